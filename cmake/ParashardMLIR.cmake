@@ -1,0 +1,37 @@
+# Finds MLIR and defines how the compiler's libraries and tools are made.
+find_package(MLIR ${PARASHARD_LLVM_VERSION} REQUIRED CONFIG)
+list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+set(PARASHARD_LLVM_TOOLS_DIR ${LLVM_TOOLS_BINARY_DIR})
+
+# Runs a shared precompiled header of the MLIR headers that every compiler file reads.
+if(PARASHARD_ENABLE_PCH)
+  add_library(ParashardPch STATIC ${CMAKE_SOURCE_DIR}/cmake/Pch.cpp)
+  target_include_directories(ParashardPch SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_precompile_headers(ParashardPch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/Pch.h)
+endif()
+
+# parashard_library(NAME sources... [LINK libs...] [DEPENDS targets...])
+# A compiler library: static, MLIR's headers as system headers, the shared libMLIR and libLLVM.
+function(parashard_library name)
+  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_link_libraries(${name} PUBLIC ${ARG_LINK} MLIR LLVM)
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+  if(PARASHARD_ENABLE_PCH)
+    target_precompile_headers(${name} REUSE_FROM ParashardPch)
+  endif()
+endfunction()
+
+# parashard_tool(NAME sources... [LINK libs...]): an executable in bin/.
+function(parashard_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
+endfunction()

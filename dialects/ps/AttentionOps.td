@@ -1,0 +1,55 @@
+// Scaled dot product attention.
+include "dialects/ps/Base.td"
+
+def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Library, PS_DifferentiableIn, PS_Partition, PS_Cost]> {
+  let summary = "softmax(scale q k^T + mask) v, and the log-sum-exp of each row";
+  let description = [{
+    q [B, H, T, D]; k, v [B, G, S, D] with H a multiple of G (grouped queries: head h reads group
+    h / (H / G)). `causal` lets query i see keys j <= i + S - T; `window` w also needs j > i + S - T - w.
+    `mask` is bool (true: seen) or float (added), [B or 1, H or 1, T, S]; `padding` [B, S] bool says
+    which keys are real. A row that sees nothing gives zeros and lse -inf. `lse` [B, H, T] is f32 (f64 for f64).
+    Dropout p acts on the probabilities (kept ones divided by 1 - p) when `training`; `offset`, as for
+    `ps.dropout`, is over the global [B, H, T, S].
+    - (attention_c1) ranks are 4 and batch, head, sequence and feature sizes agree.
+    - (attention_c2) H is a multiple of G.
+    - (attention_c3) mask and padding have the shapes above.
+    ```mlir
+    %o, %l = ps.attention %q, %k, %v causal scale 0.125 : (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$query, PS_FloatTensor:$key, PS_FloatTensor:$value,
+    Optional<PS_Tensor>:$mask, Optional<PS_BoolTensor>:$padding,
+    Optional<I64>:$random_key, Optional<I64>:$micro_batch, Optional<PS_ScalarI64>:$offset,
+    UnitAttr:$causal, OptionalAttr<I64Attr>:$window, F64Attr:$scale,
+    DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<BoolAttr, "true">:$training,
+    OptionalAttr<DenseI64ArrayAttr>:$factor_sizes, OptionalAttr<DenseI64ArrayAttr>:$factor_strides);
+  let results = (outs PS_FloatTensor:$result, PS_FloatTensor:$lse);
+  let assemblyFormat = [{
+    $query `,` $key `,` $value (`mask` $mask^)? (`padding` $padding^)?
+    (`random` $random_key^ `,` $micro_batch)? (`offset` $offset^)?
+    (`causal` $causal^)? (`window` $window^)? `scale` $scale attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def PS_AttentionGradOp : PS_TensorOp<"attention_grad", [AttrSizedOperandSegments, PS_Library, PS_Partition, PS_Cost]> {
+  let summary = "the cotangents of attention's query, key and value";
+  let description = [{
+    ```mlir
+    %dq, %dk, %dv = ps.attention_grad %g, %q, %k, %v, %o, %l causal scale 0.125 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>)
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$cotangent, PS_FloatTensor:$query, PS_FloatTensor:$key,
+    PS_FloatTensor:$value, PS_FloatTensor:$result, PS_FloatTensor:$lse,
+    Optional<PS_Tensor>:$mask, Optional<PS_BoolTensor>:$padding,
+    Optional<I64>:$random_key, Optional<I64>:$micro_batch, Optional<PS_ScalarI64>:$offset,
+    UnitAttr:$causal, OptionalAttr<I64Attr>:$window, F64Attr:$scale,
+    DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<BoolAttr, "true">:$training,
+    OptionalAttr<DenseI64ArrayAttr>:$factor_sizes, OptionalAttr<DenseI64ArrayAttr>:$factor_strides);
+  let results = (outs PS_FloatTensor:$query_cotangent, PS_FloatTensor:$key_cotangent, PS_FloatTensor:$value_cotangent);
+  let assemblyFormat = [{
+    $cotangent `,` $query `,` $key `,` $value `,` $result `,` $lse (`mask` $mask^)? (`padding` $padding^)?
+    (`random` $random_key^ `,` $micro_batch)? (`offset` $offset^)?
+    (`causal` $causal^)? (`window` $window^)? `scale` $scale attr-dict `:` functional-type(operands, results)
+  }];
+}

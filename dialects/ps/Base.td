@@ -1,0 +1,42 @@
+// Base classes of the ops of `ps`.
+#ifndef PARASHARD_DIALECTS_PS_BASE_TD
+#define PARASHARD_DIALECTS_PS_BASE_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "dialects/ps/Dialect.td"
+include "dialects/ps/Interfaces.td"
+
+def PS_Float : AnyTypeOf<[F32, F64, F16, BF16]>;
+def PS_Integer : AnyTypeOf<[I1, I8, UI8, I16, I32, I64]>;
+def PS_Element : AnyTypeOf<[F32, F64, F16, BF16, I1, I8, UI8, I16, I32, I64]>;
+def PS_Tensor : StaticShapeTensorOf<[PS_Element]>;
+def PS_FloatTensor : StaticShapeTensorOf<[PS_Float]>;
+def PS_IntTensor : StaticShapeTensorOf<[PS_Integer]>;
+def PS_BoolTensor : StaticShapeTensorOf<[I1]>;
+def PS_ScalarI64 : 0DTensorOf<[I64]>;
+def PS_ScalarBool : 0DTensorOf<[I1]>;
+
+class PS_Op<string mnemonic, list<Trait> traits = []> : Op<PS_Dialect, mnemonic, traits>;
+
+// A pure tensor op: it has a sharding rule, a meaning, a cost and a way to become code.
+class PS_TensorOp<string mnemonic, list<Trait> traits = []>
+    : PS_Op<mnemonic, !listconcat([Pure,
+        DeclareOpInterfaceMethods<PS_ShardingOpInterface>,
+        DeclareOpInterfaceMethods<PS_EvaluateOpInterface>], traits)>;
+
+// How an op becomes code; `getLoweringKind` is defined beside the op.
+def PS_Elementwise : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitElement"]>;
+def PS_Row : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitRow"]>;
+def PS_Movement : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
+def PS_Library : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
+
+def PS_Differentiable : DeclareOpInterfaceMethods<PS_DifferentiableOpInterface>;
+def PS_DifferentiableIn : DeclareOpInterfaceMethods<PS_DifferentiableOpInterface, ["isDifferentiable"]>;
+def PS_Partition : DeclareOpInterfaceMethods<PS_PartitionOpInterface, ["partition"]>;
+def PS_Cost : DeclareOpInterfaceMethods<PS_CostOpInterface, ["getCost"]>;
+
+#endif

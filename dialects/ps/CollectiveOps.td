@@ -1,0 +1,91 @@
+// Communication inside a step, on local tensors (level 3 on).
+include "dialects/ps/Base.td"
+
+class PS_CollectiveOp<string mnemonic, list<Trait> traits = []>
+    : PS_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>], traits)> {
+  let hasVerifier = 1;
+}
+
+def PS_AllReduceOp : PS_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> {
+  let summary = "combines a tensor over mesh axes; every member gets the result";
+  let description = [{
+    Sums add the shards in ascending order, in f32.
+    ```mlir
+    %1 = ps.all_reduce sum %0 over ["tp"] : tensor<4x8xf32>
+    ```
+    - (collective_c1) axes are axes of the mesh, none twice.
+  }];
+  let arguments = (ins PS_ReductionKindAttr:$kind, PS_Tensor:$operand, StrArrayAttr:$axes);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$kind $operand `over` $axes attr-dict `:` type($result)";
+}
+def PS_ReduceScatterOp : PS_CollectiveOp<"reduce_scatter"> {
+  let summary = "combines over mesh axes; each member keeps its shard along `dim`";
+  let description = [{
+    - (reduce_scatter_c1) the operand's `dim` is the result's times the number of shards.
+    ```mlir
+    %1 = ps.reduce_scatter sum %0 over ["tp"] dim 1 : tensor<4x8xf32> -> tensor<4x4xf32>
+    ```
+  }];
+  let arguments = (ins PS_ReductionKindAttr:$kind, PS_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$kind $operand `over` $axes `dim` $dim attr-dict `:` type($operand) `->` type($result)";
+}
+def PS_AllGatherOp : PS_CollectiveOp<"all_gather"> {
+  let summary = "the shards of all members, in order, along `dim`";
+  let description = [{
+    - (all_gather_c1) the result's `dim` is the operand's times the number of shards.
+    ```mlir
+    %1 = ps.all_gather %0 over ["tp"] dim 1 : tensor<4x4xf32> -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` type($operand) `->` type($result)";
+}
+def PS_AllToAllOp : PS_CollectiveOp<"all_to_all"> {
+  let summary = "splits along `split`, sends part i to member i, joins what came along `concat`";
+  let description = [{
+    ```mlir
+    %1 = ps.all_to_all %0 over ["tp"] split 0 concat 1 : tensor<4x4xf32> -> tensor<2x8xf32>
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$split, I64Attr:$concat);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operand `over` $axes `split` $split `concat` $concat attr-dict `:` type($operand) `->` type($result)";
+}
+def PS_PermuteOp : PS_CollectiveOp<"permute", [SameOperandsAndResultType]> {
+  let summary = "member i over `axes` sends its tensor to member targets[i]";
+  let description = [{
+    - (permute_c1) targets are a permutation of the members.
+    ```mlir
+    %1 = ps.permute %0 over ["tp"] to [1, 0] : tensor<4x4xf32>
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand, StrArrayAttr:$axes, DenseI64ArrayAttr:$targets);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operand `over` $axes `to` $targets attr-dict `:` type($result)";
+}
+def PS_ShardIndexOp : PS_CollectiveOp<"shard_index"> {
+  let summary = "the linear index of this rank over `axes`, the last varying fastest";
+  let description = [{
+    ```mlir
+    %0 = ps.shard_index over ["dp", "tp"] : tensor<i64>
+    ```
+  }];
+  let arguments = (ins StrArrayAttr:$axes);
+  let results = (outs PS_ScalarI64:$result);
+  let assemblyFormat = "`over` $axes attr-dict `:` type($result)";
+}
+def PS_ShardSliceOp : PS_CollectiveOp<"shard_slice"> {
+  let summary = "this rank's shard of a whole tensor along `dim`; places past its end are zero";
+  let description = [{
+    Shard r over `axes` is the elements from r c on, c the result's size of `dim`. No communication.
+    ```mlir
+    %1 = ps.shard_slice %0 over ["tp"] dim 1 : tensor<4x8xf32> -> tensor<4x4xf32>
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` type($operand) `->` type($result)";
+}

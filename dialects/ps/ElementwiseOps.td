@@ -1,0 +1,108 @@
+// Ops that give each element from the elements at the same place.
+include "dialects/ps/Base.td"
+
+class PS_UnaryOp<string mnemonic, Type type = PS_FloatTensor, list<Trait> traits = []>
+    : PS_TensorOp<mnemonic, !listconcat([SameOperandsAndResultType, PS_Elementwise, PS_Differentiable,
+        DeclareOpInterfaceMethods<PS_CostOpInterface>], traits)> {
+  let arguments = (ins type:$operand);
+  let results = (outs type:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($result)";
+}
+
+class PS_BinaryOp<string mnemonic, Type type = PS_Tensor, list<Trait> traits = []>
+    : PS_TensorOp<mnemonic, !listconcat([SameOperandsAndResultType, PS_Elementwise, PS_Differentiable,
+        DeclareOpInterfaceMethods<PS_CostOpInterface>], traits)> {
+  let arguments = (ins type:$lhs, type:$rhs);
+  let results = (outs type:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+}
+
+def PS_NegOp : PS_UnaryOp<"neg", PS_Tensor> { let summary = "negation"; let hasFolder = 1; }
+def PS_AbsOp : PS_UnaryOp<"abs", PS_Tensor> { let summary = "absolute value"; }
+def PS_ExpOp : PS_UnaryOp<"exp"> { let summary = "e to the operand"; }
+def PS_LogOp : PS_UnaryOp<"log"> { let summary = "natural logarithm"; }
+def PS_SqrtOp : PS_UnaryOp<"sqrt"> { let summary = "square root"; }
+def PS_RsqrtOp : PS_UnaryOp<"rsqrt"> { let summary = "1 / square root"; }
+def PS_TanhOp : PS_UnaryOp<"tanh"> { let summary = "hyperbolic tangent"; }
+def PS_SinOp : PS_UnaryOp<"sin"> { let summary = "sine"; }
+def PS_CosOp : PS_UnaryOp<"cos"> { let summary = "cosine"; }
+def PS_SigmoidOp : PS_UnaryOp<"sigmoid"> { let summary = "1 / (1 + exp(-x))"; }
+def PS_ReluOp : PS_UnaryOp<"relu"> { let summary = "max(x, 0)"; }
+def PS_SiluOp : PS_UnaryOp<"silu"> { let summary = "x sigmoid(x)"; }
+def PS_NotOp : PS_UnaryOp<"not", PS_BoolTensor> { let summary = "logical negation"; let hasFolder = 1; }
+
+def PS_GeluOp : PS_TensorOp<"gelu", [SameOperandsAndResultType, PS_Elementwise, PS_Differentiable,
+    DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
+  let summary = "Gaussian error linear unit, by erf or by the tanh formula";
+  let arguments = (ins PS_GeluKindAttr:$kind, PS_FloatTensor:$operand);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = "$kind $operand attr-dict `:` type($result)";
+}
+def PS_GeluGradOp : PS_TensorOp<"gelu_grad", [SameOperandsAndResultType, PS_Elementwise,
+    DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
+  let summary = "the cotangent of a GELU's operand";
+  let arguments = (ins PS_GeluKindAttr:$kind, PS_FloatTensor:$cotangent, PS_FloatTensor:$operand);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = "$kind $cotangent `,` $operand attr-dict `:` type($result)";
+}
+def PS_SiluGradOp : PS_TensorOp<"silu_grad", [SameOperandsAndResultType, PS_Elementwise,
+    DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
+  let summary = "the cotangent of a SiLU's operand";
+  let arguments = (ins PS_FloatTensor:$cotangent, PS_FloatTensor:$operand);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = "$cotangent `,` $operand attr-dict `:` type($result)";
+}
+
+def PS_AddOp : PS_BinaryOp<"add", PS_Tensor, [Commutative]> { let summary = "sum"; let hasFolder = 1; }
+def PS_SubOp : PS_BinaryOp<"sub"> { let summary = "difference"; let hasFolder = 1; }
+def PS_MulOp : PS_BinaryOp<"mul", PS_Tensor, [Commutative]> { let summary = "product"; let hasFolder = 1; }
+def PS_DivOp : PS_BinaryOp<"div"> { let summary = "quotient; integers round toward zero"; let hasFolder = 1; }
+def PS_PowOp : PS_BinaryOp<"pow", PS_FloatTensor> { let summary = "lhs to the rhs"; let hasCanonicalizer = 1; }
+def PS_MaxOp : PS_BinaryOp<"max", PS_Tensor, [Commutative]> { let summary = "the larger"; }
+def PS_MinOp : PS_BinaryOp<"min", PS_Tensor, [Commutative]> { let summary = "the smaller"; }
+def PS_AndOp : PS_BinaryOp<"and", PS_IntTensor, [Commutative]> { let summary = "bitwise and (logical on bools)"; let hasFolder = 1; }
+def PS_OrOp : PS_BinaryOp<"or", PS_IntTensor, [Commutative]> { let summary = "bitwise or (logical on bools)"; let hasFolder = 1; }
+
+def PS_CompareOp : PS_TensorOp<"compare", [PS_Elementwise, SameTypeOperands, SameOperandsAndResultShape,
+    DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
+  let summary = "an ordered comparison";
+  let description = [{
+    ```mlir
+    %0 = ps.compare lt %a, %b : tensor<4xf32> -> tensor<4xi1>
+    ```
+  }];
+  let arguments = (ins PS_PredicateAttr:$predicate, PS_Tensor:$lhs, PS_Tensor:$rhs);
+  let results = (outs PS_BoolTensor:$result);
+  let assemblyFormat = "$predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
+  let hasFolder = 1;
+}
+
+def PS_SelectOp : PS_TensorOp<"select", [PS_Elementwise, PS_DifferentiableIn, SameOperandsAndResultShape,
+    AllTypesMatch<["on_true", "on_false", "result"]>, DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
+  let summary = "one of two values, by a bool";
+  let description = [{
+    ```mlir
+    %0 = ps.select %c, %a, %b : tensor<4xi1>, tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins PS_BoolTensor:$condition, PS_Tensor:$on_true, PS_Tensor:$on_false);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$condition `,` $on_true `,` $on_false attr-dict `:` type($condition) `,` type($result)";
+  let hasFolder = 1;
+}
+
+def PS_ConvertOp : PS_TensorOp<"convert", [PS_Elementwise, PS_Differentiable, SameOperandsAndResultShape,
+    DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
+  let summary = "the same values in another element type";
+  let description = [{
+    Floats round to nearest even; a float becomes an int by truncation; any nonzero becomes true.
+
+    ```mlir
+    %0 = ps.convert %a : tensor<4xi64> -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
+  let hasFolder = 1;
+}

@@ -1,0 +1,34 @@
+// Rows of a table by index.
+include "dialects/ps/Base.td"
+
+def PS_EmbeddingOp : PS_TensorOp<"embedding", [PS_Library, PS_DifferentiableIn, PS_Partition, PS_Cost]> {
+  let summary = "table rows by index: result[..., :] = table[indices[...], :]";
+  let description = [{
+    An index outside the table gives zeros (a shard of the vocabulary holds only part of it; whole
+    tables are checked where data is read). With `padding_index` that row gets no gradient.
+    - (embedding_c1) the table has two dims; the result's shape is indices' shape and the table's last dim.
+    ```mlir
+    %y = ps.embedding %w, %i : tensor<16x8xf32>, tensor<2x4xi64> -> tensor<2x4x8xf32>
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$table, PS_IntTensor:$indices, OptionalAttr<I64Attr>:$padding_index);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = [{
+    $table `,` $indices (`padding` $padding_index^)? attr-dict `:` type($table) `,` type($indices) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def PS_EmbeddingGradOp : PS_TensorOp<"embedding_grad", [PS_Library, PS_Partition, PS_Cost]> {
+  let summary = "adds each cotangent row to the row of its index, in ascending order";
+  let description = [{
+    ```mlir
+    %g = ps.embedding_grad %d, %i : tensor<2x4x8xf32>, tensor<2x4xi64> -> tensor<16x8xf32>
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$cotangent, PS_IntTensor:$indices, OptionalAttr<I64Attr>:$padding_index);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = [{
+    $cotangent `,` $indices (`padding` $padding_index^)? attr-dict `:` type($cotangent) `,` type($indices) `->` type($result)
+  }];
+}

@@ -1,0 +1,41 @@
+// Losses.
+include "dialects/ps/Base.td"
+
+def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "lse"]>, PS_Row, PS_DifferentiableIn, PS_Partition, PS_Cost]> {
+  let summary = "-log softmax(logits)[label] per row, 0 where the label is ignored; and the log-sum-exp";
+  let description = [{
+    `logits` [..., V], `labels` [...] in [0, V) or `ignore_index`; both results have the labels' shape.
+    The mean of a loss is a `ps.reduce` of it and of the count of labels that are not ignored.
+    With `smoothing` s, (1 - s) nll + s mean over V of (lse - logit).
+    - (cross_entropy_c1) labels have the logits' shape without the last dim.
+    - (cross_entropy_c2) labels are integers.
+    ```mlir
+    %l, %lse = ps.cross_entropy %x, %t ignore -100 : tensor<4x8xf32>, tensor<4xi64> -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$logits, PS_IntTensor:$labels, I64Attr:$ignore_index,
+                       DefaultValuedAttr<F64Attr, "0.0">:$smoothing);
+  let results = (outs PS_FloatTensor:$loss, PS_FloatTensor:$lse);
+  let assemblyFormat = [{
+    $logits `,` $labels `ignore` $ignore_index (`smoothing` $smoothing^)? attr-dict `:`
+    type($logits) `,` type($labels) `->` type($loss)
+  }];
+  let hasVerifier = 1;
+}
+
+def PS_CrossEntropyGradOp : PS_TensorOp<"cross_entropy_grad", [AllTypesMatch<["cotangent", "lse"]>, AllTypesMatch<["logits", "result"]>, PS_Row, PS_Partition, PS_Cost]> {
+  let summary = "cotangent (softmax(logits) - onehot(label)) per row, 0 where ignored";
+  let description = [{
+    ```mlir
+    %d = ps.cross_entropy_grad %g, %x, %t, %lse ignore -100 : tensor<4xf32>, tensor<4x8xf32>, tensor<4xi64>
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$cotangent, PS_FloatTensor:$logits, PS_IntTensor:$labels,
+                       PS_FloatTensor:$lse, I64Attr:$ignore_index,
+                       DefaultValuedAttr<F64Attr, "0.0">:$smoothing);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = [{
+    $cotangent `,` $logits `,` $labels `,` $lse `ignore` $ignore_index (`smoothing` $smoothing^)? attr-dict `:`
+    type($cotangent) `,` type($logits) `,` type($labels)
+  }];
+}

@@ -1,0 +1,103 @@
+// Ops that only say where an element comes from.
+include "dialects/ps/Base.td"
+
+class PS_MovementOp<string mnemonic, list<Trait> traits = []>
+    : PS_TensorOp<mnemonic, !listconcat([PS_Movement, PS_Differentiable], traits)> {
+  let hasVerifier = 1;
+}
+
+def PS_ReshapeOp : PS_MovementOp<"reshape", [PS_Partition]> {
+  let summary = "the same elements, row-major, under another shape";
+  let description = [{
+    - (reshape_c1) operand and result have as many elements and the same element type.
+    ```mlir
+    %0 = ps.reshape %a : tensor<2x6xf32> -> tensor<2x2x3xf32>
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def PS_TransposeOp : PS_MovementOp<"transpose"> {
+  let summary = "result dim i is operand dim permutation[i]";
+  let description = [{
+    - (transpose_c1) `permutation` is one of the operand's dims.
+    - (transpose_c2) the result's shape is the permuted one.
+    ```mlir
+    %0 = ps.transpose %a [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand, DenseI64ArrayAttr:$permutation);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operand $permutation attr-dict `:` type($operand) `->` type($result)";
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$operand, "::llvm::ArrayRef<int64_t>":$permutation)>];
+}
+
+def PS_BroadcastOp : PS_MovementOp<"broadcast"> {
+  let summary = "operand dim i becomes result dim dims[i]; other result dims repeat";
+  let description = [{
+    - (broadcast_c1) `dims` are increasing dims of the result, one an operand dim.
+    - (broadcast_c2) operand dim i has the size of result dim dims[i].
+    ```mlir
+    %0 = ps.broadcast %a dims [1] : tensor<3xf32> -> tensor<2x3xf32>
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand, DenseI64ArrayAttr:$dims);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operand `dims` $dims attr-dict `:` type($operand) `->` type($result)";
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def PS_SliceOp : PS_MovementOp<"slice", [PS_Partition]> {
+  let summary = "elements start, start + stride, ... below limit, per dim";
+  let description = [{
+    - (slice_c1) `starts`, `limits`, `strides` have one entry a dim; 0 <= start <= limit <= size; stride >= 1.
+    - (slice_c2) the result's dim is ceil((limit - start) / stride).
+    ```mlir
+    %0 = ps.slice %a [0, 1] to [2, 3] by [1, 1] : tensor<2x4xf32> -> tensor<2x2xf32>
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$limits,
+                       DenseI64ArrayAttr:$strides);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operand $starts `to` $limits `by` $strides attr-dict `:` type($operand) `->` type($result)";
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$operand, "int64_t":$dim, "int64_t":$start, "int64_t":$limit)>];
+}
+
+def PS_PadOp : PS_MovementOp<"pad", [PS_Partition]> {
+  let summary = "zeros before, between and after the elements: the reverse of slice";
+  let description = [{
+    Result dim = low + (n > 0 ? (n - 1) * stride + 1 : 0) + high.
+    - (pad_c1) one `low`, `high`, `stride` a dim; low, high >= 0; stride >= 1.
+    - (pad_c2) the result has that shape.
+    ```mlir
+    %0 = ps.pad %a low [0, 1] high [0, 1] by [1, 1] : tensor<2x2xf32> -> tensor<2x4xf32>
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
+                       DenseI64ArrayAttr:$strides);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operand `low` $low `high` $high `by` $strides attr-dict `:` type($operand) `->` type($result)";
+}
+
+def PS_ConcatOp : PS_MovementOp<"concat", [PS_Partition]> {
+  let summary = "operands one after the other along `dim`";
+  let description = [{
+    - (concat_c1) operands agree in all dims but `dim`; the result's `dim` is their sum.
+    ```mlir
+    %0 = ps.concat %a, %b dim 0 : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<3x3xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<PS_Tensor>:$operands, I64Attr:$dim);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operands `dim` $dim attr-dict `:` functional-type($operands, $result)";
+  let hasFolder = 1;
+}

@@ -1,0 +1,47 @@
+// Normalisation along the last dim.
+include "dialects/ps/Base.td"
+
+def PS_LayerNormOp : PS_TensorOp<"layer_norm", [PS_Row, PS_Differentiable, PS_Partition, PS_Cost]> {
+  let summary = "(x - mean) rstd along the last dim, and rstd";
+  let description = [{
+    Without weight and bias: those are a `ps.mul` and a `ps.add`. rstd = 1 / sqrt(variance + epsilon),
+    the variance biased. `rstd` lacks the last dim and is f32 (f64 for f64).
+    - (layer_norm_c1) the operand has at least one dim.
+    - (layer_norm_c2) `rstd` has the operand's shape without the last dim.
+    ```mlir
+    %y, %r = ps.layer_norm %x epsilon 1.0e-5 : tensor<4x8xf32> -> tensor<4x8xf32>, tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$operand, F64Attr:$epsilon);
+  let results = (outs PS_FloatTensor:$result, PS_FloatTensor:$rstd);
+  let assemblyFormat = "$operand `epsilon` $epsilon attr-dict `:` type($operand) `->` type($result) `,` type($rstd)";
+  let hasVerifier = 1;
+}
+
+def PS_LayerNormGradOp : PS_TensorOp<"layer_norm_grad", [AllTypesMatch<["cotangent", "normalized", "result"]>, PS_Row, PS_Partition, PS_Cost]> {
+  let summary = "rstd (g - mean(g) - y mean(g y)) along the last dim: the cotangent of layer_norm's operand";
+  let description = [{
+    ```mlir
+    %d = ps.layer_norm_grad %g, %y, %r : tensor<4x8xf32>, tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$cotangent, PS_FloatTensor:$normalized, PS_FloatTensor:$rstd);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = "$cotangent `,` $normalized `,` $rstd attr-dict `:` type($result) `,` type($rstd)";
+  let hasVerifier = 1;
+}
+
+class PS_RowMapOp<string mnemonic, list<Trait> traits = []>
+    : PS_TensorOp<mnemonic, !listconcat([SameOperandsAndResultType, PS_Row, PS_Differentiable, PS_Partition, PS_Cost], traits)> {
+  let arguments = (ins PS_FloatTensor:$operand);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($result)";
+}
+def PS_SoftmaxOp : PS_RowMapOp<"softmax"> { let summary = "exp(x - max) / sum along the last dim"; }
+def PS_LogSoftmaxOp : PS_RowMapOp<"log_softmax"> { let summary = "x - log(sum(exp(x))) along the last dim"; }
+def PS_SoftmaxGradOp : PS_TensorOp<"softmax_grad", [SameOperandsAndResultType, PS_Row, PS_Partition, PS_Cost]> {
+  let summary = "y (g - sum(g y)) along the last dim: the cotangent of softmax's operand";
+  let arguments = (ins PS_FloatTensor:$cotangent, PS_FloatTensor:$softmax);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = "$cotangent `,` $softmax attr-dict `:` type($result)";
+}

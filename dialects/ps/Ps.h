@@ -1,0 +1,48 @@
+// The dialect `ps`: include this to use its ops.
+#ifndef PARASHARD_DIALECTS_PS_PS_H
+#define PARASHARD_DIALECTS_PS_PS_H
+
+#include "dialects/ps/OpSupport.h"
+#include "dialects/ps/PsAttributes.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/ps/PsDialect.h.inc"
+
+#include "dialects/ps/PsInterfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/ps/PsOps.h.inc"
+
+namespace parashard::ps {
+
+/// Names of the marks on ops (see docs/ir.md); never spelled out elsewhere.
+inline constexpr llvm::StringLiteral kPhaseMark = "ps.phase";
+inline constexpr llvm::StringLiteral kSegmentMark = "ps.segment";
+inline constexpr llvm::StringLiteral kShardingsMark = "ps.shardings";
+inline constexpr llvm::StringLiteral kShardingMark = "ps.sharding"; ///< on arguments and variables
+inline constexpr llvm::StringLiteral kKeyMark = "ps.key";
+inline constexpr llvm::StringLiteral kOriginMark = "ps.origin";
+inline constexpr llvm::StringLiteral kRecomputedMark = "ps.recomputed";
+inline constexpr llvm::StringLiteral kLevelMark = "ps.level";
+inline constexpr llvm::StringLiteral kNameMark = "ps.name"; ///< on arguments and results
+inline constexpr llvm::StringLiteral kSavedMark = "ps.saved";
+inline constexpr llvm::StringLiteral kCotangentMark = "ps.cotangent"; ///< on arguments
+
+/// The marks of `from` put on `to` (phase, segment, origin; not shardings).
+void copyMarks(mlir::Operation *from, mlir::Operation *to);
+/// The sharding of a value: from its op's `ps.shardings` or its argument's `ps.sharding`; null if none.
+ShardingAttr getSharding(mlir::Value value);
+void setSharding(mlir::Value value, ShardingAttr sharding);
+/// The module's only mesh, or null.
+MeshOp getMesh(mlir::Operation *anywhere);
+/// The local type of a global one under a sharding: each factor of size n over k shards is ceil(n/k).
+mlir::RankedTensorType getLocalType(mlir::RankedTensorType global, ShardingAttr sharding, MeshOp mesh);
+
+} // namespace parashard::ps
+
+#endif

@@ -1,0 +1,1 @@
+#include "dialects/ps/Ps.h"

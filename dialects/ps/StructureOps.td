@@ -1,0 +1,27 @@
+// Ops with regions.
+include "dialects/ps/Base.td"
+
+def PS_FusedOp : PS_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock]> {
+  let summary = "ops that become one kernel over one row space";
+  let description = [{
+    Made by `ps-fuse` at level 3; its block holds Elementwise, Row and Movement ops whose values have the
+    row space `rows x columns` or broadcast into it. Consumed by code generation. The value of no op depends on it.
+    ```mlir
+    %1 = ps.fused (%0) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
+    ^bb0(%a: tensor<4x8xf32>):
+      %b = ps.exp %a : tensor<4x8xf32>
+      ps.yield %b : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$inputs);
+  let results = (outs Variadic<PS_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`(` $inputs `)` attr-dict `:` functional-type($inputs, $results) $body";
+  let hasVerifier = 1;
+}
+def PS_YieldOp : PS_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["FusedOp"]>]> {
+  let summary = "the results of a region";
+  let arguments = (ins Variadic<PS_Tensor>:$results);
+  let assemblyFormat = "attr-dict ($results^ `:` type($results))?";
+}
