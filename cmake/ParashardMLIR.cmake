@@ -1,5 +1,5 @@
 # Finds MLIR and defines how the compiler's libraries and tools are made.
-find_package(MLIR ${PARASHARD_LLVM_VERSION} REQUIRED CONFIG)
+find_package(MLIR REQUIRED CONFIG PATHS /usr/lib/llvm-${PARASHARD_LLVM_VERSION} NO_DEFAULT_PATH)
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
 include(TableGen)
 include(AddLLVM)
