@@ -5,6 +5,8 @@ include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
 set(PARASHARD_LLVM_TOOLS_DIR ${LLVM_TOOLS_BINARY_DIR})
+# mlir-tblgen takes its include path from the directory, not from targets.
+include_directories(SYSTEM ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
 
 # Runs a shared precompiled header of the MLIR headers that every compiler file reads.
 if(PARASHARD_ENABLE_PCH)
