@@ -1,0 +1,195 @@
+// Derives the factor axes that an op runs with from its marks.
+#include "lib/Sharding/OpSharding.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+SmallVector<int64_t> getShape(const ShardingRule &rule, const TensorFactors &tensor) {
+  SmallVector<int64_t> shape;
+  for (const DimFactors &dim : tensor) {
+    int64_t size = 1;
+    for (unsigned factor : dim)
+      size *= rule.factors[factor].size;
+    shape.push_back(size);
+  }
+  return shape;
+}
+
+SmallVector<Split> projectToFactors(const ShardingRule &rule, const TensorFactors &tensor,
+                                    const TensorSplits &splits, const MeshShape &mesh,
+                                    SmallVectorImpl<StringAttr> *dropped) {
+  SmallVector<Split> factors;
+  for (const RuleFactor &factor : rule.factors)
+    factors.push_back(wholeSplit(factor.size));
+  for (auto [dim, split] : llvm::zip(tensor, splits)) {
+    SmallVector<int64_t> sizes;
+    for (unsigned factor : dim)
+      sizes.push_back(rule.factors[factor].size);
+    for (auto [factor, part] : llvm::zip(dim, cut(split, sizes, mesh, dropped)))
+      factors[factor] = part;
+  }
+  return factors;
+}
+
+TensorSplits projectToTensor(const ShardingRule &rule, const TensorFactors &tensor,
+                             ArrayRef<Split> factors, const MeshShape &mesh) {
+  TensorSplits splits;
+  for (const DimFactors &dim : tensor) {
+    SmallVector<Split> parts;
+    for (unsigned factor : dim)
+      parts.push_back(factors[factor]);
+    splits.push_back(join(parts, mesh));
+  }
+  return splits;
+}
+
+namespace {
+/// One run of the three steps.
+class Solver {
+public:
+  Solver(const ShardingRule &rule, ArrayRef<ShardingAttr> held, ArrayRef<ShardingAttr> marked,
+         const MeshShape &mesh)
+      : rule(rule), held(held), marked(marked), mesh(mesh), inResult(rule.factors.size()) {
+    for (const RuleFactor &factor : rule.factors)
+      solution.factors.push_back(wholeSplit(factor.size));
+    for (const TensorFactors &result : rule.results)
+      for (const DimFactors &dim : result)
+        for (unsigned factor : dim)
+          inResult.set(factor);
+    kept.resize(rule.operands.size());
+  }
+
+  OpSharding run() {
+    keepPartialOperands();
+    splitOperandOnlyFactors();
+    splitResultFactors();
+    buildShardings();
+    return std::move(solution);
+  }
+
+private:
+  bool isUsed(StringAttr axis) const { return llvm::is_contained(used, axis); }
+
+  bool isPartialBySum(unsigned operand, StringAttr axis) const {
+    return held[operand] && llvm::any_of(held[operand].getPartial(), [&](PartialAttr p) {
+             return p.getAxis() == axis && p.getKind() == ReductionKind::Sum;
+           });
+  }
+
+  /// The linear group whose operands, and no others, are partial over `axis`.
+  const SmallVector<unsigned, 2> *findGroup(StringAttr axis) const {
+    for (const SmallVector<unsigned, 2> &group : rule.linear) {
+      bool matches = true;
+      for (unsigned i = 0; i < held.size() && matches; ++i)
+        matches = isPartialBySum(i, axis) == llvm::is_contained(group, i);
+      if (matches && !group.empty())
+        return &group;
+    }
+    return nullptr;
+  }
+
+  void keepPartialOperands() {
+    for (AxisAttr axis : mesh.getAxes()) {
+      const SmallVector<unsigned, 2> *group = findGroup(axis.getName());
+      if (!group || axis.getSize() == 1)
+        continue;
+      used.push_back(axis.getName());
+      auto partial = PartialAttr::get(mesh.getContext(), axis.getName(), ReductionKind::Sum);
+      resultPartial.push_back(partial);
+      for (unsigned operand : *group)
+        kept[operand].push_back(partial);
+    }
+  }
+
+  void splitOperandOnlyFactors() {
+    SmallVector<std::optional<Split>> agreed(rule.factors.size());
+    llvm::SmallBitVector differs(rule.factors.size());
+    for (auto [i, tensor] : llvm::enumerate(rule.operands)) {
+      SmallVector<Split> factors =
+          projectToFactors(rule, tensor, getSplits(held[i], getShape(rule, tensor), mesh), mesh);
+      for (const DimFactors &dim : tensor)
+        for (unsigned factor : dim) {
+          Split split = simplify(factors[factor], mesh);
+          if (agreed[factor] && *agreed[factor] != split)
+            differs.set(factor);
+          agreed[factor] = split;
+        }
+    }
+    for (auto [i, factor] : llvm::enumerate(rule.factors)) {
+      if (inResult[i] || factor.kind == RuleFactor::Kind::Whole || !agreed[i] || differs[i])
+        continue;
+      SmallVector<StringAttr> axes = getAxes(*agreed[i]);
+      if (llvm::any_of(axes, [&](StringAttr axis) { return isUsed(axis); }))
+        continue;
+      solution.factors[i] = *agreed[i];
+      llvm::append_range(used, axes);
+      if (factor.kind == RuleFactor::Kind::Reduction)
+        for (StringAttr axis : axes)
+          resultPartial.push_back(PartialAttr::get(mesh.getContext(), axis, factor.reduction));
+    }
+  }
+
+  void splitResultFactors() {
+    llvm::SmallBitVector decided(rule.factors.size());
+    for (auto [i, tensor] : llvm::enumerate(rule.results)) {
+      ShardingAttr mark = i < marked.size() ? marked[i] : ShardingAttr();
+      SmallVector<Split> factors =
+          projectToFactors(rule, tensor, getSplits(mark, getShape(rule, tensor), mesh), mesh);
+      for (const DimFactors &dim : tensor)
+        for (unsigned factor : dim) {
+          if (decided[factor] || rule.factors[factor].kind == RuleFactor::Kind::Whole)
+            continue;
+          decided.set(factor);
+          Split split = without(factors[factor], [&](StringAttr axis) { return isUsed(axis); });
+          llvm::append_range(used, getAxes(split));
+          solution.factors[factor] = simplify(split, mesh);
+        }
+    }
+  }
+
+  void buildShardings() {
+    for (auto [i, tensor] : llvm::enumerate(rule.operands))
+      solution.operands.push_back(
+          getShardingAttr(projectToTensor(rule, tensor, solution.factors, mesh), kept[i], mesh));
+    for (const TensorFactors &tensor : rule.results)
+      solution.results.push_back(getShardingAttr(
+          projectToTensor(rule, tensor, solution.factors, mesh), resultPartial, mesh));
+  }
+
+  const ShardingRule &rule;
+  ArrayRef<ShardingAttr> held;
+  ArrayRef<ShardingAttr> marked;
+  const MeshShape &mesh;
+  llvm::SmallBitVector inResult;
+  SmallVector<StringAttr> used;
+  SmallVector<PartialAttr> resultPartial;
+  SmallVector<SmallVector<PartialAttr>> kept;
+  OpSharding solution;
+};
+} // namespace
+
+OpSharding computeOpSharding(const ShardingRule &rule, ArrayRef<ShardingAttr> operands,
+                             ArrayRef<ShardingAttr> results, const MeshShape &mesh) {
+  SmallVector<ShardingAttr> held(operands.begin(), operands.end());
+  held.resize(rule.operands.size());
+  return Solver(rule, held, results, mesh).run();
+}
+
+OpSharding computeOpSharding(Operation *op, const MeshShape &mesh) {
+  ShardingRule rule = cast<ShardingOpInterface>(op).getShardingRule();
+  SmallVector<ShardingAttr> operands, results;
+  for (Value operand : op->getOperands())
+    operands.push_back(getSharding(operand));
+  for (Value result : op->getResults())
+    results.push_back(getSharding(result));
+  OpSharding sharding = computeOpSharding(rule, operands, results, mesh);
+  sharding.operands.resize(op->getNumOperands());
+  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+    if (!isa<RankedTensorType>(operand.getType()))
+      sharding.operands[i] = {};
+  return sharding;
+}
+
+} // namespace parashard::ps

@@ -1,0 +1,262 @@
+// Cutting and joining the splits of index ranges.
+#include "lib/Sharding/Split.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+MeshShape::MeshShape(MeshOp mesh) : symbol(FlatSymbolRefAttr::get(mesh.getSymNameAttr())) {
+  for (Attribute axis : mesh.getAxes())
+    axes.push_back(cast<AxisAttr>(axis));
+}
+
+int MeshShape::find(StringAttr axis) const {
+  for (auto [i, a] : llvm::enumerate(axes))
+    if (a.getName() == axis)
+      return i;
+  return -1;
+}
+
+int64_t MeshShape::getSize(StringAttr axis) const {
+  int i = find(axis);
+  return i < 0 ? 1 : axes[i].getSize();
+}
+
+AxisKind MeshShape::getKind(StringAttr axis) const {
+  int i = find(axis);
+  assert(i >= 0 && "an axis of the mesh");
+  return axes[i].getKind();
+}
+
+int64_t MeshShape::getShards(ArrayRef<StringAttr> names) const {
+  int64_t shards = 1;
+  for (StringAttr axis : names)
+    shards *= getSize(axis);
+  return shards;
+}
+
+SmallVector<StringAttr> MeshShape::getAxes(ArrayRef<AxisKind> kinds) const {
+  SmallVector<StringAttr> names;
+  for (AxisAttr axis : axes)
+    if (axis.getSize() > 1 && llvm::is_contained(kinds, axis.getKind()))
+      names.push_back(axis.getName());
+  return names;
+}
+
+Split wholeSplit(int64_t size) { return {SubFactor{size, {}}}; }
+
+Split makeSplit(int64_t size, ArrayRef<StringAttr> axes) {
+  return {SubFactor{size, SmallVector<StringAttr, 2>(axes)}};
+}
+
+SmallVector<StringAttr> getAxes(const Split &split) {
+  SmallVector<StringAttr> axes;
+  for (const SubFactor &factor : split)
+    llvm::append_range(axes, factor.axes);
+  return axes;
+}
+
+bool isWhole(const Split &split) {
+  return llvm::all_of(split, [](const SubFactor &factor) { return factor.axes.empty(); });
+}
+
+int64_t getLocalSize(const Split &split, const MeshShape &mesh) {
+  int64_t size = 1;
+  for (const SubFactor &factor : split)
+    size *= llvm::divideCeil(factor.size, mesh.getShards(factor.axes));
+  return size;
+}
+
+static int64_t getSize(const Split &split) {
+  int64_t size = 1;
+  for (const SubFactor &factor : split)
+    size *= factor.size;
+  return size;
+}
+
+/// Makes one factor of a major and a minor one when that splits the range the same way.
+static bool mergeInto(SubFactor &major, const SubFactor &minor, const MeshShape &mesh) {
+  int64_t shards = mesh.getShards(major.axes);
+  bool minorWhole = minor.axes.empty();
+  bool evenBlocks = minorWhole && major.size % shards == 0;
+  bool onePlaceEach = major.size == shards && minor.size % mesh.getShards(minor.axes) == 0;
+  if (!evenBlocks && !onePlaceEach)
+    return false;
+  major.size *= minor.size;
+  llvm::append_range(major.axes, minor.axes);
+  return true;
+}
+
+Split simplify(const Split &split, const MeshShape &mesh) {
+  int64_t total = getSize(split);
+  if (total == 0)
+    return wholeSplit(0);
+  Split result;
+  for (SubFactor factor : split) {
+    llvm::erase_if(factor.axes, [&](StringAttr axis) { return mesh.getSize(axis) == 1; });
+    if (factor.size == 1 && factor.axes.empty())
+      continue;
+    result.push_back(std::move(factor));
+    while (result.size() > 1 && mergeInto(result[result.size() - 2], result.back(), mesh))
+      result.pop_back();
+  }
+  return result.empty() ? wholeSplit(total) : result;
+}
+
+Split join(ArrayRef<Split> parts, const MeshShape &mesh) {
+  Split all;
+  for (const Split &part : parts)
+    all.append(part.begin(), part.end());
+  if (all.empty())
+    return wholeSplit(1);
+  return simplify(all, mesh);
+}
+
+namespace {
+/// Takes the factors of a split off its major end in portions of given sizes.
+class Cutter {
+public:
+  Cutter(const Split &split, const MeshShape &mesh) : mesh(mesh) {
+    for (const SubFactor &factor : llvm::reverse(simplify(split, mesh)))
+      rest.push_back(factor);
+  }
+
+  Split take(int64_t size) {
+    Split part;
+    int64_t wanted = size;
+    if (wanted == 1 && !rest.empty() && rest.back().size == 1)
+      part.push_back(rest.pop_back_val());
+    while (wanted > 1) {
+      if (rest.empty())
+        return giveUp(part, size);
+      SubFactor &front = rest.back();
+      if (wanted % front.size == 0) {
+        wanted /= front.size;
+        part.push_back(rest.pop_back_val());
+      } else if (front.size % wanted == 0) {
+        part.push_back(takeMajor(front, wanted));
+        wanted = 1;
+      } else {
+        return giveUp(part, size);
+      }
+    }
+    return part.empty() ? wholeSplit(size) : part;
+  }
+
+  /// Axes of what was not taken, and of what could not be cut.
+  SmallVector<StringAttr> getDropped() {
+    for (const SubFactor &factor : rest)
+      llvm::append_range(dropped, factor.axes);
+    return dropped;
+  }
+
+private:
+  /// The major `size` places of `factor`, which keeps its minor ones.
+  SubFactor takeMajor(SubFactor &factor, int64_t size) {
+    int64_t minor = factor.size / size;
+    if (size % mesh.getShards(factor.axes) == 0) {
+      SubFactor major{size, std::move(factor.axes)};
+      factor = {minor, {}};
+      return major;
+    }
+    for (unsigned n = 1; n < factor.axes.size(); ++n) {
+      ArrayRef<StringAttr> axes(factor.axes);
+      if (mesh.getShards(axes.take_front(n)) != size ||
+          minor % mesh.getShards(axes.drop_front(n)) != 0)
+        continue;
+      SubFactor major{size, SmallVector<StringAttr, 2>(axes.take_front(n))};
+      factor = {minor, SmallVector<StringAttr, 2>(axes.drop_front(n))};
+      return major;
+    }
+    llvm::append_range(dropped, factor.axes);
+    factor = {minor, {}};
+    return {size, {}};
+  }
+
+  /// The borders do not nest: nothing from here on can be split.
+  Split giveUp(const Split &part, int64_t size) {
+    llvm::append_range(dropped, getAxes(part));
+    for (const SubFactor &factor : rest)
+      llvm::append_range(dropped, factor.axes);
+    rest.clear();
+    return wholeSplit(size);
+  }
+
+  const MeshShape &mesh;
+  SmallVector<SubFactor> rest; // minor first
+  SmallVector<StringAttr> dropped;
+};
+} // namespace
+
+SmallVector<Split> cut(const Split &split, ArrayRef<int64_t> sizes, const MeshShape &mesh,
+                       SmallVectorImpl<StringAttr> *dropped) {
+  SmallVector<Split> parts;
+  if (isWhole(split)) {
+    for (int64_t size : sizes)
+      parts.push_back(wholeSplit(size));
+    return parts;
+  }
+  Cutter cutter(split, mesh);
+  for (int64_t size : sizes)
+    parts.push_back(cutter.take(size));
+  if (dropped)
+    llvm::append_range(*dropped, cutter.getDropped());
+  return parts;
+}
+
+Split without(const Split &split, llvm::function_ref<bool(StringAttr)> remove) {
+  Split result = split;
+  for (SubFactor &factor : result)
+    llvm::erase_if(factor.axes, remove);
+  return result;
+}
+
+Split getSplit(DimAttr dim, int64_t size) {
+  Split split;
+  for (FactorAttr factor : dim.getFactors())
+    split.push_back({factor.getSize() == 0 ? size : factor.getSize(),
+                     SmallVector<StringAttr, 2>(factor.getAxes())});
+  return split.empty() ? wholeSplit(size) : split;
+}
+
+DimAttr getDimAttr(MLIRContext *context, const Split &split) {
+  SmallVector<FactorAttr> factors;
+  for (const SubFactor &factor : split)
+    factors.push_back(FactorAttr::get(context, split.size() == 1 ? 0 : factor.size, factor.axes));
+  return DimAttr::get(context, factors);
+}
+
+TensorSplits getSplits(ShardingAttr sharding, ArrayRef<int64_t> shape, const MeshShape &mesh) {
+  TensorSplits splits;
+  for (auto [dim, size] : llvm::enumerate(shape)) {
+    if (sharding && dim < sharding.getDims().size())
+      splits.push_back(simplify(getSplit(sharding.getDims()[dim], size), mesh));
+    else
+      splits.push_back(wholeSplit(size));
+  }
+  return splits;
+}
+
+ShardingAttr getShardingAttr(const TensorSplits &splits, ArrayRef<PartialAttr> partial,
+                             const MeshShape &mesh) {
+  MLIRContext *context = mesh.getContext();
+  SmallVector<DimAttr> dims;
+  for (const Split &split : splits)
+    dims.push_back(getDimAttr(context, simplify(split, mesh)));
+  SmallVector<PartialAttr> sorted;
+  for (AxisAttr axis : mesh.getAxes())
+    for (PartialAttr p : partial)
+      if (p.getAxis() == axis.getName() && axis.getSize() > 1)
+        sorted.push_back(p);
+  return ShardingAttr::get(context, mesh.getSymbol(), dims, sorted);
+}
+
+ShardingAttr simplify(ShardingAttr sharding, ArrayRef<int64_t> shape, const MeshShape &mesh) {
+  ArrayRef<PartialAttr> partial;
+  if (sharding)
+    partial = sharding.getPartial();
+  return getShardingAttr(getSplits(sharding, shape, mesh), partial, mesh);
+}
+
+} // namespace parashard::ps
