@@ -8,8 +8,8 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Libr
     h / (H / G)). `causal` lets query i see keys j <= i + S - T; `window` w also needs j > i + S - T - w.
     `mask` is bool (true: seen) or float (added), [B or 1, H or 1, T, S]; `padding` [B, S] bool says
     which keys are real. A row that sees nothing gives zeros and lse -inf. `lse` [B, H, T] is f32 (f64 for f64).
-    Dropout p acts on the probabilities (kept ones divided by 1 - p) when `training`; `offset`, as for
-    `ps.dropout`, is over the global [B, H, T, S].
+    Dropout p acts on the probabilities (kept ones divided by 1 - p) when `training`; `offset`, `global_size`,
+    `factor_sizes` and `factor_strides`, as for `ps.dropout`, are over the global [B, H, T, S].
     - (attention_c1) ranks are 4 and batch, head, sequence and feature sizes agree.
     - (attention_c2) H is a multiple of G.
     - (attention_c3) mask and padding have the shapes above.
@@ -22,7 +22,7 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Libr
     Optional<I64>:$random_key, Optional<I64>:$micro_batch, Optional<PS_ScalarI64>:$offset,
     UnitAttr:$causal, OptionalAttr<I64Attr>:$window, F64Attr:$scale,
     DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<BoolAttr, "true">:$training,
-    OptionalAttr<DenseI64ArrayAttr>:$factor_sizes, OptionalAttr<DenseI64ArrayAttr>:$factor_strides);
+    OptionalAttr<I64Attr>:$global_size, OptionalAttr<DenseI64ArrayAttr>:$factor_sizes, OptionalAttr<DenseI64ArrayAttr>:$factor_strides);
   let results = (outs PS_FloatTensor:$result, PS_FloatTensor:$lse);
   let assemblyFormat = [{
     $query `,` $key `,` $value (`mask` $mask^)? (`padding` $padding^)?
@@ -30,6 +30,9 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Libr
     (`causal` $causal^)? (`window` $window^)? `scale` $scale attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$query, "::mlir::Value":$key, "::mlir::Value":$value,
+    "::mlir::Value":$mask, "::mlir::Value":$padding, "bool":$causal, "double":$scale,
+    CArg<"double", "0.0">:$dropout, CArg<"bool", "true">:$training)>];
 }
 
 def PS_AttentionGradOp : PS_TensorOp<"attention_grad", [AttrSizedOperandSegments, PS_Library, PS_Partition, PS_Cost]> {
@@ -45,7 +48,7 @@ def PS_AttentionGradOp : PS_TensorOp<"attention_grad", [AttrSizedOperandSegments
     Optional<I64>:$random_key, Optional<I64>:$micro_batch, Optional<PS_ScalarI64>:$offset,
     UnitAttr:$causal, OptionalAttr<I64Attr>:$window, F64Attr:$scale,
     DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<BoolAttr, "true">:$training,
-    OptionalAttr<DenseI64ArrayAttr>:$factor_sizes, OptionalAttr<DenseI64ArrayAttr>:$factor_strides);
+    OptionalAttr<I64Attr>:$global_size, OptionalAttr<DenseI64ArrayAttr>:$factor_sizes, OptionalAttr<DenseI64ArrayAttr>:$factor_strides);
   let results = (outs PS_FloatTensor:$query_cotangent, PS_FloatTensor:$key_cotangent, PS_FloatTensor:$value_cotangent);
   let assemblyFormat = [{
     $cotangent `,` $query `,` $key `,` $value `,` $result `,` $lse (`mask` $mask^)? (`padding` $padding^)?

@@ -27,15 +27,15 @@ def PS_CrossEntropyGradOp : PS_TensorOp<"cross_entropy_grad", [AllTypesMatch<["c
   let summary = "cotangent (softmax(logits) - onehot(label)) per row, 0 where ignored";
   let description = [{
     ```mlir
-    %d = ps.cross_entropy_grad %g, %x, %t, %lse ignore -100 : tensor<4xf32>, tensor<4x8xf32>, tensor<4xi64>
+    %d = ps.cross_entropy_grad %x, %g, %t, %lse ignore -100 : tensor<4x8xf32>, tensor<4xf32>, tensor<4xi64>
     ```
   }];
-  let arguments = (ins PS_FloatTensor:$cotangent, PS_FloatTensor:$logits, PS_IntTensor:$labels,
+  let arguments = (ins PS_FloatTensor:$logits, PS_FloatTensor:$cotangent, PS_IntTensor:$labels,
                        PS_FloatTensor:$lse, I64Attr:$ignore_index,
                        DefaultValuedAttr<F64Attr, "0.0">:$smoothing);
   let results = (outs PS_FloatTensor:$result);
   let assemblyFormat = [{
-    $cotangent `,` $logits `,` $labels `,` $lse `ignore` $ignore_index (`smoothing` $smoothing^)? attr-dict `:`
-    type($cotangent) `,` type($logits) `,` type($labels)
+    $logits `,` $cotangent `,` $labels `,` $lse `ignore` $ignore_index (`smoothing` $smoothing^)? attr-dict `:`
+    type($logits) `,` type($cotangent) `,` type($labels)
   }];
 }

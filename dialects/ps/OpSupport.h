@@ -9,6 +9,7 @@
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/IR/ValueRange.h"
+#include <functional>
 
 namespace parashard::ps {
 
@@ -107,11 +108,24 @@ mlir::FailureOr<llvm::SmallVector<mlir::Value>> partitionByCloning(mlir::Operati
 /// How an op becomes code. `None`: it never reaches code generation (variables, structure).
 enum class LoweringKind { None, Elementwise, Row, Movement, Library, Collective };
 
+/// Where an element's random number comes from: Philox with key (run seed, `key`, step) and counter
+/// `microBatch` x `globalSize` + `offset` + sum of its place in each of `factorSizes` (row-major over the
+/// op's local elements) times `factorStrides`. Empty factors: the local element index itself.
+struct RandomPlace {
+  mlir::Value key;        ///< i64 scalar
+  mlir::Value microBatch; ///< i64 scalar; null for 0
+  mlir::Value offset;     ///< i64 scalar; null for 0
+  int64_t globalSize = 0;
+  llvm::ArrayRef<int64_t> factorSizes;
+  llvm::ArrayRef<int64_t> factorStrides;
+};
+
 /// Builds one element's computation. Operands and results are scalars or vectors of one width of the
 /// op's element types; every op created acts on them alike. Floating ops get no fast-math flags.
 class ElementBuilder {
 public:
   ElementBuilder(mlir::OpBuilder &b, mlir::Location loc) : b(b), loc(loc) {}
+  virtual ~ElementBuilder() = default;
   mlir::OpBuilder &builder() { return b; }
   mlir::Location getLoc() const { return loc; }
 
@@ -128,6 +142,9 @@ public:
   mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y);
   /// math.exp and the like, by op class: `unary<mlir::math::ExpOp>(x)`.
   template <typename Op> mlir::Value unary(mlir::Value x) { return Op::create(b, loc, x); }
+  /// Uniform f32 numbers in [0, 1) for the current elements, with as many lanes as `like`. Null where
+  /// the code generator in use has no random numbers.
+  virtual mlir::Value random(const RandomPlace &place, mlir::Value like) { return {}; }
 
 protected:
   mlir::OpBuilder &b;
