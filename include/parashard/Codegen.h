@@ -1,0 +1,25 @@
+// From a placed module to a program: kernels as native code, and the table that says the rest.
+#ifndef PARASHARD_CODEGEN_H
+#define PARASHARD_CODEGEN_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include <string>
+
+namespace parashard {
+
+struct CodegenOptions {
+  std::string cpu = "native"; ///< LLVM's name of the CPU, or native
+  std::string output;         ///< path; *.so gives a shared library, else an executable
+  std::string model;          ///< path of the model's file, as messages name it
+  std::string compileLine;    ///< the command line, kept for --info
+  std::string explain;        ///< text of the plan, kept for --info
+};
+
+/// Writes the program of a module at level `placed`. With `oneRank`, the same model placed on one
+/// rank, the program also carries that one for `--check`. The file appears whole or not at all.
+mlir::LogicalResult emitProgram(mlir::ModuleOp module, mlir::ModuleOp oneRank,
+                                const CodegenOptions &options);
+
+} // namespace parashard
+
+#endif

@@ -1,0 +1,92 @@
+// The walk from an imported model to a placed program, as a library: what ps-opt, ps-compile and
+// other front ends share.
+#ifndef PARASHARD_PIPELINES_H
+#define PARASHARD_PIPELINES_H
+
+#include "dialects/ps/PsAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace parashard {
+
+/// What a user chooses; the names are the flags of ps-compile (docs: `ps-compile --help`).
+struct CompileOptions {
+  // The model.
+  std::string model;                  ///< .pt2 or .mlir
+  std::vector<std::string> dims;      ///< INPUT.D=N or SYMBOL=N
+  std::optional<int64_t> batch;       ///< binds the batch symbol
+  std::vector<std::string> batchDims; ///< INPUT=D or INPUT=none
+  std::string lossOutput;             ///< number or name of the loss output; empty: found
+  std::string loss;                   ///< "none": cotangents come from outside; empty: in the graph
+  std::vector<std::string> differentiate; ///< outputs with cotangents when loss is "none"
+  std::vector<std::string> freeze;        ///< globs of parameters that are not trained
+  std::vector<std::string> init;          ///< "[GLOB=]normal(0.02)"
+  bool evalMode = false;
+  bool copyWeights = false;
+
+  // The plan.
+  std::string mesh = "dp=1";
+  std::optional<int64_t> ranks; ///< fills `*` in the mesh; must equal its product
+  std::string shardingPolicy = "megatron";
+  int64_t microBatches = 1;
+  std::string lossAverage; ///< step or micro-batch; empty: step where the form is recognised
+
+  // The update.
+  std::vector<std::string> optimizers; ///< "[GLOB=|ndim<2=]adamw(lr=1e-3,...)"; first match wins
+  std::string clipNorm;                ///< a number, or empty
+
+  // The target.
+  std::string cpu = "native";
+  bool inference = false;
+};
+
+/// Where a walk begins, ends and writes.
+struct WalkOptions {
+  ps::Level stopAfter = ps::Level::Native;
+  std::string dumpDir;     ///< one file a level: DIR/2-planned.mlir; empty: none
+  std::string failurePath; ///< where the input of a failing pass is written
+  bool timing = false;     ///< prints seconds a level to stderr
+};
+
+/// Makes every dialect and pass of the compiler known.
+void registerEverything(mlir::DialectRegistry &registry);
+/// Registers every pass and pipeline by name (for ps-opt and textual pipelines).
+void registerAllPasses();
+
+/// The passes that bring a module from the level before to `level`, in the order in which they run,
+/// each as `name{option=value ...}`; beside each in the source stands why it is there.
+std::vector<std::string> getPasses(ps::Level level, const CompileOptions &options);
+
+/// Adds the passes of `getPasses` to `pm`. Fails on an option that a pass does not take.
+mlir::LogicalResult addLevelPipeline(mlir::OpPassManager &pm, ps::Level level,
+                                     const CompileOptions &options);
+
+/// Imports `options.model` (.pt2) or parses it (.mlir): null after a diagnostic.
+mlir::OwningOpRef<mlir::ModuleOp> loadModel(mlir::MLIRContext &context,
+                                            const CompileOptions &options);
+
+/// Runs the levels after the module's own up to `walk.stopAfter` (at most `placed`). When a pass
+/// fails, writes the module that it was given and prints the ps-opt command that repeats the
+/// failure.
+mlir::LogicalResult runWalk(mlir::ModuleOp module, const CompileOptions &options,
+                            const WalkOptions &walk);
+
+/// The plan in words: shardings and why, collectives of a step and their bytes, forms of attention.
+/// For a module at level `planned` or later.
+std::string explainPlan(mlir::ModuleOp module);
+
+/// The level that a module carries; `imported` when it carries none.
+ps::Level getLevel(mlir::ModuleOp module);
+void setLevel(mlir::ModuleOp module, ps::Level level);
+
+/// Writes `text` to `path` through a temporary name; the error names the path and the cause.
+llvm::Error writeAtomically(llvm::StringRef path,
+                            llvm::function_ref<void(llvm::raw_ostream &)> write);
+
+} // namespace parashard
+
+#endif

@@ -1,0 +1,117 @@
+// Which passes make each level, in which order, and why each stands where it does.
+#include "parashard/Pipelines.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ErrorHandling.h"
+
+namespace parashard {
+namespace {
+
+/// A pass with its options, as text.
+class PassText {
+public:
+  explicit PassText(llvm::StringRef name) : name(name) {}
+
+  PassText &option(llvm::StringRef key, llvm::StringRef value) {
+    if (!value.empty())
+      options.push_back((key + "=" + quote(value)).str());
+    return *this;
+  }
+  PassText &option(llvm::StringRef key, int64_t value) {
+    return option(key, std::to_string(value));
+  }
+
+  operator std::string() const {
+    return options.empty() ? name : name + "{" + llvm::join(options, " ") + "}";
+  }
+
+private:
+  /// Option values with blanks, commas or brackets stand in double quotes in a pipeline.
+  static std::string quote(llvm::StringRef value) {
+    bool plain = llvm::all_of(value, [](char c) { return llvm::isAlnum(c) || strchr("-_./", c); });
+    return plain ? value.str() : ("\"" + value + "\"").str();
+  }
+
+  std::string name;
+  std::vector<std::string> options;
+};
+
+std::vector<std::string> trainingPasses(const CompileOptions &o) {
+  return {
+      // Each mask that is provably causal, a band or a padding vector becomes an attribute: before
+      // anything looks at attention's operands.
+      PassText("ps-recognize-attention"),
+      PassText("ps-recognize-attention-masks"),
+      // Repeated key / value heads become grouped queries.
+      PassText("ps-recognize-grouped-queries"),
+      // One variable a part, so that each part can have its own sharding.
+      PassText("ps-split-fused-variables"),
+      PassText("canonicalize"),
+      PassText("cse"),
+      // The backward, the accumulators, and the entries.
+      PassText("ps-autodiff")
+          .option("loss", o.loss == "none" ? std::string("none") : o.lossOutput)
+          .option("differentiate", llvm::join(o.differentiate, ";"))
+          .option("freeze", llvm::join(o.freeze, ";"))
+          .option("loss-average", o.lossAverage),
+      // The update of each parameter by its group's optimizer.
+      PassText("ps-optimizer")
+          .option("optimizer", llvm::join(o.optimizers, ";"))
+          .option("clip-norm", o.clipNorm),
+      PassText("ps-verify-training"),
+  };
+}
+
+std::vector<std::string> plannedPasses(const CompileOptions &o) {
+  PassText mesh("ps-set-mesh");
+  mesh.option("mesh", o.mesh);
+  if (o.ranks)
+    mesh.option("ranks", *o.ranks);
+  return {
+      mesh,
+      // The policy decides parameters and inputs; everything else follows from them.
+      PassText("ps-seed-shardings")
+          .option("policy", o.shardingPolicy)
+          .option("batch-dims", llvm::join(o.batchDims, ";")),
+      PassText("ps-propagate-shardings"),
+      // After the shardings: equal blocks have equal shardings then.
+      PassText("ps-find-segments"),
+      PassText("ps-verify-planned"),
+  };
+}
+
+std::vector<std::string> partitionedPasses(const CompileOptions &) {
+  return {
+      PassText("ps-partition"),
+      // Reshards that cancel, pairs that are one collective.
+      PassText("ps-simplify-collectives"),
+      // From here on all work is per class.
+      PassText("ps-outline-segments"),
+      PassText("ps-fuse"),
+      PassText("ps-verify-partitioned"),
+  };
+}
+
+} // namespace
+
+std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
+  switch (level) {
+  case ps::Level::Training:
+    return trainingPasses(o);
+  case ps::Level::Planned:
+    return plannedPasses(o);
+  case ps::Level::Partitioned:
+    return partitionedPasses(o);
+  case ps::Level::Scheduled:
+    return {PassText("ps-schedule").option("micro-batches", o.microBatches),
+            PassText("ps-verify-scheduled")};
+  case ps::Level::Placed:
+    return {PassText("ps-plan-memory")};
+  case ps::Level::Imported:
+  case ps::Level::Native:
+    break; // made by an importer; made by code generation
+  }
+  return {};
+}
+
+} // namespace parashard

@@ -1,0 +1,121 @@
+// Walks a module through the levels: runs each level's passes, dumps, and reproduces failures.
+#include "parashard/Pipelines.h"
+
+#include "dialects/ps/Ps.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include <chrono>
+
+using namespace mlir;
+
+namespace parashard {
+
+ps::Level getLevel(ModuleOp module) {
+  auto level = module->getAttrOfType<ps::LevelAttr>(ps::kLevelMark);
+  return level ? level.getValue() : ps::Level::Imported;
+}
+
+void setLevel(ModuleOp module, ps::Level level) {
+  module->setAttr(ps::kLevelMark, ps::LevelAttr::get(module.getContext(), level));
+}
+
+llvm::Error writeAtomically(StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write) {
+  auto fail = [&](std::error_code code) {
+    return llvm::createStringError(code, "cannot write %s: %s", path.str().c_str(),
+                                   code.message().c_str());
+  };
+  std::string temporary = (path + ".tmp").str();
+  {
+    std::error_code code;
+    llvm::raw_fd_ostream os(temporary, code);
+    if (code)
+      return fail(code);
+    write(os);
+    os.flush();
+    if (os.has_error()) {
+      code = os.error();
+      os.clear_error();
+      llvm::sys::fs::remove(temporary);
+      return fail(code);
+    }
+  }
+  if (std::error_code code = llvm::sys::fs::rename(temporary, path)) {
+    llvm::sys::fs::remove(temporary);
+    return fail(code);
+  }
+  return llvm::Error::success();
+}
+
+LogicalResult addLevelPipeline(OpPassManager &pm, ps::Level level, const CompileOptions &options) {
+  return parsePassPipeline(llvm::join(getPasses(level, options), ","), pm);
+}
+
+static LogicalResult writeModule(ModuleOp module, StringRef path) {
+  llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) {
+    module->print(os, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/false));
+  });
+  if (!error)
+    return success();
+  return module->emitError() << llvm::toString(std::move(error));
+}
+
+/// Says how to repeat what failed: the level's input, and its passes up to the failing one.
+static void reportFailure(ModuleOp input, ArrayRef<std::string> passes, StringRef path) {
+  if (path.empty() || failed(writeModule(input, path)))
+    return;
+  llvm::errs() << "note: pass " << passes.back() << " failed; repeat it with\n  ps-opt "
+               << "--pass-pipeline='builtin.module(" << llvm::join(passes, ",") << ")' " << path
+               << "\n";
+}
+
+/// Runs the passes of one level, one pass manager a pass so that the failing one is known.
+static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOptions &options,
+                              StringRef failurePath) {
+  std::vector<std::string> passes = getPasses(level, options);
+  OwningOpRef<ModuleOp> input = module.clone();
+  for (auto [i, pass] : llvm::enumerate(passes)) {
+    PassManager pm(module.getContext(), ModuleOp::getOperationName());
+    if (failed(parsePassPipeline(pass, pm)))
+      return module.emitError() << "pass " << pass << " cannot be made";
+    if (failed(pm.run(module))) {
+      reportFailure(*input, ArrayRef(passes).take_front(i + 1), failurePath);
+      return failure();
+    }
+  }
+  setLevel(module, level);
+  return success();
+}
+
+static LogicalResult dump(ModuleOp module, StringRef dir) {
+  if (std::error_code code = llvm::sys::fs::create_directories(dir))
+    return module->emitError() << "cannot make the folder " << dir << ": " << code.message();
+  ps::Level level = getLevel(module);
+  SmallString<128> path(dir);
+  llvm::sys::path::append(
+      path, llvm::formatv("{0}-{1}.mlir", unsigned(level), ps::stringifyLevel(level)).str());
+  return writeModule(module, path);
+}
+
+LogicalResult runWalk(ModuleOp module, const CompileOptions &options, const WalkOptions &walk) {
+  if (!walk.dumpDir.empty() && failed(dump(module, walk.dumpDir)))
+    return failure();
+  unsigned last = std::min(unsigned(walk.stopAfter), unsigned(ps::Level::Placed));
+  for (unsigned next = unsigned(getLevel(module)) + 1; next <= last; ++next) {
+    auto begin = std::chrono::steady_clock::now();
+    if (failed(runLevel(module, ps::Level(next), options, walk.failurePath)))
+      return failure();
+    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    if (walk.timing)
+      llvm::errs() << llvm::formatv("{0,-12} {1:f2} s\n", ps::stringifyLevel(ps::Level(next)),
+                                    seconds.count());
+    if (!walk.dumpDir.empty() && failed(dump(module, walk.dumpDir)))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace parashard

@@ -1,0 +1,260 @@
+// The flags of ps-compile (llvm::cl), and the errors of those whose feature is not built yet.
+#include "Flags.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace cl = llvm::cl;
+
+namespace parashard {
+namespace {
+
+constexpr const char *kOverview = R"(compiles a model that was exported for one device into a program that trains it on many
+
+EXAMPLE
+  python -c "import torch; ...; torch.export.save(torch.export.export(model, (ids, labels)), 'gpt.pt2')"
+  ps-compile gpt.pt2 -o gpt --mesh dp=2,tp=2 --optimizer "adamw(lr=3e-4,weight_decay=0.1)" --explain
+  ./gpt --ranks 4 --data tokens.bin --steps 1000 --export-weights trained.safetensors
+
+Exit status: 0 done, 1 the model is at fault, 2 bad command line.)";
+
+/// Every flag lives here, so that no library holds one.
+struct Flags {
+  cl::OptionCategory model{"Model"}, plan{"Plan"}, update{"Update"}, target{"Target"}, look{"Look"};
+
+  cl::opt<std::string> input{cl::Positional, cl::desc("MODEL(.pt2|.onnx|.mlir)"), cl::cat(model)};
+  cl::opt<std::string> output{
+      "o", cl::desc("the program: an executable, *.so a library, *.mlir with --stop-after"),
+      cl::value_desc("OUT"), cl::cat(model)};
+  cl::list<std::string> dims{"dim", cl::desc("bind a dim: INPUT.D=N or SYMBOL=N"), cl::cat(model)};
+  cl::opt<int64_t> batch{
+      "batch", cl::desc("bind the batch symbol: samples of one micro-batch over all data axes"),
+      cl::init(0), cl::cat(model)};
+  cl::list<std::string> batchDims{
+      "batch-dim",
+      cl::desc("INPUT=D or INPUT=none: which dim of an input is its batch (default 0)"),
+      cl::cat(model)};
+  cl::opt<std::string> mode{"mode", cl::desc("train or eval"), cl::init("train"), cl::cat(model)};
+  cl::opt<std::string> lossOutput{"loss-output", cl::desc("the loss: an output's number or name"),
+                                  cl::cat(model)};
+  cl::opt<std::string> loss{"loss", cl::desc("none: cotangents come through the C API"),
+                            cl::cat(model)};
+  cl::list<std::string> differentiate{"differentiate", cl::CommaSeparated,
+                                      cl::desc("with --loss none: outputs that take cotangents"),
+                                      cl::cat(model)};
+  cl::list<std::string> freeze{"freeze", cl::desc("GLOB of parameters that are not trained"),
+                               cl::cat(model)};
+  cl::list<std::string> init{"init",
+                             cl::desc("initial values of parameters without any: "
+                                      "\"[GLOB=]normal(0.02)\", uniform(a,b), zeros, ones"),
+                             cl::cat(model)};
+  cl::opt<std::string> weights{
+      "weights", cl::desc("reference (the model's file is read at start), copy (into OUT) or none"),
+      cl::init("reference"), cl::cat(model)};
+
+  cl::opt<std::string> mesh{
+      "mesh", cl::desc("NAME[:KIND]=N,... the last axis varies fastest; dp=* fills up --ranks"),
+      cl::init("dp=1"), cl::cat(plan)};
+  cl::opt<int64_t> ranks{"ranks", cl::desc("number of ranks; fills * in --mesh"), cl::init(0),
+                         cl::cat(plan)};
+  cl::opt<std::string> policy{"sharding-policy", cl::desc("megatron, replicated or FILE.json"),
+                              cl::init("megatron"), cl::cat(plan)};
+  cl::opt<std::string> microBatches{"micro-batches", cl::desc("micro-batches of a step"),
+                                    cl::cat(plan)};
+  cl::opt<int64_t> globalBatch{"global-batch",
+                               cl::desc("samples of a step, in place of --micro-batches"),
+                               cl::init(0), cl::cat(plan)};
+  cl::opt<std::string> lossAverage{"loss-average", cl::desc("step or micro-batch"), cl::cat(plan)};
+  cl::opt<std::string> splitMethod{"split-method", cl::desc("how stages are cut"),
+                                   cl::init("uniform"), cl::cat(plan)};
+  cl::opt<std::string> numChunks{"num-chunks", cl::desc("stages per pipeline coordinate"),
+                                 cl::init("1"), cl::cat(plan)};
+  cl::opt<std::string> schedule{"schedule", cl::desc("pipeline schedule"), cl::init("gpipe"),
+                                cl::cat(plan)};
+  cl::opt<std::string> zero{"zero", cl::desc("ZeRO stage, 0 to 3"), cl::init("0"), cl::cat(plan)};
+  cl::opt<std::string> recompute{"recompute", cl::desc("none, selective, full, ..."),
+                                 cl::init("none"), cl::cat(plan)};
+  cl::opt<std::string> precision{"precision", cl::desc("fp32, bf16, ..."), cl::init("fp32"),
+                                 cl::cat(plan)};
+  cl::opt<std::string> planFile{"plan", cl::desc("these flags as a file"), cl::cat(plan)};
+  cl::opt<std::string> writePlan{"write-plan", cl::desc("write these flags as a file"),
+                                 cl::cat(plan)};
+  cl::opt<std::string> gradientReduction{"gradient-reduction", cl::desc("fp32 or bf16"),
+                                         cl::init("fp32"), cl::cat(plan)};
+  cl::opt<std::string> offload{"offload", cl::desc("activations or optimizer"), cl::cat(plan)};
+
+  cl::list<std::string> optimizer{
+      "optimizer",
+      cl::desc("\"[GLOB=|ndim<2=]adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)\"; sgd, "
+               "adam, adamw; repeatable, first match wins (default adamw(lr=1e-3))"),
+      cl::cat(update)};
+  cl::opt<std::string> clipNorm{"clip-norm", cl::desc("largest global norm of the gradients"),
+                                cl::cat(update)};
+  cl::opt<std::string> ema{"ema", cl::desc("decay of averaged weights"), cl::cat(update)};
+
+  cl::opt<std::string> targetName{"target", cl::desc("cpu[:native|:x86-64-v4|...] or cuda:sm_90"),
+                                  cl::init("cpu:native"), cl::cat(target)};
+  cl::opt<bool> inference{"inference", cl::desc("no training entries"), cl::cat(target)};
+  cl::opt<bool> check{"check", cl::desc("carry the one-rank program too, for ./OUT --check"),
+                      cl::cat(target)};
+
+  cl::opt<bool> explain{"explain",
+                        cl::desc("print the plan: shardings and why, collectives and their bytes"),
+                        cl::cat(look)};
+  cl::opt<std::string> report{"report", cl::desc("the plan as an HTML page"), cl::cat(look)};
+  cl::opt<std::string> timeline{"write-timeline", cl::desc("the schedule as an SVG"),
+                                cl::cat(look)};
+  cl::opt<bool> noCodegen{"no-codegen", cl::desc("plan only, write no program"), cl::cat(look)};
+  cl::opt<std::string> stopAfter{
+      "stop-after",
+      cl::desc("imported, training, planned, partitioned, scheduled or placed; OUT is then .mlir"),
+      cl::cat(look)};
+  cl::opt<std::string> dumpDir{"dump-dir", cl::desc("write each level: DIR/2-planned.mlir"),
+                               cl::cat(look)};
+  cl::opt<bool> verbose{"verbose", cl::desc("seconds a level"), cl::cat(look)};
+};
+
+bool bad(const llvm::Twine &message) {
+  llvm::errs() << "ps-compile: error: " << message << "\n";
+  return false;
+}
+
+/// A flag that asks for a feature that this version does not have.
+bool refuse(llvm::StringRef flag, llvm::StringRef value, llvm::StringRef what) {
+  return bad("--" + flag + " " + value + ": " + what + " is not built yet");
+}
+
+bool checkBuilt(const Flags &f) {
+  auto isNot = [](const std::string &value, llvm::StringRef ok) { return value != ok; };
+  if (isNot(f.splitMethod, "uniform") || isNot(f.numChunks, "1"))
+    return refuse("split-method", f.splitMethod, "cutting into pipeline stages");
+  if (isNot(f.schedule, "gpipe"))
+    return refuse("schedule", f.schedule, "a pipeline schedule");
+  if (isNot(f.zero, "0"))
+    return refuse("zero", f.zero, "ZeRO");
+  if (isNot(f.recompute, "none"))
+    return refuse("recompute", f.recompute, "recompute");
+  if (isNot(f.precision, "fp32"))
+    return refuse("precision", f.precision, "mixed precision");
+  if (isNot(f.gradientReduction, "fp32"))
+    return refuse("gradient-reduction", f.gradientReduction, "reduction in 16 bits");
+  if (f.mode != "train" && f.mode != "eval")
+    return bad("--mode takes train or eval, not '" + f.mode + "'");
+  if (f.mode == "eval")
+    return refuse("mode", "eval", "compiling a model in eval mode");
+  if (f.weights != "reference" && f.weights != "copy" && f.weights != "none")
+    return bad("--weights takes reference, copy or none, not '" + f.weights + "'");
+  if (f.weights != "reference")
+    return refuse("weights", f.weights, "weights other than by reference");
+  if (!f.loss.empty() && f.loss != "none")
+    return refuse("loss", f.loss, "adding a loss (put it into the model's forward)");
+  if (f.inference)
+    return refuse("inference", "", "a program without training entries");
+  for (const auto *flag : {&f.planFile, &f.writePlan, &f.offload, &f.ema, &f.report, &f.timeline})
+    if (!flag->empty())
+      return refuse(flag->ArgStr, *flag, "this flag");
+  if (llvm::StringRef(f.targetName).starts_with("cuda"))
+    return refuse("target", f.targetName, "the CUDA target");
+  if (f.targetName != "cpu" && !llvm::StringRef(f.targetName).starts_with("cpu:"))
+    return bad("--target takes cpu[:NAME] or cuda:sm_NN, not '" + f.targetName + "'");
+  return true;
+}
+
+bool readMicroBatches(const Flags &f, CompileOptions &compile) {
+  if (!f.microBatches.empty() && f.globalBatch)
+    return bad("give --micro-batches or --global-batch, not both");
+  if (!f.microBatches.empty() &&
+      (llvm::StringRef(f.microBatches).getAsInteger(10, compile.microBatches) ||
+       compile.microBatches < 1))
+    return bad("--micro-batches takes a number of at least 1, not '" + f.microBatches + "'");
+  if (f.globalBatch && (!f.batch || f.globalBatch % f.batch != 0))
+    return bad("--global-batch " + llvm::Twine(f.globalBatch) +
+               " needs --batch B, a divisor of it: a step takes global-batch / B micro-batches");
+  if (f.globalBatch)
+    compile.microBatches = f.globalBatch / f.batch;
+  if (!f.lossAverage.empty() && f.lossAverage != "step" && f.lossAverage != "micro-batch")
+    return bad("--loss-average takes step or micro-batch, not '" + f.lossAverage + "'");
+  return true;
+}
+
+bool readStop(const Flags &f, CommandLine &line) {
+  line.output.codegen = !f.noCodegen;
+  if (f.stopAfter.empty()) {
+    if (f.noCodegen)
+      line.walk.stopAfter = ps::Level::Placed;
+    return true;
+  }
+  std::optional<ps::Level> level = ps::symbolizeLevel(f.stopAfter);
+  if (!level)
+    return bad("--stop-after takes imported, training, planned, partitioned, scheduled, placed or "
+               "native, not '" +
+               f.stopAfter + "'");
+  line.walk.stopAfter = *level;
+  return true;
+}
+
+bool readFiles(const Flags &f, const CommandLine &line) {
+  if (f.input.empty())
+    return bad("no model given: ps-compile MODEL -o OUT (see --help)");
+  if (!llvm::sys::fs::exists(f.input))
+    return bad("model '" + f.input + "' does not exist");
+  bool writes = line.output.codegen || line.walk.stopAfter < ps::Level::Placed;
+  if (f.output.empty() && writes)
+    return bad("no output given: add -o OUT");
+  return true;
+}
+
+std::string joinArguments(int argc, char **argv) {
+  std::string line = "ps-compile";
+  for (int i = 1; i < argc; ++i) {
+    llvm::StringRef argument = argv[i];
+    bool plain = argument.find_first_of(" ()<*=\"") == llvm::StringRef::npos;
+    line += plain ? (" " + argument).str() : (" '" + argument + "'").str();
+  }
+  return line;
+}
+
+} // namespace
+
+std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
+  Flags f;
+  cl::HideUnrelatedOptions({&f.model, &f.plan, &f.update, &f.target, &f.look});
+  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &llvm::errs()))
+    return std::nullopt;
+  CommandLine line;
+  CompileOptions &c = line.compile;
+  if (!readStop(f, line) || !readFiles(f, line) || !checkBuilt(f) || !readMicroBatches(f, c))
+    return std::nullopt;
+  c.model = f.input;
+  c.dims.assign(f.dims.begin(), f.dims.end());
+  if (f.batch)
+    c.batch = f.batch;
+  c.batchDims.assign(f.batchDims.begin(), f.batchDims.end());
+  c.lossOutput = f.lossOutput;
+  c.loss = f.loss;
+  c.differentiate.assign(f.differentiate.begin(), f.differentiate.end());
+  c.freeze.assign(f.freeze.begin(), f.freeze.end());
+  c.init.assign(f.init.begin(), f.init.end());
+  c.mesh = f.mesh;
+  if (f.ranks)
+    c.ranks = f.ranks;
+  c.shardingPolicy = f.policy;
+  c.lossAverage = f.lossAverage;
+  c.optimizers.assign(f.optimizer.begin(), f.optimizer.end());
+  if (c.optimizers.empty())
+    c.optimizers.push_back("adamw(lr=1e-3)");
+  c.clipNorm = f.clipNorm;
+  c.cpu = f.targetName == "cpu" ? "native" : llvm::StringRef(f.targetName).split(':').second.str();
+  line.walk.dumpDir = f.dumpDir;
+  line.walk.timing = f.verbose;
+  line.walk.failurePath = f.output.empty() ? "" : f.output + ".failed.mlir";
+  line.output.output = f.output;
+  line.output.explain = f.explain;
+  line.output.check = f.check;
+  line.output.verbose = f.verbose;
+  line.output.line = joinArguments(argc, argv);
+  return line;
+}
+
+} // namespace parashard

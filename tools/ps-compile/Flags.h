@@ -1,0 +1,32 @@
+// The command line of ps-compile.
+#ifndef PARASHARD_TOOLS_PS_COMPILE_FLAGS_H
+#define PARASHARD_TOOLS_PS_COMPILE_FLAGS_H
+
+#include "parashard/Pipelines.h"
+
+namespace parashard {
+
+/// What a compile prints and writes besides its program.
+struct OutputOptions {
+  std::string output;
+  bool explain = false;
+  bool codegen = true;
+  bool check = false; ///< carry the one-rank program too
+  bool verbose = false;
+  std::string line; ///< the command line, for the program's --info
+};
+
+struct CommandLine {
+  CompileOptions compile;
+  WalkOptions walk;
+  OutputOptions output;
+};
+
+/// Parses argv. On a bad command line prints what is wrong and what is expected, and returns
+/// nothing;
+/// `--help` prints and exits with 0.
+std::optional<CommandLine> parseCommandLine(int argc, char **argv);
+
+} // namespace parashard
+
+#endif

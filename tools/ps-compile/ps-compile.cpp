@@ -1,0 +1,105 @@
+// ps-compile: a model for one device in, a program for many out.
+#include "Flags.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "parashard/Codegen.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/raw_ostream.h"
+#include <chrono>
+
+using namespace mlir;
+using namespace parashard;
+
+namespace {
+
+enum ExitStatus { Done = 0, ModelAtFault = 1, BadCommandLine = 2 };
+
+/// Prints diagnostics as `model location: error: text`, notes below.
+class Diagnostics {
+public:
+  explicit Diagnostics(MLIRContext &context)
+      : handler(context.getDiagEngine().registerHandler([](Diagnostic &d) { print(d); })),
+        engine(context.getDiagEngine()) {}
+  ~Diagnostics() { engine.eraseHandler(handler); }
+
+private:
+  static void print(Diagnostic &diagnostic) {
+    printOne(diagnostic);
+    for (Diagnostic &note : diagnostic.getNotes())
+      printOne(note);
+  }
+  static void printOne(Diagnostic &diagnostic) {
+    static constexpr const char *kNames[] = {"note", "warning", "error", "remark"};
+    if (!isa<UnknownLoc>(diagnostic.getLocation()))
+      llvm::errs() << diagnostic.getLocation() << ": ";
+    llvm::errs() << kNames[unsigned(diagnostic.getSeverity())] << ": " << diagnostic.str() << "\n";
+  }
+
+  DiagnosticEngine::HandlerID handler;
+  DiagnosticEngine &engine;
+};
+
+/// The same model on one rank, walked to `placed`; null after a diagnostic.
+OwningOpRef<ModuleOp> placeOnOneRank(ModuleOp imported, const CommandLine &line) {
+  OwningOpRef<ModuleOp> module = imported.clone();
+  CompileOptions options = line.compile;
+  options.mesh = "dp=1";
+  options.ranks.reset();
+  options.shardingPolicy = "replicated";
+  WalkOptions walk = line.walk;
+  walk.dumpDir.clear();
+  walk.timing = false;
+  if (failed(runWalk(*module, options, walk)))
+    return nullptr;
+  return module;
+}
+
+LogicalResult writeText(ModuleOp module, const std::string &path) {
+  llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) {
+    module->print(os, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/false));
+  });
+  if (!error)
+    return success();
+  return module->emitError() << llvm::toString(std::move(error));
+}
+
+LogicalResult compile(MLIRContext &context, const CommandLine &line) {
+  OwningOpRef<ModuleOp> module = loadModel(context, line.compile);
+  if (!module)
+    return failure();
+  OwningOpRef<ModuleOp> oneRank;
+  if (line.output.check && !(oneRank = placeOnOneRank(*module, line)))
+    return failure();
+  if (failed(runWalk(*module, line.compile, line.walk)))
+    return failure();
+  std::string plan = explainPlan(*module);
+  if (line.output.explain)
+    llvm::outs() << plan;
+  if (line.walk.stopAfter < ps::Level::Native)
+    return line.output.output.empty() ? success() : writeText(*module, line.output.output);
+  CodegenOptions codegen{line.compile.cpu, line.output.output, line.compile.model, line.output.line,
+                         plan};
+  return emitProgram(*module, oneRank ? *oneRank : ModuleOp(), codegen);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  std::optional<CommandLine> line = parseCommandLine(argc, argv);
+  if (!line)
+    return BadCommandLine;
+  auto begin = std::chrono::steady_clock::now();
+  registerAllPasses();
+  DialectRegistry registry;
+  registerEverything(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  Diagnostics diagnostics(context);
+  if (failed(compile(context, *line)))
+    return ModelAtFault;
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  if (!line->output.output.empty())
+    llvm::errs() << llvm::formatv("wrote {0} in {1:f1} s\n", line->output.output, seconds.count());
+  return Done;
+}
