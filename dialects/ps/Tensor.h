@@ -62,8 +62,8 @@ struct EvaluateContext {
 };
 
 /// Philox4x32-10 (Salmon et al., SC 2011): a uniform float in [0, 1) for one global element.
-/// The key is (seed, opKey, step) mixed to 64 bits; the counter is `counter`. The generated
-/// kernels and the runtime compute the same bits.
+/// The key is (seed, opKey, step) mixed to 64 bits, as docs/program-format.md ("Random numbers")
+/// says; the counter is `counter`. The generated kernels and the runtime compute the same bits.
 float philoxUniform(uint64_t seed, int64_t opKey, int64_t step, uint64_t counter);
 
 } // namespace parashard::ps
