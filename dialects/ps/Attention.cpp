@@ -1,1 +1,268 @@
-#include "dialects/ps/Ps.h"
+// Scaled dot product attention: constraints, sharding rule, derivative, cost, partition.
+#include "dialects/ps/RandomSupport.h"
+#include "dialects/ps/RowSupport.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+static RankedTensorType getTensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query, Value key,
+                        Value value, Value mask, Value padding, bool causal, double scale,
+                        double dropout, bool training) {
+  auto q = getTensorType(query);
+  auto result = RankedTensorType::get(
+      {q.getDimSize(0), q.getDimSize(1), q.getDimSize(2), getTensorType(value).getDimSize(3)},
+      q.getElementType());
+  auto lse = RankedTensorType::get(q.getShape().drop_back(), getComputeType(q));
+  build(builder, state, result, lse, query, key, value, mask, padding, /*random_key=*/Value(),
+        /*micro_batch=*/Value(), /*offset=*/Value(), causal ? builder.getUnitAttr() : UnitAttr(),
+        /*window=*/IntegerAttr(), builder.getF64FloatAttr(scale), builder.getF64FloatAttr(dropout),
+        builder.getBoolAttr(training), /*global_size=*/IntegerAttr(),
+        /*factor_sizes=*/DenseI64ArrayAttr(),
+        /*factor_strides=*/DenseI64ArrayAttr());
+}
+
+//===----------------------------------------------------------------------===//
+// Verifier
+//===----------------------------------------------------------------------===//
+
+static LogicalResult expectShape(Operation *op, llvm::StringRef name, Value value,
+                                 llvm::ArrayRef<int64_t> expected, llvm::StringRef label) {
+  if (getTensorType(value).getShape() == expected)
+    return success();
+  return op->emitOpError(name) << " has type " << value.getType() << ", expected shape ["
+                               << expected << "] (" << label << ")";
+}
+
+/// attention_c3.
+static LogicalResult verifyMask(Operation *op, Value mask, llvm::ArrayRef<int64_t> full) {
+  RankedTensorType type = getTensorType(mask);
+  bool fits = type.getRank() == 4 && type.getShape().drop_front(2) == full.drop_front(2);
+  for (int dim = 0; fits && dim < 2; ++dim)
+    fits = type.getDimSize(dim) == full[dim] || type.getDimSize(dim) == 1;
+  if (!fits)
+    return op->emitOpError("mask has type ")
+           << type << ", expected shape [" << full << "] with first dims of "
+           << "that size or 1 (attention_c3)";
+  if (!type.getElementType().isInteger(1) && !isa<FloatType>(type.getElementType()))
+    return op->emitOpError("mask has element type ")
+           << type.getElementType() << ", expected i1 or a float (attention_c3)";
+  return success();
+}
+
+LogicalResult AttentionOp::verify() {
+  for (Value value : {getQuery(), getKey(), getValue()})
+    if (getTensorType(value).getRank() != 4)
+      return emitOpError("takes tensors of 4 dims, got ") << value.getType() << " (attention_c1)";
+  auto q = getTensorType(getQuery()).getShape(), k = getTensorType(getKey()).getShape(),
+       v = getTensorType(getValue()).getShape();
+  if (k[0] != q[0] || k[3] != q[3])
+    return emitOpError("key has type ") << getKey().getType() << ", query " << getQuery().getType()
+                                        << ": batch and feature sizes must agree (attention_c1)";
+  if (v.drop_back() != k.drop_back())
+    return emitOpError("value has type ")
+           << getValue().getType() << ", key " << getKey().getType()
+           << ": batch, head and sequence sizes must agree (attention_c1)";
+  if (k[1] == 0 || q[1] % k[1] != 0)
+    return emitOpError("query has ")
+           << q[1] << " heads, no multiple of the " << k[1] << " heads of the key (attention_c2)";
+  if (failed(expectShape(*this, "result", getResult(), {q[0], q[1], q[2], v[3]}, "attention_c1")) ||
+      failed(expectShape(*this, "lse", getLse(), q.drop_back(), "attention_c1")))
+    return failure();
+  if (getMask() && failed(verifyMask(*this, getMask(), {q[0], q[1], q[2], k[2]})))
+    return failure();
+  return getPadding() ? expectShape(*this, "padding", getPadding(), {q[0], k[2]}, "attention_c3")
+                      : success();
+}
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The factors of attention: batch, group, heads a group, query and key places, features.
+struct AttentionFactors {
+  unsigned batch, group, rest, query, key, feature, valueFeature;
+  bool splitHeads; ///< more than one head a group
+
+  AttentionFactors(ShardingRule &rule, RankedTensorType q, RankedTensorType k, RankedTensorType v) {
+    batch = rule.addFactor(q.getDimSize(0));
+    group = rule.addFactor(k.getDimSize(1));
+    rest = rule.addFactor(q.getDimSize(1) / k.getDimSize(1));
+    query = rule.addWhole(q.getDimSize(2), "attention sees all queries of a head at once");
+    key = rule.addWhole(k.getDimSize(2), "attention normalises over all keys");
+    feature = rule.addWhole(q.getDimSize(3), "attention scores sum over the features of a head");
+    valueFeature = v.getDimSize(3) == q.getDimSize(3)
+                       ? feature
+                       : rule.addWhole(v.getDimSize(3), "attention takes whole heads");
+    splitHeads = q.getDimSize(1) != k.getDimSize(1);
+  }
+
+  DimFactors heads() const { return splitHeads ? DimFactors{group, rest} : DimFactors{group}; }
+  TensorFactors ofQuery(unsigned last) const { return {{batch}, heads(), {query}, {last}}; }
+  TensorFactors ofKey(unsigned last) const { return {{batch}, {group}, {key}, {last}}; }
+  TensorFactors ofLse() const { return {{batch}, heads(), {query}}; }
+  TensorFactors ofPadding() const { return {{batch}, {key}}; }
+  /// A mask dim of size 1 has no factor.
+  TensorFactors ofMask(RankedTensorType type) const {
+    return {type.getDimSize(0) == 1 ? DimFactors{} : DimFactors{batch},
+            type.getDimSize(1) == 1 ? DimFactors{} : heads(),
+            {query},
+            {key}};
+  }
+};
+} // namespace
+
+/// Factors of the optional operands, in operand order.
+template <typename Op>
+static void addOptionalOperands(Op op, const AttentionFactors &f, ShardingRule &rule) {
+  if (op.getMask())
+    rule.operands.push_back(f.ofMask(getTensorType(op.getMask())));
+  if (op.getPadding())
+    rule.operands.push_back(f.ofPadding());
+  rule.operands.resize(op->getNumOperands()); // key, micro-batch and offset have no dims
+}
+
+ShardingRule AttentionOp::getShardingRule() {
+  ShardingRule rule;
+  AttentionFactors f(rule, getTensorType(getQuery()), getTensorType(getKey()),
+                     getTensorType(getValue()));
+  rule.operands = {f.ofQuery(f.feature), f.ofKey(f.feature), f.ofKey(f.valueFeature)};
+  addOptionalOperands(*this, f, rule);
+  rule.results = {f.ofQuery(f.valueFeature), f.ofLse()};
+  rule.linear = {{2}};
+  return rule;
+}
+
+ShardingRule AttentionGradOp::getShardingRule() {
+  ShardingRule rule;
+  AttentionFactors f(rule, getTensorType(getQuery()), getTensorType(getKey()),
+                     getTensorType(getValue()));
+  rule.operands = {f.ofQuery(f.valueFeature), f.ofQuery(f.feature),      f.ofKey(f.feature),
+                   f.ofKey(f.valueFeature),   f.ofQuery(f.valueFeature), f.ofLse()};
+  addOptionalOperands(*this, f, rule);
+  rule.results = {f.ofQuery(f.feature), f.ofKey(f.feature), f.ofKey(f.valueFeature)};
+  return rule;
+}
+
+/// Tells the local op which random numbers are its own.
+template <typename Op>
+static void placeRandomNumbers(Op op, PartitionBuilder &builder, RankedTensorType queryType,
+                               int64_t keys, ShardingAttr query) {
+  if (!op.getTraining() || op.getDropout().isZero() || !query || query.isReplicated() ||
+      op.getOffset())
+    return;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  auto shape = llvm::to_vector(queryType.getShape());
+  shape.back() = keys;
+  auto global = RankedTensorType::get(shape, queryType.getElementType());
+  SplitNumbers split =
+      splitElementNumbers(builder, global, query); // features, like keys, are whole
+  op.getOffsetMutable().assign(split.offset);
+  op.setGlobalSize(split.globalSize);
+  op.setFactorSizes(split.sizes);
+  op.setFactorStrides(split.strides);
+}
+
+FailureOr<llvm::SmallVector<Value>>
+AttentionOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRange localResults) {
+  auto cloned = partitionByCloning(*this, builder, locals, localResults);
+  if (succeeded(cloned))
+    placeRandomNumbers((*cloned)[0].getDefiningOp<AttentionOp>(), builder,
+                       getTensorType(getQuery()), getTensorType(getKey()).getDimSize(2),
+                       builder.getOperandSharding(0));
+  return cloned;
+}
+
+/// The axes that split the heads within a group: a key's cotangent is a sum over them.
+static llvm::SmallVector<StringAttr> getAxesWithinGroups(ShardingAttr query, int64_t groups) {
+  llvm::SmallVector<StringAttr> axes;
+  if (!query)
+    return axes;
+  int64_t before = 1;
+  for (FactorAttr factor : query.getDims()[1].getFactors()) {
+    if (before >= groups)
+      axes.append(factor.getAxes().begin(), factor.getAxes().end());
+    before *= std::max<int64_t>(factor.getSize(), 1);
+  }
+  return axes;
+}
+
+FailureOr<llvm::SmallVector<Value>>
+AttentionGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRange localResults) {
+  auto cloned = partitionByCloning(*this, builder, locals, localResults);
+  if (failed(cloned))
+    return failure();
+  auto op = (*cloned)[0].getDefiningOp<AttentionGradOp>();
+  placeRandomNumbers(op, builder, getTensorType(getQuery()), getTensorType(getKey()).getDimSize(2),
+                     builder.getOperandSharding(1));
+  int64_t groups = getTensorType(getKey()).getDimSize(1),
+          heads = getTensorType(getQuery()).getDimSize(1);
+  if (heads == groups)
+    return cloned;
+  auto axes = getAxesWithinGroups(builder.getOperandSharding(1), groups);
+  if (builder.getShards(axes) > 1)
+    for (unsigned i : {1u, 2u})
+      (*cloned)[i] = builder.allReduce((*cloned)[i], ReductionKind::Sum, axes);
+  return cloned;
+}
+
+//===----------------------------------------------------------------------===//
+// Derivative, cost, lowering
+//===----------------------------------------------------------------------===//
+
+LoweringKind AttentionOp::getLoweringKind() { return LoweringKind::Library; }
+LoweringKind AttentionGradOp::getLoweringKind() { return LoweringKind::Library; }
+
+/// `contractions` products of [T, S, D] a head; half of them where the mask is causal.
+static OpCost attentionCost(TypeRange operands, TypeRange results, Type query, Type key,
+                            int64_t contractions, bool causal) {
+  auto q = cast<RankedTensorType>(query), k = cast<RankedTensorType>(key);
+  OpCost cost = elementwiseCost(operands, results);
+  int64_t scores = q.getDimSize(0) * q.getDimSize(1) * q.getDimSize(2) * k.getDimSize(2);
+  cost.contractionFlops = 2 * contractions * scores * q.getDimSize(3) / (causal ? 2 : 1);
+  cost.otherFlops = 5 * scores / (causal ? 2 : 1);
+  return cost;
+}
+
+OpCost AttentionOp::getCost(TypeRange operands, TypeRange results) {
+  return attentionCost(operands, results, operands[0], operands[1], 2, getCausal());
+}
+OpCost AttentionGradOp::getCost(TypeRange operands, TypeRange results) {
+  return attentionCost(operands, results, operands[1], operands[2], 5, getCausal());
+}
+
+/// A float mask counts, so that a model that trains it gets an error and not a missing gradient.
+bool AttentionOp::isDifferentiable(unsigned operand) {
+  return isa<FloatType>(getElementTypeOrSelf(getOperand(operand).getType()));
+}
+
+FailureOr<llvm::SmallVector<Value>> AttentionOp::differentiate(BackwardBuilder &builder,
+                                                               ValueRange cotangents) {
+  if (cotangents[1])
+    return emitOpError("has no derivative through its log-sum-exp"), failure();
+  llvm::SmallVector<Value> answer(getNumOperands());
+  if (!cotangents[0])
+    return answer;
+  for (unsigned i = 3; i < getNumOperands(); ++i)
+    if (builder.needs(i))
+      return emitOpError(
+                 "has no derivative for its mask; add the mask to the scores outside of it"),
+             failure();
+  auto grad = builder.make<AttentionGradOp>(
+      getQuery().getType(), getKey().getType(), getValue().getType(), cotangents[0], getQuery(),
+      getKey(), getValue(), getResult(), getLse(), getMask(), getPadding(), getRandomKey(),
+      getMicroBatch(), getOffset(), getCausalAttr(), getWindowAttr(), getScaleAttr(),
+      getDropoutAttr(), getTrainingAttr(), getGlobalSizeAttr(), getFactorSizesAttr(),
+      getFactorStridesAttr());
+  if (Attribute key = (*this)->getAttr(kKeyMark))
+    grad->setAttr(kKeyMark, key);
+  for (unsigned i = 0; i < 3; ++i)
+    if (builder.needs(i))
+      answer[i] = grad->getResult(i);
+  return answer;
+}

@@ -1,1 +1,215 @@
+// Contractions: labels, sharding rule, meaning, derivative, cost.
 #include "dialects/ps/Ps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+using Labels = llvm::ArrayRef<int64_t>;
+
+/// Size of every label, in order of appearance on the left, then on the right.
+static llvm::MapVector<int64_t, int64_t> getLabelSizes(Type lhs, Labels lhsLabels, Type rhs,
+                                                       Labels rhsLabels) {
+  llvm::MapVector<int64_t, int64_t> sizes;
+  for (auto [label, size] : llvm::zip(lhsLabels, cast<RankedTensorType>(lhs).getShape()))
+    sizes.insert({label, size});
+  for (auto [label, size] : llvm::zip(rhsLabels, cast<RankedTensorType>(rhs).getShape()))
+    sizes.insert({label, size});
+  return sizes;
+}
+
+void ContractOp::build(OpBuilder &builder, OperationState &state, Value lhs, Labels lhsLabels,
+                       Value rhs, Labels rhsLabels, Labels resultLabels) {
+  auto sizes = getLabelSizes(lhs.getType(), lhsLabels, rhs.getType(), rhsLabels);
+  llvm::SmallVector<int64_t> shape;
+  for (int64_t label : resultLabels)
+    shape.push_back(sizes.lookup(label));
+  auto type = RankedTensorType::get(shape, getElementTypeOrSelf(lhs.getType()));
+  build(builder, state, type, lhs, rhs, lhsLabels, rhsLabels, resultLabels);
+}
+
+//===----------------------------------------------------------------------===//
+// Verifier
+//===----------------------------------------------------------------------===//
+
+/// contract_c1.
+static LogicalResult verifyLabels(ContractOp op, llvm::StringRef name, Labels labels, Value value) {
+  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  if (int64_t(labels.size()) != rank)
+    return op.emitOpError("has ") << labels.size() << " labels for the " << rank << " dims of its "
+                                  << name << " (contract_c1)";
+  llvm::SmallSet<int64_t, 8> seen;
+  for (int64_t label : labels)
+    if (!seen.insert(label).second)
+      return op.emitOpError("has label ") << label << " twice in its " << name << " (contract_c1)";
+  return success();
+}
+
+LogicalResult ContractOp::verify() {
+  if (failed(verifyLabels(*this, "left operand", getLhsLabels(), getLhs())) ||
+      failed(verifyLabels(*this, "right operand", getRhsLabels(), getRhs())) ||
+      failed(verifyLabels(*this, "result", getResultLabels(), getResult())))
+    return failure();
+  llvm::DenseMap<int64_t, int64_t> left, right, result;
+  auto fill = [](auto &map, Labels labels, Value value) {
+    for (auto [label, size] : llvm::zip(labels, cast<RankedTensorType>(value.getType()).getShape()))
+      map[label] = size;
+  };
+  fill(left, getLhsLabels(), getLhs());
+  fill(right, getRhsLabels(), getRhs());
+  fill(result, getResultLabels(), getResult());
+  for (int64_t label : getLhsLabels()) {
+    if (right.count(label) && left[label] != right[label])
+      return emitOpError(result.count(label) ? "batch" : "contracted")
+             << " dim has size " << left[label] << " on the left and " << right[label]
+             << " on the right (contract_c2)";
+    if (!right.count(label) && !result.count(label))
+      return emitOpError("label ") << label << " is on the left only; sum that dim with ps.reduce "
+                                   << "(contract_c3)";
+  }
+  for (int64_t label : getRhsLabels())
+    if (!left.count(label) && !result.count(label))
+      return emitOpError("label ") << label << " is on the right only; sum that dim with ps.reduce "
+                                   << "(contract_c3)";
+  for (int64_t label : getResultLabels()) {
+    if (!left.count(label) && !right.count(label))
+      return emitOpError("result label ") << label << " is in no operand (contract_c3)";
+    int64_t size = left.count(label) ? left[label] : right[label];
+    if (result[label] != size)
+      return emitOpError("result dim of label ") << label << " has size " << result[label]
+                                                 << ", operands have " << size << " (contract_c2)";
+  }
+  Type element = getElementTypeOrSelf(getLhs().getType());
+  if (getElementTypeOrSelf(getRhs().getType()) != element ||
+      getElementTypeOrSelf(getType()) != element)
+    return emitOpError("element types are ")
+           << element << ", " << getElementTypeOrSelf(getRhs().getType()) << " and "
+           << getElementTypeOrSelf(getType()) << ", must be one (contract_c4)";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Interfaces
+//===----------------------------------------------------------------------===//
+
+ShardingRule ContractOp::getShardingRule() {
+  ShardingRule rule;
+  llvm::DenseMap<int64_t, unsigned> factorOf;
+  for (auto [label, size] :
+       getLabelSizes(getLhs().getType(), getLhsLabels(), getRhs().getType(), getRhsLabels()))
+    factorOf[label] = llvm::is_contained(getResultLabels(), label)
+                          ? rule.addFactor(size)
+                          : rule.addReduction(size, ReductionKind::Sum);
+  auto factors = [&](Labels labels) {
+    TensorFactors dims;
+    for (int64_t label : labels)
+      dims.push_back({factorOf[label]});
+    return dims;
+  };
+  rule.operands = {factors(getLhsLabels()), factors(getRhsLabels())};
+  rule.results = {factors(getResultLabels())};
+  rule.linear = {{0}, {1}};
+  return rule;
+}
+
+LoweringKind ContractOp::getLoweringKind() { return LoweringKind::Library; }
+
+OpCost ContractOp::getCost(TypeRange operands, TypeRange results) {
+  OpCost cost;
+  cost.contractionFlops = 2;
+  for (auto [label, size] : getLabelSizes(operands[0], getLhsLabels(), operands[1], getRhsLabels()))
+    cost.contractionFlops *= size;
+  cost.bytesRead = getByteSize(operands[0]) + getByteSize(operands[1]);
+  cost.bytesWritten = getByteSize(results[0]);
+  return cost;
+}
+
+/// The strides of a tensor by label (0 where it lacks the label).
+static llvm::SmallVector<int64_t> stridesOf(const Tensor &tensor, Labels labels, Labels order) {
+  llvm::SmallVector<int64_t> own = tensor.getStrides(), strides;
+  for (int64_t label : order) {
+    auto it = llvm::find(labels, label);
+    strides.push_back(it == labels.end() ? 0 : own[it - labels.begin()]);
+  }
+  return strides;
+}
+
+/// The linear indices of all places of a space of `sizes` under `strides`, in row-major order.
+static std::vector<int64_t> getOffsets(llvm::ArrayRef<int64_t> sizes,
+                                       llvm::ArrayRef<int64_t> strides) {
+  std::vector<int64_t> offsets{0};
+  for (auto [size, stride] : llvm::zip(sizes, strides)) {
+    std::vector<int64_t> next;
+    next.reserve(offsets.size() * size);
+    for (int64_t offset : offsets)
+      for (int64_t i = 0; i < size; ++i)
+        next.push_back(offset + i * stride);
+    offsets = std::move(next);
+  }
+  return offsets;
+}
+
+FailureOr<llvm::SmallVector<Tensor>> ContractOp::evaluate(llvm::ArrayRef<Tensor> operands,
+                                                          const EvaluateContext &context) {
+  auto sizes =
+      getLabelSizes(getLhs().getType(), getLhsLabels(), getRhs().getType(), getRhsLabels());
+  llvm::SmallVector<int64_t> summed, outSizes, summedSizes;
+  for (int64_t label : getResultLabels())
+    outSizes.push_back(sizes.lookup(label));
+  for (auto [label, size] : sizes)
+    if (!llvm::is_contained(getResultLabels(), label)) {
+      summed.push_back(label);
+      summedSizes.push_back(size);
+    }
+  auto offsets = [&](const Tensor &tensor, Labels labels, Labels order,
+                     llvm::ArrayRef<int64_t> sizes) {
+    return getOffsets(sizes, stridesOf(tensor, labels, order));
+  };
+  auto leftOut = offsets(operands[0], getLhsLabels(), getResultLabels(), outSizes);
+  auto leftSum = offsets(operands[0], getLhsLabels(), summed, summedSizes);
+  auto rightOut = offsets(operands[1], getRhsLabels(), getResultLabels(), outSizes);
+  auto rightSum = offsets(operands[1], getRhsLabels(), summed, summedSizes);
+  Tensor result(cast<RankedTensorType>(getType()));
+  for (int64_t i = 0, n = result.size(); i < n; ++i) {
+    double sum = 0;
+    for (size_t k = 0; k < leftSum.size(); ++k)
+      sum += operands[0].get(leftOut[i] + leftSum[k]) * operands[1].get(rightOut[i] + rightSum[k]);
+    result.set(i, sum);
+  }
+  return llvm::SmallVector<Tensor>{std::move(result)};
+}
+
+/// True when the value depends on one variable alone: a read, converted or moved.
+static bool isVariableValue(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (isa<ReadOp>(op))
+      return true;
+    if (!isa<ConvertOp, TransposeOp, ReshapeOp, SliceOp>(op))
+      return false;
+    value = op->getOperand(0);
+  }
+  return false;
+}
+
+FailureOr<llvm::SmallVector<Value>> ContractOp::differentiate(BackwardBuilder &builder,
+                                                              ValueRange cotangents) {
+  llvm::SmallVector<Value> answer(2);
+  if (!cotangents[0])
+    return answer;
+  auto build = [&](Value other, Labels otherLabels, Labels labels) -> Value {
+    return builder.make<ContractOp>(cotangents[0], getResultLabels(), other, otherLabels, labels)
+        .getResult();
+  };
+  auto side = [&](Value operand, Value other, Labels otherLabels, Labels labels) -> Value {
+    if (!isVariableValue(operand))
+      return build(other, otherLabels, labels);
+    auto scope = builder.weight();
+    return build(other, otherLabels, labels);
+  };
+  if (builder.needs(0))
+    answer[0] = side(getLhs(), getRhs(), getRhsLabels(), getLhsLabels());
+  if (builder.needs(1))
+    answer[1] = side(getRhs(), getLhs(), getLhsLabels(), getRhsLabels());
+  return answer;
+}

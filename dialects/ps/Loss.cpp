@@ -1,1 +1,282 @@
-#include "dialects/ps/Ps.h"
+// Cross-entropy over the last dim, and its gradient.
+#include "dialects/ps/RowSupport.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace parashard::ps;
+
+using Column = RowBuilder::Column;
+
+static RankedTensorType getTensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+LogicalResult CrossEntropyOp::verify() {
+  RankedTensorType logits = getTensorType(getLogits()), labels = getTensorType(getLabels());
+  if (logits.getRank() == 0 || labels.getShape() != logits.getShape().drop_back())
+    return emitOpError("labels have type ") << labels << ", expected the shape of " << logits
+                                            << " without the last dim (cross_entropy_c1)";
+  if (labels.getElementType().isInteger(1))
+    return emitOpError("labels are bools, expected integers (cross_entropy_c2)");
+  auto loss = RankedTensorType::get(labels.getShape(), getComputeType(logits));
+  if (getLoss().getType() != loss)
+    return emitOpError("loss has type ")
+           << getLoss().getType() << ", expected " << loss << " (cross_entropy_c1)";
+  return success();
+}
+
+ShardingRule CrossEntropyOp::getShardingRule() {
+  return makeRowRule(getTensorType(getLogits()).getShape(), {true, false}, {false, false});
+}
+ShardingRule CrossEntropyGradOp::getShardingRule() {
+  ShardingRule rule =
+      makeRowRule(getTensorType(getLogits()).getShape(), {true, false, false, false}, {true});
+  rule.linear = {{1}};
+  return rule;
+}
+
+LoweringKind CrossEntropyOp::getLoweringKind() { return LoweringKind::Row; }
+LoweringKind CrossEntropyGradOp::getLoweringKind() { return LoweringKind::Row; }
+
+/// About five flops a logit.
+static OpCost logitCost(TypeRange operands, TypeRange results) {
+  OpCost cost = elementwiseCost(operands, results);
+  cost.otherFlops = 5 * cast<RankedTensorType>(operands[0]).getNumElements();
+  return cost;
+}
+OpCost CrossEntropyOp::getCost(TypeRange operands, TypeRange results) {
+  return logitCost(operands, results);
+}
+OpCost CrossEntropyGradOp::getCost(TypeRange operands, TypeRange results) {
+  return logitCost(operands, results);
+}
+
+//===----------------------------------------------------------------------===//
+// Meaning
+//===----------------------------------------------------------------------===//
+
+/// A label that is neither ignored nor a column is the data's fault.
+template <typename Op>
+static LogicalResult checkLabel(Op op, int64_t label, int64_t row, int64_t columns) {
+  if (label == op.getIgnoreIndexAttr().getInt() || (label >= 0 && label < columns))
+    return success();
+  return op.emitOpError("label ") << label << " of row " << row << " is outside [0, " << columns
+                                  << ") and is not the ignored "
+                                  << op.getIgnoreIndexAttr().getInt();
+}
+
+FailureOr<llvm::SmallVector<Tensor>> CrossEntropyOp::evaluate(llvm::ArrayRef<Tensor> operands,
+                                                              const EvaluateContext &context) {
+  const Tensor &x = operands[0];
+  Tensor loss(getTensorType(getLoss())), lse(getTensorType(getLse()));
+  RowSpace space(x.getType());
+  double smoothing = getSmoothing().convertToDouble();
+  for (int64_t row = 0; row < space.rows; ++row) {
+    int64_t first = row * space.columns, label = operands[1].getInt(row);
+    if (failed(checkLabel(*this, label, row, space.columns)))
+      return failure();
+    double max = -INFINITY, sum = 0, total = 0;
+    for (int64_t j = 0; j < space.columns; ++j)
+      max = std::fmax(max, x.get(first + j));
+    for (int64_t j = 0; j < space.columns; ++j) {
+      sum += std::exp(x.get(first + j) - max);
+      total += x.get(first + j);
+    }
+    double logSum = max + std::log(sum);
+    lse.set(row, logSum);
+    if (label == getIgnoreIndexAttr().getInt())
+      continue;
+    double nll = logSum - x.get(first + label);
+    loss.set(row, smoothing == 0
+                      ? nll
+                      : (1 - smoothing) * nll + smoothing * (logSum - total / space.columns));
+  }
+  return llvm::SmallVector<Tensor>{std::move(loss), std::move(lse)};
+}
+
+FailureOr<llvm::SmallVector<Tensor>> CrossEntropyGradOp::evaluate(llvm::ArrayRef<Tensor> operands,
+                                                                  const EvaluateContext &context) {
+  const Tensor &x = operands[0], &g = operands[1], &lse = operands[3];
+  Tensor result(x.getType());
+  RowSpace space(x.getType());
+  double smoothing = getSmoothing().convertToDouble();
+  for (int64_t row = 0; row < space.rows; ++row) {
+    int64_t first = row * space.columns, label = operands[2].getInt(row);
+    if (failed(checkLabel(*this, label, row, space.columns)))
+      return failure();
+    if (label == getIgnoreIndexAttr().getInt())
+      continue;
+    for (int64_t j = 0; j < space.columns; ++j) {
+      double target = (j == label ? 1 - smoothing : 0) + smoothing / space.columns;
+      result.set(first + j, g.get(row) * (std::exp(x.get(first + j) - lse.get(row)) - target));
+    }
+  }
+  return llvm::SmallVector<Tensor>{std::move(result)};
+}
+
+bool CrossEntropyOp::isDifferentiable(unsigned operand) { return operand == 0; }
+
+/// Through the loss by cross_entropy_grad, through the log-sum-exp by softmax times its cotangent.
+FailureOr<llvm::SmallVector<Value>> CrossEntropyOp::differentiate(BackwardBuilder &builder,
+                                                                  ValueRange cotangents) {
+  llvm::SmallVector<Value> answer(2);
+  if (!builder.needs(0))
+    return answer;
+  if (cotangents[0])
+    answer[0] = builder.make<CrossEntropyGradOp>(getLogits().getType(), getLogits(), cotangents[0],
+                                                 getLabels(), getLse(), getIgnoreIndexAttr(),
+                                                 getSmoothingAttr());
+  if (!cotangents[1])
+    return answer;
+  RankedTensorType logits = getTensorType(getLogits());
+  auto wide = RankedTensorType::get(logits.getShape(), getComputeType(logits));
+  llvm::SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, logits.getRank() - 1));
+  auto spread = [&](Value row) -> Value {
+    return builder.make<BroadcastOp>(wide, row, llvm::ArrayRef<int64_t>(dims));
+  };
+  auto convert = [&](Value value, RankedTensorType type) -> Value {
+    return value.getType() == type ? value : builder.make<ConvertOp>(type, value).getResult();
+  };
+  Value shifted = builder.make<SubOp>(wide, convert(getLogits(), wide), spread(getLse()));
+  Value softmax = builder.make<ExpOp>(wide, shifted);
+  Value scaled = builder.make<MulOp>(wide, softmax, spread(cotangents[1]));
+  Value own = convert(scaled, logits);
+  answer[0] = answer[0] ? builder.make<AddOp>(logits, answer[0], own).getResult() : own;
+  return answer;
+}
+
+//===----------------------------------------------------------------------===//
+// Code
+//===----------------------------------------------------------------------===//
+
+/// What the row's label says: whether it counts, whether it is a column at all, and that column.
+namespace {
+struct LabelCode {
+  Value label, ignored, inRange;
+};
+} // namespace
+
+static LabelCode emitLabel(RowBuilder &row, unsigned operand, int64_t ignoreIndex) {
+  ElementBuilder &s = row.scalars();
+  Value label = row.loadRow(operand);
+  OpBuilder &b = s.builder();
+  if (!label.getType().isInteger(64))
+    label = arith::ExtSIOp::create(b, s.getLoc(), b.getI64Type(), label);
+  Value ignored = s.compare(Predicate::Eq, label, s.constant(label, double(ignoreIndex)));
+  Value low = s.compare(Predicate::Ge, label, s.constant(label, 0));
+  Value high = s.compare(Predicate::Lt, label, s.constant(label, double(row.getColumns())));
+  return {label, ignored, arith::AndIOp::create(b, s.getLoc(), low, high)};
+}
+
+/// A label outside the columns that is not ignored gives NaN: visible, and no read out of bounds.
+LogicalResult CrossEntropyOp::emitRow(RowBuilder &row) {
+  Type compute = getComputeType(getLogits().getType());
+  ElementBuilder &s = row.scalars();
+  Column x = row.keep(loadWide(row, 0), compute);
+  Value maximum = row.reduce(ReductionKind::Max, x);
+  Column max = row.splat(maximum);
+  Value sum = row.reduce(ReductionKind::Sum, [=](ElementBuilder &e) {
+    return e.unary<math::ExpOp>(e.sub(x(e), max(e)));
+  });
+  Value lse = s.add(maximum, s.unary<math::LogOp>(sum));
+  LabelCode code = emitLabel(row, 1, getIgnoreIndexAttr().getInt());
+  Value column =
+      arith::IndexCastOp::create(s.builder(), s.getLoc(), s.builder().getIndexType(),
+                                 s.select(code.inRange, code.label, s.constant(code.label, 0)));
+  Value loss = s.sub(lse, widen(s, row.loadAt(0, column)));
+  double smoothing = getSmoothing().convertToDouble();
+  if (smoothing != 0) {
+    Value total = row.reduce(ReductionKind::Sum, x);
+    Value mean = s.sub(lse, s.div(total, s.constant(total, double(row.getColumns()))));
+    loss = s.add(s.mul(s.constant(loss, 1 - smoothing), loss),
+                 s.mul(s.constant(loss, smoothing), mean));
+  }
+  loss = s.select(code.inRange, loss, s.constant(loss, NAN));
+  row.storeRow(0, s.select(code.ignored, s.constant(loss, 0), loss));
+  row.storeRow(1, lse);
+  return success();
+}
+
+LogicalResult CrossEntropyGradOp::emitRow(RowBuilder &row) {
+  Type element = getElementTypeOrSelf(getLogits().getType());
+  ElementBuilder &s = row.scalars();
+  LabelCode code = emitLabel(row, 2, getIgnoreIndexAttr().getInt());
+  Value g = row.loadRow(1);
+  Value factor = s.select(code.inRange, g, s.constant(g, NAN));
+  Column cotangent = row.splat(s.select(code.ignored, s.constant(g, 0), factor));
+  Column lse = row.splat(row.loadRow(3)), label = row.splat(code.label), index = row.columnIndex();
+  Column x = loadWide(row, 0);
+  double smoothing = getSmoothing().convertToDouble(), rest = smoothing / double(row.getColumns());
+  row.store(0, [=](ElementBuilder &e) {
+    Value softmax = e.unary<math::ExpOp>(e.sub(x(e), lse(e)));
+    Value isLabel = e.compare(Predicate::Eq, index(e), label(e));
+    Value target =
+        e.select(isLabel, e.constant(softmax, 1 - smoothing + rest), e.constant(softmax, rest));
+    return narrow(e, e.mul(cotangent(e), e.sub(softmax, target)), element);
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Partition of the vocabulary
+//===----------------------------------------------------------------------===//
+
+/// Labels as i64; which rows are ignored; where a local logit is its row's label.
+namespace {
+struct LocalLabels {
+  Value ignored, isLabel;
+};
+} // namespace
+
+static LocalLabels partitionLabels(RowPartition &row, Value labels, Value logits,
+                                   int64_t ignoreIndex) {
+  Value wide = row.convert(labels, IntegerType::get(labels.getContext(), 64));
+  Value ignored = row.compare(Predicate::Eq, wide, row.constant(wide, double(ignoreIndex)));
+  return {ignored, row.compare(Predicate::Eq, row.columns(logits), row.spread(wide, logits))};
+}
+
+FailureOr<llvm::SmallVector<Value>>
+CrossEntropyOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRange localResults) {
+  RowPartition row(builder, builder.getOperandType(0), builder.getOperandSharding(0));
+  if (!row.isSplit())
+    return partitionByCloning(*this, builder, locals, localResults);
+  Value raw = row.widen(locals[0]);
+  Value x = row.select(raw, -INFINITY), known = row.select(raw, 0);
+  Value max = row.reduce(ReductionKind::Max, x);
+  Value sum =
+      row.reduce(ReductionKind::Sum, row.unary<ExpOp>(row.binary<SubOp>(x, row.spread(max, x))));
+  Value lse = row.binary<AddOp>(max, row.unary<LogOp>(sum));
+  LocalLabels labels = partitionLabels(row, locals[1], x, getIgnoreIndexAttr().getInt());
+  Value zero = row.constant(x, 0);
+  Value loss = row.binary<SubOp>(
+      lse, row.reduce(ReductionKind::Sum, row.choose(labels.isLabel, known, zero)));
+  double smoothing = getSmoothing().convertToDouble();
+  if (smoothing != 0) {
+    Value total = row.reduce(ReductionKind::Sum, known);
+    Value mean = row.binary<SubOp>(
+        lse, row.binary<DivOp>(total, row.constant(total, row.getGlobalColumns())));
+    loss = row.binary<AddOp>(row.binary<MulOp>(row.constant(loss, 1 - smoothing), loss),
+                             row.binary<MulOp>(row.constant(loss, smoothing), mean));
+  }
+  return llvm::SmallVector<Value>{row.choose(labels.ignored, row.constant(loss, 0), loss), lse};
+}
+
+FailureOr<llvm::SmallVector<Value>> CrossEntropyGradOp::partition(PartitionBuilder &builder,
+                                                                  ValueRange locals,
+                                                                  TypeRange localResults) {
+  RowPartition row(builder, builder.getOperandType(0), builder.getOperandSharding(0));
+  if (!row.isSplit())
+    return partitionByCloning(*this, builder, locals, localResults);
+  Value x = row.widen(locals[0]);
+  LocalLabels labels = partitionLabels(row, locals[2], x, getIgnoreIndexAttr().getInt());
+  double smoothing = getSmoothing().convertToDouble(),
+         rest = smoothing / double(row.getGlobalColumns());
+  Value softmax = row.unary<ExpOp>(row.binary<SubOp>(x, row.spread(locals[3], x)));
+  Value target =
+      row.choose(labels.isLabel, row.constant(x, 1 - smoothing + rest), row.constant(x, rest));
+  Value g = row.choose(labels.ignored, row.constant(locals[1], 0), locals[1]);
+  Value result = row.binary<MulOp>(row.spread(g, x), row.binary<SubOp>(softmax, target));
+  return llvm::SmallVector<Value>{row.convert(result, getElementTypeOrSelf(localResults[0]))};
+}

@@ -1,0 +1,157 @@
+// The meaning of attention and of its gradient: naive loops, a row of probabilities at a time.
+#include "dialects/ps/RandomSupport.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace {
+/// The sizes, and the scores' masking and dropout, of one attention.
+class AttentionRows {
+public:
+  template <typename Op>
+  AttentionRows(Op op, llvm::ArrayRef<Tensor> operands, DropoutDraws draws) : draws(draws) {
+    auto find = [&](Value value) -> const Tensor * {
+      auto all = op->getOperands();
+      return value ? &operands[llvm::find(all, value) - all.begin()] : nullptr;
+    };
+    q = find(op.getQuery()), k = find(op.getKey()), v = find(op.getValue());
+    mask = find(op.getMask()), padding = find(op.getPadding());
+    auto qs = q->getShape();
+    B = qs[0], H = qs[1], T = qs[2], D = qs[3];
+    G = k->getShape()[1], S = k->getShape()[2], E = v->getShape()[3];
+    scale = op.getScale().convertToDouble();
+    causal = op.getCausal();
+    window = op.getWindow() ? int64_t(*op.getWindow()) : 0;
+  }
+
+  /// The scaled and masked score of query i and key j; -inf where the key is not seen.
+  double score(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    int64_t last = i + S - T;
+    if ((causal && j > last) || (window && j <= last - window) ||
+        (padding && !padding->getInt(b * S + j)))
+      return -INFINITY;
+    double added = 0;
+    if (mask) {
+      auto shape = mask->getShape();
+      int64_t place =
+          ((shape[0] == 1 ? 0 : b) * shape[1] + (shape[1] == 1 ? 0 : h)) * T * S + i * S + j;
+      if (!mask->isFloat() && !mask->getInt(place))
+        return -INFINITY;
+      added = mask->isFloat() ? mask->get(place) : 0;
+    }
+    double sum = 0;
+    for (int64_t d = 0; d < D; ++d)
+      sum += q->get(query(b, h, i) + d) * k->get(key(b, h, j) + d);
+    return sum * scale + added;
+  }
+
+  /// Starts of rows of q (and of dq), of k, of v and of the result.
+  int64_t query(int64_t b, int64_t h, int64_t i) const { return ((b * H + h) * T + i) * D; }
+  int64_t key(int64_t b, int64_t h, int64_t j) const { return ((b * G + group(h)) * S + j) * D; }
+  int64_t value(int64_t b, int64_t h, int64_t j) const { return ((b * G + group(h)) * S + j) * E; }
+  int64_t result(int64_t b, int64_t h, int64_t i) const { return row(b, h, i) * E; }
+  int64_t row(int64_t b, int64_t h, int64_t i) const { return (b * H + h) * T + i; }
+  int64_t group(int64_t h) const { return h / (H / G); }
+  /// What dropout multiplies the probability of (row, j) with.
+  double kept(int64_t row, int64_t j) const { return draws.scale(row * S + j); }
+
+  template <typename Fn> void forEachRow(Fn fn) const {
+    for (int64_t b = 0; b < B; ++b)
+      for (int64_t h = 0; h < H; ++h)
+        for (int64_t i = 0; i < T; ++i)
+          fn(b, h, i);
+  }
+
+  const Tensor *q, *k, *v, *mask, *padding;
+  int64_t B, H, G, T, S, D, E;
+
+private:
+  DropoutDraws draws;
+  double scale;
+  bool causal;
+  int64_t window;
+};
+} // namespace
+
+/// Draws over [B, H, T, S].
+template <typename Op>
+static FailureOr<DropoutDraws> getDraws(Op op, llvm::ArrayRef<Tensor> operands,
+                                        const EvaluateContext &context) {
+  auto q = cast<RankedTensorType>(op.getQuery().getType()),
+       k = cast<RankedTensorType>(op.getKey().getType());
+  int64_t size = q.getDimSize(0) * q.getDimSize(1) * q.getDimSize(2) * k.getDimSize(2);
+  return DropoutDraws::get(op, operands, context, size, op.getDropout().convertToDouble());
+}
+
+FailureOr<llvm::SmallVector<Tensor>> AttentionOp::evaluate(llvm::ArrayRef<Tensor> operands,
+                                                           const EvaluateContext &context) {
+  auto draws = getDraws(*this, operands, context);
+  if (failed(draws))
+    return failure();
+  AttentionRows rows(*this, operands, *draws);
+  Tensor out(cast<RankedTensorType>(getResult().getType())),
+      lse(cast<RankedTensorType>(getLse().getType()));
+  std::vector<double> p(rows.S);
+  rows.forEachRow([&](int64_t b, int64_t h, int64_t i) {
+    int64_t row = rows.row(b, h, i);
+    double max = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < rows.S; ++j)
+      max = std::fmax(max, p[j] = rows.score(b, h, i, j));
+    for (int64_t j = 0; j < rows.S; ++j)
+      sum += p[j] = max == -INFINITY ? 0 : std::exp(p[j] - max);
+    lse.set(row, max == -INFINITY ? max : max + std::log(sum));
+    for (int64_t e = 0; e < rows.E; ++e) {
+      double value = 0;
+      for (int64_t j = 0; j < rows.S; ++j)
+        if (p[j] != 0)
+          value += p[j] / sum * rows.kept(row, j) * rows.v->get(rows.value(b, h, j) + e);
+      out.set(rows.result(b, h, i) + e, value);
+    }
+  });
+  return llvm::SmallVector<Tensor>{std::move(out), std::move(lse)};
+}
+
+/// With P = exp(score - lse): dv = P' g; dP = g v' (dropped alike); dS = P (dP - sum(g o));
+/// dq = scale dS k; dk = scale dS' q (Dao et al. 2022, algorithm 4).
+FailureOr<llvm::SmallVector<Tensor>> AttentionGradOp::evaluate(llvm::ArrayRef<Tensor> operands,
+                                                               const EvaluateContext &context) {
+  auto draws = getDraws(*this, operands, context);
+  if (failed(draws))
+    return failure();
+  AttentionRows rows(*this, operands, *draws);
+  const Tensor &g = operands[0], &o = operands[4], &lse = operands[5];
+  double scale = getScale().convertToDouble();
+  std::vector<double> dq(rows.q->size()), dk(rows.k->size()), dv(rows.v->size());
+  rows.forEachRow([&](int64_t b, int64_t h, int64_t i) {
+    int64_t row = rows.row(b, h, i), query = rows.query(b, h, i), result = rows.result(b, h, i);
+    if (lse.get(row) == -INFINITY)
+      return;
+    double dot = 0;
+    for (int64_t e = 0; e < rows.E; ++e)
+      dot += g.get(result + e) * o.get(result + e);
+    for (int64_t j = 0; j < rows.S; ++j) {
+      double p = std::exp(rows.score(b, h, i, j) - lse.get(row)), kept = rows.kept(row, j), dp = 0;
+      if (p == 0)
+        continue;
+      for (int64_t e = 0, value = rows.value(b, h, j); e < rows.E; ++e) {
+        dv[value + e] += p * kept * g.get(result + e);
+        dp += kept * g.get(result + e) * rows.v->get(value + e);
+      }
+      double ds = p * (dp - dot) * scale;
+      for (int64_t d = 0, key = rows.key(b, h, j); d < rows.D; ++d) {
+        dq[query + d] += ds * rows.k->get(key + d);
+        dk[key + d] += ds * rows.q->get(query + d);
+      }
+    }
+  });
+  llvm::SmallVector<Tensor> results;
+  for (auto [index, sums] :
+       llvm::enumerate(std::initializer_list<const std::vector<double> *>{&dq, &dk, &dv})) {
+    Tensor tensor(cast<RankedTensorType>(getOperation()->getResult(index).getType()));
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor.set(i, (*sums)[i]);
+    results.push_back(std::move(tensor));
+  }
+  return results;
+}
