@@ -1,0 +1,83 @@
+"""Parses every ```mlir example of a dialect's .td files with ps-opt; says which do not.
+
+An example names operands that nobody defines: they become arguments of a function around it. Their types are found
+from the parser's own messages ("expects different type than prior uses"), one per try.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+PREAMBLE = """
+ps.mesh @mesh <"dp" = 2 : data, "tp" = 2 : tensor>
+"""
+VARIABLES = {
+    "wte": "ps.variable parameter @wte : tensor<8x4xf32>",
+    "wte.grad": "ps.variable gradient @wte.grad of @wte : tensor<8x4xf32>",
+}
+MODULE_LEVEL = re.compile(r"^\s*(ps\.mesh|ps\.variable|func\.func|rank\.program|module)\b", re.M)
+WRONG_TYPE = re.compile(r"use of value '(%[\w.]+)' expects different type than prior uses: '(.*)' vs '")
+
+
+def examples(folder):
+    """Yields (file, line, text) of each fenced example."""
+    for path in sorted(pathlib.Path(folder).glob("*.td")):
+        text = path.read_text()
+        for match in re.finditer(r"```mlir\n(.*?)```", text, re.S):
+            yield path.name, text.count("\n", 0, match.start()) + 1, match.group(1)
+
+
+def undefined_values(text):
+    """Names used before they are defined, in order of use."""
+    defined, used = set(), []
+    for line in text.splitlines():
+        left, equals, right = line.partition(" = ")
+        results = re.findall(r"%[\w.]+", left) if equals and left.strip().startswith("%") else []
+        for name in re.findall(r"%[\w.]+", right if results else line):
+            if name not in defined and name not in used:
+                used.append(name)
+        defined.update(results)
+        defined.update(re.findall(r"(%[\w.]+)\s*:", line) if "^" in line or "func.func" in line else [])
+    return used
+
+
+def module_for(text, types):
+    """The example as a whole module, `types` giving those of its free values."""
+    if MODULE_LEVEL.search(text):
+        return text if "ps.mesh" in text else PREAMBLE + text
+    used = re.findall(r"@([\w.]+)", text)
+    variables = "\n".join(line for name, line in VARIABLES.items() if name in used or name + ".grad" in used)
+    arguments = ", ".join(f"{name}: {kind}" for name, kind in types.items())
+    return f"{PREAMBLE}{variables}\nfunc.func @example({arguments}) {{\n{text}\n  return\n}}\n"
+
+
+def error_of(text):
+    """None when ps-opt takes the example, else its last message."""
+    names = [] if MODULE_LEVEL.search(text) else undefined_values(text)
+    types = {name: "none" for name in names}
+    for _ in range(len(names) + 1):
+        module = module_for(text, types)
+        run = subprocess.run(["ps-opt", "-"], input=module, capture_output=True, text=True)
+        if run.returncode == 0:
+            return None
+        wrong = WRONG_TYPE.search(run.stderr)
+        if not wrong or types.get(wrong.group(1)) == wrong.group(2):
+            break
+        types[wrong.group(1)] = wrong.group(2)
+    return run.stderr
+
+
+def main():
+    found = list(examples(sys.argv[1]))
+    bad = 0
+    for file, line, text in found:
+        error = error_of(text)
+        if error:
+            bad += 1
+            print(f"{file}:{line}: example does not parse\n{text}\n{error}")
+    print(f"{len(found) - bad} of {len(found)} examples parse")
+    return 0 if found and not bad else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
