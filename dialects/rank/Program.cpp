@@ -1,0 +1,46 @@
+// Verifiers of programs, their inputs and outputs.
+#include "dialects/rank/Rank.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::rank;
+
+LogicalResult ProgramOp::verify() {
+  ps::MeshOp mesh = ps::getMesh(*this);
+  int64_t stages = 1;
+  if (mesh)
+    for (StringAttr axis : mesh.getAxesOfKind(ps::AxisKind::Pipeline))
+      stages = mesh.getAxisSize(axis);
+  int64_t pp = getPp();
+  if (pp < 0 || pp >= stages)
+    return emitOpError("(program_c1) pipeline coordinate is ")
+           << pp << ", the mesh has " << stages << " pipeline coordinates";
+  return success();
+}
+
+/// Checks that `local` is the part of `global` that a rank holds under `sharding`.
+static LogicalResult verifyPart(Operation *op, StringRef label, Type local,
+                                std::optional<Type> global, ps::ShardingAttr sharding) {
+  if (!global)
+    return success();
+  auto type = dyn_cast<RankedTensorType>(*global);
+  ps::MeshOp mesh = ps::getMesh(op);
+  if (!type)
+    return op->emitOpError() << "(" << label << ") global type is not a tensor";
+  if (sharding && int64_t(sharding.getDims().size()) != type.getRank())
+    return op->emitOpError() << "(" << label << ") sharding has " << sharding.getDims().size()
+                             << " dims, the global type has " << type.getRank();
+  RankedTensorType expected = sharding && mesh ? ps::getLocalType(type, sharding, mesh) : type;
+  if (expected != local)
+    return op->emitOpError() << "(" << label << ") type is " << local
+                             << ", the local type of its global one is " << expected;
+  return success();
+}
+
+LogicalResult InputOp::verify() {
+  return verifyPart(*this, "input_c1", getType(), getGlobal(), getShardingAttr());
+}
+
+LogicalResult OutputOp::verify() {
+  return verifyPart(*this, "output_c1", getValue().getType(), getGlobal(), getShardingAttr());
+}

@@ -1,0 +1,29 @@
+// The dialect `rank`: include this to use its ops.
+#ifndef PARASHARD_DIALECTS_RANK_RANK_H
+#define PARASHARD_DIALECTS_RANK_RANK_H
+
+#include "dialects/ps/Ps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include "dialects/rank/RankDialect.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/rank/RankTypes.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/rank/RankOps.h.inc"
+
+namespace parashard::rank {
+
+/// Marks of class functions and stage functions (docs/levels.md).
+inline constexpr llvm::StringLiteral kClassMark = "ps.class"; ///< the class's name, on a function
+inline constexpr llvm::StringLiteral kGlobalMark =
+    "ps.global";                                              ///< global type, on args and results
+inline constexpr llvm::StringLiteral kStageMark = "ps.stage"; ///< N, on a stage function
+
+/// The queue of a collective over `axes`: their names joined by '+'.
+std::string getQueueName(llvm::ArrayRef<mlir::Attribute> axes);
+
+} // namespace parashard::rank
+
+#endif

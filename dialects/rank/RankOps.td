@@ -1,0 +1,146 @@
+// The ops of the dialect `rank`; included by Rank.td.
+
+def Rank_ProgramOp : Rank_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock]> {
+  let summary = "what the ranks of one pipeline coordinate do when the host calls an entry";
+  let description = [{
+    `entry` is what the host calls: `step` (M micro-batches and the update) or `evaluate`. With
+    `rank.section` the program is several entries that the host calls one by one.
+    Lifespan: made by `ps-schedule` (level 4), read by memory planning and code generation.
+
+    Constraints:
+    - (program_c1) `pp` is a coordinate of the mesh's pipeline axis (0 when there is none).
+
+    ```mlir
+    rank.program @pp0 pp = 0 entry "step" {
+      %x = rank.input "x" micro_batch 0 : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$pp, StrAttr:$entry);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `pp` `=` $pp `entry` $entry attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+def Rank_SectionOp : Rank_Op<"section", [HasParent<"ProgramOp">]> {
+  let summary = "from here to the next section is an entry of its own";
+  let description = [{
+    When no loss is in the graph the host gives the cotangents, so forward, backward and update are called apart;
+    values that a later section uses are kept in a numbered slot.
+    ```mlir
+    rank.section "backward"
+    ```
+  }];
+  let arguments = (ins StrAttr:$entry);
+  let assemblyFormat = "$entry attr-dict";
+}
+
+def Rank_InputOp : Rank_Op<"input", [Pure, HasParent<"ProgramOp">]> {
+  let summary = "this rank's part of a program input, for one micro-batch";
+  let description = [{
+    `sharding` and `global` say which part of which tensor it is (absent: all of it). An input
+    that is a cotangent from outside keeps the argument's `ps.cotangent`.
+    ```mlir
+    %x = rank.input "x" micro_batch 1 of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]> : tensor<4x8xf32>
+    ```
+    - (input_c1) the result's type is the local type of `global` under `sharding`.
+  }];
+  let arguments = (ins StrAttr:$input, I64Attr:$micro_batch, OptionalAttr<TypeAttr>:$global,
+                       OptionalAttr<PS_ShardingAttr>:$sharding);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = [{
+    $input `micro_batch` $micro_batch (`of` $global^)? (`as` $sharding^)? attr-dict `:` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Rank_OutputOp : Rank_Op<"output", [HasParent<"ProgramOp">, MemoryEffects<[MemWrite]>]> {
+  let summary = "gives a value to the host, by name";
+  let description = [{
+    ```mlir
+    rank.output "logits" micro_batch 0 %y of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]> : tensor<4x8xf32>
+    ```
+    - (output_c1) the value's type is the local type of `global` under `sharding`.
+  }];
+  let arguments = (ins StrAttr:$output, I64Attr:$micro_batch, PS_Tensor:$value,
+                       OptionalAttr<TypeAttr>:$global, OptionalAttr<PS_ShardingAttr>:$sharding);
+  let assemblyFormat = [{
+    $output `micro_batch` $micro_batch $value (`of` $global^)? (`as` $sharding^)? attr-dict `:` type($value)
+  }];
+  let hasVerifier = 1;
+}
+
+def Rank_RunOp : Rank_Op<"run", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a class function on the variables and keys of one segment";
+  let description = [{
+    The function's arguments are, in order: the operands, one `!ps.ref` per entry of `variables`, one
+    `i64` per entry of `keys`, and the micro-batch where it takes one. `queues` lists the
+    queues of the collectives inside the function, in order.
+    Lifespan: made by `ps-outline-segments` (level 3), stays to code generation.
+
+    Constraints:
+    - (run_c1) the callee names a `func.func`.
+    - (run_c2) operands and results have the function's types.
+    - (run_c3) `variables` are variables whose local types are those of the function's refs.
+    - (run_c4) there is a key for each `i64` argument (less one for the micro-batch).
+
+    ```mlir
+    %y, %s = rank.run @block.forward segment 17 micro_batch %mb (%x) variables [@h.17.w] keys [17]
+        : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>)
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, OptionalAttr<I64Attr>:$segment, Optional<I64>:$micro_batch,
+      Variadic<PS_Tensor>:$inputs, OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "symbols">>:$variables,
+      OptionalAttr<DenseI64ArrayAttr>:$keys, OptionalAttr<StrArrayAttr>:$queues);
+  let results = (outs Variadic<PS_Tensor>:$results);
+  let assemblyFormat = [{
+    $callee (`segment` $segment^)? (`micro_batch` $micro_batch^)? `(` $inputs `)` (`variables` $variables^)?
+    (`keys` $keys^)? (`queues` $queues^)? attr-dict `:` functional-type($inputs, $results)
+  }];
+  let extraClassDeclaration = [{
+    /// Symbols of the variables, in the order of the function's refs (empty when none).
+    ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> getVariableSymbols();
+  }];
+}
+
+def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
+  let summary = "starts one collective on a bucket of tensors";
+  let description = [{
+    The results are defined after `rank.wait` of the token. `all_reduce` and `reduce_scatter` combine
+    by `kind`; `reduce_scatter` and `all_gather` act along `dims` (one per operand). Entries of one queue
+    are in one order on every member.
+
+    Constraints:
+    - (start_c1) the collective is all_reduce, reduce_scatter or all_gather.
+    - (start_c2) one result per operand, of its type for all_reduce.
+    - (start_c3) axes are axes of the mesh, none twice.
+    - (start_c4) `dims` has one entry per operand for reduce_scatter and all_gather.
+
+    ```mlir
+    %r:2, %t = rank.start "all_reduce" (%a, %b) kind sum axes ["dp"] queue "dp"
+        : (tensor<4xf32>, tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>)
+    ```
+  }];
+  let arguments = (ins StrAttr:$collective, Variadic<PS_Tensor>:$operands,
+      OptionalAttr<PS_ReductionKindAttr>:$kind, StrArrayAttr:$axes, OptionalAttr<DenseI64ArrayAttr>:$dims,
+      StrAttr:$queue);
+  let results = (outs Variadic<PS_Tensor>:$results, Rank_TokenType:$token);
+  let assemblyFormat = [{
+    $collective `(` $operands `)` (`kind` $kind^)? `axes` $axes (`dims` $dims^)? `queue` $queue attr-dict `:`
+    functional-type($operands, $results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Rank_WaitOp : Rank_Op<"wait", [HasParent<"ProgramOp">]> {
+  let summary = "blocks the program until what the token stands for is done";
+  let description = [{
+    ```mlir
+    rank.wait %t
+    ```
+    - (wait_c1) a token is waited for once.
+  }];
+  let arguments = (ins Rank_TokenType:$token);
+  let assemblyFormat = "$token attr-dict";
+  let hasVerifier = 1;
+}

@@ -1,0 +1,76 @@
+// The verifier of `rank.run`: the function that it names takes what it gives.
+#include "dialects/rank/Rank.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::rank;
+
+SmallVector<FlatSymbolRefAttr> RunOp::getVariableSymbols() {
+  SmallVector<FlatSymbolRefAttr> symbols;
+  if (auto array = getVariablesAttr())
+    for (Attribute symbol : array)
+      symbols.push_back(cast<FlatSymbolRefAttr>(symbol));
+  return symbols;
+}
+
+/// Splits a class function's argument types into tensors, refs and the number of scalars.
+static void splitTypes(FunctionType type, SmallVectorImpl<Type> &tensors,
+                       SmallVectorImpl<ps::RefType> &refs, unsigned &scalars) {
+  scalars = 0;
+  for (Type input : type.getInputs()) {
+    if (auto ref = dyn_cast<ps::RefType>(input))
+      refs.push_back(ref);
+    else if (isa<TensorType>(input))
+      tensors.push_back(input);
+    else
+      ++scalars;
+  }
+}
+
+static LogicalResult verifyVariables(RunOp run, ArrayRef<ps::RefType> refs,
+                                     SymbolTableCollection &tables) {
+  SmallVector<FlatSymbolRefAttr> symbols = run.getVariableSymbols();
+  if (symbols.size() != refs.size())
+    return run.emitOpError("(run_c3) binds ")
+           << symbols.size() << " variables, the function takes " << refs.size();
+  ps::MeshOp mesh = ps::getMesh(run);
+  for (auto [symbol, ref] : llvm::zip(symbols, refs)) {
+    auto variable = tables.lookupNearestSymbolFrom<ps::VariableOp>(run, symbol);
+    if (!variable)
+      return run.emitOpError("(run_c3) ") << symbol << " is not a variable";
+    RankedTensorType local = variable.getTensorType();
+    if (mesh && variable.getSharding())
+      local = ps::getLocalType(local, variable.getSharding(), mesh);
+    if (local != ref.getTensorType()) {
+      InFlightDiagnostic error = run.emitOpError("(run_c3) variable ")
+                                 << symbol << " has local type " << local << ", the function takes "
+                                 << ref.getTensorType();
+      error.attachNote(variable.getLoc()) << "variable declared here";
+      return error;
+    }
+  }
+  return success();
+}
+
+LogicalResult RunOp::verifySymbolUses(SymbolTableCollection &tables) {
+  auto function = tables.lookupNearestSymbolFrom<func::FuncOp>(*this, getCalleeAttr());
+  if (!function)
+    return emitOpError("(run_c1) ") << getCalleeAttr() << " is not a function";
+  SmallVector<Type> tensors;
+  SmallVector<ps::RefType> refs;
+  unsigned scalars = 0;
+  splitTypes(function.getFunctionType(), tensors, refs, scalars);
+  if (TypeRange(tensors) != TypeRange(getInputs().getTypes()))
+    return emitOpError("(run_c2) operands have types ")
+           << getInputs().getTypes() << ", the function takes " << TypeRange(tensors);
+  if (TypeRange(function.getResultTypes()) != TypeRange(getResultTypes()))
+    return emitOpError("(run_c2) results have types ")
+           << getResultTypes() << ", the function gives " << function.getResultTypes();
+  if (failed(verifyVariables(*this, refs, tables)))
+    return failure();
+  unsigned given = (getKeys() ? getKeys()->size() : 0) + (getMicroBatch() ? 1 : 0);
+  if (given != scalars)
+    return emitOpError("(run_c4) gives ")
+           << given << " keys and micro-batches, the function takes " << scalars;
+  return success();
+}
