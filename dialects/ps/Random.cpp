@@ -25,7 +25,8 @@ double DropoutDraws::scale(int64_t i) const {
   if (!active)
     return 1;
   uint64_t counter = uint64_t(context.microBatch) * numbers.globalSize + numbers.get(i);
-  return philoxUniform(context.seed, key, context.step, counter) < float(p) ? 0 : 1 / (1 - p);
+  return philoxUniform(context.seed, key, context.step, counter) < float(p) ? 0
+                                                                            : float(1 / (1 - p));
 }
 
 /// The (size, axes) of each factor of a dim, major to minor.
@@ -121,8 +122,8 @@ Value DropoutOp::emitElement(ElementBuilder &e, ValueRange scalars) {
     return {};
   double p = getP().convertToDouble();
   Value wide = widen(e, x);
-  Value scaled =
-      narrow(e, e.mul(wide, e.constant(wide, 1 / (1 - p))), getElementTypeOrSelf(x.getType()));
+  Value scaled = narrow(e, e.mul(wide, e.constant(wide, float(1 / (1 - p)))),
+                        getElementTypeOrSelf(x.getType()));
   return e.select(e.compare(Predicate::Lt, number, e.constant(number, float(p))), e.constant(x, 0),
                   scaled);
 }

@@ -1,0 +1,51 @@
+// Level 1, training: the backward, the accumulators and the update of an imported model.
+#ifndef PARASHARD_TRAINING_H
+#define PARASHARD_TRAINING_H
+
+#include "dialects/ps/Ps.h"
+#include "mlir/Pass/Pass.h"
+#include <string>
+
+namespace parashard {
+
+/// On the module: "step" when the loss is accumulated as (sum, count), else "micro-batch".
+inline constexpr llvm::StringLiteral kLossAverageMark = "ps.loss_average";
+
+/// What to differentiate.
+struct AutodiffOptions {
+  /// Number or name of the loss output; "none": cotangents are arguments; empty: output 0 when it
+  /// is a floating scalar, else the only floating scalar output.
+  std::string loss;
+  /// Outputs that get cotangents when the loss is "none"; empty: all floating ones.
+  llvm::SmallVector<std::string> differentiate;
+  /// Globs of parameter names that are not trained.
+  llvm::SmallVector<std::string> freeze;
+  /// "step", "micro-batch", or empty: step where the form of the loss is recognised.
+  std::string lossAverage;
+};
+
+/// Turns `@forward` into `@micro_batch`, `@evaluate` and `@update`. Emits diagnostics on failure.
+mlir::LogicalResult buildTraining(mlir::ModuleOp module, const AutodiffOptions &options);
+
+/// How parameters are updated.
+struct OptimizerOptions {
+  /// "[GLOB=|ndim<2=]adamw(lr=1e-3,...)", separated by ';'; the first that matches a parameter
+  /// wins.
+  std::string optimizer;
+  /// Gradients are scaled so that their norm over all parameters is at most this; 0: not at all.
+  double clipNorm = 0;
+};
+
+/// Adds the step of every parameter that has a gradient to `@update`. Emits diagnostics on failure.
+mlir::LogicalResult buildUpdate(mlir::ModuleOp module, const OptimizerOptions &options);
+
+/// Checks what must hold at level 1.
+mlir::LogicalResult verifyTraining(mlir::ModuleOp module);
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "lib/Training/Passes.h.inc"
+
+} // namespace parashard
+
+#endif

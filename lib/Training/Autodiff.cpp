@@ -1,0 +1,444 @@
+// ps-autodiff: @forward becomes @micro_batch (forward and backward), @evaluate and @update.
+#include "Backward.h"
+#include "LossForm.h"
+#include "Symbols.h"
+#include "parashard/Training.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard {
+
+namespace {
+
+/// One output of @forward: its number and name.
+struct Output {
+  unsigned index;
+  std::string name;
+  RankedTensorType type;
+
+  bool isFloat() const { return isa<FloatType>(type.getElementType()); }
+  bool isScalarFloat() const {
+    return isFloat() && type.getNumElements() == 1 && type.getRank() == 0;
+  }
+};
+
+/// Builds the functions of level 1 from @forward.
+class TrainingBuilder {
+public:
+  TrainingBuilder(ModuleOp module, func::FuncOp forward, const AutodiffOptions &options)
+      : module(module), forward(forward), options(options) {}
+
+  LogicalResult build() {
+    if (failed(freezeParameters()) || failed(readOutputs()) || failed(chooseLoss()) ||
+        failed(chooseDifferentiated()) || failed(chooseAverage()) || failed(addLossVariables()) ||
+        failed(buildMicroBatch()))
+      return failure();
+    buildEvaluate();
+    buildUpdate();
+    forward.erase();
+    module->setAttr(kLevelMark, LevelAttr::get(module.getContext(), Level::Training));
+    return success();
+  }
+
+private:
+  LogicalResult freezeParameters();
+  LogicalResult readOutputs();
+  LogicalResult chooseLoss();
+  LogicalResult chooseDifferentiated();
+  LogicalResult chooseAverage();
+  LogicalResult addLossVariables();
+  LogicalResult buildMicroBatch();
+  LogicalResult accumulateOutputs(func::FuncOp function, Backward &backward,
+                                  std::optional<LossForm> form);
+  LogicalResult accumulateGradients(Backward &backward, OpBuilder &builder);
+  void warnAboutMissingGradients();
+  void buildEvaluate();
+  void buildUpdate();
+
+  LossForm getLossForm(OpBuilder &builder, Value loss);
+  InFlightDiagnostic listOutputs(InFlightDiagnostic error);
+  FailureOr<unsigned> findOutput(llvm::StringRef numberOrName);
+  func::FuncOp cloneForward(llvm::StringRef name, Phase phase);
+  bool isTrained(SymbolRefAttr symbol);
+  /// f64 for f64, else f32.
+  Type getAccumulatorElement(Type element) {
+    return element.isF64() ? element : Float32Type::get(module.getContext());
+  }
+
+  ModuleOp module;
+  func::FuncOp forward;
+  const AutodiffOptions &options;
+  llvm::SmallVector<Output> outputs;
+  std::optional<unsigned> loss;
+  llvm::SmallVector<unsigned> differentiated; ///< with --loss none
+  bool averageOverStep = false;
+  VariableOp lossVariable, lossSum, lossCount;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Choices
+//===----------------------------------------------------------------------===//
+
+LogicalResult TrainingBuilder::freezeParameters() {
+  for (llvm::StringRef glob : options.freeze) {
+    bool any = false;
+    for (auto variable : module.getOps<VariableOp>()) {
+      if (variable.getKind() != VariableKind::Parameter)
+        continue;
+      auto matches = matchesVariable(module, glob, variable);
+      if (failed(matches))
+        return failure();
+      if (*matches)
+        variable.setFrozen(any = true);
+    }
+    if (!any)
+      return module.emitError("freeze glob '") << glob << "' matches no parameter", failure();
+  }
+  return success();
+}
+
+LogicalResult TrainingBuilder::readOutputs() {
+  for (unsigned i = 0; i < forward.getNumResults(); ++i) {
+    auto name = forward.getResultAttrOfType<StringAttr>(i, kNameMark);
+    auto type = dyn_cast<RankedTensorType>(forward.getResultTypes()[i]);
+    if (!type)
+      return forward.emitError("output ")
+             << i << " has type " << forward.getResultTypes()[i] << ", expected a tensor";
+    outputs.push_back({i, name ? name.str() : std::to_string(i), type});
+  }
+  return success();
+}
+
+InFlightDiagnostic TrainingBuilder::listOutputs(InFlightDiagnostic error) {
+  error << "; outputs are";
+  for (const Output &output : outputs)
+    error << (output.index ? ", " : " ") << output.index << " \"" << output.name
+          << "\" : " << output.type;
+  return error;
+}
+
+FailureOr<unsigned> TrainingBuilder::findOutput(llvm::StringRef numberOrName) {
+  unsigned number;
+  for (const Output &output : outputs)
+    if (output.name == numberOrName)
+      return output.index;
+  if (!numberOrName.getAsInteger(10, number) && number < outputs.size())
+    return number;
+  return listOutputs(forward.emitError("has no output '") << numberOrName << "'"), failure();
+}
+
+LogicalResult TrainingBuilder::chooseLoss() {
+  if (options.loss == "none")
+    return success();
+  if (!options.loss.empty()) {
+    auto found = findOutput(options.loss);
+    if (failed(found))
+      return failure();
+    if (!outputs[*found].isScalarFloat())
+      return forward.emitError("loss output \"")
+             << outputs[*found].name << "\" has type " << outputs[*found].type
+             << ", expected a floating scalar";
+    loss = *found;
+    return success();
+  }
+  llvm::SmallVector<unsigned> scalars;
+  for (const Output &output : outputs)
+    if (output.isScalarFloat())
+      scalars.push_back(output.index);
+  if (scalars.size() != 1 && !llvm::is_contained(scalars, 0u))
+    return listOutputs(forward.emitError(scalars.empty()
+                                             ? "has no floating scalar output to be the loss"
+                                             : "has several floating scalar outputs")
+                       << "; name one as the loss (--loss-output)");
+  loss = scalars.front();
+  return success();
+}
+
+LogicalResult TrainingBuilder::chooseDifferentiated() {
+  if (loss) {
+    if (!options.differentiate.empty())
+      return forward.emitError("takes no differentiated outputs beside a loss; use --loss none");
+    return success();
+  }
+  for (llvm::StringRef name : options.differentiate) {
+    auto found = findOutput(name);
+    if (failed(found))
+      return failure();
+    if (!outputs[*found].isFloat())
+      return forward.emitError("output \"")
+             << name << "\" has type " << outputs[*found].type << " and no derivative";
+    differentiated.push_back(*found);
+  }
+  if (options.differentiate.empty())
+    for (const Output &output : outputs)
+      if (output.isFloat())
+        differentiated.push_back(output.index);
+  return success();
+}
+
+LogicalResult TrainingBuilder::chooseAverage() {
+  llvm::StringRef asked = options.lossAverage;
+  if (!asked.empty() && asked != "step" && asked != "micro-batch")
+    return module.emitError("loss average is '") << asked << "', expected step or micro-batch";
+  if (!loss)
+    return success();
+  // Tried on @forward itself: what it makes there is erased with it.
+  Operation *end = forward.getBody().front().getTerminator();
+  OpBuilder builder(end);
+  bool recognised = findLossForm(builder, end->getOperand(*loss)).has_value();
+  if (asked == "step" && !recognised)
+    return forward.emitError("loss \"")
+           << outputs[*loss].name
+           << "\" is no sum divided by a count that depends on no variable; use "
+              "--loss-average micro-batch";
+  averageOverStep = recognised && asked != "micro-batch";
+  eraseDeadOps(forward.getBody().front());
+  module->setAttr(kLossAverageMark,
+                  StringAttr::get(module.getContext(), averageOverStep ? "step" : "micro-batch"));
+  return success();
+}
+
+/// (sum, count), or (loss, 1) for the average over micro-batches; in the accumulators' types.
+LossForm TrainingBuilder::getLossForm(OpBuilder &builder, Value value) {
+  std::optional<LossForm> form;
+  if (averageOverStep)
+    form = findLossForm(builder, value);
+  if (form)
+    return *form;
+  return {value, makeConstant(builder, value.getLoc(), cast<RankedTensorType>(value.getType()), 1)};
+}
+
+LogicalResult TrainingBuilder::addLossVariables() {
+  if (!loss)
+    return success();
+  auto type =
+      RankedTensorType::get({}, getAccumulatorElement(outputs[*loss].type.getElementType()));
+  for (auto [variable, symbol] : {std::pair(&lossVariable, kLossSymbol),
+                                  {&lossSum, kLossSumSymbol},
+                                  {&lossCount, kLossCountSymbol}}) {
+    auto added = addVariable(module, VariableKind::Accumulator, symbol, type);
+    if (failed(added))
+      return failure();
+    *variable = *added;
+  }
+  return success();
+}
+
+bool TrainingBuilder::isTrained(SymbolRefAttr symbol) {
+  auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(module, symbol);
+  return variable && variable.getKind() == VariableKind::Parameter && !variable.getFrozen();
+}
+
+//===----------------------------------------------------------------------===//
+// @micro_batch
+//===----------------------------------------------------------------------===//
+
+func::FuncOp TrainingBuilder::cloneForward(llvm::StringRef name, Phase phase) {
+  OpBuilder builder(forward);
+  auto function = cast<func::FuncOp>(builder.clone(*forward));
+  function.setName(name);
+  for (Operation &op : function.getBody().front().without_terminator())
+    setPhase(&op, phase);
+  return function;
+}
+
+/// Drops all results and what only they needed.
+static void eraseResults(func::FuncOp function) {
+  Operation *end = function.getBody().front().getTerminator();
+  end->setOperands({});
+  llvm::BitVector all(function.getNumResults(), true);
+  (void)function.eraseResults(all);
+}
+
+LogicalResult TrainingBuilder::buildMicroBatch() {
+  func::FuncOp function = cloneForward("micro_batch", Phase::Forward);
+  Block &block = function.getBody().front();
+  Operation *end = block.getTerminator();
+  OpBuilder builder(end);
+  std::optional<LossForm> form;
+  if (loss)
+    form = getLossForm(builder, end->getOperand(*loss));
+  for (Operation &op : block.without_terminator())
+    if (!getPhase(&op))
+      setPhase(&op, Phase::Forward);
+
+  Backward backward(block, [&](SymbolRefAttr symbol) { return isTrained(symbol); });
+  if (failed(accumulateOutputs(function, backward, form)))
+    return failure();
+  if (form) {
+    BackwardBuilder seeds = backward.makeBuilder(form->sum);
+    seeds.setInsertionPoint(end);
+    auto type = cast<RankedTensorType>(form->sum.getType());
+    backward.seed(form->sum, seeds.make<ConstantOp>(type, 1.0).getResult());
+  }
+  for (unsigned index : differentiated) {
+    auto mark = builder.getDictionaryAttr(
+        builder.getNamedAttr(kCotangentMark, builder.getStringAttr(outputs[index].name)));
+    unsigned number = function.getNumArguments();
+    (void)function.insertArgument(number, outputs[index].type, mark, function.getLoc());
+    backward.seed(end->getOperand(index), function.getArgument(number));
+  }
+  if (failed(backward.run()) || failed(accumulateGradients(backward, builder)))
+    return failure();
+  warnAboutMissingGradients();
+  if (loss)
+    eraseResults(function);
+  spreadWeightPhase(block);
+  eraseDeadOps(block);
+  return success();
+}
+
+/// The loss's sum and count, and the other floating scalars, are accumulated over micro-batches.
+LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function, Backward &backward,
+                                                 std::optional<LossForm> form) {
+  Operation *end = function.getBody().front().getTerminator();
+  OpBuilder builder(end);
+  auto accumulate = [&](VariableOp variable, Value value) {
+    Value wide =
+        makeConvert(builder, value.getLoc(), value, variable.getTensorType().getElementType());
+    if (wide != value)
+      setPhase(wide.getDefiningOp(), Phase::Forward);
+    setPhase(makeAccumulate(builder, value.getLoc(), variable, wide), Phase::Forward);
+  };
+  if (!form)
+    return success();
+  accumulate(lossSum, form->sum);
+  accumulate(lossCount, form->count);
+  for (const Output &output : outputs) {
+    if (!output.isScalarFloat() || output.index == *loss)
+      continue;
+    auto type = RankedTensorType::get({}, getAccumulatorElement(output.type.getElementType()));
+    auto variable = addVariable(module, VariableKind::Accumulator, "output." + output.name, type);
+    if (failed(variable))
+      return failure();
+    accumulate(*variable, end->getOperand(output.index));
+  }
+  return success();
+}
+
+/// One accumulation for each use of a variable: a tied parameter gets one in each segment that
+/// reads it.
+LogicalResult TrainingBuilder::accumulateGradients(Backward &backward, OpBuilder &builder) {
+  for (auto &[symbol, contributions] : backward.getGradients()) {
+    auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(module, symbol);
+    auto gradient =
+        addVariable(module, VariableKind::Gradient, (variable.getSymName() + ".grad").str(),
+                    variable.getTensorType(), variable);
+    if (failed(gradient))
+      return failure();
+    for (auto [value, read] : contributions) {
+      AccumulateOp op = makeAccumulate(builder, read.getLoc(), *gradient, value);
+      setPhase(op, Phase::BackwardInput); // spreadWeightPhase corrects it
+      Operation *producer = value.getDefiningOp();
+      Attribute origin = producer ? producer->getAttr(kOriginMark) : Attribute();
+      op->setAttr(kOriginMark,
+                  origin ? origin : builder.getI64IntegerAttr(backward.getOrdinal(read)));
+    }
+  }
+  return success();
+}
+
+void TrainingBuilder::warnAboutMissingGradients() {
+  for (auto variable : module.getOps<VariableOp>()) {
+    bool trained = isTrained(FlatSymbolRefAttr::get(variable.getSymNameAttr())) &&
+                   isa<FloatType>(variable.getTensorType().getElementType());
+    if (trained && !SymbolTable::lookupSymbolIn(module, (variable.getSymName() + ".grad").str()))
+      variable.emitWarning("parameter '")
+          << variable.getDisplayName() << "' gets no gradient: "
+          << (loss ? "the loss does not depend on it" : "no differentiated output depends on it")
+          << "; freeze it to silence this";
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// @evaluate and @update
+//===----------------------------------------------------------------------===//
+
+/// Switches an op that acts differently in training to evaluation.
+static void stopTraining(Operation *op) {
+  auto name = StringAttr::get(op->getContext(), "training");
+  if (auto training = op->getInherentAttr(name); training && isa_and_nonnull<BoolAttr>(*training))
+    op->setInherentAttr(name, BoolAttr::get(op->getContext(), false));
+}
+
+void TrainingBuilder::buildEvaluate() {
+  func::FuncOp function = cloneForward("evaluate", Phase::Evaluate);
+  Block &block = function.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
+    stopTraining(&op);
+    if (isa<WriteOp, AccumulateOp>(op))
+      op.erase();
+  }
+  Operation *end = block.getTerminator();
+  OpBuilder builder(end);
+  if (loss) {
+    LossForm form = getLossForm(builder, end->getOperand(*loss));
+    for (auto [value, name] :
+         {std::pair(form.sum, kLossSumSymbol), {form.count, kLossCountSymbol}}) {
+      Value wide =
+          makeConvert(builder, value.getLoc(), value, lossSum.getTensorType().getElementType());
+      auto mark =
+          builder.getDictionaryAttr(builder.getNamedAttr(kNameMark, builder.getStringAttr(name)));
+      unsigned number = function.getNumResults();
+      (void)function.insertResult(number, wide.getType(), mark);
+      end->insertOperands(end->getNumOperands(), wide);
+    }
+  }
+  eraseDeadOps(block);
+  for (Operation &op : block.without_terminator())
+    setPhase(&op, Phase::Evaluate);
+}
+
+/// @update at first: @loss is the step's sum divided by its count, 0 where nothing was counted.
+void TrainingBuilder::buildUpdate() {
+  OpBuilder builder(forward);
+  Location loc = forward.getLoc();
+  auto function = func::FuncOp::create(builder, loc, "update", builder.getFunctionType({}, {}));
+  Block *block = function.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  if (loss) {
+    RankedTensorType type = lossSum.getTensorType();
+    auto boolType = RankedTensorType::get({}, builder.getI1Type());
+    Value sum = makeRead(builder, loc, lossSum), count = makeRead(builder, loc, lossCount);
+    Value zero = makeConstant(builder, loc, type, 0);
+    Value counted = CompareOp::create(builder, loc, boolType, Predicate::Gt, count, zero);
+    Value mean = DivOp::create(builder, loc, type, sum, count);
+    makeWrite(builder, loc, lossVariable,
+              SelectOp::create(builder, loc, type, counted, mean, zero));
+  }
+  func::ReturnOp::create(builder, loc);
+  for (Operation &op : block->without_terminator())
+    setPhase(&op, Phase::Update);
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+LogicalResult buildTraining(ModuleOp module, const AutodiffOptions &options) {
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  if (!forward || forward.isExternal())
+    return module.emitError("has no function @forward to differentiate");
+  if (!forward.getBody().hasOneBlock())
+    return forward.emitError("has several blocks, expected one");
+  return TrainingBuilder(module, forward, options).build();
+}
+
+#define GEN_PASS_DEF_AUTODIFFPASS
+#include "lib/Training/Passes.h.inc"
+
+namespace {
+struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
+  using AutodiffPassBase::AutodiffPassBase;
+  void runOnOperation() override {
+    AutodiffOptions options{loss, splitList(differentiate), splitList(freeze), lossAverage};
+    if (failed(buildTraining(getOperation(), options)))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+} // namespace parashard

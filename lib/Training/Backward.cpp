@@ -1,0 +1,127 @@
+// The reverse walk: the backward of a block of ops.
+#include "Backward.h"
+#include "Symbols.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::ps;
+
+static bool isFloat(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && isa<FloatType>(type.getElementType());
+}
+
+/// Whether a cotangent of `operand` may be asked of the op. A floating op without a derivative
+/// counts as one that has: asking for it is then an error, not a silent zero.
+static bool passesCotangent(OpOperand &operand) {
+  if (!isFloat(operand.get()))
+    return false;
+  auto op = dyn_cast<DifferentiableOpInterface>(operand.getOwner());
+  return !op || op.isDifferentiable(operand.getOperandNumber());
+}
+
+Backward::Backward(Block &block, llvm::function_ref<bool(SymbolRefAttr)> isTrained) : block(block) {
+  for (Operation &op : block.without_terminator()) {
+    ordinals[&op] = forward.size();
+    forward.push_back(&op);
+    auto read = dyn_cast<ReadOp>(op);
+    bool isSource = read && read.getVariableAttr() && isFloat(read.getResult()) &&
+                    isTrained(read.getVariableAttr());
+    bool depends = llvm::any_of(op.getOpOperands(), [&](OpOperand &operand) {
+      return active.contains(operand.get()) && passesCotangent(operand);
+    });
+    if (isSource || depends)
+      for (Value result : op.getResults())
+        if (isFloat(result))
+          active.insert(result);
+  }
+}
+
+BackwardBuilder Backward::makeBuilder(Operation *op, llvm::ArrayRef<bool> needed) {
+  return BackwardBuilder(op, ordinals.lookup(op), needed);
+}
+
+BackwardBuilder Backward::makeBuilder(Value value) {
+  Operation *op = value.getDefiningOp();
+  return makeBuilder(op ? op : &block.front(), {});
+}
+
+void Backward::seed(Value value, Value cotangent) {
+  if (cotangent && isActive(value))
+    cotangents[value].push_back(cotangent);
+}
+
+/// The sum of a value's cotangents; null where it has none.
+Value Backward::takeSum(Value value) {
+  auto it = cotangents.find(value);
+  if (it == cotangents.end())
+    return {};
+  llvm::SmallVector<Value> terms = std::move(it->second);
+  cotangents.erase(it);
+  BackwardBuilder builder = makeBuilder(value);
+  builder.setInsertionPoint(block.getTerminator());
+  Value sum = terms.front();
+  for (Value term : llvm::drop_begin(terms))
+    sum = builder.make<AddOp>(sum.getType(), sum, term);
+  return sum;
+}
+
+LogicalResult Backward::differentiate(Operation *op) {
+  llvm::SmallVector<Value> given;
+  for (Value result : op->getResults())
+    given.push_back(takeSum(result));
+  if (llvm::none_of(given, [](Value value) { return bool(value); }))
+    return success();
+  llvm::SmallVector<bool> needed;
+  for (OpOperand &operand : op->getOpOperands())
+    needed.push_back(isActive(operand.get()) && passesCotangent(operand));
+  if (llvm::none_of(needed, [](bool need) { return need; }))
+    return success();
+  auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
+  if (!differentiable)
+    return op->emitOpError(
+        "has no derivative, but a trained parameter is reached through it only; freeze "
+        "that parameter or take the op off the path to the loss");
+  BackwardBuilder builder = makeBuilder(op, needed);
+  builder.setInsertionPoint(block.getTerminator());
+  auto answer = differentiable.differentiate(builder, given);
+  if (failed(answer))
+    return failure();
+  for (auto [i, cotangent] : llvm::enumerate(*answer)) {
+    if (!cotangent || !needed[i])
+      continue;
+    Value operand = op->getOperand(i);
+    if (cotangent.getType() != operand.getType())
+      return op->emitOpError("gave a cotangent of type ")
+             << cotangent.getType() << " for operand " << i << " of type " << operand.getType();
+    seed(operand, cotangent);
+  }
+  return success();
+}
+
+LogicalResult Backward::run() {
+  for (Operation *op : llvm::reverse(forward)) {
+    auto read = dyn_cast<ReadOp>(op);
+    if (!read) {
+      if (failed(differentiate(op)))
+        return failure();
+      continue;
+    }
+    auto it = cotangents.find(read.getResult());
+    if (it == cotangents.end())
+      continue;
+    for (Value contribution : it->second)
+      gradients[read.getVariableAttr()].push_back({contribution, read});
+    cotangents.erase(it);
+  }
+  return success();
+}
+
+void parashard::spreadWeightPhase(Block &block) {
+  for (Operation &op : block)
+    if (getPhase(&op) == Phase::BackwardInput && llvm::any_of(op.getOperands(), [](Value operand) {
+          Operation *producer = operand.getDefiningOp();
+          return producer && getPhase(producer) == Phase::BackwardWeight;
+        }))
+      setPhase(&op, Phase::BackwardWeight);
+}

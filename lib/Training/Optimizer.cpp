@@ -1,0 +1,250 @@
+// ps-optimizer: adds the step of every trained parameter to @update.
+#include "OptimizerStep.h"
+#include "Symbols.h"
+#include "parashard/Training.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard {
+
+namespace {
+
+/// A parameter that has a gradient, and the variables of its step.
+struct Trained {
+  VariableOp parameter, gradient;
+  unsigned group;
+  Value mean; ///< the gradient of the step's loss, in the type of the arithmetic
+};
+
+/// Builds the steps of all parameters.
+class UpdateBuilder {
+public:
+  UpdateBuilder(ModuleOp module, func::FuncOp update, const OptimizerOptions &options)
+      : module(module), options(options), builder(update.getBody().front().getTerminator()),
+        math(builder, update.getLoc()) {}
+
+  LogicalResult build() {
+    if (failed(parseSpecs()) || failed(findTrained()))
+      return failure();
+    readCount();
+    for (Trained &trained : parameters)
+      trained.mean = readGradient(trained);
+    if (options.clipNorm > 0 && failed(clip()))
+      return failure();
+    groups.resize(specs.size());
+    for (unsigned group = 0; group < specs.size(); ++group)
+      if (failed(buildGroup(group)))
+        return failure();
+    return success();
+  }
+
+private:
+  LogicalResult parseSpecs();
+  LogicalResult findTrained();
+  FailureOr<unsigned> chooseGroup(VariableOp parameter);
+  void readCount();
+  Value readGradient(Trained &trained);
+  LogicalResult clip();
+  LogicalResult buildGroup(unsigned group);
+  LogicalResult buildStep(Trained &trained);
+
+  /// f64 for f64, else f32.
+  Type getComputeElement(VariableOp variable) {
+    Type element = variable.getTensorType().getElementType();
+    return element.isF64() ? element : builder.getF32Type();
+  }
+
+  ModuleOp module;
+  const OptimizerOptions &options;
+  OpBuilder builder;
+  Arithmetic math;
+  llvm::SmallVector<OptimizerSpec> specs;
+  llvm::SmallVector<Trained> parameters;
+  llvm::SmallVector<GroupScalars> groups;
+  Value count; ///< what gradients are divided by; null without a loss
+  Value ok;    ///< whether the step is applied; null: always
+};
+
+} // namespace
+
+LogicalResult UpdateBuilder::parseSpecs() {
+  for (llvm::StringRef text : splitList(options.optimizer)) {
+    auto spec = parseOptimizerSpec(text);
+    if (!spec)
+      return module.emitError(llvm::toString(spec.takeError()));
+    specs.push_back(*spec);
+  }
+  return success();
+}
+
+FailureOr<unsigned> UpdateBuilder::chooseGroup(VariableOp parameter) {
+  for (auto [group, spec] : llvm::enumerate(specs)) {
+    auto matches =
+        spec.glob.empty() ? FailureOr<bool>(true) : matchesVariable(module, spec.glob, parameter);
+    if (failed(matches))
+      return failure();
+    if (*matches && spec.acceptsRank(parameter.getTensorType().getRank()))
+      return unsigned(group);
+  }
+  return parameter.emitError("parameter '")
+             << parameter.getDisplayName()
+             << "' matches no optimizer; add one without a pattern at the end",
+         failure();
+}
+
+/// In the order of the parameters in the module.
+LogicalResult UpdateBuilder::findTrained() {
+  llvm::DenseMap<llvm::StringRef, VariableOp> gradients;
+  for (auto variable : module.getOps<VariableOp>())
+    if (variable.getKind() == VariableKind::Gradient)
+      gradients[*variable.getOf()] = variable;
+  for (auto variable : module.getOps<VariableOp>()) {
+    auto gradient = gradients.find(variable.getSymName());
+    if (gradient == gradients.end())
+      continue;
+    auto group = chooseGroup(variable);
+    if (failed(group))
+      return failure();
+    parameters.push_back({variable, gradient->second, *group, {}});
+  }
+  return success();
+}
+
+/// The step's count, 1 in place of 0; nothing is written when it is 0.
+void UpdateBuilder::readCount() {
+  auto variable = module.lookupSymbol<VariableOp>(kLossCountSymbol);
+  if (!variable)
+    return;
+  Value read = makeRead(builder, math.loc, variable);
+  ok = math.compare(Predicate::Gt, read, math.constant(read, 0));
+  count = math.select(ok, read, math.constant(read, 1));
+}
+
+Value UpdateBuilder::readGradient(Trained &trained) {
+  math.loc = trained.parameter.getLoc();
+  Value sum = math.convert(makeRead(builder, math.loc, trained.gradient),
+                           getComputeElement(trained.parameter));
+  return count ? math.div(sum, math.spread(count, sum)) : sum;
+}
+
+/// torch.nn.utils.clip_grad_norm_: factor min(1, max_norm / (norm + 1e-6)), the norm in f32.
+LogicalResult UpdateBuilder::clip() {
+  Value total;
+  for (Trained &trained : parameters) {
+    math.loc = trained.parameter.getLoc();
+    Value wide = math.convert(trained.mean, builder.getF32Type());
+    Value squares = math.mul(wide, wide);
+    auto dims = llvm::to_vector(llvm::seq<int64_t>(0, trained.parameter.getTensorType().getRank()));
+    Value sum = dims.empty() ? squares
+                             : ReduceOp::create(builder, math.loc, ReductionKind::Sum, squares,
+                                                llvm::ArrayRef<int64_t>(dims))
+                                   .getResult();
+    total = total ? math.add(total, sum) : sum;
+  }
+  if (!total)
+    return success();
+  auto variable = addVariable(module, VariableKind::Accumulator, "grad_norm",
+                              cast<RankedTensorType>(total.getType()));
+  if (failed(variable))
+    return failure();
+  Value norm = math.unary<SqrtOp>(total);
+  makeWrite(builder, math.loc, *variable, norm);
+  Value factor =
+      math.div(math.constant(norm, options.clipNorm), math.add(norm, math.constant(norm, 1e-6)));
+  factor = math.binary<MinOp>(factor, math.constant(norm, 1));
+  for (Trained &trained : parameters) {
+    math.loc = trained.parameter.getLoc();
+    trained.mean = math.mul(trained.mean, math.spread(factor, trained.mean));
+  }
+  return success();
+}
+
+/// The learning rate, the count of applied steps and the bias corrections; then each step.
+LogicalResult UpdateBuilder::buildGroup(unsigned group) {
+  const OptimizerSpec &spec = specs[group];
+  auto first =
+      llvm::find_if(parameters, [&](const Trained &trained) { return trained.group == group; });
+  if (first == parameters.end()) {
+    module.emitWarning("optimizer '") << spec.text << "' is of no parameter";
+    return success();
+  }
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  std::string suffix = specs.size() == 1 ? "" : "." + std::to_string(group);
+  auto init = DenseElementsAttr::get(scalar, float(spec.lr));
+  auto lr = addVariable(module, VariableKind::Scalar, "lr" + suffix, scalar, {}, init);
+  auto steps =
+      addVariable(module, VariableKind::Optimizer, "optimizer." + std::to_string(group) + ".count",
+                  scalar, first->parameter);
+  if (failed(lr) || failed(steps))
+    return failure();
+  math.loc = module.getLoc();
+  GroupScalars &scalars = groups[group];
+  scalars.lr = makeRead(builder, math.loc, *lr);
+  scalars.count = makeRead(builder, math.loc, *steps);
+  Value step = math.add(scalars.count, math.constant(scalars.count, 1));
+  makeWrite(builder, math.loc, *steps, step, ok);
+  if (spec.rule != OptimizerSpec::Rule::SGD) {
+    scalars.correction1 = makeBiasCorrection(math, step, spec.beta1);
+    scalars.correction2 = math.unary<SqrtOp>(makeBiasCorrection(math, step, spec.beta2));
+  }
+  for (Trained &trained : parameters)
+    if (trained.group == group && failed(buildStep(trained)))
+      return failure();
+  return success();
+}
+
+LogicalResult UpdateBuilder::buildStep(Trained &trained) {
+  const OptimizerSpec &spec = specs[trained.group];
+  VariableOp parameter = trained.parameter;
+  math.loc = parameter.getLoc();
+  Type element = getComputeElement(parameter);
+  auto stateType = RankedTensorType::get(parameter.getTensorType().getShape(), element);
+  llvm::SmallVector<VariableOp> variables;
+  llvm::SmallVector<Value> state;
+  for (llvm::StringRef name : getStateNames(spec)) {
+    auto variable = addVariable(module, VariableKind::Optimizer,
+                                (parameter.getSymName() + "." + name).str(), stateType, parameter);
+    if (failed(variable))
+      return failure();
+    variables.push_back(*variable);
+    state.push_back(makeRead(builder, math.loc, *variable));
+  }
+  Value before = math.convert(makeRead(builder, math.loc, parameter), element);
+  StepResult after = makeStep(math, spec, groups[trained.group], before, trained.mean, state);
+  for (auto [variable, value] : llvm::zip_equal(variables, after.state))
+    makeWrite(builder, math.loc, variable, value, ok);
+  makeWrite(builder, math.loc, parameter,
+            math.convert(after.parameter, parameter.getTensorType().getElementType()), ok);
+  return success();
+}
+
+LogicalResult buildUpdate(ModuleOp module, const OptimizerOptions &options) {
+  auto update = module.lookupSymbol<func::FuncOp>("update");
+  if (!update)
+    return module.emitError("has no function @update; run ps-autodiff first");
+  if (splitList(options.optimizer).empty())
+    return success();
+  if (failed(UpdateBuilder(module, update, options).build()))
+    return failure();
+  Block &block = update.getBody().front();
+  eraseDeadOps(block);
+  for (Operation &op : block.without_terminator())
+    setPhase(&op, Phase::Update);
+  return success();
+}
+
+#define GEN_PASS_DEF_OPTIMIZERPASS
+#include "lib/Training/Passes.h.inc"
+
+namespace {
+struct OptimizerPass : impl::OptimizerPassBase<OptimizerPass> {
+  using OptimizerPassBase::OptimizerPassBase;
+  void runOnOperation() override {
+    if (failed(buildUpdate(getOperation(), {optimizer, clipNorm})))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+} // namespace parashard

@@ -1,0 +1,116 @@
+// The numbers of an optimizer step, composed of elementwise ops.
+#include "OptimizerStep.h"
+#include "Symbols.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::ps;
+
+static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+Value Arithmetic::constant(Value like, double value) {
+  return makeConstant(builder, loc, getType(like), value);
+}
+
+Value Arithmetic::convert(Value value, Type element) {
+  return makeConvert(builder, loc, value, element);
+}
+
+Value Arithmetic::spread(Value scalar, Value like) {
+  scalar = convert(scalar, getType(like).getElementType());
+  if (getType(like).getRank() == 0)
+    return scalar;
+  return BroadcastOp::create(builder, loc, like.getType(), scalar, llvm::ArrayRef<int64_t>{});
+}
+
+Value Arithmetic::spreadBool(Value scalar, Value like) {
+  if (getType(like).getRank() == 0)
+    return scalar;
+  auto type = RankedTensorType::get(getType(like).getShape(), builder.getI1Type());
+  return BroadcastOp::create(builder, loc, type, scalar, llvm::ArrayRef<int64_t>{});
+}
+
+Value Arithmetic::compare(Predicate predicate, Value x, Value y) {
+  auto type = RankedTensorType::get(getType(x).getShape(), builder.getI1Type());
+  return CompareOp::create(builder, loc, type, predicate, x, y);
+}
+
+Value Arithmetic::select(Value condition, Value x, Value y) {
+  return SelectOp::create(builder, loc, x.getType(), condition, x, y);
+}
+
+Value parashard::makeBiasCorrection(Arithmetic &math, Value step, double beta) {
+  if (beta == 0)
+    return math.constant(step, 1);
+  Value y = math.scale(step, std::log(beta));
+  Value one = math.constant(y, 1), series = one;
+  for (int n = 8; n >= 2; --n) // 1 + y/2 (1 + y/3 (...))
+    series = math.add(one, math.mul(math.scale(y, 1.0 / n), series));
+  Value small = math.unary<NegOp>(math.mul(series, y));
+  Value large = math.sub(one, math.unary<ExpOp>(y));
+  return math.select(math.compare(Predicate::Gt, y, math.constant(y, -0.5)), small, large);
+}
+
+llvm::SmallVector<std::string> parashard::getStateNames(const OptimizerSpec &spec) {
+  switch (spec.rule) {
+  case OptimizerSpec::Rule::SGD:
+    return spec.momentum == 0 ? llvm::SmallVector<std::string>{}
+                              : llvm::SmallVector<std::string>{"sgd.momentum"};
+  case OptimizerSpec::Rule::Adam:
+    return {"adam.mean", "adam.square"};
+  case OptimizerSpec::Rule::AdamW:
+    return {"adamw.mean", "adamw.square"};
+  }
+  llvm_unreachable("a rule");
+}
+
+/// torch.optim.SGD: the first step's momentum is the gradient, undampened.
+static StepResult makeSGD(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
+                          Value parameter, Value gradient, llvm::ArrayRef<Value> state) {
+  if (spec.weightDecay != 0)
+    gradient = math.add(gradient, math.scale(parameter, spec.weightDecay));
+  StepResult result;
+  Value direction = gradient;
+  if (spec.momentum != 0) {
+    Value added = spec.dampening == 0 ? gradient : math.scale(gradient, 1 - spec.dampening);
+    Value momentum = math.add(math.scale(state[0], spec.momentum), added);
+    if (spec.dampening != 0) {
+      Value zero = math.constant(group.count, 0);
+      Value isFirst = math.compare(Predicate::Eq, group.count, zero);
+      momentum = math.select(math.spreadBool(isFirst, gradient), gradient, momentum);
+    }
+    direction = spec.nesterov ? math.add(gradient, math.scale(momentum, spec.momentum)) : momentum;
+    result.state = {momentum};
+  }
+  result.parameter = math.sub(parameter, math.mul(math.spread(group.lr, parameter), direction));
+  return result;
+}
+
+/// torch.optim.Adam (decay added to the gradient) and AdamW (the parameter decays first).
+static StepResult makeAdam(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
+                           Value parameter, Value gradient, llvm::ArrayRef<Value> state) {
+  bool decoupled = spec.rule == OptimizerSpec::Rule::AdamW;
+  Value scalarOne = math.constant(group.lr, 1);
+  if (spec.weightDecay != 0 && decoupled) {
+    Value kept = math.sub(scalarOne, math.scale(group.lr, spec.weightDecay));
+    parameter = math.mul(parameter, math.spread(kept, parameter));
+  } else if (spec.weightDecay != 0) {
+    gradient = math.add(gradient, math.scale(parameter, spec.weightDecay));
+  }
+  Value mean = math.add(state[0], math.scale(math.sub(gradient, state[0]), 1 - spec.beta1));
+  Value square = math.add(math.scale(state[1], spec.beta2),
+                          math.scale(math.mul(gradient, gradient), 1 - spec.beta2));
+  Value root = math.div(math.unary<SqrtOp>(square), math.spread(group.correction2, square));
+  Value denominator = math.add(root, math.constant(root, spec.eps));
+  Value stepSize = math.spread(math.div(group.lr, group.correction1), parameter);
+  return {math.sub(parameter, math.mul(stepSize, math.div(mean, denominator))), {mean, square}};
+}
+
+StepResult parashard::makeStep(Arithmetic &math, const OptimizerSpec &spec,
+                               const GroupScalars &group, Value parameter, Value gradient,
+                               llvm::ArrayRef<Value> state) {
+  if (spec.rule == OptimizerSpec::Rule::SGD)
+    return makeSGD(math, spec, group, parameter, gradient, state);
+  return makeAdam(math, spec, group, parameter, gradient, state);
+}

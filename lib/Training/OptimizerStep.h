@@ -1,0 +1,65 @@
+// The numbers of an optimizer step, composed of elementwise ops.
+#ifndef PARASHARD_LIB_TRAINING_OPTIMIZERSTEP_H
+#define PARASHARD_LIB_TRAINING_OPTIMIZERSTEP_H
+
+#include "OptimizerSpec.h"
+#include "dialects/ps/Ps.h"
+
+namespace parashard {
+
+/// Builds arithmetic on tensors of one type; numbers and scalars are spread to it where needed.
+class Arithmetic {
+public:
+  Arithmetic(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
+
+  mlir::Value constant(mlir::Value like, double value);
+  /// A scalar, converted and broadcast to `like`'s type.
+  mlir::Value spread(mlir::Value scalar, mlir::Value like);
+  /// A scalar bool, broadcast to `like`'s shape.
+  mlir::Value spreadBool(mlir::Value scalar, mlir::Value like);
+  mlir::Value convert(mlir::Value value, mlir::Type element);
+  mlir::Value compare(ps::Predicate predicate, mlir::Value x, mlir::Value y);
+  mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y);
+  template <typename Op> mlir::Value unary(mlir::Value x) {
+    return Op::create(builder, loc, x.getType(), x);
+  }
+  template <typename Op> mlir::Value binary(mlir::Value x, mlir::Value y) {
+    return Op::create(builder, loc, x.getType(), x, y);
+  }
+  mlir::Value add(mlir::Value x, mlir::Value y) { return binary<ps::AddOp>(x, y); }
+  mlir::Value sub(mlir::Value x, mlir::Value y) { return binary<ps::SubOp>(x, y); }
+  mlir::Value mul(mlir::Value x, mlir::Value y) { return binary<ps::MulOp>(x, y); }
+  mlir::Value div(mlir::Value x, mlir::Value y) { return binary<ps::DivOp>(x, y); }
+  mlir::Value scale(mlir::Value x, double factor) { return mul(x, constant(x, factor)); }
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+};
+
+/// 1 - beta^t for a scalar t >= 1, to a few ulps also where it is small: -expm1(t log beta), by its
+/// series near 0 (1 - pow(beta, t) in f32 would lose 4 of 7 digits at t = 1, beta = 0.999).
+mlir::Value makeBiasCorrection(Arithmetic &math, mlir::Value step, double beta);
+
+/// Scalars that all parameters of a group share.
+struct GroupScalars {
+  mlir::Value lr;          ///< tensor<f32>
+  mlir::Value count;       ///< steps applied before this one, tensor<f32>
+  mlir::Value correction1; ///< 1 - beta1^t (Adam, AdamW)
+  mlir::Value correction2; ///< sqrt(1 - beta2^t)
+};
+
+/// Names of the optimizer variables that a rule keeps for a parameter: "adamw.mean", ....
+llvm::SmallVector<std::string> getStateNames(const OptimizerSpec &spec);
+
+/// What one step makes of a parameter and its state; all tensors have one type.
+struct StepResult {
+  mlir::Value parameter;
+  llvm::SmallVector<mlir::Value> state;
+};
+/// As torch.optim.SGD, Adam and AdamW (not capturable, not amsgrad) do it.
+StepResult makeStep(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
+                    mlir::Value parameter, mlir::Value gradient, llvm::ArrayRef<mlir::Value> state);
+
+} // namespace parashard
+
+#endif

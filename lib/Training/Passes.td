@@ -1,0 +1,38 @@
+// The passes of level 1.
+#ifndef PARASHARD_TRAINING_PASSES_TD
+#define PARASHARD_TRAINING_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
+  let summary = "forward becomes micro_batch (forward and backward), evaluate and update";
+  let description = [{
+    Walks `@forward` in reverse, where a parameter that is trained needs it, and asks every op for its
+    derivative. See docs/levels.md, level 1.
+  }];
+  let dependentDialects = ["::parashard::ps::PSDialect"];
+  let options = [
+    Option<"loss", "loss", "std::string", "\"\"",
+      "number or name of the loss output; none: cotangents are arguments; empty: the only floating scalar">,
+    Option<"differentiate", "differentiate", "std::string", "\"\"",
+      "outputs that get cotangents when the loss is none, separated by ';'">,
+    Option<"freeze", "freeze", "std::string", "\"\"", "globs of parameters not to train, separated by ';'">,
+    Option<"lossAverage", "loss-average", "std::string", "\"\"", "step or micro-batch; empty: step where recognised">,
+  ];
+}
+
+def OptimizerPass : Pass<"ps-optimizer", "::mlir::ModuleOp"> {
+  let summary = "adds the step of every trained parameter to update";
+  let dependentDialects = ["::parashard::ps::PSDialect"];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"\"",
+      "[GLOB=|ndim<2=]sgd|adam|adamw(key=value,...), separated by ';'; first match wins">,
+    Option<"clipNorm", "clip-norm", "double", "0", "largest norm of all gradients together; 0: any">,
+  ];
+}
+
+def VerifyTrainingPass : Pass<"ps-verify-training", "::mlir::ModuleOp"> {
+  let summary = "checks what must hold at level 1; changes nothing";
+}
+
+#endif

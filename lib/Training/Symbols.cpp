@@ -1,0 +1,110 @@
+// Variables and marks, as the training passes make and match them.
+#include "Symbols.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+
+namespace parashard {
+
+llvm::SmallVector<std::string> splitList(llvm::StringRef text) {
+  llvm::SmallVector<std::string> parts;
+  size_t begin = 0;
+  int depth = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] != ';') {
+      depth += (text[i] == '(') - (text[i] == ')');
+      continue;
+    }
+    if (i < text.size() && depth > 0)
+      continue;
+    if (llvm::StringRef part = text.slice(begin, i).trim(); !part.empty())
+      parts.push_back(part.str());
+    begin = i + 1;
+  }
+  return parts;
+}
+
+FailureOr<bool> matchesVariable(ModuleOp module, llvm::StringRef glob, ps::VariableOp variable) {
+  auto pattern = llvm::GlobPattern::create(glob);
+  if (!pattern)
+    return module.emitError("glob '")
+               << glob << "' is invalid: " << llvm::toString(pattern.takeError()),
+           failure();
+  if (pattern->match(variable.getSymName()))
+    return true;
+  if (auto names = variable.getNames())
+    for (auto name : names->getAsRange<StringAttr>())
+      if (pattern->match(name))
+        return true;
+  return false;
+}
+
+FailureOr<ps::VariableOp> addVariable(ModuleOp module, ps::VariableKind kind,
+                                      llvm::StringRef symbol, RankedTensorType type,
+                                      ps::VariableOp of, Attribute init) {
+  if (Operation *taken = SymbolTable::lookupSymbolIn(module, symbol)) {
+    auto error = module.emitError("needs the symbol @")
+                 << symbol << ", which is taken; rename that variable";
+    error.attachNote(taken->getLoc()) << "taken here";
+    return failure();
+  }
+  ps::VariableOp last;
+  for (auto variable : module.getOps<ps::VariableOp>())
+    last = variable;
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  if (last)
+    builder.setInsertionPointAfter(last);
+  auto owner = of ? FlatSymbolRefAttr::get(of.getSymNameAttr()) : FlatSymbolRefAttr();
+  return ps::VariableOp::create(builder, of ? of.getLoc() : module.getLoc(),
+                                ps::VariableKindAttr::get(module.getContext(), kind),
+                                builder.getStringAttr(symbol), /*names=*/ArrayAttr(), owner, init,
+                                /*frozen=*/UnitAttr(), /*transient=*/UnitAttr(),
+                                TypeAttr::get(type));
+}
+
+void setPhase(Operation *op, ps::Phase phase) {
+  op->setAttr(ps::kPhaseMark, ps::PhaseAttr::get(op->getContext(), phase));
+}
+
+std::optional<ps::Phase> getPhase(Operation *op) {
+  auto phase = op->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
+  return phase ? std::optional(phase.getValue()) : std::nullopt;
+}
+
+static FlatSymbolRefAttr refTo(ps::VariableOp variable) {
+  return FlatSymbolRefAttr::get(variable.getSymNameAttr());
+}
+
+Value makeRead(OpBuilder &builder, Location loc, ps::VariableOp variable) {
+  return ps::ReadOp::create(builder, loc, variable.getTensorType(), refTo(variable), Value());
+}
+
+void makeWrite(OpBuilder &builder, Location loc, ps::VariableOp variable, Value value,
+               Value condition) {
+  ps::WriteOp::create(builder, loc, refTo(variable), Value(), value, condition);
+}
+
+ps::AccumulateOp makeAccumulate(OpBuilder &builder, Location loc, ps::VariableOp variable,
+                                Value value) {
+  return ps::AccumulateOp::create(builder, loc, refTo(variable), Value(), value);
+}
+
+Value makeConstant(OpBuilder &builder, Location loc, RankedTensorType type, double value) {
+  return ps::ConstantOp::create(builder, loc, type, value);
+}
+
+Value makeConvert(OpBuilder &builder, Location loc, Value value, Type element) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getElementType() == element)
+    return value;
+  return ps::ConvertOp::create(builder, loc, RankedTensorType::get(type.getShape(), element),
+                               value);
+}
+
+void eraseDeadOps(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+} // namespace parashard

@@ -1,0 +1,51 @@
+// Variables and marks, as the training passes make and match them.
+#ifndef PARASHARD_LIB_TRAINING_SYMBOLS_H
+#define PARASHARD_LIB_TRAINING_SYMBOLS_H
+
+#include "dialects/ps/Ps.h"
+
+namespace parashard {
+
+/// Symbols that several passes and the runtime know.
+inline constexpr llvm::StringLiteral kLossSymbol = "loss";
+inline constexpr llvm::StringLiteral kLossSumSymbol = "loss.sum";
+inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
+
+/// The parts between the `;`s outside parentheses, without blanks around; empty ones are left out.
+llvm::SmallVector<std::string> splitList(llvm::StringRef text);
+
+/// True when a glob (`*`, `?`, `[...]`) matches the symbol or one of the names of a variable. An
+/// invalid glob is diagnosed at the module.
+mlir::FailureOr<bool> matchesVariable(mlir::ModuleOp module, llvm::StringRef glob,
+                                      ps::VariableOp variable);
+
+/// A new variable, after the last one of the module. `of` and `init` may be null. Fails where the
+/// symbol is taken.
+mlir::FailureOr<ps::VariableOp> addVariable(mlir::ModuleOp module, ps::VariableKind kind,
+                                            llvm::StringRef symbol, mlir::RankedTensorType type,
+                                            ps::VariableOp of = {}, mlir::Attribute init = {});
+
+/// Marks every op without a phase in a function, but its terminator.
+void setPhase(mlir::Operation *op, ps::Phase phase);
+/// The op's phase, if it has one.
+std::optional<ps::Phase> getPhase(mlir::Operation *op);
+
+/// Makes `ps.read @variable`, `ps.write @variable, %value` and `ps.accumulate @variable, %value`.
+mlir::Value makeRead(mlir::OpBuilder &builder, mlir::Location loc, ps::VariableOp variable);
+void makeWrite(mlir::OpBuilder &builder, mlir::Location loc, ps::VariableOp variable,
+               mlir::Value value, mlir::Value condition = {});
+ps::AccumulateOp makeAccumulate(mlir::OpBuilder &builder, mlir::Location loc,
+                                ps::VariableOp variable, mlir::Value value);
+
+/// Splat constant of a type; a convert where the element type differs.
+mlir::Value makeConstant(mlir::OpBuilder &builder, mlir::Location loc, mlir::RankedTensorType type,
+                         double value);
+mlir::Value makeConvert(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                        mlir::Type element);
+
+/// Removes ops without effects whose results nobody uses.
+void eraseDeadOps(mlir::Block &block);
+
+} // namespace parashard
+
+#endif
