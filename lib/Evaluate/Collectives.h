@@ -1,0 +1,24 @@
+// What collectives mean, on one tensor per rank.
+#ifndef PARASHARD_LIB_EVALUATE_COLLECTIVES_H
+#define PARASHARD_LIB_EVALUATE_COLLECTIVES_H
+
+#include "lib/Evaluate/Layout.h"
+
+namespace parashard {
+
+/// Sums add in ascending shard order, rounding to f32 (f64 for f64) after each addition.
+PerRank allReduce(const Layout &layout, const PerRank &operands, ps::ReductionKind kind,
+                  mlir::ArrayAttr axes);
+PerRank reduceScatter(const Layout &layout, const PerRank &operands, ps::ReductionKind kind,
+                      mlir::ArrayAttr axes, int64_t dim);
+PerRank allGather(const Layout &layout, const PerRank &operands, mlir::ArrayAttr axes, int64_t dim);
+PerRank shardSlice(const Layout &layout, const PerRank &operands, mlir::ArrayAttr axes, int64_t dim,
+                   mlir::RankedTensorType resultType);
+
+/// The results of a collective op of the dialect `ps`; nothing when `op` is not one.
+std::optional<PerRank> evaluateCollective(mlir::Operation *op, const Layout &layout,
+                                          const PerRank &operands);
+
+} // namespace parashard
+
+#endif

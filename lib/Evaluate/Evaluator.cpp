@@ -1,0 +1,361 @@
+// Runs functions, class functions and programs on host tensors.
+#include "lib/Evaluate/Evaluator.h"
+
+#include "lib/Evaluate/Collectives.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard {
+
+Evaluator::Evaluator(ModuleOp module, Layout layout, Store store, bool sharded, uint64_t seed)
+    : module(module), layout(std::move(layout)), store(std::move(store)), sharded(sharded) {
+  context.seed = seed;
+}
+
+FailureOr<Evaluator> Evaluator::create(ModuleOp module, uint64_t seed) {
+  auto level = module->getAttrOfType<LevelAttr>(kLevelMark);
+  bool sharded = level && level.getValue() >= Level::Partitioned;
+  Layout layout(sharded ? getMesh(module) : MeshOp());
+  FailureOr<Store> store = Store::create(module, layout, sharded, seed);
+  if (failed(store))
+    return failure();
+  return Evaluator(module, std::move(layout), std::move(*store), sharded, seed);
+}
+
+PerRank Evaluator::everywhere(int64_t value) const {
+  Tensor tensor(
+      RankedTensorType::get({}, IntegerType::get(const_cast<ModuleOp &>(module).getContext(), 64)));
+  tensor.setInt(0, value);
+  return PerRank(layout.getRankCount(), tensor);
+}
+
+//===----------------------------------------------------------------------===//
+// Variables
+//===----------------------------------------------------------------------===//
+
+std::string Evaluator::getSymbol(std::optional<StringRef> symbol, Value ref, Frame &frame) {
+  return symbol ? symbol->str() : frame.refs.lookup(ref);
+}
+
+LogicalResult Evaluator::runRead(ReadOp op, Frame &frame) {
+  std::string symbol = getSymbol(op.getVariable(), op.getRef(), frame);
+  if (!store.contains(symbol))
+    return op.emitOpError() << "reads '" << symbol << "', which is no variable";
+  PerRank value = store.get(symbol);
+  // At levels 1 and 2 of a sharded plan the value is whole, so nothing is to be combined here.
+  frame.values[op.getResult()] = std::move(value);
+  return success();
+}
+
+void Evaluator::apply(const Effect &effect) {
+  if (!effect.accumulates || accumulated.insert(effect.symbol).second) {
+    store.set(effect.symbol, effect.value);
+    return;
+  }
+  PerRank sum = store.get(effect.symbol);
+  for (auto [total, term] : llvm::zip(sum, effect.value))
+    for (int64_t i = 0; i < total.size(); ++i)
+      total.set(i, total.get(i) + term.get(i));
+  store.set(effect.symbol, std::move(sum));
+}
+
+void Evaluator::addEffect(Frame &frame, Effect effect) {
+  if (frame.immediate)
+    apply(effect);
+  else
+    frame.effects.push_back(std::move(effect));
+}
+
+LogicalResult Evaluator::runWrite(WriteOp op, Frame &frame) {
+  PerRank value = frame.values.lookup(op.getValue());
+  std::string symbol = getSymbol(op.getVariable(), op.getRef(), frame);
+  if (op.getCondition()) {
+    const PerRank &condition = frame.values[op.getCondition()];
+    for (auto [rank, ok] : llvm::enumerate(condition))
+      if (!ok.getInt(0))
+        value[rank] = store.get(symbol)[rank];
+  }
+  addEffect(frame, {symbol, std::move(value), false});
+  return success();
+}
+
+LogicalResult Evaluator::runAccumulate(AccumulateOp op, Frame &frame) {
+  addEffect(frame, {getSymbol(op.getVariable(), op.getRef(), frame),
+                    frame.values.lookup(op.getValue()), true});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+LogicalResult Evaluator::runTensorOp(EvaluateOpInterface op, Frame &frame) {
+  SmallVector<PerRank> results(op->getNumResults());
+  for (int64_t rank = 0; rank < layout.getRankCount(); ++rank) {
+    SmallVector<Tensor> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(frame.values[operand][rank]);
+    FailureOr<SmallVector<Tensor>> values = op.evaluate(operands, context);
+    if (failed(values))
+      return op->emitOpError("cannot be evaluated");
+    for (auto [i, value] : llvm::enumerate(*values)) {
+      if (value.getType().getShape() != cast<ShapedType>(op->getResult(i).getType()).getShape())
+        return op->emitOpError() << "evaluates to " << value.getType() << " for result " << i;
+      results[i].push_back(std::move(value));
+    }
+  }
+  for (auto [result, value] : llvm::zip(op->getResults(), results))
+    frame.values[result] = std::move(value);
+  return success();
+}
+
+LogicalResult Evaluator::runFused(FusedOp op, Frame &frame) {
+  Block &body = op.getBody().front();
+  for (auto [argument, input] : llvm::zip(body.getArguments(), op.getInputs())) {
+    if (isa<RefType>(argument.getType()))
+      frame.refs[argument] = frame.refs.lookup(input);
+    else
+      frame.values[argument] = frame.values.lookup(input);
+  }
+  if (failed(runBlock(body, frame)))
+    return failure();
+  for (auto [result, value] : llvm::zip(op.getResults(), body.getTerminator()->getOperands()))
+    frame.values[result] = frame.values.lookup(value);
+  return success();
+}
+
+LogicalResult Evaluator::runClass(rank::RunOp op, Frame &frame) {
+  auto function = module.lookupSymbol<func::FuncOp>(op.getCallee());
+  Frame inner;
+  auto argument = function.getArguments().begin();
+  for (Value input : op.getInputs())
+    inner.values[*argument++] = frame.values.lookup(input);
+  for (FlatSymbolRefAttr variable : op.getVariableSymbols())
+    inner.refs[*argument++] = variable.getValue().str();
+  for (int64_t key : op.getKeys().value_or(ArrayRef<int64_t>()))
+    inner.values[*argument++] = everywhere(key);
+  if (argument != function.getArguments().end() && op.getMicroBatch())
+    inner.values[*argument++] = frame.values.lookup(op.getMicroBatch());
+  if (failed(runBlock(function.getBody().front(), inner)))
+    return failure();
+  for (const Effect &effect : inner.effects)
+    apply(effect);
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (auto [result, value] : llvm::zip(op.getResults(), terminator->getOperands()))
+    frame.values[result] = inner.values.lookup(value);
+  return success();
+}
+
+LogicalResult Evaluator::runStart(rank::StartOp op, Frame &frame) {
+  auto dims = op.getDims().value_or(ArrayRef<int64_t>());
+  ReductionKind kind = op.getKind().value_or(ReductionKind::Sum);
+  for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
+    const PerRank &value = frame.values[operand];
+    PerRank result = op.getCollective() == "all_reduce"
+                         ? allReduce(layout, value, kind, op.getAxes())
+                     : op.getCollective() == "reduce_scatter"
+                         ? reduceScatter(layout, value, kind, op.getAxes(), dims[i])
+                         : allGather(layout, value, op.getAxes(), dims[i]);
+    frame.values[op.getResults()[i]] = std::move(result);
+  }
+  return success();
+}
+
+/// The rows of one micro-batch: `all` holds as many times the rows as there are micro-batches.
+static FailureOr<Tensor> takeMicroBatch(Operation *op, StringRef name, const Tensor &all,
+                                        RankedTensorType type, int64_t microBatch) {
+  if (all.getType().getShape() == type.getShape())
+    return all;
+  if (all.getRank() != type.getRank() || type.getRank() == 0 ||
+      all.getShape().drop_front() != type.getShape().drop_front() ||
+      all.getShape()[0] < (microBatch + 1) * type.getShape()[0])
+    return op->emitError() << "input '" << name << "' has type " << all.getType()
+                           << ", micro-batch " << microBatch << " needs rows of " << type;
+  Tensor rows(type);
+  for (int64_t i = 0, offset = microBatch * rows.size(); i < rows.size(); ++i) {
+    if (rows.isFloat())
+      rows.set(i, all.get(offset + i));
+    else
+      rows.setInt(i, all.getInt(offset + i));
+  }
+  return rows;
+}
+
+LogicalResult Evaluator::runInput(rank::InputOp op, Frame &frame) {
+  auto it = programInputs->find(op.getInput().str());
+  if (it == programInputs->end())
+    return op.emitOpError() << "input '" << op.getInput() << "' is not given";
+  auto type = cast<RankedTensorType>(op.getGlobal().value_or(op.getType()));
+  FailureOr<Tensor> rows = takeMicroBatch(op, op.getInput(), it->second, type, op.getMicroBatch());
+  if (failed(rows))
+    return failure();
+  frame.values[op.getResult()] = layout.scatter(*rows, op.getShardingAttr());
+  return success();
+}
+
+LogicalResult Evaluator::runOutput(rank::OutputOp op, Frame &frame) {
+  auto type = cast<RankedTensorType>(op.getGlobal().value_or(op.getValue().getType()));
+  frame.outputs[op.getOutput().str()] =
+      layout.gather(frame.values[op.getValue()], type, op.getShardingAttr());
+  return success();
+}
+
+LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
+  if (auto evaluable = dyn_cast<EvaluateOpInterface>(op))
+    return runTensorOp(evaluable, frame);
+  if ((op.getNumOperands() == 1 && op.getNumResults() == 1) || isa<ShardIndexOp>(op)) {
+    PerRank operand = op.getNumOperands() ? frame.values.lookup(op.getOperand(0)) : PerRank();
+    if (auto result = isa<ShardIndexOp>(op) || !operand.empty()
+                          ? evaluateCollective(&op, layout, operand)
+                          : std::nullopt) {
+      frame.values[op.getResult(0)] = std::move(*result);
+      return success();
+    }
+  }
+  return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+      .Case([&](ReadOp o) { return runRead(o, frame); })
+      .Case([&](WriteOp o) { return runWrite(o, frame); })
+      .Case([&](AccumulateOp o) { return runAccumulate(o, frame); })
+      .Case([&](FusedOp o) { return runFused(o, frame); })
+      .Case([&](rank::RunOp o) { return runClass(o, frame); })
+      .Case([&](rank::StartOp o) { return runStart(o, frame); })
+      .Case([&](rank::InputOp o) { return runInput(o, frame); })
+      .Case([&](rank::OutputOp o) { return runOutput(o, frame); })
+      .Case<rank::WaitOp, rank::SectionOp, YieldOp, func::ReturnOp>(
+          [&](Operation *) { return success(); })
+      .Case([&](arith::ConstantOp o) {
+        frame.values[o.getResult()] = everywhere(cast<IntegerAttr>(o.getValue()).getInt());
+        return success();
+      })
+      .Default([&](Operation *o) { return o->emitOpError("has no meaning in the evaluator"); });
+}
+
+LogicalResult Evaluator::runBlock(Block &block, Frame &frame) {
+  for (Operation &op : block)
+    if (failed(runOp(op, frame)))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Entries
+//===----------------------------------------------------------------------===//
+
+func::FuncOp Evaluator::findEntry(StringRef entry) {
+  if (sharded)
+    if (auto stage = module.lookupSymbol<func::FuncOp>(("stage0." + entry).str()))
+      return stage;
+  return module.lookupSymbol<func::FuncOp>(entry);
+}
+
+static StringRef getName(func::FuncOp function, unsigned argument) {
+  auto name = function.getArgAttrOfType<StringAttr>(argument, kNameMark);
+  if (!name)
+    name = function.getArgAttrOfType<StringAttr>(argument, kCotangentMark);
+  return name ? name.getValue() : "";
+}
+
+/// The whole type of an argument or result: its mark from level 3 on.
+static RankedTensorType getWholeType(DictionaryAttr marks, Type type) {
+  auto global = marks ? marks.getAs<TypeAttr>(rank::kGlobalMark) : TypeAttr();
+  return cast<RankedTensorType>(global ? global.getValue() : type);
+}
+
+FailureOr<PerRank> Evaluator::getArgument(func::FuncOp function, unsigned i,
+                                          const NamedTensors &inputs, int64_t microBatch) {
+  if (isa<IntegerType>(function.getArgument(i).getType()))
+    return everywhere(microBatch);
+  std::string name = getName(function, i).str();
+  auto it = inputs.find(name);
+  if (it == inputs.end())
+    return function.emitError() << "input '" << name << "' is not given";
+  RankedTensorType type =
+      getWholeType(function.getArgAttrDict(i), function.getArgument(i).getType());
+  FailureOr<Tensor> rows = takeMicroBatch(function, name, it->second, type, microBatch);
+  if (failed(rows))
+    return failure();
+  auto sharding = function.getArgAttrOfType<ShardingAttr>(i, kShardingMark);
+  return layout.scatter(*rows, sharded ? sharding : ShardingAttr());
+}
+
+FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inputs,
+                                        int64_t microBatch) {
+  func::FuncOp function = findEntry(entry);
+  if (!function)
+    return module.emitError() << "the module has no entry '" << entry << "'";
+  context.microBatch = microBatch;
+  context.training = entry != "evaluate";
+  Frame frame;
+  frame.immediate = function->hasAttr(rank::kStageMark);
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    FailureOr<PerRank> value = getArgument(function, i, inputs, microBatch);
+    if (failed(value))
+      return failure();
+    frame.values[function.getArgument(i)] = std::move(*value);
+  }
+  if (failed(runBlock(function.getBody().front(), frame)))
+    return failure();
+  for (const Effect &effect : frame.effects)
+    apply(effect);
+  Operation *terminator = function.getBody().front().getTerminator();
+  NamedTensors results;
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    auto name = function.getResultAttrOfType<StringAttr>(i, kNameMark);
+    auto sharding = function.getResultAttrOfType<ShardingAttr>(i, kShardingMark);
+    results[name ? name.str() : "result" + std::to_string(i)] = layout.gather(
+        frame.values[value], getWholeType(function.getResultAttrDict(i), value.getType()),
+        sharded ? sharding : ShardingAttr());
+  }
+  return results;
+}
+
+LogicalResult Evaluator::runProgram(rank::ProgramOp program, Frame &frame) {
+  frame.immediate = true;
+  return runBlock(program.getBody().front(), frame);
+}
+
+FailureOr<NamedTensors> Evaluator::step(const NamedTensors &inputs, int64_t count) {
+  accumulated.clear();
+  microBatches = count;
+  for (auto program : module.getOps<rank::ProgramOp>()) {
+    if (program.getEntry() != "step")
+      continue;
+    Frame frame;
+    programInputs = &inputs;
+    context.training = true;
+    if (failed(runProgram(program, frame)))
+      return failure();
+    ++context.step;
+    return frame.outputs;
+  }
+  NamedTensors outputs;
+  for (int64_t m = 0; m < count; ++m) {
+    FailureOr<NamedTensors> results = call("micro_batch", inputs, m);
+    if (failed(results))
+      return failure();
+    outputs = std::move(*results);
+  }
+  if (failed(call("update", {}, 0)))
+    return failure();
+  ++context.step;
+  return outputs;
+}
+
+FailureOr<SmallVector<std::pair<std::string, RankedTensorType>>>
+Evaluator::getInputs(StringRef entry) {
+  func::FuncOp function = findEntry(entry);
+  if (!function)
+    return module.emitError() << "the module has no entry '" << entry << "'";
+  SmallVector<std::pair<std::string, RankedTensorType>> inputs;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (isa<RankedTensorType>(function.getArgument(i).getType()))
+      inputs.push_back(
+          {getName(function, i).str(),
+           getWholeType(function.getArgAttrDict(i), function.getArgument(i).getType())});
+  return inputs;
+}
+
+} // namespace parashard

@@ -1,0 +1,175 @@
+// Scatters whole tensors to ranks and gathers them again.
+#include "lib/Evaluate/Layout.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard {
+
+Layout::Layout(MeshOp mesh) : mesh(mesh) {
+  if (!mesh)
+    return;
+  for (Attribute attr : mesh.getAxes()) {
+    auto axis = cast<AxisAttr>(attr);
+    axes.push_back({axis.getName(), axis.getSize(), 1});
+    rankCount *= axis.getSize();
+  }
+  int64_t stride = 1;
+  for (Axis &axis : llvm::reverse(axes)) {
+    axis.stride = stride;
+    stride *= axis.size;
+  }
+}
+
+const Layout::Axis *Layout::find(StringAttr name) const {
+  for (const Axis &axis : axes)
+    if (axis.name == name)
+      return &axis;
+  return nullptr;
+}
+
+int64_t Layout::getShardIndex(int64_t rank, ArrayRef<StringAttr> names) const {
+  int64_t index = 0;
+  for (StringAttr name : names)
+    if (const Axis *axis = find(name))
+      index = index * axis->size + getCoordinate(rank, *axis);
+  return index;
+}
+
+static SmallVector<StringAttr> toNames(ArrayAttr axes) {
+  return llvm::map_to_vector(axes, [](Attribute a) { return cast<StringAttr>(a); });
+}
+
+int64_t Layout::getShardIndex(int64_t rank, ArrayAttr names) const {
+  return getShardIndex(rank, toNames(names));
+}
+
+int64_t Layout::getShards(ArrayRef<StringAttr> names) const {
+  int64_t shards = 1;
+  for (StringAttr name : names)
+    if (const Axis *axis = find(name))
+      shards *= axis->size;
+  return shards;
+}
+
+SmallVector<int64_t> Layout::getGroup(int64_t rank, ArrayAttr names) const {
+  int64_t base = rank;
+  for (StringAttr name : toNames(names))
+    if (const Axis *axis = find(name))
+      base -= getCoordinate(rank, *axis) * axis->stride;
+  SmallVector<int64_t> members{base};
+  for (StringAttr name : toNames(names)) {
+    const Axis *axis = find(name);
+    if (!axis)
+      continue;
+    SmallVector<int64_t> next;
+    for (int64_t member : members)
+      for (int64_t i = 0; i < axis->size; ++i)
+        next.push_back(member + i * axis->stride);
+    members = next;
+  }
+  return members;
+}
+
+int64_t Layout::getGlobalPlace(int64_t rank, DimAttr dim, int64_t size, int64_t local) const {
+  if (dim.getFactors().empty())
+    return local;
+  int64_t global = 0, globalStride = 1;
+  for (FactorAttr factor : llvm::reverse(dim.getFactors())) {
+    int64_t n = factor.getSize() ? factor.getSize() : size;
+    int64_t places = llvm::divideCeil(n, getShards(factor.getAxes()));
+    int64_t place = getShardIndex(rank, factor.getAxes()) * places + local % places;
+    if (place >= n)
+      return -1;
+    global += place * globalStride;
+    globalStride *= n;
+    local /= places;
+  }
+  return global;
+}
+
+int64_t Layout::getGlobalIndex(int64_t rank, const Tensor &whole, ShardingAttr sharding,
+                               ArrayRef<int64_t> local) const {
+  int64_t index = 0;
+  for (auto [d, size] : llvm::enumerate(whole.getShape())) {
+    int64_t place = getGlobalPlace(rank, sharding.getDims()[d], size, local[d]);
+    if (place < 0)
+      return -1;
+    index = index * size + place;
+  }
+  return index;
+}
+
+/// True when `rank` holds the value of a partial tensor (shard 0 of each partial axis).
+static bool holdsPartial(const Layout &layout, int64_t rank, ShardingAttr sharding) {
+  return llvm::all_of(sharding.getPartial(), [&](PartialAttr partial) {
+    return partial.getKind() != ReductionKind::Sum ||
+           layout.getShardIndex(rank, ArrayRef(partial.getAxis())) == 0;
+  });
+}
+
+PerRank Layout::scatter(const Tensor &whole, ShardingAttr sharding) const {
+  PerRank shards(rankCount, whole);
+  if (!sharding)
+    return shards;
+  RankedTensorType localType = getLocalType(whole.getType(), sharding, mesh);
+  for (int64_t rank = 0; rank < rankCount; ++rank) {
+    Tensor shard(localType);
+    bool holds = holdsPartial(*this, rank, sharding);
+    for (int64_t i = 0; holds && i < shard.size(); ++i) {
+      int64_t global = getGlobalIndex(rank, whole, sharding, shard.delinearize(i));
+      if (global < 0)
+        continue;
+      if (whole.isFloat())
+        shard.set(i, whole.get(global));
+      else
+        shard.setInt(i, whole.getInt(global));
+    }
+    shards[rank] = std::move(shard);
+  }
+  return shards;
+}
+
+static double combine(ReductionKind kind, double x, double y) {
+  switch (kind) {
+  case ReductionKind::Sum:
+    return x + y;
+  case ReductionKind::Max:
+    return std::max(x, y);
+  case ReductionKind::Min:
+    return std::min(x, y);
+  }
+  return x;
+}
+
+Tensor Layout::gather(const PerRank &shards, RankedTensorType type, ShardingAttr sharding) const {
+  if (!sharding)
+    return shards.front();
+  Tensor whole(type);
+  // A rank adds once per place and partial shard: replicas on other axes are skipped.
+  std::vector<llvm::SmallDenseSet<int64_t, 4>> seen(whole.size());
+  SmallVector<StringAttr> partialAxes;
+  for (PartialAttr partial : sharding.getPartial())
+    partialAxes.push_back(partial.getAxis());
+  for (int64_t rank = 0; rank < rankCount; ++rank) {
+    const Tensor &shard = shards[rank];
+    int64_t partialShard = getShardIndex(rank, partialAxes);
+    for (int64_t i = 0; i < shard.size(); ++i) {
+      int64_t global = getGlobalIndex(rank, whole, sharding, shard.delinearize(i));
+      if (global < 0 || !seen[global].insert(partialShard).second)
+        continue;
+      if (!whole.isFloat())
+        whole.setInt(global, shard.getInt(i));
+      else if (seen[global].size() == 1)
+        whole.set(global, shard.get(i));
+      else
+        whole.set(global, combine(sharding.getPartial().front().getKind(), whole.get(global),
+                                  shard.get(i)));
+    }
+  }
+  return whole;
+}
+
+} // namespace parashard

@@ -1,0 +1,133 @@
+// The safetensors format: a 64-bit header length, a JSON header, the raw bytes.
+#include "lib/Evaluate/Safetensors.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard {
+
+static const std::pair<llvm::StringLiteral, Type (*)(MLIRContext &)> kTypes[] = {
+    {"F32", [](MLIRContext &c) -> Type { return Float32Type::get(&c); }},
+    {"F64", [](MLIRContext &c) -> Type { return Float64Type::get(&c); }},
+    {"F16", [](MLIRContext &c) -> Type { return Float16Type::get(&c); }},
+    {"BF16", [](MLIRContext &c) -> Type { return BFloat16Type::get(&c); }},
+    {"I64", [](MLIRContext &c) -> Type { return IntegerType::get(&c, 64); }},
+    {"I32", [](MLIRContext &c) -> Type { return IntegerType::get(&c, 32); }},
+    {"I16", [](MLIRContext &c) -> Type { return IntegerType::get(&c, 16); }},
+    {"I8", [](MLIRContext &c) -> Type { return IntegerType::get(&c, 8); }},
+    {"U8", [](MLIRContext &c) -> Type { return IntegerType::get(&c, 8, IntegerType::Unsigned); }},
+    {"BOOL", [](MLIRContext &c) -> Type { return IntegerType::get(&c, 1); }}};
+
+static Type getType(llvm::StringRef name, MLIRContext &context) {
+  for (const auto &[key, make] : kTypes)
+    if (key == name)
+      return make(context);
+  return {};
+}
+
+static llvm::StringRef getName(Type type) {
+  for (const auto &[key, make] : kTypes)
+    if (make(*type.getContext()) == type)
+      return key;
+  return "F32";
+}
+
+static llvm::Error bad(llvm::StringRef path, const llvm::Twine &what) {
+  return llvm::createStringError("'" + path + "' is no safetensors file: " + what);
+}
+
+/// One entry of the header, checked against the `data` that follows it.
+static llvm::Expected<Tensor> readEntry(llvm::StringRef path, llvm::StringRef name,
+                                        const llvm::json::Object *entry, llvm::StringRef data,
+                                        MLIRContext &context) {
+  const llvm::json::Array *shape = entry ? entry->getArray("shape") : nullptr;
+  const llvm::json::Array *offsets = entry ? entry->getArray("data_offsets") : nullptr;
+  Type type = entry ? getType(entry->getString("dtype").value_or(""), context) : Type();
+  if (!shape || !offsets || offsets->size() != 2 || !type)
+    return bad(path, "entry '" + name + "' has no known dtype, shape and data_offsets");
+  SmallVector<int64_t> sizes;
+  for (const llvm::json::Value &size : *shape)
+    sizes.push_back(size.getAsInteger().value_or(-1));
+  if (llvm::any_of(sizes, [](int64_t size) { return size < 0; }))
+    return bad(path, "entry '" + name + "' has a bad shape");
+  auto tensorType = RankedTensorType::get(sizes, type);
+  uint64_t begin = (*offsets)[0].getAsUINT64().value_or(0);
+  uint64_t end = (*offsets)[1].getAsUINT64().value_or(0);
+  uint64_t width = std::max(1u, type.getIntOrFloatBitWidth() / 8);
+  if (begin > end || end > data.size() || end - begin != tensorType.getNumElements() * width)
+    return bad(path, "entry '" + name + "' does not fit its data");
+  return Tensor::fromBytes(tensorType, llvm::ArrayRef(data.data() + begin, end - begin));
+}
+
+llvm::Expected<NamedTensors> readSafetensors(llvm::StringRef path, MLIRContext &context) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, false, false);
+  if (!buffer)
+    return llvm::createStringError("cannot read '" + path + "': " + buffer.getError().message());
+  llvm::StringRef text = (*buffer)->getBuffer();
+  if (text.size() < 8)
+    return bad(path, "it has less than 8 bytes");
+  uint64_t length = llvm::support::endian::read64le(text.data());
+  if (length > text.size() - 8)
+    return bad(path, "its header is longer than the file");
+  llvm::Expected<llvm::json::Value> header = llvm::json::parse(text.substr(8, length));
+  if (!header)
+    return bad(path, llvm::toString(header.takeError()));
+  const llvm::json::Object *entries = header->getAsObject();
+  if (!entries)
+    return bad(path, "its header is no JSON object");
+  NamedTensors tensors;
+  for (const auto &[key, value] : *entries) {
+    if (key == "__metadata__")
+      continue;
+    llvm::Expected<Tensor> tensor =
+        readEntry(path, key, value.getAsObject(), text.drop_front(8 + length), context);
+    if (!tensor)
+      return tensor.takeError();
+    tensors.emplace(key.str(), std::move(*tensor));
+  }
+  return tensors;
+}
+
+llvm::Error writeSafetensors(llvm::StringRef path, const NamedTensors &tensors) {
+  llvm::json::Object header;
+  std::string data;
+  for (const auto &[name, tensor] : tensors) {
+    std::vector<char> bytes = tensor.toBytes();
+    llvm::json::Array shape(tensor.getShape());
+    header[name] = llvm::json::Object{
+        {"dtype", getName(tensor.getType().getElementType())},
+        {"shape", std::move(shape)},
+        {"data_offsets", llvm::json::Array{data.size(), data.size() + bytes.size()}}};
+    data.append(bytes.begin(), bytes.end());
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(header));
+  text.resize(llvm::alignTo(text.size(), 8), ' ');
+  std::string temporary = (path + ".tmp").str();
+  std::error_code code;
+  {
+    llvm::raw_fd_ostream os(temporary, code);
+    if (!code) {
+      char length[8];
+      llvm::support::endian::write64le(length, text.size());
+      os << llvm::StringRef(length, 8) << text << data;
+      os.flush();
+      code = os.error();
+      os.clear_error();
+    }
+  }
+  if (!code)
+    code = llvm::sys::fs::rename(temporary, path);
+  if (code)
+    return llvm::createStringError("cannot write '" + path + "': " + code.message());
+  return llvm::Error::success();
+}
+
+} // namespace parashard

@@ -1,0 +1,50 @@
+// Variables as shards: made from initial values, put together again for the user.
+#include "lib/Evaluate/Store.h"
+
+#include "lib/Evaluate/InitialValues.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard {
+
+FailureOr<Store> Store::create(ModuleOp module, const Layout &layout, bool sharded, uint64_t seed) {
+  Store store(module, layout, sharded);
+  for (auto variable : module.getOps<VariableOp>()) {
+    FailureOr<Tensor> value = getInitialValue(variable, seed);
+    if (failed(value))
+      return failure();
+    store.setWhole(variable, *value);
+  }
+  return store;
+}
+
+VariableOp Store::find(StringRef name) const {
+  for (auto variable : const_cast<ModuleOp &>(module).getOps<VariableOp>()) {
+    if (variable.getSymName() == name)
+      return variable;
+    if (auto names = variable.getNames())
+      if (llvm::any_of(*names, [&](Attribute a) { return cast<StringAttr>(a) == name; }))
+        return variable;
+  }
+  return {};
+}
+
+Tensor Store::getWhole(VariableOp variable) const {
+  ShardingAttr sharding = sharded ? variable.getSharding() : ShardingAttr();
+  return layout.gather(get(variable.getSymName()), variable.getTensorType(), sharding);
+}
+
+void Store::setWhole(VariableOp variable, const Tensor &value) {
+  ShardingAttr sharding = sharded ? variable.getSharding() : ShardingAttr();
+  set(variable.getSymName(), layout.scatter(value, sharding));
+}
+
+NamedTensors Store::getAll() const {
+  NamedTensors all;
+  for (auto variable : const_cast<ModuleOp &>(module).getOps<VariableOp>())
+    all[variable.getSymName().str()] = getWhole(variable);
+  return all;
+}
+
+} // namespace parashard
