@@ -1,0 +1,41 @@
+"""The table of what is compared with PyTorch: models x meshes x micro-batches x optimizers; and the mutants.
+
+One list, read by the tests and by scripts/compare-with-pytorch. It only grows.
+"""
+import dataclasses
+import itertools
+
+MODELS = []
+MESHES = ["dp=1", "dp=2", "dp=4", "tp=2", "tp=4", "dp=2,tp=2"]
+MICRO_BATCHES = [1, 4]
+OPTIMIZERS = ["sgd", "adamw"]
+
+CASES = list(itertools.product(MODELS, MESHES, MICRO_BATCHES, OPTIMIZERS))
+
+
+@dataclasses.dataclass
+class Mutant:
+    """A wrong program: other flags of ps-compile, or a change of the gradients that it wrote."""
+
+    name: str
+    optimizer: str
+    flags: tuple = ()
+    change: object = None  # function of the gradients by name
+
+
+def halve(gradients):
+    return {name: 0.5 * value for name, value in gradients.items()}
+
+
+MUTANTS = [] if not MODELS else [
+    Mutant("decay missing", "adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0)"),
+    Mutant("wrong beta2", "adamw(lr=1e-3,betas=(0.9,0.999),eps=1e-8,weight_decay=0.1)"),
+    Mutant("coupled L2", "adam(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)"),
+    Mutant("wrong eps", "adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-5,weight_decay=0.1)"),
+    Mutant(
+        "one norm's gradient dropped",
+        "adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)",
+        flags=("--freeze", "blocks.0.norm_1.weight"),
+    ),
+    Mutant("gradient halved", "adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)", change=halve),
+]

@@ -1,0 +1,324 @@
+"""The oracle: trains a model of the zoo in PyTorch and as a compiled program on the same batches, and compares.
+
+Compared are the loss of every step, every gradient of step 0 (against PyTorch in float64), and after the last step
+every parameter by its UPDATE, |dw - dw_torch| / |dw_torch|: losses alone hide wrong optimizers.
+"""
+import copy
+import dataclasses
+import functools
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch.overrides import TorchFunctionMode
+
+import models
+from conftest import tools_folder
+
+STEPS = 8
+LOSS_TOLERANCE = 1e-5
+OPTIMIZERS = {
+    # name: (flag of ps-compile, the same in PyTorch, tolerance of updates)
+    "sgd": (
+        "sgd(lr=0.05,momentum=0.9,nesterov=true)",
+        lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
+        1e-3,
+    ),
+    "adamw": (
+        "adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)",
+        lambda p: torch.optim.AdamW(p, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1),
+        5e-3,
+    ),
+}
+
+
+# ---- batches -------------------------------------------------------------------------------------------------------
+
+
+def draw_batches(model, micro_batches, steps=STEPS, seed=100):
+    """All samples of a run, by input name: [steps x micro_batches x batch, ...], in the order in which they are read.
+
+    Labels are masked unevenly: more in later rows of a micro-batch, so that ranks get different counts; where a step
+    has several micro-batches, one of them is masked whole.
+    """
+    parts = []
+    generator = torch.Generator().manual_seed(seed)
+    for step in range(steps):
+        for index in range(micro_batches):
+            part = model.draw_inputs(seed + 1 + step * micro_batches + index)
+            if "labels" in part:
+                labels = part["labels"]
+                rows = labels.shape[0]
+                share = torch.linspace(0.0, 0.6, rows).reshape([rows] + [1] * (labels.dim() - 1))
+                labels[torch.rand(labels.shape, generator=generator) < share] = models.IGNORED
+                if micro_batches > 1 and index == step % micro_batches:
+                    labels[:] = models.IGNORED
+            parts.append(part)
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+
+def rows_of_step(batches, step, steps=STEPS):
+    """The samples of one step, all micro-batches together."""
+    out = {}
+    for name, value in batches.items():
+        rows = value.shape[0] // steps
+        out[name] = value[step * rows : (step + 1) * rows]
+    return out
+
+
+# ---- PyTorch -------------------------------------------------------------------------------------------------------
+
+
+class InFloat64(TorchFunctionMode):
+    """Makes a model that asks for float32 by name (rotary tables, norms, losses) compute in float64."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.float:
+            function = torch.Tensor.double
+        args = tuple(torch.float64 if a is torch.float32 else a for a in args)
+        kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in (kwargs or {}).items()}
+        return function(*args, **kwargs)
+
+
+def loss_and_gradients(module, inputs, dtype):
+    """(loss, {name: gradient}) of a copy of `module` in `dtype`."""
+    module = copy.deepcopy(module).to(dtype)
+    inputs = models.cast(inputs, dtype)
+    if dtype == torch.float64:
+        with InFloat64():
+            loss = models.first_loss(module(**inputs))
+            loss.backward()
+    else:
+        loss = models.first_loss(module(**inputs))
+        loss.backward()
+    return loss.item(), {n: p.grad.detach() for n, p in module.named_parameters() if p.grad is not None}
+
+
+@dataclasses.dataclass
+class Reference:
+    """What PyTorch says about one (model, micro-batches, optimizer)."""
+
+    losses: list
+    gradients: dict  # of step 0, float32
+    exact_gradients: dict  # of step 0, float64
+    before: dict  # parameters
+    after: dict
+    aliases: dict  # any name of a parameter -> the name used here
+
+
+def train_in_torch(model, batches, make_optimizer, steps=STEPS):
+    """Trains a copy of the model, each step on all micro-batches at once."""
+    module = copy.deepcopy(model.module)
+    parameters = dict(module.named_parameters())
+    before = {n: p.detach().clone() for n, p in parameters.items()}
+    first = rows_of_step(batches, 0, steps)
+    _, exact = loss_and_gradients(module, first, torch.float64)
+    _, gradients = loss_and_gradients(module, first, torch.float32)
+    optimizer = make_optimizer([p for p in parameters.values() if p.requires_grad])
+    losses = []
+    for step in range(steps):
+        loss = models.first_loss(module(**rows_of_step(batches, step, steps)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    after = {n: p.detach().clone() for n, p in parameters.items()}
+    return Reference(losses, gradients, exact, before, after, aliases_of(module))
+
+
+def aliases_of(module):
+    """Every name in the state dict -> the first name of the same parameter."""
+    names = {}
+    first = {id(p): n for n, p in module.named_parameters()}
+    for name, p in module.named_parameters(remove_duplicate=False):
+        names[name] = first[id(p)]
+    return names
+
+
+@functools.cache
+def reference(name, micro_batches, optimizer):
+    model = zoo(name)
+    return train_in_torch(model, draw_batches(model, micro_batches), OPTIMIZERS[optimizer][1])
+
+
+@functools.cache
+def zoo(name):
+    return models.MODELS[name]()
+
+
+# ---- compiled ------------------------------------------------------------------------------------------------------
+
+
+class ToolFailed(AssertionError):
+    """A tool ended with another exit status than 0."""
+
+
+def run(command, cwd, expect=0, timeout=120):
+    """Runs a command; its stdout and stderr, or ToolFailed with the line to repeat it."""
+    command = [str(c) for c in command]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout)
+    if done.returncode != expect:
+        raise ToolFailed(
+            f"exit status {done.returncode}, expected {expect}\n(cd {cwd}; {' '.join(map(repr, command))})\n"
+            f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        )
+    return done.stdout + done.stderr
+
+
+def ranks_of(mesh):
+    """The number of ranks of a mesh such as dp=2,tp=2."""
+    return int(np.prod([int(axis.split("=")[1]) for axis in mesh.split(",")]))
+
+
+@dataclasses.dataclass
+class Result:
+    """What the compiled program says."""
+
+    losses: list
+    gradients: dict
+    after: dict
+    folder: pathlib.Path
+
+
+def compile_model(folder, export, mesh, *flags, out="program"):
+    """Runs ps-compile; the program's path."""
+    program = pathlib.Path(folder) / out
+    run([tools_folder() / "ps-compile", export, "-o", program, "--mesh", mesh, *flags], folder)
+    return program
+
+
+def train_compiled(folder, export, batches, mesh, micro_batches, optimizer_flag, flags=(), steps=STEPS, run_flags=()):
+    """Compiles, trains `steps` steps, reads what it wrote."""
+    folder = pathlib.Path(folder)
+    program = compile_model(
+        folder, export, mesh, "--micro-batches", micro_batches, "--optimizer", optimizer_flag, *flags
+    )
+    data = folder / "data.safetensors"
+    save_file({n: v.contiguous() for n, v in batches.items()}, data)
+    run(
+        [program, "--ranks", ranks_of(mesh), "--data", data, "--steps", steps, "--losses", "losses.txt",
+         "--gradients", "gradients.safetensors", "--export-weights", "weights.safetensors", "--quiet", *run_flags],
+        folder,
+    )  # fmt: skip
+    gradients = {n.removeprefix("grad."): t for n, t in load_file(folder / "gradients.safetensors").items()}
+    return Result(read_losses(folder / "losses.txt"), gradients, load_file(folder / "weights.safetensors"), folder)
+
+
+def read_losses(path):
+    """The last number of each line."""
+    return [float(line.split()[-1]) for line in pathlib.Path(path).read_text().splitlines() if line.strip()]
+
+
+# ---- comparison ----------------------------------------------------------------------------------------------------
+
+
+def noise_elements(ref, name):
+    """Where a parameter's true gradient is rounding noise (such as an attention's key bias): a bool tensor."""
+    exact, single = ref.exact_gradients[name], ref.gradients[name].double()
+    largest = max(g.abs().max() for g in ref.exact_gradients.values())
+    return (exact.abs() < 1e-6 * largest) & ((single - exact).abs() > 0.05 * exact.abs())
+
+
+def worst_loss(ref, losses):
+    """The largest relative difference of a step's loss."""
+    if len(losses) != len(ref.losses):
+        return float("inf")
+    return max(abs(a - b) / abs(b) for a, b in zip(losses, ref.losses))
+
+
+def gradient_errors(ref, gradients):
+    """Parameter -> error / what is allowed: 4 x PyTorch's own float32 error + 1e-6 of the model's largest entry."""
+    largest = max(g.abs().max().item() for g in ref.exact_gradients.values())
+    ours = {ref.aliases.get(name, name): value for name, value in gradients.items()}
+    errors = {}
+    for name, exact in ref.exact_gradients.items():
+        if name not in ours or ours[name].shape != exact.shape:
+            errors[name] = float("inf")
+            continue
+        allowed = 4 * (ref.gradients[name].double() - exact).abs().max().item() + 1e-6 * largest
+        error = (ours[name].double() - exact).abs().max().item()
+        errors[name] = error / allowed if np.isfinite(error) else float("inf")
+    return errors
+
+
+def update_errors(ref, after):
+    """Parameter -> |dw - dw_torch| / |dw_torch| over the elements whose gradient is more than noise."""
+    errors = {}
+    for name, before in ref.before.items():
+        if name not in after or after[name].shape != before.shape:
+            errors[name] = float("inf")
+            continue
+        keep = ~noise_elements(ref, name) if name in ref.gradients else torch.ones_like(before, dtype=torch.bool)
+        if not keep.any():
+            continue
+        expected = (ref.after[name] - before)[keep].double()
+        error = ((after[name] - before)[keep].double() - expected).norm() / expected.norm().clamp_min(1e-30)
+        errors[name] = error.item() if torch.isfinite(error) else float("inf")
+    return errors
+
+
+def left_out(ref):
+    """Parameters with elements that are not compared by update, and how many."""
+    counts = {name: int(noise_elements(ref, name).sum()) for name in ref.gradients}
+    return {name: count for name, count in counts.items() if count}
+
+
+@dataclasses.dataclass
+class Comparison:
+    """The worst of each kind, by name."""
+
+    first_loss: float
+    loss: float
+    gradient: tuple  # (name, error / allowed)
+    update: tuple  # (name, relative error)
+    update_tolerance: float
+
+    def failures(self):
+        found = []
+        if not self.loss <= LOSS_TOLERANCE:
+            found.append(f"loss differs by {self.loss:.2e} (relative), allowed {LOSS_TOLERANCE:.0e}")
+        if not self.gradient[1] <= 1:
+            found.append(f"gradient of {self.gradient[0]} is {self.gradient[1]:.1f} x the error allowed")
+        if not self.update[1] <= self.update_tolerance:
+            found.append(
+                f"update of {self.update[0]} differs by {self.update[1]:.1e}, allowed {self.update_tolerance:.0e}"
+            )
+        return found
+
+    def __str__(self):
+        return f"loss {self.loss:.1e}  gradient {self.gradient[1]:.2f}  update {self.update[1]:.1e} ({self.update[0]})"
+
+
+def compare(ref, result, update_tolerance):
+    """Everything that must agree."""
+
+    def worst(errors):
+        return max(errors.items(), key=lambda item: item[1])
+
+    return Comparison(
+        worst_loss(dataclasses.replace(ref, losses=ref.losses[:1]), result.losses[:1]),
+        worst_loss(ref, result.losses),
+        worst(gradient_errors(ref, result.gradients)),
+        worst(update_errors(ref, result.after)),
+        update_tolerance,
+    )
+
+
+def export(name, folder):
+    """The model's archive in `folder`, made once."""
+    path = pathlib.Path(folder) / f"{name}.pt2"
+    if not path.exists():
+        zoo(name).export(path)
+    return path
+
+
+def check_case(folder, exports, name, mesh, micro_batches, optimizer):
+    """Trains one combination both ways; the Comparison."""
+    flag, _, tolerance = OPTIMIZERS[optimizer]
+    ref = reference(name, micro_batches, optimizer)
+    batches = draw_batches(zoo(name), micro_batches)
+    result = train_compiled(folder, export(name, exports), batches, mesh, micro_batches, flag)
+    return compare(ref, result, tolerance)

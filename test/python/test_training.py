@@ -1,0 +1,32 @@
+"""Compiled training equals PyTorch: every case of the table; and the comparison notices every mutant."""
+import dataclasses
+
+import cases
+import oracle
+import pytest
+
+
+@pytest.mark.parametrize("model,mesh,micro_batches,optimizer", cases.CASES)
+def test_equals_pytorch(tmp_path, exports, model, mesh, micro_batches, optimizer):
+    comparison = oracle.check_case(tmp_path, exports, model, mesh, micro_batches, optimizer)
+    print(comparison)
+    assert comparison.failures() == []
+
+
+@pytest.mark.parametrize("name", cases.MODELS)
+def test_little_is_left_out(name):
+    """Only parameters that cannot matter, such as an attention's key bias, are left out of the comparison."""
+    ref = oracle.reference(name, 1, "adamw")
+    compared = sum(p.numel() for p in ref.before.values())
+    assert sum(oracle.left_out(ref).values()) < 0.02 * compared, oracle.left_out(ref)
+
+
+@pytest.mark.parametrize("mutant", cases.MUTANTS, ids=lambda m: m.name)
+def test_mutant_is_noticed(tmp_path, exports, mutant):
+    ref = oracle.reference("gpt", 1, "adamw")
+    batches = oracle.draw_batches(oracle.zoo("gpt"), 1)
+    archive = oracle.export("gpt", exports)
+    result = oracle.train_compiled(tmp_path, archive, batches, "dp=1", 1, mutant.optimizer, mutant.flags)
+    if mutant.change:
+        result = dataclasses.replace(result, gradients=mutant.change(result.gradients))
+    assert oracle.compare(ref, result, oracle.OPTIMIZERS["adamw"][2]).failures() != []
