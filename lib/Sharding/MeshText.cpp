@@ -1,0 +1,123 @@
+// Reads a mesh from the text of `--mesh`.
+#include "lib/Sharding/MeshText.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace llvm;
+
+namespace parashard {
+
+static Error fail(const Twine &message) {
+  return createStringError(inconvertibleErrorCode(), message);
+}
+
+static Expected<ps::AxisKind> getKind(StringRef name, StringRef kind) {
+  if (!kind.empty()) {
+    if (std::optional<ps::AxisKind> known = ps::symbolizeAxisKind(kind))
+      return *known;
+    return fail("mesh axis \"" + name + "\" has the unknown kind \"" + kind +
+                "\"; kinds are data, tensor, context, expert, pipeline");
+  }
+  auto known = StringSwitch<std::optional<ps::AxisKind>>(name)
+                   .Case("dp", ps::AxisKind::Data)
+                   .Case("tp", ps::AxisKind::Tensor)
+                   .Cases({"cp", "sp"}, ps::AxisKind::Context)
+                   .Case("ep", ps::AxisKind::Expert)
+                   .Case("pp", ps::AxisKind::Pipeline)
+                   .Default(std::nullopt);
+  if (known)
+    return *known;
+  return fail("mesh axis \"" + name + "\" needs its kind: write " + name + ":data=N (or :tensor, " +
+              ":context, :expert, :pipeline)");
+}
+
+/// Reads one NAME[:KIND]=N; size 0 stands for `*`.
+static Expected<MeshAxis> parseAxis(StringRef text) {
+  auto [left, right] = text.trim().split('=');
+  auto [name, kind] = left.split(':');
+  if (name.empty() || right.empty())
+    return fail("mesh axis \"" + text.trim() + "\" is not NAME=N or NAME:KIND=N");
+  for (char c : name)
+    if (!llvm::isAlnum(c) && c != '_')
+      return fail("mesh axis name \"" + name + "\" has a character besides letters, digits and _");
+  Expected<ps::AxisKind> known = getKind(name, kind);
+  if (!known)
+    return known.takeError();
+  MeshAxis axis{name.str(), 0, *known};
+  if (right != "*" && (right.getAsInteger(10, axis.size) || axis.size < 1))
+    return fail("mesh axis \"" + name + "\" has size " + right + "; sizes are 1 or more, or *");
+  return axis;
+}
+
+static Error checkAxes(ArrayRef<MeshAxis> axes) {
+  const MeshAxis *pipeline = nullptr, *open = nullptr;
+  for (auto [i, axis] : enumerate(axes)) {
+    for (const MeshAxis &other : axes.take_front(i))
+      if (other.name == axis.name)
+        return fail("mesh axis \"" + axis.name + "\" is given twice");
+    if (axis.kind == ps::AxisKind::Pipeline) {
+      if (pipeline)
+        return fail("mesh axes \"" + pipeline->name + "\" and \"" + axis.name +
+                    "\" are both of kind pipeline; there is at most one");
+      pipeline = &axis;
+    }
+    if (axis.size == 0) {
+      if (open)
+        return fail("mesh axes \"" + open->name + "\" and \"" + axis.name +
+                    "\" are both *; one can be filled up");
+      open = &axis;
+    }
+  }
+  return Error::success();
+}
+
+static Error fillUp(std::vector<MeshAxis> &axes, StringRef text, int64_t ranks) {
+  int64_t product = 1;
+  MeshAxis *open = nullptr;
+  for (MeshAxis &axis : axes)
+    axis.size == 0 ? void(open = &axis) : void(product *= axis.size);
+  if (!open)
+    return ranks == 0 || ranks == product
+               ? Error::success()
+               : fail(formatv("mesh {0} has {1} devices, --ranks is {2}; make them equal, or write "
+                              "one axis as NAME=*",
+                              text, product, ranks)
+                          .str());
+  if (ranks == 0)
+    return fail("mesh axis \"" + open->name + "\" is *; give --ranks N too");
+  if (ranks % product != 0)
+    return fail(
+        formatv("mesh {0} cannot fill {1} ranks: the other axes have {2} devices, which does "
+                "not divide it",
+                text, ranks, product)
+            .str());
+  open->size = ranks / product;
+  return Error::success();
+}
+
+Expected<std::vector<MeshAxis>> parseMesh(StringRef text, int64_t ranks) {
+  std::vector<MeshAxis> axes;
+  SmallVector<StringRef> parts;
+  text.trim("\" ").split(parts, ',');
+  for (StringRef part : parts) {
+    Expected<MeshAxis> axis = parseAxis(part);
+    if (!axis)
+      return axis.takeError();
+    axes.push_back(std::move(*axis));
+  }
+  if (Error error = checkAxes(axes))
+    return std::move(error);
+  if (Error error = fillUp(axes, text.trim("\" "), ranks))
+    return std::move(error);
+  for (const MeshAxis &axis : axes)
+    if (axis.kind == ps::AxisKind::Pipeline && axis.size > 1)
+      return fail(formatv("mesh axis \"{0}\" asks for {1} pipeline stages: pipeline stages are not "
+                          "built yet; use a size of 1, or data and tensor axes",
+                          axis.name, axis.size)
+                      .str());
+  return axes;
+}
+
+} // namespace parashard

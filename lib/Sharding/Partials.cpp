@@ -1,0 +1,237 @@
+// Decides which values stay partial sums, and where they are reduced.
+#include "lib/Sharding/Propagation.h"
+#include "llvm/ADT/BitVector.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+namespace {
+/// A gradient is reduced once a step but computed once a micro-batch: its bytes count less.
+constexpr double kAccumulatedShare = 0.25;
+
+/// The decision for one axis. `kept` starts as everything that could be partial and only shrinks.
+class AxisChooser {
+public:
+  AxisChooser(ShardingGraph &graph, StringAttr axis, ArrayRef<OpSharding> raw)
+      : graph(graph), axis(axis), generated(graph.nodes.size()), passes(graph.edges.size()),
+        kept(graph.nodes.size()), reduced(graph.nodes.size()), cost(graph.nodes.size()) {
+    for (auto [i, edge] : llvm::enumerate(graph.edges)) {
+      if (edge.kind != ShardingEdge::Kind::Op)
+        continue;
+      for (auto [result, sharding] : llvm::zip(edge.results, raw[i].results))
+        if (result >= 0 && isPartial(sharding.getPartial()))
+          generated.set(result);
+      passes[i] = !edge.rule.linear.empty() && !isAnySplit(edge);
+    }
+    for (auto [i, node] : llvm::enumerate(graph.nodes))
+      if (node.fixed && !isPartial(node.partial))
+        reduced.set(i);
+  }
+
+  void run() {
+    do {
+      computeKept();
+      if (reduceWhereUsesForbid())
+        continue;
+      if (!reduceWhereCheaper())
+        break;
+    } while (true);
+    auto partial = PartialAttr::get(axis.getContext(), axis, ReductionKind::Sum);
+    for (unsigned node : kept.set_bits())
+      if (!graph.nodes[node].fixed)
+        graph.nodes[node].partial.push_back(partial);
+  }
+
+private:
+  bool isPartial(ArrayRef<PartialAttr> partial) const {
+    return llvm::any_of(partial, [&](PartialAttr p) {
+      return p.getAxis() == axis && p.getKind() == ReductionKind::Sum;
+    });
+  }
+
+  bool isSplit(unsigned node) const {
+    return llvm::any_of(graph.nodes[node].splits, [&](const Split &split) {
+      return llvm::any_of(
+          split, [&](const SubFactor &factor) { return llvm::is_contained(factor.axes, axis); });
+    });
+  }
+
+  bool isAnySplit(const ShardingEdge &edge) const {
+    auto split = [&](int node) { return node >= 0 && isSplit(node); };
+    return llvm::any_of(edge.operands, split) || llvm::any_of(edge.results, split);
+  }
+
+  bool isKept(int node) const { return node >= 0 && kept[node]; }
+
+  /// The linear group that exactly the kept operands make up; null when there is none.
+  const SmallVector<unsigned, 2> *getGroup(unsigned number) const {
+    const ShardingEdge &edge = graph.edges[number];
+    if (!passes[number])
+      return nullptr;
+    for (const SmallVector<unsigned, 2> &group : edge.rule.linear) {
+      bool matches = !group.empty();
+      for (unsigned i = 0; i < edge.operands.size() && matches; ++i)
+        matches = isKept(edge.operands[i]) == llvm::is_contained(group, i);
+      if (matches)
+        return &group;
+    }
+    return nullptr;
+  }
+
+  void setKept(int node, bool raw) {
+    if (node >= 0)
+      kept[node] = raw && !reduced[node] && !isSplit(node);
+  }
+
+  /// Forward through the program: what is partial when all but `reduced` stays so.
+  void computeKept() {
+    kept.reset();
+    SmallVector<int> accumulations(graph.nodes.size(), 0); // -1: one of them is not partial
+    for (auto [i, edge] : llvm::enumerate(graph.edges)) {
+      switch (edge.kind) {
+      case ShardingEdge::Kind::Op:
+        for (int result : edge.results)
+          setKept(result, (result >= 0 && generated[result]) || getGroup(i));
+        break;
+      case ShardingEdge::Kind::Accumulate: {
+        int variable = edge.results[0];
+        int &state = accumulations[variable];
+        state = state >= 0 && isKept(edge.operands[0]) ? 1 : -1;
+        setKept(variable, state > 0);
+        break;
+      }
+      case ShardingEdge::Kind::Read:
+        setKept(edge.results[0],
+                isKept(edge.operands[0]) || (graph.nodes[edge.operands[0]].fixed &&
+                                             isPartial(graph.nodes[edge.operands[0]].partial)));
+        break;
+      case ShardingEdge::Kind::Write:
+      case ShardingEdge::Kind::Belongs:
+        break;
+      }
+    }
+  }
+
+  bool mayUse(unsigned number) const {
+    const ShardingEdge &edge = graph.edges[number];
+    switch (edge.kind) {
+    case ShardingEdge::Kind::Op:
+      return getGroup(number);
+    case ShardingEdge::Kind::Accumulate:
+      return isKept(edge.results[0]) || (graph.nodes[edge.results[0]].fixed &&
+                                         isPartial(graph.nodes[edge.results[0]].partial));
+    case ShardingEdge::Kind::Read:
+    case ShardingEdge::Kind::Belongs:
+      return true;
+    case ShardingEdge::Kind::Write:
+      return false;
+    }
+    return false;
+  }
+
+  bool isUse(const ShardingEdge &edge, unsigned node) const {
+    return llvm::is_contained(edge.operands, int(node));
+  }
+
+  bool reduceWhereUsesForbid() {
+    bool changed = false;
+    for (unsigned node : kept.set_bits()) {
+      bool allowed = !graph.nodes[node].returned;
+      for (unsigned number : graph.nodes[node].edges)
+        allowed &= !isUse(graph.edges[number], node) || mayUse(number);
+      if (allowed)
+        continue;
+      reduced.set(node);
+      changed = true;
+    }
+    return changed;
+  }
+
+  double getBytes(unsigned node) const {
+    double bytes = graph.nodes[node].bytes;
+    for (const Split &split : graph.nodes[node].splits)
+      bytes /= graph.mesh.getShards(getAxes(split));
+    return bytes;
+  }
+
+  /// What reducing further down costs node `node`, by its use `number`: shared among the operands
+  /// that are reduced together there.
+  double getShare(unsigned number) {
+    const ShardingEdge &edge = graph.edges[number];
+    if (edge.kind == ShardingEdge::Kind::Accumulate)
+      return getBytes(edge.results[0]) * kAccumulatedShare;
+    double total = 0;
+    for (int result : edge.results)
+      if (result >= 0)
+        total += cost[result];
+    SmallVector<int> operands;
+    for (int operand : edge.operands)
+      if (isKept(operand) && !llvm::is_contained(operands, operand))
+        operands.push_back(operand);
+    return total / std::max<size_t>(operands.size(), 1);
+  }
+
+  /// Backward through the program: a value whose reduction moves no more bytes than those that its
+  /// uses would need is reduced.
+  bool reduceWhereCheaper() {
+    bool changed = false;
+    for (int number = graph.edges.size() - 1; number >= 0; --number) {
+      const ShardingEdge &edge = graph.edges[number];
+      if (edge.kind != ShardingEdge::Kind::Op && edge.kind != ShardingEdge::Kind::Read)
+        continue;
+      for (int node : edge.results)
+        if (node >= 0)
+          changed |= price(node);
+    }
+    return changed;
+  }
+
+  bool price(unsigned node) {
+    double here = getBytes(node);
+    cost[node] = here;
+    if (!kept[node])
+      return false;
+    double later = 0;
+    unsigned uses = 0;
+    for (unsigned number : graph.nodes[node].edges)
+      if (isUse(graph.edges[number], node)) {
+        later += getShare(number);
+        ++uses;
+      }
+    cost[node] = std::min(here, later);
+    if (uses > 0 && later < here)
+      return false;
+    reduced.set(node);
+    return true;
+  }
+
+  ShardingGraph &graph;
+  StringAttr axis;
+  llvm::BitVector generated;
+  llvm::BitVector passes;
+  llvm::BitVector kept;
+  llvm::BitVector reduced;
+  std::vector<double> cost;
+};
+} // namespace
+
+void choosePartials(ShardingGraph &graph) {
+  // What ops yield when every operand has been reduced: the sources of partial sums.
+  std::vector<OpSharding> raw(graph.edges.size());
+  for (auto [i, edge] : llvm::enumerate(graph.edges)) {
+    if (edge.kind != ShardingEdge::Kind::Op)
+      continue;
+    SmallVector<ShardingAttr> operands, results;
+    for (int node : edge.operands)
+      operands.push_back(node < 0 ? ShardingAttr() : graph.getSharding(node));
+    for (int node : edge.results)
+      results.push_back(graph.getSharding(node));
+    raw[i] = computeOpSharding(edge.rule, operands, results, graph.mesh);
+  }
+  for (AxisAttr axis : graph.mesh.getAxes())
+    if (axis.getSize() > 1)
+      AxisChooser(graph, axis.getName(), raw).run();
+}
+
+} // namespace parashard::ps

@@ -1,0 +1,50 @@
+// The passes of the sharding phase: level 1 to level 2.
+#ifndef PARASHARD_LIB_SHARDING_PASSES_TD
+#define PARASHARD_LIB_SHARDING_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SetMeshPass : Pass<"ps-set-mesh", "::mlir::ModuleOp"> {
+  let summary = "puts the mesh of devices into the module";
+  let description = [{
+    `mesh` is NAME[:KIND]=N,...; the last axis varies fastest. dp is of kind data, tp tensor, cp and sp
+    context, ep expert, pp pipeline; another name needs its kind. One axis may be `*`: it fills up `ranks`.
+  }];
+  let options = [
+    Option<"mesh", "mesh", "std::string", "\"dp=1\"", "NAME[:KIND]=N,...">,
+    Option<"ranks", "ranks", "int64_t", "0", "number of ranks; 0: the mesh's product">,
+  ];
+}
+
+def SeedShardingsPass : Pass<"ps-seed-shardings", "::mlir::ModuleOp"> {
+  let summary = "lets a policy decide the shardings of inputs and parameters";
+  let description = [{
+    `replicated`: parameters whole. `megatron`: column and row parallel pairs around attention and in MLPs,
+    vocabulary parallel embedding and loss, found from the graph's structure. `FILE.json`:
+    {"GLOB": {"DIM": ["axis", ...]}} on variable names. Inputs are split along their batch dim over
+    all data and expert axes.
+  }];
+  let options = [
+    Option<"policy", "policy", "std::string", "\"replicated\"", "replicated, megatron or FILE.json">,
+    Option<"batchDims", "batch-dims", "std::string", "\"\"",
+           "INPUT=D or INPUT=none, separated by ;: which dim of an input is its batch (default 0)">,
+  ];
+}
+
+def PropagateShardingsPass : Pass<"ps-propagate-shardings", "::mlir::ModuleOp"> {
+  let summary = "completes the shardings of all values and variables from the seeds";
+  let description = [{
+    Factors flow along ops and variables in both directions to a fixpoint; then partial sums are
+    placed where reducing them moves the fewest bytes. See docs/levels.md.
+  }];
+}
+
+def VerifyPlannedPass : Pass<"ps-verify-planned", "::mlir::ModuleOp"> {
+  let summary = "checks what must hold at level 2; changes nothing";
+}
+
+def ExplainShardingsPass : Pass<"ps-explain-shardings", "::mlir::ModuleOp"> {
+  let summary = "prints why each parameter is sharded as it is, and every collective of a step";
+}
+
+#endif

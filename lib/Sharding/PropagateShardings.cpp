@@ -1,0 +1,65 @@
+// The pass that completes shardings from the seeds.
+#include "lib/Sharding/Passes.h"
+#include "lib/Sharding/Propagation.h"
+#include "lib/Sharding/Reasons.h"
+
+using namespace mlir;
+
+namespace parashard {
+
+#define GEN_PASS_DEF_PROPAGATESHARDINGSPASS
+#include "lib/Sharding/Passes.h.inc"
+
+namespace {
+void markVariables(ps::ShardingGraph &graph) {
+  for (auto [i, node] : llvm::enumerate(graph.nodes)) {
+    if (!node.variable || node.fixed)
+      continue;
+    node.variable.setSharding(graph.getSharding(i));
+    ps::setReason(node.variable, ps::describeCause(graph, i));
+  }
+}
+
+void markOps(ps::ShardingGraph &graph, func::FuncOp function) {
+  auto get = [&](Value value) -> Attribute {
+    auto it = graph.values.find(value);
+    return it == graph.values.end() ? Attribute() : graph.getSharding(it->second);
+  };
+  for (BlockArgument argument : function.getArguments())
+    if (Attribute sharding = get(argument))
+      function.setArgAttr(argument.getArgNumber(), ps::kShardingMark, sharding);
+  for (Operation &op : function.getFunctionBody().front()) {
+    SmallVector<Attribute> shardings;
+    for (Value result : op.getResults())
+      if (Attribute sharding = get(result))
+        shardings.push_back(sharding);
+    if (!shardings.empty())
+      op.setAttr(ps::kShardingsMark, ArrayAttr::get(op.getContext(), shardings));
+    if (!op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    for (auto [i, value] : llvm::enumerate(op.getOperands()))
+      if (Attribute sharding = get(value))
+        function.setResultAttr(i, ps::kShardingMark, sharding);
+  }
+}
+
+struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardingsPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    ps::MeshOp mesh = ps::getMesh(module);
+    if (!mesh) {
+      module.emitError() << "there is no ps.mesh; run ps-set-mesh first";
+      return signalPassFailure();
+    }
+    ps::ShardingGraph graph = ps::ShardingGraph::build(module, mesh);
+    ps::propagateSplits(graph);
+    ps::choosePartials(graph);
+    markVariables(graph);
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isExternal())
+        markOps(graph, function);
+  }
+};
+} // namespace
+
+} // namespace parashard

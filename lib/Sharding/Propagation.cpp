@@ -1,0 +1,201 @@
+// Propagates the splits of dims over the graph.
+#include "lib/Sharding/Propagation.h"
+#include "llvm/ADT/BitVector.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+namespace {
+/// A tensor of the edge in work: its node and its factors' splits.
+struct Tensor {
+  unsigned node;
+  const TensorFactors *dims;
+  SmallVector<Split> factors;
+};
+
+/// True when `longer` splits the same factors, over at least the same axes.
+bool extends(const Split &longer, const Split &split) {
+  if (longer.size() != split.size())
+    return false;
+  for (auto [a, b] : llvm::zip(longer, split))
+    if (a.size != b.size || a.axes.size() < b.axes.size() ||
+        ArrayRef<StringAttr>(a.axes).take_front(b.axes.size()) != ArrayRef<StringAttr>(b.axes))
+      return false;
+  return true;
+}
+
+class Propagator {
+public:
+  explicit Propagator(ShardingGraph &graph) : graph(graph), queued(graph.edges.size()) {
+    for (unsigned i = 0; i < graph.edges.size(); ++i)
+      enqueue(i);
+  }
+
+  void run() {
+    while (true) {
+      std::deque<unsigned> &queue = !queues[0].empty() ? queues[0] : queues[1];
+      if (queue.empty())
+        return;
+      unsigned number = queue.front();
+      queue.pop_front();
+      queued.reset(number);
+      step(number);
+    }
+  }
+
+private:
+  void enqueue(unsigned number) {
+    if (queued[number])
+      return;
+    queued.set(number);
+    queues[graph.edges[number].priority].push_back(number);
+  }
+
+  bool isDataAxis(StringAttr axis) const {
+    AxisKind kind = graph.mesh.getKind(axis);
+    return kind == AxisKind::Data || kind == AxisKind::Context || kind == AxisKind::Expert;
+  }
+
+  /// The edge's tensors that are split at all give, the others only take.
+  bool collect(const ShardingEdge &edge, SmallVectorImpl<Tensor> &tensors) {
+    bool any = false;
+    auto add = [&](ArrayRef<int> nodes, ArrayRef<TensorFactors> dims) {
+      for (auto [node, factors] : llvm::zip(nodes, dims)) {
+        if (node < 0)
+          continue;
+        any |= !llvm::all_of(graph.nodes[node].splits, isWhole);
+        tensors.push_back({unsigned(node), &factors, {}});
+      }
+    };
+    add(edge.operands, edge.rule.operands);
+    add(edge.results, edge.rule.results);
+    return any;
+  }
+
+  /// Per factor, the split that the most bytes have, and these bytes.
+  struct Offer {
+    Split split;
+    int64_t bytes = 0;
+  };
+
+  SmallVector<Offer> mergeFactors(const ShardingEdge &edge, ArrayRef<Tensor> tensors) {
+    SmallVector<SmallVector<Offer, 1>> offers(edge.rule.factors.size());
+    for (const Tensor &tensor : tensors)
+      for (auto [i, split] : llvm::enumerate(tensor.factors)) {
+        if (isWhole(split) || edge.rule.factors[i].kind == RuleFactor::Kind::Whole)
+          continue;
+        addOffer(offers[i], split, graph.nodes[tensor.node].bytes);
+      }
+    SmallVector<Offer> merged(edge.rule.factors.size());
+    for (auto [i, list] : llvm::enumerate(offers))
+      for (Offer &offer : list)
+        if (merged[i].split.empty() || offer.bytes > merged[i].bytes)
+          merged[i] = std::move(offer);
+    return merged;
+  }
+
+  void addOffer(SmallVectorImpl<Offer> &offers, const Split &split, int64_t bytes) {
+    for (Offer &offer : offers) {
+      if (extends(split, offer.split))
+        offer.split = split;
+      else if (!extends(offer.split, split))
+        continue;
+      offer.bytes += bytes;
+      return;
+    }
+    offers.push_back({split, bytes});
+  }
+
+  void step(unsigned number) {
+    const ShardingEdge &edge = graph.edges[number];
+    SmallVector<Tensor> tensors;
+    if (!collect(edge, tensors))
+      return;
+    for (Tensor &tensor : tensors)
+      tensor.factors =
+          projectToFactors(edge.rule, *tensor.dims, graph.nodes[tensor.node].splits, graph.mesh);
+    SmallVector<Offer> offers = mergeFactors(edge, tensors);
+    SmallVector<unsigned> order;
+    for (unsigned i = 0; i < offers.size(); ++i)
+      if (!offers[i].split.empty())
+        order.push_back(i);
+    llvm::sort(order, [&](unsigned a, unsigned b) {
+      return std::tuple(-offers[a].bytes, a) < std::tuple(-offers[b].bytes, b);
+    });
+    for (Tensor &tensor : tensors)
+      if (!graph.nodes[tensor.node].fixed && take(edge, tensor, offers, order))
+        notify(tensor.node, number);
+  }
+
+  /// Gives a tensor the offered splits of its factors, the heaviest first.
+  bool take(const ShardingEdge &edge, Tensor &tensor, ArrayRef<Offer> offers,
+            ArrayRef<unsigned> order) {
+    ShardingNode &node = graph.nodes[tensor.node];
+    SmallVector<StringAttr> used;
+    for (const Split &split : node.splits)
+      llvm::append_range(used, getAxes(split));
+    SmallVector<unsigned, 4> changed;
+    for (unsigned factor : order) {
+      if (!llvm::any_of(*tensor.dims,
+                        [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); }))
+        continue;
+      Split &current = tensor.factors[factor];
+      if (!isWhole(current) && !extends(offers[factor].split, current))
+        continue;
+      SmallVector<StringAttr> own = getAxes(current);
+      Split wanted = simplify(without(offers[factor].split,
+                                      [&](StringAttr axis) {
+                                        if (llvm::is_contained(own, axis))
+                                          return false;
+                                        return llvm::is_contained(used, axis) ||
+                                               ((edge.modelAxesOnly || !node.takesDataAxes) &&
+                                                isDataAxis(axis));
+                                      }),
+                              graph.mesh);
+      if (isWhole(wanted) || wanted == current)
+        continue;
+      llvm::append_range(used, getAxes(wanted));
+      current = std::move(wanted);
+      changed.push_back(factor);
+    }
+    return !changed.empty() && rebuildDims(edge, tensor, changed);
+  }
+
+  /// Joins the factors of the dims that changed, unless a dim has axes that are on no factor.
+  bool rebuildDims(const ShardingEdge &edge, const Tensor &tensor, ArrayRef<unsigned> changed) {
+    ShardingNode &node = graph.nodes[tensor.node];
+    bool any = false;
+    for (auto [dim, factors] : llvm::enumerate(*tensor.dims)) {
+      if (!llvm::any_of(factors, [&](unsigned f) { return llvm::is_contained(changed, f); }))
+        continue;
+      SmallVector<Split> parts;
+      for (unsigned factor : factors)
+        parts.push_back(tensor.factors[factor]);
+      Split joined = join(parts, graph.mesh);
+      SmallVector<StringAttr> axes = getAxes(joined);
+      if (!llvm::all_of(getAxes(node.splits[dim]),
+                        [&](StringAttr axis) { return llvm::is_contained(axes, axis); }))
+        continue;
+      node.splits[dim] = std::move(joined);
+      any = true;
+    }
+    return any;
+  }
+
+  void notify(unsigned node, unsigned cause) {
+    graph.nodes[node].cause = cause;
+    for (unsigned edge : graph.nodes[node].edges)
+      if (edge != cause)
+        enqueue(edge);
+  }
+
+  ShardingGraph &graph;
+  std::deque<unsigned> queues[2];
+  llvm::BitVector queued;
+};
+} // namespace
+
+void propagateSplits(ShardingGraph &graph) { Propagator(graph).run(); }
+
+} // namespace parashard::ps

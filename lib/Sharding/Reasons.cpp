@@ -1,0 +1,66 @@
+// Says in words why a variable has its sharding.
+#include "lib/Sharding/Reasons.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+void setReason(VariableOp variable, const llvm::Twine &reason) {
+  variable->setAttr(kReasonMark, StringAttr::get(variable.getContext(), reason));
+}
+
+StringRef getReason(VariableOp variable) {
+  auto reason = variable->getAttrOfType<StringAttr>(kReasonMark);
+  return reason ? reason.getValue() : StringRef();
+}
+
+std::string describeLocation(Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc)) {
+    std::string child = describeLocation(name.getChildLoc());
+    return child.empty() ? name.getName().str() : name.getName().str() + " (" + child + ")";
+  }
+  if (auto file = dyn_cast<FileLineColLoc>(loc))
+    return (llvm::sys::path::filename(file.getFilename().getValue()) + ":" +
+            std::to_string(file.getLine()))
+        .str();
+  if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    for (Location part : fused.getLocations())
+      if (std::string text = describeLocation(part); !text.empty())
+        return text;
+    return {};
+  }
+  if (auto call = dyn_cast<CallSiteLoc>(loc))
+    return describeLocation(call.getCallee());
+  return {};
+}
+
+static bool isReplicated(const ShardingNode &node) { return llvm::all_of(node.splits, isWhole); }
+
+static std::string followsVariable(const ShardingNode &node) {
+  return "follows " + VariableOp(node.variable).getDisplayName().str();
+}
+
+std::string describeCause(const ShardingGraph &graph, unsigned number) {
+  // The edges that gave one node to the next lead back to an op or a seed.
+  for (unsigned steps = 0; steps < 8; ++steps) {
+    const ShardingNode &node = graph.nodes[number];
+    if (node.cause < 0)
+      break;
+    const ShardingEdge &edge = graph.edges[node.cause];
+    if (edge.kind == ShardingEdge::Kind::Op) {
+      std::string where = describeLocation(edge.op->getLoc());
+      return "follows " + edge.op->getName().getStringRef().str() +
+             (where.empty() ? "" : " at " + where);
+    }
+    if (edge.kind == ShardingEdge::Kind::Belongs && edge.results[0] == int(number))
+      return followsVariable(graph.nodes[edge.operands[0]]);
+    int other = edge.operands[0] == int(number) ? edge.results[0] : edge.operands[0];
+    if (graph.nodes[other].variable)
+      return followsVariable(graph.nodes[other]);
+    number = other;
+  }
+  return isReplicated(graph.nodes[number]) ? "whole: nothing asks for a split" : "seed";
+}
+
+} // namespace parashard::ps

@@ -1,0 +1,38 @@
+// The pass that puts the mesh into the module.
+#include "lib/Sharding/MeshText.h"
+#include "lib/Sharding/Passes.h"
+
+using namespace mlir;
+
+namespace parashard {
+
+#define GEN_PASS_DEF_SETMESHPASS
+#include "lib/Sharding/Passes.h.inc"
+
+namespace {
+struct SetMeshPass : impl::SetMeshPassBase<SetMeshPass> {
+  using SetMeshPassBase::SetMeshPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    llvm::Expected<std::vector<MeshAxis>> axes = parseMesh(mesh, ranks);
+    if (!axes) {
+      module.emitError() << llvm::toString(axes.takeError());
+      return signalPassFailure();
+    }
+    if (ps::MeshOp present = ps::getMesh(module)) {
+      module.emitError() << "the module has a mesh already; remove it to choose another";
+      return signalPassFailure();
+    }
+    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+    SmallVector<Attribute> attrs;
+    for (const MeshAxis &axis : *axes)
+      attrs.push_back(
+          ps::AxisAttr::get(&getContext(), builder.getStringAttr(axis.name), axis.size, axis.kind));
+    ps::MeshOp::create(builder, module.getLoc(), builder.getStringAttr("mesh"),
+                       builder.getArrayAttr(attrs));
+  }
+};
+} // namespace
+
+} // namespace parashard
