@@ -1,1 +1,112 @@
+// Verifiers of the collectives.
 #include "dialects/ps/Ps.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+/// (collective_c1) axes are axes of the mesh, none twice. Gives the number of shards.
+static FailureOr<int64_t> verifyAxes(Operation *op, ArrayAttr axes) {
+  llvm::StringSet<> seen;
+  MeshOp mesh = getMesh(op);
+  int64_t shards = 1;
+  for (Attribute attr : axes) {
+    StringRef axis = cast<StringAttr>(attr).getValue();
+    if (!seen.insert(axis).second)
+      return op->emitOpError() << "has the axis \"" << axis << "\" twice";
+    if (!mesh)
+      continue;
+    int64_t size = mesh.getAxisSize(axis);
+    if (size == 0) {
+      auto error = op->emitOpError() << "has the axis \"" << axis << "\", which the mesh lacks";
+      error.attachNote(mesh.getLoc()) << "mesh declared here";
+      return error;
+    }
+    shards *= size;
+  }
+  if (!mesh)
+    return -1;
+  return shards;
+}
+
+static LogicalResult verifyDim(Operation *op, Value value, int64_t dim) {
+  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  if (dim >= 0 && dim < rank)
+    return success();
+  return op->emitOpError() << "has dim " << dim << " of a tensor with " << rank << " dims";
+}
+
+/// The shape of `whole` is that of `part`, `shards` times as long along `dim`.
+static LogicalResult verifyShards(Operation *op, Value whole, Value part, int64_t dim,
+                                  int64_t shards) {
+  auto wholeType = cast<RankedTensorType>(whole.getType());
+  auto partType = cast<RankedTensorType>(part.getType());
+  if (failed(verifyDim(op, whole, dim)))
+    return failure();
+  SmallVector<int64_t> expected(partType.getShape());
+  if (dim < partType.getRank() && shards > 0)
+    expected[dim] *= shards;
+  if (shards < 0 || ArrayRef(expected) == wholeType.getShape())
+    return success();
+  return op->emitOpError() << "over " << shards << " shards has parts of " << partType
+                           << " along dim " << dim << " of " << wholeType;
+}
+
+LogicalResult AllReduceOp::verify() { return verifyAxes(*this, getAxes()); }
+
+LogicalResult ReduceScatterOp::verify() {
+  FailureOr<int64_t> shards = verifyAxes(*this, getAxes());
+  if (failed(shards))
+    return failure();
+  return verifyShards(*this, getOperand(), getResult(), getDim(), *shards);
+}
+
+LogicalResult AllGatherOp::verify() {
+  FailureOr<int64_t> shards = verifyAxes(*this, getAxes());
+  if (failed(shards))
+    return failure();
+  return verifyShards(*this, getResult(), getOperand(), getDim(), *shards);
+}
+
+LogicalResult AllToAllOp::verify() {
+  FailureOr<int64_t> shards = verifyAxes(*this, getAxes());
+  if (failed(shards) || failed(verifyDim(*this, getOperand(), getSplit())) ||
+      failed(verifyDim(*this, getOperand(), getConcat())))
+    return failure();
+  auto type = cast<RankedTensorType>(getOperand().getType());
+  if (*shards > 0 && type.getDimSize(getSplit()) % *shards)
+    return emitOpError() << "splits dim " << getSplit() << " of " << type << " over " << *shards
+                         << " shards, which do not divide it";
+  return success();
+}
+
+LogicalResult PermuteOp::verify() {
+  FailureOr<int64_t> shards = verifyAxes(*this, getAxes());
+  if (failed(shards))
+    return failure();
+  SmallVector<int64_t> targets(getTargets());
+  llvm::sort(targets);
+  for (auto [i, target] : llvm::enumerate(targets))
+    if (target != int64_t(i))
+      return emitOpError("targets are no permutation of the members");
+  if (*shards >= 0 && int64_t(targets.size()) != *shards)
+    return emitOpError() << "has " << targets.size() << " targets for " << *shards << " members";
+  return success();
+}
+
+LogicalResult ShardIndexOp::verify() { return verifyAxes(*this, getAxes()); }
+
+LogicalResult ShardSliceOp::verify() {
+  if (failed(verifyAxes(*this, getAxes())))
+    return failure();
+  return verifyDim(*this, getOperand(), getDim());
+}
+
+LoweringKind AllReduceOp::getLoweringKind() { return LoweringKind::Collective; }
+LoweringKind ReduceScatterOp::getLoweringKind() { return LoweringKind::Collective; }
+LoweringKind AllGatherOp::getLoweringKind() { return LoweringKind::Collective; }
+LoweringKind AllToAllOp::getLoweringKind() { return LoweringKind::Collective; }
+LoweringKind PermuteOp::getLoweringKind() { return LoweringKind::Collective; }
+LoweringKind ShardIndexOp::getLoweringKind() { return LoweringKind::Collective; }
+LoweringKind ShardSliceOp::getLoweringKind() { return LoweringKind::Collective; }
