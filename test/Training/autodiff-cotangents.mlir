@@ -1,0 +1,21 @@
+// RUN: ps-opt %s "-ps-autodiff=loss=none differentiate=y" -ps-verify-training | FileCheck %s
+
+// A tied parameter is accumulated once for each use; without a loss the outputs stay results.
+ps.variable parameter @w names ["w", "tied"] : tensor<4x4xf32>
+
+// CHECK-LABEL: func.func @micro_batch(
+// CHECK-SAME: %[[DY:.*]]: tensor<2x4xf32> {ps.cotangent = "y"}) -> (tensor<2x4xf32> {ps.name = "y"}, tensor<2x4xf32> {ps.name = "h"}) {
+// CHECK-NOT: @loss
+// CHECK: %[[DH:.*]] = ps.contract %[[DY]] [0, 2], %{{.*}} ps.phase = #ps.phase<backward_input>
+// CHECK: %[[A:.*]] = ps.contract %[[DY]] [0, 2], %{{.*}} ps.phase = #ps.phase<backward_weight>
+// CHECK: %[[B:.*]] = ps.contract %[[DH]] [0, 2], %{{.*}} ps.phase = #ps.phase<backward_weight>
+// CHECK: ps.accumulate @w.grad, %[[A]]
+// CHECK: ps.accumulate @w.grad, %[[B]]
+// CHECK-LABEL: func.func @update() {
+// CHECK-NEXT: return
+func.func @forward(%x: tensor<2x4xf32>) -> (tensor<2x4xf32> {ps.name = "y"}, tensor<2x4xf32> {ps.name = "h"}) {
+  %w = ps.read @w : tensor<4x4xf32>
+  %h = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %y = ps.contract %h [0, 1], %w [2, 1] -> [0, 2] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  return %y, %h : tensor<2x4xf32>, tensor<2x4xf32>
+}

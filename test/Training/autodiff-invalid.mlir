@@ -1,0 +1,38 @@
+// RUN: ps-opt %s -split-input-file -ps-autodiff -verify-diagnostics
+
+// expected-error @below {{has no function @forward to differentiate}}
+module {
+}
+
+// -----
+
+module {
+  // expected-error @below {{has no floating scalar output to be the loss; name one as the loss (--loss-output); outputs are 0 "y" : 'tensor<4xf32>'}}
+  func.func @forward(%x: tensor<4xf32>) -> (tensor<4xf32> {ps.name = "y"}) {
+    return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+module {
+  // expected-warning @below {{parameter 'unused.weight' gets no gradient: the loss does not depend on it; freeze it to silence this}}
+  ps.variable parameter @unused names ["unused.weight"] : tensor<4xf32>
+  func.func @forward(%x: tensor<f32>) -> tensor<f32> {
+    return %x : tensor<f32>
+  }
+}
+
+// -----
+
+// A trained mask is an error, not a missing gradient.
+module {
+  ps.variable parameter @mask : tensor<1x1x4x4xf32>
+  func.func @forward(%q: tensor<1x1x4x2xf32>) -> tensor<f32> {
+    %m = ps.read @mask : tensor<1x1x4x4xf32>
+    // expected-error @below {{has no derivative for its mask; add the mask to the scores outside of it}}
+    %o, %l = ps.attention %q, %q, %q mask %m scale 1.0 : (tensor<1x1x4x2xf32>, tensor<1x1x4x2xf32>, tensor<1x1x4x2xf32>, tensor<1x1x4x4xf32>) -> (tensor<1x1x4x2xf32>, tensor<1x1x4xf32>)
+    %s = ps.reduce sum %o dims [0, 1, 2, 3] : tensor<1x1x4x2xf32> -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}

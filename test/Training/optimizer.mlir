@@ -1,0 +1,41 @@
+// RUN: ps-opt %s "-ps-optimizer=optimizer=\"ndim<2=sgd(lr=0.5);adamw(lr=1e-3,betas=(0.9,0.95),weight_decay=0.1)\"" | FileCheck %s
+// RUN: ps-opt %s "-ps-optimizer=optimizer=\"sgd(lr=0.5)\" clip-norm=1.0" | FileCheck %s --check-prefix=CLIP
+// RUN: ps-opt %s -ps-optimizer | FileCheck %s --check-prefix=NONE
+
+// No optimizer, no step.
+// NONE-NOT: @lr
+// NONE-NOT: ps.write @w
+
+ps.variable parameter @w : tensor<4x8xf32>
+ps.variable parameter @b : tensor<8xf32>
+ps.variable parameter @still frozen : tensor<8xf32>
+ps.variable accumulator @loss.count : tensor<f32>
+ps.variable gradient @w.grad of @w : tensor<4x8xf32>
+ps.variable gradient @b.grad of @b : tensor<8xf32>
+// CHECK-DAG: ps.variable scalar @lr.0 init dense<5.000000e-01>{{.*}} : tensor<f32>
+// CHECK-DAG: ps.variable scalar @lr.1 init dense<1.000000e-03>{{.*}} : tensor<f32>
+// CHECK-DAG: ps.variable optimizer @optimizer.0.count of @b : tensor<f32>
+// CHECK-DAG: ps.variable optimizer @optimizer.1.count of @w : tensor<f32>
+// CHECK-DAG: ps.variable optimizer @w.adamw.mean of @w : tensor<4x8xf32>
+// CHECK-DAG: ps.variable optimizer @w.adamw.square of @w : tensor<4x8xf32>
+// CHECK-NOT: @b.adamw
+
+// CHECK-LABEL: func.func @update
+// CHECK: %[[C:.*]] = ps.read @loss.count
+// CHECK: %[[OK:.*]] = ps.compare gt %[[C]]
+// CHECK: ps.read @w.grad
+// CHECK: ps.read @b.grad
+// CHECK: ps.write @optimizer.0.count, %{{.*}} if %[[OK]]
+// CHECK: ps.write @b, %{{.*}} if %[[OK]]
+// CHECK: ps.write @w.adamw.mean, %{{.*}} if %[[OK]]
+// CHECK: ps.write @w.adamw.square, %{{.*}} if %[[OK]]
+// CHECK: ps.write @w, %{{.*}} if %[[OK]] {ps.phase = #ps.phase<update>}
+// CHECK-NOT: @still
+// CLIP: ps.variable scalar @lr init
+// CLIP: ps.variable accumulator @grad_norm
+// CLIP: ps.reduce sum
+// CLIP: ps.write @grad_norm
+// CLIP: ps.min
+func.func @update() {
+  return
+}

@@ -1,0 +1,43 @@
+// RUN: ps-opt %s -split-input-file -ps-verify-training -verify-diagnostics
+
+// expected-error @below {{is not at level training; run ps-autodiff first}}
+module attributes {ps.level = #ps.level<imported>} {
+}
+
+// -----
+
+module attributes {ps.level = #ps.level<training>} {
+  func.func @micro_batch(%x: tensor<f32>) {
+    // expected-error @below {{has no phase; every op of @micro_batch carries ps.phase}}
+    %y = ps.neg %x : tensor<f32>
+    return
+  }
+}
+
+// -----
+
+module attributes {ps.level = #ps.level<training>} {
+  func.func @micro_batch(%x: tensor<f32>) {
+    %y = ps.neg %x {ps.phase = #ps.phase<backward_weight>} : tensor<f32>
+    // expected-error @below {{of phase backward_input reads a value of phase backward_weight}}
+    %z = ps.neg %y {ps.phase = #ps.phase<backward_input>} : tensor<f32>
+    return
+  }
+}
+
+// -----
+
+module attributes {ps.level = #ps.level<training>} {
+  ps.variable parameter @w : tensor<f32>
+  // expected-error @below {{is a gradient that @micro_batch does not accumulate}}
+  ps.variable gradient @w.grad of @w : tensor<f32>
+  func.func @micro_batch() {
+    return
+  }
+  func.func @evaluate() {
+    return
+  }
+  func.func @update() {
+    return
+  }
+}

@@ -1,0 +1,64 @@
+// RUN: ps-opt %s -split-input-file -verify-diagnostics | FileCheck %s
+
+// CHECK-LABEL: func @linear
+func.func @linear(%x: tensor<2x4x8xf32>, %w: tensor<6x8xf32>) -> tensor<2x4x6xf32> {
+  // CHECK: ps.contract %{{.*}} [0, 1, 2], %{{.*}} [3, 2] -> [0, 1, 3] : (tensor<2x4x8xf32>, tensor<6x8xf32>) -> tensor<2x4x6xf32>
+  %y = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] : (tensor<2x4x8xf32>, tensor<6x8xf32>) -> tensor<2x4x6xf32>
+  return %y : tensor<2x4x6xf32>
+}
+
+// -----
+
+func.func @contract_c1_count(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>) {
+  // expected-error @below {{has 1 labels for the 2 dims of its left operand (contract_c1)}}
+  %y = ps.contract %x [0], %w [3, 0] -> [3] : (tensor<4x8xf32>, tensor<6x8xf32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c1_twice(%x: tensor<8x8xf32>, %w: tensor<6x8xf32>) {
+  // expected-error @below {{has label 0 twice in its left operand (contract_c1)}}
+  %y = ps.contract %x [0, 0], %w [3, 0] -> [3] : (tensor<8x8xf32>, tensor<6x8xf32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c2(%x: tensor<4x768xf32>, %w: tensor<6x512xf32>) {
+  // expected-error @below {{contracted dim has size 768 on the left and 512 on the right (contract_c2)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<4x768xf32>, tensor<6x512xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c2_result(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>) {
+  // expected-error @below {{result dim of label 2 has size 5, operands have 6 (contract_c2)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<4x8xf32>, tensor<6x8xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c3_alone(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>) {
+  // expected-error @below {{label 0 is on the left only; sum that dim with ps.reduce (contract_c3)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [2] : (tensor<4x8xf32>, tensor<6x8xf32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c3_nowhere(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>) {
+  // expected-error @below {{result label 9 is in no operand (contract_c3)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2, 9] : (tensor<4x8xf32>, tensor<6x8xf32>) -> tensor<4x6x1xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c4(%x: tensor<4x8xf32>, %w: tensor<6x8xbf16>) {
+  // expected-error @below {{element types are 'f32', 'bf16' and 'f32', must be one (contract_c4)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<4x8xf32>, tensor<6x8xbf16>) -> tensor<4x6xf32>
+  return
+}
