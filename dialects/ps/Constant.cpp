@@ -1,1 +1,181 @@
-#include "dialects/ps/Ps.h"
+// Constants and index sequences, and constant folding.
+#include "dialects/ps/FoldSupport.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+//===----------------------------------------------------------------------===//
+// Folding
+//===----------------------------------------------------------------------===//
+
+/// Folded constants have at most so many elements, unless they are splats.
+static constexpr int64_t kFoldLimit = 1 << 16;
+
+bool parashard::ps::isSplat(Attribute attr, double value) {
+  auto dense = dyn_cast_if_present<DenseElementsAttr>(attr);
+  if (!dense || !dense.isSplat())
+    return false;
+  return Tensor::fromAttr(DenseElementsAttr::get(RankedTensorType::get({}, dense.getElementType()),
+                                                 dense.getSplatValue<Attribute>()))
+             .get(0) == value;
+}
+
+/// A type with the same rank and one element.
+static RankedTensorType shrink(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return RankedTensorType::get(SmallVector<int64_t>(tensor.getRank(), 1), tensor.getElementType());
+}
+
+/// Evaluates `op` as if every tensor had one element.
+static OpFoldResult foldSplats(Operation *op, ArrayRef<Attribute> operands) {
+  OperationState state(op->getLoc(), op->getName());
+  SmallVector<Tensor> values;
+  for (Attribute attr : operands) {
+    auto dense = cast<DenseElementsAttr>(attr);
+    values.push_back(Tensor::fromAttr(
+        DenseElementsAttr::get(shrink(dense.getType()), dense.getSplatValue<Attribute>())));
+  }
+  // A detached clone with one-element types: its operands stand for the values above.
+  Block block;
+  for (const Tensor &value : values)
+    state.operands.push_back(block.addArgument(value.getType(), op->getLoc()));
+  state.addTypes(shrink(op->getResult(0).getType()));
+  state.propertiesAttr = op->getPropertiesAsAttribute();
+  Operation *small = Operation::create(state);
+  auto results = cast<EvaluateOpInterface>(small).evaluate(values, EvaluateContext());
+  small->destroy();
+  if (failed(results))
+    return {};
+  return cast<DenseElementsAttr>(results->front().toAttr())
+      .resizeSplat(cast<ShapedType>(op->getResult(0).getType()));
+}
+
+OpFoldResult parashard::ps::foldByEvaluation(Operation *op, ArrayRef<Attribute> operands,
+                                             bool uniform) {
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  bool constant = !operands.empty() && llvm::all_of(operands, [](Attribute attr) {
+    return isa_and_present<DenseElementsAttr>(attr);
+  });
+  if (!constant || type.getNumElements() == 0)
+    return {};
+  auto splat = [](Attribute attr) { return cast<DenseElementsAttr>(attr).isSplat(); };
+  if (uniform && llvm::all_of(operands, splat))
+    return foldSplats(op, operands);
+  if (type.getNumElements() > kFoldLimit)
+    return {};
+  SmallVector<Tensor> values;
+  for (Attribute attr : operands)
+    values.push_back(Tensor::fromAttr(cast<DenseElementsAttr>(attr)));
+  auto results = cast<EvaluateOpInterface>(op).evaluate(values, EvaluateContext());
+  if (failed(results))
+    return {};
+  return results->front().toAttr();
+}
+
+//===----------------------------------------------------------------------===//
+// constant
+//===----------------------------------------------------------------------===//
+
+void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorType type,
+                       double splat) {
+  Tensor value(RankedTensorType::get({}, type.getElementType()));
+  value.set(0, splat);
+  build(builder, state, value.toAttr().resizeSplat(type));
+}
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+LoweringKind ConstantOp::getLoweringKind() { return LoweringKind::Movement; }
+
+/// A splat is the same everywhere; other constants may be cut along every dim.
+ShardingRule ConstantOp::getShardingRule() {
+  return ShardingRule::elementwise(cast<RankedTensorType>(getType()).getShape(), 0, 1);
+}
+
+FailureOr<llvm::SmallVector<Tensor>> ConstantOp::evaluate(llvm::ArrayRef<Tensor>,
+                                                          const EvaluateContext &) {
+  return llvm::SmallVector<Tensor>{Tensor::fromAttr(getValue())};
+}
+
+/// The shard of a constant along each dim: reshaped to its factors, sliced factor by factor.
+static Value sliceFactors(PartitionBuilder &builder, Value whole, RankedTensorType type,
+                          ShardingAttr sharding, RankedTensorType localType) {
+  SmallVector<int64_t> shape;
+  SmallVector<std::pair<unsigned, FactorAttr>> split;
+  for (auto [d, size] : llvm::enumerate(type.getShape())) {
+    ArrayRef<FactorAttr> factors = sharding.getDims()[d].getFactors();
+    if (factors.empty())
+      shape.push_back(size);
+    for (FactorAttr factor : factors) {
+      if (!factor.getAxes().empty())
+        split.push_back({unsigned(shape.size()), factor});
+      shape.push_back(factor.getSize() ? factor.getSize() : size);
+    }
+  }
+  Value value = builder.make<ReshapeOp>(type.clone(shape), whole);
+  for (auto [dim, factor] : split) {
+    shape[dim] = llvm::divideCeil(shape[dim], builder.getShards(factor.getAxes()));
+    SmallVector<Attribute> axes(factor.getAxes());
+    value = builder.make<ShardSliceOp>(type.clone(shape), value, builder.getArrayAttr(axes),
+                                       int64_t(dim));
+  }
+  return builder.make<ReshapeOp>(localType, value);
+}
+
+FailureOr<llvm::SmallVector<Value>> ConstantOp::partition(PartitionBuilder &builder, ValueRange,
+                                                          TypeRange localResults) {
+  auto localType = cast<RankedTensorType>(localResults.front());
+  auto type = cast<RankedTensorType>(getType());
+  if (auto dense = dyn_cast<DenseElementsAttr>(getValue()); dense && dense.isSplat())
+    return llvm::SmallVector<Value>{builder.make<ConstantOp>(dense.resizeSplat(localType))};
+  Value whole = builder.make<ConstantOp>(getValue());
+  ShardingAttr sharding = builder.getResultSharding(0);
+  if (localType == type || !sharding)
+    return llvm::SmallVector<Value>{whole};
+  return llvm::SmallVector<Value>{sliceFactors(builder, whole, type, sharding, localType)};
+}
+
+//===----------------------------------------------------------------------===//
+// iota
+//===----------------------------------------------------------------------===//
+
+LogicalResult IotaOp::verify() {
+  int64_t rank = cast<RankedTensorType>(getType()).getRank();
+  if (getDim() >= uint64_t(rank))
+    return emitOpError() << "counts along dim " << getDim() << " of a tensor with " << rank
+                         << " dims (iota_c1)";
+  return success();
+}
+
+LoweringKind IotaOp::getLoweringKind() { return LoweringKind::Elementwise; }
+
+ShardingRule IotaOp::getShardingRule() {
+  return ShardingRule::elementwise(cast<RankedTensorType>(getType()).getShape(), 0, 1);
+}
+
+FailureOr<llvm::SmallVector<Tensor>> IotaOp::evaluate(llvm::ArrayRef<Tensor>,
+                                                      const EvaluateContext &) {
+  Tensor result(cast<RankedTensorType>(getType()));
+  int64_t stride = result.getStrides()[getDim()], size = result.getShape()[getDim()];
+  for (int64_t i = 0; i < result.size(); ++i)
+    result.setInt(i, i / stride % size);
+  return llvm::SmallVector<Tensor>{std::move(result)};
+}
+
+/// The element is its index along `dim`: the code generator gives it as the only scalar.
+Value IotaOp::emitElement(ElementBuilder &builder, ValueRange scalars) { return scalars.front(); }
+
+FailureOr<llvm::SmallVector<Value>> IotaOp::partition(PartitionBuilder &builder, ValueRange,
+                                                      TypeRange localResults) {
+  auto localType = cast<RankedTensorType>(localResults.front());
+  auto type = cast<RankedTensorType>(getType());
+  if (localType.getShape()[getDim()] == type.getShape()[getDim()])
+    return llvm::SmallVector<Value>{builder.make<IotaOp>(localType, int64_t(getDim()))};
+  Value indices = builder.getGlobalIndices(type, builder.getResultSharding(0), getDim());
+  auto line = cast<RankedTensorType>(indices.getType());
+  if (line.getElementType() != type.getElementType())
+    indices = builder.make<ConvertOp>(line.clone(type.getElementType()), indices);
+  return llvm::SmallVector<Value>{builder.make<BroadcastOp>(
+      localType, indices, builder.getDenseI64ArrayAttr({int64_t(getDim())}))};
+}

@@ -1,1 +1,167 @@
-#include "dialects/ps/Ps.h"
+// Reductions over dims.
+#include "dialects/ps/FoldSupport.h"
+#include "dialects/ps/RowSupport.h"
+#include <limits>
+
+using namespace mlir;
+using namespace parashard::ps;
+
+static RankedTensorType getTensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// The dims of `type` that are not in `dims`.
+static SmallVector<int64_t> getKeptDims(RankedTensorType type, ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> kept;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    if (!llvm::is_contained(dims, d))
+      kept.push_back(d);
+  return kept;
+}
+
+static RankedTensorType getReducedType(RankedTensorType type, ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> shape;
+  for (int64_t d : getKeptDims(type, dims))
+    shape.push_back(type.getDimSize(d));
+  return type.clone(shape);
+}
+
+void ReduceOp::build(OpBuilder &builder, OperationState &state, ReductionKind kind, Value operand,
+                     ArrayRef<int64_t> dims) {
+  build(builder, state, getReducedType(getTensorType(operand), dims), kind, operand, dims);
+}
+
+LogicalResult ReduceOp::verify() {
+  RankedTensorType type = getTensorType(getOperand());
+  int64_t before = -1;
+  for (int64_t dim : getDims()) {
+    if (dim <= before || dim >= type.getRank())
+      return emitOpError() << "dims [" << getDims() << "] are not increasing dims of " << type
+                           << " (reduce_c1)";
+    before = dim;
+  }
+  if (getTensorType(getResult()) != getReducedType(type, getDims()))
+    return emitOpError() << "has a result of type " << getResult().getType() << ", expected "
+                         << getReducedType(type, getDims()) << " (reduce_c2)";
+  return success();
+}
+
+ShardingRule ReduceOp::getShardingRule() {
+  ShardingRule rule;
+  TensorFactors operand, result;
+  for (auto [d, size] : llvm::enumerate(getTensorType(getOperand()).getShape())) {
+    bool reduced = llvm::is_contained(getDims(), int64_t(d));
+    unsigned factor = reduced ? rule.addReduction(size, getKind()) : rule.addFactor(size);
+    operand.push_back({factor});
+    if (!reduced)
+      result.push_back({factor});
+  }
+  rule.operands = {operand};
+  rule.results = {result};
+  if (getKind() == ReductionKind::Sum)
+    rule.linear = {{0}};
+  return rule;
+}
+
+LoweringKind ReduceOp::getLoweringKind() { return LoweringKind::Row; }
+
+OpCost ReduceOp::getCost(TypeRange operands, TypeRange results) {
+  OpCost cost = elementwiseCost(operands, results);
+  cost.otherFlops = cast<RankedTensorType>(operands.front()).getNumElements();
+  return cost;
+}
+
+static double getIdentity(ReductionKind kind) {
+  double infinity = std::numeric_limits<double>::infinity();
+  return kind == ReductionKind::Sum ? 0 : kind == ReductionKind::Max ? -infinity : infinity;
+}
+
+static double combine(ReductionKind kind, double x, double y) {
+  if (kind == ReductionKind::Sum)
+    return x + y;
+  if (std::isnan(x) || std::isnan(y))
+    return x + y;
+  return kind == ReductionKind::Max ? std::max(x, y) : std::min(x, y);
+}
+
+/// The linear index in `result` of each element's place, the reduced dims left out.
+static int64_t projectIndex(const Tensor &operand, const Tensor &result, ArrayRef<int64_t> kept,
+                            int64_t i) {
+  SmallVector<int64_t> index = operand.delinearize(i), place;
+  for (int64_t d : kept)
+    place.push_back(index[d]);
+  return result.linearize(place);
+}
+
+FailureOr<llvm::SmallVector<Tensor>> ReduceOp::evaluate(llvm::ArrayRef<Tensor> operands,
+                                                        const EvaluateContext &) {
+  const Tensor &x = operands.front();
+  Tensor result(getTensorType(getResult()));
+  SmallVector<int64_t> kept = getKeptDims(x.getType(), getDims());
+  std::vector<double> sums(result.size(), getIdentity(getKind()));
+  std::vector<int64_t> intSums(result.size(), 0);
+  std::vector<bool> begun(result.size());
+  for (int64_t i = 0; i < x.size(); ++i) {
+    int64_t at = projectIndex(x, result, kept, i);
+    if (x.isFloat()) {
+      sums[at] = combine(getKind(), sums[at], x.get(i));
+      continue;
+    }
+    int64_t value = x.getInt(i);
+    if (!begun[at])
+      intSums[at] = value;
+    else if (getKind() == ReductionKind::Sum)
+      intSums[at] += value;
+    else
+      intSums[at] = getKind() == ReductionKind::Max ? std::max(intSums[at], value)
+                                                    : std::min(intSums[at], value);
+    begun[at] = true;
+  }
+  for (int64_t i = 0; i < result.size(); ++i) {
+    if (x.isFloat())
+      result.set(i, sums[i]);
+    else
+      result.setInt(i, intSums[i]);
+  }
+  return llvm::SmallVector<Tensor>{std::move(result)};
+}
+
+OpFoldResult ReduceOp::fold(FoldAdaptor adaptor) {
+  if (getDims().empty())
+    return getOperand();
+  return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/false);
+}
+
+/// Over the last dim: the code generator brings other reductions into this form, or sums columns.
+LogicalResult ReduceOp::emitRow(RowBuilder &row) {
+  Type element = getElementTypeOrSelf(getOperand().getType());
+  Value total = row.reduce(getKind(), loadWide(row, 0));
+  row.storeRow(0, narrow(row.scalars(), total, element));
+  return success();
+}
+
+/// max and min: the elements that are the extremum share its cotangent evenly.
+static Value shareAmongExtrema(ReduceOp op, BackwardBuilder &builder, Value spread,
+                               ArrayRef<int64_t> kept) {
+  auto type = getTensorType(op.getOperand());
+  Value extremum = builder.make<BroadcastOp>(type, op.getResult(), kept);
+  Value hits = builder.make<CompareOp>(type.clone(builder.getI1Type()), Predicate::Eq,
+                                       op.getOperand(), extremum);
+  Value ones = builder.make<ConvertOp>(type, hits);
+  Value count = builder.make<ReduceOp>(ReductionKind::Sum, ones, op.getDims());
+  Value share =
+      builder.make<DivOp>(type, ones, builder.make<BroadcastOp>(type, count, kept).getResult());
+  return builder.make<MulOp>(type, spread, share);
+}
+
+FailureOr<llvm::SmallVector<Value>> ReduceOp::differentiate(BackwardBuilder &builder,
+                                                            ValueRange cotangents) {
+  if (!cotangents[0] || !builder.needs(0))
+    return llvm::SmallVector<Value>(1);
+  auto type = getTensorType(getOperand());
+  SmallVector<int64_t> kept = getKeptDims(type, getDims());
+  Value spread = builder.make<BroadcastOp>(type, cotangents[0], kept);
+  if (getKind() == ReductionKind::Sum)
+    return llvm::SmallVector<Value>{spread};
+  return llvm::SmallVector<Value>{shareAmongExtrema(*this, builder, spread, kept)};
+}
