@@ -1,1 +1,1 @@
-#include "dialects/ps/Ps.h"
+// Ops that give each element from the elements at the same place: what they mean and their code.
