@@ -1,1 +1,323 @@
-#include "dialects/ps/Ps.h"
+// Ops that only say where an element comes from: reshape, transpose, broadcast, slice, pad, concat.
+#include "dialects/ps/FoldSupport.h"
+
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+static RankedTensorType getTensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// Reads `from[source(i)]` for every element i of a tensor of `type`; -1 leaves a zero.
+static Tensor gatherElements(RankedTensorType type, const Tensor &from,
+                             llvm::function_ref<int64_t(ArrayRef<int64_t>)> source) {
+  Tensor result(type);
+  for (int64_t i = 0; i < result.size(); ++i) {
+    int64_t at = source(result.delinearize(i));
+    if (at < 0)
+      continue;
+    if (result.isFloat())
+      result.set(i, from.get(at));
+    else
+      result.setInt(i, from.getInt(at));
+  }
+  return result;
+}
+
+static llvm::SmallVector<Value> one(Value value) { return llvm::SmallVector<Value>{value}; }
+
+//===----------------------------------------------------------------------===//
+// reshape
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReshapeOp::verify() {
+  RankedTensorType from = getTensorType(getOperand()), to = getTensorType(getResult());
+  if (from.getNumElements() != to.getNumElements() || from.getElementType() != to.getElementType())
+    return emitOpError() << "operand " << from << " has " << from.getNumElements()
+                         << " elements, result " << to << " has " << to.getNumElements()
+                         << " (reshape_c1)";
+  return success();
+}
+
+/// Factors common to both shapes, found by walking both from the minor end: while the dims' rests
+/// have a common divisor chain, the smaller becomes a factor. A stretch where neither divides the
+/// other is whole.
+static void matchFactors(ShardingRule &rule, ArrayRef<int64_t> from, ArrayRef<int64_t> to,
+                         TensorFactors &fromFactors, TensorFactors &toFactors) {
+  fromFactors.resize(from.size());
+  toFactors.resize(to.size());
+  auto push = [&](TensorFactors &tensor, int64_t dim, unsigned factor) {
+    tensor[dim].insert(tensor[dim].begin(), factor);
+  };
+  int64_t i = from.size() - 1, j = to.size() - 1;
+  int64_t left = i >= 0 ? from[i] : 1, right = j >= 0 ? to[j] : 1;
+  auto nextLeft = [&] { left = --i >= 0 ? from[i] : 1; };
+  auto nextRight = [&] { right = --j >= 0 ? to[j] : 1; };
+  while (i >= 0 || j >= 0) {
+    if (left == 1 && i >= 0) {
+      nextLeft();
+    } else if (right == 1 && j >= 0) {
+      nextRight();
+    } else if (i < 0 || j < 0) {
+      break;
+    } else if (left % right == 0 || right % left == 0) {
+      int64_t size = std::min(left, right);
+      unsigned factor = rule.addFactor(size);
+      push(fromFactors, i, factor);
+      push(toFactors, j, factor);
+      left /= size;
+      right /= size;
+    } else {
+      // Neither divides the other: the dims from here to where both products meet stay whole.
+      int64_t leftProduct = left, rightProduct = right, leftEnd = i, rightEnd = j;
+      while (leftProduct != rightProduct) {
+        if (leftProduct < rightProduct)
+          leftProduct *= from[--leftEnd];
+        else
+          rightProduct *= to[--rightEnd];
+      }
+      StringRef reason = "reshape mixes its dims in sizes that do not divide each other";
+      for (int64_t d = i; d >= leftEnd; --d)
+        push(fromFactors, d, rule.addWhole(d == i ? left : from[d], reason));
+      for (int64_t d = j; d >= rightEnd; --d)
+        push(toFactors, d, rule.addWhole(d == j ? right : to[d], reason));
+      i = leftEnd;
+      j = rightEnd;
+      nextLeft();
+      nextRight();
+    }
+  }
+}
+
+ShardingRule ReshapeOp::getShardingRule() {
+  ShardingRule rule;
+  TensorFactors from, to;
+  matchFactors(rule, getTensorType(getOperand()).getShape(), getTensorType(getResult()).getShape(),
+               from, to);
+  rule.operands = {from};
+  rule.results = {to};
+  rule.linear = {{0}};
+  return rule;
+}
+
+LoweringKind ReshapeOp::getLoweringKind() { return LoweringKind::Movement; }
+
+FailureOr<llvm::SmallVector<Tensor>> ReshapeOp::evaluate(llvm::ArrayRef<Tensor> operands,
+                                                         const EvaluateContext &) {
+  return llvm::SmallVector<Tensor>{operands[0].reshaped(getTensorType(getResult()))};
+}
+
+FailureOr<llvm::SmallVector<Value>> ReshapeOp::differentiate(BackwardBuilder &builder,
+                                                             ValueRange cotangents) {
+  return one(builder.make<ReshapeOp>(getOperand().getType(), cotangents[0]));
+}
+
+FailureOr<llvm::SmallVector<Value>>
+ReshapeOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRange localResults) {
+  return one(builder.make<ReshapeOp>(localResults[0], locals[0]));
+}
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+  if (getOperand().getType() == getType())
+    return getOperand();
+  if (auto dense = dyn_cast_if_present<DenseElementsAttr>(adaptor.getOperand()))
+    return dense.reshape(cast<ShapedType>(getType()));
+  return {};
+}
+
+namespace {
+/// reshape(reshape(x)) is one reshape.
+struct MergeReshapes : OpRewritePattern<ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReshapeOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getOperand().getDefiningOp<ReshapeOp>();
+    if (!inner)
+      return rewriter.notifyMatchFailure(op, "operand is no reshape");
+    rewriter.modifyOpInPlace(op, [&] { op.getOperandMutable().assign(inner.getOperand()); });
+    return success();
+  }
+};
+} // namespace
+
+void ReshapeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<MergeReshapes>(context);
+}
+
+//===----------------------------------------------------------------------===//
+// transpose
+//===----------------------------------------------------------------------===//
+
+static RankedTensorType permute(RankedTensorType type, ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> shape;
+  for (int64_t d : permutation)
+    shape.push_back(type.getDimSize(d));
+  return type.clone(shape);
+}
+
+static SmallVector<int64_t> invert(ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> inverse(permutation.size());
+  for (auto [i, d] : llvm::enumerate(permutation))
+    inverse[d] = i;
+  return inverse;
+}
+
+void TransposeOp::build(OpBuilder &builder, OperationState &state, Value operand,
+                        ArrayRef<int64_t> permutation) {
+  build(builder, state, permute(getTensorType(operand), permutation), operand, permutation);
+}
+
+LogicalResult TransposeOp::verify() {
+  RankedTensorType type = getTensorType(getOperand());
+  SmallVector<int64_t> sorted(getPermutation());
+  llvm::sort(sorted);
+  if (!llvm::equal(sorted, llvm::seq<int64_t>(0, type.getRank())))
+    return emitOpError() << "[" << getPermutation() << "] is no permutation of the dims of " << type
+                         << " (transpose_c1)";
+  RankedTensorType expected = permute(type, getPermutation());
+  if (expected != getType())
+    return emitOpError() << "has a result of type " << getType() << ", expected " << expected
+                         << " (transpose_c2)";
+  return success();
+}
+
+ShardingRule TransposeOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::elementwise(getTensorType(getOperand()).getShape(), 1, 1);
+  for (auto [i, d] : llvm::enumerate(getPermutation()))
+    rule.results[0][i] = rule.operands[0][d];
+  rule.linear = {{0}};
+  return rule;
+}
+
+LoweringKind TransposeOp::getLoweringKind() { return LoweringKind::Movement; }
+
+FailureOr<llvm::SmallVector<Tensor>> TransposeOp::evaluate(llvm::ArrayRef<Tensor> operands,
+                                                           const EvaluateContext &) {
+  SmallVector<int64_t> place(getPermutation().size());
+  return llvm::SmallVector<Tensor>{
+      gatherElements(getTensorType(getResult()), operands[0], [&](ArrayRef<int64_t> index) {
+        for (auto [i, d] : llvm::enumerate(getPermutation()))
+          place[d] = index[i];
+        return operands[0].linearize(place);
+      })};
+}
+
+FailureOr<llvm::SmallVector<Value>> TransposeOp::differentiate(BackwardBuilder &builder,
+                                                               ValueRange cotangents) {
+  return one(builder.make<TransposeOp>(cotangents[0], invert(getPermutation())));
+}
+
+OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
+  if (llvm::equal(getPermutation(), llvm::seq<int64_t>(0, getPermutation().size())))
+    return getOperand();
+  return foldByEvaluation(*this, adaptor.getOperands().take_front(1), /*uniform=*/false);
+}
+
+namespace {
+/// transpose(transpose(x)) is one transpose.
+struct MergeTransposes : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getOperand().getDefiningOp<TransposeOp>();
+    if (!inner)
+      return rewriter.notifyMatchFailure(op, "operand is no transpose");
+    SmallVector<int64_t> permutation;
+    for (int64_t d : op.getPermutation())
+      permutation.push_back(inner.getPermutation()[d]);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, inner.getOperand(), permutation);
+    return success();
+  }
+};
+} // namespace
+
+void TransposeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<MergeTransposes>(context);
+}
+
+//===----------------------------------------------------------------------===//
+// broadcast
+//===----------------------------------------------------------------------===//
+
+LogicalResult BroadcastOp::verify() {
+  RankedTensorType from = getTensorType(getOperand()), to = getTensorType(getResult());
+  int64_t before = -1;
+  bool increasing = int64_t(getDims().size()) == from.getRank();
+  for (int64_t dim : getDims()) {
+    increasing &= dim > before && dim < to.getRank();
+    before = dim;
+  }
+  if (!increasing)
+    return emitOpError() << "dims [" << getDims() << "] are not increasing dims of " << to
+                         << ", one for each dim of " << from << " (broadcast_c1)";
+  for (auto [d, dim] : llvm::enumerate(getDims()))
+    if (from.getDimSize(d) != to.getDimSize(dim))
+      return emitOpError() << "operand dim " << d << " has size " << from.getDimSize(d)
+                           << ", result dim " << dim << " has " << to.getDimSize(dim)
+                           << " (broadcast_c2)";
+  return success();
+}
+
+ShardingRule BroadcastOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::elementwise(getTensorType(getResult()).getShape(), 1, 1);
+  TensorFactors operand;
+  for (int64_t dim : getDims())
+    operand.push_back(rule.results[0][dim]);
+  rule.operands = {operand};
+  rule.linear = {{0}};
+  return rule;
+}
+
+LoweringKind BroadcastOp::getLoweringKind() { return LoweringKind::Movement; }
+
+FailureOr<llvm::SmallVector<Tensor>> BroadcastOp::evaluate(llvm::ArrayRef<Tensor> operands,
+                                                           const EvaluateContext &) {
+  SmallVector<int64_t> place(getDims().size());
+  return llvm::SmallVector<Tensor>{
+      gatherElements(getTensorType(getResult()), operands[0], [&](ArrayRef<int64_t> index) {
+        for (auto [d, dim] : llvm::enumerate(getDims()))
+          place[d] = index[dim];
+        return operands[0].linearize(place);
+      })};
+}
+
+FailureOr<llvm::SmallVector<Value>> BroadcastOp::differentiate(BackwardBuilder &builder,
+                                                               ValueRange cotangents) {
+  SmallVector<int64_t> added;
+  for (int64_t d = 0; d < getTensorType(getResult()).getRank(); ++d)
+    if (!llvm::is_contained(getDims(), d))
+      added.push_back(d);
+  if (added.empty())
+    return one(cotangents[0]);
+  return one(builder.make<ReduceOp>(ReductionKind::Sum, cotangents[0], added));
+}
+
+OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
+  if (getOperand().getType() == getType())
+    return getOperand();
+  auto dense = dyn_cast_if_present<DenseElementsAttr>(adaptor.getOperand());
+  if (dense && dense.isSplat())
+    return dense.resizeSplat(cast<ShapedType>(getType()));
+  return {};
+}
+
+namespace {
+/// broadcast(broadcast(x)) is one broadcast.
+struct MergeBroadcasts : OpRewritePattern<BroadcastOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(BroadcastOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getOperand().getDefiningOp<BroadcastOp>();
+    if (!inner)
+      return rewriter.notifyMatchFailure(op, "operand is no broadcast");
+    SmallVector<int64_t> dims;
+    for (int64_t dim : inner.getDims())
+      dims.push_back(op.getDims()[dim]);
+    rewriter.replaceOpWithNewOp<BroadcastOp>(op, op.getType(), inner.getOperand(), dims);
+    return success();
+  }
+};
+} // namespace
+
+void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<MergeBroadcasts>(context);
+}
