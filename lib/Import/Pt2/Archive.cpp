@@ -1,0 +1,211 @@
+// Reads the zip directory (APPNOTE 6.3.9, with zip64) for the offsets that libzip does not tell;
+// libzip inflates entries that are compressed.
+#include "lib/Import/Pt2/Archive.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Endian.h"
+#include <zip.h>
+
+using namespace llvm;
+using namespace llvm::support::endian;
+
+namespace parashard::import {
+namespace {
+
+constexpr uint32_t kEndOfDirectory = 0x06054b50;
+constexpr uint32_t kEndOfDirectory64 = 0x06064b50;
+constexpr uint32_t kLocator64 = 0x07064b50;
+constexpr uint32_t kDirectoryHeader = 0x02014b50;
+constexpr uint32_t kLocalHeader = 0x04034b50;
+constexpr uint16_t kExtra64 = 0x0001;
+constexpr unsigned kMethodStored = 0;
+
+/// Bounds-checked little-endian reads.
+struct Bytes {
+  StringRef data;
+  bool has(uint64_t at, uint64_t n) const { return at <= data.size() && n <= data.size() - at; }
+  uint16_t u16(uint64_t at) const { return has(at, 2) ? read16le(data.data() + at) : 0; }
+  uint32_t u32(uint64_t at) const { return has(at, 4) ? read32le(data.data() + at) : 0; }
+  uint64_t u64(uint64_t at) const { return has(at, 8) ? read64le(data.data() + at) : 0; }
+};
+
+struct Directory {
+  uint64_t offset = 0;
+  uint64_t count = 0;
+};
+
+/// The end record stands in the last 64 KiB, before an optional comment.
+std::optional<Directory> findDirectory(Bytes file) {
+  if (file.data.size() < 22)
+    return std::nullopt;
+  uint64_t last = file.data.size() - 22;
+  uint64_t first = last > 0xffff ? last - 0xffff : 0;
+  for (uint64_t at = last + 1; at-- > first;) {
+    if (file.u32(at) != kEndOfDirectory)
+      continue;
+    Directory directory{file.u32(at + 16), file.u16(at + 10)};
+    if (at >= 20 && file.u32(at - 20) == kLocator64) {
+      uint64_t end = file.u64(at - 20 + 8);
+      if (file.u32(end) != kEndOfDirectory64)
+        return std::nullopt;
+      directory = {file.u64(end + 48), file.u64(end + 32)};
+    }
+    return directory;
+  }
+  return std::nullopt;
+}
+
+/// Sizes and offset that do not fit 32 bits are in the zip64 extra field, in this order.
+void readExtra64(Bytes extra, uint64_t &size, uint64_t &storedSize, uint64_t &header) {
+  for (uint64_t at = 0; at + 4 <= extra.data.size(); at += 4 + extra.u16(at + 2)) {
+    if (extra.u16(at) != kExtra64)
+      continue;
+    uint64_t field = at + 4;
+    for (uint64_t *value : {&size, &storedSize, &header})
+      if (*value == 0xffffffff) {
+        *value = extra.u64(field);
+        field += 8;
+      }
+    return;
+  }
+}
+
+bool leavesArchive(StringRef name) {
+  if (name.starts_with("/") || name.contains('\\') || name.contains('\0') ||
+      (name.size() > 1 && name[1] == ':'))
+    return true;
+  SmallVector<StringRef> parts;
+  name.split(parts, '/');
+  return is_contained(parts, "..");
+}
+
+} // namespace
+
+Error Archive::error(const Twine &message) const {
+  return createStringError("'" + path + "' " + message);
+}
+
+Expected<Archive> Archive::open(StringRef path) {
+  Archive archive;
+  archive.path = path.str();
+  auto buffer = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return archive.error("cannot be read: " + buffer.getError().message());
+  archive.buffer = std::move(*buffer);
+  if (Error e = archive.readDirectory())
+    return std::move(e);
+  archive.removeTopFolder();
+  for (auto [i, entry] : enumerate(archive.entries))
+    archive.byName[entry.name] = i;
+  return std::move(archive);
+}
+
+Error Archive::readDirectory() {
+  Bytes file{buffer->getBuffer()};
+  std::optional<Directory> directory = findDirectory(file);
+  if (!directory) {
+    if (file.u32(0) == kLocalHeader)
+      return error(
+          "is a truncated zip archive: it has no directory at its end; copy or export it again");
+    return error("is not a zip archive; expected a file written by torch.export.save");
+  }
+  uint64_t at = directory->offset;
+  for (uint64_t i = 0; i < directory->count; ++i) {
+    if (!file.has(at, 46) || file.u32(at) != kDirectoryHeader)
+      return error("has a damaged directory (entry " + Twine(i) + " of " + Twine(directory->count) +
+                   "); copy or export it again");
+    uint64_t nameSize = file.u16(at + 28), extraSize = file.u16(at + 30);
+    uint64_t commentSize = file.u16(at + 32);
+    if (!file.has(at + 46, nameSize + extraSize + commentSize))
+      return error("has a damaged directory; copy or export it again");
+    uint64_t storedSize = file.u32(at + 20), size = file.u32(at + 24), header = file.u32(at + 42);
+    readExtra64({file.data.substr(at + 46 + nameSize, extraSize)}, size, storedSize, header);
+    if (Error e = addEntry(file.data.substr(at + 46, nameSize), header, storedSize, size,
+                           file.u16(at + 10)))
+      return e;
+    at += 46 + nameSize + extraSize + commentSize;
+  }
+  return Error::success();
+}
+
+Error Archive::addEntry(StringRef name, uint64_t header, uint64_t storedSize, uint64_t size,
+                        unsigned method) {
+  if (leavesArchive(name))
+    return error("has the entry '" + name + "', which leaves the archive; refusing to read it");
+  Bytes file{buffer->getBuffer()};
+  if (!file.has(header, 30) || file.u32(header) != kLocalHeader)
+    return error("has no data for its entry '" + name + "'; copy or export it again");
+  uint64_t offset = header + 30 + file.u16(header + 26) + file.u16(header + 28);
+  if (!file.has(offset, storedSize))
+    return error("is truncated inside its entry '" + name + "'; copy or export it again");
+  if (!name.ends_with("/"))
+    entries.push_back({name.str(), offset, storedSize, size, method == kMethodStored});
+  return Error::success();
+}
+
+void Archive::removeTopFolder() {
+  // `archive_format` stands at the top: "NAME/archive_format" (torch.save's writer) or without
+  // NAME.
+  for (const ArchiveEntry &entry : entries) {
+    StringRef name = entry.name;
+    if (name != "archive_format" && name != "models/model.json" &&
+        (name.ends_with("/archive_format") || name.ends_with("/models/model.json")))
+      topFolder = name.take_front(name.find('/') + 1).str();
+  }
+  if (topFolder.empty())
+    return;
+  for (ArchiveEntry &entry : entries)
+    if (StringRef(entry.name).starts_with(topFolder))
+      entry.name = entry.name.substr(topFolder.size());
+}
+
+const ArchiveEntry *Archive::find(StringRef name) const {
+  auto it = byName.find(name);
+  return it == byName.end() ? nullptr : &entries[it->second];
+}
+
+Expected<const ArchiveEntry *> Archive::findStored(StringRef name) const {
+  const ArchiveEntry *entry = find(name);
+  if (!entry)
+    return error("has no entry '" + name + "'; it is incomplete, export it again");
+  if (!entry->stored)
+    return error("has a compressed entry '" + name +
+                 "'; weights are mapped, so store it uncompressed (zip -0)");
+  return entry;
+}
+
+StringRef Archive::getBytes(const ArchiveEntry &entry) const {
+  return buffer->getBuffer().substr(entry.offset, entry.storedSize);
+}
+
+Expected<std::string> Archive::readText(const ArchiveEntry &entry) const {
+  if (entry.stored)
+    return getBytes(entry).str();
+  int code = 0;
+  zip_t *zip = zip_open(path.c_str(), ZIP_RDONLY, &code);
+  if (!zip)
+    return error("cannot be opened by libzip (code " + Twine(code) + ")");
+  scope_exit close([&] { zip_discard(zip); });
+  zip_file_t *file = zip_fopen(zip, (topFolder + entry.name).c_str(), 0);
+  if (!file)
+    return error("has an entry '" + entry.name + "' that cannot be read: " + zip_strerror(zip));
+  std::string text(entry.size, '\0');
+  zip_int64_t got = zip_fread(file, text.data(), text.size());
+  zip_fclose(file);
+  if (got < 0 || uint64_t(got) != entry.size)
+    return error("has a damaged entry '" + entry.name + "'; copy or export it again");
+  return text;
+}
+
+Expected<FileRange> resolveArchiveFile(StringRef location) {
+  auto [path, name] = location.rsplit(':');
+  Expected<Archive> archive = Archive::open(path);
+  if (!archive)
+    return archive.takeError();
+  Expected<const ArchiveEntry *> entry = archive->findStored(name);
+  if (!entry)
+    return entry.takeError();
+  return FileRange{path.str(), (*entry)->offset, (*entry)->size};
+}
+
+} // namespace parashard::import

@@ -1,0 +1,68 @@
+// Reads the zip archive that `torch.export.save` writes: which entries it has and where their bytes
+// are.
+#ifndef PARASHARD_LIB_IMPORT_PT2_ARCHIVE_H
+#define PARASHARD_LIB_IMPORT_PT2_ARCHIVE_H
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace parashard::import {
+
+/// One entry: its place in the file, in bytes.
+struct ArchiveEntry {
+  std::string name;        ///< without the archive's top folder
+  uint64_t offset = 0;     ///< of the first byte of its data
+  uint64_t storedSize = 0; ///< as it lies in the file
+  uint64_t size = 0;       ///< uncompressed
+  bool stored = true;      ///< not compressed
+};
+
+/// An open archive. The file is mapped, not read; entries that are not compressed are views of the
+/// mapping.
+class Archive {
+public:
+  /// Fails for files that are no zip archive, are truncated, or have entries that leave the
+  /// archive.
+  static llvm::Expected<Archive> open(llvm::StringRef path);
+
+  llvm::StringRef getPath() const { return path; }
+  const std::vector<ArchiveEntry> &getEntries() const { return entries; }
+  /// Null when there is no such entry. `name` is without the top folder.
+  const ArchiveEntry *find(llvm::StringRef name) const;
+  /// Like `find`, and fails for entries that are missing or compressed.
+  llvm::Expected<const ArchiveEntry *> findStored(llvm::StringRef name) const;
+  /// The raw bytes of an entry that is not compressed.
+  llvm::StringRef getBytes(const ArchiveEntry &entry) const;
+  /// The uncompressed text of an entry.
+  llvm::Expected<std::string> readText(const ArchiveEntry &entry) const;
+
+private:
+  llvm::Error readDirectory();
+  llvm::Error addEntry(llvm::StringRef name, uint64_t header, uint64_t storedSize, uint64_t size,
+                       unsigned method);
+  void removeTopFolder();
+  llvm::Error error(const llvm::Twine &message) const;
+
+  std::string path;
+  std::string topFolder; ///< with its '/', or empty
+  std::unique_ptr<llvm::MemoryBuffer> buffer;
+  std::vector<ArchiveEntry> entries;
+  llvm::StringMap<unsigned> byName;
+};
+
+/// Where the bytes of `#ps.file<"PATH:ENTRY">` lie: for those who map weights. PATH is a `.pt2`
+/// archive.
+struct FileRange {
+  std::string path;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+llvm::Expected<FileRange> resolveArchiveFile(llvm::StringRef location);
+
+} // namespace parashard::import
+
+#endif

@@ -1,0 +1,386 @@
+// The building blocks of the converters, and the table of all families.
+#include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Pt2/GraphConverter.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+using namespace mlir;
+using namespace llvm;
+
+namespace parashard::import {
+
+//===----------------------------------------------------------------------===//
+// Element types
+//===----------------------------------------------------------------------===//
+
+Type getElementType(ScalarType dtype, MLIRContext *context) {
+  Builder b(context);
+  switch (dtype) {
+  case 1:
+    return b.getIntegerType(8, /*isSigned=*/false);
+  case 2:
+    return b.getIntegerType(8);
+  case 3:
+    return b.getIntegerType(16);
+  case 4:
+    return b.getIntegerType(32);
+  case 5:
+    return b.getIntegerType(64);
+  case 6:
+    return b.getF16Type();
+  case 7:
+    return b.getF32Type();
+  case 8:
+    return b.getF64Type();
+  case 12:
+    return b.getI1Type();
+  case 13:
+    return b.getBF16Type();
+  default:
+    return {};
+  }
+}
+
+std::string getDtypeName(ScalarType dtype) {
+  static constexpr StringLiteral names[] = {
+      "unknown", "uint8",   "int8",      "int16",     "int32",      "int64", "float16",
+      "float32", "float64", "complex32", "complex64", "complex128", "bool",  "bfloat16"};
+  if (dtype >= 0 && dtype < int64_t(std::size(names)))
+    return ("torch." + names[dtype]).str();
+  switch (dtype) {
+  case 28:
+    return "torch.uint16";
+  case 29:
+    return "torch.float8_e4m3fn";
+  case 30:
+    return "torch.float8_e5m2";
+  default:
+    return "number " + std::to_string(dtype);
+  }
+}
+
+namespace {
+
+/// bool < integer < floating.
+int getCategory(Type type) { return isa<FloatType>(type) ? 2 : type.isInteger(1) ? 0 : 1; }
+
+Type promoteWithin(Type a, Type b) {
+  if (a == b)
+    return a;
+  unsigned widthA = a.getIntOrFloatBitWidth(), widthB = b.getIntOrFloatBitWidth();
+  if (isa<FloatType>(a) && widthA == widthB)
+    return Float32Type::get(a.getContext()); // f16 and bf16
+  if (isa<IntegerType>(a) && widthA == widthB)
+    return IntegerType::get(a.getContext(), 16); // signed and unsigned bytes
+  return widthA > widthB ? a : b;
+}
+
+} // namespace
+
+Type promoteTypes(Value lhs, Value rhs) {
+  Type a = getElement(lhs), b = getElement(rhs);
+  int categoryA = getCategory(a), categoryB = getCategory(b);
+  bool scalarA = getRank(lhs) == 0, scalarB = getRank(rhs) == 0;
+  if (scalarA != scalarB) {
+    if (scalarA && categoryA <= categoryB)
+      return b;
+    if (scalarB && categoryB <= categoryA)
+      return a;
+  }
+  if (categoryA != categoryB)
+    return categoryA > categoryB ? a : b;
+  return promoteWithin(a, b);
+}
+
+Type promoteTypes(Value tensor, Scalar scalar) {
+  Type type = getElement(tensor);
+  if (scalar.isFloat && !isa<FloatType>(type))
+    return Float32Type::get(type.getContext());
+  if (!scalar.isBool && type.isInteger(1))
+    return IntegerType::get(type.getContext(), 64);
+  return type;
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+bool NodeConverter::has(StringRef name) const {
+  const Argument *argument = node.find(name);
+  return argument && argument->kind != Argument::None;
+}
+
+bool NodeConverter::isTensor(StringRef name) const {
+  const Argument *argument = node.find(name);
+  return argument && argument->kind == Argument::Tensor;
+}
+
+const Argument *NodeConverter::require(StringRef name) {
+  const Argument *argument = node.find(name);
+  if (!argument || argument->kind == Argument::None)
+    (void)fail("has no argument '" + name + "'");
+  return argument;
+}
+
+Value NodeConverter::tensor(StringRef name) {
+  if (Value value = optionalTensor(name))
+    return value;
+  (void)fail("has no tensor '" + name + "'");
+  return splat(RankedTensorType::get({}, f32()), 0); // never used: the node has failed
+}
+
+Value NodeConverter::optionalTensor(StringRef name) {
+  const Argument *argument = node.find(name);
+  return argument && argument->kind == Argument::Tensor ? graph.lookup(argument->names[0])
+                                                        : Value();
+}
+
+SmallVector<Value> NodeConverter::tensors(StringRef name) {
+  SmallVector<Value> values;
+  if (const Argument *argument = require(name))
+    for (const std::string &value : argument->names)
+      values.push_back(value.empty() ? Value() : graph.lookup(value));
+  return values;
+}
+
+int64_t NodeConverter::evaluate(const Size &size) {
+  Expected<int64_t> value = graph.getSizes().evaluate(size, graph.getGraph());
+  if (value)
+    return *value;
+  (void)fail(llvm::toString(value.takeError()));
+  return 0;
+}
+
+int64_t NodeConverter::integer(StringRef name) {
+  const Argument *argument = require(name);
+  return argument && !argument->sizes.empty() ? evaluate(argument->sizes[0]) : 0;
+}
+
+int64_t NodeConverter::integer(StringRef name, int64_t otherwise) {
+  return has(name) ? integer(name) : otherwise;
+}
+
+SmallVector<int64_t> NodeConverter::integers(StringRef name) {
+  SmallVector<int64_t> values;
+  if (const Argument *argument = node.find(name))
+    for (const Size &size : argument->sizes)
+      values.push_back(evaluate(size));
+  return values;
+}
+
+double NodeConverter::number(StringRef name, double otherwise) {
+  return has(name) ? scalar(name).value : otherwise;
+}
+
+bool NodeConverter::boolean(StringRef name, bool otherwise) {
+  const Argument *argument = node.find(name);
+  return argument && argument->kind == Argument::Bool ? argument->bools[0] : otherwise;
+}
+
+std::string NodeConverter::string(StringRef name) {
+  const Argument *argument = node.find(name);
+  return argument && argument->kind == Argument::String ? argument->names[0] : "";
+}
+
+Scalar NodeConverter::scalar(StringRef name) {
+  const Argument *argument = require(name);
+  if (!argument)
+    return {};
+  switch (argument->kind) {
+  case Argument::Int:
+    return {double(evaluate(argument->sizes[0])), false, false};
+  case Argument::Float:
+    return {argument->floats[0], true, false};
+  case Argument::Bool:
+    return {double(argument->bools[0]), false, true};
+  default:
+    (void)fail("has an argument '" + name + "' that is no number");
+    return {};
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+bool NodeConverter::isUsed(unsigned result) const {
+  return result < node.outputs.size() && !node.outputs[result].empty();
+}
+
+RankedTensorType NodeConverter::getResultType(unsigned result) {
+  Expected<RankedTensorType> type = graph.getType(node.outputs[result]);
+  if (type)
+    return *type;
+  (void)fail(llvm::toString(type.takeError()));
+  return RankedTensorType::get({}, f32());
+}
+
+LogicalResult NodeConverter::set(unsigned result, Value value) {
+  if (failed() || !isUsed(result))
+    return failure.empty() ? success() : LogicalResult::failure();
+  RankedTensorType expected = getResultType(result);
+  if (failed())
+    return LogicalResult::failure();
+  if (getShape(value) != expected.getShape())
+    return fail("gave a result of type " + debugString(value.getType()) + " where the export has " +
+                debugString(expected) + "; this is an error of the importer");
+  graph.define(node.outputs[result], convert(value, expected.getElementType()));
+  return success();
+}
+
+LogicalResult NodeConverter::fail(const Twine &message) {
+  if (failure.empty())
+    failure = message.str();
+  return LogicalResult::failure();
+}
+
+//===----------------------------------------------------------------------===//
+// Building
+//===----------------------------------------------------------------------===//
+
+Value NodeConverter::splat(RankedTensorType type, double value) {
+  return make<ps::ConstantOp>(type, value);
+}
+
+RankedTensorType NodeConverter::typeLike(Value value, Type elementType) {
+  return RankedTensorType::get(getShape(value), elementType);
+}
+
+Value NodeConverter::convert(Value value, Type elementType) {
+  if (getElement(value) == elementType)
+    return value;
+  return make<ps::ConvertOp>(typeLike(value, elementType), value);
+}
+
+Value NodeConverter::reshape(Value value, ArrayRef<int64_t> shape) {
+  if (getShape(value) == shape)
+    return value;
+  return make<ps::ReshapeOp>(RankedTensorType::get(shape, getElement(value)), value);
+}
+
+Value NodeConverter::transpose(Value value, ArrayRef<int64_t> permutation) {
+  if (llvm::is_sorted(permutation))
+    return value;
+  return make<ps::TransposeOp>(value, permutation);
+}
+
+Value NodeConverter::swapDims(Value value, int64_t dim0, int64_t dim1) {
+  int64_t rank = getRank(value);
+  if (rank == 0)
+    return value;
+  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  std::swap(permutation[wrapDim(dim0, rank)], permutation[wrapDim(dim1, rank)]);
+  return transpose(value, permutation);
+}
+
+Value NodeConverter::slice(Value value, int64_t dim, int64_t start, int64_t limit, int64_t stride) {
+  ArrayRef<int64_t> shape = getShape(value);
+  if (start == 0 && limit == shape[dim] && stride == 1)
+    return value;
+  SmallVector<int64_t> starts(shape.size(), 0), limits(shape), strides(shape.size(), 1),
+      result(shape);
+  starts[dim] = start, limits[dim] = limit, strides[dim] = stride;
+  result[dim] = llvm::divideCeil(limit - start, stride);
+  return make<ps::SliceOp>(RankedTensorType::get(result, getElement(value)), value, starts, limits,
+                           strides);
+}
+
+Value NodeConverter::concat(ValueRange values, int64_t dim) {
+  if (values.size() == 1)
+    return values[0];
+  SmallVector<int64_t> shape(getShape(values[0]));
+  shape[dim] = 0;
+  for (Value value : values)
+    shape[dim] += getShape(value)[dim];
+  return make<ps::ConcatOp>(RankedTensorType::get(shape, getElement(values[0])), values, dim);
+}
+
+Value NodeConverter::broadcast(Value value, ArrayRef<int64_t> shape) {
+  ArrayRef<int64_t> from = getShape(value);
+  if (from == shape)
+    return value;
+  if (from.size() > shape.size()) {
+    (void)fail("broadcasts " + debugString(value.getType()) + " to fewer dims");
+    return value;
+  }
+  // A splat constant is made anew: no op is needed.
+  if (auto constant = value.getDefiningOp<ps::ConstantOp>())
+    if (auto dense = dyn_cast<SplatElementsAttr>(constant.getValue()))
+      return make<ps::ConstantOp>(
+          dense.resizeSplat(RankedTensorType::get(shape, getElement(value))));
+  SmallVector<int64_t> kept, dims;
+  int64_t offset = shape.size() - from.size();
+  for (auto [i, size] : enumerate(from)) {
+    if (size != shape[i + offset] && size != 1)
+      (void)fail("broadcasts a dim of size " + Twine(size) + " to " + Twine(shape[i + offset]));
+    if (size == shape[i + offset]) {
+      kept.push_back(size);
+      dims.push_back(i + offset);
+    }
+  }
+  if (failed())
+    return value;
+  value = reshape(value, kept);
+  return make<ps::BroadcastOp>(RankedTensorType::get(shape, getElement(value)), value, dims);
+}
+
+Value NodeConverter::reduce(ps::ReductionKind kind, Value value, ArrayRef<int64_t> dims,
+                            bool keepDims) {
+  SmallVector<int64_t> sorted(dims);
+  llvm::sort(sorted);
+  Value result = value;
+  if (!sorted.empty())
+    result = make<ps::ReduceOp>(kind, value, sorted);
+  if (!keepDims)
+    return result;
+  SmallVector<int64_t> shape(getShape(value));
+  for (int64_t dim : sorted)
+    shape[dim] = 1;
+  return reshape(result, shape);
+}
+
+Value NodeConverter::compare(ps::Predicate predicate, Value lhs, Value rhs) {
+  return make<ps::CompareOp>(typeLike(lhs, i1()), predicate, lhs, rhs);
+}
+
+SmallVector<int64_t> NodeConverter::wrapDims(ArrayRef<int64_t> dims, int64_t rank) {
+  return llvm::map_to_vector(dims, [&](int64_t dim) { return wrapDim(dim, rank); });
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+ConverterTable getConverterTable() {
+  ConverterTable table;
+  addArithmeticConverters(table);
+  addUnaryConverters(table);
+  addCompareConverters(table);
+  addMovementConverters(table);
+  addIndexingConverters(table);
+  addCreationConverters(table);
+  addContractionConverters(table);
+  addReductionConverters(table);
+  addNormalizationConverters(table);
+  addLossConverters(table);
+  addAttentionConverters(table);
+  return table;
+}
+
+ConverterFunction findConverter(const ConverterTable &table, const Node &node) {
+  if (ConverterFunction exact = table.lookup(node.target))
+    return exact;
+  // "aten.add_.Tensor": space, op, overload.
+  auto [space, rest] = StringRef(node.target).split('.');
+  auto [op, overload] = rest.split('.');
+  std::string pure = (space + "." + (node.isInPlace() ? op.drop_back() : op)).str();
+  if (ConverterFunction exact = table.lookup(pure + "." + overload.str()))
+    return exact;
+  return table.lookup(pure);
+}
+
+bool isInlined(const Node &node) {
+  return node.target == "higher_order.wrap_with_set_grad_enabled" ||
+         node.target == "higher_order.wrap_with_autocast";
+}
+
+} // namespace parashard::import

@@ -1,0 +1,180 @@
+// Binary arithmetic: add, sub, mul, div, pow and the like, with PyTorch's type promotion and
+// broadcasting.
+#include "lib/Import/Pt2/Convert.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// An operand (tensor or number) as a tensor of the result's type. Numbers become splat constants.
+Value getOperand(NodeConverter &n, StringRef name, RankedTensorType type) {
+  if (n.isTensor(name))
+    return n.broadcast(n.convert(n.tensor(name), type.getElementType()), type.getShape());
+  return n.splat(type, n.scalar(name).value);
+}
+
+template <typename Op> LogicalResult convertBinary(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
+  return n.failed() ? failure() : n.set(n.make<Op>(lhs, rhs));
+}
+
+/// self + alpha * other; `rsub` swaps the two.
+template <typename Op, bool kSwap = false> LogicalResult convertSum(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
+  if (n.failed())
+    return failure();
+  if (kSwap)
+    std::swap(lhs, rhs);
+  double alpha = n.number("alpha", 1);
+  if (alpha != 1)
+    (kSwap ? lhs : rhs) = n.make<ps::MulOp>(kSwap ? lhs : rhs, n.splat(type, alpha));
+  return n.set(n.make<Op>(lhs, rhs));
+}
+
+/// floor(lhs / rhs) of integers from a division that rounds toward zero.
+Value floorDivide(NodeConverter &n, Value lhs, Value rhs) {
+  Value quotient = n.make<ps::DivOp>(lhs, rhs);
+  Value rest = n.make<ps::SubOp>(lhs, n.make<ps::MulOp>(quotient, rhs));
+  Value zero = n.splat(getType(lhs), 0), one = n.splat(getType(lhs), 1);
+  Value restNegative = n.convert(n.compare(ps::Predicate::Lt, rest, zero), getElement(lhs));
+  Value rhsNegative = n.convert(n.compare(ps::Predicate::Lt, rhs, zero), getElement(lhs));
+  Value differs = n.make<ps::AndOp>(n.compare(ps::Predicate::Ne, rest, zero),
+                                    n.compare(ps::Predicate::Ne, restNegative, rhsNegative));
+  return n.make<ps::SelectOp>(differs, n.make<ps::SubOp>(quotient, one), quotient);
+}
+
+LogicalResult convertDivide(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
+  if (n.failed())
+    return failure();
+  std::string mode = n.string("rounding_mode");
+  if (mode.empty())
+    return n.set(n.make<ps::DivOp>(lhs, rhs));
+  if (isa<FloatType>(type.getElementType()))
+    return n.fail("rounds a floating quotient (rounding_mode='" + mode +
+                  "'), which is not supported");
+  return n.set(mode == "floor" ? floorDivide(n, lhs, rhs) : Value(n.make<ps::DivOp>(lhs, rhs)));
+}
+
+LogicalResult convertFloorDivide(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  if (isa<FloatType>(type.getElementType()))
+    return n.fail("rounds a floating quotient, which is not supported");
+  Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
+  return n.failed() ? failure() : n.set(floorDivide(n, lhs, rhs));
+}
+
+LogicalResult convertRemainder(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  if (isa<FloatType>(type.getElementType()))
+    return n.fail("takes the remainder of floating numbers, which is not supported");
+  Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
+  if (n.failed())
+    return failure();
+  return n.set(n.make<ps::SubOp>(lhs, n.make<ps::MulOp>(floorDivide(n, lhs, rhs), rhs)));
+}
+
+/// x to an exponent that is known: products and roots where they are exact, as PyTorch does.
+Value buildPower(NodeConverter &n, Value x, double exponent) {
+  if (exponent == 1)
+    return x;
+  if (exponent == 2)
+    return n.make<ps::MulOp>(x, x);
+  if (exponent == 3)
+    return n.make<ps::MulOp>(n.make<ps::MulOp>(x, x), x);
+  if (exponent == 0)
+    return n.splat(getType(x), 1);
+  if (exponent == 0.5)
+    return n.make<ps::SqrtOp>(x);
+  if (exponent == -0.5)
+    return n.make<ps::RsqrtOp>(x);
+  if (exponent == -1)
+    return n.make<ps::DivOp>(n.splat(getType(x), 1), x);
+  return n.make<ps::PowOp>(x, n.splat(getType(x), exponent));
+}
+
+LogicalResult convertPower(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value base = getOperand(n, "self", type);
+  if (!n.isTensor("exponent")) {
+    double exponent = n.number("exponent", 1);
+    if (!isa<FloatType>(type.getElementType()) && (exponent < 1 || exponent > 3))
+      return n.fail("raises integers to the power " + Twine(int64_t(exponent)) +
+                    ", which is not supported");
+    return n.failed() ? failure() : n.set(buildPower(n, base, exponent));
+  }
+  if (!isa<FloatType>(type.getElementType()))
+    return n.fail("raises integers to a tensor of powers, which is not supported");
+  Value exponent = getOperand(n, "exponent", type);
+  return n.failed() ? failure() : n.set(n.make<ps::PowOp>(base, exponent));
+}
+
+/// self + value * tensor1 * tensor2 (or / tensor2).
+template <typename Op> LogicalResult convertFusedSum(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value self = getOperand(n, "self", type);
+  Value product = n.make<Op>(getOperand(n, "tensor1", type), getOperand(n, "tensor2", type));
+  if (n.failed())
+    return failure();
+  if (double value = n.number("value", 1); value != 1)
+    product = n.make<ps::MulOp>(product, n.splat(type, value));
+  return n.set(n.make<ps::AddOp>(self, product));
+}
+
+LogicalResult convertWhere(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value condition = n.broadcast(n.convert(n.tensor("condition"), n.i1()), type.getShape());
+  Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
+  return n.failed() ? failure() : n.set(n.make<ps::SelectOp>(condition, lhs, rhs));
+}
+
+LogicalResult convertMaskedFill(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value mask = n.broadcast(n.convert(n.tensor("mask"), n.i1()), type.getShape());
+  Value value = getOperand(n, "value", type), self = getOperand(n, "self", type);
+  return n.failed() ? failure() : n.set(n.make<ps::SelectOp>(mask, value, self));
+}
+
+LogicalResult convertClamp(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value value = getOperand(n, "self", type);
+  if (n.has("min"))
+    value = n.make<ps::MaxOp>(value, getOperand(n, "min", type));
+  if (n.has("max"))
+    value = n.make<ps::MinOp>(value, getOperand(n, "max", type));
+  return n.failed() ? failure() : n.set(value);
+}
+
+} // namespace
+
+void addArithmeticConverters(ConverterTable &table) {
+  table["aten.add"] = convertSum<ps::AddOp>;
+  table["aten.sub"] = convertSum<ps::SubOp>;
+  table["aten.rsub"] = convertSum<ps::SubOp, true>;
+  table["aten.mul"] = convertBinary<ps::MulOp>;
+  table["aten.div"] = convertDivide;
+  table["aten.true_divide"] = convertDivide;
+  table["aten.floor_divide"] = convertFloorDivide;
+  table["aten.remainder"] = convertRemainder;
+  table["aten.pow.Tensor_Scalar"] = convertPower;
+  table["aten.pow.Tensor_Tensor"] = convertPower;
+  table["aten.maximum"] = convertBinary<ps::MaxOp>;
+  table["aten.minimum"] = convertBinary<ps::MinOp>;
+  table["aten.addcmul"] = convertFusedSum<ps::MulOp>;
+  table["aten.addcdiv"] = convertFusedSum<ps::DivOp>;
+  table["aten.where.self"] = convertWhere;
+  table["aten.where.ScalarSelf"] = convertWhere;
+  table["aten.where.ScalarOther"] = convertWhere;
+  table["aten.where.Scalar"] = convertWhere;
+  table["aten.masked_fill"] = convertMaskedFill;
+  table["aten.clamp"] = convertClamp;
+  table["aten.clamp_min"] = convertClamp;
+  table["aten.clamp_max"] = convertClamp;
+}
+
+} // namespace parashard::import

@@ -1,0 +1,74 @@
+// Ops that make tensors from numbers: full, zeros, arange, triangles.
+#include "lib/Import/Pt2/Convert.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+LogicalResult convertFull(NodeConverter &n) {
+  const char *name = n.node.find("fill_value") ? "fill_value"
+                     : n.node.find("value")    ? "value"
+                                               : "s";
+  double value = n.scalar(name).value;
+  RankedTensorType type = n.getResultType();
+  return n.failed() ? failure() : n.set(n.splat(type, value));
+}
+
+template <int kValue> LogicalResult convertSplat(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  return n.failed() ? failure() : n.set(n.splat(type, kValue));
+}
+
+/// start + step * index, computed in 64 bits (double for floats) as PyTorch does.
+LogicalResult convertArange(NodeConverter &n) {
+  double start = n.number("start", 0), step = n.number("step", 1);
+  RankedTensorType type = n.getResultType();
+  if (n.failed())
+    return failure();
+  Type wide = isa<FloatType>(type.getElementType()) ? Type(n.b.getF64Type()) : n.i64();
+  RankedTensorType wideType = type.clone(wide);
+  Value value = n.make<ps::IotaOp>(wideType, 0);
+  if (step != 1)
+    value = n.make<ps::MulOp>(value, n.splat(wideType, step));
+  if (start != 0)
+    value = n.make<ps::AddOp>(value, n.splat(wideType, start));
+  return n.set(value);
+}
+
+/// Keeps what is on one side of a diagonal: column - row <= diagonal (tril) or >= (triu).
+template <ps::Predicate kPredicate> LogicalResult convertTriangle(NodeConverter &n) {
+  Value x = n.tensor("self");
+  int64_t diagonal = n.integer("diagonal", 0);
+  if (n.failed())
+    return failure();
+  RankedTensorType indexType = n.typeLike(x, n.i64());
+  Value row = n.make<ps::IotaOp>(indexType, getRank(x) - 2);
+  Value column = n.make<ps::IotaOp>(indexType, getRank(x) - 1);
+  if (diagonal)
+    row = n.make<ps::AddOp>(row, n.splat(indexType, diagonal));
+  Value kept = n.compare(kPredicate, column, row);
+  return n.set(n.make<ps::SelectOp>(kept, x, n.splat(getType(x), 0)));
+}
+
+} // namespace
+
+void addCreationConverters(ConverterTable &table) {
+  table["aten.full"] = convertFull;
+  table["aten.full_like"] = convertFull;
+  table["aten.new_full"] = convertFull;
+  table["aten.fill"] = convertFull;
+  table["aten.scalar_tensor"] = convertFull;
+  table["aten.zeros"] = convertSplat<0>;
+  table["aten.zeros_like"] = convertSplat<0>;
+  table["aten.new_zeros"] = convertSplat<0>;
+  table["aten.zero"] = convertSplat<0>;
+  table["aten.ones"] = convertSplat<1>;
+  table["aten.ones_like"] = convertSplat<1>;
+  table["aten.new_ones"] = convertSplat<1>;
+  table["aten.arange"] = convertArange;
+  table["aten.tril"] = convertTriangle<ps::Predicate::Le>;
+  table["aten.triu"] = convertTriangle<ps::Predicate::Ge>;
+}
+
+} // namespace parashard::import

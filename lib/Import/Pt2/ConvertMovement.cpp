@@ -1,0 +1,240 @@
+// Ops that only say where an element comes from: views, permutations, slices, concatenation,
+// padding.
+#include "lib/Import/Pt2/Convert.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// The new shape is that of the export: -1 and symbols are resolved there.
+LogicalResult convertView(NodeConverter &n) {
+  Value x = n.tensor("self");
+  RankedTensorType type = n.getResultType();
+  if (n.failed())
+    return failure();
+  if (getType(x).getNumElements() != type.getNumElements())
+    return n.fail("reshapes " + debugString(x.getType()) + " to " + debugString(type) +
+                  ", which has another number of elements: a size in the model is fixed that must "
+                  "follow a dim "
+                  "given by --dim or --batch");
+  return n.set(n.reshape(x, type.getShape()));
+}
+
+LogicalResult convertExpand(NodeConverter &n) {
+  Value x = n.tensor("self");
+  Value value = n.failed() ? x : n.broadcast(x, n.getResultType().getShape());
+  return n.failed() ? failure() : n.set(value);
+}
+
+LogicalResult convertTranspose(NodeConverter &n) {
+  Value x = n.tensor("self");
+  return n.failed() ? failure() : n.set(n.swapDims(x, n.integer("dim0"), n.integer("dim1")));
+}
+
+LogicalResult convertT(NodeConverter &n) {
+  Value x = n.tensor("self");
+  return n.failed() ? failure() : n.set(getRank(x) < 2 ? x : n.swapDims(x, 0, 1));
+}
+
+LogicalResult convertPermute(NodeConverter &n) {
+  Value x = n.tensor("self");
+  return n.failed() ? failure() : n.set(n.transpose(x, n.wrapDims(n.integers("dims"), getRank(x))));
+}
+
+LogicalResult convertSlice(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  int64_t dim = n.wrapDim(n.integer("dim", 0), getRank(x)), size = getShape(x)[dim];
+  auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
+  int64_t start = clamp(n.integer("start", 0)),
+          limit = std::max(start, clamp(n.integer("end", size)));
+  return n.set(n.slice(x, dim, start, limit, n.integer("step", 1)));
+}
+
+LogicalResult convertSelect(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  int64_t dim = n.wrapDim(n.integer("dim"), getRank(x)), index = n.integer("index");
+  if (index < 0)
+    index += getShape(x)[dim];
+  return n.set(n.reshape(n.slice(x, dim, index, index + 1), n.getResultType().getShape()));
+}
+
+LogicalResult convertNarrow(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  int64_t dim = n.wrapDim(n.integer("dim"), getRank(x)), start = n.integer("start");
+  return n.failed() ? failure() : n.set(n.slice(x, dim, start, start + n.integer("length")));
+}
+
+/// The parts' sizes are those of the results.
+LogicalResult convertSplit(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  int64_t dim = n.wrapDim(n.integer("dim", 0), getRank(x)), at = 0;
+  for (unsigned i = 0; i < n.getNumResults(); ++i) {
+    if (!n.isUsed(i))
+      return n.fail("has a part without a name, which is not supported");
+    int64_t size = n.getResultType(i).getDimSize(dim);
+    if (failed(n.set(i, n.slice(x, dim, at, at + size))))
+      return failure();
+    at += size;
+  }
+  return success();
+}
+
+LogicalResult convertUnbind(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  int64_t dim = n.wrapDim(n.integer("dim", 0), getRank(x));
+  for (unsigned i = 0; i < n.getNumResults(); ++i)
+    if (n.isUsed(i) &&
+        failed(n.set(i, n.reshape(n.slice(x, dim, i, i + 1), n.getResultType(i).getShape()))))
+      return failure();
+  return success();
+}
+
+/// Operands in the result's element type; the legacy empty ones (shape [0]) are left out.
+SmallVector<Value> getParts(NodeConverter &n) {
+  SmallVector<Value> parts;
+  Type element = n.getResultType().getElementType();
+  for (Value value : n.tensors("tensors")) {
+    if (!value)
+      (void)n.fail("has an absent operand");
+    else if (getType(value).getNumElements() || getRank(value) != 1)
+      parts.push_back(n.convert(value, element));
+  }
+  if (parts.empty())
+    (void)n.fail("concatenates nothing");
+  return parts;
+}
+
+LogicalResult convertCat(NodeConverter &n) {
+  SmallVector<Value> parts = getParts(n);
+  if (n.failed())
+    return failure();
+  return n.set(n.concat(parts, n.wrapDim(n.integer("dim", 0), getRank(parts[0]))));
+}
+
+LogicalResult convertStack(NodeConverter &n) {
+  SmallVector<Value> parts = getParts(n);
+  if (n.failed())
+    return failure();
+  int64_t dim = n.wrapDim(n.integer("dim", 0), getRank(parts[0]) + 1);
+  SmallVector<int64_t> shape(getShape(parts[0]));
+  shape.insert(shape.begin() + dim, 1);
+  for (Value &part : parts)
+    part = n.reshape(part, shape);
+  return n.set(n.concat(parts, dim));
+}
+
+/// Constant padding; negative amounts cut. Zeros are a pad, other values are concatenated.
+LogicalResult convertPad(NodeConverter &n) {
+  Value x = n.tensor("self");
+  SmallVector<int64_t> pad = n.integers("pad");
+  std::string mode = n.string("mode");
+  double value = n.number("value", 0);
+  if (n.failed())
+    return failure();
+  if (!mode.empty() && mode != "constant")
+    return n.fail("pads with mode '" + mode + "'; only 'constant' is supported");
+  int64_t rank = getRank(x);
+  SmallVector<int64_t> low(rank, 0), high(rank, 0);
+  for (size_t i = 0; i + 1 < pad.size(); i += 2) {
+    int64_t dim = rank - 1 - i / 2, size = getShape(x)[dim];
+    x = n.slice(x, dim, std::max<int64_t>(0, -pad[i]), size - std::max<int64_t>(0, -pad[i + 1]));
+    low[dim] = std::max<int64_t>(0, pad[i]), high[dim] = std::max<int64_t>(0, pad[i + 1]);
+  }
+  if (value == 0) {
+    SmallVector<int64_t> strides(rank, 1);
+    RankedTensorType type = n.getResultType();
+    return n.set(type == x.getType() ? x : Value(n.make<ps::PadOp>(type, x, low, high, strides)));
+  }
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    SmallVector<Value> parts;
+    auto addPart = [&](int64_t size) {
+      SmallVector<int64_t> shape(getShape(x));
+      shape[dim] = size;
+      if (size)
+        parts.push_back(n.splat(getType(x).clone(shape), value));
+    };
+    addPart(low[dim]);
+    parts.push_back(x);
+    addPart(high[dim]);
+    x = n.concat(parts, dim);
+  }
+  return n.set(x);
+}
+
+LogicalResult convertRepeat(NodeConverter &n) {
+  Value x = n.tensor("self");
+  SmallVector<int64_t> repeats = n.integers("repeats");
+  if (n.failed())
+    return failure();
+  // [a, b] repeated (r, s) is [1, a, 1, b] expanded to [r, a, s, b].
+  SmallVector<int64_t> sizes(repeats.size() - getRank(x), 1), single, expanded;
+  llvm::append_range(sizes, getShape(x));
+  for (auto [repeat, size] : llvm::zip(repeats, sizes)) {
+    single.append({1, size});
+    expanded.append({repeat, size});
+  }
+  Value value = n.broadcast(n.reshape(x, single), expanded);
+  return n.failed() ? failure() : n.set(n.reshape(value, n.getResultType().getShape()));
+}
+
+/// repeat_interleave with one count: each element of `dim` so many times in a row.
+LogicalResult convertRepeatInterleave(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  if (!n.has("dim"))
+    x = n.reshape(x, {getType(x).getNumElements()});
+  int64_t dim = n.wrapDim(n.integer("dim", 0), getRank(x)), repeats = n.integer("repeats");
+  SmallVector<int64_t> shape(getShape(x));
+  shape.insert(shape.begin() + dim + 1, 1);
+  Value value = n.reshape(x, shape);
+  shape[dim + 1] = repeats;
+  value = n.broadcast(value, shape);
+  return n.failed() ? failure() : n.set(n.reshape(value, n.getResultType().getShape()));
+}
+
+} // namespace
+
+void addMovementConverters(ConverterTable &table) {
+  table["aten.view"] = convertView;
+  table["aten.reshape"] = convertView;
+  table["aten._unsafe_view"] = convertView;
+  table["aten.flatten"] = convertView;
+  table["aten.unflatten"] = convertView;
+  table["aten.unsqueeze"] = convertView;
+  table["aten.squeeze"] = convertView;
+  table["aten.view_as"] = convertView;
+  table["aten.expand"] = convertExpand;
+  table["aten.expand_as"] = convertExpand;
+  table["aten.broadcast_to"] = convertExpand;
+  table["aten.transpose"] = convertTranspose;
+  table["aten.t"] = convertT;
+  table["aten.numpy_T"] = convertT;
+  table["aten.permute"] = convertPermute;
+  table["aten.slice.Tensor"] = convertSlice;
+  table["aten.narrow"] = convertNarrow;
+  table["aten.select.int"] = convertSelect;
+  table["aten.split"] = convertSplit;
+  table["aten.split_with_sizes"] = convertSplit;
+  table["aten.chunk"] = convertSplit;
+  table["aten.unbind"] = convertUnbind;
+  table["aten.cat"] = convertCat;
+  table["aten.stack"] = convertStack;
+  table["aten.pad"] = convertPad;
+  table["aten.constant_pad_nd"] = convertPad;
+  table["aten.repeat"] = convertRepeat;
+  table["aten.repeat_interleave.self_int"] = convertRepeatInterleave;
+}
+
+} // namespace parashard::import

@@ -1,0 +1,106 @@
+// Ops on each element by itself: functions, activations, casts, copies, dropout.
+#include "lib/Import/Pt2/Convert.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// The operand in the result's element type (integers become floats for floating functions).
+Value getOperand(NodeConverter &n) {
+  Value value = n.tensor(n.node.find("self") ? "self" : n.node.find("input") ? "input" : "a");
+  return n.failed() ? value : n.convert(value, n.getResultType().getElementType());
+}
+
+template <typename Op> LogicalResult convertUnary(NodeConverter &n) {
+  Value x = getOperand(n);
+  return n.failed() ? failure() : n.set(n.make<Op>(x));
+}
+
+LogicalResult convertCopy(NodeConverter &n) {
+  Value x = getOperand(n);
+  return n.failed() ? failure() : n.set(x);
+}
+
+LogicalResult convertReciprocal(NodeConverter &n) {
+  Value x = getOperand(n);
+  return n.failed() ? failure() : n.set(n.make<ps::DivOp>(n.splat(getType(x), 1), x));
+}
+
+LogicalResult convertSquare(NodeConverter &n) {
+  Value x = getOperand(n);
+  return n.failed() ? failure() : n.set(n.make<ps::MulOp>(x, x));
+}
+
+LogicalResult convertGelu(NodeConverter &n) {
+  Value x = getOperand(n);
+  if (n.failed())
+    return failure();
+  auto kind = n.string("approximate") == "tanh" ? ps::GeluKind::Tanh : ps::GeluKind::Erf;
+  return n.set(n.make<ps::GeluOp>(getType(x), kind, x));
+}
+
+/// aten.copy_(self, src): the value of `src` in the type of `self`.
+LogicalResult convertCopyFrom(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value source = n.tensor("src");
+  if (n.failed())
+    return failure();
+  Value value = n.broadcast(n.convert(source, type.getElementType()), type.getShape());
+  return n.failed() ? failure() : n.set(value);
+}
+
+Value buildDropout(NodeConverter &n, Value x, double p, bool training) {
+  auto op = n.make<ps::DropoutOp>(x.getType(), x, Value(), Value(), Value(), n.b.getF64FloatAttr(p),
+                                  n.b.getBoolAttr(training), IntegerAttr(), DenseI64ArrayAttr(),
+                                  DenseI64ArrayAttr());
+  return op;
+}
+
+/// Dropout with p = 0 is no op: nothing is drawn.
+LogicalResult convertDropout(NodeConverter &n) {
+  Value x = getOperand(n);
+  double p = n.number("p", 0.5);
+  if (n.failed())
+    return failure();
+  return n.set(p == 0 ? x : buildDropout(n, x, p, n.boolean("train", true)));
+}
+
+/// Its second result is the mask, as a bool; only the first has a meaning here.
+LogicalResult convertNativeDropout(NodeConverter &n) { return convertDropout(n); }
+
+} // namespace
+
+void addUnaryConverters(ConverterTable &table) {
+  table["aten.neg"] = convertUnary<ps::NegOp>;
+  table["aten.abs"] = convertUnary<ps::AbsOp>;
+  table["aten.exp"] = convertUnary<ps::ExpOp>;
+  table["aten.log"] = convertUnary<ps::LogOp>;
+  table["aten.sqrt"] = convertUnary<ps::SqrtOp>;
+  table["aten.rsqrt"] = convertUnary<ps::RsqrtOp>;
+  table["aten.tanh"] = convertUnary<ps::TanhOp>;
+  table["aten.sin"] = convertUnary<ps::SinOp>;
+  table["aten.cos"] = convertUnary<ps::CosOp>;
+  table["aten.sigmoid"] = convertUnary<ps::SigmoidOp>;
+  table["aten.relu"] = convertUnary<ps::ReluOp>;
+  table["aten.silu"] = convertUnary<ps::SiluOp>;
+  table["aten.gelu"] = convertGelu;
+  table["aten.reciprocal"] = convertReciprocal;
+  table["aten.square"] = convertSquare;
+  table["aten.clone"] = convertCopy;
+  table["aten.contiguous"] = convertCopy;
+  table["aten.alias"] = convertCopy;
+  table["aten.lift_fresh"] = convertCopy;
+  table["aten.lift_fresh_copy"] = convertCopy;
+  table["aten.detach"] = convertCopy;
+  table["aten._to_copy"] = convertCopy;
+  table["aten.to"] = convertCopy;
+  table["aten.type_as"] = convertCopy;
+  table["aten.float"] = convertCopy;
+  table["aten.copy"] = convertCopyFrom;
+  table["prims.convert_element_type"] = convertCopy;
+  table["aten.dropout"] = convertDropout;
+  table["aten.native_dropout"] = convertNativeDropout;
+}
+
+} // namespace parashard::import

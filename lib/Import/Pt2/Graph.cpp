@@ -1,0 +1,435 @@
+// Parses the exported program's JSON with checks: what is missing or of the wrong kind is named by
+// its place.
+#include "lib/Import/Pt2/Graph.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace parashard::import {
+namespace {
+
+/// Collects the first error, so that the readers below stay plain.
+class Reader {
+public:
+  std::string failure;
+
+  void fail(const Twine &message) {
+    if (failure.empty())
+      failure = message.str();
+  }
+  const json::Object &object(const json::Value *value, const Twine &place) {
+    if (value)
+      if (const json::Object *object = value->getAsObject())
+        return *object;
+    fail(place + " is not an object");
+    return empty;
+  }
+  const json::Object &object(const json::Object &parent, StringRef key) {
+    return object(parent.get(key), "'" + key + "'");
+  }
+  ArrayRef<json::Value> array(const json::Object &parent, StringRef key) {
+    if (const json::Array *array = parent.getArray(key))
+      return {array->data(), array->size()};
+    fail("'" + key + "' is not an array");
+    return {};
+  }
+  std::string string(const json::Object &parent, StringRef key) {
+    if (std::optional<StringRef> s = parent.getString(key))
+      return s->str();
+    fail("'" + key + "' is not a string");
+    return "";
+  }
+  int64_t integer(const json::Object &parent, StringRef key) {
+    if (std::optional<int64_t> i = parent.getInteger(key))
+      return *i;
+    fail("'" + key + "' is not an integer");
+    return 0;
+  }
+
+private:
+  json::Object empty;
+};
+
+double readFloat(const json::Value &value) {
+  if (std::optional<double> d = value.getAsNumber())
+    return *d;
+  // Infinities and NaN are strings.
+  StringRef s = value.getAsString().value_or("NaN");
+  if (s == "Infinity")
+    return std::numeric_limits<double>::infinity();
+  if (s == "-Infinity")
+    return -std::numeric_limits<double>::infinity();
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+/// SymInt: {"as_int": n} or {"as_expr": {"expr_str": s, "hint": {"as_int": n}}}.
+Size readSize(Reader &r, const json::Value &value) {
+  Size size;
+  const json::Object &object = r.object(&value, "a size");
+  if (std::optional<int64_t> i = object.getInteger("as_int")) {
+    size.value = *i;
+  } else if (const json::Object *expression = object.getObject("as_expr")) {
+    size.expression = r.string(*expression, "expr_str");
+    const json::Object *hint = expression->getObject("hint");
+    std::optional<int64_t> i = hint ? hint->getInteger("as_int") : std::nullopt;
+    size.hasHint = i.has_value();
+    size.value = i.value_or(0);
+  } else {
+    r.fail("a size is neither 'as_int' nor 'as_expr'");
+  }
+  return size;
+}
+
+/// SymIntArgument: {"as_int": n} or {"as_name": s}.
+Size readSizeArgument(Reader &r, const json::Value &value) {
+  Size size;
+  const json::Object &object = r.object(&value, "an int argument");
+  if (std::optional<StringRef> name = object.getString("as_name"))
+    size.valueName = name->str();
+  else
+    size.value = r.integer(object, "as_int");
+  return size;
+}
+
+TensorMeta readTensorMeta(Reader &r, const json::Value &value) {
+  TensorMeta meta;
+  const json::Object &object = r.object(&value, "tensor metadata");
+  meta.dtype = r.integer(object, "dtype");
+  for (const json::Value &size : r.array(object, "sizes"))
+    meta.sizes.push_back(readSize(r, size));
+  for (const json::Value &stride : r.array(object, "strides"))
+    meta.strides.push_back(readSize(r, stride));
+  if (const json::Value *offset = object.get("storage_offset"))
+    meta.storageOffset = readSize(r, *offset);
+  meta.requiresGrad = object.getBoolean("requires_grad").value_or(false);
+  return meta;
+}
+
+Graph readGraph(Reader &r, const json::Object &object);
+
+std::string readTensorName(Reader &r, const json::Value &value) {
+  const json::Object &object = r.object(&value, "a tensor argument");
+  // An optional tensor is a union of its own.
+  if (const json::Object *tensor = object.getObject("as_tensor"))
+    return r.string(*tensor, "name");
+  if (object.get("as_none"))
+    return "";
+  return r.string(object, "name");
+}
+
+void readArgumentValue(Reader &r, StringRef tag, const json::Value &value, Argument &out) {
+  ArrayRef<json::Value> list;
+  if (const json::Array *array = value.getAsArray())
+    list = {array->data(), array->size()};
+  if (tag == "as_none") {
+    out.kind = Argument::None;
+  } else if (tag == "as_tensor" || tag == "as_optional_tensor") {
+    out.names = {readTensorName(r, value)};
+    out.kind = out.names[0].empty() ? Argument::None : Argument::Tensor;
+  } else if (tag == "as_tensors" || tag == "as_optional_tensors") {
+    out.kind = Argument::Tensors;
+    for (const json::Value &v : list)
+      out.names.push_back(readTensorName(r, v));
+  } else if (tag == "as_int") {
+    out.kind = Argument::Int;
+    out.sizes.emplace_back().value = value.getAsInteger().value_or(0);
+  } else if (tag == "as_ints") {
+    out.kind = Argument::Ints;
+    for (const json::Value &v : list)
+      out.sizes.emplace_back().value = v.getAsInteger().value_or(0);
+  } else if (tag == "as_sym_int") {
+    out.kind = Argument::Int;
+    out.sizes = {readSizeArgument(r, value)};
+  } else if (tag == "as_sym_ints") {
+    out.kind = Argument::Ints;
+    for (const json::Value &v : list)
+      out.sizes.push_back(readSizeArgument(r, v));
+  } else if (tag == "as_float") {
+    out.kind = Argument::Float;
+    out.floats = {readFloat(value)};
+  } else if (tag == "as_floats") {
+    out.kind = Argument::Floats;
+    for (const json::Value &v : list)
+      out.floats.push_back(readFloat(v));
+  } else if (tag == "as_bool") {
+    out.kind = Argument::Bool;
+    out.bools = {value.getAsBoolean().value_or(false)};
+  } else if (tag == "as_bools") {
+    out.kind = Argument::Bools;
+    for (const json::Value &v : list)
+      out.bools.push_back(v.getAsBoolean().value_or(false));
+  } else if (tag == "as_string" || tag == "as_operator") {
+    out.kind = Argument::String;
+    out.names = {value.getAsString().value_or("").str()};
+  } else if (tag == "as_scalar_type") {
+    out.kind = Argument::Dtype;
+    out.dtype = value.getAsInteger().value_or(0);
+  } else if (tag == "as_graph") {
+    out.kind = Argument::Graph;
+    const json::Object &object = r.object(&value, "a graph argument");
+    out.graph = std::make_shared<Graph>(readGraph(r, r.object(object, "graph")));
+  } else {
+    out.kind = Argument::Other;
+    out.other = tag.str();
+  }
+}
+
+/// A union is an object whose one entry that is not null is the value.
+Argument readArgument(Reader &r, const json::Object &object) {
+  Argument out;
+  for (const auto &[tag, held] : object)
+    if (object.size() == 1 || held.kind() != json::Value::Null)
+      readArgumentValue(r, tag, held, out);
+  return out;
+}
+
+Argument readArgument(Reader &r, const json::Value &value) {
+  return readArgument(r, r.object(&value, "an argument"));
+}
+
+bool isInsideTorch(StringRef file) {
+  return file.contains("/torch/") || file.contains("\\torch\\");
+}
+
+/// Takes the innermost frame outside torch from a formatted Python traceback.
+void readStackTrace(StringRef trace, Node &node) {
+  while (!trace.empty()) {
+    StringRef text;
+    std::tie(text, trace) = trace.split('\n');
+    text = text.ltrim();
+    if (!text.consume_front("File \""))
+      continue;
+    auto [file, rest] = text.split("\", line ");
+    unsigned line = 0;
+    if (rest.consumeInteger(10, line) || (isInsideTorch(file) && node.line))
+      continue;
+    node.file = file.str();
+    node.line = line;
+  }
+}
+
+/// "key,path,type;key,path,type": the innermost path. "@1" marks a repeated call.
+void readModuleStack(StringRef stack, Node &node) {
+  if (stack.empty())
+    return;
+  StringRef last = stack.contains(';') ? stack.rsplit(';').second : stack;
+  node.modulePath = last.split(',').second.split(',').first.split('@').first.str();
+}
+
+Node readNode(Reader &r, const json::Value &value) {
+  Node node;
+  const json::Object &object = r.object(&value, "a node");
+  StringRef target = object.getString("target").value_or("");
+  target.consume_front("torch.ops.");
+  node.target = target.str();
+  for (const json::Value &input : r.array(object, "inputs")) {
+    const json::Object &named = r.object(&input, "an input of '" + node.target + "'");
+    if (const json::Value *arg = named.get("arg"))
+      node.inputs.push_back(readArgument(r, *arg));
+    else
+      r.fail("an input of '" + node.target + "' has no 'arg'");
+    if (!node.inputs.empty())
+      node.inputs.back().name = r.string(named, "name");
+  }
+  for (const json::Value &output : r.array(object, "outputs")) {
+    Argument argument = readArgument(r, output);
+    if (argument.kind == Argument::Tensor || argument.kind == Argument::Tensors)
+      append_range(node.outputs, argument.names);
+    else if (argument.kind == Argument::None)
+      node.outputs.push_back("");
+  }
+  if (const json::Object *metadata = object.getObject("metadata")) {
+    readStackTrace(metadata->getString("stack_trace").value_or(""), node);
+    readModuleStack(metadata->getString("nn_module_stack").value_or(""), node);
+  }
+  return node;
+}
+
+Graph readGraph(Reader &r, const json::Object &object) {
+  Graph graph;
+  for (const json::Value &input : r.array(object, "inputs"))
+    graph.inputs.push_back(readArgument(r, input));
+  for (const json::Value &output : r.array(object, "outputs"))
+    graph.outputs.push_back(readArgument(r, output));
+  for (const json::Value &node : r.array(object, "nodes"))
+    graph.nodes.push_back(readNode(r, node));
+  for (const auto &[name, meta] : r.object(object, "tensor_values"))
+    graph.tensors[name] = readTensorMeta(r, meta);
+  for (const auto &[name, size] : r.object(object, "sym_int_values"))
+    graph.sizes[name] = readSize(r, size);
+  return graph;
+}
+
+std::string readArgName(Reader &r, const json::Object &spec) {
+  return r.string(r.object(spec, "arg"), "name");
+}
+
+InputSpec readInputSpec(Reader &r, const json::Value &value) {
+  InputSpec spec;
+  const json::Object &object = r.object(&value, "an input spec");
+  if (const json::Object *user = object.getObject("user_input")) {
+    Argument argument = readArgument(r, r.object(*user, "arg"));
+    if (argument.kind == Argument::Tensor) {
+      spec.kind = InputSpec::User;
+      spec.name = spec.target = argument.names[0];
+    } else if (argument.kind == Argument::Int && !argument.sizes[0].isStatic()) {
+      r.fail("input '" + argument.sizes[0].valueName +
+             "' is an integer, not a tensor; make it a constant of the module");
+    }
+  } else if (const json::Object *parameter = object.getObject("parameter")) {
+    spec = {InputSpec::Parameter, readArgName(r, *parameter),
+            r.string(*parameter, "parameter_name")};
+  } else if (const json::Object *buffer = object.getObject("buffer")) {
+    spec = {InputSpec::Buffer, readArgName(r, *buffer), r.string(*buffer, "buffer_name"),
+            buffer->getBoolean("persistent").value_or(true)};
+  } else if (const json::Object *constant = object.getObject("tensor_constant")) {
+    spec = {InputSpec::Constant, readArgName(r, *constant),
+            r.string(*constant, "tensor_constant_name"), false};
+  } else if (object.getObject("custom_obj") || object.getObject("token")) {
+    r.fail("the model has an input that is a custom object or a token, which is not supported");
+  }
+  return spec;
+}
+
+OutputSpec readOutputSpec(Reader &r, const json::Value &value) {
+  OutputSpec spec;
+  const json::Object &object = r.object(&value, "an output spec");
+  for (StringRef tag : {"user_output", "loss_output"})
+    if (const json::Object *user = object.getObject(tag)) {
+      spec.kind = OutputSpec::User;
+      const json::Object &argument = r.object(*user, "arg");
+      if (tag == "loss_output")
+        spec.name = r.string(argument, "name");
+      else if (Argument a = readArgument(r, argument); a.kind == Argument::Tensor)
+        spec.name = a.names[0];
+      return spec;
+    }
+  if (const json::Object *mutation = object.getObject("buffer_mutation"))
+    return {OutputSpec::BufferMutation, readArgName(r, *mutation),
+            r.string(*mutation, "buffer_name"), ""};
+  if (const json::Object *mutation = object.getObject("parameter_mutation"))
+    return {OutputSpec::ParameterMutation, readArgName(r, *mutation),
+            r.string(*mutation, "parameter_name"), ""};
+  if (object.getObject("user_input_mutation"))
+    r.fail("the model writes into one of its inputs, which is not supported");
+  return spec;
+}
+
+/// The names of a dict-like output ("loss", "logits"); empty when the outputs have none.
+std::vector<std::string> readOutputNames(const json::Object &module) {
+  const json::Array *calls = module.getArray("module_call_graph");
+  const json::Object *call = calls && !calls->empty() ? calls->front().getAsObject() : nullptr;
+  const json::Object *signature = call ? call->getObject("signature") : nullptr;
+  if (!signature)
+    return {};
+  auto spec = json::parse(signature->getString("out_spec").value_or(""));
+  if (!spec)
+    return consumeError(spec.takeError()), std::vector<std::string>();
+  const json::Array *pair = spec->getAsArray();
+  const json::Object *tree = pair && pair->size() == 2 ? (*pair)[1].getAsObject() : nullptr;
+  if (!tree)
+    return {};
+  auto context = json::parse(tree->getString("context").value_or(""));
+  if (!context)
+    return consumeError(context.takeError()), std::vector<std::string>();
+  std::vector<std::string> names;
+  if (const json::Array *keys = context->getAsArray())
+    for (const json::Value &key : *keys)
+      names.push_back(key.getAsString().value_or("").str());
+  return names;
+}
+
+/// Names as the model returns them where it returns a dict; else the graph's own.
+void labelOutputs(std::vector<OutputSpec> &outputs, ArrayRef<std::string> names) {
+  bool usable =
+      names.size() ==
+      size_t(count_if(outputs, [](const OutputSpec &o) { return o.kind == OutputSpec::User; }));
+  unsigned next = 0;
+  for (OutputSpec &output : outputs)
+    if (output.kind == OutputSpec::User) {
+      output.label = usable && !names[next].empty() ? names[next] : output.name;
+      ++next;
+    }
+}
+
+Error checkVersion(const json::Object &object) {
+  const json::Object *version = object.getObject("schema_version");
+  std::optional<int64_t> major = version ? version->getInteger("major") : std::nullopt;
+  if (!major)
+    return createStringError("models/*.json has no schema_version; it is not an exported program");
+  if (*major != 8)
+    return createStringError(
+        "the exported program has schema version %d; versions 8 (torch 2.9 to 2.15) are read",
+        int(*major));
+  return Error::success();
+}
+
+} // namespace
+
+const Argument *Node::find(StringRef name) const {
+  for (const Argument &argument : inputs)
+    if (argument.name == name)
+      return &argument;
+  return nullptr;
+}
+
+bool Node::isInPlace() const {
+  auto [space, rest] = StringRef(target).split('.');
+  StringRef op = rest.split('.').first;
+  return space == "aten" && op.ends_with("_") && !op.ends_with("__");
+}
+
+Expected<ExportedProgram> parseExportedProgram(StringRef text) {
+  Expected<json::Value> value = json::parse(text);
+  if (!value)
+    return createStringError("the model's JSON is damaged: " + toString(value.takeError()));
+  Reader r;
+  const json::Object &object = r.object(&*value, "the exported program");
+  if (Error e = checkVersion(object))
+    return std::move(e);
+  ExportedProgram program;
+  const json::Object &module = r.object(object, "graph_module");
+  program.graph = readGraph(r, r.object(module, "graph"));
+  const json::Object &signature = r.object(module, "signature");
+  for (const json::Value &spec : r.array(signature, "input_specs"))
+    program.inputs.push_back(readInputSpec(r, spec));
+  for (const json::Value &spec : r.array(signature, "output_specs"))
+    program.outputs.push_back(readOutputSpec(r, spec));
+  labelOutputs(program.outputs, readOutputNames(module));
+  for (const auto &[symbol, range] : r.object(object, "range_constraints")) {
+    const json::Object &bounds = r.object(&range, "a range");
+    program.ranges[symbol.str()] = {bounds.getInteger("min_val"), bounds.getInteger("max_val")};
+  }
+  program.torchVersion = object.getString("torch_version").value_or("").str();
+  if (!r.failure.empty())
+    return createStringError("the exported program is not of a known form: " + r.failure);
+  return program;
+}
+
+Expected<std::vector<Payload>> parsePayloads(StringRef text) {
+  Expected<json::Value> value = json::parse(text);
+  if (!value)
+    return createStringError("a weights or constants config is damaged: " +
+                             toString(value.takeError()));
+  Reader r;
+  std::vector<Payload> payloads;
+  for (const auto &[name, entry] : r.object(r.object(&*value, "the config"), "config")) {
+    const json::Object &object = r.object(&entry, "a config entry");
+    Payload payload{name.str(), r.string(object, "path_name"),
+                    object.getBoolean("is_param").value_or(false),
+                    object.getBoolean("use_pickle").value_or(false), std::nullopt};
+    if (const json::Value *meta = object.get("tensor_meta"); meta && meta->getAsObject())
+      payload.meta = readTensorMeta(r, *meta);
+    payloads.push_back(std::move(payload));
+  }
+  if (!r.failure.empty())
+    return createStringError("a weights or constants config is not of a known form: " + r.failure);
+  llvm::sort(payloads, [](const Payload &a, const Payload &b) {
+    return std::pair(a.file.size(), std::tie(a.file, a.name)) <
+           std::pair(b.file.size(), std::tie(b.file, b.name));
+  });
+  return payloads;
+}
+
+} // namespace parashard::import

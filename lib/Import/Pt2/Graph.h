@@ -1,0 +1,132 @@
+// The exported program of a `.pt2` archive, as plain structs (schema:
+// torch/_export/serde/schema.py, version 8).
+#ifndef PARASHARD_LIB_IMPORT_PT2_GRAPH_H
+#define PARASHARD_LIB_IMPORT_PT2_GRAPH_H
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace parashard::import {
+
+struct Graph;
+
+/// An integer that may be an expression over the export's symbols.
+struct Size {
+  std::string expression; ///< empty: `value` is the size
+  int64_t value = 0;      ///< the size, or the hint
+  bool hasHint = true;    ///< `value` is meaningful
+  std::string valueName;  ///< a name in `Graph::sizes` instead
+  bool isStatic() const { return expression.empty() && valueName.empty(); }
+};
+
+/// torch.ScalarType by its number in the schema (7: float32).
+using ScalarType = int64_t;
+
+struct TensorMeta {
+  ScalarType dtype = 0;
+  std::vector<Size> sizes, strides;
+  Size storageOffset;
+  bool requiresGrad = false;
+};
+
+/// An argument of a node: a tagged union as in the schema.
+struct Argument {
+  enum Kind {
+    None,
+    Tensor,
+    Tensors,
+    Int,
+    Ints,
+    Float,
+    Floats,
+    Bool,
+    Bools,
+    String,
+    Dtype,
+    Graph,
+    Other
+  };
+  Kind kind = None;
+  std::string name;               ///< of the parameter in the op's schema
+  std::vector<std::string> names; ///< tensors ("" for None in a list), strings
+  std::vector<Size> sizes;        ///< ints
+  std::vector<double> floats;     ///< floats
+  std::vector<bool> bools;
+  ScalarType dtype = 0;
+  std::shared_ptr<import::Graph> graph;
+  std::string other; ///< the schema's tag when this importer does not know it
+};
+
+struct Node {
+  std::string target; ///< "aten.add.Tensor", "higher_order.wrap_with_autocast"
+  std::vector<Argument> inputs;
+  std::vector<std::string>
+      outputs;            ///< names of tensor results, lists flattened; "" for absent ones
+  std::string modulePath; ///< "transformer.h.0.attn"
+  std::string file;       ///< the innermost Python line outside torch itself
+  unsigned line = 0;
+
+  const Argument *find(llvm::StringRef name) const;
+  /// "add_" ops write their first argument.
+  bool isInPlace() const;
+};
+
+struct Graph {
+  std::vector<Argument> inputs, outputs;
+  std::vector<Node> nodes;
+  llvm::StringMap<TensorMeta> tensors;
+  llvm::StringMap<Size> sizes;
+};
+
+struct InputSpec {
+  enum Kind { User, Parameter, Buffer, Constant, Ignored };
+  Kind kind = Ignored;
+  std::string name;   ///< in the graph
+  std::string target; ///< in the model: "transformer.wte.weight"
+  bool persistent = true;
+};
+
+struct OutputSpec {
+  enum Kind { User, BufferMutation, ParameterMutation, Ignored };
+  Kind kind = Ignored;
+  std::string name;   ///< in the graph; empty for an output that is no tensor
+  std::string target; ///< of a mutation
+  std::string label;  ///< the output's name for users
+};
+
+struct Range {
+  std::optional<int64_t> min, max;
+};
+
+struct ExportedProgram {
+  Graph graph;
+  std::vector<InputSpec> inputs;
+  std::vector<OutputSpec> outputs;
+  std::map<std::string, Range> ranges; ///< by symbol
+  std::string torchVersion;
+};
+
+/// Parses `models/*.json`.
+llvm::Expected<ExportedProgram> parseExportedProgram(llvm::StringRef text);
+
+/// One entry of `*_config.json`: a tensor of the model and the file that holds it.
+struct Payload {
+  std::string name; ///< in the model
+  std::string file; ///< "weight_0"
+  bool isParameter = false;
+  bool usesPickle = false;
+  std::optional<TensorMeta> meta;
+};
+/// Sorted by file number, then name (JSON objects have no order).
+llvm::Expected<std::vector<Payload>> parsePayloads(llvm::StringRef text);
+
+} // namespace parashard::import
+
+#endif

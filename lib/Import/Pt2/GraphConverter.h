@@ -1,0 +1,58 @@
+// Walks an exported program and builds the module: variables, the function, and each node by its
+// converter.
+#ifndef PARASHARD_LIB_IMPORT_PT2_GRAPHCONVERTER_H
+#define PARASHARD_LIB_IMPORT_PT2_GRAPHCONVERTER_H
+
+#include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Pt2/Sizes.h"
+#include "lib/Import/Pt2/Variables.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace parashard::import {
+
+/// Converts the nodes of one graph (and, by recursion, of the graphs that it inlines) at a
+/// builder's place.
+class GraphConverter {
+public:
+  GraphConverter(const Graph &graph, const SizeBinding &sizes, const ConverterTable &table,
+                 mlir::OpBuilder &builder)
+      : graph(graph), sizes(sizes), table(table), b(builder) {}
+
+  /// Converts every live node. Fails after all nodes were tried; each failure is a diagnostic at
+  /// its node.
+  mlir::LogicalResult run(const llvm::StringSet<> &liveOutputs);
+
+  /// Null when the value was never defined or its definition failed.
+  mlir::Value lookup(llvm::StringRef name) const { return values.lookup(name); }
+  void define(llvm::StringRef name, mlir::Value value) { values[name] = value; }
+  const SizeBinding &getSizes() const { return sizes; }
+  const Graph &getGraph() const { return graph; }
+  /// The type of a value in the export; null, with a message, when `ps` has none.
+  llvm::Expected<mlir::RankedTensorType> getType(llvm::StringRef name) const;
+
+private:
+  mlir::LogicalResult convert(const Node &node);
+  mlir::LogicalResult inlineGraph(const Node &node, mlir::Location loc);
+  mlir::LogicalResult checkInPlace(const Node &node, NodeConverter &converter);
+  bool readsUndefined(const Node &node) const;
+
+  const Graph &graph;
+  const SizeBinding &sizes;
+  const ConverterTable &table;
+  mlir::OpBuilder &b;
+  llvm::StringMap<mlir::Value> values;
+  llvm::StringMap<std::string> viewed; ///< views and what they look at
+  llvm::StringSet<> failedValues;
+};
+
+/// The names of a graph's values that something reads, from its outputs backwards.
+llvm::StringSet<> findLiveValues(const Graph &graph, const llvm::StringSet<> &outputs);
+/// The module path and Python line of a node.
+mlir::Location getLocation(const Node &node, mlir::MLIRContext *context);
+/// All live nodes without a converter, as one message; empty when there are none.
+std::string describeUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
+                                const ConverterTable &table);
+
+} // namespace parashard::import
+
+#endif

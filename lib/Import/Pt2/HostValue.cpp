@@ -1,0 +1,102 @@
+// Evaluates constant expressions by the ops' own meaning, and writes the results in symbolic form.
+#include "lib/Import/Pt2/HostValue.h"
+#include "llvm/ADT/DenseMap.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+using Cache = llvm::DenseMap<Value, std::optional<ps::Tensor>>;
+
+std::optional<ps::Tensor> evaluate(Value value, Cache &cache) {
+  auto known = cache.find(value);
+  if (known != cache.end())
+    return known->second;
+  cache[value] = std::nullopt;
+  auto op = value.getDefiningOp<ps::EvaluateOpInterface>();
+  // Random ops, reads and everything with effects are no constants.
+  if (!op || getType(value).getNumElements() > kMaxHostElements ||
+      isa<ps::ReadOp, ps::DropoutOp>(op))
+    return std::nullopt;
+  std::vector<ps::Tensor> operands;
+  for (Value operand : op->getOperands()) {
+    std::optional<ps::Tensor> tensor = evaluate(operand, cache);
+    if (!tensor)
+      return std::nullopt;
+    operands.push_back(std::move(*tensor));
+  }
+  auto results = op.evaluate(operands, ps::EvaluateContext());
+  if (failed(results))
+    return std::nullopt;
+  std::optional<ps::Tensor> result = (*results)[cast<OpResult>(value).getResultNumber()];
+  cache[value] = result;
+  return result;
+}
+
+/// The part of `tensor` at index 0 of the dims that are not kept, if nothing changes along those.
+ps::Tensor dropUniformDims(const ps::Tensor &tensor, SmallVector<int64_t> &kept) {
+  SmallVector<int64_t> strides = tensor.getStrides(), shape;
+  for (int64_t dim = 0; dim < tensor.getRank(); ++dim) {
+    bool uniform = true;
+    for (int64_t i = 0; i < tensor.size() && uniform; ++i) {
+      int64_t first = i - (i / strides[dim] % tensor.getShape()[dim]) * strides[dim];
+      uniform = tensor.get(i) == tensor.get(first);
+    }
+    if (uniform)
+      continue;
+    kept.push_back(dim);
+    shape.push_back(tensor.getShape()[dim]);
+  }
+  ps::Tensor out(tensor.getType().clone(shape));
+  for (int64_t i = 0; i < out.size(); ++i) {
+    SmallVector<int64_t> index(tensor.getRank(), 0), from = out.delinearize(i);
+    for (auto [dim, at] : llvm::zip(kept, from))
+      index[dim] = at;
+    out.isFloat() ? out.set(i, tensor.get(tensor.linearize(index)))
+                  : out.setInt(i, tensor.getInt(tensor.linearize(index)));
+  }
+  return out;
+}
+
+/// start + step * index of a tensor of one dim of integers.
+bool isProgression(const ps::Tensor &tensor) {
+  if (tensor.getRank() != 1 || tensor.isFloat() || tensor.getType().getElementType().isInteger(1) ||
+      tensor.size() < 3)
+    return false;
+  int64_t step = tensor.getInt(1) - tensor.getInt(0);
+  for (int64_t i = 1; i < tensor.size(); ++i)
+    if (tensor.getInt(i) - tensor.getInt(i - 1) != step)
+      return false;
+  return true;
+}
+
+Value buildElements(NodeConverter &n, const ps::Tensor &tensor) {
+  if (!isProgression(tensor))
+    return n.make<ps::ConstantOp>(tensor.toAttr());
+  int64_t start = tensor.getInt(0), step = tensor.getInt(1) - start;
+  Value value = n.make<ps::IotaOp>(tensor.getType(), 0);
+  if (step != 1)
+    value = n.make<ps::MulOp>(value, n.splat(tensor.getType(), double(step)));
+  return start ? Value(n.make<ps::AddOp>(value, n.splat(tensor.getType(), double(start)))) : value;
+}
+
+} // namespace
+
+std::optional<ps::Tensor> evaluateOnHost(Value value) {
+  Cache cache;
+  return evaluate(value, cache);
+}
+
+Value buildHostConstant(NodeConverter &n, const ps::Tensor &tensor) {
+  SmallVector<int64_t> kept;
+  ps::Tensor core = dropUniformDims(tensor, kept);
+  if (kept.empty()) // everything is one value
+    return n.splat(tensor.getType(), core.get(0));
+  Value value = buildElements(n, core);
+  if (int64_t(kept.size()) == tensor.getRank())
+    return value;
+  return n.make<ps::BroadcastOp>(tensor.getType(), value, kept);
+}
+
+} // namespace parashard::import

@@ -1,0 +1,253 @@
+// Imports a `.pt2` archive: reads it, binds its dims, and builds the module of level 0.
+#include "lib/Import/Import.h"
+#include "lib/Import/Pt2/GraphConverter.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace llvm;
+
+namespace parashard {
+namespace import {
+namespace {
+
+/// The one program of an archive.
+Expected<ExportedProgram> readProgram(const Archive &archive) {
+  const ArchiveEntry *model = nullptr;
+  std::string names;
+  for (const ArchiveEntry &entry : archive.getEntries()) {
+    StringRef name = entry.name;
+    if (!name.starts_with("models/") || !name.ends_with(".json"))
+      continue;
+    names += (names.empty() ? "" : ", ") + name.str();
+    if (model)
+      return createStringError("'" + archive.getPath() + "' holds several models (" + names +
+                               "), of which one must be saved alone");
+    model = &entry;
+  }
+  if (!model)
+    return createStringError("'" + archive.getPath() +
+                             "' has no models/*.json; expected a file written by torch.export.save "
+                             "of torch 2.9 or later");
+  Expected<std::string> text = archive.readText(*model);
+  if (!text)
+    return text.takeError();
+  Expected<ExportedProgram> program = parseExportedProgram(*text);
+  if (!program)
+    return createStringError("'" + archive.getPath() + "': " + toString(program.takeError()));
+  return program;
+}
+
+/// Builds the module of one program.
+class ModuleBuilder {
+public:
+  ModuleBuilder(MLIRContext &context, const ExportedProgram &program, const SizeBinding &sizes)
+      : program(program), b(&context), table(getConverterTable()),
+        graph(program.graph, sizes, table, b) {}
+
+  OwningOpRef<ModuleOp> build(const Archive &archive) {
+    MLIRContext *context = b.getContext();
+    Location loc = NameLoc::get(b.getStringAttr(archive.getPath()));
+    OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+    (*module)->setAttr(ps::kLevelMark, ps::LevelAttr::get(context, ps::Level::Imported));
+    b.setInsertionPointToEnd(module->getBody());
+    llvm::StringSet<> outputs = getOutputs();
+    std::string missing = describeUnsupported(program.graph, outputs, table);
+    if (!missing.empty())
+      return emitError(loc) << missing, OwningOpRef<ModuleOp>();
+    Expected<VariableTable> made = VariableTable::create(program, archive, findWritten(), b);
+    if (!made)
+      return emitError(loc) << llvm::toString(made.takeError()), OwningOpRef<ModuleOp>();
+    variables = std::move(*made);
+    if (failed(buildFunction(loc, outputs)))
+      return {};
+    removeDead(*module);
+    numberRandomOps(*module);
+    if (failed(verify(*module)))
+      return {};
+    return module;
+  }
+
+private:
+  /// What must be computed: user outputs, mutations, and state that is written in place.
+  llvm::StringSet<> getOutputs() {
+    llvm::StringSet<> names;
+    for (const OutputSpec &output : program.outputs)
+      if (!output.name.empty())
+        names.insert(output.name);
+    for (const auto &entry : findWritten())
+      names.insert(entry.first());
+    return names;
+  }
+
+  /// Inputs of the graph that are state and get a new value.
+  llvm::StringSet<> findWritten() {
+    llvm::StringSet<> written;
+    for (const OutputSpec &output : program.outputs)
+      for (const InputSpec &input : program.inputs)
+        if (isMutation(output) && input.target == output.target && input.kind != InputSpec::User)
+          written.insert(input.name);
+    llvm::StringSet<> state;
+    for (const InputSpec &input : program.inputs)
+      if (input.kind != InputSpec::User)
+        state.insert(input.name);
+    for (const Node &node : program.graph.nodes)
+      if (node.isInPlace() && !node.inputs.empty() && node.inputs[0].kind == Argument::Tensor &&
+          state.contains(node.inputs[0].names[0]))
+        written.insert(node.inputs[0].names[0]);
+    return written;
+  }
+
+  static bool isMutation(const OutputSpec &output) {
+    return output.kind == OutputSpec::BufferMutation ||
+           output.kind == OutputSpec::ParameterMutation;
+  }
+
+  LogicalResult buildFunction(Location loc, const llvm::StringSet<> &outputs) {
+    SmallVector<Type> inputTypes;
+    SmallVector<const InputSpec *> inputs;
+    for (const InputSpec &input : program.inputs) {
+      if (input.kind != InputSpec::User)
+        continue;
+      Expected<RankedTensorType> type = graph.getType(input.name);
+      if (!type)
+        return emitError(loc) << "input " << llvm::toString(type.takeError());
+      inputTypes.push_back(*type);
+      inputs.push_back(&input);
+    }
+    auto function = func::FuncOp::create(b, loc, "forward", b.getFunctionType(inputTypes, {}));
+    Block *body = function.addEntryBlock();
+    b.setInsertionPointToStart(body);
+    for (auto [i, input] : enumerate(inputs)) {
+      function.setArgAttr(i, ps::kNameMark, b.getStringAttr(input->name));
+      body->getArgument(i).setLoc(NameLoc::get(b.getStringAttr(input->name)));
+      graph.define(input->name, body->getArgument(i));
+    }
+    defineState();
+    if (failed(graph.run(outputs)))
+      return failure();
+    writeState();
+    return finishFunction(function, loc);
+  }
+
+  /// Reads of variables, and constants, at the function's front; unused ones are removed later.
+  void defineState() {
+    for (const InputSpec &input : program.inputs) {
+      Location loc = NameLoc::get(b.getStringAttr(input.target));
+      if (ps::VariableOp variable = variables.getVariable(input.name))
+        graph.define(input.name, ps::ReadOp::create(
+                                     b, loc, variable.getTensorType(),
+                                     FlatSymbolRefAttr::get(variable.getSymNameAttr()), Value()));
+      else if (ElementsAttr constant = variables.getConstant(input.name))
+        graph.define(input.name, ps::ConstantOp::create(b, loc, constant));
+      else if (RankedTensorType triangle = variables.getTriangle(input.name))
+        graph.define(input.name, buildTriangle(loc, triangle));
+      else
+        continue;
+      initial[input.name] = graph.lookup(input.name);
+    }
+  }
+
+  Value buildTriangle(Location loc, RankedTensorType type) {
+    auto indexType = type.clone(b.getI64Type());
+    Value row = ps::IotaOp::create(b, loc, indexType, type.getRank() - 2);
+    Value column = ps::IotaOp::create(b, loc, indexType, type.getRank() - 1);
+    return ps::CompareOp::create(b, loc, type, ps::Predicate::Le, column, row);
+  }
+
+  /// Writes variables that the graph mutates: by an output of it, or in place.
+  void writeState() {
+    llvm::StringMap<Value> values;
+    for (const InputSpec &input : program.inputs)
+      if (Value before = initial.lookup(input.name); before && graph.lookup(input.name) != before)
+        values[input.target] = graph.lookup(input.name);
+    for (const OutputSpec &output : program.outputs)
+      if (isMutation(output))
+        values[output.target] = graph.lookup(output.name);
+    for (const InputSpec &input : program.inputs)
+      if (ps::VariableOp variable = variables.getVariable(input.name))
+        if (Value value = values.lookup(input.target))
+          ps::WriteOp::create(b, value.getLoc(), FlatSymbolRefAttr::get(variable.getSymNameAttr()),
+                              Value(), value, Value());
+  }
+
+  LogicalResult finishFunction(func::FuncOp function, Location loc) {
+    SmallVector<Value> results;
+    SmallVector<Type> types;
+    SmallVector<std::string> labels;
+    for (const OutputSpec &output : program.outputs)
+      if (output.kind == OutputSpec::User && !output.name.empty()) {
+        results.push_back(graph.lookup(output.name));
+        types.push_back(results.back().getType());
+        labels.push_back(output.label);
+      }
+    if (results.empty())
+      return emitError(loc) << "the model has no output that is a tensor";
+    func::ReturnOp::create(b, loc, results);
+    function.setType(b.getFunctionType(function.getArgumentTypes(), types));
+    for (auto [i, label] : enumerate(labels))
+      function.setResultAttr(i, ps::kNameMark, b.getStringAttr(label));
+    return success();
+  }
+
+  /// Ops that nothing reads, last first; then variables that nothing reads and no file has (inlined
+  /// or unused ones).
+  void removeDead(ModuleOp module) {
+    llvm::StringSet<> used;
+    module.walk([&](func::FuncOp function) {
+      for (Operation &op : make_early_inc_range(reverse(function.front().getOperations())))
+        if (isOpTriviallyDead(&op))
+          op.erase();
+      function.walk([&](Operation *op) {
+        if (auto symbol = op->getAttrOfType<FlatSymbolRefAttr>("variable"))
+          used.insert(symbol.getValue());
+      });
+    });
+    for (auto variable : make_early_inc_range(module.getOps<ps::VariableOp>()))
+      if (variable.getTransient() && !used.contains(variable.getSymName()))
+        variable.erase();
+  }
+
+  /// `ps.key`: the ordinal of each op that draws random numbers.
+  void numberRandomOps(ModuleOp module) {
+    int64_t next = 0;
+    module.walk([&](Operation *op) {
+      auto attention = dyn_cast<ps::AttentionOp>(op);
+      if (isa<ps::DropoutOp>(op) || (attention && attention.getDropout().convertToDouble() > 0))
+        op->setAttr(ps::kKeyMark, b.getI64IntegerAttr(next++));
+    });
+  }
+
+  const ExportedProgram &program;
+  OpBuilder b;
+  ConverterTable table;
+  GraphConverter graph;
+  VariableTable variables;
+  llvm::StringMap<Value> initial;
+};
+
+} // namespace
+} // namespace import
+
+OwningOpRef<ModuleOp> importPt2(MLIRContext &context, StringRef path, const ImportOptions &options,
+                                std::vector<std::string> &notes) {
+  using namespace import;
+  context.loadDialect<ps::PSDialect, func::FuncDialect>();
+  auto report = [&](Error error) {
+    emitError(UnknownLoc::get(&context)) << llvm::toString(std::move(error));
+    return OwningOpRef<ModuleOp>();
+  };
+  Expected<Archive> archive = Archive::open(path);
+  if (!archive)
+    return report(archive.takeError());
+  Expected<ExportedProgram> program = readProgram(*archive);
+  if (!program)
+    return report(program.takeError());
+  Expected<SizeBinding> sizes = SizeBinding::bind(*program, {options.dims, options.batch}, notes);
+  if (!sizes)
+    return report(sizes.takeError());
+  return ModuleBuilder(context, *program, *sizes).build(*archive);
+}
+
+} // namespace parashard

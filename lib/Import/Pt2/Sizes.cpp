@@ -1,0 +1,382 @@
+// Binds symbols and evaluates the sizes that are expressions over them (SymPy's srepr form, or
+// infix).
+#include "lib/Import/Pt2/Sizes.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+#include <functional>
+#include <set>
+
+using namespace llvm;
+
+namespace parashard::import {
+namespace {
+
+using Values = std::map<std::string, int64_t>;
+
+/// A recursive-descent parser of `Add(Symbol('s0', integer=True), Integer(2))` and of `2*s0 + 1`.
+class ExpressionParser {
+public:
+  ExpressionParser(StringRef text, function_ref<std::optional<int64_t>(StringRef)> symbol)
+      : text(text), symbol(symbol) {}
+
+  std::optional<int64_t> parse() {
+    std::optional<int64_t> value = sum();
+    text = text.ltrim();
+    return text.empty() ? value : std::nullopt;
+  }
+
+private:
+  bool consume(StringRef token) {
+    text = text.ltrim();
+    return text.consume_front(token);
+  }
+
+  std::optional<int64_t> sum() {
+    std::optional<int64_t> value = product();
+    while (value) {
+      int64_t sign = consume("+") ? 1 : consume("-") ? -1 : 0;
+      if (!sign)
+        break;
+      std::optional<int64_t> right = product();
+      if (!right)
+        return std::nullopt;
+      *value += sign * *right;
+    }
+    return value;
+  }
+
+  std::optional<int64_t> product() {
+    std::optional<int64_t> value = atom();
+    while (value) {
+      bool divides = consume("//");
+      if (!divides && !consume("*"))
+        break;
+      std::optional<int64_t> right = atom();
+      if (!right || (divides && *right == 0))
+        return std::nullopt;
+      value = divides ? divideFloorSigned(*value, *right) : *value * *right;
+    }
+    return value;
+  }
+
+  std::optional<int64_t> atom() {
+    if (consume("-")) {
+      std::optional<int64_t> value = atom();
+      return value ? std::optional(-*value) : std::nullopt;
+    }
+    if (consume("(")) {
+      std::optional<int64_t> value = sum();
+      return consume(")") ? value : std::nullopt;
+    }
+    int64_t number;
+    text = text.ltrim();
+    if (!text.empty() && isDigit(text[0]))
+      return text.consumeInteger(10, number) ? std::nullopt : std::optional(number);
+    StringRef name = text.take_while([](char c) { return isAlnum(c) || c == '_' || c == '.'; });
+    text = text.drop_front(name.size());
+    if (name.empty())
+      return std::nullopt;
+    if (name == "Symbol")
+      return symbolCall();
+    return consume("(") ? call(name.contains('.') ? name.rsplit('.').second : name) : symbol(name);
+  }
+
+  /// Symbol('s72', positive=True, integer=True)
+  std::optional<int64_t> symbolCall() {
+    if (!consume("("))
+      return std::nullopt;
+    auto [head, rest] = text.split(')');
+    text = rest;
+    return symbol(head.split(',').first.trim().trim('\'').trim('"'));
+  }
+
+  std::optional<int64_t> call(StringRef name) {
+    SmallVector<int64_t> args;
+    while (!consume(")")) {
+      std::optional<int64_t> value = sum();
+      if (!value)
+        return std::nullopt;
+      args.push_back(*value);
+      consume(",");
+    }
+    return apply(name, args);
+  }
+
+  static std::optional<int64_t> apply(StringRef name, ArrayRef<int64_t> args) {
+    auto fold = [&](int64_t start, function_ref<int64_t(int64_t, int64_t)> f) {
+      return std::accumulate(args.begin(), args.end(), start, f);
+    };
+    if (args.empty())
+      return std::nullopt;
+    if (name == "Integer")
+      return args[0];
+    if (name == "Add")
+      return fold(0, std::plus<int64_t>());
+    if (name == "Mul")
+      return fold(1, std::multiplies<int64_t>());
+    if (name == "Max")
+      return *llvm::max_element(args);
+    if (name == "Min")
+      return *llvm::min_element(args);
+    if (args.size() != 2)
+      return std::nullopt;
+    if (name == "Pow" && args[1] >= 0) {
+      int64_t value = 1;
+      for (int64_t i = 0; i < args[1]; ++i)
+        value *= args[0];
+      return value;
+    }
+    if (args[1] == 0)
+      return std::nullopt;
+    if (name == "FloorDiv" || name == "CleanDiv" || name == "IntTrueDiv")
+      return divideFloorSigned(args[0], args[1]);
+    if (name == "Mod" || name == "PythonMod")
+      return mod(args[0], args[1]);
+    if (name == "CeilDiv")
+      return divideCeilSigned(args[0], args[1]);
+    return std::nullopt;
+  }
+
+  StringRef text;
+  function_ref<std::optional<int64_t>(StringRef)> symbol;
+};
+
+/// The symbol that an expression is, or "" when it is more than that.
+std::string getSymbol(StringRef expression) {
+  std::string found;
+  unsigned count = 0;
+  std::optional<int64_t> value =
+      ExpressionParser(expression, [&](StringRef name) -> std::optional<int64_t> {
+        found = name.str();
+        ++count;
+        return 1234567;
+      }).parse();
+  return count == 1 && value == 1234567 ? found : "";
+}
+
+/// A dim of an input: where a symbol may be bound.
+struct InputDim {
+  std::string input;
+  unsigned dim;
+  const Size *size;
+};
+
+std::string describe(const InputDim &d) { return formatv("{0}.{1}", d.input, d.dim); }
+
+/// Everything that binding needs to know about a program's symbols.
+struct Symbols {
+  std::vector<InputDim> dims;
+  std::map<std::string, std::vector<InputDim>> places;
+  std::map<std::string, int64_t> hints;
+  std::vector<std::string> order;
+  const ExportedProgram &program;
+
+  explicit Symbols(const ExportedProgram &program) : program(program) {
+    for (const InputSpec &input : program.inputs)
+      if (input.kind == InputSpec::User)
+        addInput(input.name);
+  }
+
+  void addInput(const std::string &name) {
+    auto meta = program.graph.tensors.find(name);
+    if (meta == program.graph.tensors.end())
+      return;
+    for (auto [i, size] : enumerate(meta->second.sizes)) {
+      dims.push_back({name, unsigned(i), &size});
+      std::string symbol = getSymbol(size.expression);
+      if (symbol.empty())
+        continue;
+      if (!places.count(symbol))
+        order.push_back(symbol);
+      places[symbol].push_back(dims.back());
+      if (size.hasHint)
+        hints[symbol] = size.value;
+    }
+  }
+
+  const InputDim *find(StringRef input, unsigned dim) const {
+    for (const InputDim &d : dims)
+      if (d.input == input && d.dim == dim)
+        return &d;
+    return nullptr;
+  }
+
+  std::string describeSymbol(const std::string &symbol) const {
+    std::vector<std::string> where;
+    auto it = places.find(symbol);
+    if (it != places.end())
+      for (const InputDim &d : it->second)
+        where.push_back(describe(d));
+    return where.empty() ? symbol : symbol + " (" + join(where, ", ") + ")";
+  }
+
+  std::string listDims() const {
+    std::vector<std::string> all;
+    for (const InputDim &d : dims)
+      all.push_back(describe(d) + (d.size->isStatic() ? "=" + std::to_string(d.size->value) : ""));
+    return join(all, ", ");
+  }
+
+  /// What to write at export so that a dim may change.
+  std::string adviseDynamic(ArrayRef<InputDim> changed) const {
+    std::vector<std::string> parts;
+    for (const InputDim &d : changed)
+      parts.push_back(formatv("\"{0}\": {{{1}: torch.export.Dim(\"{2}\")}", d.input, d.dim,
+                              d.dim == 0 ? "batch" : "dim" + std::to_string(d.dim)));
+    return "export with dynamic_shapes={" + join(parts, ", ") + "}";
+  }
+};
+
+Error checkRange(const Symbols &symbols, const std::string &symbol, int64_t value) {
+  auto it = symbols.program.ranges.find(symbol);
+  if (value >= 1 &&
+      (it == symbols.program.ranges.end() ||
+       (value >= it->second.min.value_or(0) && value <= it->second.max.value_or(INT64_MAX))))
+    return Error::success();
+  std::string range =
+      it == symbols.program.ranges.end() || !it->second.max
+          ? formatv("at least {0}",
+                    it == symbols.program.ranges.end() ? 1 : it->second.min.value_or(1))
+                .str()
+          : formatv("{0} to {1}", it->second.min.value_or(0), *it->second.max).str();
+  return createStringError(
+      formatv("dim {0} is {1}; the export allows {2}", symbols.describeSymbol(symbol), value, range)
+          .str());
+}
+
+Error setSymbol(const Symbols &symbols, const std::string &symbol, int64_t value, Values &values) {
+  auto [it, inserted] = values.emplace(symbol, value);
+  if (!inserted && it->second != value)
+    return createStringError(
+        formatv("dim {0} is given as {1} and as {2}; they are one symbol of the export",
+                symbols.describeSymbol(symbol), it->second, value)
+            .str());
+  return checkRange(symbols, symbol, value);
+}
+
+Error setDim(const Symbols &symbols, const InputDim &dim, int64_t value, Values &values) {
+  if (dim.size->isStatic()) {
+    if (dim.size->value == value)
+      return Error::success();
+    return createStringError(formatv("dim {0} is fixed to {1} by the export, not {2}; {3}",
+                                     describe(dim), dim.size->value, value,
+                                     symbols.adviseDynamic({dim}))
+                                 .str());
+  }
+  std::string symbol = getSymbol(dim.size->expression);
+  if (symbol.empty())
+    return createStringError(
+        formatv("dim {0} is the expression {1}; bind its symbol by --dim SYMBOL=N", describe(dim),
+                dim.size->expression)
+            .str());
+  return setSymbol(symbols, symbol, value, values);
+}
+
+/// "INPUT.D=N" or "SYMBOL=N".
+Error applyDim(const Symbols &symbols, StringRef option, Values &values) {
+  auto [target, number] = option.rsplit('=');
+  int64_t value;
+  if (target.empty() || number.getAsInteger(10, value))
+    return createStringError("--dim " + option + " is not INPUT.D=N or SYMBOL=N");
+  unsigned dim;
+  auto [input, dimText] = target.rsplit('.');
+  if (!dimText.empty() && !dimText.getAsInteger(10, dim)) {
+    if (const InputDim *found = symbols.find(input, dim))
+      return setDim(symbols, *found, value, values);
+  } else if (symbols.places.count(target.str()) || symbols.program.ranges.count(target.str())) {
+    return setSymbol(symbols, target.str(), value, values);
+  }
+  std::string known = join(symbols.order, ", ");
+  return createStringError(
+      "--dim " + option + ": no such dim; inputs have " + symbols.listDims() +
+      (known.empty() ? std::string("; the export has no symbols") : "; symbols: " + known));
+}
+
+Error applyBatch(const Symbols &symbols, int64_t batch, Values &values) {
+  std::vector<InputDim> batchDims;
+  for (const InputDim &d : symbols.dims)
+    if (d.dim == 0)
+      batchDims.push_back(d);
+  for (const InputDim &d : batchDims)
+    if (!d.size->isStatic())
+      return setDim(symbols, d, batch, values);
+  for (const InputDim &d : batchDims)
+    if (d.size->value != batch)
+      return createStringError(formatv("--batch {0}: the export fixes the batch to {1}; {2}", batch,
+                                       d.size->value, symbols.adviseDynamic(batchDims))
+                                   .str());
+  return Error::success();
+}
+
+} // namespace
+
+Expected<SizeBinding> SizeBinding::bind(const ExportedProgram &program, const SizeOptions &options,
+                                        std::vector<std::string> &notes) {
+  Symbols symbols(program);
+  SizeBinding binding;
+  for (const std::string &option : options.dims)
+    if (Error e = applyDim(symbols, option, binding.values))
+      return std::move(e);
+  if (options.batch)
+    if (Error e = applyBatch(symbols, options.batch, binding.values))
+      return std::move(e);
+  for (const std::string &symbol : symbols.order) {
+    if (binding.values.count(symbol))
+      continue;
+    auto hint = symbols.hints.find(symbol);
+    if (hint == symbols.hints.end())
+      return createStringError("dim " + symbols.describeSymbol(symbol) +
+                               " has no size in the export; give --dim " + symbol + "=N");
+    binding.values[symbol] = hint->second;
+    notes.push_back(formatv(
+        "dim {0} is not bound: it takes {1}, its size at export; --dim {2}=N changes it",
+        symbols.describeSymbol(symbol), hint->second, describe(symbols.places[symbol].front())));
+  }
+  return binding;
+}
+
+Expected<int64_t> SizeBinding::evaluateExpression(StringRef expression) const {
+  std::string missing;
+  std::optional<int64_t> value =
+      ExpressionParser(expression, [&](StringRef name) -> std::optional<int64_t> {
+        auto it = values.find(name.str());
+        if (it != values.end())
+          return it->second;
+        missing = name.str();
+        return std::nullopt;
+      }).parse();
+  if (value)
+    return *value;
+  if (!missing.empty())
+    return createStringError(
+        "a size depends on the symbol " + missing +
+        ", which has no value before the program runs; data-dependent shapes are not supported");
+  return createStringError("a size is the expression " + expression + ", which is not understood");
+}
+
+Expected<int64_t> SizeBinding::evaluate(const Size &size, const Graph &graph) const {
+  if (!size.expression.empty())
+    return evaluateExpression(size.expression);
+  if (size.valueName.empty())
+    return size.value;
+  auto it = graph.sizes.find(size.valueName);
+  if (it == graph.sizes.end())
+    return createStringError("the value '" + size.valueName +
+                             "' is used as a size but never defined");
+  return evaluate(it->second, graph);
+}
+
+Expected<SmallVector<int64_t>> SizeBinding::evaluate(ArrayRef<Size> sizes,
+                                                     const Graph &graph) const {
+  SmallVector<int64_t> out;
+  for (const Size &size : sizes) {
+    Expected<int64_t> value = evaluate(size, graph);
+    if (!value)
+      return value.takeError();
+    out.push_back(*value);
+  }
+  return out;
+}
+
+} // namespace parashard::import

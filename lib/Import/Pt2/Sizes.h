@@ -1,0 +1,37 @@
+// The sizes of symbolic dims: bound by the command line, else those of the export.
+#ifndef PARASHARD_LIB_IMPORT_PT2_SIZES_H
+#define PARASHARD_LIB_IMPORT_PT2_SIZES_H
+
+#include "lib/Import/Pt2/Graph.h"
+
+namespace parashard::import {
+
+/// What the user says about dims: "INPUT.D=N" or "SYMBOL=N", and the batch (0: not given).
+struct SizeOptions {
+  std::vector<std::string> dims;
+  int64_t batch = 0;
+};
+
+/// A value for each symbol of a program.
+class SizeBinding {
+public:
+  /// Fails for unknown inputs or symbols, sizes that a static dim does not have, and sizes out of
+  /// the export's range; `notes` gets one line for each symbol that was not bound and takes the
+  /// size at export.
+  static llvm::Expected<SizeBinding>
+  bind(const ExportedProgram &program, const SizeOptions &options, std::vector<std::string> &notes);
+
+  /// The number that a size stands for in `graph` (for sizes that name a value of it).
+  llvm::Expected<int64_t> evaluate(const Size &size, const Graph &graph) const;
+  llvm::Expected<llvm::SmallVector<int64_t>> evaluate(llvm::ArrayRef<Size> sizes,
+                                                      const Graph &graph) const;
+
+private:
+  llvm::Expected<int64_t> evaluateExpression(llvm::StringRef expression) const;
+
+  std::map<std::string, int64_t> values;
+};
+
+} // namespace parashard::import
+
+#endif

@@ -1,0 +1,139 @@
+// ps-translate: imports a model that PyTorch exported and writes it as a module of level 0.
+#include "dialects/ps/Ps.h"
+#include "lib/Import/Import.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+namespace {
+
+enum ExitStatus { kDone = 0, kModelAtFault = 1, kBadCommandLine = 2 };
+
+constexpr StringLiteral kOverview = R"(imports a model into Parashard's IR (level 0)
+
+EXAMPLES
+  In Python:   program = torch.export.export(model.train(), (input_ids, labels))
+               torch.export.save(program, "gpt.pt2")
+  Here:        ps-translate --import-pt2 gpt.pt2 -o gpt.mlir
+               ps-translate --import-pt2 gpt.pt2 --check                        only say what is missing
+               ps-translate --import-pt2 gpt.pt2 --batch 32 -o gpt.mlir         for an export with a dynamic batch
+               ps-translate --import-pt2 gpt.pt2 --dim input_ids.1=512 -o gpt.mlir
+
+Weights stay in the model's file, which the program names. ps-compile imports by itself; this tool shows what it sees.
+
+EXIT STATUS: 0 done, 1 the model is at fault (a message says how), 2 bad command line.
+)";
+
+struct Options {
+  cl::OptionCategory category{"ps-translate"};
+  cl::opt<std::string> pt2{"import-pt2", cl::desc("The torch.export archive to import"),
+                           cl::value_desc("FILE"), cl::cat(category)};
+  cl::opt<std::string> onnx{"import-onnx", cl::desc("The ONNX model to import (not built yet)"),
+                            cl::value_desc("FILE"), cl::cat(category)};
+  cl::list<std::string> dims{
+      "dim", cl::desc("Size of a dynamic dim: input_ids.0=8, or its symbol s72=8 (repeatable)"),
+      cl::value_desc("INPUT.D=N"), cl::cat(category)};
+  cl::opt<int64_t> batch{"batch", cl::desc("Size of the dynamic batch dim"), cl::value_desc("N"),
+                         cl::init(0), cl::cat(category)};
+  cl::opt<bool> check{"check", cl::desc("Write nothing; only say what the import lacks"),
+                      cl::cat(category)};
+  cl::opt<bool> debugInfo{"locations",
+                          cl::desc("Print source locations (module path and Python line)"),
+                          cl::init(true), cl::cat(category)};
+  cl::opt<std::string> output{"o", cl::desc("The .mlir to write ('-': standard output)"),
+                              cl::value_desc("OUT.mlir"), cl::cat(category)};
+};
+
+int fail(ExitStatus status, const Twine &message) {
+  errs() << "ps-translate: error: " << message << "\n";
+  return status;
+}
+
+/// "in transformer.h.0.attn (modeling_gpt2.py:313)" of the innermost name and line; "" when there
+/// are none.
+void printDiagnostic(mlir::Diagnostic &diagnostic) {
+  StringRef severity = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error     ? "error"
+                       : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning ? "warning"
+                                                                                       : "note";
+  errs() << "ps-translate: " << severity << ": " << diagnostic << "\n";
+  for (mlir::Diagnostic &note : diagnostic.getNotes())
+    errs() << "ps-translate: note: " << note << "\n";
+}
+
+/// Writes a temporary file beside `path` and renames it: nobody ever sees half a module.
+Error writeAtomically(StringRef path, function_ref<void(raw_ostream &)> write) {
+  Expected<sys::fs::TempFile> temporary = sys::fs::TempFile::create(path + ".tmp-%%%%%%");
+  if (!temporary)
+    return temporary.takeError();
+  {
+    raw_fd_ostream stream(temporary->FD, /*shouldClose=*/false);
+    write(stream);
+    stream.flush();
+    if (stream.has_error()) {
+      Error error = errorCodeToError(stream.error());
+      stream.clear_error();
+      return joinErrors(std::move(error), temporary->discard());
+    }
+  }
+  return temporary->keep(path);
+}
+
+int translate(const Options &options) {
+  mlir::MLIRContext context;
+  mlir::ScopedDiagnosticHandler handler(&context, [](mlir::Diagnostic &diagnostic) {
+    printDiagnostic(diagnostic);
+    return mlir::success();
+  });
+  std::vector<std::string> notes;
+  parashard::ImportOptions import{{options.dims.begin(), options.dims.end()}, options.batch};
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      parashard::importPt2(context, options.pt2, import, notes);
+  for (const std::string &note : notes)
+    errs() << "ps-translate: note: " << note << "\n";
+  if (!module)
+    return kModelAtFault;
+  if (options.check) {
+    outs() << options.pt2 << ": everything in it is supported\n";
+    return kDone;
+  }
+  auto print = [&](raw_ostream &stream) {
+    mlir::OpPrintingFlags flags;
+    if (options.debugInfo)
+      flags.enableDebugInfo(true, false);
+    module->print(stream, flags);
+    stream << "\n";
+  };
+  if (options.output == "-")
+    return print(outs()), kDone;
+  if (Error error = writeAtomically(options.output, print))
+    return fail(kModelAtFault,
+                "cannot write '" + options.output + "': " + toString(std::move(error)));
+  return kDone;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  InitLLVM init(argc, argv);
+  Options options;
+  cl::HideUnrelatedOptions(options.category);
+  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errs()))
+    return kBadCommandLine;
+  if (!options.onnx.empty())
+    return fail(kBadCommandLine,
+                "--import-onnx is not built yet; export with torch.export and use --import-pt2");
+  if (options.pt2.empty())
+    return fail(kBadCommandLine, "no model given; use --import-pt2 FILE (--help shows examples)");
+  if (options.output.empty() && !options.check)
+    return fail(kBadCommandLine, "no output given; use -o OUT.mlir, or --check");
+  if (options.batch < 0 || (options.batch.getNumOccurrences() && options.batch == 0))
+    return fail(kBadCommandLine, "--batch must be at least 1");
+  return translate(options);
+}
