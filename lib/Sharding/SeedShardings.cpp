@@ -1,0 +1,125 @@
+// The pass that lets a policy decide inputs and parameters.
+#include "lib/Sharding/Passes.h"
+#include "lib/Sharding/Policy.h"
+#include "lib/Sharding/Reasons.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace mlir;
+
+namespace parashard {
+
+#define GEN_PASS_DEF_SEEDSHARDINGSPASS
+#include "lib/Sharding/Passes.h.inc"
+
+namespace {
+constexpr int64_t kNoBatch = -1;
+
+struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
+  using SeedShardingsPassBase::SeedShardingsPassBase;
+
+  void runOnOperation() override {
+    ps::MeshOp mesh = ps::getMesh(getOperation());
+    if (!mesh) {
+      getOperation().emitError() << "there is no ps.mesh; run ps-set-mesh first";
+      return signalPassFailure();
+    }
+    ps::ShardingGraph graph = ps::ShardingGraph::build(getOperation(), mesh);
+    if (failed(seedVariables(graph)) || failed(seedInputs(graph.mesh)))
+      signalPassFailure();
+  }
+
+  llvm::Expected<std::vector<ps::Seed>> runPolicy(const ps::ShardingGraph &graph) {
+    if (policy == "replicated")
+      return ps::seedReplicated(graph);
+    if (policy == "megatron")
+      return ps::seedMegatron(graph);
+    if (!StringRef(policy).ends_with(".json"))
+      return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                     "unknown sharding policy \"" + policy +
+                                         "\"; use replicated, megatron or FILE.json");
+    auto file = llvm::MemoryBuffer::getFile(policy);
+    if (!file)
+      return llvm::createStringError(file.getError(), "sharding policy " + policy + ": " +
+                                                          file.getError().message());
+    return ps::seedFromFile(graph, (*file)->getBuffer(), policy);
+  }
+
+  LogicalResult seedVariables(ps::ShardingGraph &graph) {
+    llvm::Expected<std::vector<ps::Seed>> seeds = runPolicy(graph);
+    if (!seeds)
+      return getOperation().emitError() << llvm::toString(seeds.takeError());
+    for (const ps::Seed &seed : *seeds) {
+      ps::ShardingNode &node = graph.nodes[seed.variable];
+      if (node.fixed)
+        continue;
+      node.variable.setSharding(ps::getShardingAttr(seed.splits, {}, graph.mesh));
+      ps::setReason(node.variable, seed.reason);
+    }
+    return success();
+  }
+
+  /// INPUT=D;INPUT=none
+  FailureOr<llvm::StringMap<int64_t>> parseBatchDims() {
+    llvm::StringMap<int64_t> dims;
+    SmallVector<StringRef> parts;
+    StringRef(batchDims).trim("\"").split(parts, ';', -1, /*KeepEmpty=*/false);
+    for (StringRef part : parts) {
+      auto [name, text] = part.split('=');
+      int64_t dim = kNoBatch;
+      if (text != "none" && (text.getAsInteger(10, dim) || dim < 0))
+        return getOperation().emitError()
+               << "batch dim \"" << part << "\" is not INPUT=D or INPUT=none";
+      dims[name] = dim;
+    }
+    return dims;
+  }
+
+  LogicalResult seedInputs(const ps::MeshShape &mesh) {
+    FailureOr<llvm::StringMap<int64_t>> dims = parseBatchDims();
+    if (failed(dims))
+      return failure();
+    llvm::StringMap<bool> seen;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (BlockArgument argument : function.getArguments()) {
+        auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ps::kNameMark);
+        StringRef text = name ? name.getValue() : StringRef();
+        auto it = dims->find(text);
+        seen[text] = true;
+        if (failed(seedInput(function, argument, text, it == dims->end() ? 0 : it->second, mesh)))
+          return failure();
+      }
+    for (auto &entry : *dims)
+      if (!seen.count(entry.getKey()))
+        return getOperation().emitError()
+               << "--batch-dim names the input \"" << entry.getKey() << "\", which is not there";
+    return success();
+  }
+
+  LogicalResult seedInput(func::FuncOp function, BlockArgument argument, StringRef name,
+                          int64_t dim, const ps::MeshShape &mesh) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type || ps::getSharding(argument))
+      return success();
+    ps::TensorSplits splits = ps::getSplits({}, type.getShape(), mesh);
+    SmallVector<StringAttr> axes = mesh.getAxes({ps::AxisKind::Data, ps::AxisKind::Expert});
+    bool hasBatch = dim != kNoBatch && type.getRank() > 0;
+    if (hasBatch && dim >= type.getRank())
+      return function.emitError() << "input \"" << name << "\" has " << type.getRank()
+                                  << " dims, its batch dim is given as " << dim;
+    if (hasBatch && type.getDimSize(dim) % mesh.getShards(axes) != 0)
+      return function.emitError()
+             << "input \"" << name << "\" has a batch of " << type.getDimSize(dim) << " (dim "
+             << dim << "), which " << mesh.getShards(axes)
+             << " data shards do not divide; export or bind a batch that is a multiple of it, or "
+                "write --batch-dim "
+             << name << "=none when that dim is no batch";
+    if (hasBatch)
+      splits[dim] = ps::makeSplit(type.getDimSize(dim), axes);
+    ps::setSharding(argument, ps::getShardingAttr(splits, {}, mesh));
+    return success();
+  }
+};
+} // namespace
+
+} // namespace parashard
