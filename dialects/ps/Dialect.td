@@ -5,6 +5,7 @@
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/BuiltinAttributes.td"
 
 def PS_Dialect : Dialect {
@@ -21,6 +22,11 @@ def PS_Dialect : Dialect {
   let useDefaultTypePrinterParser = 1;
   let hasConstantMaterializer = 1;
   let dependentDialects = ["::mlir::func::FuncDialect"];
+  let extraClassDeclaration = [{
+    void registerAttributes();
+    void registerTypes();
+    void registerOperations();
+  }];
 }
 
 class PS_Attr<string name, string attrMnemonic, list<Trait> traits = []>
@@ -119,8 +125,22 @@ def PS_FactorAttr : PS_Attr<"Factor", "factor"> {
 
 def PS_DimAttr : PS_Attr<"Dim", "dim"> {
   let summary = "the factors of one tensor dim, major to minor";
+  let description = [{
+    Held in a normal form: adjacent factors without axes are one, and a dim that is one factor
+    has it with size 0. A whole dim is one factor of size 0 without axes, printed `{}`.
+  }];
   let parameters = (ins ArrayRefParameter<"::parashard::ps::FactorAttr">:$factors);
+  let skipDefaultBuilders = 1;
+  let builders = [AttrBuilder<(ins "::llvm::ArrayRef<FactorAttr>":$factors)>];
   let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    /// One factor that no axis splits.
+    static DimAttr getWhole(::mlir::MLIRContext *context);
+    /// The dim as one factor, split over `axes`.
+    static DimAttr getSplit(::mlir::MLIRContext *context, ::llvm::ArrayRef<::mlir::StringAttr> axes);
+    /// True when no axis splits it.
+    bool isWhole() const;
+  }];
 }
 
 def PS_PartialAttr : PS_Attr<"Partial", "partial"> {
@@ -145,6 +165,7 @@ def PS_ShardingAttr : PS_Attr<"Sharding", "sharding"> {
     ArrayRefParameter<"::parashard::ps::DimAttr">:$dims,
     OptionalArrayRefParameter<"::parashard::ps::PartialAttr">:$partial);
   let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Replicated on every axis: `rank` whole dims and nothing partial.
     static ShardingAttr getReplicated(::mlir::FlatSymbolRefAttr mesh, int64_t rank);
@@ -159,7 +180,7 @@ def PS_ShardingAttr : PS_Attr<"Sharding", "sharding"> {
   }];
 }
 
-def PS_FileAttr : PS_Attr<"File", "file"> {
+def PS_FileAttr : PS_Attr<"File", "file", [TypedAttrInterface]> {
   let summary = "a tensor in a file";
   let description = [{
     `#ps.file<"model.pt2:data/weights/weight_0">`: the raw bytes of an archive's entry, or
@@ -170,16 +191,29 @@ def PS_FileAttr : PS_Attr<"File", "file"> {
     "::mlir::StringAttr":$location,
     OptionalArrayRefParameter<"int64_t">:$shape,
     OptionalArrayRefParameter<"int64_t">:$lower,
-    OptionalArrayRefParameter<"int64_t">:$upper);
+    OptionalArrayRefParameter<"int64_t">:$upper,
+    AttributeSelfTypeParameter<"the variable's; none once it is parsed">:$type);
+  let builders = [AttrBuilder<(ins "::mlir::StringAttr":$location,
+      CArg<"::llvm::ArrayRef<int64_t>", "{}">:$shape, CArg<"::llvm::ArrayRef<int64_t>", "{}">:$lower,
+      CArg<"::llvm::ArrayRef<int64_t>", "{}">:$upper), [{
+    return $_get($_ctxt, location, shape, lower, upper, ::mlir::NoneType::get($_ctxt));
+  }]>];
+  let skipDefaultBuilders = 1;
   let hasCustomAssemblyFormat = 1;
 }
 
-def PS_DistributionAttr : PS_Attr<"Distribution", "distribution"> {
+def PS_DistributionAttr : PS_Attr<"Distribution", "distribution", [TypedAttrInterface]> {
   let summary = "initial values drawn per element, keyed by (seed, name, global index)";
   let description = "`#ps.distribution<normal, 0.0, 0.02>` (mean, standard deviation) or `<uniform, lo, hi>` or `<value, v, 0.0>`.";
   let parameters = (ins StringRefParameter<"normal, uniform or value">:$kind,
-                        "::mlir::FloatAttr":$first, "::mlir::FloatAttr":$second);
-  let assemblyFormat = "`<` $kind `,` $first `,` $second `>`";
+                        "::mlir::FloatAttr":$first, "::mlir::FloatAttr":$second,
+                        AttributeSelfTypeParameter<"the variable's; none once it is parsed">:$type);
+  let builders = [AttrBuilder<(ins "::llvm::StringRef":$kind, "::mlir::FloatAttr":$first,
+                                   "::mlir::FloatAttr":$second), [{
+    return $_get($_ctxt, kind, first, second, ::mlir::NoneType::get($_ctxt));
+  }]>];
+  let skipDefaultBuilders = 1;
+  let hasCustomAssemblyFormat = 1;
 }
 
 def PS_AxisAttr : PS_Attr<"Axis", "axis"> {

@@ -1,1 +1,68 @@
+// Marks on ops and the helpers that read shardings, meshes and local types.
 #include "dialects/ps/Ps.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+void parashard::ps::copyMarks(Operation *from, Operation *to) {
+  for (StringRef mark : {StringRef(kPhaseMark), StringRef(kSegmentMark), StringRef(kOriginMark)})
+    if (Attribute value = from->getDiscardableAttr(mark))
+      to->setDiscardableAttr(mark, value);
+}
+
+ShardingAttr parashard::ps::getSharding(Value value) {
+  if (auto result = dyn_cast<OpResult>(value)) {
+    auto all = result.getOwner()->getAttrOfType<ArrayAttr>(kShardingsMark);
+    if (!all || result.getResultNumber() >= all.size())
+      return {};
+    return dyn_cast<ShardingAttr>(all[result.getResultNumber()]);
+  }
+  auto argument = cast<BlockArgument>(value);
+  auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  if (!function || argument.getOwner() != &function.getFunctionBody().front())
+    return {};
+  return function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), kShardingMark);
+}
+
+void parashard::ps::setSharding(Value value, ShardingAttr sharding) {
+  MLIRContext *context = value.getContext();
+  if (auto result = dyn_cast<OpResult>(value)) {
+    Operation *op = result.getOwner();
+    SmallVector<Attribute> all(op->getNumResults(), UnitAttr::get(context));
+    if (auto before = op->getAttrOfType<ArrayAttr>(kShardingsMark))
+      llvm::copy(before, all.begin());
+    all[result.getResultNumber()] = sharding;
+    op->setAttr(kShardingsMark, ArrayAttr::get(context, all));
+    return;
+  }
+  auto argument = cast<BlockArgument>(value);
+  if (auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp()))
+    function.setArgAttr(argument.getArgNumber(), kShardingMark, sharding);
+}
+
+MeshOp parashard::ps::getMesh(Operation *anywhere) {
+  auto module = dyn_cast<ModuleOp>(anywhere);
+  if (!module)
+    module = anywhere->getParentOfType<ModuleOp>();
+  if (!module)
+    return {};
+  auto meshes = module.getOps<MeshOp>();
+  return meshes.empty() ? MeshOp() : *meshes.begin();
+}
+
+RankedTensorType parashard::ps::getLocalType(RankedTensorType global, ShardingAttr sharding,
+                                             MeshOp mesh) {
+  if (!sharding)
+    return global;
+  SmallVector<int64_t> shape;
+  for (auto [size, dim] : llvm::zip_equal(global.getShape(), sharding.getDims())) {
+    int64_t local = 1;
+    for (FactorAttr factor : dim.getFactors()) {
+      int64_t whole = factor.getSize() ? factor.getSize() : size;
+      local *= llvm::divideCeil(whole, mesh.getShards(factor.getAxes()));
+    }
+    shape.push_back(local);
+  }
+  return RankedTensorType::get(shape, global.getElementType());
+}

@@ -1,1 +1,193 @@
+// Builders and defaults that the op interfaces speak in.
+#include "dialects/ps/OpSupport.h"
 #include "dialects/ps/Ps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+//===----------------------------------------------------------------------===//
+// Cost
+//===----------------------------------------------------------------------===//
+
+int64_t parashard::ps::getByteSize(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return type.isIntOrFloat() ? llvm::divideCeil(type.getIntOrFloatBitWidth(), 8) : 0;
+  return tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+}
+
+OpCost parashard::ps::elementwiseCost(TypeRange operands, TypeRange results) {
+  OpCost cost;
+  for (Type type : operands)
+    cost.bytesRead += getByteSize(type);
+  for (Type type : results) {
+    cost.bytesWritten += getByteSize(type);
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      cost.otherFlops += tensor.getNumElements();
+  }
+  return cost;
+}
+
+//===----------------------------------------------------------------------===//
+// Backward
+//===----------------------------------------------------------------------===//
+
+BackwardBuilder::BackwardBuilder(Operation *forward, int64_t origin, ArrayRef<bool> needed)
+    : OpBuilder(forward->getContext(), static_cast<OpBuilder::Listener *>(this)),
+      loc(forward->getLoc()), origin(origin), needed(needed.begin(), needed.end()) {}
+
+void BackwardBuilder::notifyOperationInserted(Operation *op, InsertPoint) {
+  op->setAttr(kPhaseMark, PhaseAttr::get(getContext(), phase));
+  op->setAttr(kOriginMark, getI64IntegerAttr(origin));
+}
+
+//===----------------------------------------------------------------------===//
+// ElementBuilder
+//===----------------------------------------------------------------------===//
+
+static bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
+
+Value ElementBuilder::constant(Value like, double value) {
+  Type element = getElementTypeOrSelf(like.getType());
+  TypedAttr attr;
+  if (auto type = dyn_cast<FloatType>(element))
+    attr = FloatAttr::get(type, value);
+  else
+    attr = IntegerAttr::get(element, int64_t(value));
+  if (auto shaped = dyn_cast<ShapedType>(like.getType()))
+    attr = DenseElementsAttr::get(shaped, ArrayRef<Attribute>(attr));
+  return arith::ConstantOp::create(b, loc, attr);
+}
+
+template <typename FloatOp, typename IntOp>
+static Value binary(OpBuilder &b, Location loc, Value x, Value y) {
+  if (isFloat(x))
+    return FloatOp::create(b, loc, x, y);
+  return IntOp::create(b, loc, x, y);
+}
+
+Value ElementBuilder::add(Value x, Value y) {
+  return binary<arith::AddFOp, arith::AddIOp>(b, loc, x, y);
+}
+Value ElementBuilder::sub(Value x, Value y) {
+  return binary<arith::SubFOp, arith::SubIOp>(b, loc, x, y);
+}
+Value ElementBuilder::mul(Value x, Value y) {
+  return binary<arith::MulFOp, arith::MulIOp>(b, loc, x, y);
+}
+Value ElementBuilder::div(Value x, Value y) {
+  return binary<arith::DivFOp, arith::DivSIOp>(b, loc, x, y);
+}
+Value ElementBuilder::fma(Value x, Value y, Value z) {
+  return math::FmaOp::create(b, loc, x, y, z);
+}
+Value ElementBuilder::neg(Value x) {
+  if (isFloat(x))
+    return arith::NegFOp::create(b, loc, x);
+  return sub(constant(x, 0), x);
+}
+
+static arith::CmpFPredicate floatPredicate(Predicate predicate) {
+  switch (predicate) {
+  case Predicate::Eq:
+    return arith::CmpFPredicate::OEQ;
+  case Predicate::Ne:
+    return arith::CmpFPredicate::UNE;
+  case Predicate::Lt:
+    return arith::CmpFPredicate::OLT;
+  case Predicate::Le:
+    return arith::CmpFPredicate::OLE;
+  case Predicate::Gt:
+    return arith::CmpFPredicate::OGT;
+  case Predicate::Ge:
+    return arith::CmpFPredicate::OGE;
+  }
+  llvm_unreachable("a predicate");
+}
+
+static arith::CmpIPredicate intPredicate(Predicate predicate, bool isUnsigned) {
+  switch (predicate) {
+  case Predicate::Eq:
+    return arith::CmpIPredicate::eq;
+  case Predicate::Ne:
+    return arith::CmpIPredicate::ne;
+  case Predicate::Lt:
+    return isUnsigned ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+  case Predicate::Le:
+    return isUnsigned ? arith::CmpIPredicate::ule : arith::CmpIPredicate::sle;
+  case Predicate::Gt:
+    return isUnsigned ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt;
+  case Predicate::Ge:
+    return isUnsigned ? arith::CmpIPredicate::uge : arith::CmpIPredicate::sge;
+  }
+  llvm_unreachable("a predicate");
+}
+
+Value ElementBuilder::compare(Predicate predicate, Value x, Value y) {
+  if (isFloat(x))
+    return arith::CmpFOp::create(b, loc, floatPredicate(predicate), x, y);
+  bool isUnsigned = getElementTypeOrSelf(x.getType()).isInteger(1);
+  return arith::CmpIOp::create(b, loc, intPredicate(predicate, isUnsigned), x, y);
+}
+
+Value ElementBuilder::select(Value condition, Value x, Value y) {
+  return arith::SelectOp::create(b, loc, condition, x, y);
+}
+
+//===----------------------------------------------------------------------===//
+// Partition
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// How one operand dim is combined by an op.
+struct Combined {
+  unsigned operand, dim;
+  ReductionKind kind;
+};
+} // namespace
+
+/// The operand dims that hold a reduction factor of the op's rule.
+static SmallVector<Combined> getCombinedDims(const ShardingRule &rule) {
+  SmallVector<Combined> combined;
+  for (auto [operand, dims] : llvm::enumerate(rule.operands))
+    for (auto [dim, factors] : llvm::enumerate(dims))
+      for (unsigned factor : factors)
+        if (rule.factors[factor].kind == RuleFactor::Kind::Reduction) {
+          combined.push_back({unsigned(operand), unsigned(dim), rule.factors[factor].reduction});
+          break;
+        }
+  return combined;
+}
+
+static double getIdentity(ReductionKind kind) {
+  switch (kind) {
+  case ReductionKind::Sum:
+    return 0;
+  case ReductionKind::Max:
+    return -std::numeric_limits<double>::infinity();
+  case ReductionKind::Min:
+    return std::numeric_limits<double>::infinity();
+  }
+  llvm_unreachable("a reduction kind");
+}
+
+FailureOr<SmallVector<Value>> parashard::ps::partitionByCloning(Operation *op,
+                                                                PartitionBuilder &builder,
+                                                                ValueRange locals,
+                                                                TypeRange localResults) {
+  SmallVector<Value> operands(locals);
+  if (auto interface = dyn_cast<ShardingOpInterface>(op))
+    for (Combined c : getCombinedDims(interface.getShardingRule()))
+      operands[c.operand] =
+          builder.selectPadding(operands[c.operand], builder.getOperandType(c.operand),
+                                builder.getOperandSharding(c.operand), c.dim, getIdentity(c.kind));
+  OperationState state(builder.getLoc(), op->getName());
+  state.addOperands(operands);
+  state.addTypes(localResults);
+  state.addAttributes(llvm::to_vector(op->getDiscardableAttrs()));
+  state.propertiesAttr = op->getPropertiesAsAttribute();
+  Operation *clone = builder.create(state);
+  return SmallVector<Value>(clone->getResults());
+}

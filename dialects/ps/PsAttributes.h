@@ -5,6 +5,7 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
 
 #include "dialects/ps/PsEnums.h.inc"
 
@@ -13,5 +14,13 @@
 
 #define GET_TYPEDEF_CLASSES
 #include "dialects/ps/PsTypes.h.inc"
+
+namespace parashard::ps {
+namespace detail {
+/// `"dp" = 2 : data`
+mlir::FailureOr<AxisAttr> parseAxis(mlir::AsmParser &parser);
+void printAxis(mlir::AsmPrinter &printer, AxisAttr axis);
+} // namespace detail
+} // namespace parashard::ps
 
 #endif

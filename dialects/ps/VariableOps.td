@@ -50,16 +50,14 @@ def PS_VariableOp : PS_Op<"variable", [Symbol]> {
     ```mlir
     ps.variable parameter @wte names ["wte.weight", "lm_head.weight"] init #ps.file<"m.pt2:data/weights/weight_0"> : tensor<8x4xf32>
     ps.variable gradient @wte.grad of @wte : tensor<8x4xf32>
-    ps.variable scalar @lr : tensor<f32>
+    ps.variable scalar @lr init dense<1.0e-3> : tensor<f32>
+    ps.variable constant @table frozen {ps.note} : tensor<4xf32>
     ```
   }];
   let arguments = (ins PS_VariableKindAttr:$kind, SymbolNameAttr:$sym_name,
       OptionalAttr<StrArrayAttr>:$names, OptionalAttr<FlatSymbolRefAttr>:$of,
       OptionalAttr<AnyAttr>:$init, UnitAttr:$frozen, UnitAttr:$transient, TypeAttr:$type);
-  let assemblyFormat = [{
-    $kind $sym_name (`names` $names^)? (`of` $of^)? custom<Initial>($init) (`frozen` $frozen^)?
-    (`transient` $transient^)? attr-dict `:` $type
-  }];
+  let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType() { return ::llvm::cast<::mlir::RankedTensorType>(getType()); }

@@ -1,0 +1,20 @@
+// The tool that reads a module, runs passes over it, and prints it.
+#include "dialects/ps/Ps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+/// Each pass library adds its `registerXPasses()` here, and its name to CMakeLists.txt.
+static void registerPasses() {
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+  mlir::registerSymbolDCEPass();
+}
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registry.insert<mlir::func::FuncDialect, parashard::ps::PSDialect>();
+  registerPasses();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "Parashard's passes over a module (.mlir)\n", registry));
+}
