@@ -1,0 +1,355 @@
+// Ops that give each element from several elements at the same place, and conversions.
+#include "dialects/ps/ElementwiseSupport.h"
+#include "dialects/ps/FoldSupport.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/PatternMatch.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace parashard::ps;
+
+using Results = FailureOr<llvm::SmallVector<Tensor>>;
+using Cotangents = FailureOr<llvm::SmallVector<Value>>;
+using Operands = llvm::ArrayRef<Tensor>;
+
+/// Maps pairs: `onFloats(x, y)` or `onInts(x, y)`.
+template <typename Floats, typename Ints>
+static llvm::SmallVector<Tensor> mapPairs(Operation *op, Operands operands, Floats onFloats,
+                                          Ints onInts) {
+  const Tensor &x = operands[0], &y = operands[1];
+  if (x.isFloat())
+    return mapElements(op, [&](int64_t i) -> double { return onFloats(x.get(i), y.get(i)); });
+  return mapElements(op, [&](int64_t i) -> int64_t { return onInts(x.getInt(i), y.getInt(i)); });
+}
+
+/// A binary op: its value (the same text for doubles and ints), its code, its derivatives by x and
+/// y.
+#define PS_BINARY(OP, LINEAR, VALUE, CODE, LEFT, RIGHT)                                            \
+  ShardingRule OP::getShardingRule() {                                                             \
+    llvm::SmallVector<llvm::SmallVector<unsigned, 2>> linear LINEAR;                               \
+    return elementwiseRule(*this, linear);                                                         \
+  }                                                                                                \
+  LoweringKind OP::getLoweringKind() { return LoweringKind::Elementwise; }                         \
+  Results OP::evaluate(Operands operands, const EvaluateContext &) {                               \
+    auto value = [](auto x, auto y) { return VALUE; };                                             \
+    return mapPairs(*this, operands, value, value);                                                \
+  }                                                                                                \
+  Value OP::emitElement(ElementBuilder &e, ValueRange scalars) {                                   \
+    return emitWide(e, scalars, [&](ValueRange wide) -> Value {                                    \
+      Value x = wide[0], y = wide[1];                                                              \
+      return CODE;                                                                                 \
+    });                                                                                            \
+  }                                                                                                \
+  Cotangents OP::differentiate(BackwardBuilder &builder, ValueRange cotangents) {                  \
+    [[maybe_unused]] Value x = getLhs(), y = getRhs(), z = getResult();                            \
+    return differentiateBinary(                                                                    \
+        builder, cotangents, [&](BackwardMath &m, Value g) -> Value { return LEFT; },              \
+        [&](BackwardMath &m, Value g) -> Value { return RIGHT; });                                 \
+  }
+
+template <typename T> static T divide(T x, T y) {
+  if constexpr (std::is_integral_v<T>)
+    return y == 0 ? 0 : x / y;
+  else
+    return x / y;
+}
+
+/// The larger or smaller; NaN when one is.
+template <typename T> static T larger(T x, T y) { return x != x || x > y ? x : y; }
+template <typename T> static T smaller(T x, T y) { return x != x || x < y ? x : y; }
+
+template <typename FloatOp, typename IntOp>
+static Value emitExtreme(ElementBuilder &e, Value x, Value y) {
+  if (isa<FloatType>(getElementTypeOrSelf(x.getType())))
+    return FloatOp::create(e.builder(), e.getLoc(), x, y);
+  return IntOp::create(e.builder(), e.getLoc(), x, y);
+}
+
+/// The cotangent of the operand that is chosen by `predicate`; equal ones share it, as in PyTorch.
+static Value chosen(BackwardMath &m, Predicate predicate, Value own, Value other, Value g) {
+  Value share = m.select(m.compare(Predicate::Eq, own, other), m.scale(g, 0.5), m.constant(g, 0));
+  return m.select(m.compare(predicate, own, other), g, share);
+}
+
+/// y x^(y - 1).
+static Value powSlope(BackwardMath &m, Value x, Value y) {
+  return m.mul(y, m.binary<PowOp>(x, m.sub(y, m.constant(y, 1))));
+}
+
+#define PS_GROUPS(...) = {__VA_ARGS__}
+PS_BINARY(AddOp, PS_GROUPS({0, 1}), x + y, e.add(x, y), g, g)
+PS_BINARY(SubOp, PS_GROUPS({0, 1}), x - y, e.sub(x, y), g, m.neg(g))
+PS_BINARY(MulOp, PS_GROUPS({0}, {1}), x *y, e.mul(x, y), m.mul(g, y), m.mul(g, x))
+PS_BINARY(DivOp, PS_GROUPS({0}), divide(x, y), e.div(x, y), m.div(g, y),
+          m.neg(m.div(m.mul(g, z), y)))
+PS_BINARY(MaxOp, PS_GROUPS(), larger(x, y),
+          (emitExtreme<arith::MaximumFOp, arith::MaxSIOp>(e, x, y)),
+          chosen(m, Predicate::Gt, x, y, g), chosen(m, Predicate::Gt, y, x, g))
+PS_BINARY(MinOp, PS_GROUPS(), smaller(x, y),
+          (emitExtreme<arith::MinimumFOp, arith::MinSIOp>(e, x, y)),
+          chosen(m, Predicate::Lt, x, y, g), chosen(m, Predicate::Lt, y, x, g))
+PS_BINARY(PowOp, PS_GROUPS(), std::pow(x, y), math::PowFOp::create(e.builder(), e.getLoc(), x, y),
+          m.mul(g, powSlope(m, x, y)), m.mul(g, m.mul(z, m.unary<LogOp>(x))))
+#undef PS_BINARY
+
+/// An op on bits: the same, of integers only.
+#define PS_BITWISE(OP, VALUE, ARITH)                                                               \
+  ShardingRule OP::getShardingRule() { return elementwiseRule(*this); }                            \
+  LoweringKind OP::getLoweringKind() { return LoweringKind::Elementwise; }                         \
+  Results OP::evaluate(Operands operands, const EvaluateContext &) {                               \
+    return mapElements(*this, [&](int64_t i) -> int64_t {                                          \
+      int64_t x = operands[0].getInt(i), y = operands[1].getInt(i);                                \
+      return VALUE;                                                                                \
+    });                                                                                            \
+  }                                                                                                \
+  Value OP::emitElement(ElementBuilder &e, ValueRange scalars) {                                   \
+    return ARITH::create(e.builder(), e.getLoc(), scalars[0], scalars[1]);                         \
+  }                                                                                                \
+  Cotangents OP::differentiate(BackwardBuilder &, ValueRange) {                                    \
+    return llvm::SmallVector<Value>(2);                                                            \
+  }
+PS_BITWISE(AndOp, x &y, arith::AndIOp)
+PS_BITWISE(OrOp, x | y, arith::OrIOp)
+#undef PS_BITWISE
+
+//===----------------------------------------------------------------------===//
+// Folders
+//===----------------------------------------------------------------------===//
+
+OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
+  if (isSplat(adaptor.getRhs(), 0))
+    return getLhs();
+  if (isSplat(adaptor.getLhs(), 0))
+    return getRhs();
+  return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/true);
+}
+OpFoldResult SubOp::fold(FoldAdaptor adaptor) {
+  if (isSplat(adaptor.getRhs(), 0))
+    return getLhs();
+  return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/true);
+}
+OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
+  if (isSplat(adaptor.getRhs(), 1))
+    return getLhs();
+  if (isSplat(adaptor.getLhs(), 1))
+    return getRhs();
+  return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/true);
+}
+OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
+  if (isSplat(adaptor.getRhs(), 1))
+    return getLhs();
+  if (isSplat(adaptor.getRhs(), 0) && !isa<FloatType>(getElementTypeOrSelf(getType())))
+    return {}; // left for the run to complain about
+  return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/true);
+}
+
+/// The constant whose presence decides (`absorbing`) and the one that changes nothing, on bools.
+template <typename Op>
+static OpFoldResult foldBits(Op op, typename Op::FoldAdaptor adaptor, double absorbing) {
+  if (op.getLhs() == op.getRhs())
+    return op.getLhs();
+  if (getElementTypeOrSelf(op.getType()).isInteger(1))
+    for (auto [constant, self, other] : {std::tuple(adaptor.getLhs(), op.getLhs(), op.getRhs()),
+                                         {adaptor.getRhs(), op.getRhs(), op.getLhs()}}) {
+      if (isSplat(constant, absorbing))
+        return self;
+      if (isSplat(constant, 1 - absorbing))
+        return other;
+    }
+  return foldByEvaluation(op, adaptor.getOperands(), /*uniform=*/true);
+}
+OpFoldResult AndOp::fold(FoldAdaptor adaptor) { return foldBits(*this, adaptor, 0); }
+OpFoldResult OrOp::fold(FoldAdaptor adaptor) { return foldBits(*this, adaptor, 1); }
+
+namespace {
+/// Powers that have an op of their own: 1, 2, 3, 0.5, -0.5, -1.
+struct SimplifyPow : OpRewritePattern<PowOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(PowOp op, PatternRewriter &rewriter) const override {
+    Attribute exponent;
+    if (auto constant = op.getRhs().getDefiningOp<ConstantOp>())
+      exponent = constant.getValue();
+    else if (auto spread = op.getRhs().getDefiningOp<BroadcastOp>())
+      if (auto constant = spread.getOperand().getDefiningOp<ConstantOp>())
+        exponent = constant.getValue();
+    Value x = op.getLhs(), result;
+    Location loc = op.getLoc();
+    auto type = cast<RankedTensorType>(op.getType());
+    auto make = [&]<typename Op>(auto... operands) {
+      auto made = Op::create(rewriter, loc, type, operands...);
+      copyMarks(op, made);
+      if (Attribute shardings = op->getAttr(kShardingsMark))
+        made->setAttr(kShardingsMark, shardings);
+      return made.getResult();
+    };
+    if (isSplat(exponent, 1))
+      result = x;
+    else if (isSplat(exponent, 2))
+      result = make.template operator()<MulOp>(x, x);
+    else if (isSplat(exponent, 3))
+      result = make.template operator()<MulOp>(x, make.template operator()<MulOp>(x, x));
+    else if (isSplat(exponent, 0.5))
+      result = make.template operator()<SqrtOp>(x);
+    else if (isSplat(exponent, -0.5))
+      result = make.template operator()<RsqrtOp>(x);
+    else
+      return rewriter.notifyMatchFailure(op, "the exponent is no constant with an op of its own");
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+};
+} // namespace
+
+void PowOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<SimplifyPow>(context);
+}
+
+//===----------------------------------------------------------------------===//
+// compare and select
+//===----------------------------------------------------------------------===//
+
+template <typename T> static bool holds(Predicate predicate, T x, T y) {
+  switch (predicate) {
+  case Predicate::Eq:
+    return x == y;
+  case Predicate::Ne:
+    return x != y;
+  case Predicate::Lt:
+    return x < y;
+  case Predicate::Le:
+    return x <= y;
+  case Predicate::Gt:
+    return x > y;
+  case Predicate::Ge:
+    return x >= y;
+  }
+  llvm_unreachable("a predicate");
+}
+
+ShardingRule CompareOp::getShardingRule() { return elementwiseRule(*this); }
+LoweringKind CompareOp::getLoweringKind() { return LoweringKind::Elementwise; }
+Results CompareOp::evaluate(Operands operands, const EvaluateContext &) {
+  const Tensor &x = operands[0], &y = operands[1];
+  return mapElements(*this, [&](int64_t i) -> int64_t {
+    return x.isFloat() ? holds(getPredicate(), x.get(i), y.get(i))
+                       : holds(getPredicate(), x.getInt(i), y.getInt(i));
+  });
+}
+Value CompareOp::emitElement(ElementBuilder &e, ValueRange scalars) {
+  return e.compare(getPredicate(), scalars[0], scalars[1]);
+}
+OpFoldResult CompareOp::fold(FoldAdaptor adaptor) {
+  return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/true);
+}
+
+ShardingRule SelectOp::getShardingRule() { return elementwiseRule(*this, {{1, 2}}); }
+LoweringKind SelectOp::getLoweringKind() { return LoweringKind::Elementwise; }
+Results SelectOp::evaluate(Operands operands, const EvaluateContext &) {
+  auto pick = [&](int64_t i) -> const Tensor & { return operands[operands[0].getInt(i) ? 1 : 2]; };
+  return operands[1].isFloat() ? mapElements(*this, [&](int64_t i) { return pick(i).get(i); })
+                               : mapElements(*this, [&](int64_t i) { return pick(i).getInt(i); });
+}
+Value SelectOp::emitElement(ElementBuilder &e, ValueRange scalars) {
+  return e.select(scalars[0], scalars[1], scalars[2]);
+}
+bool SelectOp::isDifferentiable(unsigned operand) { return operand > 0; }
+Cotangents SelectOp::differentiate(BackwardBuilder &builder, ValueRange cotangents) {
+  llvm::SmallVector<Value> answer(3);
+  BackwardMath m(builder);
+  Value g = cotangents[0];
+  if (g && builder.needs(1))
+    answer[1] = m.select(getCondition(), g, m.constant(g, 0));
+  if (g && builder.needs(2))
+    answer[2] = m.select(getCondition(), m.constant(g, 0), g);
+  return answer;
+}
+OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
+  if (getOnTrue() == getOnFalse() || isSplat(adaptor.getCondition(), 1))
+    return getOnTrue();
+  if (isSplat(adaptor.getCondition(), 0))
+    return getOnFalse();
+  return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/true);
+}
+
+//===----------------------------------------------------------------------===//
+// convert
+//===----------------------------------------------------------------------===//
+
+/// A conversion between floats passes partial sums on (but for their rounding).
+ShardingRule ConvertOp::getShardingRule() {
+  bool floats = isa<FloatType>(getElementTypeOrSelf(getOperand().getType())) &&
+                isa<FloatType>(getElementTypeOrSelf(getType()));
+  llvm::SmallVector<llvm::SmallVector<unsigned, 2>> linear;
+  if (floats)
+    linear.push_back({0});
+  return elementwiseRule(*this, linear);
+}
+LoweringKind ConvertOp::getLoweringKind() { return LoweringKind::Elementwise; }
+
+Results ConvertOp::evaluate(Operands operands, const EvaluateContext &) {
+  const Tensor &x = operands[0];
+  Type to = getElementTypeOrSelf(getType());
+  if (to.isInteger(1))
+    return mapElements(*this, [&](int64_t i) { return int64_t(x.get(i) != 0); });
+  if (isa<FloatType>(to))
+    return mapElements(*this,
+                       [&](int64_t i) { return x.isFloat() ? x.get(i) : double(x.getInt(i)); });
+  return mapElements(*this,
+                     [&](int64_t i) { return x.isFloat() ? int64_t(x.get(i)) : x.getInt(i); });
+}
+
+/// Bools and ui8 widen with zeros.
+static bool isUnsignedElement(Type element) {
+  return element.isInteger(1) || element.isUnsignedInteger();
+}
+
+Value ConvertOp::emitElement(ElementBuilder &e, ValueRange scalars) {
+  Value x = scalars[0];
+  Type from = getElementTypeOrSelf(getOperand().getType()), to = getElementTypeOrSelf(getType());
+  if (from == to)
+    return x;
+  if (to.isInteger(1))
+    return e.compare(Predicate::Ne, x, e.constant(x, 0));
+  OpBuilder &b = e.builder();
+  Location loc = e.getLoc();
+  auto lanes = [&](Type element) -> Type {
+    if (auto integer = dyn_cast<IntegerType>(element))
+      element = IntegerType::get(element.getContext(),
+                                 integer.getWidth()); // arith's integers have no sign
+    auto vector = dyn_cast<VectorType>(x.getType());
+    return vector ? Type(VectorType::get(vector.getShape(), element)) : element;
+  };
+  unsigned fromWidth = from.getIntOrFloatBitWidth(), toWidth = to.getIntOrFloatBitWidth();
+  if (isa<FloatType>(from) && isa<FloatType>(to)) {
+    if (fromWidth == toWidth) // f16 and bf16
+      x = arith::ExtFOp::create(b, loc, lanes(b.getF32Type()), x), fromWidth = 32;
+    return narrow(e, x, to);
+  }
+  if (isa<FloatType>(to))
+    return isUnsignedElement(from) ? Value(arith::UIToFPOp::create(b, loc, lanes(to), x))
+                                   : Value(arith::SIToFPOp::create(b, loc, lanes(to), x));
+  if (isa<FloatType>(from))
+    return to.isUnsignedInteger() ? Value(arith::FPToUIOp::create(b, loc, lanes(to), x))
+                                  : Value(arith::FPToSIOp::create(b, loc, lanes(to), x));
+  if (fromWidth == toWidth)
+    return x;
+  if (fromWidth > toWidth)
+    return arith::TruncIOp::create(b, loc, lanes(to), x);
+  return isUnsignedElement(from) ? Value(arith::ExtUIOp::create(b, loc, lanes(to), x))
+                                 : Value(arith::ExtSIOp::create(b, loc, lanes(to), x));
+}
+
+Cotangents ConvertOp::differentiate(BackwardBuilder &builder, ValueRange cotangents) {
+  llvm::SmallVector<Value> answer(1);
+  if (cotangents[0] && builder.needs(0))
+    answer[0] = builder.make<ConvertOp>(getOperand().getType(), cotangents[0]);
+  return answer;
+}
+
+OpFoldResult ConvertOp::fold(FoldAdaptor adaptor) {
+  if (getOperand().getType() == getType())
+    return getOperand();
+  return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/true);
+}
