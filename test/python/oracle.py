@@ -6,7 +6,6 @@ every parameter by its UPDATE, |dw - dw_torch| / |dw_torch|: losses alone hide w
 import copy
 import dataclasses
 import functools
-import os
 import pathlib
 import subprocess
 

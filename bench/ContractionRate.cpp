@@ -1,0 +1,135 @@
+// Measures the rate that oneDNN reaches on the contractions of a decoder's training step, on
+// several threads.
+//
+//   contraction-rate THREADS COUNT ROWS IN OUT [COUNT ROWS IN OUT]...
+//
+// For each linear layer (COUNT of them, weights OUT x IN on ROWS tokens): forward, the input's and
+// the weight's gradient, f32. Prints GF/s over all of them, the best of several rounds. Rows are
+// cut into as many parts as there are threads, the weight's gradient by its rows, as a runtime with
+// its own threads does.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+namespace {
+
+/// Keeps oneDNN's OpenMP out: each of our threads computes alone.
+void useOneThread() {
+  if (void *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads"))
+    reinterpret_cast<void (*)(int)>(set)(1);
+}
+
+using Clock = std::chrono::steady_clock;
+
+/// One product of the step: out [m, n] = lhs [m, k] rhs [k, n], either operand transposed in
+/// memory.
+struct Product {
+  int64_t m, n, k;
+  bool lhsTransposed, rhsTransposed;
+};
+
+/// A thread's part of a product: rows [lo, hi) of the result.
+struct Part {
+  dnnl::matmul primitive;
+  std::unordered_map<int, dnnl::memory> arguments;
+};
+
+dnnl::memory::desc describe(int64_t rows, int64_t columns, int64_t stride, bool transposed) {
+  dnnl::memory::dims strides =
+      transposed ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1};
+  return {{rows, columns}, dnnl::memory::data_type::f32, strides};
+}
+
+Part makePart(const dnnl::engine &engine, const Product &p, int64_t lo, int64_t hi, float *lhs,
+              float *rhs, float *out) {
+  int64_t rows = hi - lo;
+  auto lhsDesc = describe(rows, p.k, p.lhsTransposed ? p.m : p.k, p.lhsTransposed);
+  auto rhsDesc = describe(p.k, p.n, p.rhsTransposed ? p.k : p.n, p.rhsTransposed);
+  auto outDesc = describe(rows, p.n, p.n, false);
+  dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(lhsDesc, rhsDesc, outDesc), engine);
+  float *lhsPart = lhs + lo * (p.lhsTransposed ? 1 : p.k);
+  return {dnnl::matmul(desc),
+          {{DNNL_ARG_SRC, dnnl::memory(lhsDesc, engine, lhsPart)},
+           {DNNL_ARG_WEIGHTS, dnnl::memory(rhsDesc, engine, rhs)},
+           {DNNL_ARG_DST, dnnl::memory(outDesc, engine, out + lo * p.n)}}};
+}
+
+/// Seconds that all products take once, each split over `threads` threads, which meet after each
+/// product.
+double runOnce(const dnnl::engine &engine, std::vector<std::vector<std::vector<Part>>> &work,
+               int threads) {
+  std::atomic<int> arrived{0};
+  auto body = [&](int thread) {
+    useOneThread();
+    dnnl::stream stream(engine);
+    int round = 0;
+    for (auto &product : work) {
+      for (Part &part : product[thread])
+        part.primitive.execute(stream, part.arguments);
+      arrived.fetch_add(1);
+      ++round;
+      while (arrived.load() < round * threads)
+        ;
+    }
+  };
+  auto start = Clock::now();
+  std::vector<std::thread> others;
+  for (int thread = 1; thread < threads; ++thread)
+    others.emplace_back(body, thread);
+  body(0);
+  for (std::thread &other : others)
+    other.join();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc < 6 || (argc - 2) % 4 != 0) {
+    std::fprintf(stderr, "usage: %s THREADS COUNT ROWS IN OUT [COUNT ROWS IN OUT]...\n", argv[0]);
+    return 2;
+  }
+  int threads = std::atoi(argv[1]);
+  useOneThread();
+  dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  std::vector<Product> products;
+  for (int i = 2; i < argc; i += 4) {
+    int64_t rows = std::atoll(argv[i + 1]), in = std::atoll(argv[i + 2]),
+            out = std::atoll(argv[i + 3]);
+    for (int64_t count = std::atoll(argv[i]); count > 0; --count) {
+      products.push_back({rows, out, in, false, true});
+      products.push_back({rows, in, out, false, false});
+      products.push_back({out, in, rows, true, false});
+    }
+  }
+  int64_t largest = 0;
+  double flops = 0;
+  for (const Product &p : products) {
+    largest = std::max({largest, p.m * p.k, p.k * p.n, p.m * p.n});
+    flops += 2.0 * p.m * p.n * p.k;
+  }
+  std::vector<float> lhs(largest, 0.5f), rhs(largest, 0.25f), out(largest);
+  std::vector<std::vector<std::vector<Part>>> work;
+  for (const Product &p : products) {
+    auto &product = work.emplace_back(threads);
+    for (int thread = 0; thread < threads; ++thread) {
+      constexpr int64_t kChunk = 256;
+      int64_t lo = p.m * thread / threads, end = p.m * (thread + 1) / threads;
+      for (; lo < end; lo += kChunk)
+        product[thread].push_back(makePart(engine, p, lo, std::min(lo + kChunk, end), lhs.data(),
+                                           rhs.data(), out.data()));
+    }
+  }
+  double best = 1e30;
+  for (int round = 0; round < 8; ++round)
+    best = std::min(best, runOnce(engine, work, threads));
+  std::printf("%.1f\n", flops / best * 1e-9);
+  return 0;
+}

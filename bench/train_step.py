@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""A training step of a 14M-parameter model: the compiled program against torch.compile, in alternating runs.
+
+    bench/train_step.py [--model gpt|llama] [--rounds 3] [--steps 20]
+
+6 layers, width 384, 6 heads, 256 tokens, batch 8, vocabulary 8192, tied, AdamW, float32. Prints medians: ours on one
+rank x 2 threads, on dp=2 and tp=2 x 1 thread, PyTorch on 2 threads and with DDP (gloo) on 2 processes; the rate that
+oneDNN reaches on the model's own shapes, and which part of it the step keeps; and how long compiling takes.
+"""
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+VENV = pathlib.Path(os.environ.get("PARASHARD_VENV", ROOT / "build/venv"))
+BIN = pathlib.Path(os.environ.get("PARASHARD_BIN", ROOT / "build/release/bin"))
+if pathlib.Path(sys.prefix).resolve() != VENV.resolve() and (VENV / "bin/python").exists():
+    os.execv(VENV / "bin/python", [str(VENV / "bin/python"), __file__, *sys.argv[1:]])
+
+import torch  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
+
+LAYERS, WIDTH, HEADS, TIME, BATCH, VOCABULARY = 6, 384, 6, 256, 8, 8192
+HIDDEN = {"gpt": 4 * WIDTH, "llama": 1024}
+OPTIMIZER = "adamw(lr=3e-4,betas=(0.9,0.95),weight_decay=0.1)"
+# Large temporaries of PyTorch fault in their pages on every call under the allocator's defaults.
+PEER_ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": "4000000000",
+    "MALLOC_TRIM_THRESHOLD_": "20000000000",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+
+
+def make_model(kind, layers=LAYERS):
+    """The module under test, in train mode."""
+    torch.manual_seed(0)
+    if kind == "gpt":
+        spec = importlib.util.spec_from_file_location("gpt_model", ROOT / "examples/gpt/model.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module.GPT(VOCABULARY, TIME, WIDTH, layers, HEADS).train()
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=HIDDEN[kind], num_hidden_layers=layers,
+        num_attention_heads=HEADS, num_key_value_heads=HEADS, max_position_embeddings=TIME, use_cache=False,
+        tie_word_embeddings=True, attn_implementation="sdpa",
+    )  # fmt: skip
+    return LlamaForCausalLM(config).train()
+
+
+def draw(samples):
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randint(0, VOCABULARY, (samples, TIME + 1), generator=generator)
+    return {"input_ids": tokens[:, :-1].contiguous(), "labels": tokens[:, 1:].contiguous()}
+
+
+def linear_layers(kind):
+    """(count, in, out) of the contractions with weights."""
+    hidden = HIDDEN[kind]
+    mlp = [(LAYERS, WIDTH, hidden)] * (2 if kind == "llama" else 1) + [(LAYERS, hidden, WIDTH)]
+    return [(4 * LAYERS, WIDTH, WIDTH), *mlp, (1, WIDTH, VOCABULARY)]
+
+
+def model_flops(kind):
+    """Of a step: 6 per contraction weight and token; attention's two products, causal, so halved, three times."""
+    tokens = BATCH * TIME
+    weights = sum(count * a * b for count, a, b in linear_layers(kind))
+    return 6 * weights * tokens + 3 * LAYERS * (4 * tokens * TIME * WIDTH) // 2
+
+
+# ---- the peer, in processes of its own -----------------------------------------------------------------------------
+
+
+def peer(kind, steps, threads, ranks):
+    """Seconds of each step of torch.compile; with `ranks` > 1 under DDP, each with its share of the batch."""
+    torch.set_num_threads(threads)
+    model = make_model(kind)
+    if ranks > 1:
+        torch.distributed.init_process_group("gloo")
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    compiled = torch.compile(model)
+    data = draw(BATCH // ranks)
+    seconds = []
+    for _ in range(steps + 3):
+        start = time.perf_counter()
+        outputs = compiled(**data)
+        loss = outputs[0] if isinstance(outputs, tuple) else outputs.loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        seconds.append(time.perf_counter() - start)
+    if ranks == 1 or torch.distributed.get_rank() == 0:
+        print(json.dumps(seconds[3:]))
+
+
+def run_peer(kind, steps, threads, ranks):
+    base = [sys.executable] if ranks == 1 else [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}",
+    ]  # fmt: skip
+    command = [*base, __file__, "--model", kind, "--steps", str(steps), "--peer", f"{threads},{ranks}"]
+    environment = {**os.environ, **PEER_ENVIRONMENT, "OMP_NUM_THREADS": str(threads), "PARASHARD_VENV": sys.prefix}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"the peer failed:\n{done.stderr[-3000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+# ---- ours ----------------------------------------------------------------------------------------------------------
+
+
+def compile_model(folder, archive, mesh, name):
+    """(the program, seconds that ps-compile took)."""
+    out = folder / name
+    start = time.perf_counter()
+    subprocess.run([BIN / "ps-compile", archive, "-o", out, "--mesh", mesh, "--optimizer", OPTIMIZER], check=True)
+    return out, time.perf_counter() - start
+
+
+def run_ours(folder, program, steps, ranks, threads):
+    """Seconds of each step, from --log."""
+    log = folder / "log.jsonl"
+    log.unlink(missing_ok=True)
+    subprocess.run(
+        [program, "--ranks", str(ranks), "--threads", str(threads), "--data", folder / "data.safetensors",
+         "--steps", str(steps + 3), "--log", log, "--quiet"],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return [line["step_ms"] / 1e3 for line in lines if "step_ms" in line][3:]
+
+
+def start_time(folder, program):
+    """Seconds from the process's start to the end of its first step, less that step."""
+    log = folder / "start.jsonl"
+    start = time.perf_counter()
+    subprocess.run(
+        [program, "--ranks", "1", "--threads", "2", "--data", folder / "data.safetensors", "--steps", "1", "--log", log,
+         "--quiet"], check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    whole = time.perf_counter() - start
+    return whole - json.loads(log.read_text().splitlines()[0])["step_ms"] / 1e3
+
+
+def contraction_rate(kind):
+    """GF/s of oneDNN on the model's shapes with 2 threads."""
+    shapes = [str(n) for count, a, b in linear_layers(kind) for n in (count, BATCH * TIME, a, b)]
+    return float(subprocess.run([BIN / "contraction-rate", "2", *shapes], check=True, capture_output=True, text=True).stdout)
+
+
+def export(kind, folder, layers):
+    data = draw(BATCH)
+    program = torch.export.export(make_model(kind, layers), (), data)
+    if kind == "llama":
+        program = program.run_decompositions({})
+    path = folder / f"{kind}-{layers}.pt2"
+    torch.export.save(program, path)
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=["gpt", "llama"], default="gpt")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--peer", help=argparse.SUPPRESS)
+    parser.add_argument("--no-peer", action="store_true", help="our own figures only")
+    arguments = parser.parse_args()
+    if arguments.peer:
+        return peer(arguments.model, arguments.steps, *map(int, arguments.peer.split(",")))
+
+    kind, steps = arguments.model, arguments.steps
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        archive = export(kind, folder, LAYERS)
+        data = draw(BATCH * (steps + 3))
+        save_file(data, folder / "data.safetensors")
+        layouts = {"1 rank x 2 threads": ("dp=1", 1, 2), "dp=2 x 1 thread": ("dp=2", 2, 1), "tp=2 x 1 thread": ("tp=2", 2, 1)}
+        programs, seconds = {}, {}
+        for name, (mesh, _, _) in layouts.items():
+            programs[name], seconds[name] = compile_model(folder, archive, mesh, re.sub(r"\W", "-", name))
+        _, deep = compile_model(folder, export(kind, folder, 8 * LAYERS), "dp=1", "deep")
+        peers = {} if arguments.no_peer else {"torch.compile, 2 threads": (2, 1), "DDP (gloo), 2 x 1 thread": (1, 2)}
+        times = {name: [] for name in [*layouts, *peers]}
+        rates = []
+        for _ in range(arguments.rounds):
+            for name, (_, ranks, threads) in layouts.items():
+                times[name] += run_ours(folder, programs[name], steps, ranks, threads)
+            for name, (threads, ranks) in peers.items():
+                times[name] += run_peer(kind, steps, threads, ranks)
+            rates.append(contraction_rate(kind))
+        starting = statistics.median(start_time(folder, programs["1 rank x 2 threads"]) for _ in range(3))
+
+    print(f"| {kind}, {model_flops(kind) / 1e9:.0f} GF a step | ms a step (median) |\n|---|---|")
+    median = {name: statistics.median(values) for name, values in times.items()}
+    for name, value in median.items():
+        print(f"| {name} | {1e3 * value:.1f} |")
+    ours = median["1 rank x 2 threads"]
+    rate = statistics.median(rates)
+    kept = model_flops(kind) / ours / 1e9
+    print(f"\noneDNN on the model's shapes {rate:.0f} GF/s; model flops {kept:.0f} GF/s = {kept / rate:.0%} of it")
+    if peers:
+        print(f"{median['torch.compile, 2 threads'] / ours:.2f} x torch.compile; "
+              f"{median['DDP (gloo), 2 x 1 thread'] / median['dp=2 x 1 thread']:.2f} x DDP")  # fmt: skip
+    first = seconds["1 rank x 2 threads"]
+    print(f"ps-compile {first:.1f} s; with {8 * LAYERS} layers {deep:.1f} s ({deep / first:.2f} x); start {starting:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
