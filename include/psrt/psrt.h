@@ -1,4 +1,5 @@
-/* The C API of psrt, the runtime that runs a compiled program: entries over variables, no global state. */
+/* The C API of psrt, the runtime that runs a compiled program: entries over variables, no global
+ * state. */
 #ifndef PSRT_PSRT_H
 #define PSRT_PSRT_H
 
@@ -9,8 +10,8 @@
 extern "C" {
 #endif
 
-/** A program that is open, with its ranks (threads of this process), arenas and variables. Programs share
-    nothing: several may be open at once. One program is driven from one thread at a time. */
+/** A program that is open, with its ranks (threads of this process), arenas and variables. Programs
+   share nothing: several may be open at once. One program is driven from one thread at a time. */
 typedef struct psrt_program psrt_program;
 
 /** What a call returns; the text of the last error of a program is in psrt_last_error. */
@@ -44,44 +45,52 @@ typedef struct psrt_tensor {
 } psrt_tensor;
 
 typedef struct psrt_options {
-  size_t size;      /**< sizeof(psrt_options), so that fields can be added */
-  int32_t ranks;    /**< 0: as many as the program's mesh has; else it must be that */
-  int32_t threads;  /**< threads a rank; 0: cores / ranks, at least 1 */
-  uint64_t seed;    /**< of random masks and initial values */
+  size_t size;         /**< sizeof(psrt_options), so that fields can be added */
+  int32_t ranks;       /**< 0: as many as the program's mesh has; else it must be that */
+  int32_t threads;     /**< threads a rank; 0: cores / ranks, at least 1 */
+  uint64_t seed;       /**< of random masks and initial values */
   const char *weights; /**< a .safetensors file that replaces initial values, or NULL */
 } psrt_options;
 
-/** Opens a program: the shared object at `path` as ps-compile wrote it, or with NULL the program linked into this
-    executable. `options` may be NULL. On failure *program is still set (close it) when the message is to be read. */
+/** Opens a program: the shared object at `path` as ps-compile wrote it, or with NULL the program
+   linked into this executable. `options` may be NULL. On failure *program is still set (close it)
+   when the message is to be read. */
 psrt_status psrt_open(const char *path, const psrt_options *options, psrt_program **program);
 
 /** Stops the ranks and frees everything. NULL is allowed. */
 void psrt_close(psrt_program *program);
 
-/** The message of the last call that failed ("" if none): what happened, and what to do. Valid until the next call. */
+/** The message of the last call that failed ("" if none): what happened, and what to do. Valid
+ * until the next call. */
 const char *psrt_last_error(const psrt_program *program);
 
-/** Runs an entry ("evaluate", or "forward" of a program compiled with --loss none) on whole inputs and fills whole
-    outputs (each with name, dtype, shape and memory; outputs not listed are not computed to the host). The saved
-    values of "forward" go to `slot`, which stays pending until psrt_backward takes it. Entries without slots take 0. */
-psrt_status psrt_call(psrt_program *program, const char *entry, int32_t slot, const psrt_tensor *inputs,
-                      size_t input_count, psrt_tensor *outputs, size_t output_count);
+/** Runs an entry ("evaluate", or "forward" of a program compiled with --loss none) on whole inputs
+   and fills whole outputs (each with name, dtype, shape and memory; outputs not listed are not
+   computed to the host). The saved values of "forward" go to `slot`, which stays pending until
+   psrt_backward takes it. Entries without slots take 0. */
+psrt_status psrt_call(psrt_program *program, const char *entry, int32_t slot,
+                      const psrt_tensor *inputs, size_t input_count, psrt_tensor *outputs,
+                      size_t output_count);
 
-/** Backward of the forward pending in `slot`; `cotangents` are named by the outputs that --differentiate listed.
-    Gradients are added to what is accumulated since psrt_zero_grad. */
-psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor *cotangents, size_t count);
+/** Backward of the forward pending in `slot`; `cotangents` are named by the outputs that
+   --differentiate listed. Gradients are added to what is accumulated since psrt_zero_grad. */
+psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor *cotangents,
+                          size_t count);
 
-/** The optimizer's step on the accumulated gradients; advances the step number. Gradients stay until psrt_zero_grad. */
+/** The optimizer's step on the accumulated gradients; advances the step number. Gradients stay
+ * until psrt_zero_grad. */
 psrt_status psrt_update(psrt_program *program);
 
 /** Sets all gradients, the loss and its count to zero. */
 psrt_status psrt_zero_grad(psrt_program *program);
 
-/** One whole training step. `inputs`: each named tensor holds the rows of all micro-batches along its batch dim.
-    `loss` (may be NULL) gets the global loss before the update. */
-psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count, float *loss);
+/** One whole training step. `inputs`: each named tensor holds the rows of all micro-batches along
+   its batch dim. `loss` (may be NULL) gets the global loss before the update. */
+psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count,
+                      float *loss);
 
-/** Copies a variable, whole, by model name (any alias, or a symbol as "x.adamw.mean"; "grad.NAME" is the gradient). */
+/** Copies a variable, whole, by model name (any alias, or a symbol as "x.adamw.mean"; "grad.NAME"
+ * is the gradient). */
 psrt_status psrt_get_variable(psrt_program *program, psrt_tensor *tensor);
 psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor);
 
@@ -92,13 +101,15 @@ psrt_status psrt_set_scalar(psrt_program *program, const char *name, double valu
 psrt_status psrt_get_step(psrt_program *program, int64_t *step);
 psrt_status psrt_set_step(psrt_program *program, int64_t step);
 
-/** Number of names / name i of: "variables" (first names), "inputs", "entries", "outputs:ENTRY". NULL past the end. */
+/** Number of names / name i of: "variables" (first names), "inputs", "entries", "outputs:ENTRY".
+ * NULL past the end. */
 size_t psrt_name_count(psrt_program *program, const char *what);
 const char *psrt_name(psrt_program *program, const char *what, size_t index);
 
-/** Shape and dtype of a variable, an input, or an output ("ENTRY:NAME"). `shape` has room for *rank sizes; *rank is set. */
-psrt_status psrt_describe(psrt_program *program, const char *what, const char *name, psrt_dtype *dtype, int32_t *rank,
-                          int64_t *shape);
+/** Shape and dtype of a variable, an input, or an output ("ENTRY:NAME"). `shape` has room for *rank
+ * sizes; *rank is set. */
+psrt_status psrt_describe(psrt_program *program, const char *what, const char *name,
+                          psrt_dtype *dtype, int32_t *rank, int64_t *shape);
 
 #ifdef __cplusplus
 }

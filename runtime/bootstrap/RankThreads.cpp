@@ -1,0 +1,80 @@
+// Starting, parking and failing of rank threads.
+#include "runtime/bootstrap/RankThreads.h"
+
+namespace psrt {
+
+RankThreads::RankThreads(int ranks, std::function<void()> onFailure)
+    : ranks(ranks), onFailure(std::move(onFailure)) {
+  for (int rank = 1; rank < ranks; ++rank)
+    threads.emplace_back([this, rank] { serve(rank); });
+}
+
+RankThreads::~RankThreads() {
+  stopping = true;
+  generation.fetch_add(1);
+  generation.notify_all();
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+void RankThreads::record(int rank, Status status) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (first.ok()) {
+      first = std::move(status);
+      if (first.rank < 0)
+        first.rank = rank;
+    }
+  }
+  onFailure();
+}
+
+void RankThreads::call(int rank) {
+  Status status;
+  try {
+    function(context, rank);
+    return;
+  } catch (const Aborted &) {
+    return; // the rank that failed has recorded why
+  } catch (const Error &error) {
+    status = error.status;
+  } catch (const std::exception &error) {
+    status.code = StatusCode::Failed;
+    status.message = error.what();
+  } catch (...) {
+    status.code = StatusCode::Failed;
+    status.message = "an unknown exception";
+  }
+  record(rank, std::move(status));
+}
+
+void RankThreads::serve(int rank) {
+  uint32_t seen = 0;
+  while (true) {
+    generation.wait(seen);
+    seen = generation.load();
+    if (stopping)
+      return;
+    call(rank);
+    if (pending.fetch_sub(1) == 1)
+      pending.notify_one();
+  }
+}
+
+void RankThreads::start(Function newFunction, void *newContext) {
+  function = newFunction;
+  context = newContext;
+  first = Status();
+  pending = ranks - 1;
+  if (ranks > 1) {
+    generation.fetch_add(1);
+    generation.notify_all();
+  }
+  call(0);
+  while (int left = pending.load())
+    pending.wait(left);
+  if (!first.ok())
+    throw Error(first);
+}
+
+} // namespace psrt

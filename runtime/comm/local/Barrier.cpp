@@ -1,0 +1,36 @@
+// Arrival: spin for a while, then sleep on the generation.
+#include "runtime/comm/local/Barrier.h"
+#include "runtime/core/Status.h"
+
+namespace psrt {
+
+static void pauseThread() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+void Barrier::arrive() {
+  uint32_t seen = generation.load();
+  if (aborted.load())
+    throw Aborted();
+  if (arrived.fetch_add(1) == members - 1) {
+    arrived.store(0);
+    generation.fetch_add(1);
+    generation.notify_all();
+    return;
+  }
+  for (int i = 0; i < spins && generation.load() == seen; ++i)
+    pauseThread();
+  while (generation.load() == seen)
+    generation.wait(seen);
+  if (aborted.load())
+    throw Aborted();
+}
+
+void Barrier::wake() {
+  generation.fetch_add(1);
+  generation.notify_all();
+}
+
+} // namespace psrt

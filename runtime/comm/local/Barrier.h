@@ -1,0 +1,32 @@
+// Where the threads of a group of in-process ranks meet, and are woken when one of them fails.
+#ifndef PSRT_COMM_LOCAL_BARRIER_H
+#define PSRT_COMM_LOCAL_BARRIER_H
+
+#include <atomic>
+#include <cstdint>
+
+namespace psrt {
+
+class Barrier {
+public:
+  /// `aborted` is shared by all barriers of a communication.
+  Barrier(int members, bool dedicated, const std::atomic<bool> &aborted)
+      : members(members), spins(dedicated ? 4000 : 16), aborted(aborted) {}
+
+  /// Returns when all members have arrived; throws Aborted when a rank failed.
+  void arrive();
+  /// Wakes who waits; `aborted` is set before.
+  void wake();
+  /// Forgets who had arrived; nobody may be inside.
+  void reset() { arrived = 0; }
+
+private:
+  int members, spins;
+  const std::atomic<bool> &aborted;
+  alignas(64) std::atomic<uint32_t> generation{0};
+  alignas(64) std::atomic<int> arrived{0};
+};
+
+} // namespace psrt
+
+#endif

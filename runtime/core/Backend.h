@@ -1,0 +1,72 @@
+// What a device and a communication backend offer to the executor: binding instructions, once, to
+// functions.
+#ifndef PSRT_CORE_BACKEND_H
+#define PSRT_CORE_BACKEND_H
+
+#include "runtime/core/Program.h"
+#include <memory>
+
+namespace psrt {
+
+/// One instruction bound to one rank's memory; running it is one call and touches no table.
+struct Bound {
+  void (*run)(const Bound &) = nullptr;
+  void *self = nullptr;     ///< the RankDevice or RankComm that bound it
+  void *prepared = nullptr; ///< what that backend made for it (owned by the backend)
+  const Instruction *instruction = nullptr;
+  void *const *buffers = nullptr;   ///< the instruction's buffers; null where absent
+  const int64_t *scalars = nullptr; ///< [seed, step, micro_batch, keys.., first..]
+  Kernel kernel = nullptr;          ///< of a KernelOp
+  bool accumulate = false;          ///< of an op with a ref: add instead of set
+  int64_t key = 0;                  ///< of an op with a random key
+  const std::vector<int64_t> *coordinates = nullptr; ///< of this rank in the mesh
+};
+
+/// One rank's share of a device: runs kernels and library calls on its threads.
+class RankDevice {
+public:
+  virtual ~RankDevice() = default;
+  /// Sets run, self and prepared; false when the instruction is not one of a device.
+  virtual bool bind(Bound &bound) = 0;
+  /// Allocates what the instructions bound so far need; called before any of them runs.
+  virtual void reserve() = 0;
+  virtual int threads() const = 0;
+};
+
+/// A device, shared by the ranks of this process.
+class Device {
+public:
+  virtual ~Device() = default;
+  /// `threads`: how many the rank may use, its own included; `dedicated`: a core stands ready for
+  /// each.
+  virtual std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated) = 0;
+};
+
+/// One rank's end of the communication.
+class RankComm {
+public:
+  virtual ~RankComm() = default;
+  virtual bool bind(Bound &bound) = 0;
+  virtual void reserve() = 0;
+  /// All ranks of the mesh meet.
+  virtual void barrier() = 0;
+};
+
+/// The communication among the ranks of a mesh.
+class Communication {
+public:
+  virtual ~Communication() = default;
+  virtual std::unique_ptr<RankComm> makeRank(int rank) = 0;
+  /// Wakes every rank that waits, now or later, with Aborted; any thread may call it.
+  virtual void abort() = 0;
+  /// Makes the communication usable again; no rank may be inside it.
+  virtual void reset() = 0;
+};
+
+/// Factories of the backends that are linked in.
+std::unique_ptr<Device> makeCpuDevice();
+std::unique_ptr<Communication> makeLocalCommunication(const Mesh &mesh, bool dedicated);
+
+} // namespace psrt
+
+#endif

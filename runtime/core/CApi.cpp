@@ -1,0 +1,337 @@
+// The C API: checks what the host gives, and calls the session. No exception leaves this file.
+#include "include/psrt/psrt.h"
+#include "runtime/core/NamedTensors.h"
+#include "runtime/core/Source.h"
+#include "runtime/data/Safetensors.h"
+#include <cstring>
+#include <dlfcn.h>
+
+extern "C" {
+// Those of a program linked into this executable, if there is one.
+extern const char psrt_program_json[] __attribute__((weak));
+extern const uint64_t psrt_program_json_size __attribute__((weak));
+extern const psrt::Kernel psrt_program_kernels[] __attribute__((weak));
+}
+
+using namespace psrt;
+
+struct psrt_program {
+  std::string error;
+  void *object = nullptr;
+  std::unique_ptr<Session> session;
+  std::unique_ptr<NamedTensors> tensors;
+  std::vector<bool> pending; ///< by slot: a forward waits for its backward
+};
+
+namespace {
+
+/// Calls body() and turns what it throws into a status.
+template <typename Body> psrt_status guarded(psrt_program *program, Body &&body) {
+  if (!program)
+    return PSRT_BAD_ARGUMENT;
+  try {
+    program->error.clear();
+    body();
+    return PSRT_OK;
+  } catch (const Error &error) {
+    program->error = error.what();
+    return psrt_status(error.status.code);
+  } catch (const std::exception &error) {
+    program->error = error.what();
+    return PSRT_FAILED;
+  }
+}
+
+Session &sessionOf(psrt_program *program) {
+  if (!program->session)
+    PSRT_FAIL(BadArgument, "the program is not open");
+  return *program->session;
+}
+
+void openProgram(psrt_program &program, const char *path, const psrt_options *options) {
+  ProgramSource source;
+  if (path) {
+    program.object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!program.object)
+      PSRT_FAIL(BadInput, "cannot load \"%s\": %s", path, dlerror());
+    source = sourceOfObject(program.object, path);
+  } else {
+    if (!psrt_program_json)
+      PSRT_FAIL(BadArgument, "no program is linked into this executable; give psrt_open a path");
+    source = {psrt_program_json, psrt_program_json_size, psrt_program_kernels, executableFolder()};
+  }
+  SessionOptions sessionOptions;
+  const char *weights = nullptr;
+  if (options) {
+    if (options->size != sizeof(psrt_options))
+      PSRT_FAIL(BadArgument,
+                "psrt_options.size is %zu, this library knows %zu; set it to sizeof(psrt_options)",
+                options->size, sizeof(psrt_options));
+    sessionOptions.ranks = options->ranks;
+    sessionOptions.threads = options->threads;
+    sessionOptions.seed = options->seed;
+    weights = options->weights;
+  }
+  program.session = std::make_unique<Session>(source, sessionOptions);
+  program.tensors = std::make_unique<NamedTensors>(program.session->getProgram());
+  if (weights)
+    loadWeights(*program.session, *program.tensors, weights);
+}
+
+std::vector<int64_t> shapeOf(const psrt_tensor &tensor) {
+  return {tensor.shape, tensor.shape + tensor.rank};
+}
+
+std::vector<HostTensor> hostTensors(const psrt_tensor *tensors, size_t count) {
+  std::vector<HostTensor> result;
+  for (size_t i = 0; i < count; ++i) {
+    if (!tensors[i].name || !tensors[i].data)
+      PSRT_FAIL(BadArgument, "tensor %zu has no name or no data", i);
+    result.push_back({tensors[i].name, Dtype(tensors[i].dtype), shapeOf(tensors[i]),
+                      static_cast<const char *>(tensors[i].data)});
+  }
+  return result;
+}
+
+/// Copies given tensors into the inputs of an entry: rows of all micro-batches along the batch dim.
+void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *tensors,
+                 size_t count, int64_t microBatches, int64_t slot, bool cotangents) {
+  std::vector<const Input *> inputs = session.inputsOf(entry, cotangents);
+  for (size_t i = 0; i < count; ++i) {
+    bool known = false;
+    for (const Input *input : inputs)
+      known |= tensors[i].name && input->name == tensors[i].name;
+    if (!known)
+      PSRT_FAIL(BadArgument, "entry \"%s\" has no %s \"%s\"", entry.name.c_str(),
+                cotangents ? "cotangent" : "input", tensors[i].name ? tensors[i].name : "");
+  }
+  if (inputs.empty())
+    return;
+  auto source = makeMemorySource(inputs, hostTensors(tensors, count), "the call");
+  int64_t rows = 0;
+  for (const Input *input : inputs)
+    if (input->batchDim >= 0)
+      rows = input->placement.shape[input->batchDim];
+  if (rows && source->samples() != rows * microBatches)
+    PSRT_FAIL(BadInput,
+              "the inputs have %lld rows, entry \"%s\" takes %lld (%lld micro-batches of %lld)",
+              (long long)source->samples(), entry.name.c_str(), (long long)(rows * microBatches),
+              (long long)microBatches, (long long)rows);
+  session.writeInputs(
+      entry, *source, microBatches, [&](int64_t m, int64_t row) { return m * rows + row; }, slot,
+      cotangents);
+}
+
+void checkTensor(const psrt_tensor &given, Dtype dtype, const std::vector<int64_t> &shape) {
+  if (Dtype(given.dtype) != dtype || shapeOf(given) != shape) {
+    std::string text;
+    for (int64_t size : shape)
+      text += format("%s%lld", text.empty() ? "" : ", ", (long long)size);
+    PSRT_FAIL(BadInput, "tensor \"%s\" must be %s of shape [%s]", given.name, dtypeName(dtype),
+              text.c_str());
+  }
+}
+
+void readOutputs(Session &session, const EntryPoint &entry, psrt_tensor *outputs, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const Output *found = nullptr;
+    for (const Output &output : entry.outputs)
+      if (outputs[i].name && output.name == outputs[i].name)
+        found = &output;
+    if (!found)
+      PSRT_FAIL(BadArgument, "entry \"%s\" has no output \"%s\"", entry.name.c_str(),
+                outputs[i].name ? outputs[i].name : "");
+    checkTensor(outputs[i], found->dtype, found->placement.shape);
+    session.gather(found->dtype, found->placement, found->address,
+                   static_cast<char *>(outputs[i].data));
+  }
+}
+
+void checkSlot(const EntryPoint &entry, int64_t slot) {
+  if (slot < 0 || slot >= entry.slots)
+    PSRT_FAIL(BadArgument, "slot %lld is given, the program has %lld", (long long)slot,
+              (long long)entry.slots);
+}
+
+/// Names under one heading, as psrt_name lists them.
+std::vector<const std::string *> namesOf(psrt_program *program, const std::string &what) {
+  std::vector<const std::string *> result;
+  const Program &p = sessionOf(program).getProgram();
+  if (what == "variables") {
+    for (const NamedTensor &tensor : program->tensors->all())
+      result.push_back(&tensor.name);
+  } else if (what == "inputs") {
+    for (const Input &input : p.inputs)
+      result.push_back(&input.name);
+  } else if (what == "entries") {
+    for (const EntryPoint &entry : p.entries)
+      result.push_back(&entry.name);
+  } else if (what.rfind("outputs:", 0) == 0) {
+    for (const Output &output : sessionOf(program).entry(what.substr(8)).outputs)
+      result.push_back(&output.name);
+  }
+  return result;
+}
+
+} // namespace
+
+extern "C" {
+
+psrt_status psrt_open(const char *path, const psrt_options *options, psrt_program **program) {
+  if (!program)
+    return PSRT_BAD_ARGUMENT;
+  *program = new psrt_program;
+  return guarded(*program, [&] { openProgram(**program, path, options); });
+}
+
+void psrt_close(psrt_program *program) {
+  if (!program)
+    return;
+  void *object = program->object;
+  delete program;
+  if (object)
+    dlclose(object);
+}
+
+const char *psrt_last_error(const psrt_program *program) {
+  return program ? program->error.c_str() : "no program";
+}
+
+psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
+                      const psrt_tensor *inputs, size_t input_count, psrt_tensor *outputs,
+                      size_t output_count) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    const EntryPoint &entry = session.entry(name ? name : "");
+    if (entry.name == "step" || entry.name == "backward" || entry.name == "update")
+      PSRT_FAIL(BadArgument, "entry \"%s\" is run by psrt_%s", entry.name.c_str(),
+                entry.name.c_str());
+    checkSlot(entry, slot);
+    writeInputs(session, entry, inputs, input_count, 1, slot, false);
+    bool forward = entry.name == "forward";
+    session.run(entry, slot, forward);
+    if (forward) {
+      program->pending.resize(entry.slots);
+      program->pending[slot] = true;
+    }
+    readOutputs(session, entry, outputs, output_count);
+  });
+}
+
+psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor *cotangents,
+                          size_t count) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    const EntryPoint &entry = session.entry("backward");
+    checkSlot(entry, slot);
+    if (size_t(slot) >= program->pending.size() || !program->pending[slot])
+      PSRT_FAIL(BadArgument, "no forward is pending in slot %d", slot);
+    writeInputs(session, entry, cotangents, count, 1, slot, true);
+    session.run(entry, slot, true);
+    program->pending[slot] = false;
+  });
+}
+
+psrt_status psrt_update(psrt_program *program) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    session.run(session.entry("update"), 0, true);
+    ++session.step;
+  });
+}
+
+psrt_status psrt_zero_grad(psrt_program *program) {
+  return guarded(program, [&] {
+    sessionOf(program).zero("gradient");
+    sessionOf(program).zero("accumulator");
+  });
+}
+
+psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count,
+                      float *loss) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    const EntryPoint &entry = session.entry("step");
+    writeInputs(session, entry, inputs, input_count, session.getProgram().microBatches, 0, false);
+    session.run(entry);
+    ++session.step;
+    if (loss)
+      *loss = float(session.readScalar("loss"));
+  });
+}
+
+psrt_status psrt_get_variable(psrt_program *program, psrt_tensor *tensor) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    const NamedTensor &found = program->tensors->get(tensor->name ? tensor->name : "");
+    checkTensor(*tensor, found.dtype, found.shape);
+    readTensor(session, found, static_cast<char *>(tensor->data));
+  });
+}
+
+psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    const NamedTensor &found = program->tensors->get(tensor->name ? tensor->name : "");
+    checkTensor(*tensor, found.dtype, found.shape);
+    writeTensor(session, found, static_cast<const char *>(tensor->data));
+  });
+}
+
+psrt_status psrt_set_scalar(psrt_program *program, const char *name, double value) {
+  return guarded(program, [&] { setScalars(sessionOf(program), name ? name : "", value); });
+}
+
+psrt_status psrt_get_step(psrt_program *program, int64_t *step) {
+  return guarded(program, [&] { *step = sessionOf(program).step; });
+}
+
+psrt_status psrt_set_step(psrt_program *program, int64_t step) {
+  return guarded(program, [&] { sessionOf(program).step = step; });
+}
+
+size_t psrt_name_count(psrt_program *program, const char *what) {
+  size_t count = 0;
+  guarded(program, [&] { count = namesOf(program, what).size(); });
+  return count;
+}
+
+const char *psrt_name(psrt_program *program, const char *what, size_t index) {
+  const char *result = nullptr;
+  guarded(program, [&] {
+    std::vector<const std::string *> names = namesOf(program, what);
+    result = index < names.size() ? names[index]->c_str() : nullptr;
+  });
+  return result;
+}
+
+psrt_status psrt_describe(psrt_program *program, const char *what, const char *name,
+                          psrt_dtype *dtype, int32_t *rank, int64_t *shape) {
+  return guarded(program, [&] {
+    const Program &p = sessionOf(program).getProgram();
+    auto give = [&](Dtype foundDtype, const std::vector<int64_t> &foundShape) {
+      int32_t room = *rank;
+      *rank = int32_t(foundShape.size());
+      *dtype = psrt_dtype(foundDtype);
+      if (room < *rank)
+        PSRT_FAIL(BadArgument, "\"%s\" has %d dims, there is room for %d", name, *rank, room);
+      std::copy(foundShape.begin(), foundShape.end(), shape);
+    };
+    std::string kind = what;
+    if (kind == "variables") {
+      const NamedTensor &tensor = program->tensors->get(name);
+      return give(tensor.dtype, tensor.shape);
+    }
+    if (kind == "inputs")
+      for (const Input &input : p.inputs)
+        if (input.name == name)
+          return give(input.dtype, input.placement.shape);
+    if (kind.rfind("outputs:", 0) == 0)
+      for (const Output &output : sessionOf(program).entry(kind.substr(8)).outputs)
+        if (output.name == name)
+          return give(output.dtype, output.placement.shape);
+    PSRT_FAIL(BadArgument, "nothing is named \"%s\" under \"%s\"", name, what);
+  });
+}
+
+} // extern "C"

@@ -1,0 +1,148 @@
+// Binding and running.
+#include "runtime/core/Executor.h"
+#include "runtime/core/Status.h"
+#include <chrono>
+
+namespace psrt {
+
+Executor::Executor(const Program &program, const Kernel *kernels, int rank, Arena &arena,
+                   RankDevice &device, RankComm &comm, uint64_t seed)
+    : program(program), kernels(kernels), coordinates(program.mesh.coordinates(rank)),
+      arena(arena), device(device), comm(comm), seed(seed) {}
+
+void *Executor::resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryPoint &point,
+                        int64_t slot) const {
+  if (!buffer.present())
+    return nullptr;
+  int64_t address =
+      buffer.base == BufferRef::Absolute ? buffer.offset : entry.bases[buffer.base] + buffer.offset;
+  if (address >= point.slotBase && address < point.slotBase + point.slotBytes)
+    address += slot * point.slotBytes;
+  if (address < 0 || size_t(address) >= std::max<size_t>(1, arena.size()))
+    PSRT_FAIL(BadInput, "%s uses arena address %lld of %zu", entry.label.c_str(),
+              (long long)address, arena.size());
+  return arena.at(address);
+}
+
+/// The ref that decides whether an instruction adds or sets; -1: none.
+static int accumulatedRef(const Instruction &instruction) {
+  if (const auto *matmul = std::get_if<MatmulOp>(&instruction.op))
+    return matmul->accumulate;
+  if (const auto *embedding = std::get_if<EmbeddingOp>(&instruction.op))
+    return embedding->accumulate;
+  return -1;
+}
+
+void Executor::bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise) {
+  const Instruction &instruction = *bound.instruction;
+  int ref = accumulatedRef(instruction);
+  if (ref >= 0 && size_t(ref) >= entry.first.size())
+    PSRT_FAIL(BadInput, "%s accumulates into ref %d of %zu", entry.label.c_str(), ref,
+              entry.first.size());
+  bound.accumulate = ref >= 0 && (piecewise || !entry.first[ref]);
+  if (const auto *attention = std::get_if<AttentionOp>(&instruction.op);
+      attention && attention->key >= 0)
+    bound.key = entry.keys.at(attention->key);
+  if (const auto *index = std::get_if<ShardIndexOp>(&instruction.op))
+    bound.key = program.mesh.shardIndex(index->axes, coordinates);
+  if (const auto *kernel = std::get_if<KernelOp>(&instruction.op)) {
+    if (kernel->kernel < 0 || size_t(kernel->kernel) >= program.kernelNames.size())
+      PSRT_FAIL(BadInput, "%s calls kernel %d of %zu", entry.label.c_str(), kernel->kernel,
+                program.kernelNames.size());
+    bound.kernel = kernels[kernel->kernel];
+  }
+  if (!device.bind(bound) && !comm.bind(bound))
+    PSRT_FAIL(BadInput, "no backend runs an instruction of %s", entry.label.c_str());
+}
+
+void Executor::bindCode(BoundEntry &result, const Instruction &instruction,
+                        const ProgramEntry &entry, const EntryPoint &point, int64_t slot,
+                        bool piecewise, size_t scalarsAt) {
+  Bound bound;
+  bound.instruction = &instruction;
+  bound.buffers = result.pointers.data() + result.pointers.size();
+  bound.scalars = result.scalars.data() + scalarsAt;
+  bound.coordinates = &coordinates;
+  for (const BufferRef &buffer : instruction.buffers)
+    result.pointers.push_back(resolve(buffer, entry, point, slot));
+  bindOne(bound, entry, piecewise);
+  result.code.push_back(bound);
+  result.labels.push_back(entry.label.c_str());
+}
+
+Executor::BoundEntry &Executor::bind(const EntryPoint &point, int64_t slot, bool piecewise) {
+  std::unique_ptr<BoundEntry> &result = entries[{&point, slot, piecewise}];
+  if (result)
+    return *result;
+  auto made = std::make_unique<BoundEntry>();
+  size_t instructions = 0, pointers = 0, scalars = 0;
+  auto count = [&](const Instruction &instruction) {
+    ++instructions, pointers += instruction.buffers.size();
+  };
+  for (const ProgramEntry &entry : point.code) {
+    scalars += 3 + entry.keys.size() + entry.first.size();
+    if (entry.function < 0)
+      count(point.instructions[entry.instruction]);
+    else
+      for (const Instruction &instruction : program.functions[entry.function].code)
+        count(instruction);
+  }
+  // Bound instructions point into these: they never grow after this.
+  made->code.reserve(instructions);
+  made->labels.reserve(instructions);
+  made->pointers.reserve(pointers);
+  made->scalars.reserve(scalars);
+  for (const ProgramEntry &entry : point.code) {
+    size_t scalarsAt = made->scalars.size();
+    made->runs.push_back(scalarsAt);
+    made->starts.push_back(made->code.size());
+    for (int64_t scalar : {int64_t(seed), int64_t(0), entry.microBatch})
+      made->scalars.push_back(scalar);
+    made->scalars.insert(made->scalars.end(), entry.keys.begin(), entry.keys.end());
+    for (int64_t first : entry.first)
+      made->scalars.push_back(piecewise ? 0 : first);
+    if (entry.function < 0)
+      bindCode(*made, point.instructions[entry.instruction], entry, point, slot, piecewise,
+               scalarsAt);
+    else
+      for (const Instruction &instruction : program.functions[entry.function].code)
+        bindCode(*made, instruction, entry, point, slot, piecewise, scalarsAt);
+  }
+  made->starts.push_back(made->code.size());
+  device.reserve();
+  comm.reserve();
+  result = std::move(made);
+  return *result;
+}
+
+static double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void Executor::run(BoundEntry &entry, int64_t step, int64_t from, int64_t to) {
+  for (size_t at : entry.runs)
+    entry.scalars[at + 1] = step;
+  size_t begin = entry.starts[from], end = to < 0 ? entry.code.size() : entry.starts[to];
+  if (capacity)
+    return runTraced(entry, begin, end);
+  for (size_t i = begin; i < end; ++i)
+    entry.code[i].run(entry.code[i]);
+}
+
+void Executor::runTraced(BoundEntry &entry, size_t from, size_t to) {
+  for (size_t i = from; i < to; ++i) {
+    double start = now();
+    entry.code[i].run(entry.code[i]);
+    if (events.size() < capacity)
+      events.push_back({&entry.code[i], entry.labels[i], start, now()});
+    else
+      ++droppedEvents;
+  }
+}
+
+void Executor::startTrace(size_t newCapacity) {
+  capacity = newCapacity;
+  events.reserve(capacity);
+}
+
+} // namespace psrt

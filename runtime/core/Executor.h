@@ -1,0 +1,68 @@
+// Runs the entries of a program on one rank: instructions are bound to addresses once, then called
+// in order.
+#ifndef PSRT_CORE_EXECUTOR_H
+#define PSRT_CORE_EXECUTOR_H
+
+#include "runtime/core/Arena.h"
+#include "runtime/core/Backend.h"
+#include <map>
+
+namespace psrt {
+
+/// One event of a trace, in seconds of the steady clock.
+struct TraceEvent {
+  const Bound *bound;
+  const char *label; ///< of the run it belongs to
+  double start, end;
+};
+
+class Executor {
+public:
+  Executor(const Program &program, const Kernel *kernels, int rank, Arena &arena,
+           RankDevice &device, RankComm &comm, uint64_t seed);
+
+  /// An entry bound for one slot of saved values.
+  struct BoundEntry {
+    std::vector<Bound> code;
+    std::vector<const char *> labels; ///< per instruction
+    std::vector<void *> pointers;
+    std::vector<int64_t> scalars;
+    std::vector<size_t> runs; ///< where each run's scalars begin
+    std::vector<size_t>
+        starts; ///< per entry of the program's code, its first instruction; and the end
+  };
+
+  /// Binds an entry (kept). `piecewise`: every accumulation adds; the host zeroes what it
+  /// accumulates into.
+  BoundEntry &bind(const EntryPoint &entry, int64_t slot, bool piecewise);
+  /// Runs entries [from, to) of the program's code (`to` -1: to the end).
+  void run(BoundEntry &entry, int64_t step, int64_t from = 0, int64_t to = -1);
+
+  /// Collects events from now on, at most `capacity` (more are dropped and counted).
+  void startTrace(size_t capacity);
+  const std::vector<TraceEvent> &trace() const { return events; }
+  size_t dropped() const { return droppedEvents; }
+
+private:
+  void bindCode(BoundEntry &result, const Instruction &instruction, const ProgramEntry &entry,
+                const EntryPoint &point, int64_t slot, bool piecewise, size_t scalarsAt);
+  void bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise);
+  void *resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryPoint &point,
+                int64_t slot) const;
+  void runTraced(BoundEntry &entry, size_t from, size_t to);
+
+  const Program &program;
+  const Kernel *kernels;
+  std::vector<int64_t> coordinates;
+  Arena &arena;
+  RankDevice &device;
+  RankComm &comm;
+  uint64_t seed;
+  std::map<std::tuple<const EntryPoint *, int64_t, bool>, std::unique_ptr<BoundEntry>> entries;
+  std::vector<TraceEvent> events;
+  size_t capacity = 0, droppedEvents = 0;
+};
+
+} // namespace psrt
+
+#endif

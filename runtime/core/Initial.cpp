@@ -1,0 +1,156 @@
+// Initial values of variables: ranges of mapped files, splats, raw data, or draws keyed by name and
+// global index.
+#include "runtime/core/InitialValue.h"
+#include "runtime/core/Session.h"
+#include "runtime/data/MappedFile.h"
+#include <cmath>
+#include <cstring>
+#include <map>
+
+namespace psrt {
+namespace {
+
+/// Files opened for one rank, by resolved path.
+class Files {
+public:
+  explicit Files(std::string folder) : folder(std::move(folder)) {}
+  const MappedFile &open(const std::string &name) {
+    auto it = files.find(name);
+    if (it == files.end())
+      it = files.emplace(name, MappedFile(resolve(name))).first;
+    return it->second;
+  }
+
+private:
+  /// A relative name starts from the program's folder, or else from the current one.
+  std::string resolve(const std::string &name) const {
+    if (name.empty() || name[0] == '/' || folder.empty())
+      return name;
+    std::string beside = folder + "/" + name;
+    std::FILE *file = std::fopen(beside.c_str(), "rb");
+    if (!file)
+      return name;
+    std::fclose(file);
+    return beside;
+  }
+  std::string folder;
+  std::map<std::string, MappedFile> files;
+};
+
+uint16_t toBfloat16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/// Stores a number as one element.
+void storeElement(char *at, Dtype dtype, double value) {
+  float f = float(value);
+  uint16_t b = toBfloat16(f);
+  int64_t i = std::isfinite(value) ? int64_t(value) : 0;
+  if (dtype == Dtype::F32)
+    std::memcpy(at, &f, 4);
+  else if (dtype == Dtype::F64)
+    std::memcpy(at, &value, 8);
+  else if (dtype == Dtype::BF16)
+    std::memcpy(at, &b, 2);
+  else if (dtype == Dtype::F16)
+    PSRT_FAIL(BadInput, "initial values of f16 are not built");
+  else
+    std::memcpy(at, &i, dtypeSize(dtype));
+}
+
+/// Whether a variable is a part of the tensor in the file.
+bool isPart(const Variable &variable) {
+  return !variable.file.lower.empty() && variable.file.shape.size() == variable.placement.shape.size();
+}
+
+/// Element index in the file's tensor of a global index of a variable that is a part of it.
+int64_t indexInFile(const Variable &variable, int64_t global) {
+  const Variable::File &file = variable.file;
+  int64_t result = 0, stride = 1;
+  for (size_t d = variable.placement.shape.size(); d-- > 0;) {
+    int64_t size = variable.placement.shape[d];
+    result += (global % size + file.lower[d]) * stride;
+    global /= size;
+    stride *= file.shape[d];
+  }
+  return result;
+}
+
+void copyFromFile(const Variable &variable, const MappedFile &file, const Mesh &mesh, Rank &rank) {
+  int64_t size = dtypeSize(variable.dtype);
+  const Variable::File &init = variable.file;
+  bool part = isPart(variable);
+  int64_t whole = variable.placement.count();
+  if (part) {
+    whole = 1;
+    for (int64_t n : init.shape)
+      whole *= n;
+  }
+  if (init.offset < 0 || init.offset + whole * size > int64_t(file.size()))
+    PSRT_FAIL(BadInput,
+              "\"%s\" has %zu bytes, variable \"%s\" is read at %lld to %lld: it is not the file "
+              "that was "
+              "compiled; compile again, or give --weights",
+              file.path().c_str(), file.size(), variable.displayName().c_str(),
+              (long long)init.offset, (long long)(init.offset + whole * size));
+  char *base = rank.arena->at(variable.address);
+  const char *data = file.data() + init.offset;
+  // Within a part, what is contiguous is at most a row of the variable's last dim.
+  int64_t row = part && !variable.placement.shape.empty() ? variable.placement.shape.back() : whole;
+  forEachRun(variable.placement, mesh, rank.coordinates,
+             [&](int64_t local, int64_t global, int64_t count) {
+               while (count > 0) {
+                 int64_t n = part ? std::min(count, row - global % row) : count;
+                 int64_t from = part ? indexInFile(variable, global) : global;
+                 std::memcpy(base + local * size, data + from * size, n * size);
+                 local += n, global += n, count -= n;
+               }
+             });
+}
+
+void initialize(const Variable &variable, const Mesh &mesh, uint64_t seed, Files &files,
+                Rank &rank) {
+  char *base = rank.arena->at(variable.address);
+  int64_t size = dtypeSize(variable.dtype);
+  bool first = mesh.shardIndex(variable.placement.partial, rank.coordinates) == 0;
+  if (!first)
+    return; // the shards of a partial variable add up: one has the value, the others stay zero
+  if (variable.hasFile && variable.distribution.empty())
+    return copyFromFile(variable, files.open(variable.file.path), mesh, rank);
+  if (!variable.data.empty() && int64_t(variable.data.size()) != variable.placement.count() * size)
+    PSRT_FAIL(BadInput, "variable \"%s\" has %zu bytes of data, its type needs %lld",
+              variable.displayName().c_str(), variable.data.size(),
+              (long long)(variable.placement.count() * size));
+  bool zero = !variable.hasValue && variable.data.empty() && variable.distribution.empty();
+  if (zero || (variable.hasValue && variable.value == 0 && !std::signbit(variable.value)))
+    return; // a fresh arena is zero
+  uint64_t key = initialKey(seed, variable.displayName());
+  bool normal = variable.distribution != "uniform";
+  bool part = isPart(variable);
+  forEachRun(variable.placement, mesh, rank.coordinates,
+             [&](int64_t local, int64_t global, int64_t count) {
+               if (!variable.data.empty()) {
+                 std::memcpy(base + local * size, variable.data.data() + global * size,
+                             count * size);
+                 return;
+               }
+               for (int64_t i = 0; i < count; ++i)
+                 storeElement(base + (local + i) * size, variable.dtype,
+                              variable.hasValue ? variable.value
+                                     : drawInitial(normal, key, part ? indexInFile(variable, global + i) : global + i,
+                                                   variable.parameters[0], variable.parameters[1]));
+             });
+}
+
+} // namespace
+
+void initializeVariables(const Program &program, const std::string &folder, uint64_t seed,
+                         Rank &rank) {
+  Files files(folder);
+  for (const Variable &variable : program.variables)
+    initialize(variable, program.mesh, seed, files, rank);
+}
+
+} // namespace psrt

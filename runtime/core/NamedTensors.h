@@ -1,0 +1,60 @@
+// Whole tensors by the model's names: variables, aliases, gradients, and tensors that several
+// variables are parts of.
+#ifndef PSRT_CORE_NAMEDTENSORS_H
+#define PSRT_CORE_NAMEDTENSORS_H
+
+#include "runtime/core/Session.h"
+#include <map>
+
+namespace psrt {
+
+/// One tensor as files and users see it.
+struct NamedTensor {
+  std::string name;                 ///< the first one
+  std::vector<std::string> aliases; ///< all names, the first included
+  std::string kind;
+  bool transient = false;
+  Dtype dtype = Dtype::F32;
+  std::vector<int64_t> shape;
+  /// The variables that hold it; `lower` is empty for one that is the whole tensor.
+  struct Part {
+    int variable;
+    std::vector<int64_t> lower;
+  };
+  std::vector<Part> parts;
+
+  int64_t bytes() const;
+};
+
+class NamedTensors {
+public:
+  explicit NamedTensors(const Program &program);
+  /// Parameters, buffers and the rest by their model names; then symbols of others; "grad.NAME" for
+  /// gradients.
+  const NamedTensor *find(const std::string &name) const;
+  /// Fails, naming some that there are.
+  const NamedTensor &get(const std::string &name) const;
+  const std::vector<NamedTensor> &all() const { return tensors; }
+
+private:
+  void add(const Program &program, int variable, std::vector<std::string> names,
+           const Variable &view);
+  std::vector<NamedTensor> tensors;
+  std::map<std::string, size_t> byName;
+};
+
+void readTensor(Session &session, const NamedTensor &tensor, char *whole);
+void writeTensor(Session &session, const NamedTensor &tensor, const char *whole);
+
+/// Sets variables from a .safetensors file, by any of their names; every parameter must be there
+/// (under one of them), and nothing else may be.
+void loadWeights(Session &session, const NamedTensors &tensors, const std::string &path);
+/// Writes every persistent parameter and buffer, whole, under each of its names.
+void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path);
+/// Sets a scalar, and the scalars of its groups ("lr" sets "lr.0", "lr.1", ... too); "step" is not
+/// one.
+void setScalars(Session &session, const std::string &name, double value);
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,55 @@
+// What parsed programs know about themselves.
+#include "runtime/core/Program.h"
+#include "runtime/core/Status.h"
+#include <numeric>
+
+namespace psrt {
+
+static constexpr struct {
+  const char *name;
+  int64_t size;
+} dtypes[] = {{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i64", 8},
+              {"i32", 4}, {"i16", 2}, {"i8", 1},  {"u8", 1},   {"bool", 1}};
+
+int64_t dtypeSize(Dtype dtype) { return dtypes[int(dtype)].size; }
+const char *dtypeName(Dtype dtype) { return dtypes[int(dtype)].name; }
+
+Dtype parseDtype(const std::string &name) {
+  for (size_t i = 0; i < std::size(dtypes); ++i)
+    if (name == dtypes[i].name)
+      return Dtype(i);
+  PSRT_FAIL(BadInput, "unknown dtype \"%s\" in the program", name.c_str());
+}
+
+const char *CollectiveOp::name() const {
+  static constexpr const char *names[] = {"all_reduce", "reduce_scatter", "all_gather",
+                                          "all_to_all", "permute",        "shard_slice"};
+  return names[kind];
+}
+
+int64_t CollectiveOp::bytes(const Mesh &mesh) const {
+  int64_t elements = 0;
+  if (kind == AllReduce || kind == Permute)
+    elements = std::accumulate(counts.begin(), counts.end(), int64_t(0));
+  else if (kind == AllToAll)
+    elements = std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
+  else
+    elements = outer * size * inner * (kind == ReduceScatter ? mesh.shards(axes) : 1);
+  return elements * dtypeSize(dtype);
+}
+
+const EntryPoint *Program::entry(const std::string &name) const {
+  for (const EntryPoint &entry : entries)
+    if (entry.name == name)
+      return &entry;
+  return nullptr;
+}
+
+int Program::variable(const std::string &symbol) const {
+  for (size_t i = 0; i < variables.size(); ++i)
+    if (variables[i].symbol == symbol)
+      return int(i);
+  return -1;
+}
+
+} // namespace psrt

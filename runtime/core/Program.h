@@ -1,0 +1,209 @@
+// A compiled program as flat structs: what docs/program-format.md says, parsed once.
+#ifndef PSRT_CORE_PROGRAM_H
+#define PSRT_CORE_PROGRAM_H
+
+#include "runtime/core/Placement.h"
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace psrt {
+
+/// Calls of generated code: rows [lo, hi) of its row space.
+using Kernel = void (*)(void *const *buffers, const int64_t *scalars, int64_t lo, int64_t hi);
+
+enum class Dtype : uint8_t { F32, F64, F16, BF16, I64, I32, I16, I8, U8, Bool };
+/// Bytes of one element.
+int64_t dtypeSize(Dtype dtype);
+const char *dtypeName(Dtype dtype);
+/// Parses "f32" and the like; fails on others.
+Dtype parseDtype(const std::string &name);
+
+/// A buffer of an instruction: `base` is an index into the bases of the run, `Absolute` for an
+/// arena address.
+struct BufferRef {
+  static constexpr int32_t Absent = -1, Absolute = -2;
+  int32_t base = Absent;
+  int64_t offset = 0;
+  bool present() const { return base != Absent; }
+};
+
+/// Generated code on rows [0, rows), called on pieces of `grain`. Buffers: its arguments.
+struct KernelOp {
+  int kernel = 0;
+  int64_t rows = 0, grain = 1;
+};
+/// out = lhs rhs (+ bias) (+ out). Buffers: lhs, rhs, out, bias. Strides in elements.
+struct MatmulOp {
+  enum { Lhs, Rhs, Out, Bias, Buffers };
+  Dtype dtype = Dtype::F32;
+  std::array<int64_t, 2> batch{1, 1};
+  int64_t m = 0, n = 0, k = 0;
+  std::array<int64_t, 4> lhs{}, rhs{}, out{}; ///< batch0, batch1, row, column
+  int accumulate = -1; ///< the ref whose `first` flag decides; -1: never adds
+};
+/// softmax(scale q k^T + mask) v by head; the gradient when `grad`.
+struct AttentionOp {
+  enum { Q, K, V, Out, Lse, Dout, Dq, Dk, Dv, Offset, Mask, Padding, Buffers };
+  bool grad = false;
+  Dtype dtype = Dtype::F32, maskDtype = Dtype::Bool;
+  int64_t b = 0, h = 0, g = 0, t = 0, s = 0, d = 0;
+  std::array<int64_t, 3> q{}, k{}, v{}, out{}, dout{}, dq{}, dk{}, dv{}; ///< batch, head, row
+  std::array<int64_t, 4> mask{};
+  bool causal = false;
+  int64_t window = 0;
+  float scale = 1, dropout = 0;
+  int key = -1; ///< which of the run's keys
+  std::vector<int64_t> factorSizes, factorStrides;
+  int64_t globalSize = 0;
+};
+/// Rows by index. Buffers: table or cotangent, indices, out, first row (i64 scalar).
+struct EmbeddingOp {
+  enum { Table, Indices, Out, FirstRow, Buffers };
+  bool grad = false;
+  Dtype dtype = Dtype::F32, indexDtype = Dtype::I64;
+  int64_t count = 0, width = 0, rows = 0, paddingIndex = -1;
+  int accumulate = -1;
+};
+/// Writes the shard index over `axes` as an i64. Buffers: out.
+struct ShardIndexOp {
+  std::vector<int> axes;
+};
+/// Buffers: in, out; or out alone: zeroes.
+struct CopyOp {
+  bool zero = false;
+  int64_t bytes = 0;
+};
+/// Communication over `axes`. Buffers: ins, then outs.
+struct CollectiveOp {
+  enum Kind { AllReduce, ReduceScatter, AllGather, AllToAll, Permute, ShardSlice };
+  enum Reduction { Sum, Max, Min };
+  Kind kind = AllReduce;
+  Reduction reduction = Sum;
+  Dtype dtype = Dtype::F32;
+  std::vector<int> axes;
+  std::string queue;
+  std::vector<int64_t> counts;            ///< all_reduce, permute: elements per pair of buffers
+  int64_t outer = 1, size = 1, inner = 1; ///< `size`: local size of the dim
+  int64_t whole = 0;                      ///< shard_slice: size of the dim of `in`
+  std::vector<int64_t> shape;             ///< all_to_all: of the operand
+  int split = 0, concat = 0;
+  std::vector<int> targets;
+  const char *name() const;
+  /// Bytes of one rank's operand (all buffers of a bucket).
+  int64_t bytes(const Mesh &mesh) const;
+};
+
+struct Instruction {
+  std::variant<KernelOp, MatmulOp, AttentionOp, EmbeddingOp, ShardIndexOp, CopyOp, CollectiveOp> op;
+  std::vector<BufferRef> buffers;
+  std::string location;
+};
+
+/// Straight-line code that runs bind to addresses.
+struct Function {
+  std::string name;
+  int bases = 0, refs = 0, keys = 0;
+  std::vector<Instruction> code;
+};
+
+/// One entry of a program's code: a run of a function, or one instruction on arena addresses.
+struct ProgramEntry {
+  int function = -1; ///< -1: `instruction`
+  std::vector<int64_t> bases;
+  int64_t microBatch = 0;
+  std::vector<int64_t> keys, first;
+  std::string label;
+  int instruction = -1; ///< index into EntryPoint::instructions
+};
+
+/// A tensor with an address: an output of an entry.
+struct Output {
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  Placement placement;
+  int64_t address = 0;
+};
+
+/// What the host can run: step, evaluate, forward, backward, update.
+struct EntryPoint {
+  std::string name;
+  std::vector<ProgramEntry> code;
+  std::vector<Instruction> instructions;
+  std::vector<Output> outputs;
+  int64_t updateFrom = -1; ///< index in `code` of the first entry of the update; -1: unknown
+  int64_t slots = 1, slotBase = 0, slotBytes = 0;
+};
+
+struct Variable {
+  std::string symbol, kind, of, location;
+  std::vector<std::string> names;
+  Dtype dtype = Dtype::F32;
+  bool frozen = false, transient = false;
+  Placement placement;
+  int64_t address = 0, bytes = 0;
+  // At most one of file, value, data, distribution.
+  struct File {
+    std::string path, tensor;
+    int64_t offset = 0, bytes = 0;
+    std::vector<int64_t> shape;        ///< of the tensor in the file; empty: the variable's
+    std::vector<int64_t> lower, upper; ///< the part that is this variable
+  };
+  bool hasFile = false, hasValue = false;
+  File file;
+  double value = 0;
+  std::string data; ///< raw bytes, whole tensor
+  std::string distribution;
+  std::array<double, 2> parameters{};
+  const std::string &displayName() const { return names.empty() ? symbol : names.front(); }
+};
+
+struct Input {
+  std::string name, role,
+      entry; ///< role: data, labels, cotangent; entry: the program it belongs to
+  Dtype dtype = Dtype::F32;
+  Placement placement;
+  int batchDim = 0;  ///< -1: none
+  int64_t limit = 0; ///< values are in [0, limit); 0: anything
+  bool hasIgnore = false;
+  int64_t ignore = 0;
+  std::vector<int64_t> addresses; ///< per micro-batch
+};
+
+struct Program {
+  std::string version, model, compileLine, explain, labels, lossAverage;
+  Mesh mesh;
+  std::vector<std::string> kernelNames;
+  int64_t arenaBytes = 0;
+  std::vector<Variable> variables;
+  std::vector<Input> inputs;
+  std::vector<Function> functions;
+  std::vector<EntryPoint> entries;
+  int64_t microBatches = 1;
+  std::map<std::string, double> defaults;
+  double flopsPerStep = 0;
+
+  const EntryPoint *entry(const std::string &name) const;
+  /// Index of the variable of that symbol; -1 if none.
+  int variable(const std::string &symbol) const;
+};
+
+/// The three symbols of a compiled object, and the folder that relative file names start from.
+struct ProgramSource {
+  const char *json = nullptr;
+  uint64_t size = 0;
+  const Kernel *kernels = nullptr;
+  std::string folder;
+};
+
+/// Parses and checks a table; fails with what is wrong in it.
+Program parseProgram(std::string_view json);
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,464 @@
+// Reads a program's JSON table into structs.
+#include "runtime/core/Program.h"
+#include "runtime/core/Status.h"
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+namespace psrt {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The field, or null when absent.
+const Json &get(const Json &object, const char *key) {
+  static const Json none;
+  auto it = object.find(key);
+  return it == object.end() ? none : *it;
+}
+
+template <typename T> T getOr(const Json &object, const char *key, T otherwise) {
+  const Json &value = get(object, key);
+  return value.is_null() ? otherwise : value.get<T>();
+}
+
+std::string getString(const Json &object, const char *key) {
+  return getOr<std::string>(object, key, "");
+}
+
+std::vector<int64_t> getInts(const Json &object, const char *key) {
+  return getOr<std::vector<int64_t>>(object, key, {});
+}
+
+template <size_t N> std::array<int64_t, N> getStrides(const Json &object, const char *key) {
+  std::array<int64_t, N> result{};
+  std::vector<int64_t> list = getInts(object, key);
+  if (list.size() != N)
+    PSRT_FAIL(BadInput, "\"%s\" has %zu numbers, %zu are needed", key, list.size(), N);
+  std::copy(list.begin(), list.end(), result.begin());
+  return result;
+}
+
+std::vector<int> parseAxes(const Json &names, const Mesh &mesh) {
+  std::vector<int> result;
+  if (!names.is_null())
+    for (const Json &name : names)
+      result.push_back(mesh.axis(name.get<std::string>()));
+  return result;
+}
+
+Placement parsePlacement(const Json &object, const Mesh &mesh) {
+  Placement result;
+  result.shape = getInts(object, "shape");
+  const Json &factors = get(object, "factors");
+  for (size_t d = 0; d < result.shape.size(); ++d) {
+    std::vector<Placement::Factor> dim;
+    if (!factors.is_null() && d < factors.size())
+      for (const Json &factor : factors[d])
+        dim.push_back({factor.at("size").get<int64_t>(), parseAxes(get(factor, "axes"), mesh)});
+    if (dim.empty())
+      dim.push_back({result.shape[d], {}});
+    int64_t size = 1;
+    for (const Placement::Factor &factor : dim)
+      size *= factor.size;
+    if (size != result.shape[d])
+      PSRT_FAIL(BadInput, "factors of dim %zu have product %lld, its size is %lld", d,
+                (long long)size, (long long)result.shape[d]);
+    result.factors.push_back(std::move(dim));
+  }
+  result.partial = parseAxes(get(object, "partial"), mesh);
+  result.local = result.computeLocal(mesh);
+  if (!get(object, "local").is_null() && getInts(object, "local") != result.local)
+    PSRT_FAIL(BadInput, "\"local\" is not what the factors give");
+  return result;
+}
+
+BufferRef parseBuffer(const Json &value) {
+  if (value.is_null())
+    return {};
+  if (value.is_number())
+    return {BufferRef::Absolute, value.get<int64_t>()};
+  return {value.at(0).get<int32_t>(), value.at(1).get<int64_t>()};
+}
+
+void addBuffers(Instruction &result, const Json &object, std::initializer_list<const char *> keys) {
+  for (const char *key : keys)
+    result.buffers.push_back(parseBuffer(get(object, key)));
+}
+
+//===--- instructions -----------------------------------------------------===//
+
+using Parser = void (*)(const Json &, const Mesh &, Instruction &);
+
+void parseKernel(const Json &object, const Mesh &, Instruction &result) {
+  KernelOp op;
+  op.kernel = object.at("kernel");
+  op.rows = object.at("rows");
+  op.grain = std::max<int64_t>(1, getOr<int64_t>(object, "grain", op.rows));
+  for (const Json &argument : object.at("args"))
+    result.buffers.push_back(parseBuffer(argument));
+  result.op = op;
+}
+
+void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
+  MatmulOp op;
+  op.dtype = parseDtype(object.at("dtype"));
+  if (!get(object, "batch").is_null())
+    op.batch = getStrides<2>(object, "batch");
+  op.m = object.at("m");
+  op.n = object.at("n");
+  op.k = object.at("k");
+  op.lhs = getStrides<4>(object, "lhs_strides");
+  op.rhs = getStrides<4>(object, "rhs_strides");
+  op.out = getStrides<4>(object, "out_strides");
+  op.accumulate = getOr(object, "accumulate", -1);
+  addBuffers(result, object, {"lhs", "rhs", "out", "bias"});
+  result.op = op;
+}
+
+void parseAttention(const Json &object, const Mesh &, Instruction &result) {
+  AttentionOp op;
+  op.grad = object.at("op") == "attention_grad";
+  op.dtype = parseDtype(object.at("dtype"));
+  std::array<int64_t, 6> sizes = getStrides<6>(object, "sizes");
+  op.b = sizes[0], op.h = sizes[1], op.g = sizes[2], op.t = sizes[3], op.s = sizes[4],
+  op.d = sizes[5];
+  op.q = getStrides<3>(object, "q_strides");
+  op.k = getStrides<3>(object, "k_strides");
+  op.v = getStrides<3>(object, "v_strides");
+  op.out = getStrides<3>(object, "out_strides");
+  if (op.grad) {
+    op.dout = getStrides<3>(object, "dout_strides");
+    op.dq = getStrides<3>(object, "dq_strides");
+    op.dk = getStrides<3>(object, "dk_strides");
+    op.dv = getStrides<3>(object, "dv_strides");
+  }
+  op.causal = getOr(object, "causal", false);
+  op.window = getOr<int64_t>(object, "window", 0);
+  op.scale = object.at("scale").get<float>();
+  op.dropout = getOr(object, "dropout", 0.0f);
+  op.key = getOr(object, "key", -1);
+  op.factorSizes = getInts(object, "factor_sizes");
+  op.factorStrides = getInts(object, "factor_strides");
+  op.globalSize = getOr<int64_t>(object, "global_size", op.b * op.h * op.t * op.s);
+  if (!get(object, "mask").is_null()) {
+    op.maskDtype = parseDtype(object.at("mask_dtype"));
+    op.mask = getStrides<4>(object, "mask_strides");
+  }
+  addBuffers(result, object,
+             {"q", "k", "v", "out", "lse", "dout", "dq", "dk", "dv", "offset", "mask", "padding"});
+  result.op = op;
+}
+
+void parseEmbedding(const Json &object, const Mesh &, Instruction &result) {
+  EmbeddingOp op;
+  op.grad = object.at("op") == "embedding_grad";
+  op.dtype = parseDtype(getOr<std::string>(object, "dtype", "f32"));
+  op.indexDtype = parseDtype(getOr<std::string>(object, "index_dtype", "i64"));
+  op.count = object.at("count");
+  op.width = object.at("width");
+  op.rows = object.at("rows");
+  op.accumulate = getOr(object, "accumulate", -1);
+  op.paddingIndex = getOr<int64_t>(object, "padding_index", -1);
+  addBuffers(result, object, {op.grad ? "grad" : "table", "indices", "out", "first_row"});
+  result.op = op;
+}
+
+void parseShardIndex(const Json &object, const Mesh &mesh, Instruction &result) {
+  result.op = ShardIndexOp{parseAxes(object.at("axes"), mesh)};
+  addBuffers(result, object, {"out"});
+}
+
+void parseCopy(const Json &object, const Mesh &, Instruction &result) {
+  result.op = CopyOp{false, object.at("bytes").get<int64_t>()};
+  addBuffers(result, object, {"in", "out"});
+}
+
+void parseZero(const Json &object, const Mesh &, Instruction &result) {
+  result.op = CopyOp{true, object.at("bytes").get<int64_t>()};
+  addBuffers(result, object, {"out"});
+}
+
+CollectiveOp::Reduction parseReduction(const Json &object) {
+  std::string kind = getOr<std::string>(object, "kind", "sum");
+  if (kind == "sum")
+    return CollectiveOp::Sum;
+  if (kind == "max")
+    return CollectiveOp::Max;
+  if (kind == "min")
+    return CollectiveOp::Min;
+  PSRT_FAIL(BadInput, "unknown reduction \"%s\"", kind.c_str());
+}
+
+/// "in"/"out"/"count", or the lists "ins"/"outs"/"counts" of a bucket.
+void parseCollectiveBuffers(const Json &object, CollectiveOp &op, Instruction &result) {
+  if (get(object, "ins").is_null()) {
+    addBuffers(result, object, {"in", "out"});
+    op.counts = {getOr<int64_t>(object, "count", op.outer * op.size * op.inner)};
+    return;
+  }
+  for (const char *key : {"ins", "outs"})
+    for (const Json &buffer : object.at(key))
+      result.buffers.push_back(parseBuffer(buffer));
+  op.counts = getInts(object, "counts");
+  if (result.buffers.size() != 2 * op.counts.size())
+    PSRT_FAIL(BadInput, "a bucket of %zu counts has %zu buffers", op.counts.size(),
+              result.buffers.size());
+}
+
+template <CollectiveOp::Kind kind>
+void parseCollective(const Json &object, const Mesh &mesh, Instruction &result) {
+  CollectiveOp op;
+  op.kind = kind;
+  op.reduction = parseReduction(object);
+  op.dtype = parseDtype(object.at("dtype"));
+  op.axes = parseAxes(object.at("axes"), mesh);
+  op.queue = getString(object, "queue");
+  op.outer = getOr<int64_t>(object, "outer", 1);
+  op.size = getOr<int64_t>(object, "size", 1);
+  op.inner = getOr<int64_t>(object, "inner", 1);
+  op.whole = getOr<int64_t>(object, "whole", op.size * mesh.shards(op.axes));
+  op.shape = getInts(object, "shape");
+  op.split = getOr(object, "split", 0);
+  op.concat = getOr(object, "concat", 0);
+  for (int64_t target : getInts(object, "targets"))
+    op.targets.push_back(int(target));
+  parseCollectiveBuffers(object, op, result);
+  result.op = op;
+}
+
+Instruction parseInstruction(const Json &object, const Mesh &mesh) {
+  static const std::unordered_map<std::string, Parser> parsers = {
+      {"kernel", parseKernel},
+      {"matmul", parseMatmul},
+      {"attention", parseAttention},
+      {"attention_grad", parseAttention},
+      {"embedding", parseEmbedding},
+      {"embedding_grad", parseEmbedding},
+      {"shard_index", parseShardIndex},
+      {"copy", parseCopy},
+      {"zero", parseZero},
+      {"all_reduce", parseCollective<CollectiveOp::AllReduce>},
+      {"reduce_scatter", parseCollective<CollectiveOp::ReduceScatter>},
+      {"all_gather", parseCollective<CollectiveOp::AllGather>},
+      {"all_to_all", parseCollective<CollectiveOp::AllToAll>},
+      {"permute", parseCollective<CollectiveOp::Permute>},
+      {"shard_slice", parseCollective<CollectiveOp::ShardSlice>}};
+  std::string name = object.at("op");
+  auto it = parsers.find(name);
+  if (it == parsers.end())
+    PSRT_FAIL(BadInput, "this runtime has no instruction \"%s\"; compile and link with one version",
+              name.c_str());
+  Instruction result;
+  result.location = getString(object, "loc");
+  it->second(object, mesh, result);
+  return result;
+}
+
+//===--- sections ---------------------------------------------------------===//
+
+Mesh parseMesh(const Json &axes) {
+  Mesh mesh;
+  if (!axes.is_null())
+    for (const Json &axis : axes)
+      mesh.axes.push_back(
+          {axis.at("name"), getString(axis, "kind"), axis.at("size").get<int64_t>()});
+  return mesh;
+}
+
+Function parseFunction(const Json &object, const Program &program) {
+  Function result;
+  result.name = object.at("name");
+  result.bases = getOr(object, "bases", 0);
+  result.refs = getOr(object, "refs", 0);
+  result.keys = getOr(object, "keys", 0);
+  for (const Json &instruction : object.at("code")) {
+    result.code.push_back(parseInstruction(instruction, program.mesh));
+    for (const BufferRef &buffer : result.code.back().buffers)
+      if (buffer.base >= result.bases)
+        PSRT_FAIL(BadInput, "function \"%s\" uses base %d of %d", result.name.c_str(), buffer.base,
+                  result.bases);
+  }
+  return result;
+}
+
+void parseEntry(const Json &object, const Program &program, EntryPoint &entry) {
+  if (get(object, "run").is_null()) {
+    if (get(object, "op").is_null())
+      return; // a wait: everything that was started has completed where it was started
+    ProgramEntry result;
+    result.instruction = int(entry.instructions.size());
+    entry.instructions.push_back(parseInstruction(object, program.mesh));
+    entry.code.push_back(std::move(result));
+    return;
+  }
+  ProgramEntry result;
+  result.function = object.at("run");
+  if (result.function < 0 || size_t(result.function) >= program.functions.size())
+    PSRT_FAIL(BadInput, "entry \"%s\" runs function %d of %zu", entry.name.c_str(), result.function,
+              program.functions.size());
+  const Function &function = program.functions[result.function];
+  result.bases = getInts(object, "bases");
+  result.microBatch = getOr<int64_t>(object, "micro_batch", 0);
+  result.keys = getInts(object, "keys");
+  result.first = getInts(object, "first");
+  result.label = getOr<std::string>(object, "label", function.name);
+  if (result.bases.size() != size_t(function.bases) ||
+      result.keys.size() != size_t(function.keys) || result.first.size() != size_t(function.refs))
+    PSRT_FAIL(BadInput, "a run of \"%s\" gives %zu bases, %zu keys, %zu flags; it takes %d, %d, %d",
+              function.name.c_str(), result.bases.size(), result.keys.size(), result.first.size(),
+              function.bases, function.keys, function.refs);
+  entry.code.push_back(std::move(result));
+}
+
+EntryPoint parseEntryPoint(const Json &object, const Program &program) {
+  EntryPoint result;
+  result.name = object.at("name");
+  result.slots = getOr<int64_t>(object, "slots", 1);
+  result.slotBase = getOr<int64_t>(object, "slot_base", 0);
+  result.slotBytes = getOr<int64_t>(object, "slot_bytes", 0);
+  int64_t updateFrom = getOr<int64_t>(object, "update_from", -1), at = 0;
+  for (const Json &entry : object.at("code")) {
+    if (at++ == updateFrom)
+      result.updateFrom = int64_t(result.code.size());
+    parseEntry(entry, program, result);
+  }
+  if (updateFrom >= at)
+    result.updateFrom = int64_t(result.code.size());
+  const Json &outputs = get(object, "outputs");
+  if (!outputs.is_null())
+    for (const Json &output : outputs)
+      result.outputs.push_back({output.at("name"), parseDtype(output.at("dtype")),
+                                parsePlacement(output, program.mesh),
+                                output.at("address").get<int64_t>()});
+  return result;
+}
+
+std::string decodeBase64(const std::string &text) {
+  std::string result;
+  uint32_t bits = 0;
+  int count = 0;
+  for (unsigned char c : text) {
+    int value = c >= 'A' && c <= 'Z'   ? c - 'A'
+                : c >= 'a' && c <= 'z' ? c - 'a' + 26
+                : c >= '0' && c <= '9' ? c - '0' + 52
+                : c == '+'             ? 62
+                : c == '/'             ? 63
+                                       : -1;
+    if (value < 0)
+      continue;
+    bits = bits << 6 | uint32_t(value);
+    if ((count += 6) >= 8)
+      result.push_back(char(bits >> (count -= 8)));
+  }
+  return result;
+}
+
+/// JSON has no infinities and NaN: they come as strings.
+double parseNumber(const Json &value) {
+  return value.is_string() ? std::strtod(value.get<std::string>().c_str(), nullptr)
+                           : value.get<double>();
+}
+
+void parseInitial(const Json &object, Variable &result) {
+  if (const Json &init = get(object, "init"); !init.is_null()) {
+    result.hasFile = true;
+    result.file = {init.at("file"),
+                   getString(init, "tensor"),
+                   getOr<int64_t>(init, "offset", 0),
+                   getOr<int64_t>(init, "bytes", 0),
+                   getInts(init, "file_shape"),
+                   getInts(init, "lower"),
+                   getInts(init, "upper")};
+  }
+  if (const Json &value = get(object, "init_value"); !value.is_null()) {
+    result.hasValue = true;
+    result.value = parseNumber(value);
+  }
+  result.data = decodeBase64(getString(object, "init_data"));
+  if (const Json &distribution = get(object, "init_distribution"); !distribution.is_null()) {
+    result.distribution = distribution.at(0);
+    for (size_t i = 1; i < distribution.size() && i < 3; ++i)
+      result.parameters[i - 1] = parseNumber(distribution.at(i));
+  }
+}
+
+Variable parseVariable(const Json &object, const Mesh &mesh) {
+  Variable result;
+  result.symbol = object.at("symbol");
+  result.names = getOr<std::vector<std::string>>(object, "names", {});
+  result.kind = object.at("kind");
+  result.of = getString(object, "of");
+  result.dtype = parseDtype(object.at("dtype"));
+  result.frozen = getOr(object, "frozen", false);
+  result.transient = getOr(object, "transient", false);
+  result.placement = parsePlacement(object, mesh);
+  result.address = object.at("address");
+  result.bytes =
+      getOr<int64_t>(object, "bytes", result.placement.localCount() * dtypeSize(result.dtype));
+  result.location = getString(object, "location");
+  parseInitial(object, result);
+  return result;
+}
+
+Input parseInput(const Json &object, const Mesh &mesh) {
+  Input result;
+  result.name = object.at("name");
+  result.role = getOr<std::string>(object, "role", "data");
+  result.entry = getString(object, "of_program");
+  result.dtype = parseDtype(object.at("dtype"));
+  result.placement = parsePlacement(object, mesh);
+  result.batchDim = getOr(object, "batch_dim", result.placement.shape.empty() ? -1 : 0);
+  result.limit = getOr<int64_t>(object, "limit", 0);
+  if (const Json &ignore = get(object, "ignore"); !ignore.is_null()) {
+    result.hasIgnore = true;
+    result.ignore = ignore.get<int64_t>();
+  }
+  result.addresses = getInts(object, "addresses");
+  return result;
+}
+
+Program parseTable(const Json &table) {
+  Program result;
+  if (getOr(table, "version", 0) != 1)
+    PSRT_FAIL(BadInput,
+              "the program's table has version %d, this runtime reads version 1; compile again",
+              getOr(table, "version", 0));
+  result.version = getString(table, "parashard");
+  result.model = getString(table, "model");
+  result.compileLine = getString(table, "compile_line");
+  result.explain = getString(table, "explain");
+  result.labels = getOr<std::string>(table, "labels", "given");
+  result.lossAverage = getString(table, "loss_average");
+  result.mesh = parseMesh(get(table, "mesh"));
+  result.kernelNames = getOr<std::vector<std::string>>(table, "kernels", {});
+  result.arenaBytes = table.at("arena_bytes");
+  result.microBatches = getOr<int64_t>(table, "micro_batches", 1);
+  result.flopsPerStep = getOr(table, "flops_per_step", 0.0);
+  for (const auto &[name, value] : getOr(table, "defaults", Json::object()).items())
+    if (value.is_number())
+      result.defaults[name] = value;
+  for (const Json &variable : table.at("variables"))
+    result.variables.push_back(parseVariable(variable, result.mesh));
+  for (const Json &input : table.at("inputs"))
+    result.inputs.push_back(parseInput(input, result.mesh));
+  for (const Json &function : table.at("functions"))
+    result.functions.push_back(parseFunction(function, result));
+  for (const Json &entry : table.at("programs"))
+    result.entries.push_back(parseEntryPoint(entry, result));
+  return result;
+}
+
+} // namespace
+
+Program parseProgram(std::string_view json) {
+  try {
+    return parseTable(Json::parse(json.begin(), json.end()));
+  } catch (const nlohmann::json::exception &error) {
+    PSRT_FAIL(BadInput, "the program's table cannot be read: %s; compile the model again",
+              error.what());
+  }
+}
+
+} // namespace psrt

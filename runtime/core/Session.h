@@ -1,0 +1,141 @@
+// A program that is open: its ranks, their memory, and everything that a host does with them.
+#ifndef PSRT_CORE_SESSION_H
+#define PSRT_CORE_SESSION_H
+
+#include "runtime/bootstrap/RankThreads.h"
+#include "runtime/core/Executor.h"
+#include "runtime/data/Batches.h"
+
+namespace psrt {
+
+struct SessionOptions {
+  int ranks = 0;   ///< 0: as the mesh has
+  int threads = 0; ///< a rank; 0: cores / ranks
+  uint64_t seed = 0;
+  bool mentionFlags = false; ///< errors name the executable's flags
+};
+
+/// Where a rank is told to fail, for tests: PSRT_TEST_FAIL="rank=2,step=3".
+struct TestFailure {
+  int rank = -1;
+  int64_t step = -1;
+  static TestFailure fromEnvironment();
+};
+
+/// One rank's share of a session.
+struct Rank {
+  int index = 0;
+  std::vector<int64_t> coordinates;
+  std::unique_ptr<Arena> arena;
+  std::unique_ptr<RankDevice> device;
+  std::unique_ptr<RankComm> comm;
+  std::unique_ptr<Executor> executor;
+  std::vector<InputWriter> writers; ///< by input of the program
+};
+
+class Session {
+public:
+  /// Makes the ranks and sets variables to their initial values. Fails when ranks and mesh do not
+  /// match.
+  Session(const ProgramSource &source, const SessionOptions &options);
+  ~Session();
+
+  const Program &getProgram() const { return program; }
+  const ProgramSource &getSource() const { return source; }
+  uint64_t getSeed() const { return options.seed; }
+  int threadsPerRank() const { return threads; }
+  Rank &rank(int index) { return *ranks[index]; }
+  int64_t step = 0; ///< the next step's number
+
+  /// Calls body(Rank &) on all ranks; after a failure of a rank the session is unusable, after bad
+  /// input it is not.
+  template <typename Body> void parallel(Body &&body) {
+    checkUsable();
+    try {
+      rankThreads->run([&](int index) {
+        try {
+          body(*ranks[index]);
+        } catch (const Error &error) {
+          Status status = error.status;
+          if (status.code == StatusCode::Failed) {
+            status.rank = index;
+            status.step = step;
+          }
+          throw Error(status);
+        }
+      });
+    } catch (const Error &error) {
+      recover(error.status);
+    }
+  }
+
+  /// Binds an entry on all ranks, so that its first run does not.
+  void prepare(const std::string &entry, int64_t slot = 0, bool piecewise = false);
+  /// Runs entries [from, to) of an entry's code on all ranks.
+  void run(const EntryPoint &entry, int64_t slot = 0, bool piecewise = false, int64_t from = 0,
+           int64_t to = -1);
+  const EntryPoint &entry(const std::string &name) const;
+
+  /// Writes the inputs of an entry for `microBatches` micro-batches: rows by sampleOf(microBatch,
+  /// row).
+  template <typename SampleOf>
+  void writeInputs(const EntryPoint &entry, const SampleSource &source, int64_t microBatches,
+                   SampleOf sampleOf, int64_t slot = 0, bool cotangents = false) {
+    parallel([&](Rank &rank) {
+      for (size_t i = 0; i < program.inputs.size(); ++i)
+        if (belongs(program.inputs[i], entry, cotangents))
+          for (int64_t m = 0; m < microBatches; ++m)
+            rank.writers[i].write(source, inputAt(rank, entry, i, m, slot),
+                                  [&](int64_t row) { return sampleOf(m, row); });
+    });
+  }
+  /// Inputs that an entry reads; `cotangents`: those that its backward takes instead.
+  std::vector<const Input *> inputsOf(const EntryPoint &entry, bool cotangents = false) const;
+
+  /// Copies a whole tensor out of the ranks' memory: parts are joined, partial values added in rank
+  /// order.
+  void gather(Dtype dtype, const Placement &placement, int64_t address, char *whole);
+  /// The same into the ranks' memory; a partial tensor goes to the first shard, the others get
+  /// zeros.
+  void scatter(Dtype dtype, const Placement &placement, int64_t address, const char *whole);
+  void readVariable(int variable, char *whole);
+  void writeVariable(int variable, const char *whole);
+  /// A scalar variable as a number; NaN when there is none of that symbol.
+  double readScalar(const std::string &symbol);
+  void setScalar(const std::string &symbol, double value);
+  /// Sets every variable of a kind to zero.
+  void zero(const std::string &kind);
+
+  /// Fails from a rank at a step, when a test asks for it.
+  void maybeFail(const Rank &rank) const {
+    if (testFailure.rank == rank.index && testFailure.step == step)
+      PSRT_FAIL(Failed, "failed as PSRT_TEST_FAIL asked");
+  }
+
+private:
+  void checkUsable() const;
+  [[noreturn]] void recover(const Status &status);
+  bool belongs(const Input &input, const EntryPoint &entry, bool cotangents) const;
+  char *inputAt(Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,
+                int64_t slot) const;
+  void makeRank(int index, bool dedicated);
+
+  ProgramSource source;
+  SessionOptions options;
+  Program program;
+  int threads = 1;
+  TestFailure testFailure;
+  bool failed = false;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Communication> communication;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  std::unique_ptr<RankThreads> rankThreads;
+};
+
+/// Writes the initial values of all variables of one rank (its own ranges only).
+void initializeVariables(const Program &program, const std::string &folder, uint64_t seed,
+                         Rank &rank);
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,36 @@
+// Symbols of compiled objects.
+#include "runtime/core/Source.h"
+#include "runtime/core/Status.h"
+#include <climits>
+#include <dlfcn.h>
+#include <unistd.h>
+
+namespace psrt {
+
+static void *symbol(void *handle, const char *name, const std::string &path) {
+  void *result = dlsym(handle, name);
+  if (!result)
+    PSRT_FAIL(BadInput, "\"%s\" has no symbol %s: it is not an object that ps-compile wrote",
+              path.c_str(), name);
+  return result;
+}
+
+ProgramSource sourceOfObject(void *handle, const std::string &path) {
+  ProgramSource result;
+  result.json = static_cast<const char *>(symbol(handle, "psrt_program_json", path));
+  result.size = *static_cast<const uint64_t *>(symbol(handle, "psrt_program_json_size", path));
+  result.kernels = static_cast<const Kernel *>(symbol(handle, "psrt_program_kernels", path));
+  size_t slash = path.rfind('/');
+  result.folder = slash == std::string::npos ? "." : path.substr(0, slash);
+  return result;
+}
+
+std::string executableFolder() {
+  char path[PATH_MAX];
+  ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  std::string name(path, length > 0 ? size_t(length) : 0);
+  size_t slash = name.rfind('/');
+  return slash == std::string::npos ? "." : name.substr(0, slash);
+}
+
+} // namespace psrt

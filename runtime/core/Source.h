@@ -1,0 +1,16 @@
+// Finding a program's three symbols: in a shared object, or linked into this executable.
+#ifndef PSRT_CORE_SOURCE_H
+#define PSRT_CORE_SOURCE_H
+
+#include "runtime/core/Program.h"
+
+namespace psrt {
+
+/// The symbols of an object loaded by dlopen (`handle`).
+ProgramSource sourceOfObject(void *handle, const std::string &path);
+/// The folder of this executable.
+std::string executableFolder();
+
+} // namespace psrt
+
+#endif

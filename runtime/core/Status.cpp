@@ -1,0 +1,46 @@
+// Status texts.
+#include "runtime/core/Status.h"
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+namespace psrt {
+
+std::string Status::text() const {
+  std::string result;
+  if (rank >= 0)
+    result += format("rank %d", rank);
+  if (step >= 0)
+    result += format("%sstep %lld", rank >= 0 ? ", " : "", (long long)step);
+  if (!result.empty())
+    result += ": ";
+  result += message;
+  if (code == StatusCode::Failed && line > 0) {
+    const char *name = std::strrchr(file, '/');
+    result += format(" (%s:%d)", name ? name + 1 : file, line);
+  }
+  return result;
+}
+
+std::string format(const char *pattern, ...) {
+  va_list args, again;
+  va_start(args, pattern);
+  va_copy(again, args);
+  int size = std::vsnprintf(nullptr, 0, pattern, args);
+  va_end(args);
+  std::string result(size, '\0');
+  std::vsnprintf(result.data(), size + 1, pattern, again);
+  va_end(again);
+  return result;
+}
+
+void fail(StatusCode code, const char *file, int line, std::string message) {
+  Status status;
+  status.code = code;
+  status.message = std::move(message);
+  status.file = file;
+  status.line = line;
+  throw Error(std::move(status));
+}
+
+} // namespace psrt

@@ -1,0 +1,57 @@
+// Which sample each row of a step reads, and copying a rank's part of it into its memory.
+#ifndef PSRT_DATA_BATCHES_H
+#define PSRT_DATA_BATCHES_H
+
+#include "runtime/core/Arena.h"
+#include "runtime/data/Samples.h"
+
+namespace psrt {
+
+/// The order of samples: step s, micro-batch m, row b reads place s M B + m B + b. A pass over the
+/// data takes whole steps; places past its end are -1 (rows to ignore), or the rest is left out
+/// when rows cannot be ignored.
+struct SampleOrder {
+  int64_t samples = 0, microBatches = 1, rows = 1;
+  bool shuffle = false, canIgnore = false;
+  uint64_t seed = 0;
+
+  int64_t stepsPerEpoch() const;
+  int64_t sample(int64_t step, int64_t microBatch, int64_t row) const;
+};
+
+/// Rows of a micro-batch (the global size of the batch dim); 1 when no input has one.
+int64_t batchRows(const Program &program, const std::string &entry);
+/// Whether the labels of an entry have a value that is ignored.
+bool canIgnoreRows(const Program &program, const std::string &entry);
+
+/// Copies one rank's part of inputs; made once per rank and input, allocates nothing when it runs.
+class InputWriter {
+public:
+  InputWriter(const Input &input, const Mesh &mesh, const std::vector<int64_t> &coordinates);
+  const Input &getInput() const { return *input; }
+  /// Fills the input's buffer at `data` from samples(row) of the source; fails on values outside
+  /// the limit.
+  template <typename Samples> void write(const SampleSource &source, char *data, Samples samples) {
+    for (size_t i = 0; i < rows.size(); ++i)
+      writeRow(source, data, int64_t(i), input->batchDim < 0 ? 0 : samples(rows[i]));
+  }
+
+private:
+  struct Run {
+    int64_t local, global, count;
+  };
+  void writeRow(const SampleSource &source, char *data, int64_t row, int64_t sample);
+  void fillIgnored(char *data, int64_t row);
+  void check(const SampleSource &source, const char *values, const Run &run, int64_t sample) const;
+  int64_t offset(int64_t row, int64_t local) const;
+
+  const Input *input;
+  std::vector<int64_t> rows; ///< global row per local row
+  std::vector<Run> runs;     ///< within one row
+  int64_t inner = 1;         ///< local elements after the batch dim
+  std::vector<char> scratch;
+};
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,154 @@
+// Reading and writing safetensors.
+#include "runtime/data/Safetensors.h"
+#include "runtime/core/Status.h"
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace psrt {
+
+using Json = nlohmann::json;
+
+static constexpr struct {
+  const char *name;
+  Dtype dtype;
+} fileDtypes[] = {{"F32", Dtype::F32},   {"F64", Dtype::F64}, {"F16", Dtype::F16},
+                  {"BF16", Dtype::BF16}, {"I64", Dtype::I64}, {"I32", Dtype::I32},
+                  {"I16", Dtype::I16},   {"I8", Dtype::I8},   {"U8", Dtype::U8},
+                  {"BOOL", Dtype::Bool}};
+
+static const char *fileName(Dtype dtype) {
+  for (const auto &entry : fileDtypes)
+    if (entry.dtype == dtype)
+      return entry.name;
+  return "?";
+}
+
+static int64_t byteSize(Dtype dtype, const std::vector<int64_t> &shape) {
+  int64_t bytes = dtypeSize(dtype);
+  for (int64_t size : shape)
+    bytes *= size;
+  return bytes;
+}
+
+SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
+  uint64_t header = 0;
+  if (file.size() >= 8)
+    std::memcpy(&header, file.data(), 8);
+  if (file.size() < 8 || header > file.size() - 8 || header < 2)
+    PSRT_FAIL(BadInput, "\"%s\" is not a safetensors file or is cut short (%zu bytes)",
+              path.c_str(), file.size());
+  const char *base = file.data() + 8 + header;
+  int64_t available = int64_t(file.size() - 8 - header);
+  try {
+    Json json = Json::parse(file.data() + 8, base);
+    for (auto &[name, entry] : json.items()) {
+      if (name == "__metadata__")
+        continue;
+      std::string dtype = entry.at("dtype");
+      Tensor tensor{};
+      bool known = false;
+      for (const auto &candidate : fileDtypes)
+        if (dtype == candidate.name)
+          tensor.dtype = candidate.dtype, known = true;
+      if (!known)
+        PSRT_FAIL(BadInput, "\"%s\": tensor \"%s\" has dtype %s, which is not built", path.c_str(),
+                  name.c_str(), dtype.c_str());
+      tensor.shape = entry.at("shape").get<std::vector<int64_t>>();
+      int64_t from = entry.at("data_offsets").at(0), to = entry.at("data_offsets").at(1);
+      tensor.bytes = to - from;
+      if (from < 0 || to > available || tensor.bytes != byteSize(tensor.dtype, tensor.shape))
+        PSRT_FAIL(BadInput,
+                  "\"%s\" is cut short or damaged: tensor \"%s\" is bytes %lld to %lld of %lld",
+                  path.c_str(), name.c_str(), (long long)from, (long long)to, (long long)available);
+      tensor.data = base + from;
+      table.emplace(name, std::move(tensor));
+    }
+  } catch (const nlohmann::json::exception &error) {
+    PSRT_FAIL(BadInput, "\"%s\" has no readable safetensors header: %s", path.c_str(),
+              error.what());
+  }
+}
+
+const SafetensorsFile::Tensor *SafetensorsFile::find(const std::string &name) const {
+  auto it = table.find(name);
+  return it == table.end() ? nullptr : &it->second;
+}
+
+void SafetensorsWriter::add(std::string name, Dtype dtype, std::vector<int64_t> shape, Fill fill) {
+  entries[std::move(name)] = {dtype, std::move(shape), std::move(fill)};
+}
+
+/// A FILE that is removed unless it is committed under its final name.
+namespace {
+struct TemporaryFile {
+  explicit TemporaryFile(const std::string &path)
+      : path(path), temporary(path + format(".tmp%d", int(getpid()))) {
+    file = std::fopen(temporary.c_str(), "wb");
+    if (!file)
+      fail();
+  }
+  ~TemporaryFile() {
+    if (file)
+      std::fclose(file);
+    if (!committed)
+      unlink(temporary.c_str());
+  }
+  void write(const void *data, size_t bytes) {
+    if (bytes && std::fwrite(data, 1, bytes, file) != bytes)
+      fail();
+  }
+  void commit() {
+    bool good = std::fflush(file) == 0 && fsync(fileno(file)) == 0;
+    good &= std::fclose(std::exchange(file, nullptr)) == 0;
+    if (!good || std::rename(temporary.c_str(), path.c_str()) != 0)
+      fail();
+    committed = true;
+  }
+  [[noreturn]] void fail() {
+    PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
+  }
+  std::string path, temporary;
+  std::FILE *file = nullptr;
+  bool committed = false;
+};
+} // namespace
+
+void SafetensorsWriter::write(const std::string &path) const {
+  Json header = Json::object();
+  header["__metadata__"] = {{"format", "pt"}};
+  int64_t offset = 0;
+  for (const auto &[name, entry] : entries) {
+    int64_t bytes = byteSize(entry.dtype, entry.shape);
+    header[name] = {{"dtype", fileName(entry.dtype)},
+                    {"shape", entry.shape},
+                    {"data_offsets", {offset, offset + bytes}}};
+    offset += bytes;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  uint64_t size = text.size();
+  TemporaryFile file(path);
+  file.write(&size, 8);
+  file.write(text.data(), text.size());
+  std::vector<char> buffer;
+  for (const auto &[name, entry] : entries) {
+    buffer.resize(byteSize(entry.dtype, entry.shape));
+    entry.fill(buffer.data());
+    file.write(buffer.data(), buffer.size());
+  }
+  file.commit();
+}
+
+void checkWritable(const std::string &path) {
+  std::string probe = path + format(".tmp%d", int(getpid()));
+  std::FILE *file = std::fopen(probe.c_str(), "wb");
+  if (!file)
+    PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
+  std::fclose(file);
+  unlink(probe.c_str());
+}
+
+} // namespace psrt

@@ -1,0 +1,59 @@
+// Files of named tensors in the safetensors format: an 8-byte header length, a JSON header, raw
+// bytes.
+#ifndef PSRT_DATA_SAFETENSORS_H
+#define PSRT_DATA_SAFETENSORS_H
+
+#include "runtime/core/Program.h"
+#include "runtime/data/MappedFile.h"
+#include <functional>
+#include <map>
+
+namespace psrt {
+
+/// A mapped file; tensors are read in place.
+class SafetensorsFile {
+public:
+  struct Tensor {
+    Dtype dtype;
+    std::vector<int64_t> shape;
+    const char *data;
+    int64_t bytes;
+  };
+  /// Fails with BadInput on a truncated or foreign file.
+  explicit SafetensorsFile(const std::string &path);
+  const std::map<std::string, Tensor> &tensors() const { return table; }
+  /// Null when there is none of that name.
+  const Tensor *find(const std::string &name) const;
+  const std::string &path() const { return file.path(); }
+
+private:
+  MappedFile file;
+  std::map<std::string, Tensor> table;
+};
+
+/// Writes a file under a temporary name and renames it when it is whole, so that readers see all or
+/// nothing.
+class SafetensorsWriter {
+public:
+  /// Fills `bytes` bytes with a tensor's row-major elements.
+  using Fill = std::function<void(char *data)>;
+  void add(std::string name, Dtype dtype, std::vector<int64_t> shape, Fill fill);
+  /// Fails with BadInput when the file cannot be written.
+  void write(const std::string &path) const;
+  size_t count() const { return entries.size(); }
+
+private:
+  struct Entry {
+    Dtype dtype;
+    std::vector<int64_t> shape;
+    Fill fill;
+  };
+  std::map<std::string, Entry> entries;
+};
+
+/// Fails with BadInput, now rather than after hours, when a file cannot be created at `path`.
+void checkWritable(const std::string &path);
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,349 @@
+// Token windows, tensors by name, and values that fill an input.
+#include "runtime/data/Samples.h"
+#include "runtime/core/Status.h"
+#include "runtime/data/Safetensors.h"
+#include <algorithm>
+#include <cstring>
+#include <glob.h>
+
+namespace psrt {
+
+int64_t sampleElements(const Input &input) {
+  int64_t count = input.placement.count();
+  return input.batchDim < 0 ? count : count / input.placement.shape[input.batchDim];
+}
+
+namespace {
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string result = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    result += format("%s%lld", i ? ", " : "", (long long)shape[i]);
+  return result + "]";
+}
+
+void storeValue(char *at, Dtype dtype, double value) {
+  switch (dtype) {
+  case Dtype::F32: {
+    float x = float(value);
+    std::memcpy(at, &x, 4);
+    return;
+  }
+  case Dtype::F64:
+    std::memcpy(at, &value, 8);
+    return;
+  case Dtype::I64: {
+    int64_t x = int64_t(value);
+    std::memcpy(at, &x, 8);
+    return;
+  }
+  case Dtype::I32: {
+    int32_t x = int32_t(value);
+    std::memcpy(at, &x, 4);
+    return;
+  }
+  case Dtype::I16: {
+    int16_t x = int16_t(value);
+    std::memcpy(at, &x, 2);
+    return;
+  }
+  case Dtype::I8:
+  case Dtype::U8:
+  case Dtype::Bool:
+    *at = char(int64_t(value));
+    return;
+  default:
+    PSRT_FAIL(BadArgument, "--fill of an input of %s is not built", dtypeName(dtype));
+  }
+}
+
+/// Values given by --fill stand before the source of all other inputs.
+class FilledSource : public SampleSource {
+public:
+  FilledSource(std::unique_ptr<SampleSource> rest,
+               std::vector<std::pair<std::string, double>> fills)
+      : rest(std::move(rest)), fills(std::move(fills)) {}
+  int64_t samples() const override { return rest->samples(); }
+  const char *read(const Input &input, int64_t sample, char *scratch) const override {
+    for (const auto &[name, value] : fills)
+      if (name == input.name) {
+        int64_t size = dtypeSize(input.dtype);
+        for (int64_t i = 0, n = sampleElements(input); i < n; ++i)
+          storeValue(scratch + i * size, input.dtype, value);
+        return scratch;
+      }
+    return rest->read(input, sample, scratch);
+  }
+  std::string where(const Input &input, int64_t sample, int64_t element) const override {
+    return rest->where(input, sample, element);
+  }
+
+private:
+  std::unique_ptr<SampleSource> rest;
+  std::vector<std::pair<std::string, double>> fills;
+};
+
+//===--- tensors by name --------------------------------------------------===//
+
+class TensorSource : public SampleSource {
+public:
+  TensorSource(std::vector<const Input *> inputs, std::vector<HostTensor> tensors,
+               std::string origin, std::unique_ptr<SafetensorsFile> file = nullptr)
+      : file(std::move(file)), origin(std::move(origin)), tensors(std::move(tensors)) {
+    for (const Input *input : inputs)
+      check(*input);
+    if (count < 0)
+      count = 1;
+  }
+  int64_t samples() const override { return count; }
+
+  const char *read(const Input &input, int64_t sample, char *scratch) const override {
+    const HostTensor &tensor = find(input);
+    int64_t size = dtypeSize(input.dtype);
+    if (input.batchDim < 0)
+      return tensor.data;
+    int64_t outer = 1, inner = size;
+    for (int d = 0; d < int(tensor.shape.size()); ++d)
+      (d < input.batchDim ? outer : inner) *= d == input.batchDim ? 1 : tensor.shape[d];
+    if (outer == 1)
+      return tensor.data + sample * inner;
+    for (int64_t o = 0; o < outer; ++o)
+      std::memcpy(scratch + o * inner,
+                  tensor.data + (o * tensor.shape[input.batchDim] + sample) * inner, inner);
+    return scratch;
+  }
+
+  std::string where(const Input &input, int64_t sample, int64_t element) const override {
+    return format("%s, input \"%s\", sample %lld, element %lld", origin.c_str(), input.name.c_str(),
+                  (long long)sample, (long long)element);
+  }
+
+private:
+  const HostTensor &find(const Input &input) const {
+    for (const HostTensor &tensor : tensors)
+      if (tensor.name == input.name)
+        return tensor;
+    std::string names;
+    for (const HostTensor &tensor : tensors)
+      names += (names.empty() ? "" : ", ") + tensor.name;
+    PSRT_FAIL(BadInput, "%s has no tensor \"%s\" for the input of that name; it has: %s",
+              origin.c_str(), input.name.c_str(), names.empty() ? "nothing" : names.c_str());
+  }
+
+  void check(const Input &input) {
+    const HostTensor &tensor = find(input);
+    if (tensor.dtype != input.dtype)
+      PSRT_FAIL(BadInput, "%s: tensor \"%s\" is %s, the model's input is %s; convert it",
+                origin.c_str(), input.name.c_str(), dtypeName(tensor.dtype),
+                dtypeName(input.dtype));
+    std::vector<int64_t> expected = input.placement.shape;
+    if (tensor.shape.size() == expected.size() && input.batchDim >= 0)
+      expected[input.batchDim] = tensor.shape[input.batchDim];
+    if (tensor.shape != expected)
+      PSRT_FAIL(BadInput,
+                "%s: tensor \"%s\" has shape %s, the model's input has %s (samples along dim %d)",
+                origin.c_str(), input.name.c_str(), shapeText(tensor.shape).c_str(),
+                shapeText(input.placement.shape).c_str(), input.batchDim);
+    if (input.batchDim < 0)
+      return;
+    int64_t rows = tensor.shape[input.batchDim];
+    if (count >= 0 && rows != count)
+      PSRT_FAIL(BadInput, "%s: tensor \"%s\" has %lld samples, another input has %lld",
+                origin.c_str(), input.name.c_str(), (long long)rows, (long long)count);
+    count = rows;
+  }
+
+  std::unique_ptr<SafetensorsFile> file;
+  std::string origin;
+  std::vector<HostTensor> tensors;
+  int64_t count = -1;
+};
+
+//===--- token windows ----------------------------------------------------===//
+
+class TokenSource : public SampleSource {
+public:
+  TokenSource(std::vector<MappedFile> newFiles, int width, int64_t window, bool next)
+      : files(std::move(newFiles)), width(width), window(window), next(next) {
+    for (const MappedFile &file : files) {
+      if (file.size() % width != 0)
+        PSRT_FAIL(BadInput,
+                  "\"%s\" has %zu bytes, not a multiple of the token's %d; see --data-type",
+                  file.path().c_str(), file.size(), width);
+      tokens += int64_t(file.size() / width);
+      ends.push_back(tokens);
+    }
+    count = std::max<int64_t>(0, (tokens - (next ? 1 : 0)) / window);
+    if (count == 0)
+      PSRT_FAIL(BadInput, "the data has %lld tokens, one sample takes %lld", (long long)tokens,
+                (long long)(window + (next ? 1 : 0)));
+  }
+  int64_t samples() const override { return count; }
+
+  const char *read(const Input &input, int64_t sample, char *scratch) const override {
+    int64_t at = start(input, sample), size = dtypeSize(input.dtype);
+    for (int64_t i = 0; i < window; ++i) {
+      int64_t value = token(at + i);
+      std::memcpy(scratch + i * size, &value, size); // little-endian
+    }
+    return scratch;
+  }
+
+  std::string where(const Input &input, int64_t sample, int64_t element) const override {
+    int64_t at = start(input, sample) + element;
+    size_t file = std::upper_bound(ends.begin(), ends.end(), at) - ends.begin();
+    return format("\"%s\", byte offset %lld", files[file].path().c_str(),
+                  (long long)(at - (file ? ends[file - 1] : 0)) * width);
+  }
+
+private:
+  int64_t start(const Input &input, int64_t sample) const {
+    return sample * window + (next && input.role == "labels" ? 1 : 0);
+  }
+  int64_t token(int64_t at) const {
+    size_t file =
+        files.size() == 1 ? 0 : std::upper_bound(ends.begin(), ends.end(), at) - ends.begin();
+    const char *data = files[file].data() + (at - (file ? ends[file - 1] : 0)) * width;
+    uint32_t value = 0;
+    std::memcpy(&value, data, width);
+    return value;
+  }
+
+  std::vector<MappedFile> files;
+  std::vector<int64_t> ends;
+  int width;
+  int64_t window, tokens = 0, count = 0;
+  bool next;
+};
+
+std::vector<std::string> expandPatterns(const std::vector<std::string> &patterns) {
+  std::vector<std::string> result;
+  for (const std::string &pattern : patterns) {
+    glob_t found;
+    if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+      for (size_t i = 0; i < found.gl_pathc; ++i)
+        result.push_back(found.gl_pathv[i]);
+    else
+      result.push_back(pattern); // opening it says why
+    globfree(&found);
+  }
+  return result;
+}
+
+bool endsWith(const std::string &text, const char *suffix) {
+  size_t n = std::strlen(suffix);
+  return text.size() >= n && text.compare(text.size() - n, n, suffix) == 0;
+}
+
+std::vector<const Input *> inputsOf(const Program &program, const DataOptions &options) {
+  std::vector<const Input *> result;
+  for (const Input &input : program.inputs) {
+    bool known = input.role == "cotangent";
+    for (const auto &[name, value] : options.fills)
+      known |= name == input.name;
+    for (const Input *other : result)
+      known |= other->name == input.name;
+    if (!known)
+      result.push_back(&input);
+  }
+  return result;
+}
+
+/// next or same: what the program says, unless the user says it; a contradiction trains on the
+/// wrong token.
+bool labelsAreNext(const Program &program, const DataOptions &options) {
+  std::string labels = options.labels.empty() ? program.labels : options.labels;
+  if (labels != "next" && labels != "same")
+    PSRT_FAIL(
+        BadArgument,
+        "the model does not say how labels follow from tokens; give --labels next (labels[t] = "
+        "x[t+1]) or --labels same (the model shifts them itself)");
+  bool contradicts =
+      (program.labels == "next" || program.labels == "same") && program.labels != labels;
+  if (contradicts)
+    PSRT_FAIL(BadArgument,
+              "--labels %s contradicts the model, whose graph shows %s: it would train on the "
+              "wrong token",
+              labels.c_str(), program.labels.c_str());
+  return labels == "next";
+}
+
+int tokenWidth(const DataOptions &options, const std::vector<const Input *> &inputs) {
+  if (options.type.empty()) {
+    bool small = true;
+    for (const Input *input : inputs)
+      small &= input->limit > 0 && input->limit <= 256;
+    return small ? 1 : 2;
+  }
+  if (options.type == "uint8")
+    return 1;
+  if (options.type == "uint16")
+    return 2;
+  if (options.type == "uint32")
+    return 4;
+  PSRT_FAIL(BadArgument, "unknown --data-type %s; it is uint8, uint16 or uint32",
+            options.type.c_str());
+}
+
+std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptions &options,
+                                         const std::vector<std::string> &paths) {
+  std::vector<const Input *> inputs = inputsOf(program, options);
+  int64_t window = 0;
+  bool labelled = false;
+  for (const Input *input : inputs) {
+    bool integer = input->dtype == Dtype::I64 || input->dtype == Dtype::I32;
+    if (!integer || input->placement.shape.size() != 2 || input->batchDim != 0)
+      PSRT_FAIL(
+          BadInput,
+          "input \"%s\" is %s %s, tokens fill only integer inputs of shape [batch, length]; give a "
+          ".safetensors file, or --fill %s=VALUE",
+          input->name.c_str(), dtypeName(input->dtype), shapeText(input->placement.shape).c_str(),
+          input->name.c_str());
+    if (window && window != input->placement.shape[1])
+      PSRT_FAIL(BadInput,
+                "inputs of lengths %lld and %lld cannot both be filled with tokens; give a "
+                ".safetensors file",
+                (long long)window, (long long)input->placement.shape[1]);
+    window = input->placement.shape[1];
+    labelled |= input->role == "labels";
+  }
+  std::vector<MappedFile> files;
+  for (const std::string &path : paths)
+    files.emplace_back(path);
+  return std::make_unique<TokenSource>(std::move(files), tokenWidth(options, inputs),
+                                       std::max<int64_t>(1, window),
+                                       labelled && labelsAreNext(program, options));
+}
+
+} // namespace
+
+std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options) {
+  std::vector<std::string> paths = expandPatterns(options.files);
+  std::unique_ptr<SampleSource> result;
+  if (paths.size() == 1 && endsWith(paths[0], ".safetensors")) {
+    auto file = std::make_unique<SafetensorsFile>(paths[0]);
+    std::vector<HostTensor> tensors;
+    for (const auto &[name, tensor] : file->tensors())
+      tensors.push_back({name, tensor.dtype, tensor.shape, tensor.data});
+    result = std::make_unique<TensorSource>(inputsOf(program, options), std::move(tensors),
+                                            format("\"%s\"", paths[0].c_str()), std::move(file));
+  } else {
+    for (const std::string &path : paths)
+      if (!endsWith(path, ".bin"))
+        PSRT_FAIL(BadArgument,
+                  "--data \"%s\" is neither one .safetensors file nor .bin files of tokens",
+                  path.c_str());
+    result = openTokens(program, options, paths);
+  }
+  if (!options.fills.empty())
+    result = std::make_unique<FilledSource>(std::move(result), options.fills);
+  return result;
+}
+
+std::unique_ptr<SampleSource> makeMemorySource(std::vector<const Input *> inputs,
+                                               std::vector<HostTensor> tensors,
+                                               const std::string &origin) {
+  return std::make_unique<TensorSource>(std::move(inputs), std::move(tensors), origin);
+}
+
+} // namespace psrt

@@ -1,0 +1,126 @@
+// Binds instructions to the CPU; kernels, copies and shard indices are here, library calls in their
+// own files.
+#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/core/Status.h"
+#include <cstring>
+
+namespace psrt {
+
+extern const RowMath rowMath_baseline;
+#if defined(__x86_64__)
+extern const RowMath rowMath_avx2, rowMath_avx512;
+#endif
+
+const RowMath &rowMath() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    return rowMath_avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return rowMath_avx2;
+#endif
+  return rowMath_baseline;
+}
+
+CpuRank::CpuRank(std::shared_ptr<MatmulCache> cache, int threads, bool dedicated)
+    : pool(threads, dedicated), primitives(std::move(cache)) {
+  for (int i = 0; i < threads; ++i)
+    runners.push_back(std::make_unique<MatmulRunner>(*primitives));
+}
+
+const MatmulPrimitive *CpuRank::prepareMatmul(const MatmulShape &shape) {
+  const MatmulPrimitive *result = primitives->get(shape);
+  for (std::unique_ptr<MatmulRunner> &runner : runners)
+    runner->prepare(result);
+  return result;
+}
+
+void CpuRank::reserve() {
+  scratchOwned.resize(threads());
+  scratchMemory.resize(threads());
+  for (int i = 0; i < threads(); ++i) {
+    if (scratchOwned[i].size() < scratchBytes + 64)
+      scratchOwned[i].resize(scratchBytes + 64);
+    char *data = scratchOwned[i].data();
+    scratchMemory[i] = data + (-reinterpret_cast<uintptr_t>(data) & 63);
+  }
+}
+
+//===--- simple instructions ----------------------------------------------===//
+
+static void runKernel(const Bound &bound) {
+  const KernelOp &op = std::get<KernelOp>(bound.instruction->op);
+  auto piece = [](void *context, int, int64_t lo, int64_t hi) {
+    const Bound &bound = *static_cast<const Bound *>(context);
+    bound.kernel(bound.buffers, bound.scalars, lo, hi);
+  };
+  CpuRank::of(bound).pool.run(piece, const_cast<Bound *>(&bound), op.rows, op.grain);
+}
+
+static void runCopy(const Bound &bound) {
+  struct Context {
+    char *to;
+    const char *from;
+  } context;
+  const CopyOp &op = std::get<CopyOp>(bound.instruction->op);
+  context.from = op.zero ? nullptr : static_cast<const char *>(bound.buffers[0]);
+  context.to = static_cast<char *>(bound.buffers[op.zero ? 0 : 1]);
+  if (context.from && std::abs(context.to - context.from) < op.bytes) { // overlapping: in one go
+    std::memmove(context.to, context.from, op.bytes);
+    return;
+  }
+  auto piece = [](void *data, int, int64_t lo, int64_t hi) {
+    Context &c = *static_cast<Context *>(data);
+    c.from ? std::memcpy(c.to + lo, c.from + lo, hi - lo) : std::memset(c.to + lo, 0, hi - lo);
+  };
+  CpuRank::of(bound).pool.run(piece, &context, op.bytes, 1 << 18);
+}
+
+static void runShardIndex(const Bound &bound) {
+  *static_cast<int64_t *>(bound.buffers[0]) = reinterpret_cast<int64_t>(bound.prepared);
+}
+
+namespace {
+/// Chooses the binding by the type of the operation: one line for each kind of instruction.
+struct Binder {
+  CpuRank &rank;
+  Bound &bound;
+  bool operator()(const KernelOp &) { return bound.run = runKernel, true; }
+  bool operator()(const CopyOp &) { return bound.run = runCopy, true; }
+  bool operator()(const MatmulOp &op) { return bindMatmul(rank, op, bound), true; }
+  bool operator()(const AttentionOp &op) { return bindAttention(rank, op, bound), true; }
+  bool operator()(const EmbeddingOp &op) { return bindEmbedding(rank, op, bound), true; }
+  bool operator()(const ShardIndexOp &) {
+    bound.run = runShardIndex;
+    bound.prepared = reinterpret_cast<void *>(bound.key); // the executor puts the index there
+    return true;
+  }
+  bool operator()(const CollectiveOp &) { return false; }
+};
+
+class CpuDevice : public Device {
+public:
+  std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated) override {
+    return std::make_unique<CpuRank>(cache, threads, dedicated);
+  }
+
+private:
+  std::shared_ptr<MatmulCache> cache = std::make_shared<MatmulCache>();
+};
+} // namespace
+
+bool CpuRank::bind(Bound &bound) {
+  bound.self = this;
+  auto [it, isNew] = prepared.try_emplace({bound.instruction, bound.accumulate});
+  if (!isNew) {
+    std::tie(bound.run, bound.prepared) = it->second;
+    return bound.run != nullptr;
+  }
+  bool known = std::visit(Binder{*this, bound}, bound.instruction->op);
+  it->second = {bound.run, bound.prepared};
+  return known;
+}
+
+std::unique_ptr<Device> makeCpuDevice() { return std::make_unique<CpuDevice>(); }
+
+} // namespace psrt

@@ -1,0 +1,109 @@
+// Making and executing oneDNN matmul primitives.
+#include "runtime/device/cpu/Matmul.h"
+#include "runtime/core/Status.h"
+#include <dlfcn.h>
+
+namespace psrt {
+
+using dnnl::memory;
+
+void useOneOpenMPThread() {
+  static thread_local bool done = false;
+  if (done)
+    return;
+  done = true;
+  // Whichever OpenMP runtime libdnnl has brought in; none when it was built without.
+  if (auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads")))
+    set(1);
+}
+
+const MatmulPrimitive *MatmulCache::get(const MatmulShape &shape) {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<MatmulPrimitive> &slot = primitives[shape];
+  if (slot)
+    return slot.get();
+  useOneOpenMPThread();
+  auto result = std::make_unique<MatmulPrimitive>();
+  result->index = int(primitives.size()) - 1;
+  auto desc = [](int64_t rows, int64_t columns, const std::array<int64_t, 2> &strides) {
+    return memory::desc({rows, columns}, memory::data_type::f32,
+                        memory::dims{strides[0], strides[1]});
+  };
+  result->lhs = desc(shape.m, shape.k, shape.lhs);
+  result->rhs = desc(shape.k, shape.n, shape.rhs);
+  result->out = desc(shape.m, shape.n, shape.out);
+  if (shape.bias)
+    result->bias = desc(1, shape.n, {shape.n, 1});
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (shape.accumulate) {
+    dnnl::post_ops post;
+    post.append_sum(1.0f);
+    attributes.set_post_ops(post);
+  }
+  try {
+    auto matmul = shape.bias
+                      ? dnnl::matmul::desc(result->lhs, result->rhs, result->bias, result->out)
+                      : dnnl::matmul::desc(result->lhs, result->rhs, result->out);
+    dnnl::matmul::primitive_desc description(matmul, attributes, engine);
+    result->scratch = description.scratchpad_desc();
+    result->primitive = dnnl::matmul(description);
+  } catch (const dnnl::error &error) {
+    primitives.erase(shape);
+    PSRT_FAIL(Failed,
+              "oneDNN has no matmul of %lld x %lld x %lld with strides (%lld, %lld), (%lld, %lld), "
+              "(%lld, %lld): %s",
+              (long long)shape.m, (long long)shape.n, (long long)shape.k, (long long)shape.lhs[0],
+              (long long)shape.lhs[1], (long long)shape.rhs[0], (long long)shape.rhs[1],
+              (long long)shape.out[0], (long long)shape.out[1], error.what());
+  }
+  slot = std::move(result);
+  return slot.get();
+}
+
+MatmulRunner::MatmulRunner(MatmulCache &cache) : cache(cache), stream(cache.getEngine()) {}
+
+void MatmulRunner::prepare(const MatmulPrimitive *primitive) {
+  if (handles.size() <= size_t(primitive->index))
+    handles.resize(primitive->index + 1);
+  Handles &h = handles[primitive->index];
+  if (h.ready)
+    return;
+  auto make = [&](const memory::desc &desc) { return memory(desc, cache.getEngine(), nullptr); };
+  h.lhs = make(primitive->lhs);
+  h.rhs = make(primitive->rhs);
+  h.out = make(primitive->out);
+  if (!primitive->bias.is_zero())
+    h.bias = make(primitive->bias);
+  h.scratch = make(primitive->scratch);
+  if (scratch.size() < primitive->scratch.get_size() + 64)
+    scratch.resize(primitive->scratch.get_size() + 64);
+  h.ready = true;
+}
+
+void MatmulRunner::run(const MatmulPrimitive *primitive, const float *lhs, const float *rhs,
+                       float *out, const float *bias) {
+  useOneOpenMPThread();
+  Handles &h = handles[primitive->index];
+  char *aligned = scratch.data() + (-reinterpret_cast<uintptr_t>(scratch.data()) & 63);
+  dnnl_memory_set_data_handle(h.lhs.get(), const_cast<float *>(lhs));
+  dnnl_memory_set_data_handle(h.rhs.get(), const_cast<float *>(rhs));
+  dnnl_memory_set_data_handle(h.out.get(), out);
+  dnnl_memory_set_data_handle(h.scratch.get(), aligned);
+  dnnl_exec_arg_t args[5] = {{DNNL_ARG_SRC, h.lhs.get()},
+                             {DNNL_ARG_WEIGHTS, h.rhs.get()},
+                             {DNNL_ARG_DST, h.out.get()},
+                             {DNNL_ARG_SCRATCHPAD, h.scratch.get()},
+                             {DNNL_ARG_BIAS, nullptr}};
+  int count = 4;
+  if (bias) {
+    dnnl_memory_set_data_handle(h.bias.get(), const_cast<float *>(bias));
+    args[count++].memory = h.bias.get();
+  }
+  dnnl_status_t status =
+      dnnl_primitive_execute(primitive->primitive.get(), stream.get(), count, args);
+  if (status != dnnl_success)
+    PSRT_FAIL(Failed, "oneDNN matmul failed with status %d", int(status));
+}
+
+} // namespace psrt

@@ -1,0 +1,129 @@
+// A matmul instruction: pieces of rows (and of columns where rows are few) as oneDNN matmuls on the
+// rank's threads.
+#include "runtime/core/Status.h"
+#include "runtime/device/cpu/CpuDevice.h"
+
+namespace psrt {
+namespace {
+
+/// The grid of pieces depends on the shape alone, so that results do not depend on the number of
+/// threads.
+struct PreparedMatmul : Prepared {
+  MatmulOp op;
+  int64_t rowPiece = 0, columnPiece = 0, rowPieces = 0, columnPieces = 0;
+  bool accumulate = false;
+  const MatmulPrimitive *primitives[2][2] = {}; ///< [last row piece][last column piece]
+};
+
+struct Operands {
+  const Bound *bound;
+  const PreparedMatmul *matmul;
+};
+
+void runPiece(void *context, int thread, int64_t lo, int64_t hi) {
+  const Operands &operands = *static_cast<Operands *>(context);
+  const PreparedMatmul &p = *operands.matmul;
+  const MatmulOp &op = p.op;
+  void *const *buffers = operands.bound->buffers;
+  for (int64_t piece = lo; piece < hi; ++piece) {
+    int64_t column = piece % p.columnPieces, row = piece / p.columnPieces % p.rowPieces;
+    int64_t batch = piece / (p.columnPieces * p.rowPieces);
+    int64_t b0 = batch / op.batch[1], b1 = batch % op.batch[1];
+    auto at = [&](const std::array<int64_t, 4> &strides, int64_t r, int64_t c) {
+      return b0 * strides[0] + b1 * strides[1] + r * strides[2] + c * strides[3];
+    };
+    int64_t r = row * p.rowPiece, c = column * p.columnPiece;
+    const float *bias = static_cast<const float *>(buffers[MatmulOp::Bias]);
+    CpuRank::of(*operands.bound)
+        .runners[thread]
+        ->run(p.primitives[row == p.rowPieces - 1][column == p.columnPieces - 1],
+              static_cast<const float *>(buffers[MatmulOp::Lhs]) + at(op.lhs, r, 0),
+              static_cast<const float *>(buffers[MatmulOp::Rhs]) + at(op.rhs, 0, c),
+              static_cast<float *>(buffers[MatmulOp::Out]) + at(op.out, r, c),
+              bias ? bias + c : nullptr);
+  }
+}
+
+void runMatmul(const Bound &bound) {
+  const auto &p = *static_cast<const PreparedMatmul *>(bound.prepared);
+  Operands operands{&bound, &p};
+  CpuRank::of(bound).pool.run(runPiece, &operands,
+                              p.op.batch[0] * p.op.batch[1] * p.rowPieces * p.columnPieces, 1);
+}
+
+/// f64 by plain loops: exact comparisons, not speed.
+void runMatmulF64(const Bound &bound) {
+  auto piece = [](void *context, int, int64_t lo, int64_t hi) {
+    const Bound &bound = *static_cast<Bound *>(context);
+    const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);
+    auto *lhs = static_cast<const double *>(bound.buffers[MatmulOp::Lhs]);
+    auto *rhs = static_cast<const double *>(bound.buffers[MatmulOp::Rhs]);
+    auto *out = static_cast<double *>(bound.buffers[MatmulOp::Out]);
+    auto *bias = static_cast<const double *>(bound.buffers[MatmulOp::Bias]);
+    for (int64_t i = lo; i < hi; ++i) {
+      int64_t row = i % op.m, b1 = i / op.m % op.batch[1], b0 = i / op.m / op.batch[1];
+      const double *l = lhs + b0 * op.lhs[0] + b1 * op.lhs[1] + row * op.lhs[2];
+      const double *r = rhs + b0 * op.rhs[0] + b1 * op.rhs[1];
+      double *o = out + b0 * op.out[0] + b1 * op.out[1] + row * op.out[2];
+      for (int64_t n = 0; n < op.n; ++n) {
+        double sum = 0;
+        for (int64_t k = 0; k < op.k; ++k)
+          sum += l[k * op.lhs[3]] * r[k * op.rhs[2] + n * op.rhs[3]];
+        double &x = o[n * op.out[3]];
+        x = sum + (bias ? bias[n] : 0) + (bound.accumulate ? x : 0);
+      }
+    }
+  };
+  const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);
+  CpuRank::of(bound).pool.run(piece, const_cast<Bound *>(&bound), op.batch[0] * op.batch[1] * op.m,
+                              16);
+}
+
+/// Rows in pieces of 256 (192 where lhs is transposed, as in weight gradients: measured best); few
+/// rows leave the threads without work, so then columns are cut too.
+void choosePieces(PreparedMatmul &p) {
+  const MatmulOp &op = p.op;
+  bool transposed = op.lhs[3] != 1 && op.m > 1;
+  p.rowPiece = std::min<int64_t>(op.m, transposed ? 192 : 256);
+  p.rowPieces = (op.m + p.rowPiece - 1) / p.rowPiece;
+  p.columnPiece = op.n;
+  if (op.batch[0] * op.batch[1] * p.rowPieces < 4 && op.n >= 512)
+    p.columnPiece = std::max<int64_t>(256, (op.n / 8 + 63) / 64 * 64);
+  p.columnPieces = (op.n + p.columnPiece - 1) / p.columnPiece;
+}
+
+} // namespace
+
+void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
+  if (op.dtype == Dtype::F64) {
+    bound.run = runMatmulF64;
+    return;
+  }
+  if (op.dtype != Dtype::F32)
+    PSRT_FAIL(BadInput, "matmul of %s is not built for the cpu yet; compile with --precision fp32",
+              dtypeName(op.dtype));
+  auto prepared = std::make_unique<PreparedMatmul>();
+  prepared->op = op;
+  choosePieces(*prepared);
+  for (int lastRow : {0, 1})
+    for (int lastColumn : {0, 1}) {
+      if ((!lastRow && prepared->rowPieces == 1) || (!lastColumn && prepared->columnPieces == 1))
+        continue;
+      MatmulShape shape;
+      shape.m =
+          lastRow ? op.m - (prepared->rowPieces - 1) * prepared->rowPiece : prepared->rowPiece;
+      shape.n = lastColumn ? op.n - (prepared->columnPieces - 1) * prepared->columnPiece
+                           : prepared->columnPiece;
+      shape.k = op.k;
+      shape.lhs = {op.lhs[2], op.lhs[3]};
+      shape.rhs = {op.rhs[2], op.rhs[3]};
+      shape.out = {op.out[2], op.out[3]};
+      shape.accumulate = bound.accumulate;
+      shape.bias = bound.buffers[MatmulOp::Bias] != nullptr;
+      prepared->primitives[lastRow][lastColumn] = rank.prepareMatmul(shape);
+    }
+  bound.run = runMatmul;
+  bound.prepared = rank.keep(std::move(prepared));
+}
+
+} // namespace psrt

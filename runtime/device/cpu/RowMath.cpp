@@ -1,0 +1,178 @@
+// The row functions; compiled once per instruction set with PSRT_ISA as a suffix. Includes no
+// header with inline functions of the standard library: they would be emitted with instructions
+// that the machine may not have.
+#include "runtime/device/cpu/RowMath.h"
+
+#define PSRT_CONCAT2(a, b) a##b
+#define PSRT_CONCAT(a, b) PSRT_CONCAT2(a, b)
+
+namespace psrt {
+namespace {
+
+typedef float Lanes __attribute__((vector_size(64)));
+typedef int32_t IntLanes __attribute__((vector_size(64)));
+constexpr int64_t width = 16;
+
+inline __attribute__((always_inline)) Lanes load(const float *p) {
+  Lanes v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+inline __attribute__((always_inline)) void store(float *p, Lanes v) {
+  __builtin_memcpy(p, &v, sizeof(v));
+}
+inline __attribute__((always_inline)) Lanes splat(float x) {
+  return Lanes{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+}
+
+/// exp by range reduction and a polynomial of degree 6 (error below 1.5 ulp); 0 below -87.3.
+inline __attribute__((always_inline)) Lanes exponential(Lanes x) {
+  const Lanes magic = splat(12582912.0f);
+  Lanes low = splat(-87.3f), high = splat(88.7f);
+  IntLanes underflow = x < low;
+  Lanes y = x < low ? low : x;
+  y = y > high ? high : y;
+  Lanes shifted = y * splat(1.44269504088896341f) + magic;
+  Lanes n = shifted - magic;
+  Lanes r = y - n * splat(0.693359375f);
+  r = r + n * splat(2.12194440e-4f);
+  Lanes p = splat(1.3981999507e-3f);
+  p = p * r + splat(8.3334519073e-3f);
+  p = p * r + splat(4.1665795894e-2f);
+  p = p * r + splat(1.6666665459e-1f);
+  p = p * r + splat(5.0000001201e-1f);
+  p = p * r * r + r + splat(1.0f);
+  IntLanes exponent = __builtin_convertvector(n, IntLanes);
+  IntLanes half = exponent >> 1, rest = exponent - half;
+  Lanes scale1 = (Lanes)((half + 127) << 23), scale2 = (Lanes)((rest + 127) << 23);
+  p = p * scale1 * scale2;
+  return underflow ? splat(0.0f) : p;
+}
+
+/// Adds 64 partial sums by a fixed tree.
+inline __attribute__((always_inline)) float total(Lanes a, Lanes b, Lanes c, Lanes d) {
+  Lanes s = (a + b) + (c + d);
+  float x[16];
+  __builtin_memcpy(x, &s, sizeof(s));
+  for (int step = 8; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i)
+      x[i] += x[i + step];
+  return x[0];
+}
+
+void hide(float *row, int64_t lo, int64_t hi, int64_t padded) {
+  for (int64_t j = 0; j < lo; ++j)
+    row[j] = hiddenScore;
+  for (int64_t j = hi; j < padded; ++j)
+    row[j] = hiddenScore;
+}
+
+void softmax(float *row, int64_t lo, int64_t hi, int64_t padded, float scale, float *max,
+             float *sum) {
+  hide(row, lo, hi, padded);
+  // `scale` may be negative or large: columns are hidden by a select, not by arithmetic on
+  // hiddenScore.
+  Lanes top = splat(hiddenScore), hidden = splat(hiddenScore * 0.5f);
+  for (int64_t j = 0; j < padded; j += width) {
+    Lanes x = load(row + j);
+    x = x <= hidden ? splat(hiddenScore) : x * splat(scale);
+    store(row + j, x);
+    top = x > top ? x : top;
+  }
+  float m = hiddenScore, x[16];
+  __builtin_memcpy(x, &top, sizeof(top));
+  for (int i = 0; i < 16; ++i)
+    m = x[i] > m ? x[i] : m;
+  *max = m;
+  if (m <= hiddenScore * 0.5f) {
+    *sum = 0;
+    for (int64_t j = 0; j < padded; ++j)
+      row[j] = 0;
+    return;
+  }
+  Lanes acc[4] = {splat(0), splat(0), splat(0), splat(0)};
+  for (int64_t j = 0; j < padded; j += width) {
+    Lanes e = exponential(load(row + j) - splat(m));
+    store(row + j, e);
+    acc[(j / width) & 3] += e;
+  }
+  float s = total(acc[0], acc[1], acc[2], acc[3]);
+  *sum = s;
+  Lanes inverse = splat(1.0f / s);
+  for (int64_t j = 0; j < padded; j += width)
+    store(row + j, load(row + j) * inverse);
+}
+
+void probabilities(float *row, int64_t lo, int64_t hi, int64_t padded, float scale, float lse) {
+  hide(row, lo, hi, padded);
+  Lanes hidden = splat(hiddenScore * 0.5f);
+  if (!(lse > hiddenScore)) { // a row that sees nothing
+    for (int64_t j = 0; j < padded; ++j)
+      row[j] = 0;
+    return;
+  }
+  for (int64_t j = 0; j < padded; j += width) {
+    Lanes x = load(row + j);
+    Lanes e = exponential(x * splat(scale) - splat(lse));
+    store(row + j, x <= hidden ? splat(0.0f) : e);
+  }
+}
+
+void gradient(const float *p, float *dp, int64_t padded, float delta, float scale) {
+  for (int64_t j = 0; j < padded; j += width) {
+    Lanes x = load(p + j);
+    Lanes g = x * (load(dp + j) - splat(delta)) * splat(scale);
+    store(dp + j, x == splat(0.0f) ? splat(0.0f) : g);
+  }
+}
+
+void multiply(float *x, const float *y, int64_t padded) {
+  for (int64_t j = 0; j < padded; j += width)
+    store(x + j, load(x + j) * load(y + j));
+}
+
+float dot(const float *x, const float *y, int64_t n) {
+  Lanes acc[4] = {splat(0), splat(0), splat(0), splat(0)};
+  int64_t j = 0;
+  for (; j + width <= n; j += width)
+    acc[(j / width) & 3] += load(x + j) * load(y + j);
+  float rest = 0;
+  for (; j < n; ++j)
+    rest += x[j] * y[j];
+  return total(acc[0], acc[1], acc[2], acc[3]) + rest;
+}
+
+void dropout(float *keep, int64_t n, int64_t padded, float p, uint64_t key, uint64_t counter) {
+  float kept = 1.0f / (1.0f - p);
+  for (int64_t j = 0; j < n; ++j) {
+    uint64_t c = counter + uint64_t(j);
+    uint32_t c0 = uint32_t(c), c1 = uint32_t(c >> 32), c2 = 0, c3 = 0;
+    uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
+#pragma clang loop unroll(full)
+    for (int round = 0; round < 10; ++round) {
+      uint64_t p0 = uint64_t(0xD2511F53u) * c0, p1 = uint64_t(0xCD9E8D57u) * c2;
+      c0 = uint32_t(p1 >> 32) ^ c1 ^ k0;
+      c1 = uint32_t(p1);
+      c2 = uint32_t(p0 >> 32) ^ c3 ^ k1;
+      c3 = uint32_t(p0);
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    keep[j] = float(c0 >> 8) * 0x1p-24f >= p ? kept : 0.0f;
+  }
+  for (int64_t j = n; j < padded; ++j)
+    keep[j] = 0;
+}
+
+void add(float *x, const float *y, int64_t n) {
+  for (int64_t j = 0; j < n; ++j)
+    x[j] += y[j];
+}
+
+} // namespace
+
+extern const RowMath PSRT_CONCAT(rowMath_, PSRT_ISA);
+const RowMath PSRT_CONCAT(rowMath_, PSRT_ISA) = {softmax, probabilities, gradient, multiply,
+                                                 dot,     dropout,       add};
+
+} // namespace psrt

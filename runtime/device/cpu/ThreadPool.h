@@ -1,0 +1,62 @@
+// The threads of one rank: they wait for work spinning, then asleep, and claim pieces by fetch_add.
+#ifndef PSRT_DEVICE_CPU_THREADPOOL_H
+#define PSRT_DEVICE_CPU_THREADPOOL_H
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace psrt {
+
+/// Calls functions on pieces of a range, on all threads, the caller's included. Used by one thread
+/// at a time.
+class ThreadPool {
+public:
+  /// One piece [lo, hi) on thread `thread` (0 is the caller's).
+  using Piece = void (*)(void *context, int thread, int64_t lo, int64_t hi);
+
+  /// `dedicated`: idle threads spin for about 50 us before they sleep.
+  ThreadPool(int threads, bool dedicated);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool &) = delete;
+  ThreadPool &operator=(const ThreadPool &) = delete;
+
+  int threads() const { return int(workers.size()) + 1; }
+
+  /// Runs piece(context, thread, lo, hi) over [0, count) in pieces of `grain`, the last one
+  /// shorter. Returns when all are done; the first exception of a piece is thrown here.
+  void run(Piece piece, void *context, int64_t count, int64_t grain);
+
+private:
+  void work(int thread);
+  void serve(int thread);
+  uint32_t awaitGeneration(uint32_t seen);
+
+  Piece piece = nullptr;
+  void *context = nullptr;
+  int64_t count = 0, grain = 1;
+  int spins;
+  bool stopping = false;
+  std::mutex errorMutex;
+  std::exception_ptr error;
+  alignas(64) std::atomic<uint32_t> generation{0};
+  alignas(64) std::atomic<int64_t> next{0};
+  alignas(64) std::atomic<int> pending{0};
+  std::vector<std::thread> workers;
+};
+
+/// One pause of a spinning thread.
+inline void spinPause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,40 @@
+// The command line of a compiled program.
+#ifndef PSRT_MAIN_FLAGS_H
+#define PSRT_MAIN_FLAGS_H
+
+#include "runtime/data/Samples.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace psrt {
+
+struct Flags {
+  // ranks
+  int ranks = 0, threads = 0;
+  std::string comm = "local";
+  // data
+  DataOptions data;
+  bool shuffle = false;
+  uint64_t seed = 0;
+  std::optional<int64_t> epochs, steps;
+  // update
+  std::vector<std::pair<std::string, double>> set;
+  std::string schedule = "constant";
+  // eval
+  std::vector<std::string> evalData;
+  int64_t evalEvery = 0, evalSteps = 0;
+  bool eval = false;
+  std::string outputs;
+  std::vector<std::string> outputNames;
+  // out
+  std::string losses, log, gradients, trace, weights, exportWeights;
+  bool quiet = false, info = false, check = false;
+};
+
+/// Parses the command line; a number is an exit status (after --help or an error that was printed).
+std::optional<int> parseFlags(int argc, char **argv, Flags &flags);
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,56 @@
+// Gradients between backward and update: gathered, their parts added, divided by the step's count.
+#include "runtime/data/Safetensors.h"
+#include "runtime/main/Parts.h"
+#include <cstring>
+
+namespace psrt {
+
+int64_t updateStart(const EntryPoint &step) {
+  if (step.updateFrom < 0)
+    PSRT_FAIL(BadInput, "the program does not say where its update begins; compile it again");
+  return step.updateFrom;
+}
+
+StepGradients readLossBeforeUpdate(Session &session) {
+  StepGradients result;
+  double sum = session.readScalar("loss.sum");
+  result.count = session.readScalar("loss.count");
+  result.loss = result.count != 0 ? sum / result.count : 0;
+  return result;
+}
+
+template <typename T> static void divide(char *data, int64_t bytes, double count) {
+  for (int64_t at = 0; at < bytes; at += sizeof(T)) {
+    T x;
+    std::memcpy(&x, data + at, sizeof(T));
+    x = count != 0 ? T(x / T(count)) : T(0);
+    std::memcpy(data + at, &x, sizeof(T));
+  }
+}
+
+void readGradient(Session &session, const NamedTensor &gradient, double count, char *whole) {
+  readTensor(session, gradient, whole);
+  if (gradient.dtype == Dtype::F32)
+    divide<float>(whole, gradient.bytes(), count);
+  else if (gradient.dtype == Dtype::F64)
+    divide<double>(whole, gradient.bytes(), count);
+  else
+    PSRT_FAIL(BadInput, "gradient \"%s\" of %s cannot be written yet", gradient.name.c_str(),
+              dtypeName(gradient.dtype));
+}
+
+void writeGradients(Session &session, const NamedTensors &tensors, const std::string &path) {
+  StepGradients step = readLossBeforeUpdate(session);
+  SafetensorsWriter writer;
+  writer.add("loss", Dtype::F32, {}, [&](char *data) {
+    float loss = float(step.loss);
+    std::memcpy(data, &loss, 4);
+  });
+  for (const NamedTensor &tensor : tensors.all())
+    if (tensor.kind == "gradient")
+      writer.add(tensor.name, tensor.dtype, tensor.shape,
+                 [&](char *data) { readGradient(session, tensor, step.count, data); });
+  writer.write(path);
+}
+
+} // namespace psrt

@@ -1,0 +1,126 @@
+// The text of --info.
+#include "runtime/main/Parts.h"
+
+namespace psrt {
+namespace {
+
+std::string bytesText(double bytes) {
+  const char *units[] = {"B", "KB", "MB", "GB", "TB"};
+  int unit = 0;
+  while (bytes >= 1000 && unit < 4)
+    bytes /= 1000, ++unit;
+  return format(unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+std::string axesText(const Program &program, const std::vector<int> &axes) {
+  std::string result;
+  for (int axis : axes)
+    result += (result.empty() ? "" : ",") + program.mesh.axes[axis].name;
+  return result;
+}
+
+/// "[8192{tp}, 384]"
+std::string placementText(const Program &program, const Placement &placement) {
+  std::string result = "[";
+  for (size_t d = 0; d < placement.shape.size(); ++d) {
+    result += d ? ", " : "";
+    for (size_t f = 0; f < placement.factors[d].size(); ++f) {
+      const Placement::Factor &factor = placement.factors[d][f];
+      result += format("%s%lld", f ? " x " : "", (long long)factor.size);
+      if (!factor.axes.empty())
+        result += "{" + axesText(program, factor.axes) + "}";
+    }
+  }
+  result += "]";
+  return placement.partial.empty() ? result
+                                   : result + " partial " + axesText(program, placement.partial);
+}
+
+void printVariables(const Program &program) {
+  std::map<std::string, std::pair<int64_t, int64_t>> kinds; // count, local bytes
+  int64_t parameters = 0;
+  for (const Variable &variable : program.variables) {
+    auto &[count, bytes] = kinds[variable.kind];
+    ++count;
+    bytes += variable.placement.localCount() * dtypeSize(variable.dtype);
+    if (variable.kind == "parameter")
+      parameters += variable.placement.count();
+  }
+  std::printf("parameters  %lld\nmemory      %s a rank, of it:\n", (long long)parameters,
+              bytesText(double(program.arenaBytes)).c_str());
+  for (const auto &[kind, sizes] : kinds)
+    std::printf("  %-12s %5lld tensors  %s\n", kind.c_str(), (long long)sizes.first,
+                bytesText(double(sizes.second)).c_str());
+  std::printf("variables\n");
+  for (const Variable &variable : program.variables)
+    if (variable.kind == "parameter" || variable.kind == "buffer") {
+      std::printf("  %-48s %-4s %s", variable.displayName().c_str(), dtypeName(variable.dtype),
+                  placementText(program, variable.placement).c_str());
+      for (size_t i = 1; i < variable.names.size(); ++i)
+        std::printf("%s%s", i > 1 ? ", " : "  tied: ", variable.names[i].c_str());
+      std::printf("%s\n", variable.frozen ? "  frozen" : "");
+    }
+}
+
+void countCollective(const Program &program, const Instruction &instruction,
+                     std::map<std::string, std::pair<int64_t, int64_t>> &counts) {
+  const auto *op = std::get_if<CollectiveOp>(&instruction.op);
+  if (!op || op->kind == CollectiveOp::ShardSlice)
+    return;
+  auto &[count, bytes] =
+      counts[format("%s over %s", op->name(), axesText(program, op->axes).c_str())];
+  ++count;
+  bytes += op->bytes(program.mesh);
+}
+
+void printCollectives(const Program &program) {
+  const EntryPoint *entry = program.entry("step");
+  entry = entry ? entry : program.entry("forward");
+  if (!entry)
+    return;
+  std::map<std::string, std::pair<int64_t, int64_t>> counts;
+  for (const ProgramEntry &code : entry->code) {
+    if (code.function < 0)
+      countCollective(program, entry->instructions[code.instruction], counts);
+    else
+      for (const Instruction &instruction : program.functions[code.function].code)
+        countCollective(program, instruction, counts);
+  }
+  std::printf("collectives of a %s (each rank's operands)\n", entry->name.c_str());
+  for (const auto &[name, sizes] : counts)
+    std::printf("  %-28s %5lld  %s\n", name.c_str(), (long long)sizes.first,
+                bytesText(double(sizes.second)).c_str());
+  if (counts.empty())
+    std::printf("  none\n");
+}
+
+} // namespace
+
+void printInfo(const Program &program) {
+  std::printf("model       %s\ncompiled    parashard %s: %s\nmesh        %s (%lld ranks)\n",
+              program.model.c_str(), program.version.c_str(), program.compileLine.c_str(),
+              program.mesh.text().c_str(), (long long)program.mesh.size());
+  std::printf("a step      %lld micro-batch%s", (long long)program.microBatches,
+              program.microBatches == 1 ? "" : "es");
+  if (!program.lossAverage.empty())
+    std::printf(", loss averaged by %s", program.lossAverage.c_str());
+  std::printf(", labels: %s\n", program.labels.c_str());
+  for (const Input &input : program.inputs)
+    std::printf("input       %s (%s) %s %s %s\n", input.name.c_str(), input.entry.c_str(),
+                input.role.c_str(), dtypeName(input.dtype),
+                placementText(program, input.placement).c_str());
+  for (const EntryPoint &entry : program.entries)
+    for (const Output &output : entry.outputs)
+      std::printf("output      %s (%s) %s %s\n", output.name.c_str(), entry.name.c_str(),
+                  dtypeName(output.dtype), placementText(program, output.placement).c_str());
+  for (const auto &[name, value] : program.defaults)
+    std::printf("default     %s = %g\n", name.c_str(), value);
+  printVariables(program);
+  printCollectives(program);
+  if (program.flopsPerStep > 0)
+    std::printf("flops       %.4g a step\n", program.flopsPerStep);
+  if (!program.explain.empty())
+    std::printf("\n%s\n", program.explain.c_str());
+}
+
+} // namespace psrt

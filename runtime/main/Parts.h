@@ -1,0 +1,36 @@
+// The parts of a compiled program's main, each in its own file.
+#ifndef PSRT_MAIN_PARTS_H
+#define PSRT_MAIN_PARTS_H
+
+#include "runtime/core/NamedTensors.h"
+#include "runtime/main/Flags.h"
+
+namespace psrt {
+
+/// Prints mesh, variables, memory, collectives, data and the plan's explanation.
+void printInfo(const Program &program);
+
+/// Trains and evaluates as the flags say.
+void train(Session &session, const NamedTensors &tensors, const Flags &flags);
+
+/// Compares the first step with that of the one-rank program in `oneRank`; the exit status.
+int check(Session &session, const ProgramSource &oneRank, const Flags &flags);
+
+/// Writes what the executors traced as Chrome JSON.
+void writeTrace(Session &session, const std::string &path);
+
+/// Gradients and loss after the last backward of a step (before the update), divided by the count.
+struct StepGradients {
+  double loss = 0, count = 0;
+};
+StepGradients readLossBeforeUpdate(Session &session);
+/// One gradient, whole, divided by `count`; f32 or f64.
+void readGradient(Session &session, const NamedTensor &gradient, double count, char *whole);
+/// Writes `loss` and every `grad.NAME`.
+void writeGradients(Session &session, const NamedTensors &tensors, const std::string &path);
+/// The step entry's first entry of the update; fails when the program does not say.
+int64_t updateStart(const EntryPoint &step);
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,62 @@
+// Parses and evaluates schedules.
+#include "runtime/main/Schedule.h"
+#include "runtime/core/Status.h"
+#include <cmath>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
+namespace psrt {
+
+static const std::map<std::string, std::set<std::string>> forms = {
+    {"constant", {"warmup"}},
+    {"linear", {"warmup", "steps"}},
+    {"cosine", {"warmup", "steps", "min"}},
+    {"step", {"warmup", "every", "gamma"}}};
+
+Schedule::Schedule(const std::string &text, int64_t total) : total(total) {
+  size_t open = text.find('(');
+  form = text.substr(0, open);
+  auto known = forms.find(form);
+  if (known == forms.end())
+    PSRT_FAIL(BadArgument, "unknown --lr-schedule \"%s\"; it is constant, linear, cosine or step",
+              text.c_str());
+  if (open != std::string::npos) {
+    if (text.back() != ')')
+      PSRT_FAIL(BadArgument, "--lr-schedule \"%s\" has no closing parenthesis", text.c_str());
+    std::stringstream list(text.substr(open + 1, text.size() - open - 2));
+    for (std::string item; std::getline(list, item, ',');) {
+      size_t equals = item.find('='), start = item.find_first_not_of(' ');
+      std::string key = equals == std::string::npos ? item : item.substr(start, equals - start);
+      if (equals == std::string::npos || !known->second.count(key))
+        PSRT_FAIL(BadArgument, "--lr-schedule %s has no argument \"%s\"", form.c_str(),
+                  item.c_str());
+      arguments[key] = std::strtod(item.c_str() + equals + 1, nullptr);
+    }
+  }
+  if (form == "step" && get("every", 0) < 1)
+    PSRT_FAIL(BadArgument, "--lr-schedule step needs every=N, N at least 1");
+}
+
+double Schedule::get(const std::string &key, double otherwise) const {
+  auto it = arguments.find(key);
+  return it == arguments.end() ? otherwise : it->second;
+}
+
+double Schedule::factor(int64_t step) const {
+  double warmup = get("warmup", 0), steps = get("steps", double(total));
+  if (double(step) < warmup)
+    return double(step + 1) / warmup;
+  double place = steps > warmup ? std::min(1.0, (double(step) - warmup) / (steps - warmup)) : 1.0;
+  if (form == "linear")
+    return 1 - place;
+  if (form == "cosine") {
+    double min = get("min", 0);
+    return min + (1 - min) * 0.5 * (1 + std::cos(M_PI * place));
+  }
+  if (form == "step")
+    return std::pow(get("gamma", 0.1), std::floor(double(step) / get("every", 1)));
+  return 1;
+}
+
+} // namespace psrt

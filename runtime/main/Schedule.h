@@ -1,0 +1,27 @@
+// Learning rates over steps.
+#ifndef PSRT_MAIN_SCHEDULE_H
+#define PSRT_MAIN_SCHEDULE_H
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace psrt {
+
+/// What the base rate is multiplied by at a step (from 0). With warm-up W: (s + 1) / W for s < W.
+class Schedule {
+public:
+  /// `total`: the steps of the run, where the text gives none. Fails on an unknown form.
+  Schedule(const std::string &text, int64_t total);
+  double factor(int64_t step) const;
+
+private:
+  double get(const std::string &key, double otherwise) const;
+  std::string form;
+  std::map<std::string, double> arguments;
+  int64_t total;
+};
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,102 @@
+// Traces for chrome://tracing and Perfetto: a process per rank, one event per instruction.
+#include "runtime/main/Parts.h"
+#include <cerrno>
+#include <cstring>
+
+namespace psrt {
+namespace {
+
+struct Description {
+  std::string name, category, arguments;
+};
+
+/// How an instruction appears in a trace, by its type.
+struct Describe {
+  const Program &program;
+  Description operator()(const KernelOp &op) const {
+    return {program.kernelNames[op.kernel], "kernel", format("\"rows\": %lld", (long long)op.rows)};
+  }
+  Description operator()(const MatmulOp &op) const {
+    double flops = 2.0 * double(op.batch[0] * op.batch[1] * op.m) * double(op.n) * double(op.k);
+    return {
+        format("matmul %lldx%lldx%lld", (long long)op.m, (long long)op.n, (long long)op.k),
+        "matmul",
+        format("\"batch\": %lld, \"flops\": %.0f", (long long)(op.batch[0] * op.batch[1]), flops)};
+  }
+  Description operator()(const AttentionOp &op) const {
+    return {op.grad ? "attention_grad" : "attention", "attention",
+            format("\"heads\": %lld, \"rows\": %lld, \"columns\": %lld", (long long)(op.b * op.h),
+                   (long long)op.t, (long long)op.s)};
+  }
+  Description operator()(const EmbeddingOp &op) const {
+    return {op.grad ? "embedding_grad" : "embedding", "embedding",
+            format("\"rows\": %lld", (long long)op.count)};
+  }
+  Description operator()(const ShardIndexOp &) const { return {"shard_index", "other", ""}; }
+  Description operator()(const CopyOp &op) const {
+    return {op.zero ? "zero" : "copy", "copy", format("\"bytes\": %lld", (long long)op.bytes)};
+  }
+  Description operator()(const CollectiveOp &op) const {
+    std::string axes;
+    for (int axis : op.axes)
+      axes += (axes.empty() ? "" : ",") + program.mesh.axes[axis].name;
+    return {op.name(), "collective",
+            format("\"bytes\": %lld, \"axes\": \"%s\"", (long long)op.bytes(program.mesh),
+                   axes.c_str())};
+  }
+};
+
+/// A string as JSON wants it.
+std::string quoted(const std::string &text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      result += '\\';
+    result += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+  }
+  return result + "\"";
+}
+
+} // namespace
+
+void writeTrace(Session &session, const std::string &path) {
+  std::FILE *file = std::fopen(path.c_str(), "w");
+  if (!file)
+    PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
+  const Program &program = session.getProgram();
+  std::fprintf(file, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [");
+  const char *comma = "\n";
+  size_t dropped = 0;
+  for (int r = 0; r < program.mesh.size(); ++r) {
+    Rank &rank = session.rank(r);
+    std::fprintf(file,
+                 "%s{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": "
+                 "{\"name\": \"rank %d\"}}",
+                 comma, r, r);
+    comma = ",\n";
+    dropped += rank.executor->dropped();
+    for (const TraceEvent &event : rank.executor->trace()) {
+      const Instruction &instruction = *event.bound->instruction;
+      Description d = std::visit(Describe{program}, instruction.op);
+      std::string extra =
+          format("%s\"in\": %s", d.arguments.empty() ? "" : ", ", quoted(event.label).c_str());
+      if (!instruction.location.empty())
+        extra += ", \"source\": " + quoted(instruction.location);
+      std::fprintf(file,
+                   "%s{\"name\": %s, \"cat\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, "
+                   "\"ts\": %.3f, \"dur\": %.3f, "
+                   "\"args\": {%s%s}}",
+                   comma, quoted(d.name).c_str(), d.category.c_str(), r, event.start * 1e6,
+                   (event.end - event.start) * 1e6, d.arguments.c_str(), extra.c_str());
+    }
+  }
+  bool good = std::fprintf(file, "\n]}\n") > 0;
+  if (std::fclose(file) != 0 || !good)
+    PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
+  if (dropped)
+    std::fprintf(
+        stderr, "warning: the trace is full; %zu later events are left out (trace fewer --steps)\n",
+        dropped);
+}
+
+} // namespace psrt

@@ -1,0 +1,317 @@
+// The training loop, evaluation, and what they write.
+#include "runtime/data/Safetensors.h"
+#include "runtime/main/Parts.h"
+#include "runtime/main/Progress.h"
+#include "runtime/main/Schedule.h"
+#include <atomic>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+
+namespace psrt {
+namespace {
+
+/// Set by SIGTERM: the step in progress is finished, then all is written.
+std::atomic<bool> stopRequested{false};
+void requestStop(int) { stopRequested = true; }
+
+/// A text file that is written line by line, flushed by line so that it can be followed.
+class LineFile {
+public:
+  explicit LineFile(const std::string &path) {
+    if (path.empty())
+      return;
+    file = std::fopen(path.c_str(), "w");
+    if (!file)
+      PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
+    std::setvbuf(file, nullptr, _IOLBF, 1 << 14);
+  }
+  ~LineFile() {
+    if (file)
+      std::fclose(file);
+  }
+  LineFile(const LineFile &) = delete;
+  std::FILE *file = nullptr;
+};
+
+SampleOrder makeOrder(const Session &session, const std::string &entry, const SampleSource &source,
+                      int64_t microBatches) {
+  SampleOrder order;
+  order.samples = source.samples();
+  order.microBatches = microBatches;
+  order.rows = batchRows(session.getProgram(), entry == "step" ? "micro_batch" : entry);
+  order.canIgnore = canIgnoreRows(session.getProgram(), entry == "step" ? "micro_batch" : entry);
+  if (order.stepsPerEpoch() == 0)
+    PSRT_FAIL(BadInput,
+              "the data has %lld samples, a step takes %lld and the model cannot ignore rows; give "
+              "more data or "
+              "compile with a smaller --batch",
+              (long long)order.samples, (long long)(order.microBatches * order.rows));
+  return order;
+}
+
+//===--- evaluation -------------------------------------------------------===//
+
+/// Runs @evaluate over data: the loss, and outputs collected along the batch dim.
+class Evaluator {
+public:
+  Evaluator(Session &session, const SampleSource &source, int64_t maxSteps)
+      : session(session), source(source), entry(session.entry("evaluate")),
+        order(makeOrder(session, "evaluate", source, 1)) {
+    steps = order.stepsPerEpoch();
+    if (maxSteps > 0)
+      steps = std::min(steps, maxSteps);
+    session.prepare("evaluate");
+  }
+
+  double run() {
+    double sum = 0, count = 0;
+    for (int64_t step = 0; step < steps; ++step) {
+      session.writeInputs(entry, source, 1,
+                          [&](int64_t, int64_t row) { return order.sample(step, 0, row); });
+      session.run(entry);
+      sum += output("loss.sum");
+      count += output("loss.count");
+      collect(step);
+    }
+    return count != 0 ? sum / count : NAN;
+  }
+
+  int64_t samples() const { return std::min(order.samples, steps * order.rows); }
+
+  void collectOutputs(const std::vector<std::string> &names) {
+    for (const Output &candidate : entry.outputs) {
+      bool wanted = names.empty() && candidate.name != "loss.sum" && candidate.name != "loss.count";
+      for (const std::string &name : names)
+        wanted |= name == candidate.name;
+      if (wanted)
+        collected.push_back({&candidate, {}});
+    }
+    for (const std::string &name : names)
+      find(name);
+  }
+
+  void writeOutputs(const std::string &path) {
+    SafetensorsWriter writer;
+    for (const Collected &item : collected) {
+      std::vector<int64_t> shape = item.output->placement.shape;
+      int64_t bytes = int64_t(item.data.size());
+      if (isRows(*item.output)) {
+        bytes =
+            bytes / (steps * order.rows) * samples(); // rows that were only padding are left out
+        shape[0] = samples();
+      }
+      writer.add(item.output->name, item.output->dtype, shape,
+                 [&item, bytes](char *data) { std::memcpy(data, item.data.data(), bytes); });
+    }
+    writer.write(path);
+  }
+
+private:
+  struct Collected {
+    const Output *output;
+    std::vector<char> data;
+  };
+  bool isRows(const Output &output) const {
+    return !output.placement.shape.empty() && output.placement.shape[0] == order.rows;
+  }
+
+  void collect(int64_t step) {
+    for (Collected &item : collected) {
+      int64_t bytes = item.output->placement.count() * dtypeSize(item.output->dtype);
+      int64_t at = isRows(*item.output) ? step * bytes : 0;
+      item.data.resize(at + bytes);
+      session.gather(item.output->dtype, item.output->placement, item.output->address,
+                     item.data.data() + at);
+    }
+  }
+
+  const Output &find(const std::string &name) const {
+    for (const Output &output : entry.outputs)
+      if (output.name == name)
+        return output;
+    std::string names;
+    for (const Output &output : entry.outputs)
+      names += (names.empty() ? "" : ", ") + output.name;
+    PSRT_FAIL(BadArgument, "the model has no output \"%s\"; it has: %s", name.c_str(),
+              names.c_str());
+  }
+
+  double output(const char *name) {
+    for (const Output &output : entry.outputs)
+      if (output.name == name && output.dtype == Dtype::F32) {
+        float value = 0;
+        session.gather(output.dtype, output.placement, output.address,
+                       reinterpret_cast<char *>(&value));
+        return value;
+      }
+    return 0;
+  }
+
+  Session &session;
+  const SampleSource &source;
+  const EntryPoint &entry;
+  SampleOrder order;
+  int64_t steps = 0;
+  std::vector<Collected> collected;
+};
+
+//===--- training ---------------------------------------------------------===//
+
+class Trainer {
+public:
+  Trainer(Session &session, const NamedTensors &tensors, const Flags &flags,
+          const SampleSource &source, Evaluator *evaluator)
+      : session(session), tensors(tensors), flags(flags), source(source), evaluator(evaluator),
+        entry(session.entry("step")),
+        order(makeOrder(session, "step", source, session.getProgram().microBatches)),
+        total(flags.steps ? *flags.steps : flags.epochs.value_or(1) * order.stepsPerEpoch()),
+        schedule(flags.schedule, total),
+        progress(total, order.microBatches * order.rows, flags.quiet), losses(flags.losses),
+        log(flags.log) {
+    order.shuffle = flags.shuffle;
+    order.seed = flags.seed;
+    for (const Variable &variable : session.getProgram().variables)
+      if (variable.kind == "scalar" &&
+          (variable.symbol == "lr" || variable.symbol.rfind("lr.", 0) == 0))
+        rates.push_back({variable.symbol, session.readScalar(variable.symbol)});
+    session.prepare("step");
+  }
+
+  void run() {
+    while (session.step < total && !stopRequested) {
+      int64_t step = session.step;
+      double start = steadySeconds();
+      for (const auto &[name, base] : rates)
+        session.setScalar(name, base * schedule.factor(step));
+      runStep(step);
+      finishStep(step, steadySeconds() - start);
+    }
+  }
+
+private:
+  void runStep(int64_t step) {
+    const Program &program = session.getProgram();
+    session.writeInputs(entry, source, program.microBatches,
+                        [&](int64_t m, int64_t row) { return order.sample(step, m, row); });
+    if (step != 0 || flags.gradients.empty()) {
+      session.run(entry);
+      return;
+    }
+    int64_t update = updateStart(entry);
+    session.run(entry, 0, false, 0, update);
+    writeGradients(session, tensors, flags.gradients);
+    session.run(entry, 0, false, update);
+  }
+
+  void finishStep(int64_t step, double seconds) {
+    double loss = session.readScalar("loss"), count = session.readScalar("loss.count");
+    session.step = step + 1;
+    if (losses.file)
+      std::fprintf(losses.file, "%.9g\n", loss);
+    if (count == 0)
+      progress.line(format(
+          "warning: step %lld has no label that counts; its loss is 0 and nothing is updated",
+          (long long)step));
+    if (std::isnan(loss) || std::isinf(loss))
+      PSRT_FAIL(BadInput,
+                "the loss of step %lld is %s; lower the learning rate (--set lr=...), or look at "
+                "this step's data",
+                (long long)step, std::isnan(loss) ? "NaN" : "infinite");
+    progress.update(step + 1, loss);
+    bool last = step + 1 == total || stopRequested;
+    double evalLoss = NAN;
+    if (evaluator && (last || (flags.evalEvery > 0 && (step + 1) % flags.evalEvery == 0))) {
+      evalLoss = evaluator->run();
+      progress.line(format("step %lld: eval loss %.9g over %lld samples", (long long)(step + 1),
+                           evalLoss, (long long)evaluator->samples()));
+    }
+    writeLog(step, loss, evalLoss, seconds);
+  }
+
+  void writeLog(int64_t step, double loss, double evalLoss, double seconds) {
+    if (!log.file)
+      return;
+    double samples = double(order.microBatches * order.rows);
+    std::fprintf(
+        log.file,
+        "{\"step\": %lld, \"loss\": %.9g, \"lr\": %.9g, \"samples_s\": %.6g, \"step_ms\": %.6g",
+        (long long)step, loss, rates.empty() ? 0.0 : rates[0].second * schedule.factor(step),
+        samples / seconds, seconds * 1e3);
+    for (const Input *input : session.inputsOf(entry))
+      if (input->placement.shape.size() == 2 && input->role == "data") {
+        std::fprintf(log.file, ", \"tokens_s\": %.6g",
+                     samples * double(input->placement.shape[1]) / seconds);
+        break;
+      }
+    if (!std::isnan(evalLoss))
+      std::fprintf(log.file, ", \"eval_loss\": %.9g", evalLoss);
+    std::fprintf(log.file, ", \"memory\": %lld}\n", (long long)session.getProgram().arenaBytes);
+  }
+
+  Session &session;
+  const NamedTensors &tensors;
+  const Flags &flags;
+  const SampleSource &source;
+  Evaluator *evaluator;
+  const EntryPoint &entry;
+  SampleOrder order;
+  int64_t total;
+  Schedule schedule;
+  Progress progress;
+  LineFile losses, log;
+  std::vector<std::pair<std::string, double>> rates;
+};
+
+void checkOutputPaths(const Flags &flags) {
+  for (const std::string &path : {flags.gradients, flags.exportWeights, flags.outputs, flags.trace})
+    if (!path.empty())
+      checkWritable(path);
+}
+
+void evaluateOnly(Session &session, const Flags &flags) {
+  DataOptions options = flags.data;
+  options.files = flags.evalData.empty() ? flags.data.files : flags.evalData;
+  if (options.files.empty())
+    PSRT_FAIL(BadArgument, "--eval needs --eval-data");
+  auto source = openData(session.getProgram(), options);
+  Evaluator evaluator(session, *source, flags.evalSteps);
+  if (!flags.outputs.empty())
+    evaluator.collectOutputs(flags.outputNames);
+  double loss = evaluator.run();
+  if (!std::isnan(loss))
+    std::printf("eval loss %.9g over %lld samples\n", loss, (long long)evaluator.samples());
+  if (!flags.outputs.empty())
+    evaluator.writeOutputs(flags.outputs);
+}
+
+} // namespace
+
+void train(Session &session, const NamedTensors &tensors, const Flags &flags) {
+  checkOutputPaths(flags);
+  std::signal(SIGTERM, requestStop);
+  if (!flags.trace.empty())
+    session.parallel([](Rank &rank) { rank.executor->startTrace(400000); });
+  if (flags.eval) {
+    evaluateOnly(session, flags);
+  } else if (!flags.data.files.empty()) {
+    std::unique_ptr<SampleSource> source = openData(session.getProgram(), flags.data), evalSource;
+    std::unique_ptr<Evaluator> evaluator;
+    if (!flags.evalData.empty()) {
+      DataOptions options = flags.data;
+      options.files = flags.evalData;
+      evalSource = openData(session.getProgram(), options);
+      evaluator = std::make_unique<Evaluator>(session, *evalSource, flags.evalSteps);
+    }
+    Trainer(session, tensors, flags, *source, evaluator.get()).run();
+  } else if (flags.exportWeights.empty()) {
+    PSRT_FAIL(BadArgument,
+              "nothing to do: give --data FILE to train, --eval --eval-data FILE, or --info");
+  }
+  if (!flags.exportWeights.empty())
+    exportWeights(session, tensors, flags.exportWeights);
+  if (!flags.trace.empty())
+    writeTrace(session, flags.trace);
+}
+
+} // namespace psrt
