@@ -7,8 +7,8 @@ namespace psrt {
 
 Executor::Executor(const Program &program, const Kernel *kernels, int rank, Arena &arena,
                    RankDevice &device, RankComm &comm, uint64_t seed)
-    : program(program), kernels(kernels), coordinates(program.mesh.coordinates(rank)),
-      arena(arena), device(device), comm(comm), seed(seed) {}
+    : program(program), kernels(kernels), coordinates(program.mesh.coordinates(rank)), arena(arena),
+      device(device), comm(comm), seed(seed) {}
 
 void *Executor::resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryPoint &point,
                         int64_t slot) const {

@@ -62,7 +62,8 @@ void storeElement(char *at, Dtype dtype, double value) {
 
 /// Whether a variable is a part of the tensor in the file.
 bool isPart(const Variable &variable) {
-  return !variable.file.lower.empty() && variable.file.shape.size() == variable.placement.shape.size();
+  return !variable.file.lower.empty() &&
+         variable.file.shape.size() == variable.placement.shape.size();
 }
 
 /// Element index in the file's tensor of a global index of a variable that is a part of it.
@@ -129,19 +130,21 @@ void initialize(const Variable &variable, const Mesh &mesh, uint64_t seed, Files
   uint64_t key = initialKey(seed, variable.displayName());
   bool normal = variable.distribution != "uniform";
   bool part = isPart(variable);
-  forEachRun(variable.placement, mesh, rank.coordinates,
-             [&](int64_t local, int64_t global, int64_t count) {
-               if (!variable.data.empty()) {
-                 std::memcpy(base + local * size, variable.data.data() + global * size,
-                             count * size);
-                 return;
-               }
-               for (int64_t i = 0; i < count; ++i)
-                 storeElement(base + (local + i) * size, variable.dtype,
-                              variable.hasValue ? variable.value
-                                     : drawInitial(normal, key, part ? indexInFile(variable, global + i) : global + i,
-                                                   variable.parameters[0], variable.parameters[1]));
-             });
+  forEachRun(
+      variable.placement, mesh, rank.coordinates,
+      [&](int64_t local, int64_t global, int64_t count) {
+        if (!variable.data.empty()) {
+          std::memcpy(base + local * size, variable.data.data() + global * size, count * size);
+          return;
+        }
+        for (int64_t i = 0; i < count; ++i)
+          storeElement(base + (local + i) * size, variable.dtype,
+                       variable.hasValue
+                           ? variable.value
+                           : drawInitial(normal, key,
+                                         part ? indexInFile(variable, global + i) : global + i,
+                                         variable.parameters[0], variable.parameters[1]));
+      });
 }
 
 } // namespace

@@ -33,8 +33,7 @@ NamedTensors::NamedTensors(const Program &program) {
 void NamedTensors::add(const Program &program, int index, std::vector<std::string> names,
                        const Variable &view) {
   const Variable &variable = program.variables[index];
-  bool part = !view.file.lower.empty() &&
-              view.file.shape.size() == variable.placement.shape.size();
+  bool part = !view.file.lower.empty() && view.file.shape.size() == variable.placement.shape.size();
   auto known = byName.find(names.front());
   if (known == byName.end()) {
     NamedTensor tensor;

@@ -1,4 +1,5 @@
-// The counter-based random numbers that every part of Parashard draws (docs/program-format.md, "Random numbers").
+// The counter-based random numbers that every part of Parashard draws (docs/program-format.md,
+// "Random numbers").
 #ifndef PSRT_CORE_PHILOX_H
 #define PSRT_CORE_PHILOX_H
 
