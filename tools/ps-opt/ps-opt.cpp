@@ -3,12 +3,14 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "parashard/Training.h"
 
 /// Each pass library adds its `registerXPasses()` here, and its name to CMakeLists.txt.
 static void registerPasses() {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
+  parashard::registerTrainingPasses();
 }
 
 int main(int argc, char **argv) {
