@@ -146,11 +146,11 @@ FailureOr<llvm::SmallVector<Tensor>> AttentionGradOp::evaluate(llvm::ArrayRef<Te
     }
   });
   llvm::SmallVector<Tensor> results;
-  for (auto [index, sums] :
-       llvm::enumerate(std::initializer_list<const std::vector<double> *>{&dq, &dk, &dv})) {
+  const std::vector<double> *sums[] = {&dq, &dk, &dv};
+  for (unsigned index = 0; index < 3; ++index) {
     Tensor tensor(cast<RankedTensorType>(getOperation()->getResult(index).getType()));
     for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor.set(i, (*sums)[i]);
+      tensor.set(i, (*sums[index])[i]);
     results.push_back(std::move(tensor));
   }
   return results;

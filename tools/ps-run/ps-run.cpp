@@ -175,7 +175,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   DialectRegistry registry;
-  registry.insert<ps::PsDialect, rank::RankDialect, func::FuncDialect, arith::ArithDialect>();
+  registry.insert<ps::PSDialect, rank::RankDialect, func::FuncDialect, arith::ArithDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   return succeeded(evaluate(context, flags)) ? 0 : 1;
 }
