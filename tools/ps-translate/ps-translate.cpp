@@ -1,6 +1,6 @@
 // ps-translate: imports a model that PyTorch exported and writes it as a module of level 0.
 #include "dialects/ps/Ps.h"
-#include "lib/Import/Import.h"
+#include "parashard/Import.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/CommandLine.h"

@@ -252,6 +252,8 @@ Value NodeConverter::convert(Value value, Type elementType) {
 }
 
 Value NodeConverter::reshape(Value value, ArrayRef<int64_t> shape) {
+  if (auto earlier = value.getDefiningOp<ps::ReshapeOp>())
+    value = earlier.getOperand();
   if (getShape(value) == shape)
     return value;
   return make<ps::ReshapeOp>(RankedTensorType::get(shape, getElement(value)), value);

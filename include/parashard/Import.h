@@ -1,0 +1,48 @@
+// Imports an exported model as a module of level 0 (see docs/levels.md).
+#ifndef PARASHARD_IMPORT_H
+#define PARASHARD_IMPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <string>
+#include <vector>
+
+namespace parashard {
+
+struct ImportOptions {
+  /// "INPUT.D=N" or "SYMBOL=N", as `--dim`.
+  std::vector<std::string> dims;
+  /// The size of the batch symbol; 0 where not given.
+  int64_t batch = 0;
+};
+
+/// Imports a `.pt2` archive of torch.export. Weights are referenced in the archive, never copied.
+/// Null after an error, which is told to the context's diagnostic handlers; `notes` gets a line for
+/// each thing that was assumed (sizes of dims that were not bound).
+mlir::OwningOpRef<mlir::ModuleOp> importPt2(mlir::MLIRContext &context, llvm::StringRef path,
+                                            const ImportOptions &options,
+                                            std::vector<std::string> &notes);
+
+/// On `ps.attention`: which keys a query sees, in words: "full", "causal", "causal, window 128", "padding", ...
+inline constexpr llvm::StringLiteral kAttentionFormMark = "ps.attention_form";
+
+/// softmax(q k^T scale + mask) v written out becomes `ps.attention`; the number of them.
+int64_t recognizeAttention(mlir::ModuleOp module);
+/// Masks that are proven causal, a band, padding or all true become attributes of their attention; the number of masks
+/// that went away. Every attention gets its form.
+int64_t recognizeAttentionMasks(mlir::ModuleOp module);
+/// Key and value heads that are repeated for their queries become grouped queries; the number of attentions changed.
+int64_t recognizeGroupedQueries(mlir::ModuleOp module);
+/// A weight whose product is only read in parts becomes one variable a part; the number of variables that were split.
+int64_t splitFusedVariables(mlir::ModuleOp module);
+
+void registerImportPasses();
+std::unique_ptr<mlir::Pass> createRecognizeAttentionPass();
+std::unique_ptr<mlir::Pass> createRecognizeAttentionMasksPass();
+std::unique_ptr<mlir::Pass> createRecognizeGroupedQueriesPass();
+std::unique_ptr<mlir::Pass> createSplitFusedVariablesPass();
+
+} // namespace parashard
+
+#endif

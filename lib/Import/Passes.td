@@ -1,0 +1,39 @@
+// The passes of level 0: what an imported graph says in many ops is said in one.
+#ifndef PARASHARD_IMPORT_PASSES_TD
+#define PARASHARD_IMPORT_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class ImportPass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::parashard::ps::PSDialect"];
+}
+
+def RecognizeAttentionPass : ImportPass<"ps-recognize-attention"> {
+  let summary = "softmax(q k^T scale + mask) v written out becomes ps.attention";
+  let description = [{
+    Scales on q, k or the scores, masks that are added or selected, dropout of the probabilities and casts between
+    are taken in. Probabilities that something else reads too stay as they are.
+  }];
+}
+
+def RecognizeAttentionMasksPass : ImportPass<"ps-recognize-attention-masks"> {
+  let summary = "masks proven causal, a band or padding become attributes of their attention";
+  let description = [{
+    The mask is read as a predicate over (batch, head, query, key): comparisons of linear forms are solved, the rest is
+    enumerated where it has at most 4 million places. Each attention gets `ps.attention_form`.
+  }];
+}
+
+def RecognizeGroupedQueriesPass : ImportPass<"ps-recognize-grouped-queries"> {
+  let summary = "key and value heads that are repeated become grouped queries";
+}
+
+def SplitFusedVariablesPass : ImportPass<"ps-split-fused-variables"> {
+  let summary = "a weight whose product is read in parts becomes one variable a part";
+  let description = [{
+    Fused q, k, v or gate and up: each part can then have its own sharding. The parts keep the model's name and are
+    slices of its tensor in the file. Weights without a file are left whole.
+  }];
+}
+
+#endif
