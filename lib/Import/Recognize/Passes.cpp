@@ -1,0 +1,42 @@
+// The passes of level 0: shells of the recognisers.
+#include "dialects/ps/Ps.h"
+#include "parashard/Import.h"
+
+using namespace mlir;
+
+namespace parashard {
+
+#define GEN_PASS_DEF_RECOGNIZEATTENTIONPASS
+#define GEN_PASS_DEF_RECOGNIZEATTENTIONMASKSPASS
+#define GEN_PASS_DEF_RECOGNIZEGROUPEDQUERIESPASS
+#define GEN_PASS_DEF_SPLITFUSEDVARIABLESPASS
+#include "lib/Import/Passes.h.inc"
+
+namespace {
+
+struct RecognizeAttentionPass : impl::RecognizeAttentionPassBase<RecognizeAttentionPass> {
+  void runOnOperation() override { recognizeAttention(getOperation()); }
+};
+
+struct RecognizeAttentionMasksPass : impl::RecognizeAttentionMasksPassBase<RecognizeAttentionMasksPass> {
+  void runOnOperation() override { recognizeAttentionMasks(getOperation()); }
+};
+
+struct RecognizeGroupedQueriesPass : impl::RecognizeGroupedQueriesPassBase<RecognizeGroupedQueriesPass> {
+  void runOnOperation() override { recognizeGroupedQueries(getOperation()); }
+};
+
+struct SplitFusedVariablesPass : impl::SplitFusedVariablesPassBase<SplitFusedVariablesPass> {
+  void runOnOperation() override { splitFusedVariables(getOperation()); }
+};
+
+} // namespace
+
+void registerImportPasses() {
+  registerPass([] { return createRecognizeAttentionPass(); });
+  registerPass([] { return createRecognizeAttentionMasksPass(); });
+  registerPass([] { return createRecognizeGroupedQueriesPass(); });
+  registerPass([] { return createSplitFusedVariablesPass(); });
+}
+
+} // namespace parashard

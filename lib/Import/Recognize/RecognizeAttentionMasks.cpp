@@ -1,0 +1,286 @@
+// Proves what an attention's mask is: causal, a band, padding, or nothing at all.
+#include "lib/Import/Recognize/IndexExpression.h"
+#include "lib/Import/Recognize/Matching.h"
+#include "parashard/Import.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace parashard {
+namespace recognize {
+namespace {
+
+enum Index : unsigned { kBatch, kHead, kQuery, kKey };
+
+/// At most so many (query, key) pairs are enumerated.
+constexpr int64_t kMaxEnumerated = 1 << 22;
+constexpr int64_t kFar = int64_t(1) << 40;
+
+/// Which keys a query sees: key - query in [low, high]; and a bool for each (batch, key).
+struct Form {
+  int64_t low = -kFar, high = kFar;
+  SmallVector<ExpressionPtr> padding;
+};
+
+/// The parts of a conjunction. A float mask (0: seen, very low: not) is the conjunction of its addends; false when
+/// some part is none of these.
+bool splitConjunction(const ExpressionPtr &e, bool isBool, SmallVector<ExpressionPtr> &parts) {
+  auto splitAll = [&](bool asBool) {
+    return llvm::all_of(e->operands, [&](const ExpressionPtr &x) { return splitConjunction(x, asBool, parts); });
+  };
+  if (isBool) {
+    if (e->kind == Expression::And)
+      return splitAll(true);
+    if (!e->isConstant() || e->constant == 0)
+      parts.push_back(e);
+    return true;
+  }
+  if (e->kind == Expression::Add)
+    return splitAll(false);
+  if (e->isConstant())
+    return e->constant == 0;
+  if (e->kind != Expression::Select || !e->operands[1]->isConstant() || !e->operands[2]->isConstant())
+    return false;
+  double onTrue = e->operands[1]->constant, onFalse = e->operands[2]->constant;
+  if (onTrue == 0 && isMaskedScore(onFalse))
+    return splitConjunction(e->operands[0], true, parts);
+  if (onFalse != 0 || !isMaskedScore(onTrue))
+    return false;
+  auto negated = std::make_shared<Expression>();
+  negated->kind = Expression::Not;
+  negated->operands = {e->operands[0]};
+  parts.push_back(negated);
+  return true;
+}
+
+ps::Predicate negate(ps::Predicate predicate) {
+  switch (predicate) {
+  case ps::Predicate::Eq:
+    return ps::Predicate::Ne;
+  case ps::Predicate::Ne:
+    return ps::Predicate::Eq;
+  case ps::Predicate::Lt:
+    return ps::Predicate::Ge;
+  case ps::Predicate::Le:
+    return ps::Predicate::Gt;
+  case ps::Predicate::Gt:
+    return ps::Predicate::Le;
+  case ps::Predicate::Ge:
+    return ps::Predicate::Lt;
+  }
+  return predicate;
+}
+
+/// a (key - query) + c PREDICATE 0 with a = 1 or -1 narrows [low, high]; false for other comparisons.
+bool solveCompare(const Expression &e, Form &form) {
+  const Expression *compare = &e;
+  bool negated = false;
+  while (compare->kind == Expression::Not) {
+    negated = !negated;
+    compare = compare->operands[0].get();
+  }
+  if (compare->kind != Expression::Compare || compare->operands[0]->kind != Expression::Linear ||
+      compare->operands[1]->kind != Expression::Linear)
+    return false;
+  const Expression &x = *compare->operands[0], &y = *compare->operands[1];
+  std::array<int64_t, kNumIndices> c;
+  for (unsigned i = 0; i < kNumIndices; ++i)
+    c[i] = x.coefficients[i] - y.coefficients[i];
+  double offset = x.constant - y.constant;
+  if (c[kBatch] || c[kHead] || c[kKey] != -c[kQuery] || std::abs(c[kKey]) != 1 || offset != std::trunc(offset))
+    return false;
+  ps::Predicate predicate = negated ? negate(compare->predicate) : compare->predicate;
+  // Written for key - query <= bound or >= bound.
+  int64_t bound = c[kKey] > 0 ? -int64_t(offset) : int64_t(offset);
+  bool below = predicate == ps::Predicate::Le || predicate == ps::Predicate::Lt;
+  bool above = predicate == ps::Predicate::Ge || predicate == ps::Predicate::Gt;
+  bool strict = predicate == ps::Predicate::Lt || predicate == ps::Predicate::Gt;
+  if (c[kKey] < 0)
+    std::swap(below, above);
+  if (below)
+    form.high = std::min(form.high, bound - strict);
+  else if (above)
+    form.low = std::max(form.low, bound + strict);
+  return below || above;
+}
+
+/// The band that a predicate over (query, key) is on all places of [0, T) x [0, S): by looking at each of them.
+bool enumerate(const Expression &e, int64_t T, int64_t S, Form &form) {
+  if (T * S > kMaxEnumerated || e.dependsOn(kBatch) || e.dependsOn(kHead))
+    return false;
+  // The differences key - query that are seen must be an interval, whatever the query.
+  std::vector<int8_t> seen(T + S, -1);
+  for (int64_t query = 0; query < T; ++query)
+    for (int64_t key = 0; key < S; ++key) {
+      int8_t sees = e.evaluate({0, 0, query, key}) != 0, &known = seen[key - query + T - 1];
+      if (known >= 0 && known != sees)
+        return false;
+      known = sees;
+    }
+  auto end = seen.begin() + (T + S - 1);
+  auto first = std::find(seen.begin(), end, 1);
+  auto last = std::find(first, end, 0);
+  if (first == end || std::find(last, end, 1) != end)
+    return false;
+  if (first != seen.begin())
+    form.low = std::max<int64_t>(form.low, first - seen.begin() - (T - 1));
+  if (last != end)
+    form.high = std::min<int64_t>(form.high, last - seen.begin() - 1 - (T - 1));
+  return true;
+}
+
+std::optional<Form> prove(Value mask, int64_t T, int64_t S) {
+  SmallVector<ExpressionPtr> indices, parts;
+  for (unsigned i = 0; i < kNumIndices; ++i)
+    indices.push_back(getShape(mask)[i] == 1 ? makeConstant(0) : makeIndex(i));
+  ExpressionPtr e = buildExpression(mask, indices);
+  if (!splitConjunction(e, getType(mask).getElementType().isInteger(1), parts))
+    return std::nullopt;
+  Form form;
+  for (const ExpressionPtr &part : parts) {
+    if (!part->hasLeaf() && (solveCompare(*part, form) || enumerate(*part, T, S, form)))
+      continue;
+    if (!part->hasLeaf() || part->dependsOn(kHead) || part->dependsOn(kQuery))
+      return std::nullopt;
+    form.padding.push_back(part);
+  }
+  return form;
+}
+
+/// Writes an expression over (batch, key) as ops on [B, S]; null for what it has no op for.
+class PaddingWriter {
+public:
+  PaddingWriter(OpBuilder &b, Location loc, int64_t batch, int64_t keys) : b(b), loc(loc), shape{batch, keys} {}
+
+  Value write(const Expression &e, Type element) {
+    auto type = RankedTensorType::get(shape, element);
+    if (e.isConstant())
+      return ps::ConstantOp::create(b, loc, type, e.constant);
+    if (e.kind == Expression::Leaf)
+      return writeLeaf(e);
+    if (e.kind == Expression::Not) {
+      Value x = write(*e.operands[0], b.getI1Type());
+      return x ? Value(ps::NotOp::create(b, loc, x)) : Value();
+    }
+    if (e.kind == Expression::Compare)
+      return writeCompare(e);
+    return {};
+  }
+
+private:
+  Value writeCompare(const Expression &e) {
+    unsigned first = e.operands[0]->isConstant() ? 1 : 0;
+    Value one = write(*e.operands[first], {});
+    Value other = one ? write(*e.operands[1 - first], getType(one).getElementType()) : Value();
+    if (!other || one.getType() != other.getType())
+      return {};
+    if (first)
+      std::swap(one, other);
+    auto type = RankedTensorType::get(shape, b.getI1Type());
+    return ps::CompareOp::create(b, loc, type, e.predicate, one, other);
+  }
+
+  /// A tensor [B, S] read at (batch, key).
+  Value writeLeaf(const Expression &e) {
+    if (getShape(e.value) != ArrayRef<int64_t>(shape) || !isIndex(*e.operands[0], kBatch) || !isIndex(*e.operands[1], kKey))
+      return {};
+    return e.value;
+  }
+
+  bool isIndex(const Expression &e, unsigned index) {
+    ExpressionPtr wanted = makeIndex(index);
+    if (shape[index == kKey] == 1 && e.isConstant())
+      return e.constant == 0;
+    return e.kind == Expression::Linear && e.constant == 0 && e.coefficients == wanted->coefficients;
+  }
+
+  OpBuilder &b;
+  Location loc;
+  std::array<int64_t, 2> shape;
+};
+
+/// The padding of a form as one bool [B, S]; a null Value when there is none, nothing when it cannot be written.
+std::optional<Value> writePadding(ps::AttentionOp attention, const Form &form) {
+  OpBuilder b(attention);
+  Value padding;
+  PaddingWriter writer(b, attention.getLoc(), getShape(attention.getKey())[0], getShape(attention.getKey())[2]);
+  for (const ExpressionPtr &part : form.padding) {
+    Value value = writer.write(*part, b.getI1Type());
+    if (!value)
+      return std::nullopt;
+    if (!getType(value).getElementType().isInteger(1))
+      return std::nullopt;
+    padding = padding ? Value(ps::AndOp::create(b, attention.getLoc(), padding, value)) : value;
+  }
+  return padding;
+}
+
+/// Puts a proven form on the attention in place of its mask; false when attention has no such form.
+bool applyForm(ps::AttentionOp attention, const Form &form) {
+  int64_t T = getShape(attention.getQuery())[2], S = getShape(attention.getKey())[2];
+  int64_t diagonal = S - T;
+  bool boundedAbove = form.high < S - 1, boundedBelow = form.low > -(T - 1);
+  if ((boundedAbove && form.high != diagonal) || (boundedBelow && form.high > diagonal) ||
+      (boundedBelow && form.low > diagonal))
+    return false;
+  if (form.padding.size() && attention.getPadding())
+    return false;
+  std::optional<Value> padding = writePadding(attention, form);
+  if (!padding)
+    return false;
+  Builder b(attention.getContext());
+  if (boundedAbove || boundedBelow)
+    attention.setCausalAttr(b.getUnitAttr());
+  if (boundedBelow) {
+    int64_t window = diagonal - form.low + 1;
+    if (IntegerAttr earlier = attention.getWindowAttr())
+      window = std::min(window, earlier.getInt());
+    attention.setWindowAttr(b.getI64IntegerAttr(window));
+  }
+  if (*padding)
+    attention.getPaddingMutable().assign(*padding);
+  return true;
+}
+
+std::string describeForm(ps::AttentionOp attention) {
+  SmallVector<std::string> words;
+  if (attention.getCausal())
+    words.push_back("causal");
+  if (attention.getWindow())
+    words.push_back("window " + std::to_string(*attention.getWindow()));
+  if (attention.getPadding())
+    words.push_back("padding");
+  if (attention.getMask())
+    words.push_back(getType(attention.getMask()).getElementType().isInteger(1) ? "mask" : "added mask");
+  return words.empty() ? "full" : llvm::join(words, ", ");
+}
+
+} // namespace
+} // namespace recognize
+
+int64_t recognizeAttentionMasks(ModuleOp module) {
+  using namespace recognize;
+  llvm::DenseMap<Value, std::optional<Form>> proven; // layers share their mask
+  SmallVector<Operation *> masks;
+  int64_t count = 0;
+  module.walk([&](ps::AttentionOp attention) {
+    if (Value mask = attention.getMask()) {
+      auto [entry, isNew] = proven.try_emplace(mask, std::nullopt);
+      if (isNew)
+        entry->second = prove(mask, getShape(attention.getQuery())[2], getShape(attention.getKey())[2]);
+      if (entry->second && applyForm(attention, *entry->second)) {
+        attention.getMaskMutable().clear();
+        if (Operation *op = mask.getDefiningOp(); op && !llvm::is_contained(masks, op))
+          masks.push_back(op);
+        ++count;
+      }
+    }
+    attention->setAttr(kAttentionFormMark, StringAttr::get(module.getContext(), describeForm(attention)));
+  });
+  for (Operation *mask : masks)
+    eraseDead(mask);
+  return count;
+}
+
+} // namespace parashard

@@ -1,0 +1,169 @@
+// Splits weights whose product is only read in parts: fused q, k, v; fused gate and up.
+#include "lib/Import/Recognize/Matching.h"
+#include "parashard/Import.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace parashard {
+namespace recognize {
+namespace {
+
+/// A fused product: x w (+ bias), and the slices of its last dim that read all of it.
+struct Fused {
+  ps::ContractOp contract;
+  bool weightIsRhs = true;
+  ps::ReadOp weight, bias;
+  unsigned weightDim = 0; ///< of the weight, the one that is sliced
+  ps::AddOp add;
+  SmallVector<ps::SliceOp> slices;         ///< ascending
+  SmallVector<std::pair<int64_t, int64_t>> ranges;
+};
+
+/// The only read of a variable, when a file holds it whole; null otherwise.
+ps::VariableOp getSplittable(ps::ReadOp read, ModuleOp module) {
+  auto symbol = read ? read.getVariableAttr() : FlatSymbolRefAttr();
+  auto variable = symbol ? module.lookupSymbol<ps::VariableOp>(symbol.getAttr()) : ps::VariableOp();
+  auto file = variable ? dyn_cast_if_present<ps::FileAttr>(variable.getInitAttr()) : ps::FileAttr();
+  if (!file || !file.getLower().empty() || !read->hasOneUse())
+    return {};
+  auto uses = SymbolTable::getSymbolUses(variable, module);
+  return uses && std::distance(uses->begin(), uses->end()) == 1 ? variable : ps::VariableOp();
+}
+
+/// Slices of the last dim alone that cut [0, size) without gap or overlap.
+bool findSlices(Value product, Fused &fused) {
+  int64_t last = getType(product).getRank() - 1, size = getShape(product)[last];
+  for (Operation *user : product.getUsers()) {
+    auto slice = dyn_cast<ps::SliceOp>(user);
+    if (!slice)
+      return false;
+    for (int64_t dim = 0; dim <= last; ++dim)
+      if (slice.getStrides()[dim] != 1 || (dim < last && getShape(slice.getResult())[dim] != getShape(product)[dim]))
+        return false;
+    fused.slices.push_back(slice);
+  }
+  auto start = [&](ps::SliceOp slice) { return slice.getStarts()[last]; };
+  llvm::sort(fused.slices, [&](ps::SliceOp a, ps::SliceOp b) { return start(a) < start(b); });
+  int64_t at = 0;
+  for (ps::SliceOp slice : fused.slices) {
+    int64_t low = start(slice), high = slice.getLimits()[last];
+    if (!fused.ranges.empty() && fused.ranges.back() == std::pair(low, high))
+      continue; // read twice
+    if (low != at)
+      return false;
+    fused.ranges.push_back({low, high});
+    at = high;
+  }
+  return at == size && fused.ranges.size() > 1;
+}
+
+/// The bias of y + broadcast(bias) along the last dim; null for other sums.
+ps::ReadOp getBias(ps::AddOp add, Value y) {
+  Value other = add.getLhs() == y ? add.getRhs() : add.getLhs();
+  auto broadcast = other.getDefiningOp<ps::BroadcastOp>();
+  if (!broadcast || broadcast.getDims() != ArrayRef<int64_t>(getType(y).getRank() - 1) || !broadcast->hasOneUse())
+    return {};
+  return broadcast.getOperand().getDefiningOp<ps::ReadOp>();
+}
+
+bool match(ps::ContractOp contract, ModuleOp module, Fused &fused) {
+  fused.contract = contract;
+  fused.weight = contract.getRhs().getDefiningOp<ps::ReadOp>();
+  if (!fused.weight) {
+    fused.weightIsRhs = false;
+    fused.weight = contract.getLhs().getDefiningOp<ps::ReadOp>();
+  }
+  if (!getSplittable(fused.weight, module))
+    return false;
+  ArrayRef<int64_t> labels = fused.weightIsRhs ? contract.getRhsLabels() : contract.getLhsLabels();
+  auto at = llvm::find(labels, contract.getResultLabels().back());
+  if (at == labels.end() || labels.size() != 2)
+    return false;
+  fused.weightDim = at - labels.begin();
+  Value product = contract.getResult();
+  if (product.hasOneUse())
+    if (auto add = dyn_cast<ps::AddOp>(*product.user_begin())) {
+      fused.bias = getBias(add, product);
+      if (!fused.bias || !getSplittable(fused.bias, module))
+        return false;
+      fused.add = add;
+      product = add.getResult();
+    }
+  return findSlices(product, fused);
+}
+
+/// The part [low, high) of `variable` along `dim` as a variable of its own.
+ps::VariableOp makePart(OpBuilder &b, ps::VariableOp variable, unsigned part, unsigned dim,
+                        std::pair<int64_t, int64_t> range) {
+  RankedTensorType whole = variable.getTensorType();
+  SmallVector<int64_t> lower(whole.getRank(), 0), upper(whole.getShape()), shape(whole.getShape());
+  lower[dim] = range.first, upper[dim] = range.second, shape[dim] = range.second - range.first;
+  auto file = cast<ps::FileAttr>(variable.getInitAttr());
+  auto init = ps::FileAttr::get(b.getContext(), file.getLocation(), whole.getShape(), lower, upper);
+  std::string symbol = llvm::formatv("{0}.part{1}", variable.getSymName(), part);
+  auto op = ps::VariableOp::create(b, variable.getLoc(), variable.getKind(), symbol, variable.getNamesAttr(),
+                                   variable.getOfAttr(), init, variable.getFrozen(), variable.getTransient(),
+                                   whole.clone(shape));
+  return op;
+}
+
+SmallVector<ps::VariableOp> makeParts(ps::VariableOp variable, unsigned dim, ArrayRef<std::pair<int64_t, int64_t>> ranges) {
+  OpBuilder b(variable);
+  SmallVector<ps::VariableOp> parts;
+  for (auto [i, range] : llvm::enumerate(ranges))
+    parts.push_back(makePart(b, variable, i, dim, range));
+  return parts;
+}
+
+Value readPart(OpBuilder &b, Location loc, ps::VariableOp part) {
+  return ps::ReadOp::create(b, loc, part.getTensorType(), FlatSymbolRefAttr::get(part.getSymNameAttr()), Value());
+}
+
+void rewrite(Fused &f, ModuleOp module) {
+  auto weight = getSplittable(f.weight, module);
+  auto bias = f.bias ? getSplittable(f.bias, module) : ps::VariableOp();
+  SmallVector<ps::VariableOp> weights = makeParts(weight, f.weightDim, f.ranges), biases;
+  if (bias)
+    biases = makeParts(bias, 0, f.ranges);
+  OpBuilder b(f.add ? f.add.getOperation() : f.contract.getOperation());
+  Location loc = f.contract.getLoc();
+  int64_t last = getType(f.contract.getResult()).getRank() - 1;
+  for (auto [i, range] : llvm::enumerate(f.ranges)) {
+    Value part = readPart(b, f.weight.getLoc(), weights[i]);
+    Value lhs = f.weightIsRhs ? f.contract.getLhs() : part, rhs = f.weightIsRhs ? part : f.contract.getRhs();
+    Value y = ps::ContractOp::create(b, loc, lhs, f.contract.getLhsLabels(), rhs, f.contract.getRhsLabels(),
+                                     f.contract.getResultLabels());
+    if (bias)
+      y = ps::AddOp::create(b, f.add.getLoc(), y,
+                            ps::BroadcastOp::create(b, f.add.getLoc(), getType(y), readPart(b, f.bias.getLoc(), biases[i]),
+                                                    ArrayRef<int64_t>(last)));
+    for (ps::SliceOp slice : f.slices)
+      if (slice.getStarts()[last] == range.first)
+        slice.getResult().replaceAllUsesWith(y);
+  }
+  for (ps::SliceOp slice : f.slices)
+    eraseDead(slice);
+  weight.erase();
+  if (bias)
+    bias.erase();
+}
+
+} // namespace
+} // namespace recognize
+
+int64_t splitFusedVariables(ModuleOp module) {
+  SmallVector<ps::ContractOp> candidates;
+  module.walk([&](ps::ContractOp op) { candidates.push_back(op); });
+  int64_t count = 0;
+  for (ps::ContractOp contract : candidates) {
+    recognize::Fused fused;
+    if (!recognize::match(contract, module, fused))
+      continue;
+    recognize::rewrite(fused, module);
+    ++count;
+  }
+  return count;
+}
+
+} // namespace parashard
