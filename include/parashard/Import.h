@@ -3,8 +3,8 @@
 #define PARASHARD_IMPORT_H
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/Pass.h"
 #include <string>
 #include <vector>
 
@@ -24,17 +24,20 @@ mlir::OwningOpRef<mlir::ModuleOp> importPt2(mlir::MLIRContext &context, llvm::St
                                             const ImportOptions &options,
                                             std::vector<std::string> &notes);
 
-/// On `ps.attention`: which keys a query sees, in words: "full", "causal", "causal, window 128", "padding", ...
+/// On `ps.attention`: which keys a query sees, in words: "full", "causal", "causal, window 128",
+/// "padding", ...
 inline constexpr llvm::StringLiteral kAttentionFormMark = "ps.attention_form";
 
 /// softmax(q k^T scale + mask) v written out becomes `ps.attention`; the number of them.
 int64_t recognizeAttention(mlir::ModuleOp module);
-/// Masks that are proven causal, a band, padding or all true become attributes of their attention; the number of masks
-/// that went away. Every attention gets its form.
+/// Masks that are proven causal, a band, padding or all true become attributes of their attention;
+/// the number of masks that went away. Every attention gets its form.
 int64_t recognizeAttentionMasks(mlir::ModuleOp module);
-/// Key and value heads that are repeated for their queries become grouped queries; the number of attentions changed.
+/// Key and value heads that are repeated for their queries become grouped queries; the number of
+/// attentions changed.
 int64_t recognizeGroupedQueries(mlir::ModuleOp module);
-/// A weight whose product is only read in parts becomes one variable a part; the number of variables that were split.
+/// A weight whose product is only read in parts becomes one variable a part; the number of
+/// variables that were split.
 int64_t splitFusedVariables(mlir::ModuleOp module);
 
 void registerImportPasses();

@@ -1,8 +1,8 @@
 // Imports a `.pt2` archive: reads it, binds its dims, and builds the module of level 0.
-#include "parashard/Import.h"
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "parashard/Import.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;

@@ -15,11 +15,13 @@ bool Expression::isConstant() const {
 }
 
 bool Expression::hasLeaf() const {
-  return kind == Leaf || llvm::any_of(operands, [](const ExpressionPtr &e) { return e->hasLeaf(); });
+  return kind == Leaf ||
+         llvm::any_of(operands, [](const ExpressionPtr &e) { return e->hasLeaf(); });
 }
 
 bool Expression::dependsOn(unsigned index) const {
-  return coefficients[index] != 0 || llvm::any_of(operands, [&](const ExpressionPtr &e) { return e->dependsOn(index); });
+  return coefficients[index] != 0 ||
+         llvm::any_of(operands, [&](const ExpressionPtr &e) { return e->dependsOn(index); });
 }
 
 static bool holds(ps::Predicate predicate, double x, double y) {
@@ -134,7 +136,8 @@ ExpressionPtr foldLinear(Kind kind, llvm::ArrayRef<ExpressionPtr> x) {
   return {};
 }
 
-ExpressionPtr make(Kind kind, std::vector<ExpressionPtr> operands, ps::Predicate predicate = ps::Predicate::Eq) {
+ExpressionPtr make(Kind kind, std::vector<ExpressionPtr> operands,
+                   ps::Predicate predicate = ps::Predicate::Eq) {
   auto e = std::make_shared<Expression>();
   e->kind = kind;
   e->predicate = predicate;
@@ -147,7 +150,8 @@ ExpressionPtr make(Kind kind, std::vector<ExpressionPtr> operands, ps::Predicate
   if (kind == Kind::And || kind == Kind::Or)
     for (unsigned i : {0, 1})
       if (e->operands[i]->isConstant())
-        return (e->operands[i]->constant != 0) == (kind == Kind::And) ? e->operands[1 - i] : e->operands[i];
+        return (e->operands[i]->constant != 0) == (kind == Kind::And) ? e->operands[1 - i]
+                                                                      : e->operands[i];
   if (kind == Kind::Select && e->operands[0]->isConstant())
     return e->operands[e->operands[0]->constant != 0 ? 1 : 2];
   return e;
@@ -171,8 +175,10 @@ ExpressionPtr buildTable(ps::ConstantOp op, llvm::ArrayRef<ExpressionPtr> indice
   return e;
 }
 
-/// Indices before a reshape: dims that are 1 come and go; other changes go through the linear index.
-SmallVector<ExpressionPtr> unreshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to, llvm::ArrayRef<ExpressionPtr> indices) {
+/// Indices before a reshape: dims that are 1 come and go; other changes go through the linear
+/// index.
+SmallVector<ExpressionPtr> unreshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to,
+                                     llvm::ArrayRef<ExpressionPtr> indices) {
   SmallVector<int64_t> fromSizes, toSizes;
   llvm::copy_if(from, std::back_inserter(fromSizes), [](int64_t s) { return s != 1; });
   llvm::copy_if(to, std::back_inserter(toSizes), [](int64_t s) { return s != 1; });
@@ -191,7 +197,8 @@ SmallVector<ExpressionPtr> unreshape(ArrayRef<int64_t> from, ArrayRef<int64_t> t
     linear = make(Kind::Add, {make(Kind::Mul, {linear, makeConstant(double(size))}), index});
   int64_t stride = 1;
   for (int64_t size : llvm::reverse(from)) {
-    out.push_back(make(Kind::Mod, {make(Kind::Div, {linear, makeConstant(double(stride))}), makeConstant(double(size))}));
+    out.push_back(make(Kind::Mod, {make(Kind::Div, {linear, makeConstant(double(stride))}),
+                                   makeConstant(double(size))}));
     stride *= size;
   }
   std::reverse(out.begin(), out.end());
@@ -201,8 +208,9 @@ SmallVector<ExpressionPtr> unreshape(ArrayRef<int64_t> from, ArrayRef<int64_t> t
 ExpressionPtr buildSlice(ps::SliceOp op, llvm::ArrayRef<ExpressionPtr> indices) {
   SmallVector<ExpressionPtr> inner;
   for (auto [dim, index] : llvm::enumerate(indices))
-    inner.push_back(make(Kind::Add, {make(Kind::Mul, {index, makeConstant(double(op.getStrides()[dim]))}),
-                                     makeConstant(double(op.getStarts()[dim]))}));
+    inner.push_back(
+        make(Kind::Add, {make(Kind::Mul, {index, makeConstant(double(op.getStrides()[dim]))}),
+                         makeConstant(double(op.getStarts()[dim]))}));
   return buildExpression(op.getOperand(), inner);
 }
 
@@ -221,8 +229,8 @@ ExpressionPtr buildMovement(Operation *op, llvm::ArrayRef<ExpressionPtr> indices
     return buildExpression(transpose.getOperand(), inner);
   }
   if (auto reshape = dyn_cast<ps::ReshapeOp>(op))
-    return buildExpression(reshape.getOperand(),
-                           unreshape(getShape(reshape.getOperand()), getShape(reshape.getResult()), indices));
+    return buildExpression(reshape.getOperand(), unreshape(getShape(reshape.getOperand()),
+                                                           getShape(reshape.getResult()), indices));
   if (auto slice = dyn_cast<ps::SliceOp>(op))
     return buildSlice(slice, indices);
   return {};
@@ -245,7 +253,8 @@ std::optional<Kind> getElementwiseKind(Operation *op) {
 /// A cast changes nothing but truth (x != 0), and fractions, which are left alone.
 ExpressionPtr buildConvert(ps::ConvertOp op, llvm::ArrayRef<ExpressionPtr> indices) {
   ExpressionPtr x = buildExpression(op.getOperand(), indices);
-  Type from = getType(op.getOperand()).getElementType(), to = getType(op.getResult()).getElementType();
+  Type from = getType(op.getOperand()).getElementType(),
+       to = getType(op.getResult()).getElementType();
   if (to.isInteger(1) && !from.isInteger(1))
     return make(Kind::Compare, {x, makeConstant(0)}, ps::Predicate::Ne);
   if (isa<FloatType>(from) && !isa<FloatType>(to))

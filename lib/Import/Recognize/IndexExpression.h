@@ -15,14 +15,32 @@ inline constexpr unsigned kNumIndices = 4;
 struct Expression;
 using ExpressionPtr = std::shared_ptr<const Expression>;
 
-/// A tree over the index variables. `Linear` is constant + sum of coefficient x index (floats are constants only).
+/// A tree over the index variables. `Linear` is constant + sum of coefficient x index (floats are
+/// constants only).
 struct Expression {
-  enum Kind { Linear, Add, Sub, Mul, Div, Mod, Neg, Max, Min, Compare, And, Or, Not, Select, Table, Leaf };
+  enum Kind {
+    Linear,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Neg,
+    Max,
+    Min,
+    Compare,
+    And,
+    Or,
+    Not,
+    Select,
+    Table,
+    Leaf
+  };
   Kind kind = Linear;
   double constant = 0;
   std::array<int64_t, kNumIndices> coefficients{};
   ps::Predicate predicate = ps::Predicate::Eq; ///< of a Compare
-  std::vector<ExpressionPtr> operands;         ///< of Table and Leaf: the indices into `value` or `table`
+  std::vector<ExpressionPtr> operands; ///< of Table and Leaf: the indices into `value` or `table`
   std::shared_ptr<ps::Tensor> table;
   mlir::Value value; ///< of a Leaf: something that is not known at compile time
 
@@ -38,8 +56,8 @@ struct Expression {
 ExpressionPtr makeConstant(double value);
 ExpressionPtr makeIndex(unsigned index);
 
-/// The element of `value` at `indices`, one expression a dim. Constants, index sequences, arithmetic, comparisons,
-/// logic and movement are read through; anything else is a leaf.
+/// The element of `value` at `indices`, one expression a dim. Constants, index sequences,
+/// arithmetic, comparisons, logic and movement are read through; anything else is a leaf.
 ExpressionPtr buildExpression(mlir::Value value, llvm::ArrayRef<ExpressionPtr> indices);
 
 } // namespace parashard::recognize

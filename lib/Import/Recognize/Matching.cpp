@@ -24,7 +24,8 @@ std::optional<double> getSplat(Value value) {
   if (isa<FloatType>(elements.getElementType()))
     return elements.getSplatValue<APFloat>().convertToDouble();
   APInt integer = elements.getSplatValue<APInt>();
-  return integer.getBitWidth() == 1 ? double(integer.getZExtValue()) : double(integer.getSExtValue());
+  return integer.getBitWidth() == 1 ? double(integer.getZExtValue())
+                                    : double(integer.getSExtValue());
 }
 
 void eraseDead(Operation *op) {
@@ -61,7 +62,8 @@ Value LabeledValue::arrange(OpBuilder &b, Location loc, ArrayRef<int64_t> order)
   }
   if (permutation.size() != labels.size())
     return {};
-  return llvm::is_sorted(permutation) ? value : Value(ps::TransposeOp::create(b, loc, value, permutation));
+  return llvm::is_sorted(permutation) ? value
+                                      : Value(ps::TransposeOp::create(b, loc, value, permutation));
 }
 
 } // namespace parashard::recognize

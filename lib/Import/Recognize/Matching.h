@@ -12,7 +12,8 @@ inline mlir::RankedTensorType getType(mlir::Value value) {
 }
 inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) { return getType(value).getShape(); }
 
-/// The number that every element of a constant is, also behind broadcasts, reshapes and casts; nothing for others.
+/// The number that every element of a constant is, also behind broadcasts, reshapes and casts;
+/// nothing for others.
 std::optional<double> getSplat(mlir::Value value);
 
 /// A value that attention may not see: -inf, or so low that its exponential is 0.

@@ -18,11 +18,13 @@ struct RecognizeAttentionPass : impl::RecognizeAttentionPassBase<RecognizeAttent
   void runOnOperation() override { recognizeAttention(getOperation()); }
 };
 
-struct RecognizeAttentionMasksPass : impl::RecognizeAttentionMasksPassBase<RecognizeAttentionMasksPass> {
+struct RecognizeAttentionMasksPass
+    : impl::RecognizeAttentionMasksPassBase<RecognizeAttentionMasksPass> {
   void runOnOperation() override { recognizeAttentionMasks(getOperation()); }
 };
 
-struct RecognizeGroupedQueriesPass : impl::RecognizeGroupedQueriesPassBase<RecognizeGroupedQueriesPass> {
+struct RecognizeGroupedQueriesPass
+    : impl::RecognizeGroupedQueriesPassBase<RecognizeGroupedQueriesPass> {
   void runOnOperation() override { recognizeGroupedQueries(getOperation()); }
 };
 

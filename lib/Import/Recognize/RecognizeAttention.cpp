@@ -27,7 +27,8 @@ struct Match {
 
 enum Label : int64_t { kBatch, kHead, kQuery, kKey, kFeature };
 
-/// True where `condition` holds only for rows of `scores` that see nothing: not any(not (scores == -inf)).
+/// True where `condition` holds only for rows of `scores` that see nothing: not any(not (scores ==
+/// -inf)).
 bool isEmptyRow(Value condition, Value scores) {
   auto skip = [](Value v) {
     while (v.getDefiningOp() && isa<ps::ReshapeOp, ps::BroadcastOp>(v.getDefiningOp()))
@@ -38,7 +39,8 @@ bool isEmptyRow(Value condition, Value scores) {
   auto any = outer ? skip(outer.getOperand()).getDefiningOp<ps::ReduceOp>() : ps::ReduceOp();
   auto inner = any ? any.getOperand().getDefiningOp<ps::NotOp>() : ps::NotOp();
   auto compare = inner ? inner.getOperand().getDefiningOp<ps::CompareOp>() : ps::CompareOp();
-  if (!compare || any.getKind() != ps::ReductionKind::Max || compare.getPredicate() != ps::Predicate::Eq)
+  if (!compare || any.getKind() != ps::ReductionKind::Max ||
+      compare.getPredicate() != ps::Predicate::Eq)
     return false;
   std::optional<double> against = getSplat(compare.getRhs());
   return compare.getLhs() == scores && against && std::isinf(*against) && *against < 0;
@@ -63,7 +65,8 @@ bool matchOutput(Match &m) {
     } else if (auto contract = dyn_cast<ps::ContractOp>(user)) {
       m.output = contract;
       break;
-    } else if (!isa<ps::ConvertOp>(user) || !isa<FloatType>(getType(user->getResult(0)).getElementType())) {
+    } else if (!isa<ps::ConvertOp>(user) ||
+               !isa<FloatType>(getType(user->getResult(0)).getElementType())) {
       return false;
     }
     probabilities = user->getResult(0);
@@ -132,12 +135,14 @@ bool matchScores(Match &m) {
       scores = op->getOperand(first ? 0 : 1);
     } else if (isa<ps::MulOp, ps::DivOp>(op)) {
       std::optional<double> rhs = getSplat(op->getOperand(1));
-      std::optional<double> lhs = rhs || isa<ps::DivOp>(op) ? std::nullopt : getSplat(op->getOperand(0));
+      std::optional<double> lhs =
+          rhs || isa<ps::DivOp>(op) ? std::nullopt : getSplat(op->getOperand(0));
       if (!rhs && !lhs)
         return false;
       m.scale *= lhs ? *lhs : isa<ps::DivOp>(op) ? 1 / *rhs : *rhs;
       scores = op->getOperand(lhs ? 1 : 0);
-    } else if (isa<ps::ConvertOp>(op) && isa<FloatType>(getType(op->getOperand(0)).getElementType())) {
+    } else if (isa<ps::ConvertOp>(op) &&
+               isa<FloatType>(getType(op->getOperand(0)).getElementType())) {
       scores = op->getOperand(0);
     } else {
       return false;
@@ -174,13 +179,15 @@ bool matchOperands(Match &m) {
   takeScale(m.query, m.scale);
   takeScale(m.key, m.scale);
   auto hasLabels = [](const LabeledValue &v, int64_t row) {
-    return v.labels.size() == 4 && llvm::is_contained(v.labels, kBatch) && llvm::is_contained(v.labels, kHead) &&
-           llvm::is_contained(v.labels, row) && llvm::is_contained(v.labels, kFeature);
+    return v.labels.size() == 4 && llvm::is_contained(v.labels, kBatch) &&
+           llvm::is_contained(v.labels, kHead) && llvm::is_contained(v.labels, row) &&
+           llvm::is_contained(v.labels, kFeature);
   };
   return hasLabels(m.query, kQuery) && hasLabels(m.key, kKey) && hasLabels(m.value, kKey);
 }
 
-/// A mask of the scores' shape without what only repeats it over batch and heads: [B or 1, H or 1, T, S].
+/// A mask of the scores' shape without what only repeats it over batch and heads: [B or 1, H or 1,
+/// T, S].
 Value narrowMask(OpBuilder &b, Location loc, Value mask) {
   auto broadcast = mask.getDefiningOp<ps::BroadcastOp>();
   if (!broadcast)
@@ -194,9 +201,10 @@ Value narrowMask(OpBuilder &b, Location loc, Value mask) {
   }
   Type element = getType(mask).getElementType();
   if (unit == narrow)
-    return ps::ReshapeOp::create(b, loc, RankedTensorType::get(unit, element), broadcast.getOperand());
-  return ps::BroadcastOp::create(b, loc, RankedTensorType::get(narrow, element), broadcast.getOperand(),
-                                 broadcast.getDims());
+    return ps::ReshapeOp::create(b, loc, RankedTensorType::get(unit, element),
+                                 broadcast.getOperand());
+  return ps::BroadcastOp::create(b, loc, RankedTensorType::get(narrow, element),
+                                 broadcast.getOperand(), broadcast.getDims());
 }
 
 /// Two masks [B or 1, H or 1, T, S] in their common shape.
@@ -221,7 +229,8 @@ void alignMasks(OpBuilder &b, Location loc, Value &x, Value &y) {
 
 /// All masks as one: bools where every hidden score is -inf, else floats that are added.
 Value buildMask(OpBuilder &b, Location loc, Match &m) {
-  bool asBool = m.added.empty() && llvm::all_of(m.selected, [](auto &s) { return std::isinf(s.otherwise); });
+  bool asBool =
+      m.added.empty() && llvm::all_of(m.selected, [](auto &s) { return std::isinf(s.otherwise); });
   Type element = getType(m.query.value).getElementType();
   Value mask;
   auto join = [&](Value value) {
@@ -230,7 +239,8 @@ Value buildMask(OpBuilder &b, Location loc, Match &m) {
       return;
     }
     alignMasks(b, loc, mask, value);
-    mask = asBool ? Value(ps::AndOp::create(b, loc, mask, value)) : Value(ps::AddOp::create(b, loc, mask, value));
+    mask = asBool ? Value(ps::AndOp::create(b, loc, mask, value))
+                  : Value(ps::AddOp::create(b, loc, mask, value));
   };
   for (Match::Selected &selected : m.selected) {
     Value seen = narrowMask(b, loc, selected.seen);
@@ -242,7 +252,8 @@ Value buildMask(OpBuilder &b, Location loc, Match &m) {
     }
     auto type = RankedTensorType::get(getShape(seen), element);
     Value zero = ps::ConstantOp::create(b, loc, type, 0.0);
-    join(ps::SelectOp::create(b, loc, seen, zero, ps::ConstantOp::create(b, loc, type, selected.otherwise)));
+    join(ps::SelectOp::create(b, loc, seen, zero,
+                              ps::ConstantOp::create(b, loc, type, selected.otherwise)));
   }
   for (Value value : m.added) {
     Value narrow = narrowMask(b, loc, value);
@@ -255,18 +266,21 @@ Value buildMask(OpBuilder &b, Location loc, Match &m) {
 void rewrite(Match &m) {
   OpBuilder b(m.output);
   Location loc = m.softmax.getLoc();
-  SmallVector<int64_t> rows{kBatch, kHead, kQuery, kFeature}, columns{kBatch, kHead, kKey, kFeature};
+  SmallVector<int64_t> rows{kBatch, kHead, kQuery, kFeature},
+      columns{kBatch, kHead, kKey, kFeature};
   Value query = m.query.arrange(b, loc, rows), key = m.key.arrange(b, loc, columns);
   Value value = m.value.arrange(b, loc, columns), mask = buildMask(b, loc, m);
   SmallVector<int64_t> shape(getShape(query));
   shape.back() = getShape(value).back();
-  Type element = getType(query).getElementType(), wide = element.isF64() ? element : Type(b.getF32Type());
+  Type element = getType(query).getElementType(),
+       wide = element.isF64() ? element : Type(b.getF32Type());
   double p = m.dropout ? m.dropout.getP().convertToDouble() : 0;
   auto attention = ps::AttentionOp::create(
-      b, loc, RankedTensorType::get(shape, element), RankedTensorType::get(ArrayRef(shape).drop_back(), wide), query, key,
-      value, mask, Value(), Value(), Value(), Value(), UnitAttr(), IntegerAttr(), b.getF64FloatAttr(m.scale),
-      b.getF64FloatAttr(p), b.getBoolAttr(m.dropout ? m.dropout.getTraining() : true), IntegerAttr(),
-      DenseI64ArrayAttr(), DenseI64ArrayAttr());
+      b, loc, RankedTensorType::get(shape, element),
+      RankedTensorType::get(ArrayRef(shape).drop_back(), wide), query, key, value, mask, Value(),
+      Value(), Value(), Value(), UnitAttr(), IntegerAttr(), b.getF64FloatAttr(m.scale),
+      b.getF64FloatAttr(p), b.getBoolAttr(m.dropout ? m.dropout.getTraining() : true),
+      IntegerAttr(), DenseI64ArrayAttr(), DenseI64ArrayAttr());
   if (m.dropout && m.dropout->hasAttr(ps::kKeyMark))
     attention->setAttr(ps::kKeyMark, m.dropout->getAttr(ps::kKeyMark));
   LabeledValue result{attention.getResult(), rows};
@@ -288,7 +302,8 @@ int64_t recognizeAttention(ModuleOp module) {
         !recognize::matchScores(match) || !recognize::matchOperands(match))
       continue;
     // Everything must be in the type of the values: attention computes in one.
-    if (recognize::getType(match.query.value).getElementType() != recognize::getType(match.value.value).getElementType())
+    if (recognize::getType(match.query.value).getElementType() !=
+        recognize::getType(match.value.value).getElementType())
       continue;
     recognize::rewrite(match);
     ++count;

@@ -23,11 +23,12 @@ struct Form {
   SmallVector<ExpressionPtr> padding;
 };
 
-/// The parts of a conjunction. A float mask (0: seen, very low: not) is the conjunction of its addends; false when
-/// some part is none of these.
+/// The parts of a conjunction. A float mask (0: seen, very low: not) is the conjunction of its
+/// addends; false when some part is none of these.
 bool splitConjunction(const ExpressionPtr &e, bool isBool, SmallVector<ExpressionPtr> &parts) {
   auto splitAll = [&](bool asBool) {
-    return llvm::all_of(e->operands, [&](const ExpressionPtr &x) { return splitConjunction(x, asBool, parts); });
+    return llvm::all_of(e->operands,
+                        [&](const ExpressionPtr &x) { return splitConjunction(x, asBool, parts); });
   };
   if (isBool) {
     if (e->kind == Expression::And)
@@ -40,7 +41,8 @@ bool splitConjunction(const ExpressionPtr &e, bool isBool, SmallVector<Expressio
     return splitAll(false);
   if (e->isConstant())
     return e->constant == 0;
-  if (e->kind != Expression::Select || !e->operands[1]->isConstant() || !e->operands[2]->isConstant())
+  if (e->kind != Expression::Select || !e->operands[1]->isConstant() ||
+      !e->operands[2]->isConstant())
     return false;
   double onTrue = e->operands[1]->constant, onFalse = e->operands[2]->constant;
   if (onTrue == 0 && isMaskedScore(onFalse))
@@ -72,7 +74,8 @@ ps::Predicate negate(ps::Predicate predicate) {
   return predicate;
 }
 
-/// a (key - query) + c PREDICATE 0 with a = 1 or -1 narrows [low, high]; false for other comparisons.
+/// a (key - query) + c PREDICATE 0 with a = 1 or -1 narrows [low, high]; false for other
+/// comparisons.
 bool solveCompare(const Expression &e, Form &form) {
   const Expression *compare = &e;
   bool negated = false;
@@ -88,7 +91,8 @@ bool solveCompare(const Expression &e, Form &form) {
   for (unsigned i = 0; i < kNumIndices; ++i)
     c[i] = x.coefficients[i] - y.coefficients[i];
   double offset = x.constant - y.constant;
-  if (c[kBatch] || c[kHead] || c[kKey] != -c[kQuery] || std::abs(c[kKey]) != 1 || offset != std::trunc(offset))
+  if (c[kBatch] || c[kHead] || c[kKey] != -c[kQuery] || std::abs(c[kKey]) != 1 ||
+      offset != std::trunc(offset))
     return false;
   ps::Predicate predicate = negated ? negate(compare->predicate) : compare->predicate;
   // Written for key - query <= bound or >= bound.
@@ -105,7 +109,8 @@ bool solveCompare(const Expression &e, Form &form) {
   return below || above;
 }
 
-/// The band that a predicate over (query, key) is on all places of [0, T) x [0, S): by looking at each of them.
+/// The band that a predicate over (query, key) is on all places of [0, T) x [0, S): by looking at
+/// each of them.
 bool enumerate(const Expression &e, int64_t T, int64_t S, Form &form) {
   if (T * S > kMaxEnumerated || e.dependsOn(kBatch) || e.dependsOn(kHead))
     return false;
@@ -151,7 +156,8 @@ std::optional<Form> prove(Value mask, int64_t T, int64_t S) {
 /// Writes an expression over (batch, key) as ops on [B, S]; null for what it has no op for.
 class PaddingWriter {
 public:
-  PaddingWriter(OpBuilder &b, Location loc, int64_t batch, int64_t keys) : b(b), loc(loc), shape{batch, keys} {}
+  PaddingWriter(OpBuilder &b, Location loc, int64_t batch, int64_t keys)
+      : b(b), loc(loc), shape{batch, keys} {}
 
   Value write(const Expression &e, Type element) {
     auto type = RankedTensorType::get(shape, element);
@@ -183,7 +189,8 @@ private:
 
   /// A tensor [B, S] read at (batch, key).
   Value writeLeaf(const Expression &e) {
-    if (getShape(e.value) != ArrayRef<int64_t>(shape) || !isIndex(*e.operands[0], kBatch) || !isIndex(*e.operands[1], kKey))
+    if (getShape(e.value) != ArrayRef<int64_t>(shape) || !isIndex(*e.operands[0], kBatch) ||
+        !isIndex(*e.operands[1], kKey))
       return {};
     return e.value;
   }
@@ -192,7 +199,8 @@ private:
     ExpressionPtr wanted = makeIndex(index);
     if (shape[index == kKey] == 1 && e.isConstant())
       return e.constant == 0;
-    return e.kind == Expression::Linear && e.constant == 0 && e.coefficients == wanted->coefficients;
+    return e.kind == Expression::Linear && e.constant == 0 &&
+           e.coefficients == wanted->coefficients;
   }
 
   OpBuilder &b;
@@ -200,11 +208,13 @@ private:
   std::array<int64_t, 2> shape;
 };
 
-/// The padding of a form as one bool [B, S]; a null Value when there is none, nothing when it cannot be written.
+/// The padding of a form as one bool [B, S]; a null Value when there is none, nothing when it
+/// cannot be written.
 std::optional<Value> writePadding(ps::AttentionOp attention, const Form &form) {
   OpBuilder b(attention);
   Value padding;
-  PaddingWriter writer(b, attention.getLoc(), getShape(attention.getKey())[0], getShape(attention.getKey())[2]);
+  PaddingWriter writer(b, attention.getLoc(), getShape(attention.getKey())[0],
+                       getShape(attention.getKey())[2]);
   for (const ExpressionPtr &part : form.padding) {
     Value value = writer.write(*part, b.getI1Type());
     if (!value)
@@ -220,7 +230,7 @@ std::optional<Value> writePadding(ps::AttentionOp attention, const Form &form) {
 bool applyForm(ps::AttentionOp attention, const Form &form) {
   int64_t T = getShape(attention.getQuery())[2], S = getShape(attention.getKey())[2];
   int64_t diagonal = S - T;
-  bool boundedAbove = form.high < S - 1, boundedBelow = form.low > -(T - 1);
+  bool boundedAbove = form.high<S - 1, boundedBelow = form.low> - (T - 1);
   if ((boundedAbove && form.high != diagonal) || (boundedBelow && form.high > diagonal) ||
       (boundedBelow && form.low > diagonal))
     return false;
@@ -252,7 +262,8 @@ std::string describeForm(ps::AttentionOp attention) {
   if (attention.getPadding())
     words.push_back("padding");
   if (attention.getMask())
-    words.push_back(getType(attention.getMask()).getElementType().isInteger(1) ? "mask" : "added mask");
+    words.push_back(getType(attention.getMask()).getElementType().isInteger(1) ? "mask"
+                                                                               : "added mask");
   return words.empty() ? "full" : llvm::join(words, ", ");
 }
 
@@ -268,7 +279,8 @@ int64_t recognizeAttentionMasks(ModuleOp module) {
     if (Value mask = attention.getMask()) {
       auto [entry, isNew] = proven.try_emplace(mask, std::nullopt);
       if (isNew)
-        entry->second = prove(mask, getShape(attention.getQuery())[2], getShape(attention.getKey())[2]);
+        entry->second =
+            prove(mask, getShape(attention.getQuery())[2], getShape(attention.getKey())[2]);
       if (entry->second && applyForm(attention, *entry->second)) {
         attention.getMaskMutable().clear();
         if (Operation *op = mask.getDefiningOp(); op && !llvm::is_contained(masks, op))
@@ -276,7 +288,8 @@ int64_t recognizeAttentionMasks(ModuleOp module) {
         ++count;
       }
     }
-    attention->setAttr(kAttentionFormMark, StringAttr::get(module.getContext(), describeForm(attention)));
+    attention->setAttr(kAttentionFormMark,
+                       StringAttr::get(module.getContext(), describeForm(attention)));
   });
   for (Operation *mask : masks)
     eraseDead(mask);

@@ -8,15 +8,16 @@ namespace parashard {
 namespace recognize {
 namespace {
 
-/// The [B, G, S, D] of which `heads` [B, G R, S, D] repeats each head R times in a row; null for anything else.
+/// The [B, G, S, D] of which `heads` [B, G R, S, D] repeats each head R times in a row; null for
+/// anything else.
 Value getGroups(Value heads) {
   auto merge = heads.getDefiningOp<ps::ReshapeOp>();
   auto repeat = merge ? merge.getOperand().getDefiningOp<ps::BroadcastOp>() : ps::BroadcastOp();
   if (!repeat)
     return {};
   ArrayRef<int64_t> full = getShape(repeat.getResult()), merged = getShape(heads);
-  if (full.size() != 5 || full[1] * full[2] != merged[1] || full[0] != merged[0] || full[3] != merged[2] ||
-      full[4] != merged[3])
+  if (full.size() != 5 || full[1] * full[2] != merged[1] || full[0] != merged[0] ||
+      full[3] != merged[2] || full[4] != merged[3])
     return {};
   // Only the dim of repeats is new: what stands under the broadcast has it as 1, or not at all.
   SmallVector<int64_t> dims(repeat.getDims());
@@ -43,7 +44,8 @@ Value getGroups(Value heads) {
 int64_t recognizeGroupedQueries(ModuleOp module) {
   int64_t count = 0;
   module.walk([&](ps::AttentionOp attention) {
-    Operation *oldKey = attention.getKey().getDefiningOp(), *oldValue = attention.getValue().getDefiningOp();
+    Operation *oldKey = attention.getKey().getDefiningOp(),
+              *oldValue = attention.getValue().getDefiningOp();
     Value key = recognize::getGroups(attention.getKey());
     Value value = key ? recognize::getGroups(attention.getValue()) : Value();
     if (!value || recognize::getShape(key)[1] != recognize::getShape(value)[1])

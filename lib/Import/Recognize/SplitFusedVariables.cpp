@@ -16,7 +16,7 @@ struct Fused {
   ps::ReadOp weight, bias;
   unsigned weightDim = 0; ///< of the weight, the one that is sliced
   ps::AddOp add;
-  SmallVector<ps::SliceOp> slices;         ///< ascending
+  SmallVector<ps::SliceOp> slices; ///< ascending
   SmallVector<std::pair<int64_t, int64_t>> ranges;
 };
 
@@ -39,7 +39,8 @@ bool findSlices(Value product, Fused &fused) {
     if (!slice)
       return false;
     for (int64_t dim = 0; dim <= last; ++dim)
-      if (slice.getStrides()[dim] != 1 || (dim < last && getShape(slice.getResult())[dim] != getShape(product)[dim]))
+      if (slice.getStrides()[dim] != 1 ||
+          (dim < last && getShape(slice.getResult())[dim] != getShape(product)[dim]))
         return false;
     fused.slices.push_back(slice);
   }
@@ -62,7 +63,8 @@ bool findSlices(Value product, Fused &fused) {
 ps::ReadOp getBias(ps::AddOp add, Value y) {
   Value other = add.getLhs() == y ? add.getRhs() : add.getLhs();
   auto broadcast = other.getDefiningOp<ps::BroadcastOp>();
-  if (!broadcast || broadcast.getDims() != ArrayRef<int64_t>(getType(y).getRank() - 1) || !broadcast->hasOneUse())
+  if (!broadcast || broadcast.getDims() != ArrayRef<int64_t>(getType(y).getRank() - 1) ||
+      !broadcast->hasOneUse())
     return {};
   return broadcast.getOperand().getDefiningOp<ps::ReadOp>();
 }
@@ -102,13 +104,15 @@ ps::VariableOp makePart(OpBuilder &b, ps::VariableOp variable, unsigned part, un
   auto file = cast<ps::FileAttr>(variable.getInitAttr());
   auto init = ps::FileAttr::get(b.getContext(), file.getLocation(), whole.getShape(), lower, upper);
   std::string symbol = llvm::formatv("{0}.part{1}", variable.getSymName(), part);
-  auto op = ps::VariableOp::create(b, variable.getLoc(), variable.getKind(), symbol, variable.getNamesAttr(),
-                                   variable.getOfAttr(), init, variable.getFrozen(), variable.getTransient(),
-                                   whole.clone(shape));
+  auto op =
+      ps::VariableOp::create(b, variable.getLoc(), variable.getKind(), symbol,
+                             variable.getNamesAttr(), variable.getOfAttr(), init,
+                             variable.getFrozen(), variable.getTransient(), whole.clone(shape));
   return op;
 }
 
-SmallVector<ps::VariableOp> makeParts(ps::VariableOp variable, unsigned dim, ArrayRef<std::pair<int64_t, int64_t>> ranges) {
+SmallVector<ps::VariableOp> makeParts(ps::VariableOp variable, unsigned dim,
+                                      ArrayRef<std::pair<int64_t, int64_t>> ranges) {
   OpBuilder b(variable);
   SmallVector<ps::VariableOp> parts;
   for (auto [i, range] : llvm::enumerate(ranges))
@@ -117,7 +121,8 @@ SmallVector<ps::VariableOp> makeParts(ps::VariableOp variable, unsigned dim, Arr
 }
 
 Value readPart(OpBuilder &b, Location loc, ps::VariableOp part) {
-  return ps::ReadOp::create(b, loc, part.getTensorType(), FlatSymbolRefAttr::get(part.getSymNameAttr()), Value());
+  return ps::ReadOp::create(b, loc, part.getTensorType(),
+                            FlatSymbolRefAttr::get(part.getSymNameAttr()), Value());
 }
 
 void rewrite(Fused &f, ModuleOp module) {
@@ -131,12 +136,14 @@ void rewrite(Fused &f, ModuleOp module) {
   int64_t last = getType(f.contract.getResult()).getRank() - 1;
   for (auto [i, range] : llvm::enumerate(f.ranges)) {
     Value part = readPart(b, f.weight.getLoc(), weights[i]);
-    Value lhs = f.weightIsRhs ? f.contract.getLhs() : part, rhs = f.weightIsRhs ? part : f.contract.getRhs();
-    Value y = ps::ContractOp::create(b, loc, lhs, f.contract.getLhsLabels(), rhs, f.contract.getRhsLabels(),
-                                     f.contract.getResultLabels());
+    Value lhs = f.weightIsRhs ? f.contract.getLhs() : part,
+          rhs = f.weightIsRhs ? part : f.contract.getRhs();
+    Value y = ps::ContractOp::create(b, loc, lhs, f.contract.getLhsLabels(), rhs,
+                                     f.contract.getRhsLabels(), f.contract.getResultLabels());
     if (bias)
       y = ps::AddOp::create(b, f.add.getLoc(), y,
-                            ps::BroadcastOp::create(b, f.add.getLoc(), getType(y), readPart(b, f.bias.getLoc(), biases[i]),
+                            ps::BroadcastOp::create(b, f.add.getLoc(), getType(y),
+                                                    readPart(b, f.bias.getLoc(), biases[i]),
                                                     ArrayRef<int64_t>(last)));
     for (ps::SliceOp slice : f.slices)
       if (slice.getStarts()[last] == range.first)
