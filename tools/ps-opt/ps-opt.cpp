@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "parashard/Import.h"
 #include "parashard/Training.h"
 
 /// Each pass library adds its `registerXPasses()` here, and its name to CMakeLists.txt.
@@ -10,6 +11,7 @@ static void registerPasses() {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
+  parashard::registerImportPasses();
   parashard::registerTrainingPasses();
 }
 

@@ -138,15 +138,24 @@ LogicalResult convertMatmul(NodeConverter &n) {
   return n.set(buildMatmul(n, lhs, rhs));
 }
 
-/// Batches that both operands merged from the same leading dims are taken apart again.
+/// `x` [batch, m, k] with its batch as the dims `leading`.
+Value takeApart(NodeConverter &n, Value x, ArrayRef<int64_t> leading) {
+  SmallVector<int64_t> shape(leading);
+  llvm::append_range(shape, getShape(x).take_back(2));
+  return n.reshape(x, shape);
+}
+
+/// A batch that an operand merged from several dims is taken apart again, in both.
 LogicalResult convertBmm(NodeConverter &n) {
   Value lhs = n.tensor("self"), rhs = n.tensor("mat2");
   if (n.failed())
     return failure();
-  Value a = unmerge(lhs, 2), b = unmerge(rhs, 2);
-  if (getShape(a).drop_back(2) != getShape(b).drop_back(2))
-    a = lhs, b = rhs;
-  return n.set(n.reshape(buildMatmul(n, a, b), n.getResultType().getShape()));
+  SmallVector<int64_t> leading(getShape(unmerge(lhs, 2)).drop_back(2));
+  ArrayRef<int64_t> other = getShape(unmerge(rhs, 2)).drop_back(2);
+  if (leading.size() == 1 || (other.size() > 1 && other.size() < leading.size()))
+    leading.assign(other.begin(), other.end());
+  Value product = buildMatmul(n, takeApart(n, lhs, leading), takeApart(n, rhs, leading));
+  return n.set(n.reshape(product, n.getResultType().getShape()));
 }
 
 /// beta * self + alpha * batch1 batch2

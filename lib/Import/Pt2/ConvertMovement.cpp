@@ -27,6 +27,15 @@ LogicalResult convertExpand(NodeConverter &n) {
   return n.failed() ? failure() : n.set(value);
 }
 
+/// All operands in their common shape, which each result has.
+LogicalResult convertBroadcastTensors(NodeConverter &n) {
+  SmallVector<Value> values = n.tensors("tensors");
+  for (unsigned i = 0; i < n.getNumResults() && !n.failed(); ++i)
+    if (n.isUsed(i) && failed(n.set(i, n.broadcast(values[i], n.getResultType(i).getShape()))))
+      return failure();
+  return success(!n.failed());
+}
+
 LogicalResult convertTranspose(NodeConverter &n) {
   Value x = n.tensor("self");
   return n.failed() ? failure() : n.set(n.swapDims(x, n.integer("dim0"), n.integer("dim1")));
@@ -218,6 +227,7 @@ void addMovementConverters(ConverterTable &table) {
   table["aten.expand"] = convertExpand;
   table["aten.expand_as"] = convertExpand;
   table["aten.broadcast_to"] = convertExpand;
+  table["aten.broadcast_tensors"] = convertBroadcastTensors;
   table["aten.transpose"] = convertTranspose;
   table["aten.t"] = convertT;
   table["aten.numpy_T"] = convertT;
