@@ -1,0 +1,31 @@
+// The pass that prints the plan, or keeps its words in the module.
+#include "lib/Sharding/Explain.h"
+#include "lib/Sharding/Passes.h"
+
+using namespace mlir;
+
+namespace parashard {
+
+#define GEN_PASS_DEF_EXPLAINSHARDINGSPASS
+#include "lib/Sharding/Passes.h.inc"
+
+namespace {
+struct ExplainShardingsPass : impl::ExplainShardingsPassBase<ExplainShardingsPass> {
+  using ExplainShardingsPassBase::ExplainShardingsPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (!ps::getMesh(module)) {
+      module.emitError() << "there is no ps.mesh; run ps-set-mesh first";
+      return signalPassFailure();
+    }
+    std::string text = ps::getExplanation(module);
+    if (record)
+      module->setAttr(ps::kExplanationMark, StringAttr::get(&getContext(), text));
+    else
+      llvm::outs() << text;
+  }
+};
+} // namespace
+
+} // namespace parashard

@@ -1,0 +1,165 @@
+// The pass that checks what must hold at level 2.
+#include "lib/Sharding/OpSharding.h"
+#include "lib/Sharding/Passes.h"
+
+using namespace mlir;
+
+namespace parashard {
+
+#define GEN_PASS_DEF_VERIFYPLANNEDPASS
+#include "lib/Sharding/Passes.h.inc"
+
+namespace {
+using namespace ps;
+
+/// The constraints, by label:
+/// - (planned_c1) the module has a mesh, and shardings name it.
+/// - (planned_c2) every tensor value and variable has a sharding with one entry a dim.
+/// - (planned_c3) axes are axes of the mesh; each is used once per tensor, partial ones included.
+/// - (planned_c4) the sizes of a dim's factors multiply to its size.
+/// - (planned_c5) a result is partial only over axes over which the op yields partial sums.
+/// - (planned_c6) what a function returns, or writes, is not partial.
+/// - (planned_c7) a value is partial over the same axes as the variable that it is accumulated
+/// into.
+/// - (planned_c8) when one op has a segment, all ops of its function that compute do.
+class Verifier {
+public:
+  explicit Verifier(MeshOp mesh) : mesh(mesh) {}
+
+  LogicalResult verify(ModuleOp module) {
+    for (auto variable : module.getOps<VariableOp>()) {
+      if (failed(check(variable, "variable", variable.getTensorType(), variable.getSharding())))
+        return failure();
+      variables[variable.getSymNameAttr()] = variable;
+    }
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(verifyFunction(function)))
+        return failure();
+    return success();
+  }
+
+private:
+  LogicalResult check(Operation *op, const Twine &what, Type type, ShardingAttr sharding) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor)
+      return success();
+    if (!sharding)
+      return op->emitOpError() << what << " has no sharding (planned_c2)";
+    if (sharding.getMesh() != mesh.getSymbol())
+      return op->emitOpError() << what << " is sharded on " << sharding.getMesh()
+                               << ", the module's mesh is " << mesh.getSymbol() << " (planned_c1)";
+    if (int64_t(sharding.getDims().size()) != tensor.getRank())
+      return op->emitOpError() << what << " has " << tensor.getRank() << " dims, its sharding "
+                               << sharding.getDims().size() << " (planned_c2)";
+    if (failed(checkAxes(op, what, sharding)))
+      return failure();
+    for (auto [i, dim] : llvm::enumerate(sharding.getDims())) {
+      int64_t size = 1;
+      for (const SubFactor &factor : getSplit(dim, tensor.getDimSize(i)))
+        size *= factor.size;
+      if (size != tensor.getDimSize(i))
+        return op->emitOpError() << what << " has size " << tensor.getDimSize(i) << " in dim " << i
+                                 << ", its factors multiply to " << size << " (planned_c4)";
+    }
+    return success();
+  }
+
+  LogicalResult checkAxes(Operation *op, const Twine &what, ShardingAttr sharding) {
+    SmallVector<StringAttr> used;
+    for (unsigned dim = 0; dim < sharding.getDims().size(); ++dim)
+      llvm::append_range(used, sharding.getDimAxes(dim));
+    for (PartialAttr partial : sharding.getPartial())
+      used.push_back(partial.getAxis());
+    for (auto [i, axis] : llvm::enumerate(used)) {
+      if (!mesh.has(axis))
+        return op->emitOpError() << what << " is sharded over axis " << axis
+                                 << ", which the mesh lacks (planned_c3)";
+      if (llvm::is_contained(ArrayRef(used).take_front(i), axis))
+        return op->emitOpError() << what << " uses axis " << axis << " twice (planned_c3)";
+    }
+    return success();
+  }
+
+  LogicalResult verifyFunction(func::FuncOp function) {
+    for (BlockArgument argument : function.getArguments())
+      if (failed(check(function, "argument " + Twine(argument.getArgNumber()), argument.getType(),
+                       getSharding(argument))))
+        return failure();
+    bool anySegment = false, anyWithout = false;
+    for (Operation &op : function.getFunctionBody().front()) {
+      if (failed(verifyOp(&op)))
+        return failure();
+      if (isa<ShardingOpInterface>(op))
+        (op.hasAttr(kSegmentMark) ? anySegment : anyWithout) = true;
+    }
+    if (anySegment && anyWithout)
+      return function.emitOpError() << "has ops with and without a segment (planned_c8)";
+    return success();
+  }
+
+  LogicalResult verifyOp(Operation *op) {
+    for (OpResult result : op->getResults())
+      if (failed(check(op, "result " + Twine(result.getResultNumber()), result.getType(),
+                       getSharding(result))))
+        return failure();
+    if (op->hasTrait<OpTrait::IsTerminator>())
+      return checkNotPartial(op, op->getOperands(), "returns");
+    if (auto write = dyn_cast<WriteOp>(op))
+      return checkNotPartial(op, write.getValue(), "writes");
+    if (auto accumulate = dyn_cast<AccumulateOp>(op))
+      return verifyAccumulate(accumulate);
+    if (!isa<ShardingOpInterface>(op))
+      return success();
+    OpSharding sharding = computeOpSharding(op, mesh);
+    for (auto [result, raw] : llvm::zip(op->getResults(), sharding.results))
+      for (PartialAttr partial : getSharding(result).getPartial())
+        if (mesh.getSize(partial.getAxis()) > 1 && !llvm::is_contained(raw.getPartial(), partial))
+          return op->emitOpError()
+                 << "result " << result.getResultNumber() << " is marked partial over "
+                 << partial.getAxis() << ", but the op yields " << raw << " (planned_c5)";
+    return success();
+  }
+
+  LogicalResult checkNotPartial(Operation *op, ValueRange values, StringRef verb) {
+    for (Value value : values)
+      if (ShardingAttr sharding = getSharding(value); sharding && !sharding.getPartial().empty())
+        return op->emitOpError() << verb << " a value that is partial over "
+                                 << sharding.getPartial().front().getAxis() << " (planned_c6)";
+    return success();
+  }
+
+  LogicalResult verifyAccumulate(AccumulateOp op) {
+    auto it =
+        op.getVariableAttr() ? variables.find(op.getVariableAttr().getAttr()) : variables.end();
+    ShardingAttr value = getSharding(op.getValue());
+    if (it == variables.end() || !value)
+      return success();
+    ShardingAttr sharding = it->second.getSharding();
+    if (value.getPartial() == sharding.getPartial())
+      return success();
+    InFlightDiagnostic error =
+        op.emitOpError() << "accumulates a value sharded " << value << " into a variable sharded "
+                         << sharding << ": they are partial over different axes (planned_c7)";
+    error.attachNote(it->second.getLoc()) << "variable declared here";
+    return error;
+  }
+
+  MeshShape mesh;
+  llvm::DenseMap<StringAttr, VariableOp> variables;
+};
+
+struct VerifyPlannedPass : impl::VerifyPlannedPassBase<VerifyPlannedPass> {
+  void runOnOperation() override {
+    MeshOp mesh = getMesh(getOperation());
+    if (!mesh) {
+      getOperation().emitError() << "there is no ps.mesh; run ps-set-mesh first (planned_c1)";
+      return signalPassFailure();
+    }
+    if (failed(Verifier(mesh).verify(getOperation())))
+      signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+} // namespace
+
+} // namespace parashard
