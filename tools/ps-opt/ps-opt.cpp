@@ -1,5 +1,6 @@
 // The tool that reads a module, runs passes over it, and prints it.
 #include "dialects/ps/Ps.h"
+#include "lib/Sharding/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
@@ -13,6 +14,7 @@ static void registerPasses() {
   mlir::registerSymbolDCEPass();
   parashard::registerImportPasses();
   parashard::registerTrainingPasses();
+  parashard::registerShardingPasses();
 }
 
 int main(int argc, char **argv) {
