@@ -6,7 +6,7 @@ import lit.formats
 config.name = "parashard"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Inputs", "python", "lit.cfg.py"]
+config.excludes = ["Inputs", "inputs", "python", "lit.cfg.py"]
 config.test_source_root = os.path.join(config.parashard_source, "test")
 config.test_exec_root = os.path.join(config.parashard_build, "test")
 

@@ -31,13 +31,14 @@ def undefined_values(text):
     """Names used before they are defined, in order of use."""
     defined, used = set(), []
     for line in text.splitlines():
+        if line.strip().startswith("^"):
+            defined.update(re.findall(r"(%[\w.]+)\s*:", line))
         left, equals, right = line.partition(" = ")
         results = re.findall(r"%[\w.]+", left) if equals and left.strip().startswith("%") else []
         for name in re.findall(r"%[\w.]+", right if results else line):
             if name not in defined and name not in used:
                 used.append(name)
         defined.update(results)
-        defined.update(re.findall(r"(%[\w.]+)\s*:", line) if "^" in line or "func.func" in line else [])
     return used
 
 
