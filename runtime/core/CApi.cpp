@@ -3,6 +3,7 @@
 #include "runtime/core/NamedTensors.h"
 #include "runtime/core/Source.h"
 #include "runtime/data/Safetensors.h"
+#include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
 
@@ -108,11 +109,9 @@ void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *t
   if (inputs.empty())
     return;
   auto source = makeMemorySource(inputs, hostTensors(tensors, count), "the call");
-  int64_t rows = 0;
-  for (const Input *input : inputs)
-    if (input->batchDim >= 0)
-      rows = input->placement.shape[input->batchDim];
-  if (rows && source->samples() != rows * microBatches)
+  int64_t rows = batchRows(inputs);
+  bool batched = std::any_of(inputs.begin(), inputs.end(), [](auto *i) { return i->batchDim >= 0; });
+  if (batched && source->samples() != rows * microBatches)
     PSRT_FAIL(BadInput,
               "the inputs have %lld rows, entry \"%s\" takes %lld (%lld micro-batches of %lld)",
               (long long)source->samples(), entry.name.c_str(), (long long)(rows * microBatches),

@@ -21,16 +21,16 @@ int64_t SampleOrder::sample(int64_t step, int64_t microBatch, int64_t row) const
   return shuffle ? shuffledIndex(index, samples, seed, epoch) : index;
 }
 
-int64_t batchRows(const Program &program, const std::string &entry) {
-  for (const Input &input : program.inputs)
-    if (input.batchDim >= 0 && (input.entry.empty() || input.entry == entry))
-      return input.placement.shape[input.batchDim];
+int64_t batchRows(const std::vector<const Input *> &inputs) {
+  for (const Input *input : inputs)
+    if (input->batchDim >= 0)
+      return input->placement.shape[input->batchDim];
   return 1;
 }
 
-bool canIgnoreRows(const Program &program, const std::string &entry) {
-  for (const Input &input : program.inputs)
-    if (input.role == "labels" && input.hasIgnore && (input.entry.empty() || input.entry == entry))
+bool canIgnoreRows(const std::vector<const Input *> &inputs) {
+  for (const Input *input : inputs)
+    if (input->role == "labels" && input->hasIgnore)
       return true;
   return false;
 }

@@ -31,7 +31,7 @@ struct FirstStep {
     NamedTensors tensors(session.getProgram());
     const EntryPoint &entry = session.entry("step");
     int64_t microBatches = session.getProgram().microBatches,
-            rows = batchRows(session.getProgram(), "micro_batch");
+            rows = batchRows(session.inputsOf(entry));
     session.writeInputs(entry, source, microBatches, [&](int64_t m, int64_t row) {
       int64_t sample = m * rows + row;
       return sample < source.samples() ? sample : sample % source.samples();

@@ -36,11 +36,12 @@ public:
 
 SampleOrder makeOrder(const Session &session, const std::string &entry, const SampleSource &source,
                       int64_t microBatches) {
+  std::vector<const Input *> inputs = session.inputsOf(session.entry(entry));
   SampleOrder order;
   order.samples = source.samples();
   order.microBatches = microBatches;
-  order.rows = batchRows(session.getProgram(), entry == "step" ? "micro_batch" : entry);
-  order.canIgnore = canIgnoreRows(session.getProgram(), entry == "step" ? "micro_batch" : entry);
+  order.rows = batchRows(inputs);
+  order.canIgnore = canIgnoreRows(inputs);
   if (order.stepsPerEpoch() == 0)
     PSRT_FAIL(BadInput,
               "the data has %lld samples, a step takes %lld and the model cannot ignore rows; give "

@@ -1,0 +1,204 @@
+// Attention, forward and backward, against plain loops in f64.
+#include "runtime/conformance/DeviceFixture.h"
+#include "runtime/core/Philox.h"
+#include <gtest/gtest.h>
+
+using namespace psrt;
+
+namespace {
+
+struct AttentionCase {
+  const char *name;
+  int64_t b, h, g, t, s, d;
+  bool causal;
+  int64_t window;
+  bool boolMask, floatMask, padding;
+  float dropout;
+};
+
+/// Buffers and the plain computation of one case. Layout [B, T, H, D], so that heads are strided.
+struct Problem {
+  AttentionCase c;
+  AttentionOp op;
+  std::vector<float> q, k, v, dout, out, lse, dq, dk, dv, floatMask;
+  std::vector<uint8_t> boolMask, padding;
+  std::vector<double> wantOut, wantLse, wantDq, wantDk, wantDv;
+
+  explicit Problem(const AttentionCase &c) : c(c) {
+    op.b = c.b, op.h = c.h, op.g = c.g, op.t = c.t, op.s = c.s, op.d = c.d;
+    op.q = op.out = op.dout = op.dq = {c.t * c.h * c.d, c.d, c.h * c.d};
+    op.k = op.v = op.dk = op.dv = {c.s * c.g * c.d, c.d, c.g * c.d};
+    op.causal = c.causal, op.window = c.window, op.dropout = c.dropout;
+    op.scale = float(1 / std::sqrt(double(c.d)));
+    op.key = 0;
+    op.globalSize = c.b * c.h * c.t * c.s;
+    op.maskDtype = c.floatMask ? Dtype::F32 : Dtype::Bool;
+    op.mask = {0, 0, c.s, 1};
+    q = randomValues(c.b * c.t * c.h * c.d, 1);
+    k = randomValues(c.b * c.s * c.g * c.d, 2);
+    v = randomValues(c.b * c.s * c.g * c.d, 3);
+    dout = randomValues(q.size(), 4);
+    out.resize(q.size()), dq.resize(q.size()), dk.resize(k.size(), 7), dv.resize(k.size(), 7);
+    lse.resize(c.b * c.h * c.t);
+    floatMask = randomValues(c.t * c.s, 5);
+    for (float &x : floatMask)
+      x = x > 1.2f ? -INFINITY : x;
+    for (float x : randomValues(c.t * c.s, 6))
+      boolMask.push_back(x < 0.8f);
+    for (float x : randomValues(c.b * c.s, 8))
+      padding.push_back(x < 0.8f);
+    if (c.boolMask) // a row that sees nothing
+      std::fill_n(boolMask.begin(), c.s, 0);
+    compute();
+  }
+
+  bool sees(int64_t b, int64_t i, int64_t j) const {
+    int64_t diagonal = i + c.s - c.t;
+    return (!c.causal || j <= diagonal) && (c.window == 0 || j > diagonal - c.window) &&
+           (!c.boolMask || boolMask[i * c.s + j]) &&
+           (!c.floatMask || floatMask[i * c.s + j] > -1e30) && (!c.padding || padding[b * c.s + j]);
+  }
+
+  double keep(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    if (c.dropout == 0)
+      return 1;
+    uint64_t counter = ((b * c.h + h) * c.t + i) * c.s + j;
+    return philoxUniform(philoxKey(42, 5, 3), counter) >= c.dropout ? 1 / (1 - double(c.dropout))
+                                                                    : 0;
+  }
+
+  void compute() {
+    wantOut.assign(q.size(), 0), wantLse.assign(lse.size(), 0), wantDq.assign(q.size(), 0);
+    wantDk.assign(k.size(), 0), wantDv.assign(k.size(), 0);
+    for (int64_t b = 0; b < c.b; ++b)
+      for (int64_t h = 0; h < c.h; ++h)
+        for (int64_t i = 0; i < c.t; ++i)
+          computeRow(b, h, i);
+  }
+
+  void computeRow(int64_t b, int64_t h, int64_t i) {
+    int64_t g = h / (c.h / c.g), qAt = b * op.q[0] + h * op.q[1] + i * op.q[2];
+    auto kAt = [&](int64_t j) { return b * op.k[0] + g * op.k[1] + j * op.k[2]; };
+    std::vector<double> p(c.s, -INFINITY), dp(c.s);
+    double max = -INFINITY, sum = 0, delta = 0;
+    for (int64_t j = 0; j < c.s; ++j)
+      if (sees(b, i, j)) {
+        double dot = 0;
+        for (int64_t d = 0; d < c.d; ++d)
+          dot += double(q[qAt + d]) * k[kAt(j) + d];
+        p[j] = dot * op.scale + (c.floatMask ? floatMask[i * c.s + j] : 0);
+        max = std::max(max, p[j]);
+      }
+    for (int64_t j = 0; j < c.s; ++j)
+      sum += p[j] = max > -INFINITY ? std::exp(p[j] - max) : 0;
+    wantLse[(b * c.h + h) * c.t + i] = sum > 0 ? max + std::log(sum) : -INFINITY;
+    for (int64_t j = 0; j < c.s; ++j) {
+      p[j] = sum > 0 ? p[j] / sum : 0;
+      double kept = keep(b, h, i, j);
+      for (int64_t d = 0; d < c.d; ++d) {
+        wantOut[qAt + d] += p[j] * kept * v[kAt(j) + d];
+        wantDv[kAt(j) + d] += p[j] * kept * dout[qAt + d];
+        dp[j] += kept * dout[qAt + d] * v[kAt(j) + d];
+      }
+      delta += p[j] * dp[j];
+    }
+    for (int64_t j = 0; j < c.s; ++j)
+      for (int64_t d = 0; d < c.d; ++d) {
+        double ds = p[j] * (dp[j] - delta) * op.scale;
+        wantDq[qAt + d] += ds * k[kAt(j) + d];
+        wantDk[kAt(j) + d] += ds * q[qAt + d];
+      }
+  }
+
+  void run(int threads) {
+    std::vector<void *> buffers(AttentionOp::Buffers);
+    buffers[AttentionOp::Q] = q.data(), buffers[AttentionOp::K] = k.data(),
+    buffers[AttentionOp::V] = v.data();
+    buffers[AttentionOp::Out] = out.data(), buffers[AttentionOp::Lse] = lse.data();
+    buffers[AttentionOp::Dout] = dout.data(), buffers[AttentionOp::Dq] = dq.data();
+    buffers[AttentionOp::Dk] = dk.data(), buffers[AttentionOp::Dv] = dv.data();
+    buffers[AttentionOp::Mask] = c.floatMask  ? static_cast<void *>(floatMask.data())
+                                 : c.boolMask ? boolMask.data()
+                                              : nullptr;
+    buffers[AttentionOp::Padding] = c.padding ? padding.data() : nullptr;
+    DeviceFixture fixture(threads);
+    op.grad = false;
+    fixture.run(op, buffers, false, 5, 3);
+    op.grad = true;
+    fixture.run(op, buffers, false, 5, 3);
+  }
+};
+
+double worst(const std::vector<float> &found, const std::vector<double> &want) {
+  double result = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (std::isinf(want[i]) && found[i] == want[i])
+      continue;
+    double difference = std::fabs(found[i] - want[i]);
+    result = std::isnan(difference) ? INFINITY : std::max(result, difference);
+  }
+  return result;
+}
+
+class Attention : public testing::TestWithParam<AttentionCase> {};
+
+} // namespace
+
+TEST_P(Attention, EqualsPlainLoops) {
+  Problem problem(GetParam());
+  problem.run(2);
+  EXPECT_LT(worst(problem.out, problem.wantOut), 2e-5);
+  EXPECT_LT(worst(problem.lse, problem.wantLse), 2e-5);
+  EXPECT_LT(worst(problem.dq, problem.wantDq), 5e-5);
+  EXPECT_LT(worst(problem.dk, problem.wantDk), 5e-5);
+  EXPECT_LT(worst(problem.dv, problem.wantDv), 5e-5);
+  Problem single(GetParam());
+  single.run(1);
+  EXPECT_EQ(single.out, problem.out);
+  EXPECT_EQ(single.dk, problem.dk);
+  EXPECT_EQ(single.dq, problem.dq);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Forms, Attention,
+    testing::Values(AttentionCase{"plain", 2, 2, 2, 9, 13, 8, false, 0, false, false, false, 0},
+                    AttentionCase{"causal", 2, 3, 3, 130, 130, 16, true, 0, false, false, false, 0},
+                    AttentionCase{"grouped", 2, 6, 2, 70, 70, 8, true, 0, false, false, false, 0},
+                    AttentionCase{"cached", 1, 2, 1, 5, 80, 8, true, 0, false, false, false, 0},
+                    AttentionCase{"short", 1, 2, 2, 80, 70, 8, true, 0, false, false, false, 0},
+                    AttentionCase{"window", 1, 2, 2, 200, 200, 8, true, 37, false, false, false, 0},
+                    AttentionCase{"band", 1, 2, 2, 150, 150, 8, false, 20, false, false, false, 0},
+                    AttentionCase{"bool_mask", 2, 2, 2, 70, 70, 8, false, 0, true, false, false, 0},
+                    AttentionCase{"float_mask", 2, 2, 2, 70, 70, 8, true, 0, false, true, false, 0},
+                    AttentionCase{"padding", 2, 2, 2, 40, 40, 8, true, 0, false, false, true, 0},
+                    AttentionCase{"dropout", 2, 2, 1, 70, 70, 8, true, 0, false, false, false,
+                                  0.3f}),
+    [](const auto &info) { return info.param.name; });
+
+TEST(Attention, FactorsOfTheRandomCounterGiveTheGlobalNumbers) {
+  // Half of the heads on a rank: its local elements have the counters of the whole op.
+  AttentionCase whole{"", 2, 4, 4, 12, 12, 8, true, 0, false, false, false, 0.4f}, half = whole;
+  half.h = half.g = 2;
+  Problem all(whole), part(half);
+  part.op.factorSizes = {2, 2, 12, 12};
+  part.op.factorStrides = {4 * 144, 144, 12, 1};
+  part.op.globalSize = 2 * 4 * 144;
+  auto cut = [&](const std::vector<float> &from, std::vector<float> &to) {
+    for (int64_t row = 0; row < 2 * 12; ++row)
+      std::copy_n(from.begin() + row * 32 + 16, 16, to.begin() + row * 16); // heads 2 and 3
+  };
+  cut(all.q, part.q), cut(all.k, part.k), cut(all.v, part.v);
+  std::vector<void *> buffers(AttentionOp::Buffers), partBuffers(AttentionOp::Buffers);
+  int64_t offset = 2 * 144;
+  buffers = {all.q.data(), all.k.data(), all.v.data(), all.out.data(), all.lse.data()};
+  partBuffers = {part.q.data(), part.k.data(), part.v.data(), part.out.data(), part.lse.data()};
+  buffers.resize(AttentionOp::Buffers), partBuffers.resize(AttentionOp::Buffers);
+  partBuffers[AttentionOp::Offset] = &offset;
+  DeviceFixture fixture;
+  fixture.run(all.op, buffers, false, 5, 3);
+  fixture.run(part.op, partBuffers, false, 5, 3);
+  std::vector<float> expected(part.out.size());
+  cut(all.out, expected);
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(expected[i], part.out[i], 1e-5);
+}

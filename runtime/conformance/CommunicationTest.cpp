@@ -1,0 +1,222 @@
+// The conformance suite of communication backends: every collective, on every backend, over every
+// list of axes.
+#include "runtime/bootstrap/RankThreads.h"
+#include "runtime/core/Backend.h"
+#include <chrono>
+#include <gtest/gtest.h>
+#include <numeric>
+
+using namespace psrt;
+
+namespace {
+
+struct BackendCase {
+  const char *name;
+  std::unique_ptr<Communication> (*make)(const Mesh &mesh, bool dedicated);
+};
+
+class Conformance : public testing::TestWithParam<BackendCase> {
+protected:
+  Mesh mesh{{{"dp", "data", 2}, {"tp", "tensor", 3}}};
+
+  /// Runs one collective on all ranks; buffers[r] are rank r's (each of `elements` floats).
+  void run(const CollectiveOp &op, std::vector<std::vector<std::vector<float>>> &buffers) {
+    auto communication = GetParam().make(mesh, false);
+    std::vector<std::unique_ptr<RankComm>> ranks;
+    for (int r = 0; r < mesh.size(); ++r)
+      ranks.push_back(communication->makeRank(r));
+    RankThreads threads(int(mesh.size()), [&] { communication->abort(); });
+    threads.run([&](int r) {
+      Instruction instruction;
+      instruction.op = op;
+      std::vector<void *> pointers;
+      for (std::vector<float> &buffer : buffers[r])
+        pointers.push_back(buffer.data());
+      if (inPlace)
+        pointers.assign(2, buffers[r][1].data());
+      Bound bound;
+      bound.instruction = &instruction;
+      bound.buffers = pointers.data();
+      ASSERT_TRUE(ranks[r]->bind(bound));
+      ranks[r]->reserve();
+      for (int repeat = 0; repeat < (inPlace ? 1 : 20); ++repeat)
+        bound.run(bound);
+    });
+  }
+
+  /// Buffers in and out of every rank; in[i] = 100 rank + i.
+  std::vector<std::vector<std::vector<float>>> makeBuffers(int64_t in, int64_t out) {
+    std::vector<std::vector<std::vector<float>>> result(mesh.size());
+    for (int r = 0; r < mesh.size(); ++r) {
+      result[r] = {std::vector<float>(in), std::vector<float>(std::max(in, out), -1)};
+      for (int64_t i = 0; i < in; ++i)
+        result[r][0][i] = float(100 * r + i);
+      if (inPlace)
+        std::copy(result[r][0].begin(), result[r][0].end(), result[r][1].begin());
+    }
+    return result;
+  }
+
+  const std::vector<std::vector<int>> axisLists = {{0}, {1}, {0, 1}, {1, 0}};
+  bool inPlace = false;
+};
+
+} // namespace
+
+TEST_P(Conformance, AllReduce) {
+  for (bool place : {false, true})
+    for (const std::vector<int> &axes : axisLists)
+      for (int64_t count : {1, 5, 3000}) {
+        inPlace = place;
+        CollectiveOp op;
+        op.axes = axes;
+        op.counts = {count};
+        auto buffers = makeBuffers(count, count);
+        run(op, buffers);
+        for (int r = 0; r < mesh.size(); ++r)
+          for (int64_t i = 0; i < count; ++i) {
+            float sum = 0;
+            for (int member : mesh.group(r, axes))
+              sum += float(100 * member + i);
+            ASSERT_EQ(buffers[r][1][i], sum);
+          }
+      }
+}
+
+TEST_P(Conformance, SumsAddShardsInAscendingOrder) {
+  CollectiveOp op;
+  op.axes = {1};
+  op.counts = {1};
+  auto buffers = makeBuffers(1, 1);
+  for (int r = 0; r < mesh.size(); ++r)
+    buffers[r][0][0] = std::vector<float>{1e8f, 1.0f, -1e8f}[r % 3]; // (1e8 + 1) - 1e8 is 0 in f32
+  run(op, buffers);
+  for (int r = 0; r < mesh.size(); ++r)
+    EXPECT_EQ(buffers[r][1][0], 0.0f);
+}
+
+TEST_P(Conformance, MaximumAndMinimum) {
+  for (auto reduction : {CollectiveOp::Max, CollectiveOp::Min}) {
+    CollectiveOp op;
+    op.reduction = reduction;
+    op.axes = {0, 1};
+    op.counts = {4};
+    auto buffers = makeBuffers(4, 4);
+    run(op, buffers);
+    EXPECT_EQ(buffers[3][1][2], reduction == CollectiveOp::Max ? 502.0f : 2.0f);
+  }
+}
+
+TEST_P(Conformance, BucketOfSeveralBuffers) {
+  CollectiveOp op;
+  op.axes = {0};
+  op.counts = {3, 5};
+  std::vector<std::vector<std::vector<float>>> buffers(mesh.size());
+  for (int r = 0; r < mesh.size(); ++r)
+    buffers[r] = {std::vector<float>(3, float(r)), std::vector<float>(5, float(10 * r)),
+                  std::vector<float>(3), std::vector<float>(5)};
+  run(op, buffers);
+  EXPECT_EQ(buffers[1][2], std::vector<float>(3, 5.0f)); // ranks 1 and 4
+  EXPECT_EQ(buffers[1][3], std::vector<float>(5, 50.0f));
+}
+
+TEST_P(Conformance, ReduceScatterAndAllGather) {
+  for (bool place : {false, true})
+    for (const std::vector<int> &axes : axisLists) {
+      inPlace = place;
+      int64_t members = mesh.shards(axes), outer = 2, size = 2, inner = 3,
+              local = outer * size * inner;
+      CollectiveOp op;
+      op.axes = axes;
+      op.outer = outer, op.size = size, op.inner = inner;
+      op.kind = CollectiveOp::ReduceScatter;
+      auto scattered = makeBuffers(local * members, local);
+      run(op, scattered);
+      op.kind = CollectiveOp::AllGather;
+      auto gathered = makeBuffers(local, local * members);
+      run(op, gathered);
+      for (int r = 0; r < mesh.size(); ++r) {
+        std::vector<int> group = mesh.group(r, axes);
+        int64_t mine = mesh.shardIndex(axes, mesh.coordinates(r));
+        for (int64_t i = 0; i < local; ++i) {
+          int64_t o = i / (size * inner), rest = i % (size * inner);
+          float sum = 0;
+          for (int member : group)
+            sum += float(100 * member + (o * members + mine) * size * inner + rest);
+          ASSERT_EQ(scattered[r][1][i], sum);
+          for (int64_t m = 0; m < members; ++m)
+            ASSERT_EQ(gathered[r][1][(o * members + m) * size * inner + rest],
+                      float(100 * group[m] + i));
+        }
+      }
+    }
+}
+
+TEST_P(Conformance, AllToAll) {
+  // [2, 6] split along dim 1, joined along dim 0: [6, 2].
+  for (bool place : {false, true}) {
+    inPlace = place;
+    CollectiveOp op;
+    op.kind = CollectiveOp::AllToAll;
+    op.axes = {1};
+    op.shape = {2, 6};
+    op.split = 1, op.concat = 0;
+    auto buffers = makeBuffers(12, 12);
+    run(op, buffers);
+    for (int r = 0; r < mesh.size(); ++r)
+      for (int64_t i = 0; i < 6; ++i)
+        for (int64_t j = 0; j < 2; ++j)
+          EXPECT_EQ(buffers[r][1][i * 2 + j],
+                    float(100 * (r / 3 * 3 + i / 2) + i % 2 * 6 + r % 3 * 2 + j));
+  }
+}
+
+TEST_P(Conformance, Permute) {
+  CollectiveOp op;
+  op.kind = CollectiveOp::Permute;
+  op.axes = {1};
+  op.targets = {1, 2, 0};
+  op.counts = {4};
+  auto buffers = makeBuffers(4, 4);
+  run(op, buffers);
+  for (int r = 0; r < mesh.size(); ++r)
+    EXPECT_EQ(buffers[r][1][3], float(100 * (r / 3 * 3 + (r % 3 + 2) % 3) + 3));
+}
+
+TEST_P(Conformance, ShardSliceFillsPaddingWithZero) {
+  CollectiveOp op;
+  op.kind = CollectiveOp::ShardSlice;
+  op.axes = {1};
+  op.outer = 2, op.size = 2, op.inner = 1, op.whole = 5;
+  auto buffers = makeBuffers(10, 4);
+  run(op, buffers);
+  EXPECT_EQ(buffers[0][1][0], 0);
+  EXPECT_EQ(buffers[2][1], (std::vector<float>{204, 0, 209, 0, -1, -1, -1, -1, -1, -1}));
+}
+
+TEST_P(Conformance, AFailingRankWakesAllOthersAtOnce) {
+  auto communication = GetParam().make(mesh, false);
+  std::vector<std::unique_ptr<RankComm>> ranks;
+  for (int r = 0; r < mesh.size(); ++r)
+    ranks.push_back(communication->makeRank(r));
+  RankThreads threads(int(mesh.size()), [&] { communication->abort(); });
+  auto start = std::chrono::steady_clock::now();
+  try {
+    threads.run([&](int r) {
+      if (r == 2)
+        throw std::runtime_error("on purpose");
+      ranks[r]->barrier();
+    });
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.status.rank, 2);
+    EXPECT_EQ(error.status.message, "on purpose");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  communication->reset();
+  threads.run([&](int r) { ranks[r]->barrier(); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
+                         testing::Values(BackendCase{"local", makeLocalCommunication}),
+                         [](const auto &info) { return info.param.name; });

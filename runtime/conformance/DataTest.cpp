@@ -1,0 +1,142 @@
+// Shuffling, safetensors, token windows, sample order.
+#include "runtime/core/Status.h"
+#include "runtime/data/Batches.h"
+#include "runtime/data/Safetensors.h"
+#include "runtime/data/Shuffle.h"
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+
+using namespace psrt;
+
+static std::string temporary(const std::string &name) {
+  std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("psrt-data-test-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  return folder / name;
+}
+
+static std::string errorOf(const std::function<void()> &body) {
+  try {
+    body();
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Shuffle, IsAPermutationThatDependsOnSeedAndEpoch) {
+  for (int64_t count : {1, 2, 3, 17, 1000, 4097}) {
+    std::vector<bool> seen(count);
+    int64_t fixed = 0, same = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t x = shuffledIndex(i, count, 7, 0);
+      ASSERT_TRUE(x >= 0 && x < count && !seen[x]);
+      seen[x] = true;
+      fixed += x == i;
+      same += x == shuffledIndex(i, count, 7, 1);
+    }
+    if (count >= 1000) {
+      EXPECT_LT(fixed, 20);
+      EXPECT_LT(same, 20);
+    }
+  }
+}
+
+TEST(Safetensors, RoundTrip) {
+  std::string path = temporary("a.safetensors");
+  SafetensorsWriter writer;
+  writer.add("x", Dtype::F32, {2, 2}, [](char *data) {
+    float values[] = {1, 2, 3, 4};
+    std::memcpy(data, values, 16);
+  });
+  writer.add("s", Dtype::I64, {}, [](char *data) {
+    int64_t value = -5;
+    std::memcpy(data, &value, 8);
+  });
+  writer.write(path);
+  SafetensorsFile file(path);
+  ASSERT_TRUE(file.find("x") && file.find("s"));
+  EXPECT_EQ(file.find("x")->shape, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(reinterpret_cast<const float *>(file.find("x")->data)[3], 4);
+  int64_t value;
+  std::memcpy(&value, file.find("s")->data, 8);
+  EXPECT_EQ(value, -5);
+  EXPECT_EQ(file.find("y"), nullptr);
+}
+
+TEST(Safetensors, TruncatedAndForeignFilesAreErrors) {
+  std::string path = temporary("b.safetensors");
+  SafetensorsWriter writer;
+  writer.add("x", Dtype::F32, {100}, [](char *data) { std::memset(data, 0, 400); });
+  writer.write(path);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 4);
+  EXPECT_NE(errorOf([&] { SafetensorsFile file(path); }).find("cut short"), std::string::npos);
+  std::ofstream(path) << "hello";
+  EXPECT_NE(errorOf([&] { SafetensorsFile file(path); }).find("not a safetensors file"),
+            std::string::npos);
+  EXPECT_NE(errorOf([&] { SafetensorsFile file("/nowhere/x.safetensors"); }).find("cannot read"),
+            std::string::npos);
+  EXPECT_NE(errorOf([&] { writer.write("/nowhere/x.safetensors"); }).find("cannot write"),
+            std::string::npos);
+}
+
+static Program tokenProgram(const std::string &labels) {
+  std::string json = R"({"version": 1, "arena_bytes": 4096, "labels": ")" + labels +
+                     R"(", "variables": [], "functions": [],
+    "programs": [], "mesh": [{"name": "dp", "size": 2}], "inputs": [
+    {"name": "x", "dtype": "i64", "shape": [2, 3], "factors": [[{"size": 2, "axes": ["dp"]}], [{"size": 3}]], "limit": 200,
+     "role": "data", "addresses": [0]},
+    {"name": "y", "dtype": "i64", "shape": [2, 3], "factors": [[{"size": 2, "axes": ["dp"]}], [{"size": 3}]], "limit": 200,
+     "ignore": -100, "role": "labels", "addresses": [128]}]})";
+  return parseProgram(json);
+}
+
+static std::vector<int64_t> readRow(const Program &program, const SampleSource &source, int input,
+                                    int64_t sample) {
+  std::vector<int64_t> row(3);
+  InputWriter writer(program.inputs[input], program.mesh, {0});
+  writer.write(source, reinterpret_cast<char *>(row.data()), [&](int64_t) { return sample; });
+  return row;
+}
+
+TEST(Tokens, LabelsAreTheNextTokenOrTheSame) {
+  std::string path = temporary("t.bin");
+  std::ofstream(path, std::ios::binary) << "\x01\x02\x03\x04\x05\x06\x07";
+  for (std::string labels : {"next", "same"}) {
+    Program program = tokenProgram(labels);
+    auto source = openData(program, {{path}, "uint8", "", {}});
+    EXPECT_EQ(source->samples(), 2);
+    EXPECT_EQ(readRow(program, *source, 0, 1), (std::vector<int64_t>{4, 5, 6}));
+    EXPECT_EQ(readRow(program, *source, 1, 1),
+              labels == "next" ? (std::vector<int64_t>{5, 6, 7}) : (std::vector<int64_t>{4, 5, 6}));
+    EXPECT_EQ(readRow(program, *source, 1, -1), (std::vector<int64_t>{-100, -100, -100}));
+  }
+  Program program = tokenProgram("next");
+  EXPECT_NE(errorOf([&] { openData(program, {{path}, "uint8", "same", {}}); }).find("contradicts"),
+            std::string::npos);
+  EXPECT_NE(errorOf([&] { openData(program, {{path}, "uint16", "", {}}); }).find("not a multiple"),
+            std::string::npos);
+}
+
+TEST(Tokens, ATokenOutsideTheTableIsNamedWithItsOffset) {
+  std::string path = temporary("u.bin");
+  std::ofstream(path, std::ios::binary) << "\x01\x02\x03\x04\xfa\x06\x07";
+  Program program = tokenProgram("next");
+  auto source = openData(program, {{path}, "uint8", "", {}});
+  std::string message = errorOf([&] { readRow(program, *source, 0, 1); });
+  EXPECT_NE(message.find("byte offset 4"), std::string::npos) << message;
+  EXPECT_NE(message.find("value 250"), std::string::npos) << message;
+}
+
+TEST(Order, LastStepIsPaddedWhereRowsCanBeIgnored) {
+  SampleOrder order{5, 2, 2, false, true, 0};
+  EXPECT_EQ(order.stepsPerEpoch(), 2);
+  EXPECT_EQ(order.sample(0, 1, 1), 3);
+  EXPECT_EQ(order.sample(1, 0, 0), 4);
+  EXPECT_EQ(order.sample(1, 0, 1), -1);
+  EXPECT_EQ(order.sample(2, 0, 0), 0);
+  order.canIgnore = false;
+  EXPECT_EQ(order.stepsPerEpoch(), 1);
+}

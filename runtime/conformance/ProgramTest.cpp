@@ -1,0 +1,179 @@
+// The hand-written program on 1, 2 and 4 ranks against plain loops, and the C API on it.
+#include "include/psrt/psrt.h"
+#include "runtime/conformance/DeviceFixture.h"
+#include "runtime/conformance/TinyProgram.h"
+#include "runtime/core/NamedTensors.h"
+#include <gtest/gtest.h>
+
+using namespace psrt;
+
+namespace {
+
+const char table1[] = PSRT_TINY_TABLE("1", "8");
+const char table2[] = PSRT_TINY_TABLE("2", "4");
+const char table4[] = PSRT_TINY_TABLE("4", "2");
+
+ProgramSource sourceFor(int ranks) {
+  std::string_view table = ranks == 1 ? table1 : ranks == 2 ? table2 : table4;
+  return {table.data(), table.size(), psrt_program_kernels, "."};
+}
+
+/// 16 rows (two micro-batches) a step.
+struct Data {
+  std::vector<float> x = randomValues(16 * tinyWidth, 1), y = randomValues(16, 2);
+  std::unique_ptr<SampleSource> source(std::vector<const Input *> inputs, int64_t rows = 16) {
+    return makeMemorySource(
+        std::move(inputs),
+        {{"x", Dtype::F32, {rows, tinyWidth}, reinterpret_cast<char *>(x.data())},
+         {"y", Dtype::F32, {rows}, reinterpret_cast<char *>(y.data())}},
+        "the test");
+  }
+};
+
+/// One SGD step in f64: the loss before it.
+double plainStep(const Data &data, std::vector<double> &w,
+                 std::vector<double> *gradient = nullptr) {
+  std::vector<double> grad(tinyWidth);
+  double sum = 0;
+  for (int64_t i = 0; i < 16; ++i) {
+    double difference = -data.y[i];
+    for (int64_t j = 0; j < tinyWidth; ++j)
+      difference += w[j] * data.x[i * tinyWidth + j];
+    for (int64_t j = 0; j < tinyWidth; ++j)
+      grad[j] += 2 * difference * data.x[i * tinyWidth + j] / 16;
+    sum += difference * difference;
+  }
+  for (int64_t j = 0; j < tinyWidth; ++j)
+    w[j] -= 0.1 * grad[j];
+  if (gradient)
+    *gradient = grad;
+  return sum / 16;
+}
+
+} // namespace
+
+class Ranks : public testing::TestWithParam<int> {};
+
+TEST_P(Ranks, TrainsAsPlainLoopsDo) {
+  SessionOptions options;
+  options.ranks = GetParam();
+  Session session(sourceFor(GetParam()), options);
+  Data data;
+  const EntryPoint &entry = session.entry("step");
+  auto source = data.source(session.inputsOf(entry));
+  std::vector<double> w(tinyWidth, 0.5), gradient;
+  for (int step = 0; step < 5; ++step) {
+    session.writeInputs(entry, *source, 2, [](int64_t m, int64_t row) { return m * 8 + row; });
+    session.run(entry, 0, false, 0, entry.updateFrom);
+    NamedTensors tensors(session.getProgram());
+    std::vector<float> found(tinyWidth);
+    readTensor(session, tensors.get("grad.tied"), reinterpret_cast<char *>(found.data()));
+    session.run(entry, 0, false, entry.updateFrom);
+    double loss = plainStep(data, w, &gradient);
+    EXPECT_NEAR(session.readScalar("loss"), loss, 1e-5);
+    for (int64_t j = 0; j < tinyWidth; ++j)
+      EXPECT_NEAR(found[j] / 16, gradient[j], 1e-5);
+    readTensor(session, tensors.get("w"), reinterpret_cast<char *>(found.data()));
+    for (int64_t j = 0; j < tinyWidth; ++j)
+      EXPECT_NEAR(found[j], w[j], 1e-5);
+  }
+}
+
+TEST_P(Ranks, EvaluationGivesOutputsWhole) {
+  SessionOptions options;
+  Session session(sourceFor(GetParam()), options);
+  Data data;
+  const EntryPoint &entry = session.entry("evaluate");
+  auto source = data.source(session.inputsOf(entry), 8);
+  session.writeInputs(entry, *source, 1, [](int64_t, int64_t row) { return row; });
+  session.run(entry);
+  std::vector<float> prediction(8);
+  session.gather(entry.outputs[2].dtype, entry.outputs[2].placement, entry.outputs[2].address,
+                 reinterpret_cast<char *>(prediction.data()));
+  for (int64_t i = 0; i < 8; ++i) {
+    double sum = 0;
+    for (int64_t j = 0; j < tinyWidth; ++j)
+      sum += 0.5 * data.x[i * tinyWidth + j];
+    EXPECT_NEAR(prediction[i], sum, 1e-5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, Ranks, testing::Values(1, 2, 4),
+                         testing::PrintToStringParamName());
+
+TEST(Session, RanksThatDoNotMatchShowTheLineThatWouldFit) {
+  SessionOptions options;
+  options.ranks = 4;
+  try {
+    Session session(sourceFor(2), options);
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(int(error.status.code), 2);
+    EXPECT_NE(error.status.message.find("ps-compile tiny.pt2 -o tiny --mesh dp=4"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(CApi, TwoProgramsInterleaved) {
+  psrt_program *a = nullptr, *b = nullptr;
+  psrt_options options = {sizeof(psrt_options), 2, 1, 0, nullptr};
+  ASSERT_EQ(psrt_open(nullptr, &options, &a), PSRT_OK) << psrt_last_error(a);
+  ASSERT_EQ(psrt_open(nullptr, &options, &b), PSRT_OK);
+  Data data;
+  int64_t xShape[] = {16, tinyWidth}, yShape[] = {16}, wShape[] = {tinyWidth};
+  psrt_tensor inputs[] = {{"x", data.x.data(), PSRT_F32, 2, xShape},
+                          {"y", data.y.data(), PSRT_F32, 1, yShape}};
+  ASSERT_EQ(psrt_set_scalar(b, "lr", 0), PSRT_OK);
+  std::vector<double> w(tinyWidth, 0.5);
+  float loss = 0, first = 0;
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_EQ(psrt_step(a, inputs, 2, &loss), PSRT_OK) << psrt_last_error(a);
+    EXPECT_NEAR(loss, plainStep(data, w), 1e-5);
+    ASSERT_EQ(psrt_step(b, inputs, 2, &loss), PSRT_OK);
+    first = step ? first : loss;
+    EXPECT_EQ(loss, first);
+  }
+  float found[tinyWidth];
+  psrt_tensor variable = {"tied", found, PSRT_F32, 1, wShape};
+  ASSERT_EQ(psrt_get_variable(a, &variable), PSRT_OK);
+  EXPECT_NEAR(found[1], w[1], 1e-5);
+  found[1] = 7;
+  ASSERT_EQ(psrt_set_variable(a, &variable), PSRT_OK);
+  found[1] = 0;
+  ASSERT_EQ(psrt_get_variable(a, &variable), PSRT_OK);
+  EXPECT_EQ(found[1], 7);
+  int64_t buffer[2] = {}, bufferShape[] = {2};
+  psrt_tensor offset = {"offset", buffer, PSRT_I64, 1, bufferShape};
+  ASSERT_EQ(psrt_get_variable(a, &offset), PSRT_OK);
+  EXPECT_EQ(buffer[0], 7);
+  EXPECT_EQ(buffer[1], INT64_MAX);
+  psrt_close(a);
+  psrt_close(b);
+}
+
+TEST(CApi, WrongTensorsAreRefusedWithWhatIsExpected) {
+  psrt_program *program = nullptr;
+  ASSERT_EQ(psrt_open(nullptr, nullptr, &program), PSRT_OK);
+  Data data;
+  int64_t xShape[] = {16, 3}, yShape[] = {16};
+  psrt_tensor inputs[] = {{"x", data.x.data(), PSRT_F32, 2, xShape},
+                          {"y", data.y.data(), PSRT_F32, 1, yShape}};
+  EXPECT_EQ(psrt_step(program, inputs, 2, nullptr), PSRT_BAD_INPUT);
+  EXPECT_NE(
+      std::string(psrt_last_error(program)).find("has shape [16, 3], the model's input has [8, 4]"),
+      std::string::npos)
+      << psrt_last_error(program);
+  inputs[0].name = "z";
+  EXPECT_EQ(psrt_step(program, inputs, 2, nullptr), PSRT_BAD_ARGUMENT);
+  xShape[1] = 4;
+  inputs[0].name = "x";
+  EXPECT_EQ(psrt_step(program, inputs, 2, nullptr), PSRT_OK)
+      << psrt_last_error(program); // still usable
+  EXPECT_EQ(psrt_backward(program, 0, nullptr, 0), PSRT_BAD_ARGUMENT);
+  psrt_close(program);
+  psrt_program *missing = nullptr;
+  EXPECT_EQ(psrt_open("/nowhere.so", nullptr, &missing), PSRT_BAD_INPUT);
+  EXPECT_NE(std::string(psrt_last_error(missing)).find("cannot load"), std::string::npos);
+  psrt_close(missing);
+}
