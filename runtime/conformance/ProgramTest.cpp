@@ -7,6 +7,17 @@
 
 using namespace psrt;
 
+/// Counts allocations of this process, to show that a step makes none.
+static std::atomic<int64_t> allocations{0};
+void *operator new(size_t bytes) {
+  ++allocations;
+  if (void *memory = std::malloc(bytes))
+    return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
 namespace {
 
 const char table1[] = PSRT_TINY_TABLE("1", "8");
@@ -96,6 +107,22 @@ TEST_P(Ranks, EvaluationGivesOutputsWhole) {
       sum += 0.5 * data.x[i * tinyWidth + j];
     EXPECT_NEAR(prediction[i], sum, 1e-5);
   }
+}
+
+TEST_P(Ranks, AStepAllocatesNothing) {
+  Session session(sourceFor(GetParam()), SessionOptions());
+  Data data;
+  const EntryPoint &entry = session.entry("step");
+  auto source = data.source(session.inputsOf(entry));
+  int64_t before = 0;
+  for (int step = 0; step < 10; ++step) {
+    if (step == 2)
+      before = allocations;
+    session.writeInputs(entry, *source, 2, [](int64_t m, int64_t row) { return m * 8 + row; });
+    session.run(entry);
+    session.readScalar("loss");
+  }
+  EXPECT_EQ(allocations, before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, Ranks, testing::Values(1, 2, 4),
