@@ -160,9 +160,8 @@ public:
       : b(b), loc(loc), shape{batch, keys} {}
 
   Value write(const Expression &e, Type element) {
-    auto type = RankedTensorType::get(shape, element);
-    if (e.isConstant())
-      return ps::ConstantOp::create(b, loc, type, e.constant);
+    if (e.isConstant() && element)
+      return ps::ConstantOp::create(b, loc, RankedTensorType::get(shape, element), e.constant);
     if (e.kind == Expression::Leaf)
       return writeLeaf(e);
     if (e.kind == Expression::Not) {

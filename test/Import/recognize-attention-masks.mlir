@@ -1,0 +1,67 @@
+// RUN: ps-opt %s -ps-recognize-attention-masks -canonicalize | FileCheck %s
+
+// CHECK-LABEL: func.func @causal
+// CHECK-NOT: mask
+// CHECK: ps.attention %arg0, %arg1, %arg2 causal scale 1.000000e+00 {ps.attention_form = "causal"}
+func.func @causal(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %i = ps.iota dim 2 : tensor<2x1x8x8xi64>
+  %j = ps.iota dim 3 : tensor<2x1x8x8xi64>
+  %m = ps.compare le %j, %i : tensor<2x1x8x8xi64> -> tensor<2x1x8x8xi1>
+  %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xi1>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  return %o : tensor<2x4x8x16xf32>
+}
+
+// A conjunction of key <= query and key > query - 3; written as an added mask.
+// CHECK-LABEL: func.func @window
+// CHECK: ps.attention %arg0, %arg1, %arg2 causal window 3 scale 1.000000e+00 {ps.attention_form = "causal, window 3"}
+func.func @window(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %i = ps.iota dim 0 : tensor<8xi64>
+  %row = ps.broadcast %i dims [2] : tensor<8xi64> -> tensor<1x1x8x8xi64>
+  %column = ps.broadcast %i dims [3] : tensor<8xi64> -> tensor<1x1x8x8xi64>
+  %three = ps.constant dense<3> : tensor<1x1x8x8xi64>
+  %low = ps.sub %row, %three : tensor<1x1x8x8xi64>
+  %a = ps.compare ge %row, %column : tensor<1x1x8x8xi64> -> tensor<1x1x8x8xi1>
+  %b = ps.compare gt %column, %low : tensor<1x1x8x8xi64> -> tensor<1x1x8x8xi1>
+  %ab = ps.and %a, %b : tensor<1x1x8x8xi1>
+  %zero = ps.constant dense<0.0> : tensor<1x1x8x8xf32>
+  %far = ps.constant dense<-3.40282347E+38> : tensor<1x1x8x8xf32>
+  %m = ps.select %ab, %zero, %far : tensor<1x1x8x8xi1>, tensor<1x1x8x8xf32>
+  %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<1x1x8x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  return %o : tensor<2x4x8x16xf32>
+}
+
+// An input says which keys are real.
+// CHECK-LABEL: func.func @causal_and_padding
+// CHECK: %[[REAL:.*]] = ps.compare ne %arg3
+// CHECK: ps.attention %arg0, %arg1, %arg2 padding %[[REAL]] causal scale 1.000000e+00 {ps.attention_form = "causal, padding"}
+func.func @causal_and_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi64>) -> tensor<2x4x8x16xf32> {
+  %b = ps.convert %real : tensor<2x8xi64> -> tensor<2x8xi1>
+  %r = ps.reshape %b : tensor<2x8xi1> -> tensor<2x1x1x8xi1>
+  %s = ps.reshape %r : tensor<2x1x1x8xi1> -> tensor<2x8xi1>
+  %p = ps.broadcast %s dims [0, 3] : tensor<2x8xi1> -> tensor<2x1x8x8xi1>
+  %i = ps.iota dim 2 : tensor<2x1x8x8xi64>
+  %j = ps.iota dim 3 : tensor<2x1x8x8xi64>
+  %c = ps.compare le %j, %i : tensor<2x1x8x8xi64> -> tensor<2x1x8x8xi1>
+  %m = ps.and %c, %p : tensor<2x1x8x8xi1>
+  %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xi1>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  return %o : tensor<2x4x8x16xf32>
+}
+
+// The twins: strictly below the diagonal is not causal; a mask that comes from outside is unknown.
+// CHECK-LABEL: func.func @strictly_below
+// CHECK: mask
+// CHECK-SAME: {ps.attention_form = "mask"}
+func.func @strictly_below(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %i = ps.iota dim 2 : tensor<2x1x8x8xi64>
+  %j = ps.iota dim 3 : tensor<2x1x8x8xi64>
+  %m = ps.compare lt %j, %i : tensor<2x1x8x8xi64> -> tensor<2x1x8x8xi1>
+  %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xi1>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  return %o : tensor<2x4x8x16xf32>
+}
+
+// CHECK-LABEL: func.func @from_outside
+// CHECK: ps.attention %arg0, %arg1, %arg2 mask %arg3 scale
+func.func @from_outside(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %m: tensor<2x1x8x8xi1>) -> tensor<2x4x8x16xf32> {
+  %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xi1>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  return %o : tensor<2x4x8x16xf32>
+}
