@@ -1,0 +1,117 @@
+"""Training through the C API alone equals PyTorch: cotangents from outside, pending forwards, two models at once."""
+import copy
+
+import models
+import oracle
+import pytest
+import torch
+from capi import Program
+
+FLAG, OPTIMIZER, TOLERANCE = oracle.OPTIMIZERS["sgd"]
+
+
+def output_name(archive):
+    """The name of the only output of an export."""
+    return torch.export.load(archive).graph_signature.user_outputs[0]
+
+
+def make_program(folder, model, mesh, name="program"):
+    """A library of a model without loss, open; and its output's name."""
+    archive = model.export(folder / f"{name}.pt2")
+    output = output_name(archive)
+    library = oracle.compile_model(
+        folder, archive, mesh, "--loss", "none", "--differentiate", output, "--optimizer", FLAG, out=f"{name}.so"
+    )
+    return Program(library), output
+
+
+def assert_same_updates(program, module, before):
+    for name, parameter in module.named_parameters():
+        expected = parameter.detach() - before[name]
+        ours = program.get(name, parameter.detach()) - before[name]
+        if expected.abs().max() > 1e-6 * max(p.detach().abs().max() for p in module.parameters()):
+            # An attention's key bias moves by rounding noise alone; it is bounded, not compared.
+            noise = expected.abs() < 1e-5 * expected.abs().max()
+            error = (ours - expected)[~noise].norm() / expected[~noise].norm()
+            assert error < TOLERANCE, name
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
+def test_two_forwards_before_two_backwards(tmp_path, mesh):
+    """Two pending forwards, their backwards in the other order, a third pair: one update of the accumulated gradients."""
+    model = models.gpt(loss=False)
+    program, output = make_program(tmp_path, model, mesh)
+    module = copy.deepcopy(model.module)
+    before = {n: p.detach().clone() for n, p in module.named_parameters()}
+    optimizer = OPTIMIZER(module.parameters())
+    batches = [model.draw_inputs(seed) for seed in (1, 2, 3)]
+    generator = torch.Generator().manual_seed(4)
+    cotangents = []
+
+    def forward(batch, slot):
+        expected = module(**batch)
+        ours = torch.empty_like(expected)
+        program.call("forward", batch, {output: ours}, slot)
+        torch.testing.assert_close(ours, expected.detach(), rtol=1e-4, atol=1e-5)
+        cotangents.append(torch.randn(expected.shape, generator=generator) / 100)
+        return expected
+
+    def backward(expected, slot):
+        expected.backward(cotangents[slot])
+        program.backward({output: cotangents[slot]}, slot)
+
+    program.zero_grad()
+    first, second = forward(batches[0], 0), forward(batches[1], 1)
+    backward(second, 1)
+    backward(first, 0)
+    cotangents.clear()
+    backward(forward(batches[2], 0), 0)
+    for name, parameter in module.named_parameters():
+        gradient = program.get("grad." + name, parameter.detach())
+        largest = max(p.grad.abs().max() for p in module.parameters())
+        assert (gradient - parameter.grad).abs().max() < 1e-5 * largest, name
+    optimizer.step()
+    program.update()
+    assert_same_updates(program, module, before)
+    program.close()
+
+
+def test_two_models_in_one_process_interleaved(tmp_path):
+    """Two programs that share a process share nothing else."""
+    programs, modules, befores, optimizers = [], [], [], []
+    for index, model in enumerate((models.gpt(loss=False), models.gpt(loss=False, layers=1, width=16))):
+        program, output = make_program(tmp_path, model, "dp=2", f"program{index}")
+        module = copy.deepcopy(model.module)
+        programs.append((program, output, model))
+        modules.append(module)
+        befores.append({n: p.detach().clone() for n, p in module.named_parameters()})
+        optimizers.append(OPTIMIZER(module.parameters()))
+    for step in range(2):
+        results = []
+        for (program, output, model), module in zip(programs, modules):
+            batch = model.draw_inputs(step)
+            expected = module(**batch)
+            ours = torch.empty_like(expected)
+            program.zero_grad()
+            program.call("forward", batch, {output: ours})
+            results.append((expected, torch.randn(expected.shape, generator=torch.Generator().manual_seed(step)) / 100))
+        for (program, output, _), (expected, cotangent), optimizer in zip(programs, results, optimizers):
+            optimizer.zero_grad()
+            expected.backward(cotangent)
+            optimizer.step()
+            program.backward({output: cotangent})
+            program.update()
+    for (program, _, _), module, before in zip(programs, modules, befores):
+        assert_same_updates(program, module, before)
+        program.close()
+
+
+def test_errors_are_status_values_with_a_message(tmp_path):
+    program, _ = make_program(tmp_path, models.gpt(loss=False), "dp=1")
+    with pytest.raises(RuntimeError, match="no.such.variable"):
+        program.get("no.such.variable", torch.zeros(1))
+    with pytest.raises(RuntimeError, match="pending"):
+        program.backward({}, 0)
+    program.close()
+    with pytest.raises(RuntimeError, match="nothing.so"):
+        Program(tmp_path / "nothing.so")
