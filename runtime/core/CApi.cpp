@@ -21,7 +21,9 @@ struct psrt_program {
   void *object = nullptr;
   std::unique_ptr<Session> session;
   std::unique_ptr<NamedTensors> tensors;
-  std::vector<bool> pending; ///< by slot: a forward waits for its backward
+  std::vector<int64_t>
+      pending; ///< by slot: the ordinal of the forward that waits for its backward; -1: none
+  int64_t forwards = 0; ///< since the last update: the micro-batch that random numbers are keyed by
 };
 
 namespace {
@@ -110,7 +112,8 @@ void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *t
     return;
   auto source = makeMemorySource(inputs, hostTensors(tensors, count), "the call");
   int64_t rows = batchRows(inputs);
-  bool batched = std::any_of(inputs.begin(), inputs.end(), [](auto *i) { return i->batchDim >= 0; });
+  bool batched =
+      std::any_of(inputs.begin(), inputs.end(), [](auto *i) { return i->batchDim >= 0; });
   if (batched && source->samples() != rows * microBatches)
     PSRT_FAIL(BadInput,
               "the inputs have %lld rows, entry \"%s\" takes %lld (%lld micro-batches of %lld)",
@@ -208,10 +211,10 @@ psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
     checkSlot(entry, slot);
     writeInputs(session, entry, inputs, input_count, 1, slot, false);
     bool forward = entry.name == "forward";
-    session.run(entry, slot, forward);
+    session.run(entry, slot, forward, 0, -1, forward ? program->forwards : -1);
     if (forward) {
-      program->pending.resize(entry.slots);
-      program->pending[slot] = true;
+      program->pending.resize(entry.slots, -1);
+      program->pending[slot] = program->forwards++;
     }
     readOutputs(session, entry, outputs, output_count);
   });
@@ -223,11 +226,11 @@ psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor
     Session &session = sessionOf(program);
     const EntryPoint &entry = session.entry("backward");
     checkSlot(entry, slot);
-    if (size_t(slot) >= program->pending.size() || !program->pending[slot])
+    if (size_t(slot) >= program->pending.size() || program->pending[slot] < 0)
       PSRT_FAIL(BadArgument, "no forward is pending in slot %d", slot);
     writeInputs(session, entry, cotangents, count, 1, slot, true);
-    session.run(entry, slot, true);
-    program->pending[slot] = false;
+    session.run(entry, slot, true, 0, -1, program->pending[slot]);
+    program->pending[slot] = -1;
   });
 }
 
@@ -236,6 +239,7 @@ psrt_status psrt_update(psrt_program *program) {
     Session &session = sessionOf(program);
     session.run(session.entry("update"), 0, true);
     ++session.step;
+    program->forwards = 0;
   });
 }
 

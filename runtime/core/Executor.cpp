@@ -119,9 +119,12 @@ static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void Executor::run(BoundEntry &entry, int64_t step, int64_t from, int64_t to) {
-  for (size_t at : entry.runs)
+void Executor::run(BoundEntry &entry, int64_t step, int64_t from, int64_t to, int64_t microBatch) {
+  for (size_t at : entry.runs) {
     entry.scalars[at + 1] = step;
+    if (microBatch >= 0)
+      entry.scalars[at + 2] = microBatch;
+  }
   size_t begin = entry.starts[from], end = to < 0 ? entry.code.size() : entry.starts[to];
   if (capacity)
     return runTraced(entry, begin, end);

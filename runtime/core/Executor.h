@@ -35,8 +35,10 @@ public:
   /// Binds an entry (kept). `piecewise`: every accumulation adds; the host zeroes what it
   /// accumulates into.
   BoundEntry &bind(const EntryPoint &entry, int64_t slot, bool piecewise);
-  /// Runs entries [from, to) of the program's code (`to` -1: to the end).
-  void run(BoundEntry &entry, int64_t step, int64_t from = 0, int64_t to = -1);
+  /// Runs entries [from, to) of the program's code (`to` -1: to the end). `microBatch`: what random
+  /// numbers are keyed by instead of the program's own; -1: the program's.
+  void run(BoundEntry &entry, int64_t step, int64_t from = 0, int64_t to = -1,
+           int64_t microBatch = -1);
 
   /// Collects events from now on, at most `capacity` (more are dropped and counted).
   void startTrace(size_t capacity);

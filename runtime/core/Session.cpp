@@ -107,10 +107,11 @@ void Session::prepare(const std::string &name, int64_t slot, bool piecewise) {
   parallel([&](Rank &rank) { rank.executor->bind(point, slot, piecewise); });
 }
 
-void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, int64_t from, int64_t to) {
+void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, int64_t from, int64_t to,
+                  int64_t microBatch) {
   parallel([&](Rank &rank) {
     maybeFail(rank);
-    rank.executor->run(rank.executor->bind(point, slot, piecewise), step, from, to);
+    rank.executor->run(rank.executor->bind(point, slot, piecewise), step, from, to, microBatch);
   });
 }
 

@@ -71,9 +71,9 @@ public:
 
   /// Binds an entry on all ranks, so that its first run does not.
   void prepare(const std::string &entry, int64_t slot = 0, bool piecewise = false);
-  /// Runs entries [from, to) of an entry's code on all ranks.
+  /// Runs entries [from, to) of an entry's code on all ranks. `microBatch`: as in Executor::run.
   void run(const EntryPoint &entry, int64_t slot = 0, bool piecewise = false, int64_t from = 0,
-           int64_t to = -1);
+           int64_t to = -1, int64_t microBatch = -1);
   const EntryPoint &entry(const std::string &name) const;
 
   /// Writes the inputs of an entry for `microBatches` micro-batches: rows by sampleOf(microBatch,

@@ -188,6 +188,8 @@ public:
       runStep(step);
       finishStep(step, steadySeconds() - start);
     }
+    if (stopRequested && evaluator && evaluatedAt != session.step)
+      evaluate();
   }
 
 private:
@@ -220,14 +222,19 @@ private:
                 "this step's data",
                 (long long)step, std::isnan(loss) ? "NaN" : "infinite");
     progress.update(step + 1, loss);
-    bool last = step + 1 == total || stopRequested;
     double evalLoss = NAN;
-    if (evaluator && (last || (flags.evalEvery > 0 && (step + 1) % flags.evalEvery == 0))) {
-      evalLoss = evaluator->run();
-      progress.line(format("step %lld: eval loss %.9g over %lld samples", (long long)(step + 1),
-                           evalLoss, (long long)evaluator->samples()));
-    }
+    if (evaluator &&
+        (step + 1 == total || (flags.evalEvery > 0 && (step + 1) % flags.evalEvery == 0)))
+      evalLoss = evaluate();
     writeLog(step, loss, evalLoss, seconds);
+  }
+
+  double evaluate() {
+    evaluatedAt = session.step;
+    double loss = evaluator->run();
+    progress.line(format("step %lld: eval loss %.9g over %lld samples", (long long)session.step,
+                         loss, (long long)evaluator->samples()));
+    return loss;
   }
 
   void writeLog(int64_t step, double loss, double evalLoss, double seconds) {
@@ -262,6 +269,7 @@ private:
   Progress progress;
   LineFile losses, log;
   std::vector<std::pair<std::string, double>> rates;
+  int64_t evaluatedAt = -1;
 };
 
 void checkOutputPaths(const Flags &flags) {
@@ -289,6 +297,10 @@ void evaluateOnly(Session &session, const Flags &flags) {
 } // namespace
 
 void train(Session &session, const NamedTensors &tensors, const Flags &flags) {
+  if ((flags.evalEvery > 0 || flags.evalSteps > 0) && flags.evalData.empty() && !flags.eval)
+    PSRT_FAIL(BadArgument, "--eval-every and --eval-steps need --eval-data");
+  if (!flags.outputs.empty() && !flags.eval)
+    PSRT_FAIL(BadArgument, "--outputs needs --eval");
   checkOutputPaths(flags);
   std::signal(SIGTERM, requestStop);
   if (!flags.trace.empty())
