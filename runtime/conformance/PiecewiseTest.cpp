@@ -9,7 +9,7 @@ using namespace psrt;
 
 namespace {
 
-constexpr int64_t rows = 4, width = 4; // of one of the two ranks
+constexpr int64_t width = 4;
 
 float *at(void *const *buffers, int i) { return static_cast<float *>(buffers[i]); }
 
