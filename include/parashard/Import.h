@@ -40,10 +40,15 @@ int64_t recognizeGroupedQueries(mlir::ModuleOp module);
 /// variables that were split.
 int64_t splitFusedVariables(mlir::ModuleOp module);
 
+/// Parameters without values in the file get those of the first rule ("[GLOB=]normal(0.02)") that
+/// matches; one that none matches is an error that names it.
+mlir::LogicalResult setInitialValues(mlir::ModuleOp module, llvm::ArrayRef<std::string> rules);
+
 void registerImportPasses();
 std::unique_ptr<mlir::Pass> createRecognizeAttentionPass();
 std::unique_ptr<mlir::Pass> createRecognizeAttentionMasksPass();
 std::unique_ptr<mlir::Pass> createRecognizeGroupedQueriesPass();
+std::unique_ptr<mlir::Pass> createSetInitialValuesPass();
 std::unique_ptr<mlir::Pass> createSplitFusedVariablesPass();
 
 } // namespace parashard

@@ -28,6 +28,18 @@ def RecognizeGroupedQueriesPass : ImportPass<"ps-recognize-grouped-queries"> {
   let summary = "key and value heads that are repeated become grouped queries";
 }
 
+def SetInitialValuesPass : ImportPass<"ps-set-initial-values"> {
+  let summary = "parameters without values in the file get an initial distribution";
+  let description = [{
+    For models exported on the `meta` device. The first rule whose glob matches the parameter's name wins; a parameter
+    that no rule matches is an error that names it.
+  }];
+  let options = [
+    Option<"init", "init", "std::string", "\"\"",
+           "rules separated by ';': [GLOB=]normal(std), normal(mean,std), uniform(lo,hi), zeros, ones, value(x)">,
+  ];
+}
+
 def SplitFusedVariablesPass : ImportPass<"ps-split-fused-variables"> {
   let summary = "a weight whose product is read in parts becomes one variable a part";
   let description = [{

@@ -38,6 +38,8 @@ private:
 
 std::vector<std::string> trainingPasses(const CompileOptions &o) {
   return {
+      // Parameters of a meta export: first, so that parts of a fused one inherit it.
+      PassText("ps-set-initial-values").option("init", llvm::join(o.init, ";")),
       // Each mask that is provably causal, a band or a padding vector becomes an attribute: before
       // anything looks at attention's operands.
       PassText("ps-recognize-attention"),

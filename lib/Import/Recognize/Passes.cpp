@@ -9,6 +9,8 @@ namespace parashard {
 #define GEN_PASS_DEF_RECOGNIZEATTENTIONPASS
 #define GEN_PASS_DEF_RECOGNIZEATTENTIONMASKSPASS
 #define GEN_PASS_DEF_RECOGNIZEGROUPEDQUERIESPASS
+#define GEN_PASS_DECL_SETINITIALVALUESPASS
+#define GEN_PASS_DEF_SETINITIALVALUESPASS
 #define GEN_PASS_DEF_SPLITFUSEDVARIABLESPASS
 #include "lib/Import/Passes.h.inc"
 
@@ -28,6 +30,19 @@ struct RecognizeGroupedQueriesPass
   void runOnOperation() override { recognizeGroupedQueries(getOperation()); }
 };
 
+struct SetInitialValuesPass : impl::SetInitialValuesPassBase<SetInitialValuesPass> {
+  using SetInitialValuesPassBase::SetInitialValuesPassBase;
+  void runOnOperation() override {
+    SmallVector<StringRef> parts;
+    StringRef(init).split(parts, ';', -1, /*KeepEmpty=*/false);
+    SmallVector<std::string> rules;
+    for (StringRef part : parts)
+      rules.push_back(part.str());
+    if (failed(setInitialValues(getOperation(), rules)))
+      signalPassFailure();
+  }
+};
+
 struct SplitFusedVariablesPass : impl::SplitFusedVariablesPassBase<SplitFusedVariablesPass> {
   void runOnOperation() override { splitFusedVariables(getOperation()); }
 };
@@ -38,6 +53,7 @@ void registerImportPasses() {
   registerPass([] { return createRecognizeAttentionPass(); });
   registerPass([] { return createRecognizeAttentionMasksPass(); });
   registerPass([] { return createRecognizeGroupedQueriesPass(); });
+  registerPass([] { return createSetInitialValuesPass(); });
   registerPass([] { return createSplitFusedVariablesPass(); });
 }
 

@@ -1,0 +1,101 @@
+// Gives parameters that the model's file holds no values of (a `meta` export) an initial
+// distribution.
+#include "dialects/ps/Ps.h"
+#include "parashard/Import.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard {
+namespace {
+
+/// One "[GLOB=]normal(0.02)".
+struct InitialValueRule {
+  std::optional<llvm::GlobPattern> glob;
+  DistributionAttr distribution;
+};
+
+/// The numbers between the brackets of "name(1, 2)".
+std::optional<SmallVector<double>> parseNumbers(StringRef text) {
+  SmallVector<double> numbers;
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef part : parts)
+    if (part.trim().getAsDouble(numbers.emplace_back()))
+      return std::nullopt;
+  return numbers;
+}
+
+/// "normal(std)", "normal(mean,std)", "uniform(lo,hi)", "zeros", "ones", "value(x)"; null when it
+/// is none.
+DistributionAttr parseDistribution(MLIRContext *context, StringRef text) {
+  auto make = [&](StringRef kind, double first, double second) {
+    Type f64 = Float64Type::get(context);
+    return DistributionAttr::get(context, kind, FloatAttr::get(f64, first),
+                                 FloatAttr::get(f64, second));
+  };
+  text = text.trim();
+  if (text == "zeros" || text == "ones")
+    return make("value", text == "ones", 0);
+  auto [name, rest] = text.split('(');
+  if (!rest.consume_back(")"))
+    return {};
+  std::optional<SmallVector<double>> numbers = parseNumbers(rest);
+  size_t count = numbers ? numbers->size() : 0;
+  if (name == "normal" && count == 1)
+    return make("normal", 0, (*numbers)[0]);
+  if (name == "value" && count == 1)
+    return make("value", (*numbers)[0], 0);
+  if ((name == "normal" || name == "uniform") && count == 2)
+    return make(name, (*numbers)[0], (*numbers)[1]);
+  return {};
+}
+
+FailureOr<SmallVector<InitialValueRule>> parseRules(ModuleOp module, ArrayRef<std::string> texts) {
+  SmallVector<InitialValueRule> rules;
+  for (StringRef text : texts) {
+    auto [glob, distribution] = text.contains('=') ? text.split('=') : std::pair(StringRef(), text);
+    InitialValueRule rule;
+    rule.distribution = parseDistribution(module.getContext(), distribution);
+    if (!rule.distribution)
+      return module.emitError() << "--init \"" << text << "\": expected [GLOB=]normal(std), "
+                                << "normal(mean,std), uniform(lo,hi), zeros, ones or value(x)";
+    if (!glob.empty()) {
+      llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(glob);
+      if (!pattern)
+        return module.emitError() << "--init \"" << text
+                                  << "\": " << llvm::toString(pattern.takeError());
+      rule.glob = std::move(*pattern);
+    }
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+} // namespace
+
+LogicalResult setInitialValues(ModuleOp module, ArrayRef<std::string> texts) {
+  FailureOr<SmallVector<InitialValueRule>> rules = parseRules(module, texts);
+  if (failed(rules))
+    return failure();
+  WalkResult result = module.walk([&](VariableOp variable) {
+    if (variable.getKind() != VariableKind::Parameter || variable.getInit())
+      return WalkResult::advance();
+    auto rule = llvm::find_if(*rules, [&](const InitialValueRule &r) {
+      return !r.glob || r.glob->match(variable.getDisplayName());
+    });
+    if (rule == rules->end()) {
+      variable.emitError() << "parameter '" << variable.getDisplayName()
+                           << "' has no values in the model's file; give it some with --init "
+                           << "\"" << variable.getDisplayName() << "=normal(0.02)\" or --init "
+                           << "\"normal(0.02)\" for all such parameters";
+      return WalkResult::interrupt();
+    }
+    variable.setInitAttr(rule->distribution);
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+} // namespace parashard
