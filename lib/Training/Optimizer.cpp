@@ -179,15 +179,9 @@ LogicalResult UpdateBuilder::buildGroup(unsigned group) {
   if (failed(lr) || failed(steps))
     return failure();
   math.loc = module.getLoc();
-  GroupScalars &scalars = groups[group];
-  scalars.lr = makeRead(builder, math.loc, *lr);
-  scalars.count = makeRead(builder, math.loc, *steps);
-  Value step = math.add(scalars.count, math.constant(scalars.count, 1));
-  makeWrite(builder, math.loc, *steps, step, ok);
-  if (spec.rule != OptimizerSpec::Rule::SGD) {
-    scalars.correction1 = makeBiasCorrection(math, step, spec.beta1);
-    scalars.correction2 = math.unary<SqrtOp>(makeBiasCorrection(math, step, spec.beta2));
-  }
+  Value count = makeRead(builder, math.loc, *steps);
+  groups[group] = makeGroupScalars(math, spec, makeRead(builder, math.loc, *lr), count);
+  makeWrite(builder, math.loc, *steps, math.add(count, math.constant(count, 1)), ok);
   for (Trained &trained : parameters)
     if (trained.group == group && failed(buildStep(trained)))
       return failure();

@@ -52,6 +52,19 @@ Value parashard::makeBiasCorrection(Arithmetic &math, Value step, double beta) {
   return math.select(math.compare(Predicate::Gt, y, math.constant(y, -0.5)), small, large);
 }
 
+GroupScalars parashard::makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, Value lr,
+                                         Value count) {
+  GroupScalars group{lr, count, {}, {}, {}};
+  if (spec.rule == OptimizerSpec::Rule::SGD)
+    return group;
+  Value step = math.add(count, math.constant(count, 1));
+  group.stepSize = math.div(lr, makeBiasCorrection(math, step, spec.beta1));
+  group.root = math.unary<SqrtOp>(makeBiasCorrection(math, step, spec.beta2));
+  if (spec.rule == OptimizerSpec::Rule::AdamW && spec.weightDecay != 0)
+    group.kept = math.sub(math.constant(lr, 1), math.scale(lr, spec.weightDecay));
+  return group;
+}
+
 llvm::SmallVector<std::string> parashard::getStateNames(const OptimizerSpec &spec) {
   switch (spec.rule) {
   case OptimizerSpec::Rule::SGD:
@@ -90,21 +103,17 @@ static StepResult makeSGD(Arithmetic &math, const OptimizerSpec &spec, const Gro
 /// torch.optim.Adam (decay added to the gradient) and AdamW (the parameter decays first).
 static StepResult makeAdam(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                            Value parameter, Value gradient, llvm::ArrayRef<Value> state) {
-  bool decoupled = spec.rule == OptimizerSpec::Rule::AdamW;
-  Value scalarOne = math.constant(group.lr, 1);
-  if (spec.weightDecay != 0 && decoupled) {
-    Value kept = math.sub(scalarOne, math.scale(group.lr, spec.weightDecay));
-    parameter = math.mul(parameter, math.spread(kept, parameter));
-  } else if (spec.weightDecay != 0) {
+  if (group.kept)
+    parameter = math.mul(parameter, math.spread(group.kept, parameter));
+  else if (spec.weightDecay != 0)
     gradient = math.add(gradient, math.scale(parameter, spec.weightDecay));
-  }
   Value mean = math.add(state[0], math.scale(math.sub(gradient, state[0]), 1 - spec.beta1));
   Value square = math.add(math.scale(state[1], spec.beta2),
                           math.scale(math.mul(gradient, gradient), 1 - spec.beta2));
-  Value root = math.div(math.unary<SqrtOp>(square), math.spread(group.correction2, square));
+  Value root = math.div(math.unary<SqrtOp>(square), math.spread(group.root, square));
   Value denominator = math.add(root, math.constant(root, spec.eps));
-  Value stepSize = math.spread(math.div(group.lr, group.correction1), parameter);
-  return {math.sub(parameter, math.mul(stepSize, math.div(mean, denominator))), {mean, square}};
+  Value change = math.mul(math.spread(group.stepSize, parameter), math.div(mean, denominator));
+  return {math.sub(parameter, change), {mean, square}};
 }
 
 StepResult parashard::makeStep(Arithmetic &math, const OptimizerSpec &spec,

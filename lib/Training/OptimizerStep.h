@@ -42,11 +42,15 @@ mlir::Value makeBiasCorrection(Arithmetic &math, mlir::Value step, double beta);
 
 /// Scalars that all parameters of a group share.
 struct GroupScalars {
-  mlir::Value lr;          ///< tensor<f32>
-  mlir::Value count;       ///< steps applied before this one, tensor<f32>
-  mlir::Value correction1; ///< 1 - beta1^t (Adam, AdamW)
-  mlir::Value correction2; ///< sqrt(1 - beta2^t)
+  mlir::Value lr;       ///< tensor<f32>
+  mlir::Value count;    ///< steps applied before this one, tensor<f32>
+  mlir::Value kept;     ///< 1 - lr weight_decay (AdamW with a decay)
+  mlir::Value stepSize; ///< lr / (1 - beta1^t) (Adam, AdamW)
+  mlir::Value root;     ///< sqrt(1 - beta2^t) (Adam, AdamW)
 };
+/// From the group's learning rate and count of applied steps.
+GroupScalars makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, mlir::Value lr,
+                              mlir::Value count);
 
 /// Names of the optimizer variables that a rule keeps for a parameter: "adamw.mean", ....
 llvm::SmallVector<std::string> getStateNames(const OptimizerSpec &spec);
