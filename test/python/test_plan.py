@@ -1,0 +1,51 @@
+"""What the plan of a compile is: how many collectives a layer has, counted from the dump of level 3."""
+import collections
+import re
+
+import models
+import oracle
+import pytest
+
+COLLECTIVES = re.compile(r"\bps\.(all_reduce|reduce_scatter|all_gather|all_to_all|permute)\b")
+
+
+def functions_of(text):
+    """Name -> body, of each function of a dump."""
+    parts = re.split(r"^\s*func\.func (?:private )?@(\"[^\"]+\"|[\w.$-]+)", text, flags=re.M)
+    return dict(zip((name.strip('"') for name in parts[1::2]), parts[2::2]))
+
+
+def collectives_of(text):
+    """(phase, kind) -> how many a micro-batch runs, by the runs of class functions and between them."""
+    functions = functions_of(text)
+    counts = collections.Counter()
+    body = functions["stage0.micro_batch"]
+    for line in body.splitlines():
+        found = COLLECTIVES.search(line)
+        if found:
+            phase = re.search(r"#ps\.phase<(\w+)>", line)
+            counts[phase.group(1) if phase else "between", found.group(1)] += 1
+        run = re.search(r"rank\.run @(\"[^\"]+\"|[\w.$-]+)", line)
+        if run:
+            callee = functions[run.group(1).strip('"')]
+            phase = re.search(r"ps\.phase = #ps\.phase<(\w+)>", callee).group(1)
+            for kind in COLLECTIVES.findall(callee):
+                counts[phase, kind] += 1
+    return counts
+
+
+@pytest.mark.parametrize("name", ["gpt", "gpt2", "llama"])
+def test_megatron_has_two_all_reduces_a_layer_each_way(tmp_path, name):
+    """Counted as what a third layer adds: so embedding, head and loss do not matter."""
+    counts = []
+    for layers in (2, 3):
+        folder = tmp_path / str(layers)
+        folder.mkdir()
+        archive = models.MODELS[name](layers=layers).export(folder / "model.pt2")
+        oracle.compile_model(folder, archive, "tp=2", "--sharding-policy", "megatron", "--dump-dir", folder / "dump")
+        counts.append(collectives_of((folder / "dump/3-partitioned.mlir").read_text()))
+    added = {key: counts[1][key] - counts[0][key] for key in counts[1] | counts[0] if counts[1][key] != counts[0][key]}
+    backward = sum(n for (phase, _), n in added.items() if phase.startswith("backward"))
+    assert {kind for _, kind in added} == {"all_reduce"}, added
+    assert added["forward", "all_reduce"] == 2, added
+    assert backward == 2, added
