@@ -1,5 +1,7 @@
 // The tool that reads a module, runs passes over it, and prints it.
 #include "dialects/ps/Ps.h"
+#include "dialects/rank/Rank.h"
+#include "lib/Evaluate/Passes.h"
 #include "lib/Sharding/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -12,6 +14,7 @@ static void registerPasses() {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
+  parashard::registerEvaluatePasses();
   parashard::registerImportPasses();
   parashard::registerTrainingPasses();
   parashard::registerShardingPasses();
@@ -19,7 +22,7 @@ static void registerPasses() {
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<mlir::func::FuncDialect, parashard::ps::PSDialect>();
+  registry.insert<mlir::func::FuncDialect, parashard::ps::PSDialect, parashard::rank::RankDialect>();
   registerPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Parashard's passes over a module (.mlir)\n", registry));

@@ -1,0 +1,16 @@
+// The passes that look at ops without changing them.
+#ifndef PARASHARD_LIB_EVALUATE_PASSES_H
+#define PARASHARD_LIB_EVALUATE_PASSES_H
+
+#include "dialects/ps/Ps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace parashard {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "lib/Evaluate/Passes.h.inc"
+
+} // namespace parashard
+
+#endif

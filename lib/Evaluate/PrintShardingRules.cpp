@@ -1,0 +1,39 @@
+// Shows the sharding rule of every op: for tests, and for whoever wonders why a sharding stops.
+#include "lib/Evaluate/Passes.h"
+
+namespace parashard {
+#define GEN_PASS_DEF_PRINTSHARDINGRULESPASS
+#include "lib/Evaluate/Passes.h.inc"
+} // namespace parashard
+
+using namespace mlir;
+using namespace parashard;
+
+/// `linear {0} {1, 2}`: the groups of operands whose partial sums pass through.
+static void printLinear(const ps::ShardingRule &rule, llvm::raw_ostream &os) {
+  if (rule.linear.empty())
+    return;
+  os << " linear";
+  for (const auto &group : rule.linear) {
+    os << " {";
+    llvm::interleaveComma(group, os);
+    os << '}';
+  }
+}
+
+namespace {
+class PrintShardingRulesPass
+    : public parashard::impl::PrintShardingRulesPassBase<PrintShardingRulesPass> {
+  void runOnOperation() override {
+    getOperation()->walk([](ps::ShardingOpInterface op) {
+      std::string text;
+      llvm::raw_string_ostream os(text);
+      ps::ShardingRule rule = op.getShardingRule();
+      rule.print(os);
+      printLinear(rule, os);
+      op->emitRemark(text);
+    });
+    markAllAnalysesPreserved();
+  }
+};
+} // namespace
