@@ -14,12 +14,13 @@ static FailureOr<int64_t> verifyAxes(Operation *op, ArrayAttr axes) {
   for (Attribute attr : axes) {
     StringRef axis = cast<StringAttr>(attr).getValue();
     if (!seen.insert(axis).second)
-      return op->emitOpError() << "has the axis \"" << axis << "\" twice";
+      return op->emitOpError() << "has the axis \"" << axis << "\" twice (collective_c1)";
     if (!mesh)
       continue;
     int64_t size = mesh.getAxisSize(axis);
     if (size == 0) {
-      auto error = op->emitOpError() << "has the axis \"" << axis << "\", which the mesh lacks";
+      auto error = op->emitOpError()
+                   << "has the axis \"" << axis << "\", which the mesh lacks (collective_c1)";
       error.attachNote(mesh.getLoc()) << "mesh declared here";
       return error;
     }
@@ -30,19 +31,20 @@ static FailureOr<int64_t> verifyAxes(Operation *op, ArrayAttr axes) {
   return shards;
 }
 
-static LogicalResult verifyDim(Operation *op, Value value, int64_t dim) {
+static LogicalResult verifyDim(Operation *op, Value value, int64_t dim, StringRef label) {
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
   if (dim >= 0 && dim < rank)
     return success();
-  return op->emitOpError() << "has dim " << dim << " of a tensor with " << rank << " dims";
+  return op->emitOpError() << "has dim " << dim << " of a tensor with " << rank << " dims ("
+                           << label << ")";
 }
 
 /// The shape of `whole` is that of `part`, `shards` times as long along `dim`.
 static LogicalResult verifyShards(Operation *op, Value whole, Value part, int64_t dim,
-                                  int64_t shards) {
+                                  int64_t shards, StringRef label) {
   auto wholeType = cast<RankedTensorType>(whole.getType());
   auto partType = cast<RankedTensorType>(part.getType());
-  if (failed(verifyDim(op, whole, dim)))
+  if (failed(verifyDim(op, whole, dim, label)))
     return failure();
   SmallVector<int64_t> expected(partType.getShape());
   if (dim < partType.getRank() && shards > 0)
@@ -50,7 +52,7 @@ static LogicalResult verifyShards(Operation *op, Value whole, Value part, int64_
   if (shards < 0 || ArrayRef(expected) == wholeType.getShape())
     return success();
   return op->emitOpError() << "over " << shards << " shards has parts of " << partType
-                           << " along dim " << dim << " of " << wholeType;
+                           << " along dim " << dim << " of " << wholeType << " (" << label << ")";
 }
 
 LogicalResult AllReduceOp::verify() { return verifyAxes(*this, getAxes()); }
@@ -59,25 +61,33 @@ LogicalResult ReduceScatterOp::verify() {
   FailureOr<int64_t> shards = verifyAxes(*this, getAxes());
   if (failed(shards))
     return failure();
-  return verifyShards(*this, getOperand(), getResult(), getDim(), *shards);
+  return verifyShards(*this, getOperand(), getResult(), getDim(), *shards, "reduce_scatter_c1");
 }
 
 LogicalResult AllGatherOp::verify() {
   FailureOr<int64_t> shards = verifyAxes(*this, getAxes());
   if (failed(shards))
     return failure();
-  return verifyShards(*this, getResult(), getOperand(), getDim(), *shards);
+  return verifyShards(*this, getResult(), getOperand(), getDim(), *shards, "all_gather_c1");
 }
 
 LogicalResult AllToAllOp::verify() {
   FailureOr<int64_t> shards = verifyAxes(*this, getAxes());
-  if (failed(shards) || failed(verifyDim(*this, getOperand(), getSplit())) ||
-      failed(verifyDim(*this, getOperand(), getConcat())))
+  if (failed(shards) || failed(verifyDim(*this, getOperand(), getSplit(), "all_to_all_c1")) ||
+      failed(verifyDim(*this, getOperand(), getConcat(), "all_to_all_c1")))
     return failure();
   auto type = cast<RankedTensorType>(getOperand().getType());
   if (*shards > 0 && type.getDimSize(getSplit()) % *shards)
     return emitOpError() << "splits dim " << getSplit() << " of " << type << " over " << *shards
-                         << " shards, which do not divide it";
+                         << " shards, which do not divide it (all_to_all_c1)";
+  if (*shards < 0)
+    return success();
+  SmallVector<int64_t> expected(type.getShape());
+  expected[getSplit()] /= *shards;
+  expected[getConcat()] *= *shards;
+  if (type.clone(expected) != getType())
+    return emitOpError() << "gives " << getType() << ", expected " << type.clone(expected)
+                         << " (all_to_all_c2)";
   return success();
 }
 
@@ -89,18 +99,30 @@ LogicalResult PermuteOp::verify() {
   llvm::sort(targets);
   for (auto [i, target] : llvm::enumerate(targets))
     if (target != int64_t(i))
-      return emitOpError("targets are no permutation of the members");
+      return emitOpError("targets are no permutation of the members (permute_c1)");
   if (*shards >= 0 && int64_t(targets.size()) != *shards)
-    return emitOpError() << "has " << targets.size() << " targets for " << *shards << " members";
+    return emitOpError() << "has " << targets.size() << " targets for " << *shards
+                         << " members (permute_c1)";
   return success();
 }
 
 LogicalResult ShardIndexOp::verify() { return verifyAxes(*this, getAxes()); }
 
 LogicalResult ShardSliceOp::verify() {
-  if (failed(verifyAxes(*this, getAxes())))
+  FailureOr<int64_t> shards = verifyAxes(*this, getAxes());
+  if (failed(shards) || failed(verifyDim(*this, getOperand(), getDim(), "shard_slice_c1")))
     return failure();
-  return verifyDim(*this, getOperand(), getDim());
+  if (*shards < 0)
+    return success();
+  auto type = cast<RankedTensorType>(getOperand().getType());
+  auto result = cast<RankedTensorType>(getType());
+  SmallVector<int64_t> expected(type.getShape());
+  if (result.getRank() == type.getRank())
+    expected[getDim()] = result.getDimSize(getDim());
+  if (type.clone(expected) == result && expected[getDim()] * *shards >= type.getDimSize(getDim()))
+    return success();
+  return emitOpError() << "gives " << *shards << " shards of " << result << " along dim "
+                       << getDim() << " of " << type << ", which do not cover it (shard_slice_c2)";
 }
 
 LoweringKind AllReduceOp::getLoweringKind() { return LoweringKind::Collective; }

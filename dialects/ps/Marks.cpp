@@ -1,4 +1,5 @@
 // Marks on ops and the helpers that read shardings, meshes and local types.
+#include "dialects/ps/MarkListener.h"
 #include "dialects/ps/Ps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -66,3 +67,37 @@ RankedTensorType parashard::ps::getLocalType(RankedTensorType global, ShardingAt
   }
   return RankedTensorType::get(shape, global.getElementType());
 }
+
+//===----------------------------------------------------------------------===//
+// MarkListener
+//===----------------------------------------------------------------------===//
+
+/// Gives each value of `to` that has none the sharding of a result of `from` with its type.
+static void copyShardings(Operation *from, Operation *to) {
+  if (!from->hasAttr(kShardingsMark))
+    return;
+  for (OpResult value : to->getResults()) {
+    if (getSharding(value))
+      continue;
+    for (OpResult old : from->getResults())
+      if (old.getType() == value.getType() && getSharding(old)) {
+        setSharding(value, getSharding(old));
+        break;
+      }
+  }
+}
+
+void MarkListener::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint previous) {
+  if (!previous.isSet() && !op->hasAttr(kPhaseMark))
+    made.push_back(op);
+}
+
+void MarkListener::notifyOperationReplaced(Operation *op, ValueRange) {
+  for (Operation *replacement : made) {
+    copyMarks(op, replacement);
+    copyShardings(op, replacement);
+  }
+  made.clear();
+}
+
+void MarkListener::notifyOperationErased(Operation *op) { llvm::erase(made, op); }

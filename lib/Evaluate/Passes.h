@@ -1,4 +1,4 @@
-// The passes that look at ops without changing them.
+// The passes that fold by evaluation, and that show what ops say about themselves.
 #ifndef PARASHARD_LIB_EVALUATE_PASSES_H
 #define PARASHARD_LIB_EVALUATE_PASSES_H
 

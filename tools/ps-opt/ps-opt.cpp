@@ -22,7 +22,8 @@ static void registerPasses() {
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<mlir::func::FuncDialect, parashard::ps::PSDialect, parashard::rank::RankDialect>();
+  registry
+      .insert<mlir::func::FuncDialect, parashard::ps::PSDialect, parashard::rank::RankDialect>();
   registerPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Parashard's passes over a module (.mlir)\n", registry));

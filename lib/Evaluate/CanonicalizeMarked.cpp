@@ -1,0 +1,31 @@
+// Canonicalization that keeps the marks of ops.
+#include "dialects/ps/MarkListener.h"
+#include "lib/Evaluate/Passes.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace parashard {
+#define GEN_PASS_DEF_CANONICALIZEMARKEDPASS
+#include "lib/Evaluate/Passes.h.inc"
+} // namespace parashard
+
+using namespace mlir;
+using namespace parashard;
+
+namespace {
+class CanonicalizeMarkedPass
+    : public parashard::impl::CanonicalizeMarkedPassBase<CanonicalizeMarkedPass> {
+  void runOnOperation() override {
+    MLIRContext *context = &getContext();
+    RewritePatternSet patterns(context);
+    for (Dialect *dialect : context->getLoadedDialects())
+      dialect->getCanonicalizationPatterns(patterns);
+    for (RegisteredOperationName op : context->getRegisteredOperations())
+      op.getCanonicalizationPatterns(patterns, context);
+    ps::MarkListener listener;
+    GreedyRewriteConfig config;
+    config.setListener(&listener);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+} // namespace

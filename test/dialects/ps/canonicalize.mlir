@@ -1,0 +1,123 @@
+// RUN: ps-opt %s -canonicalize | FileCheck %s
+
+// CHECK-LABEL: func.func @neutral_elements
+// CHECK-SAME: (%[[X:.*]]: tensor<4xf32>)
+func.func @neutral_elements(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %zero = ps.constant dense<0.0> : tensor<4xf32>
+  %one = ps.constant dense<1.0> : tensor<4xf32>
+  %a = ps.add %zero, %x : tensor<4xf32>
+  %b = ps.sub %x, %zero : tensor<4xf32>
+  %c = ps.mul %x, %one : tensor<4xf32>
+  %d = ps.div %x, %one : tensor<4xf32>
+  %n = ps.neg %x : tensor<4xf32>
+  %e = ps.neg %n : tensor<4xf32>
+  %f = ps.convert %x : tensor<4xf32> -> tensor<4xf32>
+  // CHECK-NEXT: return %[[X]], %[[X]], %[[X]], %[[X]], %[[X]], %[[X]]
+  return %a, %b, %c, %d, %e, %f : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// The twin: x * 0 is not 0 (x may be NaN), 0 - x is not x, x / 0 stays.
+// CHECK-LABEL: func.func @not_neutral
+func.func @not_neutral(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %zero = ps.constant dense<0.0> : tensor<4xf32>
+  // CHECK: ps.mul
+  %a = ps.mul %x, %zero : tensor<4xf32>
+  // CHECK: ps.sub
+  %b = ps.sub %zero, %x : tensor<4xf32>
+  // CHECK: ps.div
+  %c = ps.div %x, %zero : tensor<4xf32>
+  return %a, %b, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @movements_merge
+// CHECK-SAME: (%[[X:.*]]: tensor<2x3x4xf32>, %[[Y:.*]]: tensor<4xf32>)
+func.func @movements_merge(%x: tensor<2x3x4xf32>, %y: tensor<4xf32>) -> (tensor<24xf32>, tensor<2x3x4xf32>, tensor<4x2x3xf32>, tensor<2x3x4xf32>, tensor<2x3x1xf32>) {
+  // CHECK-DAG: %[[A:.*]] = ps.reshape %[[X]] : tensor<2x3x4xf32> -> tensor<24xf32>
+  %0 = ps.reshape %x : tensor<2x3x4xf32> -> tensor<6x4xf32>
+  %a = ps.reshape %0 : tensor<6x4xf32> -> tensor<24xf32>
+  %b = ps.reshape %a : tensor<24xf32> -> tensor<2x3x4xf32>
+  // CHECK-DAG: %[[C:.*]] = ps.transpose %[[X]] [2, 0, 1] : tensor<2x3x4xf32> -> tensor<4x2x3xf32>
+  %1 = ps.transpose %x [1, 0, 2] : tensor<2x3x4xf32> -> tensor<3x2x4xf32>
+  %c = ps.transpose %1 [2, 1, 0] : tensor<3x2x4xf32> -> tensor<4x2x3xf32>
+  // CHECK-DAG: %[[D:.*]] = ps.broadcast %[[Y]] dims [2] : tensor<4xf32> -> tensor<2x3x4xf32>
+  %2 = ps.broadcast %y dims [1] : tensor<4xf32> -> tensor<3x4xf32>
+  %d = ps.broadcast %2 dims [1, 2] : tensor<3x4xf32> -> tensor<2x3x4xf32>
+  // CHECK-DAG: %[[E:.*]] = ps.slice %[[X]] [0, 0, 2] to [2, 3, 3] by [1, 1, 1] : tensor<2x3x4xf32> -> tensor<2x3x1xf32>
+  %3 = ps.slice %x [0, 0, 1] to [2, 3, 4] by [1, 1, 1] : tensor<2x3x4xf32> -> tensor<2x3x3xf32>
+  %e = ps.slice %3 [0, 0, 1] to [2, 3, 2] by [1, 1, 1] : tensor<2x3x3xf32> -> tensor<2x3x1xf32>
+  // CHECK: return %[[A]], %[[X]], %[[C]], %[[D]], %[[E]]
+  return %a, %b, %c, %d, %e : tensor<24xf32>, tensor<2x3x4xf32>, tensor<4x2x3xf32>, tensor<2x3x4xf32>, tensor<2x3x1xf32>
+}
+
+// CHECK-LABEL: func.func @identity_movements
+// CHECK-SAME: (%[[X:.*]]: tensor<2x3xf32>)
+func.func @identity_movements(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) {
+  %a = ps.reshape %x : tensor<2x3xf32> -> tensor<2x3xf32>
+  %b = ps.transpose %x [0, 1] : tensor<2x3xf32> -> tensor<2x3xf32>
+  %c = ps.broadcast %x dims [0, 1] : tensor<2x3xf32> -> tensor<2x3xf32>
+  %d = ps.slice %x [0, 0] to [2, 3] by [1, 1] : tensor<2x3xf32> -> tensor<2x3xf32>
+  %e = ps.concat %x dim 0 : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK-NEXT: return %[[X]], %[[X]], %[[X]], %[[X]], %[[X]]
+  return %a, %b, %c, %d, %e : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>
+}
+
+// The twin: a square transpose keeps its type and is none.
+// CHECK-LABEL: func.func @square_transpose
+func.func @square_transpose(%x: tensor<3x3xf32>) -> tensor<3x3xf32> {
+  // CHECK: ps.transpose
+  %a = ps.transpose %x [1, 0] : tensor<3x3xf32> -> tensor<3x3xf32>
+  return %a : tensor<3x3xf32>
+}
+
+// CHECK-LABEL: func.func @powers
+// CHECK-SAME: (%[[X:.*]]: tensor<4xf32>)
+func.func @powers(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %two = ps.constant dense<2.0> : tensor<4xf32>
+  %half = ps.constant dense<0.5> : tensor<4xf32>
+  %minus = ps.constant dense<-0.5> : tensor<4xf32>
+  // CHECK-DAG: %[[A:.*]] = ps.mul %[[X]], %[[X]]
+  %a = ps.pow %x, %two : tensor<4xf32>
+  // CHECK-DAG: %[[B:.*]] = ps.sqrt %[[X]]
+  %b = ps.pow %x, %half : tensor<4xf32>
+  // CHECK-DAG: %[[C:.*]] = ps.rsqrt %[[X]]
+  %c = ps.pow %x, %minus : tensor<4xf32>
+  // CHECK: return %[[A]], %[[B]], %[[C]]
+  return %a, %b, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @other_power
+func.func @other_power(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %p = ps.constant dense<1.7> : tensor<4xf32>
+  // CHECK: ps.pow
+  %a = ps.pow %x, %p : tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+
+// A splat folds at any size, another constant only while it is small.
+// CHECK-LABEL: func.func @constants
+func.func @constants() -> (tensor<1024x1024xf32>, tensor<3xf32>, tensor<f32>, tensor<2xi1>, tensor<3xf32>) {
+  %a = ps.constant dense<2.0> : tensor<1024x1024xf32>
+  // CHECK-DAG: %[[B:.*]] = ps.constant dense<4.000000e+00> : tensor<1024x1024xf32>
+  %b = ps.mul %a, %a : tensor<1024x1024xf32>
+  %c = ps.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+  // CHECK-DAG: %[[D:.*]] = ps.constant dense<[2.000000e+00, 4.000000e+00, 6.000000e+00]> : tensor<3xf32>
+  %d = ps.add %c, %c : tensor<3xf32>
+  // CHECK-DAG: %[[E:.*]] = ps.constant dense<6.000000e+00> : tensor<f32>
+  %e = ps.reduce sum %c dims [0] : tensor<3xf32> -> tensor<f32>
+  %f = ps.constant dense<[1, 5]> : tensor<2xi64>
+  %g = ps.constant dense<3> : tensor<2xi64>
+  // CHECK-DAG: %[[H:.*]] = ps.constant dense<[true, false]> : tensor<2xi1>
+  %h = ps.compare lt %f, %g : tensor<2xi64> -> tensor<2xi1>
+  %t = ps.constant dense<true> : tensor<3xi1>
+  %k = ps.select %t, %d, %c : tensor<3xi1>, tensor<3xf32>
+  // CHECK: return %[[B]], %[[D]], %[[E]], %[[H]], %[[D]]
+  return %b, %d, %e, %h, %k : tensor<1024x1024xf32>, tensor<3xf32>, tensor<f32>, tensor<2xi1>, tensor<3xf32>
+}
+
+// CHECK-LABEL: func.func @not_constant
+func.func @not_constant(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %c = ps.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+  // CHECK: ps.add
+  %d = ps.add %c, %x : tensor<3xf32>
+  return %d : tensor<3xf32>
+}

@@ -1,0 +1,59 @@
+// RUN: ps-opt %s -ps-print-sharding-rules -verify-diagnostics -o /dev/null
+
+func.func @elementwise(%x: tensor<4x8xf32>, %c: tensor<4x8xi1>) {
+  // expected-remark @below {{([i, j], [i, j]) -> ([i, j]), i = 4, j = 8 linear {0, 1}}}
+  %0 = ps.add %x, %x : tensor<4x8xf32>
+  // expected-remark @below {{([i, j], [i, j]) -> ([i, j]), i = 4, j = 8 linear {0} {1}}}
+  %1 = ps.mul %x, %x : tensor<4x8xf32>
+  // expected-remark @below {{([i, j], [i, j]) -> ([i, j]), i = 4, j = 8 linear {0}}}
+  %2 = ps.div %x, %x : tensor<4x8xf32>
+  // expected-remark @below {{([i, j], [i, j], [i, j]) -> ([i, j]), i = 4, j = 8 linear {1, 2}}}
+  %3 = ps.select %c, %x, %x : tensor<4x8xi1>, tensor<4x8xf32>
+  // expected-remark-re @below {{{{^}}([i, j]) -> ([i, j]), i = 4, j = 8{{$}}}}
+  %4 = ps.exp %x : tensor<4x8xf32>
+  // expected-remark-re @below {{{{^}}() -> ([i, j]), i = 4, j = 8{{$}}}}
+  %5 = ps.iota dim 1 : tensor<4x8xi64>
+  return
+}
+
+func.func @reduce(%x: tensor<4x8xf32>) {
+  // expected-remark @below {{([i, j]) -> ([i]), i = 4, j = 8 reduction(sum) linear {0}}}
+  %0 = ps.reduce sum %x dims [1] : tensor<4x8xf32> -> tensor<4xf32>
+  // expected-remark-re @below {{{{^}}([i, j]) -> ([j]), i = 4 reduction(max), j = 8{{$}}}}
+  %1 = ps.reduce max %x dims [0] : tensor<4x8xf32> -> tensor<8xf32>
+  return
+}
+
+func.func @reshape(%x: tensor<2x3x24xf32>, %y: tensor<4x6xf32>, %z: tensor<5x1x2xf32>) {
+  // expected-remark @below {{([k, j, l x i]) -> ([k, j, l, i]), i = 6, j = 3, k = 2, l = 4 linear {0}}}
+  %0 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<2x3x4x6xf32>
+  // expected-remark @below {{([k, j, i]) -> ([k x j, i])}}
+  %1 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<6x24xf32>
+  // expected-remark @below {{whole("reshape mixes its dims in sizes that do not divide each other")}}
+  %2 = ps.reshape %y : tensor<4x6xf32> -> tensor<3x8xf32>
+  // expected-remark @below {{([j, 1, i]) -> ([j, i]), i = 2, j = 5 linear {0}}}
+  %3 = ps.reshape %z : tensor<5x1x2xf32> -> tensor<5x2xf32>
+  return
+}
+
+func.func @movement(%x: tensor<4x8xf32>, %y: tensor<8xf32>) {
+  // expected-remark @below {{([i, j]) -> ([j, i]), i = 4, j = 8 linear {0}}}
+  %0 = ps.transpose %x [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
+  // expected-remark @below {{([j]) -> ([i, j]), i = 4, j = 8 linear {0}}}
+  %1 = ps.broadcast %y dims [1] : tensor<8xf32> -> tensor<4x8xf32>
+  return
+}
+
+func.func @parts(%x: tensor<4x1152xf32>, %y: tensor<4x384xf32>) {
+  // A slice, pad or concat at a factor's border keeps the others.
+  // expected-remark @below {{([i, k x j]) -> ([i, j]), i = 4, j = 384, k = 3 whole("slice takes part of it") linear {0}}}
+  %0 = ps.slice %x [0, 384] to [4, 768] by [1, 1] : tensor<4x1152xf32> -> tensor<4x384xf32>
+  // expected-remark @below {{([i, j]) -> ([i, k x j]), i = 4, j = 384, k = 3 whole("pad adds to it") linear {0}}}
+  %1 = ps.pad %y low [0, 384] high [0, 384] by [1, 1] : tensor<4x384xf32> -> tensor<4x1152xf32>
+  // expected-remark @below {{([i, j], [i, j]) -> ([i, k x j]), i = 4, j = 384, k = 2 whole("concat joins parts of it") linear {0, 1}}}
+  %2 = ps.concat %y, %y dim 1 : (tensor<4x384xf32>, tensor<4x384xf32>) -> tensor<4x768xf32>
+  // The twin: strides and odd borders leave nothing to split.
+  // expected-remark @below {{([i, j]) -> ([i, k]), i = 4, j = 1152 whole("slice takes part of it"), k = 576 whole("slice takes part of it") linear {0}}}
+  %3 = ps.slice %x [0, 0] to [4, 1152] by [1, 2] : tensor<4x1152xf32> -> tensor<4x576xf32>
+  return
+}
