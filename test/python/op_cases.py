@@ -1,0 +1,124 @@
+"""One call of every op, for tests that go over all of them: text, operand types, and how operands are drawn.
+
+`ATTRIBUTES` stands where marks go. Sizes are such that two shards do not divide some of them.
+"""
+import dataclasses
+import re
+
+
+@dataclasses.dataclass
+class OpCase:
+    name: str
+    text: str
+    operands: dict  # name -> type
+    results: list  # types
+    below: dict = dataclasses.field(default_factory=dict)  # integer operands: name -> exclusive limit
+    positive: bool = False
+
+
+CASES = {}
+
+
+def case(name, text, operands, results, **options):
+    CASES[name] = OpCase(name, text, operands, results, **options)
+
+
+X = "tensor<4x5xf32>"
+for name in ["neg", "abs", "exp", "tanh", "sin", "cos", "sigmoid", "relu", "silu", "gelu erf", "gelu tanh"]:
+    case(name.replace(" ", "_"), f"%r0 = ps.{name} %a ATTRIBUTES : {X}", {"a": X}, [X])
+for name in ["log", "sqrt", "rsqrt"]:
+    case(name, f"%r0 = ps.{name} %a ATTRIBUTES : {X}", {"a": X}, [X], positive=True)
+for name in ["add", "sub", "mul", "max", "min", "gelu_grad erf", "gelu_grad tanh", "silu_grad"]:
+    case(name.replace(" ", "_"), f"%r0 = ps.{name} %a, %b ATTRIBUTES : {X}", {"a": X, "b": X}, [X])
+for name in ["div", "pow"]:
+    case(name, f"%r0 = ps.{name} %a, %b ATTRIBUTES : {X}", {"a": X, "b": X}, [X], positive=True)
+BOOL = "tensor<4x5xi1>"
+case("not", f"%r0 = ps.not %a ATTRIBUTES : {BOOL}", {"a": BOOL}, [BOOL])
+for name in ["and", "or"]:
+    case(name, f"%r0 = ps.{name} %a, %b ATTRIBUTES : {BOOL}", {"a": BOOL, "b": BOOL}, [BOOL])
+case("compare", f"%r0 = ps.compare lt %a, %b ATTRIBUTES : {X} -> {BOOL}", {"a": X, "b": X}, [BOOL])
+case("select", f"%r0 = ps.select %c, %a, %b ATTRIBUTES : {BOOL}, {X}", {"c": BOOL, "a": X, "b": X}, [X])
+case("convert", f"%r0 = ps.convert %a ATTRIBUTES : {X} -> tensor<4x5xf64>", {"a": X}, ["tensor<4x5xf64>"])
+
+case("constant", f"%r0 = ps.constant ATTRIBUTES dense<[[1., 2., 3.], [4., 5., 6.]]> : tensor<2x3xf32>", {},
+     ["tensor<2x3xf32>"])
+case("constant_splat", f"%r0 = ps.constant ATTRIBUTES dense<2.0> : {X}", {}, [X])
+case("iota", "%r0 = ps.iota dim 1 ATTRIBUTES : tensor<4x5xi64>", {}, ["tensor<4x5xi64>"])
+
+
+def movement(name, text, operands, result):
+    case(name, f"%r0 = ps.{text} ATTRIBUTES : {', '.join(operands.values())} -> {result}", operands, [result])
+
+
+movement("reshape_split", "reshape %a", {"a": "tensor<2x3x12xf32>"}, "tensor<2x3x3x4xf32>")
+movement("reshape_merge", "reshape %a", {"a": "tensor<2x3x4xf32>"}, "tensor<6x4xf32>")
+movement("reshape_regroup", "reshape %a", {"a": "tensor<6x4xf32>"}, "tensor<3x8xf32>")
+movement("reshape_mixed", "reshape %a", {"a": "tensor<4x6xf32>"}, "tensor<3x8xf32>")
+movement("transpose", "transpose %a [2, 0, 1]", {"a": "tensor<2x3x5xf32>"}, "tensor<5x2x3xf32>")
+movement("broadcast", "broadcast %a dims [1]", {"a": "tensor<5xf32>"}, "tensor<4x5xf32>")
+movement("slice", "slice %a [0, 1] to [4, 4] by [1, 1]", {"a": X}, "tensor<4x3xf32>")
+movement("slice_border", "slice %a [0, 3] to [4, 6] by [1, 1]", {"a": "tensor<4x9xf32>"}, "tensor<4x3xf32>")
+movement("slice_stride", "slice %a [0, 0] to [4, 5] by [1, 2]", {"a": X}, "tensor<4x3xf32>")
+movement("pad", "pad %a low [0, 1] high [0, 2] by [1, 1]", {"a": X}, "tensor<4x8xf32>")
+movement("pad_border", "pad %a low [0, 5] high [0, 10] by [1, 1]", {"a": X}, "tensor<4x20xf32>")
+case("concat", f"%r0 = ps.concat %a, %b dim 1 ATTRIBUTES : ({X}, tensor<4x3xf32>) -> tensor<4x8xf32>",
+     {"a": X, "b": "tensor<4x3xf32>"}, ["tensor<4x8xf32>"])
+case("concat_border", f"%r0 = ps.concat %a, %b dim 1 ATTRIBUTES : ({X}, tensor<4x10xf32>) -> tensor<4x15xf32>",
+     {"a": X, "b": "tensor<4x10xf32>"}, ["tensor<4x15xf32>"])
+for kind in ["sum", "max", "min"]:
+    movement(f"reduce_{kind}", f"reduce {kind} %a dims [1]", {"a": X}, "tensor<4xf32>")
+movement("reduce_columns", "reduce sum %a dims [0, 2]", {"a": "tensor<3x4x5xf32>"}, "tensor<4xf32>")
+
+CONTRACT = "%r0 = ps.contract %a {}, %b {} -> {} ATTRIBUTES : ({}, {}) -> {}"
+for name, left, right, out, a, b, y in [
+    ("linear", [0, 1, 2], [3, 2], [0, 1, 3], "tensor<2x3x5xf32>", "tensor<7x5xf32>", "tensor<2x3x7xf32>"),
+    ("batched", [0, 1, 2], [0, 2, 3], [0, 1, 3], "tensor<2x3x5xf32>", "tensor<2x5x4xf32>", "tensor<2x3x4xf32>"),
+    ("weight", [0, 1, 2], [0, 1, 3], [3, 2], "tensor<2x3x5xf32>", "tensor<2x3x7xf32>", "tensor<7x5xf32>"),
+]:
+    case(f"contract_{name}", CONTRACT.format(left, right, out, a, b, y), {"a": a, "b": b}, [y])
+
+case("layer_norm", f"%r0, %r1 = ps.layer_norm %a epsilon 1.0e-5 ATTRIBUTES : {X} -> {X}, tensor<4xf32>", {"a": X},
+     [X, "tensor<4xf32>"])
+case("layer_norm_grad", f"%r0 = ps.layer_norm_grad %g, %a, %s ATTRIBUTES : {X}, tensor<4xf32>",
+     {"g": X, "a": X, "s": "tensor<4xf32>"}, [X])
+for name in ["softmax", "log_softmax"]:
+    case(name, f"%r0 = ps.{name} %a ATTRIBUTES : {X}", {"a": X}, [X])
+case("softmax_grad", f"%r0 = ps.softmax_grad %g, %a ATTRIBUTES : {X}", {"g": X, "a": X}, [X])
+
+LABELS = "tensor<4xi64>"
+case("cross_entropy", f"%r0, %r1 = ps.cross_entropy %a, %t ignore 2 ATTRIBUTES : {X}, {LABELS} -> tensor<4xf32>",
+     {"a": X, "t": LABELS}, ["tensor<4xf32>", "tensor<4xf32>"], below={"t": 5})
+case("cross_entropy_smoothed",
+     f"%r0, %r1 = ps.cross_entropy %a, %t ignore 2 smoothing 0.1 ATTRIBUTES : {X}, {LABELS} -> tensor<4xf32>",
+     {"a": X, "t": LABELS}, ["tensor<4xf32>", "tensor<4xf32>"], below={"t": 5})
+case("cross_entropy_grad",
+     f"%r0 = ps.cross_entropy_grad %a, %g, %t, %l ignore 2 ATTRIBUTES : {X}, tensor<4xf32>, {LABELS}",
+     {"a": X, "g": "tensor<4xf32>", "t": LABELS, "l": "tensor<4xf32>"}, [X], below={"t": 5})
+
+INDICES = "tensor<2x3xi64>"
+case("embedding", f"%r0 = ps.embedding %w, %i ATTRIBUTES : tensor<7x5xf32>, {INDICES} -> tensor<2x3x5xf32>",
+     {"w": "tensor<7x5xf32>", "i": INDICES}, ["tensor<2x3x5xf32>"], below={"i": 7})
+case("embedding_grad",
+     f"%r0 = ps.embedding_grad %g, %i padding 3 ATTRIBUTES : tensor<2x3x5xf32>, {INDICES} -> tensor<7x5xf32>",
+     {"g": "tensor<2x3x5xf32>", "i": INDICES}, ["tensor<7x5xf32>"], below={"i": 7})
+
+Q, K, L = "tensor<2x6x4x3xf32>", "tensor<2x3x4x3xf32>", "tensor<2x6x4xf32>"
+case("attention", f"%r0, %r1 = ps.attention %q, %k, %v causal scale 0.5 ATTRIBUTES : ({Q}, {K}, {K}) -> ({Q}, {L})",
+     {"q": Q, "k": K, "v": K}, [Q, L])
+case("attention_padding",
+     f"%r0, %r1 = ps.attention %q, %k, %v padding %p scale 0.5 ATTRIBUTES : ({Q}, {K}, {K}, tensor<2x4xi1>) -> ({Q}, {L})",
+     {"q": Q, "k": K, "v": K, "p": "tensor<2x4xi1>"}, [Q, L])
+case("attention_dropout",
+     f"%r0, %r1 = ps.attention %q, %k, %v causal scale 0.5 {{dropout = 0.5 : f64, ps.key = 1 : i64, ATTRIBUTE_LIST}}"
+     f" : ({Q}, {K}, {K}) -> ({Q}, {L})", {"q": Q, "k": K, "v": K}, [Q, L])
+case("attention_grad",
+     f"%r0, %r1, %r2 = ps.attention_grad %g, %q, %k, %v, %o, %l causal scale 0.5 ATTRIBUTES : "
+     f"({Q}, {Q}, {K}, {K}, {Q}, {L}) -> ({Q}, {K}, {K})", {"g": Q, "q": Q, "k": K, "v": K, "o": Q, "l": L}, [Q, K, K])
+case("dropout", f"%r0 = ps.dropout %a p 0.5 {{ps.key = 3 : i64, ATTRIBUTE_LIST}} : {X}", {"a": X}, [X])
+
+
+def write(text, attributes):
+    """The op with `attributes` (text, without braces) in place."""
+    if not attributes:
+        return re.sub(r", ATTRIBUTE_LIST| ATTRIBUTES", "", text)
+    return text.replace("ATTRIBUTE_LIST", attributes).replace("ATTRIBUTES", "{" + attributes + "}")
