@@ -25,7 +25,7 @@ func.func @reduce(%x: tensor<4x8xf32>) {
 }
 
 func.func @reshape(%x: tensor<2x3x24xf32>, %y: tensor<4x6xf32>, %z: tensor<5x1x2xf32>) {
-  // expected-remark @below {{([k, j, l x i]) -> ([k, j, l, i]), i = 6, j = 3, k = 2, l = 4 linear {0}}}
+  // expected-remark @below {{([l, k, j x i]) -> ([l, k, j, i]), i = 6, j = 4, k = 3, l = 2 linear {0}}}
   %0 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<2x3x4x6xf32>
   // expected-remark @below {{([k, j, i]) -> ([k x j, i])}}
   %1 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<6x24xf32>
