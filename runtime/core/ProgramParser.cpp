@@ -381,6 +381,15 @@ void parseInitial(const Json &object, Variable &result) {
     result.distribution = distribution.at(0);
     for (size_t i = 1; i < distribution.size() && i < 3; ++i)
       result.parameters[i - 1] = parseNumber(distribution.at(i));
+    if (result.distribution == "value") {
+      result.hasValue = true;
+      result.value = result.parameters[0];
+      result.distribution.clear();
+    } else if (result.distribution != "normal" && result.distribution != "uniform") {
+      PSRT_FAIL(BadInput,
+                "variable \"%s\" is drawn from \"%s\"; normal, uniform and value are built",
+                result.displayName().c_str(), result.distribution.c_str());
+    }
   }
 }
 

@@ -148,15 +148,18 @@ private:
       return;
     int64_t rows = tensor.shape[input.batchDim];
     if (count >= 0 && rows != count)
-      PSRT_FAIL(BadInput, "%s: tensor \"%s\" has %lld samples, another input has %lld",
-                origin.c_str(), input.name.c_str(), (long long)rows, (long long)count);
+      PSRT_FAIL(BadInput, "%s: tensor \"%s\" has %lld samples, tensor \"%s\" has %lld",
+                origin.c_str(), input.name.c_str(), (long long)rows, counted.c_str(),
+                (long long)count);
     count = rows;
+    counted = input.name;
   }
 
   std::unique_ptr<SafetensorsFile> file;
   std::string origin;
   std::vector<HostTensor> tensors;
   int64_t count = -1;
+  std::string counted; ///< the input that set `count`
 };
 
 //===--- token windows ----------------------------------------------------===//
@@ -175,8 +178,9 @@ public:
     }
     count = std::max<int64_t>(0, (tokens - (next ? 1 : 0)) / window);
     if (count == 0)
-      PSRT_FAIL(BadInput, "the data has %lld tokens, one sample takes %lld", (long long)tokens,
-                (long long)(window + (next ? 1 : 0)));
+      PSRT_FAIL(BadInput, "\"%s\"%s has %lld tokens, one sample takes %lld",
+                files.front().path().c_str(), files.size() > 1 ? " and the other files" : "",
+                (long long)tokens, (long long)(window + (next ? 1 : 0)));
   }
   int64_t samples() const override { return count; }
 

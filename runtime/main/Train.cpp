@@ -220,7 +220,7 @@ private:
       PSRT_FAIL(BadInput,
                 "the loss of step %lld is %s; lower the learning rate (--set lr=...), or look at "
                 "this step's data",
-                (long long)step, std::isnan(loss) ? "NaN" : "infinite");
+                (long long)step, std::isnan(loss) ? "nan" : "infinite");
     progress.update(step + 1, loss);
     double evalLoss = NAN;
     if (evaluator &&
