@@ -1,8 +1,8 @@
 // ps-translate: imports a model that PyTorch exported and writes it as a module of level 0.
 #include "dialects/ps/Ps.h"
-#include "parashard/Import.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
+#include "parashard/Import.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -42,6 +42,10 @@ struct Options {
       cl::value_desc("INPUT.D=N"), cl::cat(category)};
   cl::opt<int64_t> batch{"batch", cl::desc("Size of the dynamic batch dim"), cl::value_desc("N"),
                          cl::init(0), cl::cat(category)};
+  cl::list<std::string> init{"init",
+                             cl::desc("Values of parameters exported without data: normal(0.02), "
+                                      "*norm*=ones (repeatable, first match wins)"),
+                             cl::value_desc("[GLOB=]DISTRIBUTION"), cl::cat(category)};
   cl::opt<bool> check{"check", cl::desc("Write nothing; only say what the import lacks"),
                       cl::cat(category)};
   cl::opt<bool> debugInfo{"locations",
@@ -98,6 +102,10 @@ int translate(const Options &options) {
   for (const std::string &note : notes)
     errs() << "ps-translate: note: " << note << "\n";
   if (!module)
+    return kModelAtFault;
+  if (!options.init.empty() &&
+      mlir::failed(parashard::setInitialValues(
+          *module, std::vector<std::string>(options.init.begin(), options.init.end()))))
     return kModelAtFault;
   if (options.check) {
     outs() << options.pt2 << ": everything in it is supported\n";

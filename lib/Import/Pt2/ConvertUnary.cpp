@@ -1,5 +1,6 @@
 // Ops on each element by itself: functions, activations, casts, copies, dropout.
 #include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Pt2/HostValue.h"
 
 using namespace mlir;
 
@@ -20,6 +21,17 @@ template <typename Op> LogicalResult convertUnary(NodeConverter &n) {
 LogicalResult convertCopy(NodeConverter &n) {
   Value x = getOperand(n);
   return n.failed() ? failure() : n.set(x);
+}
+
+/// Where no gradient would flow anyway, it changes nothing.
+LogicalResult convertDetach(NodeConverter &n) {
+  Value x = getOperand(n);
+  if (n.failed())
+    return failure();
+  if (dependsOnTrained(x))
+    return n.fail(
+        "stops the gradient of a value that depends on trained parameters, which is not supported");
+  return n.set(x);
 }
 
 LogicalResult convertReciprocal(NodeConverter &n) {
@@ -92,7 +104,7 @@ void addUnaryConverters(ConverterTable &table) {
   table["aten.alias"] = convertCopy;
   table["aten.lift_fresh"] = convertCopy;
   table["aten.lift_fresh_copy"] = convertCopy;
-  table["aten.detach"] = convertCopy;
+  table["aten.detach"] = convertDetach;
   table["aten._to_copy"] = convertCopy;
   table["aten.to"] = convertCopy;
   table["aten.type_as"] = convertCopy;

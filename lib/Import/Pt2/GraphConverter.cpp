@@ -1,6 +1,7 @@
 // Converts the nodes of a graph in order; values that were written in place are known by their
 // newest value.
 #include "lib/Import/Pt2/GraphConverter.h"
+#include "lib/Import/Pt2/HostValue.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
@@ -176,8 +177,13 @@ LogicalResult GraphConverter::convert(const Node &node) {
       failedValues.insert(name);
     return failure();
   }
-  if (isInlined(node))
-    return inlineGraph(node, loc);
+  if (isInlined(node)) {
+    LogicalResult inlined = inlineGraph(node, loc);
+    if (failed(inlined))
+      for (const std::string &name : node.outputs)
+        failedValues.insert(name);
+    return inlined;
+  }
   NodeConverter converter(*this, node, b, loc);
   ConverterFunction function = findConverter(table, node);
   LogicalResult result = checkInPlace(node, converter);
@@ -247,8 +253,16 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   SmallVector<std::string> results;
   for (const Argument &output : body->outputs)
     append_range(results, output.names);
-  for (auto [name, result] : zip(node.outputs, results))
-    define(name, inner.lookup(result));
+  bool stopsGradient = node.target == "higher_order.wrap_with_set_grad_enabled" &&
+                       !node.inputs.empty() && node.inputs[0].kind == Argument::Bool &&
+                       !node.inputs[0].bools[0];
+  for (auto [name, result] : zip(node.outputs, results)) {
+    Value value = inner.lookup(result);
+    if (stopsGradient && value && isFloat(value) && dependsOnTrained(value))
+      return emitError(loc) << "a no_grad region depends on trained parameters in "
+                            << describePlace(node) << "; stopping their gradient is not supported";
+    define(name, value);
+  }
   return success();
 }
 

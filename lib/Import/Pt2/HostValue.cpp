@@ -1,6 +1,7 @@
 // Evaluates constant expressions by the ops' own meaning, and writes the results in symbolic form.
 #include "lib/Import/Pt2/HostValue.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -86,6 +87,25 @@ Value buildElements(NodeConverter &n, const ps::Tensor &tensor) {
 std::optional<ps::Tensor> evaluateOnHost(Value value) {
   Cache cache;
   return evaluate(value, cache);
+}
+
+bool dependsOnTrained(Value value) {
+  llvm::SetVector<Operation *> seen;
+  auto add = [&](Value v) {
+    if (Operation *op = v.getDefiningOp(); op && isFloat(v))
+      seen.insert(op);
+  };
+  add(value);
+  for (unsigned i = 0; i < seen.size(); ++i) {
+    if (auto read = dyn_cast<ps::ReadOp>(seen[i])) {
+      auto variable = read->getParentOfType<ModuleOp>().lookupSymbol<ps::VariableOp>(
+          read.getVariableAttr().getAttr());
+      if (variable && variable.getKind() == ps::VariableKind::Parameter && !variable.getFrozen())
+        return true;
+    }
+    llvm::for_each(seen[i]->getOperands(), add);
+  }
+  return false;
 }
 
 Value buildHostConstant(NodeConverter &n, const ps::Tensor &tensor) {

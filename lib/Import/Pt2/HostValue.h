@@ -14,6 +14,9 @@ namespace parashard::import {
 inline constexpr int64_t kMaxHostElements = 1 << 20;
 std::optional<ps::Tensor> evaluateOnHost(mlir::Value value);
 
+/// Whether a value is computed from a parameter that is trained.
+bool dependsOnTrained(mlir::Value value);
+
 /// A constant in its smallest form: a splat, `start + step * iota` along one dim, or all elements;
 /// dims along which nothing changes are a broadcast.
 mlir::Value buildHostConstant(NodeConverter &n, const ps::Tensor &tensor);
