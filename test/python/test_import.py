@@ -267,3 +267,26 @@ def test_command_line(archive):
 def test_output_that_cannot_be_written(archive, tmp_path):
     said = run_tool("ps-translate", "--import-pt2", archive, "-o", tmp_path / "none/x.mlir", status=1)
     assert "cannot write" in said
+
+
+class StoppedRegion(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.layer(x)
+        with torch.no_grad():
+            z = y * 2
+        return (y * z).sum()
+
+
+class Detached(StoppedRegion):
+    def forward(self, x):
+        y = self.layer(x)
+        return (y * y.detach()).sum()
+
+
+@pytest.mark.parametrize("module, words", [(StoppedRegion, "a no_grad region depends"), (Detached, "stops the gradient")])
+def test_stopped_gradients_are_refused(module, words, tmp_path):
+    refuse(models.Model("stopped", module(), {"x": torch.ones(2, 4)}).export(tmp_path / "stopped.pt2"), words)

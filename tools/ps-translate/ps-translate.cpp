@@ -91,6 +91,7 @@ Error writeAtomically(StringRef path, function_ref<void(raw_ostream &)> write) {
 
 int translate(const Options &options) {
   mlir::MLIRContext context;
+  context.printOpOnDiagnostic(false);
   mlir::ScopedDiagnosticHandler handler(&context, [](mlir::Diagnostic &diagnostic) {
     printDiagnostic(diagnostic);
     return mlir::success();
