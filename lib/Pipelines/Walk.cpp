@@ -4,6 +4,7 @@
 #include "dialects/ps/Ps.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
@@ -54,8 +55,9 @@ LogicalResult addLevelPipeline(OpPassManager &pm, ps::Level level, const Compile
   return parsePassPipeline(llvm::join(getPasses(level, options), ","), pm);
 }
 
-static LogicalResult writeModule(ModuleOp module, StringRef path) {
+static LogicalResult writeModule(ModuleOp module, StringRef path, const Twine &comment = "") {
   llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) {
+    os << comment;
     module->print(os, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/false));
   });
   if (!error)
@@ -90,18 +92,20 @@ static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOpt
   return success();
 }
 
-static LogicalResult dump(ModuleOp module, StringRef dir) {
+/// Writes DIR/N-LEVEL.mlir; its first line names the passes that made it from the level before.
+static LogicalResult dump(ModuleOp module, const CompileOptions &options, StringRef dir) {
   if (std::error_code code = llvm::sys::fs::create_directories(dir))
     return module->emitError() << "cannot make the folder " << dir << ": " << code.message();
   ps::Level level = getLevel(module);
   SmallString<128> path(dir);
   llvm::sys::path::append(
       path, llvm::formatv("{0}-{1}.mlir", unsigned(level), ps::stringifyLevel(level)).str());
-  return writeModule(module, path);
+  std::string passes = llvm::join(getPasses(level, options), ",");
+  return writeModule(module, path, passes.empty() ? "" : "// passes: " + passes + "\n");
 }
 
 LogicalResult runWalk(ModuleOp module, const CompileOptions &options, const WalkOptions &walk) {
-  if (!walk.dumpDir.empty() && failed(dump(module, walk.dumpDir)))
+  if (!walk.dumpDir.empty() && failed(dump(module, options, walk.dumpDir)))
     return failure();
   unsigned last = std::min(unsigned(walk.stopAfter), unsigned(ps::Level::Placed));
   for (unsigned next = unsigned(getLevel(module)) + 1; next <= last; ++next) {
@@ -112,7 +116,7 @@ LogicalResult runWalk(ModuleOp module, const CompileOptions &options, const Walk
     if (walk.timing)
       llvm::errs() << llvm::formatv("{0,-12} {1:f2} s\n", ps::stringifyLevel(ps::Level(next)),
                                     seconds.count());
-    if (!walk.dumpDir.empty() && failed(dump(module, walk.dumpDir)))
+    if (!walk.dumpDir.empty() && failed(dump(module, options, walk.dumpDir)))
       return failure();
   }
   return success();
