@@ -24,6 +24,7 @@ def exports(tmp_path_factory):
 collect_ignore = [
     "test_bad_input.py",
     "test_capi.py",
+    "test_evaluated.py",
     "test_levels.py",
     "test_plan.py",
     "test_properties.py",

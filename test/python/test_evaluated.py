@@ -1,0 +1,46 @@
+"""Level 1, run by the reference evaluator, equals PyTorch: import, backward, several micro-batches, optimizers."""
+import dataclasses
+
+import oracle
+import pytest
+from conftest import tools_folder
+from safetensors.torch import load_file, save_file
+
+PASSES = (
+    "ps-recognize-attention,ps-recognize-attention-masks,ps-recognize-grouped-queries,canonicalize,cse,ps-autodiff,"
+    'ps-optimizer{{optimizer="{}"}},ps-verify-training'
+)
+STEPS = 3
+
+
+def evaluate(folder, module, data, micro_batches, steps):
+    """Every variable after `steps` steps, by symbol."""
+    out = folder / f"after-{steps}.safetensors"
+    oracle.run(
+        [tools_folder() / "ps-run", module, "--entry", "step", "--micro-batches", micro_batches, "--steps", steps,
+         "--inputs", data, "--outputs", out], folder,
+    )  # fmt: skip
+    return load_file(out)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("micro_batches", [1, 4])
+@pytest.mark.parametrize("name", ["gpt", "gpt2", "llama", "mlp"])
+def test_level_1_equals_pytorch(tmp_path, exports, name, micro_batches, optimizer):
+    flag, make, tolerance = oracle.OPTIMIZERS[optimizer]
+    model = oracle.zoo(name)
+    batches = oracle.draw_batches(model, micro_batches, STEPS)
+    ref = oracle.train_in_torch(model, batches, make, STEPS)
+    data = tmp_path / "data.safetensors"
+    save_file({n: v.contiguous() for n, v in batches.items()}, data)
+    archive, level0, level1 = oracle.export(name, exports), tmp_path / "0.mlir", tmp_path / "1.mlir"
+    oracle.run([tools_folder() / "ps-translate", "--import-pt2", archive, "-o", level0], tmp_path)
+    passes = f"builtin.module({PASSES.format(flag)})"
+    oracle.run([tools_folder() / "ps-opt", f"--pass-pipeline={passes}", level0, "-o", level1], tmp_path)
+
+    first = evaluate(tmp_path, level1, data, micro_batches, 1)
+    gradients = {n.removesuffix(".grad"): g / first["loss.count"] for n, g in first.items() if n.endswith(".grad")}
+    last = evaluate(tmp_path, level1, data, micro_batches, STEPS)
+    ends = dataclasses.replace(ref, losses=[ref.losses[0], ref.losses[-1]])
+    result = oracle.Result([first["loss"].item(), last["loss"].item()], gradients, last, tmp_path)
+    assert oracle.compare(ends, result, tolerance).failures() == []
