@@ -1,0 +1,305 @@
+// Partitions a function op by op: operands to what the op needs, the op, its results to their marks.
+#include "lib/Partition/FunctionPartitioner.h"
+#include "lib/Partition/LocalBuilder.h"
+#include "lib/Partition/Reshard.h"
+#include "dialects/rank/Rank.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+std::optional<int64_t> getRunOrder(Operation *op) {
+  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+  auto segment = op->getAttrOfType<IntegerAttr>(kSegmentMark);
+  if (!phase || !segment)
+    return std::nullopt;
+  constexpr int64_t backward = int64_t(1) << 40;
+  switch (phase.getValue()) {
+  case Phase::Forward:
+  case Phase::Evaluate:
+    return segment.getInt();
+  case Phase::BackwardInput:
+    return backward - 2 * segment.getInt();
+  case Phase::BackwardWeight:
+    return backward - 2 * segment.getInt() + 1;
+  case Phase::Update:
+    return 2 * backward;
+  }
+  llvm_unreachable("all phases are handled");
+}
+
+namespace {
+/// What stands for a global value: a local one and how it is laid out.
+struct Held {
+  Value local;
+  ShardingAttr sharding; ///< null for what is not a tensor
+};
+
+class FunctionPartitioner {
+public:
+  FunctionPartitioner(func::FuncOp function, MeshOp mesh, SymbolTable &symbols)
+      : function(function), meshOp(mesh), mesh(mesh), symbols(symbols) {}
+
+  LogicalResult run() {
+    createLocalFunction();
+    LocalBuilder localBuilder(mesh, &local.getBody().front());
+    builder = &localBuilder;
+    for (Operation &op : function.getBody().front())
+      if (failed(partition(&op)))
+        return local.erase(), failure();
+    giveReshardsTheMarksOfTheirUsers();
+    eraseUnused();
+    symbols.remove(function);
+    function.erase();
+    symbols.insert(local);
+    return success();
+  }
+
+private:
+  //===--- the function ---===//
+
+  ShardingAttr simplified(ShardingAttr sharding, Type type) const {
+    return simplify(sharding, cast<RankedTensorType>(type).getShape(), mesh);
+  }
+
+  RankedTensorType getLocal(Type type, ShardingAttr sharding) {
+    return getLocalType(cast<RankedTensorType>(type), sharding, meshOp);
+  }
+
+  void createLocalFunction() {
+    SmallVector<Type> inputs, results;
+    for (BlockArgument arg : function.getArguments()) {
+      auto sharding = function.getArgAttrOfType<ShardingAttr>(arg.getArgNumber(), kShardingMark);
+      bool isTensor = isa<RankedTensorType>(arg.getType());
+      held[arg].sharding = isTensor ? simplified(sharding, arg.getType()) : ShardingAttr();
+      inputs.push_back(isTensor ? getLocal(arg.getType(), held[arg].sharding) : arg.getType());
+    }
+    for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
+      results.push_back(getLocal(type, getReturnedSharding(i)));
+    OpBuilder b(function);
+    local = func::FuncOp::create(b, function.getLoc(), function.getName(),
+                                 b.getFunctionType(inputs, results));
+    local->setDiscardableAttrs(function->getDiscardableAttrDictionary());
+    local.setVisibility(function.getVisibility());
+    copyArgumentAttrs();
+    Block *block = local.addEntryBlock();
+    for (auto [arg, localArg] : llvm::zip(function.getArguments(), block->getArguments())) {
+      localArg.setLoc(arg.getLoc());
+      held[arg].local = localArg;
+    }
+  }
+
+  ShardingAttr getReturnedSharding(unsigned i) {
+    return simplified(function.getResultAttrOfType<ShardingAttr>(i, kShardingMark),
+                      function.getResultTypes()[i]);
+  }
+
+  /// Arguments and results keep their names and shardings, and say their global type.
+  void copyArgumentAttrs() {
+    local.setAllArgAttrs(function.getAllArgAttrs());
+    local.setAllResultAttrs(function.getAllResultAttrs());
+    for (BlockArgument arg : function.getArguments()) {
+      if (!held[arg].sharding)
+        continue;
+      local.setArgAttr(arg.getArgNumber(), rank::kGlobalMark, TypeAttr::get(arg.getType()));
+      local.setArgAttr(arg.getArgNumber(), kShardingMark, held[arg].sharding);
+    }
+    for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
+      local.setResultAttr(i, rank::kGlobalMark, TypeAttr::get(type));
+      local.setResultAttr(i, kShardingMark, getReturnedSharding(i));
+    }
+  }
+
+  //===--- values ---===//
+
+  /// A value laid out as `wanted`; each resharding of a value is built once, except that backward
+  /// does not keep what forward gathered.
+  Value getAs(Value value, ShardingAttr wanted) {
+    const Held &source = held[value];
+    if (!wanted || wanted == source.sharding)
+      return source.local;
+    bool isBackward = source.sharding.getPartial().empty() && isInBackward(current);
+    Value &known = reshards[{value, {wanted, unsigned(isBackward)}}];
+    if (!known) {
+      Operation *last = lastOp();
+      auto type = cast<RankedTensorType>(value.getType());
+      known = buildReshard(*builder, current->getLoc(), source.local,
+                           planReshard(type.getShape(), source.sharding, wanted, mesh));
+      for (Operation *op = last ? last->getNextNode() : &builder->getBlock()->front(); op;
+           op = op->getNextNode())
+        reshardOps.push_back(op);
+    }
+    return known;
+  }
+
+  Operation *lastOp() {
+    Block *block = builder->getBlock();
+    return block->empty() ? nullptr : &block->back();
+  }
+
+  static bool isInBackward(Operation *op) {
+    auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+    return phase && (phase.getValue() == Phase::BackwardInput ||
+                     phase.getValue() == Phase::BackwardWeight);
+  }
+
+  /// Binds a result to the op's own value, brought to what the result is marked with.
+  void bind(Value result, Value raw, ShardingAttr rawSharding, ShardingAttr marked) {
+    auto type = cast<RankedTensorType>(result.getType());
+    ShardingAttr wanted = simplified(marked ? marked : rawSharding.withoutPartial(), type);
+    Value value = buildReshard(*builder, current->getLoc(), raw,
+                               planReshard(type.getShape(), rawSharding, wanted, mesh));
+    held[result] = {value, wanted};
+  }
+
+  //===--- ops ---===//
+
+  LogicalResult partition(Operation *op) {
+    current = op;
+    builder->serve(op, nullptr);
+    if (auto read = dyn_cast<ReadOp>(op))
+      return partitionRead(read);
+    if (auto write = dyn_cast<WriteOp>(op))
+      return partitionWrite(write);
+    if (auto accumulate = dyn_cast<AccumulateOp>(op))
+      return partitionAccumulate(accumulate);
+    if (auto ret = dyn_cast<func::ReturnOp>(op))
+      return partitionReturn(ret);
+    if (isa<ShardingOpInterface>(op))
+      return partitionTensorOp(op);
+    return op->emitOpError("has no sharding rule; it cannot be partitioned");
+  }
+
+  LogicalResult partitionTensorOp(Operation *op) {
+    SmallVector<ShardingAttr> has, marks;
+    for (Value operand : op->getOperands())
+      has.push_back(held[operand].sharding);
+    for (Value result : op->getResults())
+      marks.push_back(getSharding(result));
+    OpSharding sharding =
+        computeOpSharding(cast<ShardingOpInterface>(op).getShardingRule(), has, marks, mesh);
+    sharding.operands.resize(op->getNumOperands());
+    SmallVector<Value> locals;
+    for (auto [operand, wanted] : llvm::zip(op->getOperands(), sharding.operands)) {
+      if (!isa<RankedTensorType>(operand.getType()))
+        wanted = {};
+      locals.push_back(getAs(operand, wanted));
+    }
+    SmallVector<Type> types;
+    for (auto [result, raw] : llvm::zip(op->getResults(), sharding.results))
+      types.push_back(getLocal(result.getType(), raw));
+    builder->serve(op, &sharding);
+    auto partitionable = dyn_cast<PartitionOpInterface>(op);
+    FailureOr<SmallVector<Value>> values =
+        partitionable ? partitionable.partition(*builder, locals, types)
+                      : partitionByCloning(op, *builder, locals, types);
+    if (failed(values))
+      return op->emitOpError("cannot be partitioned with the shardings it is marked with");
+    for (auto [i, value] : llvm::enumerate(*values))
+      bind(op->getResult(i), value, sharding.results[i], marks[i]);
+    return success();
+  }
+
+  FailureOr<VariableOp> getVariable(Operation *op, FlatSymbolRefAttr symbol) {
+    auto variable = symbol ? symbols.lookup<VariableOp>(symbol.getValue()) : VariableOp();
+    if (!variable)
+      return op->emitOpError("names no variable of this module");
+    return variable;
+  }
+
+  /// What is partial over data axes is combined where `@update` reads it.
+  LogicalResult partitionRead(ReadOp read) {
+    auto variable = getVariable(read, read.getVariableAttr());
+    if (failed(variable))
+      return failure();
+    Type type = read.getType();
+    ShardingAttr has = simplified(variable->getSharding(), type);
+    ShardingAttr marked = getSharding(read.getResult());
+    marked = marked ? marked : has;
+    auto phase = read->getAttrOfType<PhaseAttr>(kPhaseMark);
+    if (phase && phase.getValue() == Phase::Update)
+      marked = marked.withoutPartial();
+    Value local =
+        builder->make<ReadOp>(getLocal(type, has), read.getVariableAttr(), Value());
+    bind(read.getResult(), local, has, marked);
+    return success();
+  }
+
+  /// The value as the variable lies, zero in its padding.
+  Value getForVariable(Value value, VariableOp variable) {
+    ShardingAttr sharding = simplified(variable.getSharding(), value.getType());
+    return builder->zeroPadding(getAs(value, sharding), cast<RankedTensorType>(value.getType()),
+                                sharding);
+  }
+
+  LogicalResult partitionWrite(WriteOp write) {
+    auto variable = getVariable(write, write.getVariableAttr());
+    if (failed(variable))
+      return failure();
+    Value value = getForVariable(write.getValue(), *variable);
+    Value condition = write.getCondition();
+    if (condition)
+      condition = getAs(condition, simplified({}, condition.getType()));
+    builder->make<WriteOp>(write.getVariableAttr(), Value(), value, condition);
+    return success();
+  }
+
+  LogicalResult partitionAccumulate(AccumulateOp accumulate) {
+    auto variable = getVariable(accumulate, accumulate.getVariableAttr());
+    if (failed(variable))
+      return failure();
+    Value value = getForVariable(accumulate.getValue(), *variable);
+    builder->make<AccumulateOp>(accumulate.getVariableAttr(), Value(), value);
+    return success();
+  }
+
+  LogicalResult partitionReturn(func::ReturnOp ret) {
+    SmallVector<Value> values;
+    for (auto [i, value] : llvm::enumerate(ret.getOperands()))
+      values.push_back(getAs(value, getReturnedSharding(i)));
+    builder->make<func::ReturnOp>(values);
+    return success();
+  }
+
+  //===--- afterwards ---===//
+
+  /// A resharding belongs to the first run that uses it, not to the first op in the list.
+  void giveReshardsTheMarksOfTheirUsers() {
+    for (Operation *op : llvm::reverse(reshardOps)) {
+      Operation *first = nullptr;
+      for (Operation *user : op->getUsers()) {
+        auto order = getRunOrder(user);
+        if (order && (!first || *order < *getRunOrder(first)))
+          first = user;
+      }
+      if (first)
+        copyMarks(first, op);
+    }
+  }
+
+  void eraseUnused() {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(local.getBody().front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+
+  func::FuncOp function, local;
+  MeshOp meshOp;
+  MeshShape mesh;
+  SymbolTable &symbols;
+  LocalBuilder *builder = nullptr;
+  Operation *current = nullptr;
+  DenseMap<Value, Held> held;
+  DenseMap<std::pair<Value, std::pair<Attribute, unsigned>>, Value> reshards;
+  SmallVector<Operation *> reshardOps;
+};
+} // namespace
+
+LogicalResult partitionFunction(func::FuncOp function, MeshOp mesh, SymbolTable &symbols) {
+  if (!function.getBody().hasOneBlock())
+    return function.emitOpError("has several blocks; only straight-line functions are partitioned");
+  return FunctionPartitioner(function, mesh, symbols).run();
+}
+
+} // namespace parashard::ps

@@ -1,0 +1,157 @@
+// Shard indices, global indices and padding of local tensors.
+#include "lib/Partition/LocalBuilder.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+LocalBuilder::LocalBuilder(const MeshShape &mesh, Block *block)
+    : PartitionBuilder(mesh.getContext()), mesh(mesh) {
+  setListener(this);
+  setInsertionPointToEnd(block);
+}
+
+void LocalBuilder::serve(Operation *newOp, const OpSharding *newSharding) {
+  op = newOp;
+  sharding = newSharding;
+}
+
+void LocalBuilder::notifyOperationInserted(Operation *inserted, InsertPoint) {
+  copyMarks(op, inserted);
+  inserted->removeAttr(kShardingsMark);
+}
+
+RankedTensorType LocalBuilder::getOperandType(unsigned i) const {
+  return cast<RankedTensorType>(op->getOperand(i).getType());
+}
+
+RankedTensorType LocalBuilder::getResultType(unsigned i) const {
+  return cast<RankedTensorType>(op->getResult(i).getType());
+}
+
+int64_t LocalBuilder::getShards(ArrayRef<StringAttr> axes) const { return mesh.getShards(axes); }
+
+//===----------------------------------------------------------------------===//
+// Small builders
+//===----------------------------------------------------------------------===//
+
+Value LocalBuilder::constant(RankedTensorType type, double value) {
+  return make<ConstantOp>(type, value);
+}
+
+Value LocalBuilder::broadcast(Value value, ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getShape() == shape)
+    return value;
+  return make<BroadcastOp>(type.clone(shape), value, getDenseI64ArrayAttr(dims));
+}
+
+Value LocalBuilder::reshape(Value value, ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getShape() == shape)
+    return value;
+  return make<ReshapeOp>(type.clone(shape), value);
+}
+
+static ArrayAttr getAxesAttr(OpBuilder &b, ArrayRef<StringAttr> axes) {
+  return b.getArrayAttr(SmallVector<Attribute>(axes.begin(), axes.end()));
+}
+
+Value LocalBuilder::getShardIndex(ArrayRef<StringAttr> axes) {
+  auto type = RankedTensorType::get({}, getI64Type());
+  if (mesh.getShards(axes) == 1)
+    return constant(type, 0);
+  return make<ShardIndexOp>(type, getAxesAttr(*this, axes));
+}
+
+Value LocalBuilder::allReduce(Value value, ReductionKind kind, ArrayRef<StringAttr> axes) {
+  if (mesh.getShards(axes) == 1)
+    return value;
+  return make<AllReduceOp>(value.getType(), kind, value, getAxesAttr(*this, axes));
+}
+
+//===----------------------------------------------------------------------===//
+// Indices and padding
+//===----------------------------------------------------------------------===//
+
+/// Local sizes of a dim's factors.
+static SmallVector<int64_t> getLocalSizes(const Split &split, const MeshShape &mesh) {
+  SmallVector<int64_t> sizes;
+  for (const SubFactor &factor : split)
+    sizes.push_back(llvm::divideCeil(factor.size, mesh.getShards(factor.axes)));
+  return sizes;
+}
+
+Value LocalBuilder::getFactorIndices(const Split &split, unsigned n) {
+  SmallVector<int64_t> sizes = getLocalSizes(split, mesh);
+  auto type = RankedTensorType::get({sizes[n]}, getI64Type());
+  Value index = make<IotaOp>(type, getI64IntegerAttr(0));
+  if (mesh.getShards(split[n].axes) > 1) {
+    Value shard = getShardIndex(split[n].axes);
+    Value first =
+        make<MulOp>(shard, constant(cast<RankedTensorType>(shard.getType()), double(sizes[n])));
+    index = make<AddOp>(index, broadcast(first, sizes[n], {}));
+  }
+  index = broadcast(index, sizes, int64_t(n));
+  return reshape(index, getLocalSize(split, mesh));
+}
+
+Value LocalBuilder::getValid(const Split &split) {
+  Value valid;
+  for (auto [n, factor] : llvm::enumerate(split)) {
+    if (factor.size % mesh.getShards(factor.axes) == 0)
+      continue;
+    Value index = getFactorIndices(split, n);
+    auto type = cast<RankedTensorType>(index.getType());
+    Value inside = make<CompareOp>(type.clone(getI1Type()), Predicate::Lt, index,
+                                   constant(type, double(factor.size)));
+    valid = valid ? make<AndOp>(valid, inside) : inside;
+  }
+  return valid;
+}
+
+Value LocalBuilder::getGlobalIndices(RankedTensorType global, ShardingAttr sharding, unsigned dim) {
+  Split split = getSplits(sharding, global.getShape(), mesh)[dim];
+  Value sum;
+  int64_t stride = global.getDimSize(dim);
+  for (auto [n, factor] : llvm::enumerate(split)) {
+    stride /= factor.size;
+    Value index = getFactorIndices(split, n);
+    auto type = cast<RankedTensorType>(index.getType());
+    if (stride != 1)
+      index = make<MulOp>(index, constant(type, double(stride)));
+    sum = sum ? make<AddOp>(sum, index) : index;
+  }
+  // A padded place of one factor alone lies past the end; of several it would name another element.
+  Value valid = split.size() > 1 ? getValid(split) : Value();
+  if (!valid)
+    return sum;
+  auto type = cast<RankedTensorType>(sum.getType());
+  return make<SelectOp>(type, valid, sum, constant(type, double(global.getDimSize(dim))));
+}
+
+/// Variables and arguments have zeros in their padding.
+static bool hasZeroPadding(Value value) {
+  return isa<BlockArgument>(value) || value.getDefiningOp<ReadOp>();
+}
+
+Value LocalBuilder::selectPadding(Value local, RankedTensorType global, ShardingAttr sharding,
+                                  unsigned dim, double identity) {
+  if (identity == 0 && hasZeroPadding(local))
+    return local;
+  Value valid = getValid(getSplits(sharding, global.getShape(), mesh)[dim]);
+  if (!valid)
+    return local;
+  auto type = cast<RankedTensorType>(local.getType());
+  Value everywhere = broadcast(valid, type.getShape(), int64_t(dim));
+  return make<SelectOp>(type, everywhere, local, constant(type, identity));
+}
+
+Value LocalBuilder::zeroPadding(Value local, RankedTensorType global, ShardingAttr sharding) {
+  for (int64_t dim = 0; dim < global.getRank(); ++dim)
+    local = selectPadding(local, global, sharding, dim, 0.0);
+  return local;
+}
+
+} // namespace parashard::ps

@@ -1,0 +1,25 @@
+// The pass ps-partition: every function to local types.
+#include "lib/Partition/FunctionPartitioner.h"
+#include "lib/Partition/Passes.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+#define GEN_PASS_DEF_PARTITIONPASS
+#include "lib/Partition/Passes.h.inc"
+
+namespace {
+struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (MeshOp mesh = getMesh(module)) {
+      SymbolTable symbols(module);
+      for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+        if (failed(partitionFunction(function, mesh, symbols)))
+          return signalPassFailure();
+    }
+    module->setAttr(kLevelMark, LevelAttr::get(&getContext(), Level::Partitioned));
+  }
+};
+} // namespace
+} // namespace parashard::ps

@@ -1,0 +1,42 @@
+// The passes from level 2 to level 3.
+#ifndef PARASHARD_LIB_PARTITION_PASSES_TD
+#define PARASHARD_LIB_PARTITION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
+  let summary = "rewrites every function to local types with explicit collectives";
+  let description = [{
+    Level 2 to level 3. Each op runs as `docs/levels.md`, "How an op runs", says: its operands are brought to
+    what it needs, its results to what they are marked with. Each resharding of a value is built once.
+    A module without a mesh only changes its level.
+  }];
+}
+
+def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::func::FuncOp"> {
+  let summary = "merges, cancels and cheapens collectives";
+  let description = [{
+    Equal collectives of one run become one; `all_gather` of a `shard_slice` cancels; `all_reduce` whose only
+    use is a `shard_slice` becomes `reduce_scatter`; the sum of two `all_reduce`s becomes one of the sum.
+  }];
+}
+
+def OutlineSegmentsPass : Pass<"ps-outline-segments", "::mlir::ModuleOp"> {
+  let summary = "makes class functions of segments and lists of runs of stages";
+  let description = [{
+    Every (segment, phase) of `@micro_batch` and `@evaluate`, and every parameter's part of `@update`, becomes a run
+    of a class function; runs that are equal up to variables, keys and locations share one. The functions become
+    `@stage0.micro_batch`, `@stage0.evaluate`, `@stage0.update`.
+  }];
+  let dependentDialects = ["::parashard::rank::RankDialect"];
+}
+
+def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
+  let summary = "checks what must hold at level 3";
+  let description = [{
+    Class functions name no symbol, carry class, phase and saved count; stage functions hold runs, reads and
+    collectives alone; collectives name axes of the mesh.
+  }];
+}
+
+#endif
