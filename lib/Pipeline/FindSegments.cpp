@@ -1,0 +1,20 @@
+// The pass ps-find-segments: every op of @micro_batch and @evaluate gets its segment.
+#include "lib/Pipeline/Passes.h"
+#include "lib/Pipeline/Segments.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+#define GEN_PASS_DEF_FINDSEGMENTSPASS
+#include "lib/Pipeline/Passes.h.inc"
+
+namespace {
+struct FindSegmentsPass : impl::FindSegmentsPassBase<FindSegmentsPass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function.getName() != "update" && function.getBody().hasOneBlock())
+        assignSegments(function);
+  }
+};
+} // namespace
+} // namespace parashard::ps

@@ -1,0 +1,18 @@
+// The passes that cut a program into segments and order their runs.
+#ifndef PARASHARD_LIB_PIPELINE_PASSES_H
+#define PARASHARD_LIB_PIPELINE_PASSES_H
+
+#include "dialects/rank/Rank.h"
+#include "mlir/Pass/Pass.h"
+
+namespace parashard::ps {
+
+#define GEN_PASS_DECL
+#include "lib/Pipeline/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "lib/Pipeline/Passes.h.inc"
+
+} // namespace parashard::ps
+
+#endif

@@ -1,0 +1,39 @@
+// The passes that cut a program into segments and order their runs.
+#ifndef PARASHARD_LIB_PIPELINE_PASSES_TD
+#define PARASHARD_LIB_PIPELINE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def FindSegmentsPass : Pass<"ps-find-segments", "::mlir::ModuleOp"> {
+  let summary = "gives every op of @micro_batch and @evaluate its segment";
+  let description = [{
+    A segment is one instance of a repeated block, or what stands between blocks. Blocks are read from the
+    module paths in locations (`transformer.h.3.attn` is of `transformer.h.3`), or, where there are none, from the
+    unit that repeats in the op list. A backward op has the segment of the op it was built for. Forward
+    values flow to equal or later segments, backward ones to equal or earlier ones.
+  }];
+}
+
+def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
+  let summary = "orders the runs of a step's micro-batches";
+  let description = [{
+    Level 3 to level 4: `rank.program @pp0` with the forward and backward of each micro-batch and then the update,
+    and `@evaluate.pp0`. All-reduces between runs are started in buckets and waited for. A program whose
+    cotangents come from outside becomes sections forward, backward, update.
+  }];
+  let options = [
+    Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches of a step">,
+    Option<"bucketBytes", "bucket-bytes", "int64_t", "25 << 20", "most bytes of one bucket of tensors">,
+  ];
+  let dependentDialects = ["::parashard::rank::RankDialect", "::mlir::arith::ArithDialect"];
+}
+
+def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
+  let summary = "checks what must hold at level 4";
+  let description = [{
+    Every token is waited for once and in the order of its queue; what a started collective yields is used after its wait;
+    all programs issue the entries of a common queue in one order.
+  }];
+}
+
+#endif

@@ -1,0 +1,225 @@
+// Assigns segments from module paths, origins and dataflow.
+#include "lib/Pipeline/Segments.h"
+#include "lib/Partition/Cloneable.h"
+#include "mlir/IR/OperationSupport.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+StringRef getBlockOfPath(StringRef path) {
+  size_t begin = 0;
+  while (begin < path.size()) {
+    size_t end = std::min(path.find('.', begin), path.size());
+    StringRef part = path.slice(begin, end);
+    if (begin > 0 && !part.empty() && llvm::all_of(part, llvm::isDigit))
+      return path.take_front(end);
+    begin = end + 1;
+  }
+  return {};
+}
+
+std::optional<StringRef> getModulePath(Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return name.getName().getValue();
+  if (auto call = dyn_cast<CallSiteLoc>(loc))
+    return getModulePath(call.getCallee());
+  if (auto fused = dyn_cast<FusedLoc>(loc))
+    for (Location part : fused.getLocations())
+      if (auto path = getModulePath(part))
+        return path;
+  return std::nullopt;
+}
+
+Repetition findRepetition(ArrayRef<unsigned> classes, int64_t minUnit) {
+  Repetition best;
+  int64_t n = classes.size();
+  for (int64_t unit = minUnit; 2 * unit <= n; ++unit) {
+    int64_t run = 0; // places before i that equal the one a unit later
+    for (int64_t i = 0; i + unit <= n; ++i) {
+      bool equal = i + unit < n && classes[i] == classes[i + unit];
+      if (equal) {
+        ++run;
+        continue;
+      }
+      int64_t count = run / unit + 1;
+      if (run >= unit && count * unit > best.count * best.unit)
+        best = {i - run, unit, count};
+      run = 0;
+    }
+  }
+  return best;
+}
+
+namespace {
+bool isBackward(Operation *op) {
+  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+  return phase && (phase.getValue() == Phase::BackwardInput ||
+                   phase.getValue() == Phase::BackwardWeight);
+}
+
+class Assigner {
+public:
+  explicit Assigner(func::FuncOp function)
+      : block(function.getBody().front()), cloneable(findCloneableOps(function)) {
+    for (Operation &op : block.without_terminator())
+      (isBackward(&op) ? backward : forward).push_back(&op);
+  }
+
+  int64_t run() {
+    assignForward();
+    assignBackward();
+    assignCloneables();
+    return compress();
+  }
+
+private:
+  std::optional<int64_t> get(Value value, bool ofBackward) const {
+    Operation *producer = value.getDefiningOp();
+    if (!producer || cloneable.contains(producer) || isBackward(producer) != ofBackward)
+      return std::nullopt;
+    auto it = segments.find(producer);
+    return it == segments.end() ? std::nullopt : std::optional(it->second);
+  }
+
+  void assignForward() {
+    bool hasBlocks = llvm::any_of(forward, [](Operation *op) {
+      auto path = getModulePath(op->getLoc());
+      return path && !getBlockOfPath(*path).empty();
+    });
+    DenseMap<Operation *, int64_t> wanted = hasBlocks ? numberByPath() : numberByRepetition();
+    for (Operation *op : forward) {
+      if (cloneable.contains(op))
+        continue;
+      int64_t segment = wanted.lookup(op);
+      for (Value operand : op->getOperands())
+        segment = std::max(segment, get(operand, false).value_or(0));
+      segments[op] = segment;
+    }
+  }
+
+  /// A block gets a number where it is first met; each stretch outside of blocks its own.
+  DenseMap<Operation *, int64_t> numberByPath() {
+    DenseMap<Operation *, int64_t> wanted;
+    llvm::StringMap<int64_t> blocks;
+    int64_t last = -1, current = -1;
+    bool inBlock = true;
+    for (Operation *op : forward) {
+      if (cloneable.contains(op))
+        continue;
+      auto path = getModulePath(op->getLoc());
+      StringRef name = path ? getBlockOfPath(*path) : StringRef();
+      if (!name.empty()) {
+        auto [it, isNew] = blocks.try_emplace(name, last + 1);
+        last += isNew;
+        current = it->second;
+        inBlock = true;
+      } else if ((path && inBlock) || current < 0) {
+        current = ++last;
+        inBlock = false;
+      }
+      wanted[op] = current;
+    }
+    return wanted;
+  }
+
+  /// Without module paths: the unit that repeats over the longest stretch of ops is the block.
+  DenseMap<Operation *, int64_t> numberByRepetition() {
+    SmallVector<Operation *> ops;
+    SmallVector<unsigned> classes;
+    llvm::DenseMap<size_t, unsigned> known;
+    for (Operation *op : forward) {
+      if (cloneable.contains(op))
+        continue;
+      llvm::hash_code hash = llvm::hash_combine(op->getName(), op->getPropertiesAsAttribute());
+      for (Type type : op->getOperandTypes())
+        hash = llvm::hash_combine(hash, type);
+      ops.push_back(op);
+      classes.push_back(known.try_emplace(size_t(hash), known.size()).first->second);
+    }
+    constexpr int64_t minUnit = 4; // a single linear layer is not worth a segment
+    Repetition found = findRepetition(classes, minUnit);
+    DenseMap<Operation *, int64_t> wanted;
+    int64_t before = found.first > 0;
+    for (auto [i, op] : llvm::enumerate(ops)) {
+      int64_t place = int64_t(i) - found.first;
+      if (found.unit == 0 || place < 0)
+        wanted[op] = 0;
+      else
+        wanted[op] = before + std::min(place / found.unit, found.count);
+    }
+    return wanted;
+  }
+
+  /// The forward op that each origin stands for: marked so, or by its place in the list.
+  std::optional<int64_t> getOriginSegment(Operation *op) {
+    auto origin = op->getAttrOfType<IntegerAttr>(kOriginMark);
+    if (!origin)
+      return std::nullopt;
+    Operation *producer = nullptr;
+    if (forwardByOrigin.empty())
+      for (auto [i, f] : llvm::enumerate(forward)) {
+        auto mark = f->getAttrOfType<IntegerAttr>(kOriginMark);
+        forwardByOrigin.try_emplace(mark ? mark.getInt() : int64_t(i), f);
+      }
+    producer = forwardByOrigin.lookup(origin.getInt());
+    auto it = segments.find(producer);
+    return it == segments.end() ? std::nullopt : std::optional(it->second);
+  }
+
+  void assignBackward() {
+    int64_t last = 0;
+    for (auto &[op, segment] : segments)
+      last = std::max(last, segment);
+    for (Operation *op : backward) {
+      if (cloneable.contains(op))
+        continue;
+      int64_t segment = getOriginSegment(op).value_or(last);
+      for (Value operand : op->getOperands())
+        segment = std::min(segment, get(operand, true).value_or(last));
+      segments[op] = segment;
+    }
+  }
+
+  /// What every segment builds for itself is marked with the first one to run that uses it.
+  void assignCloneables() {
+    for (Operation &op : llvm::reverse(block.without_terminator())) {
+      if (!cloneable.contains(&op))
+        continue;
+      std::optional<int64_t> first;
+      for (Operation *user : op.getUsers()) {
+        auto it = segments.find(user);
+        if (it == segments.end() || isBackward(user) != isBackward(&op))
+          continue;
+        bool earlier = !first || (isBackward(&op) ? it->second > *first : it->second < *first);
+        first = earlier ? it->second : *first;
+      }
+      segments[&op] = first.value_or(0);
+    }
+  }
+
+  /// Numbers without gaps, in the same order.
+  int64_t compress() {
+    SmallVector<int64_t> used;
+    for (auto &[op, segment] : segments)
+      used.push_back(segment);
+    llvm::sort(used);
+    used.erase(llvm::unique(used), used.end());
+    Builder builder(block.getParentOp()->getContext());
+    for (auto &[op, segment] : segments)
+      op->setAttr(kSegmentMark,
+                  builder.getI64IntegerAttr(llvm::lower_bound(used, segment) - used.begin()));
+    return used.size();
+  }
+
+  Block &block;
+  DenseSet<Operation *> cloneable;
+  SmallVector<Operation *> forward, backward;
+  DenseMap<Operation *, int64_t> segments;
+  DenseMap<int64_t, Operation *> forwardByOrigin;
+};
+} // namespace
+
+int64_t assignSegments(func::FuncOp function) { return Assigner(function).run(); }
+
+} // namespace parashard::ps

@@ -1,0 +1,32 @@
+// Segments: one instance of a repeated block each, or what stands between blocks.
+#ifndef PARASHARD_LIB_PIPELINE_SEGMENTS_H
+#define PARASHARD_LIB_PIPELINE_SEGMENTS_H
+
+#include "dialects/ps/Ps.h"
+
+namespace parashard::ps {
+
+/// The block that a module path belongs to: up to its first list index
+/// (`transformer.h.3.attn` is of `transformer.h.3`); empty when it is of none.
+llvm::StringRef getBlockOfPath(llvm::StringRef path);
+/// The module path that an op came from (its first NameLoc); nothing when it has none.
+std::optional<llvm::StringRef> getModulePath(mlir::Location loc);
+
+/// Gives every op of `function` (one block) its segment: forward ops by the block of their module
+/// path, or, where no op has one, by repetition in the op list; backward ops that of their origin.
+/// Raised or lowered where dataflow asks for it: forward values flow to equal or later
+/// segments, backward ones to equal or earlier ones. Returns the number of segments.
+int64_t assignSegments(mlir::func::FuncOp function);
+
+/// For a list of op classes, the length of the unit that repeats over its longest stretch, and the
+/// place where that begins; {0, 0} when nothing of at least `minUnit` ops repeats.
+struct Repetition {
+  int64_t first = 0;
+  int64_t unit = 0;
+  int64_t count = 0;
+};
+Repetition findRepetition(llvm::ArrayRef<unsigned> classes, int64_t minUnit);
+
+} // namespace parashard::ps
+
+#endif
