@@ -37,6 +37,7 @@ def PS_Library : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLowering
 def PS_Differentiable : DeclareOpInterfaceMethods<PS_DifferentiableOpInterface>;
 def PS_DifferentiableIn : DeclareOpInterfaceMethods<PS_DifferentiableOpInterface, ["isDifferentiable"]>;
 def PS_Partition : DeclareOpInterfaceMethods<PS_PartitionOpInterface, ["partition"]>;
+def PS_Random : DeclareOpInterfaceMethods<PS_RandomOpInterface>;
 def PS_Cost : DeclareOpInterfaceMethods<PS_CostOpInterface, ["getCost"]>;
 
 #endif

@@ -89,4 +89,16 @@ def PS_LoweringOpInterface : OpInterface<"LoweringOpInterface"> {
   ];
 }
 
+def PS_RandomOpInterface : OpInterface<"RandomOpInterface"> {
+  let cppNamespace = "::parashard::ps";
+  let description = "An op that draws random numbers: where its key and micro-batch come from.";
+  let methods = [
+    InterfaceMethod<"True when it acts as in training.", "bool", "isTraining", (ins), "",
+      "return $_op.getTraining();">,
+    InterfaceMethod<"Takes the key (i64) and the micro-batch (i64) from values from now on.",
+      "void", "setRandomSource", (ins "::mlir::Value":$key, "::mlir::Value":$microBatch), "",
+      "$_op.getRandomKeyMutable().assign(key); $_op.getMicroBatchMutable().assign(microBatch);">,
+  ];
+}
+
 #endif

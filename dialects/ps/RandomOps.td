@@ -1,7 +1,7 @@
 // Ops that draw random numbers.
 include "dialects/ps/Base.td"
 
-def PS_DropoutOp : PS_TensorOp<"dropout", [AllTypesMatch<["operand", "result"]>, AttrSizedOperandSegments, PS_Elementwise, PS_Differentiable, PS_Partition]> {
+def PS_DropoutOp : PS_TensorOp<"dropout", [AllTypesMatch<["operand", "result"]>, AttrSizedOperandSegments, PS_Random, PS_Elementwise, PS_Differentiable, PS_Partition]> {
   let summary = "zero with probability p, else x / (1 - p)";
   let description = [{
     The number of an element is Philox4x32-10 with key (run seed, `ps.key`, step) and counter

@@ -1,35 +1,12 @@
 // Assigns segments from module paths, origins and dataflow.
 #include "lib/Pipeline/Segments.h"
 #include "lib/Partition/Cloneable.h"
+#include "lib/Partition/ModulePath.h"
 #include "mlir/IR/OperationSupport.h"
 
 using namespace mlir;
 
 namespace parashard::ps {
-
-StringRef getBlockOfPath(StringRef path) {
-  size_t begin = 0;
-  while (begin < path.size()) {
-    size_t end = std::min(path.find('.', begin), path.size());
-    StringRef part = path.slice(begin, end);
-    if (begin > 0 && !part.empty() && llvm::all_of(part, llvm::isDigit))
-      return path.take_front(end);
-    begin = end + 1;
-  }
-  return {};
-}
-
-std::optional<StringRef> getModulePath(Location loc) {
-  if (auto name = dyn_cast<NameLoc>(loc))
-    return name.getName().getValue();
-  if (auto call = dyn_cast<CallSiteLoc>(loc))
-    return getModulePath(call.getCallee());
-  if (auto fused = dyn_cast<FusedLoc>(loc))
-    for (Location part : fused.getLocations())
-      if (auto path = getModulePath(part))
-        return path;
-  return std::nullopt;
-}
 
 Repetition findRepetition(ArrayRef<unsigned> classes, int64_t minUnit) {
   Repetition best;

@@ -6,12 +6,6 @@
 
 namespace parashard::ps {
 
-/// The block that a module path belongs to: up to its first list index
-/// (`transformer.h.3.attn` is of `transformer.h.3`); empty when it is of none.
-llvm::StringRef getBlockOfPath(llvm::StringRef path);
-/// The module path that an op came from (its first NameLoc); nothing when it has none.
-std::optional<llvm::StringRef> getModulePath(mlir::Location loc);
-
 /// Gives every op of `function` (one block) its segment: forward ops by the block of their module
 /// path, or, where no op has one, by repetition in the op list; backward ops that of their origin.
 /// Raised or lowered where dataflow asks for it: forward values flow to equal or later

@@ -1,0 +1,213 @@
+// Builds class functions and stage functions.
+#include "lib/Partition/Outline.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+//===----------------------------------------------------------------------===//
+// Class functions
+//===----------------------------------------------------------------------===//
+
+std::string Outliner::chooseName(const Run &run) {
+  StringRef phase = stringifyPhase(run.phase);
+  for (unsigned n = names[(run.name + "." + phase).str()]++;; ++n) {
+    std::string base = n == 0 ? run.name : run.name + "." + std::to_string(n);
+    if (!symbols.lookup((base + "." + phase).str()))
+      return base;
+  }
+}
+
+static FunctionType getClassType(Builder &b, const Run &run) {
+  SmallVector<Type> inputs, results;
+  for (Value input : run.inputs)
+    inputs.push_back(input.getType());
+  DenseMap<Attribute, Type> refs;
+  for (Operation *op : run.ops) {
+    if (auto read = dyn_cast<ReadOp>(op))
+      refs[read.getVariableAttr()] = read.getType();
+    else if (auto write = dyn_cast<WriteOp>(op))
+      refs[write.getVariableAttr()] = write.getValue().getType();
+    else if (auto accumulate = dyn_cast<AccumulateOp>(op))
+      refs[accumulate.getVariableAttr()] = accumulate.getValue().getType();
+  }
+  for (Attribute variable : run.variables)
+    inputs.push_back(RefType::get(b.getContext(), cast<RankedTensorType>(refs[variable])));
+  if (!run.keys.empty())
+    inputs.append(run.keys.size() + 1, b.getI64Type());
+  for (Value result : run.results)
+    results.push_back(result.getType());
+  return b.getFunctionType(inputs, results);
+}
+
+namespace {
+/// Fills the body of one class function.
+class ClassBody {
+public:
+  ClassBody(OpBuilder &b, func::FuncOp function, const Run &run) : b(b), run(run) {
+    Block *block = function.addEntryBlock();
+    b.setInsertionPointToEnd(block);
+    auto args = block->getArguments();
+    for (Value input : run.inputs)
+      values.map(input, takeFront(args));
+    for (Attribute variable : run.variables)
+      refs[variable] = takeFront(args);
+    for (int64_t key : run.keys)
+      keys[key] = takeFront(args);
+    if (!run.keys.empty())
+      microBatch = takeFront(args);
+  }
+
+  void fill(Location loc) {
+    for (Operation *op : run.ops)
+      build(op);
+    SmallVector<Value> results;
+    for (Value result : run.results)
+      results.push_back(values.lookup(result));
+    func::ReturnOp::create(b, loc, results);
+  }
+
+private:
+  static Value takeFront(MutableArrayRef<BlockArgument> &args) {
+    Value first = args.front();
+    args = args.drop_front();
+    return first;
+  }
+
+  void build(Operation *op) {
+    Operation *built;
+    if (auto read = dyn_cast<ReadOp>(op)) {
+      built = ReadOp::create(b, op->getLoc(), read.getType(), FlatSymbolRefAttr(),
+                             refs[read.getVariableAttr()]);
+      values.map(read.getResult(), built->getResult(0));
+    } else if (auto write = dyn_cast<WriteOp>(op)) {
+      Value condition =
+          write.getCondition() ? values.lookup(write.getCondition()) : write.getCondition();
+      built = WriteOp::create(b, op->getLoc(), FlatSymbolRefAttr(), refs[write.getVariableAttr()],
+                              values.lookup(write.getValue()), condition);
+    } else if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+      built = AccumulateOp::create(b, op->getLoc(), FlatSymbolRefAttr(),
+                                   refs[accumulate.getVariableAttr()],
+                                   values.lookup(accumulate.getValue()));
+    } else {
+      built = b.clone(*op, values);
+      if (auto key = getRandomKey(op))
+        cast<RandomOpInterface>(built).setRandomSource(keys[*key], microBatch);
+      built->removeAttr(kKeyMark);
+      built->removeAttr(kSegmentMark);
+      built->removeAttr(kOriginMark);
+    }
+    built->setAttr(kPhaseMark, PhaseAttr::get(b.getContext(), run.phase));
+  }
+
+  OpBuilder &b;
+  const Run &run;
+  IRMapping values;
+  DenseMap<Attribute, Value> refs;
+  DenseMap<int64_t, Value> keys;
+  Value microBatch;
+};
+} // namespace
+
+func::FuncOp Outliner::buildClass(const Run &run) {
+  std::string base = chooseName(run);
+  std::string name = base + "." + stringifyPhase(run.phase).str();
+  Location loc = run.ops.front()->getLoc();
+  OpBuilder::InsertionGuard guard(builder);
+  auto function = func::FuncOp::create(builder, loc, name, getClassType(builder, run));
+  function->setAttr(rank::kClassMark, builder.getStringAttr(base));
+  function->setAttr(kPhaseMark, PhaseAttr::get(builder.getContext(), run.phase));
+  function->setAttr(kSavedMark, builder.getI64IntegerAttr(run.saved));
+  symbols.insert(function);
+  ClassBody(builder, function, run).fill(loc);
+  return function;
+}
+
+func::FuncOp Outliner::getClass(const Run &run) {
+  func::FuncOp &known = classes[getSignature(run)];
+  if (!known)
+    known = buildClass(run);
+  return known;
+}
+
+//===----------------------------------------------------------------------===//
+// Stage functions
+//===----------------------------------------------------------------------===//
+
+/// Queues of the collectives in a class function, in order.
+static ArrayAttr getQueues(OpBuilder &b, func::FuncOp function) {
+  SmallVector<Attribute> queues;
+  for (Operation &op : function.getBody().front())
+    if (isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp>(op))
+      queues.push_back(
+          b.getStringAttr(rank::getQueueName(op.getAttrOfType<ArrayAttr>("axes").getValue())));
+  return queues.empty() ? ArrayAttr() : b.getArrayAttr(queues);
+}
+
+rank::RunOp Outliner::buildRun(Location loc, const Run &run, func::FuncOp callee, IRMapping &values,
+                               Value microBatch) {
+  SmallVector<Value> inputs;
+  for (Value input : run.inputs)
+    inputs.push_back(values.lookup(input));
+  SmallVector<Attribute> variables(run.variables.begin(), run.variables.end());
+  auto op = rank::RunOp::create(
+      builder, loc, callee.getResultTypes(), FlatSymbolRefAttr::get(callee.getSymNameAttr()),
+      run.segment ? builder.getI64IntegerAttr(*run.segment) : IntegerAttr(),
+      run.keys.empty() ? Value() : microBatch, inputs,
+      variables.empty() ? ArrayAttr() : builder.getArrayAttr(variables),
+      run.keys.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(run.keys),
+      getQueues(builder, callee));
+  op->setAttr(kPhaseMark, PhaseAttr::get(builder.getContext(), run.phase));
+  values.map(run.results, op.getResults());
+  return op;
+}
+
+/// Builds an op that stands between runs, and the reads (and what moves them) before it.
+static void buildBetween(OpBuilder &b, Operation *op, IRMapping &values) {
+  for (Value operand : op->getOperands())
+    if (!values.contains(operand))
+      buildBetween(b, operand.getDefiningOp(), values);
+  Operation *built = b.clone(*op, values);
+  built->removeAttr(kSegmentMark);
+  built->removeAttr(kOriginMark);
+}
+
+void Outliner::outline(func::FuncOp function, const Pieces &pieces) {
+  std::string entry = function.getName().str();
+  builder.setInsertionPoint(function);
+  SmallVector<func::FuncOp> callees;
+  for (const Run &run : pieces.runs)
+    callees.push_back(getClass(run));
+  SmallVector<Type> inputs(function.getArgumentTypes());
+  bool takesMicroBatch = entry == "micro_batch";
+  if (takesMicroBatch)
+    inputs.push_back(builder.getI64Type());
+  auto stage = func::FuncOp::create(
+      builder, function.getLoc(), "stage0." + entry,
+      builder.getFunctionType(inputs, function.getResultTypes()));
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    stage.setArgAttrs(i, function.getArgAttrDict(i));
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    stage.setResultAttrs(i, function.getResultAttrDict(i));
+  stage->setAttr(rank::kStageMark, builder.getI64IntegerAttr(0));
+  IRMapping values;
+  Block *block = stage.addEntryBlock();
+  for (BlockArgument arg : function.getArguments())
+    values.map(arg, block->getArgument(arg.getArgNumber()));
+  Value microBatch = takesMicroBatch ? block->getArguments().back() : Value();
+  builder.setInsertionPointToEnd(block);
+  for (const Piece &piece : pieces.order) {
+    if (piece.between) {
+      buildBetween(builder, piece.between, values);
+      continue;
+    }
+    const Run &run = pieces.runs[piece.run];
+    buildRun(run.ops.front()->getLoc(), run, callees[piece.run], values, microBatch);
+  }
+  builder.clone(*function.getBody().front().getTerminator(), values);
+  symbols.erase(function);
+  symbols.insert(stage);
+}
+
+} // namespace parashard::ps

@@ -1,0 +1,296 @@
+// Cuts functions into runs by segment and phase, and compares runs.
+#include "lib/Partition/Runs.h"
+#include "lib/Partition/Cloneable.h"
+#include "lib/Partition/FunctionPartitioner.h"
+#include "lib/Partition/ModulePath.h"
+#include "llvm/ADT/SetVector.h"
+#include <map>
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+std::optional<int64_t> getRandomKey(Operation *op) {
+  auto random = dyn_cast<RandomOpInterface>(op);
+  auto key = op->getAttrOfType<IntegerAttr>(kKeyMark);
+  if (!random || !key || !random.isTraining())
+    return std::nullopt;
+  return key.getInt();
+}
+
+static FlatSymbolRefAttr getVariable(Operation *op) {
+  if (auto read = dyn_cast<ReadOp>(op))
+    return read.getVariableAttr();
+  if (auto write = dyn_cast<WriteOp>(op))
+    return write.getVariableAttr();
+  if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    return accumulate.getVariableAttr();
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs, variables, keys, results
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Where each op of a function runs.
+using Homes = DenseMap<Operation *, unsigned>;
+
+class Completer {
+public:
+  Completer(std::vector<Run> &runs, const DenseSet<Operation *> &cloneable)
+      : runs(runs), cloneable(cloneable) {
+    for (auto [i, run] : llvm::enumerate(runs))
+      for (Operation *op : run.ops)
+        homes[op] = i;
+  }
+
+  void complete() {
+    for (auto [i, run] : llvm::enumerate(runs))
+      gather(run, i);
+    for (Run &run : runs)
+      collectUses(run);
+  }
+
+  /// Values that are made by runs and used elsewhere, and by whom (null: not by a run).
+  void noteResult(Value value, Run *user) {
+    Operation *producer = value.getDefiningOp();
+    auto home = producer ? homes.find(producer) : homes.end();
+    if (home == homes.end())
+      return;
+    bool isForward = !user || user->phase == runs[home->second].phase;
+    bool &kept = boundary.try_emplace(value, false).first->second;
+    kept |= isForward;
+  }
+
+  /// Results in order of their making: those of the same phase first, then what is saved.
+  void setResults() {
+    for (Run &run : runs) {
+      SmallVector<Value> saved;
+      for (Operation *op : run.ops)
+        for (Value result : op->getResults()) {
+          auto it = boundary.find(result);
+          if (it == boundary.end() || homes.lookup(op) != unsigned(&run - runs.data()) ||
+              !homes.contains(op))
+            continue;
+          (it->second ? run.results : saved).push_back(result);
+        }
+      run.saved = saved.size();
+      run.results.append(saved);
+    }
+  }
+
+private:
+  /// A value of another run that is only a view of what that run has: built again from that.
+  bool isView(Operation *op) const { return isa<ReshapeOp, BroadcastOp>(op); }
+
+  bool buildsAgain(Operation *producer, unsigned run) const {
+    if (!producer)
+      return false;
+    if (cloneable.contains(producer))
+      return true;
+    auto home = homes.find(producer);
+    return home != homes.end() && home->second != run && isView(producer);
+  }
+
+  /// Puts before each op of the run what the run builds for itself.
+  void gather(Run &run, unsigned index) {
+    SmallVector<Operation *> own = std::move(run.ops);
+    llvm::SetVector<Operation *> all;
+    std::function<void(Operation *)> add = [&](Operation *op) {
+      if (all.contains(op))
+        return;
+      for (Value operand : op->getOperands())
+        if (buildsAgain(operand.getDefiningOp(), index))
+          add(operand.getDefiningOp());
+      all.insert(op);
+    };
+    for (Operation *op : own)
+      add(op);
+    run.ops = all.takeVector();
+  }
+
+  void collectUses(Run &run) {
+    DenseSet<Value> inside;
+    llvm::SetVector<Value> inputs;
+    llvm::SetVector<Attribute> variables;
+    llvm::SetVector<int64_t> keys;
+    for (Operation *op : run.ops) {
+      for (Value operand : op->getOperands())
+        if (!inside.contains(operand) && inputs.insert(operand))
+          noteResult(operand, &run);
+      for (Value result : op->getResults())
+        inside.insert(result);
+      if (FlatSymbolRefAttr variable = getVariable(op))
+        variables.insert(variable);
+      if (auto key = getRandomKey(op))
+        keys.insert(*key);
+    }
+    run.inputs = SmallVector<Value>(inputs.getArrayRef());
+    run.variables = SmallVector<Attribute>(variables.getArrayRef());
+    run.keys = SmallVector<int64_t>(keys.getArrayRef());
+  }
+
+  std::vector<Run> &runs;
+  const DenseSet<Operation *> &cloneable;
+  Homes homes;
+  DenseMap<Value, bool> boundary;
+};
+} // namespace
+
+void completeRuns(func::FuncOp function, std::vector<Run> &runs,
+                  const DenseSet<Operation *> &cloneable) {
+  DenseSet<Operation *> inRuns;
+  for (Run &run : runs)
+    inRuns.insert(run.ops.begin(), run.ops.end());
+  Completer completer(runs, cloneable);
+  completer.complete();
+  for (Operation &op : function.getBody().front())
+    if (!inRuns.contains(&op) && !cloneable.contains(&op))
+      for (Value operand : op.getOperands())
+        completer.noteResult(operand, nullptr);
+  completer.setResults();
+}
+
+//===----------------------------------------------------------------------===//
+// Segments
+//===----------------------------------------------------------------------===//
+
+/// A run is named after the list that its block is of, or after the module that it begins in.
+static std::string nameRun(ArrayRef<Operation *> ops) {
+  std::string name;
+  for (Operation *op : ops) {
+    auto path = getModulePath(op->getLoc());
+    if (!path)
+      continue;
+    if (StringRef block = getBlockOfPath(*path); !block.empty())
+      return getListName(block).str();
+    if (name.empty())
+      name = path->rsplit('.').second.empty() ? path->str() : path->rsplit('.').second.str();
+  }
+  return name.empty() ? "segment" : name;
+}
+
+/// What function results need that every run would build for itself is built by the last forward run.
+static void addReturnedCloneables(Block &block, const DenseSet<Operation *> &cloneable,
+                                  std::map<int64_t, Run> &runs) {
+  Run *last = nullptr;
+  for (auto &[order, run] : runs)
+    if (run.phase == Phase::Forward || run.phase == Phase::Evaluate)
+      last = &run;
+  for (Value value : block.getTerminator()->getOperands())
+    if (Operation *producer = value.getDefiningOp())
+      if (last && cloneable.contains(producer) && !llvm::is_contained(last->ops, producer))
+        last->ops.push_back(producer);
+}
+
+/// Every input of a run comes from outside or from an earlier run.
+static LogicalResult checkOrder(const std::vector<Run> &runs) {
+  DenseSet<Value> made;
+  DenseSet<Operation *> all;
+  for (const Run &run : runs)
+    all.insert(run.ops.begin(), run.ops.end());
+  for (const Run &run : runs) {
+    for (Value input : run.inputs) {
+      Operation *producer = input.getDefiningOp();
+      if (producer && all.contains(producer) && !made.contains(input))
+        return producer->emitOpError("is used by a run before the one of its own segment and phase; "
+                                     "segments must follow the dataflow");
+    }
+    made.insert(run.results.begin(), run.results.end());
+  }
+  return success();
+}
+
+FailureOr<Pieces> cutIntoSegments(func::FuncOp function) {
+  Block &block = function.getBody().front();
+  DenseSet<Operation *> cloneable = findCloneableOps(function);
+  std::map<int64_t, Run> byOrder;
+  for (Operation &op : block.without_terminator()) {
+    if (cloneable.contains(&op))
+      continue;
+    auto order = getRunOrder(&op);
+    if (!order)
+      return op.emitOpError("has no phase or no segment; run ps-find-segments before partitioning");
+    Run &run = byOrder[*order];
+    run.phase = op.getAttrOfType<PhaseAttr>(kPhaseMark).getValue();
+    run.segment = op.getAttrOfType<IntegerAttr>(kSegmentMark).getInt();
+    run.ops.push_back(&op);
+  }
+  addReturnedCloneables(block, cloneable, byOrder);
+  Pieces pieces;
+  for (auto &[order, run] : byOrder) {
+    run.name = nameRun(run.ops);
+    pieces.order.push_back({nullptr, unsigned(pieces.runs.size())});
+    pieces.runs.push_back(std::move(run));
+  }
+  completeRuns(function, pieces.runs, cloneable);
+  if (failed(checkOrder(pieces.runs)))
+    return failure();
+  return pieces;
+}
+
+//===----------------------------------------------------------------------===//
+// Classes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Writes a run as words.
+class Signer {
+public:
+  explicit Signer(const Run &run) : run(run) {}
+
+  SmallVector<const void *> sign() {
+    number(int64_t(run.phase));
+    number(run.saved);
+    for (Value input : run.inputs)
+      define(input);
+    for (Operation *op : run.ops)
+      signOp(op);
+    for (Value result : run.results)
+      number(ids.lookup(result));
+    return std::move(words);
+  }
+
+private:
+  void pointer(const void *p) { words.push_back(p); }
+  void number(int64_t n) { words.push_back(reinterpret_cast<const void *>(n)); }
+  void define(Value value) {
+    number(ids.try_emplace(value, ids.size()).first->second);
+    pointer(value.getType().getAsOpaquePointer());
+  }
+
+  /// Marks that do not change what an op does.
+  static bool isIgnored(StringRef name) {
+    return name == kSegmentMark || name == kOriginMark || name == kKeyMark ||
+           name == kPhaseMark || name == "variable";
+  }
+
+  void signOp(Operation *op) {
+    pointer(op->getName().getAsOpaquePointer());
+    SmallVector<NamedAttribute> kept;
+    for (NamedAttribute attr : op->getAttrs())
+      if (!isIgnored(attr.getName()))
+        kept.push_back(attr);
+    pointer(DictionaryAttr::get(op->getContext(), kept).getAsOpaquePointer());
+    number(op->getNumOperands());
+    for (Value operand : op->getOperands())
+      number(ids.lookup(operand));
+    if (FlatSymbolRefAttr variable = getVariable(op))
+      number(llvm::find(run.variables, Attribute(variable)) - run.variables.begin());
+    if (auto key = getRandomKey(op))
+      number(llvm::find(run.keys, *key) - run.keys.begin());
+    number(op->getNumResults());
+    for (Value result : op->getResults())
+      define(result);
+  }
+
+  const Run &run;
+  DenseMap<Value, int64_t> ids;
+  SmallVector<const void *> words;
+};
+} // namespace
+
+SmallVector<const void *> getSignature(const Run &run) { return Signer(run).sign(); }
+
+} // namespace parashard::ps
