@@ -256,8 +256,13 @@ private:
 
   LogicalResult partitionReturn(func::ReturnOp ret) {
     SmallVector<Value> values;
-    for (auto [i, value] : llvm::enumerate(ret.getOperands()))
+    for (auto [i, value] : llvm::enumerate(ret.getOperands())) {
+      // What reshards a result runs with the op that made it.
+      Operation *producer = value.getDefiningOp();
+      builder->serve(producer ? producer : &ret->getBlock()->front(), nullptr);
       values.push_back(getAs(value, getReturnedSharding(i)));
+    }
+    builder->serve(ret, nullptr);
     builder->make<func::ReturnOp>(values);
     return success();
   }

@@ -31,8 +31,10 @@ def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
 def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
   let summary = "checks what must hold at level 4";
   let description = [{
-    Every token is waited for once and in the order of its queue; what a started collective yields is used after its wait;
-    all programs issue the entries of a common queue in one order.
+    - (scheduled_c1) what is started is waited for.
+    - (scheduled_c2) a started collective's results are used after its wait.
+    - (scheduled_c3) entries of a queue are waited for in the order in which they were started.
+    - (scheduled_c4) no stage function is left.
   }];
 }
 

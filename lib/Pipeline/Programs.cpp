@@ -1,0 +1,186 @@
+// Unrolls micro-batches and buckets collectives.
+#include "lib/Pipeline/Programs.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+ProgramBuilder::ProgramBuilder(ModuleOp module, StringRef name, StringRef entry,
+                               int64_t bucketBytes)
+    : builder(module.getContext()), bucketBytes(bucketBytes) {
+  builder.setInsertionPointToEnd(module.getBody());
+  auto program = rank::ProgramOp::create(builder, module.getLoc(), name, 0, entry);
+  builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
+}
+
+void ProgramBuilder::addSection(StringRef entry) {
+  rank::SectionOp::create(builder, builder.getUnknownLoc(), entry);
+}
+
+//===----------------------------------------------------------------------===//
+// Micro-batches
+//===----------------------------------------------------------------------===//
+
+Value ProgramBuilder::getMicroBatch(Location loc, int64_t microBatch) {
+  Value &known = microBatches[microBatch];
+  if (!known)
+    known = arith::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(microBatch));
+  return known;
+}
+
+/// Binds a stage function's argument: the micro-batch, or the input of that name.
+void ProgramBuilder::bind(func::FuncOp stage, unsigned i, int64_t microBatch, IRMapping &values) {
+  BlockArgument arg = stage.getArgument(i);
+  if (values.contains(arg))
+    return;
+  if (!isa<RankedTensorType>(arg.getType())) {
+    values.map(arg, getMicroBatch(arg.getLoc(), microBatch));
+    return;
+  }
+  auto name = stage.getArgAttrOfType<StringAttr>(i, kNameMark);
+  auto input = rank::InputOp::create(
+      builder, arg.getLoc(), arg.getType(),
+      name ? name : builder.getStringAttr("input" + std::to_string(i)),
+      builder.getI64IntegerAttr(microBatch), stage.getArgAttrOfType<TypeAttr>(i, rank::kGlobalMark),
+      stage.getArgAttrOfType<ShardingAttr>(i, kShardingMark));
+  for (NamedAttribute attr : stage.getArgAttrDict(i) ? stage.getArgAttrDict(i).getValue()
+                                                     : ArrayRef<NamedAttribute>())
+    if (attr.getName() != kNameMark && attr.getName() != kShardingMark &&
+        attr.getName() != rank::kGlobalMark)
+      input->setAttr(attr.getName(), attr.getValue());
+  values.map(arg, input);
+}
+
+void ProgramBuilder::addPart(func::FuncOp stage, int64_t microBatch, IRMapping &values,
+                             llvm::function_ref<bool(Operation *)> take) {
+  for (Operation &op : stage.getBody().front().without_terminator()) {
+    if (!take(&op))
+      continue;
+    for (Value operand : op.getOperands())
+      if (auto arg = dyn_cast<BlockArgument>(operand))
+        bind(stage, arg.getArgNumber(), microBatch, values);
+    builder.clone(op, values);
+  }
+}
+
+void ProgramBuilder::addOutputs(func::FuncOp stage, int64_t microBatch, IRMapping &values) {
+  Operation *end = stage.getBody().front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(end->getOperands())) {
+    if (auto arg = dyn_cast<BlockArgument>(value))
+      bind(stage, arg.getArgNumber(), microBatch, values);
+    auto name = stage.getResultAttrOfType<StringAttr>(i, kNameMark);
+    rank::OutputOp::create(builder, end->getLoc(),
+                           name ? name : builder.getStringAttr("output" + std::to_string(i)),
+                           builder.getI64IntegerAttr(microBatch), values.lookup(value),
+                           stage.getResultAttrOfType<TypeAttr>(i, rank::kGlobalMark),
+                           stage.getResultAttrOfType<ShardingAttr>(i, kShardingMark));
+  }
+}
+
+void ProgramBuilder::addMicroBatch(func::FuncOp stage, int64_t microBatch) {
+  IRMapping values;
+  addPart(stage, microBatch, values, [](Operation *) { return true; });
+  addOutputs(stage, microBatch, values);
+}
+
+//===----------------------------------------------------------------------===//
+// The update
+//===----------------------------------------------------------------------===//
+
+static bool isCollective(Operation *op) {
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
+}
+
+/// Whether two collectives may be started as one.
+static bool fitTogether(Operation *a, Operation *b) {
+  return a->getName() == b->getName() && a->getAttr("axes") == b->getAttr("axes") &&
+         a->getAttr("kind") == b->getAttr("kind") &&
+         getElementTypeOrSelf(a->getOperand(0).getType()) ==
+             getElementTypeOrSelf(b->getOperand(0).getType());
+}
+
+void ProgramBuilder::addToBucket(Operation *collective) {
+  int64_t bytes = getByteSize(collective->getOperand(0).getType());
+  for (Bucket &bucket : llvm::reverse(buckets)) {
+    if (!fitTogether(bucket.collectives.front(), collective))
+      continue;
+    if (bucket.bytes + bytes > bucketBytes)
+      break; // the last one that fits is full
+    bucket.collectives.push_back(collective);
+    bucket.bytes += bytes;
+    bucketOf[collective] = &bucket - buckets.data();
+    return;
+  }
+  bucketOf[collective] = buckets.size();
+  buckets.emplace_back();
+  buckets.back().collectives.push_back(collective);
+  buckets.back().bytes = bytes;
+}
+
+void ProgramBuilder::start(Bucket &bucket, IRMapping &values) {
+  Operation *first = bucket.collectives.front();
+  SmallVector<Value> operands, results;
+  SmallVector<Type> types;
+  SmallVector<int64_t> dims;
+  for (Operation *op : bucket.collectives) {
+    operands.push_back(values.lookup(op->getOperand(0)));
+    results.push_back(op->getResult(0));
+    types.push_back(op->getResult(0).getType());
+    if (auto dim = op->getAttrOfType<IntegerAttr>("dim"))
+      dims.push_back(dim.getInt());
+  }
+  auto axes = first->getAttrOfType<ArrayAttr>("axes");
+  bucket.start = rank::StartOp::create(
+      builder, first->getLoc(), types, rank::TokenType::get(builder.getContext()),
+      builder.getStringAttr(first->getName().stripDialect()), operands,
+      first->getAttrOfType<ReductionKindAttr>("kind"), axes,
+      dims.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(dims),
+      builder.getStringAttr(rank::getQueueName(axes.getValue())));
+  values.map(results, bucket.start.getResults());
+}
+
+void ProgramBuilder::startBuckets(IRMapping &values) {
+  for (Bucket &bucket : buckets)
+    if (!bucket.start)
+      start(bucket, values);
+}
+
+void ProgramBuilder::wait(Bucket &bucket) {
+  if (bucket.waited)
+    return;
+  for (Bucket &earlier : buckets) {
+    if (&earlier == &bucket)
+      break;
+    if (earlier.start && earlier.start.getQueue() == bucket.start.getQueue())
+      wait(earlier);
+  }
+  bucket.waited = true;
+  rank::WaitOp::create(builder, bucket.start.getLoc(), bucket.start.getToken());
+}
+
+void ProgramBuilder::waitFor(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (auto it = bucketOf.find(operand.getDefiningOp()); it != bucketOf.end())
+      wait(buckets[it->second]);
+}
+
+void ProgramBuilder::addUpdate(func::FuncOp stage) {
+  IRMapping values;
+  for (Operation &op : stage.getBody().front().without_terminator()) {
+    if (isCollective(&op)) {
+      addToBucket(&op);
+      continue;
+    }
+    if (isa<rank::RunOp>(op))
+      startBuckets(values);
+    waitFor(&op);
+    builder.clone(op, values);
+  }
+  startBuckets(values);
+  for (Bucket &bucket : buckets)
+    wait(bucket);
+  buckets.clear();
+  bucketOf.clear();
+}
+
+} // namespace parashard::ps

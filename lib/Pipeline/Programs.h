@@ -1,0 +1,55 @@
+// Builds the program of a pipeline coordinate from the stage functions.
+#ifndef PARASHARD_LIB_PIPELINE_PROGRAMS_H
+#define PARASHARD_LIB_PIPELINE_PROGRAMS_H
+
+#include "dialects/rank/Rank.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace parashard::ps {
+
+/// Appends copies of stage functions' ops to one `rank.program`.
+class ProgramBuilder {
+public:
+  /// A program with symbol `name` for the host's call `entry`, after the module's last op.
+  ProgramBuilder(mlir::ModuleOp module, llvm::StringRef name, llvm::StringRef entry,
+                 int64_t bucketBytes);
+
+  /// What follows is called apart as `entry`.
+  void addSection(llvm::StringRef entry);
+  /// All of a stage function for one micro-batch; its results become outputs.
+  void addMicroBatch(mlir::func::FuncOp stage, int64_t microBatch);
+  /// Only inputs and runs for which `take` holds; `values` carries over what earlier parts made.
+  void addPart(mlir::func::FuncOp stage, int64_t microBatch, mlir::IRMapping &values,
+               llvm::function_ref<bool(mlir::Operation *)> take);
+  /// The results of a stage function as outputs.
+  void addOutputs(mlir::func::FuncOp stage, int64_t microBatch, mlir::IRMapping &values);
+  /// The update: collectives are started in buckets and waited for where they are used.
+  void addUpdate(mlir::func::FuncOp stage);
+
+private:
+  /// What is started together.
+  struct Bucket {
+    llvm::SmallVector<mlir::Operation *> collectives;
+    int64_t bytes = 0;
+    rank::StartOp start;
+    bool waited = false;
+  };
+  void bind(mlir::func::FuncOp stage, unsigned arg, int64_t microBatch, mlir::IRMapping &values);
+  mlir::Value getMicroBatch(mlir::Location loc, int64_t microBatch);
+  void addToBucket(mlir::Operation *collective);
+  void startBuckets(mlir::IRMapping &values);
+  void start(Bucket &bucket, mlir::IRMapping &values);
+  /// Waits for the buckets that `op` uses, and for those before them in their queues.
+  void waitFor(mlir::Operation *op);
+  void wait(Bucket &bucket);
+
+  mlir::OpBuilder builder;
+  int64_t bucketBytes;
+  llvm::DenseMap<int64_t, mlir::Value> microBatches;
+  std::vector<Bucket> buckets;
+  llvm::DenseMap<mlir::Operation *, unsigned> bucketOf;
+};
+
+} // namespace parashard::ps
+
+#endif

@@ -1,0 +1,85 @@
+// The pass ps-schedule: stage functions become programs of entries in order.
+#include "lib/Pipeline/Passes.h"
+#include "lib/Pipeline/Programs.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+#define GEN_PASS_DEF_SCHEDULEPASS
+#include "lib/Pipeline/Passes.h.inc"
+
+namespace {
+constexpr llvm::StringLiteral kStagePrefix = "stage0.";
+
+struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
+  using SchedulePassBase::SchedulePassBase;
+
+  void runOnOperation() override {
+    if (microBatches < 1) {
+      getOperation().emitError("a step has ") << microBatches << " micro-batches; give at least 1";
+      return signalPassFailure();
+    }
+    SmallVector<func::FuncOp> stages;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function->hasAttr(rank::kStageMark))
+        stages.push_back(function);
+    if (func::FuncOp microBatch = find(stages, "micro_batch"))
+      scheduleStep(microBatch, find(stages, "update"));
+    for (func::FuncOp stage : stages)
+      if (StringRef entry = getEntry(stage); entry != "micro_batch" && entry != "update")
+        ProgramBuilder(getOperation(), (entry + ".pp0").str(), entry, bucketBytes)
+            .addMicroBatch(stage, 0);
+    for (func::FuncOp stage : stages)
+      stage.erase();
+    getOperation()->setAttr(kLevelMark, LevelAttr::get(&getContext(), Level::Scheduled));
+  }
+
+private:
+  static StringRef getEntry(func::FuncOp stage) {
+    StringRef name = stage.getName();
+    name.consume_front(kStagePrefix);
+    return name;
+  }
+
+  static func::FuncOp find(ArrayRef<func::FuncOp> stages, StringRef entry) {
+    for (func::FuncOp stage : stages)
+      if (getEntry(stage) == entry)
+        return stage;
+    return {};
+  }
+
+  static bool isForward(Operation *op) {
+    auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+    return !phase || phase.getValue() == Phase::Forward;
+  }
+
+  /// Without a loss the host calls forward, backward and update apart.
+  static bool isDrivenByHost(func::FuncOp microBatch) {
+    if (microBatch.getNumResults() > 0)
+      return true;
+    for (unsigned i = 0; i < microBatch.getNumArguments(); ++i)
+      if (microBatch.getArgAttr(i, kCotangentMark))
+        return true;
+    return false;
+  }
+
+  void scheduleStep(func::FuncOp microBatch, func::FuncOp update) {
+    bool apart = isDrivenByHost(microBatch);
+    ProgramBuilder program(getOperation(), "pp0", apart ? "forward" : "step", bucketBytes);
+    if (apart) {
+      IRMapping values;
+      program.addPart(microBatch, 0, values, isForward);
+      program.addOutputs(microBatch, 0, values);
+      program.addSection("backward");
+      program.addPart(microBatch, 0, values, [](Operation *op) { return !isForward(op); });
+      program.addSection("update");
+    } else {
+      for (int64_t m = 0; m < microBatches; ++m)
+        program.addMicroBatch(microBatch, m);
+    }
+    if (update)
+      program.addUpdate(update);
+  }
+};
+} // namespace
+} // namespace parashard::ps

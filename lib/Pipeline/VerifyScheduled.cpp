@@ -1,0 +1,67 @@
+// The pass ps-verify-scheduled: tokens, queues, and uses after waits.
+#include "lib/Pipeline/Passes.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+#define GEN_PASS_DEF_VERIFYSCHEDULEDPASS
+#include "lib/Pipeline/Passes.h.inc"
+
+namespace {
+/// The wait of a started collective; null when there is none.
+rank::WaitOp findWait(rank::StartOp start) {
+  for (Operation *user : start.getToken().getUsers())
+    if (auto wait = dyn_cast<rank::WaitOp>(user))
+      return wait;
+  return {};
+}
+
+/// What is started is waited for, and its results are used after that.
+LogicalResult verifyWaits(rank::StartOp start) {
+  rank::WaitOp wait = findWait(start);
+  if (!wait)
+    return start.emitOpError("(scheduled_c1) is never waited for");
+  for (Value result : start.getResults())
+    for (Operation *user : result.getUsers())
+      if (user->isBeforeInBlock(wait)) {
+        InFlightDiagnostic error =
+            user->emitOpError("(scheduled_c2) uses a collective's result before its wait");
+        error.attachNote(wait.getLoc()) << "waited for here";
+        return error;
+      }
+  return success();
+}
+
+/// Entries of a queue are waited for in the order in which they were started.
+LogicalResult verifyQueues(rank::ProgramOp program) {
+  llvm::StringMap<rank::WaitOp> last;
+  for (auto start : program.getBody().getOps<rank::StartOp>()) {
+    rank::WaitOp wait = findWait(start);
+    rank::WaitOp &before = last[start.getQueue()];
+    if (before && wait->isBeforeInBlock(before))
+      return wait.emitOpError("(scheduled_c3) is before the wait of an earlier entry of queue \"")
+             << start.getQueue() << "\"";
+    before = wait;
+  }
+  return success();
+}
+
+struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    for (auto program : getOperation().getOps<rank::ProgramOp>()) {
+      for (auto start : program.getBody().getOps<rank::StartOp>())
+        if (failed(verifyWaits(start)))
+          return signalPassFailure();
+      if (failed(verifyQueues(program)))
+        return signalPassFailure();
+    }
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function->hasAttr(rank::kStageMark)) {
+        function.emitOpError("(scheduled_c4) a stage function is left; run ps-schedule");
+        return signalPassFailure();
+      }
+  }
+};
+} // namespace
+} // namespace parashard::ps
