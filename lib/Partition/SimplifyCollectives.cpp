@@ -1,0 +1,131 @@
+// The pass ps-simplify-collectives: merges, cancels and cheapens collectives.
+#include "lib/Partition/Passes.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+#define GEN_PASS_DEF_SIMPLIFYCOLLECTIVESPASS
+#include "lib/Partition/Passes.h.inc"
+
+namespace {
+/// Marks of the replaced op on its replacement.
+template <typename Op> Op marked(Operation *from, Op op) {
+  copyMarks(from, op);
+  return op;
+}
+
+bool sameRun(Operation *a, Operation *b) {
+  return a->getAttr(kPhaseMark) == b->getAttr(kPhaseMark) &&
+         a->getAttr(kSegmentMark) == b->getAttr(kSegmentMark);
+}
+
+/// all_gather(shard_slice(x)) over the same axes and dim, of an even split, is x.
+struct CancelGatherOfSlice : OpRewritePattern<AllGatherOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AllGatherOp gather, PatternRewriter &rewriter) const override {
+    auto slice = gather.getOperand().getDefiningOp<ShardSliceOp>();
+    if (!slice || slice.getAxes() != gather.getAxes() || slice.getDim() != gather.getDim() ||
+        slice.getOperand().getType() != gather.getType())
+      return rewriter.notifyMatchFailure(gather, "operand is not this very slice of a whole");
+    rewriter.replaceOp(gather, slice.getOperand());
+    return success();
+  }
+};
+
+/// shard_slice(all_gather(x)) over the same axes and dim is x.
+struct CancelSliceOfGather : OpRewritePattern<ShardSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ShardSliceOp slice, PatternRewriter &rewriter) const override {
+    auto gather = slice.getOperand().getDefiningOp<AllGatherOp>();
+    if (!gather || slice.getAxes() != gather.getAxes() || slice.getDim() != gather.getDim() ||
+        gather.getOperand().getType() != slice.getType())
+      return rewriter.notifyMatchFailure(slice, "operand is not this very gathering");
+    rewriter.replaceOp(slice, gather.getOperand());
+    return success();
+  }
+};
+
+/// shard_slice(all_reduce(x)), evenly, where nothing else uses the sum, is reduce_scatter(x).
+struct ScatterSlicedSum : OpRewritePattern<ShardSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ShardSliceOp slice, PatternRewriter &rewriter) const override {
+    auto reduce = slice.getOperand().getDefiningOp<AllReduceOp>();
+    if (!reduce || !reduce->hasOneUse() || reduce.getAxes() != slice.getAxes())
+      return rewriter.notifyMatchFailure(slice, "operand is not a sum over these axes used once");
+    int64_t whole = reduce.getType().getDimSize(slice.getDim());
+    int64_t part = slice.getType().getDimSize(slice.getDim());
+    if (whole % part != 0)
+      return rewriter.notifyMatchFailure(slice, "shards are not even");
+    if (MeshOp mesh = getMesh(slice); mesh && whole / part != getShards(mesh, slice.getAxes()))
+      return rewriter.notifyMatchFailure(slice, "shards are not even");
+    rewriter.replaceOp(slice, marked(slice, ReduceScatterOp::create(
+                                                rewriter, reduce.getLoc(), slice.getType(),
+                                                reduce.getKind(), reduce.getOperand(),
+                                                slice.getAxes(), slice.getDim())));
+    return success();
+  }
+
+  static int64_t getShards(MeshOp mesh, ArrayAttr axes) {
+    return mesh.getShards(SmallVector<StringAttr>(axes.getAsRange<StringAttr>()));
+  }
+};
+
+/// all_reduce(x) + all_reduce(y), each used here alone, is all_reduce(x + y).
+struct SumOnce : OpRewritePattern<AddOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AddOp add, PatternRewriter &rewriter) const override {
+    auto lhs = add.getLhs().getDefiningOp<AllReduceOp>();
+    auto rhs = add.getRhs().getDefiningOp<AllReduceOp>();
+    if (!lhs || !rhs || lhs == rhs || !lhs->hasOneUse() || !rhs->hasOneUse())
+      return rewriter.notifyMatchFailure(add, "not the sum of two reductions used once");
+    if (lhs.getAxes() != rhs.getAxes() || lhs.getKind() != ReductionKind::Sum ||
+        rhs.getKind() != ReductionKind::Sum || !sameRun(lhs, add) || !sameRun(rhs, add))
+      return rewriter.notifyMatchFailure(add, "reductions differ");
+    auto sum = marked(add, AddOp::create(rewriter, add.getLoc(), add.getType(), lhs.getOperand(),
+                                         rhs.getOperand()));
+    rewriter.replaceOp(add, marked(add, AllReduceOp::create(rewriter, lhs.getLoc(), add.getType(),
+                                                            ReductionKind::Sum, sum,
+                                                            lhs.getAxes())));
+    return success();
+  }
+};
+
+/// Of equal collectives of one run the first one stays.
+void mergeEqual(func::FuncOp function) {
+  DenseMap<std::pair<Value, Attribute>, SmallVector<Operation *, 1>> known;
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+    if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, ShardSliceOp>(op))
+      continue;
+    auto &equals = known[{op.getOperand(0), op.getAttr("axes")}];
+    auto same = llvm::find_if(equals, [&](Operation *other) {
+      return other->getName() == op.getName() && sameRun(other, &op) &&
+             other->getResultTypes() == op.getResultTypes() &&
+             other->getPropertiesAsAttribute() == op.getPropertiesAsAttribute();
+    });
+    if (same == equals.end()) {
+      equals.push_back(&op);
+      continue;
+    }
+    op.replaceAllUsesWith(*same);
+    op.erase();
+  }
+}
+
+struct SimplifyCollectivesPass : impl::SimplifyCollectivesPassBase<SimplifyCollectivesPass> {
+  void runOnOperation() override {
+    if (!getOperation().getBody().hasOneBlock())
+      return;
+    mergeEqual(getOperation());
+    RewritePatternSet patterns(&getContext());
+    patterns.add<CancelGatherOfSlice, CancelSliceOfGather, ScatterSlicedSum, SumOnce>(
+        &getContext());
+    GreedyRewriteConfig config;
+    config.enableFolding(false);
+    config.enableConstantCSE(false);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+} // namespace
+} // namespace parashard::ps

@@ -1,0 +1,72 @@
+// The pass ps-verify-partitioned: class functions and stage functions are what level 3 says.
+#include "lib/Partition/Passes.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+#define GEN_PASS_DEF_VERIFYPARTITIONEDPASS
+#include "lib/Partition/Passes.h.inc"
+
+namespace {
+bool isCollective(Operation *op) {
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp, ShardIndexOp,
+             ShardSliceOp>(op);
+}
+
+LogicalResult verifyClass(func::FuncOp function) {
+  if (!function->hasAttr(kPhaseMark) || !function->hasAttr(kSavedMark))
+    return function.emitOpError("(partitioned_c1) a class function needs ") << kPhaseMark << " and "
+                                                                            << kSavedMark;
+  auto saved = function->getAttrOfType<IntegerAttr>(kSavedMark).getInt();
+  if (saved < 0 || saved > int64_t(function.getNumResults()))
+    return function.emitOpError("(partitioned_c1) saves ")
+           << saved << " of " << function.getNumResults() << " results";
+  WalkResult result = function.walk([&](Operation *op) -> WalkResult {
+    if (op != function && op->hasAttr("variable"))
+      return op->emitOpError("(partitioned_c2) names a variable inside a class function"),
+             WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult verifyStage(func::FuncOp function) {
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    auto lowering = dyn_cast<LoweringOpInterface>(&op);
+    bool moves = lowering && lowering.getLoweringKind() == LoweringKind::Movement;
+    if (!isa<rank::RunOp, ReadOp, ConvertOp>(op) && !isCollective(&op) && !moves)
+      return op.emitOpError("(partitioned_c3) stands between runs; only reads, what moves them, and "
+                            "collectives may");
+  }
+  return success();
+}
+
+/// Sharded local types need a mesh to be local on.
+LogicalResult verifyAxes(Operation *op, MeshOp mesh) {
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  for (auto axis : axes.getAsRange<StringAttr>())
+    if (!mesh || mesh.getAxisSize(axis) == 0)
+      return op->emitOpError("(partitioned_c4) the mesh has no axis ") << axis;
+  return success();
+}
+
+struct VerifyPartitionedPass : impl::VerifyPartitionedPassBase<VerifyPartitionedPass> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    MeshOp mesh = getMesh(getOperation());
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function->hasAttr(rank::kClassMark) && failed(verifyClass(function)))
+        return signalPassFailure();
+      if (function->hasAttr(rank::kStageMark) && failed(verifyStage(function)))
+        return signalPassFailure();
+      WalkResult result = function.walk([&](Operation *op) -> WalkResult {
+        return isCollective(op) && failed(verifyAxes(op, mesh)) ? WalkResult::interrupt()
+                                                                : WalkResult::advance();
+      });
+      if (result.wasInterrupted())
+        return signalPassFailure();
+    }
+  }
+};
+} // namespace
+} // namespace parashard::ps
