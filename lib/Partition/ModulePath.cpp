@@ -1,5 +1,6 @@
 // Reads module paths from locations.
 #include "lib/Partition/ModulePath.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 

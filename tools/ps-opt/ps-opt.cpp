@@ -2,6 +2,8 @@
 #include "dialects/ps/Ps.h"
 #include "dialects/rank/Rank.h"
 #include "lib/Evaluate/Passes.h"
+#include "lib/Partition/Passes.h"
+#include "lib/Pipeline/Passes.h"
 #include "lib/Sharding/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -18,12 +20,14 @@ static void registerPasses() {
   parashard::registerImportPasses();
   parashard::registerTrainingPasses();
   parashard::registerShardingPasses();
+  parashard::ps::registerPartitionPasses();
+  parashard::ps::registerPipelinePasses();
 }
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry
-      .insert<mlir::func::FuncDialect, parashard::ps::PSDialect, parashard::rank::RankDialect>();
+  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, parashard::ps::PSDialect,
+                  parashard::rank::RankDialect>();
   registerPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Parashard's passes over a module (.mlir)\n", registry));
