@@ -8,7 +8,7 @@ module attributes {ps.level = #ps.level<scheduled>} {
   ps.variable accumulator @loss.sum {ps.sharding = #ps.sharding<@mesh, [], partial = {"dp": sum}>} : tensor<f32>
   ps.variable accumulator @loss.count {ps.sharding = #ps.sharding<@mesh, [], partial = {"dp": sum}>} : tensor<f32>
   ps.variable accumulator @loss {ps.sharding = #ps.sharding<@mesh, []>} : tensor<f32>
-  ps.variable scalar @lr init dense<1.000000e-01> {ps.sharding = #ps.sharding<@mesh, []>} : tensor<f32>
+  ps.variable scalar @lr init dense<1.000000e-01> : tensor<f32> {ps.sharding = #ps.sharding<@mesh, []>} : tensor<f32>
 
   func.func @h.forward(%x: tensor<2x8xf32>, %w: !ps.ref<tensor<8x8xf32>>) -> (tensor<2x8xf32>, tensor<2x8xf32>)
       attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 1 : i64} {
