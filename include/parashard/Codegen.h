@@ -3,6 +3,7 @@
 #define PARASHARD_CODEGEN_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
 #include <string>
 
 namespace parashard {
@@ -19,6 +20,12 @@ struct CodegenOptions {
 /// rank, the program also carries that one for `--check`. The file appears whole or not at all.
 mlir::LogicalResult emitProgram(mlir::ModuleOp module, mlir::ModuleOp oneRank,
                                 const CodegenOptions &options);
+
+namespace codegen {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "lib/Codegen/Passes.h.inc"
+} // namespace codegen
 
 } // namespace parashard
 

@@ -1,0 +1,75 @@
+// Which buffer each value of a class function lies in.
+#include "ClassBuffers.h"
+#include "Fused.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+
+Value codegen::getRoot(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isView(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+bool codegen::makesValues(Operation *op) {
+  return op->getNumResults() > 0 && !isView(op) && !isa<ps::ReadOp>(op);
+}
+
+ClassBuffers::ClassBuffers(func::FuncOp function) : function(function) {
+  unsigned next = 0;
+  SmallVector<Value> scalars;
+  for (BlockArgument argument : function.getArguments()) {
+    if (isa<ps::RefType>(argument.getType())) {
+      refNumbers[argument] = refs.size();
+      refs.push_back(argument);
+    }
+    if (argument.getType().isInteger(64))
+      scalars.push_back(argument);
+    else
+      bases[argument] = next++;
+  }
+  // Keys come first; a function that has keys also takes the micro-batch, last.
+  for (Value scalar : scalars)
+    slots[scalar] = scalar == scalars.back() ? 2 : 3 + int(keys++);
+  firstResult = next;
+  scratch = next + function.getNumResults();
+
+  Block &block = function.getBody().front();
+  for (Operation &op : block)
+    if (auto read = dyn_cast<ps::ReadOp>(op))
+      bases[read.getResult()] = bases.lookup(read.getRef());
+  Operation *terminator = block.getTerminator();
+  for (OpOperand &result : terminator->getOpOperands()) {
+    Value root = getRoot(result.get());
+    bool made = root.getDefiningOp() && makesValues(root.getDefiningOp());
+    if (made && bases.try_emplace(root, getResultBase(result.getOperandNumber())).second)
+      continue;
+    copies.push_back({result.get(), getResultBase(result.getOperandNumber())});
+  }
+  for (Operation &op : block) {
+    if (auto accumulate = dyn_cast<ps::AccumulateOp>(op)) {
+      Value ref = accumulate.getRef();
+      bases[accumulate.getValue()] = bases.lookup(ref);
+      accumulated[accumulate.getValue()] = refNumbers.lookup(ref);
+    } else if (auto write = dyn_cast<ps::WriteOp>(op)) {
+      if (write->hasAttr(kInPlaceMark))
+        bases[write.getValue()] = bases.lookup(write.getRef());
+      else
+        copies.push_back({write.getValue(), bases.lookup(write.getRef())});
+    }
+  }
+}
+
+unsigned ClassBuffers::getBase(Value made) const {
+  auto base = bases.find(made);
+  return base == bases.end() ? scratch : base->second;
+}
+
+int ClassBuffers::getAccumulated(Value made) const {
+  auto ref = accumulated.find(made);
+  return ref == accumulated.end() ? -1 : ref->second;
+}

@@ -1,0 +1,67 @@
+// Which buffer each value of a class function lies in.
+#ifndef PARASHARD_LIB_CODEGEN_CLASSBUFFERS_H
+#define PARASHARD_LIB_CODEGEN_CLASSBUFFERS_H
+
+#include "Views.h"
+
+namespace parashard::codegen {
+
+/// On ops of a class function: the offset in scratch of each result, -1 for one that lies elsewhere; set by
+/// ps-plan-memory.
+inline constexpr llvm::StringLiteral kOffsetsMark = "ps.offsets";
+/// On ps.fused with a workspace: its offset in scratch.
+inline constexpr llvm::StringLiteral kWorkspaceOffsetMark = "ps.workspace_offset";
+/// On class functions: bytes of scratch.
+inline constexpr llvm::StringLiteral kScratchBytesMark = "ps.scratch_bytes";
+/// On variables and values of a program: arena addresses; on the module: the arena's bytes.
+inline constexpr llvm::StringLiteral kAddressMark = "ps.address";
+inline constexpr llvm::StringLiteral kAddressesMark = "ps.addresses";
+inline constexpr llvm::StringLiteral kScratchAddressMark = "ps.scratch_address";
+inline constexpr llvm::StringLiteral kArenaBytesMark = "ps.arena_bytes";
+
+/// The bases of a class function, in order: its tensor and ref arguments, its results, scratch.
+class ClassBuffers {
+public:
+  explicit ClassBuffers(mlir::func::FuncOp function);
+
+  unsigned getBaseCount() const { return scratch + 1; }
+  unsigned getScratchBase() const { return scratch; }
+  unsigned getResultBase(unsigned i) const { return firstResult + i; }
+  /// The base of a tensor or ref argument.
+  unsigned getArgumentBase(mlir::Value argument) const { return bases.lookup(argument); }
+  /// The number of a ref argument among the refs.
+  unsigned getRefNumber(mlir::Value ref) const { return refNumbers.lookup(ref); }
+  llvm::ArrayRef<mlir::Value> getRefs() const { return refs; }
+  /// The slot in the kernels' scalars of an i64 argument: a key or the micro-batch.
+  int getScalarSlot(mlir::Value argument) const { return slots.lookup(argument); }
+  unsigned getKeyCount() const { return keys; }
+  /// The slot of the `first` flag of a ref.
+  int getFirstSlot(unsigned ref) const { return 3 + keys + ref; }
+
+  /// Where a value made by an op lies: a base, or scratch (the base of scratch).
+  unsigned getBase(mlir::Value made) const;
+  /// The ref that `made` is added to where it is made, or -1.
+  int getAccumulated(mlir::Value made) const;
+  /// Values that must be copied at the end: (value, base), results before variables.
+  llvm::ArrayRef<std::pair<mlir::Value, unsigned>> getCopies() const { return copies; }
+  bool isInScratch(mlir::Value made) const { return getBase(made) == scratch; }
+
+private:
+  mlir::func::FuncOp function;
+  unsigned firstResult = 0, scratch = 0, keys = 0;
+  llvm::DenseMap<mlir::Value, unsigned> bases;
+  llvm::DenseMap<mlir::Value, unsigned> refNumbers;
+  llvm::DenseMap<mlir::Value, int> slots;
+  llvm::DenseMap<mlir::Value, int> accumulated;
+  llvm::SmallVector<mlir::Value> refs;
+  llvm::SmallVector<std::pair<mlir::Value, unsigned>> copies;
+};
+
+/// The value whose buffer `value` lies in: through views.
+mlir::Value getRoot(mlir::Value value);
+/// True for ops that make values: neither views, nor reads.
+bool makesValues(mlir::Operation *op);
+
+} // namespace parashard::codegen
+
+#endif

@@ -1,0 +1,182 @@
+// A class function as instructions: kernels, contractions, copies.
+#include "ClassCode.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+namespace json = llvm::json;
+
+StringRef codegen::getDtypeName(Type element) {
+  if (element.isInteger(1))
+    return "bool";
+  if (element.isF32())
+    return "f32";
+  if (element.isF64())
+    return "f64";
+  if (element.isF16())
+    return "f16";
+  if (element.isBF16())
+    return "bf16";
+  unsigned width = element.getIntOrFloatBitWidth();
+  if (element.isUnsignedInteger())
+    return "u8";
+  return width == 64 ? "i64" : width == 32 ? "i32" : width == 16 ? "i16" : "i8";
+}
+
+std::string codegen::describeLocation(Location loc) {
+  if (auto named = dyn_cast<NameLoc>(loc)) {
+    std::string inner = describeLocation(named.getChildLoc());
+    return inner.empty() ? named.getName().str() : named.getName().str() + " (" + inner + ")";
+  }
+  if (auto file = dyn_cast<FileLineColLoc>(loc))
+    return file.getFilename().str() + ":" + std::to_string(file.getLine());
+  if (auto fused = dyn_cast<FusedLoc>(loc))
+    for (Location part : fused.getLocations())
+      if (std::string text = describeLocation(part); !text.empty())
+        return text;
+  if (auto call = dyn_cast<CallSiteLoc>(loc))
+    return describeLocation(call.getCallee());
+  return "";
+}
+
+json::Object ClassCode::begin(StringRef name, Operation *op) {
+  json::Object object{{"op", name}};
+  if (std::string loc = describeLocation(op->getLoc()); !loc.empty())
+    object["loc"] = loc;
+  return object;
+}
+
+/// [base, byte offset] of the first element of a value, which may be a view.
+json::Value ClassCode::buffer(Value value, int64_t extra) {
+  auto view = getView(value);
+  Value root = view ? view->base : getRoot(value);
+  int64_t offset = extra;
+  if (view)
+    offset += view->offset * ps::getByteSize(RankedTensorType::get({1}, getElementTypeOrSelf(value.getType())));
+  unsigned base = buffers.getBase(root);
+  if (Operation *op = root.getDefiningOp(); op && base == buffers.getScratchBase())
+    offset += op->getAttrOfType<DenseI64ArrayAttr>(kOffsetsMark)[cast<OpResult>(root).getResultNumber()];
+  return json::Array{base, offset};
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+LogicalResult ClassCode::writeFused(ps::FusedOp op) {
+  SmallVector<int> scalarSlots, firstSlots;
+  for (Value input : op.getInputs())
+    scalarSlots.push_back(isa<RankedTensorType>(input.getType()) ? -1 : buffers.getScalarSlot(input));
+  for (Value result : op.getResults()) {
+    int ref = buffers.getAccumulated(result);
+    firstSlots.push_back(ref < 0 ? -1 : buffers.getFirstSlot(ref));
+  }
+  const SmallVector<KernelCall> *calls = kernels.get(op, scalarSlots, firstSlots);
+  if (!calls)
+    return failure();
+  int64_t workspace = 0;
+  if (auto offset = op->getAttrOfType<IntegerAttr>(kWorkspaceOffsetMark))
+    workspace = offset.getInt();
+  for (const KernelCall &call : *calls) {
+    if (call.name.empty()) {
+      json::Object zero = begin("zero", op);
+      zero["out"] = buffer(op.getResult(0));
+      zero["bytes"] = ps::getByteSize(op.getResult(0).getType());
+      add(std::move(zero));
+      continue;
+    }
+    json::Object object = begin("kernel", op);
+    object["kernel"] = kernels.getNumber(call.name);
+    json::Array args;
+    for (const KernelCall::Buffer &argument : call.buffers) {
+      if (argument.kind == KernelCall::Argument::Input)
+        args.push_back(buffer(op.getInputs()[argument.index]));
+      else if (argument.kind == KernelCall::Argument::Output)
+        args.push_back(buffer(op.getResult(argument.index)));
+      else
+        args.push_back(json::Array{buffers.getScratchBase(), workspace + argument.offset});
+    }
+    object["args"] = std::move(args);
+    object["rows"] = call.rows;
+    object["grain"] = call.grain;
+    add(std::move(object));
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Contractions
+//===----------------------------------------------------------------------===//
+
+LogicalResult ClassCode::writeContract(ps::ContractOp op) {
+  auto lhs = getView(op.getLhs()), rhs = getView(op.getRhs());
+  std::optional<MatmulForm> form;
+  if (lhs && rhs)
+    form = getMatmul(op, *lhs, *rhs);
+  if (!form)
+    return op.emitOpError("is no matmul on its operands' strides; run ps-fuse first");
+  json::Object object = begin("matmul", op);
+  object["dtype"] = getDtypeName(getElementTypeOrSelf(op.getType()));
+  object["batch"] = json::Array(form->batch);
+  object["m"] = form->m;
+  object["n"] = form->n;
+  object["k"] = form->k;
+  object["lhs"] = buffer(form->swapped ? op.getRhs() : op.getLhs());
+  object["rhs"] = buffer(form->swapped ? op.getLhs() : op.getRhs());
+  object["out"] = buffer(op.getResult());
+  object["lhs_strides"] = json::Array(form->lhs);
+  object["rhs_strides"] = json::Array(form->rhs);
+  object["out_strides"] = json::Array(form->out);
+  object["accumulate"] = buffers.getAccumulated(op.getResult());
+  add(std::move(object));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The function
+//===----------------------------------------------------------------------===//
+
+void ClassCode::writeCopies() {
+  for (auto [value, base] : buffers.getCopies()) {
+    json::Object object{{"op", "copy"}};
+    object["in"] = buffer(value);
+    object["out"] = json::Array{base, 0};
+    object["bytes"] = ps::getByteSize(value.getType());
+    add(std::move(object));
+  }
+}
+
+LogicalResult ClassCode::write(Operation *op) {
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<ps::FusedOp>([&](auto fused) { return writeFused(fused); })
+      .Case<ps::ContractOp>([&](auto contract) { return writeContract(contract); })
+      .Case<ps::AttentionOp>([&](auto attention) { return writeAttention(attention); })
+      .Case<ps::AttentionGradOp>([&](auto grad) { return writeAttentionGrad(grad); })
+      .Case<ps::EmbeddingOp>([&](auto embedding) {
+        writeEmbedding(embedding);
+        return success();
+      })
+      .Case<ps::EmbeddingGradOp>([&](auto grad) {
+        writeEmbeddingGrad(grad);
+        return success();
+      })
+      .Case<ps::ReadOp, ps::WriteOp, ps::AccumulateOp, func::ReturnOp>([](Operation *) { return success(); })
+      .Default([&](Operation *other) -> LogicalResult {
+        if (isView(other))
+          return success();
+        return writeCollective(other);
+      });
+}
+
+std::optional<json::Object> ClassCode::write() {
+  for (Operation &op : function.getBody().front())
+    if (failed(write(&op)))
+      return std::nullopt;
+  writeCopies();
+  return json::Object{{"name", function.getName()},
+                      {"bases", buffers.getBaseCount()},
+                      {"refs", buffers.getRefs().size()},
+                      {"keys", buffers.getKeyCount()},
+                      {"code", std::move(code)}};
+}

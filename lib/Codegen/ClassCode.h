@@ -1,0 +1,56 @@
+// A class function as instructions of docs/program-format.md.
+#ifndef PARASHARD_LIB_CODEGEN_CLASSCODE_H
+#define PARASHARD_LIB_CODEGEN_CLASSCODE_H
+
+#include "ClassBuffers.h"
+#include "KernelSet.h"
+#include "llvm/Support/JSON.h"
+
+namespace parashard::codegen {
+
+/// "f32" and the like.
+llvm::StringRef getDtypeName(mlir::Type element);
+/// A location as a model's author reads it: "transformer.h.0 (model.py:12)", or empty.
+std::string describeLocation(mlir::Location loc);
+
+/// A collective's fields that hold for class functions and programs alike ("op", "axes", "dtype", ...,
+/// without buffers, queue and counts).
+void describeCollective(llvm::json::Object &object, llvm::StringRef name, mlir::ArrayAttr axes, mlir::Type element);
+/// outer, size and inner of a dim of `shape`.
+void describeDim(llvm::json::Object &object, llvm::ArrayRef<int64_t> shape, int64_t dim);
+
+/// Writes the code of one class function.
+class ClassCode {
+public:
+  ClassCode(mlir::func::FuncOp function, KernelSet &kernels)
+      : function(function), buffers(function), kernels(kernels) {}
+
+  /// The function's object of the table; nothing after a diagnostic.
+  std::optional<llvm::json::Object> write();
+
+private:
+  llvm::json::Value buffer(mlir::Value value, int64_t extra = 0);
+  llvm::json::Object begin(llvm::StringRef name, mlir::Operation *op);
+  void add(llvm::json::Object object) { code.push_back(std::move(object)); }
+
+  mlir::LogicalResult write(mlir::Operation *op);
+  mlir::LogicalResult writeFused(ps::FusedOp op);
+  mlir::LogicalResult writeContract(ps::ContractOp op);
+  mlir::LogicalResult writeAttention(ps::AttentionOp op);
+  mlir::LogicalResult writeAttentionGrad(ps::AttentionGradOp op);
+  void writeEmbedding(ps::EmbeddingOp op);
+  void writeEmbeddingGrad(ps::EmbeddingGradOp op);
+  mlir::LogicalResult writeCollective(mlir::Operation *op);
+  void writeCopies();
+  template <typename Op> mlir::LogicalResult describeAttention(llvm::json::Object &object, Op op);
+  mlir::LogicalResult addHeads(llvm::json::Object &object, llvm::StringRef name, mlir::Value value);
+
+  mlir::func::FuncOp function;
+  ClassBuffers buffers;
+  KernelSet &kernels;
+  llvm::json::Array code;
+};
+
+} // namespace parashard::codegen
+
+#endif

@@ -1,0 +1,74 @@
+// The second kernel of a sum over rows: adds the partial rows of the chunks in ascending order.
+#include "KernelEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+
+/// Elements that one call of the second kernel makes.
+static constexpr int64_t kBlock = 256;
+
+/// A kernel out[e] (+)= sum over p of partial[p * n + e], n = results x columns, in blocks of kBlock elements.
+KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspace) {
+  const Output &output = space.getOutputs()[partial.output];
+  unsigned result = piece.results[partial.output];
+  int64_t chunks = space.getChunksPerResult();
+  int64_t total = space.getChunks() / chunks * space.getColumns();
+  KernelCall second;
+  second.name = name + ".sum" + std::to_string(partial.output);
+  second.buffers = {{KernelCall::Argument::Workspace, 0, workspace}, {KernelCall::Argument::Output, result, 0}};
+  second.rows = (total + kBlock - 1) / kBlock;
+  second.grain = 8;
+
+  OpBuilder::InsertionGuard guard(b);
+  emitFunction(second.name);
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  auto buffer = [&](unsigned i) -> Value {
+    return LLVM::LoadOp::create(b, loc, pointer, pointerAt(buffersArgument, pointer, constant(i)), 8);
+  };
+  Value from = buffer(0), to = buffer(1);
+  Type element = getElementTypeOrSelf(output.buffer.source.getType());
+  int slot = context.firstSlots[result];
+  Value first;
+  if (slot >= 0)
+    first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, loadScalarSlot(slot), constant(0));
+
+  auto visit = [&] {
+    SmallVector<Value> sum{loadLanes(from, partial.element, constant(0), 1)};
+    Position here = position;
+    if (chunks > 1)
+      loop(constant(1), constant(chunks), 1, sum, [&](Value p) {
+        position = here;
+        Value row = arith::MulIOp::create(b, loc, p, constant(total));
+        sum[0] = combine(b, loc, partial.kind, sum[0], loadLanes(from, partial.element, row, 1));
+      });
+    Value value = sum[0];
+    if (element != partial.element)
+      value = arith::TruncFOp::create(b, loc, laneType(element), value);
+    if (first) {
+      Value added = combine(b, loc, ps::ReductionKind::Sum, loadLanes(to, element, constant(0), 1), value);
+      value = arith::SelectOp::create(b, loc, splat(first), value, added);
+    }
+    storeLanes(value, to, element, constant(0), 1);
+  };
+  unsigned width = total == 1 ? 1 : context.lanes;
+  Value begin = arith::MulIOp::create(b, loc, lo, constant(kBlock));
+  Value end = arith::MulIOp::create(b, loc, hi, constant(kBlock));
+  end = arith::MinSIOp::create(b, loc, end, constant(total));
+  Value whole = arith::MinSIOp::create(b, loc, end, constant(total - total % width));
+  SmallVector<Value> none;
+  loop(begin, whole, width, none, [&](Value column) {
+    moveTo(column, width, width);
+    visit();
+  });
+  if (total % width) {
+    Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, end, constant(total));
+    auto tail = scf::IfOp::create(b, loc, isLast, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(&tail.getThenRegion().front());
+    moveTo(constant(total - total % width), width, total % width);
+    visit();
+  }
+  return second;
+}

@@ -1,0 +1,462 @@
+// Kernels of fused ops: loops over rows and columns, reductions in the fixed order, outputs.
+#include "KernelEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+
+/// Partial sums of a row reduction: by column mod 64, whatever the target's vectors are.
+static constexpr unsigned kPartialSums = 64;
+/// Columns of a flat kernel's "row".
+static constexpr int64_t kFlatBlock = 1024;
+
+//===----------------------------------------------------------------------===//
+// Column loops
+//===----------------------------------------------------------------------===//
+
+void KernelEmitter::moveTo(Value column, unsigned lanesHere, unsigned active) {
+  position = {lanesHere, active, column};
+  atPosition.clear();
+  keptAtPosition.clear();
+  sourceAtPosition.clear();
+}
+
+void KernelEmitter::loop(Value from, Value to, int64_t step, SmallVectorImpl<Value> &carried,
+                         llvm::function_ref<void(Value)> body) {
+  auto forOp = scf::ForOp::create(b, loc, from, to, constant(step), carried);
+  Operation *before = std::exchange(loopOp, forOp.getOperation());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(forOp.getBody());
+    carried.assign(forOp.getRegionIterArgs().begin(), forOp.getRegionIterArgs().end());
+    body(forOp.getInductionVar());
+    if (!carried.empty())
+      scf::YieldOp::create(b, loc, carried);
+  }
+  loopOp = before;
+  carried.assign(forOp.getResults().begin(), forOp.getResults().end());
+}
+
+/// Visits all columns of the row: `body(step)` at every vector, step = its number mod `unroll`.
+void KernelEmitter::forColumns(unsigned unroll, SmallVectorImpl<Value> &carried, Body body) {
+  int64_t columnCount = space.getColumns();
+  unsigned width = columnCount == 1 ? 1 : context.lanes;
+  int64_t block = int64_t(width) * unroll, full = columnCount / block;
+  inColumns = true;
+  auto visit = [&](Value first, int64_t count) {
+    for (unsigned step = 0; step < unroll && count > 0; ++step, count -= width) {
+      Value column = step == 0 ? first : arith::AddIOp::create(b, loc, first, constant(step * width));
+      moveTo(column, width, std::min<int64_t>(width, count));
+      body(step);
+    }
+  };
+  if (full > 1)
+    loop(constant(0), constant(full * block), block, carried, [&](Value column) { visit(column, block); });
+  else if (full == 1)
+    visit(constant(0), block);
+  if (columnCount % block)
+    visit(constant(full * block), columnCount % block);
+  endLoop();
+}
+
+/// Visits the elements [lo, hi) x kFlatBlock of a flat space.
+void KernelEmitter::forFlat(Body body) {
+  int64_t total = space.getColumns();
+  unsigned width = total == 1 ? 1 : context.lanes;
+  Value from = arith::MulIOp::create(b, loc, lo, constant(kFlatBlock));
+  Value to = arith::MulIOp::create(b, loc, hi, constant(kFlatBlock));
+  to = arith::MinSIOp::create(b, loc, to, constant(total));
+  Value end = arith::MinSIOp::create(b, loc, to, constant(total - total % width));
+  SmallVector<Value> none;
+  if (total >= width)
+    loop(from, end, width, none, [&](Value column) {
+      moveTo(column, width, width);
+      body(0);
+    });
+  if (total % width) {
+    Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, to, constant(total));
+    auto tail = scf::IfOp::create(b, loc, isLast, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&tail.getThenRegion().front());
+    moveTo(constant(total - total % width), width, total % width);
+    body(0);
+  }
+  endLoop();
+}
+
+void KernelEmitter::endLoop() {
+  pending.clear();
+  inColumns = false;
+  moveTo({}, 1, 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+Value codegen::combine(OpBuilder &b, Location loc, ps::ReductionKind kind, Value x, Value y) {
+  bool isFloat = isa<FloatType>(getElementTypeOrSelf(x.getType()));
+  if (kind == ps::ReductionKind::Sum)
+    return isFloat ? Value(arith::AddFOp::create(b, loc, x, y)) : Value(arith::AddIOp::create(b, loc, x, y));
+  bool isMax = kind == ps::ReductionKind::Max;
+  Value better;
+  if (isFloat) // an unordered pair takes y: a NaN stays
+    better = arith::CmpFOp::create(b, loc, isMax ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, x, y);
+  else
+    better = arith::CmpIOp::create(b, loc, isMax ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::slt, x, y);
+  return arith::SelectOp::create(b, loc, better, x, y);
+}
+
+TypedAttr codegen::getIdentity(ps::ReductionKind kind, Type element) {
+  if (auto type = dyn_cast<FloatType>(element)) {
+    bool negative = kind == ps::ReductionKind::Max;
+    if (kind == ps::ReductionKind::Sum)
+      return FloatAttr::get(type, 0.0);
+    return FloatAttr::get(type, APFloat::getInf(type.getFloatSemantics(), negative));
+  }
+  unsigned width = element.getIntOrFloatBitWidth();
+  APInt value = kind == ps::ReductionKind::Sum   ? APInt::getZero(width)
+                : kind == ps::ReductionKind::Max ? APInt::getSignedMinValue(width)
+                                                 : APInt::getSignedMaxValue(width);
+  return IntegerAttr::get(element, value);
+}
+
+static Value identityOf(OpBuilder &b, Location loc, ps::ReductionKind kind, Type type) {
+  TypedAttr value = getIdentity(kind, getElementTypeOrSelf(type));
+  if (auto vector = dyn_cast<VectorType>(type))
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(vector, ArrayRef<Attribute>(value)));
+  return arith::ConstantOp::create(b, loc, value);
+}
+
+/// The lanes of `value` combined, halves first: places i and i + n / 2.
+static Value foldLanes(OpBuilder &b, Location loc, ps::ReductionKind kind, Value value) {
+  auto type = dyn_cast<VectorType>(value.getType());
+  if (!type)
+    return value;
+  for (int64_t half = type.getNumElements() / 2; half > 0; half /= 2) {
+    auto low = llvm::to_vector(llvm::seq<int64_t>(0, half)), high = llvm::to_vector(llvm::seq<int64_t>(half, 2 * half));
+    Value x = vector::ShuffleOp::create(b, loc, value, value, low);
+    Value y = vector::ShuffleOp::create(b, loc, value, value, high);
+    value = combine(b, loc, kind, x, y);
+  }
+  return vector::ExtractOp::create(b, loc, value, int64_t(0));
+}
+
+Value KernelEmitter::reduce(ps::ReductionKind kind, const Column &column) {
+  int64_t columnCount = space.getColumns();
+  unsigned width = columnCount == 1 ? 1 : context.lanes;
+  unsigned unroll = std::min<int64_t>(kPartialSums / context.lanes, (columnCount + width - 1) / width);
+  unsigned cycle = kPartialSums / width;
+  // Columns beyond the first 64 come round to the same partials; few columns need fewer of them.
+  if (columnCount > kPartialSums)
+    unroll = cycle;
+  SmallVector<Value> sums(unroll);
+  // The element type is known when the first lanes are: write them to a block that is dropped.
+  Type element;
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block probe;
+    b.setInsertionPointToStart(&probe);
+    auto rowScalarsBefore = rowScalars;
+    auto sourcesBefore = sourceOfRow;
+    Operation *loopBefore = std::exchange(loopOp, nullptr);
+    moveTo(constant(0), 1, 1);
+    element = getElementTypeOrSelf(column(lanes).getType());
+    loopOp = loopBefore;
+    rowScalars = rowScalarsBefore;
+    sourceOfRow = sourcesBefore;
+    moveTo({}, 1, 1);
+    probe.dropAllReferences();
+  }
+  Type type = width == 1 ? element : VectorType::get({width}, element);
+  Value identity = identityOf(b, loc, kind, type);
+  for (Value &sum : sums)
+    sum = identity;
+  forColumns(unroll, sums, [&](unsigned step) {
+    Value value = splat(column(lanes));
+    if (position.active < position.lanes)
+      value = arith::SelectOp::create(b, loc, mask(), value, identity);
+    sums[step] = combine(b, loc, kind, sums[step], value);
+  });
+  // Partial i and i + n / 2, as the lanes of one long vector would be.
+  unsigned count = cycle;
+  sums.resize(count, identity);
+  for (unsigned half = count / 2; half > 0; half /= 2)
+    for (unsigned i = 0; i < half; ++i)
+      if (i + half < unroll)
+        sums[i] = combine(b, loc, kind, sums[i], sums[i + half]);
+  return foldLanes(b, loc, kind, sums[0]);
+}
+
+//===----------------------------------------------------------------------===//
+// Row ops
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A Row op's view of the emitter.
+class CpuRowBuilder : public ps::RowBuilder {
+public:
+  CpuRowBuilder(KernelEmitter &emitter, Operation *op) : emitter(emitter), op(op) {}
+
+  int64_t getColumns() const override { return emitter.getSpace().getColumns(); }
+  Column load(unsigned operand) override {
+    return [this, &access = access(operand)](ps::ElementBuilder &) { return emitter.evaluate(access); };
+  }
+  Value loadRow(unsigned operand) override { return emitter.evaluateRow(access(operand)); }
+  Value loadAt(unsigned operand, Value column) override {
+    if (column.getType().isIndex())
+      column = arith::IndexCastOp::create(emitter.builder(), emitter.getLoc(),
+                                          emitter.builder().getI64Type(), column);
+    return emitter.evaluateAt(access(operand), column);
+  }
+  Value reduce(ps::ReductionKind kind, Column column) override { return emitter.reduce(kind, column); }
+  Column splat(Value scalar) override {
+    return [this, scalar](ps::ElementBuilder &) { return emitter.splat(scalar); };
+  }
+  Column columnIndex() override {
+    return [this](ps::ElementBuilder &) { return emitter.columnLanes(); };
+  }
+  Column keep(Column column, Type element) override {
+    std::shared_ptr<Kept> kept = emitter.keep(std::move(column), element);
+    return [this, kept](ps::ElementBuilder &) { return emitter.read(kept); };
+  }
+  void store(unsigned result, Column column) override { emitter.define(op->getResult(result), column); }
+  void storeRow(unsigned result, Value scalar) override { emitter.defineRow(op->getResult(result), scalar); }
+  ps::ElementBuilder &scalars() override { return emitter.getLanes(); }
+
+private:
+  const Access &access(unsigned operand) { return emitter.getSpace().getAccess(op->getOpOperand(operand)); }
+
+  KernelEmitter &emitter;
+  Operation *op;
+};
+} // namespace
+
+void KernelEmitter::emitRowOps() {
+  for (Operation *rowOp : space.getComputeOps()) {
+    auto lowering = cast<ps::LoweringOpInterface>(rowOp);
+    if (lowering.getLoweringKind() != ps::LoweringKind::Row)
+      continue;
+    if (isa<ps::ReduceOp>(rowOp) && space.getPlace(rowOp) == ReductionPlace::Column)
+      continue;
+    // What a row op reads several times is kept, unless it is cheap.
+    for (OpOperand &operand : rowOp->getOpOperands()) {
+      Value source = space.getAccess(operand).source;
+      Operation *def = source.getDefiningOp();
+      if (!def || isa<ps::ConstantOp, ps::IotaOp>(def) || !space.hasColumns(source) || keptValues.count(source))
+        continue;
+      keptValues[source] = keep([this, source](ps::ElementBuilder &) { return evaluateElement(source); },
+                                getElementTypeOrSelf(source.getType()));
+    }
+    rowBuilders.push_back(std::make_unique<CpuRowBuilder>(*this, rowOp));
+    currentOp = rowOp;
+    if (mlir::failed(lowering.emitRow(*rowBuilders.back()))) {
+      rowOp->emitError() << "'" << rowOp->getName() << "' has no code for the CPU";
+      failed = true;
+      return;
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Outputs
+//===----------------------------------------------------------------------===//
+
+void KernelEmitter::storeOutput(unsigned i) {
+  const Output &output = space.getOutputs()[i];
+  Type element = getElementTypeOrSelf(output.buffer.source.getType());
+  Value value = evaluate(output.value);
+  Value base = outputPointers[i];
+  Value row = inRowScope([&] { return rowOffset(output.buffer); });
+  int64_t stride = output.buffer.strides.back();
+  int slot = context.firstSlots[piece.results[i]];
+  if (slot >= 0) {
+    Value old = loadLanes(base, element, row, position.column ? stride : 0);
+    Value sum = combine(b, loc, ps::ReductionKind::Sum, old, value);
+    value = arith::SelectOp::create(b, loc, splat(firstFlags[i]), value, sum);
+  }
+  storeLanes(value, base, element, row, stride);
+}
+
+void KernelEmitter::storeOutputs() {
+  SmallVector<unsigned> byColumn, byRow;
+  for (auto [i, output] : llvm::enumerate(space.getOutputs())) {
+    if (llvm::any_of(partials, [&, i = i](const Partial &p) { return p.output == i; }))
+      continue;
+    bool wide = output.buffer.strides.back() != 0 || (space.getColumns() == 1 && space.isFlat());
+    (wide ? byColumn : byRow).push_back(i);
+  }
+  auto body = [&](unsigned) {
+    for (unsigned i : byColumn)
+      storeOutput(i);
+    for (Partial &partial : partials)
+      addPartial(partial);
+  };
+  SmallVector<Value> none;
+  if (space.isFlat())
+    forFlat(body);
+  else if (!byColumn.empty() || !partials.empty())
+    forColumns(1, none, body);
+  for (unsigned i : byRow)
+    storeOutput(i);
+}
+
+//===----------------------------------------------------------------------===//
+// Sums over rows
+//===----------------------------------------------------------------------===//
+
+void KernelEmitter::setUpPartials(int64_t &workspace) {
+  for (auto [i, output] : llvm::enumerate(space.getOutputs())) {
+    auto reduceOp = output.value.source.getDefiningOp<ps::ReduceOp>();
+    if (!reduceOp || space.getPlace(reduceOp) != ReductionPlace::Column)
+      continue;
+    Type element = getElementTypeOrSelf(reduceOp.getType());
+    bool viaPartials = needsPartials(space, output.value.source, context.firstSlots[piece.results[i]] >= 0);
+    if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32)
+      element = b.getF32Type();
+    Value base = outputPointers[i];
+    if (viaPartials) {
+      unsigned number = call.buffers.size();
+      call.buffers.push_back({KernelCall::Argument::Workspace, 0, workspace});
+      partialOffsets.push_back(workspace);
+      workspace += getPartialBytes(space, element);
+      Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+      base = LLVM::LoadOp::create(b, loc, pointer, pointerAt(buffersArgument, pointer, constant(number)), 8);
+    } else {
+      partialOffsets.push_back(-1);
+    }
+    Value chunk = arith::DivUIOp::create(b, loc, lo, constant(space.getChunkRows()));
+    Value first = arith::MulIOp::create(b, loc, chunk, constant(space.getColumns()));
+    partials.push_back({unsigned(i), reduceOp.getKind(), element, pointerAt(base, element, first), !viaPartials});
+  }
+}
+
+void KernelEmitter::clearPartials() {
+  SmallVector<Value> none;
+  if (!partials.empty())
+    forColumns(1, none, [&](unsigned) {
+      for (Partial &partial : partials)
+        storeLanes(identityOf(b, loc, partial.kind, laneType(partial.element)), partial.pointer, partial.element,
+                   constant(0), 1);
+    });
+}
+
+void KernelEmitter::addPartial(Partial &partial) {
+  auto reduceOp = space.getOutputs()[partial.output].value.source.getDefiningOp<ps::ReduceOp>();
+  Value value = evaluate(space.getAccess(reduceOp->getOpOperand(0)));
+  if (getElementTypeOrSelf(value.getType()) != partial.element)
+    value = arith::ExtFOp::create(b, loc, laneType(partial.element), value);
+  Value old = loadLanes(partial.pointer, partial.element, constant(0), 1);
+  storeLanes(combine(b, loc, partial.kind, old, value), partial.pointer, partial.element, constant(0), 1);
+}
+
+//===----------------------------------------------------------------------===//
+// The function
+//===----------------------------------------------------------------------===//
+
+Value KernelEmitter::emitFunction(StringRef functionName) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  Type i64 = b.getI64Type();
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, i64, i64});
+  b.setInsertionPointToEnd(module.getBody());
+  auto function = LLVM::LLVMFuncOp::create(b, loc, functionName, type);
+  Block *entry = function.addEntryBlock(b);
+  b.setInsertionPointToStart(entry);
+  entryMark = LLVM::ReturnOp::create(b, loc, ValueRange{});
+  b.setInsertionPoint(entryMark);
+  buffersArgument = entry->getArgument(0);
+  scalarsArgument = entry->getArgument(1);
+  lo = entry->getArgument(2);
+  hi = entry->getArgument(3);
+  // Allocations and constants stand before the mark; the code proper after it.
+  Value mark = constant(0);
+  entryMark = mark.getDefiningOp();
+  return mark;
+}
+
+void KernelEmitter::loadPointers() {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  auto take = [&](KernelCall::Argument kind, unsigned index) -> Value {
+    Value slot = pointerAt(buffersArgument, pointer, constant(call.buffers.size()));
+    call.buffers.push_back({kind, index, 0});
+    return LLVM::LoadOp::create(b, loc, pointer, slot, 8);
+  };
+  llvm::DenseSet<Value> used;
+  for (Operation *compute : space.getComputeOps())
+    for (OpOperand &operand : compute->getOpOperands())
+      used.insert(space.getAccess(operand).source);
+  for (const Output &output : space.getOutputs())
+    used.insert(output.value.source);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(entryMark);
+  for (BlockArgument argument : op.getBody().front().getArguments()) {
+    if (!used.contains(argument))
+      continue;
+    int slot = context.scalarSlots[argument.getArgNumber()];
+    pointers[argument] =
+        slot >= 0 ? loadScalarSlot(slot) : take(KernelCall::Argument::Input, argument.getArgNumber());
+  }
+  for (unsigned i = 0; i < space.getOutputs().size(); ++i) {
+    outputPointers.push_back(take(KernelCall::Argument::Output, piece.results[i]));
+    int slot = context.firstSlots[piece.results[i]];
+    Value first;
+    if (slot >= 0)
+      first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, loadScalarSlot(slot), constant(0));
+    firstFlags.push_back(first);
+  }
+}
+
+void KernelEmitter::emitRow(Value row) {
+  ArrayRef<int64_t> sizes = space.getSizes().drop_back();
+  rowIndices.assign(sizes.size(), Value());
+  for (int64_t i = int64_t(sizes.size()) - 1; i >= 0; --i) {
+    if (i == 0) {
+      rowIndices[i] = row;
+      break;
+    }
+    rowIndices[i] = arith::RemUIOp::create(b, loc, row, constant(sizes[i]));
+    row = arith::DivUIOp::create(b, loc, row, constant(sizes[i]));
+  }
+  emitRowOps();
+  if (!failed)
+    storeOutputs();
+}
+
+int64_t KernelEmitter::chooseGrain() const {
+  constexpr int64_t kTargetBytes = 96 * 1024;
+  int64_t columnBytes = 0;
+  for (const Output &output : space.getOutputs())
+    columnBytes += output.buffer.strides.back() != 0 ? 4 : 0;
+  columnBytes += 4 * std::max<int64_t>(1, pointers.size());
+  int64_t rowBytes = columnBytes * (space.isFlat() ? kFlatBlock : space.getColumns());
+  return std::max<int64_t>(1, kTargetBytes / rowBytes);
+}
+
+FailureOr<SmallVector<KernelCall>> KernelEmitter::emit(int64_t &workspace) {
+  call.name = name;
+  emitFunction(name);
+  loadPointers();
+  setUpPartials(workspace);
+  if (space.isFlat()) {
+    call.rows = (space.getColumns() + kFlatBlock - 1) / kFlatBlock;
+    storeOutputs();
+  } else {
+    call.rows = space.getRows();
+    clearPartials();
+    auto rows = scf::ForOp::create(b, loc, lo, hi, constant(1));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(rows.getBody());
+    emitRow(rows.getInductionVar());
+  }
+  if (failed)
+    return failure();
+  call.grain = space.hasColumnReduction() ? space.getChunkRows() : chooseGrain();
+  SmallVector<KernelCall> calls{call};
+  for (auto [partial, offset] : llvm::zip(partials, partialOffsets))
+    if (!partial.direct)
+      calls.push_back(emitPartialSum(partial, offset));
+  return calls;
+}

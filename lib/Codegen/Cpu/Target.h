@@ -1,0 +1,38 @@
+// From kernels in MLIR to an object file for one CPU.
+#ifndef PARASHARD_LIB_CODEGEN_CPU_TARGET_H
+#define PARASHARD_LIB_CODEGEN_CPU_TARGET_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
+#include <memory>
+#include <string>
+
+namespace parashard::codegen {
+
+/// A CPU that code is made for.
+class CpuTarget {
+public:
+  /// `cpu`: a name that LLVM knows (x86-64-v4, znver5, ...), or native.
+  static llvm::Expected<CpuTarget> create(llvm::StringRef cpu);
+
+  /// f32 lanes of its widest vectors.
+  unsigned getLanes() const { return lanes; }
+  /// Lowers `kernels` (func, scf, arith, math, vector, llvm) in place and writes an object file. Fails,
+  /// with a diagnostic, where the code needs anything but memcpy and memset.
+  mlir::LogicalResult writeObject(mlir::ModuleOp kernels, llvm::StringRef path) const;
+
+private:
+  std::shared_ptr<llvm::TargetMachine> machine;
+  std::string cpu;
+  unsigned lanes = 4;
+};
+
+/// Adds `symbol` with these bytes to the module, and `symbol_size` when `withSize`.
+void addBytes(mlir::ModuleOp module, llvm::StringRef symbol, llvm::StringRef bytes, bool withSize);
+/// Adds the table of kernels' addresses.
+void addKernelTable(mlir::ModuleOp module, llvm::StringRef symbol, llvm::ArrayRef<std::string> kernels);
+
+} // namespace parashard::codegen
+
+#endif

@@ -1,0 +1,206 @@
+// ps-fuse: prepares class functions, forms groups, and marks what memory they need.
+#include "Groups.h"
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/Pass/Pass.h"
+#include "dialects/rank/Rank.h"
+
+namespace parashard::codegen {
+#define GEN_PASS_DEF_FUSEPASS
+#include "lib/Codegen/Passes.h.inc"
+} // namespace parashard::codegen
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+
+//===----------------------------------------------------------------------===//
+// Before grouping
+//===----------------------------------------------------------------------===//
+
+/// A conditional write becomes a write of a select between the new value and the old.
+static void selectInsteadOfCondition(ps::WriteOp write) {
+  Value condition = write.getCondition();
+  if (!condition)
+    return;
+  OpBuilder b(write);
+  Location loc = write.getLoc();
+  Value value = write.getValue();
+  auto type = cast<RankedTensorType>(value.getType());
+  auto bools = RankedTensorType::get(type.getShape(), b.getI1Type());
+  auto mark = [&](Operation *op) {
+    ps::copyMarks(write, op);
+    return op->getResult(0);
+  };
+  OperationState state(loc, ps::ReadOp::getOperationName());
+  if (write.getRef())
+    state.addOperands(write.getRef());
+  if (auto variable = write.getVariableAttr())
+    state.addAttribute("variable", variable);
+  state.addTypes(type);
+  Value old = mark(b.create(state));
+  Value spread = condition;
+  if (type.getRank() != 0)
+    spread = mark(ps::BroadcastOp::create(b, loc, bools, condition, b.getDenseI64ArrayAttr({})));
+  Value chosen = mark(ps::SelectOp::create(b, loc, type, spread, value, old));
+  write.getValueMutable().assign(chosen);
+  write.getConditionMutable().clear();
+}
+
+/// A reduction over the last dims and others becomes one over the last dims, then one over the others.
+static void splitReduction(ps::ReduceOp reduce) {
+  auto type = cast<RankedTensorType>(reduce.getOperand().getType());
+  SmallVector<int64_t> trailing, others;
+  int64_t first = type.getRank();
+  while (first > 0 && llvm::is_contained(reduce.getDims(), first - 1))
+    trailing.insert(trailing.begin(), --first);
+  for (int64_t dim : reduce.getDims())
+    if (dim < first)
+      others.push_back(dim);
+  if (trailing.empty() || others.empty())
+    return;
+  OpBuilder b(reduce);
+  auto inner = ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), reduce.getOperand(), trailing);
+  ps::copyMarks(reduce, inner);
+  auto outer = ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), inner.getResult(), others);
+  ps::copyMarks(reduce, outer);
+  reduce.getResult().replaceAllUsesWith(outer.getResult());
+  reduce.erase();
+}
+
+/// True when the op that makes `value` can add it to a variable's buffer by itself.
+static bool canAccumulate(Value value) {
+  return isa_and_nonnull<ps::FusedOp, ps::ContractOp, ps::EmbeddingGradOp>(value.getDefiningOp()) &&
+         value.hasOneUse();
+}
+
+/// A kernel that copies: what accumulates a value that no other op could.
+static void copyBeforeAccumulate(ps::AccumulateOp accumulate) {
+  Value value = accumulate.getValue();
+  if (canAccumulate(value))
+    return;
+  OpBuilder b(accumulate);
+  auto fused = ps::FusedOp::create(b, accumulate.getLoc(), TypeRange{value.getType()}, ValueRange{value});
+  ps::copyMarks(accumulate, fused);
+  Block *body = b.createBlock(&fused.getBody());
+  ps::YieldOp::create(b, accumulate.getLoc(), body->addArgument(value.getType(), value.getLoc()));
+  accumulate.getValueMutable().assign(fused.getResult(0));
+}
+
+//===----------------------------------------------------------------------===//
+// After grouping
+//===----------------------------------------------------------------------===//
+
+static bool accumulates(Value result) {
+  return result.hasOneUse() && isa<ps::AccumulateOp>(*result.user_begin());
+}
+
+static LogicalResult markWorkspace(ps::FusedOp fused) {
+  Operation *yield = fused.getBody().front().getTerminator();
+  auto pieces = getPieces(yield->getOperands());
+  if (failed(pieces))
+    return fused.emitOpError("yields a concat or pad beside other values");
+  int64_t bytes = 0;
+  for (const Piece &piece : *pieces) {
+    IterationSpace space;
+    if (failed(space.analyze(getBodyOps(fused), piece.outputs)))
+      return fused.emitOpError("is no kernel: ") << space.getReason();
+    for (auto [i, output] : llvm::enumerate(space.getOutputs()))
+      if (needsPartials(space, output.value.source, accumulates(fused.getResult(piece.results[i]))))
+        bytes += getPartialBytes(space, getElementTypeOrSelf(output.value.source.getType()));
+  }
+  if (bytes > 0)
+    fused->setAttr(kWorkspaceMark, IntegerAttr::get(IntegerType::get(fused.getContext(), 64), bytes));
+  return success();
+}
+
+static bool isSameVariable(ps::ReadOp read, ps::WriteOp write) {
+  return read.getRef() == write.getRef() && read.getVariableAttr() == write.getVariableAttr();
+}
+
+/// All ops that read what `value` is, through views.
+static void collectUsers(Value value, SmallVectorImpl<OpOperand *> &uses) {
+  for (OpOperand &use : value.getUses()) {
+    if (isView(use.getOwner()))
+      collectUsers(use.getOwner()->getResult(0), uses);
+    else
+      uses.push_back(&use);
+  }
+}
+
+/// Whether `fused` reads its input number `input` only at the very place where it writes result `result`.
+static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
+  Block &body = fused.getBody().front();
+  auto pieces = getPieces(body.getTerminator()->getOperands());
+  if (failed(pieces) || pieces->size() != 1)
+    return false;
+  IterationSpace space;
+  if (failed(space.analyze(getBodyOps(fused), pieces->front().outputs)))
+    return false;
+  const Access &out = space.getOutputs()[result].buffer;
+  auto same = [&](const Access &in) {
+    return in.source != body.getArgument(input) || (in.offset == out.offset && in.strides == out.strides);
+  };
+  for (Operation *op : space.getComputeOps())
+    for (OpOperand &operand : op->getOpOperands())
+      if (!same(space.getAccess(operand)))
+        return false;
+  return llvm::all_of(space.getOutputs(), [&](const Output &output) { return same(output.value); });
+}
+
+/// Marks a write whose value may be computed straight into the variable: whoever reads the old value does so
+/// before, or at the same place in the same kernel.
+static void markInPlace(ps::WriteOp write) {
+  auto fused = write.getValue().getDefiningOp<ps::FusedOp>();
+  if (!fused || !write.getValue().hasOneUse())
+    return;
+  unsigned result = cast<OpResult>(write.getValue()).getResultNumber();
+  for (auto read : write->getBlock()->getOps<ps::ReadOp>()) {
+    if (!isSameVariable(read, write))
+      continue;
+    SmallVector<OpOperand *> uses;
+    collectUsers(read.getResult(), uses);
+    for (OpOperand *use : uses) {
+      Operation *user = use->getOwner();
+      if (user == fused ? !readsInPlace(fused, use->getOperandNumber(), result) : !user->isBeforeInBlock(fused))
+        return;
+      if (user->hasTrait<OpTrait::IsTerminator>())
+        return;
+    }
+  }
+  write->setAttr(kInPlaceMark, UnitAttr::get(write.getContext()));
+}
+
+static LogicalResult fuse(func::FuncOp function) {
+  Block &block = function.getBody().front();
+  for (auto write : llvm::make_early_inc_range(block.getOps<ps::WriteOp>()))
+    selectInsteadOfCondition(write);
+  for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
+    splitReduction(reduce);
+  Groups groups(block);
+  if (failed(groups.form()))
+    return failure();
+  groups.build();
+  for (auto accumulate : block.getOps<ps::AccumulateOp>())
+    copyBeforeAccumulate(accumulate);
+  sortTopologically(&block);
+  for (auto fused : block.getOps<ps::FusedOp>())
+    if (failed(markWorkspace(fused)))
+      return failure();
+  for (auto write : block.getOps<ps::WriteOp>())
+    markInPlace(write);
+  return success();
+}
+
+namespace {
+struct FusePass : codegen::impl::FusePassBase<FusePass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal() || !function.getBody().hasOneBlock() ||
+          !function->hasAttr(rank::kClassMark))
+        continue;
+      if (failed(fuse(function)))
+        return signalPassFailure();
+    }
+  }
+};
+} // namespace

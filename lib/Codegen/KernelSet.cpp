@@ -1,0 +1,82 @@
+// The kernels of a program: each distinct fused op is emitted once.
+#include "KernelSet.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+
+/// What decides the code: ops, attributes, types and numbers, without names, marks and locations.
+static std::string describe(ps::FusedOp op, ArrayRef<int> scalarSlots, ArrayRef<int> firstSlots) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::DenseMap<Value, unsigned> numbers;
+  for (int slot : scalarSlots)
+    os << slot << ' ';
+  for (int slot : firstSlots)
+    os << slot << ' ';
+  for (BlockArgument argument : op.getBody().getArguments()) {
+    numbers[argument] = numbers.size();
+    os << argument.getType() << ' ';
+  }
+  for (Operation &inner : op.getBody().front()) {
+    os << '\n' << inner.getName();
+    for (Value operand : inner.getOperands())
+      os << ' ' << numbers.lookup(operand);
+    os << ' ' << inner.getPropertiesAsAttribute();
+    for (NamedAttribute attribute : inner.getDiscardableAttrs())
+      if (!attribute.getName().getValue().starts_with("ps.") || attribute.getName() == ps::kKeyMark)
+        os << ' ' << attribute.getName() << '=' << attribute.getValue();
+    for (Value result : inner.getResults()) {
+      numbers[result] = numbers.size();
+      os << ' ' << result.getType();
+    }
+  }
+  return text;
+}
+
+/// k7_add_gelu: its number and the first ops in it.
+static std::string makeName(StringRef prefix, unsigned number, ps::FusedOp op) {
+  std::string name = (prefix + std::to_string(number)).str();
+  unsigned count = 0;
+  for (Operation &inner : op.getBody().front().without_terminator())
+    if (!isView(&inner) && !isa<ps::ConstantOp>(inner) && count++ < 4)
+      name += "_" + inner.getName().stripDialect().str();
+  return name;
+}
+
+const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, ArrayRef<int> scalarSlots, ArrayRef<int> firstSlots) {
+  auto [entry, isNew] = byText.try_emplace(describe(op, scalarSlots, firstSlots));
+  if (!isNew)
+    return &entry->second;
+  FusedContext context;
+  context.scalarSlots.assign(scalarSlots.begin(), scalarSlots.end());
+  context.firstSlots.assign(firstSlots.begin(), firstSlots.end());
+  context.lanes = lanes;
+  auto pieces = getPieces(op.getBody().front().getTerminator()->getOperands());
+  if (failed(pieces)) {
+    op.emitOpError("yields a concat or pad beside other values");
+    return nullptr;
+  }
+  int64_t workspace = 0;
+  for (const Piece &piece : *pieces) {
+    IterationSpace space;
+    if (failed(space.analyze(getBodyOps(op), piece.outputs))) {
+      op.emitOpError("is no kernel: ") << space.getReason();
+      return nullptr;
+    }
+    if (piece.zeroFirst)
+      entry->second.push_back(KernelCall());
+    std::string name = makeName(prefix, names.size(), op);
+    KernelEmitter emitter(op, piece, space, context, module, name);
+    auto calls = emitter.emit(workspace);
+    if (failed(calls))
+      return nullptr;
+    for (KernelCall &call : *calls) {
+      numbers[call.name] = names.size();
+      names.push_back(call.name);
+      entry->second.push_back(call);
+    }
+  }
+  return &entry->second;
+}

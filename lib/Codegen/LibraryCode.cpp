@@ -1,0 +1,188 @@
+// Library ops and collectives of a class function as instructions.
+#include "ClassCode.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+namespace json = llvm::json;
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+/// A [B, H, T, D] operand: its buffer, and strides of batch, head and row.
+LogicalResult ClassCode::addHeads(json::Object &object, StringRef name, Value value) {
+  auto view = getView(value);
+  if (!view || view->strides[3] != 1)
+    return emitError(value.getLoc()) << "attention's " << name << " is not dense along its features";
+  object[name] = buffer(value);
+  object[(name + "_strides").str()] = json::Array{view->strides[0], view->strides[1], view->strides[2]};
+  return success();
+}
+
+template <typename Op> LogicalResult ClassCode::describeAttention(json::Object &object, Op op) {
+  auto q = cast<RankedTensorType>(op.getQuery().getType()).getShape();
+  auto k = cast<RankedTensorType>(op.getKey().getType()).getShape();
+  object["dtype"] = getDtypeName(getElementTypeOrSelf(op.getQuery().getType()));
+  object["sizes"] = json::Array{q[0], q[1], k[1], q[2], k[2], q[3]};
+  if (failed(addHeads(object, "q", op.getQuery())) || failed(addHeads(object, "k", op.getKey())) ||
+      failed(addHeads(object, "v", op.getValue())) || failed(addHeads(object, "out", op.getResult())))
+    return failure();
+  object["lse"] = buffer(op.getLse());
+  object["causal"] = op.getCausal();
+  object["window"] = op.getWindow().value_or(0);
+  object["scale"] = op.getScale().convertToDouble();
+  bool drops = op.getTraining() && !op.getDropout().isZero();
+  object["dropout"] = drops ? op.getDropout().convertToDouble() : 0.0;
+  object["key"] = drops && op.getRandomKey() ? buffers.getScalarSlot(op.getRandomKey()) - 3 : -1;
+  if (drops) {
+    if (op.getOffset())
+      object["offset"] = buffer(op.getOffset());
+    object["factor_sizes"] = json::Array(op.getFactorSizes().value_or(ArrayRef<int64_t>()));
+    object["factor_strides"] = json::Array(op.getFactorStrides().value_or(ArrayRef<int64_t>()));
+    object["global_size"] = op.getGlobalSize().value_or(q[0] * q[1] * q[2] * k[2]);
+  }
+  if (Value mask = op.getMask()) {
+    auto view = getView(mask);
+    if (!view)
+      return op.emitOpError("has a mask that is no strided view; run ps-fuse first");
+    object["mask"] = buffer(mask);
+    object["mask_dtype"] = getDtypeName(getElementTypeOrSelf(mask.getType()));
+    json::Array strides;
+    for (auto [size, stride] : llvm::zip_equal(view->shape, view->strides))
+      strides.push_back(size == 1 ? 0 : stride);
+    object["mask_strides"] = std::move(strides);
+  }
+  if (Value padding = op.getPadding())
+    object["padding"] = buffer(padding);
+  return success();
+}
+
+LogicalResult ClassCode::writeAttention(ps::AttentionOp op) {
+  json::Object object = begin("attention", op);
+  if (failed(describeAttention(object, op)))
+    return failure();
+  add(std::move(object));
+  return success();
+}
+
+LogicalResult ClassCode::writeAttentionGrad(ps::AttentionGradOp op) {
+  json::Object object = begin("attention_grad", op);
+  if (failed(describeAttention(object, op)) || failed(addHeads(object, "dout", op.getCotangent())) ||
+      failed(addHeads(object, "dq", op.getQueryCotangent())) ||
+      failed(addHeads(object, "dk", op.getKeyCotangent())) ||
+      failed(addHeads(object, "dv", op.getValueCotangent())))
+    return failure();
+  add(std::move(object));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Embeddings
+//===----------------------------------------------------------------------===//
+
+static void describeEmbedding(json::Object &object, Value table, Value indices) {
+  auto type = cast<RankedTensorType>(table.getType());
+  auto places = cast<RankedTensorType>(indices.getType());
+  object["dtype"] = getDtypeName(type.getElementType());
+  object["index_dtype"] = getDtypeName(places.getElementType());
+  object["count"] = places.getNumElements();
+  object["width"] = type.getDimSize(1);
+  object["rows"] = type.getDimSize(0);
+}
+
+void ClassCode::writeEmbedding(ps::EmbeddingOp op) {
+  json::Object object = begin("embedding", op);
+  describeEmbedding(object, op.getTable(), op.getIndices());
+  object["table"] = buffer(op.getTable());
+  object["indices"] = buffer(op.getIndices());
+  object["out"] = buffer(op.getResult());
+  add(std::move(object));
+}
+
+void ClassCode::writeEmbeddingGrad(ps::EmbeddingGradOp op) {
+  json::Object object = begin("embedding_grad", op);
+  describeEmbedding(object, op.getResult(), op.getIndices());
+  object["grad"] = buffer(op.getCotangent());
+  object["indices"] = buffer(op.getIndices());
+  object["out"] = buffer(op.getResult());
+  object["accumulate"] = buffers.getAccumulated(op.getResult());
+  if (auto padding = op.getPaddingIndex())
+    object["padding_index"] = int64_t(*padding);
+  add(std::move(object));
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+static json::Array toJson(ArrayAttr names) {
+  json::Array array;
+  for (Attribute name : names)
+    array.push_back(cast<StringAttr>(name).getValue());
+  return array;
+}
+
+void codegen::describeCollective(json::Object &object, StringRef name, ArrayAttr axes, Type element) {
+  object["op"] = name;
+  object["axes"] = toJson(axes);
+  object["dtype"] = getDtypeName(element);
+}
+
+void codegen::describeDim(json::Object &object, ArrayRef<int64_t> shape, int64_t dim) {
+  int64_t outer = 1, inner = 1;
+  for (int64_t size : shape.take_front(dim))
+    outer *= size;
+  for (int64_t size : shape.drop_front(dim + 1))
+    inner *= size;
+  object["outer"] = outer;
+  object["size"] = shape[dim];
+  object["inner"] = inner;
+}
+
+static std::string joinAxes(ArrayAttr axes) {
+  std::string name;
+  for (Attribute axis : axes)
+    name += (name.empty() ? "" : "+") + cast<StringAttr>(axis).getValue().str();
+  return name;
+}
+
+LogicalResult ClassCode::writeCollective(Operation *op) {
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  if (!axes || op->getNumResults() != 1)
+    return op->emitError() << "'" << op->getName() << "' has no code for the CPU";
+  json::Object object = begin("", op);
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  describeCollective(object, op->getName().stripDialect(), axes, type.getElementType());
+  object["queue"] = joinAxes(axes);
+  object["out"] = buffer(op->getResult(0));
+  if (op->getNumOperands())
+    object["in"] = buffer(op->getOperand(0));
+  auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
+  TypeSwitch<Operation *>(op)
+      .Case<ps::AllReduceOp>([&](auto reduce) {
+        object["kind"] = ps::stringifyReductionKind(reduce.getKind());
+        object["count"] = type.getNumElements();
+      })
+      .Case<ps::ReduceScatterOp>([&](auto scatter) {
+        object["kind"] = ps::stringifyReductionKind(scatter.getKind());
+        describeDim(object, type.getShape(), scatter.getDim());
+      })
+      .Case<ps::AllGatherOp>([&](auto gather) { describeDim(object, shapeOf(gather.getOperand()), gather.getDim()); })
+      .Case<ps::AllToAllOp>([&](auto exchange) {
+        object["shape"] = json::Array(shapeOf(exchange.getOperand()));
+        object["split"] = exchange.getSplit();
+        object["concat"] = exchange.getConcat();
+      })
+      .Case<ps::PermuteOp>([&](auto permute) {
+        object["targets"] = json::Array(permute.getTargets());
+        object["count"] = type.getNumElements();
+      })
+      .Case<ps::ShardSliceOp>([&](auto slice) {
+        describeDim(object, type.getShape(), slice.getDim());
+        object["whole"] = shapeOf(slice.getOperand())[slice.getDim()];
+      });
+  add(std::move(object));
+  return success();
+}

@@ -1,0 +1,92 @@
+// Makes an executable or a shared library of a compiled object.
+#include "Link.h"
+#include "lib/Codegen/RuntimePaths.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include <string>
+#include <vector>
+
+using llvm::StringRef;
+
+namespace parashard::codegen {
+namespace {
+
+/// The runtime's archives in link order (docs/program-format.md, "Linking").
+constexpr const char *kArchives[] = {"psrt_main", "psrt", "psrt_data", "psrt_bootstrap", "psrt_comm_local",
+                                     "psrt_device_cpu", "psrt_core"};
+
+/// The folder with the runtime's archives: beside the running tool (../lib), else that of the build.
+std::string findRuntime() {
+  std::string tool = llvm::sys::fs::getMainExecutable(nullptr, reinterpret_cast<void *>(&findRuntime));
+  llvm::SmallString<256> beside(llvm::sys::path::parent_path(llvm::sys::path::parent_path(tool)));
+  llvm::sys::path::append(beside, "lib");
+  llvm::SmallString<256> archive(beside);
+  llvm::sys::path::append(archive, "libpsrt_main.a");
+  return llvm::sys::fs::exists(archive) ? std::string(beside.str()) : std::string(kRuntimeFolder);
+}
+
+llvm::Expected<std::string> findDriver() {
+  std::vector<std::string> candidates = {"clang++-22", "clang++", "c++", "g++"};
+  if (auto chosen = llvm::sys::Process::GetEnv("PARASHARD_LINKER"))
+    candidates = {*chosen};
+  for (const std::string &candidate : candidates)
+    if (auto path = llvm::sys::findProgramByName(candidate))
+      return *path;
+  return llvm::createStringError("no C++ compiler to link with (looked for " + candidates.front() +
+                                 " and others on PATH); install clang or g++, or set PARASHARD_LINKER");
+}
+
+std::string firstLines(StringRef text) {
+  return text.take_front(text.size() < 2000 ? text.size() : 2000).rtrim().str();
+}
+
+llvm::Error run(const std::vector<std::string> &arguments) {
+  llvm::SmallString<128> errors;
+  if (std::error_code code = llvm::sys::fs::createTemporaryFile("parashard-link", "txt", errors))
+    return llvm::createStringError(code, "cannot make a temporary file");
+  llvm::SmallVector<StringRef> views(arguments.begin(), arguments.end());
+  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(errors), StringRef(errors)};
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(arguments.front(), views, std::nullopt, redirects, 0, 0, &message);
+  auto output = llvm::MemoryBuffer::getFile(errors);
+  std::string text = output ? firstLines((*output)->getBuffer()) : "";
+  llvm::sys::fs::remove(errors);
+  if (status == 0)
+    return llvm::Error::success();
+  return llvm::createStringError("linking failed: " + (text.empty() ? message : text));
+}
+
+} // namespace
+
+llvm::Error linkProgram(StringRef object, StringRef output) {
+  auto driver = findDriver();
+  if (!driver)
+    return driver.takeError();
+  std::string temporary = (output + ".tmp").str();
+  std::vector<std::string> arguments = {*driver, "-o", temporary, object.str()};
+  if (StringRef(kLinkerName).size())
+    arguments.push_back(std::string("-fuse-ld=") + kLinkerName);
+  if (output.ends_with(".so")) {
+    arguments.insert(arguments.end(), {"-shared", "-nostdlib"});
+  } else {
+    std::string folder = findRuntime();
+    for (const char *archive : kArchives)
+      arguments.push_back(folder + "/lib" + archive + ".a");
+    for (const char *library : {kDnnlLibrary, "-lpthread", "-ldl", "-lm"})
+      arguments.push_back(library);
+  }
+  if (llvm::Error error = run(arguments)) {
+    llvm::sys::fs::remove(temporary);
+    return error;
+  }
+  if (std::error_code code = llvm::sys::fs::rename(temporary, output))
+    return llvm::createStringError(code, "cannot write %s: %s", output.str().c_str(), code.message().c_str());
+  return llvm::Error::success();
+}
+
+} // namespace parashard::codegen

@@ -1,0 +1,288 @@
+// The table of a placed module: inputs, programs, and what follows from them.
+#include "Program.h"
+#include "ClassCode.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+namespace json = llvm::json;
+
+//===----------------------------------------------------------------------===//
+// Addresses
+//===----------------------------------------------------------------------===//
+
+int64_t ProgramTable::getVariableAddress(FlatSymbolRefAttr symbol) {
+  auto variable = symbols.lookup<ps::VariableOp>(symbol.getValue());
+  return variable->getAttrOfType<IntegerAttr>(kAddressMark).getInt();
+}
+
+int64_t ProgramTable::getAddress(Value value) {
+  Value root = getRoot(value);
+  Operation *op = root.getDefiningOp();
+  if (auto read = dyn_cast<ps::ReadOp>(op))
+    return getVariableAddress(read.getVariableAttr());
+  return op->getAttrOfType<DenseI64ArrayAttr>(kAddressesMark)[cast<OpResult>(root).getResultNumber()];
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs and outputs
+//===----------------------------------------------------------------------===//
+
+static void describeTensor(json::Object &object, Type local, std::optional<Type> global,
+                           std::optional<ps::ShardingAttr> sharding, ps::MeshOp mesh) {
+  auto type = cast<RankedTensorType>(global ? *global : local);
+  object["dtype"] = getDtypeName(type.getElementType());
+  describePlacement(object, type, sharding.value_or(ps::ShardingAttr()), mesh);
+}
+
+/// What an input is for: its own mark, else by what it is called.
+static std::string getRole(rank::InputOp input) {
+  if (input->hasAttr(ps::kCotangentMark))
+    return "cotangent";
+  if (auto role = input->getAttrOfType<StringAttr>("ps.role"))
+    return role.getValue().str();
+  return llvm::is_contained({"labels", "label", "targets", "target"}, input.getInput()) ? "labels" : "data";
+}
+
+void ProgramTable::addInput(rank::InputOp input, StringRef entry) {
+  std::string key = (entry + "/" + input.getInput()).str();
+  auto [at, isNew] = inputNumbers.try_emplace(key, inputs.size());
+  if (isNew) {
+    json::Object object{{"name", input.getInput()}, {"role", getRole(input)}, {"of_program", entry}};
+    describeTensor(object, input.getType(), input.getGlobal(), input.getSharding(), ps::getMesh(module));
+    auto copy = [&](StringRef mark, StringRef field) {
+      if (auto value = input->getAttrOfType<IntegerAttr>(mark))
+        object[field] = value.getInt();
+    };
+    copy("ps.batch_dim", "batch_dim");
+    copy("ps.limit", "limit");
+    copy("ps.ignore", "ignore");
+    object["addresses"] = json::Array();
+    inputs.push_back(std::move(object));
+  }
+  json::Array &addresses = *inputs[at->second].getArray("addresses");
+  while (addresses.size() <= input.getMicroBatch())
+    addresses.push_back(-1);
+  addresses[input.getMicroBatch()] = getAddress(input.getResult());
+  if (entry == "step")
+    microBatches = std::max<int64_t>(microBatches, input.getMicroBatch() + 1);
+}
+
+json::Object ProgramTable::writeOutput(rank::OutputOp output) {
+  json::Object object{{"name", output.getOutput()}, {"address", getAddress(output.getValue())}};
+  describeTensor(object, output.getValue().getType(), output.getGlobal(), output.getSharding(), ps::getMesh(module));
+  return object;
+}
+
+//===----------------------------------------------------------------------===//
+// Runs and communication
+//===----------------------------------------------------------------------===//
+
+std::optional<int64_t> ProgramTable::getFunction(StringRef name) {
+  if (auto known = functionNumbers.find(name); known != functionNumbers.end())
+    return known->second;
+  ClassCode code(symbols.lookup<func::FuncOp>(name), kernels);
+  std::optional<json::Object> object = code.write();
+  if (!object)
+    return std::nullopt;
+  functions.push_back(std::move(*object));
+  return functionNumbers[name] = functions.size() - 1;
+}
+
+static int64_t getConstant(Value value) {
+  IntegerAttr number;
+  return value && matchPattern(value, m_Constant(&number)) ? number.getInt() : 0;
+}
+
+static double countFlops(func::FuncOp function) {
+  double flops = 0;
+  function.walk([&](ps::CostOpInterface op) {
+    flops += op.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops;
+  });
+  return flops;
+}
+
+std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::StringSet<> &accumulated, bool flags) {
+  std::optional<int64_t> function = getFunction(run.getCallee());
+  if (!function)
+    return std::nullopt;
+  auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
+  json::Array bases, keys, first;
+  for (Value input : run.getInputs())
+    bases.push_back(getAddress(input));
+  SmallVector<FlatSymbolRefAttr> variables = run.getVariableSymbols();
+  size_t number = 0;
+  for (BlockArgument argument : callee.getArguments()) {
+    if (!isa<ps::RefType>(argument.getType()))
+      continue;
+    StringRef symbol = variables[number].getValue();
+    bases.push_back(getVariableAddress(variables[number++]));
+    bool adds = llvm::any_of(argument.getUsers(), [](Operation *use) { return isa<ps::AccumulateOp>(use); });
+    first.push_back(int(flags && adds && accumulated.insert(symbol).second));
+  }
+  for (Value result : run.getResults())
+    bases.push_back(getAddress(result));
+  bases.push_back(run->getAttrOfType<IntegerAttr>(kScratchAddressMark).getInt());
+  if (auto list = run.getKeys())
+    for (int64_t key : *list)
+      keys.push_back(key);
+  std::string label = run.getCallee().str();
+  if (auto segment = run.getSegment())
+    label += " " + std::to_string(*segment);
+  flops += countFlops(callee);
+  return json::Object{{"run", *function},          {"bases", std::move(bases)},
+                      {"micro_batch", getConstant(run.getMicroBatch())},
+                      {"keys", std::move(keys)},   {"first", std::move(first)},
+                      {"label", label}};
+}
+
+void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
+  auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+  auto begin = [&](Type element) {
+    json::Object object;
+    describeCollective(object, start.getCollective(), start.getAxes(), element);
+    if (auto kind = start.getKind())
+      object["kind"] = ps::stringifyReductionKind(*kind);
+    object["queue"] = start.getQueue();
+    return object;
+  };
+  // One bucket an element type; collectives along a dim go one by one.
+  if (start.getCollective() == "all_reduce") {
+    llvm::MapVector<Type, SmallVector<unsigned>> byType;
+    for (auto [i, operand] : llvm::enumerate(start.getOperands()))
+      byType[typeOf(operand).getElementType()].push_back(i);
+    for (auto &[element, members] : byType) {
+      json::Object object = begin(element);
+      json::Array ins, outs, counts;
+      for (unsigned i : members) {
+        ins.push_back(getAddress(start.getOperands()[i]));
+        outs.push_back(getAddress(start.getResults()[i]));
+        counts.push_back(typeOf(start.getOperands()[i]).getNumElements());
+      }
+      object["ins"] = std::move(ins);
+      object["outs"] = std::move(outs);
+      object["counts"] = std::move(counts);
+      code.push_back(std::move(object));
+    }
+    return;
+  }
+  for (auto [operand, result, dim] : llvm::zip_equal(start.getOperands(), start.getResults(), *start.getDims())) {
+    bool gathers = start.getCollective() == "all_gather";
+    json::Object object = begin(typeOf(operand).getElementType());
+    describeDim(object, typeOf(gathers ? operand : Value(result)).getShape(), dim);
+    object["in"] = getAddress(operand);
+    object["out"] = getAddress(result);
+    code.push_back(std::move(object));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+/// One entry of the host being written.
+struct ProgramTable::Entry {
+  std::string name;
+  json::Array code, outputs;
+  int64_t updateFrom = -1; ///< after the last run that is no update
+};
+
+LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
+  std::vector<Entry> entries(1);
+  entries.back().name = program.getEntry().str();
+  bool sections = !program.getBody().front().getOps<rank::SectionOp>().empty();
+  llvm::StringSet<> accumulated;
+  for (Operation &op : program.getBody().front()) {
+    Entry &entry = entries.back();
+    if (auto section = dyn_cast<rank::SectionOp>(op)) {
+      if (entry.code.empty())
+        entries.pop_back();
+      entries.emplace_back();
+      entries.back().name = section.getEntry().str();
+    } else if (auto input = dyn_cast<rank::InputOp>(op)) {
+      addInput(input, entry.name);
+    } else if (auto output = dyn_cast<rank::OutputOp>(op)) {
+      entry.outputs.push_back(writeOutput(output));
+    } else if (auto start = dyn_cast<rank::StartOp>(op)) {
+      writeStart(start, entry.code);
+    } else if (auto run = dyn_cast<rank::RunOp>(op)) {
+      auto object = writeRun(run, accumulated, !sections);
+      if (!object)
+        return failure();
+      entry.code.push_back(std::move(*object));
+      auto phase = symbols.lookup(run.getCallee())->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
+      if (!phase || phase.getValue() != ps::Phase::Update)
+        entry.updateFrom = entry.code.size();
+    } else if (auto write = dyn_cast<ps::WriteOp>(op)) {
+      entry.code.push_back(json::Object{{"op", "copy"},
+                                        {"in", getAddress(write.getValue())},
+                                        {"out", getVariableAddress(write.getVariableAttr())},
+                                        {"bytes", ps::getByteSize(write.getValue().getType())}});
+    } else if (!isa<rank::WaitOp, ps::ReadOp>(op) && !isView(&op) && !op.hasTrait<OpTrait::ConstantLike>()) {
+      return op.emitError() << "'" << op.getName() << "' has no place in a program";
+    }
+  }
+  for (Entry &entry : entries) {
+    json::Object object{{"name", entry.name}, {"code", std::move(entry.code)}, {"outputs", std::move(entry.outputs)}};
+    if (entry.name == "step")
+      object["update_from"] = entry.updateFrom;
+    programs.push_back(std::move(object));
+  }
+  return success();
+}
+
+json::Object ProgramTable::describeDefaults() {
+  json::Object defaults;
+  for (auto variable : module.getOps<ps::VariableOp>())
+    if (variable.getKind() == ps::VariableKind::Scalar)
+      if (auto value = dyn_cast_or_null<DenseElementsAttr>(variable.getInitAttr()); value && value.isSplat())
+        defaults[variable.getSymName()] = ps::Tensor::fromAttr(value).get(0);
+  return defaults;
+}
+
+std::optional<json::Object> ProgramTable::write(const CodegenOptions &options) {
+  std::optional<json::Array> variables = describeVariables(module);
+  if (!variables)
+    return std::nullopt;
+  double step = 0;
+  for (auto program : module.getOps<rank::ProgramOp>()) {
+    flops = 0;
+    if (failed(writeProgram(program)))
+      return std::nullopt;
+    if (program.getEntry() == "step")
+      step = flops;
+  }
+  json::Array axes, names, inputList;
+  if (ps::MeshOp mesh = ps::getMesh(module))
+    for (Attribute attribute : mesh.getAxes()) {
+      auto axis = cast<ps::AxisAttr>(attribute);
+      axes.push_back(json::Object{{"name", axis.getName().getValue()},
+                                  {"kind", ps::stringifyAxisKind(axis.getKind())},
+                                  {"size", axis.getSize()}});
+    }
+  for (const std::string &name : kernels.getNames())
+    names.push_back(name);
+  for (json::Object &input : inputs)
+    inputList.push_back(std::move(input));
+  auto text = [&](StringRef mark, StringRef otherwise) {
+    auto value = module->getAttrOfType<StringAttr>(mark);
+    return value ? value.getValue().str() : otherwise.str();
+  };
+  return json::Object{{"version", 1},
+                      {"parashard", "0.1.0"},
+                      {"model", options.model},
+                      {"compile_line", options.compileLine},
+                      {"explain", options.explain},
+                      {"mesh", std::move(axes)},
+                      {"kernels", std::move(names)},
+                      {"arena_bytes", module->getAttrOfType<IntegerAttr>(kArenaBytesMark).getInt()},
+                      {"variables", std::move(*variables)},
+                      {"inputs", std::move(inputList)},
+                      {"functions", std::move(functions)},
+                      {"programs", std::move(programs)},
+                      {"micro_batches", microBatches},
+                      {"defaults", describeDefaults()},
+                      {"labels", text("ps.labels", "given")},
+                      {"loss_average", text("ps.loss_average", "micro-batch")},
+                      {"flops_per_step", step}};
+}

@@ -1,0 +1,51 @@
+// The table of a placed module: what docs/program-format.md calls the program.
+#ifndef PARASHARD_LIB_CODEGEN_PROGRAM_H
+#define PARASHARD_LIB_CODEGEN_PROGRAM_H
+
+#include "KernelSet.h"
+#include "dialects/rank/Rank.h"
+#include "parashard/Codegen.h"
+#include "llvm/Support/JSON.h"
+
+namespace parashard::codegen {
+
+/// "shape", "local", "factors" and "partial" of a tensor laid out by `sharding` (null: whole everywhere).
+void describePlacement(llvm::json::Object &object, mlir::RankedTensorType global, ps::ShardingAttr sharding,
+                       ps::MeshOp mesh);
+
+/// The variables, with addresses and initial values; nothing after a diagnostic (a file that cannot be read).
+std::optional<llvm::json::Array> describeVariables(mlir::ModuleOp module);
+
+/// The inputs, the programs, and what follows from them.
+class ProgramTable {
+public:
+  ProgramTable(mlir::ModuleOp module, KernelSet &kernels) : module(module), symbols(module), kernels(kernels) {}
+  /// The whole table; nothing after a diagnostic.
+  std::optional<llvm::json::Object> write(const CodegenOptions &options);
+
+private:
+  struct Entry;
+  std::optional<int64_t> getFunction(llvm::StringRef name);
+  mlir::LogicalResult writeProgram(rank::ProgramOp program);
+  std::optional<llvm::json::Object> writeRun(rank::RunOp run, llvm::StringSet<> &accumulated, bool flags);
+  void writeStart(rank::StartOp start, llvm::json::Array &code);
+  void addInput(rank::InputOp input, llvm::StringRef entry);
+  llvm::json::Object writeOutput(rank::OutputOp output);
+  int64_t getAddress(mlir::Value value);
+  int64_t getVariableAddress(mlir::FlatSymbolRefAttr symbol);
+  llvm::json::Object describeDefaults();
+
+  mlir::ModuleOp module;
+  mlir::SymbolTable symbols;
+  KernelSet &kernels;
+  llvm::json::Array functions, programs;
+  llvm::StringMap<int64_t> functionNumbers;
+  std::vector<llvm::json::Object> inputs;
+  llvm::StringMap<size_t> inputNumbers;
+  int64_t microBatches = 1;
+  double flops = 0;
+};
+
+} // namespace parashard::codegen
+
+#endif

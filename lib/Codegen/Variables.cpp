@@ -1,0 +1,122 @@
+// The table's variables: placement, address, initial value.
+#include "Program.h"
+#include "ClassCode.h"
+#include "lib/Import/Pt2/Archive.h"
+#include "llvm/Support/Base64.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+namespace json = llvm::json;
+
+static json::Array toJson(ArrayRef<StringAttr> names) {
+  json::Array array;
+  for (StringAttr name : names)
+    array.push_back(name.getValue());
+  return array;
+}
+
+void codegen::describePlacement(json::Object &object, RankedTensorType global, ps::ShardingAttr sharding,
+                                ps::MeshOp mesh) {
+  RankedTensorType local = sharding ? ps::getLocalType(global, sharding, mesh) : global;
+  object["shape"] = json::Array(global.getShape());
+  object["local"] = json::Array(local.getShape());
+  if (!sharding)
+    return;
+  json::Array dims, partial;
+  for (auto [dim, size] : llvm::zip_equal(sharding.getDims(), global.getShape())) {
+    json::Array factors;
+    for (ps::FactorAttr factor : dim.getFactors())
+      factors.push_back(json::Object{{"size", factor.getSize() ? factor.getSize() : size},
+                                     {"axes", toJson(factor.getAxes())}});
+    dims.push_back(std::move(factors));
+  }
+  for (ps::PartialAttr axis : sharding.getPartial())
+    partial.push_back(axis.getAxis().getValue());
+  object["factors"] = std::move(dims);
+  object["partial"] = std::move(partial);
+}
+
+static json::Value toNumber(double value) {
+  if (std::isfinite(value))
+    return value;
+  return std::isnan(value) ? json::Value("nan") : json::Value(value > 0 ? "inf" : "-inf");
+}
+
+static LogicalResult describeFile(json::Object &object, ps::VariableOp variable, ps::FileAttr file) {
+  auto range = import::resolveArchiveFile(file.getLocation());
+  if (!range)
+    return variable.emitError() << llvm::toString(range.takeError());
+  auto [path, tensor] = file.getLocation().getValue().rsplit(':');
+  json::Object init{{"file", range->path},
+                    {"tensor", tensor},
+                    {"offset", int64_t(range->offset)},
+                    {"bytes", int64_t(range->size)}};
+  if (!file.getShape().empty()) {
+    init["file_shape"] = json::Array(file.getShape());
+    init["lower"] = json::Array(file.getLower());
+    init["upper"] = json::Array(file.getUpper());
+  }
+  object["init"] = std::move(init);
+  return success();
+}
+
+static void describeConstant(json::Object &object, ElementsAttr value) {
+  ps::Tensor tensor = ps::Tensor::fromAttr(value);
+  if (value.isSplat() && tensor.size() > 0) {
+    object["init_value"] = toNumber(tensor.get(0));
+    return;
+  }
+  object["init_data"] = llvm::encodeBase64(tensor.toBytes());
+}
+
+static LogicalResult describeInitial(json::Object &object, ps::VariableOp variable) {
+  Attribute init = variable.getInitAttr();
+  if (!init)
+    return success();
+  if (auto file = dyn_cast<ps::FileAttr>(init))
+    return describeFile(object, variable, file);
+  if (auto constant = dyn_cast<ElementsAttr>(init)) {
+    describeConstant(object, constant);
+    return success();
+  }
+  if (auto distribution = dyn_cast<ps::DistributionAttr>(init)) {
+    object["init_distribution"] = json::Array{distribution.getKind(), toNumber(distribution.getFirst().getValueAsDouble()),
+                                              toNumber(distribution.getSecond().getValueAsDouble())};
+    return success();
+  }
+  return variable.emitError() << "has an initial value of an unknown form: " << init;
+}
+
+std::optional<json::Array> codegen::describeVariables(ModuleOp module) {
+  json::Array variables;
+  ps::MeshOp mesh = ps::getMesh(module);
+  for (auto variable : module.getOps<ps::VariableOp>()) {
+    RankedTensorType type = variable.getTensorType();
+    json::Object object{{"symbol", variable.getSymName()},
+                        {"kind", ps::stringifyVariableKind(variable.getKind())},
+                        {"dtype", getDtypeName(type.getElementType())},
+                        {"frozen", variable.getFrozen()},
+                        {"transient", variable.getTransient()},
+                        {"address", variable->getAttrOfType<IntegerAttr>("ps.address").getInt()}};
+    describePlacement(object, type, variable.getSharding(), mesh);
+    RankedTensorType local = type;
+    if (ps::ShardingAttr sharding = variable.getSharding())
+      local = ps::getLocalType(type, sharding, mesh);
+    object["bytes"] = ps::getByteSize(local);
+    if (auto of = variable.getOfAttr())
+      object["of"] = of.getValue();
+    if (std::optional<ArrayAttr> names = variable.getNames()) {
+      json::Array list;
+      for (Attribute name : *names)
+        list.push_back(cast<StringAttr>(name).getValue());
+      object["names"] = std::move(list);
+    }
+    if (std::string loc = describeLocation(variable.getLoc()); !loc.empty())
+      object["location"] = loc;
+    if (failed(describeInitial(object, variable)))
+      return std::nullopt;
+    variables.push_back(std::move(object));
+  }
+  return variables;
+}

@@ -1,0 +1,18 @@
+// The pass of memory planning: level 4 to level 5.
+#ifndef PARASHARD_LIB_MEMORY_PASSES_TD
+#define PARASHARD_LIB_MEMORY_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
+  let summary = "gives every buffer an address in one arena";
+  let description = [{
+    First fit over lifetimes. Variables come first and stay; then the values of the programs, which share
+    one region; a class function's scratch is planned once and placed at each of its runs. Writes
+    `ps.address` on variables, `ps.addresses` and `ps.scratch_address` on the ops of programs, `ps.offsets`,
+    `ps.workspace_offset` and `ps.scratch_bytes` in class functions, `ps.arena_bytes` on the module.
+  }];
+  let dependentDialects = ["::parashard::ps::PSDialect"];
+}
+
+#endif
