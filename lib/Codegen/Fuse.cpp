@@ -17,6 +17,27 @@ using namespace parashard::codegen;
 // Before grouping
 //===----------------------------------------------------------------------===//
 
+static bool isSameVariable(ps::ReadOp read, ps::WriteOp write) {
+  return read.getRef() == write.getRef() && read.getVariableAttr() == write.getVariableAttr();
+}
+
+/// The value of the written variable at entry: of the read that there is, or of a new one.
+static Value readBefore(ps::WriteOp write) {
+  for (auto read : write->getBlock()->getOps<ps::ReadOp>())
+    if (isSameVariable(read, write) && read->isBeforeInBlock(write))
+      return read.getResult();
+  OpBuilder b(write);
+  OperationState state(write.getLoc(), ps::ReadOp::getOperationName());
+  if (write.getRef())
+    state.addOperands(write.getRef());
+  if (auto variable = write.getVariableAttr())
+    state.addAttribute("variable", variable);
+  state.addTypes(write.getValue().getType());
+  Operation *read = b.create(state);
+  ps::copyMarks(write, read);
+  return read->getResult(0);
+}
+
 /// A conditional write becomes a write of a select between the new value and the old.
 static void selectInsteadOfCondition(ps::WriteOp write) {
   Value condition = write.getCondition();
@@ -31,13 +52,7 @@ static void selectInsteadOfCondition(ps::WriteOp write) {
     ps::copyMarks(write, op);
     return op->getResult(0);
   };
-  OperationState state(loc, ps::ReadOp::getOperationName());
-  if (write.getRef())
-    state.addOperands(write.getRef());
-  if (auto variable = write.getVariableAttr())
-    state.addAttribute("variable", variable);
-  state.addTypes(type);
-  Value old = mark(b.create(state));
+  Value old = readBefore(write);
   Value spread = condition;
   if (type.getRank() != 0)
     spread = mark(ps::BroadcastOp::create(b, loc, bools, condition, b.getDenseI64ArrayAttr({})));
@@ -69,6 +84,9 @@ static void splitReduction(ps::ReduceOp reduce) {
 
 /// True when the op that makes `value` can add it to a variable's buffer by itself.
 static bool canAccumulate(Value value) {
+  if (auto fused = value.getDefiningOp<ps::FusedOp>()) // a pad zeroes its result first
+    if (isa_and_nonnull<ps::PadOp>(fused.getBody().front().getTerminator()->getOperand(0).getDefiningOp()))
+      return false;
   return isa_and_nonnull<ps::FusedOp, ps::ContractOp, ps::EmbeddingGradOp>(value.getDefiningOp()) &&
          value.hasOneUse();
 }
@@ -111,10 +129,6 @@ static LogicalResult markWorkspace(ps::FusedOp fused) {
   if (bytes > 0)
     fused->setAttr(kWorkspaceMark, IntegerAttr::get(IntegerType::get(fused.getContext(), 64), bytes));
   return success();
-}
-
-static bool isSameVariable(ps::ReadOp read, ps::WriteOp write) {
-  return read.getRef() == write.getRef() && read.getVariableAttr() == write.getVariableAttr();
 }
 
 /// All ops that read what `value` is, through views.

@@ -1,6 +1,7 @@
 // The table of a placed module: inputs, programs, and what follows from them.
 #include "Program.h"
 #include "ClassCode.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace parashard;

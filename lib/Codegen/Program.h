@@ -5,6 +5,7 @@
 #include "KernelSet.h"
 #include "dialects/rank/Rank.h"
 #include "parashard/Codegen.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
 
 namespace parashard::codegen {

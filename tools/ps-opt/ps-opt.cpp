@@ -8,7 +8,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "parashard/Codegen.h"
 #include "parashard/Import.h"
+#include "parashard/Memory.h"
 #include "parashard/Training.h"
 
 /// Each pass library adds its `registerXPasses()` here, and its name to CMakeLists.txt.
@@ -22,6 +24,8 @@ static void registerPasses() {
   parashard::registerShardingPasses();
   parashard::ps::registerPartitionPasses();
   parashard::ps::registerPipelinePasses();
+  parashard::codegen::registerCodegenPasses();
+  parashard::registerMemoryPasses();
 }
 
 int main(int argc, char **argv) {
