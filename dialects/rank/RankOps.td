@@ -41,7 +41,7 @@ def Rank_InputOp : Rank_Op<"input", [Pure, HasParent<"ProgramOp">]> {
     `sharding` and `global` say which part of which tensor it is (absent: all of it). An input
     that is a cotangent from outside keeps the argument's `ps.cotangent`.
     ```mlir
-    %x = rank.input "x" micro_batch 1 of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]> : tensor<4x8xf32>
+    %x = rank.input "x" micro_batch 1 : tensor<4x8xf32> of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]>
     ```
     - (input_c1) the result's type is the local type of `global` under `sharding`.
   }];
@@ -49,7 +49,7 @@ def Rank_InputOp : Rank_Op<"input", [Pure, HasParent<"ProgramOp">]> {
                        OptionalAttr<PS_ShardingAttr>:$sharding);
   let results = (outs PS_Tensor:$result);
   let assemblyFormat = [{
-    $input `micro_batch` $micro_batch (`of` $global^)? (`as` $sharding^)? attr-dict `:` type($result)
+    $input `micro_batch` $micro_batch attr-dict `:` type($result) (`of` $global^)? (`as` $sharding^)?
   }];
   let hasVerifier = 1;
 }
@@ -58,14 +58,14 @@ def Rank_OutputOp : Rank_Op<"output", [HasParent<"ProgramOp">, MemoryEffects<[Me
   let summary = "gives a value to the host, by name";
   let description = [{
     ```mlir
-    rank.output "logits" micro_batch 0 %y of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]> : tensor<4x8xf32>
+    rank.output "logits" micro_batch 0 %y : tensor<4x8xf32> of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]>
     ```
     - (output_c1) the value's type is the local type of `global` under `sharding`.
   }];
   let arguments = (ins StrAttr:$output, I64Attr:$micro_batch, PS_Tensor:$value,
                        OptionalAttr<TypeAttr>:$global, OptionalAttr<PS_ShardingAttr>:$sharding);
   let assemblyFormat = [{
-    $output `micro_batch` $micro_batch $value (`of` $global^)? (`as` $sharding^)? attr-dict `:` type($value)
+    $output `micro_batch` $micro_batch $value attr-dict `:` type($value) (`of` $global^)? (`as` $sharding^)?
   }];
   let hasVerifier = 1;
 }

@@ -97,8 +97,10 @@ private:
 
   /// Arguments and results keep their names and shardings, and say their global type.
   void copyArgumentAttrs() {
-    local.setAllArgAttrs(function.getAllArgAttrs());
-    local.setAllResultAttrs(function.getAllResultAttrs());
+    if (ArrayAttr attrs = function.getAllArgAttrs())
+      local.setAllArgAttrs(attrs);
+    if (ArrayAttr attrs = function.getAllResultAttrs())
+      local.setAllResultAttrs(attrs);
     for (BlockArgument arg : function.getArguments()) {
       if (!held[arg].sharding)
         continue;

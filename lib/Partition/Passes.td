@@ -13,7 +13,7 @@ def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
   }];
 }
 
-def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::func::FuncOp"> {
+def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::ModuleOp"> {
   let summary = "merges, cancels and cheapens collectives";
   let description = [{
     Equal collectives of one run become one; `all_gather` of a `shard_slice` cancels; `all_reduce` whose only

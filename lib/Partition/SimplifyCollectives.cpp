@@ -114,17 +114,19 @@ void mergeEqual(func::FuncOp function) {
 
 struct SimplifyCollectivesPass : impl::SimplifyCollectivesPassBase<SimplifyCollectivesPass> {
   void runOnOperation() override {
-    if (!getOperation().getBody().hasOneBlock())
-      return;
-    mergeEqual(getOperation());
-    RewritePatternSet patterns(&getContext());
-    patterns.add<CancelGatherOfSlice, CancelSliceOfGather, ScatterSlicedSum, SumOnce>(
-        &getContext());
+    RewritePatternSet set(&getContext());
+    set.add<CancelGatherOfSlice, CancelSliceOfGather, ScatterSlicedSum, SumOnce>(&getContext());
+    FrozenRewritePatternSet patterns(std::move(set));
     GreedyRewriteConfig config;
     config.enableFolding(false);
     config.enableConstantCSE(false);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
-      signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (!function.getBody().hasOneBlock())
+        continue;
+      mergeEqual(function);
+      if (failed(applyPatternsGreedily(function, patterns, config)))
+        return signalPassFailure();
+    }
   }
 };
 } // namespace

@@ -69,7 +69,7 @@ module attributes {ps.level = #ps.level<scheduled>} {
 
   rank.program @pp0 pp = 0 entry "step" {
     %mb0 = arith.constant 0 : i64
-    %x0 = rank.input "x" micro_batch 0 of tensor<4x8xf32> as #ps.sharding<@mesh, [{"dp"}, {}]> : tensor<2x8xf32>
+    %x0 = rank.input "x" micro_batch 0 : tensor<2x8xf32> of tensor<4x8xf32> as #ps.sharding<@mesh, [{"dp"}, {}]>
     %a0, %s0 = rank.run @h.forward segment 0 (%x0) variables [@h.0.w] : (tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>)
     %b0, %t0 = rank.run @h.forward segment 1 (%a0) variables [@h.1.w] : (tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>)
     rank.run @loss.forward segment 2 (%b0) variables [@loss.sum, @loss.count] : (tensor<2x8xf32>) -> ()
@@ -79,7 +79,7 @@ module attributes {ps.level = #ps.level<scheduled>} {
     %dx0, %v0 = rank.run @h.backward_input segment 0 (%da0, %s0) variables [@h.0.w] : (tensor<2x8xf32>, tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>)
     rank.run @h.backward_weight segment 0 (%x0, %v0) variables [@h.0.w.grad] : (tensor<2x8xf32>, tensor<2x8xf32>) -> ()
     %mb1 = arith.constant 1 : i64
-    %x1 = rank.input "x" micro_batch 1 of tensor<4x8xf32> as #ps.sharding<@mesh, [{"dp"}, {}]> : tensor<2x8xf32>
+    %x1 = rank.input "x" micro_batch 1 : tensor<2x8xf32> of tensor<4x8xf32> as #ps.sharding<@mesh, [{"dp"}, {}]>
     %a1, %s1 = rank.run @h.forward segment 0 (%x1) variables [@h.0.w] : (tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>)
     %b1, %t1 = rank.run @h.forward segment 1 (%a1) variables [@h.1.w] : (tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>)
     rank.run @loss.forward segment 2 (%b1) variables [@loss.sum, @loss.count] : (tensor<2x8xf32>) -> ()
@@ -94,7 +94,7 @@ module attributes {ps.level = #ps.level<scheduled>} {
     %g0 = ps.read @h.0.w.grad : tensor<8x8xf32>
     %g1 = ps.read @h.1.w.grad : tensor<8x8xf32>
     %r:4, %token = rank.start "all_reduce" (%sum, %count, %g0, %g1) kind sum axes ["dp"] queue "dp"
-        : (tensor<f32>, tensor<f32>, tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<f32>, tensor<f32>, tensor<8x8xf32>, tensor<8x8xf32>, !rank.token)
+        : (tensor<f32>, tensor<f32>, tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<f32>, tensor<f32>, tensor<8x8xf32>, tensor<8x8xf32>)
     rank.wait %token
     %ok = rank.run @scalars.update (%r#0, %r#1) variables [@loss] : (tensor<f32>, tensor<f32>) -> tensor<i1>
     rank.run @w.update (%r#2, %r#1, %ok) variables [@h.0.w, @lr] : (tensor<8x8xf32>, tensor<f32>, tensor<i1>) -> ()
