@@ -14,7 +14,8 @@ static DenseSet<Attribute> findWritten(func::FuncOp function) {
 
 /// True when the op only moves or converts its operands (constants and index sequences have none).
 static bool isMovement(Operation *op) {
-  if (op->hasTrait<OpTrait::ConstantLike>() || isa<IotaOp, ConvertOp, ShardIndexOp, ShardSliceOp>(op))
+  if (op->hasTrait<OpTrait::ConstantLike>() ||
+      isa<IotaOp, ConvertOp, ShardIndexOp, ShardSliceOp>(op))
     return true;
   auto lowering = dyn_cast<LoweringOpInterface>(op);
   return lowering && lowering.getLoweringKind() == LoweringKind::Movement;

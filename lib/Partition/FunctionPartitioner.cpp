@@ -1,8 +1,9 @@
-// Partitions a function op by op: operands to what the op needs, the op, its results to their marks.
+// Partitions a function op by op: operands to what the op needs, the op, its results to their
+// marks.
 #include "lib/Partition/FunctionPartitioner.h"
+#include "dialects/rank/Rank.h"
 #include "lib/Partition/LocalBuilder.h"
 #include "lib/Partition/Reshard.h"
-#include "dialects/rank/Rank.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -142,8 +143,8 @@ private:
 
   static bool isInBackward(Operation *op) {
     auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
-    return phase && (phase.getValue() == Phase::BackwardInput ||
-                     phase.getValue() == Phase::BackwardWeight);
+    return phase &&
+           (phase.getValue() == Phase::BackwardInput || phase.getValue() == Phase::BackwardWeight);
   }
 
   /// Binds a result to the op's own value, brought to what the result is marked with.
@@ -193,9 +194,9 @@ private:
       types.push_back(getLocal(result.getType(), raw));
     builder->serve(op, &sharding);
     auto partitionable = dyn_cast<PartitionOpInterface>(op);
-    FailureOr<SmallVector<Value>> values =
-        partitionable ? partitionable.partition(*builder, locals, types)
-                      : partitionByCloning(op, *builder, locals, types);
+    FailureOr<SmallVector<Value>> values = partitionable
+                                               ? partitionable.partition(*builder, locals, types)
+                                               : partitionByCloning(op, *builder, locals, types);
     if (failed(values))
       return op->emitOpError("cannot be partitioned with the shardings it is marked with");
     for (auto [i, value] : llvm::enumerate(*values))
@@ -222,8 +223,7 @@ private:
     auto phase = read->getAttrOfType<PhaseAttr>(kPhaseMark);
     if (phase && phase.getValue() == Phase::Update)
       marked = marked.withoutPartial();
-    Value local =
-        builder->make<ReadOp>(getLocal(type, has), read.getVariableAttr(), Value());
+    Value local = builder->make<ReadOp>(getLocal(type, has), read.getVariableAttr(), Value());
     bind(read.getResult(), local, has, marked);
     return success();
   }

@@ -183,9 +183,8 @@ void Outliner::outline(func::FuncOp function, const Pieces &pieces) {
   bool takesMicroBatch = entry == "micro_batch";
   if (takesMicroBatch)
     inputs.push_back(builder.getI64Type());
-  auto stage = func::FuncOp::create(
-      builder, function.getLoc(), "stage0." + entry,
-      builder.getFunctionType(inputs, function.getResultTypes()));
+  auto stage = func::FuncOp::create(builder, function.getLoc(), "stage0." + entry,
+                                    builder.getFunctionType(inputs, function.getResultTypes()));
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     stage.setArgAttrs(i, function.getArgAttrDict(i));
   for (unsigned i = 0; i < function.getNumResults(); ++i)

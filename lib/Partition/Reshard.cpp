@@ -189,8 +189,7 @@ private:
   bool isFree(StringAttr axis) const {
     auto isAxis = [&](PartialAttr p) { return p.getAxis() == axis; };
     return llvm::none_of(partial, isAxis) && llvm::none_of(kept, isAxis) &&
-           llvm::none_of(places,
-                         [&](const Place &p) { return llvm::is_contained(p.axes, axis); });
+           llvm::none_of(places, [&](const Place &p) { return llvm::is_contained(p.axes, axis); });
   }
 
   //===--- the steps ---===//
@@ -358,15 +357,15 @@ ArrayAttr getAxesAttr(OpBuilder &b, ArrayRef<StringAttr> axes) {
 /// The value on the first rank over `axes`, zero on the others.
 Value buildKeepFirst(OpBuilder &b, Location loc, Value value, ArrayRef<StringAttr> axes) {
   auto type = cast<RankedTensorType>(value.getType());
-  auto index = ShardIndexOp::create(b, loc, RankedTensorType::get({}, b.getI64Type()),
-                                    getAxesAttr(b, axes));
+  auto index =
+      ShardIndexOp::create(b, loc, RankedTensorType::get({}, b.getI64Type()), getAxesAttr(b, axes));
   auto first = ConstantOp::create(b, loc, cast<RankedTensorType>(index.getType()), 0.0);
   auto scalarBool = RankedTensorType::get({}, b.getI1Type());
   auto isFirst = CompareOp::create(b, loc, scalarBool, Predicate::Eq, index, first);
   Value everywhere = isFirst;
   if (type.getRank() > 0)
-    everywhere = BroadcastOp::create(b, loc, type.clone(b.getI1Type()), isFirst,
-                                     b.getDenseI64ArrayAttr({}));
+    everywhere =
+        BroadcastOp::create(b, loc, type.clone(b.getI1Type()), isFirst, b.getDenseI64ArrayAttr({}));
   auto zero = ConstantOp::create(b, loc, type, 0.0);
   return SelectOp::create(b, loc, type, everywhere, value, zero);
 }

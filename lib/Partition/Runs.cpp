@@ -171,7 +171,8 @@ static std::string nameRun(ArrayRef<Operation *> ops) {
   return name.empty() ? "segment" : name;
 }
 
-/// What function results need that every run would build for itself is built by the last forward run.
+/// What function results need that every run would build for itself is built by the last forward
+/// run.
 static void addReturnedCloneables(Block &block, const DenseSet<Operation *> &cloneable,
                                   std::map<int64_t, Run> &runs) {
   Run *last = nullptr;
@@ -194,8 +195,9 @@ static LogicalResult checkOrder(const std::vector<Run> &runs) {
     for (Value input : run.inputs) {
       Operation *producer = input.getDefiningOp();
       if (producer && all.contains(producer) && !made.contains(input))
-        return producer->emitOpError("is used by a run before the one of its own segment and phase; "
-                                     "segments must follow the dataflow");
+        return producer->emitOpError(
+            "is used by a run before the one of its own segment and phase; "
+            "segments must follow the dataflow");
     }
     made.insert(run.results.begin(), run.results.end());
   }
@@ -219,8 +221,12 @@ FailureOr<Pieces> cutIntoSegments(func::FuncOp function) {
   }
   addReturnedCloneables(block, cloneable, byOrder);
   Pieces pieces;
+  std::map<int64_t, std::string> names; // a segment is named after what it does first
   for (auto &[order, run] : byOrder) {
-    run.name = nameRun(run.ops);
+    auto [name, isNew] = names.try_emplace(*run.segment);
+    if (isNew)
+      name->second = nameRun(run.ops);
+    run.name = name->second;
     pieces.order.push_back({nullptr, unsigned(pieces.runs.size())});
     pieces.runs.push_back(std::move(run));
   }
@@ -262,8 +268,8 @@ private:
 
   /// Marks that do not change what an op does.
   static bool isIgnored(StringRef name) {
-    return name == kSegmentMark || name == kOriginMark || name == kKeyMark ||
-           name == kPhaseMark || name == "variable";
+    return name == kSegmentMark || name == kOriginMark || name == kKeyMark || name == kPhaseMark ||
+           name == "variable";
   }
 
   void signOp(Operation *op) {

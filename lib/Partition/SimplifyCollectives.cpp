@@ -59,10 +59,10 @@ struct ScatterSlicedSum : OpRewritePattern<ShardSliceOp> {
       return rewriter.notifyMatchFailure(slice, "shards are not even");
     if (MeshOp mesh = getMesh(slice); mesh && whole / part != getShards(mesh, slice.getAxes()))
       return rewriter.notifyMatchFailure(slice, "shards are not even");
-    rewriter.replaceOp(slice, marked(slice, ReduceScatterOp::create(
-                                                rewriter, reduce.getLoc(), slice.getType(),
-                                                reduce.getKind(), reduce.getOperand(),
-                                                slice.getAxes(), slice.getDim())));
+    rewriter.replaceOp(
+        slice, marked(slice, ReduceScatterOp::create(rewriter, reduce.getLoc(), slice.getType(),
+                                                     reduce.getKind(), reduce.getOperand(),
+                                                     slice.getAxes(), slice.getDim())));
     return success();
   }
 
@@ -84,9 +84,9 @@ struct SumOnce : OpRewritePattern<AddOp> {
       return rewriter.notifyMatchFailure(add, "reductions differ");
     auto sum = marked(add, AddOp::create(rewriter, add.getLoc(), add.getType(), lhs.getOperand(),
                                          rhs.getOperand()));
-    rewriter.replaceOp(add, marked(add, AllReduceOp::create(rewriter, lhs.getLoc(), add.getType(),
-                                                            ReductionKind::Sum, sum,
-                                                            lhs.getAxes())));
+    rewriter.replaceOp(add,
+                       marked(add, AllReduceOp::create(rewriter, lhs.getLoc(), add.getType(),
+                                                       ReductionKind::Sum, sum, lhs.getAxes())));
     return success();
   }
 };

@@ -15,8 +15,8 @@ bool isCollective(Operation *op) {
 
 LogicalResult verifyClass(func::FuncOp function) {
   if (!function->hasAttr(kPhaseMark) || !function->hasAttr(kSavedMark))
-    return function.emitOpError("(partitioned_c1) a class function needs ") << kPhaseMark << " and "
-                                                                            << kSavedMark;
+    return function.emitOpError("(partitioned_c1) a class function needs ")
+           << kPhaseMark << " and " << kSavedMark;
   auto saved = function->getAttrOfType<IntegerAttr>(kSavedMark).getInt();
   if (saved < 0 || saved > int64_t(function.getNumResults()))
     return function.emitOpError("(partitioned_c1) saves ")
@@ -35,8 +35,9 @@ LogicalResult verifyStage(func::FuncOp function) {
     auto lowering = dyn_cast<LoweringOpInterface>(&op);
     bool moves = lowering && lowering.getLoweringKind() == LoweringKind::Movement;
     if (!isa<rank::RunOp, ReadOp, ConvertOp>(op) && !isCollective(&op) && !moves)
-      return op.emitOpError("(partitioned_c3) stands between runs; only reads, what moves them, and "
-                            "collectives may");
+      return op.emitOpError(
+          "(partitioned_c3) stands between runs; only reads, what moves them, and "
+          "collectives may");
   }
   return success();
 }

@@ -43,8 +43,8 @@ void ProgramBuilder::bind(func::FuncOp stage, unsigned i, int64_t microBatch, IR
       name ? name : builder.getStringAttr("input" + std::to_string(i)),
       builder.getI64IntegerAttr(microBatch), stage.getArgAttrOfType<TypeAttr>(i, rank::kGlobalMark),
       stage.getArgAttrOfType<ShardingAttr>(i, kShardingMark));
-  for (NamedAttribute attr : stage.getArgAttrDict(i) ? stage.getArgAttrDict(i).getValue()
-                                                     : ArrayRef<NamedAttribute>())
+  for (NamedAttribute attr :
+       stage.getArgAttrDict(i) ? stage.getArgAttrDict(i).getValue() : ArrayRef<NamedAttribute>())
     if (attr.getName() != kNameMark && attr.getName() != kShardingMark &&
         attr.getName() != rank::kGlobalMark)
       input->setAttr(attr.getName(), attr.getValue());

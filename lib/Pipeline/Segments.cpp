@@ -31,8 +31,8 @@ Repetition findRepetition(ArrayRef<unsigned> classes, int64_t minUnit) {
 namespace {
 bool isBackward(Operation *op) {
   auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
-  return phase && (phase.getValue() == Phase::BackwardInput ||
-                   phase.getValue() == Phase::BackwardWeight);
+  return phase &&
+         (phase.getValue() == Phase::BackwardInput || phase.getValue() == Phase::BackwardWeight);
 }
 
 class Assigner {
@@ -45,8 +45,9 @@ public:
 
   int64_t run() {
     assignForward();
+    assignCloneables(false);
     assignBackward();
-    assignCloneables();
+    assignCloneables(true);
     return compress();
   }
 
@@ -129,19 +130,39 @@ private:
   }
 
   /// The forward op that each origin stands for: marked so, or by its place in the list.
-  std::optional<int64_t> getOriginSegment(Operation *op) {
+  Operation *getOrigin(Operation *op) {
     auto origin = op->getAttrOfType<IntegerAttr>(kOriginMark);
     if (!origin)
-      return std::nullopt;
-    Operation *producer = nullptr;
+      return nullptr;
     if (forwardByOrigin.empty())
       for (auto [i, f] : llvm::enumerate(forward)) {
         auto mark = f->getAttrOfType<IntegerAttr>(kOriginMark);
         forwardByOrigin.try_emplace(mark ? mark.getInt() : int64_t(i), f);
       }
-    producer = forwardByOrigin.lookup(origin.getInt());
-    auto it = segments.find(producer);
-    return it == segments.end() ? std::nullopt : std::optional(it->second);
+    return forwardByOrigin.lookup(origin.getInt());
+  }
+
+  /// The segment that `op` is built for, at most `latest`. What is cloned into several segments
+  /// has its backward in each of them.
+  int64_t getOriginSegment(Operation *op, int64_t latest) {
+    Operation *origin = getOrigin(op);
+    auto it = segments.find(origin);
+    if (it == segments.end())
+      return latest;
+    int64_t segment = it->second;
+    if (cloneable.contains(origin))
+      for (Operation *user : origin->getUsers())
+        if (auto of = segments.find(user);
+            of != segments.end() && !isBackward(user) && of->second <= latest)
+          segment = std::max(segment, of->second);
+    return std::min(segment, latest);
+  }
+
+  /// A sum of cotangents that come from later segments alone is taken there: one value crosses.
+  bool isSumOfLaterOnes(Operation *op, int64_t segment) const {
+    return isa<AddOp>(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
+             return get(operand, true).value_or(segment) > segment;
+           });
   }
 
   void assignBackward() {
@@ -151,27 +172,28 @@ private:
     for (Operation *op : backward) {
       if (cloneable.contains(op))
         continue;
-      int64_t segment = getOriginSegment(op).value_or(last);
+      int64_t latest = last;
       for (Value operand : op->getOperands())
-        segment = std::min(segment, get(operand, true).value_or(last));
-      segments[op] = segment;
+        latest = std::min(latest, get(operand, true).value_or(last));
+      int64_t segment = getOriginSegment(op, latest);
+      segments[op] = isSumOfLaterOnes(op, segment) ? latest : segment;
     }
   }
 
   /// What every segment builds for itself is marked with the first one to run that uses it.
-  void assignCloneables() {
-    for (Operation &op : llvm::reverse(block.without_terminator())) {
-      if (!cloneable.contains(&op))
+  void assignCloneables(bool ofBackward) {
+    for (Operation *op : llvm::reverse(ofBackward ? backward : forward)) {
+      if (!cloneable.contains(op))
         continue;
       std::optional<int64_t> first;
-      for (Operation *user : op.getUsers()) {
+      for (Operation *user : op->getUsers()) {
         auto it = segments.find(user);
-        if (it == segments.end() || isBackward(user) != isBackward(&op))
+        if (it == segments.end() || isBackward(user) != ofBackward)
           continue;
-        bool earlier = !first || (isBackward(&op) ? it->second > *first : it->second < *first);
+        bool earlier = !first || (ofBackward ? it->second > *first : it->second < *first);
         first = earlier ? it->second : *first;
       }
-      segments[&op] = first.value_or(0);
+      segments[op] = first.value_or(0);
     }
   }
 
