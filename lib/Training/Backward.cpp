@@ -21,7 +21,9 @@ static bool passesCotangent(OpOperand &operand) {
 }
 
 Backward::Backward(Block &block, llvm::function_ref<bool(SymbolRefAttr)> isTrained) : block(block) {
+  Builder builder(block.getParentOp()->getContext());
   for (Operation &op : block.without_terminator()) {
+    op.setAttr(kOriginMark, builder.getI64IntegerAttr(forward.size()));
     ordinals[&op] = forward.size();
     forward.push_back(&op);
     auto read = dyn_cast<ReadOp>(op);

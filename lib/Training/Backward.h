@@ -12,7 +12,7 @@ namespace parashard {
 class Backward {
 public:
   /// `isTrained` says of a variable's symbol whether it takes a gradient. The block holds the
-  /// forward ops only; its ops are numbered now.
+  /// forward ops only; its ops are numbered now, and marked with their number.
   Backward(mlir::Block &block, llvm::function_ref<bool(mlir::SymbolRefAttr)> isTrained);
 
   /// Whether the value depends, differentiably, on a trained variable.
