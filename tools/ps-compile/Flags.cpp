@@ -10,14 +10,14 @@ namespace cl = llvm::cl;
 namespace parashard {
 namespace {
 
-constexpr const char *kOverview = R"(compiles a model that was exported for one device into a program that trains it on many
+constexpr const char *kOverview = R"help(compiles a model that was exported for one device into a program that trains it on many
 
 EXAMPLE
   python -c "import torch; ...; torch.export.save(torch.export.export(model, (ids, labels)), 'gpt.pt2')"
   ps-compile gpt.pt2 -o gpt --mesh dp=2,tp=2 --optimizer "adamw(lr=3e-4,weight_decay=0.1)" --explain
   ./gpt --ranks 4 --data tokens.bin --steps 1000 --export-weights trained.safetensors
 
-Exit status: 0 done, 1 the model is at fault, 2 bad command line.)";
+Exit status: 0 done, 1 the model is at fault, 2 bad command line.)help";
 
 /// Every flag lives here, so that no library holds one.
 struct Flags {
