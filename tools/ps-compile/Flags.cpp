@@ -218,6 +218,8 @@ std::string joinArguments(int argc, char **argv) {
 } // namespace
 
 std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
+  // libLLVM registers options of its own (--stop-after among them): they are none of ours.
+  cl::ResetCommandLineParser();
   Flags f;
   cl::HideUnrelatedOptions({&f.model, &f.plan, &f.update, &f.target, &f.look});
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &llvm::errs()))
