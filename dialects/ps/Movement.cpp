@@ -2,6 +2,7 @@
 #include "dialects/ps/FoldSupport.h"
 
 #include "mlir/IR/PatternMatch.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -41,63 +42,108 @@ LogicalResult ReshapeOp::verify() {
   return success();
 }
 
-/// Factors common to both shapes, found by walking both from the minor end: while the dims' rests
-/// have a common divisor chain, the smaller becomes a factor. A stretch where neither divides the
-/// other is whole.
-static void matchFactors(ShardingRule &rule, ArrayRef<int64_t> from, ArrayRef<int64_t> to,
-                         TensorFactors &fromFactors, TensorFactors &toFactors) {
-  fromFactors.resize(from.size());
-  toFactors.resize(to.size());
-  auto push = [&](TensorFactors &tensor, int64_t dim, unsigned factor) {
-    tensor[dim].insert(tensor[dim].begin(), factor);
-  };
-  int64_t i = from.size() - 1, j = to.size() - 1;
-  int64_t left = i >= 0 ? from[i] : 1, right = j >= 0 ? to[j] : 1;
-  auto nextLeft = [&] { left = --i >= 0 ? from[i] : 1; };
-  auto nextRight = [&] { right = --j >= 0 ? to[j] : 1; };
-  while (i >= 0 || j >= 0) {
-    if (left == 1 && i >= 0) {
-      nextLeft();
-    } else if (right == 1 && j >= 0) {
-      nextRight();
-    } else if (i < 0 || j < 0) {
-      break;
-    } else if (left % right == 0 || right % left == 0) {
-      int64_t size = std::min(left, right);
-      unsigned factor = rule.addFactor(size);
-      push(fromFactors, i, factor);
-      push(toFactors, j, factor);
-      left /= size;
-      right /= size;
-    } else {
-      // Neither divides the other: the dims from here to where both products meet stay whole.
-      int64_t leftProduct = left, rightProduct = right, leftEnd = i, rightEnd = j;
-      while (leftProduct != rightProduct) {
-        if (leftProduct < rightProduct)
-          leftProduct *= from[--leftEnd];
-        else
-          rightProduct *= to[--rightEnd];
+namespace {
+/// Finds the factors that two shapes with as many elements have in common.
+class FactorMatcher {
+public:
+  FactorMatcher(ShardingRule &rule, ArrayRef<int64_t> from, ArrayRef<int64_t> to)
+      : rule(rule), left(from), right(to), leftFactors(from.size()), rightFactors(to.size()) {}
+
+  /// Walks both shapes from the minor end: what the dims' rests have in common becomes a factor.
+  void run() {
+    if (llvm::is_contained(left, 0)) {
+      takeWhole(left, left, leftFactors, 0, i);
+      takeWhole(right, right, rightFactors, 0, j);
+      return;
+    }
+    while (skipOnes(left, i) && skipOnes(right, j)) {
+      int64_t common = std::gcd(left[i], right[j]);
+      if (common == 1) {
+        matchStretch();
+        continue;
       }
-      StringRef reason = "reshape mixes its dims in sizes that do not divide each other";
-      for (int64_t d = i; d >= leftEnd; --d)
-        push(fromFactors, d, rule.addWhole(d == i ? left : from[d], reason));
-      for (int64_t d = j; d >= rightEnd; --d)
-        push(toFactors, d, rule.addWhole(d == j ? right : to[d], reason));
-      i = leftEnd;
-      j = rightEnd;
-      nextLeft();
-      nextRight();
+      unsigned factor = rule.addFactor(common);
+      take(left, leftFactors, i, common, factor);
+      take(right, rightFactors, j, common, factor);
     }
   }
-}
+
+  TensorFactors getLeft() const { return leftFactors; }
+  TensorFactors getRight() const { return rightFactors; }
+
+private:
+  /// Steps `at` to the next dim that has a rest; false at the end.
+  static bool skipOnes(ArrayRef<int64_t> rests, int64_t &at) {
+    while (at >= 0 && rests[at] == 1)
+      --at;
+    return at >= 0;
+  }
+
+  static void take(SmallVector<int64_t> &rests, TensorFactors &factors, int64_t dim, int64_t size,
+                   unsigned factor) {
+    rests[dim] /= size;
+    factors[dim].insert(factors[dim].begin(), factor);
+  }
+
+  /// Minor rests without a common divisor: up to where the products meet, only what the dims have
+  /// in common at the major end can be split.
+  void matchStretch() {
+    int64_t leftEnd = i, rightEnd = j, leftProduct = left[i], rightProduct = right[j];
+    while (leftProduct != rightProduct) {
+      if (leftProduct < rightProduct)
+        leftProduct *= left[--leftEnd];
+      else
+        rightProduct *= right[--rightEnd];
+    }
+    struct Major {
+      int64_t leftDim, rightDim, size;
+    };
+    SmallVector<Major> majors;
+    SmallVector<int64_t> leftRest(left), rightRest(right);
+    for (int64_t l = leftEnd, r = rightEnd; l <= i && r <= j;) {
+      int64_t common = std::gcd(leftRest[l], rightRest[r]);
+      if (common > 1)
+        majors.push_back({l, r, common});
+      leftRest[l] /= common;
+      rightRest[r] /= common;
+      if (leftRest[l] != 1 && rightRest[r] != 1)
+        break;
+      l += leftRest[l] == 1;
+      r += rightRest[r] == 1;
+    }
+    takeWhole(left, leftRest, leftFactors, leftEnd, i);
+    takeWhole(right, rightRest, rightFactors, rightEnd, j);
+    for (const Major &major : llvm::reverse(majors)) {
+      unsigned factor = rule.addFactor(major.size);
+      take(left, leftFactors, major.leftDim, major.size, factor);
+      take(right, rightFactors, major.rightDim, major.size, factor);
+    }
+  }
+
+  void takeWhole(SmallVector<int64_t> &rests, SmallVector<int64_t> sizes, TensorFactors &factors,
+                 int64_t begin, int64_t end) {
+    for (int64_t dim = end; dim >= begin; --dim)
+      if (sizes[dim] == 0)
+        factors[dim] = {rule.addWhole(0, "the tensor has no elements")};
+      else if (sizes[dim] > 1)
+        take(rests, factors, dim, sizes[dim],
+             rule.addWhole(sizes[dim], "reshape mixes its dims in sizes without a common divisor"));
+  }
+
+  ShardingRule &rule;
+  SmallVector<int64_t> left, right; ///< what of each dim has no factor yet
+  TensorFactors leftFactors, rightFactors;
+  int64_t i = int64_t(left.size()) - 1, j = int64_t(right.size()) - 1;
+};
+} // namespace
 
 ShardingRule ReshapeOp::getShardingRule() {
   ShardingRule rule;
-  TensorFactors from, to;
-  matchFactors(rule, getTensorType(getOperand()).getShape(), getTensorType(getResult()).getShape(),
-               from, to);
-  rule.operands = {from};
-  rule.results = {to};
+  FactorMatcher matcher(rule, getTensorType(getOperand()).getShape(),
+                        getTensorType(getResult()).getShape());
+  matcher.run();
+  rule.operands = {matcher.getLeft()};
+  rule.results = {matcher.getRight()};
   rule.linear = {{0}};
   return rule;
 }
