@@ -30,9 +30,9 @@ func.func @reshape(%x: tensor<2x3x24xf32>, %y: tensor<4x6xf32>, %z: tensor<5x1x2
   // expected-remark @below {{([k, j, i]) -> ([k x j, i])}}
   %1 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<6x24xf32>
   // What both shapes have in common at either end is a factor, the rest is whole.
-  // expected-remark @below {{([k, j x i]) -> ([j, k x i])}}
+  // expected-remark @below {{([k, j x i]) -> ([m, l x i])}}
   %2 = ps.reshape %y : tensor<4x6xf32> -> tensor<3x8xf32>
-  // expected-remark @below {{([l x k, j x i])}}
+  // expected-remark @below {{([n x k, j x i]) -> ([n x m, l x i])}}
   %4 = ps.reshape %y : tensor<4x6xf32> -> tensor<6x4xf32>
   // expected-remark @below {{([j, 1, i]) -> ([j, i]), i = 2, j = 5 linear {0}}}
   %3 = ps.reshape %z : tensor<5x1x2xf32> -> tensor<5x2xf32>
