@@ -10,6 +10,7 @@ def SetMeshPass : Pass<"ps-set-mesh", "::mlir::ModuleOp"> {
     `mesh` is NAME[:KIND]=N,...; the last axis varies fastest. dp is of kind data, tp tensor, cp and sp
     context, ep expert, pp pipeline; another name needs its kind. One axis may be `*`: it fills up `ranks`.
   }];
+  let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
     Option<"mesh", "mesh", "std::string", "\"dp=1\"", "NAME[:KIND]=N,...">,
     Option<"ranks", "ranks", "int64_t", "0", "number of ranks; 0: the mesh's product">,

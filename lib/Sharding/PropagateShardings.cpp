@@ -53,6 +53,7 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
     }
     ps::ShardingGraph graph = ps::ShardingGraph::build(module, mesh);
     ps::propagateSplits(graph);
+    ps::wholeSharedConstants(graph);
     ps::choosePartials(graph);
     markVariables(graph);
     for (auto function : module.getOps<func::FuncOp>())

@@ -81,12 +81,15 @@ private:
 
   SmallVector<Offer> mergeFactors(const ShardingEdge &edge, ArrayRef<Tensor> tensors) {
     SmallVector<SmallVector<Offer, 1>> offers(edge.rule.factors.size());
-    for (const Tensor &tensor : tensors)
+    for (const Tensor &tensor : tensors) {
+      if (graph.nodes[tensor.node].constant)
+        continue;
       for (auto [i, split] : llvm::enumerate(tensor.factors)) {
         if (isWhole(split) || edge.rule.factors[i].kind == RuleFactor::Kind::Whole)
           continue;
         addOffer(offers[i], split, graph.nodes[tensor.node].bytes);
       }
+    }
     SmallVector<Offer> merged(edge.rule.factors.size());
     for (auto [i, list] : llvm::enumerate(offers))
       for (Offer &offer : list)
@@ -197,5 +200,37 @@ private:
 } // namespace
 
 void propagateSplits(ShardingGraph &graph) { Propagator(graph).run(); }
+
+/// True when every op that uses the node needs it as it is.
+static bool usersAgree(const ShardingGraph &graph, unsigned number) {
+  const ShardingNode &node = graph.nodes[number];
+  for (unsigned use : node.edges) {
+    const ShardingEdge &edge = graph.edges[use];
+    if (edge.kind != ShardingEdge::Kind::Op || !llvm::is_contained(edge.operands, int(number)))
+      continue;
+    SmallVector<ShardingAttr> operands, results;
+    for (int operand : edge.operands)
+      operands.push_back(operand < 0 ? ShardingAttr() : graph.getSharding(operand));
+    for (int result : edge.results)
+      results.push_back(graph.getSharding(result));
+    OpSharding runs = computeOpSharding(edge.rule, operands, results, graph.mesh);
+    for (auto [operand, needed] : llvm::zip(edge.operands, runs.operands))
+      if (operand == int(number) && needed != graph.getSharding(number))
+        return false;
+  }
+  return true;
+}
+
+void wholeSharedConstants(ShardingGraph &graph) {
+  for (const ShardingEdge &edge : graph.edges) {
+    if (edge.kind != ShardingEdge::Kind::Op || edge.results.size() != 1)
+      continue;
+    ShardingNode &node = graph.nodes[edge.results[0]];
+    if (!node.constant || llvm::all_of(node.splits, isWhole) || usersAgree(graph, edge.results[0]))
+      continue;
+    for (auto [split, size] : llvm::zip(node.splits, node.shape))
+      split = wholeSplit(size);
+  }
+}
 
 } // namespace parashard::ps

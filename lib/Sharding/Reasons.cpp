@@ -42,6 +42,11 @@ static std::string followsVariable(const ShardingNode &node) {
 }
 
 std::string describeCause(const ShardingGraph &graph, unsigned number) {
+  if (VariableOp variable = graph.nodes[number].variable; variable && variable.getOfAttr()) {
+    auto owner = graph.variables.find(variable.getOfAttr().getAttr());
+    if (owner != graph.variables.end())
+      return followsVariable(graph.nodes[owner->second]);
+  }
   // The edges that gave one node to the next lead back to an op or a seed.
   for (unsigned steps = 0; steps < 8; ++steps) {
     const ShardingNode &node = graph.nodes[number];

@@ -141,6 +141,11 @@ private:
       edge.operands.push_back(addValue(operand));
     for (Value result : op->getResults())
       edge.results.push_back(addValue(result));
+    bool constant = llvm::all_of(
+        edge.operands, [&](int node) { return node < 0 || graph.nodes[node].shape.empty(); });
+    for (int node : edge.results)
+      if (node >= 0 && !graph.nodes[node].fixed)
+        graph.nodes[node].constant = constant;
     bool combines = llvm::any_of(rule.factors, [](const RuleFactor &factor) {
       return factor.kind == RuleFactor::Kind::Reduction;
     });

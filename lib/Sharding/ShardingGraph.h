@@ -21,6 +21,9 @@ struct ShardingNode {
   /// Data, context and expert axes may split it (values; not parameters and what belongs to them,
   /// unless they were seeded so).
   bool takesDataAxes = true;
+  /// A constant, an index sequence or a scalar repeated: every rank can make any part of it, so it
+  /// takes the split of its users and gives none.
+  bool constant = false;
   /// Returned from its function, so never partial.
   bool returned = false;
   /// The edge that last changed it; -1: as it was seeded, or never split.

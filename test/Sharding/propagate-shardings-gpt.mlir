@@ -1,0 +1,32 @@
+// A training step of a GPT: exactly two activation all-reduces a layer forward and two backward.
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-optimizer="optimizer=adamw(lr=0.001)" --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-verify-planned --ps-explain-shardings -o %t | FileCheck %s
+// RUN: FileCheck %s --check-prefix=MARKS < %t
+
+// Forward: the embedding, then two of the layer. Backward: one of the final projection, two of the
+// layer (after the MLP's first contraction, and once for the sum of query, key and value).
+// CHECK:      collectives
+// CHECK-NEXT: count
+// CHECK-NEXT: 1 {{.*}}all_reduce tp forward result of ps.embedding
+// CHECK-NEXT: 2 {{.*}}all_reduce tp forward result of ps.contract
+// CHECK-NEXT: 2 {{.*}}all_reduce tp backward result of ps.contract
+// CHECK-NEXT: 1 {{.*}}all_reduce tp backward result of ps.add
+// CHECK-NEXT: 1 {{.*}}all_reduce tp evaluate result of ps.embedding
+// CHECK-NEXT: 2 {{.*}}all_reduce tp evaluate result of ps.contract
+// CHECK-NEXT: 2 {{.*}}all_reduce dp evaluate result of ps.reduce
+// CHECK-NOT:  tp
+// CHECK:      all_reduce dp update read of a gradient
+
+// A gradient is partial over exactly the axes on which its parameter is whole and activations are
+// split; optimizer state lies as its parameter.
+// MARKS-DAG: gradient @wte.weight.grad {{.*}}[{"tp"}, {}], partial = {"dp": sum}>
+// MARKS-DAG: gradient @h.0.attn.out.weight.grad {{.*}}[{}, {"tp"}], partial = {"dp": sum}>
+// MARKS-DAG: gradient @h.0.ln_1.weight.grad {{.*}}[{}], partial = {"dp": sum}>
+// MARKS-DAG: accumulator @loss.sum {{.*}}[], partial = {"dp": sum}>
+// MARKS-DAG: optimizer @h.0.mlp.up.weight.adamw.mean {{.*}}[{"tp"}, {}]>
+
+// Twin: on one rank nothing is split and nothing is communicated.
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-optimizer="optimizer=adamw(lr=0.001)" --ps-set-mesh=mesh=dp=1 --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-verify-planned --ps-explain-shardings -o %t.one | FileCheck %s --check-prefix=ONE
+// RUN: FileCheck %s --check-prefix=WHOLE < %t.one
+// ONE: collectives
+// ONE-NEXT: none
+// WHOLE-NOT: {"dp"

@@ -1,0 +1,44 @@
+// Policies on a GPT of one layer: parameters by structure, inputs by their batch.
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=megatron | FileCheck %s
+// CHECK-DAG: @wte.weight {{.*}}megatron: vocabulary parallel{{.*}}#ps.sharding<@mesh, [{"tp"}, {}]>
+// CHECK-DAG: @h.0.attn.q.weight {{.*}}column parallel, heads of attention{{.*}}[{"tp"}, {}]
+// CHECK-DAG: @h.0.attn.k.bias {{.*}}column parallel, heads of attention{{.*}}[{"tp"}]
+// CHECK-DAG: @h.0.attn.v.weight {{.*}}column parallel, heads of attention{{.*}}[{"tp"}, {}]
+// CHECK-DAG: @h.0.attn.out.weight {{.*}}row parallel, takes attention{{.*}}[{}, {"tp"}]
+// CHECK-DAG: @h.0.mlp.up.weight {{.*}}column parallel, first of a pair{{.*}}[{"tp"}, {}]
+// CHECK-DAG: @h.0.mlp.up.bias {{.*}}column parallel, first of a pair{{.*}}[{"tp"}]
+// CHECK-DAG: @h.0.mlp.down.weight {{.*}}row parallel, second of a pair{{.*}}[{}, {"tp"}]
+// What matches nothing is left to propagation.
+// CHECK-DAG: @wpe.weight names ["wpe.weight"] : tensor
+// CHECK-DAG: @h.0.ln_1.weight names ["h.0.ln_1.weight"] : tensor
+// CHECK-DAG: @h.0.attn.out.bias names ["h.0.attn.out.bias"] : tensor
+// CHECK: func.func @micro_batch(%{{.*}}: tensor<4x8xi64> {ps.name = "ids", ps.sharding = #ps.sharding<@mesh, [{"dp"}, {}]>}
+
+// Twin: with one device along tp there is nothing to split.
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=1 --ps-seed-shardings=policy=megatron | FileCheck %s --check-prefix=ONE
+// ONE-NOT: ps.variable parameter {{.*}}ps.sharding
+
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=replicated | FileCheck %s --check-prefix=WHOLE
+// WHOLE: @h.0.attn.q.weight {{.*}}ps.reason = "policy replicated", ps.sharding = #ps.sharding<@mesh, [{}, {}]>
+
+// Six heads over four ranks are padded, by whole heads; so is the vocabulary.
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=4 --ps-seed-shardings=policy=megatron | FileCheck %s --check-prefix=PADDED
+// PADDED-DAG: @wte.weight {{.*}}50 rows over 4: padded to 52"{{.*}}[{"tp"}, {}]
+// PADDED-DAG: @h.0.attn.q.weight {{.*}}6 heads over 4: padded to 8"{{.*}}[(6 {"tp"} x 8), {}]
+// PADDED-DAG: @h.0.attn.out.weight {{.*}}[{}, (6 {"tp"} x 8)]
+
+// A projection for query, key and value together is split within each of the three.
+// RUN: ps-opt %S/inputs/gpt-fused.mlir --ps-autodiff --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron | FileCheck %s --check-prefix=FUSED
+// FUSED-DAG: @h.0.attn.c_attn.weight {{.*}}[(3 x 48 {"tp"}), {}]
+// FUSED-DAG: @h.0.attn.c_attn.bias {{.*}}[(3 x 48 {"tp"})]
+
+// RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=3 --ps-seed-shardings 2>&1 | FileCheck %s --check-prefix=BATCH
+// BATCH: error: input "ids" has a batch of 4 (dim 0), which 3 data shards do not divide
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings="batch-dims=ids=1;labels=none" | FileCheck %s --check-prefix=DIMS
+// DIMS: ps.name = "ids", ps.sharding = #ps.sharding<@mesh, [{}, {"dp"}]>{{.*}}ps.name = "labels", ps.sharding = #ps.sharding<@mesh, [{}, {}]>
+// RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings="batch-dims=idz=1" 2>&1 | FileCheck %s --check-prefix=INPUT
+// INPUT: error: --batch-dim names the input "idz", which is not there
+// RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings=policy=best 2>&1 | FileCheck %s --check-prefix=POLICY
+// POLICY: error: unknown sharding policy "best"; use replicated, megatron or FILE.json
+// RUN: not ps-opt %S/inputs/gpt.mlir --ps-seed-shardings 2>&1 | FileCheck %s --check-prefix=MESH
+// MESH: error: there is no ps.mesh; run ps-set-mesh first

@@ -1,0 +1,29 @@
+// Meshes from text: kinds by name or given, `*` filled up; and what is wrong with others.
+// RUN: ps-opt %s --ps-set-mesh="mesh=dp=2,tp=4" | FileCheck %s --check-prefix=NAMES
+// NAMES: ps.mesh @mesh <"dp" = 2 : data, "tp" = 4 : tensor>
+// RUN: ps-opt %s --ps-set-mesh="mesh=rows:data=2,cp=1,ep=3,pp=1" | FileCheck %s --check-prefix=KINDS
+// KINDS: ps.mesh @mesh <"rows" = 2 : data, "cp" = 1 : context, "ep" = 3 : expert, "pp" = 1 : pipeline>
+// RUN: ps-opt %s --ps-set-mesh="mesh=dp=*,tp=2 ranks=8" | FileCheck %s --check-prefix=FILL
+// FILL: ps.mesh @mesh <"dp" = 4 : data, "tp" = 2 : tensor>
+
+// RUN: not ps-opt %s --ps-set-mesh="mesh=dp=2,dp=2" 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error: mesh axis "dp" is given twice
+// RUN: not ps-opt %s --ps-set-mesh="mesh=rows=2" 2>&1 | FileCheck %s --check-prefix=KIND
+// KIND: error: mesh axis "rows" needs its kind: write rows:data=N
+// RUN: not ps-opt %s --ps-set-mesh="mesh=rows:fast=2" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// UNKNOWN: error: mesh axis "rows" has the unknown kind "fast"; kinds are data, tensor, context, expert, pipeline
+// RUN: not ps-opt %s --ps-set-mesh="mesh=dp=0" 2>&1 | FileCheck %s --check-prefix=ZERO
+// ZERO: error: mesh axis "dp" has size 0; sizes are 1 or more, or *
+// RUN: not ps-opt %s --ps-set-mesh="mesh=dp" 2>&1 | FileCheck %s --check-prefix=FORM
+// FORM: error: mesh axis "dp" is not NAME=N or NAME:KIND=N
+// RUN: not ps-opt %s --ps-set-mesh="mesh=dp=2,tp=2 ranks=8" 2>&1 | FileCheck %s --check-prefix=RANKS
+// RANKS: error: mesh dp=2,tp=2 has 4 devices, --ranks is 8
+// RUN: not ps-opt %s --ps-set-mesh="mesh=dp=*,tp=3 ranks=8" 2>&1 | FileCheck %s --check-prefix=DIVIDE
+// DIVIDE: error: mesh dp=*,tp=3 cannot fill 8 ranks: the other axes have 3 devices
+// RUN: not ps-opt %s --ps-set-mesh="mesh=dp=*,tp=2" 2>&1 | FileCheck %s --check-prefix=STAR
+// STAR: error: mesh axis "dp" is *; give --ranks N too
+// RUN: not ps-opt %s --ps-set-mesh="mesh=pp=2" 2>&1 | FileCheck %s --check-prefix=STAGES
+// STAGES: error: mesh axis "pp" asks for 2 pipeline stages: pipeline stages are not built yet
+
+module {
+}
