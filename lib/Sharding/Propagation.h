@@ -13,8 +13,8 @@ namespace parashard::ps {
 /// held by the most bytes is offered to those that have none; nobody's is taken away.
 void propagateSplits(ShardingGraph &graph);
 
-/// Ops without operands (constants, iota) whose users want them split differently yield them whole:
-/// a slice costs nothing, a gather does.
+/// Constants whose users want them split differently become whole: a slice costs nothing, a gather
+/// does.
 void wholeSharedConstants(ShardingGraph &graph);
 
 /// Decides, with the dims fixed, which values and accumulated variables stay partial sums: those
