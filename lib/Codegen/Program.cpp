@@ -49,7 +49,7 @@ void ProgramTable::addInput(rank::InputOp input, StringRef entry) {
   std::string key = (entry + "/" + input.getInput()).str();
   auto [at, isNew] = inputNumbers.try_emplace(key, inputs.size());
   if (isNew) {
-    json::Object object{{"name", input.getInput()}, {"role", getRole(input)}, {"of_program", entry}};
+    json::Object object{{"name", input.getInput()}, {"role", getRole(input)}, {"of_program", entry.str()}};
     describeTensor(object, input.getType(), input.getGlobal(), input.getSharding(), ps::getMesh(module));
     auto copy = [&](StringRef mark, StringRef field) {
       if (auto value = input->getAttrOfType<IntegerAttr>(mark))
