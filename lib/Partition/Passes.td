@@ -5,6 +5,7 @@
 include "mlir/Pass/PassBase.td"
 
 def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "rewrites every function to local types with explicit collectives";
   let description = [{
     Level 2 to level 3. Each op runs as `docs/levels.md`, "How an op runs", says: its operands are brought to
@@ -14,6 +15,7 @@ def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
 }
 
 def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "merges, cancels and cheapens collectives";
   let description = [{
     Equal collectives of one run become one; `all_gather` of a `shard_slice` cancels; `all_reduce` whose only
@@ -22,16 +24,17 @@ def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::ModuleOp"
 }
 
 def OutlineSegmentsPass : Pass<"ps-outline-segments", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "makes class functions of segments and lists of runs of stages";
   let description = [{
     Every (segment, phase) of `@micro_batch` and `@evaluate`, and every parameter's part of `@update`, becomes a run
     of a class function; runs that are equal up to variables, keys and locations share one. The functions become
     `@stage0.micro_batch`, `@stage0.evaluate`, `@stage0.update`.
   }];
-  let dependentDialects = ["::parashard::rank::RankDialect"];
 }
 
 def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "checks what must hold at level 3";
   let description = [{
     Class functions name no symbol, carry class, phase and saved count; stage functions hold runs, reads and

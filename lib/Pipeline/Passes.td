@@ -5,6 +5,7 @@
 include "mlir/Pass/PassBase.td"
 
 def FindSegmentsPass : Pass<"ps-find-segments", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "gives every op of @micro_batch and @evaluate its segment";
   let description = [{
     A segment is one instance of a repeated block, or what stands between blocks. Blocks are read from the
@@ -15,6 +16,7 @@ def FindSegmentsPass : Pass<"ps-find-segments", "::mlir::ModuleOp"> {
 }
 
 def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "orders the runs of a step's micro-batches";
   let description = [{
     Level 3 to level 4: `rank.program @pp0` with the forward and backward of each micro-batch and then the update,
@@ -25,10 +27,10 @@ def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
     Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches of a step">,
     Option<"bucketBytes", "bucket-bytes", "int64_t", "25 << 20", "most bytes of one bucket of tensors">,
   ];
-  let dependentDialects = ["::parashard::rank::RankDialect", "::mlir::arith::ArithDialect"];
 }
 
 def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "checks what must hold at level 4";
   let description = [{
     - (scheduled_c1) what is started is waited for.

@@ -1,0 +1,92 @@
+// RUN: ps-opt %s -ps-simplify-collectives | FileCheck %s
+
+ps.mesh @mesh <"dp" = 2 : data, "tp" = 2 : tensor>
+
+// CHECK-LABEL: func.func @gather_of_slice
+// CHECK-NEXT: return %arg0
+func.func @gather_of_slice(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = ps.shard_slice %x over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+  %1 = ps.all_gather %0 over ["tp"] dim 0 : tensor<2xf32> -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @gather_of_slice_over_another_axis_stays
+// CHECK: ps.all_gather
+func.func @gather_of_slice_over_another_axis_stays(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = ps.shard_slice %x over ["dp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+  %1 = ps.all_gather %0 over ["tp"] dim 0 : tensor<2xf32> -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @slice_of_gather
+// CHECK-NEXT: return %arg0
+func.func @slice_of_gather(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = ps.all_gather %x over ["tp"] dim 0 : tensor<2xf32> -> tensor<4xf32>
+  %1 = ps.shard_slice %0 over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// CHECK-LABEL: func.func @sliced_sum_is_scattered
+// CHECK-NEXT: %[[R:.*]] = ps.reduce_scatter sum %arg0 over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+// CHECK-NEXT: return %[[R]]
+func.func @sliced_sum_is_scattered(%x: tensor<4xf32>) -> tensor<2xf32> {
+  %0 = ps.all_reduce sum %x over ["tp"] : tensor<4xf32>
+  %1 = ps.shard_slice %0 over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// CHECK-LABEL: func.func @sum_that_is_used_whole_stays
+// CHECK: ps.all_reduce
+// CHECK: ps.shard_slice
+func.func @sum_that_is_used_whole_stays(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
+  %0 = ps.all_reduce sum %x over ["tp"] : tensor<4xf32>
+  %1 = ps.shard_slice %0 over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+  return %0, %1 : tensor<4xf32>, tensor<2xf32>
+}
+
+// CHECK-LABEL: func.func @uneven_slice_stays
+// CHECK: ps.shard_slice
+func.func @uneven_slice_stays(%x: tensor<3xf32>) -> tensor<2xf32> {
+  %0 = ps.all_reduce sum %x over ["tp"] : tensor<3xf32>
+  %1 = ps.shard_slice %0 over ["tp"] dim 0 : tensor<3xf32> -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// CHECK-LABEL: func.func @two_sums_become_one
+// CHECK-NEXT: %[[S:.*]] = ps.add %arg0, %arg1
+// CHECK-NEXT: %[[R:.*]] = ps.all_reduce sum %[[S]] over ["tp"]
+// CHECK-NEXT: return %[[R]]
+func.func @two_sums_become_one(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = ps.all_reduce sum %x over ["tp"] : tensor<4xf32>
+  %1 = ps.all_reduce sum %y over ["tp"] : tensor<4xf32>
+  %2 = ps.add %0, %1 : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @two_maxima_stay
+// CHECK-COUNT-2: ps.all_reduce max
+func.func @two_maxima_stay(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = ps.all_reduce max %x over ["tp"] : tensor<4xf32>
+  %1 = ps.all_reduce max %y over ["tp"] : tensor<4xf32>
+  %2 = ps.add %0, %1 : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @equal_gathers_are_one
+// CHECK-COUNT-1: ps.all_gather
+// CHECK-NOT: ps.all_gather
+// CHECK: return
+func.func @equal_gathers_are_one(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = ps.all_gather %x over ["tp"] dim 0 : tensor<2xf32> -> tensor<4xf32>
+  %1 = ps.all_gather %x over ["tp"] dim 0 : tensor<2xf32> -> tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Backward gathers again what forward gathered: it is not saved.
+// CHECK-LABEL: func.func @gathers_of_two_phases_stay
+// CHECK-COUNT-2: ps.all_gather
+func.func @gathers_of_two_phases_stay(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = ps.all_gather %x over ["tp"] dim 0 {ps.phase = #ps.phase<forward>, ps.segment = 0 : i64} : tensor<2xf32> -> tensor<4xf32>
+  %1 = ps.all_gather %x over ["tp"] dim 0 {ps.phase = #ps.phase<backward_input>, ps.segment = 0 : i64} : tensor<2xf32> -> tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
