@@ -47,8 +47,9 @@ SplitNumbers parashard::ps::splitElementNumbers(PartitionBuilder &builder, Ranke
   auto scalar = RankedTensorType::get({}, builder.getI64Type());
   SplitNumbers split{builder.make<ConstantOp>(scalar, 0.0), global.getNumElements(), {}, {}};
   int64_t stride = 1;
-  for (unsigned dim = global.getRank(); dim-- > 0;)
-    for (auto &[size, axes] : llvm::reverse(getFactors(global, sharding, dim))) {
+  for (unsigned dim = global.getRank(); dim-- > 0;) {
+    auto factors = getFactors(global, sharding, dim);
+    for (auto &[size, axes] : llvm::reverse(factors)) {
       int64_t shards = builder.getShards(axes), local = (size + shards - 1) / shards;
       split.sizes.insert(split.sizes.begin(), local);
       split.strides.insert(split.strides.begin(), stride);
@@ -59,6 +60,7 @@ SplitNumbers parashard::ps::splitElementNumbers(PartitionBuilder &builder, Ranke
       }
       stride *= size;
     }
+  }
   return split;
 }
 

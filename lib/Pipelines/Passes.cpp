@@ -78,6 +78,8 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
       PassText("ps-propagate-shardings"),
       // After the shardings: equal blocks have equal shardings then.
       PassText("ps-find-segments"),
+      // Kept in words: the marks that it is read from are gone at the next level.
+      PassText("ps-explain-shardings").option("record", "true"),
       PassText("ps-verify-planned"),
   };
 }
