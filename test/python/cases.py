@@ -5,7 +5,7 @@ One list, read by the tests and by scripts/compare-with-pytorch. It only grows.
 import dataclasses
 import itertools
 
-MODELS = []
+MODELS = ["mlp", "gpt", "gpt2", "llama"]
 MESHES = ["dp=1", "dp=2", "dp=4", "tp=2", "tp=4", "dp=2,tp=2"]
 MICRO_BATCHES = [1, 4]
 OPTIMIZERS = ["sgd", "adamw"]
