@@ -24,8 +24,13 @@ NamedTensors::NamedTensors(const Program &program) {
     if (variable.kind == "gradient" && of >= 0)
       add(program, int(i), {"grad." + program.variables[of].displayName()}, program.variables[of]);
     else if (variable.names.empty() || variable.names.front() != variable.symbol)
-      if (!byName.count(variable.symbol))
+      if (!byName.count(variable.symbol)) {
         add(program, int(i), {variable.symbol}, Variable());
+        // A part of a model's tensor can be asked for by its symbol, and is in files under the
+        // whole's name.
+        if (!variable.names.empty())
+          tensors.back().kind = "part";
+      }
   }
 }
 
