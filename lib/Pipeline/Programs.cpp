@@ -38,6 +38,8 @@ void ProgramBuilder::bind(func::FuncOp stage, unsigned i, int64_t microBatch, IR
     return;
   }
   auto name = stage.getArgAttrOfType<StringAttr>(i, kNameMark);
+  if (!name) // a cotangent goes by the name of its output
+    name = stage.getArgAttrOfType<StringAttr>(i, kCotangentMark);
   auto input = rank::InputOp::create(
       builder, arg.getLoc(), arg.getType(),
       name ? name : builder.getStringAttr("input" + std::to_string(i)),

@@ -25,9 +25,8 @@ collect_ignore = ["test_evaluated.py"]
 
 # Tests that are known to fail: reported as expected failures, and taken out here when they pass.
 NOT_YET = {
-    # A program compiled with --loss none does not take its cotangents by the names of its outputs.
+    # Two forwards pending before two backwards, through the C API.
     "test_two_forwards_before_two_backwards",
-    "test_two_models_in_one_process_interleaved",
     # Torch itself fails to export the model on the meta device here.
     "test_initial_values_are_the_same_on_every_layout",
     # The labels of token files are not read from the graph: --labels is asked for first.
