@@ -6,8 +6,8 @@
 
 namespace parashard::codegen {
 
-/// On ops of a class function: the offset in scratch of each result, -1 for one that lies elsewhere; set by
-/// ps-plan-memory.
+/// On ops of a class function: the offset in scratch of each result, -1 for one that lies
+/// elsewhere; set by ps-plan-memory.
 inline constexpr llvm::StringLiteral kOffsetsMark = "ps.offsets";
 /// On ps.fused with a workspace: its offset in scratch.
 inline constexpr llvm::StringLiteral kWorkspaceOffsetMark = "ps.workspace_offset";

@@ -53,10 +53,12 @@ json::Value ClassCode::buffer(Value value, int64_t extra) {
   Value root = view ? view->base : getRoot(value);
   int64_t offset = extra;
   if (view)
-    offset += view->offset * ps::getByteSize(RankedTensorType::get({1}, getElementTypeOrSelf(value.getType())));
+    offset += view->offset *
+              ps::getByteSize(RankedTensorType::get({1}, getElementTypeOrSelf(value.getType())));
   unsigned base = buffers.getBase(root);
   if (Operation *op = root.getDefiningOp(); op && base == buffers.getScratchBase())
-    offset += op->getAttrOfType<DenseI64ArrayAttr>(kOffsetsMark)[cast<OpResult>(root).getResultNumber()];
+    offset +=
+        op->getAttrOfType<DenseI64ArrayAttr>(kOffsetsMark)[cast<OpResult>(root).getResultNumber()];
   return json::Array{base, offset};
 }
 
@@ -67,7 +69,8 @@ json::Value ClassCode::buffer(Value value, int64_t extra) {
 LogicalResult ClassCode::writeFused(ps::FusedOp op) {
   SmallVector<int> scalarSlots, firstSlots;
   for (Value input : op.getInputs())
-    scalarSlots.push_back(isa<RankedTensorType>(input.getType()) ? -1 : buffers.getScalarSlot(input));
+    scalarSlots.push_back(isa<RankedTensorType>(input.getType()) ? -1
+                                                                 : buffers.getScalarSlot(input));
   for (Value result : op.getResults()) {
     int ref = buffers.getAccumulated(result);
     firstSlots.push_back(ref < 0 ? -1 : buffers.getFirstSlot(ref));
@@ -161,7 +164,8 @@ LogicalResult ClassCode::write(Operation *op) {
         writeEmbeddingGrad(grad);
         return success();
       })
-      .Case<ps::ReadOp, ps::WriteOp, ps::AccumulateOp, func::ReturnOp>([](Operation *) { return success(); })
+      .Case<ps::ReadOp, ps::WriteOp, ps::AccumulateOp, func::ReturnOp>(
+          [](Operation *) { return success(); })
       .Default([&](Operation *other) -> LogicalResult {
         if (isView(other))
           return success();

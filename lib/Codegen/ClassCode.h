@@ -13,9 +13,10 @@ llvm::StringRef getDtypeName(mlir::Type element);
 /// A location as a model's author reads it: "transformer.h.0 (model.py:12)", or empty.
 std::string describeLocation(mlir::Location loc);
 
-/// A collective's fields that hold for class functions and programs alike ("op", "axes", "dtype", ...,
-/// without buffers, queue and counts).
-void describeCollective(llvm::json::Object &object, llvm::StringRef name, mlir::ArrayAttr axes, mlir::Type element);
+/// A collective's fields that hold for class functions and programs alike ("op", "axes", "dtype",
+/// ..., without buffers, queue and counts).
+void describeCollective(llvm::json::Object &object, llvm::StringRef name, mlir::ArrayAttr axes,
+                        mlir::Type element);
 /// outer, size and inner of a dim of `shape`.
 void describeDim(llvm::json::Object &object, llvm::ArrayRef<int64_t> shape, int64_t dim);
 

@@ -14,8 +14,9 @@ using namespace parashard;
 using namespace parashard::codegen;
 
 /// The symbols that the runtime looks for, after `prefix`.
-static LogicalResult addProgram(ModuleOp object, ModuleOp module, StringRef prefix, StringRef kernelPrefix,
-                                unsigned lanes, const CodegenOptions &options) {
+static LogicalResult addProgram(ModuleOp object, ModuleOp module, StringRef prefix,
+                                StringRef kernelPrefix, unsigned lanes,
+                                const CodegenOptions &options) {
   KernelSet kernels(object, kernelPrefix, lanes);
   std::optional<llvm::json::Object> table = ProgramTable(module, kernels).write(options);
   if (!table)
@@ -33,20 +34,24 @@ static LogicalResult report(ModuleOp module, llvm::Error error) {
   return emitError(UnknownLoc::get(module.getContext())) << llvm::toString(std::move(error));
 }
 
-LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank, const CodegenOptions &options) {
+LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank,
+                                     const CodegenOptions &options) {
   auto target = CpuTarget::create(options.cpu);
   if (!target)
     return report(module, target.takeError());
   module.getContext()
-      ->loadDialect<LLVM::LLVMDialect, scf::SCFDialect, arith::ArithDialect, math::MathDialect, vector::VectorDialect>();
+      ->loadDialect<LLVM::LLVMDialect, scf::SCFDialect, arith::ArithDialect, math::MathDialect,
+                    vector::VectorDialect>();
   OwningOpRef<ModuleOp> object = ModuleOp::create(UnknownLoc::get(module.getContext()));
   if (failed(addProgram(*object, module, "psrt_", "k", target->getLanes(), options)))
     return failure();
-  if (oneRank && failed(addProgram(*object, oneRank, "psrt_check_", "check_k", target->getLanes(), options)))
+  if (oneRank &&
+      failed(addProgram(*object, oneRank, "psrt_check_", "check_k", target->getLanes(), options)))
     return failure();
   llvm::SmallString<128> path;
   if (std::error_code code = llvm::sys::fs::createTemporaryFile("parashard", "o", path))
-    return report(module, llvm::createStringError(code, "cannot make a temporary file: %s", code.message().c_str()));
+    return report(module, llvm::createStringError(code, "cannot make a temporary file: %s",
+                                                  code.message().c_str()));
   LogicalResult result = target->writeObject(*object, path);
   if (succeeded(result))
     result = report(module, linkProgram(path, options.output));

@@ -11,7 +11,8 @@ namespace parashard::codegen {
 /// Ids of factors, major to minor: together they index a dim (or the whole of several dims).
 using FactorList = llvm::SmallVector<unsigned, 2>;
 
-/// A set of factors. A factor is a leaf, or equal to another (union), or split into a list of others.
+/// A set of factors. A factor is a leaf, or equal to another (union), or split into a list of
+/// others.
 class Factors {
 public:
   /// A new leaf of `size` places (a list of none for size 1).
@@ -20,7 +21,8 @@ public:
   FactorList resolve(llvm::ArrayRef<unsigned> list) const;
   /// Makes two lists the same leaves; false where sizes have no common refinement.
   bool unify(llvm::ArrayRef<unsigned> a, llvm::ArrayRef<unsigned> b);
-  /// Cuts a list into consecutive parts of the given sizes (splitting leaves); false where it cannot.
+  /// Cuts a list into consecutive parts of the given sizes (splitting leaves); false where it
+  /// cannot.
   bool cut(llvm::ArrayRef<unsigned> list, llvm::ArrayRef<int64_t> sizes,
            llvm::SmallVectorImpl<FactorList> &parts);
   int64_t getSize(unsigned leaf) const { return nodes[leaf].size; }

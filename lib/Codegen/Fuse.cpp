@@ -1,8 +1,8 @@
 // ps-fuse: prepares class functions, forms groups, and marks what memory they need.
 #include "Groups.h"
+#include "dialects/rank/Rank.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Pass/Pass.h"
-#include "dialects/rank/Rank.h"
 
 namespace parashard::codegen {
 #define GEN_PASS_DEF_FUSEPASS
@@ -61,7 +61,8 @@ static void selectInsteadOfCondition(ps::WriteOp write) {
   write.getConditionMutable().clear();
 }
 
-/// A reduction over the last dims and others becomes one over the last dims, then one over the others.
+/// A reduction over the last dims and others becomes one over the last dims, then one over the
+/// others.
 static void splitReduction(ps::ReduceOp reduce) {
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
   SmallVector<int64_t> trailing, others;
@@ -74,9 +75,11 @@ static void splitReduction(ps::ReduceOp reduce) {
   if (trailing.empty() || others.empty())
     return;
   OpBuilder b(reduce);
-  auto inner = ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), reduce.getOperand(), trailing);
+  auto inner =
+      ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), reduce.getOperand(), trailing);
   ps::copyMarks(reduce, inner);
-  auto outer = ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), inner.getResult(), others);
+  auto outer =
+      ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), inner.getResult(), others);
   ps::copyMarks(reduce, outer);
   reduce.getResult().replaceAllUsesWith(outer.getResult());
   reduce.erase();
@@ -85,7 +88,8 @@ static void splitReduction(ps::ReduceOp reduce) {
 /// True when the op that makes `value` can add it to a variable's buffer by itself.
 static bool canAccumulate(Value value) {
   if (auto fused = value.getDefiningOp<ps::FusedOp>()) // a pad zeroes its result first
-    if (isa_and_nonnull<ps::PadOp>(fused.getBody().front().getTerminator()->getOperand(0).getDefiningOp()))
+    if (isa_and_nonnull<ps::PadOp>(
+            fused.getBody().front().getTerminator()->getOperand(0).getDefiningOp()))
       return false;
   return isa_and_nonnull<ps::FusedOp, ps::ContractOp, ps::EmbeddingGradOp>(value.getDefiningOp()) &&
          value.hasOneUse();
@@ -97,7 +101,8 @@ static void copyBeforeAccumulate(ps::AccumulateOp accumulate) {
   if (canAccumulate(value))
     return;
   OpBuilder b(accumulate);
-  auto fused = ps::FusedOp::create(b, accumulate.getLoc(), TypeRange{value.getType()}, ValueRange{value});
+  auto fused =
+      ps::FusedOp::create(b, accumulate.getLoc(), TypeRange{value.getType()}, ValueRange{value});
   ps::copyMarks(accumulate, fused);
   Block *body = b.createBlock(&fused.getBody());
   ps::YieldOp::create(b, accumulate.getLoc(), body->addArgument(value.getType(), value.getLoc()));
@@ -127,7 +132,8 @@ static LogicalResult markWorkspace(ps::FusedOp fused) {
         bytes += getPartialBytes(space, getElementTypeOrSelf(output.value.source.getType()));
   }
   if (bytes > 0)
-    fused->setAttr(kWorkspaceMark, IntegerAttr::get(IntegerType::get(fused.getContext(), 64), bytes));
+    fused->setAttr(kWorkspaceMark,
+                   IntegerAttr::get(IntegerType::get(fused.getContext(), 64), bytes));
   return success();
 }
 
@@ -141,7 +147,8 @@ static void collectUsers(Value value, SmallVectorImpl<OpOperand *> &uses) {
   }
 }
 
-/// Whether `fused` reads its input number `input` only at the very place where it writes result `result`.
+/// Whether `fused` reads its input number `input` only at the very place where it writes result
+/// `result`.
 static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
   Block &body = fused.getBody().front();
   auto pieces = getPieces(body.getTerminator()->getOperands());
@@ -152,7 +159,8 @@ static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
     return false;
   const Access &out = space.getOutputs()[result].buffer;
   auto same = [&](const Access &in) {
-    return in.source != body.getArgument(input) || (in.offset == out.offset && in.strides == out.strides);
+    return in.source != body.getArgument(input) ||
+           (in.offset == out.offset && in.strides == out.strides);
   };
   for (Operation *op : space.getComputeOps())
     for (OpOperand &operand : op->getOpOperands())
@@ -161,8 +169,8 @@ static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
   return llvm::all_of(space.getOutputs(), [&](const Output &output) { return same(output.value); });
 }
 
-/// Marks a write whose value may be computed straight into the variable: whoever reads the old value does so
-/// before, or at the same place in the same kernel.
+/// Marks a write whose value may be computed straight into the variable: whoever reads the old
+/// value does so before, or at the same place in the same kernel.
 static void markInPlace(ps::WriteOp write) {
   auto fused = write.getValue().getDefiningOp<ps::FusedOp>();
   if (!fused || !write.getValue().hasOneUse())
@@ -175,7 +183,8 @@ static void markInPlace(ps::WriteOp write) {
     collectUsers(read.getResult(), uses);
     for (OpOperand *use : uses) {
       Operation *user = use->getOwner();
-      if (user == fused ? !readsInPlace(fused, use->getOperandNumber(), result) : !user->isBeforeInBlock(fused))
+      if (user == fused ? !readsInPlace(fused, use->getOperandNumber(), result)
+                        : !user->isBeforeInBlock(fused))
         return;
       if (user->hasTrait<OpTrait::IsTerminator>())
         return;

@@ -11,7 +11,8 @@ static Piece concatPiece(ps::ConcatOp op, unsigned operand) {
   OutputRequest request{op.getOperands()[operand], type, {}, {}};
   request.offsets.assign(type.getRank(), 0);
   for (Value before : op.getOperands().take_front(operand))
-    request.offsets[op.getDim()] += cast<RankedTensorType>(before.getType()).getDimSize(op.getDim());
+    request.offsets[op.getDim()] +=
+        cast<RankedTensorType>(before.getType()).getDimSize(op.getDim());
   return {{request}, {0}, false};
 }
 

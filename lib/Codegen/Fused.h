@@ -14,7 +14,8 @@ struct Piece {
   bool zeroFirst = false;
 };
 
-/// The pieces of a group of ops with these outputs; fails where a concat or pad is not the only output.
+/// The pieces of a group of ops with these outputs; fails where a concat or pad is not the only
+/// output.
 mlir::FailureOr<llvm::SmallVector<Piece, 1>> getPieces(mlir::ValueRange outputs);
 llvm::SmallVector<mlir::Operation *> getBodyOps(ps::FusedOp op);
 
@@ -25,7 +26,8 @@ bool needsPartials(const IterationSpace &space, mlir::Value output, bool accumul
 /// Bytes of the partial rows of all column reductions of the group, each aligned to 64.
 int64_t getPartialBytes(const IterationSpace &space, mlir::Type element);
 
-/// Bytes of scratch that the kernels of `op` need beside their results: `ps.workspace`, set by ps-fuse.
+/// Bytes of scratch that the kernels of `op` need beside their results: `ps.workspace`, set by
+/// ps-fuse.
 inline constexpr llvm::StringLiteral kWorkspaceMark = "ps.workspace";
 /// On ps.write: the value may be computed straight into the variable's buffer; set by ps-fuse.
 inline constexpr llvm::StringLiteral kInPlaceMark = "ps.in_place";

@@ -22,7 +22,9 @@ static bool isSource(Operation *op) { return isa<ps::ConstantOp, ps::IotaOp>(op)
 
 Groups::Groups(Block &block) : block(block) {}
 
-bool Groups::isReadThrough(Operation *op) const { return (isView(op) || isSource(op)) && !isMaterialised(op); }
+bool Groups::isReadThrough(Operation *op) const {
+  return (isView(op) || isSource(op)) && !isMaterialised(op);
+}
 
 //===----------------------------------------------------------------------===//
 // What must lie in a buffer of its own
@@ -123,7 +125,8 @@ bool Groups::fits(const Members &members, std::string &reason) const {
   if (outputs.empty())
     return true; // dead code
   auto pieces = getPieces(outputs);
-  bool moves = llvm::any_of(members, [](Operation *op) { return isa<ps::ConcatOp, ps::PadOp>(op); });
+  bool moves =
+      llvm::any_of(members, [](Operation *op) { return isa<ps::ConcatOp, ps::PadOp>(op); });
   if (failed(pieces) || (moves && outputs.size() > 1) ||
       (moves && !isa<ps::ConcatOp, ps::PadOp>(outputs[0].getDefiningOp()))) {
     reason = "a concat or pad inside a group";
@@ -152,12 +155,9 @@ LogicalResult Groups::formAlone(Operation *op) {
         nearest = def;
     if (!nearest)
       return op->emitError() << "'" << op->getName() << "' fits no kernel: " << reason;
-    if (isa<ps::ReshapeOp>(nearest))
-      requireDense(nearest->getResult(0));
+    requireDense(nearest->getResult(0));
     if (!isMaterialised(nearest))
-      materialised.insert(nearest);
-    if (failed(formAlone(nearest)))
-      return failure();
+      reshaped.insert(nearest);
   }
   groupOf[op] = groups.size();
   groups.push_back(alone);
@@ -237,7 +237,8 @@ SmallVector<int> Groups::getProducers(int group) const {
   llvm::SetVector<int> producers;
   for (Operation *op : close(groups[group]))
     for (Value operand : op->getOperands())
-      if (auto at = groupOf.find(operand.getDefiningOp()); at != groupOf.end() && at->second != group)
+      if (auto at = groupOf.find(operand.getDefiningOp());
+          at != groupOf.end() && at->second != group)
         producers.insert(at->second);
   return llvm::to_vector(llvm::reverse(producers));
 }
@@ -262,25 +263,39 @@ void Groups::mergeSiblings() {
     llvm::DenseSet<Value> inputs = inputsOf(b);
     for (size_t a = 0; a < b; ++a)
       if (!groups[a].empty() &&
-          llvm::any_of(inputsOf(a), [&](Value value) { return inputs.contains(value); }) && tryMerge(a, b))
+          llvm::any_of(inputsOf(a), [&](Value value) { return inputs.contains(value); }) &&
+          tryMerge(a, b))
         inputs = inputsOf(b);
   }
+}
+
+/// Forms groups until every op that needs one has one: forming may find more views to be copied.
+LogicalResult Groups::formRemaining() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Operation &op : block) {
+      bool moves = isView(&op) || isSource(&op);
+      if (!isFusable(&op) || op.use_empty() || groupOf.contains(&op) ||
+          (moves && !materialised.contains(&op)))
+        continue;
+      if (failed(formAlone(&op)))
+        return failure();
+      changed = true;
+    }
+  }
+  return success();
 }
 
 LogicalResult Groups::form() {
   for (Operation &op : block) {
     LoweringKind kind = getKind(&op);
-    bool fusable = kind == LoweringKind::Elementwise || kind == LoweringKind::Row || kind == LoweringKind::Movement;
+    bool fusable = kind == LoweringKind::Elementwise || kind == LoweringKind::Row ||
+                   kind == LoweringKind::Movement;
     if (!fusable && !isa<ps::FusedOp>(op))
       prepareLibraryOperands(&op);
   }
-  for (Operation &op : block) {
-    bool moves = isView(&op) || isSource(&op);
-    if (isFusable(&op) && !op.use_empty() && !groupOf.contains(&op) && (!moves || isMaterialised(&op)) &&
-        failed(formAlone(&op)))
-      return failure();
-  }
-  // formAlone may have materialised a view after it was read through by an earlier group: still right.
+  if (failed(formRemaining()))
+    return failure();
   for (size_t group = 0; group < groups.size(); ++group) {
     bool changed = true;
     while (changed && !groups[group].empty()) {
@@ -329,7 +344,8 @@ void Groups::buildOne(const Members &members) {
     yielded.push_back(mapping.lookup(output));
   ps::YieldOp::create(b, last->getLoc(), yielded);
   for (auto [output, result] : llvm::zip_equal(outputs, fused.getResults()))
-    output.replaceUsesWithIf(result, [&](OpOperand &use) { return !members.contains(use.getOwner()); });
+    output.replaceUsesWithIf(result,
+                             [&](OpOperand &use) { return !members.contains(use.getOwner()); });
 }
 
 void Groups::build() {

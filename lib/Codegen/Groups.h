@@ -8,8 +8,9 @@
 
 namespace parashard::codegen {
 
-/// Groups of the ops of one block. Views and constants belong to no group: each group that reads through them
-/// has its own copy; those that cannot be read through are materialised, a group of their own.
+/// Groups of the ops of one block. Views and constants belong to no group: each group that reads
+/// through them has its own copy; those that cannot be read through are materialised, a group of
+/// their own.
 class Groups {
 public:
   explicit Groups(mlir::Block &block);
@@ -22,18 +23,24 @@ public:
 private:
   using Ops = llvm::SmallVector<mlir::Operation *>;
 
-  bool isMaterialised(mlir::Operation *op) const { return materialised.contains(op); }
+  /// Views that nothing reads through: copied into a buffer, or plain reshapes of one.
+  bool isMaterialised(mlir::Operation *op) const {
+    return materialised.contains(op) || reshaped.contains(op);
+  }
   /// Views and constants that are not materialised: read through.
   bool isReadThrough(mlir::Operation *op) const;
   void requireDense(mlir::Value value);
   void prepareLibraryOperands(mlir::Operation *op);
   mlir::LogicalResult formAlone(mlir::Operation *op);
+  mlir::LogicalResult formRemaining();
   Ops close(const llvm::SetVector<mlir::Operation *> &members) const;
   bool isUsedOutside(mlir::Value value, const llvm::SetVector<mlir::Operation *> &members) const;
-  llvm::SmallVector<mlir::Value> getOutputs(const llvm::SetVector<mlir::Operation *> &members) const;
+  llvm::SmallVector<mlir::Value>
+  getOutputs(const llvm::SetVector<mlir::Operation *> &members) const;
   bool fits(const llvm::SetVector<mlir::Operation *> &members, std::string &reason) const;
   bool makesCycle(const llvm::SetVector<mlir::Operation *> &members) const;
-  bool comesStraightFrom(mlir::Operation *view, const llvm::SetVector<mlir::Operation *> &members) const;
+  bool comesStraightFrom(mlir::Operation *view,
+                         const llvm::SetVector<mlir::Operation *> &members) const;
   bool tryMerge(int a, int b);
   llvm::SmallVector<int> getProducers(int group) const;
   void mergeSiblings();
@@ -41,6 +48,8 @@ private:
 
   mlir::Block &block;
   llvm::DenseSet<mlir::Operation *> materialised;
+  llvm::DenseSet<mlir::Operation *>
+      reshaped; ///< reshapes of dense buffers: another name of the same bytes
   std::vector<llvm::SetVector<mlir::Operation *>> groups;
   llvm::DenseMap<mlir::Operation *, int> groupOf;
 };

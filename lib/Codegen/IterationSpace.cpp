@@ -13,7 +13,8 @@ static LoweringKind getKind(Operation *op) {
 
 bool codegen::isFusable(Operation *op) {
   LoweringKind kind = getKind(op);
-  return kind == LoweringKind::Elementwise || kind == LoweringKind::Row || kind == LoweringKind::Movement;
+  return kind == LoweringKind::Elementwise || kind == LoweringKind::Row ||
+         kind == LoweringKind::Movement;
 }
 
 bool codegen::isView(Operation *op) {
@@ -54,7 +55,8 @@ FactorList IterationSpace::resolveAll(const Index &index) const {
 // Pulling an index through movements
 //===----------------------------------------------------------------------===//
 
-/// The number of leading dims of `from` and `to` whose sizes multiply to the same, at least one each.
+/// The number of leading dims of `from` and `to` whose sizes multiply to the same, at least one
+/// each.
 static std::pair<unsigned, unsigned> matchDims(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   unsigned i = 0, j = 0;
   int64_t left = from[i++], right = to[j++];
@@ -162,7 +164,8 @@ bool IterationSpace::addOp(Operation *op) {
   if (auto reduce = dyn_cast<ps::ReduceOp>(op))
     return addReduce(reduce);
   bool isRow = getKind(op) == LoweringKind::Row;
-  auto main = cast<RankedTensorType>(isRow ? op->getOperand(0).getType() : op->getResult(0).getType());
+  auto main =
+      cast<RankedTensorType>(isRow ? op->getOperand(0).getType() : op->getResult(0).getType());
   Index index = freshIndex(main.getShape());
   Index rows(index);
   if (isRow) {
@@ -243,7 +246,8 @@ bool IterationSpace::chooseColumns() {
     return true;
   FactorList widest;
   for (const Output &output : outputs)
-    if (FactorList all = resolveAll(output.buffer.index); factors.getSize(all) > factors.getSize(widest))
+    if (FactorList all = resolveAll(output.buffer.index);
+        factors.getSize(all) > factors.getSize(widest))
       widest = all;
   if (!widest.empty())
     columnLeaves = {widest.back()};
@@ -259,7 +263,8 @@ bool IterationSpace::placeReductions() {
     const Index &space = spaces[op];
     FactorList reduced, kept;
     for (auto [i, dim] : llvm::enumerate(space))
-      (llvm::is_contained(reduce.getDims(), int64_t(i)) ? reduced : kept).append(factors.resolve(dim.factors));
+      (llvm::is_contained(reduce.getDims(), int64_t(i)) ? reduced : kept)
+          .append(factors.resolve(dim.factors));
     if (reduced == columnLeaves) {
       places[op] = ReductionPlace::Row;
       hasRowOp = true;
@@ -447,7 +452,8 @@ bool IterationSpace::checkOutputs() {
 LogicalResult IterationSpace::analyze(ArrayRef<Operation *> ops, ArrayRef<OutputRequest> requests) {
   members.insert(ops.begin(), ops.end());
   for (Operation *op : ops)
-    if (isFusable(op) && !isView(op) && !isSource(op) && !isa<ps::ConcatOp, ps::PadOp>(op) && !addOp(op))
+    if (isFusable(op) && !isView(op) && !isSource(op) && !isa<ps::ConcatOp, ps::PadOp>(op) &&
+        !addOp(op))
       return failure();
   for (const OutputRequest &request : requests)
     if (!addOutput(request))

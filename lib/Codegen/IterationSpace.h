@@ -17,8 +17,9 @@ struct DimIndex {
 };
 using Index = llvm::SmallVector<DimIndex, 4>;
 
-/// Where an operand's element comes from: `source` is a value from outside the group, a result computed in
-/// the group, a constant or an iota; the element is at `offset` + sum of `strides[i]` x (place in dim i of the space).
+/// Where an operand's element comes from: `source` is a value from outside the group, a result
+/// computed in the group, a constant or an iota; the element is at `offset` + sum of `strides[i]` x
+/// (place in dim i of the space).
 struct Access {
   mlir::Value source;
   Index index;
@@ -32,8 +33,9 @@ struct Output {
   Access buffer; ///< where it goes, in the result's dense buffer (`source` is the yielded value)
 };
 
-/// One output of a group, before analysis. With a `dim`, the value is the part of the result from `offset` on
-/// (every `scale`-th place) along that dim: a part of a concatenation, or the inside of a pad.
+/// One output of a group, before analysis. With a `dim`, the value is the part of the result from
+/// `offset` on (every `scale`-th place) along that dim: a part of a concatenation, or the inside of
+/// a pad.
 struct OutputRequest {
   mlir::Value value;
   mlir::RankedTensorType bufferType;
@@ -55,7 +57,8 @@ public:
 
   /// Analyses `ops` (in program order, movement ops included) with the outputs asked for.
   /// Fails (with `getReason`) where they do not fit one space.
-  mlir::LogicalResult analyze(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<OutputRequest> outputs);
+  mlir::LogicalResult analyze(llvm::ArrayRef<mlir::Operation *> ops,
+                              llvm::ArrayRef<OutputRequest> outputs);
   llvm::StringRef getReason() const { return reason; }
 
   /// Sizes of the space's dims, outer to inner; the last is the columns.
@@ -65,7 +68,9 @@ public:
   /// True when the space is one dim that no op takes as a row: it may be cut anywhere.
   bool isFlat() const { return flat; }
 
-  const Access &getAccess(mlir::OpOperand &operand) const { return accesses.find(&operand)->second; }
+  const Access &getAccess(mlir::OpOperand &operand) const {
+    return accesses.find(&operand)->second;
+  }
   llvm::ArrayRef<Output> getOutputs() const { return outputs; }
   /// Where the elements of a random op's result are in its row-major order.
   const Access &getResultAccess(mlir::Value result) const { return results.find(result)->second; }
@@ -111,7 +116,7 @@ private:
   llvm::DenseMap<mlir::Value, Access> results;
   llvm::DenseMap<mlir::Operation *, ReductionPlace> places;
   llvm::SmallVector<Output, 4> outputs;
-  llvm::SmallVector<unsigned> leaves; ///< outer to inner
+  llvm::SmallVector<unsigned> leaves;                       ///< outer to inner
   llvm::SmallVector<llvm::SmallVector<unsigned, 2>> groups; ///< leaves of each dim of the space
   llvm::SmallVector<int64_t, 4> sizes;
   FactorList columnLeaves;

@@ -45,7 +45,8 @@ static std::string makeName(StringRef prefix, unsigned number, ps::FusedOp op) {
   return name;
 }
 
-const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, ArrayRef<int> scalarSlots, ArrayRef<int> firstSlots) {
+const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, ArrayRef<int> scalarSlots,
+                                              ArrayRef<int> firstSlots) {
   auto [entry, isNew] = byText.try_emplace(describe(op, scalarSlots, firstSlots));
   if (!isNew)
     return &entry->second;

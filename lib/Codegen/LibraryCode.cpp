@@ -15,9 +15,11 @@ namespace json = llvm::json;
 LogicalResult ClassCode::addHeads(json::Object &object, StringRef name, Value value) {
   auto view = getView(value);
   if (!view || view->strides[3] != 1)
-    return emitError(value.getLoc()) << "attention's " << name << " is not dense along its features";
+    return emitError(value.getLoc())
+           << "attention's " << name << " is not dense along its features";
   object[name] = buffer(value);
-  object[(name + "_strides").str()] = json::Array{view->strides[0], view->strides[1], view->strides[2]};
+  object[(name + "_strides").str()] =
+      json::Array{view->strides[0], view->strides[1], view->strides[2]};
   return success();
 }
 
@@ -27,7 +29,8 @@ template <typename Op> LogicalResult ClassCode::describeAttention(json::Object &
   object["dtype"] = getDtypeName(getElementTypeOrSelf(op.getQuery().getType()));
   object["sizes"] = json::Array{q[0], q[1], k[1], q[2], k[2], q[3]};
   if (failed(addHeads(object, "q", op.getQuery())) || failed(addHeads(object, "k", op.getKey())) ||
-      failed(addHeads(object, "v", op.getValue())) || failed(addHeads(object, "out", op.getResult())))
+      failed(addHeads(object, "v", op.getValue())) ||
+      failed(addHeads(object, "out", op.getResult())))
     return failure();
   object["lse"] = buffer(op.getLse());
   object["causal"] = op.getCausal();
@@ -69,7 +72,8 @@ LogicalResult ClassCode::writeAttention(ps::AttentionOp op) {
 
 LogicalResult ClassCode::writeAttentionGrad(ps::AttentionGradOp op) {
   json::Object object = begin("attention_grad", op);
-  if (failed(describeAttention(object, op)) || failed(addHeads(object, "dout", op.getCotangent())) ||
+  if (failed(describeAttention(object, op)) ||
+      failed(addHeads(object, "dout", op.getCotangent())) ||
       failed(addHeads(object, "dq", op.getQueryCotangent())) ||
       failed(addHeads(object, "dk", op.getKeyCotangent())) ||
       failed(addHeads(object, "dv", op.getValueCotangent())))
@@ -124,7 +128,8 @@ static json::Array toJson(ArrayAttr names) {
   return array;
 }
 
-void codegen::describeCollective(json::Object &object, StringRef name, ArrayAttr axes, Type element) {
+void codegen::describeCollective(json::Object &object, StringRef name, ArrayAttr axes,
+                                 Type element) {
   object["op"] = name;
   object["axes"] = toJson(axes);
   object["dtype"] = getDtypeName(element);
@@ -169,7 +174,8 @@ LogicalResult ClassCode::writeCollective(Operation *op) {
         object["kind"] = ps::stringifyReductionKind(scatter.getKind());
         describeDim(object, type.getShape(), scatter.getDim());
       })
-      .Case<ps::AllGatherOp>([&](auto gather) { describeDim(object, shapeOf(gather.getOperand()), gather.getDim()); })
+      .Case<ps::AllGatherOp>(
+          [&](auto gather) { describeDim(object, shapeOf(gather.getOperand()), gather.getDim()); })
       .Case<ps::AllToAllOp>([&](auto exchange) {
         object["shape"] = json::Array(shapeOf(exchange.getOperand()));
         object["split"] = exchange.getSplit();

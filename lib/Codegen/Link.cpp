@@ -17,12 +17,15 @@ namespace parashard::codegen {
 namespace {
 
 /// The runtime's archives in link order (docs/program-format.md, "Linking").
-constexpr const char *kArchives[] = {"psrt_main", "psrt", "psrt_data", "psrt_bootstrap", "psrt_comm_local",
-                                     "psrt_device_cpu", "psrt_core"};
+constexpr const char *kArchives[] = {
+    "psrt_main",       "psrt",     "psrt_data", "psrt_bootstrap", "psrt_comm_local",
+    "psrt_device_cpu", "psrt_core"};
 
-/// The folder with the runtime's archives: beside the running tool (../lib), else that of the build.
+/// The folder with the runtime's archives: beside the running tool (../lib), else that of the
+/// build.
 std::string findRuntime() {
-  std::string tool = llvm::sys::fs::getMainExecutable(nullptr, reinterpret_cast<void *>(&findRuntime));
+  std::string tool =
+      llvm::sys::fs::getMainExecutable(nullptr, reinterpret_cast<void *>(&findRuntime));
   llvm::SmallString<256> beside(llvm::sys::path::parent_path(llvm::sys::path::parent_path(tool)));
   llvm::sys::path::append(beside, "lib");
   llvm::SmallString<256> archive(beside);
@@ -37,8 +40,9 @@ llvm::Expected<std::string> findDriver() {
   for (const std::string &candidate : candidates)
     if (auto path = llvm::sys::findProgramByName(candidate))
       return *path;
-  return llvm::createStringError("no C++ compiler to link with (looked for " + candidates.front() +
-                                 " and others on PATH); install clang or g++, or set PARASHARD_LINKER");
+  return llvm::createStringError(
+      "no C++ compiler to link with (looked for " + candidates.front() +
+      " and others on PATH); install clang or g++, or set PARASHARD_LINKER");
 }
 
 std::string firstLines(StringRef text) {
@@ -52,7 +56,8 @@ llvm::Error run(const std::vector<std::string> &arguments) {
   llvm::SmallVector<StringRef> views(arguments.begin(), arguments.end());
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(errors), StringRef(errors)};
   std::string message;
-  int status = llvm::sys::ExecuteAndWait(arguments.front(), views, std::nullopt, redirects, 0, 0, &message);
+  int status =
+      llvm::sys::ExecuteAndWait(arguments.front(), views, std::nullopt, redirects, 0, 0, &message);
   auto output = llvm::MemoryBuffer::getFile(errors);
   std::string text = output ? firstLines((*output)->getBuffer()) : "";
   llvm::sys::fs::remove(errors);
@@ -85,7 +90,8 @@ llvm::Error linkProgram(StringRef object, StringRef output) {
     return error;
   }
   if (std::error_code code = llvm::sys::fs::rename(temporary, output))
-    return llvm::createStringError(code, "cannot write %s: %s", output.str().c_str(), code.message().c_str());
+    return llvm::createStringError(code, "cannot write %s: %s", output.str().c_str(),
+                                   code.message().c_str());
   return llvm::Error::success();
 }
 

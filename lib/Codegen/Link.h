@@ -7,9 +7,9 @@
 
 namespace parashard::codegen {
 
-/// Links `object` with the runtime to an executable, or alone to a shared library when `output` ends in
-/// .so. The driver is $PARASHARD_LINKER, else the first of clang++-22, clang++, c++, g++ on the path. The output
-/// appears whole or not at all.
+/// Links `object` with the runtime to an executable, or alone to a shared library when `output`
+/// ends in .so. The driver is $PARASHARD_LINKER, else the first of clang++-22, clang++, c++, g++ on
+/// the path. The output appears whole or not at all.
 llvm::Error linkProgram(llvm::StringRef object, llvm::StringRef output);
 
 } // namespace parashard::codegen

@@ -22,7 +22,8 @@ int64_t ProgramTable::getAddress(Value value) {
   Operation *op = root.getDefiningOp();
   if (auto read = dyn_cast<ps::ReadOp>(op))
     return getVariableAddress(read.getVariableAttr());
-  return op->getAttrOfType<DenseI64ArrayAttr>(kAddressesMark)[cast<OpResult>(root).getResultNumber()];
+  return op->getAttrOfType<DenseI64ArrayAttr>(
+      kAddressesMark)[cast<OpResult>(root).getResultNumber()];
 }
 
 //===----------------------------------------------------------------------===//
@@ -42,15 +43,18 @@ static std::string getRole(rank::InputOp input) {
     return "cotangent";
   if (auto role = input->getAttrOfType<StringAttr>("ps.role"))
     return role.getValue().str();
-  return llvm::is_contained({"labels", "label", "targets", "target"}, input.getInput()) ? "labels" : "data";
+  return llvm::is_contained({"labels", "label", "targets", "target"}, input.getInput()) ? "labels"
+                                                                                        : "data";
 }
 
 void ProgramTable::addInput(rank::InputOp input, StringRef entry) {
   std::string key = (entry + "/" + input.getInput()).str();
   auto [at, isNew] = inputNumbers.try_emplace(key, inputs.size());
   if (isNew) {
-    json::Object object{{"name", input.getInput()}, {"role", getRole(input)}, {"of_program", entry.str()}};
-    describeTensor(object, input.getType(), input.getGlobal(), input.getSharding(), ps::getMesh(module));
+    json::Object object{
+        {"name", input.getInput()}, {"role", getRole(input)}, {"of_program", entry.str()}};
+    describeTensor(object, input.getType(), input.getGlobal(), input.getSharding(),
+                   ps::getMesh(module));
     auto copy = [&](StringRef mark, StringRef field) {
       if (auto value = input->getAttrOfType<IntegerAttr>(mark))
         object[field] = value.getInt();
@@ -71,7 +75,8 @@ void ProgramTable::addInput(rank::InputOp input, StringRef entry) {
 
 json::Object ProgramTable::writeOutput(rank::OutputOp output) {
   json::Object object{{"name", output.getOutput()}, {"address", getAddress(output.getValue())}};
-  describeTensor(object, output.getValue().getType(), output.getGlobal(), output.getSharding(), ps::getMesh(module));
+  describeTensor(object, output.getValue().getType(), output.getGlobal(), output.getSharding(),
+                 ps::getMesh(module));
   return object;
 }
 
@@ -103,7 +108,8 @@ static double countFlops(func::FuncOp function) {
   return flops;
 }
 
-std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::StringSet<> &accumulated, bool flags) {
+std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::StringSet<> &accumulated,
+                                                   bool flags) {
   std::optional<int64_t> function = getFunction(run.getCallee());
   if (!function)
     return std::nullopt;
@@ -118,7 +124,8 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
       continue;
     StringRef symbol = variables[number].getValue();
     bases.push_back(getVariableAddress(variables[number++]));
-    bool adds = llvm::any_of(argument.getUsers(), [](Operation *use) { return isa<ps::AccumulateOp>(use); });
+    bool adds = llvm::any_of(argument.getUsers(),
+                             [](Operation *use) { return isa<ps::AccumulateOp>(use); });
     first.push_back(int(flags && adds && accumulated.insert(symbol).second));
   }
   for (Value result : run.getResults())
@@ -131,9 +138,11 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
   if (auto segment = run.getSegment())
     label += " " + std::to_string(*segment);
   flops += countFlops(callee);
-  return json::Object{{"run", *function},          {"bases", std::move(bases)},
+  return json::Object{{"run", *function},
+                      {"bases", std::move(bases)},
                       {"micro_batch", getConstant(run.getMicroBatch())},
-                      {"keys", std::move(keys)},   {"first", std::move(first)},
+                      {"keys", std::move(keys)},
+                      {"first", std::move(first)},
                       {"label", label}};
 }
 
@@ -167,7 +176,8 @@ void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
     }
     return;
   }
-  for (auto [operand, result, dim] : llvm::zip_equal(start.getOperands(), start.getResults(), *start.getDims())) {
+  for (auto [operand, result, dim] :
+       llvm::zip_equal(start.getOperands(), start.getResults(), *start.getDims())) {
     bool gathers = start.getCollective() == "all_gather";
     json::Object object = begin(typeOf(operand).getElementType());
     describeDim(object, typeOf(gathers ? operand : Value(result)).getShape(), dim);
@@ -219,12 +229,15 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
                                         {"in", getAddress(write.getValue())},
                                         {"out", getVariableAddress(write.getVariableAttr())},
                                         {"bytes", ps::getByteSize(write.getValue().getType())}});
-    } else if (!isa<rank::WaitOp, ps::ReadOp>(op) && !isView(&op) && !op.hasTrait<OpTrait::ConstantLike>()) {
+    } else if (!isa<rank::WaitOp, ps::ReadOp>(op) && !isView(&op) &&
+               !op.hasTrait<OpTrait::ConstantLike>()) {
       return op.emitError() << "'" << op.getName() << "' has no place in a program";
     }
   }
   for (Entry &entry : entries) {
-    json::Object object{{"name", entry.name}, {"code", std::move(entry.code)}, {"outputs", std::move(entry.outputs)}};
+    json::Object object{{"name", entry.name},
+                        {"code", std::move(entry.code)},
+                        {"outputs", std::move(entry.outputs)}};
     if (entry.name == "step")
       object["update_from"] = entry.updateFrom;
     programs.push_back(std::move(object));
@@ -236,7 +249,8 @@ json::Object ProgramTable::describeDefaults() {
   json::Object defaults;
   for (auto variable : module.getOps<ps::VariableOp>())
     if (variable.getKind() == ps::VariableKind::Scalar)
-      if (auto value = dyn_cast_or_null<DenseElementsAttr>(variable.getInitAttr()); value && value.isSplat())
+      if (auto value = dyn_cast_or_null<DenseElementsAttr>(variable.getInitAttr());
+          value && value.isSplat())
         defaults[variable.getSymName()] = ps::Tensor::fromAttr(value).get(0);
   return defaults;
 }

@@ -10,17 +10,20 @@
 
 namespace parashard::codegen {
 
-/// "shape", "local", "factors" and "partial" of a tensor laid out by `sharding` (null: whole everywhere).
-void describePlacement(llvm::json::Object &object, mlir::RankedTensorType global, ps::ShardingAttr sharding,
-                       ps::MeshOp mesh);
+/// "shape", "local", "factors" and "partial" of a tensor laid out by `sharding` (null: whole
+/// everywhere).
+void describePlacement(llvm::json::Object &object, mlir::RankedTensorType global,
+                       ps::ShardingAttr sharding, ps::MeshOp mesh);
 
-/// The variables, with addresses and initial values; nothing after a diagnostic (a file that cannot be read).
+/// The variables, with addresses and initial values; nothing after a diagnostic (a file that cannot
+/// be read).
 std::optional<llvm::json::Array> describeVariables(mlir::ModuleOp module);
 
 /// The inputs, the programs, and what follows from them.
 class ProgramTable {
 public:
-  ProgramTable(mlir::ModuleOp module, KernelSet &kernels) : module(module), symbols(module), kernels(kernels) {}
+  ProgramTable(mlir::ModuleOp module, KernelSet &kernels)
+      : module(module), symbols(module), kernels(kernels) {}
   /// The whole table; nothing after a diagnostic.
   std::optional<llvm::json::Object> write(const CodegenOptions &options);
 
@@ -28,7 +31,8 @@ private:
   struct Entry;
   std::optional<int64_t> getFunction(llvm::StringRef name);
   mlir::LogicalResult writeProgram(rank::ProgramOp program);
-  std::optional<llvm::json::Object> writeRun(rank::RunOp run, llvm::StringSet<> &accumulated, bool flags);
+  std::optional<llvm::json::Object> writeRun(rank::RunOp run, llvm::StringSet<> &accumulated,
+                                             bool flags);
   void writeStart(rank::StartOp start, llvm::json::Array &code);
   void addInput(rank::InputOp input, llvm::StringRef entry);
   llvm::json::Object writeOutput(rank::OutputOp output);

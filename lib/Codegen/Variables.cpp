@@ -1,6 +1,6 @@
 // The table's variables: placement, address, initial value.
-#include "Program.h"
 #include "ClassCode.h"
+#include "Program.h"
 #include "lib/Import/Pt2/Archive.h"
 #include "llvm/Support/Base64.h"
 
@@ -16,8 +16,8 @@ static json::Array toJson(ArrayRef<StringAttr> names) {
   return array;
 }
 
-void codegen::describePlacement(json::Object &object, RankedTensorType global, ps::ShardingAttr sharding,
-                                ps::MeshOp mesh) {
+void codegen::describePlacement(json::Object &object, RankedTensorType global,
+                                ps::ShardingAttr sharding, ps::MeshOp mesh) {
   RankedTensorType local = sharding ? ps::getLocalType(global, sharding, mesh) : global;
   object["shape"] = json::Array(global.getShape());
   object["local"] = json::Array(local.getShape());
@@ -43,7 +43,8 @@ static json::Value toNumber(double value) {
   return std::isnan(value) ? json::Value("nan") : json::Value(value > 0 ? "inf" : "-inf");
 }
 
-static LogicalResult describeFile(json::Object &object, ps::VariableOp variable, ps::FileAttr file) {
+static LogicalResult describeFile(json::Object &object, ps::VariableOp variable,
+                                  ps::FileAttr file) {
   auto range = import::resolveArchiveFile(file.getLocation());
   if (!range)
     return variable.emitError() << llvm::toString(range.takeError());
@@ -81,8 +82,9 @@ static LogicalResult describeInitial(json::Object &object, ps::VariableOp variab
     return success();
   }
   if (auto distribution = dyn_cast<ps::DistributionAttr>(init)) {
-    object["init_distribution"] = json::Array{distribution.getKind(), toNumber(distribution.getFirst().getValueAsDouble()),
-                                              toNumber(distribution.getSecond().getValueAsDouble())};
+    object["init_distribution"] =
+        json::Array{distribution.getKind(), toNumber(distribution.getFirst().getValueAsDouble()),
+                    toNumber(distribution.getSecond().getValueAsDouble())};
     return success();
   }
   return variable.emitError() << "has an initial value of an unknown form: " << init;

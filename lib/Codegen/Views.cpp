@@ -21,7 +21,8 @@ bool StridedView::isDense() const {
 }
 
 /// Strides of the same elements under another shape, where there are such.
-static std::optional<SmallVector<int64_t, 4>> reshapeStrides(const StridedView &view, ArrayRef<int64_t> shape) {
+static std::optional<SmallVector<int64_t, 4>> reshapeStrides(const StridedView &view,
+                                                             ArrayRef<int64_t> shape) {
   // Runs of operand dims that are evenly spaced, each as (size, stride), without dims of size 1.
   SmallVector<std::pair<int64_t, int64_t>> runs;
   for (auto [size, stride] : llvm::zip_equal(view.shape, view.strides)) {
@@ -50,7 +51,8 @@ static std::optional<SmallVector<int64_t, 4>> reshapeStrides(const StridedView &
 std::optional<StridedView> codegen::getView(Value value, IsMaterialised stop) {
   auto shape = cast<RankedTensorType>(value.getType()).getShape();
   Operation *op = value.getDefiningOp();
-  if (!op || (stop && stop(op)) || !isa<ps::ReshapeOp, ps::TransposeOp, ps::SliceOp, ps::BroadcastOp>(op)) {
+  if (!op || (stop && stop(op)) ||
+      !isa<ps::ReshapeOp, ps::TransposeOp, ps::SliceOp, ps::BroadcastOp>(op)) {
     StridedView view;
     view.base = value;
     view.shape.assign(shape.begin(), shape.end());
@@ -121,8 +123,10 @@ static bool hasUnit(int64_t rows, int64_t rowStride, int64_t columns, int64_t co
   return rowStride == 1 || columnStride == 1 || (rows == 1 && columns == 1);
 }
 
-std::optional<MatmulForm> codegen::getMatmul(ps::ContractOp op, const StridedView &lhs, const StridedView &rhs) {
-  auto strideOf = [](ArrayRef<int64_t> labels, ArrayRef<int64_t> strides, int64_t label) -> int64_t {
+std::optional<MatmulForm> codegen::getMatmul(ps::ContractOp op, const StridedView &lhs,
+                                             const StridedView &rhs) {
+  auto strideOf = [](ArrayRef<int64_t> labels, ArrayRef<int64_t> strides,
+                     int64_t label) -> int64_t {
     const auto *at = llvm::find(labels, label);
     return at == labels.end() ? 0 : strides[at - labels.begin()];
   };
@@ -145,7 +149,8 @@ std::optional<MatmulForm> codegen::getMatmul(ps::ContractOp op, const StridedVie
       add(label, size);
   for (Role *role : {&batch, &left, &right, &inner})
     role->merge();
-  if (left.labels.size() > 1 || right.labels.size() > 1 || inner.labels.size() > 1 || batch.labels.size() > 2)
+  if (left.labels.size() > 1 || right.labels.size() > 1 || inner.labels.size() > 1 ||
+      batch.labels.size() > 2)
     return std::nullopt;
   auto get = [](const Role &role, unsigned i) {
     return i < role.labels.size() ? role.labels[i] : Role::Label{1, 0, 0, 0};
@@ -188,7 +193,8 @@ std::optional<MatmulForm> codegen::getMatmul(ps::ContractOp op, const StridedVie
   form.out[3] = 1;
   if (n.size == 1 && form.out[2] == 0)
     form.out[2] = 1;
-  if (!hasUnit(m.size, form.lhs[2], k.size, form.lhs[3]) || !hasUnit(k.size, form.rhs[2], n.size, form.rhs[3]))
+  if (!hasUnit(m.size, form.lhs[2], k.size, form.lhs[3]) ||
+      !hasUnit(k.size, form.rhs[2], n.size, form.rhs[3]))
     return std::nullopt;
   // A stride of 0 (a broadcast) along a dim that varies is no matrix.
   if ((m.size > 1 && form.lhs[2] == 0) || (k.size > 1 && (form.lhs[3] == 0 || form.rhs[2] == 0)) ||

@@ -1,4 +1,5 @@
-// Strided views: what a chain of movement ops reads of a dense buffer; contractions as matmuls on them.
+// Strided views: what a chain of movement ops reads of a dense buffer; contractions as matmuls on
+// them.
 #ifndef PARASHARD_LIB_CODEGEN_VIEWS_H
 #define PARASHARD_LIB_CODEGEN_VIEWS_H
 
@@ -34,7 +35,8 @@ struct MatmulForm {
 
 /// The matmul of a contraction whose operands lie as given and whose result is dense; nullopt where
 /// strides do not fit one.
-std::optional<MatmulForm> getMatmul(ps::ContractOp op, const StridedView &lhs, const StridedView &rhs);
+std::optional<MatmulForm> getMatmul(ps::ContractOp op, const StridedView &lhs,
+                                    const StridedView &rhs);
 
 } // namespace parashard::codegen
 

@@ -24,8 +24,8 @@ struct MemoryPlan {
 /// Alignment of every buffer: a cache line, and the widest vector.
 inline constexpr int64_t kBufferAlignment = 64;
 
-/// Gives each buffer, in order of birth (the larger first where they are born together), the lowest offset at which it
-/// overlaps no buffer alive at the same time.
+/// Gives each buffer, in order of birth (the larger first where they are born together), the lowest
+/// offset at which it overlaps no buffer alive at the same time.
 MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers);
 
 } // namespace parashard

@@ -27,8 +27,10 @@ static void setOffsets(Operation *op, StringRef mark, ArrayRef<int64_t> values) 
 // Class functions
 //===----------------------------------------------------------------------===//
 
-/// The last op, by number, that needs the buffer that `value` lies in; `end` for the function's return.
-static int64_t getLastUse(Value value, const llvm::DenseMap<Operation *, int64_t> &numbers, int64_t end) {
+/// The last op, by number, that needs the buffer that `value` lies in; `end` for the function's
+/// return.
+static int64_t getLastUse(Value value, const llvm::DenseMap<Operation *, int64_t> &numbers,
+                          int64_t end) {
   int64_t last = 0;
   for (Operation *user : value.getUsers()) {
     if (isView(user))
@@ -142,7 +144,8 @@ private:
     int64_t end = numbers.size();
     for (Operation &op : program.getBody().front()) {
       int64_t now = numbers[&op];
-      // Inputs are there before the program begins; values of a program in sections may wait for the host.
+      // Inputs are there before the program begins; values of a program in sections may wait for
+      // the host.
       int64_t begin = isa<rank::InputOp>(op) || sections ? 0 : now;
       if (!isa<ps::ReadOp>(op) && !isView(&op))
         for (OpResult result : op.getResults()) {
@@ -170,7 +173,8 @@ private:
 };
 } // namespace
 
-/// A value that a program reads from a variable lies in the variable: nothing may write it before the last use.
+/// A value that a program reads from a variable lies in the variable: nothing may write it before
+/// the last use.
 static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
   for (auto read : program.getBody().front().getOps<ps::ReadOp>()) {
     for (Operation *user : read->getUsers())
@@ -179,13 +183,15 @@ static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
         if (!run || user->isBeforeInBlock(run) || run->isBeforeInBlock(read))
           continue;
         auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
-        auto refs = llvm::make_filter_range(callee.getArguments(),
-                                            [](Value value) { return isa<ps::RefType>(value.getType()); });
+        auto refs = llvm::make_filter_range(
+            callee.getArguments(), [](Value value) { return isa<ps::RefType>(value.getType()); });
         for (auto [symbol, ref] : llvm::zip(run.getVariableSymbols(), refs))
-          if (symbol == read.getVariableAttr() &&
-              llvm::any_of(ref.getUsers(), [](Operation *use) { return isa<ps::WriteOp, ps::AccumulateOp>(use); }))
+          if (symbol == read.getVariableAttr() && llvm::any_of(ref.getUsers(), [](Operation *use) {
+                return isa<ps::WriteOp, ps::AccumulateOp>(use);
+              }))
             return run.emitOpError("writes variable '")
-                   << symbol.getValue() << "', whose value at entry is used later; read it inside the class function";
+                   << symbol.getValue()
+                   << "', whose value at entry is used later; read it inside the class function";
       }
   }
   return success();

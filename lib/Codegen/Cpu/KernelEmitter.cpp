@@ -41,7 +41,8 @@ Value KernelEmitter::iota(const Access &access, Type element) {
   Value index = splat(rowOffset(access));
   if (int64_t stride = access.strides.back(); stride != 0 && position.column) {
     Value step = splat(constant(stride));
-    index = arith::AddIOp::create(b, loc, index, arith::MulIOp::create(b, loc, columnLanes(), step));
+    index =
+        arith::AddIOp::create(b, loc, index, arith::MulIOp::create(b, loc, columnLanes(), step));
   }
   Type type = laneType(element);
   if (isa<FloatType>(element))
@@ -52,14 +53,17 @@ Value KernelEmitter::iota(const Access &access, Type element) {
 }
 
 static Value splatConstant(OpBuilder &b, Location loc, ps::ConstantOp constant, Type type) {
-  auto value = cast<TypedAttr>(cast<DenseElementsAttr>(constant.getValue()).getSplatValue<Attribute>());
+  auto value =
+      cast<TypedAttr>(cast<DenseElementsAttr>(constant.getValue()).getSplatValue<Attribute>());
   if (auto vector = dyn_cast<VectorType>(type))
-    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(vector, ArrayRef<Attribute>(value)));
+    return arith::ConstantOp::create(b, loc,
+                                     DenseElementsAttr::get(vector, ArrayRef<Attribute>(value)));
   return arith::ConstantOp::create(b, loc, value);
 }
 
 Value KernelEmitter::evaluateSource(const Access &access, Type element) {
-  if (auto constantOp = access.source.getDefiningOp<ps::ConstantOp>(); constantOp && constantOp.getValue().isSplat())
+  if (auto constantOp = access.source.getDefiningOp<ps::ConstantOp>();
+      constantOp && constantOp.getValue().isSplat())
     return splatConstant(b, loc, constantOp, laneType(element));
   if (!isa<RankedTensorType>(access.source.getType()))
     return splat(pointers.lookup(access.source));
@@ -69,7 +73,8 @@ Value KernelEmitter::evaluateSource(const Access &access, Type element) {
   if (stride == 0 || !position.column) {
     Value &scalar = sourceOfRow[&access];
     if (!scalar)
-      scalar = inRowScope([&] { return loadLanes(bufferOf(access.source), element, rowOffset(access), 0); });
+      scalar = inRowScope(
+          [&] { return loadLanes(bufferOf(access.source), element, rowOffset(access), 0); });
     return splat(scalar);
   }
   if (Value value = sourceAtPosition.lookup(&access))
@@ -97,7 +102,8 @@ Value KernelEmitter::evaluateElement(Value value) {
     if (!failed)
       computing->emitError() << "'" << computing->getName() << "' has no code for the CPU";
     failed = true;
-    result = arith::ConstantOp::create(b, loc, b.getZeroAttr(laneType(getElementTypeOrSelf(value.getType()))));
+    result = arith::ConstantOp::create(
+        b, loc, b.getZeroAttr(laneType(getElementTypeOrSelf(value.getType()))));
   }
   return splat(result);
 }
@@ -165,7 +171,8 @@ std::shared_ptr<Kept> KernelEmitter::keep(Column column, Type element) {
 /// True when a value is less work to compute again than to store and load: a few plain operations.
 static bool isCheap(Value value, Block *block, int &budget) {
   Operation *def = value.getDefiningOp();
-  if (!def || def->getBlock() != block || isa<arith::ConstantOp, LLVM::GEPOp, vector::BroadcastOp>(def))
+  if (!def || def->getBlock() != block ||
+      isa<arith::ConstantOp, LLVM::GEPOp, vector::BroadcastOp>(def))
     return true;
   if (isa<arith::DivFOp>(def) || def->getDialect()->getNamespace() == "math")
     return false;
@@ -173,7 +180,8 @@ static bool isCheap(Value value, Block *block, int &budget) {
     return false;
   if (isa<LLVM::LoadOp, LLVM::MaskedLoadOp>(def))
     return true;
-  return llvm::all_of(def->getOperands(), [&](Value operand) { return isCheap(operand, block, budget); });
+  return llvm::all_of(def->getOperands(),
+                      [&](Value operand) { return isCheap(operand, block, budget); });
 }
 
 Value KernelEmitter::read(const std::shared_ptr<Kept> &kept) {

@@ -24,8 +24,9 @@ struct KernelCall {
 /// What the emitter is told about the place where a fused op stands.
 struct FusedContext {
   llvm::SmallVector<int> scalarSlots; ///< per input: its slot in `scalars`, -1 for a buffer
-  llvm::SmallVector<int> firstSlots;  ///< per result: the slot of its `first` flag, -1 where it is stored
-  unsigned lanes = 8;                 ///< f32 lanes of the target's vectors
+  llvm::SmallVector<int>
+      firstSlots;     ///< per result: the slot of its `first` flag, -1 where it is stored
+  unsigned lanes = 8; ///< f32 lanes of the target's vectors
 };
 
 /// The current columns of a kernel being written.
@@ -63,8 +64,8 @@ public:
   /// Writes `piece` of `op` into `module` as the function `name`.
   KernelEmitter(ps::FusedOp op, const Piece &piece, const IterationSpace &space,
                 const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name);
-  /// The calls that run it, in order (a column reduction has a second kernel). `workspace`: bytes of
-  /// workspace used so far, moved on.
+  /// The calls that run it, in order (a column reduction has a second kernel). `workspace`: bytes
+  /// of workspace used so far, moved on.
   mlir::FailureOr<llvm::SmallVector<KernelCall>> emit(int64_t &workspace);
 
   mlir::OpBuilder &builder() { return b; }
@@ -101,7 +102,8 @@ private:
   // Memory.
   mlir::Value pointerAt(mlir::Value base, mlir::Type element, mlir::Value index);
   mlir::Value loadLanes(mlir::Value base, mlir::Type element, mlir::Value row, int64_t stride);
-  void storeLanes(mlir::Value value, mlir::Value base, mlir::Type element, mlir::Value row, int64_t stride);
+  void storeLanes(mlir::Value value, mlir::Value base, mlir::Type element, mlir::Value row,
+                  int64_t stride);
   mlir::Value mask();
   mlir::Value rowOffset(const Access &access);
   mlir::Value constantBuffer(ps::ConstantOp op);
@@ -120,7 +122,8 @@ private:
   void moveTo(mlir::Value column, unsigned lanes, unsigned active);
   void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body);
   void forFlat(Body body);
-  void loop(mlir::Value from, mlir::Value to, int64_t step, llvm::SmallVectorImpl<mlir::Value> &carried,
+  void loop(mlir::Value from, mlir::Value to, int64_t step,
+            llvm::SmallVectorImpl<mlir::Value> &carried,
             llvm::function_ref<void(mlir::Value)> body);
   void endLoop();
 
@@ -148,7 +151,8 @@ private:
 
   mlir::Value buffersArgument, scalarsArgument, lo, hi;
   mlir::Operation *entryMark = nullptr; ///< allocations go before it
-  mlir::Operation *loopOp = nullptr;    ///< the column loop being written (its row code goes before it)
+  mlir::Operation *loopOp =
+      nullptr; ///< the column loop being written (its row code goes before it)
   KernelCall call;
   llvm::DenseMap<mlir::Value, mlir::Value> pointers; ///< of body arguments (scalars: their value)
   llvm::SmallVector<mlir::Value> outputPointers;

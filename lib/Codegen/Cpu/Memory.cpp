@@ -38,7 +38,8 @@ Value KernelEmitter::columnLanes() {
 }
 
 Value KernelEmitter::pointerAt(Value base, Type element, Value index) {
-  return LLVM::GEPOp::create(b, loc, base.getType(), getStorageType(element), base, ValueRange{index});
+  return LLVM::GEPOp::create(b, loc, base.getType(), getStorageType(element), base,
+                             ValueRange{index});
 }
 
 Value KernelEmitter::mask() {
@@ -74,7 +75,7 @@ Value KernelEmitter::loadLanes(Value base, Type element, Value row, int64_t stri
   };
   if (stride == 0 || position.lanes == 1) {
     Value index = row;
-    if (stride != 0) {
+    if (stride != 0 && position.column) {
       Value column = arith::MulIOp::create(b, loc, position.column, constant(stride));
       index = arith::AddIOp::create(b, loc, row, column);
     }
@@ -143,8 +144,9 @@ Value KernelEmitter::constantBuffer(ps::ConstantOp constantOp) {
   std::string symbol = name + ".constant" + std::to_string(pointers.size());
   OpBuilder top = OpBuilder::atBlockBegin(module.getBody());
   auto type = LLVM::LLVMArrayType::get(b.getI8Type(), bytes.size());
-  auto global = LLVM::GlobalOp::create(top, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, symbol,
-                                       top.getStringAttr(StringRef(bytes.data(), bytes.size())), 64);
+  auto global =
+      LLVM::GlobalOp::create(top, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, symbol,
+                             top.getStringAttr(StringRef(bytes.data(), bytes.size())), 64);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(entryMark);
   return LLVM::AddressOfOp::create(b, loc, global);

@@ -10,7 +10,8 @@ using namespace parashard::codegen;
 /// Elements that one call of the second kernel makes.
 static constexpr int64_t kBlock = 256;
 
-/// A kernel out[e] (+)= sum over p of partial[p * n + e], n = results x columns, in blocks of kBlock elements.
+/// A kernel out[e] (+)= sum over p of partial[p * n + e], n = results x columns, in blocks of
+/// kBlock elements.
 KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspace) {
   const Output &output = space.getOutputs()[partial.output];
   unsigned result = piece.results[partial.output];
@@ -18,7 +19,8 @@ KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspa
   int64_t total = space.getChunks() / chunks * space.getColumns();
   KernelCall second;
   second.name = name + ".sum" + std::to_string(partial.output);
-  second.buffers = {{KernelCall::Argument::Workspace, 0, workspace}, {KernelCall::Argument::Output, result, 0}};
+  second.buffers = {{KernelCall::Argument::Workspace, 0, workspace},
+                    {KernelCall::Argument::Output, result, 0}};
   second.rows = (total + kBlock - 1) / kBlock;
   second.grain = 8;
 
@@ -26,14 +28,16 @@ KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspa
   emitFunction(second.name);
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   auto buffer = [&](unsigned i) -> Value {
-    return LLVM::LoadOp::create(b, loc, pointer, pointerAt(buffersArgument, pointer, constant(i)), 8);
+    return LLVM::LoadOp::create(b, loc, pointer, pointerAt(buffersArgument, pointer, constant(i)),
+                                8);
   };
   Value from = buffer(0), to = buffer(1);
   Type element = getElementTypeOrSelf(output.buffer.source.getType());
   int slot = context.firstSlots[result];
   Value first;
   if (slot >= 0)
-    first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, loadScalarSlot(slot), constant(0));
+    first =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, loadScalarSlot(slot), constant(0));
 
   auto visit = [&] {
     SmallVector<Value> sum{loadLanes(from, partial.element, constant(0), 1)};
@@ -48,7 +52,8 @@ KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspa
     if (element != partial.element)
       value = arith::TruncFOp::create(b, loc, laneType(element), value);
     if (first) {
-      Value added = combine(b, loc, ps::ReductionKind::Sum, loadLanes(to, element, constant(0), 1), value);
+      Value added =
+          combine(b, loc, ps::ReductionKind::Sum, loadLanes(to, element, constant(0), 1), value);
       value = arith::SelectOp::create(b, loc, splat(first), value, added);
     }
     storeLanes(value, to, element, constant(0), 1);

@@ -1,4 +1,5 @@
-// Random numbers in kernels: Philox4x32-10 in lanes, as docs/program-format.md ("Random numbers") says.
+// Random numbers in kernels: Philox4x32-10 in lanes, as docs/program-format.md ("Random numbers")
+// says.
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -64,7 +65,8 @@ Value LaneBuilder::random(const ps::RandomPlace &place, Value like) {
   if (!place.factorSizes.empty()) {
     global = w.number(0);
     int64_t inner = 1;
-    for (auto [size, stride] : llvm::reverse(llvm::zip_equal(place.factorSizes, place.factorStrides))) {
+    for (auto [size, stride] :
+         llvm::reverse(llvm::zip_equal(place.factorSizes, place.factorStrides))) {
       Value place1 = arith::DivUIOp::create(b, loc, index, w.number(inner));
       place1 = arith::RemUIOp::create(b, loc, place1, w.number(size));
       global = w.add(global, w.mul(place1, w.number(stride)));
@@ -75,7 +77,8 @@ Value LaneBuilder::random(const ps::RandomPlace &place, Value like) {
     global = w.add(global, emitter.splat(place.offset));
   if (place.microBatch)
     global = w.add(global, w.mul(emitter.splat(place.microBatch), w.number(place.globalSize)));
-  Value seed = emitter.splat(emitter.loadScalarSlot(0)), step = emitter.splat(emitter.loadScalarSlot(1));
+  Value seed = emitter.splat(emitter.loadScalarSlot(0)),
+        step = emitter.splat(emitter.loadScalarSlot(1));
   Value key = w.mix(w.add(seed, w.mix(w.add(emitter.splat(place.key), w.mix(step)))));
   Value word = w.shift(w.philox(global, key), 8);
   Type type = emitter.laneType(b.getF32Type());

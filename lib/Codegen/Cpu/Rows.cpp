@@ -48,13 +48,15 @@ void KernelEmitter::forColumns(unsigned unroll, SmallVectorImpl<Value> &carried,
   inColumns = true;
   auto visit = [&](Value first, int64_t count) {
     for (unsigned step = 0; step < unroll && count > 0; ++step, count -= width) {
-      Value column = step == 0 ? first : arith::AddIOp::create(b, loc, first, constant(step * width));
+      Value column =
+          step == 0 ? first : arith::AddIOp::create(b, loc, first, constant(step * width));
       moveTo(column, width, std::min<int64_t>(width, count));
       body(step);
     }
   };
   if (full > 1)
-    loop(constant(0), constant(full * block), block, carried, [&](Value column) { visit(column, block); });
+    loop(constant(0), constant(full * block), block, carried,
+         [&](Value column) { visit(column, block); });
   else if (full == 1)
     visit(constant(0), block);
   if (columnCount % block)
@@ -100,13 +102,16 @@ void KernelEmitter::endLoop() {
 Value codegen::combine(OpBuilder &b, Location loc, ps::ReductionKind kind, Value x, Value y) {
   bool isFloat = isa<FloatType>(getElementTypeOrSelf(x.getType()));
   if (kind == ps::ReductionKind::Sum)
-    return isFloat ? Value(arith::AddFOp::create(b, loc, x, y)) : Value(arith::AddIOp::create(b, loc, x, y));
+    return isFloat ? Value(arith::AddFOp::create(b, loc, x, y))
+                   : Value(arith::AddIOp::create(b, loc, x, y));
   bool isMax = kind == ps::ReductionKind::Max;
   Value better;
   if (isFloat) // an unordered pair takes y: a NaN stays
-    better = arith::CmpFOp::create(b, loc, isMax ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, x, y);
+    better = arith::CmpFOp::create(
+        b, loc, isMax ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, x, y);
   else
-    better = arith::CmpIOp::create(b, loc, isMax ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::slt, x, y);
+    better = arith::CmpIOp::create(
+        b, loc, isMax ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::slt, x, y);
   return arith::SelectOp::create(b, loc, better, x, y);
 }
 
@@ -127,7 +132,8 @@ TypedAttr codegen::getIdentity(ps::ReductionKind kind, Type element) {
 static Value identityOf(OpBuilder &b, Location loc, ps::ReductionKind kind, Type type) {
   TypedAttr value = getIdentity(kind, getElementTypeOrSelf(type));
   if (auto vector = dyn_cast<VectorType>(type))
-    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(vector, ArrayRef<Attribute>(value)));
+    return arith::ConstantOp::create(b, loc,
+                                     DenseElementsAttr::get(vector, ArrayRef<Attribute>(value)));
   return arith::ConstantOp::create(b, loc, value);
 }
 
@@ -137,7 +143,8 @@ static Value foldLanes(OpBuilder &b, Location loc, ps::ReductionKind kind, Value
   if (!type)
     return value;
   for (int64_t half = type.getNumElements() / 2; half > 0; half /= 2) {
-    auto low = llvm::to_vector(llvm::seq<int64_t>(0, half)), high = llvm::to_vector(llvm::seq<int64_t>(half, 2 * half));
+    auto low = llvm::to_vector(llvm::seq<int64_t>(0, half)),
+         high = llvm::to_vector(llvm::seq<int64_t>(half, 2 * half));
     Value x = vector::ShuffleOp::create(b, loc, value, value, low);
     Value y = vector::ShuffleOp::create(b, loc, value, value, high);
     value = combine(b, loc, kind, x, y);
@@ -148,7 +155,8 @@ static Value foldLanes(OpBuilder &b, Location loc, ps::ReductionKind kind, Value
 Value KernelEmitter::reduce(ps::ReductionKind kind, const Column &column) {
   int64_t columnCount = space.getColumns();
   unsigned width = columnCount == 1 ? 1 : context.lanes;
-  unsigned unroll = std::min<int64_t>(kPartialSums / context.lanes, (columnCount + width - 1) / width);
+  unsigned unroll =
+      std::min<int64_t>(kPartialSums / context.lanes, (columnCount + width - 1) / width);
   unsigned cycle = kPartialSums / width;
   // Columns beyond the first 64 come round to the same partials; few columns need fewer of them.
   if (columnCount > kPartialSums)
@@ -203,7 +211,9 @@ public:
 
   int64_t getColumns() const override { return emitter.getSpace().getColumns(); }
   Column load(unsigned operand) override {
-    return [this, &access = access(operand)](ps::ElementBuilder &) { return emitter.evaluate(access); };
+    return [this, &access = access(operand)](ps::ElementBuilder &) {
+      return emitter.evaluate(access);
+    };
   }
   Value loadRow(unsigned operand) override { return emitter.evaluateRow(access(operand)); }
   Value loadAt(unsigned operand, Value column) override {
@@ -212,7 +222,9 @@ public:
                                           emitter.builder().getI64Type(), column);
     return emitter.evaluateAt(access(operand), column);
   }
-  Value reduce(ps::ReductionKind kind, Column column) override { return emitter.reduce(kind, column); }
+  Value reduce(ps::ReductionKind kind, Column column) override {
+    return emitter.reduce(kind, column);
+  }
   Column splat(Value scalar) override {
     return [this, scalar](ps::ElementBuilder &) { return emitter.splat(scalar); };
   }
@@ -223,12 +235,18 @@ public:
     std::shared_ptr<Kept> kept = emitter.keep(std::move(column), element);
     return [this, kept](ps::ElementBuilder &) { return emitter.read(kept); };
   }
-  void store(unsigned result, Column column) override { emitter.define(op->getResult(result), column); }
-  void storeRow(unsigned result, Value scalar) override { emitter.defineRow(op->getResult(result), scalar); }
+  void store(unsigned result, Column column) override {
+    emitter.define(op->getResult(result), column);
+  }
+  void storeRow(unsigned result, Value scalar) override {
+    emitter.defineRow(op->getResult(result), scalar);
+  }
   ps::ElementBuilder &scalars() override { return emitter.getLanes(); }
 
 private:
-  const Access &access(unsigned operand) { return emitter.getSpace().getAccess(op->getOpOperand(operand)); }
+  const Access &access(unsigned operand) {
+    return emitter.getSpace().getAccess(op->getOpOperand(operand));
+  }
 
   KernelEmitter &emitter;
   Operation *op;
@@ -246,10 +264,12 @@ void KernelEmitter::emitRowOps() {
     for (OpOperand &operand : rowOp->getOpOperands()) {
       Value source = space.getAccess(operand).source;
       Operation *def = source.getDefiningOp();
-      if (!def || isa<ps::ConstantOp, ps::IotaOp>(def) || !space.hasColumns(source) || keptValues.count(source))
+      if (!def || isa<ps::ConstantOp, ps::IotaOp>(def) || !space.hasColumns(source) ||
+          keptValues.count(source))
         continue;
-      keptValues[source] = keep([this, source](ps::ElementBuilder &) { return evaluateElement(source); },
-                                getElementTypeOrSelf(source.getType()));
+      keptValues[source] =
+          keep([this, source](ps::ElementBuilder &) { return evaluateElement(source); },
+               getElementTypeOrSelf(source.getType()));
     }
     rowBuilders.push_back(std::make_unique<CpuRowBuilder>(*this, rowOp));
     currentOp = rowOp;
@@ -314,7 +334,8 @@ void KernelEmitter::setUpPartials(int64_t &workspace) {
     if (!reduceOp || space.getPlace(reduceOp) != ReductionPlace::Column)
       continue;
     Type element = getElementTypeOrSelf(reduceOp.getType());
-    bool viaPartials = needsPartials(space, output.value.source, context.firstSlots[piece.results[i]] >= 0);
+    bool viaPartials =
+        needsPartials(space, output.value.source, context.firstSlots[piece.results[i]] >= 0);
     if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32)
       element = b.getF32Type();
     Value base = outputPointers[i];
@@ -324,13 +345,15 @@ void KernelEmitter::setUpPartials(int64_t &workspace) {
       partialOffsets.push_back(workspace);
       workspace += getPartialBytes(space, element);
       Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-      base = LLVM::LoadOp::create(b, loc, pointer, pointerAt(buffersArgument, pointer, constant(number)), 8);
+      base = LLVM::LoadOp::create(b, loc, pointer,
+                                  pointerAt(buffersArgument, pointer, constant(number)), 8);
     } else {
       partialOffsets.push_back(-1);
     }
     Value chunk = arith::DivUIOp::create(b, loc, lo, constant(space.getChunkRows()));
     Value first = arith::MulIOp::create(b, loc, chunk, constant(space.getColumns()));
-    partials.push_back({unsigned(i), reduceOp.getKind(), element, pointerAt(base, element, first), !viaPartials});
+    partials.push_back(
+        {unsigned(i), reduceOp.getKind(), element, pointerAt(base, element, first), !viaPartials});
   }
 }
 
@@ -339,8 +362,8 @@ void KernelEmitter::clearPartials() {
   if (!partials.empty())
     forColumns(1, none, [&](unsigned) {
       for (Partial &partial : partials)
-        storeLanes(identityOf(b, loc, partial.kind, laneType(partial.element)), partial.pointer, partial.element,
-                   constant(0), 1);
+        storeLanes(identityOf(b, loc, partial.kind, laneType(partial.element)), partial.pointer,
+                   partial.element, constant(0), 1);
     });
 }
 
@@ -350,7 +373,8 @@ void KernelEmitter::addPartial(Partial &partial) {
   if (getElementTypeOrSelf(value.getType()) != partial.element)
     value = arith::ExtFOp::create(b, loc, laneType(partial.element), value);
   Value old = loadLanes(partial.pointer, partial.element, constant(0), 1);
-  storeLanes(combine(b, loc, partial.kind, old, value), partial.pointer, partial.element, constant(0), 1);
+  storeLanes(combine(b, loc, partial.kind, old, value), partial.pointer, partial.element,
+             constant(0), 1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -360,7 +384,8 @@ void KernelEmitter::addPartial(Partial &partial) {
 Value KernelEmitter::emitFunction(StringRef functionName) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   Type i64 = b.getI64Type();
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, i64, i64});
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                          {pointer, pointer, i64, i64});
   b.setInsertionPointToEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(b, loc, functionName, type);
   Block *entry = function.addEntryBlock(b);
@@ -396,15 +421,16 @@ void KernelEmitter::loadPointers() {
     if (!used.contains(argument))
       continue;
     int slot = context.scalarSlots[argument.getArgNumber()];
-    pointers[argument] =
-        slot >= 0 ? loadScalarSlot(slot) : take(KernelCall::Argument::Input, argument.getArgNumber());
+    pointers[argument] = slot >= 0 ? loadScalarSlot(slot)
+                                   : take(KernelCall::Argument::Input, argument.getArgNumber());
   }
   for (unsigned i = 0; i < space.getOutputs().size(); ++i) {
     outputPointers.push_back(take(KernelCall::Argument::Output, piece.results[i]));
     int slot = context.firstSlots[piece.results[i]];
     Value first;
     if (slot >= 0)
-      first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, loadScalarSlot(slot), constant(0));
+      first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, loadScalarSlot(slot),
+                                    constant(0));
     firstFlags.push_back(first);
   }
 }

@@ -24,7 +24,8 @@ using namespace parashard;
 using namespace parashard::codegen;
 
 namespace {
-/// Expands math functions into polynomials: a left-over libm call of a vector would be made lane by lane.
+/// Expands math functions into polynomials: a left-over libm call of a vector would be made lane by
+/// lane.
 struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMath)
   StringRef getName() const override { return "expand-math"; }
@@ -34,7 +35,7 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     populateMathPolynomialApproximationPatterns(patterns, MathPolynomialApproximationOptions{});
-    math::populateExpansionPatterns(patterns, {"rsqrt", "roundeven"});
+    math::populateExpansionPatterns(patterns, {"rsqrt", "roundeven", "powf"});
     (void)applyPatternsGreedily(getOperation(), std::move(patterns));
   }
 };
@@ -56,8 +57,9 @@ llvm::Expected<CpuTarget> CpuTarget::create(StringRef cpu) {
                                                    llvm::CodeGenOptLevel::Default));
   const llvm::MCSubtargetInfo &info = *result.machine->getMCSubtargetInfo();
   if (!info.isCPUStringValid(result.cpu))
-    return llvm::createStringError("unknown CPU '" + result.cpu +
-                                   "'; take native, x86-64-v3, x86-64-v4 or a name that clang's -mcpu takes");
+    return llvm::createStringError(
+        "unknown CPU '" + result.cpu +
+        "'; take native, x86-64-v3, x86-64-v4 or a name that clang's -mcpu takes");
   auto has = [&](StringRef feature) { return info.checkFeatures(("+" + feature).str()); };
   result.lanes = 4;
   if (triple.isX86())
@@ -97,10 +99,21 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
-/// Kernels stand alone: a call of libm would also be a call per lane.
+/// Intrinsics that the back end would turn into a call of libm, one a lane.
+static bool callsLibrary(const llvm::Function &function) {
+  if (!function.isIntrinsic())
+    return true;
+  static constexpr llvm::Intrinsic::ID kCalls[] = {
+      llvm::Intrinsic::pow,  llvm::Intrinsic::exp,  llvm::Intrinsic::exp2, llvm::Intrinsic::log,
+      llvm::Intrinsic::log2, llvm::Intrinsic::sin,  llvm::Intrinsic::cos,  llvm::Intrinsic::tan,
+      llvm::Intrinsic::tanh, llvm::Intrinsic::log10};
+  return llvm::is_contained(kCalls, function.getIntrinsicID());
+}
+
+/// Kernels stand alone.
 static LogicalResult checkCalls(ModuleOp kernels, const llvm::Module &module) {
   for (const llvm::Function &function : module)
-    if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty())
+    if (function.isDeclaration() && !function.use_empty() && callsLibrary(function))
       return kernels.emitError() << "generated code calls '" << function.getName().str()
                                  << "', which no kernel may";
   return success();
@@ -154,11 +167,12 @@ void codegen::addKernelTable(ModuleOp module, StringRef symbol, ArrayRef<std::st
   Location loc = b.getUnknownLoc();
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   auto type = LLVM::LLVMArrayType::get(pointer, std::max<size_t>(1, kernels.size()));
-  auto global = LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true, LLVM::Linkage::External, symbol,
-                                       Attribute(), 64);
+  auto global = LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true, LLVM::Linkage::External,
+                                       symbol, Attribute(), 64);
   Block *block = b.createBlock(&global.getInitializerRegion());
   b.setInsertionPointToStart(block);
-  Value table = kernels.empty() ? Value(LLVM::ZeroOp::create(b, loc, type)) : LLVM::PoisonOp::create(b, loc, type);
+  Value table = kernels.empty() ? Value(LLVM::ZeroOp::create(b, loc, type))
+                                : LLVM::PoisonOp::create(b, loc, type);
   for (auto [i, kernel] : llvm::enumerate(kernels)) {
     Value address = LLVM::AddressOfOp::create(b, loc, pointer, kernel);
     table = LLVM::InsertValueOp::create(b, loc, table, address, int64_t(i));

@@ -18,8 +18,8 @@ public:
 
   /// f32 lanes of its widest vectors.
   unsigned getLanes() const { return lanes; }
-  /// Lowers `kernels` (func, scf, arith, math, vector, llvm) in place and writes an object file. Fails,
-  /// with a diagnostic, where the code needs anything but memcpy and memset.
+  /// Lowers `kernels` (func, scf, arith, math, vector, llvm) in place and writes an object file.
+  /// Fails, with a diagnostic, where the code needs anything but memcpy and memset.
   mlir::LogicalResult writeObject(mlir::ModuleOp kernels, llvm::StringRef path) const;
 
 private:
@@ -31,7 +31,8 @@ private:
 /// Adds `symbol` with these bytes to the module, and `symbol_size` when `withSize`.
 void addBytes(mlir::ModuleOp module, llvm::StringRef symbol, llvm::StringRef bytes, bool withSize);
 /// Adds the table of kernels' addresses.
-void addKernelTable(mlir::ModuleOp module, llvm::StringRef symbol, llvm::ArrayRef<std::string> kernels);
+void addKernelTable(mlir::ModuleOp module, llvm::StringRef symbol,
+                    llvm::ArrayRef<std::string> kernels);
 
 } // namespace parashard::codegen
 

@@ -1,0 +1,117 @@
+// RUN: ps-opt -ps-fuse %s | FileCheck %s
+
+// A producer, a row op and what follows become one kernel; the value used outside is one of its results.
+// CHECK-LABEL: func.func @residual_and_norm
+// CHECK: %[[K:.*]]:2 = ps.fused(
+// CHECK: ps.add
+// CHECK: ps.layer_norm
+// CHECK: ps.mul
+// CHECK: ps.yield
+// CHECK-NOT: ps.fused
+// CHECK: return %[[K]]#0, %[[K]]#1
+func.func @residual_and_norm(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>, %w: tensor<8xf32>)
+    -> (tensor<4x8xf32>, tensor<4x8xf32>) attributes {ps.class = "c"} {
+  %h = ps.add %a, %b : tensor<4x8xf32>
+  %n, %r = ps.layer_norm %h epsilon 1.0e-5 : tensor<4x8xf32> -> tensor<4x8xf32>, tensor<4xf32>
+  %s = ps.broadcast %w dims [1] : tensor<8xf32> -> tensor<4x8xf32>
+  %y = ps.mul %n, %s : tensor<4x8xf32>
+  return %h, %y : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// A sum over rows shares the kernel of what it sums; its partial rows need a workspace.
+// CHECK-LABEL: func.func @bias_gradient
+// CHECK: ps.fused({{.*}}ps.workspace = 64 : i64
+// CHECK: ps.gelu_grad
+// CHECK: ps.reduce
+// CHECK-NOT: ps.fused
+func.func @bias_gradient(%g: tensor<200x8xf32>, %x: tensor<200x8xf32>) -> (tensor<200x8xf32>, tensor<8xf32>)
+    attributes {ps.class = "c"} {
+  %d = ps.gelu_grad tanh %g, %x : tensor<200x8xf32>
+  %s = ps.reduce sum %d dims [0] : tensor<200x8xf32> -> tensor<8xf32>
+  return %d, %s : tensor<200x8xf32>, tensor<8xf32>
+}
+
+// What uses a sum over rows needs all rows: a kernel of its own.
+// CHECK-LABEL: func.func @use_of_a_sum_over_rows
+// CHECK: ps.fused
+// CHECK: ps.reduce
+// CHECK: ps.fused
+// CHECK: ps.exp
+func.func @use_of_a_sum_over_rows(%g: tensor<200x8xf32>) -> tensor<8xf32> attributes {ps.class = "c"} {
+  %s = ps.reduce sum %g dims [0] : tensor<200x8xf32> -> tensor<8xf32>
+  %e = ps.exp %s : tensor<8xf32>
+  return %e : tensor<8xf32>
+}
+
+// A contraction between two elementwise ops keeps them apart: fusing them would make a cycle.
+// CHECK-LABEL: func.func @around_a_contraction
+// CHECK: ps.fused
+// CHECK: ps.contract
+// CHECK: ps.fused
+func.func @around_a_contraction(%a: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {ps.class = "c"} {
+  %e = ps.exp %a : tensor<8x8xf32>
+  %c = ps.contract %e [0, 1], %a [1, 2] -> [0, 2] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %y = ps.add %e, %c : tensor<8x8xf32>
+  return %y : tensor<8x8xf32>
+}
+
+// Heads that a contraction can read as strides are not copied.
+// CHECK-LABEL: func.func @heads_as_strides
+// CHECK-NOT: ps.fused
+// CHECK: return
+func.func @heads_as_strides(%x: tensor<2x4x8xf32>, %k: tensor<2x4x8xf32>) -> tensor<2x2x4x4xf32>
+    attributes {ps.class = "c"} {
+  %a = ps.reshape %x : tensor<2x4x8xf32> -> tensor<2x4x2x4xf32>
+  %q = ps.transpose %a [0, 2, 1, 3] : tensor<2x4x2x4xf32> -> tensor<2x2x4x4xf32>
+  %b = ps.reshape %k : tensor<2x4x8xf32> -> tensor<2x4x2x4xf32>
+  %l = ps.transpose %b [0, 2, 1, 3] : tensor<2x4x2x4xf32> -> tensor<2x2x4x4xf32>
+  %s = ps.contract %q [0, 1, 2, 3], %l [0, 1, 4, 3] -> [0, 1, 2, 4]
+      : (tensor<2x2x4x4xf32>, tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  return %s : tensor<2x2x4x4xf32>
+}
+
+// The same heads joined again cannot be strides: one copy.
+// CHECK-LABEL: func.func @joined_heads_are_copied
+// CHECK: ps.fused
+// CHECK: ps.transpose
+// CHECK-NOT: ps.fused
+// CHECK: ps.contract
+func.func @joined_heads_are_copied(%o: tensor<2x2x4x4xf32>, %w: tensor<3x8xf32>) -> tensor<2x4x3xf32>
+    attributes {ps.class = "c"} {
+  %t = ps.transpose %o [0, 2, 1, 3] : tensor<2x2x4x4xf32> -> tensor<2x4x2x4xf32>
+  %r = ps.reshape %t : tensor<2x4x2x4xf32> -> tensor<2x4x8xf32>
+  %y = ps.contract %r [0, 1, 2], %w [3, 2] -> [0, 1, 3] : (tensor<2x4x8xf32>, tensor<3x8xf32>) -> tensor<2x4x3xf32>
+  return %y : tensor<2x4x3xf32>
+}
+
+// An update of a variable by what it was at the same place is made in place, the condition a select.
+// CHECK-LABEL: func.func @update_in_place
+// CHECK: ps.read
+// CHECK-NOT: ps.read
+// CHECK: ps.select
+// CHECK: ps.write %{{.*}}, %{{.*}} {ps.in_place}
+func.func @update_in_place(%g: tensor<8xf32>, %ok: tensor<i1>, %w: !ps.ref<tensor<8xf32>>) attributes {ps.class = "c"} {
+  %v = ps.read %w : !ps.ref<tensor<8xf32>>
+  %n = ps.sub %v, %g : tensor<8xf32>
+  ps.write %w, %n if %ok : !ps.ref<tensor<8xf32>>
+  return
+}
+
+// Read elsewhere than it is written, the old value must outlive the kernel.
+// CHECK-LABEL: func.func @update_of_a_transposed
+// CHECK-NOT: ps.in_place
+func.func @update_of_a_transposed(%w: !ps.ref<tensor<8x8xf32>>) attributes {ps.class = "c"} {
+  %v = ps.read %w : !ps.ref<tensor<8x8xf32>>
+  %t = ps.transpose %v [1, 0] : tensor<8x8xf32> -> tensor<8x8xf32>
+  %n = ps.add %v, %t : tensor<8x8xf32>
+  ps.write %w, %n : !ps.ref<tensor<8x8xf32>>
+  return
+}
+
+// Functions that are no class functions stay as they are.
+// CHECK-LABEL: func.func @not_a_class
+// CHECK-NOT: ps.fused
+func.func @not_a_class(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %e = ps.exp %a : tensor<4xf32>
+  return %e : tensor<4xf32>
+}

@@ -1,0 +1,48 @@
+// Tests of first fit: buffers alive together never overlap, and dead ones are reused.
+#include "lib/Memory/FirstFit.h"
+#include "gtest/gtest.h"
+#include <random>
+
+using namespace parashard;
+
+TEST(FirstFit, BuffersOfDisjointLifetimesShare) {
+  MemoryPlan plan = placeByFirstFit({{0, 1, 100}, {2, 3, 100}});
+  EXPECT_EQ(plan.offsets[0], plan.offsets[1]);
+  EXPECT_EQ(plan.bytes, 128);
+}
+
+TEST(FirstFit, EndsAreIncluded) {
+  MemoryPlan plan = placeByFirstFit({{0, 2, 64}, {2, 3, 64}});
+  EXPECT_NE(plan.offsets[0], plan.offsets[1]);
+  EXPECT_EQ(plan.bytes, 128);
+}
+
+TEST(FirstFit, TheLowestGapThatFitsIsTaken) {
+  MemoryPlan plan = placeByFirstFit({{0, 0, 128}, {0, 9, 64}, {1, 9, 192}, {2, 9, 64}});
+  EXPECT_EQ(plan.offsets[1], 128);
+  EXPECT_EQ(plan.offsets[2], 192); // 128 bytes are free below, 192 are needed
+  EXPECT_EQ(plan.offsets[3], 0);
+}
+
+TEST(FirstFit, EmptyBuffersTakeNoPlace) { EXPECT_EQ(placeByFirstFit({{0, 1, 0}}).bytes, 0); }
+
+TEST(FirstFit, RandomBuffersAliveTogetherDoNotOverlap) {
+  std::mt19937 random(7);
+  std::vector<Lifetime> buffers(300);
+  for (Lifetime &buffer : buffers) {
+    buffer.begin = random() % 100;
+    buffer.end = buffer.begin + random() % 20;
+    buffer.bytes = random() % 1000 + 1;
+  }
+  MemoryPlan plan = placeByFirstFit(buffers);
+  for (size_t a = 0; a < buffers.size(); ++a) {
+    EXPECT_EQ(plan.offsets[a] % kBufferAlignment, 0);
+    EXPECT_LE(plan.offsets[a] + buffers[a].bytes, plan.bytes);
+    for (size_t b = 0; b < a; ++b) {
+      bool together = buffers[a].begin <= buffers[b].end && buffers[b].begin <= buffers[a].end;
+      bool apart = plan.offsets[a] + buffers[a].bytes <= plan.offsets[b] ||
+                   plan.offsets[b] + buffers[b].bytes <= plan.offsets[a];
+      EXPECT_TRUE(!together || apart) << a << " and " << b;
+    }
+  }
+}
