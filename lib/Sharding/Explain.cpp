@@ -60,6 +60,12 @@ public:
   }
 
 private:
+  /// The model's name; the symbol for a part of a variable that was split.
+  static std::string getName(VariableOp variable) {
+    StringRef name = variable.getDisplayName(), symbol = variable.getSymName();
+    return symbol.starts_with(name) ? symbol.str() : name.str();
+  }
+
   void addParameter(VariableOp variable) {
     RankedTensorType type = variable.getTensorType();
     std::string text;
@@ -67,8 +73,8 @@ private:
     for (int64_t size : type.getShape())
       os << size << "x";
     os << type.getElementType();
-    explanation.parameters.push_back({variable.getDisplayName().str(), text,
-                                      describe(variable.getSharding()), getReason(variable).str(),
+    explanation.parameters.push_back({getName(variable), text, describe(variable.getSharding()),
+                                      getReason(variable).str(),
                                       getLocalBytes(type, variable.getSharding())});
   }
 
@@ -117,8 +123,9 @@ private:
 
   void addReshard(Operation *op, RankedTensorType type, ShardingAttr from, ShardingAttr to,
                   StringRef verb, VariableOp variable) {
+    bool sums = from && !from.getPartial().empty();
     add(op, type, from, to, (verb + " a " + stringifyVariableKind(variable.getKind())).str(),
-        "the variable is " + (from ? describe(variable.getSharding()) : ""));
+        sums ? "sums of parts of the batch" : "the variable lies otherwise");
   }
 
   void addRuled(Operation *op) {

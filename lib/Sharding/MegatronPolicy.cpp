@@ -272,7 +272,7 @@ private:
       if (columns.variables.count(variable))
         return false;
     std::string padding = describePadding("places", edge.rule.factors[factor].size);
-    commit(columns, "megatron: column parallel, first of a pair with" + at(edge) + padding);
+    commit(columns, "megatron: column parallel, first of a pair, the second" + at(edge) + padding);
     commit(rows, "megatron: row parallel, second of a pair" + padding);
     return true;
   }
