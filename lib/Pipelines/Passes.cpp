@@ -81,8 +81,6 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
       // Kept in words: the marks that it is read from are gone at the next level.
       PassText("ps-explain-shardings").option("record", "true"),
       PassText("ps-verify-planned"),
-      // The plan in words, while the marks are there to read it from.
-      PassText("ps-explain-shardings").option("record", "true"),
   };
 }
 

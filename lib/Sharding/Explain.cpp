@@ -107,15 +107,15 @@ private:
     if (auto read = dyn_cast<ReadOp>(op)) {
       if (VariableOp variable = findVariable(read.getVariableAttr()))
         addReshard(op, variable.getTensorType(), variable.getSharding(),
-                   getSharding(read.getResult()), "read of", variable);
+                   getSharding(read.getResult()), "read", variable);
     } else if (auto write = dyn_cast<WriteOp>(op)) {
       if (VariableOp variable = findVariable(write.getVariableAttr()))
         addReshard(op, variable.getTensorType(), getSharding(write.getValue()),
-                   variable.getSharding(), "write of", variable);
+                   variable.getSharding(), "write", variable);
     } else if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
       if (VariableOp variable = findVariable(accumulate.getVariableAttr()))
         addReshard(op, variable.getTensorType(), getSharding(accumulate.getValue()),
-                   variable.getSharding(), "accumulation into", variable);
+                   variable.getSharding(), "accumulation", variable);
     } else if (isa<ShardingOpInterface>(op)) {
       addRuled(op);
     }
@@ -124,7 +124,7 @@ private:
   void addReshard(Operation *op, RankedTensorType type, ShardingAttr from, ShardingAttr to,
                   StringRef verb, VariableOp variable) {
     bool sums = from && !from.getPartial().empty();
-    add(op, type, from, to, (verb + " a " + stringifyVariableKind(variable.getKind())).str(),
+    add(op, type, from, to, (stringifyVariableKind(variable.getKind()) + " " + verb).str(),
         sums ? "sums of parts of the batch" : "the variable lies otherwise");
   }
 

@@ -21,7 +21,7 @@ struct ExplainedCollective {
   std::string kind; ///< all_reduce, reduce_scatter, all_gather, all_to_all
   std::string axes; ///< dp, tp
   std::string when; ///< forward, backward, update, evaluate
-  std::string what; ///< "result of ps.contract", "ps.read of x.grad"
+  std::string what; ///< "result of ps.contract", "gradient read"
   std::string why;
   std::string location; ///< the first place, as the model's source
   int64_t count = 0;

@@ -14,7 +14,7 @@
 // CHECK-NEXT: 2 {{.*}}all_reduce tp evaluate result of ps.contract
 // CHECK-NEXT: 2 {{.*}}all_reduce dp evaluate result of ps.reduce
 // CHECK-NOT:  tp
-// CHECK:      all_reduce dp update read of a gradient
+// CHECK:      all_reduce dp update gradient read
 
 // A gradient is partial over exactly the axes on which its parameter is whole and activations are
 // split; optimizer state lies as its parameter.
