@@ -46,6 +46,8 @@ def PS_AllGatherOp : PS_CollectiveOp<"all_gather"> {
 def PS_AllToAllOp : PS_CollectiveOp<"all_to_all"> {
   let summary = "splits along `split`, sends part i to member i, joins what came along `concat`";
   let description = [{
+    - (all_to_all_c1) `split` and `concat` are dims; the number of shards divides the dim `split`.
+    - (all_to_all_c2) the result has the operand's shape with `split` divided and `concat` multiplied by it.
     ```mlir
     %1 = ps.all_to_all %0 over ["tp"] split 0 concat 1 : tensor<4x4xf32> -> tensor<2x8xf32>
     ```
@@ -81,6 +83,8 @@ def PS_ShardSliceOp : PS_CollectiveOp<"shard_slice"> {
   let summary = "this rank's shard of a whole tensor along `dim`; places past its end are zero";
   let description = [{
     Shard r over `axes` is the elements from r c on, c the result's size of `dim`. No communication.
+    - (shard_slice_c1) `dim` is a dim of the operand.
+    - (shard_slice_c2) the shards together cover the operand's `dim`; other dims agree.
     ```mlir
     %1 = ps.shard_slice %0 over ["tp"] dim 1 : tensor<4x8xf32> -> tensor<4x4xf32>
     ```

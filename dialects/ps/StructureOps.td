@@ -6,6 +6,8 @@ def PS_FusedOp : PS_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock]> {
   let description = [{
     Made by `ps-fuse` at level 3; its block holds Elementwise, Row and Movement ops whose values have the
     row space `rows x columns` or broadcast into it. Consumed by code generation. The value of no op depends on it.
+    - (fused_c1) the block's arguments have the types of the inputs.
+    - (fused_c2) the block ends in a `ps.yield` of values of the results' types.
     ```mlir
     %1 = ps.fused (%0) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
     ^bb0(%a: tensor<4x8xf32>):
