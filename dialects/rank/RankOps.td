@@ -28,7 +28,9 @@ def Rank_SectionOp : Rank_Op<"section", [HasParent<"ProgramOp">]> {
     When no loss is in the graph the host gives the cotangents, so forward, backward and update are called apart;
     values that a later section uses are kept in a numbered slot.
     ```mlir
-    rank.section "backward"
+    rank.program @pp0 pp = 0 entry "forward" {
+      rank.section "backward"
+    }
     ```
   }];
   let arguments = (ins StrAttr:$entry);
@@ -41,7 +43,9 @@ def Rank_InputOp : Rank_Op<"input", [Pure, HasParent<"ProgramOp">]> {
     `sharding` and `global` say which part of which tensor it is (absent: all of it). An input
     that is a cotangent from outside keeps the argument's `ps.cotangent`.
     ```mlir
-    %x = rank.input "x" micro_batch 1 : tensor<4x8xf32> of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]>
+    rank.program @pp0 pp = 0 entry "step" {
+      %x = rank.input "x" micro_batch 1 : tensor<4x8xf32> of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]>
+    }
     ```
     - (input_c1) the result's type is the local type of `global` under `sharding`.
   }];
@@ -58,7 +62,10 @@ def Rank_OutputOp : Rank_Op<"output", [HasParent<"ProgramOp">, MemoryEffects<[Me
   let summary = "gives a value to the host, by name";
   let description = [{
     ```mlir
-    rank.output "logits" micro_batch 0 %y : tensor<4x8xf32> of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]>
+    rank.program @pp0 pp = 0 entry "evaluate" {
+      %y = rank.input "x" micro_batch 0 : tensor<4x8xf32>
+      rank.output "logits" micro_batch 0 %y : tensor<4x8xf32> of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]>
+    }
     ```
     - (output_c1) the value's type is the local type of `global` under `sharding`.
   }];
@@ -85,8 +92,14 @@ def Rank_RunOp : Rank_Op<"run", [AttrSizedOperandSegments, DeclareOpInterfaceMet
     - (run_c4) there is a key for each `i64` argument (less one for the micro-batch).
 
     ```mlir
-    %y, %s = rank.run @block.forward segment 17 micro_batch %mb (%x) variables [@h.17.w] keys [17]
-        : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>)
+    ps.variable parameter @h.17.w : tensor<8x8xf32>
+    func.func private @block.forward(tensor<4x8xf32>, !ps.ref<tensor<8x8xf32>>, i64, i64)
+        -> (tensor<4x8xf32>, tensor<4x4xf32>)
+    func.func @stage0.micro_batch(%x: tensor<4x8xf32>, %mb: i64) {
+      %y, %s = rank.run @block.forward segment 17 micro_batch %mb (%x) variables [@h.17.w] keys [17]
+          : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>)
+      return
+    }
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee, OptionalAttr<I64Attr>:$segment, Optional<I64>:$micro_batch,
@@ -117,8 +130,15 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
     - (start_c4) `dims` has one entry per operand for reduce_scatter and all_gather.
 
     ```mlir
-    %r:2, %t = rank.start "all_reduce" (%a, %b) kind sum axes ["dp"] queue "dp"
-        : (tensor<4xf32>, tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>)
+    ps.variable gradient @a.grad of @a : tensor<4xf32>
+    ps.variable parameter @a : tensor<4xf32>
+    rank.program @pp0 pp = 0 entry "step" {
+      %a = ps.read @a.grad : tensor<4xf32>
+      %b = ps.read @a : tensor<4xf32>
+      %r:2, %t = rank.start "all_reduce" (%a, %b) kind sum axes ["dp"] queue "dp"
+          : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+      rank.wait %t
+    }
     ```
   }];
   let arguments = (ins StrAttr:$collective, Variadic<PS_Tensor>:$operands,
@@ -135,9 +155,7 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
 def Rank_WaitOp : Rank_Op<"wait", [HasParent<"ProgramOp">]> {
   let summary = "blocks the program until what the token stands for is done";
   let description = [{
-    ```mlir
-    rank.wait %t
-    ```
+    The example stands at `rank.start`.
     - (wait_c1) a token is waited for once.
   }];
   let arguments = (ins Rank_TokenType:$token);

@@ -11,12 +11,14 @@ namespace parashard::ps {
 //===----------------------------------------------------------------------===//
 
 std::string Outliner::chooseName(const Run &run) {
-  StringRef phase = stringifyPhase(run.phase);
-  for (unsigned n = names[(run.name + "." + phase).str()]++;; ++n) {
-    std::string base = n == 0 ? run.name : run.name + "." + std::to_string(n);
-    if (!symbols.lookup((base + "." + phase).str()))
-      return base;
-  }
+  std::string suffix = "." + stringifyPhase(run.phase).str();
+  auto known = run.segment ? segmentNames.find(*run.segment) : segmentNames.end();
+  if (known != segmentNames.end() && !symbols.lookup(known->second + suffix))
+    return known->second;
+  std::string name = run.name;
+  while (symbols.lookup(name + suffix))
+    name = run.name + "." + std::to_string(++taken[run.name + suffix]);
+  return name;
 }
 
 static FunctionType getClassType(Builder &b, const Run &run) {
@@ -128,6 +130,9 @@ func::FuncOp Outliner::getClass(const Run &run) {
   func::FuncOp &known = classes[getSignature(run)];
   if (!known)
     known = buildClass(run);
+  if (run.segment)
+    segmentNames.try_emplace(*run.segment,
+                             known->getAttrOfType<StringAttr>(rank::kClassMark).str());
   return known;
 }
 

@@ -21,6 +21,7 @@ private:
   /// The class function of a run: an equal one that is there already, or a new one.
   mlir::func::FuncOp getClass(const Run &run);
   mlir::func::FuncOp buildClass(const Run &run);
+  /// A name for a new class: that of the run's segment if it has one, with a number if taken.
   std::string chooseName(const Run &run);
   rank::RunOp buildRun(mlir::Location loc, const Run &run, mlir::func::FuncOp callee,
                        mlir::IRMapping &values, mlir::Value microBatch);
@@ -28,7 +29,8 @@ private:
   mlir::SymbolTable symbols;
   mlir::OpBuilder builder;
   std::map<llvm::SmallVector<const void *>, mlir::func::FuncOp> classes;
-  llvm::StringMap<unsigned> names;
+  llvm::StringMap<unsigned> taken; ///< numbers given to classes of one name and phase
+  std::map<int64_t, std::string> segmentNames; ///< the class that a segment first ran
 };
 
 } // namespace parashard::ps

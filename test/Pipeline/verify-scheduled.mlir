@@ -1,0 +1,43 @@
+// RUN: ps-opt %s -split-input-file -verify-diagnostics -ps-verify-scheduled
+
+ps.mesh @mesh <"dp" = 2 : data>
+ps.variable gradient @g of @w : tensor<4xf32>
+ps.variable parameter @w : tensor<4xf32>
+rank.program @scheduled_c1 pp = 0 entry "step" {
+  %g = ps.read @g : tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c1) is never waited for}}
+  %r, %t = rank.start "all_reduce" (%g) kind sum axes ["dp"] queue "dp" : (tensor<4xf32>) -> tensor<4xf32>
+}
+
+// -----
+
+ps.mesh @mesh <"dp" = 2 : data>
+ps.variable parameter @w : tensor<4xf32>
+rank.program @scheduled_c2 pp = 0 entry "step" {
+  %g = ps.read @w : tensor<4xf32>
+  %r, %t = rank.start "all_reduce" (%g) kind sum axes ["dp"] queue "dp" : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c2) uses a collective's result before its wait}}
+  rank.output "r" micro_batch 0 %r : tensor<4xf32>
+  // expected-note@+1 {{waited for here}}
+  rank.wait %t
+}
+
+// -----
+
+ps.mesh @mesh <"dp" = 2 : data>
+ps.variable parameter @w : tensor<4xf32>
+rank.program @scheduled_c3 pp = 0 entry "step" {
+  %g = ps.read @w : tensor<4xf32>
+  %r, %t = rank.start "all_reduce" (%g) kind sum axes ["dp"] queue "dp" : (tensor<4xf32>) -> tensor<4xf32>
+  %s, %u = rank.start "all_reduce" (%g) kind max axes ["dp"] queue "dp" : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c3) is before the wait of an earlier entry of queue "dp"}}
+  rank.wait %u
+  rank.wait %t
+}
+
+// -----
+
+// expected-error@+1 {{(scheduled_c4) a stage function is left; run ps-schedule}}
+func.func @scheduled_c4() attributes {ps.stage = 0 : i64} {
+  return
+}
