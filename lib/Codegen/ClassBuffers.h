@@ -18,6 +18,10 @@ inline constexpr llvm::StringLiteral kAddressMark = "ps.address";
 inline constexpr llvm::StringLiteral kAddressesMark = "ps.addresses";
 inline constexpr llvm::StringLiteral kScratchAddressMark = "ps.scratch_address";
 inline constexpr llvm::StringLiteral kArenaBytesMark = "ps.arena_bytes";
+/// On a program whose sections the host calls apart: the number of slots, and where they lie.
+inline constexpr llvm::StringLiteral kSlotsMark = "ps.slots";
+inline constexpr llvm::StringLiteral kSlotBaseMark = "ps.slot_base";
+inline constexpr llvm::StringLiteral kSlotBytesMark = "ps.slot_bytes";
 
 /// The bases of a class function, in order: its tensor and ref arguments, its results, scratch.
 class ClassBuffers {

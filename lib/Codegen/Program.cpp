@@ -198,6 +198,17 @@ struct ProgramTable::Entry {
   int64_t updateFrom = -1; ///< after the last run that is no update
 };
 
+/// Where the values lie of which each slot has its own.
+static void writeSlots(rank::ProgramOp program, json::Object &object) {
+  auto copy = [&](StringRef mark, StringRef field) {
+    if (auto value = program->getAttrOfType<IntegerAttr>(mark))
+      object[field] = value.getInt();
+  };
+  copy(kSlotsMark, "slots");
+  copy(kSlotBaseMark, "slot_base");
+  copy(kSlotBytesMark, "slot_bytes");
+}
+
 LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
   std::vector<Entry> entries(1);
   entries.back().name = program.getEntry().str();
@@ -240,6 +251,8 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
                         {"outputs", std::move(entry.outputs)}};
     if (entry.name == "step")
       object["update_from"] = entry.updateFrom;
+    if (sections)
+      writeSlots(program, object);
     programs.push_back(std::move(object));
   }
   return success();

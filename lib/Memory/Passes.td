@@ -8,10 +8,14 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
   let summary = "gives every buffer an address in one arena";
   let description = [{
     First fit over lifetimes. Variables come first and stay; then the values of the programs, which share
-    one region; a class function's scratch is planned once and placed at each of its runs. Writes
+    one region; a class function's scratch is planned once and placed at each of its runs. In a program of
+    sections (`rank.section`), what a later section uses lies after that, `slots` times: so many calls of the
+    first section may wait for the second (`ps.slots`, `ps.slot_base`, `ps.slot_bytes` on the program). Writes
     `ps.address` on variables, `ps.addresses` and `ps.scratch_address` on the ops of programs, `ps.offsets`,
     `ps.workspace_offset` and `ps.scratch_bytes` in class functions, `ps.arena_bytes` on the module.
   }];
+  let options = [Option<"slots", "slots", "int64_t", "16",
+                        "copies of what a section keeps for a later one">];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
 

@@ -7,6 +7,7 @@
 #include "llvm/Support/MathExtras.h"
 
 namespace parashard {
+#define GEN_PASS_DECL_PLANMEMORYPASS
 #define GEN_PASS_DEF_PLANMEMORYPASS
 #include "lib/Memory/Passes.h.inc"
 } // namespace parashard
@@ -87,27 +88,51 @@ static void planClass(func::FuncOp function) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The buffers of one program: values, and the scratch of each run.
+/// The buffers of one program: values, and the scratch of each run. Where the host calls the
+/// sections apart, what one section makes for a later one lies in a region of its own, of which
+/// there is a copy for each slot.
 class ProgramPlan {
 public:
   ProgramPlan(rank::ProgramOp program, SymbolTable &symbols) : program(program), symbols(symbols) {
-    for (Operation &op : program.getBody().front())
-      numbers[&op] = numbers.size();
+    sectionBegins.push_back(0);
+    for (Operation &op : program.getBody().front()) {
+      int64_t number = numbers.size();
+      numbers[&op] = number;
+      if (isa<rank::SectionOp>(op))
+        sectionBegins.push_back(number);
+    }
+    collect();
   }
 
-  /// Places everything from address `base` on; the bytes used.
-  int64_t place(int64_t base) {
-    collect();
-    MemoryPlan plan = placeByFirstFit(lifetimes);
-    for (auto [owner, offset] : llvm::zip_equal(owners, plan.offsets))
-      write(owner, base + offset);
+  /// Places what no slot keeps from address `base` on; the bytes used.
+  int64_t placeShared(int64_t base) { return place(shared, base); }
+
+  /// Places what slots keep, `slots` copies from address `base` on; the bytes used by all.
+  int64_t placeSlots(int64_t base, int64_t slots) {
+    int64_t bytes = place(kept, base);
     for (auto &[op, list] : addresses)
       setOffsets(op, kAddressesMark, list);
-    return plan.bytes;
+    if (bytes == 0)
+      return 0;
+    program->setAttr(kSlotsMark, getI64(program, slots));
+    program->setAttr(kSlotBaseMark, getI64(program, base));
+    program->setAttr(kSlotBytesMark, getI64(program, bytes));
+    return slots * bytes;
   }
 
 private:
   using Owner = std::pair<Operation *, int>; ///< result number, -1 for scratch
+  struct Region {
+    std::vector<Lifetime> lifetimes;
+    SmallVector<Owner> owners;
+  };
+
+  int64_t place(const Region &region, int64_t base) {
+    MemoryPlan plan = placeByFirstFit(region.lifetimes);
+    for (auto [owner, offset] : llvm::zip_equal(region.owners, plan.offsets))
+      write(owner, base + offset);
+    return plan.bytes;
+  }
 
   void write(Owner owner, int64_t address) {
     auto [op, result] = owner;
@@ -118,6 +143,16 @@ private:
     SmallVector<int64_t> &list = addresses[op];
     list.resize(op->getNumResults(), -1);
     list[result] = address;
+  }
+
+  /// The number of the section that the op of that number stands in.
+  size_t getSection(int64_t number) const {
+    return llvm::upper_bound(sectionBegins, number) - sectionBegins.begin() - 1;
+  }
+  /// When the host reads the outputs of a section.
+  int64_t getSectionEnd(size_t section) const {
+    return section + 1 < sectionBegins.size() ? sectionBegins[section + 1]
+                                              : int64_t(numbers.size());
   }
 
   /// When the op is over: a started collective with its wait.
@@ -132,34 +167,43 @@ private:
   int64_t getLastUse(Value value) {
     int64_t last = getEnd(value.getDefiningOp());
     for (Operation *user : value.getUsers()) {
-      if (isa<rank::OutputOp>(user))
-        return int64_t(numbers.size()); // the host reads it after the program
-      last = std::max(last, isView(user) ? getLastUse(user->getResult(0)) : getEnd(user));
+      if (isa<rank::OutputOp>(user)) // the host reads it when the section is over
+        last = std::max(last, getSectionEnd(getSection(numbers.lookup(user))));
+      else
+        last = std::max(last, isView(user) ? getLastUse(user->getResult(0)) : getEnd(user));
     }
     return last;
   }
 
+  /// Whether a section after that of `value` uses it.
+  bool isUsedLater(Value value) {
+    size_t section = getSection(numbers.lookup(value.getDefiningOp()));
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return getSection(numbers.lookup(user)) != section ||
+             (isView(user) && isUsedLater(user->getResult(0)));
+    });
+  }
+
+  void add(Operation *op, OpResult result) {
+    int64_t now = numbers[op];
+    // Inputs are there before the section begins.
+    int64_t begin = isa<rank::InputOp>(op) ? sectionBegins[getSection(now)] : now;
+    Region &region = isUsedLater(result) ? kept : shared;
+    region.lifetimes.push_back({begin, getLastUse(result), ps::getByteSize(result.getType())});
+    region.owners.push_back({op, int(result.getResultNumber())});
+  }
+
   void collect() {
-    bool sections = !program.getBody().front().getOps<rank::SectionOp>().empty();
-    int64_t end = numbers.size();
     for (Operation &op : program.getBody().front()) {
-      int64_t now = numbers[&op];
-      // Inputs are there before the program begins; values of a program in sections may wait for
-      // the host.
-      int64_t begin = isa<rank::InputOp>(op) || sections ? 0 : now;
       if (!isa<ps::ReadOp>(op) && !isView(&op))
-        for (OpResult result : op.getResults()) {
-          if (!isa<RankedTensorType>(result.getType()))
-            continue;
-          int64_t last = sections ? end : getLastUse(result);
-          lifetimes.push_back({begin, last, ps::getByteSize(result.getType())});
-          owners.push_back({&op, int(result.getResultNumber())});
-        }
+        for (OpResult result : op.getResults())
+          if (isa<RankedTensorType>(result.getType()))
+            add(&op, result);
       if (auto run = dyn_cast<rank::RunOp>(op)) {
         auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
         int64_t bytes = callee->getAttrOfType<IntegerAttr>(kScratchBytesMark).getInt();
-        lifetimes.push_back({now, now, bytes});
-        owners.push_back({&op, -1});
+        shared.lifetimes.push_back({numbers[&op], numbers[&op], bytes});
+        shared.owners.push_back({&op, -1});
       }
     }
   }
@@ -167,8 +211,8 @@ private:
   rank::ProgramOp program;
   SymbolTable &symbols;
   llvm::DenseMap<Operation *, int64_t> numbers;
-  std::vector<Lifetime> lifetimes;
-  SmallVector<Owner> owners;
+  SmallVector<int64_t> sectionBegins; ///< by section, its first op's number
+  Region shared, kept;
   llvm::MapVector<Operation *, SmallVector<int64_t>> addresses;
 };
 } // namespace
@@ -216,6 +260,8 @@ static int64_t placeVariables(ModuleOp module) {
 
 namespace {
 struct PlanMemoryPass : parashard::impl::PlanMemoryPassBase<PlanMemoryPass> {
+  using PlanMemoryPassBase::PlanMemoryPassBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SymbolTable symbols(module);
@@ -223,13 +269,19 @@ struct PlanMemoryPass : parashard::impl::PlanMemoryPassBase<PlanMemoryPass> {
       if (function->hasAttr(rank::kClassMark))
         planClass(function);
     int64_t base = placeVariables(module), bytes = 0;
+    std::vector<ProgramPlan> plans;
     for (auto program : module.getOps<rank::ProgramOp>()) {
       if (failed(checkReads(program, symbols)))
         return signalPassFailure();
       // Programs run one at a time: they share one region.
-      bytes = std::max(bytes, ProgramPlan(program, symbols).place(base));
+      plans.emplace_back(program, symbols);
+      bytes = std::max(bytes, plans.back().placeShared(base));
     }
-    module->setAttr(kArenaBytesMark, getI64(module, base + bytes));
+    // Slots outlive the run of a program: each has its own place, after the shared region.
+    int64_t end = base + bytes;
+    for (ProgramPlan &plan : plans)
+      end += plan.placeSlots(end, slots);
+    module->setAttr(kArenaBytesMark, getI64(module, end));
     module->setAttr(ps::kLevelMark, ps::LevelAttr::get(module.getContext(), ps::Level::Placed));
   }
 };

@@ -110,7 +110,8 @@ std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
     return {PassText("ps-schedule").option("micro-batches", o.microBatches),
             PassText("ps-verify-scheduled")};
   case ps::Level::Placed:
-    return {PassText("ps-plan-memory")};
+    // A step's micro-batches may all be pending at once where the host drives them.
+    return {PassText("ps-plan-memory").option("slots", std::max<int64_t>(16, o.microBatches))};
   case ps::Level::Imported:
   case ps::Level::Native:
     break; // made by an importer; made by code generation

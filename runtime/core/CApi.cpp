@@ -134,7 +134,8 @@ void checkTensor(const psrt_tensor &given, Dtype dtype, const std::vector<int64_
   }
 }
 
-void readOutputs(Session &session, const EntryPoint &entry, psrt_tensor *outputs, size_t count) {
+void readOutputs(Session &session, const EntryPoint &entry, psrt_tensor *outputs, size_t count,
+                 int64_t slot) {
   for (size_t i = 0; i < count; ++i) {
     const Output *found = nullptr;
     for (const Output &output : entry.outputs)
@@ -144,15 +145,15 @@ void readOutputs(Session &session, const EntryPoint &entry, psrt_tensor *outputs
       PSRT_FAIL(BadArgument, "entry \"%s\" has no output \"%s\"", entry.name.c_str(),
                 outputs[i].name ? outputs[i].name : "");
     checkTensor(outputs[i], found->dtype, found->placement.shape);
-    session.gather(found->dtype, found->placement, found->address,
+    session.gather(found->dtype, found->placement, entry.inSlot(found->address, slot),
                    static_cast<char *>(outputs[i].data));
   }
 }
 
 void checkSlot(const EntryPoint &entry, int64_t slot) {
   if (slot < 0 || slot >= entry.slots)
-    PSRT_FAIL(BadArgument, "slot %lld is given, the program has %lld", (long long)slot,
-              (long long)entry.slots);
+    PSRT_FAIL(BadArgument, "slot %lld is given, entry \"%s\" has %lld, from 0 on", (long long)slot,
+              entry.name.c_str(), (long long)entry.slots);
 }
 
 /// Names under one heading, as psrt_name lists them.
@@ -216,7 +217,7 @@ psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
       program->pending.resize(entry.slots, -1);
       program->pending[slot] = program->forwards++;
     }
-    readOutputs(session, entry, outputs, output_count);
+    readOutputs(session, entry, outputs, output_count, slot);
   });
 }
 

@@ -16,8 +16,7 @@ void *Executor::resolve(const BufferRef &buffer, const ProgramEntry &entry, cons
     return nullptr;
   int64_t address =
       buffer.base == BufferRef::Absolute ? buffer.offset : entry.bases[buffer.base] + buffer.offset;
-  if (address >= point.slotBase && address < point.slotBase + point.slotBytes)
-    address += slot * point.slotBytes;
+  address = point.inSlot(address, slot);
   if (address < 0 || size_t(address) >= std::max<size_t>(1, arena.size()))
     PSRT_FAIL(BadInput, "%s uses arena address %lld of %zu", entry.label.c_str(),
               (long long)address, arena.size());

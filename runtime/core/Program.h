@@ -138,10 +138,16 @@ struct EntryPoint {
   std::vector<Output> outputs;
   int64_t updateFrom = -1; ///< index in `code` of the first entry of the update; -1: unknown
   int64_t slots = 1, slotBase = 0, slotBytes = 0;
+  /// Where an address lies in a slot: itself outside of the values that slots keep.
+  int64_t inSlot(int64_t address, int64_t slot) const {
+    bool kept = address >= slotBase && address < slotBase + slotBytes;
+    return kept ? address + slot * slotBytes : address;
+  }
 };
 
 struct Variable {
   std::string symbol, kind, of, location;
+  std::string rate; ///< of a parameter: the scalar that is its learning rate
   std::vector<std::string> names;
   Dtype dtype = Dtype::F32;
   bool frozen = false, transient = false;

@@ -140,9 +140,7 @@ char *Session::inputAt(Rank &rank, const EntryPoint &entry, size_t index, int64_
     PSRT_FAIL(BadInput, "input \"%s\" has no address", input.name.c_str());
   int64_t address =
       input.addresses[std::min<int64_t>(microBatch, int64_t(input.addresses.size()) - 1)];
-  if (address >= entry.slotBase && address < entry.slotBase + entry.slotBytes)
-    address += slot * entry.slotBytes;
-  return rank.arena->at(address);
+  return rank.arena->at(entry.inSlot(address, slot));
 }
 
 //===--- whole tensors ----------------------------------------------------===//
