@@ -28,6 +28,17 @@ mlir::OwningOpRef<mlir::ModuleOp> importPt2(mlir::MLIRContext &context, llvm::St
 /// "padding", ...
 inline constexpr llvm::StringLiteral kAttentionFormMark = "ps.attention_form";
 
+/// On the module: how labels follow from tokens, read from the graph: `kLabelsNext` (labels[t] is
+/// the token after x[t]) or `kLabelsSame` (the model shifts them itself); absent where it says
+/// neither.
+inline constexpr llvm::StringLiteral kLabelsMark = "ps.labels";
+inline constexpr llvm::StringLiteral kLabelsNext = "next";
+inline constexpr llvm::StringLiteral kLabelsSame = "same";
+/// On arguments: "labels" for those of a loss; values are in [0, limit), or `ignore`.
+inline constexpr llvm::StringLiteral kRoleMark = "ps.role";
+inline constexpr llvm::StringLiteral kLimitMark = "ps.limit";
+inline constexpr llvm::StringLiteral kIgnoreMark = "ps.ignore";
+
 /// softmax(q k^T scale + mask) v written out becomes `ps.attention`; the number of them.
 int64_t recognizeAttention(mlir::ModuleOp module);
 /// Masks that are proven causal, a band, padding or all true become attributes of their attention;
@@ -36,6 +47,8 @@ int64_t recognizeAttentionMasks(mlir::ModuleOp module);
 /// Key and value heads that are repeated for their queries become grouped queries; the number of
 /// attentions changed.
 int64_t recognizeGroupedQueries(mlir::ModuleOp module);
+/// Inputs that index a table or are labels get their range and role, the module the labels' shift.
+void recognizeLabels(mlir::ModuleOp module);
 /// A weight whose product is only read in parts becomes one variable a part; the number of
 /// variables that were split.
 int64_t splitFusedVariables(mlir::ModuleOp module);
@@ -48,6 +61,7 @@ void registerImportPasses();
 std::unique_ptr<mlir::Pass> createRecognizeAttentionPass();
 std::unique_ptr<mlir::Pass> createRecognizeAttentionMasksPass();
 std::unique_ptr<mlir::Pass> createRecognizeGroupedQueriesPass();
+std::unique_ptr<mlir::Pass> createRecognizeLabelsPass();
 std::unique_ptr<mlir::Pass> createSetInitialValuesPass();
 std::unique_ptr<mlir::Pass> createSplitFusedVariablesPass();
 

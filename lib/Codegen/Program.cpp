@@ -2,6 +2,7 @@
 #include "Program.h"
 #include "ClassCode.h"
 #include "mlir/IR/Matchers.h"
+#include "parashard/Import.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -41,7 +42,7 @@ static void describeTensor(json::Object &object, Type local, std::optional<Type>
 static std::string getRole(rank::InputOp input) {
   if (input->hasAttr(ps::kCotangentMark))
     return "cotangent";
-  if (auto role = input->getAttrOfType<StringAttr>("ps.role"))
+  if (auto role = input->getAttrOfType<StringAttr>(kRoleMark))
     return role.getValue().str();
   return llvm::is_contained({"labels", "label", "targets", "target"}, input.getInput()) ? "labels"
                                                                                         : "data";
@@ -60,8 +61,8 @@ void ProgramTable::addInput(rank::InputOp input, StringRef entry) {
         object[field] = value.getInt();
     };
     copy("ps.batch_dim", "batch_dim");
-    copy("ps.limit", "limit");
-    copy("ps.ignore", "ignore");
+    copy(kLimitMark, "limit");
+    copy(kIgnoreMark, "ignore");
     object["addresses"] = json::Array();
     inputs.push_back(std::move(object));
   }
@@ -310,7 +311,7 @@ std::optional<json::Object> ProgramTable::write(const CodegenOptions &options) {
                       {"programs", std::move(programs)},
                       {"micro_batches", microBatches},
                       {"defaults", describeDefaults()},
-                      {"labels", text("ps.labels", "given")},
+                      {"labels", text(kLabelsMark, "given")},
                       {"loss_average", text("ps.loss_average", "micro-batch")},
                       {"flops_per_step", step}};
 }

@@ -28,6 +28,16 @@ def RecognizeGroupedQueriesPass : ImportPass<"ps-recognize-grouped-queries"> {
   let summary = "key and value heads that are repeated become grouped queries";
 }
 
+def RecognizeLabelsPass : ImportPass<"ps-recognize-labels"> {
+  let summary = "what the graph says about labels and token numbers becomes attributes of the inputs";
+  let description = [{
+    One row of a cross-entropy is followed back twice: its label, and the last token that its logits are made from
+    position by position. The label that stands with that token in the data is `ps.labels = "next"` (the data shifts);
+    the one that stands after it is "same" (the model shifts, as Hugging Face's do). Inputs that are labels get
+    `ps.role`, `ps.ignore`, and like those that index a table `ps.limit`.
+  }];
+}
+
 def SetInitialValuesPass : ImportPass<"ps-set-initial-values"> {
   let summary = "parameters without values in the file get an initial distribution";
   let description = [{

@@ -50,6 +50,9 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
       PassText("ps-split-fused-variables"),
       PassText("canonicalize"),
       PassText("cse"),
+      // What labels and token numbers are: while the loss is still one op, and inputs those of the
+      // model.
+      PassText("ps-recognize-labels"),
       // The backward, the accumulators, and the entries.
       PassText("ps-autodiff")
           .option("loss", o.loss == "none" ? std::string("none") : o.lossOutput)

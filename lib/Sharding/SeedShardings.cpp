@@ -86,6 +86,9 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
         StringRef text = name ? name.getValue() : StringRef();
         auto it = dims->find(text);
         seen[text] = true;
+        if (it != dims->end())
+          function.setArgAttr(argument.getArgNumber(), "ps.batch_dim",
+                              OpBuilder(&getContext()).getI64IntegerAttr(it->second));
         if (failed(seedInput(function, argument, text, it == dims->end() ? 0 : it->second, mesh)))
           return failure();
       }

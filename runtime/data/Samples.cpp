@@ -265,10 +265,14 @@ bool labelsAreNext(const Program &program, const DataOptions &options) {
   bool contradicts =
       (program.labels == "next" || program.labels == "same") && program.labels != labels;
   if (contradicts)
-    PSRT_FAIL(BadArgument,
-              "--labels %s contradicts the model, whose graph shows %s: it would train on the "
-              "wrong token",
-              labels.c_str(), program.labels.c_str());
+    PSRT_FAIL(
+        BadArgument,
+        "--labels %s contradicts the model: its graph %s, so that it would train on the wrong "
+        "token; leave --labels away (the default is %s)",
+        labels.c_str(),
+        program.labels == "same" ? "shifts the labels by one itself"
+                                 : "compares each label with the logits at its own place",
+        program.labels.c_str());
   return labels == "next";
 }
 

@@ -94,6 +94,15 @@ void printCollectives(const Program &program) {
     std::printf("  none\n");
 }
 
+/// How labels follow from the tokens of a .bin file.
+const char *labelsText(const std::string &labels) {
+  if (labels == "next")
+    return "next (labels[t] = x[t+1]: the graph shifts nothing)";
+  if (labels == "same")
+    return "same (labels = x: the graph shifts them itself)";
+  return "not shown by the graph (token files need --labels)";
+}
+
 } // namespace
 
 void printInfo(const Program &program) {
@@ -104,7 +113,7 @@ void printInfo(const Program &program) {
               program.microBatches == 1 ? "" : "es");
   if (!program.lossAverage.empty())
     std::printf(", loss averaged by %s", program.lossAverage.c_str());
-  std::printf(", labels: %s\n", program.labels.c_str());
+  std::printf("\nlabels      %s\n", labelsText(program.labels));
   for (const Input &input : program.inputs)
     std::printf("input       %s (%s) %s %s %s\n", input.name.c_str(), input.entry.c_str(),
                 input.role.c_str(), dtypeName(input.dtype),

@@ -9,6 +9,7 @@ namespace parashard {
 #define GEN_PASS_DEF_RECOGNIZEATTENTIONPASS
 #define GEN_PASS_DEF_RECOGNIZEATTENTIONMASKSPASS
 #define GEN_PASS_DEF_RECOGNIZEGROUPEDQUERIESPASS
+#define GEN_PASS_DEF_RECOGNIZELABELSPASS
 #define GEN_PASS_DECL_SETINITIALVALUESPASS
 #define GEN_PASS_DEF_SETINITIALVALUESPASS
 #define GEN_PASS_DEF_SPLITFUSEDVARIABLESPASS
@@ -28,6 +29,10 @@ struct RecognizeAttentionMasksPass
 struct RecognizeGroupedQueriesPass
     : impl::RecognizeGroupedQueriesPassBase<RecognizeGroupedQueriesPass> {
   void runOnOperation() override { recognizeGroupedQueries(getOperation()); }
+};
+
+struct RecognizeLabelsPass : impl::RecognizeLabelsPassBase<RecognizeLabelsPass> {
+  void runOnOperation() override { recognizeLabels(getOperation()); }
 };
 
 struct SetInitialValuesPass : impl::SetInitialValuesPassBase<SetInitialValuesPass> {
@@ -53,6 +58,7 @@ void registerImportPasses() {
   registerPass([] { return createRecognizeAttentionPass(); });
   registerPass([] { return createRecognizeAttentionMasksPass(); });
   registerPass([] { return createRecognizeGroupedQueriesPass(); });
+  registerPass([] { return createRecognizeLabelsPass(); });
   registerPass([] { return createSetInitialValuesPass(); });
   registerPass([] { return createSplitFusedVariablesPass(); });
 }

@@ -1,0 +1,262 @@
+// Finds what the graph says about its inputs of numbers: which are labels, their range, and whether
+// the model shifts its labels itself.
+#include "lib/Import/Recognize/Matching.h"
+#include "parashard/Import.h"
+#include "llvm/ADT/SetVector.h"
+#include <set>
+
+using namespace mlir;
+
+namespace parashard {
+namespace recognize {
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Where an element comes from
+//===----------------------------------------------------------------------===//
+
+constexpr int64_t kAny = -1; ///< an index that is not one number
+
+/// One index a dim, `kAny` where the element is made of several.
+using Place = SmallVector<int64_t>;
+
+/// Splits a row-major number into one index a dim.
+Place unflatten(int64_t number, ArrayRef<int64_t> shape) {
+  Place place(shape.size());
+  for (size_t d = shape.size(); d-- > 0;) {
+    place[d] = number % shape[d];
+    number /= shape[d];
+  }
+  return place;
+}
+
+/// Follows one element of a value back to the function's inputs, through all ops: dims are
+/// followed by the factors that an op's operands and results share.
+class Tracer {
+public:
+  /// The inputs that the element at `place` of `value` is made from, and at which place of them.
+  std::vector<std::pair<BlockArgument, Place>> trace(Value value, Place place) {
+    go(value, std::move(place));
+    while (!todo.empty()) {
+      auto [next, at] = std::move(todo.back());
+      todo.pop_back();
+      step(next, at);
+    }
+    return std::move(found);
+  }
+
+private:
+  void go(Value value, Place place) {
+    bool known = llvm::any_of(place, [](int64_t index) { return index != kAny; });
+    if (known && seen.insert({value.getAsOpaquePointer(), {place.begin(), place.end()}}).second)
+      todo.push_back({value, std::move(place)});
+  }
+
+  void step(Value value, const Place &place) {
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      found.push_back({argument, place});
+      return;
+    }
+    Operation *op = value.getDefiningOp();
+    if (auto slice = dyn_cast<ps::SliceOp>(op))
+      return throughSlice(slice, place);
+    if (auto pad = dyn_cast<ps::PadOp>(op))
+      return throughPad(pad, place);
+    if (auto concat = dyn_cast<ps::ConcatOp>(op))
+      return throughConcat(concat, place);
+    if (auto ruled = dyn_cast<ps::ShardingOpInterface>(op))
+      throughRule(op, ruled.getShardingRule(), cast<OpResult>(value).getResultNumber(), place);
+  }
+
+  void throughSlice(ps::SliceOp slice, Place place) {
+    for (auto [d, index] : llvm::enumerate(place))
+      if (index != kAny)
+        index = slice.getStarts()[d] + index * slice.getStrides()[d];
+    go(slice.getOperand(), place);
+  }
+
+  void throughPad(ps::PadOp pad, Place place) {
+    ArrayRef<int64_t> shape = getShape(pad.getOperand());
+    for (auto [d, index] : llvm::enumerate(place)) {
+      if (index == kAny)
+        continue;
+      int64_t from = index - pad.getLow()[d], stride = pad.getStrides()[d];
+      if (from < 0 || from % stride != 0 || from / stride >= shape[d])
+        return; // one of the zeros
+      index = from / stride;
+    }
+    go(pad.getOperand(), place);
+  }
+
+  void throughConcat(ps::ConcatOp concat, Place place) {
+    int64_t &index = place[concat.getDim()];
+    for (Value operand : concat.getOperands()) {
+      int64_t size = getShape(operand)[concat.getDim()];
+      if (index == kAny || index < size) {
+        go(operand, place);
+        if (index != kAny)
+          return;
+      } else {
+        index -= size;
+      }
+    }
+  }
+
+  void throughRule(Operation *op, const ps::ShardingRule &rule, unsigned result,
+                   const Place &place) {
+    SmallVector<int64_t> factors(rule.factors.size(), kAny);
+    for (auto [dim, index] : llvm::zip_equal(rule.results[result], place)) {
+      int64_t rest = index;
+      for (unsigned factor : llvm::reverse(dim)) {
+        if (index == kAny || rule.factors[factor].kind == ps::RuleFactor::Kind::Whole)
+          continue;
+        factors[factor] = rest % rule.factors[factor].size;
+        rest /= rule.factors[factor].size;
+      }
+    }
+    for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
+      Place at;
+      for (const ps::DimFactors &dim : dims) {
+        int64_t index = 0;
+        for (unsigned factor : dim)
+          index = index == kAny || factors[factor] == kAny
+                      ? kAny
+                      : index * rule.factors[factor].size + factors[factor];
+        at.push_back(index);
+      }
+      go(operand, at);
+    }
+  }
+
+  std::vector<std::pair<Value, Place>> todo;
+  std::set<std::pair<void *, std::vector<int64_t>>> seen;
+  std::vector<std::pair<BlockArgument, Place>> found;
+};
+
+//===----------------------------------------------------------------------===//
+// The shift
+//===----------------------------------------------------------------------===//
+
+bool isTokens(BlockArgument argument) {
+  auto type = dyn_cast<RankedTensorType>(argument.getType());
+  return type && type.getRank() == 2 && type.getElementType().isInteger() &&
+         !type.getElementType().isInteger(1);
+}
+
+bool isKnown(const Place &place) { return !llvm::is_contained(place, kAny); }
+
+/// How far after the last token that made the logits of a row its label stands: for one row;
+/// nothing where that row's label is no input (padding).
+std::optional<int64_t> getShift(ps::CrossEntropyOp loss, int64_t row) {
+  Place at = unflatten(row, getShape(loss.getLabels()));
+  std::optional<std::pair<BlockArgument, Place>> label;
+  for (auto &[argument, place] : Tracer().trace(loss.getLabels(), at))
+    if (isTokens(argument) && isKnown(place))
+      label = {argument, place};
+  if (!label)
+    return std::nullopt;
+  at.push_back(kAny); // the classes
+  std::optional<int64_t> last;
+  for (auto &[argument, place] : Tracer().trace(loss.getLogits(), at))
+    if (argument != label->first && isTokens(argument) && isKnown(place) &&
+        place[0] == label->second[0])
+      last = std::max(last.value_or(0), place[1]);
+  return last ? std::optional(label->second[1] - *last) : std::nullopt;
+}
+
+/// The shift of all rows that were looked at: 0 and 1 have a name.
+std::optional<StringRef> nameShift(ArrayRef<ps::CrossEntropyOp> losses) {
+  std::optional<int64_t> shift;
+  for (ps::CrossEntropyOp loss : losses) {
+    int64_t rows = getType(loss.getLabels()).getNumElements();
+    for (int64_t row : {int64_t(0), rows / 3, rows / 2}) {
+      std::optional<int64_t> found = row < rows ? getShift(loss, row) : std::nullopt;
+      if (found && shift && *found != *shift)
+        return std::nullopt;
+      shift = found ? found : shift;
+    }
+  }
+  if (shift == 0)
+    return kLabelsNext;
+  return shift == 1 ? std::optional<StringRef>(kLabelsSame) : std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Ranges
+//===----------------------------------------------------------------------===//
+
+/// The inputs whose values `value` holds, moved but not changed.
+llvm::SmallSetVector<BlockArgument, 2> getSources(Value value) {
+  llvm::SmallSetVector<Value, 8> seen;
+  llvm::SmallSetVector<BlockArgument, 2> sources;
+  seen.insert(value);
+  for (size_t i = 0; i < seen.size(); ++i) {
+    Value next = seen[i];
+    if (auto argument = dyn_cast<BlockArgument>(next))
+      sources.insert(argument);
+    else if (isa<ps::ReshapeOp, ps::TransposeOp, ps::BroadcastOp, ps::SliceOp, ps::PadOp,
+                 ps::ConcatOp, ps::ConvertOp>(next.getDefiningOp()))
+      for (Value operand : next.getDefiningOp()->getOperands())
+        if (getType(operand).getElementType().isInteger())
+          seen.insert(operand);
+  }
+  return sources;
+}
+
+/// Marks on the inputs of one function.
+class InputMarks {
+public:
+  explicit InputMarks(func::FuncOp function) : function(function), b(function.getContext()) {}
+
+  void addIndices(Value indices, int64_t rows) {
+    for (BlockArgument argument : getSources(indices)) {
+      limit(argument, rows);
+      indexing.insert(argument);
+    }
+  }
+  void addLabels(ps::CrossEntropyOp loss) {
+    for (BlockArgument argument : getSources(loss.getLabels())) {
+      // A number that indexes a table too must be in it, and is an input of the model first.
+      if (indexing.contains(argument))
+        continue;
+      limit(argument, getShape(loss.getLogits()).back());
+      set(argument, kIgnoreMark, b.getI64IntegerAttr(loss.getIgnoreIndex()));
+      set(argument, kRoleMark, b.getStringAttr("labels"));
+    }
+  }
+
+private:
+  void set(BlockArgument argument, StringRef mark, Attribute value) {
+    function.setArgAttr(argument.getArgNumber(), mark, value);
+  }
+  void limit(BlockArgument argument, int64_t rows) {
+    auto known = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kLimitMark);
+    int64_t least = known ? std::min(rows, known.getInt()) : rows;
+    set(argument, kLimitMark, b.getI64IntegerAttr(least));
+  }
+
+  func::FuncOp function;
+  Builder b;
+  llvm::SmallPtrSet<Value, 4> indexing;
+};
+
+} // namespace
+} // namespace recognize
+
+void recognizeLabels(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    recognize::InputMarks marks(function);
+    SmallVector<ps::CrossEntropyOp> losses;
+    function.walk([&](ps::EmbeddingOp op) {
+      marks.addIndices(op.getIndices(), recognize::getShape(op.getTable())[0]);
+    });
+    function.walk([&](ps::CrossEntropyOp op) {
+      marks.addLabels(op);
+      losses.push_back(op);
+    });
+    if (std::optional<StringRef> shift = recognize::nameShift(losses))
+      module->setAttr(kLabelsMark, StringAttr::get(module.getContext(), *shift));
+  }
+}
+
+} // namespace parashard
