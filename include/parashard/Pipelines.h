@@ -53,6 +53,9 @@ struct WalkOptions {
   bool timing = false;     ///< prints seconds a level to stderr
 };
 
+/// What is wrong with the texts of mesh, optimizers and policy, as far as that needs no model.
+llvm::Error checkOptions(const CompileOptions &options);
+
 /// Makes every dialect and pass of the compiler known.
 void registerEverything(mlir::DialectRegistry &registry);
 /// Registers every pass and pipeline by name (for ps-opt and textual pipelines).

@@ -16,7 +16,7 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
   if (!path.ends_with(".pt2")) {
     emitError(UnknownLoc::get(&context))
         << "'" << path << "' is no .pt2 and no .mlir file"
-        << (path.ends_with(".onnx") ? ": import of ONNX is not built yet" : "");
+        << (path.ends_with(".onnx") ? ": import of ONNX is not built yet; use torch.export" : "");
     return nullptr;
   }
   ImportOptions import;

@@ -88,7 +88,8 @@ private:
   llvm::Error readGlob(StringRef glob, const llvm::json::Value &value, std::vector<Seed> &seeds) {
     const llvm::json::Object *dims = value.getAsObject();
     if (!dims)
-      return fail("\"" + glob + "\" is not an object {\"DIM\": [\"axis\", ...]}");
+      return fail("\"" + glob +
+                  "\" is not an object {\"DIM\": [\"axis\", ...]}, such as {\"0\": [\"tp\"]}");
     bool any = false;
     for (auto [i, node] : llvm::enumerate(graph.nodes)) {
       if (!isDecidable(node) || !matches(glob, node.variable))

@@ -9,6 +9,8 @@ using namespace llvm;
 
 namespace parashard {
 
+constexpr int64_t kMaxDevices = 1 << 20;
+
 static Error fail(const Twine &message) {
   return createStringError(inconvertibleErrorCode(), message);
 }
@@ -53,10 +55,13 @@ static Expected<MeshAxis> parseAxis(StringRef text) {
 
 static Error checkAxes(ArrayRef<MeshAxis> axes) {
   const MeshAxis *pipeline = nullptr, *open = nullptr;
+  int64_t devices = 1;
   for (auto [i, axis] : enumerate(axes)) {
     for (const MeshAxis &other : axes.take_front(i))
       if (other.name == axis.name)
         return fail("mesh axis \"" + axis.name + "\" is given twice");
+    if (axis.size > kMaxDevices || (devices *= std::max<int64_t>(1, axis.size)) > kMaxDevices)
+      return fail(formatv("the mesh has more than {0} devices", kMaxDevices).str());
     if (axis.kind == ps::AxisKind::Pipeline) {
       if (pipeline)
         return fail("mesh axes \"" + pipeline->name + "\" and \"" + axis.name +

@@ -3,6 +3,7 @@
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace cl = llvm::cl;
@@ -10,7 +11,8 @@ namespace cl = llvm::cl;
 namespace parashard {
 namespace {
 
-constexpr const char *kOverview = R"help(compiles a model that was exported for one device into a program that trains it on many
+constexpr const char *kOverview =
+    R"help(compiles a model that was exported for one device into a program that trains it on many
 
 EXAMPLE
   python -c "import torch; ...; torch.export.save(torch.export.export(model, (ids, labels)), 'gpt.pt2')"
@@ -127,8 +129,10 @@ bool refuse(llvm::StringRef flag, llvm::StringRef value, llvm::StringRef what) {
 
 bool checkBuilt(const Flags &f) {
   auto isNot = [](const std::string &value, llvm::StringRef ok) { return value != ok; };
-  if (isNot(f.splitMethod, "uniform") || isNot(f.numChunks, "1"))
+  if (isNot(f.splitMethod, "uniform"))
     return refuse("split-method", f.splitMethod, "cutting into pipeline stages");
+  if (isNot(f.numChunks, "1"))
+    return refuse("num-chunks", f.numChunks, "cutting into pipeline stages");
   if (isNot(f.schedule, "gpipe"))
     return refuse("schedule", f.schedule, "a pipeline schedule");
   if (isNot(f.zero, "0"))
@@ -156,6 +160,8 @@ bool checkBuilt(const Flags &f) {
       return refuse(flag->ArgStr, *flag, "this flag");
   if (llvm::StringRef(f.targetName).starts_with("cuda"))
     return refuse("target", f.targetName, "the CUDA target");
+  if (f.loss == "none" && !f.lossOutput.empty())
+    return bad("--loss none and --loss-output exclude each other");
   if (f.targetName != "cpu" && !llvm::StringRef(f.targetName).starts_with("cpu:"))
     return bad("--target takes cpu[:NAME] or cuda:sm_NN, not '" + f.targetName + "'");
   return true;
@@ -194,15 +200,49 @@ bool readStop(const Flags &f, CommandLine &line) {
   return true;
 }
 
-bool readFiles(const Flags &f, const CommandLine &line) {
-  if (f.input.empty())
+/// Before hours of compiling: the output can be made, and replaces nothing that is read.
+bool checkOutput(const std::string &input, const std::string &output) {
+  if (llvm::sys::fs::is_directory(output))
+    return bad("output '" + output + "' is a folder; give the name of a file, -o " + output +
+               "/NAME");
+  if (llvm::sys::fs::equivalent(input, output))
+    return bad("output '" + output + "' is the model itself; give another name");
+  llvm::SmallString<128> folder(llvm::sys::path::parent_path(output));
+  if (folder.empty())
+    folder = ".";
+  if (!llvm::sys::fs::is_directory(folder))
+    return bad("output '" + output + "': there is no folder '" + folder + "'; make it first");
+  llvm::SmallString<128> probe;
+  if (std::error_code code = llvm::sys::fs::createUniqueFile(output + ".%%%%%%", probe))
+    return bad("output '" + output + "' cannot be written: " + code.message());
+  llvm::sys::fs::remove(probe);
+  return true;
+}
+
+bool checkInput(llvm::StringRef input) {
+  if (input.empty())
     return bad("no model given: ps-compile MODEL -o OUT (see --help)");
-  if (!llvm::sys::fs::exists(f.input))
-    return bad("model '" + f.input + "' does not exist");
+  if (!llvm::sys::fs::exists(input))
+    return bad("model '" + input + "' does not exist");
+  if (llvm::sys::fs::is_directory(input))
+    return bad("model '" + input + "' is a folder; expected a .pt2 or .mlir file");
+  if (input.ends_with(".onnx"))
+    return bad("model '" + input +
+               "': import of ONNX is not built yet; export it with torch.export and give the .pt2");
+  if (!input.ends_with(".pt2") && !input.ends_with(".mlir"))
+    return bad("model '" + input +
+               "' is no .pt2 and no .mlir file; expected what "
+               "torch.export.save or --stop-after wrote");
+  return true;
+}
+
+bool readFiles(const Flags &f, const CommandLine &line) {
+  if (!checkInput(f.input))
+    return false;
   bool writes = line.output.codegen || line.walk.stopAfter < ps::Level::Placed;
   if (f.output.empty() && writes)
     return bad("no output given: add -o OUT");
-  return true;
+  return f.output.empty() || checkOutput(f.input, f.output);
 }
 
 std::string joinArguments(int argc, char **argv) {
@@ -247,6 +287,8 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   if (c.optimizers.empty())
     c.optimizers.push_back("adamw(lr=1e-3)");
   c.clipNorm = f.clipNorm;
+  if (llvm::Error error = checkOptions(c))
+    return bad(llvm::toString(std::move(error))), std::nullopt;
   c.cpu = f.targetName == "cpu" ? "native" : llvm::StringRef(f.targetName).split(':').second.str();
   line.walk.dumpDir = f.dumpDir;
   line.walk.timing = f.verbose;

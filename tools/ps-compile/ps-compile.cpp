@@ -1,6 +1,7 @@
 // ps-compile: a model for one device in, a program for many out.
 #include "Flags.h"
 
+#include "lib/Sharding/Reasons.h"
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Codegen.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -31,8 +32,11 @@ private:
   }
   static void printOne(Diagnostic &diagnostic) {
     static constexpr const char *kNames[] = {"note", "warning", "error", "remark"};
-    if (!isa<UnknownLoc>(diagnostic.getLocation()))
-      llvm::errs() << diagnostic.getLocation() << ": ";
+    if (auto file = dyn_cast<FileLineColLoc>(diagnostic.getLocation()))
+      llvm::errs() << file.getFilename().getValue() << ":" << file.getLine() << ":"
+                   << file.getColumn() << ": ";
+    else if (std::string place = ps::describeLocation(diagnostic.getLocation()); !place.empty())
+      llvm::errs() << place << ": ";
     llvm::errs() << kNames[unsigned(diagnostic.getSeverity())] << ": " << diagnostic.str() << "\n";
   }
 

@@ -1,0 +1,41 @@
+// What can be said about a command line before the model is read.
+#include "lib/Sharding/MeshText.h"
+#include "lib/Training/OptimizerSpec.h"
+#include "parashard/Pipelines.h"
+#include "llvm/Support/FileSystem.h"
+
+namespace parashard {
+
+static llvm::Error fail(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+static llvm::Error checkPolicy(llvm::StringRef policy) {
+  if (policy == "replicated" || policy == "megatron")
+    return llvm::Error::success();
+  if (policy == "megatron+sp")
+    return fail("--sharding-policy megatron+sp is not built yet; use megatron");
+  if (!policy.ends_with(".json"))
+    return fail("--sharding-policy takes megatron, replicated or FILE.json, not '" + policy + "'");
+  if (!llvm::sys::fs::is_regular_file(policy))
+    return fail("--sharding-policy '" + policy + "' is no file that can be read");
+  return llvm::Error::success();
+}
+
+llvm::Error checkOptions(const CompileOptions &options) {
+  auto mesh = parseMesh(options.mesh, options.ranks.value_or(0));
+  if (!mesh)
+    return fail("--mesh: " + llvm::toString(mesh.takeError()));
+  for (const std::string &text : options.optimizers) {
+    auto spec = parseOptimizerSpec(text);
+    if (!spec)
+      return fail("--optimizer: " + llvm::toString(spec.takeError()));
+  }
+  double norm = 0;
+  if (!options.clipNorm.empty() &&
+      (llvm::StringRef(options.clipNorm).getAsDouble(norm) || !(norm > 0)))
+    return fail("--clip-norm takes a number above 0, not '" + options.clipNorm + "'");
+  return checkPolicy(options.shardingPolicy);
+}
+
+} // namespace parashard
