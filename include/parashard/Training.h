@@ -11,6 +11,10 @@ namespace parashard {
 /// On the module: "step" when the loss is accumulated as (sum, count), else "micro-batch".
 inline constexpr llvm::StringLiteral kLossAverageMark = "ps.loss_average";
 
+/// On a parameter, where there are several optimizers: the scalar variable that is its learning
+/// rate.
+inline constexpr llvm::StringLiteral kRateMark = "ps.lr";
+
 /// What to differentiate.
 struct AutodiffOptions {
   /// Number or name of the loss output; "none": cotangents are arguments; empty: output 0 when it

@@ -108,6 +108,8 @@ std::optional<json::Array> codegen::describeVariables(ModuleOp module) {
     object["bytes"] = ps::getByteSize(local);
     if (auto of = variable.getOfAttr())
       object["of"] = of.getValue();
+    if (auto rate = variable->getAttrOfType<FlatSymbolRefAttr>("ps.lr"))
+      object["lr"] = rate.getValue();
     if (std::optional<ArrayAttr> names = variable.getNames()) {
       json::Array list;
       for (Attribute name : *names)

@@ -182,9 +182,14 @@ LogicalResult UpdateBuilder::buildGroup(unsigned group) {
   Value count = makeRead(builder, math.loc, *steps);
   groups[group] = makeGroupScalars(math, spec, makeRead(builder, math.loc, *lr), count);
   makeWrite(builder, math.loc, *steps, math.add(count, math.constant(count, 1)), ok);
-  for (Trained &trained : parameters)
-    if (trained.group == group && failed(buildStep(trained)))
+  for (Trained &trained : parameters) {
+    if (trained.group != group)
+      continue;
+    if (failed(buildStep(trained)))
       return failure();
+    if (specs.size() > 1)
+      trained.parameter->setAttr(kRateMark, FlatSymbolRefAttr::get(lr->getSymNameAttr()));
+  }
   return success();
 }
 

@@ -46,14 +46,20 @@ private:
 void readTensor(Session &session, const NamedTensor &tensor, char *whole);
 void writeTensor(Session &session, const NamedTensor &tensor, const char *whole);
 
-/// Sets variables from a .safetensors file, by any of their names; every parameter must be there
-/// (under one of them), and nothing else may be.
+/// Sets variables from a .safetensors file or a folder of them, by any of their names; every
+/// parameter must be there (under one of them), and nothing else may be.
 void loadWeights(Session &session, const NamedTensors &tensors, const std::string &path);
-/// Writes every persistent parameter and buffer, whole, under each of its names.
-void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path);
+/// Writes every persistent parameter and buffer, whole: to PATH.safetensors under each of its
+/// names, else to a folder as Hugging Face lays it out, under the first one, in files of at most
+/// `maxFileBytes` (one tensor at least).
+void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
+                   int64_t maxFileBytes = 5'000'000'000);
 /// Sets a scalar, and the scalars of its groups ("lr" sets "lr.0", "lr.1", ... too); "step" is not
 /// one.
 void setScalars(Session &session, const std::string &name, double value);
+/// Sets the learning rate of the optimizer groups whose parameters `glob` matches; one that it
+/// matches in part is an error.
+void setRates(Session &session, const std::string &glob, double value);
 
 } // namespace psrt
 

@@ -399,6 +399,7 @@ Variable parseVariable(const Json &object, const Mesh &mesh) {
   result.names = getOr<std::vector<std::string>>(object, "names", {});
   result.kind = object.at("kind");
   result.of = getString(object, "of");
+  result.rate = getOr<std::string>(object, "lr", "lr");
   result.dtype = parseDtype(object.at("dtype"));
   result.frozen = getOr(object, "frozen", false);
   result.transient = getOr(object, "transient", false);

@@ -10,8 +10,10 @@ TestFailure TestFailure::fromEnvironment() {
   TestFailure result;
   long long step = -1;
   if (const char *text = std::getenv("PSRT_TEST_FAIL"))
-    if (std::sscanf(text, "rank=%d,step=%lld", &result.rank, &step) == 2)
+    if (std::sscanf(text, "rank=%d,step=%lld", &result.rank, &step) == 2) {
       result.step = step;
+      result.foreign = std::strstr(text, ",throw") != nullptr;
+    }
   return result;
 }
 

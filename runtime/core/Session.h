@@ -5,6 +5,7 @@
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/core/Executor.h"
 #include "runtime/data/Batches.h"
+#include <stdexcept>
 
 namespace psrt {
 
@@ -15,10 +16,12 @@ struct SessionOptions {
   bool mentionFlags = false; ///< errors name the executable's flags
 };
 
-/// Where a rank is told to fail, for tests: PSRT_TEST_FAIL="rank=2,step=3".
+/// Where a rank is told to fail, for tests: PSRT_TEST_FAIL="rank=2,step=3", by an exception that is
+/// not the runtime's own with ",throw" behind it.
 struct TestFailure {
   int rank = -1;
   int64_t step = -1;
+  bool foreign = false;
   static TestFailure fromEnvironment();
 };
 
@@ -56,12 +59,14 @@ public:
         try {
           body(*ranks[index]);
         } catch (const Error &error) {
-          Status status = error.status;
-          if (status.code == StatusCode::Failed) {
-            status.rank = index;
-            status.step = step;
-          }
-          throw Error(status);
+          throw Error(located(error.status, index));
+        } catch (const Aborted &) {
+          throw;
+        } catch (const std::exception &error) {
+          Status status;
+          status.code = StatusCode::Failed;
+          status.message = error.what();
+          throw Error(located(status, index));
         }
       });
     } catch (const Error &error) {
@@ -108,11 +113,22 @@ public:
 
   /// Fails from a rank at a step, when a test asks for it.
   void maybeFail(const Rank &rank) const {
-    if (testFailure.rank == rank.index && testFailure.step == step)
-      PSRT_FAIL(Failed, "failed as PSRT_TEST_FAIL asked");
+    if (testFailure.rank != rank.index || testFailure.step != step)
+      return;
+    if (testFailure.foreign)
+      throw std::runtime_error("thrown as PSRT_TEST_FAIL asked");
+    PSRT_FAIL(Failed, "failed as PSRT_TEST_FAIL asked");
   }
 
 private:
+  /// A failure with the rank and the step in which it happened.
+  Status located(Status status, int rank) const {
+    if (status.code == StatusCode::Failed) {
+      status.rank = rank;
+      status.step = step;
+    }
+    return status;
+  }
   void checkUsable() const;
   [[noreturn]] void recover(const Status &status);
   bool belongs(const Input &input, const EntryPoint &entry, bool cotangents) const;

@@ -1,7 +1,6 @@
-// Weight files in and out, by the model's names.
+// Weights in and out, by the model's names; scalars of the update.
 #include "runtime/core/NamedTensors.h"
-#include "runtime/data/Safetensors.h"
-#include <set>
+#include "runtime/data/WeightFiles.h"
 
 namespace psrt {
 
@@ -22,7 +21,7 @@ static void loadTensor(Session &session, const NamedTensor &tensor,
 }
 
 void loadWeights(Session &session, const NamedTensors &tensors, const std::string &path) {
-  SafetensorsFile file(path);
+  WeightFiles file(path);
   for (const auto &[name, given] : file.tensors())
     if (!tensors.find(name))
       PSRT_FAIL(BadInput, "\"%s\" has a tensor \"%s\", the model has no variable of that name",
@@ -39,31 +38,86 @@ void loadWeights(Session &session, const NamedTensors &tensors, const std::strin
   }
 }
 
-void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path) {
+static bool isPersistent(const NamedTensor &tensor) {
+  return (tensor.kind == "parameter" || tensor.kind == "buffer") && !tensor.transient;
+}
+
+void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
+                   int64_t maxFileBytes) {
+  bool folder = isWeightFolder(path);
+  std::vector<WeightToWrite> weights;
+  for (const NamedTensor &tensor : tensors.all())
+    if (isPersistent(tensor))
+      for (const std::string &name : tensor.aliases) {
+        if (folder && name != tensor.name)
+          continue;
+        weights.push_back({name, tensor.dtype, tensor.shape,
+                           [&](char *data) { readTensor(session, tensor, data); }});
+      }
+  if (folder)
+    return writeWeightFolder(path, weights, maxFileBytes);
   SafetensorsWriter writer;
-  for (const NamedTensor &tensor : tensors.all()) {
-    bool persistent = (tensor.kind == "parameter" || tensor.kind == "buffer") && !tensor.transient;
-    if (persistent)
-      for (const std::string &name : tensor.aliases)
-        writer.add(name, tensor.dtype, tensor.shape,
-                   [&](char *data) { readTensor(session, tensor, data); });
-  }
+  for (WeightToWrite &weight : weights)
+    writer.add(weight.name, weight.dtype, weight.shape, std::move(weight.fill));
   writer.write(path);
+}
+
+//===--- scalars ----------------------------------------------------------===//
+
+/// "lr.3" of "lr": the scalar of a group.
+static bool isGroupOf(const std::string &symbol, const std::string &name) {
+  return symbol.rfind(name + ".", 0) == 0 &&
+         symbol.find_first_not_of("0123456789", name.size() + 1) == std::string::npos;
 }
 
 void setScalars(Session &session, const std::string &name, double value) {
   bool found = false;
+  std::string names;
   for (const Variable &variable : session.getProgram().variables) {
-    bool group =
-        variable.symbol.rfind(name + ".", 0) == 0 &&
-        variable.symbol.find_first_not_of("0123456789", name.size() + 1) == std::string::npos;
-    if (variable.kind == "scalar" && (variable.symbol == name || group)) {
+    if (variable.kind != "scalar")
+      continue;
+    names += (names.empty() ? "" : ", ") + variable.symbol;
+    if (variable.symbol == name || isGroupOf(variable.symbol, name)) {
       session.setScalar(variable.symbol, value);
       found = true;
     }
   }
   if (!found)
-    PSRT_FAIL(BadArgument, "the program has no scalar \"%s\"", name.c_str());
+    PSRT_FAIL(BadArgument, "the program has no scalar \"%s\"; it has: %s", name.c_str(),
+              names.empty() ? "none" : names.c_str());
+}
+
+static bool matchesGlob(const char *glob, const char *name) {
+  if (*glob == '*')
+    return matchesGlob(glob + 1, name) || (*name && matchesGlob(glob, name + 1));
+  if (!*glob || !*name)
+    return *glob == *name;
+  return (*glob == '?' || *glob == *name) && matchesGlob(glob + 1, name + 1);
+}
+
+static bool matchesGlob(const std::string &glob, const Variable &variable) {
+  for (const std::string &name : variable.names)
+    if (matchesGlob(glob.c_str(), name.c_str()))
+      return true;
+  return matchesGlob(glob.c_str(), variable.symbol.c_str());
+}
+
+void setRates(Session &session, const std::string &glob, double value) {
+  std::map<std::string, const Variable *> inside, outside; // by rate, some parameter
+  for (const Variable &variable : session.getProgram().variables)
+    if (variable.kind == "parameter" && !variable.frozen)
+      (matchesGlob(glob, variable) ? inside : outside).emplace(variable.rate, &variable);
+  if (inside.empty())
+    PSRT_FAIL(BadArgument, "\"%s\" matches no trained parameter; --info lists them", glob.c_str());
+  for (const auto &[rate, parameter] : inside) {
+    if (auto other = outside.find(rate); other != outside.end())
+      PSRT_FAIL(BadArgument,
+                "\"%s\" matches \"%s\" but not \"%s\", which one optimizer group updates with the "
+                "same lr; compile with an --optimizer \"%s=...\" before the others",
+                glob.c_str(), parameter->displayName().c_str(),
+                other->second->displayName().c_str(), glob.c_str());
+    session.setScalar(rate, value);
+  }
 }
 
 } // namespace psrt

@@ -1,11 +1,9 @@
 // Reading and writing safetensors.
 #include "runtime/data/Safetensors.h"
 #include "runtime/core/Status.h"
-#include <cerrno>
-#include <cstdio>
+#include "runtime/data/OutputFile.h"
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 namespace psrt {
 
@@ -81,41 +79,6 @@ void SafetensorsWriter::add(std::string name, Dtype dtype, std::vector<int64_t> 
   entries[std::move(name)] = {dtype, std::move(shape), std::move(fill)};
 }
 
-/// A FILE that is removed unless it is committed under its final name.
-namespace {
-struct TemporaryFile {
-  explicit TemporaryFile(const std::string &path)
-      : path(path), temporary(path + format(".tmp%d", int(getpid()))) {
-    file = std::fopen(temporary.c_str(), "wb");
-    if (!file)
-      fail();
-  }
-  ~TemporaryFile() {
-    if (file)
-      std::fclose(file);
-    if (!committed)
-      unlink(temporary.c_str());
-  }
-  void write(const void *data, size_t bytes) {
-    if (bytes && std::fwrite(data, 1, bytes, file) != bytes)
-      fail();
-  }
-  void commit() {
-    bool good = std::fflush(file) == 0 && fsync(fileno(file)) == 0;
-    good &= std::fclose(std::exchange(file, nullptr)) == 0;
-    if (!good || std::rename(temporary.c_str(), path.c_str()) != 0)
-      fail();
-    committed = true;
-  }
-  [[noreturn]] void fail() {
-    PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
-  }
-  std::string path, temporary;
-  std::FILE *file = nullptr;
-  bool committed = false;
-};
-} // namespace
-
 void SafetensorsWriter::write(const std::string &path) const {
   Json header = Json::object();
   header["__metadata__"] = {{"format", "pt"}};
@@ -130,7 +93,7 @@ void SafetensorsWriter::write(const std::string &path) const {
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t size = text.size();
-  TemporaryFile file(path);
+  OutputFile file(path);
   file.write(&size, 8);
   file.write(text.data(), text.size());
   std::vector<char> buffer;
@@ -140,15 +103,6 @@ void SafetensorsWriter::write(const std::string &path) const {
     file.write(buffer.data(), buffer.size());
   }
   file.commit();
-}
-
-void checkWritable(const std::string &path) {
-  std::string probe = path + format(".tmp%d", int(getpid()));
-  std::FILE *file = std::fopen(probe.c_str(), "wb");
-  if (!file)
-    PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
-  std::fclose(file);
-  unlink(probe.c_str());
 }
 
 } // namespace psrt

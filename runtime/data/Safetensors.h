@@ -51,9 +51,6 @@ private:
   std::map<std::string, Entry> entries;
 };
 
-/// Fails with BadInput, now rather than after hours, when a file cannot be created at `path`.
-void checkWritable(const std::string &path);
-
 } // namespace psrt
 
 #endif

@@ -325,7 +325,24 @@ std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptio
 
 } // namespace
 
+/// Every filled input is one of the model's.
+static void checkFills(const Program &program, const DataOptions &options) {
+  for (const auto &[name, value] : options.fills) {
+    std::string names;
+    bool known = false;
+    for (const Input &input : program.inputs) {
+      known |= input.name == name;
+      if (names.find(input.name) == std::string::npos)
+        names += (names.empty() ? "" : ", ") + input.name;
+    }
+    if (!known)
+      PSRT_FAIL(BadArgument, "--fill names the input \"%s\", the model has: %s", name.c_str(),
+                names.c_str());
+  }
+}
+
 std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options) {
+  checkFills(program, options);
   std::vector<std::string> paths = expandPatterns(options.files);
   std::unique_ptr<SampleSource> result;
   if (paths.size() == 1 && endsWith(paths[0], ".safetensors")) {

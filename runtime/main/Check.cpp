@@ -144,8 +144,7 @@ int check(Session &session, const ProgramSource &oneRank, const Flags &flags) {
     if (!flags.weights.empty() && each == &single)
       loadWeights(*each, tensors, flags.weights);
     if (each == &single)
-      for (const auto &[name, value] : flags.set)
-        setScalars(*each, name, value);
+      applySettings(*each, flags);
   }
   FirstStep one(single, *source), mesh(session, *source);
   return report(mesh, one);

@@ -1,7 +1,6 @@
 // Declares and reads the flags.
 #include "runtime/main/Flags.h"
-#include "runtime/core/Status.h"
-#include <CLI/CLI.hpp>
+#include "runtime/main/Config.h"
 
 namespace psrt {
 namespace {
@@ -25,36 +24,78 @@ std::pair<std::string, double> parseAssignment(const std::string &flag, const st
   if (equals == std::string::npos || equals == 0 || !end || *end ||
       end == text.c_str() + equals + 1)
     throw CLI::ValidationError(flag, "\"" + text + "\" is not NAME=VALUE");
-  std::string name = text.substr(0, equals);
-  if (name.find('=') != std::string::npos)
-    throw CLI::ValidationError(
-        flag,
-        "\"" + text + "\": a GLOB before the name is not built yet; set a group as lr.0=VALUE");
-  return {name, value};
+  return {text.substr(0, equals), value};
 }
 
-/// Flags of cli.md whose features are issues of their own.
+/// "NAME=VALUE" or "GLOB=lr=VALUE".
+ScalarSetting parseSetting(const std::string &text) {
+  auto [name, value] = parseAssignment("--set", text);
+  size_t equals = name.rfind('=');
+  if (equals == std::string::npos)
+    return {"", name, value};
+  std::string glob = name.substr(0, equals);
+  name = name.substr(equals + 1);
+  if (name != "lr" || glob.empty())
+    throw CLI::ValidationError("--set",
+                               "\"" + text +
+                                   "\": only lr belongs to parameters; write GLOB=lr=VALUE "
+                                   "or NAME=VALUE");
+  return {glob, name, value};
+}
+
+/// Flags whose features are not built: each is an error that names it.
 void addUnbuilt(CLI::App &app) {
-  for (const char *flag :
-       {"--config", "--save", "--save-every", "--keep", "--load", "--max-file-size"})
+  for (const char *flag : {"--save", "--save-every", "--keep", "--load"})
     app.add_option_function<std::string>(
            flag,
-           [flag](const std::string &) { throw CLI::ValidationError(flag, "is not built yet"); },
+           [flag](const std::string &) {
+             throw CLI::ValidationError(flag, "checkpoints are not built yet; --export-weights "
+                                              "writes weights, --weights reads them");
+           },
            "not built yet")
         ->group("Not built yet");
 }
 
-} // namespace
+/// The flags of one command line, as CLI11 reads them.
+class Parser {
+public:
+  explicit Parser(Flags &flags)
+      : flags(flags),
+        app("Trains or evaluates the model that this program was compiled from.\n"
+            "  try: --info                                    what it is, and how it is laid out\n"
+            "       --data text.bin --steps 100               train on tokens\n"
+            "       --data x.safetensors --epochs 3 --export-weights out.safetensors") {
+    app.set_help_flag("--help,-h", "this text");
+    addRanks();
+    addData();
+    addUpdate();
+    addEvaluation();
+    addOutput();
+    addState();
+    addUnbuilt(app);
+  }
 
-std::optional<int> parseFlags(int argc, char **argv, Flags &flags) {
-  CLI::App app(
-      "Trains or evaluates the model that this program was compiled from.\n"
-      "  try: --info                                    what it is, and how it is laid out\n"
-      "       --data text.bin --steps 100               train on tokens\n"
-      "       --data x.safetensors --epochs 3 --export-weights out.safetensors");
-  app.set_help_flag("--help,-h", "this text");
+  void parse(const std::vector<std::string> &arguments);
+  const CLI::App &getApp() const { return app; }
+  std::string config;
+
+private:
+  void addRanks();
+  void addData();
+  void addUpdate();
+  void addEvaluation();
+  void addOutput();
+  void addState();
+
+  Flags &flags;
+  CLI::App app;
   std::vector<std::string> data, evalData, set, fills;
+};
 
+void Parser::addRanks() {
+  app.add_option("--config", config,
+                 "RUN.json: flags by name, {\"steps\": 100}; those of the command line win")
+      ->group("Ranks");
   app.add_option("--ranks", flags.ranks, "ranks, as threads of this process (as compiled)")
       ->check(CLI::PositiveNumber)
       ->group("Ranks");
@@ -64,7 +105,9 @@ std::optional<int> parseFlags(int argc, char **argv, Flags &flags) {
   app.add_option("--threads", flags.threads, "threads a rank (cores / ranks)")
       ->check(CLI::PositiveNumber)
       ->group("Ranks");
+}
 
+void Parser::addData() {
   app.add_option("--data", data,
                  ".safetensors (a tensor per input), or .bin files of tokens: FILE|GLOB[,...]")
       ->group("Data");
@@ -88,13 +131,19 @@ std::optional<int> parseFlags(int argc, char **argv, Flags &flags) {
       ->check(CLI::NonNegativeNumber)
       ->excludes(epochs)
       ->group("Data");
+}
 
-  app.add_option("--set", set, "NAME=V: a scalar of the update, as lr=3e-4")->group("Update");
+void Parser::addUpdate() {
+  app.add_option("--set", set,
+                 "NAME=V: a scalar of the update, as lr=3e-4; GLOB=lr=V: that of some parameters")
+      ->group("Update");
   app.add_option("--lr-schedule", flags.schedule,
                  "constant | linear(warmup=W,steps=N) | cosine(warmup=W,steps=N,min=0.1) | "
                  "step(every=N,gamma=0.1)")
       ->group("Update");
+}
 
+void Parser::addEvaluation() {
   app.add_option("--eval-data", evalData, "data to evaluate on")->group("Evaluation");
   app.add_option("--eval-every", flags.evalEvery, "evaluate every N steps, and at the end")
       ->check(CLI::PositiveNumber)
@@ -106,7 +155,9 @@ std::optional<int> parseFlags(int argc, char **argv, Flags &flags) {
   app.add_option("--outputs", flags.outputs, "with --eval: write outputs, FILE.safetensors")
       ->group("Evaluation");
   app.add_option("--output", flags.outputNames, "which outputs (all)")->group("Evaluation");
+}
 
+void Parser::addOutput() {
   app.add_option("--losses", flags.losses, "write one loss a line")->group("Output");
   app.add_option("--log", flags.log, "write a JSON object a line: step, loss, lr, samples_s, ...")
       ->group("Output");
@@ -117,28 +168,55 @@ std::optional<int> parseFlags(int argc, char **argv, Flags &flags) {
       ->group("Output");
   app.add_flag("--quiet", flags.quiet, "no progress")->group("Output");
   app.add_flag("--info", flags.info, "say what this program is, and stop")->group("Output");
+}
 
-  app.add_option("--weights", flags.weights, "start from these weights, FILE.safetensors")
+void Parser::addState() {
+  app.add_option(
+         "--weights", flags.weights,
+         "start from these weights: FILE.safetensors, or a folder as Hugging Face writes it")
       ->group("State");
   app.add_option("--export-weights", flags.exportWeights,
-                 "write the weights at the end, FILE.safetensors")
+                 "write the weights at the end: FILE.safetensors, or a folder")
+      ->group("State");
+  app.add_option("--max-file-size", flags.maxFileBytes, "bytes of a file in that folder (5e9)")
+      ->check(CLI::PositiveNumber)
       ->group("State");
   app.add_flag("--check", flags.check, "compare the first step with the one-rank program, and stop")
       ->group("State");
-  addUnbuilt(app);
+}
 
+void Parser::parse(const std::vector<std::string> &arguments) {
+  std::vector<const char *> argv{"program"};
+  for (const std::string &argument : arguments)
+    argv.push_back(argument.c_str());
+  app.parse(int(argv.size()), argv.data());
+  flags.data.files = splitCommas(data);
+  flags.evalData = splitCommas(evalData);
+  for (const std::string &text : set)
+    flags.set.push_back(parseSetting(text));
+  for (const std::string &text : fills)
+    flags.data.fills.push_back(parseAssignment("--fill", text));
+  if (flags.comm != "local")
+    throw CLI::ValidationError("--comm", flags.comm + " is not built yet; use --comm local");
+}
+
+} // namespace
+
+std::optional<int> parseFlags(int argc, char **argv, Flags &flags) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  Flags given;
+  Parser parser(given);
   try {
-    app.parse(argc, argv);
-    flags.data.files = splitCommas(data);
-    flags.evalData = splitCommas(evalData);
-    for (const std::string &text : set)
-      flags.set.push_back(parseAssignment("--set", text));
-    for (const std::string &text : fills)
-      flags.data.fills.push_back(parseAssignment("--fill", text));
-    if (flags.comm != "local")
-      throw CLI::ValidationError("--comm", flags.comm + " is not built yet; use --comm local");
+    parser.parse(arguments);
+    if (parser.config.empty()) {
+      flags = given;
+      return std::nullopt;
+    }
+    for (std::string &argument : readConfig(parser.config, parser.getApp()))
+      arguments.push_back(std::move(argument));
+    Parser(flags).parse(arguments);
   } catch (const CLI::Success &done) {
-    app.exit(done);
+    parser.getApp().exit(done);
     return 0;
   } catch (const CLI::ParseError &error) {
     std::fprintf(stderr, "error: %s\n(--help lists the flags)\n", error.what());

@@ -9,6 +9,12 @@
 
 namespace psrt {
 
+/// `--set`: a scalar by name, or with a glob the learning rate of the parameters that match.
+struct ScalarSetting {
+  std::string glob, name;
+  double value = 0;
+};
+
 struct Flags {
   // ranks
   int ranks = 0, threads = 0;
@@ -19,7 +25,7 @@ struct Flags {
   uint64_t seed = 0;
   std::optional<int64_t> epochs, steps;
   // update
-  std::vector<std::pair<std::string, double>> set;
+  std::vector<ScalarSetting> set;
   std::string schedule = "constant";
   // eval
   std::vector<std::string> evalData;
@@ -29,6 +35,7 @@ struct Flags {
   std::vector<std::string> outputNames;
   // out
   std::string losses, log, gradients, trace, weights, exportWeights;
+  int64_t maxFileBytes = 5'000'000'000; ///< of a folder of weights
   bool quiet = false, info = false, check = false;
 };
 

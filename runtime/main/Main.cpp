@@ -36,8 +36,7 @@ static int runProgram(const Flags &flags) {
   NamedTensors tensors(session.getProgram());
   if (!flags.weights.empty())
     loadWeights(session, tensors, flags.weights);
-  for (const auto &[name, value] : flags.set)
-    setScalars(session, name, value);
+  applySettings(session, flags);
   if (flags.check)
     return check(session, checkSource(), flags);
   train(session, tensors, flags);

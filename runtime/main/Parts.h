@@ -10,6 +10,9 @@ namespace psrt {
 /// Prints mesh, variables, memory, collectives, data and the plan's explanation.
 void printInfo(const Program &program);
 
+/// Sets what `--set` names.
+void applySettings(Session &session, const Flags &flags);
+
 /// Trains and evaluates as the flags say.
 void train(Session &session, const NamedTensors &tensors, const Flags &flags);
 

@@ -31,7 +31,11 @@ Schedule::Schedule(const std::string &text, int64_t total) : total(total) {
       if (equals == std::string::npos || !known->second.count(key))
         PSRT_FAIL(BadArgument, "--lr-schedule %s has no argument \"%s\"", form.c_str(),
                   item.c_str());
-      arguments[key] = std::strtod(item.c_str() + equals + 1, nullptr);
+      char *end = nullptr;
+      arguments[key] = std::strtod(item.c_str() + equals + 1, &end);
+      if (*end || end == item.c_str() + equals + 1 || !(arguments[key] >= 0))
+        PSRT_FAIL(BadArgument, "--lr-schedule %s: \"%s\" is not KEY=NUMBER", form.c_str(),
+                  item.c_str());
     }
   }
   if (form == "step" && get("every", 0) < 1)

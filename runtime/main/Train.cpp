@@ -1,12 +1,15 @@
 // The training loop, evaluation, and what they write.
-#include "runtime/data/Safetensors.h"
+#include "runtime/data/OutputFile.h"
+#include "runtime/data/WeightFiles.h"
 #include "runtime/main/Parts.h"
 #include "runtime/main/Progress.h"
 #include "runtime/main/Schedule.h"
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 
 namespace psrt {
 namespace {
@@ -272,10 +275,42 @@ private:
   int64_t evaluatedAt = -1;
 };
 
-void checkOutputPaths(const Flags &flags) {
-  for (const std::string &path : {flags.gradients, flags.exportWeights, flags.outputs, flags.trace})
-    if (!path.empty())
+/// Whether two paths name one file that is there.
+bool isSameFile(const std::string &a, const std::string &b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error) && !error;
+}
+
+/// Everything that is to be written can be, and replaces nothing that is read.
+void checkOutputPaths(const Session &session, const Flags &flags) {
+  std::vector<std::string> read = flags.data.files;
+  read.insert(read.end(), flags.evalData.begin(), flags.evalData.end());
+  for (const Variable &variable : session.getProgram().variables)
+    if (variable.hasFile && std::find(read.begin(), read.end(), variable.file.path) == read.end())
+      // As it is found: beside the program, or from here.
+      read.insert(read.end(),
+                  {session.getSource().folder + "/" + variable.file.path, variable.file.path});
+  std::vector<std::string> written;
+  for (const std::string &path : {flags.losses, flags.log, flags.gradients, flags.exportWeights,
+                                  flags.outputs, flags.trace}) {
+    if (path.empty())
+      continue;
+    if (isSameFile(path, "/proc/self/exe"))
+      PSRT_FAIL(BadArgument, "\"%s\" is to be written, and is this program; name another file",
+                path.c_str());
+    for (const std::string &other : read)
+      if (isSameFile(path, other))
+        PSRT_FAIL(BadArgument, "\"%s\" is to be written, and is read as \"%s\"; name another file",
+                  path.c_str(), other.c_str());
+    for (const std::string &other : written)
+      if (path == other)
+        PSRT_FAIL(BadArgument, "\"%s\" is to be written twice; name two files", path.c_str());
+    written.push_back(path);
+    if (path == flags.exportWeights && isWeightFolder(path))
+      checkFolderWritable(path);
+    else
       checkWritable(path);
+  }
 }
 
 void evaluateOnly(Session &session, const Flags &flags) {
@@ -296,12 +331,20 @@ void evaluateOnly(Session &session, const Flags &flags) {
 
 } // namespace
 
+void applySettings(Session &session, const Flags &flags) {
+  for (const ScalarSetting &setting : flags.set)
+    if (setting.glob.empty())
+      setScalars(session, setting.name, setting.value);
+    else
+      setRates(session, setting.glob, setting.value);
+}
+
 void train(Session &session, const NamedTensors &tensors, const Flags &flags) {
   if ((flags.evalEvery > 0 || flags.evalSteps > 0) && flags.evalData.empty() && !flags.eval)
     PSRT_FAIL(BadArgument, "--eval-every and --eval-steps need --eval-data");
   if (!flags.outputs.empty() && !flags.eval)
     PSRT_FAIL(BadArgument, "--outputs needs --eval");
-  checkOutputPaths(flags);
+  checkOutputPaths(session, flags);
   std::signal(SIGTERM, requestStop);
   if (!flags.trace.empty())
     session.parallel([](Rank &rank) { rank.executor->startTrace(400000); });
@@ -322,7 +365,7 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags) {
               "nothing to do: give --data FILE to train, --eval --eval-data FILE, or --info");
   }
   if (!flags.exportWeights.empty())
-    exportWeights(session, tensors, flags.exportWeights);
+    exportWeights(session, tensors, flags.exportWeights, flags.maxFileBytes);
   if (!flags.trace.empty())
     writeTrace(session, flags.trace);
 }

@@ -12,6 +12,9 @@ ps.variable parameter @still frozen : tensor<8xf32>
 ps.variable accumulator @loss.count : tensor<f32>
 ps.variable gradient @w.grad of @w : tensor<4x8xf32>
 ps.variable gradient @b.grad of @b : tensor<8xf32>
+// A parameter names its learning rate where there are several.
+// CHECK-DAG: ps.variable parameter @w {ps.lr = @lr.1}
+// CHECK-DAG: ps.variable parameter @b {ps.lr = @lr.0}
 // CHECK-DAG: ps.variable scalar @lr.0 init dense<5.000000e-01>{{.*}} : tensor<f32>
 // CHECK-DAG: ps.variable scalar @lr.1 init dense<1.000000e-03>{{.*}} : tensor<f32>
 // CHECK-DAG: ps.variable optimizer @optimizer.0.count of @b : tensor<f32>
@@ -31,6 +34,7 @@ ps.variable gradient @b.grad of @b : tensor<8xf32>
 // CHECK: ps.write @w.adamw.square, %{{.*}} if %[[OK]]
 // CHECK: ps.write @w, %{{.*}} if %[[OK]] {ps.phase = #ps.phase<update>}
 // CHECK-NOT: @still
+// CLIP-DAG: ps.variable parameter @w :
 // CLIP-DAG: ps.variable scalar @lr init
 // CLIP-DAG: ps.variable accumulator @grad_norm
 // CLIP: ps.reduce sum

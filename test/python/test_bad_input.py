@@ -1,6 +1,7 @@
 """What users get wrong: each case ends with exit status 1 or 2 and a message that says what to do."""
 import os
 import subprocess
+import time
 import zipfile
 
 import models
@@ -50,11 +51,58 @@ def train(program, data, *flags):
 # ---- the model's file ----------------------------------------------------------------------------------------------
 
 
-def test_truncated_archive(tmp_path, exports):
+@pytest.mark.parametrize("kept", [0, 1, 3, 40, 0.1, 0.5, 0.9, -200, -30, -1])
+def test_truncated_archive(tmp_path, exports, kept):
+    """Cut anywhere (a share of the file, bytes kept, bytes lost): an error that names the file, and no output."""
     whole = oracle.export("mlp", exports).read_bytes()
     path = tmp_path / "cut.pt2"
-    path.write_bytes(whole[: len(whole) // 2])
-    refuse_compile(tmp_path, path, status=1, words=["cut.pt2"])
+    path.write_bytes(whole[: int(len(whole) * kept) if isinstance(kept, float) else kept])
+    refuse_compile(tmp_path, path, status=1, words=["cut.pt2", "export"])
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_model_that_is_a_folder(tmp_path):
+    (tmp_path / "model.pt2").mkdir()
+    refuse_compile(tmp_path, tmp_path / "model.pt2", status=2, words=["model.pt2", "folder"])
+
+
+def test_model_of_another_kind(tmp_path):
+    (tmp_path / "model.pth").write_bytes(b"x")
+    refuse_compile(tmp_path, tmp_path / "model.pth", status=2, words=["model.pth", ".pt2"])
+
+
+def test_module_that_does_not_parse(tmp_path):
+    (tmp_path / "model.mlir").write_text("module { func.func @forward( }")
+    refuse_compile(tmp_path, tmp_path / "model.mlir", status=1, words=["model.mlir"])
+
+
+def damage(archive, path, change):
+    """A copy of an archive with some entries changed: change(name, bytes) gives the new bytes, or None to leave it out."""
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(path, "w") as target:
+        for entry in source.infolist():
+            data = change(entry.filename, source.read(entry))
+            if data is not None:
+                target.writestr(entry.filename, data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "change,words",
+    [
+        (lambda n, d: None if n.endswith("weight_2") else d, ["weight_2", "export"]),
+        (lambda n, d: d[:-4] if n.endswith("weight_2") else d, ["weight_2", "bytes"]),
+        (lambda n, d: d[: len(d) // 2] if n.endswith("model.json") else d, ["JSON is damaged"]),
+        (lambda n, d: b"{}" if n.endswith("model.json") else d, ["schema_version"]),
+        (lambda n, d: None if n.endswith("model.json") else d, ["models/*.json"]),
+        (lambda n, d: None if n.endswith("model_weights_config.json") else d, ["layers.0.weight", "configs"]),
+        (lambda n, d: b"[]" if n.endswith("model_weights_config.json") else d, ["model_weights_config.json"]),
+    ],
+    ids=["no weight", "short weight", "half a graph", "empty graph", "no graph", "no config", "empty config"],
+)
+def test_damaged_archive(tmp_path, exports, change, words):
+    path = damage(oracle.export("mlp", exports), tmp_path / "damaged.pt2", change)
+    refuse_compile(tmp_path, path, status=1, words=["damaged.pt2", *words])
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_foreign_file(tmp_path):
@@ -70,13 +118,14 @@ def test_archive_of_something_else(tmp_path):
     refuse_compile(tmp_path, path, status=1, words=["other.pt2"])
 
 
-def test_entry_that_leaves_the_archive(tmp_path, exports):
+@pytest.mark.parametrize("outside", ["../outside", "/outside", "data/../../outside", "C:/outside", "..\\outside"])
+def test_entry_that_leaves_the_archive(tmp_path, exports, outside):
     path = tmp_path / "escape.pt2"
     with zipfile.ZipFile(oracle.export("mlp", exports)) as source, zipfile.ZipFile(path, "w") as target:
         for entry in source.infolist():
             target.writestr(entry, source.read(entry))
-        target.writestr("../outside", "x")
-    refuse_compile(tmp_path, path, status=1, words=["../outside"])
+        target.writestr(outside, "x")
+    refuse_compile(tmp_path, path, status=1, words=[outside, "leaves the archive"])
     assert not (tmp_path.parent / "outside").exists()
 
 
@@ -139,13 +188,100 @@ def test_mesh_that_is_none(tmp_path, exports):
     refuse_compile(tmp_path, oracle.export("mlp", exports), "--mesh", "dp=two", words=["two"])
 
 
+@pytest.mark.parametrize(
+    "mesh,words",
+    [
+        ("", ["NAME=N"]),
+        ("dp", ["dp", "NAME=N"]),
+        ("dp=", ["dp"]),
+        ("dp=0", ["dp", "0"]),
+        ("dp=-2", ["dp", "-2"]),
+        ("dp=2;tp=2", ["2;tp=2"]),
+        ("dp=2,", ["NAME=N"]),
+        ("rows=2", ["rows:data=N"]),
+        ("rows:blue=2", ["blue", "tensor"]),
+        ("dp=*", ["--ranks"]),
+        ("dp=*,tp=*", ["dp", "tp"]),
+        ("dp=99999999999999999999", ["99999999999999999999"]),
+        ("dp=1000000,tp=1000000,cp=1000000,ep=1000000", ["devices"]),
+        ("a b=2", ["a b"]),
+    ],
+)
+def test_bad_mesh(tmp_path, exports, mesh, words):
+    refuse_compile(tmp_path, oracle.export("mlp", exports), "--mesh", mesh, status=2, words=["--mesh", *words])
+
+
+def test_ranks_that_the_mesh_cannot_fill(tmp_path, exports):
+    refuse_compile(tmp_path, oracle.export("mlp", exports), "--mesh", "dp=*,tp=2", "--ranks", 5, status=2, words=["5", "2"])
+    refuse_compile(tmp_path, oracle.export("mlp", exports), "--mesh", "dp=2", "--ranks", 4, status=2, words=["2", "4"])
+
+
+def test_axis_used_twice_for_a_parameter(tmp_path, exports):
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"layers.0.weight": {"0": ["tp"], "1": ["tp"]}}')
+    refuse_compile(
+        tmp_path, oracle.export("mlp", exports), "--mesh", "tp=2", "--sharding-policy", policy, status=1,
+        words=["tp", "twice", "layers.0.weight"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        ("", ["policy.json"]),
+        ("[]", ["object"]),
+        ('{"*": [["tp"]]}', ["object", '{"0": ["tp"]}']),
+        ('{"layers.0.weight": {"7": ["tp"]}}', ["layers.0.weight", '"7"', "2 dims"]),
+        ('{"layers.0.weight": {"0": "tp"}}', ["layers.0.weight", "list"]),
+    ],
+)
+def test_bad_policy(tmp_path, exports, text, words):
+    policy = tmp_path / "policy.json"
+    policy.write_text(text)
+    refuse_compile(
+        tmp_path, oracle.export("mlp", exports), "--mesh", "tp=2", "--sharding-policy", policy, status=1, words=words
+    )
+
+
+def test_policy_that_is_not_there(tmp_path, exports):
+    archive = oracle.export("mlp", exports)
+    refuse_compile(tmp_path, archive, "--sharding-policy", "no.json", status=2, words=["no.json"])
+    refuse_compile(tmp_path, archive, "--sharding-policy", "best", status=2, words=["best", "megatron"])
+
+
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        ("", ["sgd, adam or adamw"]),
+        ("adamw(", ["column"]),
+        ("adamw(lr=)", ["number"]),
+        ("adamw(lr=-1)", ["lr"]),
+        ("adamw(lr=1e-3", ["')'"]),
+        ("adamw(lr=1e-3) and more", ["the end"]),
+        ("adamw(betas=(0.9))", ["beta"]),
+        ("adamw(betas=(0.9,1.5))", ["[0, 1)"]),
+        ("sgd(betas=(0.9,0.95))", ["betas"]),
+        ("sgd(nesterov=maybe)", ["true"]),
+        ("ndim<x=sgd", ["number of dims"]),
+    ],
+)
+def test_bad_optimizer(tmp_path, exports, text, words):
+    refuse_compile(tmp_path, oracle.export("mlp", exports), "--optimizer", text, status=2, words=["--optimizer", *words])
+
+
+def test_optimizers_that_leave_a_parameter_out(tmp_path, exports):
+    refuse_compile(
+        tmp_path, oracle.export("mlp", exports), "--optimizer", "*weight=sgd(lr=1)", status=1, words=["layers.0.bias"]
+    )
+
+
 def test_batch_that_does_not_divide(tmp_path, exports):
     refuse_compile(tmp_path, oracle.export("gpt", exports), "--mesh", "dp=3", words=["3", "4"])
 
 
 def test_policy_with_an_unknown_parameter(tmp_path, exports):
     policy = tmp_path / "policy.json"
-    policy.write_text('{"layers.17.weight": [["tp"], []]}')
+    policy.write_text('{"layers.17.weight": {"0": ["tp"]}}')
     refuse_compile(
         tmp_path, oracle.export("mlp", exports), "--mesh", "tp=2", "--sharding-policy", policy,
         words=["layers.17.weight"],
@@ -154,7 +290,7 @@ def test_policy_with_an_unknown_parameter(tmp_path, exports):
 
 def test_policy_with_an_unknown_axis(tmp_path, exports):
     policy = tmp_path / "policy.json"
-    policy.write_text('{"layers.0.weight": [["cp"], []]}')
+    policy.write_text('{"layers.0.weight": {"0": ["cp"]}}')
     refuse_compile(
         tmp_path, oracle.export("mlp", exports), "--mesh", "tp=2", "--sharding-policy", policy, words=["cp"]
     )
@@ -170,6 +306,19 @@ def test_policy_with_an_unknown_axis(tmp_path, exports):
         (("--target", "tpu"), ["tpu"]),
         (("--no-such-flag",), ["no-such-flag"]),
         (("--micro-batches", "0"), ["micro-batches"]),
+        (("--micro-batches", "two"), ["micro-batches", "two"]),
+        (("--batch", "many"), ["batch", "many"]),
+        (("--global-batch", "7"), ["--global-batch", "--batch"]),
+        (("--loss-average", "rank"), ["loss-average", "rank"]),
+        (("--loss-output", "nothing"), ["nothing", "cross_entropy_loss"]),
+        (("--loss-output", "1"), ["floating scalar"]),
+        (("--clip-norm", "-1"), ["clip-norm", "-1"]),
+        (("--stop-after", "lunch"), ["lunch", "partitioned"]),
+        (("--target", "cpu:z80"), ["z80"]),
+        (("--batch-dim", "x=7"), ["x", "7"]),
+        (("--batch-dim", "y=0"), ["y"]),
+        (("--init", "gauss(1)"), ["gauss(1)", "normal"]),
+        (("--mode", "sleep"), ["sleep"]),
     ],
 )
 def test_bad_flag(tmp_path, exports, flags, words):
@@ -178,7 +327,29 @@ def test_bad_flag(tmp_path, exports, flags, words):
 
 def test_output_folder_that_is_not_there(tmp_path, exports):
     command = [tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", tmp_path / "no/such/out"]
-    refuse(command, tmp_path, (1, 2), "no/such")
+    refuse(command, tmp_path, 2, "no/such")
+
+
+def test_output_that_is_a_folder(tmp_path, exports):
+    (tmp_path / "out").mkdir()
+    refuse_compile(tmp_path, oracle.export("mlp", exports), status=2, words=["folder"])
+
+
+def test_output_that_cannot_be_created(tmp_path, exports):
+    command = [tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "/proc/out"]
+    refuse(command, tmp_path, 2, "/proc/out", "cannot be written")
+
+
+def test_output_that_is_the_model(tmp_path):
+    archive = models.mlp().export(tmp_path / "model.pt2")
+    before = archive.read_bytes()
+    refuse([tools_folder() / "ps-compile", archive, "-o", "model.pt2"], tmp_path, 2, "model.pt2", "the model itself")
+    assert archive.read_bytes() == before
+
+
+def test_no_output_and_no_model(tmp_path, exports):
+    refuse([tools_folder() / "ps-compile"], tmp_path, 2, "ps-compile MODEL -o OUT")
+    refuse([tools_folder() / "ps-compile", oracle.export("mlp", exports)], tmp_path, 2, "-o OUT")
 
 
 # ---- the program's own flags and data ------------------------------------------------------------------------------
@@ -201,7 +372,37 @@ def test_ranks_other_than_the_mesh_show_the_compile_line(tmp_path, program):
     ids=["missing", "shape", "dtype", "token outside", "unequal amounts"],
 )
 def test_bad_data(tmp_path, program, changes, words):
-    refuse(train(program, data_for(tmp_path, **changes)), tmp_path, (1, 2), *words)
+    outputs = ("--export-weights", "weights.safetensors", "--gradients", "gradients.safetensors")
+    refuse(train(program, data_for(tmp_path, **changes), *outputs), tmp_path, 1, *words)
+    assert not (tmp_path / "weights.safetensors").exists() and not (tmp_path / "gradients.safetensors").exists()
+
+
+def test_label_outside_the_classes(tmp_path, program):
+    labels = torch.full((4, 16), -100)
+    labels[2, 3] = -1
+    refuse(train(program, data_for(tmp_path, labels=labels)), tmp_path, 1, "-1", "labels", "sample 2, element 3")
+
+
+@pytest.mark.parametrize("kept", [0, 7, 60, 300, -1])
+def test_truncated_data(tmp_path, program, kept):
+    path = data_for(tmp_path)
+    path.write_bytes(path.read_bytes()[:kept])
+    refuse(train(program, path), tmp_path, 1, "data.safetensors")
+
+
+def test_data_of_another_kind(tmp_path, program):
+    (tmp_path / "data.txt").write_text("words")
+    refuse(train(program, tmp_path / "data.txt"), tmp_path, 2, "data.txt", ".safetensors", ".bin")
+    (tmp_path / "data.bin").mkdir()
+    refuse(train(program, tmp_path / "data.bin"), tmp_path, 1, "data.bin", "not a regular file")
+    (tmp_path / "odd.bin").write_bytes(b"x" * 1001)
+    refuse(train(program, tmp_path / "odd.bin", "--data-type", "uint16"), tmp_path, 1, "odd.bin", "1001", "--data-type")
+
+
+def test_tokens_for_a_model_without_tokens(tmp_path, exports):
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", *PLAIN)
+    (tmp_path / "tokens.bin").write_bytes(b"x" * 1000)
+    refuse([program, "--data", "tokens.bin", "--steps", 1], tmp_path, 1, '"x"', "f32", "--fill x=")
 
 
 def test_too_little_data(tmp_path, program):
@@ -218,13 +419,95 @@ def test_token_outside_the_vocabulary_is_given_with_its_place(tmp_path, program)
     refuse(train(program, tmp_path / "tokens.bin", "--data-type", "uint8"), tmp_path, (1, 2), "200", "40")
 
 
-@pytest.mark.parametrize("flag", ["--losses", "--export-weights", "--gradients", "--log"])
+@pytest.mark.parametrize("name,default,other", [("gpt", "next", "same"), ("gpt2", "same", "next"), ("llama", "same", "next")])
+def test_labels_are_as_the_graph_shows(tmp_path, exports, name, default, other):
+    """The shift is read from the graph: --info says it, token files are read so, and the other way is an error."""
+    program = oracle.compile_model(tmp_path, oracle.export(name, exports), "dp=2", *PLAIN)
+    said = oracle.run([program, "--info"], tmp_path)
+    assert f"labels      {default} " in said
+    tokens = torch.randint(0, 96, (200,), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
+    (tmp_path / "tokens.bin").write_bytes(tokens.numpy().tobytes())
+    losses = []
+    for flags in ([], ["--labels", default]):
+        line = [*train(program, "tokens.bin", "--data-type", "uint8", "--losses", "losses.txt"), *flags]
+        oracle.run(line, tmp_path)
+        losses.append(oracle.read_losses(tmp_path / "losses.txt"))
+    assert losses[0] == losses[1]
+    windows = tokens.long()[:64].reshape(4, 16)
+    shifted = tokens.long()[1:65].reshape(4, 16)
+    expected = models.MODELS[name]().loss({"input_ids": windows, "labels": windows if default == "same" else shifted})
+    assert losses[0][0] == pytest.approx(expected.item(), rel=1e-5)
+    refuse(train(program, "tokens.bin", "--labels", other), tmp_path, 2, f"--labels {other}", "contradicts", default)
+
+
+@pytest.mark.parametrize("flag", ["--losses", "--export-weights", "--gradients", "--log", "--trace"])
 def test_output_that_cannot_be_written(tmp_path, program, flag):
-    refuse(train(program, data_for(tmp_path), flag, tmp_path / "no/such/file"), tmp_path, (1, 2), "no/such/file")
+    path = tmp_path / "no/such/file.safetensors"
+    refuse(train(program, data_for(tmp_path), flag, path), tmp_path, 1, "no/such/file.safetensors", "No such file")
 
 
-def test_unknown_flag(tmp_path, program):
-    refuse([program, "--nonsense"], tmp_path, 2, "--nonsense")
+@pytest.mark.parametrize("flag", ["--losses", "--log", "--gradients", "--export-weights", "--trace"])
+def test_output_that_is_an_input(tmp_path, flag):
+    """Nothing that is read is overwritten: neither the data, nor the model that holds the weights, nor the program."""
+    archive = models.mlp().export(tmp_path / "model.pt2")
+    program = oracle.compile_model(tmp_path, archive, "dp=1", *PLAIN)
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    os.symlink(archive, tmp_path / "model.safetensors")
+    before = {name: (tmp_path / name).read_bytes() for name in ("model.pt2", "data.safetensors", "program")}
+    outputs = ["data.safetensors", "model.safetensors"]
+    for output in outputs if flag == "--export-weights" else [*outputs, "model.pt2", "program"]:
+        refuse([program, "--data", "data.safetensors", "--steps", 1, flag, output], tmp_path, 2, output, "another file")
+    assert before == {name: (tmp_path / name).read_bytes() for name in before}
+
+
+def test_output_that_is_a_folder_of_the_program(tmp_path, program):
+    (tmp_path / "there").mkdir()
+    refuse(train(program, data_for(tmp_path), "--gradients", "there"), tmp_path, 1, "there", "folder")
+
+
+@pytest.mark.parametrize(
+    "flags,words",
+    [
+        (("--nonsense",), ["--nonsense"]),
+        (("--steps", "many"), ["--steps", "many"]),
+        (("--steps", "-1"), ["--steps", "-1"]),
+        (("--steps", "1", "--epochs", "1"), ["--steps", "--epochs"]),
+        (("--threads", "0"), ["--threads"]),
+        (("--data-type", "int4"), ["--data-type", "int4", "uint8"]),
+        (("--labels", "prior"), ["--labels", "prior", "next"]),
+        (("--lr-schedule", "spiral"), ["spiral", "cosine"]),
+        (("--lr-schedule", "cosine(warmup=x)"), ["warmup"]),
+        (("--fill", "labels"), ["--fill", "NAME=VALUE"]),
+        (("--fill", "masks=1"), ["masks"]),
+        (("--eval-every", "5"), ["--eval-data"]),
+        (("--outputs", "out.safetensors"), ["--eval"]),
+        (("--eval", "--eval-data", "data.safetensors", "--outputs", "o.safetensors", "--output", "none"), ["none", "cross_entropy_loss"]),
+        (("--weights", "no.safetensors"), ["no.safetensors"]),
+        (("--check",), ["ps-compile --check"]),
+    ],
+)
+def test_bad_flag_of_the_program(tmp_path, program, flags, words):
+    line = [program, "--data", data_for(tmp_path)]
+    refuse([*line, *flags], tmp_path, (1, 2), *words)
+
+
+def test_nothing_to_do(tmp_path, program):
+    refuse([program], tmp_path, 2, "--data", "--info")
+
+
+@pytest.mark.parametrize("how", ["", ",throw"], ids=["status", "exception"])
+def test_failing_rank_ends_all(tmp_path, exports, how):
+    """One of four ranks fails in step 2, the others wait for it: exit status 3 within 5 seconds, with rank, step, reason."""
+    program = oracle.compile_model(tmp_path, oracle.export("gpt", exports), "dp=2,tp=2", *PLAIN)
+    command = [program, "--ranks", "4", "--data", data_for(tmp_path), "--steps", "100000", "--quiet"]
+    environment = {**os.environ, "PSRT_TEST_FAIL": f"rank=2,step=2{how}"}
+    begin = time.monotonic()
+    done = subprocess.run(
+        [str(c) for c in command], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert time.monotonic() - begin < 5
+    assert done.returncode == 3, done.stderr
+    assert "rank 2, step 2" in done.stderr and "as PSRT_TEST_FAIL asked" in done.stderr
 
 
 def test_loss_that_is_not_a_number_names_the_step(tmp_path, exports):
@@ -233,7 +516,9 @@ def test_loss_that_is_not_a_number_names_the_step(tmp_path, exports):
     x = torch.cat([batch["x"], batch["x"]])
     x[9] = float("nan")
     save_file({"x": x, "labels": torch.cat([batch["labels"]] * 2)}, tmp_path / "data.safetensors")
-    refuse([program, "--data", "data.safetensors", "--steps", 2], tmp_path, 1, "step 1", "nan")
+    command = [program, "--data", "data.safetensors", "--steps", 2, "--export-weights", "weights.safetensors"]
+    refuse(command, tmp_path, 1, "step 1", "nan", "--set lr")
+    assert not (tmp_path / "weights.safetensors").exists()
 
 
 def test_moved_weights_are_named(tmp_path):

@@ -1,0 +1,149 @@
+// Reading and writing weight files and folders.
+#include "runtime/data/WeightFiles.h"
+#include "runtime/core/Status.h"
+#include "runtime/data/OutputFile.h"
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace psrt {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+static const char *const kWhole = "model.safetensors";
+static const char *const kIndex = "model.safetensors.index.json";
+
+bool isWeightFolder(const std::string &path) {
+  return fs::path(path).extension() != ".safetensors";
+}
+
+//===--- reading ----------------------------------------------------------===//
+
+WeightFiles::WeightFiles(const std::string &path) {
+  if (fs::is_directory(path))
+    addFolder(path);
+  else
+    add(path);
+}
+
+void WeightFiles::add(const std::string &path) {
+  files.emplace_back(path);
+  for (const auto &[name, tensor] : files.back().tensors())
+    if (!table.emplace(name, tensor).second)
+      PSRT_FAIL(BadInput, "\"%s\" has a tensor \"%s\" that another file of the folder has too",
+                path.c_str(), name.c_str());
+}
+
+void WeightFiles::addFolder(const std::string &path) {
+  fs::path whole = fs::path(path) / kWhole, index = fs::path(path) / kIndex;
+  if (fs::exists(whole))
+    return add(whole.string());
+  if (!fs::exists(index))
+    PSRT_FAIL(BadInput, "folder \"%s\" has neither %s nor %s", path.c_str(), kWhole, kIndex);
+  MappedFile text(index.string());
+  std::set<std::string> names;
+  try {
+    Json json = Json::parse(text.data(), text.data() + text.size());
+    for (auto &[tensor, file] : json.at("weight_map").items())
+      names.insert(file.get<std::string>());
+  } catch (const nlohmann::json::exception &error) {
+    PSRT_FAIL(BadInput, "\"%s\" is no index of weights: %s", index.c_str(), error.what());
+  }
+  for (const std::string &name : names) {
+    if (name.find('/') != std::string::npos)
+      PSRT_FAIL(BadInput, "\"%s\" names the file \"%s\", which leaves its folder", index.c_str(),
+                name.c_str());
+    add((fs::path(path) / name).string());
+  }
+}
+
+const SafetensorsFile::Tensor *WeightFiles::find(const std::string &name) const {
+  auto it = table.find(name);
+  return it == table.end() ? nullptr : &it->second;
+}
+
+//===--- writing ----------------------------------------------------------===//
+
+static int64_t bytesOf(const WeightToWrite &weight) {
+  int64_t bytes = dtypeSize(weight.dtype);
+  for (int64_t size : weight.shape)
+    bytes *= size;
+  return bytes;
+}
+
+/// Weights by file, in order; a file has at least one.
+static std::vector<std::vector<const WeightToWrite *>>
+cut(const std::vector<WeightToWrite> &weights, int64_t maxFileBytes) {
+  std::vector<std::vector<const WeightToWrite *>> files(1);
+  int64_t used = 0;
+  for (const WeightToWrite &weight : weights) {
+    int64_t bytes = bytesOf(weight);
+    if (!files.back().empty() && used + bytes > maxFileBytes) {
+      files.emplace_back();
+      used = 0;
+    }
+    files.back().push_back(&weight);
+    used += bytes;
+  }
+  return files;
+}
+
+static std::string fileName(size_t file, size_t count) {
+  return count == 1 ? kWhole : format("model-%05zu-of-%05zu.safetensors", file + 1, count);
+}
+
+/// What an earlier export left: it would be read in place of, or beside, what is written now.
+static void removeOthers(const std::string &path, const std::set<std::string> &written) {
+  std::vector<fs::path> stale;
+  for (const fs::directory_entry &entry : fs::directory_iterator(path)) {
+    std::string name = entry.path().filename().string();
+    bool ours = name == kIndex || name == kWhole ||
+                (name.rfind("model-", 0) == 0 && name.find("-of-") != std::string::npos &&
+                 entry.path().extension() == ".safetensors");
+    if (ours && !written.count(name))
+      stale.push_back(entry.path());
+  }
+  for (const fs::path &file : stale)
+    fs::remove(file);
+}
+
+void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite> &weights,
+                       int64_t maxFileBytes) {
+  checkFolderWritable(path);
+  auto files = cut(weights, maxFileBytes);
+  std::set<std::string> written;
+  Json map = Json::object();
+  int64_t total = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::string name = fileName(i, files.size());
+    SafetensorsWriter writer;
+    for (const WeightToWrite *weight : files[i]) {
+      writer.add(weight->name, weight->dtype, weight->shape, weight->fill);
+      map[weight->name] = name;
+      total += bytesOf(*weight);
+    }
+    writer.write((fs::path(path) / name).string());
+    written.insert(name);
+  }
+  if (files.size() > 1) {
+    Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
+    std::string text = index.dump(2) + "\n";
+    OutputFile file((fs::path(path) / kIndex).string());
+    file.write(text.data(), text.size());
+    file.commit();
+    written.insert(kIndex);
+  }
+  removeOthers(path, written);
+}
+
+void checkFolderWritable(const std::string &path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error || !fs::is_directory(path))
+    PSRT_FAIL(BadInput, "cannot make the folder \"%s\": %s", path.c_str(),
+              error ? error.message().c_str() : "a file of that name is there");
+  checkWritable((fs::path(path) / kWhole).string());
+}
+
+} // namespace psrt

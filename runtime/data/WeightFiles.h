@@ -1,0 +1,49 @@
+// Weights in one .safetensors file, or in a folder as Hugging Face lays it out: several files and
+// an index.
+#ifndef PSRT_DATA_WEIGHTFILES_H
+#define PSRT_DATA_WEIGHTFILES_H
+
+#include "runtime/data/Safetensors.h"
+
+namespace psrt {
+
+/// The tensors of a file or a folder, mapped.
+class WeightFiles {
+public:
+  /// `path`: a .safetensors file, or a folder with `model.safetensors` or
+  /// `model.safetensors.index.json`. Fails with BadInput on anything else.
+  explicit WeightFiles(const std::string &path);
+  const std::map<std::string, SafetensorsFile::Tensor> &tensors() const { return table; }
+  /// Null when there is none of that name.
+  const SafetensorsFile::Tensor *find(const std::string &name) const;
+
+private:
+  void add(const std::string &path);
+  void addFolder(const std::string &path);
+  std::vector<SafetensorsFile> files;
+  std::map<std::string, SafetensorsFile::Tensor> table;
+};
+
+/// One tensor to be written; `fill` is called when it is its turn.
+struct WeightToWrite {
+  std::string name;
+  Dtype dtype;
+  std::vector<int64_t> shape;
+  SafetensorsWriter::Fill fill;
+};
+
+/// Whether weights written to `path` make a folder: all but names that end in ".safetensors".
+bool isWeightFolder(const std::string &path);
+
+/// Writes `model.safetensors`, or where that were over `maxFileBytes`,
+/// `model-00001-of-0000N.safetensors` and last the index; files of an earlier export that are none
+/// of these are removed.
+void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite> &weights,
+                       int64_t maxFileBytes);
+
+/// Makes the folder when there is none; fails with BadInput when no file can be written in it.
+void checkFolderWritable(const std::string &path);
+
+} // namespace psrt
+
+#endif

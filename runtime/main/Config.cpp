@@ -1,0 +1,71 @@
+// Reads a file of flags.
+#include "runtime/main/Config.h"
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace psrt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void refuse(const std::string &path, const std::string &message) {
+  throw CLI::ValidationError("--config", "\"" + path + "\": " + message);
+}
+
+/// A value as a command line has it.
+std::string toText(const std::string &path, const std::string &key, const Json &value) {
+  if (value.is_string())
+    return value.get<std::string>();
+  if (value.is_number())
+    return value.dump();
+  refuse(path, "\"" + key + "\" is " + value.dump() + "; expected a string, a number or a list");
+}
+
+void append(std::vector<std::string> &arguments, const std::string &path, const std::string &key,
+            const Json &value, bool isSwitch) {
+  if (isSwitch) {
+    if (!value.is_boolean())
+      refuse(path, "\"" + key + "\" is " + value.dump() + "; expected true or false");
+    if (value.get<bool>())
+      arguments.push_back("--" + key);
+    return;
+  }
+  for (const Json &item : value.is_array() ? value : Json::array({value}))
+    arguments.insert(arguments.end(), {"--" + key, toText(path, key, item)});
+}
+
+bool isGiven(const CLI::Option &option) {
+  if (option.count() > 0)
+    return true;
+  for (const CLI::Option *other : option.get_excludes())
+    if (other->count() > 0)
+      return true;
+  return false;
+}
+
+} // namespace
+
+std::vector<std::string> readConfig(const std::string &path, const CLI::App &app) {
+  std::ifstream stream(path);
+  if (!stream)
+    refuse(path, "cannot be read");
+  Json json;
+  try {
+    json = Json::parse(stream);
+  } catch (const nlohmann::json::exception &error) {
+    refuse(path, error.what());
+  }
+  if (!json.is_object())
+    refuse(path, "expected an object of flags, {\"steps\": 100}");
+  std::vector<std::string> arguments;
+  for (auto &[key, value] : json.items()) {
+    const CLI::Option *option = app.get_option_no_throw("--" + key);
+    if (!option || key == "config" || key == "help")
+      refuse(path, "there is no flag \"" + key + "\"");
+    if (!isGiven(*option))
+      append(arguments, path, key, value, option->get_expected_max() == 0);
+  }
+  return arguments;
+}
+
+} // namespace psrt

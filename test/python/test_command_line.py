@@ -1,0 +1,219 @@
+"""The command lines: every flag is there or says that it is not built; config files, globs, folders of weights."""
+import json
+import subprocess
+
+import models
+import oracle
+import pytest
+import torch
+from conftest import tools_folder
+from safetensors.torch import load_file, save_file
+
+GROUPS = ("--optimizer", "*bias=sgd(lr=0.5)", "--optimizer", "sgd(lr=0.25)")
+
+
+def run(command, cwd):
+    done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, exports):
+    """A folder with a perceptron compiled for two ranks, and data."""
+    folder = tmp_path_factory.mktemp("program")
+    oracle.compile_model(folder, oracle.export("mlp", exports), "dp=2", *GROUPS)
+    save_file(models.mlp().draw_inputs(1), folder / "data.safetensors")
+    return folder
+
+
+# ---- every flag ----------------------------------------------------------------------------------------------------
+
+# Flags of ps-compile, the executable and ps-run that are built.
+COMPILE = """dim batch batch-dim mode loss-output loss differentiate freeze init weights mesh ranks sharding-policy
+    split-method num-chunks schedule micro-batches global-batch loss-average zero recompute precision plan write-plan
+    gradient-reduction offload optimizer clip-norm ema target inference check explain report write-timeline no-codegen
+    stop-after dump-dir""".split()
+RUN = """config ranks comm threads data data-type labels fill shuffle seed epochs steps set lr-schedule eval-data
+    eval-every eval-steps eval outputs output losses log gradients trace quiet info save save-every keep load weights
+    export-weights max-file-size check""".split()
+EVALUATE = "entry ranks micro-batches steps seed set inputs outputs".split()
+
+# Values whose features are not built: each is an error that names the flag, before anything else happens.
+UNBUILT_COMPILE = [
+    ("--mode", "eval"), ("--weights", "copy"), ("--weights", "none"), ("--sharding-policy", "megatron+sp"),
+    ("--split-method", "flops"), ("--num-chunks", "2"), ("--schedule", "1f1b"), ("--zero", "1"),
+    ("--recompute", "full"), ("--precision", "bf16"), ("--plan", "plan.json"), ("--write-plan", "plan.json"),
+    ("--gradient-reduction", "bf16"), ("--offload", "optimizer"), ("--ema", "0.99"), ("--target", "cuda:sm_90"),
+    ("--inference",), ("--report", "plan.html"), ("--write-timeline", "t.svg"), ("--mesh", "pp=2"),
+]  # fmt: skip
+UNBUILT_RUN = [
+    ("--comm", "mpi"), ("--comm", "nccl"), ("--save", "state"), ("--save-every", "10"), ("--keep", "2"),
+    ("--load", "latest"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tool,flags", [("ps-compile", COMPILE), ("ps-run", EVALUATE), ("program", RUN)])
+def test_help_names_every_flag(trained, tool, flags):
+    command = trained / tool if tool == "program" else tools_folder() / tool
+    status, said = run([command, "--help"], trained)
+    assert status == 0
+    missing = [flag for flag in flags if f"--{flag}" not in said]
+    assert not missing
+
+
+@pytest.mark.parametrize("flags", UNBUILT_COMPILE, ids=" ".join)
+def test_flag_of_the_compiler_that_is_not_built(trained, exports, flags):
+    archive = oracle.export("mlp", exports)
+    status, said = run([tools_folder() / "ps-compile", archive, "-o", "unbuilt", *flags], trained)
+    assert status == 2, said
+    assert flags[0] in said and "not built" in said
+    assert not list(trained.glob("unbuilt*"))
+
+
+@pytest.mark.parametrize("flags", UNBUILT_RUN, ids=" ".join)
+def test_flag_of_the_program_that_is_not_built(trained, flags):
+    status, said = run([trained / "program", *flags], trained)
+    assert status == 2, said
+    assert flags[0] in said and "not built" in said
+
+
+def test_import_of_onnx_is_not_built(trained):
+    (trained / "model.onnx").write_bytes(b"onnx")
+    for command in (["ps-compile", "model.onnx", "-o", "out"], ["ps-translate", "--import-onnx", "model.onnx"]):
+        status, said = run([tools_folder() / command[0], *command[1:]], trained)
+        assert status == 2, said
+        assert "onnx" in said.lower() and "not built" in said and "torch.export" in said
+
+
+# ---- config files --------------------------------------------------------------------------------------------------
+
+
+def losses(folder, *flags):
+    status, said = run([folder / "program", *flags, "--losses", "losses.txt", "--quiet"], folder)
+    assert status == 0, said
+    return oracle.read_losses(folder / "losses.txt")
+
+
+def test_config_is_as_its_flags(trained):
+    config = {"data": "data.safetensors", "steps": 3, "set": ["lr=0.125"], "shuffle": True, "seed": 7, "eval": False}
+    (trained / "run.json").write_text(json.dumps(config))
+    line = ["--data", "data.safetensors", "--steps", 3, "--set", "lr=0.125", "--shuffle", "--seed", 7]
+    assert losses(trained, "--config", "run.json") == losses(trained, *line)
+
+
+def test_flags_win_over_the_config(trained):
+    (trained / "run.json").write_text('{"data": "none.safetensors", "epochs": 5, "ranks": 2}')
+    assert len(losses(trained, "--config", "run.json", "--data", "data.safetensors", "--steps", 2)) == 2
+
+
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        ('{"stepz": 1}', ["stepz"]),
+        ('{"steps": ', ["parse error"]),
+        ("[1]", ["object"]),
+        ('{"shuffle": 1}', ["shuffle", "true"]),
+        ('{"steps": {}}', ["steps"]),
+        ('{"steps": "many"}', ["--steps", "many"]),
+    ],
+)
+def test_bad_config(trained, text, words):
+    (trained / "bad.json").write_text(text)
+    status, said = run([trained / "program", "--config", "bad.json"], trained)
+    assert status == 2, said
+    for word in words:
+        assert word in said
+
+
+def test_config_that_is_not_there(trained):
+    status, said = run([trained / "program", "--config", "no.json"], trained)
+    assert status == 2 and "no.json" in said
+
+
+# ---- learning rates by glob ----------------------------------------------------------------------------------------
+
+
+def updates(folder, *flags):
+    """Parameter -> its change in one step."""
+    status, said = run(
+        [folder / "program", "--data", "data.safetensors", "--steps", 1, *flags, "--export-weights", "after.safetensors"],
+        folder,
+    )
+    assert status == 0, said
+    before = dict(models.mlp().module.named_parameters())
+    return {n: t - before[n].detach() for n, t in load_file(folder / "after.safetensors").items()}
+
+
+def test_rate_of_some_parameters(trained):
+    usual, other = updates(trained), updates(trained, "--set", "*bias=lr=0.25")
+    for name, value in usual.items():
+        factor = 0.5 if name.endswith("bias") else 1.0
+        torch.testing.assert_close(other[name], value * factor, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "setting,words",
+    [
+        ("nothing*=lr=1", ["nothing*", "no trained parameter"]),
+        ("layers.0.*=lr=1", ["layers.0.", "--optimizer"]),  # in part: the group has other biases
+        ("*=momentum=1", ["lr"]),
+        ("momentum=1", ["momentum", "lr.0"]),
+        ("lr", ["NAME=VALUE"]),
+        ("lr=fast", ["lr=fast"]),
+    ],
+)
+def test_bad_setting(trained, setting, words):
+    status, said = run([trained / "program", "--data", "data.safetensors", "--steps", 1, "--set", setting], trained)
+    assert status == 2, said
+    for word in words:
+        assert word in said
+
+
+# ---- folders of weights --------------------------------------------------------------------------------------------
+
+
+def test_folder_of_weights_loads_in_transformers(tmp_path, exports):
+    """GPT-2's weights in files of at most 20 kB: transformers reads them, and so does the program."""
+    from transformers import GPT2LMHeadModel
+
+    model = models.gpt2()
+    program = oracle.compile_model(tmp_path, oracle.export("gpt2", exports), "dp=1,tp=2")
+    model.module.config.save_pretrained(tmp_path / "weights")
+    status, said = run([program, "--export-weights", "weights", "--max-file-size", 20000], tmp_path)
+    assert status == 0, said
+    index = json.loads((tmp_path / "weights/model.safetensors.index.json").read_text())
+    files = sorted(p.name for p in (tmp_path / "weights").glob("*.safetensors"))
+    assert len(files) > 1 and files == sorted(set(index["weight_map"].values()))
+    assert all((tmp_path / "weights" / name).stat().st_size < 25000 for name in files)
+    state = model.module.state_dict()
+    assert set(index["weight_map"]) == set(state) - {"lm_head.weight"}  # tied: the first name only
+    loaded = GPT2LMHeadModel.from_pretrained(tmp_path / "weights").state_dict()
+    for name, value in state.items():
+        assert torch.equal(loaded[name], value), name
+    status, said = run([program, "--weights", "weights", "--export-weights", "again.safetensors"], tmp_path)
+    assert status == 0, said
+    again = load_file(tmp_path / "again.safetensors")
+    assert again.keys() == state.keys() and all(torch.equal(again[n], state[n]) for n in state)
+
+
+def test_folder_of_one_file_replaces_an_earlier_export(trained):
+    assert run([trained / "program", "--export-weights", "folder", "--max-file-size", 1000], trained)[0] == 0
+    assert len(list((trained / "folder").glob("model-*"))) > 1
+    assert run([trained / "program", "--export-weights", "folder"], trained)[0] == 0
+    assert [p.name for p in (trained / "folder").iterdir()] == ["model.safetensors"]
+    saved = load_file(trained / "folder/model.safetensors")
+    for name, value in models.mlp().module.state_dict().items():
+        assert torch.equal(saved[name], value)
+
+
+def test_bad_folders_of_weights(trained):
+    (trained / "empty").mkdir()
+    status, said = run([trained / "program", "--weights", "empty", "--export-weights", "x.safetensors"], trained)
+    assert status == 1 and "model.safetensors" in said
+    (trained / "damaged").mkdir()
+    (trained / "damaged/model.safetensors.index.json").write_text('{"weight_map": {"a": "../outside.safetensors"}}')
+    status, said = run([trained / "program", "--weights", "damaged", "--export-weights", "x.safetensors"], trained)
+    assert status == 1 and "leaves its folder" in said
+    (trained / "taken").write_text("a file")
+    status, said = run([trained / "program", "--export-weights", "taken"], trained)
+    assert status == 1 and "taken" in said
