@@ -16,7 +16,8 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
 
   void runOnOperation() override {
     if (microBatches < 1) {
-      getOperation().emitError("a step has ") << microBatches << " micro-batches; give at least 1";
+      getOperation().emitError("a step has ")
+          << int64_t(microBatches) << " micro-batches; give at least 1";
       return signalPassFailure();
     }
     SmallVector<func::FuncOp> stages;
