@@ -57,15 +57,9 @@ OpCost CrossEntropyGradOp::getCost(TypeRange operands, TypeRange results) {
 // Meaning
 //===----------------------------------------------------------------------===//
 
-/// A label that is neither ignored nor a column is the data's fault.
-template <typename Op>
-static LogicalResult checkLabel(Op op, int64_t label, int64_t row, int64_t columns) {
-  if (label == op.getIgnoreIndexAttr().getInt() || (label >= 0 && label < columns))
-    return success();
-  return op.emitOpError("label ") << label << " of row " << row << " is outside [0, " << columns
-                                  << ") and is not the ignored "
-                                  << op.getIgnoreIndexAttr().getInt();
-}
+/// A label that is neither ignored nor a column gives NaN, here as in compiled code: where data is
+/// read it is an error, and in a padded row anything may stand.
+static bool isColumn(int64_t label, int64_t columns) { return label >= 0 && label < columns; }
 
 FailureOr<llvm::SmallVector<Tensor>> CrossEntropyOp::evaluate(llvm::ArrayRef<Tensor> operands,
                                                               const EvaluateContext &context) {
@@ -75,8 +69,6 @@ FailureOr<llvm::SmallVector<Tensor>> CrossEntropyOp::evaluate(llvm::ArrayRef<Ten
   double smoothing = getSmoothing().convertToDouble();
   for (int64_t row = 0; row < space.rows; ++row) {
     int64_t first = row * space.columns, label = operands[1].getInt(row);
-    if (failed(checkLabel(*this, label, row, space.columns)))
-      return failure();
     double max = -INFINITY, sum = 0, total = 0;
     for (int64_t j = 0; j < space.columns; ++j)
       max = std::fmax(max, x.get(first + j));
@@ -88,7 +80,7 @@ FailureOr<llvm::SmallVector<Tensor>> CrossEntropyOp::evaluate(llvm::ArrayRef<Ten
     lse.set(row, logSum);
     if (label == getIgnoreIndexAttr().getInt())
       continue;
-    double nll = logSum - x.get(first + label);
+    double nll = isColumn(label, space.columns) ? logSum - x.get(first + label) : NAN;
     loss.set(row, smoothing == 0
                       ? nll
                       : (1 - smoothing) * nll + smoothing * (logSum - total / space.columns));
@@ -104,13 +96,12 @@ FailureOr<llvm::SmallVector<Tensor>> CrossEntropyGradOp::evaluate(llvm::ArrayRef
   double smoothing = getSmoothing().convertToDouble();
   for (int64_t row = 0; row < space.rows; ++row) {
     int64_t first = row * space.columns, label = operands[2].getInt(row);
-    if (failed(checkLabel(*this, label, row, space.columns)))
-      return failure();
     if (label == getIgnoreIndexAttr().getInt())
       continue;
+    double cotangent = isColumn(label, space.columns) ? g.get(row) : NAN;
     for (int64_t j = 0; j < space.columns; ++j) {
       double target = (j == label ? 1 - smoothing : 0) + smoothing / space.columns;
-      result.set(first + j, g.get(row) * (std::exp(x.get(first + j) - lse.get(row)) - target));
+      result.set(first + j, cotangent * (std::exp(x.get(first + j) - lse.get(row)) - target));
     }
   }
   return llvm::SmallVector<Tensor>{std::move(result)};

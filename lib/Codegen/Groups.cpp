@@ -338,7 +338,7 @@ void Groups::buildOne(const Members &members) {
   for (Value input : inputs)
     mapping.map(input, body->addArgument(input.getType(), input.getLoc()));
   for (Operation *op : ops)
-    b.clone(*op, mapping)->removeAttr(ps::kShardingsMark);
+    b.clone(*op, mapping);
   SmallVector<Value> yielded;
   for (Value output : outputs)
     yielded.push_back(mapping.lookup(output));

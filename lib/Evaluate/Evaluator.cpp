@@ -92,6 +92,17 @@ LogicalResult Evaluator::runAccumulate(AccumulateOp op, Frame &frame) {
 // Ops
 //===----------------------------------------------------------------------===//
 
+/// What an op leaves in its padding is unspecified; what is masked there has no such mark.
+void Evaluator::fillPadding(Operation *op, MutableArrayRef<PerRank> results) const {
+  auto globals = op->getAttrOfType<ArrayAttr>(rank::kGlobalMark);
+  if (!sharded || !globals)
+    return;
+  for (auto [i, global] : llvm::enumerate(globals))
+    if (auto type = dyn_cast<TypeAttr>(global))
+      if (ShardingAttr sharding = getSharding(op->getResult(i)))
+        layout.fillPadding(results[i], cast<RankedTensorType>(type.getValue()), sharding);
+}
+
 LogicalResult Evaluator::runTensorOp(EvaluateOpInterface op, Frame &frame) {
   SmallVector<PerRank> results(op->getNumResults());
   for (int64_t rank = 0; rank < layout.getRankCount(); ++rank) {
@@ -107,6 +118,7 @@ LogicalResult Evaluator::runTensorOp(EvaluateOpInterface op, Frame &frame) {
       results[i].push_back(std::move(value));
     }
   }
+  fillPadding(op, results);
   for (auto [result, value] : llvm::zip(op->getResults(), results))
     frame.values[result] = std::move(value);
   return success();

@@ -51,6 +51,7 @@ private:
   mlir::LogicalResult runBlock(mlir::Block &block, Frame &frame);
   mlir::LogicalResult runOp(mlir::Operation &op, Frame &frame);
   mlir::LogicalResult runTensorOp(ps::EvaluateOpInterface op, Frame &frame);
+  void fillPadding(mlir::Operation *op, llvm::MutableArrayRef<PerRank> results) const;
   mlir::LogicalResult runRead(ps::ReadOp op, Frame &frame);
   mlir::LogicalResult runWrite(ps::WriteOp op, Frame &frame);
   mlir::LogicalResult runAccumulate(ps::AccumulateOp op, Frame &frame);

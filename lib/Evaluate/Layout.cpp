@@ -90,10 +90,10 @@ int64_t Layout::getGlobalPlace(int64_t rank, DimAttr dim, int64_t size, int64_t 
   return global;
 }
 
-int64_t Layout::getGlobalIndex(int64_t rank, const Tensor &whole, ShardingAttr sharding,
+int64_t Layout::getGlobalIndex(int64_t rank, ArrayRef<int64_t> shape, ShardingAttr sharding,
                                ArrayRef<int64_t> local) const {
   int64_t index = 0;
-  for (auto [d, size] : llvm::enumerate(whole.getShape())) {
+  for (auto [d, size] : llvm::enumerate(shape)) {
     int64_t place = getGlobalPlace(rank, sharding.getDims()[d], size, local[d]);
     if (place < 0)
       return -1;
@@ -119,7 +119,7 @@ PerRank Layout::scatter(const Tensor &whole, ShardingAttr sharding) const {
     Tensor shard(localType);
     bool holds = holdsPartial(*this, rank, sharding);
     for (int64_t i = 0; holds && i < shard.size(); ++i) {
-      int64_t global = getGlobalIndex(rank, whole, sharding, shard.delinearize(i));
+      int64_t global = getGlobalIndex(rank, whole.getShape(), sharding, shard.delinearize(i));
       if (global < 0)
         continue;
       if (whole.isFloat())
@@ -130,6 +130,22 @@ PerRank Layout::scatter(const Tensor &whole, ShardingAttr sharding) const {
     shards[rank] = std::move(shard);
   }
   return shards;
+}
+
+void Layout::fillPadding(PerRank &shards, RankedTensorType type, ShardingAttr sharding) const {
+  for (int64_t rank = 0; rank < rankCount; ++rank) {
+    Tensor &shard = shards[rank];
+    Tensor unspecified(shard.getType());
+    unspecified.fillUnspecified();
+    for (int64_t i = 0; i < shard.size(); ++i) {
+      if (getGlobalIndex(rank, type.getShape(), sharding, shard.delinearize(i)) >= 0)
+        continue;
+      if (shard.isFloat())
+        shard.set(i, unspecified.get(i));
+      else
+        shard.setInt(i, unspecified.getInt(i));
+    }
+  }
 }
 
 static double combine(ReductionKind kind, double x, double y) {
@@ -157,7 +173,7 @@ Tensor Layout::gather(const PerRank &shards, RankedTensorType type, ShardingAttr
     const Tensor &shard = shards[rank];
     int64_t partialShard = getShardIndex(rank, partialAxes);
     for (int64_t i = 0; i < shard.size(); ++i) {
-      int64_t global = getGlobalIndex(rank, whole, sharding, shard.delinearize(i));
+      int64_t global = getGlobalIndex(rank, whole.getShape(), sharding, shard.delinearize(i));
       if (global < 0 || !seen[global].insert(partialShard).second)
         continue;
       if (!whole.isFloat())

@@ -29,6 +29,8 @@ public:
   /// Each rank's shard of `whole`; padding is zero. A partial sharding gives the value to shard 0
   /// of the partial axes and zeros (for sums; else the value) to the others.
   PerRank scatter(const ps::Tensor &whole, ps::ShardingAttr sharding) const;
+  /// Puts what is unspecified (NaN) in the padding of tensors of the whole type `type`.
+  void fillPadding(PerRank &shards, mlir::RankedTensorType type, ps::ShardingAttr sharding) const;
   /// The whole tensor of type `type`; shards that are partial are combined in ascending order.
   ps::Tensor gather(const PerRank &shards, mlir::RankedTensorType type,
                     ps::ShardingAttr sharding) const;
@@ -43,7 +45,7 @@ private:
     return rank / axis.stride % axis.size;
   }
   /// The global linear index of a local multi-index; -1 for padding.
-  int64_t getGlobalIndex(int64_t rank, const ps::Tensor &whole, ps::ShardingAttr sharding,
+  int64_t getGlobalIndex(int64_t rank, llvm::ArrayRef<int64_t> shape, ps::ShardingAttr sharding,
                          llvm::ArrayRef<int64_t> local) const;
 
   llvm::SmallVector<Axis> axes;

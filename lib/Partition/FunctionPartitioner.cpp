@@ -147,9 +147,26 @@ private:
            (phase.getValue() == Phase::BackwardInput || phase.getValue() == Phase::BackwardWeight);
   }
 
+  /// Says how a value with padding lies: what stands in it is unspecified, and the evaluator puts
+  /// NaN there so that an op that forgets to mask it is noticed.
+  void markPadding(Value local, RankedTensorType global, ShardingAttr sharding) {
+    auto result = dyn_cast<OpResult>(local);
+    if (!result || !isa<EvaluateOpInterface>(result.getOwner()) || getSharding(local) ||
+        !builder->hasPadding(global, sharding))
+      return;
+    Operation *op = result.getOwner();
+    SmallVector<Attribute> globals(op->getNumResults(), UnitAttr::get(op->getContext()));
+    if (auto before = op->getAttrOfType<ArrayAttr>(rank::kGlobalMark))
+      llvm::copy(before, globals.begin());
+    globals[result.getResultNumber()] = TypeAttr::get(global);
+    op->setAttr(rank::kGlobalMark, ArrayAttr::get(op->getContext(), globals));
+    setSharding(local, sharding);
+  }
+
   /// Binds a result to the op's own value, brought to what the result is marked with.
   void bind(Value result, Value raw, ShardingAttr rawSharding, ShardingAttr marked) {
     auto type = cast<RankedTensorType>(result.getType());
+    markPadding(raw, type, rawSharding);
     ShardingAttr wanted = simplified(marked ? marked : rawSharding.withoutPartial(), type);
     Value value = buildReshard(*builder, current->getLoc(), raw,
                                planReshard(type.getShape(), rawSharding, wanted, mesh));

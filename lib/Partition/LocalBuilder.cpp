@@ -148,6 +148,14 @@ Value LocalBuilder::selectPadding(Value local, RankedTensorType global, Sharding
   return make<SelectOp>(type, everywhere, local, constant(type, identity));
 }
 
+bool LocalBuilder::hasPadding(RankedTensorType global, ShardingAttr sharding) const {
+  return llvm::any_of(getSplits(sharding, global.getShape(), mesh), [&](const Split &split) {
+    return llvm::any_of(split, [&](const SubFactor &factor) {
+      return factor.size % mesh.getShards(factor.axes) != 0;
+    });
+  });
+}
+
 Value LocalBuilder::zeroPadding(Value local, RankedTensorType global, ShardingAttr sharding) {
   for (int64_t dim = 0; dim < global.getRank(); ++dim)
     local = selectPadding(local, global, sharding, dim, 0.0);

@@ -29,6 +29,8 @@ public:
   mlir::Value selectPadding(mlir::Value local, mlir::RankedTensorType global, ShardingAttr sharding,
                             unsigned dim, double identity) override;
 
+  /// Whether some places of a tensor laid out so hold no element.
+  bool hasPadding(mlir::RankedTensorType global, ShardingAttr sharding) const;
   /// Puts zero in all padded places of a value.
   mlir::Value zeroPadding(mlir::Value local, mlir::RankedTensorType global, ShardingAttr sharding);
 

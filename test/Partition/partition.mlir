@@ -59,6 +59,7 @@ module {
   // CHECK-LABEL: func.func @padding_is_not_summed
   // CHECK-SAME: tensor<2x4xf32>
   func.func @padding_is_not_summed(%x: tensor<2x7xf32> {ps.sharding = #ps.sharding<@mesh, [{}, {"tp"}]>}) -> tensor<2xf32> {
+    // CHECK: ps.exp %{{.*}} {ps.global = [tensor<2x7xf32>], ps.shardings = [#ps.sharding<@mesh, [{}, {"tp"}]>]} : tensor<2x4xf32>
     %e = ps.exp %x {ps.shardings = [#ps.sharding<@mesh, [{}, {"tp"}]>]} : tensor<2x7xf32>
     // CHECK: ps.shard_index over ["tp"]
     // CHECK: %[[INSIDE:.*]] = ps.compare lt
