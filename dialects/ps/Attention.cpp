@@ -88,11 +88,14 @@ struct AttentionFactors {
   unsigned batch, group, rest, query, key, feature, valueFeature;
   bool splitHeads; ///< more than one head a group
 
-  AttentionFactors(ShardingRule &rule, RankedTensorType q, RankedTensorType k, RankedTensorType v) {
+  /// `placed`: what a query sees depends on its place among all queries.
+  AttentionFactors(ShardingRule &rule, RankedTensorType q, RankedTensorType k, RankedTensorType v,
+                   bool placed) {
     batch = rule.addFactor(q.getDimSize(0));
     group = rule.addFactor(k.getDimSize(1));
     rest = rule.addFactor(q.getDimSize(1) / k.getDimSize(1));
-    query = rule.addWhole(q.getDimSize(2), "attention sees all queries of a head at once");
+    query = placed ? rule.addWhole(q.getDimSize(2), "a causal mask counts all queries of a head")
+                   : rule.addFactor(q.getDimSize(2));
     key = rule.addWhole(k.getDimSize(2), "attention normalises over all keys");
     feature = rule.addWhole(q.getDimSize(3), "attention scores sum over the features of a head");
     valueFeature = v.getDimSize(3) == q.getDimSize(3)
@@ -129,7 +132,7 @@ static void addOptionalOperands(Op op, const AttentionFactors &f, ShardingRule &
 ShardingRule AttentionOp::getShardingRule() {
   ShardingRule rule;
   AttentionFactors f(rule, getTensorType(getQuery()), getTensorType(getKey()),
-                     getTensorType(getValue()));
+                     getTensorType(getValue()), getCausal() || getWindow());
   rule.operands = {f.ofQuery(f.feature), f.ofKey(f.feature), f.ofKey(f.valueFeature)};
   addOptionalOperands(*this, f, rule);
   rule.results = {f.ofQuery(f.valueFeature), f.ofLse()};
@@ -140,7 +143,7 @@ ShardingRule AttentionOp::getShardingRule() {
 ShardingRule AttentionGradOp::getShardingRule() {
   ShardingRule rule;
   AttentionFactors f(rule, getTensorType(getQuery()), getTensorType(getKey()),
-                     getTensorType(getValue()));
+                     getTensorType(getValue()), getCausal() || getWindow());
   rule.operands = {f.ofQuery(f.valueFeature), f.ofQuery(f.feature),      f.ofKey(f.feature),
                    f.ofKey(f.valueFeature),   f.ofQuery(f.valueFeature), f.ofLse()};
   addOptionalOperands(*this, f, rule);
@@ -178,8 +181,9 @@ AttentionOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRange l
   return cloned;
 }
 
-/// The axes that split the heads within a group: a key's cotangent is a sum over them.
-static llvm::SmallVector<StringAttr> getAxesWithinGroups(ShardingAttr query, int64_t groups) {
+/// The axes that split the heads within a group, and the queries: a key's cotangent is a sum over
+/// them.
+static llvm::SmallVector<StringAttr> getSummedAxes(ShardingAttr query, int64_t groups) {
   llvm::SmallVector<StringAttr> axes;
   if (!query)
     return axes;
@@ -189,23 +193,41 @@ static llvm::SmallVector<StringAttr> getAxesWithinGroups(ShardingAttr query, int
       axes.append(factor.getAxes().begin(), factor.getAxes().end());
     before *= std::max<int64_t>(factor.getSize(), 1);
   }
+  for (FactorAttr factor : query.getDims()[2].getFactors())
+    axes.append(factor.getAxes().begin(), factor.getAxes().end());
   return axes;
+}
+
+/// Zeros in the padded heads and queries of what has them: they add nothing to a key's cotangent.
+static void zeroPaddedQueries(AttentionGradOp op, PartitionBuilder &builder,
+                              llvm::SmallVectorImpl<Value> &locals) {
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    auto type = dyn_cast<RankedTensorType>(operand.getType());
+    bool hasHeads = operand == op.getCotangent() || operand == op.getQuery() ||
+                    operand == op.getResult() || operand == op.getLse() || operand == op.getMask();
+    if (!type || !hasHeads || !isa<FloatType>(type.getElementType()))
+      continue;
+    for (unsigned dim : {1u, 2u})
+      locals[i] = builder.selectPadding(locals[i], type, builder.getOperandSharding(i), dim, 0.0);
+  }
 }
 
 FailureOr<llvm::SmallVector<Value>>
 AttentionGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRange localResults) {
-  auto cloned = partitionByCloning(*this, builder, locals, localResults);
-  if (failed(cloned))
-    return failure();
-  auto op = (*cloned)[0].getDefiningOp<AttentionGradOp>();
-  placeRandomNumbers(op, builder, getTensorType(getQuery()), getTensorType(getKey()).getDimSize(2),
-                     builder.getOperandSharding(1));
   int64_t groups = getTensorType(getKey()).getDimSize(1),
           heads = getTensorType(getQuery()).getDimSize(1);
-  if (heads == groups)
-    return cloned;
-  auto axes = getAxesWithinGroups(builder.getOperandSharding(1), groups);
-  if (builder.getShards(axes) > 1)
+  auto axes = getSummedAxes(builder.getOperandSharding(1), heads == groups ? heads + 1 : groups);
+  bool sums = builder.getShards(axes) > 1;
+  llvm::SmallVector<Value> masked(locals);
+  if (sums)
+    zeroPaddedQueries(*this, builder, masked);
+  auto cloned = partitionByCloning(*this, builder, masked, localResults);
+  if (failed(cloned))
+    return failure();
+  placeRandomNumbers((*cloned)[0].getDefiningOp<AttentionGradOp>(), builder,
+                     getTensorType(getQuery()), getTensorType(getKey()).getDimSize(2),
+                     builder.getOperandSharding(1));
+  if (sums)
     for (unsigned i : {1u, 2u})
       (*cloned)[i] = builder.allReduce((*cloned)[i], ReductionKind::Sum, axes);
   return cloned;

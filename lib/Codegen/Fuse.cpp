@@ -1,5 +1,6 @@
 // ps-fuse: prepares class functions, forms groups, and marks what memory they need.
 #include "Groups.h"
+#include "OrderContraction.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Pass/Pass.h"
@@ -199,6 +200,8 @@ static LogicalResult fuse(func::FuncOp function) {
     selectInsteadOfCondition(write);
   for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
     splitReduction(reduce);
+  for (auto contract : llvm::make_early_inc_range(block.getOps<ps::ContractOp>()))
+    orderContraction(contract);
   Groups groups(block);
   if (failed(groups.form()))
     return failure();

@@ -55,6 +55,27 @@ func.func @around_a_contraction(%a: tensor<8x8xf32>) -> tensor<8x8xf32> attribut
   return %y : tensor<8x8xf32>
 }
 
+// No order of copies makes a matmul of two summed dims that stand in opposite orders: one side is transposed.
+// CHECK-LABEL: func.func @summed_in_opposite_orders
+// CHECK-SAME: %[[A:.*]]: tensor<4x3x5xf32>, %[[B:.*]]: tensor<5x3x7xf32>
+// CHECK: %[[T:.*]] = ps.fused(%[[B]])
+// CHECK: ps.transpose %{{.*}} [2, 1, 0] : tensor<5x3x7xf32> -> tensor<7x3x5xf32>
+// CHECK: ps.contract %[[A]] [0, 1, 2], %[[T]] [3, 1, 2] -> [0, 3] : (tensor<4x3x5xf32>, tensor<7x3x5xf32>) -> tensor<4x7xf32>
+func.func @summed_in_opposite_orders(%a: tensor<4x3x5xf32>, %b: tensor<5x3x7xf32>) -> tensor<4x7xf32> attributes {ps.class = "c"} {
+  %y = ps.contract %a [0, 1, 2], %b [2, 1, 3] -> [0, 3] : (tensor<4x3x5xf32>, tensor<5x3x7xf32>) -> tensor<4x7xf32>
+  return %y : tensor<4x7xf32>
+}
+
+// Rows of a transposed result: the product is made the right way round, then turned.
+// CHECK-LABEL: func.func @batch_between
+// CHECK: %[[P:.*]] = ps.contract
+// CHECK-SAME: -> tensor<2x4x7xf32>
+// CHECK: ps.transpose
+func.func @batch_between(%a: tensor<4x2x3xf32>, %b: tensor<2x3x7xf32>) -> tensor<4x7x2xf32> attributes {ps.class = "c"} {
+  %y = ps.contract %a [0, 1, 2], %b [1, 2, 3] -> [0, 3, 1] : (tensor<4x2x3xf32>, tensor<2x3x7xf32>) -> tensor<4x7x2xf32>
+  return %y : tensor<4x7x2xf32>
+}
+
 // Heads that a contraction can read as strides are not copied.
 // CHECK-LABEL: func.func @heads_as_strides
 // CHECK-NOT: ps.fused

@@ -36,14 +36,22 @@ BOOL = "tensor<4x5xi1>"
 case("not", f"%r0 = ps.not %a ATTRIBUTES : {BOOL}", {"a": BOOL}, [BOOL])
 for name in ["and", "or"]:
     case(name, f"%r0 = ps.{name} %a, %b ATTRIBUTES : {BOOL}", {"a": BOOL, "b": BOOL}, [BOOL])
+INT = "tensor<4x5xi64>"
+for name in ["add", "sub", "mul", "max", "min", "and", "or"]:
+    case(f"{name}_int", f"%r0 = ps.{name} %a, %b ATTRIBUTES : {INT}", {"a": INT, "b": INT}, [INT])
 case("compare", f"%r0 = ps.compare lt %a, %b ATTRIBUTES : {X} -> {BOOL}", {"a": X, "b": X}, [BOOL])
+for name in ["eq", "ne", "le", "gt", "ge"]:
+    case(f"compare_{name}", f"%r0 = ps.compare {name} %a, %b ATTRIBUTES : {INT} -> {BOOL}", {"a": INT, "b": INT}, [BOOL])
 case("select", f"%r0 = ps.select %c, %a, %b ATTRIBUTES : {BOOL}, {X}", {"c": BOOL, "a": X, "b": X}, [X])
 case("convert", f"%r0 = ps.convert %a ATTRIBUTES : {X} -> tensor<4x5xf64>", {"a": X}, ["tensor<4x5xf64>"])
+for name, source, target in [("bool", BOOL, X), ("int", INT, X), ("truncated", X, INT)]:
+    case(f"convert_{name}", f"%r0 = ps.convert %a ATTRIBUTES : {source} -> {target}", {"a": source}, [target])
 
 case("constant", f"%r0 = ps.constant ATTRIBUTES dense<[[1., 2., 3.], [4., 5., 6.]]> : tensor<2x3xf32>", {},
      ["tensor<2x3xf32>"])
 case("constant_splat", f"%r0 = ps.constant ATTRIBUTES dense<2.0> : {X}", {}, [X])
-case("iota", "%r0 = ps.iota dim 1 ATTRIBUTES : tensor<4x5xi64>", {}, ["tensor<4x5xi64>"])
+for dim in [0, 1]:
+    case(f"iota_{dim}", f"%r0 = ps.iota dim {dim} ATTRIBUTES : {INT}", {}, [INT])
 
 
 def movement(name, text, operands, result):
@@ -56,6 +64,8 @@ movement("reshape_regroup", "reshape %a", {"a": "tensor<6x4xf32>"}, "tensor<3x8x
 movement("reshape_mixed", "reshape %a", {"a": "tensor<4x6xf32>"}, "tensor<3x8xf32>")
 movement("transpose", "transpose %a [2, 0, 1]", {"a": "tensor<2x3x5xf32>"}, "tensor<5x2x3xf32>")
 movement("broadcast", "broadcast %a dims [1]", {"a": "tensor<5xf32>"}, "tensor<4x5xf32>")
+movement("broadcast_scalar", "broadcast %a dims []", {"a": "tensor<f32>"}, "tensor<4x5xf32>")
+movement("broadcast_rows", "broadcast %a dims [0]", {"a": "tensor<4xf32>"}, "tensor<4x5xf32>")
 movement("slice", "slice %a [0, 1] to [4, 4] by [1, 1]", {"a": X}, "tensor<4x3xf32>")
 movement("slice_border", "slice %a [0, 3] to [4, 6] by [1, 1]", {"a": "tensor<4x9xf32>"}, "tensor<4x3xf32>")
 movement("slice_stride", "slice %a [0, 0] to [4, 5] by [1, 2]", {"a": X}, "tensor<4x3xf32>")
@@ -67,12 +77,15 @@ case("concat_border", f"%r0 = ps.concat %a, %b dim 1 ATTRIBUTES : ({X}, tensor<4
      {"a": X, "b": "tensor<4x10xf32>"}, ["tensor<4x15xf32>"])
 for kind in ["sum", "max", "min"]:
     movement(f"reduce_{kind}", f"reduce {kind} %a dims [1]", {"a": X}, "tensor<4xf32>")
+movement("reduce_all", "reduce sum %a dims [0, 1]", {"a": X}, "tensor<f32>")
 movement("reduce_columns", "reduce sum %a dims [0, 2]", {"a": "tensor<3x4x5xf32>"}, "tensor<4xf32>")
 
 CONTRACT = "%r0 = ps.contract %a {}, %b {} -> {} ATTRIBUTES : ({}, {}) -> {}"
 for name, left, right, out, a, b, y in [
     ("linear", [0, 1, 2], [3, 2], [0, 1, 3], "tensor<2x3x5xf32>", "tensor<7x5xf32>", "tensor<2x3x7xf32>"),
     ("batched", [0, 1, 2], [0, 2, 3], [0, 1, 3], "tensor<2x3x5xf32>", "tensor<2x5x4xf32>", "tensor<2x3x4xf32>"),
+    ("outer", [0], [1], [0, 1], "tensor<3xf32>", "tensor<5xf32>", "tensor<3x5xf32>"),
+    ("all", [0, 1], [1, 0], [], "tensor<3x5xf32>", "tensor<5x3xf32>", "tensor<f32>"),
     ("weight", [0, 1, 2], [0, 1, 3], [3, 2], "tensor<2x3x5xf32>", "tensor<2x3x7xf32>", "tensor<7x5xf32>"),
 ]:
     case(f"contract_{name}", CONTRACT.format(left, right, out, a, b, y), {"a": a, "b": b}, [y])
@@ -94,6 +107,9 @@ case("cross_entropy_smoothed",
 case("cross_entropy_grad",
      f"%r0 = ps.cross_entropy_grad %a, %g, %t, %l ignore 2 ATTRIBUTES : {X}, tensor<4xf32>, {LABELS}",
      {"a": X, "g": "tensor<4xf32>", "t": LABELS, "l": "tensor<4xf32>"}, [X], below={"t": 5})
+case("cross_entropy_grad_smoothed",
+     f"%r0 = ps.cross_entropy_grad %a, %g, %t, %l ignore 2 smoothing 0.1 ATTRIBUTES : {X}, tensor<4xf32>, {LABELS}",
+     {"a": X, "g": "tensor<4xf32>", "t": LABELS, "l": "tensor<4xf32>"}, [X], below={"t": 5})
 
 INDICES = "tensor<2x3xi64>"
 case("embedding", f"%r0 = ps.embedding %w, %i ATTRIBUTES : tensor<7x5xf32>, {INDICES} -> tensor<2x3x5xf32>",
@@ -103,17 +119,25 @@ case("embedding_grad",
      {"g": "tensor<2x3x5xf32>", "i": INDICES}, ["tensor<7x5xf32>"], below={"i": 7})
 
 Q, K, L = "tensor<2x6x4x3xf32>", "tensor<2x3x4x3xf32>", "tensor<2x6x4xf32>"
-case("attention", f"%r0, %r1 = ps.attention %q, %k, %v causal scale 0.5 ATTRIBUTES : ({Q}, {K}, {K}) -> ({Q}, {L})",
-     {"q": Q, "k": K, "v": K}, [Q, L])
-case("attention_padding",
-     f"%r0, %r1 = ps.attention %q, %k, %v padding %p scale 0.5 ATTRIBUTES : ({Q}, {K}, {K}, tensor<2x4xi1>) -> ({Q}, {L})",
-     {"q": Q, "k": K, "v": K, "p": "tensor<2x4xi1>"}, [Q, L])
-case("attention_dropout",
-     f"%r0, %r1 = ps.attention %q, %k, %v causal scale 0.5 {{dropout = 0.5 : f64, ps.key = 1 : i64, ATTRIBUTE_LIST}}"
-     f" : ({Q}, {K}, {K}) -> ({Q}, {L})", {"q": Q, "k": K, "v": K}, [Q, L])
-case("attention_grad",
-     f"%r0, %r1, %r2 = ps.attention_grad %g, %q, %k, %v, %o, %l causal scale 0.5 ATTRIBUTES : "
-     f"({Q}, {Q}, {K}, {K}, {Q}, {L}) -> ({Q}, {K}, {K})", {"g": Q, "q": Q, "k": K, "v": K, "o": Q, "l": L}, [Q, K, K])
+# Forms of attention: (what stands before the scale, further operands, attributes)
+FORMS = {
+    "": ("causal", {}, ""),
+    "_full": ("", {}, ""),
+    "_window": ("causal window 2", {}, ""),
+    "_padding": ("padding %p", {"p": "tensor<2x4xi1>"}, ""),
+    "_mask": ("mask %m", {"m": "tensor<2x6x4x4xi1>"}, ""),
+    "_mask_of_all_heads": ("mask %m", {"m": "tensor<1x1x4x4xi1>"}, ""),
+    "_bias": ("mask %m", {"m": "tensor<1x6x4x4xf32>"}, ""),
+    "_dropout": ("causal", {}, "dropout = 0.5 : f64, ps.key = 1 : i64"),
+}
+for form, (words, further, attributes) in FORMS.items():
+    marks = f"{{{attributes}, ATTRIBUTE_LIST}}" if attributes else "ATTRIBUTES"
+    types = "".join(f", {text}" for text in further.values())
+    case(f"attention{form}", f"%r0, %r1 = ps.attention %q, %k, %v {words} scale 0.5 {marks} : ({Q}, {K}, {K}{types}) -> "
+         f"({Q}, {L})", {"q": Q, "k": K, "v": K, **further}, [Q, L])
+    case(f"attention_grad{form}", f"%r0, %r1, %r2 = ps.attention_grad %g, %q, %k, %v, %o, %l {words} scale 0.5 {marks} : "
+         f"({Q}, {Q}, {K}, {K}, {Q}, {L}{types}) -> ({Q}, {K}, {K})",
+         {"g": Q, "q": Q, "k": K, "v": K, "o": Q, "l": L, **further}, [Q, K, K])
 case("dropout", f"%r0 = ps.dropout %a p 0.5 {{ps.key = 3 : i64, ATTRIBUTE_LIST}} : {X}", {"a": X}, [X])
 
 

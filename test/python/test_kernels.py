@@ -1,26 +1,23 @@
 """Generated code equals the reference evaluator: every op alone, and groups of ops as models have them.
 
-All functions go into one module: each is a class function and a program of its own, compiled once.
+All go into one program, compiled once. With ops split over ranks: test_op_factors.py.
 """
 import re
-import subprocess
 
-import capi
+import joined
 import op_cases
 import pytest
-import torch
-from conftest import tools_folder
-from safetensors.torch import load_file, save_file
 
-TYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i1": torch.bool, "bf16": torch.bfloat16}
-# A library op takes its random key as an argument of the class function, which these functions have not.
-CASES = {name: c for name, c in op_cases.CASES.items() if name != "attention_dropout"}
+CASES = dict(op_cases.CASES)
 
 
 def chain(name, lines, operands, results, **options):
     """A case of several lines; its results are the values named %r0, %r1, ..."""
-    CASES[name] = op_cases.OpCase(name, "\n    ".join(line.strip() for line in lines.strip().splitlines()),
-                                  operands, results, **options)
+    def mark(line):
+        return re.sub(r"ps\.constant|(?= : )", r"\g<0> ATTRIBUTES", line.strip(), count=1)
+
+    text = "\n    ".join(mark(line) for line in lines.strip().splitlines())
+    CASES[name] = op_cases.OpCase(name, text, operands, results, **options)
 
 
 # Rows longer than a block of 64, with and without a tail; more rows than a chunk of a sum over rows.
@@ -121,101 +118,18 @@ chain("reshape_then_transpose", """
     %r0 = ps.exp %u : tensor<4x15xf32>""", {"a": "tensor<6x10xf32>"}, ["tensor<4x15xf32>"])
 
 
-def parse(text):
-    dims = re.fullmatch(r"tensor<((?:\d+x)*)(\w+)>", text)
-    return [int(d) for d in dims[1].split("x")[:-1]], TYPES[dims[2]]
-
-
-def draw(case):
-    generator = torch.Generator().manual_seed(len(case.name))
-    values = {}
-    for name, text in case.operands.items():
-        shape, dtype = parse(text)
-        if dtype == torch.bool:
-            values[name] = torch.rand(shape, generator=generator) < 0.5
-        elif dtype == torch.int64:
-            values[name] = torch.randint(0, case.below.get(name, 5), shape, generator=generator)
-        else:
-            values[name] = torch.randn(shape, generator=generator).to(dtype)
-            if case.positive:
-                values[name] = values[name].abs() + 0.1
-    return values
-
-
-def function(case):
-    arguments = ", ".join(f'%{n}: {t} {{ps.name = "{n}"}}' for n, t in case.operands.items())
-    results = ", ".join(f'{t} {{ps.name = "r{i}"}}' for i, t in enumerate(case.results))
-    values = ", ".join(f"%r{i}" for i in range(len(case.results)))
-    return f"""
-  func.func @{case.name}({arguments}) -> ({results}) attributes {{ps.class = "{case.name}"}} {{
-    {op_cases.write(case.text, "")}
-    return {values} : {", ".join(case.results)}
-  }}"""
-
-
-def program(case):
-    # No operand is a batch: each has as many rows as it likes.
-    lines = [f'%{n} = rank.input "{n}" micro_batch 0 {{ps.batch_dim = -1 : i64}} : {t}'
-             for n, t in case.operands.items()]
-    inputs = ", ".join("%" + n for n in case.operands)
-    lines.append(f'%r:{len(case.results)} = rank.run @{case.name} ({inputs}) : ({", ".join(case.operands.values())}) -> '
-                 f'({", ".join(case.results)})')
-    lines += [f'rank.output "r{i}" micro_batch 0 %r#{i} : {t}' for i, t in enumerate(case.results)]
-    body = "\n    ".join(lines)
-    return f"""
-  rank.program @program.{case.name} pp = 0 entry "{case.name}" {{
-    {body}
-  }}"""
-
-
-def tool(name, *arguments):
-    done = subprocess.run([tools_folder() / name, *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """The evaluator's module, and the compiled program."""
+def results(tmp_path_factory):
+    """What the evaluator says of all cases, and what the compiled program does."""
     folder = tmp_path_factory.mktemp("kernels")
-    functions = "".join(function(c) for c in CASES.values())
-    mesh = '  ps.mesh @mesh <"dp" = 1 : data>'
-    (folder / "plain.mlir").write_text(f"module {{\n{mesh}{functions}\n}}\n")
-    programs = "".join(program(c) for c in CASES.values())
-    level = "attributes {ps.level = #ps.level<scheduled>}"
-    (folder / "scheduled.mlir").write_text(f"module {level} {{\n{mesh}{functions}{programs}\n}}\n")
-    tool("ps-opt", "-ps-fuse", folder / "scheduled.mlir", "-o", folder / "fused.mlir")
-    tool("ps-compile", folder / "fused.mlir", "-o", folder / "kernels.so")
-    opened = capi.Program(folder / "kernels.so", ranks=1, threads=2)
-    yield folder / "plain.mlir", opened
-    opened.close()
+    calls = [joined.Call(name, case) for name, case in CASES.items()]
+    plain, planned = folder / "plain.mlir", folder / "planned.mlir"
+    plain.write_text(joined.module(calls))
+    planned.write_text(joined.module(calls, '"dp" = 1 : data'))
+    return joined.evaluate(calls, plain, folder), joined.call_compiled(calls, planned, folder, threads=2)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kernel(compiled, tmp_path, name):
-    module, opened = compiled
-    case = CASES[name]
-    inputs = draw(case)
-    expected = evaluate(module, name, inputs, tmp_path)
-    outputs = {f"r{i}": empty(t) for i, t in enumerate(case.results)}
-    opened.call(name, inputs, outputs)
-    for key, value in outputs.items():
-        wanted = expected[key]
-        if value.dtype.is_floating_point:
-            scale = max(1.0, wanted.abs()[wanted.isfinite()].max().item() if wanted.numel() else 1.0)
-            torch.testing.assert_close(value, wanted, rtol=2e-5, atol=2e-6 * scale, equal_nan=True)
-        else:
-            assert torch.equal(value, wanted), key
-
-
-def empty(text):
-    shape, dtype = parse(text)
-    return torch.full(shape, float("nan") if dtype.is_floating_point else 1, dtype=dtype)
-
-
-def evaluate(module, name, inputs, folder):
-    files = ["--inputs", folder / "in.safetensors"] if inputs else []
-    if inputs:
-        save_file(inputs, folder / "in.safetensors")
-    tool("ps-run", module, "--entry", name, *files, "--outputs", folder / "out.safetensors")
-    return load_file(folder / "out.safetensors")
+def test_kernel(results, name):
+    expected, found = results
+    joined.assert_close(found, expected, [joined.Call(name, CASES[name])])

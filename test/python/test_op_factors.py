@@ -1,21 +1,20 @@
-"""Every op with each of its factors split: level 3 on N ranks equals the op on one.
+"""Every op with each of its factors split: level 3 on N ranks equals the op on one, and the compiled program equals it.
 
 The cases follow from the sharding rules that the ops give (`ps-print-sharding-rules`); the table of op x factor stands
 in docs/op-factors.md, and is written by `python test/python/test_op_factors.py`.
 """
 import dataclasses
+import functools
 import re
 import subprocess
 import sys
 
+import joined
 import pytest
-import torch
 from conftest import ROOT, tools_folder
-from op_cases import CASES, write
-from safetensors.torch import load_file, save_file
+from op_cases import CASES
 
 TABLE = ROOT / "docs/op-factors.md"
-ELEMENTS = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i1": torch.bool}
 SHARDS = [2, 3]
 
 
@@ -31,12 +30,6 @@ class Rule:
     operands: list  # per operand, per dim: names of factors
     results: list
     factors: dict
-
-
-def tool(name, *arguments):
-    done = subprocess.run([tools_folder() / name, *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def parse_tensors(text):
@@ -55,13 +48,16 @@ def parse_rule(text):
     return Rule(parse_tensors(match[1]), parse_tensors(match[2]), factors)
 
 
-def get_rule(case, folder):
-    path = folder / "rule.mlir"
-    path.write_text(module(case, None, None, 1))
-    remarks = tool("ps-opt", path, "-ps-print-sharding-rules").stderr
-    rules = re.findall(r"remark: (.*)", remarks)
-    assert len(rules) == 1, remarks
-    return parse_rule(rules[0])
+@functools.cache
+def rules():
+    """The rule of each case, by name."""
+    text = joined.module([joined.Call(name, case) for name, case in CASES.items()])
+    done = subprocess.run([tools_folder() / "ps-opt", "-ps-print-sharding-rules"], input=text, capture_output=True,
+                          text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"remark: (.*)", done.stderr)
+    assert len(found) == len(CASES), done.stderr
+    return {name: parse_rule(text) for name, text in zip(CASES, found)}
 
 
 def sharding(dims, factor, factors):
@@ -76,93 +72,146 @@ def sharding(dims, factor, factors):
     return "#ps.sharding<@mesh, [" + ", ".join(one(dim) for dim in dims) + "]>"
 
 
-def module(case, rule, factor, shards):
-    """The op alone in `@forward`, at level 2, with `factor` split over `shards` ranks (None: no marks)."""
-    operands, results, marks = dict.fromkeys(case.operands, ""), [""] * len(case.results), ""
-    if rule:
-        placed = [sharding(dims, factor, rule.factors) for dims in rule.operands]
-        operands = {name: f", ps.sharding = {text}" for name, text in zip(case.operands, placed)}
-        placed = [sharding(dims, factor, rule.factors) for dims in rule.results]
-        results = [f", ps.sharding = {text}" for text in placed]
-        marks = (f"ps.phase = #ps.phase<forward>, ps.segment = 0 : i64, ps.shardings = [{', '.join(placed)}]")
-    arguments = ", ".join(f'%{name}: {type_} {{ps.name = "{name}"{operands[name]}}}'
-                          for name, type_ in case.operands.items())
-    named = ", ".join(f'{type_} {{ps.name = "r{i}"{results[i]}}}' for i, type_ in enumerate(case.results))
-    values = ", ".join(f"%r{i}" for i in range(len(case.results)))
-    return f"""module attributes {{ps.level = #ps.level<planned>}} {{
-  ps.mesh @mesh <"tp" = {shards} : tensor>
-  func.func @forward({arguments}) -> ({named}) {{
-    {write(case.text, marks)}
-    return {values} : {', '.join(case.results)}
-  }}
-}}
-"""
+def calls_of(name):
+    """The case once for each factor that may be split: on what the program is given (zero in its padding), and on
+    what ops made of it (where anything may stand in the padding)."""
+    rule, calls = rules()[name], []
+    for factor in rule.factors.values():
+        if not factor.kind.startswith("whole"):
+            placed = [[sharding(dims, factor.name, rule.factors) for dims in side]
+                      for side in (rule.operands, rule.results)]
+            calls.append(joined.Call(f"{name}.{factor.name}", CASES[name], *placed))
+            if CASES[name].operands:
+                calls.append(joined.Call(f"{name}.{factor.name}.computed", CASES[name], *placed, computed=True))
+    return calls
 
 
-def draw(case):
-    generator = torch.Generator().manual_seed(0)
-    tensors = {}
-    for name, type_ in case.operands.items():
-        *shape, element = type_[len("tensor<"):-1].split("x")
-        shape, dtype = [int(size) for size in shape], ELEMENTS[element]
-        if dtype.is_floating_point:
-            tensor = torch.randn(shape, generator=generator, dtype=dtype)
-            tensors[name] = tensor.abs() + 0.5 if case.positive else tensor
-        else:
-            tensors[name] = torch.randint(case.below.get(name, 2), shape, generator=generator).to(dtype)
-    return tensors
-
-
-def evaluate(path, folder, shards=None):
-    out = folder / "out.safetensors"
-    flags = ["--ranks", shards] if shards else []
-    tool("ps-run", path, "--entry", "forward", "--inputs", folder / "in.safetensors", "--outputs", out, *flags)
-    return load_file(out)
-
-
-def check(case, rule, factor, shards, folder):
-    save_file(draw(case), folder / "in.safetensors")
+@pytest.fixture(scope="module", params=SHARDS)
+def results(request, tmp_path_factory):
+    """All cases on one rank, split in the evaluator, split in the compiled program."""
+    folder = tmp_path_factory.mktemp("factors")
+    calls = [call for name in CASES for call in calls_of(name)]
     whole, planned, local = folder / "whole.mlir", folder / "planned.mlir", folder / "local.mlir"
-    whole.write_text(module(case, None, None, 1))
-    planned.write_text(module(case, rule, factor, shards))
-    tool("ps-opt", planned, "-ps-partition", "-o", local)
-    expected, found = evaluate(whole, folder), evaluate(local, folder, shards)
-    for name in expected:
-        torch.testing.assert_close(found[name], expected[name], rtol=1e-5, atol=1e-6, msg=lambda text: f"{name}: {text}")
+    whole.write_text(joined.module(calls))
+    planned.write_text(joined.module(calls, f'"tp" = {request.param} : tensor'))
+    joined.run([tools_folder() / "ps-compile", planned, "-o", local, "--stop-after", "partitioned"], folder)
+    return (joined.evaluate(calls, whole, folder), joined.evaluate(calls, local, folder, request.param),
+            joined.call_compiled(calls, local, folder, request.param))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_factor_split_equals_the_whole(name, tmp_path):
-    case = CASES[name]
-    rule = get_rule(case, tmp_path)
-    for factor in rule.factors.values():
-        for shards in SHARDS:
-            if not factor.kind.startswith("whole"):
-                check(case, rule, factor.name, shards, tmp_path)
+def test_each_factor_split_equals_the_whole(results, name):
+    whole, evaluated, _ = results
+    joined.assert_close(evaluated, whole, calls_of(name))
 
 
-def table(folder):
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_equals_evaluated_with_each_factor_split(results, name):
+    _, evaluated, compiled = results
+    joined.assert_close(compiled, evaluated, calls_of(name))
+
+
+def test_nothing_is_left_out():
+    """Every op that computes has a case, and every factor that is not whole has a call."""
+    text = "\n".join(case.text for case in CASES.values())
+    used = set(re.findall(r"ps\.\w+", text))
+    assert sorted(computing_ops() - used) == []
+    lines = [line for line in TABLE.read_text().splitlines() if line.startswith("| ") and "| whole" not in line]
+    assert len(lines) - 1 == sum(not call.computed for name in CASES for call in calls_of(name))
+
+
+# ---- dims that a rule calls whole ----------------------------------------------------------------------------------
+
+
+def cut(dims, factor, shape, begin, end):
+    """The shape, and the slices, of the part of a tensor with places [begin, end) of a factor; None: it has it not."""
+    at = [i for i, names in enumerate(dims) if factor in names]
+    if not at or dims[at[0]] != [factor]:
+        return None
+    part = [end - begin if i == at[0] else size for i, size in enumerate(shape)]
+    return part, tuple(slice(begin, end) if i == at[0] else slice(None) for i in range(len(shape)))
+
+
+def cut_call(name, factor, begin, end):
+    """The case on a part of the factor: (call, its operands, where its results stand), None where it makes no sense."""
+    case, rule = CASES[name], rules()[name]
+    text, operands, types, places = case.text, {}, {}, []
+    given = joined.draw(case)
+    for dims, (operand, type_) in zip(rule.operands, case.operands.items()):
+        shape, _ = joined.parse_type(type_)
+        part = cut(dims, factor, shape, begin, end)
+        operands[operand] = given[operand][part[1]].contiguous() if part else given[operand]
+        types[operand] = joined.with_shape(type_, part[0]) if part else type_
+    results = []
+    for dims, type_ in zip(rule.results, case.results):
+        part = cut(dims, factor, joined.parse_type(type_)[0], begin, end)
+        if not part:
+            return None  # a sum, or a mixture of dims
+        results.append(joined.with_shape(type_, part[0]))
+        places.append(part[1])
+    renamed = dict(zip([*case.operands.values(), *case.results], [*types.values(), *results]))
+    text = re.sub(r"tensor<[^>]*>", lambda match: renamed.get(match[0], match[0]), text)
+    part = dataclasses.replace(case, text=text, operands=types, results=results)
+    return joined.Call(f"{name}.{factor}.{begin}", part), operands, places
+
+
+def is_accepted(call, folder):
+    path = folder / "part.mlir"
+    path.write_text(joined.module([call]))
+    return subprocess.run([tools_folder() / "ps-opt", path], capture_output=True).returncode == 0
+
+
+def test_what_is_whole_cannot_be_concatenated(tmp_path):
+    """A dim whose parts, computed apart, are the parts of the result should have been split."""
+    parts = []
+    for name, rule in rules().items():
+        for factor in rule.factors.values():
+            middle = (factor.size + 1) // 2
+            cuts = [cut_call(name, factor.name, *places) for places in [(0, middle), (middle, factor.size)]]
+            if factor.kind.startswith("whole") and all(c and is_accepted(c[0], tmp_path) for c in cuts):
+                parts.append((name, factor.name, cuts))
+    assert parts, "no case is left to look at"
+    names = sorted({name for name, _, _ in parts})
+    (tmp_path / "whole.mlir").write_text(joined.module([joined.Call(name, CASES[name]) for name in names]))
+    whole = joined.evaluate([joined.Call(name, CASES[name]) for name in names], tmp_path / "whole.mlir", tmp_path)
+    calls = [c[0] for _, _, cuts in parts for c in cuts]
+    values = {f"{c[0].name}.{n}": v for _, _, cuts in parts for c in cuts for n, v in c[1].items()}
+    (tmp_path / "parts.mlir").write_text(joined.module(calls))
+    found = joined.evaluate(calls, tmp_path / "parts.mlir", tmp_path, values=values)
+    splittable = [f"{name}: {factor}" for name, factor, cuts in parts
+                  if all(joined.close(found[f"{call.name}.r{i}"], whole[f"{name}.r{i}"][place].contiguous())
+                         for call, _, places in cuts for i, place in enumerate(places))]
+    assert splittable == []
+
+
+def computing_ops():
+    """The ops of the dialect that have a sharding rule, by their .td files."""
+    found = set()
+    for path in (ROOT / "dialects/ps").glob("*Ops.td"):
+        found |= {f"ps.{name}" for name in re.findall(
+            r'def \w+ : PS_(?:Unary|Binary|Tensor|Movement|RowMap)Op<"(\w+)"', path.read_text())}  # not collectives
+    return found
+
+
+def table():
     """Markdown: op, factor, its size in the test, what splitting it does."""
     lines = ["# Which factors of which op may be split", "",
-             "Written by `python test/python/test_op_factors.py` from the ops' sharding rules; each line that is not",
-             f"`whole` is run on {' and '.join(map(str, SHARDS))} ranks and compared with one (`test_op_factors.py`).", "",
+             "Written by `python test/python/test_op_factors.py` from the ops' sharding rules. Each line that is not",
+             f"`whole` is run on {' and '.join(map(str, SHARDS))} ranks: in the evaluator against one rank, and compiled "
+             "against the evaluator", "(`test_op_factors.py`).", "",
              "| op | factor | size | split |", "|---|---|---|---|"]
-    for case in CASES.values():
-        for factor in get_rule(case, folder).factors.values():
+    for name, rule in rules().items():
+        for factor in rule.factors.values():
             effect = factor.kind if factor.kind.startswith("whole") else (
                 f"partial {factor.kind}" if factor.kind else "parallel")
-            lines.append(f"| {case.name} | {factor.name} | {factor.size} | {effect} |")
+            lines.append(f"| {name} | {factor.name} | {factor.size} | {effect} |")
     return "\n".join(lines) + "\n"
 
 
-def test_the_table_is_current(tmp_path):
-    assert TABLE.read_text() == table(tmp_path)
+def test_the_table_is_current():
+    assert TABLE.read_text() == table()
 
 
 if __name__ == "__main__":
-    import pathlib
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as scratch:
-        TABLE.write_text(table(pathlib.Path(scratch)))
+    TABLE.write_text(table())
     print(f"wrote {TABLE}", file=sys.stderr)

@@ -1,0 +1,69 @@
+// Contractions whose dims stand in an order that no matmul has.
+#include "OrderContraction.h"
+#include "Views.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+using Labels = SmallVector<int64_t>;
+
+static StridedView getDense(Value value) {
+  // An op that is no view stops the walk at once.
+  return *getView(value, [](Operation *) { return true; });
+}
+
+/// As ps-fuse tries it: each operand as it lies, then copied.
+static bool isMatmul(ps::ContractOp contract) {
+  auto getStrided = [](Value value) {
+    auto view = getView(value);
+    bool isBuffer =
+        view && !isa_and_nonnull<ps::ConstantOp, ps::IotaOp>(view->base.getDefiningOp());
+    return isBuffer ? *view : getDense(value);
+  };
+  StridedView lhs = getDense(contract.getLhs()), rhs = getDense(contract.getRhs());
+  StridedView stridedRhs = getStrided(contract.getRhs());
+  return getMatmul(contract, lhs, rhs) || getMatmul(contract, lhs, stridedRhs) ||
+         getMatmul(contract, getStrided(contract.getLhs()), stridedRhs);
+}
+
+/// `value` with its dims, labelled `from`, in the order of `to`.
+static Value transpose(OpBuilder &b, ps::ContractOp contract, Value value, ArrayRef<int64_t> from,
+                       ArrayRef<int64_t> to) {
+  if (from == to)
+    return value;
+  SmallVector<int64_t> permutation;
+  for (int64_t label : to)
+    permutation.push_back(llvm::find(from, label) - from.begin());
+  auto result = ps::TransposeOp::create(b, contract.getLoc(), value, permutation);
+  ps::copyMarks(contract, result);
+  return result;
+}
+
+void codegen::orderContraction(ps::ContractOp contract) {
+  if (isMatmul(contract))
+    return;
+  Labels batch, rows, columns, inner;
+  for (int64_t label : contract.getResultLabels()) {
+    bool inLeft = llvm::is_contained(contract.getLhsLabels(), label);
+    bool inRight = llvm::is_contained(contract.getRhsLabels(), label);
+    (inLeft && inRight ? batch : inLeft ? rows : columns).push_back(label);
+  }
+  for (int64_t label : contract.getLhsLabels())
+    if (!llvm::is_contained(contract.getResultLabels(), label))
+      inner.push_back(label);
+  auto join = [](Labels labels, const Labels &second, const Labels &third) {
+    labels.append(second);
+    labels.append(third);
+    return labels;
+  };
+  Labels lhs = join(batch, rows, inner), rhs = join(batch, columns, inner),
+         result = join(batch, rows, columns);
+  OpBuilder b(contract);
+  Value left = transpose(b, contract, contract.getLhs(), contract.getLhsLabels(), lhs);
+  Value right = transpose(b, contract, contract.getRhs(), contract.getRhsLabels(), rhs);
+  auto ordered = ps::ContractOp::create(b, contract.getLoc(), left, lhs, right, rhs, result);
+  ps::copyMarks(contract, ordered);
+  contract.getResult().replaceAllUsesWith(
+      transpose(b, contract, ordered.getResult(), result, contract.getResultLabels()));
+  contract.erase();
+}
