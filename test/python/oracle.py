@@ -180,6 +180,7 @@ class Result:
     gradients: dict
     after: dict
     folder: pathlib.Path
+    output: str = ""  # what the program printed
 
 
 def compile_model(folder, export, mesh, *flags, out="program"):
@@ -197,13 +198,14 @@ def train_compiled(folder, export, batches, mesh, micro_batches, optimizer_flag,
     )
     data = folder / "data.safetensors"
     save_file({n: v.contiguous() for n, v in batches.items()}, data)
-    run(
+    output = run(
         [program, "--ranks", ranks_of(mesh), "--data", data, "--steps", steps, "--losses", "losses.txt",
          "--gradients", "gradients.safetensors", "--export-weights", "weights.safetensors", "--quiet", *run_flags],
         folder,
     )  # fmt: skip
     gradients = {n.removeprefix("grad."): t for n, t in load_file(folder / "gradients.safetensors").items()}
-    return Result(read_losses(folder / "losses.txt"), gradients, load_file(folder / "weights.safetensors"), folder)
+    losses, weights = read_losses(folder / "losses.txt"), load_file(folder / "weights.safetensors")
+    return Result(losses, gradients, weights, folder, output)
 
 
 def read_losses(path):
