@@ -18,7 +18,3 @@ def tools_folder():
 def exports(tmp_path_factory):
     """The folder of the zoo's archives, each made when it is first asked for."""
     return tmp_path_factory.mktemp("exports")
-
-
-# Test files of what the compiler cannot do yet: each leaves this list when it first passes.
-collect_ignore = ["test_evaluated.py"]
