@@ -1,6 +1,7 @@
-"""Level 1, run by the reference evaluator, equals PyTorch: import, backward, several micro-batches, optimizers."""
+"""Level 1, run by the reference evaluator, equals PyTorch; levels 3 and 4 on N ranks equal level 1 on one."""
 import dataclasses
 
+import cases
 import oracle
 import pytest
 from conftest import tools_folder
@@ -44,3 +45,25 @@ def test_level_1_equals_pytorch(tmp_path, exports, name, micro_batches, optimize
     ends = dataclasses.replace(ref, losses=[ref.losses[0], ref.losses[-1]])
     result = oracle.Result([first["loss"].item(), last["loss"].item()], gradients, last, tmp_path)
     assert oracle.compare(ends, result, tolerance).failures() == []
+
+
+@pytest.mark.parametrize("mesh", ["tp=2", "tp=4", "dp=2,tp=2"])
+@pytest.mark.parametrize("name", cases.ODD)
+def test_levels_3_and_4_equal_level_1(tmp_path, name, mesh):
+    """With NaN in all padding, after two steps of two micro-batches: every variable, that is weights, their last
+    gradients, the optimizer's state and the loss."""
+    model, micro_batches, steps = cases.ODD[name](), 2, 2
+    data = tmp_path / "data.safetensors"
+    save_file(oracle.draw_batches(model, micro_batches, steps), data)
+    oracle.compile_model(
+        tmp_path, model.export(tmp_path / "model.pt2"), mesh, "--micro-batches", micro_batches, "--optimizer",
+        oracle.OPTIMIZERS["sgd"][0], "--sharding-policy", "megatron", "--dump-dir", tmp_path,
+    )  # fmt: skip
+    whole = evaluate(tmp_path, tmp_path / "1-training.mlir", data, micro_batches, steps)
+    for level in ("3-partitioned", "4-scheduled"):
+        found = evaluate(tmp_path, tmp_path / f"{level}.mlir", data, micro_batches, steps)
+        assert found.keys() == whole.keys()
+        for variable, value in whole.items():
+            scale = max(1e-3, value.abs().max().item())
+            error = (found[variable] - value).abs().max().item() / scale
+            assert error <= 1e-4, f"{level}: {variable} differs by {error:.1e} of its largest element"

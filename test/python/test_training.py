@@ -13,6 +13,20 @@ def test_equals_pytorch(tmp_path, exports, model, mesh, micro_batches, optimizer
     assert comparison.failures() == []
 
 
+@pytest.mark.parametrize("mesh", ["tp=2", "tp=4", "dp=2,tp=2"])
+@pytest.mark.parametrize("name", cases.ODD)
+def test_sizes_that_do_not_divide_equal_pytorch(tmp_path, name, mesh):
+    model, micro_batches = cases.ODD[name](), 2
+    flag, make, tolerance = oracle.OPTIMIZERS["adamw"]
+    batches = oracle.draw_batches(model, micro_batches)
+    result = oracle.train_compiled(
+        tmp_path, model.export(tmp_path / "model.pt2"), batches, mesh, micro_batches, flag,
+        ("--sharding-policy", "megatron"),
+    )  # fmt: skip
+    ref = oracle.train_in_torch(model, batches, make)
+    assert oracle.compare(ref, result, tolerance).failures() == []
+
+
 @pytest.mark.parametrize("name", cases.MODELS)
 def test_little_is_left_out(name):
     """Only parameters that cannot matter, such as an attention's key bias, are left out of the comparison."""
