@@ -15,15 +15,16 @@ def weights_of(result):
     return (result.folder / "weights.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize("name", ["gpt", "gpt_dropout"])
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
-def test_two_runs_have_the_same_bits(tmp_path, exports, mesh):
-    model = oracle.zoo("gpt")
+def test_two_runs_have_the_same_bits(tmp_path, exports, mesh, name):
+    model = oracle.zoo(name)
     runs = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
+    for run in ("a", "b"):
+        (tmp_path / run).mkdir()
         runs.append(
             oracle.train_compiled(
-                tmp_path / name, oracle.export("gpt", exports), oracle.draw_batches(model, 2), mesh, 2, ADAMW
+                tmp_path / run, oracle.export(name, exports), oracle.draw_batches(model, 2), mesh, 2, ADAMW
             )
         )
     assert runs[0].losses == runs[1].losses
