@@ -446,9 +446,10 @@ Program parseTable(const Json &table) {
   result.arenaBytes = table.at("arena_bytes");
   result.microBatches = getOr<int64_t>(table, "micro_batches", 1);
   result.flopsPerStep = getOr(table, "flops_per_step", 0.0);
-  for (const auto &[name, value] : getOr(table, "defaults", Json::object()).items())
-    if (value.is_number())
-      result.defaults[name] = value;
+  if (const Json &defaults = get(table, "defaults"); !defaults.is_null())
+    for (const auto &[name, value] : defaults.items())
+      if (value.is_number())
+        result.defaults[name] = value;
   for (const Json &variable : table.at("variables"))
     result.variables.push_back(parseVariable(variable, result.mesh));
   for (const Json &input : table.at("inputs"))

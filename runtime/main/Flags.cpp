@@ -49,8 +49,9 @@ void addUnbuilt(CLI::App &app) {
     app.add_option_function<std::string>(
            flag,
            [flag](const std::string &) {
-             throw CLI::ValidationError(flag, "checkpoints are not built yet; --export-weights "
-                                              "writes weights, --weights reads them");
+             throw CLI::ValidationError(
+                 flag, "is not built yet, nor are other checkpoints; --export-weights "
+                       "writes weights, --weights reads them");
            },
            "not built yet")
         ->group("Not built yet");
