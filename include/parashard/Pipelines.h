@@ -22,7 +22,8 @@ struct CompileOptions {
   std::optional<int64_t> batch;       ///< binds the batch symbol
   std::vector<std::string> batchDims; ///< INPUT=D or INPUT=none
   std::string lossOutput;             ///< number or name of the loss output; empty: found
-  std::string loss;                   ///< "none": cotangents come from outside; empty: in the graph
+  std::string
+      loss; ///< "none": cotangents come from outside; empty: in the graph; else a kind to add
   std::vector<std::string> differentiate; ///< outputs with cotangents when loss is "none"
   std::vector<std::string> freeze;        ///< globs of parameters that are not trained
   std::vector<std::string> init;          ///< "[GLOB=]normal(0.02)"

@@ -15,6 +15,10 @@ inline constexpr llvm::StringLiteral kLossAverageMark = "ps.loss_average";
 /// rate.
 inline constexpr llvm::StringLiteral kRateMark = "ps.lr";
 
+/// Adds the loss `kind` (cross_entropy, causal_lm, mse) of an output (its name or number; empty:
+/// the first or only one that fits) to `@forward`, against a new input `labels`.
+mlir::LogicalResult addLoss(mlir::ModuleOp module, llvm::StringRef kind, llvm::StringRef output);
+
 /// What to differentiate.
 struct AutodiffOptions {
   /// Number or name of the loss output; "none": cotangents are arguments; empty: output 0 when it

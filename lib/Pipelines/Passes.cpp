@@ -37,9 +37,15 @@ private:
 };
 
 std::vector<std::string> trainingPasses(const CompileOptions &o) {
-  return {
+  bool adds = !o.loss.empty() && o.loss != "none";
+  std::vector<std::string> passes = {
       // Parameters of a meta export: first, so that parts of a fused one inherit it.
       PassText("ps-set-initial-values").option("init", llvm::join(o.init, ";")),
+  };
+  // Before anything looks at the loss.
+  if (adds)
+    passes.push_back(PassText("ps-add-loss").option("kind", o.loss).option("output", o.lossOutput));
+  std::vector<std::string> rest = {
       // Each mask that is provably causal, a band or a padding vector becomes an attribute: before
       // anything looks at attention's operands.
       PassText("ps-recognize-attention"),
@@ -55,7 +61,9 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
       PassText("ps-recognize-labels"),
       // The backward, the accumulators, and the entries.
       PassText("ps-autodiff")
-          .option("loss", o.loss == "none" ? std::string("none") : o.lossOutput)
+          .option("loss", o.loss == "none" ? "none"
+                          : adds           ? "loss"
+                                           : o.lossOutput)
           .option("differentiate", llvm::join(o.differentiate, ";"))
           .option("freeze", llvm::join(o.freeze, ";"))
           .option("loss-average", o.lossAverage),
@@ -65,6 +73,8 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
           .option("clip-norm", o.clipNorm),
       PassText("ps-verify-training"),
   };
+  llvm::append_range(passes, rest);
+  return passes;
 }
 
 std::vector<std::string> plannedPasses(const CompileOptions &o) {

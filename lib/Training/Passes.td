@@ -4,6 +4,21 @@
 
 include "mlir/Pass/PassBase.td"
 
+def AddLossPass : Pass<"ps-add-loss", "::mlir::ModuleOp"> {
+  let summary = "a model that returns no loss gets one, against a new input labels";
+  let description = [{
+    `cross_entropy`: classes in the last dim, labels of the shape before it, -100 ignored, the mean over the labels
+    that count. `causal_lm`: the same of [batch, length, classes] against the next label (labels are the tokens).
+    `mse`: the mean over all elements. The new output is `loss`, the last one.
+  }];
+  let dependentDialects = ["::parashard::ps::PSDialect"];
+  let options = [
+    Option<"kind", "kind", "std::string", "\"\"", "cross_entropy, causal_lm or mse">,
+    Option<"output", "output", "std::string", "\"\"",
+      "number or name of the output that it is of; empty: the first, or the only one that fits">,
+  ];
+}
+
 def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
   let summary = "forward becomes micro_batch (forward and backward), evaluate and update";
   let description = [{

@@ -276,7 +276,10 @@ def test_optimizers_that_leave_a_parameter_out(tmp_path, exports):
 
 
 def test_batch_that_does_not_divide(tmp_path, exports):
-    refuse_compile(tmp_path, oracle.export("gpt", exports), "--mesh", "dp=3", words=["3", "4"])
+    said = refuse_compile(
+        tmp_path, oracle.export("gpt", exports), "--mesh", "dp=3", status=1, words=["batch of 4", "3 data shards"]
+    )
+    assert "ps.contract" not in said  # a message, not the module
 
 
 def test_policy_with_an_unknown_parameter(tmp_path, exports):

@@ -1,6 +1,7 @@
 // The flags of ps-compile (llvm::cl), and the errors of those whose feature is not built yet.
 #include "Flags.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -38,10 +39,15 @@ struct Flags {
       cl::desc("INPUT=D or INPUT=none: which dim of an input is its batch (default 0)"),
       cl::cat(model)};
   cl::opt<std::string> mode{"mode", cl::desc("train or eval"), cl::init("train"), cl::cat(model)};
-  cl::opt<std::string> lossOutput{"loss-output", cl::desc("the loss: an output's number or name"),
-                                  cl::cat(model)};
-  cl::opt<std::string> loss{"loss", cl::desc("none: cotangents come through the C API"),
-                            cl::cat(model)};
+  cl::opt<std::string> lossOutput{
+      "loss-output",
+      cl::desc("the loss: an output's number or name; with --loss KIND: the output that it is of"),
+      cl::cat(model)};
+  cl::opt<std::string> loss{
+      "loss",
+      cl::desc("for a model that returns none: cross_entropy, causal_lm (of the next label) or mse "
+               "against a new input labels; or none: cotangents come through the C API"),
+      cl::cat(model)};
   cl::list<std::string> differentiate{"differentiate", cl::CommaSeparated,
                                       cl::desc("with --loss none: outputs that take cotangents"),
                                       cl::cat(model)};
@@ -151,8 +157,9 @@ bool checkBuilt(const Flags &f) {
     return bad("--weights takes reference, copy or none, not '" + f.weights + "'");
   if (f.weights != "reference")
     return refuse("weights", f.weights, "weights other than by reference");
-  if (!f.loss.empty() && f.loss != "none")
-    return refuse("loss", f.loss, "adding a loss (put it into the model's forward)");
+  if (!f.loss.empty() &&
+      !llvm::is_contained({"cross_entropy", "causal_lm", "mse", "none"}, f.loss.getValue()))
+    return bad("--loss takes cross_entropy, causal_lm, mse or none, not '" + f.loss + "'");
   if (f.inference)
     return refuse("inference", "", "a program without training entries");
   for (const auto *flag : {&f.planFile, &f.writePlan, &f.offload, &f.ema, &f.report, &f.timeline})

@@ -99,6 +99,7 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registerEverything(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false); // it would be the whole module; what fails is written anyway
   Diagnostics diagnostics(context);
   if (failed(compile(context, *line)))
     return ModelAtFault;

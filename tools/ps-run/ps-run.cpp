@@ -177,5 +177,6 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registry.insert<ps::PSDialect, rank::RankDialect, func::FuncDialect, arith::ArithDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false); // it would be the whole module
   return succeeded(evaluate(context, flags)) ? 0 : 1;
 }

@@ -1,0 +1,169 @@
+// ps-add-loss: a model that returns no loss gets one, against a new input `labels`.
+#include "Symbols.h"
+#include "parashard/Training.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard {
+namespace {
+
+constexpr int64_t kIgnored = -100; // torch's default ignore_index
+
+/// Adds the loss to one function.
+class LossBuilder {
+public:
+  LossBuilder(func::FuncOp forward, StringRef kind, StringRef asked)
+      : forward(forward), end(forward.getBody().front().getTerminator()), kind(kind), asked(asked),
+        b(end), loc(end->getLoc()) {}
+
+  LogicalResult build() {
+    if (failed(chooseOutput()) || failed(checkNames()))
+      return failure();
+    Value labels = addLabels();
+    Value loss = kind == "mse" ? buildSquares(labels) : buildCrossEntropy(labels);
+    auto mark = b.getDictionaryAttr(b.getNamedAttr(kNameMark, b.getStringAttr(kLossSymbol)));
+    unsigned number = forward.getNumResults();
+    (void)forward.insertResult(number, loss.getType(), mark);
+    end->insertOperands(number, loss);
+    return success();
+  }
+
+private:
+  LogicalResult chooseOutput();
+  LogicalResult checkNames();
+  Value addLabels();
+  Value buildCrossEntropy(Value labels);
+  Value buildSquares(Value labels);
+
+  RankedTensorType getType(Value value) const { return cast<RankedTensorType>(value.getType()); }
+  bool fits(unsigned i) {
+    auto type = dyn_cast<RankedTensorType>(end->getOperand(i).getType());
+    int64_t least = kind == "causal_lm" ? 3 : kind == "mse" ? 0 : 2;
+    return type && isa<FloatType>(type.getElementType()) && type.getRank() >= least &&
+           (kind != "causal_lm" || (type.getRank() == 3 && type.getDimSize(1) > 1));
+  }
+  std::string getName(unsigned i) {
+    auto name = forward.getResultAttrOfType<StringAttr>(i, kNameMark);
+    return name ? name.str() : std::to_string(i);
+  }
+  Value sumAll(Value value) {
+    auto dims = llvm::to_vector(llvm::seq<int64_t>(0, getType(value).getRank()));
+    return dims.empty()
+               ? value
+               : ReduceOp::create(b, loc, ReductionKind::Sum, value, llvm::ArrayRef<int64_t>(dims))
+                     .getResult();
+  }
+  /// labels[t + 1] at t, and at the last place one that is ignored.
+  Value shift(Value labels) {
+    RankedTensorType type = getType(labels);
+    Value next = SliceOp::create(b, loc, labels, 1, 1, type.getDimSize(1));
+    auto column = RankedTensorType::get({type.getDimSize(0), 1}, type.getElementType());
+    Value last = makeConstant(b, loc, column, kIgnored);
+    return ConcatOp::create(b, loc, type, ValueRange{next, last}, 1);
+  }
+
+  func::FuncOp forward;
+  Operation *end;
+  StringRef kind, asked;
+  OpBuilder b;
+  Location loc;
+  Value output;
+};
+
+/// The output that was asked for, else the first, else the only one that fits.
+LogicalResult LossBuilder::chooseOutput() {
+  llvm::SmallVector<unsigned> fitting;
+  std::optional<unsigned> chosen;
+  std::string list;
+  for (unsigned i = 0; i < end->getNumOperands(); ++i) {
+    if (fits(i))
+      fitting.push_back(i);
+    if (!asked.empty() && (getName(i) == asked || std::to_string(i) == asked))
+      chosen = i;
+    llvm::raw_string_ostream(list)
+        << (i ? ", " : "") << i << " \"" << getName(i) << "\" : " << end->getOperand(i).getType();
+  }
+  if (!asked.empty() && !chosen)
+    return forward.emitError("has no output '") << asked << "'; outputs are " << list;
+  if (!chosen && !fitting.empty() && (fitting.size() == 1 || fitting.front() == 0))
+    chosen = fitting.front();
+  if (!chosen || !fits(*chosen))
+    return forward.emitError("--loss ") << kind << " is of a floating output"
+                                        << (kind == "causal_lm"       ? " [batch, length, classes]"
+                                            : kind == "cross_entropy" ? " [..., classes]"
+                                                                      : "")
+                                        << "; name it with --loss-output; outputs are " << list;
+  output = end->getOperand(*chosen);
+  return success();
+}
+
+LogicalResult LossBuilder::checkNames() {
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+    if (auto name = forward.getArgAttrOfType<StringAttr>(i, kNameMark); name && name == "labels")
+      return forward.emitError("has an input \"labels\" already; leave --loss ") << kind << " away";
+  for (unsigned i = 0; i < forward.getNumResults(); ++i)
+    if (getName(i) == kLossSymbol)
+      return forward.emitError("has an output \"loss\" already; leave --loss ") << kind << " away";
+  return success();
+}
+
+Value LossBuilder::addLabels() {
+  RankedTensorType type = getType(output);
+  if (kind != "mse")
+    type = RankedTensorType::get(type.getShape().drop_back(), b.getI64Type());
+  auto mark = b.getDictionaryAttr(b.getNamedAttr(kNameMark, b.getStringAttr("labels")));
+  (void)forward.insertArgument(forward.getNumArguments(), type, mark,
+                               NameLoc::get(b.getStringAttr("labels")));
+  return forward.getArguments().back();
+}
+
+/// The mean over the labels that count.
+Value LossBuilder::buildCrossEntropy(Value labels) {
+  if (kind == "causal_lm")
+    labels = shift(labels);
+  RankedTensorType type = getType(labels);
+  auto rowType = RankedTensorType::get(type.getShape(), getType(output).getElementType());
+  auto rows = CrossEntropyOp::create(b, loc, rowType, rowType, output, labels,
+                                     b.getI64IntegerAttr(kIgnored), b.getF64FloatAttr(0));
+  Value counted = CompareOp::create(b, loc, RankedTensorType::get(type.getShape(), b.getI1Type()),
+                                    Predicate::Ne, labels, makeConstant(b, loc, type, kIgnored));
+  Value sum = sumAll(rows.getLoss());
+  Value count = sumAll(makeConvert(b, loc, counted, rowType.getElementType()));
+  return DivOp::create(b, loc, sum.getType(), sum, count);
+}
+
+/// The mean over all elements.
+Value LossBuilder::buildSquares(Value labels) {
+  RankedTensorType type = getType(output);
+  Value difference = SubOp::create(b, loc, type, output, labels);
+  Value sum = sumAll(MulOp::create(b, loc, type, difference, difference));
+  Value count = makeConstant(b, loc, getType(sum), double(type.getNumElements()));
+  return DivOp::create(b, loc, sum.getType(), sum, count);
+}
+
+} // namespace
+
+LogicalResult addLoss(ModuleOp module, StringRef kind, StringRef output) {
+  if (!llvm::is_contained({"cross_entropy", "causal_lm", "mse"}, kind))
+    return module.emitError("loss is '") << kind << "', expected cross_entropy, causal_lm or mse";
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  if (!forward || forward.isExternal())
+    return module.emitError("has no function @forward to add a loss to");
+  return LossBuilder(forward, kind, output).build();
+}
+
+#define GEN_PASS_DEF_ADDLOSSPASS
+#include "lib/Training/Passes.h.inc"
+
+namespace {
+struct AddLossPass : impl::AddLossPassBase<AddLossPass> {
+  using AddLossPassBase::AddLossPassBase;
+  void runOnOperation() override {
+    if (failed(addLoss(getOperation(), kind, output)))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+} // namespace parashard

@@ -1,0 +1,55 @@
+// RUN: split-file %s %t
+// RUN: ps-opt %t/logits.mlir -ps-add-loss="kind=cross_entropy" | FileCheck %s --check-prefix=CE
+// RUN: ps-opt %t/logits.mlir -ps-add-loss="kind=causal_lm" -ps-recognize-labels | FileCheck %s --check-prefix=LM
+// RUN: ps-opt %t/logits.mlir -ps-add-loss="kind=mse output=hidden" | FileCheck %s --check-prefix=MSE
+// RUN: not ps-opt %t/logits.mlir -ps-add-loss="kind=hinge" 2>&1 | FileCheck %s --check-prefix=KIND
+// RUN: not ps-opt %t/logits.mlir -ps-add-loss="kind=mse output=probabilities" 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: not ps-opt %t/flat.mlir -ps-add-loss="kind=causal_lm" 2>&1 | FileCheck %s --check-prefix=FLAT
+// RUN: not ps-opt %t/labelled.mlir -ps-add-loss="kind=cross_entropy" 2>&1 | FileCheck %s --check-prefix=LABELLED
+
+// KIND: error: loss is 'hinge', expected cross_entropy, causal_lm or mse
+// NAME: error: has no output 'probabilities'; outputs are 0 "logits" : tensor<2x4x8xf32>, 1 "hidden" : tensor<2x4xf32>
+// FLAT: error: --loss causal_lm is of a floating output [batch, length, classes]; name it with --loss-output; outputs are 0 "logits" : tensor<4x8xf32>
+// LABELLED: error: has an input "labels" already; leave --loss cross_entropy away
+
+// The mean over the labels that count, as the last output.
+// CE: func.func @forward(%[[IDS:.*]]: tensor<2x4xi64> {ps.name = "ids"}, %{{.*}}, %[[LABELS:.*]]: tensor<2x4xi64> {ps.name = "labels"})
+// CE-SAME: tensor<f32> {ps.name = "loss"})
+// CE: %[[ROWS:.*]], %{{.*}} = ps.cross_entropy %{{.*}}, %[[LABELS]] ignore -100
+// CE: %[[COUNTED:.*]] = ps.compare ne %[[LABELS]], %{{.*}} : tensor<2x4xi64>
+// CE: %[[SUM:.*]] = ps.reduce sum %[[ROWS]]
+// CE: %[[NUMBER:.*]] = ps.convert %[[COUNTED]]
+// CE: %[[COUNT:.*]] = ps.reduce sum %[[NUMBER]]
+// CE: %[[LOSS:.*]] = ps.div %[[SUM]], %[[COUNT]]
+// CE: return %{{.*}}, %{{.*}}, %[[LOSS]]
+
+// The next label; so that the data gives the tokens themselves.
+// LM: ps.labels = "same"
+// LM: %[[NEXT:.*]] = ps.slice %[[LABELS:.*]] [0, 1] to [2, 4]
+// LM: %[[LAST:.*]] = ps.constant dense<-100> : tensor<2x1xi64>
+// LM: %[[SHIFTED:.*]] = ps.concat %[[NEXT]], %[[LAST]] dim 1
+// LM: ps.cross_entropy %{{.*}}, %[[SHIFTED]] ignore -100
+
+// MSE: func.func @forward({{.*}}, %[[LABELS:.*]]: tensor<2x4xf32> {ps.name = "labels"})
+// MSE: %[[D:.*]] = ps.sub %{{.*}}, %[[LABELS]]
+// MSE: %[[S:.*]] = ps.mul %[[D]], %[[D]]
+// MSE: ps.reduce sum %[[S]]
+// MSE: ps.constant dense<8.000000e+00>
+// MSE: ps.div
+
+//--- logits.mlir
+func.func @forward(%ids: tensor<2x4xi64> {ps.name = "ids"}, %w: tensor<8x8xf32>) -> (tensor<2x4x8xf32> {ps.name = "logits"}, tensor<2x4xf32> {ps.name = "hidden"}) {
+  %x = ps.embedding %w, %ids : tensor<8x8xf32>, tensor<2x4xi64> -> tensor<2x4x8xf32>
+  %h = ps.reduce sum %x dims [2] : tensor<2x4x8xf32> -> tensor<2x4xf32>
+  return %x, %h : tensor<2x4x8xf32>, tensor<2x4xf32>
+}
+
+//--- flat.mlir
+func.func @forward(%x: tensor<4x8xf32>) -> (tensor<4x8xf32> {ps.name = "logits"}) {
+  return %x : tensor<4x8xf32>
+}
+
+//--- labelled.mlir
+func.func @forward(%x: tensor<4x8xf32>, %labels: tensor<4xi64> {ps.name = "labels"}) -> (tensor<4x8xf32> {ps.name = "logits"}) {
+  return %x : tensor<4x8xf32>
+}

@@ -1,0 +1,71 @@
+"""`--loss KIND` for a model that returns no loss: losses and gradients equal PyTorch's."""
+import models
+import oracle
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+
+
+class Perceptron(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(12, 24), torch.nn.Linear(24, 10)
+
+    def forward(self, x):
+        return self.down(torch.tanh(self.up(x)))
+
+
+def perceptron():
+    torch.manual_seed(0)
+    inputs = {"x": torch.randn(8, 12, generator=torch.Generator().manual_seed(1))}
+    return models.Model("perceptron", Perceptron(), inputs)
+
+
+def masked(shape, classes):
+    """Labels of which a third, spread unevenly, is ignored."""
+    generator = torch.Generator().manual_seed(5)
+    labels = torch.randint(0, classes, shape, generator=generator)
+    labels[torch.rand(shape, generator=generator) < torch.linspace(0, 0.6, shape[0]).reshape(-1, *[1] * (len(shape) - 1))] = -100
+    return labels
+
+
+def next_token(logits, labels):
+    return F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+
+
+CASES = {
+    "classes": (perceptron, "cross_entropy", lambda: masked((8,), 10), F.cross_entropy),
+    "tokens": (
+        lambda: models.gpt(loss=False), "cross_entropy", lambda: masked((4, 16), 96),
+        lambda logits, labels: F.cross_entropy(logits.flatten(0, 1), labels.flatten()),
+    ),
+    "next tokens": (lambda: models.gpt(loss=False), "causal_lm", lambda: masked((4, 16), 96), next_token),
+    "squares": (perceptron, "mse", lambda: torch.randn(8, 10, generator=torch.Generator().manual_seed(2)), F.mse_loss),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+@pytest.mark.parametrize("case", CASES)
+def test_added_loss_equals_pytorch(tmp_path, case, mesh):
+    make, kind, draw, loss = CASES[case]
+    model, labels = make(), draw()
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), mesh, "--loss", kind)
+    save_file({**model.inputs, "labels": labels}, tmp_path / "data.safetensors")
+    oracle.run(
+        [program, "--data", "data.safetensors", "--steps", 1, "--gradients", "g.safetensors", "--losses", "losses.txt"],
+        tmp_path,
+    )
+    expected = loss(model.module(**model.inputs), labels)
+    expected.backward()
+    assert oracle.read_losses(tmp_path / "losses.txt") == [pytest.approx(expected.item(), rel=1e-5)]
+    gradients = load_file(tmp_path / "g.safetensors")
+    largest = max(p.grad.abs().max() for p in model.module.parameters())
+    for name, parameter in model.module.named_parameters():
+        assert (gradients["grad." + name] - parameter.grad).abs().max() < 1e-5 * largest, name
+
+
+@pytest.mark.parametrize("kind,default", [("cross_entropy", "next"), ("causal_lm", "same")])
+def test_labels_follow_from_the_kind(tmp_path, kind, default):
+    program = oracle.compile_model(tmp_path, models.gpt(loss=False).export(tmp_path / "m.pt2"), "dp=1", "--loss", kind)
+    assert f"labels      {default} " in oracle.run([program, "--info"], tmp_path)
