@@ -67,6 +67,8 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
           .option("differentiate", llvm::join(o.differentiate, ";"))
           .option("freeze", llvm::join(o.freeze, ";"))
           .option("loss-average", o.lossAverage),
+      // What backward computes from constants alone; the marks stay.
+      PassText("ps-canonicalize"),
       // The update of each parameter by its group's optimizer.
       PassText("ps-optimizer")
           .option("optimizer", llvm::join(o.optimizers, ";"))

@@ -76,7 +76,7 @@ func.func @batch_between(%a: tensor<4x2x3xf32>, %b: tensor<2x3x7xf32>) -> tensor
   return %y : tensor<4x7x2xf32>
 }
 
-// Heads that a contraction can read as strides are not copied.
+// The twin: heads that a contraction can read as strides are not copied, and there is nothing to fuse.
 // CHECK-LABEL: func.func @heads_as_strides
 // CHECK-NOT: ps.fused
 // CHECK: return
@@ -135,4 +135,14 @@ func.func @update_of_a_transposed(%w: !ps.ref<tensor<8x8xf32>>) attributes {ps.c
 func.func @not_a_class(%a: tensor<4xf32>) -> tensor<4xf32> {
   %e = ps.exp %a : tensor<4xf32>
   return %e : tensor<4xf32>
+}
+
+// The twin of all: what is no class function is left as it is.
+// CHECK-LABEL: func.func @no_class
+// CHECK-NEXT: ps.exp
+// CHECK-NEXT: ps.neg
+func.func @no_class(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %e = ps.exp %a : tensor<4xf32>
+  %n = ps.neg %e : tensor<4xf32>
+  return %n : tensor<4xf32>
 }

@@ -14,7 +14,7 @@ ps.variable parameter @a.ln.weight names ["a.ln.weight"] : tensor<4xf32>
 
 // -----
 
-// One that has values keeps them, and buffers are left alone.
+// The twin: one that has values keeps them, and buffers are left alone.
 // CHECK: ps.variable parameter @kept init dense<2.000000e+00>
 // CHECK: ps.variable buffer @buffer : tensor<4xf32>
 ps.variable parameter @kept init dense<2.0> : tensor<4xf32>

@@ -98,3 +98,19 @@ func.func @update() {
   ps.write @w1, %s1 if %ok : tensor<4xf32>
   return
 }
+
+// The twin: what is outlined already stays as it is.
+// CHECK-LABEL: func.func @done.forward
+// CHECK-NEXT: %[[E:.*]] = ps.exp
+// CHECK-NEXT: return %[[E]]
+func.func @done.forward(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "done", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {
+  %0 = ps.exp %x {ps.phase = #ps.phase<forward>} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @stage0.other
+// CHECK-NEXT: %[[R:.*]] = rank.run @done.forward segment 0
+// CHECK-NEXT: return %[[R]]
+func.func @stage0.other(%x: tensor<4xf32> {ps.name = "x"}) -> (tensor<4xf32> {ps.name = "y"}) attributes {ps.stage = 0 : i64} {
+  %0 = rank.run @done.forward segment 0 (%x) {ps.phase = #ps.phase<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -10,6 +10,7 @@ func.func @gather_of_slice(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 
+// The twin of each rewrite stands behind it.
 // CHECK-LABEL: func.func @gather_of_slice_over_another_axis_stays
 // CHECK: ps.all_gather
 func.func @gather_of_slice_over_another_axis_stays(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -22,6 +23,15 @@ func.func @gather_of_slice_over_another_axis_stays(%x: tensor<4xf32>) -> tensor<
 // CHECK-NEXT: return %arg0
 func.func @slice_of_gather(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = ps.all_gather %x over ["tp"] dim 0 : tensor<2xf32> -> tensor<4xf32>
+  %1 = ps.shard_slice %0 over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// CHECK-LABEL: func.func @slice_of_gather_over_another_axis_stays
+// CHECK: ps.all_gather
+// CHECK: ps.shard_slice
+func.func @slice_of_gather_over_another_axis_stays(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = ps.all_gather %x over ["dp"] dim 0 : tensor<2xf32> -> tensor<4xf32>
   %1 = ps.shard_slice %0 over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
   return %1 : tensor<2xf32>
 }

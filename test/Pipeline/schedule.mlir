@@ -77,3 +77,17 @@ module {
     return %0 : tensor<4xf32>
   }
 }
+
+// -----
+
+// The twin: without stage functions there is nothing to schedule; a class function stays as it is.
+module {
+  // CHECK-LABEL: func.func @only.forward
+  // CHECK-NEXT: ps.exp
+  // CHECK-NEXT: return
+  // CHECK-NOT: rank.program
+  func.func @only.forward(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "only", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {
+    %0 = ps.exp %x : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}

@@ -1,6 +1,13 @@
 // RUN: ps-opt %s -ps-autodiff -ps-verify-training | FileCheck %s
 // RUN: ps-opt %s -ps-autodiff=freeze=second.* | FileCheck %s --check-prefix=FROZEN
+// RUN: ps-opt %s "-ps-autodiff=freeze=*" | FileCheck %s --check-prefix=NOTHING
 // RUN: ps-opt %s -ps-autodiff=loss-average=micro-batch | FileCheck %s --check-prefix=AVERAGE
+
+// The twin: where all is frozen there is no gradient and no backward.
+// NOTHING-NOT: ps.variable gradient
+// NOTHING-NOT: backward
+// NOTHING: func.func @micro_batch
+// NOTHING-NOT: backward
 
 // CHECK: module attributes {ps.level = #ps.level<training>, ps.loss_average = "step"}
 module attributes {ps.level = #ps.level<imported>} {

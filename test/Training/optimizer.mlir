@@ -2,7 +2,7 @@
 // RUN: ps-opt %s "-ps-optimizer=optimizer=\"sgd(lr=0.5)\" clip-norm=1.0" | FileCheck %s --check-prefix=CLIP
 // RUN: ps-opt %s -ps-optimizer | FileCheck %s --check-prefix=NONE
 
-// No optimizer, no step.
+// The twin: no optimizer, no step.
 // NONE-NOT: @lr
 // NONE-NOT: ps.write @w
 

@@ -1,9 +1,10 @@
 """Every level of the walk is text that can be fed back: to ps-compile, and pass by pass to ps-opt."""
 import re
+import subprocess
 
 import oracle
 import pytest
-from conftest import tools_folder
+from conftest import ROOT, tools_folder
 
 LEVELS = ["0-imported", "1-training", "2-planned", "3-partitioned", "4-scheduled", "5-placed"]
 
@@ -63,3 +64,34 @@ def split_passes(text):
             passes.append(text[start:i])
             start = i + 1
     return passes
+
+
+# ---- all passes ----------------------------------------------------------------------------------------------------
+
+# Passes that change nothing, and the one that adds what its flag says.
+READERS = re.compile(r"ps-(verify|print|explain)-|ps-set-mesh$")
+
+
+def registered_passes():
+    help_text = subprocess.run([tools_folder() / "ps-opt", "--help"], capture_output=True, text=True).stdout
+    return re.findall(r"^ +--(ps-[\w-]+)", help_text, re.MULTILINE)
+
+
+def test_every_pass_is_in_the_walk(dumps):
+    """So that the tests above run it by itself; the only other one says what it sees in a module of any level."""
+    folder, _ = dumps
+    used = set()
+    for level in LEVELS:
+        passes = re.match(r"// passes: (.*)\n", (folder / f"{level}.mlir").read_text())
+        used |= {re.match(r"[\w-]+", one)[0] for one in split_passes(passes[1])} if passes else set()
+    assert set(registered_passes()) - used == {"ps-print-sharding-rules"}
+    done = oracle.run([tools_folder() / "ps-opt", "-ps-print-sharding-rules", folder / "1-training.mlir"], folder)
+    assert "remark: (" in done
+
+
+@pytest.mark.parametrize("name", [name for name in registered_passes() if not READERS.match(name)])
+def test_every_rewriting_pass_has_its_twin(name):
+    """Among the lit tests that are named after it there is one, called a twin, where it does nothing."""
+    stem = name.removeprefix("ps-")
+    files = [f for f in (ROOT / "test").rglob(f"{stem}*.mlir") if f.parent.name != "inputs"]
+    assert any("twin" in f.read_text().lower() for f in files), f"no twin for {name} in {files}"

@@ -85,6 +85,7 @@ func.func @powers(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x
   return %a, %b, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
+// The twin: a power without a shorter form.
 // CHECK-LABEL: func.func @other_power
 func.func @other_power(%x: tensor<4xf32>) -> tensor<4xf32> {
   %p = ps.constant dense<1.7> : tensor<4xf32>
@@ -114,10 +115,64 @@ func.func @constants() -> (tensor<1024x1024xf32>, tensor<3xf32>, tensor<f32>, te
   return %b, %d, %e, %h, %k : tensor<1024x1024xf32>, tensor<3xf32>, tensor<f32>, tensor<2xi1>, tensor<3xf32>
 }
 
+// The twin: one operand is not known.
 // CHECK-LABEL: func.func @not_constant
 func.func @not_constant(%x: tensor<3xf32>) -> tensor<3xf32> {
   %c = ps.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
   // CHECK: ps.add
   %d = ps.add %c, %x : tensor<3xf32>
   return %d : tensor<3xf32>
+}
+
+// The twin: movements of what is no movement stay.
+// CHECK-LABEL: func.func @movements_of_others
+func.func @movements_of_others(%x: tensor<2x6xf32>, %y: tensor<6xf32>) -> (tensor<12xf32>, tensor<6x2xf32>, tensor<2x6xf32>, tensor<2x3xf32>, tensor<2x12xf32>) {
+  %e = ps.exp %x : tensor<2x6xf32>
+  // CHECK-DAG: ps.reshape
+  %a = ps.reshape %e : tensor<2x6xf32> -> tensor<12xf32>
+  // CHECK-DAG: ps.transpose
+  %b = ps.transpose %e [1, 0] : tensor<2x6xf32> -> tensor<6x2xf32>
+  %l = ps.exp %y : tensor<6xf32>
+  // CHECK-DAG: ps.broadcast
+  %c = ps.broadcast %l dims [1] : tensor<6xf32> -> tensor<2x6xf32>
+  // CHECK-DAG: ps.slice
+  %d = ps.slice %e [0, 1] to [2, 4] by [1, 1] : tensor<2x6xf32> -> tensor<2x3xf32>
+  // CHECK-DAG: ps.concat
+  %f = ps.concat %e, %e dim 1 : (tensor<2x6xf32>, tensor<2x6xf32>) -> tensor<2x12xf32>
+  return %a, %b, %c, %d, %f : tensor<12xf32>, tensor<6x2xf32>, tensor<2x6xf32>, tensor<2x3xf32>, tensor<2x12xf32>
+}
+
+// CHECK-LABEL: func.func @bits
+// CHECK-SAME: (%[[X:.*]]: tensor<4xi1>, %[[Y:.*]]: tensor<4xi1>, %[[A:.*]]: tensor<4xf32>, %[[B:.*]]: tensor<4xf32>)
+func.func @bits(%x: tensor<4xi1>, %y: tensor<4xi1>, %a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) {
+  %true = ps.constant dense<true> : tensor<4xi1>
+  %false = ps.constant dense<false> : tensor<4xi1>
+  %0 = ps.and %x, %true : tensor<4xi1>
+  %1 = ps.or %x, %false : tensor<4xi1>
+  %n = ps.not %x : tensor<4xi1>
+  %2 = ps.not %n : tensor<4xi1>
+  %3 = ps.select %true, %a, %b : tensor<4xi1>, tensor<4xf32>
+  %4 = ps.dropout %a p 0.5 {training = false, ps.key = 1 : i64} : tensor<4xf32>
+  // CHECK-NEXT: return %[[X]], %[[X]], %[[X]], %[[A]], %[[A]]
+  return %0, %1, %2, %3, %4 : tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+}
+
+// The twin: bits that are not known, dropout that trains, a conversion that rounds.
+// CHECK-LABEL: func.func @unknown_bits
+func.func @unknown_bits(%x: tensor<4xi1>, %y: tensor<4xi1>, %a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  // CHECK-DAG: ps.and
+  %0 = ps.and %x, %y : tensor<4xi1>
+  // CHECK-DAG: ps.or
+  %1 = ps.or %x, %y : tensor<4xi1>
+  // CHECK-DAG: ps.not
+  %2 = ps.not %x : tensor<4xi1>
+  // CHECK-DAG: ps.select
+  %3 = ps.select %x, %a, %b : tensor<4xi1>, tensor<4xf32>
+  // CHECK-DAG: ps.dropout
+  %4 = ps.dropout %a p 0.5 {ps.key = 1 : i64} : tensor<4xf32>
+  // CHECK-DAG: ps.convert %{{.*}} : tensor<4xf32> -> tensor<4xf16>
+  // CHECK-DAG: ps.convert %{{.*}} : tensor<4xf16> -> tensor<4xf32>
+  %h = ps.convert %a : tensor<4xf32> -> tensor<4xf16>
+  %5 = ps.convert %h : tensor<4xf16> -> tensor<4xf32>
+  return %0, %1, %2, %3, %4, %5 : tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
