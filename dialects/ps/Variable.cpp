@@ -196,13 +196,17 @@ LogicalResult VariableOp::verify() {
   if (auto init = dyn_cast_or_null<ElementsAttr>(getInitAttr()); init && init.getType() != type)
     return emitOpError("has type ")
            << type << ", its initial value has type " << init.getType() << " (variable_c4)";
+  return success();
+}
+
+LogicalResult VariableOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!getOf())
     return success();
-  auto owner =
-      SymbolTable::lookupNearestSymbolFrom<VariableOp>((*this)->getParentOp(), getOfAttr());
+  Type type = getType();
+  auto owner = tables.lookupNearestSymbolFrom<VariableOp>((*this)->getParentOp(), getOfAttr());
   if (!owner)
     return emitOpError("belongs to ") << getOfAttr() << ", which is no variable (variable_c1)";
-  if (kind == VariableKind::Gradient && owner.getType() != type) {
+  if (getKind() == VariableKind::Gradient && owner.getType() != type) {
     InFlightDiagnostic error = emitOpError("is a gradient of type ")
                                << type << ", its variable has type " << owner.getType()
                                << " (variable_c3)";
@@ -273,25 +277,33 @@ template <typename Op> static void printAccessType(OpAsmPrinter &printer, Op op,
 static RankedTensorType getAccessType(VariableOp variable, Operation *op) {
   RankedTensorType type = variable.getTensorType();
   ShardingAttr sharding = variable.getSharding();
-  MeshOp mesh = getMesh(op);
   auto module = op->getParentOfType<ModuleOp>();
   auto level = module ? module->getAttrOfType<LevelAttr>(kLevelMark) : LevelAttr();
-  if (!sharding || !mesh || !level || level.getValue() < Level::Partitioned)
+  if (!sharding || !level || level.getValue() < Level::Partitioned)
     return type;
-  return getLocalType(type, sharding, mesh);
+  MeshOp mesh = getMesh(module);
+  return mesh ? getLocalType(type, sharding, mesh) : type;
 }
 
+/// What an access says of itself; what it says of its variable is verifyVariable's.
 template <typename Op> static LogicalResult verifyAccess(Op op, Type tensor) {
   if (bool(op.getRef()) == bool(op.getVariableAttr()))
     return op.emitOpError("needs either a variable's symbol or a ref (read_c1)");
-  if (op.getRef()) {
-    RefType ref = op.getRef().getType();
-    if (ref.getTensorType() != tensor)
-      return op.emitOpError("has value type ")
-             << tensor << ", the ref has type " << ref << " (read_c2)";
+  if (!op.getRef())
     return success();
-  }
-  auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(op, op.getVariableAttr());
+  RefType ref = op.getRef().getType();
+  if (ref.getTensorType() != tensor)
+    return op.emitOpError("has value type ")
+           << tensor << ", the ref has type " << ref << " (read_c2)";
+  return success();
+}
+
+template <typename Op>
+static LogicalResult verifyVariable(Op op, Type tensor, SymbolTableCollection &tables) {
+  if (!op.getVariableAttr())
+    return success();
+  auto variable =
+      tables.lookupNearestSymbolFrom<VariableOp>(op.getOperation(), op.getVariableAttr());
   if (!variable)
     return op.emitOpError("names ") << op.getVariableAttr() << ", which is no variable (read_c2)";
   RankedTensorType expected = getAccessType(variable, op);
@@ -322,6 +334,10 @@ void ReadOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult ReadOp::verify() { return verifyAccess(*this, getType()); }
+
+LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return verifyVariable(*this, getType(), tables);
+}
 
 //===----------------------------------------------------------------------===//
 // WriteOp
@@ -355,19 +371,37 @@ void WriteOp::print(OpAsmPrinter &printer) {
   printAccessType(printer, *this, getValue().getType());
 }
 
-LogicalResult WriteOp::verify() {
-  if (failed(verifyAccess(*this, getValue().getType())))
-    return failure();
-  for (Operation *next = (*this)->getNextNode(); next; next = next->getNextNode()) {
-    auto other = dyn_cast<WriteOp>(next);
-    if (!other || other.getVariableAttr() != getVariableAttr() || other.getRef() != getRef())
+/// The first write of a block looks at all of them, so that the whole is linear.
+static LogicalResult verifyWrites(WriteOp first) {
+  for (Operation *previous = first->getPrevNode(); previous; previous = previous->getPrevNode())
+    if (isa<WriteOp>(previous))
+      return success();
+  DenseMap<const void *, WriteOp> writes;
+  for (Operation *op = first; op; op = op->getNextNode()) {
+    auto write = dyn_cast<WriteOp>(op);
+    if (!write)
       continue;
-    InFlightDiagnostic error =
-        emitOpError("is not the only write to its variable in the function (write_c1)");
-    error.attachNote(other.getLoc()) << "also written here";
+    const void *written = write.getRef() ? write.getRef().getAsOpaquePointer()
+                                         : write.getVariableAttr().getAsOpaquePointer();
+    auto [known, isNew] = writes.try_emplace(written, write);
+    if (isNew)
+      continue;
+    InFlightDiagnostic error = known->second.emitOpError(
+        "is not the only write to its variable in the function (write_c1)");
+    error.attachNote(write.getLoc()) << "also written here";
     return error;
   }
   return success();
+}
+
+LogicalResult WriteOp::verify() {
+  if (failed(verifyAccess(*this, getValue().getType())))
+    return failure();
+  return verifyWrites(*this);
+}
+
+LogicalResult WriteOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return verifyVariable(*this, getValue().getType(), tables);
 }
 
 //===----------------------------------------------------------------------===//
@@ -390,3 +424,7 @@ void AccumulateOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult AccumulateOp::verify() { return verifyAccess(*this, getValue().getType()); }
+
+LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return verifyVariable(*this, getValue().getType(), tables);
+}

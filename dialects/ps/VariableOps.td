@@ -31,7 +31,7 @@ def PS_MeshOp : PS_Op<"mesh", [Symbol]> {
   }];
 }
 
-def PS_VariableOp : PS_Op<"variable", [Symbol]> {
+def PS_VariableOp : PS_Op<"variable", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "named state that lives across calls";
   let description = [{
     A parameter, buffer, constant, gradient, optimizer state, copy, average, accumulator or scalar.
@@ -68,7 +68,8 @@ def PS_VariableOp : PS_Op<"variable", [Symbol]> {
   }];
 }
 
-class PS_VariableAccess<string mnemonic, list<Trait> traits> : PS_Op<mnemonic, traits> {
+class PS_VariableAccess<string mnemonic, list<Trait> traits>
+    : PS_Op<mnemonic, !listconcat(traits, [DeclareOpInterfaceMethods<SymbolUserOpInterface>])> {
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
 }

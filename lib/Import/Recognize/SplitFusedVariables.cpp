@@ -20,16 +20,33 @@ struct Fused {
   SmallVector<std::pair<int64_t, int64_t>> ranges;
 };
 
-/// The only read of a variable, when a file holds it whole; null otherwise.
-ps::VariableOp getSplittable(ps::ReadOp read, ModuleOp module) {
-  auto symbol = read ? read.getVariableAttr() : FlatSymbolRefAttr();
-  auto variable = symbol ? module.lookupSymbol<ps::VariableOp>(symbol.getAttr()) : ps::VariableOp();
-  auto file = variable ? dyn_cast_if_present<ps::FileAttr>(variable.getInitAttr()) : ps::FileAttr();
-  if (!file || !file.getLower().empty() || !read->hasOneUse())
-    return {};
-  auto uses = SymbolTable::getSymbolUses(variable, module);
-  return uses && std::distance(uses->begin(), uses->end()) == 1 ? variable : ps::VariableOp();
-}
+/// The variables of a module, and how often each is named. Splitting one changes neither for the
+/// others, so both are found once.
+class Variables {
+public:
+  explicit Variables(ModuleOp module) : symbols(module) {
+    if (auto uses = SymbolTable::getSymbolUses(&module.getBodyRegion()))
+      for (SymbolTable::SymbolUse use : *uses)
+        ++useCounts[use.getSymbolRef().getRootReference()];
+  }
+
+  /// The variable of a read that is its only use, when a file holds it whole; null otherwise.
+  ps::VariableOp getSplittable(ps::ReadOp read) const {
+    auto symbol = read ? read.getVariableAttr() : FlatSymbolRefAttr();
+    auto variable = symbol ? symbols.lookup<ps::VariableOp>(symbol.getAttr()) : ps::VariableOp();
+    auto file =
+        variable ? dyn_cast_if_present<ps::FileAttr>(variable.getInitAttr()) : ps::FileAttr();
+    bool splittable = file && file.getLower().empty() && read->hasOneUse() &&
+                      useCounts.lookup(symbol.getAttr()) == 1;
+    return splittable ? variable : ps::VariableOp();
+  }
+
+  void erase(ps::VariableOp variable) { symbols.erase(variable); }
+
+private:
+  SymbolTable symbols;
+  DenseMap<StringAttr, unsigned> useCounts;
+};
 
 /// Slices of the last dim alone that cut [0, size) without gap or overlap.
 bool findSlices(Value product, Fused &fused) {
@@ -69,14 +86,14 @@ ps::ReadOp getBias(ps::AddOp add, Value y) {
   return broadcast.getOperand().getDefiningOp<ps::ReadOp>();
 }
 
-bool match(ps::ContractOp contract, ModuleOp module, Fused &fused) {
+bool match(ps::ContractOp contract, const Variables &variables, Fused &fused) {
   fused.contract = contract;
   fused.weight = contract.getRhs().getDefiningOp<ps::ReadOp>();
   if (!fused.weight) {
     fused.weightIsRhs = false;
     fused.weight = contract.getLhs().getDefiningOp<ps::ReadOp>();
   }
-  if (!getSplittable(fused.weight, module))
+  if (!variables.getSplittable(fused.weight))
     return false;
   ArrayRef<int64_t> labels = fused.weightIsRhs ? contract.getRhsLabels() : contract.getLhsLabels();
   auto at = llvm::find(labels, contract.getResultLabels().back());
@@ -87,7 +104,7 @@ bool match(ps::ContractOp contract, ModuleOp module, Fused &fused) {
   if (product.hasOneUse())
     if (auto add = dyn_cast<ps::AddOp>(*product.user_begin())) {
       fused.bias = getBias(add, product);
-      if (!fused.bias || !getSplittable(fused.bias, module))
+      if (!fused.bias || !variables.getSplittable(fused.bias))
         return false;
       fused.add = add;
       product = add.getResult();
@@ -125,9 +142,9 @@ Value readPart(OpBuilder &b, Location loc, ps::VariableOp part) {
                             FlatSymbolRefAttr::get(part.getSymNameAttr()), Value());
 }
 
-void rewrite(Fused &f, ModuleOp module) {
-  auto weight = getSplittable(f.weight, module);
-  auto bias = f.bias ? getSplittable(f.bias, module) : ps::VariableOp();
+void rewrite(Fused &f, Variables &variables) {
+  auto weight = variables.getSplittable(f.weight);
+  auto bias = f.bias ? variables.getSplittable(f.bias) : ps::VariableOp();
   SmallVector<ps::VariableOp> weights = makeParts(weight, f.weightDim, f.ranges), biases;
   if (bias)
     biases = makeParts(bias, 0, f.ranges);
@@ -151,9 +168,9 @@ void rewrite(Fused &f, ModuleOp module) {
   }
   for (ps::SliceOp slice : f.slices)
     eraseDead(slice);
-  weight.erase();
+  variables.erase(weight);
   if (bias)
-    bias.erase();
+    variables.erase(bias);
 }
 
 } // namespace
@@ -162,12 +179,13 @@ void rewrite(Fused &f, ModuleOp module) {
 int64_t splitFusedVariables(ModuleOp module) {
   SmallVector<ps::ContractOp> candidates;
   module.walk([&](ps::ContractOp op) { candidates.push_back(op); });
+  recognize::Variables variables(module);
   int64_t count = 0;
   for (ps::ContractOp contract : candidates) {
     recognize::Fused fused;
-    if (!recognize::match(contract, module, fused))
+    if (!recognize::match(contract, variables, fused))
       continue;
-    recognize::rewrite(fused, module);
+    recognize::rewrite(fused, variables);
     ++count;
   }
   return count;
