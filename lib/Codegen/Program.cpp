@@ -270,7 +270,7 @@ json::Object ProgramTable::describeDefaults() {
 }
 
 std::optional<json::Object> ProgramTable::write(const CodegenOptions &options) {
-  std::optional<json::Array> variables = describeVariables(module);
+  std::optional<VariablesText> variables = describeVariables(module);
   if (!variables)
     return std::nullopt;
   double step = 0;
@@ -305,7 +305,8 @@ std::optional<json::Object> ProgramTable::write(const CodegenOptions &options) {
                       {"mesh", std::move(axes)},
                       {"kernels", std::move(names)},
                       {"arena_bytes", module->getAttrOfType<IntegerAttr>(kArenaBytesMark).getInt()},
-                      {"variables", std::move(*variables)},
+                      {"variables", std::move(variables->variables)},
+                      {"files", std::move(variables->files)},
                       {"inputs", std::move(inputList)},
                       {"functions", std::move(functions)},
                       {"programs", std::move(programs)},

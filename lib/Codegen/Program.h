@@ -15,9 +15,13 @@ namespace parashard::codegen {
 void describePlacement(llvm::json::Object &object, mlir::RankedTensorType global,
                        ps::ShardingAttr sharding, ps::MeshOp mesh);
 
-/// The variables, with addresses and initial values; nothing after a diagnostic (a file that cannot
-/// be read).
-std::optional<llvm::json::Array> describeVariables(mlir::ModuleOp module);
+struct VariablesText {
+  llvm::json::Array variables; ///< with addresses and initial values
+  llvm::json::Array files;     ///< those that initial values lie in: path, bytes, hash
+};
+
+/// Nothing after a diagnostic (a file that cannot be read).
+std::optional<VariablesText> describeVariables(mlir::ModuleOp module);
 
 /// The inputs, the programs, and what follows from them.
 class ProgramTable {

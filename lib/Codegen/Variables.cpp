@@ -43,9 +43,9 @@ static json::Value toNumber(double value) {
   return std::isnan(value) ? json::Value("nan") : json::Value(value > 0 ? "inf" : "-inf");
 }
 
-static LogicalResult describeFile(json::Object &object, ps::VariableOp variable,
-                                  ps::FileAttr file) {
-  auto range = import::resolveArchiveFile(file.getLocation());
+static LogicalResult describeFile(json::Object &object, ps::VariableOp variable, ps::FileAttr file,
+                                  import::ArchiveFiles &files) {
+  auto range = files.resolve(file.getLocation());
   if (!range)
     return variable.emitError() << llvm::toString(range.takeError());
   auto [path, tensor] = file.getLocation().getValue().rsplit(':');
@@ -71,12 +71,13 @@ static void describeConstant(json::Object &object, ElementsAttr value) {
   object["init_data"] = llvm::encodeBase64(tensor.toBytes());
 }
 
-static LogicalResult describeInitial(json::Object &object, ps::VariableOp variable) {
+static LogicalResult describeInitial(json::Object &object, ps::VariableOp variable,
+                                     import::ArchiveFiles &files) {
   Attribute init = variable.getInitAttr();
   if (!init)
     return success();
   if (auto file = dyn_cast<ps::FileAttr>(init))
-    return describeFile(object, variable, file);
+    return describeFile(object, variable, file, files);
   if (auto constant = dyn_cast<ElementsAttr>(init)) {
     describeConstant(object, constant);
     return success();
@@ -90,8 +91,29 @@ static LogicalResult describeInitial(json::Object &object, ps::VariableOp variab
   return variable.emitError() << "has an initial value of an unknown form: " << init;
 }
 
-std::optional<json::Array> codegen::describeVariables(ModuleOp module) {
+/// FNV-1a, 64 bits; the runtime has the same one.
+static std::string hashBytes(StringRef bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char byte : bytes)
+    hash = (hash ^ byte) * 0x100000001b3;
+  return llvm::utohexstr(hash, /*LowerCase=*/true, /*Width=*/16);
+}
+
+static json::Array describeFiles(const import::ArchiveFiles &files) {
+  json::Array result;
+  for (const auto &[path, archive] : files.getArchives()) {
+    StringRef directory = archive.getDirectoryBytes();
+    result.push_back(json::Object{{"path", path},
+                                  {"bytes", int64_t(archive.getFileSize())},
+                                  {"hashed", int64_t(directory.size())},
+                                  {"hash", hashBytes(directory)}});
+  }
+  return result;
+}
+
+std::optional<VariablesText> codegen::describeVariables(ModuleOp module) {
   json::Array variables;
+  import::ArchiveFiles files;
   ps::MeshOp mesh = ps::getMesh(module);
   for (auto variable : module.getOps<ps::VariableOp>()) {
     RankedTensorType type = variable.getTensorType();
@@ -118,9 +140,9 @@ std::optional<json::Array> codegen::describeVariables(ModuleOp module) {
     }
     if (std::string loc = describeLocation(variable.getLoc()); !loc.empty())
       object["location"] = loc;
-    if (failed(describeInitial(object, variable)))
+    if (failed(describeInitial(object, variable, files)))
       return std::nullopt;
     variables.push_back(std::move(object));
   }
-  return variables;
+  return VariablesText{std::move(variables), describeFiles(files)};
 }

@@ -27,7 +27,7 @@ struct Output {
 class TrainingBuilder {
 public:
   TrainingBuilder(ModuleOp module, func::FuncOp forward, const AutodiffOptions &options)
-      : module(module), forward(forward), options(options) {}
+      : module(module), variables(module), forward(forward), options(options) {}
 
   LogicalResult build() {
     if (failed(freezeParameters()) || failed(readOutputs()) || failed(chooseLoss()) ||
@@ -67,6 +67,7 @@ private:
   }
 
   ModuleOp module;
+  VariableTable variables;
   func::FuncOp forward;
   const AutodiffOptions &options;
   llvm::SmallVector<Output> outputs;
@@ -219,7 +220,7 @@ LogicalResult TrainingBuilder::addLossVariables() {
   for (auto [variable, symbol] : {std::pair(&lossVariable, kLossSymbol),
                                   {&lossSum, kLossSumSymbol},
                                   {&lossCount, kLossCountSymbol}}) {
-    auto added = addVariable(module, VariableKind::Accumulator, symbol, type);
+    auto added = variables.add(VariableKind::Accumulator, symbol, type);
     if (failed(added))
       return failure();
     *variable = *added;
@@ -228,7 +229,7 @@ LogicalResult TrainingBuilder::addLossVariables() {
 }
 
 bool TrainingBuilder::isTrained(SymbolRefAttr symbol) {
-  auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(module, symbol);
+  auto variable = variables.lookup(symbol.getLeafReference());
   return variable && variable.getKind() == VariableKind::Parameter && !variable.getFrozen();
 }
 
@@ -311,7 +312,7 @@ LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function, Backward
     if (!output.isScalarFloat() || output.index == *loss)
       continue;
     auto type = RankedTensorType::get({}, getAccumulatorElement(output.type.getElementType()));
-    auto variable = addVariable(module, VariableKind::Accumulator, "output." + output.name, type);
+    auto variable = variables.add(VariableKind::Accumulator, "output." + output.name, type);
     if (failed(variable))
       return failure();
     accumulate(*variable, end->getOperand(output.index));
@@ -323,10 +324,9 @@ LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function, Backward
 /// reads it.
 LogicalResult TrainingBuilder::accumulateGradients(Backward &backward, OpBuilder &builder) {
   for (auto &[symbol, contributions] : backward.getGradients()) {
-    auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(module, symbol);
-    auto gradient =
-        addVariable(module, VariableKind::Gradient, (variable.getSymName() + ".grad").str(),
-                    variable.getTensorType(), variable);
+    auto variable = variables.lookup(symbol.getLeafReference());
+    auto gradient = variables.add(VariableKind::Gradient, (variable.getSymName() + ".grad").str(),
+                                  variable.getTensorType(), variable);
     if (failed(gradient))
       return failure();
     for (auto [value, read] : contributions) {
@@ -345,7 +345,7 @@ void TrainingBuilder::warnAboutMissingGradients() {
   for (auto variable : module.getOps<VariableOp>()) {
     bool trained = isTrained(FlatSymbolRefAttr::get(variable.getSymNameAttr())) &&
                    isa<FloatType>(variable.getTensorType().getElementType());
-    if (trained && !SymbolTable::lookupSymbolIn(module, (variable.getSymName() + ".grad").str()))
+    if (trained && !variables.lookup((variable.getSymName() + ".grad").str()))
       variable.emitWarning("parameter '")
           << variable.getDisplayName() << "' gets no gradient: "
           << (loss ? "the loss does not depend on it" : "no differentiated output depends on it")

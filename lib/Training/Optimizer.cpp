@@ -21,8 +21,8 @@ struct Trained {
 class UpdateBuilder {
 public:
   UpdateBuilder(ModuleOp module, func::FuncOp update, const OptimizerOptions &options)
-      : module(module), options(options), builder(update.getBody().front().getTerminator()),
-        math(builder, update.getLoc()) {}
+      : module(module), variables(module), options(options),
+        builder(update.getBody().front().getTerminator()), math(builder, update.getLoc()) {}
 
   LogicalResult build() {
     if (failed(parseSpecs()) || failed(findTrained()))
@@ -56,6 +56,7 @@ private:
   }
 
   ModuleOp module;
+  VariableTable variables;
   const OptimizerOptions &options;
   OpBuilder builder;
   Arithmetic math;
@@ -113,7 +114,7 @@ LogicalResult UpdateBuilder::findTrained() {
 
 /// The step's count, 1 in place of 0; nothing is written when it is 0.
 void UpdateBuilder::readCount() {
-  auto variable = module.lookupSymbol<VariableOp>(kLossCountSymbol);
+  auto variable = variables.lookup(kLossCountSymbol);
   if (!variable)
     return;
   Value read = makeRead(builder, math.loc, variable);
@@ -144,8 +145,8 @@ LogicalResult UpdateBuilder::clip() {
   }
   if (!total)
     return success();
-  auto variable = addVariable(module, VariableKind::Accumulator, "grad_norm",
-                              cast<RankedTensorType>(total.getType()));
+  auto variable = variables.add(VariableKind::Accumulator, "grad_norm",
+                                cast<RankedTensorType>(total.getType()));
   if (failed(variable))
     return failure();
   Value norm = math.unary<SqrtOp>(total);
@@ -172,10 +173,10 @@ LogicalResult UpdateBuilder::buildGroup(unsigned group) {
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
   std::string suffix = specs.size() == 1 ? "" : "." + std::to_string(group);
   auto init = DenseElementsAttr::get(scalar, float(spec.lr));
-  auto lr = addVariable(module, VariableKind::Scalar, "lr" + suffix, scalar, {}, init);
+  auto lr = variables.add(VariableKind::Scalar, "lr" + suffix, scalar, {}, init);
   auto steps =
-      addVariable(module, VariableKind::Optimizer, "optimizer." + std::to_string(group) + ".count",
-                  scalar, first->parameter);
+      variables.add(VariableKind::Optimizer, "optimizer." + std::to_string(group) + ".count",
+                    scalar, first->parameter);
   if (failed(lr) || failed(steps))
     return failure();
   math.loc = module.getLoc();
@@ -199,19 +200,19 @@ LogicalResult UpdateBuilder::buildStep(Trained &trained) {
   math.loc = parameter.getLoc();
   Type element = getComputeElement(parameter);
   auto stateType = RankedTensorType::get(parameter.getTensorType().getShape(), element);
-  llvm::SmallVector<VariableOp> variables;
+  llvm::SmallVector<VariableOp> stateVariables;
   llvm::SmallVector<Value> state;
   for (llvm::StringRef name : getStateNames(spec)) {
-    auto variable = addVariable(module, VariableKind::Optimizer,
-                                (parameter.getSymName() + "." + name).str(), stateType, parameter);
+    auto variable = variables.add(
+        VariableKind::Optimizer, (parameter.getSymName() + "." + name).str(), stateType, parameter);
     if (failed(variable))
       return failure();
-    variables.push_back(*variable);
+    stateVariables.push_back(*variable);
     state.push_back(makeRead(builder, math.loc, *variable));
   }
   Value before = math.convert(makeRead(builder, math.loc, parameter), element);
   StepResult after = makeStep(math, spec, groups[trained.group], before, trained.mean, state);
-  for (auto [variable, value] : llvm::zip_equal(variables, after.state))
+  for (auto [variable, value] : llvm::zip_equal(stateVariables, after.state))
     makeWrite(builder, math.loc, variable, value, ok);
   makeWrite(builder, math.loc, parameter,
             math.convert(after.parameter, parameter.getTensorType().getElementType()), ok);

@@ -39,27 +39,30 @@ FailureOr<bool> matchesVariable(ModuleOp module, llvm::StringRef glob, ps::Varia
   return false;
 }
 
-FailureOr<ps::VariableOp> addVariable(ModuleOp module, ps::VariableKind kind,
-                                      llvm::StringRef symbol, RankedTensorType type,
-                                      ps::VariableOp of, Attribute init) {
-  if (Operation *taken = SymbolTable::lookupSymbolIn(module, symbol)) {
+VariableTable::VariableTable(ModuleOp module) : module(module), symbols(module) {
+  for (auto variable : module.getOps<ps::VariableOp>())
+    last = variable;
+}
+
+FailureOr<ps::VariableOp> VariableTable::add(ps::VariableKind kind, llvm::StringRef symbol,
+                                             RankedTensorType type, ps::VariableOp of,
+                                             Attribute init) {
+  if (Operation *taken = symbols.lookup(symbol)) {
     auto error = module.emitError("needs the symbol @")
                  << symbol << ", which is taken; rename that variable";
     error.attachNote(taken->getLoc()) << "taken here";
     return failure();
   }
-  ps::VariableOp last;
-  for (auto variable : module.getOps<ps::VariableOp>())
-    last = variable;
-  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-  if (last)
-    builder.setInsertionPointAfter(last);
+  OpBuilder builder(module.getContext());
   auto owner = of ? FlatSymbolRefAttr::get(of.getSymNameAttr()) : FlatSymbolRefAttr();
-  return ps::VariableOp::create(builder, of ? of.getLoc() : module.getLoc(),
-                                ps::VariableKindAttr::get(module.getContext(), kind),
-                                builder.getStringAttr(symbol), /*names=*/ArrayAttr(), owner, init,
-                                /*frozen=*/UnitAttr(), /*transient=*/UnitAttr(),
-                                TypeAttr::get(type));
+  auto variable = ps::VariableOp::create(builder, of ? of.getLoc() : module.getLoc(),
+                                         ps::VariableKindAttr::get(module.getContext(), kind),
+                                         builder.getStringAttr(symbol),
+                                         /*names=*/ArrayAttr(), owner, init, /*frozen=*/UnitAttr(),
+                                         /*transient=*/UnitAttr(), TypeAttr::get(type));
+  symbols.insert(variable, last ? std::next(last->getIterator()) : module.getBody()->begin());
+  last = variable;
+  return variable;
 }
 
 void setPhase(Operation *op, ps::Phase phase) {

@@ -19,11 +19,25 @@ llvm::SmallVector<std::string> splitList(llvm::StringRef text);
 mlir::FailureOr<bool> matchesVariable(mlir::ModuleOp module, llvm::StringRef glob,
                                       ps::VariableOp variable);
 
-/// A new variable, after the last one of the module. `of` and `init` may be null. Fails where the
-/// symbol is taken.
-mlir::FailureOr<ps::VariableOp> addVariable(mlir::ModuleOp module, ps::VariableKind kind,
-                                            llvm::StringRef symbol, mlir::RankedTensorType type,
-                                            ps::VariableOp of = {}, mlir::Attribute init = {});
+/// The variables of a module by symbol, and the place where new ones go: after the last.
+class VariableTable {
+public:
+  explicit VariableTable(mlir::ModuleOp module);
+
+  /// Null where the symbol is none of a variable.
+  ps::VariableOp lookup(llvm::StringRef symbol) const {
+    return symbols.lookup<ps::VariableOp>(symbol);
+  }
+  /// A new variable. `of` and `init` may be null. Fails where the symbol is taken.
+  mlir::FailureOr<ps::VariableOp> add(ps::VariableKind kind, llvm::StringRef symbol,
+                                      mlir::RankedTensorType type, ps::VariableOp of = {},
+                                      mlir::Attribute init = {});
+
+private:
+  mlir::ModuleOp module;
+  mlir::SymbolTable symbols;
+  mlir::Operation *last = nullptr; ///< the last variable
+};
 
 /// Marks every op without a phase in a function, but its terminator.
 void setPhase(mlir::Operation *op, ps::Phase phase);

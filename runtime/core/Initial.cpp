@@ -10,18 +10,44 @@
 namespace psrt {
 namespace {
 
-/// Files opened for one rank, by resolved path.
+/// FNV-1a, 64 bits; the compiler has the same one.
+std::string hashBytes(const char *bytes, size_t count) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (size_t i = 0; i < count; ++i)
+    hash = (hash ^ static_cast<unsigned char>(bytes[i])) * 0x100000001b3;
+  return format("%016llx", (unsigned long long)hash);
+}
+
+/// Files opened for one rank, by name. Each is the one that was compiled, or refused.
 class Files {
 public:
-  explicit Files(std::string folder) : folder(std::move(folder)) {}
+  Files(std::string folder, const std::vector<WeightFile> &compiled)
+      : folder(std::move(folder)), compiled(compiled) {}
   const MappedFile &open(const std::string &name) {
     auto it = files.find(name);
-    if (it == files.end())
+    if (it == files.end()) {
       it = files.emplace(name, MappedFile(resolve(name))).first;
+      check(name, it->second);
+    }
     return it->second;
   }
 
 private:
+  void check(const std::string &name, const MappedFile &file) const {
+    for (const WeightFile &known : compiled) {
+      if (known.path != name)
+        continue;
+      if (int64_t(file.size()) != known.bytes)
+        PSRT_FAIL(BadInput,
+                  "\"%s\" has %zu bytes, the file that was compiled had %lld: compile again",
+                  file.path().c_str(), file.size(), (long long)known.bytes);
+      if (hashBytes(file.data() + known.bytes - known.hashed, known.hashed) != known.hash)
+        PSRT_FAIL(BadInput,
+                  "\"%s\" has changed since it was compiled (the directory of the archive is "
+                  "another): compile again",
+                  file.path().c_str());
+    }
+  }
   /// A relative name starts from the program's folder, or else from the current one.
   std::string resolve(const std::string &name) const {
     if (name.empty() || name[0] == '/' || folder.empty())
@@ -34,6 +60,7 @@ private:
     return beside;
   }
   std::string folder;
+  const std::vector<WeightFile> &compiled;
   std::map<std::string, MappedFile> files;
 };
 
@@ -93,7 +120,7 @@ void copyFromFile(const Variable &variable, const MappedFile &file, const Mesh &
     PSRT_FAIL(BadInput,
               "\"%s\" has %zu bytes, variable \"%s\" is read at %lld to %lld: it is not the file "
               "that was "
-              "compiled; compile again, or give --weights",
+              "compiled; compile again",
               file.path().c_str(), file.size(), variable.displayName().c_str(),
               (long long)init.offset, (long long)(init.offset + whole * size));
   char *base = rank.arena->at(variable.address);
@@ -151,7 +178,7 @@ void initialize(const Variable &variable, const Mesh &mesh, uint64_t seed, Files
 
 void initializeVariables(const Program &program, const std::string &folder, uint64_t seed,
                          Rank &rank) {
-  Files files(folder);
+  Files files(folder, program.files);
   for (const Variable &variable : program.variables)
     initialize(variable, program.mesh, seed, files, rank);
 }

@@ -169,6 +169,14 @@ struct Variable {
   const std::string &displayName() const { return names.empty() ? symbol : names.front(); }
 };
 
+/// A file that initial values lie in, as it was when the program was compiled.
+struct WeightFile {
+  std::string path;
+  int64_t bytes = 0;
+  int64_t hashed = 0; ///< that many bytes at the end, the archive's directory, have this hash
+  std::string hash;   ///< FNV-1a, 16 hex digits
+};
+
 struct Input {
   std::string name, role,
       entry; ///< role: data, labels, cotangent; entry: the program it belongs to
@@ -187,6 +195,7 @@ struct Program {
   std::vector<std::string> kernelNames;
   int64_t arenaBytes = 0;
   std::vector<Variable> variables;
+  std::vector<WeightFile> files;
   std::vector<Input> inputs;
   std::vector<Function> functions;
   std::vector<EntryPoint> entries;

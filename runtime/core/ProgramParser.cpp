@@ -452,6 +452,10 @@ Program parseTable(const Json &table) {
         result.defaults[name] = value;
   for (const Json &variable : table.at("variables"))
     result.variables.push_back(parseVariable(variable, result.mesh));
+  if (const Json &files = get(table, "files"); files.is_array())
+    for (const Json &file : files)
+      result.files.push_back({file.at("path"), file.at("bytes").get<int64_t>(),
+                              file.at("hashed").get<int64_t>(), file.at("hash")});
   for (const Json &input : table.at("inputs"))
     result.inputs.push_back(parseInput(input, result.mesh));
   for (const Json &function : table.at("functions"))

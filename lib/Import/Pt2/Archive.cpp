@@ -109,6 +109,7 @@ Error Archive::readDirectory() {
           "is a truncated zip archive: it has no directory at its end; copy or export it again");
     return error("is not a zip archive; expected a file written by torch.export.save");
   }
+  this->directory = directory->offset;
   uint64_t at = directory->offset;
   for (uint64_t i = 0; i < directory->count; ++i) {
     if (!file.has(at, 46) || file.u32(at) != kDirectoryHeader)
@@ -197,12 +198,16 @@ Expected<std::string> Archive::readText(const ArchiveEntry &entry) const {
   return text;
 }
 
-Expected<FileRange> resolveArchiveFile(StringRef location) {
+Expected<FileRange> ArchiveFiles::resolve(StringRef location) {
   auto [path, name] = location.rsplit(':');
-  Expected<Archive> archive = Archive::open(path);
-  if (!archive)
-    return archive.takeError();
-  Expected<const ArchiveEntry *> entry = archive->findStored(name);
+  auto known = archives.find(path.str());
+  if (known == archives.end()) {
+    Expected<Archive> archive = Archive::open(path);
+    if (!archive)
+      return archive.takeError();
+    known = archives.emplace(path.str(), std::move(*archive)).first;
+  }
+  Expected<const ArchiveEntry *> entry = known->second.findStored(name);
   if (!entry)
     return entry.takeError();
   return FileRange{path.str(), (*entry)->offset, (*entry)->size};

@@ -6,6 +6,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,10 @@ public:
   llvm::StringRef getBytes(const ArchiveEntry &entry) const;
   /// The uncompressed text of an entry.
   llvm::Expected<std::string> readText(const ArchiveEntry &entry) const;
+  /// The bytes from the directory of the archive to its end. They have name, size and CRC of each
+  /// entry, so they tell one archive from another without its weights being read.
+  llvm::StringRef getDirectoryBytes() const { return buffer->getBuffer().substr(directory); }
+  uint64_t getFileSize() const { return buffer->getBufferSize(); }
 
 private:
   llvm::Error readDirectory();
@@ -48,7 +53,8 @@ private:
   llvm::Error error(const llvm::Twine &message) const;
 
   std::string path;
-  std::string topFolder; ///< with its '/', or empty
+  std::string topFolder;  ///< with its '/', or empty
+  uint64_t directory = 0; ///< its offset
   std::unique_ptr<llvm::MemoryBuffer> buffer;
   std::vector<ArchiveEntry> entries;
   llvm::StringMap<unsigned> byName;
@@ -61,7 +67,17 @@ struct FileRange {
   uint64_t offset = 0;
   uint64_t size = 0;
 };
-llvm::Expected<FileRange> resolveArchiveFile(llvm::StringRef location);
+
+/// The archives that weights lie in, each opened once.
+class ArchiveFiles {
+public:
+  llvm::Expected<FileRange> resolve(llvm::StringRef location);
+  /// By path.
+  const std::map<std::string, Archive> &getArchives() const { return archives; }
+
+private:
+  std::map<std::string, Archive> archives;
+};
 
 } // namespace parashard::import
 
