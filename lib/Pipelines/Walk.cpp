@@ -3,6 +3,7 @@
 
 #include "dialects/ps/Ps.h"
 #include "mlir/IR/AsmState.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -74,7 +75,8 @@ static void reportFailure(ModuleOp input, ArrayRef<std::string> passes, StringRe
                << "\n";
 }
 
-/// Runs the passes of one level, one pass manager a pass so that the failing one is known.
+/// Runs the passes of one level, one pass manager a pass so that the failing one is known. The IR
+/// is verified once, at the end; `ps-opt` verifies after each pass.
 static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOptions &options,
                               StringRef failurePath) {
   std::vector<std::string> passes = getPasses(level, options);
@@ -83,7 +85,9 @@ static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOpt
     PassManager pm(module.getContext(), ModuleOp::getOperationName());
     if (failed(parsePassPipeline(pass, pm)))
       return module.emitError() << "pass " << pass << " cannot be made";
-    if (failed(pm.run(module))) {
+    pm.enableVerifier(false);
+    bool isLast = i + 1 == passes.size();
+    if (failed(pm.run(module)) || (isLast && failed(verify(module)))) {
       reportFailure(*input, ArrayRef(passes).take_front(i + 1), failurePath);
       return failure();
     }

@@ -132,12 +132,14 @@ private:
     OpSharding sharding = computeOpSharding(op, mesh);
     std::string name = op->getName().getStringRef().str();
     for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      if (auto type = dyn_cast<RankedTensorType>(operand.getType()))
+      if (auto type = dyn_cast<RankedTensorType>(operand.getType());
+          type && getSharding(operand) != sharding.operands[i])
         add(op, type, getSharding(operand), sharding.operands[i],
             llvm::formatv("operand {0} of {1}", i, name).str(),
             "the op runs with " + describe(sharding.operands[i]));
     for (auto [i, result] : llvm::enumerate(op->getResults()))
-      if (auto type = dyn_cast<RankedTensorType>(result.getType()))
+      if (auto type = dyn_cast<RankedTensorType>(result.getType());
+          type && sharding.results[i] != getSharding(result))
         add(op, type, sharding.results[i], getSharding(result), "result of " + name,
             sharding.results[i].getPartial().empty() ? "its users need it so"
                                                      : "a summed dim is split");

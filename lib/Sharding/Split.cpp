@@ -6,7 +6,10 @@ using namespace mlir;
 
 namespace parashard::ps {
 
-MeshShape::MeshShape(MeshOp mesh) : symbol(FlatSymbolRefAttr::get(mesh.getSymNameAttr())) {
+MeshShape::MeshShape(MeshOp mesh)
+    : wholeDim(DimAttr::get(mesh.getContext(),
+                            FactorAttr::get(mesh.getContext(), 0, ArrayRef<StringAttr>()))),
+      symbol(FlatSymbolRefAttr::get(mesh.getSymNameAttr())) {
   for (Attribute axis : mesh.getAxes())
     axes.push_back(cast<AxisAttr>(axis));
 }
@@ -88,7 +91,13 @@ static bool mergeInto(SubFactor &major, const SubFactor &minor, const MeshShape 
   return true;
 }
 
+static bool isOneWholeFactor(const Split &split) {
+  return split.size() == 1 && split.front().axes.empty();
+}
+
 Split simplify(const Split &split, const MeshShape &mesh) {
+  if (isOneWholeFactor(split))
+    return split;
   int64_t total = getSize(split);
   if (total == 0)
     return wholeSplit(0);
@@ -220,7 +229,10 @@ Split getSplit(DimAttr dim, int64_t size) {
   return split.empty() ? wholeSplit(size) : split;
 }
 
-DimAttr getDimAttr(MLIRContext *context, const Split &split) {
+DimAttr getDimAttr(const Split &split, const MeshShape &mesh) {
+  if (isOneWholeFactor(split))
+    return mesh.getWholeDim();
+  MLIRContext *context = mesh.getContext();
   SmallVector<FactorAttr> factors;
   for (const SubFactor &factor : split)
     factors.push_back(FactorAttr::get(context, split.size() == 1 ? 0 : factor.size, factor.axes));
@@ -230,7 +242,8 @@ DimAttr getDimAttr(MLIRContext *context, const Split &split) {
 TensorSplits getSplits(ShardingAttr sharding, ArrayRef<int64_t> shape, const MeshShape &mesh) {
   TensorSplits splits;
   for (auto [dim, size] : llvm::enumerate(shape)) {
-    if (sharding && dim < sharding.getDims().size())
+    if (sharding && dim < sharding.getDims().size() &&
+        sharding.getDims()[dim] != mesh.getWholeDim())
       splits.push_back(simplify(getSplit(sharding.getDims()[dim], size), mesh));
     else
       splits.push_back(wholeSplit(size));
@@ -240,16 +253,15 @@ TensorSplits getSplits(ShardingAttr sharding, ArrayRef<int64_t> shape, const Mes
 
 ShardingAttr getShardingAttr(const TensorSplits &splits, ArrayRef<PartialAttr> partial,
                              const MeshShape &mesh) {
-  MLIRContext *context = mesh.getContext();
   SmallVector<DimAttr> dims;
   for (const Split &split : splits)
-    dims.push_back(getDimAttr(context, simplify(split, mesh)));
+    dims.push_back(getDimAttr(simplify(split, mesh), mesh));
   SmallVector<PartialAttr> sorted;
   for (AxisAttr axis : mesh.getAxes())
     for (PartialAttr p : partial)
       if (p.getAxis() == axis.getName() && axis.getSize() > 1)
         sorted.push_back(p);
-  return ShardingAttr::get(context, mesh.getSymbol(), dims, sorted);
+  return ShardingAttr::get(mesh.getContext(), mesh.getSymbol(), dims, sorted);
 }
 
 ShardingAttr simplify(ShardingAttr sharding, ArrayRef<int64_t> shape, const MeshShape &mesh) {

@@ -27,8 +27,11 @@ public:
   /// Axes with more than one device of any of `kinds`, in mesh order.
   llvm::SmallVector<mlir::StringAttr> getAxes(llvm::ArrayRef<AxisKind> kinds) const;
   llvm::ArrayRef<AxisAttr> getAxes() const { return axes; }
+  /// A dim that is not split: most dims are, so it is made once.
+  DimAttr getWholeDim() const { return wholeDim; }
 
 private:
+  DimAttr wholeDim;
   mlir::FlatSymbolRefAttr symbol;
   llvm::SmallVector<AxisAttr, 4> axes;
 };
@@ -71,7 +74,7 @@ Split without(const Split &split, llvm::function_ref<bool(mlir::StringAttr)> rem
 
 /// To and from attributes. A dim of an attribute with size 0 takes `size`.
 Split getSplit(DimAttr dim, int64_t size);
-DimAttr getDimAttr(mlir::MLIRContext *context, const Split &split);
+DimAttr getDimAttr(const Split &split, const MeshShape &mesh);
 /// The splits of every dim, each simplified; a null sharding is whole.
 TensorSplits getSplits(ShardingAttr sharding, llvm::ArrayRef<int64_t> shape, const MeshShape &mesh);
 /// The attribute of these splits (simplified), with `partial` in mesh order.
