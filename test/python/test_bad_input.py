@@ -173,6 +173,19 @@ def test_dim_out_of_the_range_of_the_export(tmp_path, exports):
     refuse_compile(tmp_path, oracle.export("gpt_dynamic", exports), "--batch", 4096, words=["4096", "1024"])
 
 
+def test_dim_without_a_size(tmp_path, exports):
+    """An export that keeps no hint of a dim's size: it must be given, and then all is well."""
+    forget = lambda n, d: d.replace(b'"hint": {"as_int": 4}', b'"hint": null') if n.endswith("model.json") else d
+    archive = damage(oracle.export("gpt_dynamic", exports), tmp_path / "unknown.pt2", forget)
+    refuse_compile(tmp_path, archive, status=1, words=["input_ids.0", "no size", "--dim"])
+    oracle.run([tools_folder() / "ps-compile", archive, "-o", tmp_path / "out", "--batch", 8], tmp_path)
+
+
+def test_dim_given_twice(tmp_path, exports):
+    archive = oracle.export("gpt_dynamic", exports)
+    refuse_compile(tmp_path, archive, "--dim", "input_ids.0=4", "--batch", 8, status=1, words=["4", "8"])
+
+
 def test_unknown_dim(tmp_path, exports):
     refuse_compile(tmp_path, oracle.export("gpt_dynamic", exports), "--dim", "nothing.0=4", words=["nothing"])
 

@@ -169,6 +169,44 @@ def test_bad_setting(trained, setting, words):
         assert word in said
 
 
+# ---- the batch's dim -----------------------------------------------------------------------------------------------
+
+
+class Weighted(torch.nn.Module):
+    """One input without a batch, one whose batch is its second dim."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(6, 5)
+
+    def forward(self, x, weight, labels):
+        logits = self.linear(x.T * weight)
+        return torch.nn.functional.cross_entropy(logits, labels), logits
+
+
+def test_batch_dims(tmp_path):
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(1)
+
+    def draw():
+        return {
+            "x": torch.randn(6, 4, generator=generator), "weight": torch.randn(6, generator=generator),
+            "labels": torch.randint(0, 5, (4,), generator=generator),
+        }  # fmt: skip
+
+    model = models.Model("weighted", Weighted(), draw())
+    archive = model.export(tmp_path / "model.pt2")
+    flags = ("--batch-dim", "x=1", "--batch-dim", "weight=none", "--optimizer", "sgd(lr=0)")
+    program = oracle.compile_model(tmp_path, archive, "dp=2", *flags)
+    first, second = draw(), draw()
+    second["weight"] = first["weight"]
+    data = {"x": torch.cat([first["x"], second["x"]], 1), "labels": torch.cat([first["labels"], second["labels"]])}
+    save_file({**data, "weight": first["weight"]}, tmp_path / "data.safetensors")
+    oracle.run([program, "--data", "data.safetensors", "--losses", "losses.txt"], tmp_path)
+    expected = [pytest.approx(model.loss(batch).item(), rel=1e-5) for batch in (first, second)]
+    assert oracle.read_losses(tmp_path / "losses.txt") == expected
+
+
 # ---- folders of weights --------------------------------------------------------------------------------------------
 
 
