@@ -256,6 +256,17 @@ LogicalResult Evaluator::runBlock(Block &block, Frame &frame) {
 // Entries
 //===----------------------------------------------------------------------===//
 
+static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
+  std::string names;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function->hasAttr(rank::kClassMark)) {
+      StringRef name = function.getName();
+      name.consume_front("stage0.");
+      names += (names.empty() ? "" : ", ") + name.str();
+    }
+  return module.emitError() << "the module has no entry '" << entry << "'; --entry takes " << names;
+}
+
 func::FuncOp Evaluator::findEntry(StringRef entry) {
   if (sharded)
     if (auto stage = module.lookupSymbol<func::FuncOp>(("stage0." + entry).str()))
@@ -297,7 +308,7 @@ FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inp
                                         int64_t microBatch) {
   func::FuncOp function = findEntry(entry);
   if (!function)
-    return module.emitError() << "the module has no entry '" << entry << "'";
+    return reportMissingEntry(module, entry);
   context.microBatch = microBatch;
   context.training = entry != "evaluate";
   Frame frame;
@@ -360,7 +371,7 @@ FailureOr<SmallVector<std::pair<std::string, RankedTensorType>>>
 Evaluator::getInputs(StringRef entry) {
   func::FuncOp function = findEntry(entry);
   if (!function)
-    return module.emitError() << "the module has no entry '" << entry << "'";
+    return reportMissingEntry(module, entry);
   SmallVector<std::pair<std::string, RankedTensorType>> inputs;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     if (isa<RankedTensorType>(function.getArgument(i).getType()))

@@ -21,7 +21,7 @@ void requestStop(int) { stopRequested = true; }
 /// A text file that is written line by line, flushed by line so that it can be followed.
 class LineFile {
 public:
-  explicit LineFile(const std::string &path) {
+  explicit LineFile(const std::string &path) : path(path) {
     if (path.empty())
       return;
     file = std::fopen(path.c_str(), "w");
@@ -34,6 +34,15 @@ public:
       std::fclose(file);
   }
   LineFile(const LineFile &) = delete;
+  explicit operator bool() const { return file; }
+
+  void write(const std::string &line) {
+    if (file && (std::fputs(line.c_str(), file) < 0 || std::fputc('\n', file) < 0))
+      PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
+  }
+
+private:
+  std::string path;
   std::FILE *file = nullptr;
 };
 
@@ -213,8 +222,7 @@ private:
   void finishStep(int64_t step, double seconds) {
     double loss = session.readScalar("loss"), count = session.readScalar("loss.count");
     session.step = step + 1;
-    if (losses.file)
-      std::fprintf(losses.file, "%.9g\n", loss);
+    losses.write(format("%.9g", loss));
     if (count == 0)
       progress.line(format(
           "warning: step %lld has no label that counts; its loss is 0 and nothing is updated",
@@ -241,23 +249,22 @@ private:
   }
 
   void writeLog(int64_t step, double loss, double evalLoss, double seconds) {
-    if (!log.file)
+    if (!log)
       return;
     double samples = double(order.microBatches * order.rows);
-    std::fprintf(
-        log.file,
+    std::string line = format(
         "{\"step\": %lld, \"loss\": %.9g, \"lr\": %.9g, \"samples_s\": %.6g, \"step_ms\": %.6g",
         (long long)step, loss, rates.empty() ? 0.0 : rates[0].second * schedule.factor(step),
         samples / seconds, seconds * 1e3);
     for (const Input *input : session.inputsOf(entry))
       if (input->placement.shape.size() == 2 && input->role == "data") {
-        std::fprintf(log.file, ", \"tokens_s\": %.6g",
-                     samples * double(input->placement.shape[1]) / seconds);
+        line +=
+            format(", \"tokens_s\": %.6g", samples * double(input->placement.shape[1]) / seconds);
         break;
       }
     if (!std::isnan(evalLoss))
-      std::fprintf(log.file, ", \"eval_loss\": %.9g", evalLoss);
-    std::fprintf(log.file, ", \"memory\": %lld}\n", (long long)session.getProgram().arenaBytes);
+      line += format(", \"eval_loss\": %.9g", evalLoss);
+    log.write(line + format(", \"memory\": %lld}", (long long)session.getProgram().arenaBytes));
   }
 
   Session &session;

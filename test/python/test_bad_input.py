@@ -476,6 +476,12 @@ def test_output_that_is_an_input(tmp_path, flag):
     assert before == {name: (tmp_path / name).read_bytes() for name in before}
 
 
+@pytest.mark.parametrize("flag", ["--losses", "--log"])
+def test_lines_that_no_longer_fit_the_disk(tmp_path, program, flag):
+    os.symlink("/dev/full", tmp_path / "full")
+    refuse(train(program, data_for(tmp_path), flag, "full"), tmp_path, 1, "full", "No space left")
+
+
 def test_output_that_is_a_folder_of_the_program(tmp_path, program):
     (tmp_path / "there").mkdir()
     refuse(train(program, data_for(tmp_path), "--gradients", "there"), tmp_path, 1, "there", "folder")

@@ -85,6 +85,32 @@ def test_import_of_onnx_is_not_built(trained):
         assert "onnx" in said.lower() and "not built" in said and "torch.export" in said
 
 
+# ---- going on from a level ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "level,flags,words",
+    [
+        ("2-planned", ("--mesh", "dp=4"), ["warning: --mesh", "level planned"]),
+        ("2-planned", ("--optimizer", "sgd(lr=1)"), ["warning: --optimizer", "level training"]),
+        ("4-scheduled", ("--micro-batches", "2"), ["warning: --micro-batches", "level scheduled"]),
+        ("0-imported", ("--batch", "8"), ["warning: --batch", "level imported"]),
+    ],
+)
+def test_flags_of_a_level_that_is_past(tmp_path, exports, level, flags, words):
+    archive = oracle.export("mlp", exports)
+    oracle.compile_model(tmp_path, archive, "dp=2", "--dump-dir", tmp_path, "--stop-after", "scheduled", out="o.mlir")
+    status, said = run([tools_folder() / "ps-compile", f"{level}.mlir", "-o", "out", *flags], tmp_path)
+    assert status == 0, said
+    for word in words:
+        assert word in said
+    assert "warning" not in run([tools_folder() / "ps-compile", f"{level}.mlir", "-o", "out"], tmp_path)[1]
+    if level != "0-imported":
+        command = [tools_folder() / "ps-compile", f"{level}.mlir", "-o", "back.mlir", "--stop-after", "imported"]
+        status, said = run(command, tmp_path)
+        assert status == 2 and "cannot stop after imported" in said and not (tmp_path / "back.mlir").exists()
+
+
 # ---- config files --------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include <functional>
 
 namespace cl = llvm::cl;
 
@@ -252,6 +253,23 @@ bool readFiles(const Flags &f, const CommandLine &line) {
   return f.output.empty() || checkOutput(f.input, f.output);
 }
 
+/// What a module at a later level has decided already.
+std::vector<GivenFlag> listGiven(const Flags &f) {
+  std::vector<GivenFlag> given;
+  using Flag = std::reference_wrapper<const cl::Option>; // their operator& is that of the value
+  auto add = [&](ps::Level level, std::initializer_list<Flag> flags) {
+    for (const cl::Option &flag : flags)
+      if (flag.getNumOccurrences() > 0)
+        given.push_back({"--" + flag.ArgStr.str(), level});
+  };
+  add(ps::Level::Imported, {f.dims, f.batch});
+  add(ps::Level::Training, {f.loss, f.lossOutput, f.differentiate, f.freeze, f.init, f.lossAverage,
+                            f.optimizer, f.clipNorm});
+  add(ps::Level::Planned, {f.batchDims, f.mesh, f.ranks, f.policy});
+  add(ps::Level::Scheduled, {f.microBatches, f.globalBatch});
+  return given;
+}
+
 std::string joinArguments(int argc, char **argv) {
   std::string line = "ps-compile";
   for (int i = 1; i < argc; ++i) {
@@ -297,6 +315,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   if (llvm::Error error = checkOptions(c))
     return bad(llvm::toString(std::move(error))), std::nullopt;
   c.cpu = f.targetName == "cpu" ? "native" : llvm::StringRef(f.targetName).split(':').second.str();
+  line.given = listGiven(f);
   line.walk.dumpDir = f.dumpDir;
   line.walk.timing = f.verbose;
   line.walk.failurePath = f.output.empty() ? "" : f.output + ".failed.mlir";

@@ -16,10 +16,17 @@ struct OutputOptions {
   std::string line; ///< the command line, for the program's --info
 };
 
+/// A flag that was given, and the level whose passes use it.
+struct GivenFlag {
+  std::string name;
+  ps::Level usedBy;
+};
+
 struct CommandLine {
   CompileOptions compile;
   WalkOptions walk;
   OutputOptions output;
+  std::vector<GivenFlag> given; ///< of those that change the program
 };
 
 /// Parses argv. On a bad command line prints what is wrong and what is expected, and returns

@@ -68,23 +68,37 @@ LogicalResult writeText(ModuleOp module, const std::string &path) {
   return module->emitError() << llvm::toString(std::move(error));
 }
 
-LogicalResult compile(MLIRContext &context, const CommandLine &line) {
-  OwningOpRef<ModuleOp> module = loadModel(context, line.compile);
-  if (!module)
-    return failure();
+/// A module that was dumped goes on from its level: what earlier ones decided stays.
+bool fitsLevel(ModuleOp module, const CommandLine &line) {
+  ps::Level level = getLevel(module);
+  if (StringRef(line.compile.model).ends_with(".mlir"))
+    for (const GivenFlag &flag : line.given)
+      if (flag.usedBy <= level)
+        llvm::errs() << "warning: " << flag.name << " changes nothing: it is of level "
+                     << ps::stringifyLevel(flag.usedBy) << ", and " << line.compile.model
+                     << " is at level " << ps::stringifyLevel(level) << "\n";
+  if (line.walk.stopAfter >= level)
+    return true;
+  llvm::errs() << "ps-compile: error: " << line.compile.model << " is at level "
+               << ps::stringifyLevel(level) << "; it cannot stop after "
+               << ps::stringifyLevel(line.walk.stopAfter) << "\n";
+  return false;
+}
+
+LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &line) {
   OwningOpRef<ModuleOp> oneRank;
-  if (line.output.check && !(oneRank = placeOnOneRank(*module, line)))
+  if (line.output.check && !(oneRank = placeOnOneRank(module, line)))
     return failure();
-  if (failed(runWalk(*module, line.compile, line.walk)))
+  if (failed(runWalk(module, line.compile, line.walk)))
     return failure();
-  std::string plan = explainPlan(*module);
+  std::string plan = explainPlan(module);
   if (line.output.explain)
     llvm::outs() << plan;
   if (line.walk.stopAfter < ps::Level::Native)
-    return line.output.output.empty() ? success() : writeText(*module, line.output.output);
+    return line.output.output.empty() ? success() : writeText(module, line.output.output);
   CodegenOptions codegen{line.compile.cpu, line.output.output, line.compile.model, line.output.line,
                          plan};
-  return emitProgram(*module, oneRank ? *oneRank : ModuleOp(), codegen);
+  return emitProgram(module, oneRank ? *oneRank : ModuleOp(), codegen);
 }
 
 } // namespace
@@ -101,7 +115,12 @@ int main(int argc, char **argv) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false); // it would be the whole module; what fails is written anyway
   Diagnostics diagnostics(context);
-  if (failed(compile(context, *line)))
+  OwningOpRef<ModuleOp> module = loadModel(context, line->compile);
+  if (!module)
+    return ModelAtFault;
+  if (!fitsLevel(*module, *line))
+    return BadCommandLine;
+  if (failed(compile(context, *module, *line)))
     return ModelAtFault;
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   if (!line->output.output.empty())
