@@ -17,6 +17,7 @@ CASES = list(itertools.product(MODELS, MESHES, MICRO_BATCHES, OPTIMIZERS))
 # Sizes that tp does not divide: padded heads, rows of the vocabulary, features; some shards are empty.
 ODD = {
     "gpt": lambda: models.gpt(vocabulary=97, width=30, heads=3),
+    "gpt2": lambda: models.gpt2(vocabulary=97, width=30, heads=3),
     "llama": lambda: models.llama(vocabulary=97, width=36, hidden=50, heads=6, groups=3),
 }
 
