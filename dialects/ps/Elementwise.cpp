@@ -47,6 +47,8 @@ PS_UNARY(RsqrtOp, 1 / std::sqrt(x), e.div(e.constant(x, 1), e.unary<math::SqrtOp
          m.mul(m.scale(g, -0.5), m.mul(y, m.mul(y, y))))
 PS_UNARY(TanhOp, std::tanh(x), e.unary<math::TanhOp>(x),
          m.mul(g, m.sub(m.constant(y, 1), m.mul(y, y))))
+PS_UNARY(ErfOp, std::erf(x), e.unary<math::ErfOp>(x),
+         m.scale(m.mul(g, m.unary<ExpOp>(m.neg(m.mul(x, x)))), 1.12837916709551257390)) // 2 / sqrt(pi)
 PS_UNARY(SinOp, std::sin(x), e.unary<math::SinOp>(x), m.mul(g, m.unary<CosOp>(x)))
 PS_UNARY(CosOp, std::cos(x), e.unary<math::CosOp>(x), m.neg(m.mul(g, m.unary<SinOp>(x))))
 PS_UNARY(SigmoidOp, 1 / (1 + std::exp(-x)), emitSigmoid(e, x),

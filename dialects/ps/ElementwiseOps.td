@@ -24,6 +24,7 @@ def PS_LogOp : PS_UnaryOp<"log"> { let summary = "natural logarithm"; }
 def PS_SqrtOp : PS_UnaryOp<"sqrt"> { let summary = "square root"; }
 def PS_RsqrtOp : PS_UnaryOp<"rsqrt"> { let summary = "1 / square root"; }
 def PS_TanhOp : PS_UnaryOp<"tanh"> { let summary = "hyperbolic tangent"; }
+def PS_ErfOp : PS_UnaryOp<"erf"> { let summary = "error function"; }
 def PS_SinOp : PS_UnaryOp<"sin"> { let summary = "sine"; }
 def PS_CosOp : PS_UnaryOp<"cos"> { let summary = "cosine"; }
 def PS_SigmoidOp : PS_UnaryOp<"sigmoid"> { let summary = "1 / (1 + exp(-x))"; }

@@ -5,6 +5,9 @@
 import dataclasses
 import re
 
+import torch
+import torch.nn.functional as F
+
 
 @dataclasses.dataclass
 class OpCase:
@@ -23,10 +26,15 @@ def case(name, text, operands, results, **options):
     CASES[name] = OpCase(name, text, operands, results, **options)
 
 
+# Of one operand, with PyTorch's name for it; those of POSITIVE take no others.
+UNARY = {"neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "tanh": torch.tanh, "erf": torch.erf, "sin": torch.sin,
+         "cos": torch.cos, "sigmoid": torch.sigmoid, "relu": torch.relu, "silu": F.silu}
+POSITIVE = {"log": torch.log, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt}
+
 X = "tensor<4x5xf32>"
-for name in ["neg", "abs", "exp", "tanh", "sin", "cos", "sigmoid", "relu", "silu", "gelu erf", "gelu tanh"]:
+for name in [*UNARY, "gelu erf", "gelu tanh"]:
     case(name.replace(" ", "_"), f"%r0 = ps.{name} %a ATTRIBUTES : {X}", {"a": X}, [X])
-for name in ["log", "sqrt", "rsqrt"]:
+for name in POSITIVE:
     case(name, f"%r0 = ps.{name} %a ATTRIBUTES : {X}", {"a": X}, [X], positive=True)
 for name in ["add", "sub", "mul", "max", "min", "gelu_grad erf", "gelu_grad tanh", "silu_grad"]:
     case(name.replace(" ", "_"), f"%r0 = ps.{name} %a, %b ATTRIBUTES : {X}", {"a": X, "b": X}, [X])

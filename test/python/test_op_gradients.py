@@ -5,6 +5,7 @@ that of %y), the shapes of the trained tensors, and the same in PyTorch. The los
 """
 import subprocess
 
+import op_cases
 import pytest
 import torch
 import torch.nn.functional as F
@@ -27,10 +28,9 @@ def binary(name, reference, positive=False):
     case(name, f"%y = ps.{name} %a, %b : {{y}}", {"a": (3, 4), "b": (3, 4)}, reference, positive)
 
 
-for _name, _reference in {"neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "tanh": torch.tanh, "sin": torch.sin,
-                          "cos": torch.cos, "sigmoid": torch.sigmoid, "relu": torch.relu, "silu": F.silu}.items():
+for _name, _reference in op_cases.UNARY.items():
     unary(_name, _reference)
-for _name, _reference in {"log": torch.log, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt}.items():
+for _name, _reference in op_cases.POSITIVE.items():
     unary(_name, _reference, positive=True)
 unary("gelu_erf", F.gelu, op="gelu erf")
 unary("gelu_tanh", lambda a: F.gelu(a, approximate="tanh"), op="gelu tanh")

@@ -91,6 +91,7 @@ void addUnaryConverters(ConverterTable &table) {
   table["aten.sqrt"] = convertUnary<ps::SqrtOp>;
   table["aten.rsqrt"] = convertUnary<ps::RsqrtOp>;
   table["aten.tanh"] = convertUnary<ps::TanhOp>;
+  table["aten.erf"] = convertUnary<ps::ErfOp>;
   table["aten.sin"] = convertUnary<ps::SinOp>;
   table["aten.cos"] = convertUnary<ps::CosOp>;
   table["aten.sigmoid"] = convertUnary<ps::SigmoidOp>;
