@@ -152,7 +152,7 @@ private:
   void markPadding(Value local, RankedTensorType global, ShardingAttr sharding) {
     auto result = dyn_cast<OpResult>(local);
     if (!result || !isa<EvaluateOpInterface>(result.getOwner()) || getSharding(local) ||
-        !builder->hasPadding(global, sharding))
+        !builder->hasPadding(global, cast<RankedTensorType>(local.getType()), sharding))
       return;
     Operation *op = result.getOwner();
     SmallVector<Attribute> globals(op->getNumResults(), UnitAttr::get(op->getContext()));

@@ -148,12 +148,13 @@ Value LocalBuilder::selectPadding(Value local, RankedTensorType global, Sharding
   return make<SelectOp>(type, everywhere, local, constant(type, identity));
 }
 
-bool LocalBuilder::hasPadding(RankedTensorType global, ShardingAttr sharding) const {
-  return llvm::any_of(getSplits(sharding, global.getShape(), mesh), [&](const Split &split) {
-    return llvm::any_of(split, [&](const SubFactor &factor) {
-      return factor.size % mesh.getShards(factor.axes) != 0;
-    });
-  });
+bool LocalBuilder::hasPadding(RankedTensorType global, RankedTensorType local,
+                              ShardingAttr sharding) const {
+  int64_t places = local.getNumElements();
+  for (DimAttr dim : sharding.getDims())
+    for (FactorAttr factor : dim.getFactors())
+      places *= mesh.getShards(factor.getAxes());
+  return places != global.getNumElements();
 }
 
 Value LocalBuilder::zeroPadding(Value local, RankedTensorType global, ShardingAttr sharding) {

@@ -30,7 +30,8 @@ public:
                             unsigned dim, double identity) override;
 
   /// Whether some places of a tensor laid out so hold no element.
-  bool hasPadding(mlir::RankedTensorType global, ShardingAttr sharding) const;
+  bool hasPadding(mlir::RankedTensorType global, mlir::RankedTensorType local,
+                  ShardingAttr sharding) const;
   /// Puts zero in all padded places of a value.
   mlir::Value zeroPadding(mlir::Value local, mlir::RankedTensorType global, ShardingAttr sharding);
 
