@@ -2,6 +2,7 @@
 import re
 import subprocess
 
+import models
 import oracle
 import pytest
 from conftest import ROOT, tools_folder
@@ -9,11 +10,13 @@ from conftest import ROOT, tools_folder
 LEVELS = ["0-imported", "1-training", "2-planned", "3-partitioned", "4-scheduled", "5-placed"]
 
 
-@pytest.fixture(scope="module", params=["gpt", "llama"])
+@pytest.fixture(scope="module", params=["gpt", "llama", "gpt without loss"])
 def dumps(request, tmp_path_factory, exports):
     folder = tmp_path_factory.mktemp("dump")
-    archive = oracle.export(request.param, exports)
+    adds_loss = request.param.endswith("without loss")
+    archive = models.gpt(loss=False).export(folder / "gpt.pt2") if adds_loss else oracle.export(request.param, exports)
     flags = ("--micro-batches", 2, "--optimizer", oracle.OPTIMIZERS["adamw"][0])
+    flags += ("--loss", "causal_lm") if adds_loss else ()
     oracle.compile_model(folder, archive, "dp=2,tp=2", *flags, "--dump-dir", folder)
     return folder, flags
 
@@ -68,8 +71,8 @@ def split_passes(text):
 
 # ---- all passes ----------------------------------------------------------------------------------------------------
 
-# Passes that change nothing, and the one that adds what its flag says.
-READERS = re.compile(r"ps-(verify|print|explain)-|ps-set-mesh$")
+# Passes that change nothing, and those that add what a flag says and are an error where it is there.
+READERS = re.compile(r"ps-(verify|print|explain)-|ps-(set-mesh|add-loss)$")
 
 
 def registered_passes():
@@ -79,8 +82,8 @@ def registered_passes():
 
 def test_every_pass_is_in_the_walk(dumps):
     """So that the tests above run it by itself; the only other one says what it sees in a module of any level."""
-    folder, _ = dumps
-    used = set()
+    folder, flags = dumps
+    used = set() if "--loss" in flags else {"ps-add-loss"}
     for level in LEVELS:
         passes = re.match(r"// passes: (.*)\n", (folder / f"{level}.mlir").read_text())
         used |= {re.match(r"[\w-]+", one)[0] for one in split_passes(passes[1])} if passes else set()
