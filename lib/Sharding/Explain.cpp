@@ -215,6 +215,21 @@ void printTable(ArrayRef<std::vector<std::string>> rows, llvm::raw_ostream &os) 
 }
 } // namespace
 
+/// Which form each attention of the forward got.
+static void printAttentionForms(ModuleOp module, llvm::raw_ostream &os) {
+  std::vector<std::vector<std::string>> rows = {{"at", "form"}};
+  module.walk([&](AttentionOp op) {
+    auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+    auto form = op->getAttrOfType<StringAttr>("ps.attention_form");
+    if (form && (!phase || phase.getValue() == Phase::Forward))
+      rows.push_back({describeLocation(op.getLoc()), form.str()});
+  });
+  if (rows.size() == 1)
+    return;
+  os << "\nattention\n";
+  printTable(rows, os);
+}
+
 ShardingExplanation explainShardings(ModuleOp module) { return Explainer(module).run(); }
 
 void print(const ShardingExplanation &explanation, llvm::raw_ostream &os) {
@@ -243,6 +258,7 @@ std::string getExplanation(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream os(text);
   print(explainShardings(module), os);
+  printAttentionForms(module, os);
   return text;
 }
 

@@ -92,8 +92,10 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
   if (failed(runWalk(module, line.compile, line.walk)))
     return failure();
   std::string plan = explainPlan(module);
-  if (line.output.explain)
+  if (line.output.explain) {
     llvm::outs() << plan;
+    llvm::outs().flush(); // before what goes to stderr
+  }
   if (line.walk.stopAfter < ps::Level::Native)
     return line.output.output.empty() ? success() : writeText(module, line.output.output);
   CodegenOptions codegen{line.compile.cpu, line.output.output, line.compile.model, line.output.line,
