@@ -17,7 +17,7 @@ class Factors {
 public:
   /// A new leaf of `size` places (a list of none for size 1).
   FactorList make(int64_t size);
-  /// The leaves that a list stands for now.
+  /// The leaves that a list stands for, after all that was unified and cut before.
   FactorList resolve(llvm::ArrayRef<unsigned> list) const;
   /// Makes two lists the same leaves; false where sizes have no common refinement.
   bool unify(llvm::ArrayRef<unsigned> a, llvm::ArrayRef<unsigned> b);

@@ -208,14 +208,15 @@ bool Groups::comesStraightFrom(Operation *view, const Members &members) const {
   return def && members.contains(def);
 }
 
-static unsigned countBuffers(ArrayRef<Operation *> ops, unsigned outputs) {
+/// What the ops read that none of them makes, in the order of its first use.
+static llvm::SetVector<Value> getInputs(ArrayRef<Operation *> ops) {
   llvm::DenseSet<Operation *> inside(ops.begin(), ops.end());
-  llvm::DenseSet<Value> inputs;
+  llvm::SetVector<Value> inputs;
   for (Operation *op : ops)
     for (Value operand : op->getOperands())
       if (!operand.getDefiningOp() || !inside.contains(operand.getDefiningOp()))
         inputs.insert(operand);
-  return inputs.size() + outputs;
+  return inputs;
 }
 
 bool Groups::tryMerge(int a, int b) {
@@ -224,7 +225,7 @@ bool Groups::tryMerge(int a, int b) {
   if (both.size() > kMaxOps || makesCycle(both))
     return false;
   std::string reason;
-  if (!fits(both, reason) || countBuffers(close(both), getOutputs(both).size()) > kMaxBuffers)
+  if (!fits(both, reason) || getInputs(close(both)).size() + getOutputs(both).size() > kMaxBuffers)
     return false;
   for (Operation *op : groups[a])
     groupOf[op] = b;
@@ -317,12 +318,7 @@ void Groups::buildOne(const Members &members) {
   if (outputs.empty())
     return;
   Ops ops = close(members);
-  llvm::DenseSet<Operation *> inside(ops.begin(), ops.end());
-  llvm::SetVector<Value> inputs;
-  for (Operation *op : ops)
-    for (Value operand : op->getOperands())
-      if (!operand.getDefiningOp() || !inside.contains(operand.getDefiningOp()))
-        inputs.insert(operand);
+  llvm::SetVector<Value> inputs = getInputs(ops);
   Operation *last = outputs.back().getDefiningOp();
   for (Operation *op : members)
     if (last->isBeforeInBlock(op))

@@ -205,7 +205,8 @@ bool IterationSpace::addOutput(const OutputRequest &request) {
   for (auto [i, scale] : llvm::enumerate(request.scales))
     output.buffer.index[i].scale = scale;
   SmallVector<int64_t> strides = denseStrides(request.bufferType.getShape());
-  output.buffer.strides.assign(strides.begin(), strides.end()); // of dims for now
+  output.buffer.strides.assign(strides.begin(),
+                               strides.end()); // of dims, until computeStrides makes them of leaves
   outputs.push_back(output);
   return pull(request.value, index, outputs.back().value);
 }

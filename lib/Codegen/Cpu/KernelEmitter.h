@@ -122,6 +122,9 @@ private:
   void moveTo(mlir::Value column, unsigned lanes, unsigned active);
   void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body);
   void forFlat(Body body);
+  /// Visits the elements [lo, hi) x `block` of `total`, as many lanes at a time as there are; fewer
+  /// at the end.
+  void forBlocks(int64_t total, int64_t block, llvm::function_ref<void()> visit);
   void loop(mlir::Value from, mlir::Value to, int64_t step,
             llvm::SmallVectorImpl<mlir::Value> &carried,
             llvm::function_ref<void(mlir::Value)> body);

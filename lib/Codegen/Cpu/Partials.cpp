@@ -1,7 +1,6 @@
 // The second kernel of a sum over rows: adds the partial rows of the chunks in ascending order.
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -58,22 +57,6 @@ KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspa
     }
     storeLanes(value, to, element, constant(0), 1);
   };
-  unsigned width = total == 1 ? 1 : context.lanes;
-  Value begin = arith::MulIOp::create(b, loc, lo, constant(kBlock));
-  Value end = arith::MulIOp::create(b, loc, hi, constant(kBlock));
-  end = arith::MinSIOp::create(b, loc, end, constant(total));
-  Value whole = arith::MinSIOp::create(b, loc, end, constant(total - total % width));
-  SmallVector<Value> none;
-  loop(begin, whole, width, none, [&](Value column) {
-    moveTo(column, width, width);
-    visit();
-  });
-  if (total % width) {
-    Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, end, constant(total));
-    auto tail = scf::IfOp::create(b, loc, isLast, /*withElseRegion=*/false);
-    b.setInsertionPointToStart(&tail.getThenRegion().front());
-    moveTo(constant(total - total % width), width, total % width);
-    visit();
-  }
+  forBlocks(total, kBlock, visit);
   return second;
 }

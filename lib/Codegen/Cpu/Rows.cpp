@@ -66,17 +66,21 @@ void KernelEmitter::forColumns(unsigned unroll, SmallVectorImpl<Value> &carried,
 
 /// Visits the elements [lo, hi) x kFlatBlock of a flat space.
 void KernelEmitter::forFlat(Body body) {
-  int64_t total = space.getColumns();
+  forBlocks(space.getColumns(), kFlatBlock, [&] { body(0); });
+  endLoop();
+}
+
+void KernelEmitter::forBlocks(int64_t total, int64_t block, llvm::function_ref<void()> visit) {
   unsigned width = total == 1 ? 1 : context.lanes;
-  Value from = arith::MulIOp::create(b, loc, lo, constant(kFlatBlock));
-  Value to = arith::MulIOp::create(b, loc, hi, constant(kFlatBlock));
+  Value from = arith::MulIOp::create(b, loc, lo, constant(block));
+  Value to = arith::MulIOp::create(b, loc, hi, constant(block));
   to = arith::MinSIOp::create(b, loc, to, constant(total));
   Value end = arith::MinSIOp::create(b, loc, to, constant(total - total % width));
   SmallVector<Value> none;
   if (total >= width)
     loop(from, end, width, none, [&](Value column) {
       moveTo(column, width, width);
-      body(0);
+      visit();
     });
   if (total % width) {
     Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, to, constant(total));
@@ -84,9 +88,8 @@ void KernelEmitter::forFlat(Body body) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&tail.getThenRegion().front());
     moveTo(constant(total - total % width), width, total % width);
-    body(0);
+    visit();
   }
-  endLoop();
 }
 
 void KernelEmitter::endLoop() {
