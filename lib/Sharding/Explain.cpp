@@ -116,13 +116,15 @@ private:
       if (VariableOp variable = findVariable(accumulate.getVariableAttr()))
         addReshard(op, variable.getTensorType(), getSharding(accumulate.getValue()),
                    variable.getSharding(), "accumulation", variable);
-    } else if (isa<ShardingOpInterface>(op)) {
+    } else if (isa<ShardingOpInterface>(op) && !isReplicated(op, mesh)) {
       addRuled(op);
     }
   }
 
   void addReshard(Operation *op, RankedTensorType type, ShardingAttr from, ShardingAttr to,
                   StringRef verb, VariableOp variable) {
+    if (from == to)
+      return;
     bool sums = from && !from.getPartial().empty();
     add(op, type, from, to, (stringifyVariableKind(variable.getKind()) + " " + verb).str(),
         sums ? "sums of parts of the batch" : "the variable lies otherwise");

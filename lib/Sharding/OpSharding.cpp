@@ -62,6 +62,9 @@ public:
   }
 
   OpSharding run() {
+    auto isReplicated = [&](ShardingAttr sharding) { return mesh.isReplicated(sharding); };
+    if (llvm::all_of(held, isReplicated) && llvm::all_of(marked, isReplicated))
+      return runReplicated();
     keepPartialOperands();
     splitOperandOnlyFactors();
     splitResultFactors();
@@ -70,6 +73,15 @@ public:
   }
 
 private:
+  /// The same as the three steps, when there is nothing to split.
+  OpSharding runReplicated() {
+    for (const TensorFactors &tensor : rule.operands)
+      solution.operands.push_back(mesh.getReplicated(tensor.size()));
+    for (const TensorFactors &tensor : rule.results)
+      solution.results.push_back(mesh.getReplicated(tensor.size()));
+    return std::move(solution);
+  }
+
   bool isUsed(StringAttr axis) const { return llvm::is_contained(used, axis); }
 
   bool isPartialBySum(unsigned operand, StringAttr axis) const {
@@ -190,6 +202,11 @@ OpSharding computeOpSharding(Operation *op, const MeshShape &mesh) {
     if (!isa<RankedTensorType>(operand.getType()))
       sharding.operands[i] = {};
   return sharding;
+}
+
+bool isReplicated(Operation *op, const MeshShape &mesh) {
+  auto whole = [&](Value value) { return mesh.isReplicated(getSharding(value)); };
+  return llvm::all_of(op->getOperands(), whole) && llvm::all_of(op->getResults(), whole);
 }
 
 } // namespace parashard::ps

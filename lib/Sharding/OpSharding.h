@@ -34,6 +34,9 @@ OpSharding computeOpSharding(const ShardingRule &rule, llvm::ArrayRef<ShardingAt
 /// The same, of an op as it is marked; `op` has a sharding rule.
 OpSharding computeOpSharding(mlir::Operation *op, const MeshShape &mesh);
 
+/// True when no operand or result is split or partial: the op runs as it is, on every rank.
+bool isReplicated(mlir::Operation *op, const MeshShape &mesh);
+
 /// Sizes of the dims of a tensor of the rule.
 llvm::SmallVector<int64_t> getShape(const ShardingRule &rule, const TensorFactors &tensor);
 /// The split of every factor of the rule as one tensor has it (whole where it lacks the factor).

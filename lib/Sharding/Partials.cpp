@@ -217,6 +217,8 @@ private:
 } // namespace
 
 void choosePartials(ShardingGraph &graph) {
+  if (llvm::all_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getSize() == 1; }))
+    return;
   // What ops yield when every operand has been reduced: the sources of partial sums.
   std::vector<OpSharding> raw(graph.edges.size());
   for (auto [i, edge] : llvm::enumerate(graph.edges)) {

@@ -12,6 +12,20 @@ MeshShape::MeshShape(MeshOp mesh)
       symbol(FlatSymbolRefAttr::get(mesh.getSymNameAttr())) {
   for (Attribute axis : mesh.getAxes())
     axes.push_back(cast<AxisAttr>(axis));
+  constexpr int64_t usualRanks = 8;
+  for (int64_t rank = 0; rank < usualRanks; ++rank)
+    replicated.push_back(
+        ShardingAttr::get(getContext(), symbol, SmallVector<DimAttr>(rank, wholeDim), {}));
+}
+
+ShardingAttr MeshShape::getReplicated(int64_t rank) const {
+  if (rank < int64_t(replicated.size()))
+    return replicated[rank];
+  return ShardingAttr::get(getContext(), symbol, SmallVector<DimAttr>(rank, wholeDim), {});
+}
+
+bool MeshShape::isReplicated(ShardingAttr sharding) const {
+  return !sharding || sharding == getReplicated(sharding.getDims().size());
 }
 
 int MeshShape::find(StringAttr axis) const {
@@ -253,6 +267,8 @@ TensorSplits getSplits(ShardingAttr sharding, ArrayRef<int64_t> shape, const Mes
 
 ShardingAttr getShardingAttr(const TensorSplits &splits, ArrayRef<PartialAttr> partial,
                              const MeshShape &mesh) {
+  if (partial.empty() && llvm::all_of(splits, isOneWholeFactor))
+    return mesh.getReplicated(splits.size());
   SmallVector<DimAttr> dims;
   for (const Split &split : splits)
     dims.push_back(getDimAttr(simplify(split, mesh), mesh));
@@ -265,6 +281,8 @@ ShardingAttr getShardingAttr(const TensorSplits &splits, ArrayRef<PartialAttr> p
 }
 
 ShardingAttr simplify(ShardingAttr sharding, ArrayRef<int64_t> shape, const MeshShape &mesh) {
+  if (mesh.isReplicated(sharding))
+    return mesh.getReplicated(shape.size());
   ArrayRef<PartialAttr> partial;
   if (sharding)
     partial = sharding.getPartial();

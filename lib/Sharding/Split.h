@@ -29,11 +29,16 @@ public:
   llvm::ArrayRef<AxisAttr> getAxes() const { return axes; }
   /// A dim that is not split: most dims are, so it is made once.
   DimAttr getWholeDim() const { return wholeDim; }
+  /// No dim split, nothing partial: most shardings on most meshes, so it is made once a rank.
+  ShardingAttr getReplicated(int64_t rank) const;
+  /// True for null and for `getReplicated` of any rank.
+  bool isReplicated(ShardingAttr sharding) const;
 
 private:
   DimAttr wholeDim;
   mlir::FlatSymbolRefAttr symbol;
   llvm::SmallVector<AxisAttr, 4> axes;
+  llvm::SmallVector<ShardingAttr, 8> replicated; ///< by rank
 };
 
 /// `size` consecutive places (of whatever stands minor to them) split over `axes`, major to minor.

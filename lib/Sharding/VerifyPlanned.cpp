@@ -108,7 +108,7 @@ private:
       return checkNotPartial(op, write.getValue(), "writes");
     if (auto accumulate = dyn_cast<AccumulateOp>(op))
       return verifyAccumulate(accumulate);
-    if (!isa<ShardingOpInterface>(op))
+    if (!isa<ShardingOpInterface>(op) || isReplicated(op, mesh))
       return success();
     OpSharding sharding = computeOpSharding(op, mesh);
     for (auto [result, raw] : llvm::zip(op->getResults(), sharding.results))

@@ -1,6 +1,7 @@
 // Parses the exported program's JSON with checks: what is missing or of the wrong kind is named by
 // its place.
 #include "lib/Import/Pt2/Graph.h"
+#include "lib/Import/Pt2/LargeJson.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -381,7 +382,7 @@ bool Node::isInPlace() const {
 }
 
 Expected<ExportedProgram> parseExportedProgram(StringRef text) {
-  Expected<json::Value> value = json::parse(text);
+  Expected<json::Value> value = parseLargeJson(text);
   if (!value)
     return createStringError("the model's JSON is damaged: " + toString(value.takeError()));
   Reader r;
@@ -408,7 +409,7 @@ Expected<ExportedProgram> parseExportedProgram(StringRef text) {
 }
 
 Expected<std::vector<Payload>> parsePayloads(StringRef text) {
-  Expected<json::Value> value = json::parse(text);
+  Expected<json::Value> value = parseLargeJson(text);
   if (!value)
     return createStringError("a weights or constants config is damaged: " +
                              toString(value.takeError()));
