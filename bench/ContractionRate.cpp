@@ -6,7 +6,7 @@
 // For each linear layer (COUNT of them, weights OUT x IN on ROWS tokens): forward, the input's and
 // the weight's gradient, f32. Prints GF/s over all of them, the best of several rounds. Rows are
 // cut into as many parts as there are threads, the weight's gradient by its rows, as a runtime with
-// its own threads does.
+// its own threads does. The second figure is the peak: multiply-adds on registers alone.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -89,6 +89,50 @@ double runOnce(const dnnl::engine &engine, std::vector<std::vector<std::vector<P
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+#elif defined(__AVX__)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+typedef float Lanes __attribute__((vector_size(4 * kLanes)));
+
+/// Flops of `count` rounds of multiply-adds that wait for nothing but their own unit. The result
+/// goes to `sink`, so that they are not optimized away.
+double multiplyAdd(int64_t count, float &sink) {
+  constexpr int kChains = 12; // more than latency x units, no more than registers
+  Lanes sums[kChains] = {};
+  Lanes a = Lanes{} + 1e-3f, b = Lanes{} + 0.5f;
+  for (int64_t i = 0; i < count; ++i)
+#pragma unroll
+    for (Lanes &sum : sums) {
+      sum = sum * b + a;
+      asm volatile("" : "+x"(sum));
+    }
+  for (Lanes sum : sums)
+    sink += sum[0];
+  return 2.0 * kLanes * kChains * count;
+}
+
+/// Flops a second of all threads together, nothing but multiply-adds.
+double measurePeak(int threads) {
+  constexpr int64_t kRounds = 20'000'000;
+  std::vector<double> flops(threads);
+  std::vector<float> sinks(threads);
+  auto start = Clock::now();
+  std::vector<std::thread> workers;
+  for (int t = 0; t < threads; ++t)
+    workers.emplace_back([&, t] { flops[t] = multiplyAdd(kRounds, sinks[t]); });
+  for (std::thread &worker : workers)
+    worker.join();
+  double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  double sum = 0;
+  for (double f : flops)
+    sum += f;
+  return sum / seconds;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -127,9 +171,11 @@ int main(int argc, char **argv) {
                                            rhs.data(), out.data()));
     }
   }
-  double best = 1e30;
-  for (int round = 0; round < 8; ++round)
+  double best = 1e30, peak = 0;
+  for (int round = 0; round < 8; ++round) {
     best = std::min(best, runOnce(engine, work, threads));
-  std::printf("%.1f\n", flops / best * 1e-9);
+    peak = std::max(peak, measurePeak(threads));
+  }
+  std::printf("%.1f %.1f\n", flops / best * 1e-9, peak * 1e-9);
   return 0;
 }
