@@ -15,6 +15,14 @@ LogicalResult convertFull(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.splat(type, value));
 }
 
+/// fill(self, value) with a value that is a tensor without dims.
+LogicalResult convertFillTensor(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value value = n.convert(n.tensor("value"), type.getElementType());
+  value = n.failed() ? value : n.broadcast(value, type.getShape());
+  return n.failed() ? failure() : n.set(value);
+}
+
 template <int kValue> LogicalResult convertSplat(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   return n.failed() ? failure() : n.set(n.splat(type, kValue));
@@ -58,6 +66,7 @@ void addCreationConverters(ConverterTable &table) {
   table["aten.full_like"] = convertFull;
   table["aten.new_full"] = convertFull;
   table["aten.fill"] = convertFull;
+  table["aten.fill.Tensor"] = convertFillTensor;
   table["aten.scalar_tensor"] = convertFull;
   table["aten.zeros"] = convertSplat<0>;
   table["aten.zeros_like"] = convertSplat<0>;

@@ -149,6 +149,22 @@ LogicalResult convertIndex(NodeConverter &n) {
       "indexes by tensors that are neither constant progressions nor rows of a table of floats");
 }
 
+/// x[mask] = value, with one value for all: a select. `mask` covers the first dims of x.
+LogicalResult convertIndexPut(NodeConverter &n) {
+  Value x = n.tensor("self"), value = n.tensor("values");
+  SmallVector<Value> indices = n.tensors("indices");
+  if (n.failed())
+    return failure();
+  bool isMask = indices.size() == 1 && indices[0] && getElement(indices[0]).isInteger(1);
+  if (!isMask || getType(value).getNumElements() != 1 || n.boolean("accumulate", false))
+    return n.fail("is only supported as x[mask] = number, with a bool mask");
+  SmallVector<int64_t> shape(getShape(indices[0]));
+  shape.resize(getRank(x), 1);
+  Value mask = n.broadcast(n.reshape(indices[0], shape), getShape(x));
+  value = n.broadcast(n.convert(n.reshape(value, {}), getElement(x)), getShape(x));
+  return n.failed() ? failure() : n.set(n.make<ps::SelectOp>(mask, value, x));
+}
+
 LogicalResult convertIndexSelect(NodeConverter &n) {
   Value x = n.tensor("self"), index = n.tensor("index");
   if (n.failed())
@@ -205,6 +221,7 @@ void addIndexingConverters(ConverterTable &table) {
   table["aten.embedding"] = convertEmbedding;
   table["aten.index.Tensor"] = convertIndex;
   table["aten._unsafe_index.Tensor"] = convertIndex;
+  table["aten.index_put"] = convertIndexPut;
   table["aten.index_select"] = convertIndexSelect;
   table["aten.cumsum"] = convertCumsum;
   table["aten.diff"] = convertDiff;

@@ -1,6 +1,6 @@
 // Ops that only say where an element comes from: views, permutations, slices, concatenation,
 // padding.
-#include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Pt2/Views.h"
 
 using namespace mlir;
 
@@ -51,62 +51,31 @@ LogicalResult convertPermute(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.transpose(x, n.wrapDims(n.integers("dims"), getRank(x))));
 }
 
-LogicalResult convertSlice(NodeConverter &n) {
+/// Slices, and parts of splits; a dim that the result lacks has one element.
+LogicalResult convertRanges(NodeConverter &n) {
   Value x = n.tensor("self");
-  if (n.failed())
-    return failure();
-  int64_t dim = n.wrapDim(n.integer("dim", 0), getRank(x)), size = getShape(x)[dim];
-  auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
-  int64_t start = clamp(n.integer("start", 0)),
-          limit = std::max(start, clamp(n.integer("end", size)));
-  return n.set(n.slice(x, dim, start, limit, n.integer("step", 1)));
-}
-
-LogicalResult convertSelect(NodeConverter &n) {
-  Value x = n.tensor("self");
-  if (n.failed())
-    return failure();
-  int64_t dim = n.wrapDim(n.integer("dim"), getRank(x)), index = n.integer("index");
-  if (index < 0)
-    index += getShape(x)[dim];
-  return n.set(n.reshape(n.slice(x, dim, index, index + 1), n.getResultType().getShape()));
-}
-
-LogicalResult convertNarrow(NodeConverter &n) {
-  Value x = n.tensor("self");
-  if (n.failed())
-    return failure();
-  int64_t dim = n.wrapDim(n.integer("dim"), getRank(x)), start = n.integer("start");
-  return n.failed() ? failure() : n.set(n.slice(x, dim, start, start + n.integer("length")));
-}
-
-/// The parts' sizes are those of the results.
-LogicalResult convertSplit(NodeConverter &n) {
-  Value x = n.tensor("self");
-  if (n.failed())
-    return failure();
-  int64_t dim = n.wrapDim(n.integer("dim", 0), getRank(x)), at = 0;
-  for (unsigned i = 0; i < n.getNumResults(); ++i) {
+  for (unsigned i = 0; i < n.getNumResults() && !n.failed(); ++i) {
     if (!n.isUsed(i))
-      return n.fail("has a part without a name, which is not supported");
-    int64_t size = n.getResultType(i).getDimSize(dim);
-    if (failed(n.set(i, n.slice(x, dim, at, at + size))))
-      return failure();
-    at += size;
+      continue;
+    ViewRange range = getViewRange(n, i);
+    RankedTensorType type = n.getResultType(i);
+    if (n.failed())
+      break;
+    Value part = n.slice(x, range.dim, range.start, range.limit, range.step);
+    if (getType(part).getNumElements() == type.getNumElements())
+      part = n.reshape(part, type.getShape());
+    (void)n.set(i, part);
   }
-  return success();
+  return success(!n.failed());
 }
 
-LogicalResult convertUnbind(NodeConverter &n) {
-  Value x = n.tensor("self");
+/// The operand with `src` in a range of it.
+LogicalResult convertScatterRange(NodeConverter &n) {
+  Value x = n.tensor("self"), part = n.tensor("src");
   if (n.failed())
     return failure();
-  int64_t dim = n.wrapDim(n.integer("dim", 0), getRank(x));
-  for (unsigned i = 0; i < n.getNumResults(); ++i)
-    if (n.isUsed(i) &&
-        failed(n.set(i, n.reshape(n.slice(x, dim, i, i + 1), n.getResultType(i).getShape()))))
-      return failure();
-  return success();
+  Value value = writeRange(n, 0, x, n.convert(part, getElement(x)));
+  return n.failed() ? failure() : n.set(value);
 }
 
 /// Operands in the result's element type; the legacy empty ones (shape [0]) are left out.
@@ -232,13 +201,15 @@ void addMovementConverters(ConverterTable &table) {
   table["aten.t"] = convertT;
   table["aten.numpy_T"] = convertT;
   table["aten.permute"] = convertPermute;
-  table["aten.slice.Tensor"] = convertSlice;
-  table["aten.narrow"] = convertNarrow;
-  table["aten.select.int"] = convertSelect;
-  table["aten.split"] = convertSplit;
-  table["aten.split_with_sizes"] = convertSplit;
-  table["aten.chunk"] = convertSplit;
-  table["aten.unbind"] = convertUnbind;
+  table["aten.slice.Tensor"] = convertRanges;
+  table["aten.narrow"] = convertRanges;
+  table["aten.select.int"] = convertRanges;
+  table["aten.split"] = convertRanges;
+  table["aten.split_with_sizes"] = convertRanges;
+  table["aten.chunk"] = convertRanges;
+  table["aten.unbind"] = convertRanges;
+  table["aten.slice_scatter"] = convertScatterRange;
+  table["aten.select_scatter"] = convertScatterRange;
   table["aten.cat"] = convertCat;
   table["aten.stack"] = convertStack;
   table["aten.pad"] = convertPad;

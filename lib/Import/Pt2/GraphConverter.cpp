@@ -12,35 +12,12 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// Ops whose result shares memory with their first operand.
-bool isView(const Node &node) {
-  static constexpr StringLiteral views[] = {
-      "view",    "slice",     "select",  "transpose", "t",      "permute",          "expand",
-      "squeeze", "unsqueeze", "alias",   "narrow",    "split",  "split_with_sizes", "chunk",
-      "unbind",  "detach",    "view_as", "expand_as", "reshape"};
-  auto [space, rest] = StringRef(node.target).split('.');
-  return space == "aten" && is_contained(views, rest.split('.').first);
-}
-
-/// The tensor that an in-place op writes, or a view looks at.
-StringRef getFirstTensor(const Node &node) {
-  for (const Argument &argument : node.inputs)
-    if (argument.kind == Argument::Tensor)
-      return argument.names[0];
-  return "";
-}
-
 void forEachTensor(const Node &node, llvm::function_ref<void(StringRef)> visit) {
   for (const Argument &argument : node.inputs)
     if (argument.kind == Argument::Tensor || argument.kind == Argument::Tensors)
       for (const std::string &name : argument.names)
         if (!name.empty())
           visit(name);
-}
-
-/// Nodes without a tensor result only assert, or compute sizes that the export knows.
-bool hasTensorResult(const Node &node) {
-  return any_of(node.outputs, [](const std::string &name) { return !name.empty(); });
 }
 
 std::string describePlace(const Node &node) {
@@ -57,31 +34,23 @@ llvm::StringSet<> getNames(ArrayRef<Argument> arguments) {
   return names;
 }
 
-const Graph *getBody(const Node &node) {
-  for (const Argument &argument : node.inputs)
-    if (argument.kind == Argument::Graph)
-      return argument.graph.get();
-  return nullptr;
-}
-
 struct Missing {
   unsigned count = 0;
   std::string place;
 };
 
 void collectUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
-                        const ConverterTable &table, std::map<std::string, Missing> &missing) {
-  llvm::StringSet<> live = findLiveValues(graph, outputs);
-  for (const Node &node : graph.nodes) {
-    if (!hasTensorResult(node) ||
-        none_of(node.outputs, [&](const std::string &name) { return live.contains(name); }))
+                        const ConverterTable &table, const SizeBinding &sizes,
+                        std::map<std::string, Missing> &missing) {
+  llvm::BitVector live = findLiveNodes(graph, outputs, Views(graph, sizes));
+  for (auto [i, node] : enumerate(graph.nodes)) {
+    if (!live[i])
       continue;
-    if (isInlined(node)) {
-      if (const Graph *body = getBody(node))
-        collectUnsupported(*body, getNames(body->outputs), table, missing);
+    if (const Graph *body = getBody(node)) {
+      collectUnsupported(*body, getNames(body->outputs), table, sizes, missing);
       continue;
     }
-    if (findConverter(table, node))
+    if (isInlined(node) || findConverter(table, node))
       continue;
     Missing &entry = missing[node.target];
     if (entry.count++ == 0)
@@ -91,20 +60,26 @@ void collectUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
 
 } // namespace
 
-llvm::StringSet<> findLiveValues(const Graph &graph, const llvm::StringSet<> &outputs) {
-  llvm::StringSet<> live = outputs;
-  for (const Node &node : reverse(graph.nodes)) {
-    bool needed =
-        any_of(node.outputs, [&](const std::string &name) { return live.contains(name); });
-    if (node.isInPlace())
-      needed |= live.contains(getFirstTensor(node));
-    if (!needed)
-      continue;
-    for (const std::string &name : node.outputs)
-      live.insert(name);
-    forEachTensor(node, [&](StringRef name) { live.insert(name); });
+llvm::BitVector findLiveNodes(const Graph &graph, const llvm::StringSet<> &outputs,
+                              const Views &views) {
+  llvm::StringSet<> live, liveMemory;
+  auto read = [&](StringRef name) {
+    live.insert(name);
+    liveMemory.insert(views.getRoot(name));
+  };
+  for (const auto &output : outputs)
+    read(output.first());
+  llvm::BitVector needed(graph.nodes.size());
+  for (int i = int(graph.nodes.size()) - 1; i >= 0; --i) {
+    const Node &node = graph.nodes[i];
+    auto isLive = [&](StringRef name) { return live.contains(name); };
+    auto isRead = [&](StringRef name) { return liveMemory.contains(views.getRoot(name)); };
+    if (any_of(node.outputs, isLive) || any_of(views.getWritten(node), isRead)) {
+      needed.set(i);
+      forEachTensor(node, read);
+    }
   }
-  return live;
+  return needed;
 }
 
 Location getLocation(const Node &node, MLIRContext *context) {
@@ -117,9 +92,9 @@ Location getLocation(const Node &node, MLIRContext *context) {
 }
 
 std::string describeUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
-                                const ConverterTable &table) {
+                                const ConverterTable &table, const SizeBinding &sizes) {
   std::map<std::string, Missing> missing;
-  collectUnsupported(graph, outputs, table, missing);
+  collectUnsupported(graph, outputs, table, sizes, missing);
   if (missing.empty())
     return "";
   std::string text = formatv("{0} op{1} of the model cannot be imported:", missing.size(),
@@ -153,12 +128,12 @@ bool GraphConverter::readsUndefined(const Node &node) const {
 }
 
 LogicalResult GraphConverter::run(const llvm::StringSet<> &liveOutputs) {
-  llvm::StringSet<> live = findLiveValues(graph, liveOutputs);
+  llvm::BitVector live = findLiveNodes(graph, liveOutputs, views);
   bool ok = true;
-  for (const Node &node : graph.nodes)
-    if (hasTensorResult(node) &&
-        any_of(node.outputs, [&](const std::string &name) { return live.contains(name); }))
-      ok &= succeeded(convert(node));
+  for (unsigned i : live.set_bits())
+    ok &= succeeded(convert(graph.nodes[i]));
+  for (const auto &output : liveOutputs)
+    ok = ok && succeeded(refresh(output.first(), b.getUnknownLoc()));
   return success(ok);
 }
 
@@ -177,6 +152,8 @@ LogicalResult GraphConverter::convert(const Node &node) {
       failedValues.insert(name);
     return failure();
   }
+  if (failed(refreshOperands(node, loc)))
+    return failure();
   if (isInlined(node)) {
     LogicalResult inlined = inlineGraph(node, loc);
     if (failed(inlined))
@@ -186,44 +163,71 @@ LogicalResult GraphConverter::convert(const Node &node) {
   }
   NodeConverter converter(*this, node, b, loc);
   ConverterFunction function = findConverter(table, node);
-  LogicalResult result = checkInPlace(node, converter);
-  if (succeeded(result))
-    result = function(converter);
+  LogicalResult result = function(converter);
   if (failed(result) || converter.failed()) {
     for (const std::string &name : node.outputs)
       failedValues.insert(name);
     return emitError(loc) << "'" << node.target << "' " << converter.getFailure() << ", in "
                           << describePlace(node);
   }
-  if (isView(node))
-    for (const std::string &name : node.outputs)
-      viewed[name] = getFirstTensor(node).str();
-  if (node.isInPlace() && node.outputs.size() == 1)
-    define(getFirstTensor(node), lookup(node.outputs[0]));
+  if (node.isInPlace() && failed(write(getFirstTensor(node), lookup(node.outputs[0]), loc)))
+    return failure();
+  markFresh(node);
   return success();
 }
 
-/// A write in place is a new value of its operand's name; views of the old one must not be read
-/// again.
-LogicalResult GraphConverter::checkInPlace(const Node &node, NodeConverter &converter) {
-  if (!node.isInPlace())
+void GraphConverter::markFresh(const Node &node) {
+  for (const std::string &name : node.outputs)
+    if (!name.empty())
+      seen[name] = writes.lookup(views.getRoot(name));
+}
+
+LogicalResult GraphConverter::refreshOperands(const Node &node, Location loc) {
+  bool ok = true;
+  forEachTensor(node, [&](StringRef name) { ok = ok && succeeded(refresh(name, loc)); });
+  return success(ok);
+}
+
+LogicalResult GraphConverter::refresh(StringRef name, Location reader) {
+  const View *view = views.find(name);
+  if (!view || seen.lookup(name) == writes.lookup(views.getRoot(name)))
     return success();
-  std::string written = getFirstTensor(node).str();
-  if (viewed.contains(written))
-    return converter.fail("writes in place through a view of another tensor, which is not "
-                          "supported; write a new tensor");
-  for (const Node *later = &node + 1; later != graph.nodes.data() + graph.nodes.size(); ++later) {
-    bool stale = false;
-    forEachTensor(*later, [&](StringRef name) {
-      auto view = viewed.find(name);
-      stale |= view != viewed.end() && view->second == written;
-    });
-    if (stale)
-      return converter.fail(
-          "writes in place into a tensor of which a view is read later, which is not supported; "
-          "write a new tensor");
+  if (!view->isCertain)
+    return emitError(reader) << "'" << name << "' of '" << view->node->target
+                             << "' may share memory with a tensor that was written in place since: "
+                                "only PyTorch knows; write a new tensor, or add .clone()";
+  if (failed(refresh(view->base, reader)))
+    return failure();
+  if (view->node->isInPlace()) {
+    define(name, lookup(view->base));
+  } else {
+    NodeConverter converter(*this, *view->node, b, getLocation(*view->node, b.getContext()));
+    if (failed(findConverter(table, *view->node)(converter)))
+      return emitError(reader) << "'" << view->node->target << "' " << converter.getFailure();
   }
+  markFresh(*view->node);
   return success();
+}
+
+LogicalResult GraphConverter::write(StringRef name, Value value, Location loc) {
+  ++writes[views.getRoot(name)];
+  while (true) {
+    define(name, value);
+    seen[name] = writes.lookup(views.getRoot(name));
+    const View *view = views.find(name);
+    if (!view)
+      return success();
+    if (!view->isCertain)
+      return emitError(loc) << "writes in place to '" << name << "' of '" << view->node->target
+                            << "', which may or may not share memory with '" << view->base
+                            << "': only PyTorch knows; write a new tensor, or add .clone()";
+    NodeConverter converter(*this, *view->node, b, loc);
+    value = writeThroughView(converter, view->result, lookup(view->base), value);
+    if (!value || converter.failed())
+      return emitError(loc) << "writes in place through '" << view->node->target << "', which "
+                            << converter.getFailure();
+    name = view->base;
+  }
 }
 
 LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
@@ -239,6 +243,8 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
            << ", which is not supported; export without it and choose --precision when compiling";
   GraphConverter inner(*body, sizes, table, b);
   auto parameter = body->inputs.begin();
+  llvm::StringSet<> outputs = getNames(body->outputs);
+  SmallVector<std::pair<StringRef, StringRef>> written; // of ours, of the body
   for (const Argument &argument : node.inputs) {
     if (argument.kind != Argument::Tensor)
       continue;
@@ -246,9 +252,14 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
       ++parameter;
     if (parameter == body->inputs.end())
       return emitError(loc) << "'" << node.target << "' has more operands than its body has inputs";
-    inner.define((parameter++)->names[0], lookup(argument.names[0]));
+    StringRef name = (parameter++)->names[0];
+    inner.define(name, lookup(argument.names[0]));
+    if (inner.views.isWritten(name)) {
+      written.push_back({argument.names[0], name});
+      outputs.insert(name);
+    }
   }
-  if (failed(inner.run(getNames(body->outputs))))
+  if (failed(inner.run(outputs)))
     return failure();
   SmallVector<std::string> results;
   for (const Argument &output : body->outputs)
@@ -256,13 +267,21 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   bool stopsGradient = node.target == "higher_order.wrap_with_set_grad_enabled" &&
                        !node.inputs.empty() && node.inputs[0].kind == Argument::Bool &&
                        !node.inputs[0].bools[0];
-  for (auto [name, result] : zip(node.outputs, results)) {
-    Value value = inner.lookup(result);
+  auto checkGradient = [&](Value value) -> LogicalResult {
     if (stopsGradient && value && isFloat(value) && dependsOnTrained(value))
       return emitError(loc) << "a no_grad region depends on trained parameters in "
                             << describePlace(node) << "; stopping their gradient is not supported";
-    define(name, value);
+    return success();
+  };
+  for (auto [name, result] : zip(node.outputs, results)) {
+    if (failed(checkGradient(inner.lookup(result))))
+      return failure();
+    define(name, inner.lookup(result));
   }
+  for (auto [ours, name] : written)
+    if (failed(checkGradient(inner.lookup(name))) || failed(write(ours, inner.lookup(name), loc)))
+      return failure();
+  markFresh(node);
   return success();
 }
 

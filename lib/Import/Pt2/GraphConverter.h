@@ -6,6 +6,8 @@
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Pt2/Sizes.h"
 #include "lib/Import/Pt2/Variables.h"
+#include "lib/Import/Pt2/Views.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace parashard::import {
@@ -16,7 +18,7 @@ class GraphConverter {
 public:
   GraphConverter(const Graph &graph, const SizeBinding &sizes, const ConverterTable &table,
                  mlir::OpBuilder &builder)
-      : graph(graph), sizes(sizes), table(table), b(builder) {}
+      : graph(graph), sizes(sizes), table(table), b(builder), views(graph, sizes) {}
 
   /// Converts every live node. Fails after all nodes were tried; each failure is a diagnostic at
   /// its node.
@@ -27,13 +29,19 @@ public:
   void define(llvm::StringRef name, mlir::Value value) { values[name] = value; }
   const SizeBinding &getSizes() const { return sizes; }
   const Graph &getGraph() const { return graph; }
+  const Views &getViews() const { return views; }
   /// The type of a value in the export; null, with a message, when `ps` has none.
   llvm::Expected<mlir::RankedTensorType> getType(llvm::StringRef name) const;
 
 private:
   mlir::LogicalResult convert(const Node &node);
   mlir::LogicalResult inlineGraph(const Node &node, mlir::Location loc);
-  mlir::LogicalResult checkInPlace(const Node &node, NodeConverter &converter);
+  /// Makes a view anew when what it looks at was written since.
+  mlir::LogicalResult refresh(llvm::StringRef name, mlir::Location reader);
+  mlir::LogicalResult refreshOperands(const Node &node, mlir::Location loc);
+  /// A write in place: a new value of the name, and of all that it is a view of.
+  mlir::LogicalResult write(llvm::StringRef name, mlir::Value value, mlir::Location loc);
+  void markFresh(const Node &node);
   bool readsUndefined(const Node &node) const;
 
   const Graph &graph;
@@ -41,17 +49,21 @@ private:
   const ConverterTable &table;
   mlir::OpBuilder &b;
   llvm::StringMap<mlir::Value> values;
-  llvm::StringMap<std::string> viewed; ///< views and what they look at
+  Views views;
+  llvm::StringMap<unsigned> writes; ///< how often the memory of a root was written
+  llvm::StringMap<unsigned> seen;   ///< `writes` of its root when a view was last made
   llvm::StringSet<> failedValues;
 };
 
-/// The names of a graph's values that something reads, from its outputs backwards.
-llvm::StringSet<> findLiveValues(const Graph &graph, const llvm::StringSet<> &outputs);
+/// The nodes of a graph whose results, or writes in place, something reads: from its outputs
+/// backwards.
+llvm::BitVector findLiveNodes(const Graph &graph, const llvm::StringSet<> &outputs,
+                              const Views &views);
 /// The module path and Python line of a node.
 mlir::Location getLocation(const Node &node, mlir::MLIRContext *context);
 /// All live nodes without a converter, as one message; empty when there are none.
 std::string describeUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
-                                const ConverterTable &table);
+                                const ConverterTable &table, const SizeBinding &sizes);
 
 } // namespace parashard::import
 

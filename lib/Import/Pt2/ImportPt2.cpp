@@ -53,7 +53,7 @@ public:
     (*module)->setAttr(ps::kLevelMark, ps::LevelAttr::get(context, ps::Level::Imported));
     b.setInsertionPointToEnd(module->getBody());
     llvm::StringSet<> outputs = getOutputs();
-    std::string missing = describeUnsupported(program.graph, outputs, table);
+    std::string missing = describeUnsupported(program.graph, outputs, table, graph.getSizes());
     if (!missing.empty())
       return emitError(loc) << missing, OwningOpRef<ModuleOp>();
     Expected<VariableTable> made = VariableTable::create(program, archive, findWritten(), b);
@@ -92,10 +92,9 @@ private:
     for (const InputSpec &input : program.inputs)
       if (input.kind != InputSpec::User)
         state.insert(input.name);
-    for (const Node &node : program.graph.nodes)
-      if (node.isInPlace() && !node.inputs.empty() && node.inputs[0].kind == Argument::Tensor &&
-          state.contains(node.inputs[0].names[0]))
-        written.insert(node.inputs[0].names[0]);
+    for (const auto &name : state)
+      if (graph.getViews().isWritten(name.first()))
+        written.insert(name.first());
     return written;
   }
 

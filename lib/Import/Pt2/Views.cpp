@@ -1,0 +1,302 @@
+// Finds views, and writes through them: a new value of the viewed tensor.
+#include "lib/Import/Pt2/Views.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace llvm;
+
+namespace parashard::import {
+namespace {
+
+/// How a view's elements lie in its operand.
+enum class ViewKind {
+  None,
+  Same,    ///< the same elements in the same order
+  Reshape, ///< the same, if the operand is contiguous; else PyTorch may copy
+  Copy,    ///< the operand itself where that is already what is asked for
+  Permute,
+  Range,
+  Repeat,
+};
+
+StringRef getOp(const Node &node) {
+  auto [space, rest] = StringRef(node.target).split('.');
+  return space == "aten" ? rest.split('.').first : StringRef();
+}
+
+ViewKind getKind(const Node &node) {
+  return llvm::StringSwitch<ViewKind>(getOp(node))
+      .Cases({"view", "view_as", "unflatten", "unsqueeze", "squeeze", "alias", "detach"},
+             ViewKind::Same)
+      .Cases({"reshape", "flatten"}, ViewKind::Reshape)
+      .Cases({"contiguous", "to", "type_as", "dropout"}, ViewKind::Copy)
+      .Cases({"transpose", "t", "numpy_T", "permute"}, ViewKind::Permute)
+      .Cases({"slice", "narrow", "select", "split", "split_with_sizes", "chunk", "unbind"},
+             ViewKind::Range)
+      .Cases({"expand", "expand_as", "broadcast_to"}, ViewKind::Repeat)
+      .Default(ViewKind::None);
+}
+
+bool getFlag(const Node &node, StringRef name) {
+  const Argument *argument = node.find(name);
+  return argument && argument->kind == Argument::Bool && argument->bools[0];
+}
+
+bool isGiven(const Node &node, StringRef name) {
+  const Argument *argument = node.find(name);
+  return argument && argument->kind != Argument::None;
+}
+
+} // namespace
+
+StringRef getFirstTensor(const Node &node) {
+  for (const Argument &argument : node.inputs)
+    if (argument.kind == Argument::Tensor)
+      return argument.names[0];
+  return "";
+}
+
+const Graph *getBody(const Node &node) {
+  if (!isInlined(node))
+    return nullptr;
+  for (const Argument &argument : node.inputs)
+    if (argument.kind == Argument::Graph)
+      return argument.graph.get();
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Finding
+//===----------------------------------------------------------------------===//
+
+Views::Views(const Graph &graph, const SizeBinding &sizes) : graph(graph), sizes(sizes) {
+  for (const Node &node : graph.nodes) {
+    if (getBody(node))
+      addViewsOfBody(node);
+    else
+      addViews(node);
+    for (StringRef name : getWritten(node))
+      written.insert(getRoot(name));
+  }
+}
+
+const View *Views::find(StringRef name) const {
+  auto it = views.find(name);
+  return it == views.end() ? nullptr : &it->second;
+}
+
+StringRef Views::getRoot(StringRef name) const {
+  while (const View *view = find(name))
+    name = view->base;
+  return name;
+}
+
+SmallVector<StringRef> Views::getWritten(const Node &node) const {
+  if (node.isInPlace())
+    return {getFirstTensor(node)};
+  return writtenByBody.lookup(&node);
+}
+
+bool Views::isContiguous(StringRef name) const {
+  auto meta = graph.tensors.find(name);
+  if (meta == graph.tensors.end())
+    return false;
+  auto shape = sizes.evaluate(meta->second.sizes, graph);
+  auto strides = sizes.evaluate(meta->second.strides, graph);
+  bool known = bool(shape) && bool(strides);
+  bool contiguous = known;
+  int64_t expected = 1;
+  for (int64_t dim = known ? int64_t(shape->size()) - 1 : -1; dim >= 0; --dim) {
+    contiguous &= (*shape)[dim] == 1 || (*strides)[dim] == expected;
+    expected *= (*shape)[dim];
+  }
+  consumeError(shape.takeError());
+  consumeError(strides.takeError());
+  return contiguous;
+}
+
+bool Views::hasSameDtype(const Node &node, StringRef base) const {
+  auto from = graph.tensors.find(base), to = graph.tensors.find(node.outputs[0]);
+  return from != graph.tensors.end() && to != graph.tensors.end() &&
+         from->second.dtype == to->second.dtype;
+}
+
+void Views::addViews(const Node &node) {
+  StringRef base = getFirstTensor(node);
+  ViewKind kind = node.isInPlace() ? ViewKind::Same : getKind(node);
+  if (kind == ViewKind::None || base.empty() || node.outputs.empty())
+    return;
+  bool isCertain = true;
+  if (kind == ViewKind::Reshape)
+    isCertain = isContiguous(base);
+  if (kind == ViewKind::Copy) {
+    StringRef op = getOp(node);
+    const Argument *p = node.find("p");
+    bool drops = op == "dropout" && getFlag(node, "train") &&
+                 !(p && p->kind == Argument::Float && p->floats[0] == 0);
+    if (drops || getFlag(node, "copy") || !hasSameDtype(node, base) ||
+        (op == "contiguous" && !isContiguous(base) && !isGiven(node, "memory_format")))
+      return;
+    isCertain = !isGiven(node, "memory_format");
+  }
+  for (auto [i, name] : enumerate(node.outputs))
+    if (!name.empty())
+      views[name] = {base.str(), &node, unsigned(i), isCertain};
+}
+
+/// A body may return its operands, or views of them; and it may write them.
+void Views::addViewsOfBody(const Node &node) {
+  const Graph &body = *getBody(node);
+  Views inner(body, sizes);
+  StringMap<StringRef> operands;
+  auto parameter = body.inputs.begin();
+  for (const Argument &argument : node.inputs) {
+    if (argument.kind != Argument::Tensor)
+      continue;
+    while (parameter != body.inputs.end() && parameter->kind != Argument::Tensor)
+      ++parameter;
+    if (parameter == body.inputs.end())
+      break;
+    StringRef name = (parameter++)->names[0];
+    operands[name] = argument.names[0];
+    if (inner.isWritten(name))
+      writtenByBody[&node].push_back(argument.names[0]);
+  }
+  SmallVector<StringRef> results;
+  for (const Argument &output : body.outputs)
+    append_range(results, output.names);
+  for (auto [i, name] : enumerate(node.outputs))
+    if (i < results.size() && !name.empty())
+      if (auto it = operands.find(inner.getRoot(results[i])); it != operands.end())
+        views[name] = {it->second.str(), &node, unsigned(i), false};
+}
+
+//===----------------------------------------------------------------------===//
+// Ranges
+//===----------------------------------------------------------------------===//
+
+ViewRange getViewRange(NodeConverter &n, unsigned result) {
+  Value x = n.tensor("self");
+  StringRef op = getOp(n.node);
+  op.consume_back("_scatter");
+  int64_t rank = getRank(x);
+  bool hasDefaultDim = op != "select" && op != "narrow";
+  ViewRange range;
+  int64_t dim = hasDefaultDim ? n.integer("dim", 0) : n.integer("dim");
+  range.dim = n.wrapDim(dim, rank);
+  if (n.failed() || range.dim < 0 || range.dim >= rank) {
+    (void)n.fail("has no dim " + Twine(dim));
+    return {};
+  }
+  int64_t size = getShape(x)[range.dim];
+  auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
+  if (op == "slice") {
+    range.start = clamp(n.integer("start", 0));
+    range.limit = std::max(range.start, clamp(n.integer("end", size)));
+    range.step = n.integer("step", 1);
+  } else if (op == "select") {
+    int64_t index = n.integer("index");
+    range.start = index < 0 ? index + size : index;
+    range.limit = range.start + 1;
+  } else if (op == "narrow") {
+    int64_t start = n.integer("start");
+    range.start = start < 0 ? start + size : start;
+    range.limit = range.start + n.integer("length");
+  } else if (op == "unbind") {
+    range.start = result;
+    range.limit = result + 1;
+  } else { // the parts' sizes are those of the results
+    for (unsigned i = 0; i <= result; ++i) {
+      if (!n.isUsed(i)) {
+        (void)n.fail("has a part without a name, which is not supported");
+        return range;
+      }
+      range.start = range.limit;
+      range.limit += n.getResultType(i).getDimSize(range.dim);
+    }
+  }
+  return range;
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// `base` with `part` at every `step`th place of a dim: `part` spread out, and chosen where it is.
+Value writeSpread(NodeConverter &n, const ViewRange &range, Value base, Value part) {
+  int64_t rank = getRank(base), count = getShape(part)[range.dim];
+  SmallVector<int64_t> low(rank, 0), high(rank, 0), strides(rank, 1);
+  low[range.dim] = range.start;
+  strides[range.dim] = range.step;
+  high[range.dim] =
+      getShape(base)[range.dim] - range.start - (count ? (count - 1) * range.step + 1 : 0);
+  auto spread = [&](Value value) {
+    auto type = RankedTensorType::get(getShape(base), getElement(value));
+    return n.make<ps::PadOp>(type, value, low, high, strides);
+  };
+  Value ones = spread(n.splat(n.typeLike(part, n.f32()), 1));
+  Value chosen = n.compare(ps::Predicate::Ne, ones, n.splat(getType(ones), 0));
+  return n.make<ps::SelectOp>(getType(base), chosen, spread(part), base);
+}
+
+} // namespace
+
+Value writeRange(NodeConverter &n, unsigned result, Value base, Value part) {
+  ViewRange range = getViewRange(n, result);
+  if (n.failed())
+    return {};
+  SmallVector<int64_t> shape(getShape(base));
+  shape[range.dim] = divideCeil(range.limit - range.start, range.step);
+  part = n.reshape(part, shape);
+  if (range.start == range.limit)
+    return base;
+  if (range.step != 1)
+    return writeSpread(n, range, base, part);
+  SmallVector<Value> parts;
+  int64_t size = getShape(base)[range.dim];
+  if (range.start > 0)
+    parts.push_back(n.slice(base, range.dim, 0, range.start));
+  parts.push_back(part);
+  if (range.limit < size)
+    parts.push_back(n.slice(base, range.dim, range.limit, size));
+  return n.concat(parts, range.dim);
+}
+
+namespace {
+
+Value writePermuted(NodeConverter &n, Value part) {
+  int64_t rank = getRank(part);
+  StringRef op = getOp(n.node);
+  if (op == "transpose")
+    return n.swapDims(part, n.integer("dim0"), n.integer("dim1"));
+  if (op != "permute")
+    return rank < 2 ? part : n.swapDims(part, 0, 1);
+  SmallVector<int64_t> inverse(rank);
+  for (auto [i, dim] : enumerate(n.wrapDims(n.integers("dims"), rank)))
+    inverse[dim] = i;
+  return n.transpose(part, inverse);
+}
+
+} // namespace
+
+Value writeThroughView(NodeConverter &n, unsigned result, Value base, Value part) {
+  switch (n.node.isInPlace() ? ViewKind::Same : getKind(n.node)) {
+  case ViewKind::Same:
+  case ViewKind::Reshape:
+  case ViewKind::Copy:
+    return n.reshape(part, getShape(base));
+  case ViewKind::Permute:
+    return writePermuted(n, part);
+  case ViewKind::Range:
+    return writeRange(n, result, base, part);
+  case ViewKind::Repeat:
+  case ViewKind::None:
+    break;
+  }
+  (void)n.fail("is a view through which nothing can be written in place; write a new tensor");
+  return {};
+}
+
+} // namespace parashard::import

@@ -1,0 +1,179 @@
+"""Writes in place, through views and beside them: loss and gradients equal PyTorch's, or the write is refused."""
+import pytest
+import torch
+from conftest import tools_folder
+from oracle import compile_model, run
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn import functional as F
+
+ROWS, IN, OUT = 6, 5, 7
+
+
+def column(q, y):
+    q[:, 0] = 0
+    return q
+
+
+def columns(q, y):
+    q[:, 1:3] = y[:, 1:3]
+    return q
+
+
+def last_column(q, y):
+    q[:, -1] += y[:, 3] * q[:, 4]
+    return q
+
+
+def every_second(q, y):
+    q[:, ::2] = q[:, ::2] * 3 + y[:, 1::2].sum(1, keepdim=True)
+    return q
+
+
+def flat_view(q, y):
+    v = q.view(-1)
+    v.add_(1.0)
+    v.mul_(2)
+    return q
+
+
+def view_read_after(q, y):
+    v = q[:, 2:5]
+    q.mul_(3.0)
+    return F.pad(v, (0, OUT - 3)) * y
+
+
+def view_of_view(q, y):
+    block = q.t()[1:4]
+    block[1].mul_(y[:, 2])
+    block.view_as(block)[0].add_(q[:, 2])
+    return q
+
+
+def two_views(q, y):
+    a, b = q[:, :4], q[:, 2:]
+    a.mul_(y[:, :4])
+    b.add_(a.sum(1, keepdim=True))
+    return q + F.pad(a, (0, 3))
+
+
+def transposed(q, y):
+    q.t().mul_(torch.arange(float(OUT))[:, None] + 1)
+    return q
+
+
+def permuted(q, y):
+    cube = q[:, :6].unflatten(1, (2, 3))
+    cube.permute(2, 0, 1)[1].copy_(y[:, :2])
+    return q
+
+
+def unsqueezed(q, y):
+    q.unsqueeze(1)[:, 0, 1:].squeeze().neg_()
+    return q
+
+
+def masked(q, y):
+    q[y > 0] = 0.5
+    return q
+
+
+def mask_of_rows(q, y):
+    q[y[:, 0] > 0] = -0.25
+    return q
+
+
+def filled(q, y):
+    z = torch.zeros_like(q)
+    z[:, :3] = q[:, :3]
+    z[:, 3:] = y[:, 3:] * q[:, 3:]
+    return z
+
+
+def chained(q, y):
+    return q.add_(1).mul_(y).clamp_(min=-0.5)
+
+
+def same_dtype(q, y):
+    v = q.to(torch.float32)
+    v.mul_(2.0)
+    return q * y
+
+
+def contiguous(q, y):
+    v = q.contiguous()
+    v[:, 1].zero_()
+    return q
+
+
+def copied(q, y):
+    v = q.t().contiguous()
+    v.mul_(5)
+    return q + v.t()
+
+
+def in_no_grad(q, y):
+    scale = torch.ones(OUT)
+    with torch.no_grad():
+        scale[2:4].add_(y[0, :2].abs())
+    return q * scale
+
+
+WRITES = [
+    column, columns, last_column, every_second, flat_view, view_read_after, view_of_view, two_views, transposed, permuted,
+    unsqueezed, masked, mask_of_rows, filled, chained, same_dtype, contiguous, copied, in_no_grad,
+]  # fmt: skip
+
+
+class Model(nn.Module):
+    def __init__(self, write):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(IN, OUT)
+        self.write = write
+
+    def forward(self, x, y):
+        return F.mse_loss(self.write(self.linear(x).clone(), y), y)
+
+
+def draw():
+    generator = torch.Generator().manual_seed(3)
+    return {"x": torch.randn(ROWS, IN, generator=generator), "y": torch.randn(ROWS, OUT, generator=generator)}
+
+
+def save(folder, write, decomposed):
+    program = torch.export.export(Model(write), (), draw())
+    if decomposed:
+        program = program.run_decompositions({})
+    torch.export.save(program, folder / "model.pt2")
+    return folder / "model.pt2"
+
+
+@pytest.mark.parametrize("decomposed", [False, True], ids=["exported", "decomposed"])
+@pytest.mark.parametrize("write", WRITES, ids=lambda w: w.__name__)
+def test_write(tmp_path, write, decomposed):
+    data, model = draw(), Model(write)
+    loss = model(**data)
+    loss.backward()
+    save_file(data, tmp_path / "data.safetensors")
+    program = compile_model(tmp_path, save(tmp_path, write, decomposed), "dp=1", "--optimizer", "sgd(lr=0)")
+    run([program, "--data", "data.safetensors", "--steps", "1", "--gradients", "gradients.safetensors", "--quiet"], cwd=tmp_path)
+    found = load_file(tmp_path / "gradients.safetensors")
+    assert float(found["loss"]) == pytest.approx(float(loss), rel=1e-5)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(found[f"grad.{name}"], parameter.grad, rtol=1e-5, atol=1e-6)
+
+
+def maybe_a_view(q, y):
+    v = q.t().reshape(-1)  # a copy here; PyTorch decides by the strides
+    v.mul_(2)
+    return q * y
+
+
+@pytest.mark.parametrize("write", [maybe_a_view], ids=lambda w: w.__name__)
+def test_refused(tmp_path, write):
+    archive = save(tmp_path, write, False)
+    said = run([tools_folder() / "ps-compile", archive, "-o", "program"], cwd=tmp_path, expect=1)
+    assert "may or may not share memory" in said and "clone()" in said
+    assert "test_in_place.py:" in said
+    assert not (tmp_path / "program").exists()
