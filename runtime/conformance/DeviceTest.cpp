@@ -83,6 +83,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Matmul,
                                          MatmulCase{3, 17, 9, 8, true, true, false, false},
                                          MatmulCase{1, 1500, 400, 30, false, true, false, true},
                                          MatmulCase{1, 390, 1700, 20, true, false, true, false},
+                                         MatmulCase{1, 384, 1040, 1100, true, false, false, false},
+                                         MatmulCase{1, 384, 1040, 1100, true, false, true, false},
+                                         MatmulCase{1, 1040, 384, 800, true, true, true, false},
                                          MatmulCase{1, 1, 1, 1, false, false, false, false}));
 
 /// The pieces, and with them the last bits, may depend on the number of threads, on nothing else.

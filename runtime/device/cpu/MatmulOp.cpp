@@ -51,6 +51,54 @@ void runMatmul(const Bound &bound) {
                               p.op.batch[0] * p.op.batch[1] * p.rowPieces * p.columnPieces, 1);
 }
 
+/// A product as a sum of products over parts of its summed dim, one a thread.
+struct PreparedSum : Prepared {
+  MatmulOp op;
+  int64_t part = 0; ///< places of the summed dim; the last part may have fewer
+  std::vector<const MatmulPrimitive *> primitives;
+};
+
+struct SumOperands {
+  const Bound *bound;
+  const PreparedSum *sum;
+};
+
+/// Part 0 is written to (or added to) the result, the others to a scratch memory each.
+void runPart(void *context, int thread, int64_t lo, int64_t hi) {
+  const SumOperands &operands = *static_cast<SumOperands *>(context);
+  const PreparedSum &p = *operands.sum;
+  CpuRank &rank = CpuRank::of(*operands.bound);
+  auto *lhs = static_cast<const float *>(operands.bound->buffers[MatmulOp::Lhs]);
+  auto *rhs = static_cast<const float *>(operands.bound->buffers[MatmulOp::Rhs]);
+  auto *out = static_cast<float *>(operands.bound->buffers[MatmulOp::Out]);
+  for (int64_t i = lo; i < hi; ++i)
+    rank.runners[thread]->run(p.primitives[i], lhs + i * p.part * p.op.lhs[3],
+                              rhs + i * p.part * p.op.rhs[2], i ? rank.scratch(i) : out, nullptr);
+}
+
+/// Rows [lo, hi) of the result: plus the other parts, in their order.
+void addParts(void *context, int, int64_t lo, int64_t hi) {
+  const SumOperands &operands = *static_cast<SumOperands *>(context);
+  const PreparedSum &p = *operands.sum;
+  CpuRank &rank = CpuRank::of(*operands.bound);
+  for (int64_t row = lo; row < hi; ++row) {
+    float *out = static_cast<float *>(operands.bound->buffers[MatmulOp::Out]) + row * p.op.out[2];
+    for (size_t i = 1; i < p.primitives.size(); ++i) {
+      const float *part = rank.scratch(i) + row * p.op.n;
+      for (int64_t n = 0; n < p.op.n; ++n)
+        out[n] += part[n];
+    }
+  }
+}
+
+void runSum(const Bound &bound) {
+  const auto &p = *static_cast<const PreparedSum *>(bound.prepared);
+  SumOperands operands{&bound, &p};
+  ThreadPool &pool = CpuRank::of(bound).pool;
+  pool.run(runPart, &operands, p.primitives.size(), 1);
+  pool.run(addParts, &operands, p.op.m, 16);
+}
+
 /// f64 by plain loops: exact comparisons, not speed.
 void runMatmulF64(const Bound &bound) {
   auto piece = [](void *context, int, int64_t lo, int64_t hi) {
@@ -106,9 +154,12 @@ void chooseSmallPieces(PreparedMatmul &p) {
     p.columnPiece = std::max<int64_t>(256, divideUp(op.n / 8, 64) * 64);
 }
 
-/// Without AVX-512, oneDNN copies operands into tiles where 1/m + 1/n of a product is below 0.0038,
-/// and is 1.1 to 1.3 times faster then (2 times where rows lie a large power of two apart). So: the
-/// longer side in as many pieces as there are threads, in twice as many where they stay that large.
+/// Without AVX-512, oneDNN copies operands into tiles where a product is large enough, and is 1.1
+/// to 1.3 times faster then (2 times where rows lie a large power of two apart).
+bool isCopied(int64_t m, int64_t n) { return 1.0 / m + 1.0 / n < 0.0038; }
+
+/// The longer side in as many pieces as there are threads, in twice as many where they stay large
+/// enough to be copied.
 void chooseLargePieces(PreparedMatmul &p, int64_t threads) {
   const MatmulOp &op = p.op;
   p.rowPiece = op.m, p.columnPiece = op.n;
@@ -116,7 +167,7 @@ void chooseLargePieces(PreparedMatmul &p, int64_t threads) {
     p.rowPiece = op.m, p.columnPiece = op.n;
     int64_t &side = op.m >= op.n ? p.rowPiece : p.columnPiece;
     side = std::min(side, divideUp(divideUp(side, pieces), 32) * 32);
-    return 1.0 / p.rowPiece + 1.0 / p.columnPiece < 0.0038;
+    return isCopied(p.rowPiece, p.columnPiece);
   };
   int64_t wanted = divideUp(threads, op.batch[0] * op.batch[1]);
   if (wanted > 1 && !cut(2 * wanted))
@@ -132,6 +183,34 @@ void choosePieces(PreparedMatmul &p, int64_t threads) {
   p.columnPieces = divideUp(p.op.n, p.columnPiece);
 }
 
+/// A product that is large enough to be copied, but whose pieces would not be, and that sums over
+/// many places (weight gradients): the summed dim is cut instead.
+bool isBetterAsSum(const MatmulOp &op, int64_t threads, bool hasBias) {
+  bool isOne = op.batch[0] * op.batch[1] == 1 && !hasBias && op.out[3] == 1;
+  if (hasWideKernels() || threads == 1 || !isOne || op.k < 256 * threads)
+    return false;
+  auto [shorter, longer] = std::minmax(op.m, op.n);
+  return isCopied(op.m, op.n) && !isCopied(shorter, divideUp(longer, threads));
+}
+
+void bindSum(CpuRank &rank, const MatmulOp &op, Bound &bound) {
+  auto prepared = std::make_unique<PreparedSum>();
+  prepared->op = op;
+  prepared->part = divideUp(divideUp(op.k, rank.threads()), 32) * 32;
+  for (int64_t at = 0; at < op.k; at += prepared->part) {
+    MatmulShape shape;
+    shape.m = op.m, shape.n = op.n, shape.k = std::min(prepared->part, op.k - at);
+    shape.lhs = {op.lhs[2], op.lhs[3]};
+    shape.rhs = {op.rhs[2], op.rhs[3]};
+    shape.out = {at ? op.n : op.out[2], 1};
+    shape.accumulate = bound.accumulate && at == 0;
+    prepared->primitives.push_back(rank.prepareMatmul(shape));
+  }
+  rank.needScratch(op.m * op.n * sizeof(float));
+  bound.run = runSum;
+  bound.prepared = rank.keep(std::move(prepared));
+}
+
 } // namespace
 
 void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
@@ -142,6 +221,8 @@ void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
   if (op.dtype != Dtype::F32)
     PSRT_FAIL(BadInput, "matmul of %s is not built for the cpu yet; compile with --precision fp32",
               dtypeName(op.dtype));
+  if (isBetterAsSum(op, rank.threads(), bound.buffers[MatmulOp::Bias]))
+    return bindSum(rank, op, bound);
   auto prepared = std::make_unique<PreparedMatmul>();
   prepared->op = op;
   choosePieces(*prepared, rank.threads());
