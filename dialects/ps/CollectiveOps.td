@@ -17,7 +17,7 @@ def PS_AllReduceOp : PS_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> 
   }];
   let arguments = (ins PS_ReductionKindAttr:$kind, PS_Tensor:$operand, StrArrayAttr:$axes);
   let results = (outs PS_Tensor:$result);
-  let assemblyFormat = "$kind $operand `over` $axes attr-dict `:` type($result)";
+  let assemblyFormat = "`` $kind $operand `over` $axes attr-dict `:` type($result)";
 }
 def PS_ReduceScatterOp : PS_CollectiveOp<"reduce_scatter"> {
   let summary = "combines over mesh axes; each member keeps its shard along `dim`";
@@ -29,7 +29,7 @@ def PS_ReduceScatterOp : PS_CollectiveOp<"reduce_scatter"> {
   }];
   let arguments = (ins PS_ReductionKindAttr:$kind, PS_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
   let results = (outs PS_Tensor:$result);
-  let assemblyFormat = "$kind $operand `over` $axes `dim` $dim attr-dict `:` type($operand) `->` type($result)";
+  let assemblyFormat = "`` $kind $operand `over` $axes `dim` $dim attr-dict `:` type($operand) `->` type($result)";
 }
 def PS_AllGatherOp : PS_CollectiveOp<"all_gather"> {
   let summary = "the shards of all members, in order, along `dim`";

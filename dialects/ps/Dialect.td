@@ -87,6 +87,7 @@ def PS_VariableKindAttr : EnumAttr<PS_Dialect, PS_VariableKind, "variable_kind">
   let assemblyFormat = "$value";
 }
 
+// Attributes of one enum print a space first: before them an op format has `` in place of its own.
 def PS_ReductionKind : PS_Enum<"ReductionKind", "how values are combined", [
     I32EnumAttrCase<"Sum", 0, "sum">,
     I32EnumAttrCase<"Max", 1, "max">,

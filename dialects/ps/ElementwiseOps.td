@@ -37,14 +37,14 @@ def PS_GeluOp : PS_TensorOp<"gelu", [SameOperandsAndResultType, PS_Elementwise, 
   let summary = "Gaussian error linear unit, by erf or by the tanh formula";
   let arguments = (ins PS_GeluKindAttr:$kind, PS_FloatTensor:$operand);
   let results = (outs PS_FloatTensor:$result);
-  let assemblyFormat = "$kind $operand attr-dict `:` type($result)";
+  let assemblyFormat = "`` $kind $operand attr-dict `:` type($result)";
 }
 def PS_GeluGradOp : PS_TensorOp<"gelu_grad", [SameOperandsAndResultType, PS_Elementwise,
     DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
   let summary = "the cotangent of a GELU's operand";
   let arguments = (ins PS_GeluKindAttr:$kind, PS_FloatTensor:$cotangent, PS_FloatTensor:$operand);
   let results = (outs PS_FloatTensor:$result);
-  let assemblyFormat = "$kind $cotangent `,` $operand attr-dict `:` type($result)";
+  let assemblyFormat = "`` $kind $cotangent `,` $operand attr-dict `:` type($result)";
 }
 def PS_SiluGradOp : PS_TensorOp<"silu_grad", [SameOperandsAndResultType, PS_Elementwise,
     DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
@@ -74,7 +74,7 @@ def PS_CompareOp : PS_TensorOp<"compare", [PS_Elementwise, SameTypeOperands, Sam
   }];
   let arguments = (ins PS_PredicateAttr:$predicate, PS_Tensor:$lhs, PS_Tensor:$rhs);
   let results = (outs PS_BoolTensor:$result);
-  let assemblyFormat = "$predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
+  let assemblyFormat = "`` $predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
   let hasFolder = 1;
 }
 

@@ -13,7 +13,7 @@ def PS_ReduceOp : PS_TensorOp<"reduce", [PS_Row, PS_Differentiable, PS_Cost]> {
   }];
   let arguments = (ins PS_ReductionKindAttr:$kind, PS_Tensor:$operand, DenseI64ArrayAttr:$dims);
   let results = (outs PS_Tensor:$result);
-  let assemblyFormat = "$kind $operand `dims` $dims attr-dict `:` type($operand) `->` type($result)";
+  let assemblyFormat = "`` $kind $operand `dims` $dims attr-dict `:` type($operand) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
   let builders = [OpBuilder<(ins "ReductionKind":$kind, "::mlir::Value":$operand, "::llvm::ArrayRef<int64_t>":$dims)>];

@@ -146,7 +146,7 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
       StrAttr:$queue);
   let results = (outs Variadic<PS_Tensor>:$results, Rank_TokenType:$token);
   let assemblyFormat = [{
-    $collective `(` $operands `)` (`kind` $kind^)? `axes` $axes (`dims` $dims^)? `queue` $queue attr-dict `:`
+    $collective `(` $operands `)` (`kind` `` $kind^)? `axes` $axes (`dims` $dims^)? `queue` $queue attr-dict `:`
     functional-type($operands, $results)
   }];
   let hasVerifier = 1;

@@ -1,4 +1,4 @@
-"""Parses every ```mlir example of a dialect's .td files with ps-opt; says which do not.
+"""Parses every ```mlir example of a dialect's .td files with ps-opt; says which do not, or print with two spaces in a row.
 
 An example names operands that nobody defines: they become arguments of a function around it. Their types are found
 from the parser's own messages ("expects different type than prior uses"), one per try.
@@ -53,14 +53,15 @@ def module_for(text, types):
 
 
 def error_of(text):
-    """None when ps-opt takes the example, else its last message."""
+    """None when ps-opt takes the example and prints it well, else what is wrong."""
     names = [] if MODULE_LEVEL.search(text) else undefined_values(text)
     types = {name: "none" for name in names}
     for _ in range(len(names) + 1):
         module = module_for(text, types)
         run = subprocess.run(["ps-opt", "-"], input=module, capture_output=True, text=True)
         if run.returncode == 0:
-            return None
+            doubled = re.search(r"^.*\S  +\S.*$", run.stdout, re.M)
+            return f"prints two spaces in a row:\n{doubled[0]}" if doubled else None
         wrong = WRONG_TYPE.search(run.stderr)
         if not wrong or types.get(wrong.group(1)) == wrong.group(2):
             break
@@ -75,8 +76,8 @@ def main():
         error = error_of(text)
         if error:
             bad += 1
-            print(f"{file}:{line}: example does not parse\n{text}\n{error}")
-    print(f"{len(found) - bad} of {len(found)} examples parse")
+            print(f"{file}:{line}: example fails\n{text}\n{error}")
+    print(f"{len(found) - bad} of {len(found)} examples parse and print well")
     return 0 if found and not bad else 1
 
 
