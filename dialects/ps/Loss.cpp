@@ -190,14 +190,15 @@ LogicalResult CrossEntropyOp::emitRow(RowBuilder &row) {
   return success();
 }
 
+/// An ignored row gets zeros by a choice, not by a factor: its logits may be infinite or NaN.
 LogicalResult CrossEntropyGradOp::emitRow(RowBuilder &row) {
   Type element = getElementTypeOrSelf(getLogits().getType());
   ElementBuilder &s = row.scalars();
   LabelCode code = emitLabel(row, 2, getIgnoreIndexAttr().getInt());
   Value g = row.loadRow(1);
-  Value factor = s.select(code.inRange, g, s.constant(g, NAN));
-  Column cotangent = row.splat(s.select(code.ignored, s.constant(g, 0), factor));
+  Column cotangent = row.splat(s.select(code.inRange, g, s.constant(g, NAN)));
   Column lse = row.splat(row.loadRow(3)), label = row.splat(code.label), index = row.columnIndex();
+  Column ignored = row.splat(code.ignored);
   Column x = loadWide(row, 0);
   double smoothing = getSmoothing().convertToDouble(), rest = smoothing / double(row.getColumns());
   row.store(0, [=](ElementBuilder &e) {
@@ -205,7 +206,8 @@ LogicalResult CrossEntropyGradOp::emitRow(RowBuilder &row) {
     Value isLabel = e.compare(Predicate::Eq, index(e), label(e));
     Value target =
         e.select(isLabel, e.constant(softmax, 1 - smoothing + rest), e.constant(softmax, rest));
-    return narrow(e, e.mul(cotangent(e), e.sub(softmax, target)), element);
+    Value result = e.mul(cotangent(e), e.sub(softmax, target));
+    return narrow(e, e.select(ignored(e), e.constant(result, 0), result), element);
   });
   return success();
 }
@@ -267,7 +269,7 @@ FailureOr<llvm::SmallVector<Value>> CrossEntropyGradOp::partition(PartitionBuild
   Value softmax = row.unary<ExpOp>(row.binary<SubOp>(x, row.spread(locals[3], x)));
   Value target =
       row.choose(labels.isLabel, row.constant(x, 1 - smoothing + rest), row.constant(x, rest));
-  Value g = row.choose(labels.ignored, row.constant(locals[1], 0), locals[1]);
-  Value result = row.binary<MulOp>(row.spread(g, x), row.binary<SubOp>(softmax, target));
+  Value result = row.binary<MulOp>(row.spread(locals[1], x), row.binary<SubOp>(softmax, target));
+  result = row.choose(row.spread(labels.ignored, x), row.constant(x, 0), result);
   return llvm::SmallVector<Value>{row.convert(result, getElementTypeOrSelf(localResults[0]))};
 }

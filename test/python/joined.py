@@ -120,7 +120,7 @@ def evaluate(calls, path, folder, ranks=1, values=None):
     return load_file(out)
 
 
-def call_compiled(calls, path, folder, ranks=1, threads=1):
+def call_compiled(calls, path, folder, ranks=1, threads=1, values=None):
     """What the compiled program says, by `CALL.rN`; `path` is a module of any level from 2 on."""
     library = folder / f"{path.stem}.so"
     run([tools_folder() / "ps-compile", path, "-o", library], folder, timeout=600)
@@ -131,7 +131,7 @@ def call_compiled(calls, path, folder, ranks=1, threads=1):
             fill = float("nan") if dtype.is_floating_point else 1
             outputs[f"{call.name}.r{i}"] = torch.full(shape, fill, dtype=dtype)
     program = capi.Program(library, ranks=ranks, threads=threads)
-    program.call("forward", inputs(calls), outputs)
+    program.call("forward", values or inputs(calls), outputs)
     program.close()
     return outputs
 
