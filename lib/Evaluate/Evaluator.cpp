@@ -264,7 +264,8 @@ static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
       name.consume_front("stage0.");
       names += (names.empty() ? "" : ", ") + name.str();
     }
-  return module.emitError() << "the module has no entry '" << entry << "'; --entry takes " << names;
+  return module.emitError() << "--entry " << entry << ": the module has no such entry; it has "
+                            << names;
 }
 
 func::FuncOp Evaluator::findEntry(StringRef entry) {

@@ -36,8 +36,8 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       return ps::seedMegatron(graph);
     if (!StringRef(policy).ends_with(".json"))
       return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                     "unknown sharding policy \"" + policy +
-                                         "\"; use replicated, megatron or FILE.json");
+                                     "--sharding-policy " + policy +
+                                         ": unknown; use replicated, megatron or FILE.json");
     auto file = llvm::MemoryBuffer::getFile(policy);
     if (!file)
       return llvm::createStringError(file.getError(), "sharding policy " + policy + ": " +
@@ -69,7 +69,7 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       int64_t dim = kNoBatch;
       if (text != "none" && (text.getAsInteger(10, dim) || dim < 0))
         return getOperation().emitError()
-               << "batch dim \"" << part << "\" is not INPUT=D or INPUT=none";
+               << "--batch-dim " << part << ": expected INPUT=D or INPUT=none";
       dims[name] = dim;
     }
     return dims;
@@ -95,7 +95,7 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
     for (auto &entry : *dims)
       if (!seen.count(entry.getKey()))
         return getOperation().emitError()
-               << "--batch-dim names the input \"" << entry.getKey() << "\", which is not there";
+               << "--batch-dim " << entry.getKey() << ": there is no such input";
     return success();
   }
 
@@ -108,8 +108,8 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
     SmallVector<StringAttr> axes = mesh.getAxes({ps::AxisKind::Data, ps::AxisKind::Expert});
     bool hasBatch = dim != kNoBatch && type.getRank() > 0;
     if (hasBatch && dim >= type.getRank())
-      return function.emitError() << "input \"" << name << "\" has " << type.getRank()
-                                  << " dims, its batch dim is given as " << dim;
+      return function.emitError() << "--batch-dim " << name << "=" << dim << ": the input has "
+                                  << type.getRank() << " dims";
     if (hasBatch && type.getDimSize(dim) % mesh.getShards(axes) != 0)
       return function.emitError()
              << "input \"" << name << "\" has a batch of " << type.getDimSize(dim) << " (dim "

@@ -85,7 +85,7 @@ LogicalResult LossBuilder::chooseOutput() {
         << (i ? ", " : "") << i << " \"" << getName(i) << "\" : " << end->getOperand(i).getType();
   }
   if (!asked.empty() && !chosen)
-    return forward.emitError("has no output '") << asked << "'; outputs are " << list;
+    return forward.emitError("--loss-output ") << asked << ": no such output; outputs are " << list;
   if (!chosen && !fitting.empty() && (fitting.size() == 1 || fitting.front() == 0))
     chosen = fitting.front();
   if (!chosen || !fits(*chosen))
@@ -101,10 +101,12 @@ LogicalResult LossBuilder::chooseOutput() {
 LogicalResult LossBuilder::checkNames() {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
     if (auto name = forward.getArgAttrOfType<StringAttr>(i, kNameMark); name && name == "labels")
-      return forward.emitError("has an input \"labels\" already; leave --loss ") << kind << " away";
+      return forward.emitError("--loss ")
+             << kind << ": the model has an input \"labels\" already; leave the flag away";
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
     if (getName(i) == kLossSymbol)
-      return forward.emitError("has an output \"loss\" already; leave --loss ") << kind << " away";
+      return forward.emitError("--loss ")
+             << kind << ": the model has an output \"loss\" already; leave the flag away";
   return success();
 }
 

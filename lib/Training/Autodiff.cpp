@@ -58,7 +58,7 @@ private:
 
   LossForm getLossForm(OpBuilder &builder, Value loss);
   InFlightDiagnostic listOutputs(InFlightDiagnostic error);
-  FailureOr<unsigned> findOutput(llvm::StringRef numberOrName);
+  FailureOr<unsigned> findOutput(llvm::StringRef flag, llvm::StringRef numberOrName);
   func::FuncOp cloneForward(llvm::StringRef name, Phase phase);
   bool isTrained(SymbolRefAttr symbol);
   /// f64 for f64, else f32.
@@ -96,7 +96,7 @@ LogicalResult TrainingBuilder::freezeParameters() {
         variable.setFrozen(any = true);
     }
     if (!any)
-      return module.emitError("freeze glob '") << glob << "' matches no parameter", failure();
+      return module.emitError("--freeze ") << glob << ": matches no parameter", failure();
   }
   return success();
 }
@@ -121,26 +121,28 @@ InFlightDiagnostic TrainingBuilder::listOutputs(InFlightDiagnostic error) {
   return error;
 }
 
-FailureOr<unsigned> TrainingBuilder::findOutput(llvm::StringRef numberOrName) {
+FailureOr<unsigned> TrainingBuilder::findOutput(llvm::StringRef flag,
+                                                llvm::StringRef numberOrName) {
   unsigned number;
   for (const Output &output : outputs)
     if (output.name == numberOrName)
       return output.index;
   if (!numberOrName.getAsInteger(10, number) && number < outputs.size())
     return number;
-  return listOutputs(forward.emitError("has no output '") << numberOrName << "'"), failure();
+  return listOutputs(forward.emitError() << flag << " " << numberOrName << ": no such output"),
+         failure();
 }
 
 LogicalResult TrainingBuilder::chooseLoss() {
   if (options.loss == "none")
     return success();
   if (!options.loss.empty()) {
-    auto found = findOutput(options.loss);
+    auto found = findOutput("--loss-output", options.loss);
     if (failed(found))
       return failure();
     if (!outputs[*found].isScalarFloat())
-      return forward.emitError("loss output \"")
-             << outputs[*found].name << "\" has type " << outputs[*found].type
+      return forward.emitError("--loss-output ")
+             << options.loss << ": the output has type " << outputs[*found].type
              << ", expected a floating scalar";
     loss = *found;
     return success();
@@ -161,16 +163,16 @@ LogicalResult TrainingBuilder::chooseLoss() {
 LogicalResult TrainingBuilder::chooseDifferentiated() {
   if (loss) {
     if (!options.differentiate.empty())
-      return forward.emitError("takes no differentiated outputs beside a loss; use --loss none");
+      return forward.emitError("--differentiate takes no outputs beside a loss; use --loss none");
     return success();
   }
   for (llvm::StringRef name : options.differentiate) {
-    auto found = findOutput(name);
+    auto found = findOutput("--differentiate", name);
     if (failed(found))
       return failure();
     if (!outputs[*found].isFloat())
-      return forward.emitError("output \"")
-             << name << "\" has type " << outputs[*found].type << " and no derivative";
+      return forward.emitError("--differentiate ")
+             << name << ": the output has type " << outputs[*found].type << " and no derivative";
     differentiated.push_back(*found);
   }
   if (options.differentiate.empty())

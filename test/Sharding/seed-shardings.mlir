@@ -37,8 +37,8 @@
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings="batch-dims=ids=1;labels=none" | FileCheck %s --check-prefix=DIMS
 // DIMS: ps.name = "ids", ps.sharding = #ps.sharding<@mesh, [{}, {"dp"}]>{{.*}}ps.name = "labels", ps.sharding = #ps.sharding<@mesh, [{}, {}]>
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings="batch-dims=idz=1" 2>&1 | FileCheck %s --check-prefix=INPUT
-// INPUT: error: --batch-dim names the input "idz", which is not there
+// INPUT: error: --batch-dim idz: there is no such input
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings=policy=best 2>&1 | FileCheck %s --check-prefix=POLICY
-// POLICY: error: unknown sharding policy "best"; use replicated, megatron or FILE.json
+// POLICY: error: --sharding-policy best: unknown; use replicated, megatron or FILE.json
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-seed-shardings 2>&1 | FileCheck %s --check-prefix=MESH
 // MESH: error: there is no ps.mesh; run ps-set-mesh first

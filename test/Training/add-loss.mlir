@@ -8,9 +8,9 @@
 // RUN: not ps-opt %t/labelled.mlir -ps-add-loss="kind=cross_entropy" 2>&1 | FileCheck %s --check-prefix=LABELLED
 
 // KIND: error: loss is 'hinge', expected cross_entropy, causal_lm or mse
-// NAME: error: has no output 'probabilities'; outputs are 0 "logits" : tensor<2x4x8xf32>, 1 "hidden" : tensor<2x4xf32>
+// NAME: error: --loss-output probabilities: no such output; outputs are 0 "logits" : tensor<2x4x8xf32>, 1 "hidden" : tensor<2x4xf32>
 // FLAT: error: --loss causal_lm is of a floating output [batch, length, classes]; name it with --loss-output; outputs are 0 "logits" : tensor<4x8xf32>
-// LABELLED: error: has an input "labels" already; leave --loss cross_entropy away
+// LABELLED: error: --loss cross_entropy: the model has an input "labels" already; leave the flag away
 
 // The mean over the labels that count, as the last output.
 // CE: func.func @forward(%[[IDS:.*]]: tensor<2x4xi64> {ps.name = "ids"}, %{{.*}}, %[[LABELS:.*]]: tensor<2x4xi64> {ps.name = "labels"})

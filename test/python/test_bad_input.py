@@ -130,7 +130,7 @@ def test_entry_that_leaves_the_archive(tmp_path, exports, outside):
 
 
 def test_missing_file(tmp_path):
-    refuse_compile(tmp_path, tmp_path / "nothing.pt2", words=["nothing.pt2"])
+    refuse_compile(tmp_path, tmp_path / "nothing.pt2", status=2, words=["nothing.pt2"])
 
 
 class Unsupported(torch.nn.Module):
@@ -166,11 +166,11 @@ def test_unsupported_dtype(tmp_path):
 
 
 def test_batch_of_a_static_export_shows_the_line_to_add(tmp_path, exports):
-    refuse_compile(tmp_path, oracle.export("gpt", exports), "--batch", 16, words=["dynamic_shapes"])
+    refuse_compile(tmp_path, oracle.export("gpt", exports), "--batch", 16, status=2, words=["dynamic_shapes"])
 
 
 def test_dim_out_of_the_range_of_the_export(tmp_path, exports):
-    refuse_compile(tmp_path, oracle.export("gpt_dynamic", exports), "--batch", 4096, words=["4096", "1024"])
+    refuse_compile(tmp_path, oracle.export("gpt_dynamic", exports), "--batch", 4096, status=2, words=["4096", "1024"])
 
 
 def test_dim_without_a_size(tmp_path, exports):
@@ -183,22 +183,22 @@ def test_dim_without_a_size(tmp_path, exports):
 
 def test_dim_given_twice(tmp_path, exports):
     archive = oracle.export("gpt_dynamic", exports)
-    refuse_compile(tmp_path, archive, "--dim", "input_ids.0=4", "--batch", 8, status=1, words=["4", "8"])
+    refuse_compile(tmp_path, archive, "--dim", "input_ids.0=4", "--batch", 8, status=2, words=["4", "8"])
 
 
 def test_unknown_dim(tmp_path, exports):
-    refuse_compile(tmp_path, oracle.export("gpt_dynamic", exports), "--dim", "nothing.0=4", words=["nothing"])
+    refuse_compile(tmp_path, oracle.export("gpt_dynamic", exports), "--dim", "nothing.0=4", status=2, words=["nothing"])
 
 
 # ---- mesh and policy -----------------------------------------------------------------------------------------------
 
 
 def test_axis_used_twice(tmp_path, exports):
-    refuse_compile(tmp_path, oracle.export("mlp", exports), "--mesh", "dp=2,dp=2", words=["dp"])
+    refuse_compile(tmp_path, oracle.export("mlp", exports), "--mesh", "dp=2,dp=2", status=2, words=["dp"])
 
 
 def test_mesh_that_is_none(tmp_path, exports):
-    refuse_compile(tmp_path, oracle.export("mlp", exports), "--mesh", "dp=two", words=["two"])
+    refuse_compile(tmp_path, oracle.export("mlp", exports), "--mesh", "dp=two", status=2, words=["two"])
 
 
 @pytest.mark.parametrize(
@@ -335,10 +335,91 @@ def test_policy_with_an_unknown_axis(tmp_path, exports):
         (("--batch-dim", "y=0"), ["y"]),
         (("--init", "gauss(1)"), ["gauss(1)", "normal"]),
         (("--mode", "sleep"), ["sleep"]),
+        (("--loss", "none", "--differentiate", "nothing"), ["--differentiate nothing", "cross_entropy_loss"]),
+        (("--loss", "mse"), ["--loss mse", "labels"]),
+        (("--dim", "x.0=7"), ["--dim x.0=7", "8"]),
+        (("further.pt2",), ["positional"]),
     ],
 )
 def test_bad_flag(tmp_path, exports, flags, words):
-    refuse_compile(tmp_path, oracle.export("mlp", exports), *flags, words=words)
+    refuse_compile(tmp_path, oracle.export("mlp", exports), *flags, status=2, words=words)
+
+
+@pytest.mark.parametrize(
+    "flags,words",
+    [
+        ((), ["-o", "--check"]),
+        (("--check", "--no-such-flag"), ["no-such-flag"]),
+        (("--check", "further.pt2"), ["further.pt2"]),
+        (("--check", "--dim", "q.0=7"), ["--dim q.0=7", "x.0=8"]),
+        (("--check", "--dim", "x"), ["--dim x", "INPUT.D=N"]),
+        (("--check", "--batch", "3"), ["--batch 3", "dynamic_shapes"]),
+        (("--check", "--batch", "many"), ["--batch", "many"]),
+        (("--check", "--init", "gauss(1)"), ["gauss(1)", "normal"]),
+        (("-o", "no/such/out.mlir"), ["no/such"]),
+        (("-o", "model.pt2"), ["model.pt2", "the model itself"]),
+        (("-o", "."), ["folder"]),
+    ],
+)
+def test_bad_flag_of_the_importer(tmp_path, flags, words):
+    archive = models.mlp().export(tmp_path / "model.pt2")
+    before = archive.read_bytes()
+    refuse([tools_folder() / "ps-translate", "--import-pt2", archive, *flags], tmp_path, 2, *words)
+    assert archive.read_bytes() == before and list(tmp_path.iterdir()) == [archive]
+
+
+def test_model_that_the_importer_does_not_find(tmp_path):
+    tool = tools_folder() / "ps-translate"
+    refuse([tool, "--check"], tmp_path, 2, "--import-pt2 FILE")
+    refuse([tool, "--import-pt2", "none.pt2", "--check"], tmp_path, 2, "none.pt2", "does not exist")
+    refuse([tool, "--import-pt2", ".", "--check"], tmp_path, 2, "folder")
+    (tmp_path / "notes.pt2").write_text("not an archive")
+    refuse([tool, "--import-pt2", "notes.pt2", "--check"], tmp_path, 1, "notes.pt2")
+
+
+MODULE = """
+ps.variable parameter @w : tensor<2xf32>
+func.func @forward(%x: tensor<2xf32> {ps.name = "x"}) -> (tensor<2xf32> {ps.name = "y"}) {
+  %w = ps.read @w : tensor<2xf32>
+  %y = ps.add %x, %w : tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "flags,status,words",
+    [
+        (("--no-such-flag",), 2, ["no-such-flag"]),
+        (("further.mlir",), 2, ["positional"]),
+        (("--entry", "lunch"), 2, ["--entry lunch", "forward"]),
+        (("--entry", "step"), 2, ["micro_batch", "forward"]),
+        (("--ranks", "4"), 2, ["--ranks 4", "1"]),
+        (("--ranks", "many"), 2, ["--ranks", "many"]),
+        (("--steps", "0"), 2, ["--steps"]),
+        (("--micro-batches", "0"), 2, ["--micro-batches"]),
+        (("--set", "w"), 2, ["--set w", "NAME=V"]),
+        (("--set", "w=many"), 2, ["--set w=many"]),
+        (("--set", "v=1"), 2, ["--set v=1"]),
+        (("--inputs", "none.safetensors"), 1, ["none.safetensors"]),
+        (("--outputs", "no/such/y.safetensors"), 1, ["no/such"]),
+        ((), 0, ["y"]),
+    ],
+)
+def test_bad_flag_of_the_evaluator(tmp_path, flags, status, words):
+    (tmp_path / "module.mlir").write_text(MODULE)
+    save_file({"x": torch.ones(2)}, tmp_path / "x.safetensors")
+    inputs = [] if "--inputs" in flags else ["--inputs", "x.safetensors"]
+    refuse([tools_folder() / "ps-run", "module.mlir", *inputs, *flags], tmp_path, status, *words)
+
+
+def test_module_that_the_evaluator_does_not_find(tmp_path):
+    refuse([tools_folder() / "ps-run"], tmp_path, 2, "ps-run FILE.mlir")
+    refuse([tools_folder() / "ps-run", "none.mlir"], tmp_path, 2, "none.mlir", "does not exist")
+    (tmp_path / "module.mlir").write_text(MODULE)
+    refuse([tools_folder() / "ps-run", "module.mlir"], tmp_path, 1, "input 'x' is not given")
+    (tmp_path / "module.mlir").write_text("func.func @forward( }")
+    refuse([tools_folder() / "ps-run", "module.mlir"], tmp_path, 1, "module.mlir")
 
 
 def test_output_folder_that_is_not_there(tmp_path, exports):
@@ -504,13 +585,14 @@ def test_output_that_is_a_folder_of_the_program(tmp_path, program):
         (("--eval-every", "5"), ["--eval-data"]),
         (("--outputs", "out.safetensors"), ["--eval"]),
         (("--eval", "--eval-data", "data.safetensors", "--outputs", "o.safetensors", "--output", "none"), ["none", "cross_entropy_loss"]),
-        (("--weights", "no.safetensors"), ["no.safetensors"]),
+        (("--set", "momentum=1"), ["momentum", "lr"]),
+        (("--config", "no.json"), ["no.json"]),
         (("--check",), ["ps-compile --check"]),
     ],
 )
 def test_bad_flag_of_the_program(tmp_path, program, flags, words):
     line = [program, "--data", data_for(tmp_path)]
-    refuse([*line, *flags], tmp_path, (1, 2), *words)
+    refuse([*line, *flags], tmp_path, 2, *words)
 
 
 def test_nothing_to_do(tmp_path, program):

@@ -1,10 +1,10 @@
 // The flags of ps-compile (llvm::cl), and the errors of those whose feature is not built yet.
 #include "Flags.h"
+#include "tools/CommandLine.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include <functional>
 
@@ -208,40 +208,15 @@ bool readStop(const Flags &f, CommandLine &line) {
   return true;
 }
 
-/// Before hours of compiling: the output can be made, and replaces nothing that is read.
-bool checkOutput(const std::string &input, const std::string &output) {
-  if (llvm::sys::fs::is_directory(output))
-    return bad("output '" + output + "' is a folder; give the name of a file, -o " + output +
-               "/NAME");
-  if (llvm::sys::fs::equivalent(input, output))
-    return bad("output '" + output + "' is the model itself; give another name");
-  llvm::SmallString<128> folder(llvm::sys::path::parent_path(output));
-  if (folder.empty())
-    folder = ".";
-  if (!llvm::sys::fs::is_directory(folder))
-    return bad("output '" + output + "': there is no folder '" + folder + "'; make it first");
-  llvm::SmallString<128> probe;
-  if (std::error_code code = llvm::sys::fs::createUniqueFile(output + ".%%%%%%", probe))
-    return bad("output '" + output + "' cannot be written: " + code.message());
-  llvm::sys::fs::remove(probe);
-  return true;
-}
+bool check(llvm::Error error) { return !error || bad(llvm::toString(std::move(error))); }
 
 bool checkInput(llvm::StringRef input) {
   if (input.empty())
     return bad("no model given: ps-compile MODEL -o OUT (see --help)");
-  if (!llvm::sys::fs::exists(input))
-    return bad("model '" + input + "' does not exist");
-  if (llvm::sys::fs::is_directory(input))
-    return bad("model '" + input + "' is a folder; expected a .pt2 or .mlir file");
-  if (input.ends_with(".onnx"))
+  if (input.ends_with(".onnx") && llvm::sys::fs::exists(input))
     return bad("model '" + input +
                "': import of ONNX is not built yet; export it with torch.export and give the .pt2");
-  if (!input.ends_with(".pt2") && !input.ends_with(".mlir"))
-    return bad("model '" + input +
-               "' is no .pt2 and no .mlir file; expected what "
-               "torch.export.save or --stop-after wrote");
-  return true;
+  return check(checkModelFile(input, {".pt2", ".mlir"}));
 }
 
 bool readFiles(const Flags &f, const CommandLine &line) {
@@ -250,7 +225,7 @@ bool readFiles(const Flags &f, const CommandLine &line) {
   bool writes = line.output.codegen || line.walk.stopAfter < ps::Level::Placed;
   if (f.output.empty() && writes)
     return bad("no output given: add -o OUT");
-  return f.output.empty() || checkOutput(f.input, f.output);
+  return f.output.empty() || check(checkOutputFile(f.input, f.output));
 }
 
 /// What a module at a later level has decided already.

@@ -1,5 +1,6 @@
 // ps-compile: a model for one device in, a program for many out.
 #include "Flags.h"
+#include "tools/CommandLine.h"
 
 #include "lib/Sharding/Reasons.h"
 #include "mlir/IR/MLIRContext.h"
@@ -13,8 +14,6 @@ using namespace mlir;
 using namespace parashard;
 
 namespace {
-
-enum ExitStatus { Done = 0, ModelAtFault = 1, BadCommandLine = 2 };
 
 /// Prints diagnostics as `model location: error: text`, notes below.
 class Diagnostics {
@@ -117,13 +116,14 @@ int main(int argc, char **argv) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false); // it would be the whole module; what fails is written anyway
   Diagnostics diagnostics(context);
+  FaultRecorder faults(context);
   OwningOpRef<ModuleOp> module = loadModel(context, line->compile);
   if (!module)
-    return ModelAtFault;
+    return faults.getFault();
   if (!fitsLevel(*module, *line))
     return BadCommandLine;
   if (failed(compile(context, *module, *line)))
-    return ModelAtFault;
+    return faults.getFault();
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   if (!line->output.output.empty())
     llvm::errs() << llvm::formatv("wrote {0} in {1:f1} s\n", line->output.output, seconds.count());

@@ -1,5 +1,6 @@
 // ps-run: runs a module at any level from imported to scheduled in the reference evaluator.
 #include "lib/Evaluate/Evaluator.h"
+#include "tools/CommandLine.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -44,13 +45,19 @@ struct Flags {
   cl::opt<std::string> outputs{"outputs", cl::desc("F.safetensors"), cl::cat(category)};
 };
 
-LogicalResult bad(const llvm::Twine &message) {
+/// A message that begins with a flag is about the command line.
+LogicalResult bad(MLIRContext &context, const llvm::Twine &message) {
+  return mlir::emitError(UnknownLoc::get(&context), message);
+}
+
+int refuse(const llvm::Twine &message) {
   llvm::errs() << "ps-run: error: " << message << "\n";
-  return failure();
+  return BadCommandLine;
 }
 
 /// Gives variables the values that the inputs hold under their names; the rest are inputs.
-LogicalResult setVariables(Evaluator &evaluator, NamedTensors &inputs, const Flags &flags) {
+LogicalResult setVariables(MLIRContext &context, Evaluator &evaluator, NamedTensors &inputs,
+                           const Flags &flags) {
   for (auto it = inputs.begin(); it != inputs.end();) {
     ps::VariableOp variable = evaluator.getStore().find(it->first);
     if (!variable) {
@@ -68,7 +75,8 @@ LogicalResult setVariables(Evaluator &evaluator, NamedTensors &inputs, const Fla
     ps::VariableOp variable = evaluator.getStore().find(name);
     double number;
     if (!variable || value.getAsDouble(number))
-      return bad("--set takes NAME=V with the name of a variable and a number, not '" + text + "'");
+      return bad(context,
+                 "--set " + text + ": expected NAME=V with the name of a variable and a number");
     ps::Tensor tensor(variable.getTensorType());
     for (int64_t i = 0; i < tensor.size(); ++i)
       tensor.set(i, number);
@@ -136,16 +144,16 @@ LogicalResult evaluate(MLIRContext &context, const Flags &flags) {
   if (failed(evaluator))
     return failure();
   if (flags.ranks && flags.ranks != evaluator->getRankCount())
-    return bad("the module runs on " + llvm::Twine(evaluator->getRankCount()) +
-               " ranks, --ranks is " + llvm::Twine(flags.ranks));
+    return bad(context, "--ranks " + llvm::Twine(flags.ranks) + ": the module runs on " +
+                            llvm::Twine(evaluator->getRankCount()));
   NamedTensors inputs;
   if (!flags.inputs.empty()) {
     llvm::Expected<NamedTensors> read = readSafetensors(flags.inputs, context);
     if (!read)
-      return bad(llvm::toString(read.takeError()));
+      return bad(context, llvm::toString(read.takeError()));
     inputs = std::move(*read);
   }
-  if (failed(setVariables(*evaluator, inputs, flags)))
+  if (failed(setVariables(context, *evaluator, inputs, flags)))
     return failure();
   FailureOr<NamedTensors> results = run(*evaluator, inputs, flags);
   if (failed(results))
@@ -158,7 +166,7 @@ LogicalResult evaluate(MLIRContext &context, const Flags &flags) {
   for (auto &[name, tensor] : *results)
     all[name] = tensor;
   if (llvm::Error error = writeSafetensors(flags.outputs, all))
-    return bad(llvm::toString(std::move(error)));
+    return bad(context, llvm::toString(std::move(error)));
   return success();
 }
 
@@ -169,14 +177,17 @@ int main(int argc, char **argv) {
   Flags flags;
   cl::HideUnrelatedOptions(flags.category);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &llvm::errs()))
-    return 2;
-  if (flags.file.empty() || flags.steps < 1 || flags.microBatches < 1) {
-    (void)bad("usage: ps-run FILE.mlir [--entry ...] (see --help)");
-    return 2;
-  }
+    return BadCommandLine;
+  if (flags.file.empty())
+    return refuse("no module given: ps-run FILE.mlir [--entry ...] (see --help)");
+  if (llvm::Error error = checkModelFile(flags.file))
+    return refuse(llvm::toString(std::move(error)));
+  if (flags.steps < 1 || flags.microBatches < 1)
+    return refuse("--steps and --micro-batches must be at least 1");
   DialectRegistry registry;
   registry.insert<ps::PSDialect, rank::RankDialect, func::FuncDialect, arith::ArithDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false); // it would be the whole module
-  return succeeded(evaluate(context, flags)) ? 0 : 1;
+  FaultRecorder faults(context);
+  return succeeded(evaluate(context, flags)) ? Done : faults.getFault();
 }

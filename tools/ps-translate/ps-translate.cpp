@@ -1,4 +1,6 @@
 // ps-translate: imports a model that PyTorch exported and writes it as a module of level 0.
+#include "tools/CommandLine.h"
+
 #include "dialects/ps/Ps.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
@@ -11,10 +13,9 @@
 #include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
+using namespace parashard;
 
 namespace {
-
-enum ExitStatus { kDone = 0, kModelAtFault = 1, kBadCommandLine = 2 };
 
 constexpr StringLiteral kOverview = R"(imports a model into Parashard's IR (level 0)
 
@@ -96,21 +97,21 @@ int translate(const Options &options) {
     printDiagnostic(diagnostic);
     return mlir::success();
   });
+  FaultRecorder faults(context);
   std::vector<std::string> notes;
-  parashard::ImportOptions import{{options.dims.begin(), options.dims.end()}, options.batch};
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      parashard::importPt2(context, options.pt2, import, notes);
+  ImportOptions import{{options.dims.begin(), options.dims.end()}, options.batch};
+  mlir::OwningOpRef<mlir::ModuleOp> module = importPt2(context, options.pt2, import, notes);
   for (const std::string &note : notes)
     errs() << "ps-translate: note: " << note << "\n";
   if (!module)
-    return kModelAtFault;
+    return faults.getFault();
   if (!options.init.empty() &&
-      mlir::failed(parashard::setInitialValues(
+      mlir::failed(setInitialValues(
           *module, std::vector<std::string>(options.init.begin(), options.init.end()))))
-    return kModelAtFault;
+    return faults.getFault();
   if (options.check) {
     outs() << options.pt2 << ": everything in it is supported\n";
-    return kDone;
+    return Done;
   }
   auto print = [&](raw_ostream &stream) {
     mlir::OpPrintingFlags flags;
@@ -120,11 +121,11 @@ int translate(const Options &options) {
     stream << "\n";
   };
   if (options.output == "-")
-    return print(outs()), kDone;
+    return print(outs()), Done;
   if (Error error = writeAtomically(options.output, print))
-    return fail(kModelAtFault,
+    return fail(ModelAtFault,
                 "cannot write '" + options.output + "': " + toString(std::move(error)));
-  return kDone;
+  return Done;
 }
 
 } // namespace
@@ -134,15 +135,20 @@ int main(int argc, char **argv) {
   Options options;
   cl::HideUnrelatedOptions(options.category);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errs()))
-    return kBadCommandLine;
+    return BadCommandLine;
   if (!options.onnx.empty())
-    return fail(kBadCommandLine,
+    return fail(BadCommandLine,
                 "--import-onnx is not built yet; export with torch.export and use --import-pt2");
   if (options.pt2.empty())
-    return fail(kBadCommandLine, "no model given; use --import-pt2 FILE (--help shows examples)");
+    return fail(BadCommandLine, "no model given; use --import-pt2 FILE (--help shows examples)");
   if (options.output.empty() && !options.check)
-    return fail(kBadCommandLine, "no output given; use -o OUT.mlir, or --check");
+    return fail(BadCommandLine, "no output given; use -o OUT.mlir, or --check");
+  if (Error error = checkModelFile(options.pt2))
+    return fail(BadCommandLine, toString(std::move(error)));
+  if (!options.output.empty() && options.output != "-")
+    if (Error error = checkOutputFile(options.pt2, options.output))
+      return fail(BadCommandLine, toString(std::move(error)));
   if (options.batch < 0 || (options.batch.getNumOccurrences() && options.batch == 0))
-    return fail(kBadCommandLine, "--batch must be at least 1");
+    return fail(BadCommandLine, "--batch must be at least 1");
   return translate(options);
 }

@@ -58,8 +58,8 @@ llvm::Expected<CpuTarget> CpuTarget::create(StringRef cpu) {
   const llvm::MCSubtargetInfo &info = *result.machine->getMCSubtargetInfo();
   if (!info.isCPUStringValid(result.cpu))
     return llvm::createStringError(
-        "unknown CPU '" + result.cpu +
-        "'; take native, x86-64-v3, x86-64-v4 or a name that clang's -mcpu takes");
+        "--target cpu:" + result.cpu +
+        ": unknown CPU; take native, x86-64-v3, x86-64-v4 or a name that clang's -mcpu takes");
   auto has = [&](StringRef feature) { return info.checkFeatures(("+" + feature).str()); };
   result.lanes = 4;
   if (triple.isX86())

@@ -278,7 +278,7 @@ Error applyDim(const Symbols &symbols, StringRef option, Values &values) {
   auto [target, number] = option.rsplit('=');
   int64_t value;
   if (target.empty() || number.getAsInteger(10, value))
-    return createStringError("--dim " + option + " is not INPUT.D=N or SYMBOL=N");
+    return createStringError("expected INPUT.D=N or SYMBOL=N");
   unsigned dim;
   auto [input, dimText] = target.rsplit('.');
   if (!dimText.empty() && !dimText.getAsInteger(10, dim)) {
@@ -289,7 +289,7 @@ Error applyDim(const Symbols &symbols, StringRef option, Values &values) {
   }
   std::string known = join(symbols.order, ", ");
   return createStringError(
-      "--dim " + option + ": no such dim; inputs have " + symbols.listDims() +
+      "no such dim; inputs have " + symbols.listDims() +
       (known.empty() ? std::string("; the export has no symbols") : "; symbols: " + known));
 }
 
@@ -303,8 +303,8 @@ Error applyBatch(const Symbols &symbols, int64_t batch, Values &values) {
       return setDim(symbols, d, batch, values);
   for (const InputDim &d : batchDims)
     if (d.size->value != batch)
-      return createStringError(formatv("--batch {0}: the export fixes the batch to {1}; {2}", batch,
-                                       d.size->value, symbols.adviseDynamic(batchDims))
+      return createStringError(formatv("the export fixes the batch to {0}; {1}", d.size->value,
+                                       symbols.adviseDynamic(batchDims))
                                    .str());
   return Error::success();
 }
@@ -317,10 +317,11 @@ Expected<SizeBinding> SizeBinding::bind(const ExportedProgram &program, const Si
   SizeBinding binding;
   for (const std::string &option : options.dims)
     if (Error e = applyDim(symbols, option, binding.values))
-      return std::move(e);
+      return createStringError("--dim " + option + ": " + toString(std::move(e)));
   if (options.batch)
     if (Error e = applyBatch(symbols, options.batch, binding.values))
-      return std::move(e);
+      return createStringError("--batch " + std::to_string(options.batch) + ": " +
+                               toString(std::move(e)));
   for (const std::string &symbol : symbols.order) {
     if (binding.values.count(symbol))
       continue;

@@ -1,0 +1,59 @@
+// What the command lines of the tools have in common: exit status, and checks of files that are
+// named.
+#include "CommandLine.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+
+namespace parashard {
+
+static Error fail(const Twine &message) {
+  return createStringError(inconvertibleErrorCode(), message);
+}
+
+ExitStatus getFault(StringRef message) {
+  return message.starts_with("--") ? BadCommandLine : ModelAtFault;
+}
+
+FaultRecorder::FaultRecorder(mlir::MLIRContext &context)
+    : ScopedDiagnosticHandler(&context, [this](mlir::Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+          fault = std::max(fault, parashard::getFault(diagnostic.str()));
+        return mlir::failure(); // not handled: the next handler prints it
+      }) {}
+
+Error checkModelFile(StringRef path, ArrayRef<StringRef> endings) {
+  if (!sys::fs::exists(path))
+    return fail("model '" + path + "' does not exist");
+  if (sys::fs::is_directory(path))
+    return fail("model '" + path + "' is a folder; expected a file");
+  if (!endings.empty() && none_of(endings, [&](StringRef end) { return path.ends_with(end); }))
+    return fail("model '" + path + "' is no " + join(endings, " and no ") +
+                " file; expected what torch.export.save or --stop-after wrote");
+  return Error::success();
+}
+
+Error checkOutputFile(StringRef input, StringRef output) {
+  if (sys::fs::is_directory(output))
+    return fail("output '" + output + "' is a folder; give the name of a file, -o " + output +
+                "/NAME");
+  if (sys::fs::equivalent(input, output))
+    return fail("output '" + output + "' is the model itself; give another name");
+  SmallString<128> folder(sys::path::parent_path(output));
+  if (folder.empty())
+    folder = ".";
+  if (!sys::fs::is_directory(folder))
+    return fail("output '" + output + "': there is no folder '" + folder + "'; make it first");
+  SmallString<128> probe;
+  if (std::error_code code = sys::fs::createUniqueFile(output + ".%%%%%%", probe))
+    return fail("output '" + output + "' cannot be written: " + code.message());
+  sys::fs::remove(probe);
+  return Error::success();
+}
+
+} // namespace parashard

@@ -1,0 +1,36 @@
+// What the command lines of the tools have in common: exit status, and checks of files that are
+// named.
+#ifndef PARASHARD_TOOLS_COMMANDLINE_H
+#define PARASHARD_TOOLS_COMMANDLINE_H
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+namespace parashard {
+
+enum ExitStatus { Done = 0, ModelAtFault = 1, BadCommandLine = 2 };
+
+/// Who is at fault by an error's message: the command line when it begins with a flag
+/// ("--freeze no.such: ..."), whoever finds it out; else the model.
+ExitStatus getFault(llvm::StringRef message);
+
+/// Remembers who is at fault by the errors of a context, and leaves printing them to others.
+class FaultRecorder : public mlir::ScopedDiagnosticHandler {
+public:
+  explicit FaultRecorder(mlir::MLIRContext &context);
+  ExitStatus getFault() const { return fault; }
+
+private:
+  ExitStatus fault = ModelAtFault;
+};
+
+/// Whether `path` is a file that is there and has one of the `endings` (none: any).
+llvm::Error checkModelFile(llvm::StringRef path, llvm::ArrayRef<llvm::StringRef> endings = {});
+
+/// Before hours of work: whether `output` can be made, and replaces nothing that is read.
+llvm::Error checkOutputFile(llvm::StringRef input, llvm::StringRef output);
+
+} // namespace parashard
+
+#endif
