@@ -49,7 +49,8 @@ typedef struct psrt_options {
   int32_t ranks;       /**< 0: as many as the program's mesh has; else it must be that */
   int32_t threads;     /**< threads a rank; 0: cores / ranks, at least 1 */
   uint64_t seed;       /**< of random masks and initial values */
-  const char *weights; /**< a .safetensors file that replaces initial values, or NULL */
+  const char *weights; /**< a .safetensors file or a folder as Hugging Face writes it, in place of
+                          the initial values (floats of another dtype are converted), or NULL */
 } psrt_options;
 
 /** Opens a program: the shared object at `path` as ps-compile wrote it, or with NULL the program

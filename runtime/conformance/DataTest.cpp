@@ -1,8 +1,10 @@
-// Shuffling, safetensors, token windows, sample order.
+// Shuffling, safetensors, conversion of floats, token windows, sample order.
+#include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
 #include "runtime/data/Batches.h"
 #include "runtime/data/Safetensors.h"
 #include "runtime/data/Shuffle.h"
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -80,6 +82,47 @@ TEST(Safetensors, TruncatedAndForeignFilesAreErrors) {
             std::string::npos);
   EXPECT_NE(errorOf([&] { writer.write("/nowhere/x.safetensors"); }).find("cannot write"),
             std::string::npos);
+}
+
+/// The bits of a number rounded to a 16-bit float.
+static uint16_t roundedBits(double value, Dtype dtype) {
+  uint16_t bits;
+  storeElement(reinterpret_cast<char *>(&bits), dtype, value);
+  return bits;
+}
+
+TEST(Floats, EveryHalfAndBfloat16GoesThereAndBack) {
+  for (Dtype dtype : {Dtype::F16, Dtype::BF16})
+    for (uint32_t i = 0; i < 0x10000; ++i) {
+      uint16_t bits = uint16_t(i);
+      double value = loadFloat(reinterpret_cast<const char *>(&bits), dtype);
+      uint16_t back = roundedBits(value, dtype);
+      if (std::isnan(value))
+        ASSERT_TRUE(std::isnan(loadFloat(reinterpret_cast<const char *>(&back), dtype))) << i;
+      else
+        ASSERT_EQ(back, bits) << value;
+    }
+}
+
+TEST(Floats, RoundToTheNearestTiesToEven) {
+  EXPECT_EQ(roundedBits(1, Dtype::F16), 0x3c00);
+  EXPECT_EQ(roundedBits(1 + 0x1p-11, Dtype::F16), 0x3c00);     // between 1 and the next
+  EXPECT_EQ(roundedBits(1 + 3 * 0x1p-11, Dtype::F16), 0x3c02); // between the next two
+  EXPECT_EQ(roundedBits(65519, Dtype::F16), 0x7bff);           // the largest
+  EXPECT_EQ(roundedBits(65520, Dtype::F16), 0x7c00);           // infinite
+  EXPECT_EQ(roundedBits(-0x1p-24, Dtype::F16), 0x8001);        // the smallest
+  EXPECT_EQ(roundedBits(0x1p-25, Dtype::F16), 0);              // half of it
+  EXPECT_EQ(roundedBits(0x1.fffp-15, Dtype::F16), 0x0400);     // up to the smallest normal
+  EXPECT_EQ(roundedBits(1 + 0x1p-8, Dtype::BF16), 0x3f80);
+  EXPECT_EQ(roundedBits(1 + 3 * 0x1p-8, Dtype::BF16), 0x3f82);
+  EXPECT_EQ(roundedBits(-INFINITY, Dtype::BF16), 0xff80);
+  double values[] = {0.1, -2, INFINITY};
+  float singles[3];
+  convertFloats(reinterpret_cast<char *>(values), Dtype::F64, reinterpret_cast<char *>(singles),
+                Dtype::F32, 3);
+  EXPECT_EQ(singles[0], 0.1f);
+  EXPECT_EQ(singles[1], -2);
+  EXPECT_EQ(singles[2], INFINITY);
 }
 
 static Program tokenProgram(const std::string &labels) {

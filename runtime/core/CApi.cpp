@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
+#include <optional>
 
 extern "C" {
 // Those of a program linked into this executable, if there is one.
@@ -64,7 +65,7 @@ void openProgram(psrt_program &program, const char *path, const psrt_options *op
     source = {psrt_program_json, psrt_program_json_size, psrt_program_kernels, executableFolder()};
   }
   SessionOptions sessionOptions;
-  const char *weights = nullptr;
+  std::optional<WeightFiles> weights;
   if (options) {
     if (options->size != sizeof(psrt_options))
       PSRT_FAIL(BadArgument,
@@ -73,12 +74,13 @@ void openProgram(psrt_program &program, const char *path, const psrt_options *op
     sessionOptions.ranks = options->ranks;
     sessionOptions.threads = options->threads;
     sessionOptions.seed = options->seed;
-    weights = options->weights;
+    if (options->weights)
+      sessionOptions.given = weights.emplace(options->weights).names();
   }
   program.session = std::make_unique<Session>(source, sessionOptions);
   program.tensors = std::make_unique<NamedTensors>(program.session->getProgram());
   if (weights)
-    loadWeights(*program.session, *program.tensors, weights);
+    loadWeights(*program.session, *program.tensors, *weights);
 }
 
 std::vector<int64_t> shapeOf(const psrt_tensor &tensor) {

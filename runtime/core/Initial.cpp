@@ -1,8 +1,10 @@
 // Initial values of variables: ranges of mapped files, splats, raw data, or draws keyed by name and
 // global index.
+#include "runtime/core/Element.h"
 #include "runtime/core/InitialValue.h"
 #include "runtime/core/Session.h"
 #include "runtime/data/MappedFile.h"
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -23,16 +25,25 @@ class Files {
 public:
   Files(std::string folder, const std::vector<WeightFile> &compiled)
       : folder(std::move(folder)), compiled(compiled) {}
-  const MappedFile &open(const std::string &name) {
+  const MappedFile &open(const Variable &variable) {
+    const std::string &name = variable.file.path;
     auto it = files.find(name);
     if (it == files.end()) {
-      it = files.emplace(name, MappedFile(resolve(name))).first;
+      it = files.emplace(name, map(resolve(name), variable)).first;
       check(name, it->second);
     }
     return it->second;
   }
 
 private:
+  static MappedFile map(const std::string &path, const Variable &variable) {
+    try {
+      return MappedFile(path);
+    } catch (const Error &error) {
+      PSRT_FAIL(BadInput, "%s; it holds the initial value of \"%s\": put it back, or give weights",
+                error.what(), variable.displayName().c_str());
+    }
+  }
   void check(const std::string &name, const MappedFile &file) const {
     for (const WeightFile &known : compiled) {
       if (known.path != name)
@@ -63,29 +74,6 @@ private:
   const std::vector<WeightFile> &compiled;
   std::map<std::string, MappedFile> files;
 };
-
-uint16_t toBfloat16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/// Stores a number as one element.
-void storeElement(char *at, Dtype dtype, double value) {
-  float f = float(value);
-  uint16_t b = toBfloat16(f);
-  int64_t i = std::isfinite(value) ? int64_t(value) : 0;
-  if (dtype == Dtype::F32)
-    std::memcpy(at, &f, 4);
-  else if (dtype == Dtype::F64)
-    std::memcpy(at, &value, 8);
-  else if (dtype == Dtype::BF16)
-    std::memcpy(at, &b, 2);
-  else if (dtype == Dtype::F16)
-    PSRT_FAIL(BadInput, "initial values of f16 are not built");
-  else
-    std::memcpy(at, &i, dtypeSize(dtype));
-}
 
 /// Whether a variable is a part of the tensor in the file.
 bool isPart(const Variable &variable) {
@@ -146,7 +134,7 @@ void initialize(const Variable &variable, const Mesh &mesh, uint64_t seed, Files
   if (!first)
     return; // the shards of a partial variable add up: one has the value, the others stay zero
   if (variable.hasFile && variable.distribution.empty())
-    return copyFromFile(variable, files.open(variable.file.path), mesh, rank);
+    return copyFromFile(variable, files.open(variable), mesh, rank);
   if (!variable.data.empty() && int64_t(variable.data.size()) != variable.placement.count() * size)
     PSRT_FAIL(BadInput, "variable \"%s\" has %zu bytes of data, its type needs %lld",
               variable.displayName().c_str(), variable.data.size(),
@@ -176,11 +164,13 @@ void initialize(const Variable &variable, const Mesh &mesh, uint64_t seed, Files
 
 } // namespace
 
-void initializeVariables(const Program &program, const std::string &folder, uint64_t seed,
-                         Rank &rank) {
+void initializeVariables(const Program &program, const std::string &folder,
+                         const SessionOptions &options, Rank &rank) {
   Files files(folder, program.files);
+  auto isGiven = [&](const std::string &name) { return options.given.count(name) > 0; };
   for (const Variable &variable : program.variables)
-    initialize(variable, program.mesh, seed, files, rank);
+    if (std::none_of(variable.names.begin(), variable.names.end(), isGiven))
+      initialize(variable, program.mesh, options.seed, files, rank);
 }
 
 } // namespace psrt

@@ -4,6 +4,7 @@
 #define PSRT_CORE_NAMEDTENSORS_H
 
 #include "runtime/core/Session.h"
+#include "runtime/data/WeightFiles.h"
 #include <map>
 
 namespace psrt {
@@ -46,9 +47,11 @@ private:
 void readTensor(Session &session, const NamedTensor &tensor, char *whole);
 void writeTensor(Session &session, const NamedTensor &tensor, const char *whole);
 
-/// Sets variables from a .safetensors file or a folder of them, by any of their names; every
-/// parameter must be there (under one of them), and nothing else may be.
-void loadWeights(Session &session, const NamedTensors &tensors, const std::string &path);
+/// Sets variables from files, by any of their names; every parameter must be there (under one of
+/// them), and nothing else may be. Floats of another dtype are converted: the answer says which
+/// ("FILE: 12 tensors of bf16 are converted to f32").
+std::vector<std::string> loadWeights(Session &session, const NamedTensors &tensors,
+                                     const WeightFiles &files);
 /// Writes every persistent parameter and buffer, whole: to PATH.safetensors under each of its
 /// names, else to a folder as Hugging Face lays it out, under the first one, in files of at most
 /// `maxFileBytes` (one tensor at least).

@@ -5,6 +5,7 @@
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/core/Executor.h"
 #include "runtime/data/Batches.h"
+#include <set>
 #include <stdexcept>
 
 namespace psrt {
@@ -14,6 +15,8 @@ struct SessionOptions {
   int threads = 0; ///< a rank; 0: cores / ranks
   uint64_t seed = 0;
   bool mentionFlags = false; ///< errors name the executable's flags
+  /// Names of the model's tensors whose values are set after opening: no initial value is read.
+  std::set<std::string> given;
 };
 
 /// Where a rank is told to fail, for tests: PSRT_TEST_FAIL="rank=2,step=3", by an exception that is
@@ -148,9 +151,9 @@ private:
   std::unique_ptr<RankThreads> rankThreads;
 };
 
-/// Writes the initial values of all variables of one rank (its own ranges only).
-void initializeVariables(const Program &program, const std::string &folder, uint64_t seed,
-                         Rank &rank);
+/// Writes the initial values of all variables of one rank (its own ranges only), but those given.
+void initializeVariables(const Program &program, const std::string &folder,
+                         const SessionOptions &options, Rank &rank);
 
 } // namespace psrt
 

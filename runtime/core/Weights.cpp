@@ -1,6 +1,6 @@
 // Weights in and out, by the model's names; scalars of the update.
+#include "runtime/core/Element.h"
 #include "runtime/core/NamedTensors.h"
-#include "runtime/data/WeightFiles.h"
 
 namespace psrt {
 
@@ -11,31 +11,49 @@ static std::string shapeText(const std::vector<int64_t> &shape) {
   return "[" + result + "]";
 }
 
+using Conversions = std::map<std::pair<Dtype, Dtype>, int64_t>; ///< how many tensors, by dtypes
+
 static void loadTensor(Session &session, const NamedTensor &tensor,
-                       const SafetensorsFile::Tensor &given, const std::string &path) {
-  if (given.dtype != tensor.dtype || given.shape != tensor.shape)
+                       const SafetensorsFile::Tensor &given, const std::string &path,
+                       Conversions &conversions) {
+  bool converts = given.dtype != tensor.dtype;
+  if (given.shape != tensor.shape || (converts && !(isFloat(given.dtype) && isFloat(tensor.dtype))))
     PSRT_FAIL(BadInput, "\"%s\": \"%s\" is %s %s, the model's is %s %s", path.c_str(),
               tensor.name.c_str(), dtypeName(given.dtype), shapeText(given.shape).c_str(),
               dtypeName(tensor.dtype), shapeText(tensor.shape).c_str());
-  writeTensor(session, tensor, given.data);
+  if (!converts)
+    return writeTensor(session, tensor, given.data);
+  std::vector<char> converted(tensor.bytes());
+  convertFloats(given.data, given.dtype, converted.data(), tensor.dtype,
+                tensor.bytes() / dtypeSize(tensor.dtype));
+  writeTensor(session, tensor, converted.data());
+  ++conversions[{given.dtype, tensor.dtype}];
 }
 
-void loadWeights(Session &session, const NamedTensors &tensors, const std::string &path) {
-  WeightFiles file(path);
-  for (const auto &[name, given] : file.tensors())
+std::vector<std::string> loadWeights(Session &session, const NamedTensors &tensors,
+                                     const WeightFiles &files) {
+  const std::string &path = files.path();
+  for (const auto &[name, given] : files.tensors())
     if (!tensors.find(name))
       PSRT_FAIL(BadInput, "\"%s\" has a tensor \"%s\", the model has no variable of that name",
                 path.c_str(), name.c_str());
+  Conversions conversions;
   for (const NamedTensor &tensor : tensors.all()) {
     const SafetensorsFile::Tensor *given = nullptr;
     for (const std::string &name : tensor.aliases)
-      given = given ? given : file.find(name);
+      given = given ? given : files.find(name);
     if (given)
-      loadTensor(session, tensor, *given, path);
+      loadTensor(session, tensor, *given, path, conversions);
     else if (tensor.kind == "parameter")
       PSRT_FAIL(BadInput, "\"%s\" has no tensor \"%s\", which the model needs", path.c_str(),
                 tensor.name.c_str());
   }
+  std::vector<std::string> notes;
+  for (const auto &[dtypes, count] : conversions)
+    notes.push_back(format("\"%s\": %lld tensor%s of %s %s converted to %s", path.c_str(),
+                           (long long)count, count == 1 ? "" : "s", dtypeName(dtypes.first),
+                           count == 1 ? "is" : "are", dtypeName(dtypes.second)));
+  return notes;
 }
 
 static bool isPersistent(const NamedTensor &tensor) {

@@ -20,7 +20,7 @@ bool isWeightFolder(const std::string &path) {
 
 //===--- reading ----------------------------------------------------------===//
 
-WeightFiles::WeightFiles(const std::string &path) {
+WeightFiles::WeightFiles(const std::string &path) : given(path) {
   if (fs::is_directory(path))
     addFolder(path);
   else
@@ -61,6 +61,13 @@ void WeightFiles::addFolder(const std::string &path) {
 const SafetensorsFile::Tensor *WeightFiles::find(const std::string &name) const {
   auto it = table.find(name);
   return it == table.end() ? nullptr : &it->second;
+}
+
+std::set<std::string> WeightFiles::names() const {
+  std::set<std::string> result;
+  for (const auto &entry : table)
+    result.insert(entry.first);
+  return result;
 }
 
 //===--- writing ----------------------------------------------------------===//

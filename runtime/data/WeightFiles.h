@@ -4,6 +4,7 @@
 #define PSRT_DATA_WEIGHTFILES_H
 
 #include "runtime/data/Safetensors.h"
+#include <set>
 
 namespace psrt {
 
@@ -13,13 +14,16 @@ public:
   /// `path`: a .safetensors file, or a folder with `model.safetensors` or
   /// `model.safetensors.index.json`. Fails with BadInput on anything else.
   explicit WeightFiles(const std::string &path);
+  const std::string &path() const { return given; }
   const std::map<std::string, SafetensorsFile::Tensor> &tensors() const { return table; }
+  std::set<std::string> names() const;
   /// Null when there is none of that name.
   const SafetensorsFile::Tensor *find(const std::string &name) const;
 
 private:
   void add(const std::string &path);
   void addFolder(const std::string &path);
+  std::string given;
   std::vector<SafetensorsFile> files;
   std::map<std::string, SafetensorsFile::Tensor> table;
 };

@@ -3,6 +3,7 @@
 #include "runtime/main/Parts.h"
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 namespace psrt {
 namespace {
@@ -167,14 +168,13 @@ int check(Session &session, const ProgramSource &oneRank, const Flags &flags) {
   SessionOptions options;
   options.seed = flags.seed;
   options.threads = flags.threads;
+  std::optional<WeightFiles> weights;
+  if (!flags.weights.empty())
+    options.given = weights.emplace(flags.weights).names();
   Session single(oneRank, options);
-  for (Session *each : {&session, &single}) {
-    NamedTensors tensors(each->getProgram());
-    if (!flags.weights.empty() && each == &single)
-      loadWeights(*each, tensors, flags.weights);
-    if (each == &single)
-      applySettings(*each, flags);
-  }
+  if (weights)
+    loadWeights(single, NamedTensors(single.getProgram()), *weights);
+  applySettings(single, flags);
   FirstStep one(single, *source), mesh(session, *source);
   return report(mesh, one);
 }

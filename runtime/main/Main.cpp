@@ -2,6 +2,7 @@
 // a rank failed).
 #include "runtime/core/Source.h"
 #include "runtime/main/Parts.h"
+#include <optional>
 
 extern "C" {
 extern const char psrt_program_json[];
@@ -32,10 +33,14 @@ static int runProgram(const Flags &flags) {
   options.ranks = flags.ranks;
   options.threads = flags.threads;
   options.seed = flags.seed;
+  std::optional<WeightFiles> weights;
+  if (!flags.weights.empty())
+    options.given = weights.emplace(flags.weights).names();
   Session session(source, options);
   NamedTensors tensors(session.getProgram());
-  if (!flags.weights.empty())
-    loadWeights(session, tensors, flags.weights);
+  if (weights)
+    for (const std::string &note : loadWeights(session, tensors, *weights))
+      std::fprintf(stderr, "note: %s\n", note.c_str());
   applySettings(session, flags);
   if (flags.check)
     return check(session, checkSource(), flags);

@@ -61,10 +61,10 @@ def describe(tensors):
 class Program:
     """One open program; every error is a RuntimeError with the runtime's message."""
 
-    def __init__(self, path, ranks=0, threads=1, seed=0):
+    def __init__(self, path, ranks=0, threads=1, seed=0, weights=None):
         self.library = load()
         self.handle = ctypes.c_void_p()
-        options = Options(ctypes.sizeof(Options), ranks, threads, seed, None)
+        options = Options(ctypes.sizeof(Options), ranks, threads, seed, str(weights).encode() if weights else None)
         status = self.library.psrt_open(str(path).encode(), ctypes.byref(options), ctypes.byref(self.handle))
         self._check(status)
 

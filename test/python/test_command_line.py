@@ -1,7 +1,8 @@
-"""The command lines: every flag is there or says that it is not built; config files, globs, folders of weights."""
+"""The command lines: every flag is there or says that it is not built; config files, globs, weights in files and folders."""
 import json
 import subprocess
 
+import capi
 import models
 import oracle
 import pytest
@@ -231,6 +232,77 @@ def test_batch_dims(tmp_path):
     oracle.run([program, "--data", "data.safetensors", "--losses", "losses.txt"], tmp_path)
     expected = [pytest.approx(model.loss(batch).item(), rel=1e-5) for batch in (first, second)]
     assert oracle.read_losses(tmp_path / "losses.txt") == expected
+
+
+# ---- weights -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name,mesh", [("mlp", "dp=1"), ("gpt2", "dp=1,tp=2")])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_weights_of_another_dtype_are_converted(tmp_path, exports, name, mesh, dtype):
+    """As PyTorch does, whole and in parts, and a line says so."""
+    program = oracle.compile_model(tmp_path, oracle.export(name, exports), mesh)
+    state = models.MODELS[name]().module.state_dict()
+    given = {n: (t * 1.37).to(dtype) for n, t in state.items() if n != "lm_head.weight"}  # tied: one name is enough
+    save_file(given, tmp_path / "given.safetensors")
+    status, said = run([program, "--weights", "given.safetensors", "--export-weights", "out.safetensors"], tmp_path)
+    assert status == 0, said
+    names = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float64: "f64"}
+    assert f'"given.safetensors": {len(given)} tensors of {names[dtype]} are converted to f32' in said
+    found = load_file(tmp_path / "out.safetensors")
+    for n, value in given.items():
+        assert torch.equal(found[n], value.float()), n
+
+
+def test_weights_of_the_same_dtype_are_not_spoken_of(trained):
+    save_file(models.mlp().module.state_dict(), trained / "given.safetensors")
+    status, said = run([trained / "program", "--weights", "given.safetensors", "--export-weights", "x.safetensors"], trained)
+    assert status == 0 and "converted" not in said
+
+
+@pytest.mark.parametrize(
+    "change,words",
+    [
+        ({"layers.0.bias": torch.ones(24, dtype=torch.int64)}, ["layers.0.bias", "i64", "f32"]),
+        ({"layers.0.bias": torch.ones(25)}, ["layers.0.bias", "[25]", "[24]"]),
+        ({"layers.0.bias": None}, ["no tensor", "layers.0.bias"]),
+        ({"layers.9.bias": torch.ones(24)}, ["layers.9.bias", "no variable"]),
+    ],
+    ids=["dtype", "shape", "missing", "unknown"],
+)
+def test_weights_that_do_not_fit(trained, change, words):
+    state = {**models.mlp().module.state_dict(), **change}
+    save_file({n: t for n, t in state.items() if t is not None}, trained / "bad.safetensors")
+    status, said = run([trained / "program", "--weights", "bad.safetensors", "--export-weights", "x.safetensors"], trained)
+    assert status == 1, said
+    for word in words:
+        assert word in said
+    status, said = run([trained / "program", "--weights", "no.safetensors", "--export-weights", "x.safetensors"], trained)
+    assert status == 1 and "no.safetensors" in said
+
+
+def test_weights_in_place_of_the_models_file(tmp_path):
+    """Where all weights are given the model's file is not read: in training, in --check, and through the C API."""
+    model, data = models.gpt2(), "data.safetensors"
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2", "--check")
+    library = oracle.compile_model(tmp_path, tmp_path / "model.pt2", "dp=2", out="program.so")
+    save_file(model.draw_inputs(1), tmp_path / data)
+    state = {n: t for n, t in model.module.state_dict().items() if n != "lm_head.weight"}
+    save_file(state, tmp_path / "given.safetensors")
+    line = [program, "--data", data, "--steps", 1, "--losses", "losses.txt"]
+    oracle.run(line, tmp_path)
+    usual = oracle.read_losses(tmp_path / "losses.txt")
+    (tmp_path / "model.pt2").unlink()
+    oracle.run([*line, "--weights", "given.safetensors"], tmp_path)
+    assert oracle.read_losses(tmp_path / "losses.txt") == usual
+    oracle.run([program, "--data", data, "--check", "--weights", "given.safetensors"], tmp_path)
+    opened = capi.Program(library, ranks=2, weights=tmp_path / "given.safetensors")
+    assert torch.equal(opened.get("transformer.wte.weight", state["transformer.wte.weight"]), state["transformer.wte.weight"])
+    opened.close()
+    save_file({n: t for n, t in state.items() if n != "transformer.wpe.weight"}, tmp_path / "given.safetensors")
+    status, said = run([*line, "--weights", "given.safetensors"], tmp_path)
+    assert status == 1, said
+    assert "model.pt2" in said and "transformer.wpe.weight" in said
 
 
 # ---- folders of weights --------------------------------------------------------------------------------------------
