@@ -1,6 +1,7 @@
 // The pass ps-schedule: stage functions become programs of entries in order.
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/Programs.h"
+#include "parashard/Training.h"
 
 using namespace mlir;
 
@@ -20,6 +21,8 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
           << int64_t(microBatches) << " micro-batches; give at least 1";
       return signalPassFailure();
     }
+    if (microBatches > 1 && getOperation()->hasAttr(kUnevenLossMark))
+      warnOfUnevenLoss();
     SmallVector<func::FuncOp> stages;
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function->hasAttr(rank::kStageMark))
@@ -36,6 +39,16 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
   }
 
 private:
+  void warnOfUnevenLoss() {
+    getOperation().emitWarning()
+        << "the loss has a mean over what a micro-batch counts (labels that are not ignored) and "
+           "further terms: a step averages it over its "
+        << int64_t(microBatches)
+        << " micro-batches, which differs from the loss of the whole batch where these do not "
+           "count alike; --loss-average micro-batch says that this is meant, --micro-batches 1 "
+           "avoids it";
+  }
+
   static StringRef getEntry(func::FuncOp stage) {
     StringRef name = stage.getName();
     name.consume_front(kStagePrefix);

@@ -198,6 +198,8 @@ LogicalResult TrainingBuilder::chooseAverage() {
            << "\" is no sum divided by a count that depends on no variable; use "
               "--loss-average micro-batch";
   averageOverStep = recognised && asked != "micro-batch";
+  if (!recognised && asked.empty() && isDividedByCount(end->getOperand(*loss)))
+    module->setAttr(kUnevenLossMark, UnitAttr::get(module.getContext()));
   eraseDeadOps(forward.getBody().front());
   module->setAttr(kLossAverageMark,
                   StringAttr::get(module.getContext(), averageOverStep ? "step" : "micro-batch"));

@@ -49,6 +49,37 @@ static bool isSum(Value value) {
   return false;
 }
 
+/// True when some op that the value is computed from has an argument of its function.
+static bool dependsOnInputs(Value value) {
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  llvm::SmallVector<Value> todo{value};
+  while (!todo.empty()) {
+    Value next = todo.pop_back_val();
+    Operation *op = next.getDefiningOp();
+    if (!op)
+      return true;
+    if (seen.insert(op).second)
+      todo.append(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
+bool parashard::isDividedByCount(Value loss) {
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  llvm::SmallVector<Value> todo{loss};
+  while (!todo.empty()) {
+    Value value = todo.pop_back_val();
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    Operation *op = value.getDefiningOp();
+    if (!type || type.getNumElements() != 1 || !op || !seen.insert(op).second)
+      continue;
+    if (auto div = dyn_cast<DivOp>(op); div && dependsOnInputs(div.getRhs()))
+      return true;
+    todo.append(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
 /// 1 / factor, made a whole number where it is one but for rounding.
 static double invert(double factor) {
   double count = 1 / factor, whole = std::round(count);

@@ -17,6 +17,10 @@ struct LossForm {
 /// nothing when the form is not recognised.
 std::optional<LossForm> findLossForm(mlir::OpBuilder &builder, mlir::Value loss);
 
+/// Whether a scalar within `loss` is divided by one that is computed from the batch, such as the
+/// number of labels that count: the mean over several batches is then not that over all together.
+bool isDividedByCount(mlir::Value loss);
+
 } // namespace parashard
 
 #endif

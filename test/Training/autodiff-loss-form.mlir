@@ -21,6 +21,46 @@ module {
 
 // -----
 
+// The mean of what counts with a further term: an average over micro-batches, which is not that of the whole batch.
+// CHECK: ps.loss_average = "micro-batch", ps.uneven_loss
+// CHECK-LABEL: func.func @micro_batch
+module {
+  ps.variable parameter @w : tensor<8xf32>
+  func.func @forward(%m: tensor<8xf32> {ps.name = "m"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8xf32>
+    %q = ps.mul %w, %m : tensor<8xf32>
+    %s = ps.reduce sum %q dims [0] : tensor<8xf32> -> tensor<f32>
+    %c = ps.reduce sum %m dims [0] : tensor<8xf32> -> tensor<f32>
+    %l = ps.div %s, %c : tensor<f32>
+    %t = ps.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
+    %r = ps.add %l, %t : tensor<f32>
+    return %r : tensor<f32>
+  }
+}
+
+// -----
+
+// The twin: a mean over a static count with a further term is the same either way.
+// CHECK-NOT: ps.uneven_loss
+// CHECK: ps.loss_average = "micro-batch"
+// CHECK-NOT: ps.uneven_loss
+// CHECK-LABEL: func.func @micro_batch
+module {
+  ps.variable parameter @w : tensor<8xf32>
+  func.func @forward(%m: tensor<8xf32> {ps.name = "m"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8xf32>
+    %q = ps.mul %w, %m : tensor<8xf32>
+    %s = ps.reduce sum %q dims [0] : tensor<8xf32> -> tensor<f32>
+    %c = ps.constant dense<8.0> : tensor<f32>
+    %l = ps.div %s, %c : tensor<f32>
+    %t = ps.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
+    %r = ps.add %l, %t : tensor<f32>
+    return %r : tensor<f32>
+  }
+}
+
+// -----
+
 // The twin: a count that depends on a variable, and any other loss, is averaged over micro-batches.
 // CHECK: ps.loss_average = "micro-batch"
 // CHECK-LABEL: func.func @micro_batch
