@@ -5,6 +5,10 @@
 using namespace mlir;
 using namespace parashard::ps;
 
+/// The lowest score of a key that is seen: what a mask of very low but finite values is raised to.
+/// A query that sees nothing else weighs all such keys alike, as arithmetic on them does.
+static constexpr double kLowestScore = -1e38;
+
 namespace {
 /// The sizes, and the scores' masking and dropout, of one attention.
 class AttentionRows {
@@ -39,11 +43,13 @@ public:
       if (!mask->isFloat() && !mask->getInt(place))
         return -INFINITY;
       added = mask->isFloat() ? mask->get(place) : 0;
+      if (added == -INFINITY)
+        return added;
     }
     double sum = 0;
     for (int64_t d = 0; d < D; ++d)
       sum += q->get(query(b, h, i) + d) * k->get(key(b, h, j) + d);
-    return sum * scale + added;
+    return std::max(sum * scale + added, kLowestScore);
   }
 
   /// Starts of rows of q (and of dq), of k, of v and of the result.
@@ -112,6 +118,10 @@ FailureOr<llvm::SmallVector<Tensor>> AttentionOp::evaluate(llvm::ArrayRef<Tensor
   return llvm::SmallVector<Tensor>{std::move(out), std::move(lse)};
 }
 
+/// Beyond this a log-sum-exp in f32 cannot hold the sum to 1e-4: probabilities made from it are
+/// divided by theirs. So a row of very low scores, which a finite mask makes, keeps its meaning.
+static constexpr double kLargeLse = 1024;
+
 /// With P = exp(score - lse): dv = P' g; dP = g v' (dropped alike); dS = P (dP - sum(g o));
 /// dq = scale dS k; dk = scale dS' q (Dao et al. 2022, algorithm 4).
 FailureOr<llvm::SmallVector<Tensor>> AttentionGradOp::evaluate(llvm::ArrayRef<Tensor> operands,
@@ -123,6 +133,7 @@ FailureOr<llvm::SmallVector<Tensor>> AttentionGradOp::evaluate(llvm::ArrayRef<Te
   const Tensor &g = operands[0], &o = operands[4], &lse = operands[5];
   double scale = getScale().convertToDouble();
   std::vector<double> dq(rows.q->size()), dk(rows.k->size()), dv(rows.v->size());
+  std::vector<double> probabilities(rows.S);
   rows.forEachRow([&](int64_t b, int64_t h, int64_t i) {
     int64_t row = rows.row(b, h, i), query = rows.query(b, h, i), result = rows.result(b, h, i);
     if (lse.get(row) == -INFINITY)
@@ -130,8 +141,12 @@ FailureOr<llvm::SmallVector<Tensor>> AttentionGradOp::evaluate(llvm::ArrayRef<Te
     double dot = 0;
     for (int64_t e = 0; e < rows.E; ++e)
       dot += g.get(result + e) * o.get(result + e);
+    double sum = 0;
+    for (int64_t j = 0; j < rows.S; ++j)
+      sum += probabilities[j] = std::exp(rows.score(b, h, i, j) - lse.get(row));
+    bool normalizes = std::fabs(lse.get(row)) > kLargeLse && sum > 0;
     for (int64_t j = 0; j < rows.S; ++j) {
-      double p = std::exp(rows.score(b, h, i, j) - lse.get(row)), kept = rows.kept(row, j), dp = 0;
+      double p = probabilities[j] / (normalizes ? sum : 1), kept = rows.kept(row, j), dp = 0;
       if (p == 0)
         continue;
       for (int64_t e = 0, value = rows.value(b, h, j); e < rows.E; ++e) {

@@ -47,6 +47,22 @@ func.func @causal_and_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>
   return %o : tensor<2x4x8x16xf32>
 }
 
+// A finite mask weighs all keys of a query alike where padding leaves it none: it stays as it is. One of -inf is padding.
+// CHECK-LABEL: func.func @finite_padding
+// CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added mask"}
+// CHECK: ps.attention %arg0, %arg1, %arg2 padding %arg3 scale 1.000000e+00 {ps.attention_form = "padding"}
+func.func @finite_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi1>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) {
+  %p = ps.broadcast %real dims [0, 3] : tensor<2x8xi1> -> tensor<2x1x8x8xi1>
+  %zero = ps.constant dense<0.0> : tensor<2x1x8x8xf32>
+  %far = ps.constant dense<-3.40282347E+38> : tensor<2x1x8x8xf32>
+  %never = ps.constant dense<0xFF800000> : tensor<2x1x8x8xf32>
+  %m = ps.select %p, %zero, %far : tensor<2x1x8x8xi1>, tensor<2x1x8x8xf32>
+  %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  %n = ps.select %p, %zero, %never : tensor<2x1x8x8xi1>, tensor<2x1x8x8xf32>
+  %o2, %l2 = ps.attention %q, %k, %v mask %n scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  return %o, %o2 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+}
+
 // The twins: strictly below the diagonal is not causal; a mask that comes from outside is unknown.
 // CHECK-LABEL: func.func @strictly_below
 // CHECK: mask

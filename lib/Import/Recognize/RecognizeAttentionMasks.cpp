@@ -4,6 +4,7 @@
 #include "parashard/Import.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringExtras.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -21,14 +22,18 @@ constexpr int64_t kFar = int64_t(1) << 40;
 struct Form {
   int64_t low = -kFar, high = kFar;
   SmallVector<ExpressionPtr> padding;
+  /// Keys are hidden by low but finite scores: a query that sees none weighs all keys alike.
+  bool finite = false;
 };
 
 /// The parts of a conjunction. A float mask (0: seen, very low: not) is the conjunction of its
-/// addends; false when some part is none of these.
-bool splitConjunction(const ExpressionPtr &e, bool isBool, SmallVector<ExpressionPtr> &parts) {
+/// addends, `finite` when not all are -inf; false when some part is none of these.
+bool splitConjunction(const ExpressionPtr &e, bool isBool, SmallVector<ExpressionPtr> &parts,
+                      bool &finite) {
   auto splitAll = [&](bool asBool) {
-    return llvm::all_of(e->operands,
-                        [&](const ExpressionPtr &x) { return splitConjunction(x, asBool, parts); });
+    return llvm::all_of(e->operands, [&](const ExpressionPtr &x) {
+      return splitConjunction(x, asBool, parts, finite);
+    });
   };
   if (isBool) {
     if (e->kind == Expression::And)
@@ -45,8 +50,9 @@ bool splitConjunction(const ExpressionPtr &e, bool isBool, SmallVector<Expressio
       !e->operands[2]->isConstant())
     return false;
   double onTrue = e->operands[1]->constant, onFalse = e->operands[2]->constant;
+  finite |= std::isfinite(onTrue) && std::isfinite(onFalse);
   if (onTrue == 0 && isMaskedScore(onFalse))
-    return splitConjunction(e->operands[0], true, parts);
+    return splitConjunction(e->operands[0], true, parts, finite);
   if (onFalse != 0 || !isMaskedScore(onTrue))
     return false;
   auto negated = std::make_shared<Expression>();
@@ -140,9 +146,9 @@ std::optional<Form> prove(Value mask, int64_t T, int64_t S) {
   for (unsigned i = 0; i < kNumIndices; ++i)
     indices.push_back(getShape(mask)[i] == 1 ? makeConstant(0) : makeIndex(i));
   ExpressionPtr e = buildExpression(mask, indices);
-  if (!splitConjunction(e, getType(mask).getElementType().isInteger(1), parts))
-    return std::nullopt;
   Form form;
+  if (!splitConjunction(e, getType(mask).getElementType().isInteger(1), parts, form.finite))
+    return std::nullopt;
   for (const ExpressionPtr &part : parts) {
     if (!part->hasLeaf() && (solveCompare(*part, form) || enumerate(*part, T, S, form)))
       continue;
@@ -234,6 +240,9 @@ bool applyForm(ps::AttentionOp attention, const Form &form) {
       (boundedBelow && form.low > diagonal))
     return false;
   if (form.padding.size() && attention.getPadding())
+    return false;
+  // The attention gives zeros where a query sees no key: other than what a finite mask means.
+  if (form.finite && (!form.padding.empty() || (boundedAbove && diagonal < 0)))
     return false;
   std::optional<Value> padding = writePadding(attention, form);
   if (!padding)

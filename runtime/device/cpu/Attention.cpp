@@ -41,8 +41,13 @@ template <typename T> float maskValue(const void *mask, int64_t at) {
   return float(static_cast<const T *>(mask)[at]);
 }
 
-/// Hides what mask and padding hide; a floating mask is added to the scaled scores, which it
-/// divides by scale first.
+/// What is left to multiply scores by once the masks are applied: a floating mask is added to the
+/// scaled ones.
+float restOfScale(const Bound &bound, const AttentionOp &op) {
+  return bound.buffers[AttentionOp::Mask] && op.maskDtype == Dtype::F32 ? 1 : op.scale;
+}
+
+/// Hides what mask and padding hide, and adds a floating mask.
 void applyMasks(const Bound &bound, const AttentionOp &op, int64_t b, int64_t h, int64_t i,
                 int64_t lo, int64_t hi, int64_t column, float *row) {
   const void *mask = bound.buffers[AttentionOp::Mask];
@@ -53,7 +58,7 @@ void applyMasks(const Bound &bound, const AttentionOp &op, int64_t b, int64_t h,
       float &x = row[j - column];
       if (op.maskDtype == Dtype::F32) {
         float added = maskValue<float>(mask, at);
-        x = added < hiddenScore * 0.5f ? hiddenScore : x + added / op.scale;
+        x = added == -infinity ? hiddenScore : std::max(x * op.scale + added, lowestScore);
       } else if (!maskValue<uint8_t>(mask, at)) {
         x = hiddenScore;
       }
@@ -113,7 +118,7 @@ void forwardRow(const Bound &bound, const PreparedAttention &p, const Block &blo
   applyMasks(bound, op, b, h, i, lo, hi, block.column, row);
   float max, sum;
   int64_t from = std::max<int64_t>(0, lo - block.column), to = std::max(from, hi - block.column);
-  rowMath().softmax(row, from, to, padded, op.scale, &max, &sum);
+  rowMath().softmax(row, from, to, padded, restOfScale(bound, op), &max, &sum);
   if (float *lse = buffer<float>(bound, AttentionOp::Lse))
     lse[(b * op.h + h) * op.t + i] = sum > 0 ? max + std::log(sum) : -infinity;
   if (op.dropout > 0) {
@@ -167,7 +172,7 @@ void backwardRow(const Bound &bound, const PreparedAttention &p, const Block &bl
   visible(op, i, lo, hi);
   applyMasks(bound, op, b, h, i, lo, hi, block.column, row);
   int64_t from = std::max<int64_t>(0, lo - block.column), to = std::max(from, hi - block.column);
-  rowMath().probabilities(row, from, to, padded, op.scale,
+  rowMath().probabilities(row, from, to, padded, restOfScale(bound, op),
                           buffer<float>(bound, AttentionOp::Lse)[(b * op.h + h) * op.t + i]);
   float delta = rowMath().dot(buffer<float>(bound, AttentionOp::Dout) + at(op.dout, b, h, i),
                               buffer<float>(bound, AttentionOp::Out) + at(op.out, b, h, i), op.d);

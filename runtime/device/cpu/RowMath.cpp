@@ -103,6 +103,17 @@ void softmax(float *row, int64_t lo, int64_t hi, int64_t padded, float scale, fl
     store(row + j, load(row + j) * inverse);
 }
 
+/// Divides a row by its sum.
+void normalize(float *row, int64_t padded) {
+  Lanes acc[4] = {splat(0), splat(0), splat(0), splat(0)};
+  for (int64_t j = 0; j < padded; j += width)
+    acc[(j / width) & 3] += load(row + j);
+  float sum = total(acc[0], acc[1], acc[2], acc[3]);
+  Lanes inverse = splat(sum > 0 ? 1.0f / sum : 0);
+  for (int64_t j = 0; j < padded; j += width)
+    store(row + j, load(row + j) * inverse);
+}
+
 void probabilities(float *row, int64_t lo, int64_t hi, int64_t padded, float scale, float lse) {
   hide(row, lo, hi, padded);
   Lanes hidden = splat(hiddenScore * 0.5f);
@@ -116,6 +127,8 @@ void probabilities(float *row, int64_t lo, int64_t hi, int64_t padded, float sca
     Lanes e = exponential(x * splat(scale) - splat(lse));
     store(row + j, x <= hidden ? splat(0.0f) : e);
   }
+  if (__builtin_fabsf(lse) > largeLse)
+    normalize(row, padded);
 }
 
 void gradient(const float *p, float *dp, int64_t padded, float delta, float scale) {

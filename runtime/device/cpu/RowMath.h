@@ -10,6 +10,14 @@ namespace psrt {
 /// NaN-free).
 inline constexpr float hiddenScore = -3.0e38f;
 
+/// The lowest score of a column that is seen: what a mask of very low but finite values is raised
+/// to. A row that has nothing else weighs all such columns alike, as arithmetic on them does.
+inline constexpr float lowestScore = -1.0e38f;
+
+/// Beyond this a log-sum-exp in f32 cannot hold the sum to 1e-4: probabilities made from it are
+/// divided by theirs.
+inline constexpr float largeLse = 1024;
+
 /// Rows are written up to `padded`, a multiple of 16 floats, n <= padded. Sums have 64 partials by
 /// index mod 64.
 struct RowMath {

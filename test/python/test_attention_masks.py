@@ -1,0 +1,92 @@
+"""Queries that see no key: zeros where the mask says so (a bool, -inf), all keys alike where it is low but finite.
+
+As PyTorch since 2.5: `scaled_dot_product_attention` gives zeros for a row of a mask that is False, or -inf, everywhere,
+forward and backward, on every backend and decomposed. A mask of `finfo.min`, as Hugging Face's eager attention adds it,
+gives the mean of all values. Its gradient is compared with PyTorch's math backend: the fused one of the CPU loses the
+log of the sum beside so low a maximum, and gives the gradient of such a row times the number of keys.
+"""
+import dataclasses
+
+import models
+import oracle
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+BATCH, LENGTH, WIDTH, HEADS = 4, 6, 16, 4
+FIXED = ("--optimizer", "sgd(lr=0)")
+
+
+class Attend(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = torch.nn.Linear(WIDTH, 3 * WIDTH), torch.nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, mask, y):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
+        return F.mse_loss(self.out(attended), y), attended
+
+
+def make_mask(kind):
+    """Causal, but some queries see nothing: the first two of sample 1, one in the middle of sample 2, all of sample 3."""
+    seen = torch.ones(LENGTH, LENGTH).tril().bool().repeat(BATCH, 1, 1, 1)
+    seen[1, 0, :2] = seen[2, 0, 3] = seen[3] = False
+    hidden = {"bool": None, "-inf": -float("inf"), "finfo": torch.finfo(torch.float32).min, "-1e9": -1e9}[kind]
+    return seen if hidden is None else torch.zeros(seen.shape).masked_fill(~seen, hidden)
+
+
+def compare_gradients(folder, program, model, inputs, dtype=torch.float64):
+    """Loss and gradients of the first step equal PyTorch's, as the acceptance tests compare them."""
+    save_file({n: t.contiguous() for n, t in inputs.items()}, folder / "data.safetensors")
+    oracle.run([program, "--data", "data.safetensors", "--steps", 1, "--gradients", "gradients.safetensors"], folder)
+    with sdpa_kernel(SDPBackend.MATH):
+        loss, exact = oracle.loss_and_gradients(model.module, inputs, dtype)
+        _, single = oracle.loss_and_gradients(model.module, inputs, torch.float32)
+    found = load_file(folder / "gradients.safetensors")
+    assert found["loss"].item() == pytest.approx(loss, rel=1e-5)
+    largest = max(g.abs().max().item() for g in exact.values())
+    for name, gradient in exact.items():
+        error = (found[f"grad.{name}"].double() - gradient).abs().max().item()
+        rounding = 4 * (single[name].double() - gradient).abs().max().item() or 4e-6 * largest
+        assert error <= rounding + 1e-6 * largest, name
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+@pytest.mark.parametrize("decompositions", [None, "core"])
+@pytest.mark.parametrize("kind", ["bool", "-inf", "finfo", "-1e9"])
+def test_queries_that_see_nothing(tmp_path, kind, decompositions, mesh):
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(1)
+    x, y = torch.randn(2, BATCH, LENGTH, WIDTH, generator=generator)
+    inputs = {"x": x, "mask": make_mask(kind), "y": y}
+    model = models.Model("attend", Attend(), inputs, decompositions)
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), mesh, *FIXED)
+    # Beside 1e9 only float64 still sees the scores.
+    compare_gradients(tmp_path, program, model, inputs, torch.float32 if kind == "-1e9" else torch.float64)
+    oracle.run([program, "--eval", "--data", "data.safetensors", "--outputs", "out.safetensors"], tmp_path)
+    expected = model.module(**inputs)[1].detach()
+    empty = inputs["mask"][:, 0].eq(False if kind == "bool" else inputs["mask"].min()).all(-1)
+    assert empty.sum() == 3 + LENGTH and (kind in ("finfo", "-1e9")) == bool(expected[empty].all())
+    found = [t for t in load_file(tmp_path / "out.safetensors").values() if t.shape == expected.shape]
+    torch.testing.assert_close(found[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+@pytest.mark.parametrize("name,attention,form", [
+    ("llama", "sdpa", "causal, padding"), ("llama", "eager", "added mask"),
+    ("gpt2", "sdpa", "causal, padding"), ("gpt2", "eager", "added mask"),
+])  # fmt: skip
+def test_left_padding_in_transformers(tmp_path, name, attention, form, mesh):
+    """Loss and gradients with labels at the padding, where queries see nothing, as PyTorch's."""
+    model = models.MODELS[name]()
+    model = dataclasses.replace(model, module=getattr(models, name)(attention=attention).module)
+    seen = torch.ones_like(model.inputs["input_ids"])
+    seen[1, :5] = seen[2, :11] = 0
+    inputs = {**model.inputs, "attention_mask": seen}
+    model = dataclasses.replace(model, inputs=inputs)
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), mesh, *FIXED)
+    assert f" {form}" in oracle.run([program, "--info"], tmp_path)
+    compare_gradients(tmp_path, program, model, inputs)
