@@ -1,0 +1,1 @@
+"""Parashard from Python. `parashard.export` writes models for `ps-compile`; it needs nothing but PyTorch."""

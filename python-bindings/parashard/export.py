@@ -1,0 +1,373 @@
+"""Writes a PyTorch model, with its loss in the graph, as the .pt2 archive that `ps-compile` trains.
+
+    python -m parashard.export hf:PATH --batch 8 --seq 1024 -o llama.pt2
+    python -m parashard.export my_model.py:make -o model.pt2
+
+PATH is a folder or a name of the Hugging Face hub; with --meta only its configuration is read, and the parameters
+have no data (a program compiled from it starts with `--init` or `--weights`). `make()` returns (module, inputs),
+inputs a dict by the names of forward's parameters. From Python:
+
+    from parashard.export import export
+    export(module, {"x": x, "labels": labels}, "model.pt2", loss=lambda outputs, labels: F.cross_entropy(outputs, labels))
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import importlib.util
+import inspect
+import os
+import pathlib
+import sys
+import types
+import warnings
+from unittest import mock
+
+import torch
+
+__all__ = ["Exported", "ExportFailed", "export", "without_data"]
+
+
+class ExportFailed(Exception):
+    """The model cannot be exported; the message says why and what to do."""
+
+
+@dataclasses.dataclass
+class Exported:
+    """What was written."""
+
+    path: pathlib.Path
+    inputs: dict  # name -> shape; a dim that may be bound later is the name of its symbol
+    loss: str  # name of the output that is the loss, "" when there is none
+    parameters: int  # elements
+    trained: int  # elements of those that require gradients
+    notes: list  # what the user should know
+
+
+# ---- models --------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def without_data():
+    """Modules made here have parameters on the `meta` device, without data; buffers keep their values.
+
+    Parameters are made by `torch.empty` and never written: their memory is not touched.
+    """
+    register = torch.nn.Module.register_parameter
+
+    def register_without_data(module, name, parameter):
+        if parameter is not None:
+            parameter = torch.nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
+        register(module, name, parameter)
+
+    def keep(tensor, *arguments, **options):
+        return tensor
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(torch.nn.Module, "register_parameter", register_without_data))
+        for name in dir(torch.nn.init):
+            if name.endswith("_") and not name.startswith("_"):
+                stack.enter_context(mock.patch.object(torch.nn.init, name, keep))
+        yield
+
+
+def from_hugging_face(path, meta=False, attention="sdpa", task="causal-lm"):
+    """A model of `transformers` by a folder or a name; with `meta` its configuration alone is read."""
+    try:
+        import transformers
+    except ImportError:
+        raise ExportFailed("hf:PATH needs the package transformers: pip install transformers") from None
+    kinds = {
+        "causal-lm": transformers.AutoModelForCausalLM,
+        "masked-lm": transformers.AutoModelForMaskedLM,
+        "seq2seq-lm": transformers.AutoModelForSeq2SeqLM,
+        "image-classification": transformers.AutoModelForImageClassification,
+    }
+    kind = kinds[task]
+    try:
+        if not meta:
+            return kind.from_pretrained(path, attn_implementation=attention)
+        config = transformers.AutoConfig.from_pretrained(path)
+        with without_data():
+            model = kind.from_config(config, attn_implementation=attention)
+    except (OSError, ValueError) as error:
+        raise ExportFailed(f"{path}: {error}") from error
+    model.tie_weights()
+    return model
+
+
+def example_inputs(model, task, batch, length):
+    """Inputs of a Hugging Face model: token numbers, or images, and labels."""
+    config = model.config
+
+    def tokens(*shape):
+        return torch.zeros(shape, dtype=torch.int64)
+
+    if task == "image-classification":
+        size, channels = getattr(config, "image_size", 224), getattr(config, "num_channels", 3)
+        return {"pixel_values": torch.zeros(batch, channels, size, size), "labels": tokens(batch)}
+    longest = getattr(config, "max_position_embeddings", None)
+    if longest and length > longest:
+        raise ExportFailed(f"--seq {length}: this model has {longest} positions")
+    inputs = {"input_ids": tokens(batch, length), "labels": tokens(batch, length)}
+    if task == "masked-lm":
+        inputs["attention_mask"] = torch.ones(batch, length, dtype=torch.int64)
+    return inputs
+
+
+def from_function(source):
+    """(module, inputs) that FILE.py:NAME or PACKAGE:NAME returns."""
+    where, _, name = source.rpartition(":")
+    if not where:
+        raise ExportFailed(f"{source}: give hf:PATH, FILE.py:FUNCTION or MODULE:FUNCTION")
+    if where.endswith(".py"):
+        if not pathlib.Path(where).is_file():
+            raise ExportFailed(f"{where}: no such file")
+        spec = importlib.util.spec_from_file_location(pathlib.Path(where).stem, where)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    else:
+        sys.path.insert(0, os.getcwd())
+        try:
+            module = importlib.import_module(where)
+        except ModuleNotFoundError as error:
+            raise ExportFailed(f"{source}: {error}") from error
+    function = getattr(module, name, None)
+    if function is None:
+        raise ExportFailed(f"{where} has no {name}")
+    made = function()
+    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module) and isinstance(made[1], dict)):
+        raise ExportFailed(f"{source} returned {type(made).__name__}; it must return (module, inputs), inputs a dict by name")
+    return made
+
+
+# ---- exporting -----------------------------------------------------------------------------------------------------
+
+
+def add_loss(module, loss):
+    """Makes forward take `labels` too, and return (loss, outputs...): names of parameters stay as they are."""
+    forward = module.forward
+    signature = inspect.signature(forward)
+    if "labels" in signature.parameters:
+        raise ExportFailed("the model takes labels already, so its loss is its own; leave `loss` out")
+    labels = inspect.Parameter("labels", inspect.Parameter.KEYWORD_ONLY)
+    parameters = list(signature.parameters.values())
+    variadic = [p for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD]
+    fixed = [p for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+
+    def forward_with_loss(self, *arguments, labels, **options):
+        outputs = forward(*arguments, **options)
+        value = loss(outputs, labels)
+        rest = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+        return (value, *rest)
+
+    forward_with_loss.__signature__ = inspect.Signature(
+        [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *fixed, labels, *variadic]
+    )
+    return mock.patch.object(module, "forward", types.MethodType(forward_with_loss, module), create=True)
+
+
+def check_inputs(module, inputs):
+    """Every input is a parameter of forward, and no required one is missing."""
+    parameters = inspect.signature(module.forward).parameters
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    unknown = [name for name in inputs if name not in parameters and not takes_any]
+    missing = [
+        name
+        for name, p in parameters.items()
+        if name not in inputs and p.default is inspect.Parameter.empty
+        and p.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    ]  # fmt: skip
+    if unknown:
+        raise ExportFailed(f"forward has no parameter {', '.join(unknown)}; it has {', '.join(parameters)}")
+    if missing:
+        raise ExportFailed(f"forward also needs {', '.join(missing)}")
+    for name, value in inputs.items():
+        if not isinstance(value, torch.Tensor):
+            raise ExportFailed(f"input {name} is {type(value).__name__}; inputs are tensors (bind others with functools.partial)")
+
+
+@contextlib.contextmanager
+def autocast_on_meta():
+    """torch 2.9 has no autocast for the meta device; Hugging Face turns it off there around rotary tables."""
+    autocast = torch.autocast
+
+    def choose(device_type, *arguments, **options):
+        return contextlib.nullcontext() if device_type == "meta" else autocast(device_type, *arguments, **options)
+
+    with mock.patch("torch.autocast", choose):
+        yield
+
+
+@contextlib.contextmanager
+def masks_without_vmap():
+    """Hugging Face makes its attention masks by vmap, which torch.export cannot follow with a free batch; it has a twin."""
+    with contextlib.ExitStack() as stack:
+        if "transformers" in sys.modules:
+            try:
+                from transformers import masking_utils
+                from transformers.integrations.executorch import sdpa_mask_without_vmap as twin
+
+                masks = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS._global_mapping
+                stack.enter_context(mock.patch.dict(masks, {"sdpa": twin}))
+                stack.enter_context(mock.patch.object(masking_utils, "sdpa_mask", twin))  # what "eager" calls
+            except (ImportError, AttributeError):
+                pass  # another version: its masks are traced as they are
+        yield
+
+
+def batch_dims(inputs):
+    """Dim 0 of every input with the batch's size, left to PyTorch to find fixed or free."""
+    sizes = {value.shape[0] for value in inputs.values() if value.dim()}
+    if len(sizes) != 1 or 1 in sizes:
+        return None
+    return {name: {0: torch.export.Dim.AUTO} if value.dim() else None for name, value in inputs.items()}
+
+
+def trace(module, inputs, dynamic_shapes):
+    """torch.export without the regions that it cannot write to a file (vmap of mask functions)."""
+    with warnings.catch_warnings(), autocast_on_meta(), masks_without_vmap():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(module, (), dict(inputs), dynamic_shapes=dynamic_shapes)
+        return program.run_decompositions({})
+
+
+def explain(error):
+    """PyTorch's message, and what usually helps."""
+    text = f"{type(error).__name__}: {error}"
+    hints = {
+        "data-dependent": "a Python `if`, loop or index depends on the values of a tensor: use torch.where, or a fixed size",
+        "GuardOnDataDependent": "a Python `if`, loop or index depends on the values of a tensor: use torch.where, or a fixed size",
+        "item()": ".item() takes a value out of the graph: keep it a tensor",
+        "is a view and is being modified inplace": "write a new tensor in place of x[...] = y on a part of chunk() or split()",
+        "out=": "functions with out= cannot be differentiated: use the result",
+    }
+    lines = text.splitlines()
+    shown = "\n".join(lines[:12] + (["..."] if len(lines) > 12 else []))
+    helps = next((hint for word, hint in hints.items() if word.lower() in text.lower()), "")
+    return f"torch.export failed:\n{shown}" + (f"\nwhat helps: {helps}" if helps else "")
+
+
+def describe(program, path, notes):
+    """The input shapes, the loss and the parameters of an exported program."""
+    nodes = {node.name: node for node in program.graph.nodes}
+    inputs = {
+        name: [int(s) if isinstance(s, int) else str(s) for s in nodes[name].meta["val"].shape]
+        for name in program.graph_signature.user_inputs
+        if isinstance(name, str)
+    }
+    scalars = [
+        name
+        for name in program.graph_signature.user_outputs
+        if isinstance(name, str) and nodes[name].meta["val"].dim() == 0 and nodes[name].meta["val"].is_floating_point()
+    ]
+    parameters = list(program.parameters())
+    return Exported(
+        path, inputs, scalars[0] if scalars else "", sum(p.numel() for p in parameters),
+        sum(p.numel() for p in parameters if p.requires_grad), notes,
+    )  # fmt: skip
+
+
+def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
+    """Exports `module` called with `inputs` (a dict by name) to the archive `path`; returns an `Exported`.
+
+    `loss(outputs, labels)` is put into the graph, with "labels" among the inputs; models that return their loss need
+    none. `train` exports dropout and normalization as in training (evaluation is made from the same graph). The batch,
+    dim 0 of every input, stays free where the model allows it, so that `ps-compile --batch N` may choose it.
+    """
+    path = pathlib.Path(path)
+    if path.suffix != ".pt2":
+        raise ExportFailed(f"{path}: the archive's name must end in .pt2")
+    was_training = module.training
+    notes = []
+    patched = add_loss(module, loss) if loss else contextlib.nullcontext()
+    try:
+        module.train(train)
+        with patched:
+            check_inputs(module, inputs)
+            if any(p.device.type == "meta" for p in module.parameters()):
+                inputs = {name: value.to("meta") for name, value in inputs.items()}
+                notes.append("parameters have no data: train with --init or --weights")
+            shapes = batch_dims(inputs) if dynamic_batch else None
+            try:
+                program = trace(module, inputs, shapes)
+            except Exception as error:  # noqa: BLE001: whatever PyTorch raises, a fixed batch is tried
+                if shapes is None:
+                    raise ExportFailed(explain(error)) from error
+                try:
+                    program = trace(module, inputs, None)
+                except Exception as fixed_error:  # noqa: BLE001
+                    helps = "\nwhat helps: if this names a symbol, a fixed batch from the start (--fixed-batch, dynamic_batch=False)"
+                    raise ExportFailed(explain(fixed_error) + helps) from fixed_error
+                notes.append("the batch is fixed: torch.export fails with a free one")
+    finally:
+        module.train(was_training)
+    temporary = path.with_name(path.stem + ".tmp.pt2")
+    try:
+        torch.export.save(program, str(temporary))
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ExportFailed(f"cannot write {path}: {error.strerror or error}") from error
+    except RuntimeError as error:
+        raise ExportFailed(f"cannot write {path}: {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    exported = describe(program, path, notes)
+    if shapes and not any(isinstance(s, str) for shape in exported.inputs.values() for s in shape) and not notes:
+        notes.append("the batch is fixed: the model depends on its size")
+    if not exported.loss:
+        notes.append("no output is a scalar: give a loss here, or ps-compile --loss cross_entropy")
+    return exported
+
+
+# ---- command line --------------------------------------------------------------------------------------------------
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="python -m parashard.export", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("source", help="hf:PATH, FILE.py:FUNCTION or MODULE:FUNCTION")
+    parser.add_argument("-o", "--output", required=True, help="the archive, *.pt2")
+    parser.add_argument("--batch", type=int, default=8, help="samples in the example batch (hf:; default 8)")
+    parser.add_argument("--seq", type=int, default=256, help="tokens in a sample (hf:; default 256)")
+    parser.add_argument("--task", default="causal-lm", choices=["causal-lm", "masked-lm", "seq2seq-lm", "image-classification"])
+    parser.add_argument("--attention", default="sdpa", choices=["sdpa", "eager"], help="Hugging Face's implementation")
+    parser.add_argument("--meta", action="store_true", help="no weights: only the configuration is read (hf:)")
+    parser.add_argument("--eval", action="store_true", help="export in evaluation mode (dropout off)")
+    parser.add_argument("--fixed-batch", action="store_true", help="do not try to keep the batch free")
+    options = parser.parse_args(arguments)
+    for name in ("batch", "seq"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} must be at least 1")
+    if not options.output.endswith(".pt2"):
+        parser.error("the archive's name must end in .pt2")
+    return options
+
+
+def load(options):
+    if not options.source.startswith("hf:"):
+        return from_function(options.source)
+    model = from_hugging_face(options.source[3:], options.meta, options.attention, options.task)
+    model.config.use_cache = False
+    return model, example_inputs(model, options.task, options.batch, options.seq)
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    try:
+        module, inputs = load(options)
+        done = export(module, inputs, options.output, train=not options.eval, dynamic_batch=not options.fixed_batch)
+    except ExportFailed as error:
+        sys.exit(f"error: {error}")
+    print(f"wrote {done.path}: {done.parameters:,} parameters, {done.trained:,} of them trained")
+    for name, shape in done.inputs.items():
+        print(f"  input {name}: {' x '.join(map(str, shape))}")
+    print(f"  loss: {done.loss or 'none'}")
+    for note in done.notes:
+        print(f"  note: {note}")
+    print(f"next: ps-compile {done.path} -o {done.path.stem} --mesh dp=2 --explain")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""`parashard.export`: what it writes compiles and equals the model; what it cannot write is refused in clear words."""
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from conftest import tools_folder
+from oracle import compile_model, run
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn import functional as F
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PACKAGE = os.path.join(ROOT, "python-bindings")
+sys.path.insert(0, PACKAGE)
+
+from parashard.export import ExportFailed, export  # noqa: E402
+
+
+def run_export(folder, *arguments, expect=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "parashard.export", *map(str, arguments)],
+        cwd=folder, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": PACKAGE},
+    )  # fmt: skip
+    assert done.returncode == expect, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def loss_and_gradients(folder, archive, data, *flags):
+    """Of the first step of the compiled program."""
+    save_file(data, folder / "data.safetensors")
+    program = compile_model(folder, archive, "dp=1", "--optimizer", "sgd(lr=0)", *flags)
+    run([program, "--data", "data.safetensors", "--steps", "1", "--gradients", "g.safetensors", "--quiet"], cwd=folder)
+    found = load_file(folder / "g.safetensors")
+    return float(found.pop("loss")), {name.removeprefix("grad."): value for name, value in found.items()}
+
+
+class Plain(nn.Module):
+    """Logits only; with a branch on its input's values when asked for."""
+
+    def __init__(self, branches=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.branches = branches
+        self.up, self.down = nn.Linear(6, 12), nn.Linear(12, 5)
+
+    def forward(self, x):
+        if self.branches and x.sum() > 0:
+            x = x * 2
+        return self.down(F.gelu(self.up(x)))
+
+
+def draw(batch, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, 6, generator=generator), torch.randint(0, 5, (batch,), generator=generator)
+
+
+def test_loss_is_put_into_the_graph_and_names_stay(tmp_path):
+    x, labels = draw(4)
+    model = Plain().eval()
+    done = export(model, {"x": x, "labels": labels}, tmp_path / "m.pt2", loss=F.cross_entropy)
+    assert done.loss and done.parameters == done.trained == sum(p.numel() for p in model.parameters())
+    assert not model.training and model(x).shape == (4, 5)  # as it was before
+    x, labels = draw(6, seed=1)  # another batch than that of the export
+    expected = F.cross_entropy(model(x), labels)
+    expected.backward()
+    loss, gradients = loss_and_gradients(tmp_path, tmp_path / "m.pt2", {"x": x, "labels": labels}, "--batch", 6)
+    assert loss == pytest.approx(float(expected), rel=1e-5)
+    assert set(gradients) == {name for name, _ in model.named_parameters()}
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_hugging_face_folder(tmp_path, attention):
+    from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    LlamaForCausalLM(LlamaConfig(
+        vocab_size=96, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=64,
+    )).save_pretrained(tmp_path / "llama")  # fmt: skip
+    said = run_export(tmp_path, f"hf:{tmp_path / 'llama'}", "--batch", 4, "--seq", 16, "--attention", attention, "-o", "llama.pt2")
+    assert "24,736 parameters" in said and "x 16" in said and "ps-compile llama.pt2" in said
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "llama")
+    tokens = torch.randint(0, 96, (6, 16), generator=torch.Generator().manual_seed(1))
+    expected = float(model(input_ids=tokens, labels=tokens).loss)
+    loss, _ = loss_and_gradients(tmp_path, tmp_path / "llama.pt2", {"input_ids": tokens, "labels": tokens.clone()}, "--batch", 6)
+    assert loss == pytest.approx(expected, rel=1e-5)
+    assert "has 64 positions" in run_export(tmp_path, f"hf:{tmp_path / 'llama'}", "--seq", 65, "-o", "long.pt2", expect=1)
+
+
+def test_without_data(tmp_path):
+    from transformers import LlamaConfig
+
+    LlamaConfig(
+        architectures=["LlamaForCausalLM"], vocab_size=96, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+    ).save_pretrained(tmp_path / "config")  # fmt: skip
+    said = run_export(tmp_path, f"hf:{tmp_path / 'config'}", "--meta", "--batch", 4, "--seq", 16, "-o", "m.pt2")
+    assert "no data" in said
+    tokens = torch.zeros(4, 16, dtype=torch.int64)
+    loss, _ = loss_and_gradients(tmp_path, tmp_path / "m.pt2", {"input_ids": tokens, "labels": tokens.clone()}, "--init", "normal(0.02)")
+    assert 3 < loss < 6  # near log(96)
+    said = run([tools_folder() / "ps-compile", "m.pt2", "-o", "p"], cwd=tmp_path, expect=1)
+    assert "--init" in said and not (tmp_path / "p").exists()  # without values there is nothing to train
+
+
+def test_function_of_a_file(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch\n"
+        "class M(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.l = torch.nn.Linear(3, 1)\n"
+        "    def forward(self, x, y):\n"
+        "        return ((self.l(x) - y) ** 2).mean()\n"
+        "def make():\n"
+        "    return M(), {'x': torch.zeros(4, 3), 'y': torch.zeros(4, 1)}\n"
+    )
+    assert "4 parameters" in run_export(tmp_path, "mine.py:make", "-o", "mine.pt2")
+    run([tools_folder() / "ps-compile", "mine.pt2", "-o", "mine", "--batch", "8", "--mesh", "dp=2"], cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "arguments,words",
+    [
+        (["mine.py:make", "-o", "m.pt2"], ["mine.py", "no such file"]),
+        (["nothing", "-o", "m.pt2"], ["hf:PATH", "FUNCTION"]),
+        (["no_such_package:make", "-o", "m.pt2"], ["no_such_package"]),
+        (["hf:/no/such/folder", "-o", "m.pt2"], ["/no/such/folder"]),
+        (["os:getcwd", "-o", "m.pt2"], ["(module, inputs)"]),
+    ],
+)
+def test_refused_sources(tmp_path, arguments, words):
+    said = run_export(tmp_path, *arguments, expect=1)
+    assert "Traceback" not in said and all(word in said for word in words), said
+    assert not list(tmp_path.iterdir())
+
+
+def test_refused_models(tmp_path):
+    x, labels = draw(4)
+    with pytest.raises(ExportFailed, match="torch.where"):
+        export(Plain(branches=True), {"x": x}, tmp_path / "m.pt2")
+    with pytest.raises(ExportFailed, match="no parameter z; it has x"):
+        export(Plain(), {"x": x, "z": x}, tmp_path / "m.pt2")
+    with pytest.raises(ExportFailed, match="also needs x"):
+        export(Plain(), {}, tmp_path / "m.pt2")
+    with pytest.raises(ExportFailed, match="end in .pt2"):
+        export(Plain(), {"x": x}, tmp_path / "m.onnx")
+    with pytest.raises(ExportFailed, match="cannot write"):
+        export(Plain(), {"x": x}, tmp_path / "no" / "m.pt2")
+    assert not list(tmp_path.iterdir())
