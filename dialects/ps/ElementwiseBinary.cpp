@@ -59,10 +59,13 @@ template <typename T> static T divide(T x, T y) {
 template <typename T> static T larger(T x, T y) { return x != x || x > y ? x : y; }
 template <typename T> static T smaller(T x, T y) { return x != x || x < y ? x : y; }
 
-template <typename FloatOp, typename IntOp>
+template <typename FloatOp, typename IntOp, typename BoolOp>
 static Value emitExtreme(ElementBuilder &e, Value x, Value y) {
-  if (isa<FloatType>(getElementTypeOrSelf(x.getType())))
+  Type element = getElementTypeOrSelf(x.getType());
+  if (isa<FloatType>(element))
     return FloatOp::create(e.builder(), e.getLoc(), x, y);
+  if (element.isInteger(1)) // true is 1, not -1
+    return BoolOp::create(e.builder(), e.getLoc(), x, y);
   return IntOp::create(e.builder(), e.getLoc(), x, y);
 }
 
@@ -84,10 +87,10 @@ PS_BINARY(MulOp, PS_GROUPS({0}, {1}), x *y, e.mul(x, y), m.mul(g, y), m.mul(g, x
 PS_BINARY(DivOp, PS_GROUPS({0}), divide(x, y), e.div(x, y), m.div(g, y),
           m.neg(m.div(m.mul(g, z), y)))
 PS_BINARY(MaxOp, PS_GROUPS(), larger(x, y),
-          (emitExtreme<arith::MaximumFOp, arith::MaxSIOp>(e, x, y)),
+          (emitExtreme<arith::MaximumFOp, arith::MaxSIOp, arith::OrIOp>(e, x, y)),
           chosen(m, Predicate::Gt, x, y, g), chosen(m, Predicate::Gt, y, x, g))
 PS_BINARY(MinOp, PS_GROUPS(), smaller(x, y),
-          (emitExtreme<arith::MinimumFOp, arith::MinSIOp>(e, x, y)),
+          (emitExtreme<arith::MinimumFOp, arith::MinSIOp, arith::AndIOp>(e, x, y)),
           chosen(m, Predicate::Lt, x, y, g), chosen(m, Predicate::Lt, y, x, g))
 PS_BINARY(PowOp, PS_GROUPS(), std::pow(x, y), math::PowFOp::create(e.builder(), e.getLoc(), x, y),
           m.mul(g, powSlope(m, x, y)), m.mul(g, m.mul(z, m.unary<LogOp>(x))))

@@ -150,7 +150,34 @@ void ClassCode::writeCopies() {
   }
 }
 
+/// Element types that the cpu's code computes in: not 16-bit floats, and of unsigned bytes only
+/// that they are moved and converted.
+static LogicalResult checkTypes(Operation *op) {
+  auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
+  bool computes = lowering && lowering.getLoweringKind() != ps::LoweringKind::Movement;
+  auto check = [&](Type type, bool isConverted) -> LogicalResult {
+    Type element = getElementTypeOrSelf(type);
+    bool isBuilt = !element.isF16() && !element.isBF16() &&
+                   (!computes || isConverted || !element.isUnsignedInteger());
+    if (isBuilt)
+      return success();
+    return op->emitOpError() << "has the element type " << element
+                             << ", which is not built for the cpu; export the model in float32 "
+                                "(module.float(), inputs too)";
+  };
+  for (Type type : op->getOperandTypes())
+    if (failed(check(type, isa<ps::ConvertOp>(op))))
+      return failure();
+  for (Type type : op->getResultTypes())
+    if (failed(check(type, false)))
+      return failure();
+  return success();
+}
+
 LogicalResult ClassCode::write(Operation *op) {
+  WalkResult checked = op->walk([](Operation *inner) { return WalkResult(checkTypes(inner)); });
+  if (checked.wasInterrupted())
+    return failure();
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<ps::FusedOp>([&](auto fused) { return writeFused(fused); })
       .Case<ps::ContractOp>([&](auto contract) { return writeContract(contract); })

@@ -1,6 +1,7 @@
 // Builds class functions and stage functions.
 #include "lib/Partition/Outline.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 
@@ -64,6 +65,8 @@ public:
   void fill(Location loc) {
     for (Operation *op : run.ops)
       build(op);
+    for (auto &[variable, sum] : sums)
+      mark(AccumulateOp::create(b, sum.getLoc(), FlatSymbolRefAttr(), refs[variable], sum));
     SmallVector<Value> results;
     for (Value result : run.results)
       results.push_back(values.lookup(result));
@@ -89,9 +92,7 @@ private:
       built = WriteOp::create(b, op->getLoc(), FlatSymbolRefAttr(), refs[write.getVariableAttr()],
                               values.lookup(write.getValue()), condition);
     } else if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
-      built = AccumulateOp::create(b, op->getLoc(), FlatSymbolRefAttr(),
-                                   refs[accumulate.getVariableAttr()],
-                                   values.lookup(accumulate.getValue()));
+      return addToSum(accumulate);
     } else {
       built = b.clone(*op, values);
       if (auto key = getRandomKey(op))
@@ -100,11 +101,28 @@ private:
       built->removeAttr(kSegmentMark);
       built->removeAttr(kOriginMark);
     }
+    mark(built);
+  }
+
+  /// A variable is accumulated once a run, at its end: the first of a step sets it, the others add.
+  void addToSum(AccumulateOp accumulate) {
+    Value value = values.lookup(accumulate.getValue());
+    Value &sum = sums[accumulate.getVariableAttr()];
+    if (sum) {
+      auto added = AddOp::create(b, accumulate.getLoc(), sum, value);
+      mark(added);
+      value = added;
+    }
+    sum = value;
+  }
+
+  void mark(Operation *built) {
     built->setAttr(kPhaseMark, PhaseAttr::get(b.getContext(), run.phase));
   }
 
   OpBuilder &b;
   const Run &run;
+  llvm::MapVector<Attribute, Value> sums; ///< of what is accumulated, by variable
   IRMapping values;
   DenseMap<Attribute, Value> refs;
   DenseMap<int64_t, Value> keys;

@@ -22,7 +22,7 @@ static std::string makeDocument() {
   for (int i = 0; i < 100; ++i)
     text += (i ? ",\n" : "\n") + std::string("{\"name\": \"n\\\"],{:\\\\\", \"in\": [") +
             std::to_string(i) + ", 1.5e-3, -2, true, false, null, []], \"o\": {}}";
-  text += "], \"long\": \"" + std::string(5000, '[') + "\", \"\\u006eame\": [[[" +
+  text += "], \"long\": \"" + std::string(5000, 'x') + "]]}{[" + "\", \"\\u006eame\": [[[" +
           std::string(2000, ' ') + "1]]]}\n";
   return text;
 }
@@ -60,4 +60,15 @@ TEST(LargeJson, OddForms) {
   compare("{\"a\": 1," + space + "\"a\": 2}");
   compare("[1]" + space + "[2]");
   compare("[{" + space + "]}");
+}
+
+TEST(LargeJson, DeeplyNested) {
+  EXPECT_EQ(
+      describe(parashard::import::parseLargeJson(std::string(200, '[') + std::string(200, ']')))
+          .substr(0, 2),
+      "[[");
+  std::string deep(3'000'000, '[');
+  EXPECT_TRUE(StringRef(describe(parashard::import::parseLargeJson(deep))).contains("nested"));
+  EXPECT_TRUE(
+      StringRef(describe(parashard::import::parseLargeJson("{\"a\":" + deep))).contains("nested"));
 }

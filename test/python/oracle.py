@@ -208,6 +208,20 @@ def train_compiled(folder, export, batches, mesh, micro_batches, optimizer_flag,
     return Result(losses, gradients, weights, folder, output)
 
 
+def first_step(folder, export, data, *flags, mesh="dp=1"):
+    """(loss, gradients by name) of the first step of the compiled program on `data`."""
+    folder = pathlib.Path(folder)
+    program = compile_model(folder, export, mesh, "--optimizer", "sgd(lr=0)", *flags)
+    save_file({n: v.contiguous() for n, v in data.items()}, folder / "data.safetensors")
+    run(
+        [program, "--ranks", ranks_of(mesh), "--data", "data.safetensors", "--steps", "1", "--gradients", "g.safetensors",
+         "--quiet"],
+        folder,
+    )  # fmt: skip
+    found = load_file(folder / "g.safetensors")
+    return float(found.pop("loss")), {name.removeprefix("grad."): value for name, value in found.items()}
+
+
 def read_losses(path):
     """The last number of each line."""
     return [float(line.split()[-1]) for line in pathlib.Path(path).read_text().splitlines() if line.strip()]

@@ -6,8 +6,7 @@ import sys
 import pytest
 import torch
 from conftest import tools_folder
-from oracle import compile_model, run
-from safetensors.torch import load_file, save_file
+from oracle import first_step, run
 from torch import nn
 from torch.nn import functional as F
 
@@ -25,15 +24,6 @@ def run_export(folder, *arguments, expect=0):
     )  # fmt: skip
     assert done.returncode == expect, done.stdout + done.stderr
     return done.stdout + done.stderr
-
-
-def loss_and_gradients(folder, archive, data, *flags):
-    """Of the first step of the compiled program."""
-    save_file(data, folder / "data.safetensors")
-    program = compile_model(folder, archive, "dp=1", "--optimizer", "sgd(lr=0)", *flags)
-    run([program, "--data", "data.safetensors", "--steps", "1", "--gradients", "g.safetensors", "--quiet"], cwd=folder)
-    found = load_file(folder / "g.safetensors")
-    return float(found.pop("loss")), {name.removeprefix("grad."): value for name, value in found.items()}
 
 
 class Plain(nn.Module):
@@ -65,7 +55,7 @@ def test_loss_is_put_into_the_graph_and_names_stay(tmp_path):
     x, labels = draw(6, seed=1)  # another batch than that of the export
     expected = F.cross_entropy(model(x), labels)
     expected.backward()
-    loss, gradients = loss_and_gradients(tmp_path, tmp_path / "m.pt2", {"x": x, "labels": labels}, "--batch", 6)
+    loss, gradients = first_step(tmp_path, tmp_path / "m.pt2", {"x": x, "labels": labels}, "--batch", 6)
     assert loss == pytest.approx(float(expected), rel=1e-5)
     assert set(gradients) == {name for name, _ in model.named_parameters()}
     for name, parameter in model.named_parameters():
@@ -86,7 +76,7 @@ def test_hugging_face_folder(tmp_path, attention):
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "llama")
     tokens = torch.randint(0, 96, (6, 16), generator=torch.Generator().manual_seed(1))
     expected = float(model(input_ids=tokens, labels=tokens).loss)
-    loss, _ = loss_and_gradients(tmp_path, tmp_path / "llama.pt2", {"input_ids": tokens, "labels": tokens.clone()}, "--batch", 6)
+    loss, _ = first_step(tmp_path, tmp_path / "llama.pt2", {"input_ids": tokens, "labels": tokens.clone()}, "--batch", 6)
     assert loss == pytest.approx(expected, rel=1e-5)
     assert "has 64 positions" in run_export(tmp_path, f"hf:{tmp_path / 'llama'}", "--seq", 65, "-o", "long.pt2", expect=1)
 
@@ -101,7 +91,7 @@ def test_without_data(tmp_path):
     said = run_export(tmp_path, f"hf:{tmp_path / 'config'}", "--meta", "--batch", 4, "--seq", 16, "-o", "m.pt2")
     assert "no data" in said
     tokens = torch.zeros(4, 16, dtype=torch.int64)
-    loss, _ = loss_and_gradients(tmp_path, tmp_path / "m.pt2", {"input_ids": tokens, "labels": tokens.clone()}, "--init", "normal(0.02)")
+    loss, _ = first_step(tmp_path, tmp_path / "m.pt2", {"input_ids": tokens, "labels": tokens.clone()}, "--init", "normal(0.02)")
     assert 3 < loss < 6  # near log(96)
     said = run([tools_folder() / "ps-compile", "m.pt2", "-o", "p"], cwd=tmp_path, expect=1)
     assert "--init" in said and not (tmp_path / "p").exists()  # without values there is nothing to train

@@ -8,7 +8,11 @@ using namespace parashard;
 using namespace parashard::codegen;
 
 Type codegen::getStorageType(Type element) {
-  return element.isInteger(1) ? IntegerType::get(element.getContext(), 8) : element;
+  if (element.isInteger(1))
+    return IntegerType::get(element.getContext(), 8);
+  if (element.isUnsignedInteger()) // LLVM's integers have no sign
+    return IntegerType::get(element.getContext(), element.getIntOrFloatBitWidth());
+  return element;
 }
 
 /// Bytes one element takes in memory.

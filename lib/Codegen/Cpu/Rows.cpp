@@ -108,6 +108,9 @@ Value codegen::combine(OpBuilder &b, Location loc, ps::ReductionKind kind, Value
     return isFloat ? Value(arith::AddFOp::create(b, loc, x, y))
                    : Value(arith::AddIOp::create(b, loc, x, y));
   bool isMax = kind == ps::ReductionKind::Max;
+  if (getElementTypeOrSelf(x.getType()).isInteger(1)) // true is 1, not -1
+    return isMax ? Value(arith::OrIOp::create(b, loc, x, y))
+                 : Value(arith::AndIOp::create(b, loc, x, y));
   Value better;
   if (isFloat) // an unordered pair takes y: a NaN stays
     better = arith::CmpFOp::create(
@@ -126,6 +129,8 @@ TypedAttr codegen::getIdentity(ps::ReductionKind kind, Type element) {
     return FloatAttr::get(type, APFloat::getInf(type.getFloatSemantics(), negative));
   }
   unsigned width = element.getIntOrFloatBitWidth();
+  if (width == 1)
+    return IntegerAttr::get(element, kind == ps::ReductionKind::Min ? 1 : 0);
   APInt value = kind == ps::ReductionKind::Sum   ? APInt::getZero(width)
                 : kind == ps::ReductionKind::Max ? APInt::getSignedMinValue(width)
                                                  : APInt::getSignedMaxValue(width);

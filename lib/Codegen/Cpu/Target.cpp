@@ -1,7 +1,10 @@
 // From kernels in MLIR to an object file for one CPU: the recipe of docs/rationale.md.
 #include "Target.h"
+#include "mlir/Conversion/MathToLibm/MathToLibm.h"
 #include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -41,6 +44,31 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
 };
 } // namespace
 
+namespace {
+/// Calls libm, lane by lane, for functions of f64: exact comparisons, not speed.
+struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CallMathOfDoubles)
+  StringRef getName() const override { return "call-math-of-doubles"; }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<vector::VectorDialect, func::FuncDialect>();
+  }
+  void runOnOperation() override {
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) {
+      if (isa<math::ExpOp, math::LogOp, math::TanhOp, math::ErfOp, math::SinOp, math::CosOp,
+              math::PowFOp, math::Log1pOp, math::ExpM1Op>(op) &&
+          getElementTypeOrSelf(op->getResult(0).getType()).isF64())
+        ops.push_back(op);
+    });
+    RewritePatternSet patterns(&getContext());
+    populateMathToLibmConversionPatterns(patterns);
+    GreedyRewriteConfig config;
+    config.setStrictness(GreedyRewriteStrictness::ExistingAndNewOps);
+    (void)applyOpPatternsGreedily(ops, std::move(patterns), config);
+  }
+};
+} // namespace
+
 llvm::Expected<CpuTarget> CpuTarget::create(StringRef cpu) {
   llvm::InitializeAllTargetInfos();
   llvm::InitializeNativeTarget();
@@ -74,6 +102,7 @@ static LogicalResult lower(ModuleOp module) {
   extend.targetTypeStr = "f32";
   pm.addPass(math::createMathExtendToSupportedTypes(extend));
   pm.addPass(std::make_unique<ExpandMath>());
+  pm.addPass(std::make_unique<CallMathOfDoubles>());
   pm.addPass(createCSEPass());
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(createConvertVectorToLLVMPass());
@@ -81,6 +110,7 @@ static LogicalResult lower(ModuleOp module) {
   pm.addPass(createArithToLLVMConversionPass());
   pm.addPass(createConvertIndexToLLVMPass());
   pm.addPass(createConvertControlFlowToLLVMPass());
+  pm.addPass(createConvertFuncToLLVMPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
   return pm.run(module);
 }
@@ -99,10 +129,19 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
+/// Functions of one f64 that CallMathOfDoubles calls.
+static bool isMathOfDoubles(const llvm::Function &function) {
+  static constexpr StringRef kNames[] = {"exp", "log", "tanh",  "erf",  "sin",
+                                         "cos", "pow", "log1p", "expm1"};
+  return llvm::is_contained(kNames, function.getName()) && function.getReturnType()->isDoubleTy();
+}
+
 /// Intrinsics that the back end would turn into a call of libm, one a lane.
 static bool callsLibrary(const llvm::Function &function) {
   if (!function.isIntrinsic())
-    return true;
+    return !isMathOfDoubles(function);
+  if (function.getReturnType()->isDoubleTy())
+    return false;
   static constexpr llvm::Intrinsic::ID kCalls[] = {
       llvm::Intrinsic::pow,  llvm::Intrinsic::exp,  llvm::Intrinsic::exp2, llvm::Intrinsic::log,
       llvm::Intrinsic::log2, llvm::Intrinsic::sin,  llvm::Intrinsic::cos,  llvm::Intrinsic::tan,

@@ -21,7 +21,7 @@ template <typename Op> LogicalResult convertBinary(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.make<Op>(lhs, rhs));
 }
 
-/// self + alpha * other; `rsub` swaps the two.
+/// self + alpha * other; `rsub` swaps the two: other - alpha * self.
 template <typename Op, bool kSwap = false> LogicalResult convertSum(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
@@ -31,7 +31,9 @@ template <typename Op, bool kSwap = false> LogicalResult convertSum(NodeConverte
     std::swap(lhs, rhs);
   double alpha = n.number("alpha", 1);
   if (alpha != 1)
-    (kSwap ? lhs : rhs) = n.make<ps::MulOp>(kSwap ? lhs : rhs, n.splat(type, alpha));
+    rhs = n.make<ps::MulOp>(rhs, n.splat(type, alpha));
+  if (std::is_same_v<Op, ps::AddOp> && type.getElementType().isInteger(1))
+    return n.set(n.make<ps::OrOp>(lhs, rhs));
   return n.set(n.make<Op>(lhs, rhs));
 }
 

@@ -19,6 +19,16 @@ Value toRankFour(NodeConverter &n, Value x) {
   return n.reshape(x, shape);
 }
 
+/// Zeros after the features of a head: they add nothing to a dot product.
+Value padFeatures(NodeConverter &n, Value x, int64_t size) {
+  SmallVector<int64_t> low(4, 0), high(4, 0), strides(4, 1), shape(getShape(x));
+  high[3] = size - shape[3];
+  shape[3] = size;
+  if (!high[3])
+    return x;
+  return n.make<ps::PadOp>(RankedTensorType::get(shape, getElement(x)), x, low, high, strides);
+}
+
 /// A mask as [B or 1, H or 1, T, S].
 Value toMask(NodeConverter &n, Value mask, Value query, Value key) {
   if (!getElement(mask).isInteger(1))
@@ -46,6 +56,12 @@ LogicalResult buildAttention(NodeConverter &n, StringRef maskName, bool causal, 
     return failure();
   SmallVector<int64_t> shape(getShape(query));
   query = toRankFour(n, query), key = toRankFour(n, key), value = toRankFour(n, value);
+  int64_t batch = std::max(getShape(query)[0], getShape(key)[0]);
+  for (Value *operand : {&query, &key, &value}) {
+    SmallVector<int64_t> whole(getShape(*operand));
+    whole[0] = batch;
+    *operand = n.broadcast(*operand, whole);
+  }
   double scale = n.number("scale", 1 / std::sqrt(double(shape.back())));
   Value mask;
   if (n.has(maskName))
@@ -59,19 +75,23 @@ LogicalResult buildAttention(NodeConverter &n, StringRef maskName, bool causal, 
   }
   if (n.failed())
     return failure();
-  SmallVector<int64_t> resultShape(getShape(query));
-  resultShape.back() = getShape(value).back();
+  // Kernels have heads of one size.
+  int64_t valueSize = getShape(value).back(), size = std::max(valueSize, getShape(query).back());
+  query = padFeatures(n, query, size), key = padFeatures(n, key, size);
+  value = padFeatures(n, value, size);
+  ArrayRef<int64_t> resultShape = getShape(query);
   Type element = getElement(query), wide = element.isF64() ? element : n.f32();
   auto op = n.make<ps::AttentionOp>(
       RankedTensorType::get(resultShape, element),
-      RankedTensorType::get(ArrayRef(resultShape).drop_back(), wide), query, key, value, mask,
+      RankedTensorType::get(resultShape.drop_back(), wide), query, key, value, mask,
       /*padding=*/Value(), /*random_key=*/Value(), /*micro_batch=*/Value(), /*offset=*/Value(),
       causal ? n.b.getUnitAttr() : UnitAttr(),
       /*window=*/IntegerAttr(), n.b.getF64FloatAttr(scale), n.b.getF64FloatAttr(dropout),
       n.b.getBoolAttr(true),
       /*global_size=*/IntegerAttr(), /*factor_sizes=*/DenseI64ArrayAttr(),
       /*factor_strides=*/DenseI64ArrayAttr());
-  return n.set(0, n.reshape(op.getResult(), n.getResultType().getShape()));
+  Value result = n.slice(op.getResult(), 3, 0, valueSize);
+  return n.set(0, n.reshape(result, n.getResultType().getShape()));
 }
 
 /// The log-sum-exp and random state of the fused forms are only for their own backward and stay

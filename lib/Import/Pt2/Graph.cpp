@@ -324,14 +324,14 @@ std::vector<std::string> readOutputNames(const json::Object &module) {
   const json::Object *signature = call ? call->getObject("signature") : nullptr;
   if (!signature)
     return {};
-  auto spec = json::parse(signature->getString("out_spec").value_or(""));
+  auto spec = parseLargeJson(signature->getString("out_spec").value_or(""));
   if (!spec)
     return consumeError(spec.takeError()), std::vector<std::string>();
   const json::Array *pair = spec->getAsArray();
   const json::Object *tree = pair && pair->size() == 2 ? (*pair)[1].getAsObject() : nullptr;
   if (!tree)
     return {};
-  auto context = json::parse(tree->getString("context").value_or(""));
+  auto context = parseLargeJson(tree->getString("context").value_or(""));
   if (!context)
     return consumeError(context.takeError()), std::vector<std::string>();
   std::vector<std::string> names;

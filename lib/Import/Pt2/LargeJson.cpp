@@ -10,6 +10,8 @@ constexpr size_t kSmall = 1024;
 /// Deeper brackets than this are left to the parser.
 constexpr unsigned kMaxDepth = 16;
 
+/// Nested subgraphs have about 10 brackets each.
+constexpr unsigned kDeepest = 512;
 constexpr StringLiteral kSpace = " \t\r\n";
 
 /// Skips a string literal; `text[at]` is its opening quote.
@@ -18,6 +20,23 @@ size_t skipString(StringRef text, size_t at) {
     if (text[at] == '\\')
       ++at;
   return std::min(at + 1, text.size());
+}
+
+/// Whether the parser, which calls itself for each bracket, has stack enough.
+bool isShallow(StringRef text) {
+  unsigned depth = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    char c = text[at];
+    if (c == '"')
+      at = skipString(text, at) - 1;
+    else if (c == '[' || c == '{')
+      ++depth;
+    else if ((c == ']' || c == '}') && depth > 0)
+      --depth;
+    if (depth > kDeepest)
+      return false;
+  }
+  return true;
 }
 
 /// The texts between the outer brackets of `text`, cut at the commas that stand in no inner bracket
@@ -98,6 +117,8 @@ std::optional<json::Value> parse(StringRef text, unsigned depth) {
 } // namespace
 
 Expected<json::Value> parseLargeJson(StringRef text) {
+  if (!isShallow(text))
+    return createStringError("its brackets are nested deeper than %u", kDeepest);
   if (std::optional<json::Value> value = parse(text, 0))
     return std::move(*value);
   return json::parse(text);

@@ -6,7 +6,7 @@
 
 namespace parashard::import {
 
-/// What `llvm::json::parse` gives (its errors too), in time that is linear in the size of `text`:
+/// What `llvm::json::parse` gives (its errors too; nesting beyond the stack is one), in time that is linear in the size of `text`:
 /// that one copies an array's elements, and all that is in them, each time the array grows.
 llvm::Expected<llvm::json::Value> parseLargeJson(llvm::StringRef text);
 

@@ -42,6 +42,11 @@ void eraseDead(Operation *op) {
   }
 }
 
+int64_t LabeledValue::getSize(int64_t label) const {
+  const int64_t *at = llvm::find(labels, label);
+  return at == labels.end() ? -1 : getShape(value)[at - labels.begin()];
+}
+
 void LabeledValue::absorbTransposes() {
   while (auto transpose = value.getDefiningOp<ps::TransposeOp>()) {
     SmallVector<int64_t> before(labels.size());

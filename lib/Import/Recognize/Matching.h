@@ -28,6 +28,8 @@ struct LabeledValue {
   llvm::SmallVector<int64_t> labels;
 
   void absorbTransposes();
+  /// The size of the dim with that label; -1 when it has none.
+  int64_t getSize(int64_t label) const;
   /// The value transposed so that its dims have `order`; null when it lacks one.
   mlir::Value arrange(mlir::OpBuilder &b, mlir::Location loc, llvm::ArrayRef<int64_t> order) const;
 };

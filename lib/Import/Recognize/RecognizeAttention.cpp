@@ -305,6 +305,9 @@ int64_t recognizeAttention(ModuleOp module) {
     if (recognize::getType(match.query.value).getElementType() !=
         recognize::getType(match.value.value).getElementType())
       continue;
+    // Kernels have heads of one size.
+    if (match.query.getSize(recognize::kFeature) != match.value.getSize(recognize::kFeature))
+      continue;
     recognize::rewrite(match);
     ++count;
   }

@@ -1,0 +1,171 @@
+"""Small models that use what larger ones seldom do: their first step equals PyTorch's, on one rank and sharded."""
+import pytest
+import torch
+from conftest import tools_folder
+from oracle import first_step, run
+from torch import nn
+from torch.nn import functional as F
+
+ROWS, IN, OUT = 8, 6, 10
+
+
+class Twice(nn.Module):
+    """A parameter read at several places of one segment: its gradient is the sum of all."""
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind = kind
+        self.linear = nn.Linear(IN, OUT)
+        self.scale = nn.Parameter(torch.tensor(0.3))
+
+    def forward(self, x, y):
+        w, z = self.linear.weight, self.linear(x)
+        if self.kind == "siamese":
+            return F.mse_loss(z, self.linear(x * 2))
+        if self.kind == "decay":
+            return F.mse_loss(z, y) + w.square().sum()
+        if self.kind == "product":
+            return F.mse_loss(z, y) + (w @ w.t()).square().mean()
+        if self.kind == "autoencoder":
+            return F.mse_loss(F.linear(torch.tanh(z), w.t()), x)
+        if self.kind == "norm":
+            return F.mse_loss(F.linear(x, w / w.square().sum(1, keepdim=True).sqrt(), self.linear.bias), y)
+        if self.kind == "bias":
+            return F.mse_loss(z + self.linear.bias, y)
+        if self.kind == "scalar":
+            return F.mse_loss(z * self.scale + self.scale, y)
+        if self.kind == "three":
+            return F.mse_loss(z, y) + F.mse_loss(self.linear(x + 1), y) + F.mse_loss(self.linear(x - 1), y)
+        raise AssertionError(self.kind)
+
+
+class Bools(nn.Module):
+    """Extremes and sums of bools: true is more than false."""
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind, self.linear = kind, nn.Linear(IN, OUT)
+
+    def forward(self, x, y):
+        p, q = y > 0.3, x[:, :1] > 0
+        mask = {
+            "any": lambda: p.any(1, keepdim=True), "all": lambda: (y > -2).all(1, keepdim=True),
+            "max": lambda: torch.maximum(p, q), "min": lambda: torch.minimum(p, q),
+            "amax": lambda: p.amax(1, keepdim=True), "amin": lambda: (y > -1).amin(1, keepdim=True), "add": lambda: p + q,
+        }[self.kind]()  # fmt: skip
+        return F.mse_loss(self.linear(x) * mask, y)
+
+
+class Attention(nn.Module):
+    """Heads whose values have another size than queries and keys; keys of one sample for all."""
+
+    def __init__(self, query, value, shared=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.shared = shared
+        self.q, self.k, self.v = nn.Linear(IN, 2 * query), nn.Linear(IN, 2 * query), nn.Linear(IN, 2 * value)
+
+    def forward(self, x, y):
+        def split(z):
+            return z.unflatten(2, (2, -1)).transpose(1, 2)
+
+        source = x[:1] if self.shared else x
+        z = F.scaled_dot_product_attention(split(self.q(x)), split(self.k(source)), split(self.v(source)))
+        return z.square().mean() + (x.sum() - y.sum()) * 0
+
+
+class Reversed(nn.Module):
+    """rsub with a factor."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(IN, OUT)
+
+    def forward(self, x, y):
+        return F.mse_loss(torch.rsub(self.linear(x), y, alpha=3.0), y)
+
+
+class Doubles(nn.Module):
+    """Functions of float64."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down = nn.Linear(IN, 12).double(), nn.Linear(12, OUT).double()
+
+    def forward(self, x, y):
+        z = self.up(x.double())
+        z = F.gelu(z) + torch.tanh(z).exp().sin() + F.silu(z)
+        return F.cross_entropy(self.down(z), (y[:, 0] > 0).long())
+
+
+def draw(*shape):
+    generator = torch.Generator().manual_seed(3)
+    return {
+        "x": torch.randn(ROWS, *shape, IN, generator=generator),
+        "y": torch.randn(ROWS, *shape, OUT, generator=generator),
+    }
+
+
+def check(folder, module, data, mesh="dp=1", tolerance=1e-5):
+    torch.export.save(torch.export.export(module, (), data), folder / "model.pt2")
+    loss = module(**data)
+    loss.backward()
+    found, gradients = first_step(folder, folder / "model.pt2", data, mesh=mesh)
+    assert found == pytest.approx(float(loss.detach()), rel=tolerance)
+    for name, parameter in module.named_parameters():
+        if parameter.grad is not None:
+            torch.testing.assert_close(gradients[name], parameter.grad, rtol=tolerance, atol=tolerance / 10)
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+@pytest.mark.parametrize("kind", ["siamese", "decay", "product", "autoencoder", "norm", "bias", "scalar", "three"])
+def test_parameter_read_twice(tmp_path, kind, mesh):
+    check(tmp_path, Twice(kind), draw(), mesh)
+
+
+@pytest.mark.parametrize("kind", ["any", "all", "max", "min", "amax", "amin", "add"])
+def test_bools(tmp_path, kind):
+    check(tmp_path, Bools(kind), draw())
+
+
+@pytest.mark.parametrize("query,value,shared", [(4, 7, False), (7, 4, False), (5, 5, True)])
+def test_heads_of_other_sizes(tmp_path, query, value, shared):
+    check(tmp_path, Attention(query, value, shared), draw(5))
+
+
+def test_rsub(tmp_path):
+    check(tmp_path, Reversed(), draw())
+
+
+def test_float64(tmp_path):
+    check(tmp_path, Doubles(), draw(), tolerance=1e-7)
+
+
+def test_unsigned_bytes_are_converted(tmp_path):
+    class Images(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.linear = nn.Linear(IN, OUT)
+
+        def forward(self, x, y):
+            return F.mse_loss(self.linear(x.float() / 255 - 0.5), y)
+
+    data = draw()
+    data["x"] = (data["x"].abs() * 90).clamp(max=255).to(torch.uint8)
+    assert int(data["x"].max()) > 127
+    check(tmp_path, Images(), data)
+
+
+@pytest.mark.parametrize("dtype,name", [(torch.bfloat16, "bf16"), (torch.float16, "f16")])
+def test_sixteen_bits_are_refused(tmp_path, dtype, name):
+    module, data = Twice("bias").to(dtype), {n: v.to(dtype) for n, v in draw().items()}
+    torch.export.save(torch.export.export(module, (), data), tmp_path / "model.pt2")
+    said = run([tools_folder() / "ps-compile", "model.pt2", "-o", "program"], tmp_path, expect=1)
+    assert f"element type '{name}'" in said or f"element type {name}" in said
+    assert "float32" in said and "undefined symbol" not in said
+    assert not (tmp_path / "program").exists()
