@@ -1,11 +1,15 @@
 """Training through the C API alone equals PyTorch: cotangents from outside, pending forwards, two models at once."""
 import copy
+import os
+import pathlib
+import shutil
 
 import models
 import oracle
 import pytest
 import torch
 from capi import Program
+from conftest import tools_folder
 
 FLAG, OPTIMIZER, TOLERANCE = oracle.OPTIMIZERS["sgd"]
 
@@ -115,3 +119,30 @@ def test_errors_are_status_values_with_a_message(tmp_path):
     program.close()
     with pytest.raises(RuntimeError, match="nothing.so"):
         Program(tmp_path / "nothing.so")
+
+
+@pytest.mark.skipif(not (shutil.which("cc") or shutil.which("clang-22")), reason="needs a C compiler")
+def test_example_in_c(tmp_path):
+    """examples/c-api as its first lines say; its losses are those of PyTorch."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    model = models.mlp()
+    model.export(tmp_path / "mlp.pt2")
+    oracle.compile_model(tmp_path, tmp_path / "mlp.pt2", "dp=2", "--optimizer", "sgd(lr=0.1)", out="mlp.so")
+    library = tools_folder().parent / "lib"
+    oracle.run(
+        [shutil.which("cc") or "clang-22", f"-I{root / 'include'}", root / "examples/c-api/finetune.c", "-o", "finetune",
+         f"-L{library}", "-lpsrt", f"-Wl,-rpath,{os.path.abspath(library)}"],
+        tmp_path,
+    )  # fmt: skip
+    said = oracle.run(["./finetune", "./mlp.so"], tmp_path)
+    inputs = {"x": (torch.arange(96) % 7 / 7).reshape(8, 12), "labels": torch.arange(8) % 10}
+    optimizer = torch.optim.SGD(model.module.parameters(), lr=0.1)
+    for step in range(2):
+        loss = model.module(**inputs)[0]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        line = next(line for line in said.splitlines() if line.startswith(f"step {step}: loss "))
+        assert float(line.split()[-1]) == pytest.approx(float(loss.detach()), abs=2e-6)
+    assert float(said.split()[-1]) == pytest.approx(float(model.module.layers[4].bias.detach()[0]), abs=2e-6)
+    assert "no_such.so" in oracle.run(["./finetune", "./no_such.so"], tmp_path, expect=1)
