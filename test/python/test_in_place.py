@@ -2,7 +2,8 @@
 import pytest
 import torch
 from conftest import tools_folder
-from oracle import first_step, run
+from oracle import compile_model, first_step, read_losses, run
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
 
@@ -158,6 +159,41 @@ def test_write(tmp_path, write, decomposed):
     assert found == pytest.approx(float(loss.detach()), rel=1e-5)
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-5, atol=1e-6)
+
+
+class Averaging(nn.Module):
+    """A buffer that every step changes, by writes that follow each other."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(IN, OUT)
+        self.register_buffer("mean", torch.zeros(OUT))
+
+    def forward(self, x, y):
+        self.mean.mul_(0.5).add_(1)
+        self.mean[2:4].mul_(0.9)
+        return F.mse_loss(self.linear(x) + self.mean, y)
+
+
+@pytest.mark.parametrize("decomposed", [False, True], ids=["exported", "decomposed"])
+def test_buffer(tmp_path, decomposed):
+    model, data = Averaging(), draw()
+    program = torch.export.export(Averaging(), (), data)
+    torch.export.save(program.run_decompositions({}) if decomposed else program, tmp_path / "model.pt2")
+    expected = []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        loss = model(**data)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        expected.append(float(loss.detach()))
+    save_file({name: torch.cat([value] * 3) for name, value in data.items()}, tmp_path / "data.safetensors")
+    compiled = compile_model(tmp_path, tmp_path / "model.pt2", "dp=1", "--optimizer", "sgd(lr=0.1)")
+    run([compiled, "--data", "data.safetensors", "--losses", "losses.txt", "--export-weights", "w.safetensors"], tmp_path)
+    assert read_losses(tmp_path / "losses.txt") == pytest.approx(expected, rel=1e-5)
+    torch.testing.assert_close(load_file(tmp_path / "w.safetensors")["mean"], model.mean)
 
 
 def maybe_a_view(q, y):
