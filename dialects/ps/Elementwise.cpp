@@ -40,15 +40,25 @@ static Value emitSigmoid(ElementBuilder &e, Value x) {
   return e.div(one, e.add(one, e.unary<math::ExpOp>(e.neg(x))));
 }
 
+/// max(x, 0) + log1p(exp(-|x|))
+static Value emitSoftplus(ElementBuilder &e, Value x) {
+  Value positive = arith::MaximumFOp::create(e.builder(), e.getLoc(), x, e.constant(x, 0));
+  Value rest = e.unary<math::ExpOp>(e.neg(e.unary<math::AbsFOp>(x)));
+  return e.add(positive, e.unary<math::Log1pOp>(rest));
+}
+
 PS_UNARY(ExpOp, std::exp(x), e.unary<math::ExpOp>(x), m.mul(g, y))
 PS_UNARY(LogOp, std::log(x), e.unary<math::LogOp>(x), m.div(g, x))
+PS_UNARY(Expm1Op, std::expm1(x), e.unary<math::ExpM1Op>(x), m.mul(g, m.unary<ExpOp>(x)))
+PS_UNARY(Log1pOp, std::log1p(x), e.unary<math::Log1pOp>(x), m.div(g, m.add(x, m.constant(x, 1))))
 PS_UNARY(SqrtOp, std::sqrt(x), e.unary<math::SqrtOp>(x), m.div(m.scale(g, 0.5), y))
 PS_UNARY(RsqrtOp, 1 / std::sqrt(x), e.div(e.constant(x, 1), e.unary<math::SqrtOp>(x)),
          m.mul(m.scale(g, -0.5), m.mul(y, m.mul(y, y))))
 PS_UNARY(TanhOp, std::tanh(x), e.unary<math::TanhOp>(x),
          m.mul(g, m.sub(m.constant(y, 1), m.mul(y, y))))
 PS_UNARY(ErfOp, std::erf(x), e.unary<math::ErfOp>(x),
-         m.scale(m.mul(g, m.unary<ExpOp>(m.neg(m.mul(x, x)))), 1.12837916709551257390)) // 2 / sqrt(pi)
+         m.scale(m.mul(g, m.unary<ExpOp>(m.neg(m.mul(x, x)))),
+                 1.12837916709551257390)) // 2 / sqrt(pi)
 PS_UNARY(SinOp, std::sin(x), e.unary<math::SinOp>(x), m.mul(g, m.unary<CosOp>(x)))
 PS_UNARY(CosOp, std::cos(x), e.unary<math::CosOp>(x), m.neg(m.mul(g, m.unary<SinOp>(x))))
 PS_UNARY(SigmoidOp, 1 / (1 + std::exp(-x)), emitSigmoid(e, x),
@@ -57,6 +67,12 @@ PS_UNARY(ReluOp, x > 0 || x != x ? x : 0.0,
          arith::MaximumFOp::create(e.builder(), e.getLoc(), x, e.constant(x, 0)),
          m.select(m.compare(Predicate::Gt, y, m.constant(y, 0)), g, m.constant(g, 0)))
 PS_UNARY(SiluOp, x / (1 + std::exp(-x)), e.mul(x, emitSigmoid(e, x)), (m.binary<SiluGradOp>(g, x)))
+PS_UNARY(SoftplusOp, (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))), emitSoftplus(e, x),
+         m.mul(g, m.unary<SigmoidOp>(x)))
+PS_UNARY(FloorOp, std::floor(x), e.unary<math::FloorOp>(x), Value())
+PS_UNARY(CeilOp, std::ceil(x), e.unary<math::CeilOp>(x), Value())
+PS_UNARY(TruncOp, std::trunc(x), e.unary<math::TruncOp>(x), Value())
+PS_UNARY(RoundOp, std::nearbyint(x), e.unary<math::RoundEvenOp>(x), Value())
 #undef PS_UNARY
 
 //===----------------------------------------------------------------------===//

@@ -80,6 +80,36 @@ static Value powSlope(BackwardMath &m, Value x, Value y) {
   return m.mul(y, m.binary<PowOp>(x, m.sub(y, m.constant(y, 1))));
 }
 
+static constexpr double kLeastLog = -100;
+static constexpr double kLeastSlopeDivisor = 1e-12;
+
+static double binaryCrossEntropy(double p, double t) {
+  return (t - 1) * larger(std::log1p(-p), kLeastLog) - t * larger(std::log(p), kLeastLog);
+}
+
+static Value emitBinaryCrossEntropy(ElementBuilder &e, Value p, Value t) {
+  auto bounded = [&](Value logarithm) -> Value {
+    return arith::MaximumFOp::create(e.builder(), e.getLoc(), logarithm,
+                                     e.constant(logarithm, kLeastLog));
+  };
+  Value hit = bounded(e.unary<math::LogOp>(p));
+  Value miss = bounded(e.unary<math::Log1pOp>(e.neg(p)));
+  return e.sub(e.mul(e.sub(t, e.constant(t, 1)), miss), e.mul(t, hit));
+}
+
+/// The derivative by the probability.
+static Value bceSlope(BackwardMath &m, Value p, Value t) {
+  Value variance = m.mul(p, m.sub(m.constant(p, 1), p));
+  return m.div(m.sub(p, t), m.binary<MaxOp>(variance, m.constant(p, kLeastSlopeDivisor)));
+}
+
+/// The derivative by the target.
+static Value bceTargetSlope(BackwardMath &m, Value p) {
+  Value least = m.constant(p, kLeastLog);
+  return m.sub(m.binary<MaxOp>(m.unary<Log1pOp>(m.neg(p)), least),
+               m.binary<MaxOp>(m.unary<LogOp>(p), least));
+}
+
 #define PS_GROUPS(...) = {__VA_ARGS__}
 PS_BINARY(AddOp, PS_GROUPS({0, 1}), x + y, e.add(x, y), g, g)
 PS_BINARY(SubOp, PS_GROUPS({0, 1}), x - y, e.sub(x, y), g, m.neg(g))
@@ -94,6 +124,9 @@ PS_BINARY(MinOp, PS_GROUPS(), smaller(x, y),
           chosen(m, Predicate::Lt, x, y, g), chosen(m, Predicate::Lt, y, x, g))
 PS_BINARY(PowOp, PS_GROUPS(), std::pow(x, y), math::PowFOp::create(e.builder(), e.getLoc(), x, y),
           m.mul(g, powSlope(m, x, y)), m.mul(g, m.mul(z, m.unary<LogOp>(x))))
+PS_BINARY(BinaryCrossEntropyOp, PS_GROUPS(), binaryCrossEntropy(x, y),
+          emitBinaryCrossEntropy(e, x, y), m.mul(g, bceSlope(m, x, y)),
+          m.mul(g, bceTargetSlope(m, x)))
 #undef PS_BINARY
 
 /// An op on bits: the same, of integers only.

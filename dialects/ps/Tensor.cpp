@@ -6,6 +6,7 @@
 #include "runtime/core/Philox.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/Support/MathExtras.h"
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -53,6 +54,14 @@ int64_t truncateTo(IntegerType type, int64_t value) {
   if (type.isUnsigned())
     return int64_t(uint64_t(value) & llvm::maskTrailingOnes<uint64_t>(type.getWidth()));
   return llvm::SignExtend64(uint64_t(value), type.getWidth());
+}
+
+/// The largest or the smallest of an integer type: what an infinity becomes.
+int64_t getExtreme(IntegerType type, bool largest) {
+  unsigned width = type.getWidth();
+  if (width == 1 || type.isUnsigned())
+    return largest ? int64_t(llvm::maskTrailingOnes<uint64_t>(width)) : 0;
+  return largest ? llvm::maxIntN(width) : llvm::minIntN(width);
 }
 
 } // namespace
@@ -142,6 +151,8 @@ DenseElementsAttr Tensor::toAttr() const {
 void Tensor::set(int64_t i, double value) {
   if (auto floatType = dyn_cast<FloatType>(type.getElementType()))
     floats[i] = roundTo(floatType, value);
+  else if (std::isinf(value))
+    setInt(i, getExtreme(cast<IntegerType>(type.getElementType()), value > 0));
   else
     setInt(i, int64_t(value));
 }

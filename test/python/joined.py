@@ -48,7 +48,8 @@ def draw(case):
         elif dtype == torch.int64:
             values[name] = torch.randint(0, case.below.get(name, 5), shape, generator=generator)
         else:
-            values[name] = torch.randn(shape, generator=generator).to(dtype)
+            draw_floats = torch.rand if case.unit else torch.randn
+            values[name] = draw_floats(shape, generator=generator).to(dtype)
             if case.positive:
                 values[name] = values[name].abs() + 0.1
     return values

@@ -17,6 +17,7 @@ class OpCase:
     results: list  # types
     below: dict = dataclasses.field(default_factory=dict)  # integer operands: name -> exclusive limit
     positive: bool = False
+    unit: bool = False  # floats are drawn from (0, 1)
 
 
 CASES = {}
@@ -28,11 +29,14 @@ def case(name, text, operands, results, **options):
 
 # Of one operand, with PyTorch's name for it; those of POSITIVE take no others.
 UNARY = {"neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "tanh": torch.tanh, "erf": torch.erf, "sin": torch.sin,
-         "cos": torch.cos, "sigmoid": torch.sigmoid, "relu": torch.relu, "silu": F.silu}
-POSITIVE = {"log": torch.log, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt}
+         "cos": torch.cos, "sigmoid": torch.sigmoid, "relu": torch.relu, "silu": F.silu,
+         "expm1": torch.expm1, "softplus": F.softplus}
+POSITIVE = {"log": torch.log, "log1p": torch.log1p, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt}
+# No gradient goes through these.
+STEPS = {"floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "round": torch.round}
 
 X = "tensor<4x5xf32>"
-for name in [*UNARY, "gelu erf", "gelu tanh"]:
+for name in [*UNARY, *STEPS, "gelu erf", "gelu tanh"]:
     case(name.replace(" ", "_"), f"%r0 = ps.{name} %a ATTRIBUTES : {X}", {"a": X}, [X])
 for name in POSITIVE:
     case(name, f"%r0 = ps.{name} %a ATTRIBUTES : {X}", {"a": X}, [X], positive=True)
@@ -40,6 +44,7 @@ for name in ["add", "sub", "mul", "max", "min", "gelu_grad erf", "gelu_grad tanh
     case(name.replace(" ", "_"), f"%r0 = ps.{name} %a, %b ATTRIBUTES : {X}", {"a": X, "b": X}, [X])
 for name in ["div", "pow"]:
     case(name, f"%r0 = ps.{name} %a, %b ATTRIBUTES : {X}", {"a": X, "b": X}, [X], positive=True)
+case("binary_cross_entropy", f"%r0 = ps.binary_cross_entropy %a, %b ATTRIBUTES : {X}", {"a": X, "b": X}, [X], unit=True)
 BOOL = "tensor<4x5xi1>"
 case("not", f"%r0 = ps.not %a ATTRIBUTES : {BOOL}", {"a": BOOL}, [BOOL])
 for name in ["and", "or"]:
@@ -85,6 +90,9 @@ case("concat_border", f"%r0 = ps.concat %a, %b dim 1 ATTRIBUTES : ({X}, tensor<4
      {"a": X, "b": "tensor<4x10xf32>"}, ["tensor<4x15xf32>"])
 for kind in ["sum", "max", "min"]:
     movement(f"reduce_{kind}", f"reduce {kind} %a dims [1]", {"a": X}, "tensor<4xf32>")
+    movement(f"reduce_{kind}_int", f"reduce {kind} %a dims [1]", {"a": "tensor<4x5xi64>"}, "tensor<4xi64>")
+for kind in ["max", "min"]:
+    movement(f"reduce_{kind}_bool", f"reduce {kind} %a dims [1]", {"a": "tensor<4x5xi1>"}, "tensor<4xi1>")
 movement("reduce_all", "reduce sum %a dims [0, 1]", {"a": X}, "tensor<f32>")
 movement("reduce_columns", "reduce sum %a dims [0, 2]", {"a": "tensor<3x4x5xf32>"}, "tensor<4xf32>")
 

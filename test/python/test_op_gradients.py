@@ -32,6 +32,9 @@ for _name, _reference in op_cases.UNARY.items():
     unary(_name, _reference)
 for _name, _reference in op_cases.POSITIVE.items():
     unary(_name, _reference, positive=True)
+for _name, _reference in op_cases.STEPS.items():
+    case(_name, f"%s = ps.{_name} %a : {{a}}\n%y = ps.add %s, %a : {{y}}", {"a": (3, 4)},
+         lambda a, step=_reference: step(a) + a)
 unary("gelu_erf", F.gelu, op="gelu erf")
 unary("gelu_tanh", lambda a: F.gelu(a, approximate="tanh"), op="gelu tanh")
 for _name, _reference in {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "max": torch.maximum,
@@ -39,6 +42,10 @@ for _name, _reference in {"add": torch.add, "sub": torch.sub, "mul": torch.mul, 
     binary(_name, _reference)
 for _name, _reference in {"div": torch.div, "pow": torch.pow}.items():
     binary(_name, _reference, positive=True)
+case("binary_cross_entropy", """%p = ps.sigmoid %a : {a}
+%t = ps.sigmoid %b : {b}
+%y = ps.binary_cross_entropy %p, %t : {y}""", {"a": (3, 4), "b": (3, 4)},
+     lambda a, b: F.binary_cross_entropy(a.sigmoid(), b.sigmoid(), reduction="none"))
 MASK = torch.tensor([[True, False, True, True]] * 3)
 case("select", "%y = ps.select %m, %a, %b : {m}, {y}", {"a": (3, 4), "b": (3, 4)},
      lambda a, b: torch.where(MASK, a, b), m=MASK)

@@ -344,6 +344,68 @@ Value NodeConverter::compare(ps::Predicate predicate, Value lhs, Value rhs) {
   return make<ps::CompareOp>(typeLike(lhs, i1()), predicate, lhs, rhs);
 }
 
+Value NodeConverter::widen(Value value) {
+  Type element = getElement(value);
+  return element.isF16() || element.isBF16() ? convert(value, f32()) : value;
+}
+
+Value NodeConverter::divide(Value value, double divisor) {
+  return make<ps::DivOp>(value, splat(getType(value), divisor));
+}
+
+/// Reads through transposes: the labels are permuted instead.
+static SmallVector<int64_t> absorbTransposes(Value &value, ArrayRef<int64_t> given) {
+  SmallVector<int64_t> labels(given);
+  while (auto transpose = value.getDefiningOp<ps::TransposeOp>()) {
+    SmallVector<int64_t> permuted(labels.size());
+    for (auto [i, from] : enumerate(transpose.getPermutation()))
+      permuted[from] = labels[i];
+    value = transpose.getOperand();
+    labels = permuted;
+  }
+  return labels;
+}
+
+Value NodeConverter::contract(Value lhs, ArrayRef<int64_t> lhsLabels, Value rhs,
+                              ArrayRef<int64_t> rhsLabels, ArrayRef<int64_t> resultLabels) {
+  SmallVector<int64_t> left = absorbTransposes(lhs, lhsLabels);
+  SmallVector<int64_t> right = absorbTransposes(rhs, rhsLabels);
+  return make<ps::ContractOp>(lhs, left, rhs, right, resultLabels);
+}
+
+Value NodeConverter::takePlace(Value value, Value place, int64_t dim) {
+  RankedTensorType places = typeLike(value, i64());
+  Value chosen = compare(ps::Predicate::Eq, make<ps::IotaOp>(places, dim),
+                         broadcast(convert(place, i64()), getShape(value)));
+  Value kept = make<ps::SelectOp>(chosen, value, splat(getType(value), 0));
+  return reduce(ps::ReductionKind::Sum, kept, {dim}, true);
+}
+
+SmallVector<int64_t> NodeConverter::reducedDims(Value value) {
+  SmallVector<int64_t> dims = wrapDims(integers("dim"), getRank(value));
+  if (dims.empty())
+    dims = llvm::to_vector(llvm::seq<int64_t>(0, getRank(value)));
+  return dims;
+}
+
+int64_t NodeConverter::countElements(Value value, ArrayRef<int64_t> dims) {
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    count *= getShape(value)[dim];
+  return count;
+}
+
+SmallVector<int64_t> NodeConverter::commonShape(Value lhs, Value rhs) {
+  ArrayRef<int64_t> longer = getShape(lhs), shorter = getShape(rhs);
+  if (longer.size() < shorter.size())
+    std::swap(longer, shorter);
+  SmallVector<int64_t> shape(longer);
+  for (auto [size, other] : llvm::zip(MutableArrayRef(shape).take_back(shorter.size()), shorter))
+    if (size == 1)
+      size = other;
+  return shape;
+}
+
 SmallVector<int64_t> NodeConverter::wrapDims(ArrayRef<int64_t> dims, int64_t rank) {
   return llvm::map_to_vector(dims, [&](int64_t dim) { return wrapDim(dim, rank); });
 }
@@ -364,6 +426,11 @@ ConverterTable getConverterTable() {
   addReductionConverters(table);
   addNormalizationConverters(table);
   addLossConverters(table);
+  addPairLossConverters(table);
+  addActivationConverters(table);
+  addNormConverters(table);
+  addEinsumConverters(table);
+  addRearrangeConverters(table);
   addAttentionConverters(table);
   return table;
 }

@@ -77,6 +77,20 @@ public:
   mlir::Value reduce(ps::ReductionKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims,
                      bool keepDims);
   mlir::Value compare(ps::Predicate predicate, mlir::Value lhs, mlir::Value rhs);
+  /// In f32 when the value has 16-bit floats, in which PyTorch computes such ops too.
+  mlir::Value widen(mlir::Value value);
+  mlir::Value divide(mlir::Value value, double divisor);
+  /// A `ps.contract`; transposes of operands go into the labels.
+  mlir::Value contract(mlir::Value lhs, llvm::ArrayRef<int64_t> lhsLabels, mlir::Value rhs,
+                       llvm::ArrayRef<int64_t> rhsLabels, llvm::ArrayRef<int64_t> resultLabels);
+  /// What stands at `place` (of size 1 along `dim`) along `dim`, which keeps its dim; 0 where there
+  /// is no such place. The gradient goes to that place alone.
+  mlir::Value takePlace(mlir::Value value, mlir::Value place, int64_t dim);
+  /// The argument `dim` as dims of `value`; all of them where it is absent or empty.
+  llvm::SmallVector<int64_t> reducedDims(mlir::Value value);
+  static int64_t countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
+  /// The shape that PyTorch broadcasts both to.
+  llvm::SmallVector<int64_t> commonShape(mlir::Value lhs, mlir::Value rhs);
   /// The value of dim `dim` counted from the end when negative.
   static int64_t wrapDim(int64_t dim, int64_t rank) { return dim < 0 ? dim + rank : dim; }
   llvm::SmallVector<int64_t> wrapDims(llvm::ArrayRef<int64_t> dims, int64_t rank);
@@ -112,6 +126,9 @@ mlir::Type promoteTypes(mlir::Value lhs, mlir::Value rhs);
 /// The type in which PyTorch computes on a tensor and a number.
 mlir::Type promoteTypes(mlir::Value tensor, Scalar scalar);
 
+/// The sum of all elements.
+mlir::Value sumAll(NodeConverter &n, mlir::Value value);
+
 using Converter = llvm::function_ref<mlir::LogicalResult(NodeConverter &)>;
 using ConverterFunction = mlir::LogicalResult (*)(NodeConverter &);
 /// By the op's name: "aten.add.Tensor"; "aten.add" stands for all its overloads.
@@ -128,6 +145,11 @@ void addContractionConverters(ConverterTable &table);
 void addReductionConverters(ConverterTable &table);
 void addNormalizationConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
+void addPairLossConverters(ConverterTable &table);
+void addActivationConverters(ConverterTable &table);
+void addNormConverters(ConverterTable &table);
+void addEinsumConverters(ConverterTable &table);
+void addRearrangeConverters(ConverterTable &table);
 void addAttentionConverters(ConverterTable &table);
 
 /// The converters of all families.

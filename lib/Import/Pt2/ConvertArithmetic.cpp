@@ -21,6 +21,32 @@ template <typename Op> LogicalResult convertBinary(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.make<Op>(lhs, rhs));
 }
 
+bool isLogarithm(Value value) {
+  return value.getDefiningOp<ps::LogOp>() || value.getDefiningOp<ps::Log1pOp>();
+}
+
+/// max(log(x), bound), as a decomposed binary cross-entropy has it: the logarithm is not taken of
+/// what the bound replaces, so that no infinite slope poisons the gradient.
+Value buildBoundedLogarithm(NodeConverter &n, Value logarithm, Value bound) {
+  Operation *op = logarithm.getDefiningOp();
+  Value x = op->getOperand(0), below = n.compare(ps::Predicate::Lt, logarithm, bound);
+  double safe = isa<ps::LogOp>(op) ? 1 : 0;
+  x = n.make<ps::SelectOp>(below, n.splat(getType(x), safe), x);
+  Value safeLogarithm =
+      isa<ps::LogOp>(op) ? Value(n.make<ps::LogOp>(x)) : Value(n.make<ps::Log1pOp>(x));
+  return n.make<ps::SelectOp>(below, bound, safeLogarithm);
+}
+
+LogicalResult convertMaximum(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
+  if (n.failed())
+    return failure();
+  if (isLogarithm(lhs) && rhs.getDefiningOp<ps::ConstantOp>())
+    return n.set(buildBoundedLogarithm(n, lhs, rhs));
+  return n.set(n.make<ps::MaxOp>(lhs, rhs));
+}
+
 /// self + alpha * other; `rsub` swaps the two: other - alpha * self.
 template <typename Op, bool kSwap = false> LogicalResult convertSum(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
@@ -79,6 +105,18 @@ LogicalResult convertRemainder(NodeConverter &n) {
   if (n.failed())
     return failure();
   return n.set(n.make<ps::SubOp>(lhs, n.make<ps::MulOp>(floorDivide(n, lhs, rhs), rhs)));
+}
+
+/// lhs - trunc(lhs / rhs) rhs, of integers.
+LogicalResult convertFmod(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  if (isa<FloatType>(type.getElementType()))
+    return n.fail("takes the remainder of floating numbers, which is not supported");
+  Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
+  if (n.failed())
+    return failure();
+  Value whole = n.make<ps::MulOp>(n.make<ps::DivOp>(lhs, rhs), rhs);
+  return n.set(n.make<ps::SubOp>(lhs, whole));
 }
 
 /// x to an exponent that is known: products and roots where they are exact, as PyTorch does.
@@ -142,13 +180,18 @@ LogicalResult convertMaskedFill(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.make<ps::SelectOp>(mask, value, self));
 }
 
+/// What equals a bound keeps its whole gradient, as in PyTorch.
 LogicalResult convertClamp(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value value = getOperand(n, "self", type);
-  if (n.has("min"))
-    value = n.make<ps::MaxOp>(value, getOperand(n, "min", type));
-  if (n.has("max"))
-    value = n.make<ps::MinOp>(value, getOperand(n, "max", type));
+  auto bound = [&](StringRef name, ps::Predicate beyond) {
+    if (!n.has(name))
+      return;
+    Value limit = getOperand(n, name, type);
+    value = n.make<ps::SelectOp>(n.compare(beyond, value, limit), limit, value);
+  };
+  bound("min", ps::Predicate::Lt);
+  bound("max", ps::Predicate::Gt);
   return n.failed() ? failure() : n.set(value);
 }
 
@@ -163,9 +206,10 @@ void addArithmeticConverters(ConverterTable &table) {
   table["aten.true_divide"] = convertDivide;
   table["aten.floor_divide"] = convertFloorDivide;
   table["aten.remainder"] = convertRemainder;
+  table["aten.fmod"] = convertFmod;
   table["aten.pow.Tensor_Scalar"] = convertPower;
   table["aten.pow.Tensor_Tensor"] = convertPower;
-  table["aten.maximum"] = convertBinary<ps::MaxOp>;
+  table["aten.maximum"] = convertMaximum;
   table["aten.minimum"] = convertBinary<ps::MinOp>;
   table["aten.addcmul"] = convertFusedSum<ps::MulOp>;
   table["aten.addcdiv"] = convertFusedSum<ps::DivOp>;

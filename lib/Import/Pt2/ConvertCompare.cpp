@@ -1,5 +1,6 @@
 // Comparisons and logic: their results are bools.
 #include "lib/Import/Pt2/Convert.h"
+#include <limits>
 
 using namespace mlir;
 
@@ -55,6 +56,23 @@ template <bool kLogical> LogicalResult convertXor(NodeConverter &n) {
   return n.set(n.compare(ps::Predicate::Ne, n.convert(lhs, n.i1()), n.convert(rhs, n.i1())));
 }
 
+/// Integers are never NaN nor infinite.
+LogicalResult convertIsNan(NodeConverter &n) {
+  Value x = n.tensor("self");
+  return n.failed() ? failure() : n.set(n.compare(ps::Predicate::Ne, x, x));
+}
+
+/// Whether |x| is infinity, or below it.
+template <ps::Predicate kPredicate> LogicalResult convertIsInfinite(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  if (!isFloat(x))
+    return n.set(n.splat(n.typeLike(x, n.i1()), kPredicate == ps::Predicate::Lt));
+  Value infinity = n.splat(getType(x), std::numeric_limits<double>::infinity());
+  return n.set(n.compare(kPredicate, n.make<ps::AbsOp>(x), infinity));
+}
+
 } // namespace
 
 void addCompareConverters(ConverterTable &table) {
@@ -64,6 +82,9 @@ void addCompareConverters(ConverterTable &table) {
   table["aten.le"] = convertCompare<ps::Predicate::Le>;
   table["aten.gt"] = convertCompare<ps::Predicate::Gt>;
   table["aten.ge"] = convertCompare<ps::Predicate::Ge>;
+  table["aten.isnan"] = convertIsNan;
+  table["aten.isinf"] = convertIsInfinite<ps::Predicate::Eq>;
+  table["aten.isfinite"] = convertIsInfinite<ps::Predicate::Lt>;
   table["aten.logical_and"] = convertLogic<ps::AndOp, true>;
   table["aten.logical_or"] = convertLogic<ps::OrOp, true>;
   table["aten.logical_not"] = convertNot<true>;

@@ -13,20 +13,8 @@ struct Operand {
   SmallVector<int64_t> labels;
 };
 
-/// Reads through transposes: the labels are permuted instead.
-void absorbTranspose(Operand &operand) {
-  while (auto transpose = operand.value.getDefiningOp<ps::TransposeOp>()) {
-    SmallVector<int64_t> labels(operand.labels.size());
-    for (auto [i, from] : llvm::enumerate(transpose.getPermutation()))
-      labels[from] = operand.labels[i];
-    operand = {transpose.getOperand(), labels};
-  }
-}
-
-Value contract(NodeConverter &n, Operand lhs, Operand rhs, ArrayRef<int64_t> labels) {
-  absorbTranspose(lhs);
-  absorbTranspose(rhs);
-  return n.make<ps::ContractOp>(lhs.value, lhs.labels, rhs.value, rhs.labels, labels);
+Value contract(NodeConverter &n, const Operand &lhs, const Operand &rhs, ArrayRef<int64_t> labels) {
+  return n.contract(lhs.value, lhs.labels, rhs.value, rhs.labels, labels);
 }
 
 /// The value whose leading dims `x` merges into its dim 0 while it keeps the last `kept` dims; `x`

@@ -169,10 +169,13 @@ LogicalResult convertIndexSelect(NodeConverter &n) {
   Value x = n.tensor("self"), index = n.tensor("index");
   if (n.failed())
     return failure();
-  if (n.wrapDim(n.integer("dim"), getRank(x)) == 0)
+  int64_t dim = n.wrapDim(n.integer("dim"), getRank(x));
+  if (dim == 0)
     if (Value rows = indexRows(n, x, index))
       return n.set(rows);
-  return n.fail("is only supported on rows of a table of floats");
+  if (std::optional<ps::Tensor> constant = evaluateOnHost(index))
+    return convertConstantSelect(n, x, *constant, dim);
+  return n.fail("is only supported by a constant index, or on rows of a table of floats");
 }
 
 /// A running sum of what is known at import.

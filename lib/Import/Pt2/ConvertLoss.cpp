@@ -1,5 +1,5 @@
-// Losses. A mean over rows is the sum divided by the count, so that training finds both
-// (docs/levels.md).
+// Losses over classes. A mean over rows is the sum divided by the count, so that training finds
+// both (docs/levels.md).
 #include "lib/Import/Pt2/Convert.h"
 
 using namespace mlir;
@@ -8,12 +8,6 @@ namespace parashard::import {
 namespace {
 
 enum Reduction { kNone = 0, kMean = 1, kSum = 2 };
-
-SmallVector<int64_t> allDims(Value x) { return llvm::to_vector(llvm::seq<int64_t>(0, getRank(x))); }
-
-Value sumAll(NodeConverter &n, Value x) {
-  return n.reduce(ps::ReductionKind::Sum, x, allDims(x), false);
-}
 
 /// Classes stand in dim 1 (dim 0 of one sample): they are moved to the end.
 Value moveClassesLast(NodeConverter &n, Value x) {
@@ -49,20 +43,73 @@ Value buildCrossEntropy(NodeConverter &n, Value logits, Value labels, int64_t ig
   return op.getLoss();
 }
 
-/// The number of labels that count, as a float.
-Value countLabels(NodeConverter &n, Value labels, int64_t ignore, Type element) {
-  Value counts = n.compare(ps::Predicate::Ne, labels, n.splat(getType(labels), double(ignore)));
-  return sumAll(n, n.convert(counts, element));
+/// 1 where a label counts and 0 where it is ignored, in the losses' type; with class weights, the
+/// weight of the label's class in place of 1.
+Value buildCounts(NodeConverter &n, Value labels, int64_t ignore, Value weight, Type element) {
+  Value counted = n.compare(ps::Predicate::Ne, labels, n.splat(getType(labels), double(ignore)));
+  Value ones = n.convert(counted, element);
+  if (!weight)
+    return ones;
+  SmallVector<int64_t> shape(getShape(labels)), place(shape);
+  shape.push_back(getShape(weight)[0]);
+  place.push_back(1);
+  Value spread = n.broadcast(n.convert(weight, element), shape);
+  Value chosen =
+      n.reshape(n.takePlace(spread, n.reshape(labels, place), getRank(labels)), getShape(labels));
+  return n.make<ps::SelectOp>(counted, chosen, n.splat(getType(chosen), 0));
 }
 
-LogicalResult finishLoss(NodeConverter &n, Value rows, Value labels, int64_t ignore,
-                         int64_t reduction) {
+/// Reduces rows; a mean divides by the sum of `counts`.
+LogicalResult finishLoss(NodeConverter &n, Value rows, Value counts, int64_t reduction) {
   if (reduction == kNone)
     return n.set(n.reshape(rows, n.getResultType().getShape()));
   Value sum = sumAll(n, rows);
   if (reduction == kSum)
     return n.set(sum);
-  return n.set(n.make<ps::DivOp>(sum, countLabels(n, labels, ignore, getElement(sum))));
+  return n.set(n.make<ps::DivOp>(sum, sumAll(n, counts)));
+}
+
+/// The sum over the classes, which stand last, of -weight * target * log(softmax(logits)).
+Value buildSoftCrossEntropy(NodeConverter &n, Value logits, Value target, Value weight) {
+  Value terms = n.make<ps::LogSoftmaxOp>(logits);
+  if (target)
+    terms = n.make<ps::MulOp>(terms, target);
+  if (weight)
+    terms = n.make<ps::MulOp>(terms,
+                              n.broadcast(n.convert(weight, getElement(terms)), getShape(terms)));
+  Value sum = n.reduce(ps::ReductionKind::Sum, terms, {getRank(terms) - 1}, false);
+  return n.make<ps::NegOp>(sum);
+}
+
+Value scale(NodeConverter &n, Value x, double factor) {
+  return n.make<ps::MulOp>(x, n.splat(getType(x), factor));
+}
+
+/// With class weights: each row's loss times the weight of its class; label smoothing adds every
+/// class by its own weight.
+Value buildWeightedCrossEntropy(NodeConverter &n, Value logits, Value labels, int64_t ignore,
+                                double smoothing, Value weight, Value counts) {
+  Value rows = n.make<ps::MulOp>(buildCrossEntropy(n, logits, labels, ignore, 0), counts);
+  if (smoothing == 0)
+    return rows;
+  Value all = buildSoftCrossEntropy(n, logits, Value(), weight);
+  Value counted = n.compare(ps::Predicate::Ne, labels, n.splat(getType(labels), double(ignore)));
+  all = n.make<ps::SelectOp>(counted, all, n.splat(getType(all), 0));
+  return n.make<ps::AddOp>(scale(n, rows, 1 - smoothing),
+                           scale(n, all, smoothing / double(getShape(logits).back())));
+}
+
+/// Labels that are probabilities of the classes: a mean is over rows, whatever their weights.
+LogicalResult convertSoftLabels(NodeConverter &n, Value logits, Value target, double smoothing,
+                                int64_t reduction) {
+  logits = moveClassesLast(n, logits);
+  target = n.convert(moveClassesLast(n, target), getElement(logits));
+  if (smoothing != 0) {
+    Value share = n.splat(getType(target), smoothing / double(getShape(target).back()));
+    target = n.make<ps::AddOp>(scale(n, target, 1 - smoothing), share);
+  }
+  Value rows = buildSoftCrossEntropy(n, logits, target, n.optionalTensor("weight"));
+  return finishLoss(n, rows, n.splat(getType(rows), 1), reduction);
 }
 
 LogicalResult convertCrossEntropy(NodeConverter &n) {
@@ -71,15 +118,17 @@ LogicalResult convertCrossEntropy(NodeConverter &n) {
   double smoothing = n.number("label_smoothing", 0);
   if (n.failed())
     return failure();
-  if (n.has("weight"))
-    return n.fail("has class weights, which are not supported; weight the rows' losses instead");
   if (isFloat(labels))
-    return n.fail("takes probabilities as labels, which is not supported; expected class numbers");
+    return convertSoftLabels(n, logits, labels, smoothing, reduction);
   logits = moveClassesLast(n, logits);
   if (reduction != kNone)
     unmergeRows(logits, labels);
-  Value rows = buildCrossEntropy(n, logits, labels, ignore, smoothing);
-  return finishLoss(n, rows, labels, ignore, reduction);
+  Value weight = n.optionalTensor("weight");
+  Value counts = buildCounts(n, labels, ignore, weight, getElement(logits));
+  Value rows = weight
+                   ? buildWeightedCrossEntropy(n, logits, labels, ignore, smoothing, weight, counts)
+                   : buildCrossEntropy(n, logits, labels, ignore, smoothing);
+  return finishLoss(n, rows, counts, reduction);
 }
 
 /// Negative log-likelihood of log-probabilities: a cross-entropy of what the log-softmax was taken
@@ -89,8 +138,6 @@ LogicalResult convertNll(NodeConverter &n) {
   int64_t ignore = n.integer("ignore_index", -100), reduction = n.integer("reduction", kMean);
   if (n.failed())
     return failure();
-  if (n.has("weight"))
-    return n.fail("has class weights, which are not supported; weight the rows' losses instead");
   auto softmax = logProbabilities.getDefiningOp<ps::LogSoftmaxOp>();
   if (!softmax || getRank(logProbabilities) > 2)
     return n.fail("is not of a log_softmax over the classes in the last dim, which is the only "
@@ -98,11 +145,15 @@ LogicalResult convertNll(NodeConverter &n) {
   Value logits = softmax.getOperand();
   if (reduction != kNone)
     unmergeRows(logits, labels);
+  Value weight = n.optionalTensor("weight");
+  Value counts = buildCounts(n, labels, ignore, weight, getElement(logits));
   Value rows = buildCrossEntropy(n, logits, labels, ignore, 0);
+  if (weight)
+    rows = n.make<ps::MulOp>(rows, counts);
   if (n.getNumResults() > 1 && n.isUsed(1) && reduction == kMean &&
-      failed(n.set(1, countLabels(n, labels, ignore, getElement(rows)))))
+      failed(n.set(1, sumAll(n, counts))))
     return failure();
-  return finishLoss(n, rows, labels, ignore, reduction);
+  return finishLoss(n, rows, counts, reduction);
 }
 
 /// Labels of `where(labels != ignore, labels, 0)`; null when `index` is something else.
@@ -120,6 +171,18 @@ Value getSafeLabels(Value index, int64_t &ignore) {
   return select.getOnTrue();
 }
 
+/// One place along `dim` for each place along the other dims.
+LogicalResult gatherOne(NodeConverter &n, Value self, Value index, int64_t dim) {
+  SmallVector<int64_t> shape(getShape(self));
+  shape[dim] = 1;
+  if (ArrayRef(shape) != getShape(index))
+    return n.fail(
+        "takes " + mlir::debugString(index.getType()) + " of " + mlir::debugString(self.getType()) +
+        " along dim " + Twine(dim) +
+        ", which is not supported; expected one index for each place along the other dims");
+  return n.set(n.takePlace(self, index, dim));
+}
+
 /// gather(log_softmax(x), -1, labels[..., None]): the negated cross-entropy, as a decomposed loss
 /// has it. Ignored rows give 0 here; the decomposition selects 0 for them too.
 LogicalResult convertGather(NodeConverter &n) {
@@ -127,9 +190,9 @@ LogicalResult convertGather(NodeConverter &n) {
   if (n.failed())
     return failure();
   auto softmax = self.getDefiningOp<ps::LogSoftmaxOp>();
-  int64_t rank = getRank(self);
-  if (!softmax || n.wrapDim(n.integer("dim"), rank) != rank - 1 || getShape(index).back() != 1)
-    return n.fail("is only supported as the choice of one class of a log_softmax");
+  int64_t rank = getRank(self), dim = n.wrapDim(n.integer("dim"), rank);
+  if (!softmax || dim != rank - 1 || getShape(index).back() != 1)
+    return gatherOne(n, self, index, dim);
   auto view = index.getDefiningOp<ps::ReshapeOp>();
   Value labels = view ? view.getOperand() : Value();
   SmallVector<int64_t> rowShape(getShape(index).drop_back());
@@ -145,22 +208,6 @@ LogicalResult convertGather(NodeConverter &n) {
   return n.set(n.reshape(picked, getShape(index)));
 }
 
-LogicalResult convertMse(NodeConverter &n) {
-  Value x = n.tensor("self"), target = n.tensor("target");
-  int64_t reduction = n.integer("reduction", kMean);
-  if (n.failed())
-    return failure();
-  Value difference =
-      n.make<ps::SubOp>(x, n.convert(n.broadcast(target, getShape(x)), getElement(x)));
-  Value square = n.make<ps::MulOp>(difference, difference);
-  if (n.failed() || reduction == kNone)
-    return n.failed() ? failure() : n.set(square);
-  Value sum = sumAll(n, square);
-  if (reduction == kSum)
-    return n.set(sum);
-  return n.set(n.make<ps::DivOp>(sum, n.splat(getType(sum), double(getType(x).getNumElements()))));
-}
-
 } // namespace
 
 void addLossConverters(ConverterTable &table) {
@@ -169,7 +216,6 @@ void addLossConverters(ConverterTable &table) {
   table["aten.nll_loss"] = convertNll;
   table["aten.nll_loss_forward"] = convertNll;
   table["aten.gather"] = convertGather;
-  table["aten.mse_loss"] = convertMse;
 }
 
 } // namespace parashard::import

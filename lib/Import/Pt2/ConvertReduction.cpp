@@ -1,4 +1,4 @@
-// Reductions over dims: sum, mean, variance, extremes, any and all.
+// Reductions over dims: sum, mean, product, extremes and their places, any and all.
 #include "lib/Import/Pt2/Convert.h"
 
 using namespace mlir;
@@ -6,33 +6,12 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// No dims means all of them.
-SmallVector<int64_t> getDims(NodeConverter &n, Value x) {
-  SmallVector<int64_t> dims = n.wrapDims(n.integers("dim"), getRank(x));
-  if (dims.empty())
-    dims = llvm::to_vector(llvm::seq<int64_t>(0, getRank(x)));
-  return dims;
-}
-
-int64_t countElements(Value x, ArrayRef<int64_t> dims) {
-  int64_t count = 1;
-  for (int64_t dim : dims)
-    count *= getShape(x)[dim];
-  return count;
-}
-
 LogicalResult convertSum(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
     return failure();
   x = n.convert(x, n.getResultType().getElementType());
-  return n.set(n.reduce(ps::ReductionKind::Sum, x, getDims(n, x), n.boolean("keepdim", false)));
-}
-
-Value buildMean(NodeConverter &n, Value x, ArrayRef<int64_t> dims, bool keepDims,
-                int64_t correction = 0) {
-  Value sum = n.reduce(ps::ReductionKind::Sum, x, dims, keepDims);
-  return n.make<ps::DivOp>(sum, n.splat(getType(sum), double(countElements(x, dims) - correction)));
+  return n.set(n.reduce(ps::ReductionKind::Sum, x, n.reducedDims(x), n.boolean("keepdim", false)));
 }
 
 LogicalResult convertMean(NodeConverter &n) {
@@ -40,29 +19,81 @@ LogicalResult convertMean(NodeConverter &n) {
   if (n.failed())
     return failure();
   x = n.convert(x, n.getResultType().getElementType());
-  return n.set(buildMean(n, x, getDims(n, x), n.boolean("keepdim", false)));
-}
-
-LogicalResult convertVariance(NodeConverter &n) {
-  Value x = n.tensor("self");
-  if (n.failed())
-    return failure();
-  SmallVector<int64_t> dims = getDims(n, x);
-  int64_t correction =
-      n.has("correction") ? int64_t(n.number("correction", 1)) : n.boolean("unbiased", true);
-  Value mean = n.broadcast(buildMean(n, x, dims, true), getShape(x));
-  Value centered = n.make<ps::SubOp>(x, mean);
-  Value square = n.make<ps::MulOp>(centered, centered);
-  return n.set(buildMean(n, square, dims, n.boolean("keepdim", false), correction));
+  SmallVector<int64_t> dims = n.reducedDims(x);
+  Value sum = n.reduce(ps::ReductionKind::Sum, x, dims, n.boolean("keepdim", false));
+  return n.set(n.divide(sum, double(n.countElements(x, dims))));
 }
 
 template <ps::ReductionKind kKind> LogicalResult convertExtreme(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
     return failure();
-  if (n.getNumResults() > 1 && n.isUsed(1))
-    return n.fail("gives the places of the extremes, which are not supported; use amax or amin");
-  return n.set(n.reduce(kKind, x, getDims(n, x), n.boolean("keepdim", false)));
+  return n.set(n.reduce(kKind, x, n.reducedDims(x), n.boolean("keepdim", false)));
+}
+
+/// Along `dim`, the first place of the extremum (of NaN, where there is one), which keeps its dim.
+template <ps::ReductionKind kKind> Value findPlace(NodeConverter &n, Value x, int64_t dim) {
+  Value extremum = n.broadcast(n.reduce(kKind, x, {dim}, true), getShape(x));
+  Value hits = n.compare(ps::Predicate::Eq, x, extremum);
+  if (isFloat(x))
+    hits = n.make<ps::OrOp>(hits, n.compare(ps::Predicate::Ne, x, x));
+  RankedTensorType places = n.typeLike(x, n.i64());
+  Value none = n.splat(places, double(getShape(x)[dim]));
+  Value candidates = n.make<ps::SelectOp>(hits, n.make<ps::IotaOp>(places, dim), none);
+  return n.reduce(ps::ReductionKind::Min, candidates, {dim}, true);
+}
+
+/// max.dim and min.dim: values and places.
+template <ps::ReductionKind kKind> LogicalResult convertExtremeAndPlace(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  if (getRank(x) == 0)
+    return n.fail("is over a tensor without dims, which is not supported");
+  int64_t dim = n.wrapDim(n.integer("dim"), getRank(x));
+  Value place = findPlace<kKind>(n, x, dim);
+  if (n.isUsed(0) &&
+      failed(n.set(0, n.reshape(n.takePlace(x, place, dim), n.getResultType(0).getShape()))))
+    return failure();
+  return n.isUsed(1) ? n.set(1, n.reshape(place, n.getResultType(1).getShape())) : success();
+}
+
+/// Without a dim, of the flattened tensor.
+template <ps::ReductionKind kKind> LogicalResult convertPlace(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  if (!n.has("dim") || getRank(x) == 0)
+    x = n.reshape(x, {getType(x).getNumElements()});
+  int64_t dim = n.has("dim") ? n.wrapDim(n.integer("dim"), getRank(x)) : 0;
+  return n.set(n.reshape(findPlace<kKind>(n, x, dim), n.getResultType().getShape()));
+}
+
+/// The product along a dim, which keeps size 1: halves are multiplied, so that no gradient divides.
+Value buildProduct(NodeConverter &n, Value x, int64_t dim) {
+  Value odd;
+  while (getShape(x)[dim] > 1) {
+    int64_t size = getShape(x)[dim], half = size / 2;
+    if (size % 2) {
+      Value last = n.slice(x, dim, size - 1, size);
+      odd = odd ? n.make<ps::MulOp>(odd, last) : last;
+    }
+    x = n.make<ps::MulOp>(n.slice(x, dim, 0, half), n.slice(x, dim, half, 2 * half));
+  }
+  return odd ? n.make<ps::MulOp>(x, odd) : x;
+}
+
+LogicalResult convertProduct(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  RankedTensorType type = n.getResultType();
+  x = n.convert(x, type.getElementType());
+  if (getType(x).getNumElements() == 0)
+    return n.set(n.splat(type, 1));
+  for (int64_t dim : n.reducedDims(x))
+    x = buildProduct(n, x, dim);
+  return n.set(n.reshape(x, type.getShape()));
 }
 
 template <ps::ReductionKind kKind> LogicalResult convertLogical(NodeConverter &n) {
@@ -70,7 +101,7 @@ template <ps::ReductionKind kKind> LogicalResult convertLogical(NodeConverter &n
   if (n.failed())
     return failure();
   x = n.convert(x, n.i1());
-  return n.set(n.reduce(kKind, x, getDims(n, x), n.boolean("keepdim", false)));
+  return n.set(n.reduce(kKind, x, n.reducedDims(x), n.boolean("keepdim", false)));
 }
 
 } // namespace
@@ -78,11 +109,15 @@ template <ps::ReductionKind kKind> LogicalResult convertLogical(NodeConverter &n
 void addReductionConverters(ConverterTable &table) {
   table["aten.sum"] = convertSum;
   table["aten.mean"] = convertMean;
-  table["aten.var"] = convertVariance;
   table["aten.amax"] = convertExtreme<ps::ReductionKind::Max>;
   table["aten.amin"] = convertExtreme<ps::ReductionKind::Min>;
   table["aten.max.default"] = convertExtreme<ps::ReductionKind::Max>;
   table["aten.min.default"] = convertExtreme<ps::ReductionKind::Min>;
+  table["aten.max.dim"] = convertExtremeAndPlace<ps::ReductionKind::Max>;
+  table["aten.min.dim"] = convertExtremeAndPlace<ps::ReductionKind::Min>;
+  table["aten.argmax"] = convertPlace<ps::ReductionKind::Max>;
+  table["aten.argmin"] = convertPlace<ps::ReductionKind::Min>;
+  table["aten.prod"] = convertProduct;
   table["aten.max.other"] = table.lookup("aten.maximum");
   table["aten.min.other"] = table.lookup("aten.minimum");
   table["aten.any"] = convertLogical<ps::ReductionKind::Max>;

@@ -18,6 +18,16 @@ template <typename Op> LogicalResult convertUnary(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.make<Op>(x));
 }
 
+/// log1p(exp(x)) is softplus, which does not overflow.
+LogicalResult convertLog1p(NodeConverter &n) {
+  Value x = getOperand(n);
+  if (n.failed())
+    return failure();
+  if (auto exp = x.getDefiningOp<ps::ExpOp>())
+    return n.set(n.make<ps::SoftplusOp>(exp.getOperand()));
+  return n.set(n.make<ps::Log1pOp>(x));
+}
+
 LogicalResult convertCopy(NodeConverter &n) {
   Value x = getOperand(n);
   return n.failed() ? failure() : n.set(x);
@@ -87,7 +97,9 @@ void addUnaryConverters(ConverterTable &table) {
   table["aten.neg"] = convertUnary<ps::NegOp>;
   table["aten.abs"] = convertUnary<ps::AbsOp>;
   table["aten.exp"] = convertUnary<ps::ExpOp>;
+  table["aten.expm1"] = convertUnary<ps::Expm1Op>;
   table["aten.log"] = convertUnary<ps::LogOp>;
+  table["aten.log1p"] = convertLog1p;
   table["aten.sqrt"] = convertUnary<ps::SqrtOp>;
   table["aten.rsqrt"] = convertUnary<ps::RsqrtOp>;
   table["aten.tanh"] = convertUnary<ps::TanhOp>;

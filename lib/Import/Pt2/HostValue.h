@@ -21,6 +21,10 @@ bool dependsOnTrained(mlir::Value value);
 /// dims along which nothing changes are a broadcast.
 mlir::Value buildHostConstant(NodeConverter &n, const ps::Tensor &tensor);
 
+/// `x` at the places of a constant index along one dim (ConvertRearrange.cpp).
+mlir::LogicalResult convertConstantSelect(NodeConverter &n, mlir::Value x, const ps::Tensor &index,
+                                          int64_t dim);
+
 } // namespace parashard::import
 
 #endif

@@ -1,0 +1,194 @@
+// Norms, deviations and what is made of them: roots whose gradient at 0 is 0, as PyTorch's is.
+#include "lib/Import/Pt2/Convert.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+Value power(NodeConverter &n, Value x, double exponent) {
+  return n.make<ps::PowOp>(x, n.splat(getType(x), exponent));
+}
+
+/// The root of a sum that is at least 0: `build` sees 1 in place of 0, so that no infinite slope
+/// stands in the branch not taken.
+template <typename Fn> Value rootOf(NodeConverter &n, Value x, Fn build) {
+  Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
+  Value isZero = n.compare(ps::Predicate::Eq, x, zero);
+  Value root = build(n.make<ps::SelectOp>(isZero, one, x));
+  return n.make<ps::SelectOp>(isZero, zero, root);
+}
+
+Value squareRoot(NodeConverter &n, Value x) {
+  return rootOf(n, x, [&](Value y) -> Value { return n.make<ps::SqrtOp>(y); });
+}
+
+/// The p-norm over dims.
+Value buildNorm(NodeConverter &n, Value x, double p, ArrayRef<int64_t> dims, bool keepDims) {
+  auto reduce = [&](ps::ReductionKind kind, Value value) {
+    return n.reduce(kind, value, dims, keepDims);
+  };
+  if (p == 2)
+    return squareRoot(n, reduce(ps::ReductionKind::Sum, n.make<ps::MulOp>(x, x)));
+  if (p == 0) {
+    Value counts = n.compare(ps::Predicate::Ne, x, n.splat(getType(x), 0));
+    return reduce(ps::ReductionKind::Sum, n.convert(counts, getElement(x)));
+  }
+  Value sizes = n.make<ps::AbsOp>(x);
+  if (std::isinf(p))
+    return reduce(p > 0 ? ps::ReductionKind::Max : ps::ReductionKind::Min, sizes);
+  if (p == 1)
+    return reduce(ps::ReductionKind::Sum, sizes);
+  return rootOf(n, reduce(ps::ReductionKind::Sum, power(n, sizes, p)),
+                [&](Value y) { return power(n, y, 1 / p); });
+}
+
+/// `ord` or `p`: 2 when it is not given.
+double getOrder(NodeConverter &n) { return n.number(n.node.find("ord") ? "ord" : "p", 2); }
+
+LogicalResult convertNorm(NodeConverter &n) {
+  Value x = n.tensor("self");
+  double p = getOrder(n);
+  if (n.failed())
+    return failure();
+  x = n.widen(n.convert(x, n.getResultType().getElementType()));
+  return n.set(buildNorm(n, x, p, n.reducedDims(x), n.boolean("keepdim", false)));
+}
+
+/// Of a vector, or of all elements: norms of matrices other than Frobenius' are another matter.
+LogicalResult convertLinalgNorm(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  bool isMatrix = n.has("ord") && n.string("ord").empty() &&
+                  (n.has("dim") ? n.integers("dim").size() : getRank(x)) > 1;
+  if (isMatrix)
+    return n.fail("is a norm of matrices other than the Frobenius norm, which is not supported");
+  if (!n.string("ord").empty() && n.string("ord") != "fro")
+    return n.fail("is the norm '" + n.string("ord") + "', which is not supported; expected 'fro'");
+  double p = n.string("ord").empty() ? n.number("ord", 2) : 2;
+  x = n.widen(n.convert(x, n.getResultType().getElementType()));
+  return n.set(buildNorm(n, x, p, n.reducedDims(x), n.boolean("keepdim", false)));
+}
+
+/// (|x1 - x2 + eps|^p summed over the last dim)^(1/p)
+LogicalResult convertPairwiseDistance(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value x = n.tensor("x1"), y = n.tensor("x2");
+  double p = n.number("p", 2), epsilon = n.number("eps", 1e-6);
+  if (n.failed())
+    return failure();
+  bool keepDims = n.boolean("keepdim", false);
+  SmallVector<int64_t> shape(type.getShape());
+  if (keepDims)
+    shape.pop_back();
+  shape.push_back(std::max(getShape(x).back(), getShape(y).back()));
+  Value difference = n.make<ps::SubOp>(n.broadcast(x, shape), n.broadcast(y, shape));
+  difference = n.make<ps::AddOp>(difference, n.splat(getType(difference), epsilon));
+  return n.failed() ? failure()
+                    : n.set(buildNorm(n, difference, p, {int64_t(shape.size()) - 1}, keepDims));
+}
+
+LogicalResult convertDistance(NodeConverter &n) {
+  Value x = n.tensor("self"), y = n.tensor("other");
+  double p = n.number("p", 2);
+  if (n.failed())
+    return failure();
+  Value difference = n.make<ps::SubOp>(x, n.broadcast(y, getShape(x)));
+  return n.failed() ? failure()
+                    : n.set(buildNorm(n, difference, p, n.reducedDims(difference), false));
+}
+
+struct Moments {
+  Value mean, variance;
+};
+
+Moments buildMoments(NodeConverter &n, Value x) {
+  SmallVector<int64_t> dims = n.reducedDims(x);
+  bool keepDims = n.boolean("keepdim", false);
+  double correction =
+      n.has("correction") ? n.number("correction", 1) : double(n.boolean("unbiased", true));
+  double count = double(n.countElements(x, dims));
+  Value mean = n.divide(n.reduce(ps::ReductionKind::Sum, x, dims, true), count);
+  Value centered = n.make<ps::SubOp>(x, n.broadcast(mean, getShape(x)));
+  Value square = n.make<ps::MulOp>(centered, centered);
+  Value sum = n.reduce(ps::ReductionKind::Sum, square, dims, keepDims);
+  return {n.reshape(mean, getShape(sum)), n.divide(sum, std::max(count - correction, 0.0))};
+}
+
+/// Results: the variance or deviation, and the mean where the op gives it.
+template <bool kRoot> LogicalResult convertVariance(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  Moments moments = buildMoments(n, n.widen(x));
+  if (n.failed() || failed(n.set(0, kRoot ? squareRoot(n, moments.variance) : moments.variance)))
+    return failure();
+  return n.getNumResults() > 1 ? n.set(1, moments.mean) : success();
+}
+
+/// The sum over a dim of x1 / max(|x1|, eps) times x2 / max(|x2|, eps).
+LogicalResult convertCosineSimilarity(NodeConverter &n) {
+  Value x = n.tensor("x1"), y = n.tensor("x2");
+  double epsilon = n.number("eps", 1e-8);
+  if (n.failed())
+    return failure();
+  SmallVector<int64_t> shape = n.commonShape(x, y);
+  int64_t dim = n.wrapDim(n.integer("dim", 1), shape.size());
+  auto normalize = [&](Value value) -> Value {
+    value = n.broadcast(n.widen(value), shape);
+    Value norm = buildNorm(n, value, 2, {dim}, true);
+    Value least = n.splat(getType(norm), epsilon);
+    Value isSmall = n.compare(ps::Predicate::Lt, norm, least);
+    norm = n.make<ps::SelectOp>(isSmall, least, norm);
+    return n.make<ps::DivOp>(value, n.broadcast(norm, shape));
+  };
+  Value product = n.make<ps::MulOp>(normalize(x), normalize(y));
+  return n.failed() ? failure() : n.set(n.reduce(ps::ReductionKind::Sum, product, {dim}, false));
+}
+
+/// The log-sum-exp that a cross-entropy over the dims, read as classes, has besides its loss.
+LogicalResult convertLogSumExp(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  x = n.widen(x);
+  SmallVector<int64_t> dims = n.reducedDims(x), order, shape, rows;
+  for (int64_t dim = 0; dim < getRank(x); ++dim)
+    if (!llvm::is_contained(dims, dim))
+      order.push_back(dim);
+  for (int64_t dim : order)
+    rows.push_back(getShape(x)[dim]);
+  int64_t classes = n.countElements(x, dims);
+  llvm::sort(dims);
+  order.append(dims.begin(), dims.end());
+  shape = rows;
+  shape.push_back(classes);
+  Value logits = n.reshape(n.transpose(x, order), shape);
+  auto type = RankedTensorType::get(rows, getElement(x));
+  constexpr int64_t kIgnored = -100;
+  Value labels = n.splat(RankedTensorType::get(rows, n.i64()), kIgnored);
+  auto op = n.make<ps::CrossEntropyOp>(type, type, logits, labels, n.b.getI64IntegerAttr(kIgnored),
+                                       n.b.getF64FloatAttr(0));
+  return n.set(n.reshape(op.getLse(), n.getResultType().getShape()));
+}
+
+} // namespace
+
+void addNormConverters(ConverterTable &table) {
+  table["aten.norm"] = convertNorm;
+  table["aten.linalg_vector_norm"] = convertNorm;
+  table["aten.linalg_norm"] = convertLinalgNorm;
+  table["aten.frobenius_norm"] = convertNorm;
+  table["aten.dist"] = convertDistance;
+  table["aten.pairwise_distance"] = convertPairwiseDistance;
+  table["aten.var"] = convertVariance<false>;
+  table["aten.var_mean"] = convertVariance<false>;
+  table["aten.std"] = convertVariance<true>;
+  table["aten.std_mean"] = convertVariance<true>;
+  table["aten.cosine_similarity"] = convertCosineSimilarity;
+  table["aten.logsumexp"] = convertLogSumExp;
+}
+
+} // namespace parashard::import

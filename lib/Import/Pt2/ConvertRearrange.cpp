@@ -1,0 +1,134 @@
+// Ops that put the places along a dim in another, constant order (roll, flip, index_select), and
+// numbers laid out along one (eye, linspace).
+#include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Pt2/HostValue.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// Orders of more runs than this would make too many slices.
+constexpr size_t kMostRuns = 16;
+
+/// Places `start`, `start + step`, ... up to `last`.
+struct Run {
+  int64_t start, last, step;
+};
+
+/// The places as progressions with a positive step.
+SmallVector<Run> findRuns(ArrayRef<int64_t> places) {
+  SmallVector<Run> runs;
+  for (int64_t place : places) {
+    if (!runs.empty()) {
+      Run &run = runs.back();
+      int64_t step = place - run.last;
+      if (step > 0 && (run.start == run.last || step == run.step)) {
+        run.last = place;
+        run.step = step;
+        continue;
+      }
+    }
+    runs.push_back({place, place, 1});
+  }
+  return runs;
+}
+
+/// The places along `dim` in the order given: slices, one after another. Fails where they are many.
+Value takeInOrder(NodeConverter &n, Value x, ArrayRef<int64_t> places, int64_t dim) {
+  SmallVector<Run> runs = findRuns(places);
+  if (runs.empty() || runs.size() > kMostRuns) {
+    (void)n.fail("takes places of dim " + Twine(dim) + " in an order of " + Twine(runs.size()) +
+                 " progressions, which is not supported; at most " + Twine(kMostRuns) + " are");
+    return x;
+  }
+  SmallVector<Value> parts;
+  for (const Run &run : runs)
+    parts.push_back(n.slice(x, dim, run.start, run.last + 1, run.step));
+  return n.concat(parts, dim);
+}
+
+LogicalResult convertFlip(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  for (int64_t dim : n.wrapDims(n.integers("dims"), getRank(x))) {
+    auto places = llvm::to_vector(llvm::seq<int64_t>(0, getShape(x)[dim]));
+    x = takeInOrder(n, x, SmallVector<int64_t>(llvm::reverse(places)), dim);
+  }
+  return n.failed() ? failure() : n.set(x);
+}
+
+Value roll(NodeConverter &n, Value x, int64_t shift, int64_t dim) {
+  int64_t size = getShape(x)[dim];
+  shift = size == 0 ? 0 : ((shift % size) + size) % size;
+  if (shift == 0)
+    return x;
+  return n.concat({n.slice(x, dim, size - shift, size), n.slice(x, dim, 0, size - shift)}, dim);
+}
+
+/// Without dims, of the flattened tensor.
+LogicalResult convertRoll(NodeConverter &n) {
+  Value x = n.tensor("self");
+  SmallVector<int64_t> shifts = n.integers("shifts");
+  if (n.failed())
+    return failure();
+  SmallVector<int64_t> shape(getShape(x)), dims = n.wrapDims(n.integers("dims"), getRank(x));
+  if (dims.empty()) {
+    x = n.reshape(x, {getType(x).getNumElements()});
+    dims = {0};
+  }
+  for (auto [shift, dim] : llvm::zip(shifts, dims))
+    x = roll(n, x, shift, dim);
+  return n.set(n.reshape(x, shape));
+}
+
+/// 1 where row and column agree.
+LogicalResult convertEye(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  if (n.failed())
+    return failure();
+  RankedTensorType places = type.clone(n.i64());
+  Value same =
+      n.compare(ps::Predicate::Eq, n.make<ps::IotaOp>(places, 0), n.make<ps::IotaOp>(places, 1));
+  return n.set(n.convert(same, type.getElementType()));
+}
+
+/// From both ends to the middle, as PyTorch does: both ends are exact.
+LogicalResult convertLinspace(NodeConverter &n) {
+  double start = n.scalar("start").value, end = n.scalar("end").value;
+  RankedTensorType type = n.getResultType();
+  if (n.failed())
+    return failure();
+  int64_t steps = type.getNumElements();
+  if (steps < 2)
+    return n.set(n.splat(type, start));
+  RankedTensorType wide = type.clone(n.b.getF64Type());
+  Value step = n.splat(wide, (end - start) / double(steps - 1));
+  Value place = n.convert(n.make<ps::IotaOp>(type.clone(n.i64()), 0), wide.getElementType());
+  Value rest = n.make<ps::SubOp>(n.splat(wide, double(steps - 1)), place);
+  Value up = n.make<ps::AddOp>(n.splat(wide, start), n.make<ps::MulOp>(step, place));
+  Value down = n.make<ps::SubOp>(n.splat(wide, end), n.make<ps::MulOp>(step, rest));
+  Value isFirstHalf = n.compare(ps::Predicate::Lt, place, n.splat(wide, double(steps / 2)));
+  return n.set(n.make<ps::SelectOp>(isFirstHalf, up, down));
+}
+
+} // namespace
+
+LogicalResult convertConstantSelect(NodeConverter &n, Value x, const ps::Tensor &index,
+                                    int64_t dim) {
+  SmallVector<int64_t> places;
+  for (int64_t i = 0; i < index.size(); ++i)
+    places.push_back(index.getInt(i));
+  Value taken = takeInOrder(n, x, places, dim);
+  return n.failed() ? failure() : n.set(taken);
+}
+
+void addRearrangeConverters(ConverterTable &table) {
+  table["aten.flip"] = convertFlip;
+  table["aten.roll"] = convertRoll;
+  table["aten.eye"] = convertEye;
+  table["aten.linspace"] = convertLinspace;
+}
+
+} // namespace parashard::import

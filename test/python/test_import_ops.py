@@ -1,0 +1,388 @@
+"""Ops of PyTorch by what they are imported as: values and gradients equal PyTorch's in float64, edges included.
+
+A case is a function of a few tensors. All cases are one model, in which every tensor is a parameter and every case an
+output; it is imported as exported and decomposed, evaluated, split over ranks, and compiled.
+"""
+import functools
+import re
+import sys
+
+import models
+import oracle
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import ROOT, tools_folder
+from oracle import run
+from safetensors.torch import load_file, save_file
+
+CASES = {}  # name -> (function, operands)
+REFERENCES = {}  # what a case is compared with, where PyTorch's own kernel has a constant rounded to float32
+# Decomposed to a square root, whose slope at 0 is infinite in PyTorch too.
+AS_EXPORTED_ONLY = {"std_dim"}
+
+
+def case(name, function, *operands):
+    """`operands`: tensors, or shapes of random ones."""
+    generator = torch.Generator().manual_seed(len(CASES))
+    made = [x if isinstance(x, torch.Tensor) else torch.randn(x, generator=generator, dtype=torch.float64)
+            for x in operands]
+    CASES[name] = (function, [x.double() for x in made])
+
+
+# Large, tiny, and where branches meet.
+EDGES = torch.tensor([-1e3, -90, -20.5, -6, -3.1, -1, -0.5, -0.3, -1e-4, 0, 1e-4, 0.3, 0.5, 1, 2.9, 6, 20.5, 90, 1e3, 2.5])
+NEAR = EDGES[EDGES.abs() < 50]
+NARROW = torch.tensor([-0.999, -0.5, -1e-5, 0, 1e-5, 0.5, 3, 1e3])
+
+# ---- elements ------------------------------------------------------------------------------------------------------
+
+for _name, _function in {
+    "elu": F.elu, "elu_2": lambda x: F.elu(x, 2.0), "selu": F.selu, "celu": lambda x: F.celu(x, 0.5),
+    "leaky_relu": F.leaky_relu, "softplus": F.softplus, "softplus_beta": lambda x: F.softplus(x, 2, 5),
+    "logsigmoid": F.logsigmoid, "mish": F.mish, "hardtanh": F.hardtanh, "hardtanh_wide": lambda x: F.hardtanh(x, -0.3, 6),
+    "relu6": F.relu6, "hardsigmoid": F.hardsigmoid, "threshold": lambda x: F.threshold(x, 0.5, 7),
+    "hardswish": F.hardswish, "hardshrink": F.hardshrink, "softshrink": F.softshrink, "softsign": F.softsign,
+    "tanhshrink": F.tanhshrink, "relu": F.relu, "silu": F.silu, "gelu": F.gelu,
+    "clamp": lambda x: x.clamp(-0.5, 6), "clamp_min": lambda x: x.clamp_min(1), "abs": torch.abs,
+    "clamp_tensors": lambda x: x.clamp(torch.tensor(-1.0, dtype=x.dtype), torch.tensor(1.0, dtype=x.dtype)),
+    "sign": lambda x: x.sign() + x, "floor": lambda x: x.floor() + x, "ceil": lambda x: x.ceil() * x,
+    "round": lambda x: x.round() + x, "trunc": lambda x: x.trunc() + x, "frac": torch.frac,
+    "isfinite": lambda x: (x / x.abs().clamp_min(0)).isfinite() * x, "isnan": lambda x: (x / x).isnan() + x,
+    "isinf": lambda x: (1 / x).isinf() + x
+}.items():  # fmt: skip
+    case(_name, _function, EDGES)
+REFERENCES["hardsigmoid"] = lambda x: F.relu6(x + 3) / 6
+case("expm1", torch.expm1, NEAR)
+case("exp2", torch.exp2, NEAR)
+case("log1p", torch.log1p, NARROW)
+case("log2", lambda x: torch.log2(x.abs()), NARROW + 2)
+case("log10", lambda x: torch.log10(x.abs()), NARROW + 2)
+case("prelu", F.prelu, EDGES.reshape(5, 4), (1,))
+case("prelu_channels", F.prelu, (2, 3, 4), (3,))
+case("glu", F.glu, (3, 8))
+case("glu_dim", lambda x: F.glu(x, 0), (4, 3))
+case("xlogy", lambda x, y: torch.xlogy(x.abs(), y.exp()), (3, 4), (3, 4))
+case("in_place", lambda x: F.elu(x * 2, inplace=True) + F.leaky_relu(x * 1, 0.2, inplace=True), EDGES)
+
+# ---- losses --------------------------------------------------------------------------------------------------------
+
+TARGET = torch.tensor([0.0, 1, 0, 1, 1, 0, 0.3, 0.6, 1, 0, 1, 0, 0.5, 1, 0, 1, 0, 1, 0, 1], dtype=torch.float64)
+WEIGHT = torch.linspace(0.1, 2, 20, dtype=torch.float64)
+
+
+def target(x):
+    return TARGET.to(x.dtype)
+
+
+def weight(x):
+    return WEIGHT.to(x.dtype)
+
+
+for _reduction in ["none", "mean", "sum"]:
+    for _name, _loss in {"l1": F.l1_loss, "smooth_l1": F.smooth_l1_loss, "mse": F.mse_loss, "huber": F.huber_loss,
+                         "kl_div": F.kl_div, "soft_margin": F.soft_margin_loss}.items():
+        case(f"{_name}_{_reduction}", functools.partial(
+            lambda loss, how, x: loss(x, target(x), reduction=how), _loss, _reduction), EDGES / 50)
+    case(f"bce_{_reduction}", functools.partial(
+        lambda how, x: F.binary_cross_entropy(x.sigmoid(), target(x), reduction=how), _reduction), EDGES / 5)
+    case(f"bce_logits_{_reduction}", functools.partial(
+        lambda how, x: F.binary_cross_entropy_with_logits(x, target(x), reduction=how), _reduction), EDGES)
+case("bce_certain", lambda x: F.binary_cross_entropy(x.clamp(0, 1), target(x)), EDGES)
+case("bce_weighted", lambda x: F.binary_cross_entropy(x.sigmoid(), target(x), weight(x)), (20,))
+case("bce_target", lambda x, t: F.binary_cross_entropy(x.sigmoid(), t.sigmoid()), (4, 5), (4, 5))
+case("bce_logits_weighted", lambda x: F.binary_cross_entropy_with_logits(x, target(x), weight(x)), EDGES)
+case("bce_logits_positives", lambda x: F.binary_cross_entropy_with_logits(x, target(x), pos_weight=3 * weight(x)), EDGES)
+case("bce_logits_target", lambda x, t: F.binary_cross_entropy_with_logits(x, t.sigmoid()), (4, 5), (4, 5))
+case("bce_logits_classes", lambda x: F.binary_cross_entropy_with_logits(
+    x, target(x).reshape(5, 4), pos_weight=weight(x)[:4]), EDGES.reshape(5, 4))
+case("smooth_l1_beta", lambda x, y: F.smooth_l1_loss(x, y, beta=0.3), (3, 4), (3, 4))
+case("smooth_l1_sharp", lambda x, y: F.smooth_l1_loss(x, y, beta=0.0), (3, 4), (3, 4))
+case("huber_delta", lambda x, y: F.huber_loss(x, y, delta=0.4), (3, 4), (3, 4))
+case("kl_div_batchmean", lambda x, y: F.kl_div(x.log_softmax(-1), y.softmax(-1), reduction="batchmean"), (3, 4), (3, 4))
+case("kl_div_log", lambda x, y: F.kl_div(x.log_softmax(-1), y.log_softmax(-1), log_target=True), (3, 4), (3, 4))
+case("cross_entropy_smooth", lambda x: F.cross_entropy(x, torch.tensor([1, 0, 3]), label_smoothing=0.2), (3, 4))
+case("cross_entropy_probabilities", lambda x: F.cross_entropy(x, weight(x)[:12].reshape(3, 4)), (3, 4))
+case("cross_entropy_probabilities_smooth", lambda x, y: F.cross_entropy(
+    x, y.softmax(1), label_smoothing=0.1, reduction="sum"), (3, 4, 2), (3, 4, 2))
+case("cross_entropy_weighted", lambda x: F.cross_entropy(x, torch.tensor([1, -100, 3, 0]), weight(x)[:4]), (4, 4))
+case("cross_entropy_weighted_none", lambda x: F.cross_entropy(
+    x, torch.tensor([1, -100, 3, 0]), weight(x)[:4], reduction="none"), (4, 4))
+case("nll_weighted", lambda x: F.nll_loss(x.log_softmax(1), torch.tensor([1, 2, 3, 0]), weight(x)[:4]), (4, 4))
+
+# ---- norms and reductions ------------------------------------------------------------------------------------------
+
+ZERO_ROW = torch.tensor([[1.0, -2, 3, 0.5], [0, 0, 0, 0], [-1, 5, 0, 2]])
+TIES = torch.tensor([[1.0, 3, 3, 0], [2, 2, 2, 2], [-1, -5, 0, 0]])
+for _order in [2, 1, 3, 1.5, 0, float("inf"), float("-inf")]:
+    case(f"vector_norm_{_order}".replace("-", "minus_").replace(".", "_"), functools.partial(
+        lambda p, x: torch.linalg.vector_norm(x, p, dim=1) + x.sum(1), _order), ZERO_ROW)
+case("norm", torch.norm, (3, 4))
+case("norm_dims", lambda x: torch.norm(x, dim=(0, 2), keepdim=True), (2, 3, 4))
+case("norm_p", lambda x: x.norm(1, -1), (3, 4))
+case("linalg_norm", lambda x: torch.linalg.norm(x, dim=0), (3, 4))
+case("normalize", F.normalize, ZERO_ROW)
+case("dist", torch.dist, (3, 4), (3, 4))
+case("pairwise_distance", F.pairwise_distance, (3, 4), (3, 4))
+case("cosine", F.cosine_similarity, ZERO_ROW, (3, 4))
+case("cosine_broadcast", lambda x, y: F.cosine_similarity(x[:, None], y[None], dim=-1), (3, 4), (5, 4))
+case("std", torch.std, (3, 4))
+case("std_dim", lambda x: x.std(1), ZERO_ROW)
+case("std_population", lambda x: x.std(0, correction=0, keepdim=True), (3, 4))
+case("var", torch.var, (3, 4))
+case("var_dims", lambda x: x.var((0, 2), unbiased=False), (2, 3, 4))
+case("var_mean", lambda x: torch.stack(torch.var_mean(x, 1)), (3, 4))
+case("std_mean", lambda x: torch.stack(torch.std_mean(x, 1, keepdim=True)), (3, 4))
+case("logsumexp", lambda x: x.logsumexp(-1), EDGES.reshape(5, 4))
+case("logsumexp_dims", lambda x: x.logsumexp((0, 2), keepdim=True), (2, 3, 4))
+case("prod", torch.prod, (3, 3))
+case("prod_dim", lambda x: x.prod(1), ZERO_ROW)
+case("prod_odd", lambda x: x.prod(0, keepdim=True), (7, 2))
+case("amax", lambda x: x.amax(1), TIES)
+case("max", torch.max, (3, 4))
+case("max_dim", lambda x: x.max(1).values, TIES)
+case("min_dim", lambda x: x.min(0, keepdim=True)[0], TIES)
+case("max_both", lambda x: x.max(1).values * x.max(1).indices, TIES)
+case("argmax", lambda x: x.argmax(1) + x.sum(1), TIES)
+case("argmin", lambda x: x.argmin() + x.sum(), TIES)
+
+# ---- products ------------------------------------------------------------------------------------------------------
+
+for _equation, *_shapes in [
+    ("bhid,bhjd->bhij", (2, 3, 4, 5), (2, 3, 6, 5)), ("bqhd,bkhd->bhqk", (2, 4, 3, 5), (2, 6, 3, 5)),
+    ("bhqk,bkhd->bqhd", (2, 3, 4, 6), (2, 6, 3, 5)), ("ij,jk", (3, 4), (4, 5)), ("ij,jk->ki", (3, 4), (4, 5)),
+    ("...ij,jk->...ik", (2, 3, 4), (4, 5)), ("...d,...d->...", (2, 3, 4), (2, 3, 4)), ("b i, b i -> b", (3, 4), (3, 4)),
+    ("ij->ji", (3, 4)), ("ij->", (3, 4)), ("ijk->ki", (2, 3, 4)), ("ii->i", (4, 4)), ("ii", (4, 4)), ("i,j->ij", (3,), (4,)),
+    ("ij,ij->ij", (3, 4), (3, 4)), ("ijk,j->ik", (2, 3, 4), (3,)), ("ijk,jl->li", (2, 3, 4), (3, 5)),
+    ("bi,ij,bj->b", (3, 4), (4, 5), (3, 5)), ("ab,bc,cd->ad", (2, 3), (3, 4), (4, 5)), ("bi,oij,bj->bo", (3, 4), (2, 4, 5), (3, 5)),
+    ("...ij,...jk->...ik", (2, 1, 3, 4), (5, 4, 2)), ("ij,ij->", (3, 4), (3, 4)), ("bnij,bmij->bnm", (2, 3, 4, 5), (2, 6, 4, 5)),
+    ("abij,cbji->ca", (2, 3, 4, 5), (6, 3, 5, 4)), ("i...,i...->...", (3, 4), (3, 4)),
+]:  # fmt: skip
+    case("einsum_" + _equation.replace(" ", "").replace("...", "_").replace(",", "_").replace("->", "_to_"),
+         functools.partial(torch.einsum, _equation), *_shapes)
+case("diagonal", lambda x: x.diagonal(1, 0, 2), (3, 2, 5))
+case("outer", torch.outer, (3,), (4,))
+case("dot", torch.dot, (4,), (4,))
+case("mv", torch.mv, (3, 4), (4,))
+case("inner", torch.inner, (3, 4), (5, 4))
+case("tensordot", lambda x, y: torch.tensordot(x, y, ([2, 1], [0, 2])), (2, 3, 4), (4, 5, 3))
+
+# ---- places --------------------------------------------------------------------------------------------------------
+
+case("roll", lambda x: x.roll((1, -2), (0, 1)), (3, 4))
+case("roll_flat", lambda x: x.roll(5), (3, 4))
+case("flip", lambda x: x.flip(0, 1), (3, 4))
+case("index_select", lambda x: x.index_select(1, torch.tensor([3, 0, 2, 2, 1])), (3, 4))
+case("gather", lambda x: x.gather(1, torch.tensor([[1], [0], [3]])), (3, 4))
+case("eye", lambda x: x * torch.eye(3, 4, dtype=x.dtype), (3, 4))
+case("linspace", lambda x: x * torch.linspace(-1, 2, 7, dtype=x.dtype), (7,))
+
+
+class Ops(torch.nn.Module):
+    """The loss is the mean of `x` times the sum of all cases; each case is an output, weighted and summed."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.operands = torch.nn.ParameterDict()
+        for name, (function, operands) in CASES.items():
+            for i, value in enumerate(operands):
+                self.operands[f"{name}_{i}"] = torch.nn.Parameter(value.to(dtype).clone())
+            result = function(*(x.to(dtype) for x in operands))
+            weights = (torch.arange(result.numel(), dtype=dtype) + 1).cos().reshape(result.shape)
+            self.register_buffer(f"weights_{name}", weights, persistent=False)
+
+    def forward(self, x):
+        sums = {}
+        for name, (function, operands) in CASES.items():
+            result = function(*(self.operands[f"{name}_{i}"] for i in range(len(operands))))
+            sums[name] = (result * getattr(self, f"weights_{name}")).sum()
+        return {"loss": sum(sums.values()) * x.mean(), **sums}
+
+
+@functools.cache
+def exported(dtype):
+    return torch.export.export(Ops(dtype), (), {"x": torch.ones(4, 3, dtype=dtype)})
+
+
+@functools.cache
+def in_torch(dtype):
+    """Value and gradients of each case, apart from the others."""
+    found = {}
+    module = Ops(dtype)
+    for name, (function, operands) in CASES.items():
+        leaves = [module.operands[f"{name}_{i}"] for i in range(len(operands))]
+        value = (REFERENCES.get(name, function)(*leaves) * getattr(module, f"weights_{name}")).sum()
+        found[name] = (value.detach(), torch.autograd.grad(value, leaves))
+    return found
+
+
+def check(name, values, gradients, rtol):
+    value, expected = in_torch(torch.float64)[name]
+    torch.testing.assert_close(values[name].double(), value, rtol=rtol, atol=rtol * max(1, value.abs()))
+    for i, gradient in enumerate(expected):
+        torch.testing.assert_close(gradients[f"{name}_{i}"].double(), gradient, rtol=rtol,
+                                   atol=rtol * max(1e-3, gradient.abs().max()))
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["as_exported", "decomposed"])
+def evaluated(request, tmp_path_factory):
+    """Values and gradients by the reference evaluator, in f64."""
+    folder = tmp_path_factory.mktemp("ops")
+    archive, program = folder / "ops.pt2", exported(torch.float64)
+    torch.export.save(program.run_decompositions() if request.param else program, archive)
+    raw, training, given, out = (folder / n for n in ("raw.mlir", "training.mlir", "in.safetensors", "out.safetensors"))
+    run([tools_folder() / "ps-translate", "--import-pt2", archive, "-o", raw], folder)
+    run([tools_folder() / "ps-opt", raw, "-canonicalize", "-cse", "-ps-autodiff", "-ps-verify-training", "-o", training],
+        folder)
+    save_file({"x": torch.ones(4, 3, dtype=torch.float64)}, given)
+    run([tools_folder() / "ps-run", training, "--entry", "micro_batch", "--inputs", given, "--outputs", out], folder)
+    return request.param, load_file(out)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_evaluated_equals_pytorch(evaluated, name):
+    decomposed, evaluated = evaluated
+    if decomposed and name in AS_EXPORTED_ONLY:
+        pytest.skip("not the same function once decomposed")
+    values = {name: evaluated[f"output.{name}"]}
+    gradients = {key.removeprefix("operands.").removesuffix(".grad"): value for key, value in evaluated.items()
+                 if key.endswith(".grad")}
+    check(name, values, gradients, 1e-9)
+
+
+# ---- compiled ------------------------------------------------------------------------------------------------------
+
+
+
+def test_compiled_equals_pytorch(tmp_path):
+    """One step of all cases in f32: every gradient is as near to f64 as PyTorch's own."""
+    archive = tmp_path / "ops.pt2"
+    torch.export.save(exported(torch.float32), archive)
+    program = oracle.compile_model(tmp_path, archive, "dp=1")
+    save_file({"x": torch.ones(4, 3)}, tmp_path / "data.safetensors")
+    run([program, "--data", "data.safetensors", "--steps", 1, "--gradients", "g.safetensors", "--quiet"], tmp_path)
+    found = load_file(tmp_path / "g.safetensors")
+    wrong = []
+    for name in CASES:
+        for i, (exact, single) in enumerate(zip(in_torch(torch.float64)[name][1], in_torch(torch.float32)[name][1])):
+            ours = found[f"grad.operands.{name}_{i}"].double()
+            allowed = 4 * (single.double() - exact).abs().max() + 2e-6 * exact.abs().max()
+            error = (ours - exact).abs().max()
+            if not error <= allowed:
+                wrong.append(f"{name}_{i}: error {error:.1e}, allowed {allowed:.1e}\n{ours}\n{exact}")
+    assert wrong == [], "\n".join(wrong)
+
+
+class Tagger(torch.nn.Module):
+    """Several labels a sample; positives weigh more."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.middle, self.down = torch.nn.Linear(12, 24), torch.nn.Linear(24, 24), torch.nn.Linear(24, 10)
+        self.slope = torch.nn.PReLU(24)
+        self.register_buffer("positive", torch.linspace(0.5, 3, 10))
+
+    def forward(self, x, target):
+        h = F.mish(self.up(x)) + F.softplus(self.up(x), beta=2)
+        h = self.slope(F.elu(self.middle(h)) + F.hardswish(h))
+        return F.binary_cross_entropy_with_logits(self.down(h), (target > 0).float(), pos_weight=self.positive)
+
+
+class Attender(torch.nn.Module):
+    """Attention by einsum over normalised rows, and a robust loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (torch.nn.Parameter(torch.randn(12, 4, 3) / 3) for _ in range(3))
+        self.out = torch.nn.Parameter(torch.randn(4, 3, 12) / 3)
+
+    def forward(self, x, target):
+        x = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-3)
+        q, k, v = (torch.einsum("btc,chd->bthd", x, w) for w in (self.query, self.key, self.value))
+        scores = torch.einsum("bqhd,bkhd->bhqk", F.normalize(q, dim=-1), F.normalize(k, dim=-1)) * 4
+        weights = (scores - scores.logsumexp(-1, keepdim=True)).exp()
+        y = torch.einsum("bhqk,bkhd,hdc->bqc", weights, v, self.out)
+        return F.smooth_l1_loss(y, target, beta=0.5)
+
+
+class Distiller(torch.nn.Module):
+    """The divergence from a given distribution, and the angle to a given vector."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(12, 24), torch.nn.Linear(24, 12)
+
+    def forward(self, x, target):
+        y = self.down(F.selu(self.up(x)) * F.leaky_relu(self.up(x), 0.2))
+        divergence = F.kl_div(y.log_softmax(-1), target.softmax(-1), reduction="batchmean") / x.shape[1]
+        return divergence + 0.5 * F.huber_loss(F.cosine_similarity(y, target, dim=-1), torch.ones(y.shape[:2]))
+
+
+MODELS = {"tagger": (Tagger, 10), "attender": (Attender, 12), "distiller": (Distiller, 12)}
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_train_as_in_pytorch(tmp_path, name, mesh):
+    make, width = MODELS[name]
+    torch.manual_seed(0)
+    inputs = {"x": torch.randn(8, 6, 12), "target": torch.randn(8, 6, width)}
+    model = models.Model(name, make(), inputs)
+    batches = oracle.draw_batches(model, 2)
+    flag, optimizer, tolerance = oracle.OPTIMIZERS["sgd"]
+    result = oracle.train_compiled(tmp_path, model.export(tmp_path / "model.pt2"), batches, mesh, 2, flag)
+    reference = oracle.train_in_torch(model, batches, optimizer)
+    assert oracle.compare(reference, result, tolerance).failures() == []
+
+
+def test_what_is_not_supported_says_what_to_do(tmp_path):
+    class Odd(torch.nn.Module):
+        def forward(self, x):
+            return (torch.fmod(x, 0.3) + x.flip(0) + x.cumsum(0)).sum()
+
+    archive = models.Model("odd", Odd(), {"x": torch.rand(40, 4)}).export(tmp_path / "odd.pt2")
+    said = run([tools_folder() / "ps-translate", "--import-pt2", archive, "--check"], tmp_path, expect=1)
+    for words in ["remainder of floating numbers", "an order of 40 progressions", "running sum", "test_import_ops.py"]:
+        assert words in said
+
+
+# ---- the list of ops -----------------------------------------------------------------------------------------------
+
+LIST = ROOT / "docs/pytorch-ops.md"
+LIMITS = """\
+# The ops of PyTorch that are imported
+
+Written by `python test/python/test_import_ops.py` from the importer's tables (`lib/Import/Pt2`). A name without an
+overload stands for all of its overloads; in-place ops are imported as their pure twins. An op that is not here is an
+error of the import that lists all such ops with their places in the model's source.
+
+Values and gradients are PyTorch's, where branches meet too. What is only there in part:
+* `gather`: one index for each place along the other dims. `index`, `index_select`: constant progressions, or rows of a table.
+* `flip`, `roll`, `index_select` by a constant: an order of at most 16 progressions.
+* `max.dim`, `min.dim`, `argmax`, `argmin` give the first place; `cumsum` is of what is known at import.
+* `linalg_norm`: of vectors, and the Frobenius norm. `fmod`, `remainder`, `floor_divide`: of integers. `round`: without decimals.
+* A mean over classes with weights that the model holds as a buffer is averaged over micro-batches, not over the step.
+
+| family | ops |
+|---|---|
+"""
+
+
+def listed():
+    """Markdown: the ops of each file of converters."""
+    lines = []
+    for path in sorted((ROOT / "lib/Import/Pt2").glob("Convert?*.cpp")):
+        names = re.findall(r'table\["(?:aten\.)?([\w.]+)"\] *=', path.read_text())
+        if names:
+            family = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", path.stem.removeprefix("Convert")).lower()
+            lines.append(f"| {family} | {' '.join(f'`{name}`' for name in sorted(names))} |")
+    return LIMITS + "\n".join(lines) + "\n"
+
+
+def test_the_list_is_current():
+    assert LIST.read_text() == listed()
+
+
+if __name__ == "__main__":
+    LIST.write_text(listed())
+    print(f"wrote {LIST}", file=sys.stderr)
