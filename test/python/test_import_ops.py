@@ -18,8 +18,9 @@ from safetensors.torch import load_file, save_file
 
 CASES = {}  # name -> (function, operands)
 REFERENCES = {}  # what a case is compared with, where PyTorch's own kernel has a constant rounded to float32
-# Decomposed to a square root, whose slope at 0 is infinite in PyTorch too.
-AS_EXPORTED_ONLY = {"std_dim"}
+# Decomposed these are other functions at their edges, in PyTorch too: a square root with an infinite slope at 0, a
+# branch not taken that overflows, a logarithm's slope where the kernel's own is 0.
+AS_EXPORTED_ONLY = {"std_dim", "celu", "bce_certain"}
 
 
 def case(name, function, *operands):
@@ -279,13 +280,13 @@ class Tagger(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.up, self.middle, self.down = torch.nn.Linear(12, 24), torch.nn.Linear(24, 24), torch.nn.Linear(24, 10)
-        self.slope = torch.nn.PReLU(24)
+        self.slope = torch.nn.PReLU()
         self.register_buffer("positive", torch.linspace(0.5, 3, 10))
 
     def forward(self, x, target):
         h = F.mish(self.up(x)) + F.softplus(self.up(x), beta=2)
         h = self.slope(F.elu(self.middle(h)) + F.hardswish(h))
-        return F.binary_cross_entropy_with_logits(self.down(h), (target > 0).float(), pos_weight=self.positive)
+        return F.binary_cross_entropy_with_logits(self.down(h), (target > 0).to(x.dtype), pos_weight=self.positive)
 
 
 class Attender(torch.nn.Module):
@@ -315,7 +316,7 @@ class Distiller(torch.nn.Module):
     def forward(self, x, target):
         y = self.down(F.selu(self.up(x)) * F.leaky_relu(self.up(x), 0.2))
         divergence = F.kl_div(y.log_softmax(-1), target.softmax(-1), reduction="batchmean") / x.shape[1]
-        return divergence + 0.5 * F.huber_loss(F.cosine_similarity(y, target, dim=-1), torch.ones(y.shape[:2]))
+        return divergence + 0.5 * F.huber_loss(F.cosine_similarity(y, target, dim=-1), torch.ones_like(y[..., 0]))
 
 
 MODELS = {"tagger": (Tagger, 10), "attender": (Attender, 12), "distiller": (Distiller, 12)}

@@ -93,7 +93,7 @@ bool match(ps::ContractOp contract, const Variables &variables, Fused &fused) {
     fused.weightIsRhs = false;
     fused.weight = contract.getLhs().getDefiningOp<ps::ReadOp>();
   }
-  if (!variables.getSplittable(fused.weight))
+  if (!variables.getSplittable(fused.weight) || contract.getResultLabels().empty())
     return false;
   ArrayRef<int64_t> labels = fused.weightIsRhs ? contract.getRhsLabels() : contract.getLhsLabels();
   auto at = llvm::find(labels, contract.getResultLabels().back());

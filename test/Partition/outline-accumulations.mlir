@@ -1,0 +1,28 @@
+// RUN: ps-opt %s -ps-outline-segments -ps-verify-partitioned | FileCheck %s
+
+// A variable that a segment uses twice has one accumulation in its class: the first of a step sets, so that a
+// second one in the same function would lose it. Another variable's is as it was.
+ps.mesh @mesh <"dp" = 2 : data>
+ps.variable parameter @w : tensor<4xf32>
+ps.variable parameter @v : tensor<4xf32>
+ps.variable gradient @w.grad of @w : tensor<4xf32>
+ps.variable gradient @v.grad of @v : tensor<4xf32>
+ps.variable accumulator @loss.count : tensor<f32>
+
+// CHECK-LABEL: func.func @{{.*}}.backward_input(
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>, %[[W:[^:]*]]: !ps.ref<tensor<4xf32>>, %[[V:[^:]*]]: !ps.ref<tensor<4xf32>>)
+// CHECK: %[[A:.*]] = ps.exp %[[X]]
+// CHECK: %[[B:.*]] = ps.neg %[[X]]
+// CHECK: %[[SUM:.*]] = ps.add %[[A]], %[[B]] {ps.phase = #ps.phase<backward_input>}
+// CHECK: ps.accumulate %[[W]], %[[SUM]]
+// CHECK: ps.accumulate %[[V]], %[[B]]
+// CHECK-NOT: ps.accumulate
+// CHECK: return
+func.func @micro_batch(%x: tensor<4xf32> {ps.name = "x"}) {
+  %a = ps.exp %x {ps.phase = #ps.phase<backward_input>, ps.segment = 0 : i64} : tensor<4xf32>
+  ps.accumulate @w.grad, %a {ps.phase = #ps.phase<backward_input>, ps.segment = 0 : i64} : tensor<4xf32>
+  %b = ps.neg %x {ps.phase = #ps.phase<backward_input>, ps.segment = 0 : i64} : tensor<4xf32>
+  ps.accumulate @v.grad, %b {ps.phase = #ps.phase<backward_input>, ps.segment = 0 : i64} : tensor<4xf32>
+  ps.accumulate @w.grad, %b {ps.phase = #ps.phase<backward_input>, ps.segment = 0 : i64} : tensor<4xf32>
+  return
+}
