@@ -4,6 +4,7 @@ A case is a function of a few tensors. All cases are one model, in which every t
 output; it is imported as exported and decomposed, evaluated, split over ranks, and compiled.
 """
 import functools
+import json
 import re
 import sys
 
@@ -255,11 +256,24 @@ def test_evaluated_equals_pytorch(evaluated, name):
 
 
 
-def test_compiled_equals_pytorch(tmp_path):
-    """One step of all cases in f32: every gradient is as near to f64 as PyTorch's own."""
-    archive = tmp_path / "ops.pt2"
+def policy_of(dim):
+    """Every operand split over tp along a dim, counted from the end when negative, where it has it."""
+    policy = {}
+    for name, (_, operands) in CASES.items():
+        for i, operand in enumerate(operands):
+            if -operand.dim() <= dim < operand.dim():
+                policy[f"operands.{name}_{i}"] = {str(dim % operand.dim()): ["tp"]}
+    return json.dumps(policy)
+
+
+@pytest.mark.parametrize("mesh,dim", [("dp=1", 0), ("tp=2", 0), ("tp=3", -1)])
+def test_compiled_equals_pytorch(tmp_path, mesh, dim):
+    """One step of all cases in f32, whole and split: every gradient is as near to f64 as PyTorch's own."""
+    archive, policy = tmp_path / "ops.pt2", tmp_path / "policy.json"
     torch.export.save(exported(torch.float32), archive)
-    program = oracle.compile_model(tmp_path, archive, "dp=1")
+    policy.write_text(policy_of(dim))
+    flags = () if mesh == "dp=1" else ("--sharding-policy", policy)
+    program = oracle.compile_model(tmp_path, archive, mesh, *flags)
     save_file({"x": torch.ones(4, 3)}, tmp_path / "data.safetensors")
     run([program, "--data", "data.safetensors", "--steps", 1, "--gradients", "g.safetensors", "--quiet"], tmp_path)
     found = load_file(tmp_path / "g.safetensors")
