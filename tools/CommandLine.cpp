@@ -7,6 +7,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include <filesystem>
 
 using namespace llvm;
 
@@ -36,6 +37,22 @@ Error checkModelFile(StringRef path, ArrayRef<StringRef> endings) {
     return fail("model '" + path + "' is no " + join(endings, " and no ") +
                 " file; expected what torch.export.save or --stop-after wrote");
   return Error::success();
+}
+
+Expected<std::string> findOutputFile(StringRef output) {
+  if (sys::fs::exists(output) && !sys::fs::is_regular_file(output) &&
+      !sys::fs::is_directory(output))
+    return fail("output '" + output +
+                "' is a device or pipe, no regular file; give the name of a file");
+  std::filesystem::path target = output.str();
+  std::error_code error;
+  for (int links = 0; links < 40 && std::filesystem::is_symlink(target, error); ++links) {
+    std::filesystem::path next = std::filesystem::read_symlink(target, error);
+    if (error)
+      break;
+    target = target.parent_path() / next; // an absolute one replaces what stands before it
+  }
+  return target.string();
 }
 
 Error checkOutputFile(StringRef input, StringRef output) {

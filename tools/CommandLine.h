@@ -28,6 +28,10 @@ private:
 /// Whether `path` is a file that is there and has one of the `endings` (none: any).
 llvm::Error checkModelFile(llvm::StringRef path, llvm::ArrayRef<llvm::StringRef> endings = {});
 
+/// The file that `output` stands for: links are followed, so that they are written through. An
+/// error when it is there and neither a regular file nor a folder: nothing takes a device's place.
+llvm::Expected<std::string> findOutputFile(llvm::StringRef output);
+
 /// Before hours of work: whether `output` can be made, and replaces nothing that is read.
 llvm::Error checkOutputFile(llvm::StringRef input, llvm::StringRef output);
 

@@ -30,7 +30,13 @@ llvm::Error writeAtomically(StringRef path, llvm::function_ref<void(llvm::raw_os
     return llvm::createStringError(code, "cannot write %s: %s", path.str().c_str(),
                                    code.message().c_str());
   };
-  std::string temporary = (path + ".tmp").str();
+  SmallString<128> target(path);
+  if (llvm::sys::fs::is_symlink_file(path)) // written through, not replaced
+    if (std::error_code code = llvm::sys::fs::real_path(path, target))
+      return fail(code);
+  if (llvm::sys::fs::exists(target) && !llvm::sys::fs::is_regular_file(target))
+    return llvm::createStringError("cannot write " + path + ": it is no regular file");
+  std::string temporary = (target + ".tmp").str();
   {
     std::error_code code;
     llvm::raw_fd_ostream os(temporary, code);
@@ -45,7 +51,7 @@ llvm::Error writeAtomically(StringRef path, llvm::function_ref<void(llvm::raw_os
       return fail(code);
     }
   }
-  if (std::error_code code = llvm::sys::fs::rename(temporary, path)) {
+  if (std::error_code code = llvm::sys::fs::rename(temporary, target)) {
     llvm::sys::fs::remove(temporary);
     return fail(code);
   }

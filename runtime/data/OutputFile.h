@@ -8,7 +8,8 @@
 namespace psrt {
 
 /// A file under a temporary name beside `path`; `commit` gives it its own, and without that it is
-/// removed. All fail with BadInput when it cannot be written.
+/// removed. Links are written through. All fail with BadInput when it cannot be written, and with
+/// BadArgument when something other than a regular file is at `path`.
 class OutputFile {
 public:
   explicit OutputFile(const std::string &path);
@@ -19,12 +20,14 @@ public:
 
 private:
   [[noreturn]] void fail() const;
-  std::string path, temporary;
+  std::string path, target, temporary;
   std::FILE *file = nullptr;
   bool committed = false;
 };
 
-/// Fails with BadInput, now rather than after hours, when a file cannot be created at `path`.
+/// Fails, now rather than after hours, when an OutputFile cannot be created at `path`.
+void checkReplaceable(const std::string &path);
+/// The same for a file that is written in place: it may be a device or a pipe.
 void checkWritable(const std::string &path);
 
 } // namespace psrt

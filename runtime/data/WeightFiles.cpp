@@ -150,7 +150,7 @@ void checkFolderWritable(const std::string &path) {
   if (error || !fs::is_directory(path))
     PSRT_FAIL(BadInput, "cannot make the folder \"%s\": %s", path.c_str(),
               error ? error.message().c_str() : "a file of that name is there");
-  checkWritable((fs::path(path) / kWhole).string());
+  checkReplaceable((fs::path(path) / kWhole).string());
 }
 
 } // namespace psrt

@@ -315,8 +315,10 @@ void checkOutputPaths(const Session &session, const Flags &flags) {
     written.push_back(path);
     if (path == flags.exportWeights && isWeightFolder(path))
       checkFolderWritable(path);
+    else if (path == flags.losses || path == flags.log || path == flags.trace)
+      checkWritable(path); // line by line
     else
-      checkWritable(path);
+      checkReplaceable(path);
   }
 }
 

@@ -444,6 +444,48 @@ def test_output_that_is_the_model(tmp_path):
     assert archive.read_bytes() == before
 
 
+def special_file(folder, kind):
+    path = folder / "special.safetensors"
+    os.mkfifo(path) if kind == "fifo" else path.symlink_to("target.safetensors")
+    if kind == "link to a fifo":
+        os.mkfifo(folder / "target.safetensors")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link to a fifo"])
+def test_output_that_is_no_regular_file(tmp_path, exports, program, kind):
+    """A device or a pipe is refused, and stays what it is."""
+    path = special_file(tmp_path, kind)
+    archive, tools = oracle.export("mlp", exports), tools_folder()
+    (tmp_path / "module.mlir").write_text(MODULE)
+    for command in (
+        [tools / "ps-compile", archive, "-o", path],
+        [tools / "ps-compile", archive, "-o", path, "--stop-after", "imported"],
+        [tools / "ps-translate", "--import-pt2", archive, "-o", path],
+        [tools / "ps-run", "module.mlir", "--outputs", path],
+        train(program, data_for(tmp_path), "--gradients", path),
+        train(program, data_for(tmp_path), "--export-weights", path),
+        [program, "--eval", "--eval-data", data_for(tmp_path), "--outputs", path],
+    ):
+        refuse(command, tmp_path, 2, "special.safetensors", "no regular file")
+        assert path.is_fifo()
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_output_that_is_a_link_is_written_through(tmp_path, exports, program, exists):
+    (tmp_path / "there").mkdir()
+    for name, command in (
+        ("out", [tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "out"]),
+        ("out.mlir", [tools_folder() / "ps-translate", "--import-pt2", oracle.export("mlp", exports), "-o", "out.mlir"]),
+        ("gradients.safetensors", train(program, data_for(tmp_path), "--gradients", "gradients.safetensors")),
+    ):
+        (tmp_path / name).symlink_to(f"there/{name}")
+        if exists:
+            (tmp_path / "there" / name).write_text("old")
+        oracle.run(command, tmp_path)
+        assert (tmp_path / name).is_symlink() and (tmp_path / "there" / name).stat().st_size > 100
+
+
 def test_no_output_and_no_model(tmp_path, exports):
     refuse([tools_folder() / "ps-compile"], tmp_path, 2, "ps-compile MODEL -o OUT")
     refuse([tools_folder() / "ps-compile", oracle.export("mlp", exports)], tmp_path, 2, "-o OUT")
@@ -565,7 +607,7 @@ def test_lines_that_no_longer_fit_the_disk(tmp_path, program, flag):
 
 def test_output_that_is_a_folder_of_the_program(tmp_path, program):
     (tmp_path / "there").mkdir()
-    refuse(train(program, data_for(tmp_path), "--gradients", "there"), tmp_path, 1, "there", "folder")
+    refuse(train(program, data_for(tmp_path), "--gradients", "there"), tmp_path, 2, "there", "folder")
 
 
 @pytest.mark.parametrize(

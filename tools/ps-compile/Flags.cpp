@@ -219,13 +219,24 @@ bool checkInput(llvm::StringRef input) {
   return check(checkModelFile(input, {".pt2", ".mlir"}));
 }
 
-bool readFiles(const Flags &f, const CommandLine &line) {
+bool readOutput(const Flags &f, CommandLine &line) {
+  llvm::Expected<std::string> output = findOutputFile(f.output);
+  if (!output)
+    return check(output.takeError());
+  if (llvm::StringRef(f.output).ends_with(".so") != llvm::StringRef(*output).ends_with(".so"))
+    return bad("output '" + f.output + "' is a link to '" + *output +
+               "': both or none must be named *.so, which makes a library");
+  line.output.output = *output;
+  return check(checkOutputFile(f.input, *output));
+}
+
+bool readFiles(const Flags &f, CommandLine &line) {
   if (!checkInput(f.input))
     return false;
   bool writes = line.output.codegen || line.walk.stopAfter < ps::Level::Placed;
   if (f.output.empty() && writes)
     return bad("no output given: add -o OUT");
-  return f.output.empty() || check(checkOutputFile(f.input, f.output));
+  return f.output.empty() || readOutput(f, line);
 }
 
 /// What a module at a later level has decided already.
@@ -294,7 +305,6 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   line.walk.dumpDir = f.dumpDir;
   line.walk.timing = f.verbose;
   line.walk.failurePath = f.output.empty() ? "" : f.output + ".failed.mlir";
-  line.output.output = f.output;
   line.output.explain = f.explain;
   line.output.check = f.check;
   line.output.verbose = f.verbose;

@@ -182,6 +182,12 @@ int main(int argc, char **argv) {
     return refuse("no module given: ps-run FILE.mlir [--entry ...] (see --help)");
   if (llvm::Error error = checkModelFile(flags.file))
     return refuse(llvm::toString(std::move(error)));
+  if (!flags.outputs.empty()) {
+    llvm::Expected<std::string> output = findOutputFile(flags.outputs);
+    if (!output)
+      return refuse(llvm::toString(output.takeError()));
+    flags.outputs = *output;
+  }
   if (flags.steps < 1 || flags.microBatches < 1)
     return refuse("--steps and --micro-batches must be at least 1");
   DialectRegistry registry;

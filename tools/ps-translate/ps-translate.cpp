@@ -145,9 +145,14 @@ int main(int argc, char **argv) {
     return fail(BadCommandLine, "no output given; use -o OUT.mlir, or --check");
   if (Error error = checkModelFile(options.pt2))
     return fail(BadCommandLine, toString(std::move(error)));
-  if (!options.output.empty() && options.output != "-")
+  if (!options.output.empty() && options.output != "-") {
+    Expected<std::string> output = findOutputFile(options.output);
+    if (!output)
+      return fail(BadCommandLine, toString(output.takeError()));
+    options.output = *output;
     if (Error error = checkOutputFile(options.pt2, options.output))
       return fail(BadCommandLine, toString(std::move(error)));
+  }
   if (options.batch < 0 || (options.batch.getNumOccurrences() && options.batch == 0))
     return fail(BadCommandLine, "--batch must be at least 1");
   return translate(options);
