@@ -102,13 +102,14 @@ psrt_status psrt_set_scalar(psrt_program *program, const char *name, double valu
 psrt_status psrt_get_step(psrt_program *program, int64_t *step);
 psrt_status psrt_set_step(psrt_program *program, int64_t step);
 
-/** Number of names / name i of: "variables" (first names), "inputs", "entries", "outputs:ENTRY".
- * NULL past the end. */
+/** Number of names / name i of: "variables" (first names), "inputs" (of all entries, cotangents
+ * included, each once), "entries", "outputs:ENTRY". 0 / NULL past the end and on an error. */
 size_t psrt_name_count(psrt_program *program, const char *what);
 const char *psrt_name(psrt_program *program, const char *what, size_t index);
 
-/** Shape and dtype of a variable, an input, or an output ("ENTRY:NAME"). `shape` has room for *rank
- * sizes; *rank is set. */
+/** Shape and dtype of name `name` of `what`: "variables", "inputs" or "outputs:ENTRY", as for
+ * psrt_name. `shape` has room for *rank sizes; *rank is set, also when the room is too small
+ * (PSRT_BAD_ARGUMENT). */
 psrt_status psrt_describe(psrt_program *program, const char *what, const char *name,
                           psrt_dtype *dtype, int32_t *rank, int64_t *shape);
 

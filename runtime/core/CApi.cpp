@@ -83,32 +83,56 @@ void openProgram(psrt_program &program, const char *path, const psrt_options *op
     loadWeights(*program.session, *program.tensors, *weights);
 }
 
+/// Fails on what no tensor may be; `tensor` itself may be null.
+void checkGiven(const psrt_tensor *tensor, const char *what) {
+  if (!tensor)
+    PSRT_FAIL(BadArgument, "%s is NULL; give a psrt_tensor", what);
+  if (!tensor->name || !tensor->data)
+    PSRT_FAIL(BadArgument, "%s \"%s\" has no %s", what, tensor->name ? tensor->name : "",
+              tensor->name ? "data" : "name");
+  if (tensor->rank < 0 || (tensor->rank > 0 && !tensor->shape))
+    PSRT_FAIL(BadArgument, "%s \"%s\" has rank %d%s", what, tensor->name, tensor->rank,
+              tensor->rank < 0 ? "; it must be at least 0" : " and no shape");
+  for (int32_t d = 0; d < tensor->rank; ++d)
+    if (tensor->shape[d] < 0)
+      PSRT_FAIL(BadArgument, "%s \"%s\" has size %lld in dim %d", what, tensor->name,
+                (long long)tensor->shape[d], d);
+  if (unsigned(tensor->dtype) > unsigned(PSRT_BOOL))
+    PSRT_FAIL(BadArgument, "%s \"%s\" has the unknown dtype %d", what, tensor->name,
+              int(tensor->dtype));
+}
+
+void checkGiven(const psrt_tensor *tensors, size_t count, const char *what) {
+  if (count && !tensors)
+    PSRT_FAIL(BadArgument, "%zu %ss are announced and NULL is given", count, what);
+  for (size_t i = 0; i < count; ++i)
+    checkGiven(&tensors[i], what);
+}
+
 std::vector<int64_t> shapeOf(const psrt_tensor &tensor) {
   return {tensor.shape, tensor.shape + tensor.rank};
 }
 
 std::vector<HostTensor> hostTensors(const psrt_tensor *tensors, size_t count) {
   std::vector<HostTensor> result;
-  for (size_t i = 0; i < count; ++i) {
-    if (!tensors[i].name || !tensors[i].data)
-      PSRT_FAIL(BadArgument, "tensor %zu has no name or no data", i);
+  for (size_t i = 0; i < count; ++i)
     result.push_back({tensors[i].name, Dtype(tensors[i].dtype), shapeOf(tensors[i]),
                       static_cast<const char *>(tensors[i].data)});
-  }
   return result;
 }
 
 /// Copies given tensors into the inputs of an entry: rows of all micro-batches along the batch dim.
 void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *tensors,
                  size_t count, int64_t microBatches, int64_t slot, bool cotangents) {
+  checkGiven(tensors, count, cotangents ? "cotangent" : "input");
   std::vector<const Input *> inputs = session.inputsOf(entry, cotangents);
   for (size_t i = 0; i < count; ++i) {
     bool known = false;
     for (const Input *input : inputs)
-      known |= tensors[i].name && input->name == tensors[i].name;
+      known |= input->name == tensors[i].name;
     if (!known)
       PSRT_FAIL(BadArgument, "entry \"%s\" has no %s \"%s\"", entry.name.c_str(),
-                cotangents ? "cotangent" : "input", tensors[i].name ? tensors[i].name : "");
+                cotangents ? "cotangent" : "input", tensors[i].name);
   }
   if (inputs.empty())
     return;
@@ -141,11 +165,11 @@ void readOutputs(Session &session, const EntryPoint &entry, psrt_tensor *outputs
   for (size_t i = 0; i < count; ++i) {
     const Output *found = nullptr;
     for (const Output &output : entry.outputs)
-      if (outputs[i].name && output.name == outputs[i].name)
+      if (output.name == outputs[i].name)
         found = &output;
     if (!found)
       PSRT_FAIL(BadArgument, "entry \"%s\" has no output \"%s\"", entry.name.c_str(),
-                outputs[i].name ? outputs[i].name : "");
+                outputs[i].name);
     checkTensor(outputs[i], found->dtype, found->placement.shape);
     session.gather(found->dtype, found->placement, entry.inSlot(found->address, slot),
                    static_cast<char *>(outputs[i].data));
@@ -166,14 +190,21 @@ std::vector<const std::string *> namesOf(psrt_program *program, const std::strin
     for (const NamedTensor &tensor : program->tensors->all())
       result.push_back(&tensor.name);
   } else if (what == "inputs") {
-    for (const Input &input : p.inputs)
-      result.push_back(&input.name);
+    for (const Input &input : p.inputs) // one of several entries is listed once
+      if (std::none_of(result.begin(), result.end(),
+                       [&](const std::string *name) { return *name == input.name; }))
+        result.push_back(&input.name);
   } else if (what == "entries") {
     for (const EntryPoint &entry : p.entries)
       result.push_back(&entry.name);
   } else if (what.rfind("outputs:", 0) == 0) {
     for (const Output &output : sessionOf(program).entry(what.substr(8)).outputs)
       result.push_back(&output.name);
+  } else {
+    PSRT_FAIL(BadArgument,
+              "there are no names of \"%s\"; ask for variables, inputs, entries or "
+              "outputs:ENTRY",
+              what.c_str());
   }
   return result;
 }
@@ -212,6 +243,7 @@ psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
       PSRT_FAIL(BadArgument, "entry \"%s\" is run by psrt_%s", entry.name.c_str(),
                 entry.name.c_str());
     checkSlot(entry, slot);
+    checkGiven(outputs, output_count, "output");
     writeInputs(session, entry, inputs, input_count, 1, slot, false);
     bool forward = entry.name == "forward";
     session.run(entry, slot, forward, 0, -1, forward ? program->forwards : -1);
@@ -269,7 +301,8 @@ psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t i
 psrt_status psrt_get_variable(psrt_program *program, psrt_tensor *tensor) {
   return guarded(program, [&] {
     Session &session = sessionOf(program);
-    const NamedTensor &found = program->tensors->get(tensor->name ? tensor->name : "");
+    checkGiven(tensor, "variable");
+    const NamedTensor &found = program->tensors->get(tensor->name);
     checkTensor(*tensor, found.dtype, found.shape);
     readTensor(session, found, static_cast<char *>(tensor->data));
   });
@@ -278,7 +311,8 @@ psrt_status psrt_get_variable(psrt_program *program, psrt_tensor *tensor) {
 psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor) {
   return guarded(program, [&] {
     Session &session = sessionOf(program);
-    const NamedTensor &found = program->tensors->get(tensor->name ? tensor->name : "");
+    checkGiven(tensor, "variable");
+    const NamedTensor &found = program->tensors->get(tensor->name);
     checkTensor(*tensor, found.dtype, found.shape);
     writeTensor(session, found, static_cast<const char *>(tensor->data));
   });
@@ -289,23 +323,31 @@ psrt_status psrt_set_scalar(psrt_program *program, const char *name, double valu
 }
 
 psrt_status psrt_get_step(psrt_program *program, int64_t *step) {
-  return guarded(program, [&] { *step = sessionOf(program).step; });
+  return guarded(program, [&] {
+    if (!step)
+      PSRT_FAIL(BadArgument, "there is no place for the step: NULL is given");
+    *step = sessionOf(program).step;
+  });
 }
 
 psrt_status psrt_set_step(psrt_program *program, int64_t step) {
-  return guarded(program, [&] { sessionOf(program).step = step; });
+  return guarded(program, [&] {
+    if (step < 0)
+      PSRT_FAIL(BadArgument, "step %lld is given; steps are counted from 0", (long long)step);
+    sessionOf(program).step = step;
+  });
 }
 
 size_t psrt_name_count(psrt_program *program, const char *what) {
   size_t count = 0;
-  guarded(program, [&] { count = namesOf(program, what).size(); });
+  guarded(program, [&] { count = namesOf(program, what ? what : "").size(); });
   return count;
 }
 
 const char *psrt_name(psrt_program *program, const char *what, size_t index) {
   const char *result = nullptr;
   guarded(program, [&] {
-    std::vector<const std::string *> names = namesOf(program, what);
+    std::vector<const std::string *> names = namesOf(program, what ? what : "");
     result = index < names.size() ? names[index]->c_str() : nullptr;
   });
   return result;
@@ -315,13 +357,17 @@ psrt_status psrt_describe(psrt_program *program, const char *what, const char *n
                           psrt_dtype *dtype, int32_t *rank, int64_t *shape) {
   return guarded(program, [&] {
     const Program &p = sessionOf(program).getProgram();
+    if (!what || !name || !dtype || !rank || *rank < 0 || (*rank > 0 && !shape))
+      PSRT_FAIL(BadArgument, "psrt_describe needs what, name, dtype, rank, and shape with room for "
+                             "*rank sizes");
     auto give = [&](Dtype foundDtype, const std::vector<int64_t> &foundShape) {
       int32_t room = *rank;
       *rank = int32_t(foundShape.size());
       *dtype = psrt_dtype(foundDtype);
       if (room < *rank)
         PSRT_FAIL(BadArgument, "\"%s\" has %d dims, there is room for %d", name, *rank, room);
-      std::copy(foundShape.begin(), foundShape.end(), shape);
+      if (shape)
+        std::copy(foundShape.begin(), foundShape.end(), shape);
     };
     std::string kind = what;
     if (kind == "variables") {

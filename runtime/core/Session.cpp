@@ -47,11 +47,17 @@ Session::Session(const ProgramSource &source, const SessionOptions &options)
     : source(source), options(options), program(parseProgram({source.json, source.size})),
       testFailure(TestFailure::fromEnvironment()) {
   int size = int(program.mesh.size());
+  if (options.ranks < 0)
+    PSRT_FAIL(BadArgument, "the number of ranks is %d; it must be at least 1 (0: as compiled)",
+              options.ranks);
   if (options.ranks > 0 && options.ranks != size)
     PSRT_FAIL(BadArgument,
               "the program is compiled for %d ranks (mesh %s), not %d; this would fit: %s", size,
               program.mesh.text().c_str(), options.ranks,
               fittingLine(program, options.ranks).c_str());
+  if (options.threads < 0 || options.threads > kMaxThreads)
+    PSRT_FAIL(BadArgument, "a rank has 1 to %d threads (0: cores / ranks), not %d", kMaxThreads,
+              options.threads);
   int cores = std::max(1u, std::thread::hardware_concurrency());
   threads = options.threads > 0 ? options.threads : std::max(1, cores / size);
   bool dedicated = threads * size <= cores;

@@ -10,6 +10,8 @@
 
 namespace psrt {
 
+inline constexpr int kMaxThreads = 1024; ///< of one rank
+
 struct SessionOptions {
   int ranks = 0;   ///< 0: as the mesh has
   int threads = 0; ///< a rank; 0: cores / ranks

@@ -1,5 +1,6 @@
 """Training through the C API alone equals PyTorch: cotangents from outside, pending forwards, two models at once."""
 import copy
+import ctypes
 import os
 import pathlib
 import shutil
@@ -8,7 +9,7 @@ import models
 import oracle
 import pytest
 import torch
-from capi import Program
+from capi import Program, describe
 from conftest import tools_folder
 
 FLAG, OPTIMIZER, TOLERANCE = oracle.OPTIMIZERS["sgd"]
@@ -146,3 +147,90 @@ def test_example_in_c(tmp_path):
         assert float(line.split()[-1]) == pytest.approx(float(loss.detach()), abs=2e-6)
     assert float(said.split()[-1]) == pytest.approx(float(model.module.layers[4].bias.detach()[0]), abs=2e-6)
     assert "no_such.so" in oracle.run(["./finetune", "./no_such.so"], tmp_path, expect=1)
+
+
+BAD_ARGUMENT = 2
+
+
+def calls_with_bad_arguments(program, output):
+    """Every entry of psrt.h with a null pointer or a negative value: (name, call)."""
+    library, handle, no = program.library, program.handle, None
+    one, minus = ctypes.c_size_t(1), ctypes.c_int64(-3)
+    x = torch.zeros(4)
+
+    def tensor(**changes):
+        array = describe({"x": x})
+        for field, value in changes.items():
+            setattr(array[0], field, value)
+        return array
+
+    bad = [tensor(name=no), tensor(data=no), tensor(rank=-1), tensor(shape=no), tensor(dtype=77), tensor(dtype=-1), no]
+    bad.append(tensor(shape=(ctypes.c_int64 * 1)(-4)))
+    rank, dtype, shape = ctypes.byref(ctypes.c_int32(8)), ctypes.byref(ctypes.c_int()), (ctypes.c_int64 * 8)()
+    negative = ctypes.byref(ctypes.c_int32(-1))
+    for number, given in enumerate(bad):
+        yield f"get_variable {number}", lambda given=given: library.psrt_get_variable(handle, given)
+        yield f"set_variable {number}", lambda given=given: library.psrt_set_variable(handle, given)
+        yield f"call, inputs {number}", lambda given=given: library.psrt_call(handle, b"forward", 0, given, one, no, 0)
+        yield f"call, outputs {number}", lambda given=given: library.psrt_call(handle, b"forward", 0, no, 0, given, one)
+        yield f"step {number}", lambda given=given: library.psrt_step(handle, given, one, no)
+        yield f"backward {number}", lambda given=given: library.psrt_backward(handle, 0, given, one)
+    yield "call without an entry", lambda: library.psrt_call(handle, no, 0, no, 0, no, 0)
+    yield "call, slot", lambda: library.psrt_call(handle, b"forward", -1, no, 0, no, 0)
+    yield "backward, slot", lambda: library.psrt_backward(handle, -1, no, 0)
+    yield "set_scalar", lambda: library.psrt_set_scalar(handle, no, ctypes.c_double(1))
+    yield "get_step", lambda: library.psrt_get_step(handle, no)
+    yield "set_step", lambda: library.psrt_set_step(handle, minus)
+    for what, name, d, r, s in (
+        (no, b"x", dtype, rank, shape), (b"inputs", no, dtype, rank, shape), (b"inputs", b"x", no, rank, shape),
+        (b"inputs", b"x", dtype, no, shape), (b"inputs", b"x", dtype, rank, no), (b"inputs", b"x", dtype, negative, shape),
+        (b"outputs:none", b"x", dtype, rank, shape), (b"lunch", b"x", dtype, rank, shape),
+    ):  # fmt: skip
+        yield f"describe {what} {name}", lambda a=(what, name, d, r, s): library.psrt_describe(handle, *a)
+
+
+def test_bad_arguments_are_a_status(tmp_path):
+    program, output = make_program(tmp_path, models.gpt(loss=False), "dp=1")
+    for name, call in calls_with_bad_arguments(program, output):
+        assert call() == BAD_ARGUMENT, name
+        assert program.library.psrt_last_error(program.handle), name
+    library, handle = program.library, program.handle
+    assert library.psrt_name_count(handle, None) == 0 and not library.psrt_name(handle, None, 0)
+    assert library.psrt_name_count(handle, b"lunch") == 0 and not library.psrt_name(handle, b"entries", 99)
+    step = ctypes.c_int64()
+    assert library.psrt_set_step(handle, ctypes.c_int64(7)) == 0 and library.psrt_get_step(handle, ctypes.byref(step)) == 0
+    assert step.value == 7
+    program.close()
+    assert library.psrt_open(b"x", None, None) == BAD_ARGUMENT and library.psrt_update(None) == BAD_ARGUMENT
+
+
+@pytest.mark.parametrize("options", [{"ranks": -1}, {"threads": -1}, {"threads": 30000}], ids=str)
+def test_bad_options_are_a_status(tmp_path, options):
+    program, _ = make_program(tmp_path, models.gpt(loss=False, layers=1), "dp=1")
+    program.close()
+    with pytest.raises(RuntimeError, match=str(*options.values())):
+        Program(tmp_path / "program.so", **options)
+
+
+def test_names_and_descriptions(tmp_path):
+    """Everything that psrt_name lists can be described; an input of several entries is listed once."""
+    library = oracle.compile_model(tmp_path, models.gpt().export(tmp_path / "m.pt2"), "dp=2", out="program.so")
+    program = Program(library)
+    library, handle = program.library, program.handle
+    library.psrt_name.restype = ctypes.c_char_p
+
+    def names(what):
+        return [library.psrt_name(handle, what, i) for i in range(library.psrt_name_count(handle, what))]
+
+    assert sorted(names(b"inputs")) == [b"input_ids", b"labels"]
+    entries = names(b"entries")
+    assert b"evaluate" in entries
+    kinds = [b"variables", b"inputs", *(b"outputs:" + entry for entry in entries)]
+    for what in kinds:
+        for name in names(what):
+            rank, dtype, shape = ctypes.c_int32(8), ctypes.c_int(), (ctypes.c_int64 * 8)()
+            assert library.psrt_describe(handle, what, name, ctypes.byref(dtype), ctypes.byref(rank), shape) == 0, name
+    rank, dtype, shape = ctypes.c_int32(8), ctypes.c_int(), (ctypes.c_int64 * 8)()
+    library.psrt_describe(handle, b"inputs", b"input_ids", ctypes.byref(dtype), ctypes.byref(rank), shape)
+    assert (dtype.value, rank.value, list(shape[:2])) == (4, 2, [4, 16])
+    program.close()
