@@ -1,15 +1,26 @@
 // Starting, parking and failing of rank threads.
 #include "runtime/bootstrap/RankThreads.h"
+#include <system_error>
 
 namespace psrt {
 
 RankThreads::RankThreads(int ranks, std::function<void()> onFailure)
     : ranks(ranks), onFailure(std::move(onFailure)) {
   for (int rank = 1; rank < ranks; ++rank)
-    threads.emplace_back([this, rank] { serve(rank); });
+    try {
+      threads.emplace_back([this, rank] { serve(rank); });
+    } catch (const std::system_error &error) {
+      stop();
+      PSRT_FAIL(Failed,
+                "cannot start the thread of rank %d of %d: %s; raise the limits on threads and "
+                "memory, or compile for fewer ranks",
+                rank, ranks, error.what());
+    }
 }
 
-RankThreads::~RankThreads() {
+RankThreads::~RankThreads() { stop(); }
+
+void RankThreads::stop() {
   stopping = true;
   generation.fetch_add(1);
   generation.notify_all();

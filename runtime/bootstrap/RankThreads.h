@@ -14,8 +14,8 @@ namespace psrt {
 
 class RankThreads {
 public:
-  /// `onFailure` runs at once in the thread of a rank that fails: it wakes the others out of their
-  /// waits.
+  /// Fails where the system refuses a thread. `onFailure` runs at once in the thread of a rank that
+  /// fails: it wakes the others out of their waits.
   RankThreads(int ranks, std::function<void()> onFailure);
   ~RankThreads();
   RankThreads(const RankThreads &) = delete;
@@ -33,6 +33,7 @@ private:
   using Function = void (*)(void *context, int rank);
   void start(Function function, void *context);
   void serve(int rank);
+  void stop();
   void call(int rank);
   void record(int rank, Status status);
 

@@ -1,16 +1,28 @@
 // Dispatch of the thread pool.
 #include "runtime/device/cpu/ThreadPool.h"
+#include "runtime/core/Status.h"
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace psrt {
 
 ThreadPool::ThreadPool(int threads, bool dedicated) : spins(dedicated ? 4000 : 16) {
   for (int i = 1; i < threads; ++i)
-    workers.emplace_back([this, i] { serve(i); });
+    try {
+      workers.emplace_back([this, i] { serve(i); });
+    } catch (const std::system_error &error) {
+      stop();
+      PSRT_FAIL(Failed,
+                "cannot start thread %d of the %d of a rank: %s; use fewer threads (--threads), or "
+                "raise the limits on threads and memory",
+                i, threads, error.what());
+    }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stopping = true;
   generation.fetch_add(1, std::memory_order_release);
   generation.notify_all();

@@ -18,7 +18,8 @@ public:
   /// One piece [lo, hi) on thread `thread` (0 is the caller's).
   using Piece = void (*)(void *context, int thread, int64_t lo, int64_t hi);
 
-  /// `dedicated`: idle threads spin for about 50 us before they sleep.
+  /// Fails where the system refuses a thread. `dedicated`: idle threads spin for about 50 us before
+  /// they sleep.
   ThreadPool(int threads, bool dedicated);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
@@ -33,6 +34,7 @@ public:
 private:
   void work(int thread);
   void serve(int thread);
+  void stop();
   uint32_t awaitGeneration(uint32_t seen);
 
   Piece piece = nullptr;
