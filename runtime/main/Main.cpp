@@ -1,7 +1,9 @@
 // main of a compiled program: flags in, exit status out (0 done, 1 model or data, 2 command line, 3
 // a rank failed).
+#include "runtime/bootstrap/Processes.h"
 #include "runtime/core/Source.h"
 #include "runtime/main/Parts.h"
+#include <filesystem>
 #include <optional>
 
 extern "C" {
@@ -22,6 +24,18 @@ static ProgramSource checkSource() {
           executableFolder()};
 }
 
+/// Each process of a job would train the whole of it, and overwrite what the others write.
+static void checkAlone(const ProgramSource &source) {
+  ProcessPlace place = findProcessPlace();
+  if (place.size > 1)
+    PSRT_FAIL(BadArgument,
+              "started as process %s of %lld (%s): communication among processes is not built yet; "
+              "run it once: ./%s --ranks %lld",
+              place.rank.c_str(), (long long)place.size, place.variable.c_str(),
+              std::filesystem::read_symlink("/proc/self/exe").filename().c_str(),
+              (long long)parseProgram({source.json, source.size}).mesh.size());
+}
+
 static int runProgram(const Flags &flags) {
   ProgramSource source{psrt_program_json, psrt_program_json_size, psrt_program_kernels,
                        executableFolder()};
@@ -29,6 +43,7 @@ static int runProgram(const Flags &flags) {
     printInfo(parseProgram({source.json, source.size}));
     return 0;
   }
+  checkAlone(source);
   SessionOptions options;
   options.ranks = flags.ranks;
   options.threads = flags.threads;
