@@ -1,6 +1,9 @@
 // Declares and reads the flags.
 #include "runtime/main/Flags.h"
+#include "runtime/core/Session.h"
 #include "runtime/main/Config.h"
+#include <charconv>
+#include <cmath>
 
 namespace psrt {
 namespace {
@@ -14,6 +17,23 @@ std::vector<std::string> splitCommas(const std::vector<std::string> &lists) {
         result.push_back(item);
   }
   return result;
+}
+
+/// A whole number of at least `least`; CLI11's own ranges print hundreds of digits.
+std::function<std::string(const std::string &)> wholeNumber(uint64_t least,
+                                                            uint64_t most = INT64_MAX) {
+  return [=](const std::string &text) -> std::string {
+    uint64_t value = 0;
+    const char *end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && stop == end && value >= least && value <= most)
+      return "";
+    std::string limit = "must be at least " + std::to_string(least);
+    bool large = error == std::errc::result_out_of_range || (stop == end && value > most);
+    if (large)
+      limit = "must be at most " + std::to_string(most);
+    return "must be a whole number, not \"" + text + "\": it " + limit;
+  };
 }
 
 /// "NAME=VALUE" as a pair.
@@ -31,6 +51,11 @@ std::pair<std::string, double> parseAssignment(const std::string &flag, const st
 ScalarSetting parseSetting(const std::string &text) {
   auto [name, value] = parseAssignment("--set", text);
   size_t equals = name.rfind('=');
+  std::string scalar = equals == std::string::npos ? name : name.substr(equals + 1);
+  bool isRate = scalar == "lr" || scalar.rfind("lr.", 0) == 0;
+  if (!std::isfinite(value) || (isRate && value < 0))
+    throw CLI::ValidationError("--set", "\"" + text + "\": expected a " +
+                                            (isRate ? "number of at least 0" : "finite number"));
   if (equals == std::string::npos)
     return {"", name, value};
   std::string glob = name.substr(0, equals);
@@ -98,13 +123,13 @@ void Parser::addRanks() {
                  "RUN.json: flags by name, {\"steps\": 100}; those of the command line win")
       ->group("Ranks");
   app.add_option("--ranks", flags.ranks, "ranks, as threads of this process (as compiled)")
-      ->check(CLI::PositiveNumber)
+      ->check(wholeNumber(1, INT32_MAX))
       ->group("Ranks");
   app.add_option("--comm", flags.comm, "local | mpi | nccl")
       ->check(CLI::IsMember({"local", "mpi", "nccl"}))
       ->group("Ranks");
   app.add_option("--threads", flags.threads, "threads a rank (cores / ranks)")
-      ->check(CLI::PositiveNumber)
+      ->check(wholeNumber(1, kMaxThreads))
       ->group("Ranks");
 }
 
@@ -124,12 +149,13 @@ void Parser::addData() {
   app.add_flag("--shuffle", flags.shuffle, "a new order each epoch, keyed by --seed")
       ->group("Data");
   app.add_option("--seed", flags.seed, "of shuffling, dropout and initial values (0)")
+      ->check(wholeNumber(0, UINT64_MAX))
       ->group("Data");
   auto *epochs = app.add_option("--epochs", flags.epochs, "passes over the data (1)")
-                     ->check(CLI::NonNegativeNumber)
+                     ->check(wholeNumber(0))
                      ->group("Data");
   app.add_option("--steps", flags.steps, "steps in all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(wholeNumber(0))
       ->excludes(epochs)
       ->group("Data");
 }
@@ -147,10 +173,10 @@ void Parser::addUpdate() {
 void Parser::addEvaluation() {
   app.add_option("--eval-data", evalData, "data to evaluate on")->group("Evaluation");
   app.add_option("--eval-every", flags.evalEvery, "evaluate every N steps, and at the end")
-      ->check(CLI::PositiveNumber)
+      ->check(wholeNumber(1))
       ->group("Evaluation");
   app.add_option("--eval-steps", flags.evalSteps, "batches an evaluation (all)")
-      ->check(CLI::PositiveNumber)
+      ->check(wholeNumber(1))
       ->group("Evaluation");
   app.add_flag("--eval", flags.eval, "evaluate only")->group("Evaluation");
   app.add_option("--outputs", flags.outputs, "with --eval: write outputs, FILE.safetensors")
@@ -180,7 +206,7 @@ void Parser::addState() {
                  "write the weights at the end: FILE.safetensors, or a folder")
       ->group("State");
   app.add_option("--max-file-size", flags.maxFileBytes, "bytes of a file in that folder (5e9)")
-      ->check(CLI::PositiveNumber)
+      ->check(wholeNumber(1))
       ->group("State");
   app.add_flag("--check", flags.check, "compare the first step with the one-rank program, and stop")
       ->group("State");

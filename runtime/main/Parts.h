@@ -19,6 +19,9 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags);
 /// Compares the first step with that of the one-rank program in `oneRank`; the exit status.
 int check(Session &session, const ProgramSource &oneRank, const Flags &flags);
 
+/// A string as JSON wants it.
+std::string quoted(const std::string &text);
+
 /// Writes what the executors traced as Chrome JSON.
 void writeTrace(Session &session, const std::string &path);
 

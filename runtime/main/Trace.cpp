@@ -46,7 +46,8 @@ struct Describe {
   }
 };
 
-/// A string as JSON wants it.
+} // namespace
+
 std::string quoted(const std::string &text) {
   std::string result = "\"";
   for (char c : text) {
@@ -56,8 +57,6 @@ std::string quoted(const std::string &text) {
   }
   return result + "\"";
 }
-
-} // namespace
 
 void writeTrace(Session &session, const std::string &path) {
   std::FILE *file = std::fopen(path.c_str(), "w");

@@ -171,6 +171,9 @@ private:
 
 //===--- training ---------------------------------------------------------===//
 
+/// Of the accumulators of further scalar outputs.
+const std::string kOutputPrefix = "output.";
+
 class Trainer {
 public:
   Trainer(Session &session, const NamedTensors &tensors, const Flags &flags,
@@ -188,6 +191,9 @@ public:
       if (variable.kind == "scalar" &&
           (variable.symbol == "lr" || variable.symbol.rfind("lr.", 0) == 0))
         rates.push_back({variable.symbol, session.readScalar(variable.symbol)});
+    for (const Variable &variable : session.getProgram().variables)
+      if (variable.kind == "accumulator" && variable.symbol.rfind(kOutputPrefix, 0) == 0)
+        scalars.push_back({variable.symbol.substr(kOutputPrefix.size()), variable.symbol});
     session.prepare("step");
   }
 
@@ -248,6 +254,11 @@ private:
     return loss;
   }
 
+  /// As JSON has it, which has no nan.
+  static std::string number(double value) {
+    return std::isfinite(value) ? format("%.9g", value) : "null";
+  }
+
   void writeLog(int64_t step, double loss, double evalLoss, double seconds) {
     if (!log)
       return;
@@ -262,6 +273,9 @@ private:
             format(", \"tokens_s\": %.6g", samples * double(input->placement.shape[1]) / seconds);
         break;
       }
+    for (const auto &[name, symbol] : scalars)
+      line += ", " + quoted(name) + ": " +
+              number(session.readScalar(symbol) / double(order.microBatches));
     if (!std::isnan(evalLoss))
       line += format(", \"eval_loss\": %.9g", evalLoss);
     log.write(line + format(", \"memory\": %lld}", (long long)session.getProgram().arenaBytes));
@@ -279,6 +293,8 @@ private:
   Progress progress;
   LineFile losses, log;
   std::vector<std::pair<std::string, double>> rates;
+  /// Further floating scalars of the model: name, and the symbol of their sum over micro-batches.
+  std::vector<std::pair<std::string, std::string>> scalars;
   int64_t evaluatedAt = -1;
 };
 
@@ -360,6 +376,11 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags) {
   if (flags.eval) {
     evaluateOnly(session, flags);
   } else if (!flags.data.files.empty()) {
+    if (!session.getProgram().entry("step"))
+      PSRT_FAIL(BadArgument,
+                "the program cannot train by itself: it was compiled with --loss none, and takes "
+                "cotangents through the C API (psrt_backward); compile it with a loss, or to "
+                "NAME.so for psrt_open");
     std::unique_ptr<SampleSource> source = openData(session.getProgram(), flags.data), evalSource;
     std::unique_ptr<Evaluator> evaluator;
     if (!flags.evalData.empty()) {

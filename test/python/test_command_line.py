@@ -196,6 +196,40 @@ def test_bad_setting(trained, setting, words):
         assert word in said
 
 
+# ---- the log -------------------------------------------------------------------------------------------------------
+
+
+class Terms(torch.nn.Module):
+    """A loss, and two further scalars that training leaves alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 3)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return y.square().mean(), y.abs().mean(), y.sum()
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
+def test_further_scalars_are_logged_by_name(tmp_path, mesh):
+    """The mean over a step's micro-batches, as of the loss."""
+    torch.manual_seed(0)
+    module = Terms()
+    x = torch.randn(8, 8)
+    program = torch.export.export(module, (x[:4],))
+    torch.export.save(program, tmp_path / "model.pt2")
+    names = program.graph_signature.user_outputs
+    oracle.compile_model(tmp_path, tmp_path / "model.pt2", mesh, "--micro-batches", 2, "--optimizer", "sgd(lr=0)")
+    save_file({"x": x}, tmp_path / "data.safetensors")
+    oracle.run([tmp_path / "program", "--data", "data.safetensors", "--log", "log.jsonl"], tmp_path)
+    entry = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[0])
+    expected = [(a + b) / 2 for a, b in zip(module(x[:4]), module(x[4:]))]
+    assert entry["loss"] == pytest.approx(expected[0].item(), rel=1e-5)
+    for name, value in list(zip(names, expected))[1:]:
+        assert entry[name] == pytest.approx(value.item(), rel=1e-5), name
+
+
 # ---- the batch's dim -----------------------------------------------------------------------------------------------
 
 
