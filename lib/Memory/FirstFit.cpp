@@ -4,35 +4,51 @@
 #include "llvm/Support/MathExtras.h"
 #include <map>
 #include <numeric>
+#include <queue>
+#include <tuple>
 
 namespace parashard {
 namespace {
 
-/// The buffers alive now, by offset.
+/// What is free, and the buffers alive now by their end: no step looks at all that is alive.
 class Arena {
 public:
   /// The lowest offset with `bytes` free.
   int64_t take(int64_t bytes, int64_t end) {
-    int64_t offset = 0;
-    for (auto &[begin, buffer] : alive) {
-      if (begin - offset >= bytes)
-        break;
-      offset = std::max(offset, begin + buffer.bytes);
-    }
-    alive[offset] = {bytes, end};
+    auto gap = gaps.begin();
+    while (gap->second < bytes)
+      ++gap;
+    auto [offset, size] = *gap;
+    gaps.erase(gap);
+    if (size > bytes)
+      gaps[offset + bytes] = size - bytes;
+    alive.push({end, offset, bytes});
     return offset;
   }
   /// Frees what ended before `now`.
   void advance(int64_t now) {
-    for (auto it = alive.begin(); it != alive.end();)
-      it = it->second.end < now ? alive.erase(it) : std::next(it);
+    for (; !alive.empty() && std::get<0>(alive.top()) < now; alive.pop())
+      free(std::get<1>(alive.top()), std::get<2>(alive.top()));
   }
 
 private:
-  struct Buffer {
-    int64_t bytes, end;
-  };
-  std::map<int64_t, Buffer> alive;
+  void free(int64_t offset, int64_t bytes) {
+    auto next = gaps.lower_bound(offset);
+    if (next != gaps.end() && next->first == offset + bytes) {
+      bytes += next->second;
+      next = gaps.erase(next);
+    }
+    if (next != gaps.begin())
+      if (auto previous = std::prev(next); previous->first + previous->second == offset) {
+        previous->second += bytes;
+        return;
+      }
+    gaps[offset] = bytes;
+  }
+
+  using Buffer = std::tuple<int64_t, int64_t, int64_t>; // end, offset, bytes
+  std::priority_queue<Buffer, std::vector<Buffer>, std::greater<>> alive;
+  std::map<int64_t, int64_t> gaps{{0, INT64_MAX}}; // offset, bytes; none touches the next
 };
 
 } // namespace
