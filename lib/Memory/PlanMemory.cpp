@@ -4,6 +4,7 @@
 #include "lib/Codegen/ClassBuffers.h"
 #include "lib/Codegen/Fused.h"
 #include "mlir/Pass/Pass.h"
+#include "parashard/Levels.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace parashard {
@@ -264,6 +265,8 @@ struct PlanMemoryPass : parashard::impl::PlanMemoryPassBase<PlanMemoryPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (failed(checkLevel(module, ps::Level::Scheduled, getArgument())))
+      return signalPassFailure();
     SymbolTable symbols(module);
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(rank::kClassMark))

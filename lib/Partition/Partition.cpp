@@ -1,6 +1,7 @@
 // The pass ps-partition: every function to local types.
 #include "lib/Partition/FunctionPartitioner.h"
 #include "lib/Partition/Passes.h"
+#include "parashard/Levels.h"
 
 using namespace mlir;
 
@@ -12,6 +13,8 @@ namespace {
 struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (failed(checkLevel(module, Level::Planned, getArgument())))
+      return signalPassFailure();
     if (MeshOp mesh = getMesh(module)) {
       SymbolTable symbols(module);
       for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))

@@ -1,6 +1,7 @@
 // The pass ps-schedule: stage functions become programs of entries in order.
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/Programs.h"
+#include "parashard/Levels.h"
 #include "parashard/Training.h"
 
 using namespace mlir;
@@ -16,6 +17,8 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
   using SchedulePassBase::SchedulePassBase;
 
   void runOnOperation() override {
+    if (failed(checkLevel(getOperation(), Level::Partitioned, getArgument())))
+      return signalPassFailure();
     if (microBatches < 1) {
       getOperation().emitError("a step has ")
           << int64_t(microBatches) << " micro-batches; give at least 1";

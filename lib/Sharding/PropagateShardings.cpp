@@ -51,6 +51,8 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
       module.emitError() << "there is no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
+    if (module->hasAttr(ps::kLevelMark)) // what follows at this level adds to it
+      module->setAttr(ps::kLevelMark, ps::LevelAttr::get(&getContext(), ps::Level::Planned));
     ps::ShardingGraph graph = ps::ShardingGraph::build(module, mesh);
     ps::propagateSplits(graph);
     ps::wholeSharedConstants(graph);

@@ -2,6 +2,7 @@
 #include "Backward.h"
 #include "LossForm.h"
 #include "Symbols.h"
+#include "parashard/Levels.h"
 #include "parashard/Training.h"
 
 using namespace mlir;
@@ -151,11 +152,14 @@ LogicalResult TrainingBuilder::chooseLoss() {
   for (const Output &output : outputs)
     if (output.isScalarFloat())
       scalars.push_back(output.index);
+  if (scalars.empty())
+    return listOutputs(forward.emitError(
+        "the model has no floating scalar output to be its loss; add one with --loss "
+        "cross_entropy, causal_lm or mse, or say --loss none to give cotangents through the "
+        "C API"));
   if (scalars.size() != 1 && !llvm::is_contained(scalars, 0u))
-    return listOutputs(forward.emitError(scalars.empty()
-                                             ? "has no floating scalar output to be the loss"
-                                             : "has several floating scalar outputs")
-                       << "; name one as the loss (--loss-output)");
+    return listOutputs(forward.emitError("the model has several floating scalar outputs; name one "
+                                         "as the loss (--loss-output)"));
   loss = scalars.front();
   return success();
 }
@@ -438,6 +442,8 @@ namespace {
 struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
   using AutodiffPassBase::AutodiffPassBase;
   void runOnOperation() override {
+    if (failed(checkLevel(getOperation(), Level::Imported, getArgument())))
+      return signalPassFailure();
     AutodiffOptions options{loss, splitList(differentiate), splitList(freeze), lossAverage};
     if (failed(buildTraining(getOperation(), options)))
       signalPassFailure();

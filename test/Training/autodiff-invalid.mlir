@@ -7,7 +7,7 @@ module {
 // -----
 
 module {
-  // expected-error @below {{has no floating scalar output to be the loss; name one as the loss (--loss-output); outputs are 0 "y" : 'tensor<4xf32>'}}
+  // expected-error @below {{the model has no floating scalar output to be its loss; add one with --loss cross_entropy, causal_lm or mse, or say --loss none to give cotangents through the C API; outputs are 0 "y" : 'tensor<4xf32>'}}
   func.func @forward(%x: tensor<4xf32>) -> (tensor<4xf32> {ps.name = "y"}) {
     return %x : tensor<4xf32>
   }
