@@ -57,7 +57,11 @@ int64_t splitFusedVariables(mlir::ModuleOp module);
 /// matches; one that none matches is an error that names it.
 mlir::LogicalResult setInitialValues(mlir::ModuleOp module, llvm::ArrayRef<std::string> rules);
 
+/// One warning when dropout is off in a model that is to be trained: it was exported in eval mode.
+void warnOfEvalMode(mlir::ModuleOp module);
+
 void registerImportPasses();
+std::unique_ptr<mlir::Pass> createCheckModePass();
 std::unique_ptr<mlir::Pass> createRecognizeAttentionPass();
 std::unique_ptr<mlir::Pass> createRecognizeAttentionMasksPass();
 std::unique_ptr<mlir::Pass> createRecognizeGroupedQueriesPass();

@@ -3,6 +3,7 @@
 #include "dialects/ps/Ps.h"
 #include "parashard/Import.h"
 #include "llvm/Support/GlobPattern.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -52,6 +53,19 @@ DistributionAttr parseDistribution(MLIRContext *context, StringRef text) {
   return {};
 }
 
+/// What is wrong with a distribution's numbers; empty: nothing.
+StringRef findFault(DistributionAttr distribution) {
+  double first = distribution.getFirst().getValueAsDouble();
+  double second = distribution.getSecond().getValueAsDouble();
+  if (!std::isfinite(first) || !std::isfinite(second))
+    return "the numbers must be finite";
+  if (distribution.getKind() == "normal" && second < 0)
+    return "the standard deviation must be at least 0";
+  if (distribution.getKind() == "uniform" && second <= first)
+    return "the upper bound must be above the lower one";
+  return "";
+}
+
 FailureOr<SmallVector<InitialValueRule>> parseRules(ModuleOp module, ArrayRef<std::string> texts) {
   SmallVector<InitialValueRule> rules;
   for (StringRef text : texts) {
@@ -61,6 +75,8 @@ FailureOr<SmallVector<InitialValueRule>> parseRules(ModuleOp module, ArrayRef<st
     if (!rule.distribution)
       return module.emitError() << "--init \"" << text << "\": expected [GLOB=]normal(std), "
                                 << "normal(mean,std), uniform(lo,hi), zeros, ones or value(x)";
+    if (StringRef fault = findFault(rule.distribution); !fault.empty())
+      return module.emitError() << "--init \"" << text << "\": " << fault;
     if (!glob.empty()) {
       llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(glob);
       if (!pattern)

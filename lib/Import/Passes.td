@@ -50,6 +50,14 @@ def SetInitialValuesPass : ImportPass<"ps-set-initial-values"> {
   ];
 }
 
+def CheckModePass : ImportPass<"ps-check-mode"> {
+  let summary = "warns once when the model was exported in eval mode and trains with dropout off";
+  let description = [{
+    Before anything folds: a dropout that is off is the identity. Where the export leaves none (attention with
+    `dropout_p = 0`, decomposed graphs), nothing can be said.
+  }];
+}
+
 def SplitFusedVariablesPass : ImportPass<"ps-split-fused-variables"> {
   let summary = "a weight whose product is read in parts becomes one variable a part";
   let description = [{

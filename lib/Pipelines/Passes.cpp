@@ -39,6 +39,8 @@ private:
 std::vector<std::string> trainingPasses(const CompileOptions &o) {
   bool adds = !o.loss.empty() && o.loss != "none";
   std::vector<std::string> passes = {
+      // Before anything folds: dropout that is off is no op.
+      PassText("ps-check-mode"),
       // Parameters of a meta export: first, so that parts of a fused one inherit it.
       PassText("ps-set-initial-values").option("init", llvm::join(o.init, ";")),
   };

@@ -46,6 +46,10 @@ private:
 /// The same model on one rank, walked to `placed`; null after a diagnostic.
 OwningOpRef<ModuleOp> placeOnOneRank(ModuleOp imported, const CommandLine &line) {
   OwningOpRef<ModuleOp> module = imported.clone();
+  // Its warnings are those of the program itself, which come once.
+  ScopedDiagnosticHandler errorsOnly(module->getContext(), [](Diagnostic &diagnostic) {
+    return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
+  });
   CompileOptions options = line.compile;
   options.mesh = "dp=1";
   options.ranks.reset();

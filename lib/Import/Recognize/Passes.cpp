@@ -6,6 +6,7 @@ using namespace mlir;
 
 namespace parashard {
 
+#define GEN_PASS_DEF_CHECKMODEPASS
 #define GEN_PASS_DEF_RECOGNIZEATTENTIONPASS
 #define GEN_PASS_DEF_RECOGNIZEATTENTIONMASKSPASS
 #define GEN_PASS_DEF_RECOGNIZEGROUPEDQUERIESPASS
@@ -16,6 +17,10 @@ namespace parashard {
 #include "lib/Import/Passes.h.inc"
 
 namespace {
+
+struct CheckModePass : impl::CheckModePassBase<CheckModePass> {
+  void runOnOperation() override { warnOfEvalMode(getOperation()); }
+};
 
 struct RecognizeAttentionPass : impl::RecognizeAttentionPassBase<RecognizeAttentionPass> {
   void runOnOperation() override { recognizeAttention(getOperation()); }
@@ -55,6 +60,7 @@ struct SplitFusedVariablesPass : impl::SplitFusedVariablesPassBase<SplitFusedVar
 } // namespace
 
 void registerImportPasses() {
+  registerPass([] { return createCheckModePass(); });
   registerPass([] { return createRecognizeAttentionPass(); });
   registerPass([] { return createRecognizeAttentionMasksPass(); });
   registerPass([] { return createRecognizeGroupedQueriesPass(); });

@@ -1,0 +1,37 @@
+// ps-check-mode: whether a model that is to be trained was exported in eval mode.
+#include "dialects/ps/Ps.h"
+#include "parashard/Import.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard {
+
+/// The probability of a dropout that is switched off; 0: none.
+static double getIdleDropout(Operation *op) {
+  if (auto dropout = dyn_cast<DropoutOp>(op))
+    return dropout.getTraining() ? 0 : dropout.getP().convertToDouble();
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return attention.getTraining() ? 0 : attention.getDropout().convertToDouble();
+  return 0;
+}
+
+void warnOfEvalMode(ModuleOp module) {
+  Operation *first = nullptr;
+  int64_t count = 0;
+  module.walk([&](Operation *op) {
+    if (getIdleDropout(op) > 0 && ++count == 1)
+      first = op;
+  });
+  if (!first)
+    return;
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%g", getIdleDropout(first));
+  first->emitWarning("the model was exported in eval mode: it trains with dropout off (p = ")
+      << text << " here, " << count << " in all); "
+      << "call model.train() before torch.export.export to train with it";
+}
+
+} // namespace parashard
