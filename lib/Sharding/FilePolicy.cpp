@@ -1,5 +1,7 @@
 // The policies that need no search: everything whole, and a user's JSON file.
 #include "lib/Sharding/Policy.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
@@ -40,7 +42,8 @@ bool matchesGlob(StringRef glob, StringRef name) {
 namespace {
 class FileReader {
 public:
-  FileReader(const ShardingGraph &graph, StringRef path) : graph(graph), path(path) {}
+  FileReader(const ShardingGraph &graph, StringRef path, std::vector<std::string> &notes)
+      : graph(graph), path(path), notes(notes) {}
 
   llvm::Expected<std::vector<Seed>> read(StringRef text) {
     llvm::Expected<llvm::json::Value> json = llvm::json::parse(text);
@@ -49,6 +52,8 @@ public:
     const llvm::json::Object *globs = json->getAsObject();
     if (!globs)
       return fail("expected an object {\"GLOB\": {\"DIM\": [\"axis\", ...]}}");
+    if (std::optional<std::string> key = findRepeatedKey(text))
+      return fail("\"" + *key + "\" is given twice in one object; the first would be lost");
     std::vector<Seed> seeds;
     for (const std::string &glob : getKeysInOrder(text, *globs))
       if (llvm::Error error = readGlob(glob, *globs->get(glob), seeds))
@@ -76,6 +81,26 @@ private:
     return keys;
   }
 
+  /// A key that an object has twice, which llvm::json reads without a word.
+  static std::optional<std::string> findRepeatedKey(StringRef text) {
+    std::vector<llvm::StringSet<>> objects;
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '{')
+        objects.emplace_back();
+      else if (text[i] == '}')
+        objects.pop_back();
+      if (text[i] != '"')
+        continue;
+      size_t begin = ++i;
+      for (; text[i] != '"'; ++i)
+        i += text[i] == '\\';
+      StringRef key = text.slice(begin, i);
+      if (text.drop_front(i + 1).ltrim().starts_with(":") && !objects.back().insert(key).second)
+        return key.str();
+    }
+    return std::nullopt;
+  }
+
   static bool matches(StringRef glob, VariableOp variable) {
     if (matchesGlob(glob, variable.getSymName()))
       return true;
@@ -90,18 +115,34 @@ private:
     if (!dims)
       return fail("\"" + glob +
                   "\" is not an object {\"DIM\": [\"axis\", ...]}, such as {\"0\": [\"tp\"]}");
-    bool any = false;
+    bool any = false, isName = glob.find_first_of("*?") == StringRef::npos;
+    std::vector<std::string> without;
+    const ShardingNode *missing = nullptr;
     for (auto [i, node] : llvm::enumerate(graph.nodes)) {
       if (!isDecidable(node) || !matches(glob, node.variable))
         continue;
-      any = true;
-      if (llvm::any_of(seeds, [&](const Seed &seed) { return seed.variable == i; }))
+      if (llvm::any_of(seeds, [&](const Seed &seed) { return seed.variable == i; })) {
+        any = true;
         continue;
+      }
+      if (!isName && !hasDims(node, *dims)) {
+        without.push_back(VariableOp(node.variable).getDisplayName().str());
+        missing = missing ? missing : &node;
+        continue;
+      }
+      any = true;
       llvm::Expected<TensorSplits> splits = readDims(node, *dims);
       if (!splits)
         return splits.takeError();
       seeds.push_back({unsigned(i), *splits, ("policy " + path + ": \"" + glob + "\"").str()});
     }
+    if (any && !without.empty())
+      notes.push_back(("sharding policy " + path + ": \"" + glob + "\" passes over " +
+                       llvm::Twine(without.size()) + " parameters that lack a dim of it (" +
+                       listKeys(*dims) + "): " + joinSome(without))
+                          .str());
+    if (!any && missing) // not one has them
+      return readDims(*missing, *dims).takeError();
     if (any)
       return llvm::Error::success();
     return fail("no parameter matches \"" + glob + "\"; parameters are " + listParameters());
@@ -116,6 +157,30 @@ private:
     return count > 5 ? list + llvm::formatv(" and {0} more", count - 5).str() : list;
   }
 
+  static std::optional<size_t> findDim(const ShardingNode &node, StringRef key) {
+    int64_t dim, rank = node.shape.size();
+    if (key.getAsInteger(10, dim) || dim < -rank || dim >= rank)
+      return std::nullopt;
+    return dim < 0 ? dim + rank : dim;
+  }
+  /// Whether the tensor has those dims; what is no number is left to readDims.
+  static bool hasDims(const ShardingNode &node, const llvm::json::Object &dims) {
+    int64_t dim;
+    return llvm::all_of(dims, [&](auto &entry) {
+      return StringRef(entry.first).getAsInteger(10, dim) || findDim(node, entry.first);
+    });
+  }
+  static std::string listKeys(const llvm::json::Object &dims) {
+    std::string list;
+    for (auto &entry : dims)
+      list += (list.empty() ? "\"" : ", \"") + entry.first.str() + "\"";
+    return list;
+  }
+  static std::string joinSome(ArrayRef<std::string> names) {
+    std::string list = llvm::join(names.take_front(5), ", ");
+    return names.size() > 5 ? list + llvm::formatv(" and {0} more", names.size() - 5).str() : list;
+  }
+
   llvm::Expected<TensorSplits> readDims(const ShardingNode &node, const llvm::json::Object &dims) {
     StringRef name = VariableOp(node.variable).getDisplayName();
     TensorSplits splits;
@@ -123,17 +188,15 @@ private:
       splits.push_back(wholeSplit(size));
     SmallVector<StringAttr> used;
     for (auto &[key, axes] : dims) {
-      int64_t dim;
-      if (StringRef(key).getAsInteger(10, dim) || dim < -int64_t(splits.size()) ||
-          dim >= int64_t(splits.size()))
+      std::optional<size_t> dim = findDim(node, key);
+      if (!dim)
         return fail(llvm::formatv("{0} has no dim \"{1}\"; it has {2} dims, counted from 0", name,
                                   StringRef(key), splits.size())
                         .str());
       llvm::Expected<SmallVector<StringAttr>> list = readAxes(name, axes, used);
       if (!list)
         return list.takeError();
-      size_t place = dim < 0 ? dim + splits.size() : dim;
-      splits[place] = makeSplit(node.shape[place], *list);
+      splits[*dim] = makeSplit(node.shape[*dim], *list);
     }
     return splits;
   }
@@ -169,12 +232,13 @@ private:
 
   const ShardingGraph &graph;
   StringRef path;
+  std::vector<std::string> &notes;
 };
 } // namespace
 
 llvm::Expected<std::vector<Seed>> seedFromFile(const ShardingGraph &graph, StringRef text,
-                                               StringRef path) {
-  return FileReader(graph, path).read(text);
+                                               StringRef path, std::vector<std::string> &notes) {
+  return FileReader(graph, path, notes).read(text);
 }
 
 } // namespace parashard::ps

@@ -122,6 +122,12 @@ Expected<std::vector<MeshAxis>> parseMesh(StringRef text, int64_t ranks) {
                           "built yet; use a size of 1, or data and tensor axes",
                           axis.name, axis.size)
                       .str());
+  for (const MeshAxis &axis : axes)
+    if (axis.kind == ps::AxisKind::Context && axis.size > 1)
+      return fail(formatv("mesh axis \"{0}\" asks for {1} context shards: context parallelism is "
+                          "not built yet; use a size of 1, or data and tensor axes",
+                          axis.name, axis.size)
+                      .str());
   return axes;
 }
 

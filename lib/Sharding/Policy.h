@@ -29,9 +29,11 @@ std::vector<Seed> seedMegatron(const ShardingGraph &graph);
 
 /// The seeds of a JSON text {"GLOB": {"DIM": ["axis", ...]}}, matched on variables' names in order
 /// (the first match of a variable wins). `path` is named in errors: a glob that matches nothing, an
-/// unknown axis, a dim that is not there, an axis used twice.
+/// unknown axis, a dim that is not there, an axis used twice, a key given twice. A glob with
+/// wildcards passes over variables without a dim that it names; `notes` says which.
 llvm::Expected<std::vector<Seed>> seedFromFile(const ShardingGraph &graph, llvm::StringRef text,
-                                               llvm::StringRef path);
+                                               llvm::StringRef path,
+                                               std::vector<std::string> &notes);
 
 /// `*` matches any characters, `?` one.
 bool matchesGlob(llvm::StringRef glob, llvm::StringRef name);

@@ -42,7 +42,11 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
     if (!file)
       return llvm::createStringError(file.getError(), "sharding policy " + policy + ": " +
                                                           file.getError().message());
-    return ps::seedFromFile(graph, (*file)->getBuffer(), policy);
+    std::vector<std::string> notes;
+    auto seeds = ps::seedFromFile(graph, (*file)->getBuffer(), policy, notes);
+    for (const std::string &note : notes)
+      getOperation().emitRemark() << note;
+    return seeds;
   }
 
   LogicalResult seedVariables(ps::ShardingGraph &graph) {

@@ -1,5 +1,6 @@
 """What users get wrong: each case ends with exit status 1 or 2 and a message that says what to do."""
 import os
+import resource
 import subprocess
 import time
 import zipfile
@@ -246,6 +247,9 @@ def test_axis_used_twice_for_a_parameter(tmp_path, exports):
         ('{"*": [["tp"]]}', ["object", '{"0": ["tp"]}']),
         ('{"layers.0.weight": {"7": ["tp"]}}', ["layers.0.weight", '"7"', "2 dims"]),
         ('{"layers.0.weight": {"0": "tp"}}', ["layers.0.weight", "list"]),
+        ('{"layers.0.weight": {"0": ["tp"]}, "*": {}, "layers.0.weight": {"1": ["tp"]}}', ["layers.0.weight", "twice"]),
+        ('{"layers.0.weight": {"0": ["tp"], "0": []}}', ['"0"', "twice"]),
+        ('{"layers.0.bias": {"1": ["tp"]}}', ["layers.0.bias", '"1"', "1 dim"]),
     ],
 )
 def test_bad_policy(tmp_path, exports, text, words):
@@ -254,6 +258,20 @@ def test_bad_policy(tmp_path, exports, text, words):
     refuse_compile(
         tmp_path, oracle.export("mlp", exports), "--mesh", "tp=2", "--sharding-policy", policy, status=1, words=words
     )
+
+
+def test_policy_glob_passes_over_what_has_no_such_dim(tmp_path, exports):
+    """A rule for dim 1 is about the weights: the biases are left to propagation, and a note says so."""
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"layers.*": {"1": ["tp"]}}')
+    flags = ("--mesh", "tp=2", "--sharding-policy", policy, "--explain")
+    command = [tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", tmp_path / "out", *flags]
+    done = subprocess.run([str(c) for c in command], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.startswith("  layers.")}
+    assert '[{}, {"tp"}]' in rows["layers.0.weight"] and "policy" in rows["layers.0.weight"]
+    assert "policy" not in rows["layers.0.bias"]
+    assert "layers.0.bias" in done.stderr and '"1"' in done.stderr and "layers.0.weight" not in done.stderr
 
 
 def test_policy_that_is_not_there(tmp_path, exports):
@@ -323,6 +341,17 @@ def test_policy_with_an_unknown_axis(tmp_path, exports):
         (("--no-such-flag",), ["no-such-flag"]),
         (("--micro-batches", "0"), ["micro-batches"]),
         (("--micro-batches", "two"), ["micro-batches", "two"]),
+        (("--micro-batches", "1000000"), ["--micro-batches 1000000", "at most 16384"]),
+        (("--batch", "0"), ["--batch", "0", "at least 1"]),
+        (("--batch", "-4"), ["--batch", "-4", "at least 1"]),
+        (("--ranks", "0"), ["--ranks", "0", "at least 1"]),
+        (("--global-batch", "0", "--batch", "4"), ["--global-batch", "0", "at least 1"]),
+        (("--init", "normal(-1)"), ["--init", "normal(-1)", "at least 0"]),
+        (("--init", "normal(0,-1)"), ["--init", "normal(0,-1)", "at least 0"]),
+        (("--init", "uniform(2,1)"), ["--init", "uniform(2,1)", "above the lower"]),
+        (("--init", "value(nan)"), ["--init", "value(nan)", "finite"]),
+        (("--mesh", "cp=2"), ["--mesh", "cp", "context parallelism", "not built"]),
+        (("--mesh", "dp=2,long:context=4"), ["--mesh", "long", "context parallelism", "not built"]),
         (("--batch", "many"), ["batch", "many"]),
         (("--global-batch", "7"), ["--global-batch", "--batch"]),
         (("--loss-average", "rank"), ["loss-average", "rank"]),
@@ -430,6 +459,13 @@ def test_output_folder_that_is_not_there(tmp_path, exports):
 def test_output_that_is_a_folder(tmp_path, exports):
     (tmp_path / "out").mkdir()
     refuse_compile(tmp_path, oracle.export("mlp", exports), status=2, words=["folder"])
+
+
+def test_module_without_a_level_to_stop_at(tmp_path, exports):
+    command = [tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "x.mlir"]
+    refuse(command, tmp_path, 2, "x.mlir", "--stop-after")
+    refuse([*command, "--stop-after", "native"], tmp_path, 2, "x.mlir", "--stop-after")
+    oracle.run([*command, "--stop-after", "planned"], tmp_path)
 
 
 def test_output_that_cannot_be_created(tmp_path, exports):
@@ -637,6 +673,92 @@ def test_bad_flag_of_the_program(tmp_path, program, flags, words):
     refuse([*line, *flags], tmp_path, 2, *words)
 
 
+@pytest.mark.parametrize(
+    "flags,words",
+    [
+        (("--ranks", "-1"), ["--ranks", "-1", "must be at least 1"]),
+        (("--threads", "30000"), ["--threads", "30000", "must be at most 1024"]),
+        (("--eval-every", "0"), ["--eval-every", "must be at least 1"]),
+        (("--steps", "three"), ["--steps", "three", "must be at least 0"]),
+        (("--steps", "12345678901234567890123"), ["--steps", "must be at most 9223372036854775807"]),
+        (("--seed", "12345678901234567890123"), ["--seed", "must be at most 18446744073709551615"]),
+        (("--seed", "-1"), ["--seed", "-1", "must be at least 0"]),
+        (("--set", "lr=-1"), ["--set", "lr=-1", "at least 0"]),
+        (("--set", "lr=nan"), ["--set", "lr=nan", "at least 0"]),
+        (("--set", "*bias=lr=-1"), ["--set", "*bias=lr=-1", "at least 0"]),
+    ],
+)
+def test_number_out_of_range(tmp_path, program, flags, words):
+    said = refuse([program, "--data", data_for(tmp_path), *flags], tmp_path, 2, *words)
+    assert len(said) < 250, "a plain message"
+
+
+def test_number_out_of_range_in_a_config(tmp_path, program):
+    (tmp_path / "run.json").write_text('{"steps": "three", "data": "data.safetensors"}')
+    said = refuse([program, "--config", "run.json"], tmp_path, 2, "--steps", "three", "at least 0")
+    assert len(said) < 250, "a plain message"
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
+def test_threads_that_the_system_refuses(tmp_path, exports, mesh):
+    """The stacks of 1024 threads do not fit into the memory that this process may map."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    program = oracle.compile_model(tmp_path, oracle.export("gpt", exports), mesh, *PLAIN)
+    done = subprocess.run(
+        [program, "--data", data_for(tmp_path), "--threads", "1024"], cwd=tmp_path, capture_output=True, text=True,
+        timeout=60, preexec_fn=limit,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert "cannot start thread" in done.stderr and "--threads" in done.stderr
+
+
+def test_ranks_that_the_system_refuses(tmp_path, exports):
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "tp=4096", "--sharding-policy", "replicated")
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    done = subprocess.run(
+        [program, "--data", "data.safetensors"], cwd=tmp_path, capture_output=True, text=True, timeout=60, preexec_fn=limit
+    )
+    assert done.returncode == 3, done.stderr
+    assert "cannot start the thread of rank" in done.stderr and "of 4096" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"RANK": "1", "WORLD_SIZE": "2"},
+        {"SLURM_PROCID": "1", "SLURM_NTASKS": "2"},
+        {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"},
+        {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+        {"PMI_RANK": "1", "PMI_SIZE": "2"},
+    ],
+    ids=" ".join,
+)
+def test_one_of_several_processes(tmp_path, program, environment):
+    """Each process would train the whole job and overwrite what the others write."""
+    command = train(program, data_for(tmp_path), "--losses", "losses.txt")
+    done = subprocess.run(
+        [str(c) for c in command], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert done.returncode == 2, done.stderr
+    assert "process 1 of 2" in done.stderr and "./program --ranks 2" in done.stderr
+    assert not (tmp_path / "losses.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"RANK": "0", "WORLD_SIZE": "1"},
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "7"},  # the batch script itself
+        {"PMI_RANK": "0", "PMI_SIZE": "1"},
+    ],
+    ids=" ".join,
+)
+def test_process_that_is_alone(tmp_path, program, environment):
+    command = [str(c) for c in train(program, data_for(tmp_path))]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env={**os.environ, **environment})
+
+
 def test_nothing_to_do(tmp_path, program):
     refuse([program], tmp_path, 2, "--data", "--info")
 
@@ -654,6 +776,43 @@ def test_failing_rank_ends_all(tmp_path, exports, how):
     assert time.monotonic() - begin < 5
     assert done.returncode == 3, done.stderr
     assert "rank 2, step 2" in done.stderr and "as PSRT_TEST_FAIL asked" in done.stderr
+
+
+def test_model_without_a_loss_names_the_cure(tmp_path):
+    archive = models.gpt(loss=False).export(tmp_path / "model.pt2")
+    words = ["the model has no floating scalar output", "--loss cross_entropy, causal_lm or mse", "--loss none"]
+    refuse_compile(tmp_path, archive, status=1, words=words)
+
+
+class Regularised(torch.nn.Module):
+    """Every place of an attention block where dropout may stand."""
+
+    def __init__(self, p):
+        super().__init__()
+        self.linear, self.dropout = torch.nn.Linear(8, 8), torch.nn.Dropout(p)
+
+    def forward(self, x):
+        return self.dropout(self.dropout(self.linear(x)).relu()).square().mean()
+
+
+@pytest.mark.parametrize("p,mode,warns", [(0.25, "eval", True), (0.25, "train", False), (0.0, "eval", False)])
+def test_export_in_eval_mode_warns_once(tmp_path, p, mode, warns):
+    module = getattr(Regularised(p), mode)()
+    torch.export.save(torch.export.export(module, (torch.randn(4, 8),)), tmp_path / "model.pt2")
+    command = [tools_folder() / "ps-compile", tmp_path / "model.pt2", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("warning") == int(warns), done.stderr
+    if warns:
+        checked = subprocess.run([*command, "--check"], cwd=tmp_path, capture_output=True, text=True)
+        assert checked.stderr.count("warning") == 1, checked.stderr
+        assert "eval mode" in done.stderr and "dropout off (p = 0.25 here, 2 in all)" in done.stderr
+
+
+def test_training_without_a_loss_by_itself(tmp_path, exports):
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", "--loss", "none")
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    refuse([program, "--data", "data.safetensors"], tmp_path, 2, "--loss none", "psrt_backward")
 
 
 def test_loss_that_is_not_a_number_names_the_step(tmp_path, exports):

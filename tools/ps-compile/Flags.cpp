@@ -175,7 +175,18 @@ bool checkBuilt(const Flags &f) {
   return true;
 }
 
+/// Compile time and memory grow with it: seconds and 2 GB for a small model at this many.
+constexpr int64_t kMaxMicroBatches = 16384;
+
+bool checkAtLeastOne(const cl::opt<int64_t> &flag) {
+  if (flag.getNumOccurrences() == 0 || flag >= 1)
+    return true;
+  return bad("--" + flag.ArgStr + " takes a number of at least 1, not " + llvm::Twine(flag));
+}
+
 bool readMicroBatches(const Flags &f, CompileOptions &compile) {
+  if (!checkAtLeastOne(f.batch) || !checkAtLeastOne(f.ranks) || !checkAtLeastOne(f.globalBatch))
+    return false;
   if (!f.microBatches.empty() && f.globalBatch)
     return bad("give --micro-batches or --global-batch, not both");
   if (!f.microBatches.empty() &&
@@ -187,6 +198,12 @@ bool readMicroBatches(const Flags &f, CompileOptions &compile) {
                " needs --batch B, a divisor of it: a step takes global-batch / B micro-batches");
   if (f.globalBatch)
     compile.microBatches = f.globalBatch / f.batch;
+  if (compile.microBatches > kMaxMicroBatches)
+    return bad((f.globalBatch ? "--global-batch " + llvm::Twine(f.globalBatch) + " asks for "
+                              : "--micro-batches ") +
+               llvm::Twine(compile.microBatches) + (f.globalBatch ? " micro-batches" : "") +
+               ": a step takes at most " + llvm::Twine(kMaxMicroBatches) +
+               ", since its program lists each; make them larger (--batch)");
   if (!f.lossAverage.empty() && f.lossAverage != "step" && f.lossAverage != "micro-batch")
     return bad("--loss-average takes step or micro-batch, not '" + f.lossAverage + "'");
   return true;
@@ -226,6 +243,10 @@ bool readOutput(const Flags &f, CommandLine &line) {
   if (llvm::StringRef(f.output).ends_with(".so") != llvm::StringRef(*output).ends_with(".so"))
     return bad("output '" + f.output + "' is a link to '" + *output +
                "': both or none must be named *.so, which makes a library");
+  if (line.walk.stopAfter == ps::Level::Native && llvm::StringRef(f.output).ends_with(".mlir"))
+    return bad("output '" + f.output +
+               "' would be an executable: add --stop-after LEVEL to write a module, or leave .mlir "
+               "away");
   line.output.output = *output;
   return check(checkOutputFile(f.input, *output));
 }
