@@ -1,0 +1,318 @@
+"""What users get wrong when running a compiled program: its flags, its data, its outputs."""
+import os
+import resource
+import subprocess
+import time
+
+import models
+import oracle
+import pytest
+import torch
+from conftest import tools_folder
+from refusals import PLAIN, data_for, program, refuse, refuse_compile, train  # noqa: F401
+from safetensors.torch import save_file
+
+
+def test_ranks_other_than_the_mesh_show_the_compile_line(tmp_path, program):
+    command = [program, "--ranks", 4, "--data", data_for(tmp_path), "--steps", 1]
+    refuse(command, tmp_path, 2, "ps-compile", "--mesh")
+
+
+@pytest.mark.parametrize(
+    "changes,words",
+    [
+        ({"labels": None}, ["labels"]),
+        ({"input_ids": torch.zeros(8, 5, dtype=torch.int64)}, ["input_ids", "5", "16"]),
+        ({"input_ids": torch.zeros(8, 16)}, ["input_ids", "i64"]),
+        ({"input_ids": torch.full((4, 16), 96)}, ["96", "input_ids"]),
+        ({"input_ids": torch.zeros(3, 16, dtype=torch.int64)}, ["input_ids"]),
+    ],
+    ids=["missing", "shape", "dtype", "token outside", "unequal amounts"],
+)
+def test_bad_data(tmp_path, program, changes, words):
+    outputs = ("--export-weights", "weights.safetensors", "--gradients", "gradients.safetensors")
+    refuse(train(program, data_for(tmp_path, **changes), *outputs), tmp_path, 1, *words)
+    assert not (tmp_path / "weights.safetensors").exists() and not (tmp_path / "gradients.safetensors").exists()
+
+
+def test_label_outside_the_classes(tmp_path, program):
+    labels = torch.full((4, 16), -100)
+    labels[2, 3] = -1
+    refuse(train(program, data_for(tmp_path, labels=labels)), tmp_path, 1, "-1", "labels", "sample 2, element 3")
+
+
+@pytest.mark.parametrize("kept", [0, 7, 60, 300, -1])
+def test_truncated_data(tmp_path, program, kept):
+    path = data_for(tmp_path)
+    path.write_bytes(path.read_bytes()[:kept])
+    refuse(train(program, path), tmp_path, 1, "data.safetensors")
+
+
+def test_data_of_another_kind(tmp_path, program):
+    (tmp_path / "data.txt").write_text("words")
+    refuse(train(program, tmp_path / "data.txt"), tmp_path, 2, "data.txt", ".safetensors", ".bin")
+    (tmp_path / "data.bin").mkdir()
+    refuse(train(program, tmp_path / "data.bin"), tmp_path, 1, "data.bin", "not a regular file")
+    (tmp_path / "odd.bin").write_bytes(b"x" * 1001)
+    refuse(train(program, tmp_path / "odd.bin", "--data-type", "uint16"), tmp_path, 1, "odd.bin", "1001", "--data-type")
+
+
+def test_tokens_for_a_model_without_tokens(tmp_path, exports):
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", *PLAIN)
+    (tmp_path / "tokens.bin").write_bytes(b"x" * 1000)
+    refuse([program, "--data", "tokens.bin", "--steps", 1], tmp_path, 1, '"x"', "f32", "--fill x=")
+
+
+def test_too_little_data(tmp_path, program):
+    (tmp_path / "short.bin").write_bytes(b"abc")
+    refuse(train(program, tmp_path / "short.bin", "--data-type", "uint8"), tmp_path, (1, 2), "short.bin")
+
+
+def test_data_that_is_not_there(tmp_path, program):
+    refuse(train(program, tmp_path / "none.bin", "--data-type", "uint8"), tmp_path, (1, 2), "none.bin")
+
+
+def test_token_outside_the_vocabulary_is_given_with_its_place(tmp_path, program):
+    (tmp_path / "tokens.bin").write_bytes(bytes([5] * 40 + [200] + [5] * 500))
+    refuse(train(program, tmp_path / "tokens.bin", "--data-type", "uint8"), tmp_path, (1, 2), "200", "40")
+
+
+@pytest.mark.parametrize("name,default,other", [("gpt", "next", "same"), ("gpt2", "same", "next"), ("llama", "same", "next")])
+def test_labels_are_as_the_graph_shows(tmp_path, exports, name, default, other):
+    """The shift is read from the graph: --info says it, token files are read so, and the other way is an error."""
+    program = oracle.compile_model(tmp_path, oracle.export(name, exports), "dp=2", *PLAIN)
+    said = oracle.run([program, "--info"], tmp_path)
+    assert f"labels      {default} " in said
+    tokens = torch.randint(0, 96, (200,), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
+    (tmp_path / "tokens.bin").write_bytes(tokens.numpy().tobytes())
+    losses = []
+    for flags in ([], ["--labels", default]):
+        line = [*train(program, "tokens.bin", "--data-type", "uint8", "--losses", "losses.txt"), *flags]
+        oracle.run(line, tmp_path)
+        losses.append(oracle.read_losses(tmp_path / "losses.txt"))
+    assert losses[0] == losses[1]
+    windows = tokens.long()[:64].reshape(4, 16)
+    shifted = tokens.long()[1:65].reshape(4, 16)
+    expected = models.MODELS[name]().loss({"input_ids": windows, "labels": windows if default == "same" else shifted})
+    assert losses[0][0] == pytest.approx(expected.item(), rel=1e-5)
+    refuse(train(program, "tokens.bin", "--labels", other), tmp_path, 2, f"--labels {other}", "contradicts", default)
+
+
+@pytest.mark.parametrize("flag", ["--losses", "--export-weights", "--gradients", "--log", "--trace"])
+def test_output_that_cannot_be_written(tmp_path, program, flag):
+    path = tmp_path / "no/such/file.safetensors"
+    refuse(train(program, data_for(tmp_path), flag, path), tmp_path, 1, "no/such/file.safetensors", "No such file")
+
+
+@pytest.mark.parametrize("flag", ["--losses", "--log", "--gradients", "--export-weights", "--trace"])
+def test_output_that_is_an_input(tmp_path, flag):
+    """Nothing that is read is overwritten: neither the data, nor the model that holds the weights, nor the program."""
+    archive = models.mlp().export(tmp_path / "model.pt2")
+    program = oracle.compile_model(tmp_path, archive, "dp=1", *PLAIN)
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    os.symlink(archive, tmp_path / "model.safetensors")
+    before = {name: (tmp_path / name).read_bytes() for name in ("model.pt2", "data.safetensors", "program")}
+    outputs = ["data.safetensors", "model.safetensors"]
+    for output in outputs if flag == "--export-weights" else [*outputs, "model.pt2", "program"]:
+        refuse([program, "--data", "data.safetensors", "--steps", 1, flag, output], tmp_path, 2, output, "another file")
+    assert before == {name: (tmp_path / name).read_bytes() for name in before}
+
+
+@pytest.mark.parametrize("flag", ["--losses", "--log"])
+def test_lines_that_no_longer_fit_the_disk(tmp_path, program, flag):
+    os.symlink("/dev/full", tmp_path / "full")
+    refuse(train(program, data_for(tmp_path), flag, "full"), tmp_path, 1, "full", "No space left")
+
+
+def test_output_that_is_a_folder_of_the_program(tmp_path, program):
+    (tmp_path / "there").mkdir()
+    refuse(train(program, data_for(tmp_path), "--gradients", "there"), tmp_path, 2, "there", "folder")
+
+
+@pytest.mark.parametrize(
+    "flags,words",
+    [
+        (("--nonsense",), ["--nonsense"]),
+        (("--steps", "many"), ["--steps", "many"]),
+        (("--steps", "-1"), ["--steps", "-1"]),
+        (("--steps", "1", "--epochs", "1"), ["--steps", "--epochs"]),
+        (("--threads", "0"), ["--threads"]),
+        (("--data-type", "int4"), ["--data-type", "int4", "uint8"]),
+        (("--labels", "prior"), ["--labels", "prior", "next"]),
+        (("--lr-schedule", "spiral"), ["spiral", "cosine"]),
+        (("--lr-schedule", "cosine(warmup=x)"), ["warmup"]),
+        (("--fill", "labels"), ["--fill", "NAME=VALUE"]),
+        (("--fill", "masks=1"), ["masks"]),
+        (("--eval-every", "5"), ["--eval-data"]),
+        (("--outputs", "out.safetensors"), ["--eval"]),
+        (("--eval", "--eval-data", "data.safetensors", "--outputs", "o.safetensors", "--output", "none"), ["none", "cross_entropy_loss"]),
+        (("--set", "momentum=1"), ["momentum", "lr"]),
+        (("--config", "no.json"), ["no.json"]),
+        (("--check",), ["ps-compile --check"]),
+    ],
+)
+def test_bad_flag_of_the_program(tmp_path, program, flags, words):
+    line = [program, "--data", data_for(tmp_path)]
+    refuse([*line, *flags], tmp_path, 2, *words)
+
+
+@pytest.mark.parametrize(
+    "flags,words",
+    [
+        (("--ranks", "-1"), ["--ranks", "-1", "must be at least 1"]),
+        (("--threads", "30000"), ["--threads", "30000", "must be at most 1024"]),
+        (("--eval-every", "0"), ["--eval-every", "must be at least 1"]),
+        (("--steps", "three"), ["--steps", "three", "must be at least 0"]),
+        (("--steps", "12345678901234567890123"), ["--steps", "must be at most 9223372036854775807"]),
+        (("--seed", "12345678901234567890123"), ["--seed", "must be at most 18446744073709551615"]),
+        (("--seed", "-1"), ["--seed", "-1", "must be at least 0"]),
+        (("--set", "lr=-1"), ["--set", "lr=-1", "at least 0"]),
+        (("--set", "lr=nan"), ["--set", "lr=nan", "at least 0"]),
+        (("--set", "*bias=lr=-1"), ["--set", "*bias=lr=-1", "at least 0"]),
+    ],
+)
+def test_number_out_of_range(tmp_path, program, flags, words):
+    said = refuse([program, "--data", data_for(tmp_path), *flags], tmp_path, 2, *words)
+    assert len(said) < 250, "a plain message"
+
+
+def test_number_out_of_range_in_a_config(tmp_path, program):
+    (tmp_path / "run.json").write_text('{"steps": "three", "data": "data.safetensors"}')
+    said = refuse([program, "--config", "run.json"], tmp_path, 2, "--steps", "three", "at least 0")
+    assert len(said) < 250, "a plain message"
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
+def test_threads_that_the_system_refuses(tmp_path, exports, mesh):
+    """The stacks of 1024 threads do not fit into the memory that this process may map."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    program = oracle.compile_model(tmp_path, oracle.export("gpt", exports), mesh, *PLAIN)
+    done = subprocess.run(
+        [program, "--data", data_for(tmp_path), "--threads", "1024"], cwd=tmp_path, capture_output=True, text=True,
+        timeout=60, preexec_fn=limit,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert "cannot start thread" in done.stderr and "--threads" in done.stderr
+
+
+def test_ranks_that_the_system_refuses(tmp_path, exports):
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "tp=4096", "--sharding-policy", "replicated")
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    done = subprocess.run(
+        [program, "--data", "data.safetensors"], cwd=tmp_path, capture_output=True, text=True, timeout=60, preexec_fn=limit
+    )
+    assert done.returncode == 3, done.stderr
+    assert "cannot start the thread of rank" in done.stderr and "of 4096" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"RANK": "1", "WORLD_SIZE": "2"},
+        {"SLURM_PROCID": "1", "SLURM_NTASKS": "2"},
+        {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"},
+        {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+        {"PMI_RANK": "1", "PMI_SIZE": "2"},
+    ],
+    ids=" ".join,
+)
+def test_one_of_several_processes(tmp_path, program, environment):
+    """Each process would train the whole job and overwrite what the others write."""
+    command = train(program, data_for(tmp_path), "--losses", "losses.txt")
+    done = subprocess.run(
+        [str(c) for c in command], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert done.returncode == 2, done.stderr
+    assert "process 1 of 2" in done.stderr and "./program --ranks 2" in done.stderr
+    assert not (tmp_path / "losses.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"RANK": "0", "WORLD_SIZE": "1"},
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "7"},  # the batch script itself
+        {"PMI_RANK": "0", "PMI_SIZE": "1"},
+    ],
+    ids=" ".join,
+)
+def test_process_that_is_alone(tmp_path, program, environment):
+    command = [str(c) for c in train(program, data_for(tmp_path))]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env={**os.environ, **environment})
+
+
+def test_nothing_to_do(tmp_path, program):
+    refuse([program], tmp_path, 2, "--data", "--info")
+
+
+@pytest.mark.parametrize("how", ["", ",throw"], ids=["status", "exception"])
+def test_failing_rank_ends_all(tmp_path, exports, how):
+    """One of four ranks fails in step 2, the others wait for it: exit status 3 within 5 seconds, with rank, step, reason."""
+    program = oracle.compile_model(tmp_path, oracle.export("gpt", exports), "dp=2,tp=2", *PLAIN)
+    command = [program, "--ranks", "4", "--data", data_for(tmp_path), "--steps", "100000", "--quiet"]
+    environment = {**os.environ, "PSRT_TEST_FAIL": f"rank=2,step=2{how}"}
+    begin = time.monotonic()
+    done = subprocess.run(
+        [str(c) for c in command], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert time.monotonic() - begin < 5
+    assert done.returncode == 3, done.stderr
+    assert "rank 2, step 2" in done.stderr and "as PSRT_TEST_FAIL asked" in done.stderr
+
+
+def test_model_without_a_loss_names_the_cure(tmp_path):
+    archive = models.gpt(loss=False).export(tmp_path / "model.pt2")
+    words = ["the model has no floating scalar output", "--loss cross_entropy, causal_lm or mse", "--loss none"]
+    refuse_compile(tmp_path, archive, status=1, words=words)
+
+
+class Regularised(torch.nn.Module):
+    """Every place of an attention block where dropout may stand."""
+
+    def __init__(self, p):
+        super().__init__()
+        self.linear, self.dropout = torch.nn.Linear(8, 8), torch.nn.Dropout(p)
+
+    def forward(self, x):
+        return self.dropout(self.dropout(self.linear(x)).relu()).square().mean()
+
+
+@pytest.mark.parametrize("p,mode,warns", [(0.25, "eval", True), (0.25, "train", False), (0.0, "eval", False)])
+def test_export_in_eval_mode_warns_once(tmp_path, p, mode, warns):
+    module = getattr(Regularised(p), mode)()
+    torch.export.save(torch.export.export(module, (torch.randn(4, 8),)), tmp_path / "model.pt2")
+    command = [tools_folder() / "ps-compile", tmp_path / "model.pt2", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("warning") == int(warns), done.stderr
+    if warns:
+        checked = subprocess.run([*command, "--check"], cwd=tmp_path, capture_output=True, text=True)
+        assert checked.stderr.count("warning") == 1, checked.stderr
+        assert "eval mode" in done.stderr and "dropout off (p = 0.25 here, 2 in all)" in done.stderr
+
+
+def test_training_without_a_loss_by_itself(tmp_path, exports):
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", "--loss", "none")
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    refuse([program, "--data", "data.safetensors"], tmp_path, 2, "--loss none", "psrt_backward")
+
+
+def test_loss_that_is_not_a_number_names_the_step(tmp_path, exports):
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", *PLAIN)
+    batch = models.mlp().draw_inputs(1)
+    x = torch.cat([batch["x"], batch["x"]])
+    x[9] = float("nan")
+    save_file({"x": x, "labels": torch.cat([batch["labels"]] * 2)}, tmp_path / "data.safetensors")
+    command = [program, "--data", "data.safetensors", "--steps", 2, "--export-weights", "weights.safetensors"]
+    refuse(command, tmp_path, 1, "step 1", "nan", "--set lr")
+    assert not (tmp_path / "weights.safetensors").exists()
+
+
+def test_moved_weights_are_named(tmp_path):
+    """Weights are referenced in the model's file: without it the program says which file it misses."""
+    archive = models.mlp().export(tmp_path / "model.pt2")
+    program = oracle.compile_model(tmp_path, archive, "dp=1", *PLAIN)
+    os.remove(archive)
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    refuse([program, "--data", "data.safetensors", "--steps", 1], tmp_path, (1, 2), "model.pt2")
