@@ -1,26 +1,9 @@
 // Bits of 16-bit floats, and conversion between float dtypes.
 #include "runtime/core/Element.h"
 #include <cmath>
-#include <cstring>
 
 namespace psrt {
 namespace {
-
-template <typename To, typename From> To castBits(From from) {
-  static_assert(sizeof(To) == sizeof(From));
-  To to;
-  std::memcpy(&to, &from, sizeof(to));
-  return to;
-}
-
-uint16_t toBfloat16(float value) {
-  uint32_t bits = castBits<uint32_t>(value);
-  if (std::isnan(value))
-    return uint16_t(bits >> 16 | 0x40); // quiet: rounding could carry into the sign
-  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-float fromBfloat16(uint16_t bits) { return castBits<float>(uint32_t(bits) << 16); }
 
 uint16_t toHalf(float value) {
   uint32_t bits = castBits<uint32_t>(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;

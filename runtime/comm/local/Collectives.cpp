@@ -1,5 +1,6 @@
 // Reductions in ascending shard order.
 #include "runtime/comm/local/Collectives.h"
+#include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
 #include <cstring>
@@ -17,19 +18,8 @@ template <typename T> struct Native {
 struct Bfloat16 {
   using Stored = uint16_t;
   using Sum = float;
-  static float widen(uint16_t x) {
-    uint32_t bits = uint32_t(x) << 16;
-    float result;
-    std::memcpy(&result, &bits, 4);
-    return result;
-  }
-  static uint16_t narrow(float x) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, 4);
-    if ((bits & 0x7fffffff) > 0x7f800000)
-      return uint16_t(bits >> 16 | 0x40);
-    return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-  }
+  static float widen(uint16_t x) { return fromBfloat16(x); }
+  static uint16_t narrow(float x) { return toBfloat16(x); }
 };
 
 template <CollectiveOp::Reduction reduction, typename T> T combine(T a, T b) {
