@@ -88,6 +88,19 @@ class Reversed(nn.Module):
         return F.mse_loss(torch.rsub(self.linear(x), y, alpha=3.0), y)
 
 
+class Remainders(nn.Module):
+    """Integers divided with a floored and with a truncated quotient."""
+
+    def __init__(self, function):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear, self.function = nn.Linear(IN, OUT), function
+
+    def forward(self, x, y):
+        whole = (y * 10).to(torch.int64)
+        return F.mse_loss(self.linear(x), self.function(whole, 3) + 10.0 * self.function(whole, -4))
+
+
 class Doubles(nn.Module):
     """Functions of float64."""
 
@@ -139,6 +152,11 @@ def test_heads_of_other_sizes(tmp_path, query, value, shared):
 
 def test_rsub(tmp_path):
     check(tmp_path, Reversed(), draw())
+
+
+@pytest.mark.parametrize("function", [torch.remainder, torch.fmod, torch.floor_divide], ids=lambda f: f.__name__)
+def test_integer_division(tmp_path, function):
+    check(tmp_path, Remainders(function), draw())
 
 
 def test_float64(tmp_path):

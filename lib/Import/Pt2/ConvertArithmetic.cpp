@@ -97,26 +97,16 @@ LogicalResult convertFloorDivide(NodeConverter &n) {
   return n.failed() ? failure() : n.set(floorDivide(n, lhs, rhs));
 }
 
-LogicalResult convertRemainder(NodeConverter &n) {
+/// lhs - lhs / rhs * rhs of integers: the quotient floored (remainder) or truncated (fmod).
+template <bool kFloor> LogicalResult convertRemainder(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   if (isa<FloatType>(type.getElementType()))
     return n.fail("takes the remainder of floating numbers, which is not supported");
   Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
   if (n.failed())
     return failure();
-  return n.set(n.make<ps::SubOp>(lhs, n.make<ps::MulOp>(floorDivide(n, lhs, rhs), rhs)));
-}
-
-/// lhs - trunc(lhs / rhs) rhs, of integers.
-LogicalResult convertFmod(NodeConverter &n) {
-  RankedTensorType type = n.getResultType();
-  if (isa<FloatType>(type.getElementType()))
-    return n.fail("takes the remainder of floating numbers, which is not supported");
-  Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
-  if (n.failed())
-    return failure();
-  Value whole = n.make<ps::MulOp>(n.make<ps::DivOp>(lhs, rhs), rhs);
-  return n.set(n.make<ps::SubOp>(lhs, whole));
+  Value quotient = kFloor ? floorDivide(n, lhs, rhs) : Value(n.make<ps::DivOp>(lhs, rhs));
+  return n.set(n.make<ps::SubOp>(lhs, n.make<ps::MulOp>(quotient, rhs)));
 }
 
 /// x to an exponent that is known: products and roots where they are exact, as PyTorch does.
@@ -205,8 +195,8 @@ void addArithmeticConverters(ConverterTable &table) {
   table["aten.div"] = convertDivide;
   table["aten.true_divide"] = convertDivide;
   table["aten.floor_divide"] = convertFloorDivide;
-  table["aten.remainder"] = convertRemainder;
-  table["aten.fmod"] = convertFmod;
+  table["aten.remainder"] = convertRemainder<true>;
+  table["aten.fmod"] = convertRemainder<false>;
   table["aten.pow.Tensor_Scalar"] = convertPower;
   table["aten.pow.Tensor_Tensor"] = convertPower;
   table["aten.maximum"] = convertMaximum;

@@ -34,6 +34,8 @@ llvm::StringSet<> getNames(ArrayRef<Argument> arguments) {
   return names;
 }
 
+bool isTensor(const Argument &argument) { return argument.kind == Argument::Tensor; }
+
 struct Missing {
   unsigned count = 0;
   std::string place;
@@ -242,20 +244,14 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
            << "the model turns on autocast in " << describePlace(node)
            << ", which is not supported; export without it and choose --precision when compiling";
   GraphConverter inner(*body, sizes, table, b);
-  auto parameter = body->inputs.begin();
+  if (count_if(node.inputs, isTensor) > count_if(body->inputs, isTensor))
+    return emitError(loc) << "'" << node.target << "' has more operands than its body has inputs";
   llvm::StringSet<> outputs = getNames(body->outputs);
   SmallVector<std::pair<StringRef, StringRef>> written; // of ours, of the body
-  for (const Argument &argument : node.inputs) {
-    if (argument.kind != Argument::Tensor)
-      continue;
-    while (parameter != body->inputs.end() && parameter->kind != Argument::Tensor)
-      ++parameter;
-    if (parameter == body->inputs.end())
-      return emitError(loc) << "'" << node.target << "' has more operands than its body has inputs";
-    StringRef name = (parameter++)->names[0];
-    inner.define(name, lookup(argument.names[0]));
+  for (auto [ours, name] : getBodyOperands(node)) {
+    inner.define(name, lookup(ours));
     if (inner.views.isWritten(name)) {
-      written.push_back({argument.names[0], name});
+      written.push_back({ours, name});
       outputs.insert(name);
     }
   }

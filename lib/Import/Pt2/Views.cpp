@@ -65,6 +65,16 @@ const Graph *getBody(const Node &node) {
   return nullptr;
 }
 
+SmallVector<std::pair<StringRef, StringRef>> getBodyOperands(const Node &node) {
+  SmallVector<std::pair<StringRef, StringRef>> operands;
+  const std::vector<Argument> &parameters = getBody(node)->inputs;
+  auto isTensor = [](const Argument &argument) { return argument.kind == Argument::Tensor; };
+  for (auto [argument, parameter] :
+       zip(make_filter_range(node.inputs, isTensor), make_filter_range(parameters, isTensor)))
+    operands.push_back({argument.names[0], parameter.names[0]});
+  return operands;
+}
+
 //===----------------------------------------------------------------------===//
 // Finding
 //===----------------------------------------------------------------------===//
@@ -149,18 +159,10 @@ void Views::addViewsOfBody(const Node &node) {
   const Graph &body = *getBody(node);
   Views inner(body, sizes);
   StringMap<StringRef> operands;
-  auto parameter = body.inputs.begin();
-  for (const Argument &argument : node.inputs) {
-    if (argument.kind != Argument::Tensor)
-      continue;
-    while (parameter != body.inputs.end() && parameter->kind != Argument::Tensor)
-      ++parameter;
-    if (parameter == body.inputs.end())
-      break;
-    StringRef name = (parameter++)->names[0];
-    operands[name] = argument.names[0];
+  for (auto [ours, name] : getBodyOperands(node)) {
+    operands[name] = ours;
     if (inner.isWritten(name))
-      writtenByBody[&node].push_back(argument.names[0]);
+      writtenByBody[&node].push_back(ours);
   }
   SmallVector<StringRef> results;
   for (const Argument &output : body.outputs)

@@ -60,6 +60,8 @@ private:
 llvm::StringRef getFirstTensor(const Node &node);
 /// The body of a node that is inlined; null for others.
 const Graph *getBody(const Node &node);
+/// The tensors that an inlined node gives its body: each name with that of the body's parameter.
+llvm::SmallVector<std::pair<llvm::StringRef, llvm::StringRef>> getBodyOperands(const Node &node);
 
 /// The operand `base` of the view that `n` makes, with `part` where result `result` of it looks.
 /// Null after a failure of `n`.
