@@ -17,9 +17,9 @@ namespace parashard::codegen {
 namespace {
 
 /// The runtime's archives in link order (docs/program-format.md, "Linking").
-constexpr const char *kArchives[] = {
-    "psrt_main",       "psrt",     "psrt_data", "psrt_bootstrap", "psrt_comm_local",
-    "psrt_device_cpu", "psrt_core"};
+constexpr const char *kArchives[] = {"psrt_main",         "psrt",           "psrt_data",
+                                     "psrt_comm_process", "psrt_bootstrap", "psrt_comm_local",
+                                     "psrt_device_cpu",   "psrt_core"};
 
 /// The folder with the runtime's archives: beside the running tool (../lib), else that of the
 /// build.
@@ -84,6 +84,8 @@ llvm::Error linkProgram(StringRef object, StringRef output) {
       arguments.push_back(folder + "/lib" + archive + ".a");
     for (const char *library : {kDnnlLibrary, "-lpthread", "-ldl", "-lm"})
       arguments.push_back(library);
+    // libpsrt_comm_mpi.so is loaded when MPI is asked for: from beside the program, or from here.
+    arguments.push_back("-Wl,-rpath,$ORIGIN:" + folder);
   }
   if (llvm::Error error = run(arguments)) {
     llvm::sys::fs::remove(temporary);

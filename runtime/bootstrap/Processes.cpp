@@ -1,29 +1,122 @@
 // Reads what launchers put into the environment.
 #include "runtime/bootstrap/Processes.h"
+#include "runtime/bootstrap/Socket.h"
+#include "runtime/core/Status.h"
 #include <cstdlib>
+#include <cstring>
 
 namespace psrt {
+namespace {
 
-/// The variables of a launcher: the number of processes, and this one's.
-static constexpr struct {
+/// The variables of a launcher: the number of processes, and this one's. mpirun's own stand first:
+/// a job script may set those of torch besides.
+constexpr struct {
+  ProcessPlace::Launcher launcher;
   const char *size, *rank;
-} kLaunchers[] = {{"WORLD_SIZE", "RANK"},
-                  {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-                  {"PMI_SIZE", "PMI_RANK"},
-                  {"SLURM_NTASKS", "SLURM_PROCID"}};
+} kLaunchers[] = {{ProcessPlace::Mpi, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                  {ProcessPlace::Mpi, "PMI_SIZE", "PMI_RANK"},
+                  {ProcessPlace::Torchrun, "WORLD_SIZE", "RANK"},
+                  {ProcessPlace::Slurm, "SLURM_NTASKS", "SLURM_PROCID"}};
 
 /// In a Slurm batch script SLURM_NTASKS is what the job may start; only what srun starts is a task.
-static bool isBatchScript() { return std::getenv("SLURM_JOB_ID") && !std::getenv("SLURM_STEP_ID"); }
+bool isBatchScript() { return std::getenv("SLURM_JOB_ID") && !std::getenv("SLURM_STEP_ID"); }
+
+std::string variable(const char *name) {
+  const char *text = std::getenv(name);
+  return text ? text : "";
+}
+
+MeetingPlace meetAtMaster(const ProcessPlace &place) {
+  MeetingPlace result;
+  std::string address = variable("MASTER_ADDR"), port = variable("MASTER_PORT");
+  long number = std::strtol(port.c_str(), nullptr, 10);
+  if (address.empty() || number < 1 || number > 65535)
+    PSRT_FAIL(BadArgument,
+              "started as process %lld of %lld (%s), and MASTER_ADDR is \"%s\", MASTER_PORT is "
+              "\"%s\"; set them to a host and a port of rank 0, or start it by torchrun or mpirun",
+              (long long)place.rank, (long long)place.size, place.variable.c_str(), address.c_str(),
+              port.c_str());
+  result.hosts = {address};
+  result.local = isLoopback(address);
+  result.firstPort = uint16_t(number);
+  if (variable("TORCHELASTIC_USE_AGENT_STORE") == "True") {
+    result.firstPort = uint16_t(number + 1); // the agent listens at MASTER_PORT
+    result.ports = 32;
+  }
+  std::string id = address + "|" + port;
+  for (const char *part : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID"})
+    id += "|" + variable(part);
+  result.job = hashText(id + "|" + std::to_string(place.size));
+  return result;
+}
+
+MeetingPlace meetAtFirstNode(const ProcessPlace &place) {
+  MeetingPlace result;
+  std::string nodes = variable("SLURM_STEP_NODELIST");
+  if (nodes.empty())
+    nodes = variable("SLURM_JOB_NODELIST");
+  if (nodes.empty())
+    PSRT_FAIL(BadArgument,
+              "started as process %lld of %lld (%s), and neither MASTER_ADDR nor "
+              "SLURM_STEP_NODELIST says where rank 0 is",
+              (long long)place.rank, (long long)place.size, place.variable.c_str());
+  result.hosts = {firstSlurmHost(nodes)};
+  std::string id = variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID");
+  result.job = hashText(id + "|" + nodes + "|" + std::to_string(place.size));
+  result.firstPort = uint16_t(20000 + hashText(id) % 12000); // below the ephemeral ports
+  result.ports = 32;
+  return result;
+}
+
+} // namespace
 
 ProcessPlace findProcessPlace() {
   for (const auto &launcher : kLaunchers) {
     const char *text = std::getenv(launcher.size), *rank = std::getenv(launcher.rank);
     int64_t size = text ? std::strtoll(text, nullptr, 10) : 0;
-    bool slurm = std::string(launcher.size) == "SLURM_NTASKS";
+    bool slurm = launcher.launcher == ProcessPlace::Slurm;
     if (size > 1 && !(slurm && (isBatchScript() || !rank)))
-      return {rank ? rank : "?", size, launcher.size};
+      return {launcher.launcher, rank ? std::strtoll(rank, nullptr, 10) : 0, size, rank != nullptr,
+              launcher.size};
   }
   return {};
+}
+
+MeetingPlace findMeetingPlace(const ProcessPlace &place) {
+  if (!place.rankKnown || place.rank < 0 || place.rank >= place.size)
+    PSRT_FAIL(BadArgument, "%s is %lld, and the number of this process is %s",
+              place.variable.c_str(), (long long)place.size,
+              place.rankKnown ? std::to_string(place.rank).c_str() : "not set (RANK)");
+  if (place.launcher == ProcessPlace::Slurm && !std::getenv("MASTER_ADDR"))
+    return meetAtFirstNode(place);
+  return meetAtMaster(place);
+}
+
+std::string firstSlurmHost(const std::string &list) {
+  size_t end = list.find_first_of("[,");
+  std::string name = list.substr(0, end);
+  if (end == std::string::npos || list[end] == ',')
+    return name;
+  size_t stop = list.find_first_of("-,]", end);
+  return name + list.substr(end + 1, stop - end - 1);
+}
+
+uint64_t hashText(const std::string &text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char c : text)
+    hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
+double silenceAllowed() {
+  const char *text = std::getenv("PSRT_TIMEOUT");
+  if (!text)
+    return 60;
+  char *end = nullptr;
+  double seconds = std::strtod(text, &end);
+  if (!*text || *end || !(seconds >= 1 && seconds <= 1e6))
+    PSRT_FAIL(BadArgument, "PSRT_TIMEOUT is \"%s\"; expected seconds, 1 to 1000000", text);
+  return seconds;
 }
 
 } // namespace psrt

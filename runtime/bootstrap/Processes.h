@@ -1,20 +1,46 @@
-// Whether a launcher (torchrun, Slurm, MPI) started this process as one of several.
+// Who this process is among those that a launcher (mpirun, srun, torchrun) started, and where they
+// meet.
 #ifndef PSRT_BOOTSTRAP_PROCESSES_H
 #define PSRT_BOOTSTRAP_PROCESSES_H
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace psrt {
 
 /// This process among those of one job, as the environment says; alone: 0 of 1.
 struct ProcessPlace {
-  std::string rank = "0"; ///< "?" where the launcher does not say
-  int64_t size = 1;
-  std::string variable; ///< that says so
+  enum Launcher { None, Mpi, Torchrun, Slurm };
+  Launcher launcher = None;
+  int64_t rank = 0, size = 1;
+  bool rankKnown = true; ///< false where the launcher does not say which one this is
+  std::string variable;  ///< that says how many there are
 };
 
 ProcessPlace findProcessPlace();
+
+/// Where the processes of a job that have no MPI find each other: rank 0 listens at the first free
+/// one of the ports, the others look for it.
+struct MeetingPlace {
+  std::vector<std::string> hosts; ///< names or addresses of rank 0's host
+  uint16_t firstPort = 0;
+  int ports = 1;
+  uint64_t job = 0;   ///< equal in all processes of the job, and in no other job on the host
+  bool local = false; ///< all processes are on one host
+};
+
+/// As MASTER_ADDR and MASTER_PORT say, or else Slurm's list of nodes; fails when neither is there.
+MeetingPlace findMeetingPlace(const ProcessPlace &place);
+
+/// The first host of a list as Slurm writes it: "gpu[07-09,12],login" is gpu07.
+std::string firstSlurmHost(const std::string &list);
+
+/// FNV-1a over text.
+uint64_t hashText(const std::string &text);
+
+/// Seconds that a rank may be silent: PSRT_TIMEOUT, 60.
+double silenceAllowed();
 
 } // namespace psrt
 

@@ -4,8 +4,8 @@
 
 namespace psrt {
 
-RankThreads::RankThreads(int ranks, std::function<void()> onFailure)
-    : ranks(ranks), onFailure(std::move(onFailure)) {
+RankThreads::RankThreads(int ranks, std::function<void()> onFailure, int first)
+    : ranks(ranks), first(first), onFailure(std::move(onFailure)) {
   for (int rank = 1; rank < ranks; ++rank)
     try {
       threads.emplace_back([this, rank] { serve(rank); });
@@ -31,10 +31,10 @@ void RankThreads::stop() {
 void RankThreads::record(int rank, Status status) {
   {
     std::lock_guard<std::mutex> lock(mutex);
-    if (first.ok()) {
-      first = std::move(status);
-      if (first.rank < 0)
-        first.rank = rank;
+    if (firstFailure.ok()) {
+      firstFailure = std::move(status);
+      if (firstFailure.rank < 0)
+        firstFailure.rank = first + rank;
     }
   }
   onFailure();
@@ -43,7 +43,7 @@ void RankThreads::record(int rank, Status status) {
 void RankThreads::call(int rank) {
   Status status;
   try {
-    function(context, rank);
+    function(context, first + rank);
     return;
   } catch (const Aborted &) {
     return; // the rank that failed has recorded why
@@ -75,7 +75,7 @@ void RankThreads::serve(int rank) {
 void RankThreads::start(Function newFunction, void *newContext) {
   function = newFunction;
   context = newContext;
-  first = Status();
+  firstFailure = Status();
   pending = ranks - 1;
   if (ranks > 1) {
     generation.fetch_add(1);
@@ -84,8 +84,8 @@ void RankThreads::start(Function newFunction, void *newContext) {
   call(0);
   while (int left = pending.load())
     pending.wait(left);
-  if (!first.ok())
-    throw Error(first);
+  if (!firstFailure.ok())
+    throw Error(firstFailure);
 }
 
 } // namespace psrt

@@ -16,7 +16,8 @@ class RankThreads {
 public:
   /// Fails where the system refuses a thread. `onFailure` runs at once in the thread of a rank that
   /// fails: it wakes the others out of their waits.
-  RankThreads(int ranks, std::function<void()> onFailure);
+  /// The ranks are numbered from `first`.
+  RankThreads(int ranks, std::function<void()> onFailure, int first = 0);
   ~RankThreads();
   RankThreads(const RankThreads &) = delete;
   RankThreads &operator=(const RankThreads &) = delete;
@@ -37,13 +38,13 @@ private:
   void call(int rank);
   void record(int rank, Status status);
 
-  int ranks;
+  int ranks, first;
   std::function<void()> onFailure;
   Function function = nullptr;
   void *context = nullptr;
   bool stopping = false;
   std::mutex mutex;
-  Status first;
+  Status firstFailure;
   std::atomic<uint32_t> generation{0};
   std::atomic<int> pending{0};
   std::vector<std::thread> threads;

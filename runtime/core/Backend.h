@@ -52,7 +52,7 @@ public:
   virtual void barrier() = 0;
 };
 
-/// The communication among the ranks of a mesh.
+/// The communication among the ranks of a mesh: those of this process, or one of each process.
 class Communication {
 public:
   virtual ~Communication() = default;
@@ -61,6 +61,23 @@ public:
   virtual void abort() = 0;
   /// Makes the communication usable again; no rank may be inside it.
   virtual void reset() = 0;
+  /// Among processes, outside of entries: bytes of rank `from` into `received` of rank 0; every
+  /// process calls it. `what` is for messages.
+  virtual void bring(int from, const void *data, void *received, size_t bytes,
+                     const std::string &what) {}
+  /// The same: bytes of rank 0 to all.
+  virtual void share(void *data, size_t bytes, const std::string &what) {}
+};
+
+/// The processes that a launcher started as one job, a rank each; this one's view.
+class Job {
+public:
+  virtual ~Job() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Cores that this process need not share.
+  virtual int cores() const = 0;
+  virtual std::unique_ptr<Communication> makeCommunication(const Mesh &mesh) = 0;
 };
 
 /// Factories of the backends that are linked in.

@@ -43,28 +43,37 @@ static std::string fittingLine(const Program &program, int ranks) {
   return line + " --mesh " + mesh.text();
 }
 
+void checkRanks(const Program &program, int ranks) {
+  int size = int(program.mesh.size());
+  if (ranks < 0)
+    PSRT_FAIL(BadArgument, "the number of ranks is %d; it must be at least 1 (0: as compiled)",
+              ranks);
+  if (ranks > 0 && ranks != size)
+    PSRT_FAIL(BadArgument,
+              "the program is compiled for %d ranks (mesh %s), not %d; this would fit: %s", size,
+              program.mesh.text().c_str(), ranks, fittingLine(program, ranks).c_str());
+}
+
 Session::Session(const ProgramSource &source, const SessionOptions &options)
     : source(source), options(options), program(parseProgram({source.json, source.size})),
       testFailure(TestFailure::fromEnvironment()) {
   int size = int(program.mesh.size());
-  if (options.ranks < 0)
-    PSRT_FAIL(BadArgument, "the number of ranks is %d; it must be at least 1 (0: as compiled)",
-              options.ranks);
-  if (options.ranks > 0 && options.ranks != size)
-    PSRT_FAIL(BadArgument,
-              "the program is compiled for %d ranks (mesh %s), not %d; this would fit: %s", size,
-              program.mesh.text().c_str(), options.ranks,
-              fittingLine(program, options.ranks).c_str());
+  checkRanks(program, options.ranks);
+  if (options.job)
+    checkRanks(program, options.job->size());
   if (options.threads < 0 || options.threads > kMaxThreads)
     PSRT_FAIL(BadArgument, "a rank has 1 to %d threads (0: cores / ranks), not %d", kMaxThreads,
               options.threads);
-  int cores = std::max(1u, std::thread::hardware_concurrency());
-  threads = options.threads > 0 ? options.threads : std::max(1, cores / size);
-  bool dedicated = threads * size <= cores;
+  int here = options.job ? 1 : size, first = options.job ? options.job->rank() : 0;
+  int cores =
+      options.job ? options.job->cores() : std::max(1, int(std::thread::hardware_concurrency()));
+  threads = options.threads > 0 ? options.threads : std::max(1, cores / here);
+  bool dedicated = threads * here <= cores;
   device = makeCpuDevice();
-  communication = makeLocalCommunication(program.mesh, dedicated);
+  communication = options.job ? options.job->makeCommunication(program.mesh)
+                              : makeLocalCommunication(program.mesh, dedicated);
   ranks.resize(size);
-  rankThreads = std::make_unique<RankThreads>(size, [this] { communication->abort(); });
+  rankThreads = std::make_unique<RankThreads>(here, [this] { communication->abort(); }, first);
   try {
     rankThreads->run([&](int index) { makeRank(index, dedicated); });
   } catch (const Error &error) {
@@ -178,17 +187,42 @@ static void addInto(Dtype dtype, char *whole, const char *part, int64_t count) {
   }
 }
 
+/// Adds what the others need to know to the failures of calls that all processes make.
+template <typename Body> void Session::amongProcesses(Body &&body) {
+  try {
+    body();
+  } catch (const Error &error) {
+    if (!options.job)
+      throw;
+    recover(located(error.status, options.job->rank()));
+  }
+}
+
+static const char *const kReading = "reading a whole tensor";
+
 void Session::gather(Dtype dtype, const Placement &placement, int64_t address, char *whole) {
   checkUsable();
-  int64_t size = dtypeSize(dtype);
-  bool partial = program.mesh.shards(placement.partial) > 1;
-  if (partial)
+  int64_t size = dtypeSize(dtype), bytes = placement.localCount() * size;
+  bool partial = program.mesh.shards(placement.partial) > 1, first = isFirst();
+  if (partial && first)
     std::memset(whole, 0, placement.count() * size);
-  for (std::unique_ptr<Rank> &rank : ranks) {
-    if (!placement.isOwner(program.mesh, rank->coordinates))
+  std::vector<char> received;
+  std::vector<int64_t> elsewhere;
+  for (int index = 0; index < int(ranks.size()); ++index) {
+    if (!ranks[index])
+      elsewhere = program.mesh.coordinates(index);
+    const std::vector<int64_t> &coordinates = ranks[index] ? ranks[index]->coordinates : elsewhere;
+    if (!placement.isOwner(program.mesh, coordinates))
       continue;
-    const char *base = rank->arena->at(address);
-    forEachRun(placement, program.mesh, rank->coordinates,
+    const char *base = ranks[index] ? ranks[index]->arena->at(address) : nullptr;
+    if (options.job && index != 0) {
+      received.resize(first ? bytes : 0);
+      amongProcesses([&] { communication->bring(index, base, received.data(), bytes, kReading); });
+      base = received.data();
+    }
+    if (!first)
+      continue;
+    forEachRun(placement, program.mesh, coordinates,
                [&](int64_t local, int64_t global, int64_t count) {
                  if (partial)
                    addInto(dtype, whole + global * size, base + local * size, count);
@@ -196,6 +230,60 @@ void Session::gather(Dtype dtype, const Placement &placement, int64_t address, c
                    std::memcpy(whole + global * size, base + local * size, count * size);
                });
   }
+}
+
+/// Whether every rank holds all of a tensor.
+static bool isEverywhere(const Mesh &mesh, const Placement &placement) {
+  bool split = mesh.shards(placement.partial) > 1;
+  for (const std::vector<Placement::Factor> &dim : placement.factors)
+    for (const Placement::Factor &factor : dim)
+      split |= mesh.shards(factor.axes) > 1;
+  return !split;
+}
+
+void Session::gatherEverywhere(Dtype dtype, const Placement &placement, int64_t address,
+                               char *whole) {
+  if (!options.job)
+    return gather(dtype, placement, address, whole);
+  checkUsable();
+  int64_t bytes = placement.count() * dtypeSize(dtype);
+  if (isEverywhere(program.mesh, placement)) {
+    std::memcpy(whole, ranks[options.job->rank()]->arena->at(address), bytes);
+    return;
+  }
+  gather(dtype, placement, address, whole);
+  amongProcesses([&] { communication->share(whole, bytes, kReading); });
+}
+
+bool Session::isAny(bool here) {
+  if (!options.job)
+    return here;
+  char any = here;
+  amongProcesses([&] {
+    for (int from = 1; from < options.job->size(); ++from) {
+      char other = 0;
+      communication->bring(from, &any, &other, 1, "agreeing on the next step");
+      any |= isFirst() && other;
+    }
+    communication->share(&any, 1, "agreeing on the next step");
+  });
+  return any;
+}
+
+std::vector<std::string> Session::collect(const std::string &text) {
+  std::vector<std::string> result;
+  if (isFirst())
+    result.push_back(text);
+  for (int from = 1; options.job && from < options.job->size(); ++from)
+    amongProcesses([&] {
+      uint64_t bytes = text.size();
+      communication->bring(from, &bytes, &bytes, sizeof(bytes), "collecting texts");
+      std::string received(isFirst() ? bytes : 0, ' ');
+      communication->bring(from, text.data(), received.data(), bytes, "collecting texts");
+      if (isFirst())
+        result.push_back(std::move(received));
+    });
+  return result;
 }
 
 void Session::scatter(Dtype dtype, const Placement &placement, int64_t address, const char *whole) {
@@ -226,16 +314,16 @@ double Session::readScalar(const std::string &symbol) {
   int index = program.variable(symbol);
   if (index < 0 || program.variables[index].placement.count() != 1)
     return NAN;
+  const Variable &variable = program.variables[index];
   char bytes[8] = {};
-  readVariable(index, bytes);
+  gatherEverywhere(variable.dtype, variable.placement, variable.address, bytes);
   float f;
   double d;
   int64_t i;
   std::memcpy(&f, bytes, 4);
   std::memcpy(&d, bytes, 8);
   std::memcpy(&i, bytes, 8);
-  Dtype dtype = program.variables[index].dtype;
-  return dtype == Dtype::F32 ? f : dtype == Dtype::F64 ? d : double(i);
+  return variable.dtype == Dtype::F32 ? f : variable.dtype == Dtype::F64 ? d : double(i);
 }
 
 void Session::setScalar(const std::string &symbol, double value) {
@@ -247,7 +335,8 @@ void Session::setScalar(const std::string &symbol, double value) {
     PSRT_FAIL(BadArgument, "variable \"%s\" is no f32 scalar", symbol.c_str());
   float x = float(value);
   for (std::unique_ptr<Rank> &rank : ranks)
-    std::memcpy(rank->arena->at(variable.address), &x, 4);
+    if (rank)
+      std::memcpy(rank->arena->at(variable.address), &x, 4);
 }
 
 void Session::zero(const std::string &kind) {

@@ -17,6 +17,7 @@ struct SessionOptions {
   int threads = 0; ///< a rank; 0: cores / ranks
   uint64_t seed = 0;
   bool mentionFlags = false; ///< errors name the executable's flags
+  Job *job = nullptr; ///< this process is one rank of it; null: all ranks are in this process
   /// Names of the model's tensors whose values are set after opening: no initial value is read.
   std::set<std::string> given;
 };
@@ -41,6 +42,9 @@ struct Rank {
   std::vector<InputWriter> writers; ///< by input of the program
 };
 
+/// Fails when a program is not compiled for that many ranks; shows the compile line that would fit.
+void checkRanks(const Program &program, int ranks);
+
 class Session {
 public:
   /// Makes the ranks and sets variables to their initial values. Fails when ranks and mesh do not
@@ -52,7 +56,15 @@ public:
   const ProgramSource &getSource() const { return source; }
   uint64_t getSeed() const { return options.seed; }
   int threadsPerRank() const { return threads; }
-  Rank &rank(int index) { return *ranks[index]; }
+  /// Null for a rank of another process.
+  Rank *rank(int index) { return ranks[index].get(); }
+  /// Whether this process is the one that reads whole tensors and writes files. Among processes,
+  /// all make the same calls.
+  bool isFirst() const { return !options.job || options.job->rank() == 0; }
+  /// Whether any process says so.
+  bool isAny(bool here);
+  /// A text of each rank, by rank, in the first process (empty in the others).
+  std::vector<std::string> collect(const std::string &text);
   int64_t step = 0; ///< the next step's number
 
   /// Calls body(Rank &) on all ranks; after a failure of a rank the session is unusable, after bad
@@ -102,12 +114,14 @@ public:
   /// Inputs that an entry reads; `cotangents`: those that its backward takes instead.
   std::vector<const Input *> inputsOf(const EntryPoint &entry, bool cotangents = false) const;
 
-  /// Copies a whole tensor out of the ranks' memory: parts are joined, partial values added in rank
-  /// order.
+  /// Copies a whole tensor out of the ranks' memory, into that of the first process: parts are
+  /// joined, partial values added in rank order. Elsewhere `whole` may be null.
   void gather(Dtype dtype, const Placement &placement, int64_t address, char *whole);
   /// The same into the ranks' memory; a partial tensor goes to the first shard, the others get
   /// zeros.
   void scatter(Dtype dtype, const Placement &placement, int64_t address, const char *whole);
+  /// The same, into that of every process.
+  void gatherEverywhere(Dtype dtype, const Placement &placement, int64_t address, char *whole);
   void readVariable(int variable, char *whole);
   void writeVariable(int variable, const char *whole);
   /// A scalar variable as a number; NaN when there is none of that symbol.
@@ -136,6 +150,7 @@ private:
   }
   void checkUsable() const;
   [[noreturn]] void recover(const Status &status);
+  template <typename Body> void amongProcesses(Body &&body);
   bool belongs(const Input &input, const EntryPoint &entry, bool cotangents) const;
   char *inputAt(Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,
                 int64_t slot) const;

@@ -72,12 +72,13 @@ void exportWeights(Session &session, const NamedTensors &tensors, const std::str
         weights.push_back({name, tensor.dtype, tensor.shape,
                            [&](char *data) { readTensor(session, tensor, data); }});
       }
+  std::string own = session.isFirst() ? path : "";
   if (folder)
-    return writeWeightFolder(path, weights, maxFileBytes);
+    return writeWeightFolder(own, weights, maxFileBytes);
   SafetensorsWriter writer;
   for (WeightToWrite &weight : weights)
     writer.add(weight.name, weight.dtype, weight.shape, std::move(weight.fill));
-  writer.write(path);
+  writer.write(own);
 }
 
 //===--- scalars ----------------------------------------------------------===//

@@ -80,6 +80,14 @@ void SafetensorsWriter::add(std::string name, Dtype dtype, std::vector<int64_t> 
 }
 
 void SafetensorsWriter::write(const std::string &path) const {
+  std::vector<char> buffer;
+  if (path.empty()) {
+    for (const auto &[name, entry] : entries) {
+      buffer.resize(byteSize(entry.dtype, entry.shape));
+      entry.fill(buffer.data());
+    }
+    return;
+  }
   Json header = Json::object();
   header["__metadata__"] = {{"format", "pt"}};
   int64_t offset = 0;
@@ -96,7 +104,6 @@ void SafetensorsWriter::write(const std::string &path) const {
   OutputFile file(path);
   file.write(&size, 8);
   file.write(text.data(), text.size());
-  std::vector<char> buffer;
   for (const auto &[name, entry] : entries) {
     buffer.resize(byteSize(entry.dtype, entry.shape));
     entry.fill(buffer.data());

@@ -38,7 +38,8 @@ public:
   /// Fills `bytes` bytes with a tensor's row-major elements.
   using Fill = std::function<void(char *data)>;
   void add(std::string name, Dtype dtype, std::vector<int64_t> shape, Fill fill);
-  /// Fails with BadInput when the file cannot be written.
+  /// Fails with BadInput when the file cannot be written. Without a path, fills all and writes
+  /// nothing: a process that only helps another to write.
   void write(const std::string &path) const;
   size_t count() const { return entries.size(); }
 

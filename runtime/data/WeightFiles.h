@@ -41,7 +41,7 @@ bool isWeightFolder(const std::string &path);
 
 /// Writes `model.safetensors`, or where that were over `maxFileBytes`,
 /// `model-00001-of-0000N.safetensors` and last the index; files of an earlier export that are none
-/// of these are removed.
+/// of these are removed. Without a path, only fills, as SafetensorsWriter does.
 void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite> &weights,
                        int64_t maxFileBytes);
 

@@ -165,6 +165,10 @@ int check(Session &session, const ProgramSource &oneRank, const Flags &flags) {
   if (flags.data.files.empty())
     PSRT_FAIL(BadArgument, "--check needs --data FILE for the first step");
   auto source = openData(session.getProgram(), flags.data);
+  if (!session.isFirst()) {
+    FirstStep mesh(session, *source);
+    return 0;
+  }
   SessionOptions options;
   options.seed = flags.seed;
   options.threads = flags.threads;

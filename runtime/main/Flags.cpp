@@ -122,11 +122,13 @@ void Parser::addRanks() {
   app.add_option("--config", config,
                  "RUN.json: flags by name, {\"steps\": 100}; those of the command line win")
       ->group("Ranks");
-  app.add_option("--ranks", flags.ranks, "ranks, as threads of this process (as compiled)")
+  app.add_option("--ranks", flags.ranks,
+                 "ranks: threads of this process, or processes of a launcher (as compiled)")
       ->check(wholeNumber(1, INT32_MAX))
       ->group("Ranks");
-  app.add_option("--comm", flags.comm, "local | mpi | nccl")
-      ->check(CLI::IsMember({"local", "mpi", "nccl"}))
+  app.add_option("--comm", flags.comm,
+                 "local | mpi | tcp | nccl (as launched: mpirun: mpi, torchrun: tcp)")
+      ->check(CLI::IsMember({"local", "mpi", "tcp", "nccl"}))
       ->group("Ranks");
   app.add_option("--threads", flags.threads, "threads a rank (cores / ranks)")
       ->check(wholeNumber(1, kMaxThreads))
@@ -223,13 +225,13 @@ void Parser::parse(const std::vector<std::string> &arguments) {
     flags.set.push_back(parseSetting(text));
   for (const std::string &text : fills)
     flags.data.fills.push_back(parseAssignment("--fill", text));
-  if (flags.comm != "local")
-    throw CLI::ValidationError("--comm", flags.comm + " is not built yet; use --comm local");
+  if (flags.comm == "nccl")
+    throw CLI::ValidationError("--comm", flags.comm + " is not built yet; use local, mpi or tcp");
 }
 
 } // namespace
 
-std::optional<int> parseFlags(int argc, char **argv, Flags &flags) {
+std::optional<int> parseFlags(int argc, char **argv, bool prints, Flags &flags) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   Flags given;
   Parser parser(given);
@@ -243,10 +245,12 @@ std::optional<int> parseFlags(int argc, char **argv, Flags &flags) {
       arguments.push_back(std::move(argument));
     Parser(flags).parse(arguments);
   } catch (const CLI::Success &done) {
-    parser.getApp().exit(done);
+    if (prints)
+      parser.getApp().exit(done);
     return 0;
   } catch (const CLI::ParseError &error) {
-    std::fprintf(stderr, "error: %s\n(--help lists the flags)\n", error.what());
+    if (prints)
+      std::fprintf(stderr, "error: %s\n(--help lists the flags)\n", error.what());
     return 2;
   }
   return std::nullopt;

@@ -18,7 +18,7 @@ struct ScalarSetting {
 struct Flags {
   // ranks
   int ranks = 0, threads = 0;
-  std::string comm = "local";
+  std::string comm; ///< local, mpi, tcp; empty: as the process was launched
   // data
   DataOptions data;
   bool shuffle = false;
@@ -40,7 +40,8 @@ struct Flags {
 };
 
 /// Parses the command line; a number is an exit status (after --help or an error that was printed).
-std::optional<int> parseFlags(int argc, char **argv, Flags &flags);
+/// `prints`: false where another process says the same.
+std::optional<int> parseFlags(int argc, char **argv, bool prints, Flags &flags);
 
 } // namespace psrt
 

@@ -50,7 +50,7 @@ void writeGradients(Session &session, const NamedTensors &tensors, const std::st
     if (tensor.kind == "gradient")
       writer.add(tensor.name, tensor.dtype, tensor.shape,
                  [&](char *data) { readGradient(session, tensor, step.count, data); });
-  writer.write(path);
+  writer.write(session.isFirst() ? path : "");
 }
 
 } // namespace psrt

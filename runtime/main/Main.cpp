@@ -1,10 +1,12 @@
 // main of a compiled program: flags in, exit status out (0 done, 1 model or data, 2 command line, 3
 // a rank failed).
-#include "runtime/bootstrap/Processes.h"
+#include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/Source.h"
 #include "runtime/main/Parts.h"
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <unistd.h>
 
 extern "C" {
 extern const char psrt_program_json[];
@@ -24,30 +26,61 @@ static ProgramSource checkSource() {
           executableFolder()};
 }
 
-/// Each process of a job would train the whole of it, and overwrite what the others write.
-static void checkAlone(const ProgramSource &source) {
-  ProcessPlace place = findProcessPlace();
-  if (place.size > 1)
-    PSRT_FAIL(BadArgument,
-              "started as process %s of %lld (%s): communication among processes is not built yet; "
-              "run it once: ./%s --ranks %lld",
-              place.rank.c_str(), (long long)place.size, place.variable.c_str(),
-              std::filesystem::read_symlink("/proc/self/exe").filename().c_str(),
-              (long long)parseProgram({source.json, source.size}).mesh.size());
+/// How the ranks communicate: as the flag says, else as this process was launched.
+static std::string chooseComm(const Flags &flags, const ProcessPlace &place) {
+  if (!flags.comm.empty())
+    return flags.comm;
+  bool pmi = std::getenv("PMI_RANK") || std::getenv("PMIX_RANK");
+  switch (place.launcher) {
+  case ProcessPlace::None:
+    return "local";
+  case ProcessPlace::Mpi:
+    return "mpi";
+  case ProcessPlace::Torchrun:
+    return "tcp";
+  case ProcessPlace::Slurm:
+    return pmi ? "mpi" : "tcp";
+  }
+  return "local";
 }
 
-static int runProgram(const Flags &flags) {
-  ProgramSource source{psrt_program_json, psrt_program_json_size, psrt_program_kernels,
-                       executableFolder()};
-  if (flags.info) {
-    printInfo(parseProgram({source.json, source.size}));
-    return 0;
+/// Joins the job that this process is one of; null when all ranks are in this process.
+static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessPlace &place,
+                                           const Program &program) {
+  std::string comm = chooseComm(flags, place), name = "./";
+  name += std::filesystem::read_symlink("/proc/self/exe").filename();
+  long long ranks = program.mesh.size();
+  if (comm == "local") {
+    // Each process would train the whole of it, and overwrite what the others write.
+    if (place.size > 1)
+      PSRT_FAIL(BadArgument,
+                "started as one of %lld processes (%s) with --comm local; run it once: %s --ranks "
+                "%lld, or leave --comm out",
+                (long long)place.size, place.variable.c_str(), name.c_str(), ranks);
+    return nullptr;
   }
-  checkAlone(source);
+  if (place.size == 1 && ranks == 1)
+    return nullptr;
+  if (place.size == 1)
+    PSRT_FAIL(
+        BadArgument,
+        "--comm %s is for ranks that are processes, and this process is alone; start it by %s",
+        comm.c_str(),
+        format(comm == "mpi" ? "mpirun -n %lld %s"
+                             : "torchrun --nproc-per-node %lld --no-python %s",
+               ranks, name.c_str())
+            .c_str());
+  checkRanks(program, flags.ranks);
+  checkRanks(program, int(place.size));
+  return std::make_unique<ProcessJob>(place, comm);
+}
+
+static int runProgram(const ProgramSource &source, const Flags &flags, Job *job) {
   SessionOptions options;
   options.ranks = flags.ranks;
   options.threads = flags.threads;
   options.seed = flags.seed;
+  options.job = job;
   std::optional<WeightFiles> weights;
   if (!flags.weights.empty())
     options.given = weights.emplace(flags.weights).names();
@@ -55,7 +88,8 @@ static int runProgram(const Flags &flags) {
   NamedTensors tensors(session.getProgram());
   if (weights)
     for (const std::string &note : loadWeights(session, tensors, *weights))
-      std::fprintf(stderr, "note: %s\n", note.c_str());
+      if (session.isFirst())
+        std::fprintf(stderr, "note: %s\n", note.c_str());
   applySettings(session, flags);
   if (flags.check)
     return check(session, checkSource(), flags);
@@ -63,21 +97,70 @@ static int runProgram(const Flags &flags) {
   return 0;
 }
 
+static int report(const Status &status, bool prints) {
+  std::fflush(stdout);
+  if (prints)
+    std::fprintf(stderr, "error: %s\n", status.text().c_str());
+  std::fflush(stderr);
+  return int(status.code);
+}
+
+static Status currentStatus() {
+  try {
+    throw;
+  } catch (const Error &error) {
+    return error.status;
+  } catch (const std::exception &error) {
+    Status status;
+    status.code = StatusCode::Failed;
+    status.message = error.what();
+    return status;
+  }
+}
+
+/// Runs as one rank of a job: what ends it here ends it everywhere.
+static int runInJob(const ProgramSource &source, const Flags &flags, ProcessJob &job) {
+  job.setLastResort([](const Status &status) { _exit(report(status, true)); });
+  try {
+    int result = runProgram(source, flags, &job);
+    job.leave();
+    return result;
+  } catch (...) {
+    Status status = currentStatus();
+    int result = report(status, job.fail(status));
+    _exit(result); // MPI may not be finalized: it would wait for those that are gone
+  }
+}
+
+static int run(const Flags &flags, const ProcessPlace &place) {
+  bool first = place.rank == 0;
+  std::unique_ptr<ProcessJob> job;
+  ProgramSource source{psrt_program_json, psrt_program_json_size, psrt_program_kernels,
+                       executableFolder()};
+  try {
+    Program program = parseProgram({source.json, source.size});
+    if (flags.info) {
+      if (first)
+        printInfo(program);
+      return 0;
+    }
+    job = joinJob(flags, place, program);
+    if (!job)
+      return runProgram(source, flags, nullptr);
+  } catch (...) {
+    // Before the job is joined, what is wrong with the command line is wrong everywhere.
+    Status status = currentStatus();
+    return report(status, first || status.code == StatusCode::Failed);
+  }
+  return runInJob(source, flags, *job);
+}
+
 } // namespace psrt
 
 int main(int argc, char **argv) {
   psrt::Flags flags;
-  if (std::optional<int> status = psrt::parseFlags(argc, argv, flags))
+  psrt::ProcessPlace place = psrt::findProcessPlace();
+  if (std::optional<int> status = psrt::parseFlags(argc, argv, place.rank == 0, flags))
     return *status;
-  try {
-    return psrt::runProgram(flags);
-  } catch (const psrt::Error &error) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return int(error.status.code);
-  } catch (const std::exception &error) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 3;
-  }
+  return psrt::run(flags, place);
 }

@@ -12,8 +12,8 @@ double steadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Progress::Progress(int64_t total, int64_t samplesPerStep, bool quiet)
-    : total(total), samplesPerStep(samplesPerStep), quiet(quiet), terminal(isatty(1)),
+Progress::Progress(int64_t total, int64_t samplesPerStep, bool quiet, bool shown)
+    : total(total), samplesPerStep(samplesPerStep), quiet(quiet), shown(shown), terminal(isatty(1)),
       start(steadySeconds()), last(start) {}
 
 Progress::~Progress() {
@@ -28,7 +28,7 @@ static std::string duration(double seconds) {
 }
 
 void Progress::update(int64_t done, double loss) {
-  if (quiet)
+  if (quiet || !shown)
     return;
   double now = steadySeconds();
   // A terminal is redrawn ten times a second; elsewhere about twenty lines a run, and one every 10
@@ -59,6 +59,8 @@ void Progress::drawBar(int64_t done, double loss, double rate, double left) {
 }
 
 void Progress::line(const std::string &text) {
+  if (!shown)
+    return;
   if (barShown)
     std::printf("\r\033[K");
   std::printf("%s\n", text.c_str());

@@ -12,7 +12,8 @@ double steadySeconds();
 
 class Progress {
 public:
-  Progress(int64_t total, int64_t samplesPerStep, bool quiet);
+  /// `shown`: false in a process that leaves all words to another.
+  Progress(int64_t total, int64_t samplesPerStep, bool quiet, bool shown = true);
   ~Progress();
   /// After a step: `done` steps are done.
   void update(int64_t done, double loss);
@@ -22,7 +23,7 @@ public:
 private:
   void drawBar(int64_t done, double loss, double rate, double left);
   int64_t total, samplesPerStep;
-  bool quiet, terminal, barShown = false;
+  bool quiet, shown, terminal, barShown = false;
   double start, last = 0;
   int64_t lastDone = 0;
 };

@@ -58,40 +58,50 @@ std::string quoted(const std::string &text) {
   return result + "\"";
 }
 
-void writeTrace(Session &session, const std::string &path) {
+/// What one rank traced: JSON objects, each after a comma and a new line.
+static std::string textOf(const Program &program, const Rank &rank) {
+  std::string result =
+      format(",\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, "
+             "\"args\": {\"name\": \"rank %d\"}}",
+             rank.index, rank.index);
+  for (const TraceEvent &event : rank.executor->trace()) {
+    const Instruction &instruction = *event.bound->instruction;
+    Description d = std::visit(Describe{program}, instruction.op);
+    std::string extra =
+        format("%s\"in\": %s", d.arguments.empty() ? "" : ", ", quoted(event.label).c_str());
+    if (!instruction.location.empty())
+      extra += ", \"source\": " + quoted(instruction.location);
+    result += format(",\n{\"name\": %s, \"cat\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, "
+                     "\"ts\": %.3f, \"dur\": %.3f, \"args\": {%s%s}}",
+                     quoted(d.name).c_str(), d.category.c_str(), rank.index, event.start * 1e6,
+                     (event.end - event.start) * 1e6, d.arguments.c_str(), extra.c_str());
+  }
+  return result;
+}
+
+static void writeEvents(const std::vector<std::string> &texts, const std::string &path) {
   std::FILE *file = std::fopen(path.c_str(), "w");
   if (!file)
     PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
-  const Program &program = session.getProgram();
-  std::fprintf(file, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [");
-  const char *comma = "\n";
-  size_t dropped = 0;
-  for (int r = 0; r < program.mesh.size(); ++r) {
-    Rank &rank = session.rank(r);
-    std::fprintf(file,
-                 "%s{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": "
-                 "{\"name\": \"rank %d\"}}",
-                 comma, r, r);
-    comma = ",\n";
-    dropped += rank.executor->dropped();
-    for (const TraceEvent &event : rank.executor->trace()) {
-      const Instruction &instruction = *event.bound->instruction;
-      Description d = std::visit(Describe{program}, instruction.op);
-      std::string extra =
-          format("%s\"in\": %s", d.arguments.empty() ? "" : ", ", quoted(event.label).c_str());
-      if (!instruction.location.empty())
-        extra += ", \"source\": " + quoted(instruction.location);
-      std::fprintf(file,
-                   "%s{\"name\": %s, \"cat\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, "
-                   "\"ts\": %.3f, \"dur\": %.3f, "
-                   "\"args\": {%s%s}}",
-                   comma, quoted(d.name).c_str(), d.category.c_str(), r, event.start * 1e6,
-                   (event.end - event.start) * 1e6, d.arguments.c_str(), extra.c_str());
-    }
-  }
-  bool good = std::fprintf(file, "\n]}\n") > 0;
+  bool good = std::fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", file) >= 0;
+  for (size_t i = 0; i < texts.size(); ++i)
+    good &= std::fputs(texts[i].c_str() + (i == 0), file) >= 0; // no comma before the first
+  good &= std::fputs("\n]}\n", file) >= 0;
   if (std::fclose(file) != 0 || !good)
     PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
+}
+
+void writeTrace(Session &session, const std::string &path) {
+  std::string here;
+  size_t dropped = 0;
+  for (int r = 0; r < session.getProgram().mesh.size(); ++r)
+    if (const Rank *rank = session.rank(r)) {
+      here += textOf(session.getProgram(), *rank);
+      dropped += rank->executor->dropped();
+    }
+  std::vector<std::string> texts = session.collect(here);
+  if (session.isFirst())
+    writeEvents(texts, path);
   if (dropped)
     std::fprintf(
         stderr, "warning: the trace is full; %zu later events are left out (trace fewer --steps)\n",

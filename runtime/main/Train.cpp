@@ -105,6 +105,8 @@ public:
   }
 
   void writeOutputs(const std::string &path) {
+    if (!session.isFirst())
+      return;
     SafetensorsWriter writer;
     for (const Collected &item : collected) {
       std::vector<int64_t> shape = item.output->placement.shape;
@@ -133,9 +135,10 @@ private:
     for (Collected &item : collected) {
       int64_t bytes = item.output->placement.count() * dtypeSize(item.output->dtype);
       int64_t at = isRows(*item.output) ? step * bytes : 0;
-      item.data.resize(at + bytes);
+      if (session.isFirst())
+        item.data.resize(at + bytes);
       session.gather(item.output->dtype, item.output->placement, item.output->address,
-                     item.data.data() + at);
+                     session.isFirst() ? item.data.data() + at : nullptr);
     }
   }
 
@@ -154,8 +157,8 @@ private:
     for (const Output &output : entry.outputs)
       if (output.name == name && output.dtype == Dtype::F32) {
         float value = 0;
-        session.gather(output.dtype, output.placement, output.address,
-                       reinterpret_cast<char *>(&value));
+        session.gatherEverywhere(output.dtype, output.placement, output.address,
+                                 reinterpret_cast<char *>(&value));
         return value;
       }
     return 0;
@@ -183,8 +186,8 @@ public:
         order(makeOrder(session, "step", source, session.getProgram().microBatches)),
         total(flags.steps ? *flags.steps : flags.epochs.value_or(1) * order.stepsPerEpoch()),
         schedule(flags.schedule, total),
-        progress(total, order.microBatches * order.rows, flags.quiet), losses(flags.losses),
-        log(flags.log) {
+        progress(total, order.microBatches * order.rows, flags.quiet, session.isFirst()),
+        losses(session.isFirst() ? flags.losses : ""), log(session.isFirst() ? flags.log : "") {
     order.shuffle = flags.shuffle;
     order.seed = flags.seed;
     for (const Variable &variable : session.getProgram().variables)
@@ -198,7 +201,8 @@ public:
   }
 
   void run() {
-    while (session.step < total && !stopRequested) {
+    bool stopped = session.isAny(stopRequested);
+    for (; session.step < total && !stopped; stopped = session.isAny(stopRequested)) {
       int64_t step = session.step;
       double start = steadySeconds();
       for (const auto &[name, base] : rates)
@@ -206,7 +210,7 @@ public:
       runStep(step);
       finishStep(step, steadySeconds() - start);
     }
-    if (stopRequested && evaluator && evaluatedAt != session.step)
+    if (stopped && evaluator && evaluatedAt != session.step)
       evaluate();
   }
 
@@ -260,7 +264,7 @@ private:
   }
 
   void writeLog(int64_t step, double loss, double evalLoss, double seconds) {
-    if (!log)
+    if (flags.log.empty())
       return;
     double samples = double(order.microBatches * order.rows);
     std::string line = format(
@@ -306,6 +310,8 @@ bool isSameFile(const std::string &a, const std::string &b) {
 
 /// Everything that is to be written can be, and replaces nothing that is read.
 void checkOutputPaths(const Session &session, const Flags &flags) {
+  if (!session.isFirst())
+    return;
   std::vector<std::string> read = flags.data.files;
   read.insert(read.end(), flags.evalData.begin(), flags.evalData.end());
   for (const Variable &variable : session.getProgram().variables)
@@ -348,7 +354,7 @@ void evaluateOnly(Session &session, const Flags &flags) {
   if (!flags.outputs.empty())
     evaluator.collectOutputs(flags.outputNames);
   double loss = evaluator.run();
-  if (!std::isnan(loss))
+  if (!std::isnan(loss) && session.isFirst())
     std::printf("eval loss %.9g over %lld samples\n", loss, (long long)evaluator.samples());
   if (!flags.outputs.empty())
     evaluator.writeOutputs(flags.outputs);

@@ -209,28 +209,6 @@ def test_ranks_that_the_system_refuses(tmp_path, exports):
 @pytest.mark.parametrize(
     "environment",
     [
-        {"RANK": "1", "WORLD_SIZE": "2"},
-        {"SLURM_PROCID": "1", "SLURM_NTASKS": "2"},
-        {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"},
-        {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
-        {"PMI_RANK": "1", "PMI_SIZE": "2"},
-    ],
-    ids=" ".join,
-)
-def test_one_of_several_processes(tmp_path, program, environment):
-    """Each process would train the whole job and overwrite what the others write."""
-    command = train(program, data_for(tmp_path), "--losses", "losses.txt")
-    done = subprocess.run(
-        [str(c) for c in command], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **environment}
-    )
-    assert done.returncode == 2, done.stderr
-    assert "process 1 of 2" in done.stderr and "./program --ranks 2" in done.stderr
-    assert not (tmp_path / "losses.txt").exists()
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [
         {"RANK": "0", "WORLD_SIZE": "1"},
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "7"},  # the batch script itself
         {"PMI_RANK": "0", "PMI_SIZE": "1"},

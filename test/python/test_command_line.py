@@ -48,7 +48,7 @@ UNBUILT_COMPILE = [
     ("--inference",), ("--report", "plan.html"), ("--write-timeline", "t.svg"), ("--mesh", "pp=2"),
 ]  # fmt: skip
 UNBUILT_RUN = [
-    ("--comm", "mpi"), ("--comm", "nccl"), ("--save", "state"), ("--save-every", "10"), ("--keep", "2"),
+    ("--comm", "nccl"), ("--save", "state"), ("--save-every", "10"), ("--keep", "2"),
     ("--load", "latest"),
 ]  # fmt: skip
 

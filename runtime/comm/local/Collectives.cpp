@@ -1,4 +1,4 @@
-// Reductions in ascending shard order.
+// Reductions in ascending shard order, and copies of parts.
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
@@ -96,6 +96,58 @@ void reduceRange(CollectiveOp::Reduction reduction, Dtype dtype, const void *con
     break;
   }
   PSRT_FAIL(Failed, "a reduction of %s was bound", dtypeName(dtype));
+}
+
+void checkCollective(const CollectiveOp &op, int members, const char *comm) {
+  bool reduces = op.kind == CollectiveOp::AllReduce || op.kind == CollectiveOp::ReduceScatter;
+  if (reduces && !canReduce(op.dtype))
+    PSRT_FAIL(BadInput, "%s of %s is not built in comm %s", op.name(), dtypeName(op.dtype), comm);
+  if (op.kind == CollectiveOp::AllToAll && (op.shape.empty() || op.shape.size() > 16))
+    PSRT_FAIL(BadInput, "all_to_all of a tensor with %zu dims; 1 to 16 are built", op.shape.size());
+}
+
+void PartCopy::run(const char *in, char *out) const {
+  int64_t rank = shape.size(), index[16] = {};
+  int64_t size[16], inStride[16], outStride[16], inUnit = element, outUnit = element;
+  for (int64_t d = rank; d-- > 0;) {
+    size[d] = d == split ? shape[d] / parts : shape[d];
+    inStride[d] = inUnit;
+    outStride[d] = outUnit;
+    inUnit *= shape[d];
+    outUnit *= size[d] * (d == concat ? places : 1);
+  }
+  in += part * size[split] * inStride[split];
+  out += place * size[concat] * outStride[concat];
+  while (true) {
+    int64_t a = 0, b = 0;
+    for (int64_t d = 0; d + 1 < rank; ++d) {
+      a += index[d] * inStride[d];
+      b += index[d] * outStride[d];
+    }
+    std::memcpy(out + b, in + a, size[rank - 1] * element);
+    int64_t d = rank - 1;
+    while (d > 0 && ++index[d - 1] == size[d - 1])
+      index[--d] = 0;
+    if (d == 0)
+      return;
+  }
+}
+
+void sliceShard(const CollectiveOp &op, int member, const char *in, char *out) {
+  int64_t unit = op.inner * dtypeSize(op.dtype);
+  int64_t first = std::min(op.whole, member * op.size), kept = std::min(op.size, op.whole - first);
+  for (int64_t o = 0; o < op.outer; ++o) {
+    std::memmove(out + o * op.size * unit, in + (o * op.whole + first) * unit, kept * unit);
+    std::memset(out + (o * op.size + kept) * unit, 0, (op.size - kept) * unit);
+  }
+}
+
+int permuteSource(const CollectiveOp &op, int member, int members) {
+  auto it = std::find(op.targets.begin(), op.targets.end(), member);
+  if (it == op.targets.end() || op.targets.size() != size_t(members))
+    PSRT_FAIL(BadInput, "the targets of a permute are not a permutation of its %d members",
+              members);
+  return int(it - op.targets.begin());
 }
 
 } // namespace psrt

@@ -168,42 +168,15 @@ void runAllGather(const Bound &bound) {
   m.finish();
 }
 
-/// Copies part `m.index` along `split` of one member's operand into place `from` along `concat` of
-/// the result.
-void copyPart(const Member &m, const char *in, char *out, int from) {
-  std::vector<int64_t> const &shape = m.op.shape;
-  int64_t element = dtypeSize(m.op.dtype), rank = shape.size(), index[16] = {};
-  int64_t part[16], inStride[16], outStride[16], inUnit = element, outUnit = element;
-  for (int64_t d = rank; d-- > 0;) {
-    part[d] = d == m.op.split ? shape[d] / m.count : shape[d];
-    inStride[d] = inUnit;
-    outStride[d] = outUnit;
-    inUnit *= shape[d];
-    outUnit *= part[d] * (d == m.op.concat ? m.count : 1);
-  }
-  in += m.index * part[m.op.split] * inStride[m.op.split];
-  out += from * part[m.op.concat] * outStride[m.op.concat];
-  while (true) {
-    int64_t a = 0, b = 0;
-    for (int64_t d = 0; d + 1 < rank; ++d) {
-      a += index[d] * inStride[d];
-      b += index[d] * outStride[d];
-    }
-    std::memcpy(out + b, in + a, part[rank - 1] * element);
-    int64_t d = rank - 1;
-    while (d > 0 && ++index[d - 1] == part[d - 1])
-      index[--d] = 0;
-    if (d == 0)
-      return;
-  }
-}
-
 void runAllToAll(const Bound &bound) {
   const Member &m = *static_cast<const Member *>(bound.prepared);
   void *published[] = {const_cast<void *>(stageOperand(bound, m, m.bytes))};
   m.publish(published);
-  for (int i = 0; i < m.count; ++i)
-    copyPart(m, m.of(i, 0), static_cast<char *>(bound.buffers[1]), i);
+  for (int i = 0; i < m.count; ++i) {
+    PartCopy copy{m.op.shape, dtypeSize(m.op.dtype), m.op.split, m.count,
+                  m.index,    m.op.concat,           m.count,    i};
+    copy.run(m.of(i, 0), static_cast<char *>(bound.buffers[1]));
+  }
   m.finish();
 }
 
@@ -217,15 +190,8 @@ void runPermute(const Bound &bound) {
 
 void runShardSlice(const Bound &bound) {
   const Member &m = *static_cast<const Member *>(bound.prepared);
-  int64_t unit = m.op.inner * dtypeSize(m.op.dtype);
-  int64_t first = std::min(m.op.whole, m.index * m.op.size),
-          kept = std::min(m.op.size, m.op.whole - first);
-  auto *in = static_cast<const char *>(bound.buffers[0]);
-  auto *out = static_cast<char *>(bound.buffers[1]);
-  for (int64_t o = 0; o < m.op.outer; ++o) {
-    std::memmove(out + o * m.op.size * unit, in + (o * m.op.whole + first) * unit, kept * unit);
-    std::memset(out + (o * m.op.size + kept) * unit, 0, (m.op.size - kept) * unit);
-  }
+  sliceShard(m.op, m.index, static_cast<const char *>(bound.buffers[0]),
+             static_cast<char *>(bound.buffers[1]));
 }
 
 constexpr void (*runners[])(const Bound &) = {runAllReduce, runReduceScatter, runAllGather,
@@ -235,11 +201,7 @@ void check(const CollectiveOp &op, int members) {
   if (members > maxMembers)
     PSRT_FAIL(BadInput, "%s over %d in-process ranks, at most %d are built", op.name(), members,
               maxMembers);
-  bool reduces = op.kind == CollectiveOp::AllReduce || op.kind == CollectiveOp::ReduceScatter;
-  if (reduces && !canReduce(op.dtype))
-    PSRT_FAIL(BadInput, "%s of %s is not built in comm local", op.name(), dtypeName(op.dtype));
-  if (op.kind == CollectiveOp::AllToAll && (op.shape.empty() || op.shape.size() > 16))
-    PSRT_FAIL(BadInput, "all_to_all of a tensor with %zu dims; 1 to 16 are built", op.shape.size());
+  checkCollective(op, members, "local");
 }
 
 } // namespace
@@ -255,13 +217,8 @@ bool LocalRank::bind(Bound &bound) {
   member->index = int(owner.mesh.shardIndex(op->axes, owner.mesh.coordinates(rank)));
   member->count = int(owner.mesh.shards(op->axes));
   member->bytes = op->bytes(owner.mesh);
-  if (op->kind == CollectiveOp::Permute) {
-    auto it = std::find(op->targets.begin(), op->targets.end(), member->index);
-    if (it == op->targets.end() || op->targets.size() != size_t(member->count))
-      PSRT_FAIL(BadInput, "the targets of a permute are not a permutation of its %d members",
-                member->count);
-    member->source = int(it - op->targets.begin());
-  }
+  if (op->kind == CollectiveOp::Permute)
+    member->source = permuteSource(*op, member->index, member->count);
   check(*op, member->count);
   scratchBytes = std::max(scratchBytes, size_t(member->bytes));
   bound.self = this;

@@ -1,0 +1,47 @@
+// How the processes of a job meet: all connect to rank 0, which tells everyone where all are.
+#ifndef PSRT_BOOTSTRAP_STAR_H
+#define PSRT_BOOTSTRAP_STAR_H
+
+#include "runtime/bootstrap/Socket.h"
+
+namespace psrt {
+
+/// Where a process is and what it has, as it tells the others. Sent as it lies in memory.
+struct ProcessCard {
+  int32_t rank = 0, size = 0;
+  uint64_t job = 0;
+  uint64_t host = 0;  ///< equal on one host
+  uint64_t cores = 0; ///< equal for processes that may use the same cores of a host
+  int32_t coreCount = 1;
+  uint16_t port = 0;     ///< where it listens; 0: nowhere
+  char address[46] = ""; ///< as rank 0 sees it; loopback: rank 0's own host
+};
+
+/// The card of this process: host and cores filled in.
+ProcessCard makeCard(int rank, int size, uint64_t job);
+
+/// The connections: of rank 0 to every other (by rank), of any other to rank 0 (alone, in place 0).
+struct Star {
+  std::vector<Socket> sockets;
+  std::vector<ProcessCard> cards; ///< by rank
+  std::string hub;                ///< the address at which this process reached rank 0
+
+  /// Where to connect to a rank.
+  std::string addressOf(int rank) const;
+};
+
+/// An end where rank 0 may listen, seen from the others.
+struct Candidate {
+  std::string address;
+  uint16_t port;
+};
+
+/// Rank 0: takes in all others. Fails after `seconds`, naming who has not come.
+Star gatherStar(const Socket &listener, const ProcessCard &card, double seconds);
+/// The others: try the candidates until one is rank 0 of this job; `where` is for the message.
+Star joinStar(const std::vector<Candidate> &candidates, const ProcessCard &card, double seconds,
+              const std::string &where);
+
+} // namespace psrt
+
+#endif

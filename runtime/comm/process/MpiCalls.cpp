@@ -1,0 +1,102 @@
+// The library that calls MPI; the only file that reads its header.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include "runtime/comm/process/MpiCalls.h"
+#include <algorithm>
+#include <mpi.h>
+#include <vector>
+
+namespace {
+
+MPI_Comm world = MPI_COMM_NULL;
+bool initializedHere = false;
+std::vector<MPI_Request> begun;
+char lastError[MPI_MAX_ERROR_STRING] = "", version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+
+/// Counts of MPI are ints.
+constexpr size_t mostBytes = size_t(1) << 30;
+constexpr int tag = 1;
+
+int keepError(int code) {
+  int length = 0;
+  if (code != MPI_SUCCESS)
+    MPI_Error_string(code, lastError, &length);
+  return code;
+}
+
+const char *nameLibrary() {
+  int length = 0;
+  MPI_Get_library_version(version, &length);
+  for (char &c : version)
+    if (c == ',' || c == '\n')
+      c = 0;
+  return version;
+}
+
+const char *readError() { return lastError; }
+
+int start(int *rank, int *size) {
+  int initialized = 0, provided = 0;
+  MPI_Initialized(&initialized);
+  if (!initialized) {
+    if (int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided))
+      return keepError(code);
+    initializedHere = true;
+  }
+  if (int code = MPI_Comm_dup(MPI_COMM_WORLD, &world))
+    return keepError(code);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(world, rank);
+  return keepError(MPI_Comm_size(world, size));
+}
+
+int share(void *data, size_t bytes) {
+  return keepError(MPI_Bcast(data, int(bytes), MPI_BYTE, 0, world));
+}
+
+template <typename Begin> int beginPieces(size_t bytes, Begin begin) {
+  for (size_t at = 0; at < bytes; at += mostBytes) {
+    begun.emplace_back();
+    if (int code = begin(at, int(std::min(mostBytes, bytes - at)), &begun.back()))
+      return keepError(code);
+  }
+  return 0;
+}
+
+int sendTo(int to, const void *data, size_t bytes) {
+  return beginPieces(bytes, [&](size_t at, int count, MPI_Request *request) {
+    return MPI_Isend(static_cast<const char *>(data) + at, count, MPI_BYTE, to, tag, world,
+                     request);
+  });
+}
+
+int receiveFrom(int from, void *data, size_t bytes) {
+  return beginPieces(bytes, [&](size_t at, int count, MPI_Request *request) {
+    return MPI_Irecv(static_cast<char *>(data) + at, count, MPI_BYTE, from, tag, world, request);
+  });
+}
+
+int testAll(int *done) {
+  int code = MPI_Testall(int(begun.size()), begun.data(), done, MPI_STATUSES_IGNORE);
+  if (code == MPI_SUCCESS && *done)
+    begun.clear();
+  return keepError(code);
+}
+
+int finish() {
+  MPI_Comm_free(&world);
+  return initializedHere ? keepError(MPI_Finalize()) : 0;
+}
+
+} // namespace
+
+extern "C" __attribute__((visibility("default")))
+const psrt_mpi_calls psrt_mpi = {sizeof(psrt_mpi_calls),
+                                 nameLibrary,
+                                 readError,
+                                 start,
+                                 share,
+                                 sendTo,
+                                 receiveFrom,
+                                 testAll,
+                                 finish};

@@ -1,0 +1,74 @@
+// Loads MPI, and exchanges over it.
+#include "runtime/comm/process/Mpi.h"
+#include "runtime/comm/process/Transport.h"
+#include <cstdlib>
+#include <dlfcn.h>
+#include <thread>
+
+namespace psrt {
+
+Mpi::Mpi() {
+  const char *name = std::getenv("PSRT_COMM_MPI");
+  void *handle = dlopen(name ? name : "libpsrt_comm_mpi.so", RTLD_NOW | RTLD_GLOBAL);
+  if (!handle)
+    PSRT_FAIL(BadArgument,
+              "comm mpi needs MPI, which cannot be loaded: %s; install it (Debian: libopenmpi3 "
+              "openmpi-bin), or name the library in PSRT_COMM_MPI, or use --comm tcp",
+              dlerror());
+  calls = static_cast<const psrt_mpi_calls *>(dlsym(handle, "psrt_mpi"));
+  if (!calls || calls->size != sizeof(psrt_mpi_calls))
+    PSRT_FAIL(BadArgument, "libpsrt_comm_mpi.so is of another version; build parashard again");
+  check(calls->start(&rank, &size), "starting");
+}
+
+namespace {
+
+class MpiTransport : public Transport {
+public:
+  MpiTransport(Watch &watch, std::shared_ptr<Mpi> mpi, bool dedicated)
+      : watch(watch), mpi(std::move(mpi)), spins(dedicated ? 20000 : 100) {}
+
+  void run(const Exchange &exchange, const std::string &what) override {
+    const psrt_mpi_calls &calls = mpi->get();
+    for (const Exchange::Lane &lane : exchange.lanes)
+      for (const Span &span : lane.in)
+        mpi->check(calls.receive(lane.peer, span.data, span.bytes), what);
+    for (const Exchange::Lane &lane : exchange.lanes)
+      for (const Span &span : lane.out)
+        mpi->check(calls.send(lane.peer, span.data, span.bytes), what);
+    Patience patience(watch, what);
+    int done = 0;
+    for (int64_t idle = 1;; ++idle) {
+      check(calls.test(&done), exchange, what);
+      if (done)
+        return;
+      if (idle > spins || idle % 1024 == 0)
+        patience.check(exchange.lanes.front().peer);
+      // Asleep, not yielding: a busy neighbour would keep what is yielded for a whole slice.
+      if (idle > spins)
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+
+  void finish() override { mpi->check(mpi->get().finish(), "finishing"); }
+
+private:
+  /// An error may come of a rank that died: rank 0 knows which.
+  void check(int code, const Exchange &exchange, const std::string &what) {
+    if (code)
+      watch.failLost(exchange.lanes.front().peer, what, mpi->get().error());
+  }
+
+  Watch &watch;
+  std::shared_ptr<Mpi> mpi;
+  int64_t spins;
+};
+
+} // namespace
+
+std::unique_ptr<Transport> makeMpiTransport(Watch &watch, std::shared_ptr<Mpi> mpi,
+                                            bool dedicated) {
+  return std::make_unique<MpiTransport>(watch, std::move(mpi), dedicated);
+}
+
+} // namespace psrt

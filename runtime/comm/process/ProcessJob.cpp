@@ -1,0 +1,150 @@
+// Joining, leaving and failing.
+#include "runtime/comm/process/ProcessJob.h"
+#include "runtime/comm/process/Mpi.h"
+#include "runtime/comm/process/ProcessCommunication.h"
+#include <algorithm>
+#include <cstring>
+#include <sys/random.h>
+
+namespace psrt {
+
+ProcessJob::ProcessJob(const ProcessPlace &place, const std::string &comm) : comm(comm) {
+  if (comm == "mpi")
+    joinMpi(place);
+  else
+    joinTcp(place);
+}
+
+ProcessJob::~ProcessJob() = default;
+
+/// The share of the cores that this process has to itself.
+static int shareOfCores(const std::vector<ProcessCard> &cards, const ProcessCard &mine,
+                        bool &dedicated) {
+  int sharers = 0;
+  for (const ProcessCard &card : cards)
+    sharers += card.host == mine.host && card.cores == mine.cores;
+  dedicated = sharers <= mine.coreCount;
+  return std::max(1, mine.coreCount / std::max(1, sharers));
+}
+
+void ProcessJob::startWatch(Star star) {
+  coreShare = shareOfCores(star.cards, card, dedicated);
+  watch = std::make_unique<Watch>(std::move(star), card.rank, silenceAllowed());
+}
+
+namespace {
+
+/// Where rank 0 listens, as it tells the others through MPI.
+struct Notice {
+  uint64_t job;
+  uint16_t port;
+  char addresses[14][46];
+};
+
+Notice makeNotice(const Socket &listener) {
+  Notice notice{};
+  if (getrandom(&notice.job, sizeof(notice.job), 0) != sizeof(notice.job))
+    PSRT_FAIL(Failed, "the system gives no random number: %s", std::strerror(errno));
+  notice.port = portOf(listener);
+  size_t at = 0;
+  for (const std::string &address : ownAddresses())
+    if (at < std::size(notice.addresses))
+      std::snprintf(notice.addresses[at++], sizeof(notice.addresses[0]), "%s", address.c_str());
+  return notice;
+}
+
+} // namespace
+
+void ProcessJob::joinMpi(const ProcessPlace &place) {
+  mpi = std::make_shared<Mpi>();
+  if (mpi->getSize() != place.size)
+    PSRT_FAIL(
+        BadArgument,
+        "%s says %lld processes, MPI (%s) says %d; start the program by that MPI's mpirun, or "
+        "use --comm tcp",
+        place.variable.c_str(), (long long)place.size, mpi->library().c_str(), mpi->getSize());
+  Socket listener;
+  Notice notice{};
+  if (mpi->getRank() == 0) {
+    listener = listenAt(0, false);
+    if (!listener)
+      PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
+    notice = makeNotice(listener);
+  }
+  mpi->share(&notice, sizeof(notice));
+  card = makeCard(mpi->getRank(), mpi->getSize(), notice.job);
+  double seconds = silenceAllowed();
+  if (card.rank == 0) {
+    startWatch(gatherStar(listener, card, seconds));
+  } else {
+    std::vector<Candidate> candidates;
+    std::string where;
+    for (const auto &address : notice.addresses)
+      if (address[0]) {
+        candidates.push_back({address, notice.port});
+        where += (where.empty() ? "" : ", ") + candidates.back().address;
+      }
+    startWatch(joinStar(candidates, card, seconds, where + " port " + std::to_string(notice.port)));
+  }
+  transport = makeMpiTransport(*watch, mpi, dedicated);
+}
+
+static std::string portsOf(const MeetingPlace &place) {
+  std::string first = std::to_string(place.firstPort);
+  return place.ports == 1
+             ? "port " + first
+             : "ports " + first + " to " + std::to_string(place.firstPort + place.ports - 1);
+}
+
+static Socket listenForOthers(const MeetingPlace &place) {
+  for (int i = 0; i < place.ports; ++i)
+    if (Socket socket = listenAt(uint16_t(place.firstPort + i), place.local))
+      return socket;
+  PSRT_FAIL(Failed, "rank 0 cannot listen at %s: %s", portsOf(place).c_str(), std::strerror(errno));
+}
+
+static std::vector<Candidate> candidatesOf(const MeetingPlace &place) {
+  std::vector<Candidate> result;
+  for (const std::string &host : place.hosts)
+    for (const std::string &address : resolve(host))
+      for (int i = 0; i < place.ports; ++i)
+        result.push_back({address, uint16_t(place.firstPort + i)});
+  if (result.empty())
+    PSRT_FAIL(BadArgument, "the host of rank 0, \"%s\", has no address", place.hosts[0].c_str());
+  return result;
+}
+
+void ProcessJob::joinTcp(const ProcessPlace &place) {
+  MeetingPlace meeting = findMeetingPlace(place);
+  card = makeCard(int(place.rank), int(place.size), meeting.job);
+  Socket listener = listenAt(0, meeting.local);
+  if (!listener)
+    PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
+  card.port = portOf(listener);
+  Star star = card.rank == 0 ? gatherStar(listenForOthers(meeting), card, silenceAllowed())
+                             : joinStar(candidatesOf(meeting), card, silenceAllowed(),
+                                        meeting.hosts[0] + " " + portsOf(meeting));
+  std::vector<Candidate> addresses;
+  for (const ProcessCard &other : star.cards)
+    addresses.push_back({star.addressOf(other.rank), other.port});
+  startWatch(std::move(star));
+  transport = makeTcpTransport(*watch, std::move(listener), addresses, card, dedicated);
+}
+
+std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh) {
+  return makeProcessCommunication(mesh, *transport, *watch, comm.c_str());
+}
+
+void ProcessJob::leave() {
+  meetAll(*transport, card.rank, card.size);
+  watch->leave();
+  transport->finish();
+}
+
+bool ProcessJob::fail(const Status &status) {
+  Verdict verdict = watch->report({card.rank, status.code, status.message, true});
+  // A lost rank is worth a line of each; what is wrong with the data is said once.
+  return status.code == StatusCode::Failed || verdict.rank == card.rank;
+}
+
+} // namespace psrt

@@ -1,0 +1,50 @@
+// The job that this process is one rank of: joined once, used by a session, left or failed.
+#ifndef PSRT_COMM_PROCESS_PROCESSJOB_H
+#define PSRT_COMM_PROCESS_PROCESSJOB_H
+
+#include "runtime/bootstrap/Processes.h"
+#include "runtime/comm/process/Transport.h"
+#include "runtime/core/Backend.h"
+
+namespace psrt {
+
+class Mpi;
+
+class ProcessJob : public Job {
+public:
+  /// Meets the other processes over MPI or over sockets (`comm`: "mpi", "tcp"); fails when they do
+  /// not come.
+  ProcessJob(const ProcessPlace &place, const std::string &comm);
+  ~ProcessJob() override;
+
+  int rank() const override { return card.rank; }
+  int size() const override { return card.size; }
+  int cores() const override { return coreShare; }
+  std::unique_ptr<Communication> makeCommunication(const Mesh &mesh) override;
+
+  /// The end of a job in which nothing failed: waits for all.
+  void leave();
+  /// Tells all others why this rank ends; whether this process is the one to say so to the user.
+  bool fail(const Status &status);
+  /// What is done with a process that is stuck elsewhere two seconds after the job has ended.
+  void setLastResort(std::function<void(const Status &)> function) {
+    watch->setLastResort(std::move(function));
+  }
+
+private:
+  void joinMpi(const ProcessPlace &place);
+  void joinTcp(const ProcessPlace &place);
+  void startWatch(Star star);
+
+  std::string comm;
+  ProcessCard card;
+  int coreShare = 1;
+  bool dedicated = false;
+  std::unique_ptr<Watch> watch;
+  std::shared_ptr<Mpi> mpi;
+  std::unique_ptr<Transport> transport;
+};
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,69 @@
+// Bytes between the processes of a job: what a transport offers to the collectives.
+#ifndef PSRT_COMM_PROCESS_TRANSPORT_H
+#define PSRT_COMM_PROCESS_TRANSPORT_H
+
+#include "runtime/comm/process/Watch.h"
+#include <memory>
+#include <vector>
+
+namespace psrt {
+
+/// Memory that is sent, or received into.
+struct Span {
+  char *data;
+  size_t bytes;
+};
+
+/// What a process exchanges with others at once. Of each pair of ranks, what one lists as `out` is,
+/// span by span, what the other lists as `in`.
+struct Exchange {
+  struct Lane {
+    int peer;
+    std::vector<Span> out, in;
+  };
+  std::vector<Lane> lanes;
+
+  Lane &with(int peer) {
+    for (Lane &lane : lanes)
+      if (lane.peer == peer)
+        return lane;
+    return lanes.emplace_back(Lane{peer, {}, {}});
+  }
+};
+
+class Transport {
+public:
+  virtual ~Transport() = default;
+  /// Returns when all is sent and received; throws when the job has ended, naming `what`.
+  virtual void run(const Exchange &exchange, const std::string &what) = 0;
+  /// Ends the connections; every rank calls it, after the last exchange of the job.
+  virtual void finish() {}
+};
+
+/// Fails a wait that goes on when every rank is alive.
+class Patience {
+public:
+  Patience(Watch &watch, const std::string &what)
+      : watch(watch), what(what), until(secondsFromNow(10 * watch.getSilence())) {}
+  /// Throws when the job has ended, or when `peer` has let this rank wait ten times as long as one
+  /// may be silent.
+  void check(int peer);
+
+private:
+  Watch &watch;
+  const std::string &what;
+  Deadline until;
+};
+
+/// Over a socket to every other rank, which it connects.
+std::unique_ptr<Transport> makeTcpTransport(Watch &watch, Socket listener,
+                                            const std::vector<Candidate> &addresses,
+                                            const ProcessCard &card, bool dedicated);
+
+/// The MPI library that this process loaded.
+class Mpi;
+std::unique_ptr<Transport> makeMpiTransport(Watch &watch, std::shared_ptr<Mpi> mpi, bool dedicated);
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,233 @@
+// Beats, farewells and verdicts.
+#include "runtime/comm/process/Watch.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace psrt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+enum Kind : uint32_t { Beat, Farewell, Judged };
+
+/// Before the text of each message.
+struct Header {
+  uint32_t kind;
+  int32_t rank;
+  uint32_t code, reported;
+  uint32_t bytes;
+};
+
+constexpr uint32_t mostText = 4096;
+constexpr double beatSeconds = 0.5, graceSeconds = 2;
+
+double secondsSince(Clock::time_point time) {
+  return std::chrono::duration<double>(Clock::now() - time).count();
+}
+
+void openPipe(int (&ends)[2]) {
+  if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0)
+    PSRT_FAIL(Failed, "cannot make a pipe: %s", std::strerror(errno));
+}
+
+void notify(int (&ends)[2]) {
+  char byte = 0;
+  while (write(ends[1], &byte, 1) < 0 && errno == EINTR)
+    ;
+}
+
+} // namespace
+
+Watch::Watch(Star star, int rank, double silence) : rank(rank), silence(silence) {
+  for (size_t i = 0; i < star.sockets.size(); ++i)
+    if (star.sockets[i])
+      links.push_back({std::move(star.sockets[i]), int(i), "", Clock::now(), false});
+  openPipe(wake);
+  openPipe(stop);
+  thread = std::thread([this] { serve(); });
+}
+
+Watch::~Watch() {
+  notify(stop);
+  thread.join();
+  for (int fd : {wake[0], wake[1], stop[0], stop[1]})
+    close(fd);
+}
+
+//===--- the thread -------------------------------------------------------===//
+
+void Watch::serve() {
+  Clock::time_point beaten = Clock::now(), looked = beaten;
+  std::vector<pollfd> entries;
+  while (true) {
+    entries.assign(1, {stop[0], POLLIN, 0});
+    for (const Link &link : links)
+      entries.push_back({link.left ? -1 : link.socket.get(), POLLIN, 0});
+    poll(entries.data(), entries.size(), int(std::min(beatSeconds, silence / 8) * 500));
+    if (entries[0].revents)
+      return;
+    if (secondsSince(looked) > std::min(2.0, silence / 2)) // this process itself was stopped
+      for (Link &link : links)
+        link.heard = Clock::now();
+    looked = Clock::now();
+    for (Link &link : links)
+      if (!link.left)
+        listen(link);
+    look();
+    if (secondsSince(beaten) >= std::min(beatSeconds, silence / 4)) {
+      beat();
+      beaten = Clock::now();
+    }
+  }
+}
+
+void Watch::beat() {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (Link &link : links)
+    if (!link.left)
+      send(link, Beat, {});
+}
+
+/// Reads what has come on a connection.
+void Watch::listen(Link &link) {
+  char buffer[4096];
+  while (true) {
+    ssize_t n = recv(link.socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+    if (n > 0) {
+      link.heard = Clock::now();
+      link.input.append(buffer, n);
+      while (takeMessage(link))
+        ;
+      continue;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+      return;
+    if (!link.left) {
+      link.left = true;
+      judge({link.rank, StatusCode::Failed,
+             "was lost: its process ended, or its host cannot be reached", false});
+    }
+    return;
+  }
+}
+
+bool Watch::takeMessage(Link &link) {
+  Header header;
+  if (link.left || link.input.size() < sizeof(header))
+    return false;
+  std::memcpy(&header, link.input.data(), sizeof(header));
+  size_t bytes = sizeof(header) + std::min(header.bytes, mostText);
+  if (link.input.size() < bytes)
+    return false;
+  if (header.kind == Farewell)
+    link.left = true;
+  if (header.kind == Judged)
+    judge({header.rank, StatusCode(header.code), link.input.substr(sizeof(header), header.bytes),
+           header.reported != 0});
+  link.input.erase(0, bytes);
+  return true;
+}
+
+/// Judges who is silent, and ends a process that does not end by itself.
+void Watch::look() {
+  for (Link &link : links)
+    if (!link.left && secondsSince(link.heard) > silence)
+      judge({link.rank, StatusCode::Failed,
+             format("has not answered for %g s (PSRT_TIMEOUT): it hangs, or its host cannot be "
+                    "reached",
+                    silence),
+             false});
+  std::function<void(const Status &)> function;
+  Status status;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!verdict || leaving || !lastResort || secondsSince(judgedAt) < graceSeconds)
+      return;
+    function = lastResort;
+    status = statusOf(*verdict, "a computation");
+  }
+  function(status);
+}
+
+/// The first verdict stands; rank 0 tells it to all.
+void Watch::judge(Verdict found) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (verdict || leaving)
+    return;
+  verdict = std::move(found);
+  judgedAt = Clock::now();
+  if (rank == 0)
+    for (Link &link : links)
+      send(link, Judged, *verdict);
+  judged = true;
+  notify(wake);
+  changed.notify_all();
+}
+
+/// The mutex is held. A connection that takes nothing more is found out by its silence.
+void Watch::send(Link &link, uint32_t kind, const Verdict &what) {
+  Header header{kind, what.rank, uint32_t(what.code), what.reported,
+                uint32_t(std::min<size_t>(what.text.size(), mostText))};
+  std::string message(reinterpret_cast<const char *>(&header), sizeof(header));
+  message.append(what.text, 0, header.bytes);
+  sendAll(link.socket, message.data(), message.size(), secondsFromNow(kind == Beat ? 0 : 0.2));
+}
+
+//===--- the other threads ------------------------------------------------===//
+
+std::optional<Verdict> Watch::getVerdict() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return verdict;
+}
+
+Verdict Watch::report(Verdict found) {
+  if (rank == 0)
+    judge(found);
+  std::unique_lock<std::mutex> lock(mutex);
+  if (!verdict)
+    for (Link &link : links)
+      send(link, Judged, found);
+  changed.wait_for(lock, std::chrono::duration<double>(graceSeconds),
+                   [&] { return verdict.has_value(); });
+  return verdict ? *verdict : found;
+}
+
+Status Watch::statusOf(const Verdict &found, const std::string &what) const {
+  Status status;
+  status.code = found.code;
+  status.rank = rank;
+  status.message = format("rank %d %s%s; this rank was in %s", found.rank,
+                          found.reported ? "failed: " : "", found.text.c_str(), what.c_str());
+  return status;
+}
+
+void Watch::fail(const std::string &what) { throw Error(statusOf(*getVerdict(), what)); }
+
+void Watch::failLost(int peer, const std::string &what, const std::string &why) {
+  // Who ended first is known to rank 0: this peer may itself have ended because of another.
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait_for(lock, std::chrono::duration<double>(graceSeconds / 2),
+                     [&] { return verdict.has_value(); });
+  }
+  throw Error(statusOf(report({peer, StatusCode::Failed, "was lost: " + why, false}), what));
+}
+
+void Watch::setLastResort(std::function<void(const Status &)> function) {
+  std::lock_guard<std::mutex> lock(mutex);
+  lastResort = std::move(function);
+}
+
+void Watch::leave() {
+  std::lock_guard<std::mutex> lock(mutex);
+  leaving = true;
+  for (Link &link : links)
+    send(link, Farewell, {});
+}
+
+} // namespace psrt

@@ -1,0 +1,51 @@
+"""Starts compiled programs as several processes: by mpirun, by torchrun, or with the variables that torchrun gives."""
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+
+BASE = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+TORCHRUN = pathlib.Path(sys.executable).parent / "torchrun"
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def need_mpi():
+    if not shutil.which("mpirun"):
+        pytest.skip("there is no mpirun")
+
+
+def launch(how, ranks):
+    """The command and the environment that start a program as `ranks` processes (for `hand`: see start_by_hand)."""
+    environment = {**BASE, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    if how == "mpirun":
+        need_mpi()
+        return ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks], environment
+    flags = ["--standalone"] if how == "standalone" else ["--master-addr", "127.0.0.1", "--master-port", free_port()]
+    return [TORCHRUN, *flags, "--nproc-per-node", ranks, "--no-python"], environment
+
+
+def start(command, cwd, environment):
+    return subprocess.Popen(
+        [str(c) for c in command], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def start_by_hand(command, cwd, ranks, **more):
+    """One process for each rank, with the variables of torchrun: each one's end can be looked at."""
+    shared = {**BASE, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **more}
+    return [start(command, cwd, {**shared, "RANK": str(rank)}) for rank in range(ranks)]
+
+
+def finish(process, timeout=60):
+    """(status, what it printed)"""
+    out, err = process.communicate(timeout=timeout)
+    return process.returncode, out + err

@@ -1,0 +1,138 @@
+"""Ranks as processes: started by mpirun and torchrun they compute, bit by bit, what the ranks of one process compute."""
+import oracle
+import pytest
+import torch
+from processes import BASE, finish, launch, need_mpi, start, start_by_hand
+from refusals import PLAIN, data_for, program, train  # noqa: F401
+
+MESHES = ["dp=2", "tp=2", "dp=2,tp=2"]
+FILES = ["losses.txt", "gradients.safetensors", "weights.safetensors", "outputs.safetensors"]
+
+
+def outputs(name):
+    return ["--losses", f"{name}-losses.txt", "--gradients", f"{name}-gradients.safetensors",
+            "--export-weights", f"{name}-weights.safetensors"]  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=MESHES)
+def compiled(request, tmp_path_factory, exports):
+    """A program, its data, and what it writes with all ranks in one process."""
+    folder = tmp_path_factory.mktemp("processes")
+    ranks = oracle.ranks_of(request.param)
+    oracle.compile_model(folder, oracle.export("gpt", exports), request.param, "--micro-batches", "2", *PLAIN)
+    data = data_for(folder)
+    command = ["./program", "--data", data, "--steps", "4", "--shuffle", "--eval-data", data, "--eval-every", "2", "--quiet"]
+    said = oracle.run([*command, "--ranks", ranks, *outputs("one")], folder)
+    evaluate = ["./program", "--eval", "--eval-data", data, "--quiet"]
+    oracle.run([*evaluate, "--outputs", "one-outputs.safetensors"], folder)
+    return folder, ranks, command, evaluate, said
+
+
+def check_same(folder, name, files=FILES[:3]):
+    for file in files:
+        assert (folder / f"{name}-{file}").read_bytes() == (folder / f"one-{file}").read_bytes(), file
+
+
+@pytest.mark.parametrize("how", ["mpirun", "torchrun", "standalone"])
+def test_processes_compute_what_one_process_does(compiled, how):
+    folder, ranks, command, evaluate, said = compiled
+    if how == "standalone" and ranks == 2:
+        pytest.skip("seen with four ranks")
+    launcher, environment = launch(how, ranks)
+    status, printed = finish(start([*launcher, *command, *outputs(how)], folder, environment))
+    assert status == 0, printed
+    check_same(folder, how)
+    evaluations = [line for line in said.splitlines() if "eval loss" in line]
+    assert [line for line in printed.splitlines() if "eval loss" in line] == evaluations, "said once, by rank 0"
+    if how == "mpirun":
+        line = [*launcher, *evaluate, "--outputs", f"{how}-outputs.safetensors"]
+        status, printed = finish(start(line, folder, environment))
+        assert status == 0, printed
+        check_same(folder, how, FILES[3:])
+
+
+def test_two_jobs_at_once(tmp_path, program):
+    """Their agents hold two ports; each rank finds rank 0 of its own job."""
+    data = data_for(tmp_path)
+    line = [program, "--data", data, "--quiet", "--steps"]
+    jobs = []
+    for index, steps in enumerate(["2", "3"]):
+        launcher, environment = launch("standalone", 2)
+        jobs.append(start([*launcher, *line, steps, "--losses", f"{index}.txt"], tmp_path, environment))
+    for job in jobs:
+        status, printed = finish(job)
+        assert status == 0, printed
+    assert [len((tmp_path / f"{index}.txt").read_text().splitlines()) for index in range(2)] == [2, 3]
+
+
+def test_files_of_a_folder_and_a_trace(tmp_path, compiled):
+    folder, ranks, command, _, _ = compiled
+    flags = ["--max-file-size", "3000"]
+    oracle.run([*command, "--ranks", ranks, *flags, "--export-weights", tmp_path / "one"], folder)
+    for process in start_by_hand(
+        [*command, *flags, "--export-weights", tmp_path / "many", "--trace", tmp_path / "trace.json"], folder, ranks
+    ):
+        status, printed = finish(process)
+        assert status == 0, printed
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert len(names) > 2 and names == sorted(path.name for path in (tmp_path / "many").iterdir())
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes(), name
+    for rank in range(ranks):
+        assert f'"name": "rank {rank}"' in (tmp_path / "trace.json").read_text()
+
+
+# ---- what users get wrong ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["mpirun", "torchrun"])
+def test_another_number_of_processes_is_refused_once(tmp_path, program, how):
+    launcher, environment = launch(how, 3)
+    status, printed = finish(start([*launcher, program, "--data", data_for(tmp_path)], tmp_path, environment))
+    assert status != 0
+    assert printed.count("compiled for 2 ranks (mesh dp=2), not 3; this would fit: ps-compile") == 1, printed
+
+
+@pytest.mark.parametrize(
+    "environment,words",
+    [
+        ({"RANK": "1", "WORLD_SIZE": "2"}, None),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, ["MASTER_ADDR", "process 0 of 2"]),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, ["SLURM_STEP_NODELIST"]),
+        ({"PMI_RANK": "0", "PMI_SIZE": "2"}, ["PMI_SIZE says 2 processes, MPI", "says 1", "--comm tcp"]),
+    ],
+    ids=str,
+)
+def test_environment_that_is_not_whole(tmp_path, program, environment, words):
+    if "PMI_SIZE" in environment:
+        need_mpi()
+    command = [program, "--data", data_for(tmp_path), "--losses", "losses.txt"]
+    status, printed = finish(start(command, tmp_path, {**BASE, **environment}))
+    assert status == 2, printed
+    for word in words or []:
+        assert word in printed
+    assert words or not printed, "rank 0 says it"
+    assert not (tmp_path / "losses.txt").exists()
+
+
+def test_comm_local_under_a_launcher_is_refused(tmp_path, program):
+    first, second = start_by_hand([program, "--comm", "local", "--data", data_for(tmp_path)], tmp_path, 2)
+    for process, words in [(first, "./program --ranks 2"), (second, "")]:
+        status, printed = finish(process)
+        assert status == 2 and words in printed
+
+
+def test_mpi_that_is_not_there(tmp_path, program):
+    environment = {**BASE, "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0", "PSRT_COMM_MPI": "libnowhere.so"}
+    status, printed = finish(start([program, "--data", data_for(tmp_path)], tmp_path, environment))
+    assert status == 2 and "libnowhere.so" in printed and "--comm tcp" in printed, printed
+
+
+def test_bad_data_is_told_once(tmp_path, program):
+    """Only one rank reads the row with the token; every process ends."""
+    tokens = torch.zeros(4, 16, dtype=torch.int64)
+    tokens[3, 5] = 96
+    line = [program, "--data", data_for(tmp_path, input_ids=tokens), "--steps", "1"]
+    results = [finish(process) for process in start_by_hand(line, tmp_path, 2)]
+    assert [status for status, _ in results] == [1, 1], results
+    assert "".join(said for _, said in results).count("value 96 of input") == 1, results
