@@ -356,6 +356,9 @@ FailureOr<NamedTensors> Evaluator::step(const NamedTensors &inputs, int64_t coun
     return frame.outputs;
   }
   NamedTensors outputs;
+  for (int64_t m = 0; findEntry("count") && m < count; ++m)
+    if (failed(call("count", inputs, m)))
+      return failure();
   for (int64_t m = 0; m < count; ++m) {
     FailureOr<NamedTensors> results = call("micro_batch", inputs, m);
     if (failed(results))

@@ -15,8 +15,9 @@ struct OutlineSegmentsPass : impl::OutlineSegmentsPassBase<OutlineSegmentsPass> 
     for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (function->hasAttr(rank::kClassMark) || function->hasAttr(rank::kStageMark))
         continue;
-      FailureOr<Pieces> pieces =
-          function.getName() == "update" ? cutUpdate(function) : cutIntoSegments(function);
+      FailureOr<Pieces> pieces = function.getName() == "update"  ? cutUpdate(function)
+                                 : function.getName() == "count" ? cutCount(function)
+                                                                 : cutIntoSegments(function);
       if (failed(pieces))
         return signalPassFailure();
       outliner.outline(function, *pieces);

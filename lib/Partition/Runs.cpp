@@ -236,6 +236,19 @@ FailureOr<Pieces> cutIntoSegments(func::FuncOp function) {
   return pieces;
 }
 
+Pieces cutCount(func::FuncOp function) {
+  DenseSet<Operation *> cloneable = findCloneableOps(function);
+  Pieces pieces;
+  Run &run = pieces.runs.emplace_back();
+  run.name = function.getName();
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (!cloneable.contains(&op))
+      run.ops.push_back(&op);
+  pieces.order.push_back({nullptr, 0});
+  completeRuns(function, pieces.runs, cloneable);
+  return pieces;
+}
+
 //===----------------------------------------------------------------------===//
 // Classes
 //===----------------------------------------------------------------------===//

@@ -37,6 +37,8 @@ struct Pieces {
 /// The runs of `@micro_batch` or `@evaluate`, in order. Fails at an op without a segment, and where
 /// a value is used by a run before the one that makes it.
 mlir::FailureOr<Pieces> cutIntoSegments(mlir::func::FuncOp function);
+/// All of `@count` as one run, of no segment.
+Pieces cutCount(mlir::func::FuncOp function);
 /// The runs of `@update`: collectives on what is read, then what all parameters share, then each
 /// parameter's part.
 mlir::FailureOr<Pieces> cutUpdate(mlir::func::FuncOp function);

@@ -37,6 +37,7 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c2) a started collective's results are used after its wait.
     - (scheduled_c3) entries of a queue are waited for in the order in which they were started.
     - (scheduled_c4) no stage function is left.
+    - (scheduled_c5) an input of a micro-batch is read as one part, by one op.
   }];
 }
 

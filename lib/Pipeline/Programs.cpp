@@ -28,29 +28,37 @@ Value ProgramBuilder::getMicroBatch(Location loc, int64_t microBatch) {
   return known;
 }
 
-/// Binds a stage function's argument: the micro-batch, or the input of that name.
-void ProgramBuilder::bind(func::FuncOp stage, unsigned i, int64_t microBatch, IRMapping &values) {
+rank::InputOp ProgramBuilder::getInput(func::FuncOp stage, unsigned i, int64_t microBatch) {
   BlockArgument arg = stage.getArgument(i);
-  if (values.contains(arg))
-    return;
-  if (!isa<RankedTensorType>(arg.getType())) {
-    values.map(arg, getMicroBatch(arg.getLoc(), microBatch));
-    return;
-  }
   auto name = stage.getArgAttrOfType<StringAttr>(i, kNameMark);
   if (!name) // a cotangent goes by the name of its output
     name = stage.getArgAttrOfType<StringAttr>(i, kCotangentMark);
-  auto input = rank::InputOp::create(
-      builder, arg.getLoc(), arg.getType(),
-      name ? name : builder.getStringAttr("input" + std::to_string(i)),
-      builder.getI64IntegerAttr(microBatch), stage.getArgAttrOfType<TypeAttr>(i, rank::kGlobalMark),
-      stage.getArgAttrOfType<ShardingAttr>(i, kShardingMark));
+  if (!name)
+    name = builder.getStringAttr("input" + std::to_string(i));
+  auto sharding = stage.getArgAttrOfType<ShardingAttr>(i, kShardingMark);
+  rank::InputOp &input = inputs[{name, microBatch}];
+  if (input && input.getType() == arg.getType() && input.getShardingAttr() == sharding)
+    return input;
+  input = rank::InputOp::create(builder, arg.getLoc(), arg.getType(), name,
+                                builder.getI64IntegerAttr(microBatch),
+                                stage.getArgAttrOfType<TypeAttr>(i, rank::kGlobalMark), sharding);
   for (NamedAttribute attr :
        stage.getArgAttrDict(i) ? stage.getArgAttrDict(i).getValue() : ArrayRef<NamedAttribute>())
     if (attr.getName() != kNameMark && attr.getName() != kShardingMark &&
         attr.getName() != rank::kGlobalMark)
       input->setAttr(attr.getName(), attr.getValue());
-  values.map(arg, input);
+  return input;
+}
+
+/// Binds a stage function's argument: the micro-batch, or the input of that name.
+void ProgramBuilder::bind(func::FuncOp stage, unsigned i, int64_t microBatch, IRMapping &values) {
+  BlockArgument arg = stage.getArgument(i);
+  if (values.contains(arg))
+    return;
+  if (isa<RankedTensorType>(arg.getType()))
+    values.map(arg, getInput(stage, i, microBatch));
+  else
+    values.map(arg, getMicroBatch(arg.getLoc(), microBatch));
 }
 
 void ProgramBuilder::addPart(func::FuncOp stage, int64_t microBatch, IRMapping &values,

@@ -35,6 +35,8 @@ private:
     bool waited = false;
   };
   void bind(mlir::func::FuncOp stage, unsigned arg, int64_t microBatch, mlir::IRMapping &values);
+  /// An input of a micro-batch; the same op for every stage function that reads it.
+  rank::InputOp getInput(mlir::func::FuncOp stage, unsigned arg, int64_t microBatch);
   mlir::Value getMicroBatch(mlir::Location loc, int64_t microBatch);
   void addToBucket(mlir::Operation *collective);
   void startBuckets(mlir::IRMapping &values);
@@ -46,6 +48,7 @@ private:
   mlir::OpBuilder builder;
   int64_t bucketBytes;
   llvm::DenseMap<int64_t, mlir::Value> microBatches;
+  llvm::DenseMap<std::pair<mlir::Attribute, int64_t>, rank::InputOp> inputs; ///< by name
   std::vector<Bucket> buckets;
   llvm::DenseMap<mlir::Operation *, unsigned> bucketOf;
 };

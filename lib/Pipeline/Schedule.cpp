@@ -31,9 +31,10 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
       if (function->hasAttr(rank::kStageMark))
         stages.push_back(function);
     if (func::FuncOp microBatch = find(stages, "micro_batch"))
-      scheduleStep(microBatch, find(stages, "update"));
+      scheduleStep(find(stages, "count"), microBatch, find(stages, "update"));
     for (func::FuncOp stage : stages)
-      if (StringRef entry = getEntry(stage); entry != "micro_batch" && entry != "update")
+      if (StringRef entry = getEntry(stage);
+          entry != "count" && entry != "micro_batch" && entry != "update")
         ProgramBuilder(getOperation(), (entry + ".pp0").str(), entry, bucketBytes)
             .addMicroBatch(stage, 0);
     for (func::FuncOp stage : stages)
@@ -44,8 +45,9 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
 private:
   void warnOfUnevenLoss() {
     getOperation().emitWarning()
-        << "the loss has a mean over what a micro-batch counts (labels that are not ignored) and "
-           "further terms: a step averages it over its "
+        << "the loss has a mean over what a micro-batch counts (labels that are not ignored) that "
+           "is no term of its own, or whose count depends on a variable: a step averages it over "
+           "its "
         << int64_t(microBatches)
         << " micro-batches, which differs from the loss of the whole batch where these do not "
            "count alike; --loss-average micro-batch says that this is meant, --micro-batches 1 "
@@ -80,7 +82,7 @@ private:
     return false;
   }
 
-  void scheduleStep(func::FuncOp microBatch, func::FuncOp update) {
+  void scheduleStep(func::FuncOp count, func::FuncOp microBatch, func::FuncOp update) {
     bool apart = isDrivenByHost(microBatch);
     ProgramBuilder program(getOperation(), "pp0", apart ? "forward" : "step", bucketBytes);
     if (apart) {
@@ -91,6 +93,9 @@ private:
       program.addPart(microBatch, 0, values, [](Operation *op) { return !isForward(op); });
       program.addSection("update");
     } else {
+      if (count) // what a step counts is known before its first micro-batch
+        for (int64_t m = 0; m < microBatches; ++m)
+          program.addMicroBatch(count, m);
       for (int64_t m = 0; m < microBatches; ++m)
         program.addMicroBatch(microBatch, m);
     }

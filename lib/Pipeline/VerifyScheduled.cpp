@@ -46,6 +46,21 @@ LogicalResult verifyQueues(rank::ProgramOp program) {
   return success();
 }
 
+/// An input of a micro-batch lies in one place.
+LogicalResult verifyInputs(rank::ProgramOp program) {
+  llvm::DenseMap<std::pair<StringRef, int64_t>, rank::InputOp> known;
+  for (auto input : program.getBody().getOps<rank::InputOp>()) {
+    auto [it, isNew] = known.try_emplace({input.getInput(), input.getMicroBatch()}, input);
+    if (isNew)
+      continue;
+    InFlightDiagnostic error = input.emitOpError("(scheduled_c5) is read as another part or type "
+                                                 "before");
+    error.attachNote(it->second.getLoc()) << "read here";
+    return error;
+  }
+  return success();
+}
+
 struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
@@ -53,7 +68,7 @@ struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> 
       for (auto start : program.getBody().getOps<rank::StartOp>())
         if (failed(verifyWaits(start)))
           return signalPassFailure();
-      if (failed(verifyQueues(program)))
+      if (failed(verifyQueues(program)) || failed(verifyInputs(program)))
         return signalPassFailure();
     }
     for (auto function : getOperation().getOps<func::FuncOp>())

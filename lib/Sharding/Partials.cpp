@@ -17,6 +17,8 @@ public:
       : graph(graph), axis(axis), generated(graph.nodes.size()), passes(graph.edges.size()),
         kept(graph.nodes.size()), reduced(graph.nodes.size()), cost(graph.nodes.size()) {
     for (auto [i, edge] : llvm::enumerate(graph.edges)) {
+      if (edge.kind == ShardingEdge::Kind::Read && !isInUpdate(edge.op))
+        reduced.set(edge.operands[0]); // once where it is accumulated, not where it is read
       if (edge.kind != ShardingEdge::Kind::Op)
         continue;
       for (auto [result, sharding] : llvm::zip(edge.results, raw[i].results))
@@ -44,6 +46,11 @@ public:
   }
 
 private:
+  static bool isInUpdate(Operation *op) {
+    auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+    return phase && phase.getValue() == Phase::Update;
+  }
+
   bool isPartial(ArrayRef<PartialAttr> partial) const {
     return llvm::any_of(partial, [&](PartialAttr p) {
       return p.getAxis() == axis && p.getKind() == ReductionKind::Sum;

@@ -1,7 +1,7 @@
-// ps-autodiff: @forward becomes @micro_batch (forward and backward), @evaluate and @update.
+// ps-autodiff: @forward becomes @micro_batch (forward and backward), @evaluate, @update and, where
+// the loss asks for it, @count.
 #include "Backward.h"
-#include "LossForm.h"
-#include "Symbols.h"
+#include "StepLoss.h"
 #include "parashard/Levels.h"
 #include "parashard/Training.h"
 
@@ -32,8 +32,11 @@ public:
 
   LogicalResult build() {
     if (failed(freezeParameters()) || failed(readOutputs()) || failed(chooseLoss()) ||
-        failed(chooseDifferentiated()) || failed(chooseAverage()) || failed(addLossVariables()) ||
-        failed(buildMicroBatch()))
+        failed(chooseDifferentiated()) || failed(chooseAverage()))
+      return failure();
+    if (stepLoss && stepLoss->needsCount())
+      buildCount(); // before @micro_batch, which reads what it accumulates
+    if (failed(buildMicroBatch()))
       return failure();
     buildEvaluate();
     buildUpdate();
@@ -48,16 +51,15 @@ private:
   LogicalResult chooseLoss();
   LogicalResult chooseDifferentiated();
   LogicalResult chooseAverage();
-  LogicalResult addLossVariables();
+  void buildCount();
   LogicalResult buildMicroBatch();
-  LogicalResult accumulateOutputs(func::FuncOp function, Backward &backward,
-                                  std::optional<LossForm> form);
+  LogicalResult accumulateOutputs(func::FuncOp function);
   LogicalResult accumulateGradients(Backward &backward, OpBuilder &builder);
   void warnAboutMissingGradients();
   void buildEvaluate();
   void buildUpdate();
 
-  LossForm getLossForm(OpBuilder &builder, Value loss);
+  llvm::SmallVector<LossPart> getLossParts(OpBuilder &builder, Value value);
   InFlightDiagnostic listOutputs(InFlightDiagnostic error);
   FailureOr<unsigned> findOutput(llvm::StringRef flag, llvm::StringRef numberOrName);
   func::FuncOp cloneForward(llvm::StringRef name, Phase phase);
@@ -74,8 +76,8 @@ private:
   llvm::SmallVector<Output> outputs;
   std::optional<unsigned> loss;
   llvm::SmallVector<unsigned> differentiated; ///< with --loss none
-  bool averageOverStep = false;
-  VariableOp lossVariable, lossSum, lossCount;
+  bool splitsLoss = false;                    ///< else it is one average, whatever its form
+  std::optional<StepLoss> stepLoss;
 };
 
 } // namespace
@@ -195,45 +197,32 @@ LogicalResult TrainingBuilder::chooseAverage() {
   // Tried on @forward itself: what it makes there is erased with it.
   Operation *end = forward.getBody().front().getTerminator();
   OpBuilder builder(end);
-  bool recognised = findLossForm(builder, end->getOperand(*loss)).has_value();
+  llvm::SmallVector<LossPart> parts = splitLoss(builder, end->getOperand(*loss));
+  bool recognised = parts.front().kind != LossPart::Kind::Average;
   if (asked == "step" && !recognised)
     return forward.emitError("loss \"")
            << outputs[*loss].name
-           << "\" is no sum divided by a count that depends on no variable; use "
-              "--loss-average micro-batch";
-  averageOverStep = recognised && asked != "micro-batch";
-  if (!recognised && asked.empty() && isDividedByCount(end->getOperand(*loss)))
+           << "\" is no sum over the batch, nor one divided by a count that depends on no "
+              "variable; use --loss-average micro-batch";
+  splitsLoss = recognised && asked != "micro-batch";
+  const LossPart &last = parts.back();
+  if (asked.empty() && last.kind == LossPart::Kind::Average && isDividedByCount(last.value))
     module->setAttr(kUnevenLossMark, UnitAttr::get(module.getContext()));
+  llvm::SmallVector<LossPart::Kind> kinds{LossPart::Kind::Average};
+  if (splitsLoss)
+    kinds = llvm::map_to_vector(parts, [](const LossPart &part) { return part.kind; });
   eraseDeadOps(forward.getBody().front());
-  module->setAttr(kLossAverageMark,
-                  StringAttr::get(module.getContext(), averageOverStep ? "step" : "micro-batch"));
-  return success();
-}
-
-/// (sum, count), or (loss, 1) for the average over micro-batches; in the accumulators' types.
-LossForm TrainingBuilder::getLossForm(OpBuilder &builder, Value value) {
-  std::optional<LossForm> form;
-  if (averageOverStep)
-    form = findLossForm(builder, value);
-  if (form)
-    return *form;
-  return {value, makeConstant(builder, value.getLoc(), cast<RankedTensorType>(value.getType()), 1)};
-}
-
-LogicalResult TrainingBuilder::addLossVariables() {
-  if (!loss)
-    return success();
   auto type =
       RankedTensorType::get({}, getAccumulatorElement(outputs[*loss].type.getElementType()));
-  for (auto [variable, symbol] : {std::pair(&lossVariable, kLossSymbol),
-                                  {&lossSum, kLossSumSymbol},
-                                  {&lossCount, kLossCountSymbol}}) {
-    auto added = variables.add(VariableKind::Accumulator, symbol, type);
-    if (failed(added))
-      return failure();
-    *variable = *added;
-  }
-  return success();
+  stepLoss.emplace(std::move(kinds), type);
+  module->setAttr(kLossAverageMark, StringAttr::get(module.getContext(), stepLoss->describe()));
+  return stepLoss->addVariables(variables);
+}
+
+llvm::SmallVector<LossPart> TrainingBuilder::getLossParts(OpBuilder &builder, Value value) {
+  if (splitsLoss)
+    return splitLoss(builder, value);
+  return {{LossPart::Kind::Average, value, Value()}};
 }
 
 bool TrainingBuilder::isTrained(SymbolRefAttr symbol) {
@@ -262,26 +251,50 @@ static void eraseResults(func::FuncOp function) {
   (void)function.eraseResults(all);
 }
 
+static void erase(func::FuncOp function, llvm::function_ref<bool(Operation &)> which) {
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front().without_terminator()))
+    if (which(op))
+      op.erase();
+}
+
+/// Of the forward, what the step's counts need; of the arguments, those that it reads.
+void TrainingBuilder::buildCount() {
+  func::FuncOp function = cloneForward("count", Phase::Forward);
+  Block &block = function.getBody().front();
+  erase(function, [](Operation &op) { return isa<WriteOp, AccumulateOp>(op); });
+  Operation *end = block.getTerminator();
+  OpBuilder builder(end);
+  stepLoss->accumulateCounts(builder, getLossParts(builder, end->getOperand(*loss)));
+  eraseResults(function);
+  eraseDeadOps(block);
+  llvm::BitVector unused(function.getNumArguments());
+  for (BlockArgument argument : function.getArguments())
+    unused[argument.getArgNumber()] = argument.use_empty();
+  (void)function.eraseArguments(unused);
+  for (Operation &op : block.without_terminator())
+    setPhase(&op, Phase::Forward);
+}
+
 LogicalResult TrainingBuilder::buildMicroBatch() {
   func::FuncOp function = cloneForward("micro_batch", Phase::Forward);
   Block &block = function.getBody().front();
   Operation *end = block.getTerminator();
   OpBuilder builder(end);
-  std::optional<LossForm> form;
+  Value total;
   if (loss)
-    form = getLossForm(builder, end->getOperand(*loss));
+    total = stepLoss->accumulate(builder, getLossParts(builder, end->getOperand(*loss)));
+  if (failed(accumulateOutputs(function)))
+    return failure();
   for (Operation &op : block.without_terminator())
     if (!getPhase(&op))
       setPhase(&op, Phase::Forward);
 
   Backward backward(block, [&](SymbolRefAttr symbol) { return isTrained(symbol); });
-  if (failed(accumulateOutputs(function, backward, form)))
-    return failure();
-  if (form) {
-    BackwardBuilder seeds = backward.makeBuilder(form->sum);
+  if (total) {
+    BackwardBuilder seeds = backward.makeBuilder(total);
     seeds.setInsertionPoint(end);
-    auto type = cast<RankedTensorType>(form->sum.getType());
-    backward.seed(form->sum, seeds.make<ConstantOp>(type, 1.0).getResult());
+    auto type = cast<RankedTensorType>(total.getType());
+    backward.seed(total, seeds.make<ConstantOp>(type, 1.0).getResult());
   }
   for (unsigned index : differentiated) {
     auto mark = builder.getDictionaryAttr(
@@ -300,30 +313,20 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
   return success();
 }
 
-/// The loss's sum and count, and the other floating scalars, are accumulated over micro-batches.
-LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function, Backward &backward,
-                                                 std::optional<LossForm> form) {
+/// The floating scalars beside the loss are accumulated over micro-batches.
+LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function) {
   Operation *end = function.getBody().front().getTerminator();
   OpBuilder builder(end);
-  auto accumulate = [&](VariableOp variable, Value value) {
-    Value wide =
-        makeConvert(builder, value.getLoc(), value, variable.getTensorType().getElementType());
-    if (wide != value)
-      setPhase(wide.getDefiningOp(), Phase::Forward);
-    setPhase(makeAccumulate(builder, value.getLoc(), variable, wide), Phase::Forward);
-  };
-  if (!form)
-    return success();
-  accumulate(lossSum, form->sum);
-  accumulate(lossCount, form->count);
   for (const Output &output : outputs) {
-    if (!output.isScalarFloat() || output.index == *loss)
+    if (!loss || !output.isScalarFloat() || output.index == *loss)
       continue;
     auto type = RankedTensorType::get({}, getAccumulatorElement(output.type.getElementType()));
     auto variable = variables.add(VariableKind::Accumulator, "output." + output.name, type);
     if (failed(variable))
       return failure();
-    accumulate(*variable, end->getOperand(output.index));
+    Value value = end->getOperand(output.index);
+    makeAccumulate(builder, value.getLoc(), *variable,
+                   makeConvert(builder, value.getLoc(), value, type.getElementType()));
   }
   return success();
 }
@@ -375,48 +378,33 @@ static void stopTraining(Operation *op) {
 void TrainingBuilder::buildEvaluate() {
   func::FuncOp function = cloneForward("evaluate", Phase::Evaluate);
   Block &block = function.getBody().front();
-  for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
+  erase(function, [](Operation &op) { return isa<WriteOp, AccumulateOp>(op); });
+  for (Operation &op : block.without_terminator())
     stopTraining(&op);
-    if (isa<WriteOp, AccumulateOp>(op))
-      op.erase();
-  }
   Operation *end = block.getTerminator();
   OpBuilder builder(end);
-  if (loss) {
-    LossForm form = getLossForm(builder, end->getOperand(*loss));
-    for (auto [value, name] :
-         {std::pair(form.sum, kLossSumSymbol), {form.count, kLossCountSymbol}}) {
-      Value wide =
-          makeConvert(builder, value.getLoc(), value, lossSum.getTensorType().getElementType());
+  if (loss)
+    for (auto &[name, value] :
+         stepLoss->makeResults(builder, getLossParts(builder, end->getOperand(*loss)))) {
       auto mark =
           builder.getDictionaryAttr(builder.getNamedAttr(kNameMark, builder.getStringAttr(name)));
-      unsigned number = function.getNumResults();
-      (void)function.insertResult(number, wide.getType(), mark);
-      end->insertOperands(end->getNumOperands(), wide);
+      (void)function.insertResult(function.getNumResults(), value.getType(), mark);
+      end->insertOperands(end->getNumOperands(), value);
     }
-  }
   eraseDeadOps(block);
   for (Operation &op : block.without_terminator())
     setPhase(&op, Phase::Evaluate);
 }
 
-/// @update at first: @loss is the step's sum divided by its count, 0 where nothing was counted.
+/// @update at first: the loss of the step.
 void TrainingBuilder::buildUpdate() {
   OpBuilder builder(forward);
   Location loc = forward.getLoc();
   auto function = func::FuncOp::create(builder, loc, "update", builder.getFunctionType({}, {}));
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToEnd(block);
-  if (loss) {
-    RankedTensorType type = lossSum.getTensorType();
-    auto boolType = RankedTensorType::get({}, builder.getI1Type());
-    Value sum = makeRead(builder, loc, lossSum), count = makeRead(builder, loc, lossCount);
-    Value zero = makeConstant(builder, loc, type, 0);
-    Value counted = CompareOp::create(builder, loc, boolType, Predicate::Gt, count, zero);
-    Value mean = DivOp::create(builder, loc, type, sum, count);
-    makeWrite(builder, loc, lossVariable,
-              SelectOp::create(builder, loc, type, counted, mean, zero));
-  }
+  if (loss)
+    stepLoss->writeLoss(builder, loc);
   func::ReturnOp::create(builder, loc);
   for (Operation &op : block->without_terminator())
     setPhase(&op, Phase::Update);

@@ -1,5 +1,6 @@
-// Which losses are a sum divided by a count.
+// Splits a loss into sums divided by a count, sums, and what is averaged.
 #include "LossForm.h"
+#include "BatchSums.h"
 #include "Symbols.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -80,45 +81,202 @@ bool parashard::isDividedByCount(Value loss) {
   return false;
 }
 
+//===----------------------------------------------------------------------===//
+// Means over a static number of elements
+//===----------------------------------------------------------------------===//
+
 /// 1 / factor, made a whole number where it is one but for rounding.
 static double invert(double factor) {
   double count = 1 / factor, whole = std::round(count);
   return std::abs(count - whole) < 1e-6 * std::abs(count) ? whole : count;
 }
 
-static std::optional<LossForm> matchProduct(OpBuilder &builder, MulOp op) {
+static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss);
+
+static std::optional<LossPart> matchProduct(OpBuilder &builder, MulOp op) {
   for (auto [value, other] :
        {std::pair<Value, Value>(op.getLhs(), op.getRhs()), {op.getRhs(), op.getLhs()}}) {
     auto factor = getConstant(other);
     if (!factor)
       continue;
-    if (auto inner = findLossForm(builder, value))
-      return LossForm{MulOp::create(builder, op.getLoc(), op.getType(), inner->sum, other),
-                      inner->count};
+    if (auto inner = findStaticMean(builder, value)) {
+      inner->value = MulOp::create(builder, op.getLoc(), op.getType(), inner->value, other);
+      return inner;
+    }
     if (*factor > 0 && isSum(value))
-      return LossForm{value, makeConstant(builder, op.getLoc(),
-                                          cast<RankedTensorType>(op.getType()), invert(*factor))};
+      return LossPart{LossPart::Kind::Mean, value,
+                      makeConstant(builder, op.getLoc(), cast<RankedTensorType>(op.getType()),
+                                   invert(*factor))};
   }
   return std::nullopt;
 }
 
-std::optional<LossForm> parashard::findLossForm(OpBuilder &builder, Value loss) {
+/// A copy of a scalar's op that acts on `value` instead of its first operand.
+static Value rebuild(OpBuilder &builder, Operation *op, Value value) {
+  IRMapping mapping;
+  mapping.map(op->getOperand(0), value);
+  return builder.clone(*op, mapping)->getResult(0);
+}
+
+/// The whole loss as a sum divided by a constant, or times one.
+static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
   Operation *op = loss.getDefiningOp();
   if (auto div = dyn_cast_or_null<DivOp>(op))
     if (isSum(div.getLhs()) && isIndependentOfVariables(div.getRhs()))
-      return LossForm{div.getLhs(), div.getRhs()};
+      return LossPart{LossPart::Kind::Mean, div.getLhs(), div.getRhs()};
   if (auto mul = dyn_cast_or_null<MulOp>(op))
     return matchProduct(builder, mul);
-  if (isa_and_nonnull<ConvertOp, ReshapeOp>(op)) {
-    auto inner = findLossForm(builder, op->getOperand(0));
-    if (!inner)
-      return std::nullopt;
-    for (Value *part : {&inner->sum, &inner->count}) {
-      IRMapping mapping;
-      mapping.map(op->getOperand(0), *part);
-      *part = builder.clone(*op, mapping)->getResult(0);
+  if (!isa_and_nonnull<ConvertOp, ReshapeOp>(op))
+    return std::nullopt;
+  auto inner = findStaticMean(builder, op->getOperand(0));
+  if (inner)
+    for (Value *part : {&inner->value, &inner->count})
+      *part = rebuild(builder, op, *part);
+  return inner;
+}
+
+//===----------------------------------------------------------------------===//
+// Terms
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Constants between a term and the loss.
+struct Scale {
+  llvm::SmallVector<double> factors, divisors;
+};
+
+/// Splits one loss.
+class Splitter {
+public:
+  explicit Splitter(OpBuilder &builder) : builder(builder) {}
+
+  llvm::SmallVector<LossPart> split(Value value, const Scale &scale) {
+    Operation *op = value.getDefiningOp();
+    if (isa_and_nonnull<ConvertOp, ReshapeOp>(op))
+      return splitView(op, scale);
+    if (isa_and_nonnull<NegOp>(op))
+      return negate(split(op->getOperand(0), scale), op->getLoc());
+    if (isa_and_nonnull<AddOp, SubOp>(op)) {
+      llvm::SmallVector<LossPart> parts = split(op->getOperand(0), scale);
+      llvm::SmallVector<LossPart> more = split(op->getOperand(1), scale);
+      if (isa<SubOp>(op))
+        more = negate(std::move(more), op->getLoc());
+      for (const LossPart &part : more)
+        add(parts, part);
+      return parts;
     }
-    return inner;
+    if (auto mul = dyn_cast_or_null<MulOp>(op))
+      for (unsigned constant : {0u, 1u})
+        if (auto factor = getConstant(mul->getOperand(constant))) {
+          Scale inner = scale;
+          inner.factors.push_back(*factor);
+          return splitProduct(mul, 1 - constant, inner);
+        }
+    if (auto div = dyn_cast_or_null<DivOp>(op)) {
+      if (auto divisor = getConstant(div.getRhs())) {
+        Scale inner = scale;
+        inner.divisors.push_back(*divisor);
+        return splitProduct(div, 0, inner);
+      }
+      if (isSum(div.getLhs()) && isIndependentOfVariables(div.getRhs()) &&
+          dependsOnInputs(div.getRhs()))
+        return {{LossPart::Kind::Mean, div.getLhs(), div.getRhs()}};
+    }
+    return {{isSumOfSamples(value, scale) ? LossPart::Kind::Sum : LossPart::Kind::Average, value,
+             Value()}};
   }
-  return std::nullopt;
+
+private:
+  llvm::SmallVector<LossPart> splitView(Operation *op, const Scale &scale) {
+    llvm::SmallVector<LossPart> parts = split(op->getOperand(0), scale);
+    for (LossPart &part : parts) {
+      part.value = rebuild(builder, op, part.value);
+      if (part.count)
+        part.count = convertCount(op, part.count);
+    }
+    return parts;
+  }
+
+  /// One copy for all parts, so that equal counts stay one value.
+  Value convertCount(Operation *op, Value count) {
+    Value &known = counts[{op, count}];
+    if (!known)
+      known = rebuild(builder, op, count);
+    return known;
+  }
+
+  llvm::SmallVector<LossPart> negate(llvm::SmallVector<LossPart> parts, Location loc) {
+    for (LossPart &part : parts)
+      part.value = NegOp::create(builder, loc, part.value.getType(), part.value);
+    return parts;
+  }
+
+  /// A product with a constant, or a quotient by one: `inner` is the other operand's number.
+  llvm::SmallVector<LossPart> splitProduct(Operation *op, unsigned inner, const Scale &scale) {
+    llvm::SmallVector<LossPart> parts = split(op->getOperand(inner), scale);
+    for (LossPart &part : parts) {
+      Operation *copy = builder.clone(*op);
+      copy->setOperand(inner, part.value);
+      part.value = copy->getResult(0);
+    }
+    return parts;
+  }
+
+  void add(llvm::SmallVector<LossPart> &parts, const LossPart &part) {
+    for (LossPart &known : parts)
+      if (known.kind == part.kind && known.count == part.count) {
+        known.value = AddOp::create(builder, part.value.getLoc(), known.value, part.value);
+        return;
+      }
+    parts.push_back(part);
+  }
+
+  /// The number of elements that one of `value` adds up.
+  static double countSummed(Value value) {
+    double summed = 1;
+    while (Operation *op = value.getDefiningOp()) {
+      if (auto reduce = dyn_cast<ReduceOp>(op))
+        for (int64_t dim : reduce.getDims())
+          summed *= cast<RankedTensorType>(reduce.getOperand().getType()).getDimSize(dim);
+      else if (!isa<ConvertOp, NegOp, ReshapeOp>(op))
+        break;
+      value = op->getOperand(0);
+    }
+    return summed;
+  }
+
+  /// Whether the value is a sum over samples that stays one: it is a mean where it is divided by a
+  /// number of samples or their parts, or multiplied by 1 / the number of elements.
+  bool isSumOfSamples(Value value, const Scale &scale) {
+    if (!batch)
+      batch.emplace(*builder.getInsertionBlock());
+    int64_t samples = batch->getSamples(value);
+    if (samples == 0)
+      return false;
+    double summed = countSummed(value);
+    return llvm::none_of(scale.divisors,
+                         [&](double d) { return d != 0 && std::fmod(d, samples) == 0; }) &&
+           llvm::none_of(scale.factors, [&](double factor) {
+             return factor != 0 && std::abs(invert(factor)) == summed;
+           });
+  }
+
+  OpBuilder &builder;
+  std::optional<BatchSums> batch; ///< made when it is first asked
+  llvm::DenseMap<std::pair<Operation *, Value>, Value> counts;
+};
+} // namespace
+
+llvm::SmallVector<LossPart> parashard::splitLoss(OpBuilder &builder, Value loss) {
+  llvm::SmallVector<LossPart> parts = Splitter(builder).split(loss, {});
+  if (parts.size() == 1 && parts.front().kind == LossPart::Kind::Average) {
+    if (auto mean = findStaticMean(builder, loss))
+      return {*mean};
+    parts.front().value = loss;
+  }
+  llvm::SmallVector<LossPart> sorted;
+  for (LossPart::Kind kind : {LossPart::Kind::Mean, LossPart::Kind::Sum, LossPart::Kind::Average})
+    llvm::copy_if(parts, std::back_inserter(sorted),
+                  [&](const LossPart &part) { return part.kind == kind; });
+  return sorted;
 }

@@ -1,4 +1,4 @@
-// Which losses are a sum divided by a count.
+// What a loss is made of: means of what counts, sums over the batch, and further terms.
 #ifndef PARASHARD_LIB_TRAINING_LOSSFORM_H
 #define PARASHARD_LIB_TRAINING_LOSSFORM_H
 
@@ -6,16 +6,25 @@
 
 namespace parashard {
 
-/// loss = sum / count, both scalars of the loss's type.
-struct LossForm {
-  mlir::Value sum, count;
+/// One part of a loss, which is the sum of its parts.
+struct LossPart {
+  enum class Kind {
+    Mean,   ///< value / count, both added up over the batches of a step
+    Sum,    ///< value, added up over the batches of a step
+    Average ///< value, averaged over the batches of a step
+  };
+  Kind kind;
+  mlir::Value value;
+  mlir::Value count; ///< of a mean: depends on no variable
 };
 
-/// Recognises a sum divided by a count that depends on no variable (a masked mean: cross-entropy),
-/// a sum times a constant (a mean over a static number of elements), and either under a constant
-/// factor or a conversion. Makes the ops that the form needs at the builder's insertion point;
-/// nothing when the form is not recognised.
-std::optional<LossForm> findLossForm(mlir::OpBuilder &builder, mlir::Value loss);
+/// Splits a loss through additions, constant factors and conversions. A mean is a sum divided by a
+/// count that is computed from the batch (a masked mean: cross-entropy), one part for each count. A
+/// sum is one over the samples of the batch that nothing makes a mean. All else is one average,
+/// unless the whole loss is a sum over a static number of elements divided by that: then it is a
+/// mean too. Makes the ops that the parts need at the builder's insertion point, behind the loss's.
+/// Means come first, then the sum, then the average.
+llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss);
 
 /// Whether a scalar within `loss` is divided by one that is computed from the batch, such as the
 /// number of labels that count: the mean over several batches is then not that over all together.

@@ -10,6 +10,7 @@ namespace parashard {
 inline constexpr llvm::StringLiteral kLossSymbol = "loss";
 inline constexpr llvm::StringLiteral kLossSumSymbol = "loss.sum";
 inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
+inline constexpr llvm::StringLiteral kMicroBatchesSymbol = "loss.micro_batches";
 
 /// The parts between the `;`s outside parentheses, without blanks around; empty ones are left out.
 llvm::SmallVector<std::string> splitList(llvm::StringRef text);

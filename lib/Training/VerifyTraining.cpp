@@ -12,6 +12,8 @@ namespace parashard {
 static llvm::SmallVector<Phase> getPhasesOf(llvm::StringRef function) {
   if (function == "micro_batch")
     return {Phase::Forward, Phase::BackwardInput, Phase::BackwardWeight};
+  if (function == "count")
+    return {Phase::Forward};
   if (function == "evaluate")
     return {Phase::Evaluate};
   if (function == "update")
@@ -42,8 +44,8 @@ static LogicalResult verifyOps(func::FuncOp function, llvm::StringSet<> &accumul
     if (accumulate && accumulate.getVariable())
       accumulated.insert(*accumulate.getVariable());
     auto write = dyn_cast<WriteOp>(op);
-    if (write && function.getName() == "evaluate")
-      return write.emitOpError("stands in @evaluate, which must change no variable");
+    if (write && (function.getName() == "evaluate" || function.getName() == "count"))
+      return write.emitOpError("stands in @") << function.getName() << ", which writes no variable";
   }
   return success();
 }
@@ -53,8 +55,10 @@ LogicalResult verifyTraining(ModuleOp module) {
   if (!level || level.getValue() < Level::Training)
     return module.emitError("is not at level training; run ps-autodiff first");
   llvm::StringSet<> accumulated;
-  for (llvm::StringRef name : {"micro_batch", "evaluate", "update"}) {
+  for (llvm::StringRef name : {"count", "micro_batch", "evaluate", "update"}) {
     auto function = module.lookupSymbol<func::FuncOp>(name);
+    if (!function && name == "count") // only where the loss asks for it
+      continue;
     if (!function)
       return module.emitError("has no function @") << name;
     if (failed(verifyOps(function, accumulated)))

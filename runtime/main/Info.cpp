@@ -94,6 +94,18 @@ void printCollectives(const Program &program) {
     std::printf("  none\n");
 }
 
+/// How the terms of a loss are averaged: the words of `loss_average`, joined by '+'.
+std::string averageText(const std::string &average) {
+  std::string result;
+  for (size_t from = 0, to; from < average.size(); from = to + 1) {
+    to = std::min(average.find('+', from), average.size());
+    std::string word = average.substr(from, to - from);
+    result += result.empty() ? ", loss " : ", added terms ";
+    result += word == "sum" ? "summed over the step" : "averaged by " + word;
+  }
+  return result;
+}
+
 /// How labels follow from the tokens of a .bin file.
 const char *labelsText(const std::string &labels) {
   if (labels == "next")
@@ -111,9 +123,8 @@ void printInfo(const Program &program) {
               program.mesh.text().c_str(), (long long)program.mesh.size());
   std::printf("a step      %lld micro-batch%s", (long long)program.microBatches,
               program.microBatches == 1 ? "" : "es");
-  if (!program.lossAverage.empty())
-    std::printf(", loss averaged by %s", program.lossAverage.c_str());
-  std::printf("\nlabels      %s\n", labelsText(program.labels));
+  std::printf("%s\nlabels      %s\n", averageText(program.lossAverage).c_str(),
+              labelsText(program.labels));
   for (const Input &input : program.inputs)
     std::printf("input       %s (%s) %s %s %s\n", input.name.c_str(), input.entry.c_str(),
                 input.role.c_str(), dtypeName(input.dtype),

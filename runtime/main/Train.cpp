@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 namespace psrt {
 namespace {
@@ -65,6 +66,17 @@ SampleOrder makeOrder(const Session &session, const std::string &entry, const Sa
 
 //===--- evaluation -------------------------------------------------------===//
 
+/// Of the outputs of @evaluate that hold a part of the loss each: "loss.sum", "loss.sum.1", ...
+const std::string kLossSum = "loss.sum", kLossCount = "loss.count";
+
+/// What follows `prefix` in an output's name when that is the prefix itself or has a number behind.
+std::optional<std::string> suffixOf(const std::string &output, const std::string &prefix) {
+  if (output.rfind(prefix, 0) != 0)
+    return std::nullopt;
+  std::string suffix = output.substr(prefix.size());
+  return suffix.empty() || suffix[0] == '.' ? std::optional(suffix) : std::nullopt;
+}
+
 /// Runs @evaluate over data: the loss, and outputs collected along the batch dim.
 class Evaluator {
 public:
@@ -75,26 +87,39 @@ public:
     if (maxSteps > 0)
       steps = std::min(steps, maxSteps);
     session.prepare("evaluate");
+    for (const Output &output : entry.outputs)
+      if (std::optional<std::string> suffix = suffixOf(output.name, kLossSum))
+        parts.push_back({*suffix});
   }
 
+  /// The sum of its parts, each a sum over all batches divided by its count.
   double run() {
-    double sum = 0, count = 0;
+    for (Part &part : parts)
+      part.sum = part.count = 0;
     for (int64_t step = 0; step < steps; ++step) {
       session.writeInputs(entry, source, 1,
                           [&](int64_t, int64_t row) { return order.sample(step, 0, row); });
       session.run(entry);
-      sum += output("loss.sum");
-      count += output("loss.count");
+      for (Part &part : parts) {
+        part.sum += output(kLossSum + part.suffix);
+        part.count += output(kLossCount + part.suffix);
+      }
       collect(step);
     }
-    return count != 0 ? sum / count : NAN;
+    if (parts.empty() || parts.front().count == 0)
+      return NAN;
+    double loss = 0;
+    for (const Part &part : parts)
+      loss += part.count != 0 ? part.sum / part.count : 0;
+    return loss;
   }
 
   int64_t samples() const { return std::min(order.samples, steps * order.rows); }
 
   void collectOutputs(const std::vector<std::string> &names) {
     for (const Output &candidate : entry.outputs) {
-      bool wanted = names.empty() && candidate.name != "loss.sum" && candidate.name != "loss.count";
+      bool wanted = names.empty() && !suffixOf(candidate.name, kLossSum) &&
+                    !suffixOf(candidate.name, kLossCount);
       for (const std::string &name : names)
         wanted |= name == candidate.name;
       if (wanted)
@@ -123,6 +148,10 @@ public:
   }
 
 private:
+  struct Part {
+    std::string suffix; ///< of its outputs' names
+    double sum = 0, count = 0;
+  };
   struct Collected {
     const Output *output;
     std::vector<char> data;
@@ -153,7 +182,7 @@ private:
               names.c_str());
   }
 
-  double output(const char *name) {
+  double output(const std::string &name) {
     for (const Output &output : entry.outputs)
       if (output.name == name && output.dtype == Dtype::F32) {
         float value = 0;
@@ -169,6 +198,7 @@ private:
   const EntryPoint &entry;
   SampleOrder order;
   int64_t steps = 0;
+  std::vector<Part> parts;
   std::vector<Collected> collected;
 };
 

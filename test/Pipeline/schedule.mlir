@@ -56,6 +56,37 @@ module {
 
 // -----
 
+// What a step counts is known before its first micro-batch, from the same inputs; @count is no entry of the host.
+module {
+  ps.mesh @mesh <"dp" = 2 : data>
+  ps.variable accumulator @loss.count : tensor<f32>
+  func.func @count.forward(%x: tensor<4xf32>, %c: !ps.ref<tensor<f32>>) attributes {ps.class = "count", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {
+    return
+  }
+  func.func @h.forward(%x: tensor<4xf32>, %c: !ps.ref<tensor<f32>>) attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {
+    return
+  }
+  // CHECK-LABEL: rank.program @pp0 pp = 0 entry "step"
+  // CHECK-NEXT: %[[X0:.*]] = rank.input "x" micro_batch 0
+  // CHECK-NEXT: rank.run @count.forward(%[[X0]])
+  // CHECK-NEXT: %[[X1:.*]] = rank.input "x" micro_batch 1
+  // CHECK-NEXT: rank.run @count.forward(%[[X1]])
+  // CHECK-NEXT: rank.run @h.forward segment 0(%[[X0]])
+  // CHECK-NEXT: rank.run @h.forward segment 0(%[[X1]])
+  // CHECK-NEXT: }
+  // CHECK-NOT: rank.program
+  func.func @stage0.count(%x: tensor<4xf32> {ps.name = "x", ps.global = tensor<8xf32>, ps.sharding = #ps.sharding<@mesh, [{"dp"}]>}) attributes {ps.stage = 0 : i64} {
+    rank.run @count.forward (%x) variables [@loss.count] : (tensor<4xf32>) -> ()
+    return
+  }
+  func.func @stage0.micro_batch(%x: tensor<4xf32> {ps.name = "x", ps.global = tensor<8xf32>, ps.sharding = #ps.sharding<@mesh, [{"dp"}]>}, %mb: i64) attributes {ps.stage = 0 : i64} {
+    rank.run @h.forward segment 0 (%x) variables [@loss.count] : (tensor<4xf32>) -> ()
+    return
+  }
+}
+
+// -----
+
 // Cotangents come from outside: forward, backward and update are called apart.
 module {
   func.func @h.forward(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {

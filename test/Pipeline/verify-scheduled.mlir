@@ -41,3 +41,14 @@ rank.program @scheduled_c3 pp = 0 entry "step" {
 func.func @scheduled_c4() attributes {ps.stage = 0 : i64} {
   return
 }
+
+// -----
+
+ps.mesh @mesh <"dp" = 2 : data>
+rank.program @scheduled_c5 pp = 0 entry "step" {
+  // expected-note@+1 {{read here}}
+  %a = rank.input "x" micro_batch 0 : tensor<8xf32>
+  // expected-error@+1 {{(scheduled_c5) is read as another part or type before}}
+  %b = rank.input "x" micro_batch 0 : tensor<4xf32> of tensor<8xf32> as <@mesh, [{"dp"}]>
+  %c = rank.input "x" micro_batch 1 : tensor<8xf32>
+}

@@ -21,8 +21,215 @@ module {
 
 // -----
 
-// The mean of what counts with a further term: an average over micro-batches, which is not that of the whole batch.
+// A mean of what counts with a further term: the step's count comes from @count, which has the inputs that it needs, and the
+// term's share of it is what the term is multiplied by.
+// CHECK: ps.loss_average = "step+micro-batch"
+// CHECK-NOT: ps.uneven_loss
+// CHECK-LABEL: func.func @count
+// CHECK-SAME: (%[[M:.*]]: tensor<8xf32> {ps.name = "m"}) {
+// CHECK-NEXT: %[[C:.*]] = ps.reduce sum %[[M]] dims [0]
+// CHECK-NEXT: ps.accumulate @loss.count, %[[C]] {ps.phase = #ps.phase<forward>}
+// CHECK-NEXT: %[[ONE:.*]] = ps.constant {{.*}}dense<1.000000e+00>
+// CHECK-NEXT: ps.accumulate @loss.micro_batches, %[[ONE]]
+// CHECK-NEXT: return
+// CHECK-LABEL: func.func @micro_batch
+// CHECK: %[[S:.*]] = ps.reduce sum
+// CHECK: %[[T:.*]] = ps.reduce sum
+// CHECK: %[[COUNT:.*]] = ps.read @loss.count
+// CHECK: %[[BATCHES:.*]] = ps.read @loss.micro_batches
+// CHECK: %[[F:.*]] = ps.div %[[COUNT]], %[[BATCHES]]
+// CHECK: %[[SHARE:.*]] = ps.mul %[[F]], %[[T]]
+// CHECK: %[[SUM:.*]] = ps.add %[[S]], %[[SHARE]]
+// CHECK-NOT: ps.accumulate @loss.count
+// CHECK: ps.accumulate @loss.sum, %[[SUM]]
+// CHECK-NOT: ps.accumulate @loss.count
+// CHECK: ps.accumulate @w.grad
+// CHECK-LABEL: func.func @evaluate
+// CHECK-SAME: {ps.name = "loss.sum"}, tensor<f32> {ps.name = "loss.count"}, tensor<f32> {ps.name = "loss.sum.1"}, tensor<f32> {ps.name = "loss.count.1"}
+module {
+  ps.variable parameter @w : tensor<8xf32>
+  func.func @forward(%x: tensor<8xf32> {ps.name = "x"}, %m: tensor<8xf32> {ps.name = "m"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8xf32>
+    %p = ps.mul %w, %x : tensor<8xf32>
+    %q = ps.mul %p, %m : tensor<8xf32>
+    %s = ps.reduce sum %q dims [0] : tensor<8xf32> -> tensor<f32>
+    %c = ps.reduce sum %m dims [0] : tensor<8xf32> -> tensor<f32>
+    %l = ps.div %s, %c : tensor<f32>
+    %t = ps.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
+    %r = ps.add %l, %t : tensor<f32>
+    return %r : tensor<f32>
+  }
+}
+
+// -----
+
+// Two means with counts of their own: the second's sum is multiplied by the first's count / its own. Equal counts are one
+// mean; what is subtracted is negated.
+// CHECK: ps.loss_average = "step"
+// CHECK-LABEL: func.func @count
+// CHECK: ps.accumulate @loss.count, %
+// CHECK: ps.accumulate @loss.count.1, %
+// CHECK-LABEL: func.func @micro_batch
+// CHECK-SAME: %[[M:[^:]*]]: tensor<8xf32> {ps.name = "m"}, %[[N:[^:]*]]: tensor<8xf32>
+// CHECK-DAG: %[[Q:.*]] = ps.mul %{{.*}}, %[[M]]
+// CHECK-DAG: %[[U:.*]] = ps.mul %{{.*}}, %[[N]]
+// CHECK-DAG: %[[S:.*]] = ps.reduce sum %[[Q]]
+// CHECK-DAG: %[[V:.*]] = ps.reduce sum %[[U]]
+// CHECK-DAG: %[[NEG:.*]] = ps.neg %[[V]]
+// CHECK: %[[BOTH:.*]] = ps.add %[[S]], %[[S]]
+// CHECK: %[[COUNT:.*]] = ps.read @loss.count {
+// CHECK: %[[OTHER:.*]] = ps.read @loss.count.1
+// CHECK: %[[RATIO:.*]] = ps.div %[[COUNT]], %[[OTHER]]
+// CHECK: %[[COUNTED:.*]] = ps.compare gt %[[OTHER]],
+// CHECK: %[[F:.*]] = ps.select %[[COUNTED]], %[[RATIO]],
+// CHECK: %[[P:.*]] = ps.mul %[[F]], %[[NEG]]
+// CHECK: %[[SUM:.*]] = ps.add %[[BOTH]], %[[P]]
+// CHECK: ps.accumulate @loss.sum, %[[SUM]]
+module {
+  ps.variable parameter @w : tensor<8xf32>
+  func.func @forward(%m: tensor<8xf32> {ps.name = "m"}, %n: tensor<8xf32> {ps.name = "n"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8xf32>
+    %q = ps.mul %w, %m : tensor<8xf32>
+    %s = ps.reduce sum %q dims [0] : tensor<8xf32> -> tensor<f32>
+    %c = ps.reduce sum %m dims [0] : tensor<8xf32> -> tensor<f32>
+    %l = ps.div %s, %c : tensor<f32>
+    %u = ps.mul %w, %n : tensor<8xf32>
+    %v = ps.reduce sum %u dims [0] : tensor<8xf32> -> tensor<f32>
+    %d = ps.reduce sum %n dims [0] : tensor<8xf32> -> tensor<f32>
+    %k = ps.div %v, %d : tensor<f32>
+    %e = ps.sub %l, %k : tensor<f32>
+    %r = ps.add %e, %l : tensor<f32>
+    return %r : tensor<f32>
+  }
+}
+
+// -----
+
+// A sum over the samples, with a factor that is no 1 / number of them: the step's count is 1, whatever the number of
+// micro-batches, and nothing is needed beforehand.
+// CHECK: ps.loss_average = "sum"
+// CHECK-NOT: func.func @count
+// CHECK-LABEL: func.func @micro_batch
+// CHECK: ps.reduce sum
+// CHECK: %[[S:.*]] = ps.reduce sum
+// CHECK: %[[H:.*]] = ps.mul %[[S]],
+// CHECK: ps.accumulate @loss.sum, %[[H]]
+// CHECK: %[[ONE:.*]] = ps.constant {{.*}}dense<1.000000e+00>
+// CHECK: ps.write @loss.count, %[[ONE]]
+module {
+  ps.variable parameter @w : tensor<8x4xf32>
+  func.func @forward(%x: tensor<8x4xf32> {ps.name = "x"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8x4xf32>
+    %q = ps.mul %w, %x : tensor<8x4xf32>
+    %t = ps.reduce sum %q dims [1] : tensor<8x4xf32> -> tensor<8xf32>
+    %s = ps.reduce sum %t dims [0] : tensor<8xf32> -> tensor<f32>
+    %h = ps.constant dense<0.5> : tensor<f32>
+    %l = ps.mul %s, %h : tensor<f32>
+    return %l : tensor<f32>
+  }
+}
+
+// -----
+
+// The twins: divided by the number of samples, or times 1 / the number of elements, it is a mean.
+// CHECK: ps.loss_average = "step"
+// CHECK-LABEL: func.func @micro_batch
+// CHECK: %[[COUNT:.*]] = ps.constant {{.*}}dense<8.000000e+00>
+// CHECK: ps.accumulate @loss.count, %[[COUNT]]
+module {
+  ps.variable parameter @w : tensor<8x4xf32>
+  func.func @forward(%x: tensor<8x4xf32> {ps.name = "x"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8x4xf32>
+    %q = ps.mul %w, %x : tensor<8x4xf32>
+    %s = ps.reduce sum %q dims [0, 1] : tensor<8x4xf32> -> tensor<f32>
+    %h = ps.constant dense<8.0> : tensor<f32>
+    %l = ps.div %s, %h : tensor<f32>
+    return %l : tensor<f32>
+  }
+}
+
+// -----
+
+// CHECK: ps.loss_average = "step"
+// CHECK-LABEL: func.func @micro_batch
+// CHECK: %[[COUNT:.*]] = ps.constant {{.*}}dense<3.200000e+01>
+// CHECK: ps.accumulate @loss.count, %[[COUNT]]
+module {
+  ps.variable parameter @w : tensor<8x4xf32>
+  func.func @forward(%x: tensor<8x4xf32> {ps.name = "x"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8x4xf32>
+    %q = ps.mul %w, %x : tensor<8x4xf32>
+    %s = ps.reduce sum %q dims [0, 1] : tensor<8x4xf32> -> tensor<f32>
+    %h = ps.constant dense<0.03125> : tensor<f32>
+    %l = ps.mul %s, %h : tensor<f32>
+    return %l : tensor<f32>
+  }
+}
+
+// -----
+
+// A sum, but not over samples: over what each of its elements has of the whole batch (a balance of experts), or over
+// parameters. The average over micro-batches.
+// CHECK: ps.loss_average = "micro-batch"
+// CHECK-LABEL: func.func @micro_batch
+module {
+  ps.variable parameter @w : tensor<8x4xf32>
+  func.func @forward(%x: tensor<8x4xf32> {ps.name = "x"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8x4xf32>
+    %q = ps.mul %w, %x : tensor<8x4xf32>
+    %t = ps.reduce sum %q dims [0] : tensor<8x4xf32> -> tensor<4xf32>
+    %u = ps.mul %t, %t : tensor<4xf32>
+    %s = ps.reduce sum %u dims [0] : tensor<4xf32> -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// CHECK: ps.loss_average = "micro-batch"
+// CHECK-LABEL: func.func @micro_batch
+module {
+  ps.variable parameter @w : tensor<8x4xf32>
+  func.func @forward(%x: tensor<8x4xf32> {ps.name = "x"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8x4xf32>
+    %s = ps.reduce sum %w dims [0, 1] : tensor<8x4xf32> -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// A sum over samples with a further term: the count is 1, and @count counts the micro-batches alone.
+// CHECK: ps.loss_average = "sum+micro-batch"
+// CHECK-LABEL: func.func @count() {
+// CHECK-NOT: loss.count
+// CHECK: ps.accumulate @loss.micro_batches
+// CHECK-LABEL: func.func @micro_batch
+// CHECK: %[[S:.*]] = ps.reduce sum
+// CHECK: %[[T:.*]] = ps.reduce sum
+// CHECK: %[[BATCHES:.*]] = ps.read @loss.micro_batches
+// CHECK: %[[F:.*]] = ps.div %{{.*}}, %[[BATCHES]]
+// CHECK: %[[SHARE:.*]] = ps.mul %[[F]], %[[T]]
+// CHECK: ps.add %[[S]], %[[SHARE]]
+// CHECK: ps.write @loss.count
+module {
+  ps.variable parameter @w : tensor<8x4xf32>
+  func.func @forward(%x: tensor<8x4xf32> {ps.name = "x"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8x4xf32>
+    %q = ps.mul %w, %x : tensor<8x4xf32>
+    %s = ps.reduce sum %q dims [0, 1] : tensor<8x4xf32> -> tensor<f32>
+    %t = ps.reduce sum %w dims [0, 1] : tensor<8x4xf32> -> tensor<f32>
+    %r = ps.add %s, %t : tensor<f32>
+    return %r : tensor<f32>
+  }
+}
+
+// -----
+
+// A mean of what counts inside of a function is no term: an average over micro-batches, which is not that of the whole
+// batch.
 // CHECK: ps.loss_average = "micro-batch", ps.uneven_loss
+// CHECK-NOT: func.func @count
 // CHECK-LABEL: func.func @micro_batch
 module {
   ps.variable parameter @w : tensor<8xf32>
@@ -32,8 +239,7 @@ module {
     %s = ps.reduce sum %q dims [0] : tensor<8xf32> -> tensor<f32>
     %c = ps.reduce sum %m dims [0] : tensor<8xf32> -> tensor<f32>
     %l = ps.div %s, %c : tensor<f32>
-    %t = ps.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
-    %r = ps.add %l, %t : tensor<f32>
+    %r = ps.exp %l : tensor<f32>
     return %r : tensor<f32>
   }
 }
@@ -65,8 +271,8 @@ module {
 // CHECK: ps.loss_average = "micro-batch"
 // CHECK-LABEL: func.func @micro_batch
 // CHECK: %[[LOSS:.*]] = ps.div
-// CHECK: %[[ONE:.*]] = ps.constant {{.*}}dense<1.000000e+00>
 // CHECK: ps.accumulate @loss.sum, %[[LOSS]]
+// CHECK: %[[ONE:.*]] = ps.constant {{.*}}dense<1.000000e+00>
 // CHECK: ps.accumulate @loss.count, %[[ONE]]
 module {
   ps.variable parameter @w : tensor<8xf32>

@@ -41,3 +41,14 @@ module attributes {ps.level = #ps.level<training>} {
     return
   }
 }
+
+// -----
+
+module attributes {ps.level = #ps.level<training>} {
+  ps.variable buffer @b : tensor<f32>
+  func.func @count(%x: tensor<f32>) {
+    // expected-error @below {{stands in @count, which writes no variable}}
+    ps.write @b, %x {ps.phase = #ps.phase<forward>} : tensor<f32>
+    return
+  }
+}

@@ -1,0 +1,86 @@
+// Follows the batch through the sharding rules of a block's ops.
+#include "BatchSums.h"
+#include "dialects/ps/Ps.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::ps;
+
+BatchSums::BatchSums(Block &block) {
+  for (BlockArgument argument : block.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (type && type.getRank() > 0)
+      states[argument] = {State::Kind::Rows, 0, type.getDimSize(0)};
+  }
+  for (Operation &op : block.without_terminator())
+    visit(&op);
+}
+
+int64_t BatchSums::getSamples(Value value) const {
+  State state = get(value);
+  return state.kind == State::Kind::Sum ? state.samples : 0;
+}
+
+void BatchSums::setResults(Operation *op, State state) {
+  for (Value result : op->getResults())
+    states[result] = state;
+}
+
+/// Whether the op adds its operands up, or moves them, and does nothing else.
+static bool isAdditive(Operation *op) {
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduce.getKind() == ReductionKind::Sum;
+  return isa<AddOp, SubOp, NegOp, ConvertOp, ReshapeOp, TransposeOp>(op);
+}
+
+void BatchSums::visit(Operation *op) {
+  std::optional<State::Kind> kind;
+  int64_t samples = 0;
+  bool everyOperand = true;
+  for (Value operand : op->getOperands()) {
+    State state = get(operand);
+    if (state.kind == State::Kind::None) {
+      everyOperand = false;
+      continue;
+    }
+    // What depends on the batch in two ways, or on batches of two sizes, is none of ours.
+    bool agrees = !kind || (*kind == state.kind && samples == state.samples);
+    kind = agrees ? state.kind : State::Kind::Other;
+    samples = state.samples;
+  }
+  if (!kind)
+    return;
+  if (*kind == State::Kind::Rows && isa<ShardingOpInterface>(op))
+    return visitRows(op, samples);
+  bool isSum = *kind == State::Kind::Sum && everyOperand && isAdditive(op);
+  setResults(op, {isSum ? State::Kind::Sum : State::Kind::Other, 0, samples});
+}
+
+void BatchSums::visitRows(Operation *op, int64_t samples) {
+  setResults(op, {State::Kind::Other, 0, samples});
+  ShardingRule rule = cast<ShardingOpInterface>(op).getShardingRule();
+  std::optional<unsigned> batch;
+  for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands)) {
+    State state = get(operand);
+    if (state.kind != State::Kind::Rows)
+      continue;
+    if (state.dim >= factors.size() || factors[state.dim].empty() ||
+        (batch && *batch != factors[state.dim].front()))
+      return;
+    batch = factors[state.dim].front();
+  }
+  // A factor that is no whole number of batches cuts the batch apart.
+  if (!batch || samples < 2 || rule.factors[*batch].size % samples != 0)
+    return;
+  const RuleFactor &factor = rule.factors[*batch];
+  if (factor.kind == RuleFactor::Kind::Whole)
+    return;
+  for (auto [result, factors] : llvm::zip(op->getResults(), rule.results)) {
+    auto *dim = llvm::find_if(
+        factors, [&](const DimFactors &list) { return !list.empty() && list.front() == *batch; });
+    if (dim != factors.end())
+      states[result] = {State::Kind::Rows, unsigned(dim - factors.begin()), samples};
+    else if (factor.kind == RuleFactor::Kind::Reduction && factor.reduction == ReductionKind::Sum)
+      states[result] = {State::Kind::Sum, 0, samples};
+  }
+}

@@ -1,0 +1,246 @@
+"""Losses of several terms, and sums: M micro-batches of a step equal PyTorch on the whole batch, on every layout."""
+import models
+import oracle
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import tools_folder
+from safetensors.torch import load_file, save_file
+
+STEPS = 3
+SGD, make_sgd, UPDATE_TOLERANCE = oracle.OPTIMIZERS["sgd"]
+LAYOUTS = [("dp=1", 1), ("dp=1", 4), ("dp=2", 4), ("tp=2", 4), ("dp=2,tp=2", 1)]
+
+
+class Network(torch.nn.Module):
+    """Two layers over rows of 12; `loss(self, x, hidden, logits, labels, others)` is its loss."""
+
+    def __init__(self, loss):
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down = torch.nn.Linear(12, 24), torch.nn.Linear(24, 10)
+        self.loss, self.parts = loss, 1
+
+    def forward(self, x, labels, others):
+        hidden = torch.tanh(self.up(x))
+        return self.loss(self, x, hidden, self.down(hidden), labels, others)
+
+
+def z_loss(network, x, hidden, logits, labels, others):
+    return F.cross_entropy(logits, labels) + 0.1 * logits.logsumexp(-1).square().mean()
+
+
+def counted_z_loss(network, x, hidden, logits, labels, others):
+    """A z-loss over the labels that count is of the same mean."""
+    rows = F.cross_entropy(logits, labels, reduction="none") + 0.1 * logits.logsumexp(-1).square() * (labels != -100)
+    return rows.sum() / (labels != -100).sum()
+
+
+def two_counts(network, x, hidden, logits, labels, others):
+    return F.cross_entropy(logits, labels) - 0.5 * -F.cross_entropy(2 * logits, others)
+
+
+def penalty(network, x, hidden, logits, labels, others):
+    return F.cross_entropy(logits, labels) + 0.01 * network.up.weight.square().sum()
+
+
+def balance(network, x, hidden, logits, labels, others):
+    """The product of two means over a micro-batch: averaged over micro-batches, as the term is written."""
+    terms = [part.mean(0) for part in logits.softmax(-1).chunk(network.parts)]
+    return F.cross_entropy(logits, labels) + sum((10 * m * m).sum() for m in terms) / network.parts
+
+
+def all_kinds(network, x, hidden, logits, labels, others):
+    """Two means, a sum over the batch, a mean over it, and what knows no batch."""
+    return (two_counts(network, x, hidden, logits, labels, others) + 0.01 * hidden.square().sum()
+            + logits.square().mean() + penalty(network, x, hidden, logits, labels, others))  # fmt: skip
+
+
+def summed(network, x, hidden, logits, labels, others):
+    return F.cross_entropy(logits, labels, reduction="sum")
+
+
+def sums(network, x, hidden, logits, labels, others):
+    """As of a variational autoencoder: one of its sums has a factor."""
+    return F.mse_loss(logits, x[:, :10], reduction="sum") - 0.5 * (1 + hidden - hidden.exp()).sum()
+
+
+def summed_samples(network, x, hidden, logits, labels, others):
+    return (logits - x[:, :10]).square().mean(1).sum()
+
+
+def summed_with_penalty(network, x, hidden, logits, labels, others):
+    return summed(network, x, hidden, logits, labels, others) + penalty(network, x, hidden, logits, others, labels)
+
+
+CASES = {
+    # name: (loss, how --info says that it is averaged)
+    "z-loss": (z_loss, "loss averaged by step, added terms averaged by micro-batch"),
+    "counted z-loss": (counted_z_loss, "loss averaged by step\n"),
+    "two counts": (two_counts, "loss averaged by step\n"),
+    "penalty": (penalty, "loss averaged by step, added terms averaged by micro-batch"),
+    "balance": (balance, "loss averaged by step, added terms averaged by micro-batch"),
+    "all kinds": (
+        all_kinds,
+        "loss averaged by step, added terms summed over the step, added terms averaged by micro-batch",
+    ),
+    "sum": (summed, "loss summed over the step\n"),
+    "sums": (sums, "loss summed over the step\n"),
+    "summed samples": (summed_samples, "loss summed over the step\n"),
+    "sum and mean": (
+        summed_with_penalty,
+        "loss averaged by step, added terms summed over the step, added terms averaged by micro-batch",
+    ),
+}
+
+
+def network(name):
+    inputs = {"x": torch.randn(8, 12), "labels": torch.zeros(8, dtype=torch.long), "others": torch.zeros(8, dtype=torch.long)}
+    return models.Model(name, Network(CASES[name][0]), inputs, vocabulary=10)
+
+
+def draw(model, micro_batches):
+    """Labels masked unevenly over ranks and micro-batches, one of these whole; the others the other way round."""
+    batches = oracle.draw_batches(model, micro_batches, STEPS)
+    if "others" in batches:
+        masked = (batches["labels"] == models.IGNORED).flip(0)
+        batches["others"][masked] = models.IGNORED
+    return batches
+
+
+def train_both(folder, model, mesh, micro_batches):
+    """(PyTorch's run on whole batches, the compiled program's, what --info says)."""
+    batches = draw(model, micro_batches)
+    archive = model.export(folder / "model.pt2")
+    model.module.parts = micro_batches
+    ref = oracle.train_in_torch(model, batches, make_sgd, STEPS)
+    result = oracle.train_compiled(folder, archive, batches, mesh, micro_batches, SGD, steps=STEPS)
+    return ref, result, oracle.run([folder / "program", "--info"], folder)
+
+
+@pytest.mark.parametrize("mesh,micro_batches", LAYOUTS)
+@pytest.mark.parametrize("name", CASES)
+def test_equals_pytorch_on_the_whole_batch(tmp_path, name, mesh, micro_batches):
+    ref, result, info = train_both(tmp_path, network(name), mesh, micro_batches)
+    assert oracle.compare(ref, result, UPDATE_TOLERANCE).failures() == []
+    assert CASES[name][1] in info
+
+
+class WithZLoss(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, labels):
+        loss, logits = self.model(input_ids, labels)
+        return loss + 0.01 * logits.logsumexp(-1).square().mean()
+
+
+@pytest.mark.parametrize("mesh,micro_batches", [("dp=2", 4), ("tp=2", 4), ("dp=2,tp=2", 2)])
+def test_a_z_loss_over_a_split_vocabulary(tmp_path, mesh, micro_batches):
+    gpt = models.gpt()
+    model = models.Model("z", WithZLoss(gpt.module), gpt.inputs, vocabulary=gpt.vocabulary)
+    ref, result, _ = train_both(tmp_path, model, mesh, micro_batches)
+    assert oracle.compare(ref, result, UPDATE_TOLERANCE).failures() == []
+
+
+@pytest.mark.parametrize("level", ["training", "partitioned", "scheduled"])
+@pytest.mark.parametrize("name", ["all kinds", "sum"])
+def test_every_level_is_the_compiled_program(tmp_path, name, level):
+    model, micro_batches, mesh = network(name), 2, "dp=2"
+    batches = draw(model, micro_batches)
+    archive = model.export(tmp_path / "model.pt2")
+    result = oracle.train_compiled(tmp_path, archive, batches, mesh, micro_batches, SGD, steps=STEPS)
+    module = oracle.compile_model(
+        tmp_path, archive, mesh, "--micro-batches", micro_batches, "--optimizer", SGD, "--stop-after", level, out="m.mlir"
+    )
+    said = oracle.run(
+        [tools_folder() / "ps-run", module, "--entry", "step", "--micro-batches", micro_batches, "--steps", STEPS,
+         "--inputs", "data.safetensors", "--outputs", "after.safetensors"],
+        tmp_path,
+    )  # fmt: skip
+    losses = [float(line.split()[-1]) for line in said.splitlines() if line.startswith("step ")]
+    assert losses == pytest.approx(result.losses, rel=1e-5)
+    after = load_file(tmp_path / "after.safetensors")
+    for parameter, value in result.after.items():
+        assert torch.allclose(after[parameter], value, rtol=0, atol=1e-5), parameter
+
+
+def test_the_loss_of_an_evaluation_is_that_of_all_its_data(tmp_path):
+    """Each mean by its own count over all batches; the terms added to them averaged over the batches."""
+    model = network("z-loss")
+    batches = draw(model, 2)
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2")
+    save_file(batches, tmp_path / "data.safetensors")
+    said = oracle.run([program, "--eval", "--eval-data", "data.safetensors"], tmp_path)
+    assert float(said.split("eval loss ")[1].split()[0]) == pytest.approx(model.module(**batches).item(), rel=1e-5)
+
+
+def test_a_step_that_counts_nothing_changes_nothing(tmp_path):
+    """Whatever its added terms say: PyTorch's loss is nan."""
+    model = network("z-loss")
+    batches = draw(model, 2)
+    batches["labels"][: 2 * 8] = models.IGNORED
+    result = oracle.train_compiled(
+        tmp_path, model.export(tmp_path / "model.pt2"), batches, "dp=2", 2, SGD, steps=1
+    )
+    assert result.losses == [0.0]
+    for name, parameter in model.module.named_parameters():
+        assert torch.equal(result.after[name], parameter), name
+
+
+WARNING = "differs from the loss of the whole batch"
+
+
+class Nested(torch.nn.Module):
+    """A masked mean inside of a function: no term of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(12, 10)
+
+    def forward(self, x, labels):
+        return F.cross_entropy(self.layer(x), labels).exp()
+
+
+def test_a_mean_that_is_no_term_is_averaged_over_micro_batches(tmp_path):
+    """As the sum of PyTorch's losses of the micro-batches divided by their number; a warning says that the whole batch has another."""
+    torch.manual_seed(0)
+    x, labels = torch.randn(16, 12), torch.randint(0, 10, (16,))
+    labels[1:8] = models.IGNORED  # the first micro-batch has one label, the second eight
+    model = models.Model("nested", Nested(), {"x": x[:8], "labels": labels[:8]})
+    archive = model.export(tmp_path / "model.pt2")
+    save_file({"x": x, "labels": labels}, tmp_path / "data.safetensors")
+    halves = [model.module(x[i : i + 8], labels[i : i + 8]).item() for i in (0, 8)]
+    assert abs(sum(halves) / 2 - model.module(x, labels).item()) > 0.01
+
+    def compile_and_train(*flags):
+        said = oracle.run([tools_folder() / "ps-compile", archive, "-o", tmp_path / "program", *flags], tmp_path)
+        oracle.run([tmp_path / "program", "--data", "data.safetensors", "--losses", "losses.txt"], tmp_path)
+        return said, oracle.read_losses(tmp_path / "losses.txt")
+
+    said, losses = compile_and_train("--micro-batches", "2")
+    assert WARNING in said and "2 micro-batches" in said
+    assert losses == [pytest.approx(sum(halves) / 2, rel=1e-5)]
+    said, losses = compile_and_train("--micro-batches", "2", "--loss-average", "micro-batch")
+    assert WARNING not in said
+    assert losses == [pytest.approx(sum(halves) / 2, rel=1e-5)]
+    assert WARNING not in compile_and_train()[0]
+    refused = oracle.run(
+        [tools_folder() / "ps-compile", archive, "-o", tmp_path / "p", "--loss-average", "step"], tmp_path, expect=1
+    )
+    assert "is no sum over the batch, nor one divided by a count" in refused
+
+
+@pytest.mark.parametrize("name", ["z-loss", "sum"])
+def test_terms_are_averaged_over_micro_batches_where_that_is_asked_for(tmp_path, name):
+    model, micro_batches = network(name), 2
+    batches = draw(model, micro_batches)
+    batches["labels"][:] = torch.arange(len(batches["labels"])) % 10
+    batches["labels"][1:8] = models.IGNORED
+    result = oracle.train_compiled(
+        tmp_path, model.export(tmp_path / "model.pt2"), batches, "dp=2", micro_batches, SGD, steps=1,
+        flags=("--loss-average", "micro-batch"),
+    )  # fmt: skip
+    halves = [model.module(**{n: v[i : i + 8] for n, v in batches.items()}).item() for i in (0, 8)]
+    assert result.losses == [pytest.approx(sum(halves) / 2, rel=1e-5)]
