@@ -7,9 +7,13 @@ using namespace mlir;
 using namespace parashard::ps;
 
 void parashard::ps::copyMarks(Operation *from, Operation *to) {
+  NamedAttrList marks(to->getDiscardableAttrDictionary());
+  bool changes = false;
   for (StringRef mark : {StringRef(kPhaseMark), StringRef(kSegmentMark), StringRef(kOriginMark)})
     if (Attribute value = from->getDiscardableAttr(mark))
-      to->setDiscardableAttr(mark, value);
+      changes |= marks.set(mark, value) != value;
+  if (changes)
+    to->setDiscardableAttrs(marks.getDictionary(to->getContext()));
 }
 
 ShardingAttr parashard::ps::getSharding(Value value) {

@@ -178,16 +178,20 @@ FailureOr<SmallVector<Value>> parashard::ps::partitionByCloning(Operation *op,
                                                                 ValueRange locals,
                                                                 TypeRange localResults) {
   SmallVector<Value> operands(locals);
-  if (auto interface = dyn_cast<ShardingOpInterface>(op))
+  auto isSplit = [&](unsigned i) { // else nothing is padded, and the rule need not be made
+    ShardingAttr sharding = builder.getOperandSharding(i);
+    return sharding && !sharding.isReplicated();
+  };
+  auto interface = dyn_cast<ShardingOpInterface>(op);
+  if (interface && llvm::any_of(llvm::seq<unsigned>(0, locals.size()), isSplit))
     for (Combined c : getCombinedDims(interface.getShardingRule()))
       operands[c.operand] =
           builder.selectPadding(operands[c.operand], builder.getOperandType(c.operand),
                                 builder.getOperandSharding(c.operand), c.dim, getIdentity(c.kind));
-  OperationState state(builder.getLoc(), op->getName());
-  state.addOperands(operands);
-  state.addTypes(localResults);
-  state.addAttributes(llvm::to_vector(op->getDiscardableAttrs()));
-  state.propertiesAttr = op->getPropertiesAsAttribute();
-  Operation *clone = builder.create(state);
+  Operation *clone = Operation::create(builder.getLoc(), op->getName(), localResults, operands,
+                                       op->getDiscardableAttrDictionary(),
+                                       op->getPropertiesStorage(), /*successors=*/{},
+                                       /*numRegions=*/0);
+  builder.insert(clone);
   return SmallVector<Value>(clone->getResults());
 }

@@ -8,6 +8,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/Error.h"
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,6 +52,9 @@ struct WalkOptions {
   ps::Level stopAfter = ps::Level::Native;
   std::string dumpDir;     ///< one file a level: DIR/2-planned.mlir; empty: none
   std::string failurePath; ///< where the input of a failing pass is written
+  /// Makes the module again as it was before the walk: its levels are then repeated up to the one
+  /// that failed. Nothing is written where it is empty.
+  std::function<mlir::OwningOpRef<mlir::ModuleOp>()> reload;
   bool timing = false;     ///< prints seconds a level to stderr
 };
 

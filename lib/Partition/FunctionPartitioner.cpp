@@ -197,15 +197,10 @@ private:
       has.push_back(held[operand].sharding);
     for (Value result : op->getResults())
       marks.push_back(getSharding(result));
-    OpSharding sharding =
-        computeOpSharding(cast<ShardingOpInterface>(op).getShardingRule(), has, marks, mesh);
-    sharding.operands.resize(op->getNumOperands());
+    OpSharding sharding = computeOpSharding(op, has, marks, mesh);
     SmallVector<Value> locals;
-    for (auto [operand, wanted] : llvm::zip(op->getOperands(), sharding.operands)) {
-      if (!isa<RankedTensorType>(operand.getType()))
-        wanted = {};
+    for (auto [operand, wanted] : llvm::zip(op->getOperands(), sharding.operands))
       locals.push_back(getAs(operand, wanted));
-    }
     SmallVector<Type> types;
     for (auto [result, raw] : llvm::zip(op->getResults(), sharding.results))
       types.push_back(getLocal(result.getType(), raw));

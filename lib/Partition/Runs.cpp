@@ -291,7 +291,11 @@ private:
     for (NamedAttribute attr : op->getAttrs())
       if (!isIgnored(attr.getName()))
         kept.push_back(attr);
-    pointer(DictionaryAttr::get(op->getContext(), kept).getAsOpaquePointer());
+    number(kept.size());
+    for (NamedAttribute attr : kept) {
+      pointer(attr.getName().getAsOpaquePointer());
+      pointer(attr.getValue().getAsOpaquePointer());
+    }
     number(op->getNumOperands());
     for (Value operand : op->getOperands())
       number(ids.lookup(operand));

@@ -72,21 +72,37 @@ static LogicalResult writeModule(ModuleOp module, StringRef path, const Twine &c
   return module->emitError() << llvm::toString(std::move(error));
 }
 
+/// The module before `level`, made once more (a compile keeps no copy of it); null where it cannot.
+static OwningOpRef<ModuleOp> repeatUpTo(ps::Level level, MLIRContext *context,
+                                        const CompileOptions &options, const WalkOptions &walk) {
+  // What there is to say of the earlier levels has been said.
+  ScopedDiagnosticHandler silence(context, [](Diagnostic &) { return success(); });
+  OwningOpRef<ModuleOp> module = walk.reload();
+  WalkOptions before;
+  before.stopAfter = ps::Level(unsigned(level) - 1);
+  if (module && failed(runWalk(*module, options, before)))
+    return nullptr;
+  return module;
+}
+
 /// Says how to repeat what failed: the level's input, and its passes up to the failing one.
-static void reportFailure(ModuleOp input, ArrayRef<std::string> passes, StringRef path) {
-  if (path.empty() || failed(writeModule(input, path)))
+static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRContext *context,
+                          const CompileOptions &options, const WalkOptions &walk) {
+  if (walk.failurePath.empty() || !walk.reload)
+    return;
+  OwningOpRef<ModuleOp> input = repeatUpTo(level, context, options, walk);
+  if (!input || failed(writeModule(*input, walk.failurePath)))
     return;
   llvm::errs() << "note: pass " << passes.back() << " failed; repeat it with\n  ps-opt "
-               << "--pass-pipeline='builtin.module(" << llvm::join(passes, ",") << ")' " << path
-               << "\n";
+               << "--pass-pipeline='builtin.module(" << llvm::join(passes, ",") << ")' "
+               << walk.failurePath << "\n";
 }
 
 /// Runs the passes of one level, one pass manager a pass so that the failing one is known. The IR
 /// is verified once, at the end; `ps-opt` verifies after each pass.
 static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOptions &options,
-                              StringRef failurePath) {
+                              const WalkOptions &walk) {
   std::vector<std::string> passes = getPasses(level, options);
-  OwningOpRef<ModuleOp> input = module.clone();
   for (auto [i, pass] : llvm::enumerate(passes)) {
     PassManager pm(module.getContext(), ModuleOp::getOperationName());
     if (failed(parsePassPipeline(pass, pm)))
@@ -94,7 +110,7 @@ static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOpt
     pm.enableVerifier(false);
     bool isLast = i + 1 == passes.size();
     if (failed(pm.run(module)) || (isLast && failed(verify(module)))) {
-      reportFailure(*input, ArrayRef(passes).take_front(i + 1), failurePath);
+      reportFailure(level, ArrayRef(passes).take_front(i + 1), module.getContext(), options, walk);
       return failure();
     }
   }
@@ -120,7 +136,7 @@ LogicalResult runWalk(ModuleOp module, const CompileOptions &options, const Walk
   unsigned last = std::min(unsigned(walk.stopAfter), unsigned(ps::Level::Placed));
   for (unsigned next = unsigned(getLevel(module)) + 1; next <= last; ++next) {
     auto begin = std::chrono::steady_clock::now();
-    if (failed(runLevel(module, ps::Level(next), options, walk.failurePath)))
+    if (failed(runLevel(module, ps::Level(next), options, walk)))
       return failure();
     std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     if (walk.timing)

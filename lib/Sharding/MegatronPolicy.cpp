@@ -130,17 +130,17 @@ private:
     auto result = llvm::find(edge.results, int(node)) - edge.results.begin();
     SmallVector<StringAttr> dropped;
     SmallVector<Split> factors =
-        projectToFactors(edge.rule, edge.rule.results[result], splits, mesh, &dropped);
+        projectToFactors(*edge.rule, edge.rule->results[result], splits, mesh, &dropped);
     int weight = getWeightOperand(producer[node]);
     bool passes = isPassed(edge) || (!dependsOnInput[node]) || weight >= 0;
-    if (!dropped.empty() || !passes || splitsWholeFactor(edge.rule, factors)) {
+    if (!dropped.empty() || !passes || splitsWholeFactor(*edge.rule, factors)) {
       plan.failed = true;
       return;
     }
     for (auto [i, operand] : llvm::enumerate(edge.operands)) {
       if (operand < 0)
         continue;
-      TensorSplits wanted = projectToTensor(edge.rule, edge.rule.operands[i], factors, mesh);
+      TensorSplits wanted = projectToTensor(*edge.rule, edge.rule->operands[i], factors, mesh);
       if (weight >= 0 && int(i) != weight && !areWhole(wanted))
         plan.failed = true; // a batch dim of the activation: no projection stands here
       else
@@ -202,20 +202,20 @@ private:
 
   void splitHeads(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
-    unsigned heads = chooseHeadFactor(edge.rule);
-    SmallVector<Split> factors = wholeFactors(edge.rule);
+    unsigned heads = chooseHeadFactor(*edge.rule);
+    SmallVector<Split> factors = wholeFactors(*edge.rule);
     factors[heads] = makeSplit(factors[heads][0].size, axes);
     Plan columns;
     for (unsigned i = 0; i < 3; ++i)
       splitSources(edge.operands[i],
-                   projectToTensor(edge.rule, edge.rule.operands[i], factors, mesh), columns);
+                   projectToTensor(*edge.rule, edge.rule->operands[i], factors, mesh), columns);
     if (columns.failed)
       return;
-    std::string padding = describePadding("heads", edge.rule.factors[heads].size);
+    std::string padding = describePadding("heads", edge.rule->factors[heads].size);
     commit(columns, "megatron: column parallel, heads of attention" + at(edge) + padding);
     Plan rows;
-    splitConsumers(edge.results[0], projectToTensor(edge.rule, edge.rule.results[0], factors, mesh),
-                   rows);
+    splitConsumers(edge.results[0],
+                   projectToTensor(*edge.rule, edge.rule->results[0], factors, mesh), rows);
     if (!rows.failed)
       commit(rows, "megatron: row parallel, takes attention" + at(edge) + padding);
   }
@@ -231,14 +231,15 @@ private:
       if (!isForward.contains(number) || operand == edge.operands.end())
         continue;
       unsigned i = operand - edge.operands.begin();
-      SmallVector<Split> factors = projectToFactors(edge.rule, edge.rule.operands[i], splits, mesh);
+      SmallVector<Split> factors =
+          projectToFactors(*edge.rule, edge.rule->operands[i], splits, mesh);
       int weight = getWeightOperand(number);
       if (weight >= 0 && weight != int(i))
         splitSources(edge.operands[weight],
-                     projectToTensor(edge.rule, edge.rule.operands[weight], factors, mesh), plan);
+                     projectToTensor(*edge.rule, edge.rule->operands[weight], factors, mesh), plan);
       else if (isPassed(edge))
-        for (auto [result, dims] : llvm::zip(edge.results, edge.rule.results))
-          splitConsumers(result, projectToTensor(edge.rule, dims, factors, mesh), plan);
+        for (auto [result, dims] : llvm::zip(edge.results, edge.rule->results))
+          splitConsumers(result, projectToTensor(*edge.rule, dims, factors, mesh), plan);
     }
   }
 
@@ -246,32 +247,32 @@ private:
   void splitPair(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     unsigned weight = getWeightOperand(number), activation = 1 - weight;
-    for (const DimFactors &dim : edge.rule.operands[activation])
+    for (const DimFactors &dim : edge.rule->operands[activation])
       for (unsigned factor : dim)
-        if (edge.rule.factors[factor].kind == RuleFactor::Kind::Reduction &&
-            edge.rule.factors[factor].size >= shards && trySplitPair(edge, factor, weight))
+        if (edge.rule->factors[factor].kind == RuleFactor::Kind::Reduction &&
+            edge.rule->factors[factor].size >= shards && trySplitPair(edge, factor, weight))
           return;
   }
 
   bool trySplitPair(const ShardingEdge &edge, unsigned factor, unsigned weight) {
-    SmallVector<Split> factors = wholeFactors(edge.rule);
+    SmallVector<Split> factors = wholeFactors(*edge.rule);
     factors[factor] = makeSplit(factors[factor][0].size, axes);
     unsigned activation = 1 - weight;
     Plan columns;
     splitSources(edge.operands[activation],
-                 projectToTensor(edge.rule, edge.rule.operands[activation], factors, mesh),
+                 projectToTensor(*edge.rule, edge.rule->operands[activation], factors, mesh),
                  columns);
     if (columns.failed || columns.variables.empty() || !staysInside(columns))
       return false;
     Plan rows;
     splitSources(edge.operands[weight],
-                 projectToTensor(edge.rule, edge.rule.operands[weight], factors, mesh), rows);
+                 projectToTensor(*edge.rule, edge.rule->operands[weight], factors, mesh), rows);
     if (rows.failed || rows.variables.empty())
       return false;
     for (auto &[variable, splits] : rows.variables)
       if (columns.variables.count(variable))
         return false;
-    std::string padding = describePadding("places", edge.rule.factors[factor].size);
+    std::string padding = describePadding("places", edge.rule->factors[factor].size);
     commit(columns, "megatron: column parallel, first of a pair, the second" + at(edge) + padding);
     commit(rows, "megatron: row parallel, second of a pair" + padding);
     return true;
@@ -297,15 +298,15 @@ private:
       dim = loss.getLogits().getType().getRank() - 1;
     else if (!isa<EmbeddingOp>(edge.op) || dependsOnInput[edge.operands[0]])
       return;
-    SmallVector<Split> factors = wholeFactors(edge.rule);
-    unsigned factor = edge.rule.operands[operand][dim][0];
+    SmallVector<Split> factors = wholeFactors(*edge.rule);
+    unsigned factor = edge.rule->operands[operand][dim][0];
     factors[factor] = makeSplit(factors[factor][0].size, axes);
     Plan plan;
     splitSources(edge.operands[operand],
-                 projectToTensor(edge.rule, edge.rule.operands[operand], factors, mesh), plan);
+                 projectToTensor(*edge.rule, edge.rule->operands[operand], factors, mesh), plan);
     if (!plan.failed)
       commit(plan, "megatron: vocabulary parallel" + at(edge) +
-                       describePadding("rows", edge.rule.factors[factor].size));
+                       describePadding("rows", edge.rule->factors[factor].size));
   }
 
   const ShardingGraph &graph;

@@ -45,6 +45,11 @@ TensorSplits projectToTensor(const ShardingRule &rule, const TensorFactors &tens
   return splits;
 }
 
+static bool isReplicated(ArrayRef<ShardingAttr> shardings, const MeshShape &mesh) {
+  return llvm::all_of(shardings,
+                      [&](ShardingAttr sharding) { return mesh.isReplicated(sharding); });
+}
+
 namespace {
 /// One run of the three steps.
 class Solver {
@@ -62,8 +67,7 @@ public:
   }
 
   OpSharding run() {
-    auto isReplicated = [&](ShardingAttr sharding) { return mesh.isReplicated(sharding); };
-    if (llvm::all_of(held, isReplicated) && llvm::all_of(marked, isReplicated))
+    if (isReplicated(held, mesh) && isReplicated(marked, mesh))
       return runReplicated();
     keepPartialOperands();
     splitOperandOnlyFactors();
@@ -189,19 +193,37 @@ OpSharding computeOpSharding(const ShardingRule &rule, ArrayRef<ShardingAttr> op
   return Solver(rule, held, results, mesh).run();
 }
 
-OpSharding computeOpSharding(Operation *op, const MeshShape &mesh) {
-  ShardingRule rule = cast<ShardingOpInterface>(op).getShardingRule();
-  SmallVector<ShardingAttr> operands, results;
-  for (Value operand : op->getOperands())
-    operands.push_back(getSharding(operand));
-  for (Value result : op->getResults())
-    results.push_back(getSharding(result));
-  OpSharding sharding = computeOpSharding(rule, operands, results, mesh);
+static ShardingAttr getReplicated(Value value, const MeshShape &mesh) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type ? mesh.getReplicated(type.getRank()) : ShardingAttr();
+}
+
+OpSharding computeOpSharding(Operation *op, ArrayRef<ShardingAttr> operands,
+                             ArrayRef<ShardingAttr> results, const MeshShape &mesh) {
+  OpSharding sharding;
+  if (isReplicated(operands, mesh) && isReplicated(results, mesh)) { // whatever the rule
+    for (Value operand : op->getOperands())
+      sharding.operands.push_back(getReplicated(operand, mesh));
+    for (Value result : op->getResults())
+      sharding.results.push_back(getReplicated(result, mesh));
+    return sharding;
+  }
+  sharding =
+      computeOpSharding(cast<ShardingOpInterface>(op).getShardingRule(), operands, results, mesh);
   sharding.operands.resize(op->getNumOperands());
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
     if (!isa<RankedTensorType>(operand.getType()))
       sharding.operands[i] = {};
   return sharding;
+}
+
+OpSharding computeOpSharding(Operation *op, const MeshShape &mesh) {
+  SmallVector<ShardingAttr> operands, results;
+  for (Value operand : op->getOperands())
+    operands.push_back(getSharding(operand));
+  for (Value result : op->getResults())
+    results.push_back(getSharding(result));
+  return computeOpSharding(op, operands, results, mesh);
 }
 
 bool isReplicated(Operation *op, const MeshShape &mesh) {

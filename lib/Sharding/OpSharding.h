@@ -8,7 +8,7 @@ namespace parashard::ps {
 
 /// How an op runs on the mesh.
 struct OpSharding {
-  /// Per factor of the rule, how it is split.
+  /// Per factor of the rule, how it is split; empty where nothing is, whatever the rule.
   llvm::SmallVector<Split> factors;
   /// What each operand must be resharded to before the op (null: not a tensor).
   llvm::SmallVector<ShardingAttr> operands;
@@ -31,6 +31,10 @@ struct OpSharding {
 OpSharding computeOpSharding(const ShardingRule &rule, llvm::ArrayRef<ShardingAttr> operands,
                              llvm::ArrayRef<ShardingAttr> results, const MeshShape &mesh);
 
+/// The same with the rule of `op`, which is not made where nothing is split. Null comes back for
+/// what is not a tensor.
+OpSharding computeOpSharding(mlir::Operation *op, llvm::ArrayRef<ShardingAttr> operands,
+                             llvm::ArrayRef<ShardingAttr> results, const MeshShape &mesh);
 /// The same, of an op as it is marked; `op` has a sharding rule.
 OpSharding computeOpSharding(mlir::Operation *op, const MeshShape &mesh);
 

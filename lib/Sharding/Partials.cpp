@@ -24,7 +24,7 @@ public:
       for (auto [result, sharding] : llvm::zip(edge.results, raw[i].results))
         if (result >= 0 && isPartial(sharding.getPartial()))
           generated.set(result);
-      passes[i] = !edge.rule.linear.empty() && !isAnySplit(edge);
+      passes[i] = !edge.rule->linear.empty() && !isAnySplit(edge);
     }
     for (auto [i, node] : llvm::enumerate(graph.nodes))
       if (node.fixed && !isPartial(node.partial))
@@ -76,7 +76,7 @@ private:
     const ShardingEdge &edge = graph.edges[number];
     if (!passes[number])
       return nullptr;
-    for (const SmallVector<unsigned, 2> &group : edge.rule.linear) {
+    for (const SmallVector<unsigned, 2> &group : edge.rule->linear) {
       bool matches = !group.empty();
       for (unsigned i = 0; i < edge.operands.size() && matches; ++i)
         matches = isKept(edge.operands[i]) == llvm::is_contained(group, i);
@@ -236,7 +236,7 @@ void choosePartials(ShardingGraph &graph) {
       operands.push_back(node < 0 ? ShardingAttr() : graph.getSharding(node));
     for (int node : edge.results)
       results.push_back(graph.getSharding(node));
-    raw[i] = computeOpSharding(edge.rule, operands, results, graph.mesh);
+    raw[i] = computeOpSharding(*edge.rule, operands, results, graph.mesh);
   }
   for (AxisAttr axis : graph.mesh.getAxes())
     if (axis.getSize() > 1)

@@ -1,6 +1,7 @@
 // Propagates the splits of dims over the graph.
 #include "lib/Sharding/Propagation.h"
 #include "llvm/ADT/BitVector.h"
+#include <deque>
 
 using namespace mlir;
 
@@ -68,8 +69,8 @@ private:
         tensors.push_back({unsigned(node), &factors, {}});
       }
     };
-    add(edge.operands, edge.rule.operands);
-    add(edge.results, edge.rule.results);
+    add(edge.operands, edge.rule->operands);
+    add(edge.results, edge.rule->results);
     return any;
   }
 
@@ -80,17 +81,17 @@ private:
   };
 
   SmallVector<Offer> mergeFactors(const ShardingEdge &edge, ArrayRef<Tensor> tensors) {
-    SmallVector<SmallVector<Offer, 1>> offers(edge.rule.factors.size());
+    SmallVector<SmallVector<Offer, 1>> offers(edge.rule->factors.size());
     for (const Tensor &tensor : tensors) {
       if (graph.nodes[tensor.node].constant)
         continue;
       for (auto [i, split] : llvm::enumerate(tensor.factors)) {
-        if (isWhole(split) || edge.rule.factors[i].kind == RuleFactor::Kind::Whole)
+        if (isWhole(split) || edge.rule->factors[i].kind == RuleFactor::Kind::Whole)
           continue;
         addOffer(offers[i], split, graph.nodes[tensor.node].bytes);
       }
     }
-    SmallVector<Offer> merged(edge.rule.factors.size());
+    SmallVector<Offer> merged(edge.rule->factors.size());
     for (auto [i, list] : llvm::enumerate(offers))
       for (Offer &offer : list)
         if (merged[i].split.empty() || offer.bytes > merged[i].bytes)
@@ -117,7 +118,7 @@ private:
       return;
     for (Tensor &tensor : tensors)
       tensor.factors =
-          projectToFactors(edge.rule, *tensor.dims, graph.nodes[tensor.node].splits, graph.mesh);
+          projectToFactors(*edge.rule, *tensor.dims, graph.nodes[tensor.node].splits, graph.mesh);
     SmallVector<Offer> offers = mergeFactors(edge, tensors);
     SmallVector<unsigned> order;
     for (unsigned i = 0; i < offers.size(); ++i)
@@ -213,7 +214,7 @@ static bool usersAgree(const ShardingGraph &graph, unsigned number) {
       operands.push_back(operand < 0 ? ShardingAttr() : graph.getSharding(operand));
     for (int result : edge.results)
       results.push_back(graph.getSharding(result));
-    OpSharding runs = computeOpSharding(edge.rule, operands, results, graph.mesh);
+    OpSharding runs = computeOpSharding(*edge.rule, operands, results, graph.mesh);
     for (auto [operand, needed] : llvm::zip(edge.operands, runs.operands))
       if (operand == int(number) && needed != graph.getSharding(number))
         return false;

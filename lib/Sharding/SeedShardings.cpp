@@ -24,7 +24,10 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       getOperation().emitError() << "there is no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
-    ps::ShardingGraph graph = ps::ShardingGraph::build(getOperation(), mesh);
+    bool looksAtOps =
+        policy == "megatron" && !ps::MeshShape(mesh).getAxes({ps::AxisKind::Tensor}).empty();
+    ps::ShardingGraph graph = looksAtOps ? ps::ShardingGraph::build(getOperation(), mesh)
+                                         : ps::ShardingGraph::buildVariables(getOperation(), mesh);
     if (failed(seedVariables(graph)) || failed(seedInputs(graph.mesh)))
       signalPassFailure();
   }

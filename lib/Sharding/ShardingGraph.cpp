@@ -10,6 +10,12 @@ class Builder {
 public:
   Builder(ModuleOp module, MeshOp mesh) : module(module) { graph.mesh = MeshShape(mesh); }
 
+  ShardingGraph runOnVariables() {
+    for (auto variable : module.getOps<VariableOp>())
+      addVariable(variable);
+    return std::move(graph);
+  }
+
   ShardingGraph run() {
     for (auto variable : module.getOps<VariableOp>())
       addVariable(variable);
@@ -82,7 +88,7 @@ private:
     ShardingEdge edge;
     edge.kind = kind;
     edge.op = op;
-    edge.rule = ShardingRule::elementwise(graph.nodes[from].shape, 1, 1);
+    edge.rule.reset(new ShardingRule(ShardingRule::elementwise(graph.nodes[from].shape, 1, 1)));
     edge.operands = {from};
     edge.results = {to};
     edge.modelAxesOnly = modelAxesOnly;
@@ -126,7 +132,7 @@ private:
         addTie(ShardingEdge::Kind::Accumulate, op, addValue(accumulate.getValue()), variable,
                false);
     } else if (auto ruled = dyn_cast<ShardingOpInterface>(op)) {
-      addRuled(op, ruled.getShardingRule());
+      addRuled(op, std::unique_ptr<const ShardingRule>(new ShardingRule(ruled.getShardingRule())));
     } else if (op->hasTrait<OpTrait::IsTerminator>()) {
       for (Value value : op->getOperands())
         if (int node = addValue(value); node >= 0)
@@ -134,10 +140,10 @@ private:
     }
   }
 
-  void addRuled(Operation *op, ShardingRule rule) {
+  void addRuled(Operation *op, std::unique_ptr<const ShardingRule> rule) {
     ShardingEdge edge;
     edge.op = op;
-    for (Value operand : op->getOperands().take_front(rule.operands.size()))
+    for (Value operand : op->getOperands().take_front(rule->operands.size()))
       edge.operands.push_back(addValue(operand));
     for (Value result : op->getResults())
       edge.results.push_back(addValue(result));
@@ -146,7 +152,7 @@ private:
     for (int node : edge.results)
       if (node >= 0 && !graph.nodes[node].fixed)
         graph.nodes[node].constant = constant;
-    bool combines = llvm::any_of(rule.factors, [](const RuleFactor &factor) {
+    bool combines = llvm::any_of(rule->factors, [](const RuleFactor &factor) {
       return factor.kind == RuleFactor::Kind::Reduction;
     });
     edge.priority = combines ? 1 : 0;
@@ -161,6 +167,10 @@ private:
 
 ShardingGraph ShardingGraph::build(ModuleOp module, MeshOp mesh) {
   return Builder(module, mesh).run();
+}
+
+ShardingGraph ShardingGraph::buildVariables(ModuleOp module, MeshOp mesh) {
+  return Builder(module, mesh).runOnVariables();
 }
 
 ShardingAttr ShardingGraph::getSharding(unsigned node) const {

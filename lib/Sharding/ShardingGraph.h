@@ -4,7 +4,7 @@
 
 #include "lib/Sharding/OpSharding.h"
 #include "llvm/ADT/DenseMap.h"
-#include <deque>
+#include <memory>
 
 namespace parashard::ps {
 
@@ -37,8 +37,8 @@ struct ShardingEdge {
   enum class Kind { Op, Read, Write, Accumulate, Belongs };
   Kind kind = Kind::Op;
   mlir::Operation *op = nullptr;
-  ShardingRule rule;
-  llvm::SmallVector<int, 3> operands; ///< node numbers; -1: not a tensor
+  std::unique_ptr<const ShardingRule> rule; ///< never null; a rule is large, and edges are moved
+  llvm::SmallVector<int, 3> operands;       ///< node numbers; -1: not a tensor
   llvm::SmallVector<int, 2> results;
   /// Data, context and expert axes do not pass (a parameter is gathered at each read).
   bool modelAxesOnly = false;
@@ -50,13 +50,15 @@ struct ShardingGraph {
   MeshShape mesh;
   std::vector<ShardingNode> nodes;
   /// Functions that accumulate first; within a function in program order.
-  std::deque<ShardingEdge> edges;
+  std::vector<ShardingEdge> edges;
   llvm::DenseMap<mlir::Value, unsigned> values;
   llvm::DenseMap<mlir::StringAttr, unsigned> variables;
 
   /// The graph of all functions and variables of a module with a mesh; what carries a sharding
   /// mark already is fixed.
   static ShardingGraph build(mlir::ModuleOp module, MeshOp mesh);
+  /// The variables alone, for a policy that looks at nothing else.
+  static ShardingGraph buildVariables(mlir::ModuleOp module, MeshOp mesh);
   ShardingAttr getSharding(unsigned node) const;
 };
 

@@ -121,7 +121,8 @@ int main(int argc, char **argv) {
   context.printOpOnDiagnostic(false); // it would be the whole module; what fails is written anyway
   Diagnostics diagnostics(context);
   FaultRecorder faults(context);
-  OwningOpRef<ModuleOp> module = loadModel(context, line->compile);
+  line->walk.reload = [&] { return loadModel(context, line->compile); };
+  OwningOpRef<ModuleOp> module = line->walk.reload();
   if (!module)
     return faults.getFault();
   if (!fitsLevel(*module, *line))
