@@ -18,7 +18,9 @@ void LocalBuilder::serve(Operation *newOp, const OpSharding *newSharding) {
 }
 
 void LocalBuilder::notifyOperationInserted(Operation *inserted, InsertPoint) {
-  copyMarks(op, inserted);
+  // A clone has all marks; setting them one by one would make a dictionary for each.
+  if (inserted->getDiscardableAttrDictionary() != op->getDiscardableAttrDictionary())
+    copyMarks(op, inserted);
   inserted->removeAttr(kShardingsMark);
 }
 

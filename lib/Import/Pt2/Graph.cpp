@@ -1,7 +1,7 @@
 // Parses the exported program's JSON with checks: what is missing or of the wrong kind is named by
 // its place.
 #include "lib/Import/Pt2/Graph.h"
-#include "lib/Import/Pt2/LargeJson.h"
+#include "lib/Import/Pt2/JsonDocument.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -19,44 +19,40 @@ public:
     if (failure.empty())
       failure = message.str();
   }
-  const json::Object &object(const json::Value *value, const Twine &place) {
-    if (value)
-      if (const json::Object *object = value->getAsObject())
-        return *object;
-    fail(place + " is not an object");
-    return empty;
+  /// The value itself where it is an object.
+  JsonValue object(JsonValue value, const Twine &place) {
+    if (!value.isObject())
+      fail(place + " is not an object");
+    return value;
   }
-  const json::Object &object(const json::Object &parent, StringRef key) {
-    return object(parent.get(key), "'" + key + "'");
+  JsonValue member(JsonValue parent, StringRef key) {
+    return object(parent.get(key).value_or(JsonValue()), "'" + key + "'");
   }
-  ArrayRef<json::Value> array(const json::Object &parent, StringRef key) {
-    if (const json::Array *array = parent.getArray(key))
-      return {array->data(), array->size()};
+  std::vector<JsonValue> array(JsonValue parent, StringRef key) {
+    if (std::optional<JsonValue> array = parent.getArray(key))
+      return array->getElements();
     fail("'" + key + "' is not an array");
     return {};
   }
-  std::string string(const json::Object &parent, StringRef key) {
-    if (std::optional<StringRef> s = parent.getString(key))
-      return s->str();
+  std::string string(JsonValue parent, StringRef key) {
+    if (std::optional<std::string> s = parent.getString(key))
+      return *s;
     fail("'" + key + "' is not a string");
     return "";
   }
-  int64_t integer(const json::Object &parent, StringRef key) {
+  int64_t integer(JsonValue parent, StringRef key) {
     if (std::optional<int64_t> i = parent.getInteger(key))
       return *i;
     fail("'" + key + "' is not an integer");
     return 0;
   }
-
-private:
-  json::Object empty;
 };
 
-double readFloat(const json::Value &value) {
+double readFloat(JsonValue value) {
   if (std::optional<double> d = value.getAsNumber())
     return *d;
   // Infinities and NaN are strings.
-  StringRef s = value.getAsString().value_or("NaN");
+  std::string s = value.getAsString().value_or("NaN");
   if (s == "Infinity")
     return std::numeric_limits<double>::infinity();
   if (s == "-Infinity")
@@ -65,14 +61,14 @@ double readFloat(const json::Value &value) {
 }
 
 /// SymInt: {"as_int": n} or {"as_expr": {"expr_str": s, "hint": {"as_int": n}}}.
-Size readSize(Reader &r, const json::Value &value) {
+Size readSize(Reader &r, JsonValue value) {
   Size size;
-  const json::Object &object = r.object(&value, "a size");
+  JsonValue object = r.object(value, "a size");
   if (std::optional<int64_t> i = object.getInteger("as_int")) {
     size.value = *i;
-  } else if (const json::Object *expression = object.getObject("as_expr")) {
+  } else if (std::optional<JsonValue> expression = object.getObject("as_expr")) {
     size.expression = r.string(*expression, "expr_str");
-    const json::Object *hint = expression->getObject("hint");
+    std::optional<JsonValue> hint = expression->getObject("hint");
     std::optional<int64_t> i = hint ? hint->getInteger("as_int") : std::nullopt;
     size.hasHint = i.has_value();
     size.value = i.value_or(0);
@@ -83,46 +79,44 @@ Size readSize(Reader &r, const json::Value &value) {
 }
 
 /// SymIntArgument: {"as_int": n} or {"as_name": s}.
-Size readSizeArgument(Reader &r, const json::Value &value) {
+Size readSizeArgument(Reader &r, JsonValue value) {
   Size size;
-  const json::Object &object = r.object(&value, "an int argument");
-  if (std::optional<StringRef> name = object.getString("as_name"))
-    size.valueName = name->str();
+  JsonValue object = r.object(value, "an int argument");
+  if (std::optional<std::string> name = object.getString("as_name"))
+    size.valueName = *name;
   else
     size.value = r.integer(object, "as_int");
   return size;
 }
 
-TensorMeta readTensorMeta(Reader &r, const json::Value &value) {
+TensorMeta readTensorMeta(Reader &r, JsonValue value) {
   TensorMeta meta;
-  const json::Object &object = r.object(&value, "tensor metadata");
+  JsonValue object = r.object(value, "tensor metadata");
   meta.dtype = r.integer(object, "dtype");
-  for (const json::Value &size : r.array(object, "sizes"))
+  for (JsonValue size : r.array(object, "sizes"))
     meta.sizes.push_back(readSize(r, size));
-  for (const json::Value &stride : r.array(object, "strides"))
+  for (JsonValue stride : r.array(object, "strides"))
     meta.strides.push_back(readSize(r, stride));
-  if (const json::Value *offset = object.get("storage_offset"))
+  if (std::optional<JsonValue> offset = object.get("storage_offset"))
     meta.storageOffset = readSize(r, *offset);
   meta.requiresGrad = object.getBoolean("requires_grad").value_or(false);
   return meta;
 }
 
-Graph readGraph(Reader &r, const json::Object &object);
+Graph readGraph(Reader &r, JsonValue object);
 
-std::string readTensorName(Reader &r, const json::Value &value) {
-  const json::Object &object = r.object(&value, "a tensor argument");
+std::string readTensorName(Reader &r, JsonValue value) {
+  JsonValue object = r.object(value, "a tensor argument");
   // An optional tensor is a union of its own.
-  if (const json::Object *tensor = object.getObject("as_tensor"))
+  if (std::optional<JsonValue> tensor = object.getObject("as_tensor"))
     return r.string(*tensor, "name");
   if (object.get("as_none"))
     return "";
   return r.string(object, "name");
 }
 
-void readArgumentValue(Reader &r, StringRef tag, const json::Value &value, Argument &out) {
-  ArrayRef<json::Value> list;
-  if (const json::Array *array = value.getAsArray())
-    list = {array->data(), array->size()};
+void readArgumentValue(Reader &r, StringRef tag, JsonValue value, Argument &out) {
+  std::vector<JsonValue> list = value.getElements();
   if (tag == "as_none") {
     out.kind = Argument::None;
   } else if (tag == "as_tensor" || tag == "as_optional_tensor") {
@@ -130,46 +124,46 @@ void readArgumentValue(Reader &r, StringRef tag, const json::Value &value, Argum
     out.kind = out.names[0].empty() ? Argument::None : Argument::Tensor;
   } else if (tag == "as_tensors" || tag == "as_optional_tensors") {
     out.kind = Argument::Tensors;
-    for (const json::Value &v : list)
+    for (JsonValue v : list)
       out.names.push_back(readTensorName(r, v));
   } else if (tag == "as_int") {
     out.kind = Argument::Int;
     out.sizes.emplace_back().value = value.getAsInteger().value_or(0);
   } else if (tag == "as_ints") {
     out.kind = Argument::Ints;
-    for (const json::Value &v : list)
+    for (JsonValue v : list)
       out.sizes.emplace_back().value = v.getAsInteger().value_or(0);
   } else if (tag == "as_sym_int") {
     out.kind = Argument::Int;
     out.sizes = {readSizeArgument(r, value)};
   } else if (tag == "as_sym_ints") {
     out.kind = Argument::Ints;
-    for (const json::Value &v : list)
+    for (JsonValue v : list)
       out.sizes.push_back(readSizeArgument(r, v));
   } else if (tag == "as_float") {
     out.kind = Argument::Float;
     out.floats = {readFloat(value)};
   } else if (tag == "as_floats") {
     out.kind = Argument::Floats;
-    for (const json::Value &v : list)
+    for (JsonValue v : list)
       out.floats.push_back(readFloat(v));
   } else if (tag == "as_bool") {
     out.kind = Argument::Bool;
     out.bools = {value.getAsBoolean().value_or(false)};
   } else if (tag == "as_bools") {
     out.kind = Argument::Bools;
-    for (const json::Value &v : list)
+    for (JsonValue v : list)
       out.bools.push_back(v.getAsBoolean().value_or(false));
   } else if (tag == "as_string" || tag == "as_operator") {
     out.kind = Argument::String;
-    out.names = {value.getAsString().value_or("").str()};
+    out.names = {value.getAsString().value_or("")};
   } else if (tag == "as_scalar_type") {
     out.kind = Argument::Dtype;
     out.dtype = value.getAsInteger().value_or(0);
   } else if (tag == "as_graph") {
     out.kind = Argument::Graph;
-    const json::Object &object = r.object(&value, "a graph argument");
-    out.graph = std::make_shared<Graph>(readGraph(r, r.object(object, "graph")));
+    JsonValue object = r.object(value, "a graph argument");
+    out.graph = std::make_shared<Graph>(readGraph(r, r.member(object, "graph")));
   } else {
     out.kind = Argument::Other;
     out.other = tag.str();
@@ -177,16 +171,13 @@ void readArgumentValue(Reader &r, StringRef tag, const json::Value &value, Argum
 }
 
 /// A union is an object whose one entry that is not null is the value.
-Argument readArgument(Reader &r, const json::Object &object) {
+Argument readArgument(Reader &r, JsonValue value) {
   Argument out;
-  for (const auto &[tag, held] : object)
-    if (object.size() == 1 || held.kind() != json::Value::Null)
+  auto members = r.object(value, "an argument").getMembers();
+  for (const auto &[tag, held] : members)
+    if (members.size() == 1 || !held.isNull())
       readArgumentValue(r, tag, held, out);
   return out;
-}
-
-Argument readArgument(Reader &r, const json::Value &value) {
-  return readArgument(r, r.object(&value, "an argument"));
 }
 
 bool isInsideTorch(StringRef file) {
@@ -218,59 +209,59 @@ void readModuleStack(StringRef stack, Node &node) {
   node.modulePath = last.split(',').second.split(',').first.split('@').first.str();
 }
 
-Node readNode(Reader &r, const json::Value &value) {
+Node readNode(Reader &r, JsonValue value) {
   Node node;
-  const json::Object &object = r.object(&value, "a node");
-  StringRef target = object.getString("target").value_or("");
-  target.consume_front("torch.ops.");
-  node.target = target.str();
-  for (const json::Value &input : r.array(object, "inputs")) {
-    const json::Object &named = r.object(&input, "an input of '" + node.target + "'");
-    if (const json::Value *arg = named.get("arg"))
+  JsonValue object = r.object(value, "a node");
+  node.target = object.getString("target").value_or("");
+  if (StringRef name = node.target; name.consume_front("torch.ops."))
+    node.target = name.str();
+  for (JsonValue input : r.array(object, "inputs")) {
+    JsonValue named = r.object(input, "an input of '" + node.target + "'");
+    if (std::optional<JsonValue> arg = named.get("arg"))
       node.inputs.push_back(readArgument(r, *arg));
     else
       r.fail("an input of '" + node.target + "' has no 'arg'");
     if (!node.inputs.empty())
       node.inputs.back().name = r.string(named, "name");
   }
-  for (const json::Value &output : r.array(object, "outputs")) {
+  for (JsonValue output : r.array(object, "outputs")) {
     Argument argument = readArgument(r, output);
     if (argument.kind == Argument::Tensor || argument.kind == Argument::Tensors)
       append_range(node.outputs, argument.names);
     else if (argument.kind == Argument::None)
       node.outputs.push_back("");
   }
-  if (const json::Object *metadata = object.getObject("metadata")) {
+  if (std::optional<JsonValue> metadata = object.getObject("metadata")) {
     readStackTrace(metadata->getString("stack_trace").value_or(""), node);
     readModuleStack(metadata->getString("nn_module_stack").value_or(""), node);
   }
   return node;
 }
 
-Graph readGraph(Reader &r, const json::Object &object) {
+Graph readGraph(Reader &r, JsonValue object) {
   Graph graph;
-  for (const json::Value &input : r.array(object, "inputs"))
+  for (JsonValue input : r.array(object, "inputs"))
     graph.inputs.push_back(readArgument(r, input));
-  for (const json::Value &output : r.array(object, "outputs"))
+  for (JsonValue output : r.array(object, "outputs"))
     graph.outputs.push_back(readArgument(r, output));
-  for (const json::Value &node : r.array(object, "nodes"))
+  for (JsonValue node : r.array(object, "nodes"))
     graph.nodes.push_back(readNode(r, node));
-  for (const auto &[name, meta] : r.object(object, "tensor_values"))
+  for (const auto &[name, meta] : r.member(object, "tensor_values").getMembers())
     graph.tensors[name] = readTensorMeta(r, meta);
-  for (const auto &[name, size] : r.object(object, "sym_int_values"))
+  for (const auto &[name, size] : r.member(object, "sym_int_values").getMembers())
     graph.sizes[name] = readSize(r, size);
   return graph;
 }
 
-std::string readArgName(Reader &r, const json::Object &spec) {
-  return r.string(r.object(spec, "arg"), "name");
+std::string readArgName(Reader &r, JsonValue spec) {
+  return r.string(r.member(spec, "arg"), "name");
 }
 
-InputSpec readInputSpec(Reader &r, const json::Value &value) {
+InputSpec readInputSpec(Reader &r, JsonValue value) {
   InputSpec spec;
-  const json::Object &object = r.object(&value, "an input spec");
-  if (const json::Object *user = object.getObject("user_input")) {
-    Argument argument = readArgument(r, r.object(*user, "arg"));
+  JsonValue object = r.object(value, "an input spec");
+  if (std::optional<JsonValue> user = object.getObject("user_input")) {
+    Argument argument = readArgument(r, r.member(*user, "arg"));
     if (argument.kind == Argument::Tensor) {
       spec.kind = InputSpec::User;
       spec.name = spec.target = argument.names[0];
@@ -278,13 +269,13 @@ InputSpec readInputSpec(Reader &r, const json::Value &value) {
       r.fail("input '" + argument.sizes[0].valueName +
              "' is an integer, not a tensor; make it a constant of the module");
     }
-  } else if (const json::Object *parameter = object.getObject("parameter")) {
+  } else if (std::optional<JsonValue> parameter = object.getObject("parameter")) {
     spec = {InputSpec::Parameter, readArgName(r, *parameter),
             r.string(*parameter, "parameter_name")};
-  } else if (const json::Object *buffer = object.getObject("buffer")) {
+  } else if (std::optional<JsonValue> buffer = object.getObject("buffer")) {
     spec = {InputSpec::Buffer, readArgName(r, *buffer), r.string(*buffer, "buffer_name"),
             buffer->getBoolean("persistent").value_or(true)};
-  } else if (const json::Object *constant = object.getObject("tensor_constant")) {
+  } else if (std::optional<JsonValue> constant = object.getObject("tensor_constant")) {
     spec = {InputSpec::Constant, readArgName(r, *constant),
             r.string(*constant, "tensor_constant_name"), false};
   } else if (object.getObject("custom_obj") || object.getObject("token")) {
@@ -293,23 +284,23 @@ InputSpec readInputSpec(Reader &r, const json::Value &value) {
   return spec;
 }
 
-OutputSpec readOutputSpec(Reader &r, const json::Value &value) {
+OutputSpec readOutputSpec(Reader &r, JsonValue value) {
   OutputSpec spec;
-  const json::Object &object = r.object(&value, "an output spec");
+  JsonValue object = r.object(value, "an output spec");
   for (StringRef tag : {"user_output", "loss_output"})
-    if (const json::Object *user = object.getObject(tag)) {
+    if (std::optional<JsonValue> user = object.getObject(tag)) {
       spec.kind = OutputSpec::User;
-      const json::Object &argument = r.object(*user, "arg");
+      JsonValue argument = r.member(*user, "arg");
       if (tag == "loss_output")
         spec.name = r.string(argument, "name");
       else if (Argument a = readArgument(r, argument); a.kind == Argument::Tensor)
         spec.name = a.names[0];
       return spec;
     }
-  if (const json::Object *mutation = object.getObject("buffer_mutation"))
+  if (std::optional<JsonValue> mutation = object.getObject("buffer_mutation"))
     return {OutputSpec::BufferMutation, readArgName(r, *mutation),
             r.string(*mutation, "buffer_name"), ""};
-  if (const json::Object *mutation = object.getObject("parameter_mutation"))
+  if (std::optional<JsonValue> mutation = object.getObject("parameter_mutation"))
     return {OutputSpec::ParameterMutation, readArgName(r, *mutation),
             r.string(*mutation, "parameter_name"), ""};
   if (object.getObject("user_input_mutation"))
@@ -317,28 +308,32 @@ OutputSpec readOutputSpec(Reader &r, const json::Value &value) {
   return spec;
 }
 
-/// The names of a dict-like output ("loss", "logits"); empty when the outputs have none.
-std::vector<std::string> readOutputNames(const json::Object &module) {
-  const json::Array *calls = module.getArray("module_call_graph");
-  const json::Object *call = calls && !calls->empty() ? calls->front().getAsObject() : nullptr;
-  const json::Object *signature = call ? call->getObject("signature") : nullptr;
-  if (!signature)
-    return {};
-  auto spec = parseLargeJson(signature->getString("out_spec").value_or(""));
-  if (!spec)
-    return consumeError(spec.takeError()), std::vector<std::string>();
-  const json::Array *pair = spec->getAsArray();
-  const json::Object *tree = pair && pair->size() == 2 ? (*pair)[1].getAsObject() : nullptr;
-  if (!tree)
-    return {};
-  auto context = parseLargeJson(tree->getString("context").value_or(""));
-  if (!context)
-    return consumeError(context.takeError()), std::vector<std::string>();
+/// A tree of outputs is [1, {"context": "[\"loss\", \"logits\"]", ...}], as text in a string.
+std::vector<std::string> readTreeNames(StringRef text) {
   std::vector<std::string> names;
-  if (const json::Array *keys = context->getAsArray())
-    for (const json::Value &key : *keys)
-      names.push_back(key.getAsString().value_or("").str());
+  Expected<JsonDocument> spec = JsonDocument::parse(text);
+  if (!spec)
+    return consumeError(spec.takeError()), names;
+  std::vector<JsonValue> pair = spec->getRoot().getElements();
+  if (pair.size() != 2)
+    return names;
+  std::string context = pair[1].getString("context").value_or("");
+  Expected<JsonDocument> keys = JsonDocument::parse(context);
+  if (!keys)
+    return consumeError(keys.takeError()), names;
+  for (JsonValue key : keys->getRoot().getElements())
+    names.push_back(key.getAsString().value_or(""));
   return names;
+}
+
+/// The names of a dict-like output ("loss", "logits"); empty when the outputs have none.
+std::vector<std::string> readOutputNames(JsonValue module) {
+  std::vector<JsonValue> calls =
+      module.get("module_call_graph").value_or(JsonValue()).getElements();
+  if (calls.empty())
+    return {};
+  JsonValue signature = calls.front().get("signature").value_or(JsonValue());
+  return readTreeNames(signature.getString("out_spec").value_or(""));
 }
 
 /// Names as the model returns them where it returns a dict; else the graph's own.
@@ -354,8 +349,8 @@ void labelOutputs(std::vector<OutputSpec> &outputs, ArrayRef<std::string> names)
     }
 }
 
-Error checkVersion(const json::Object &object) {
-  const json::Object *version = object.getObject("schema_version");
+Error checkVersion(JsonValue object) {
+  std::optional<JsonValue> version = object.getObject("schema_version");
   std::optional<int64_t> major = version ? version->getInteger("major") : std::nullopt;
   if (!major)
     return createStringError("models/*.json has no schema_version; it is not an exported program");
@@ -382,45 +377,46 @@ bool Node::isInPlace() const {
 }
 
 Expected<ExportedProgram> parseExportedProgram(StringRef text) {
-  Expected<json::Value> value = parseLargeJson(text);
-  if (!value)
-    return createStringError("the model's JSON is damaged: " + toString(value.takeError()));
+  Expected<JsonDocument> document = JsonDocument::parse(text);
+  if (!document)
+    return createStringError("the model's JSON is damaged: " + toString(document.takeError()));
   Reader r;
-  const json::Object &object = r.object(&*value, "the exported program");
+  JsonValue object = r.object(document->getRoot(), "the exported program");
   if (Error e = checkVersion(object))
     return std::move(e);
   ExportedProgram program;
-  const json::Object &module = r.object(object, "graph_module");
-  program.graph = readGraph(r, r.object(module, "graph"));
-  const json::Object &signature = r.object(module, "signature");
-  for (const json::Value &spec : r.array(signature, "input_specs"))
+  JsonValue module = r.member(object, "graph_module");
+  program.graph = readGraph(r, r.member(module, "graph"));
+  JsonValue signature = r.member(module, "signature");
+  for (JsonValue spec : r.array(signature, "input_specs"))
     program.inputs.push_back(readInputSpec(r, spec));
-  for (const json::Value &spec : r.array(signature, "output_specs"))
+  for (JsonValue spec : r.array(signature, "output_specs"))
     program.outputs.push_back(readOutputSpec(r, spec));
   labelOutputs(program.outputs, readOutputNames(module));
-  for (const auto &[symbol, range] : r.object(object, "range_constraints")) {
-    const json::Object &bounds = r.object(&range, "a range");
-    program.ranges[symbol.str()] = {bounds.getInteger("min_val"), bounds.getInteger("max_val")};
+  for (const auto &[symbol, range] : r.member(object, "range_constraints").getMembers()) {
+    JsonValue bounds = r.object(range, "a range");
+    program.ranges[symbol] = {bounds.getInteger("min_val"), bounds.getInteger("max_val")};
   }
-  program.torchVersion = object.getString("torch_version").value_or("").str();
+  program.torchVersion = object.getString("torch_version").value_or("");
   if (!r.failure.empty())
     return createStringError("the exported program is not of a known form: " + r.failure);
   return program;
 }
 
 Expected<std::vector<Payload>> parsePayloads(StringRef text) {
-  Expected<json::Value> value = parseLargeJson(text);
-  if (!value)
+  Expected<JsonDocument> document = JsonDocument::parse(text);
+  if (!document)
     return createStringError("a weights or constants config is damaged: " +
-                             toString(value.takeError()));
+                             toString(document.takeError()));
   Reader r;
   std::vector<Payload> payloads;
-  for (const auto &[name, entry] : r.object(r.object(&*value, "the config"), "config")) {
-    const json::Object &object = r.object(&entry, "a config entry");
-    Payload payload{name.str(), r.string(object, "path_name"),
+  JsonValue config = r.object(document->getRoot(), "the config");
+  for (const auto &[name, entry] : r.member(config, "config").getMembers()) {
+    JsonValue object = r.object(entry, "a config entry");
+    Payload payload{name, r.string(object, "path_name"),
                     object.getBoolean("is_param").value_or(false),
                     object.getBoolean("use_pickle").value_or(false), std::nullopt};
-    if (const json::Value *meta = object.get("tensor_meta"); meta && meta->getAsObject())
+    if (std::optional<JsonValue> meta = object.get("tensor_meta"); meta && meta->getAsObject())
       payload.meta = readTensorMeta(r, *meta);
     payloads.push_back(std::move(payload));
   }

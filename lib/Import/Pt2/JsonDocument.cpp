@@ -1,0 +1,248 @@
+// Finds the values of a JSON text in one pass.
+#include "lib/Import/Pt2/JsonDocument.h"
+#include "llvm/Support/JSON.h"
+
+using namespace llvm;
+
+namespace parashard::import {
+namespace {
+/// Nested subgraphs have about 10 brackets each, and readers call themselves for each.
+constexpr unsigned kDeepest = 512;
+
+std::optional<json::Value> parseAlone(StringRef text) {
+  Expected<json::Value> value = json::parse(text);
+  if (value)
+    return std::move(*value);
+  consumeError(value.takeError());
+  return std::nullopt;
+}
+
+bool isOfWord(char c) { return isAlnum(c) || c == '+' || c == '-' || c == '.'; }
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Finding values
+//===----------------------------------------------------------------------===//
+
+class JsonScanner {
+public:
+  explicit JsonScanner(StringRef text) : text(text) {}
+
+  /// False where the text is no JSON or `isTooDeep`.
+  bool run() { return json::isUTF8(text) && scanValue(0) && (skipSpace(), at == text.size()); }
+
+  bool isTooDeep = false;
+  JsonDocument document;
+
+private:
+  char peek() const { return at < text.size() ? text[at] : '\0'; }
+  void skipSpace() {
+    while (at < text.size() && StringRef(" \t\r\n").contains(text[at]))
+      ++at;
+  }
+  bool take(char c) {
+    skipSpace();
+    if (peek() != c)
+      return false;
+    ++at;
+    return true;
+  }
+
+  bool add(StringRef value) {
+    document.places.push_back({value, unsigned(document.places.size() + 1)});
+    return true;
+  }
+
+  /// Escapes, and what may not stand in a string unescaped, are checked where they occur.
+  bool scanString() {
+    size_t begin = at;
+    bool isPlain = true;
+    for (++at; at < text.size() && text[at] != '"'; ++at) {
+      isPlain &= text[at] != '\\' && (unsigned char)text[at] >= 0x20;
+      if (text[at] == '\\')
+        ++at;
+    }
+    if (at >= text.size())
+      return false;
+    ++at;
+    StringRef string = text.slice(begin, at);
+    return (isPlain || parseAlone(string)) && add(string);
+  }
+
+  /// A number, true, false or null.
+  bool scanWord() {
+    size_t begin = at;
+    while (at < text.size() && isOfWord(text[at]))
+      ++at;
+    StringRef word = text.slice(begin, at);
+    int64_t integer;
+    bool isSmall = word.size() < 10 && !word.starts_with("+") && !word.getAsInteger(10, integer);
+    return (isSmall || (!word.empty() && parseAlone(word))) && add(word);
+  }
+
+  bool scanMember(bool hasKey, unsigned depth) {
+    skipSpace();
+    return (!hasKey || (peek() == '"' && scanString() && take(':'))) && scanValue(depth);
+  }
+
+  bool scanContainer(char close, unsigned depth) {
+    if (depth > kDeepest)
+      return isTooDeep = true, false;
+    size_t place = document.places.size();
+    add(text.substr(at++, 1));
+    if (!take(close)) {
+      do
+        if (!scanMember(close == '}', depth))
+          return false;
+      while (take(','));
+      if (!take(close))
+        return false;
+    }
+    document.places[place].end = document.places.size();
+    return true;
+  }
+
+  bool scanValue(unsigned depth) {
+    skipSpace();
+    switch (peek()) {
+    case '{':
+      return scanContainer('}', depth + 1);
+    case '[':
+      return scanContainer(']', depth + 1);
+    case '"':
+      return scanString();
+    default:
+      return scanWord();
+    }
+  }
+
+  StringRef text;
+  size_t at = 0;
+};
+
+Expected<JsonDocument> JsonDocument::parse(StringRef text) {
+  JsonScanner scanner(text);
+  if (scanner.run())
+    return std::move(scanner.document);
+  if (scanner.isTooDeep)
+    return createStringError("its brackets are nested deeper than %u", kDeepest);
+  Expected<json::Value> value = json::parse(text);
+  if (!value)
+    return value.takeError();
+  return createStringError("it has a form that is not read");
+}
+
+//===----------------------------------------------------------------------===//
+// Reading values
+//===----------------------------------------------------------------------===//
+
+StringRef JsonValue::getText() const { return document ? document->places[place].text : ""; }
+
+std::optional<bool> JsonValue::getAsBoolean() const {
+  if (getText() == "true" || getText() == "false")
+    return getText() == "true";
+  return std::nullopt;
+}
+
+std::optional<int64_t> JsonValue::getAsInteger() const {
+  int64_t integer;
+  if (!getText().getAsInteger(10, integer))
+    return integer;
+  std::optional<json::Value> value;
+  if (!isObject() && !isArray())
+    value = parseAlone(getText());
+  return value ? value->getAsInteger() : std::nullopt;
+}
+
+std::optional<double> JsonValue::getAsNumber() const {
+  std::optional<json::Value> value;
+  if (!isObject() && !isArray())
+    value = parseAlone(getText());
+  return value ? value->getAsNumber() : std::nullopt;
+}
+
+static std::string readString(StringRef text) {
+  if (!text.contains('\\'))
+    return text.drop_front().drop_back().str();
+  std::optional<json::Value> value = parseAlone(text);
+  return value->getAsString()->str();
+}
+
+std::optional<std::string> JsonValue::getAsString() const {
+  if (!getText().starts_with("\""))
+    return std::nullopt;
+  return readString(getText());
+}
+
+std::optional<JsonValue> JsonValue::getAsObject() const {
+  return isObject() ? std::optional(*this) : std::nullopt;
+}
+
+std::optional<JsonValue> JsonValue::getAsArray() const {
+  return isArray() ? std::optional(*this) : std::nullopt;
+}
+
+std::vector<JsonValue> JsonValue::getElements() const {
+  std::vector<JsonValue> elements;
+  if (!isArray())
+    return elements;
+  unsigned end = document->places[place].end;
+  for (unsigned at = place + 1; at < end; at = document->places[at].end)
+    elements.push_back({document, at});
+  return elements;
+}
+
+void JsonValue::forEachMember(function_ref<void(StringRef, JsonValue)> visit) const {
+  if (!isObject())
+    return;
+  unsigned end = document->places[place].end;
+  for (unsigned key = place + 1; key < end; key = document->places[key + 1].end) {
+    StringRef text = document->places[key].text;
+    if (text.contains('\\'))
+      visit(readString(text), {document, key + 1});
+    else
+      visit(text.drop_front().drop_back(), {document, key + 1});
+  }
+}
+
+std::vector<std::pair<std::string, JsonValue>> JsonValue::getMembers() const {
+  std::vector<std::pair<std::string, JsonValue>> members;
+  forEachMember([&](StringRef key, JsonValue value) { members.emplace_back(key.str(), value); });
+  return members;
+}
+
+std::optional<JsonValue> JsonValue::get(StringRef key) const {
+  std::optional<JsonValue> found;
+  forEachMember([&](StringRef name, JsonValue value) {
+    if (name == key)
+      found = value;
+  });
+  return found;
+}
+
+std::optional<bool> JsonValue::getBoolean(StringRef key) const {
+  std::optional<JsonValue> value = get(key);
+  return value ? value->getAsBoolean() : std::nullopt;
+}
+
+std::optional<int64_t> JsonValue::getInteger(StringRef key) const {
+  std::optional<JsonValue> value = get(key);
+  return value ? value->getAsInteger() : std::nullopt;
+}
+
+std::optional<std::string> JsonValue::getString(StringRef key) const {
+  std::optional<JsonValue> value = get(key);
+  return value ? value->getAsString() : std::nullopt;
+}
+
+std::optional<JsonValue> JsonValue::getObject(StringRef key) const {
+  std::optional<JsonValue> value = get(key);
+  return value ? value->getAsObject() : std::nullopt;
+}
+
+std::optional<JsonValue> JsonValue::getArray(StringRef key) const {
+  std::optional<JsonValue> value = get(key);
+  return value ? value->getAsArray() : std::nullopt;
+}
+
+} // namespace parashard::import

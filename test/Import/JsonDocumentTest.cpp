@@ -1,0 +1,144 @@
+// Reads documents with `JsonDocument` and with LLVM's own parser: values and errors are the same.
+#include "lib/Import/Pt2/JsonDocument.h"
+#include "llvm/Support/JSON.h"
+#include "gtest/gtest.h"
+
+using namespace llvm;
+using parashard::import::JsonDocument;
+using parashard::import::JsonValue;
+
+static json::Value convert(JsonValue value) {
+  if (value.isObject()) {
+    json::Object object;
+    for (const auto &[key, member] : value.getMembers()) {
+      object[key] = convert(member);
+      EXPECT_TRUE(value.get(key));
+    }
+    return object;
+  }
+  if (value.isArray()) {
+    json::Array array;
+    for (JsonValue element : value.getElements())
+      array.push_back(convert(element));
+    return array;
+  }
+  if (auto boolean = value.getAsBoolean())
+    return *boolean;
+  if (auto integer = value.getAsInteger())
+    return *integer;
+  if (auto number = value.getAsNumber())
+    return *number;
+  if (auto string = value.getAsString())
+    return *string;
+  EXPECT_TRUE(value.isNull());
+  return nullptr;
+}
+
+static std::string describe(Expected<json::Value> value) {
+  if (!value)
+    return "error: " + toString(value.takeError());
+  std::string text;
+  raw_string_ostream(text) << *value;
+  return text;
+}
+
+static std::string read(StringRef text) {
+  Expected<JsonDocument> document = JsonDocument::parse(text);
+  if (!document)
+    return "error: " + toString(document.takeError());
+  return describe(convert(document->getRoot()));
+}
+
+static void compare(StringRef text) { EXPECT_EQ(read(text), describe(json::parse(text))); }
+
+/// An array of objects with every kind of value in them, brackets and quotes in strings too.
+static std::string makeDocument() {
+  std::string text = "{\"nodes\" : [";
+  for (int i = 0; i < 40; ++i)
+    text += (i ? ",\n" : "\n") + std::string("{\"name\": \"n\\\"],{:\\\\\", \"in\": [") +
+            std::to_string(i) + ", 1.5e-3, -2, true, false, null, []], \"o\": {}}";
+  text += "], \"long\": \"" + std::string(500, 'x') + "]]}{[" + "\", \"\\u006eame\": [[[" +
+          std::string(200, ' ') + "1]]]}\n";
+  return text;
+}
+
+TEST(JsonDocument, GoodDocument) {
+  std::string document = makeDocument();
+  EXPECT_TRUE(StringRef(describe(json::parse(document))).starts_with("{"));
+  compare(document);
+}
+
+TEST(JsonDocument, CutShort) {
+  std::string document = makeDocument();
+  for (size_t length = 0; length < document.size(); length += 3)
+    compare(StringRef(document).take_front(length));
+}
+
+TEST(JsonDocument, DamagedAnywhere) {
+  std::string document = makeDocument();
+  for (char c : StringRef("[]{},:\"\\x\n\x80 0"))
+    for (size_t at = 0; at < document.size(); at += 53) {
+      std::string damaged = document;
+      damaged[at] = c;
+      compare(damaged);
+    }
+}
+
+TEST(JsonDocument, OddForms) {
+  for (StringRef text : {"{\"a\",\"b\",\"c\",\"d\"}",
+                         "{1: 2,3: 4}",
+                         "[1,,2]",
+                         "[1,]",
+                         "[ ]",
+                         "{ }",
+                         "[,]",
+                         "{,}",
+                         "{\"a\": 1, \"a\": 2}",
+                         "[1] [2]",
+                         "[{ }]",
+                         "",
+                         " ",
+                         "1",
+                         "-",
+                         "+1",
+                         "01",
+                         "1e400",
+                         "1.",
+                         "9223372036854775807",
+                         "-9223372036854775808",
+                         "1e3",
+                         "2.0",
+                         "tru",
+                         "nullx",
+                         "NaN",
+                         "Infinity",
+                         "\"\\ud83d\\ude00\"",
+                         "\"\\u00\"",
+                         "\"a\tb\"",
+                         "\"",
+                         "\"\\\"",
+                         "[1 2]",
+                         "{\"a\" 1}",
+                         "{\"a\":}",
+                         "[\"\\q\"]"})
+    compare(text);
+}
+
+TEST(JsonDocument, KindsThatAreNotThere) {
+  std::string text = "{\"n\": 1, \"s\": \"x\", \"l\": [1], \"b\": true}";
+  JsonDocument document = cantFail(JsonDocument::parse(text));
+  JsonValue root = document.getRoot();
+  EXPECT_FALSE(root.get("m") || root.getString("n") || root.getInteger("s") || root.getArray("s") ||
+               root.getObject("l") || root.getBoolean("n") || root.getInteger("l"));
+  EXPECT_EQ(root.getInteger("n"), 1);
+  EXPECT_EQ(root.getString("s"), "x");
+  EXPECT_EQ(root.getBoolean("b"), true);
+  EXPECT_TRUE(root.get("n")->getElements().empty());
+}
+
+TEST(JsonDocument, DeeplyNested) {
+  EXPECT_EQ(read(std::string(200, '[') + std::string(200, ']')).substr(0, 2), "[[");
+  std::string deep(3'000'000, '[');
+  EXPECT_TRUE(StringRef(read(deep)).contains("nested"));
+  EXPECT_TRUE(StringRef(read("{\"a\":" + deep)).contains("nested"));
+}
