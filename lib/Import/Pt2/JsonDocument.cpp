@@ -1,5 +1,6 @@
 // Finds the values of a JSON text in one pass.
 #include "lib/Import/Pt2/JsonDocument.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 
 using namespace llvm;
