@@ -33,6 +33,8 @@ struct AutodiffOptions {
   llvm::SmallVector<std::string> freeze;
   /// "step", "micro-batch", or empty: step where the form of the loss is recognised.
   std::string lossAverage;
+  /// INPUT=D or INPUT=none: which dim of an input is the batch, where it is not dim 0.
+  llvm::SmallVector<std::string> batchDims;
 };
 
 /// Turns `@forward` into `@micro_batch`, `@evaluate` and `@update`. Emits diagnostics on failure.

@@ -68,7 +68,8 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
                                            : o.lossOutput)
           .option("differentiate", llvm::join(o.differentiate, ";"))
           .option("freeze", llvm::join(o.freeze, ";"))
-          .option("loss-average", o.lossAverage),
+          .option("loss-average", o.lossAverage)
+          .option("batch-dims", llvm::join(o.batchDims, ";")),
       // What backward computes from constants alone; the marks stay.
       PassText("ps-canonicalize"),
       // The update of each parameter by its group's optimizer.

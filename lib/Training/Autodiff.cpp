@@ -31,6 +31,7 @@ public:
       : module(module), variables(module), forward(forward), options(options) {}
 
   LogicalResult build() {
+    markBatchDims();
     if (failed(freezeParameters()) || failed(readOutputs()) || failed(chooseLoss()) ||
         failed(chooseDifferentiated()) || failed(chooseAverage()))
       return failure();
@@ -46,6 +47,7 @@ public:
   }
 
 private:
+  void markBatchDims();
   LogicalResult freezeParameters();
   LogicalResult readOutputs();
   LogicalResult chooseLoss();
@@ -85,6 +87,19 @@ private:
 //===----------------------------------------------------------------------===//
 // Choices
 //===----------------------------------------------------------------------===//
+
+/// What is no such text, or names no input, is an error where inputs are sharded.
+void TrainingBuilder::markBatchDims() {
+  for (llvm::StringRef part : options.batchDims) {
+    auto [input, text] = part.trim("\"").split('=');
+    int64_t dim = -1;
+    if (text != "none" && text.getAsInteger(10, dim))
+      continue;
+    for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+      if (auto name = forward.getArgAttrOfType<StringAttr>(i, kNameMark); name && name == input)
+        forward.setArgAttr(i, kBatchDimMark, OpBuilder(forward).getI64IntegerAttr(dim));
+  }
+}
 
 LogicalResult TrainingBuilder::freezeParameters() {
   for (llvm::StringRef glob : options.freeze) {
@@ -208,13 +223,10 @@ LogicalResult TrainingBuilder::chooseAverage() {
   const LossPart &last = parts.back();
   if (asked.empty() && last.kind == LossPart::Kind::Average && isDividedByCount(last.value))
     module->setAttr(kUnevenLossMark, UnitAttr::get(module.getContext()));
-  llvm::SmallVector<LossPart::Kind> kinds{LossPart::Kind::Average};
-  if (splitsLoss)
-    kinds = llvm::map_to_vector(parts, [](const LossPart &part) { return part.kind; });
-  eraseDeadOps(forward.getBody().front());
   auto type =
       RankedTensorType::get({}, getAccumulatorElement(outputs[*loss].type.getElementType()));
-  stepLoss.emplace(std::move(kinds), type);
+  stepLoss.emplace(getLossParts(builder, end->getOperand(*loss)), type);
+  eraseDeadOps(forward.getBody().front());
   module->setAttr(kLossAverageMark, StringAttr::get(module.getContext(), stepLoss->describe()));
   return stepLoss->addVariables(variables);
 }
@@ -222,7 +234,7 @@ LogicalResult TrainingBuilder::chooseAverage() {
 llvm::SmallVector<LossPart> TrainingBuilder::getLossParts(OpBuilder &builder, Value value) {
   if (splitsLoss)
     return splitLoss(builder, value);
-  return {{LossPart::Kind::Average, value, Value()}};
+  return {{LossPart::Kind::Average, value, Value(), {}}};
 }
 
 bool TrainingBuilder::isTrained(SymbolRefAttr symbol) {
@@ -432,7 +444,8 @@ struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
   void runOnOperation() override {
     if (failed(checkLevel(getOperation(), Level::Imported, getArgument())))
       return signalPassFailure();
-    AutodiffOptions options{loss, splitList(differentiate), splitList(freeze), lossAverage};
+    AutodiffOptions options{loss, splitList(differentiate), splitList(freeze), lossAverage,
+                            splitList(batchDims)};
     if (failed(buildTraining(getOperation(), options)))
       signalPassFailure();
   }

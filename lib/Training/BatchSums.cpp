@@ -1,16 +1,19 @@
 // Follows the batch through the sharding rules of a block's ops.
 #include "BatchSums.h"
-#include "dialects/ps/Ps.h"
+#include "Symbols.h"
 
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::ps;
 
 BatchSums::BatchSums(Block &block) {
+  auto function = cast<func::FuncOp>(block.getParentOp());
   for (BlockArgument argument : block.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
-    if (type && type.getRank() > 0)
-      states[argument] = {State::Kind::Rows, 0, type.getDimSize(0)};
+    auto mark = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kBatchDimMark);
+    int64_t dim = mark ? mark.getInt() : 0;
+    if (type && dim >= 0 && dim < type.getRank())
+      states[argument] = {State::Kind::Rows, unsigned(dim), type.getDimSize(dim)};
   }
   for (Operation &op : block.without_terminator())
     visit(&op);

@@ -7,8 +7,9 @@
 
 namespace parashard {
 
-/// What the sharding rules of a block's ops say about its values when dim 0 of every argument is
-/// the batch: as with data parallelism, but before there is a mesh.
+/// What the sharding rules of a block's ops say about its values when the batch is split: as with
+/// data parallelism, but before there is a mesh. The batch is dim 0 of every argument of the
+/// function, or what its `kBatchDimMark` says (-1: none).
 class BatchSums {
 public:
   explicit BatchSums(mlir::Block &block);

@@ -19,7 +19,26 @@ static std::optional<double> getConstant(Value value) {
   return tensor.size() == 1 ? std::optional(tensor.get(0)) : std::nullopt;
 }
 
-/// True when no op that the value is computed from reads a variable.
+/// True when the variable that an op reads is the same in all steps.
+static bool isFixed(ReadOp read) {
+  auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getVariableAttr());
+  if (!variable)
+    return false;
+  switch (variable.getKind()) {
+  case VariableKind::Constant:
+    return true;
+  case VariableKind::Buffer:
+    return llvm::none_of(read->getBlock()->getOps<WriteOp>(), [&](WriteOp write) {
+      return write.getVariableAttr() == read.getVariableAttr();
+    });
+  case VariableKind::Parameter:
+    return variable.getFrozen();
+  default:
+    return false;
+  }
+}
+
+/// True when no op that the value is computed from reads a variable that training changes.
 static bool isIndependentOfVariables(Value value) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   llvm::SmallVector<Value> todo{value};
@@ -27,7 +46,7 @@ static bool isIndependentOfVariables(Value value) {
     Operation *op = todo.pop_back_val().getDefiningOp();
     if (!op || !seen.insert(op).second)
       continue;
-    if (isa<ReadOp>(op))
+    if (auto read = dyn_cast<ReadOp>(op); read && !isFixed(read))
       return false;
     todo.append(op->operand_begin(), op->operand_end());
   }
@@ -82,6 +101,53 @@ bool parashard::isDividedByCount(Value loss) {
 }
 
 //===----------------------------------------------------------------------===//
+// Counts
+//===----------------------------------------------------------------------===//
+
+/// Finds the sums that a scalar is computed from by elementwise ops alone.
+static bool findCounted(Value value, llvm::SmallVectorImpl<Value> &sums) {
+  if (isSum(value)) {
+    if (!llvm::is_contained(sums, value))
+      sums.push_back(value);
+    return true;
+  }
+  Operation *op = value.getDefiningOp();
+  auto lowering = dyn_cast_or_null<LoweringOpInterface>(op);
+  bool isElementwise = isa_and_nonnull<ReshapeOp>(op) ||
+                       (lowering && lowering.getLoweringKind() == LoweringKind::Elementwise &&
+                        cast<RankedTensorType>(value.getType()).getNumElements() == 1);
+  return getConstant(value) ||
+         (isElementwise && llvm::all_of(op->getOperands(),
+                                        [&](Value operand) { return findCounted(operand, sums); }));
+}
+
+static LossPart makeMean(Value sum, Value count) {
+  LossPart mean{LossPart::Kind::Mean, sum, count, {}};
+  llvm::SmallVector<Value> sums;
+  if (findCounted(count, sums) && !sums.empty())
+    mean.counted.assign(sums.begin(), sums.end());
+  else
+    mean.counted = {count};
+  return mean;
+}
+
+static void copyBetween(OpBuilder &builder, Value value, IRMapping &values) {
+  if (values.contains(value))
+    return;
+  Operation *op = value.getDefiningOp();
+  for (Value operand : op->getOperands())
+    copyBetween(builder, operand, values);
+  builder.clone(*op, values);
+}
+
+Value parashard::recount(OpBuilder &builder, const LossPart &mean, ValueRange counted) {
+  IRMapping values;
+  values.map(mean.counted, counted);
+  copyBetween(builder, mean.count, values);
+  return values.lookup(mean.count);
+}
+
+//===----------------------------------------------------------------------===//
 // Means over a static number of elements
 //===----------------------------------------------------------------------===//
 
@@ -104,9 +170,8 @@ static std::optional<LossPart> matchProduct(OpBuilder &builder, MulOp op) {
       return inner;
     }
     if (*factor > 0 && isSum(value))
-      return LossPart{LossPart::Kind::Mean, value,
-                      makeConstant(builder, op.getLoc(), cast<RankedTensorType>(op.getType()),
-                                   invert(*factor))};
+      return makeMean(value, makeConstant(builder, op.getLoc(),
+                                          cast<RankedTensorType>(op.getType()), invert(*factor)));
   }
   return std::nullopt;
 }
@@ -123,16 +188,15 @@ static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
   Operation *op = loss.getDefiningOp();
   if (auto div = dyn_cast_or_null<DivOp>(op))
     if (isSum(div.getLhs()) && isIndependentOfVariables(div.getRhs()))
-      return LossPart{LossPart::Kind::Mean, div.getLhs(), div.getRhs()};
+      return makeMean(div.getLhs(), div.getRhs());
   if (auto mul = dyn_cast_or_null<MulOp>(op))
     return matchProduct(builder, mul);
   if (!isa_and_nonnull<ConvertOp, ReshapeOp>(op))
     return std::nullopt;
   auto inner = findStaticMean(builder, op->getOperand(0));
-  if (inner)
-    for (Value *part : {&inner->value, &inner->count})
-      *part = rebuild(builder, op, *part);
-  return inner;
+  if (!inner)
+    return std::nullopt;
+  return makeMean(rebuild(builder, op, inner->value), rebuild(builder, op, inner->count));
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,19 +244,23 @@ public:
       }
       if (isSum(div.getLhs()) && isIndependentOfVariables(div.getRhs()) &&
           dependsOnInputs(div.getRhs()))
-        return {{LossPart::Kind::Mean, div.getLhs(), div.getRhs()}};
+        return {makeMean(div.getLhs(), div.getRhs())};
     }
-    return {{isSumOfSamples(value, scale) ? LossPart::Kind::Sum : LossPart::Kind::Average, value,
-             Value()}};
+    return {{isSumOfSamples(value, scale) ? LossPart::Kind::Sum : LossPart::Kind::Average,
+             value,
+             Value(),
+             {}}};
   }
 
 private:
   llvm::SmallVector<LossPart> splitView(Operation *op, const Scale &scale) {
     llvm::SmallVector<LossPart> parts = split(op->getOperand(0), scale);
     for (LossPart &part : parts) {
-      part.value = rebuild(builder, op, part.value);
+      Value value = rebuild(builder, op, part.value);
       if (part.count)
-        part.count = convertCount(op, part.count);
+        part = makeMean(value, convertCount(op, part.count));
+      else
+        part.value = value;
     }
     return parts;
   }

@@ -15,8 +15,16 @@ struct LossPart {
   };
   Kind kind;
   mlir::Value value;
-  mlir::Value count; ///< of a mean: depends on no variable
+  mlir::Value count; ///< of a mean: depends on no variable that training changes
+  /// What is counted: the sums that `count` is a function of, such as the number of labels of a
+  /// count that is at least 1. `count` itself where it is one, or where nothing is found.
+  llvm::SmallVector<mlir::Value, 1> counted;
+
+  bool isCountedDirectly() const { return counted.size() == 1 && counted.front() == count; }
 };
+
+/// The count of a mean when `counted` has other values: the ops between them, copied.
+mlir::Value recount(mlir::OpBuilder &builder, const LossPart &mean, mlir::ValueRange counted);
 
 /// Splits a loss through additions, constant factors and conversions. A mean is a sum divided by a
 /// count that is computed from the batch (a masked mean: cross-entropy), one part for each count. A

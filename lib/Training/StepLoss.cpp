@@ -10,6 +10,15 @@ static std::string number(llvm::StringRef symbol, unsigned part) {
   return part == 0 ? symbol.str() : (symbol + "." + llvm::Twine(part)).str();
 }
 
+StepLoss::StepLoss(llvm::ArrayRef<LossPart> parts, RankedTensorType type) : type(type) {
+  for (const LossPart &part : parts) {
+    kinds.push_back(part.kind);
+    numCounted.push_back(part.isCountedDirectly() ? 0 : part.counted.size());
+  }
+}
+
+bool StepLoss::needsCount() const { return kinds.size() > 1 || numCounted.front() > 0; }
+
 LogicalResult StepLoss::addVariables(VariableTable &variables) {
   auto add = [&](llvm::StringRef symbol, VariableOp &variable) -> LogicalResult {
     auto added = variables.add(VariableKind::Accumulator, symbol, type);
@@ -17,62 +26,90 @@ LogicalResult StepLoss::addVariables(VariableTable &variables) {
       variable = *added;
     return success(succeeded(added));
   };
-  unsigned means = llvm::count(kinds, LossPart::Kind::Mean);
-  counts.resize(std::max(means, 1u));
-  if (failed(add(kLossSymbol, loss)) || failed(add(kLossSumSymbol, sum)))
+  if (failed(add(kLossSymbol, loss)) || failed(add(kLossSumSymbol, sum)) ||
+      failed(add(kLossCountSymbol, count)))
     return failure();
-  for (auto [part, count] : llvm::enumerate(counts))
-    if (failed(add(number(kLossCountSymbol, part), count)))
-      return failure();
-  return needsCount() ? add(kMicroBatchesSymbol, microBatches) : success();
+  unsigned numbered = 0;
+  for (unsigned part = 0; part < kinds.size() && kinds[part] == Kind::Mean; ++part) {
+    llvm::SmallVector<VariableOp> &own = counted.emplace_back(std::max(numCounted[part], 1u));
+    if (part == 0 && numCounted[part] == 0) {
+      own.front() = count;
+      continue;
+    }
+    for (VariableOp &variable : own)
+      if (failed(add(number(kLossCountedSymbol, numbered++), variable)))
+        return failure();
+  }
+  bool averages = needsCount() && llvm::is_contained(kinds, Kind::Average);
+  return averages ? add(kMicroBatchesSymbol, microBatches) : success();
 }
 
 std::string StepLoss::describe() const {
   std::string text;
-  for (auto [kind, name] : {std::pair(LossPart::Kind::Mean, "step"),
-                            {LossPart::Kind::Sum, "sum"},
-                            {LossPart::Kind::Average, "micro-batch"}})
+  for (auto [kind, name] :
+       {std::pair(Kind::Mean, "step"), {Kind::Sum, "sum"}, {Kind::Average, "micro-batch"}})
     if (llvm::is_contained(kinds, kind))
       text += (text.empty() ? "" : "+") + std::string(name);
   return text;
 }
 
-Value StepLoss::widen(OpBuilder &builder, Value value) {
-  return makeConvert(builder, value.getLoc(), value, type.getElementType());
+/// A value of one element in another type of one element.
+static Value changeType(OpBuilder &builder, Value value, RankedTensorType type) {
+  Location loc = value.getLoc();
+  value = makeConvert(builder, loc, value, type.getElementType());
+  return value.getType() == type ? value : ReshapeOp::create(builder, loc, type, value);
 }
+
+Value StepLoss::widen(OpBuilder &builder, Value value) { return changeType(builder, value, type); }
 
 void StepLoss::accumulateCounts(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
-  for (auto [part, variable] : llvm::zip(parts, counts))
-    if (part.kind == LossPart::Kind::Mean)
-      makeAccumulate(builder, part.count.getLoc(), variable, widen(builder, part.count));
+  for (auto [part, own] : llvm::zip(parts, counted))
+    for (auto [value, variable] : llvm::zip(part.counted, own))
+      makeAccumulate(builder, value.getLoc(), variable, widen(builder, value));
   Location loc = parts.front().value.getLoc();
-  makeAccumulate(builder, loc, microBatches, makeConstant(builder, loc, type, 1));
+  if (microBatches)
+    makeAccumulate(builder, loc, microBatches, makeConstant(builder, loc, type, 1));
 }
 
-Value StepLoss::makeFactor(OpBuilder &builder, Location loc, unsigned part, Value count) {
-  if (kinds[part] == LossPart::Kind::Sum)
+Value StepLoss::makeCount(OpBuilder &builder, const LossPart &mean, unsigned part) {
+  llvm::SmallVector<Value> totals;
+  for (VariableOp variable : counted[part])
+    totals.push_back(makeRead(builder, mean.value.getLoc(), variable));
+  if (numCounted[part] == 0)
+    return totals.front();
+  for (auto [value, total] : llvm::zip(mean.counted, totals))
+    total = changeType(builder, total, cast<RankedTensorType>(value.getType()));
+  return widen(builder, recount(builder, mean, totals));
+}
+
+Value StepLoss::makeFactor(OpBuilder &builder, const LossPart &term, unsigned part, Value count) {
+  Location loc = term.value.getLoc();
+  if (term.kind == Kind::Sum)
     return count;
-  VariableOp variable = isMean(part) ? counts[part] : microBatches;
-  Value other = makeRead(builder, loc, variable);
+  bool isMean = term.kind == Kind::Mean;
+  Value other = isMean ? makeCount(builder, term, part) : makeRead(builder, loc, microBatches);
   Value factor =
       DivOp::create(builder, loc, type, count ? count : makeConstant(builder, loc, type, 1), other);
-  if (!isMean(part))
+  if (!isMean)
     return factor;
   Value zero = makeConstant(builder, loc, type, 0);
   auto boolType = RankedTensorType::get({}, builder.getI1Type());
-  Value counted = CompareOp::create(builder, loc, boolType, Predicate::Gt, other, zero);
-  return SelectOp::create(builder, loc, type, counted, factor, zero);
+  Value isCounted = CompareOp::create(builder, loc, boolType, Predicate::Gt, other, zero);
+  return SelectOp::create(builder, loc, type, isCounted, factor, zero);
 }
 
 Value StepLoss::combine(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
-  Location loc = parts.front().value.getLoc();
-  Value count = isMean(0) ? makeRead(builder, loc, counts.front()) : Value();
-  Value total;
-  for (auto [part, term] : llvm::enumerate(parts)) {
+  const LossPart &first = parts.front();
+  Value ofStep = first.kind == Kind::Mean ? makeCount(builder, first, 0) : Value();
+  if (numCounted.front() > 0)
+    makeWrite(builder, first.value.getLoc(), count, ofStep); // the same in every micro-batch
+  Value total = widen(builder, first.value);
+  for (auto [i, term] : llvm::enumerate(parts.drop_front())) {
+    Location loc = term.value.getLoc();
     Value value = widen(builder, term.value);
-    if (Value factor = part == 0 ? Value() : makeFactor(builder, loc, part, count))
+    if (Value factor = makeFactor(builder, term, i + 1, ofStep))
       value = MulOp::create(builder, loc, type, factor, value);
-    total = total ? AddOp::create(builder, loc, type, total, value) : value;
+    total = AddOp::create(builder, loc, type, total, value);
   }
   return total;
 }
@@ -82,16 +119,16 @@ Value StepLoss::accumulate(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
   Location loc = first.value.getLoc();
   Value total = needsCount() ? combine(builder, parts) : first.value;
   makeAccumulate(builder, loc, sum, widen(builder, total));
-  if (first.kind == LossPart::Kind::Mean) {
+  if (first.kind == Kind::Mean) {
     if (!needsCount())
-      makeAccumulate(builder, loc, counts.front(), widen(builder, first.count));
+      makeAccumulate(builder, loc, count, widen(builder, first.count));
     return total;
   }
   Value one = makeConstant(builder, loc, type, 1);
-  if (first.kind == LossPart::Kind::Sum)
-    makeWrite(builder, loc, counts.front(), one); // once a step, however many micro-batches
+  if (first.kind == Kind::Sum)
+    makeWrite(builder, loc, count, one); // once a step, however many micro-batches
   else
-    makeAccumulate(builder, loc, counts.front(), one);
+    makeAccumulate(builder, loc, count, one);
   return total;
 }
 
@@ -109,9 +146,9 @@ StepLoss::makeResults(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
 
 void StepLoss::writeLoss(OpBuilder &builder, Location loc) {
   auto boolType = RankedTensorType::get({}, builder.getI1Type());
-  Value total = makeRead(builder, loc, sum), count = makeRead(builder, loc, counts.front());
+  Value total = makeRead(builder, loc, sum), divisor = makeRead(builder, loc, count);
   Value zero = makeConstant(builder, loc, type, 0);
-  Value counted = CompareOp::create(builder, loc, boolType, Predicate::Gt, count, zero);
-  Value mean = DivOp::create(builder, loc, type, total, count);
+  Value counted = CompareOp::create(builder, loc, boolType, Predicate::Gt, divisor, zero);
+  Value mean = DivOp::create(builder, loc, type, total, divisor);
   makeWrite(builder, loc, loss, SelectOp::create(builder, loc, type, counted, mean, zero));
 }

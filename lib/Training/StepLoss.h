@@ -15,14 +15,13 @@ namespace parashard {
 /// micro-batches) come from `@count`, which runs over all micro-batches before the first of them.
 class StepLoss {
 public:
-  /// `kinds`: of the parts, in the order of `splitLoss`; `type`: of the accumulators.
-  StepLoss(llvm::SmallVector<LossPart::Kind> kinds, mlir::RankedTensorType type)
-      : kinds(std::move(kinds)), type(type) {}
+  /// `parts`: as `splitLoss` gives them, in every copy of the forward; `type`: of the accumulators.
+  StepLoss(llvm::ArrayRef<LossPart> parts, mlir::RankedTensorType type);
 
   mlir::LogicalResult addVariables(VariableTable &variables);
   /// "step", "sum", "micro-batch", or several of them joined by '+': how the parts are averaged.
   std::string describe() const;
-  bool needsCount() const { return kinds.size() > 1; }
+  bool needsCount() const;
 
   /// In `@count`: adds up what the step counts.
   void accumulateCounts(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
@@ -35,17 +34,21 @@ public:
   void writeLoss(mlir::OpBuilder &builder, mlir::Location loc);
 
 private:
-  bool isMean(unsigned part) const { return kinds[part] == LossPart::Kind::Mean; }
+  using Kind = LossPart::Kind;
+
+  /// The count of a mean over the whole step, in `@micro_batch`.
+  mlir::Value makeCount(mlir::OpBuilder &builder, const LossPart &mean, unsigned part);
   mlir::Value widen(mlir::OpBuilder &builder, mlir::Value value);
   /// What a part is multiplied by; null for 1. `count`: the step's; null for 1.
-  mlir::Value makeFactor(mlir::OpBuilder &builder, mlir::Location loc, unsigned part,
+  mlir::Value makeFactor(mlir::OpBuilder &builder, const LossPart &term, unsigned part,
                          mlir::Value count);
   mlir::Value combine(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
 
-  llvm::SmallVector<LossPart::Kind> kinds;
+  llvm::SmallVector<Kind> kinds;
+  llvm::SmallVector<unsigned> numCounted; ///< by part; 0 where the count is what is counted
   mlir::RankedTensorType type;
-  ps::VariableOp loss, sum, microBatches;
-  llvm::SmallVector<ps::VariableOp> counts; ///< of the means; at least one
+  ps::VariableOp loss, sum, count, microBatches;
+  llvm::SmallVector<llvm::SmallVector<ps::VariableOp>> counted; ///< by mean, what it counts
 };
 
 } // namespace parashard

@@ -68,7 +68,7 @@ module {
 // CHECK: ps.loss_average = "step"
 // CHECK-LABEL: func.func @count
 // CHECK: ps.accumulate @loss.count, %
-// CHECK: ps.accumulate @loss.count.1, %
+// CHECK: ps.accumulate @loss.counted, %
 // CHECK-LABEL: func.func @micro_batch
 // CHECK-SAME: %[[M:[^:]*]]: tensor<8xf32> {ps.name = "m"}, %[[N:[^:]*]]: tensor<8xf32>
 // CHECK-DAG: %[[Q:.*]] = ps.mul %{{.*}}, %[[M]]
@@ -78,7 +78,7 @@ module {
 // CHECK-DAG: %[[NEG:.*]] = ps.neg %[[V]]
 // CHECK: %[[BOTH:.*]] = ps.add %[[S]], %[[S]]
 // CHECK: %[[COUNT:.*]] = ps.read @loss.count {
-// CHECK: %[[OTHER:.*]] = ps.read @loss.count.1
+// CHECK: %[[OTHER:.*]] = ps.read @loss.counted
 // CHECK: %[[RATIO:.*]] = ps.div %[[COUNT]], %[[OTHER]]
 // CHECK: %[[COUNTED:.*]] = ps.compare gt %[[OTHER]],
 // CHECK: %[[F:.*]] = ps.select %[[COUNTED]], %[[RATIO]],
@@ -281,6 +281,77 @@ module {
     %q = ps.mul %w, %w : tensor<8xf32>
     %s = ps.reduce sum %q dims [0] : tensor<8xf32> -> tensor<f32>
     %c = ps.reduce sum %w dims [0] : tensor<8xf32> -> tensor<f32>
+    %l = ps.div %s, %c : tensor<f32>
+    return %l : tensor<f32>
+  }
+}
+
+// -----
+
+// A count that is at least 1: that of the step, from the number that @count adds up, not the sum of those of micro-batches.
+// CHECK: ps.loss_average = "step"
+// CHECK: ps.variable accumulator @loss.counted
+// CHECK-NOT: @loss.micro_batches
+// CHECK-LABEL: func.func @count
+// CHECK: %[[N:.*]] = ps.reduce sum
+// CHECK: ps.accumulate @loss.counted, %[[N]]
+// CHECK-LABEL: func.func @micro_batch
+// CHECK: %[[S:.*]] = ps.reduce sum
+// CHECK: %[[TOTAL:.*]] = ps.read @loss.counted
+// CHECK: %[[COUNT:.*]] = ps.max %[[TOTAL]],
+// CHECK: ps.write @loss.count, %[[COUNT]]
+// CHECK: ps.accumulate @loss.sum, %[[S]]
+module {
+  ps.variable parameter @w : tensor<8xf32>
+  func.func @forward(%m: tensor<8xf32> {ps.name = "m"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8xf32>
+    %q = ps.mul %w, %m : tensor<8xf32>
+    %s = ps.reduce sum %q dims [0] : tensor<8xf32> -> tensor<f32>
+    %c = ps.reduce sum %m dims [0] : tensor<8xf32> -> tensor<f32>
+    %one = ps.constant dense<1.0> : tensor<f32>
+    %d = ps.max %c, %one : tensor<f32>
+    %l = ps.div %s, %d : tensor<f32>
+    return %l : tensor<f32>
+  }
+}
+
+// -----
+
+// A count that depends on what training does not change: weights of classes.
+// CHECK: ps.loss_average = "step"
+// CHECK-LABEL: func.func @micro_batch
+// CHECK: %[[C:.*]] = ps.reduce sum
+// CHECK: ps.accumulate @loss.count, %[[C]]
+module {
+  ps.variable parameter @w : tensor<8xf32>
+  ps.variable buffer @v : tensor<8xf32>
+  func.func @forward(%m: tensor<8xf32> {ps.name = "m"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8xf32>
+    %v = ps.read @v : tensor<8xf32>
+    %n = ps.mul %v, %m : tensor<8xf32>
+    %q = ps.mul %w, %n : tensor<8xf32>
+    %c = ps.reduce sum %n dims [0] : tensor<8xf32> -> tensor<f32>
+    %s = ps.reduce sum %q dims [0] : tensor<8xf32> -> tensor<f32>
+    %l = ps.div %s, %c : tensor<f32>
+    return %l : tensor<f32>
+  }
+}
+
+// -----
+
+// The twin: a buffer that the model writes.
+// CHECK: ps.loss_average = "micro-batch", ps.uneven_loss
+module {
+  ps.variable parameter @w : tensor<8xf32>
+  ps.variable buffer @v : tensor<8xf32>
+  func.func @forward(%m: tensor<8xf32> {ps.name = "m"}) -> tensor<f32> {
+    %w = ps.read @w : tensor<8xf32>
+    %v = ps.read @v : tensor<8xf32>
+    %n = ps.mul %v, %m : tensor<8xf32>
+    ps.write @v, %n : tensor<8xf32>
+    %q = ps.mul %w, %n : tensor<8xf32>
+    %c = ps.reduce sum %n dims [0] : tensor<8xf32> -> tensor<f32>
+    %s = ps.reduce sum %q dims [0] : tensor<8xf32> -> tensor<f32>
     %l = ps.div %s, %c : tensor<f32>
     return %l : tensor<f32>
   }

@@ -376,7 +376,6 @@ Values and gradients are PyTorch's, where branches meet too. What is only there 
 * `flip`, `roll`, `index_select` by a constant: an order of at most 16 progressions.
 * `max.dim`, `min.dim`, `argmax`, `argmin` give the first place; `cumsum` is of what is known at import.
 * `linalg_norm`: of vectors, and the Frobenius norm. `fmod`, `remainder`, `floor_divide`: of integers. `round`: without decimals.
-* A mean over classes with weights that the model holds as a buffer is averaged over micro-batches, not over the step.
 
 | family | ops |
 |---|---|

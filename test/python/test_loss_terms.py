@@ -19,6 +19,7 @@ class Network(torch.nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.up, self.down = torch.nn.Linear(12, 24), torch.nn.Linear(24, 10)
+        self.register_buffer("weights", torch.linspace(0.5, 2, 10))
         self.loss, self.parts = loss, 1
 
     def forward(self, x, labels, others):
@@ -56,6 +57,22 @@ def all_kinds(network, x, hidden, logits, labels, others):
             + logits.square().mean() + penalty(network, x, hidden, logits, labels, others))  # fmt: skip
 
 
+def clamped(network, x, hidden, logits, labels, others):
+    """A count that is at least 1: of the step, not of each micro-batch."""
+    counted = labels != -100
+    return (F.cross_entropy(logits, labels, reduction="none") * counted).sum() / counted.sum().clamp(min=1)
+
+
+def clamped_counts(network, x, hidden, logits, labels, others):
+    return (clamped(network, x, hidden, logits, others, labels) / 2 + clamped(network, x, hidden, logits, labels, others)
+            + z_loss(network, x, hidden, logits, labels, others))  # fmt: skip
+
+
+def weighted(network, x, hidden, logits, labels, others):
+    """The count is of weights that the model holds."""
+    return F.cross_entropy(logits, labels, weight=network.weights)
+
+
 def summed(network, x, hidden, logits, labels, others):
     return F.cross_entropy(logits, labels, reduction="sum")
 
@@ -84,6 +101,9 @@ CASES = {
         all_kinds,
         "loss averaged by step, added terms summed over the step, added terms averaged by micro-batch",
     ),
+    "clamped": (clamped, "loss averaged by step\n"),
+    "clamped counts": (clamped_counts, "loss averaged by step, added terms averaged by micro-batch"),
+    "weighted": (weighted, "loss averaged by step\n"),
     "sum": (summed, "loss summed over the step\n"),
     "sums": (sums, "loss summed over the step\n"),
     "summed samples": (summed_samples, "loss summed over the step\n"),
@@ -145,7 +165,7 @@ def test_a_z_loss_over_a_split_vocabulary(tmp_path, mesh, micro_batches):
 
 
 @pytest.mark.parametrize("level", ["training", "partitioned", "scheduled"])
-@pytest.mark.parametrize("name", ["all kinds", "sum"])
+@pytest.mark.parametrize("name", ["all kinds", "clamped counts", "sum"])
 def test_every_level_is_the_compiled_program(tmp_path, name, level):
     model, micro_batches, mesh = network(name), 2, "dp=2"
     batches = draw(model, micro_batches)
