@@ -190,6 +190,53 @@ TEST_F(Conformance, AllToAll) {
   }
 }
 
+TEST_F(Conformance, WhatIsStartedIsOverAtItsWait) {
+  auto communication = makeCommunication();
+  RankThreads threads(int(here.size()), [&] { communication->abort(); }, here[0]);
+  threads.run([&](int r) {
+    std::unique_ptr<RankComm> comm = communication->makeRank(r);
+    constexpr int64_t count = 50000;
+    // Two that are started, one between them that is not; then the waits.
+    std::vector<std::vector<float>> ins, outs;
+    std::vector<std::array<void *, 2>> pointers(3);
+    std::vector<Instruction> code(5);
+    for (int i = 0; i < 3; ++i) {
+      ins.emplace_back(count, float(r + i));
+      outs.emplace_back(count, -1.0f);
+      pointers[i] = {ins[i].data(), outs[i].data()};
+      CollectiveOp op;
+      op.axes = {i == 1 ? 1 : 0};
+      op.counts = {count};
+      op.token = i == 1 ? -1 : i;
+      code[i].op = op;
+    }
+    code[3].op = WaitOp{0};
+    code[4].op = WaitOp{2};
+    std::vector<Bound> bound(5);
+    for (int i = 0; i < 5; ++i) {
+      bound[i].instruction = &code[i];
+      bound[i].buffers = i < 3 ? pointers[i].data() : nullptr;
+      ASSERT_TRUE(comm->bind(bound[i]));
+    }
+    comm->reserve();
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      for (const Bound &one : bound)
+        one.run(one);
+      for (int i = 0; i < 3; ++i) {
+        float sum = 0;
+        for (int member : mesh.group(r, {i == 1 ? 1 : 0}))
+          sum += float(member + i);
+        ASSERT_EQ(outs[i], std::vector<float>(count, sum));
+        std::fill(outs[i].begin(), outs[i].end(), -1.0f);
+      }
+    }
+    bound[0].run(bound[0]);
+    comm->drain();
+    ASSERT_EQ(outs[0][count - 1], float(2 * (r % 3) + 3));
+    comm->barrier();
+  });
+}
+
 TEST_F(Conformance, Permute) {
   CollectiveOp op;
   op.kind = CollectiveOp::Permute;

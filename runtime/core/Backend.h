@@ -50,6 +50,8 @@ public:
   virtual void reserve() = 0;
   /// All ranks of the mesh meet.
   virtual void barrier() = 0;
+  /// Returns when all that was started is over.
+  virtual void drain() {}
 };
 
 /// The communication among the ranks of a mesh: those of this process, or one of each process.

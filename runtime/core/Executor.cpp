@@ -126,9 +126,11 @@ void Executor::run(BoundEntry &entry, int64_t step, int64_t from, int64_t to, in
   }
   size_t begin = entry.starts[from], end = to < 0 ? entry.code.size() : entry.starts[to];
   if (capacity)
-    return runTraced(entry, begin, end);
-  for (size_t i = begin; i < end; ++i)
-    entry.code[i].run(entry.code[i]);
+    runTraced(entry, begin, end);
+  else
+    for (size_t i = begin; i < end; ++i)
+      entry.code[i].run(entry.code[i]);
+  comm.drain(); // the host may look at anything now
 }
 
 void Executor::runTraced(BoundEntry &entry, size_t from, size_t to) {

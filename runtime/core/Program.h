@@ -94,13 +94,21 @@ struct CollectiveOp {
   std::vector<int64_t> shape;             ///< all_to_all: of the operand
   int split = 0, concat = 0;
   std::vector<int> targets;
+  int64_t token = -1; ///< it is started, and over at the wait for this number; -1: over at once
   const char *name() const;
   /// Bytes of one rank's operand (all buffers of a bucket).
   int64_t bytes(const Mesh &mesh) const;
 };
 
+/// Returns when the collectives that were started with the token are over. No buffers.
+struct WaitOp {
+  int64_t token = 0;
+};
+
 struct Instruction {
-  std::variant<KernelOp, MatmulOp, AttentionOp, EmbeddingOp, ShardIndexOp, CopyOp, CollectiveOp> op;
+  std::variant<KernelOp, MatmulOp, AttentionOp, EmbeddingOp, ShardIndexOp, CopyOp, CollectiveOp,
+               WaitOp>
+      op;
   std::vector<BufferRef> buffers;
   std::string location;
 };

@@ -215,6 +215,7 @@ void parseCollective(const Json &object, const Mesh &mesh, Instruction &result) 
   op.dtype = parseDtype(object.at("dtype"));
   op.axes = parseAxes(object.at("axes"), mesh);
   op.queue = getString(object, "queue");
+  op.token = getOr<int64_t>(object, "wait", -1);
   op.outer = getOr<int64_t>(object, "outer", 1);
   op.size = getOr<int64_t>(object, "size", 1);
   op.inner = getOr<int64_t>(object, "inner", 1);
@@ -283,13 +284,28 @@ Function parseFunction(const Json &object, const Program &program) {
   return result;
 }
 
+/// A wait for what stands before it.
+Instruction parseWait(const Json &object, const EntryPoint &entry) {
+  int64_t token = object.at("wait");
+  bool known = false;
+  for (const Instruction &instruction : entry.instructions)
+    if (const auto *op = std::get_if<CollectiveOp>(&instruction.op))
+      known |= op->token == token;
+  if (!known)
+    PSRT_FAIL(BadInput, "entry \"%s\" waits for %lld, which was not started", entry.name.c_str(),
+              (long long)token);
+  Instruction result;
+  result.op = WaitOp{token};
+  return result;
+}
+
 void parseEntry(const Json &object, const Program &program, EntryPoint &entry) {
   if (get(object, "run").is_null()) {
-    if (get(object, "op").is_null())
-      return; // a wait: everything that was started has completed where it was started
     ProgramEntry result;
     result.instruction = int(entry.instructions.size());
-    entry.instructions.push_back(parseInstruction(object, program.mesh));
+    entry.instructions.push_back(get(object, "op").is_null()
+                                     ? parseWait(object, entry)
+                                     : parseInstruction(object, program.mesh));
     entry.code.push_back(std::move(result));
     return;
   }

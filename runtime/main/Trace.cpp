@@ -36,6 +36,9 @@ struct Describe {
   Description operator()(const CopyOp &op) const {
     return {op.zero ? "zero" : "copy", "copy", format("\"bytes\": %lld", (long long)op.bytes)};
   }
+  Description operator()(const WaitOp &op) const {
+    return {"wait", "collective", format("\"token\": %lld", (long long)op.token)};
+  }
   Description operator()(const CollectiveOp &op) const {
     std::string axes;
     for (int axis : op.axes)

@@ -207,6 +207,10 @@ void check(const CollectiveOp &op, int members) {
 } // namespace
 
 bool LocalRank::bind(Bound &bound) {
+  if (std::holds_alternative<WaitOp>(bound.instruction->op)) {
+    bound.run = [](const Bound &) {}; // what is started is over at once
+    return true;
+  }
   const auto *op = std::get_if<CollectiveOp>(&bound.instruction->op);
   if (!op)
     return false;

@@ -14,6 +14,8 @@ public:
   Mpi();
   int getRank() const { return rank; }
   int getSize() const { return size; }
+  /// Whether two threads may exchange at once.
+  bool hasThreads() const { return threads != 0; }
   std::string library() const { return calls->library(); }
   void share(void *data, size_t bytes) { check(calls->share(data, bytes), "sharing an address"); }
   const psrt_mpi_calls &get() const { return *calls; }
@@ -25,7 +27,7 @@ public:
 
 private:
   const psrt_mpi_calls *calls = nullptr;
-  int rank = 0, size = 1;
+  int rank = 0, size = 1, threads = 0;
 };
 
 } // namespace psrt

@@ -4,13 +4,19 @@
 #include "runtime/comm/process/MpiCalls.h"
 #include <algorithm>
 #include <mpi.h>
+#include <mutex>
 #include <vector>
 
 namespace {
 
-MPI_Comm world = MPI_COMM_NULL;
+/// What one thread exchanges does not meet what another does.
+struct Channel {
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::vector<MPI_Request> begun;
+};
+Channel channels[PSRT_MPI_CHANNELS];
 bool initializedHere = false;
-std::vector<MPI_Request> begun;
+std::mutex one; ///< MPI is called by one thread at a time
 char lastError[MPI_MAX_ERROR_STRING] = "", version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
 
 /// Counts of MPI are ints.
@@ -35,48 +41,58 @@ const char *nameLibrary() {
 
 const char *readError() { return lastError; }
 
-int start(int *rank, int *size) {
+int start(int *rank, int *size, int *threads) {
   int initialized = 0, provided = 0;
   MPI_Initialized(&initialized);
   if (!initialized) {
-    if (int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided))
+    if (int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided))
       return keepError(code);
     initializedHere = true;
   }
-  if (int code = MPI_Comm_dup(MPI_COMM_WORLD, &world))
-    return keepError(code);
-  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(world, rank);
-  return keepError(MPI_Comm_size(world, size));
+  MPI_Query_thread(&provided);
+  *threads = provided >= MPI_THREAD_SERIALIZED;
+  for (Channel &channel : channels) {
+    if (int code = MPI_Comm_dup(MPI_COMM_WORLD, &channel.comm))
+      return keepError(code);
+    MPI_Comm_set_errhandler(channel.comm, MPI_ERRORS_RETURN);
+  }
+  MPI_Comm_rank(MPI_COMM_WORLD, rank);
+  return keepError(MPI_Comm_size(MPI_COMM_WORLD, size));
 }
 
 int share(void *data, size_t bytes) {
-  return keepError(MPI_Bcast(data, int(bytes), MPI_BYTE, 0, world));
+  return keepError(MPI_Bcast(data, int(bytes), MPI_BYTE, 0, channels[0].comm));
 }
 
-template <typename Begin> int beginPieces(size_t bytes, Begin begin) {
+template <typename Begin> int beginPieces(Channel &channel, size_t bytes, Begin begin) {
+  std::lock_guard<std::mutex> lock(one);
   for (size_t at = 0; at < bytes; at += mostBytes) {
-    begun.emplace_back();
-    if (int code = begin(at, int(std::min(mostBytes, bytes - at)), &begun.back()))
+    channel.begun.emplace_back();
+    if (int code = begin(at, int(std::min(mostBytes, bytes - at)), &channel.begun.back()))
       return keepError(code);
   }
   return 0;
 }
 
-int sendTo(int to, const void *data, size_t bytes) {
-  return beginPieces(bytes, [&](size_t at, int count, MPI_Request *request) {
-    return MPI_Isend(static_cast<const char *>(data) + at, count, MPI_BYTE, to, tag, world,
+int sendTo(int number, int to, const void *data, size_t bytes) {
+  Channel &channel = channels[number];
+  return beginPieces(channel, bytes, [&](size_t at, int count, MPI_Request *request) {
+    return MPI_Isend(static_cast<const char *>(data) + at, count, MPI_BYTE, to, tag, channel.comm,
                      request);
   });
 }
 
-int receiveFrom(int from, void *data, size_t bytes) {
-  return beginPieces(bytes, [&](size_t at, int count, MPI_Request *request) {
-    return MPI_Irecv(static_cast<char *>(data) + at, count, MPI_BYTE, from, tag, world, request);
+int receiveFrom(int number, int from, void *data, size_t bytes) {
+  Channel &channel = channels[number];
+  return beginPieces(channel, bytes, [&](size_t at, int count, MPI_Request *request) {
+    return MPI_Irecv(static_cast<char *>(data) + at, count, MPI_BYTE, from, tag, channel.comm,
+                     request);
   });
 }
 
-int testAll(int *done) {
+int testAll(int number, int *done) {
+  std::lock_guard<std::mutex> lock(one);
+  std::vector<MPI_Request> &begun = channels[number].begun;
   int code = MPI_Testall(int(begun.size()), begun.data(), done, MPI_STATUSES_IGNORE);
   if (code == MPI_SUCCESS && *done)
     begun.clear();
@@ -84,7 +100,8 @@ int testAll(int *done) {
 }
 
 int finish() {
-  MPI_Comm_free(&world);
+  for (Channel &channel : channels)
+    MPI_Comm_free(&channel.comm);
   return initializedHere ? keepError(MPI_Finalize()) : 0;
 }
 

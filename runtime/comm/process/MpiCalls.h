@@ -5,21 +5,25 @@
 
 #include <stddef.h>
 
+#define PSRT_MPI_CHANNELS 2
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** All return 0, or an error whose text `error` gives. One thread calls them. */
+/** All return 0, or an error whose text `error` gives. Several threads may call them, each on a
+   channel of its own. */
 typedef struct psrt_mpi_calls {
   size_t size; /**< sizeof(psrt_mpi_calls) of the library */
   const char *(*library)(void);
   const char *(*error)(void);
-  int (*start)(int *rank, int *size);     /**< initializes MPI unless the process has done it */
-  int (*share)(void *data, size_t bytes); /**< rank 0's bytes, to all */
-  int (*send)(int to, const void *data, size_t bytes); /**< begun; `test` ends it */
-  int (*receive)(int from, void *data, size_t bytes);
-  int (*test)(int *done); /**< whether all that was begun is done */
-  int (*finish)(void);    /**< finalizes MPI if `start` initialized it */
+  /** Initializes MPI unless the process has done it; `threads`: whether it bears several. */
+  int (*start)(int *rank, int *size, int *threads);
+  int (*share)(void *data, size_t bytes);                           /**< rank 0's bytes, to all */
+  int (*send)(int channel, int to, const void *data, size_t bytes); /**< begun; `test` ends it */
+  int (*receive)(int channel, int from, void *data, size_t bytes);
+  int (*test)(int channel, int *done); /**< whether all that was begun on the channel is done */
+  int (*finish)(void);                 /**< finalizes MPI if `start` initialized it */
 } psrt_mpi_calls;
 
 /** The one symbol of libpsrt_comm_mpi.so. */

@@ -18,39 +18,41 @@ Mpi::Mpi() {
   calls = static_cast<const psrt_mpi_calls *>(dlsym(handle, "psrt_mpi"));
   if (!calls || calls->size != sizeof(psrt_mpi_calls))
     PSRT_FAIL(BadArgument, "libpsrt_comm_mpi.so is of another version; build parashard again");
-  check(calls->start(&rank, &size), "starting");
+  check(calls->start(&rank, &size, &threads), "starting");
 }
 
 namespace {
 
 class MpiTransport : public Transport {
 public:
-  MpiTransport(Watch &watch, std::shared_ptr<Mpi> mpi, bool dedicated)
-      : watch(watch), mpi(std::move(mpi)), spins(dedicated ? 20000 : 100) {}
+  MpiTransport(Watch &watch, std::shared_ptr<Mpi> mpi, Channel channel, bool dedicated)
+      : watch(watch), mpi(std::move(mpi)), channel(channel),
+        spins(channel == Channel::Background ? 0
+              : dedicated                    ? 20000
+                                             : 100) {}
 
   void run(const Exchange &exchange, const std::string &what) override {
     const psrt_mpi_calls &calls = mpi->get();
     for (const Exchange::Lane &lane : exchange.lanes)
       for (const Span &span : lane.in)
-        mpi->check(calls.receive(lane.peer, span.data, span.bytes), what);
+        mpi->check(calls.receive(int(channel), lane.peer, span.data, span.bytes), what);
     for (const Exchange::Lane &lane : exchange.lanes)
       for (const Span &span : lane.out)
-        mpi->check(calls.send(lane.peer, span.data, span.bytes), what);
+        mpi->check(calls.send(int(channel), lane.peer, span.data, span.bytes), what);
     Patience patience(watch, what);
     int done = 0;
     for (int64_t idle = 1;; ++idle) {
-      check(calls.test(&done), exchange, what);
+      check(calls.test(int(channel), &done), exchange, what);
       if (done)
         return;
       if (idle > spins || idle % 1024 == 0)
         patience.check(exchange.lanes.front().peer);
       // Asleep, not yielding: a busy neighbour would keep what is yielded for a whole slice.
       if (idle > spins)
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
+        std::this_thread::sleep_for(
+            std::chrono::microseconds(channel == Channel::Background ? 100 : 20));
     }
   }
-
-  void finish() override { mpi->check(mpi->get().finish(), "finishing"); }
 
 private:
   /// An error may come of a rank that died: rank 0 knows which.
@@ -61,14 +63,18 @@ private:
 
   Watch &watch;
   std::shared_ptr<Mpi> mpi;
+  Channel channel;
   int64_t spins;
 };
 
 } // namespace
 
-std::unique_ptr<Transport> makeMpiTransport(Watch &watch, std::shared_ptr<Mpi> mpi,
-                                            bool dedicated) {
-  return std::make_unique<MpiTransport>(watch, std::move(mpi), dedicated);
+TransportPair makeMpiTransports(Watch &watch, std::shared_ptr<Mpi> mpi, bool dedicated) {
+  TransportPair result;
+  result[0] = std::make_unique<MpiTransport>(watch, mpi, Channel::Rank, dedicated);
+  if (mpi->hasThreads())
+    result[1] = std::make_unique<MpiTransport>(watch, mpi, Channel::Background, dedicated);
+  return result;
 }
 
 } // namespace psrt

@@ -1,8 +1,9 @@
 // Communication among ranks that are processes, over any transport.
 #include "runtime/comm/process/ProcessCommunication.h"
 #include "runtime/comm/local/Collectives.h"
-#include "runtime/comm/process/ProcessCollectives.h"
+#include "runtime/comm/process/Background.h"
 #include <deque>
+#include <optional>
 
 namespace psrt {
 namespace {
@@ -17,54 +18,93 @@ std::string nameOf(const CollectiveOp &op, const Mesh &mesh) {
 /// This process's rank.
 class ProcessRank : public RankComm {
 public:
-  ProcessRank(const Mesh &mesh, Transport &transport, int rank, const char *comm)
-      : mesh(mesh), transport(transport), rank(rank), comm(comm) {}
+  ProcessRank(const Mesh &mesh, Transport &transport, Transport *background, int rank,
+              const char *comm)
+      : mesh(mesh), transport(transport), rank(rank), comm(comm) {
+    if (background)
+      started.emplace(*background);
+  }
 
   bool bind(Bound &bound) override {
+    bound.self = this;
+    if (std::holds_alternative<WaitOp>(bound.instruction->op)) {
+      bound.run = [](const Bound &bound) {
+        auto &self = *static_cast<ProcessRank *>(bound.self);
+        if (self.started)
+          self.started->wait(std::get<WaitOp>(bound.instruction->op).token);
+      };
+      return true;
+    }
     const auto *op = std::get_if<CollectiveOp>(&bound.instruction->op);
     if (!op)
       return false;
-    ProcessCollective::Place place;
-    place.op = *op;
-    place.group = mesh.group(rank, op->axes);
-    place.index = int(mesh.shardIndex(op->axes, mesh.coordinates(rank)));
-    place.bytes = op->bytes(mesh);
-    place.buffers = bound.buffers;
-    place.what = nameOf(*op, mesh);
-    checkCollective(*op, place.count(), comm);
-    collectives.push_back(ProcessCollective::make(std::move(place)));
-    bound.self = this;
-    bound.prepared = collectives.back().get();
+    bound.prepared = &add(*op, bound.buffers);
     bound.run = [](const Bound &bound) {
       static_cast<ProcessCollective *>(bound.prepared)
           ->run(static_cast<ProcessRank *>(bound.self)->transport);
     };
+    if (isStarted(*op))
+      bound.run = [](const Bound &bound) {
+        static_cast<ProcessRank *>(bound.self)
+            ->started->start(*static_cast<ProcessCollective *>(bound.prepared),
+                             std::get<CollectiveOp>(bound.instruction->op).token);
+      };
     return true;
   }
 
-  /// One piece of memory serves all collectives: they run one after the other.
   void reserve() override {
-    size_t bytes = 0;
-    for (const auto &collective : collectives)
-      bytes = std::max(bytes, collective->scratchBytes());
-    bool moves = bytes > scratch.size();
-    if (moves)
-      scratch.resize(bytes);
-    for (size_t i = moves ? 0 : placed; i < collectives.size(); ++i)
-      collectives[i]->setScratch(scratch.data());
-    placed = collectives.size();
+    atOnce.reserve();
+    later.reserve();
+  }
+
+  void drain() override {
+    if (started)
+      started->drain();
   }
 
   void barrier() override;
 
 private:
+  /// Collectives that run one after the other: one piece of memory serves all.
+  struct Sequence {
+    std::deque<std::unique_ptr<ProcessCollective>> collectives;
+    std::vector<char> scratch;
+    size_t placed = 0;
+
+    void reserve() {
+      size_t bytes = 0;
+      for (const auto &collective : collectives)
+        bytes = std::max(bytes, collective->scratchBytes());
+      bool moves = bytes > scratch.size();
+      if (moves)
+        scratch.resize(bytes);
+      for (size_t i = moves ? 0 : placed; i < collectives.size(); ++i)
+        collectives[i]->setScratch(scratch.data());
+      placed = collectives.size();
+    }
+  };
+
+  bool isStarted(const CollectiveOp &op) const { return op.token >= 0 && started; }
+
+  ProcessCollective &add(const CollectiveOp &op, void *const *buffers) {
+    ProcessCollective::Place place;
+    place.op = op;
+    place.group = mesh.group(rank, op.axes);
+    place.index = int(mesh.shardIndex(op.axes, mesh.coordinates(rank)));
+    place.bytes = op.bytes(mesh);
+    place.buffers = buffers;
+    place.what = nameOf(op, mesh);
+    checkCollective(op, place.count(), comm);
+    auto &list = (isStarted(op) ? later : atOnce).collectives;
+    return *list.emplace_back(ProcessCollective::make(std::move(place)));
+  }
+
   Mesh mesh;
   Transport &transport;
   int rank;
   const char *comm;
-  std::deque<std::unique_ptr<ProcessCollective>> collectives;
-  std::vector<char> scratch;
-  size_t placed = 0;
+  Sequence atOnce, later;
+  std::optional<Background> started; ///< destroyed first: it runs those of `later`
 };
 
 /// All send to rank 0, then rank 0 to all.
@@ -86,14 +126,15 @@ void ProcessRank::barrier() { meet(transport, rank, int(mesh.size())); }
 
 class ProcessCommunication : public Communication {
 public:
-  ProcessCommunication(const Mesh &mesh, Transport &transport, Watch &watch, const char *comm)
-      : mesh(mesh), transport(transport), watch(watch), comm(comm) {}
+  ProcessCommunication(const Mesh &mesh, Transport &transport, Transport *background, Watch &watch,
+                       const char *comm)
+      : mesh(mesh), transport(transport), background(background), watch(watch), comm(comm) {}
 
   std::unique_ptr<RankComm> makeRank(int rank) override {
-    return std::make_unique<ProcessRank>(mesh, transport, rank, comm);
+    return std::make_unique<ProcessRank>(mesh, transport, background, rank, comm);
   }
-  /// The rank that fails tells the others itself, with its reason.
-  void abort() override {}
+  /// The job tells the others, with the reason.
+  void abort() override { watch.abandon(); }
   void reset() override {}
 
   void bring(int from, const void *data, void *received, size_t bytes,
@@ -122,6 +163,7 @@ public:
 private:
   Mesh mesh;
   Transport &transport;
+  Transport *background;
   Watch &watch;
   const char *comm;
 };
@@ -129,8 +171,9 @@ private:
 } // namespace
 
 std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transport &transport,
-                                                        Watch &watch, const char *comm) {
-  return std::make_unique<ProcessCommunication>(mesh, transport, watch, comm);
+                                                        Transport *background, Watch &watch,
+                                                        const char *comm) {
+  return std::make_unique<ProcessCommunication>(mesh, transport, background, watch, comm);
 }
 
 void meetAll(Transport &transport, int rank, int size) { meet(transport, rank, size); }

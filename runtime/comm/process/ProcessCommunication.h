@@ -8,9 +8,11 @@
 
 namespace psrt {
 
-/// `transport` and `watch` outlive it. `comm` names the backend in messages.
+/// The transports and `watch` outlive it. `background` carries what is started and waited for
+/// later; it may be null. `comm` names the backend in messages.
 std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transport &transport,
-                                                        Watch &watch, const char *comm);
+                                                        Transport *background, Watch &watch,
+                                                        const char *comm);
 
 /// Returns when all ranks have called it.
 void meetAll(Transport &transport, int rank, int size);

@@ -86,7 +86,7 @@ void ProcessJob::joinMpi(const ProcessPlace &place) {
       }
     startWatch(joinStar(candidates, card, seconds, where + " port " + std::to_string(notice.port)));
   }
-  transport = makeMpiTransport(*watch, mpi, dedicated);
+  transports = makeMpiTransports(*watch, mpi, dedicated);
 }
 
 static std::string portsOf(const MeetingPlace &place) {
@@ -128,17 +128,18 @@ void ProcessJob::joinTcp(const ProcessPlace &place) {
   for (const ProcessCard &other : star.cards)
     addresses.push_back({star.addressOf(other.rank), other.port});
   startWatch(std::move(star));
-  transport = makeTcpTransport(*watch, std::move(listener), addresses, card, dedicated);
+  transports = makeTcpTransports(*watch, listener, addresses, card, dedicated);
 }
 
 std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh) {
-  return makeProcessCommunication(mesh, *transport, *watch, comm.c_str());
+  return makeProcessCommunication(mesh, *transports[0], transports[1].get(), *watch, comm.c_str());
 }
 
 void ProcessJob::leave() {
-  meetAll(*transport, card.rank, card.size);
+  meetAll(*transports[0], card.rank, card.size);
   watch->leave();
-  transport->finish();
+  if (mpi)
+    mpi->check(mpi->get().finish(), "finishing");
 }
 
 bool ProcessJob::fail(const Status &status) {

@@ -42,7 +42,7 @@ private:
   bool dedicated = false;
   std::unique_ptr<Watch> watch;
   std::shared_ptr<Mpi> mpi;
-  std::unique_ptr<Transport> transport;
+  TransportPair transports;
 };
 
 } // namespace psrt

@@ -27,7 +27,7 @@ constexpr uint64_t meshMagic = 0x31687365'6d737370; // "pssmesh1"
 
 struct MeshHello {
   uint64_t magic, job;
-  int32_t from, to;
+  int32_t from, to, channel, unused;
 };
 
 /// How far one direction of a lane has come.
@@ -63,13 +63,11 @@ struct Progress {
 
 class TcpTransport : public Transport {
 public:
-  TcpTransport(Watch &watch, Socket listener, const std::vector<Candidate> &addresses,
-               const ProcessCard &card, bool dedicated)
-      : watch(watch), spins(dedicated ? 2000 : 20), sockets(card.size) {
-    for (int peer = 0; peer < card.rank; ++peer)
-      connectWith(peer, addresses[peer], card);
-    acceptHigher(listener, card);
-  }
+  TcpTransport(Watch &watch, std::vector<Socket> sockets, Channel channel, bool dedicated)
+      : watch(watch), spins(channel == Channel::Background ? 1
+                            : dedicated                    ? 2000
+                                                           : 20),
+        sockets(std::move(sockets)) {}
 
   void run(const Exchange &exchange, const std::string &what) override {
     Patience patience(watch, what);
@@ -140,34 +138,6 @@ private:
     poll(entries.data(), entries.size(), 500);
   }
 
-  void connectWith(int peer, const Candidate &where, const ProcessCard &card) {
-    Socket socket = connectTo(where.address, where.port, secondsFromNow(watch.getSilence()));
-    MeshHello hello{meshMagic, card.job, card.rank, peer};
-    if (!socket || !sendAll(socket, &hello, sizeof(hello), secondsFromNow(watch.getSilence())))
-      watch.failLost(peer, "connecting the ranks",
-                     format("rank %d cannot connect to it at %s:%d: %s", card.rank,
-                            where.address.c_str(), int(where.port), std::strerror(errno)));
-    sockets[peer] = std::move(socket);
-  }
-
-  void acceptHigher(const Socket &listener, const ProcessCard &card) {
-    const std::string what = "connecting the ranks";
-    Patience patience(watch, what);
-    for (int missing = card.size - 1 - card.rank; missing > 0;) {
-      pollfd pair[] = {{listener.get(), POLLIN, 0}, {watch.wakeDescriptor(), POLLIN, 0}};
-      poll(pair, 2, 500);
-      patience.check(card.rank + 1);
-      Socket socket = acceptFrom(listener);
-      MeshHello hello{};
-      if (!socket || !receiveAll(socket, &hello, sizeof(hello), secondsFromNow(2)) ||
-          hello.magic != meshMagic || hello.job != card.job || hello.to != card.rank ||
-          hello.from <= card.rank || hello.from >= card.size || sockets[hello.from])
-        continue;
-      sockets[hello.from] = std::move(socket);
-      --missing;
-    }
-  }
-
   Watch &watch;
   int spins;
   std::vector<Socket> sockets; ///< by rank
@@ -175,12 +145,70 @@ private:
   std::vector<pollfd> entries;
 };
 
+/// Connects every rank with every other, once for each channel: with those below it by itself.
+class SocketMesh {
+public:
+  SocketMesh(Watch &watch, const ProcessCard &card) : watch(watch), card(card) {
+    for (std::vector<Socket> &row : sockets)
+      row.resize(card.size);
+  }
+
+  void connectWith(int peer, const Candidate &where) {
+    for (int channel = 0; channel < kChannels; ++channel) {
+      Socket socket = connectTo(where.address, where.port, secondsFromNow(watch.getSilence()));
+      MeshHello hello{meshMagic, card.job, card.rank, peer, channel, 0};
+      if (!socket || !sendAll(socket, &hello, sizeof(hello), secondsFromNow(watch.getSilence())))
+        watch.failLost(peer, what,
+                       format("rank %d cannot connect to it at %s port %d: %s", card.rank,
+                              where.address.c_str(), int(where.port), std::strerror(errno)));
+      sockets[channel][peer] = std::move(socket);
+    }
+  }
+
+  void acceptHigher(const Socket &listener) {
+    Patience patience(watch, what);
+    for (int missing = kChannels * (card.size - 1 - card.rank); missing > 0;) {
+      pollfd pair[] = {{listener.get(), POLLIN, 0}, {watch.wakeDescriptor(), POLLIN, 0}};
+      poll(pair, 2, 500);
+      patience.check(card.rank + 1);
+      Socket socket = acceptFrom(listener);
+      MeshHello hello{};
+      if (!socket || !receiveAll(socket, &hello, sizeof(hello), secondsFromNow(2)) ||
+          !isAwaited(hello))
+        continue; // a stranger
+      sockets[hello.channel][hello.from] = std::move(socket);
+      --missing;
+    }
+  }
+
+  std::vector<Socket> sockets[kChannels];
+
+private:
+  bool isAwaited(const MeshHello &hello) const {
+    return hello.magic == meshMagic && hello.job == card.job && hello.to == card.rank &&
+           hello.from > card.rank && hello.from < card.size && hello.channel >= 0 &&
+           hello.channel < kChannels && !sockets[hello.channel][hello.from];
+  }
+
+  Watch &watch;
+  const ProcessCard &card;
+  const std::string what = "connecting the ranks";
+};
+
 } // namespace
 
-std::unique_ptr<Transport> makeTcpTransport(Watch &watch, Socket listener,
-                                            const std::vector<Candidate> &addresses,
-                                            const ProcessCard &card, bool dedicated) {
-  return std::make_unique<TcpTransport>(watch, std::move(listener), addresses, card, dedicated);
+TransportPair makeTcpTransports(Watch &watch, const Socket &listener,
+                                const std::vector<Candidate> &addresses, const ProcessCard &card,
+                                bool dedicated) {
+  SocketMesh mesh(watch, card);
+  for (int peer = 0; peer < card.rank; ++peer)
+    mesh.connectWith(peer, addresses[peer]);
+  mesh.acceptHigher(listener);
+  TransportPair result;
+  for (Channel channel : {Channel::Rank, Channel::Background})
+    result[int(channel)] = std::make_unique<TcpTransport>(
+        watch, std::move(mesh.sockets[int(channel)]), channel, dedicated);
+  return result;
 }
 
 } // namespace psrt

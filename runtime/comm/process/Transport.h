@@ -3,6 +3,7 @@
 #define PSRT_COMM_PROCESS_TRANSPORT_H
 
 #include "runtime/comm/process/Watch.h"
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -31,13 +32,16 @@ struct Exchange {
   }
 };
 
+/// Two threads may exchange at once, each on a channel of its own: the rank's, and that of what it
+/// started.
+enum class Channel { Rank, Background };
+inline constexpr int kChannels = 2;
+
 class Transport {
 public:
   virtual ~Transport() = default;
   /// Returns when all is sent and received; throws when the job has ended, naming `what`.
   virtual void run(const Exchange &exchange, const std::string &what) = 0;
-  /// Ends the connections; every rank calls it, after the last exchange of the job.
-  virtual void finish() {}
 };
 
 /// Fails a wait that goes on when every rank is alive.
@@ -55,14 +59,17 @@ private:
   Deadline until;
 };
 
-/// Over a socket to every other rank, which it connects.
-std::unique_ptr<Transport> makeTcpTransport(Watch &watch, Socket listener,
-                                            const std::vector<Candidate> &addresses,
-                                            const ProcessCard &card, bool dedicated);
+/// By channel. Without one in the background, what is started is over at once.
+using TransportPair = std::array<std::unique_ptr<Transport>, kChannels>;
+
+/// Over sockets to every other rank, which it connects.
+TransportPair makeTcpTransports(Watch &watch, const Socket &listener,
+                                const std::vector<Candidate> &addresses, const ProcessCard &card,
+                                bool dedicated);
 
 /// The MPI library that this process loaded.
 class Mpi;
-std::unique_ptr<Transport> makeMpiTransport(Watch &watch, std::shared_ptr<Mpi> mpi, bool dedicated);
+TransportPair makeMpiTransports(Watch &watch, std::shared_ptr<Mpi> mpi, bool dedicated);
 
 } // namespace psrt
 

@@ -206,7 +206,17 @@ Status Watch::statusOf(const Verdict &found, const std::string &what) const {
   return status;
 }
 
-void Watch::fail(const std::string &what) { throw Error(statusOf(*getVerdict(), what)); }
+void Watch::fail(const std::string &what) {
+  std::optional<Verdict> found = getVerdict();
+  if (!found)
+    throw Aborted();
+  throw Error(statusOf(*found, what));
+}
+
+void Watch::abandon() {
+  judged = true;
+  notify(wake);
+}
 
 void Watch::failLost(int peer, const std::string &what, const std::string &why) {
   // Who ended first is known to rank 0: this peer may itself have ended because of another.

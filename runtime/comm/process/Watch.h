@@ -38,7 +38,9 @@ public:
     if (judged.load(std::memory_order_relaxed))
       fail(what);
   }
-  /// Becomes readable with the verdict.
+  /// This rank has failed, and will say why: whatever else it waits for ends with Aborted.
+  void abandon();
+  /// Becomes readable with the verdict, or when the rank has failed.
   int wakeDescriptor() const { return wake[0]; }
   std::optional<Verdict> getVerdict();
   /// Tells all, unless another verdict stands; returns the one that does, at the latest after two

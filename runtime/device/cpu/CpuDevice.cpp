@@ -96,6 +96,7 @@ struct Binder {
     return true;
   }
   bool operator()(const CollectiveOp &) { return false; }
+  bool operator()(const WaitOp &) { return false; }
 };
 
 class CpuDevice : public Device {

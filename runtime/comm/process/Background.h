@@ -1,0 +1,45 @@
+// Collectives that were started: they run one after the other in a thread of their own, or in that
+// of whoever waits for them.
+#ifndef PSRT_COMM_PROCESS_BACKGROUND_H
+#define PSRT_COMM_PROCESS_BACKGROUND_H
+
+#include "runtime/comm/process/ProcessCollectives.h"
+#include <deque>
+#include <exception>
+
+namespace psrt {
+
+class Background {
+public:
+  explicit Background(Transport &transport) : transport(transport) {}
+  ~Background();
+  Background(const Background &) = delete;
+
+  /// Every rank starts the same ones in the same order. Throws what failed before.
+  void start(ProcessCollective &collective, int64_t token);
+  /// Returns when all that was started with the token is over; throws what failed.
+  void wait(int64_t token);
+  /// The same for all that was started.
+  void drain();
+
+private:
+  struct Started {
+    ProcessCollective *collective;
+    int64_t token;
+  };
+  template <typename Over> void help(Over over);
+  bool runNext(std::unique_lock<std::mutex> &lock);
+  void serve();
+
+  Transport &transport;
+  std::mutex mutex; ///< of what follows
+  std::condition_variable changed;
+  std::deque<Started> queue; ///< the first one may be running
+  bool running = false, stopping = false;
+  std::exception_ptr failure;
+  std::thread thread;
+};
+
+} // namespace psrt
+
+#endif
