@@ -1,4 +1,5 @@
 """Losses of several terms, and sums: M micro-batches of a step equal PyTorch on the whole batch, on every layout."""
+import capi
 import models
 import oracle
 import pytest
@@ -264,3 +265,20 @@ def test_terms_are_averaged_over_micro_batches_where_that_is_asked_for(tmp_path,
     )  # fmt: skip
     halves = [model.module(**{n: v[i : i + 8] for n, v in batches.items()}).item() for i in (0, 8)]
     assert result.losses == [pytest.approx(sum(halves) / 2, rel=1e-5)]
+
+
+@pytest.mark.parametrize("name,read", [("all kinds", ("x", "labels", "others")), ("sum", ("x", "labels"))])
+def test_a_host_steps_through_the_c_api(tmp_path, name, read):
+    """With the rows of all micro-batches in one call."""
+    model = network(name)
+    batch = oracle.rows_of_step(draw(model, 2), 0, STEPS)
+    library = oracle.compile_model(
+        tmp_path, model.export(tmp_path / "model.pt2"), "dp=2", "--micro-batches", 2, "--optimizer", SGD, out="program.so"
+    )
+    ref = oracle.train_in_torch(model, batch, make_sgd, 1)
+    program = capi.Program(library)
+    assert program.step({n: batch[n] for n in read}) == pytest.approx(ref.losses[0], rel=1e-5)
+    for parameter, value in ref.after.items():
+        after = program.get(parameter, torch.empty_like(value))
+        assert torch.allclose(after, value, rtol=0, atol=1e-5), parameter
+    program.close()
