@@ -155,6 +155,7 @@ void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
     if (auto kind = start.getKind())
       object["kind"] = ps::stringifyReductionKind(*kind);
     object["queue"] = start.getQueue();
+    object["wait"] = tokenNumbers.try_emplace(start.getToken(), tokenNumbers.size()).first->second;
     return object;
   };
   // One bucket an element type; collectives along a dim go one by one.
@@ -228,6 +229,8 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
       entry.outputs.push_back(writeOutput(output));
     } else if (auto start = dyn_cast<rank::StartOp>(op)) {
       writeStart(start, entry.code);
+    } else if (auto wait = dyn_cast<rank::WaitOp>(op)) {
+      entry.code.push_back(json::Object{{"wait", tokenNumbers.lookup(wait.getToken())}});
     } else if (auto run = dyn_cast<rank::RunOp>(op)) {
       auto object = writeRun(run, accumulated, !sections);
       if (!object)
@@ -241,8 +244,7 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
                                         {"in", getAddress(write.getValue())},
                                         {"out", getVariableAddress(write.getVariableAttr())},
                                         {"bytes", ps::getByteSize(write.getValue().getType())}});
-    } else if (!isa<rank::WaitOp, ps::ReadOp>(op) && !isView(&op) &&
-               !op.hasTrait<OpTrait::ConstantLike>()) {
+    } else if (!isa<ps::ReadOp>(op) && !isView(&op) && !op.hasTrait<OpTrait::ConstantLike>()) {
       return op.emitError() << "'" << op.getName() << "' has no place in a program";
     }
   }

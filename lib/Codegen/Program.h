@@ -51,6 +51,7 @@ private:
   llvm::StringMap<int64_t> functionNumbers;
   std::vector<llvm::json::Object> inputs;
   llvm::StringMap<size_t> inputNumbers;
+  llvm::DenseMap<mlir::Value, int64_t> tokenNumbers; ///< of started collectives
   int64_t microBatches = 1;
   double flops = 0;
 };

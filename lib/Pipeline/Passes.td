@@ -20,8 +20,10 @@ def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
   let summary = "orders the runs of a step's micro-batches";
   let description = [{
     Level 3 to level 4: `rank.program @pp0` with the forward and backward of each micro-batch and then the update,
-    and `@evaluate.pp0`. All-reduces between runs are started in buckets and waited for. A program whose
-    cotangents come from outside becomes sections forward, backward, update.
+    and `@evaluate.pp0`. Collectives of the update are started in buckets and waited for where they are used; those
+    of gradients start among the runs of the last micro-batch, each bucket after the last run that adds to one of
+    them. A program whose cotangents come from outside becomes sections forward, backward, update; there all start
+    in the update.
   }];
   let options = [
     Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches of a step">,
@@ -38,6 +40,7 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c3) entries of a queue are waited for in the order in which they were started.
     - (scheduled_c4) no stage function is left.
     - (scheduled_c5) an input of a micro-batch is read as one part, by one op.
+    - (scheduled_c6) between a start and its wait no op may write a variable that the start reads.
   }];
 }
 

@@ -109,12 +109,12 @@ static bool fitTogether(Operation *a, Operation *b) {
              getElementTypeOrSelf(b->getOperand(0).getType());
 }
 
-void ProgramBuilder::addToBucket(Operation *collective) {
+void ProgramBuilder::addToBucket(Operation *collective, int64_t mostBytes) {
   int64_t bytes = getByteSize(collective->getOperand(0).getType());
   for (Bucket &bucket : llvm::reverse(buckets)) {
     if (!fitTogether(bucket.collectives.front(), collective))
       continue;
-    if (bucket.bytes + bytes > bucketBytes)
+    if (bucket.start || bucket.bytes + bytes > mostBytes)
       break; // the last one that fits is full
     bucket.collectives.push_back(collective);
     bucket.bytes += bytes;
@@ -174,16 +174,108 @@ void ProgramBuilder::waitFor(Operation *op) {
       wait(buckets[it->second]);
 }
 
+//===--- starting early ---------------------------------------------------===//
+
+/// The variables that an op of a program may write.
+static SmallVector<StringAttr> getWrittenVariables(Operation *op) {
+  SmallVector<StringAttr> result;
+  if (auto run = dyn_cast<rank::RunOp>(op))
+    for (FlatSymbolRefAttr symbol : run.getVariableSymbols())
+      result.push_back(symbol.getAttr());
+  if (auto write = dyn_cast<WriteOp>(op))
+    result.push_back(write.getVariableAttr().getAttr());
+  return result;
+}
+
+void ProgramBuilder::waitForVariables(Operation *op) {
+  SmallVector<StringAttr> written = getWrittenVariables(op);
+  for (Bucket &bucket : buckets)
+    for (Operation *collective : bucket.collectives)
+      if (auto read = collective->getOperand(0).getDefiningOp<ReadOp>())
+        if (bucket.start && llvm::is_contained(written, read.getVariableAttr().getAttr()))
+          wait(bucket);
+}
+
+void ProgramBuilder::numberBuckets() {
+  bucketOf.clear();
+  for (auto [i, bucket] : llvm::enumerate(buckets))
+    for (Operation *collective : bucket.collectives)
+      bucketOf[collective] = i;
+}
+
+/// A gradient is final after the last run that may add to it. Buckets are filled in that order, so
+/// that the first ones travel while backward goes on: of at least 1 MiB, and four where there is
+/// enough.
+void ProgramBuilder::startEarly(func::FuncOp stage, IRMapping &values) {
+  Block *block = builder.getInsertionBlock();
+  if (!block->getOps<rank::SectionOp>().empty())
+    return;
+  llvm::DenseMap<StringAttr, std::pair<int64_t, Operation *>> lastWriter; // and its place
+  for (auto [place, op] : llvm::enumerate(*block))
+    for (StringAttr variable : getWrittenVariables(&op))
+      lastWriter[variable] = {int64_t(place), &op};
+  struct Early {
+    int64_t place, order;
+    Operation *writer, *collective;
+  };
+  SmallVector<Early> early;
+  llvm::DenseSet<StringAttr> updated;
+  int64_t total = 0;
+  for (Operation &op : stage.getBody().front()) {
+    for (StringAttr variable : getWrittenVariables(&op))
+      updated.insert(variable);
+    auto read = isCollective(&op) ? op.getOperand(0).getDefiningOp<ReadOp>() : ReadOp();
+    if (!read || read->getNumOperands() > 0 || updated.contains(read.getVariableAttr().getAttr()))
+      continue;
+    if (auto [place, writer] = lastWriter.lookup(read.getVariableAttr().getAttr()); writer) {
+      early.push_back({place, int64_t(early.size()), writer, &op});
+      total += getByteSize(read.getType());
+    }
+  }
+  llvm::sort(early, [](const Early &a, const Early &b) {
+    return std::tie(a.place, a.order) < std::tie(b.place, b.order);
+  });
+  int64_t mostBytes = std::min(bucketBytes, std::max<int64_t>(total / 4, 1 << 20));
+  llvm::DenseMap<Operation *, Early> lastOf; // of a bucket, by its first collective
+  for (const Early &one : early) {
+    addToBucket(one.collective, mostBytes);
+    Bucket &bucket = buckets[bucketOf[one.collective]];
+    bucket.after = one.writer;
+    lastOf[bucket.collectives.front()] = one;
+  }
+  llvm::sort(buckets, [&](const Bucket &a, const Bucket &b) {
+    const Early &x = lastOf[a.collectives.front()], &y = lastOf[b.collectives.front()];
+    return std::tie(x.place, x.order) < std::tie(y.place, y.order);
+  });
+  numberBuckets();
+  Operation *last = nullptr;
+  for (Bucket &bucket : buckets) {
+    builder.setInsertionPointAfter(last && bucket.after->isBeforeInBlock(last) ? last
+                                                                               : bucket.after);
+    for (Operation *collective : bucket.collectives)
+      builder.clone(*collective->getOperand(0).getDefiningOp(), values);
+    start(bucket, values);
+    last = bucket.start;
+  }
+  builder.setInsertionPointToEnd(block);
+}
+
 void ProgramBuilder::addUpdate(func::FuncOp stage) {
   IRMapping values;
+  startEarly(stage, values);
+  auto isEarly = [&](Operation *op) { return bucketOf.contains(op); };
   for (Operation &op : stage.getBody().front().without_terminator()) {
+    if (isEarly(&op) ||
+        (isa<ReadOp>(op) && !op.use_empty() && llvm::all_of(op.getUsers(), isEarly)))
+      continue;
     if (isCollective(&op)) {
-      addToBucket(&op);
+      addToBucket(&op, bucketBytes);
       continue;
     }
     if (isa<rank::RunOp>(op))
       startBuckets(values);
     waitFor(&op);
+    waitForVariables(&op);
     builder.clone(op, values);
   }
   startBuckets(values);

@@ -23,7 +23,9 @@ public:
                llvm::function_ref<bool(mlir::Operation *)> take);
   /// The results of a stage function as outputs.
   void addOutputs(mlir::func::FuncOp stage, int64_t microBatch, mlir::IRMapping &values);
-  /// The update: collectives are started in buckets and waited for where they are used.
+  /// The update: collectives are started in buckets and waited for where they are used. Those of
+  /// what the micro-batches left in variables are started among the runs of the last one, as soon
+  /// as no later run adds to it, when the host calls all of it as one.
   void addUpdate(mlir::func::FuncOp stage);
 
 private:
@@ -31,6 +33,7 @@ private:
   struct Bucket {
     llvm::SmallVector<mlir::Operation *> collectives;
     int64_t bytes = 0;
+    mlir::Operation *after = nullptr; ///< of one that is started early: the last run that it needs
     rank::StartOp start;
     bool waited = false;
   };
@@ -38,11 +41,15 @@ private:
   /// An input of a micro-batch; the same op for every stage function that reads it.
   rank::InputOp getInput(mlir::func::FuncOp stage, unsigned arg, int64_t microBatch);
   mlir::Value getMicroBatch(mlir::Location loc, int64_t microBatch);
-  void addToBucket(mlir::Operation *collective);
+  void addToBucket(mlir::Operation *collective, int64_t mostBytes);
+  void startEarly(mlir::func::FuncOp stage, mlir::IRMapping &values);
+  void numberBuckets();
   void startBuckets(mlir::IRMapping &values);
   void start(Bucket &bucket, mlir::IRMapping &values);
   /// Waits for the buckets that `op` uses, and for those before them in their queues.
   void waitFor(mlir::Operation *op);
+  /// The same for buckets that read variables which `op` may write.
+  void waitForVariables(mlir::Operation *op);
   void wait(Bucket &bucket);
 
   mlir::OpBuilder builder;

@@ -32,6 +32,32 @@ LogicalResult verifyWaits(rank::StartOp start) {
   return success();
 }
 
+/// Whether an op may write a variable.
+bool mayWrite(Operation *op, FlatSymbolRefAttr variable) {
+  if (auto run = dyn_cast<rank::RunOp>(op))
+    return llvm::is_contained(run.getVariableSymbols(), variable);
+  auto write = dyn_cast<WriteOp>(op);
+  return write && write.getVariableAttr() == variable;
+}
+
+/// What travels is left alone until the wait.
+LogicalResult verifyVariables(rank::StartOp start) {
+  for (Value operand : start.getOperands()) {
+    auto read = operand.getDefiningOp<ReadOp>();
+    if (!read)
+      continue;
+    for (Operation *op = read->getNextNode(); op != findWait(start); op = op->getNextNode())
+      if (mayWrite(op, read.getVariableAttr())) {
+        InFlightDiagnostic error = op->emitOpError("(scheduled_c6) may write \"")
+                                   << read.getVariableAttr().getValue()
+                                   << "\", which a collective reads that is not waited for yet";
+        error.attachNote(start.getLoc()) << "started here";
+        return error;
+      }
+  }
+  return success();
+}
+
 /// Entries of a queue are waited for in the order in which they were started.
 LogicalResult verifyQueues(rank::ProgramOp program) {
   llvm::StringMap<rank::WaitOp> last;
@@ -66,7 +92,7 @@ struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> 
     markAllAnalysesPreserved();
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
       for (auto start : program.getBody().getOps<rank::StartOp>())
-        if (failed(verifyWaits(start)))
+        if (failed(verifyWaits(start)) || failed(verifyVariables(start)))
           return signalPassFailure();
       if (failed(verifyQueues(program)) || failed(verifyInputs(program)))
         return signalPassFailure();

@@ -52,3 +52,21 @@ rank.program @scheduled_c5 pp = 0 entry "step" {
   %b = rank.input "x" micro_batch 0 : tensor<4xf32> of tensor<8xf32> as <@mesh, [{"dp"}]>
   %c = rank.input "x" micro_batch 1 : tensor<8xf32>
 }
+
+// -----
+
+ps.mesh @mesh <"dp" = 2 : data>
+ps.variable parameter @w : tensor<4xf32>
+ps.variable gradient @w.grad of @w : tensor<4xf32>
+func.func @h.backward_weight(%w: !ps.ref<tensor<4xf32>>) attributes {ps.class = "h", ps.phase = #ps.phase<backward_weight>, ps.saved = 0 : i64} {
+  return
+}
+rank.program @scheduled_c6 pp = 0 entry "step" {
+  %g = ps.read @w.grad : tensor<4xf32>
+  // expected-note@+1 {{started here}}
+  %r, %t = rank.start "all_reduce" (%g) kind sum axes ["dp"] queue "dp" : (tensor<4xf32>) -> tensor<4xf32>
+  rank.run @h.backward_weight () variables [@w] : () -> ()
+  // expected-error@+1 {{(scheduled_c6) may write "w.grad", which a collective reads that is not waited for yet}}
+  rank.run @h.backward_weight () variables [@w.grad] : () -> ()
+  rank.wait %t
+}
