@@ -4,6 +4,7 @@
 #include "dialects/rank/Rank.h"
 #include "lib/Partition/LocalBuilder.h"
 #include "lib/Partition/Reshard.h"
+#include "lib/Sharding/Explain.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -126,6 +127,7 @@ private:
     Value &known = reshards[{value, {wanted, unsigned(isBackward)}}];
     if (!known) {
       Operation *last = lastOp();
+      explainOperand(value, source.sharding, wanted);
       auto type = cast<RankedTensorType>(value.getType());
       known = buildReshard(*builder, current->getLoc(), source.local,
                            planReshard(type.getShape(), source.sharding, wanted, mesh));
@@ -168,9 +170,46 @@ private:
     auto type = cast<RankedTensorType>(result.getType());
     markPadding(raw, type, rawSharding);
     ShardingAttr wanted = simplified(marked ? marked : rawSharding.withoutPartial(), type);
+    if (wanted != rawSharding)
+      explainResult(rawSharding);
     Value value = buildReshard(*builder, current->getLoc(), raw,
                                planReshard(type.getShape(), rawSharding, wanted, mesh));
     held[result] = {value, wanted};
+  }
+
+  //===--- what reshards are for ---===//
+
+  VariableOp findVariable(Operation *op) {
+    if (!isa<ReadOp, WriteOp, AccumulateOp>(op))
+      return {};
+    auto symbol = op->getAttrOfType<FlatSymbolRefAttr>("variable");
+    return symbol ? symbols.lookup<VariableOp>(symbol.getValue()) : VariableOp();
+  }
+
+  void explainVariable(VariableOp variable, ShardingAttr from) {
+    StringRef verb = isa<ReadOp>(current)    ? "read"
+                     : isa<WriteOp>(current) ? "write"
+                                             : "accumulation";
+    builder->because(stringifyVariableKind(variable.getKind()) + " " + verb,
+                     from.getPartial().empty() ? "the variable lies otherwise"
+                                               : "sums of parts of the batch");
+  }
+
+  void explainOperand(Value value, ShardingAttr from, ShardingAttr wanted) {
+    if (VariableOp variable = findVariable(current))
+      return explainVariable(variable, from);
+    if (isa<func::ReturnOp>(current))
+      return builder->because("result of the function", "it is returned so");
+    unsigned operand = llvm::find(current->getOperands(), value) - current->operand_begin();
+    builder->because("operand " + Twine(operand) + " of " + current->getName().getStringRef(),
+                     "the op runs with " + describe(wanted));
+  }
+
+  void explainResult(ShardingAttr from) {
+    if (VariableOp variable = findVariable(current))
+      return explainVariable(variable, from);
+    builder->because("result of " + current->getName().getStringRef(),
+                     from.getPartial().empty() ? "its users need it so" : "a summed dim is split");
   }
 
   //===--- ops ---===//

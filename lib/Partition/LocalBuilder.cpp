@@ -1,5 +1,6 @@
 // Shard indices, global indices and padding of local tensors.
 #include "lib/Partition/LocalBuilder.h"
+#include "lib/Partition/ExplainCollectives.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -15,6 +16,12 @@ LocalBuilder::LocalBuilder(const MeshShape &mesh, Block *block)
 void LocalBuilder::serve(Operation *newOp, const OpSharding *newSharding) {
   op = newOp;
   sharding = newSharding;
+  what.clear();
+}
+
+void LocalBuilder::because(const Twine &newWhat, const Twine &newWhy) {
+  what = newWhat.str();
+  why = newWhy.str();
 }
 
 void LocalBuilder::notifyOperationInserted(Operation *inserted, InsertPoint) {
@@ -22,6 +29,11 @@ void LocalBuilder::notifyOperationInserted(Operation *inserted, InsertPoint) {
   if (inserted->getDiscardableAttrDictionary() != op->getDiscardableAttrDictionary())
     copyMarks(op, inserted);
   inserted->removeAttr(kShardingsMark);
+  if (!isCollective(inserted))
+    return;
+  if (what.empty())
+    because("inside " + op->getName().getStringRef(), "its shards are combined");
+  setCause(inserted, what, why);
 }
 
 RankedTensorType LocalBuilder::getOperandType(unsigned i) const {

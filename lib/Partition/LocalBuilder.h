@@ -14,6 +14,8 @@ public:
 
   /// From now on serves `op`, which runs as `sharding` says (null: it has no rule).
   void serve(mlir::Operation *op, const OpSharding *sharding);
+  /// What collectives created from now on are for, until `serve` is called.
+  void because(const llvm::Twine &newWhat, const llvm::Twine &newWhy);
 
   mlir::Location getLoc() const override { return op->getLoc(); }
   ShardingAttr getOperandSharding(unsigned i) const override { return sharding->operands[i]; }
@@ -49,6 +51,7 @@ private:
   const MeshShape &mesh;
   mlir::Operation *op = nullptr;
   const OpSharding *sharding = nullptr;
+  std::string what, why;
 };
 
 } // namespace parashard::ps

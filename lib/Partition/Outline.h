@@ -29,7 +29,7 @@ private:
   mlir::SymbolTable symbols;
   mlir::OpBuilder builder;
   std::map<llvm::SmallVector<const void *>, mlir::func::FuncOp> classes;
-  llvm::StringMap<unsigned> taken; ///< numbers given to classes of one name and phase
+  llvm::StringMap<unsigned> taken;             ///< numbers given to classes of one name and phase
   std::map<int64_t, std::string> segmentNames; ///< the class that a segment first ran
 };
 

@@ -23,6 +23,16 @@ def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::ModuleOp"
   }];
 }
 
+def ExplainCollectivesPass : Pass<"ps-explain-collectives", "::mlir::ModuleOp"> {
+  let summary = "prints every collective of a step: bytes, cause, source line";
+  let description = [{
+    Counts the collectives that stand in the functions, those that an op makes inside itself (a softmax over a
+    split dim) too. What each is for is what `ps-partition` left on it. With `record`, adds the table to the
+    module's plan in words (`ps.explanation`) instead and takes the causes off the collectives.
+  }];
+  let options = [Option<"record", "record", "bool", "false", "add to the words in the module">];
+}
+
 def OutlineSegmentsPass : Pass<"ps-outline-segments", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "makes class functions of segments and lists of runs of stages";

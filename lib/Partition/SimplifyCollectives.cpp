@@ -1,4 +1,5 @@
 // The pass ps-simplify-collectives: merges, cancels and cheapens collectives.
+#include "lib/Partition/ExplainCollectives.h"
 #include "lib/Partition/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -12,6 +13,13 @@ namespace {
 /// Marks of the replaced op on its replacement.
 template <typename Op> Op marked(Operation *from, Op op) {
   copyMarks(from, op);
+  return op;
+}
+
+/// A collective that stands for `from` is there for the same cause.
+template <typename Op> Op becauseOf(Operation *from, Op op) {
+  if (Attribute cause = from->getDiscardableAttr(kCauseMark))
+    op->setDiscardableAttr(kCauseMark, cause);
   return op;
 }
 
@@ -59,10 +67,10 @@ struct ScatterSlicedSum : OpRewritePattern<ShardSliceOp> {
       return rewriter.notifyMatchFailure(slice, "shards are not even");
     if (MeshOp mesh = getMesh(slice); mesh && whole / part != getShards(mesh, slice.getAxes()))
       return rewriter.notifyMatchFailure(slice, "shards are not even");
-    rewriter.replaceOp(
-        slice, marked(slice, ReduceScatterOp::create(rewriter, reduce.getLoc(), slice.getType(),
-                                                     reduce.getKind(), reduce.getOperand(),
-                                                     slice.getAxes(), slice.getDim())));
+    auto scatter =
+        ReduceScatterOp::create(rewriter, reduce.getLoc(), slice.getType(), reduce.getKind(),
+                                reduce.getOperand(), slice.getAxes(), slice.getDim());
+    rewriter.replaceOp(slice, becauseOf(reduce, marked(slice, scatter)));
     return success();
   }
 
@@ -84,9 +92,9 @@ struct SumOnce : OpRewritePattern<AddOp> {
       return rewriter.notifyMatchFailure(add, "reductions differ");
     auto sum = marked(add, AddOp::create(rewriter, add.getLoc(), add.getType(), lhs.getOperand(),
                                          rhs.getOperand()));
-    rewriter.replaceOp(add,
-                       marked(add, AllReduceOp::create(rewriter, lhs.getLoc(), add.getType(),
-                                                       ReductionKind::Sum, sum, lhs.getAxes())));
+    auto reduce = AllReduceOp::create(rewriter, lhs.getLoc(), add.getType(), ReductionKind::Sum,
+                                      sum, lhs.getAxes());
+    rewriter.replaceOp(add, becauseOf(lhs, marked(add, reduce)));
     return success();
   }
 };

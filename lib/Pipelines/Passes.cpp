@@ -96,7 +96,8 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
       PassText("ps-propagate-shardings"),
       // After the shardings: equal blocks have equal shardings then.
       PassText("ps-find-segments"),
-      // Kept in words: the marks that it is read from are gone at the next level.
+      // Kept in words: the marks that it is read from are gone at the next level, which adds what
+      // is moved.
       PassText("ps-explain-shardings").option("record", "true"),
       PassText("ps-verify-planned"),
   };
@@ -107,6 +108,8 @@ std::vector<std::string> partitionedPasses(const CompileOptions &) {
       PassText("ps-partition"),
       // Reshards that cancel, pairs that are one collective.
       PassText("ps-simplify-collectives"),
+      // What moves, in words: after it is known, before equal parts are one.
+      PassText("ps-explain-collectives").option("record", "true"),
       // From here on all work is per class.
       PassText("ps-outline-segments"),
       PassText("ps-fuse"),

@@ -1,4 +1,5 @@
-// The plan in words: why each parameter lies as it does, and every collective of a step.
+// The plan in words: why each parameter lies as it does. Its collectives:
+// lib/Partition/ExplainCollectives.h.
 #ifndef PARASHARD_LIB_SHARDING_EXPLAIN_H
 #define PARASHARD_LIB_SHARDING_EXPLAIN_H
 
@@ -16,30 +17,25 @@ struct ExplainedParameter {
   int64_t bytes = 0; ///< that one rank holds
 };
 
-/// One kind of movement, at all the places where it happens alike.
-struct ExplainedCollective {
-  std::string kind; ///< all_reduce, reduce_scatter, all_gather, all_to_all
-  std::string axes; ///< dp, tp
-  std::string when; ///< forward, backward, update, evaluate
-  std::string what; ///< "result of ps.contract", "gradient read"
-  std::string why;
-  std::string location; ///< the first place, as the model's source
-  int64_t count = 0;
-  int64_t bytes = 0; ///< of all places together: what one rank gives in
-};
-
 struct ShardingExplanation {
   std::string mesh;
   std::vector<ExplainedParameter> parameters;
-  std::vector<ExplainedCollective> collectives;
 };
 
 /// Reads the plan off a module at level 2.
 ShardingExplanation explainShardings(mlir::ModuleOp module);
-/// As two aligned tables.
+/// As an aligned table.
 void print(const ShardingExplanation &explanation, llvm::raw_ostream &os);
 
-/// On the module: the plan in words, for the levels where the marks on ops are gone.
+/// A sharding without its mesh: `[{"tp"}, {}]`.
+std::string describe(ShardingAttr sharding);
+/// `1536 B`, `288 KiB`, `26 MiB`
+std::string formatBytes(int64_t bytes);
+/// Rows of equally many cells, aligned.
+void printTable(llvm::ArrayRef<std::vector<std::string>> rows, llvm::raw_ostream &os);
+
+/// On the module: the plan in words, for the levels where the marks on ops are gone. From level 3
+/// on the collectives stand in it too.
 inline constexpr llvm::StringLiteral kExplanationMark = "ps.explanation";
 /// The recorded words; those of the marks where none are recorded.
 std::string getExplanation(mlir::ModuleOp module);

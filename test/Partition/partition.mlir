@@ -1,4 +1,4 @@
-// RUN: ps-opt %s -split-input-file -ps-partition | FileCheck %s
+// RUN: ps-opt %s -split-input-file -ps-partition -ps-explain-collectives=record | FileCheck %s
 
 // A column-parallel and a row-parallel product: one all-reduce, at the marked result.
 module {

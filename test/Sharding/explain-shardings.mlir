@@ -1,5 +1,5 @@
 // The plan in words: parameters with reasons, collectives with bytes; recorded for later levels.
-// RUN: ps-opt %s --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-explain-shardings -o /dev/null | FileCheck %s
+// RUN: ps-opt %s --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-explain-shardings --ps-partition --ps-explain-collectives -o /dev/null | FileCheck %s
 // CHECK:      mesh: dp = 2 (data), tp = 2 (tensor)
 // CHECK:      parameters
 // CHECK-NEXT: name type sharding a rank why
@@ -35,5 +35,6 @@ func.func @micro_batch(%x: tensor<4x8xf32> {ps.name = "x"}) {
 func.func @update() {
   %0 = ps.read @loss.sum {ps.phase = #ps.phase<update>} : tensor<f32>
   %1 = ps.mul %0, %0 {ps.phase = #ps.phase<update>} : tensor<f32>
+  ps.write @loss.sum, %1 {ps.phase = #ps.phase<update>} : tensor<f32>
   return
 }

@@ -1,17 +1,21 @@
 // A training step of a GPT: exactly two activation all-reduces a layer forward and two backward.
-// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-optimizer="optimizer=adamw(lr=0.001)" --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-verify-planned --ps-explain-shardings -o %t | FileCheck %s
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-optimizer="optimizer=adamw(lr=0.001)" --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-verify-planned --ps-explain-shardings -o %t | FileCheck %s --check-prefix=PLAN
+// RUN: ps-opt %t --ps-find-segments --ps-partition --ps-explain-collectives -o /dev/null | FileCheck %s
 // RUN: FileCheck %s --check-prefix=MARKS < %t
 
+// PLAN: parameters
 // Forward: the embedding, then two of the layer. Backward: one of the final projection, two of the
 // layer (after the MLP's first contraction, and once for the sum of query, key and value).
 // CHECK:      collectives
 // CHECK-NEXT: count
 // CHECK-NEXT: 1 {{.*}}all_reduce tp forward result of ps.embedding
 // CHECK-NEXT: 2 {{.*}}all_reduce tp forward result of ps.contract
+// CHECK-NEXT: 3 {{.*}}all_reduce tp forward inside ps.cross_entropy
 // CHECK-NEXT: 2 {{.*}}all_reduce tp backward result of ps.contract
 // CHECK-NEXT: 1 {{.*}}all_reduce tp backward result of ps.add
 // CHECK-NEXT: 1 {{.*}}all_reduce tp evaluate result of ps.embedding
 // CHECK-NEXT: 2 {{.*}}all_reduce tp evaluate result of ps.contract
+// CHECK-NEXT: 3 {{.*}}all_reduce tp evaluate inside ps.cross_entropy
 // CHECK-NEXT: 2 {{.*}}all_reduce dp evaluate result of ps.reduce
 // CHECK-NOT:  tp
 // CHECK:      all_reduce dp update gradient read
@@ -25,7 +29,8 @@
 // MARKS-DAG: optimizer @h.0.mlp.up.weight.adamw.mean {{.*}}[{"tp"}, {}]>
 
 // Twin: on one rank nothing is split and nothing is communicated.
-// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-optimizer="optimizer=adamw(lr=0.001)" --ps-set-mesh=mesh=dp=1 --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-verify-planned --ps-explain-shardings -o %t.one | FileCheck %s --check-prefix=ONE
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-optimizer="optimizer=adamw(lr=0.001)" --ps-set-mesh=mesh=dp=1 --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-verify-planned --ps-explain-shardings -o %t.one
+// RUN: ps-opt %t.one --ps-find-segments --ps-partition --ps-explain-collectives -o /dev/null | FileCheck %s --check-prefix=ONE
 // RUN: FileCheck %s --check-prefix=WHOLE < %t.one
 // ONE: collectives
 // ONE-NEXT: none

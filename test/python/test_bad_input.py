@@ -237,6 +237,19 @@ def test_policy_glob_passes_over_what_has_no_such_dim(tmp_path, exports):
     assert "layers.0.bias" in done.stderr and '"1"' in done.stderr and "layers.0.weight" not in done.stderr
 
 
+def test_a_failing_pass_can_be_repeated(tmp_path, exports):
+    """The module that the failing level was given is written, and the command beside it fails as the compile did."""
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"no.such.*": {"0": ["tp"]}}')
+    flags = ("--mesh", "tp=2", "--sharding-policy", policy)
+    command = [tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", tmp_path / "out", *flags]
+    done = subprocess.run([str(c) for c in command], cwd=tmp_path, capture_output=True, text=True)
+    repeat = done.stderr.split("repeat it with\n")[1].strip()
+    assert repeat.endswith("out.failed.mlir") and "ps.level = #ps.level<training>" in (tmp_path / "out.failed.mlir").read_text()
+    again = subprocess.run(f"{tools_folder()}/{repeat}", shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert again.returncode != 0 and 'no parameter matches "no.such.*"' in again.stderr
+
+
 def test_policy_that_is_not_there(tmp_path, exports):
     archive = oracle.export("mlp", exports)
     refuse_compile(tmp_path, archive, "--sharding-policy", "no.json", status=2, words=["no.json"])

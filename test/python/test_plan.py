@@ -49,3 +49,33 @@ def test_megatron_has_two_all_reduces_a_layer_each_way(tmp_path, name):
     assert {kind for _, kind in added} == {"all_reduce"}, added
     assert added["forward", "all_reduce"] == 2, added
     assert backward == 2, added
+
+
+def explained(text):
+    """(when, kind, axes) -> how many collectives the plan in words names."""
+    table = text[text.index("\ncollectives (") :].splitlines()[3:]
+    counts = collections.Counter()
+    for line in table:
+        cells = line.split()
+        if len(cells) < 6 or not cells[0].isdigit():
+            break
+        at = next(i for i, cell in enumerate(cells) if cell in ("all_reduce", "reduce_scatter", "all_gather", "all_to_all"))
+        counts[cells[at + 2], cells[at], cells[at + 1]] += int(cells[0])
+    return counts
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama"])
+def test_the_plan_in_words_names_every_collective(tmp_path, exports, name):
+    """Those that a cross-entropy over a split vocabulary makes inside itself too; at level 2 and of the program alike."""
+    archive = oracle.export(name, exports)
+    flags = ["--sharding-policy", "megatron", "--explain", "--mesh", "dp=2,tp=2"]
+    compile_it = [oracle.tools_folder() / "ps-compile", archive, *flags]
+    text = oracle.run([*compile_it, "-o", tmp_path / "out", "--dump-dir", tmp_path / "dump"], tmp_path)
+    planned = oracle.run([*compile_it, "-o", tmp_path / "p.mlir", "--stop-after", "planned"], tmp_path)
+    assert explained(planned) == explained(text)
+    made = collectives_of((tmp_path / "dump/3-partitioned.mlir").read_text())
+    named = explained(text)
+    for way in ("forward", "backward"):
+        count = sum(n for (when, kind, _), n in named.items() if when == way and kind == "all_reduce")
+        assert count == sum(n for (phase, kind), n in made.items() if phase.startswith(way) and kind == "all_reduce"), (named, made)
+    assert sum(named.values()) > 0 and "inside ps.cross_entropy" in text
