@@ -173,7 +173,10 @@ Star joinStar(const std::vector<Candidate> &candidates, const ProcessCard &card,
   int lastError = 0;
   while (std::chrono::steady_clock::now() < deadline) {
     for (const Candidate &candidate : candidates) {
-      Socket socket = connectTo(candidate.address, candidate.port, secondsFromNow(2));
+      if (std::chrono::steady_clock::now() >= deadline)
+        break;
+      Socket socket =
+          connectTo(candidate.address, candidate.port, std::min(deadline, secondsFromNow(2)));
       if (!socket) {
         lastError = errno;
         continue;

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import tools_folder
 
 BASE = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
 TORCHRUN = pathlib.Path(sys.executable).parent / "torchrun"
@@ -21,6 +22,8 @@ def free_port():
 def need_mpi():
     if not shutil.which("mpirun"):
         pytest.skip("there is no mpirun")
+    if not (tools_folder() / "../lib/libpsrt_comm_mpi.so").exists():
+        pytest.skip("built without MPI")
 
 
 def launch(how, ranks):

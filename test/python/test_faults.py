@@ -138,3 +138,25 @@ def test_port_that_is_taken(job):
         first = start(command, folder, {**BASE, "RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
         status, said = finish(first)
         assert status == 3 and f"rank 0 cannot listen at port {port}" in said and "in use" in said, said
+
+
+def test_host_that_cannot_be_reached(job):
+    """An address that no host has, and a name that is none."""
+    folder, command = job
+    shared = {**BASE, "RANK": "1", "WORLD_SIZE": "4", "MASTER_PORT": "29871", "PSRT_TIMEOUT": "1",
+              "TORCHELASTIC_USE_AGENT_STORE": "True"}  # fmt: skip
+    begin = time.monotonic()
+    status, said = finish(start(command, folder, {**shared, "MASTER_ADDR": "192.0.2.1"}))
+    assert status == 3 and "192.0.2.1 ports 29872 to 29903" in said, said
+    assert time.monotonic() - begin < 1 + 5
+    status, said = finish(start(command, folder, {**shared, "MASTER_ADDR": "no-such-host.invalid"}))
+    assert status == 3 and '"no-such-host.invalid", has no address' in said, said
+
+
+def test_file_that_cannot_be_written(job):
+    """Rank 0 alone writes; all end with its status, and it alone says why."""
+    folder, command = job
+    line = [*command[:3], "--steps", "2", "--export-weights", "/dev/full/weights.safetensors", "--quiet"]
+    results = [finish(process) for process in start_by_hand(line, folder, 4)]
+    assert [status for status, _ in results] == [1, 1, 1, 1], results
+    assert "cannot write" in results[0][1] and not any(said for _, said in results[1:]), results

@@ -110,7 +110,7 @@ static std::vector<Candidate> candidatesOf(const MeetingPlace &place) {
       for (int i = 0; i < place.ports; ++i)
         result.push_back({address, uint16_t(place.firstPort + i)});
   if (result.empty())
-    PSRT_FAIL(BadArgument, "the host of rank 0, \"%s\", has no address", place.hosts[0].c_str());
+    PSRT_FAIL(Failed, "the host of rank 0, \"%s\", has no address", place.hosts[0].c_str());
   return result;
 }
 
