@@ -1,5 +1,7 @@
 // The plan in words, of a module at any level from `planned` on.
 #include "lib/Sharding/Explain.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "parashard/Pipelines.h"
 
 using namespace mlir;
