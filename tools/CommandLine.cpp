@@ -35,7 +35,7 @@ Error checkModelFile(StringRef path, ArrayRef<StringRef> endings) {
     return fail("model '" + path + "' is a folder; expected a file");
   if (!endings.empty() && none_of(endings, [&](StringRef end) { return path.ends_with(end); }))
     return fail("model '" + path + "' is no " + join(endings, " and no ") +
-                " file; expected what torch.export.save or --stop-after wrote");
+                " file; expected what torch.export.save, torch.onnx.export or --stop-after wrote");
   return Error::success();
 }
 

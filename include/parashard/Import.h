@@ -24,6 +24,13 @@ mlir::OwningOpRef<mlir::ModuleOp> importPt2(mlir::MLIRContext &context, llvm::St
                                             const ImportOptions &options,
                                             std::vector<std::string> &notes);
 
+/// Imports an `.onnx` file (opsets 13 to 25), as `importPt2` does an archive. Parameters are the
+/// floating initializers, or those that torch's exporter lists as such; what it folded into
+/// constants or merged is told in a warning.
+mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
+                                             const ImportOptions &options,
+                                             std::vector<std::string> &notes);
+
 /// On `ps.attention`: which keys a query sees, in words: "full", "causal", "causal, window 128",
 /// "padding", ...
 inline constexpr llvm::StringLiteral kAttentionFormMark = "ps.attention_form";

@@ -1,7 +1,7 @@
 // The table's variables: placement, address, initial value.
 #include "ClassCode.h"
 #include "Program.h"
-#include "lib/Import/Pt2/Archive.h"
+#include "lib/Import/WeightFiles.h"
 #include "llvm/Support/Base64.h"
 
 using namespace mlir;
@@ -44,11 +44,11 @@ static json::Value toNumber(double value) {
 }
 
 static LogicalResult describeFile(json::Object &object, ps::VariableOp variable, ps::FileAttr file,
-                                  import::ArchiveFiles &files) {
+                                  import::WeightFiles &files) {
   auto range = files.resolve(file.getLocation());
   if (!range)
     return variable.emitError() << llvm::toString(range.takeError());
-  auto [path, tensor] = file.getLocation().getValue().rsplit(':');
+  auto [path, tensor] = import::splitLocation(file.getLocation());
   json::Object init{{"file", range->path},
                     {"tensor", tensor},
                     {"offset", int64_t(range->offset)},
@@ -72,7 +72,7 @@ static void describeConstant(json::Object &object, ElementsAttr value) {
 }
 
 static LogicalResult describeInitial(json::Object &object, ps::VariableOp variable,
-                                     import::ArchiveFiles &files) {
+                                     import::WeightFiles &files) {
   Attribute init = variable.getInitAttr();
   if (!init)
     return success();
@@ -99,21 +99,19 @@ static std::string hashBytes(StringRef bytes) {
   return llvm::utohexstr(hash, /*LowerCase=*/true, /*Width=*/16);
 }
 
-static json::Array describeFiles(const import::ArchiveFiles &files) {
+static json::Array describeFiles(const import::WeightFiles &files) {
   json::Array result;
-  for (const auto &[path, archive] : files.getArchives()) {
-    StringRef directory = archive.getDirectoryBytes();
-    result.push_back(json::Object{{"path", path},
-                                  {"bytes", int64_t(archive.getFileSize())},
-                                  {"hashed", int64_t(directory.size())},
-                                  {"hash", hashBytes(directory)}});
-  }
+  for (const import::WeightFile &file : files.list())
+    result.push_back(json::Object{{"path", file.path},
+                                  {"bytes", int64_t(file.size)},
+                                  {"hashed", int64_t(file.end.size())},
+                                  {"hash", hashBytes(file.end)}});
   return result;
 }
 
 std::optional<VariablesText> codegen::describeVariables(ModuleOp module) {
   json::Array variables;
-  import::ArchiveFiles files;
+  import::WeightFiles files;
   ps::MeshOp mesh = ps::getMesh(module);
   for (auto variable : module.getOps<ps::VariableOp>()) {
     RankedTensorType type = variable.getTensorType();

@@ -2,52 +2,17 @@
 #include "lib/Evaluate/InitialValues.h"
 
 #include "lib/Evaluate/Safetensors.h"
+#include "lib/Import/WeightFiles.h"
 #include "runtime/core/InitialValue.h"
-#include <zip.h>
 
 using namespace mlir;
 using namespace parashard::ps;
 
 namespace parashard {
 
-/// The bytes of an entry of a zip archive.
-static FailureOr<std::vector<char>> readZipEntry(Operation *op, StringRef archive,
-                                                 StringRef entry) {
-  int code = 0;
-  zip_t *zip = zip_open(archive.str().c_str(), ZIP_RDONLY, &code);
-  if (!zip) {
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    auto diagnostic = op->emitError()
-                      << "cannot open '" << archive << "': " << zip_error_strerror(&error);
-    zip_error_fini(&error);
-    return diagnostic;
-  }
-  // Archives of torch put everything under one top folder; references leave it out.
-  zip_int64_t index = zip_name_locate(zip, entry.str().c_str(), 0);
-  for (zip_int64_t i = 0; index < 0 && i < zip_get_num_entries(zip, 0); ++i)
-    if (StringRef(zip_get_name(zip, i, 0)).split('/').second == entry)
-      index = i;
-  std::vector<char> bytes;
-  zip_stat_t stat;
-  zip_file_t *file = nullptr;
-  if (index >= 0 && !zip_stat_index(zip, index, 0, &stat))
-    file = zip_fopen_index(zip, index, 0);
-  bool ok = false;
-  if (file) {
-    bytes.resize(stat.size);
-    ok = zip_fread(file, bytes.data(), bytes.size()) == zip_int64_t(bytes.size());
-    zip_fclose(file);
-  }
-  zip_discard(zip);
-  if (!ok)
-    return op->emitError() << "cannot read the entry '" << entry << "' of '" << archive << "'";
-  return bytes;
-}
-
 /// The tensor that `file` names, of its own shape.
 static FailureOr<Tensor> readFileTensor(VariableOp variable, FileAttr file, RankedTensorType type) {
-  auto [path, entry] = file.getLocation().getValue().rsplit(':');
+  auto [path, entry] = import::splitLocation(file.getLocation());
   if (path.ends_with(".safetensors")) {
     auto tensors = readSafetensors(path, *variable.getContext());
     if (!tensors)
@@ -57,14 +22,15 @@ static FailureOr<Tensor> readFileTensor(VariableOp variable, FileAttr file, Rank
       return variable.emitOpError() << "'" << path << "' has no tensor '" << entry << "'";
     return it->second;
   }
-  FailureOr<std::vector<char>> bytes = readZipEntry(variable, path, entry);
-  if (failed(bytes))
-    return failure();
+  import::WeightFiles files;
+  llvm::Expected<StringRef> bytes = files.read(file.getLocation());
+  if (!bytes)
+    return variable.emitOpError() << llvm::toString(bytes.takeError());
   size_t expected = getByteSize(type);
   if (bytes->size() < expected)
     return variable.emitOpError() << "entry '" << entry << "' of '" << path << "' has "
                                   << bytes->size() << " bytes, " << type << " needs " << expected;
-  return Tensor::fromBytes(type, ArrayRef(*bytes).take_front(expected));
+  return Tensor::fromBytes(type, ArrayRef(bytes->data(), expected));
 }
 
 static FailureOr<Tensor> readFile(VariableOp variable, FileAttr file) {

@@ -31,7 +31,7 @@ void warnOfEvalMode(ModuleOp module) {
   llvm::raw_string_ostream(text) << llvm::format("%g", getIdleDropout(first));
   first->emitWarning("the model was exported in eval mode: it trains with dropout off (p = ")
       << text << " here, " << count << " in all); "
-      << "call model.train() before torch.export.export to train with it";
+      << "call model.train() before the export to train with it";
 }
 
 } // namespace parashard

@@ -13,17 +13,18 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
   StringRef path = options.model;
   if (path.ends_with(".mlir"))
     return parseSourceFile<ModuleOp>(path, &context);
-  if (!path.ends_with(".pt2")) {
+  bool isOnnx = path.ends_with(".onnx");
+  if (!isOnnx && !path.ends_with(".pt2")) {
     emitError(UnknownLoc::get(&context))
-        << "'" << path << "' is no .pt2 and no .mlir file"
-        << (path.ends_with(".onnx") ? ": import of ONNX is not built yet; use torch.export" : "");
+        << "'" << path << "' is no .pt2, no .onnx and no .mlir file";
     return nullptr;
   }
   ImportOptions import;
   import.dims = options.dims;
   import.batch = options.batch.value_or(0);
   std::vector<std::string> notes;
-  OwningOpRef<ModuleOp> module = importPt2(context, path, import, notes);
+  OwningOpRef<ModuleOp> module =
+      isOnnx ? importOnnx(context, path, import, notes) : importPt2(context, path, import, notes);
   for (const std::string &note : notes)
     llvm::errs() << "note: " << note << "\n";
   return module;

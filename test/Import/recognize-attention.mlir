@@ -44,3 +44,32 @@ func.func @probabilities_are_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16x
   %o = ps.contract %p [0, 1, 2, 3], %v [0, 1, 3, 4] -> [0, 1, 2, 4] : (tensor<2x4x8x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
   return %o, %p : tensor<2x4x8x16xf32>, tensor<2x4x8x8xf32>
 }
+
+// Rows that see nothing give 0 by attention's own meaning: the guard that exports write goes away.
+// CHECK-LABEL: func.func @nan_guard
+// CHECK-NOT: ps.softmax
+// CHECK: ps.attention
+// CHECK-NOT: ps.select
+func.func @nan_guard(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %s = ps.contract %q [0, 1, 2, 4], %k [0, 1, 3, 4] -> [0, 1, 2, 3] : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x8xf32>
+  %p = ps.softmax %s : tensor<2x4x8x8xf32>
+  %zero = ps.constant dense<0.0> : tensor<2x4x8x8xf32>
+  %nan = ps.compare ne %p, %p : tensor<2x4x8x8xf32> -> tensor<2x4x8x8xi1>
+  %g = ps.select %nan, %zero, %p : tensor<2x4x8x8xi1>, tensor<2x4x8x8xf32>
+  %o = ps.contract %g [0, 1, 2, 3], %v [0, 1, 3, 4] -> [0, 1, 2, 4] : (tensor<2x4x8x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return %o : tensor<2x4x8x16xf32>
+}
+
+// The twin: another value is put in place of NaN.
+// CHECK-LABEL: func.func @other_guard
+// CHECK: ps.softmax
+// CHECK-NOT: ps.attention
+func.func @other_guard(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %s = ps.contract %q [0, 1, 2, 4], %k [0, 1, 3, 4] -> [0, 1, 2, 3] : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x8xf32>
+  %p = ps.softmax %s : tensor<2x4x8x8xf32>
+  %half = ps.constant dense<0.5> : tensor<2x4x8x8xf32>
+  %nan = ps.compare ne %p, %p : tensor<2x4x8x8xf32> -> tensor<2x4x8x8xi1>
+  %g = ps.select %nan, %half, %p : tensor<2x4x8x8xi1>, tensor<2x4x8x8xf32>
+  %o = ps.contract %g [0, 1, 2, 3], %v [0, 1, 3, 4] -> [0, 1, 2, 4] : (tensor<2x4x8x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return %o : tensor<2x4x8x16xf32>
+}

@@ -230,10 +230,7 @@ bool check(llvm::Error error) { return !error || bad(llvm::toString(std::move(er
 bool checkInput(llvm::StringRef input) {
   if (input.empty())
     return bad("no model given: ps-compile MODEL -o OUT (see --help)");
-  if (input.ends_with(".onnx") && llvm::sys::fs::exists(input))
-    return bad("model '" + input +
-               "': import of ONNX is not built yet; export it with torch.export and give the .pt2");
-  return check(checkModelFile(input, {".pt2", ".mlir"}));
+  return check(checkModelFile(input, {".pt2", ".onnx", ".mlir"}));
 }
 
 bool readOutput(const Flags &f, CommandLine &line) {

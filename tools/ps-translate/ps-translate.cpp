@@ -22,7 +22,9 @@ constexpr StringLiteral kOverview = R"(imports a model into Parashard's IR (leve
 EXAMPLES
   In Python:   program = torch.export.export(model.train(), (input_ids, labels))
                torch.export.save(program, "gpt.pt2")
+               torch.onnx.export(model, (input_ids, labels), "gpt.onnx", dynamo=True, optimize=False)
   Here:        ps-translate --import-pt2 gpt.pt2 -o gpt.mlir
+               ps-translate --import-onnx gpt.onnx -o gpt.mlir
                ps-translate --import-pt2 gpt.pt2 --check                        only say what is missing
                ps-translate --import-pt2 gpt.pt2 --batch 32 -o gpt.mlir         for an export with a dynamic batch
                ps-translate --import-pt2 gpt.pt2 --dim input_ids.1=512 -o gpt.mlir
@@ -36,7 +38,7 @@ struct Options {
   cl::OptionCategory category{"ps-translate"};
   cl::opt<std::string> pt2{"import-pt2", cl::desc("The torch.export archive to import"),
                            cl::value_desc("FILE"), cl::cat(category)};
-  cl::opt<std::string> onnx{"import-onnx", cl::desc("The ONNX model to import (not built yet)"),
+  cl::opt<std::string> onnx{"import-onnx", cl::desc("The ONNX model to import"),
                             cl::value_desc("FILE"), cl::cat(category)};
   cl::list<std::string> dims{
       "dim", cl::desc("Size of a dynamic dim: input_ids.0=8, or its symbol s72=8 (repeatable)"),
@@ -54,6 +56,8 @@ struct Options {
                           cl::init(true), cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("The .mlir to write ('-': standard output)"),
                               cl::value_desc("OUT.mlir"), cl::cat(category)};
+
+  const std::string &getModel() const { return onnx.empty() ? pt2 : onnx; }
 };
 
 int fail(ExitStatus status, const Twine &message) {
@@ -100,7 +104,9 @@ int translate(const Options &options) {
   FaultRecorder faults(context);
   std::vector<std::string> notes;
   ImportOptions import{{options.dims.begin(), options.dims.end()}, options.batch};
-  mlir::OwningOpRef<mlir::ModuleOp> module = importPt2(context, options.pt2, import, notes);
+  mlir::OwningOpRef<mlir::ModuleOp> module = options.onnx.empty()
+                                                 ? importPt2(context, options.pt2, import, notes)
+                                                 : importOnnx(context, options.onnx, import, notes);
   for (const std::string &note : notes)
     errs() << "ps-translate: note: " << note << "\n";
   if (!module)
@@ -110,7 +116,7 @@ int translate(const Options &options) {
           *module, std::vector<std::string>(options.init.begin(), options.init.end()))))
     return faults.getFault();
   if (options.check) {
-    outs() << options.pt2 << ": everything in it is supported\n";
+    outs() << options.getModel() << ": everything in it is supported\n";
     return Done;
   }
   auto print = [&](raw_ostream &stream) {
@@ -136,21 +142,22 @@ int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(options.category);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errs()))
     return BadCommandLine;
-  if (!options.onnx.empty())
-    return fail(BadCommandLine,
-                "--import-onnx is not built yet; export with torch.export and use --import-pt2");
-  if (options.pt2.empty())
-    return fail(BadCommandLine, "no model given; use --import-pt2 FILE (--help shows examples)");
+  if (options.getModel().empty())
+    return fail(
+        BadCommandLine,
+        "no model given; use --import-pt2 FILE or --import-onnx FILE (--help shows examples)");
+  if (!options.pt2.empty() && !options.onnx.empty())
+    return fail(BadCommandLine, "give --import-pt2 or --import-onnx, not both");
   if (options.output.empty() && !options.check)
     return fail(BadCommandLine, "no output given; use -o OUT.mlir, or --check");
-  if (Error error = checkModelFile(options.pt2))
+  if (Error error = checkModelFile(options.getModel()))
     return fail(BadCommandLine, toString(std::move(error)));
   if (!options.output.empty() && options.output != "-") {
     Expected<std::string> output = findOutputFile(options.output);
     if (!output)
       return fail(BadCommandLine, toString(output.takeError()));
     options.output = *output;
-    if (Error error = checkOutputFile(options.pt2, options.output))
+    if (Error error = checkOutputFile(options.getModel(), options.output))
       return fail(BadCommandLine, toString(std::move(error)));
   }
   if (options.batch < 0 || (options.batch.getNumOccurrences() && options.batch == 0))

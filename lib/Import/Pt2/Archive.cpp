@@ -198,19 +198,4 @@ Expected<std::string> Archive::readText(const ArchiveEntry &entry) const {
   return text;
 }
 
-Expected<FileRange> ArchiveFiles::resolve(StringRef location) {
-  auto [path, name] = location.rsplit(':');
-  auto known = archives.find(path.str());
-  if (known == archives.end()) {
-    Expected<Archive> archive = Archive::open(path);
-    if (!archive)
-      return archive.takeError();
-    known = archives.emplace(path.str(), std::move(*archive)).first;
-  }
-  Expected<const ArchiveEntry *> entry = known->second.findStored(name);
-  if (!entry)
-    return entry.takeError();
-  return FileRange{path.str(), (*entry)->offset, (*entry)->size};
-}
-
 } // namespace parashard::import

@@ -6,7 +6,6 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,25 +57,6 @@ private:
   std::unique_ptr<llvm::MemoryBuffer> buffer;
   std::vector<ArchiveEntry> entries;
   llvm::StringMap<unsigned> byName;
-};
-
-/// Where the bytes of `#ps.file<"PATH:ENTRY">` lie: for those who map weights. PATH is a `.pt2`
-/// archive.
-struct FileRange {
-  std::string path;
-  uint64_t offset = 0;
-  uint64_t size = 0;
-};
-
-/// The archives that weights lie in, each opened once.
-class ArchiveFiles {
-public:
-  llvm::Expected<FileRange> resolve(llvm::StringRef location);
-  /// By path.
-  const std::map<std::string, Archive> &getArchives() const { return archives; }
-
-private:
-  std::map<std::string, Archive> archives;
 };
 
 } // namespace parashard::import

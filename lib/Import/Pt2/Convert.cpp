@@ -1,4 +1,4 @@
-// The building blocks of the converters, and the table of all families.
+// The arguments and results of a node, and the table of all families.
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -216,10 +216,10 @@ RankedTensorType NodeConverter::getResultType(unsigned result) {
 
 LogicalResult NodeConverter::set(unsigned result, Value value) {
   if (failed() || !isUsed(result))
-    return failure.empty() ? success() : LogicalResult::failure();
+    return success(!failed());
   RankedTensorType expected = getResultType(result);
   if (failed())
-    return LogicalResult::failure();
+    return failure();
   if (getShape(value) != expected.getShape())
     return fail("gave a result of type " + debugString(value.getType()) + " where the export has " +
                 debugString(expected) + "; this is an error of the importer");
@@ -227,187 +227,11 @@ LogicalResult NodeConverter::set(unsigned result, Value value) {
   return success();
 }
 
-LogicalResult NodeConverter::fail(const Twine &message) {
-  if (failure.empty())
-    failure = message.str();
-  return LogicalResult::failure();
-}
-
-//===----------------------------------------------------------------------===//
-// Building
-//===----------------------------------------------------------------------===//
-
-Value NodeConverter::splat(RankedTensorType type, double value) {
-  return make<ps::ConstantOp>(type, value);
-}
-
-RankedTensorType NodeConverter::typeLike(Value value, Type elementType) {
-  return RankedTensorType::get(getShape(value), elementType);
-}
-
-Value NodeConverter::convert(Value value, Type elementType) {
-  if (getElement(value) == elementType)
-    return value;
-  return make<ps::ConvertOp>(typeLike(value, elementType), value);
-}
-
-Value NodeConverter::reshape(Value value, ArrayRef<int64_t> shape) {
-  if (auto earlier = value.getDefiningOp<ps::ReshapeOp>())
-    value = earlier.getOperand();
-  if (getShape(value) == shape)
-    return value;
-  return make<ps::ReshapeOp>(RankedTensorType::get(shape, getElement(value)), value);
-}
-
-Value NodeConverter::transpose(Value value, ArrayRef<int64_t> permutation) {
-  if (llvm::is_sorted(permutation))
-    return value;
-  return make<ps::TransposeOp>(value, permutation);
-}
-
-Value NodeConverter::swapDims(Value value, int64_t dim0, int64_t dim1) {
-  int64_t rank = getRank(value);
-  if (rank == 0)
-    return value;
-  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(permutation[wrapDim(dim0, rank)], permutation[wrapDim(dim1, rank)]);
-  return transpose(value, permutation);
-}
-
-Value NodeConverter::slice(Value value, int64_t dim, int64_t start, int64_t limit, int64_t stride) {
-  ArrayRef<int64_t> shape = getShape(value);
-  if (start == 0 && limit == shape[dim] && stride == 1)
-    return value;
-  SmallVector<int64_t> starts(shape.size(), 0), limits(shape), strides(shape.size(), 1),
-      result(shape);
-  starts[dim] = start, limits[dim] = limit, strides[dim] = stride;
-  result[dim] = llvm::divideCeil(limit - start, stride);
-  return make<ps::SliceOp>(RankedTensorType::get(result, getElement(value)), value, starts, limits,
-                           strides);
-}
-
-Value NodeConverter::concat(ValueRange values, int64_t dim) {
-  if (values.size() == 1)
-    return values[0];
-  SmallVector<int64_t> shape(getShape(values[0]));
-  shape[dim] = 0;
-  for (Value value : values)
-    shape[dim] += getShape(value)[dim];
-  return make<ps::ConcatOp>(RankedTensorType::get(shape, getElement(values[0])), values, dim);
-}
-
-Value NodeConverter::broadcast(Value value, ArrayRef<int64_t> shape) {
-  ArrayRef<int64_t> from = getShape(value);
-  if (from == shape)
-    return value;
-  if (from.size() > shape.size()) {
-    (void)fail("broadcasts " + debugString(value.getType()) + " to fewer dims");
-    return value;
-  }
-  // A splat constant is made anew: no op is needed.
-  if (auto constant = value.getDefiningOp<ps::ConstantOp>())
-    if (auto dense = dyn_cast<SplatElementsAttr>(constant.getValue()))
-      return make<ps::ConstantOp>(
-          dense.resizeSplat(RankedTensorType::get(shape, getElement(value))));
-  SmallVector<int64_t> kept, dims;
-  int64_t offset = shape.size() - from.size();
-  for (auto [i, size] : enumerate(from)) {
-    if (size != shape[i + offset] && size != 1)
-      (void)fail("broadcasts a dim of size " + Twine(size) + " to " + Twine(shape[i + offset]));
-    if (size == shape[i + offset]) {
-      kept.push_back(size);
-      dims.push_back(i + offset);
-    }
-  }
-  if (failed())
-    return value;
-  value = reshape(value, kept);
-  return make<ps::BroadcastOp>(RankedTensorType::get(shape, getElement(value)), value, dims);
-}
-
-Value NodeConverter::reduce(ps::ReductionKind kind, Value value, ArrayRef<int64_t> dims,
-                            bool keepDims) {
-  SmallVector<int64_t> sorted(dims);
-  llvm::sort(sorted);
-  Value result = value;
-  if (!sorted.empty())
-    result = make<ps::ReduceOp>(kind, value, sorted);
-  if (!keepDims)
-    return result;
-  SmallVector<int64_t> shape(getShape(value));
-  for (int64_t dim : sorted)
-    shape[dim] = 1;
-  return reshape(result, shape);
-}
-
-Value NodeConverter::compare(ps::Predicate predicate, Value lhs, Value rhs) {
-  return make<ps::CompareOp>(typeLike(lhs, i1()), predicate, lhs, rhs);
-}
-
-Value NodeConverter::widen(Value value) {
-  Type element = getElement(value);
-  return element.isF16() || element.isBF16() ? convert(value, f32()) : value;
-}
-
-Value NodeConverter::divide(Value value, double divisor) {
-  return make<ps::DivOp>(value, splat(getType(value), divisor));
-}
-
-/// Reads through transposes: the labels are permuted instead.
-static SmallVector<int64_t> absorbTransposes(Value &value, ArrayRef<int64_t> given) {
-  SmallVector<int64_t> labels(given);
-  while (auto transpose = value.getDefiningOp<ps::TransposeOp>()) {
-    SmallVector<int64_t> permuted(labels.size());
-    for (auto [i, from] : enumerate(transpose.getPermutation()))
-      permuted[from] = labels[i];
-    value = transpose.getOperand();
-    labels = permuted;
-  }
-  return labels;
-}
-
-Value NodeConverter::contract(Value lhs, ArrayRef<int64_t> lhsLabels, Value rhs,
-                              ArrayRef<int64_t> rhsLabels, ArrayRef<int64_t> resultLabels) {
-  SmallVector<int64_t> left = absorbTransposes(lhs, lhsLabels);
-  SmallVector<int64_t> right = absorbTransposes(rhs, rhsLabels);
-  return make<ps::ContractOp>(lhs, left, rhs, right, resultLabels);
-}
-
-Value NodeConverter::takePlace(Value value, Value place, int64_t dim) {
-  RankedTensorType places = typeLike(value, i64());
-  Value chosen = compare(ps::Predicate::Eq, make<ps::IotaOp>(places, dim),
-                         broadcast(convert(place, i64()), getShape(value)));
-  Value kept = make<ps::SelectOp>(chosen, value, splat(getType(value), 0));
-  return reduce(ps::ReductionKind::Sum, kept, {dim}, true);
-}
-
 SmallVector<int64_t> NodeConverter::reducedDims(Value value) {
   SmallVector<int64_t> dims = wrapDims(integers("dim"), getRank(value));
   if (dims.empty())
     dims = llvm::to_vector(llvm::seq<int64_t>(0, getRank(value)));
   return dims;
-}
-
-int64_t NodeConverter::countElements(Value value, ArrayRef<int64_t> dims) {
-  int64_t count = 1;
-  for (int64_t dim : dims)
-    count *= getShape(value)[dim];
-  return count;
-}
-
-SmallVector<int64_t> NodeConverter::commonShape(Value lhs, Value rhs) {
-  ArrayRef<int64_t> longer = getShape(lhs), shorter = getShape(rhs);
-  if (longer.size() < shorter.size())
-    std::swap(longer, shorter);
-  SmallVector<int64_t> shape(longer);
-  for (auto [size, other] : llvm::zip(MutableArrayRef(shape).take_back(shorter.size()), shorter))
-    if (size == 1)
-      size = other;
-  return shape;
-}
-
-SmallVector<int64_t> NodeConverter::wrapDims(ArrayRef<int64_t> dims, int64_t rank) {
-  return llvm::map_to_vector(dims, [&](int64_t dim) { return wrapDim(dim, rank); });
 }
 
 //===----------------------------------------------------------------------===//

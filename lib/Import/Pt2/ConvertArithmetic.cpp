@@ -1,7 +1,7 @@
 // Binary arithmetic: add, sub, mul, div, pow and the like, with PyTorch's type promotion and
 // broadcasting.
+#include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
-#include <cmath>
 
 using namespace mlir;
 
@@ -21,30 +21,12 @@ template <typename Op> LogicalResult convertBinary(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.make<Op>(lhs, rhs));
 }
 
-bool isLogarithm(Value value) {
-  return value.getDefiningOp<ps::LogOp>() || value.getDefiningOp<ps::Log1pOp>();
-}
-
-/// max(log(x), bound), as a decomposed binary cross-entropy has it: the logarithm is not taken of
-/// what the bound replaces, so that no infinite slope poisons the gradient.
-Value buildBoundedLogarithm(NodeConverter &n, Value logarithm, Value bound) {
-  Operation *op = logarithm.getDefiningOp();
-  Value x = op->getOperand(0), below = n.compare(ps::Predicate::Lt, logarithm, bound);
-  double safe = isa<ps::LogOp>(op) ? 1 : 0;
-  x = n.make<ps::SelectOp>(below, n.splat(getType(x), safe), x);
-  Value safeLogarithm =
-      isa<ps::LogOp>(op) ? Value(n.make<ps::LogOp>(x)) : Value(n.make<ps::Log1pOp>(x));
-  return n.make<ps::SelectOp>(below, bound, safeLogarithm);
-}
-
 LogicalResult convertMaximum(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
   if (n.failed())
     return failure();
-  if (isLogarithm(lhs) && rhs.getDefiningOp<ps::ConstantOp>())
-    return n.set(buildBoundedLogarithm(n, lhs, rhs));
-  return n.set(n.make<ps::MaxOp>(lhs, rhs));
+  return n.set(buildMaximum(n, lhs, rhs));
 }
 
 /// self + alpha * other; `rsub` swaps the two: other - alpha * self.
@@ -63,18 +45,6 @@ template <typename Op, bool kSwap = false> LogicalResult convertSum(NodeConverte
   return n.set(n.make<Op>(lhs, rhs));
 }
 
-/// floor(lhs / rhs) of integers from a division that rounds toward zero.
-Value floorDivide(NodeConverter &n, Value lhs, Value rhs) {
-  Value quotient = n.make<ps::DivOp>(lhs, rhs);
-  Value rest = n.make<ps::SubOp>(lhs, n.make<ps::MulOp>(quotient, rhs));
-  Value zero = n.splat(getType(lhs), 0), one = n.splat(getType(lhs), 1);
-  Value restNegative = n.convert(n.compare(ps::Predicate::Lt, rest, zero), getElement(lhs));
-  Value rhsNegative = n.convert(n.compare(ps::Predicate::Lt, rhs, zero), getElement(lhs));
-  Value differs = n.make<ps::AndOp>(n.compare(ps::Predicate::Ne, rest, zero),
-                                    n.compare(ps::Predicate::Ne, restNegative, rhsNegative));
-  return n.make<ps::SelectOp>(differs, n.make<ps::SubOp>(quotient, one), quotient);
-}
-
 LogicalResult convertDivide(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
@@ -86,7 +56,8 @@ LogicalResult convertDivide(NodeConverter &n) {
   if (isa<FloatType>(type.getElementType()))
     return n.fail("rounds a floating quotient (rounding_mode='" + mode +
                   "'), which is not supported");
-  return n.set(mode == "floor" ? floorDivide(n, lhs, rhs) : Value(n.make<ps::DivOp>(lhs, rhs)));
+  return n.set(mode == "floor" ? buildFloorDivision(n, lhs, rhs)
+                               : Value(n.make<ps::DivOp>(lhs, rhs)));
 }
 
 LogicalResult convertFloorDivide(NodeConverter &n) {
@@ -94,7 +65,7 @@ LogicalResult convertFloorDivide(NodeConverter &n) {
   if (isa<FloatType>(type.getElementType()))
     return n.fail("rounds a floating quotient, which is not supported");
   Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
-  return n.failed() ? failure() : n.set(floorDivide(n, lhs, rhs));
+  return n.failed() ? failure() : n.set(buildFloorDivision(n, lhs, rhs));
 }
 
 /// lhs - lhs / rhs * rhs of integers: the quotient floored (remainder) or truncated (fmod).
@@ -105,27 +76,8 @@ template <bool kFloor> LogicalResult convertRemainder(NodeConverter &n) {
   Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
   if (n.failed())
     return failure();
-  Value quotient = kFloor ? floorDivide(n, lhs, rhs) : Value(n.make<ps::DivOp>(lhs, rhs));
+  Value quotient = kFloor ? buildFloorDivision(n, lhs, rhs) : Value(n.make<ps::DivOp>(lhs, rhs));
   return n.set(n.make<ps::SubOp>(lhs, n.make<ps::MulOp>(quotient, rhs)));
-}
-
-/// x to an exponent that is known: products and roots where they are exact, as PyTorch does.
-Value buildPower(NodeConverter &n, Value x, double exponent) {
-  if (exponent == 1)
-    return x;
-  if (exponent == 2)
-    return n.make<ps::MulOp>(x, x);
-  if (exponent == 3)
-    return n.make<ps::MulOp>(n.make<ps::MulOp>(x, x), x);
-  if (exponent == 0)
-    return n.splat(getType(x), 1);
-  if (exponent == 0.5)
-    return n.make<ps::SqrtOp>(x);
-  if (exponent == -0.5)
-    return n.make<ps::RsqrtOp>(x);
-  if (exponent == -1)
-    return n.make<ps::DivOp>(n.splat(getType(x), 1), x);
-  return n.make<ps::PowOp>(x, n.splat(getType(x), exponent));
 }
 
 LogicalResult convertPower(NodeConverter &n) {

@@ -1,104 +1,25 @@
 // Scaled dot product attention in all the forms that exports have.
+#include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
-#include <cmath>
 
 using namespace mlir;
 
 namespace parashard::import {
 namespace {
 
-/// [.., T, D] as [B, H, T, D]: missing dims are 1, more are merged into the batch.
-Value toRankFour(NodeConverter &n, Value x) {
-  SmallVector<int64_t> shape(getShape(x));
-  while (shape.size() < 4)
-    shape.insert(shape.begin(), 1);
-  while (shape.size() > 4) {
-    shape[1] *= shape[0];
-    shape.erase(shape.begin());
-  }
-  return n.reshape(x, shape);
-}
-
-/// Zeros after the features of a head: they add nothing to a dot product.
-Value padFeatures(NodeConverter &n, Value x, int64_t size) {
-  SmallVector<int64_t> low(4, 0), high(4, 0), strides(4, 1), shape(getShape(x));
-  high[3] = size - shape[3];
-  shape[3] = size;
-  if (!high[3])
-    return x;
-  return n.make<ps::PadOp>(RankedTensorType::get(shape, getElement(x)), x, low, high, strides);
-}
-
-/// A mask as [B or 1, H or 1, T, S].
-Value toMask(NodeConverter &n, Value mask, Value query, Value key) {
-  if (!getElement(mask).isInteger(1))
-    mask = n.convert(mask, getElement(query));
-  if (getRank(mask) > 4)
-    mask = toRankFour(n, mask);
-  SmallVector<int64_t> shape(getShape(mask));
-  while (shape.size() < 4)
-    shape.insert(shape.begin(), 1);
-  mask = n.reshape(mask, shape);
-  shape[2] = getShape(query)[2], shape[3] = getShape(key)[2];
-  return n.broadcast(mask, shape);
-}
-
-/// key <= query counted from the first key: PyTorch's `is_causal` where there are more keys than
-/// queries.
-Value buildTopLeftMask(NodeConverter &n, Value query, Value key) {
-  auto type = RankedTensorType::get({1, 1, getShape(query)[2], getShape(key)[2]}, n.i64());
-  return n.compare(ps::Predicate::Le, n.make<ps::IotaOp>(type, 3), n.make<ps::IotaOp>(type, 2));
-}
-
-LogicalResult buildAttention(NodeConverter &n, StringRef maskName, bool causal, double dropout) {
-  Value query = n.tensor("query"), key = n.tensor("key"), value = n.tensor("value");
-  if (n.failed())
-    return failure();
-  SmallVector<int64_t> shape(getShape(query));
-  query = toRankFour(n, query), key = toRankFour(n, key), value = toRankFour(n, value);
-  int64_t batch = std::max(getShape(query)[0], getShape(key)[0]);
-  for (Value *operand : {&query, &key, &value}) {
-    SmallVector<int64_t> whole(getShape(*operand));
-    whole[0] = batch;
-    *operand = n.broadcast(*operand, whole);
-  }
-  double scale = n.number("scale", 1 / std::sqrt(double(shape.back())));
-  Value mask;
-  if (n.has(maskName))
-    mask = toMask(n, n.tensor(maskName), query, key);
-  if (causal && getShape(query)[2] != getShape(key)[2]) {
-    if (mask)
-      return n.fail(
-          "is causal and has a mask, with more keys than queries, which is not supported");
-    mask = buildTopLeftMask(n, query, key);
-    causal = false;
-  }
-  if (n.failed())
-    return failure();
-  // Kernels have heads of one size.
-  int64_t valueSize = getShape(value).back(), size = std::max(valueSize, getShape(query).back());
-  query = padFeatures(n, query, size), key = padFeatures(n, key, size);
-  value = padFeatures(n, value, size);
-  ArrayRef<int64_t> resultShape = getShape(query);
-  Type element = getElement(query), wide = element.isF64() ? element : n.f32();
-  auto op = n.make<ps::AttentionOp>(
-      RankedTensorType::get(resultShape, element),
-      RankedTensorType::get(resultShape.drop_back(), wide), query, key, value, mask,
-      /*padding=*/Value(), /*random_key=*/Value(), /*micro_batch=*/Value(), /*offset=*/Value(),
-      causal ? n.b.getUnitAttr() : UnitAttr(),
-      /*window=*/IntegerAttr(), n.b.getF64FloatAttr(scale), n.b.getF64FloatAttr(dropout),
-      n.b.getBoolAttr(true),
-      /*global_size=*/IntegerAttr(), /*factor_sizes=*/DenseI64ArrayAttr(),
-      /*factor_strides=*/DenseI64ArrayAttr());
-  Value result = n.slice(op.getResult(), 3, 0, valueSize);
-  return n.set(0, n.reshape(result, n.getResultType().getShape()));
-}
-
 /// The log-sum-exp and random state of the fused forms are only for their own backward and stay
 /// undefined.
 LogicalResult convertAttention(NodeConverter &n) {
-  StringRef maskName = n.node.find("attn_bias") ? "attn_bias" : "attn_mask";
-  return buildAttention(n, maskName, n.boolean("is_causal", false), n.number("dropout_p", 0));
+  AttentionParts parts{n.tensor("query"), n.tensor("key"), n.tensor("value")};
+  parts.mask = n.optionalTensor(n.node.find("attn_bias") ? "attn_bias" : "attn_mask");
+  parts.causal = n.boolean("is_causal", false);
+  parts.dropout = n.number("dropout_p", 0);
+  if (n.has("scale"))
+    parts.scale = n.number("scale", 1);
+  if (n.failed())
+    return failure();
+  Value result = buildAttention(n, parts);
+  return n.failed() ? failure() : n.set(0, result);
 }
 
 } // namespace

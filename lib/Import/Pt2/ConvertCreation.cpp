@@ -1,4 +1,5 @@
 // Ops that make tensors from numbers: full, zeros, arange, triangles.
+#include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
 using namespace mlir;
@@ -48,15 +49,7 @@ LogicalResult convertArange(NodeConverter &n) {
 template <ps::Predicate kPredicate> LogicalResult convertTriangle(NodeConverter &n) {
   Value x = n.tensor("self");
   int64_t diagonal = n.integer("diagonal", 0);
-  if (n.failed())
-    return failure();
-  RankedTensorType indexType = n.typeLike(x, n.i64());
-  Value row = n.make<ps::IotaOp>(indexType, getRank(x) - 2);
-  Value column = n.make<ps::IotaOp>(indexType, getRank(x) - 1);
-  if (diagonal)
-    row = n.make<ps::AddOp>(row, n.splat(indexType, diagonal));
-  Value kept = n.compare(kPredicate, column, row);
-  return n.set(n.make<ps::SelectOp>(kept, x, n.splat(getType(x), 0)));
+  return n.failed() ? failure() : n.set(buildTriangle(n, x, diagonal, kPredicate));
 }
 
 } // namespace

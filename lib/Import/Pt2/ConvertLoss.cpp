@@ -1,5 +1,5 @@
-// Losses over classes. A mean over rows is the sum divided by the count, so that training finds
-// both (docs/levels.md).
+// Losses over classes.
+#include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
 using namespace mlir;
@@ -7,205 +7,38 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-enum Reduction { kNone = 0, kMean = 1, kSum = 2 };
-
-/// Classes stand in dim 1 (dim 0 of one sample): they are moved to the end.
-Value moveClassesLast(NodeConverter &n, Value x) {
-  int64_t rank = getRank(x);
-  if (rank <= 2)
-    return x;
-  SmallVector<int64_t> permutation{0};
-  for (int64_t i = 2; i < rank; ++i)
-    permutation.push_back(i);
-  permutation.push_back(1);
-  return n.transpose(x, permutation);
-}
-
-/// Undoes `logits.view(-1, V)` and `labels.view(-1)` when both merged the same dims.
-void unmergeRows(Value &logits, Value &labels) {
-  auto logitsView = logits.getDefiningOp<ps::ReshapeOp>(),
-       labelsView = labels.getDefiningOp<ps::ReshapeOp>();
-  if (!logitsView || !labelsView || getRank(logits) != 2 || getRank(labels) != 1)
-    return;
-  ArrayRef<int64_t> from = getShape(logitsView.getOperand());
-  if (from.back() != getShape(logits).back() ||
-      from.drop_back() != getShape(labelsView.getOperand()))
-    return;
-  logits = logitsView.getOperand();
-  labels = labelsView.getOperand();
-}
-
-Value buildCrossEntropy(NodeConverter &n, Value logits, Value labels, int64_t ignore,
-                        double smoothing) {
-  auto type = RankedTensorType::get(getShape(labels), getElement(logits));
-  auto op = n.make<ps::CrossEntropyOp>(type, type, logits, labels, n.b.getI64IntegerAttr(ignore),
-                                       n.b.getF64FloatAttr(smoothing));
-  return op.getLoss();
-}
-
-/// 1 where a label counts and 0 where it is ignored, in the losses' type; with class weights, the
-/// weight of the label's class in place of 1.
-Value buildCounts(NodeConverter &n, Value labels, int64_t ignore, Value weight, Type element) {
-  Value counted = n.compare(ps::Predicate::Ne, labels, n.splat(getType(labels), double(ignore)));
-  Value ones = n.convert(counted, element);
-  if (!weight)
-    return ones;
-  SmallVector<int64_t> shape(getShape(labels)), place(shape);
-  shape.push_back(getShape(weight)[0]);
-  place.push_back(1);
-  Value spread = n.broadcast(n.convert(weight, element), shape);
-  Value chosen =
-      n.reshape(n.takePlace(spread, n.reshape(labels, place), getRank(labels)), getShape(labels));
-  return n.make<ps::SelectOp>(counted, chosen, n.splat(getType(chosen), 0));
-}
-
-/// Reduces rows; a mean divides by the sum of `counts`.
-LogicalResult finishLoss(NodeConverter &n, Value rows, Value counts, int64_t reduction) {
-  if (reduction == kNone)
-    return n.set(n.reshape(rows, n.getResultType().getShape()));
-  Value sum = sumAll(n, rows);
-  if (reduction == kSum)
-    return n.set(sum);
-  return n.set(n.make<ps::DivOp>(sum, sumAll(n, counts)));
-}
-
-/// The sum over the classes, which stand last, of -weight * target * log(softmax(logits)).
-Value buildSoftCrossEntropy(NodeConverter &n, Value logits, Value target, Value weight) {
-  Value terms = n.make<ps::LogSoftmaxOp>(logits);
-  if (target)
-    terms = n.make<ps::MulOp>(terms, target);
-  if (weight)
-    terms = n.make<ps::MulOp>(terms,
-                              n.broadcast(n.convert(weight, getElement(terms)), getShape(terms)));
-  Value sum = n.reduce(ps::ReductionKind::Sum, terms, {getRank(terms) - 1}, false);
-  return n.make<ps::NegOp>(sum);
-}
-
-Value scale(NodeConverter &n, Value x, double factor) {
-  return n.make<ps::MulOp>(x, n.splat(getType(x), factor));
-}
-
-/// With class weights: each row's loss times the weight of its class; label smoothing adds every
-/// class by its own weight.
-Value buildWeightedCrossEntropy(NodeConverter &n, Value logits, Value labels, int64_t ignore,
-                                double smoothing, Value weight, Value counts) {
-  Value rows = n.make<ps::MulOp>(buildCrossEntropy(n, logits, labels, ignore, 0), counts);
-  if (smoothing == 0)
-    return rows;
-  Value all = buildSoftCrossEntropy(n, logits, Value(), weight);
-  Value counted = n.compare(ps::Predicate::Ne, labels, n.splat(getType(labels), double(ignore)));
-  all = n.make<ps::SelectOp>(counted, all, n.splat(getType(all), 0));
-  return n.make<ps::AddOp>(scale(n, rows, 1 - smoothing),
-                           scale(n, all, smoothing / double(getShape(logits).back())));
-}
-
-/// Labels that are probabilities of the classes: a mean is over rows, whatever their weights.
-LogicalResult convertSoftLabels(NodeConverter &n, Value logits, Value target, double smoothing,
-                                int64_t reduction) {
-  logits = moveClassesLast(n, logits);
-  target = n.convert(moveClassesLast(n, target), getElement(logits));
-  if (smoothing != 0) {
-    Value share = n.splat(getType(target), smoothing / double(getShape(target).back()));
-    target = n.make<ps::AddOp>(scale(n, target, 1 - smoothing), share);
-  }
-  Value rows = buildSoftCrossEntropy(n, logits, target, n.optionalTensor("weight"));
-  return finishLoss(n, rows, n.splat(getType(rows), 1), reduction);
+ClassLoss getClassLoss(NodeConverter &n) {
+  ClassLoss loss{n.tensor("self"), n.tensor("target"), n.optionalTensor("weight")};
+  loss.ignore = n.integer("ignore_index", -100);
+  loss.smoothing = n.number("label_smoothing", 0);
+  loss.reduction = LossReduction(n.integer("reduction", int64_t(LossReduction::Mean)));
+  return loss;
 }
 
 LogicalResult convertCrossEntropy(NodeConverter &n) {
-  Value logits = n.tensor("self"), labels = n.tensor("target");
-  int64_t ignore = n.integer("ignore_index", -100), reduction = n.integer("reduction", kMean);
-  double smoothing = n.number("label_smoothing", 0);
-  if (n.failed())
-    return failure();
-  if (isFloat(labels))
-    return convertSoftLabels(n, logits, labels, smoothing, reduction);
-  logits = moveClassesLast(n, logits);
-  if (reduction != kNone)
-    unmergeRows(logits, labels);
-  Value weight = n.optionalTensor("weight");
-  Value counts = buildCounts(n, labels, ignore, weight, getElement(logits));
-  Value rows = weight
-                   ? buildWeightedCrossEntropy(n, logits, labels, ignore, smoothing, weight, counts)
-                   : buildCrossEntropy(n, logits, labels, ignore, smoothing);
-  return finishLoss(n, rows, counts, reduction);
+  ClassLoss loss = getClassLoss(n);
+  return n.failed() ? failure() : n.set(buildClassLoss(n, loss));
 }
 
 /// Negative log-likelihood of log-probabilities: a cross-entropy of what the log-softmax was taken
 /// of.
 LogicalResult convertNll(NodeConverter &n) {
-  Value logProbabilities = n.tensor("self"), labels = n.tensor("target");
-  int64_t ignore = n.integer("ignore_index", -100), reduction = n.integer("reduction", kMean);
+  ClassLoss loss = getClassLoss(n);
+  NllLoss result = n.failed() ? NllLoss() : buildNllLoss(n, loss);
   if (n.failed())
     return failure();
-  auto softmax = logProbabilities.getDefiningOp<ps::LogSoftmaxOp>();
-  if (!softmax || getRank(logProbabilities) > 2)
-    return n.fail("is not of a log_softmax over the classes in the last dim, which is the only "
-                  "form supported");
-  Value logits = softmax.getOperand();
-  if (reduction != kNone)
-    unmergeRows(logits, labels);
-  Value weight = n.optionalTensor("weight");
-  Value counts = buildCounts(n, labels, ignore, weight, getElement(logits));
-  Value rows = buildCrossEntropy(n, logits, labels, ignore, 0);
-  if (weight)
-    rows = n.make<ps::MulOp>(rows, counts);
-  if (n.getNumResults() > 1 && n.isUsed(1) && reduction == kMean &&
-      failed(n.set(1, sumAll(n, counts))))
+  if (n.getNumResults() > 1 && n.isUsed(1) && loss.reduction == LossReduction::Mean &&
+      failed(n.set(1, sumAll(n, result.counts))))
     return failure();
-  return finishLoss(n, rows, counts, reduction);
+  return n.set(result.loss);
 }
 
-/// Labels of `where(labels != ignore, labels, 0)`; null when `index` is something else.
-Value getSafeLabels(Value index, int64_t &ignore) {
-  auto select = index.getDefiningOp<ps::SelectOp>();
-  auto compare = select ? select.getCondition().getDefiningOp<ps::CompareOp>() : ps::CompareOp();
-  if (!compare || compare.getPredicate() != ps::Predicate::Ne ||
-      compare.getLhs() != select.getOnTrue())
-    return {};
-  auto constant = compare.getRhs().getDefiningOp<ps::ConstantOp>();
-  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
-  if (!splat)
-    return {};
-  ignore = splat.getSplatValue<APInt>().getSExtValue();
-  return select.getOnTrue();
-}
-
-/// One place along `dim` for each place along the other dims.
-LogicalResult gatherOne(NodeConverter &n, Value self, Value index, int64_t dim) {
-  SmallVector<int64_t> shape(getShape(self));
-  shape[dim] = 1;
-  if (ArrayRef(shape) != getShape(index))
-    return n.fail(
-        "takes " + mlir::debugString(index.getType()) + " of " + mlir::debugString(self.getType()) +
-        " along dim " + Twine(dim) +
-        ", which is not supported; expected one index for each place along the other dims");
-  return n.set(n.takePlace(self, index, dim));
-}
-
-/// gather(log_softmax(x), -1, labels[..., None]): the negated cross-entropy, as a decomposed loss
-/// has it. Ignored rows give 0 here; the decomposition selects 0 for them too.
 LogicalResult convertGather(NodeConverter &n) {
   Value self = n.tensor("self"), index = n.tensor("index");
   if (n.failed())
     return failure();
-  auto softmax = self.getDefiningOp<ps::LogSoftmaxOp>();
-  int64_t rank = getRank(self), dim = n.wrapDim(n.integer("dim"), rank);
-  if (!softmax || dim != rank - 1 || getShape(index).back() != 1)
-    return gatherOne(n, self, index, dim);
-  auto view = index.getDefiningOp<ps::ReshapeOp>();
-  Value labels = view ? view.getOperand() : Value();
-  SmallVector<int64_t> rowShape(getShape(index).drop_back());
-  if (!labels || getShape(labels) != ArrayRef(rowShape))
-    labels = n.reshape(index, rowShape);
-  int64_t ignore = -100;
-  if (Value safe = getSafeLabels(labels, ignore))
-    labels = safe;
-  Value logits = softmax.getOperand();
-  unmergeRows(logits, labels);
-  Value rows = buildCrossEntropy(n, logits, labels, ignore, 0);
-  Value picked = n.make<ps::NegOp>(rows);
-  return n.set(n.reshape(picked, getShape(index)));
+  Value picked = buildGather(n, self, index, n.wrapDim(n.integer("dim"), getRank(self)));
+  return n.failed() ? failure() : n.set(picked);
 }
 
 } // namespace

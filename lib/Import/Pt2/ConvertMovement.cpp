@@ -1,5 +1,6 @@
 // Ops that only say where an element comes from: views, permutations, slices, concatenation,
 // padding.
+#include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Views.h"
 
 using namespace mlir;
@@ -112,7 +113,6 @@ LogicalResult convertStack(NodeConverter &n) {
   return n.set(n.concat(parts, dim));
 }
 
-/// Constant padding; negative amounts cut. Zeros are a pad, other values are concatenated.
 LogicalResult convertPad(NodeConverter &n) {
   Value x = n.tensor("self");
   SmallVector<int64_t> pad = n.integers("pad");
@@ -125,29 +125,10 @@ LogicalResult convertPad(NodeConverter &n) {
   int64_t rank = getRank(x);
   SmallVector<int64_t> low(rank, 0), high(rank, 0);
   for (size_t i = 0; i + 1 < pad.size(); i += 2) {
-    int64_t dim = rank - 1 - i / 2, size = getShape(x)[dim];
-    x = n.slice(x, dim, std::max<int64_t>(0, -pad[i]), size - std::max<int64_t>(0, -pad[i + 1]));
-    low[dim] = std::max<int64_t>(0, pad[i]), high[dim] = std::max<int64_t>(0, pad[i + 1]);
+    low[rank - 1 - i / 2] = pad[i];
+    high[rank - 1 - i / 2] = pad[i + 1];
   }
-  if (value == 0) {
-    SmallVector<int64_t> strides(rank, 1);
-    RankedTensorType type = n.getResultType();
-    return n.set(type == x.getType() ? x : Value(n.make<ps::PadOp>(type, x, low, high, strides)));
-  }
-  for (int64_t dim = 0; dim < rank; ++dim) {
-    SmallVector<Value> parts;
-    auto addPart = [&](int64_t size) {
-      SmallVector<int64_t> shape(getShape(x));
-      shape[dim] = size;
-      if (size)
-        parts.push_back(n.splat(getType(x).clone(shape), value));
-    };
-    addPart(low[dim]);
-    parts.push_back(x);
-    addPart(high[dim]);
-    x = n.concat(parts, dim);
-  }
-  return n.set(x);
+  return n.set(buildPad(n, x, low, high, value));
 }
 
 LogicalResult convertRepeat(NodeConverter &n) {

@@ -1,15 +1,11 @@
 // Losses of pairs of elements (a prediction and its target), reduced as `reduction` says. A mean is
 // a sum divided by a number, so that training finds both (docs/levels.md).
+#include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
 using namespace mlir;
 
 namespace parashard::import {
-
-Value sumAll(NodeConverter &n, Value x) {
-  return n.reduce(ps::ReductionKind::Sum, x, llvm::to_vector(llvm::seq<int64_t>(0, getRank(x))),
-                  false);
-}
 
 namespace {
 

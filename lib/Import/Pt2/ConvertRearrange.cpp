@@ -1,52 +1,12 @@
 // Ops that put the places along a dim in another, constant order (roll, flip, index_select), and
 // numbers laid out along one (eye, linspace).
+#include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
-#include "lib/Import/Pt2/HostValue.h"
 
 using namespace mlir;
 
 namespace parashard::import {
 namespace {
-
-/// Orders of more runs than this would make too many slices.
-constexpr size_t kMostRuns = 16;
-
-/// Places `start`, `start + step`, ... up to `last`.
-struct Run {
-  int64_t start, last, step;
-};
-
-/// The places as progressions with a positive step.
-SmallVector<Run> findRuns(ArrayRef<int64_t> places) {
-  SmallVector<Run> runs;
-  for (int64_t place : places) {
-    if (!runs.empty()) {
-      Run &run = runs.back();
-      int64_t step = place - run.last;
-      if (step > 0 && (run.start == run.last || step == run.step)) {
-        run.last = place;
-        run.step = step;
-        continue;
-      }
-    }
-    runs.push_back({place, place, 1});
-  }
-  return runs;
-}
-
-/// The places along `dim` in the order given: slices, one after another. Fails where they are many.
-Value takeInOrder(NodeConverter &n, Value x, ArrayRef<int64_t> places, int64_t dim) {
-  SmallVector<Run> runs = findRuns(places);
-  if (runs.empty() || runs.size() > kMostRuns) {
-    (void)n.fail("takes places of dim " + Twine(dim) + " in an order of " + Twine(runs.size()) +
-                 " progressions, which is not supported; at most " + Twine(kMostRuns) + " are");
-    return x;
-  }
-  SmallVector<Value> parts;
-  for (const Run &run : runs)
-    parts.push_back(n.slice(x, dim, run.start, run.last + 1, run.step));
-  return n.concat(parts, dim);
-}
 
 LogicalResult convertFlip(NodeConverter &n) {
   Value x = n.tensor("self");
@@ -114,15 +74,6 @@ LogicalResult convertLinspace(NodeConverter &n) {
 }
 
 } // namespace
-
-LogicalResult convertConstantSelect(NodeConverter &n, Value x, const ps::Tensor &index,
-                                    int64_t dim) {
-  SmallVector<int64_t> places;
-  for (int64_t i = 0; i < index.size(); ++i)
-    places.push_back(index.getInt(i));
-  Value taken = takeInOrder(n, x, places, dim);
-  return n.failed() ? failure() : n.set(taken);
-}
 
 void addRearrangeConverters(ConverterTable &table) {
   table["aten.flip"] = convertFlip;

@@ -1,4 +1,5 @@
 // Reductions over dims: sum, mean, product, extremes and their places, any and all.
+#include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
 using namespace mlir;
@@ -31,18 +32,6 @@ template <ps::ReductionKind kKind> LogicalResult convertExtreme(NodeConverter &n
   return n.set(n.reduce(kKind, x, n.reducedDims(x), n.boolean("keepdim", false)));
 }
 
-/// Along `dim`, the first place of the extremum (of NaN, where there is one), which keeps its dim.
-template <ps::ReductionKind kKind> Value findPlace(NodeConverter &n, Value x, int64_t dim) {
-  Value extremum = n.broadcast(n.reduce(kKind, x, {dim}, true), getShape(x));
-  Value hits = n.compare(ps::Predicate::Eq, x, extremum);
-  if (isFloat(x))
-    hits = n.make<ps::OrOp>(hits, n.compare(ps::Predicate::Ne, x, x));
-  RankedTensorType places = n.typeLike(x, n.i64());
-  Value none = n.splat(places, double(getShape(x)[dim]));
-  Value candidates = n.make<ps::SelectOp>(hits, n.make<ps::IotaOp>(places, dim), none);
-  return n.reduce(ps::ReductionKind::Min, candidates, {dim}, true);
-}
-
 /// max.dim and min.dim: values and places.
 template <ps::ReductionKind kKind> LogicalResult convertExtremeAndPlace(NodeConverter &n) {
   Value x = n.tensor("self");
@@ -51,7 +40,7 @@ template <ps::ReductionKind kKind> LogicalResult convertExtremeAndPlace(NodeConv
   if (getRank(x) == 0)
     return n.fail("is over a tensor without dims, which is not supported");
   int64_t dim = n.wrapDim(n.integer("dim"), getRank(x));
-  Value place = findPlace<kKind>(n, x, dim);
+  Value place = findPlace(n, x, dim, kKind);
   if (n.isUsed(0) &&
       failed(n.set(0, n.reshape(n.takePlace(x, place, dim), n.getResultType(0).getShape()))))
     return failure();
@@ -66,21 +55,7 @@ template <ps::ReductionKind kKind> LogicalResult convertPlace(NodeConverter &n) 
   if (!n.has("dim") || getRank(x) == 0)
     x = n.reshape(x, {getType(x).getNumElements()});
   int64_t dim = n.has("dim") ? n.wrapDim(n.integer("dim"), getRank(x)) : 0;
-  return n.set(n.reshape(findPlace<kKind>(n, x, dim), n.getResultType().getShape()));
-}
-
-/// The product along a dim, which keeps size 1: halves are multiplied, so that no gradient divides.
-Value buildProduct(NodeConverter &n, Value x, int64_t dim) {
-  Value odd;
-  while (getShape(x)[dim] > 1) {
-    int64_t size = getShape(x)[dim], half = size / 2;
-    if (size % 2) {
-      Value last = n.slice(x, dim, size - 1, size);
-      odd = odd ? n.make<ps::MulOp>(odd, last) : last;
-    }
-    x = n.make<ps::MulOp>(n.slice(x, dim, 0, half), n.slice(x, dim, half, 2 * half));
-  }
-  return odd ? n.make<ps::MulOp>(x, odd) : x;
+  return n.set(n.reshape(findPlace(n, x, dim, kKind), n.getResultType().getShape()));
 }
 
 LogicalResult convertProduct(NodeConverter &n) {

@@ -1,6 +1,7 @@
 // Ops on each element by itself: functions, activations, casts, copies, dropout.
+#include "lib/Import/BuildOps.h"
+#include "lib/Import/HostValue.h"
 #include "lib/Import/Pt2/Convert.h"
-#include "lib/Import/Pt2/HostValue.h"
 
 using namespace mlir;
 
@@ -72,20 +73,12 @@ LogicalResult convertCopyFrom(NodeConverter &n) {
   return n.failed() ? failure() : n.set(value);
 }
 
-Value buildDropout(NodeConverter &n, Value x, double p, bool training) {
-  auto op = n.make<ps::DropoutOp>(x.getType(), x, Value(), Value(), Value(), n.b.getF64FloatAttr(p),
-                                  n.b.getBoolAttr(training), IntegerAttr(), DenseI64ArrayAttr(),
-                                  DenseI64ArrayAttr());
-  return op;
-}
-
-/// Dropout with p = 0 is no op: nothing is drawn.
 LogicalResult convertDropout(NodeConverter &n) {
   Value x = getOperand(n);
   double p = n.number("p", 0.5);
   if (n.failed())
     return failure();
-  return n.set(p == 0 ? x : buildDropout(n, x, p, n.boolean("train", true)));
+  return n.set(buildDropout(n, x, p, n.boolean("train", true)));
 }
 
 /// Its second result is the mask, as a bool; only the first has a meaning here.

@@ -180,33 +180,12 @@ Argument readArgument(Reader &r, JsonValue value) {
   return out;
 }
 
-bool isInsideTorch(StringRef file) {
-  return file.contains("/torch/") || file.contains("\\torch\\");
-}
-
-/// Takes the innermost frame outside torch from a formatted Python traceback.
-void readStackTrace(StringRef trace, Node &node) {
-  while (!trace.empty()) {
-    StringRef text;
-    std::tie(text, trace) = trace.split('\n');
-    text = text.ltrim();
-    if (!text.consume_front("File \""))
-      continue;
-    auto [file, rest] = text.split("\", line ");
-    unsigned line = 0;
-    if (rest.consumeInteger(10, line) || (isInsideTorch(file) && node.line))
-      continue;
-    node.file = file.str();
-    node.line = line;
-  }
-}
-
 /// "key,path,type;key,path,type": the innermost path. "@1" marks a repeated call.
 void readModuleStack(StringRef stack, Node &node) {
   if (stack.empty())
     return;
   StringRef last = stack.contains(';') ? stack.rsplit(';').second : stack;
-  node.modulePath = last.split(',').second.split(',').first.split('@').first.str();
+  node.place.modulePath = last.split(',').second.split(',').first.split('@').first.str();
 }
 
 Node readNode(Reader &r, JsonValue value) {
@@ -232,7 +211,7 @@ Node readNode(Reader &r, JsonValue value) {
       node.outputs.push_back("");
   }
   if (std::optional<JsonValue> metadata = object.getObject("metadata")) {
-    readStackTrace(metadata->getString("stack_trace").value_or(""), node);
+    readStackTrace(metadata->getString("stack_trace").value_or(""), node.place);
     readModuleStack(metadata->getString("nn_module_stack").value_or(""), node);
   }
   return node;

@@ -3,6 +3,7 @@
 #ifndef PARASHARD_LIB_IMPORT_PT2_GRAPH_H
 #define PARASHARD_LIB_IMPORT_PT2_GRAPH_H
 
+#include "lib/Import/Place.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
@@ -68,10 +69,8 @@ struct Node {
   std::string target; ///< "aten.add.Tensor", "higher_order.wrap_with_autocast"
   std::vector<Argument> inputs;
   std::vector<std::string>
-      outputs;            ///< names of tensor results, lists flattened; "" for absent ones
-  std::string modulePath; ///< "transformer.h.0.attn"
-  std::string file;       ///< the innermost Python line outside torch itself
-  unsigned line = 0;
+      outputs; ///< names of tensor results, lists flattened; "" for absent ones
+  Place place;
 
   const Argument *find(llvm::StringRef name) const;
   /// "add_" ops write their first argument.

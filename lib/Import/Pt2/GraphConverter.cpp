@@ -1,7 +1,7 @@
 // Converts the nodes of a graph in order; values that were written in place are known by their
 // newest value.
 #include "lib/Import/Pt2/GraphConverter.h"
-#include "lib/Import/Pt2/HostValue.h"
+#include "lib/Import/HostValue.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
@@ -18,11 +18,6 @@ void forEachTensor(const Node &node, llvm::function_ref<void(StringRef)> visit) 
       for (const std::string &name : argument.names)
         if (!name.empty())
           visit(name);
-}
-
-std::string describePlace(const Node &node) {
-  std::string module = node.modulePath.empty() ? "the model itself" : node.modulePath;
-  return node.file.empty() ? module : formatv("{0} ({1}:{2})", module, node.file, node.line).str();
 }
 
 llvm::StringSet<> getNames(ArrayRef<Argument> arguments) {
@@ -56,7 +51,7 @@ void collectUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
       continue;
     Missing &entry = missing[node.target];
     if (entry.count++ == 0)
-      entry.place = describePlace(node);
+      entry.place = describePlace(node.place);
   }
 }
 
@@ -82,15 +77,6 @@ llvm::BitVector findLiveNodes(const Graph &graph, const llvm::StringSet<> &outpu
     }
   }
   return needed;
-}
-
-Location getLocation(const Node &node, MLIRContext *context) {
-  Location line = UnknownLoc::get(context);
-  if (!node.file.empty())
-    line = FileLineColLoc::get(context, node.file, node.line, 0);
-  if (node.modulePath.empty())
-    return line;
-  return NameLoc::get(StringAttr::get(context, node.modulePath), line);
 }
 
 std::string describeUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
@@ -140,7 +126,7 @@ LogicalResult GraphConverter::run(const llvm::StringSet<> &liveOutputs) {
 }
 
 LogicalResult GraphConverter::convert(const Node &node) {
-  Location loc = getLocation(node, b.getContext());
+  Location loc = getLocation(node.place, b.getContext());
   // A value that is not there was reported where it failed, unless it is a result that no converter
   // gives.
   if (readsUndefined(node)) {
@@ -148,7 +134,7 @@ LogicalResult GraphConverter::convert(const Node &node) {
       if (!lookup(name) && !failedValues.contains(name))
         emitError(loc) << "'" << node.target << "' reads '" << name
                        << "', a result that is only meant for a backward pass, in "
-                       << describePlace(node);
+                       << describePlace(node.place);
     });
     for (const std::string &name : node.outputs)
       failedValues.insert(name);
@@ -170,7 +156,7 @@ LogicalResult GraphConverter::convert(const Node &node) {
     for (const std::string &name : node.outputs)
       failedValues.insert(name);
     return emitError(loc) << "'" << node.target << "' " << converter.getFailure() << ", in "
-                          << describePlace(node);
+                          << describePlace(node.place);
   }
   if (node.isInPlace() && failed(write(getFirstTensor(node), lookup(node.outputs[0]), loc)))
     return failure();
@@ -203,7 +189,7 @@ LogicalResult GraphConverter::refresh(StringRef name, Location reader) {
   if (view->node->isInPlace()) {
     define(name, lookup(view->base));
   } else {
-    NodeConverter converter(*this, *view->node, b, getLocation(*view->node, b.getContext()));
+    NodeConverter converter(*this, *view->node, b, getLocation(view->node->place, b.getContext()));
     if (failed(findConverter(table, *view->node)(converter)))
       return emitError(reader) << "'" << view->node->target << "' " << converter.getFailure();
   }
@@ -241,7 +227,7 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   if (node.target == "higher_order.wrap_with_autocast" && node.inputs.size() > 2 &&
       node.inputs[2].kind == Argument::Bool && node.inputs[2].bools[0])
     return emitError(loc)
-           << "the model turns on autocast in " << describePlace(node)
+           << "the model turns on autocast in " << describePlace(node.place)
            << ", which is not supported; export without it and choose --precision when compiling";
   GraphConverter inner(*body, sizes, table, b);
   if (count_if(node.inputs, isTensor) > count_if(body->inputs, isTensor))
@@ -266,7 +252,8 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   auto checkGradient = [&](Value value) -> LogicalResult {
     if (stopsGradient && value && isFloat(value) && dependsOnTrained(value))
       return emitError(loc) << "a no_grad region depends on trained parameters in "
-                            << describePlace(node) << "; stopping their gradient is not supported";
+                            << describePlace(node.place)
+                            << "; stopping their gradient is not supported";
     return success();
   };
   for (auto [name, result] : zip(node.outputs, results)) {

@@ -59,8 +59,6 @@ private:
 /// backwards.
 llvm::BitVector findLiveNodes(const Graph &graph, const llvm::StringSet<> &outputs,
                               const Views &views);
-/// The module path and Python line of a node.
-mlir::Location getLocation(const Node &node, mlir::MLIRContext *context);
 /// All live nodes without a converter, as one message; empty when there are none.
 std::string describeUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
                                 const ConverterTable &table, const SizeBinding &sizes);

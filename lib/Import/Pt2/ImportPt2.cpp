@@ -1,7 +1,7 @@
 // Imports a `.pt2` archive: reads it, binds its dims, and builds the module of level 0.
+#include "lib/Import/Finish.h"
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "parashard/Import.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -188,34 +188,6 @@ private:
     for (auto [i, label] : enumerate(labels))
       function.setResultAttr(i, ps::kNameMark, b.getStringAttr(label));
     return success();
-  }
-
-  /// Ops that nothing reads, last first; then variables that nothing reads and no file has (inlined
-  /// or unused ones).
-  void removeDead(ModuleOp module) {
-    llvm::StringSet<> used;
-    module.walk([&](func::FuncOp function) {
-      for (Operation &op : make_early_inc_range(reverse(function.front().getOperations())))
-        if (isOpTriviallyDead(&op))
-          op.erase();
-      function.walk([&](Operation *op) {
-        if (auto symbol = op->getAttrOfType<FlatSymbolRefAttr>("variable"))
-          used.insert(symbol.getValue());
-      });
-    });
-    for (auto variable : make_early_inc_range(module.getOps<ps::VariableOp>()))
-      if (variable.getTransient() && !used.contains(variable.getSymName()))
-        variable.erase();
-  }
-
-  /// `ps.key`: the ordinal of each op that draws random numbers.
-  void numberRandomOps(ModuleOp module) {
-    int64_t next = 0;
-    module.walk([&](Operation *op) {
-      auto attention = dyn_cast<ps::AttentionOp>(op);
-      if (isa<ps::DropoutOp>(op) || (attention && attention.getDropout().convertToDouble() > 0))
-        op->setAttr(ps::kKeyMark, b.getI64IntegerAttr(next++));
-    });
   }
 
   const ExportedProgram &program;

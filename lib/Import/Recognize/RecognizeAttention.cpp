@@ -46,10 +46,32 @@ bool isEmptyRow(Value condition, Value scores) {
   return compare.getLhs() == scores && against && std::isinf(*against) && *against < 0;
 }
 
+/// `select(p != p, 0, p)`, which gives 0 for rows that see nothing, as attention does; null where
+/// something else reads the probabilities.
+ps::SelectOp getNanGuard(Value probabilities) {
+  ps::SelectOp guard;
+  for (Operation *user : probabilities.getUsers()) {
+    if (auto select = dyn_cast<ps::SelectOp>(user))
+      guard = select;
+    else if (!isa<ps::CompareOp>(user))
+      return {};
+  }
+  auto isNan = guard ? guard.getCondition().getDefiningOp<ps::CompareOp>() : ps::CompareOp();
+  bool isGuard = isNan && isNan.getPredicate() == ps::Predicate::Ne &&
+                 isNan.getLhs() == probabilities && isNan.getRhs() == probabilities &&
+                 isNan->hasOneUse() && guard.getOnFalse() == probabilities &&
+                 getSplat(guard.getOnTrue()) == 0.0;
+  return isGuard && llvm::range_size(probabilities.getUses()) == 3 ? guard : ps::SelectOp();
+}
+
 /// From the softmax down to the product with the values.
 bool matchOutput(Match &m) {
   Value probabilities = m.softmax.getResult();
   while (true) {
+    if (ps::SelectOp guard = getNanGuard(probabilities)) {
+      probabilities = guard.getResult();
+      continue;
+    }
     if (!probabilities.hasOneUse())
       return false;
     Operation *user = *probabilities.user_begin();

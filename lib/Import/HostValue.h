@@ -1,10 +1,10 @@
 // Values that depend on no input and no variable, computed at import: for ops that `ps` has only as
 // constants.
-#ifndef PARASHARD_LIB_IMPORT_PT2_HOSTVALUE_H
-#define PARASHARD_LIB_IMPORT_PT2_HOSTVALUE_H
+#ifndef PARASHARD_LIB_IMPORT_HOSTVALUE_H
+#define PARASHARD_LIB_IMPORT_HOSTVALUE_H
 
 #include "dialects/ps/Ps.h"
-#include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Build.h"
 #include <optional>
 
 namespace parashard::import {
@@ -19,11 +19,7 @@ bool dependsOnTrained(mlir::Value value);
 
 /// A constant in its smallest form: a splat, `start + step * iota` along one dim, or all elements;
 /// dims along which nothing changes are a broadcast.
-mlir::Value buildHostConstant(NodeConverter &n, const ps::Tensor &tensor);
-
-/// `x` at the places of a constant index along one dim (ConvertRearrange.cpp).
-mlir::LogicalResult convertConstantSelect(NodeConverter &n, mlir::Value x, const ps::Tensor &index,
-                                          int64_t dim);
+mlir::Value buildHostConstant(TensorBuilder &n, const ps::Tensor &tensor);
 
 } // namespace parashard::import
 

@@ -1,5 +1,5 @@
 // Evaluates constant expressions by the ops' own meaning, and writes the results in symbolic form.
-#include "lib/Import/Pt2/HostValue.h"
+#include "lib/Import/HostValue.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -72,7 +72,7 @@ bool isProgression(const ps::Tensor &tensor) {
   return true;
 }
 
-Value buildElements(NodeConverter &n, const ps::Tensor &tensor) {
+Value buildElements(TensorBuilder &n, const ps::Tensor &tensor) {
   if (!isProgression(tensor))
     return n.make<ps::ConstantOp>(tensor.toAttr());
   int64_t start = tensor.getInt(0), step = tensor.getInt(1) - start;
@@ -80,6 +80,12 @@ Value buildElements(NodeConverter &n, const ps::Tensor &tensor) {
   if (step != 1)
     value = n.make<ps::MulOp>(value, n.splat(tensor.getType(), double(step)));
   return start ? Value(n.make<ps::AddOp>(value, n.splat(tensor.getType(), double(start)))) : value;
+}
+
+DenseElementsAttr buildIntegerSplat(RankedTensorType type, const ps::Tensor &value) {
+  unsigned width = type.getElementType().getIntOrFloatBitWidth();
+  return DenseElementsAttr::get(
+      type, llvm::APInt(width, value.getInt(0), /*isSigned=*/true, /*implicitTrunc=*/true));
 }
 
 } // namespace
@@ -108,11 +114,14 @@ bool dependsOnTrained(Value value) {
   return false;
 }
 
-Value buildHostConstant(NodeConverter &n, const ps::Tensor &tensor) {
+Value buildHostConstant(TensorBuilder &n, const ps::Tensor &tensor) {
+  if (tensor.size() == 0)
+    return n.splat(tensor.getType(), 0);
   SmallVector<int64_t> kept;
   ps::Tensor core = dropUniformDims(tensor, kept);
-  if (kept.empty()) // everything is one value
-    return n.splat(tensor.getType(), core.get(0));
+  if (kept.empty()) // everything is one value; the largest integers are no doubles
+    return tensor.isFloat() ? n.splat(tensor.getType(), core.get(0))
+                            : n.make<ps::ConstantOp>(buildIntegerSplat(tensor.getType(), core));
   Value value = buildElements(n, core);
   if (int64_t(kept.size()) == tensor.getRank())
     return value;

@@ -1,0 +1,76 @@
+// What the importers build `ps` ops with, whatever file the graph came from: small building blocks,
+// and the ops that several exported ops become.
+#ifndef PARASHARD_LIB_IMPORT_BUILD_H
+#define PARASHARD_LIB_IMPORT_BUILD_H
+
+#include "dialects/ps/Ps.h"
+#include "mlir/Support/DebugStringHelper.h"
+
+namespace parashard::import {
+
+/// Builds ops at one place of the module, for one node of a graph. What cannot be built fails the
+/// node: the first message is kept and building goes on with any value.
+class TensorBuilder {
+public:
+  TensorBuilder(mlir::OpBuilder &builder, mlir::Location loc) : b(builder), loc(loc) {}
+
+  /// The node cannot be imported: `message` says why.
+  mlir::LogicalResult fail(const llvm::Twine &message);
+  bool failed() const { return !reason.empty(); }
+  llvm::StringRef getFailure() const { return reason; }
+
+  template <typename Op, typename... Args> Op make(Args &&...args) {
+    return Op::create(b, loc, std::forward<Args>(args)...);
+  }
+  mlir::Value splat(mlir::RankedTensorType type, double value);
+  mlir::Value convert(mlir::Value value, mlir::Type elementType);
+  mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> permutation);
+  mlir::Value swapDims(mlir::Value value, int64_t dim0, int64_t dim1);
+  mlir::Value slice(mlir::Value value, int64_t dim, int64_t start, int64_t limit,
+                    int64_t stride = 1);
+  mlir::Value concat(mlir::ValueRange values, int64_t dim);
+  /// PyTorch's broadcasting: dims are aligned at the end, dims of size 1 repeat.
+  mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  mlir::Value reduce(ps::ReductionKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims,
+                     bool keepDims);
+  mlir::Value compare(ps::Predicate predicate, mlir::Value lhs, mlir::Value rhs);
+  /// In f32 when the value has 16-bit floats, in which PyTorch computes such ops too.
+  mlir::Value widen(mlir::Value value);
+  mlir::Value divide(mlir::Value value, double divisor);
+  /// A `ps.contract`; transposes of operands go into the labels.
+  mlir::Value contract(mlir::Value lhs, llvm::ArrayRef<int64_t> lhsLabels, mlir::Value rhs,
+                       llvm::ArrayRef<int64_t> rhsLabels, llvm::ArrayRef<int64_t> resultLabels);
+  /// What stands at `place` (of size 1 along `dim`) along `dim`, which keeps its dim; 0 where there
+  /// is no such place. The gradient goes to that place alone.
+  mlir::Value takePlace(mlir::Value value, mlir::Value place, int64_t dim);
+  static int64_t countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
+  /// The shape that PyTorch broadcasts both to.
+  llvm::SmallVector<int64_t> commonShape(mlir::Value lhs, mlir::Value rhs);
+  /// The value of dim `dim` counted from the end when negative.
+  static int64_t wrapDim(int64_t dim, int64_t rank) { return dim < 0 ? dim + rank : dim; }
+  llvm::SmallVector<int64_t> wrapDims(llvm::ArrayRef<int64_t> dims, int64_t rank);
+  mlir::RankedTensorType typeLike(mlir::Value value, mlir::Type elementType);
+
+  mlir::Type f32() { return b.getF32Type(); }
+  mlir::Type i1() { return b.getI1Type(); }
+  mlir::Type i64() { return b.getI64Type(); }
+
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+
+private:
+  std::string reason;
+};
+
+inline mlir::RankedTensorType getType(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) { return getType(value).getShape(); }
+inline int64_t getRank(mlir::Value value) { return getType(value).getRank(); }
+inline mlir::Type getElement(mlir::Value value) { return getType(value).getElementType(); }
+inline bool isFloat(mlir::Value value) { return llvm::isa<mlir::FloatType>(getElement(value)); }
+
+} // namespace parashard::import
+
+#endif

@@ -1,0 +1,113 @@
+// Matrix products: all become `ps.contract`. Transposes of operands go into its labels, and
+// reshapes that only merge leading dims around a product are undone, so that a decomposed graph
+// gives the same contractions as the original.
+#include "lib/Import/BuildOps.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+struct Operand {
+  Value value;
+  SmallVector<int64_t> labels;
+};
+
+Value contract(TensorBuilder &n, const Operand &lhs, const Operand &rhs, ArrayRef<int64_t> labels) {
+  return n.contract(lhs.value, lhs.labels, rhs.value, rhs.labels, labels);
+}
+
+/// The value whose leading dims `x` merges into its dim 0 while it keeps the last `kept` dims; `x`
+/// when there is none.
+Value unmerge(Value x, int64_t kept) {
+  auto reshape = x.getDefiningOp<ps::ReshapeOp>();
+  if (!reshape || getRank(x) != kept + 1)
+    return x;
+  ArrayRef<int64_t> from = getShape(reshape.getOperand()), to = getShape(x);
+  if (int64_t(from.size()) <= kept + 1 || from.take_back(kept) != to.take_back(kept))
+    return x;
+  return reshape.getOperand();
+}
+
+/// `x` [batch, m, k] with its batch as the dims `leading`.
+Value takeApart(TensorBuilder &n, Value x, ArrayRef<int64_t> leading) {
+  SmallVector<int64_t> shape(leading);
+  llvm::append_range(shape, getShape(x).take_back(2));
+  return n.reshape(x, shape);
+}
+
+} // namespace
+
+Value buildLinear(TensorBuilder &n, Value x, Value weight, bool outFirst, Value bias) {
+  Value rows = unmerge(x, 1);
+  int64_t rank = getRank(rows), in = rank - 1, out = rank;
+  auto labels = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  SmallVector<int64_t> resultLabels(labels);
+  resultLabels.back() = out;
+  SmallVector<int64_t> weightLabels =
+      outFirst ? SmallVector<int64_t>{out, in} : SmallVector<int64_t>{in, out};
+  Value y = contract(n, {rows, labels}, {weight, weightLabels}, resultLabels);
+  if (bias)
+    y = n.make<ps::AddOp>(y, n.broadcast(bias, getShape(y)));
+  SmallVector<int64_t> shape(getShape(x));
+  shape.back() = getShape(y).back();
+  return n.reshape(y, shape);
+}
+
+/// Matrices [..., m, k] and [..., k, n]: batch dims of both are shared, a dim of size 1 against
+/// more is dropped.
+static Value contractMatrices(TensorBuilder &n, Value lhs, Value rhs) {
+  int64_t batchRank = std::max({getRank(lhs), getRank(rhs), int64_t(2)}) - 2;
+  int64_t m = batchRank, k = m + 1, columns = m + 2;
+  SmallVector<int64_t> resultLabels;
+  auto sizeOf = [&](Value x, int64_t i) -> int64_t {
+    int64_t at = i - (batchRank - (getRank(x) - 2));
+    return getRank(x) > 2 && at >= 0 ? getShape(x)[at] : 0;
+  };
+  // `other`: the sizes on the other side decide whether a unit dim is kept.
+  auto makeOperand = [&](Value x, Value other, ArrayRef<int64_t> matrixLabels) {
+    Operand operand{x, {}};
+    SmallVector<int64_t> shape;
+    for (int64_t i = 0; i < batchRank; ++i) {
+      int64_t size = sizeOf(x, i), against = sizeOf(other, i);
+      if (size == 0 || (size == 1 && against > 1))
+        continue;
+      operand.labels.push_back(i);
+      shape.push_back(size);
+    }
+    llvm::append_range(operand.labels, matrixLabels);
+    llvm::append_range(shape, getShape(x).take_back(matrixLabels.size()));
+    operand.value = n.reshape(x, shape);
+    return operand;
+  };
+  SmallVector<int64_t> lhsMatrix =
+      getRank(lhs) == 1 ? SmallVector<int64_t>{k} : SmallVector<int64_t>{m, k};
+  SmallVector<int64_t> rhsMatrix =
+      getRank(rhs) == 1 ? SmallVector<int64_t>{k} : SmallVector<int64_t>{k, columns};
+  for (int64_t i = 0; i < batchRank; ++i)
+    resultLabels.push_back(i);
+  if (getRank(lhs) > 1)
+    resultLabels.push_back(m);
+  if (getRank(rhs) > 1)
+    resultLabels.push_back(columns);
+  return contract(n, makeOperand(lhs, rhs, lhsMatrix), makeOperand(rhs, lhs, rhsMatrix),
+                  resultLabels);
+}
+
+Value buildMatmul(TensorBuilder &n, Value lhs, Value rhs) {
+  if (getRank(rhs) == 2 && getRank(lhs) >= 2)
+    return buildLinear(n, lhs, rhs, /*outFirst=*/false, Value());
+  return contractMatrices(n, lhs, rhs);
+}
+
+/// A batch that an operand merged from several dims is taken apart again, in both.
+Value buildBatchMatmul(TensorBuilder &n, Value lhs, Value rhs) {
+  SmallVector<int64_t> leading(getShape(unmerge(lhs, 2)).drop_back(2));
+  ArrayRef<int64_t> other = getShape(unmerge(rhs, 2)).drop_back(2);
+  if (leading.size() == 1 || (other.size() > 1 && other.size() < leading.size()))
+    leading.assign(other.begin(), other.end());
+  Value product = contractMatrices(n, takeApart(n, lhs, leading), takeApart(n, rhs, leading));
+  return n.reshape(product, {getShape(lhs)[0], getShape(lhs)[1], getShape(rhs)[2]});
+}
+
+} // namespace parashard::import

@@ -1,0 +1,168 @@
+// Indexing by tensors of indices that are constant, rows of tables, running sums of constants.
+#include "lib/Import/BuildOps.h"
+#include "lib/Import/HostValue.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// Index tensors, broadcast together, as host values; nothing when one is not constant.
+std::optional<SmallVector<ps::Tensor>> getIndices(TensorBuilder &n, ArrayRef<Value> indices,
+                                                  SmallVector<int64_t> &shape) {
+  for (Value index : indices) {
+    SmallVector<int64_t> joined(std::max<size_t>(shape.size(), getRank(index)), 1);
+    for (size_t i = 0; i < shape.size(); ++i)
+      joined[joined.size() - shape.size() + i] = shape[i];
+    for (int64_t i = 0; i < getRank(index); ++i)
+      if (int64_t &size = joined[joined.size() - getRank(index) + i]; size == 1)
+        size = getShape(index)[i];
+    shape = joined;
+  }
+  SmallVector<ps::Tensor> tensors;
+  for (Value index : indices) {
+    std::optional<ps::Tensor> tensor =
+        evaluateOnHost(n.broadcast(n.convert(index, n.i64()), shape));
+    if (!tensor)
+      return std::nullopt;
+    tensors.push_back(*tensor);
+  }
+  return tensors;
+}
+
+int64_t wrapIndex(int64_t index, int64_t size) { return index < 0 ? index + size : index; }
+
+/// Every index tensor walks one dim of `shape`, each another one, in a progression: then the result
+/// is a slice.
+std::optional<SmallVector<int64_t>>
+getWalkedDims(ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape, ArrayRef<int64_t> sizes) {
+  SmallVector<int64_t> dims;
+  for (auto [which, index] : llvm::enumerate(indices)) {
+    SmallVector<int64_t> strides = index.getStrides();
+    int64_t walked = -1;
+    for (int64_t dim = 0; dim < int64_t(shape.size()) && walked < 0; ++dim)
+      if (shape[dim] > 1 && index.getInt(strides[dim]) != index.getInt(0))
+        walked = dim;
+    // An index that does not move still takes a dim of size 1 of its own.
+    for (int64_t dim = 0; dim < int64_t(shape.size()) && walked < 0; ++dim)
+      if (shape[dim] == 1 && !llvm::is_contained(dims, dim))
+        walked = dim;
+    if (walked < 0 || llvm::is_contained(dims, walked))
+      return std::nullopt;
+    int64_t start = wrapIndex(index.getInt(0), sizes[which]);
+    int64_t step =
+        shape[walked] > 1 ? wrapIndex(index.getInt(strides[walked]), sizes[which]) - start : 1;
+    if (step < 1)
+      return std::nullopt;
+    for (int64_t i = 0; i < index.size(); ++i)
+      if (wrapIndex(index.getInt(i), sizes[which]) != start + step * index.delinearize(i)[walked])
+        return std::nullopt;
+    dims.push_back(walked);
+  }
+  return dims;
+}
+
+/// x[i0, i1, ..., :]: every element from a constant.
+Value indexConstant(TensorBuilder &n, const ps::Tensor &x, ArrayRef<ps::Tensor> indices) {
+  SmallVector<int64_t> shape(indices[0].getShape());
+  llvm::append_range(shape, x.getShape().drop_front(indices.size()));
+  ps::Tensor out(x.getType().clone(shape));
+  int64_t inner = llvm::product_of(x.getShape().drop_front(indices.size()));
+  for (int64_t i = 0; i < out.size(); ++i) {
+    int64_t at = 0;
+    for (auto [dim, index] : llvm::enumerate(indices))
+      at = at * x.getShape()[dim] + wrapIndex(index.getInt(i / inner), x.getShape()[dim]);
+    at = at * inner + i % inner;
+    out.isFloat() ? out.set(i, x.get(at)) : out.setInt(i, x.getInt(at));
+  }
+  return buildHostConstant(n, out);
+}
+
+/// x[i0, i1, ...] where the indices are progressions in different dims: a slice, transposed to the
+/// indices' order.
+Value indexBySlices(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices,
+                    ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
+  for (auto [dim, index] : llvm::enumerate(indices)) {
+    int64_t size = getShape(x)[dim], start = wrapIndex(index.getInt(0), size),
+            count = shape[dims[dim]];
+    int64_t step =
+        count > 1 ? wrapIndex(index.getInt(index.getStrides()[dims[dim]]), size) - start : 1;
+    x = n.slice(x, dim, start, start + (count - 1) * step + 1, step);
+  }
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, getRank(x)));
+  std::sort(order.begin(), order.begin() + dims.size(),
+            [&](int64_t a, int64_t b) { return dims[a] < dims[b]; });
+  x = n.transpose(x, order);
+  // The dims of `shape` that no index walks have size 1 or repeat.
+  SmallVector<int64_t> single(shape.size(), 1);
+  for (int64_t dim : dims)
+    single[dim] = shape[dim];
+  SmallVector<int64_t> full(shape);
+  ArrayRef<int64_t> rest = getShape(x).drop_front(dims.size());
+  single.append(rest.begin(), rest.end());
+  full.append(rest.begin(), rest.end());
+  return n.broadcast(n.reshape(x, single), full);
+}
+
+/// A table of rows by one tensor of indices is an embedding.
+Value indexRows(TensorBuilder &n, Value x, Value index) {
+  if (getRank(x) != 2 || !isFloat(x) || getElement(index).isInteger(1))
+    return {};
+  SmallVector<int64_t> shape(getShape(index));
+  shape.push_back(getShape(x)[1]);
+  return n.make<ps::EmbeddingOp>(getType(x).clone(shape), x, index, IntegerAttr());
+}
+
+} // namespace
+
+Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {
+  SmallVector<int64_t> shape;
+  std::optional<SmallVector<ps::Tensor>> constants = getIndices(n, indices, shape);
+  if (n.failed())
+    return x;
+  if (constants) {
+    if (auto dims = getWalkedDims(*constants, shape, getShape(x)))
+      return indexBySlices(n, x, *constants, shape, *dims);
+    if (std::optional<ps::Tensor> table = evaluateOnHost(x))
+      return indexConstant(n, *table, *constants);
+  }
+  if (indices.size() == 1)
+    if (Value rows = indexRows(n, x, indices[0]))
+      return rows;
+  (void)n.fail(
+      "indexes by tensors that are neither constant progressions nor rows of a table of floats");
+  return x;
+}
+
+Value buildSelect(TensorBuilder &n, Value x, Value index, int64_t dim) {
+  if (dim == 0)
+    if (Value rows = indexRows(n, x, index))
+      return rows;
+  std::optional<ps::Tensor> constant = evaluateOnHost(index);
+  if (!constant) {
+    (void)n.fail("is only supported by a constant index, or on rows of a table of floats");
+    return x;
+  }
+  SmallVector<int64_t> places;
+  for (int64_t i = 0; i < constant->size(); ++i)
+    places.push_back(wrapIndex(constant->getInt(i), getShape(x)[dim]));
+  return takeInOrder(n, x, places, dim);
+}
+
+Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim) {
+  std::optional<ps::Tensor> constant = evaluateOnHost(x);
+  if (!constant) {
+    (void)n.fail(
+        "is a running sum of a value that depends on inputs or variables, which is not supported");
+    return x;
+  }
+  ps::Tensor out = *constant;
+  int64_t stride = out.getRank() ? out.getStrides()[dim] : 1;
+  for (int64_t i = 0; i < out.size(); ++i)
+    if (out.getRank() && out.delinearize(i)[dim] > 0)
+      out.isFloat() ? out.set(i, out.get(i) + out.get(i - stride))
+                    : out.setInt(i, out.getInt(i) + out.getInt(i - stride));
+  return buildHostConstant(n, out);
+}
+
+} // namespace parashard::import

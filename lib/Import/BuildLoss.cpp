@@ -1,0 +1,193 @@
+// Losses over classes. A mean over rows is the sum divided by the count, so that training finds
+// both (docs/levels.md).
+#include "lib/Import/BuildOps.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// Classes stand in dim 1 (dim 0 of one sample): they are moved to the end.
+Value moveClassesLast(TensorBuilder &n, Value x) {
+  int64_t rank = getRank(x);
+  if (rank <= 2)
+    return x;
+  SmallVector<int64_t> permutation{0};
+  for (int64_t i = 2; i < rank; ++i)
+    permutation.push_back(i);
+  permutation.push_back(1);
+  return n.transpose(x, permutation);
+}
+
+/// Undoes `logits.view(-1, V)` and `labels.view(-1)` when both merged the same dims.
+void unmergeRows(Value &logits, Value &labels) {
+  auto logitsView = logits.getDefiningOp<ps::ReshapeOp>(),
+       labelsView = labels.getDefiningOp<ps::ReshapeOp>();
+  if (!logitsView || !labelsView || getRank(logits) != 2 || getRank(labels) != 1)
+    return;
+  ArrayRef<int64_t> from = getShape(logitsView.getOperand());
+  if (from.back() != getShape(logits).back() ||
+      from.drop_back() != getShape(labelsView.getOperand()))
+    return;
+  logits = logitsView.getOperand();
+  labels = labelsView.getOperand();
+}
+
+Value buildCrossEntropy(TensorBuilder &n, Value logits, Value labels, int64_t ignore,
+                        double smoothing) {
+  auto type = RankedTensorType::get(getShape(labels), getElement(logits));
+  auto op = n.make<ps::CrossEntropyOp>(type, type, logits, labels, n.b.getI64IntegerAttr(ignore),
+                                       n.b.getF64FloatAttr(smoothing));
+  return op.getLoss();
+}
+
+/// 1 where a label counts and 0 where it is ignored, in the losses' type; with class weights, the
+/// weight of the label's class in place of 1.
+Value buildCounts(TensorBuilder &n, Value labels, int64_t ignore, Value weight, Type element) {
+  Value counted = n.compare(ps::Predicate::Ne, labels, n.splat(getType(labels), double(ignore)));
+  Value ones = n.convert(counted, element);
+  if (!weight)
+    return ones;
+  SmallVector<int64_t> shape(getShape(labels)), place(shape);
+  shape.push_back(getShape(weight)[0]);
+  place.push_back(1);
+  Value spread = n.broadcast(n.convert(weight, element), shape);
+  Value chosen =
+      n.reshape(n.takePlace(spread, n.reshape(labels, place), getRank(labels)), getShape(labels));
+  return n.make<ps::SelectOp>(counted, chosen, n.splat(getType(chosen), 0));
+}
+
+/// The sum over the classes, which stand last, of -weight * target * log(softmax(logits)).
+Value buildSoftCrossEntropy(TensorBuilder &n, Value logits, Value target, Value weight) {
+  Value terms = n.make<ps::LogSoftmaxOp>(logits);
+  if (target)
+    terms = n.make<ps::MulOp>(terms, target);
+  if (weight)
+    terms = n.make<ps::MulOp>(terms,
+                              n.broadcast(n.convert(weight, getElement(terms)), getShape(terms)));
+  Value sum = n.reduce(ps::ReductionKind::Sum, terms, {getRank(terms) - 1}, false);
+  return n.make<ps::NegOp>(sum);
+}
+
+Value scale(TensorBuilder &n, Value x, double factor) {
+  return n.make<ps::MulOp>(x, n.splat(getType(x), factor));
+}
+
+/// With class weights: each row's loss times the weight of its class; label smoothing adds every
+/// class by its own weight.
+Value buildWeightedCrossEntropy(TensorBuilder &n, Value logits, Value labels, int64_t ignore,
+                                double smoothing, Value weight, Value counts) {
+  Value rows = n.make<ps::MulOp>(buildCrossEntropy(n, logits, labels, ignore, 0), counts);
+  if (smoothing == 0)
+    return rows;
+  Value all = buildSoftCrossEntropy(n, logits, Value(), weight);
+  Value counted = n.compare(ps::Predicate::Ne, labels, n.splat(getType(labels), double(ignore)));
+  all = n.make<ps::SelectOp>(counted, all, n.splat(getType(all), 0));
+  return n.make<ps::AddOp>(scale(n, rows, 1 - smoothing),
+                           scale(n, all, smoothing / double(getShape(logits).back())));
+}
+
+/// Labels of `where(labels != ignore, labels, 0)`; null when `index` is something else.
+Value getSafeLabels(Value index, int64_t &ignore) {
+  auto select = index.getDefiningOp<ps::SelectOp>();
+  auto compare = select ? select.getCondition().getDefiningOp<ps::CompareOp>() : ps::CompareOp();
+  if (!compare || compare.getPredicate() != ps::Predicate::Ne ||
+      compare.getLhs() != select.getOnTrue())
+    return {};
+  auto constant = compare.getRhs().getDefiningOp<ps::ConstantOp>();
+  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
+  if (!splat)
+    return {};
+  ignore = splat.getSplatValue<APInt>().getSExtValue();
+  return select.getOnTrue();
+}
+
+/// Reduces rows; a mean divides by the sum of `counts`.
+Value reduceLoss(TensorBuilder &n, Value rows, Value counts, LossReduction reduction) {
+  if (reduction == LossReduction::None)
+    return rows;
+  Value sum = sumAll(n, rows);
+  return reduction == LossReduction::Sum ? sum : Value(n.make<ps::DivOp>(sum, sumAll(n, counts)));
+}
+
+/// Labels that are probabilities of the classes: a mean is over rows, whatever their weights.
+Value buildSoftLabelLoss(TensorBuilder &n, const ClassLoss &loss) {
+  Value logits = moveClassesLast(n, loss.logits);
+  Value target = n.convert(moveClassesLast(n, loss.labels), getElement(logits));
+  if (loss.smoothing != 0) {
+    Value share = n.splat(getType(target), loss.smoothing / double(getShape(target).back()));
+    target = n.make<ps::AddOp>(scale(n, target, 1 - loss.smoothing), share);
+  }
+  Value rows = buildSoftCrossEntropy(n, logits, target, loss.weight);
+  return reduceLoss(n, rows, n.splat(getType(rows), 1), loss.reduction);
+}
+
+} // namespace
+
+Value sumAll(TensorBuilder &n, Value x) {
+  return n.reduce(ps::ReductionKind::Sum, x, llvm::to_vector(llvm::seq<int64_t>(0, getRank(x))),
+                  false);
+}
+
+Value buildClassLoss(TensorBuilder &n, const ClassLoss &loss) {
+  if (isFloat(loss.labels))
+    return buildSoftLabelLoss(n, loss);
+  Value logits = moveClassesLast(n, loss.logits), labels = loss.labels;
+  if (loss.reduction != LossReduction::None)
+    unmergeRows(logits, labels);
+  Value counts = buildCounts(n, labels, loss.ignore, loss.weight, getElement(logits));
+  Value rows = loss.weight ? buildWeightedCrossEntropy(n, logits, labels, loss.ignore,
+                                                       loss.smoothing, loss.weight, counts)
+                           : buildCrossEntropy(n, logits, labels, loss.ignore, loss.smoothing);
+  return reduceLoss(n, rows, counts, loss.reduction);
+}
+
+NllLoss buildNllLoss(TensorBuilder &n, const ClassLoss &loss) {
+  auto softmax = loss.logits.getDefiningOp<ps::LogSoftmaxOp>();
+  if (!softmax || getRank(loss.logits) > 2) {
+    (void)n.fail("is not of a log_softmax over the classes in the last dim, which is the only "
+                 "form supported");
+    return {};
+  }
+  Value logits = softmax.getOperand(), labels = loss.labels;
+  if (loss.reduction != LossReduction::None)
+    unmergeRows(logits, labels);
+  Value counts = buildCounts(n, labels, loss.ignore, loss.weight, getElement(logits));
+  Value rows = buildCrossEntropy(n, logits, labels, loss.ignore, 0);
+  if (loss.weight)
+    rows = n.make<ps::MulOp>(rows, counts);
+  return {reduceLoss(n, rows, counts, loss.reduction), counts};
+}
+
+/// gather(log_softmax(x), -1, labels[..., None]): the negated cross-entropy, as a decomposed loss
+/// has it. Ignored rows give 0 here; the decomposition selects 0 for them too.
+static Value buildLabelGather(TensorBuilder &n, ps::LogSoftmaxOp softmax, Value index) {
+  auto view = index.getDefiningOp<ps::ReshapeOp>();
+  Value labels = view ? view.getOperand() : Value();
+  SmallVector<int64_t> rowShape(getShape(index).drop_back());
+  if (!labels || getShape(labels) != ArrayRef(rowShape))
+    labels = n.reshape(index, rowShape);
+  int64_t ignore = -100;
+  if (Value safe = getSafeLabels(labels, ignore))
+    labels = safe;
+  Value logits = softmax.getOperand();
+  unmergeRows(logits, labels);
+  Value rows = buildCrossEntropy(n, logits, labels, ignore, 0);
+  return n.reshape(n.make<ps::NegOp>(rows), getShape(index));
+}
+
+Value buildGather(TensorBuilder &n, Value self, Value index, int64_t dim) {
+  auto softmax = self.getDefiningOp<ps::LogSoftmaxOp>();
+  if (softmax && dim == getRank(self) - 1 && getShape(index).back() == 1)
+    return buildLabelGather(n, softmax, index);
+  SmallVector<int64_t> shape(getShape(self));
+  shape[dim] = 1;
+  if (ArrayRef(shape) == getShape(index))
+    return n.takePlace(self, index, dim);
+  (void)n.fail("takes " + mlir::debugString(index.getType()) + " of " +
+               mlir::debugString(self.getType()) + " along dim " + Twine(dim) +
+               ", which is not supported; expected one index for each place along the other dims");
+  return self;
+}
+
+} // namespace parashard::import

@@ -1,0 +1,122 @@
+// Where elements come from: padding, triangles, places in a constant order, the first place of an
+// extremum, products along a dim.
+#include "lib/Import/BuildOps.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// Orders of more runs than this would make too many slices.
+constexpr size_t kMostRuns = 16;
+
+/// Places `start`, `start + step`, ... up to `last`.
+struct Run {
+  int64_t start, last, step;
+};
+
+/// The places as progressions with a positive step.
+SmallVector<Run> findRuns(ArrayRef<int64_t> places) {
+  SmallVector<Run> runs;
+  for (int64_t place : places) {
+    if (!runs.empty()) {
+      Run &run = runs.back();
+      int64_t step = place - run.last;
+      if (step > 0 && (run.start == run.last || step == run.step)) {
+        run.last = place;
+        run.step = step;
+        continue;
+      }
+    }
+    runs.push_back({place, place, 1});
+  }
+  return runs;
+}
+
+} // namespace
+
+Value takeInOrder(TensorBuilder &n, Value x, ArrayRef<int64_t> places, int64_t dim) {
+  SmallVector<Run> runs = findRuns(places);
+  if (runs.empty() || runs.size() > kMostRuns) {
+    (void)n.fail("takes places of dim " + Twine(dim) + " in an order of " + Twine(runs.size()) +
+                 " progressions, which is not supported; at most " + Twine(kMostRuns) + " are");
+    return x;
+  }
+  SmallVector<Value> parts;
+  for (const Run &run : runs)
+    parts.push_back(n.slice(x, dim, run.start, run.last + 1, run.step));
+  return n.concat(parts, dim);
+}
+
+/// x with `value` before and after each dim.
+static Value surround(TensorBuilder &n, Value x, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
+                      double value) {
+  for (int64_t dim = 0; dim < getRank(x); ++dim) {
+    SmallVector<Value> parts;
+    auto addPart = [&](int64_t size) {
+      SmallVector<int64_t> shape(getShape(x));
+      shape[dim] = size;
+      if (size)
+        parts.push_back(n.splat(getType(x).clone(shape), value));
+    };
+    addPart(low[dim]);
+    parts.push_back(x);
+    addPart(high[dim]);
+    x = n.concat(parts, dim);
+  }
+  return x;
+}
+
+Value buildPad(TensorBuilder &n, Value x, ArrayRef<int64_t> before, ArrayRef<int64_t> after,
+               double value) {
+  int64_t rank = getRank(x);
+  SmallVector<int64_t> low(rank), high(rank), strides(rank, 1), shape(rank);
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    int64_t size = getShape(x)[dim];
+    low[dim] = std::max<int64_t>(0, before[dim]), high[dim] = std::max<int64_t>(0, after[dim]);
+    x = n.slice(x, dim, std::max<int64_t>(0, -before[dim]),
+                size - std::max<int64_t>(0, -after[dim]));
+    shape[dim] = getShape(x)[dim] + low[dim] + high[dim];
+  }
+  if (getShape(x) == ArrayRef(shape))
+    return x;
+  if (value != 0)
+    return surround(n, x, low, high, value);
+  return n.make<ps::PadOp>(getType(x).clone(shape), x, low, high, strides);
+}
+
+Value buildTriangle(TensorBuilder &n, Value x, int64_t diagonal, ps::Predicate predicate) {
+  RankedTensorType indexType = n.typeLike(x, n.i64());
+  Value row = n.make<ps::IotaOp>(indexType, getRank(x) - 2);
+  Value column = n.make<ps::IotaOp>(indexType, getRank(x) - 1);
+  if (diagonal)
+    row = n.make<ps::AddOp>(row, n.splat(indexType, diagonal));
+  Value kept = n.compare(predicate, column, row);
+  return n.make<ps::SelectOp>(kept, x, n.splat(getType(x), 0));
+}
+
+Value findPlace(TensorBuilder &n, Value x, int64_t dim, ps::ReductionKind kind) {
+  Value extremum = n.broadcast(n.reduce(kind, x, {dim}, true), getShape(x));
+  Value hits = n.compare(ps::Predicate::Eq, x, extremum);
+  if (isFloat(x))
+    hits = n.make<ps::OrOp>(hits, n.compare(ps::Predicate::Ne, x, x));
+  RankedTensorType places = n.typeLike(x, n.i64());
+  Value none = n.splat(places, double(getShape(x)[dim]));
+  Value candidates = n.make<ps::SelectOp>(hits, n.make<ps::IotaOp>(places, dim), none);
+  return n.reduce(ps::ReductionKind::Min, candidates, {dim}, true);
+}
+
+Value buildProduct(TensorBuilder &n, Value x, int64_t dim) {
+  Value odd;
+  while (getShape(x)[dim] > 1) {
+    int64_t size = getShape(x)[dim], half = size / 2;
+    if (size % 2) {
+      Value last = n.slice(x, dim, size - 1, size);
+      odd = odd ? n.make<ps::MulOp>(odd, last) : last;
+    }
+    x = n.make<ps::MulOp>(n.slice(x, dim, 0, half), n.slice(x, dim, half, 2 * half));
+  }
+  return odd ? n.make<ps::MulOp>(x, odd) : x;
+}
+
+} // namespace parashard::import

@@ -1,0 +1,249 @@
+// Inputs, attributes and results of an ONNX node, and the table of all families.
+#include "lib/Import/Onnx/Convert.h"
+#include "lib/Import/HostValue.h"
+
+using namespace mlir;
+using namespace llvm;
+
+namespace parashard::import {
+
+/// Results of at most so many elements that constants alone define become constants: sizes, scales.
+static constexpr int64_t kMaxFoldedElements = 64;
+
+Type getOnnxElementType(int32_t dtype, MLIRContext *context) {
+  Builder b(context);
+  switch (dtype) {
+  case 1:
+    return b.getF32Type();
+  case 2:
+    return b.getIntegerType(8, /*isSigned=*/false);
+  case 3:
+    return b.getIntegerType(8);
+  case 5:
+    return b.getIntegerType(16);
+  case 6:
+    return b.getIntegerType(32);
+  case 7:
+    return b.getIntegerType(64);
+  case 9:
+    return b.getI1Type();
+  case 10:
+    return b.getF16Type();
+  case 11:
+    return b.getF64Type();
+  case 16:
+    return b.getBF16Type();
+  default:
+    return {};
+  }
+}
+
+/// [.., n, n] that is one value where column <= row and another one beyond: the two, else nothing.
+static std::optional<std::pair<double, double>> findTriangle(const ps::Tensor &tensor) {
+  int64_t rank = tensor.getRank();
+  if (rank < 2 || tensor.getShape()[rank - 1] != tensor.getShape()[rank - 2] ||
+      tensor.getShape()[rank - 1] < 2)
+    return std::nullopt;
+  int64_t size = tensor.getShape()[rank - 1];
+  double below = tensor.get(0), above = tensor.get(1);
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    if (tensor.get(i) != (i % size <= i / size % size ? below : above))
+      return std::nullopt;
+  return std::pair(below, above);
+}
+
+Value buildOnnxConstant(TensorBuilder &n, RankedTensorType type, StringRef bytes) {
+  ps::Tensor tensor = ps::Tensor::fromBytes(type, ArrayRef<char>(bytes.data(), bytes.size()));
+  std::optional<std::pair<double, double>> triangle = findTriangle(tensor);
+  if (!triangle)
+    return buildHostConstant(n, tensor);
+  RankedTensorType indexType = type.clone(n.i64());
+  Value row = n.make<ps::IotaOp>(indexType, type.getRank() - 2);
+  Value column = n.make<ps::IotaOp>(indexType, type.getRank() - 1);
+  Value isBelow = n.compare(ps::Predicate::Le, column, row);
+  return n.make<ps::SelectOp>(isBelow, n.splat(type, triangle->first),
+                              n.splat(type, triangle->second));
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+bool OnnxNode::has(unsigned i) const {
+  return i < unsigned(node.input_size()) && !node.input(i).empty();
+}
+
+Value OnnxNode::optionalInput(unsigned i) {
+  if (!has(i))
+    return {};
+  Value value = scope.values.lookup(node.input(i));
+  if (!value)
+    (void)fail("reads '" + node.input(i) + "', which is no tensor");
+  return value;
+}
+
+Value OnnxNode::input(unsigned i) {
+  if (Value value = optionalInput(i))
+    return value;
+  (void)fail("has no input " + Twine(i));
+  return splat(RankedTensorType::get({}, f32()), 0); // never used: the node has failed
+}
+
+SmallVector<Value> OnnxNode::inputs() {
+  SmallVector<Value> values;
+  for (unsigned i = 0; i < getNumInputs(); ++i)
+    values.push_back(input(i));
+  return values;
+}
+
+const SmallVector<Value> *OnnxNode::sequence(unsigned i) {
+  auto it = has(i) ? scope.sequences.find(node.input(i)) : scope.sequences.end();
+  if (it != scope.sequences.end())
+    return &it->second;
+  (void)fail("has an input " + Twine(i) + " that is no sequence of known length");
+  return nullptr;
+}
+
+std::optional<ps::Tensor> OnnxNode::constantInput(unsigned i) {
+  Value value = input(i);
+  std::optional<ps::Tensor> tensor = failed() ? std::nullopt : evaluateOnHost(value);
+  if (!tensor)
+    (void)fail("has an input " + Twine(i) +
+               " that depends on inputs or variables of the model; it must be known at import");
+  return tensor;
+}
+
+SmallVector<int64_t> OnnxNode::integersInput(unsigned i) {
+  SmallVector<int64_t> values;
+  std::optional<ps::Tensor> tensor = constantInput(i);
+  if (!tensor)
+    return values;
+  if (tensor->isFloat()) {
+    (void)fail("has an input " + Twine(i) + " of floats; expected integers");
+    return values;
+  }
+  for (int64_t at = 0; at < tensor->size(); ++at)
+    values.push_back(tensor->getInt(at));
+  return values;
+}
+
+std::optional<double> OnnxNode::numberInput(unsigned i) {
+  Value value = optionalInput(i);
+  std::optional<ps::Tensor> tensor = value ? evaluateOnHost(value) : std::nullopt;
+  if (!tensor || tensor->size() == 0)
+    return std::nullopt;
+  for (int64_t at = 1; at < tensor->size(); ++at)
+    if (tensor->get(at) != tensor->get(0))
+      return std::nullopt;
+  return tensor->get(0);
+}
+
+std::pair<Value, Value> OnnxNode::broadcastInputs(unsigned lhs, unsigned rhs) {
+  Value x = input(lhs), y = input(rhs);
+  if (failed())
+    return {x, y};
+  SmallVector<int64_t> shape = commonShape(x, y);
+  return {broadcast(x, shape), broadcast(y, shape)};
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+const onnx::AttributeProto *OnnxNode::attribute(StringRef name) const {
+  for (const onnx::AttributeProto &attribute : node.attribute())
+    if (attribute.name() == name)
+      return attribute.ref_attr_name().empty() ? &attribute
+                                               : scope.attributes.lookup(attribute.ref_attr_name());
+  return nullptr;
+}
+
+int64_t OnnxNode::integer(StringRef name, int64_t otherwise) const {
+  const onnx::AttributeProto *found = attribute(name);
+  return found ? found->i() : otherwise;
+}
+
+double OnnxNode::number(StringRef name, double otherwise) const {
+  const onnx::AttributeProto *found = attribute(name);
+  return found ? found->f() : otherwise;
+}
+
+std::string OnnxNode::string(StringRef name, StringRef otherwise) const {
+  const onnx::AttributeProto *found = attribute(name);
+  return found ? found->s() : otherwise.str();
+}
+
+SmallVector<int64_t> OnnxNode::integers(StringRef name) const {
+  const onnx::AttributeProto *found = attribute(name);
+  if (!found)
+    return {};
+  return SmallVector<int64_t>(found->ints().begin(), found->ints().end());
+}
+
+SmallVector<int64_t> OnnxNode::integersOf(StringRef name, unsigned i) {
+  return has(i) ? integersInput(i) : integers(name);
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+bool OnnxNode::isUsed(unsigned result) const {
+  return result < getNumResults() && !node.output(result).empty();
+}
+
+LogicalResult OnnxNode::set(unsigned result, Value value) {
+  if (failed())
+    return failure();
+  if (!isUsed(result))
+    return success();
+  bool isConstant = value.getDefiningOp<ps::ConstantOp>() || value.getDefiningOp<ps::IotaOp>();
+  if (!isConstant && getType(value).getNumElements() <= kMaxFoldedElements)
+    if (std::optional<ps::Tensor> tensor = evaluateOnHost(value))
+      value = make<ps::ConstantOp>(tensor->toAttr());
+  scope.values[node.output(result)] = value;
+  return success();
+}
+
+LogicalResult OnnxNode::setSequence(SmallVector<Value> values) {
+  if (failed())
+    return failure();
+  if (isUsed(0))
+    scope.sequences[node.output(0)] = std::move(values);
+  return success();
+}
+
+LogicalResult OnnxNode::onlyResults(unsigned first, StringRef what) {
+  for (unsigned i = first; i < getNumResults(); ++i)
+    if (isUsed(i) && scope.live.contains(node.output(i)))
+      return fail("has its result '" + node.output(i) + "' (" + what +
+                  ") read, which is not supported");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+std::string getOpName(const onnx::NodeProto &node) {
+  bool isDefault = node.domain().empty() || node.domain() == "ai.onnx";
+  return isDefault ? node.op_type() : node.domain() + "." + node.op_type();
+}
+
+OnnxConverterTable getOnnxConverterTable() {
+  OnnxConverterTable table;
+  addOnnxElementConverters(table);
+  addOnnxActivationConverters(table);
+  addOnnxLogicConverters(table);
+  addOnnxShapeConverters(table);
+  addOnnxCreationConverters(table);
+  addOnnxIndexingConverters(table);
+  addOnnxProductConverters(table);
+  addOnnxReductionConverters(table);
+  addOnnxNormalizationConverters(table);
+  addOnnxLossConverters(table);
+  addOnnxAttentionConverters(table);
+  return table;
+}
+
+} // namespace parashard::import

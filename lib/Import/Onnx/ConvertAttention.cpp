@@ -1,0 +1,123 @@
+// Attention and rotary embedding, which ONNX has as ops of their own since opset 23.
+#include "lib/Import/BuildOps.h"
+#include "lib/Import/Onnx/Convert.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// [B, T, H * D] as [B, H, T, D].
+Value splitHeads(OnnxNode &n, Value x, int64_t heads) {
+  ArrayRef<int64_t> shape = getShape(x);
+  if (getRank(x) != 3)
+    return x;
+  if (heads < 1 || shape[2] % heads) {
+    (void)n.fail("has features of size " + Twine(shape[2]) + " for " + Twine(heads) + " heads");
+    return x;
+  }
+  x = n.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
+  return n.transpose(x, {0, 2, 1, 3});
+}
+
+/// [B, H, T, D] as [B, T, H * D].
+Value mergeHeads(OnnxNode &n, Value x) {
+  ArrayRef<int64_t> shape = getShape(x);
+  SmallVector<int64_t> merged{shape[0], shape[2], shape[1] * shape[3]};
+  return n.reshape(n.transpose(x, {0, 2, 1, 3}), merged);
+}
+
+LogicalResult convertAttention(OnnxNode &n) {
+  AttentionParts parts{n.input(0), n.input(1), n.input(2)};
+  parts.mask = n.optionalInput(3);
+  if (n.failed() || failed(n.onlyResults(1, "present keys, values or scores")))
+    return failure();
+  if (n.has(4) || n.has(5) || n.has(6))
+    return n.fail("has past keys and values or their lengths, which are not supported; export "
+                  "with use_cache=False");
+  if (n.number("softcap", 0) != 0)
+    return n.fail("has a soft cap, which is not supported");
+  bool isMerged = getRank(parts.query) == 3;
+  int64_t heads = n.integer("q_num_heads", 0);
+  parts.query = splitHeads(n, parts.query, heads);
+  parts.key = splitHeads(n, parts.key, n.integer("kv_num_heads", heads));
+  parts.value = splitHeads(n, parts.value, n.integer("kv_num_heads", heads));
+  parts.causal = n.integer("is_causal", 0);
+  if (n.hasAttribute("scale"))
+    parts.scale = n.number("scale", 1);
+  if (n.failed())
+    return failure();
+  Value result = buildAttention(n, parts);
+  if (n.failed())
+    return failure();
+  return n.set(isMerged ? mergeHeads(n, result) : result);
+}
+
+/// A table of angles as [B or 1, 1, T, D / 2]; by positions, or as it is.
+Value spreadTable(OnnxNode &n, Value table, Value positions) {
+  if (positions) {
+    SmallVector<int64_t> shape(getShape(positions));
+    shape.push_back(getShape(table).back());
+    table = n.make<ps::EmbeddingOp>(getType(table).clone(shape), table, positions, IntegerAttr());
+  }
+  SmallVector<int64_t> shape(getShape(table));
+  if (shape.size() != 3) {
+    (void)n.fail("has a table of " + Twine(shape.size()) + " dims without positions; expected 3");
+    return table;
+  }
+  return n.reshape(table, {shape[0], 1, shape[1], shape[2]});
+}
+
+/// The pairs of features (x1, x2) turned by their angles. Interleaved pairs are neighbours, others
+/// half the features apart.
+Value rotate(OnnxNode &n, Value x, Value cosine, Value sine, bool interleaved) {
+  SmallVector<int64_t> shape(getShape(x)), apart(ArrayRef(shape).drop_back());
+  int64_t half = shape.back() / 2, dim = interleaved ? 4 : 3;
+  apart.push_back(half);
+  apart.insert(apart.begin() + dim, 2);
+  SmallVector<int64_t> single(apart), part(ArrayRef(shape).drop_back());
+  single[dim] = 1;
+  part.push_back(half);
+  Value pairs = n.reshape(x, apart);
+  Value first = n.reshape(n.slice(pairs, dim, 0, 1), part);
+  Value second = n.reshape(n.slice(pairs, dim, 1, 2), part);
+  cosine = n.broadcast(cosine, part), sine = n.broadcast(sine, part);
+  if (n.failed())
+    return x;
+  Value left = n.make<ps::SubOp>(n.make<ps::MulOp>(first, cosine), n.make<ps::MulOp>(second, sine));
+  Value right =
+      n.make<ps::AddOp>(n.make<ps::MulOp>(first, sine), n.make<ps::MulOp>(second, cosine));
+  return n.reshape(n.concat({n.reshape(left, single), n.reshape(right, single)}, dim), shape);
+}
+
+LogicalResult convertRotaryEmbedding(OnnxNode &n) {
+  Value x = n.input(0), cosine = n.input(1), sine = n.input(2), positions = n.optionalInput(3);
+  if (n.failed())
+    return failure();
+  bool isMerged = getRank(x) == 3;
+  x = splitHeads(n, x, n.integer("num_heads", 0));
+  if (n.failed())
+    return failure();
+  int64_t size = getShape(x)[3], rotated = n.integer("rotary_embedding_dim", 0);
+  rotated = rotated ? rotated : size;
+  if (rotated % 2 || rotated > size)
+    return n.fail("turns " + Twine(rotated) + " of " + Twine(size) + " features");
+  cosine = spreadTable(n, cosine, positions), sine = spreadTable(n, sine, positions);
+  if (n.failed())
+    return failure();
+  Value y = rotate(n, n.slice(x, 3, 0, rotated), cosine, sine, n.integer("interleaved", 0));
+  if (n.failed())
+    return failure();
+  if (rotated < size)
+    y = n.concat({y, n.slice(x, 3, rotated, size)}, 3);
+  return n.set(isMerged ? mergeHeads(n, y) : y);
+}
+
+} // namespace
+
+void addOnnxAttentionConverters(OnnxConverterTable &table) {
+  table["Attention"] = convertAttention;
+  table["RotaryEmbedding"] = convertRotaryEmbedding;
+}
+
+} // namespace parashard::import

@@ -1,0 +1,154 @@
+// Converts the nodes of a graph in order, and the bodies of functions where they are called.
+#include "lib/Import/Onnx/ConvertGraph.h"
+#include "lib/Import/Onnx/Metadata.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace llvm;
+
+namespace parashard::import {
+
+/// Functions that call functions; more is a cycle, which ONNX forbids.
+static constexpr unsigned kMaxDepth = 32;
+
+static bool isDefaultDomain(StringRef domain) { return domain.empty() || domain == "ai.onnx"; }
+
+template <typename Call> static std::string getFunctionKey(const Call &call, StringRef name) {
+  return (call.domain() + "::" + name + "::" + call.overload()).str();
+}
+
+std::vector<const onnx::NodeProto *>
+findLiveNodes(const OnnxNodes &nodes, ArrayRef<std::string> outputs, llvm::StringSet<> &read) {
+  for (const std::string &output : outputs)
+    read.insert(output);
+  std::vector<const onnx::NodeProto *> live;
+  for (const onnx::NodeProto &node : reverse(nodes)) {
+    if (none_of(node.output(), [&](const std::string &name) { return read.contains(name); }))
+      continue;
+    live.push_back(&node);
+    for (const std::string &name : node.input())
+      if (!name.empty())
+        read.insert(name);
+  }
+  std::reverse(live.begin(), live.end());
+  return live;
+}
+
+static std::vector<const onnx::NodeProto *> findLiveNodes(const onnx::FunctionProto &function,
+                                                          llvm::StringSet<> &read) {
+  std::vector<std::string> outputs(function.output().begin(), function.output().end());
+  return findLiveNodes(function.node(), outputs, read);
+}
+
+OnnxGraphConverter::OnnxGraphConverter(const OnnxModel &model, OpBuilder &builder)
+    : b(builder), table(getOnnxConverterTable()) {
+  for (const onnx::FunctionProto &function : model.getProto().functions())
+    functions[getFunctionKey(function, function.name())] = &function;
+}
+
+const onnx::FunctionProto *OnnxGraphConverter::findFunction(const onnx::NodeProto &node) const {
+  auto it = functions.find(getFunctionKey(node, node.op_type()));
+  return it == functions.end() ? nullptr : it->second;
+}
+
+void OnnxGraphConverter::collectUnsupported(ArrayRef<const onnx::NodeProto *> nodes,
+                                            const Place &caller, unsigned depth,
+                                            MissingOps &missing) const {
+  for (const onnx::NodeProto *node : nodes) {
+    Place place = getPlace(*node, caller);
+    if (const onnx::FunctionProto *function = findFunction(*node)) {
+      llvm::StringSet<> read;
+      if (depth < kMaxDepth)
+        collectUnsupported(findLiveNodes(*function, read), place, depth + 1, missing);
+      continue;
+    }
+    if (table.count(getOpName(*node)))
+      continue;
+    Missing &entry = missing[getOpName(*node)];
+    if (entry.count++ == 0)
+      entry.place = describePlace(place);
+  }
+}
+
+std::string OnnxGraphConverter::describeUnsupported(ArrayRef<const onnx::NodeProto *> nodes) const {
+  MissingOps missing;
+  collectUnsupported(nodes, Place(), 0, missing);
+  if (missing.empty())
+    return "";
+  std::string text = formatv("{0} op{1} of the model cannot be imported:", missing.size(),
+                             missing.size() == 1 ? "" : "s");
+  for (const auto &[name, entry] : missing)
+    text += formatv("\n  {0}: {1} time{2}, first in {3}", name, entry.count,
+                    entry.count == 1 ? "" : "s", entry.place);
+  return text + "\nreplace them in the model, or export it with torch.export instead";
+}
+
+LogicalResult OnnxGraphConverter::run(ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope,
+                                      const Place &caller) {
+  bool ok = true;
+  llvm::StringSet<> failedNames;
+  for (const onnx::NodeProto *node : nodes) {
+    bool readsFailed =
+        any_of(node->input(), [&](const std::string &name) { return failedNames.contains(name); });
+    if (!readsFailed && succeeded(convert(*node, scope, getPlace(*node, caller))))
+      continue;
+    ok = false;
+    for (const std::string &name : node->output())
+      failedNames.insert(name);
+  }
+  return success(ok);
+}
+
+LogicalResult OnnxGraphConverter::convert(const onnx::NodeProto &node, OnnxScope &scope,
+                                          const Place &place) {
+  if (const onnx::FunctionProto *function = findFunction(node))
+    return inlineFunction(node, *function, scope, place);
+  Location loc = getLocation(place, b.getContext());
+  OnnxNode converter(scope, node, b, loc);
+  LogicalResult result = table.lookup(getOpName(node))(converter);
+  if (succeeded(result) && !converter.failed())
+    return success();
+  return emitError(loc) << "'" << getOpName(node) << "' "
+                        << (converter.failed() ? converter.getFailure() : "cannot be imported")
+                        << ", in " << describePlace(place)
+                        << (node.name().empty() ? "" : " (node '" + node.name() + "')");
+}
+
+LogicalResult OnnxGraphConverter::inlineFunction(const onnx::NodeProto &node,
+                                                 const onnx::FunctionProto &function,
+                                                 OnnxScope &scope, const Place &place) {
+  Location loc = getLocation(place, b.getContext());
+  if (depth >= kMaxDepth)
+    return emitError(loc) << "function '" << function.name() << "' calls itself";
+  OnnxScope inner;
+  inner.opset = scope.opset;
+  for (const onnx::OperatorSetIdProto &set : function.opset_import())
+    if (isDefaultDomain(set.domain()))
+      inner.opset = set.version();
+  for (int i = 0; i < function.input_size() && i < node.input_size(); ++i) {
+    inner.values[function.input(i)] = scope.values.lookup(node.input(i));
+    if (auto it = scope.sequences.find(node.input(i)); it != scope.sequences.end())
+      inner.sequences[function.input(i)] = it->second;
+  }
+  for (const onnx::AttributeProto &attribute : function.attribute_proto())
+    inner.attributes[attribute.name()] = &attribute;
+  OnnxNode call(scope, node, b, loc);
+  for (const onnx::AttributeProto &attribute : node.attribute())
+    inner.attributes[attribute.name()] = call.attribute(attribute.name());
+  std::vector<const onnx::NodeProto *> nodes = findLiveNodes(function, inner.live);
+  ++depth;
+  LogicalResult result = run(nodes, inner, place);
+  --depth;
+  if (failed(result))
+    return failure();
+  for (int i = 0; i < function.output_size() && i < node.output_size(); ++i) {
+    scope.values[node.output(i)] = inner.values.lookup(function.output(i));
+    if (auto it = inner.sequences.find(function.output(i)); it != inner.sequences.end())
+      scope.sequences[node.output(i)] = it->second;
+  }
+  return success();
+}
+
+} // namespace parashard::import

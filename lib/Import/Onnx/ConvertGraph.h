@@ -1,0 +1,53 @@
+// Walks the nodes of an ONNX graph and builds them; calls of the model's own functions are inlined.
+#ifndef PARASHARD_LIB_IMPORT_ONNX_CONVERTGRAPH_H
+#define PARASHARD_LIB_IMPORT_ONNX_CONVERTGRAPH_H
+
+#include "lib/Import/Onnx/Convert.h"
+#include "lib/Import/Place.h"
+
+namespace parashard::import {
+
+using OnnxNodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
+/// The nodes whose results something reads, in order, and the names read (those of `outputs` too).
+std::vector<const onnx::NodeProto *>
+findLiveNodes(const OnnxNodes &nodes, llvm::ArrayRef<std::string> outputs, llvm::StringSet<> &read);
+
+class OnnxGraphConverter {
+public:
+  OnnxGraphConverter(const OnnxModel &model, mlir::OpBuilder &builder);
+
+  /// All live nodes without a converter, those of functions too, as one message; empty when there
+  /// are none.
+  std::string describeUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes) const;
+  /// Converts nodes in order. Fails after all were tried; each failure is a diagnostic at its node.
+  mlir::LogicalResult run(llvm::ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope) {
+    return run(nodes, scope, Place());
+  }
+
+private:
+  struct Missing {
+    unsigned count = 0;
+    std::string place;
+  };
+  using MissingOps = std::map<std::string, Missing>;
+
+  const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
+  void collectUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes, const Place &caller,
+                          unsigned depth, MissingOps &missing) const;
+  mlir::LogicalResult run(llvm::ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope,
+                          const Place &caller);
+  mlir::LogicalResult convert(const onnx::NodeProto &node, OnnxScope &scope, const Place &place);
+  mlir::LogicalResult inlineFunction(const onnx::NodeProto &node,
+                                     const onnx::FunctionProto &function, OnnxScope &scope,
+                                     const Place &place);
+
+  mlir::OpBuilder &b;
+  OnnxConverterTable table;
+  std::map<std::string, const onnx::FunctionProto *> functions;
+  unsigned depth = 0;
+};
+
+} // namespace parashard::import
+
+#endif

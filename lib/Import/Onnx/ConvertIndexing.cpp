@@ -1,0 +1,96 @@
+// Rows of tables, places along dims, running sums.
+#include "lib/Import/BuildOps.h"
+#include "lib/Import/HostValue.h"
+#include "lib/Import/Onnx/Convert.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// Rows of a table of any rank, as rows of a matrix.
+Value takeRows(OnnxNode &n, Value x, Value indices) {
+  SmallVector<int64_t> shape(getShape(indices));
+  llvm::append_range(shape, getShape(x).drop_front());
+  int64_t width = llvm::product_of(getShape(x).drop_front());
+  Value rows = n.reshape(x, {getShape(x)[0], width});
+  SmallVector<int64_t> flat(getShape(indices));
+  flat.push_back(width);
+  auto type = RankedTensorType::get(flat, getElement(x));
+  return n.reshape(n.make<ps::EmbeddingOp>(type, rows, indices, IntegerAttr()), shape);
+}
+
+/// x at `indices` along `axis`: their dims take its place.
+LogicalResult convertGather(OnnxNode &n) {
+  Value x = n.input(0), indices = n.input(1);
+  if (n.failed())
+    return failure();
+  int64_t axis = n.wrapDim(n.integer("axis", 0), getRank(x));
+  if (axis < 0 || axis >= getRank(x))
+    return n.fail("has its axis out of range");
+  std::optional<ps::Tensor> known = evaluateOnHost(indices);
+  if (axis == 0 && isFloat(x) && getRank(x) > 1 && getRank(indices) > 0)
+    return n.set(takeRows(n, x, indices));
+  if (!known)
+    return n.fail("takes places along dim " + Twine(axis) +
+                  " that depend on inputs, which is only supported for rows of a table of floats");
+  SmallVector<int64_t> places, shape(getShape(x));
+  for (int64_t i = 0; i < known->size(); ++i) {
+    places.push_back(n.wrapDim(known->getInt(i), shape[axis]));
+    if (places.back() < 0 || places.back() >= shape[axis])
+      return n.fail("takes place " + Twine(known->getInt(i)) + " of a dim of size " +
+                    Twine(shape[axis]));
+  }
+  Value taken = takeInOrder(n, x, places, axis);
+  shape.erase(shape.begin() + axis);
+  ArrayRef<int64_t> inner = getShape(indices);
+  shape.insert(shape.begin() + axis, inner.begin(), inner.end());
+  return n.failed() ? failure() : n.set(n.reshape(taken, shape));
+}
+
+LogicalResult convertGatherElements(OnnxNode &n) {
+  Value x = n.input(0), index = n.input(1);
+  if (n.failed())
+    return failure();
+  Value picked = buildGather(n, x, index, n.wrapDim(n.integer("axis", 0), getRank(x)));
+  return n.failed() ? failure() : n.set(picked);
+}
+
+/// x[i0, i1, ...] where the last dim of the indices holds i0, i1, ...
+LogicalResult convertGatherND(OnnxNode &n) {
+  Value x = n.input(0), indices = n.input(1);
+  if (n.failed())
+    return failure();
+  if (n.integer("batch_dims", 0))
+    return n.fail("has batch_dims, which is not supported");
+  int64_t last = getRank(indices) - 1, count = last < 0 ? 0 : getShape(indices)[last];
+  if (count < 1 || count > getRank(x))
+    return n.fail("has " + Twine(count) + " indices for " + Twine(getRank(x)) + " dims");
+  SmallVector<Value> parts;
+  for (int64_t i = 0; i < count; ++i)
+    parts.push_back(n.reshape(n.slice(indices, last, i, i + 1), getShape(indices).drop_back()));
+  Value taken = buildIndex(n, x, parts);
+  return n.failed() ? failure() : n.set(taken);
+}
+
+LogicalResult convertCumSum(OnnxNode &n) {
+  Value x = n.input(0);
+  SmallVector<int64_t> axis = n.integersInput(1);
+  if (n.failed() || axis.size() != 1)
+    return n.fail("has no single axis");
+  if (n.integer("exclusive", 0) || n.integer("reverse", 0))
+    return n.fail("is exclusive or reversed, which is not supported");
+  Value sums = buildRunningSum(n, x, n.wrapDim(axis[0], getRank(x)));
+  return n.failed() ? failure() : n.set(sums);
+}
+
+} // namespace
+
+void addOnnxIndexingConverters(OnnxConverterTable &table) {
+  table["Gather"] = convertGather;
+  table["GatherElements"] = convertGatherElements;
+  table["GatherND"] = convertGatherND;
+  table["CumSum"] = convertCumSum;
+}
+
+} // namespace parashard::import

@@ -1,0 +1,45 @@
+// Losses over classes.
+#include "lib/Import/BuildOps.h"
+#include "lib/Import/Onnx/Convert.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+ClassLoss getClassLoss(OnnxNode &n) {
+  ClassLoss loss{n.input(0), n.input(1), n.optionalInput(2)};
+  loss.ignore = n.integer("ignore_index", -100); // none is ignored by default: -100 is no class
+  std::string reduction = n.string("reduction", "mean");
+  if (reduction != "mean" && reduction != "sum" && reduction != "none")
+    (void)n.fail("has the reduction '" + reduction + "'; expected mean, sum or none");
+  loss.reduction = reduction == "none"  ? LossReduction::None
+                   : reduction == "sum" ? LossReduction::Sum
+                                        : LossReduction::Mean;
+  return loss;
+}
+
+LogicalResult convertSoftmaxCrossEntropy(OnnxNode &n) {
+  ClassLoss loss = getClassLoss(n);
+  if (n.failed())
+    return failure();
+  if (n.isUsed(1) && n.scope.live.contains(n.node.output(1)) &&
+      failed(n.set(1, buildAlongDim<ps::LogSoftmaxOp>(n, loss.logits, 1))))
+    return failure();
+  return n.set(buildClassLoss(n, loss));
+}
+
+LogicalResult convertNll(OnnxNode &n) {
+  ClassLoss loss = getClassLoss(n);
+  NllLoss result = n.failed() ? NllLoss() : buildNllLoss(n, loss);
+  return n.failed() ? failure() : n.set(result.loss);
+}
+
+} // namespace
+
+void addOnnxLossConverters(OnnxConverterTable &table) {
+  table["SoftmaxCrossEntropyLoss"] = convertSoftmaxCrossEntropy;
+  table["NegativeLogLikelihoodLoss"] = convertNll;
+}
+
+} // namespace parashard::import

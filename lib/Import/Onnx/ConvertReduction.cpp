@@ -1,0 +1,89 @@
+// Reductions over dims, and places of extremes.
+#include "lib/Import/BuildOps.h"
+#include "lib/Import/Onnx/Convert.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// The dims that a node reduces: all where none are given, unless it says that this means none.
+SmallVector<int64_t> getDims(OnnxNode &n, Value x) {
+  SmallVector<int64_t> dims = n.wrapDims(n.integersOf("axes", 1), getRank(x));
+  if (dims.empty() && !n.integer("noop_with_empty_axes", 0))
+    dims = llvm::to_vector(llvm::seq<int64_t>(0, getRank(x)));
+  if (llvm::any_of(dims, [&](int64_t dim) { return dim < 0 || dim >= getRank(x); }))
+    (void)n.fail("reduces a dim that is out of range");
+  return dims;
+}
+
+Value none(OnnxNode &, Value x) { return x; }
+Value absolute(OnnxNode &n, Value x) { return n.make<ps::AbsOp>(x); }
+Value square(OnnxNode &n, Value x) { return n.make<ps::MulOp>(x, x); }
+Value root(OnnxNode &n, Value x) { return n.make<ps::SqrtOp>(x); }
+
+/// A reduction of what `kBefore` makes of each element; `kAfter` is done to the results.
+template <ps::ReductionKind kKind, Value (*kBefore)(OnnxNode &, Value) = none,
+          Value (*kAfter)(OnnxNode &, Value) = none>
+LogicalResult convertReduce(OnnxNode &n) {
+  Value x = n.input(0);
+  if (n.failed())
+    return failure();
+  SmallVector<int64_t> dims = getDims(n, x);
+  if (n.failed())
+    return failure();
+  return n.set(kAfter(n, n.reduce(kKind, kBefore(n, x), dims, n.integer("keepdims", 1))));
+}
+
+LogicalResult convertMean(OnnxNode &n) {
+  Value x = n.input(0);
+  if (n.failed())
+    return failure();
+  SmallVector<int64_t> dims = getDims(n, x);
+  if (n.failed())
+    return failure();
+  Value sum = n.reduce(ps::ReductionKind::Sum, x, dims, n.integer("keepdims", 1));
+  return n.set(n.divide(sum, double(n.countElements(x, dims))));
+}
+
+LogicalResult convertProduct(OnnxNode &n) {
+  Value x = n.input(0);
+  if (n.failed())
+    return failure();
+  SmallVector<int64_t> dims = getDims(n, x), shape(getShape(x));
+  if (n.failed())
+    return failure();
+  for (int64_t dim : dims)
+    x = buildProduct(n, x, dim);
+  return n.set(n.reduce(ps::ReductionKind::Sum, x, dims, n.integer("keepdims", 1)));
+}
+
+template <ps::ReductionKind kKind> LogicalResult convertPlace(OnnxNode &n) {
+  Value x = n.input(0);
+  if (n.failed())
+    return failure();
+  if (n.integer("select_last_index", 0))
+    return n.fail("takes the last of equal places, which is not supported");
+  int64_t dim = n.wrapDim(n.integer("axis", 0), getRank(x));
+  Value place = findPlace(n, x, dim, kKind);
+  return n.set(n.reduce(ps::ReductionKind::Sum, place,
+                        n.integer("keepdims", 1) ? SmallVector<int64_t>() : SmallVector{dim},
+                        false));
+}
+
+} // namespace
+
+void addOnnxReductionConverters(OnnxConverterTable &table) {
+  table["ReduceSum"] = convertReduce<ps::ReductionKind::Sum>;
+  table["ReduceMax"] = convertReduce<ps::ReductionKind::Max>;
+  table["ReduceMin"] = convertReduce<ps::ReductionKind::Min>;
+  table["ReduceL1"] = convertReduce<ps::ReductionKind::Sum, absolute>;
+  table["ReduceL2"] = convertReduce<ps::ReductionKind::Sum, square, root>;
+  table["ReduceSumSquare"] = convertReduce<ps::ReductionKind::Sum, square>;
+  table["ReduceMean"] = convertMean;
+  table["ReduceProd"] = convertProduct;
+  table["ArgMax"] = convertPlace<ps::ReductionKind::Max>;
+  table["ArgMin"] = convertPlace<ps::ReductionKind::Min>;
+}
+
+} // namespace parashard::import

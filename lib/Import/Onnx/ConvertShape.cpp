@@ -1,0 +1,316 @@
+// Ops that only say where an element comes from, sizes, and sequences of tensors.
+#include "lib/Import/BuildOps.h"
+#include "lib/Import/Onnx/Convert.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// `dims` as the shape of `x`: -1 is what is left, 0 copies (unless `zeroIsZero`).
+LogicalResult convertReshape(OnnxNode &n) {
+  Value x = n.input(0);
+  SmallVector<int64_t> shape = n.integersInput(1);
+  if (n.failed())
+    return failure();
+  bool zeroIsZero = n.integer("allowzero", 0);
+  int64_t known = 1, open = -1;
+  for (auto [i, size] : llvm::enumerate(shape)) {
+    if (size == 0 && !zeroIsZero && int64_t(i) < getRank(x))
+      size = getShape(x)[i];
+    if (size < 0)
+      open = i;
+    else
+      known *= size;
+  }
+  int64_t count = getType(x).getNumElements();
+  if (open >= 0)
+    shape[open] = known ? count / known : 0;
+  if (llvm::any_of(shape, [](int64_t size) { return size < 0; }) ||
+      llvm::product_of(shape) != count)
+    return n.fail("reshapes " + debugString(x.getType()) +
+                  " to another number of elements: a size in the model is fixed that must follow a "
+                  "dim given by --dim or --batch");
+  return n.set(n.reshape(x, shape));
+}
+
+LogicalResult convertFlatten(OnnxNode &n) {
+  Value x = n.input(0);
+  if (n.failed())
+    return failure();
+  int64_t axis = n.wrapDim(n.integer("axis", 1), getRank(x));
+  return n.set(n.reshape(x, {llvm::product_of(getShape(x).take_front(axis)),
+                             llvm::product_of(getShape(x).drop_front(axis))}));
+}
+
+LogicalResult convertSqueeze(OnnxNode &n) {
+  Value x = n.input(0);
+  SmallVector<int64_t> axes = n.integersOf("axes", 1);
+  if (n.failed())
+    return failure();
+  axes = n.wrapDims(axes, getRank(x));
+  SmallVector<int64_t> shape;
+  for (auto [dim, size] : llvm::enumerate(getShape(x)))
+    if (axes.empty() ? size != 1 : !llvm::is_contained(axes, int64_t(dim)))
+      shape.push_back(size);
+  if (llvm::product_of(shape) != getType(x).getNumElements())
+    return n.fail("squeezes a dim of " + debugString(x.getType()) + " that is not of size 1");
+  return n.set(n.reshape(x, shape));
+}
+
+LogicalResult convertUnsqueeze(OnnxNode &n) {
+  Value x = n.input(0);
+  SmallVector<int64_t> axes = n.integersOf("axes", 1);
+  if (n.failed())
+    return failure();
+  axes = n.wrapDims(axes, getRank(x) + axes.size());
+  llvm::sort(axes);
+  SmallVector<int64_t> shape(getShape(x));
+  for (int64_t axis : axes) {
+    if (axis < 0 || axis > int64_t(shape.size()))
+      return n.fail("has the axis " + Twine(axis) + " out of range");
+    shape.insert(shape.begin() + axis, 1);
+  }
+  return n.set(n.reshape(x, shape));
+}
+
+LogicalResult convertTranspose(OnnxNode &n) {
+  Value x = n.input(0);
+  SmallVector<int64_t> permutation = n.integers("perm");
+  if (n.failed())
+    return failure();
+  if (!n.hasAttribute("perm"))
+    permutation = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, getRank(x))));
+  return n.set(n.transpose(x, permutation));
+}
+
+LogicalResult convertExpand(OnnxNode &n) {
+  Value x = n.input(0);
+  SmallVector<int64_t> shape = n.integersInput(1);
+  if (n.failed())
+    return failure();
+  shape = n.commonShape(x, n.splat(RankedTensorType::get(shape, getElement(x)), 0));
+  x = n.broadcast(x, shape);
+  return n.failed() ? failure() : n.set(x);
+}
+
+LogicalResult convertConcat(OnnxNode &n) {
+  SmallVector<Value> parts = n.inputs();
+  if (n.failed())
+    return failure();
+  return n.set(n.concat(parts, n.wrapDim(n.integer("axis", 0), getRank(parts[0]))));
+}
+
+/// The places start, start + step, ... before `end`, as Python's slices take them.
+Value takeRange(OnnxNode &n, Value x, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  int64_t size = getShape(x)[dim];
+  auto clamp = [&](int64_t at, int64_t least, int64_t most) {
+    return std::clamp(at < 0 ? at + size : at, least, most);
+  };
+  if (step > 0) {
+    start = clamp(start, 0, size), end = std::max(start, clamp(end, 0, size));
+    return n.slice(x, dim, start, end, step);
+  }
+  start = clamp(start, 0, size - 1), end = clamp(end, -1, size - 1);
+  SmallVector<int64_t> places;
+  for (int64_t at = start; at > end; at += step)
+    places.push_back(at);
+  return takeInOrder(n, x, places, dim);
+}
+
+LogicalResult convertSlice(OnnxNode &n) {
+  Value x = n.input(0);
+  SmallVector<int64_t> starts = n.integersInput(1), ends = n.integersInput(2), axes, steps;
+  if (n.has(3))
+    axes = n.integersInput(3);
+  if (n.has(4))
+    steps = n.integersInput(4);
+  if (n.failed())
+    return failure();
+  if (axes.empty())
+    axes = llvm::to_vector(llvm::seq<int64_t>(0, starts.size()));
+  steps.resize(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size())
+    return n.fail("has starts, ends and axes of different lengths");
+  for (auto [i, axis] : llvm::enumerate(n.wrapDims(axes, getRank(x)))) {
+    if (axis < 0 || axis >= getRank(x) || steps[i] == 0)
+      return n.fail("has an axis out of range, or a step of 0");
+    x = takeRange(n, x, axis, starts[i], ends[i], steps[i]);
+  }
+  return n.failed() ? failure() : n.set(x);
+}
+
+/// The sizes of `count` parts of `size`: equal ones, the last one smaller.
+SmallVector<int64_t> splitEvenly(int64_t size, int64_t part) {
+  SmallVector<int64_t> sizes;
+  for (int64_t at = 0; at < size; at += part)
+    sizes.push_back(std::min(part, size - at));
+  return sizes;
+}
+
+SmallVector<Value> takeParts(OnnxNode &n, Value x, int64_t dim, ArrayRef<int64_t> sizes) {
+  SmallVector<Value> parts;
+  int64_t at = 0;
+  for (int64_t size : sizes) {
+    parts.push_back(n.slice(x, dim, at, at + size));
+    at += size;
+  }
+  if (at != getShape(x)[dim])
+    (void)n.fail("splits a dim of size " + Twine(getShape(x)[dim]) + " into parts of " + Twine(at) +
+                 " in all");
+  return parts;
+}
+
+LogicalResult convertSplit(OnnxNode &n) {
+  Value x = n.input(0);
+  SmallVector<int64_t> sizes = n.integersOf("split", 1);
+  if (n.failed())
+    return failure();
+  int64_t dim = n.wrapDim(n.integer("axis", 0), getRank(x));
+  int64_t count = std::max<int64_t>(1, n.integer("num_outputs", n.getNumResults()));
+  if (sizes.empty())
+    sizes = splitEvenly(getShape(x)[dim],
+                        std::max<int64_t>(1, llvm::divideCeil(getShape(x)[dim], count)));
+  if (sizes.size() != n.getNumResults())
+    return n.fail("splits a dim of size " + Twine(getShape(x)[dim]) + " into " +
+                  Twine(sizes.size()) + " parts, which are " + Twine(n.getNumResults()) +
+                  " results");
+  for (auto [i, part] : llvm::enumerate(takeParts(n, x, dim, sizes)))
+    if (failed(n.set(i, part)))
+      return failure();
+  return success(!n.failed());
+}
+
+LogicalResult convertTile(OnnxNode &n) {
+  Value x = n.input(0);
+  SmallVector<int64_t> repeats = n.integersInput(1), single, expanded, result;
+  if (n.failed())
+    return failure();
+  for (auto [repeat, size] : llvm::zip(repeats, getShape(x))) {
+    single.append({1, size});
+    expanded.append({repeat, size});
+    result.push_back(repeat * size);
+  }
+  x = n.broadcast(n.reshape(x, single), expanded);
+  return n.failed() ? failure() : n.set(n.reshape(x, result));
+}
+
+LogicalResult convertPad(OnnxNode &n) {
+  Value x = n.input(0);
+  SmallVector<int64_t> pads = n.integersInput(1), axes;
+  if (n.has(3))
+    axes = n.integersInput(3);
+  std::optional<double> value = n.has(2) ? n.numberInput(2) : 0.0;
+  if (n.failed())
+    return failure();
+  if (std::string mode = n.string("mode", "constant"); mode != "constant")
+    return n.fail("pads with mode '" + mode + "'; only 'constant' is supported");
+  if (!value)
+    return n.fail("pads with a value that is not known at import");
+  int64_t rank = getRank(x);
+  axes = axes.empty() ? llvm::to_vector(llvm::seq<int64_t>(0, rank)) : n.wrapDims(axes, rank);
+  if (pads.size() != 2 * axes.size())
+    return n.fail("has " + Twine(pads.size()) + " amounts for " + Twine(axes.size()) + " dims");
+  SmallVector<int64_t> low(rank, 0), high(rank, 0);
+  for (auto [i, axis] : llvm::enumerate(axes))
+    low[axis] = pads[i], high[axis] = pads[i + axes.size()];
+  return n.set(buildPad(n, x, low, high, *value));
+}
+
+Value buildIntegers(OnnxNode &n, ArrayRef<int64_t> values) {
+  auto type = RankedTensorType::get({int64_t(values.size())}, n.i64());
+  return n.make<ps::ConstantOp>(DenseElementsAttr::get(type, values));
+}
+
+LogicalResult convertShape(OnnxNode &n) {
+  Value x = n.input(0);
+  if (n.failed())
+    return failure();
+  int64_t rank = getRank(x);
+  int64_t start = std::clamp<int64_t>(n.wrapDim(n.integer("start", 0), rank), 0, rank);
+  int64_t end = std::clamp<int64_t>(n.wrapDim(n.integer("end", rank), rank), start, rank);
+  return n.set(buildIntegers(n, getShape(x).slice(start, end - start)));
+}
+
+LogicalResult convertSize(OnnxNode &n) {
+  Value x = n.input(0);
+  if (n.failed())
+    return failure();
+  return n.set(n.splat(RankedTensorType::get({}, n.i64()), double(getType(x).getNumElements())));
+}
+
+//===----------------------------------------------------------------------===//
+// Sequences of known length
+//===----------------------------------------------------------------------===//
+
+LogicalResult convertSplitToSequence(OnnxNode &n) {
+  Value x = n.input(0);
+  SmallVector<int64_t> sizes = n.has(1) ? n.integersInput(1) : SmallVector<int64_t>{1};
+  if (n.failed())
+    return failure();
+  int64_t dim = n.wrapDim(n.integer("axis", 0), getRank(x));
+  bool isOneSize = !n.has(1) || getRank(n.input(1)) == 0;
+  if (isOneSize)
+    sizes = splitEvenly(getShape(x)[dim], std::max<int64_t>(1, sizes[0]));
+  SmallVector<Value> parts = takeParts(n, x, dim, sizes);
+  if (!n.has(1) && !n.integer("keepdims", 1)) {
+    SmallVector<int64_t> shape(getShape(x));
+    shape.erase(shape.begin() + dim);
+    for (Value &part : parts)
+      part = n.reshape(part, shape);
+  }
+  return n.setSequence(std::move(parts));
+}
+
+LogicalResult convertSequenceAt(OnnxNode &n) {
+  const SmallVector<Value> *values = n.sequence(0);
+  SmallVector<int64_t> place = n.integersInput(1);
+  if (n.failed() || place.size() != 1)
+    return n.fail("has no single position");
+  int64_t at = n.wrapDim(place[0], values->size());
+  if (at < 0 || at >= int64_t(values->size()))
+    return n.fail("takes place " + Twine(place[0]) + " of a sequence of " + Twine(values->size()));
+  return n.set((*values)[at]);
+}
+
+LogicalResult convertSequenceConstruct(OnnxNode &n) { return n.setSequence(n.inputs()); }
+
+LogicalResult convertConcatFromSequence(OnnxNode &n) {
+  const SmallVector<Value> *values = n.sequence(0);
+  if (n.failed() || values->empty())
+    return n.fail("has an empty sequence");
+  SmallVector<Value> parts(*values);
+  bool isNew = n.integer("new_axis", 0);
+  int64_t dim = n.wrapDim(n.integer("axis", 0), getRank(parts[0]) + isNew);
+  if (isNew)
+    for (Value &part : parts) {
+      SmallVector<int64_t> shape(getShape(part));
+      shape.insert(shape.begin() + dim, 1);
+      part = n.reshape(part, shape);
+    }
+  return n.set(n.concat(parts, dim));
+}
+
+} // namespace
+
+void addOnnxShapeConverters(OnnxConverterTable &table) {
+  table["Reshape"] = convertReshape;
+  table["Flatten"] = convertFlatten;
+  table["Squeeze"] = convertSqueeze;
+  table["Unsqueeze"] = convertUnsqueeze;
+  table["Transpose"] = convertTranspose;
+  table["Expand"] = convertExpand;
+  table["Concat"] = convertConcat;
+  table["Slice"] = convertSlice;
+  table["Split"] = convertSplit;
+  table["Tile"] = convertTile;
+  table["Pad"] = convertPad;
+  table["Shape"] = convertShape;
+  table["Size"] = convertSize;
+  table["SplitToSequence"] = convertSplitToSequence;
+  table["SequenceAt"] = convertSequenceAt;
+  table["SequenceConstruct"] = convertSequenceConstruct;
+  table["ConcatFromSequence"] = convertConcatFromSequence;
+}
+
+} // namespace parashard::import

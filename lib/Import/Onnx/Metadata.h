@@ -1,0 +1,31 @@
+// What torch's exporter writes beside the graph: where nodes come from, and what initializers were
+// in the model.
+#ifndef PARASHARD_LIB_IMPORT_ONNX_METADATA_H
+#define PARASHARD_LIB_IMPORT_ONNX_METADATA_H
+
+#include "lib/Import/Onnx/Model.h"
+#include "lib/Import/Place.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace parashard::import {
+
+/// The module path and Python line of a node; `caller` where the node has none of its own.
+Place getPlace(const onnx::NodeProto &node, const Place &caller);
+
+/// What the model says about its own state.
+struct Signature {
+  /// False for files without this metadata (other exporters): nothing is known.
+  bool isKnown = false;
+  /// "PARAMETER", "BUFFER", ... by the name in the model.
+  llvm::StringMap<std::string> kinds;
+  /// Buffers that the model does not save.
+  llvm::StringSet<> transient;
+  /// All parameters of the model in its order, whether the file has them or not.
+  std::vector<std::string> parameters;
+};
+Signature readSignature(const onnx::GraphProto &graph);
+
+} // namespace parashard::import
+
+#endif

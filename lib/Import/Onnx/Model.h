@@ -1,0 +1,93 @@
+// Reads an `.onnx` file: its graph as protobuf messages, and where the bytes of each initializer
+// lie.
+#ifndef PARASHARD_LIB_IMPORT_ONNX_MODEL_H
+#define PARASHARD_LIB_IMPORT_ONNX_MODEL_H
+
+#include "lib/Import/Onnx/onnx.pb.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace parashard::import {
+
+/// The opsets of the default domain whose meaning the converters know.
+inline constexpr int64_t kMinOpset = 13, kMaxOpset = 25;
+
+/// An initializer: a tensor of the file.
+struct OnnxTensor {
+  std::string name;
+  int32_t dtype = 0; ///< TensorProto.DataType
+  std::vector<int64_t> dims;
+  std::string file;          ///< that holds its bytes: the model, or a file of external data
+  uint64_t offset = 0;       ///< in `file`
+  uint64_t size = 0;         ///< in bytes
+  bool isRaw = true;         ///< false: `decoded` has the bytes (varints in the file)
+  std::vector<char> decoded; ///< little-endian, row-major
+};
+
+/// "float32" for 1; "number 77" for what the format does not know.
+std::string getOnnxDtypeName(int32_t dtype);
+/// Bytes of an element; 0 for types without a fixed size.
+unsigned getOnnxElementSize(int32_t dtype);
+
+/// An open model. The file is mapped: initializers' bytes are never copied, and nothing is
+/// allocated that is larger than what the file holds.
+class OnnxModel {
+public:
+  /// Fails for files that are no ONNX, are truncated, have opsets out of range, tensors whose bytes
+  /// do not fit their shape, or external data that is missing or outside the model's folder.
+  static llvm::Expected<OnnxModel> open(llvm::StringRef path);
+
+  llvm::StringRef getPath() const { return path; }
+  /// The model without its initializers.
+  const onnx::ModelProto &getProto() const { return *proto; }
+  const onnx::GraphProto &getGraph() const { return proto->graph(); }
+  /// In the file's order.
+  const std::vector<OnnxTensor> &getTensors() const { return tensors; }
+  const OnnxTensor *find(llvm::StringRef name) const;
+  /// The whole content of the file that holds an initializer.
+  llvm::Expected<llvm::StringRef> getFileBytes(const OnnxTensor &tensor) const {
+    return map(tensor.file);
+  }
+  /// The bytes of an initializer.
+  llvm::Expected<llvm::StringRef> getBytes(const OnnxTensor &tensor) const;
+  int64_t getOpset() const { return opset; }
+
+private:
+  struct Chunk;
+  llvm::Error read();
+  llvm::Error checkOpset();
+  llvm::Error addTensor(llvm::StringRef message);
+  llvm::Error locate(const onnx::TensorProto &message, const Chunk &data, OnnxTensor &tensor);
+  llvm::Error locateExternal(const onnx::TensorProto &message, OnnxTensor &tensor);
+  llvm::Error error(const llvm::Twine &message) const;
+  llvm::Expected<llvm::StringRef> map(llvm::StringRef file) const;
+
+  std::string path;
+  int64_t opset = 0;
+  std::unique_ptr<onnx::ModelProto> proto;
+  std::vector<OnnxTensor> tensors;
+  llvm::StringMap<unsigned> byName;
+  mutable std::map<std::string, std::unique_ptr<llvm::MemoryBuffer>> buffers;
+};
+
+/// The value of a key in a message's metadata; empty where there is none.
+template <typename Message>
+llvm::StringRef getMetadata(const Message &message, llvm::StringRef key) {
+  for (const onnx::StringStringEntryProto &entry : message.metadata_props())
+    if (entry.key() == key)
+      return entry.value();
+  return "";
+}
+
+/// Fails unless `message` has as many elements as its dims say; the bytes, little-endian.
+llvm::Expected<std::vector<char>> decodeTensor(const onnx::TensorProto &message);
+
+} // namespace parashard::import
+
+#endif

@@ -1,0 +1,25 @@
+// Where an op stands in the model's own source: its module and its Python line.
+#ifndef PARASHARD_LIB_IMPORT_PLACE_H
+#define PARASHARD_LIB_IMPORT_PLACE_H
+
+#include "mlir/IR/Location.h"
+#include <string>
+
+namespace parashard::import {
+
+struct Place {
+  std::string modulePath; ///< "transformer.h.0.attn"; empty: the model itself
+  std::string file;       ///< the innermost Python line outside torch itself
+  unsigned line = 0;
+};
+
+/// Takes the innermost frame outside torch from a formatted Python traceback.
+void readStackTrace(llvm::StringRef trace, Place &place);
+/// The module path, with the Python line as its child.
+mlir::Location getLocation(const Place &place, mlir::MLIRContext *context);
+/// "transformer.h.0.attn (modeling_gpt2.py:313)"
+std::string describePlace(const Place &place);
+
+} // namespace parashard::import
+
+#endif

@@ -1,0 +1,95 @@
+// Finds the bytes of weights in `.pt2` archives, in `.onnx` models and in the files beside these.
+#include "lib/Import/WeightFiles.h"
+#include "lib/Import/Onnx/Model.h"
+#include "lib/Import/Pt2/Archive.h"
+
+using namespace llvm;
+
+namespace parashard::import {
+
+/// Of an ONNX file, which has no checksums of its own, so much of the end is compared.
+static constexpr size_t kComparedBytes = size_t(64) << 20;
+
+std::pair<StringRef, StringRef> splitLocation(StringRef location) {
+  static constexpr StringLiteral ending = ".onnx:";
+  size_t at = location.find(ending);
+  if (at == StringRef::npos)
+    return location.rsplit(':');
+  at += ending.size();
+  return {location.take_front(at - 1), location.drop_front(at)};
+}
+
+WeightFiles::WeightFiles() = default;
+WeightFiles::~WeightFiles() = default;
+
+Expected<const Archive *> WeightFiles::getArchive(StringRef path) {
+  auto &archive = archives[path.str()];
+  if (!archive) {
+    Expected<Archive> opened = Archive::open(path);
+    if (!opened) {
+      archives.erase(path.str());
+      return opened.takeError();
+    }
+    archive = std::make_unique<Archive>(std::move(*opened));
+  }
+  return archive.get();
+}
+
+Expected<const OnnxModel *> WeightFiles::getOnnx(StringRef path) {
+  auto &model = models[path.str()];
+  if (!model) {
+    Expected<OnnxModel> opened = OnnxModel::open(path);
+    if (!opened) {
+      models.erase(path.str());
+      return opened.takeError();
+    }
+    model = std::make_unique<OnnxModel>(std::move(*opened));
+  }
+  return model.get();
+}
+
+Expected<FileRange> WeightFiles::resolve(StringRef location) {
+  auto [path, name] = splitLocation(location);
+  if (path.ends_with(".onnx")) {
+    Expected<const OnnxModel *> model = getOnnx(path);
+    if (!model)
+      return model.takeError();
+    const OnnxTensor *tensor = (*model)->find(name);
+    if (!tensor || !tensor->isRaw)
+      return createStringError("'" + path + "' has no tensor '" + name + "'; import it again");
+    Expected<StringRef> whole = (*model)->getFileBytes(*tensor);
+    if (!whole)
+      return whole.takeError();
+    onnxFiles[tensor->file] = *whole;
+    return FileRange{tensor->file, tensor->offset, tensor->size};
+  }
+  Expected<const Archive *> archive = getArchive(path);
+  if (!archive)
+    return archive.takeError();
+  Expected<const ArchiveEntry *> entry = (*archive)->findStored(name);
+  if (!entry)
+    return entry.takeError();
+  return FileRange{path.str(), (*entry)->offset, (*entry)->size};
+}
+
+Expected<StringRef> WeightFiles::read(StringRef location) {
+  Expected<FileRange> range = resolve(location);
+  if (!range)
+    return range.takeError();
+  auto [path, name] = splitLocation(location);
+  if (path.ends_with(".onnx"))
+    return models[path.str()]->getBytes(*models[path.str()]->find(name));
+  const Archive &archive = *archives[path.str()];
+  return archive.getBytes(*archive.find(name));
+}
+
+std::vector<WeightFile> WeightFiles::list() const {
+  std::vector<WeightFile> files;
+  for (const auto &[path, archive] : archives)
+    files.push_back({path, archive->getFileSize(), archive->getDirectoryBytes()});
+  for (const auto &[path, bytes] : onnxFiles)
+    files.push_back({path, bytes.size(), bytes.take_back(kComparedBytes)});
+  return files;
+}
+
+} // namespace parashard::import

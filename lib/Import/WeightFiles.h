@@ -1,0 +1,59 @@
+// Where the bytes of `#ps.file<"PATH:NAME">` lie, whatever kind of model PATH is: for those who map
+// weights.
+#ifndef PARASHARD_LIB_IMPORT_WEIGHTFILES_H
+#define PARASHARD_LIB_IMPORT_WEIGHTFILES_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace parashard::import {
+
+class Archive;
+class OnnxModel;
+
+/// A part of a file, in bytes.
+struct FileRange {
+  std::string path;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+/// "PATH:NAME" taken apart; names may have colons of their own where PATH is an `.onnx`.
+std::pair<llvm::StringRef, llvm::StringRef> splitLocation(llvm::StringRef location);
+
+/// A file that weights lie in, and what tells it from another one.
+struct WeightFile {
+  std::string path;
+  uint64_t size = 0;
+  llvm::StringRef end; ///< the bytes at its end to compare (a view, as long as `WeightFiles` lives)
+};
+
+/// The models that weights lie in (`.pt2` archives, `.onnx` and their external data), each opened
+/// once.
+class WeightFiles {
+public:
+  WeightFiles();
+  ~WeightFiles();
+  /// Fails where the file is not there, damaged, or has no such tensor.
+  llvm::Expected<FileRange> resolve(llvm::StringRef location);
+  /// The bytes themselves (a view).
+  llvm::Expected<llvm::StringRef> read(llvm::StringRef location);
+  /// All files that a location was resolved in, by path.
+  std::vector<WeightFile> list() const;
+
+private:
+  llvm::Expected<const Archive *> getArchive(llvm::StringRef path);
+  llvm::Expected<const OnnxModel *> getOnnx(llvm::StringRef path);
+
+  std::map<std::string, std::unique_ptr<Archive>> archives;
+  std::map<std::string, std::unique_ptr<OnnxModel>> models;
+  std::map<std::string, llvm::StringRef> onnxFiles; ///< whole content, by path
+};
+
+} // namespace parashard::import
+
+#endif

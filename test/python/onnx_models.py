@@ -1,0 +1,51 @@
+"""What the tests of ONNX import share: exports of the zoo, and small graphs made by hand."""
+import contextlib
+import os
+import pathlib
+import warnings
+
+import onnx
+import torch
+from onnx import TensorProto, helper
+
+TYPES = {torch.float32: TensorProto.FLOAT, torch.float64: TensorProto.DOUBLE, torch.int64: TensorProto.INT64,
+         torch.int32: TensorProto.INT32, torch.bool: TensorProto.BOOL, torch.float16: TensorProto.FLOAT16,
+         torch.bfloat16: TensorProto.BFLOAT16}  # fmt: skip
+
+
+def export(model, path, optimize=False, **options):
+    """Writes a model of the zoo as torch's exporter does; the path."""
+    options = {"external_data": False, **options}
+    with warnings.catch_warnings(), open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet):
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            model.module, (), kwargs=dict(model.inputs), f=str(path), dynamo=True, optimize=optimize, verbose=False,
+            input_names=list(model.inputs), **options,
+        )  # fmt: skip
+    return pathlib.Path(path)
+
+
+def constant(name, tensor):
+    """An initializer."""
+    array = tensor.detach().contiguous()
+    raw = array.view(torch.int16) if array.dtype == torch.bfloat16 else array
+    return helper.make_tensor(name, TYPES[tensor.dtype], list(tensor.shape), raw.numpy().tobytes(), raw=True)
+
+
+def value(name, dtype, shape):
+    return helper.make_tensor_value_info(name, TYPES[dtype], shape)
+
+
+def graph(nodes, inputs, outputs, initializers=(), opset=20, functions=(), path=None, domains=()):
+    """A model of `nodes`; inputs by name as (dtype, shape), outputs by name, initializers by name as tensors."""
+    made = helper.make_graph(
+        nodes, "test", [value(name, *what) for name, what in inputs.items()],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [constant(name, tensor) for name, tensor in dict(initializers).items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", opset)] + [helper.make_opsetid(domain, 1) for domain in domains]
+    model = helper.make_model(made, opset_imports=opsets, functions=list(functions))
+    model.ir_version = 10
+    if path is not None:
+        onnx.save(model, str(path))
+    return model

@@ -1,0 +1,171 @@
+"""Import of ONNX: models train as in PyTorch, every op means what ONNX says, bad files are refused."""
+import re
+
+import cases
+import models
+import onnx
+import onnx_models
+import oracle
+import pytest
+import torch
+from conftest import ROOT, tools_folder
+from onnx import TensorProto, helper
+from oracle import run
+from safetensors.torch import save_file
+
+LEVEL_0 = (
+    "--ps-recognize-attention --ps-recognize-attention-masks --ps-recognize-grouped-queries "
+    "--ps-split-fused-variables --canonicalize --cse"
+).split()
+MODELS = ["mlp", "gpt", "gpt2", "llama", "gpt2_eager", "llama_eager", "regressor"]
+CAUSAL = {"gpt", "gpt2", "llama", "gpt2_eager", "llama_eager"}
+
+
+def exported(name, folder, optimize=False):
+    """The file of a model of the zoo in `folder`, made once."""
+    path = folder / f"{name}{'-optimized' if optimize else ''}.onnx"
+    return path if path.exists() else onnx_models.export(oracle.zoo(name), path, optimize)
+
+
+def translate(path, folder, *flags, expect=0):
+    return run([tools_folder() / "ps-translate", "--import-onnx", path, "-o", folder / "model.mlir", *flags], folder, expect)
+
+
+# ---- training ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+@pytest.mark.parametrize("name", MODELS)
+def test_trains_as_in_pytorch(tmp_path, exports, name, mesh):
+    flag, make, tolerance = oracle.OPTIMIZERS["adamw"]
+    model = oracle.zoo(name)
+    batches = oracle.draw_batches(model, 2)
+    path = exported(name, exports)
+    result = oracle.train_compiled(tmp_path, path, batches, mesh, 2, flag, flags=["--sharding-policy", "megatron"])
+    reference = oracle.train_in_torch(model, batches, make)
+    assert oracle.compare(reference, result, tolerance).failures() == []
+    assert set(model.module.state_dict()) <= set(result.after) | {n for n, _ in model.module.named_buffers()}
+
+
+@pytest.mark.parametrize("name", sorted(CAUSAL))
+@pytest.mark.parametrize("optimize", [False, True], ids=["plain", "default"])
+def test_attention_is_found(tmp_path, exports, name, optimize):
+    translate(exported(name, exports, optimize), tmp_path)
+    run([tools_folder() / "ps-opt", *LEVEL_0, "model.mlir", "-o", "recognised.mlir"], tmp_path)
+    text = (tmp_path / "recognised.mlir").read_text()
+    assert re.findall(r'ps.attention_form = "([^"]*)"', text) == ["causal", "causal"]
+    assert "ps.softmax" not in text
+    if name.startswith("llama"):
+        line = next(x for x in text.splitlines() if "ps.attention " in x)
+        assert re.search(r"tensor<4x4x16x8xf32>, tensor<4x2x16x8xf32>, tensor<4x2x16x8xf32>", line)
+
+
+def test_megatron_splits_what_it_splits_from_pt2(tmp_path, exports):
+    """The plan of the same model from both files: shardings by parameter."""
+
+    def shardings(path):
+        folder = tmp_path / path.suffix[1:]
+        folder.mkdir()
+        run([tools_folder() / "ps-compile", path, "-o", folder / "plan.mlir", "--mesh", "dp=2,tp=2", "--sharding-policy",
+             "megatron", "--stop-after", "planned"], folder)  # fmt: skip
+        found = {}
+        for line in (folder / "plan.mlir").read_text().splitlines():
+            if match := re.search(r"ps.variable parameter @\S+ names \[\"([^\"]*)\".*?(#ps.sharding<.*?>)?", line):
+                found.setdefault(match.group(1), []).append(re.search(r"sharding.*", line).group(0))
+        return found
+
+    from_onnx, from_pt2 = shardings(exported("llama", exports)), shardings(oracle.export("llama", exports))
+    assert from_onnx == from_pt2 and any("tp" in s for all in from_onnx.values() for s in all)
+
+
+@pytest.mark.parametrize("name", ["gpt", "gpt2", "llama"])
+def test_default_export_says_what_it_cannot_train(tmp_path, exports, name):
+    """torch's optimizer folds weights into constants, and merges parameters of equal value."""
+    path, model = exported(name, exports, optimize=True), oracle.zoo(name)
+    said = translate(path, tmp_path)
+    assert "warning" in said and "folded" in said and "optimize=False" in said
+    data = model.draw_inputs(3)
+    loss, gradients = oracle.first_step(tmp_path, path, data)
+    expected, true_gradients = oracle.loss_and_gradients(model.module, data, torch.float32)
+    assert loss == pytest.approx(expected, rel=1e-5)
+    names = {n for n, _ in model.module.named_parameters(remove_duplicate=False)}
+    missing = names - {t.name for t in onnx.load(path, load_external_data=False).graph.initializer}
+    assert missing and len(gradients) > 0
+    largest = max(g.abs().max() for g in true_gradients.values())
+    aliases = oracle.aliases_of(model.module)
+    compared = 0
+    values = dict(model.module.named_parameters(remove_duplicate=False))
+    for parameter, gradient in gradients.items():
+        uniform = bool((values[parameter] == values[parameter].flatten()[0]).all())
+        if uniform:  # stands for several
+            continue
+        if f"'{parameter}'" in said:
+            assert parameter.endswith("head.weight")  # tied: its use as head was folded
+        else:
+            assert (gradient - true_gradients[aliases[parameter]]).abs().max() < 1e-5 * largest, parameter
+            compared += 1
+    assert compared
+
+
+def test_added_loss(tmp_path):
+    model = models.gpt(loss=False)
+    path = onnx_models.export(model, tmp_path / "logits.onnx")
+    labels = torch.randint(0, 96, (4, 16), generator=torch.Generator().manual_seed(5))
+    loss, gradients = oracle.first_step(tmp_path, path, {**model.inputs, "labels": labels}, "--loss", "cross_entropy")
+    logits = model.module(**model.inputs)
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    aliases = oracle.aliases_of(model.module)
+    for name, gradient in gradients.items():
+        assert (gradient - model.module.get_parameter(aliases[name]).grad).abs().max() < 1e-6
+    assert len(gradients) == len(list(model.module.parameters()))
+
+
+def test_dynamic_batch(tmp_path):
+    model = models.gpt()
+    path = onnx_models.export(
+        model, tmp_path / "dynamic.onnx", dynamic_shapes={name: {0: torch.export.Dim("batch")} for name in model.inputs}
+    )
+    assert "give --dim" in translate(path, tmp_path, expect=1)
+    data = model.draw_inputs(3, batch=6)
+    for flag in (["--batch", 6], ["--dim", "input_ids.0=6"]):
+        loss, _ = oracle.first_step(tmp_path, path, data, *flag)
+        assert loss == pytest.approx(model.module(**data)[0].item(), rel=1e-5)
+
+
+def test_external_data(tmp_path):
+    model = models.mlp()
+    (tmp_path / "model").mkdir()
+    path = onnx_models.export(model, tmp_path / "model" / "mlp.onnx", external_data=True)
+    assert (tmp_path / "model" / "mlp.onnx.data").exists()
+    data = model.draw_inputs(3)
+    loss, _ = oracle.first_step(tmp_path, path, data)
+    assert loss == pytest.approx(model.module(**data)[0].item(), rel=1e-5)
+
+
+def test_weights_that_changed_are_noticed(tmp_path):
+    model = models.mlp()
+    path = onnx_models.export(model, tmp_path / "mlp.onnx")
+    program = oracle.compile_model(tmp_path, path, "dp=1")
+    save_file(model.draw_inputs(3), tmp_path / "data.safetensors")
+    content = bytearray(path.read_bytes())
+    at = content.find(model.module.layers[0].weight.detach().numpy().tobytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    said = run([program, "--data", "data.safetensors", "--steps", 1], tmp_path, expect=1)
+    assert "mlp.onnx" in said and "compile again" in said
+
+
+def test_dropout_in_both_modes(tmp_path, exports):
+    path = exported("gpt_dropout", exports)
+    translate(path, tmp_path)
+    text = (tmp_path / "model.mlir").read_text()
+    assert len(re.findall(r"ps.key = \d+", text)) >= 5
+    off = onnx_models.graph(
+        [helper.make_node("Dropout", ["x", "ratio"], ["y"]), helper.make_node("ReduceSum", ["y"], ["z"], keepdims=0)],
+        {"x": (torch.float32, [4, 4])}, ["z"], {"ratio": torch.tensor(0.25)}, path=tmp_path / "off.onnx",
+    )  # fmt: skip
+    assert off
+    said = run([tools_folder() / "ps-compile", tmp_path / "off.onnx", "-o", tmp_path / "out"], tmp_path)
+    assert "exported in eval mode" in said and "p = 0.25" in said

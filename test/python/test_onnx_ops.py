@@ -1,0 +1,353 @@
+"""Every op that is imported from ONNX gives what ONNX's own reference gives; bad files are refused."""
+import os
+import re
+import sys
+
+import models
+import numpy as np
+import onnx
+import onnx.reference
+import onnx_models
+import pytest
+import torch
+from conftest import ROOT, tools_folder
+from onnx import TensorProto, helper
+from oracle import run
+from safetensors.torch import load_file, save_file
+
+f32, i64, bool_ = torch.float32, torch.int64, torch.bool
+
+
+def draw(dtype, shape, seed):
+    generator = torch.Generator().manual_seed(seed)
+    if dtype == bool_:
+        return torch.rand(shape, generator=generator) < 0.5
+    if dtype.is_floating_point:
+        return torch.randn(shape, generator=generator, dtype=dtype)
+    return torch.randint(-3, 4, shape, generator=generator, dtype=dtype)
+
+
+def check(folder, model, inputs, expected=None, tolerance=2e-6):
+    """Imports, evaluates, and compares all outputs with `expected`, or else with ONNX's reference evaluator."""
+    path = folder / "model.onnx"
+    onnx.save(model, str(path))
+    run([tools_folder() / "ps-translate", "--import-onnx", path, "-o", "model.mlir"], folder)
+    save_file({n: t.contiguous() for n, t in inputs.items()}, folder / "in.safetensors")
+    run([tools_folder() / "ps-run", "model.mlir", "--entry", "forward", "--inputs", "in.safetensors", "--outputs",
+         "out.safetensors"], folder)  # fmt: skip
+    ours = load_file(folder / "out.safetensors")
+    if expected is None:
+        expected = onnx.reference.ReferenceEvaluator(model).run(None, {n: t.numpy() for n, t in inputs.items()})
+    for value, output in zip(expected, model.graph.output):
+        value = value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
+        got = ours[output.name]
+        assert got.shape == value.shape and got.dtype == value.dtype, (output.name, got.shape, value.shape, got.dtype)
+        assert torch.allclose(got.double(), value.double(), rtol=tolerance, atol=tolerance, equal_nan=True), output.name
+
+
+X = {"x": (f32, [3, 4])}
+XY = {"x": (f32, [3, 4]), "y": (f32, [4])}
+II = {"x": (i64, [3, 4]), "y": (i64, [3, 1])}
+BB = {"x": (bool_, [3, 4]), "y": (bool_, [4])}
+X3 = {"x": (f32, [2, 3, 4])}
+ints = lambda *values: torch.tensor(values, dtype=i64)  # noqa: E731
+
+# id: (op, inputs, initializers after them, attributes, number of outputs, opset)
+OPS = {
+    **{op: (op, XY, {}, {}) for op in ["Add", "Sub", "Mul", "Max", "Min", "Sum", "Mean", "Div"]},
+    **{op: (op, X, {}, {}) for op in ["Neg", "Abs", "Exp", "Sin", "Cos", "Erf", "Tanh", "Sigmoid", "Relu", "Softplus",
+                                      "Reciprocal", "Sign", "Floor", "Ceil", "Round", "Identity", "Gelu", "Elu", "Selu",
+                                      "LeakyRelu", "HardSigmoid", "HardSwish", "Mish", "IsNaN", "IsInf", "Softmax",
+                                      "LogSoftmax", "Size", "Shape", "Transpose", "Flatten", "Squeeze"]},
+    **{op: (op, XY, {}, {}) for op in ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"]},
+    **{op: (op, BB, {}, {}) for op in ["And", "Or", "Xor"]},
+    "Not": ("Not", {"x": (bool_, [3])}, {}, {}),
+    "Add of integers": ("Add", II, {}, {}), "Equal of integers": ("Equal", II, {}, {}),
+    "BitwiseAnd": ("BitwiseAnd", II, {}, {}), "BitwiseOr": ("BitwiseOr", II, {}, {}),
+    "Mod": ("Mod", {"x": (i64, [3, 4])}, {"m": ints(3)}, {}), "Mod fmod": ("Mod", {"x": (i64, [3, 4])}, {"m": ints(3)}, {"fmod": 1}),
+    "Pow 2": ("Pow", X, {"e": torch.tensor(2.0)}, {}), "Pow 3": ("Pow", X, {"e": ints(3)}, {}),
+    "Gelu tanh": ("Gelu", X, {}, {"approximate": "tanh"}),
+    "PRelu": ("PRelu", XY, {}, {}), "Elu alpha": ("Elu", X, {}, {"alpha": 0.5}),
+    "Clip": ("Clip", X, {"low": torch.tensor(-0.5), "high": torch.tensor(0.5)}, {}),
+    "Where": ("Where", {"c": (bool_, [3, 1]), **XY}, {}, {}),
+    "Cast": ("Cast", X, {}, {"to": TensorProto.INT64}), "Cast to bool": ("Cast", {"x": (i64, [3, 4])}, {}, {"to": TensorProto.BOOL}),
+    "CastLike": ("CastLike", {"x": (i64, [3, 4])}, {"like": torch.tensor(1.0)}, {}),
+    "Dropout": ("Dropout", X, {}, {}),
+    "Reshape": ("Reshape", X3, {"s": ints(0, -1)}, {}), "Reshape to none": ("Reshape", {"x": (f32, [1])}, {"s": ints()}, {}),
+    "Flatten 2": ("Flatten", X3, {}, {"axis": 2}), "Squeeze 1": ("Squeeze", {"x": (f32, [3, 1, 4, 1])}, {"a": ints(-1)}, {}),
+    "Unsqueeze": ("Unsqueeze", X, {"a": ints(0, -1)}, {}), "Transpose perm": ("Transpose", X3, {}, {"perm": [1, 2, 0]}),
+    "Expand": ("Expand", {"x": (f32, [3, 1])}, {"s": ints(2, 1, 4)}, {}), "Concat": ("Concat", {"x": (f32, [3, 4]), "y": (f32, [3, 2])}, {}, {"axis": -1}),
+    "Slice": ("Slice", X3, {"b": ints(-2, 1), "e": ints(9999, -1), "a": ints(1, 2), "s": ints(1, 2)}, {}),
+    "Slice backwards": ("Slice", X3, {"b": ints(-1), "e": ints(-9999), "a": ints(2), "s": ints(-1)}, {}),
+    "Split": ("Split", X3, {"s": ints(1, 3)}, {"axis": 2}, 2), "Split evenly": ("Split", X3, {}, {"axis": 1, "num_outputs": 2}, 2),
+    "Tile": ("Tile", X, {"r": ints(2, 3)}, {}), "Pad": ("Pad", X, {"p": ints(1, 0, 0, 2)}, {}),
+    "Pad value": ("Pad", X, {"p": ints(0, 2, 1, 1), "v": torch.tensor(7.0)}, {}),
+    "Shape part": ("Shape", X3, {}, {"start": -2, "end": 3}),
+    "Trilu": ("Trilu", X, {}, {}), "Trilu lower": ("Trilu", X, {"k": torch.tensor(1)}, {"upper": 0}), "EyeLike": ("EyeLike", X, {}, {"k": 1}),
+    "Gather": ("Gather", {"x": (f32, [5, 4])}, {"i": torch.tensor([[0, 2], [4, 1]])}, {}),
+    "Gather scalar": ("Gather", X3, {"i": torch.tensor(-1)}, {"axis": 1}), "Gather places": ("Gather", X3, {"i": ints(3, 0, -2)}, {"axis": 2}),
+    "Gather rows of rank 3": ("Gather", X3, {"i": ints(1, 0, 1)}, {}),
+    "GatherElements": ("GatherElements", X, {"i": torch.tensor([[0], [3], [1]])}, {"axis": 1}),
+    "GatherND": ("GatherND", X, {"i": torch.tensor([[0, 1], [1, 2], [2, 3]])[:, :1]}, {}),
+    "MatMul": ("MatMul", {"x": (f32, [2, 3, 4]), "y": (f32, [4, 5])}, {}, {}), "MatMul batched": ("MatMul", {"x": (f32, [2, 3, 4]), "y": (f32, [2, 4, 5])}, {}, {}),
+    "MatMul broadcast": ("MatMul", {"x": (f32, [2, 1, 3, 4]), "y": (f32, [5, 4, 2])}, {}, {}), "MatMul vector": ("MatMul", {"x": (f32, [4]), "y": (f32, [4, 5])}, {}, {}),
+    "Conv of patches": ("Conv", {"x": (f32, [2, 3, 9, 8]), "w": (f32, [5, 3, 4, 2]), "b": (f32, [5])}, {}, {"strides": [4, 2]}),
+    "Gemm": ("Gemm", {"a": (f32, [3, 4]), "b": (f32, [4, 5]), "c": (f32, [5])}, {}, {}),
+    "Gemm transposed": ("Gemm", {"a": (f32, [4, 3]), "b": (f32, [5, 4]), "c": (f32, [3, 1])}, {}, {"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0}),
+    **{f"{op}": (op, X3, {"a": ints(-1, 0)}, {}) for op in ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"]},
+    "ReduceMean of all": ("ReduceMean", X3, {}, {"keepdims": 0}), "ReduceSum of none": ("ReduceSum", X3, {}, {"noop_with_empty_axes": 1}),
+    "ReduceMean by attribute": ("ReduceMean", X3, {}, {"axes": [1], "keepdims": 0}, 1, 13),
+    "ArgMax": ("ArgMax", X, {}, {"axis": 1}), "ArgMin": ("ArgMin", X, {}, {"axis": 0, "keepdims": 0}),
+    "LayerNormalization": ("LayerNormalization", {"x": (f32, [2, 3, 4]), "w": (f32, [4]), "b": (f32, [4])}, {}, {}),
+    "LayerNormalization over two": ("LayerNormalization", {"x": (f32, [2, 3, 4]), "w": (f32, [3, 4])}, {}, {"axis": 1, "epsilon": 1e-3}),
+    "RMSNormalization": ("RMSNormalization", {"x": (f32, [2, 3, 4]), "w": (f32, [4])}, {}, {}, 1, 23),
+    "BatchNormalization": ("BatchNormalization", {"x": (f32, [2, 3, 4])}, {"s": torch.rand(3), "b": torch.rand(3), "m": torch.rand(3), "v": torch.rand(3) + 1}, {}),
+    "Softmax axis": ("Softmax", X3, {}, {"axis": 1}), "LogSoftmax axis": ("LogSoftmax", X3, {}, {"axis": 0}),
+    "SoftmaxCrossEntropyLoss": ("SoftmaxCrossEntropyLoss", {"x": (f32, [3, 4])}, {"l": ints(1, 3, 0)}, {}),
+    "SoftmaxCrossEntropyLoss ignoring": ("SoftmaxCrossEntropyLoss", {"x": (f32, [3, 4])}, {"l": ints(1, -100, 0), "w": torch.rand(4)}, {"ignore_index": -100}),
+    "SoftmaxCrossEntropyLoss of rows": ("SoftmaxCrossEntropyLoss", {"x": (f32, [2, 4, 3])}, {"l": torch.tensor([[1, 3, 0], [2, 2, 1]])}, {"reduction": "none"}),
+    "SoftmaxCrossEntropyLoss sum": ("SoftmaxCrossEntropyLoss", {"x": (f32, [3, 4])}, {"l": ints(1, 3, 0)}, {"reduction": "sum"}, 2),
+    "Attention": ("Attention", {n: (f32, [2, 4, 3, 8]) for n in "qkv"}, {}, {"is_causal": 1}, 1, 23),
+    "Attention of groups": ("Attention", {"q": (f32, [2, 3, 32]), "k": (f32, [2, 3, 16]), "v": (f32, [2, 3, 16])}, {}, {"q_num_heads": 4, "kv_num_heads": 2, "scale": 0.3}, 1, 23),
+    "Attention masked": ("Attention", {**{n: (f32, [2, 4, 3, 8]) for n in "qkv"}, "m": (f32, [3, 3])}, {}, {}, 1, 23),
+    "RotaryEmbedding": ("RotaryEmbedding", {"x": (f32, [2, 4, 3, 8]), "c": (f32, [10, 4]), "s": (f32, [10, 4])}, {"p": torch.tensor([[0, 1, 2], [5, 6, 7]])}, {}, 1, 23),
+    "RotaryEmbedding interleaved": ("RotaryEmbedding", {"x": (f32, [2, 3, 32]), "c": (f32, [2, 3, 2]), "s": (f32, [2, 3, 2])}, {}, {"interleaved": 1, "num_heads": 4, "rotary_embedding_dim": 4}, 1, 23),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OPS)
+def test_op_means_what_onnx_says(tmp_path, case):
+    op, inputs, initializers, attributes, outputs, opset = (*OPS[case], *(1, 20)[len(OPS[case]) - 4 :])
+    names = [f"out{i}" for i in range(outputs)]
+    node = helper.make_node(op, [*inputs, *initializers], names, **attributes)
+    # A floating initializer would be a variable: constants stand in the graph.
+    constants = [helper.make_node("Constant", [], [n], value=onnx_models.constant(n, t)) for n, t in initializers.items()]
+    model = onnx_models.graph([*constants, node], inputs, names, opset=opset)
+    check(tmp_path, model, {n: draw(*what, seed=i) for i, (n, what) in enumerate(inputs.items())})
+
+
+def test_ops_that_take_logarithms_and_roots(tmp_path):
+    nodes = [
+        helper.make_node("Log", ["x"], ["a"]), helper.make_node("Sqrt", ["x"], ["b"]), helper.make_node("Reciprocal", ["b"], ["c"]),
+        helper.make_node("Pow", ["x", "x"], ["d"]), helper.make_node("Exp", ["x"], ["e0"]),
+        helper.make_node("Constant", [], ["one"], value_float=1.0), helper.make_node("Add", ["e0", "one"], ["e1"]), helper.make_node("Log", ["e1"], ["e"]),
+    ]  # fmt: skip
+    check(tmp_path, onnx_models.graph(nodes, X, ["a", "b", "c", "d", "e"]), {"x": torch.rand(3, 4) + 0.1})
+
+
+def test_swish(tmp_path):
+    """The reference evaluator has no opset 24."""
+    path = tmp_path / "swish.onnx"
+    onnx_models.graph([helper.make_node("Swish", ["x"], ["y"], alpha=2.0)], X, ["y"], opset=24, path=path)
+    run([tools_folder() / "ps-translate", "--import-onnx", path, "-o", "model.mlir"], tmp_path)
+    x = draw(f32, [3, 4], 0)
+    save_file({"x": x}, tmp_path / "in.safetensors")
+    run([tools_folder() / "ps-run", "model.mlir", "--entry", "forward", "--inputs", "in.safetensors", "--outputs", "out.safetensors"], tmp_path)
+    assert torch.allclose(load_file(tmp_path / "out.safetensors")["y"], x * torch.sigmoid(2 * x), rtol=1e-6)
+
+
+def test_sequences_ranges_and_running_sums(tmp_path):
+    ints_of = lambda name, *values: helper.make_node("Constant", [], [name], value_ints=list(values))  # noqa: E731
+    one = lambda name, number: helper.make_node("Constant", [], [name], value=onnx_models.constant(name, torch.tensor(number)))  # noqa: E731
+    nodes = [
+        ints_of("parts", 1, 3), helper.make_node("SplitToSequence", ["x", "parts"], ["s"], axis=1), one("at", -1),
+        helper.make_node("SequenceAt", ["s", "at"], ["a"]), helper.make_node("ConcatFromSequence", ["s"], ["b"], axis=-1),
+        helper.make_node("SequenceConstruct", ["x", "x"], ["t"]), helper.make_node("ConcatFromSequence", ["t"], ["c"], axis=0, new_axis=1),
+        one("start", 2), one("end", 9), one("step", 3), helper.make_node("Range", ["start", "end", "step"], ["d"]),
+        one("axis", 0), helper.make_node("CumSum", ["d", "axis"], ["e"]),
+        ints_of("shape", 2, 3), helper.make_node("ConstantOfShape", ["shape"], ["f"], value=onnx_models.constant("v", torch.tensor([7]))),
+    ]  # fmt: skip
+    check(tmp_path, onnx_models.graph(nodes, X, list("abcdef")), {"x": draw(f32, [3, 4], 0)})
+
+
+def test_functions_are_inlined(tmp_path):
+    """A function that calls another one, with attributes of its own and by default."""
+    scaled = helper.make_function(
+        "local", "Scaled", ["x"], ["y"],
+        [helper.make_node("Elu", ["x"], ["z"]), helper.make_node("Add", ["z", "x"], ["y"])], [helper.make_opsetid("", 20)], ["alpha"],
+    )  # fmt: skip
+    attribute = helper.make_attribute("alpha", 0.0)
+    attribute.ref_attr_name = "alpha"
+    attribute.ClearField("f")
+    scaled.node[0].attribute.append(attribute)
+    twice = helper.make_function(
+        "local", "Twice", ["x"], ["y"],
+        [helper.make_node("Scaled", ["x"], ["z"], domain="local", alpha=0.5), helper.make_node("Scaled", ["z"], ["y"], domain="local", alpha=3.0)],
+        [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)],
+    )  # fmt: skip
+    model = onnx_models.graph([helper.make_node("Twice", ["x"], ["y"], domain="local")], X, ["y"], functions=[scaled, twice], domains=["local"])
+    x = draw(f32, [3, 4], 0)
+    once = torch.nn.functional.elu(x, 0.5) + x
+    check(tmp_path, model, {"x": x}, [torch.nn.functional.elu(once, 3.0) + once])  # the reference cannot run it
+
+
+def test_cut_by_padding(tmp_path):
+    """A negative amount, which the reference cannot compute."""
+    pads = helper.make_node("Constant", [], ["p"], value_ints=[0, -1, 1, 1])
+    model = onnx_models.graph([pads, helper.make_node("Pad", ["x", "p"], ["y"])], X, ["y"])
+    x = draw(f32, [3, 4], 0)
+    check(tmp_path, model, {"x": x}, [torch.nn.functional.pad(x, (-1, 1, 0, 1))])
+
+
+def test_a_function_that_calls_itself_is_refused(tmp_path):
+    again = helper.make_function("local", "Again", ["x"], ["y"], [helper.make_node("Again", ["x"], ["y"], domain="local")], [helper.make_opsetid("local", 1)])
+    path = tmp_path / "again.onnx"
+    onnx_models.graph([helper.make_node("Again", ["x"], ["y"], domain="local")], X, ["y"], functions=[again], domains=["local"], path=path)
+    refuse(tmp_path, path, "calls itself")
+
+
+# ---- files that are refused ----------------------------------------------------------------------------------------
+
+
+def refuse(folder, path, *words):
+    said = run([tools_folder() / "ps-translate", "--import-onnx", path, "--check"], folder, expect=1)
+    for word in words:
+        assert word in said, f"'{word}' not in:\n{said}"
+    return said
+
+
+@pytest.fixture(scope="module")
+def mlp(tmp_path_factory):
+    return onnx_models.export(models.mlp(), tmp_path_factory.mktemp("mlp") / "mlp.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3, 40, 0.1, 0.5, 0.9, -200, -30, -1])
+def test_truncated_file(tmp_path, mlp, kept):
+    path = tmp_path / "cut.onnx"
+    path.write_bytes(mlp[: int(len(mlp) * kept) if isinstance(kept, float) else kept])
+    refuse(tmp_path, path, "cut.onnx", "export")
+
+
+def test_foreign_file(tmp_path):
+    path = tmp_path / "notes.onnx"
+    path.write_text("not a model")
+    refuse(tmp_path, path, "notes.onnx", "no ONNX model")
+
+
+def test_damage_never_crashes(tmp_path, mlp):
+    """Bytes changed at random, from a fixed seed: exit status 0 or 1, and no signal."""
+    generator = np.random.default_rng(0)
+    for _ in range(60):
+        content = bytearray(mlp)
+        for at in generator.integers(0, len(content), generator.integers(1, 6)):
+            content[at] = generator.integers(0, 256)
+        path = tmp_path / "damaged.onnx"
+        path.write_bytes(content)
+        status = os.spawnv(os.P_WAIT, str(tools_folder() / "ps-translate"), ["ps-translate", "--import-onnx", str(path), "-o", "/dev/null.mlir", "--check"])
+        assert status in (0, 1, 2)
+
+
+@pytest.mark.parametrize("opset", [12, 26])
+def test_opset_out_of_range(tmp_path, opset):
+    path = tmp_path / "old.onnx"
+    onnx_models.graph([helper.make_node("Relu", ["x"], ["y"])], X, ["y"], opset=opset, path=path)
+    refuse(tmp_path, path, f"opset {opset}", "13 to 25")
+
+
+def external(folder, location, offset=0, length=48):
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3, 4], data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": location, "offset": offset, "length": length}.items():
+        tensor.external_data.add(key=key, value=str(value))
+    model = onnx_models.graph([helper.make_node("Add", ["x", "w"], ["y"])], X, ["y"])
+    model.graph.initializer.append(tensor)
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    return folder / "model.onnx"
+
+
+def test_external_data_that_is_refused(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret.bin").write_bytes(bytes(48))
+    (folder / "short.bin").write_bytes(bytes(40))
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    refuse(folder, external(folder, "missing.bin"), "missing.bin", "is not there")
+    refuse(folder, external(folder, "../secret.bin"), "outside the model's folder")
+    refuse(folder, external(folder, str(tmp_path / "secret.bin")), "outside the model's folder")
+    refuse(folder, external(folder, "link.bin"), "link that leaves the model's folder")
+    refuse(folder, external(folder, "short.bin"), "short.bin", "truncated")
+    refuse(folder, external(folder, "short.bin", 2**64 - 8, 48), "truncated")
+    refuse(folder, external(folder, "short.bin", 0, 40), "needs 48 bytes", "has 40")
+    refuse(folder, external(folder, "short.bin", "many"), "malformed")
+
+
+def test_tensors_that_are_refused(tmp_path):
+    path = tmp_path / "model.onnx"
+
+    def save(**changes):
+        tensor = onnx_models.constant("w", torch.zeros(3, 4))
+        for name, value in changes.items():
+            if name == "dims":
+                del tensor.dims[:]
+                tensor.dims.extend(value)
+            else:
+                setattr(tensor, name, value)
+        model = onnx_models.graph([helper.make_node("Add", ["x", "w"], ["y"])], X, ["y"])
+        model.graph.initializer.append(tensor)
+        path.write_bytes(model.SerializeToString())
+        return path
+
+    refuse(tmp_path, save(dims=[3, 5]), "'w' needs 60 bytes", "has 48")
+    refuse(tmp_path, save(dims=[2**40, 2**40]), "impossible shape")
+    refuse(tmp_path, save(dims=[-1, 4]), "impossible shape")
+    refuse(tmp_path, save(data_type=TensorProto.COMPLEX64), "complex64", "not supported")
+    refuse(tmp_path, save(data_type=TensorProto.UINT16, dims=[24]), "uint16", "not supported")
+
+
+def test_unsupported_ops_are_listed_at_once(tmp_path):
+    """With their number, and where torch wrote it the module and line."""
+    nodes = [helper.make_node("NonZero", ["x"], ["a"]), helper.make_node("Det", ["x"], ["b"]), helper.make_node("NonZero", ["x"], ["c"]),
+             helper.make_node("Fancy", ["x"], ["d"], domain="com.example"), helper.make_node("Unique", ["x"], ["unread"])]  # fmt: skip
+    for key, value in {"pkg.torch.onnx.name_scopes": "['', 'layers.0', 'det']",
+                       "pkg.torch.onnx.stack_trace": 'File "model.py", line 7, in forward\n    x = f(x)'}.items():  # fmt: skip
+        nodes[1].metadata_props.add(key=key, value=value)
+    path = tmp_path / "model.onnx"
+    onnx_models.graph(nodes, X, list("abcd"), path=path, domains=["com.example"])
+    said = refuse(tmp_path, path, "3 ops of the model", "NonZero: 2 times", "Det: 1 time, first in layers.0 (model.py:7)", "com.example.Fancy: 1 time")
+    assert "Unique" not in said
+
+
+# ---- the list of ops -----------------------------------------------------------------------------------------------
+
+LIST = ROOT / "docs/onnx-ops.md"
+HEAD = """\
+# The ops of ONNX that are imported
+
+Written by `python test/python/test_onnx_ops.py` from the importer's tables (`lib/Import/Onnx`): ops of ONNX's own
+domain, opsets 13 to 25. Functions that the file defines are inlined. An op that is not here is an error of the import
+that lists all such ops with their places in the model's source.
+
+What is only there in part:
+* Shapes, axes, split sizes, pads, repeats, ranges and running sums (`CumSum`) must be known once the inputs' dims are.
+* `Gather`: rows of a table of floats, or constant places (at most 16 progressions). `GatherElements`: one index for each
+  place along the other dims. `GatherND`: constant progressions, elements of a constant, or rows of a table.
+* `Mod`: of integers. `Pow` of integers: to 1, 2 or 3. `Pad`: with a constant. `NegativeLogLikelihoodLoss`: of a `LogSoftmax`.
+* `Conv`: windows that lie side by side (patches). `BatchNormalization`: by running statistics.
+  `Attention`: without past keys and values, and without a soft cap.
+* Sequences must have a known length.
+
+| family | ops |
+|---|---|
+"""
+
+
+def listed():
+    """Markdown: the ops of each file of converters."""
+    lines = []
+    for path in sorted((ROOT / "lib/Import/Onnx").glob("Convert?*.cpp")):
+        if names := re.findall(r'table\["(\w+)"\] *=', path.read_text()):
+            lines.append(f"| {path.stem.removeprefix('Convert').lower()} | {' '.join(f'`{name}`' for name in sorted(names))} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def test_the_list_is_current():
+    assert LIST.read_text() == listed()
+
+
+def test_every_op_of_the_list_is_tested():
+    tested = {case[0] for case in OPS.values()} | set(re.findall(r'make_node\("(\w+)"', open(__file__).read()))
+    assert set(re.findall(r"`(\w+)`", listed().split("|---|")[1])) - tested == {"NegativeLogLikelihoodLoss"}
+
+
+if __name__ == "__main__":
+    LIST.write_text(listed())
+    print(f"wrote {LIST}", file=sys.stderr)
