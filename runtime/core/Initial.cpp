@@ -54,8 +54,8 @@ private:
                   file.path().c_str(), file.size(), (long long)known.bytes);
       if (hashBytes(file.data() + known.bytes - known.hashed, known.hashed) != known.hash)
         PSRT_FAIL(BadInput,
-                  "\"%s\" has changed since it was compiled (the directory of the archive is "
-                  "another): compile again",
+                  "\"%s\" has changed since it was compiled (its content is another): "
+                  "compile again",
                   file.path().c_str());
     }
   }

@@ -1,6 +1,8 @@
 """Every op that is imported from ONNX gives what ONNX's own reference gives; bad files are refused."""
 import os
+import random
 import re
+import subprocess
 import sys
 
 import models
@@ -235,6 +237,35 @@ def test_damage_never_crashes(tmp_path, mlp):
         path.write_bytes(content)
         status = os.spawnv(os.P_WAIT, str(tools_folder() / "ps-translate"), ["ps-translate", "--import-onnx", str(path), "-o", "/dev/null.mlir", "--check"])
         assert status in (0, 1, 2)
+
+
+def test_graphs_that_make_no_sense_never_crash(tmp_path):
+    """Attributes, operands, ops and sizes exchanged at random: a message, and no signal."""
+    whole = onnx.load(str(onnx_models.export(models.gpt(), tmp_path / "gpt.onnx")))
+    draws = random.Random(0)
+    numbers = [-1, -2, -100, 0, 1, 2, 5, 100, 2**31, 2**62, -(2**62)]
+    for _ in range(40):
+        model = onnx.ModelProto()
+        model.CopyFrom(whole)
+        names = [name for node in model.graph.node for name in node.output] + [t.name for t in model.graph.initializer]
+        for _ in range(draws.randint(1, 4)):
+            node, kind = draws.choice(model.graph.node), draws.choice(["attribute", "operand", "op", "size"])
+            if kind == "attribute" and node.attribute:
+                attribute = draws.choice(node.attribute)
+                if attribute.ints:
+                    attribute.ints[draws.randrange(len(attribute.ints))] = draws.choice(numbers)
+                elif attribute.type == onnx.AttributeProto.INT:
+                    attribute.i = draws.choice(numbers)
+            elif kind == "operand" and node.input:
+                node.input[draws.randrange(len(node.input))] = draws.choice(names)
+            elif kind == "op":
+                node.op_type = draws.choice(model.graph.node).op_type
+            elif kind == "size":
+                draws.choice(model.graph.input).type.tensor_type.shape.dim[0].dim_value = draws.choice(numbers)
+        path = tmp_path / "mixed.onnx"
+        path.write_bytes(model.SerializeToString())
+        done = subprocess.run([tools_folder() / "ps-translate", "--import-onnx", path, "--check"], capture_output=True, timeout=60)
+        assert done.returncode in (0, 1), done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("opset", [12, 26])

@@ -184,6 +184,27 @@ SmallVector<int64_t> OnnxNode::integersOf(StringRef name, unsigned i) {
   return has(i) ? integersInput(i) : integers(name);
 }
 
+int64_t OnnxNode::axis(int64_t otherwise, int64_t rank) {
+  int64_t given = integer("axis", otherwise), dim = wrapDim(given, rank);
+  if (dim >= 0 && dim < rank)
+    return dim;
+  (void)fail("has the axis " + Twine(given) + " of a tensor with " + Twine(rank) + " dims");
+  return 0;
+}
+
+bool OnnxNode::checkShape(ArrayRef<int64_t> shape) {
+  constexpr int64_t kMostElements = int64_t(1) << 40;
+  int64_t count = 1;
+  for (int64_t size : shape) {
+    if (size < 0 || (size != 0 && count > kMostElements / size)) {
+      (void)fail("has a result with a negative size, or of more than 2^40 elements");
+      return false;
+    }
+    count *= size;
+  }
+  return true;
+}
+
 //===----------------------------------------------------------------------===//
 // Results
 //===----------------------------------------------------------------------===//

@@ -58,6 +58,11 @@ public:
   /// An attribute of earlier opsets that became input `i`; empty where neither is given.
   llvm::SmallVector<int64_t> integersOf(llvm::StringRef name, unsigned i);
   int64_t getOpset() const { return scope.opset; }
+  /// The attribute `axis`, of `rank` dims, counted from the end when negative; fails out of range.
+  int64_t axis(int64_t otherwise, int64_t rank);
+  /// Fails unless a tensor may have this shape: no negative sizes, a number of elements that is
+  /// counted in 40 bits.
+  bool checkShape(llvm::ArrayRef<int64_t> shape);
 
   // Results.
   bool isUsed(unsigned result) const;

@@ -60,6 +60,8 @@ LogicalResult convertConstantOfShape(OnnxNode &n) {
       given ? buildTensor(n, given->t()) : n.splat(RankedTensorType::get({1}, n.f32()), 0);
   if (n.failed())
     return failure();
+  if (!n.checkShape(shape))
+    return failure();
   if (getType(value).getNumElements() != 1)
     return n.fail("has a value with several elements");
   value = n.broadcast(value, shape.empty() ? ArrayRef<int64_t>{1} : ArrayRef(shape));
@@ -70,8 +72,8 @@ LogicalResult convertConstantOfShape(OnnxNode &n) {
 LogicalResult convertRange(OnnxNode &n) {
   std::optional<ps::Tensor> start = n.constantInput(0), limit = n.constantInput(1),
                             step = n.constantInput(2);
-  if (n.failed())
-    return failure();
+  if (n.failed() || !start->size() || !limit->size() || !step->size())
+    return n.fail("has an empty bound or step");
   double from = start->get(0), by = step->get(0);
   double count = by == 0 ? 0 : std::ceil((limit->get(0) - from) / by);
   if (!(count >= 0 && count <= double(INT32_MAX)))
@@ -90,6 +92,8 @@ LogicalResult convertTrilu(OnnxNode &n) {
   SmallVector<int64_t> diagonal = n.has(1) ? n.integersInput(1) : SmallVector<int64_t>{0};
   if (n.failed() || diagonal.size() != 1)
     return n.fail("has no single diagonal");
+  if (getRank(x) < 2)
+    return n.fail("is of a tensor with " + Twine(getRank(x)) + " dims; expected at least 2");
   return n.set(buildTriangle(n, x, diagonal[0],
                              n.integer("upper", 1) ? ps::Predicate::Ge : ps::Predicate::Le));
 }

@@ -25,9 +25,9 @@ LogicalResult convertGather(OnnxNode &n) {
   Value x = n.input(0), indices = n.input(1);
   if (n.failed())
     return failure();
-  int64_t axis = n.wrapDim(n.integer("axis", 0), getRank(x));
-  if (axis < 0 || axis >= getRank(x))
-    return n.fail("has its axis out of range");
+  int64_t axis = n.axis(0, getRank(x));
+  if (n.failed())
+    return failure();
   std::optional<ps::Tensor> known = evaluateOnHost(indices);
   if (axis == 0 && isFloat(x) && getRank(x) > 1 && getRank(indices) > 0)
     return n.set(takeRows(n, x, indices));
@@ -52,7 +52,10 @@ LogicalResult convertGatherElements(OnnxNode &n) {
   Value x = n.input(0), index = n.input(1);
   if (n.failed())
     return failure();
-  Value picked = buildGather(n, x, index, n.wrapDim(n.integer("axis", 0), getRank(x)));
+  int64_t dim = n.axis(0, getRank(x));
+  if (n.failed() || getRank(index) != getRank(x))
+    return n.fail("has indices of other dims than the tensor");
+  Value picked = buildGather(n, x, index, dim);
   return n.failed() ? failure() : n.set(picked);
 }
 
@@ -80,7 +83,10 @@ LogicalResult convertCumSum(OnnxNode &n) {
     return n.fail("has no single axis");
   if (n.integer("exclusive", 0) || n.integer("reverse", 0))
     return n.fail("is exclusive or reversed, which is not supported");
-  Value sums = buildRunningSum(n, x, n.wrapDim(axis[0], getRank(x)));
+  int64_t dim = n.wrapDim(axis[0], getRank(x));
+  if (dim < 0 || dim >= getRank(x))
+    return n.fail("has the axis " + Twine(axis[0]) + " out of range");
+  Value sums = buildRunningSum(n, x, dim);
   return n.failed() ? failure() : n.set(sums);
 }
 

@@ -8,15 +8,16 @@ namespace parashard::import {
 namespace {
 
 /// The number of last dims from `axis` on.
-int64_t countNormalized(OnnxNode &n, Value x) {
-  return getRank(x) - n.wrapDim(n.integer("axis", -1), getRank(x));
-}
+int64_t countNormalized(OnnxNode &n, Value x) { return getRank(x) - n.axis(-1, getRank(x)); }
 
 LogicalResult convertLayerNormalization(OnnxNode &n) {
   Value x = n.input(0), weight = n.optionalInput(1), bias = n.optionalInput(2);
   if (n.failed() || failed(n.onlyResults(1, "mean and deviation")))
     return failure();
-  Value y = buildLayerNorm(n, x, countNormalized(n, x), n.number("epsilon", 1e-5));
+  int64_t count = countNormalized(n, x);
+  if (n.failed())
+    return failure();
+  Value y = buildLayerNorm(n, x, count, n.number("epsilon", 1e-5));
   y = applyAffine(n, y, weight, bias);
   return n.failed() ? failure() : n.set(y);
 }
@@ -25,7 +26,10 @@ LogicalResult convertRmsNormalization(OnnxNode &n) {
   Value x = n.input(0), weight = n.optionalInput(1);
   if (n.failed())
     return failure();
-  Value y = buildRmsNorm(n, x, countNormalized(n, x), n.number("epsilon", 1e-5));
+  int64_t count = countNormalized(n, x);
+  if (n.failed())
+    return failure();
+  Value y = buildRmsNorm(n, x, count, n.number("epsilon", 1e-5));
   y = applyAffine(n, y, weight, Value());
   return n.failed() ? failure() : n.set(y);
 }
@@ -34,9 +38,8 @@ template <typename Op> LogicalResult convertSoftmax(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed())
     return failure();
-  if (getRank(x) == 0)
-    return n.fail("is over a tensor without dims, which is not supported");
-  return n.set(buildAlongDim<Op>(n, x, n.integer("axis", -1)));
+  int64_t dim = n.axis(-1, getRank(x));
+  return n.failed() ? failure() : n.set(buildAlongDim<Op>(n, x, dim));
 }
 
 /// A vector over the channels, which stand in dim 1, in the shape of `x`.

@@ -64,7 +64,9 @@ template <ps::ReductionKind kKind> LogicalResult convertPlace(OnnxNode &n) {
     return failure();
   if (n.integer("select_last_index", 0))
     return n.fail("takes the last of equal places, which is not supported");
-  int64_t dim = n.wrapDim(n.integer("axis", 0), getRank(x));
+  int64_t dim = n.axis(0, getRank(x));
+  if (n.failed())
+    return failure();
   Value place = findPlace(n, x, dim, kKind);
   return n.set(n.reduce(ps::ReductionKind::Sum, place,
                         n.integer("keepdims", 1) ? SmallVector<int64_t>() : SmallVector{dim},

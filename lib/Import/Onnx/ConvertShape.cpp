@@ -13,6 +13,8 @@ LogicalResult convertReshape(OnnxNode &n) {
   SmallVector<int64_t> shape = n.integersInput(1);
   if (n.failed())
     return failure();
+  if (llvm::any_of(shape, [](int64_t size) { return size > INT32_MAX || size < -1; }))
+    return n.fail("has a shape with a size below -1, or of more than 2^31");
   bool zeroIsZero = n.integer("allowzero", 0);
   int64_t known = 1, open = -1;
   for (auto [i, size] : llvm::enumerate(shape)) {
@@ -39,6 +41,8 @@ LogicalResult convertFlatten(OnnxNode &n) {
   if (n.failed())
     return failure();
   int64_t axis = n.wrapDim(n.integer("axis", 1), getRank(x));
+  if (axis < 0 || axis > getRank(x))
+    return n.fail("has an axis out of range");
   return n.set(n.reshape(x, {llvm::product_of(getShape(x).take_front(axis)),
                              llvm::product_of(getShape(x).drop_front(axis))}));
 }
@@ -81,6 +85,10 @@ LogicalResult convertTranspose(OnnxNode &n) {
     return failure();
   if (!n.hasAttribute("perm"))
     permutation = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, getRank(x))));
+  SmallVector<int64_t> sorted(permutation);
+  llvm::sort(sorted);
+  if (sorted != llvm::to_vector(llvm::seq<int64_t>(0, getRank(x))))
+    return n.fail("has a 'perm' that is no order of its dims");
   return n.set(n.transpose(x, permutation));
 }
 
@@ -89,16 +97,38 @@ LogicalResult convertExpand(OnnxNode &n) {
   SmallVector<int64_t> shape = n.integersInput(1);
   if (n.failed())
     return failure();
+  if (!n.checkShape(shape))
+    return failure();
   shape = n.commonShape(x, n.splat(RankedTensorType::get(shape, getElement(x)), 0));
+  if (!n.checkShape(shape))
+    return failure();
   x = n.broadcast(x, shape);
   return n.failed() ? failure() : n.set(x);
 }
 
+/// Fails unless the tensors agree in all but one dim.
+bool checkAlike(OnnxNode &n, ArrayRef<Value> parts, int64_t dim) {
+  for (Value part : parts) {
+    bool alike = getRank(part) == getRank(parts[0]) && getElement(part) == getElement(parts[0]);
+    for (int64_t i = 0; alike && i < getRank(part); ++i)
+      alike = i == dim || getShape(part)[i] == getShape(parts[0])[i];
+    if (!alike) {
+      (void)n.fail("joins " + debugString(parts[0].getType()) + " and " +
+                   debugString(part.getType()) + " along dim " + Twine(dim));
+      return false;
+    }
+  }
+  return true;
+}
+
 LogicalResult convertConcat(OnnxNode &n) {
   SmallVector<Value> parts = n.inputs();
-  if (n.failed())
+  if (n.failed() || parts.empty())
+    return n.fail("has no inputs");
+  int64_t dim = n.axis(0, getRank(parts[0]));
+  if (n.failed() || !checkAlike(n, parts, dim))
     return failure();
-  return n.set(n.concat(parts, n.wrapDim(n.integer("axis", 0), getRank(parts[0]))));
+  return n.set(n.concat(parts, dim));
 }
 
 /// The places start, start + step, ... before `end`, as Python's slices take them.
@@ -152,6 +182,10 @@ SmallVector<Value> takeParts(OnnxNode &n, Value x, int64_t dim, ArrayRef<int64_t
   SmallVector<Value> parts;
   int64_t at = 0;
   for (int64_t size : sizes) {
+    if (size < 0 || size > getShape(x)[dim] - at) {
+      (void)n.fail("splits a dim of size " + Twine(getShape(x)[dim]) + " into too large parts");
+      return parts;
+    }
     parts.push_back(n.slice(x, dim, at, at + size));
     at += size;
   }
@@ -166,7 +200,9 @@ LogicalResult convertSplit(OnnxNode &n) {
   SmallVector<int64_t> sizes = n.integersOf("split", 1);
   if (n.failed())
     return failure();
-  int64_t dim = n.wrapDim(n.integer("axis", 0), getRank(x));
+  int64_t dim = n.axis(0, getRank(x));
+  if (n.failed())
+    return failure();
   int64_t count = std::max<int64_t>(1, n.integer("num_outputs", n.getNumResults()));
   if (sizes.empty())
     sizes = splitEvenly(getShape(x)[dim],
@@ -186,11 +222,15 @@ LogicalResult convertTile(OnnxNode &n) {
   SmallVector<int64_t> repeats = n.integersInput(1), single, expanded, result;
   if (n.failed())
     return failure();
+  if (int64_t(repeats.size()) != getRank(x))
+    return n.fail("has " + Twine(repeats.size()) + " repeats for " + Twine(getRank(x)) + " dims");
   for (auto [repeat, size] : llvm::zip(repeats, getShape(x))) {
     single.append({1, size});
     expanded.append({repeat, size});
     result.push_back(repeat * size);
   }
+  if (!n.checkShape(expanded))
+    return failure();
   x = n.broadcast(n.reshape(x, single), expanded);
   return n.failed() ? failure() : n.set(n.reshape(x, result));
 }
@@ -213,7 +253,18 @@ LogicalResult convertPad(OnnxNode &n) {
     return n.fail("has " + Twine(pads.size()) + " amounts for " + Twine(axes.size()) + " dims");
   SmallVector<int64_t> low(rank, 0), high(rank, 0);
   for (auto [i, axis] : llvm::enumerate(axes))
-    low[axis] = pads[i], high[axis] = pads[i + axes.size()];
+    if (axis < 0 || axis >= rank)
+      return n.fail("pads a dim that is out of range");
+    else
+      low[axis] = pads[i], high[axis] = pads[i + axes.size()];
+  SmallVector<int64_t> padded(getShape(x));
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (std::max(std::abs(low[dim]), std::abs(high[dim])) > INT32_MAX)
+      return n.fail("pads by more than 2^31 places");
+    else
+      padded[dim] += low[dim] + high[dim];
+  if (!n.checkShape(padded))
+    return failure();
   return n.set(buildPad(n, x, low, high, *value));
 }
 
@@ -248,7 +299,9 @@ LogicalResult convertSplitToSequence(OnnxNode &n) {
   SmallVector<int64_t> sizes = n.has(1) ? n.integersInput(1) : SmallVector<int64_t>{1};
   if (n.failed())
     return failure();
-  int64_t dim = n.wrapDim(n.integer("axis", 0), getRank(x));
+  int64_t dim = n.axis(0, getRank(x));
+  if (n.failed() || sizes.empty())
+    return n.fail("has no sizes");
   bool isOneSize = !n.has(1) || getRank(n.input(1)) == 0;
   if (isOneSize)
     sizes = splitEvenly(getShape(x)[dim], std::max<int64_t>(1, sizes[0]));
@@ -281,7 +334,9 @@ LogicalResult convertConcatFromSequence(OnnxNode &n) {
     return n.fail("has an empty sequence");
   SmallVector<Value> parts(*values);
   bool isNew = n.integer("new_axis", 0);
-  int64_t dim = n.wrapDim(n.integer("axis", 0), getRank(parts[0]) + isNew);
+  int64_t dim = n.axis(0, getRank(parts[0]) + isNew);
+  if (n.failed() || !checkAlike(n, parts, isNew ? -1 : dim))
+    return failure();
   if (isNew)
     for (Value &part : parts) {
       SmallVector<int64_t> shape(getShape(part));
