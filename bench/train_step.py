@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 VENV = pathlib.Path(os.environ.get("PARASHARD_VENV", ROOT / "build/venv"))
 BIN = pathlib.Path(os.environ.get("PARASHARD_BIN", ROOT / "build/release/bin"))
 if pathlib.Path(sys.prefix).resolve() != VENV.resolve() and (VENV / "bin/python").exists():
-    os.execv(VENV / "bin/python", [str(VENV / "bin/python"), __file__, *sys.argv[1:]])
+    os.execv(VENV / "bin/python", [str(VENV / "bin/python"), *sys.argv])
 if importlib.util.find_spec("torch") is None:
     sys.exit("bench/train_step.py: needs PyTorch: run scripts/install-deps --tests, or name an environment in PARASHARD_VENV")
 

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""How long ps-compile takes for the model of train_step.py, and for one of 8 times its layers, in alternating runs.
+
+    bench/compile_time.py [--rounds 9] [--layers 6,48] [ps-compile's flags...]
+
+Prints the median wall-clock and processor seconds of each, and the median of the rounds' ratios.
+"""
+import argparse
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+import train_step
+
+
+def compile_once(archive, out, flags):
+    """(wall-clock, processor) seconds of one ps-compile and what it starts."""
+    before, start = os.times(), time.perf_counter()
+    command = [train_step.BIN / "ps-compile", archive, "-o", out, "--optimizer", train_step.OPTIMIZER, *flags]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    wall, after = time.perf_counter() - start, os.times()
+    return wall, after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def measure(kind, layers, rounds, flags):
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        archives = [train_step.export(kind, folder, n) for n in layers]
+        for archive in archives:  # the files are in the page cache from here on
+            compile_once(archive, folder / "out", flags)
+        seconds = [[compile_once(archive, folder / "out", flags) for archive in archives] for _ in range(rounds)]
+    for clock, what in enumerate(("wall clock", "processor")):
+        medians = [statistics.median(pair[i][clock] for pair in seconds) for i in range(len(layers))]
+        ratio = statistics.median(pair[-1][clock] / pair[0][clock] for pair in seconds)
+        each = ", ".join(f"{n} layers {median:.2f} s" for n, median in zip(layers, medians))
+        print(f"{kind:6} {what:10} {each}: {ratio:.2f} x")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--layers", default="6,48")
+    arguments, flags = parser.parse_known_args()
+    for kind in ("gpt", "llama"):
+        measure(kind, [int(n) for n in arguments.layers.split(",")], arguments.rounds, flags)
+
+
+if __name__ == "__main__":
+    main()
