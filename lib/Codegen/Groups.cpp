@@ -287,14 +287,24 @@ LogicalResult Groups::formRemaining() {
   return success();
 }
 
+/// What is copied for one op is no view for those before it any more: repeated until nothing is
+/// added.
+void Groups::prepareAllLibraryOperands() {
+  size_t before;
+  do {
+    before = materialised.size();
+    for (Operation &op : block) {
+      LoweringKind kind = getKind(&op);
+      bool fusable = kind == LoweringKind::Elementwise || kind == LoweringKind::Row ||
+                     kind == LoweringKind::Movement;
+      if (!fusable && !isa<ps::FusedOp>(op))
+        prepareLibraryOperands(&op);
+    }
+  } while (materialised.size() > before);
+}
+
 LogicalResult Groups::form() {
-  for (Operation &op : block) {
-    LoweringKind kind = getKind(&op);
-    bool fusable = kind == LoweringKind::Elementwise || kind == LoweringKind::Row ||
-                   kind == LoweringKind::Movement;
-    if (!fusable && !isa<ps::FusedOp>(op))
-      prepareLibraryOperands(&op);
-  }
+  prepareAllLibraryOperands();
   if (failed(formRemaining()))
     return failure();
   for (size_t group = 0; group < groups.size(); ++group) {

@@ -31,6 +31,7 @@ private:
   bool isReadThrough(mlir::Operation *op) const;
   void requireDense(mlir::Value value);
   void prepareLibraryOperands(mlir::Operation *op);
+  void prepareAllLibraryOperands();
   mlir::LogicalResult formAlone(mlir::Operation *op);
   mlir::LogicalResult formRemaining();
   Ops close(const llvm::SetVector<mlir::Operation *> &members) const;

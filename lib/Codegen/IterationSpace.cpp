@@ -419,6 +419,10 @@ int64_t IterationSpace::getRows() const {
   return rows;
 }
 
+static bool isDense(const Index &index) {
+  return llvm::all_of(index, [](const DimIndex &dim) { return dim.offset == 0 && dim.scale == 1; });
+}
+
 bool IterationSpace::checkOutputs() {
   for (auto &entry : accesses)
     if (auto place = places.find(entry.second.source.getDefiningOp());
@@ -435,6 +439,9 @@ bool IterationSpace::checkOutputs() {
     bool isColumnSum = place != places.end() && place->second == ReductionPlace::Column;
     FactorList own = resolveAll(output.buffer.index);
     if (isColumnSum) {
+      // Partial rows and their sum are stored densely, from the first place on.
+      if (!isDense(output.value.index) || !isDense(output.buffer.index))
+        return fail("a sum over rows of which a part is taken, or that is a part");
       FactorList order;
       for (size_t i = 0; i < groups.size(); ++i)
         if (i + 1 == groups.size() || keptLeaves.contains(groups[i].front()))

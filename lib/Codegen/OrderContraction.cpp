@@ -12,18 +12,10 @@ static StridedView getDense(Value value) {
   return *getView(value, [](Operation *) { return true; });
 }
 
-/// As ps-fuse tries it: each operand as it lies, then copied.
+/// Whether it is one on operands that are copied: where an operand is a view, what it is a view of
+/// may yet be copied for another op.
 static bool isMatmul(ps::ContractOp contract) {
-  auto getStrided = [](Value value) {
-    auto view = getView(value);
-    bool isBuffer =
-        view && !isa_and_nonnull<ps::ConstantOp, ps::IotaOp>(view->base.getDefiningOp());
-    return isBuffer ? *view : getDense(value);
-  };
-  StridedView lhs = getDense(contract.getLhs()), rhs = getDense(contract.getRhs());
-  StridedView stridedRhs = getStrided(contract.getRhs());
-  return getMatmul(contract, lhs, rhs) || getMatmul(contract, lhs, stridedRhs) ||
-         getMatmul(contract, getStrided(contract.getLhs()), stridedRhs);
+  return getMatmul(contract, getDense(contract.getLhs()), getDense(contract.getRhs())).has_value();
 }
 
 /// `value` with its dims, labelled `from`, in the order of `to`.

@@ -115,6 +115,61 @@ class Doubles(nn.Module):
         return F.cross_entropy(self.down(z), (y[:, 0] > 0).long())
 
 
+class Parts(nn.Module):
+    """Sums over all rows of which a part is taken, or which become a part of something: their places are not the sums'."""
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind, self.linear = kind, nn.Linear(IN, OUT)
+        self.bias = nn.Parameter(torch.randn(3 * OUT))
+
+    def forward(self, x, y):
+        z = self.linear(x)
+        if self.kind == "padded":
+            return (F.pad(z.sum((0, 1)), (3, 1)) - 0.1).square().mean()
+        if self.kind == "sliced":
+            return (z.sum((0, 1))[3:7] - 0.1).square().mean()
+        if self.kind == "a part of a bias":
+            return F.mse_loss((z + self.bias[OUT : 2 * OUT])[..., 4:] + self.bias[OUT + 4 : 2 * OUT], y[..., 4:])
+        if self.kind == "repeated":
+            return F.mse_loss(z + self.bias[2:7].repeat(2), y)
+        if self.kind == "joined":
+            total = z.sum((0, 1))
+            return (torch.cat([total, total * 2]) - 0.1).square().mean()
+        raise AssertionError(self.kind)
+
+
+class CrossAttention(nn.Module):
+    """Query from one side, key and value from the other: three parts of one bias."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.attention = nn.MultiheadAttention(OUT, 2, batch_first=True)
+        nn.init.normal_(self.attention.in_proj_bias, std=0.1)
+        self.linear = nn.Linear(IN, OUT)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.attention(self.linear(x), y, y, need_weights=False)[0], y)
+
+
+class Scaled(nn.Module):
+    """Values joined with the same values times their mean: a value a row that two loops use."""
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind, self.linear = kind, nn.Linear(IN, OUT)
+
+    def forward(self, x, y):
+        a = torch.tanh(self.linear(x)[..., 0])
+        scale = a.mean()
+        if self.kind == "joined":
+            return torch.cat([a, a * scale], 0).square().mean()
+        return F.pad(a * scale, (0, 0, 1, 1)).square().mean() * scale
+
+
 def draw(*shape):
     generator = torch.Generator().manual_seed(3)
     return {
@@ -148,6 +203,24 @@ def test_bools(tmp_path, kind):
 @pytest.mark.parametrize("query,value,shared", [(4, 7, False), (7, 4, False), (5, 5, True)])
 def test_heads_of_other_sizes(tmp_path, query, value, shared):
     check(tmp_path, Attention(query, value, shared), draw(5))
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+@pytest.mark.parametrize("kind", ["padded", "sliced", "a part of a bias", "repeated", "joined"])
+def test_parts_of_sums(tmp_path, kind, mesh):
+    check(tmp_path, Parts(kind), draw(5), mesh)
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+def test_cross_attention(tmp_path, mesh):
+    check(tmp_path, CrossAttention(), draw(5), mesh)
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
+@pytest.mark.parametrize("kind", ["joined", "padded"])
+def test_rows_scaled_by_their_mean(tmp_path, kind, mesh):
+    data = {name: value[:4] for name, value in draw(3).items()}
+    check(tmp_path, Scaled(kind), data, mesh)
 
 
 def test_rsub(tmp_path):

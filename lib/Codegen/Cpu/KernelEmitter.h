@@ -154,8 +154,8 @@ private:
 
   mlir::Value buffersArgument, scalarsArgument, lo, hi;
   mlir::Operation *entryMark = nullptr; ///< allocations go before it
-  mlir::Operation *loopOp =
-      nullptr; ///< the column loop being written (its row code goes before it)
+  /// The column loop, or what stands for its last turn, being written: row code goes before it.
+  mlir::Operation *loopOp = nullptr;
   KernelCall call;
   llvm::DenseMap<mlir::Value, mlir::Value> pointers; ///< of body arguments (scalars: their value)
   llvm::SmallVector<mlir::Value> outputPointers;

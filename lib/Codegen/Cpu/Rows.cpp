@@ -85,10 +85,14 @@ void KernelEmitter::forBlocks(int64_t total, int64_t block, llvm::function_ref<v
   if (total % width) {
     Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, to, constant(total));
     auto tail = scf::IfOp::create(b, loc, isLast, /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(&tail.getThenRegion().front());
-    moveTo(constant(total - total % width), width, total % width);
-    visit();
+    Operation *before = std::exchange(loopOp, tail.getOperation());
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(&tail.getThenRegion().front());
+      moveTo(constant(total - total % width), width, total % width);
+      visit();
+    }
+    loopOp = before;
   }
 }
 
