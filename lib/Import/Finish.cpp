@@ -8,6 +8,14 @@ using namespace mlir;
 
 namespace parashard::import {
 
+void returnResults(OpBuilder &builder, func::FuncOp function, ValueRange results,
+                   ArrayRef<std::string> names) {
+  func::ReturnOp::create(builder, function.getLoc(), results);
+  function.setType(builder.getFunctionType(function.getArgumentTypes(), results.getTypes()));
+  for (auto [i, name] : llvm::enumerate(names))
+    function.setResultAttr(i, ps::kNameMark, builder.getStringAttr(name));
+}
+
 void removeDead(ModuleOp module) {
   llvm::StringSet<> used;
   module.walk([&](func::FuncOp function) {

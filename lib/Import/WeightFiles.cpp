@@ -22,36 +22,22 @@ std::pair<StringRef, StringRef> splitLocation(StringRef location) {
 WeightFiles::WeightFiles() = default;
 WeightFiles::~WeightFiles() = default;
 
-Expected<const Archive *> WeightFiles::getArchive(StringRef path) {
-  auto &archive = archives[path.str()];
-  if (!archive) {
-    Expected<Archive> opened = Archive::open(path);
-    if (!opened) {
-      archives.erase(path.str());
-      return opened.takeError();
-    }
-    archive = std::make_unique<Archive>(std::move(*opened));
-  }
-  return archive.get();
-}
-
-Expected<const OnnxModel *> WeightFiles::getOnnx(StringRef path) {
-  auto &model = models[path.str()];
-  if (!model) {
-    Expected<OnnxModel> opened = OnnxModel::open(path);
-    if (!opened) {
-      models.erase(path.str());
-      return opened.takeError();
-    }
-    model = std::make_unique<OnnxModel>(std::move(*opened));
-  }
-  return model.get();
+/// The file of `files` at `path`, opened when it is first asked for.
+template <typename File>
+static Expected<const File *> openOnce(std::map<std::string, std::unique_ptr<File>> &files,
+                                       StringRef path) {
+  if (auto it = files.find(path.str()); it != files.end())
+    return it->second.get();
+  Expected<File> opened = File::open(path);
+  if (!opened)
+    return opened.takeError();
+  return (files[path.str()] = std::make_unique<File>(std::move(*opened))).get();
 }
 
 Expected<FileRange> WeightFiles::resolve(StringRef location) {
   auto [path, name] = splitLocation(location);
   if (path.ends_with(".onnx")) {
-    Expected<const OnnxModel *> model = getOnnx(path);
+    Expected<const OnnxModel *> model = openOnce(models, path);
     if (!model)
       return model.takeError();
     const OnnxTensor *tensor = (*model)->find(name);
@@ -63,7 +49,7 @@ Expected<FileRange> WeightFiles::resolve(StringRef location) {
     onnxFiles[tensor->file] = *whole;
     return FileRange{tensor->file, tensor->offset, tensor->size};
   }
-  Expected<const Archive *> archive = getArchive(path);
+  Expected<const Archive *> archive = openOnce(archives, path);
   if (!archive)
     return archive.takeError();
   Expected<const ArchiveEntry *> entry = (*archive)->findStored(name);

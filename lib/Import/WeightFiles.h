@@ -46,9 +46,6 @@ public:
   std::vector<WeightFile> list() const;
 
 private:
-  llvm::Expected<const Archive *> getArchive(llvm::StringRef path);
-  llvm::Expected<const OnnxModel *> getOnnx(llvm::StringRef path);
-
   std::map<std::string, std::unique_ptr<Archive>> archives;
   std::map<std::string, std::unique_ptr<OnnxModel>> models;
   std::map<std::string, llvm::StringRef> onnxFiles; ///< whole content, by path

@@ -4,6 +4,7 @@
 #include "dialects/rank/Rank.h"
 #include "lib/Partition/LocalBuilder.h"
 #include "lib/Partition/Reshard.h"
+#include "lib/Partition/Runs.h"
 #include "lib/Sharding/Explain.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -180,9 +181,7 @@ private:
   //===--- what reshards are for ---===//
 
   VariableOp findVariable(Operation *op) {
-    if (!isa<ReadOp, WriteOp, AccumulateOp>(op))
-      return {};
-    auto symbol = op->getAttrOfType<FlatSymbolRefAttr>("variable");
+    FlatSymbolRefAttr symbol = ps::getVariable(op);
     return symbol ? symbols.lookup<VariableOp>(symbol.getValue()) : VariableOp();
   }
 

@@ -1,5 +1,6 @@
 // Builds class functions and stage functions.
 #include "lib/Partition/Outline.h"
+#include "lib/Partition/Collectives.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -162,7 +163,7 @@ func::FuncOp Outliner::getClass(const Run &run) {
 static ArrayAttr getQueues(OpBuilder &b, func::FuncOp function) {
   SmallVector<Attribute> queues;
   for (Operation &op : function.getBody().front())
-    if (isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp>(op))
+    if (isCollective(&op))
       queues.push_back(
           b.getStringAttr(rank::getQueueName(op.getAttrOfType<ArrayAttr>("axes").getValue())));
   return queues.empty() ? ArrayAttr() : b.getArrayAttr(queues);

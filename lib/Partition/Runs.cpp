@@ -18,7 +18,7 @@ std::optional<int64_t> getRandomKey(Operation *op) {
   return key.getInt();
 }
 
-static FlatSymbolRefAttr getVariable(Operation *op) {
+FlatSymbolRefAttr getVariable(Operation *op) {
   if (auto read = dyn_cast<ReadOp>(op))
     return read.getVariableAttr();
   if (auto write = dyn_cast<WriteOp>(op))

@@ -51,6 +51,9 @@ void completeRuns(mlir::func::FuncOp function, std::vector<Run> &runs,
 /// The run as a list of words: equal lists mean equal up to variables, keys and locations.
 llvm::SmallVector<const void *> getSignature(const Run &run);
 
+/// The variable that a read, a write or an accumulation names; null for other ops.
+mlir::FlatSymbolRefAttr getVariable(mlir::Operation *op);
+
 /// The mark on ops by which a run draws random numbers; nothing in evaluation.
 std::optional<int64_t> getRandomKey(mlir::Operation *op);
 

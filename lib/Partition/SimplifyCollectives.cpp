@@ -1,5 +1,5 @@
 // The pass ps-simplify-collectives: merges, cancels and cheapens collectives.
-#include "lib/Partition/ExplainCollectives.h"
+#include "lib/Partition/Collectives.h"
 #include "lib/Partition/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 

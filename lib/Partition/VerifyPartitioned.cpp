@@ -1,4 +1,5 @@
 // The pass ps-verify-partitioned: class functions and stage functions are what level 3 says.
+#include "lib/Partition/Collectives.h"
 #include "lib/Partition/Passes.h"
 
 using namespace mlir;
@@ -8,10 +9,8 @@ namespace parashard::ps {
 #include "lib/Partition/Passes.h.inc"
 
 namespace {
-bool isCollective(Operation *op) {
-  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp, ShardIndexOp,
-             ShardSliceOp>(op);
-}
+/// Collectives, and what differs by rank without moving data.
+bool namesAxes(Operation *op) { return isCollective(op) || isa<ShardIndexOp, ShardSliceOp>(op); }
 
 LogicalResult verifyClass(func::FuncOp function) {
   if (!function->hasAttr(kPhaseMark) || !function->hasAttr(kSavedMark))
@@ -34,7 +33,7 @@ LogicalResult verifyStage(func::FuncOp function) {
   for (Operation &op : function.getBody().front().without_terminator()) {
     auto lowering = dyn_cast<LoweringOpInterface>(&op);
     bool moves = lowering && lowering.getLoweringKind() == LoweringKind::Movement;
-    if (!isa<rank::RunOp, ReadOp, ConvertOp>(op) && !isCollective(&op) && !moves)
+    if (!isa<rank::RunOp, ReadOp, ConvertOp>(op) && !namesAxes(&op) && !moves)
       return op.emitOpError(
           "(partitioned_c3) stands between runs; only reads, what moves them, and "
           "collectives may");
@@ -61,8 +60,8 @@ struct VerifyPartitionedPass : impl::VerifyPartitionedPassBase<VerifyPartitioned
       if (function->hasAttr(rank::kStageMark) && failed(verifyStage(function)))
         return signalPassFailure();
       WalkResult result = function.walk([&](Operation *op) -> WalkResult {
-        return isCollective(op) && failed(verifyAxes(op, mesh)) ? WalkResult::interrupt()
-                                                                : WalkResult::advance();
+        return namesAxes(op) && failed(verifyAxes(op, mesh)) ? WalkResult::interrupt()
+                                                             : WalkResult::advance();
       });
       if (result.wasInterrupted())
         return signalPassFailure();

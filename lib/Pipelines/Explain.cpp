@@ -8,19 +8,14 @@ using namespace mlir;
 
 namespace parashard {
 
-/// What a plan moves is known when it is carried out: on a copy, up to the words on collectives.
-static void addCollectives(ModuleOp module) {
-  PassManager pm(module.getContext(), ModuleOp::getOperationName());
-  if (succeeded(parsePassPipeline(
-          "ps-partition,ps-simplify-collectives,ps-explain-collectives{record=true}", pm)))
-    (void)pm.run(module); // what cannot be partitioned has said so
-}
-
 std::string explainPlan(ModuleOp module) {
   if (getLevel(module) != ps::Level::Planned)
     return ps::getExplanation(module);
+  // What a plan moves is known when it is carried out: on a copy, where it can be.
   OwningOpRef<ModuleOp> copy = module.clone();
-  addCollectives(*copy);
+  WalkOptions walk;
+  walk.stopAfter = ps::Level::Partitioned;
+  (void)runWalk(*copy, CompileOptions(), walk);
   return ps::getExplanation(*copy);
 }
 

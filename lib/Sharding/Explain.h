@@ -1,5 +1,5 @@
 // The plan in words: why each parameter lies as it does. Its collectives:
-// lib/Partition/ExplainCollectives.h.
+// lib/Partition/ExplainCollectives.cpp.
 #ifndef PARASHARD_LIB_SHARDING_EXPLAIN_H
 #define PARASHARD_LIB_SHARDING_EXPLAIN_H
 

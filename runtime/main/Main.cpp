@@ -133,7 +133,8 @@ static int runInJob(const ProgramSource &source, const Flags &flags, ProcessJob 
 }
 
 static int run(const Flags &flags, const ProcessPlace &place) {
-  bool first = place.rank == 0;
+  // Nobody else speaks for a rank that is none of the job's.
+  bool first = place.rank <= 0 || place.rank >= place.size;
   std::unique_ptr<ProcessJob> job;
   ProgramSource source{psrt_program_json, psrt_program_json_size, psrt_program_kernels,
                        executableFolder()};

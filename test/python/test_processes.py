@@ -136,3 +136,10 @@ def test_bad_data_is_told_once(tmp_path, program):
     results = [finish(process) for process in start_by_hand(line, tmp_path, 2)]
     assert [status for status, _ in results] == [1, 1], results
     assert "".join(said for _, said in results).count("value 96 of input") == 1, results
+
+
+def test_a_rank_that_is_none_of_the_jobs_says_so(tmp_path, program):
+    """Before the job is met only rank 0 speaks for all; this one would be silent."""
+    shared = {**BASE, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    status, said = finish(start([program, "--data", data_for(tmp_path)], tmp_path, {**shared, "WORLD_SIZE": "2", "RANK": "7"}))
+    assert status == 2 and "WORLD_SIZE is 2" in said and "7" in said

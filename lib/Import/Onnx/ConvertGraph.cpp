@@ -64,25 +64,15 @@ void OnnxGraphConverter::collectUnsupported(ArrayRef<const onnx::NodeProto *> no
         collectUnsupported(findLiveNodes(*function, read), place, depth + 1, missing);
       continue;
     }
-    if (table.count(getOpName(*node)))
-      continue;
-    Missing &entry = missing[getOpName(*node)];
-    if (entry.count++ == 0)
-      entry.place = describePlace(place);
+    if (!table.count(getOpName(*node)))
+      missing.add(getOpName(*node), place);
   }
 }
 
 std::string OnnxGraphConverter::describeUnsupported(ArrayRef<const onnx::NodeProto *> nodes) const {
   MissingOps missing;
   collectUnsupported(nodes, Place(), 0, missing);
-  if (missing.empty())
-    return "";
-  std::string text = formatv("{0} op{1} of the model cannot be imported:", missing.size(),
-                             missing.size() == 1 ? "" : "s");
-  for (const auto &[name, entry] : missing)
-    text += formatv("\n  {0}: {1} time{2}, first in {3}", name, entry.count,
-                    entry.count == 1 ? "" : "s", entry.place);
-  return text + "\nreplace them in the model, or export it with torch.export instead";
+  return missing.describe("replace them in the model, or export it with torch.export instead");
 }
 
 LogicalResult OnnxGraphConverter::run(ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope,

@@ -2,8 +2,8 @@
 #ifndef PARASHARD_LIB_IMPORT_ONNX_CONVERTGRAPH_H
 #define PARASHARD_LIB_IMPORT_ONNX_CONVERTGRAPH_H
 
+#include "lib/Import/MissingOps.h"
 #include "lib/Import/Onnx/Convert.h"
-#include "lib/Import/Place.h"
 
 namespace parashard::import {
 
@@ -26,12 +26,6 @@ public:
   }
 
 private:
-  struct Missing {
-    unsigned count = 0;
-    std::string place;
-  };
-  using MissingOps = std::map<std::string, Missing>;
-
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
   void collectUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes, const Place &caller,
                           unsigned depth, MissingOps &missing) const;

@@ -147,20 +147,15 @@ private:
 
   LogicalResult finishFunction(func::FuncOp function) {
     SmallVector<Value> results;
-    SmallVector<Type> types;
     for (const std::string &name : outputs) {
       Value value = scope.values.lookup(name);
       if (!value)
         return emitError(loc) << "output '" << name << "' is no tensor that the graph defines";
       results.push_back(value);
-      types.push_back(value.getType());
     }
     if (results.empty())
       return emitError(loc) << "the model has no output";
-    func::ReturnOp::create(b, loc, results);
-    function.setType(b.getFunctionType(function.getArgumentTypes(), types));
-    for (auto [i, name] : enumerate(outputs))
-      function.setResultAttr(i, ps::kNameMark, b.getStringAttr(name));
+    returnResults(b, function, results, outputs);
     return success();
   }
 

@@ -2,6 +2,7 @@
 // newest value.
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "lib/Import/HostValue.h"
+#include "lib/Import/MissingOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
@@ -31,14 +32,9 @@ llvm::StringSet<> getNames(ArrayRef<Argument> arguments) {
 
 bool isTensor(const Argument &argument) { return argument.kind == Argument::Tensor; }
 
-struct Missing {
-  unsigned count = 0;
-  std::string place;
-};
-
 void collectUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
                         const ConverterTable &table, const SizeBinding &sizes,
-                        std::map<std::string, Missing> &missing) {
+                        MissingOps &missing) {
   llvm::BitVector live = findLiveNodes(graph, outputs, Views(graph, sizes));
   for (auto [i, node] : enumerate(graph.nodes)) {
     if (!live[i])
@@ -47,11 +43,8 @@ void collectUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
       collectUnsupported(*body, getNames(body->outputs), table, sizes, missing);
       continue;
     }
-    if (isInlined(node) || findConverter(table, node))
-      continue;
-    Missing &entry = missing[node.target];
-    if (entry.count++ == 0)
-      entry.place = describePlace(node.place);
+    if (!isInlined(node) && !findConverter(table, node))
+      missing.add(node.target, node.place);
   }
 }
 
@@ -81,16 +74,9 @@ llvm::BitVector findLiveNodes(const Graph &graph, const llvm::StringSet<> &outpu
 
 std::string describeUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
                                 const ConverterTable &table, const SizeBinding &sizes) {
-  std::map<std::string, Missing> missing;
+  MissingOps missing;
   collectUnsupported(graph, outputs, table, sizes, missing);
-  if (missing.empty())
-    return "";
-  std::string text = formatv("{0} op{1} of the model cannot be imported:", missing.size(),
-                             missing.size() == 1 ? "" : "s");
-  for (const auto &[name, entry] : missing)
-    text += formatv("\n  {0}: {1} time{2}, first in {3}", name, entry.count,
-                    entry.count == 1 ? "" : "s", entry.place);
-  return text + "\nreplace them in the model, or export after run_decompositions()";
+  return missing.describe("replace them in the model, or export after run_decompositions()");
 }
 
 Expected<RankedTensorType> GraphConverter::getType(StringRef name) const {

@@ -173,20 +173,15 @@ private:
 
   LogicalResult finishFunction(func::FuncOp function, Location loc) {
     SmallVector<Value> results;
-    SmallVector<Type> types;
     SmallVector<std::string> labels;
     for (const OutputSpec &output : program.outputs)
       if (output.kind == OutputSpec::User && !output.name.empty()) {
         results.push_back(graph.lookup(output.name));
-        types.push_back(results.back().getType());
         labels.push_back(output.label);
       }
     if (results.empty())
       return emitError(loc) << "the model has no output that is a tensor";
-    func::ReturnOp::create(b, loc, results);
-    function.setType(b.getFunctionType(function.getArgumentTypes(), types));
-    for (auto [i, label] : enumerate(labels))
-      function.setResultAttr(i, ps::kNameMark, b.getStringAttr(label));
+    returnResults(b, function, results, labels);
     return success();
   }
 

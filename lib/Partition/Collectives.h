@@ -1,6 +1,6 @@
-// What each collective is for, in words that the partitioner leaves on it.
-#ifndef PARASHARD_LIB_PARTITION_EXPLAINCOLLECTIVES_H
-#define PARASHARD_LIB_PARTITION_EXPLAINCOLLECTIVES_H
+// Which ops move data between ranks, and what each is for: words that the partitioner leaves on it.
+#ifndef PARASHARD_LIB_PARTITION_COLLECTIVES_H
+#define PARASHARD_LIB_PARTITION_COLLECTIVES_H
 
 #include "dialects/ps/Ps.h"
 

@@ -1,0 +1,26 @@
+// Counts the ops that have no converter.
+#include "lib/Import/MissingOps.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace llvm;
+
+namespace parashard::import {
+
+void MissingOps::add(StringRef name, const Place &place) {
+  Uses &uses = ops[name.str()];
+  if (uses.count++ == 0)
+    uses.first = describePlace(place);
+}
+
+std::string MissingOps::describe(StringRef advice) const {
+  if (ops.empty())
+    return "";
+  std::string text =
+      formatv("{0} op{1} of the model cannot be imported:", ops.size(), ops.size() == 1 ? "" : "s");
+  for (const auto &[name, uses] : ops)
+    text += formatv("\n  {0}: {1} time{2}, first in {3}", name, uses.count,
+                    uses.count == 1 ? "" : "s", uses.first);
+  return text + "\n" + advice.str();
+}
+
+} // namespace parashard::import
