@@ -18,11 +18,12 @@ static LogicalResult addProgram(ModuleOp object, ModuleOp module, StringRef pref
                                 StringRef kernelPrefix, unsigned lanes,
                                 const CodegenOptions &options) {
   KernelSet kernels(object, kernelPrefix, lanes);
-  std::optional<llvm::json::Object> table = ProgramTable(module, kernels).write(options);
-  if (!table)
-    return failure();
   std::string text;
-  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(*table));
+  llvm::raw_string_ostream os(text);
+  os.SetBufferSize(1 << 16); // it has none by itself, and JSON comes a character at a time
+  if (failed(ProgramTable(module, kernels).write(options, os)))
+    return failure();
+  os.flush();
   addBytes(object, (prefix + "program_json").str(), text, /*withSize=*/true);
   addKernelTable(object, (prefix + "program_kernels").str(), kernels.getNames());
   return success();

@@ -216,6 +216,7 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
   entries.back().name = program.getEntry().str();
   bool sections = !program.getBody().front().getOps<rank::SectionOp>().empty();
   llvm::StringSet<> accumulated;
+  entries.back().code.reserve(llvm::range_size(program.getBody().front())); // growing copies
   for (Operation &op : program.getBody().front()) {
     Entry &entry = entries.back();
     if (auto section = dyn_cast<rank::SectionOp>(op)) {
@@ -271,50 +272,58 @@ json::Object ProgramTable::describeDefaults() {
   return defaults;
 }
 
-std::optional<json::Object> ProgramTable::write(const CodegenOptions &options) {
-  std::optional<VariablesText> variables = describeVariables(module);
-  if (!variables)
-    return std::nullopt;
+static json::Array describeMesh(ps::MeshOp mesh) {
+  json::Array axes;
+  for (Attribute attribute : mesh ? mesh.getAxes().getValue() : ArrayRef<Attribute>()) {
+    auto axis = cast<ps::AxisAttr>(attribute);
+    axes.push_back(json::Object{{"name", axis.getName().getValue()},
+                                {"kind", ps::stringifyAxisKind(axis.getKind())},
+                                {"size", axis.getSize()}});
+  }
+  return axes;
+}
+
+LogicalResult ProgramTable::write(const CodegenOptions &options, llvm::raw_ostream &os) {
   double step = 0;
   for (auto program : module.getOps<rank::ProgramOp>()) {
     flops = 0;
     if (failed(writeProgram(program)))
-      return std::nullopt;
+      return failure();
     if (program.getEntry() == "step")
       step = flops;
   }
-  json::Array axes, names, inputList;
-  if (ps::MeshOp mesh = ps::getMesh(module))
-    for (Attribute attribute : mesh.getAxes()) {
-      auto axis = cast<ps::AxisAttr>(attribute);
-      axes.push_back(json::Object{{"name", axis.getName().getValue()},
-                                  {"kind", ps::stringifyAxisKind(axis.getKind())},
-                                  {"size", axis.getSize()}});
-    }
-  for (const std::string &name : kernels.getNames())
-    names.push_back(name);
-  for (json::Object &input : inputs)
-    inputList.push_back(std::move(input));
-  auto text = [&](StringRef mark, StringRef otherwise) {
-    auto value = module->getAttrOfType<StringAttr>(mark);
-    return value ? value.getValue().str() : otherwise.str();
+  json::OStream json(os);
+  json.objectBegin();
+  json.attribute("version", 1);
+  json.attribute("parashard", "0.1.0");
+  json.attribute("model", options.model);
+  json.attribute("compile_line", options.compileLine);
+  json.attribute("explain", options.explain);
+  json.attribute("mesh", describeMesh(ps::getMesh(module)));
+  json.attributeArray("kernels", [&] {
+    for (const std::string &name : kernels.getNames())
+      json.value(name);
+  });
+  json.attribute("arena_bytes", module->getAttrOfType<IntegerAttr>(kArenaBytesMark).getInt());
+  LogicalResult result = writeVariables(module, json);
+  auto writeAll = [&](StringRef name, std::deque<json::Object> &objects) {
+    json.attributeArray(name, [&] {
+      for (json::Object &object : objects)
+        json.value(std::move(object));
+    });
   };
-  return json::Object{{"version", 1},
-                      {"parashard", "0.1.0"},
-                      {"model", options.model},
-                      {"compile_line", options.compileLine},
-                      {"explain", options.explain},
-                      {"mesh", std::move(axes)},
-                      {"kernels", std::move(names)},
-                      {"arena_bytes", module->getAttrOfType<IntegerAttr>(kArenaBytesMark).getInt()},
-                      {"variables", std::move(variables->variables)},
-                      {"files", std::move(variables->files)},
-                      {"inputs", std::move(inputList)},
-                      {"functions", std::move(functions)},
-                      {"programs", std::move(programs)},
-                      {"micro_batches", microBatches},
-                      {"defaults", describeDefaults()},
-                      {"labels", text(kLabelsMark, "given")},
-                      {"loss_average", text("ps.loss_average", "micro-batch")},
-                      {"flops_per_step", step}};
+  writeAll("inputs", inputs);
+  writeAll("functions", functions);
+  writeAll("programs", programs);
+  json.attribute("micro_batches", microBatches);
+  json.attribute("defaults", describeDefaults());
+  auto writeText = [&](StringRef name, StringRef mark, StringRef otherwise) {
+    auto value = module->getAttrOfType<StringAttr>(mark);
+    json.attribute(name, value ? value.getValue() : otherwise);
+  };
+  writeText("labels", kLabelsMark, "given");
+  writeText("loss_average", "ps.loss_average", "micro-batch");
+  json.attribute("flops_per_step", step);
+  json.objectEnd();
+  return result;
 }

@@ -7,6 +7,7 @@
 #include "parashard/Codegen.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
+#include <deque>
 
 namespace parashard::codegen {
 
@@ -15,21 +16,17 @@ namespace parashard::codegen {
 void describePlacement(llvm::json::Object &object, mlir::RankedTensorType global,
                        ps::ShardingAttr sharding, ps::MeshOp mesh);
 
-struct VariablesText {
-  llvm::json::Array variables; ///< with addresses and initial values
-  llvm::json::Array files;     ///< those that initial values lie in: path, bytes, hash
-};
-
-/// Nothing after a diagnostic (a file that cannot be read).
-std::optional<VariablesText> describeVariables(mlir::ModuleOp module);
+/// Writes "variables", with addresses and initial values, and "files", those that initial values
+/// lie in: path, bytes, hash. Fails after a diagnostic (a file that cannot be read).
+mlir::LogicalResult writeVariables(mlir::ModuleOp module, llvm::json::OStream &json);
 
 /// The inputs, the programs, and what follows from them.
 class ProgramTable {
 public:
   ProgramTable(mlir::ModuleOp module, KernelSet &kernels)
       : module(module), symbols(module), kernels(kernels) {}
-  /// The whole table; nothing after a diagnostic.
-  std::optional<llvm::json::Object> write(const CodegenOptions &options);
+  /// Writes the whole table, as one JSON object; fails after a diagnostic.
+  mlir::LogicalResult write(const CodegenOptions &options, llvm::raw_ostream &os);
 
 private:
   struct Entry;
@@ -47,9 +44,9 @@ private:
   mlir::ModuleOp module;
   mlir::SymbolTable symbols;
   KernelSet &kernels;
-  llvm::json::Array functions, programs;
+  // Of deques: a vector of objects copies them when it grows.
+  std::deque<llvm::json::Object> inputs, functions, programs;
   llvm::StringMap<int64_t> functionNumbers;
-  std::vector<llvm::json::Object> inputs;
   llvm::StringMap<size_t> inputNumbers;
   llvm::DenseMap<mlir::Value, int64_t> tokenNumbers; ///< of started collectives
   int64_t microBatches = 1;

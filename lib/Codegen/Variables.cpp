@@ -109,38 +109,49 @@ static json::Array describeFiles(const import::WeightFiles &files) {
   return result;
 }
 
-std::optional<VariablesText> codegen::describeVariables(ModuleOp module) {
-  json::Array variables;
+static FailureOr<json::Object> describeVariable(ps::VariableOp variable, ps::MeshOp mesh,
+                                                import::WeightFiles &files) {
+  RankedTensorType type = variable.getTensorType();
+  json::Object object{{"symbol", variable.getSymName()},
+                      {"kind", ps::stringifyVariableKind(variable.getKind())},
+                      {"dtype", getDtypeName(type.getElementType())},
+                      {"frozen", variable.getFrozen()},
+                      {"transient", variable.getTransient()},
+                      {"address", variable->getAttrOfType<IntegerAttr>("ps.address").getInt()}};
+  describePlacement(object, type, variable.getSharding(), mesh);
+  RankedTensorType local = type;
+  if (ps::ShardingAttr sharding = variable.getSharding())
+    local = ps::getLocalType(type, sharding, mesh);
+  object["bytes"] = ps::getByteSize(local);
+  if (auto of = variable.getOfAttr())
+    object["of"] = of.getValue();
+  if (auto rate = variable->getAttrOfType<FlatSymbolRefAttr>("ps.lr"))
+    object["lr"] = rate.getValue();
+  if (std::optional<ArrayAttr> names = variable.getNames()) {
+    json::Array list;
+    for (Attribute name : *names)
+      list.push_back(cast<StringAttr>(name).getValue());
+    object["names"] = std::move(list);
+  }
+  if (std::string loc = describeLocation(variable.getLoc()); !loc.empty())
+    object["location"] = loc;
+  if (failed(describeInitial(object, variable, files)))
+    return failure();
+  return object;
+}
+
+LogicalResult codegen::writeVariables(ModuleOp module, json::OStream &json) {
   import::WeightFiles files;
   ps::MeshOp mesh = ps::getMesh(module);
-  for (auto variable : module.getOps<ps::VariableOp>()) {
-    RankedTensorType type = variable.getTensorType();
-    json::Object object{{"symbol", variable.getSymName()},
-                        {"kind", ps::stringifyVariableKind(variable.getKind())},
-                        {"dtype", getDtypeName(type.getElementType())},
-                        {"frozen", variable.getFrozen()},
-                        {"transient", variable.getTransient()},
-                        {"address", variable->getAttrOfType<IntegerAttr>("ps.address").getInt()}};
-    describePlacement(object, type, variable.getSharding(), mesh);
-    RankedTensorType local = type;
-    if (ps::ShardingAttr sharding = variable.getSharding())
-      local = ps::getLocalType(type, sharding, mesh);
-    object["bytes"] = ps::getByteSize(local);
-    if (auto of = variable.getOfAttr())
-      object["of"] = of.getValue();
-    if (auto rate = variable->getAttrOfType<FlatSymbolRefAttr>("ps.lr"))
-      object["lr"] = rate.getValue();
-    if (std::optional<ArrayAttr> names = variable.getNames()) {
-      json::Array list;
-      for (Attribute name : *names)
-        list.push_back(cast<StringAttr>(name).getValue());
-      object["names"] = std::move(list);
+  bool known = true;
+  json.attributeArray("variables", [&] { // one by one: an array of all is copied when it grows
+    for (auto variable : module.getOps<ps::VariableOp>()) {
+      FailureOr<json::Object> object = describeVariable(variable, mesh, files);
+      known = known && succeeded(object);
+      if (succeeded(object))
+        json.value(std::move(*object));
     }
-    if (std::string loc = describeLocation(variable.getLoc()); !loc.empty())
-      object["location"] = loc;
-    if (failed(describeInitial(object, variable, files)))
-      return std::nullopt;
-    variables.push_back(std::move(object));
-  }
-  return VariablesText{std::move(variables), describeFiles(files)};
+  });
+  json.attribute("files", describeFiles(files));
+  return success(known);
 }

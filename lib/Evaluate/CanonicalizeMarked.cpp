@@ -24,6 +24,8 @@ class CanonicalizeMarkedPass
     ps::MarkListener listener;
     GreedyRewriteConfig config;
     config.setListener(&listener);
+    // Functions have one block: there is nothing beyond dead ops, which the patterns' driver drops.
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
       signalPassFailure();
   }

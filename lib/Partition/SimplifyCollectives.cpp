@@ -99,11 +99,16 @@ struct SumOnce : OpRewritePattern<AddOp> {
   }
 };
 
+/// What the patterns start from.
+bool isSimplified(Operation &op) {
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, ShardSliceOp>(op);
+}
+
 /// Of equal collectives of one run the first one stays.
 void mergeEqual(func::FuncOp function) {
   DenseMap<std::pair<Value, Attribute>, SmallVector<Operation *, 1>> known;
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
-    if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, ShardSliceOp>(op))
+    if (!isSimplified(op))
       continue;
     auto &equals = known[{op.getOperand(0), op.getAttr("axes")}];
     auto same = llvm::find_if(equals, [&](Operation *other) {
@@ -128,8 +133,9 @@ struct SimplifyCollectivesPass : impl::SimplifyCollectivesPassBase<SimplifyColle
     GreedyRewriteConfig config;
     config.enableFolding(false);
     config.enableConstantCSE(false);
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (!function.getBody().hasOneBlock())
+      if (!function.getBody().hasOneBlock() || llvm::none_of(function.getOps(), isSimplified))
         continue;
       mergeEqual(function);
       if (failed(applyPatternsGreedily(function, patterns, config)))

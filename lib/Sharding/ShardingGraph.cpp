@@ -8,7 +8,10 @@ namespace parashard::ps {
 namespace {
 class Builder {
 public:
-  Builder(ModuleOp module, MeshOp mesh) : module(module) { graph.mesh = MeshShape(mesh); }
+  Builder(ModuleOp module, MeshOp mesh) : module(module) {
+    graph.mesh = MeshShape(mesh);
+    hasTies = llvm::any_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getSize() > 1; });
+  }
 
   ShardingGraph runOnVariables() {
     for (auto variable : module.getOps<VariableOp>())
@@ -19,8 +22,9 @@ public:
   ShardingGraph run() {
     for (auto variable : module.getOps<VariableOp>())
       addVariable(variable);
-    for (auto variable : module.getOps<VariableOp>())
-      tieToOwner(variable);
+    if (hasTies)
+      for (auto variable : module.getOps<VariableOp>())
+        tieToOwner(variable);
     for (bool accumulates : {true, false})
       for (auto function : module.getOps<func::FuncOp>())
         if (!function.isExternal() &&
@@ -120,6 +124,8 @@ private:
   void addOp(Operation *op) {
     for (Value result : op->getResults())
       addValue(result);
+    if (!hasTies)
+      return;
     if (auto read = dyn_cast<ReadOp>(op)) {
       if (int variable = findVariable(read.getVariableAttr()); variable >= 0)
         addTie(ShardingEdge::Kind::Read, op, variable, addValue(read.getResult()),
@@ -162,6 +168,8 @@ private:
 
   ModuleOp module;
   ShardingGraph graph;
+  /// What ties values is for the splits to pass, and on one device there are none.
+  bool hasTies = false;
 };
 } // namespace
 
