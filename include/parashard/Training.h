@@ -10,8 +10,8 @@ namespace parashard {
 
 /// On the module: "step" when the loss is accumulated as (sum, count), else "micro-batch".
 inline constexpr llvm::StringLiteral kLossAverageMark = "ps.loss_average";
-/// On the module, a unit: within the loss something is divided by a count of the micro-batch, and
-/// nobody asked for the average over micro-batches, which weighs them alike whatever they count.
+/// On the module, a unit: the loss or a term of it is no average over samples (`isUneven`), and
+/// nobody asked for the average over micro-batches.
 inline constexpr llvm::StringLiteral kUnevenLossMark = "ps.uneven_loss";
 
 /// On a parameter, where there are several optimizers: the scalar variable that is its learning

@@ -45,13 +45,12 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
 private:
   void warnOfUnevenLoss() {
     getOperation().emitWarning()
-        << "the loss has a mean over what a micro-batch counts (labels that are not ignored) that "
-           "is no term of its own, or whose count depends on a variable: a step averages it over "
-           "its "
+        << "the loss, or a term of it, is no average over samples: a mean over what a micro-batch "
+           "counts (labels that are not ignored) within another function, or a root, a norm or a "
+           "variance over the batch; a step averages it over its "
         << int64_t(microBatches)
-        << " micro-batches, which differs from the loss of the whole batch where these do not "
-           "count alike; --loss-average micro-batch says that this is meant, --micro-batches 1 "
-           "avoids it";
+        << " micro-batches, which differs from the loss of the whole batch; --loss-average "
+           "micro-batch says that this is meant, --micro-batches 1 avoids it";
   }
 
   static StringRef getEntry(func::FuncOp stage) {

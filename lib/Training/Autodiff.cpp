@@ -220,8 +220,7 @@ LogicalResult TrainingBuilder::chooseAverage() {
            << "\" is no sum over the batch, nor one divided by a count that depends on no "
               "variable; use --loss-average micro-batch";
   splitsLoss = recognised && asked != "micro-batch";
-  const LossPart &last = parts.back();
-  if (asked.empty() && last.kind == LossPart::Kind::Average && isDividedByCount(last.value))
+  if (asked.empty() && isUneven(parts))
     module->setAttr(kUnevenLossMark, UnitAttr::get(module.getContext()));
   auto type =
       RankedTensorType::get({}, getAccumulatorElement(outputs[*loss].type.getElementType()));

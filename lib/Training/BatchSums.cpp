@@ -24,6 +24,11 @@ int64_t BatchSums::getSamples(Value value) const {
   return state.kind == State::Kind::Sum ? state.samples : 0;
 }
 
+bool BatchSums::isNoSum(Value value) const {
+  State state = get(value);
+  return state.kind != State::Kind::None && state.kind != State::Kind::Sum && state.samples > 1;
+}
+
 void BatchSums::setResults(Operation *op, State state) {
   for (Value result : op->getResults())
     states[result] = state;

@@ -17,6 +17,8 @@ public:
   /// The number of samples that `value` adds up: that of two batches together is the sum of those
   /// of each. 0 for any other value: a mean, a value that knows no sample, one of a single sample.
   int64_t getSamples(mlir::Value value) const;
+  /// Whether `value` depends on a batch of several samples in another way than as a sum of theirs.
+  bool isNoSum(mlir::Value value) const;
 
 private:
   /// How a value depends on the batch.

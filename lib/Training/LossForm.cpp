@@ -84,7 +84,8 @@ static bool dependsOnInputs(Value value) {
   return false;
 }
 
-bool parashard::isDividedByCount(Value loss) {
+/// Whether a scalar within `loss` is divided by one that is computed from the batch.
+static bool isDividedByCount(Value loss) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   llvm::SmallVector<Value> todo{loss};
   while (!todo.empty()) {
@@ -98,6 +99,30 @@ bool parashard::isDividedByCount(Value loss) {
     todo.append(op->operand_begin(), op->operand_end());
   }
   return false;
+}
+
+/// Whether the loss is no sum of multiples of sums over samples and of what knows no sample.
+static bool isNoMultipleOfSums(Value loss, const BatchSums &batch) {
+  Operation *op = loss.getDefiningOp();
+  auto isNone = [&](Value value) { return isNoMultipleOfSums(value, batch); };
+  if (!op || !dependsOnInputs(loss) || batch.getSamples(loss) > 0)
+    return false;
+  if (isa<AddOp, SubOp, NegOp, ConvertOp, ReshapeOp>(op))
+    return llvm::any_of(op->getOperands(), isNone);
+  if (isa<MulOp>(op) && !dependsOnInputs(op->getOperand(0)))
+    return isNone(op->getOperand(1));
+  if (isa<MulOp, DivOp>(op) && !dependsOnInputs(op->getOperand(1)))
+    return isNone(op->getOperand(0));
+  return batch.isNoSum(loss);
+}
+
+bool parashard::isUneven(llvm::ArrayRef<LossPart> parts) {
+  Value first = parts.front().value;
+  BatchSums batch(*first.getParentBlock());
+  return llvm::any_of(parts, [&](const LossPart &part) {
+    return (part.kind == LossPart::Kind::Average && isDividedByCount(part.value)) ||
+           isNoMultipleOfSums(part.value, batch);
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -34,9 +34,11 @@ mlir::Value recount(mlir::OpBuilder &builder, const LossPart &mean, mlir::ValueR
 /// Means come first, then the sum, then the average.
 llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss);
 
-/// Whether a scalar within `loss` is divided by one that is computed from the batch, such as the
-/// number of labels that count: the mean over several batches is then not that over all together.
-bool isDividedByCount(mlir::Value loss);
+/// Whether a loss of these parts may differ between several batches and all together: its average
+/// divides by what the batch counts (labels that are not ignored), or a part depends on the batch
+/// otherwise than as a multiple of a sum over its samples (a root of one, a norm, a contrast among
+/// samples). Of batches of one sample only the first is known.
+bool isUneven(llvm::ArrayRef<LossPart> parts);
 
 } // namespace parashard
 

@@ -253,6 +253,46 @@ def test_a_mean_that_is_no_term_is_averaged_over_micro_batches(tmp_path):
     assert "is no sum over the batch, nor one divided by a count" in refused
 
 
+class OfMean(torch.nn.Module):
+    """A function of the mean square, which over a batch is no average over samples unless it multiplies."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.layer = torch.nn.Linear(12, 4)
+        self.scale = torch.nn.Parameter(torch.tensor(2.0))
+        self.function = function
+
+    def forward(self, x, y):
+        return self.function(self.layer(x) - y, self.scale)
+
+
+FUNCTIONS = {
+    "root": (lambda e, s: e.square().mean().sqrt(), True),
+    "spread": (lambda e, s: e.std(), True),
+    "contrast": (lambda e, s: (e @ e.t()).logsumexp(-1).mean(), True),
+    "mean plus root": (lambda e, s: e.abs().mean() + 0.1 * e.norm(), True),
+    "mean": (lambda e, s: e.square().mean(), False),
+    "learned factor": (lambda e, s: e.square().mean() * s.exp() + s.square(), False),
+    "rows' roots": (lambda e, s: e.norm(dim=-1).mean() / 3 - s, False),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_loss_that_is_no_average_over_samples_is_said_so(tmp_path, name):
+    """And only that: where there is no warning, two micro-batches have PyTorch's loss of the whole batch."""
+    torch.manual_seed(0)
+    function, is_uneven = FUNCTIONS[name]
+    x, y = torch.randn(16, 12), torch.randn(16, 4)
+    model = models.Model("of-mean", OfMean(function), {"x": x[:8], "y": y[:8]})
+    archive = model.export(tmp_path / "model.pt2")
+    save_file({"x": x, "y": y}, tmp_path / "data.safetensors")
+    said = oracle.run([tools_folder() / "ps-compile", archive, "-o", tmp_path / "program", "--micro-batches", "2"], tmp_path)
+    assert (WARNING in said) == is_uneven, said
+    oracle.run([tmp_path / "program", "--data", "data.safetensors", "--losses", "losses.txt"], tmp_path)
+    whole = model.module(x, y).item()
+    assert (oracle.read_losses(tmp_path / "losses.txt") == [pytest.approx(whole, rel=1e-5)]) == (not is_uneven)
+
+
 @pytest.mark.parametrize("name", ["z-loss", "sum"])
 def test_terms_are_averaged_over_micro_batches_where_that_is_asked_for(tmp_path, name):
     model, micro_batches = network(name), 2
