@@ -1,6 +1,6 @@
 // Reads a program's JSON table into structs.
-#include "runtime/core/Program.h"
-#include "runtime/core/Status.h"
+#include "runtime/core/CheckProgram.h"
+#include "runtime/core/ProgramJson.h"
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -18,9 +18,20 @@ const Json &get(const Json &object, const char *key) {
   return it == object.end() ? none : *it;
 }
 
+template <typename T> T convert(const Json &value) {
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    return toInteger<T>(value);
+  else
+    return value.get<T>();
+}
+
 template <typename T> T getOr(const Json &object, const char *key, T otherwise) {
   const Json &value = get(object, key);
-  return value.is_null() ? otherwise : value.get<T>();
+  return value.is_null() ? otherwise : convert<T>(value);
+}
+
+template <typename T = int64_t> T getInt(const Json &object, const char *key) {
+  return toInteger<T>(object.at(key));
 }
 
 std::string getString(const Json &object, const char *key) {
@@ -28,7 +39,13 @@ std::string getString(const Json &object, const char *key) {
 }
 
 std::vector<int64_t> getInts(const Json &object, const char *key) {
-  return getOr<std::vector<int64_t>>(object, key, {});
+  const Json &list = get(object, key);
+  if (!list.is_null() && !list.is_array())
+    PSRT_FAIL(BadInput, "\"%s\" is %s, expected a list of integers", key, list.type_name());
+  std::vector<int64_t> result;
+  for (const Json &value : list)
+    result.push_back(toInteger(value));
+  return result;
 }
 
 template <size_t N> std::array<int64_t, N> getStrides(const Json &object, const char *key) {
@@ -45,6 +62,7 @@ std::vector<int> parseAxes(const Json &names, const Mesh &mesh) {
   if (!names.is_null())
     for (const Json &name : names)
       result.push_back(mesh.axis(name.get<std::string>()));
+  checkAxes(result, mesh);
   return result;
 }
 
@@ -56,35 +74,46 @@ Placement parsePlacement(const Json &object, const Mesh &mesh) {
     std::vector<Placement::Factor> dim;
     if (!factors.is_null() && d < factors.size())
       for (const Json &factor : factors[d])
-        dim.push_back({factor.at("size").get<int64_t>(), parseAxes(get(factor, "axes"), mesh)});
+        dim.push_back({getInt(factor, "size"), parseAxes(get(factor, "axes"), mesh)});
     if (dim.empty())
       dim.push_back({result.shape[d], {}});
-    int64_t size = 1;
-    for (const Placement::Factor &factor : dim)
-      size *= factor.size;
-    if (size != result.shape[d])
-      PSRT_FAIL(BadInput, "factors of dim %zu have product %lld, its size is %lld", d,
-                (long long)size, (long long)result.shape[d]);
     result.factors.push_back(std::move(dim));
   }
   result.partial = parseAxes(get(object, "partial"), mesh);
+  checkFactors(result, mesh);
   result.local = result.computeLocal(mesh);
   if (!get(object, "local").is_null() && getInts(object, "local") != result.local)
     PSRT_FAIL(BadInput, "\"local\" is not what the factors give");
   return result;
 }
 
+/// Addresses and offsets can be added up.
+int64_t toAddress(const Json &value) { return countElements({toInteger(value)}); }
+
 BufferRef parseBuffer(const Json &value) {
   if (value.is_null())
     return {};
   if (value.is_number())
-    return {BufferRef::Absolute, value.get<int64_t>()};
-  return {value.at(0).get<int32_t>(), value.at(1).get<int64_t>()};
+    return {BufferRef::Absolute, toAddress(value)};
+  BufferRef result{toInteger<int32_t>(value.at(0)), toAddress(value.at(1))};
+  if (result.base < 0)
+    PSRT_FAIL(BadInput, "a buffer has the base %d; bases are counted from 0", result.base);
+  return result;
 }
 
-void addBuffers(Instruction &result, const Json &object, std::initializer_list<const char *> keys) {
+using Keys = std::initializer_list<const char *>;
+
+void addOptionalBuffers(Instruction &result, const Json &object, Keys keys) {
   for (const char *key : keys)
     result.buffers.push_back(parseBuffer(get(object, key)));
+}
+
+void addBuffers(Instruction &result, const Json &object, Keys keys) {
+  for (const char *key : keys) {
+    result.buffers.push_back(parseBuffer(object.at(key)));
+    if (!result.buffers.back().present())
+      PSRT_FAIL(BadInput, "the buffer \"%s\" is null", key);
+  }
 }
 
 //===--- instructions -----------------------------------------------------===//
@@ -93,8 +122,8 @@ using Parser = void (*)(const Json &, const Mesh &, Instruction &);
 
 void parseKernel(const Json &object, const Mesh &, Instruction &result) {
   KernelOp op;
-  op.kernel = object.at("kernel");
-  op.rows = object.at("rows");
+  op.kernel = getInt<int>(object, "kernel");
+  op.rows = getInt(object, "rows");
   op.grain = std::max<int64_t>(1, getOr<int64_t>(object, "grain", op.rows));
   for (const Json &argument : object.at("args"))
     result.buffers.push_back(parseBuffer(argument));
@@ -106,14 +135,17 @@ void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   op.dtype = parseDtype(object.at("dtype"));
   if (!get(object, "batch").is_null())
     op.batch = getStrides<2>(object, "batch");
-  op.m = object.at("m");
-  op.n = object.at("n");
-  op.k = object.at("k");
+  op.m = getInt(object, "m");
+  op.n = getInt(object, "n");
+  op.k = getInt(object, "k");
   op.lhs = getStrides<4>(object, "lhs_strides");
   op.rhs = getStrides<4>(object, "rhs_strides");
   op.out = getStrides<4>(object, "out_strides");
   op.accumulate = getOr(object, "accumulate", -1);
-  addBuffers(result, object, {"lhs", "rhs", "out", "bias"});
+  countElements({op.batch[0], op.batch[1], op.m, op.n});
+  countElements({op.batch[0], op.batch[1], op.k, std::max(op.m, op.n)});
+  addBuffers(result, object, {"lhs", "rhs", "out"});
+  addOptionalBuffers(result, object, {"bias"});
   result.op = op;
 }
 
@@ -141,13 +173,18 @@ void parseAttention(const Json &object, const Mesh &, Instruction &result) {
   op.key = getOr(object, "key", -1);
   op.factorSizes = getInts(object, "factor_sizes");
   op.factorStrides = getInts(object, "factor_strides");
-  op.globalSize = getOr<int64_t>(object, "global_size", op.b * op.h * op.t * op.s);
+  countElements({op.b, op.h, std::max(op.t, op.s), op.d});
+  op.globalSize = getOr<int64_t>(object, "global_size", countElements({op.b, op.h, op.t, op.s}));
+  if (op.g < 1 || op.h % op.g != 0)
+    PSRT_FAIL(BadInput, "an attention has %lld heads in %lld groups", (long long)op.h,
+              (long long)op.g);
   if (!get(object, "mask").is_null()) {
     op.maskDtype = parseDtype(object.at("mask_dtype"));
     op.mask = getStrides<4>(object, "mask_strides");
   }
-  addBuffers(result, object,
-             {"q", "k", "v", "out", "lse", "dout", "dq", "dk", "dv", "offset", "mask", "padding"});
+  addBuffers(result, object, {"q", "k", "v", "out", "lse"});
+  (op.grad ? addBuffers : addOptionalBuffers)(result, object, {"dout", "dq", "dk", "dv"});
+  addOptionalBuffers(result, object, {"offset", "mask", "padding"});
   result.op = op;
 }
 
@@ -156,12 +193,15 @@ void parseEmbedding(const Json &object, const Mesh &, Instruction &result) {
   op.grad = object.at("op") == "embedding_grad";
   op.dtype = parseDtype(getOr<std::string>(object, "dtype", "f32"));
   op.indexDtype = parseDtype(getOr<std::string>(object, "index_dtype", "i64"));
-  op.count = object.at("count");
-  op.width = object.at("width");
-  op.rows = object.at("rows");
+  op.count = getInt(object, "count");
+  op.width = getInt(object, "width");
+  op.rows = getInt(object, "rows");
+  countElements({op.count, op.width});
+  countElements({op.rows, op.width});
   op.accumulate = getOr(object, "accumulate", -1);
   op.paddingIndex = getOr<int64_t>(object, "padding_index", -1);
-  addBuffers(result, object, {op.grad ? "grad" : "table", "indices", "out", "first_row"});
+  addBuffers(result, object, {op.grad ? "grad" : "table", "indices", "out"});
+  addOptionalBuffers(result, object, {"first_row"});
   result.op = op;
 }
 
@@ -171,12 +211,12 @@ void parseShardIndex(const Json &object, const Mesh &mesh, Instruction &result) 
 }
 
 void parseCopy(const Json &object, const Mesh &, Instruction &result) {
-  result.op = CopyOp{false, object.at("bytes").get<int64_t>()};
+  result.op = CopyOp{false, countElements({getInt(object, "bytes")})};
   addBuffers(result, object, {"in", "out"});
 }
 
 void parseZero(const Json &object, const Mesh &, Instruction &result) {
-  result.op = CopyOp{true, object.at("bytes").get<int64_t>()};
+  result.op = CopyOp{true, countElements({getInt(object, "bytes")})};
   addBuffers(result, object, {"out"});
 }
 
@@ -195,7 +235,7 @@ CollectiveOp::Reduction parseReduction(const Json &object) {
 void parseCollectiveBuffers(const Json &object, CollectiveOp &op, Instruction &result) {
   if (get(object, "ins").is_null()) {
     addBuffers(result, object, {"in", "out"});
-    op.counts = {getOr<int64_t>(object, "count", op.outer * op.size * op.inner)};
+    op.counts = {getOr<int64_t>(object, "count", countElements({op.outer, op.size, op.inner}))};
     return;
   }
   for (const char *key : {"ins", "outs"})
@@ -219,13 +259,14 @@ void parseCollective(const Json &object, const Mesh &mesh, Instruction &result) 
   op.outer = getOr<int64_t>(object, "outer", 1);
   op.size = getOr<int64_t>(object, "size", 1);
   op.inner = getOr<int64_t>(object, "inner", 1);
-  op.whole = getOr<int64_t>(object, "whole", op.size * mesh.shards(op.axes));
+  op.whole = getOr<int64_t>(object, "whole", countElements({op.size, mesh.shards(op.axes)}));
   op.shape = getInts(object, "shape");
   op.split = getOr(object, "split", 0);
   op.concat = getOr(object, "concat", 0);
   for (int64_t target : getInts(object, "targets"))
-    op.targets.push_back(int(target));
+    op.targets.push_back(int(std::clamp<int64_t>(target, -1, INT32_MAX)));
   parseCollectiveBuffers(object, op, result);
+  checkCollective(op, mesh);
   result.op = op;
 }
 
@@ -263,8 +304,8 @@ Mesh parseMesh(const Json &axes) {
   Mesh mesh;
   if (!axes.is_null())
     for (const Json &axis : axes)
-      mesh.axes.push_back(
-          {axis.at("name"), getString(axis, "kind"), axis.at("size").get<int64_t>()});
+      mesh.axes.push_back({axis.at("name"), getString(axis, "kind"), getInt(axis, "size")});
+  checkMesh(mesh);
   return mesh;
 }
 
@@ -286,7 +327,7 @@ Function parseFunction(const Json &object, const Program &program) {
 
 /// A wait for what stands before it.
 Instruction parseWait(const Json &object, const EntryPoint &entry) {
-  int64_t token = object.at("wait");
+  int64_t token = getInt(object, "wait");
   bool known = false;
   for (const Instruction &instruction : entry.instructions)
     if (const auto *op = std::get_if<CollectiveOp>(&instruction.op))
@@ -306,16 +347,22 @@ void parseEntry(const Json &object, const Program &program, EntryPoint &entry) {
     entry.instructions.push_back(get(object, "op").is_null()
                                      ? parseWait(object, entry)
                                      : parseInstruction(object, program.mesh));
+    for (const BufferRef &buffer : entry.instructions.back().buffers)
+      if (buffer.base >= 0)
+        PSRT_FAIL(BadInput,
+                  "entry \"%s\" has an instruction with a base; its buffers are addresses",
+                  entry.name.c_str());
     entry.code.push_back(std::move(result));
     return;
   }
   ProgramEntry result;
-  result.function = object.at("run");
+  result.function = getInt<int>(object, "run");
   if (result.function < 0 || size_t(result.function) >= program.functions.size())
     PSRT_FAIL(BadInput, "entry \"%s\" runs function %d of %zu", entry.name.c_str(), result.function,
               program.functions.size());
   const Function &function = program.functions[result.function];
-  result.bases = getInts(object, "bases");
+  for (int64_t base : getInts(object, "bases"))
+    result.bases.push_back(countElements({base}));
   result.microBatch = getOr<int64_t>(object, "micro_batch", 0);
   result.keys = getInts(object, "keys");
   result.first = getInts(object, "first");
@@ -346,8 +393,8 @@ EntryPoint parseEntryPoint(const Json &object, const Program &program) {
   if (!outputs.is_null())
     for (const Json &output : outputs)
       result.outputs.push_back({output.at("name"), parseDtype(output.at("dtype")),
-                                parsePlacement(output, program.mesh),
-                                output.at("address").get<int64_t>()});
+                                parsePlacement(output, program.mesh), getInt(output, "address")});
+  checkEntry(result, program);
   return result;
 }
 
@@ -420,11 +467,12 @@ Variable parseVariable(const Json &object, const Mesh &mesh) {
   result.frozen = getOr(object, "frozen", false);
   result.transient = getOr(object, "transient", false);
   result.placement = parsePlacement(object, mesh);
-  result.address = object.at("address");
+  result.address = getInt(object, "address");
   result.bytes =
       getOr<int64_t>(object, "bytes", result.placement.localCount() * dtypeSize(result.dtype));
   result.location = getString(object, "location");
   parseInitial(object, result);
+  checkInitial(result);
   return result;
 }
 
@@ -439,7 +487,7 @@ Input parseInput(const Json &object, const Mesh &mesh) {
   result.limit = getOr<int64_t>(object, "limit", 0);
   if (const Json &ignore = get(object, "ignore"); !ignore.is_null()) {
     result.hasIgnore = true;
-    result.ignore = ignore.get<int64_t>();
+    result.ignore = toInteger(ignore);
   }
   result.addresses = getInts(object, "addresses");
   return result;
@@ -459,7 +507,7 @@ Program parseTable(const Json &table) {
   result.lossAverage = getString(table, "loss_average");
   result.mesh = parseMesh(get(table, "mesh"));
   result.kernelNames = getOr<std::vector<std::string>>(table, "kernels", {});
-  result.arenaBytes = table.at("arena_bytes");
+  result.arenaBytes = countElements({getInt(table, "arena_bytes")});
   result.microBatches = getOr<int64_t>(table, "micro_batches", 1);
   result.flopsPerStep = getOr(table, "flops_per_step", 0.0);
   if (const Json &defaults = get(table, "defaults"); !defaults.is_null())
@@ -470,14 +518,15 @@ Program parseTable(const Json &table) {
     result.variables.push_back(parseVariable(variable, result.mesh));
   if (const Json &files = get(table, "files"); files.is_array())
     for (const Json &file : files)
-      result.files.push_back({file.at("path"), file.at("bytes").get<int64_t>(),
-                              file.at("hashed").get<int64_t>(), file.at("hash")});
+      result.files.push_back(
+          {file.at("path"), getInt(file, "bytes"), getInt(file, "hashed"), file.at("hash")});
   for (const Json &input : table.at("inputs"))
     result.inputs.push_back(parseInput(input, result.mesh));
   for (const Json &function : table.at("functions"))
     result.functions.push_back(parseFunction(function, result));
   for (const Json &entry : table.at("programs"))
     result.entries.push_back(parseEntryPoint(entry, result));
+  checkProgram(result);
   return result;
 }
 

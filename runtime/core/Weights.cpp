@@ -106,12 +106,23 @@ void setScalars(Session &session, const std::string &name, double value) {
               names.empty() ? "none" : names.c_str());
 }
 
+/// Only the last `*` is ever tried again, so that no glob takes more time than the product of both
+/// lengths.
 static bool matchesGlob(const char *glob, const char *name) {
-  if (*glob == '*')
-    return matchesGlob(glob + 1, name) || (*name && matchesGlob(glob, name + 1));
-  if (!*glob || !*name)
-    return *glob == *name;
-  return (*glob == '?' || *glob == *name) && matchesGlob(glob + 1, name + 1);
+  const char *star = nullptr, *taken = nullptr;
+  while (*name) {
+    if (*glob == '*')
+      star = glob++, taken = name;
+    else if (*glob == '?' || *glob == *name)
+      ++glob, ++name;
+    else if (star)
+      glob = star + 1, name = ++taken;
+    else
+      return false;
+  }
+  while (*glob == '*')
+    ++glob;
+  return !*glob;
 }
 
 static bool matchesGlob(const std::string &glob, const Variable &variable) {

@@ -12,7 +12,8 @@
 namespace psrt {
 
 MappedFile::MappedFile(const std::string &path) : name(path) {
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a pipe would be waited for.
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat info;
   if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
     int why = file < 0 ? errno : EINVAL;

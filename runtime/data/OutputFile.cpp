@@ -52,10 +52,21 @@ void OutputFile::write(const void *data, size_t bytes) {
     fail();
 }
 
-void OutputFile::commit() {
+void OutputFile::finish() {
   bool good = std::fflush(file) == 0 && fsync(fileno(file)) == 0;
-  good &= std::fclose(std::exchange(file, nullptr)) == 0;
-  if (!good || std::rename(temporary.c_str(), target.c_str()) != 0)
+  int why = errno;
+  if (std::fclose(std::exchange(file, nullptr)) == 0)
+    errno = why;
+  else
+    good = false;
+  if (!good)
+    fail();
+}
+
+void OutputFile::commit() {
+  if (file)
+    finish();
+  if (std::rename(temporary.c_str(), target.c_str()) != 0)
     fail();
   committed = true;
 }

@@ -16,6 +16,8 @@ public:
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;
   void write(const void *data, size_t bytes);
+  /// All is on the disk, under the temporary name: `commit` needs no more room.
+  void finish();
   void commit();
 
 private:

@@ -1,7 +1,6 @@
 // Reading and writing safetensors.
 #include "runtime/data/Safetensors.h"
-#include "runtime/core/Status.h"
-#include "runtime/data/OutputFile.h"
+#include "runtime/core/ProgramJson.h"
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -25,10 +24,7 @@ static const char *fileName(Dtype dtype) {
 }
 
 static int64_t byteSize(Dtype dtype, const std::vector<int64_t> &shape) {
-  int64_t bytes = dtypeSize(dtype);
-  for (int64_t size : shape)
-    bytes *= size;
-  return bytes;
+  return countElements(shape) * dtypeSize(dtype);
 }
 
 SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
@@ -54,10 +50,14 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
       if (!known)
         PSRT_FAIL(BadInput, "\"%s\": tensor \"%s\" has dtype %s, which is not built", path.c_str(),
                   name.c_str(), dtype.c_str());
-      tensor.shape = entry.at("shape").get<std::vector<int64_t>>();
-      int64_t from = entry.at("data_offsets").at(0), to = entry.at("data_offsets").at(1);
-      tensor.bytes = to - from;
-      if (from < 0 || to > available || tensor.bytes != byteSize(tensor.dtype, tensor.shape))
+      for (const Json &size : entry.at("shape"))
+        tensor.shape.push_back(toInteger(size));
+      int64_t from = toInteger(entry.at("data_offsets").at(0));
+      int64_t to = toInteger(entry.at("data_offsets").at(1));
+      bool lies = from >= 0 && from <= to && to <= available;
+      tensor.bytes = lies ? to - from : 0;
+      std::optional<int64_t> count = tryCountElements(tensor.shape);
+      if (!lies || !count || tensor.bytes != *count * dtypeSize(tensor.dtype))
         PSRT_FAIL(BadInput,
                   "\"%s\" is cut short or damaged: tensor \"%s\" is bytes %lld to %lld of %lld",
                   path.c_str(), name.c_str(), (long long)from, (long long)to, (long long)available);
@@ -80,13 +80,18 @@ void SafetensorsWriter::add(std::string name, Dtype dtype, std::vector<int64_t> 
 }
 
 void SafetensorsWriter::write(const std::string &path) const {
+  if (std::unique_ptr<OutputFile> file = stage(path))
+    file->commit();
+}
+
+std::unique_ptr<OutputFile> SafetensorsWriter::stage(const std::string &path) const {
   std::vector<char> buffer;
   if (path.empty()) {
     for (const auto &[name, entry] : entries) {
       buffer.resize(byteSize(entry.dtype, entry.shape));
       entry.fill(buffer.data());
     }
-    return;
+    return nullptr;
   }
   Json header = Json::object();
   header["__metadata__"] = {{"format", "pt"}};
@@ -101,15 +106,16 @@ void SafetensorsWriter::write(const std::string &path) const {
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t size = text.size();
-  OutputFile file(path);
-  file.write(&size, 8);
-  file.write(text.data(), text.size());
+  auto file = std::make_unique<OutputFile>(path);
+  file->write(&size, 8);
+  file->write(text.data(), text.size());
   for (const auto &[name, entry] : entries) {
     buffer.resize(byteSize(entry.dtype, entry.shape));
     entry.fill(buffer.data());
-    file.write(buffer.data(), buffer.size());
+    file->write(buffer.data(), buffer.size());
   }
-  file.commit();
+  file->finish();
+  return file;
 }
 
 } // namespace psrt

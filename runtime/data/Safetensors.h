@@ -5,8 +5,10 @@
 
 #include "runtime/core/Program.h"
 #include "runtime/data/MappedFile.h"
+#include "runtime/data/OutputFile.h"
 #include <functional>
 #include <map>
+#include <memory>
 
 namespace psrt {
 
@@ -41,6 +43,8 @@ public:
   /// Fails with BadInput when the file cannot be written. Without a path, fills all and writes
   /// nothing: a process that only helps another to write.
   void write(const std::string &path) const;
+  /// The same without the renaming, which is left to the caller; null without a path.
+  std::unique_ptr<OutputFile> stage(const std::string &path) const;
   size_t count() const { return entries.size(); }
 
 private:

@@ -51,7 +51,7 @@ void WeightFiles::addFolder(const std::string &path) {
     PSRT_FAIL(BadInput, "\"%s\" is no index of weights: %s", index.c_str(), error.what());
   }
   for (const std::string &name : names) {
-    if (name.find('/') != std::string::npos)
+    if (name.find('/') != std::string::npos || name.empty() || name == "." || name == "..")
       PSRT_FAIL(BadInput, "\"%s\" names the file \"%s\", which leaves its folder", index.c_str(),
                 name.c_str());
     add((fs::path(path) / name).string());
@@ -122,6 +122,7 @@ void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite>
     checkFolderWritable(path);
   auto files = cut(weights, maxFileBytes);
   std::set<std::string> written;
+  std::vector<std::unique_ptr<OutputFile>> staged; // what is there stays until all is on the disk
   Json map = Json::object();
   int64_t total = 0;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -132,7 +133,7 @@ void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite>
       map[weight->name] = name;
       total += bytesOf(*weight);
     }
-    writer.write(writes ? (fs::path(path) / name).string() : "");
+    staged.push_back(writer.stage(writes ? (fs::path(path) / name).string() : ""));
     written.insert(name);
   }
   if (!writes)
@@ -140,11 +141,13 @@ void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite>
   if (files.size() > 1) {
     Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
     std::string text = index.dump(2) + "\n";
-    OutputFile file((fs::path(path) / kIndex).string());
-    file.write(text.data(), text.size());
-    file.commit();
+    staged.push_back(std::make_unique<OutputFile>((fs::path(path) / kIndex).string()));
+    staged.back()->write(text.data(), text.size());
+    staged.back()->finish();
     written.insert(kIndex);
   }
+  for (const std::unique_ptr<OutputFile> &file : staged)
+    file->commit();
   removeOthers(path, written);
 }
 

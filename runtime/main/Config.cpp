@@ -12,26 +12,41 @@ using Json = nlohmann::ordered_json;
   throw CLI::ValidationError("--config", "\"" + path + "\": " + message);
 }
 
+/// For messages; what holds others is only named, as it may be of any depth.
+std::string describe(const Json &value) {
+  return value.is_structured() ? value.type_name() : value.dump();
+}
+
 /// A value as a command line has it.
 std::string toText(const std::string &path, const std::string &key, const Json &value) {
   if (value.is_string())
     return value.get<std::string>();
   if (value.is_number())
     return value.dump();
-  refuse(path, "\"" + key + "\" is " + value.dump() + "; expected a string, a number or a list");
+  refuse(path, "\"" + key + "\" is " + describe(value) + "; expected a string, a number or a list");
 }
 
 void append(std::vector<std::string> &arguments, const std::string &path, const std::string &key,
             const Json &value, bool isSwitch) {
   if (isSwitch) {
     if (!value.is_boolean())
-      refuse(path, "\"" + key + "\" is " + value.dump() + "; expected true or false");
+      refuse(path, "\"" + key + "\" is " + describe(value) + "; expected true or false");
     if (value.get<bool>())
       arguments.push_back("--" + key);
     return;
   }
-  for (const Json &item : value.is_array() ? value : Json::array({value}))
-    arguments.insert(arguments.end(), {"--" + key, toText(path, key, item)});
+  auto add = [&](const Json &item) {
+    std::string text = toText(path, key, item);
+    // A text that looks like a flag is still the value of this one.
+    if (text.rfind('-', 0) == 0)
+      arguments.push_back("--" + key + "=" + text);
+    else
+      arguments.insert(arguments.end(), {"--" + key, std::move(text)});
+  };
+  if (!value.is_array())
+    return add(value);
+  for (const Json &item : value)
+    add(item);
 }
 
 bool isGiven(const CLI::Option &option) {

@@ -3,6 +3,7 @@
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/Source.h"
 #include "runtime/main/Parts.h"
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -159,6 +160,8 @@ static int run(const Flags &flags, const ProcessPlace &place) {
 } // namespace psrt
 
 int main(int argc, char **argv) {
+  // A write beyond a limit on file sizes fails as one to a full disk does, and is told as such.
+  std::signal(SIGXFSZ, SIG_IGN);
   psrt::Flags flags;
   psrt::ProcessPlace place = psrt::findProcessPlace();
   if (std::optional<int> status = psrt::parseFlags(argc, argv, place.rank == 0, flags))

@@ -1,0 +1,20 @@
+// Fuzzes a run's file of flags, as `--config RUN.json` reads it.
+#include "fuzz/JsonMutator.h"
+#include "fuzz/Scratch.h"
+#include "runtime/main/Flags.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  std::string path = fuzz::writeFile("run.json", data, size);
+  std::string program = "program", flag = "--config";
+  char *arguments[] = {program.data(), flag.data(), path.data(), nullptr};
+  psrt::Flags flags;
+  psrt::parseFlags(3, arguments, /*prints=*/false, flags);
+  return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
+                                          unsigned seed) {
+  fuzz::Random random(seed);
+  std::string text(reinterpret_cast<char *>(data), size);
+  return fuzz::giveBack(fuzz::mutateJson(std::move(text), random), data, size, maxSize);
+}

@@ -1,0 +1,29 @@
+// Fuzzes the reader of a compiled program's table.
+#include "fuzz/JsonMutator.h"
+#include "runtime/core/Program.h"
+#include "runtime/core/Status.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  try {
+    psrt::Program program = psrt::parseProgram({reinterpret_cast<const char *>(data), size});
+    // What a reader of it asks of every program.
+    int64_t ranks = program.mesh.size();
+    for (const psrt::Variable &variable : program.variables)
+      for (int64_t rank = 0; rank < std::min<int64_t>(ranks, 4); ++rank)
+        for (unsigned dim = 0; dim < variable.placement.shape.size(); ++dim)
+          variable.placement.globalIndex(program.mesh, program.mesh.coordinates(rank), dim, 0);
+    for (const psrt::Function &function : program.functions)
+      for (const psrt::Instruction &instruction : function.code)
+        if (const auto *op = std::get_if<psrt::CollectiveOp>(&instruction.op))
+          op->bytes(program.mesh);
+  } catch (const psrt::Error &) {
+  }
+  return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
+                                          unsigned seed) {
+  fuzz::Random random(seed);
+  std::string text(reinterpret_cast<char *>(data), size);
+  return fuzz::giveBack(fuzz::mutateJson(std::move(text), random), data, size, maxSize);
+}

@@ -1,0 +1,52 @@
+// Fuzzes files of tokens. The first byte of an input says how they are read, the second cuts the
+// rest into two files.
+#include "fuzz/Scratch.h"
+#include "runtime/core/Status.h"
+#include "runtime/data/Batches.h"
+
+static psrt::Input makeInput(const char *name, const char *role, psrt::Dtype dtype) {
+  psrt::Input input;
+  input.name = name;
+  input.role = role;
+  input.dtype = dtype;
+  input.limit = 200;
+  input.hasIgnore = input.role == "labels";
+  input.ignore = -100;
+  input.placement = psrt::Placement::whole({2, 3});
+  return input;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < 2)
+    return 0;
+  uint8_t how = data[0];
+  size_t cut = data[1] % (size - 1);
+  data += 2, size -= 2;
+  cut = std::min(cut, size);
+  static const char *const types[] = {"", "uint8", "uint16", "uint32"};
+  psrt::DataOptions options;
+  options.type = types[how & 3];
+  options.labels = how & 4 ? "next" : "same";
+  options.files.push_back(fuzz::writeFile("a.bin", data, how & 8 ? cut : size));
+  if (how & 8)
+    options.files.push_back(fuzz::writeFile("b.bin", data + cut, size - cut));
+  fuzz::StayInside watch;
+  psrt::Program program;
+  psrt::Dtype dtype = how & 16 ? psrt::Dtype::I32 : psrt::Dtype::I64;
+  program.labels = "given";
+  program.inputs.push_back(makeInput("tokens", "data", dtype));
+  program.inputs.push_back(makeInput("labels", "labels", dtype));
+  try {
+    auto source = psrt::openData(program, options);
+    psrt::SampleOrder order{source->samples(), 2, 2, bool(how & 32), bool(how & 64), 1};
+    std::vector<char> buffer(2 * 3 * 8);
+    for (const psrt::Input &input : program.inputs) {
+      psrt::InputWriter writer(input, program.mesh, {});
+      for (int64_t step = 0; step < order.stepsPerEpoch() + 1 && order.stepsPerEpoch(); ++step)
+        writer.write(*source, buffer.data(),
+                     [&](int64_t row) { return order.sample(step, step % 2, row); });
+    }
+  } catch (const psrt::Error &) {
+  }
+  return 0;
+}

@@ -1,0 +1,131 @@
+// Checks of the parsed structs.
+#include "runtime/core/CheckProgram.h"
+#include "runtime/core/ProgramJson.h"
+#include <algorithm>
+
+namespace psrt {
+
+/// Ranks are counted in an int, and some tables have an entry for each.
+static constexpr int64_t kMostRanks = 1 << 24;
+
+void checkMesh(const Mesh &mesh) {
+  int64_t ranks = 1;
+  for (const Mesh::Axis &axis : mesh.axes) {
+    if (axis.size < 1 || axis.size > kMostRanks || (ranks *= axis.size) > kMostRanks)
+      PSRT_FAIL(BadInput, "mesh axis \"%s\" has %lld devices; a mesh has 1 to 2^24 in all",
+                axis.name.c_str(), (long long)axis.size);
+    for (const Mesh::Axis &other : mesh.axes)
+      if (&other != &axis && other.name == axis.name)
+        PSRT_FAIL(BadInput, "the mesh has two axes \"%s\"", axis.name.c_str());
+  }
+}
+
+void checkAxes(const std::vector<int> &axes, const Mesh &mesh) {
+  std::vector<int> sorted(axes);
+  std::sort(sorted.begin(), sorted.end());
+  auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end())
+    PSRT_FAIL(BadInput, "mesh axis \"%s\" stands twice in a list", mesh.axes[*twice].name.c_str());
+}
+
+void checkFactors(const Placement &placement, const Mesh &mesh) {
+  countElements(placement.shape);
+  std::vector<int> used(placement.partial);
+  for (size_t d = 0; d < placement.factors.size(); ++d) {
+    std::vector<int64_t> sizes;
+    for (const Placement::Factor &factor : placement.factors[d]) {
+      sizes.push_back(factor.size);
+      used.insert(used.end(), factor.axes.begin(), factor.axes.end());
+    }
+    if (int64_t size = countElements(sizes); size != placement.shape[d])
+      PSRT_FAIL(BadInput, "factors of dim %zu have product %lld, its size is %lld", d,
+                (long long)size, (long long)placement.shape[d]);
+  }
+  checkAxes(used, mesh);
+}
+
+void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
+  int64_t shards = mesh.shards(op.axes);
+  countElements({op.outer, op.size, op.inner, shards});
+  countElements({op.outer, op.whole, op.inner});
+  countElements(op.shape);
+  int64_t all = 0;
+  for (int64_t count : op.counts)
+    all = countElements({all + countElements({count})});
+  int64_t rank = int64_t(op.shape.size());
+  if (op.kind == CollectiveOp::AllToAll && (op.split < 0 || op.split >= rank || op.concat < 0 ||
+                                            op.concat >= rank || op.shape[op.split] % shards != 0))
+    PSRT_FAIL(BadInput,
+              "an all_to_all over %lld shards splits dim %d and joins dim %d of a tensor of %lld "
+              "dims",
+              (long long)shards, op.split, op.concat, (long long)rank);
+  std::vector<int> targets(op.targets);
+  std::sort(targets.begin(), targets.end());
+  bool isPermutation = int64_t(targets.size()) == shards;
+  for (size_t i = 0; i < targets.size(); ++i)
+    isPermutation &= targets[i] == int(i);
+  if (op.kind == CollectiveOp::Permute && !isPermutation)
+    PSRT_FAIL(BadInput, "the targets of a permute are not a permutation of its %lld members",
+              (long long)shards);
+}
+
+void checkInitial(const Variable &variable) {
+  const Variable::File &file = variable.file;
+  const std::vector<int64_t> &shape = variable.placement.shape;
+  countElements(file.shape);
+  bool fits = file.offset >= 0 && file.offset <= INT64_MAX / 2 && file.bytes >= 0;
+  if (!file.lower.empty() && file.shape.size() == shape.size()) {
+    fits &= file.lower.size() == shape.size();
+    for (size_t d = 0; fits && d < shape.size(); ++d)
+      fits = file.lower[d] >= 0 && file.lower[d] <= file.shape[d] - shape[d];
+  }
+  if (!fits)
+    PSRT_FAIL(BadInput, "variable \"%s\" is no part of the tensor \"%s\" that it starts from",
+              variable.displayName().c_str(), file.tensor.c_str());
+}
+
+/// A tensor at an address ends before the arena does.
+static void checkAddress(const Program &program, const char *what, const std::string &name,
+                         int64_t address, const Placement &placement, Dtype dtype) {
+  int64_t bytes = countElements(placement.local) * dtypeSize(dtype);
+  if (address < 0 || bytes > program.arenaBytes || address > program.arenaBytes - bytes)
+    PSRT_FAIL(BadInput, "%s \"%s\" has %lld bytes at %lld, the arena has %lld", what, name.c_str(),
+              (long long)bytes, (long long)address, (long long)program.arenaBytes);
+}
+
+void checkEntry(const EntryPoint &entry, const Program &program) {
+  bool fits = entry.slots >= 1 && entry.slotBase >= 0 && entry.slotBytes >= 0 &&
+              entry.slotBase <= program.arenaBytes;
+  if (!fits || countElements({entry.slots, entry.slotBytes}) > program.arenaBytes - entry.slotBase)
+    PSRT_FAIL(BadInput, "entry \"%s\" has %lld slots of %lld bytes at %lld, the arena has %lld",
+              entry.name.c_str(), (long long)entry.slots, (long long)entry.slotBytes,
+              (long long)entry.slotBase, (long long)program.arenaBytes);
+  for (const Output &output : entry.outputs)
+    checkAddress(program, "output", output.name, output.address, output.placement, output.dtype);
+}
+
+static void checkInput(const Input &input, const Program &program) {
+  const std::vector<int64_t> &shape = input.placement.shape;
+  if (input.batchDim < -1 || input.batchDim >= int(shape.size()) ||
+      (input.batchDim >= 0 && shape[input.batchDim] < 1))
+    PSRT_FAIL(BadInput, "input \"%s\" has no batch in its dim %d", input.name.c_str(),
+              input.batchDim);
+  for (int64_t address : input.addresses)
+    checkAddress(program, "input", input.name, address, input.placement, input.dtype);
+}
+
+void checkProgram(const Program &program) {
+  for (const Variable &variable : program.variables)
+    checkAddress(program, "variable", variable.symbol, variable.address, variable.placement,
+                 variable.dtype);
+  for (const Input &input : program.inputs)
+    checkInput(input, program);
+  for (const WeightFile &file : program.files)
+    if (file.hashed < 0 || file.bytes < file.hashed)
+      PSRT_FAIL(BadInput, "file \"%s\" has %lld bytes, of which the last %lld are compared",
+                file.path.c_str(), (long long)file.bytes, (long long)file.hashed);
+  if (program.microBatches < 1 || program.microBatches > INT32_MAX)
+    PSRT_FAIL(BadInput, "a step has %lld micro-batches", (long long)program.microBatches);
+}
+
+} // namespace psrt

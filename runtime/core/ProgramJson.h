@@ -1,0 +1,57 @@
+// Reading fields of a JSON table: what is absent has a default, and a number is what it says or an
+// error.
+#ifndef PSRT_CORE_PROGRAMJSON_H
+#define PSRT_CORE_PROGRAMJSON_H
+
+#include "runtime/core/Status.h"
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace psrt {
+
+/// No tensor has more elements; sizes up to this can be multiplied by an element's bytes.
+inline constexpr int64_t kMostElements = int64_t(1) << 44;
+
+/// An integer that fits `Int`. Throws nlohmann's type error for fractions and for numbers out of
+/// its range, which `get` would convert without a word.
+template <typename Int = int64_t, typename Json> Int toInteger(const Json &value) {
+  bool fits = value.is_number_integer();
+  if (value.is_number_unsigned())
+    fits = value.template get<uint64_t>() <= uint64_t(std::numeric_limits<Int>::max());
+  else if (fits)
+    fits = value.template get<int64_t>() >= int64_t(std::numeric_limits<Int>::min()) &&
+           value.template get<int64_t>() <= int64_t(std::numeric_limits<Int>::max());
+  if (!fits)
+    throw Json::type_error::create(
+        302,
+        format("expected an integer of at most %zu bytes, got %s", sizeof(Int),
+               value.is_number() ? value.dump().c_str() : value.type_name()),
+        &value);
+  return Int(value.template get<int64_t>());
+}
+
+/// The product of sizes; nothing when one is negative or there are more than `kMostElements`.
+inline std::optional<int64_t> tryCountElements(const std::vector<int64_t> &sizes) {
+  int64_t count = 1;
+  for (int64_t size : sizes)
+    if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > kMostElements)
+      return std::nullopt;
+  return count;
+}
+
+/// The same, or a failure.
+inline int64_t countElements(const std::vector<int64_t> &sizes) {
+  if (std::optional<int64_t> count = tryCountElements(sizes))
+    return *count;
+  PSRT_FAIL(BadInput, "the program's table has a size that is negative or above 2^44; compile the "
+                      "model again");
+}
+
+} // namespace psrt
+
+#endif
