@@ -55,10 +55,10 @@ Expected<std::string> findOutputFile(StringRef output) {
   return target.string();
 }
 
-Error checkOutputFile(StringRef input, StringRef output) {
+Error checkOutputFile(StringRef input, StringRef output, StringRef flag) {
   if (sys::fs::is_directory(output))
-    return fail("output '" + output + "' is a folder; give the name of a file, -o " + output +
-                "/NAME");
+    return fail("output '" + output + "' is a folder; give the name of a file, " + flag + " " +
+                output + "/NAME");
   if (sys::fs::equivalent(input, output))
     return fail("output '" + output + "' is the model itself; give another name");
   SmallString<128> folder(sys::path::parent_path(output));

@@ -33,7 +33,9 @@ llvm::Error checkModelFile(llvm::StringRef path, llvm::ArrayRef<llvm::StringRef>
 llvm::Expected<std::string> findOutputFile(llvm::StringRef output);
 
 /// Before hours of work: whether `output` can be made, and replaces nothing that is read.
-llvm::Error checkOutputFile(llvm::StringRef input, llvm::StringRef output);
+/// `flag` is the one that named it.
+llvm::Error checkOutputFile(llvm::StringRef input, llvm::StringRef output,
+                            llvm::StringRef flag = "-o");
 
 } // namespace parashard
 

@@ -66,6 +66,15 @@ json::Value ClassCode::buffer(Value value, int64_t extra) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
+/// Leaves on the op which kernels run it, for whoever looks at the program.
+static void noteKernels(ps::FusedOp op, ArrayRef<KernelCall> calls) {
+  SmallVector<StringRef> names;
+  for (const KernelCall &call : calls)
+    if (!call.name.empty())
+      names.push_back(call.name);
+  op->setAttr(kKernelsMark, Builder(op.getContext()).getStrArrayAttr(names));
+}
+
 LogicalResult ClassCode::writeFused(ps::FusedOp op) {
   SmallVector<int> scalarSlots, firstSlots;
   for (Value input : op.getInputs())
@@ -81,6 +90,7 @@ LogicalResult ClassCode::writeFused(ps::FusedOp op) {
   int64_t workspace = 0;
   if (auto offset = op->getAttrOfType<IntegerAttr>(kWorkspaceOffsetMark))
     workspace = offset.getInt();
+  noteKernels(op, *calls);
   for (const KernelCall &call : *calls) {
     if (call.name.empty()) {
       json::Object zero = begin("zero", op);

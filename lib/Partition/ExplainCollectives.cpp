@@ -3,6 +3,7 @@
 #include "lib/Partition/Passes.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Reasons.h"
+#include <numeric>
 
 using namespace mlir;
 
@@ -20,23 +21,63 @@ void setCause(Operation *collective, const Twine &what, const Twine &why) {
                                  b.getArrayAttr({b.getStringAttr(what), b.getStringAttr(why)}));
 }
 
+//===----------------------------------------------------------------------===//
+// As an attribute
+//===----------------------------------------------------------------------===//
+
+static DictionaryAttr toAttribute(const ExplainedCollective &row, Builder b) {
+  SmallVector<StringRef> places(row.places.begin(), row.places.end());
+  auto field = [&](StringRef name, const std::string &text) {
+    return b.getNamedAttr(name, b.getStringAttr(text));
+  };
+  return b.getDictionaryAttr({field("kind", row.kind), field("axes", row.axes),
+                              field("when", row.when), field("what", row.what),
+                              field("why", row.why),
+                              b.getNamedAttr("places", b.getStrArrayAttr(places)),
+                              b.getNamedAttr("bytes", b.getDenseI64ArrayAttr(row.bytes))});
+}
+
+void recordCollectives(ModuleOp module, ArrayRef<ExplainedCollective> collectives) {
+  Builder b(module.getContext());
+  SmallVector<Attribute> rows;
+  for (const ExplainedCollective &row : collectives)
+    rows.push_back(toAttribute(row, b));
+  module->setAttr(kCollectivesMark, b.getArrayAttr(rows));
+}
+
+static ExplainedCollective fromAttribute(DictionaryAttr row) {
+  auto field = [&](StringRef name) {
+    auto text = row.getAs<StringAttr>(name);
+    return text ? text.str() : std::string();
+  };
+  ExplainedCollective result{
+      field("kind"), field("axes"), field("when"), field("what"), field("why"), {}, {}};
+  auto places = row.getAs<ArrayAttr>("places");
+  auto bytes = row.getAs<DenseI64ArrayAttr>("bytes");
+  if (places && bytes && places.size() == size_t(bytes.size()))
+    for (auto [place, size] : llvm::zip_equal(places, bytes.asArrayRef()))
+      if (auto text = dyn_cast<StringAttr>(place)) {
+        result.places.push_back(text.str());
+        result.bytes.push_back(size);
+      }
+  return result;
+}
+
+std::optional<std::vector<ExplainedCollective>> getCollectives(ModuleOp module) {
+  auto rows = module->getAttrOfType<ArrayAttr>(kCollectivesMark);
+  if (!rows)
+    return std::nullopt;
+  std::vector<ExplainedCollective> result;
+  for (auto row : rows.getAsRange<DictionaryAttr>())
+    result.push_back(fromAttribute(row));
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// From the functions
+//===----------------------------------------------------------------------===//
+
 namespace {
-/// One kind of movement, at all the places where it happens alike.
-struct Row {
-  std::string kind; ///< all_reduce, reduce_scatter, all_gather, all_to_all, permute
-  std::string axes; ///< dp, tp
-  std::string when; ///< forward, backward, update, evaluate, count
-  std::string what, why;
-  std::string location; ///< the first place, as the model's source
-  int64_t count = 0;
-  int64_t bytes = 0; ///< of all places together: what one rank gives in
-
-  bool isLike(const Row &other) const {
-    return std::tie(kind, axes, when, what, why) ==
-           std::tie(other.kind, other.axes, other.when, other.what, other.why);
-  }
-};
-
 std::string joinAxes(ArrayAttr axes) {
   std::string text;
   for (StringAttr axis : axes.getAsRange<StringAttr>())
@@ -57,7 +98,7 @@ std::string getWhen(Operation *op) {
   return stringifyPhase(phase.getValue()).str();
 }
 
-Row describeCollective(Operation *op) {
+ExplainedCollective describeCollective(Operation *op) {
   auto cause = op->getAttrOfType<ArrayAttr>(kCauseMark);
   auto say = [&](unsigned i) { return cause ? cast<StringAttr>(cause[i]).str() : "not recorded"; };
   return {op->getName().stripDialect().str(),
@@ -65,27 +106,27 @@ Row describeCollective(Operation *op) {
           getWhen(op),
           say(0),
           say(1),
-          describeLocation(op->getLoc()),
-          1,
-          getByteSize(cast<RankedTensorType>(op->getOperand(0).getType()))};
+          {describeLocation(op->getLoc())},
+          {getByteSize(cast<RankedTensorType>(op->getOperand(0).getType()))}};
 }
 
-std::vector<Row> collect(ModuleOp module) {
-  std::vector<Row> rows;
+std::vector<ExplainedCollective> collect(ModuleOp module) {
+  std::vector<ExplainedCollective> rows;
   module.walk([&](Operation *op) {
     if (!isCollective(op))
       return;
-    Row row = describeCollective(op);
-    auto known = llvm::find_if(rows, [&](const Row &other) { return other.isLike(row); });
+    ExplainedCollective row = describeCollective(op);
+    auto known =
+        llvm::find_if(rows, [&](const ExplainedCollective &other) { return other.isLike(row); });
     if (known == rows.end())
       return rows.push_back(std::move(row));
-    known->count += 1;
-    known->bytes += row.bytes;
+    known->places.push_back(std::move(row.places.front()));
+    known->bytes.push_back(row.bytes.front());
   });
   return rows;
 }
 
-void print(ArrayRef<Row> rows, llvm::raw_ostream &os) {
+void print(ArrayRef<ExplainedCollective> rows, llvm::raw_ostream &os) {
   os << "\ncollectives (forward and backward: of one micro-batch)\n";
   if (rows.empty()) {
     os << "  none\n";
@@ -93,9 +134,10 @@ void print(ArrayRef<Row> rows, llvm::raw_ostream &os) {
   }
   std::vector<std::vector<std::string>> table = {
       {"count", "bytes", "collective", "axes", "when", "what", "why", "first at"}};
-  for (const Row &row : rows)
-    table.push_back({std::to_string(row.count), formatBytes(row.bytes), row.kind, row.axes,
-                     row.when, row.what, row.why, row.location});
+  for (const ExplainedCollective &row : rows)
+    table.push_back({std::to_string(row.places.size()),
+                     formatBytes(std::accumulate(row.bytes.begin(), row.bytes.end(), int64_t(0))),
+                     row.kind, row.axes, row.when, row.what, row.why, row.places.front()});
   printTable(table, os);
 }
 
@@ -104,15 +146,18 @@ struct ExplainCollectivesPass : impl::ExplainCollectivesPassBase<ExplainCollecti
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    std::vector<ExplainedCollective> collectives = collect(module);
     std::string text;
     llvm::raw_string_ostream os(text);
-    print(collect(module), os);
+    print(collectives, os);
     if (!record) {
       llvm::outs() << text;
       return;
     }
-    if (auto plan = module->getAttrOfType<StringAttr>(kExplanationMark))
+    if (auto plan = module->getAttrOfType<StringAttr>(kExplanationMark)) {
       module->setAttr(kExplanationMark, StringAttr::get(&getContext(), plan.str() + text));
+      recordCollectives(module, collectives);
+    }
     module.walk([](Operation *op) { op->removeAttr(kCauseMark); });
   }
 };

@@ -28,7 +28,8 @@ def ExplainCollectivesPass : Pass<"ps-explain-collectives", "::mlir::ModuleOp"> 
   let description = [{
     Counts the collectives that stand in the functions, those that an op makes inside itself (a softmax over a
     split dim) too. What each is for is what `ps-partition` left on it. With `record`, adds the table to the
-    module's plan in words (`ps.explanation`) instead and takes the causes off the collectives.
+    module's plan in words (`ps.explanation`) instead, keeps each collective's place as data (`ps.collectives`),
+    and takes the causes off the collectives.
   }];
   let options = [Option<"record", "record", "bool", "false", "add to the words in the module">];
 }

@@ -41,22 +41,15 @@ private:
 
   void addParameter(VariableOp variable) {
     RankedTensorType type = variable.getTensorType();
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    for (int64_t size : type.getShape())
-      os << size << "x";
-    os << type.getElementType();
-    explanation.parameters.push_back({getName(variable), text, describe(variable.getSharding()),
-                                      getReason(variable).str(),
-                                      getLocalBytes(type, variable.getSharding())});
-  }
-
-  int64_t getLocalBytes(RankedTensorType type, ShardingAttr sharding) {
-    int64_t elements = 1;
-    for (const Split &split : getSplits(sharding, type.getShape(), mesh))
-      elements *= getLocalSize(split, mesh);
-    int64_t whole = std::max<int64_t>(type.getNumElements(), 1);
-    return elements * (getByteSize(type) / whole);
+    std::string dtype;
+    llvm::raw_string_ostream(dtype) << type.getElementType();
+    std::vector<int64_t> local;
+    for (const Split &split : getSplits(variable.getSharding(), type.getShape(), mesh))
+      local.push_back(getLocalSize(split, mesh));
+    int64_t bytes = getByteSize(RankedTensorType::get(local, type.getElementType()));
+    explanation.parameters.push_back({getName(variable), type.getShape().vec(), dtype, local,
+                                      describe(variable.getSharding()), getReason(variable).str(),
+                                      bytes, variable});
   }
 
   ModuleOp module;
@@ -103,11 +96,19 @@ static void printAttentionForms(ModuleOp module, llvm::raw_ostream &os) {
 
 ShardingExplanation explainShardings(ModuleOp module) { return Explainer(module).run(); }
 
+/// 8192x384xf32
+static std::string getType(const ExplainedParameter &parameter) {
+  std::string text;
+  for (int64_t size : parameter.shape)
+    text += std::to_string(size) + "x";
+  return text + parameter.dtype;
+}
+
 void print(const ShardingExplanation &explanation, llvm::raw_ostream &os) {
   os << "mesh: " << explanation.mesh << "\n\nparameters\n";
   std::vector<std::vector<std::string>> rows = {{"name", "type", "sharding", "a rank", "why"}};
   for (const ExplainedParameter &p : explanation.parameters)
-    rows.push_back({p.name, p.type, p.sharding, formatBytes(p.bytes), p.reason});
+    rows.push_back({p.name, getType(p), p.sharding, formatBytes(p.bytes), p.reason});
   printTable(rows, os);
 }
 

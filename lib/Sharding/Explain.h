@@ -10,11 +10,14 @@
 namespace parashard::ps {
 
 struct ExplainedParameter {
-  std::string name;     ///< as in the model
-  std::string type;     ///< 8192x384xf32
-  std::string sharding; ///< as printed inside #ps.sharding, without the mesh
+  std::string name;           ///< as in the model
+  std::vector<int64_t> shape; ///< of all of it
+  std::string dtype;          ///< f32
+  std::vector<int64_t> local; ///< the shape that each rank holds
+  std::string sharding;       ///< as printed inside #ps.sharding, without the mesh
   std::string reason;
   int64_t bytes = 0; ///< that one rank holds
+  VariableOp variable;
 };
 
 struct ShardingExplanation {

@@ -1,6 +1,7 @@
 // The pass that prints the plan, or keeps its words in the module.
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Passes.h"
+#include "lib/Sharding/Reasons.h"
 
 using namespace mlir;
 
@@ -20,10 +21,12 @@ struct ExplainShardingsPass : impl::ExplainShardingsPassBase<ExplainShardingsPas
       return signalPassFailure();
     }
     std::string text = ps::getExplanation(module);
-    if (record)
-      module->setAttr(ps::kExplanationMark, StringAttr::get(&getContext(), text));
-    else
+    if (!record) {
       llvm::outs() << text;
+      return;
+    }
+    module->setAttr(ps::kExplanationMark, StringAttr::get(&getContext(), text));
+    ps::recordUses(module);
   }
 };
 } // namespace

@@ -47,8 +47,8 @@ def VerifyPlannedPass : Pass<"ps-verify-planned", "::mlir::ModuleOp"> {
 def ExplainShardingsPass : Pass<"ps-explain-shardings", "::mlir::ModuleOp"> {
   let summary = "prints why each parameter is sharded as it is, and every collective of a step";
   let description = [{
-    With `record`, keeps the words in the module instead (`ps.explanation`): later levels have no
-    marks to read them from.
+    With `record`, keeps the words in the module instead (`ps.explanation`), and on each parameter where the
+    model first uses it (`ps.used_at`): later levels have no marks to read them from.
   }];
   let options = [Option<"record", "record", "bool", "false", "keep the words in the module">];
 }

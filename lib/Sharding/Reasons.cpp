@@ -15,6 +15,30 @@ StringRef getReason(VariableOp variable) {
   return reason ? reason.getValue() : StringRef();
 }
 
+/// The first op that takes what `read` yields.
+static Operation *getFirstUser(ReadOp read) {
+  Operation *first = nullptr;
+  for (Operation *user : read->getUsers())
+    if (user->getBlock() == read->getBlock() && (!first || user->isBeforeInBlock(first)))
+      first = user;
+  return first;
+}
+
+void recordUses(ModuleOp module) {
+  SymbolTable symbols(module);
+  for (auto function : module.getOps<func::FuncOp>())
+    function.walk([&](ReadOp read) {
+      auto symbol = read.getVariableAttr();
+      auto variable = symbol ? symbols.lookup<VariableOp>(symbol.getAttr()) : VariableOp();
+      if (!variable || variable.getKind() != VariableKind::Parameter ||
+          variable->hasAttr(kUsedAtMark))
+        return;
+      if (Operation *user = getFirstUser(read))
+        variable->setAttr(kUsedAtMark,
+                          StringAttr::get(module.getContext(), describeLocation(user->getLoc())));
+    });
+}
+
 std::string describeLocation(Location loc) {
   if (auto name = dyn_cast<NameLoc>(loc)) {
     std::string child = describeLocation(name.getChildLoc());

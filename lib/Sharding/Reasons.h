@@ -9,6 +9,11 @@ namespace parashard::ps {
 /// On variables and input arguments: a string for `--explain`.
 inline constexpr llvm::StringLiteral kReasonMark = "ps.reason";
 
+/// On parameters from level 2 on: where the model first uses it, as `describeLocation` says it.
+inline constexpr llvm::StringLiteral kUsedAtMark = "ps.used_at";
+/// Marks every parameter that a function reads.
+void recordUses(mlir::ModuleOp module);
+
 void setReason(VariableOp variable, const llvm::Twine &reason);
 llvm::StringRef getReason(VariableOp variable);
 /// What gave a node its splits: the op (with its source line) or the variable that it follows.

@@ -45,7 +45,7 @@ UNBUILT_COMPILE = [
     ("--split-method", "flops"), ("--num-chunks", "2"), ("--schedule", "1f1b"), ("--zero", "1"),
     ("--recompute", "full"), ("--precision", "bf16"), ("--plan", "plan.json"), ("--write-plan", "plan.json"),
     ("--gradient-reduction", "bf16"), ("--offload", "optimizer"), ("--ema", "0.99"), ("--target", "cuda:sm_90"),
-    ("--inference",), ("--report", "plan.html"), ("--write-timeline", "t.svg"), ("--mesh", "pp=2"),
+    ("--inference",), ("--write-timeline", "t.svg"), ("--mesh", "pp=2"),
 ]  # fmt: skip
 UNBUILT_RUN = [
     ("--comm", "nccl"), ("--save", "state"), ("--save-every", "10"), ("--keep", "2"),

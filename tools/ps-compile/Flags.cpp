@@ -111,7 +111,9 @@ struct Flags {
   cl::opt<bool> explain{"explain",
                         cl::desc("print the plan: shardings and why, collectives and their bytes"),
                         cl::cat(look)};
-  cl::opt<std::string> report{"report", cl::desc("the plan as an HTML page"), cl::cat(look)};
+  cl::opt<std::string> report{
+      "report", cl::desc("write the plan as one HTML page: shardings, collectives, kernels, flops"),
+      cl::value_desc("PLAN.html"), cl::cat(look)};
   cl::opt<std::string> timeline{"write-timeline", cl::desc("the schedule as an SVG"),
                                 cl::cat(look)};
   cl::opt<bool> noCodegen{"no-codegen", cl::desc("plan only, write no program"), cl::cat(look)};
@@ -163,7 +165,7 @@ bool checkBuilt(const Flags &f) {
     return bad("--loss takes cross_entropy, causal_lm, mse or none, not '" + f.loss + "'");
   if (f.inference)
     return refuse("inference", "", "a program without training entries");
-  for (const auto *flag : {&f.planFile, &f.writePlan, &f.offload, &f.ema, &f.report, &f.timeline})
+  for (const auto *flag : {&f.planFile, &f.writePlan, &f.offload, &f.ema, &f.timeline})
     if (!flag->empty())
       return refuse(flag->ArgStr, *flag, "this flag");
   if (llvm::StringRef(f.targetName).starts_with("cuda"))
@@ -248,13 +250,32 @@ bool readOutput(const Flags &f, CommandLine &line) {
   return check(checkOutputFile(f.input, *output));
 }
 
+bool readReport(const Flags &f, CommandLine &line) {
+  if (f.report.empty())
+    return f.report.getNumOccurrences() == 0 || bad("--report takes the name of a file");
+  if (line.walk.stopAfter < ps::Level::Planned)
+    return bad("--report shows the plan, which --stop-after " + f.stopAfter +
+               " does not make; stop after planned or later");
+  auto refuse = [](llvm::Error error) {
+    return bad("--report: " + llvm::toString(std::move(error)));
+  };
+  llvm::Expected<std::string> path = findOutputFile(f.report);
+  if (!path)
+    return refuse(path.takeError());
+  if (*path == line.output.output)
+    return bad("--report and -o both name '" + *path + "'; give them different names");
+  line.output.report = *path;
+  llvm::Error error = checkOutputFile(f.input, *path, "--report");
+  return !error || refuse(std::move(error));
+}
+
 bool readFiles(const Flags &f, CommandLine &line) {
   if (!checkInput(f.input))
     return false;
   bool writes = line.output.codegen || line.walk.stopAfter < ps::Level::Placed;
   if (f.output.empty() && writes)
     return bad("no output given: add -o OUT");
-  return f.output.empty() || readOutput(f, line);
+  return (f.output.empty() || readOutput(f, line)) && readReport(f, line);
 }
 
 /// What a module at a later level has decided already.

@@ -10,6 +10,7 @@ namespace parashard {
 struct OutputOptions {
   std::string output;
   bool explain = false;
+  std::string report; ///< path of the plan as an HTML page; empty: none
   bool codegen = true;
   bool check = false; ///< carry the one-rank program too
   bool verbose = false;

@@ -5,6 +5,7 @@
 #include "lib/Sharding/Reasons.h"
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Codegen.h"
+#include "parashard/Report.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
@@ -88,6 +89,14 @@ bool fitsLevel(ModuleOp module, const CommandLine &line) {
   return false;
 }
 
+/// After the program: the kernels have their names then.
+LogicalResult report(ModuleOp module, const CommandLine &line) {
+  if (line.output.report.empty())
+    return success();
+  return writeReport(module, {line.output.report, line.compile.model, line.output.line,
+                              line.compile.microBatches});
+}
+
 LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &line) {
   OwningOpRef<ModuleOp> oneRank;
   if (line.output.check && !(oneRank = placeOnOneRank(module, line)))
@@ -99,11 +108,16 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
     llvm::outs() << plan;
     llvm::outs().flush(); // before what goes to stderr
   }
-  if (line.walk.stopAfter < ps::Level::Native)
-    return line.output.output.empty() ? success() : writeText(module, line.output.output);
+  if (line.walk.stopAfter < ps::Level::Native) {
+    if (!line.output.output.empty() && failed(writeText(module, line.output.output)))
+      return failure();
+    return report(module, line);
+  }
   CodegenOptions codegen{line.compile.cpu, line.output.output, line.compile.model, line.output.line,
                          plan};
-  return emitProgram(module, oneRank ? *oneRank : ModuleOp(), codegen);
+  if (failed(emitProgram(module, oneRank ? *oneRank : ModuleOp(), codegen)))
+    return failure();
+  return report(module, line);
 }
 
 } // namespace

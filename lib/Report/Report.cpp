@@ -1,0 +1,95 @@
+// Gathers what the report shows: one list of sections, each of data that one renderer of the page
+// draws.
+#include "parashard/Report.h"
+#include "Gather.h"
+#include "Page.h"
+#include "lib/Codegen/ClassBuffers.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "parashard/Pipelines.h"
+
+using namespace mlir;
+namespace json = llvm::json;
+
+namespace parashard {
+namespace {
+
+/// The module where collectives and classes are known: a plan is carried out on a copy.
+OwningOpRef<ModuleOp> partitionCopy(ModuleOp module) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  WalkOptions walk;
+  walk.stopAfter = ps::Level::Partitioned;
+  if (failed(runWalk(*copy, CompileOptions(), walk)))
+    return nullptr;
+  return copy;
+}
+
+json::Object makeSection(StringRef id, StringRef title, json::Value data) {
+  return json::Object{{"id", id}, {"title", title}, {"data", std::move(data)}};
+}
+
+json::Object gather(ModuleOp module, const ReportOptions &options, ps::Level level) {
+  using namespace report;
+  Work work(module, options.microBatches);
+  ParameterSum parameters;
+  CollectiveSum collectives;
+  // The renderers stand in page.js, by these ids.
+  json::Array sections;
+  sections.push_back(makeSection("parameters", "Parameters", listParameters(module, parameters)));
+  sections.push_back(makeSection("collectives", "Collectives and reshards",
+                                 listCollectives(module, work.getMicroBatches(), collectives)));
+  sections.push_back(makeSection("flops", "Flops by layer", work.listFlops()));
+  sections.push_back(makeSection("kernels", "Kernels and fusion", work.listClasses()));
+  sections.push_back(makeSection("segments", "Segments and classes", work.listSegments()));
+  json::Object totals{{"parameters", parameters.count},
+                      {"parameter_elements", parameters.elements},
+                      {"parameter_bytes", parameters.bytes},
+                      {"parameter_local_bytes", parameters.localBytes},
+                      {"collectives", collectives.count},
+                      {"collective_bytes", collectives.bytes},
+                      {"contraction_flops", work.getStep().contraction},
+                      {"other_flops", work.getStep().other},
+                      {"kernel_calls", work.getKernelCalls()},
+                      {"library_calls", work.getLibraryCalls()}};
+  if (auto arena = module->getAttrOfType<IntegerAttr>(codegen::kArenaBytesMark))
+    totals["arena_bytes"] = arena.getInt();
+  return json::Object{{"version", 1},
+                      {"parashard", "0.1.0"},
+                      {"model", toText(options.model)},
+                      {"command", toText(options.line)},
+                      {"level", ps::stringifyLevel(level)},
+                      {"mesh", listMesh(module)},
+                      {"micro_batches", work.getMicroBatches()},
+                      {"totals", std::move(totals)},
+                      {"sections", std::move(sections)}};
+}
+
+} // namespace
+
+std::optional<json::Object> gatherReport(ModuleOp module, const ReportOptions &options) {
+  ps::Level level = getLevel(module);
+  if (level >= ps::Level::Partitioned)
+    return gather(module, options, level);
+  if (level < ps::Level::Planned) {
+    module.emitError() << "--report shows a plan, and the module is at level "
+                       << ps::stringifyLevel(level) << ": go on to planned or later";
+    return std::nullopt;
+  }
+  OwningOpRef<ModuleOp> copy = partitionCopy(module);
+  if (!copy)
+    return std::nullopt;
+  return gather(*copy, options, level);
+}
+
+LogicalResult writeReport(ModuleOp module, const ReportOptions &options) {
+  std::optional<json::Object> data = gatherReport(module, options);
+  if (!data)
+    return failure();
+  json::Value value(std::move(*data));
+  llvm::Error error = writeAtomically(
+      options.path, [&](llvm::raw_ostream &os) { report::printPage(value, options.model, os); });
+  if (!error)
+    return success();
+  return module->emitError() << "--report: " << llvm::toString(std::move(error));
+}
+
+} // namespace parashard

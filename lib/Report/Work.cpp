@@ -1,0 +1,297 @@
+// The work of a step as data: class functions, what they consist of, and the flops of segments.
+#include "Gather.h"
+#include "lib/Codegen/Fused.h"
+#include "lib/Partition/Collectives.h"
+#include "lib/Partition/ModulePath.h"
+#include "lib/Sharding/Reasons.h"
+#include "llvm/ADT/STLExtras.h"
+#include <map>
+
+using namespace mlir;
+namespace json = llvm::json;
+
+namespace parashard::report {
+
+//===----------------------------------------------------------------------===//
+// Costs
+//===----------------------------------------------------------------------===//
+
+void Cost::add(const Cost &cost, int64_t times) {
+  contraction += times * cost.contraction;
+  other += times * cost.other;
+  bytes += times * cost.bytes;
+}
+
+json::Object Cost::toJson() const {
+  return json::Object{{"contraction", contraction}, {"other", other}, {"bytes", bytes}};
+}
+
+/// True for ops that take no time of their own: they stand for where a value lies.
+static bool isFree(Operation *op) {
+  return codegen::isView(op) || op->hasTrait<OpTrait::ConstantLike>() ||
+         op->hasTrait<OpTrait::IsTerminator>() ||
+         isa<ps::ReadOp, ps::WriteOp, ps::AccumulateOp>(op);
+}
+
+static int64_t sumBytes(TypeRange types) {
+  int64_t bytes = 0;
+  for (Type type : types)
+    if (isa<RankedTensorType>(type))
+      bytes += ps::getByteSize(type);
+  return bytes;
+}
+
+/// Of one op as it stands alone; what only moves elements computes none.
+static Cost getOwnCost(Operation *op) {
+  Cost cost;
+  cost.bytes = sumBytes(op->getOperandTypes()) + sumBytes(op->getResultTypes());
+  auto priced = dyn_cast<ps::CostOpInterface>(op);
+  if (!priced)
+    return cost;
+  ps::OpCost own = priced.getCost(op->getOperandTypes(), op->getResultTypes());
+  cost.contraction = own.contractionFlops;
+  auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
+  if (!lowering || lowering.getLoweringKind() != ps::LoweringKind::Movement)
+    cost.other = own.otherFlops;
+  return cost;
+}
+
+/// A fused op computes what its ops compute, and moves only its own operands and results.
+static Cost getCost(Operation *op) {
+  Cost cost = getOwnCost(op);
+  if (auto fused = dyn_cast<ps::FusedOp>(op))
+    for (Operation *inner : codegen::getBodyOps(fused))
+      if (!isFree(inner)) {
+        Cost own = getOwnCost(inner);
+        cost.contraction += own.contraction;
+        cost.other += own.other;
+      }
+  return cost;
+}
+
+//===----------------------------------------------------------------------===//
+// What a class function consists of
+//===----------------------------------------------------------------------===//
+
+/// 4x128x64 f32, 64x64 f32 -> 4x128x64 f32
+static std::string describeTypes(Operation *op) {
+  auto list = [](TypeRange types) {
+    std::string text;
+    for (Type type : types)
+      if (auto tensor = dyn_cast<RankedTensorType>(type)) {
+        llvm::raw_string_ostream os(text);
+        os << (text.empty() ? "" : ", ");
+        llvm::interleave(tensor.getShape(), os, "x");
+        os << (tensor.getRank() ? " " : "") << tensor.getElementType();
+      }
+    return text;
+  };
+  return list(op->getOperandTypes()) + " -> " + list(op->getResultTypes());
+}
+
+/// The ops of a kernel, and the places in the model that they come from.
+static void describeBody(ps::FusedOp fused, json::Object &item) {
+  json::Array ops, places;
+  SmallVector<std::string> texts;
+  for (Operation *inner : codegen::getBodyOps(fused)) {
+    if (isFree(inner))
+      continue;
+    ops.push_back(inner->getName().stripDialect());
+    std::string place = ps::describeLocation(inner->getLoc());
+    if (!place.empty() && !llvm::is_contained(texts, place))
+      texts.push_back(place);
+  }
+  for (const std::string &text : texts)
+    places.push_back(toText(text));
+  item["ops"] = std::move(ops);
+  item["places"] = std::move(places);
+  json::Array names;
+  if (auto kernels = fused->getAttrOfType<ArrayAttr>(codegen::kKernelsMark))
+    for (auto name : kernels.getAsRange<StringAttr>())
+      names.push_back(name.getValue());
+  item["kernels"] = std::move(names);
+}
+
+/// kernel: generated; library: a call; collective: moves data between ranks; local: a rank's own
+/// part or place.
+static StringRef getKind(Operation *op) {
+  if (isa<ps::FusedOp>(op))
+    return "kernel";
+  if (ps::isCollective(op))
+    return "collective";
+  auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
+  bool isCall = lowering && lowering.getLoweringKind() == ps::LoweringKind::Library;
+  return isCall ? "library" : "local";
+}
+
+static json::Object describeItem(Operation *op) {
+  json::Object item = getCost(op).toJson();
+  item["kind"] = getKind(op);
+  item["types"] = describeTypes(op);
+  if (auto fused = dyn_cast<ps::FusedOp>(op)) {
+    describeBody(fused, item);
+    return item;
+  }
+  item["ops"] = json::Array{op->getName().stripDialect()};
+  item["places"] = json::Array{toText(ps::describeLocation(op->getLoc()))};
+  if (auto axes = op->getAttrOfType<ArrayAttr>("axes")) {
+    std::string names;
+    for (auto axis : axes.getAsRange<StringAttr>())
+      names += (names.empty() ? "" : ", ") + toText(axis.getValue());
+    item["axes"] = names;
+  }
+  return item;
+}
+
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+static ps::Phase getPhase(func::FuncOp function) {
+  auto phase = function->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
+  return phase ? phase.getValue() : ps::Phase::Forward;
+}
+
+/// The micro-batches that a step's program reads inputs of.
+static int64_t countMicroBatches(ModuleOp module, int64_t given) {
+  std::optional<int64_t> count;
+  for (auto program : module.getOps<rank::ProgramOp>()) {
+    if (program.getEntry() == "evaluate")
+      continue;
+    count = std::max<int64_t>(count.value_or(1), 1);
+    for (auto input : program.getBody().front().getOps<rank::InputOp>())
+      count = std::max<int64_t>(*count, input.getMicroBatch() + 1);
+  }
+  return count.value_or(given);
+}
+
+Work::Work(ModuleOp module, int64_t given)
+    : module(module), symbols(module), microBatches(countMicroBatches(module, given)) {
+  // At level 3 stage functions run each segment once a micro-batch; a program lists every run.
+  for (auto stage : module.getOps<func::FuncOp>())
+    if (stage->hasAttr(rank::kStageMark)) {
+      bool repeats =
+          stage.getName().ends_with(".micro_batch") || stage.getName().ends_with(".count");
+      stage.walk([&](rank::RunOp run) { addRun(run, repeats ? microBatches : 1); });
+    }
+  for (auto program : module.getOps<rank::ProgramOp>())
+    program.walk([&](rank::RunOp run) { addRun(run, 1); });
+  for (auto &[key, run] : runs) {
+    auto [known, isNew] = costs.try_emplace(run.callee);
+    int64_t kernels = 0, calls = 0;
+    for (Operation &op : run.callee.getBody().front()) {
+      if (isFree(&op))
+        continue;
+      if (isNew)
+        known->second.add(getCost(&op));
+      kernels += getKind(&op) == "kernel";
+      calls += getKind(&op) == "library";
+    }
+    if (getPhase(run.callee) == ps::Phase::Evaluate)
+      continue;
+    step.add(known->second, run.times);
+    kernelCalls += kernels * run.times;
+    libraryCalls += calls * run.times;
+  }
+}
+
+void Work::addRun(rank::RunOp run, int64_t times) {
+  auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
+  std::optional<int64_t> segment;
+  if (auto number = run.getSegment())
+    segment = *number;
+  RunCount fresh{callee, segment, run.getLoc(), 0};
+  runs.insert({{callee, segment.value_or(-1)}, fresh}).first->second.times += times;
+}
+
+json::Array Work::listClasses() {
+  llvm::DenseMap<Operation *, int64_t> times;
+  for (auto &[key, run] : runs)
+    times[key.first] += run.times;
+  json::Array classes;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!costs.contains(function))
+      continue;
+    json::Array items;
+    for (Operation &inner : function.getBody().front())
+      if (!isFree(&inner))
+        items.push_back(describeItem(&inner));
+    json::Object object = costs[function].toJson();
+    auto name = function->getAttrOfType<StringAttr>(rank::kClassMark);
+    object["class"] = toText(name ? name.getValue() : function.getName());
+    object["function"] = toText(function.getName());
+    object["phase"] = ps::stringifyPhase(getPhase(function));
+    object["runs"] = times[function];
+    object["at"] = toText(ps::describeLocation(function.getLoc()));
+    object["items"] = std::move(items);
+    classes.push_back(std::move(object));
+  }
+  return classes;
+}
+
+//===----------------------------------------------------------------------===//
+// Segments
+//===----------------------------------------------------------------------===//
+
+/// The block that it is, or the class of what stands between blocks.
+std::string Work::getSegmentName(RunCount run) {
+  std::optional<StringRef> path = ps::getModulePath(run.loc);
+  if (StringRef block = path ? ps::getBlockOfPath(*path) : StringRef(); !block.empty())
+    return toText(block);
+  auto name = run.callee->getAttrOfType<StringAttr>(rank::kClassMark);
+  return toText(name ? name.getValue() : run.callee.getName());
+}
+
+json::Object Work::listFlops() {
+  struct Segment {
+    std::string name;
+    llvm::MapVector<ps::Phase, Cost> phases;
+  };
+  std::map<int64_t, Segment> segments;
+  Cost update;
+  for (auto &[key, run] : runs) {
+    ps::Phase phase = getPhase(run.callee);
+    if (phase == ps::Phase::Evaluate)
+      continue;
+    if (!run.segment) {
+      update.add(costs[run.callee], run.times);
+      continue;
+    }
+    Segment &segment = segments[*run.segment];
+    if (segment.name.empty())
+      segment.name = getSegmentName(run);
+    segment.phases[phase].add(costs[run.callee], run.times);
+  }
+  json::Array rows;
+  for (auto &[number, segment] : segments) {
+    json::Object row{{"segment", number}, {"name", segment.name}};
+    for (auto &[phase, cost] : segment.phases)
+      row[ps::stringifyPhase(phase)] = cost.toJson();
+    rows.push_back(std::move(row));
+  }
+  return json::Object{{"segments", std::move(rows)}, {"rest", update.toJson()}};
+}
+
+json::Array Work::listSegments() {
+  struct Segment {
+    std::string name;
+    std::vector<std::string> functions;
+  };
+  std::map<int64_t, Segment> segments;
+  for (auto &[key, run] : runs) {
+    if (!run.segment)
+      continue;
+    Segment &segment = segments[*run.segment];
+    if (segment.name.empty())
+      segment.name = getSegmentName(run);
+    segment.functions.push_back(toText(run.callee.getName()));
+  }
+  json::Array rows;
+  for (auto &[number, segment] : segments)
+    rows.push_back(json::Object{{"segment", number},
+                                {"name", segment.name},
+                                {"functions", json::Array(segment.functions)}});
+  return rows;
+}
+
+} // namespace parashard::report

@@ -1,0 +1,188 @@
+// One renderer a section: from its data to an element.
+
+const chip = text => make("span", { class: "chip" }, text);
+const code = text => make("span", { class: "mono" }, text);
+
+/** How many of the same there are, where it is more than one. */
+const timesChip = count => (count > 1 ? chip(`× ${formatInteger(count)}`) : null);
+
+/** The text with the names of mesh axes in their colours; they stand in quotes, or are the whole of a list. */
+function colourAxes(text, mesh, isList) {
+  const colours = new Map(mesh.map((axis, i) => [axis.name, `axis-${i % 6}`]));
+  const parts = isList ? text.split(/(, )/) : text.split(/("[^"]*")/);
+  return make("span", { class: "mono" }, parts.map(part => {
+    const colour = colours.get(isList ? part : part.slice(1, -1));
+    return colour && (isList || part.startsWith('"')) ? make("span", { class: colour }, part) : part;
+  }));
+}
+
+// ---- parameters ----------------------------------------------------------------------------------------------------
+
+function renderParameters(rows, report) {
+  const key = row => JSON.stringify([foldIndices(row.name), row.shape, row.dtype, row.sharding, row.frozen, foldIndices(row.why), foldIndices(row.at)]);
+  const common = (members, text) => (members.length > 1 ? foldIndices(text(members[0])) : text(members[0]));
+  const size = shape => shape.reduce((product, dim) => product * dim, 1);
+  const columns = [
+    { title: "Name", kind: "name", value: m => common(m, row => row.name), show: m => [code(common(m, row => row.name)), timesChip(m.length), m[0].frozen ? chip("frozen") : null, m.length === 1 && m[0].aliases.length ? make("div", { class: "soft mono" }, `also ${m[0].aliases.join(", ")}`) : null] },
+    { title: "Shape", kind: "fixed", value: m => size(m[0].shape), show: m => formatShape(m[0].shape) },
+    { title: "Type", kind: "fixed", value: m => m[0].dtype, show: m => code(m[0].dtype) },
+    { title: "Sharding", kind: "fixed", value: m => m[0].sharding, show: m => colourAxes(m[0].sharding, report.mesh) },
+    { title: "On a rank", kind: "fixed", value: m => size(m[0].local), show: m => formatShape(m[0].local) },
+    { title: "Bytes a rank", kind: "number", value: m => sum(m, row => row.bytes), show: m => formatBytes(sum(m, row => row.bytes)) },
+    { title: "Why", kind: "words", value: m => common(m, row => row.why), show: m => common(m, row => row.why) },
+    { title: "First used at", kind: "words", value: m => common(m, row => row.at), show: m => common(m, row => row.at) },
+  ];
+  const text = row => [row.name, ...row.aliases, row.dtype, row.sharding, row.why, row.at, row.shape.join("x"), row.frozen ? "frozen" : ""].join(" ");
+  return new FoldTable({ label: "parameters", columns, groups: groupBy(rows, key), text, noun: ["parameter", "parameters"] }).element;
+}
+
+// ---- collectives ---------------------------------------------------------------------------------------------------
+
+/** All places of one kind of movement; those that differ by the layer alone are one line that opens. */
+function makePlaces(row) {
+  const groups = groupBy(row.places, place => JSON.stringify([foldIndices(place.at), place.bytes]));
+  const show = group => (group.length === 1 ? code(group[0].at || "unknown") : make("details", {}, make("summary", {}, code(foldIndices(group[0].at) || "unknown"), timesChip(group.length)),
+    make("ul", {}, group.map(place => make("li", {}, code(place.at || "unknown"))))));
+  const columns = [
+    { title: "At", kind: "name", show },
+    { title: "Count", kind: "number", show: group => formatInteger(group.length) },
+    { title: "Bytes each", kind: "number", show: group => formatBytes(group[0].bytes) },
+    { title: "Bytes", kind: "number", show: group => formatBytes(sum(group, place => place.bytes)) },
+  ];
+  return make("div", { class: "inner" }, makePlainTable("places", columns, groups));
+}
+
+function renderCollectives(rows, report) {
+  if (!rows) return make("p", { class: "empty" }, "This module was made by a version that kept no record of them.");
+  const first = m => m[0];
+  const where = row => (row.places.length === 1 ? row.places[0].at : `${row.places[0].at} and ${countOf(row.places.length - 1, "other place", "other places")}`);
+  const columns = [
+    { title: "Collective", kind: "fixed", value: m => first(m).kind, show: m => code(first(m).kind) },
+    { title: "Axes", kind: "fixed", value: m => first(m).axes, show: m => colourAxes(first(m).axes, report.mesh, true) },
+    { title: "When", kind: "fixed", value: m => first(m).when, show: m => first(m).when },
+    { title: "What", kind: "words", value: m => first(m).what, show: m => first(m).what },
+    { title: "Why", kind: "words", value: m => first(m).why, show: m => first(m).why },
+    { title: "Where", kind: "words", value: m => first(m).places[0].at, show: m => where(first(m)) },
+    { title: "Count", kind: "number", value: m => first(m).count, show: m => formatInteger(first(m).count) },
+    { title: "Bytes", kind: "number", value: m => first(m).bytes, show: m => formatBytes(first(m).bytes) },
+    { title: "Bytes a step", kind: "number", value: m => first(m).bytes * first(m).times, show: m => (first(m).times ? formatBytes(first(m).bytes * first(m).times) : "–") },
+  ];
+  const text = row => [row.kind, row.axes, row.when, row.what, row.why, ...row.places.map(place => place.at)].join(" ");
+  const detail = ([row], asked) => (row.places.length > 1 ? asked || makePlaces(row) : null);
+  return new FoldTable({ label: "collectives", columns, groups: rows.map(row => [row]), text, noun: ["kind of movement", "kinds of movement"], detail }).element;
+}
+
+// ---- flops ---------------------------------------------------------------------------------------------------------
+
+const PHASES = [["forward", "Forward"], ["backward_input", "Backward, inputs"], ["backward_weight", "Backward, weights"]];
+const flopsOf = cost => (cost ? cost.contraction + cost.other : 0);
+const phaseFlops = row => sum(PHASES, ([phase]) => flopsOf(row[phase]));
+const rangeOf = rows => (rows.length > 1 ? `${rows[0].segment}–${rows[rows.length - 1].segment}` : String(rows[0].segment));
+
+/** A column a segment, its phases stacked. */
+function makeChart(segments) {
+  const most = Math.max(1, ...segments.map(phaseFlops));
+  const column = row => make("div", { title: `${row.name}: ${formatFlops(phaseFlops(row))} flops` }, [...PHASES].reverse().map(([phase]) => {
+    const part = make("div", { class: phase });
+    part.style.height = `${(100 * flopsOf(row[phase])) / most}%`;
+    return part;
+  }));
+  const density = segments.length <= 24 ? "few" : segments.length <= 90 ? "some" : "";
+  const largest = segments.find(row => phaseFlops(row) === most);
+  const label = `Flops of ${countOf(segments.length, "segment", "segments")}; the most, ${formatFlops(most)}, in ${largest ? largest.name : "none"}`;
+  return make("div", { class: "frame chart" },
+    make("div", { class: "legend" }, PHASES.map(([phase, title]) => make("span", { class: phase }, title)), make("div", {}, `highest: ${formatFlops(most)} flops`)),
+    make("div", { class: `bars ${density}`, role: "img", "aria-label": label }, segments.map(column)),
+    segments.length > 1 ? make("div", { class: "ends" }, make("span", {}, `${segments[0].segment}: ${segments[0].name}`), make("span", {}, `${segments[segments.length - 1].segment}: ${segments[segments.length - 1].name}`)) : null);
+}
+
+function renderFlops({ segments, rest }) {
+  const total = sum(segments, phaseFlops) + flopsOf(rest) || 1;
+  const rows = segments.map(row => ({ ...row, bytes: sum(PHASES, ([phase]) => (row[phase] ? row[phase].bytes : 0)) }));
+  if (rest.bytes) rows.push({ segment: null, name: "update and what is in no segment", rest, bytes: rest.bytes });
+  const own = row => (row.rest ? flopsOf(row.rest) : phaseFlops(row));
+  const all = (m, value) => sum(m, value);
+  const share = m => {
+    const bar = make("div", { class: "track", "aria-hidden": "true" }, PHASES.map(([phase]) => {
+      const part = make("div", { class: phase });
+      part.style.width = `${(100 * all(m, row => flopsOf(row[phase]))) / total}%`;
+      return part;
+    }));
+    return make("div", { class: "share" }, bar, make("span", { class: "percent" }, `${((100 * all(m, own)) / total).toFixed(1)} %`));
+  };
+  const columns = [
+    { title: "Layer", kind: "name", value: m => (m[0].segment === null ? Infinity : m[0].segment), show: m => [code(m.length > 1 ? foldIndices(m[0].name) : m[0].name), timesChip(m.length)] },
+    ...PHASES.map(([phase, title]) => ({ title, kind: "number", value: m => all(m, row => flopsOf(row[phase])), show: m => (m[0].rest ? "–" : formatFlops(all(m, row => flopsOf(row[phase])))) })),
+    { title: "Flops", kind: "number", value: m => all(m, own), show: m => formatFlops(all(m, own)) },
+    { title: "Bytes", kind: "number", value: m => all(m, row => row.bytes), show: m => formatBytes(all(m, row => row.bytes)) },
+    { title: "Share", kind: "share-cell", value: m => all(m, own), show: share },
+  ];
+  const key = row => JSON.stringify([foldIndices(row.name), PHASES.map(([phase]) => row[phase])]);
+  const table = new FoldTable({ label: "layers", columns, groups: groupBy(rows, key), text: row => row.name, noun: ["row", "rows"] });
+  return make("div", {}, segments.length ? makeChart(segments) : null, table.element);
+}
+
+// ---- kernels -------------------------------------------------------------------------------------------------------
+
+/** add, mul × 3 */
+function listOps(ops) {
+  return groupBy(ops, op => op).map(group => (group.length > 1 ? `${group[0]} × ${group.length}` : group[0])).join(", ");
+}
+
+/** The first place, and the others behind it. */
+function showPlaces(places) {
+  const known = places.filter(Boolean);
+  if (known.length < 2) return known[0] || "";
+  return make("details", {}, make("summary", {}, known[0], chip(`+ ${known.length - 1}`)), make("ul", {}, known.slice(1).map(place => make("li", {}, place))));
+}
+
+function makeItems(row, report) {
+  const columns = [
+    { title: "Kind", kind: "fixed", show: item => item.kind },
+    { title: "Ops", kind: "words", show: item => [code(listOps(item.ops)), item.axes ? [" over ", colourAxes(item.axes, report.mesh, true)] : null] },
+    { title: "Kernel", kind: "words", show: item => (item.kernels || []).map(name => make("div", { class: "mono" }, name)) },
+    { title: "From", kind: "words", show: item => showPlaces(item.places) },
+    { title: "Types", kind: "words", show: item => make("span", { class: "mono soft" }, item.types.replace(" -> ", " → ")) },
+    { title: "Flops", kind: "number", show: item => (flopsOf(item) ? formatFlops(flopsOf(item)) : "–") },
+    { title: "Bytes", kind: "number", show: item => formatBytes(item.bytes) },
+  ].filter(column => column.title !== "Kernel" || row.items.some(item => item.kernels && item.kernels.length));
+  return make("div", { class: "inner" }, makePlainTable(row.function, columns, row.items));
+}
+
+function renderKernels(rows, report) {
+  const kinds = (m, kind) => m[0].items.filter(item => item.kind === kind).length;
+  const stepFlops = m => (m[0].phase === "evaluate" ? 0 : flopsOf(m[0]) * m[0].runs);
+  const count = kind => ({ kind: "number", value: m => kinds(m, kind), show: m => formatInteger(kinds(m, kind)) });
+  const columns = [
+    { title: "Class and phase", kind: "name", value: m => m[0].function, show: m => code(m[0].function) },
+    { title: "First from", kind: "words", value: m => m[0].at, show: m => m[0].at },
+    { title: "Runs", kind: "number", value: m => m[0].runs, show: m => formatInteger(m[0].runs) },
+    { title: "Kernels", ...count("kernel") },
+    { title: "Library", ...count("library") },
+    { title: "Collectives", ...count("collective") },
+    { title: "Flops a run", kind: "number", value: m => flopsOf(m[0]), show: m => formatFlops(flopsOf(m[0])) },
+    { title: "Bytes a run", kind: "number", value: m => m[0].bytes, show: m => formatBytes(m[0].bytes) },
+    { title: "Flops a step", kind: "number", value: stepFlops, show: m => (m[0].phase === "evaluate" ? "–" : formatFlops(stepFlops(m))) },
+  ];
+  const text = row => [row.function, row.phase, row.at, ...row.items.flatMap(item => [item.kind, ...item.ops, ...item.places, ...(item.kernels || [])])].join(" ");
+  const detail = ([row], asked) => (row.items.length ? asked || makeItems(row, report) : null);
+  return new FoldTable({ label: "classes", columns, groups: rows.map(row => [row]), text, noun: ["class function", "class functions"], detail }).element;
+}
+
+// ---- segments ------------------------------------------------------------------------------------------------------
+
+function renderSegments(rows) {
+  const groups = [];
+  for (const row of rows) {
+    const key = JSON.stringify([foldIndices(row.name), row.functions]);
+    const last = groups[groups.length - 1];
+    if (last && last.key === key) last.rows.push(row);
+    else groups.push({ key, rows: [row] });
+  }
+  const columns = [
+    { title: "Segment", kind: "fixed", value: m => m[0].segment, show: m => [rangeOf(m), timesChip(m.length)] },
+    { title: "Block", kind: "name", value: m => m[0].name, show: m => code(m.length > 1 ? foldIndices(m[0].name) : m[0].name) },
+    { title: "Runs these class functions", kind: "words", value: m => m[0].functions.join(" "), show: m => code(m[0].functions.join(", ")) },
+  ];
+  return new FoldTable({ label: "segments", columns, groups: groups.map(group => group.rows), text: row => [row.segment, row.name, ...row.functions].join(" "), noun: ["segment", "segments"] }).element;
+}

@@ -1,0 +1,280 @@
+"""The page that --report writes: what it holds equals what the dumps and the program say, and it is one file that needs
+nothing else."""
+import collections
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+
+import oracle
+import pytest
+from conftest import tools_folder
+from test_plan import COLLECTIVES, functions_of
+
+FLAGS = ["--mesh", "dp=2,tp=2", "--micro-batches", "2"]
+MESH = {"dp": 2, "tp": 2}
+BYTES = {"f32": 4, "i64": 8, "i32": 4, "i1": 1}
+
+
+def page_data(path):
+    """The data that stands in a page, and the page."""
+    page = path.read_text()
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, flags=re.S)
+    return json.loads(found.group(1)), page
+
+
+def section(data, name):
+    return next(part["data"] for part in data["sections"] if part["id"] == name)
+
+
+def compile_page(folder, model, *flags, expect=0):
+    return oracle.run([tools_folder() / "ps-compile", model, "--report", "plan.html", *flags], folder, expect=expect)
+
+
+@pytest.fixture(scope="module", params=["gpt", "llama"])
+def compiled(request, tmp_path_factory, exports):
+    """A folder with a program, its dumps, and its page's data."""
+    folder = tmp_path_factory.mktemp("report")
+    archive = oracle.export(request.param, exports)
+    compile_page(folder, archive, "-o", "program", "--dump-dir", "dump", *FLAGS)
+    return folder, page_data(folder / "plan.html")[0]
+
+
+# ---- the data equals what the dumps say ----------------------------------------------------------------------------
+
+VARIABLE = re.compile(r'ps\.variable parameter @("[^"]+"|\S+) names \["([^"]+)".*?ps\.sharding<@mesh, (\[.*?\])>\]?.*? : tensor<(\S*)> loc')
+
+
+def local_shape(shape, sharding):
+    """Of dims that are split as one factor each."""
+    dims = re.findall(r"\{([^}]*)\}", sharding)
+    split = [math.prod(MESH[axis] for axis in re.findall(r'"(\w+)"', dim)) for dim in dims]
+    return [-(-size // shards) for size, shards in zip(shape, split, strict=True)]
+
+
+def test_each_parameter_lies_as_the_plan_says(compiled):
+    folder, data = compiled
+    rows = section(data, "parameters")
+    planned = {}
+    for line in (folder / "dump/2-planned.mlir").read_text().splitlines():
+        found = VARIABLE.search(line)
+        if found:
+            symbol, name, sharding, kind = found.groups()
+            name = max(symbol.strip('"'), name, key=len)  # a part of a fused one goes by its symbol
+            assert not re.search(r"\d+ x|x \d+", sharding), "this test reads dims of one factor"
+            *shape, dtype = kind.split("x")
+            planned[name] = ([int(size) for size in shape], dtype, sharding)
+    assert planned and {row["name"]: (row["shape"], row["dtype"], row["sharding"]) for row in rows} == planned
+    for row in rows:
+        assert row["local"] == local_shape(row["shape"], row["sharding"])
+        assert row["bytes"] == math.prod(row["local"]) * BYTES[row["dtype"]]
+        assert row["why"] and re.search(r"\.py:\d+\)$", row["at"]), row
+    assert any('"tp"' in row["sharding"] for row in rows)
+    totals = data["totals"]
+    assert totals["parameters"] == len(rows)
+    assert totals["parameter_elements"] == sum(math.prod(row["shape"]) for row in rows)
+    assert totals["parameter_local_bytes"] == sum(row["bytes"] for row in rows)
+
+
+def bytes_of(line):
+    """Of the operand of a collective."""
+    *shape, dtype = re.search(r"tensor<([^>]*)>", line).group(1).split("x")
+    return math.prod(int(size) for size in shape) * BYTES[dtype]
+
+
+def moved(text):
+    """(when, kind, axes) -> [count, bytes] of the collectives of level 3: those of class functions, once a run, and between."""
+    functions = functions_of(text)
+    totals = collections.defaultdict(lambda: [0, 0])
+
+    def add(line, when):
+        kind = COLLECTIVES.search(line)
+        if kind:
+            axes = ", ".join(re.findall(r'"(\w+)"', re.search(r"over \[([^\]]*)\]", line).group(1)))
+            entry = totals[when, kind.group(1), axes]
+            entry[0] += 1
+            entry[1] += bytes_of(line)
+
+    for stage in ("micro_batch", "evaluate", "update"):
+        for line in functions[f"stage0.{stage}"].splitlines():
+            phase = re.search(r"#ps\.phase<(\w+)>", line)
+            when = stage if stage != "micro_batch" else phase.group(1).split("_")[0] if phase else "forward"
+            add(line, when)
+            run = re.search(r'rank\.run @("[^"]+"|[\w.$-]+)', line)
+            for inner in functions[run.group(1).strip('"')].splitlines() if run else ():
+                add(inner, when)
+    return dict(totals)
+
+
+def test_collectives_are_those_of_level_3(compiled):
+    folder, data = compiled
+    rows = section(data, "collectives")
+    named = collections.defaultdict(lambda: [0, 0])
+    for row in rows:
+        assert row["count"] == len(row["places"]) and row["bytes"] == sum(place["bytes"] for place in row["places"])
+        assert row["what"] and row["why"] and all(place["at"] for place in row["places"])
+        assert row["times"] == {"evaluate": 0, "update": 1}.get(row["when"], 2)
+        entry = named[row["when"], row["kind"], row["axes"]]
+        entry[0] += row["count"]
+        entry[1] += row["bytes"]
+    made = moved((folder / "dump/3-partitioned.mlir").read_text())
+    assert dict(named) == made and any(when == "backward" for when, _, _ in made)
+    assert data["totals"]["collectives"] == sum(row["times"] * row["count"] for row in rows)
+    assert data["totals"]["collective_bytes"] == sum(row["times"] * row["bytes"] for row in rows)
+
+
+def test_flops_and_kernels_are_those_of_the_program(compiled):
+    folder, data = compiled
+    program = (folder / "program").read_bytes().decode("latin1")
+    contraction = data["totals"]["contraction_flops"]
+    assert float(re.search(r'"flops_per_step":([\d.e+]+)', program).group(1)) == contraction > 0
+    flops = section(data, "flops")
+    parts = [cost for row in flops["segments"] for cost in row.values() if isinstance(cost, dict)] + [flops["rest"]]
+    assert sum(cost["contraction"] for cost in parts) == contraction
+    assert sum(cost["other"] for cost in parts) == data["totals"]["other_flops"]
+    classes = section(data, "kernels")
+    step = [row for row in classes if row["phase"] != "evaluate"]
+    assert sum(row["runs"] * row["contraction"] for row in step) == contraction
+    for row in classes:
+        for cost in ("contraction", "other", "bytes"):
+            assert row[cost] == sum(item[cost] for item in row["items"]), row["function"]
+    named = {name for row in classes for item in row["items"] for name in item.get("kernels", ())}
+    made = json.loads(re.search(r'"kernels":(\["[^\]]*\])', program).group(1))
+    assert named == set(made)
+    functions = functions_of((folder / "dump/3-partitioned.mlir").read_text())
+    for row in classes:
+        kinds = collections.Counter(item["kind"] for item in row["items"])
+        body = functions[row["function"]]
+        assert kinds["kernel"] == len(re.findall(r"= ps\.fused\b", body)), row["function"]
+        assert kinds["collective"] == len(COLLECTIVES.findall(body)), row["function"]
+
+
+def test_segments_and_classes_are_those_of_level_3(compiled):
+    folder, data = compiled
+    functions = functions_of((folder / "dump/3-partitioned.mlir").read_text())
+    ran = collections.defaultdict(set)
+    for stage in ("micro_batch", "evaluate"):
+        for function, number in re.findall(r'rank\.run @"?([\w.$-]+)"? segment (\d+)', functions[f"stage0.{stage}"]):
+            ran[int(number)].add(function)
+    segments = section(data, "segments")
+    assert {row["segment"]: set(row["functions"]) for row in segments} == ran
+    assert [row["segment"] for row in segments] == sorted(ran)
+    assert {row["name"] for row in segments} > {row["name"] for row in segments if re.search(r"\.\d+$", row["name"])} > set()
+    assert {row["function"] for row in section(data, "kernels")} == {name for name in functions if not name.startswith("stage0.")}
+    assert data["micro_batches"] == 2 and [axis["size"] for axis in data["mesh"]] == [2, 2]
+    assert "--mesh dp=2,tp=2" in data["command"].replace("'", "")
+
+
+def test_the_same_at_each_level(compiled):
+    """Without code and from a dump; names of kernels come with code, addresses with a placed module."""
+    folder, whole = compiled
+    for level in ("2-planned", "3-partitioned", "5-placed"):
+        flags = [] if level == "5-placed" else ["--stop-after", level[2:], "-o", "again.mlir"]
+        micro_batches = [] if level == "5-placed" else ["--micro-batches", "2"]
+        compile_page(folder, f"dump/{level}.mlir", "--no-codegen", *flags, *micro_batches)
+        data = page_data(folder / "plan.html")[0]
+        for row in section(whole, "kernels"):
+            for item in row["items"]:
+                item.pop("kernels", None)
+        for row in section(data, "kernels"):
+            assert all(item.pop("kernels", []) == [] for item in row["items"])
+        assert data["sections"] == whole["sections"], level
+        assert {**data["totals"], "arena_bytes": 0} == {**whole["totals"], "arena_bytes": 0}
+        assert ("arena_bytes" in data["totals"]) == (level == "5-placed")
+        assert data["level"] == level[2:] and data["mesh"] == whole["mesh"]
+
+
+# ---- one file, whatever the model is called ---------------------------------------------------------------------------
+
+HOSTILE = "</script><!--<script>alert('1')</script>\\22&quot; \\\\ \u2028 @SCRIPT@"
+SPOKEN = HOSTILE.replace("\\22", '"').replace("\\\\", "\\")
+# Ways to name something outside of the page, in markup, style and script.
+OUTSIDE = r"https?:|\bsrc\s*=|\bhref\s*=\s*\"(?!#|data:,)|url\(|@import|\bfetch\(|XMLHttpRequest|WebSocket|EventSource|\bimport\b\s*[\"'(]|<(?:iframe|object|embed|base|form)\b|sendBeacon"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory, exports):
+    """A page of a model with names that are markup, in a file that is."""
+    folder = tmp_path_factory.mktemp("hostile")
+    archive = oracle.export("mlp", exports)
+    oracle.compile_model(folder, archive, "dp=2", "--stop-after", "partitioned", out="m.mlir")
+    text = (folder / "m.mlir").read_text()
+    text, found = re.subn(r'(ps\.variable parameter @(\S+) names \[")[^"]+"', rf'\g<1>{HOSTILE}\g<2>"'.replace("\\\\", "\\\\\\\\").replace("\\22", "\\\\22"), text)
+    assert found
+    name = "<img src=x onerror=alert(2)>&.mlir"
+    (folder / name).write_text(text)
+    compile_page(folder, name, "--no-codegen")
+    return folder / "plan.html", name
+
+
+def test_names_are_never_markup(hostile):
+    path, name = hostile
+    data, page = page_data(path)
+    rows = section(data, "parameters")
+    assert all(any(alias.startswith(SPOKEN) for alias in (row["name"], *row["aliases"])) for row in rows), rows[0]
+    assert data["model"] == name and name in data["command"]
+    assert page.count("<script") == page.count("</script") == 2 and "<!--" not in page.replace("<!-- The report", "")
+    assert "<img" not in page and "&lt;img src=x onerror=alert(2)&gt;&amp;.mlir" in page
+    assert page.count("drawPage();") == 1
+
+
+def test_the_page_names_nothing_outside_of_it(compiled, hostile):
+    folder, _ = compiled
+    for path in (folder / "plan.html", hostile[0]):
+        page = path.read_text()
+        start, end = page.index('type="application/json">'), page.index("</script>")
+        template = page[:start] + page[end:]
+        template = re.sub(r"<title>.*</title>", "", template)
+        assert not re.search(OUTSIDE, template), re.search(OUTSIDE, template)
+        assert "default-src 'none'" in template
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(not BROWSER, reason="there is no browser")
+def test_a_browser_draws_every_section(compiled, hostile, tmp_path):
+    folder, data = compiled
+    compile_page(folder, "dump/5-placed.mlir", "--no-codegen")
+    for path in (folder / "plan.html", hostile[0]):
+        data = page_data(path)[0]
+        command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom", path.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, env={**os.environ, "HOME": str(tmp_path)})
+        drawn = done.stdout
+        assert "<main>" in drawn, done.stderr
+        for part in data["sections"]:
+            body = drawn[drawn.index(f'<section id="{part["id"]}"') :]
+            assert "<tr>" in body[: body.index("</section>")] and part["title"] in body
+        assert "<img" not in drawn and f'{len(section(data, "parameters"))} parameters' in drawn
+
+
+# ---- the command line -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "flags,words",
+    [
+        (["--report", "none/plan.html"], ["--report: output 'none/plan.html': there is no folder 'none'"]),
+        (["--report", "."], ["--report: output '.' is a folder", "--report ./NAME"]),
+        (["--report", "m.pt2"], ["--report: output 'm.pt2' is the model itself"]),
+        (["--report", "/dev/full"], ["--report: output '/dev/full' is a device"]),
+        (["--report", "same", "-o", "same"], ["--report and -o both name 'same'"]),
+        (["--report", ""], ["--report takes the name of a file"]),
+        (["--report", "p.html", "--stop-after", "training", "-o", "x.mlir"], ["--report shows the plan", "planned or later"]),
+    ],
+)
+def test_a_page_that_cannot_be_written(tmp_path, exports, flags, words):
+    shutil.copy(oracle.export("mlp", exports), tmp_path / "m.pt2")
+    said = oracle.run([tools_folder() / "ps-compile", "m.pt2", "--no-codegen", *flags], tmp_path, expect=2)
+    for word in words:
+        assert word in said, said
+    assert [path.name for path in tmp_path.iterdir()] == ["m.pt2"]
+
+
+def test_a_model_at_fault_leaves_the_page_that_was_there(tmp_path):
+    (tmp_path / "m.mlir").write_text('func.func @forward() { "no.such"() : () -> () }')
+    (tmp_path / "plan.html").write_text("before")
+    compile_page(tmp_path, "m.mlir", "--no-codegen", expect=1)
+    assert (tmp_path / "plan.html").read_text() == "before" and len(list(tmp_path.iterdir())) == 2
