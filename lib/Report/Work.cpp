@@ -4,7 +4,9 @@
 #include "lib/Partition/Collectives.h"
 #include "lib/Partition/ModulePath.h"
 #include "lib/Sharding/Reasons.h"
+#include "parashard/Import.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include <map>
 
 using namespace mlir;
@@ -93,8 +95,10 @@ static std::string describeTypes(Operation *op) {
 static void describeBody(ps::FusedOp fused, json::Object &item) {
   json::Array ops, places;
   SmallVector<std::string> texts;
-  for (Operation *inner : codegen::getBodyOps(fused)) {
-    if (isFree(inner))
+  SmallVector<Operation *> body = codegen::getBodyOps(fused);
+  bool onlyMoves = llvm::all_of(body, isFree);
+  for (Operation *inner : body) {
+    if (isFree(inner) && !onlyMoves)
       continue;
     ops.push_back(inner->getName().stripDialect());
     std::string place = ps::describeLocation(inner->getLoc());
@@ -134,6 +138,8 @@ static json::Object describeItem(Operation *op) {
   }
   item["ops"] = json::Array{op->getName().stripDialect()};
   item["places"] = json::Array{toText(ps::describeLocation(op->getLoc()))};
+  if (auto form = op->getAttrOfType<StringAttr>(kAttentionFormMark))
+    item["form"] = toText(form.getValue());
   if (auto axes = op->getAttrOfType<ArrayAttr>("axes")) {
     std::string names;
     for (auto axis : axes.getAsRange<StringAttr>())
@@ -233,11 +239,29 @@ json::Array Work::listClasses() {
 // Segments
 //===----------------------------------------------------------------------===//
 
-/// The block that it is, or the class of what stands between blocks.
+/// The modules that a function's ops come from, in order: "norm, head".
+static std::string listModules(func::FuncOp function) {
+  SmallVector<StringRef> paths;
+  function.walk([&](Operation *op) {
+    std::optional<StringRef> path = ps::getModulePath(op->getLoc());
+    if (path && !path->empty() && !isFree(op) && !llvm::is_contained(paths, *path))
+      paths.push_back(*path);
+  });
+  constexpr size_t most = 3;
+  std::string text = llvm::join(ArrayRef(paths).take_front(most), ", ");
+  return paths.size() > most ? text + ", ..." : text;
+}
+
+/// The block that it is; for what stands between blocks its modules, which its class has of it
+/// alone.
 std::string Work::getSegmentName(RunCount run) {
   std::optional<StringRef> path = ps::getModulePath(run.loc);
   if (StringRef block = path ? ps::getBlockOfPath(*path) : StringRef(); !block.empty())
     return toText(block);
+  bool isOnlyOne =
+      llvm::count_if(runs, [&](auto &other) { return other.second.callee == run.callee; }) == 1;
+  if (std::string modules = listModules(run.callee); isOnlyOne && !modules.empty())
+    return toText(modules);
   auto name = run.callee->getAttrOfType<StringAttr>(rank::kClassMark);
   return toText(name ? name.getValue() : run.callee.getName());
 }

@@ -41,8 +41,12 @@ function renderParameters(rows, report) {
 /** All places of one kind of movement; those that differ by the layer alone are one line that opens. */
 function makePlaces(row) {
   const groups = groupBy(row.places, place => JSON.stringify([foldIndices(place.at), place.bytes]));
-  const show = group => (group.length === 1 ? code(group[0].at || "unknown") : make("details", {}, make("summary", {}, code(foldIndices(group[0].at) || "unknown"), timesChip(group.length)),
-    make("ul", {}, group.map(place => make("li", {}, code(place.at || "unknown"))))));
+  const say = text => code(text || "unknown");
+  const show = group => {
+    if (group.every(place => place.at === group[0].at)) return [say(group[0].at), timesChip(group.length)];
+    const list = make("ul", {}, group.map(place => make("li", {}, say(place.at))));
+    return make("details", {}, make("summary", {}, say(foldIndices(group[0].at)), timesChip(group.length)), list);
+  };
   const columns = [
     { title: "At", kind: "name", show },
     { title: "Count", kind: "number", show: group => formatInteger(group.length) },
@@ -90,10 +94,12 @@ function makeChart(segments) {
   const density = segments.length <= 24 ? "few" : segments.length <= 90 ? "some" : "";
   const largest = segments.find(row => phaseFlops(row) === most);
   const label = `Flops of ${countOf(segments.length, "segment", "segments")}; the most, ${formatFlops(most)}, in ${largest ? largest.name : "none"}`;
+  const say = row => make("span", {}, `${row.segment}: ${row.name}`);
+  const plot = make("div", {}, make("div", { class: `bars ${density}`, role: "img", "aria-label": label }, segments.map(column)),
+    make("div", { class: "ends" }, say(segments[0]), segments.length > 1 ? say(segments[segments.length - 1]) : null));
+  plot.style.maxWidth = `max(22rem, ${4 * segments.length}rem)`;
   return make("div", { class: "frame chart" },
-    make("div", { class: "legend" }, PHASES.map(([phase, title]) => make("span", { class: phase }, title)), make("div", {}, `highest: ${formatFlops(most)} flops`)),
-    make("div", { class: `bars ${density}`, role: "img", "aria-label": label }, segments.map(column)),
-    segments.length > 1 ? make("div", { class: "ends" }, make("span", {}, `${segments[0].segment}: ${segments[0].name}`), make("span", {}, `${segments[segments.length - 1].segment}: ${segments[segments.length - 1].name}`)) : null);
+    make("div", { class: "legend" }, PHASES.map(([phase, title]) => make("span", { class: phase }, title)), make("div", {}, `highest: ${formatFlops(most)} flops`)), plot);
 }
 
 function renderFlops({ segments, rest }) {
@@ -103,7 +109,7 @@ function renderFlops({ segments, rest }) {
   const own = row => (row.rest ? flopsOf(row.rest) : phaseFlops(row));
   const all = (m, value) => sum(m, value);
   const share = m => {
-    const bar = make("div", { class: "track", "aria-hidden": "true" }, PHASES.map(([phase]) => {
+    const bar = make("div", { class: "track", "aria-hidden": "true" }, [...PHASES, ["rest"]].map(([phase]) => {
       const part = make("div", { class: phase });
       part.style.width = `${(100 * all(m, row => flopsOf(row[phase]))) / total}%`;
       return part;
@@ -139,7 +145,7 @@ function showPlaces(places) {
 function makeItems(row, report) {
   const columns = [
     { title: "Kind", kind: "fixed", show: item => item.kind },
-    { title: "Ops", kind: "words", show: item => [code(listOps(item.ops)), item.axes ? [" over ", colourAxes(item.axes, report.mesh, true)] : null] },
+    { title: "Ops", kind: "words", show: item => [code(listOps(item.ops)), item.axes ? [" over ", colourAxes(item.axes, report.mesh, true)] : null, item.form ? make("div", { class: "soft" }, item.form) : null] },
     { title: "Kernel", kind: "words", show: item => (item.kernels || []).map(name => make("div", { class: "mono" }, name)) },
     { title: "From", kind: "words", show: item => showPlaces(item.places) },
     { title: "Types", kind: "words", show: item => make("span", { class: "mono soft" }, item.types.replace(" -> ", " → ")) },

@@ -10,7 +10,7 @@ function make(tag, attributes, ...children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter(child => child !== null && child !== undefined));
+  element.append(...children.flat(Infinity).filter(child => child !== null && child !== undefined));
   return element;
 }
 
@@ -53,9 +53,12 @@ const sum = (members, value) => members.reduce((total, member) => total + value(
 
 const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
 
-/** A cell of `column` for the members that stand in one row; the first column heads the row. */
-function makeCell(column, isFirst, ...content) {
-  return make(isFirst ? "th" : "td", { class: column.kind, scope: isFirst ? "row" : null, "data-label": column.title }, ...content);
+/** A cell of `column`; the first column heads the row. On narrow screens its content stands beside the title. */
+function makeCell(column, isFirst, content) {
+  const cell = make(isFirst ? "th" : "td", { class: column.kind, scope: isFirst ? "row" : null, "data-label": column.title });
+  const inner = make("div", {}, content);
+  if (inner.hasChildNodes() && inner.textContent !== "") cell.append(inner);
+  return cell;
 }
 
 /** A table of rows as they are. Columns: {title, kind, show(row)}. */
