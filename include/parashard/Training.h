@@ -13,6 +13,8 @@ inline constexpr llvm::StringLiteral kLossAverageMark = "ps.loss_average";
 /// On the module, a unit: the loss or a term of it is no average over samples (`isUneven`), and
 /// nobody asked for the average over micro-batches.
 inline constexpr llvm::StringLiteral kUnevenLossMark = "ps.uneven_loss";
+/// On an argument: the dim that is the batch, -1 where none is; absent: dim 0.
+inline constexpr llvm::StringLiteral kBatchDimMark = "ps.batch_dim";
 
 /// On a parameter, where there are several optimizers: the scalar variable that is its learning
 /// rate.

@@ -3,6 +3,7 @@
 #include "ClassCode.h"
 #include "mlir/IR/Matchers.h"
 #include "parashard/Import.h"
+#include "parashard/Training.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -60,7 +61,7 @@ void ProgramTable::addInput(rank::InputOp input, StringRef entry) {
       if (auto value = input->getAttrOfType<IntegerAttr>(mark))
         object[field] = value.getInt();
     };
-    copy("ps.batch_dim", "batch_dim");
+    copy(kBatchDimMark, "batch_dim");
     copy(kLimitMark, "limit");
     copy(kIgnoreMark, "ignore");
     object["addresses"] = json::Array();

@@ -90,9 +90,7 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
   return {
       mesh,
       // The policy decides parameters and inputs; everything else follows from them.
-      PassText("ps-seed-shardings")
-          .option("policy", o.shardingPolicy)
-          .option("batch-dims", llvm::join(o.batchDims, ";")),
+      PassText("ps-seed-shardings").option("policy", o.shardingPolicy),
       PassText("ps-propagate-shardings"),
       // After the shardings: equal blocks have equal shardings then.
       PassText("ps-find-segments"),

@@ -22,13 +22,11 @@ def SeedShardingsPass : Pass<"ps-seed-shardings", "::mlir::ModuleOp"> {
   let description = [{
     `replicated`: parameters whole. `megatron`: column and row parallel pairs around attention and in MLPs,
     vocabulary parallel embedding and loss, found from the graph's structure. `FILE.json`:
-    {"GLOB": {"DIM": ["axis", ...]}} on variable names. Inputs are split along their batch dim over
+    {"GLOB": {"DIM": ["axis", ...]}} on variable names. Inputs are split along their batch dim (`ps.batch_dim`, else dim 0) over
     all data and expert axes.
   }];
   let options = [
     Option<"policy", "policy", "std::string", "\"replicated\"", "replicated, megatron or FILE.json">,
-    Option<"batchDims", "batch-dims", "std::string", "\"\"",
-           "INPUT=D or INPUT=none, separated by ;: which dim of an input is its batch (default 0)">,
   ];
 }
 

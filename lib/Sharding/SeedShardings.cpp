@@ -2,7 +2,7 @@
 #include "lib/Sharding/Passes.h"
 #include "lib/Sharding/Policy.h"
 #include "lib/Sharding/Reasons.h"
-#include "llvm/ADT/StringMap.h"
+#include "parashard/Training.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
@@ -66,51 +66,24 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
     return success();
   }
 
-  /// INPUT=D;INPUT=none
-  FailureOr<llvm::StringMap<int64_t>> parseBatchDims() {
-    llvm::StringMap<int64_t> dims;
-    SmallVector<StringRef> parts;
-    StringRef(batchDims).trim("\"").split(parts, ';', -1, /*KeepEmpty=*/false);
-    for (StringRef part : parts) {
-      auto [name, text] = part.split('=');
-      int64_t dim = kNoBatch;
-      if (text != "none" && (text.getAsInteger(10, dim) || dim < 0))
-        return getOperation().emitError()
-               << "--batch-dim " << part << ": expected INPUT=D or INPUT=none";
-      dims[name] = dim;
-    }
-    return dims;
-  }
-
   LogicalResult seedInputs(const ps::MeshShape &mesh) {
-    FailureOr<llvm::StringMap<int64_t>> dims = parseBatchDims();
-    if (failed(dims))
-      return failure();
-    llvm::StringMap<bool> seen;
     for (auto function : getOperation().getOps<func::FuncOp>())
-      for (BlockArgument argument : function.getArguments()) {
-        auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ps::kNameMark);
-        StringRef text = name ? name.getValue() : StringRef();
-        auto it = dims->find(text);
-        seen[text] = true;
-        if (it != dims->end())
-          function.setArgAttr(argument.getArgNumber(), "ps.batch_dim",
-                              OpBuilder(&getContext()).getI64IntegerAttr(it->second));
-        if (failed(seedInput(function, argument, text, it == dims->end() ? 0 : it->second, mesh)))
+      for (BlockArgument argument : function.getArguments())
+        if (failed(seedInput(function, argument, mesh)))
           return failure();
-      }
-    for (auto &entry : *dims)
-      if (!seen.count(entry.getKey()))
-        return getOperation().emitError()
-               << "--batch-dim " << entry.getKey() << ": there is no such input";
     return success();
   }
 
-  LogicalResult seedInput(func::FuncOp function, BlockArgument argument, StringRef name,
-                          int64_t dim, const ps::MeshShape &mesh) {
+  LogicalResult seedInput(func::FuncOp function, BlockArgument argument,
+                          const ps::MeshShape &mesh) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!type || ps::getSharding(argument))
       return success();
+    unsigned number = argument.getArgNumber();
+    auto named = function.getArgAttrOfType<StringAttr>(number, ps::kNameMark);
+    auto marked = function.getArgAttrOfType<IntegerAttr>(number, kBatchDimMark);
+    StringRef name = named ? named.getValue() : StringRef();
+    int64_t dim = marked ? marked.getInt() : 0;
     ps::TensorSplits splits = ps::getSplits({}, type.getShape(), mesh);
     SmallVector<StringAttr> axes = mesh.getAxes({ps::AxisKind::Data, ps::AxisKind::Expert});
     bool hasBatch = dim != kNoBatch && type.getRank() > 0;

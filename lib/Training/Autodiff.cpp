@@ -31,7 +31,8 @@ public:
       : module(module), variables(module), forward(forward), options(options) {}
 
   LogicalResult build() {
-    markBatchDims();
+    if (failed(markBatchDims()))
+      return failure();
     if (failed(freezeParameters()) || failed(readOutputs()) || failed(chooseLoss()) ||
         failed(chooseDifferentiated()) || failed(chooseAverage()))
       return failure();
@@ -47,7 +48,7 @@ public:
   }
 
 private:
-  void markBatchDims();
+  LogicalResult markBatchDims();
   LogicalResult freezeParameters();
   LogicalResult readOutputs();
   LogicalResult chooseLoss();
@@ -88,17 +89,21 @@ private:
 // Choices
 //===----------------------------------------------------------------------===//
 
-/// What is no such text, or names no input, is an error where inputs are sharded.
-void TrainingBuilder::markBatchDims() {
+LogicalResult TrainingBuilder::markBatchDims() {
   for (llvm::StringRef part : options.batchDims) {
     auto [input, text] = part.trim("\"").split('=');
     int64_t dim = -1;
-    if (text != "none" && text.getAsInteger(10, dim))
-      continue;
-    for (unsigned i = 0; i < forward.getNumArguments(); ++i)
-      if (auto name = forward.getArgAttrOfType<StringAttr>(i, kNameMark); name && name == input)
-        forward.setArgAttr(i, kBatchDimMark, OpBuilder(forward).getI64IntegerAttr(dim));
+    if (text != "none" && (text.getAsInteger(10, dim) || dim < 0))
+      return module.emitError() << "--batch-dim " << part << ": expected INPUT=D or INPUT=none";
+    unsigned i = 0;
+    while (i < forward.getNumArguments() && forward.getArgAttrOfType<StringAttr>(i, kNameMark) !=
+                                                StringAttr::get(forward.getContext(), input))
+      ++i;
+    if (i == forward.getNumArguments())
+      return module.emitError() << "--batch-dim " << input << ": there is no such input";
+    forward.setArgAttr(i, kBatchDimMark, OpBuilder(forward).getI64IntegerAttr(dim));
   }
+  return success();
 }
 
 LogicalResult TrainingBuilder::freezeParameters() {

@@ -1,6 +1,7 @@
 // Follows the batch through the sharding rules of a block's ops.
 #include "BatchSums.h"
-#include "Symbols.h"
+#include "dialects/ps/Ps.h"
+#include "parashard/Training.h"
 
 using namespace mlir;
 using namespace parashard;

@@ -13,9 +13,6 @@ inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
 inline constexpr llvm::StringLiteral kMicroBatchesSymbol = "loss.micro_batches";
 
-/// On an argument: the dim that is the batch, -1 where none is; absent: dim 0.
-inline constexpr llvm::StringLiteral kBatchDimMark = "ps.batch_dim";
-
 /// The parts between the `;`s outside parentheses, without blanks around; empty ones are left out.
 llvm::SmallVector<std::string> splitList(llvm::StringRef text);
 

@@ -34,10 +34,8 @@
 
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=3 --ps-seed-shardings 2>&1 | FileCheck %s --check-prefix=BATCH
 // BATCH: error: input "ids" has a batch of 4 (dim 0), which 3 data shards do not divide
-// RUN: ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings="batch-dims=ids=1;labels=none" | FileCheck %s --check-prefix=DIMS
-// DIMS: ps.name = "ids", ps.sharding = #ps.sharding<@mesh, [{}, {"dp"}]>{{.*}}ps.name = "labels", ps.sharding = #ps.sharding<@mesh, [{}, {}]>
-// RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings="batch-dims=idz=1" 2>&1 | FileCheck %s --check-prefix=INPUT
-// INPUT: error: --batch-dim idz: there is no such input
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff="batch-dims=ids=1;labels=none" --ps-set-mesh=mesh=dp=2 --ps-seed-shardings | FileCheck %s --check-prefix=DIMS
+// DIMS: ps.batch_dim = 1 : i64, ps.name = "ids", ps.sharding = #ps.sharding<@mesh, [{}, {"dp"}]>{{.*}}ps.batch_dim = -1 : i64, ps.name = "labels", ps.sharding = #ps.sharding<@mesh, [{}, {}]>
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings=policy=best 2>&1 | FileCheck %s --check-prefix=POLICY
 // POLICY: error: --sharding-policy best: unknown; use replicated, megatron or FILE.json
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-seed-shardings 2>&1 | FileCheck %s --check-prefix=MESH

@@ -289,8 +289,8 @@ std::vector<GivenFlag> listGiven(const Flags &f) {
   };
   add(ps::Level::Imported, {f.dims, f.batch});
   add(ps::Level::Training, {f.loss, f.lossOutput, f.differentiate, f.freeze, f.init, f.lossAverage,
-                            f.optimizer, f.clipNorm});
-  add(ps::Level::Planned, {f.batchDims, f.mesh, f.ranks, f.policy});
+                            f.optimizer, f.clipNorm, f.batchDims});
+  add(ps::Level::Planned, {f.mesh, f.ranks, f.policy});
   add(ps::Level::Scheduled, {f.microBatches, f.globalBatch});
   return given;
 }
