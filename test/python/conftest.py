@@ -18,3 +18,14 @@ def tools_folder():
 def exports(tmp_path_factory):
     """The folder of the zoo's archives, each made when it is first asked for."""
     return tmp_path_factory.mktemp("exports")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--repeat", type=int, default=1, help="run each test so many times (faults: what one rank does "
+                     "meets the others at other places each time)")  # fmt: skip
+
+
+def pytest_generate_tests(metafunc):
+    if (count := metafunc.config.getoption("repeat")) > 1:
+        metafunc.fixturenames.append("repetition")
+        metafunc.parametrize("repetition", range(count))

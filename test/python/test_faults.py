@@ -2,12 +2,15 @@
 import os
 import signal
 import socket
+import subprocess
 import time
 
 import oracle
 import pytest
+import torch
 from processes import BASE, finish, launch, start, start_by_hand
 from refusals import PLAIN, data_for
+from safetensors.torch import load_file
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +39,24 @@ def start_training(job, **environment):
     return processes
 
 
-def check_ended(processes, victim, seconds, *words):
+@pytest.fixture
+def ended(request):
+    """Says that a job must have ended by now, and keeps how long that took (`--junitxml` has it)."""
+    begin = []
+
+    def measure(within=None):
+        if within is None:
+            begin.append(time.monotonic())
+            return
+        took = time.monotonic() - begin[-1]
+        request.node.user_properties.append(("ended_in_s", round(took, 2)))
+        assert took < within
+
+    return measure
+
+
+def check_ended(processes, victim, ended, seconds, *words):
     """All but the victim end by themselves in that time, with status 3 and the victim's number."""
-    begin = time.monotonic()
     try:
         for rank, process in enumerate(processes):
             if rank != victim:
@@ -48,7 +66,7 @@ def check_ended(processes, victim, seconds, *words):
                 assert any(f"in {what}" in said for what in ("all_reduce over", "a computation", "reading", "agreeing")), said
                 for word in words:
                     assert word in said
-        assert time.monotonic() - begin < seconds
+        ended(within=seconds)
     finally:
         for process in processes:
             process.kill()
@@ -56,17 +74,19 @@ def check_ended(processes, victim, seconds, *words):
 
 
 @pytest.mark.parametrize("victim", [0, 1, 3])
-def test_killed_rank(job, victim):
+def test_killed_rank(job, ended, victim):
     processes = start_training(job)
+    ended()
     processes[victim].kill()
-    check_ended(processes, victim, 5, f"rank {victim} was lost")
+    check_ended(processes, victim, ended, 5, f"rank {victim} was lost")
 
 
 @pytest.mark.parametrize("victim", [0, 2])
-def test_hung_rank(job, victim):
+def test_hung_rank(job, ended, victim):
     processes = start_training(job, PSRT_TIMEOUT="2")
+    ended()
     processes[victim].send_signal(signal.SIGSTOP)
-    check_ended(processes, victim, 2 + 5, f"rank {victim} has not answered for 2 s")
+    check_ended(processes, victim, ended, 2 + 5, f"rank {victim} has not answered for 2 s")
 
 
 def test_rank_that_pauses_is_waited_for(job):
@@ -95,27 +115,87 @@ def test_failing_rank(job):
         assert "rank 2 failed: failed as PSRT_TEST_FAIL asked; this rank was in " in results[rank][1]
 
 
-def test_sigterm_of_one_ends_all_after_the_step(job):
-    folder, _ = job
-    processes = start_training(job)
+def read_losses(folder):
+    return (folder / "losses.txt").read_text().splitlines()
+
+
+def check_stopped_well(folder, weights):
+    """Losses are whole lines, and the weights are there, whole."""
+    assert all(float(line) > 0 for line in read_losses(folder))
+    assert all(torch.isfinite(tensor).all() for tensor in load_file(folder / weights).values())
+
+
+def test_sigterm_of_one_ends_all_after_the_step(job, ended):
+    folder, command = job
+    (folder / "stopped.safetensors").unlink(missing_ok=True)
+    processes = start_training((folder, [*command, "--export-weights", "stopped.safetensors"]))
+    ended()
     processes[3].send_signal(signal.SIGTERM)
     results = [finish(process) for process in processes]
+    ended(within=5)
     assert [status for status, _ in results] == [0, 0, 0, 0], results
+    check_stopped_well(folder, "stopped.safetensors")
 
 
-def test_killed_rank_under_mpirun(job):
-    """mpirun ends the others itself; what they say first names the rank."""
+# ---- under mpirun --------------------------------------------------------------------------------------------------
+
+
+def start_under_mpirun(job, *flags, **environment):
+    """The launcher's process, and the number of each rank's."""
     folder, command = job
     (folder / "losses.txt").unlink(missing_ok=True)
-    launcher, environment = launch("mpirun", 4)
+    launcher, base = launch("mpirun", 4)
     script = 'echo $$ > pid$OMPI_COMM_WORLD_RANK; exec "$@"'
-    running = start([*launcher, "bash", "-c", script, "bash", *command], folder, environment)
+    line = [launcher[0], *flags, *launcher[1:], "bash", "-c", script, "bash", *command]
+    running = start(line, folder, {**base, **environment})
     await_steps(folder)
-    os.kill(int((folder / "pid2").read_text()), signal.SIGKILL)
-    begin = time.monotonic()
+    return running, [int((folder / f"pid{rank}").read_text()) for rank in range(4)]
+
+
+def test_killed_rank_under_mpirun(job, ended):
+    """mpirun ends the others itself; what they say first names the rank."""
+    running, pids = start_under_mpirun(job)
+    ended()
+    os.kill(pids[2], signal.SIGKILL)
     status, said = finish(running)
-    assert time.monotonic() - begin < 5 and status != 0
+    ended(within=5)
+    assert status != 0
     assert "rank 2 was lost" in said, said
+
+
+def test_hung_rank_under_mpirun(job, ended):
+    running, pids = start_under_mpirun(job, PSRT_TIMEOUT="2")
+    ended()
+    os.kill(pids[1], signal.SIGSTOP)
+    try:
+        status, said = finish(running)
+        ended(within=2 + 5)
+        assert status == 3 and "rank 1 has not answered for 2 s" in said and "this rank was in " in said, said
+    finally:
+        if running.poll() is None:
+            running.kill()
+
+
+@pytest.mark.parametrize("whom", ["a rank", "mpirun"])
+def test_sigterm_under_mpirun(job, ended, whom):
+    folder, command = job
+    (folder / "stopped.safetensors").unlink(missing_ok=True)
+    running, pids = start_under_mpirun(
+        (folder, [*command, "--export-weights", "stopped.safetensors"]), "--mca", "odls_base_sigkill_timeout", "3"
+    )
+    ended()
+    if whom == "mpirun":
+        running.send_signal(signal.SIGTERM)
+    else:
+        os.kill(pids[2], signal.SIGTERM)
+    status, said = finish(running)
+    # Told to end, mpirun waits that long whatever its ranks do, and its own status says that it was told.
+    ended(within=3 + 5 if whom == "mpirun" else 5)
+    assert status == 0 or whom == "mpirun", said
+    check_stopped_well(folder, "stopped.safetensors")
+
+
+# ---- peers that cannot be reached ----------------------------------------------------------------------------------
 
 
 def test_rank_that_does_not_come(job):
@@ -153,6 +233,9 @@ def test_host_that_cannot_be_reached(job):
     assert status == 3 and '"no-such-host.invalid", has no address' in said, said
 
 
+# ---- a disk that is full -------------------------------------------------------------------------------------------
+
+
 def test_file_that_cannot_be_written(job):
     """Rank 0 alone writes; all end with its status, and it alone says why."""
     folder, command = job
@@ -160,3 +243,65 @@ def test_file_that_cannot_be_written(job):
     results = [finish(process) for process in start_by_hand(line, folder, 4)]
     assert [status for status, _ in results] == [1, 1, 1, 1], results
     assert "cannot write" in results[0][1] and not any(said for _, said in results[1:]), results
+
+
+@pytest.mark.parametrize("ranks", ["threads", "processes"])
+def test_losses_on_a_full_disk(job, ended, ranks):
+    """It says so at the first step, not after hours."""
+    folder, command = job
+    line = [*command[:3], "--steps", "1000000", "--losses", "/dev/full", "--quiet"]
+    ended()
+    started = start_by_hand(line, folder, 4) if ranks == "processes" else [start([*line, "--ranks", "4"], folder, BASE)]
+    results = [finish(process) for process in started]
+    ended(within=20)
+    assert all(status == 1 for status, _ in results), results
+    assert 'cannot write "/dev/full": No space left' in results[0][1] and not any(said for _, said in results[1:]), results
+
+
+def start_on_tiny_disk(line, folder, disk, kilobytes, ranks):
+    """Starts the job where `disk` is a disk of so many kB, which holds what the folder `disk` holds."""
+    if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(disk)], capture_output=True).returncode:
+        pytest.skip("no disk can be mounted here")
+    script = f'cp -r "{disk}" "{disk}.copy.$$" && mount -t tmpfs -o size={kilobytes}k none "{disk}" && ' \
+             f'cp "{disk}.copy.$$"/* "{disk}" && rm -r "{disk}.copy.$$"; "$@"; status=$?; ls "{disk}" >&2; ' \
+             f'sha256sum "{disk}"/* >&2; exit $status'  # fmt: skip
+    line = ["unshare", "-rm", "sh", "-c", script, "sh", *line]
+    return start([*line, "--ranks", ranks], folder, BASE)
+
+
+def hash_of(path):
+    return subprocess.run(["sha256sum", str(path)], capture_output=True, text=True).stdout.split()[0]
+
+
+@pytest.mark.parametrize("form", ["file", "folder"])
+def test_weights_on_a_full_disk(job, ended, tmp_path, form):
+    """What an earlier run left stays whole, and nothing else stays."""
+    folder, command = job
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    out = disk / "weights.safetensors" if form == "file" else disk
+    flags = [] if form == "file" else ["--max-file-size", "60000"]
+    oracle.run([*command[:3], "--ranks", 4, "--steps", 1, "--export-weights", out, "--quiet", *flags], folder)
+    before = {path.name: hash_of(path) for path in disk.iterdir()}
+    size = sum(path.stat().st_size for path in disk.iterdir())
+    line = [*command[:3], "--steps", "2", "--export-weights", out, "--quiet", *flags]
+    ended()
+    status, said = finish(start_on_tiny_disk(line, folder, disk, size * 3 // 2 // 1024, 4))
+    ended(within=20)
+    assert status == 1 and "cannot write" in said and "No space left" in said, said
+    after = {line.split()[1].rsplit("/", 1)[1]: line.split()[0] for line in said.splitlines() if str(disk) in line and "error" not in line}
+    assert after == before, said
+
+
+@pytest.mark.parametrize("ranks", ["threads", "processes"])
+def test_weights_beyond_a_limit_on_file_sizes(job, tmp_path, ranks):
+    """The signal that comes with it does not end the program without a word."""
+    folder, command = job
+    out = tmp_path / "weights.safetensors"
+    out.write_bytes(b"what was there")
+    line = ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *command[:3], "--steps", "1", "--export-weights", out, "--quiet"]
+    started = start_by_hand(line, folder, 4) if ranks == "processes" else [start([*line, "--ranks", "4"], folder, BASE)]
+    results = [finish(process) for process in started]
+    assert all(status == 1 for status, _ in results), results
+    assert "cannot write" in results[0][1] and "File too large" in results[0][1], results
+    assert out.read_bytes() == b"what was there" and [path.name for path in tmp_path.iterdir()] == [out.name]
