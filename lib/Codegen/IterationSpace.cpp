@@ -423,6 +423,14 @@ static bool isDense(const Index &index) {
   return llvm::all_of(index, [](const DimIndex &dim) { return dim.offset == 0 && dim.scale == 1; });
 }
 
+/// A sum over rows adds up each turn of the loops: all of them are dims of what it sums.
+bool IterationSpace::checkColumnSums() {
+  for (auto [op, place] : places)
+    if (place == ReductionPlace::Column && resolveAll(spaces[op]).size() != leaves.size())
+      return fail("a sum over rows that do not vary along all dims");
+  return true;
+}
+
 bool IterationSpace::checkOutputs() {
   for (auto &entry : accesses)
     if (auto place = places.find(entry.second.source.getDefiningOp());
@@ -469,5 +477,5 @@ LogicalResult IterationSpace::analyze(ArrayRef<Operation *> ops, ArrayRef<Output
   if (!chooseColumns() || !placeReductions() || !orderLeaves())
     return failure();
   forEachAccess([&](Access &access) { computeStrides(access, leaves); });
-  return success(coalesce() && checkOutputs());
+  return success(coalesce() && checkColumnSums() && checkOutputs());
 }

@@ -101,6 +101,7 @@ private:
   bool orderLeaves();
   bool placeReductions();
   bool coalesce();
+  bool checkColumnSums();
   bool checkOutputs();
   FactorList resolveAll(const Index &index) const;
   void computeStrides(Access &access, llvm::ArrayRef<unsigned> leaves);

@@ -137,6 +137,8 @@ class Parts(nn.Module):
         if self.kind == "joined":
             total = z.sum((0, 1))
             return (torch.cat([total, total * 2]) - 0.1).square().mean()
+        if self.kind == "the same for all columns":  # as is then what the bias's gradient sums up
+            return z.transpose(0, 2).sum(0).square().mean()
         raise AssertionError(self.kind)
 
 
@@ -206,7 +208,7 @@ def test_heads_of_other_sizes(tmp_path, query, value, shared):
 
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
-@pytest.mark.parametrize("kind", ["padded", "sliced", "a part of a bias", "repeated", "joined"])
+@pytest.mark.parametrize("kind", ["padded", "sliced", "a part of a bias", "repeated", "joined", "the same for all columns"])
 def test_parts_of_sums(tmp_path, kind, mesh):
     check(tmp_path, Parts(kind), draw(5), mesh)
 
