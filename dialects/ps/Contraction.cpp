@@ -180,8 +180,7 @@ FailureOr<llvm::SmallVector<Tensor>> ContractOp::evaluate(llvm::ArrayRef<Tensor>
   return llvm::SmallVector<Tensor>{std::move(result)};
 }
 
-/// True when the value depends on one variable alone: a read, converted or moved.
-static bool isVariableValue(Value value) {
+bool parashard::ps::isVariableValue(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<ReadOp>(op))
       return true;

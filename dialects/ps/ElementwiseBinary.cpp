@@ -389,3 +389,38 @@ OpFoldResult ConvertOp::fold(FoldAdaptor adaptor) {
     return getOperand();
   return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/true);
 }
+
+//===----------------------------------------------------------------------===//
+// by_mode
+//===----------------------------------------------------------------------===//
+
+/// It passes partial sums of the value that holds on.
+ShardingRule ByModeOp::getShardingRule() {
+  return elementwiseRule(*this, {{getTraining() ? 0u : 1u}});
+}
+LoweringKind ByModeOp::getLoweringKind() { return LoweringKind::Elementwise; }
+
+Results ByModeOp::evaluate(Operands operands, const EvaluateContext &) {
+  const Tensor &x = operands[getTraining() ? 0 : 1];
+  return mapElements(*this, [&](int64_t i) { return x.get(i); });
+}
+
+Value ByModeOp::emitElement(ElementBuilder &, ValueRange scalars) {
+  return scalars[getTraining() ? 0 : 1];
+}
+
+Cotangents ByModeOp::differentiate(BackwardBuilder &builder, ValueRange cotangents) {
+  llvm::SmallVector<Value> answer(2);
+  unsigned holds = getTraining() ? 0 : 1;
+  if (builder.needs(holds))
+    answer[holds] = cotangents[0];
+  return answer;
+}
+
+OpFoldResult ByModeOp::fold(FoldAdaptor) {
+  if (!getTraining())
+    return getInEvaluation();
+  if ((*this)->hasAttr(kPhaseMark))
+    return getInTraining();
+  return {};
+}

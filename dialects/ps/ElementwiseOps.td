@@ -122,3 +122,20 @@ def PS_ConvertOp : PS_TensorOp<"convert", [PS_Elementwise, PS_Differentiable, Sa
   let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
   let hasFolder = 1;
 }
+
+def PS_ByModeOp : PS_TensorOp<"by_mode", [SameOperandsAndResultType, PS_Elementwise, PS_Differentiable]> {
+  let summary = "the first value in training, the second in evaluation";
+  let description = [{
+    A batch norm normalises by the statistics of the batch in training, by the running ones in evaluation.
+    Lifespan: made by the importers; `ps-autodiff` clears `training` in `@evaluate`. It folds to the value that holds
+    where `training` is false, and on ops that carry a phase (level 1 on), whose function is known.
+    ```mlir
+    %m = ps.by_mode %batch, %running : tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$in_training, PS_FloatTensor:$in_evaluation,
+                       DefaultValuedAttr<BoolAttr, "true">:$training);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = "$in_training `,` $in_evaluation attr-dict `:` type($result)";
+  let hasFolder = 1;
+}

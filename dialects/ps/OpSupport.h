@@ -26,6 +26,9 @@ OpCost elementwiseCost(mlir::TypeRange operands, mlir::TypeRange results);
 /// Bytes of a static tensor type (i1 counts a byte an element).
 int64_t getByteSize(mlir::Type type);
 
+/// True when the value depends on one variable alone: a read, converted or moved.
+bool isVariableValue(mlir::Value value);
+
 /// Builds the backward of one forward op: every op it creates gets `ps.phase` and `ps.origin`.
 class BackwardBuilder : public mlir::OpBuilder, mlir::OpBuilder::Listener {
 public:

@@ -201,6 +201,19 @@ LogicalResult ClassCode::write(Operation *op) {
         writeEmbeddingGrad(grad);
         return success();
       })
+      .Case<ps::ConvolutionOp, ps::ConvolutionInputOp, ps::ConvolutionKernelOp>(
+          [&](auto convolution) {
+            writeConvolution(convolution);
+            return success();
+          })
+      .Case<ps::MaxPoolOp>([&](auto pool) {
+        writeMaxPool(pool);
+        return success();
+      })
+      .Case<ps::MaxPoolGradOp>([&](auto grad) {
+        writeMaxPoolGrad(grad);
+        return success();
+      })
       .Case<ps::ReadOp, ps::WriteOp, ps::AccumulateOp, func::ReturnOp>(
           [](Operation *) { return success(); })
       .Default([&](Operation *other) -> LogicalResult {

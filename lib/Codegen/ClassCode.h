@@ -41,9 +41,19 @@ private:
   mlir::LogicalResult writeAttentionGrad(ps::AttentionGradOp op);
   void writeEmbedding(ps::EmbeddingOp op);
   void writeEmbeddingGrad(ps::EmbeddingGradOp op);
+  void writeConvolution(ps::ConvolutionOp op);
+  void writeConvolution(ps::ConvolutionInputOp op);
+  void writeConvolution(ps::ConvolutionKernelOp op);
+  void writeMaxPool(ps::MaxPoolOp op);
+  void writeMaxPoolGrad(ps::MaxPoolGradOp op);
   mlir::LogicalResult writeCollective(mlir::Operation *op);
   void writeCopies();
   template <typename Op> mlir::LogicalResult describeAttention(llvm::json::Object &object, Op op);
+  template <typename Op>
+  void describeConvolution(llvm::json::Object &object, Op op, mlir::Value x, mlir::Value w,
+                           mlir::Value y);
+  template <typename Op>
+  void describeMaxPool(llvm::json::Object &object, Op op, mlir::Value x, mlir::Value y);
   mlir::LogicalResult addHeads(llvm::json::Object &object, llvm::StringRef name, mlir::Value value);
 
   mlir::func::FuncOp function;

@@ -18,6 +18,19 @@ static double getIdleDropout(Operation *op) {
   return 0;
 }
 
+/// One warning when batch norms normalise by running statistics in training.
+static void warnOfRunningStatistics(ModuleOp module) {
+  Operation *first = nullptr;
+  module.walk([&](ByModeOp op) {
+    if (!op.getTraining() && !first)
+      first = op;
+  });
+  if (first)
+    first->emitWarning("the model was exported in eval mode: its batch norms train with their "
+                       "running statistics, which stay as they are; call model.train() before "
+                       "torch.export.export to train with those of the batch");
+}
+
 void warnOfEvalMode(ModuleOp module) {
   Operation *first = nullptr;
   int64_t count = 0;
@@ -25,6 +38,7 @@ void warnOfEvalMode(ModuleOp module) {
     if (getIdleDropout(op) > 0 && ++count == 1)
       first = op;
   });
+  warnOfRunningStatistics(module);
   if (!first)
     return;
   std::string text;

@@ -2,6 +2,7 @@
 #include "runtime/core/CheckProgram.h"
 #include "runtime/core/ProgramJson.h"
 #include <algorithm>
+#include <array>
 
 namespace psrt {
 
@@ -67,6 +68,43 @@ void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
   if (op.kind == CollectiveOp::Permute && !isPermutation)
     PSRT_FAIL(BadInput, "the targets of a permute are not a permutation of its %lld members",
               (long long)shards);
+}
+
+static int64_t countPlaces(const std::array<int64_t, 3> &sizes) {
+  return countElements({sizes[0], sizes[1], sizes[2]});
+}
+
+static void checkWindows(const WindowShape &windows) {
+  auto check = [](const char *what, int64_t number, int64_t least) {
+    if (number < least || number > INT32_MAX)
+      PSRT_FAIL(BadInput, "windows have the %s %lld; expected %lld to 2^31", what,
+                (long long)number, (long long)least);
+  };
+  for (size_t d = 0; d < windows.in.size(); ++d) {
+    check("size", windows.in[d], 1);
+    check("number of places", windows.out[d], 1);
+    check("number of taps", windows.kernel[d], 1);
+    check("stride", windows.strides[d], 1);
+    check("dilation", windows.dilation[d], 1);
+    check("padding", windows.low[d], 0);
+  }
+}
+
+void checkConvolution(const ConvolutionOp &op) {
+  checkWindows(op.windows);
+  if (op.groups < 1)
+    PSRT_FAIL(BadInput, "a convolution has %lld groups", (long long)op.groups);
+  const WindowShape &windows = op.windows;
+  countElements({op.groups, op.outChannels, op.inChannels, countPlaces(windows.kernel)});
+  countElements({op.batch, op.groups, op.inChannels, countPlaces(windows.in)});
+  countElements({op.batch, op.groups, op.outChannels, countPlaces(windows.out)});
+}
+
+void checkMaxPool(const MaxPoolOp &op) {
+  checkWindows(op.windows);
+  countPlaces(op.windows.kernel);
+  countElements({op.planes, countPlaces(op.windows.in)});
+  countElements({op.planes, countPlaces(op.windows.out)});
 }
 
 void checkInitial(const Variable &variable) {

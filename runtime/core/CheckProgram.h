@@ -17,6 +17,9 @@ void checkAxes(const std::vector<int> &axes, const Mesh &mesh);
 void checkFactors(const Placement &placement, const Mesh &mesh);
 /// Its sizes can be multiplied, and its dims and targets are there.
 void checkCollective(const CollectiveOp &op, const Mesh &mesh);
+/// Windows have sizes, and those of the tensors can be multiplied.
+void checkConvolution(const ConvolutionOp &op);
+void checkMaxPool(const MaxPoolOp &op);
 /// A variable that is a part of a tensor in a file lies inside of it.
 void checkInitial(const Variable &variable);
 /// Slots and outputs lie in the arena.

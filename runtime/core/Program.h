@@ -70,6 +70,31 @@ struct EmbeddingOp {
   int64_t count = 0, width = 0, rows = 0, paddingIndex = -1;
   int accumulate = -1;
 };
+/// How windows lie over a plane, or a volume: sizes by space dim, the outer ones 1 where there are
+/// fewer than three. Window p of dim d has its tap k at p stride + k dilation - low.
+struct WindowShape {
+  std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1};
+  std::array<int64_t, 3> strides{1, 1, 1}, low{}, dilation{1, 1, 1};
+  auto operator<=>(const WindowShape &) const = default;
+};
+/// y[n, o, p] = sum over c, k of x[n, c, p stride + k dilation - low] w[o, c, k] by group, or x
+/// from y and w, or w from x and y. Buffers: dense x, w and y.
+struct ConvolutionOp {
+  enum { X, W, Y, Buffers };
+  int result = Y; ///< which of the three is computed
+  Dtype dtype = Dtype::F32;
+  int64_t batch = 0, groups = 1, inChannels = 0, outChannels = 0; ///< channels: of a group
+  WindowShape windows;
+};
+/// The maximum of each window, or each window's cotangent at the place of its maximum. Buffers: x,
+/// y (the cotangent when `grad`), out when `grad`.
+struct MaxPoolOp {
+  enum { X, Y, Out, Buffers };
+  bool grad = false;
+  Dtype dtype = Dtype::F32;
+  int64_t planes = 0; ///< batch x channels
+  WindowShape windows;
+};
 /// Writes the shard index over `axes` as an i64. Buffers: out.
 struct ShardIndexOp {
   std::vector<int> axes;
@@ -106,8 +131,8 @@ struct WaitOp {
 };
 
 struct Instruction {
-  std::variant<KernelOp, MatmulOp, AttentionOp, EmbeddingOp, ShardIndexOp, CopyOp, CollectiveOp,
-               WaitOp>
+  std::variant<KernelOp, MatmulOp, AttentionOp, EmbeddingOp, ConvolutionOp, MaxPoolOp, ShardIndexOp,
+               CopyOp, CollectiveOp, WaitOp>
       op;
   std::vector<BufferRef> buffers;
   std::string location;

@@ -205,6 +205,51 @@ void parseEmbedding(const Json &object, const Mesh &, Instruction &result) {
   result.op = op;
 }
 
+/// The lists of a window, whose dims are the last ones of three.
+WindowShape parseWindows(const Json &object) {
+  WindowShape result;
+  for (auto [key, list] :
+       {std::pair("in", &result.in), std::pair("out_size", &result.out),
+        std::pair("window", &result.kernel), std::pair("strides", &result.strides),
+        std::pair("low", &result.low), std::pair("dilation", &result.dilation)}) {
+    std::vector<int64_t> numbers = getInts(object, key);
+    if (numbers.empty() || numbers.size() > 3)
+      PSRT_FAIL(BadInput, "\"%s\" has %zu numbers; windows over 1 to 3 space dims are built", key,
+                numbers.size());
+    std::copy(numbers.begin(), numbers.end(), list->end() - numbers.size());
+  }
+  return result;
+}
+
+void parseConvolution(const Json &object, const Mesh &, Instruction &result) {
+  ConvolutionOp op;
+  std::string name = object.at("op");
+  op.result = name == "convolution"         ? ConvolutionOp::Y
+              : name == "convolution_input" ? ConvolutionOp::X
+                                            : ConvolutionOp::W;
+  op.dtype = parseDtype(object.at("dtype"));
+  op.batch = getInt(object, "batch");
+  op.groups = getInt(object, "groups");
+  std::array<int64_t, 2> channels = getStrides<2>(object, "channels");
+  op.inChannels = channels[0], op.outChannels = channels[1];
+  op.windows = parseWindows(object);
+  checkConvolution(op);
+  addBuffers(result, object, {"x", "w", "y"});
+  result.op = op;
+}
+
+void parseMaxPool(const Json &object, const Mesh &, Instruction &result) {
+  MaxPoolOp op;
+  op.grad = object.at("op") == "max_pool_grad";
+  op.dtype = parseDtype(object.at("dtype"));
+  op.planes = getInt(object, "planes");
+  op.windows = parseWindows(object);
+  checkMaxPool(op);
+  addBuffers(result, object, {"x", "y"});
+  (op.grad ? addBuffers : addOptionalBuffers)(result, object, {"out"});
+  result.op = op;
+}
+
 void parseShardIndex(const Json &object, const Mesh &mesh, Instruction &result) {
   result.op = ShardIndexOp{parseAxes(object.at("axes"), mesh)};
   addBuffers(result, object, {"out"});
@@ -278,6 +323,11 @@ Instruction parseInstruction(const Json &object, const Mesh &mesh) {
       {"attention_grad", parseAttention},
       {"embedding", parseEmbedding},
       {"embedding_grad", parseEmbedding},
+      {"convolution", parseConvolution},
+      {"convolution_input", parseConvolution},
+      {"convolution_kernel", parseConvolution},
+      {"max_pool", parseMaxPool},
+      {"max_pool_grad", parseMaxPool},
       {"shard_index", parseShardIndex},
       {"copy", parseCopy},
       {"zero", parseZero},

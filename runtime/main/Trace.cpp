@@ -32,6 +32,19 @@ struct Describe {
     return {op.grad ? "embedding_grad" : "embedding", "embedding",
             format("\"rows\": %lld", (long long)op.count)};
   }
+  Description operator()(const ConvolutionOp &op) const {
+    const char *name = op.result == ConvolutionOp::Y   ? "convolution"
+                       : op.result == ConvolutionOp::X ? "convolution_input"
+                                                       : "convolution_kernel";
+    return {name, "convolution",
+            format("\"batch\": %lld, \"groups\": %lld, \"in\": %lld, \"out\": %lld",
+                   (long long)op.batch, (long long)op.groups, (long long)op.inChannels,
+                   (long long)op.outChannels)};
+  }
+  Description operator()(const MaxPoolOp &op) const {
+    return {op.grad ? "max_pool_grad" : "max_pool", "pooling",
+            format("\"planes\": %lld", (long long)op.planes)};
+  }
   Description operator()(const ShardIndexOp &) const { return {"shard_index", "other", ""}; }
   Description operator()(const CopyOp &op) const {
     return {op.zero ? "zero" : "copy", "copy", format("\"bytes\": %lld", (long long)op.bytes)};

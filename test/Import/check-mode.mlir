@@ -15,3 +15,20 @@ func.func @on(%x: tensor<4xf32>) -> tensor<4xf32> {
   %1 = ps.dropout %0 p 0.0 {training = false} : tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// -----
+
+func.func @running(%x: tensor<4xf32>, %m: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-warning@+1 {{the model was exported in eval mode: its batch norms train with their running statistics}}
+  %0 = ps.by_mode %m, %m {training = false} : tensor<4xf32>
+  %1 = ps.by_mode %0, %m {training = false} : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// The twin.
+func.func @batch(%x: tensor<4xf32>, %m: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = ps.by_mode %x, %m : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -106,6 +106,34 @@ for name, left, right, out, a, b, y in [
 ]:
     case(f"contract_{name}", CONTRACT.format(left, right, out, a, b, y), {"a": a, "b": b}, [y])
 
+# Windows: (space of x, channels of a group, groups, space of w, space of y, strides, low, dilation).
+WINDOWS = {
+    "": ([7, 8], (3, 5), 1, [3, 2], [4, 6], [2, 1], [1, 0], [1, 2]),
+    "_groups": ([6], (2, 3), 3, [3], [5], [1], [1], [1]),
+    "_depth": ([5, 6], (1, 1), 5, [3, 3], [5, 4], [1, 1], [1, 0], [1, 1]),
+    "_rest": ([8, 6], (2, 3), 1, [2, 2], [3, 2], [3, 3], [0, 0], [1, 1]),
+    "_volume": ([3, 4, 5], (2, 3), 1, [2, 3, 2], [2, 4, 2], [1, 1, 2], [0, 1, 0], [1, 1, 1]),
+}
+
+
+def tensor_type(*shape):
+    return "tensor<" + "".join(f"{size}x" for size in shape) + "f32>"
+
+
+for name, (x, (c, o), groups, w, y, *lists) in WINDOWS.items():
+    x, w, y = tensor_type(2, groups * c, *x), tensor_type(groups * o, c, *w), tensor_type(2, groups * o, *y)
+    by = "by {} low {} dilation {}".format(*lists)
+    for op, a, b, r in [("convolution", x, w, y), ("convolution_input", y, w, x), ("convolution_kernel", x, y, w)]:
+        case(f"{op}{name}", f"%r0 = ps.{op} %a, %b {by} ATTRIBUTES : ({a}, {b}) -> {r}", {"a": a, "b": b}, [r])
+for name, x, y, lists in [("", [7, 6], [4, 3], "window [3, 2] by [2, 2] low [1, 0] dilation [1, 1]"),
+                          ("_line", [9], [4], "window [3] by [2] low [1] dilation [2]"),
+                          ("_volume", [3, 4, 5], [2, 2, 3], "window [2, 2, 3] by [1, 2, 1] low [0, 0, 0] dilation [1, 1, 1]")]:
+    x, y = tensor_type(2, 3, *x), tensor_type(2, 3, *y)
+    case(f"max_pool{name}", f"%r0 = ps.max_pool %a {lists} ATTRIBUTES : {x} -> {y}", {"a": x}, [y])
+    case(f"max_pool_grad{name}", f"%r0 = ps.max_pool_grad %g, %a {lists} ATTRIBUTES : {y}, {x}", {"g": y, "a": x}, [x])
+case("by_mode", f"%r0 = ps.by_mode %a, %b ATTRIBUTES : {X}", {"a": X, "b": X}, [X])
+case("by_mode_evaluation", f"%r0 = ps.by_mode %a, %b {{training = false, ATTRIBUTE_LIST}} : {X}", {"a": X, "b": X}, [X])
+
 case("layer_norm", f"%r0, %r1 = ps.layer_norm %a epsilon 1.0e-5 ATTRIBUTES : {X} -> {X}, tensor<4xf32>", {"a": X},
      [X, "tensor<4xf32>"])
 case("layer_norm_grad", f"%r0 = ps.layer_norm_grad %g, %a, %s ATTRIBUTES : {X}, tensor<4xf32>",

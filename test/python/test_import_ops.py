@@ -180,6 +180,61 @@ case("eye", lambda x: x * torch.eye(3, 4, dtype=x.dtype), (3, 4))
 case("linspace", lambda x: x * torch.linspace(-1, 2, 7, dtype=x.dtype), (7,))
 
 
+# ---- images --------------------------------------------------------------------------------------------------------
+
+case("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1), (2, 3, 9), (4, 3, 3), (4,))
+case("conv2d", lambda x, w, b: F.conv2d(x, w, b, (2, 1), (1, 0), (1, 2)), (2, 3, 7, 8), (4, 3, 3, 2), (4,))
+case("conv2d_groups", lambda x, w: F.conv2d(x, w, padding=1, groups=2), (2, 4, 5, 5), (6, 2, 3, 3))
+case("conv2d_depth", lambda x, w: F.conv2d(x, w, stride=2, padding=2, groups=4), (2, 4, 6, 5), (4, 1, 5, 5))
+case("conv2d_same", lambda x, w: F.conv2d(x, w, padding="same", dilation=(1, 2)), (2, 3, 5, 6), (4, 3, 3, 3))
+case("conv2d_same_even", lambda x, w: F.conv2d(x, w, padding="same"), (2, 3, 5, 6), (4, 3, 4, 2))
+case("conv2d_valid", lambda x, w: F.conv2d(x, w, padding="valid"), (2, 3, 5, 6), (4, 3, 3, 2))
+case("conv2d_alone", lambda x, w, b: F.conv2d(x, w, b), (3, 5, 6), (4, 3, 3, 2), (4,))
+case("conv2d_zeros", lambda x, w, b: F.conv2d(x, w, b, padding=1), (2, 3, 4, 4), (4, 3, 1, 1), (4,))
+case("conv2d_patches", lambda x, w, b: F.conv2d(x, w, b, stride=4).flatten(2).transpose(1, 2), (2, 3, 8, 10), (5, 3, 4, 4), (5,))
+case("conv3d", lambda x, w: F.conv3d(x, w, padding=(0, 1, 0)), (2, 2, 3, 4, 5), (3, 2, 2, 3, 2))
+case("conv_transpose1d", lambda x, w, b: F.conv_transpose1d(x, w, b, stride=3, output_padding=1), (2, 3, 4), (3, 4, 2), (4,))
+case("conv_transpose2d", lambda x, w, b: F.conv_transpose2d(x, w, b, 2, 1, 1), (2, 3, 4, 5), (3, 4, 3, 3), (4,))
+case("conv_transpose2d_groups", lambda x, w: F.conv_transpose2d(x, w, stride=(1, 2), groups=2, dilation=2),
+     (2, 4, 4, 5), (4, 3, 2, 3))
+case("conv_transpose2d_beyond", lambda x, w: F.conv_transpose2d(x, w, stride=2, dilation=4, output_padding=3),
+     (2, 3, 3, 4), (3, 2, 2, 2))
+case("conv_transpose3d", lambda x, w: F.conv_transpose3d(x, w, stride=2), (2, 2, 2, 3, 2), (2, 3, 2, 2, 2))
+TIED = torch.tensor([0.0, 1, 1, 0, 2, 2, -1, 0, 0, 0, 3, 1] * 12).reshape(2, 3, 4, 6)
+case("max_pool1d", lambda x: F.max_pool1d(x, 3, 2, 1), (2, 3, 8))
+case("max_pool2d", lambda x: F.max_pool2d(x, 3, 2, 1), TIED)
+case("max_pool2d_ceil", lambda x: F.max_pool2d(x, (2, 3), ceil_mode=True), (2, 3, 5, 7))
+case("max_pool2d_dilated", lambda x: F.max_pool2d(x, 2, 1, 1, 2), (2, 3, 5, 7))
+case("max_pool2d_alone", lambda x: F.max_pool2d(x, 2), (3, 5, 7))
+case("max_pool3d", lambda x: F.max_pool3d(x, 2), (2, 2, 4, 4, 5))
+case("avg_pool1d", lambda x: F.avg_pool1d(x, 3, 2, 1), (2, 3, 8))
+case("avg_pool2d", lambda x: F.avg_pool2d(x, 2), (2, 3, 5, 7))
+case("avg_pool2d_overlap", lambda x: F.avg_pool2d(x, 3, 2, 1), (2, 3, 5, 7))
+case("avg_pool2d_inside", lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), (2, 3, 5, 7))
+case("avg_pool2d_ceil", lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), (2, 3, 6, 8))
+case("avg_pool2d_divisor", lambda x: F.avg_pool2d(x, (2, 3), divisor_override=5), (2, 3, 4, 6))
+case("avg_pool3d", lambda x: F.avg_pool3d(x, 2, 1), (2, 2, 3, 4, 3))
+case("adaptive_avg_pool1d", lambda x: F.adaptive_avg_pool1d(x, 3), (2, 3, 8))
+case("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), (2, 3, 5, 7))
+case("adaptive_avg_pool2d_tiles", lambda x: F.adaptive_avg_pool2d(x, (2, None)), (2, 3, 6, 5))
+case("adaptive_avg_pool2d_uneven", lambda x: F.adaptive_avg_pool2d(x, (3, 4)), (2, 3, 5, 7))
+case("adaptive_max_pool2d", lambda x: F.adaptive_max_pool2d(x, (2, 3)), (2, 3, 6, 6))
+case("upsample_nearest2d", lambda x: F.interpolate(x, scale_factor=2), (2, 3, 4, 5))
+case("upsample_nearest2d_size", lambda x: F.interpolate(x, size=(8, 5)), (2, 3, 4, 5))
+case("upsample_nearest2d_uneven", lambda x: F.interpolate(x, size=(7, 3)), (2, 3, 4, 5))
+case("upsample_nearest2d_double", lambda x: F.interpolate(x, scale_factor=2.3), (2, 2, 3, 3))
+case("upsample_nearest2d_factor", lambda x: F.interpolate(x, scale_factor=(2.3, 1.6)), (2, 2, 4, 7))
+case("upsample_bilinear2d", lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (2, 3, 4, 5))
+case("upsample_bilinear2d_corners", lambda x: F.interpolate(x, (7, 4), mode="bilinear", align_corners=True), (2, 3, 4, 5))
+case("batch_norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), (4, 3, 5, 2), (3,), (3,))
+case("batch_norm_rows", lambda x: F.batch_norm(x, None, None, training=True, eps=1e-3), (6, 4))
+case("batch_norm_running", lambda x, w: F.batch_norm(x, torch.linspace(-1, 2, 3, dtype=x.dtype), torch.linspace(
+    0.5, 3, 3, dtype=x.dtype), w), (4, 3, 5), (3,))
+case("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), (2, 4, 5, 3), (4,), (4,))
+case("group_norm_plain", lambda x: F.group_norm(x, 3, eps=1e-2), (2, 6, 5))
+case("instance_norm", lambda x, w, b: F.instance_norm(x, weight=w, bias=b), (2, 3, 5, 4), (3,), (3,))
+
+
 class Ops(torch.nn.Module):
     """The loss is the mean of `x` times the sum of all cases; each case is an output, weighted and summed."""
 
@@ -376,6 +431,9 @@ Values and gradients are PyTorch's, where branches meet too. What is only there 
 * `flip`, `roll`, `index_select` by a constant: an order of at most 16 progressions.
 * `max.dim`, `min.dim`, `argmax`, `argmin` give the first place; `cumsum` is of what is known at import.
 * `linalg_norm`: of vectors, and the Frobenius norm. `fmod`, `remainder`, `floor_divide`: of integers. `round`: without decimals.
+* `max_pool*`, `adaptive_max_pool*`: values, not their places; adaptive ones into sizes that divide. `instance_norm`: of each
+  input alone, without running statistics. Interpolation along one or three dims: as exported, not decomposed. Space dims
+  are never split; a batch is.
 
 | family | ops |
 |---|---|

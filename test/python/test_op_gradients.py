@@ -75,6 +75,36 @@ case("contract_two_dims", CONTRACT([0, 1, 2], [1, 2, 3], [0, 3]), {"a": (2, 3, 4
      lambda a, b: torch.tensordot(a, b, 2))
 case("contract_elementwise", CONTRACT([0, 1], [0, 1], [1, 0]), {"a": (3, 4), "b": (3, 4)}, lambda a, b: (a * b).T)
 
+def bilinear(op, strides, low, dilation):
+    return f"%y = ps.{op} %a, %b by {strides} low {low} dilation {dilation} : ({{a}}, {{b}}) -> {{y}}"
+
+
+case("convolution", bilinear("convolution", [2, 1], [1, 0], [1, 2]), {"a": (2, 3, 7, 8), "b": (4, 3, 3, 2)},
+     lambda a, b: F.conv2d(a, b, stride=(2, 1), padding=(1, 0), dilation=(1, 2)))
+case("convolution_groups", bilinear("convolution", [1], [1], [1]), {"a": (2, 6, 5), "b": (9, 2, 3)},
+     lambda a, b: F.conv1d(a, b, padding=1, groups=3))
+case("convolution_depth", bilinear("convolution", [2, 2], [1, 1], [1, 1]), {"a": (2, 4, 5, 6), "b": (4, 1, 3, 3)},
+     lambda a, b: F.conv2d(a, b, stride=2, padding=1, groups=4))
+case("convolution_rest", bilinear("convolution", [3], [0], [1]), {"a": (2, 2, 9), "b": (3, 2, 2)},
+     lambda a, b: F.conv1d(a, b, stride=3))
+case("convolution_volume", bilinear("convolution", [1, 1, 2], [0, 1, 0], [1, 1, 1]),
+     {"a": (2, 2, 3, 4, 5), "b": (3, 2, 2, 3, 2)}, lambda a, b: F.conv3d(a, b, stride=(1, 1, 2), padding=(0, 1, 0)))
+case("convolution_input", bilinear("convolution_input", [2, 3], [1, 0], [1, 2]), {"a": (2, 4, 3, 4), "b": (4, 3, 3, 2)},
+     lambda a, b: F.conv_transpose2d(a, b, stride=(2, 3), padding=(1, 0), output_padding=(1, 2), dilation=(1, 2)))
+case("convolution_input_groups", bilinear("convolution_input", [2], [0], [1]), {"a": (2, 6, 4), "b": (6, 2, 2)},
+     lambda a, b: F.conv_transpose1d(a, b, stride=2, groups=3))
+case("convolution_kernel", bilinear("convolution_kernel", [2, 1], [1, 0], [1, 2]), {"a": (2, 3, 7, 8), "b": (2, 4, 4, 6)},
+     lambda a, b: F.conv2d(a.transpose(0, 1), b.transpose(0, 1), stride=(1, 2), padding=(1, 0),
+                           dilation=(2, 1)).transpose(0, 1)[:, :, :3, :2])
+POOL = "%p = ps.relu %a : {{a}}\n%y = ps.max_pool %p {} : {{a}} -> {{y}}".format
+case("max_pool", POOL("window [3, 2] by [2, 1] low [1, 0] dilation [1, 2]"), {"a": (2, 3, 7, 6)},
+     lambda a: F.max_pool2d(F.relu(a), (3, 2), (2, 1), (1, 0), (1, 2)))
+case("max_pool_rest", POOL("window [2] by [2] low [0] dilation [1]"), {"a": (2, 3, 7)},
+     lambda a: F.max_pool1d(F.relu(a), 2, ceil_mode=True))
+case("by_mode", "%c = ps.constant dense<2.0> : {y}\n%y = ps.by_mode %a, %c : {y}", {"a": (3, 4)}, lambda a: a * 1)
+case("by_mode_evaluation", "%c = ps.constant dense<2.0> : {y}\n%y = ps.by_mode %c, %a {training = false} : {y}",
+     {"a": (3, 4)}, lambda a: a * 1)
+
 case("layer_norm", "%y, %r = ps.layer_norm %a epsilon 1.0e-5 : {a} -> {y}, tensor<3xf64>", {"a": (3, 8)},
      lambda a: F.layer_norm(a, (8,)))
 unary("softmax", lambda a: a.softmax(-1))

@@ -227,6 +227,13 @@ LogicalResult NodeConverter::set(unsigned result, Value value) {
   return success();
 }
 
+LogicalResult NodeConverter::write(StringRef name, Value value) {
+  const Argument *argument = require(name);
+  if (!argument || argument->kind != Argument::Tensor)
+    return LogicalResult::failure();
+  return graph.write(argument->names[0], value, loc);
+}
+
 SmallVector<int64_t> NodeConverter::reducedDims(Value value) {
   SmallVector<int64_t> dims = wrapDims(integers("dim"), getRank(value));
   if (dims.empty())
@@ -256,6 +263,10 @@ ConverterTable getConverterTable() {
   addEinsumConverters(table);
   addRearrangeConverters(table);
   addAttentionConverters(table);
+  addConvolutionConverters(table);
+  addPoolingConverters(table);
+  addInterpolationConverters(table);
+  addBatchNormConverters(table);
   return table;
 }
 

@@ -55,6 +55,8 @@ public:
   /// Defines a result; its element type is converted to the export's where they differ.
   mlir::LogicalResult set(unsigned result, mlir::Value value);
   mlir::LogicalResult set(mlir::Value value) { return set(0, value); }
+  /// A tensor argument is written in place: `value` is what it holds from now on.
+  mlir::LogicalResult write(llvm::StringRef name, mlir::Value value);
   /// The argument `dim` as dims of `value`; all of them where it is absent or empty.
   llvm::SmallVector<int64_t> reducedDims(mlir::Value value);
 
@@ -71,6 +73,12 @@ private:
 mlir::Type promoteTypes(mlir::Value lhs, mlir::Value rhs);
 /// The type in which PyTorch computes on a tensor and a number.
 mlir::Type promoteTypes(mlir::Value tensor, Scalar scalar);
+
+/// A floating constant from its elements.
+mlir::Value makeConstant(NodeConverter &n, mlir::RankedTensorType type,
+                         llvm::ArrayRef<double> elements);
+/// y * weight + bias by channel (dim 1), in y's element type; null ones are left out.
+mlir::Value applyToChannels(NodeConverter &n, mlir::Value y, mlir::Value weight, mlir::Value bias);
 
 using Converter = llvm::function_ref<mlir::LogicalResult(NodeConverter &)>;
 using ConverterFunction = mlir::LogicalResult (*)(NodeConverter &);
@@ -94,6 +102,10 @@ void addNormConverters(ConverterTable &table);
 void addEinsumConverters(ConverterTable &table);
 void addRearrangeConverters(ConverterTable &table);
 void addAttentionConverters(ConverterTable &table);
+void addConvolutionConverters(ConverterTable &table);
+void addPoolingConverters(ConverterTable &table);
+void addInterpolationConverters(ConverterTable &table);
+void addBatchNormConverters(ConverterTable &table);
 
 /// The converters of all families.
 ConverterTable getConverterTable();

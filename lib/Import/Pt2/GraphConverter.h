@@ -32,6 +32,8 @@ public:
   const Views &getViews() const { return views; }
   /// The type of a value in the export; null, with a message, when `ps` has none.
   llvm::Expected<mlir::RankedTensorType> getType(llvm::StringRef name) const;
+  /// A write in place: a new value of the name, and of all that it is a view of.
+  mlir::LogicalResult write(llvm::StringRef name, mlir::Value value, mlir::Location loc);
 
 private:
   mlir::LogicalResult convert(const Node &node);
@@ -39,8 +41,6 @@ private:
   /// Makes a view anew when what it looks at was written since.
   mlir::LogicalResult refresh(llvm::StringRef name, mlir::Location reader);
   mlir::LogicalResult refreshOperands(const Node &node, mlir::Location loc);
-  /// A write in place: a new value of the name, and of all that it is a view of.
-  mlir::LogicalResult write(llvm::StringRef name, mlir::Value value, mlir::Location loc);
   void markFresh(const Node &node);
   bool readsUndefined(const Node &node) const;
 

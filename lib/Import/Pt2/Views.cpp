@@ -47,6 +47,21 @@ bool isGiven(const Node &node, StringRef name) {
   return argument && argument->kind != Argument::None;
 }
 
+/// Batch norms write their running statistics in training; their names do not say so.
+bool movesStatistics(const Node &node) {
+  return llvm::is_contained({"batch_norm", "native_batch_norm", "_native_batch_norm_legit"},
+                            getOp(node)) &&
+         getFlag(node, "training");
+}
+
+SmallVector<StringRef> getStatistics(const Node &node) {
+  SmallVector<StringRef> names;
+  for (StringRef name : {"running_mean", "running_var"})
+    if (const Argument *argument = node.find(name); argument && argument->kind == Argument::Tensor)
+      names.push_back(argument->names[0]);
+  return names;
+}
+
 } // namespace
 
 StringRef getFirstTensor(const Node &node) {
@@ -104,6 +119,8 @@ StringRef Views::getRoot(StringRef name) const {
 SmallVector<StringRef> Views::getWritten(const Node &node) const {
   if (node.isInPlace())
     return {getFirstTensor(node)};
+  if (movesStatistics(node))
+    return getStatistics(node);
   return writtenByBody.lookup(&node);
 }
 

@@ -90,6 +90,8 @@ struct Binder {
   bool operator()(const MatmulOp &op) { return bindMatmul(rank, op, bound), true; }
   bool operator()(const AttentionOp &op) { return bindAttention(rank, op, bound), true; }
   bool operator()(const EmbeddingOp &op) { return bindEmbedding(rank, op, bound), true; }
+  bool operator()(const ConvolutionOp &op) { return bindConvolution(rank, op, bound), true; }
+  bool operator()(const MaxPoolOp &op) { return bindMaxPool(rank, op, bound), true; }
   bool operator()(const ShardIndexOp &) {
     bound.run = runShardIndex;
     bound.prepared = reinterpret_cast<void *>(bound.key); // the executor puts the index there

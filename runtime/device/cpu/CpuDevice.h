@@ -55,6 +55,8 @@ private:
 void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound);
 void bindAttention(CpuRank &rank, const AttentionOp &op, Bound &bound);
 void bindEmbedding(CpuRank &rank, const EmbeddingOp &op, Bound &bound);
+void bindConvolution(CpuRank &rank, const ConvolutionOp &op, Bound &bound);
+void bindMaxPool(CpuRank &rank, const MaxPoolOp &op, Bound &bound);
 
 } // namespace psrt
 

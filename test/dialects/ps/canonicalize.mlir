@@ -176,3 +176,20 @@ func.func @unknown_bits(%x: tensor<4xi1>, %y: tensor<4xi1>, %a: tensor<4xf32>, %
   %5 = ps.convert %h : tensor<4xf16> -> tensor<4xf32>
   return %0, %1, %2, %3, %4, %5 : tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// CHECK-LABEL: func.func @mode
+// CHECK-SAME: (%[[A:.*]]: tensor<4xf32>, %[[B:.*]]: tensor<4xf32>)
+func.func @mode(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = ps.by_mode %a, %b {training = false} : tensor<4xf32>
+  %1 = ps.by_mode %a, %b {ps.phase = #ps.phase<forward>} : tensor<4xf32>
+  // CHECK-NEXT: return %[[B]], %[[A]]
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// The twin: at level 0 the mode is not known yet.
+// CHECK-LABEL: func.func @unknown_mode
+func.func @unknown_mode(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: ps.by_mode
+  %0 = ps.by_mode %a, %b : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -60,3 +60,21 @@ func.func @parts(%x: tensor<4x1152xf32>, %y: tensor<4x384xf32>) {
   %3 = ps.slice %x [0, 0] to [4, 1152] by [1, 2] : tensor<4x1152xf32> -> tensor<4x576xf32>
   return
 }
+
+func.func @convolution(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>, %g: tensor<6x2x3xf32>, %d: tensor<4x1x3xf32>, %y: tensor<2x6x8xf32>) {
+  // expected-remark @below {{([i, j, l], [k, j, m]) -> ([i, k, n]), i = 2, j = 4 reduction(sum), k = 6, l = 8 whole("windows of neighbouring shards overlap")}}
+  %0 = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x4x3xf32>) -> tensor<2x6x8xf32>
+  // Two groups of two and three channels.
+  // expected-remark @below {{([i, j x k, m], [j x l, k, n]) -> ([i, j x l, o]), i = 2, j = 2, k = 2 reduction(sum), l = 3,}}
+  %1 = ps.convolution %x, %g by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x2x3xf32>) -> tensor<2x6x8xf32>
+  // By depth.
+  // expected-remark @below {{([i, j, k], [j, 1, l]) -> ([i, j, m]), i = 2, j = 4,}}
+  %2 = ps.convolution %x, %d by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<4x1x3xf32>) -> tensor<2x4x8xf32>
+  // expected-remark @below {{([i, k, n], [k, j, m]) -> ([i, j, l]), i = 2, j = 4, k = 6 reduction(sum),}}
+  %3 = ps.convolution_input %y, %w by [1] low [1] dilation [1] : (tensor<2x6x8xf32>, tensor<6x4x3xf32>) -> tensor<2x4x8xf32>
+  // expected-remark @below {{([i, j, l], [i, k, n]) -> ([k, j, m]), i = 2 reduction(sum), j = 4, k = 6,}}
+  %4 = ps.convolution_kernel %x, %y by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<2x6x8xf32>) -> tensor<6x4x3xf32>
+  // expected-remark @below {{([i, j, k]) -> ([i, j, l]), i = 2, j = 4, k = 8 whole("windows of neighbouring shards overlap"), l = 4 whole}}
+  %5 = ps.max_pool %x window [2] by [2] low [0] dilation [1] : tensor<2x4x8xf32> -> tensor<2x4x4xf32>
+  return
+}

@@ -1,0 +1,43 @@
+// Pooling whose windows may overlap. Sums of windows are convolutions, or reductions of a reshape.
+include "dialects/ps/Base.td"
+
+def PS_MaxPoolOp : PS_TensorOp<"max_pool", [PS_Library, PS_Differentiable]> {
+  let summary = "y[n, c, p] = max over k in the window of x[n, c, p stride + k dilation - low]";
+  let description = [{
+    x [N, C, space...]. Places outside of x are no candidates; a NaN in the window is its maximum.
+    How many places y has says its type.
+    - (max_pool_c1) x and y have one rank, at least 3, one batch and as many channels; `window`, `strides`, `low` and
+      `dilation` have one entry a space dim; window, strides and dilation are at least 1, low at least 0; no dim is empty.
+    - (max_pool_c2) every window begins before the end of x and ends after its begin.
+    - (max_pool_c3) element types agree.
+    ```mlir
+    %y = ps.max_pool %x window [3, 3] by [2, 2] low [1, 1] dilation [1, 1] : tensor<2x4x8x8xf32> -> tensor<2x4x4x4xf32>
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$operand, DenseI64ArrayAttr:$window, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$dilation);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = [{
+    $operand `window` $window `by` $strides `low` $low `dilation` $dilation attr-dict `:`
+    type($operand) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def PS_MaxPoolGradOp : PS_TensorOp<"max_pool_grad", [AllTypesMatch<["operand", "result"]>, PS_Library]> {
+  let summary = "adds each window's cotangent to the place of its maximum: the first one, or the last NaN";
+  let description = [{
+    Constraints as of `ps.max_pool`, with the cotangent as y.
+    ```mlir
+    %d = ps.max_pool_grad %g, %x window [3, 3] by [2, 2] low [1, 1] dilation [1, 1] : tensor<2x4x4x4xf32>, tensor<2x4x8x8xf32>
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$cotangent, PS_FloatTensor:$operand, DenseI64ArrayAttr:$window,
+                       DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$dilation);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = [{
+    $cotangent `,` $operand `window` $window `by` $strides `low` $low `dilation` $dilation attr-dict `:`
+    type($cotangent) `,` type($operand)
+  }];
+  let hasVerifier = 1;
+}

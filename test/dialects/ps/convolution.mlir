@@ -1,0 +1,88 @@
+// RUN: ps-opt %s -split-input-file -verify-diagnostics | FileCheck %s
+
+// CHECK-LABEL: func @strided
+func.func @strided(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32> {
+  // CHECK: ps.convolution %{{.*}}, %{{.*}} by [2, 2] low [1, 1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>
+  %y = ps.convolution %x, %w by [2, 2] low [1, 1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>
+  return %y : tensor<2x6x4x4xf32>
+}
+
+// A model may pad more than its kernel covers.
+// CHECK-LABEL: func @window_of_zeros
+func.func @window_of_zeros(%x: tensor<1x1x2xf32>, %w: tensor<1x1x1xf32>) -> tensor<1x1x4xf32> {
+  // CHECK: ps.convolution
+  %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<1x1x2xf32>, tensor<1x1x1xf32>) -> tensor<1x1x4xf32>
+  return %y : tensor<1x1x4xf32>
+}
+
+// -----
+
+func.func @convolution_c1_rank(%x: tensor<2x4xf32>, %w: tensor<6x4xf32>) {
+  // expected-error @below {{has a tensor of type 'tensor<2x4xf32>', expected 3 dims: batch, channels and space (convolution_c1)}}
+  %y = ps.convolution %x, %w by [] low [] dilation [] : (tensor<2x4xf32>, tensor<6x4xf32>) -> tensor<2x6xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_c1_empty(%x: tensor<0x4x8xf32>, %w: tensor<6x4x3xf32>) {
+  // expected-error @below {{has an empty tensor of type 'tensor<0x4x8xf32>' (convolution_c1)}}
+  %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<0x4x8xf32>, tensor<6x4x3xf32>) -> tensor<0x6x8xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_c1_count(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
+  // expected-error @below {{has strides [2], expected 2 numbers, one a space dim, of at least 1 (convolution_c1)}}
+  %y = ps.convolution %x, %w by [2] low [1, 1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_c1_least(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
+  // expected-error @below {{has low [1, -1], expected 2 numbers, one a space dim, of at least 0 (convolution_c1)}}
+  %y = ps.convolution %x, %w by [2, 2] low [1, -1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_c2_batch(%x: tensor<2x4x8xf32>, %y: tensor<3x6x8xf32>) {
+  // expected-error @below {{has a batch of 2 and one of 3 (convolution_c2)}}
+  %w = ps.convolution_kernel %x, %y by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<3x6x8xf32>) -> tensor<6x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_c2_groups(%x: tensor<2x4x8xf32>, %w: tensor<6x3x3xf32>) {
+  // expected-error @below {{has a kernel 'tensor<6x3x3xf32>' between 4 and 6 channels, which make no whole groups (convolution_c2)}}
+  %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x3x3xf32>) -> tensor<2x6x8xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_c2_channels(%y: tensor<2x5x8xf32>, %w: tensor<6x4x3xf32>) {
+  // expected-error @below {{between 4 and 5 channels, which make no whole groups (convolution_c2)}}
+  %x = ps.convolution_input %y, %w by [1] low [1] dilation [1] : (tensor<2x5x8xf32>, tensor<6x4x3xf32>) -> tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_c3(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>) {
+  // expected-error @below {{has its last window along space dim 0 at 9, behind the end of 8 and 1 zeros (convolution_c3)}}
+  %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x4x3xf32>) -> tensor<2x6x11xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_c4(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf64>) {
+  // expected-error @below {{element types are 'f32', 'f64' and 'f32', must be one (convolution_c4)}}
+  %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x4x3xf64>) -> tensor<2x6x8xf32>
+  return
+}
