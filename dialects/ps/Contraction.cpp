@@ -41,7 +41,10 @@ static LogicalResult verifyLabels(ContractOp op, llvm::StringRef name, Labels la
                                   << name << " (contract_c1)";
   llvm::SmallSet<int64_t, 8> seen;
   for (int64_t label : labels)
-    if (!seen.insert(label).second)
+    if (label < 0 || label > INT32_MAX)
+      return op.emitOpError("has label ")
+             << label << " in its " << name << ", must be from 0 to 2^31 - 1 (contract_c1)";
+    else if (!seen.insert(label).second)
       return op.emitOpError("has label ") << label << " twice in its " << name << " (contract_c1)";
   return success();
 }

@@ -1,10 +1,12 @@
 // The safetensors format: a 64-bit header length, a JSON header, the raw bytes.
 #include "lib/Evaluate/Safetensors.h"
 
+#include "lib/Support/JsonDocument.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -43,27 +45,56 @@ static llvm::Error bad(llvm::StringRef path, const llvm::Twine &what) {
   return llvm::createStringError("'" + path + "' is no safetensors file: " + what);
 }
 
-/// One entry of the header, checked against the `data` that follows it.
-static llvm::Expected<Tensor> readEntry(llvm::StringRef path, llvm::StringRef name,
-                                        const llvm::json::Object *entry, llvm::StringRef data,
-                                        MLIRContext &context) {
-  const llvm::json::Array *shape = entry ? entry->getArray("shape") : nullptr;
-  const llvm::json::Array *offsets = entry ? entry->getArray("data_offsets") : nullptr;
-  Type type = entry ? getType(entry->getString("dtype").value_or(""), context) : Type();
-  if (!shape || !offsets || offsets->size() != 2 || !type)
+/// One entry of the header: its type, and the bytes of `data` that it names.
+struct Entry {
+  RankedTensorType type;
+  llvm::StringRef bytes;
+};
+
+static llvm::Expected<Entry> readEntry(llvm::StringRef path, llvm::StringRef name, JsonValue entry,
+                                       llvm::StringRef data, MLIRContext &context) {
+  std::optional<JsonValue> shape = entry.getArray("shape");
+  std::vector<JsonValue> offsets =
+      entry.getArray("data_offsets").value_or(JsonValue()).getElements();
+  Type type = getType(entry.getString("dtype").value_or(""), context);
+  if (!shape || offsets.size() != 2 || !type)
     return bad(path, "entry '" + name + "' has no known dtype, shape and data_offsets");
   SmallVector<int64_t> sizes;
-  for (const llvm::json::Value &size : *shape)
+  int64_t expected = std::max(1u, type.getIntOrFloatBitWidth() / 8);
+  bool overflows = false;
+  for (JsonValue size : shape->getElements()) {
     sizes.push_back(size.getAsInteger().value_or(-1));
-  if (llvm::any_of(sizes, [](int64_t size) { return size < 0; }))
-    return bad(path, "entry '" + name + "' has a bad shape");
-  auto tensorType = RankedTensorType::get(sizes, type);
-  uint64_t begin = (*offsets)[0].getAsUINT64().value_or(0);
-  uint64_t end = (*offsets)[1].getAsUINT64().value_or(0);
-  uint64_t width = std::max(1u, type.getIntOrFloatBitWidth() / 8);
-  if (begin > end || end > data.size() || end - begin != tensorType.getNumElements() * width)
+    if (sizes.back() < 0)
+      return bad(path, "entry '" + name + "' has a bad shape");
+    overflows |= llvm::MulOverflow(expected, sizes.back(), expected);
+  }
+  int64_t begin = offsets[0].getAsInteger().value_or(-1);
+  int64_t end = offsets[1].getAsInteger().value_or(-1);
+  if (begin < 0 || begin > end || uint64_t(end) > data.size() || overflows ||
+      end - begin != expected)
     return bad(path, "entry '" + name + "' does not fit its data");
-  return Tensor::fromBytes(tensorType, llvm::ArrayRef(data.data() + begin, end - begin));
+  return Entry{RankedTensorType::get(sizes, type), data.slice(begin, end)};
+}
+
+/// All entries of the header. No two share bytes, so that tensors take no more than the file does.
+static llvm::Expected<NamedTensors> readEntries(llvm::StringRef path, JsonValue header,
+                                                llvm::StringRef data, MLIRContext &context) {
+  NamedTensors tensors;
+  size_t taken = 0;
+  for (const auto &[name, value] : header.getMembers()) {
+    if (name == "__metadata__")
+      continue;
+    llvm::Expected<Entry> entry = readEntry(path, name, value, data, context);
+    if (!entry)
+      return entry.takeError();
+    taken += entry->bytes.size();
+    if (taken > data.size())
+      return bad(path, "its entries overlap");
+    tensors.insert_or_assign(
+        name,
+        Tensor::fromBytes(entry->type, llvm::ArrayRef(entry->bytes.data(), entry->bytes.size())));
+  }
+  return tensors;
 }
 
 llvm::Expected<NamedTensors> readSafetensors(llvm::StringRef path, MLIRContext &context) {
@@ -76,23 +107,12 @@ llvm::Expected<NamedTensors> readSafetensors(llvm::StringRef path, MLIRContext &
   uint64_t length = llvm::support::endian::read64le(text.data());
   if (length > text.size() - 8)
     return bad(path, "its header is longer than the file");
-  llvm::Expected<llvm::json::Value> header = llvm::json::parse(text.substr(8, length));
+  llvm::Expected<JsonDocument> header = JsonDocument::parse(text.substr(8, length));
   if (!header)
     return bad(path, llvm::toString(header.takeError()));
-  const llvm::json::Object *entries = header->getAsObject();
-  if (!entries)
+  if (!header->getRoot().isObject())
     return bad(path, "its header is no JSON object");
-  NamedTensors tensors;
-  for (const auto &[key, value] : *entries) {
-    if (key == "__metadata__")
-      continue;
-    llvm::Expected<Tensor> tensor =
-        readEntry(path, key, value.getAsObject(), text.drop_front(8 + length), context);
-    if (!tensor)
-      return tensor.takeError();
-    tensors.emplace(key.str(), std::move(*tensor));
-  }
-  return tensors;
+  return readEntries(path, header->getRoot(), text.drop_front(8 + length), context);
 }
 
 llvm::Error writeSafetensors(llvm::StringRef path, const NamedTensors &tensors) {
@@ -125,6 +145,8 @@ llvm::Error writeSafetensors(llvm::StringRef path, const NamedTensors &tensors) 
   }
   if (!code)
     code = llvm::sys::fs::rename(temporary, path);
+  if (code)
+    llvm::sys::fs::remove(temporary);
   if (code)
     return llvm::createStringError("cannot write '" + path + "': " + code.message());
   return llvm::Error::success();

@@ -1,5 +1,6 @@
 // The building blocks of both importers.
 #include "lib/Import/Build.h"
+#include "lib/Import/Shapes.h"
 
 using namespace mlir;
 using namespace llvm;
@@ -48,6 +49,14 @@ static Value unmergeBeforeTranspose(TensorBuilder &n, Value value, ArrayRef<int6
 }
 
 Value TensorBuilder::reshape(Value value, ArrayRef<int64_t> shape) {
+  if (!isPossibleShape(shape)) {
+    (void)fail("reshapes " + debugString(value.getType()) + " to a shape with " + kImpossibleShape);
+    return value;
+  }
+  if (llvm::product_of(shape) != getType(value).getNumElements()) {
+    (void)fail("reshapes " + debugString(value.getType()) + " to another number of elements");
+    return splat(RankedTensorType::get(shape, getElement(value)), 0);
+  }
   if (auto earlier = value.getDefiningOp<ps::ReshapeOp>())
     value = earlier.getOperand();
   if (getShape(value) == shape)
@@ -58,6 +67,11 @@ Value TensorBuilder::reshape(Value value, ArrayRef<int64_t> shape) {
 }
 
 Value TensorBuilder::transpose(Value value, ArrayRef<int64_t> permutation) {
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, getRank(value)));
+  if (!std::is_permutation(order.begin(), order.end(), permutation.begin(), permutation.end())) {
+    (void)fail("transposes " + debugString(value.getType()) + " to what is no order of its dims");
+    return value;
+  }
   if (llvm::is_sorted(permutation))
     return value;
   return make<ps::TransposeOp>(value, permutation);
@@ -68,12 +82,23 @@ Value TensorBuilder::swapDims(Value value, int64_t dim0, int64_t dim1) {
   if (rank == 0)
     return value;
   auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(permutation[wrapDim(dim0, rank)], permutation[wrapDim(dim1, rank)]);
+  dim0 = wrapDim(dim0, rank), dim1 = wrapDim(dim1, rank);
+  if (std::min(dim0, dim1) < 0 || std::max(dim0, dim1) >= rank) {
+    (void)fail("swaps dims that " + debugString(value.getType()) + " does not have");
+    return value;
+  }
+  std::swap(permutation[dim0], permutation[dim1]);
   return transpose(value, permutation);
 }
 
 Value TensorBuilder::slice(Value value, int64_t dim, int64_t start, int64_t limit, int64_t stride) {
   ArrayRef<int64_t> shape = getShape(value);
+  if (dim < 0 || dim >= getRank(value) || start < 0 || start > limit || limit > shape[dim] ||
+      stride < 1) {
+    (void)fail("takes places " + Twine(start) + " to " + Twine(limit) + " by " + Twine(stride) +
+               " along dim " + Twine(dim) + " of " + debugString(value.getType()));
+    return value;
+  }
   if (start == 0 && limit == shape[dim] && stride == 1)
     return value;
   SmallVector<int64_t> starts(shape.size(), 0), limits(shape), strides(shape.size(), 1),
@@ -88,9 +113,21 @@ Value TensorBuilder::concat(ValueRange values, int64_t dim) {
   if (values.size() == 1)
     return values[0];
   SmallVector<int64_t> shape(getShape(values[0]));
-  shape[dim] = 0;
-  for (Value value : values)
-    shape[dim] += getShape(value)[dim];
+  bool hasDim = dim >= 0 && dim < int64_t(shape.size());
+  int64_t size = 0;
+  for (Value value : values) {
+    SmallVector<int64_t> other(getShape(value));
+    if (hasDim && other.size() == shape.size()) {
+      size += other[dim];
+      other[dim] = shape[dim];
+    }
+    if (!hasDim || other != shape) {
+      (void)fail("joins " + debugString(values[0].getType()) + " and " +
+                 debugString(value.getType()) + " along dim " + Twine(dim));
+      return values[0];
+    }
+  }
+  shape[dim] = size;
   return make<ps::ConcatOp>(RankedTensorType::get(shape, getElement(values[0])), values, dim);
 }
 
@@ -98,6 +135,10 @@ Value TensorBuilder::broadcast(Value value, ArrayRef<int64_t> shape) {
   ArrayRef<int64_t> from = getShape(value);
   if (from == shape)
     return value;
+  if (!isPossibleShape(shape)) {
+    (void)fail("broadcasts to a shape with " + kImpossibleShape);
+    return value;
+  }
   if (from.size() > shape.size()) {
     (void)fail("broadcasts " + debugString(value.getType()) + " to fewer dims");
     return value;
@@ -127,6 +168,12 @@ Value TensorBuilder::reduce(ps::ReductionKind kind, Value value, ArrayRef<int64_
                             bool keepDims) {
   SmallVector<int64_t> sorted(dims);
   llvm::sort(sorted);
+  if (!sorted.empty() && (sorted.front() < 0 || sorted.back() >= getRank(value) ||
+                          std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())) {
+    (void)fail("reduces dims that " + debugString(value.getType()) +
+               " does not have, or one twice");
+    return value;
+  }
   Value result = value;
   if (!sorted.empty())
     result = make<ps::ReduceOp>(kind, value, sorted);

@@ -55,6 +55,10 @@ Value buildTopLeftMask(TensorBuilder &n, Value query, Value key) {
 Value buildAttention(TensorBuilder &n, const AttentionParts &parts) {
   Value query = parts.query, key = parts.key, value = parts.value;
   bool causal = parts.causal;
+  if (std::min({getRank(query), getRank(key), getRank(value)}) < 2) {
+    (void)n.fail("is over tensors with less than 2 dims");
+    return query;
+  }
   SmallVector<int64_t> shape(getShape(query));
   query = toRankFour(n, query), key = toRankFour(n, key), value = toRankFour(n, value);
   int64_t batch = std::max(getShape(query)[0], getShape(key)[0]);

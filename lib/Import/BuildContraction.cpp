@@ -39,6 +39,11 @@ Value takeApart(TensorBuilder &n, Value x, ArrayRef<int64_t> leading) {
 } // namespace
 
 Value buildLinear(TensorBuilder &n, Value x, Value weight, bool outFirst, Value bias) {
+  if (getRank(x) < 1 || getRank(weight) != 2) {
+    (void)n.fail("multiplies " + debugString(x.getType()) + " by " + debugString(weight.getType()) +
+                 ", which is no matrix");
+    return x;
+  }
   Value rows = unmerge(x, 1);
   int64_t rank = getRank(rows), in = rank - 1, out = rank;
   auto labels = llvm::to_vector(llvm::seq<int64_t>(0, rank));
@@ -95,6 +100,10 @@ static Value contractMatrices(TensorBuilder &n, Value lhs, Value rhs) {
 }
 
 Value buildMatmul(TensorBuilder &n, Value lhs, Value rhs) {
+  if (getRank(lhs) < 1 || getRank(rhs) < 1) {
+    (void)n.fail("multiplies a tensor without dims");
+    return lhs;
+  }
   if (getRank(rhs) == 2 && getRank(lhs) >= 2)
     return buildLinear(n, lhs, rhs, /*outFirst=*/false, Value());
   return contractMatrices(n, lhs, rhs);
@@ -102,6 +111,11 @@ Value buildMatmul(TensorBuilder &n, Value lhs, Value rhs) {
 
 /// A batch that an operand merged from several dims is taken apart again, in both.
 Value buildBatchMatmul(TensorBuilder &n, Value lhs, Value rhs) {
+  if (getRank(lhs) != 3 || getRank(rhs) != 3) {
+    (void)n.fail("multiplies " + debugString(lhs.getType()) + " by " + debugString(rhs.getType()) +
+                 "; expected 3 dims");
+    return lhs;
+  }
   SmallVector<int64_t> leading(getShape(unmerge(lhs, 2)).drop_back(2));
   ArrayRef<int64_t> other = getShape(unmerge(rhs, 2)).drop_back(2);
   if (leading.size() == 1 || (other.size() > 1 && other.size() < leading.size()))

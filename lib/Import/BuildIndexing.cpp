@@ -113,14 +113,31 @@ Value indexRows(TensorBuilder &n, Value x, Value index) {
   return n.make<ps::EmbeddingOp>(getType(x).clone(shape), x, index, IntegerAttr());
 }
 
+/// Whether all indices are places of a dim of that size, or count from its end.
+bool isInside(const ps::Tensor &index, int64_t size) {
+  for (int64_t i = 0; i < index.size(); ++i)
+    if (index.getInt(i) < -size || index.getInt(i) >= size)
+      return false;
+  return true;
+}
+
 } // namespace
 
 Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {
   SmallVector<int64_t> shape;
+  if (indices.empty() || int64_t(indices.size()) > getRank(x)) {
+    (void)n.fail("has " + Twine(indices.size()) + " indices for " + debugString(x.getType()));
+    return x;
+  }
   std::optional<SmallVector<ps::Tensor>> constants = getIndices(n, indices, shape);
   if (n.failed())
     return x;
   if (constants) {
+    for (auto [index, size] : llvm::zip(*constants, getShape(x)))
+      if (!isInside(index, size)) {
+        (void)n.fail("indexes places that " + debugString(x.getType()) + " does not have");
+        return x;
+      }
     if (auto dims = getWalkedDims(*constants, shape, getShape(x)))
       return indexBySlices(n, x, *constants, shape, *dims);
     if (std::optional<ps::Tensor> table = evaluateOnHost(x))
@@ -135,12 +152,20 @@ Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {
 }
 
 Value buildSelect(TensorBuilder &n, Value x, Value index, int64_t dim) {
+  if (dim < 0 || dim >= getRank(x)) {
+    (void)n.fail("has no dim " + Twine(dim) + " in " + debugString(x.getType()));
+    return x;
+  }
   if (dim == 0)
     if (Value rows = indexRows(n, x, index))
       return rows;
   std::optional<ps::Tensor> constant = evaluateOnHost(index);
   if (!constant) {
     (void)n.fail("is only supported by a constant index, or on rows of a table of floats");
+    return x;
+  }
+  if (!isInside(*constant, getShape(x)[dim])) {
+    (void)n.fail("indexes places that " + debugString(x.getType()) + " does not have");
     return x;
   }
   SmallVector<int64_t> places;
@@ -150,6 +175,10 @@ Value buildSelect(TensorBuilder &n, Value x, Value index, int64_t dim) {
 }
 
 Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim) {
+  if (getRank(x) && (dim < 0 || dim >= getRank(x))) {
+    (void)n.fail("has no dim " + Twine(dim) + " in " + debugString(x.getType()));
+    return x;
+  }
   std::optional<ps::Tensor> constant = evaluateOnHost(x);
   if (!constant) {
     (void)n.fail(

@@ -26,7 +26,7 @@ void unmergeRows(Value &logits, Value &labels) {
   if (!logitsView || !labelsView || getRank(logits) != 2 || getRank(labels) != 1)
     return;
   ArrayRef<int64_t> from = getShape(logitsView.getOperand());
-  if (from.back() != getShape(logits).back() ||
+  if (from.empty() || from.back() != getShape(logits).back() ||
       from.drop_back() != getShape(labelsView.getOperand()))
     return;
   logits = logitsView.getOperand();
@@ -129,7 +129,21 @@ Value sumAll(TensorBuilder &n, Value x) {
                   false);
 }
 
+/// Logits have classes, labels a place for each row of them, and weights are one for each class.
+static bool checkClassLoss(TensorBuilder &n, const ClassLoss &loss) {
+  int64_t rank = getRank(loss.logits);
+  bool fits = rank > 0 && (isFloat(loss.labels) ? getShape(loss.labels) == getShape(loss.logits)
+                                                : getRank(loss.labels) == rank - 1);
+  if (fits && (!loss.weight || getRank(loss.weight) == 1))
+    return true;
+  (void)n.fail("has labels " + debugString(loss.labels.getType()) + " for logits " +
+               debugString(loss.logits.getType()) + ", or a weight with several dims");
+  return false;
+}
+
 Value buildClassLoss(TensorBuilder &n, const ClassLoss &loss) {
+  if (!checkClassLoss(n, loss))
+    return loss.logits;
   if (isFloat(loss.labels))
     return buildSoftLabelLoss(n, loss);
   Value logits = moveClassesLast(n, loss.logits), labels = loss.labels;
@@ -143,6 +157,8 @@ Value buildClassLoss(TensorBuilder &n, const ClassLoss &loss) {
 }
 
 NllLoss buildNllLoss(TensorBuilder &n, const ClassLoss &loss) {
+  if (!checkClassLoss(n, loss))
+    return {};
   auto softmax = loss.logits.getDefiningOp<ps::LogSoftmaxOp>();
   if (!softmax || getRank(loss.logits) > 2) {
     (void)n.fail("is not of a log_softmax over the classes in the last dim, which is the only "
@@ -177,6 +193,11 @@ static Value buildLabelGather(TensorBuilder &n, ps::LogSoftmaxOp softmax, Value 
 }
 
 Value buildGather(TensorBuilder &n, Value self, Value index, int64_t dim) {
+  if (dim < 0 || dim >= getRank(self) || getRank(index) != getRank(self)) {
+    (void)n.fail("takes " + mlir::debugString(index.getType()) + " of " +
+                 mlir::debugString(self.getType()) + " along dim " + Twine(dim));
+    return self;
+  }
   auto softmax = self.getDefiningOp<ps::LogSoftmaxOp>();
   if (softmax && dim == getRank(self) - 1 && getShape(index).back() == 1)
     return buildLabelGather(n, softmax, index);

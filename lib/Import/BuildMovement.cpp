@@ -9,6 +9,8 @@ namespace {
 
 /// Orders of more runs than this would make too many slices.
 constexpr size_t kMostRuns = 16;
+/// Padding of a dim beyond this is a damaged file.
+constexpr int64_t kMostPlaces = INT32_MAX;
 
 /// Places `start`, `start + step`, ... up to `last`.
 struct Run {
@@ -73,6 +75,12 @@ Value buildPad(TensorBuilder &n, Value x, ArrayRef<int64_t> before, ArrayRef<int
   SmallVector<int64_t> low(rank), high(rank), strides(rank, 1), shape(rank);
   for (int64_t dim = 0; dim < rank; ++dim) {
     int64_t size = getShape(x)[dim];
+    if (std::max(before[dim], after[dim]) > kMostPlaces ||
+        std::min(before[dim], after[dim]) < -size) {
+      (void)n.fail("pads by " + Twine(before[dim]) + " and " + Twine(after[dim]) +
+                   " along a dim of size " + Twine(size));
+      return x;
+    }
     low[dim] = std::max<int64_t>(0, before[dim]), high[dim] = std::max<int64_t>(0, after[dim]);
     x = n.slice(x, dim, std::max<int64_t>(0, -before[dim]),
                 size - std::max<int64_t>(0, -after[dim]));
@@ -86,6 +94,10 @@ Value buildPad(TensorBuilder &n, Value x, ArrayRef<int64_t> before, ArrayRef<int
 }
 
 Value buildTriangle(TensorBuilder &n, Value x, int64_t diagonal, ps::Predicate predicate) {
+  if (getRank(x) < 2) {
+    (void)n.fail("is a triangle of " + debugString(x.getType()) + "; expected a matrix");
+    return x;
+  }
   RankedTensorType indexType = n.typeLike(x, n.i64());
   Value row = n.make<ps::IotaOp>(indexType, getRank(x) - 2);
   Value column = n.make<ps::IotaOp>(indexType, getRank(x) - 1);
@@ -95,7 +107,17 @@ Value buildTriangle(TensorBuilder &n, Value x, int64_t diagonal, ps::Predicate p
   return n.make<ps::SelectOp>(kept, x, n.splat(getType(x), 0));
 }
 
+/// Fails where `x` has no such dim.
+static bool checkDim(TensorBuilder &n, Value x, int64_t dim) {
+  if (dim >= 0 && dim < getRank(x))
+    return true;
+  (void)n.fail("has no dim " + Twine(dim) + " in " + debugString(x.getType()));
+  return false;
+}
+
 Value findPlace(TensorBuilder &n, Value x, int64_t dim, ps::ReductionKind kind) {
+  if (!checkDim(n, x, dim))
+    return x;
   Value extremum = n.broadcast(n.reduce(kind, x, {dim}, true), getShape(x));
   Value hits = n.compare(ps::Predicate::Eq, x, extremum);
   if (isFloat(x))
@@ -107,6 +129,8 @@ Value findPlace(TensorBuilder &n, Value x, int64_t dim, ps::ReductionKind kind) 
 }
 
 Value buildProduct(TensorBuilder &n, Value x, int64_t dim) {
+  if (!checkDim(n, x, dim))
+    return x;
   Value odd;
   while (getShape(x)[dim] > 1) {
     int64_t size = getShape(x)[dim], half = size / 2;

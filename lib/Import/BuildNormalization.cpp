@@ -18,7 +18,16 @@ Value applyAffine(TensorBuilder &n, Value y, Value weight, Value bias) {
   return y;
 }
 
+static bool checkRank(TensorBuilder &n, Value x, int64_t numDims) {
+  if (numDims >= 0 && numDims <= getRank(x))
+    return true;
+  (void)n.fail("normalizes " + Twine(numDims) + " dims of " + debugString(x.getType()));
+  return false;
+}
+
 Value buildLayerNorm(TensorBuilder &n, Value x, int64_t numDims, double epsilon) {
+  if (!checkRank(n, x, numDims))
+    return x;
   SmallVector<int64_t> shape(getShape(x)), flat(ArrayRef(shape).drop_back(numDims));
   flat.push_back(llvm::product_of(ArrayRef(shape).take_back(numDims)));
   Value rows = n.reshape(x, flat);
@@ -28,6 +37,8 @@ Value buildLayerNorm(TensorBuilder &n, Value x, int64_t numDims, double epsilon)
 }
 
 Value buildRmsNorm(TensorBuilder &n, Value x, int64_t numDims, std::optional<double> epsilon) {
+  if (!checkRank(n, x, numDims))
+    return x;
   Type element = getElement(x), wide = getStatisticsType(n, x);
   Value rows = n.convert(x, wide);
   int64_t rank = getRank(x);

@@ -1,5 +1,6 @@
 // Evaluates constant expressions by the ops' own meaning, and writes the results in symbolic form.
 #include "lib/Import/HostValue.h"
+#include "mlir/IR/Verifier.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -8,32 +9,67 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-using Cache = llvm::DenseMap<Value, std::optional<ps::Tensor>>;
+/// Values looked at on the way to one: every node asks, in models of any length.
+constexpr unsigned kMostSteps = 1 << 12;
+/// What all values on the way may have together.
+constexpr int64_t kMostInAll = 32 * kMaxHostElements;
 
-std::optional<ps::Tensor> evaluate(Value value, Cache &cache) {
-  auto known = cache.find(value);
-  if (known != cache.end())
-    return known->second;
-  cache[value] = std::nullopt;
-  auto op = value.getDefiningOp<ps::EvaluateOpInterface>();
-  // Random ops, reads and everything with effects are no constants.
-  if (!op || getType(value).getNumElements() > kMaxHostElements ||
-      isa<ps::ReadOp, ps::DropoutOp>(op))
-    return std::nullopt;
-  std::vector<ps::Tensor> operands;
-  for (Value operand : op->getOperands()) {
-    std::optional<ps::Tensor> tensor = evaluate(operand, cache);
-    if (!tensor)
-      return std::nullopt;
-    operands.push_back(std::move(*tensor));
+/// Evaluates what a value is computed from, then itself: chains may be longer than the stack.
+class HostEvaluator {
+public:
+  std::optional<ps::Tensor> evaluate(Value value) {
+    SmallVector<Value> stack{value};
+    for (unsigned steps = 0; !stack.empty(); ++steps) {
+      if (steps > kMostSteps)
+        return std::nullopt;
+      Value next = stack.back();
+      if (known.contains(next)) {
+        stack.pop_back();
+      } else if (!isCandidate(next)) {
+        return std::nullopt;
+      } else if (!pushOperands(next, stack)) {
+        if (!evaluateOp(next))
+          return std::nullopt;
+      }
+    }
+    return known.find(value)->second;
   }
-  auto results = op.evaluate(operands, ps::EvaluateContext());
-  if (failed(results))
-    return std::nullopt;
-  std::optional<ps::Tensor> result = (*results)[cast<OpResult>(value).getResultNumber()];
-  cache[value] = result;
-  return result;
-}
+
+private:
+  /// Random ops, reads and everything with effects are no constants.
+  static bool isCandidate(Value value) {
+    return value.getDefiningOp<ps::EvaluateOpInterface>() &&
+           getType(value).getNumElements() <= kMaxHostElements &&
+           !isa<ps::ReadOp, ps::DropoutOp>(value.getDefiningOp());
+  }
+
+  bool pushOperands(Value value, SmallVectorImpl<Value> &stack) const {
+    size_t before = stack.size();
+    for (Value operand : value.getDefiningOp()->getOperands())
+      if (!known.contains(operand))
+        stack.push_back(operand);
+    return stack.size() > before;
+  }
+
+  bool evaluateOp(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (failed(verify(op))) // nobody has looked at it yet
+      return false;
+    std::vector<ps::Tensor> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(known.find(operand)->second);
+    auto results = cast<ps::EvaluateOpInterface>(op).evaluate(operands, ps::EvaluateContext());
+    if (failed(results))
+      return false;
+    ps::Tensor &result = (*results)[cast<OpResult>(value).getResultNumber()];
+    elements += result.size();
+    known.try_emplace(value, std::move(result));
+    return elements <= kMostInAll;
+  }
+
+  llvm::DenseMap<Value, ps::Tensor> known;
+  int64_t elements = 0;
+};
 
 /// The part of `tensor` at index 0 of the dims that are not kept, if nothing changes along those.
 ps::Tensor dropUniformDims(const ps::Tensor &tensor, SmallVector<int64_t> &kept) {
@@ -90,10 +126,7 @@ DenseElementsAttr buildIntegerSplat(RankedTensorType type, const ps::Tensor &val
 
 } // namespace
 
-std::optional<ps::Tensor> evaluateOnHost(Value value) {
-  Cache cache;
-  return evaluate(value, cache);
-}
+std::optional<ps::Tensor> evaluateOnHost(Value value) { return HostEvaluator().evaluate(value); }
 
 bool dependsOnTrained(Value value) {
   llvm::SetVector<Operation *> seen;

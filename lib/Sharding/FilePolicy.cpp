@@ -1,9 +1,9 @@
 // The policies that need no search: everything whole, and a user's JSON file.
 #include "lib/Sharding/Policy.h"
+#include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 
@@ -27,16 +27,19 @@ std::vector<Seed> seedReplicated(const ShardingGraph &graph) {
 }
 
 bool matchesGlob(StringRef glob, StringRef name) {
-  if (glob.empty())
-    return name.empty();
-  if (glob.front() == '*') {
-    for (size_t skip = 0; skip <= name.size(); ++skip)
-      if (matchesGlob(glob.drop_front(), name.drop_front(skip)))
-        return true;
-    return false;
+  // Only the last `*` is ever tried again: what it took, and where.
+  size_t at = 0, place = 0, star = StringRef::npos, taken = 0;
+  while (place < name.size()) {
+    if (at < glob.size() && glob[at] == '*')
+      star = at++, taken = place;
+    else if (at < glob.size() && (glob[at] == '?' || glob[at] == name[place]))
+      ++at, ++place;
+    else if (star != StringRef::npos)
+      at = star + 1, place = ++taken;
+    else
+      return false;
   }
-  return !name.empty() && (glob.front() == '?' || glob.front() == name.front()) &&
-         matchesGlob(glob.drop_front(), name.drop_front());
+  return glob.drop_front(at).find_first_not_of('*') == StringRef::npos;
 }
 
 namespace {
@@ -46,17 +49,18 @@ public:
       : graph(graph), path(path), notes(notes) {}
 
   llvm::Expected<std::vector<Seed>> read(StringRef text) {
-    llvm::Expected<llvm::json::Value> json = llvm::json::parse(text);
+    llvm::Expected<JsonDocument> json = JsonDocument::parse(text);
     if (!json)
       return fail(llvm::toString(json.takeError()));
-    const llvm::json::Object *globs = json->getAsObject();
-    if (!globs)
+    if (!json->getRoot().isObject())
       return fail("expected an object {\"GLOB\": {\"DIM\": [\"axis\", ...]}}");
-    if (std::optional<std::string> key = findRepeatedKey(text))
-      return fail("\"" + *key + "\" is given twice in one object; the first would be lost");
     std::vector<Seed> seeds;
-    for (const std::string &glob : getKeysInOrder(text, *globs))
-      if (llvm::Error error = readGlob(glob, *globs->get(glob), seeds))
+    Members globs = json->getRoot().getMembers();
+    if (llvm::Error error = checkKeys(globs))
+      return std::move(error);
+    // In the order of the text: the first glob wins.
+    for (const auto &[glob, value] : globs)
+      if (llvm::Error error = readGlob(glob, value, seeds))
         return std::move(error);
     return seeds;
   }
@@ -67,38 +71,15 @@ private:
                                    "sharding policy " + path + ": " + message);
   }
 
-  /// llvm::json sorts an object's keys; the order in the text says which glob wins.
-  static std::vector<std::string> getKeysInOrder(StringRef text, const llvm::json::Object &object) {
-    std::vector<std::pair<size_t, std::string>> places;
-    for (auto &entry : object) {
-      std::string key = llvm::formatv("{0}", llvm::json::Value(entry.first.str())).str();
-      places.push_back({text.find(key), entry.first.str()});
-    }
-    llvm::sort(places);
-    std::vector<std::string> keys;
-    for (auto &place : places)
-      keys.push_back(place.second);
-    return keys;
-  }
+  using Members = std::vector<std::pair<std::string, JsonValue>>;
 
-  /// A key that an object has twice, which llvm::json reads without a word.
-  static std::optional<std::string> findRepeatedKey(StringRef text) {
-    std::vector<llvm::StringSet<>> objects;
-    for (size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '{')
-        objects.emplace_back();
-      else if (text[i] == '}')
-        objects.pop_back();
-      if (text[i] != '"')
-        continue;
-      size_t begin = ++i;
-      for (; text[i] != '"'; ++i)
-        i += text[i] == '\\';
-      StringRef key = text.slice(begin, i);
-      if (text.drop_front(i + 1).ltrim().starts_with(":") && !objects.back().insert(key).second)
-        return key.str();
-    }
-    return std::nullopt;
+  /// No key stands twice in an object.
+  llvm::Error checkKeys(const Members &members) const {
+    llvm::StringSet<> seen;
+    for (const auto &[key, value] : members)
+      if (!seen.insert(key).second)
+        return fail("\"" + key + "\" is given twice in one object; the first would be lost");
+    return llvm::Error::success();
   }
 
   static bool matches(StringRef glob, VariableOp variable) {
@@ -110,11 +91,13 @@ private:
            });
   }
 
-  llvm::Error readGlob(StringRef glob, const llvm::json::Value &value, std::vector<Seed> &seeds) {
-    const llvm::json::Object *dims = value.getAsObject();
-    if (!dims)
+  llvm::Error readGlob(StringRef glob, JsonValue value, std::vector<Seed> &seeds) {
+    if (!value.isObject())
       return fail("\"" + glob +
                   "\" is not an object {\"DIM\": [\"axis\", ...]}, such as {\"0\": [\"tp\"]}");
+    Members dims = value.getMembers();
+    if (llvm::Error error = checkKeys(dims))
+      return error;
     bool any = false, isName = glob.find_first_of("*?") == StringRef::npos;
     std::vector<std::string> without;
     const ShardingNode *missing = nullptr;
@@ -125,13 +108,13 @@ private:
         any = true;
         continue;
       }
-      if (!isName && !hasDims(node, *dims)) {
+      if (!isName && !hasDims(node, dims)) {
         without.push_back(VariableOp(node.variable).getDisplayName().str());
         missing = missing ? missing : &node;
         continue;
       }
       any = true;
-      llvm::Expected<TensorSplits> splits = readDims(node, *dims);
+      llvm::Expected<TensorSplits> splits = readDims(node, dims);
       if (!splits)
         return splits.takeError();
       seeds.push_back({unsigned(i), *splits, ("policy " + path + ": \"" + glob + "\"").str()});
@@ -139,10 +122,10 @@ private:
     if (any && !without.empty())
       notes.push_back(("sharding policy " + path + ": \"" + glob + "\" passes over " +
                        llvm::Twine(without.size()) + " parameters that lack a dim of it (" +
-                       listKeys(*dims) + "): " + joinSome(without))
+                       listKeys(dims) + "): " + joinSome(without))
                           .str());
     if (!any && missing) // not one has them
-      return readDims(*missing, *dims).takeError();
+      return readDims(*missing, dims).takeError();
     if (any)
       return llvm::Error::success();
     return fail("no parameter matches \"" + glob + "\"; parameters are " + listParameters());
@@ -164,16 +147,16 @@ private:
     return dim < 0 ? dim + rank : dim;
   }
   /// Whether the tensor has those dims; what is no number is left to readDims.
-  static bool hasDims(const ShardingNode &node, const llvm::json::Object &dims) {
+  static bool hasDims(const ShardingNode &node, const Members &dims) {
     int64_t dim;
     return llvm::all_of(dims, [&](auto &entry) {
       return StringRef(entry.first).getAsInteger(10, dim) || findDim(node, entry.first);
     });
   }
-  static std::string listKeys(const llvm::json::Object &dims) {
+  static std::string listKeys(const Members &dims) {
     std::string list;
     for (auto &entry : dims)
-      list += (list.empty() ? "\"" : ", \"") + entry.first.str() + "\"";
+      list += (list.empty() ? "\"" : ", \"") + entry.first + "\"";
     return list;
   }
   static std::string joinSome(ArrayRef<std::string> names) {
@@ -181,7 +164,7 @@ private:
     return names.size() > 5 ? list + llvm::formatv(" and {0} more", names.size() - 5).str() : list;
   }
 
-  llvm::Expected<TensorSplits> readDims(const ShardingNode &node, const llvm::json::Object &dims) {
+  llvm::Expected<TensorSplits> readDims(const ShardingNode &node, const Members &dims) {
     StringRef name = VariableOp(node.variable).getDisplayName();
     TensorSplits splits;
     for (int64_t size : node.shape)
@@ -201,14 +184,13 @@ private:
     return splits;
   }
 
-  llvm::Expected<SmallVector<StringAttr>>
-  readAxes(StringRef variable, const llvm::json::Value &value, SmallVectorImpl<StringAttr> &used) {
-    const llvm::json::Array *list = value.getAsArray();
-    if (!list)
+  llvm::Expected<SmallVector<StringAttr>> readAxes(StringRef variable, JsonValue value,
+                                                   SmallVectorImpl<StringAttr> &used) {
+    if (!value.isArray())
       return fail("axes of " + variable + " are not a list [\"axis\", ...]");
     SmallVector<StringAttr> axes;
-    for (const llvm::json::Value &entry : *list) {
-      auto text = entry.getAsString();
+    for (JsonValue entry : value.getElements()) {
+      std::optional<std::string> text = entry.getAsString();
       if (!text)
         return fail("an axis of " + variable + " is not a string");
       auto axis = StringAttr::get(graph.mesh.getContext(), *text);

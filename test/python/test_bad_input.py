@@ -207,6 +207,7 @@ def test_axis_used_twice_for_a_parameter(tmp_path, exports):
     [
         ("", ["policy.json"]),
         ("[]", ["object"]),
+        ("[" * 100000, ["policy.json", "nested deeper"]),
         ('{"*": [["tp"]]}', ["object", '{"0": ["tp"]}']),
         ('{"layers.0.weight": {"7": ["tp"]}}', ["layers.0.weight", '"7"', "2 dims"]),
         ('{"layers.0.weight": {"0": "tp"}}', ["layers.0.weight", "list"]),

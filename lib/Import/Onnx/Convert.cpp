@@ -1,6 +1,7 @@
 // Inputs, attributes and results of an ONNX node, and the table of all families.
 #include "lib/Import/Onnx/Convert.h"
 #include "lib/Import/HostValue.h"
+#include "lib/Import/Shapes.h"
 
 using namespace mlir;
 using namespace llvm;
@@ -193,16 +194,9 @@ int64_t OnnxNode::axis(int64_t otherwise, int64_t rank) {
 }
 
 bool OnnxNode::checkShape(ArrayRef<int64_t> shape) {
-  constexpr int64_t kMostElements = int64_t(1) << 40;
-  int64_t count = 1;
-  for (int64_t size : shape) {
-    if (size < 0 || (size != 0 && count > kMostElements / size)) {
-      (void)fail("has a result with a negative size, or of more than 2^40 elements");
-      return false;
-    }
-    count *= size;
-  }
-  return true;
+  if (!isPossibleShape(shape))
+    (void)fail("has a result with " + kImpossibleShape);
+  return !failed();
 }
 
 //===----------------------------------------------------------------------===//
@@ -218,6 +212,8 @@ LogicalResult OnnxNode::set(unsigned result, Value value) {
     return failure();
   if (!isUsed(result))
     return success();
+  if (!checkShape(getShape(value)))
+    return failure();
   bool isConstant = value.getDefiningOp<ps::ConstantOp>() || value.getDefiningOp<ps::IotaOp>();
   if (!isConstant && getType(value).getNumElements() <= kMaxFoldedElements)
     if (std::optional<ps::Tensor> tensor = evaluateOnHost(value))

@@ -27,6 +27,14 @@ Value mergeHeads(OnnxNode &n, Value x) {
   return n.reshape(n.transpose(x, {0, 2, 1, 3}), merged);
 }
 
+/// Fails unless all are [B, H, T, D].
+bool haveHeads(OnnxNode &n, ArrayRef<Value> values) {
+  for (Value value : values)
+    if (getRank(value) != 4)
+      (void)n.fail("has an operand " + debugString(value.getType()) + "; expected 3 or 4 dims");
+  return !n.failed();
+}
+
 LogicalResult convertAttention(OnnxNode &n) {
   AttentionParts parts{n.input(0), n.input(1), n.input(2)};
   parts.mask = n.optionalInput(3);
@@ -45,7 +53,7 @@ LogicalResult convertAttention(OnnxNode &n) {
   parts.causal = n.integer("is_causal", 0);
   if (n.hasAttribute("scale"))
     parts.scale = n.number("scale", 1);
-  if (n.failed())
+  if (n.failed() || !haveHeads(n, {parts.query, parts.key, parts.value}))
     return failure();
   Value result = buildAttention(n, parts);
   if (n.failed())
@@ -96,11 +104,11 @@ LogicalResult convertRotaryEmbedding(OnnxNode &n) {
     return failure();
   bool isMerged = getRank(x) == 3;
   x = splitHeads(n, x, n.integer("num_heads", 0));
-  if (n.failed())
-    return failure();
+  if (n.failed() || !haveHeads(n, {x}) || getRank(cosine) < 2 || getRank(sine) < 2)
+    return n.fail("has a table with less than 2 dims");
   int64_t size = getShape(x)[3], rotated = n.integer("rotary_embedding_dim", 0);
   rotated = rotated ? rotated : size;
-  if (rotated % 2 || rotated > size)
+  if (rotated < 0 || rotated % 2 || rotated > size)
     return n.fail("turns " + Twine(rotated) + " of " + Twine(size) + " features");
   cosine = spreadTable(n, cosine, positions), sine = spreadTable(n, sine, positions);
   if (n.failed())

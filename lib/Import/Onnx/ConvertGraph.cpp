@@ -12,6 +12,9 @@ namespace parashard::import {
 
 /// Functions that call functions; more is a cycle, which ONNX forbids.
 static constexpr unsigned kMaxDepth = 32;
+/// Nodes in all, once functions stand where they are called, for each node of the file, and in any
+/// case: each level of calls can double them.
+static constexpr size_t kMostCopies = 256, kFewNodes = 1 << 14;
 
 static bool isDefaultDomain(StringRef domain) { return domain.empty() || domain == "ai.onnx"; }
 
@@ -44,8 +47,12 @@ static std::vector<const onnx::NodeProto *> findLiveNodes(const onnx::FunctionPr
 
 OnnxGraphConverter::OnnxGraphConverter(const OnnxModel &model, OpBuilder &builder)
     : b(builder), table(getOnnxConverterTable()) {
-  for (const onnx::FunctionProto &function : model.getProto().functions())
+  size_t nodes = model.getGraph().node_size();
+  for (const onnx::FunctionProto &function : model.getProto().functions()) {
     functions[getFunctionKey(function, function.name())] = &function;
+    nodes += function.node_size();
+  }
+  mostNodes = std::max(kFewNodes, kMostCopies * nodes);
 }
 
 const onnx::FunctionProto *OnnxGraphConverter::findFunction(const onnx::NodeProto &node) const {
@@ -54,14 +61,16 @@ const onnx::FunctionProto *OnnxGraphConverter::findFunction(const onnx::NodeProt
 }
 
 void OnnxGraphConverter::collectUnsupported(ArrayRef<const onnx::NodeProto *> nodes,
-                                            const Place &caller, unsigned depth,
+                                            const Place &caller, unsigned depth, size_t &visited,
                                             MissingOps &missing) const {
   for (const onnx::NodeProto *node : nodes) {
+    if (++visited > mostNodes)
+      return; // the conversion says so
     Place place = getPlace(*node, caller);
     if (const onnx::FunctionProto *function = findFunction(*node)) {
       llvm::StringSet<> read;
       if (depth < kMaxDepth)
-        collectUnsupported(findLiveNodes(*function, read), place, depth + 1, missing);
+        collectUnsupported(findLiveNodes(*function, read), place, depth + 1, visited, missing);
       continue;
     }
     if (!table.count(getOpName(*node)))
@@ -71,7 +80,8 @@ void OnnxGraphConverter::collectUnsupported(ArrayRef<const onnx::NodeProto *> no
 
 std::string OnnxGraphConverter::describeUnsupported(ArrayRef<const onnx::NodeProto *> nodes) const {
   MissingOps missing;
-  collectUnsupported(nodes, Place(), 0, missing);
+  size_t visited = 0;
+  collectUnsupported(nodes, Place(), 0, visited, missing);
   return missing.describe("replace them in the model, or export it with torch.export instead");
 }
 
@@ -93,9 +103,14 @@ LogicalResult OnnxGraphConverter::run(ArrayRef<const onnx::NodeProto *> nodes, O
 
 LogicalResult OnnxGraphConverter::convert(const onnx::NodeProto &node, OnnxScope &scope,
                                           const Place &place) {
+  Location loc = getLocation(place, b.getContext());
+  if (++converted > mostNodes)
+    return converted > mostNodes + 1
+               ? failure() // said once
+               : emitError(loc) << "functions that call functions make more than " << mostNodes
+                                << " nodes of those in the file, which is not supported";
   if (const onnx::FunctionProto *function = findFunction(node))
     return inlineFunction(node, *function, scope, place);
-  Location loc = getLocation(place, b.getContext());
   OnnxNode converter(scope, node, b, loc);
   LogicalResult result = table.lookup(getOpName(node))(converter);
   if (succeeded(result) && !converter.failed())

@@ -28,7 +28,7 @@ public:
 private:
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
   void collectUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes, const Place &caller,
-                          unsigned depth, MissingOps &missing) const;
+                          unsigned depth, size_t &visited, MissingOps &missing) const;
   mlir::LogicalResult run(llvm::ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope,
                           const Place &caller);
   mlir::LogicalResult convert(const onnx::NodeProto &node, OnnxScope &scope, const Place &place);
@@ -40,6 +40,7 @@ private:
   OnnxConverterTable table;
   std::map<std::string, const onnx::FunctionProto *> functions;
   unsigned depth = 0;
+  size_t converted = 0, mostNodes = 0; ///< nodes, in functions too
 };
 
 } // namespace parashard::import

@@ -46,10 +46,13 @@ LogicalResult convertConv(OnnxNode &n) {
   if (n.failed())
     return failure();
   int64_t rank = getRank(x), numDims = rank - 2;
-  ArrayRef<int64_t> window = getShape(weight).drop_front(2);
+  ArrayRef<int64_t> window = getShape(weight).drop_front(std::min<int64_t>(2, getRank(weight)));
   SmallVector<int64_t> strides = n.integers("strides");
-  bool isPatches = numDims > 0 && getRank(weight) == rank && ArrayRef(strides) == window &&
-                   n.integer("group", 1) == 1 && n.string("auto_pad", "NOTSET") == "NOTSET" &&
+  if (bias && getRank(bias) != 1)
+    return n.fail("has a bias with " + Twine(getRank(bias)) + " dims; expected 1");
+  bool isPatches = numDims > 0 && !llvm::is_contained(window, 0) && getRank(weight) == rank &&
+                   ArrayRef(strides) == window && n.integer("group", 1) == 1 &&
+                   n.string("auto_pad", "NOTSET") == "NOTSET" &&
                    llvm::all_of(n.integers("pads"), [](int64_t pad) { return pad == 0; }) &&
                    llvm::all_of(n.integers("dilations"), [](int64_t step) { return step == 1; });
   if (!isPatches)

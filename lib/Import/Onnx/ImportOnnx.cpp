@@ -3,10 +3,10 @@
 #include "lib/Import/Onnx/ConvertGraph.h"
 #include "lib/Import/Onnx/Variables.h"
 #include "lib/Import/Pt2/Sizes.h"
+#include "lib/Import/Shapes.h"
 #include "mlir/IR/Verifier.h"
 #include "parashard/Import.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace llvm;
@@ -14,9 +14,6 @@ using namespace llvm;
 namespace parashard {
 namespace import {
 namespace {
-
-/// Larger inputs are a damaged file.
-constexpr int64_t kMostElements = int64_t(1) << 40;
 
 /// A dim's name as a symbol that --dim takes: other characters become '_'.
 std::string getSymbolName(StringRef name) {
@@ -103,10 +100,8 @@ private:
           sizes->evaluate(program.graph.tensors[input.name].sizes, program.graph);
       if (!shape)
         return report(shape.takeError());
-      int64_t count = 1;
-      for (int64_t size : *shape)
-        if (llvm::MulOverflow(count, size, count) || size < 0 || count > kMostElements)
-          return emitError(loc) << "input '" << input.name << "' has more than 2^40 elements";
+      if (!isPossibleShape(*shape))
+        return emitError(loc) << "input '" << input.name << "' has " << kImpossibleShape;
       types.push_back(RankedTensorType::get(*shape, element));
       inputs.push_back(input.name);
     }

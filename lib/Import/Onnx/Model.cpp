@@ -2,9 +2,9 @@
 // parsed, and finds their bytes, in the file or in files beside it.
 #include "lib/Import/Onnx/Model.h"
 #include "lib/Import/Onnx/Wire.h"
+#include "lib/Import/Shapes.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 
 using namespace llvm;
@@ -56,16 +56,11 @@ unsigned getOnnxElementSize(int32_t dtype) {
   }
 }
 
-/// The bytes that dims and dtype ask for; nothing when they overflow or a dim is negative.
+/// The bytes that dims and dtype ask for; nothing when no tensor has such dims.
 static std::optional<uint64_t> countBytes(ArrayRef<int64_t> dims, int32_t dtype) {
-  uint64_t bytes = getOnnxElementSize(dtype);
-  for (int64_t dim : dims) {
-    bool overflow = false;
-    bytes = dim < 0 ? 0 : SaturatingMultiply(bytes, uint64_t(dim), &overflow);
-    if (dim < 0 || overflow)
-      return std::nullopt;
-  }
-  return bytes;
+  if (!isPossibleShape(dims))
+    return std::nullopt;
+  return getOnnxElementSize(dtype) * uint64_t(product_of(dims));
 }
 
 template <typename Out, typename Field>

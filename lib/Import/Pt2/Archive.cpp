@@ -19,6 +19,8 @@ constexpr uint32_t kDirectoryHeader = 0x02014b50;
 constexpr uint32_t kLocalHeader = 0x04034b50;
 constexpr uint16_t kExtra64 = 0x0001;
 constexpr unsigned kMethodStored = 0;
+/// Deflate makes at most 1032 bytes of one.
+constexpr uint64_t kMostInflation = 1100;
 
 /// Bounds-checked little-endian reads.
 struct Bytes {
@@ -126,6 +128,20 @@ Error Archive::readDirectory() {
       return e;
     at += 46 + nameSize + extraSize + commentSize;
   }
+  return checkOverlaps();
+}
+
+/// What is read in all is no more than the file.
+Error Archive::checkOverlaps() const {
+  std::vector<const ArchiveEntry *> sorted;
+  for (const ArchiveEntry &entry : entries)
+    if (entry.storedSize)
+      sorted.push_back(&entry);
+  llvm::sort(sorted, [](auto *a, auto *b) { return a->offset < b->offset; });
+  for (size_t i = 1; i < sorted.size(); ++i)
+    if (sorted[i]->offset - sorted[i - 1]->offset < sorted[i - 1]->storedSize)
+      return error("has the entries '" + sorted[i - 1]->name + "' and '" + sorted[i]->name +
+                   "' in one place; copy or export it again");
   return Error::success();
 }
 
@@ -139,8 +155,12 @@ Error Archive::addEntry(StringRef name, uint64_t header, uint64_t storedSize, ui
   uint64_t offset = header + 30 + file.u16(header + 26) + file.u16(header + 28);
   if (!file.has(offset, storedSize))
     return error("is truncated inside its entry '" + name + "'; copy or export it again");
+  bool stored = method == kMethodStored;
+  if (stored ? size != storedSize : size / kMostInflation > storedSize)
+    return error("has the entry '" + name + "' of " + Twine(size) + " bytes in " +
+                 Twine(storedSize) + ", which cannot be; copy or export it again");
   if (!name.ends_with("/"))
-    entries.push_back({name.str(), offset, storedSize, size, method == kMethodStored});
+    entries.push_back({name.str(), offset, storedSize, size, stored});
   return Error::success();
 }
 

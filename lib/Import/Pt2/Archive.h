@@ -48,6 +48,7 @@ private:
   llvm::Error readDirectory();
   llvm::Error addEntry(llvm::StringRef name, uint64_t header, uint64_t storedSize, uint64_t size,
                        unsigned method);
+  llvm::Error checkOverlaps() const;
   void removeTopFolder();
   llvm::Error error(const llvm::Twine &message) const;
 

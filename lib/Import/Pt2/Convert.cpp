@@ -236,6 +236,10 @@ LogicalResult NodeConverter::write(StringRef name, Value value) {
 
 SmallVector<int64_t> NodeConverter::reducedDims(Value value) {
   SmallVector<int64_t> dims = wrapDims(integers("dim"), getRank(value));
+  if (any_of(dims, [&](int64_t dim) { return dim < 0 || dim >= getRank(value); })) {
+    (void)fail("has a dim that " + debugString(value.getType()) + " does not have");
+    dims.clear();
+  }
   if (dims.empty())
     dims = llvm::to_vector(llvm::seq<int64_t>(0, getRank(value)));
   return dims;

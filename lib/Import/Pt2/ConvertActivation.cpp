@@ -1,6 +1,6 @@
 // Activations that have no op of their own: compositions whose branches not taken stay finite, so
 // that no gradient is poisoned, with PyTorch's choice where two branches meet.
-#include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Pt2/Dims.h"
 
 using namespace mlir;
 
@@ -133,9 +133,12 @@ Value softshrink(NodeConverter &n, Math &m, Value x) {
 
 /// The first half along a dim times the sigmoid of the second.
 Value glu(NodeConverter &n, Math &m, Value x) {
-  int64_t dim = n.wrapDim(n.integer("dim", -1), getRank(x)), half = getShape(x)[dim] / 2;
-  Value gate = n.make<ps::SigmoidOp>(n.slice(x, dim, half, 2 * half));
-  return m.mul(n.slice(x, dim, 0, half), gate);
+  std::optional<int64_t> dim = findDim(n, "dim", getRank(x), -1);
+  if (!dim)
+    return x;
+  int64_t half = getShape(x)[*dim] / 2;
+  Value gate = n.make<ps::SigmoidOp>(n.slice(x, *dim, half, 2 * half));
+  return m.mul(n.slice(x, *dim, 0, half), gate);
 }
 
 /// -1, 0 or 1, without a gradient.

@@ -35,6 +35,8 @@ LogicalResult convertArange(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   if (n.failed())
     return failure();
+  if (type.getRank() != 1)
+    return n.fail("gives " + debugString(type) + "; expected 1 dim");
   Type wide = isa<FloatType>(type.getElementType()) ? Type(n.b.getF64Type()) : n.i64();
   RankedTensorType wideType = type.clone(wide);
   Value value = n.make<ps::IotaOp>(wideType, 0);

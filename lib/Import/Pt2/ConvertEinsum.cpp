@@ -1,7 +1,7 @@
 // Products named by labels: einsum, tensordot and products of vectors. Two operands at a time: dims
 // that nothing else has are summed first, what is summed over both is a `ps.contract`, and a
 // product without a sum is elementwise.
-#include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Pt2/Dims.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallSet.h"
 
@@ -194,7 +194,7 @@ LogicalResult convertEinsum(NodeConverter &n) {
   auto [left, right] = StringRef(equation).split("->");
   SmallVector<StringRef> texts;
   left.split(texts, ',');
-  if (texts.size() != operands.size())
+  if (texts.size() != operands.size() || llvm::is_contained(operands, Value()))
     return n.fail("has the equation '" + equation + "' for " + Twine(operands.size()) +
                   " operands");
   Einsum sum{n, {}, {}, {}};
@@ -223,6 +223,9 @@ Labels number(int64_t rank, int64_t first) {
 /// another.
 LogicalResult buildTensordot(NodeConverter &n, Value lhs, ArrayRef<int64_t> lhsDims, Value rhs,
                              ArrayRef<int64_t> rhsDims) {
+  if (!checkDims(n, lhsDims, getRank(lhs)) || !checkDims(n, rhsDims, getRank(rhs)) ||
+      lhsDims.size() != rhsDims.size())
+    return n.fail("sums over dims of different numbers");
   Einsum sum{
       n, {{lhs, number(getRank(lhs), 0)}, {rhs, number(getRank(rhs), getRank(lhs))}}, {}, {}};
   for (auto [left, right] : llvm::zip(lhsDims, rhsDims))
@@ -267,8 +270,13 @@ LogicalResult convertDiagonal(NodeConverter &n) {
   int64_t offset = n.integer("offset", 0);
   if (n.failed())
     return failure();
-  int64_t row = n.wrapDim(n.integer("dim1", 0), getRank(x)),
-          column = n.wrapDim(n.integer("dim2", 1), getRank(x));
+  std::optional<int64_t> dim1 = findDim(n, "dim1", getRank(x), 0);
+  std::optional<int64_t> dim2 = findDim(n, "dim2", getRank(x), 1);
+  if (!dim1 || !dim2 || *dim1 == *dim2)
+    return n.fail("takes the diagonal of one dim");
+  int64_t row = *dim1, column = *dim2;
+  if (offset < -getShape(x)[row] || offset > getShape(x)[column])
+    return n.set(n.splat(n.getResultType(), 0));
   int64_t firstRow = std::max<int64_t>(-offset, 0), firstColumn = std::max<int64_t>(offset, 0);
   int64_t size = std::min(getShape(x)[row] - firstRow, getShape(x)[column] - firstColumn);
   if (size <= 0)

@@ -1,6 +1,6 @@
 // Rows of tables, indexing by tensors of indices, running sums.
 #include "lib/Import/BuildOps.h"
-#include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Pt2/Dims.h"
 
 using namespace mlir;
 
@@ -52,7 +52,8 @@ LogicalResult convertIndexSelect(NodeConverter &n) {
   Value x = n.tensor("self"), index = n.tensor("index");
   if (n.failed())
     return failure();
-  Value taken = buildSelect(n, x, index, n.wrapDim(n.integer("dim"), getRank(x)));
+  std::optional<int64_t> dim = findDim(n, "dim", getRank(x));
+  Value taken = dim ? buildSelect(n, x, index, *dim) : x;
   return n.failed() ? failure() : n.set(taken);
 }
 
@@ -71,18 +72,20 @@ LogicalResult convertDiff(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
     return failure();
-  int64_t dim = n.wrapDim(n.integer("dim", -1), getRank(x));
+  std::optional<int64_t> dim = findDim(n, "dim", getRank(x), -1);
+  if (!dim)
+    return failure();
   SmallVector<Value> parts{x};
   if (Value before = n.optionalTensor("prepend"))
     parts.insert(parts.begin(), n.convert(before, getElement(x)));
   if (Value after = n.optionalTensor("append"))
     parts.push_back(n.convert(after, getElement(x)));
-  x = n.concat(parts, dim);
-  for (int64_t i = 0; i < n.integer("n", 1); ++i) {
-    int64_t size = getShape(x)[dim];
-    x = n.make<ps::SubOp>(n.slice(x, dim, 1, size), n.slice(x, dim, 0, size - 1));
+  x = n.concat(parts, *dim);
+  for (int64_t i = 0; i < n.integer("n", 1) && !n.failed(); ++i) {
+    int64_t size = getShape(x)[*dim];
+    x = n.make<ps::SubOp>(n.slice(x, *dim, 1, size), n.slice(x, *dim, 0, size - 1));
   }
-  return n.set(x);
+  return n.failed() ? failure() : n.set(x);
 }
 
 } // namespace

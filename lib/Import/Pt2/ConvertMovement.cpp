@@ -1,6 +1,7 @@
 // Ops that only say where an element comes from: views, permutations, slices, concatenation,
 // padding.
 #include "lib/Import/BuildOps.h"
+#include "lib/Import/Pt2/Dims.h"
 #include "lib/Import/Pt2/Views.h"
 
 using namespace mlir;
@@ -31,6 +32,8 @@ LogicalResult convertExpand(NodeConverter &n) {
 /// All operands in their common shape, which each result has.
 LogicalResult convertBroadcastTensors(NodeConverter &n) {
   SmallVector<Value> values = n.tensors("tensors");
+  if (values.size() < n.getNumResults() || llvm::is_contained(values, Value()))
+    return n.fail("has fewer operands than results");
   for (unsigned i = 0; i < n.getNumResults() && !n.failed(); ++i)
     if (n.isUsed(i) && failed(n.set(i, n.broadcast(values[i], n.getResultType(i).getShape()))))
       return failure();
@@ -105,12 +108,14 @@ LogicalResult convertStack(NodeConverter &n) {
   SmallVector<Value> parts = getParts(n);
   if (n.failed())
     return failure();
-  int64_t dim = n.wrapDim(n.integer("dim", 0), getRank(parts[0]) + 1);
+  std::optional<int64_t> dim = findDim(n, "dim", getRank(parts[0]) + 1, 0);
+  if (!dim)
+    return failure();
   SmallVector<int64_t> shape(getShape(parts[0]));
-  shape.insert(shape.begin() + dim, 1);
+  shape.insert(shape.begin() + *dim, 1);
   for (Value &part : parts)
     part = n.reshape(part, shape);
-  return n.set(n.concat(parts, dim));
+  return n.set(n.concat(parts, *dim));
 }
 
 LogicalResult convertPad(NodeConverter &n) {
@@ -123,6 +128,8 @@ LogicalResult convertPad(NodeConverter &n) {
   if (!mode.empty() && mode != "constant")
     return n.fail("pads with mode '" + mode + "'; only 'constant' is supported");
   int64_t rank = getRank(x);
+  if (int64_t(pad.size()) > 2 * rank)
+    return n.fail("has " + llvm::Twine(pad.size()) + " amounts for " + debugString(x.getType()));
   SmallVector<int64_t> low(rank, 0), high(rank, 0);
   for (size_t i = 0; i + 1 < pad.size(); i += 2) {
     low[rank - 1 - i / 2] = pad[i];
@@ -136,6 +143,9 @@ LogicalResult convertRepeat(NodeConverter &n) {
   SmallVector<int64_t> repeats = n.integers("repeats");
   if (n.failed())
     return failure();
+  if (int64_t(repeats.size()) < getRank(x))
+    return n.fail("has " + llvm::Twine(repeats.size()) + " repeats for " +
+                  debugString(x.getType()));
   // [a, b] repeated (r, s) is [1, a, 1, b] expanded to [r, a, s, b].
   SmallVector<int64_t> sizes(repeats.size() - getRank(x), 1), single, expanded;
   llvm::append_range(sizes, getShape(x));
@@ -154,11 +164,14 @@ LogicalResult convertRepeatInterleave(NodeConverter &n) {
     return failure();
   if (!n.has("dim"))
     x = n.reshape(x, {getType(x).getNumElements()});
-  int64_t dim = n.wrapDim(n.integer("dim", 0), getRank(x)), repeats = n.integer("repeats");
+  int64_t repeats = n.integer("repeats");
+  std::optional<int64_t> dim = findDim(n, "dim", getRank(x), 0);
+  if (!dim)
+    return failure();
   SmallVector<int64_t> shape(getShape(x));
-  shape.insert(shape.begin() + dim + 1, 1);
+  shape.insert(shape.begin() + *dim + 1, 1);
   Value value = n.reshape(x, shape);
-  shape[dim + 1] = repeats;
+  shape[*dim + 1] = repeats;
   value = n.broadcast(value, shape);
   return n.failed() ? failure() : n.set(n.reshape(value, n.getResultType().getShape()));
 }

@@ -1,5 +1,5 @@
 // Norms, deviations and what is made of them: roots whose gradient at 0 is 0, as PyTorch's is.
-#include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Pt2/Dims.h"
 #include <cmath>
 
 using namespace mlir;
@@ -135,7 +135,10 @@ LogicalResult convertCosineSimilarity(NodeConverter &n) {
   if (n.failed())
     return failure();
   SmallVector<int64_t> shape = n.commonShape(x, y);
-  int64_t dim = n.wrapDim(n.integer("dim", 1), shape.size());
+  std::optional<int64_t> found = findDim(n, "dim", shape.size(), 1);
+  if (!found)
+    return failure();
+  int64_t dim = *found;
   auto normalize = [&](Value value) -> Value {
     value = n.broadcast(n.widen(value), shape);
     Value norm = buildNorm(n, value, 2, {dim}, true);

@@ -1,18 +1,29 @@
 // Ops that put the places along a dim in another, constant order (roll, flip, index_select), and
 // numbers laid out along one (eye, linspace).
 #include "lib/Import/BuildOps.h"
-#include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Pt2/Dims.h"
 
 using namespace mlir;
 
 namespace parashard::import {
 namespace {
 
+/// More places are in no order that can be built.
+constexpr int64_t kMostFlipped = 1 << 16;
+
 LogicalResult convertFlip(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
     return failure();
-  for (int64_t dim : n.wrapDims(n.integers("dims"), getRank(x))) {
+  SmallVector<int64_t> dims = n.wrapDims(n.integers("dims"), getRank(x));
+  if (!checkDims(n, dims, getRank(x)))
+    return failure();
+  for (int64_t dim : dims) {
+    if (getShape(x)[dim] == 0)
+      continue;
+    if (getShape(x)[dim] > kMostFlipped)
+      return n.fail("flips a dim of size " + llvm::Twine(getShape(x)[dim]) +
+                    ", which is not supported");
     auto places = llvm::to_vector(llvm::seq<int64_t>(0, getShape(x)[dim]));
     x = takeInOrder(n, x, SmallVector<int64_t>(llvm::reverse(places)), dim);
   }
@@ -34,6 +45,8 @@ LogicalResult convertRoll(NodeConverter &n) {
   if (n.failed())
     return failure();
   SmallVector<int64_t> shape(getShape(x)), dims = n.wrapDims(n.integers("dims"), getRank(x));
+  if (!checkDims(n, dims, getRank(x)))
+    return failure();
   if (dims.empty()) {
     x = n.reshape(x, {getType(x).getNumElements()});
     dims = {0};
@@ -48,6 +61,8 @@ LogicalResult convertEye(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   if (n.failed())
     return failure();
+  if (type.getRank() != 2)
+    return n.fail("gives " + debugString(type) + "; expected a matrix");
   RankedTensorType places = type.clone(n.i64());
   Value same =
       n.compare(ps::Predicate::Eq, n.make<ps::IotaOp>(places, 0), n.make<ps::IotaOp>(places, 1));
@@ -60,6 +75,8 @@ LogicalResult convertLinspace(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   if (n.failed())
     return failure();
+  if (type.getRank() != 1)
+    return n.fail("gives " + debugString(type) + "; expected 1 dim");
   int64_t steps = type.getNumElements();
   if (steps < 2)
     return n.set(n.splat(type, start));

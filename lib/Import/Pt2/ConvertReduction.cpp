@@ -1,6 +1,6 @@
 // Reductions over dims: sum, mean, product, extremes and their places, any and all.
 #include "lib/Import/BuildOps.h"
-#include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Pt2/Dims.h"
 
 using namespace mlir;
 
@@ -39,7 +39,10 @@ template <ps::ReductionKind kKind> LogicalResult convertExtremeAndPlace(NodeConv
     return failure();
   if (getRank(x) == 0)
     return n.fail("is over a tensor without dims, which is not supported");
-  int64_t dim = n.wrapDim(n.integer("dim"), getRank(x));
+  std::optional<int64_t> found = findDim(n, "dim", getRank(x));
+  if (!found)
+    return failure();
+  int64_t dim = *found;
   Value place = findPlace(n, x, dim, kKind);
   if (n.isUsed(0) &&
       failed(n.set(0, n.reshape(n.takePlace(x, place, dim), n.getResultType(0).getShape()))))

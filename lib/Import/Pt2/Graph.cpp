@@ -1,7 +1,7 @@
 // Parses the exported program's JSON with checks: what is missing or of the wrong kind is named by
 // its place.
 #include "lib/Import/Pt2/Graph.h"
-#include "lib/Import/Pt2/JsonDocument.h"
+#include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 

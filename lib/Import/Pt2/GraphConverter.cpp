@@ -3,6 +3,7 @@
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/MissingOps.h"
+#include "lib/Import/Shapes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
@@ -92,6 +93,8 @@ Expected<RankedTensorType> GraphConverter::getType(StringRef name) const {
   Expected<SmallVector<int64_t>> shape = sizes.evaluate(meta->second.sizes, graph);
   if (!shape)
     return shape.takeError();
+  if (!isPossibleShape(*shape))
+    return createStringError("'" + name + "' has " + kImpossibleShape);
   return RankedTensorType::get(*shape, element);
 }
 
@@ -138,6 +141,9 @@ LogicalResult GraphConverter::convert(const Node &node) {
   NodeConverter converter(*this, node, b, loc);
   ConverterFunction function = findConverter(table, node);
   LogicalResult result = function(converter);
+  for (const std::string &name : node.outputs)
+    if (Value value = lookup(name); value && !isPossibleShape(getShape(value)))
+      result = converter.fail("has a result with " + kImpossibleShape);
   if (failed(result) || converter.failed()) {
     for (const std::string &name : node.outputs)
       failedValues.insert(name);

@@ -163,7 +163,7 @@ private:
         values[input.target] = graph.lookup(input.name);
     for (const OutputSpec &output : program.outputs)
       if (isMutation(output))
-        values[output.target] = graph.lookup(output.name);
+        values[output.target] = findResult(output.name);
     for (const InputSpec &input : program.inputs)
       if (ps::VariableOp variable = variables.getVariable(input.name))
         if (Value value = values.lookup(input.target))
@@ -171,14 +171,24 @@ private:
                               Value(), value, Value());
   }
 
+  Value findResult(const std::string &name) {
+    Value value = graph.lookup(name);
+    if (!value)
+      undefined = name;
+    return value;
+  }
+
   LogicalResult finishFunction(func::FuncOp function, Location loc) {
     SmallVector<Value> results;
     SmallVector<std::string> labels;
     for (const OutputSpec &output : program.outputs)
       if (output.kind == OutputSpec::User && !output.name.empty()) {
-        results.push_back(graph.lookup(output.name));
+        results.push_back(findResult(output.name));
         labels.push_back(output.label);
       }
+    if (!undefined.empty())
+      return emitError(loc) << "the model returns or writes '" << undefined
+                            << "', which nothing defines; export it again";
     if (results.empty())
       return emitError(loc) << "the model has no output that is a tensor";
     returnResults(b, function, results, labels);
@@ -191,6 +201,7 @@ private:
   GraphConverter graph;
   VariableTable variables;
   llvm::StringMap<Value> initial;
+  std::string undefined; ///< a result without a value
 };
 
 } // namespace

@@ -2,6 +2,7 @@
 // infix).
 #include "lib/Import/Pt2/Sizes.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CheckedArithmetic.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 #include <functional>
@@ -35,13 +36,13 @@ private:
   std::optional<int64_t> sum() {
     std::optional<int64_t> value = product();
     while (value) {
-      int64_t sign = consume("+") ? 1 : consume("-") ? -1 : 0;
-      if (!sign)
+      bool subtracts = consume("-");
+      if (!subtracts && !consume("+"))
         break;
       std::optional<int64_t> right = product();
-      if (!right)
-        return std::nullopt;
-      *value += sign * *right;
+      value = !right      ? std::nullopt
+              : subtracts ? checkedSub(*value, *right)
+                          : checkedAdd(*value, *right);
     }
     return value;
   }
@@ -53,17 +54,31 @@ private:
       if (!divides && !consume("*"))
         break;
       std::optional<int64_t> right = atom();
-      if (!right || (divides && *right == 0))
-        return std::nullopt;
-      value = divides ? divideFloorSigned(*value, *right) : *value * *right;
+      value = !right ? std::nullopt : divides ? divide(*value, *right) : checkedMul(*value, *right);
     }
     return value;
   }
 
+  /// Rounded down; nothing where there is no result.
+  static std::optional<int64_t> divide(int64_t value, int64_t by) {
+    if (by == 0 || (by == -1 && value == INT64_MIN))
+      return std::nullopt;
+    return divideFloorSigned(value, by);
+  }
+
   std::optional<int64_t> atom() {
+    if (depth == kDeepest)
+      return std::nullopt;
+    ++depth;
+    std::optional<int64_t> value = nestedAtom();
+    --depth;
+    return value;
+  }
+
+  std::optional<int64_t> nestedAtom() {
     if (consume("-")) {
       std::optional<int64_t> value = atom();
-      return value ? std::optional(-*value) : std::nullopt;
+      return value ? checkedSub<int64_t>(0, *value) : std::nullopt;
     }
     if (consume("(")) {
       std::optional<int64_t> value = sum();
@@ -103,42 +118,60 @@ private:
     return apply(name, args);
   }
 
+  using Checked = std::optional<int64_t> (*)(int64_t, int64_t);
+
+  static std::optional<int64_t> fold(int64_t start, ArrayRef<int64_t> args, Checked f) {
+    std::optional<int64_t> value = start;
+    for (int64_t arg : args)
+      value = value ? f(*value, arg) : std::nullopt;
+    return value;
+  }
+
+  static std::optional<int64_t> power(int64_t base, int64_t exponent) {
+    if (exponent < 0 || (exponent >= 64 && base != 0 && base != 1 && base != -1))
+      return std::nullopt;
+    std::optional<int64_t> value = 1;
+    for (int64_t i = 0; value && i < (exponent < 64 ? exponent : exponent % 2 + 2); ++i)
+      value = checkedMul(*value, base);
+    return value;
+  }
+
   static std::optional<int64_t> apply(StringRef name, ArrayRef<int64_t> args) {
-    auto fold = [&](int64_t start, function_ref<int64_t(int64_t, int64_t)> f) {
-      return std::accumulate(args.begin(), args.end(), start, f);
-    };
     if (args.empty())
       return std::nullopt;
     if (name == "Integer")
       return args[0];
     if (name == "Add")
-      return fold(0, std::plus<int64_t>());
+      return fold(0, args, checkedAdd<int64_t>);
     if (name == "Mul")
-      return fold(1, std::multiplies<int64_t>());
+      return fold(1, args, checkedMul<int64_t>);
     if (name == "Max")
       return *llvm::max_element(args);
     if (name == "Min")
       return *llvm::min_element(args);
     if (args.size() != 2)
       return std::nullopt;
-    if (name == "Pow" && args[1] >= 0) {
-      int64_t value = 1;
-      for (int64_t i = 0; i < args[1]; ++i)
-        value *= args[0];
-      return value;
-    }
-    if (args[1] == 0)
+    if (name == "Pow")
+      return power(args[0], args[1]);
+    std::optional<int64_t> quotient = divide(args[0], args[1]);
+    if (!quotient)
       return std::nullopt;
     if (name == "FloorDiv" || name == "CleanDiv" || name == "IntTrueDiv")
-      return divideFloorSigned(args[0], args[1]);
+      return quotient;
+    // The remainder has the divisor's sign, as in Python.
+    int64_t remainder = args[0] - *quotient * args[1];
     if (name == "Mod" || name == "PythonMod")
-      return mod(args[0], args[1]);
+      return remainder;
     if (name == "CeilDiv")
-      return divideCeilSigned(args[0], args[1]);
+      return *quotient + (remainder != 0);
     return std::nullopt;
   }
 
+  /// Brackets in brackets; the parser calls itself for each.
+  static constexpr unsigned kDeepest = 256;
+
   StringRef text;
+  unsigned depth = 0;
   function_ref<std::optional<int64_t>(StringRef)> symbol;
 };
 

@@ -2,6 +2,7 @@
 // small constants.
 #include "lib/Import/Pt2/Variables.h"
 #include "lib/Import/Pt2/Convert.h"
+#include "lib/Import/Shapes.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
@@ -45,12 +46,15 @@ struct Tensor {
   const ArchiveEntry *entry = nullptr; ///< null: no data (a parameter of the meta device)
 };
 
+/// Of a possible shape.
 bool isRowMajor(const TensorMeta &meta) {
   int64_t stride = 1;
+  if (meta.strides.size() != meta.sizes.size())
+    return false;
   for (auto [size, actual] : reverse(zip(meta.sizes, meta.strides))) {
     if (size.value != 1 && actual.value != stride)
       return false;
-    stride *= size.value;
+    stride *= std::max<int64_t>(size.value, 1);
   }
   return true;
 }
@@ -71,6 +75,8 @@ Expected<RankedTensorType> getTensorType(const Stored &stored, MLIRContext *cont
       return createStringError("'" + name + "' has a symbolic shape");
     shape.push_back(size.value);
   }
+  if (!isPossibleShape(shape))
+    return createStringError("'" + name + "' has " + kImpossibleShape);
   return RankedTensorType::get(shape, element);
 }
 

@@ -1,5 +1,6 @@
 // Finds views, and writes through them: a new value of the viewed tensor.
 #include "lib/Import/Pt2/Views.h"
+#include "lib/Import/Shapes.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -133,9 +134,11 @@ bool Views::isContiguous(StringRef name) const {
   bool known = bool(shape) && bool(strides);
   bool contiguous = known;
   int64_t expected = 1;
+  known = known && isPossibleShape(*shape) && strides->size() == shape->size();
+  contiguous &= known;
   for (int64_t dim = known ? int64_t(shape->size()) - 1 : -1; dim >= 0; --dim) {
     contiguous &= (*shape)[dim] == 1 || (*strides)[dim] == expected;
-    expected *= (*shape)[dim];
+    expected *= std::max<int64_t>((*shape)[dim], 1);
   }
   consumeError(shape.takeError());
   consumeError(strides.takeError());
@@ -215,12 +218,12 @@ ViewRange getViewRange(NodeConverter &n, unsigned result) {
     range.step = n.integer("step", 1);
   } else if (op == "select") {
     int64_t index = n.integer("index");
-    range.start = index < 0 ? index + size : index;
+    range.start = index < 0 ? index + size : std::min(index, size);
     range.limit = range.start + 1;
   } else if (op == "narrow") {
     int64_t start = n.integer("start");
-    range.start = start < 0 ? start + size : start;
-    range.limit = range.start + n.integer("length");
+    range.start = start < 0 ? start + size : std::min(start, size + 1);
+    range.limit = range.start + std::clamp<int64_t>(n.integer("length"), -1, size + 1);
   } else if (op == "unbind") {
     range.start = result;
     range.limit = result + 1;
@@ -230,8 +233,14 @@ ViewRange getViewRange(NodeConverter &n, unsigned result) {
         (void)n.fail("has a part without a name, which is not supported");
         return range;
       }
+      RankedTensorType part = n.getResultType(i);
+      if (part.getRank() != rank) {
+        (void)n.fail("has a part " + debugString(part) + " of a tensor with " + Twine(rank) +
+                     " dims");
+        return range;
+      }
       range.start = range.limit;
-      range.limit += n.getResultType(i).getDimSize(range.dim);
+      range.limit += part.getDimSize(range.dim);
     }
   }
   return range;
@@ -267,6 +276,11 @@ Value writeRange(NodeConverter &n, unsigned result, Value base, Value part) {
   if (n.failed())
     return {};
   SmallVector<int64_t> shape(getShape(base));
+  if (range.start < 0 || range.start > range.limit || range.limit > shape[range.dim] ||
+      range.step < 1) {
+    (void)n.fail("is a range that " + debugString(base.getType()) + " does not have");
+    return {};
+  }
   shape[range.dim] = divideCeil(range.limit - range.start, range.step);
   part = n.reshape(part, shape);
   if (range.start == range.limit)
@@ -292,9 +306,14 @@ Value writePermuted(NodeConverter &n, Value part) {
     return n.swapDims(part, n.integer("dim0"), n.integer("dim1"));
   if (op != "permute")
     return rank < 2 ? part : n.swapDims(part, 0, 1);
-  SmallVector<int64_t> inverse(rank);
-  for (auto [i, dim] : enumerate(n.wrapDims(n.integers("dims"), rank)))
+  SmallVector<int64_t> inverse(rank), dims = n.wrapDims(n.integers("dims"), rank);
+  for (auto [i, dim] : enumerate(dims)) {
+    if (int64_t(dims.size()) != rank || dim < 0 || dim >= rank) {
+      (void)n.fail("has dims that are no order of those of " + debugString(part.getType()));
+      return {};
+    }
     inverse[dim] = i;
+  }
   return n.transpose(part, inverse);
 }
 

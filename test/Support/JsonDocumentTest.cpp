@@ -1,11 +1,11 @@
 // Reads documents with `JsonDocument` and with LLVM's own parser: values and errors are the same.
-#include "lib/Import/Pt2/JsonDocument.h"
+#include "lib/Support/JsonDocument.h"
 #include "llvm/Support/JSON.h"
 #include "gtest/gtest.h"
 
 using namespace llvm;
-using parashard::import::JsonDocument;
-using parashard::import::JsonValue;
+using parashard::JsonDocument;
+using parashard::JsonValue;
 
 static json::Value convert(JsonValue value) {
   if (value.isObject()) {

@@ -1,11 +1,11 @@
 // Finds the values of a JSON text in one pass.
-#include "lib/Import/Pt2/JsonDocument.h"
+#include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 
 using namespace llvm;
 
-namespace parashard::import {
+namespace parashard {
 namespace {
 /// Nested subgraphs have about 10 brackets each, and readers call themselves for each.
 constexpr unsigned kDeepest = 512;
@@ -246,4 +246,4 @@ std::optional<JsonValue> JsonValue::getArray(StringRef key) const {
   return value ? value->getAsArray() : std::nullopt;
 }
 
-} // namespace parashard::import
+} // namespace parashard

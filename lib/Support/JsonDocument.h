@@ -1,6 +1,6 @@
 // A JSON document of many megabytes, read as it stands: values are places in the text.
-#ifndef PARASHARD_LIB_IMPORT_PT2_JSONDOCUMENT_H
-#define PARASHARD_LIB_IMPORT_PT2_JSONDOCUMENT_H
+#ifndef PARASHARD_LIB_SUPPORT_JSONDOCUMENT_H
+#define PARASHARD_LIB_SUPPORT_JSONDOCUMENT_H
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard::import {
+namespace parashard {
 class JsonDocument;
 
 /// A value of a document that must outlive it. What is asked for and is not there, or is of another
@@ -70,6 +70,6 @@ private:
   std::vector<Place> places;
 };
 
-} // namespace parashard::import
+} // namespace parashard
 
 #endif

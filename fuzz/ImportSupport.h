@@ -1,0 +1,25 @@
+// A context for importing one input after the other.
+#ifndef PARASHARD_FUZZ_IMPORTSUPPORT_H
+#define PARASHARD_FUZZ_IMPORTSUPPORT_H
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include <memory>
+
+namespace fuzz {
+
+/// One that says nothing, and is made anew now and then: types and attributes stay in it.
+inline mlir::MLIRContext &getContext() {
+  static constexpr unsigned kMostUses = 500;
+  static std::unique_ptr<mlir::MLIRContext> context;
+  static unsigned uses = 0;
+  if (!context || ++uses % kMostUses == 0) {
+    context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
+    context->getDiagEngine().registerHandler([](mlir::Diagnostic &) { return mlir::success(); });
+  }
+  return *context;
+}
+
+} // namespace fuzz
+
+#endif

@@ -1,0 +1,32 @@
+// Fuzzes the import of `.pt2` archives. An input is an archive, or a text of its files
+// (fuzz/Sections.h).
+#include "fuzz/ImportSupport.h"
+#include "fuzz/JsonMutator.h"
+#include "fuzz/Scratch.h"
+#include "fuzz/Sections.h"
+#include "parashard/Import.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  std::string archive(reinterpret_cast<const char *>(data), size);
+  if (archive.rfind("===", 0) == 0)
+    archive = fuzz::makeArchive(fuzz::splitSections(archive));
+  std::string path = fuzz::writeFile("model.pt2", archive.data(), archive.size());
+  mlir::MLIRContext &context = fuzz::getContext();
+  fuzz::StayInside watch;
+  std::vector<std::string> notes;
+  parashard::importPt2(context, path, {}, notes);
+  return 0;
+}
+
+/// Changes one file of the archive, as the JSON that most are; rarely any bytes.
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
+                                          unsigned seed) {
+  fuzz::Random random(seed);
+  std::string text(reinterpret_cast<char *>(data), size);
+  fuzz::Sections sections = fuzz::splitSections(text);
+  if (sections.empty() || random() % 16 == 0)
+    return fuzz::giveBack(fuzz::mutateBytes(std::move(text), maxSize), data, size, maxSize);
+  auto &[name, content] = sections[random() % 4 ? 0 : random() % sections.size()];
+  content = fuzz::mutateJson(std::move(content), random);
+  return fuzz::giveBack(fuzz::joinSections(sections), data, size, maxSize);
+}

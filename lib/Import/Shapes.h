@@ -1,0 +1,28 @@
+// Which shapes a tensor of a model may have, whatever the file says.
+#ifndef PARASHARD_LIB_IMPORT_SHAPES_H
+#define PARASHARD_LIB_IMPORT_SHAPES_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+
+namespace parashard::import {
+
+/// More elements are a damaged file.
+inline constexpr int64_t kMostElements = int64_t(1) << 40;
+
+/// No size is negative, and the product of those that are not 0 is at most `kMostElements`.
+inline bool isPossibleShape(llvm::ArrayRef<int64_t> shape) {
+  int64_t count = 1;
+  return llvm::all_of(shape, [&](int64_t size) {
+    return size >= 0 && !llvm::MulOverflow(count, std::max<int64_t>(size, 1), count) &&
+           count <= kMostElements;
+  });
+}
+
+inline constexpr llvm::StringLiteral kImpossibleShape =
+    "a negative size, or more than 2^40 elements";
+
+} // namespace parashard::import
+
+#endif
