@@ -1,5 +1,6 @@
 // Finds the values of a JSON text and changes one.
 #include "fuzz/JsonMutator.h"
+#include <cctype>
 #include <cstring>
 #include <vector>
 
