@@ -8,12 +8,20 @@
 
 namespace parashard {
 
+/// How a program has the values that lie in the model's file.
+enum class WeightsMode {
+  Reference, ///< it reads that file when it starts
+  Copy,      ///< it carries them
+  None,      ///< parameters are given when it starts; it carries the rest
+};
+
 struct CodegenOptions {
   std::string cpu = "native"; ///< LLVM's name of the CPU, or native
   std::string output;         ///< path; *.so gives a shared library, else an executable
   std::string model;          ///< path of the model's file, as messages name it
   std::string compileLine;    ///< the command line, kept for --info
   std::string explain;        ///< text of the plan, kept for --info
+  WeightsMode weights = WeightsMode::Reference;
 };
 
 /// Writes the program of a module at level `placed`. With `oneRank`, the same model placed on one

@@ -61,8 +61,11 @@ void recognizeLabels(mlir::ModuleOp module);
 int64_t splitFusedVariables(mlir::ModuleOp module);
 
 /// Parameters without values in the file get those of the first rule ("[GLOB=]normal(0.02)") that
-/// matches; one that none matches is an error that names it.
-mlir::LogicalResult setInitialValues(mlir::ModuleOp module, llvm::ArrayRef<std::string> rules);
+/// matches; one that none matches is an error that names it. With `given`, weights come when the
+/// program runs: rules are of all parameters, also of those with values, and none needs one. A rule
+/// whose glob matches no parameter is an error, one that changes nothing a warning.
+mlir::LogicalResult setInitialValues(mlir::ModuleOp module, llvm::ArrayRef<std::string> rules,
+                                     bool given = false);
 
 /// One warning when dropout is off in a model that is to be trained: it was exported in eval mode.
 void warnOfEvalMode(mlir::ModuleOp module);

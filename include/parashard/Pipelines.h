@@ -28,8 +28,8 @@ struct CompileOptions {
   std::vector<std::string> differentiate; ///< outputs with cotangents when loss is "none"
   std::vector<std::string> freeze;        ///< globs of parameters that are not trained
   std::vector<std::string> init;          ///< "[GLOB=]normal(0.02)"
-  bool evalMode = false;
-  bool copyWeights = false;
+  bool evalMode = false;                  ///< train the model as model.eval() has it
+  std::string weights = "reference";      ///< reference, copy or none: of the model's file
 
   // The plan.
   std::string mesh = "dp=1";
@@ -41,10 +41,11 @@ struct CompileOptions {
   // The update.
   std::vector<std::string> optimizers; ///< "[GLOB=|ndim<2=]adamw(lr=1e-3,...)"; first match wins
   std::string clipNorm;                ///< a number, or empty
+  std::string ema;                     ///< a number below 1, or empty
 
   // The target.
   std::string cpu = "native";
-  bool inference = false;
+  bool inference = false; ///< no training entries
 };
 
 /// Where a walk begins, ends and writes.
@@ -55,7 +56,7 @@ struct WalkOptions {
   /// Makes the module again as it was before the walk: its levels are then repeated up to the one
   /// that failed. Nothing is written where it is empty.
   std::function<mlir::OwningOpRef<mlir::ModuleOp>()> reload;
-  bool timing = false;     ///< prints seconds a level to stderr
+  bool timing = false; ///< prints seconds a level to stderr
 };
 
 /// What is wrong with the texts of mesh, optimizers and policy, as far as that needs no model.

@@ -16,6 +16,10 @@ inline constexpr llvm::StringLiteral kUnevenLossMark = "ps.uneven_loss";
 /// On an argument: the dim that is the batch, -1 where none is; absent: dim 0.
 inline constexpr llvm::StringLiteral kBatchDimMark = "ps.batch_dim";
 
+/// On the module: floating-point operations of the contractions and attentions of a micro-batch (of
+/// an evaluation, where there is no training), of the whole model: before anything is split.
+inline constexpr llvm::StringLiteral kFlopsMark = "ps.flops";
+
 /// On a parameter, where there are several optimizers: the scalar variable that is its learning
 /// rate.
 inline constexpr llvm::StringLiteral kRateMark = "ps.lr";
@@ -37,9 +41,15 @@ struct AutodiffOptions {
   std::string lossAverage;
   /// INPUT=D or INPUT=none: which dim of an input is the batch, where it is not dim 0.
   llvm::SmallVector<std::string> batchDims;
+  /// Train the model as `model.eval()` has it: without dropout, with running statistics as they
+  /// are.
+  bool evalMode = false;
+  /// Make `@evaluate` alone. A model needs no loss then.
+  bool inference = false;
 };
 
-/// Turns `@forward` into `@micro_batch`, `@evaluate` and `@update`. Emits diagnostics on failure.
+/// Turns `@forward` into `@micro_batch`, `@evaluate` and `@update` (or `@evaluate` alone). Emits
+/// diagnostics on failure.
 mlir::LogicalResult buildTraining(mlir::ModuleOp module, const AutodiffOptions &options);
 
 /// How parameters are updated.
@@ -49,10 +59,15 @@ struct OptimizerOptions {
   std::string optimizer;
   /// Gradients are scaled so that their norm over all parameters is at most this; 0: not at all.
   double clipNorm = 0;
+  /// The decay of a moving average of each parameter, which is kept beside it; 0: none is kept.
+  double ema = 0;
 };
 
 /// Adds the step of every parameter that has a gradient to `@update`. Emits diagnostics on failure.
 mlir::LogicalResult buildUpdate(mlir::ModuleOp module, const OptimizerOptions &options);
+
+/// Counts what `kFlopsMark` says.
+void countFlops(mlir::ModuleOp module);
 
 /// Checks what must hold at level 1.
 mlir::LogicalResult verifyTraining(mlir::ModuleOp module);

@@ -16,12 +16,12 @@ using namespace parashard::codegen;
 /// The symbols that the runtime looks for, after `prefix`.
 static LogicalResult addProgram(ModuleOp object, ModuleOp module, StringRef prefix,
                                 StringRef kernelPrefix, unsigned lanes,
-                                const CodegenOptions &options) {
+                                const CodegenOptions &options, Payload &payload) {
   KernelSet kernels(object, kernelPrefix, lanes);
   std::string text;
   llvm::raw_string_ostream os(text);
   os.SetBufferSize(1 << 16); // it has none by itself, and JSON comes a character at a time
-  if (failed(ProgramTable(module, kernels).write(options, os)))
+  if (failed(ProgramTable(module, kernels).write(options, payload, os)))
     return failure();
   os.flush();
   addBytes(object, (prefix + "program_json").str(), text, /*withSize=*/true);
@@ -44,10 +44,11 @@ LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank,
       ->loadDialect<LLVM::LLVMDialect, scf::SCFDialect, arith::ArithDialect, math::MathDialect,
                     vector::VectorDialect>();
   OwningOpRef<ModuleOp> object = ModuleOp::create(UnknownLoc::get(module.getContext()));
-  if (failed(addProgram(*object, module, "psrt_", "k", target->getLanes(), options)))
+  Payload payload;
+  if (failed(addProgram(*object, module, "psrt_", "k", target->getLanes(), options, payload)))
     return failure();
-  if (oneRank &&
-      failed(addProgram(*object, oneRank, "psrt_check_", "check_k", target->getLanes(), options)))
+  if (oneRank && failed(addProgram(*object, oneRank, "psrt_check_", "check_k", target->getLanes(),
+                                   options, payload)))
     return failure();
   llvm::SmallString<128> path;
   if (std::error_code code = llvm::sys::fs::createTemporaryFile("parashard", "o", path))
@@ -55,7 +56,7 @@ LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank,
                                                   code.message().c_str()));
   LogicalResult result = target->writeObject(*object, path);
   if (succeeded(result))
-    result = report(module, linkProgram(path, options.output));
+    result = report(module, linkProgram(path, options.output, payload));
   llvm::sys::fs::remove(path);
   return result;
 }

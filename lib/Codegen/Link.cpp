@@ -68,7 +68,7 @@ llvm::Error run(const std::vector<std::string> &arguments) {
 
 } // namespace
 
-llvm::Error linkProgram(StringRef object, StringRef output) {
+llvm::Error linkProgram(StringRef object, StringRef output, const Payload &payload) {
   auto driver = findDriver();
   if (!driver)
     return driver.takeError();
@@ -87,7 +87,10 @@ llvm::Error linkProgram(StringRef object, StringRef output) {
     // libpsrt_comm_mpi.so is loaded when MPI is asked for: from beside the program, or from here.
     arguments.push_back("-Wl,-rpath,$ORIGIN:" + folder);
   }
-  if (llvm::Error error = run(arguments)) {
+  llvm::Error error = run(arguments);
+  if (!error && !payload.empty())
+    error = payload.appendTo(temporary);
+  if (error) {
     llvm::sys::fs::remove(temporary);
     return error;
   }

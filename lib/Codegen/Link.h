@@ -2,15 +2,15 @@
 #ifndef PARASHARD_LIB_CODEGEN_LINK_H
 #define PARASHARD_LIB_CODEGEN_LINK_H
 
-#include "llvm/ADT/StringRef.h"
+#include "Payload.h"
 #include "llvm/Support/Error.h"
 
 namespace parashard::codegen {
 
 /// Links `object` with the runtime to an executable, or alone to a shared library when `output`
 /// ends in .so. The driver is $PARASHARD_LINKER, else the first of clang++-22, clang++, c++, g++ on
-/// the path. The output appears whole or not at all.
-llvm::Error linkProgram(llvm::StringRef object, llvm::StringRef output);
+/// the path. The program carries `payload`. The output appears whole or not at all.
+llvm::Error linkProgram(llvm::StringRef object, llvm::StringRef output, const Payload &payload);
 
 } // namespace parashard::codegen
 

@@ -102,14 +102,6 @@ static int64_t getConstant(Value value) {
   return value && matchPattern(value, m_Constant(&number)) ? number.getInt() : 0;
 }
 
-static double countFlops(func::FuncOp function) {
-  double flops = 0;
-  function.walk([&](ps::CostOpInterface op) {
-    flops += op.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops;
-  });
-  return flops;
-}
-
 std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::StringSet<> &accumulated,
                                                    bool flags) {
   std::optional<int64_t> function = getFunction(run.getCallee());
@@ -139,7 +131,6 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
   std::string label = run.getCallee().str();
   if (auto segment = run.getSegment())
     label += " " + std::to_string(*segment);
-  flops += countFlops(callee);
   return json::Object{{"run", *function},
                       {"bases", std::move(bases)},
                       {"micro_batch", getConstant(run.getMicroBatch())},
@@ -284,15 +275,12 @@ static json::Array describeMesh(ps::MeshOp mesh) {
   return axes;
 }
 
-LogicalResult ProgramTable::write(const CodegenOptions &options, llvm::raw_ostream &os) {
-  double step = 0;
-  for (auto program : module.getOps<rank::ProgramOp>()) {
-    flops = 0;
+LogicalResult ProgramTable::write(const CodegenOptions &options, Payload &payload,
+                                  llvm::raw_ostream &os) {
+  for (auto program : module.getOps<rank::ProgramOp>())
     if (failed(writeProgram(program)))
       return failure();
-    if (program.getEntry() == "step")
-      step = flops;
-  }
+  auto flops = module->getAttrOfType<IntegerAttr>("ps.flops"); // of a micro-batch
   json::OStream json(os);
   json.objectBegin();
   json.attribute("version", 1);
@@ -306,7 +294,7 @@ LogicalResult ProgramTable::write(const CodegenOptions &options, llvm::raw_ostre
       json.value(name);
   });
   json.attribute("arena_bytes", module->getAttrOfType<IntegerAttr>(kArenaBytesMark).getInt());
-  LogicalResult result = writeVariables(module, json);
+  LogicalResult result = writeVariables(module, options.weights, payload, json);
   auto writeAll = [&](StringRef name, std::deque<json::Object> &objects) {
     json.attributeArray(name, [&] {
       for (json::Object &object : objects)
@@ -324,7 +312,7 @@ LogicalResult ProgramTable::write(const CodegenOptions &options, llvm::raw_ostre
   };
   writeText("labels", kLabelsMark, "given");
   writeText("loss_average", "ps.loss_average", "micro-batch");
-  json.attribute("flops_per_step", step);
+  json.attribute("flops_per_step", flops ? double(flops.getInt()) * microBatches : 0.0);
   json.objectEnd();
   return result;
 }

@@ -3,6 +3,7 @@
 #define PARASHARD_LIB_CODEGEN_PROGRAM_H
 
 #include "KernelSet.h"
+#include "Payload.h"
 #include "dialects/rank/Rank.h"
 #include "parashard/Codegen.h"
 #include "llvm/ADT/StringSet.h"
@@ -17,8 +18,10 @@ void describePlacement(llvm::json::Object &object, mlir::RankedTensorType global
                        ps::ShardingAttr sharding, ps::MeshOp mesh);
 
 /// Writes "variables", with addresses and initial values, and "files", those that initial values
-/// lie in: path, bytes, hash. Fails after a diagnostic (a file that cannot be read).
-mlir::LogicalResult writeVariables(mlir::ModuleOp module, llvm::json::OStream &json);
+/// lie in: path, bytes, hash. Weights that the program is to carry are added to `payload`. Fails
+/// after a diagnostic (a file that cannot be read).
+mlir::LogicalResult writeVariables(mlir::ModuleOp module, WeightsMode mode, Payload &payload,
+                                   llvm::json::OStream &json);
 
 /// The inputs, the programs, and what follows from them.
 class ProgramTable {
@@ -26,7 +29,7 @@ public:
   ProgramTable(mlir::ModuleOp module, KernelSet &kernels)
       : module(module), symbols(module), kernels(kernels) {}
   /// Writes the whole table, as one JSON object; fails after a diagnostic.
-  mlir::LogicalResult write(const CodegenOptions &options, llvm::raw_ostream &os);
+  mlir::LogicalResult write(const CodegenOptions &options, Payload &payload, llvm::raw_ostream &os);
 
 private:
   struct Entry;
@@ -50,7 +53,6 @@ private:
   llvm::StringMap<size_t> inputNumbers;
   llvm::DenseMap<mlir::Value, int64_t> tokenNumbers; ///< of started collectives
   int64_t microBatches = 1;
-  double flops = 0;
 };
 
 } // namespace parashard::codegen

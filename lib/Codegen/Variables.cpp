@@ -43,16 +43,38 @@ static json::Value toNumber(double value) {
   return std::isnan(value) ? json::Value("nan") : json::Value(value > 0 ? "inf" : "-inf");
 }
 
-static LogicalResult describeFile(json::Object &object, ps::VariableOp variable, ps::FileAttr file,
-                                  import::WeightFiles &files) {
-  auto range = files.resolve(file.getLocation());
-  if (!range)
-    return variable.emitError() << llvm::toString(range.takeError());
-  auto [path, tensor] = import::splitLocation(file.getLocation());
-  json::Object init{{"file", range->path},
-                    {"tensor", tensor},
-                    {"offset", int64_t(range->offset)},
-                    {"bytes", int64_t(range->size)}};
+namespace {
+/// Describes initial values, as the weights of the model's file are to be had.
+class InitialValues {
+public:
+  InitialValues(WeightsMode mode, Payload &payload) : mode(mode), payload(payload) {}
+  LogicalResult describe(json::Object &object, ps::VariableOp variable);
+  const import::WeightFiles &getFiles() const { return files; }
+
+private:
+  LogicalResult describeFile(json::Object &object, ps::VariableOp variable, ps::FileAttr file,
+                             bool isGiven);
+
+  WeightsMode mode;
+  Payload &payload;
+  import::WeightFiles files; ///< those that are referenced
+};
+} // namespace
+
+/// Of one that is given later, which part of the model's tensor the variable is.
+LogicalResult InitialValues::describeFile(json::Object &object, ps::VariableOp variable,
+                                          ps::FileAttr file, bool isGiven) {
+  StringRef location = file.getLocation().getValue();
+  json::Object init{{"file", ""}, {"tensor", import::splitLocation(location).second}};
+  if (!isGiven) {
+    bool referenced = mode == WeightsMode::Reference;
+    auto range = referenced ? files.resolve(location) : payload.add(location);
+    if (!range)
+      return variable.emitError() << llvm::toString(range.takeError());
+    init["file"] = range->path;
+    init["offset"] = int64_t(range->offset);
+    init["bytes"] = int64_t(range->size);
+  }
   if (!file.getShape().empty()) {
     init["file_shape"] = json::Array(file.getShape());
     init["lower"] = json::Array(file.getLower());
@@ -71,13 +93,16 @@ static void describeConstant(json::Object &object, ElementsAttr value) {
   object["init_data"] = llvm::encodeBase64(tensor.toBytes());
 }
 
-static LogicalResult describeInitial(json::Object &object, ps::VariableOp variable,
-                                     import::WeightFiles &files) {
+LogicalResult InitialValues::describe(json::Object &object, ps::VariableOp variable) {
   Attribute init = variable.getInitAttr();
-  if (!init)
+  bool isGiven = mode == WeightsMode::None && variable.getKind() == ps::VariableKind::Parameter &&
+                 !isa_and_nonnull<ps::DistributionAttr>(init);
+  if (isGiven)
+    object["given"] = true;
+  if (auto file = dyn_cast_or_null<ps::FileAttr>(init))
+    return describeFile(object, variable, file, isGiven);
+  if (!init || isGiven)
     return success();
-  if (auto file = dyn_cast<ps::FileAttr>(init))
-    return describeFile(object, variable, file, files);
   if (auto constant = dyn_cast<ElementsAttr>(init)) {
     describeConstant(object, constant);
     return success();
@@ -110,7 +135,7 @@ static json::Array describeFiles(const import::WeightFiles &files) {
 }
 
 static FailureOr<json::Object> describeVariable(ps::VariableOp variable, ps::MeshOp mesh,
-                                                import::WeightFiles &files) {
+                                                InitialValues &initial) {
   RankedTensorType type = variable.getTensorType();
   json::Object object{{"symbol", variable.getSymName()},
                       {"kind", ps::stringifyVariableKind(variable.getKind())},
@@ -135,23 +160,24 @@ static FailureOr<json::Object> describeVariable(ps::VariableOp variable, ps::Mes
   }
   if (std::string loc = describeLocation(variable.getLoc()); !loc.empty())
     object["location"] = loc;
-  if (failed(describeInitial(object, variable, files)))
+  if (failed(initial.describe(object, variable)))
     return failure();
   return object;
 }
 
-LogicalResult codegen::writeVariables(ModuleOp module, json::OStream &json) {
-  import::WeightFiles files;
+LogicalResult codegen::writeVariables(ModuleOp module, WeightsMode mode, Payload &payload,
+                                      json::OStream &json) {
+  InitialValues initial(mode, payload);
   ps::MeshOp mesh = ps::getMesh(module);
   bool known = true;
   json.attributeArray("variables", [&] { // one by one: an array of all is copied when it grows
     for (auto variable : module.getOps<ps::VariableOp>()) {
-      FailureOr<json::Object> object = describeVariable(variable, mesh, files);
+      FailureOr<json::Object> object = describeVariable(variable, mesh, initial);
       known = known && succeeded(object);
       if (succeeded(object))
         json.value(std::move(*object));
     }
   });
-  json.attribute("files", describeFiles(files));
+  json.attribute("files", describeFiles(initial.getFiles()));
   return success(known);
 }

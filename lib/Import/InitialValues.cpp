@@ -2,6 +2,7 @@
 // distribution.
 #include "dialects/ps/Ps.h"
 #include "parashard/Import.h"
+#include "parashard/NearestNames.h"
 #include "llvm/Support/GlobPattern.h"
 #include <cmath>
 
@@ -13,8 +14,21 @@ namespace {
 
 /// One "[GLOB=]normal(0.02)".
 struct InitialValueRule {
+  std::string text, globText;
   std::optional<llvm::GlobPattern> glob;
   DistributionAttr distribution;
+  bool matches = false;  ///< some parameter
+  bool isNeeded = false; ///< by one of them
+
+  bool accepts(VariableOp variable) const {
+    if (!glob || glob->match(variable.getSymName()))
+      return true;
+    if (std::optional<ArrayAttr> names = variable.getNames())
+      for (auto name : names->getAsRange<StringAttr>())
+        if (glob->match(name.getValue()))
+          return true;
+    return false;
+  }
 };
 
 /// The numbers between the brackets of "name(1, 2)".
@@ -71,6 +85,7 @@ FailureOr<SmallVector<InitialValueRule>> parseRules(ModuleOp module, ArrayRef<st
   for (StringRef text : texts) {
     auto [glob, distribution] = text.contains('=') ? text.split('=') : std::pair(StringRef(), text);
     InitialValueRule rule;
+    rule.text = text.str(), rule.globText = glob.str();
     rule.distribution = parseDistribution(module.getContext(), distribution);
     if (!rule.distribution)
       return module.emitError() << "--init \"" << text << "\": expected [GLOB=]normal(std), "
@@ -89,29 +104,66 @@ FailureOr<SmallVector<InitialValueRule>> parseRules(ModuleOp module, ArrayRef<st
   return rules;
 }
 
+SmallVector<VariableOp> getParameters(ModuleOp module) {
+  SmallVector<VariableOp> parameters;
+  for (auto variable : module.getOps<VariableOp>())
+    if (variable.getKind() == VariableKind::Parameter)
+      parameters.push_back(variable);
+  return parameters;
+}
+
+/// A rule that does nothing: an error where its glob is of no parameter, else a warning.
+LogicalResult reportUnused(ModuleOp module, const InitialValueRule &rule) {
+  if (rule.isNeeded)
+    return success();
+  if (rule.matches || !rule.glob) {
+    module.emitWarning() << "--init \"" << rule.text
+                         << "\" changes nothing: the parameters that it matches have values in the "
+                            "model's file, which are kept (--weights none leaves them away)";
+    return success();
+  }
+  std::vector<std::string> names;
+  for (VariableOp parameter : getParameters(module))
+    names.push_back(parameter.getDisplayName().str());
+  return module.emitError() << "--init \"" << rule.text << "\": matches no parameter"
+                            << describeNearest(rule.globText, names);
+}
+
 } // namespace
 
-LogicalResult setInitialValues(ModuleOp module, ArrayRef<std::string> texts) {
+LogicalResult setInitialValues(ModuleOp module, ArrayRef<std::string> texts, bool given) {
   FailureOr<SmallVector<InitialValueRule>> rules = parseRules(module, texts);
   if (failed(rules))
     return failure();
-  WalkResult result = module.walk([&](VariableOp variable) {
-    if (variable.getKind() != VariableKind::Parameter || variable.getInit())
-      return WalkResult::advance();
-    auto rule = llvm::find_if(*rules, [&](const InitialValueRule &r) {
-      return !r.glob || r.glob->match(variable.getDisplayName());
-    });
-    if (rule == rules->end()) {
-      variable.emitError() << "parameter '" << variable.getDisplayName()
-                           << "' has no values in the model's file; give it some with --init "
-                           << "\"" << variable.getDisplayName() << "=normal(0.02)\" or --init "
-                           << "\"normal(0.02)\" for all such parameters";
-      return WalkResult::interrupt();
+  SmallVector<std::pair<VariableOp, const InitialValueRule *>> needy; // and the first that matches
+  for (VariableOp parameter : getParameters(module)) {
+    bool needs = given || !parameter.getInit();
+    const InitialValueRule *first = nullptr;
+    for (InitialValueRule &rule : *rules) {
+      if (!rule.accepts(parameter))
+        continue;
+      rule.matches = true;
+      rule.isNeeded |= needs;
+      first = first ? first : &rule;
     }
-    variable.setInitAttr(rule->distribution);
-    return WalkResult::advance();
-  });
-  return failure(result.wasInterrupted());
+    if (needs)
+      needy.push_back({parameter, first});
+  }
+  for (const InitialValueRule &rule : *rules)
+    if (failed(reportUnused(module, rule)))
+      return failure();
+  for (auto [parameter, rule] : needy) {
+    if (rule)
+      parameter.setInitAttr(rule->distribution);
+    else if (!given)
+      return parameter.emitError()
+             << "parameter '" << parameter.getDisplayName()
+             << "' has no values in the model's file; give it some with --init \""
+             << parameter.getDisplayName()
+             << "=normal(0.02)\" or --init \"normal(0.02)\" for all such parameters, or leave all "
+                "values to the run with --weights none";
+  }
+  return success();
 }
 
 } // namespace parashard

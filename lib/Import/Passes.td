@@ -42,11 +42,13 @@ def SetInitialValuesPass : ImportPass<"ps-set-initial-values"> {
   let summary = "parameters without values in the file get an initial distribution";
   let description = [{
     For models exported on the `meta` device. The first rule whose glob matches the parameter's name wins; a parameter
-    that no rule matches is an error that names it.
+    that no rule matches is an error that names it, and so is a glob that matches no parameter. With `given`, weights
+    come when the program runs: rules are of all parameters, also of those with values, and none needs one.
   }];
   let options = [
     Option<"init", "init", "std::string", "\"\"",
            "rules separated by ';': [GLOB=]normal(std), normal(mean,std), uniform(lo,hi), zeros, ones, value(x)">,
+    Option<"given", "given", "bool", "false", "weights come when the program runs">,
   ];
 }
 

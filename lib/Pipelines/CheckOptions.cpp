@@ -35,6 +35,11 @@ llvm::Error checkOptions(const CompileOptions &options) {
   if (!options.clipNorm.empty() &&
       (llvm::StringRef(options.clipNorm).getAsDouble(norm) || !(norm > 0)))
     return fail("--clip-norm takes a number above 0, not '" + options.clipNorm + "'");
+  double decay = 0;
+  if (!options.ema.empty() &&
+      (llvm::StringRef(options.ema).getAsDouble(decay) || !(decay > 0 && decay < 1)))
+    return fail("--ema takes a number above 0 and below 1, such as 0.999, not '" + options.ema +
+                "'");
   return checkPolicy(options.shardingPolicy);
 }
 

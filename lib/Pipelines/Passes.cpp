@@ -20,6 +20,8 @@ public:
   PassText &option(llvm::StringRef key, int64_t value) {
     return option(key, std::to_string(value));
   }
+  /// A switch stands there when it is on.
+  PassText &enable(llvm::StringRef key, bool on) { return option(key, on ? "true" : ""); }
 
   operator std::string() const {
     return options.empty() ? name : name + "{" + llvm::join(options, " ") + "}";
@@ -38,12 +40,14 @@ private:
 
 std::vector<std::string> trainingPasses(const CompileOptions &o) {
   bool adds = !o.loss.empty() && o.loss != "none";
-  std::vector<std::string> passes = {
-      // Before anything folds: dropout that is off is no op.
-      PassText("ps-check-mode"),
-      // Parameters of a meta export: first, so that parts of a fused one inherit it.
-      PassText("ps-set-initial-values").option("init", llvm::join(o.init, ";")),
-  };
+  std::vector<std::string> passes;
+  // Before anything folds: dropout that is off is no op.
+  if (!o.evalMode && !o.inference)
+    passes.push_back(PassText("ps-check-mode"));
+  // Parameters of a meta export: first, so that parts of a fused one inherit it.
+  passes.push_back(PassText("ps-set-initial-values")
+                       .option("init", llvm::join(o.init, ";"))
+                       .enable("given", o.weights == "none"));
   // Before anything looks at the loss.
   if (adds)
     passes.push_back(PassText("ps-add-loss").option("kind", o.loss).option("output", o.lossOutput));
@@ -69,16 +73,22 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
           .option("differentiate", llvm::join(o.differentiate, ";"))
           .option("freeze", llvm::join(o.freeze, ";"))
           .option("loss-average", o.lossAverage)
-          .option("batch-dims", llvm::join(o.batchDims, ";")),
+          .option("batch-dims", llvm::join(o.batchDims, ";"))
+          .enable("eval-mode", o.evalMode)
+          .enable("inference", o.inference),
       // What backward computes from constants alone; the marks stay.
       PassText("ps-canonicalize"),
-      // The update of each parameter by its group's optimizer.
-      PassText("ps-optimizer")
-          .option("optimizer", llvm::join(o.optimizers, ";"))
-          .option("clip-norm", o.clipNorm),
-      PassText("ps-verify-training"),
   };
   llvm::append_range(passes, rest);
+  // The update of each parameter by its group's optimizer.
+  if (!o.inference)
+    passes.push_back(PassText("ps-optimizer")
+                         .option("optimizer", llvm::join(o.optimizers, ";"))
+                         .option("clip-norm", o.clipNorm)
+                         .option("ema", o.ema));
+  // What model-flops use is measured by: while tensors are whole.
+  passes.push_back(PassText("ps-count-flops"));
+  passes.push_back(PassText("ps-verify-training"));
   return passes;
 }
 

@@ -24,6 +24,26 @@ struct Output {
   }
 };
 
+/// Switches an op that acts differently in training to evaluation.
+void stopTraining(Operation *op) {
+  auto name = StringAttr::get(op->getContext(), "training");
+  if (auto training = op->getInherentAttr(name); training && isa_and_nonnull<BoolAttr>(*training))
+    op->setInherentAttr(name, BoolAttr::get(op->getContext(), false));
+}
+
+void erase(func::FuncOp function, llvm::function_ref<bool(Operation &)> which) {
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front().without_terminator()))
+    if (which(op))
+      op.erase();
+}
+
+/// Dropout is off, running statistics are used and not written.
+void switchToEvaluation(func::FuncOp function) {
+  erase(function, [](Operation &op) { return isa<WriteOp, AccumulateOp>(op); });
+  for (Operation &op : function.getBody().front().without_terminator())
+    stopTraining(&op);
+}
+
 /// Builds the functions of level 1 from @forward.
 class TrainingBuilder {
 public:
@@ -36,12 +56,12 @@ public:
     if (failed(freezeParameters()) || failed(readOutputs()) || failed(chooseLoss()) ||
         failed(chooseDifferentiated()) || failed(chooseAverage()))
       return failure();
-    if (stepLoss && stepLoss->needsCount())
-      buildCount(); // before @micro_batch, which reads what it accumulates
-    if (failed(buildMicroBatch()))
+    if (options.evalMode)
+      switchToEvaluation(forward);
+    if (options.inference)
+      buildEvaluate();
+    else if (failed(buildTraining()))
       return failure();
-    buildEvaluate();
-    buildUpdate();
     forward.erase();
     module->setAttr(kLevelMark, LevelAttr::get(module.getContext(), Level::Training));
     return success();
@@ -54,6 +74,7 @@ private:
   LogicalResult chooseLoss();
   LogicalResult chooseDifferentiated();
   LogicalResult chooseAverage();
+  LogicalResult buildTraining();
   void buildCount();
   LogicalResult buildMicroBatch();
   LogicalResult accumulateOutputs(func::FuncOp function);
@@ -119,7 +140,9 @@ LogicalResult TrainingBuilder::freezeParameters() {
         variable.setFrozen(any = true);
     }
     if (!any)
-      return module.emitError("--freeze ") << glob << ": matches no parameter", failure();
+      return module.emitError("--freeze ")
+                 << glob << ": matches no parameter" << describeNearestParameters(module, glob),
+             failure();
   }
   return success();
 }
@@ -174,11 +197,15 @@ LogicalResult TrainingBuilder::chooseLoss() {
   for (const Output &output : outputs)
     if (output.isScalarFloat())
       scalars.push_back(output.index);
+  if (options.inference && scalars.empty())
+    return success();
   if (scalars.empty())
     return listOutputs(forward.emitError(
         "the model has no floating scalar output to be its loss; add one with --loss "
         "cross_entropy, causal_lm or mse, or say --loss none to give cotangents through the "
         "C API"));
+  if (scalars.size() != 1 && !llvm::is_contained(scalars, 0u) && options.inference)
+    return success(); // all are outputs, and none of them the loss
   if (scalars.size() != 1 && !llvm::is_contained(scalars, 0u))
     return listOutputs(forward.emitError("the model has several floating scalar outputs; name one "
                                          "as the loss (--loss-output)"));
@@ -225,12 +252,14 @@ LogicalResult TrainingBuilder::chooseAverage() {
            << "\" is no sum over the batch, nor one divided by a count that depends on no "
               "variable; use --loss-average micro-batch";
   splitsLoss = recognised && asked != "micro-batch";
-  if (asked.empty() && isUneven(parts))
+  if (!options.inference && asked.empty() && isUneven(parts))
     module->setAttr(kUnevenLossMark, UnitAttr::get(module.getContext()));
   auto type =
       RankedTensorType::get({}, getAccumulatorElement(outputs[*loss].type.getElementType()));
   stepLoss.emplace(getLossParts(builder, end->getOperand(*loss)), type);
   eraseDeadOps(forward.getBody().front());
+  if (options.inference)
+    return success();
   module->setAttr(kLossAverageMark, StringAttr::get(module.getContext(), stepLoss->describe()));
   return stepLoss->addVariables(variables);
 }
@@ -244,6 +273,17 @@ llvm::SmallVector<LossPart> TrainingBuilder::getLossParts(OpBuilder &builder, Va
 bool TrainingBuilder::isTrained(SymbolRefAttr symbol) {
   auto variable = variables.lookup(symbol.getLeafReference());
   return variable && variable.getKind() == VariableKind::Parameter && !variable.getFrozen();
+}
+
+/// What trains: the entries but @evaluate, which is made with them.
+LogicalResult TrainingBuilder::buildTraining() {
+  if (stepLoss && stepLoss->needsCount())
+    buildCount(); // before @micro_batch, which reads what it accumulates
+  if (failed(buildMicroBatch()))
+    return failure();
+  buildEvaluate();
+  buildUpdate();
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -265,12 +305,6 @@ static void eraseResults(func::FuncOp function) {
   end->setOperands({});
   llvm::BitVector all(function.getNumResults(), true);
   (void)function.eraseResults(all);
-}
-
-static void erase(func::FuncOp function, llvm::function_ref<bool(Operation &)> which) {
-  for (Operation &op : llvm::make_early_inc_range(function.getBody().front().without_terminator()))
-    if (which(op))
-      op.erase();
 }
 
 /// Of the forward, what the step's counts need; of the arguments, those that it reads.
@@ -384,19 +418,10 @@ void TrainingBuilder::warnAboutMissingGradients() {
 // @evaluate and @update
 //===----------------------------------------------------------------------===//
 
-/// Switches an op that acts differently in training to evaluation.
-static void stopTraining(Operation *op) {
-  auto name = StringAttr::get(op->getContext(), "training");
-  if (auto training = op->getInherentAttr(name); training && isa_and_nonnull<BoolAttr>(*training))
-    op->setInherentAttr(name, BoolAttr::get(op->getContext(), false));
-}
-
 void TrainingBuilder::buildEvaluate() {
   func::FuncOp function = cloneForward("evaluate", Phase::Evaluate);
   Block &block = function.getBody().front();
-  erase(function, [](Operation &op) { return isa<WriteOp, AccumulateOp>(op); });
-  for (Operation &op : block.without_terminator())
-    stopTraining(&op);
+  switchToEvaluation(function);
   Operation *end = block.getTerminator();
   OpBuilder builder(end);
   if (loss)
@@ -448,8 +473,9 @@ struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
   void runOnOperation() override {
     if (failed(checkLevel(getOperation(), Level::Imported, getArgument())))
       return signalPassFailure();
-    AutodiffOptions options{loss, splitList(differentiate), splitList(freeze), lossAverage,
-                            splitList(batchDims)};
+    AutodiffOptions options{loss,        splitList(differentiate), splitList(freeze),
+                            lossAverage, splitList(batchDims),     evalMode,
+                            inference};
     if (failed(buildTraining(getOperation(), options)))
       signalPassFailure();
   }

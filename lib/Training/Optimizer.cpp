@@ -47,7 +47,9 @@ private:
   Value readGradient(Trained &trained);
   LogicalResult clip();
   LogicalResult buildGroup(unsigned group);
+  LogicalResult reportUnused(const OptimizerSpec &spec);
   LogicalResult buildStep(Trained &trained);
+  LogicalResult buildAverage(const Trained &trained, Value after);
 
   /// f64 for f64, else f32.
   Type getComputeElement(VariableOp variable) {
@@ -161,15 +163,35 @@ LogicalResult UpdateBuilder::clip() {
   return success();
 }
 
+/// An optimizer of no parameter: an error where its glob matches none at all.
+LogicalResult UpdateBuilder::reportUnused(const OptimizerSpec &spec) {
+  bool any = spec.glob.empty();
+  for (auto variable : module.getOps<VariableOp>()) {
+    if (any || variable.getKind() != VariableKind::Parameter)
+      continue;
+    auto matches = matchesVariable(module, spec.glob, variable);
+    if (failed(matches))
+      return failure();
+    any = *matches;
+  }
+  if (!any)
+    return module.emitError("--optimizer \"") << spec.text << "\": matches no parameter"
+                                              << describeNearestParameters(module, spec.glob),
+           failure();
+  module.emitWarning("--optimizer \"")
+      << spec.text
+      << "\" updates nothing: what it matches is frozen, gets no gradient, or is matched by an "
+         "earlier one";
+  return success();
+}
+
 /// The learning rate, the count of applied steps and the bias corrections; then each step.
 LogicalResult UpdateBuilder::buildGroup(unsigned group) {
   const OptimizerSpec &spec = specs[group];
   auto first =
       llvm::find_if(parameters, [&](const Trained &trained) { return trained.group == group; });
-  if (first == parameters.end()) {
-    module.emitWarning("optimizer '") << spec.text << "' is of no parameter";
-    return success();
-  }
+  if (first == parameters.end())
+    return reportUnused(spec);
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
   std::string suffix = specs.size() == 1 ? "" : "." + std::to_string(group);
   auto init = DenseElementsAttr::get(scalar, float(spec.lr));
@@ -182,6 +204,11 @@ LogicalResult UpdateBuilder::buildGroup(unsigned group) {
   math.loc = module.getLoc();
   Value count = makeRead(builder, math.loc, *steps);
   groups[group] = makeGroupScalars(math, spec, makeRead(builder, math.loc, *lr), count);
+  if (options.ema > 0) {
+    Value isFirst = math.compare(Predicate::Eq, count, math.constant(count, 0));
+    groups[group].averaged =
+        math.select(isFirst, math.constant(count, 1), math.constant(count, 1 - options.ema));
+  }
   makeWrite(builder, math.loc, *steps, math.add(count, math.constant(count, 1)), ok);
   for (Trained &trained : parameters) {
     if (trained.group != group)
@@ -214,8 +241,27 @@ LogicalResult UpdateBuilder::buildStep(Trained &trained) {
   StepResult after = makeStep(math, spec, groups[trained.group], before, trained.mean, state);
   for (auto [variable, value] : llvm::zip_equal(stateVariables, after.state))
     makeWrite(builder, math.loc, variable, value, ok);
+  if (options.ema > 0 && failed(buildAverage(trained, after.parameter)))
+    return failure();
   makeWrite(builder, math.loc, parameter,
             math.convert(after.parameter, parameter.getTensorType().getElementType()), ok);
+  return success();
+}
+
+/// The parameter's moving average, as torch.optim.swa_utils.AveragedModel with
+/// get_ema_multi_avg_fn: the parameter itself after the first step that is applied, then average +=
+/// (1 - decay) (parameter
+/// - average).
+LogicalResult UpdateBuilder::buildAverage(const Trained &trained, Value after) {
+  VariableOp parameter = trained.parameter;
+  auto average = variables.add(VariableKind::Average, (parameter.getSymName() + ".ema").str(),
+                               cast<RankedTensorType>(after.getType()), parameter);
+  if (failed(average))
+    return failure();
+  Value before = makeRead(builder, math.loc, *average);
+  Value share = math.spread(groups[trained.group].averaged, after);
+  makeWrite(builder, math.loc, *average, math.add(before, math.mul(share, math.sub(after, before))),
+            ok);
   return success();
 }
 
@@ -241,7 +287,7 @@ namespace {
 struct OptimizerPass : impl::OptimizerPassBase<OptimizerPass> {
   using OptimizerPassBase::OptimizerPassBase;
   void runOnOperation() override {
-    if (failed(buildUpdate(getOperation(), {optimizer, clipNorm})))
+    if (failed(buildUpdate(getOperation(), {optimizer, clipNorm, ema})))
       signalPassFailure();
   }
 };

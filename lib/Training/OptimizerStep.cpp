@@ -54,7 +54,7 @@ Value parashard::makeBiasCorrection(Arithmetic &math, Value step, double beta) {
 
 GroupScalars parashard::makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, Value lr,
                                          Value count) {
-  GroupScalars group{lr, count, {}, {}, {}};
+  GroupScalars group{lr, count, {}, {}, {}, {}};
   if (spec.rule == OptimizerSpec::Rule::SGD)
     return group;
   Value step = math.add(count, math.constant(count, 1));

@@ -47,6 +47,7 @@ struct GroupScalars {
   mlir::Value kept;     ///< 1 - lr weight_decay (AdamW with a decay)
   mlir::Value stepSize; ///< lr / (1 - beta1^t) (Adam, AdamW)
   mlir::Value root;     ///< sqrt(1 - beta2^t) (Adam, AdamW)
+  mlir::Value averaged; ///< the part of the parameters that enters their averages (where kept)
 };
 /// From the group's learning rate and count of applied steps.
 GroupScalars makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, mlir::Value lr,

@@ -34,6 +34,8 @@ def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
     Option<"freeze", "freeze", "std::string", "\"\"", "globs of parameters not to train, separated by ';'">,
     Option<"lossAverage", "loss-average", "std::string", "\"\"", "step or micro-batch; empty: step where recognised">,
     Option<"batchDims", "batch-dims", "std::string", "\"\"", "INPUT=D or INPUT=none, separated by ';'; else dim 0">,
+    Option<"evalMode", "eval-mode", "bool", "false", "train the model as model.eval() has it">,
+    Option<"inference", "inference", "bool", "false", "make evaluate alone; the model needs no loss">,
   ];
 }
 
@@ -44,7 +46,16 @@ def OptimizerPass : Pass<"ps-optimizer", "::mlir::ModuleOp"> {
     Option<"optimizer", "optimizer", "std::string", "\"\"",
       "[GLOB=|ndim<2=]sgd|adam|adamw(key=value,...), separated by ';'; first match wins">,
     Option<"clipNorm", "clip-norm", "double", "0", "largest norm of all gradients together; 0: any">,
+    Option<"ema", "ema", "double", "0", "decay of the parameters' averages; 0: none">,
   ];
+}
+
+def CountFlopsPass : Pass<"ps-count-flops", "::mlir::ModuleOp"> {
+  let summary = "marks the module with the floating-point operations of a micro-batch (ps.flops)";
+  let description = [{
+    Of contractions, convolutions and attentions of the whole model, before anything is split or computed twice: what
+    model-flops use is measured by. Where there is no `@micro_batch`, those of `@evaluate`.
+  }];
 }
 
 def VerifyTrainingPass : Pass<"ps-verify-training", "::mlir::ModuleOp"> {

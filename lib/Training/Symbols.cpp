@@ -1,5 +1,6 @@
 // Variables and marks, as the training passes make and match them.
 #include "Symbols.h"
+#include "parashard/NearestNames.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
@@ -37,6 +38,14 @@ FailureOr<bool> matchesVariable(ModuleOp module, llvm::StringRef glob, ps::Varia
       if (pattern->match(name))
         return true;
   return false;
+}
+
+std::string describeNearestParameters(ModuleOp module, llvm::StringRef glob) {
+  std::vector<std::string> names;
+  for (auto variable : module.getOps<ps::VariableOp>())
+    if (variable.getKind() == ps::VariableKind::Parameter)
+      names.push_back(variable.getDisplayName().str());
+  return describeNearest(std::string_view(glob), names);
 }
 
 VariableTable::VariableTable(ModuleOp module) : module(module), symbols(module) {

@@ -21,6 +21,9 @@ llvm::SmallVector<std::string> splitList(llvm::StringRef text);
 mlir::FailureOr<bool> matchesVariable(mlir::ModuleOp module, llvm::StringRef glob,
                                       ps::VariableOp variable);
 
+/// "; the nearest names are ..." of the parameters, for a glob that matches none of them.
+std::string describeNearestParameters(mlir::ModuleOp module, llvm::StringRef glob);
+
 /// The variables of a module by symbol, and the place where new ones go: after the last.
 class VariableTable {
 public:

@@ -55,9 +55,11 @@ LogicalResult verifyTraining(ModuleOp module) {
   if (!level || level.getValue() < Level::Training)
     return module.emitError("is not at level training; run ps-autodiff first");
   llvm::StringSet<> accumulated;
+  bool inference = !module.lookupSymbol("micro_batch") && !module.lookupSymbol("update");
   for (llvm::StringRef name : {"count", "micro_batch", "evaluate", "update"}) {
     auto function = module.lookupSymbol<func::FuncOp>(name);
-    if (!function && name == "count") // only where the loss asks for it
+    bool isOptional = name == "count" || (inference && name != "evaluate");
+    if (!function && isOptional) // @count: only where the loss asks for it
       continue;
     if (!function)
       return module.emitError("has no function @") << name;

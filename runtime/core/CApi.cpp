@@ -62,7 +62,7 @@ void openProgram(psrt_program &program, const char *path, const psrt_options *op
   } else {
     if (!psrt_program_json)
       PSRT_FAIL(BadArgument, "no program is linked into this executable; give psrt_open a path");
-    source = {psrt_program_json, psrt_program_json_size, psrt_program_kernels, executableFolder()};
+    source = {psrt_program_json, psrt_program_json_size, psrt_program_kernels, executablePath()};
   }
   SessionOptions sessionOptions;
   std::optional<WeightFiles> weights;

@@ -1,5 +1,6 @@
 // Initial values of variables: ranges of mapped files, splats, raw data, or draws keyed by name and
 // global index.
+#include "psrt/payload.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/InitialValue.h"
 #include "runtime/core/Session.h"
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <map>
 
 namespace psrt {
@@ -20,39 +22,62 @@ std::string hashBytes(const char *bytes, size_t count) {
   return format("%016llx", (unsigned long long)hash);
 }
 
+/// Bytes that initial values are read from; views of a mapped file.
+struct Bytes {
+  const char *data = nullptr;
+  int64_t size = 0;
+  std::string path; ///< of the file, for messages
+};
+
 /// Files opened for one rank, by name. Each is the one that was compiled, or refused.
 class Files {
 public:
-  Files(std::string folder, const std::vector<WeightFile> &compiled)
-      : folder(std::move(folder)), compiled(compiled) {}
-  const MappedFile &open(const Variable &variable) {
+  Files(const ProgramSource &source, const std::vector<WeightFile> &compiled)
+      : source(source), compiled(compiled) {}
+  const Bytes &open(const Variable &variable) {
     const std::string &name = variable.file.path;
-    auto it = files.find(name);
-    if (it == files.end()) {
-      it = files.emplace(name, map(resolve(name), variable)).first;
-      check(name, it->second);
-    }
+    auto it = known.find(name);
+    if (it == known.end())
+      it = known.emplace(name, name.empty() ? openOwn() : openOther(name, variable)).first;
     return it->second;
   }
 
 private:
-  static MappedFile map(const std::string &path, const Variable &variable) {
+  /// The weights that the program carries behind its last section.
+  Bytes openOwn() {
+    const MappedFile &file = files.emplace_back(source.path);
+    psrt_payload_end end{};
+    if (file.size() >= sizeof(end))
+      std::memcpy(&end, file.data() + file.size() - sizeof(end), sizeof(end));
+    bool is = std::memcmp(end.magic, PSRT_PAYLOAD_MAGIC, sizeof(end.magic)) == 0;
+    if (!is || end.begin > file.size() || end.size > file.size() - end.begin)
+      PSRT_FAIL(
+          BadInput,
+          "\"%s\" was compiled with weights in it (--weights copy), and they are gone from its "
+          "end; copy the whole file, and do not strip it",
+          source.path.c_str());
+    return {file.data() + end.begin, int64_t(end.size), source.path};
+  }
+  Bytes openOther(const std::string &name, const Variable &variable) {
     try {
-      return MappedFile(path);
+      files.emplace_back(resolve(name));
     } catch (const Error &error) {
       PSRT_FAIL(BadInput, "%s; it holds the initial value of \"%s\": put it back, or give weights",
                 error.what(), variable.displayName().c_str());
     }
+    const MappedFile &file = files.back();
+    check(name, file);
+    return {file.data(), int64_t(file.size()), file.path()};
   }
   void check(const std::string &name, const MappedFile &file) const {
-    for (const WeightFile &known : compiled) {
-      if (known.path != name)
+    for (const WeightFile &weights : compiled) {
+      if (weights.path != name)
         continue;
-      if (int64_t(file.size()) != known.bytes)
+      if (int64_t(file.size()) != weights.bytes)
         PSRT_FAIL(BadInput,
                   "\"%s\" has %zu bytes, the file that was compiled had %lld: compile again",
-                  file.path().c_str(), file.size(), (long long)known.bytes);
-      if (hashBytes(file.data() + known.bytes - known.hashed, known.hashed) != known.hash)
+                  file.path().c_str(), file.size(), (long long)weights.bytes);
+      if (hashBytes(file.data() + weights.bytes - weights.hashed, weights.hashed) != weights.hash)
         PSRT_FAIL(BadInput,
                   "\"%s\" has changed since it was compiled (its content is another): "
                   "compile again",
@@ -61,18 +86,19 @@ private:
   }
   /// A relative name starts from the program's folder, or else from the current one.
   std::string resolve(const std::string &name) const {
-    if (name.empty() || name[0] == '/' || folder.empty())
+    if (name[0] == '/' || source.path.empty())
       return name;
-    std::string beside = folder + "/" + name;
+    std::string beside = source.folder() + "/" + name;
     std::FILE *file = std::fopen(beside.c_str(), "rb");
     if (!file)
       return name;
     std::fclose(file);
     return beside;
   }
-  std::string folder;
+  const ProgramSource &source;
   const std::vector<WeightFile> &compiled;
-  std::map<std::string, MappedFile> files;
+  std::deque<MappedFile> files;
+  std::map<std::string, Bytes> known; ///< by name
 };
 
 /// Whether a variable is a part of the tensor in the file.
@@ -94,7 +120,7 @@ int64_t indexInFile(const Variable &variable, int64_t global) {
   return result;
 }
 
-void copyFromFile(const Variable &variable, const MappedFile &file, const Mesh &mesh, Rank &rank) {
+void copyFromFile(const Variable &variable, const Bytes &file, const Mesh &mesh, Rank &rank) {
   int64_t size = dtypeSize(variable.dtype);
   const Variable::File &init = variable.file;
   bool part = isPart(variable);
@@ -104,15 +130,15 @@ void copyFromFile(const Variable &variable, const MappedFile &file, const Mesh &
     for (int64_t n : init.shape)
       whole *= n;
   }
-  if (init.offset < 0 || init.offset + whole * size > int64_t(file.size()))
+  if (init.offset < 0 || init.offset + whole * size > file.size)
     PSRT_FAIL(BadInput,
-              "\"%s\" has %zu bytes, variable \"%s\" is read at %lld to %lld: it is not the file "
+              "\"%s\" has %lld bytes, variable \"%s\" is read at %lld to %lld: it is not the file "
               "that was "
               "compiled; compile again",
-              file.path().c_str(), file.size(), variable.displayName().c_str(),
+              file.path.c_str(), (long long)file.size, variable.displayName().c_str(),
               (long long)init.offset, (long long)(init.offset + whole * size));
   char *base = rank.arena->at(variable.address);
-  const char *data = file.data() + init.offset;
+  const char *data = file.data + init.offset;
   // Within a part, what is contiguous is at most a row of the variable's last dim.
   int64_t row = part && !variable.placement.shape.empty() ? variable.placement.shape.back() : whole;
   forEachRun(variable.placement, mesh, rank.coordinates,
@@ -164,12 +190,28 @@ void initialize(const Variable &variable, const Mesh &mesh, uint64_t seed, Files
 
 } // namespace
 
-void initializeVariables(const Program &program, const std::string &folder,
+/// A program without weights needs all of them.
+static void requireGiven(const Program &program, const Variable &variable) {
+  int64_t count = 0;
+  for (const Variable &other : program.variables)
+    count += other.given;
+  PSRT_FAIL(
+      BadArgument,
+      "the program has no values of \"%s\" (of %lld parameters: it was compiled with --weights "
+      "none); give them with --weights FILE.safetensors, or a folder as Hugging Face writes it",
+      variable.displayName().c_str(), (long long)count);
+}
+
+void initializeVariables(const Program &program, const ProgramSource &source,
                          const SessionOptions &options, Rank &rank) {
-  Files files(folder, program.files);
+  Files files(source, program.files);
   auto isGiven = [&](const std::string &name) { return options.given.count(name) > 0; };
   for (const Variable &variable : program.variables)
-    if (std::none_of(variable.names.begin(), variable.names.end(), isGiven))
+    if (std::any_of(variable.names.begin(), variable.names.end(), isGiven))
+      continue;
+    else if (variable.given)
+      requireGiven(program, variable);
+    else
       initialize(variable, program.mesh, options.seed, files, rank);
 }
 

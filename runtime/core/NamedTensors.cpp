@@ -21,8 +21,10 @@ NamedTensors::NamedTensors(const Program &program) {
   for (size_t i = 0; i < program.variables.size(); ++i) {
     const Variable &variable = program.variables[i];
     int of = program.variable(variable.of);
-    if (variable.kind == "gradient" && of >= 0)
-      add(program, int(i), {"grad." + program.variables[of].displayName()}, program.variables[of]);
+    bool gradient = variable.kind == "gradient";
+    if (of >= 0 && (gradient || variable.kind == "average"))
+      add(program, int(i), {(gradient ? "grad." : "ema.") + program.variables[of].displayName()},
+          program.variables[of]);
     else if (variable.names.empty() || variable.names.front() != variable.symbol)
       if (!byName.count(variable.symbol)) {
         add(program, int(i), {variable.symbol}, Variable());
@@ -61,9 +63,10 @@ void NamedTensors::add(const Program &program, int index, std::vector<std::strin
 
 const NamedTensor *NamedTensors::find(const std::string &name) const {
   auto it = byName.find(name);
-  if (it == byName.end() && name.rfind("grad.", 0) == 0)
-    if (auto of = byName.find(name.substr(5)); of != byName.end())
-      it = byName.find("grad." + tensors[of->second].name);
+  for (const std::string prefix : {"grad.", "ema."})
+    if (it == byName.end() && name.rfind(prefix, 0) == 0)
+      if (auto of = byName.find(name.substr(prefix.size())); of != byName.end())
+        it = byName.find(prefix + tensors[of->second].name);
   return it == byName.end() ? nullptr : &tensors[it->second];
 }
 

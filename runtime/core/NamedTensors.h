@@ -31,7 +31,7 @@ class NamedTensors {
 public:
   explicit NamedTensors(const Program &program);
   /// Parameters, buffers and the rest by their model names; then symbols of others; "grad.NAME" for
-  /// gradients.
+  /// gradients, "ema.NAME" for averages.
   const NamedTensor *find(const std::string &name) const;
   /// Fails, naming some that there are.
   const NamedTensor &get(const std::string &name) const;
@@ -54,9 +54,10 @@ std::vector<std::string> loadWeights(Session &session, const NamedTensors &tenso
                                      const WeightFiles &files);
 /// Writes every persistent parameter and buffer, whole: to PATH.safetensors under each of its
 /// names, else to a folder as Hugging Face lays it out, under the first one, in files of at most
-/// `maxFileBytes` (one tensor at least).
+/// `maxFileBytes` (one tensor at least). With `averages`, the average of each parameter that has one
+/// in its place.
 void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
-                   int64_t maxFileBytes = 5'000'000'000);
+                   int64_t maxFileBytes = 5'000'000'000, bool averages = false);
 /// Sets a scalar, and the scalars of its groups ("lr" sets "lr.0", "lr.1", ... too); "step" is not
 /// one.
 void setScalars(Session &session, const std::string &name, double value);

@@ -38,10 +38,12 @@ struct Placement {
   struct Factor {
     int64_t size = 1;
     std::vector<int> axes;
+    bool operator==(const Factor &) const = default;
   };
   std::vector<int64_t> shape, local;
   std::vector<std::vector<Factor>> factors; ///< per dim, major to minor
   std::vector<int> partial;                 ///< axes over which the true value is the sum
+  bool operator==(const Placement &) const = default;
 
   int64_t count() const;
   int64_t localCount() const;

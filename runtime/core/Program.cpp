@@ -5,6 +5,11 @@
 
 namespace psrt {
 
+std::string ProgramSource::folder() const {
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
 static constexpr struct {
   const char *name;
   int64_t size;

@@ -184,11 +184,13 @@ struct Variable {
   std::vector<std::string> names;
   Dtype dtype = Dtype::F32;
   bool frozen = false, transient = false;
+  bool given = false; ///< has no value of its own: weights must be given
   Placement placement;
   int64_t address = 0, bytes = 0;
   // At most one of file, value, data, distribution.
   struct File {
-    std::string path, tensor;
+    std::string path; ///< empty: the program's own, or none where the variable is given
+    std::string tensor;
     int64_t offset = 0, bytes = 0;
     std::vector<int64_t> shape;        ///< of the tensor in the file; empty: the variable's
     std::vector<int64_t> lower, upper; ///< the part that is this variable
@@ -234,19 +236,21 @@ struct Program {
   std::vector<EntryPoint> entries;
   int64_t microBatches = 1;
   std::map<std::string, double> defaults;
-  double flopsPerStep = 0;
+  double flopsPerStep = 0; ///< of contractions and attention, of the whole model
 
   const EntryPoint *entry(const std::string &name) const;
   /// Index of the variable of that symbol; -1 if none.
   int variable(const std::string &symbol) const;
 };
 
-/// The three symbols of a compiled object, and the folder that relative file names start from.
+/// The three symbols of a compiled object, and the file that they are in: its folder is where
+/// relative file names start from, and it may carry weights. Empty: of no file.
 struct ProgramSource {
   const char *json = nullptr;
   uint64_t size = 0;
   const Kernel *kernels = nullptr;
-  std::string folder;
+  std::string path;
+  std::string folder() const;
 };
 
 /// Parses and checks a table; fails with what is wrong in it.

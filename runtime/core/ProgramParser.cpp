@@ -516,6 +516,7 @@ Variable parseVariable(const Json &object, const Mesh &mesh) {
   result.dtype = parseDtype(object.at("dtype"));
   result.frozen = getOr(object, "frozen", false);
   result.transient = getOr(object, "transient", false);
+  result.given = getOr(object, "given", false);
   result.placement = parsePlacement(object, mesh);
   result.address = getInt(object, "address");
   result.bytes =

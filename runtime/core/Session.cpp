@@ -94,7 +94,7 @@ void Session::makeRank(int index, bool dedicated) {
                                               *rank->device, *rank->comm, options.seed);
   for (const Input &input : program.inputs)
     rank->writers.emplace_back(input, program.mesh, rank->coordinates);
-  initializeVariables(program, source.folder, options, *rank);
+  initializeVariables(program, source, options, *rank);
   ranks[index] = std::move(rank);
 }
 

@@ -169,7 +169,7 @@ private:
 };
 
 /// Writes the initial values of all variables of one rank (its own ranges only), but those given.
-void initializeVariables(const Program &program, const std::string &folder,
+void initializeVariables(const Program &program, const ProgramSource &source,
                          const SessionOptions &options, Rank &rank);
 
 } // namespace psrt

@@ -20,17 +20,14 @@ ProgramSource sourceOfObject(void *handle, const std::string &path) {
   result.json = static_cast<const char *>(symbol(handle, "psrt_program_json", path));
   result.size = *static_cast<const uint64_t *>(symbol(handle, "psrt_program_json_size", path));
   result.kernels = static_cast<const Kernel *>(symbol(handle, "psrt_program_kernels", path));
-  size_t slash = path.rfind('/');
-  result.folder = slash == std::string::npos ? "." : path.substr(0, slash);
+  result.path = path;
   return result;
 }
 
-std::string executableFolder() {
+std::string executablePath() {
   char path[PATH_MAX];
   ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-  std::string name(path, length > 0 ? size_t(length) : 0);
-  size_t slash = name.rfind('/');
-  return slash == std::string::npos ? "." : name.substr(0, slash);
+  return std::string(path, length > 0 ? size_t(length) : 0);
 }
 
 } // namespace psrt

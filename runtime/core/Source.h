@@ -8,8 +8,8 @@ namespace psrt {
 
 /// The symbols of an object loaded by dlopen (`handle`).
 ProgramSource sourceOfObject(void *handle, const std::string &path);
-/// The folder of this executable.
-std::string executableFolder();
+/// The file of this executable.
+std::string executablePath();
 
 } // namespace psrt
 

@@ -1,4 +1,5 @@
 // Weights in and out, by the model's names; scalars of the update.
+#include "parashard/NearestNames.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/NamedTensors.h"
 
@@ -61,17 +62,19 @@ static bool isPersistent(const NamedTensor &tensor) {
 }
 
 void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
-                   int64_t maxFileBytes) {
+                   int64_t maxFileBytes, bool averages) {
   bool folder = isWeightFolder(path);
   std::vector<WeightToWrite> weights;
-  for (const NamedTensor &tensor : tensors.all())
-    if (isPersistent(tensor))
-      for (const std::string &name : tensor.aliases) {
-        if (folder && name != tensor.name)
-          continue;
-        weights.push_back({name, tensor.dtype, tensor.shape,
-                           [&](char *data) { readTensor(session, tensor, data); }});
-      }
+  for (const NamedTensor &tensor : tensors.all()) {
+    if (!isPersistent(tensor))
+      continue;
+    const NamedTensor *average = averages ? tensors.find("ema." + tensor.name) : nullptr;
+    const NamedTensor &source = average ? *average : tensor;
+    for (const std::string &name : tensor.aliases)
+      if (!folder || name == tensor.name)
+        weights.push_back({name, source.dtype, source.shape,
+                           [&](char *data) { readTensor(session, source, data); }});
+  }
   std::string own = session.isFirst() ? path : "";
   if (folder)
     return writeWeightFolder(own, weights, maxFileBytes);
@@ -134,11 +137,15 @@ static bool matchesGlob(const std::string &glob, const Variable &variable) {
 
 void setRates(Session &session, const std::string &glob, double value) {
   std::map<std::string, const Variable *> inside, outside; // by rate, some parameter
+  std::vector<std::string> trained;
   for (const Variable &variable : session.getProgram().variables)
-    if (variable.kind == "parameter" && !variable.frozen)
+    if (variable.kind == "parameter" && !variable.frozen) {
       (matchesGlob(glob, variable) ? inside : outside).emplace(variable.rate, &variable);
+      trained.push_back(variable.displayName());
+    }
   if (inside.empty())
-    PSRT_FAIL(BadArgument, "\"%s\" matches no trained parameter; --info lists them", glob.c_str());
+    PSRT_FAIL(BadArgument, "--set: \"%s\" matches no trained parameter%s", glob.c_str(),
+              parashard::describeNearest(glob, trained).c_str());
   for (const auto &[rate, parameter] : inside) {
     if (auto other = outside.find(rate); other != outside.end())
       PSRT_FAIL(BadArgument,

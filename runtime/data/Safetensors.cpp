@@ -27,13 +27,21 @@ static int64_t byteSize(Dtype dtype, const std::vector<int64_t> &shape) {
   return countElements(shape) * dtypeSize(dtype);
 }
 
+/// What to do about a file of another kind that is often given: torch.save writes zip archives.
+static const char *hintAt(const MappedFile &file) {
+  bool isZip = file.size() > 4 && std::memcmp(file.data(), "PK\3\4", 4) == 0;
+  return isZip ? "; it is an archive as torch.save writes it: save the tensors with "
+                 "safetensors.torch.save_file"
+               : "";
+}
+
 SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   uint64_t header = 0;
   if (file.size() >= 8)
     std::memcpy(&header, file.data(), 8);
   if (file.size() < 8 || header > file.size() - 8 || header < 2)
-    PSRT_FAIL(BadInput, "\"%s\" is not a safetensors file or is cut short (%zu bytes)",
-              path.c_str(), file.size());
+    PSRT_FAIL(BadInput, "\"%s\" is not a safetensors file or is cut short (%zu bytes)%s",
+              path.c_str(), file.size(), hintAt(file));
   const char *base = file.data() + 8 + header;
   int64_t available = int64_t(file.size() - 8 - header);
   try {

@@ -3,6 +3,7 @@
 #include "runtime/core/Status.h"
 #include "runtime/data/Safetensors.h"
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <glob.h>
 
@@ -75,6 +76,9 @@ public:
     return rest->read(input, sample, scratch);
   }
   std::string where(const Input &input, int64_t sample, int64_t element) const override {
+    for (const auto &[name, value] : fills)
+      if (name == input.name)
+        return format("--fill %s=%g", name.c_str(), value);
     return rest->where(input, sample, element);
   }
 
@@ -160,6 +164,34 @@ private:
   std::vector<HostTensor> tensors;
   int64_t count = -1;
   std::string counted; ///< the input that set `count`
+};
+
+/// Sources read one after the other. What has no batch is taken from the first.
+class JoinedSource : public SampleSource {
+public:
+  explicit JoinedSource(std::vector<std::unique_ptr<SampleSource>> newParts)
+      : parts(std::move(newParts)) {
+    for (const std::unique_ptr<SampleSource> &part : parts)
+      ends.push_back((ends.empty() ? 0 : ends.back()) + part->samples());
+  }
+  int64_t samples() const override { return ends.back(); }
+  const char *read(const Input &input, int64_t sample, char *scratch) const override {
+    size_t part = find(sample);
+    return parts[part]->read(input, sample - begin(part), scratch);
+  }
+  std::string where(const Input &input, int64_t sample, int64_t element) const override {
+    size_t part = find(sample);
+    return parts[part]->where(input, sample - begin(part), element);
+  }
+
+private:
+  size_t find(int64_t sample) const {
+    return std::upper_bound(ends.begin(), ends.end(), sample) - ends.begin();
+  }
+  int64_t begin(size_t part) const { return part ? ends[part - 1] : 0; }
+
+  std::vector<std::unique_ptr<SampleSource>> parts;
+  std::vector<int64_t> ends; ///< by part, the samples up to its end
 };
 
 //===--- token windows ----------------------------------------------------===//
@@ -325,6 +357,38 @@ std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptio
 
 } // namespace
 
+/// Whether the files are of tensors, else of tokens; a mixture is refused.
+static bool checkKinds(const std::vector<std::string> &paths) {
+  for (const std::string &path : paths)
+    if (!endsWith(path, ".bin") && !endsWith(path, ".safetensors"))
+      PSRT_FAIL(BadArgument,
+                "--data \"%s\" is neither a .safetensors file nor a .bin file of tokens",
+                path.c_str());
+  bool tensors = endsWith(paths.front(), ".safetensors");
+  for (const std::string &path : paths)
+    if (endsWith(path, ".safetensors") != tensors)
+      PSRT_FAIL(BadArgument, "--data mixes \"%s\" and \"%s\"; give files of one kind",
+                paths.front().c_str(), path.c_str());
+  return tensors;
+}
+
+static std::unique_ptr<SampleSource> openTensors(const Program &program, const DataOptions &options,
+                                                 const std::vector<std::string> &paths) {
+  std::vector<std::unique_ptr<SampleSource>> parts;
+  for (const std::string &path : paths) {
+    auto file = std::make_unique<SafetensorsFile>(path);
+    std::vector<HostTensor> tensors;
+    for (const auto &[name, tensor] : file->tensors())
+      tensors.push_back({name, tensor.dtype, tensor.shape, tensor.data});
+    parts.push_back(std::make_unique<TensorSource>(inputsOf(program, options), std::move(tensors),
+                                                   format("\"%s\"", path.c_str()),
+                                                   std::move(file)));
+  }
+  if (parts.size() == 1)
+    return std::move(parts.front());
+  return std::make_unique<JoinedSource>(std::move(parts));
+}
+
 /// Every filled input is one of the model's.
 static void checkFills(const Program &program, const DataOptions &options) {
   for (const auto &[name, value] : options.fills) {
@@ -332,6 +396,10 @@ static void checkFills(const Program &program, const DataOptions &options) {
     bool known = false;
     for (const Input &input : program.inputs) {
       known |= input.name == name;
+      bool takesParts = input.dtype <= Dtype::BF16; // the floating ones come first
+      if (input.name == name && !takesParts && std::trunc(value) != value)
+        PSRT_FAIL(BadArgument, "--fill %s=%g: the input is %s; give a whole number", name.c_str(),
+                  value, dtypeName(input.dtype));
       if (names.find(input.name) == std::string::npos)
         names += (names.empty() ? "" : ", ") + input.name;
     }
@@ -344,22 +412,9 @@ static void checkFills(const Program &program, const DataOptions &options) {
 std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options) {
   checkFills(program, options);
   std::vector<std::string> paths = expandPatterns(options.files);
-  std::unique_ptr<SampleSource> result;
-  if (paths.size() == 1 && endsWith(paths[0], ".safetensors")) {
-    auto file = std::make_unique<SafetensorsFile>(paths[0]);
-    std::vector<HostTensor> tensors;
-    for (const auto &[name, tensor] : file->tensors())
-      tensors.push_back({name, tensor.dtype, tensor.shape, tensor.data});
-    result = std::make_unique<TensorSource>(inputsOf(program, options), std::move(tensors),
-                                            format("\"%s\"", paths[0].c_str()), std::move(file));
-  } else {
-    for (const std::string &path : paths)
-      if (!endsWith(path, ".bin"))
-        PSRT_FAIL(BadArgument,
-                  "--data \"%s\" is neither one .safetensors file nor .bin files of tokens",
-                  path.c_str());
-    result = openTokens(program, options, paths);
-  }
+  bool tensors = checkKinds(paths);
+  std::unique_ptr<SampleSource> result =
+      tensors ? openTensors(program, options, paths) : openTokens(program, options, paths);
   if (!options.fills.empty())
     result = std::make_unique<FilledSource>(std::move(result), options.fills);
   return result;

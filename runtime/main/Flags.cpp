@@ -137,7 +137,7 @@ void Parser::addRanks() {
 
 void Parser::addData() {
   app.add_option("--data", data,
-                 ".safetensors (a tensor per input), or .bin files of tokens: FILE|GLOB[,...]")
+                 ".safetensors files (a tensor per input), or .bin files of tokens: FILE|GLOB[,...]")
       ->group("Data");
   app.add_option("--data-type", flags.data.type, "uint8 | uint16 | uint32: a token in a .bin file")
       ->check(CLI::IsMember({"uint8", "uint16", "uint32"}))

@@ -1,4 +1,5 @@
 // The text of --info.
+#include "runtime/core/Averages.h"
 #include "runtime/main/Parts.h"
 
 namespace psrt {
@@ -115,16 +116,36 @@ const char *labelsText(const std::string &labels) {
   return "not shown by the graph (token files need --labels)";
 }
 
+/// Where initial values come from: the files that they are read from, the program, or the run.
+std::string weightsText(const Program &program) {
+  std::string result;
+  for (const WeightFile &file : program.files)
+    result += (result.empty() ? "read from " : ", ") + file.path;
+  bool carries = false, given = false;
+  for (const Variable &variable : program.variables) {
+    given |= variable.given;
+    carries |= variable.hasFile && variable.file.path.empty() && !variable.given;
+  }
+  if (given)
+    return "given when it starts (--weights)";
+  return carries ? "in the program" : result.empty() ? "drawn" : result;
+}
+
 } // namespace
 
 void printInfo(const Program &program) {
   std::printf("model       %s\ncompiled    parashard %s: %s\nmesh        %s (%lld ranks)\n",
               program.model.c_str(), program.version.c_str(), program.compileLine.c_str(),
               program.mesh.text().c_str(), (long long)program.mesh.size());
-  std::printf("a step      %lld micro-batch%s", (long long)program.microBatches,
-              program.microBatches == 1 ? "" : "es");
-  std::printf("%s\nlabels      %s\n", averageText(program.lossAverage).c_str(),
-              labelsText(program.labels));
+  if (program.entry("step") || program.entry("update"))
+    std::printf("a step      %lld micro-batch%s%s\n", (long long)program.microBatches,
+                program.microBatches == 1 ? "" : "es", averageText(program.lossAverage).c_str());
+  else
+    std::printf("a step      none: the program only evaluates (--inference)\n");
+  std::printf("labels      %s\n", labelsText(program.labels));
+  if (keepsAverages(program))
+    std::printf("averages    of the parameters (--ema): evaluated and exported beside them\n");
+  std::printf("weights     %s\n", weightsText(program).c_str());
   for (const Input &input : program.inputs)
     std::printf("input       %s (%s) %s %s %s\n", input.name.c_str(), input.entry.c_str(),
                 input.role.c_str(), dtypeName(input.dtype),
@@ -138,7 +159,8 @@ void printInfo(const Program &program) {
   printVariables(program);
   printCollectives(program);
   if (program.flopsPerStep > 0)
-    std::printf("flops       %.4g a step\n", program.flopsPerStep);
+    std::printf("flops       %.4g of contractions %s, of the whole model\n", program.flopsPerStep,
+                program.entry("step") ? "a step" : "a batch");
   if (!program.explain.empty())
     std::printf("\n%s\n", program.explain.c_str());
 }

@@ -24,7 +24,7 @@ static ProgramSource checkSource() {
   if (!psrt_check_program_json)
     return {};
   return {psrt_check_program_json, psrt_check_program_json_size, psrt_check_program_kernels,
-          executableFolder()};
+          executablePath()};
 }
 
 /// How the ranks communicate: as the flag says, else as this process was launched.
@@ -138,7 +138,7 @@ static int run(const Flags &flags, const ProcessPlace &place) {
   bool first = place.rank <= 0 || place.rank >= place.size;
   std::unique_ptr<ProcessJob> job;
   ProgramSource source{psrt_program_json, psrt_program_json_size, psrt_program_kernels,
-                       executableFolder()};
+                       executablePath()};
   try {
     Program program = parseProgram({source.json, source.size});
     if (flags.info) {

@@ -16,6 +16,17 @@ void applySettings(Session &session, const Flags &flags);
 /// Trains and evaluates as the flags say.
 void train(Session &session, const NamedTensors &tensors, const Flags &flags);
 
+/// Fails unless everything that is to be written can be, and replaces nothing that is read.
+void checkOutputPaths(const Session &session, const Flags &flags);
+
+/// Floating-point operations a second of all ranks together: each multiplies matrices of f32 on its
+/// threads while the others do. Only the first process gets the number.
+double measurePeak(Session &session);
+
+/// Where a loss that is no number comes from, as far as it shows: "; input ..." or "; ...".
+std::string explainBadLoss(Session &session, const EntryPoint &entry, const SampleSource &source,
+                           const SampleOrder &order, int64_t step);
+
 /// Compares the first step with that of the one-rank program in `oneRank`; the exit status.
 int check(Session &session, const ProgramSource &oneRank, const Flags &flags);
 

@@ -28,18 +28,27 @@ Schedule::Schedule(const std::string &text, int64_t total) : total(total) {
     for (std::string item; std::getline(list, item, ',');) {
       size_t equals = item.find('='), start = item.find_first_not_of(' ');
       std::string key = equals == std::string::npos ? item : item.substr(start, equals - start);
-      if (equals == std::string::npos || !known->second.count(key))
+      if (!known->second.count(key))
         PSRT_FAIL(BadArgument, "--lr-schedule %s has no argument \"%s\"", form.c_str(),
                   item.c_str());
+      const char *number = equals == std::string::npos ? "" : item.c_str() + equals + 1;
       char *end = nullptr;
-      arguments[key] = std::strtod(item.c_str() + equals + 1, &end);
-      if (*end || end == item.c_str() + equals + 1 || !(arguments[key] >= 0))
+      arguments[key] = std::strtod(number, &end);
+      if (*end || end == number || !(arguments[key] >= 0) || std::isinf(arguments[key]))
         PSRT_FAIL(BadArgument, "--lr-schedule %s: \"%s\" is not KEY=NUMBER", form.c_str(),
                   item.c_str());
     }
   }
   if (form == "step" && get("every", 0) < 1)
     PSRT_FAIL(BadArgument, "--lr-schedule step needs every=N, N at least 1");
+  if (arguments.count("steps") && get("steps", 0) <= get("warmup", 0))
+    PSRT_FAIL(BadArgument,
+              "--lr-schedule %s: steps=%g must be above warmup=%g, which is a part of them",
+              form.c_str(), get("steps", 0), get("warmup", 0));
+  if (get("min", 0) > 1)
+    PSRT_FAIL(BadArgument,
+              "--lr-schedule %s: min=%g must be at most 1: it is the part of the rate that is left",
+              form.c_str(), get("min", 0));
 }
 
 double Schedule::get(const std::string &key, double otherwise) const {

@@ -1,5 +1,6 @@
 // RUN: ps-opt %s "-ps-optimizer=optimizer=\"ndim<2=sgd(lr=0.5);adamw(lr=1e-3,betas=(0.9,0.95),weight_decay=0.1)\"" | FileCheck %s
 // RUN: ps-opt %s "-ps-optimizer=optimizer=\"sgd(lr=0.5)\" clip-norm=1.0" | FileCheck %s --check-prefix=CLIP
+// RUN: ps-opt %s "-ps-optimizer=optimizer=\"sgd(lr=0.5)\" ema=0.75" | FileCheck %s --check-prefix=EMA
 // RUN: ps-opt %s -ps-optimizer | FileCheck %s --check-prefix=NONE
 
 // The twin: no optimizer, no step.
@@ -22,6 +23,7 @@ ps.variable gradient @b.grad of @b : tensor<8xf32>
 // CHECK-DAG: ps.variable optimizer @w.adamw.mean of @w : tensor<4x8xf32>
 // CHECK-DAG: ps.variable optimizer @w.adamw.square of @w : tensor<4x8xf32>
 // CHECK-NOT: @b.adamw
+// CHECK-NOT: .ema
 
 // CHECK-LABEL: func.func @update
 // CHECK: %[[C:.*]] = ps.read @loss.count
@@ -40,6 +42,21 @@ ps.variable gradient @b.grad of @b : tensor<8xf32>
 // CLIP: ps.reduce sum
 // CLIP: ps.write @grad_norm
 // CLIP: ps.min
+// An average of each trained parameter: it is the parameter after the first applied step.
+// EMA-DAG: ps.variable average @w.ema of @w : tensor<4x8xf32>
+// EMA-DAG: ps.variable average @b.ema of @b : tensor<8xf32>
+// EMA-NOT: @still.ema
+// EMA-LABEL: func.func @update
+// EMA: %[[COUNT:.*]] = ps.read @optimizer.0.count
+// EMA: %[[FIRST:.*]] = ps.compare eq %[[COUNT]]
+// EMA: %[[SHARE:.*]] = ps.select %[[FIRST]]
+// EMA: %[[NEW:.*]] = ps.sub
+// EMA: %[[OLD:.*]] = ps.read @w.ema
+// EMA: %[[SHARES:.*]] = ps.broadcast %[[SHARE]]
+// EMA: %[[GAP:.*]] = ps.sub %[[NEW]], %[[OLD]]
+// EMA: %[[MOVE:.*]] = ps.mul %[[SHARES]], %[[GAP]]
+// EMA: %[[NEXT:.*]] = ps.add %[[OLD]], %[[MOVE]]
+// EMA: ps.write @w.ema, %[[NEXT]] if
 func.func @update() {
   return
 }

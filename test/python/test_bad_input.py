@@ -283,6 +283,32 @@ def test_optimizers_that_leave_a_parameter_out(tmp_path, exports):
     )
 
 
+@pytest.mark.parametrize(
+    "flags,words",
+    [
+        (("--optimizer", "layer.0.*=sgd(lr=1)", "--optimizer", "sgd(lr=1)"), ["--optimizer", "layer.0.*", "'layers.0.weight'"]),
+        (("--freeze", "*.wieght"), ["--freeze *.wieght", "matches no parameter", "'layers.0.weight'"]),
+        (("--init", "layers.0.biass=zeros"), ["--init", "layers.0.biass", "matches no parameter", "'layers.0.bias'"]),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_globs_that_match_nothing_name_the_nearest(tmp_path, exports, flags, words):
+    refuse_compile(tmp_path, oracle.export("mlp", exports), *flags, status=2, words=words)
+
+
+@pytest.mark.parametrize(
+    "flags,words",
+    [
+        (("--optimizer", "sgd(lr=1)", "--optimizer", "*bias=adamw(lr=1)"), ["warning", "*bias=adamw(lr=1)", "updates nothing"]),
+        (("--freeze", "*bias", "--optimizer", "*bias=adamw(lr=1)", "--optimizer", "sgd(lr=1)"), ["updates nothing", "frozen"]),
+        (("--init", "*bias=zeros"), ["warning", "*bias=zeros", "changes nothing", "--weights none"]),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_globs_that_change_nothing_are_spoken_of(tmp_path, exports, flags, words):
+    refuse_compile(tmp_path, oracle.export("mlp", exports), *flags, "--no-codegen", status=0, words=words)
+
+
 def test_batch_that_does_not_divide(tmp_path, exports):
     said = refuse_compile(
         tmp_path, oracle.export("gpt", exports), "--mesh", "dp=3", status=1, words=["batch of 4", "3 data shards"]

@@ -41,11 +41,11 @@ EVALUATE = "entry ranks micro-batches steps seed set inputs outputs".split()
 
 # Values whose features are not built: each is an error that names the flag, before anything else happens.
 UNBUILT_COMPILE = [
-    ("--mode", "eval"), ("--weights", "copy"), ("--weights", "none"), ("--sharding-policy", "megatron+sp"),
+    ("--sharding-policy", "megatron+sp"),
     ("--split-method", "flops"), ("--num-chunks", "2"), ("--schedule", "1f1b"), ("--zero", "1"),
-    ("--recompute", "full"), ("--precision", "bf16"), ("--plan", "plan.json"), ("--write-plan", "plan.json"),
-    ("--gradient-reduction", "bf16"), ("--offload", "optimizer"), ("--ema", "0.99"), ("--target", "cuda:sm_90"),
-    ("--inference",), ("--write-timeline", "t.svg"), ("--mesh", "pp=2"),
+    ("--recompute", "full"), ("--precision", "bf16"),
+    ("--gradient-reduction", "bf16"), ("--offload", "optimizer"), ("--target", "cuda:sm_90"),
+    ("--write-timeline", "t.svg"), ("--mesh", "pp=2"),
 ]  # fmt: skip
 UNBUILT_RUN = [
     ("--comm", "nccl"), ("--save", "state"), ("--save-every", "10"), ("--keep", "2"),
@@ -181,7 +181,8 @@ def test_rate_of_some_parameters(trained):
 @pytest.mark.parametrize(
     "setting,words",
     [
-        ("nothing*=lr=1", ["nothing*", "no trained parameter"]),
+        ("nothing*=lr=1", ["nothing*", "no trained parameter", "nearest names"]),
+        ("layer.0.bias=lr=1", ["layer.0.bias", "nearest names are 'layers.0.bias'"]),
         ("layers.0.*=lr=1", ["layers.0.", "--optimizer"]),  # in part: the group has other biases
         ("*=momentum=1", ["lr"]),
         ("momentum=1", ["momentum", "lr.0"]),

@@ -1,5 +1,7 @@
 // The flags of ps-compile (llvm::cl), and the errors of those whose feature is not built yet.
 #include "Flags.h"
+#include "PlanFile.h"
+#include "lib/Sharding/MeshText.h"
 #include "tools/CommandLine.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -39,7 +41,9 @@ struct Flags {
       "batch-dim",
       cl::desc("INPUT=D or INPUT=none: which dim of an input is its batch (default 0)"),
       cl::cat(model)};
-  cl::opt<std::string> mode{"mode", cl::desc("train or eval"), cl::init("train"), cl::cat(model)};
+  cl::opt<std::string> mode{
+      "mode", cl::desc("train, or eval: trained as model.eval() has it, without dropout"),
+      cl::init("train"), cl::cat(model)};
   cl::opt<std::string> lossOutput{
       "loss-output",
       cl::desc("the loss: an output's number or name; with --loss KIND: the output that it is of"),
@@ -59,7 +63,9 @@ struct Flags {
                                       "\"[GLOB=]normal(0.02)\", uniform(a,b), zeros, ones"),
                              cl::cat(model)};
   cl::opt<std::string> weights{
-      "weights", cl::desc("reference (the model's file is read at start), copy (into OUT) or none"),
+      "weights",
+      cl::desc("reference (the model's file is read at start), copy (into OUT) or none (./OUT "
+               "--weights gives them)"),
       cl::init("reference"), cl::cat(model)};
 
   cl::opt<std::string> mesh{
@@ -86,9 +92,13 @@ struct Flags {
                                  cl::init("none"), cl::cat(plan)};
   cl::opt<std::string> precision{"precision", cl::desc("fp32, bf16, ..."), cl::init("fp32"),
                                  cl::cat(plan)};
-  cl::opt<std::string> planFile{"plan", cl::desc("these flags as a file"), cl::cat(plan)};
-  cl::opt<std::string> writePlan{"write-plan", cl::desc("write these flags as a file"),
-                                 cl::cat(plan)};
+  cl::opt<std::string> planFile{
+      "plan",
+      cl::desc("these flags as a file, {\"mesh\": \"dp=2\"}; those of the command line win"),
+      cl::value_desc("PLAN.json"), cl::cat(plan)};
+  cl::opt<std::string> writePlan{
+      "write-plan", cl::desc("write the plan's flags as such a file, each with its value"),
+      cl::value_desc("PLAN.json"), cl::cat(plan)};
   cl::opt<std::string> gradientReduction{"gradient-reduction", cl::desc("fp32 or bf16"),
                                          cl::init("fp32"), cl::cat(plan)};
   cl::opt<std::string> offload{"offload", cl::desc("activations or optimizer"), cl::cat(plan)};
@@ -100,11 +110,15 @@ struct Flags {
       cl::cat(update)};
   cl::opt<std::string> clipNorm{"clip-norm", cl::desc("largest global norm of the gradients"),
                                 cl::cat(update)};
-  cl::opt<std::string> ema{"ema", cl::desc("decay of averaged weights"), cl::cat(update)};
+  cl::opt<std::string> ema{
+      "ema", cl::desc("keep moving averages of the weights with this decay, such as 0.999"),
+      cl::cat(update)};
 
   cl::opt<std::string> targetName{"target", cl::desc("cpu[:native|:x86-64-v4|...] or cuda:sm_90"),
                                   cl::init("cpu:native"), cl::cat(target)};
-  cl::opt<bool> inference{"inference", cl::desc("no training entries"), cl::cat(target)};
+  cl::opt<bool> inference{"inference",
+                          cl::desc("a program that only evaluates; the model needs no loss"),
+                          cl::cat(target)};
   cl::opt<bool> check{"check", cl::desc("carry the one-rank program too, for ./OUT --check"),
                       cl::cat(target)};
 
@@ -154,22 +168,22 @@ bool checkBuilt(const Flags &f) {
     return refuse("gradient-reduction", f.gradientReduction, "reduction in 16 bits");
   if (f.mode != "train" && f.mode != "eval")
     return bad("--mode takes train or eval, not '" + f.mode + "'");
-  if (f.mode == "eval")
-    return refuse("mode", "eval", "compiling a model in eval mode");
   if (f.weights != "reference" && f.weights != "copy" && f.weights != "none")
     return bad("--weights takes reference, copy or none, not '" + f.weights + "'");
-  if (f.weights != "reference")
-    return refuse("weights", f.weights, "weights other than by reference");
   if (!f.loss.empty() &&
       !llvm::is_contained({"cross_entropy", "causal_lm", "mse", "none"}, f.loss.getValue()))
     return bad("--loss takes cross_entropy, causal_lm, mse or none, not '" + f.loss + "'");
-  if (f.inference)
-    return refuse("inference", "", "a program without training entries");
-  for (const auto *flag : {&f.planFile, &f.writePlan, &f.offload, &f.ema, &f.timeline})
+  for (const auto *flag : {&f.offload, &f.timeline})
     if (!flag->empty())
       return refuse(flag->ArgStr, *flag, "this flag");
   if (llvm::StringRef(f.targetName).starts_with("cuda"))
     return refuse("target", f.targetName, "the CUDA target");
+  if (f.inference && f.check)
+    return bad("--check compares a training step, which a program of --inference has not");
+  if (f.inference && (f.loss == "none" || !f.differentiate.empty()))
+    return bad("--inference and " +
+               llvm::Twine(f.loss == "none" ? "--loss none" : "--differentiate") +
+               " exclude each other: nothing is differentiated");
   if (f.loss == "none" && !f.lossOutput.empty())
     return bad("--loss none and --loss-output exclude each other");
   if (f.targetName != "cpu" && !llvm::StringRef(f.targetName).starts_with("cpu:"))
@@ -278,6 +292,78 @@ bool readFiles(const Flags &f, CommandLine &line) {
   return (f.output.empty() || readOutput(f, line)) && readReport(f, line);
 }
 
+/// With --inference: flags that are of training alone.
+void warnOfIdleFlags(const Flags &f) {
+  using Flag = std::reference_wrapper<const cl::Option>;
+  std::initializer_list<Flag> ofTraining = {f.optimizer,   f.clipNorm, f.ema,        f.microBatches,
+                                            f.globalBatch, f.freeze,   f.lossAverage};
+  for (const cl::Option &flag : ofTraining)
+    if (f.inference && flag.getNumOccurrences() > 0)
+      llvm::errs() << "warning: --" << flag.ArgStr
+                   << " changes nothing: a program of --inference does not train\n";
+}
+
+/// Reads --plan into the flags that the command line does not give.
+bool readPlan(Flags &f) {
+  if (f.planFile.empty())
+    return true;
+  std::initializer_list<std::reference_wrapper<cl::Option>> flags = {f.mesh,
+                                                                     f.ranks,
+                                                                     f.policy,
+                                                                     f.splitMethod,
+                                                                     f.numChunks,
+                                                                     f.schedule,
+                                                                     f.microBatches,
+                                                                     f.globalBatch,
+                                                                     f.lossAverage,
+                                                                     f.zero,
+                                                                     f.recompute,
+                                                                     f.precision,
+                                                                     f.gradientReduction,
+                                                                     f.offload};
+  return check(readPlanFile(f.planFile, [&](llvm::StringRef name) -> cl::Option * {
+    for (cl::Option &flag : flags)
+      if (flag.ArgStr == name)
+        return std::addressof(flag);
+    return nullptr;
+  }));
+}
+
+/// `--mesh` with the axis sizes that `--ranks` fills in.
+std::string getMeshText(const CompileOptions &compile) {
+  std::string text = compile.mesh;
+  size_t star = text.find('*');
+  auto axes = parseMesh(text, compile.ranks.value_or(0));
+  if (!axes)
+    return llvm::consumeError(axes.takeError()), text; // checkOptions says what is wrong
+  size_t axis = std::count(text.begin(), text.begin() + std::min(star, text.size()), ',');
+  return star == std::string::npos ? text
+                                   : text.replace(star, 1, std::to_string((*axes)[axis].size));
+}
+
+llvm::json::Object describePlan(const Flags &f, const CompileOptions &compile) {
+  auto number = [](const std::string &text) {
+    int64_t value = 0;
+    llvm::StringRef(text).getAsInteger(10, value);
+    return value;
+  };
+  llvm::json::Object plan{{"mesh", getMeshText(compile)},
+                          {"sharding-policy", f.policy.getValue()},
+                          {"split-method", f.splitMethod.getValue()},
+                          {"num-chunks", number(f.numChunks)},
+                          {"schedule", f.schedule.getValue()},
+                          {"micro-batches", compile.microBatches},
+                          {"zero", number(f.zero)},
+                          {"recompute", f.recompute.getValue()},
+                          {"precision", f.precision.getValue()},
+                          {"gradient-reduction", f.gradientReduction.getValue()}};
+  if (!f.lossAverage.empty())
+    plan["loss-average"] = f.lossAverage.getValue();
+  if (!f.offload.empty())
+    plan["offload"] = f.offload.getValue();
+  return plan;
+}
+
 /// What a module at a later level has decided already.
 std::vector<GivenFlag> listGiven(const Flags &f) {
   std::vector<GivenFlag> given;
@@ -289,7 +375,7 @@ std::vector<GivenFlag> listGiven(const Flags &f) {
   };
   add(ps::Level::Imported, {f.dims, f.batch});
   add(ps::Level::Training, {f.loss, f.lossOutput, f.differentiate, f.freeze, f.init, f.lossAverage,
-                            f.optimizer, f.clipNorm, f.batchDims});
+                            f.optimizer, f.clipNorm, f.batchDims, f.ema, f.mode, f.inference});
   add(ps::Level::Planned, {f.mesh, f.ranks, f.policy});
   add(ps::Level::Scheduled, {f.microBatches, f.globalBatch});
   return given;
@@ -316,8 +402,10 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
     return std::nullopt;
   CommandLine line;
   CompileOptions &c = line.compile;
-  if (!readStop(f, line) || !readFiles(f, line) || !checkBuilt(f) || !readMicroBatches(f, c))
+  if (!readStop(f, line) || !readFiles(f, line) || !readPlan(f) || !checkBuilt(f) ||
+      !readMicroBatches(f, c))
     return std::nullopt;
+  warnOfIdleFlags(f);
   c.model = f.input;
   c.dims.assign(f.dims.begin(), f.dims.end());
   if (f.batch)
@@ -337,6 +425,10 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   if (c.optimizers.empty())
     c.optimizers.push_back("adamw(lr=1e-3)");
   c.clipNorm = f.clipNorm;
+  c.ema = f.ema;
+  c.weights = f.weights;
+  c.evalMode = f.mode == "eval";
+  c.inference = f.inference;
   if (llvm::Error error = checkOptions(c))
     return bad(llvm::toString(std::move(error))), std::nullopt;
   c.cpu = f.targetName == "cpu" ? "native" : llvm::StringRef(f.targetName).split(':').second.str();
@@ -348,6 +440,12 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   line.output.check = f.check;
   line.output.verbose = f.verbose;
   line.output.line = joinArguments(argc, argv);
+  if (!f.writePlan.empty()) {
+    if (!check(checkOutputFile(f.input, f.writePlan)))
+      return std::nullopt;
+    line.output.planFile = f.writePlan;
+    line.output.plan = describePlan(f, c);
+  }
   return line;
 }
 

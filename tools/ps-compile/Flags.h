@@ -3,6 +3,7 @@
 #define PARASHARD_TOOLS_PS_COMPILE_FLAGS_H
 
 #include "parashard/Pipelines.h"
+#include "llvm/Support/JSON.h"
 
 namespace parashard {
 
@@ -14,7 +15,9 @@ struct OutputOptions {
   bool codegen = true;
   bool check = false; ///< carry the one-rank program too
   bool verbose = false;
-  std::string line; ///< the command line, for the program's --info
+  std::string line;        ///< the command line, for the program's --info
+  std::string planFile;    ///< where `plan` is written; empty: nowhere
+  llvm::json::Object plan; ///< the plan's flags, each with its value
 };
 
 /// A flag that was given, and the level whose passes use it.

@@ -1,5 +1,6 @@
 // ps-compile: a model for one device in, a program for many out.
 #include "Flags.h"
+#include "PlanFile.h"
 #include "tools/CommandLine.h"
 
 #include "lib/Sharding/Reasons.h"
@@ -81,6 +82,12 @@ bool fitsLevel(ModuleOp module, const CommandLine &line) {
         llvm::errs() << "warning: " << flag.name << " changes nothing: it is of level "
                      << ps::stringifyLevel(flag.usedBy) << ", and " << line.compile.model
                      << " is at level " << ps::stringifyLevel(level) << "\n";
+  if (!line.output.planFile.empty() && level >= ps::Level::Planned) {
+    llvm::errs() << "ps-compile: error: --write-plan \"" << line.output.planFile
+                 << "\": " << line.compile.model << " is at level " << ps::stringifyLevel(level)
+                 << ", whose plan was made before; give the model itself\n";
+    return false;
+  }
   if (line.walk.stopAfter >= level)
     return true;
   llvm::errs() << "ps-compile: error: " << line.compile.model << " is at level "
@@ -113,8 +120,11 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
       return failure();
     return report(module, line);
   }
-  CodegenOptions codegen{line.compile.cpu, line.output.output, line.compile.model, line.output.line,
-                         plan};
+  WeightsMode weights = line.compile.weights == "copy"   ? WeightsMode::Copy
+                        : line.compile.weights == "none" ? WeightsMode::None
+                                                         : WeightsMode::Reference;
+  CodegenOptions codegen{
+      line.compile.cpu, line.output.output, line.compile.model, line.output.line, plan, weights};
   if (failed(emitProgram(module, oneRank ? *oneRank : ModuleOp(), codegen)))
     return failure();
   return report(module, line);
@@ -143,6 +153,11 @@ int main(int argc, char **argv) {
     return BadCommandLine;
   if (failed(compile(context, *module, *line)))
     return faults.getFault();
+  if (!line->output.planFile.empty())
+    if (llvm::Error error = writePlanFile(line->output.planFile, line->output.plan)) {
+      llvm::errs() << "ps-compile: error: " << llvm::toString(std::move(error)) << "\n";
+      return BadCommandLine;
+    }
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   if (!line->output.output.empty())
     llvm::errs() << llvm::formatv("wrote {0} in {1:f1} s\n", line->output.output, seconds.count());

@@ -48,7 +48,7 @@ struct SetInitialValuesPass : impl::SetInitialValuesPassBase<SetInitialValuesPas
     SmallVector<std::string> rules;
     for (StringRef part : parts)
       rules.push_back(part.str());
-    if (failed(setInitialValues(getOperation(), rules)))
+    if (failed(setInitialValues(getOperation(), rules, given)))
       signalPassFailure();
   }
 };

@@ -1,0 +1,33 @@
+// ps-count-flops: the floating-point operations of a model's micro-batch, while its tensors are
+// whole.
+#include "dialects/ps/Ps.h"
+#include "parashard/Training.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard {
+
+void countFlops(ModuleOp module) {
+  auto function = module.lookupSymbol<func::FuncOp>("micro_batch");
+  if (!function)
+    function = module.lookupSymbol<func::FuncOp>("evaluate");
+  if (!function)
+    return;
+  int64_t flops = 0;
+  function.walk([&](CostOpInterface op) {
+    flops += op.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops;
+  });
+  module->setAttr(kFlopsMark, OpBuilder(module).getI64IntegerAttr(flops));
+}
+
+#define GEN_PASS_DEF_COUNTFLOPSPASS
+#include "lib/Training/Passes.h.inc"
+
+namespace {
+struct CountFlopsPass : impl::CountFlopsPassBase<CountFlopsPass> {
+  void runOnOperation() override { countFlops(getOperation()); }
+};
+} // namespace
+
+} // namespace parashard

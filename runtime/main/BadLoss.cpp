@@ -1,0 +1,80 @@
+// Why a loss is no number: which input holds what is none, which ranks had a part in it.
+#include "runtime/main/Parts.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace psrt {
+namespace {
+
+/// The first element of a sample that is no finite number; -1 where all are.
+template <typename T> int64_t findBad(const char *data, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value, data + i * sizeof(T), sizeof(T));
+    if (!std::isfinite(value))
+      return i;
+  }
+  return -1;
+}
+
+std::string findBadInput(Session &session, const EntryPoint &entry, const SampleSource &source,
+                         const SampleOrder &order, int64_t step) {
+  for (const Input *input : session.inputsOf(entry)) {
+    if (input->dtype != Dtype::F32 && input->dtype != Dtype::F64)
+      continue;
+    int64_t count = sampleElements(*input);
+    std::vector<char> scratch(count * dtypeSize(input->dtype));
+    for (int64_t place = 0; place < order.microBatches * order.rows; ++place) {
+      int64_t sample = order.sample(step, place / order.rows, place % order.rows);
+      if (sample < 0)
+        continue;
+      const char *data = source.read(*input, sample, scratch.data());
+      int64_t bad =
+          input->dtype == Dtype::F32 ? findBad<float>(data, count) : findBad<double>(data, count);
+      if (bad >= 0)
+        return source.where(*input, sample, bad);
+    }
+  }
+  return "";
+}
+
+/// The ranks whose own part of the step's loss is no number; empty: none, or all.
+std::string findBadRanks(Session &session) {
+  const Program &program = session.getProgram();
+  int index = program.variable("loss.sum");
+  if (index < 0 || program.variables[index].dtype != Dtype::F32)
+    return "";
+  std::vector<char> bad(program.mesh.size());
+  session.parallel([&](Rank &rank) {
+    float part;
+    std::memcpy(&part, rank.arena->at(program.variables[index].address), 4);
+    bad[rank.index] = !std::isfinite(part);
+  });
+  std::string here, all;
+  for (size_t rank = 0; rank < bad.size(); ++rank)
+    if (bad[rank])
+      here += (here.empty() ? "" : ", ") + std::to_string(rank);
+  int64_t count = 0;
+  for (const std::string &text : session.collect(here)) {
+    all += (all.empty() || text.empty() ? "" : ", ") + text;
+    count += text.empty() ? 0 : 1 + std::count(text.begin(), text.end(), ',');
+  }
+  return count == program.mesh.size() ? "" : all;
+}
+
+} // namespace
+
+std::string explainBadLoss(Session &session, const EntryPoint &entry, const SampleSource &source,
+                           const SampleOrder &order, int64_t step) {
+  std::string ranks = findBadRanks(session);
+  std::string text = ranks.empty() ? "" : " (in the part of rank " + ranks + ")";
+  std::string input = findBadInput(session, entry, source, order, step);
+  if (!input.empty())
+    return text + ": " + input + " is nan or infinite; mend the data";
+  return text +
+         "; its inputs are finite: lower the learning rate (--set lr=...), or clip gradients "
+         "(ps-compile --clip-norm 1)";
+}
+
+} // namespace psrt

@@ -1,0 +1,59 @@
+// Evaluation: @evaluate over data, its loss and its outputs.
+#ifndef PSRT_MAIN_EVALUATION_H
+#define PSRT_MAIN_EVALUATION_H
+
+#include "runtime/core/Session.h"
+#include "runtime/main/Flags.h"
+#include <algorithm>
+
+namespace psrt {
+
+/// The order in which an entry's micro-batches read a source. Fails when that has less than a step,
+/// and neither labels can be ignored nor rows without meaning fill it up.
+SampleOrder makeOrder(const Session &session, const std::string &entry, const SampleSource &source,
+                      int64_t microBatches, bool mayFillUp = false);
+/// Says on stderr how many samples at the end of `data` are left out, where some are.
+void noteLeftOut(const Session &session, const SampleOrder &order, const char *data);
+
+/// Runs @evaluate over data: the loss, and outputs collected along the batch dim.
+class Evaluator {
+public:
+  Evaluator(Session &session, const SampleSource &source, int64_t maxSteps);
+  /// The loss: the sum of its parts, each a sum over all batches divided by its count; NaN without.
+  double run();
+  /// How many samples a run reads.
+  int64_t samples() const { return std::min(order.samples, steps * order.rows); }
+
+  /// Which outputs `run` collects; none: all but those of the loss.
+  void collectOutputs(const std::vector<std::string> &names);
+  void writeOutputs(const std::string &path);
+
+private:
+  struct Part {
+    std::string suffix; ///< of its outputs' names
+    double sum = 0, count = 0;
+  };
+  struct Collected {
+    const Output *output;
+    std::vector<char> data;
+  };
+  bool isRows(const Output &output) const;
+  void collect(int64_t step);
+  const Output &find(const std::string &name) const;
+  double readOutput(const std::string &name);
+
+  Session &session;
+  const SampleSource &source;
+  const EntryPoint &entry;
+  SampleOrder order;
+  int64_t steps = 0;
+  std::vector<Part> parts;
+  std::vector<Collected> collected;
+};
+
+/// `--eval`: evaluates once, prints the loss, writes the outputs.
+void evaluateOnly(Session &session, const Flags &flags);
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,79 @@
+// Lines of the log.
+#include "runtime/main/StepLog.h"
+#include "runtime/main/Parts.h"
+
+namespace psrt {
+
+/// Of the accumulators of further scalar outputs.
+static const std::string kOutputPrefix = "output.";
+
+/// Tokens of a sample: the length of the first input whose numbers index a table; 0 where none
+/// does.
+static int64_t tokensOf(const Session &session, const EntryPoint &entry) {
+  for (const Input *input : session.inputsOf(entry))
+    if (input->placement.shape.size() == 2 && input->batchDim == 0 && input->role == "data" &&
+        input->limit > 0)
+      return input->placement.shape[1];
+  return 0;
+}
+
+StepLog::StepLog(Session &session, const std::string &path, int64_t samples, int64_t microBatches)
+    : session(session), wanted(!path.empty()), file(session.isFirst() ? path : ""),
+      samples(samples), microBatches(microBatches),
+      tokens(samples * tokensOf(session, session.entry("step"))) {
+  for (const Variable &variable : session.getProgram().variables) {
+    const std::string &symbol = variable.symbol;
+    if (variable.kind == "scalar" && (symbol == "lr" || symbol.rfind("lr.", 0) == 0))
+      rates.push_back({symbol, session.readScalar(symbol)});
+    if (variable.kind == "accumulator" && symbol.rfind(kOutputPrefix, 0) == 0)
+      scalars.push_back({symbol.substr(kOutputPrefix.size()), symbol});
+  }
+  if (wanted)
+    peak = measurePeak(session);
+}
+
+/// As JSON has it, which has no nan.
+static std::string number(double value) {
+  return std::isfinite(value) ? format("%.9g", value) : "null";
+}
+
+/// "lr" is that of the first group; where there are several, each under its own name too.
+void StepLog::addRates(std::string &line, double factor) const {
+  if (!rates.empty())
+    line += ", \"lr\": " + number(rates.front().second * factor);
+  for (const auto &[symbol, base] : rates)
+    if (symbol != "lr")
+      line += ", " + quoted(symbol) + ": " + number(base * factor);
+}
+
+void StepLog::addSpeed(std::string &line, double seconds) const {
+  line +=
+      format(", \"step_ms\": %.6g, \"samples_s\": %.6g", seconds * 1e3, double(samples) / seconds);
+  if (tokens)
+    line += format(", \"tokens_s\": %.6g", double(tokens) / seconds);
+  double flops = session.getProgram().flopsPerStep / seconds;
+  if (flops > 0)
+    line += format(", \"flops_s\": %.6g", flops);
+  if (flops > 0 && peak > 0)
+    line += format(", \"flops_use\": %.4g, \"peak_flops_s\": %.6g", flops / peak, peak);
+}
+
+void StepLog::write(const StepRecord &record) {
+  if (!wanted)
+    return;
+  std::string line = format("{\"step\": %lld, \"loss\": ", (long long)record.step) +
+                     number(record.loss) + ", \"skipped\": " + (record.skipped ? "true" : "false");
+  addRates(line, record.rateFactor);
+  if (session.getProgram().variable("grad_norm") >= 0)
+    line += ", \"grad_norm\": " + number(session.readScalar("grad_norm"));
+  addSpeed(line, record.seconds);
+  for (const auto &[name, symbol] : scalars)
+    line += ", " + quoted(name) + ": " + number(session.readScalar(symbol) / double(microBatches));
+  if (!std::isnan(record.evalLoss))
+    line += ", \"eval_loss\": " + number(record.evalLoss);
+  if (!std::isnan(record.averagesLoss))
+    line += ", \"eval_loss_ema\": " + number(record.averagesLoss);
+  file.write(line + format(", \"memory\": %lld}", (long long)session.getProgram().arenaBytes));
+}
+
+} // namespace psrt

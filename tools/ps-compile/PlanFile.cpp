@@ -1,0 +1,125 @@
+// Reading and writing plans.
+#include "PlanFile.h"
+#include "parashard/NearestNames.h"
+#include "parashard/Pipelines.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace llvm;
+
+namespace parashard {
+namespace {
+
+struct PlanKey {
+  const char *name;
+  bool isNumber;
+};
+constexpr PlanKey kKeys[] = {{"mesh", false},
+                             {"ranks", true},
+                             {"sharding-policy", false},
+                             {"split-method", false},
+                             {"num-chunks", true},
+                             {"schedule", false},
+                             {"micro-batches", true},
+                             {"global-batch", true},
+                             {"loss-average", false},
+                             {"zero", true},
+                             {"recompute", false},
+                             {"precision", false},
+                             {"gradient-reduction", false},
+                             {"offload", false}};
+
+/// The parser is recursive, a plan is flat.
+constexpr int kDeepest = 8;
+
+Error fail(StringRef path, const Twine &message) {
+  return createStringError("--plan \"" + path + "\": " + message);
+}
+
+bool isTooDeep(StringRef text) {
+  int depth = 0;
+  for (char c : text) {
+    depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+    if (depth > kDeepest)
+      return true;
+  }
+  return false;
+}
+
+const PlanKey *findKey(StringRef name) {
+  const PlanKey *key = find_if(kKeys, [&](const PlanKey &key) { return name == key.name; });
+  return key == std::end(kKeys) ? nullptr : key;
+}
+
+std::vector<std::string> listKeys() {
+  std::vector<std::string> names;
+  for (const PlanKey &key : kKeys)
+    names.push_back(key.name);
+  return names;
+}
+
+/// The value as the command line has it.
+Expected<std::string> readValue(StringRef path, const PlanKey &key, const json::Value &value) {
+  if (key.isNumber)
+    if (std::optional<int64_t> number = value.getAsInteger())
+      return std::to_string(*number);
+  if (!key.isNumber)
+    if (std::optional<StringRef> text = value.getAsString())
+      return text->str();
+  return fail(path, formatv("\"{0}\" is {1}; expected {2}", key.name, value,
+                            key.isNumber ? "a whole number" : "a string"));
+}
+
+/// Of two flags that say the same, the other one.
+StringRef getTwin(StringRef name) {
+  return name == "micro-batches" ? "global-batch" : name == "global-batch" ? "micro-batches" : "";
+}
+
+/// `given`: the flags of the command line.
+Error readKey(StringRef path, StringRef name, const json::Value &value, const StringSet<> &given,
+              function_ref<cl::Option *(StringRef)> find) {
+  const PlanKey *key = findKey(name);
+  if (!key)
+    return fail(path, "there is no plan flag \"" + name + "\"" + describeNearest(name, listKeys()));
+  Expected<std::string> text = readValue(path, *key, value);
+  if (!text)
+    return text.takeError();
+  bool isGiven = given.contains(name) || given.contains(getTwin(name));
+  if (!isGiven && find(name)->addOccurrence(0, name, *text))
+    return fail(path, "\"" + name + "\" does not take " + *text);
+  return Error::success();
+}
+
+} // namespace
+
+Error readPlanFile(StringRef path, function_ref<cl::Option *(StringRef)> find) {
+  auto buffer = MemoryBuffer::getFile(path);
+  if (!buffer)
+    return fail(path, "cannot be read: " + buffer.getError().message());
+  StringRef text = (*buffer)->getBuffer();
+  if (isTooDeep(text))
+    return fail(path, "expected an object of flags, {\"mesh\": \"dp=2\"}");
+  Expected<json::Value> plan = json::parse(text);
+  if (!plan)
+    return fail(path, toString(plan.takeError()));
+  json::Object *object = plan->getAsObject();
+  if (!object)
+    return fail(path, "expected an object of flags, {\"mesh\": \"dp=2\"}");
+  StringSet<> given;
+  for (const PlanKey &key : kKeys)
+    if (find(key.name)->getNumOccurrences() > 0)
+      given.insert(key.name);
+  for (const auto &[name, value] : *object)
+    if (Error error = readKey(path, name, value, given, find))
+      return error;
+  return Error::success();
+}
+
+Error writePlanFile(StringRef path, const json::Object &plan) {
+  return writeAtomically(
+      path, [&](raw_ostream &os) { os << formatv("{0:2}\n", json::Value(json::Object(plan))); });
+}
+
+} // namespace parashard
