@@ -1,6 +1,7 @@
 """What users get wrong when running a compiled program: its flags, its data, its outputs."""
 import os
 import resource
+import signal
 import subprocess
 import time
 
@@ -41,6 +42,15 @@ def test_label_outside_the_classes(tmp_path, program):
     refuse(train(program, data_for(tmp_path, labels=labels)), tmp_path, 1, "-1", "labels", "sample 2, element 3")
 
 
+def test_value_that_fills_an_input_and_does_not_fit(tmp_path, program):
+    refuse(train(program, data_for(tmp_path), "--fill", "labels=-200"), tmp_path, 1, "--fill labels=-200", "not in [0, 96)")
+
+
+def test_weights_as_torch_saves_them(tmp_path, program):
+    torch.save(models.gpt().module.state_dict(), tmp_path / "w.pt")
+    refuse(train(program, data_for(tmp_path), "--weights", "w.pt"), tmp_path, 1, "w.pt", "torch.save", "save_file")
+
+
 @pytest.mark.parametrize("kept", [0, 7, 60, 300, -1])
 def test_truncated_data(tmp_path, program, kept):
     path = data_for(tmp_path)
@@ -55,6 +65,22 @@ def test_data_of_another_kind(tmp_path, program):
     refuse(train(program, tmp_path / "data.bin"), tmp_path, 1, "data.bin", "not a regular file")
     (tmp_path / "odd.bin").write_bytes(b"x" * 1001)
     refuse(train(program, tmp_path / "odd.bin", "--data-type", "uint16"), tmp_path, 1, "odd.bin", "1001", "--data-type")
+
+
+def test_tensors_in_several_files(tmp_path, program):
+    """Samples of all files, one after the other, also across a micro-batch."""
+    whole = models.gpt().draw_inputs(1, batch=8)
+    save_file(whole, tmp_path / "whole.safetensors")
+    for i, (low, high) in enumerate([(0, 3), (3, 4), (4, 8)]):
+        save_file({n: t[low:high].clone() for n, t in whole.items()}, tmp_path / f"part-{i}.safetensors")
+    losses = []
+    for data in ("whole.safetensors", "part-*.safetensors"):
+        oracle.run([program, "--data", data, "--steps", 4, "--shuffle", "--losses", "losses.txt"], tmp_path)
+        losses.append(oracle.read_losses(tmp_path / "losses.txt"))
+    assert losses[0] == losses[1] and len(losses[0]) == 4
+    data_for(tmp_path, "part-3.safetensors", input_ids=torch.full((4, 16), 96))
+    words = ["96", '"part-3.safetensors", input "input_ids", sample 0, element 0']
+    refuse([program, "--data", "part-?.safetensors", "--steps", 3], tmp_path, 1, *words)
 
 
 def test_tokens_for_a_model_without_tokens(tmp_path, exports):
@@ -141,8 +167,19 @@ def test_output_that_is_a_folder_of_the_program(tmp_path, program):
         (("--labels", "prior"), ["--labels", "prior", "next"]),
         (("--lr-schedule", "spiral"), ["spiral", "cosine"]),
         (("--lr-schedule", "cosine(warmup=x)"), ["warmup"]),
+        (("--lr-schedule", "cosine(warmup=10,steps=10)"), ["steps=10", "above warmup=10"]),
+        (("--lr-schedule", "cosine(min=2)"), ["min=2", "at most 1"]),
+        (("--lr-schedule", "linear(warmup=inf)"), ["warmup=inf"]),
+        (("--labels", "next"), ["--labels", ".bin", "leave the flag away"]),
+        (("--data-type", "uint8"), ["--data-type", ".bin", "leave the flag away"]),
+        (("--data", "data.safetensors", "--data", "b.bin"), ["data.safetensors", "b.bin", "one kind"]),
+        (("--output", "logits"), ["--output", "--outputs"]),
+        (("--eval", "--eval-data", "data.safetensors", "--gradients", "g.safetensors"), ["--gradients", "--eval"]),
+        (("--eval", "--eval-data", "data.safetensors", "--log", "log.jsonl"), ["--log", "--eval"]),
         (("--fill", "labels"), ["--fill", "NAME=VALUE"]),
         (("--fill", "masks=1"), ["masks"]),
+        (("--fill", "labels=1.5"), ["--fill labels=1.5", "i64", "a whole number"]),
+        (("--lr-schedule", "cosine(steps)"), ["steps", "KEY=NUMBER"]),
         (("--eval-every", "5"), ["--eval-data"]),
         (("--outputs", "out.safetensors"), ["--eval"]),
         (("--eval", "--eval-data", "data.safetensors", "--outputs", "o.safetensors", "--output", "none"), ["none", "cross_entropy_loss"]),
@@ -283,8 +320,60 @@ def test_loss_that_is_not_a_number_names_the_step(tmp_path, exports):
     x[9] = float("nan")
     save_file({"x": x, "labels": torch.cat([batch["labels"]] * 2)}, tmp_path / "data.safetensors")
     command = [program, "--data", "data.safetensors", "--steps", 2, "--export-weights", "weights.safetensors"]
-    refuse(command, tmp_path, 1, "step 1", "nan", "--set lr")
+    refuse(command, tmp_path, 1, "step 1", "nan", '"data.safetensors", input "x", sample 9, element 0', "mend the data")
     assert not (tmp_path / "weights.safetensors").exists()
+
+
+@pytest.mark.parametrize("row,ranks", [(1, "rank 0"), (6, "rank 1"), (None, "")])
+def test_loss_that_is_not_a_number_names_the_ranks(tmp_path, exports, row, ranks):
+    """Whose part of the batch it was; with good data, what helps against weights that diverge."""
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=2", "--optimizer", "sgd(lr=1e30)")
+    batch = models.mlp().draw_inputs(1)
+    if row is not None:
+        batch["x"][row, 2] = float("inf")
+    save_file(batch, tmp_path / "data.safetensors")
+    words = [f"in the part of {ranks})", f'input "x", sample {row}, element 2'] if ranks else ["inputs are finite", "--set lr", "--clip-norm"]
+    said = refuse([program, "--data", "data.safetensors", "--steps", 20], tmp_path, 1, "the loss of step", *words)
+    assert ("in the part of" in said) == (ranks != "")
+
+
+@pytest.mark.parametrize("samples,steps,left", [(19, 3, 3), (16, 9, 0), (19, 1, 0)])
+def test_samples_that_fill_no_step_are_spoken_of(tmp_path, samples, steps, left):
+    """A model without labels cannot ignore rows: the rest of an epoch is left out, which is said where it happens."""
+    model = models.regressor()
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2")
+    save_file(model.draw_inputs(1, batch=samples), tmp_path / "data.safetensors")
+    said = oracle.run([program, "--data", "data.safetensors", "--steps", steps, "--quiet"], tmp_path)
+    words = f"note: the last {left} of the {samples} samples of the data are left out: a step takes 8"
+    assert (words in said) == (left > 0) and ("left out" in said) == (left > 0)
+
+
+@pytest.mark.parametrize("name,status", [("w.bin", 2), ("w.pt", 2), ("deep/w.pth", 2), ("taken", 1), ("device", 1)])
+def test_weights_under_a_name_of_another_kind(tmp_path, exports, name, status):
+    """Neither a folder called w.bin nor a file in place of a device: the message says what can be named."""
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1")
+    (tmp_path / "taken").write_text("a file")
+    os.symlink("/dev/full", tmp_path / "device")
+    said = refuse([program, "--export-weights", name], tmp_path, status, f'--export-weights "{name}"', ".safetensors", "folder")
+    assert not (tmp_path / "w.bin").exists() and not (tmp_path / "deep").exists()
+    assert ('"w.safetensors" or "w"' in said) == (name in ("w.bin", "w.pt"))
+
+
+def test_weights_into_a_folder_whose_name_has_a_dot(tmp_path, exports):
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1")
+    oracle.run([program, "--export-weights", "llama-3.2-1B"], tmp_path)
+    assert (tmp_path / "llama-3.2-1B/model.safetensors").exists()
+
+
+@pytest.mark.parametrize("flag", ["--export-weights", "--gradients"])
+def test_full_disk(tmp_path, exports, flag):
+    """A limit on the size of files stands for a disk that is full: the message says which file, and no half of it stays."""
+    program = oracle.compile_model(tmp_path, oracle.export("gpt", exports), "dp=1")
+    command = [program, "--data", data_for(tmp_path), "--steps", 1, flag, "out.safetensors", "--quiet"]
+    limit = lambda: (resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)), signal.signal(signal.SIGXFSZ, signal.SIG_IGN))
+    done = subprocess.run([str(c) for c in command], cwd=tmp_path, capture_output=True, text=True, timeout=60, preexec_fn=limit)
+    assert done.returncode == 1 and 'cannot write "out.safetensors": File too large' in done.stderr, done.stderr
+    assert not list(tmp_path.glob("out*"))
 
 
 def test_moved_weights_are_named(tmp_path):
