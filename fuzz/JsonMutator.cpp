@@ -144,7 +144,10 @@ std::string mutateJson(std::string text, Random &random) {
   return text;
 }
 
-size_t giveBack(const std::string &text, uint8_t *data, size_t size, size_t maxSize) {
+size_t mutateInput(uint8_t *data, size_t size, size_t maxSize, unsigned seed,
+                   const std::function<std::string(std::string, Random &)> &mutate) {
+  Random random(seed);
+  std::string text = mutate(std::string(reinterpret_cast<char *>(data), size), random);
   if (text.size() > maxSize)
     return size;
   std::memcpy(data, text.data(), text.size());

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 
@@ -21,9 +22,10 @@ std::string mutateJson(std::string text, Random &random);
 /// libFuzzer's mutation of any bytes.
 std::string mutateBytes(std::string text, size_t maxSize);
 
-/// Copies a mutation back into libFuzzer's buffer; its size there. One that does not fit is
-/// dropped.
-size_t giveBack(const std::string &text, uint8_t *data, size_t size, size_t maxSize);
+/// What a target's LLVMFuzzerCustomMutator does: changes the input in libFuzzer's buffer; its new
+/// size there. A result of more than `maxSize` bytes is dropped.
+size_t mutateInput(uint8_t *data, size_t size, size_t maxSize, unsigned seed,
+                   const std::function<std::string(std::string, Random &)> &mutate);
 
 } // namespace fuzz
 

@@ -21,9 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
                                           unsigned seed) {
-  fuzz::Random random(seed);
-  std::string message(reinterpret_cast<char *>(data), size);
-  message = random() % 16 ? fuzz::mutateMessage(message, random)
-                          : fuzz::mutateBytes(std::move(message), maxSize);
-  return fuzz::giveBack(message, data, size, maxSize);
+  return fuzz::mutateInput(data, size, maxSize, seed,
+                           [&](std::string message, fuzz::Random &random) {
+                             return random() % 16 ? fuzz::mutateMessage(message, random)
+                                                  : fuzz::mutateBytes(std::move(message), maxSize);
+                           });
 }

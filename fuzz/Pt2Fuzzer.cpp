@@ -19,14 +19,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 /// Changes one file of the archive, as the JSON that most are; rarely any bytes.
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
-                                          unsigned seed) {
-  fuzz::Random random(seed);
-  std::string text(reinterpret_cast<char *>(data), size);
+static std::string mutateArchive(std::string text, size_t maxSize, fuzz::Random &random) {
   fuzz::Sections sections = fuzz::splitSections(text);
   if (sections.empty() || random() % 16 == 0)
-    return fuzz::giveBack(fuzz::mutateBytes(std::move(text), maxSize), data, size, maxSize);
+    return fuzz::mutateBytes(std::move(text), maxSize);
   auto &[name, content] = sections[random() % 4 ? 0 : random() % sections.size()];
   content = fuzz::mutateJson(std::move(content), random);
-  return fuzz::giveBack(fuzz::joinSections(sections), data, size, maxSize);
+  return fuzz::joinSections(sections);
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
+                                          unsigned seed) {
+  return fuzz::mutateInput(data, size, maxSize, seed, [&](std::string text, fuzz::Random &random) {
+    return mutateArchive(std::move(text), maxSize, random);
+  });
 }

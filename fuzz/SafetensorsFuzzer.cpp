@@ -54,8 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
                                           unsigned seed) {
-  fuzz::Random random(seed);
-  std::string file(reinterpret_cast<char *>(data), size);
-  return fuzz::giveBack(fuzz::mutateTensorFile(std::move(file), maxSize, random), data, size,
-                        maxSize);
+  return fuzz::mutateInput(data, size, maxSize, seed, [&](std::string file, fuzz::Random &random) {
+    return fuzz::mutateTensorFile(std::move(file), maxSize, random);
+  });
 }

@@ -24,7 +24,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
                                           unsigned seed) {
-  fuzz::Random random(seed);
-  std::string text(reinterpret_cast<char *>(data), size);
-  return fuzz::giveBack(fuzz::mutateJson(std::move(text), random), data, size, maxSize);
+  return fuzz::mutateInput(data, size, maxSize, seed, fuzz::mutateJson);
 }

@@ -280,7 +280,7 @@ LogicalResult ProgramTable::write(const CodegenOptions &options, Payload &payloa
   for (auto program : module.getOps<rank::ProgramOp>())
     if (failed(writeProgram(program)))
       return failure();
-  auto flops = module->getAttrOfType<IntegerAttr>("ps.flops"); // of a micro-batch
+  auto flops = module->getAttrOfType<IntegerAttr>(kFlopsMark); // of a micro-batch
   json::OStream json(os);
   json.objectBegin();
   json.attribute("version", 1);

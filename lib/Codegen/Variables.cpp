@@ -2,6 +2,7 @@
 #include "ClassCode.h"
 #include "Program.h"
 #include "lib/Import/WeightFiles.h"
+#include "parashard/Training.h"
 #include "llvm/Support/Base64.h"
 
 using namespace mlir;
@@ -142,7 +143,7 @@ static FailureOr<json::Object> describeVariable(ps::VariableOp variable, ps::Mes
                       {"dtype", getDtypeName(type.getElementType())},
                       {"frozen", variable.getFrozen()},
                       {"transient", variable.getTransient()},
-                      {"address", variable->getAttrOfType<IntegerAttr>("ps.address").getInt()}};
+                      {"address", variable->getAttrOfType<IntegerAttr>(kAddressMark).getInt()}};
   describePlacement(object, type, variable.getSharding(), mesh);
   RankedTensorType local = type;
   if (ps::ShardingAttr sharding = variable.getSharding())
@@ -150,7 +151,7 @@ static FailureOr<json::Object> describeVariable(ps::VariableOp variable, ps::Mes
   object["bytes"] = ps::getByteSize(local);
   if (auto of = variable.getOfAttr())
     object["of"] = of.getValue();
-  if (auto rate = variable->getAttrOfType<FlatSymbolRefAttr>("ps.lr"))
+  if (auto rate = variable->getAttrOfType<FlatSymbolRefAttr>(kRateMark))
     object["lr"] = rate.getValue();
   if (std::optional<ArrayAttr> names = variable.getNames()) {
     json::Array list;

@@ -1,9 +1,8 @@
 // Gives parameters that the model's file holds no values of (a `meta` export) an initial
 // distribution.
 #include "dialects/ps/Ps.h"
+#include "lib/Support/Parameters.h"
 #include "parashard/Import.h"
-#include "parashard/NearestNames.h"
-#include "llvm/Support/GlobPattern.h"
 #include <cmath>
 
 using namespace mlir;
@@ -14,21 +13,12 @@ namespace {
 
 /// One "[GLOB=]normal(0.02)".
 struct InitialValueRule {
-  std::string text, globText;
-  std::optional<llvm::GlobPattern> glob;
+  std::string text, glob;
   DistributionAttr distribution;
   bool matches = false;  ///< some parameter
   bool isNeeded = false; ///< by one of them
 
-  bool accepts(VariableOp variable) const {
-    if (!glob || glob->match(variable.getSymName()))
-      return true;
-    if (std::optional<ArrayAttr> names = variable.getNames())
-      for (auto name : names->getAsRange<StringAttr>())
-        if (glob->match(name.getValue()))
-          return true;
-    return false;
-  }
+  bool accepts(VariableOp parameter) const { return glob.empty() || matchesGlob(glob, parameter); }
 };
 
 /// The numbers between the brackets of "name(1, 2)".
@@ -85,48 +75,30 @@ FailureOr<SmallVector<InitialValueRule>> parseRules(ModuleOp module, ArrayRef<st
   for (StringRef text : texts) {
     auto [glob, distribution] = text.contains('=') ? text.split('=') : std::pair(StringRef(), text);
     InitialValueRule rule;
-    rule.text = text.str(), rule.globText = glob.str();
+    rule.text = text.str(), rule.glob = glob.str();
     rule.distribution = parseDistribution(module.getContext(), distribution);
     if (!rule.distribution)
       return module.emitError() << "--init \"" << text << "\": expected [GLOB=]normal(std), "
                                 << "normal(mean,std), uniform(lo,hi), zeros, ones or value(x)";
     if (StringRef fault = findFault(rule.distribution); !fault.empty())
       return module.emitError() << "--init \"" << text << "\": " << fault;
-    if (!glob.empty()) {
-      llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(glob);
-      if (!pattern)
-        return module.emitError() << "--init \"" << text
-                                  << "\": " << llvm::toString(pattern.takeError());
-      rule.glob = std::move(*pattern);
-    }
     rules.push_back(std::move(rule));
   }
   return rules;
-}
-
-SmallVector<VariableOp> getParameters(ModuleOp module) {
-  SmallVector<VariableOp> parameters;
-  for (auto variable : module.getOps<VariableOp>())
-    if (variable.getKind() == VariableKind::Parameter)
-      parameters.push_back(variable);
-  return parameters;
 }
 
 /// A rule that does nothing: an error where its glob is of no parameter, else a warning.
 LogicalResult reportUnused(ModuleOp module, const InitialValueRule &rule) {
   if (rule.isNeeded)
     return success();
-  if (rule.matches || !rule.glob) {
+  if (rule.matches || rule.glob.empty()) {
     module.emitWarning() << "--init \"" << rule.text
                          << "\" changes nothing: the parameters that it matches have values in the "
                             "model's file, which are kept (--weights none leaves them away)";
     return success();
   }
-  std::vector<std::string> names;
-  for (VariableOp parameter : getParameters(module))
-    names.push_back(parameter.getDisplayName().str());
   return module.emitError() << "--init \"" << rule.text << "\": matches no parameter"
-                            << describeNearest(rule.globText, names);
+                            << describeNearestParameters(rule.glob, module);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // The policies that need no search: everything whole, and a user's JSON file.
 #include "lib/Sharding/Policy.h"
 #include "lib/Support/JsonDocument.h"
+#include "lib/Support/Parameters.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -24,22 +25,6 @@ std::vector<Seed> seedReplicated(const ShardingGraph &graph) {
     seeds.push_back({unsigned(i), splits, "policy replicated"});
   }
   return seeds;
-}
-
-bool matchesGlob(StringRef glob, StringRef name) {
-  // Only the last `*` is ever tried again: what it took, and where.
-  size_t at = 0, place = 0, star = StringRef::npos, taken = 0;
-  while (place < name.size()) {
-    if (at < glob.size() && glob[at] == '*')
-      star = at++, taken = place;
-    else if (at < glob.size() && (glob[at] == '?' || glob[at] == name[place]))
-      ++at, ++place;
-    else if (star != StringRef::npos)
-      at = star + 1, place = ++taken;
-    else
-      return false;
-  }
-  return glob.drop_front(at).find_first_not_of('*') == StringRef::npos;
 }
 
 namespace {
@@ -82,15 +67,6 @@ private:
     return llvm::Error::success();
   }
 
-  static bool matches(StringRef glob, VariableOp variable) {
-    if (matchesGlob(glob, variable.getSymName()))
-      return true;
-    ArrayAttr names = variable.getNamesAttr();
-    return names && llvm::any_of(names.getAsRange<StringAttr>(), [&](StringAttr name) {
-             return matchesGlob(glob, name.getValue());
-           });
-  }
-
   llvm::Error readGlob(StringRef glob, JsonValue value, std::vector<Seed> &seeds) {
     if (!value.isObject())
       return fail("\"" + glob +
@@ -98,11 +74,11 @@ private:
     Members dims = value.getMembers();
     if (llvm::Error error = checkKeys(dims))
       return error;
-    bool any = false, isName = glob.find_first_of("*?") == StringRef::npos;
+    bool any = false, isName = glob.find_first_of("*?[") == StringRef::npos;
     std::vector<std::string> without;
     const ShardingNode *missing = nullptr;
     for (auto [i, node] : llvm::enumerate(graph.nodes)) {
-      if (!isDecidable(node) || !matches(glob, node.variable))
+      if (!isDecidable(node) || !matchesGlob(glob, VariableOp(node.variable)))
         continue;
       if (llvm::any_of(seeds, [&](const Seed &seed) { return seed.variable == i; })) {
         any = true;

@@ -35,9 +35,6 @@ llvm::Expected<std::vector<Seed>> seedFromFile(const ShardingGraph &graph, llvm:
                                                llvm::StringRef path,
                                                std::vector<std::string> &notes);
 
-/// `*` matches any characters, `?` one.
-bool matchesGlob(llvm::StringRef glob, llvm::StringRef name);
-
 } // namespace parashard::ps
 
 #endif

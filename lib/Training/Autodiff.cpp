@@ -2,6 +2,7 @@
 // the loss asks for it, @count.
 #include "Backward.h"
 #include "StepLoss.h"
+#include "lib/Support/Parameters.h"
 #include "parashard/Levels.h"
 #include "parashard/Training.h"
 
@@ -129,20 +130,12 @@ LogicalResult TrainingBuilder::markBatchDims() {
 
 LogicalResult TrainingBuilder::freezeParameters() {
   for (llvm::StringRef glob : options.freeze) {
-    bool any = false;
-    for (auto variable : module.getOps<VariableOp>()) {
-      if (variable.getKind() != VariableKind::Parameter)
-        continue;
-      auto matches = matchesVariable(module, glob, variable);
-      if (failed(matches))
-        return failure();
-      if (*matches)
-        variable.setFrozen(any = true);
-    }
-    if (!any)
+    if (!matchesParameter(glob, module))
       return module.emitError("--freeze ")
-                 << glob << ": matches no parameter" << describeNearestParameters(module, glob),
-             failure();
+             << glob << ": matches no parameter" << describeNearestParameters(glob, module);
+    for (VariableOp parameter : getParameters(module))
+      if (matchesGlob(glob, parameter))
+        parameter.setFrozen(true);
   }
   return success();
 }

@@ -1,6 +1,7 @@
 // ps-optimizer: adds the step of every trained parameter to @update.
 #include "OptimizerStep.h"
 #include "Symbols.h"
+#include "lib/Support/Parameters.h"
 #include "parashard/Training.h"
 
 using namespace mlir;
@@ -82,14 +83,10 @@ LogicalResult UpdateBuilder::parseSpecs() {
 }
 
 FailureOr<unsigned> UpdateBuilder::chooseGroup(VariableOp parameter) {
-  for (auto [group, spec] : llvm::enumerate(specs)) {
-    auto matches =
-        spec.glob.empty() ? FailureOr<bool>(true) : matchesVariable(module, spec.glob, parameter);
-    if (failed(matches))
-      return failure();
-    if (*matches && spec.acceptsRank(parameter.getTensorType().getRank()))
+  for (auto [group, spec] : llvm::enumerate(specs))
+    if ((spec.glob.empty() || matchesGlob(spec.glob, parameter)) &&
+        spec.acceptsRank(parameter.getTensorType().getRank()))
       return unsigned(group);
-  }
   return parameter.emitError("parameter '")
              << parameter.getDisplayName()
              << "' matches no optimizer; add one without a pattern at the end",
@@ -165,19 +162,9 @@ LogicalResult UpdateBuilder::clip() {
 
 /// An optimizer of no parameter: an error where its glob matches none at all.
 LogicalResult UpdateBuilder::reportUnused(const OptimizerSpec &spec) {
-  bool any = spec.glob.empty();
-  for (auto variable : module.getOps<VariableOp>()) {
-    if (any || variable.getKind() != VariableKind::Parameter)
-      continue;
-    auto matches = matchesVariable(module, spec.glob, variable);
-    if (failed(matches))
-      return failure();
-    any = *matches;
-  }
-  if (!any)
+  if (!spec.glob.empty() && !matchesParameter(spec.glob, module))
     return module.emitError("--optimizer \"") << spec.text << "\": matches no parameter"
-                                              << describeNearestParameters(module, spec.glob),
-           failure();
+                                              << describeNearestParameters(spec.glob, module);
   module.emitWarning("--optimizer \"")
       << spec.text
       << "\" updates nothing: what it matches is frozen, gets no gradient, or is matched by an "
@@ -249,9 +236,8 @@ LogicalResult UpdateBuilder::buildStep(Trained &trained) {
 }
 
 /// The parameter's moving average, as torch.optim.swa_utils.AveragedModel with
-/// get_ema_multi_avg_fn: the parameter itself after the first step that is applied, then average +=
-/// (1 - decay) (parameter
-/// - average).
+/// get_ema_multi_avg_fn: the parameter itself after the first step that is applied, then
+///   average += (1 - decay) (parameter - average).
 LogicalResult UpdateBuilder::buildAverage(const Trained &trained, Value after) {
   VariableOp parameter = trained.parameter;
   auto average = variables.add(VariableKind::Average, (parameter.getSymName() + ".ema").str(),

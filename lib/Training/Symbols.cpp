@@ -1,7 +1,5 @@
 // Variables and marks, as the training passes make and match them.
 #include "Symbols.h"
-#include "parashard/NearestNames.h"
-#include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
 
@@ -23,29 +21,6 @@ llvm::SmallVector<std::string> splitList(llvm::StringRef text) {
     begin = i + 1;
   }
   return parts;
-}
-
-FailureOr<bool> matchesVariable(ModuleOp module, llvm::StringRef glob, ps::VariableOp variable) {
-  auto pattern = llvm::GlobPattern::create(glob);
-  if (!pattern)
-    return module.emitError("glob '")
-               << glob << "' is invalid: " << llvm::toString(pattern.takeError()),
-           failure();
-  if (pattern->match(variable.getSymName()))
-    return true;
-  if (auto names = variable.getNames())
-    for (auto name : names->getAsRange<StringAttr>())
-      if (pattern->match(name))
-        return true;
-  return false;
-}
-
-std::string describeNearestParameters(ModuleOp module, llvm::StringRef glob) {
-  std::vector<std::string> names;
-  for (auto variable : module.getOps<ps::VariableOp>())
-    if (variable.getKind() == ps::VariableKind::Parameter)
-      names.push_back(variable.getDisplayName().str());
-  return describeNearest(std::string_view(glob), names);
 }
 
 VariableTable::VariableTable(ModuleOp module) : module(module), symbols(module) {

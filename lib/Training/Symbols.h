@@ -16,14 +16,6 @@ inline constexpr llvm::StringLiteral kMicroBatchesSymbol = "loss.micro_batches";
 /// The parts between the `;`s outside parentheses, without blanks around; empty ones are left out.
 llvm::SmallVector<std::string> splitList(llvm::StringRef text);
 
-/// True when a glob (`*`, `?`, `[...]`) matches the symbol or one of the names of a variable. An
-/// invalid glob is diagnosed at the module.
-mlir::FailureOr<bool> matchesVariable(mlir::ModuleOp module, llvm::StringRef glob,
-                                      ps::VariableOp variable);
-
-/// "; the nearest names are ..." of the parameters, for a glob that matches none of them.
-std::string describeNearestParameters(mlir::ModuleOp module, llvm::StringRef glob);
-
 /// The variables of a module by symbol, and the place where new ones go: after the last.
 class VariableTable {
 public:

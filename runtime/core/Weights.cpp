@@ -1,4 +1,5 @@
 // Weights in and out, by the model's names; scalars of the update.
+#include "parashard/Globs.h"
 #include "parashard/NearestNames.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/NamedTensors.h"
@@ -109,30 +110,11 @@ void setScalars(Session &session, const std::string &name, double value) {
               names.empty() ? "none" : names.c_str());
 }
 
-/// Only the last `*` is ever tried again, so that no glob takes more time than the product of both
-/// lengths.
-static bool matchesGlob(const char *glob, const char *name) {
-  const char *star = nullptr, *taken = nullptr;
-  while (*name) {
-    if (*glob == '*')
-      star = glob++, taken = name;
-    else if (*glob == '?' || *glob == *name)
-      ++glob, ++name;
-    else if (star)
-      glob = star + 1, name = ++taken;
-    else
-      return false;
-  }
-  while (*glob == '*')
-    ++glob;
-  return !*glob;
-}
-
 static bool matchesGlob(const std::string &glob, const Variable &variable) {
   for (const std::string &name : variable.names)
-    if (matchesGlob(glob.c_str(), name.c_str()))
+    if (parashard::matchesGlob(glob, name))
       return true;
-  return matchesGlob(glob.c_str(), variable.symbol.c_str());
+  return parashard::matchesGlob(glob, variable.symbol);
 }
 
 void setRates(Session &session, const std::string &glob, double value) {
