@@ -86,6 +86,11 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Matmul,
                                          MatmulCase{1, 384, 1040, 1100, true, false, false, false},
                                          MatmulCase{1, 384, 1040, 1100, true, false, true, false},
                                          MatmulCase{1, 1040, 384, 800, true, true, true, false},
+                                         MatmulCase{1, 530, 1100, 900, true, true, true, true},
+                                         MatmulCase{1, 530, 1100, 900, true, false, false, true},
+                                         MatmulCase{1, 1100, 70, 1000, true, false, true, false},
+                                         MatmulCase{2, 300, 67, 385, true, true, true, false},
+                                         MatmulCase{1, 130, 140, 3000, true, true, false, false},
                                          MatmulCase{1, 1, 1, 1, false, false, false, false}));
 
 /// The pieces, and with them the last bits, may depend on the number of threads, on nothing else.

@@ -2,6 +2,8 @@
 // rank's threads.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/cpu/TiledMatmul.h"
+#include <optional>
 
 namespace psrt {
 namespace {
@@ -11,8 +13,7 @@ namespace {
 struct PreparedMatmul : Prepared {
   MatmulOp op;
   int64_t rowPiece = 0, columnPiece = 0, rowPieces = 0, columnPieces = 0;
-  bool accumulate = false;
-  const MatmulPrimitive *primitives[2][2] = {}; ///< [last row piece][last column piece]
+  std::optional<TiledMatmul> products[2][2]; ///< [last row piece][last column piece]
 };
 
 struct Operands {
@@ -34,13 +35,12 @@ void runPiece(void *context, int thread, int64_t lo, int64_t hi) {
     };
     int64_t r = row * p.rowPiece, c = column * p.columnPiece;
     const float *bias = static_cast<const float *>(buffers[MatmulOp::Bias]);
-    CpuRank::of(*operands.bound)
-        .runners[thread]
-        ->run(p.primitives[row == p.rowPieces - 1][column == p.columnPieces - 1],
-              static_cast<const float *>(buffers[MatmulOp::Lhs]) + at(op.lhs, r, 0),
-              static_cast<const float *>(buffers[MatmulOp::Rhs]) + at(op.rhs, 0, c),
-              static_cast<float *>(buffers[MatmulOp::Out]) + at(op.out, r, c),
-              bias ? bias + c : nullptr);
+    CpuRank &rank = CpuRank::of(*operands.bound);
+    p.products[row == p.rowPieces - 1][column == p.columnPieces - 1]->run(
+        *rank.runners[thread], rank.scratch(thread),
+        static_cast<const float *>(buffers[MatmulOp::Lhs]) + at(op.lhs, r, 0),
+        static_cast<const float *>(buffers[MatmulOp::Rhs]) + at(op.rhs, 0, c),
+        static_cast<float *>(buffers[MatmulOp::Out]) + at(op.out, r, c), bias ? bias + c : nullptr);
   }
 }
 
@@ -55,7 +55,12 @@ void runMatmul(const Bound &bound) {
 struct PreparedSum : Prepared {
   MatmulOp op;
   int64_t part = 0; ///< places of the summed dim; the last part may have fewer
-  std::vector<const MatmulPrimitive *> primitives;
+  std::vector<TiledMatmul> products;
+
+  /// The result of part i > 0, behind the scratch memory that the products use.
+  static float *getPart(CpuRank &rank, int i) {
+    return rank.scratch(i) + TiledMatmul::getScratchFloats();
+  }
 };
 
 struct SumOperands {
@@ -72,8 +77,8 @@ void runPart(void *context, int thread, int64_t lo, int64_t hi) {
   auto *rhs = static_cast<const float *>(operands.bound->buffers[MatmulOp::Rhs]);
   auto *out = static_cast<float *>(operands.bound->buffers[MatmulOp::Out]);
   for (int64_t i = lo; i < hi; ++i)
-    rank.runners[thread]->run(p.primitives[i], lhs + i * p.part * p.op.lhs[3],
-                              rhs + i * p.part * p.op.rhs[2], i ? rank.scratch(i) : out, nullptr);
+    p.products[i].run(*rank.runners[thread], rank.scratch(thread), lhs + i * p.part * p.op.lhs[3],
+                      rhs + i * p.part * p.op.rhs[2], i ? p.getPart(rank, i) : out, nullptr);
 }
 
 /// Rows [lo, hi) of the result: plus the other parts, in their order.
@@ -83,8 +88,8 @@ void addParts(void *context, int, int64_t lo, int64_t hi) {
   CpuRank &rank = CpuRank::of(*operands.bound);
   for (int64_t row = lo; row < hi; ++row) {
     float *out = static_cast<float *>(operands.bound->buffers[MatmulOp::Out]) + row * p.op.out[2];
-    for (size_t i = 1; i < p.primitives.size(); ++i) {
-      const float *part = rank.scratch(i) + row * p.op.n;
+    for (size_t i = 1; i < p.products.size(); ++i) {
+      const float *part = p.getPart(rank, i) + row * p.op.n;
       for (int64_t n = 0; n < p.op.n; ++n)
         out[n] += part[n];
     }
@@ -95,7 +100,7 @@ void runSum(const Bound &bound) {
   const auto &p = *static_cast<const PreparedSum *>(bound.prepared);
   SumOperands operands{&bound, &p};
   ThreadPool &pool = CpuRank::of(bound).pool;
-  pool.run(runPart, &operands, p.primitives.size(), 1);
+  pool.run(runPart, &operands, p.products.size(), 1);
   pool.run(addParts, &operands, p.op.m, 16);
 }
 
@@ -127,20 +132,6 @@ void runMatmulF64(const Bound &bound) {
                               16);
 }
 
-/// Whether oneDNN has kernels for AVX-512 here. They work well on small pieces.
-bool hasWideKernels() {
-  switch (dnnl::get_effective_cpu_isa()) {
-  case dnnl::cpu_isa::all:
-  case dnnl::cpu_isa::sse41:
-  case dnnl::cpu_isa::avx:
-  case dnnl::cpu_isa::avx2:
-  case dnnl::cpu_isa::avx2_vnni:
-    return false;
-  default:
-    return true;
-  }
-}
-
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Rows in pieces of 256 (192 where lhs is transposed, as in weight gradients: measured best); few
@@ -154,24 +145,34 @@ void chooseSmallPieces(PreparedMatmul &p) {
     p.columnPiece = std::max<int64_t>(256, divideUp(op.n / 8, 64) * 64);
 }
 
-/// Without AVX-512, oneDNN copies operands into tiles where a product is large enough, and is 1.1
-/// to 1.3 times faster then (2 times where rows lie a large power of two apart).
-bool isCopied(int64_t m, int64_t n) { return 1.0 / m + 1.0 / n < 0.0038; }
+/// What a product of m x n costs beside its arithmetic, a place of the summed dim: copies.
+int64_t copiesOf(int64_t m, int64_t n) { return m + n; }
 
-/// The longer side in as many pieces as there are threads, in twice as many where they stay large
-/// enough to be copied.
+/// One piece for each thread, or two where they stay large; of the grids that make as many, the one
+/// that copies least.
 void chooseLargePieces(PreparedMatmul &p, int64_t threads) {
+  constexpr int64_t kLargeSide = 192;
   const MatmulOp &op = p.op;
   p.rowPiece = op.m, p.columnPiece = op.n;
-  auto cut = [&](int64_t pieces) {
-    p.rowPiece = op.m, p.columnPiece = op.n;
-    int64_t &side = op.m >= op.n ? p.rowPiece : p.columnPiece;
-    side = std::min(side, divideUp(divideUp(side, pieces), 32) * 32);
-    return isCopied(p.rowPiece, p.columnPiece);
-  };
   int64_t wanted = divideUp(threads, op.batch[0] * op.batch[1]);
-  if (wanted > 1 && !cut(2 * wanted))
-    cut(wanted);
+  if (wanted == 1)
+    return;
+  for (int64_t pieces : {2 * wanted, wanted}) {
+    int64_t least = INT64_MAX;
+    for (int64_t r = 1; r <= pieces; ++r) {
+      if (pieces % r)
+        continue;
+      int64_t rows = std::min(op.m, divideUp(divideUp(op.m, r), 32) * 32);
+      int64_t columns = std::min(op.n, divideUp(divideUp(op.n, pieces / r), 32) * 32);
+      if (divideUp(op.m, rows) * divideUp(op.n, columns) >= pieces &&
+          copiesOf(rows, columns) < least) {
+        least = copiesOf(rows, columns);
+        p.rowPiece = rows, p.columnPiece = columns;
+      }
+    }
+    if (least < INT64_MAX && std::min(p.rowPiece, p.columnPiece) >= kLargeSide)
+      return;
+  }
 }
 
 void choosePieces(PreparedMatmul &p, int64_t threads) {
@@ -183,14 +184,15 @@ void choosePieces(PreparedMatmul &p, int64_t threads) {
   p.columnPieces = divideUp(p.op.n, p.columnPiece);
 }
 
-/// A product that is large enough to be copied, but whose pieces would not be, and that sums over
-/// many places (weight gradients): the summed dim is cut instead.
-bool isBetterAsSum(const MatmulOp &op, int64_t threads, bool hasBias) {
+/// Whether to cut the summed dim instead, where it is long and the result small (weight gradients):
+/// the parts of the result are then added up.
+bool isBetterAsSum(const PreparedMatmul &p, int64_t threads, bool hasBias) {
+  const MatmulOp &op = p.op;
   bool isOne = op.batch[0] * op.batch[1] == 1 && !hasBias && op.out[3] == 1;
   if (hasWideKernels() || threads == 1 || !isOne || op.k < 256 * threads)
     return false;
-  auto [shorter, longer] = std::minmax(op.m, op.n);
-  return isCopied(op.m, op.n) && !isCopied(shorter, divideUp(longer, threads));
+  return copiesOf(op.m, op.n) * op.k / threads + op.m * op.n * 2 <
+         copiesOf(p.rowPiece, p.columnPiece) * op.k;
 }
 
 void bindSum(CpuRank &rank, const MatmulOp &op, Bound &bound) {
@@ -204,9 +206,9 @@ void bindSum(CpuRank &rank, const MatmulOp &op, Bound &bound) {
     shape.rhs = {op.rhs[2], op.rhs[3]};
     shape.out = {at ? op.n : op.out[2], 1};
     shape.accumulate = bound.accumulate && at == 0;
-    prepared->primitives.push_back(rank.prepareMatmul(shape));
+    prepared->products.emplace_back(rank, shape);
   }
-  rank.needScratch(op.m * op.n * sizeof(float));
+  rank.needScratch((TiledMatmul::getScratchFloats() + op.m * op.n) * sizeof(float));
   bound.run = runSum;
   bound.prepared = rank.keep(std::move(prepared));
 }
@@ -221,11 +223,11 @@ void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
   if (op.dtype != Dtype::F32)
     PSRT_FAIL(BadInput, "matmul of %s is not built for the cpu yet; compile with --precision fp32",
               dtypeName(op.dtype));
-  if (isBetterAsSum(op, rank.threads(), bound.buffers[MatmulOp::Bias]))
-    return bindSum(rank, op, bound);
   auto prepared = std::make_unique<PreparedMatmul>();
   prepared->op = op;
   choosePieces(*prepared, rank.threads());
+  if (isBetterAsSum(*prepared, rank.threads(), bound.buffers[MatmulOp::Bias]))
+    return bindSum(rank, op, bound);
   for (int lastRow : {0, 1})
     for (int lastColumn : {0, 1}) {
       if ((!lastRow && prepared->rowPieces == 1) || (!lastColumn && prepared->columnPieces == 1))
@@ -241,7 +243,7 @@ void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
       shape.out = {op.out[2], op.out[3]};
       shape.accumulate = bound.accumulate;
       shape.bias = bound.buffers[MatmulOp::Bias] != nullptr;
-      prepared->primitives[lastRow][lastColumn] = rank.prepareMatmul(shape);
+      prepared->products[lastRow][lastColumn].emplace(rank, shape);
     }
   bound.run = runMatmul;
   bound.prepared = rank.keep(std::move(prepared));

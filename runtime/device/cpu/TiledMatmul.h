@@ -1,0 +1,45 @@
+// A product computed in tiles, whose operands are first copied so that they lie well for oneDNN.
+#ifndef PSRT_DEVICE_CPU_TILEDMATMUL_H
+#define PSRT_DEVICE_CPU_TILEDMATMUL_H
+
+#include "runtime/device/cpu/Matmul.h"
+
+namespace psrt {
+
+class CpuRank;
+
+/// out[m, n] = lhs[m, k] rhs[k, n] on one thread, tile by tile, with the summed dim outside.
+/// Without kernels for AVX-512, oneDNN 2.6 takes twice the time where an operand is transposed, or
+/// its rows lie pages apart, and it does not copy them itself (it does where 1/m + 1/n < 0.0038). A
+/// product that is small, or that runs on AVX-512, is one tile, as it lies.
+class TiledMatmul {
+public:
+  /// Makes the primitives on all threads of the rank.
+  TiledMatmul(CpuRank &rank, const MatmulShape &shape);
+
+  /// `scratch`: getScratchFloats() floats of the calling thread.
+  void run(MatmulRunner &runner, float *scratch, const float *lhs, const float *rhs, float *out,
+           const float *bias) const;
+
+  /// The same of every product.
+  static constexpr int64_t getScratchFloats() { return kLhsFloats + kRhsFloats; }
+
+private:
+  /// Copies' rows lie apart by a few cache lines more than they have, so that no two share a set.
+  static constexpr int64_t kRows = 256, kColumns = 512, kDepth = 384, kGap = 16;
+  static constexpr int64_t kLhsFloats = kRows * (kDepth + kGap);
+  static constexpr int64_t kRhsFloats = kDepth * (kColumns + kGap);
+
+  MatmulShape shape;
+  int64_t rows, columns, depth; ///< of a tile; the last ones have fewer
+  bool copiesLhs = false, copiesRhs = false;
+  const MatmulPrimitive *primitives[2][2][2][2] =
+      {}; ///< [last rows][last columns][last k][first k]
+};
+
+/// Whether oneDNN has kernels for AVX-512 here.
+bool hasWideKernels();
+
+} // namespace psrt
+
+#endif
