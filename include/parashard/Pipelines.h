@@ -93,10 +93,6 @@ std::string explainPlan(mlir::ModuleOp module);
 ps::Level getLevel(mlir::ModuleOp module);
 void setLevel(mlir::ModuleOp module, ps::Level level);
 
-/// Writes `text` to `path` through a temporary name; the error names the path and the cause.
-llvm::Error writeAtomically(llvm::StringRef path,
-                            llvm::function_ref<void(llvm::raw_ostream &)> write);
-
 } // namespace parashard
 
 #endif

@@ -1,6 +1,7 @@
 // Makes an executable or a shared library of a compiled object.
 #include "Link.h"
 #include "lib/Codegen/RuntimePaths.h"
+#include "lib/Support/Files.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
@@ -72,8 +73,7 @@ llvm::Error linkProgram(StringRef object, StringRef output, const Payload &paylo
   auto driver = findDriver();
   if (!driver)
     return driver.takeError();
-  std::string temporary = (output + ".tmp").str();
-  std::vector<std::string> arguments = {*driver, "-o", temporary, object.str()};
+  std::vector<std::string> arguments = {*driver, object.str()};
   if (StringRef(kLinkerName).size())
     arguments.push_back(std::string("-fuse-ld=") + kLinkerName);
   if (output.ends_with(".so")) {
@@ -87,17 +87,12 @@ llvm::Error linkProgram(StringRef object, StringRef output, const Payload &paylo
     // libpsrt_comm_mpi.so is loaded when MPI is asked for: from beside the program, or from here.
     arguments.push_back("-Wl,-rpath,$ORIGIN:" + folder);
   }
-  llvm::Error error = run(arguments);
-  if (!error && !payload.empty())
-    error = payload.appendTo(temporary);
-  if (error) {
-    llvm::sys::fs::remove(temporary);
-    return error;
-  }
-  if (std::error_code code = llvm::sys::fs::rename(temporary, output))
-    return llvm::createStringError(code, "cannot write %s: %s", output.str().c_str(),
-                                   code.message().c_str());
-  return llvm::Error::success();
+  return makeAtomically(output, [&](StringRef temporary) -> llvm::Error {
+    arguments.insert(arguments.end(), {"-o", temporary.str()});
+    if (llvm::Error error = run(arguments))
+      return error;
+    return payload.empty() ? llvm::Error::success() : payload.appendTo(temporary);
+  });
 }
 
 } // namespace parashard::codegen

@@ -1,14 +1,13 @@
 // The safetensors format: a 64-bit header length, a JSON header, the raw bytes.
 #include "lib/Evaluate/Safetensors.h"
 
+#include "lib/Support/Files.h"
 #include "lib/Support/JsonDocument.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -130,26 +129,11 @@ llvm::Error writeSafetensors(llvm::StringRef path, const NamedTensors &tensors) 
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(header));
   text.resize(llvm::alignTo(text.size(), 8), ' ');
-  std::string temporary = (path + ".tmp").str();
-  std::error_code code;
-  {
-    llvm::raw_fd_ostream os(temporary, code);
-    if (!code) {
-      char length[8];
-      llvm::support::endian::write64le(length, text.size());
-      os << llvm::StringRef(length, 8) << text << data;
-      os.flush();
-      code = os.error();
-      os.clear_error();
-    }
-  }
-  if (!code)
-    code = llvm::sys::fs::rename(temporary, path);
-  if (code)
-    llvm::sys::fs::remove(temporary);
-  if (code)
-    return llvm::createStringError("cannot write '" + path + "': " + code.message());
-  return llvm::Error::success();
+  return writeAtomically(path, [&](llvm::raw_ostream &os) {
+    char length[8];
+    llvm::support::endian::write64le(length, text.size());
+    os << llvm::StringRef(length, 8) << text << data;
+  });
 }
 
 } // namespace parashard

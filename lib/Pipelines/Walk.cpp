@@ -2,6 +2,7 @@
 #include "parashard/Pipelines.h"
 
 #include "dialects/ps/Ps.h"
+#include "lib/Support/Files.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -23,39 +24,6 @@ ps::Level getLevel(ModuleOp module) {
 
 void setLevel(ModuleOp module, ps::Level level) {
   module->setAttr(ps::kLevelMark, ps::LevelAttr::get(module.getContext(), level));
-}
-
-llvm::Error writeAtomically(StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write) {
-  auto fail = [&](std::error_code code) {
-    return llvm::createStringError(code, "cannot write %s: %s", path.str().c_str(),
-                                   code.message().c_str());
-  };
-  SmallString<128> target(path);
-  if (llvm::sys::fs::is_symlink_file(path)) // written through, not replaced
-    if (std::error_code code = llvm::sys::fs::real_path(path, target))
-      return fail(code);
-  if (llvm::sys::fs::exists(target) && !llvm::sys::fs::is_regular_file(target))
-    return llvm::createStringError("cannot write " + path + ": it is no regular file");
-  std::string temporary = (target + ".tmp").str();
-  {
-    std::error_code code;
-    llvm::raw_fd_ostream os(temporary, code);
-    if (code)
-      return fail(code);
-    write(os);
-    os.flush();
-    if (os.has_error()) {
-      code = os.error();
-      os.clear_error();
-      llvm::sys::fs::remove(temporary);
-      return fail(code);
-    }
-  }
-  if (std::error_code code = llvm::sys::fs::rename(temporary, target)) {
-    llvm::sys::fs::remove(temporary);
-    return fail(code);
-  }
-  return llvm::Error::success();
 }
 
 LogicalResult addLevelPipeline(OpPassManager &pm, ps::Level level, const CompileOptions &options) {

@@ -4,6 +4,7 @@
 #include "Gather.h"
 #include "Page.h"
 #include "lib/Codegen/ClassBuffers.h"
+#include "lib/Support/Files.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "parashard/Pipelines.h"
 

@@ -1,7 +1,7 @@
 // Reading and writing plans.
 #include "PlanFile.h"
+#include "lib/Support/Files.h"
 #include "parashard/NearestNames.h"
-#include "parashard/Pipelines.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"

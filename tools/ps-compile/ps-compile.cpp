@@ -4,6 +4,7 @@
 #include "tools/CommandLine.h"
 
 #include "lib/Sharding/Reasons.h"
+#include "lib/Support/Files.h"
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Codegen.h"
 #include "parashard/Report.h"

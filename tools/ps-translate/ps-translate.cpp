@@ -2,14 +2,13 @@
 #include "tools/CommandLine.h"
 
 #include "dialects/ps/Ps.h"
+#include "lib/Support/Files.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Import.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
@@ -76,24 +75,6 @@ void printDiagnostic(mlir::Diagnostic &diagnostic) {
     errs() << "ps-translate: note: " << note << "\n";
 }
 
-/// Writes a temporary file beside `path` and renames it: nobody ever sees half a module.
-Error writeAtomically(StringRef path, function_ref<void(raw_ostream &)> write) {
-  Expected<sys::fs::TempFile> temporary = sys::fs::TempFile::create(path + ".tmp-%%%%%%");
-  if (!temporary)
-    return temporary.takeError();
-  {
-    raw_fd_ostream stream(temporary->FD, /*shouldClose=*/false);
-    write(stream);
-    stream.flush();
-    if (stream.has_error()) {
-      Error error = errorCodeToError(stream.error());
-      stream.clear_error();
-      return joinErrors(std::move(error), temporary->discard());
-    }
-  }
-  return temporary->keep(path);
-}
-
 int translate(const Options &options) {
   mlir::MLIRContext context;
   context.printOpOnDiagnostic(false);
@@ -129,8 +110,7 @@ int translate(const Options &options) {
   if (options.output == "-")
     return print(outs()), Done;
   if (Error error = writeAtomically(options.output, print))
-    return fail(ModelAtFault,
-                "cannot write '" + options.output + "': " + toString(std::move(error)));
+    return fail(ModelAtFault, toString(std::move(error)));
   return Done;
 }
 
