@@ -1,9 +1,12 @@
 """Ranks as processes: started by mpirun and torchrun they compute, bit by bit, what the ranks of one process compute."""
+import models
 import oracle
 import pytest
 import torch
+import vision
 from processes import BASE, finish, launch, need_mpi, start, start_by_hand
 from refusals import PLAIN, data_for, program, train  # noqa: F401
+from safetensors.torch import save_file
 
 MESHES = ["dp=2", "tp=2", "dp=2,tp=2"]
 FILES = ["losses.txt", "gradients.safetensors", "weights.safetensors", "outputs.safetensors"]
@@ -49,6 +52,20 @@ def test_processes_compute_what_one_process_does(compiled, how):
         status, printed = finish(start(line, folder, environment))
         assert status == 0, printed
         check_same(folder, how, FILES[3:])
+
+
+@pytest.mark.parametrize("make", [models.llama, models.mlp, vision.resnet], ids=lambda make: make.__name__)
+def test_other_models_over_mpi(tmp_path, make):
+    """Weights, and running statistics, after three steps of two micro-batches."""
+    launcher, environment = launch("mpirun", 2)
+    model = make()
+    oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2", "--micro-batches", "2", *PLAIN)
+    save_file(oracle.draw_batches(model, 2, steps=3), tmp_path / "data.safetensors")
+    command = ["./program", "--data", "data.safetensors", "--steps", "3", "--quiet"]
+    oracle.run([*command, "--ranks", 2, *outputs("one")], tmp_path)
+    status, printed = finish(start([*launcher, *command, *outputs("mpirun")], tmp_path, environment))
+    assert status == 0, printed
+    check_same(tmp_path, "mpirun")
 
 
 def test_two_jobs_at_once(tmp_path, program):
