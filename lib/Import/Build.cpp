@@ -17,6 +17,17 @@ Value TensorBuilder::splat(RankedTensorType type, double value) {
   return make<ps::ConstantOp>(type, value);
 }
 
+Value TensorBuilder::constant(RankedTensorType type, ArrayRef<double> elements) {
+  const fltSemantics &semantics = cast<FloatType>(type.getElementType()).getFloatSemantics();
+  auto values = map_to_vector(elements, [&](double element) {
+    APFloat value(element);
+    bool isInexact;
+    (void)value.convert(semantics, APFloat::rmNearestTiesToEven, &isInexact);
+    return value;
+  });
+  return make<ps::ConstantOp>(DenseElementsAttr::get(type, ArrayRef<APFloat>(values)));
+}
+
 RankedTensorType TensorBuilder::typeLike(Value value, Type elementType) {
   return RankedTensorType::get(getShape(value), elementType);
 }

@@ -23,6 +23,8 @@ public:
     return Op::create(b, loc, std::forward<Args>(args)...);
   }
   mlir::Value splat(mlir::RankedTensorType type, double value);
+  /// A floating constant from its elements, row-major.
+  mlir::Value constant(mlir::RankedTensorType type, llvm::ArrayRef<double> elements);
   mlir::Value convert(mlir::Value value, mlir::Type elementType);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> permutation);

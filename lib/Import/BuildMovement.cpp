@@ -1,5 +1,5 @@
-// Where elements come from: padding, triangles, places in a constant order, the first place of an
-// extremum, products along a dim.
+// Where elements come from: padding, triangles, places in a constant order, parts that are written,
+// the first place of an extremum, products along a dim.
 #include "lib/Import/BuildOps.h"
 
 using namespace mlir;
@@ -105,6 +105,62 @@ Value buildTriangle(TensorBuilder &n, Value x, int64_t diagonal, ps::Predicate p
     row = n.make<ps::AddOp>(row, n.splat(indexType, diagonal));
   Value kept = n.compare(predicate, column, row);
   return n.make<ps::SelectOp>(kept, x, n.splat(getType(x), 0));
+}
+
+/// Whether all places of `part` lie in `base`, and no other dim differs.
+static bool fitsInto(Value base, Value part, ArrayRef<int64_t> starts, ArrayRef<int64_t> strides) {
+  if (getRank(part) != getRank(base))
+    return false;
+  for (int64_t dim = 0; dim < getRank(base); ++dim) {
+    int64_t size = getShape(base)[dim], count = getShape(part)[dim];
+    if (starts[dim] < 0 || strides[dim] < 1 || starts[dim] > size ||
+        (count > 0 && (starts[dim] == size || count - 1 > (size - 1 - starts[dim]) / strides[dim])))
+      return false;
+  }
+  return true;
+}
+
+/// `part` spread out over zeros, and chosen where it is.
+static Value chooseSpread(TensorBuilder &n, Value base, Value part, ArrayRef<int64_t> starts,
+                          ArrayRef<int64_t> strides) {
+  SmallVector<int64_t> high;
+  for (auto [size, count, start, stride] :
+       llvm::zip(getShape(base), getShape(part), starts, strides))
+    high.push_back(size - start - (count ? (count - 1) * stride + 1 : 0));
+  auto spread = [&](Value value) {
+    auto type = RankedTensorType::get(getShape(base), getElement(value));
+    return n.make<ps::PadOp>(type, value, starts, high, strides);
+  };
+  Value ones = spread(n.splat(n.typeLike(part, n.f32()), 1));
+  Value chosen = n.compare(ps::Predicate::Ne, ones, n.splat(getType(ones), 0));
+  return n.make<ps::SelectOp>(getType(base), chosen, spread(part), base);
+}
+
+Value writePart(TensorBuilder &n, Value base, Value part, ArrayRef<int64_t> starts,
+                ArrayRef<int64_t> strides) {
+  if (!fitsInto(base, part, starts, strides)) {
+    (void)n.fail("writes " + debugString(part.getType()) + " at places that " +
+                 debugString(base.getType()) + " does not have");
+    return base;
+  }
+  if (getType(part).getNumElements() == 0)
+    return base;
+  SmallVector<int64_t> partial;
+  for (int64_t dim = 0; dim < getRank(base); ++dim)
+    if (getShape(part)[dim] != getShape(base)[dim])
+      partial.push_back(dim);
+  if (partial.empty())
+    return part;
+  int64_t dim = partial[0], end = starts[dim] + getShape(part)[dim];
+  if (partial.size() > 1 || strides[dim] != 1)
+    return chooseSpread(n, base, part, starts, strides);
+  SmallVector<Value> parts;
+  if (starts[dim] > 0)
+    parts.push_back(n.slice(base, dim, 0, starts[dim]));
+  parts.push_back(part);
+  if (end < getShape(base)[dim])
+    parts.push_back(n.slice(base, dim, end, getShape(base)[dim]));
+  return n.concat(parts, dim);
 }
 
 /// Fails where `x` has no such dim.

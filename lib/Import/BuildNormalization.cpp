@@ -6,7 +6,7 @@ using namespace mlir;
 
 namespace parashard::import {
 
-static Type getStatisticsType(TensorBuilder &n, Value x) {
+Type getStatisticsType(TensorBuilder &n, Value x) {
   return getElement(x).isF64() ? getElement(x) : n.f32();
 }
 

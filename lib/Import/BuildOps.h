@@ -47,6 +47,9 @@ mlir::Value buildTriangle(TensorBuilder &n, mlir::Value x, int64_t diagonal,
 /// The places along `dim` in the order given: slices, one after another. Fails where they are many.
 mlir::Value takeInOrder(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> places,
                         int64_t dim);
+/// `base` with `part` in it: along each dim from `starts` on, at every `strides`th place.
+mlir::Value writePart(TensorBuilder &n, mlir::Value base, mlir::Value part,
+                      llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> strides);
 /// Along `dim`, the first place of the extremum (of NaN, where there is one), which keeps its dim.
 mlir::Value findPlace(TensorBuilder &n, mlir::Value x, int64_t dim, ps::ReductionKind kind);
 /// The product along a dim, which keeps size 1: halves are multiplied, so that no gradient divides.
@@ -72,6 +75,8 @@ mlir::Value buildGather(TensorBuilder &n, mlir::Value x, mlir::Value index, int6
 // Normalization (BuildNormalization.cpp)
 //===----------------------------------------------------------------------===//
 
+/// The type that statistics of x are computed in: at least f32.
+mlir::Type getStatisticsType(TensorBuilder &n, mlir::Value x);
 /// y * weight + bias, each aligned at the last dims; null ones are left out.
 mlir::Value applyAffine(TensorBuilder &n, mlir::Value y, mlir::Value weight, mlir::Value bias);
 /// Over the last `numDims` dims: several are read as one.
@@ -84,6 +89,100 @@ mlir::Value buildRmsNorm(TensorBuilder &n, mlir::Value x, int64_t numDims,
 template <typename Op> mlir::Value buildAlongDim(TensorBuilder &n, mlir::Value x, int64_t dim) {
   return n.swapDims(n.make<Op>(n.swapDims(x, dim, -1)), dim, -1);
 }
+
+//===----------------------------------------------------------------------===//
+// Norms by channel, which stand in dim 1 (BuildChannels.cpp)
+//===----------------------------------------------------------------------===//
+
+/// y * weight + bias by channel, in y's element type; null ones are left out.
+mlir::Value applyToChannels(TensorBuilder &n, mlir::Value y, mlir::Value weight, mlir::Value bias);
+/// Each of `groups` groups of channels of each element of the batch, without weights.
+mlir::Value buildGroupNorm(TensorBuilder &n, mlir::Value x, int64_t groups, double epsilon);
+
+/// In training by the statistics of the batch, else by the running ones. Vectors over the channels
+/// may be null.
+struct BatchNorm {
+  mlir::Value input, weight, bias, runningMean, runningVariance;
+  double epsilon = 1e-5;
+  double momentum = 0.1; ///< the share of the batch in the new running statistics
+  bool isTraining = false;
+};
+/// The running statistics after this batch; null where none are kept, and in evaluation.
+struct BatchNormResult {
+  mlir::Value result, runningMean, runningVariance;
+};
+BatchNormResult buildBatchNorm(TensorBuilder &n, const BatchNorm &norm);
+
+//===----------------------------------------------------------------------===//
+// Windows over space (BuildWindows.cpp)
+//===----------------------------------------------------------------------===//
+
+/// Windows over the space dims of a tensor [N, C, space...]; each list has one entry a space dim.
+/// Window p covers element p * stride + k * dilation - low for each k below `kernel`. Elements
+/// beyond the tensor are zeros, or none (in a maximum).
+struct SpaceWindows {
+  llvm::SmallVector<int64_t> kernel, strides, low, dilation;
+  llvm::SmallVector<int64_t> out; ///< how many windows
+};
+
+/// x [N, C, space...] with a weight [O, C / groups, kernel...]; the bias [O] may be null. The
+/// number of groups follows from the shapes.
+mlir::Value buildConvolution(TensorBuilder &n, mlir::Value x, mlir::Value weight, mlir::Value bias,
+                             const SpaceWindows &windows);
+/// A convolution's transpose: x [N, O, space...] has an element for each window, and the result
+/// [N, channels, out...] those that the windows cover. `windows.out` are the result's sizes.
+mlir::Value buildTransposedConvolution(TensorBuilder &n, mlir::Value x, mlir::Value weight,
+                                       mlir::Value bias, const SpaceWindows &windows,
+                                       int64_t channels);
+mlir::Value buildMaxPool(TensorBuilder &n, mlir::Value x, const SpaceWindows &windows);
+
+/// What the sum of a window is divided by: `divisor`, or where that is 0 the places that the window
+/// has, with those of the padding or without. What lies behind the padding (a last window rounded
+/// up) is no place.
+struct AverageDivisor {
+  llvm::SmallVector<int64_t> high; ///< zeros behind x, one entry a space dim
+  bool includesPadding = true;
+  double divisor = 0;
+};
+mlir::Value buildAveragePool(TensorBuilder &n, mlir::Value x, const SpaceWindows &windows,
+                             const AverageDivisor &by);
+/// Windows without padding that cover each dim once: `out` of them divide it.
+SpaceWindows tileSpace(mlir::Value x, llvm::ArrayRef<int64_t> out);
+
+//===----------------------------------------------------------------------===//
+// Interpolation (BuildInterpolation.cpp)
+//===----------------------------------------------------------------------===//
+
+/// Fails where a dim of size `in` cannot be resized to `out`.
+bool checkResize(TensorBuilder &n, int64_t in, int64_t out);
+/// Each of `out` places along a dim as a sum of its elements; `fill` writes the weights of a place,
+/// one for each element, which are zeros.
+mlir::Value
+mixDim(TensorBuilder &n, mlir::Value x, int64_t dim, int64_t out,
+       llvm::function_ref<void(llvm::MutableArrayRef<double> weights, int64_t place)> fill);
+/// The element nearest to each of `out` places, each `step` elements from the last, as PyTorch
+/// finds it: in f32, and whatever the step where the sizes are equal or the double.
+llvm::SmallVector<int64_t> findNearest(int64_t in, int64_t out, double step);
+/// The elements at `places` along a dim: broadcasts where each is repeated, else a product.
+mlir::Value resizeNearest(TensorBuilder &n, mlir::Value x, int64_t dim,
+                          llvm::ArrayRef<int64_t> places);
+/// Between the two elements around each of `positions`; beyond the ends, those at the ends.
+mlir::Value resizeLinear(TensorBuilder &n, mlir::Value x, int64_t dim,
+                         llvm::ArrayRef<double> positions);
+
+//===----------------------------------------------------------------------===//
+// Products named by labels (BuildEinsum.cpp)
+//===----------------------------------------------------------------------===//
+
+/// "bhid,bhjd->bhij" of NumPy's einsum, with '...', repeated letters and without an arrow too.
+mlir::Value buildEinsum(TensorBuilder &n, llvm::StringRef equation,
+                        llvm::ArrayRef<mlir::Value> operands);
+/// Sums over dims `lhsDims` of the left and `rhsDims` of the right; the other dims follow one
+/// another.
+mlir::Value buildTensordot(TensorBuilder &n, mlir::Value lhs, llvm::ArrayRef<int64_t> lhsDims,
+                           mlir::Value rhs, llvm::ArrayRef<int64_t> rhsDims);
+/// The elements whose places along dims `first` and `second` agree, without dim `second`.
+mlir::Value takeDiagonal(TensorBuilder &n, mlir::Value x, int64_t first, int64_t second);
 
 //===----------------------------------------------------------------------===//
 // Losses (BuildLoss.cpp)

@@ -74,12 +74,6 @@ mlir::Type promoteTypes(mlir::Value lhs, mlir::Value rhs);
 /// The type in which PyTorch computes on a tensor and a number.
 mlir::Type promoteTypes(mlir::Value tensor, Scalar scalar);
 
-/// A floating constant from its elements.
-mlir::Value makeConstant(NodeConverter &n, mlir::RankedTensorType type,
-                         llvm::ArrayRef<double> elements);
-/// y * weight + bias by channel (dim 1), in y's element type; null ones are left out.
-mlir::Value applyToChannels(NodeConverter &n, mlir::Value y, mlir::Value weight, mlir::Value bias);
-
 using Converter = llvm::function_ref<mlir::LogicalResult(NodeConverter &)>;
 using ConverterFunction = mlir::LogicalResult (*)(NodeConverter &);
 /// By the op's name: "aten.add.Tensor"; "aten.add" stands for all its overloads.

@@ -1,5 +1,6 @@
 // Finds views, and writes through them: a new value of the viewed tensor.
 #include "lib/Import/Pt2/Views.h"
+#include "lib/Import/BuildOps.h"
 #include "lib/Import/Shapes.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -250,51 +251,20 @@ ViewRange getViewRange(NodeConverter &n, unsigned result) {
 // Writing
 //===----------------------------------------------------------------------===//
 
-namespace {
-
-/// `base` with `part` at every `step`th place of a dim: `part` spread out, and chosen where it is.
-Value writeSpread(NodeConverter &n, const ViewRange &range, Value base, Value part) {
-  int64_t rank = getRank(base), count = getShape(part)[range.dim];
-  SmallVector<int64_t> low(rank, 0), high(rank, 0), strides(rank, 1);
-  low[range.dim] = range.start;
-  strides[range.dim] = range.step;
-  high[range.dim] =
-      getShape(base)[range.dim] - range.start - (count ? (count - 1) * range.step + 1 : 0);
-  auto spread = [&](Value value) {
-    auto type = RankedTensorType::get(getShape(base), getElement(value));
-    return n.make<ps::PadOp>(type, value, low, high, strides);
-  };
-  Value ones = spread(n.splat(n.typeLike(part, n.f32()), 1));
-  Value chosen = n.compare(ps::Predicate::Ne, ones, n.splat(getType(ones), 0));
-  return n.make<ps::SelectOp>(getType(base), chosen, spread(part), base);
-}
-
-} // namespace
-
 Value writeRange(NodeConverter &n, unsigned result, Value base, Value part) {
   ViewRange range = getViewRange(n, result);
   if (n.failed())
     return {};
-  SmallVector<int64_t> shape(getShape(base));
+  SmallVector<int64_t> shape(getShape(base)), starts(shape.size(), 0), strides(shape.size(), 1);
   if (range.start < 0 || range.start > range.limit || range.limit > shape[range.dim] ||
       range.step < 1) {
     (void)n.fail("is a range that " + debugString(base.getType()) + " does not have");
     return {};
   }
   shape[range.dim] = divideCeil(range.limit - range.start, range.step);
-  part = n.reshape(part, shape);
-  if (range.start == range.limit)
-    return base;
-  if (range.step != 1)
-    return writeSpread(n, range, base, part);
-  SmallVector<Value> parts;
-  int64_t size = getShape(base)[range.dim];
-  if (range.start > 0)
-    parts.push_back(n.slice(base, range.dim, 0, range.start));
-  parts.push_back(part);
-  if (range.limit < size)
-    parts.push_back(n.slice(base, range.dim, range.limit, size));
-  return n.concat(parts, range.dim);
+  starts[range.dim] = range.start;
+  strides[range.dim] = range.step;
+  return writePart(n, base, n.reshape(part, shape), starts, strides);
 }
 
 namespace {

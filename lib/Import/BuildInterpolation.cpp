@@ -1,0 +1,87 @@
+// Interpolation along one dim at a time: nearest elements as broadcasts where each is repeated,
+// else, as linear interpolation, products with the matrix of weights.
+#include "lib/Import/BuildOps.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace parashard::import {
+
+/// A larger dim, or more weights, would be larger than what is resized.
+static constexpr int64_t kMostWeights = 1 << 24;
+
+bool checkResize(TensorBuilder &n, int64_t in, int64_t out) {
+  if (in >= 1 && out >= 1 && std::max(in, out) <= kMostWeights)
+    return true;
+  (void)n.fail("resizes a dim of size " + Twine(in) + " to " + Twine(out) +
+               "; expected from 1 to 2^24");
+  return false;
+}
+
+Value mixDim(TensorBuilder &n, Value x, int64_t dim, int64_t out,
+             llvm::function_ref<void(MutableArrayRef<double> weights, int64_t place)> fill) {
+  int64_t in = getShape(x)[dim], rank = getRank(x);
+  if (!checkResize(n, in, out) || in > kMostWeights / out) {
+    (void)n.fail("mixes " + Twine(in) + " elements of a dim at " + Twine(out) +
+                 " places, which is not supported; their product is at most 2^24");
+    return x;
+  }
+  std::vector<double> weights(out * in);
+  for (int64_t place = 0; place < out; ++place)
+    fill(MutableArrayRef(weights).slice(place * in, in), place);
+  Value matrix = n.constant(RankedTensorType::get({out, in}, getElement(x)), weights);
+  auto labels = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  SmallVector<int64_t> result(labels);
+  result[dim] = rank;
+  return n.contract(x, labels, matrix, {rank, dim}, result);
+}
+
+SmallVector<int64_t> findNearest(int64_t in, int64_t out, double step) {
+  SmallVector<int64_t> nearest;
+  bool isWhole = out == in || out == 2 * in;
+  for (int64_t p = 0; p < out; ++p) {
+    float at = std::floor(float(p) * float(step));
+    nearest.push_back(isWhole ? p * in / out : int64_t(std::min(float(in - 1), at)));
+  }
+  return nearest;
+}
+
+/// Each element `times` times.
+static Value repeatDim(TensorBuilder &n, Value x, int64_t dim, int64_t times) {
+  SmallVector<int64_t> shape(getShape(x)), spread(shape), dims;
+  spread.insert(spread.begin() + dim + 1, times);
+  for (int64_t d = 0; d < int64_t(spread.size()); ++d)
+    if (d != dim + 1)
+      dims.push_back(d);
+  Value repeated = n.make<ps::BroadcastOp>(RankedTensorType::get(spread, getElement(x)), x, dims);
+  shape[dim] *= times;
+  return n.reshape(repeated, shape);
+}
+
+Value resizeNearest(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> places) {
+  int64_t in = getShape(x)[dim], out = places.size();
+  if (llvm::equal(places, llvm::seq<int64_t>(0, in)))
+    return x;
+  bool repeats = out % in == 0;
+  for (int64_t p = 0; p < out; ++p)
+    repeats = repeats && places[p] == p / (out / in);
+  if (repeats)
+    return repeatDim(n, x, dim, out / in);
+  return mixDim(n, x, dim, out, [&](MutableArrayRef<double> weights, int64_t place) {
+    weights[places[place]] = 1;
+  });
+}
+
+Value resizeLinear(TensorBuilder &n, Value x, int64_t dim, ArrayRef<double> positions) {
+  int64_t in = getShape(x)[dim], out = positions.size();
+  if (llvm::equal(positions, llvm::seq<int64_t>(0, in)))
+    return x;
+  return mixDim(n, x, dim, out, [&](MutableArrayRef<double> weights, int64_t place) {
+    double at = std::clamp(positions[place], 0.0, double(in - 1));
+    int64_t below = int64_t(at), above = std::min(below + 1, in - 1);
+    weights[below] += 1 - (at - double(below));
+    weights[above] += at - double(below);
+  });
+}
+
+} // namespace parashard::import

@@ -1,0 +1,258 @@
+// Convolutions and pooling. A sum over windows that do not overlap is a reduction of a reshape, of
+// others a convolution with ones.
+#include "lib/Import/BuildOps.h"
+#include "lib/Import/HostValue.h"
+#include "lib/Import/Shapes.h"
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// Larger sizes, strides, dilations and paddings are a damaged file; products of two are no
+/// overflow.
+constexpr int64_t kMostPlaces = INT32_MAX;
+
+unsigned getSpace(const SpaceWindows &windows) { return windows.kernel.size(); }
+
+/// The first element that window `place` covers, before padding is taken off.
+int64_t getBegin(const SpaceWindows &windows, unsigned d, int64_t place) {
+  return place * windows.strides[d] - windows.low[d];
+}
+
+bool checkList(TensorBuilder &n, ArrayRef<int64_t> list, StringRef name, size_t space,
+               int64_t least) {
+  if (list.size() != space)
+    (void)n.fail("has " + Twine(list.size()) + " numbers as " + name + " for " + Twine(space) +
+                 " space dims");
+  for (int64_t number : list)
+    if (number < least || number > kMostPlaces)
+      (void)n.fail("has " + Twine(number) + " in its " + name + "; expected at least " +
+                   Twine(least) + (number > kMostPlaces ? ", and less than 2^31" : ""));
+  return !n.failed();
+}
+
+SmallVector<int64_t> replaceSpace(Value x, ArrayRef<int64_t> sizes) {
+  SmallVector<int64_t> shape(getShape(x).take_front(2));
+  shape.append(sizes.begin(), sizes.end());
+  return shape;
+}
+
+bool checkShape(TensorBuilder &n, ArrayRef<int64_t> shape) {
+  if (!isPossibleShape(shape))
+    (void)n.fail("has windows or a result with " + kImpossibleShape);
+  return !n.failed();
+}
+
+/// Fails unless x is [N, C, space...] and windows lie over its space dims.
+bool checkWindows(TensorBuilder &n, const SpaceWindows &windows, Value x) {
+  size_t space = getSpace(windows);
+  if (space == 0 || getRank(x) != int64_t(space) + 2)
+    (void)n.fail("has windows over " + Twine(space) + " dims of " + debugString(x.getType()) +
+                 "; expected batch, channels and those");
+  if (!isFloat(x))
+    (void)n.fail("is of " + debugString(getElement(x)) +
+                 ", which is not supported; expected floats");
+  return !n.failed() && checkList(n, windows.kernel, "kernel", space, 1) &&
+         checkList(n, windows.strides, "strides", space, 1) &&
+         checkList(n, windows.low, "padding", space, 0) &&
+         checkList(n, windows.dilation, "dilation", space, 1) &&
+         checkList(n, windows.out, "result's sizes", space, 1) &&
+         checkList(n, getShape(x).drop_front(2), "operand's sizes", space, 1) &&
+         checkShape(n, replaceSpace(x, windows.out)) && checkShape(n, windows.kernel);
+}
+
+bool checkWeight(TensorBuilder &n, Value x, Value weight, Value bias) {
+  if (getRank(x) < 3 || getRank(weight) != getRank(x))
+    (void)n.fail("has a weight " + debugString(weight.getType()) + " for " +
+                 debugString(x.getType()));
+  else if (getElement(weight) != getElement(x))
+    (void)n.fail("has a weight of another element type than " + debugString(x.getType()));
+  else if (llvm::is_contained(getShape(weight), 0))
+    (void)n.fail("has an empty weight " + debugString(weight.getType()));
+  if (bias && getRank(bias) != 1)
+    (void)n.fail("has a bias with " + Twine(getRank(bias)) + " dims; expected 1");
+  return !n.failed();
+}
+
+/// How far `last`, the number of the last window, begins behind the zeros that a `ps.convolution`
+/// reads behind `size` elements (as many as before them), along dim d; 0: it begins before.
+int64_t getExcess(const SpaceWindows &windows, unsigned d, int64_t last, int64_t size) {
+  return std::max<int64_t>(0, getBegin(windows, d, last) - size - windows.low[d] + 1);
+}
+
+} // namespace
+
+Value buildConvolution(TensorBuilder &n, Value x, Value weight, Value bias,
+                       const SpaceWindows &windows) {
+  if (!checkWeight(n, x, weight, bias) || !checkWindows(n, windows, x))
+    return x;
+  int64_t perGroup = getShape(weight)[1], groups = getShape(x)[1] / perGroup;
+  if (getShape(x)[1] % perGroup != 0 || groups == 0 || getShape(weight)[0] % groups != 0) {
+    (void)n.fail("has a weight " + debugString(weight.getType()) + " for " + Twine(getShape(x)[1]) +
+                 " channels, which make no whole groups");
+    return x;
+  }
+  SmallVector<int64_t> none(getRank(x), 0), high(none);
+  for (unsigned d = 0; d < getSpace(windows); ++d)
+    high[d + 2] = getExcess(windows, d, windows.out[d] - 1, getShape(x)[d + 2]);
+  x = buildPad(n, x, none, high, 0);
+  SmallVector<int64_t> shape = replaceSpace(x, windows.out);
+  shape[1] = getShape(weight)[0];
+  if (!checkShape(n, shape))
+    return x;
+  Value y = n.make<ps::ConvolutionOp>(getType(x).clone(shape), x, weight, windows.strides,
+                                      windows.low, windows.dilation);
+  return applyToChannels(n, y, Value(), bias);
+}
+
+Value buildTransposedConvolution(TensorBuilder &n, Value x, Value weight, Value bias,
+                                 const SpaceWindows &windows, int64_t channels) {
+  if (!checkWeight(n, x, weight, bias) || !checkWindows(n, windows, x))
+    return x;
+  int64_t perGroup = getShape(weight)[1];
+  if (getShape(weight)[0] != getShape(x)[1] || channels < 1 || channels % perGroup != 0 ||
+      getShape(x)[1] % (channels / perGroup) != 0) {
+    (void)n.fail("has a weight " + debugString(weight.getType()) + " between " +
+                 Twine(getShape(x)[1]) + " and " + Twine(channels) +
+                 " channels, which make no whole groups");
+    return x;
+  }
+  SmallVector<int64_t> sizes(windows.out), none(getRank(x), 0), cut(none);
+  for (unsigned d = 0; d < getSpace(windows); ++d) {
+    int64_t excess = getExcess(windows, d, getShape(x)[d + 2] - 1, sizes[d]);
+    sizes[d] += excess;
+    cut[d + 2] = -excess;
+  }
+  SmallVector<int64_t> shape = replaceSpace(x, sizes);
+  shape[1] = channels;
+  if (!checkShape(n, shape))
+    return x;
+  Value y = n.make<ps::ConvolutionInputOp>(getType(x).clone(shape), x, weight, windows.strides,
+                                           windows.low, windows.dilation);
+  return applyToChannels(n, buildPad(n, y, none, cut, 0), Value(), bias);
+}
+
+//===----------------------------------------------------------------------===//
+// Pooling
+//===----------------------------------------------------------------------===//
+
+/// Fails where a window has no element: no maximum, and no places to divide by.
+static bool checkPool(TensorBuilder &n, const SpaceWindows &windows, Value x) {
+  if (!checkWindows(n, windows, x))
+    return false;
+  for (unsigned d = 0; d < getSpace(windows); ++d) {
+    int64_t end = getBegin(windows, d, 0) + (windows.kernel[d] - 1) * windows.dilation[d];
+    if (end < 0 || getBegin(windows, d, windows.out[d] - 1) >= getShape(x)[d + 2])
+      (void)n.fail("has a window of padding alone along space dim " + Twine(d) + " of " +
+                   debugString(x.getType()));
+  }
+  return !n.failed();
+}
+
+Value buildMaxPool(TensorBuilder &n, Value x, const SpaceWindows &windows) {
+  if (!checkPool(n, windows, x))
+    return x;
+  return n.make<ps::MaxPoolOp>(getType(x).clone(replaceSpace(x, windows.out)), x, windows.kernel,
+                               windows.strides, windows.low, windows.dilation);
+}
+
+namespace {
+
+/// Neighbouring windows touch and cover nothing beyond x.
+bool isTiling(const SpaceWindows &windows, Value x) {
+  for (unsigned d = 0; d < getSpace(windows); ++d)
+    if (windows.strides[d] != windows.kernel[d] || windows.low[d] != 0 ||
+        (windows.dilation[d] != 1 && windows.kernel[d] != 1) ||
+        windows.out[d] * windows.kernel[d] > getShape(x)[d + 2])
+      return false;
+  return true;
+}
+
+/// Sums of windows that tile x: each dim becomes window x place.
+Value sumTiles(TensorBuilder &n, Value x, const SpaceWindows &windows) {
+  SmallVector<int64_t> shape(getShape(x).take_front(2)), dims;
+  for (unsigned d = 0; d < getSpace(windows); ++d) {
+    x = n.slice(x, d + 2, 0, windows.out[d] * windows.kernel[d]);
+    shape.append({windows.out[d], windows.kernel[d]});
+    dims.push_back(2 * d + 3);
+  }
+  return n.reduce(ps::ReductionKind::Sum, n.reshape(x, shape), dims, false);
+}
+
+/// Sums of any windows: each channel convolved with ones.
+Value sumWindows(TensorBuilder &n, Value x, const SpaceWindows &windows) {
+  SmallVector<int64_t> shape{getShape(x)[1], 1};
+  shape.append(windows.kernel);
+  Value ones = n.splat(getType(x).clone(shape), 1);
+  return n.make<ps::ConvolutionOp>(getType(x).clone(replaceSpace(x, windows.out)), x, ones,
+                                   windows.strides, windows.low, windows.dilation);
+}
+
+/// How many taps of a window that begins at `begin` lie in [first, limit).
+int64_t countTaps(const SpaceWindows &windows, unsigned d, int64_t begin, int64_t first,
+                  int64_t limit) {
+  auto tapFrom = [&](int64_t place) {
+    return std::clamp<int64_t>(
+        place <= begin ? 0 : llvm::divideCeil(place - begin, windows.dilation[d]), 0,
+        windows.kernel[d]);
+  };
+  return tapFrom(limit) - tapFrom(first);
+}
+
+/// How many places each window has, row-major over `windows.out`.
+SmallVector<double> countPlaces(TensorBuilder &n, Value x, const SpaceWindows &windows,
+                                const AverageDivisor &by) {
+  SmallVector<double> counts{1};
+  for (unsigned d = 0; d < getSpace(windows); ++d) {
+    int64_t in = getShape(x)[d + 2], padding = by.includesPadding ? 1 : 0;
+    SmallVector<double> next;
+    for (double count : counts)
+      for (int64_t p = 0; p < windows.out[d]; ++p)
+        next.push_back(count *
+                       double(countTaps(windows, d, getBegin(windows, d, p),
+                                        -padding * windows.low[d], in + padding * by.high[d])));
+    counts = next;
+  }
+  return counts;
+}
+
+} // namespace
+
+Value buildAveragePool(TensorBuilder &n, Value x, const SpaceWindows &windows,
+                       const AverageDivisor &by) {
+  if (!checkPool(n, windows, x) || !checkList(n, by.high, "padding behind", getSpace(windows), 0))
+    return x;
+  Type element = getElement(x);
+  x = n.widen(x);
+  bool tiles = isTiling(windows, x);
+  Value sum = tiles ? sumTiles(n, x, windows) : sumWindows(n, x, windows);
+  if (by.divisor != 0 || tiles) {
+    double places = double(llvm::product_of(windows.kernel));
+    return n.convert(n.divide(sum, by.divisor != 0 ? by.divisor : places), element);
+  }
+  if (llvm::product_of(windows.out) > kMaxHostElements) {
+    (void)n.fail("averages more than " + Twine(kMaxHostElements) +
+                 " windows that overlap or are padded, which is not supported");
+    return x;
+  }
+  SmallVector<double> counts = countPlaces(n, x, windows, by);
+  if (llvm::all_equal(counts))
+    return n.convert(n.divide(sum, counts.front()), element);
+  Value divisors = n.constant(RankedTensorType::get(windows.out, getElement(sum)), counts);
+  sum = n.make<ps::DivOp>(sum, n.broadcast(divisors, getShape(sum)));
+  return n.convert(sum, element);
+}
+
+SpaceWindows tileSpace(Value x, ArrayRef<int64_t> out) {
+  SpaceWindows windows;
+  for (auto [in, places] : llvm::zip(getShape(x).take_back(out.size()), out))
+    windows.kernel.push_back(in / places);
+  windows.strides = windows.kernel;
+  windows.low.assign(out.size(), 0);
+  windows.dilation.assign(out.size(), 1);
+  windows.out.assign(out.begin(), out.end());
+  return windows;
+}
+
+} // namespace parashard::import
