@@ -132,8 +132,8 @@ def join_cases(cases, opset):
     for i, (op, given, initializers, attributes, count, _) in enumerate(cases):
         inputs.update({f"{n}{i}": what for n, what in given.items()})
         names = [f"o{i}_{o}" for o in range(count)]
-        nodes += [helper.make_node("Constant", [], [f"{n}{i}"], value=onnx_models.constant(n, t)) for n, t in initializers.items()]
-        nodes.append(helper.make_node(op, [f"{n}{i}" for n in [*given, *initializers]], names, **attributes))
+        nodes += [helper.make_node("Constant", [], [f"{n}{i}"], value=onnx_models.constant(n, t)) for n, t in initializers.items() if t is not None]
+        nodes.append(helper.make_node(op, [f"{n}{i}" if n.strip() else "" for n in [*given, *initializers]], names, **attributes))
         outputs += names
     return onnx_models.graph(nodes, inputs, outputs, opset=opset)
 

@@ -1,6 +1,7 @@
 // Indexing by tensors of indices that are constant, rows of tables, running sums of constants.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -38,6 +39,8 @@ std::optional<SmallVector<int64_t>>
 getWalkedDims(ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape, ArrayRef<int64_t> sizes) {
   SmallVector<int64_t> dims;
   for (auto [which, index] : llvm::enumerate(indices)) {
+    if (index.size() == 0)
+      return std::nullopt;
     SmallVector<int64_t> strides = index.getStrides();
     int64_t walked = -1;
     for (int64_t dim = 0; dim < int64_t(shape.size()) && walked < 0; ++dim)
@@ -121,6 +124,16 @@ bool isInside(const ps::Tensor &index, int64_t size) {
   return true;
 }
 
+/// Fails where an index, one for each of the first dims of x, is no place of it.
+bool areInside(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices) {
+  for (auto [index, size] : llvm::zip(indices, getShape(x)))
+    if (!isInside(index, size)) {
+      (void)n.fail("indexes places that " + debugString(x.getType()) + " does not have");
+      return false;
+    }
+  return true;
+}
+
 } // namespace
 
 Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {
@@ -133,11 +146,8 @@ Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {
   if (n.failed())
     return x;
   if (constants) {
-    for (auto [index, size] : llvm::zip(*constants, getShape(x)))
-      if (!isInside(index, size)) {
-        (void)n.fail("indexes places that " + debugString(x.getType()) + " does not have");
-        return x;
-      }
+    if (!areInside(n, x, *constants))
+      return x;
     if (auto dims = getWalkedDims(*constants, shape, getShape(x)))
       return indexBySlices(n, x, *constants, shape, *dims);
     if (std::optional<ps::Tensor> table = evaluateOnHost(x))
@@ -149,6 +159,64 @@ Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {
   (void)n.fail(
       "indexes by tensors that are neither constant progressions nor rows of a table of floats");
   return x;
+}
+
+/// For each constant index the dim of `shape` that it walks, where no place is indexed twice.
+static std::optional<SmallVector<int64_t>>
+getWalkedOnce(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape) {
+  std::optional<SmallVector<int64_t>> dims;
+  if (areInside(n, x, indices))
+    dims = getWalkedDims(indices, shape, getShape(x));
+  for (int64_t dim = 0; dims && dim < int64_t(shape.size()); ++dim)
+    if (shape[dim] != 1 && !llvm::is_contained(*dims, dim))
+      dims.reset();
+  return dims;
+}
+
+/// Updates at indices that walk `dims`, with a dim for each dim of x in the order of x's.
+static Value orderUpdates(TensorBuilder &n, Value updates, ArrayRef<int64_t> dims, Value x) {
+  SmallVector<int64_t> walked(dims), order, shape;
+  llvm::sort(walked);
+  for (int64_t dim : walked)
+    shape.push_back(getShape(updates)[dim]);
+  for (int64_t dim : dims)
+    order.push_back(llvm::find(walked, dim) - walked.begin());
+  for (int64_t dim = dims.size(); dim < getRank(x); ++dim) {
+    order.push_back(dim);
+    shape.push_back(getShape(x)[dim]);
+  }
+  return n.transpose(n.reshape(updates, shape), order);
+}
+
+Value buildIndexWrite(TensorBuilder &n, Value x, ArrayRef<Value> indices, Value updates) {
+  SmallVector<int64_t> shape;
+  std::optional<SmallVector<ps::Tensor>> constants = getIndices(n, indices, shape);
+  SmallVector<int64_t> expected(shape), starts(getRank(x), 0), strides(getRank(x), 1);
+  llvm::append_range(expected, getShape(x).drop_front(indices.size()));
+  if (!n.failed() &&
+      (getShape(updates) != ArrayRef(expected) || getElement(updates) != getElement(x)))
+    (void)n.fail(
+        "writes " + debugString(updates.getType()) + " into " + debugString(x.getType()) +
+        " at places of the shape [" +
+        llvm::join(llvm::map_range(shape, [](int64_t size) { return std::to_string(size); }),
+                   ", ") +
+        "]");
+  if (n.failed() || getType(updates).getNumElements() == 0)
+    return x;
+  std::optional<SmallVector<int64_t>> dims;
+  if (constants)
+    dims = getWalkedOnce(n, x, *constants, shape);
+  if (!dims) {
+    (void)n.fail("writes at places that are no constant progressions, which is not supported");
+    return x;
+  }
+  for (auto [dim, index] : llvm::enumerate(*constants)) {
+    int64_t size = getShape(x)[dim], walked = (*dims)[dim];
+    starts[dim] = wrapIndex(index.getInt(0), size);
+    if (shape[walked] > 1)
+      strides[dim] = wrapIndex(index.getInt(index.getStrides()[walked]), size) - starts[dim];
+  }
+  return writePart(n, x, orderUpdates(n, updates, *dims, x), starts, strides);
 }
 
 Value buildSelect(TensorBuilder &n, Value x, Value index, int64_t dim) {

@@ -63,6 +63,10 @@ mlir::Value sumAll(TensorBuilder &n, mlir::Value value);
 
 /// x[i0, i1, ...]: constant progressions, elements of a constant, or rows of a table.
 mlir::Value buildIndex(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<mlir::Value> indices);
+/// x with `updates` at [i0, i1, ...]: constant progressions along dims of the indices, each along
+/// another one.
+mlir::Value buildIndexWrite(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<mlir::Value> indices,
+                            mlir::Value updates);
 /// x at the places `index` (of one dim) along `dim`.
 mlir::Value buildSelect(TensorBuilder &n, mlir::Value x, mlir::Value index, int64_t dim);
 /// The running sum along a dim of what is known at import.

@@ -13,6 +13,14 @@ namespace {
 constexpr unsigned kMostSteps = 1 << 12;
 /// What all values on the way may have together.
 constexpr int64_t kMostInAll = 32 * kMaxHostElements;
+/// Products, which are naive loops here.
+constexpr int64_t kMostFlops = int64_t(1) << 30;
+
+bool isLittleWork(Operation *op) {
+  auto cost = dyn_cast<ps::CostOpInterface>(op);
+  return !cost ||
+         cost.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops <= kMostFlops;
+}
 
 /// Evaluates what a value is computed from, then itself: chains may be longer than the stack.
 class HostEvaluator {
@@ -36,11 +44,12 @@ public:
   }
 
 private:
-  /// Random ops, reads and everything with effects are no constants.
+  /// Random ops, reads and everything with effects are no constants; a maximum over windows is work
+  /// that its sizes do not bound.
   static bool isCandidate(Value value) {
     return value.getDefiningOp<ps::EvaluateOpInterface>() &&
            getType(value).getNumElements() <= kMaxHostElements &&
-           !isa<ps::ReadOp, ps::DropoutOp>(value.getDefiningOp());
+           !isa<ps::ReadOp, ps::DropoutOp, ps::MaxPoolOp>(value.getDefiningOp());
   }
 
   bool pushOperands(Value value, SmallVectorImpl<Value> &stack) const {
@@ -53,7 +62,7 @@ private:
 
   bool evaluateOp(Value value) {
     Operation *op = value.getDefiningOp();
-    if (failed(verify(op))) // nobody has looked at it yet
+    if (failed(verify(op)) || !isLittleWork(op)) // nobody has looked at it yet
       return false;
     std::vector<ps::Tensor> operands;
     for (Value operand : op->getOperands())

@@ -6,7 +6,9 @@ import warnings
 
 import onnx
 import torch
+from conftest import tools_folder
 from onnx import TensorProto, helper
+from oracle import run
 
 TYPES = {torch.float32: TensorProto.FLOAT, torch.float64: TensorProto.DOUBLE, torch.int64: TensorProto.INT64,
          torch.int32: TensorProto.INT32, torch.bool: TensorProto.BOOL, torch.float16: TensorProto.FLOAT16,
@@ -49,3 +51,11 @@ def graph(nodes, inputs, outputs, initializers=(), opset=20, functions=(), path=
     if path is not None:
         onnx.save(model, str(path))
     return model
+
+
+def refuse(folder, path, *words):
+    """The import fails with a message that has these words; the message."""
+    said = run([tools_folder() / "ps-translate", "--import-onnx", path, "--check"], folder, expect=1)
+    for word in words:
+        assert word in said, f"'{word}' not in:\n{said}"
+    return said

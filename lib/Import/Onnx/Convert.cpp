@@ -260,6 +260,8 @@ OnnxConverterTable getOnnxConverterTable() {
   addOnnxNormalizationConverters(table);
   addOnnxLossConverters(table);
   addOnnxAttentionConverters(table);
+  addOnnxWindowConverters(table);
+  addOnnxResizeConverters(table);
   return table;
 }
 

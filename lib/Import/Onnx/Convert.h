@@ -97,6 +97,8 @@ void addOnnxReductionConverters(OnnxConverterTable &table);
 void addOnnxNormalizationConverters(OnnxConverterTable &table);
 void addOnnxLossConverters(OnnxConverterTable &table);
 void addOnnxAttentionConverters(OnnxConverterTable &table);
+void addOnnxWindowConverters(OnnxConverterTable &table);
+void addOnnxResizeConverters(OnnxConverterTable &table);
 
 /// The converters of all families.
 OnnxConverterTable getOnnxConverterTable();

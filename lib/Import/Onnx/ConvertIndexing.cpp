@@ -1,4 +1,4 @@
-// Rows of tables, places along dims, running sums.
+// Rows of tables, places along dims, parts that are written, running sums.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Onnx/Convert.h"
@@ -59,21 +59,42 @@ LogicalResult convertGatherElements(OnnxNode &n) {
   return n.failed() ? failure() : n.set(picked);
 }
 
-/// x[i0, i1, ...] where the last dim of the indices holds i0, i1, ...
+/// The columns i0, i1, ... of indices, which stand in their last dim; none after a failure.
+SmallVector<Value> splitIndices(OnnxNode &n, Value indices, Value x) {
+  SmallVector<Value> parts;
+  int64_t last = getRank(indices) - 1, count = last < 0 ? 0 : getShape(indices)[last];
+  if (isFloat(indices) || count < 1 || count > getRank(x)) {
+    (void)n.fail("has " + debugString(indices.getType()) + " as indices of " +
+                 debugString(x.getType()));
+    return parts;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    parts.push_back(n.reshape(n.slice(indices, last, i, i + 1), getShape(indices).drop_back()));
+  return parts;
+}
+
+/// x[i0, i1, ...]
 LogicalResult convertGatherND(OnnxNode &n) {
   Value x = n.input(0), indices = n.input(1);
   if (n.failed())
     return failure();
   if (n.integer("batch_dims", 0))
     return n.fail("has batch_dims, which is not supported");
-  int64_t last = getRank(indices) - 1, count = last < 0 ? 0 : getShape(indices)[last];
-  if (count < 1 || count > getRank(x))
-    return n.fail("has " + Twine(count) + " indices for " + Twine(getRank(x)) + " dims");
-  SmallVector<Value> parts;
-  for (int64_t i = 0; i < count; ++i)
-    parts.push_back(n.reshape(n.slice(indices, last, i, i + 1), getShape(indices).drop_back()));
-  Value taken = buildIndex(n, x, parts);
+  SmallVector<Value> parts = splitIndices(n, indices, x);
+  Value taken = n.failed() ? x : buildIndex(n, x, parts);
   return n.failed() ? failure() : n.set(taken);
+}
+
+/// x with updates at [i0, i1, ...].
+LogicalResult convertScatterND(OnnxNode &n) {
+  Value x = n.input(0), indices = n.input(1), updates = n.input(2);
+  if (n.failed())
+    return failure();
+  if (std::string reduction = n.string("reduction", "none"); reduction != "none")
+    return n.fail("has the reduction '" + reduction + "', which is not supported");
+  SmallVector<Value> parts = splitIndices(n, indices, x);
+  Value written = n.failed() ? x : buildIndexWrite(n, x, parts, updates);
+  return n.failed() ? failure() : n.set(written);
 }
 
 LogicalResult convertCumSum(OnnxNode &n) {
@@ -96,6 +117,7 @@ void addOnnxIndexingConverters(OnnxConverterTable &table) {
   table["Gather"] = convertGather;
   table["GatherElements"] = convertGatherElements;
   table["GatherND"] = convertGatherND;
+  table["ScatterND"] = convertScatterND;
   table["CumSum"] = convertCumSum;
 }
 

@@ -42,27 +42,53 @@ template <typename Op> LogicalResult convertSoftmax(OnnxNode &n) {
   return n.failed() ? failure() : n.set(buildAlongDim<Op>(n, x, dim));
 }
 
-/// A vector over the channels, which stand in dim 1, in the shape of `x`.
-Value overChannels(OnnxNode &n, Value vector, Value x) {
-  SmallVector<int64_t> shape(getRank(x), 1);
-  shape[1] = getShape(x)[1];
-  return n.broadcast(n.reshape(n.convert(vector, getElement(x)), shape), getShape(x));
-}
-
-/// By running statistics, as in evaluation.
+/// By running statistics, as in evaluation, or by those of the batch.
 LogicalResult convertBatchNormalization(OnnxNode &n) {
   SmallVector<Value> in = n.inputs();
-  if (n.failed() || in.size() != 5 || getRank(in[0]) < 2)
+  if (n.failed() || in.size() != 5)
     return n.fail("has other operands than x, scale, bias, mean and variance");
-  if (n.integer("training_mode", 0))
-    return n.fail("normalises by the batch's own statistics, which is not supported from ONNX; "
-                  "export the model with torch.export");
-  Value x = in[0], mean = overChannels(n, in[3], x);
-  Value variance = n.make<ps::AddOp>(in[4], n.splat(getType(in[4]), n.number("epsilon", 1e-5)));
-  Value rstd = overChannels(n, n.make<ps::RsqrtOp>(variance), x);
-  Value y = n.make<ps::MulOp>(n.make<ps::SubOp>(x, mean), rstd);
-  y = n.make<ps::MulOp>(y, overChannels(n, in[1], x));
-  y = n.make<ps::AddOp>(y, overChannels(n, in[2], x));
+  BatchNorm norm{in[0], in[1], in[2], in[3], in[4], n.number("epsilon", 1e-5)};
+  norm.isTraining = n.integer("training_mode", 0);
+  if (norm.isTraining && failed(n.onlyResults(1, "new running statistics, with training_mode = 1")))
+    return failure();
+  if (norm.isTraining) // by the batch in every mode: there is no other form
+    norm.runningMean = norm.runningVariance = Value();
+  BatchNormResult built = buildBatchNorm(n, norm);
+  return n.failed() ? failure() : n.set(built.result);
+}
+
+LogicalResult convertInstanceNormalization(OnnxNode &n) {
+  Value x = n.input(0), weight = n.input(1), bias = n.input(2);
+  if (n.failed() || getRank(x) < 3)
+    return n.fail("is of " + debugString(x.getType()) + "; expected batch, channels and space");
+  Value y = buildGroupNorm(n, x, getShape(x)[1], n.number("epsilon", 1e-5));
+  y = applyToChannels(n, y, weight, bias);
+  return n.failed() ? failure() : n.set(y);
+}
+
+/// One element for each group as one for each of its channels.
+Value repeatOverGroups(OnnxNode &n, Value vector, int64_t channels) {
+  if (getRank(vector) != 1 || getShape(vector)[0] < 1 || channels % getShape(vector)[0] != 0) {
+    (void)n.fail("has " + debugString(vector.getType()) + " for the groups of " + Twine(channels) +
+                 " channels");
+    return vector;
+  }
+  int64_t groups = getShape(vector)[0];
+  vector = n.broadcast(n.reshape(vector, {groups, 1}), {groups, channels / groups});
+  return n.reshape(vector, {channels});
+}
+
+/// Scale and bias have one element a group before opset 21, and one a channel from then on.
+LogicalResult convertGroupNormalization(OnnxNode &n) {
+  Value x = n.input(0), weight = n.input(1), bias = n.input(2);
+  if (n.failed() || getRank(x) < 2)
+    return n.fail("is of " + debugString(x.getType()) + "; expected batch and channels");
+  if (n.getOpset() < 21) {
+    weight = repeatOverGroups(n, weight, getShape(x)[1]);
+    bias = repeatOverGroups(n, bias, getShape(x)[1]);
+  }
+  Value y = buildGroupNorm(n, x, n.integer("num_groups", 0), n.number("epsilon", 1e-5));
+  y = applyToChannels(n, y, weight, bias);
   return n.failed() ? failure() : n.set(y);
 }
 
@@ -72,6 +98,8 @@ void addOnnxNormalizationConverters(OnnxConverterTable &table) {
   table["LayerNormalization"] = convertLayerNormalization;
   table["RMSNormalization"] = convertRmsNormalization;
   table["BatchNormalization"] = convertBatchNormalization;
+  table["InstanceNormalization"] = convertInstanceNormalization;
+  table["GroupNormalization"] = convertGroupNormalization;
   table["Softmax"] = convertSoftmax<ps::SoftmaxOp>;
   table["LogSoftmax"] = convertSoftmax<ps::LogSoftmaxOp>;
 }

@@ -1,4 +1,4 @@
-// Matrix products, and convolutions that are such.
+// Matrix products, and products named by labels.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -40,42 +40,16 @@ LogicalResult convertGemm(OnnxNode &n) {
   return n.failed() ? failure() : n.set(y);
 }
 
-/// A convolution whose windows lie side by side (patches of an image): a product with each window.
-LogicalResult convertConv(OnnxNode &n) {
-  Value x = n.input(0), weight = n.input(1), bias = n.optionalInput(2);
-  if (n.failed())
-    return failure();
-  int64_t rank = getRank(x), numDims = rank - 2;
-  ArrayRef<int64_t> window = getShape(weight).drop_front(std::min<int64_t>(2, getRank(weight)));
-  SmallVector<int64_t> strides = n.integers("strides");
-  if (bias && getRank(bias) != 1)
-    return n.fail("has a bias with " + Twine(getRank(bias)) + " dims; expected 1");
-  bool isPatches = numDims > 0 && !llvm::is_contained(window, 0) && getRank(weight) == rank &&
-                   ArrayRef(strides) == window && n.integer("group", 1) == 1 &&
-                   n.string("auto_pad", "NOTSET") == "NOTSET" &&
-                   llvm::all_of(n.integers("pads"), [](int64_t pad) { return pad == 0; }) &&
-                   llvm::all_of(n.integers("dilations"), [](int64_t step) { return step == 1; });
-  if (!isPatches)
-    return n.fail("is a convolution whose windows do not lie side by side (strides as large as the "
-                  "kernel, no padding, groups or dilation), which is the only form supported");
-  // Labels: batch 0, output channel 1, input channel 2, then place and offset of each dim.
-  SmallVector<int64_t> shape{getShape(x)[0], getShape(x)[1]}, labels{0, 2}, weightLabels{1, 2},
-      resultLabels{0, 1};
-  for (int64_t dim = 0; dim < numDims; ++dim) {
-    int64_t count = getShape(x)[dim + 2] / window[dim], place = 3 + 2 * dim;
-    x = n.slice(x, dim + 2, 0, count * window[dim]);
-    shape.append({count, window[dim]});
-    labels.append({place, place + 1});
-    weightLabels.push_back(place + 1);
-    resultLabels.push_back(place);
-  }
-  Value y = n.contract(n.reshape(x, shape), labels, weight, weightLabels, resultLabels);
-  if (bias) {
-    SmallVector<int64_t> channels(rank, 1);
-    channels[1] = getShape(bias)[0];
-    y = n.make<ps::AddOp>(y, n.broadcast(n.reshape(bias, channels), getShape(y)));
-  }
-  return n.failed() ? failure() : n.set(y);
+LogicalResult convertEinsum(OnnxNode &n) {
+  SmallVector<Value> operands = n.inputs();
+  if (n.failed() || operands.empty())
+    return n.fail("has no operands");
+  for (Value operand : operands)
+    if (!isFloat(operand) || getElement(operand) != getElement(operands[0]))
+      return n.fail("is of " + debugString(operand.getType()) +
+                    ", which is not supported; expected floats of one type");
+  Value value = buildEinsum(n, n.string("equation", ""), operands);
+  return n.failed() ? failure() : n.set(value);
 }
 
 } // namespace
@@ -83,7 +57,7 @@ LogicalResult convertConv(OnnxNode &n) {
 void addOnnxProductConverters(OnnxConverterTable &table) {
   table["MatMul"] = convertMatMul;
   table["Gemm"] = convertGemm;
-  table["Conv"] = convertConv;
+  table["Einsum"] = convertEinsum;
 }
 
 } // namespace parashard::import

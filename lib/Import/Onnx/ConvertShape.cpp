@@ -268,6 +268,45 @@ LogicalResult convertPad(OnnxNode &n) {
   return n.set(buildPad(n, x, low, high, *value));
 }
 
+/// [N, C, H, W] whose channels and blocks of places are exchanged; fails where they make none.
+bool checkBlocks(OnnxNode &n, Value x, int64_t block, bool toSpace) {
+  bool fits = getRank(x) == 4 && block >= 1 && block <= INT16_MAX;
+  if (fits)
+    fits = toSpace ? getShape(x)[1] % (block * block) == 0
+                   : getShape(x)[2] % block == 0 && getShape(x)[3] % block == 0;
+  if (!fits)
+    (void)n.fail("has blocks of size " + Twine(block) + " for " + debugString(x.getType()));
+  return fits;
+}
+
+LogicalResult convertDepthToSpace(OnnxNode &n) {
+  Value x = n.input(0);
+  int64_t b = n.integer("blocksize", 0);
+  std::string mode = n.string("mode", "DCR");
+  if (n.failed() || !checkBlocks(n, x, b, /*toSpace=*/true))
+    return failure();
+  if (mode != "DCR" && mode != "CRD")
+    return n.fail("has the mode '" + mode + "'; expected DCR or CRD");
+  ArrayRef<int64_t> s = getShape(x);
+  int64_t images = s[0], channels = s[1] / (b * b), height = s[2], width = s[3];
+  Value y =
+      mode == "DCR"
+          ? n.transpose(n.reshape(x, {images, b, b, channels, height, width}), {0, 3, 4, 1, 5, 2})
+          : n.transpose(n.reshape(x, {images, channels, b, b, height, width}), {0, 1, 4, 2, 5, 3});
+  return n.set(n.reshape(y, {images, channels, height * b, width * b}));
+}
+
+LogicalResult convertSpaceToDepth(OnnxNode &n) {
+  Value x = n.input(0);
+  int64_t b = n.integer("blocksize", 0);
+  if (n.failed() || !checkBlocks(n, x, b, /*toSpace=*/false))
+    return failure();
+  ArrayRef<int64_t> s = getShape(x);
+  int64_t images = s[0], channels = s[1], height = s[2] / b, width = s[3] / b;
+  Value y = n.transpose(n.reshape(x, {images, channels, height, b, width, b}), {0, 3, 5, 1, 2, 4});
+  return n.set(n.reshape(y, {images, channels * b * b, height, width}));
+}
+
 Value buildIntegers(OnnxNode &n, ArrayRef<int64_t> values) {
   auto type = RankedTensorType::get({int64_t(values.size())}, n.i64());
   return n.make<ps::ConstantOp>(DenseElementsAttr::get(type, values));
@@ -360,6 +399,8 @@ void addOnnxShapeConverters(OnnxConverterTable &table) {
   table["Split"] = convertSplit;
   table["Tile"] = convertTile;
   table["Pad"] = convertPad;
+  table["DepthToSpace"] = convertDepthToSpace;
+  table["SpaceToDepth"] = convertSpaceToDepth;
   table["Shape"] = convertShape;
   table["Size"] = convertSize;
   table["SplitToSequence"] = convertSplitToSequence;

@@ -1,0 +1,163 @@
+// Resizing: nearest elements and linear interpolation.
+#include "lib/Import/BuildOps.h"
+#include "lib/Import/Onnx/Convert.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace parashard::import {
+namespace {
+
+/// One dim: `out` places over `in` elements, `factor` places an element.
+struct Resize {
+  int64_t dim = 0, in = 1, out = 1;
+  double factor = 1;
+};
+
+/// Where a place of the result lies among the elements, by "coordinate_transformation_mode".
+double getPosition(const Resize &resize, StringRef transformation, int64_t place) {
+  double at = double(place), in = double(resize.in), out = double(resize.out);
+  if (transformation == "asymmetric")
+    return at / resize.factor;
+  if (transformation == "align_corners")
+    return out > 1 ? at * (in - 1) / (out - 1) : 0;
+  if (transformation == "pytorch_half_pixel" && resize.out == 1)
+    return 0;
+  double middle = (at + 0.5) / resize.factor - 0.5;
+  if (transformation == "half_pixel_symmetric")
+    middle += in / 2 * (1 - out / (in * resize.factor));
+  return middle;
+}
+
+/// The element nearest to a position, by "nearest_mode".
+int64_t roundPosition(double position, StringRef mode, int64_t in) {
+  double rounded = mode == "floor"               ? std::floor(position)
+                   : mode == "ceil"              ? std::ceil(position)
+                   : mode == "round_prefer_ceil" ? std::floor(position + 0.5)
+                                                 : std::ceil(position - 0.5);
+  return int64_t(std::clamp(rounded, 0.0, double(in - 1)));
+}
+
+/// Sizes, or factors, of the dims that a node resizes: the inputs `scales` and `sizes`.
+class ResizeReader {
+public:
+  ResizeReader(OnnxNode &n, Value x) : n(n), x(x) {
+    dims = n.wrapDims(n.integers("axes"), getRank(x));
+    if (dims.empty())
+      dims = llvm::to_vector(llvm::seq<int64_t>(0, getRank(x)));
+    for (auto [i, dim] : llvm::enumerate(dims))
+      if (dim < 0 || dim >= getRank(x) || llvm::is_contained(ArrayRef(dims).take_front(i), dim))
+        (void)n.fail("resizes a dim that " + debugString(x.getType()) +
+                     " does not have, or one twice");
+  }
+
+  SmallVector<Resize> readSizes(unsigned input) {
+    SmallVector<int64_t> sizes = n.integersInput(input);
+    SmallVector<Resize> resizes;
+    if (!checkCount(sizes.size()))
+      return resizes;
+    for (auto [dim, out] : llvm::zip(dims, sizes)) {
+      int64_t in = getShape(x)[dim];
+      add(resizes, {dim, in, out, double(out) / double(std::max<int64_t>(in, 1))});
+    }
+    return resizes;
+  }
+
+  /// A result has as many places as fit, in f32.
+  SmallVector<Resize> readFactors(unsigned input) {
+    std::optional<ps::Tensor> factors = n.constantInput(input);
+    SmallVector<Resize> resizes;
+    if (!factors || !checkCount(factors->size()))
+      return resizes;
+    for (auto [i, dim] : llvm::enumerate(dims)) {
+      double factor = factors->get(i);
+      if (!(factor > 0 && factor <= INT32_MAX)) {
+        (void)n.fail("has the factor " + debugFactor(factor) + "; expected one above 0");
+        return {};
+      }
+      int64_t in = getShape(x)[dim];
+      add(resizes, {dim, in, int64_t(std::floor(float(in) * float(factor))), factor});
+    }
+    return resizes;
+  }
+
+private:
+  bool checkCount(size_t count) {
+    if (!n.failed() && count != dims.size())
+      (void)n.fail("has " + Twine(count) + " sizes or factors for " + Twine(dims.size()) + " dims");
+    return !n.failed();
+  }
+  static std::string debugFactor(double factor) { return std::to_string(factor); }
+  /// Dims that stay as they are need nothing.
+  void add(SmallVector<Resize> &resizes, const Resize &resize) {
+    if (resize.in == resize.out && resize.factor == 1)
+      return;
+    if (!n.failed() && checkResize(n, resize.in, resize.out))
+      resizes.push_back(resize);
+  }
+
+  OnnxNode &n;
+  Value x;
+  SmallVector<int64_t> dims;
+};
+
+/// Fails where an attribute has a value other than those listed.
+void checkChoice(OnnxNode &n, StringRef name, StringRef value, ArrayRef<StringRef> known) {
+  if (!llvm::is_contained(known, value))
+    (void)n.fail("has the " + name + " '" + value + "', which is not supported; expected " +
+                 llvm::join(known, ", "));
+}
+
+Value resizeDim(OnnxNode &n, Value x, const Resize &resize, StringRef mode,
+                StringRef transformation) {
+  std::string rounding = n.string("nearest_mode", "round_prefer_floor");
+  if (mode == "nearest" && transformation == "asymmetric" && rounding == "floor")
+    return resizeNearest(n, x, resize.dim, findNearest(resize.in, resize.out, 1 / resize.factor));
+  SmallVector<double> positions;
+  for (int64_t place = 0; place < resize.out; ++place)
+    positions.push_back(getPosition(resize, transformation, place));
+  if (mode == "linear")
+    return resizeLinear(n, x, resize.dim, positions);
+  return resizeNearest(n, x, resize.dim, llvm::map_to_vector(positions, [&](double position) {
+                         return roundPosition(position, rounding, resize.in);
+                       }));
+}
+
+/// Along one dim after the other.
+LogicalResult convertResize(OnnxNode &n) {
+  Value x = n.input(0);
+  if (n.failed())
+    return failure();
+  std::string mode = n.string("mode", "nearest");
+  std::string transformation = n.string("coordinate_transformation_mode", "half_pixel");
+  checkChoice(n, "mode", mode, {"nearest", "linear"});
+  checkChoice(
+      n, "coordinate_transformation_mode", transformation,
+      {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"});
+  checkChoice(n, "nearest_mode", n.string("nearest_mode", "round_prefer_floor"),
+              {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
+  checkChoice(n, "keep_aspect_ratio_policy", n.string("keep_aspect_ratio_policy", "stretch"),
+              {"stretch"});
+  if (n.integer("antialias", 0))
+    return n.fail("has antialias = 1, which is not supported");
+  if (!isFloat(x))
+    return n.fail("is of " + debugString(x.getType()) +
+                  ", which is not supported; expected floats");
+  if (n.failed())
+    return failure();
+  ResizeReader reader(n, x);
+  SmallVector<Resize> resizes = n.has(3) ? reader.readSizes(3) : reader.readFactors(2);
+  for (const Resize &resize : resizes) {
+    SmallVector<int64_t> shape(getShape(x));
+    shape[resize.dim] = resize.out;
+    if (n.checkShape(shape))
+      x = resizeDim(n, x, resize, mode, transformation);
+  }
+  return n.failed() ? failure() : n.set(x);
+}
+
+} // namespace
+
+void addOnnxResizeConverters(OnnxConverterTable &table) { table["Resize"] = convertResize; }
+
+} // namespace parashard::import
