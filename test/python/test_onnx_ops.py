@@ -249,6 +249,55 @@ def test_a_function_that_calls_itself_is_refused(tmp_path):
     onnx_models.refuse(tmp_path, path, "calls itself")
 
 
+# ---- graphs of which one is chosen ---------------------------------------------------------------------------------
+
+
+def branch(*nodes, initializers=()):
+    """A graph without inputs that sees the values around it; the last node's results are its own."""
+    outputs = [helper.make_empty_tensor_value_info(name) for name in nodes[-1].output]
+    return helper.make_graph(list(nodes), "branch", [], outputs, [onnx_models.constant(n, t) for n, t in dict(initializers).items()])
+
+
+def by_rows(then, otherwise, results):
+    """An `If` on whether x has more than 2 rows."""
+    return [
+        helper.make_node("Shape", ["x"], ["rows"], start=0, end=1), helper.make_node("Constant", [], ["two"], value_ints=[2]),
+        helper.make_node("Greater", ["rows", "two"], ["many"]), helper.make_node("Squeeze", ["many"], ["condition"]),
+        helper.make_node("If", ["condition"], results, then_branch=then, else_branch=otherwise),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_known_condition_chooses_its_branch(tmp_path, rows):
+    """Branches in branches, values from around them and of their own; what is not chosen may be anything."""
+    inner = branch(helper.make_node("Add", ["z", "c"], ["y0"]), initializers={"c": torch.arange(4.0)})
+    unknown = branch(helper.make_node("Unknown", ["z"], ["y1"], domain="com.example"))
+    truth = helper.make_node("Constant", [], ["truth"], value=onnx_models.constant("truth", torch.tensor(True)))
+    then = branch(truth, helper.make_node("If", ["truth"], ["y2"], then_branch=inner, else_branch=unknown))
+    otherwise = branch(helper.make_node("Neg", ["w"], ["y3"]))
+    nodes = [helper.make_node("Exp", ["x"], ["z"]), helper.make_node("Sin", ["x"], ["w"]), *by_rows(then, otherwise, ["y"])]
+    model = onnx_models.graph(nodes, {"x": (f32, [rows, 4])}, ["y"], domains=["com.example"])
+    x = draw(f32, [rows, 4], 0)
+    check(tmp_path, model, {"x": x}, [x.exp() + torch.arange(4.0) if rows > 2 else -x.sin()])
+
+
+def test_choices_and_loops_that_are_refused(tmp_path):
+    path = tmp_path / "choice.onnx"
+    negative, fancy = branch(helper.make_node("Neg", ["x"], ["y0"])), branch(helper.make_node("Fancy", ["x"], ["y1"], domain="com.example"))
+    first = [helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0), helper.make_node("Cast", ["most"], ["condition"], to=TensorProto.BOOL)]
+    onnx_models.graph([*first, helper.make_node("If", ["condition"], ["y"], then_branch=negative, else_branch=fancy)], X, ["y"], path=path)
+    onnx_models.refuse(tmp_path, path, "'If'", "condition that depends on inputs", "known at import")
+    onnx_models.graph(by_rows(fancy, negative, ["y"]), X, ["y"], path=path, domains=["com.example"])
+    onnx_models.refuse(tmp_path, path, "'If'", "com.example.Fancy: 1 time")
+    onnx_models.graph(by_rows(negative, negative, ["y", "z"]), X, ["y", "z"], path=path)
+    onnx_models.refuse(tmp_path, path, "'If'", "no 'then_branch' with 2 results")
+    body = helper.make_graph([helper.make_node("Neg", ["a"], ["b"])], "body", [onnx_models.value("a", f32, [4])], [helper.make_empty_tensor_value_info("b")])
+    scan = helper.make_node("Scan", ["x"], ["y"], body=body, num_scan_inputs=1)
+    loop = helper.make_node("Loop", ["", ""], ["z"], body=body)
+    onnx_models.graph([scan, loop], X, ["y", "z"], path=path)
+    onnx_models.refuse(tmp_path, path, "2 ops of the model", "Loop: 1 time", "Scan: 1 time")
+
+
 # ---- files that are refused ----------------------------------------------------------------------------------------
 
 
@@ -400,6 +449,7 @@ What is only there in part:
   new running ones. `Resize`: nearest and linear, without antialiasing. `Einsum`: of floats. `ScatterND`: at constant
   progressions. Space dims are never split; a batch is.
 * `Attention`: without past keys and values, and without a soft cap.
+* `If`: by a condition that is known at import; the branch that it chooses takes its place. `Loop` and `Scan` are not there.
 * Sequences must have a known length.
 
 | family | ops |

@@ -81,6 +81,9 @@ public:
   const onnx::NodeProto &node;
 };
 
+/// A tensor that stands in a node as a constant; null after a failure of the node.
+mlir::Value buildOnnxTensor(OnnxNode &n, const onnx::TensorProto &tensor);
+
 using OnnxConverter = mlir::LogicalResult (*)(OnnxNode &);
 /// By the op's type in ONNX's own domain.
 using OnnxConverterTable = llvm::StringMap<OnnxConverter>;

@@ -6,10 +6,8 @@
 using namespace mlir;
 
 namespace parashard::import {
-namespace {
 
-/// A tensor attribute as a constant; null after a failure.
-Value buildTensor(OnnxNode &n, const onnx::TensorProto &tensor) {
+Value buildOnnxTensor(OnnxNode &n, const onnx::TensorProto &tensor) {
   Type element = getOnnxElementType(tensor.data_type(), n.b.getContext());
   if (!element) {
     (void)n.fail("has the dtype " + getOnnxDtypeName(tensor.data_type()) +
@@ -30,9 +28,11 @@ Value buildTensor(OnnxNode &n, const onnx::TensorProto &tensor) {
   return buildOnnxConstant(n, type, StringRef(bytes->data(), bytes->size()));
 }
 
+namespace {
+
 LogicalResult convertConstant(OnnxNode &n) {
   if (const onnx::AttributeProto *value = n.attribute("value")) {
-    Value tensor = buildTensor(n, value->t());
+    Value tensor = buildOnnxTensor(n, value->t());
     return tensor ? n.set(tensor) : failure();
   }
   auto makeList = [&](auto list, Type element) {
@@ -57,7 +57,7 @@ LogicalResult convertConstantOfShape(OnnxNode &n) {
   SmallVector<int64_t> shape = n.integersInput(0);
   const onnx::AttributeProto *given = n.attribute("value");
   Value value =
-      given ? buildTensor(n, given->t()) : n.splat(RankedTensorType::get({1}, n.f32()), 0);
+      given ? buildOnnxTensor(n, given->t()) : n.splat(RankedTensorType::get({1}, n.f32()), 0);
   if (n.failed())
     return failure();
   if (!n.checkShape(shape))

@@ -22,6 +22,23 @@ template <typename Call> static std::string getFunctionKey(const Call &call, Str
   return (call.domain() + "::" + name + "::" + call.overload()).str();
 }
 
+/// An op with graphs of its own: the one that a condition chooses takes its place.
+static bool isChoice(const onnx::NodeProto &node) { return getOpName(node) == "If"; }
+
+/// All names that a graph of a node reads, of its own or from around it. Graphs in graphs are no
+/// deeper than the file's parser allows.
+static void addNamesRead(const onnx::GraphProto &graph, llvm::StringSet<> &read) {
+  for (const onnx::ValueInfoProto &output : graph.output())
+    read.insert(output.name());
+  for (const onnx::NodeProto &node : graph.node()) {
+    for (const std::string &name : node.input())
+      read.insert(name);
+    for (const onnx::AttributeProto &attribute : node.attribute())
+      if (attribute.has_g())
+        addNamesRead(attribute.g(), read);
+  }
+}
+
 std::vector<const onnx::NodeProto *>
 findLiveNodes(const OnnxNodes &nodes, ArrayRef<std::string> outputs, llvm::StringSet<> &read) {
   for (const std::string &output : outputs)
@@ -34,6 +51,9 @@ findLiveNodes(const OnnxNodes &nodes, ArrayRef<std::string> outputs, llvm::Strin
     for (const std::string &name : node.input())
       if (!name.empty())
         read.insert(name);
+    for (const onnx::AttributeProto &attribute : node.attribute())
+      if (attribute.has_g())
+        addNamesRead(attribute.g(), read);
   }
   std::reverse(live.begin(), live.end());
   return live;
@@ -73,7 +93,7 @@ void OnnxGraphConverter::collectUnsupported(ArrayRef<const onnx::NodeProto *> no
         collectUnsupported(findLiveNodes(*function, read), place, depth + 1, visited, missing);
       continue;
     }
-    if (!table.count(getOpName(*node)))
+    if (!table.count(getOpName(*node)) && !isChoice(*node))
       missing.add(getOpName(*node), place);
   }
 }
@@ -112,13 +132,60 @@ LogicalResult OnnxGraphConverter::convert(const onnx::NodeProto &node, OnnxScope
   if (const onnx::FunctionProto *function = findFunction(node))
     return inlineFunction(node, *function, scope, place);
   OnnxNode converter(scope, node, b, loc);
-  LogicalResult result = table.lookup(getOpName(node))(converter);
+  LogicalResult result =
+      isChoice(node) ? inlineBranch(converter, place) : table.lookup(getOpName(node))(converter);
   if (succeeded(result) && !converter.failed())
     return success();
+  if (isChoice(node) && !converter.failed())
+    return failure(); // said at the branch's own nodes
   return emitError(loc) << "'" << getOpName(node) << "' "
                         << (converter.failed() ? converter.getFailure() : "cannot be imported")
                         << ", in " << describePlace(place)
                         << (node.name().empty() ? "" : " (node '" + node.name() + "')");
+}
+
+/// The graph that the condition of an `If` chooses; null after a failure of the node.
+static const onnx::GraphProto *chooseBranch(OnnxNode &choice) {
+  std::optional<double> condition = choice.numberInput(0);
+  if (!condition) {
+    (void)choice.fail("has a condition that depends on inputs or variables of the model; it must "
+                      "be known at import");
+    return nullptr;
+  }
+  StringRef name = *condition != 0 ? "then_branch" : "else_branch";
+  const onnx::AttributeProto *branch = choice.attribute(name);
+  if (branch && branch->has_g() && branch->g().output_size() >= int(choice.getNumResults()))
+    return &branch->g();
+  (void)choice.fail("has no '" + name + "' with " + Twine(choice.getNumResults()) + " results");
+  return nullptr;
+}
+
+LogicalResult OnnxGraphConverter::inlineBranch(OnnxNode &choice, const Place &place) {
+  const onnx::GraphProto *graph = chooseBranch(choice);
+  if (!graph)
+    return failure();
+  if (graph->sparse_initializer_size())
+    return choice.fail("has a branch with sparse initializers, which are not supported");
+  OnnxScope &scope = choice.scope;
+  for (const onnx::TensorProto &tensor : graph->initializer())
+    scope.values[tensor.name()] = buildOnnxTensor(choice, tensor);
+  std::vector<std::string> outputs;
+  for (const onnx::ValueInfoProto &output : graph->output())
+    outputs.push_back(output.name());
+  llvm::StringSet<> read; // `scope.live` has these names
+  std::vector<const onnx::NodeProto *> nodes = findLiveNodes(graph->node(), outputs, read);
+  if (std::string missing = describeUnsupported(nodes); !missing.empty())
+    return choice.fail(missing);
+  if (choice.failed() || failed(run(nodes, scope, place)))
+    return failure();
+  for (unsigned i = 0; i < choice.getNumResults(); ++i) {
+    Value value = scope.values.lookup(outputs[i]);
+    if (choice.isUsed(i) && !value)
+      return choice.fail("has the result '" + outputs[i] + "', which is no tensor");
+    if (choice.isUsed(i))
+      scope.values[choice.node.output(i)] = value;
+  }
+  return success();
 }
 
 LogicalResult OnnxGraphConverter::inlineFunction(const onnx::NodeProto &node,

@@ -9,7 +9,8 @@ namespace parashard::import {
 
 using OnnxNodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
-/// The nodes whose results something reads, in order, and the names read (those of `outputs` too).
+/// The nodes whose results something reads, in order, and the names read (those of `outputs`, and
+/// all that the branches of an `If` read, too).
 std::vector<const onnx::NodeProto *>
 findLiveNodes(const OnnxNodes &nodes, llvm::ArrayRef<std::string> outputs, llvm::StringSet<> &read);
 
@@ -35,6 +36,9 @@ private:
   mlir::LogicalResult inlineFunction(const onnx::NodeProto &node,
                                      const onnx::FunctionProto &function, OnnxScope &scope,
                                      const Place &place);
+  /// The branch of an `If` that its condition, which is known, chooses. It sees the values around
+  /// it and has names of its own.
+  mlir::LogicalResult inlineBranch(OnnxNode &choice, const Place &place);
 
   mlir::OpBuilder &b;
   OnnxConverterTable table;
