@@ -1,9 +1,11 @@
 """`--loss KIND` for a model that returns no loss: losses and gradients equal PyTorch's."""
 import models
+import onnx_models
 import oracle
 import pytest
 import torch
 import torch.nn.functional as F
+from conftest import tools_folder
 from safetensors.torch import load_file, save_file
 
 
@@ -45,12 +47,16 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+def written(model, path):
+    return onnx_models.export(model, path) if path.suffix == ".onnx" else model.export(path)
+
+
+@pytest.mark.parametrize("mesh,file", [("dp=1", "model.pt2"), ("dp=2,tp=2", "model.pt2"), ("dp=1", "model.onnx")])
 @pytest.mark.parametrize("case", CASES)
-def test_added_loss_equals_pytorch(tmp_path, case, mesh):
+def test_added_loss_equals_pytorch(tmp_path, case, mesh, file):
     make, kind, draw, loss = CASES[case]
     model, labels = make(), draw()
-    program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), mesh, "--loss", kind)
+    program = oracle.compile_model(tmp_path, written(model, tmp_path / file), mesh, "--loss", kind)
     save_file({**model.inputs, "labels": labels}, tmp_path / "data.safetensors")
     oracle.run(
         [program, "--data", "data.safetensors", "--steps", 1, "--gradients", "g.safetensors", "--losses", "losses.txt"],
@@ -61,11 +67,45 @@ def test_added_loss_equals_pytorch(tmp_path, case, mesh):
     assert oracle.read_losses(tmp_path / "losses.txt") == [pytest.approx(expected.item(), rel=1e-5)]
     gradients = load_file(tmp_path / "g.safetensors")
     largest = max(p.grad.abs().max() for p in model.module.parameters())
-    for name, parameter in model.module.named_parameters():
-        assert (gradients["grad." + name] - parameter.grad).abs().max() < 1e-5 * largest, name
+    aliases = oracle.aliases_of(model.module)  # an ONNX file may have another name of a tied parameter
+    assert {aliases[name.removeprefix("grad.")] for name in gradients if name != "loss"} == set(aliases.values())
+    for name, gradient in gradients.items():
+        if name == "loss":
+            continue
+        parameter = model.module.get_parameter(aliases[name.removeprefix("grad.")])
+        assert (gradient - parameter.grad).abs().max() < 1e-5 * largest, name
 
 
 @pytest.mark.parametrize("kind,default", [("cross_entropy", "next"), ("causal_lm", "same")])
 def test_labels_follow_from_the_kind(tmp_path, kind, default):
     program = oracle.compile_model(tmp_path, models.gpt(loss=False).export(tmp_path / "m.pt2"), "dp=1", "--loss", kind)
     assert f"labels      {default} " in oracle.run([program, "--info"], tmp_path)
+
+
+class Several(Perceptron):
+    """Outputs of which two are scalars, and none is the first."""
+
+    def forward(self, x, target):
+        y = super().forward(x)
+        return {"prediction": y, "squares": F.mse_loss(y, target), "absolute": F.l1_loss(y, target)}
+
+
+@pytest.mark.parametrize("asked", ["absolute", 2])
+@pytest.mark.parametrize("file", ["model.pt2", "model.onnx"])
+def test_the_output_that_is_the_loss(tmp_path, file, asked):
+    torch.manual_seed(0)
+    inputs = {"x": torch.randn(8, 12), "target": torch.randn(8, 10)}
+    model = models.Model("several", Several(), inputs)
+    path = tmp_path / file
+    if file == "model.onnx":
+        onnx_models.export(model, path, output_names=["prediction", "squares", "absolute"])
+    else:
+        model.export(path)
+    said = oracle.run([tools_folder() / "ps-compile", path, "-o", "program"], tmp_path, expect=1)
+    assert "name one as the loss (--loss-output)" in said
+    loss, gradients = oracle.first_step(tmp_path, path, inputs, "--loss-output", asked)
+    expected = model.module(**inputs)["absolute"]
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    for name, parameter in model.module.named_parameters():
+        torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-5, atol=1e-7)

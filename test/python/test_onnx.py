@@ -107,21 +107,6 @@ def test_default_export_says_what_it_cannot_train(tmp_path, exports, name):
     assert compared
 
 
-def test_added_loss(tmp_path):
-    model = models.gpt(loss=False)
-    path = onnx_models.export(model, tmp_path / "logits.onnx")
-    labels = torch.randint(0, 96, (4, 16), generator=torch.Generator().manual_seed(5))
-    loss, gradients = oracle.first_step(tmp_path, path, {**model.inputs, "labels": labels}, "--loss", "cross_entropy")
-    logits = model.module(**model.inputs)
-    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
-    expected.backward()
-    assert loss == pytest.approx(expected.item(), rel=1e-5)
-    aliases = oracle.aliases_of(model.module)
-    for name, gradient in gradients.items():
-        assert (gradient - model.module.get_parameter(aliases[name]).grad).abs().max() < 1e-6
-    assert len(gradients) == len(list(model.module.parameters()))
-
-
 def test_dynamic_batch(tmp_path):
     model = models.gpt()
     path = onnx_models.export(
