@@ -27,8 +27,9 @@ static void warnOfRunningStatistics(ModuleOp module) {
   });
   if (first)
     first->emitWarning("the model was exported in eval mode: its batch norms train with their "
-                       "running statistics, which stay as they are; call model.train() before "
-                       "torch.export.export to train with those of the batch");
+                       "running statistics, which stay as they are; to train with those of the "
+                       "batch, call model.train() and export with torch.export.export "
+                       "(torch.onnx.export writes the form of evaluation in either mode)");
 }
 
 void warnOfEvalMode(ModuleOp module) {

@@ -1,6 +1,9 @@
 // Losses over classes.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
+#include "lib/Import/Onnx/Metadata.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 
@@ -23,6 +26,13 @@ LogicalResult convertSoftmaxCrossEntropy(OnnxNode &n) {
   ClassLoss loss = getClassLoss(n);
   if (n.failed())
     return failure();
+  if (double smoothing = getLabelSmoothing(n.node)) {
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::format("%g", smoothing);
+    emitWarning(n.loc) << "the exporter dropped label_smoothing=" << text
+                       << " from this loss: it trains without; export the model with "
+                          "torch.export.export to train with it";
+  }
   if (n.isUsed(1) && n.scope.live.contains(n.node.output(1)) &&
       failed(n.set(1, buildAlongDim<ps::LogSoftmaxOp>(n, loss.logits, 1))))
     return failure();

@@ -33,6 +33,32 @@ Place getPlace(const onnx::NodeProto &node, const Place &caller) {
   return place;
 }
 
+/// "... call_function[target=torch.ops.aten.cross_entropy_loss.default](args = (%logits, %labels,
+/// None, 1, -100, 0.1), kwargs = {})"
+static StringRef getCall(const onnx::NodeProto &node) {
+  return getMetadata(node, "pkg.torch.onnx.fx_node");
+}
+
+bool isFusedBatchNorm(const onnx::NodeProto &node) {
+  return is_contained({"Conv", "ConvTranspose", "Gemm"}, node.op_type()) &&
+         getCall(node).split("target=").second.split('(').first.contains("batch_norm");
+}
+
+double getLabelSmoothing(const onnx::NodeProto &node) {
+  StringRef call = getCall(node);
+  if (!call.contains("aten.cross_entropy_loss"))
+    return 0;
+  constexpr unsigned kPlace = 5;
+  SmallVector<StringRef> arguments;
+  call.split("args = (").second.split("), kwargs").first.split(arguments, ", ");
+  StringRef given =
+      arguments.size() > kPlace ? arguments[kPlace] : call.split("label_smoothing: ").second;
+  double smoothing = 0;
+  return given.take_until([](char c) { return c == ',' || c == '}'; }).getAsDouble(smoothing)
+             ? 0
+             : smoothing;
+}
+
 /// "p_head_weight: PARAMETER target='head.weight'", "b_mask: BUFFER target='mask' persistent=False"
 static void readSignatureLine(StringRef line, Signature &signature) {
   StringRef rest = line.split(": ").second;
@@ -40,11 +66,20 @@ static void readSignatureLine(StringRef line, Signature &signature) {
   if (target.empty())
     return;
   StringRef name = target.split('\'').first;
-  signature.kinds[name] = kind.trim().str();
+  // Inputs come first; an output that is the new value of a buffer names it again.
+  signature.kinds.try_emplace(name, kind.trim().str());
   if (target.ends_with("persistent=False"))
     signature.transient.insert(name);
   if (kind.trim() == "PARAMETER")
     signature.parameters.push_back(name.str());
+}
+
+/// Running statistics, which no file marks, are buffers.
+static void addStatistics(const onnx::GraphProto &graph, Signature &signature) {
+  for (const onnx::NodeProto &node : graph.node())
+    if (node.op_type() == "BatchNormalization" && node.input_size() == 5)
+      for (int input : {3, 4})
+        signature.kinds.try_emplace(node.input(input), "BUFFER");
 }
 
 Signature readSignature(const onnx::GraphProto &graph) {
@@ -64,6 +99,8 @@ Signature readSignature(const onnx::GraphProto &graph) {
     if (getMetadata(value, "pkg.torch.export.graph_signature.InputSpec.persistent") == "False")
       signature.transient.insert(value.name());
   }
+  if (!signature.isKnown)
+    addStatistics(graph, signature);
   return signature;
 }
 

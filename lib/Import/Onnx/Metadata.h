@@ -13,9 +13,16 @@ namespace parashard::import {
 /// The module path and Python line of a node; `caller` where the node has none of its own.
 Place getPlace(const onnx::NodeProto &node, const Place &caller);
 
+/// The label smoothing that a loss was called with in the model; 0: none, or not known.
+double getLabelSmoothing(const onnx::NodeProto &node);
+
+/// Whether a product has taken the place of a batch norm of the model.
+bool isFusedBatchNorm(const onnx::NodeProto &node);
+
 /// What the model says about its own state.
 struct Signature {
-  /// False for files without this metadata (other exporters): nothing is known.
+  /// False for files without this metadata (other exporters): nothing is known but what the running
+  /// statistics of batch norms are.
   bool isKnown = false;
   /// "PARAMETER", "BUFFER", ... by the name in the model.
   llvm::StringMap<std::string> kinds;

@@ -1,6 +1,7 @@
 // Decides what each initializer is, and names what an exporter folded, merged or tied.
 #include "lib/Import/Onnx/Variables.h"
 #include "lib/Import/HostValue.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -78,10 +79,18 @@ std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signatur
                                           ArrayRef<const onnx::NodeProto *> liveNodes) {
   std::vector<MissingParameter> missing;
   llvm::StringMap<SmallVector<StringRef>> foreignByModule = findForeign(signature, liveNodes);
+  llvm::StringSet<> fused;
+  for (const onnx::NodeProto *node : liveNodes)
+    if (isFusedBatchNorm(*node))
+      fused.insert(getPlace(*node, Place()).modulePath);
   for (const std::string &name : signature.parameters) {
     if (model.find(name))
       continue;
-    MissingParameter parameter{name, "", false};
+    MissingParameter parameter{name, "", false, fused.contains(getModule(name))};
+    if (parameter.isFused) {
+      missing.push_back(std::move(parameter));
+      continue;
+    }
     SmallVector<StringRef> foreign = foreignByModule.lookup(getModule(name));
     for (StringRef other : foreign)
       if (model.find(other) && (getLeaf(other) == getLeaf(name) || foreign.size() == 1))
@@ -138,7 +147,7 @@ std::string describeFoldedCopies(const OnnxModel &model, const Signature &signat
 std::string describeUnnamed(ArrayRef<MissingParameter> missing, bool isFolded) {
   std::vector<std::string> names;
   for (const MissingParameter &parameter : missing)
-    if (parameter.shared.empty())
+    if (parameter.shared.empty() && !parameter.isFused)
       names.push_back(parameter.name);
   if (isFolded || names.empty())
     return "";
@@ -148,28 +157,34 @@ std::string describeUnnamed(ArrayRef<MissingParameter> missing, bool isFolded) {
 }
 
 std::string describeMissing(ArrayRef<MissingParameter> missing, bool isFolded) {
-  std::vector<std::string> folded, merged;
+  std::vector<std::string> folded, merged, fused, parts;
   for (const MissingParameter &parameter : missing)
-    if (parameter.shared.empty()) {
-      if (isFolded)
-        folded.push_back(parameter.name);
-    } else if (parameter.isMerged)
+    if (parameter.isFused)
+      fused.push_back(parameter.name);
+    else if (parameter.shared.empty() && isFolded)
+      folded.push_back(parameter.name);
+    else if (parameter.isMerged)
       merged.push_back(parameter.name + "' with '" + parameter.shared);
-  std::string text;
   if (!folded.empty())
-    text += formatv("{0} of the model's parameters are not in the file by name and cannot be "
-                    "trained, the exporter folded them into constants or dropped them: {1}",
-                    folded.size(), listNames(folded));
+    parts.push_back(formatv("{0} of the model's parameters are not in the file by name and cannot "
+                            "be trained, the exporter folded them into constants or dropped them: "
+                            "{1}",
+                            folded.size(), listNames(folded)));
   if (!merged.empty())
-    text += formatv("{0}{1} parameters were merged with others of equal value and are trained as "
-                    "one: {2}",
-                    text.empty() ? "" : "; ", merged.size(), listNames(merged));
-  return text.empty() ? text : text + "; export with optimize=False";
+    parts.push_back(formatv("{0} parameters were merged with others of equal value and are trained "
+                            "as one: {1}",
+                            merged.size(), listNames(merged)));
+  if (!fused.empty())
+    parts.push_back(formatv("the exporter multiplied batch norms into the weights before them, "
+                            "which train as one and keep their names, while {0} parameters of the "
+                            "norms cannot be trained: {1}",
+                            fused.size(), listNames(fused)));
+  return parts.empty() ? "" : join(parts, "; ") + "; export with optimize=False";
 }
 
 ps::VariableKind OnnxVariables::getKind(const OnnxTensor &tensor, Type element) const {
   // Nothing is known: single numbers are what exporters write for ratios and scales.
-  if (!signature.isKnown)
+  if (!signature.isKnown && !signature.kinds.count(tensor.name))
     return isa<FloatType>(element) && !tensor.dims.empty() ? ps::VariableKind::Parameter
                                                            : ps::VariableKind::Constant;
   std::string kind = signature.kinds.lookup(tensor.name);

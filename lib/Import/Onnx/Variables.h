@@ -14,6 +14,7 @@ struct MissingParameter {
   std::string name;
   std::string shared;    ///< the initializer that its module reads in its place; empty: none
   bool isMerged = false; ///< the shared values are all equal: the exporter's optimizer did it
+  bool isFused = false; ///< of a batch norm that the optimizer multiplied into the weight before it
 };
 
 /// Parameters that are missing, with what their modules read instead.
