@@ -183,6 +183,15 @@ def put_sequences():
     put_onnx("sequences", onnx_models.graph(nodes, {"x": (torch.float32, [3, 4])}, ["a", "b", "e", "f", "r"]))
 
 
+def put_choices():
+    """An `If`, with a choice of its own in a branch."""
+    inner = test_onnx_ops.branch(helper.make_node("Add", ["x", "c"], ["y0"]), initializers={"c": torch.arange(4.0)})
+    truth = helper.make_node("Constant", [], ["truth"], value=onnx_models.constant("truth", torch.tensor(True)))
+    negative = test_onnx_ops.branch(helper.make_node("Neg", ["x"], ["y1"]))
+    then = test_onnx_ops.branch(truth, helper.make_node("If", ["truth"], ["y2"], then_branch=inner, else_branch=negative))
+    put_onnx("choices", onnx_models.graph(test_onnx_ops.by_rows(then, negative, ["y"]), {"x": (torch.float32, [3, 4])}, ["y"]))
+
+
 def put_all_onnx():
     cases = [(*case, *(1, 20)[len(case) - 4 :]) for case in test_onnx_ops.OPS.values()]
     for opset in sorted({case[5] for case in cases}):
@@ -194,6 +203,7 @@ def put_all_onnx():
     put_initializers()
     put_functions()
     put_sequences()
+    put_choices()
 
 
 if __name__ == "__main__":

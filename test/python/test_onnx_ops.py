@@ -57,7 +57,7 @@ ints = lambda *values: torch.tensor(values, dtype=i64)  # noqa: E731
 
 def image(op, *operands, opset=20, initializers=(), **attributes):
     """A row of OPS: operands by shape, initializers by value."""
-    return op, {f"x{i}": (f32, list(shape)) for i, shape in enumerate(operands)}, dict(initializers), attributes, 1, opset
+    return op, {name: (f32, list(shape)) for name, shape in zip("xwb", operands)}, dict(initializers), attributes, 1, opset
 
 
 def resized(shape, sizes=None, scales=None, **attributes):
