@@ -200,21 +200,40 @@ int64_t countTaps(const SpaceWindows &windows, unsigned d, int64_t begin, int64_
   return tapFrom(limit) - tapFrom(first);
 }
 
-/// How many places each window has, row-major over `windows.out`.
-SmallVector<double> countPlaces(TensorBuilder &n, Value x, const SpaceWindows &windows,
-                                const AverageDivisor &by) {
-  SmallVector<double> counts{1};
-  for (unsigned d = 0; d < getSpace(windows); ++d) {
-    int64_t in = getShape(x)[d + 2], padding = by.includesPadding ? 1 : 0;
-    SmallVector<double> next;
-    for (double count : counts)
-      for (int64_t p = 0; p < windows.out[d]; ++p)
-        next.push_back(count *
-                       double(countTaps(windows, d, getBegin(windows, d, p),
-                                        -padding * windows.low[d], in + padding * by.high[d])));
-    counts = next;
-  }
+/// How many places each window along space dim d has.
+SmallVector<double> countPlaces(Value x, const SpaceWindows &windows, const AverageDivisor &by,
+                                unsigned d) {
+  int64_t low = by.includesPadding ? windows.low[d] : 0;
+  int64_t high = by.includesPadding ? by.high[d] : 0;
+  SmallVector<double> counts;
+  for (int64_t p = 0; p < windows.out[d]; ++p)
+    counts.push_back(
+        double(countTaps(windows, d, getBegin(windows, d, p), -low, getShape(x)[d + 2] + high)));
   return counts;
+}
+
+/// `sums` divided by the places of each window: the product of those along each dim.
+Value divideByPlaces(TensorBuilder &n, Value sums, Value x, const SpaceWindows &windows,
+                     const AverageDivisor &by) {
+  double common = 1;
+  Value places;
+  for (unsigned d = 0; d < getSpace(windows); ++d) {
+    SmallVector<double> counts = countPlaces(x, windows, by, d);
+    if (llvm::all_equal(counts)) {
+      common *= counts.front();
+      continue;
+    }
+    SmallVector<int64_t> column(getSpace(windows) - d, 1);
+    column[0] = windows.out[d];
+    Value spread = n.broadcast(n.constant(RankedTensorType::get(column, getElement(sums)), counts),
+                               getShape(sums));
+    places = places ? n.make<ps::MulOp>(places, spread) : spread;
+  }
+  if (!places)
+    return n.divide(sums, common);
+  if (common != 1)
+    places = n.make<ps::MulOp>(places, n.splat(getType(places), common));
+  return n.make<ps::DivOp>(sums, places);
 }
 
 } // namespace
@@ -226,22 +245,20 @@ Value buildAveragePool(TensorBuilder &n, Value x, const SpaceWindows &windows,
   Type element = getElement(x);
   x = n.widen(x);
   bool tiles = isTiling(windows, x);
-  Value sum = tiles ? sumTiles(n, x, windows) : sumWindows(n, x, windows);
+  Value sums = tiles ? sumTiles(n, x, windows) : sumWindows(n, x, windows);
   if (by.divisor != 0 || tiles) {
     double places = double(llvm::product_of(windows.kernel));
-    return n.convert(n.divide(sum, by.divisor != 0 ? by.divisor : places), element);
+    return n.convert(n.divide(sums, by.divisor != 0 ? by.divisor : places), element);
   }
-  if (llvm::product_of(windows.out) > kMaxHostElements) {
-    (void)n.fail("averages more than " + Twine(kMaxHostElements) +
-                 " windows that overlap or are padded, which is not supported");
-    return x;
-  }
-  SmallVector<double> counts = countPlaces(n, x, windows, by);
-  if (llvm::all_equal(counts))
-    return n.convert(n.divide(sum, counts.front()), element);
-  Value divisors = n.constant(RankedTensorType::get(windows.out, getElement(sum)), counts);
-  sum = n.make<ps::DivOp>(sum, n.broadcast(divisors, getShape(sum)));
-  return n.convert(sum, element);
+  for (int64_t out : windows.out)
+    if (out > kMaxHostElements) {
+      (void)n.fail("averages " + Twine(out) +
+                   " windows along a dim that overlap or are padded, "
+                   "which is not supported; at most " +
+                   Twine(kMaxHostElements) + " are");
+      return x;
+    }
+  return n.convert(divideByPlaces(n, sums, x, windows, by), element);
 }
 
 SpaceWindows tileSpace(Value x, ArrayRef<int64_t> out) {
