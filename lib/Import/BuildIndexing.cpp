@@ -1,4 +1,4 @@
-// Indexing by tensors of indices that are constant, rows of tables, running sums of constants.
+// Indexing by tensors of indices that are constant, rows of tables, running sums.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include "llvm/ADT/StringExtras.h"
@@ -242,24 +242,41 @@ Value buildSelect(TensorBuilder &n, Value x, Value index, int64_t dim) {
   return takeInOrder(n, x, places, dim);
 }
 
-Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim) {
-  if (getRank(x) && (dim < 0 || dim >= getRank(x))) {
+/// x moved by `places` along `dim` toward its end, or toward its start; zeros follow.
+static Value moveAlong(TensorBuilder &n, Value x, int64_t dim, int64_t places, bool toStart) {
+  if (places >= getShape(x)[dim])
+    return n.splat(getType(x), 0);
+  SmallVector<int64_t> before(getRank(x), 0), after(getRank(x), 0);
+  before[dim] = toStart ? -places : places;
+  after[dim] = -before[dim];
+  return buildPad(n, x, before, after, 0);
+}
+
+/// In doubling steps (Hillis and Steele, "Data parallel algorithms", 1986): after the step of k
+/// places, each place has the sum of the 2k elements up to it. Sums of integers are exact for any
+/// length: they are added as integers, which is associative modulo 2^width, so that this order
+/// gives the same bits as PyTorch's, wrapped ones included. Floats are rounded log2(length) times
+/// on the way, and, as nothing is multiplied by zero, an inf or NaN reaches only what sums it up.
+Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim, const RunningSum &kind) {
+  if (!getRank(x))
+    return x;
+  if (dim < 0 || dim >= getRank(x)) {
     (void)n.fail("has no dim " + Twine(dim) + " in " + debugString(x.getType()));
     return x;
   }
-  std::optional<ps::Tensor> constant = evaluateOnHost(x);
-  if (!constant) {
-    (void)n.fail(
-        "is a running sum of a value that depends on inputs or variables, which is not supported");
+  if (getElement(x).isInteger(1)) {
+    (void)n.fail("is a running sum of bools");
     return x;
   }
-  ps::Tensor out = *constant;
-  int64_t stride = out.getRank() ? out.getStrides()[dim] : 1;
-  for (int64_t i = 0; i < out.size(); ++i)
-    if (out.getRank() && out.delinearize(i)[dim] > 0)
-      out.isFloat() ? out.set(i, out.get(i) + out.get(i - stride))
-                    : out.setInt(i, out.getInt(i) + out.getInt(i - stride));
-  return buildHostConstant(n, out);
+  Value sums = n.widen(x);
+  if (kind.exclusive)
+    sums = moveAlong(n, sums, dim, 1, kind.reverse);
+  for (int64_t places = 1; places < getShape(x)[dim]; places *= 2)
+    sums = n.make<ps::AddOp>(sums, moveAlong(n, sums, dim, places, kind.reverse));
+  sums = n.convert(sums, getElement(x));
+  // Positions that are known are constants: what comes after asks for them.
+  std::optional<ps::Tensor> known = evaluateOnHost(sums);
+  return known ? buildHostConstant(n, *known) : sums;
 }
 
 } // namespace parashard::import

@@ -69,8 +69,15 @@ mlir::Value buildIndexWrite(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<mlir
                             mlir::Value updates);
 /// x at the places `index` (of one dim) along `dim`.
 mlir::Value buildSelect(TensorBuilder &n, mlir::Value x, mlir::Value index, int64_t dim);
-/// The running sum along a dim of what is known at import.
-mlir::Value buildRunningSum(TensorBuilder &n, mlir::Value x, int64_t dim);
+/// Which elements along a dim a running sum has at a place: those up to it, or from it on.
+struct RunningSum {
+  bool reverse = false;
+  bool exclusive = false; ///< without the place's own
+};
+/// The running sum along a dim, in the operand's type (of 16-bit floats, added in f32); exact for
+/// integers. An operand without dims is its own sum.
+mlir::Value buildRunningSum(TensorBuilder &n, mlir::Value x, int64_t dim,
+                            const RunningSum &kind = {});
 /// x at `index` along `dim`, one for each place along the other dims; of a log_softmax, the
 /// cross-entropy that it is.
 mlir::Value buildGather(TensorBuilder &n, mlir::Value x, mlir::Value index, int64_t dim);

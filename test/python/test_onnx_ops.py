@@ -146,6 +146,10 @@ OPS = {
     **{f"{op}": (op, X3, {"a": ints(-1, 0)}, {}) for op in ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"]},
     "ReduceMean of all": ("ReduceMean", X3, {}, {"keepdims": 0}), "ReduceSum of none": ("ReduceSum", X3, {}, {"noop_with_empty_axes": 1}),
     "ReduceMean by attribute": ("ReduceMean", X3, {}, {"axes": [1], "keepdims": 0}, 1, 13),
+    **{f"CumSum {exclusive} {reverse}": ("CumSum", X3, {"a": torch.tensor(-1)}, {"exclusive": exclusive, "reverse": reverse})
+       for exclusive in (0, 1) for reverse in (0, 1)},
+    "CumSum of integers": ("CumSum", {"x": (i64, [7, 3])}, {"a": torch.tensor(0)}, {"exclusive": 1}),
+    "CumSum of one": ("CumSum", {"x": (f32, [3, 1])}, {"a": torch.tensor(1)}, {"exclusive": 1}),
     "ArgMax": ("ArgMax", X, {}, {"axis": 1}), "ArgMin": ("ArgMin", X, {}, {"axis": 0, "keepdims": 0}),
     "LayerNormalization": ("LayerNormalization", {"x": (f32, [2, 3, 4]), "w": (f32, [4]), "b": (f32, [4])}, {}, {}),
     "LayerNormalization over two": ("LayerNormalization", {"x": (f32, [2, 3, 4]), "w": (f32, [3, 4])}, {}, {"axis": 1, "epsilon": 1e-3}),
@@ -441,7 +445,7 @@ domain, opsets 13 to 25. Functions that the file defines are inlined. An op that
 that lists all such ops with their places in the model's source.
 
 What is only there in part:
-* Shapes, axes, split sizes, pads, repeats, ranges and running sums (`CumSum`) must be known once the inputs' dims are.
+* Shapes, axes, split sizes, pads, repeats and ranges must be known once the inputs' dims are.
 * `Gather`: rows of a table of floats, or constant places (at most 16 progressions). `GatherElements`: one index for each
   place along the other dims. `GatherND`: constant progressions, elements of a constant, or rows of a table.
 * `Mod`: of integers. `Pow` of integers: to 1, 2 or 3. `Pad`: with a constant. `NegativeLogLikelihoodLoss`: of a `LogSoftmax`.

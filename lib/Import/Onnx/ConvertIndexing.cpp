@@ -102,12 +102,11 @@ LogicalResult convertCumSum(OnnxNode &n) {
   SmallVector<int64_t> axis = n.integersInput(1);
   if (n.failed() || axis.size() != 1)
     return n.fail("has no single axis");
-  if (n.integer("exclusive", 0) || n.integer("reverse", 0))
-    return n.fail("is exclusive or reversed, which is not supported");
   int64_t dim = n.wrapDim(axis[0], getRank(x));
   if (dim < 0 || dim >= getRank(x))
     return n.fail("has the axis " + Twine(axis[0]) + " out of range");
-  Value sums = buildRunningSum(n, x, dim);
+  Value sums =
+      buildRunningSum(n, x, dim, {n.integer("reverse", 0) != 0, n.integer("exclusive", 0) != 0});
   return n.failed() ? failure() : n.set(sums);
 }
 

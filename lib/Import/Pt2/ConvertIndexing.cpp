@@ -18,18 +18,35 @@ LogicalResult convertEmbedding(NodeConverter &n) {
   return n.set(n.make<ps::EmbeddingOp>(n.getResultType(), table, indices, paddingAttr));
 }
 
+/// x[:, i, j, :]: the dims that are indexed come first. Theirs take the place of the first of them
+/// where they stand side by side, and stay in front otherwise, as in NumPy.
 LogicalResult convertIndex(NodeConverter &n) {
   Value x = n.tensor("self");
-  SmallVector<Value> indices = n.tensors("indices");
+  SmallVector<Value> given = n.tensors("indices"), indices;
   if (n.failed())
     return failure();
-  while (!indices.empty() && !indices.back())
-    indices.pop_back();
-  for (Value index : indices)
-    if (!index || getElement(index).isInteger(1))
-      return n.fail("mixes indices with ':' or has a bool mask as index, which is not supported");
-  Value taken = buildIndex(n, x, indices);
-  return n.failed() ? failure() : n.set(taken);
+  if (int64_t(given.size()) > getRank(x))
+    return n.fail("has more indices than the tensor has dims");
+  SmallVector<int64_t> indexed, rest;
+  for (int64_t dim = 0; dim < getRank(x); ++dim) {
+    Value index = dim < int64_t(given.size()) ? given[dim] : Value();
+    (index ? indexed : rest).push_back(dim);
+    if (index)
+      indices.push_back(index);
+    if (index && getElement(index).isInteger(1))
+      return n.fail("has a bool mask as index, which is not supported");
+  }
+  SmallVector<int64_t> order(indexed);
+  llvm::append_range(order, rest);
+  Value taken = buildIndex(n, n.transpose(x, order), indices);
+  if (n.failed())
+    return failure();
+  bool together = indexed.back() - indexed.front() + 1 == int64_t(indexed.size());
+  int64_t before = together ? indexed.front() : 0, after = getRank(taken) - int64_t(rest.size());
+  SmallVector<int64_t> back = llvm::to_vector(llvm::seq(after, after + before));
+  llvm::append_range(back, llvm::seq<int64_t>(0, after));
+  llvm::append_range(back, llvm::seq(after + before, getRank(taken)));
+  return n.set(n.transpose(taken, back));
 }
 
 /// x[mask] = value, with one value for all: a select. `mask` covers the first dims of x.
@@ -61,8 +78,11 @@ LogicalResult convertCumsum(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
     return failure();
-  int64_t dim = n.wrapDim(n.integer("dim"), getRank(x));
-  Value sums = buildRunningSum(n, n.convert(x, n.getResultType().getElementType()), dim);
+  std::optional<int64_t> dim = findDim(n, "dim", std::max<int64_t>(1, getRank(x)));
+  Type element = n.getResultType().getElementType();
+  if (!dim || n.failed())
+    return failure();
+  Value sums = buildRunningSum(n, n.convert(x, element), *dim);
   return n.failed() ? failure() : n.set(sums);
 }
 
