@@ -40,13 +40,13 @@ static LogicalResult expectShape(Operation *op, llvm::StringRef name, Value valu
 /// attention_c3.
 static LogicalResult verifyMask(Operation *op, Value mask, llvm::ArrayRef<int64_t> full) {
   RankedTensorType type = getTensorType(mask);
-  bool fits = type.getRank() == 4 && type.getShape().drop_front(2) == full.drop_front(2);
-  for (int dim = 0; fits && dim < 2; ++dim)
+  bool fits = type.getRank() == 4 && type.getDimSize(3) == full[3];
+  for (int dim = 0; fits && dim < 3; ++dim)
     fits = type.getDimSize(dim) == full[dim] || type.getDimSize(dim) == 1;
   if (!fits)
     return op->emitOpError("mask has type ")
-           << type << ", expected shape [" << full << "] with first dims of "
-           << "that size or 1 (attention_c3)";
+           << type << ", expected shape [" << full << "] with dims before the "
+           << "last of that size or 1 (attention_c3)";
   if (!type.getElementType().isInteger(1) && !isa<FloatType>(type.getElementType()))
     return op->emitOpError("mask has element type ")
            << type.getElementType() << ", expected i1 or a float (attention_c3)";
@@ -113,7 +113,7 @@ struct AttentionFactors {
   TensorFactors ofMask(RankedTensorType type) const {
     return {type.getDimSize(0) == 1 ? DimFactors{} : DimFactors{batch},
             type.getDimSize(1) == 1 ? DimFactors{} : heads(),
-            {query},
+            type.getDimSize(2) == 1 ? DimFactors{} : DimFactors{query},
             {key}};
   }
 };

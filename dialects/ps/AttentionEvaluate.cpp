@@ -1,5 +1,6 @@
 // The meaning of attention and of its gradient: naive loops, a row of probabilities at a time.
 #include "dialects/ps/RandomSupport.h"
+#include <array>
 #include <cmath>
 
 using namespace mlir;
@@ -38,8 +39,9 @@ public:
     double added = 0;
     if (mask) {
       auto shape = mask->getShape();
-      int64_t place =
-          ((shape[0] == 1 ? 0 : b) * shape[1] + (shape[1] == 1 ? 0 : h)) * T * S + i * S + j;
+      int64_t place = 0;
+      for (auto [size, index] : llvm::zip(shape, std::array{b, h, i, j}))
+        place = place * size + (size == 1 ? 0 : index);
       if (!mask->isFloat() && !mask->getInt(place))
         return -INFINITY;
       added = mask->isFloat() ? mask->get(place) : 0;

@@ -6,7 +6,7 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
   let description = [{
     q [B, H, T, D]; k, v [B, G, S, D] with H a multiple of G (grouped queries: head h reads group
     h / (H / G)). `causal` lets query i see keys j <= i + S - T; `window` w also needs j > i + S - T - w.
-    `mask` is bool (true: seen) or float (added), [B or 1, H or 1, T, S]; `padding` [B, S] bool says
+    `mask` is bool (true: seen) or float (added), [B or 1, H or 1, T or 1, S]; `padding` [B, S] bool says
     which keys are real. A row that sees nothing gives zeros and lse -inf. `lse` [B, H, T] is f32 (f64 for f64).
     Dropout p acts on the probabilities (kept ones divided by 1 - p) when `training`; `offset`, `global_size`,
     `factor_sizes` and `factor_strides`, as for `ps.dropout`, are over the global [B, H, T, S].

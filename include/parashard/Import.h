@@ -49,7 +49,8 @@ inline constexpr llvm::StringLiteral kIgnoreMark = "ps.ignore";
 /// softmax(q k^T scale + mask) v written out becomes `ps.attention`; the number of them.
 int64_t recognizeAttention(mlir::ModuleOp module);
 /// Masks that are proven causal, a band, padding or all true become attributes of their attention;
-/// the number of masks that went away. Every attention gets its form.
+/// the number of masks that went away. One that stays, but is the same for all queries, is left
+/// with one row. Every attention gets its form.
 int64_t recognizeAttentionMasks(mlir::ModuleOp module);
 /// Key and value heads that are repeated for their queries become grouped queries; the number of
 /// attentions changed.

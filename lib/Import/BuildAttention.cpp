@@ -29,7 +29,7 @@ Value padFeatures(TensorBuilder &n, Value x, int64_t size) {
   return n.make<ps::PadOp>(RankedTensorType::get(shape, getElement(x)), x, low, high, strides);
 }
 
-/// A mask as [B or 1, H or 1, T, S].
+/// A mask as [B or 1, H or 1, T or 1, S].
 Value toMask(TensorBuilder &n, Value mask, Value query, Value key) {
   if (!getElement(mask).isInteger(1))
     mask = n.convert(mask, getElement(query));
@@ -39,7 +39,9 @@ Value toMask(TensorBuilder &n, Value mask, Value query, Value key) {
   while (shape.size() < 4)
     shape.insert(shape.begin(), 1);
   mask = n.reshape(mask, shape);
-  shape[2] = getShape(query)[2], shape[3] = getShape(key)[2];
+  if (shape[2] != 1)
+    shape[2] = getShape(query)[2];
+  shape[3] = getShape(key)[2];
   return n.broadcast(mask, shape);
 }
 

@@ -20,7 +20,8 @@ def RecognizeAttentionMasksPass : ImportPass<"ps-recognize-attention-masks"> {
   let summary = "masks proven causal, a band or padding become attributes of their attention";
   let description = [{
     The mask is read as a predicate over (batch, head, query, key): comparisons of linear forms are solved, the rest is
-    enumerated where it has at most 4 million places. Each attention gets `ps.attention_form`.
+    enumerated where it has at most 4 million places. Of a mask that stays, but hides the same keys from all queries,
+    one row is left. Each attention gets `ps.attention_form`.
   }];
 }
 

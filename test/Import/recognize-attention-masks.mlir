@@ -47,9 +47,23 @@ func.func @causal_and_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>
   return %o : tensor<2x4x8x16xf32>
 }
 
-// A finite mask weighs all keys of a query alike where padding leaves it none: it stays as it is. One of -inf is padding.
+// The same as a product of bools.
+// CHECK-LABEL: func.func @product_of_bools
+// CHECK: ps.attention %arg0, %arg1, %arg2 padding %arg3 causal scale 1.000000e+00 {ps.attention_form = "causal, padding"}
+func.func @product_of_bools(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi1>) -> tensor<2x4x8x16xf32> {
+  %p = ps.broadcast %real dims [0, 3] : tensor<2x8xi1> -> tensor<2x1x8x8xi1>
+  %i = ps.iota dim 2 : tensor<2x1x8x8xi64>
+  %j = ps.iota dim 3 : tensor<2x1x8x8xi64>
+  %c = ps.compare le %j, %i : tensor<2x1x8x8xi64> -> tensor<2x1x8x8xi1>
+  %m = ps.mul %c, %p : tensor<2x1x8x8xi1>
+  %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xi1>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  return %o : tensor<2x4x8x16xf32>
+}
+
+// A finite mask weighs all keys of a query alike where padding leaves it none: it stays added, of one query for all. One of
+// -inf is padding.
 // CHECK-LABEL: func.func @finite_padding
-// CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added mask"}
+// CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added padding"} : ({{.*}}, tensor<2x1x1x8xf32>)
 // CHECK: ps.attention %arg0, %arg1, %arg2 padding %arg3 scale 1.000000e+00 {ps.attention_form = "padding"}
 func.func @finite_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi1>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) {
   %p = ps.broadcast %real dims [0, 3] : tensor<2x8xi1> -> tensor<2x1x8x8xi1>
@@ -79,5 +93,41 @@ func.func @strictly_below(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v
 // CHECK: ps.attention %arg0, %arg1, %arg2 mask %arg3 scale
 func.func @from_outside(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %m: tensor<2x1x8x8xi1>) -> tensor<2x4x8x16xf32> {
   %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xi1>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  return %o : tensor<2x4x8x16xf32>
+}
+
+// What Hugging Face writes: the inverted mask with its ones replaced. What it is computed from is narrowed, once for both.
+// CHECK-LABEL: func.func @inverted_padding
+// CHECK-NOT: 2x1x8x8
+// CHECK: %[[HIDDEN:.*]] = ps.convert {{.*}} : tensor<2x1x1x8xf32> -> tensor<2x1x1x8xi1>
+// CHECK: %[[ROW:.*]] = ps.select %[[HIDDEN]]
+// CHECK: ps.attention %arg0, %arg1, %arg2 mask %[[ROW]] scale 1.000000e+00 {ps.attention_form = "added padding"}
+// CHECK: ps.attention %arg1, %arg0, %arg2 mask %[[ROW]] scale 1.000000e+00 {ps.attention_form = "added padding"}
+func.func @inverted_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi64>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) {
+  %p = ps.broadcast %real dims [0, 3] : tensor<2x8xi64> -> tensor<2x1x8x8xi64>
+  %f = ps.convert %p : tensor<2x1x8x8xi64> -> tensor<2x1x8x8xf32>
+  %one = ps.constant dense<1.0> : tensor<2x1x8x8xf32>
+  %i = ps.sub %one, %f : tensor<2x1x8x8xf32>
+  %h = ps.convert %i : tensor<2x1x8x8xf32> -> tensor<2x1x8x8xi1>
+  %far = ps.constant dense<-3.40282347E+38> : tensor<2x1x8x8xf32>
+  %m = ps.select %h, %far, %i : tensor<2x1x8x8xi1>, tensor<2x1x8x8xf32>
+  %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  %o2, %l2 = ps.attention %k, %q, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  return %o, %o2 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+}
+
+// Its twin: causal beside the padding, so that each query has its own row.
+// CHECK-LABEL: func.func @causal_and_finite_padding
+// CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added mask"} : ({{.*}}, tensor<2x1x8x8xf32>)
+func.func @causal_and_finite_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi1>) -> tensor<2x4x8x16xf32> {
+  %p = ps.broadcast %real dims [0, 3] : tensor<2x8xi1> -> tensor<2x1x8x8xi1>
+  %i = ps.iota dim 2 : tensor<2x1x8x8xi64>
+  %j = ps.iota dim 3 : tensor<2x1x8x8xi64>
+  %c = ps.compare le %j, %i : tensor<2x1x8x8xi64> -> tensor<2x1x8x8xi1>
+  %s = ps.and %c, %p : tensor<2x1x8x8xi1>
+  %zero = ps.constant dense<0.0> : tensor<2x1x8x8xf32>
+  %far = ps.constant dense<-3.40282347E+38> : tensor<2x1x8x8xf32>
+  %m = ps.select %s, %zero, %far : tensor<2x1x8x8xi1>, tensor<2x1x8x8xf32>
+  %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
   return %o : tensor<2x4x8x16xf32>
 }

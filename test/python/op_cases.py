@@ -171,6 +171,7 @@ FORMS = {
     "_padding": ("padding %p", {"p": "tensor<2x4xi1>"}, ""),
     "_mask": ("mask %m", {"m": "tensor<2x6x4x4xi1>"}, ""),
     "_mask_of_all_heads": ("mask %m", {"m": "tensor<1x1x4x4xi1>"}, ""),
+    "_mask_of_keys": ("mask %m", {"m": "tensor<2x1x1x4xf32>"}, ""),
     "_bias": ("mask %m", {"m": "tensor<1x6x4x4xf32>"}, ""),
     "_dropout": ("causal", {}, "dropout = 0.5 : f64, ps.key = 1 : i64"),
 }

@@ -277,9 +277,9 @@ ExpressionPtr buildExpression(Value value, llvm::ArrayRef<ExpressionPtr> indices
   if (ExpressionPtr moved = buildMovement(op, indices))
     return moved;
   std::optional<Kind> kind = getElementwiseKind(op);
-  // Bitwise logic is only read on bools.
-  if (getType(value).getElementType().isInteger(1) && isa<ps::AndOp, ps::OrOp>(op))
-    kind = isa<ps::AndOp>(op) ? Kind::And : Kind::Or;
+  // Bitwise logic is only read on bools, of which a product is a conjunction.
+  if (getType(value).getElementType().isInteger(1) && isa<ps::AndOp, ps::OrOp, ps::MulOp>(op))
+    kind = isa<ps::OrOp>(op) ? Kind::Or : Kind::And;
   if (!kind)
     return makeLeaf(value, indices);
   std::vector<ExpressionPtr> operands;

@@ -208,19 +208,16 @@ bool matchOperands(Match &m) {
   return hasLabels(m.query, kQuery) && hasLabels(m.key, kKey) && hasLabels(m.value, kKey);
 }
 
-/// A mask of the scores' shape without what only repeats it over batch and heads: [B or 1, H or 1,
-/// T, S].
+/// A mask of the scores' shape without what only repeats it over batch, heads and queries: [B or 1,
+/// H or 1, T or 1, S].
 Value narrowMask(OpBuilder &b, Location loc, Value mask) {
   auto broadcast = mask.getDefiningOp<ps::BroadcastOp>();
   if (!broadcast)
     return mask;
   ArrayRef<int64_t> full = getShape(mask);
-  SmallVector<int64_t> unit(4, 1), narrow{1, 1, full[2], full[3]};
-  for (int64_t dim : broadcast.getDims()) {
-    unit[dim] = full[dim];
-    if (dim < 2)
-      narrow[dim] = full[dim];
-  }
+  SmallVector<int64_t> unit(4, 1), narrow{1, 1, 1, full[3]};
+  for (int64_t dim : broadcast.getDims())
+    unit[dim] = narrow[dim] = full[dim];
   Type element = getType(mask).getElementType();
   if (unit == narrow)
     return ps::ReshapeOp::create(b, loc, RankedTensorType::get(unit, element),
@@ -229,10 +226,10 @@ Value narrowMask(OpBuilder &b, Location loc, Value mask) {
                                  broadcast.getOperand(), broadcast.getDims());
 }
 
-/// Two masks [B or 1, H or 1, T, S] in their common shape.
+/// Two masks [B or 1, H or 1, T or 1, S] in their common shape.
 void alignMasks(OpBuilder &b, Location loc, Value &x, Value &y) {
   SmallVector<int64_t> shape(getShape(x));
-  for (int64_t dim : {0, 1})
+  for (int64_t dim : {0, 1, 2})
     shape[dim] = std::max(shape[dim], getShape(y)[dim]);
   for (Value *value : {&x, &y}) {
     if (getShape(*value) == ArrayRef(shape))

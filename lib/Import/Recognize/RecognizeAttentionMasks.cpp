@@ -1,6 +1,7 @@
 // Proves what an attention's mask is: causal, a band, padding, or nothing at all.
 #include "lib/Import/Recognize/IndexExpression.h"
 #include "lib/Import/Recognize/Matching.h"
+#include "lib/Import/Recognize/NarrowDim.h"
 #include "parashard/Import.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringExtras.h"
@@ -141,13 +142,10 @@ bool enumerate(const Expression &e, int64_t T, int64_t S, Form &form) {
   return true;
 }
 
-std::optional<Form> prove(Value mask, int64_t T, int64_t S) {
-  SmallVector<ExpressionPtr> indices, parts;
-  for (unsigned i = 0; i < kNumIndices; ++i)
-    indices.push_back(getShape(mask)[i] == 1 ? makeConstant(0) : makeIndex(i));
-  ExpressionPtr e = buildExpression(mask, indices);
+std::optional<Form> prove(const ExpressionPtr &e, bool isBool, int64_t T, int64_t S) {
+  SmallVector<ExpressionPtr> parts;
   Form form;
-  if (!splitConjunction(e, getType(mask).getElementType().isInteger(1), parts, form.finite))
+  if (!splitConjunction(e, isBool, parts, form.finite))
     return std::nullopt;
   for (const ExpressionPtr &part : parts) {
     if (!part->hasLeaf() && (solveCompare(*part, form) || enumerate(*part, T, S, form)))
@@ -261,6 +259,43 @@ bool applyForm(ps::AttentionOp attention, const Form &form) {
   return true;
 }
 
+/// What is known of a mask: layers share it.
+struct KnownMask {
+  std::optional<Form> form;
+  bool sameForQueries = false; ///< hides the same keys from all of them
+  Value ofOneQuery = {};       ///< made when it is first asked for
+};
+
+KnownMask readMask(Value mask, int64_t T, int64_t S) {
+  SmallVector<ExpressionPtr> indices;
+  for (unsigned i = 0; i < kNumIndices; ++i)
+    indices.push_back(getShape(mask)[i] == 1 ? makeConstant(0) : makeIndex(i));
+  ExpressionPtr e = buildExpression(mask, indices);
+  return {prove(e, getType(mask).getElementType().isInteger(1), T, S), !e->dependsOn(kQuery)};
+}
+
+/// Puts what a mask was proven to be on the attention; false when it stays as it is.
+bool simplifyMask(ps::AttentionOp attention, KnownMask &known) {
+  Value mask = attention.getMask();
+  if (known.form && applyForm(attention, *known.form)) {
+    attention.getMaskMutable().clear();
+    return true;
+  }
+  if (!known.sameForQueries || getShape(mask)[kQuery] == 1)
+    return false;
+  if (!known.ofOneQuery)
+    known.ofOneQuery = narrowDim(mask, kQuery);
+  attention.getMaskMutable().assign(known.ofOneQuery);
+  return true;
+}
+
+std::string describeMask(Value mask, int64_t T) {
+  if (getType(mask).getElementType().isInteger(1))
+    return "mask";
+  ArrayRef<int64_t> shape = getShape(mask);
+  return T > 1 && shape[kHead] == 1 && shape[kQuery] == 1 ? "added padding" : "added mask";
+}
+
 std::string describeForm(ps::AttentionOp attention) {
   SmallVector<std::string> words;
   if (attention.getCausal())
@@ -269,9 +304,8 @@ std::string describeForm(ps::AttentionOp attention) {
     words.push_back("window " + std::to_string(*attention.getWindow()));
   if (attention.getPadding())
     words.push_back("padding");
-  if (attention.getMask())
-    words.push_back(getType(attention.getMask()).getElementType().isInteger(1) ? "mask"
-                                                                               : "added mask");
+  if (Value mask = attention.getMask())
+    words.push_back(describeMask(mask, getShape(attention.getQuery())[2]));
   return words.empty() ? "full" : llvm::join(words, ", ");
 }
 
@@ -280,20 +314,19 @@ std::string describeForm(ps::AttentionOp attention) {
 
 int64_t recognizeAttentionMasks(ModuleOp module) {
   using namespace recognize;
-  llvm::DenseMap<Value, std::optional<Form>> proven; // layers share their mask
+  llvm::DenseMap<Value, KnownMask> known;
   SmallVector<Operation *> masks;
   int64_t count = 0;
   module.walk([&](ps::AttentionOp attention) {
     if (Value mask = attention.getMask()) {
-      auto [entry, isNew] = proven.try_emplace(mask, std::nullopt);
+      auto [entry, isNew] = known.try_emplace(mask);
       if (isNew)
         entry->second =
-            prove(mask, getShape(attention.getQuery())[2], getShape(attention.getKey())[2]);
-      if (entry->second && applyForm(attention, *entry->second)) {
-        attention.getMaskMutable().clear();
+            readMask(mask, getShape(attention.getQuery())[2], getShape(attention.getKey())[2]);
+      if (simplifyMask(attention, entry->second)) {
         if (Operation *op = mask.getDefiningOp(); op && !llvm::is_contained(masks, op))
           masks.push_back(op);
-        ++count;
+        count += !attention.getMask();
       }
     }
     attention->setAttr(kAttentionFormMark,
