@@ -217,6 +217,35 @@ def masks_without_vmap():
         yield
 
 
+class NoneBelow(float):
+    """The number 0 where `torch.rand` is compared with it: nothing that is drawn from [0, 1) is below, whatever it is."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), options=None):
+        if getattr(function, "__name__", "") in ("lt", "__lt__"):
+            return False
+        plain = [float(a) if isinstance(a, cls) else a for a in arguments]
+        return function(*plain, **(options or {}))
+
+
+@contextlib.contextmanager
+def layers_kept(module):
+    """Hugging Face's encoders and decoders draw in training which layers to leave out: `if torch.rand([]) < self.layerdrop`.
+
+    torch.export cannot follow a branch on a number that is drawn. With a `layerdrop` of 0 the answer is known.
+    """
+    with contextlib.ExitStack() as stack:
+        for name, part in module.named_modules():
+            share = getattr(part, "layerdrop", None)
+            if not part.training or not isinstance(share, (int, float)):
+                continue
+            if share > 0:
+                raise ExportFailed(f"{name or 'the model'} leaves out layers at random (layerdrop = {share}), "
+                                   "which no graph can; set it to 0")  # fmt: skip
+            stack.enter_context(mock.patch.object(part, "layerdrop", NoneBelow()))
+        yield
+
+
 def batch_dims(inputs):
     """Dim 0 of every input with the batch's size, left to PyTorch to find fixed or free."""
     sizes = {value.shape[0] for value in inputs.values() if value.dim()}
@@ -275,6 +304,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
     `loss(outputs, labels)` is put into the graph, with "labels" among the inputs; models that return their loss need
     none. `train` exports dropout and normalization as in training (evaluation is made from the same graph). The batch,
     dim 0 of every input, stays free where the model allows it, so that `ps-compile --batch N` may choose it.
+    A module's `layerdrop` (layers left out at random in training, as some of Hugging Face's have it) must be 0.
     """
     path = pathlib.Path(path)
     if path.suffix != ".pt2":
@@ -284,7 +314,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
     patched = add_loss(module, loss) if loss else contextlib.nullcontext()
     try:
         module.train(train)
-        with patched:
+        with patched, layers_kept(module):
             check_inputs(module, inputs)
             if any(p.device.type == "meta" for p in module.parameters()):
                 inputs = {name: value.to("meta") for name, value in inputs.items()}

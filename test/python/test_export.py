@@ -129,6 +129,41 @@ def test_refused_sources(tmp_path, arguments, words):
     assert not list(tmp_path.iterdir())
 
 
+class Dropping(nn.Module):
+    """Leaves out layers as Hugging Face's encoders do."""
+
+    def __init__(self, layerdrop):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layerdrop = layerdrop
+        self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(2))
+
+    def forward(self, x):
+        for layer in self.layers:
+            if self.training:
+                drawn = torch.rand([])
+                if drawn < self.layerdrop:
+                    continue
+            x = torch.tanh(layer(x))
+        return x.square().mean()
+
+
+def test_layers_are_left_out_at_random(tmp_path):
+    """Never, where the share is 0; a graph cannot where it is not, unless the model is in evaluation mode."""
+    x, _ = draw(4)
+    for share, train in [(0.0, True), (0, True), (0.5, False)]:
+        model = Dropping(share)
+        export(model, {"x": x}, tmp_path / "m.pt2", train=train)
+        assert type(model.layerdrop) is type(share) and model.training
+        loss, gradients = first_step(tmp_path, tmp_path / "m.pt2", {"x": x})
+        assert loss == pytest.approx(float(model.train(train)(x)), rel=1e-5)
+        assert set(gradients) == {name for name, _ in model.named_parameters()}
+    (tmp_path / "m.pt2").unlink()
+    with pytest.raises(ExportFailed, match=r"layers at random \(layerdrop = 0.5\).*set it to 0"):
+        export(Dropping(0.5), {"x": x}, tmp_path / "m.pt2")
+    assert not (tmp_path / "m.pt2").exists()
+
+
 def test_refused_models(tmp_path):
     x, labels = draw(4)
     with pytest.raises(ExportFailed, match="torch.where"):
