@@ -1,0 +1,110 @@
+"""Models of language with padded samples, tiny: Hugging Face's BERT, BART, GPT-NeoX and OPT, by `parashard.export`."""
+import dataclasses
+import sys
+
+import torch
+from conftest import ROOT
+
+from models import IGNORED, Model, tokens
+
+sys.path.insert(0, str(ROOT / "python-bindings"))
+
+BATCH, LENGTH, VOCABULARY = 8, 12, 64
+# The least number of real tokens of a sample.
+SHORTEST = 3
+
+
+@dataclasses.dataclass
+class Padded(Model):
+    """A model that is told which tokens are real: those of `attention_mask`, which end or begin with the sample.
+
+    `aligned`: labels stand beside the tokens, and count where these are real; else they are another sequence.
+    """
+
+    left: bool = False
+    aligned: bool = True
+
+    def export(self, path):
+        from parashard.export import export
+
+        return export(self.module, self.inputs, path).path
+
+    def draw_inputs(self, seed, batch=None, ignored=0.0):
+        """Lengths of the samples differ, from `SHORTEST` on, and more so in the later ones."""
+        inputs = super().draw_inputs(seed, batch, ignored)
+        rows, length = inputs["attention_mask"].shape
+        generator = torch.Generator().manual_seed(seed)
+        least = torch.linspace(length, SHORTEST, rows)
+        lengths = (least + (length + 1 - least) * torch.rand(rows, generator=generator)).long()
+        places = torch.arange(length).flip(0) if self.left else torch.arange(length)
+        inputs["attention_mask"] = (places < lengths[:, None]).long()
+        if self.aligned:
+            inputs["labels"][inputs["attention_mask"] == 0] = IGNORED
+        return inputs
+
+
+def make(name, module, lengths=(LENGTH, LENGTH), **options):
+    """`lengths`: of the tokens, and of the labels."""
+    inputs = {"input_ids": tokens(VOCABULARY, BATCH, lengths[0], 1),
+              "attention_mask": torch.ones(BATCH, lengths[0], dtype=torch.int64),
+              "labels": tokens(VOCABULARY, BATCH, lengths[1], 2)}  # fmt: skip
+    model = Padded(name, module.train(), inputs, vocabulary=VOCABULARY, **options)
+    model.inputs = model.draw_inputs(1)
+    return model
+
+
+def bert(dropout=0.0, attention="sdpa"):
+    """Masked tokens are guessed: labels that count are few. The decoder's weight and bias are tied."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+        max_position_embeddings=16, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+        attn_implementation=attention,
+    )  # fmt: skip
+    return make("bert", BertForMaskedLM(config))
+
+
+def bart(dropout=0.0, attention="sdpa"):
+    """An encoder of padded samples, a decoder that attends to it; its tokens are the labels, moved by one."""
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    torch.manual_seed(0)
+    config = BartConfig(
+        vocab_size=VOCABULARY, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=48, max_position_embeddings=16, dropout=dropout,
+        attention_dropout=dropout, activation_dropout=dropout, encoder_layerdrop=0.0, decoder_layerdrop=0.0,
+        use_cache=False, attn_implementation=attention, pad_token_id=1, bos_token_id=0, eos_token_id=2,
+        decoder_start_token_id=2, forced_eos_token_id=2,
+    )  # fmt: skip
+    return make("bart", BartForConditionalGeneration(config), (LENGTH, 10), aligned=False)
+
+
+def neox(dropout=0.0, attention="sdpa"):
+    """One weight of queries, keys and values, head by head; a quarter of each head is rotated; padded behind."""
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
+    torch.manual_seed(0)
+    config = GPTNeoXConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+        max_position_embeddings=16, rotary_pct=0.25, hidden_dropout=dropout, attention_dropout=dropout, use_cache=False,
+        attn_implementation=attention, bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    return make("neox", GPTNeoXForCausalLM(config), shifts_labels=True)
+
+
+def opt(dropout=0.0, attention="sdpa"):
+    """Positions are counted over the real tokens. Padded in front: the first queries of a sample see no key."""
+    from transformers import OPTConfig, OPTForCausalLM
+
+    torch.manual_seed(0)
+    config = OPTConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=64,
+        word_embed_proj_dim=32, max_position_embeddings=16, dropout=dropout, attention_dropout=dropout, layerdrop=0.0,
+        use_cache=False, attn_implementation=attention, pad_token_id=1, bos_token_id=2, eos_token_id=2,
+    )  # fmt: skip
+    return make("opt", OPTForCausalLM(config), shifts_labels=True, left=True)
+
+
+MODELS = {f.__name__: f for f in (bert, bart, neox, opt)}
