@@ -131,3 +131,29 @@ func.func @causal_and_finite_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x
   %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
   return %o : tensor<2x4x8x16xf32>
 }
+
+// Scores that are known, however they are computed: as OPT does, where all tokens are real. The last is no mask: a
+// distance, which weighs keys.
+// CHECK-LABEL: func.func @computed_scores
+// CHECK: ps.attention %arg0, %arg1, %arg2 causal scale 1.000000e+00 {ps.attention_form = "causal"}
+// CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added mask"}
+func.func @computed_scores(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) {
+  %i = ps.iota dim 2 : tensor<2x1x8x8xi64>
+  %j = ps.iota dim 3 : tensor<2x1x8x8xi64>
+  %c = ps.compare gt %j, %i : tensor<2x1x8x8xi64> -> tensor<2x1x8x8xi1>
+  %zero = ps.constant dense<0.0> : tensor<2x1x8x8xf32>
+  %one = ps.constant dense<1.0> : tensor<2x1x8x8xf32>
+  %far = ps.constant dense<-3.40282347E+38> : tensor<2x1x8x8xf32>
+  %above = ps.select %c, %far, %zero : tensor<2x1x8x8xi1>, tensor<2x1x8x8xf32>
+  %f = ps.convert %c : tensor<2x1x8x8xi1> -> tensor<2x1x8x8xf32>
+  %causal = ps.mul %above, %f : tensor<2x1x8x8xf32>
+  %sum = ps.add %causal, %one : tensor<2x1x8x8xf32>
+  %padding = ps.compare eq %sum, %zero : tensor<2x1x8x8xf32> -> tensor<2x1x8x8xi1>
+  %m = ps.select %padding, %far, %causal : tensor<2x1x8x8xi1>, tensor<2x1x8x8xf32>
+  %o, %l = ps.attention %q, %k, %v mask %m scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  %d = ps.sub %j, %i : tensor<2x1x8x8xi64>
+  %distance = ps.convert %d : tensor<2x1x8x8xi64> -> tensor<2x1x8x8xf32>
+  %n = ps.select %c, %far, %distance : tensor<2x1x8x8xi1>, tensor<2x1x8x8xf32>
+  %o2, %l2 = ps.attention %q, %k, %v mask %n scale 1.0 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x1x8x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  return %o, %o2 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+}

@@ -27,20 +27,25 @@ struct Form {
   bool finite = false;
 };
 
+/// What a mask is the conjunction of.
+struct Parts {
+  SmallVector<ExpressionPtr> predicates;
+  SmallVector<ExpressionPtr> scores; ///< floats known at compile time: to be looked at
+  bool finite = false;               ///< not all hidden scores are -inf
+};
+
 /// The parts of a conjunction. A float mask (0: seen, very low: not) is the conjunction of its
-/// addends, `finite` when not all are -inf; false when some part is none of these.
-bool splitConjunction(const ExpressionPtr &e, bool isBool, SmallVector<ExpressionPtr> &parts,
-                      bool &finite) {
+/// addends; false when some part is none of these.
+bool splitConjunction(const ExpressionPtr &e, bool isBool, Parts &parts) {
   auto splitAll = [&](bool asBool) {
-    return llvm::all_of(e->operands, [&](const ExpressionPtr &x) {
-      return splitConjunction(x, asBool, parts, finite);
-    });
+    return llvm::all_of(e->operands,
+                        [&](const ExpressionPtr &x) { return splitConjunction(x, asBool, parts); });
   };
   if (isBool) {
     if (e->kind == Expression::And)
       return splitAll(true);
     if (!e->isConstant() || e->constant == 0)
-      parts.push_back(e);
+      parts.predicates.push_back(e);
     return true;
   }
   if (e->kind == Expression::Add)
@@ -48,18 +53,20 @@ bool splitConjunction(const ExpressionPtr &e, bool isBool, SmallVector<Expressio
   if (e->isConstant())
     return e->constant == 0;
   if (e->kind != Expression::Select || !e->operands[1]->isConstant() ||
-      !e->operands[2]->isConstant())
-    return false;
+      !e->operands[2]->isConstant()) {
+    parts.scores.push_back(e);
+    return !e->hasLeaf();
+  }
   double onTrue = e->operands[1]->constant, onFalse = e->operands[2]->constant;
-  finite |= std::isfinite(onTrue) && std::isfinite(onFalse);
+  parts.finite |= std::isfinite(onTrue) && std::isfinite(onFalse);
   if (onTrue == 0 && isMaskedScore(onFalse))
-    return splitConjunction(e->operands[0], true, parts, finite);
+    return splitConjunction(e->operands[0], true, parts);
   if (onFalse != 0 || !isMaskedScore(onTrue))
     return false;
   auto negated = std::make_shared<Expression>();
   negated->kind = Expression::Not;
   negated->operands = {e->operands[0]};
-  parts.push_back(negated);
+  parts.predicates.push_back(negated);
   return true;
 }
 
@@ -116,19 +123,31 @@ bool solveCompare(const Expression &e, Form &form) {
   return below || above;
 }
 
-/// The band that a predicate over (query, key) is on all places of [0, T) x [0, S): by looking at
-/// each of them.
-bool enumerate(const Expression &e, int64_t T, int64_t S, Form &form) {
+/// Whether a predicate or a score (0, or very low) says that a key is seen; nothing for another
+/// score.
+std::optional<bool> isSeen(double value, bool isScore, bool &finite) {
+  if (!isScore || value == 0)
+    return (value != 0) != isScore;
+  if (!isMaskedScore(value))
+    return std::nullopt;
+  finite |= std::isfinite(value);
+  return false;
+}
+
+/// The band that a predicate, or a score, over (query, key) is on all places of [0, T) x [0, S): by
+/// looking at each of them.
+bool enumerate(const Expression &e, bool isScore, int64_t T, int64_t S, Form &form) {
   if (T * S > kMaxEnumerated || e.dependsOn(kBatch) || e.dependsOn(kHead))
     return false;
   // The differences key - query that are seen must be an interval, whatever the query.
   std::vector<int8_t> seen(T + S, -1);
   for (int64_t query = 0; query < T; ++query)
     for (int64_t key = 0; key < S; ++key) {
-      int8_t sees = e.evaluate({0, 0, query, key}) != 0, &known = seen[key - query + T - 1];
-      if (known >= 0 && known != sees)
+      std::optional<bool> sees = isSeen(e.evaluate({0, 0, query, key}), isScore, form.finite);
+      int8_t &known = seen[key - query + T - 1];
+      if (!sees || (known >= 0 && known != *sees))
         return false;
-      known = sees;
+      known = *sees;
     }
   auto end = seen.begin() + (T + S - 1);
   auto first = std::find(seen.begin(), end, 1);
@@ -143,12 +162,17 @@ bool enumerate(const Expression &e, int64_t T, int64_t S, Form &form) {
 }
 
 std::optional<Form> prove(const ExpressionPtr &e, bool isBool, int64_t T, int64_t S) {
-  SmallVector<ExpressionPtr> parts;
-  Form form;
-  if (!splitConjunction(e, isBool, parts, form.finite))
+  Parts parts;
+  if (!splitConjunction(e, isBool, parts))
     return std::nullopt;
-  for (const ExpressionPtr &part : parts) {
-    if (!part->hasLeaf() && (solveCompare(*part, form) || enumerate(*part, T, S, form)))
+  Form form;
+  form.finite = parts.finite;
+  for (const ExpressionPtr &scores : parts.scores)
+    if (!enumerate(*scores, /*isScore=*/true, T, S, form))
+      return std::nullopt;
+  for (const ExpressionPtr &part : parts.predicates) {
+    if (!part->hasLeaf() &&
+        (solveCompare(*part, form) || enumerate(*part, /*isScore=*/false, T, S, form)))
       continue;
     if (!part->hasLeaf() || part->dependsOn(kHead) || part->dependsOn(kQuery))
       return std::nullopt;
