@@ -96,8 +96,8 @@ def from_hugging_face(path, meta=False, attention="sdpa", task="causal-lm"):
     return model
 
 
-def example_inputs(model, task, batch, length):
-    """Inputs of a Hugging Face model: token numbers, or images, and labels."""
+def example_inputs(model, task, batch, length, padding=False):
+    """Inputs of a Hugging Face model: token numbers, or images, and labels; with `padding`, which tokens are real."""
     config = model.config
 
     def tokens(*shape):
@@ -110,7 +110,7 @@ def example_inputs(model, task, batch, length):
     if longest and length > longest:
         raise ExportFailed(f"--seq {length}: this model has {longest} positions")
     inputs = {"input_ids": tokens(batch, length), "labels": tokens(batch, length)}
-    if task == "masked-lm":
+    if padding or task == "masked-lm":
         inputs["attention_mask"] = torch.ones(batch, length, dtype=torch.int64)
     return inputs
 
@@ -362,6 +362,8 @@ def parse(arguments):
     parser.add_argument("--batch", type=int, default=8, help="samples in the example batch (hf:; default 8)")
     parser.add_argument("--seq", type=int, default=256, help="tokens in a sample (hf:; default 256)")
     parser.add_argument("--task", default="causal-lm", choices=["causal-lm", "masked-lm", "seq2seq-lm", "image-classification"])
+    parser.add_argument("--padding", action="store_true",
+                        help="samples are padded: attention_mask is an input (hf:; masked-lm always has it)")  # fmt: skip
     parser.add_argument("--attention", default="sdpa", choices=["sdpa", "eager"], help="Hugging Face's implementation")
     parser.add_argument("--meta", action="store_true", help="no weights: only the configuration is read (hf:)")
     parser.add_argument("--eval", action="store_true", help="export in evaluation mode (dropout off)")
@@ -380,7 +382,7 @@ def load(options):
         return from_function(options.source)
     model = from_hugging_face(options.source[3:], options.meta, options.attention, options.task)
     model.config.use_cache = False
-    return model, example_inputs(model, options.task, options.batch, options.seq)
+    return model, example_inputs(model, options.task, options.batch, options.seq, options.padding)
 
 
 def main(arguments=None):

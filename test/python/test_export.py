@@ -1,8 +1,10 @@
 """`parashard.export`: what it writes compiles and equals the model; what it cannot write is refused in clear words."""
 import os
+import re
 import subprocess
 import sys
 
+import language
 import pytest
 import torch
 from conftest import tools_folder
@@ -79,6 +81,16 @@ def test_hugging_face_folder(tmp_path, attention):
     loss, _ = first_step(tmp_path, tmp_path / "llama.pt2", {"input_ids": tokens, "labels": tokens.clone()}, "--batch", 6)
     assert loss == pytest.approx(expected, rel=1e-5)
     assert "has 64 positions" in run_export(tmp_path, f"hf:{tmp_path / 'llama'}", "--seq", 65, "-o", "long.pt2", expect=1)
+
+
+def test_padded_samples_of_a_hugging_face_folder(tmp_path):
+    model = language.opt()
+    model.module.save_pretrained(tmp_path / "opt")
+    said = run_export(tmp_path, f"hf:{tmp_path / 'opt'}", "--padding", "--seq", language.LENGTH, "-o", "opt.pt2")
+    assert re.search(r"input attention_mask: s\d+ x 12", said)
+    inputs = model.draw_inputs(3)
+    loss, _ = first_step(tmp_path, tmp_path / "opt.pt2", inputs)
+    assert loss == pytest.approx(float(model.module(**inputs).loss.detach()), rel=1e-5)
 
 
 def test_without_data(tmp_path):
