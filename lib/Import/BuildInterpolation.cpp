@@ -21,7 +21,11 @@ bool checkResize(TensorBuilder &n, int64_t in, int64_t out) {
 Value mixDim(TensorBuilder &n, Value x, int64_t dim, int64_t out,
              llvm::function_ref<void(MutableArrayRef<double> weights, int64_t place)> fill) {
   int64_t in = getShape(x)[dim], rank = getRank(x);
-  if (!checkResize(n, in, out) || in > kMostWeights / out) {
+  if (!isFloat(x))
+    (void)n.fail("mixes elements of " + debugString(x.getType()) + "; expected floats");
+  if (!checkResize(n, in, out) || n.failed())
+    return x;
+  if (in > kMostWeights / out) {
     (void)n.fail("mixes " + Twine(in) + " elements of a dim at " + Twine(out) +
                  " places, which is not supported; their product is at most 2^24");
     return x;
