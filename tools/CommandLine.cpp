@@ -7,6 +7,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include <csignal>
 #include <filesystem>
 
 using namespace llvm;
@@ -16,6 +17,8 @@ namespace parashard {
 static Error fail(const Twine &message) {
   return createStringError(inconvertibleErrorCode(), message);
 }
+
+void reportFileLimits() { std::signal(SIGXFSZ, SIG_IGN); }
 
 ExitStatus getFault(StringRef message) {
   return message.starts_with("--") ? BadCommandLine : ModelAtFault;

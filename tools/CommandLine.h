@@ -11,6 +11,10 @@ namespace parashard {
 
 enum ExitStatus { Done = 0, ModelAtFault = 1, BadCommandLine = 2 };
 
+/// What the tools begin with: a file that grows beyond a limit (`ulimit -f`) is an error of the
+/// write, and does not kill the process.
+void reportFileLimits();
+
 /// Who is at fault by an error's message: the command line when it begins with a flag
 /// ("--freeze no.such: ..."), whoever finds it out; else the model.
 ExitStatus getFault(llvm::StringRef message);

@@ -58,7 +58,7 @@ MeshOp parashard::ps::getMesh(Operation *anywhere) {
 
 RankedTensorType parashard::ps::getLocalType(RankedTensorType global, ShardingAttr sharding,
                                              MeshOp mesh) {
-  if (!sharding)
+  if (!sharding || int64_t(sharding.getDims().size()) != global.getRank()) // the verifier says so
     return global;
   SmallVector<int64_t> shape;
   for (auto [size, dim] : llvm::zip_equal(global.getShape(), sharding.getDims())) {

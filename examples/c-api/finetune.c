@@ -1,6 +1,7 @@
 // Trains a compiled program from C: two steps of an MLP on data in memory, then reads a weight.
 // Built and run by test/python/test_capi.py; docs/c-api.md explains it.
 //
+//   cmake --build --preset release --target psrt_shared
 //   ps-compile mlp.pt2 -o mlp.so --mesh dp=2 --optimizer "sgd(lr=0.1)"
 //   cc -Iinclude examples/c-api/finetune.c -o finetune -Lbuild/release/lib -lpsrt -Wl,-rpath,build/release/lib
 //   ./finetune mlp.so

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Signals.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -54,9 +55,11 @@ LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank,
   if (std::error_code code = llvm::sys::fs::createTemporaryFile("parashard", "o", path))
     return report(module, llvm::createStringError(code, "cannot make a temporary file: %s",
                                                   code.message().c_str()));
+  llvm::sys::RemoveFileOnSignal(path);
   LogicalResult result = target->writeObject(*object, path);
   if (succeeded(result))
     result = report(module, linkProgram(path, options.output, payload));
   llvm::sys::fs::remove(path);
+  llvm::sys::DontRemoveFileOnSignal(path);
   return result;
 }

@@ -67,6 +67,18 @@ llvm::Error run(const std::vector<std::string> &arguments) {
   return llvm::createStringError("linking failed: " + (text.empty() ? message : text));
 }
 
+/// Linkers map their output: on a full disk they die of a bus error and say no more.
+llvm::Error explainFullDisk(llvm::Error error, StringRef output) {
+  constexpr uint64_t kLittle = 16 << 20;
+  StringRef folder = llvm::sys::path::parent_path(output);
+  auto space = llvm::sys::fs::disk_space(folder.empty() ? "." : folder);
+  if (!space || space->available >= kLittle)
+    return error;
+  return llvm::createStringError(llvm::Twine(llvm::toString(std::move(error))) + "\nthe disk of '" +
+                                 (folder.empty() ? "." : folder) + "' has " +
+                                 llvm::Twine(space->available >> 10) + " kB left");
+}
+
 } // namespace
 
 llvm::Error linkProgram(StringRef object, StringRef output, const Payload &payload) {
@@ -90,7 +102,7 @@ llvm::Error linkProgram(StringRef object, StringRef output, const Payload &paylo
   return makeAtomically(output, [&](StringRef temporary) -> llvm::Error {
     arguments.insert(arguments.end(), {"-o", temporary.str()});
     if (llvm::Error error = run(arguments))
-      return error;
+      return explainFullDisk(std::move(error), temporary);
     return payload.empty() ? llvm::Error::success() : payload.appendTo(temporary);
   });
 }

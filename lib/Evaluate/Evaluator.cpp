@@ -3,6 +3,7 @@
 
 #include "lib/Evaluate/Collectives.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -257,13 +258,20 @@ LogicalResult Evaluator::runBlock(Block &block, Frame &frame) {
 //===----------------------------------------------------------------------===//
 
 static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
-  std::string names;
+  SmallVector<StringRef> entries;
   for (auto function : module.getOps<func::FuncOp>())
     if (!function->hasAttr(rank::kClassMark)) {
       StringRef name = function.getName();
       name.consume_front("stage0.");
-      names += (names.empty() ? "" : ", ") + name.str();
+      entries.push_back(name);
     }
+  for (auto program : module.getOps<rank::ProgramOp>())
+    entries.push_back(program.getEntry());
+  if (llvm::is_contained(entries, "update")) // what `step` runs of functions
+    entries.push_back("step");
+  llvm::sort(entries);
+  entries.erase(llvm::unique(entries), entries.end());
+  std::string names = llvm::join(entries, ", ");
   return module.emitError() << "--entry " << entry << ": the module has no such entry; it has "
                             << names;
 }
@@ -307,6 +315,8 @@ FailureOr<PerRank> Evaluator::getArgument(func::FuncOp function, unsigned i,
 
 FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inputs,
                                         int64_t microBatch) {
+  if (rank::ProgramOp program = findProgram(entry))
+    return callProgram(program, inputs, 1);
   func::FuncOp function = findEntry(entry);
   if (!function)
     return reportMissingEntry(module, entry);
@@ -336,25 +346,34 @@ FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inp
   return results;
 }
 
-LogicalResult Evaluator::runProgram(rank::ProgramOp program, Frame &frame) {
+rank::ProgramOp Evaluator::findProgram(StringRef entry) {
+  for (auto program : module.getOps<rank::ProgramOp>())
+    if (program.getEntry() == entry)
+      return program;
+  return {};
+}
+
+FailureOr<NamedTensors> Evaluator::callProgram(rank::ProgramOp program, const NamedTensors &inputs,
+                                               int64_t count) {
+  accumulated.clear();
+  microBatches = count;
+  programInputs = &inputs;
+  context.training = program.getEntry() != "evaluate";
+  Frame frame;
   frame.immediate = true;
-  return runBlock(program.getBody().front(), frame);
+  if (failed(runBlock(program.getBody().front(), frame)))
+    return failure();
+  return frame.outputs;
 }
 
 FailureOr<NamedTensors> Evaluator::step(const NamedTensors &inputs, int64_t count) {
+  if (rank::ProgramOp program = findProgram("step")) {
+    FailureOr<NamedTensors> outputs = callProgram(program, inputs, count);
+    context.step += succeeded(outputs);
+    return outputs;
+  }
   accumulated.clear();
   microBatches = count;
-  for (auto program : module.getOps<rank::ProgramOp>()) {
-    if (program.getEntry() != "step")
-      continue;
-    Frame frame;
-    programInputs = &inputs;
-    context.training = true;
-    if (failed(runProgram(program, frame)))
-      return failure();
-    ++context.step;
-    return frame.outputs;
-  }
   NamedTensors outputs;
   for (int64_t m = 0; findEntry("count") && m < count; ++m)
     if (failed(call("count", inputs, m)))

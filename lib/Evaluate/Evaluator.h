@@ -60,7 +60,10 @@ private:
   mlir::LogicalResult runStart(rank::StartOp op, Frame &frame);
   mlir::LogicalResult runInput(rank::InputOp op, Frame &frame);
   mlir::LogicalResult runOutput(rank::OutputOp op, Frame &frame);
-  mlir::LogicalResult runProgram(rank::ProgramOp program, Frame &frame);
+  /// The program of an entry; null where the module has functions (before level `scheduled`).
+  rank::ProgramOp findProgram(llvm::StringRef entry);
+  mlir::FailureOr<NamedTensors> callProgram(rank::ProgramOp program, const NamedTensors &inputs,
+                                            int64_t count);
   void addEffect(Frame &frame, Effect effect);
   void apply(const Effect &effect);
   std::string getSymbol(std::optional<llvm::StringRef> symbol, mlir::Value ref, Frame &frame);

@@ -2,6 +2,7 @@
 #include "lib/Support/Files.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Signals.h"
 
 namespace parashard {
 namespace fs = llvm::sys::fs;
@@ -20,15 +21,15 @@ llvm::Error makeAtomically(llvm::StringRef path,
   if (fs::exists(target) && !fs::is_regular_file(target))
     return llvm::createStringError("cannot write '" + path + "': it is no regular file");
   std::string temporary = (target + ".tmp").str();
-  if (llvm::Error error = make(temporary)) {
+  llvm::sys::RemoveFileOnSignal(temporary);
+  llvm::Error error = make(temporary);
+  if (!error)
+    if (std::error_code code = fs::rename(temporary, target))
+      error = fail(path, code);
+  if (error)
     fs::remove(temporary);
-    return error;
-  }
-  if (std::error_code code = fs::rename(temporary, target)) {
-    fs::remove(temporary);
-    return fail(path, code);
-  }
-  return llvm::Error::success();
+  llvm::sys::DontRemoveFileOnSignal(temporary);
+  return error;
 }
 
 llvm::Error writeAtomically(llvm::StringRef path,

@@ -48,7 +48,7 @@ private:
   Value readGradient(Trained &trained);
   LogicalResult clip();
   LogicalResult buildGroup(unsigned group);
-  LogicalResult reportUnused(const OptimizerSpec &spec);
+  void warnUnused(const OptimizerSpec &spec);
   LogicalResult buildStep(Trained &trained);
   LogicalResult buildAverage(const Trained &trained, Value after);
 
@@ -77,6 +77,9 @@ LogicalResult UpdateBuilder::parseSpecs() {
     auto spec = parseOptimizerSpec(text);
     if (!spec)
       return module.emitError(llvm::toString(spec.takeError()));
+    if (!spec->glob.empty() && !matchesParameter(spec->glob, module))
+      return module.emitError("--optimizer \"") << spec->text << "\": matches no parameter"
+                                                << describeNearestParameters(spec->glob, module);
     specs.push_back(*spec);
   }
   return success();
@@ -160,16 +163,12 @@ LogicalResult UpdateBuilder::clip() {
   return success();
 }
 
-/// An optimizer of no parameter: an error where its glob matches none at all.
-LogicalResult UpdateBuilder::reportUnused(const OptimizerSpec &spec) {
-  if (!spec.glob.empty() && !matchesParameter(spec.glob, module))
-    return module.emitError("--optimizer \"") << spec.text << "\": matches no parameter"
-                                              << describeNearestParameters(spec.glob, module);
+/// An optimizer that updates no parameter.
+void UpdateBuilder::warnUnused(const OptimizerSpec &spec) {
   module.emitWarning("--optimizer \"")
       << spec.text
       << "\" updates nothing: what it matches is frozen, gets no gradient, or is matched by an "
          "earlier one";
-  return success();
 }
 
 /// The learning rate, the count of applied steps and the bias corrections; then each step.
@@ -178,7 +177,7 @@ LogicalResult UpdateBuilder::buildGroup(unsigned group) {
   auto first =
       llvm::find_if(parameters, [&](const Trained &trained) { return trained.group == group; });
   if (first == parameters.end())
-    return reportUnused(spec);
+    return warnUnused(spec), success();
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
   std::string suffix = specs.size() == 1 ? "" : "." + std::to_string(group);
   auto init = DenseElementsAttr::get(scalar, float(spec.lr));

@@ -398,7 +398,9 @@ def main(arguments=None):
     print(f"  loss: {done.loss or 'none'}")
     for note in done.notes:
         print(f"  note: {note}")
-    print(f"next: ps-compile {done.path} -o {done.path.stem} --mesh dp=2 --explain")
+    needed = ' --init "normal(0.02)"' if options.meta else ""
+    needed += "" if done.loss else " --loss cross_entropy"
+    print(f"next: ps-compile {done.path} -o {done.path.stem} --mesh dp=2 --explain{needed}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/bootstrap/Socket.h"
 #include "runtime/core/Status.h"
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 namespace psrt {
 namespace {
@@ -24,6 +26,19 @@ bool isBatchScript() { return std::getenv("SLURM_JOB_ID") && !std::getenv("SLURM
 std::string variable(const char *name) {
   const char *text = std::getenv(name);
   return text ? text : "";
+}
+
+/// A number that a launcher sets; none where it does not.
+std::optional<int64_t> number(const char *name) {
+  const char *text = std::getenv(name);
+  if (!text || !*text)
+    return std::nullopt;
+  int64_t value = 0;
+  const char *end = text + std::strlen(text);
+  auto [stop, error] = std::from_chars(text, end, value);
+  if (error != std::errc() || stop != end)
+    PSRT_FAIL(BadArgument, "%s is \"%s\", not a whole number", name, text);
+  return value;
 }
 
 MeetingPlace meetAtMaster(const ProcessPlace &place) {
@@ -72,12 +87,11 @@ MeetingPlace meetAtFirstNode(const ProcessPlace &place) {
 
 ProcessPlace findProcessPlace() {
   for (const auto &launcher : kLaunchers) {
-    const char *text = std::getenv(launcher.size), *rank = std::getenv(launcher.rank);
-    int64_t size = text ? std::strtoll(text, nullptr, 10) : 0;
-    bool slurm = launcher.launcher == ProcessPlace::Slurm;
-    if (size > 1 && !(slurm && (isBatchScript() || !rank)))
-      return {launcher.launcher, rank ? std::strtoll(rank, nullptr, 10) : 0, size, rank != nullptr,
-              launcher.size};
+    if (launcher.launcher == ProcessPlace::Slurm && isBatchScript())
+      continue;
+    std::optional<int64_t> size = number(launcher.size), rank = number(launcher.rank);
+    if (size.value_or(0) > 1 && (rank || launcher.launcher != ProcessPlace::Slurm))
+      return {launcher.launcher, rank.value_or(0), *size, rank.has_value(), launcher.size};
   }
   return {};
 }

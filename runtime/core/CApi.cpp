@@ -55,7 +55,9 @@ Session &sessionOf(psrt_program *program) {
 void openProgram(psrt_program &program, const char *path, const psrt_options *options) {
   ProgramSource source;
   if (path) {
-    program.object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    // A file, never a library that the system has by that name.
+    std::string file = std::strchr(path, '/') ? path : "./" + std::string(path);
+    program.object = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!program.object)
       PSRT_FAIL(BadInput, "cannot load \"%s\": %s", path, dlerror());
     source = sourceOfObject(program.object, path);

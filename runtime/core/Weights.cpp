@@ -3,6 +3,7 @@
 #include "parashard/NearestNames.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/NamedTensors.h"
+#include <cmath>
 
 namespace psrt {
 
@@ -94,6 +95,9 @@ static bool isGroupOf(const std::string &symbol, const std::string &name) {
 }
 
 void setScalars(Session &session, const std::string &name, double value) {
+  if (!std::isfinite(value))
+    PSRT_FAIL(BadArgument, "scalar \"%s\" cannot be %g; expected a finite number", name.c_str(),
+              value);
   bool found = false;
   std::string names;
   for (const Variable &variable : session.getProgram().variables) {

@@ -1,6 +1,7 @@
 // Reading and writing safetensors.
 #include "runtime/data/Safetensors.h"
 #include "runtime/core/ProgramJson.h"
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -35,6 +36,28 @@ static const char *hintAt(const MappedFile &file) {
                : "";
 }
 
+/// Fails unless the tensors cover their bytes without a gap and without sharing any, as the format
+/// wants: anything else is a file that something has damaged.
+static void checkCover(const std::string &path,
+                       const std::map<std::string, SafetensorsFile::Tensor> &table,
+                       const char *base, int64_t bytes) {
+  std::vector<std::pair<const char *, const std::string *>> order;
+  for (const auto &[name, tensor] : table)
+    if (tensor.bytes)
+      order.push_back({tensor.data, &name});
+  std::sort(order.begin(), order.end());
+  int64_t end = 0;
+  for (const auto &[data, name] : order) {
+    if (data - base != end)
+      PSRT_FAIL(BadInput, "\"%s\" is damaged: tensor \"%s\" begins at byte %lld, expected %lld",
+                path.c_str(), name->c_str(), (long long)(data - base), (long long)end);
+    end += table.at(*name).bytes;
+  }
+  if (end != bytes)
+    PSRT_FAIL(BadInput, "\"%s\" is damaged: it has %lld bytes after its last tensor", path.c_str(),
+              (long long)(bytes - end));
+}
+
 SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   uint64_t header = 0;
   if (file.size() >= 8)
@@ -65,13 +88,21 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
       bool lies = from >= 0 && from <= to && to <= available;
       tensor.bytes = lies ? to - from : 0;
       std::optional<int64_t> count = tryCountElements(tensor.shape);
-      if (!lies || !count || tensor.bytes != *count * dtypeSize(tensor.dtype))
+      if (!lies)
         PSRT_FAIL(BadInput,
                   "\"%s\" is cut short or damaged: tensor \"%s\" is bytes %lld to %lld of %lld",
                   path.c_str(), name.c_str(), (long long)from, (long long)to, (long long)available);
+      if (!count || tensor.bytes != *count * dtypeSize(tensor.dtype))
+        PSRT_FAIL(
+            BadInput,
+            "\"%s\" is damaged: tensor \"%s\" has %lld bytes, which its shape %s of %s does not "
+            "have",
+            path.c_str(), name.c_str(), (long long)tensor.bytes, entry.at("shape").dump().c_str(),
+            dtype.c_str());
       tensor.data = base + from;
       table.emplace(name, std::move(tensor));
     }
+    checkCover(path, table, base, available);
   } catch (const nlohmann::json::exception &error) {
     PSRT_FAIL(BadInput, "\"%s\" has no readable safetensors header: %s", path.c_str(),
               error.what());

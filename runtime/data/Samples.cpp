@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <glob.h>
+#include <unistd.h>
 
 namespace psrt {
 
@@ -357,18 +358,20 @@ std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptio
 
 } // namespace
 
-/// Whether the files are of tensors, else of tokens; a mixture is refused.
+/// Whether the files are of tensors, else of tokens; a mixture is refused, and a file that is not there.
 static bool checkKinds(const std::vector<std::string> &paths) {
   for (const std::string &path : paths)
     if (!endsWith(path, ".bin") && !endsWith(path, ".safetensors"))
-      PSRT_FAIL(BadArgument,
-                "--data \"%s\" is neither a .safetensors file nor a .bin file of tokens",
+      PSRT_FAIL(BadArgument, "data \"%s\" is neither a .safetensors file nor a .bin file of tokens",
                 path.c_str());
   bool tensors = endsWith(paths.front(), ".safetensors");
   for (const std::string &path : paths)
     if (endsWith(path, ".safetensors") != tensors)
-      PSRT_FAIL(BadArgument, "--data mixes \"%s\" and \"%s\"; give files of one kind",
+      PSRT_FAIL(BadArgument, "the data mixes \"%s\" and \"%s\"; give files of one kind",
                 paths.front().c_str(), path.c_str());
+  for (const std::string &path : paths)
+    if (access(path.c_str(), F_OK) != 0)
+      PSRT_FAIL(BadInput, "cannot read \"%s\": %s", path.c_str(), std::strerror(errno));
   return tensors;
 }
 

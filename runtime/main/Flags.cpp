@@ -32,7 +32,7 @@ std::function<std::string(const std::string &)> wholeNumber(uint64_t least,
     bool large = error == std::errc::result_out_of_range || (stop == end && value > most);
     if (large)
       limit = "must be at most " + std::to_string(most);
-    return "must be a whole number, not \"" + text + "\": it " + limit;
+    return limit + ", a whole number, not \"" + text + "\"";
   };
 }
 
@@ -136,8 +136,9 @@ void Parser::addRanks() {
 }
 
 void Parser::addData() {
-  app.add_option("--data", data,
-                 ".safetensors files (a tensor per input), or .bin files of tokens: FILE|GLOB[,...]")
+  app.add_option(
+         "--data", data,
+         ".safetensors files (a tensor per input), or .bin files of tokens: FILE|GLOB[,...]")
       ->group("Data");
   app.add_option("--data-type", flags.data.type, "uint8 | uint16 | uint32: a token in a .bin file")
       ->check(CLI::IsMember({"uint8", "uint16", "uint32"}))

@@ -76,7 +76,17 @@ static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessPlac
   return std::make_unique<ProcessJob>(place, comm);
 }
 
+/// Data and weights are read from mapped files. Where one becomes shorter, its last pages are gone.
+static void reportLostPages(int) {
+  static const char text[] =
+      "error: a file that this program reads (data, or weights) became shorter while it ran; start "
+      "it again with files that nothing writes to\n";
+  (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+  _exit(int(StatusCode::BadInput));
+}
+
 static int runProgram(const ProgramSource &source, const Flags &flags, Job *job) {
+  std::signal(SIGBUS, reportLostPages);
   SessionOptions options;
   options.ranks = flags.ranks;
   options.threads = flags.threads;
@@ -163,7 +173,12 @@ int main(int argc, char **argv) {
   // A write beyond a limit on file sizes fails as one to a full disk does, and is told as such.
   std::signal(SIGXFSZ, SIG_IGN);
   psrt::Flags flags;
-  psrt::ProcessPlace place = psrt::findProcessPlace();
+  psrt::ProcessPlace place;
+  try {
+    place = psrt::findProcessPlace();
+  } catch (...) {
+    return psrt::report(psrt::currentStatus(), true);
+  }
   if (std::optional<int> status = psrt::parseFlags(argc, argv, place.rank == 0, flags))
     return *status;
   return psrt::run(flags, place);

@@ -2,6 +2,7 @@
 #include "runtime/main/Parts.h"
 #include <cerrno>
 #include <cstring>
+#include <sys/stat.h>
 
 namespace psrt {
 namespace {
@@ -103,8 +104,14 @@ static void writeEvents(const std::vector<std::string> &texts, const std::string
   for (size_t i = 0; i < texts.size(); ++i)
     good &= std::fputs(texts[i].c_str() + (i == 0), file) >= 0; // no comma before the first
   good &= std::fputs("\n]}\n", file) >= 0;
-  if (std::fclose(file) != 0 || !good)
+  if (std::fclose(file) != 0 || !good) {
+    int reason = errno;
+    struct stat info;
+    if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode))
+      std::remove(path.c_str());
+    errno = reason;
     PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
+  }
 }
 
 void writeTrace(Session &session, const std::string &path) {

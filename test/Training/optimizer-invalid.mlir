@@ -3,7 +3,8 @@
 // RUN: not ps-opt %s "-ps-optimizer=optimizer=\"adam(momentum=0.9)\"" 2>&1 | FileCheck %s --check-prefix=KEY
 // RUN: not ps-opt %s "-ps-optimizer=optimizer=\"adam(betas=(0.9,1.5))\"" 2>&1 | FileCheck %s --check-prefix=BETA
 // RUN: not ps-opt %s "-ps-optimizer=optimizer=\"adam(lr=1\"" 2>&1 | FileCheck %s --check-prefix=CLOSE
-// RUN: not ps-opt %s "-ps-optimizer=optimizer=\"*.bias=adam(lr=1)\"" 2>&1 | FileCheck %s --check-prefix=MATCH
+// RUN: not ps-opt %s "-ps-optimizer=optimizer=\"ndim<2=adam(lr=1)\"" 2>&1 | FileCheck %s --check-prefix=MATCH
+// RUN: not ps-opt %s "-ps-optimizer=optimizer=\"*.bias=adam(lr=1)\"" 2>&1 | FileCheck %s --check-prefix=GLOB
 // RUN: not ps-opt %s "-ps-optimizer=optimizer=\"sgd(nesterov=true)\"" 2>&1 | FileCheck %s --check-prefix=NESTEROV
 
 // RULE: optimizer 'rmsprop(lr=1)', column 1: expected sgd, adam or adamw
@@ -12,6 +13,7 @@
 // BETA: column 17: expected a number in [0, 1)
 // CLOSE: column 10: expected ',' or ')'
 // MATCH: parameter 'w' matches no optimizer; add one without a pattern at the end
+// GLOB: --optimizer "*.bias=adam(lr=1)": matches no parameter; the only name is 'w'
 // NESTEROV: nesterov needs a momentum above 0 and no dampening
 ps.variable parameter @w : tensor<4x8xf32>
 ps.variable gradient @w.grad of @w : tensor<4x8xf32>

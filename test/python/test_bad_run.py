@@ -383,3 +383,30 @@ def test_moved_weights_are_named(tmp_path):
     os.remove(archive)
     save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
     refuse([program, "--data", "data.safetensors", "--steps", 1], tmp_path, (1, 2), "model.pt2")
+
+
+@pytest.mark.parametrize("change,words", [
+    (lambda header, data: (header, data + b"12345678"), "8 bytes after its last tensor"),
+    (lambda header, data: (header.replace(b'"data_offsets":[0,', b'"data_offsets":[8,'), data), "which its shape"),
+])  # fmt: skip
+def test_safetensors_that_do_not_cover_their_bytes(tmp_path, program, change, words):
+    path = data_for(tmp_path)
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header, data = change(content[8 : 8 + length], content[8 + length :])
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    refuse(train(program, path), tmp_path, 1, "data.safetensors", "damaged", words)
+
+
+def test_data_that_becomes_shorter(tmp_path, program):
+    """Its pages are mapped: what is gone cannot be read, and says so."""
+    model = models.gpt()
+    save_file(oracle.draw_batches(model, 1, steps=4000), tmp_path / "long.safetensors")
+    command = [program, "--ranks", "2", "--data", "long.safetensors", "--epochs", "1000000", "--quiet", "--log", "log.jsonl"]
+    process = subprocess.Popen([str(c) for c in command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "log.jsonl"
+    while process.poll() is None and not (log.exists() and log.stat().st_size):
+        time.sleep(0.01)
+    os.truncate(tmp_path / "long.safetensors", 8192)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1 and "became shorter while it ran" in said, said

@@ -135,7 +135,7 @@ def test_example_in_c(tmp_path):
          f"-L{library}", "-lpsrt", f"-Wl,-rpath,{os.path.abspath(library)}"],
         tmp_path,
     )  # fmt: skip
-    said = oracle.run(["./finetune", "./mlp.so"], tmp_path)
+    said = oracle.run(["./finetune", "mlp.so"], tmp_path)
     inputs = {"x": (torch.arange(96) % 7 / 7).reshape(8, 12), "labels": torch.arange(8) % 10}
     optimizer = torch.optim.SGD(model.module.parameters(), lr=0.1)
     for step in range(2):

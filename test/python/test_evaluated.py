@@ -67,3 +67,18 @@ def test_levels_3_and_4_equal_level_1(tmp_path, name, mesh):
             scale = max(1e-3, value.abs().max().item())
             error = (found[variable] - value).abs().max().item() / scale
             assert error <= 1e-4, f"{level}: {variable} differs by {error:.1e} of its largest element"
+
+
+def test_evaluation_on_each_level(tmp_path, exports):
+    """Functions up to level 3, programs from 4 on: one entry."""
+    model = oracle.zoo("gpt")
+    oracle.compile_model(tmp_path, oracle.export("gpt", exports), "dp=2,tp=2", "--sharding-policy", "megatron", "--dump-dir", tmp_path)
+    save_file(model.draw_inputs(3), tmp_path / "data.safetensors")
+    losses = []
+    for level in ("1-training", "3-partitioned", "4-scheduled", "5-placed"):
+        oracle.run([tools_folder() / "ps-run", tmp_path / f"{level}.mlir", "--entry", "evaluate", "--inputs", "data.safetensors",
+                    "--outputs", "out.safetensors"], tmp_path)  # fmt: skip
+        losses.append(load_file(tmp_path / "out.safetensors")["cross_entropy_loss"].item())
+    assert losses == pytest.approx([model.loss(model.draw_inputs(3)).item()] * 4, rel=1e-5)
+    said = oracle.run([tools_folder() / "ps-run", tmp_path / "4-scheduled.mlir"], tmp_path, expect=2)
+    assert "--entry forward: the module has no such entry; it has evaluate, step" in said

@@ -115,6 +115,8 @@ def test_another_number_of_processes_is_refused_once(tmp_path, program, how):
     [
         ({"RANK": "1", "WORLD_SIZE": "2"}, None),
         ({"RANK": "0", "WORLD_SIZE": "2"}, ["MASTER_ADDR", "process 0 of 2"]),
+        ({"RANK": "0", "WORLD_SIZE": "x"}, ['WORLD_SIZE is "x", not a whole number']),
+        ({"RANK": "1.5", "WORLD_SIZE": "2"}, ['RANK is "1.5", not a whole number']),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, ["SLURM_STEP_NODELIST"]),
         ({"PMI_RANK": "0", "PMI_SIZE": "2"}, ["PMI_SIZE says 2 processes, MPI", "says 1", "--comm tcp"]),
     ],

@@ -8,6 +8,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Codegen.h"
 #include "parashard/Report.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
@@ -135,6 +136,7 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  parashard::reportFileLimits();
   std::optional<CommandLine> line = parseCommandLine(argc, argv);
   if (!line)
     return BadCommandLine;
@@ -159,6 +161,8 @@ int main(int argc, char **argv) {
       llvm::errs() << "ps-compile: error: " << llvm::toString(std::move(error)) << "\n";
       return BadCommandLine;
     }
+  if (!line->walk.failurePath.empty())
+    llvm::sys::fs::remove(line->walk.failurePath); // of an earlier compile that failed
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   if (!line->output.output.empty())
     llvm::errs() << llvm::formatv("wrote {0} in {1:f1} s\n", line->output.output, seconds.count());

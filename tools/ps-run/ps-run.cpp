@@ -174,6 +174,7 @@ LogicalResult evaluate(MLIRContext &context, const Flags &flags) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  parashard::reportFileLimits();
   Flags flags;
   cl::HideUnrelatedOptions(flags.category);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &llvm::errs()))

@@ -118,6 +118,7 @@ int translate(const Options &options) {
 
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
+  parashard::reportFileLimits();
   Options options;
   cl::HideUnrelatedOptions(options.category);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errs()))

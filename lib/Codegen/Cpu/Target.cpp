@@ -187,6 +187,11 @@ LogicalResult CpuTarget::writeObject(ModuleOp kernels, StringRef path) const {
   if (machine->addPassesToEmitFile(codegen, os, nullptr, llvm::CodeGenFileType::ObjectFile))
     return kernels.emitError() << "the CPU " << cpu << " has no object files";
   codegen.run(*module);
+  os.flush();
+  if (std::error_code failed = os.error()) {
+    os.clear_error();
+    return kernels.emitError() << "cannot write " << path << ": " << failed.message();
+  }
   return success();
 }
 
