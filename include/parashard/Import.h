@@ -71,6 +71,9 @@ mlir::LogicalResult setInitialValues(mlir::ModuleOp module, llvm::ArrayRef<std::
 /// One warning when dropout is off in a model that is to be trained: it was exported in eval mode.
 void warnOfEvalMode(mlir::ModuleOp module);
 
+/// Fails where `ps-verify-imported` does.
+mlir::LogicalResult verifyImported(mlir::ModuleOp module);
+
 void registerImportPasses();
 std::unique_ptr<mlir::Pass> createCheckModePass();
 std::unique_ptr<mlir::Pass> createRecognizeAttentionPass();

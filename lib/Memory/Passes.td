@@ -19,4 +19,16 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
 
+def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
+  let summary = "checks what holds at level `placed`";
+  let description = [{
+    * `placed_c1`: every variable lies in the arena, at a multiple of 64 bytes, apart from the others.
+    * `placed_c2`: so does, in its function's scratch, every result that lies there and every workspace, apart from
+      all that are in use at the same time.
+    * `placed_c3`: so does, after the variables, every value of a program and the scratch of each run.
+    * `placed_c4`: what a program keeps for a later section lies in the first of its slots; all slots lie in the arena,
+      after what the program does not keep.
+  }];
+}
+
 #endif

@@ -1,6 +1,8 @@
 // Brings a model in: an exported archive through its importer, or a dumped level.
 #include "dialects/ps/Ps.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "parashard/Import.h"
 #include "parashard/Pipelines.h"
 #include "llvm/Support/raw_ostream.h"
@@ -9,10 +11,22 @@ using namespace mlir;
 
 namespace parashard {
 
+/// A module that somebody may have changed: what later passes rely on is checked.
+static OwningOpRef<ModuleOp> loadDump(StringRef path, MLIRContext *context) {
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, context);
+  if (!module || !(*module)->hasAttr(ps::kLevelMark))
+    return module;
+  PassManager pm(context, ModuleOp::getOperationName());
+  std::string pass = ("ps-verify-" + ps::stringifyLevel(getLevel(*module))).str();
+  if (failed(parsePassPipeline(pass, pm)) || failed(pm.run(*module)))
+    return nullptr;
+  return module;
+}
+
 OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &options) {
   StringRef path = options.model;
   if (path.ends_with(".mlir"))
-    return parseSourceFile<ModuleOp>(path, &context);
+    return loadDump(path, &context);
   bool isOnnx = path.ends_with(".onnx");
   if (!isOnnx && !path.ends_with(".pt2")) {
     emitError(UnknownLoc::get(&context))

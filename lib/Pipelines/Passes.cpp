@@ -40,7 +40,7 @@ private:
 
 std::vector<std::string> trainingPasses(const CompileOptions &o) {
   bool adds = !o.loss.empty() && o.loss != "none";
-  std::vector<std::string> passes;
+  std::vector<std::string> passes = {PassText("ps-verify-imported")};
   // Before anything folds: dropout that is off is no op.
   if (!o.evalMode && !o.inference)
     passes.push_back(PassText("ps-check-mode"));
@@ -140,7 +140,8 @@ std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
             PassText("ps-verify-scheduled")};
   case ps::Level::Placed:
     // A step's micro-batches may all be pending at once where the host drives them.
-    return {PassText("ps-plan-memory").option("slots", std::max<int64_t>(16, o.microBatches))};
+    return {PassText("ps-plan-memory").option("slots", std::max<int64_t>(16, o.microBatches)),
+            PassText("ps-verify-placed")};
   case ps::Level::Imported:
   case ps::Level::Native:
     break; // made by an importer; made by code generation

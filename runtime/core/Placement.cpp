@@ -84,6 +84,8 @@ int64_t Placement::globalIndex(const Mesh &mesh, const std::vector<int64_t> &coo
   const std::vector<Factor> &list = factors[dim];
   for (size_t i = list.size(); i-- > 0;) {
     const Factor &factor = list[i];
+    if (factor.size == 0) // an empty dim has no place
+      return -1;
     int64_t places = (factor.size + mesh.shards(factor.axes) - 1) / mesh.shards(factor.axes);
     int64_t place = local % places;
     local /= places;

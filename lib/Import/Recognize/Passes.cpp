@@ -14,6 +14,7 @@ namespace parashard {
 #define GEN_PASS_DECL_SETINITIALVALUESPASS
 #define GEN_PASS_DEF_SETINITIALVALUESPASS
 #define GEN_PASS_DEF_SPLITFUSEDVARIABLESPASS
+#define GEN_PASS_DEF_VERIFYIMPORTEDPASS
 #include "lib/Import/Passes.h.inc"
 
 namespace {
@@ -53,6 +54,14 @@ struct SetInitialValuesPass : impl::SetInitialValuesPassBase<SetInitialValuesPas
   }
 };
 
+struct VerifyImportedPass : impl::VerifyImportedPassBase<VerifyImportedPass> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    if (failed(verifyImported(getOperation())))
+      signalPassFailure();
+  }
+};
+
 struct SplitFusedVariablesPass : impl::SplitFusedVariablesPassBase<SplitFusedVariablesPass> {
   void runOnOperation() override { splitFusedVariables(getOperation()); }
 };
@@ -67,6 +76,7 @@ void registerImportPasses() {
   registerPass([] { return createRecognizeLabelsPass(); });
   registerPass([] { return createSetInitialValuesPass(); });
   registerPass([] { return createSplitFusedVariablesPass(); });
+  registerPass([] { return createVerifyImportedPass(); });
 }
 
 } // namespace parashard

@@ -1,0 +1,40 @@
+// ps-verify-imported: what must hold at level 0.
+#include "dialects/ps/Ps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "parashard/Import.h"
+
+using namespace mlir;
+
+namespace parashard {
+using namespace ps;
+
+/// An op of an imported graph: of the dialect, of no later level, and with a place in the model.
+static LogicalResult verifyOp(Operation *op) {
+  if (!isa<func::ReturnOp>(op) && !isa_and_nonnull<PSDialect>(op->getDialect()))
+    return op->emitOpError("(imported_c2) is no op of the dialect ps");
+  if (isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp>(op))
+    return op->emitOpError("(imported_c2) is a collective; those come with level partitioned");
+  if (op->hasAttr(kPhaseMark))
+    return op->emitOpError("(imported_c2) has a phase; those come with level training");
+  if (isa<UnknownLoc>(op->getLoc()))
+    return op->emitOpError("(imported_c3) has no source location");
+  return success();
+}
+
+LogicalResult verifyImported(ModuleOp module) {
+  for (Operation &op : module.getOps()) {
+    if (!isa<VariableOp, func::FuncOp>(op))
+      return op.emitOpError("(imported_c1) stands beside functions and variables");
+    auto function = dyn_cast<func::FuncOp>(op);
+    if (!function)
+      continue;
+    if (function.isExternal())
+      return function.emitOpError("(imported_c1) has no body");
+    for (Operation &inside : function.getOps())
+      if (failed(verifyOp(&inside)))
+        return failure();
+  }
+  return success();
+}
+
+} // namespace parashard

@@ -1,0 +1,189 @@
+// The pass ps-verify-placed: every buffer has a place, of its own as long as it is in use.
+#include "Buffers.h"
+#include "lib/Codegen/ClassBuffers.h"
+#include "mlir/Pass/Pass.h"
+#include <map>
+#include <queue>
+
+namespace parashard {
+#define GEN_PASS_DEF_VERIFYPLACEDPASS
+#include "lib/Memory/Passes.h.inc"
+} // namespace parashard
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+
+namespace {
+
+/// Bytes [begin, end) of scratch or of the arena.
+struct Range {
+  int64_t begin = 0, end = 0;
+};
+
+struct Placed {
+  Operation *op;
+  Range range;
+  Lifetime lifetime;
+};
+
+std::optional<int64_t> getInteger(Operation *op, StringRef mark) {
+  auto value = op->getAttrOfType<IntegerAttr>(mark);
+  return value && value.getValue().isSignedIntN(64) ? std::optional(value.getInt()) : std::nullopt;
+}
+
+/// The buffer's mark in a list of one entry a result, or by itself.
+std::optional<int64_t> getPlace(const Buffer &buffer, StringRef markOfResults, StringRef markOfOp) {
+  if (buffer.result < 0)
+    return getInteger(buffer.op, markOfOp);
+  auto list = buffer.op->getAttrOfType<DenseI64ArrayAttr>(markOfResults);
+  if (!list || list.size() != int64_t(buffer.op->getNumResults()))
+    return std::nullopt;
+  return list[buffer.result];
+}
+
+/// Fails unless bytes from `begin` on are aligned and lie in `room`.
+LogicalResult checkRange(Operation *op, StringRef label, std::optional<int64_t> begin,
+                         int64_t bytes, Range room) {
+  if (!begin)
+    return op->emitOpError() << "(" << label << ") has no place; run ps-plan-memory";
+  if (*begin % kBufferAlignment == 0 && *begin >= room.begin && *begin <= room.end &&
+      bytes <= room.end - *begin)
+    return success();
+  return op->emitOpError() << "(" << label << ") lies at byte " << *begin << " with " << bytes
+                           << " bytes, expected a multiple of " << kBufferAlignment << " in bytes "
+                           << room.begin << " to " << room.end;
+}
+
+/// Fails where two that are in use at one time share a byte.
+LogicalResult checkApart(StringRef label, std::vector<Placed> placed) {
+  llvm::stable_sort(
+      placed, [](const Placed &a, const Placed &b) { return a.lifetime.begin < b.lifetime.begin; });
+  std::map<int64_t, const Placed *> used;  // by first byte; none share one
+  using End = std::pair<int64_t, int64_t>; // of the lifetime, and its first byte
+  std::priority_queue<End, std::vector<End>, std::greater<End>> ends;
+  for (const Placed &next : placed) {
+    if (next.range.begin == next.range.end)
+      continue;
+    for (; !ends.empty() && ends.top().first < next.lifetime.begin; ends.pop())
+      used.erase(ends.top().second);
+    auto above = used.lower_bound(next.range.begin);
+    const Placed *other = nullptr;
+    if (above != used.end() && above->first < next.range.end)
+      other = above->second;
+    else if (above != used.begin() && std::prev(above)->second->range.end > next.range.begin)
+      other = std::prev(above)->second;
+    if (other) {
+      InFlightDiagnostic error = next.op->emitOpError()
+                                 << "(" << label << ") lies in bytes " << next.range.begin << " to "
+                                 << next.range.end << ", of which others are in use then";
+      error.attachNote(other->op->getLoc())
+          << "bytes " << other->range.begin << " to " << other->range.end << " are used here";
+      return error;
+    }
+    used[next.range.begin] = &next;
+    ends.push({next.lifetime.end, next.range.begin});
+  }
+  return success();
+}
+
+/// Each buffer in `room`, apart from the others.
+LogicalResult verifyBuffers(ArrayRef<Buffer> buffers, StringRef label, StringRef markOfResults,
+                            StringRef markOfOp, Range room) {
+  std::vector<Placed> placed;
+  for (const Buffer &buffer : buffers) {
+    std::optional<int64_t> begin = getPlace(buffer, markOfResults, markOfOp);
+    if (failed(checkRange(buffer.op, label, begin, buffer.lifetime.bytes, room)))
+      return failure();
+    placed.push_back({buffer.op, {*begin, *begin + buffer.lifetime.bytes}, buffer.lifetime});
+  }
+  return checkApart(label, std::move(placed));
+}
+
+LogicalResult verifyClass(func::FuncOp function) {
+  std::optional<int64_t> bytes = getInteger(function, kScratchBytesMark);
+  if (!bytes || *bytes < 0)
+    return function.emitOpError("(placed_c2) has no ")
+           << kScratchBytesMark << "; run ps-plan-memory";
+  return verifyBuffers(findScratchBuffers(function), "placed_c2", kOffsetsMark,
+                       kWorkspaceOffsetMark, {0, *bytes});
+}
+
+/// One copy of what a program keeps for its later sections in [base, base + bytes), all within the
+/// arena.
+FailureOr<Range> getSlot(rank::ProgramOp program, Range room) {
+  auto slots = getInteger(program, kSlotsMark), base = getInteger(program, kSlotBaseMark),
+       bytes = getInteger(program, kSlotBytesMark);
+  if (!slots || !base || !bytes || *slots < 1 || *bytes < 0 || *base < room.begin ||
+      *base > room.end || *bytes > (room.end - *base) / *slots)
+    return program.emitOpError("(placed_c4) keeps values for later sections, and has no slots for "
+                               "them in the arena; run ps-plan-memory"),
+           failure();
+  return Range{*base, *base + *bytes};
+}
+
+LogicalResult verifyProgram(rank::ProgramOp program, SymbolTable &symbols, Range room) {
+  ProgramBuffers buffers = findProgramBuffers(program, symbols);
+  if (failed(verifyBuffers(buffers.shared, "placed_c3", kAddressesMark, kScratchAddressMark, room)))
+    return failure();
+  if (buffers.kept.empty())
+    return success();
+  FailureOr<Range> slot = getSlot(program, room);
+  if (failed(slot))
+    return failure();
+  for (const Buffer &buffer : buffers.shared) {
+    int64_t begin = *getPlace(buffer, kAddressesMark, kScratchAddressMark);
+    if (begin + buffer.lifetime.bytes > slot->begin)
+      return buffer.op->emitOpError("(placed_c4) reaches into the slots, which begin at byte ")
+             << slot->begin;
+  }
+  return verifyBuffers(buffers.kept, "placed_c4", kAddressesMark, kScratchAddressMark, *slot);
+}
+
+/// The end of the variables, which lie apart from one another at the arena's begin.
+FailureOr<int64_t> verifyVariables(ModuleOp module, Range arena) {
+  std::vector<Placed> placed;
+  ps::MeshOp mesh = ps::getMesh(module);
+  int64_t end = 0;
+  for (auto variable : module.getOps<ps::VariableOp>()) {
+    RankedTensorType type = variable.getTensorType();
+    if (mesh)
+      type = ps::getLocalType(type, variable.getSharding(), mesh);
+    int64_t bytes = ps::getByteSize(type);
+    std::optional<int64_t> begin = getInteger(variable, kAddressMark);
+    if (failed(checkRange(variable, "placed_c1", begin, bytes, arena)))
+      return failure();
+    placed.push_back({variable, {*begin, *begin + bytes}, {}});
+    end = std::max(end, *begin + bytes);
+  }
+  if (failed(checkApart("placed_c1", std::move(placed))))
+    return failure();
+  return end;
+}
+
+struct VerifyPlacedPass : parashard::impl::VerifyPlacedPassBase<VerifyPlacedPass> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    if (failed(verify(getOperation())))
+      signalPassFailure();
+  }
+
+  static LogicalResult verify(ModuleOp module) {
+    std::optional<int64_t> arena = getInteger(module, kArenaBytesMark);
+    if (!arena || *arena < 0)
+      return module.emitError("has no ") << kArenaBytesMark << "; run ps-plan-memory";
+    FailureOr<int64_t> end = verifyVariables(module, {0, *arena});
+    if (failed(end))
+      return failure();
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr(rank::kClassMark) && failed(verifyClass(function)))
+        return failure();
+    SymbolTable symbols(module);
+    for (auto program : module.getOps<rank::ProgramOp>())
+      if (failed(verifyProgram(program, symbols, {*end, *arena})))
+        return failure();
+    return success();
+  }
+};
+
+} // namespace
