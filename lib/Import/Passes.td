@@ -74,7 +74,6 @@ def VerifyImportedPass : ImportPass<"ps-verify-imported"> {
   let description = [{
     * `imported_c1`: the module has variables and functions with a body, nothing else.
     * `imported_c2`: functions have ops of the dialect `ps`; no collective, no phase.
-    * `imported_c3`: every op has a source location.
   }];
 }
 

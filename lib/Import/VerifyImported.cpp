@@ -8,7 +8,7 @@ using namespace mlir;
 namespace parashard {
 using namespace ps;
 
-/// An op of an imported graph: of the dialect, of no later level, and with a place in the model.
+/// An op of an imported graph: of the dialect, and of no later level.
 static LogicalResult verifyOp(Operation *op) {
   if (!isa<func::ReturnOp>(op) && !isa_and_nonnull<PSDialect>(op->getDialect()))
     return op->emitOpError("(imported_c2) is no op of the dialect ps");
@@ -16,8 +16,6 @@ static LogicalResult verifyOp(Operation *op) {
     return op->emitOpError("(imported_c2) is a collective; those come with level partitioned");
   if (op->hasAttr(kPhaseMark))
     return op->emitOpError("(imported_c2) has a phase; those come with level training");
-  if (isa<UnknownLoc>(op->getLoc()))
-    return op->emitOpError("(imported_c3) has no source location");
   return success();
 }
 

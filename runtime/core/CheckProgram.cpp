@@ -29,15 +29,22 @@ void checkAxes(const std::vector<int> &axes, const Mesh &mesh) {
     PSRT_FAIL(BadInput, "mesh axis \"%s\" stands twice in a list", mesh.axes[*twice].name.c_str());
 }
 
+/// So that rounding a size up to its shards does not overflow.
+constexpr int64_t kLargestSize = int64_t(1) << 56;
+
 void checkFactors(const Placement &placement, const Mesh &mesh) {
   countElements(placement.shape);
   std::vector<int> used(placement.partial);
   for (size_t d = 0; d < placement.factors.size(); ++d) {
-    std::vector<int64_t> sizes;
+    std::vector<int64_t> sizes, others; // and those beside a size of 0
     for (const Placement::Factor &factor : placement.factors[d]) {
+      if (factor.size > kLargestSize)
+        PSRT_FAIL(BadInput, "a factor of dim %zu has the size %lld", d, (long long)factor.size);
       sizes.push_back(factor.size);
+      others.push_back(std::max<int64_t>(1, factor.size));
       used.insert(used.end(), factor.axes.begin(), factor.axes.end());
     }
+    countElements(others);
     if (int64_t size = countElements(sizes); size != placement.shape[d])
       PSRT_FAIL(BadInput, "factors of dim %zu have product %lld, its size is %lld", d,
                 (long long)size, (long long)placement.shape[d]);
