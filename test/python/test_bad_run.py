@@ -78,7 +78,9 @@ def test_tensors_in_several_files(tmp_path, program):
         oracle.run([program, "--data", data, "--steps", 4, "--shuffle", "--losses", "losses.txt"], tmp_path)
         losses.append(oracle.read_losses(tmp_path / "losses.txt"))
     assert losses[0] == losses[1] and len(losses[0]) == 4
-    data_for(tmp_path, "part-3.safetensors", input_ids=torch.full((4, 16), 96))
+    tokens = torch.zeros(4, 16, dtype=torch.int64)
+    tokens[0, 0] = 96  # one of one rank: of several ranks any may be the first to say so
+    data_for(tmp_path, "part-3.safetensors", input_ids=tokens)
     words = ["96", '"part-3.safetensors", input "input_ids", sample 0, element 0']
     refuse([program, "--data", "part-?.safetensors", "--steps", 3], tmp_path, 1, *words)
 
