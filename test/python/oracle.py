@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import functools
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -188,6 +189,14 @@ def compile_model(folder, export, mesh, *flags, out="program"):
     program = pathlib.Path(folder) / out
     run([tools_folder() / "ps-compile", export, "-o", program, "--mesh", mesh, *flags], folder)
     return program
+
+
+def evaluate(folder, export, inputs, mesh):
+    """The loss that a compiled program's --eval prints."""
+    program = compile_model(folder, export, mesh, "--optimizer", "sgd(lr=0)")
+    save_file(inputs, pathlib.Path(folder) / "data.safetensors")
+    said = run([program, "--ranks", ranks_of(mesh), "--eval", "--data", "data.safetensors"], folder)
+    return float(re.findall(r"loss\s+([\d.]+)", said)[-1])
 
 
 def train_compiled(folder, export, batches, mesh, micro_batches, optimizer_flag, flags=(), steps=STEPS, run_flags=()):

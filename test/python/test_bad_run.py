@@ -1,4 +1,5 @@
 """What users get wrong when running a compiled program: its flags, its data, its outputs."""
+import json
 import os
 import resource
 import signal
@@ -387,16 +388,28 @@ def test_moved_weights_are_named(tmp_path):
     refuse([program, "--data", "data.safetensors", "--steps", 1], tmp_path, (1, 2), "model.pt2")
 
 
+def share_bytes(header, data):
+    header["labels"]["data_offsets"] = header["input_ids"]["data_offsets"]
+    return data
+
+
+def shift_end(header, data):
+    header["labels"]["data_offsets"][1] -= 8
+    return data
+
+
 @pytest.mark.parametrize("change,words", [
-    (lambda header, data: (header, data + b"12345678"), "8 bytes after its last tensor"),
-    (lambda header, data: (header.replace(b'"data_offsets":[0,', b'"data_offsets":[8,'), data), "which its shape"),
+    (lambda header, data: data + b"12345678", "8 bytes after its last tensor"), (share_bytes, "begins at byte"),
+    (shift_end, "which its shape [4,16] of I64 does not have"),
 ])  # fmt: skip
 def test_safetensors_that_do_not_cover_their_bytes(tmp_path, program, change, words):
     path = data_for(tmp_path)
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
-    header, data = change(content[8 : 8 + length], content[8 + length :])
-    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    header = json.loads(content[8 : 8 + length])
+    data = change(header, content[8 + length :])
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
     refuse(train(program, path), tmp_path, 1, "data.safetensors", "damaged", words)
 
 

@@ -11,7 +11,6 @@ import oracle
 import pytest
 import torch
 from conftest import tools_folder
-from safetensors.torch import save_file
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 # What attention became, of each of the model's own in order. A mask that is added and finite stays one, because a
@@ -93,11 +92,8 @@ def test_what_attention_became(tmp_path, exports, name):
 def test_evaluation_is_that_of_eval_mode(tmp_path, name, mesh="dp=2,tp=2"):
     """Exported in training with dropouts, which evaluation leaves out."""
     model = language.MODELS[name](dropout=0.2)
-    program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), mesh, "--optimizer", "sgd(lr=0)")
     inputs = model.draw_inputs(3)
-    save_file(inputs, tmp_path / "data.safetensors")
-    said = oracle.run([program, "--ranks", oracle.ranks_of(mesh), "--eval", "--data", "data.safetensors"], tmp_path)
-    found = float(re.findall(r"loss\s+([\d.]+)", said)[-1])
+    found = oracle.evaluate(tmp_path, model.export(tmp_path / "model.pt2"), inputs, mesh)
     with torch.no_grad():
         trained = models.first_loss(model.module(**inputs)).item()
         expected = models.first_loss(model.module.eval()(**inputs)).item()

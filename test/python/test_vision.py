@@ -5,7 +5,6 @@ itself too, and adds up the gradients.
 """
 import copy
 import functools
-import re
 
 import models
 import oracle
@@ -131,11 +130,8 @@ def test_images_over_threads(tmp_path):
 @pytest.mark.parametrize("name", vision.MODELS)
 def test_evaluation_is_that_of_eval_mode(tmp_path, name, mesh):
     model = zoo(name)
-    program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), mesh, "--optimizer", "sgd(lr=0)")
     inputs = model.draw_inputs(3)
-    save_file(inputs, tmp_path / "data.safetensors")
-    said = oracle.run([program, "--ranks", oracle.ranks_of(mesh), "--eval", "--data", "data.safetensors"], tmp_path)
-    found = float(re.findall(r"loss\s+([\d.]+)", said)[-1])
+    found = oracle.evaluate(tmp_path, model.export(tmp_path / "model.pt2"), inputs, mesh)
     with torch.no_grad():
         trained = models.first_loss(copy.deepcopy(model.module)(**inputs)).item()
         expected = models.first_loss(copy.deepcopy(model.module).eval()(**inputs)).item()
