@@ -102,7 +102,7 @@ def measure(kind, rounds, steps):
         program, _ = train_step.compile_model(folder, folder / "model.pt2", "dp=1", "program")
         pairs = []
         for _ in range(rounds):
-            ours = statistics.median(train_step.run_ours(folder, program, steps, 1, THREADS))
+            ours = statistics.median(train_step.run_ours(folder, [program, "--ranks", "1"], steps, THREADS))
             pairs.append((ours, statistics.median(run_peer(kind, steps))))
     ours, theirs = (1e3 * statistics.median(column) for column in zip(*pairs))
     ratio = statistics.median(b / a for a, b in pairs)

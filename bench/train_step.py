@@ -128,13 +128,13 @@ def compile_model(folder, archive, mesh, name):
     return out, time.perf_counter() - start
 
 
-def run_ours(folder, program, steps, ranks, threads):
-    """Seconds of each step, from --log."""
+def run_ours(folder, command, steps, threads):
+    """Seconds of each step, from --log, of the program that `command` starts."""
     log = folder / "log.jsonl"
     log.unlink(missing_ok=True)
     subprocess.run(
-        [program, "--ranks", str(ranks), "--threads", str(threads), "--data", folder / "data.safetensors",
-         "--steps", str(steps + 3), "--log", log, "--quiet"],
+        [*command, "--threads", str(threads), "--data", folder / "data.safetensors", "--steps", str(steps + 3), "--log", log,
+         "--quiet"],
         check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -197,7 +197,7 @@ def main():
         rates = []
         for _ in range(arguments.rounds):
             for name, (_, ranks, threads) in layouts.items():
-                times[name] += run_ours(folder, programs[name], steps, ranks, threads)
+                times[name] += run_ours(folder, [programs[name], "--ranks", str(ranks)], steps, threads)
             for name, (threads, ranks) in peers.items():
                 times[name] += run_peer(kind, steps, threads, ranks)
             rates.append(contraction_rate(kind))

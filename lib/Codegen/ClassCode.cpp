@@ -30,7 +30,8 @@ std::string codegen::describeLocation(Location loc) {
     return inner.empty() ? named.getName().str() : named.getName().str() + " (" + inner + ")";
   }
   if (auto file = dyn_cast<FileLineColLoc>(loc))
-    return file.getFilename().str() + ":" + std::to_string(file.getLine());
+    return file.getFilename().str() +
+           (file.getLine() ? ":" + std::to_string(file.getLine()) : std::string());
   if (auto fused = dyn_cast<FusedLoc>(loc))
     for (Location part : fused.getLocations())
       if (std::string text = describeLocation(part); !text.empty())

@@ -74,6 +74,7 @@ def VerifyImportedPass : ImportPass<"ps-verify-imported"> {
   let description = [{
     * `imported_c1`: the module has variables and functions with a body, nothing else.
     * `imported_c2`: functions have ops of the dialect `ps`; no collective, no phase.
+    * `imported_c3`: every op has a source location: a line of the model's code, or the file that it was read from.
   }];
 }
 

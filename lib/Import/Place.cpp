@@ -29,9 +29,7 @@ void readStackTrace(StringRef trace, Place &place) {
 }
 
 Location getLocation(const Place &place, MLIRContext *context) {
-  Location line = UnknownLoc::get(context);
-  if (!place.file.empty())
-    line = FileLineColLoc::get(context, place.file, place.line, 0);
+  Location line = FileLineColLoc::get(context, place.file, place.line, 0);
   if (place.modulePath.empty())
     return line;
   return NameLoc::get(StringAttr::get(context, place.modulePath), line);
@@ -39,8 +37,7 @@ Location getLocation(const Place &place, MLIRContext *context) {
 
 std::string describePlace(const Place &place) {
   std::string module = place.modulePath.empty() ? "the model itself" : place.modulePath;
-  return place.file.empty() ? module
-                            : formatv("{0} ({1}:{2})", module, place.file, place.line).str();
+  return place.line ? formatv("{0} ({1}:{2})", module, place.file, place.line).str() : module;
 }
 
 } // namespace parashard::import

@@ -14,6 +14,8 @@ static LogicalResult verifyOp(Operation *op) {
     return op->emitOpError("(imported_c2) is no op of the dialect ps");
   if (isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp>(op))
     return op->emitOpError("(imported_c2) is a collective; those come with level partitioned");
+  if (isa<UnknownLoc>(op->getLoc()))
+    return op->emitOpError("(imported_c3) has no location");
   if (op->hasAttr(kPhaseMark))
     return op->emitOpError("(imported_c2) has a phase; those come with level training");
   return success();

@@ -44,10 +44,10 @@ std::string describeLocation(Location loc) {
     std::string child = describeLocation(name.getChildLoc());
     return child.empty() ? name.getName().str() : name.getName().str() + " (" + child + ")";
   }
-  if (auto file = dyn_cast<FileLineColLoc>(loc))
-    return (llvm::sys::path::filename(file.getFilename().getValue()) + ":" +
-            std::to_string(file.getLine()))
-        .str();
+  if (auto file = dyn_cast<FileLineColLoc>(loc)) {
+    std::string base = llvm::sys::path::filename(file.getFilename().getValue()).str();
+    return file.getLine() ? base + ":" + std::to_string(file.getLine()) : base;
+  }
   if (auto fused = dyn_cast<FusedLoc>(loc)) {
     for (Location part : fused.getLocations())
       if (std::string text = describeLocation(part); !text.empty())

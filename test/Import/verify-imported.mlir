@@ -4,12 +4,14 @@
 // RUN: not ps-opt -ps-verify-imported %t/external.mlir 2>&1 | FileCheck %s --check-prefix=BODY
 // RUN: not ps-opt -ps-verify-imported %t/foreign.mlir 2>&1 | FileCheck %s --check-prefix=C2
 // RUN: not ps-opt -ps-verify-imported %t/phase.mlir 2>&1 | FileCheck %s --check-prefix=PHASE
+// RUN: not ps-opt -ps-verify-imported %t/place.mlir 2>&1 | FileCheck %s --check-prefix=PLACE
 
 // CHECK: func.func @forward
 // C1: (imported_c1) stands beside functions and variables
 // BODY: (imported_c1) has no body
 // C2: (imported_c2) is no op of the dialect ps
 // PHASE: (imported_c2) has a phase; those come with level training
+// PLACE: (imported_c3) has no location
 
 //--- right.mlir
 ps.variable parameter @w : tensor<4xf32>
@@ -30,5 +32,10 @@ func.func @forward() {
 //--- phase.mlir
 func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = ps.exp %x {ps.phase = #ps.phase<forward>} : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+//--- place.mlir
+func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = ps.exp %x : tensor<4xf32> loc(unknown)
   return %y : tensor<4xf32>
 }

@@ -1,18 +1,42 @@
-"""The table of what is compared with PyTorch: models x meshes x micro-batches x optimizers; and the mutants.
+"""The table of what is compared with PyTorch: models x importers x meshes x micro-batches x optimizers; and the mutants.
 
 One list, read by the tests and by scripts/compare-with-pytorch. It only grows.
 """
 import dataclasses
 import itertools
 
+import language
 import models
+import vision
 
-MODELS = ["mlp", "gpt", "gpt2", "llama"]
-MESHES = ["dp=1", "dp=2", "dp=4", "tp=2", "tp=4", "dp=2,tp=2"]
-MICRO_BATCHES = [1, 4]
-OPTIMIZERS = ["sgd", "adamw"]
 
-CASES = list(itertools.product(MODELS, MESHES, MICRO_BATCHES, OPTIMIZERS))
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A training that is compared."""
+
+    model: str
+    importer: str
+    mesh: str
+    micro_batches: int
+    optimizer: str
+
+    def __str__(self):
+        return f"{self.model}-{self.importer}-{self.mesh}-{self.micro_batches}-{self.optimizer}"
+
+
+# The first ones in every combination; the others, and all as ONNX, on fewer meshes.
+FIRST = ["mlp", "gpt", "gpt2", "llama"]
+MODELS = [*FIRST, *language.MODELS, *vision.MODELS]
+IMPORTERS = ["pt2", "onnx"]
+MESHES = ["dp=1", "dp=2", "tp=2", "dp=2,tp=2"]
+
+CASES = [
+    *(Case(name, "pt2", *rest)
+      for name, *rest in itertools.product(FIRST, [*MESHES, "dp=4", "tp=4"], [1, 4], ["sgd", "adamw"])),
+    *(Case(name, importer, mesh, *rest)
+      for importer, name, mesh, rest in itertools.product(IMPORTERS, MODELS, MESHES, [(1, "adamw"), (4, "sgd")])
+      if importer == "onnx" or name not in FIRST),
+]  # fmt: skip
 
 # Sizes that tp does not divide: padded heads, rows of the vocabulary, features; some shards are empty.
 ODD = {

@@ -29,6 +29,13 @@ class Padded(Model):
 
         return export(self.module, self.inputs, path).path
 
+    def export_onnx(self, path, *arguments, **options):
+        """torch's exporter, with what `parashard.export` does about layers that are left out at random, here none."""
+        from parashard.export import layers_kept
+
+        with layers_kept(self.module):
+            return super().export_onnx(path, *arguments, **options)
+
     def draw_inputs(self, seed, batch=None, ignored=0.0):
         """Lengths of the samples differ, from `SHORTEST` on, and more so in the later ones."""
         inputs = super().draw_inputs(seed, batch, ignored)

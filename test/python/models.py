@@ -1,11 +1,13 @@
-"""The model zoo of the tests: tiny models, each built from a fixed seed and exported as a .pt2 archive.
+"""The model zoo of the tests: tiny models, each built from a fixed seed and exported as a .pt2 archive or as ONNX.
 
-Every builder returns a `Model`: the torch module, its example inputs by name, and `export(path)`.
+Every builder returns a `Model`: the torch module, its example inputs by name, `export(path)` and `export_onnx(path)`.
 `MODELS` maps a name to its builder, so that a test may be run over all of them.
 """
 
 import contextlib
+import copy
 import dataclasses
+import os
 import pathlib
 import warnings
 from unittest import mock
@@ -33,6 +35,8 @@ class Model:
     vocabulary: int = 0
     # Which inputs are class numbers in [0, vocabulary), and whether the model shifts its labels itself.
     shifts_labels: bool = False
+    # Batch norms that see one micro-batch at a time: PyTorch trains on each of a step by itself too.
+    has_statistics: bool = False
 
     def export(self, path):
         """Writes the archive and returns its path."""
@@ -47,6 +51,32 @@ class Model:
                 program = program.run_decompositions()
             torch.export.save(program, str(path))
         return pathlib.Path(path)
+
+    def export_onnx(self, path, optimize=False, **options):
+        """Writes the model as torch's exporter does, and returns its path."""
+        options = {"external_data": False, **options}
+        with warnings.catch_warnings(), open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet):
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                self.module, (), kwargs=dict(self.inputs), f=str(path), dynamo=True, optimize=optimize, verbose=False,
+                input_names=list(self.inputs), **options,
+            )  # fmt: skip
+        return pathlib.Path(path)
+
+    def as_in_onnx(self):
+        """The model that torch's ONNX exporter writes: batch norms in the form of evaluation, and embeddings that know of
+        no padding, whose row would get no gradient. Itself, if it has neither.
+        """
+        module = copy.deepcopy(self.module)
+        changed = False
+        for part in module.modules():
+            if isinstance(part, nn.modules.batchnorm._BatchNorm):
+                changed = True
+                part.eval()
+            elif isinstance(part, nn.Embedding) and part.padding_idx is not None:
+                changed = True
+                part.padding_idx = None
+        return dataclasses.replace(self, module=module, has_statistics=False) if changed else self
 
     def loss(self, inputs=None, dtype=torch.float32):
         """The loss that PyTorch computes on `inputs` (those of the export by default)."""

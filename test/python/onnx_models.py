@@ -1,9 +1,4 @@
-"""What the tests of ONNX import share: exports of the zoo, and small graphs made by hand."""
-import contextlib
-import os
-import pathlib
-import warnings
-
+"""What the tests of ONNX import share: small graphs made by hand, and refusals."""
 import onnx
 import torch
 from conftest import tools_folder
@@ -13,18 +8,6 @@ from oracle import run
 TYPES = {torch.float32: TensorProto.FLOAT, torch.float64: TensorProto.DOUBLE, torch.int64: TensorProto.INT64,
          torch.int32: TensorProto.INT32, torch.bool: TensorProto.BOOL, torch.float16: TensorProto.FLOAT16,
          torch.bfloat16: TensorProto.BFLOAT16}  # fmt: skip
-
-
-def export(model, path, optimize=False, **options):
-    """Writes a model of the zoo as torch's exporter does; the path."""
-    options = {"external_data": False, **options}
-    with warnings.catch_warnings(), open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet):
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            model.module, (), kwargs=dict(model.inputs), f=str(path), dynamo=True, optimize=optimize, verbose=False,
-            input_names=list(model.inputs), **options,
-        )  # fmt: skip
-    return pathlib.Path(path)
 
 
 def constant(name, tensor):

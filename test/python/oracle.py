@@ -1,8 +1,9 @@
 """The oracle: trains a model of the zoo in PyTorch and as a compiled program on the same batches, and compares.
 
 Compared are the loss of every step, every gradient of step 0 (against PyTorch in float64), and after the last step
-every parameter by its UPDATE, |dw - dw_torch| / |dw_torch|: losses alone hide wrong optimizers.
+every parameter and running statistic by its UPDATE, |dw - dw_torch| / |dw_torch|: losses alone hide wrong optimizers.
 """
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -10,9 +11,12 @@ import pathlib
 import re
 import subprocess
 
+import language
 import numpy as np
 import torch
+import vision
 from safetensors.torch import load_file, save_file
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 import models
@@ -20,6 +24,7 @@ from conftest import tools_folder
 
 STEPS = 8
 LOSS_TOLERANCE = 1e-5
+STATISTICS_TOLERANCE = 1e-4
 OPTIMIZERS = {
     # name: (flag of ps-compile, the same in PyTorch, tolerance of updates)
     "sgd": (
@@ -41,8 +46,8 @@ OPTIMIZERS = {
 def draw_batches(model, micro_batches, steps=STEPS, seed=100):
     """All samples of a run, by input name: [steps x micro_batches x batch, ...], in the order in which they are read.
 
-    Labels are masked unevenly: more in later rows of a micro-batch, so that ranks get different counts; where a step
-    has several micro-batches, one of them is masked whole.
+    Labels are masked unevenly: more in later rows of a micro-batch, so that ranks get different counts. Where a step has
+    several micro-batches, one of them is masked whole; if each is seen by itself, the later ones are masked more.
     """
     parts = []
     generator = torch.Generator().manual_seed(seed)
@@ -52,9 +57,10 @@ def draw_batches(model, micro_batches, steps=STEPS, seed=100):
             if "labels" in part:
                 labels = part["labels"]
                 rows = labels.shape[0]
-                share = torch.linspace(0.0, 0.6, rows).reshape([rows] + [1] * (labels.dim() - 1))
+                most = 0.9 * (index + 1) / micro_batches if model.has_statistics else 0.6
+                share = torch.linspace(0.0, most, rows).reshape([rows] + [1] * (labels.dim() - 1))
                 labels[torch.rand(labels.shape, generator=generator) < share] = models.IGNORED
-                if micro_batches > 1 and index == step % micro_batches:
+                if micro_batches > 1 and index == step % micro_batches and not model.has_statistics:
                     labels[:] = models.IGNORED
             parts.append(part)
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
@@ -83,18 +89,33 @@ class InFloat64(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-def loss_and_gradients(module, inputs, dtype):
-    """(loss, {name: gradient}) of a copy of `module` in `dtype`."""
-    module = copy.deepcopy(module).to(dtype)
-    inputs = models.cast(inputs, dtype)
-    if dtype == torch.float64:
-        with InFloat64():
-            loss = models.first_loss(module(**inputs))
-            loss.backward()
-    else:
-        loss = models.first_loss(module(**inputs))
+def backward(module, rows, parts=1):
+    """The loss of a step; its gradients are left in the module. The parts of `rows` are seen one after the other, each with
+    its share of the labels that count.
+    """
+    if parts == 1:
+        loss = models.first_loss(module(**rows))
         loss.backward()
-    return loss.item(), {n: p.grad.detach() for n, p in module.named_parameters() if p.grad is not None}
+        return loss.item()
+    total, sum_ = (rows["labels"] != models.IGNORED).sum(), 0.0
+    for part in range(parts):
+        batch = {name: value.chunk(parts)[part] for name, value in rows.items()}
+        share = (batch["labels"] != models.IGNORED).sum() / total.double()
+        loss = models.first_loss(module(**batch)) * share
+        loss.backward()
+        sum_ += loss.item()
+    return sum_
+
+
+def loss_and_gradients(module, inputs, dtype, parts=1):
+    """(loss, {name: gradient}) of a copy of `module` in `dtype`.
+
+    Attention is PyTorch's plain one: the fused ones give a query that sees no key another gradient.
+    """
+    module = copy.deepcopy(module).to(dtype)
+    with sdpa_kernel(SDPBackend.MATH), InFloat64() if dtype == torch.float64 else contextlib.nullcontext():
+        loss = backward(module, models.cast(inputs, dtype), parts)
+    return loss, {n: p.grad.detach() for n, p in module.named_parameters() if p.grad is not None}
 
 
 @dataclasses.dataclass
@@ -107,26 +128,31 @@ class Reference:
     before: dict  # parameters
     after: dict
     aliases: dict  # any name of a parameter -> the name used here
+    statistics: dict = dataclasses.field(default_factory=dict)  # buffers that training moves: (before, after)
 
 
-def train_in_torch(model, batches, make_optimizer, steps=STEPS):
-    """Trains a copy of the model, each step on all micro-batches at once."""
+def train_in_torch(model, batches, make_optimizer, steps=STEPS, micro_batches=1):
+    """Trains a copy of the model, each step on all micro-batches at once, unless it must see them one by one."""
+    parts = micro_batches if model.has_statistics else 1
     module = copy.deepcopy(model.module)
     parameters = dict(module.named_parameters())
-    before = {n: p.detach().clone() for n, p in parameters.items()}
+    before, started = copy_of(parameters), copy_of(dict(module.named_buffers()))
     first = rows_of_step(batches, 0, steps)
-    _, exact = loss_and_gradients(module, first, torch.float64)
-    _, gradients = loss_and_gradients(module, first, torch.float32)
     optimizer = make_optimizer([p for p in parameters.values() if p.requires_grad])
     losses = []
-    for step in range(steps):
-        loss = models.first_loss(module(**rows_of_step(batches, step, steps)))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    after = {n: p.detach().clone() for n, p in parameters.items()}
-    return Reference(losses, gradients, exact, before, after, aliases_of(module))
+    _, exact = loss_and_gradients(module, first, torch.float64, parts)
+    _, gradients = loss_and_gradients(module, first, torch.float32, parts)
+    with sdpa_kernel(SDPBackend.MATH):
+        for step in range(steps):
+            optimizer.zero_grad()
+            losses.append(backward(module, rows_of_step(batches, step, steps), parts))
+            optimizer.step()
+    moved = {n: (started[n], b.clone()) for n, b in module.named_buffers() if not torch.equal(started[n], b)}
+    return Reference(losses, gradients, exact, before, copy_of(parameters), aliases_of(module), moved)
+
+
+def copy_of(tensors):
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
 def aliases_of(module):
@@ -138,15 +164,25 @@ def aliases_of(module):
     return names
 
 
-@functools.cache
-def reference(name, micro_batches, optimizer):
-    model = zoo(name)
-    return train_in_torch(model, draw_batches(model, micro_batches), OPTIMIZERS[optimizer][1])
+def reference(name, micro_batches, optimizer, importer="pt2"):
+    """What PyTorch says about a model of the zoo, made once."""
+    same = zoo(name, importer) is zoo(name)
+    return train_of_zoo(name, micro_batches, optimizer, "pt2" if same else importer)
 
 
 @functools.cache
-def zoo(name):
-    return models.MODELS[name]()
+def train_of_zoo(name, micro_batches, optimizer, importer):
+    model = zoo(name, importer)
+    batches = draw_batches(model, micro_batches)
+    return train_in_torch(model, batches, OPTIMIZERS[optimizer][1], micro_batches=micro_batches)
+
+
+@functools.cache
+def zoo(name, importer="pt2"):
+    """A model by its name; what its file for `importer` can say of it."""
+    if importer == "onnx":
+        return zoo(name).as_in_onnx()
+    return {**models.MODELS, **language.MODELS, **vision.MODELS}[name]()
 
 
 # ---- compiled ------------------------------------------------------------------------------------------------------
@@ -272,9 +308,19 @@ def gradient_errors(ref, gradients):
     return errors
 
 
+def statistics_errors(ref, after):
+    """Running statistic -> |db - db_torch| / |db_torch|."""
+    errors = {}
+    for name, (before, expected) in ref.statistics.items():
+        found = after.get(name, torch.full_like(expected, 0)).double()
+        error = (found - expected).norm() / (expected - before).double().norm()
+        errors[name] = error.item() if torch.isfinite(error) else float("inf")
+    return errors
+
+
 def update_errors(ref, after):
     """Parameter -> |dw - dw_torch| / |dw_torch| over the elements whose gradient is more than noise."""
-    errors = {}
+    errors, after = {}, {**{ref.aliases.get(name, name): value for name, value in after.items()}, **after}
     for name, before in ref.before.items():
         if name not in after or after[name].shape != before.shape:
             errors[name] = float("inf")
@@ -303,6 +349,7 @@ class Comparison:
     gradient: tuple  # (name, error / allowed)
     update: tuple  # (name, relative error)
     update_tolerance: float
+    statistics: tuple  # (name, relative error)
 
     def failures(self):
         found = []
@@ -313,6 +360,10 @@ class Comparison:
         if not self.update[1] <= self.update_tolerance:
             found.append(
                 f"update of {self.update[0]} differs by {self.update[1]:.1e}, allowed {self.update_tolerance:.0e}"
+            )
+        if not self.statistics[1] <= STATISTICS_TOLERANCE:
+            found.append(
+                f"running statistic {self.statistics[0]} differs by {self.statistics[1]:.1e}, allowed {STATISTICS_TOLERANCE:.0e}"
             )
         return found
 
@@ -332,21 +383,23 @@ def compare(ref, result, update_tolerance):
         worst(gradient_errors(ref, result.gradients)),
         worst(update_errors(ref, result.after)),
         update_tolerance,
+        worst(statistics_errors(ref, result.after) or {"none": 0.0}),
     )
 
 
-def export(name, folder):
-    """The model's archive in `folder`, made once."""
-    path = pathlib.Path(folder) / f"{name}.pt2"
+def export(name, folder, importer="pt2"):
+    """The model's file in `folder`, made once."""
+    path = pathlib.Path(folder) / f"{name}.{importer}"
     if not path.exists():
-        zoo(name).export(path)
+        model = zoo(name, importer)
+        model.export_onnx(path) if importer == "onnx" else model.export(path)
     return path
 
 
-def check_case(folder, exports, name, mesh, micro_batches, optimizer):
-    """Trains one combination both ways; the Comparison."""
-    flag, _, tolerance = OPTIMIZERS[optimizer]
-    ref = reference(name, micro_batches, optimizer)
-    batches = draw_batches(zoo(name), micro_batches)
-    result = train_compiled(folder, export(name, exports), batches, mesh, micro_batches, flag)
-    return compare(ref, result, tolerance)
+def check_case(folder, exports, case):
+    """Trains a `cases.Case` both ways; the Comparison."""
+    flag, _, tolerance = OPTIMIZERS[case.optimizer]
+    ref = reference(case.model, case.micro_batches, case.optimizer, case.importer)
+    batches = draw_batches(zoo(case.model, case.importer), case.micro_batches)
+    archive = export(case.model, exports, case.importer)
+    return compare(ref, train_compiled(folder, archive, batches, case.mesh, case.micro_batches, flag), tolerance)

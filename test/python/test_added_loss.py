@@ -1,6 +1,5 @@
 """`--loss KIND` for a model that returns no loss: losses and gradients equal PyTorch's."""
 import models
-import onnx_models
 import oracle
 import pytest
 import torch
@@ -48,7 +47,7 @@ CASES = {
 
 
 def written(model, path):
-    return onnx_models.export(model, path) if path.suffix == ".onnx" else model.export(path)
+    return model.export_onnx(path) if path.suffix == ".onnx" else model.export(path)
 
 
 @pytest.mark.parametrize("mesh,file", [("dp=1", "model.pt2"), ("dp=2,tp=2", "model.pt2"), ("dp=1", "model.onnx")])
@@ -98,7 +97,7 @@ def test_the_output_that_is_the_loss(tmp_path, file, asked):
     model = models.Model("several", Several(), inputs)
     path = tmp_path / file
     if file == "model.onnx":
-        onnx_models.export(model, path, output_names=["prediction", "squares", "absolute"])
+        model.export_onnx(path, output_names=["prediction", "squares", "absolute"])
     else:
         model.export(path)
     said = oracle.run([tools_folder() / "ps-compile", path, "-o", "program"], tmp_path, expect=1)

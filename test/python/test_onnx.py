@@ -18,14 +18,15 @@ LEVEL_0 = (
     "--ps-recognize-attention --ps-recognize-attention-masks --ps-recognize-grouped-queries "
     "--ps-split-fused-variables --canonicalize --cse"
 ).split()
-MODELS = ["mlp", "gpt", "gpt2", "llama", "gpt2_eager", "llama_eager", "regressor"]
 CAUSAL = {"gpt", "gpt2", "llama", "gpt2_eager", "llama_eager"}
 
 
 def exported(name, folder, optimize=False):
     """The file of a model of the zoo in `folder`, made once."""
-    path = folder / f"{name}{'-optimized' if optimize else ''}.onnx"
-    return path if path.exists() else onnx_models.export(oracle.zoo(name), path, optimize)
+    if not optimize:
+        return oracle.export(name, folder, "onnx")
+    path = folder / f"{name}-optimized.onnx"
+    return path if path.exists() else oracle.zoo(name, "onnx").export_onnx(path, optimize=True)
 
 
 def translate(path, folder, *flags, expect=0):
@@ -36,8 +37,8 @@ def translate(path, folder, *flags, expect=0):
 
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
-@pytest.mark.parametrize("name", MODELS)
-def test_trains_as_in_pytorch(tmp_path, exports, name, mesh):
+@pytest.mark.parametrize("name", ["gpt2_eager", "llama_eager", "regressor"])
+def test_others_train_as_in_pytorch(tmp_path, exports, name, mesh):
     flag, make, tolerance = oracle.OPTIMIZERS["adamw"]
     model = oracle.zoo(name)
     batches = oracle.draw_batches(model, 2)
@@ -110,9 +111,8 @@ def test_default_export_says_what_it_cannot_train(tmp_path, exports, name):
 
 def test_dynamic_batch(tmp_path):
     model = models.gpt()
-    path = onnx_models.export(
-        model, tmp_path / "dynamic.onnx", dynamic_shapes={name: {0: torch.export.Dim("batch")} for name in model.inputs}
-    )
+    shapes = {name: {0: torch.export.Dim("batch")} for name in model.inputs}
+    path = model.export_onnx(tmp_path / "dynamic.onnx", dynamic_shapes=shapes)
     assert "give --dim" in translate(path, tmp_path, expect=1)
     data = model.draw_inputs(3, batch=6)
     for flag in (["--batch", 6], ["--dim", "input_ids.0=6"]):
@@ -123,7 +123,7 @@ def test_dynamic_batch(tmp_path):
 def test_external_data(tmp_path):
     model = models.mlp()
     (tmp_path / "model").mkdir()
-    path = onnx_models.export(model, tmp_path / "model" / "mlp.onnx", external_data=True)
+    path = model.export_onnx(tmp_path / "model" / "mlp.onnx", external_data=True)
     assert (tmp_path / "model" / "mlp.onnx.data").exists()
     data = model.draw_inputs(3)
     loss, _ = oracle.first_step(tmp_path, path, data)
@@ -132,7 +132,7 @@ def test_external_data(tmp_path):
 
 def test_weights_that_changed_are_noticed(tmp_path):
     model = models.mlp()
-    path = onnx_models.export(model, tmp_path / "mlp.onnx")
+    path = model.export_onnx(tmp_path / "mlp.onnx")
     program = oracle.compile_model(tmp_path, path, "dp=1")
     save_file(model.draw_inputs(3), tmp_path / "data.safetensors")
     content = bytearray(path.read_bytes())
@@ -160,39 +160,6 @@ def test_dropout_in_both_modes(tmp_path, exports):
 # ---- further models ------------------------------------------------------------------------------------------------
 
 
-def bert():
-    """With a mask of the padding, and its decoder tied to the embedding. Token 0 is padding: torch gives its row of the
-    embedding no gradient, which an ONNX file cannot say, so no input has it."""
-    from transformers import BertConfig, BertForMaskedLM
-
-    torch.manual_seed(0)
-    config = BertConfig(vocab_size=96, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-                        max_position_embeddings=16, hidden_dropout_prob=0, attention_probs_dropout_prob=0)  # fmt: skip
-    ids, labels = torch.randint(1, 96, (4, 16)), torch.randint(0, 96, (4, 16))
-    mask = torch.ones_like(ids)
-    mask[1, 10:], mask[3, 5:] = 0, 0
-    inputs = {"input_ids": ids, "attention_mask": mask, "labels": labels.masked_fill(mask == 0, models.IGNORED)}
-    return models.Model("bert", BertForMaskedLM(config).train(), inputs, vocabulary=96)
-
-
-def resnet():
-    return in_eval_mode(vision.resnet())
-
-
-def unet():
-    return in_eval_mode(vision.unet())
-
-
-def in_eval_mode(model):
-    """Whose batch norms normalise by their running statistics: torch's exporter writes no other form."""
-    model.module.eval()
-    return model
-
-
-FURTHER = {"bert": bert, "vit": vision.vit, "resnet": resnet, "unet": unet}
-WRITTEN = [("bert", False), *((name, optimize) for name in ["vit", "resnet", "unet"] for optimize in [False, True])]
-
-
 def kept_as_they_are(path, module):
     """Parameters that a file has with their values, and that stand for no other ones (as equal values may)."""
     values = {t.name: torch.from_numpy(onnx.numpy_helper.to_array(t).copy()) for t in onnx.load(path).graph.initializer}
@@ -201,23 +168,32 @@ def kept_as_they_are(path, module):
 
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
-@pytest.mark.parametrize("name,optimize", WRITTEN)
-def test_first_step_equals_pytorch(tmp_path, exports, name, optimize, mesh):
-    """Of the default export, which folds and merges some parameters, those that it has as the model does."""
-    model = FURTHER[name]()
-    path = exports / f"{name}{'-optimized' if optimize else ''}.onnx"
-    path = path if path.exists() else onnx_models.export(model, path, optimize)
+@pytest.mark.parametrize("name", ["bert", "bart", "neox", "opt", "vit", "resnet", "unet"])
+def test_first_step_of_the_default_export(tmp_path, exports, name, mesh):
+    """Of the gradients those of parameters that the file has as the model does. Others torch's optimizer folds or merges: of
+    BERT and BART it leaves none.
+    """
+    model, path = oracle.zoo(name, "onnx"), exported(name, exports, optimize=True)
     loss, gradients = oracle.first_step(tmp_path, path, model.inputs, "--sharding-policy", "megatron", mesh=mesh)
     expected, exact = oracle.loss_and_gradients(model.module, model.inputs, torch.float64)
     _, single = oracle.loss_and_gradients(model.module, model.inputs, torch.float32)
     assert loss == pytest.approx(expected, rel=1e-5)
-    reference = oracle.Reference([], single, exact, {}, {}, oracle.aliases_of(model.module))
-    errors = oracle.gradient_errors(reference, gradients)
-    if optimize:
-        errors = {parameter: errors[parameter] for parameter in sorted(kept_as_they_are(path, model.module) & set(gradients))}
-        assert errors
-    parameter, error = max(errors.items(), key=lambda item: item[1])
-    assert error <= 1, f"{parameter}: {error:.1f} x the error allowed"
+    errors = oracle.gradient_errors(oracle.Reference([], single, exact, {}, {}, oracle.aliases_of(model.module)), gradients)
+    errors = {parameter: errors[parameter] for parameter in kept_as_they_are(path, model.module) & set(gradients)}
+    assert bool(errors) == (name not in ("bert", "bart"))
+    assert max(errors.values(), default=0) <= 1, errors
+
+
+@pytest.mark.parametrize("name", ["bert", "opt", "gpt2"])
+def test_parameters_that_are_merged_have_one_shape(tmp_path, exports, name):
+    """A matrix that the default export folds is not taken for the bias that its module shares with others."""
+    translate(exported(name, exports, optimize=True), tmp_path)
+    shapes = {n: tuple(p.shape) for n, p in oracle.zoo(name).module.named_parameters(remove_duplicate=False)}
+    found = re.findall(r"ps.variable parameter @\S+ names \[(.*?)\].* : tensor<(.*)xf32>", (tmp_path / "model.mlir").read_text())
+    assert found
+    for names, sizes in found:
+        for parameter in re.findall(r'"(.*?)"', names):
+            assert shapes.get(parameter, sizes) in (sizes, tuple(map(int, sizes.split("x")))), parameter
 
 
 # ---- what training must be told ------------------------------------------------------------------------------------
@@ -225,7 +201,7 @@ def test_first_step_equals_pytorch(tmp_path, exports, name, optimize, mesh):
 
 def test_batch_norms_that_train_in_the_form_of_evaluation_warn(tmp_path, exports):
     """torch's exporter writes this form of a model in training too."""
-    path = onnx_models.export(vision.resnet(), tmp_path / "resnet.onnx")
+    path = vision.resnet().export_onnx(tmp_path / "resnet.onnx")
     said = run([tools_folder() / "ps-compile", path, "-o", "program"], tmp_path)
     assert "its batch norms train with their running statistics" in said and "torch.export.export" in said
     said = run([tools_folder() / "ps-compile", path, "-o", "program", "--inference"], tmp_path)
@@ -245,9 +221,9 @@ def test_running_statistics_of_other_exporters_are_no_parameters(tmp_path):
     assert "running statistics" in run([tools_folder() / "ps-compile", path, "-o", "program"], tmp_path)
 
 
-def test_batch_norms_that_the_exporter_folds_into_weights(tmp_path):
+def test_batch_norms_that_the_exporter_folds_into_weights(tmp_path, exports):
     """The weights keep their names and have other values: nothing is written under the names of the norms."""
-    path = onnx_models.export(resnet(), tmp_path / "resnet.onnx", optimize=True)
+    path = exported("resnet", exports, optimize=True)
     said = translate(path, tmp_path)
     for words in ["batch norms into the weights before them", "12 parameters of the norms", "'stem.1.weight'", "optimize=False"]:
         assert words in said
@@ -265,7 +241,7 @@ def test_batch_norms_without_running_statistics(tmp_path):
 
     torch.manual_seed(0)
     model = models.Model("norm", Norm(), {"x": torch.randn(4, 3, 9)})
-    path = onnx_models.export(model, tmp_path / "norm.onnx")
+    path = model.export_onnx(tmp_path / "norm.onnx")
     assert "running" not in run([tools_folder() / "ps-compile", path, "-o", "program"], tmp_path)
     loss, gradients = oracle.first_step(tmp_path, path, model.inputs)
     expected, true_gradients = oracle.loss_and_gradients(model.module, model.inputs, torch.float32)
@@ -286,6 +262,6 @@ def test_label_smoothing_that_the_exporter_drops(tmp_path, smoothing, optimize):
             return torch.nn.functional.cross_entropy(self.layer(x), labels, label_smoothing=smoothing)
 
     inputs = {"x": torch.randn(8, 12), "labels": torch.randint(0, 10, (8,))}
-    path = onnx_models.export(models.Model("smoothed", Smoothed(), inputs), tmp_path / "smoothed.onnx", optimize)
+    path = models.Model("smoothed", Smoothed(), inputs).export_onnx(tmp_path / "smoothed.onnx", optimize)
     said = translate(path, tmp_path)
     assert ("dropped label_smoothing=0.1" in said) == (smoothing > 0)

@@ -135,6 +135,8 @@ OPS = {
     "GatherElements": ("GatherElements", X, {"i": torch.tensor([[0], [3], [1]])}, {"axis": 1}),
     "GatherND": ("GatherND", X, {"i": torch.tensor([[0, 1], [1, 2], [2, 3]])[:, :1]}, {}),
     "ScatterND of rows": ("ScatterND", {"x": (f32, [5, 4])}, {"i": ints(3, 1).reshape(2, 1).flip(0), "u": torch.rand(2, 4)}, {}),
+    "ScatterElements": ("ScatterElements", X3, {"i": torch.tensor([0, 2]).reshape(1, 2, 1).expand(2, 2, 4), "u": torch.rand(2, 2, 4)}, {"axis": 1}),
+    "ScatterElements in a corner": ("ScatterElements", X3, {"i": torch.full((1, 2, 1), -1), "u": torch.rand(1, 2, 1)}, {"axis": -1}),
     "ScatterND in between": ("ScatterND", X3, {"i": torch.tensor([[[1, 0], [1, 2]]]), "u": torch.rand(1, 2, 4)}, {}),
     "MatMul": ("MatMul", {"x": (f32, [2, 3, 4]), "y": (f32, [4, 5])}, {}, {}), "MatMul batched": ("MatMul", {"x": (f32, [2, 3, 4]), "y": (f32, [2, 4, 5])}, {}, {}),
     "MatMul broadcast": ("MatMul", {"x": (f32, [2, 1, 3, 4]), "y": (f32, [5, 4, 2])}, {}, {}), "MatMul vector": ("MatMul", {"x": (f32, [4]), "y": (f32, [4, 5])}, {}, {}),
@@ -307,7 +309,7 @@ def test_choices_and_loops_that_are_refused(tmp_path):
 
 @pytest.fixture(scope="module")
 def mlp(tmp_path_factory):
-    return onnx_models.export(models.mlp(), tmp_path_factory.mktemp("mlp") / "mlp.onnx").read_bytes()
+    return models.mlp().export_onnx(tmp_path_factory.mktemp("mlp") / "mlp.onnx").read_bytes()
 
 
 @pytest.mark.parametrize("kept", [0, 1, 3, 40, 0.1, 0.5, 0.9, -200, -30, -1])
@@ -338,7 +340,7 @@ def test_damage_never_crashes(tmp_path, mlp):
 
 def test_graphs_that_make_no_sense_never_crash(tmp_path):
     """Attributes, operands, ops and sizes exchanged at random: a message, and no signal."""
-    whole = onnx.load(str(onnx_models.export(models.gpt(), tmp_path / "gpt.onnx")))
+    whole = onnx.load(str(models.gpt().export_onnx(tmp_path / "gpt.onnx")))
     draws = random.Random(0)
     numbers = [-1, -2, -100, 0, 1, 2, 5, 100, 2**31, 2**62, -(2**62)]
     for _ in range(40):
@@ -450,8 +452,8 @@ What is only there in part:
   place along the other dims. `GatherND`: constant progressions, elements of a constant, or rows of a table.
 * `Mod`: of integers. `Pow` of integers: to 1, 2 or 3. `Pad`: with a constant. `NegativeLogLikelihoodLoss`: of a `LogSoftmax`.
 * `MaxPool`: values, not their places. `BatchNormalization`: by running statistics, or by those of the batch without giving
-  new running ones. `Resize`: nearest and linear, without antialiasing. `Einsum`: of floats. `ScatterND`: at constant
-  progressions. Space dims are never split; a batch is.
+  new running ones. `Resize`: nearest and linear, without antialiasing. `Einsum`: of floats. `ScatterElements` and
+  `ScatterND`: at constant progressions. Space dims are never split; a batch is.
 * `Attention`: without past keys and values, and without a soft cap.
 * `If`: by a condition that is known at import; the branch that it chooses takes its place. `Loop` and `Scan` are not there.
 * Sequences must have a known length.

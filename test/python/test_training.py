@@ -4,11 +4,21 @@ import dataclasses
 import cases
 import oracle
 import pytest
+import torch
 
 
-@pytest.mark.parametrize("model,mesh,micro_batches,optimizer", cases.CASES)
-def test_equals_pytorch(tmp_path, exports, model, mesh, micro_batches, optimizer):
-    comparison = oracle.check_case(tmp_path, exports, model, mesh, micro_batches, optimizer)
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Tensors are so small that PyTorch's threads would only wait for one another."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("case", cases.CASES, ids=str)
+def test_equals_pytorch(tmp_path, exports, case):
+    comparison = oracle.check_case(tmp_path, exports, case)
     print(comparison)
     assert comparison.failures() == []
 

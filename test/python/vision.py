@@ -84,7 +84,7 @@ def make(name, module, labels, batch=8, size=16, decompositions=None):
     generator = torch.Generator().manual_seed(1)
     inputs = {"pixels": torch.randn(batch, 3, size, size, generator=generator),
               "labels": torch.randint(0, 4, (batch, *labels), generator=generator)}
-    return Model(name, settle(module.train(), inputs), inputs, decompositions, None, 4)
+    return Model(name, settle(module.train(), inputs), inputs, decompositions, None, 4, has_statistics=True)
 
 
 def resnet(**options):

@@ -35,7 +35,8 @@ private:
   }
   static void printOne(Diagnostic &diagnostic) {
     static constexpr const char *kNames[] = {"note", "warning", "error", "remark"};
-    if (auto file = dyn_cast<FileLineColLoc>(diagnostic.getLocation()))
+    auto file = dyn_cast<FileLineColLoc>(diagnostic.getLocation());
+    if (file && file.getLine())
       llvm::errs() << file.getFilename().getValue() << ":" << file.getLine() << ":"
                    << file.getColumn() << ": ";
     else if (std::string place = ps::describeLocation(diagnostic.getLocation()); !place.empty())

@@ -64,8 +64,7 @@ int fail(ExitStatus status, const Twine &message) {
   return status;
 }
 
-/// "in transformer.h.0.attn (modeling_gpt2.py:313)" of the innermost name and line; "" when there
-/// are none.
+/// As `tool: error: text`: the importers' texts name the place themselves.
 void printDiagnostic(mlir::Diagnostic &diagnostic) {
   StringRef severity = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error     ? "error"
                        : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning ? "warning"

@@ -66,7 +66,7 @@ static std::vector<const onnx::NodeProto *> findLiveNodes(const onnx::FunctionPr
 }
 
 OnnxGraphConverter::OnnxGraphConverter(const OnnxModel &model, OpBuilder &builder)
-    : b(builder), table(getOnnxConverterTable()) {
+    : b(builder), table(getOnnxConverterTable()), root{"", model.getPath().str()} {
   size_t nodes = model.getGraph().node_size();
   for (const onnx::FunctionProto &function : model.getProto().functions()) {
     functions[getFunctionKey(function, function.name())] = &function;
@@ -101,7 +101,7 @@ void OnnxGraphConverter::collectUnsupported(ArrayRef<const onnx::NodeProto *> no
 std::string OnnxGraphConverter::describeUnsupported(ArrayRef<const onnx::NodeProto *> nodes) const {
   MissingOps missing;
   size_t visited = 0;
-  collectUnsupported(nodes, Place(), 0, visited, missing);
+  collectUnsupported(nodes, root, 0, visited, missing);
   return missing.describe("replace them in the model, or export it with torch.export instead");
 }
 

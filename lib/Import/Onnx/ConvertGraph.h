@@ -23,7 +23,7 @@ public:
   std::string describeUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes) const;
   /// Converts nodes in order. Fails after all were tried; each failure is a diagnostic at its node.
   mlir::LogicalResult run(llvm::ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope) {
-    return run(nodes, scope, Place());
+    return run(nodes, scope, root);
   }
 
 private:
@@ -42,6 +42,7 @@ private:
 
   mlir::OpBuilder &b;
   OnnxConverterTable table;
+  Place root; ///< of nodes that nothing is known of: the model's file
   std::map<std::string, const onnx::FunctionProto *> functions;
   unsigned depth = 0;
   size_t converted = 0, mostNodes = 0; ///< nodes, in functions too

@@ -85,15 +85,40 @@ LogicalResult convertGatherND(OnnxNode &n) {
   return n.failed() ? failure() : n.set(taken);
 }
 
+/// Fails where updates are not written but added, multiplied or compared.
+void refuseReduction(OnnxNode &n) {
+  if (std::string reduction = n.string("reduction", "none"); reduction != "none")
+    (void)n.fail("has the reduction '" + reduction + "', which is not supported");
+}
+
 /// x with updates at [i0, i1, ...].
 LogicalResult convertScatterND(OnnxNode &n) {
   Value x = n.input(0), indices = n.input(1), updates = n.input(2);
+  if (!n.failed())
+    refuseReduction(n);
   if (n.failed())
     return failure();
-  if (std::string reduction = n.string("reduction", "none"); reduction != "none")
-    return n.fail("has the reduction '" + reduction + "', which is not supported");
   SmallVector<Value> parts = splitIndices(n, indices, x);
   Value written = n.failed() ? x : buildIndexWrite(n, x, parts, updates);
+  return n.failed() ? failure() : n.set(written);
+}
+
+/// x with updates at `index` along one dim; along the others each stands at its own place.
+LogicalResult convertScatterElements(OnnxNode &n) {
+  Value x = n.input(0), index = n.input(1), updates = n.input(2);
+  if (!n.failed())
+    refuseReduction(n);
+  int64_t axis = n.failed() ? 0 : n.axis(0, getRank(x));
+  if (n.failed())
+    return failure();
+  if (getRank(index) != getRank(x) || isFloat(index))
+    return n.fail("has " + debugString(index.getType()) + " as indices of " +
+                  debugString(x.getType()));
+  SmallVector<Value> parts;
+  for (int64_t dim = 0; dim < getRank(x); ++dim)
+    parts.push_back(dim == axis ? index
+                                : n.make<ps::IotaOp>(getType(index).clone(n.i64()), dim));
+  Value written = buildIndexWrite(n, x, parts, updates);
   return n.failed() ? failure() : n.set(written);
 }
 
@@ -116,6 +141,7 @@ void addOnnxIndexingConverters(OnnxConverterTable &table) {
   table["Gather"] = convertGather;
   table["GatherElements"] = convertGatherElements;
   table["GatherND"] = convertGatherND;
+  table["ScatterElements"] = convertScatterElements;
   table["ScatterND"] = convertScatterND;
   table["CumSum"] = convertCumSum;
 }

@@ -1,6 +1,7 @@
 // Resizing: nearest elements and linear interpolation.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
+#include "llvm/ADT/StringExtras.h"
 #include <cmath>
 
 using namespace mlir;

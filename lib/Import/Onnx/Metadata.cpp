@@ -28,8 +28,10 @@ Place getPlace(const onnx::NodeProto &node, const Place &caller) {
   if (scopes.size() >= 2)
     place.modulePath = scopes[scopes.size() - 2].str();
   readStackTrace(getMetadata(node, "pkg.torch.onnx.stack_trace"), place);
-  if (place.modulePath.empty() && place.file.empty())
-    return scopes.empty() ? caller : place;
+  if (place.file.empty() && place.modulePath.empty() && scopes.empty())
+    return caller;
+  if (place.file.empty())
+    std::tie(place.file, place.line) = std::tie(caller.file, caller.line);
   return place;
 }
 

@@ -78,6 +78,7 @@ std::string listNames(ArrayRef<std::string> names) {
 std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signature &signature,
                                           ArrayRef<const onnx::NodeProto *> liveNodes) {
   std::vector<MissingParameter> missing;
+  bool isFolded = hasFoldedConstants(model, signature);
   llvm::StringMap<SmallVector<StringRef>> foreignByModule = findForeign(signature, liveNodes);
   llvm::StringSet<> fused;
   for (const onnx::NodeProto *node : liveNodes)
@@ -91,9 +92,11 @@ std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signatur
       missing.push_back(std::move(parameter));
       continue;
     }
+    // Parameters of other modules may be there in place of others that were folded.
     SmallVector<StringRef> foreign = foreignByModule.lookup(getModule(name));
+    bool isOnlyOne = foreign.size() == 1 && !isFolded;
     for (StringRef other : foreign)
-      if (model.find(other) && (getLeaf(other) == getLeaf(name) || foreign.size() == 1))
+      if (model.find(other) && (getLeaf(other) == getLeaf(name) || isOnlyOne))
         parameter.shared = other.str();
     if (!parameter.shared.empty())
       parameter.isMerged = isMergedByValue(model, parameter.shared);

@@ -14,6 +14,7 @@ namespace {
 class Reader {
 public:
   std::string failure;
+  StringRef archivePath;
 
   void fail(const Twine &message) {
     if (failure.empty())
@@ -210,6 +211,7 @@ Node readNode(Reader &r, JsonValue value) {
     else if (argument.kind == Argument::None)
       node.outputs.push_back("");
   }
+  node.place.file = r.archivePath.str();
   if (std::optional<JsonValue> metadata = object.getObject("metadata")) {
     readStackTrace(metadata->getString("stack_trace").value_or(""), node.place);
     readModuleStack(metadata->getString("nn_module_stack").value_or(""), node);
@@ -355,11 +357,12 @@ bool Node::isInPlace() const {
   return space == "aten" && op.ends_with("_") && !op.ends_with("__");
 }
 
-Expected<ExportedProgram> parseExportedProgram(StringRef text) {
+Expected<ExportedProgram> parseExportedProgram(StringRef text, StringRef path) {
   Expected<JsonDocument> document = JsonDocument::parse(text);
   if (!document)
     return createStringError("the model's JSON is damaged: " + toString(document.takeError()));
   Reader r;
+  r.archivePath = path;
   JsonValue object = r.object(document->getRoot(), "the exported program");
   if (Error e = checkVersion(object))
     return std::move(e);

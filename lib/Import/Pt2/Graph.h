@@ -113,7 +113,8 @@ struct ExportedProgram {
 };
 
 /// Parses `models/*.json`.
-llvm::Expected<ExportedProgram> parseExportedProgram(llvm::StringRef text);
+/// `path` is the archive, where nodes stand of which no line is known.
+llvm::Expected<ExportedProgram> parseExportedProgram(llvm::StringRef text, llvm::StringRef path);
 
 /// One entry of `*_config.json`: a tensor of the model and the file that holds it.
 struct Payload {

@@ -110,8 +110,12 @@ LogicalResult GraphConverter::run(const llvm::StringSet<> &liveOutputs) {
   for (unsigned i : live.set_bits())
     ok &= succeeded(convert(graph.nodes[i]));
   for (const auto &output : liveOutputs)
-    ok = ok && succeeded(refresh(output.first(), b.getUnknownLoc()));
+    ok = ok && succeeded(refresh(output.first(), b.getInsertionBlock()->getParentOp()->getLoc()));
   return success(ok);
+}
+
+bool GraphConverter::definesResult(StringRef name) const {
+  return any_of(graph.nodes, [&](const Node &node) { return is_contained(node.outputs, name); });
 }
 
 LogicalResult GraphConverter::convert(const Node &node) {
@@ -121,9 +125,11 @@ LogicalResult GraphConverter::convert(const Node &node) {
   if (readsUndefined(node)) {
     forEachTensor(node, [&](StringRef name) {
       if (!lookup(name) && !failedValues.contains(name))
-        emitError(loc) << "'" << node.target << "' reads '" << name
-                       << "', a result that is only meant for a backward pass, in "
-                       << describePlace(node.place);
+        emitError(loc) << "'" << node.target << "' reads '" << name << "', "
+                       << (definesResult(name)
+                               ? "a result that is only meant for a backward pass"
+                               : "which nothing before it defines; export the model again")
+                       << ", in " << describePlace(node.place);
     });
     for (const std::string &name : node.outputs)
       failedValues.insert(name);

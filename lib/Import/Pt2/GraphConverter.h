@@ -43,6 +43,8 @@ private:
   mlir::LogicalResult refreshOperands(const Node &node, mlir::Location loc);
   void markFresh(const Node &node);
   bool readsUndefined(const Node &node) const;
+  /// Whether a node of the graph gives a result of this name, with a converter or without.
+  bool definesResult(llvm::StringRef name) const;
 
   const Graph &graph;
   const SizeBinding &sizes;

@@ -33,7 +33,7 @@ Expected<ExportedProgram> readProgram(const Archive &archive) {
   Expected<std::string> text = archive.readText(*model);
   if (!text)
     return text.takeError();
-  Expected<ExportedProgram> program = parseExportedProgram(*text);
+  Expected<ExportedProgram> program = parseExportedProgram(*text, archive.getPath());
   if (!program)
     return createStringError("'" + archive.getPath() + "': " + toString(program.takeError()));
   return program;
