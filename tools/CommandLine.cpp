@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include <csignal>
@@ -19,6 +20,23 @@ static Error fail(const Twine &message) {
 }
 
 void reportFileLimits() { std::signal(SIGXFSZ, SIG_IGN); }
+
+bool parseTool(int argc, char **argv, StringRef overview) {
+  StringRef tool = sys::path::filename(argv[0]);
+  for (int i = 1; i < argc; ++i) {
+    StringRef argument = argv[i], before = argv[i - 1];
+    bool isEmpty = argument.starts_with("-") && argument.ends_with("=");
+    StringRef flag = isEmpty                            ? argument.drop_back()
+                     : i > 1 && before.starts_with("-") ? before
+                                                        : "";
+    if (!isEmpty && !argument.empty())
+      continue;
+    errs() << tool << ": error: " << (flag.empty() ? "an argument" : flag)
+           << " is empty; leave it out, or give a value\n";
+    return false;
+  }
+  return cl::ParseCommandLineOptions(argc, argv, overview, &errs());
+}
 
 ExitStatus getFault(StringRef message) {
   return message.starts_with("--") ? BadCommandLine : ModelAtFault;

@@ -15,6 +15,10 @@ enum ExitStatus { Done = 0, ModelAtFault = 1, BadCommandLine = 2 };
 /// write, and does not kill the process.
 void reportFileLimits();
 
+/// Parses the command line of a tool, whose options are `llvm::cl`'s. False after a message on
+/// stderr: an unknown flag, or one whose value is missing or empty (an unset variable of a script).
+bool parseTool(int argc, char **argv, llvm::StringRef overview);
+
 /// Who is at fault by an error's message: the command line when it begins with a flag
 /// ("--freeze no.such: ..."), whoever finds it out; else the model.
 ExitStatus getFault(llvm::StringRef message);

@@ -16,11 +16,12 @@ SampleOrder makeOrder(const Session &session, const std::string &entry, const Sa
   order.microBatches = microBatches;
   order.rows = batchRows(inputs);
   order.canIgnore = mayFillUp || canIgnoreRows(inputs);
+  if (order.samples == 0)
+    PSRT_FAIL(BadInput, "the data has no sample");
   if (order.stepsPerEpoch() == 0)
     PSRT_FAIL(BadInput,
               "the data has %lld samples, a step takes %lld and the model cannot ignore rows; give "
-              "more data or "
-              "compile with a smaller --batch",
+              "more data or compile with a smaller --batch",
               (long long)order.samples, (long long)(order.microBatches * order.rows));
   return order;
 }

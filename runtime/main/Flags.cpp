@@ -232,11 +232,24 @@ void Parser::parse(const std::vector<std::string> &arguments) {
 
 } // namespace
 
+/// Fails where a flag has an empty value, as an unset variable of a script gives it.
+static void refuseEmpty(const std::vector<std::string> &arguments) {
+  std::string flag = "an argument";
+  for (const std::string &argument : arguments) {
+    bool isFlag = argument.rfind("--", 0) == 0;
+    if (isFlag)
+      flag = argument.substr(0, argument.find('='));
+    if (argument.empty() || (isFlag && argument.back() == '='))
+      throw CLI::ValidationError(flag, "its value is empty; leave it out, or give one");
+  }
+}
+
 std::optional<int> parseFlags(int argc, char **argv, bool prints, Flags &flags) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   Flags given;
   Parser parser(given);
   try {
+    refuseEmpty(arguments);
     parser.parse(arguments);
     if (parser.config.empty()) {
       flags = given;

@@ -371,6 +371,9 @@ def test_policy_with_an_unknown_axis(tmp_path, exports):
         (("--loss", "mse"), ["--loss mse", "labels"]),
         (("--dim", "x.0=7"), ["--dim x.0=7", "8"]),
         (("further.pt2",), ["positional"]),
+        (("--freeze", ""), ["--freeze is empty"]),
+        (("--dump-dir=",), ["--dump-dir is empty"]),
+        (("",), ["is empty"]),
     ],
 )
 def test_bad_flag(tmp_path, exports, flags, words):

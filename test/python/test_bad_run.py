@@ -59,6 +59,16 @@ def test_truncated_data(tmp_path, program, kept):
     refuse(train(program, path), tmp_path, 1, "data.safetensors")
 
 
+def test_data_without_a_sample(tmp_path, program):
+    save_file({name: value[:0] for name, value in oracle.zoo("gpt").inputs.items()}, tmp_path / "data.safetensors")
+    refuse(train(program, tmp_path / "data.safetensors"), tmp_path, 1, "no sample")
+
+
+@pytest.mark.parametrize("flags", [["--losses", ""], ["--log="]])
+def test_values_that_are_empty(tmp_path, program, flags):
+    refuse(train(program, data_for(tmp_path), *flags), tmp_path, 2, flags[0].rstrip("="), "empty")
+
+
 def test_data_of_another_kind(tmp_path, program):
     (tmp_path / "data.txt").write_text("words")
     refuse(train(program, tmp_path / "data.txt"), tmp_path, 2, "data.txt", ".safetensors", ".bin")

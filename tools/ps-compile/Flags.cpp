@@ -398,7 +398,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   cl::ResetCommandLineParser();
   Flags f;
   cl::HideUnrelatedOptions({&f.model, &f.plan, &f.update, &f.target, &f.look});
-  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &llvm::errs()))
+  if (!parseTool(argc, argv, kOverview))
     return std::nullopt;
   CommandLine line;
   CompileOptions &c = line.compile;

@@ -177,7 +177,7 @@ int main(int argc, char **argv) {
   parashard::reportFileLimits();
   Flags flags;
   cl::HideUnrelatedOptions(flags.category);
-  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &llvm::errs()))
+  if (!parashard::parseTool(argc, argv, kOverview))
     return BadCommandLine;
   if (flags.file.empty())
     return refuse("no module given: ps-run FILE.mlir [--entry ...] (see --help)");

@@ -120,7 +120,7 @@ int main(int argc, char **argv) {
   parashard::reportFileLimits();
   Options options;
   cl::HideUnrelatedOptions(options.category);
-  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errs()))
+  if (!parashard::parseTool(argc, argv, kOverview))
     return BadCommandLine;
   if (options.getModel().empty())
     return fail(

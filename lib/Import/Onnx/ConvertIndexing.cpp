@@ -116,8 +116,7 @@ LogicalResult convertScatterElements(OnnxNode &n) {
                   debugString(x.getType()));
   SmallVector<Value> parts;
   for (int64_t dim = 0; dim < getRank(x); ++dim)
-    parts.push_back(dim == axis ? index
-                                : n.make<ps::IotaOp>(getType(index).clone(n.i64()), dim));
+    parts.push_back(dim == axis ? index : n.make<ps::IotaOp>(getType(index).clone(n.i64()), dim));
   Value written = buildIndexWrite(n, x, parts, updates);
   return n.failed() ? failure() : n.set(written);
 }
