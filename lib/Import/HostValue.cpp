@@ -10,7 +10,7 @@ namespace parashard::import {
 namespace {
 
 /// Values looked at on the way to one: every node asks, in models of any length.
-constexpr unsigned kMostSteps = 1 << 12;
+constexpr unsigned kMostSteps = 1 << 10;
 /// What all values on the way may have together.
 constexpr int64_t kMostInAll = 32 * kMaxHostElements;
 /// Products, which are naive loops here.

@@ -64,19 +64,14 @@ class Model:
         return pathlib.Path(path)
 
     def as_in_onnx(self):
-        """The model that torch's ONNX exporter writes: batch norms in the form of evaluation, and embeddings that know of
-        no padding, whose row would get no gradient. Itself, if it has neither.
-        """
+        """The model that torch's ONNX exporter writes: batch norms in the form of evaluation."""
+        if not self.has_statistics:
+            return self
         module = copy.deepcopy(self.module)
-        changed = False
         for part in module.modules():
             if isinstance(part, nn.modules.batchnorm._BatchNorm):
-                changed = True
                 part.eval()
-            elif isinstance(part, nn.Embedding) and part.padding_idx is not None:
-                changed = True
-                part.padding_idx = None
-        return dataclasses.replace(self, module=module, has_statistics=False) if changed else self
+        return dataclasses.replace(self, module=module, has_statistics=False)
 
     def loss(self, inputs=None, dtype=torch.float32):
         """The loss that PyTorch computes on `inputs` (those of the export by default)."""

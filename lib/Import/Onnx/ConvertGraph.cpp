@@ -85,7 +85,7 @@ void OnnxGraphConverter::collectUnsupported(ArrayRef<const onnx::NodeProto *> no
                                             MissingOps &missing) const {
   for (const onnx::NodeProto *node : nodes) {
     if (++visited > mostNodes)
-      return; // the conversion says so
+      return;
     Place place = getPlace(*node, caller);
     if (const onnx::FunctionProto *function = findFunction(*node)) {
       llvm::StringSet<> read;
@@ -102,7 +102,14 @@ std::string OnnxGraphConverter::describeUnsupported(ArrayRef<const onnx::NodePro
   MissingOps missing;
   size_t visited = 0;
   collectUnsupported(nodes, root, 0, visited, missing);
+  if (visited > mostNodes)
+    return describeTooMany();
   return missing.describe("replace them in the model, or export it with torch.export instead");
+}
+
+std::string OnnxGraphConverter::describeTooMany() const {
+  return "functions that call functions make more than " + std::to_string(mostNodes) +
+         " nodes of those in the file, which is not supported";
 }
 
 LogicalResult OnnxGraphConverter::run(ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope,
@@ -125,10 +132,8 @@ LogicalResult OnnxGraphConverter::convert(const onnx::NodeProto &node, OnnxScope
                                           const Place &place) {
   Location loc = getLocation(place, b.getContext());
   if (++converted > mostNodes)
-    return converted > mostNodes + 1
-               ? failure() // said once
-               : emitError(loc) << "functions that call functions make more than " << mostNodes
-                                << " nodes of those in the file, which is not supported";
+    return converted > mostNodes + 1 ? failure() // said once
+                                     : emitError(loc) << describeTooMany();
   if (const onnx::FunctionProto *function = findFunction(node))
     return inlineFunction(node, *function, scope, place);
   OnnxNode converter(scope, node, b, loc);

@@ -18,8 +18,8 @@ class OnnxGraphConverter {
 public:
   OnnxGraphConverter(const OnnxModel &model, mlir::OpBuilder &builder);
 
-  /// All live nodes without a converter, those of functions too, as one message; empty when there
-  /// are none.
+  /// All live nodes without a converter, those of functions too, as one message, or that they are
+  /// too many; empty when there are none.
   std::string describeUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes) const;
   /// Converts nodes in order. Fails after all were tried; each failure is a diagnostic at its node.
   mlir::LogicalResult run(llvm::ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope) {
@@ -30,6 +30,7 @@ private:
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
   void collectUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes, const Place &caller,
                           unsigned depth, size_t &visited, MissingOps &missing) const;
+  std::string describeTooMany() const;
   mlir::LogicalResult run(llvm::ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope,
                           const Place &caller);
   mlir::LogicalResult convert(const onnx::NodeProto &node, OnnxScope &scope, const Place &place);

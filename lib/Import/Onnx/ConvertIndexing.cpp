@@ -2,6 +2,7 @@
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Onnx/Convert.h"
+#include "lib/Import/Onnx/Metadata.h"
 
 using namespace mlir;
 
@@ -17,7 +18,10 @@ Value takeRows(OnnxNode &n, Value x, Value indices) {
   SmallVector<int64_t> flat(getShape(indices));
   flat.push_back(width);
   auto type = RankedTensorType::get(flat, getElement(x));
-  return n.reshape(n.make<ps::EmbeddingOp>(type, rows, indices, IntegerAttr()), shape);
+  IntegerAttr padding;
+  if (std::optional<int64_t> index = getPaddingIndex(n.node); index && *index < getShape(x)[0])
+    padding = n.b.getI64IntegerAttr(*index);
+  return n.reshape(n.make<ps::EmbeddingOp>(type, rows, indices, padding), shape);
 }
 
 /// x at `indices` along `axis`: their dims take its place.

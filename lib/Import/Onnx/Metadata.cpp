@@ -46,19 +46,31 @@ bool isFusedBatchNorm(const onnx::NodeProto &node) {
          getCall(node).split("target=").second.split('(').first.contains("batch_norm");
 }
 
-double getLabelSmoothing(const onnx::NodeProto &node) {
+/// An argument of `op`, by its place or its name, where that is what a node was made of; else
+/// empty.
+static StringRef getArgument(const onnx::NodeProto &node, StringRef op, unsigned place,
+                             StringRef name) {
   StringRef call = getCall(node);
-  if (!call.contains("aten.cross_entropy_loss"))
-    return 0;
-  constexpr unsigned kPlace = 5;
+  if (!call.contains(("torch.ops.aten." + op + ".").str()))
+    return "";
+  auto [byPlace, byName] = call.split("args = (").second.split("), kwargs");
   SmallVector<StringRef> arguments;
-  call.split("args = (").second.split("), kwargs").first.split(arguments, ", ");
+  byPlace.split(arguments, ", ");
   StringRef given =
-      arguments.size() > kPlace ? arguments[kPlace] : call.split("label_smoothing: ").second;
+      arguments.size() > place ? arguments[place] : byName.split((name + ": ").str()).second;
+  return given.take_until([](char c) { return c == ',' || c == '}'; }).trim();
+}
+
+double getLabelSmoothing(const onnx::NodeProto &node) {
   double smoothing = 0;
-  return given.take_until([](char c) { return c == ',' || c == '}'; }).getAsDouble(smoothing)
-             ? 0
-             : smoothing;
+  StringRef text = getArgument(node, "cross_entropy_loss", 5, "label_smoothing");
+  return text.getAsDouble(smoothing) ? 0 : smoothing;
+}
+
+std::optional<int64_t> getPaddingIndex(const onnx::NodeProto &node) {
+  int64_t index = -1;
+  bool isGiven = !getArgument(node, "embedding", 2, "padding_idx").getAsInteger(10, index);
+  return isGiven && index >= 0 ? std::optional(index) : std::nullopt;
 }
 
 /// "p_head_weight: PARAMETER target='head.weight'", "b_mask: BUFFER target='mask' persistent=False"

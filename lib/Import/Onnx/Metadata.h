@@ -7,6 +7,7 @@
 #include "lib/Import/Place.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include <optional>
 
 namespace parashard::import {
 
@@ -15,6 +16,9 @@ Place getPlace(const onnx::NodeProto &node, const Place &caller);
 
 /// The label smoothing that a loss was called with in the model; 0: none, or not known.
 double getLabelSmoothing(const onnx::NodeProto &node);
+
+/// The row of its table that an embedding of the model treats as padding: it gets no gradient.
+std::optional<int64_t> getPaddingIndex(const onnx::NodeProto &node);
 
 /// Whether a product has taken the place of a batch norm of the model.
 bool isFusedBatchNorm(const onnx::NodeProto &node);
