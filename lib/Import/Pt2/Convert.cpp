@@ -207,6 +207,11 @@ bool NodeConverter::isUsed(unsigned result) const {
 }
 
 RankedTensorType NodeConverter::getResultType(unsigned result) {
+  if (result >= node.outputs.size()) {
+    (void)fail("has " + Twine(node.outputs.size()) + " results, expected at least " +
+               Twine(result + 1));
+    return RankedTensorType::get({}, f32());
+  }
   Expected<RankedTensorType> type = graph.getType(node.outputs[result]);
   if (type)
     return *type;

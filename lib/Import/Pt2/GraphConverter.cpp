@@ -156,6 +156,9 @@ LogicalResult GraphConverter::convert(const Node &node) {
     return emitError(loc) << "'" << node.target << "' " << converter.getFailure() << ", in "
                           << describePlace(node.place);
   }
+  if (node.isInPlace() && node.outputs.empty())
+    return emitError(loc) << "'" << node.target << "' has no result, in "
+                          << describePlace(node.place);
   if (node.isInPlace() && failed(write(getFirstTensor(node), lookup(node.outputs[0]), loc)))
     return failure();
   markFresh(node);
