@@ -227,10 +227,11 @@ LogicalResult convertTile(OnnxNode &n) {
   for (auto [repeat, size] : llvm::zip(repeats, getShape(x))) {
     single.append({1, size});
     expanded.append({repeat, size});
-    result.push_back(repeat * size);
   }
   if (!n.checkShape(expanded))
     return failure();
+  for (auto [repeat, size] : llvm::zip(repeats, getShape(x)))
+    result.push_back(repeat * size);
   x = n.broadcast(n.reshape(x, single), expanded);
   return n.failed() ? failure() : n.set(n.reshape(x, result));
 }
@@ -259,7 +260,7 @@ LogicalResult convertPad(OnnxNode &n) {
       low[axis] = pads[i], high[axis] = pads[i + axes.size()];
   SmallVector<int64_t> padded(getShape(x));
   for (int64_t dim = 0; dim < rank; ++dim)
-    if (std::max(std::abs(low[dim]), std::abs(high[dim])) > INT32_MAX)
+    if (std::min(low[dim], high[dim]) < -INT32_MAX || std::max(low[dim], high[dim]) > INT32_MAX)
       return n.fail("pads by more than 2^31 places");
     else
       padded[dim] += low[dim] + high[dim];
