@@ -1,6 +1,8 @@
 // Scaled dot product attention, of operands in all the forms that graphs have.
 #include "lib/Import/BuildOps.h"
+#include "lib/Import/HostValue.h"
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -52,6 +54,41 @@ Value buildTopLeftMask(TensorBuilder &n, Value query, Value key) {
   return n.compare(ps::Predicate::Le, n.make<ps::IotaOp>(type, 3), n.make<ps::IotaOp>(type, 2));
 }
 
+/// [B, G, S, D] whose groups are each of several heads, as [B, H, S, D].
+Value repeatGroups(TensorBuilder &n, Value x, int64_t heads) {
+  SmallVector<int64_t> shape(getShape(x)), apart{shape[0], shape[1], 1, shape[2], shape[3]};
+  if (shape[1] == heads)
+    return x;
+  if (!shape[1] || heads % shape[1]) {
+    (void)n.fail("has " + Twine(heads) + " heads of queries for " + Twine(shape[1]) +
+                 " of keys and values");
+    return x;
+  }
+  SmallVector<int64_t> repeated(apart);
+  repeated[2] = heads / shape[1];
+  shape[1] = heads;
+  return n.reshape(n.broadcast(n.reshape(x, apart), repeated), shape);
+}
+
+/// softmax(scale query key^T + mask) value, op by op: a mask that is trained gets a gradient there.
+Value buildWrittenOut(TensorBuilder &n, Value query, Value key, Value value, Value mask,
+                      double scale, const AttentionParts &parts) {
+  int64_t heads = getShape(query)[1];
+  key = repeatGroups(n, key, heads), value = repeatGroups(n, value, heads);
+  Value scores = buildMatmul(n, query, n.swapDims(key, 2, 3));
+  RankedTensorType type = getType(scores);
+  scores = n.make<ps::MulOp>(scores, n.splat(type, scale));
+  scores = n.make<ps::AddOp>(scores, n.broadcast(mask, type.getShape()));
+  if (parts.causal) {
+    Value seen = n.broadcast(buildTopLeftMask(n, query, key), type.getShape());
+    scores =
+        n.make<ps::SelectOp>(seen, scores, n.splat(type, -std::numeric_limits<double>::infinity()));
+  }
+  Value shares = buildAlongDim<ps::SoftmaxOp>(n, n.widen(scores), 3);
+  shares = buildDropout(n, n.convert(shares, type.getElementType()), parts.dropout, true);
+  return buildMatmul(n, shares, value);
+}
+
 } // namespace
 
 Value buildAttention(TensorBuilder &n, const AttentionParts &parts) {
@@ -79,6 +116,12 @@ Value buildAttention(TensorBuilder &n, const AttentionParts &parts) {
   }
   if (n.failed())
     return query;
+  if (mask && isFloat(mask) && dependsOnTrained(mask)) {
+    SmallVector<int64_t> whole(shape);
+    whole.back() = getShape(value).back();
+    AttentionParts rest{query, key, value, mask, causal, parts.dropout, scale};
+    return n.reshape(buildWrittenOut(n, query, key, value, mask, scale, rest), whole);
+  }
   // Kernels have heads of one size.
   int64_t valueSize = getShape(value).back(), size = std::max(valueSize, getShape(query).back());
   query = padFeatures(n, query, size), key = padFeatures(n, key, size);

@@ -200,20 +200,40 @@ def autocast_on_meta():
         yield
 
 
+def broadcast_mask(mask_function, bh_indices=True):
+    """What `vmap` over batch, heads, queries and keys makes of a mask of one place each, by broadcasting."""
+
+    def of_all(batch, heads, queries, keys):
+        rows = queries[:, None]
+        if not bh_indices:
+            return mask_function(batch, heads, rows, keys).expand(queries.shape[0], keys.shape[0])
+        mask = mask_function(batch[:, None, None, None], heads[:, None, None], rows, keys)
+        return mask.expand(batch.shape[0], heads.shape[0], queries.shape[0], keys.shape[0])
+
+    return of_all
+
+
+def broadcast_padding(padding_mask):
+    """The mask of padding alone; without a cache the keys are all of the tokens, in order."""
+    return lambda batch, heads, queries, keys: padding_mask[:, None, None, : keys.shape[0]]
+
+
+def broadcast_packing(sequence):
+    """The mask of samples that are packed: which of them a token is of must be the same."""
+    return lambda batch, heads, queries, keys: sequence[:, None, :, None] == sequence[:, None, None, :]
+
+
 @contextlib.contextmanager
 def masks_without_vmap():
-    """Hugging Face makes its attention masks by vmap, which torch.export cannot follow with a free batch; it has a twin."""
+    """Hugging Face makes its attention masks by vmap, which torch.export cannot follow with a free batch."""
     with contextlib.ExitStack() as stack:
         if "transformers" in sys.modules:
-            try:
-                from transformers import masking_utils
-                from transformers.integrations.executorch import sdpa_mask_without_vmap as twin
+            from transformers import masking_utils
 
-                masks = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS._global_mapping
-                stack.enter_context(mock.patch.dict(masks, {"sdpa": twin}))
-                stack.enter_context(mock.patch.object(masking_utils, "sdpa_mask", twin))  # what "eager" calls
-            except (ImportError, AttributeError):
-                pass  # another version: its masks are traced as they are
+            if hasattr(masking_utils, "_vmap_for_bhqkv"):  # else another version: its masks are traced as they are
+                stack.enter_context(mock.patch.object(masking_utils, "_vmap_for_bhqkv", broadcast_mask))
+                stack.enter_context(mock.patch.object(masking_utils, "padding_mask_function", broadcast_padding))
+                stack.enter_context(mock.patch.object(masking_utils, "packed_sequence_mask_function", broadcast_packing))
         yield
 
 

@@ -2,6 +2,7 @@
 #include "runtime/main/Flags.h"
 #include "runtime/core/Session.h"
 #include "runtime/main/Config.h"
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -220,6 +221,15 @@ void Parser::parse(const std::vector<std::string> &arguments) {
   for (const std::string &argument : arguments)
     argv.push_back(argument.c_str());
   app.parse(int(argv.size()), argv.data());
+  for (const CLI::Option *option : app.get_options()) {
+    std::string name = option->get_name(), text = name;
+    for (const std::string &value : option->results())
+      text += " " + value;
+    bool isOfTheRank = name == "--threads" || name == "--quiet" || name == "--config";
+    if (option->count() && !isOfTheRank)
+      flags.given.push_back(text);
+  }
+  std::sort(flags.given.begin(), flags.given.end());
   flags.data.files = splitCommas(data);
   flags.evalData = splitCommas(evalData);
   for (const std::string &text : set)

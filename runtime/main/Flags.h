@@ -37,6 +37,8 @@ struct Flags {
   std::string losses, log, gradients, trace, weights, exportWeights;
   int64_t maxFileBytes = 5'000'000'000; ///< of a folder of weights
   bool quiet = false, info = false, check = false;
+  /// All that was given and must be the same on every rank: "--steps 10", sorted.
+  std::vector<std::string> given;
 };
 
 /// Parses the command line; a number is an exit status (after --help or an error that was printed).

@@ -3,10 +3,12 @@
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/Source.h"
 #include "runtime/main/Parts.h"
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <unistd.h>
 
 extern "C" {
@@ -68,7 +70,7 @@ static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessPlac
         "--comm %s is for ranks that are processes, and this process is alone; start it by %s",
         comm.c_str(),
         format(comm == "mpi" ? "mpirun -n %lld %s"
-                             : "torchrun --nproc-per-node %lld --no-python %s",
+                             : "torchrun --nproc-per-node %lld --no-python -- %s",
                ranks, name.c_str())
             .c_str());
   checkRanks(program, flags.ranks);
@@ -85,6 +87,34 @@ static void reportLostPages(int) {
   _exit(int(StatusCode::BadInput));
 }
 
+/// All ranks take part in what one of them writes or evaluates. Rank 0 finds out whether all were
+/// told the same.
+static void compareFlags(Session &session, const Flags &flags) {
+  std::string text;
+  for (const std::string &given : flags.given)
+    text += given + '\n';
+  std::vector<std::string> texts = session.collect(text);
+  auto firstOf = [](const std::vector<std::string> &all, const std::vector<std::string> &others) {
+    for (const std::string &one : all)
+      if (std::find(others.begin(), others.end(), one) == others.end())
+        return one;
+    return std::string();
+  };
+  for (size_t rank = 1; rank < texts.size(); ++rank) {
+    std::vector<std::string> other;
+    std::istringstream lines(texts[rank]);
+    for (std::string line; std::getline(lines, line);)
+      other.push_back(line);
+    std::string here = firstOf(flags.given, other), there = firstOf(other, flags.given);
+    if (!here.empty() || !there.empty())
+      PSRT_FAIL(BadArgument,
+                "rank %zu was started with other flags than rank 0, which has %s where it has %s; "
+                "give all ranks the same (files are written by rank 0 alone)",
+                rank, here.empty() ? "nothing" : here.c_str(),
+                there.empty() ? "nothing" : there.c_str());
+  }
+}
+
 static int runProgram(const ProgramSource &source, const Flags &flags, Job *job) {
   std::signal(SIGBUS, reportLostPages);
   SessionOptions options;
@@ -96,6 +126,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   if (!flags.weights.empty())
     options.given = weights.emplace(flags.weights).names();
   Session session(source, options);
+  compareFlags(session, flags);
   NamedTensors tensors(session.getProgram());
   if (weights)
     for (const std::string &note : loadWeights(session, tensors, *weights))

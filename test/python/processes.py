@@ -33,7 +33,7 @@ def launch(how, ranks):
         need_mpi()
         return ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks], environment
     flags = ["--standalone"] if how == "standalone" else ["--master-addr", "127.0.0.1", "--master-port", free_port()]
-    return [TORCHRUN, *flags, "--nproc-per-node", ranks, "--no-python"], environment
+    return [TORCHRUN, *flags, "--nproc-per-node", ranks, "--no-python", "--"], environment
 
 
 def start(command, cwd, environment):

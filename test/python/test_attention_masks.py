@@ -90,3 +90,44 @@ def test_left_padding_in_transformers(tmp_path, name, attention, form, mesh):
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), mesh, *FIXED)
     assert f" {form}" in oracle.run([program, "--info"], tmp_path)
     compare_gradients(tmp_path, program, model, inputs)
+
+
+class Biased(torch.nn.Module):
+    """T5's attention: a trained bias for each distance, by head; keys and values of fewer heads, if `groups` says so."""
+
+    def __init__(self, groups, written_out):
+        super().__init__()
+        self.groups, self.written_out = groups, written_out
+        self.query, self.out = torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(WIDTH, WIDTH)
+        self.key, self.value = (torch.nn.Linear(WIDTH, WIDTH // HEADS * groups) for _ in range(2))
+        self.bias = torch.nn.Embedding(2 * LENGTH, HEADS)
+
+    def forward(self, x, y):
+        def split(z):
+            return z.unflatten(-1, (-1, WIDTH // HEADS)).transpose(1, 2)
+
+        places = torch.arange(LENGTH)
+        bias = self.bias(places[:, None] - places + LENGTH).permute(2, 0, 1)[None]
+        seen = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
+        mask = bias.masked_fill(~seen, -1e9)
+        q, k, v = split(self.query(x)), split(self.key(x)), split(self.value(x))
+        if self.written_out:
+            k, v = (z.repeat_interleave(HEADS // self.groups, 1) for z in (k, v))
+            attended = ((q @ k.mT + mask).softmax(-1)) @ v
+        else:
+            attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0, enable_gqa=self.groups < HEADS)
+        return F.mse_loss(self.out(attended.transpose(1, 2).flatten(2)), y)
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+@pytest.mark.parametrize("groups,written_out", [(HEADS, False), (2, False), (HEADS, True)])
+def test_a_bias_that_is_trained(tmp_path, groups, written_out, mesh):
+    torch.manual_seed(0)
+    inputs = {"x": torch.randn(BATCH, LENGTH, WIDTH), "y": torch.randn(BATCH, LENGTH, WIDTH)}
+    model = models.Model("biased", Biased(groups, written_out), inputs)
+    loss, exact = oracle.loss_and_gradients(model.module, inputs, torch.float64)
+    _, single = oracle.loss_and_gradients(model.module, inputs, torch.float32)
+    found, gradients = oracle.first_step(tmp_path, model.export(tmp_path / "model.pt2"), inputs, mesh=mesh)
+    assert found == pytest.approx(loss, rel=1e-5)
+    errors = oracle.gradient_errors(oracle.Reference([], single, exact, {}, {}, oracle.aliases_of(model.module)), gradients)
+    assert exact["bias.weight"].abs().max() > 0 and max(errors.values()) <= 1, errors

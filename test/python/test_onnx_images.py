@@ -181,6 +181,20 @@ def test_compiled_equals_pytorch(tmp_path, mesh):
     assert wrong == []
 
 
+def test_factors_are_no_parameters(tmp_path):
+    """Without torch's metadata every floating initializer with dims may be one; those of a Resize are not."""
+    torch.manual_seed(0)
+    weight, x = torch.randn(3), torch.randn(2, 3, 4)
+    nodes = [helper.make_node("Mul", ["x", "weight"], ["y"]),
+             helper.make_node("Resize", ["y", "", "factors"], ["z"], mode="nearest", nearest_mode="floor",
+                              coordinate_transformation_mode="asymmetric"),
+             helper.make_node("ReduceMean", ["z"], ["loss"], keepdims=0)]  # fmt: skip
+    initializers = {"weight": weight[:, None], "factors": torch.tensor([1.0, 1.0, 2.0])}
+    onnx_models.graph(nodes, {"x": (torch.float32, [2, 3, 4])}, ["loss"], initializers, path=tmp_path / "model.onnx")
+    loss, gradients = oracle.first_step(tmp_path, tmp_path / "model.onnx", {"x": x})
+    assert set(gradients) == {"weight"} and loss == pytest.approx((x * weight[:, None]).mean().item(), rel=1e-5)
+
+
 # ---- what is refused -----------------------------------------------------------------------------------------------
 
 MANY = 2**62

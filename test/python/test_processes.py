@@ -4,7 +4,7 @@ import oracle
 import pytest
 import torch
 import vision
-from processes import BASE, finish, launch, need_mpi, start, start_by_hand
+from processes import BASE, finish, free_port, launch, need_mpi, start, start_by_hand
 from refusals import PLAIN, data_for, program, train  # noqa: F401
 from safetensors.torch import save_file
 
@@ -155,6 +155,19 @@ def test_bad_data_is_told_once(tmp_path, program):
     results = [finish(process) for process in start_by_hand(line, tmp_path, 2)]
     assert [status for status, _ in results] == [1, 1], results
     assert "".join(said for _, said in results).count("value 96 of input") == 1, results
+
+
+def test_other_flags_on_a_rank_are_refused(tmp_path, program):
+    """What rank 0 alone would write, all take part in: the others would be waited for at the end of the run."""
+    environment = {**BASE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    line = [program, "--data", data_for(tmp_path), "--steps", "1"]
+    ranks = [start([*line, *more], tmp_path, {**environment, "RANK": str(rank)})
+             for rank, more in enumerate([["--export-weights", "w.safetensors"], ["--threads", "1"]])]  # fmt: skip
+    (status, said), (other, silent) = [finish(process) for process in ranks]
+    assert status == other == 2 and silent == ""
+    for words in ["rank 1 was started with other flags", "--export-weights w.safetensors", "nothing"]:
+        assert words in said
+    assert not (tmp_path / "w.safetensors").exists()
 
 
 def test_a_rank_that_is_none_of_the_jobs_says_so(tmp_path, program):

@@ -96,6 +96,14 @@ static void addStatistics(const onnx::GraphProto &graph, Signature &signature) {
         signature.kinds.try_emplace(node.input(input), "BUFFER");
 }
 
+/// Sizes and factors are no parameters, though they may be floats.
+static void addFactors(const onnx::GraphProto &graph, Signature &signature) {
+  for (const onnx::NodeProto &node : graph.node())
+    if (node.op_type() == "Resize")
+      for (int input = 1; input < node.input_size(); ++input)
+        signature.kinds.try_emplace(node.input(input), "CONSTANT");
+}
+
 Signature readSignature(const onnx::GraphProto &graph) {
   Signature signature;
   StringRef text = getMetadata(graph, "pkg.torch.export.ExportedProgram.graph_signature");
@@ -114,7 +122,7 @@ Signature readSignature(const onnx::GraphProto &graph) {
       signature.transient.insert(value.name());
   }
   if (!signature.isKnown)
-    addStatistics(graph, signature);
+    addStatistics(graph, signature), addFactors(graph, signature);
   return signature;
 }
 

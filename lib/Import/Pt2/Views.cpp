@@ -172,7 +172,15 @@ void Views::addViews(const Node &node) {
   }
   for (auto [i, name] : enumerate(node.outputs))
     if (!name.empty())
-      views[name] = {base.str(), &node, unsigned(i), isCertain};
+      add(name, {base.str(), &node, unsigned(i), isCertain});
+}
+
+void Views::add(StringRef name, View view) {
+  StringRef base = view.base;
+  while (const View *next = base == name ? nullptr : find(base))
+    base = next->base;
+  if (base != name) // a damaged graph may define a value by itself
+    views[name] = std::move(view);
 }
 
 /// A body may return its operands, or views of them; and it may write them.
@@ -191,7 +199,7 @@ void Views::addViewsOfBody(const Node &node) {
   for (auto [i, name] : enumerate(node.outputs))
     if (i < results.size() && !name.empty())
       if (auto it = operands.find(inner.getRoot(results[i])); it != operands.end())
-        views[name] = {it->second.str(), &node, unsigned(i), false};
+        add(name, {it->second.str(), &node, unsigned(i), false});
 }
 
 //===----------------------------------------------------------------------===//

@@ -44,6 +44,7 @@ public:
   bool isWritten(llvm::StringRef name) const { return written.contains(getRoot(name)); }
 
 private:
+  void add(llvm::StringRef name, View view);
   void addViews(const Node &node);
   void addViewsOfBody(const Node &node);
   bool isContiguous(llvm::StringRef name) const;

@@ -1,4 +1,5 @@
 // Finds attention that is written out: softmax(q k^T scale + mask) v.
+#include "lib/Import/HostValue.h"
 #include "lib/Import/Recognize/Matching.h"
 #include "parashard/Import.h"
 
@@ -319,6 +320,9 @@ int64_t recognizeAttention(ModuleOp module) {
     match.softmax = softmax;
     if (recognize::getShape(softmax.getResult()).size() != 4 || !recognize::matchOutput(match) ||
         !recognize::matchScores(match) || !recognize::matchOperands(match))
+      continue;
+    // A mask gets no gradient.
+    if (llvm::any_of(match.added, import::dependsOnTrained))
       continue;
     // Everything must be in the type of the values: attention computes in one.
     if (recognize::getType(match.query.value).getElementType() !=
