@@ -199,4 +199,24 @@ Value buildProduct(TensorBuilder &n, Value x, int64_t dim) {
   return odd ? n.make<ps::MulOp>(x, odd) : x;
 }
 
+Value buildLogSumExp(TensorBuilder &n, Value x, ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> order, rows, reduced(dims);
+  for (int64_t dim = 0; dim < getRank(x); ++dim)
+    if (!llvm::is_contained(dims, dim))
+      order.push_back(dim);
+  for (int64_t dim : order)
+    rows.push_back(getShape(x)[dim]);
+  llvm::sort(reduced);
+  llvm::append_range(order, reduced);
+  SmallVector<int64_t> shape(rows);
+  shape.push_back(n.countElements(x, dims));
+  Value logits = n.reshape(n.transpose(x, order), shape);
+  auto type = RankedTensorType::get(rows, getElement(x));
+  constexpr int64_t kIgnored = -100;
+  Value labels = n.splat(RankedTensorType::get(rows, n.i64()), kIgnored);
+  auto op = n.make<ps::CrossEntropyOp>(type, type, logits, labels, n.b.getI64IntegerAttr(kIgnored),
+                                       n.b.getF64FloatAttr(0));
+  return op.getLse();
+}
+
 } // namespace parashard::import

@@ -114,4 +114,17 @@ def opt(dropout=0.0, attention="sdpa"):
     return make("opt", OPTForCausalLM(config), shifts_labels=True, left=True)
 
 
-MODELS = {f.__name__: f for f in (bert, bart, neox, opt)}
+def qwen():
+    """Each layer has a mask of its own: the first sees all tokens before it, the second the last four."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        intermediate_size=48, max_position_embeddings=16, use_sliding_window=True, sliding_window=4, max_window_layers=1,
+        use_cache=False,
+    )  # fmt: skip
+    return make("qwen", Qwen2ForCausalLM(config), shifts_labels=True)
+
+
+MODELS = {f.__name__: f for f in (bert, bart, neox, opt, qwen)}

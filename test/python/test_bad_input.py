@@ -306,7 +306,8 @@ def test_globs_that_match_nothing_name_the_nearest(tmp_path, exports, flags, wor
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_globs_that_change_nothing_are_spoken_of(tmp_path, exports, flags, words):
-    refuse_compile(tmp_path, oracle.export("mlp", exports), *flags, "--no-codegen", status=0, words=words)
+    refuse_compile(tmp_path, oracle.export("mlp", exports), *flags, "--no-codegen", status=0, words=[*words, "out is not written"])
+    assert not (tmp_path / "out").exists()
 
 
 def test_batch_that_does_not_divide(tmp_path, exports):

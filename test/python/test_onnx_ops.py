@@ -145,7 +145,8 @@ OPS = {
     "Conv of patches": ("Conv", {"x": (f32, [2, 3, 9, 8]), "w": (f32, [5, 3, 4, 2]), "b": (f32, [5])}, {}, {"strides": [4, 2]}),
     "Gemm": ("Gemm", {"a": (f32, [3, 4]), "b": (f32, [4, 5]), "c": (f32, [5])}, {}, {}),
     "Gemm transposed": ("Gemm", {"a": (f32, [4, 3]), "b": (f32, [5, 4]), "c": (f32, [3, 1])}, {}, {"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0}),
-    **{f"{op}": (op, X3, {"a": ints(-1, 0)}, {}) for op in ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"]},
+    **{f"{op}": (op, X3, {"a": ints(-1, 0)}, {}) for op in ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum"]},
+    "ReduceLogSumExp of one": ("ReduceLogSumExp", X3, {}, {"axes": [1], "keepdims": 0}, 1, 13),
     "ReduceMean of all": ("ReduceMean", X3, {}, {"keepdims": 0}), "ReduceSum of none": ("ReduceSum", X3, {}, {"noop_with_empty_axes": 1}),
     "ReduceMean by attribute": ("ReduceMean", X3, {}, {"axes": [1], "keepdims": 0}, 1, 13),
     **{f"CumSum {exclusive} {reverse}": ("CumSum", X3, {"a": torch.tensor(-1)}, {"exclusive": exclusive, "reverse": reverse})

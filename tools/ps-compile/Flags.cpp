@@ -440,6 +440,11 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   line.output.check = f.check;
   line.output.verbose = f.verbose;
   line.output.line = joinArguments(argc, argv);
+  if (f.noCodegen && f.stopAfter.empty() && !f.output.empty()) {
+    llvm::errs() << "note: " << f.output
+                 << " is not written: --no-codegen plans only (--stop-after LEVEL writes a level)\n";
+    line.output.output.clear();
+  }
   if (!f.writePlan.empty()) {
     if (!check(checkOutputFile(f.input, f.writePlan)))
       return std::nullopt;

@@ -20,6 +20,7 @@ SmallVector<int64_t> getDims(OnnxNode &n, Value x) {
 Value none(OnnxNode &, Value x) { return x; }
 Value absolute(OnnxNode &n, Value x) { return n.make<ps::AbsOp>(x); }
 Value square(OnnxNode &n, Value x) { return n.make<ps::MulOp>(x, x); }
+Value logarithm(OnnxNode &n, Value x) { return n.make<ps::LogOp>(x); }
 Value root(OnnxNode &n, Value x) { return n.make<ps::SqrtOp>(x); }
 
 /// A reduction of what `kBefore` makes of each element; `kAfter` is done to the results.
@@ -44,6 +45,23 @@ LogicalResult convertMean(OnnxNode &n) {
     return failure();
   Value sum = n.reduce(ps::ReductionKind::Sum, x, dims, n.integer("keepdims", 1));
   return n.set(n.divide(sum, double(n.countElements(x, dims))));
+}
+
+LogicalResult convertLogSumExp(OnnxNode &n) {
+  Value x = n.input(0);
+  if (n.failed())
+    return failure();
+  SmallVector<int64_t> dims = getDims(n, x), shape;
+  if (n.failed())
+    return failure();
+  bool keepsDims = n.integer("keepdims", 1) != 0;
+  for (auto [dim, size] : llvm::enumerate(getShape(x)))
+    if (!llvm::is_contained(dims, int64_t(dim)))
+      shape.push_back(size);
+    else if (keepsDims)
+      shape.push_back(1);
+  Value sums = n.convert(buildLogSumExp(n, n.widen(x), dims), getElement(x));
+  return n.failed() ? failure() : n.set(n.reshape(sums, shape));
 }
 
 LogicalResult convertProduct(OnnxNode &n) {
@@ -82,6 +100,8 @@ void addOnnxReductionConverters(OnnxConverterTable &table) {
   table["ReduceL1"] = convertReduce<ps::ReductionKind::Sum, absolute>;
   table["ReduceL2"] = convertReduce<ps::ReductionKind::Sum, square, root>;
   table["ReduceSumSquare"] = convertReduce<ps::ReductionKind::Sum, square>;
+  table["ReduceLogSum"] = convertReduce<ps::ReductionKind::Sum, none, logarithm>;
+  table["ReduceLogSumExp"] = convertLogSumExp;
   table["ReduceMean"] = convertMean;
   table["ReduceProd"] = convertProduct;
   table["ArgMax"] = convertPlace<ps::ReductionKind::Max>;

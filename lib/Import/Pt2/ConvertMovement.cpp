@@ -45,9 +45,20 @@ LogicalResult convertTranspose(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.swapDims(x, n.integer("dim0"), n.integer("dim1")));
 }
 
+/// All dims in the other order; of vectors and scalars nothing.
 LogicalResult convertT(NodeConverter &n) {
   Value x = n.tensor("self");
-  return n.failed() ? failure() : n.set(getRank(x) < 2 ? x : n.swapDims(x, 0, 1));
+  if (n.failed())
+    return failure();
+  return n.set(n.transpose(x, llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, getRank(x))))));
+}
+
+LogicalResult convertMatrixTranspose(NodeConverter &n) {
+  Value x = n.tensor("self");
+  if (n.failed())
+    return failure();
+  return getRank(x) < 2 ? n.fail("is of a tensor with less than 2 dims")
+                        : n.set(n.swapDims(x, -2, -1));
 }
 
 LogicalResult convertPermute(NodeConverter &n) {
@@ -194,6 +205,7 @@ void addMovementConverters(ConverterTable &table) {
   table["aten.transpose"] = convertTranspose;
   table["aten.t"] = convertT;
   table["aten.numpy_T"] = convertT;
+  table["aten.mT"] = convertMatrixTranspose;
   table["aten.permute"] = convertPermute;
   table["aten.slice.Tensor"] = convertRanges;
   table["aten.narrow"] = convertRanges;

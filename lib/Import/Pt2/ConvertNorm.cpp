@@ -1,4 +1,5 @@
 // Norms, deviations and what is made of them: roots whose gradient at 0 is 0, as PyTorch's is.
+#include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 #include <cmath>
 
@@ -157,24 +158,8 @@ LogicalResult convertLogSumExp(NodeConverter &n) {
   if (n.failed())
     return failure();
   x = n.widen(x);
-  SmallVector<int64_t> dims = n.reducedDims(x), order, shape, rows;
-  for (int64_t dim = 0; dim < getRank(x); ++dim)
-    if (!llvm::is_contained(dims, dim))
-      order.push_back(dim);
-  for (int64_t dim : order)
-    rows.push_back(getShape(x)[dim]);
-  int64_t classes = n.countElements(x, dims);
-  llvm::sort(dims);
-  order.append(dims.begin(), dims.end());
-  shape = rows;
-  shape.push_back(classes);
-  Value logits = n.reshape(n.transpose(x, order), shape);
-  auto type = RankedTensorType::get(rows, getElement(x));
-  constexpr int64_t kIgnored = -100;
-  Value labels = n.splat(RankedTensorType::get(rows, n.i64()), kIgnored);
-  auto op = n.make<ps::CrossEntropyOp>(type, type, logits, labels, n.b.getI64IntegerAttr(kIgnored),
-                                       n.b.getF64FloatAttr(0));
-  return n.set(n.reshape(op.getLse(), n.getResultType().getShape()));
+  Value sums = buildLogSumExp(n, x, n.reducedDims(x));
+  return n.failed() ? failure() : n.set(n.reshape(sums, n.getResultType().getShape()));
 }
 
 } // namespace

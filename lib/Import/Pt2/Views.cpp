@@ -32,7 +32,7 @@ ViewKind getKind(const Node &node) {
              ViewKind::Same)
       .Cases({"reshape", "flatten"}, ViewKind::Reshape)
       .Cases({"contiguous", "to", "type_as", "dropout"}, ViewKind::Copy)
-      .Cases({"transpose", "t", "numpy_T", "permute"}, ViewKind::Permute)
+      .Cases({"transpose", "t", "numpy_T", "mT", "permute"}, ViewKind::Permute)
       .Cases({"slice", "narrow", "select", "split", "split_with_sizes", "chunk", "unbind"},
              ViewKind::Range)
       .Cases({"expand", "expand_as", "broadcast_to"}, ViewKind::Repeat)
@@ -282,8 +282,10 @@ Value writePermuted(NodeConverter &n, Value part) {
   StringRef op = getOp(n.node);
   if (op == "transpose")
     return n.swapDims(part, n.integer("dim0"), n.integer("dim1"));
+  if (op == "mT")
+    return rank < 2 ? part : n.swapDims(part, -2, -1);
   if (op != "permute")
-    return rank < 2 ? part : n.swapDims(part, 0, 1);
+    return n.transpose(part, to_vector(llvm::reverse(seq<int64_t>(0, rank))));
   SmallVector<int64_t> inverse(rank), dims = n.wrapDims(n.integers("dims"), rank);
   for (auto [i, dim] : enumerate(dims)) {
     if (int64_t(dims.size()) != rank || dim < 0 || dim >= rank) {
