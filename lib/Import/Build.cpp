@@ -18,6 +18,12 @@ Value TensorBuilder::splat(RankedTensorType type, double value) {
 }
 
 Value TensorBuilder::constant(RankedTensorType type, ArrayRef<double> elements) {
+  // Of millions of elements the usual types need no APFloat each.
+  if (type.getElementType().isF64())
+    return make<ps::ConstantOp>(DenseElementsAttr::get(type, elements));
+  if (type.getElementType().isF32())
+    return make<ps::ConstantOp>(DenseElementsAttr::get(
+        type, ArrayRef<float>(std::vector<float>(elements.begin(), elements.end()))));
   const fltSemantics &semantics = cast<FloatType>(type.getElementType()).getFloatSemantics();
   auto values = map_to_vector(elements, [&](double element) {
     APFloat value(element);

@@ -7,6 +7,7 @@ Every builder returns a `Model`: the torch module, its example inputs by name, `
 import contextlib
 import copy
 import dataclasses
+import logging
 import os
 import pathlib
 import warnings
@@ -55,6 +56,7 @@ class Model:
     def export_onnx(self, path, optimize=False, **options):
         """Writes the model as torch's exporter does, and returns its path."""
         options = {"external_data": False, **options}
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # about packages that no model here needs
         with warnings.catch_warnings(), open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet):
             warnings.simplefilter("ignore")
             torch.onnx.export(
