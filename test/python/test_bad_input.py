@@ -168,7 +168,7 @@ def test_mesh_that_is_none(tmp_path, exports):
 @pytest.mark.parametrize(
     "mesh,words",
     [
-        ("", ["NAME=N"]),
+        ("", ["--mesh is empty"]),
         ("dp", ["dp", "NAME=N"]),
         ("dp=", ["dp"]),
         ("dp=0", ["dp", "0"]),
@@ -260,7 +260,7 @@ def test_policy_that_is_not_there(tmp_path, exports):
 @pytest.mark.parametrize(
     "text,words",
     [
-        ("", ["sgd, adam or adamw"]),
+        ("", ["--optimizer is empty"]),
         ("adamw(", ["column"]),
         ("adamw(lr=)", ["number"]),
         ("adamw(lr=-1)", ["lr"]),

@@ -265,7 +265,7 @@ def test_a_browser_draws_every_section(compiled, hostile, tmp_path):
         (["--report", "m.pt2"], ["--report: output 'm.pt2' is the model itself"]),
         (["--report", "/dev/full"], ["--report: output '/dev/full' is a device"]),
         (["--report", "same", "-o", "same"], ["--report and -o both name 'same'"]),
-        (["--report", ""], ["--report takes the name of a file"]),
+        (["--report", ""], ["--report is empty"]),
         (["--report", "p.html", "--stop-after", "training", "-o", "x.mlir"], ["--report shows the plan", "planned or later"]),
     ],
 )
