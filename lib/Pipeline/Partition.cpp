@@ -1,0 +1,589 @@
+// Finds where a model's layers are cut into the stages of a pipeline.
+//
+// A chunk of every rank together is a round: a run of layers, of which each rank takes the next one
+// or more, from the front or, in every second round of a V, from the back. For given bounds of the
+// rounds the search walks over the ranks. Where the walk stands is how many layers of each round
+// are taken; a rank's load is the difference of the weights taken after it and before it.
+#include "lib/Pipeline/Partition.h"
+#include "parashard/NearestNames.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/MathExtras.h"
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+using namespace llvm;
+
+namespace parashard::pipeline {
+namespace {
+
+/// Work after which a search with three chunks or more is given up, and the most cells that one
+/// walk's table may have.
+constexpr int64_t kMostStates = int64_t(1) << 32;
+constexpr int64_t kMostCells = int64_t(1) << 24;
+
+constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
+
+/// Bytes of two parts; real sums never overflow.
+int64_t addBytes(int64_t a, int64_t b) {
+  return a == kImpossible || b == kImpossible ? kImpossible : a + b;
+}
+
+/// What a cut before layer `cut` sends where it begins `stage`.
+int64_t getCutBytes(const PartitionProblem &problem, int64_t stage, int64_t cut) {
+  const Placement &placement = problem.placement;
+  return placement.getRank(stage - 1) == placement.getRank(stage) ? 0 : problem.bytes[cut - 1];
+}
+
+//===----------------------------------------------------------------------===//
+// Rounds
+//===----------------------------------------------------------------------===//
+
+/// The layers of one chunk of every rank, in the order in which ranks 0, 1, ... take them.
+struct Round {
+  int64_t begin = 0, end = 0; ///< layers
+  bool backward = false;
+  int64_t ranks = 1;
+
+  /// The layer that is taken after `taken` others.
+  int64_t getLayer(int64_t taken) const { return backward ? end - 1 - taken : begin + taken; }
+  /// The first layer behind the cut after `taken` layers.
+  int64_t getCut(int64_t taken) const { return backward ? end - taken : begin + taken; }
+  /// How many more layers there are than one a rank.
+  int64_t getSlack() const { return end - begin - ranks; }
+};
+
+/// For a round alone, the fewest bytes of the cuts behind rank r, at [r][ahead], when the first r
+/// ranks have taken r + ahead layers and no rank takes more than `mostLoad`; `getBytes` is asked
+/// for a cut by the number of ranks before it and its layer. With other rounds beside it the ranks
+/// can take no more, so that this is a lower bound.
+using BytesToGo = std::vector<std::vector<int64_t>>;
+BytesToGo findBytesToGo(const Round &round, ArrayRef<int64_t> weights, int64_t mostLoad,
+                        function_ref<int64_t(int64_t rank, int64_t cut)> getBytes) {
+  int64_t slack = round.getSlack();
+  BytesToGo toGo(round.ranks + 1, std::vector<int64_t>(slack + 1, kImpossible));
+  toGo[round.ranks][slack] = 0;
+  for (int64_t rank = round.ranks - 1; rank >= 0; --rank) {
+    std::vector<int64_t> behind = toGo[rank + 1]; // with the cut after this rank
+    for (int64_t ahead = 0; ahead <= slack && rank + 1 < round.ranks; ++ahead)
+      behind[ahead] = addBytes(behind[ahead], getBytes(rank + 1, round.getCut(rank + 1 + ahead)));
+    for (int64_t ahead = 0; ahead <= slack; ++ahead) {
+      int64_t load = 0;
+      for (int64_t next = ahead; next <= slack; ++next) {
+        load += weights[round.getLayer(rank + next)];
+        if (load > mostLoad)
+          break;
+        toGo[rank][ahead] = std::min(toGo[rank][ahead], behind[next]);
+      }
+    }
+  }
+  return toGo;
+}
+
+//===----------------------------------------------------------------------===//
+// The walk over the ranks
+//===----------------------------------------------------------------------===//
+
+/// Where the walk stands after some ranks.
+struct State {
+  int64_t cell;      ///< how many layers of each round are taken beyond one a rank, as one number
+  int64_t previous;  ///< the state that it was reached from, by its place in the column before
+  int64_t weight;    ///< of all layers taken
+  int64_t bytes = 0; ///< over the cuts so far
+  SmallVector<int32_t, 4> order; ///< by round, the place of its cuts among those of the column
+};
+using Column = std::vector<State>;
+
+/// What walks share: their table, and how many states all of them looked at.
+struct Workspace {
+  std::vector<int64_t> marks; ///< by cell; all -1 between uses
+  int64_t visited = 0;
+};
+
+/// The search for given bounds of the rounds.
+class Walk {
+public:
+  Walk(const PartitionProblem &problem, ArrayRef<int64_t> bounds, Workspace &workspace)
+      : problem(problem), bounds(bounds), workspace(workspace), ranks(problem.placement.ranks),
+        ahead(problem.placement.chunks) {
+    for (int64_t chunk = 0; chunk < problem.placement.chunks; ++chunk) {
+      bool backward = problem.placement.getRank(chunk * ranks) != 0;
+      rounds.push_back({bounds[chunk], bounds[chunk + 1], backward, ranks});
+    }
+    strides.resize(rounds.size());
+    for (size_t i = rounds.size(); i-- > 0;) {
+      strides[i] = cells;
+      cells = SaturatingMultiply<uint64_t>(cells, rounds[i].getSlack() + 1);
+    }
+    remaining = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
+  }
+
+  uint64_t getNumCells() const { return cells; }
+
+  /// Whether no rank need take more than `load`.
+  bool canKeep(int64_t load) {
+    mostLoad = load;
+    Column column = begin();
+    for (int64_t rank = 0; rank < ranks && !column.empty(); ++rank) {
+      // Every cell is then reached from the state with the most weight first: once is enough.
+      llvm::sort(column, [](const State &a, const State &b) { return a.weight > b.weight; });
+      column = advance(column, rank);
+    }
+    return llvm::any_of(column, [&](const State &state) { return isEnd(state); });
+  }
+
+  /// The best partition with these bounds in which no rank takes more than `load`, if one has at
+  /// most `bytes`.
+  std::optional<StagePartition> findBest(int64_t load, int64_t bytes) {
+    mostLoad = load;
+    mostBytes = bytes;
+    findLowerBounds();
+    if (addBytes(getBoundBytes(), getBytesToGo(0)) > mostBytes)
+      return std::nullopt;
+    std::vector<Column> columns = {begin()};
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      Column column = advance(columns.back(), rank);
+      orderCuts(columns.back(), column, rank + 1);
+      // Of the states that reach a cell, the first makes the best way to it.
+      llvm::sort(column, [](const State &a, const State &b) {
+        return std::tie(a.bytes, a.order) < std::tie(b.bytes, b.order);
+      });
+      columns.push_back(std::move(column));
+    }
+    auto end = llvm::find_if(columns.back(), [&](const State &state) { return isEnd(state); });
+    if (end == columns.back().end())
+      return std::nullopt;
+    return trace(columns, *end);
+  }
+
+private:
+  Column begin() {
+    workspace.marks.resize(std::max<uint64_t>(workspace.marks.size(), cells), -1);
+    return {{0, 0, 0, getBoundBytes(), SmallVector<int32_t, 4>(rounds.size())}};
+  }
+  bool isEnd(const State &state) const { return state.cell == int64_t(cells) - 1; }
+
+  /// How many layers of round `i` are taken in `cell` beyond one a rank.
+  int64_t getAhead(int64_t cell, size_t i) const {
+    return cell / strides[i] % (rounds[i].getSlack() + 1);
+  }
+
+  /// Of the cuts between rounds: between two ranks, but where a V turns.
+  int64_t getBoundBytes() const {
+    int64_t bytes = 0;
+    for (size_t i = 1; i < rounds.size(); ++i)
+      bytes += getCutBytes(problem, i * ranks, bounds[i]);
+    return bytes;
+  }
+
+  void findLowerBounds() {
+    bytesToGo.clear();
+    for (const Round &round : rounds)
+      bytesToGo.push_back(
+          findBytesToGo(round, problem.weights, mostLoad,
+                        [&](int64_t, int64_t cut) { return problem.bytes[cut - 1]; }));
+  }
+
+  /// The fewest bytes that the cuts behind `rank` ranks have with `ahead` layers taken.
+  int64_t getBytesToGo(int64_t rank) const {
+    int64_t bytes = 0;
+    for (auto [i, toGo] : llvm::enumerate(bytesToGo))
+      bytes = addBytes(bytes, toGo[rank][ahead[i]]);
+    return bytes;
+  }
+
+  /// The states that `from` reaches when `rank` takes its layers, each from the first that can.
+  Column advance(const Column &from, int64_t rank) {
+    to.clear();
+    touched.clear();
+    ranksTaken = rank + 1;
+    for (auto [place, state] : llvm::enumerate(from)) {
+      source = &state;
+      sourcePlace = place;
+      int64_t load = 0; // one layer of each round
+      for (size_t i = 0; i < rounds.size(); ++i) {
+        ahead[i] = getAhead(state.cell, i);
+        load += getWeight(i, rank + ahead[i]);
+      }
+      reach(0, state.cell, load);
+    }
+    for (int64_t cell : touched)
+      workspace.marks[cell] = -1;
+    workspace.visited += touched.size();
+    return std::move(to);
+  }
+
+  /// Reaches the cells that differ from `cell` in round `i` and those after it, all at least as far
+  /// in every round, within the source's load. A cell that a source of at least the same weight
+  /// reached before is left out together with what lies behind it: that source was within its load
+  /// there too, and reached it first.
+  void reach(size_t i, int64_t cell, int64_t load) {
+    int64_t first = ahead[i];
+    for (;; cell += strides[i], ++ahead[i]) {
+      if (load > mostLoad || workspace.marks[cell] >= source->weight)
+        break;
+      if (i + 1 < rounds.size())
+        reach(i + 1, cell, load);
+      else
+        mark(cell, load);
+      if (ahead[i] == rounds[i].getSlack())
+        break;
+      load += getWeight(i, ranksTaken + ahead[i]);
+    }
+    ahead[i] = first;
+  }
+
+  void mark(int64_t cell, int64_t load) {
+    int64_t &weight = workspace.marks[cell];
+    bool isNew = weight < 0;
+    weight = source->weight;
+    if (!isNew)
+      return;
+    touched.push_back(cell);
+    State state{cell, sourcePlace, source->weight + load, source->bytes, {}};
+    if (ranksTaken < ranks)
+      for (auto [i, round] : llvm::enumerate(rounds))
+        state.bytes += problem.bytes[round.getCut(ranksTaken + ahead[i]) - 1];
+    if (canStillEnd(state))
+      to.push_back(std::move(state));
+  }
+
+  /// Whether the ranks to come can take what is left, and the bytes remain few enough, as far as
+  /// lower bounds tell.
+  bool canStillEnd(const State &state) const {
+    if (__int128(remaining) - state.weight > __int128(mostLoad) * (ranks - ranksTaken))
+      return false;
+    return bytesToGo.empty() || addBytes(state.bytes, getBytesToGo(ranksTaken)) <= mostBytes;
+  }
+
+  int64_t getWeight(size_t i, int64_t taken) const {
+    return problem.weights[rounds[i].getLayer(taken)];
+  }
+
+  /// Numbers the states' cuts in each round, from that of their sources' cuts. A round taken from
+  /// the back has its newest cut in front.
+  void orderCuts(const Column &from, Column &column, int64_t rank) {
+    using Key = std::pair<int64_t, int64_t>;
+    std::vector<std::pair<Key, size_t>> keys(column.size());
+    for (auto [i, round] : llvm::enumerate(rounds)) {
+      for (auto [place, state] : llvm::enumerate(column)) {
+        Key key{from[state.previous].order[i], round.getCut(rank + getAhead(state.cell, i))};
+        keys[place] = {round.backward ? Key{key.second, key.first} : key, place};
+      }
+      llvm::sort(keys);
+      int32_t number = 0;
+      for (size_t k = 0; k < keys.size(); ++k) {
+        number += k > 0 && keys[k].first != keys[k - 1].first;
+        column[keys[k].second].order.push_back(number);
+      }
+    }
+  }
+
+  StagePartition trace(ArrayRef<Column> columns, const State &end) const {
+    StagePartition partition;
+    partition.bytes = end.bytes;
+    partition.cuts.resize(ranks * rounds.size() - 1);
+    for (size_t i = 1; i < rounds.size(); ++i)
+      partition.cuts[i * ranks - 1] = bounds[i];
+    const State *state = &end;
+    for (int64_t rank = ranks; rank > 0; --rank) {
+      const State *before = &columns[rank - 1][state->previous];
+      partition.largestLoad = std::max(partition.largestLoad, state->weight - before->weight);
+      state = before;
+      for (size_t i = 0; i < rounds.size() && rank > 1; ++i) {
+        int64_t stage = i * ranks + (rounds[i].backward ? ranks - rank + 1 : rank - 1);
+        partition.cuts[stage - 1] = rounds[i].getCut(rank - 1 + getAhead(state->cell, i));
+      }
+    }
+    return partition;
+  }
+
+  const PartitionProblem &problem;
+  ArrayRef<int64_t> bounds;
+  Workspace &workspace;
+  int64_t ranks;
+  SmallVector<Round> rounds;
+  SmallVector<int64_t> strides; ///< of rounds in a cell's number
+  uint64_t cells = 1;
+  int64_t remaining; ///< weight at the beginning
+
+  int64_t mostLoad = 0;
+  int64_t mostBytes = kImpossible;
+  std::vector<BytesToGo> bytesToGo; ///< by round; none while only the load counts
+
+  // Of the step from one column to the next.
+  const State *source = nullptr;
+  int64_t sourcePlace = 0;
+  int64_t ranksTaken = 0;
+  SmallVector<int64_t> ahead; ///< by round, layers taken beyond one a rank
+  Column to;
+  std::vector<int64_t> touched; ///< marked cells
+};
+
+//===----------------------------------------------------------------------===//
+// The search over the bounds of the rounds
+//===----------------------------------------------------------------------===//
+
+/// A count with its noun.
+std::string count(int64_t number, StringRef noun) {
+  return (Twine(number) + " " + noun + (number == 1 ? "" : "s")).str();
+}
+
+std::string describeStages(const Placement &placement) {
+  int64_t stages = SaturatingMultiply<uint64_t>(placement.ranks, placement.chunks) & kImpossible;
+  return count(stages, "stage") + " (" + count(placement.ranks, "rank") + " x " +
+         count(placement.chunks, "chunk") + ")";
+}
+
+class Search {
+public:
+  explicit Search(const PartitionProblem &problem)
+      : problem(problem), layers(problem.weights.size()), ranks(problem.placement.ranks),
+        chunks(problem.placement.chunks) {}
+
+  Expected<StagePartition> run() {
+    int64_t load = findSmallestLoad();
+    std::optional<StagePartition> best = gaveUp ? std::nullopt : findBest(load);
+    if (!gaveUp)
+      return *best;
+    return createStringError(
+        "the search for the best partition of " + count(layers, "layer") + " into " +
+        describeStages(problem.placement) +
+        " is too large; give at most 2 chunks a rank, or the modules to cut at");
+  }
+
+private:
+  /// The first bounds in lexicographic order.
+  SmallVector<int64_t> getFirstBounds() const {
+    SmallVector<int64_t> bounds;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk)
+      bounds.push_back(chunk * ranks);
+    bounds.push_back(layers);
+    return bounds;
+  }
+  /// The next bounds in lexicographic order, each round with a layer for every rank.
+  bool moveToNext(SmallVectorImpl<int64_t> &bounds) const {
+    for (int64_t i = chunks - 1; i > 0; --i) {
+      if (bounds[i] + (chunks - i) * ranks == layers)
+        continue;
+      ++bounds[i];
+      for (int64_t j = i + 1; j < chunks; ++j)
+        bounds[j] = bounds[j - 1] + ranks;
+      return true;
+    }
+    return false;
+  }
+
+  /// Whether the search goes on to a walk of that many cells.
+  bool canAfford(uint64_t cells) {
+    gaveUp = chunks > 2 && (cells > kMostCells || workspace.visited++ > kMostStates);
+    return !gaveUp;
+  }
+
+  /// What some rank takes at least: the mean, as far as sums of whole layers come near it.
+  int64_t getLeastLoad() const {
+    int64_t total = 0, heaviest = 0, divisor = 0;
+    for (int64_t weight : problem.weights) {
+      total += weight;
+      heaviest = std::max(heaviest, weight);
+      divisor = std::gcd(divisor, weight);
+    }
+    int64_t mean = total / ranks + (total % ranks != 0);
+    if (mean % std::max<int64_t>(divisor, 1) != 0)
+      mean += divisor - mean % divisor; // the total is a multiple too, and no smaller
+    return std::max(mean, heaviest);
+  }
+
+  /// Bounds that do not improve on those before cost one walk.
+  int64_t findSmallestLoad() {
+    int64_t least = getLeastLoad();
+    int64_t best = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
+    SmallVector<int64_t> bounds = getFirstBounds();
+    do {
+      if (best == least)
+        break;
+      Walk walk(problem, bounds, workspace);
+      if (!canAfford(walk.getNumCells()))
+        break;
+      if (!walk.canKeep(best - 1))
+        continue;
+      int64_t low = least;
+      --best;
+      while (low < best) {
+        int64_t middle = low + (best - low) / 2;
+        if (walk.canKeep(middle))
+          best = middle;
+        else
+          low = middle + 1;
+      }
+    } while (moveToNext(bounds));
+    return best;
+  }
+
+  /// The cuts of stages with these bounds come no earlier.
+  SmallVector<int64_t> getEarliestCuts(ArrayRef<int64_t> bounds) const {
+    SmallVector<int64_t> cuts;
+    for (int64_t stage = 1; stage < ranks * chunks; ++stage)
+      cuts.push_back(bounds[stage / ranks] + stage % ranks);
+    return cuts;
+  }
+
+  /// The fewest bytes of any partition: with each stage's load bounded alone.
+  int64_t getLeastBytes(int64_t load) const {
+    Round stages{0, layers, false, ranks * chunks};
+    return findBytesToGo(stages, problem.weights, load, [&](int64_t stage, int64_t cut) {
+      return getCutBytes(problem, stage, cut);
+    })[0][0];
+  }
+
+  std::optional<StagePartition> findBest(int64_t load) {
+    int64_t leastBytes = getLeastBytes(load);
+    std::optional<StagePartition> best;
+    SmallVector<int64_t> bounds = getFirstBounds();
+    do {
+      // No cuts with these bounds, nor with those to come, precede the best: bytes alone can tell.
+      bool isLater = best && best->cuts <= getEarliestCuts(bounds);
+      if (isLater && best->bytes == leastBytes)
+        break;
+      Walk walk(problem, bounds, workspace);
+      if (!canAfford(walk.getNumCells()))
+        break;
+      auto found = walk.findBest(load, best ? best->bytes - int64_t(isLater) : kImpossible);
+      if (found &&
+          (!best || std::tie(found->bytes, found->cuts) < std::tie(best->bytes, best->cuts)))
+        best = std::move(found);
+    } while (moveToNext(bounds));
+    return best;
+  }
+
+  const PartitionProblem &problem;
+  int64_t layers, ranks, chunks;
+  Workspace workspace;
+  bool gaveUp = false;
+};
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+Error checkPlacement(const Placement &placement, int64_t layers) {
+  if (placement.ranks < 1)
+    return createStringError("a pipeline of " + Twine(placement.ranks) + " ranks; give at least 1");
+  if (placement.chunks < 1)
+    return createStringError(Twine(placement.chunks) + " chunks a rank; give at least 1");
+  if (layers < 1)
+    return createStringError("a model without layers has no stages");
+  if (placement.ranks > layers / placement.chunks)
+    return createStringError(describeStages(placement) + " of a model with " +
+                             count(layers, "layer") + "; give at most " + count(layers, "stage"));
+  return Error::success();
+}
+
+/// Numbers of at least 0 whose sum is one too; `of` says of what number i is.
+Error checkNumbers(ArrayRef<int64_t> numbers, StringRef what,
+                   function_ref<std::string(size_t)> of) {
+  int64_t sum = 0;
+  for (auto [i, number] : llvm::enumerate(numbers)) {
+    if (number < 0)
+      return createStringError(what + " " + Twine(number) + " of " + of(i) +
+                               "; expected at least 0");
+    if (AddOverflow(sum, number, sum))
+      return createStringError("the sum of " + what + "s up to that of " + of(i) +
+                               " is over 2^63 - 1");
+  }
+  return Error::success();
+}
+
+Error checkProblem(const PartitionProblem &problem) {
+  size_t layers = problem.weights.size();
+  if (Error error = checkPlacement(problem.placement, layers))
+    return error;
+  if (problem.bytes.size() != layers - 1)
+    return createStringError("bytes of " + Twine(problem.bytes.size()) + " boundaries for " +
+                             count(layers, "layer") + "; expected " + Twine(layers - 1));
+  if (Error error = checkNumbers(problem.weights, "weight",
+                                 [](size_t i) { return ("layer " + Twine(i)).str(); }))
+    return error;
+  return checkNumbers(problem.bytes, "byte count", [](size_t i) {
+    return ("the boundary between layers " + Twine(i) + " and " + Twine(i + 1)).str();
+  });
+}
+
+} // namespace
+
+Expected<StagePartition> findPartition(const PartitionProblem &problem) {
+  if (Error error = checkProblem(problem))
+    return std::move(error);
+  return Search(problem).run();
+}
+
+//===----------------------------------------------------------------------===//
+// Cuts at names
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Whether the module `path` is `module` or within it.
+bool isWithin(StringRef path, StringRef module) {
+  return path.consume_front(module) && (path.empty() || path.front() == '.');
+}
+
+/// The layer that the module `name` begins at.
+Expected<int64_t> findFirstLayer(ArrayRef<std::string> layers, const std::string &name) {
+  int64_t first = -1, last = -1;
+  for (auto [i, layer] : llvm::enumerate(layers)) {
+    if (!isWithin(layer, name))
+      continue;
+    if (first >= 0 && last + 1 != int64_t(i))
+      return createStringError("module '" + name + "' is in layers " + Twine(first) + " and " +
+                               Twine(i) + " with others between them; give the path of one layer");
+    first = first < 0 ? i : first;
+    last = i;
+  }
+  if (first >= 0 && !name.empty())
+    return first;
+  for (const std::string &layer : layers)
+    if (!layer.empty() && isWithin(name, layer))
+      return createStringError("module '" + name + "' is a part of the layer '" + layer +
+                               "', which is not cut; give the path of a layer");
+  std::vector<std::string> named;
+  for (const std::string &layer : layers)
+    if (!layer.empty() && !llvm::is_contained(named, layer))
+      named.push_back(layer);
+  return createStringError("no layer is the module '" + name + "'" + describeNearest(name, named));
+}
+} // namespace
+
+Expected<SmallVector<int64_t>> findCutsAtNames(ArrayRef<std::string> layers,
+                                               ArrayRef<std::string> names,
+                                               const Placement &placement) {
+  if (Error error = checkPlacement(placement, layers.size()))
+    return std::move(error);
+  int64_t expected = placement.getNumStages() - 1;
+  if (int64_t(names.size()) != expected)
+    return createStringError(describeStages(placement) + " are cut at " + Twine(expected) +
+                             " modules, given " + Twine(names.size()));
+  SmallVector<int64_t> cuts;
+  for (auto [i, name] : llvm::enumerate(names)) {
+    Expected<int64_t> cut = findFirstLayer(layers, name);
+    if (!cut)
+      return cut.takeError();
+    if (*cut == 0)
+      return createStringError("module '" + name +
+                               "' is the model's first layer, which needs no cut; leave it out");
+    if (llvm::is_contained(names.take_front(i), name))
+      return createStringError("module '" + name + "' is given twice; give each module once");
+    if (!cuts.empty() && cuts.back() == *cut)
+      return createStringError("modules '" + names[i - 1] + "' and '" + name +
+                               "' begin at the same layer; give one of them");
+    if (!cuts.empty() && cuts.back() > *cut)
+      return createStringError("module '" + name + "' comes before '" + names[i - 1] +
+                               "' in the model; give the modules in its order");
+    cuts.push_back(*cut);
+  }
+  return cuts;
+}
+
+} // namespace parashard::pipeline
