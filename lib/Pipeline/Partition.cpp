@@ -5,6 +5,7 @@
 // rounds the search walks over the ranks. Where the walk stands is how many layers of each round
 // are taken; a rank's load is the difference of the weights taken after it and before it.
 #include "lib/Pipeline/Partition.h"
+#include "lib/Pipeline/LeastLoad.h"
 #include "parashard/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -383,23 +384,9 @@ private:
     return !gaveUp;
   }
 
-  /// What some rank takes at least: the mean, as far as sums of whole layers come near it.
-  int64_t getLeastLoad() const {
-    int64_t total = 0, heaviest = 0, divisor = 0;
-    for (int64_t weight : problem.weights) {
-      total += weight;
-      heaviest = std::max(heaviest, weight);
-      divisor = std::gcd(divisor, weight);
-    }
-    int64_t mean = total / ranks + (total % ranks != 0);
-    if (mean % std::max<int64_t>(divisor, 1) != 0)
-      mean += divisor - mean % divisor; // the total is a multiple too, and no smaller
-    return std::max(mean, heaviest);
-  }
-
   /// Bounds that do not improve on those before cost one walk.
   int64_t findSmallestLoad() {
-    int64_t least = getLeastLoad();
+    int64_t least = getLeastLoad(problem);
     int64_t best = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
     SmallVector<int64_t> bounds = getFirstBounds();
     do {

@@ -1,0 +1,135 @@
+// A lower bound of the largest load of a pipeline's ranks.
+#include "lib/Pipeline/LeastLoad.h"
+#include "llvm/ADT/STLExtras.h"
+#include <map>
+#include <numeric>
+#include <set>
+
+using namespace llvm;
+
+namespace parashard::pipeline {
+namespace {
+
+/// What ranks can take together in a model of which most layers are equal blocks. A rank without
+/// any of the other layers takes a multiple of a block's weight; one with some of them, a multiple
+/// beyond the sum of those.
+class Capacity {
+public:
+  Capacity(ArrayRef<int64_t> weights, int64_t ranks) : ranks(ranks), block(findBlock(weights)) {
+    for (int64_t weight : weights)
+      if (weight % block != 0)
+        addOther(weight);
+  }
+
+  __int128 get(int64_t load) const {
+    int64_t most = fill(load, 0);
+    for (int64_t remainder : remainders)
+      most = std::max(most, fill(load, remainder));
+    int64_t withOthers = std::min(others, ranks);
+    return __int128(mostRemainders < remainders.size() ? load : most) * withOthers +
+           __int128(fill(load, 0)) * (ranks - withOthers);
+  }
+
+private:
+  static constexpr size_t mostRemainders = 1024;
+
+  /// The weight that most layers have, of those that weigh anything.
+  static int64_t findBlock(ArrayRef<int64_t> weights) {
+    std::map<int64_t, int64_t> counts;
+    for (int64_t weight : weights)
+      if (weight > 0)
+        ++counts[weight];
+    auto most =
+        llvm::max_element(counts, [](const auto &a, const auto &b) { return a.second < b.second; });
+    return most == counts.end() ? 1 : most->first;
+  }
+
+  void addOther(int64_t weight) {
+    ++others;
+    if (remainders.size() > mostRemainders)
+      return;
+    int64_t own = weight % block;
+    std::set<int64_t> sums = {own};
+    for (int64_t remainder : remainders)
+      sums.insert(remainder < block - own ? remainder + own : remainder - (block - own));
+    remainders.insert(sums.begin(), sums.end());
+  }
+
+  /// The largest weight up to `load` that is `remainder` beyond a multiple of a block.
+  int64_t fill(int64_t load, int64_t remainder) const {
+    return load < remainder ? 0 : load - (load - remainder) % block;
+  }
+
+  int64_t ranks, block;
+  int64_t others = 0;             ///< layers that are no multiple of a block
+  std::set<int64_t> remainders{}; ///< of sums of some of them; beyond mostRemainders, any
+};
+
+/// The smallest load with which all ranks together can take all layers.
+int64_t getLoadOfCapacity(ArrayRef<int64_t> weights, int64_t ranks) {
+  Capacity capacity(weights, ranks);
+  int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t(0));
+  int64_t low = 0, high = total;
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (capacity.get(middle) >= total)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+/// What the rank with the heaviest layer takes: a layer of each of its other stages too. `slack`
+/// layers are more than the stages need, so that stage s lies within layers s to s + slack.
+class HeaviestLayer {
+public:
+  explicit HeaviestLayer(const PartitionProblem &problem)
+      : weights(problem.weights), placement(problem.placement),
+        slack(weights.size() - placement.getNumStages()),
+        heaviest(llvm::max_element(weights) - weights.begin()) {}
+
+  int64_t getLeastLoad() const {
+    int64_t first = std::max<int64_t>(heaviest - slack, 0);
+    int64_t last = std::min(heaviest, placement.getNumStages() - 1);
+    int64_t least = getLeastLoad(first);
+    for (int64_t stage = first + 1; stage <= last; ++stage)
+      least = std::min(least, getLeastLoad(stage));
+    return least;
+  }
+
+private:
+  /// With the layer in `stage`.
+  int64_t getLeastLoad(int64_t stage) const {
+    int64_t load = weights[heaviest], rank = placement.getRank(stage);
+    for (int64_t chunk = 0; chunk < placement.chunks; ++chunk)
+      if (int64_t other = placement.getStage(rank, chunk); other != stage)
+        load += getLightest(other, stage);
+    return load;
+  }
+
+  /// The lightest layer that can be in `other` while the heaviest is in `stage`.
+  int64_t getLightest(int64_t other, int64_t stage) const {
+    int64_t first = other, last = other + slack;
+    int64_t apart = heaviest + other - stage;
+    if (other < stage)
+      last = std::min(last, apart);
+    else
+      first = std::max(first, apart);
+    return *llvm::min_element(weights.slice(first, last - first + 1));
+  }
+
+  ArrayRef<int64_t> weights;
+  Placement placement;
+  int64_t slack;
+  int64_t heaviest;
+};
+
+} // namespace
+
+int64_t getLeastLoad(const PartitionProblem &problem) {
+  return std::max(getLoadOfCapacity(problem.weights, problem.placement.ranks),
+                  HeaviestLayer(problem).getLeastLoad());
+}
+
+} // namespace parashard::pipeline
