@@ -21,10 +21,10 @@ using namespace llvm;
 namespace parashard::pipeline {
 namespace {
 
-/// Work after which a search with three chunks or more is given up, and the most cells that one
-/// walk's table may have.
-constexpr int64_t kMostStates = int64_t(1) << 32;
-constexpr int64_t kMostCells = int64_t(1) << 24;
+/// A search with three chunks a rank or more is given up after this many states, which take about a
+/// minute, and before a walk among more cells than these, which would take gigabytes.
+constexpr int64_t kMostStates = int64_t(1) << 28;
+constexpr uint64_t kMostCells = uint64_t(1) << 20;
 
 constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
 
@@ -84,6 +84,21 @@ BytesToGo findBytesToGo(const Round &round, ArrayRef<int64_t> weights, int64_t m
   return toGo;
 }
 
+/// For a round alone whose ranks take from the front, the lexicographically first cuts among those
+/// with the fewest bytes, which `toGo` has.
+SmallVector<int64_t> findEarliestCuts(const Round &round, ArrayRef<int64_t> bytes,
+                                      const BytesToGo &toGo) {
+  SmallVector<int64_t> cuts;
+  int64_t ahead = 0;
+  for (int64_t rank = 1; rank < round.ranks; ++rank) {
+    int64_t fewest = toGo[rank - 1][ahead];
+    while (addBytes(bytes[round.getCut(rank + ahead) - 1], toGo[rank][ahead]) != fewest)
+      ++ahead; // one within the load has the fewest, so that the first one is within it
+    cuts.push_back(round.getCut(rank + ahead));
+  }
+  return cuts;
+}
+
 //===----------------------------------------------------------------------===//
 // The walk over the ranks
 //===----------------------------------------------------------------------===//
@@ -136,13 +151,16 @@ public:
     return llvm::any_of(column, [&](const State &state) { return isEnd(state); });
   }
 
-  /// The best partition with these bounds in which no rank takes more than `load`, if one has at
-  /// most `bytes`.
-  std::optional<StagePartition> findBest(int64_t load, int64_t bytes) {
+  /// The best partition with these bounds in which no rank takes more than `load`, where it may be
+  /// better than `best`, if that is given.
+  std::optional<StagePartition> findBest(int64_t load, const StagePartition *best) {
     mostLoad = load;
-    mostBytes = bytes;
-    findLowerBounds();
-    if (addBytes(getBoundBytes(), getBytesToGo(0)) > mostBytes)
+    mostBytes = best ? best->bytes : kImpossible;
+    bytesToGo.clear();
+    for (const Round &round : rounds)
+      bytesToGo.push_back(getBytesToGo(round));
+    int64_t least = addBytes(getBoundBytes(), getBytesToGo(0));
+    if (least > mostBytes || (best && least == mostBytes && best->cuts <= getEarliestCuts()))
       return std::nullopt;
     std::vector<Column> columns = {begin()};
     for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -180,12 +198,21 @@ private:
     return bytes;
   }
 
-  void findLowerBounds() {
-    bytesToGo.clear();
-    for (const Round &round : rounds)
-      bytesToGo.push_back(
-          findBytesToGo(round, problem.weights, mostLoad,
-                        [&](int64_t, int64_t cut) { return problem.bytes[cut - 1]; }));
+  BytesToGo getBytesToGo(const Round &round) const {
+    return findBytesToGo(round, problem.weights, mostLoad,
+                         [&](int64_t, int64_t cut) { return problem.bytes[cut - 1]; });
+  }
+
+  /// The cuts of a partition with the fewest bytes that each round can have come no earlier.
+  SmallVector<int64_t> getEarliestCuts() const {
+    SmallVector<int64_t> cuts;
+    for (Round round : rounds) {
+      if (round.begin > 0)
+        cuts.push_back(round.begin);
+      round.backward = false; // alone, a round is the same from both ends
+      cuts.append(findEarliestCuts(round, problem.bytes, getBytesToGo(round)));
+    }
+    return cuts;
   }
 
   /// The fewest bytes that the cuts behind `rank` ranks have with `ahead` layers taken.
@@ -378,9 +405,10 @@ private:
     return false;
   }
 
-  /// Whether the search goes on to a walk of that many cells.
+  /// Whether the search goes on to a walk among that many cells.
   bool canAfford(uint64_t cells) {
-    gaveUp = chunks > 2 && (cells > kMostCells || workspace.visited++ > kMostStates);
+    workspace.visited += layers; // for its lower bounds
+    gaveUp = chunks > 2 && (cells > kMostCells || workspace.visited > kMostStates);
     return !gaveUp;
   }
 
@@ -410,7 +438,7 @@ private:
     return best;
   }
 
-  /// The cuts of stages with these bounds come no earlier.
+  /// The cuts of stages with these bounds, and with any to come, come no earlier.
   SmallVector<int64_t> getEarliestCuts(ArrayRef<int64_t> bounds) const {
     SmallVector<int64_t> cuts;
     for (int64_t stage = 1; stage < ranks * chunks; ++stage)
@@ -431,14 +459,12 @@ private:
     std::optional<StagePartition> best;
     SmallVector<int64_t> bounds = getFirstBounds();
     do {
-      // No cuts with these bounds, nor with those to come, precede the best: bytes alone can tell.
-      bool isLater = best && best->cuts <= getEarliestCuts(bounds);
-      if (isLater && best->bytes == leastBytes)
+      if (best && best->bytes == leastBytes && best->cuts <= getEarliestCuts(bounds))
         break;
       Walk walk(problem, bounds, workspace);
       if (!canAfford(walk.getNumCells()))
         break;
-      auto found = walk.findBest(load, best ? best->bytes - int64_t(isLater) : kImpossible);
+      auto found = walk.findBest(load, best ? &*best : nullptr);
       if (found &&
           (!best || std::tie(found->bytes, found->cuts) < std::tie(best->bytes, best->cuts)))
         best = std::move(found);

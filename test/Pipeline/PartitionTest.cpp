@@ -2,6 +2,7 @@
 #include "lib/Pipeline/Partition.h"
 #include "gtest/gtest.h"
 #include <chrono>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -12,7 +13,6 @@ using namespace parashard::pipeline;
 namespace {
 using Numbers = std::vector<int64_t>;
 
-std::string getError(llvm::Error error) { return llvm::toString(std::move(error)); }
 template <typename T> std::string getError(llvm::Expected<T> value) {
   return value ? "no error" : llvm::toString(value.takeError());
 }
@@ -101,16 +101,25 @@ void compareWithTrials(int64_t seeds, int64_t mostLayers, int64_t mostRanks, int
         compareWithTrial(seed, mostLayers, {kind, ranks, chunks});
 }
 
-/// Seconds that the search takes; its result must hold what it says.
-double timeSearch(const Numbers &weights, const Numbers &bytes, Placement placement) {
+/// The search must end within seconds, and its result be what it says.
+StagePartition findInTime(const Numbers &weights, const Numbers &bytes, Placement placement) {
   auto begin = std::chrono::steady_clock::now();
   StagePartition found = find(weights, bytes, placement);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(seconds.count(), 10); // hundredths when optimized
   EXPECT_EQ(getObjectives(found), getObjectives(measure(weights, bytes, found.cuts, placement)));
-  return seconds.count();
+  return found;
 }
 
-/// Equal blocks between an embedding without work and a head of several blocks' weight.
+Numbers makeRandom(int64_t count, int64_t below) {
+  std::mt19937_64 random(count);
+  Numbers numbers(count);
+  for (int64_t &number : numbers)
+    number = random() % below;
+  return numbers;
+}
+
+/// Blocks between an embedding without work and a head.
 Numbers makeModel(int64_t layers, int64_t block, int64_t head) {
   Numbers weights(layers, block);
   weights.front() = 0;
@@ -128,3 +137,186 @@ TEST(Partition, TwoChunksAreAsGoodAsTheBestOfAll) { compareWithTrials(150, 12, 4
 TEST(Partition, ThreeChunksAreAsGoodAsTheBestOfAll) { compareWithTrials(100, 13, 4, 3); }
 TEST(Partition, FourChunksAreAsGoodAsTheBestOfAll) { compareWithTrials(60, 14, 3, 4); }
 TEST(Partition, FiveChunksAreAsGoodAsTheBestOfAll) { compareWithTrials(40, 14, 2, 5); }
+
+TEST(Partition, AsManyStagesAsLayersHaveOneEach) {
+  compareWithTrial(1, 8, {PlacementKind::Loop, 4, 2}); // as many layers as stages
+  compareWithTrial(1, 9, {PlacementKind::V, 3, 3});
+}
+
+//===----------------------------------------------------------------------===//
+// Values known by hand
+//===----------------------------------------------------------------------===//
+
+TEST(Partition, UniformLoadsDifferLittle) {
+  StagePartition found = find(Numbers(7, 1), Numbers(6, 8), {PlacementKind::Loop, 3, 1});
+  EXPECT_EQ(found.largestLoad, 3);
+  EXPECT_EQ(found.bytes, 16);
+  EXPECT_EQ(found.cuts, (llvm::SmallVector<int64_t>{1, 4})); // the first of 1 4, 2 4, ..., 3 6
+}
+
+TEST(Partition, BytesDecideAmongEqualLoads) {
+  StagePartition found = find(Numbers(7, 1), {9, 9, 1, 9, 2, 9}, {PlacementKind::Loop, 3, 1});
+  EXPECT_EQ(found.cuts, (llvm::SmallVector<int64_t>{3, 5}));
+  EXPECT_EQ(found.bytes, 3);
+}
+
+TEST(Partition, TheTurnOfAVSendsNothing) {
+  StagePartition v = find({3, 1, 1, 3}, {10, 100, 10}, {PlacementKind::V, 2, 2});
+  EXPECT_EQ(v.largestLoad, 6);
+  EXPECT_EQ(v.bytes, 20);
+  StagePartition loop = find({3, 1, 1, 3}, {10, 100, 10}, {PlacementKind::Loop, 2, 2});
+  EXPECT_EQ(loop.largestLoad, 4);
+  EXPECT_EQ(loop.bytes, 120);
+}
+
+TEST(Partition, OneRankSendsNothing) {
+  StagePartition found = find(Numbers(90, 3), Numbers(89, 8), {PlacementKind::Loop, 1, 8});
+  EXPECT_EQ(found.largestLoad, 270);
+  EXPECT_EQ(found.bytes, 0);
+}
+
+TEST(Partition, LayersWithoutWeightGoWhereBytesAreFew) {
+  StagePartition found = find({0, 0, 0, 0}, {5, 1, 5}, {PlacementKind::Loop, 2, 1});
+  EXPECT_EQ(found.largestLoad, 0);
+  EXPECT_EQ(found.cuts, (llvm::SmallVector<int64_t>{2}));
+}
+
+TEST(Partition, SumsUpToTheLargestNumberAreExact) {
+  int64_t half = std::numeric_limits<int64_t>::max() / 2;
+  StagePartition found = find({half, half, 1}, {half, half}, {PlacementKind::Loop, 2, 1});
+  EXPECT_EQ(found.largestLoad, half + 1);
+  EXPECT_EQ(found.cuts, (llvm::SmallVector<int64_t>{1}));
+}
+
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+TEST(Partition, ManyLayersTakeNoLongTime) {
+  Numbers bytes95 = makeRandom(95, 1000), bytes499 = makeRandom(499, 1000);
+  for (int64_t below : Numbers{2, 1000, int64_t(1) << 50}) {
+    for (PlacementKind kind : {PlacementKind::Loop, PlacementKind::V})
+      findInTime(makeRandom(96, below), bytes95, {kind, 16, 2});
+    findInTime(makeRandom(500, below), bytes499, {PlacementKind::Loop, 64, 1});
+  }
+}
+
+TEST(Partition, EqualBlocksTakeNoLongTimeInManyChunks) {
+  for (PlacementKind kind : {PlacementKind::Loop, PlacementKind::V}) {
+    findInTime(Numbers(96, 7), Numbers(95, 9), {kind, 8, 6});
+    StagePartition found = findInTime(makeModel(96, 100, 545), Numbers(95, 9), {kind, 8, 4});
+    EXPECT_EQ(found.largestLoad, 1300); // 94 blocks: seven ranks of 13, and the head with 3
+  }
+}
+
+TEST(Partition, ASearchThatIsTooLargeIsGivenUp) {
+  Numbers weights = makeRandom(200, 1 << 20), bytes(199, 1);
+  weights[100] = 1 << 28; // no bound tells much
+  EXPECT_EQ(getError(findPartition({weights, bytes, {PlacementKind::Loop, 2, 4}})),
+            "the search for the best partition of 200 layers into 8 stages (2 ranks x 4 chunks) is "
+            "too large; give at most 2 chunks a rank, or the modules to cut at");
+}
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
+
+namespace {
+std::string getPartitionError(const Numbers &weights, const Numbers &bytes, int64_t ranks,
+                              int64_t chunks) {
+  return getError(findPartition({weights, bytes, {PlacementKind::Loop, ranks, chunks}}));
+}
+} // namespace
+
+TEST(Partition, CountsAreChecked) {
+  Numbers six(6, 1), five(5, 1);
+  EXPECT_EQ(getPartitionError(six, five, 4, 2),
+            "8 stages (4 ranks x 2 chunks) of a model with 6 layers; give at most 6 stages");
+  EXPECT_EQ(getPartitionError({1}, {}, 2, 1),
+            "2 stages (2 ranks x 1 chunk) of a model with 1 layer; give at most 1 stage");
+  EXPECT_EQ(getPartitionError(six, five, int64_t(1) << 62, 4),
+            "9223372036854775807 stages (4611686018427387904 ranks x 4 chunks) of a model with 6 "
+            "layers; give at most 6 stages");
+  EXPECT_EQ(getPartitionError(six, five, 0, 2), "a pipeline of 0 ranks; give at least 1");
+  EXPECT_EQ(getPartitionError(six, five, 2, -1), "-1 chunks a rank; give at least 1");
+  EXPECT_EQ(getPartitionError({}, {}, 1, 1), "a model without layers has no stages");
+  EXPECT_EQ(getPartitionError(six, six, 2, 1), "bytes of 6 boundaries for 6 layers; expected 5");
+}
+
+TEST(Partition, NumbersAreChecked) {
+  int64_t largest = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(getPartitionError({1, -2, 3}, {1, 1}, 2, 1),
+            "weight -2 of layer 1; expected at least 0");
+  EXPECT_EQ(getPartitionError({1, 2, 3}, {1, -7}, 2, 1),
+            "byte count -7 of the boundary between layers 1 and 2; expected at least 0");
+  EXPECT_EQ(getPartitionError({1, 2, largest}, {1, 1}, 2, 1),
+            "the sum of weights up to that of layer 2 is over 2^63 - 1");
+  EXPECT_EQ(getPartitionError({1, 2, 3}, {largest, 1}, 2, 1),
+            "the sum of byte counts up to that of the boundary between layers 1 and 2 is over "
+            "2^63 - 1");
+}
+
+//===----------------------------------------------------------------------===//
+// Cuts at names
+//===----------------------------------------------------------------------===//
+
+namespace {
+const std::vector<std::string> layers = {"transformer.wte", "transformer.h.0",  "transformer.h.1",
+                                         "transformer.h.2", "transformer.h.10", "",
+                                         "lm_head"};
+
+llvm::SmallVector<int64_t> cutAt(const std::vector<std::string> &names) {
+  return llvm::cantFail(
+      findCutsAtNames(layers, names, {PlacementKind::Loop, int64_t(names.size()) + 1, 1}));
+}
+std::string getCutError(const std::vector<std::string> &names) {
+  return getError(
+      findCutsAtNames(layers, names, {PlacementKind::Loop, int64_t(names.size()) + 1, 1}));
+}
+} // namespace
+
+TEST(CutsAtNames, ANameIsALayerOrAModuleThatHoldsLayers) {
+  EXPECT_EQ(cutAt({"transformer.h.1", "lm_head"}), (llvm::SmallVector<int64_t>{2, 6}));
+  EXPECT_EQ(cutAt({"transformer.h"}), (llvm::SmallVector<int64_t>{1}));
+  EXPECT_EQ(cutAt({"transformer.h.10"}), (llvm::SmallVector<int64_t>{4}));
+  EXPECT_TRUE(cutAt({}).empty());
+}
+
+TEST(CutsAtNames, UnknownNamesComeWithTheNearest) {
+  EXPECT_EQ(getCutError({"transformer.h.3"}),
+            "no layer is the module 'transformer.h.3'; the nearest names are 'transformer.h.0', "
+            "'transformer.h.1' and 'transformer.h.2'");
+  EXPECT_EQ(getCutError({"transformer.h.1.attn"}),
+            "module 'transformer.h.1.attn' is a part of the layer 'transformer.h.1', which is not "
+            "cut; give the path of a layer");
+  EXPECT_EQ(getCutError({""}).substr(0, 25), "no layer is the module ''");
+}
+
+TEST(CutsAtNames, NamesAreInOrderAndOnce) {
+  EXPECT_EQ(getCutError({"transformer.h.1", "lm_head", "transformer.h.1"}),
+            "module 'transformer.h.1' is given twice; give each module once");
+  EXPECT_EQ(getCutError({"transformer.h", "transformer.h.0"}),
+            "modules 'transformer.h' and 'transformer.h.0' begin at the same layer; give one of "
+            "them");
+  EXPECT_EQ(getCutError({"transformer.h.2", "transformer.h.1"}),
+            "module 'transformer.h.1' comes before 'transformer.h.2' in the model; give the "
+            "modules in its order");
+}
+
+TEST(CutsAtNames, TheFirstLayerIsNoCut) {
+  EXPECT_EQ(getCutError({"transformer.wte"}),
+            "module 'transformer.wte' is the model's first layer, which needs no cut; leave it "
+            "out");
+}
+
+TEST(CutsAtNames, LayersOfAModuleStandTogether) {
+  EXPECT_EQ(getError(findCutsAtNames({"x", "a.0", "b", "a.1"}, {"a"}, {PlacementKind::V, 2, 1})),
+            "module 'a' is in layers 1 and 3 with others between them; give the path of one layer");
+}
+
+TEST(CutsAtNames, ThereIsOneNameLessThanStages) {
+  EXPECT_EQ(getError(findCutsAtNames(layers, {"lm_head"}, {PlacementKind::V, 2, 2})),
+            "4 stages (2 ranks x 2 chunks) are cut at 3 modules, given 1");
+  EXPECT_EQ(getError(findCutsAtNames(layers, {"lm_head"}, {PlacementKind::V, 4, 2})),
+            "8 stages (4 ranks x 2 chunks) of a model with 7 layers; give at most 7 stages");
+}
