@@ -13,6 +13,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -21,9 +22,8 @@ using namespace llvm;
 namespace parashard::pipeline {
 namespace {
 
-/// A search with three chunks a rank or more is given up after this many states, which take about a
-/// minute, and before a walk among more cells than these, which would take gigabytes.
-constexpr int64_t kMostStates = int64_t(1) << 28;
+/// A search with three chunks a rank or more is given up before a walk among more cells than these,
+/// which would take gigabytes.
 constexpr uint64_t kMostCells = uint64_t(1) << 20;
 
 constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
@@ -33,11 +33,26 @@ int64_t addBytes(int64_t a, int64_t b) {
   return a == kImpossible || b == kImpossible ? kImpossible : a + b;
 }
 
-/// What a cut before layer `cut` sends where it begins `stage`.
-int64_t getCutBytes(const PartitionProblem &problem, int64_t stage, int64_t cut) {
-  const Placement &placement = problem.placement;
-  return placement.getRank(stage - 1) == placement.getRank(stage) ? 0 : problem.bytes[cut - 1];
-}
+/// The problem, and between which layers its cuts may be.
+struct CutRules {
+  explicit CutRules(const PartitionProblem &problem) : problem(problem) {
+    for (int64_t stage = 0; stage < problem.placement.getNumStages(); ++stage) {
+      first.push_back(stage);
+      last.push_back(stage + problem.weights.size() - problem.placement.getNumStages());
+    }
+  }
+
+  /// What a cut before layer `cut` sends where it begins `stage`.
+  int64_t getBytes(int64_t stage, int64_t cut) const {
+    if (cut < first[stage] || cut > last[stage])
+      return kImpossible;
+    const Placement &placement = problem.placement;
+    return placement.getRank(stage - 1) == placement.getRank(stage) ? 0 : problem.bytes[cut - 1];
+  }
+
+  PartitionProblem problem;
+  SmallVector<int64_t> first, last; ///< cuts, by the stage that they begin
+};
 
 //===----------------------------------------------------------------------===//
 // Rounds
@@ -46,31 +61,34 @@ int64_t getCutBytes(const PartitionProblem &problem, int64_t stage, int64_t cut)
 /// The layers of one chunk of every rank, in the order in which ranks 0, 1, ... take them.
 struct Round {
   int64_t begin = 0, end = 0; ///< layers
-  bool backward = false;
+  int64_t firstStage = 0;
   int64_t ranks = 1;
+  bool backward = false;
 
   /// The layer that is taken after `taken` others.
   int64_t getLayer(int64_t taken) const { return backward ? end - 1 - taken : begin + taken; }
   /// The first layer behind the cut after `taken` layers.
   int64_t getCut(int64_t taken) const { return backward ? end - taken : begin + taken; }
+  /// The stage that the cut behind `count` ranks begins.
+  int64_t getStage(int64_t count) const { return firstStage + (backward ? ranks - count : count); }
   /// How many more layers there are than one a rank.
   int64_t getSlack() const { return end - begin - ranks; }
 };
 
 /// For a round alone, the fewest bytes of the cuts behind rank r, at [r][ahead], when the first r
-/// ranks have taken r + ahead layers and no rank takes more than `mostLoad`; `getBytes` is asked
-/// for a cut by the number of ranks before it and its layer. With other rounds beside it the ranks
-/// can take no more, so that this is a lower bound.
+/// ranks have taken r + ahead layers and no rank takes more than `mostLoad`. With other rounds
+/// beside it the ranks can take no more, so that this is a lower bound.
 using BytesToGo = std::vector<std::vector<int64_t>>;
-BytesToGo findBytesToGo(const Round &round, ArrayRef<int64_t> weights, int64_t mostLoad,
-                        function_ref<int64_t(int64_t rank, int64_t cut)> getBytes) {
+BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostLoad) {
+  ArrayRef<int64_t> weights = rules.problem.weights;
   int64_t slack = round.getSlack();
   BytesToGo toGo(round.ranks + 1, std::vector<int64_t>(slack + 1, kImpossible));
   toGo[round.ranks][slack] = 0;
   for (int64_t rank = round.ranks - 1; rank >= 0; --rank) {
     std::vector<int64_t> behind = toGo[rank + 1]; // with the cut after this rank
     for (int64_t ahead = 0; ahead <= slack && rank + 1 < round.ranks; ++ahead)
-      behind[ahead] = addBytes(behind[ahead], getBytes(rank + 1, round.getCut(rank + 1 + ahead)));
+      behind[ahead] = addBytes(
+          behind[ahead], rules.getBytes(round.getStage(rank + 1), round.getCut(rank + 1 + ahead)));
     for (int64_t ahead = 0; ahead <= slack; ++ahead) {
       int64_t load = 0;
       for (int64_t next = ahead; next <= slack; ++next) {
@@ -86,13 +104,14 @@ BytesToGo findBytesToGo(const Round &round, ArrayRef<int64_t> weights, int64_t m
 
 /// For a round alone whose ranks take from the front, the lexicographically first cuts among those
 /// with the fewest bytes, which `toGo` has.
-SmallVector<int64_t> findEarliestCuts(const Round &round, ArrayRef<int64_t> bytes,
+SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
                                       const BytesToGo &toGo) {
   SmallVector<int64_t> cuts;
   int64_t ahead = 0;
   for (int64_t rank = 1; rank < round.ranks; ++rank) {
     int64_t fewest = toGo[rank - 1][ahead];
-    while (addBytes(bytes[round.getCut(rank + ahead) - 1], toGo[rank][ahead]) != fewest)
+    while (addBytes(rules.getBytes(round.getStage(rank), round.getCut(rank + ahead)),
+                    toGo[rank][ahead]) != fewest)
       ++ahead; // one within the load has the fewest, so that the first one is within it
     cuts.push_back(round.getCut(rank + ahead));
   }
@@ -122,22 +141,38 @@ struct Workspace {
 /// The search for given bounds of the rounds.
 class Walk {
 public:
-  Walk(const PartitionProblem &problem, ArrayRef<int64_t> bounds, Workspace &workspace)
-      : problem(problem), bounds(bounds), workspace(workspace), ranks(problem.placement.ranks),
-        ahead(problem.placement.chunks) {
+  Walk(const CutRules &rules, ArrayRef<int64_t> bounds, Workspace &workspace)
+      : rules(rules), problem(rules.problem), bounds(bounds), workspace(workspace),
+        ranks(problem.placement.ranks), ahead(problem.placement.chunks) {
     for (int64_t chunk = 0; chunk < problem.placement.chunks; ++chunk) {
       bool backward = problem.placement.getRank(chunk * ranks) != 0;
-      rounds.push_back({bounds[chunk], bounds[chunk + 1], backward, ranks});
+      rounds.push_back({bounds[chunk], bounds[chunk + 1], chunk * ranks, ranks, backward});
+    }
+    for (const Round &round : rounds) {
+      ranges.push_back(findRanges(round));
+      int64_t size = 1;
+      for (const Range &range : ranges.back())
+        size = std::max(size, range.most - range.least + 1);
+      sizes.push_back(size);
     }
     strides.resize(rounds.size());
     for (size_t i = rounds.size(); i-- > 0;) {
       strides[i] = cells;
-      cells = SaturatingMultiply<uint64_t>(cells, rounds[i].getSlack() + 1);
+      cells = SaturatingMultiply<uint64_t>(cells, sizes[i]);
     }
     remaining = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
   }
 
   uint64_t getNumCells() const { return cells; }
+
+  /// The cuts of a partition with these bounds, or with any that follow them in lexicographic
+  /// order, come no earlier.
+  SmallVector<int64_t> getFirstCuts() const {
+    SmallVector<int64_t> cuts;
+    for (int64_t stage = 1; stage < problem.placement.getNumStages(); ++stage)
+      cuts.push_back(std::max(rules.first[stage], bounds[stage / ranks] + stage % ranks));
+    return cuts;
+  }
 
   /// Whether no rank need take more than `load`.
   bool canKeep(int64_t load) {
@@ -148,21 +183,22 @@ public:
       llvm::sort(column, [](const State &a, const State &b) { return a.weight > b.weight; });
       column = advance(column, rank);
     }
-    return llvm::any_of(column, [&](const State &state) { return isEnd(state); });
+    return !column.empty();
   }
 
-  /// The best partition with these bounds in which no rank takes more than `load`, where it may be
-  /// better than `best`, if that is given.
-  std::optional<StagePartition> findBest(int64_t load, const StagePartition *best) {
+  /// The partition with these bounds in which no rank takes more than `load` with the fewest bytes,
+  /// up to `bytes`, and of those, the first; nothing where it cannot have cuts before `cuts`.
+  std::optional<StagePartition> findBest(int64_t load, int64_t bytes, ArrayRef<int64_t> cuts) {
     mostLoad = load;
-    mostBytes = best ? best->bytes : kImpossible;
+    mostBytes = bytes;
+    std::vector<Column> columns = {begin()};
     bytesToGo.clear();
     for (const Round &round : rounds)
-      bytesToGo.push_back(getBytesToGo(round));
+      bytesToGo.push_back(findBytesToGo(round, rules, mostLoad));
     int64_t least = addBytes(getBoundBytes(), getBytesToGo(0));
-    if (least > mostBytes || (best && least == mostBytes && best->cuts <= getEarliestCuts()))
+    if (least > mostBytes ||
+        (!cuts.empty() && least == mostBytes && cuts <= ArrayRef(getEarliestCuts())))
       return std::nullopt;
-    std::vector<Column> columns = {begin()};
     for (int64_t rank = 0; rank < ranks; ++rank) {
       Column column = advance(columns.back(), rank);
       orderCuts(columns.back(), column, rank + 1);
@@ -172,35 +208,49 @@ public:
       });
       columns.push_back(std::move(column));
     }
-    auto end = llvm::find_if(columns.back(), [&](const State &state) { return isEnd(state); });
-    if (end == columns.back().end())
+    if (columns.back().empty())
       return std::nullopt;
-    return trace(columns, *end);
+    return trace(columns);
   }
 
 private:
+  /// Where nothing is taken.
   Column begin() {
+    llvm::fill(ahead, 0);
     workspace.marks.resize(std::max<uint64_t>(workspace.marks.size(), cells), -1);
     return {{0, 0, 0, getBoundBytes(), SmallVector<int32_t, 4>(rounds.size())}};
   }
-  bool isEnd(const State &state) const { return state.cell == int64_t(cells) - 1; }
 
-  /// How many layers of round `i` are taken in `cell` beyond one a rank.
-  int64_t getAhead(int64_t cell, size_t i) const {
-    return cell / strides[i] % (rounds[i].getSlack() + 1);
+  /// How many layers beyond one a rank can be taken.
+  struct Range {
+    int64_t least, most;
+  };
+  /// Of a round, by the number of ranks: between none and all, what its cuts' rules say.
+  std::vector<Range> findRanges(const Round &round) const {
+    int64_t slack = round.getSlack();
+    std::vector<Range> found = {{0, 0}};
+    for (int64_t count = 1; count < ranks; ++count) {
+      int64_t stage = round.getStage(count), nearest = round.getCut(count);
+      int64_t first = rules.first[stage] - nearest, last = rules.last[stage] - nearest;
+      if (round.backward) // which goes on to earlier layers
+        std::tie(first, last) = std::pair(-last, -first);
+      found.push_back({std::max<int64_t>(first, 0), std::min(last, slack)});
+    }
+    found.push_back({slack, slack});
+    return found;
+  }
+
+  /// How many layers of round `i` are taken in `cell` beyond one a rank, after `count` ranks.
+  int64_t getAhead(int64_t cell, size_t i, int64_t count) const {
+    return ranges[i][count].least + cell / strides[i] % sizes[i];
   }
 
   /// Of the cuts between rounds: between two ranks, but where a V turns.
   int64_t getBoundBytes() const {
     int64_t bytes = 0;
     for (size_t i = 1; i < rounds.size(); ++i)
-      bytes += getCutBytes(problem, i * ranks, bounds[i]);
+      bytes = addBytes(bytes, rules.getBytes(i * ranks, bounds[i]));
     return bytes;
-  }
-
-  BytesToGo getBytesToGo(const Round &round) const {
-    return findBytesToGo(round, problem.weights, mostLoad,
-                         [&](int64_t, int64_t cut) { return problem.bytes[cut - 1]; });
   }
 
   /// The cuts of a partition with the fewest bytes that each round can have come no earlier.
@@ -210,7 +260,7 @@ private:
       if (round.begin > 0)
         cuts.push_back(round.begin);
       round.backward = false; // alone, a round is the same from both ends
-      cuts.append(findEarliestCuts(round, problem.bytes, getBytesToGo(round)));
+      cuts.append(findEarliestCuts(round, rules, findBytesToGo(round, rules, mostLoad)));
     }
     return cuts;
   }
@@ -231,17 +281,28 @@ private:
     for (auto [place, state] : llvm::enumerate(from)) {
       source = &state;
       sourcePlace = place;
-      int64_t load = 0; // one layer of each round
-      for (size_t i = 0; i < rounds.size(); ++i) {
-        ahead[i] = getAhead(state.cell, i);
-        load += getWeight(i, rank + ahead[i]);
-      }
-      reach(0, state.cell, load);
+      reachFrom(state);
     }
     for (int64_t cell : touched)
       workspace.marks[cell] = -1;
     workspace.visited += touched.size();
     return std::move(to);
+  }
+
+  /// Reaches all cells that the source can, from the one with the fewest layers.
+  void reachFrom(const State &state) {
+    int64_t cell = 0, load = 0;
+    for (size_t i = 0; i < rounds.size(); ++i) {
+      const Range &range = ranges[i][ranksTaken];
+      int64_t taken = ranksTaken - 1 + getAhead(state.cell, i, ranksTaken - 1);
+      ahead[i] = std::max(taken - (ranksTaken - 1), range.least);
+      if (ahead[i] > range.most)
+        return;
+      cell += (ahead[i] - range.least) * strides[i];
+      for (; taken < ranksTaken + ahead[i]; ++taken)
+        load += getWeight(i, taken);
+    }
+    reach(0, cell, load);
   }
 
   /// Reaches the cells that differ from `cell` in round `i` and those after it, all at least as far
@@ -257,7 +318,7 @@ private:
         reach(i + 1, cell, load);
       else
         mark(cell, load);
-      if (ahead[i] == rounds[i].getSlack())
+      if (ahead[i] == ranges[i][ranksTaken].most)
         break;
       load += getWeight(i, ranksTaken + ahead[i]);
     }
@@ -274,7 +335,8 @@ private:
     State state{cell, sourcePlace, source->weight + load, source->bytes, {}};
     if (ranksTaken < ranks)
       for (auto [i, round] : llvm::enumerate(rounds))
-        state.bytes += problem.bytes[round.getCut(ranksTaken + ahead[i]) - 1];
+        state.bytes = addBytes(state.bytes, rules.getBytes(round.getStage(ranksTaken),
+                                                           round.getCut(ranksTaken + ahead[i])));
     if (canStillEnd(state))
       to.push_back(std::move(state));
   }
@@ -298,7 +360,7 @@ private:
     std::vector<std::pair<Key, size_t>> keys(column.size());
     for (auto [i, round] : llvm::enumerate(rounds)) {
       for (auto [place, state] : llvm::enumerate(column)) {
-        Key key{from[state.previous].order[i], round.getCut(rank + getAhead(state.cell, i))};
+        Key key{from[state.previous].order[i], round.getCut(rank + getAhead(state.cell, i, rank))};
         keys[place] = {round.backward ? Key{key.second, key.first} : key, place};
       }
       llvm::sort(keys);
@@ -310,31 +372,34 @@ private:
     }
   }
 
-  StagePartition trace(ArrayRef<Column> columns, const State &end) const {
+  /// The way to the only state in which all layers are taken.
+  StagePartition trace(ArrayRef<Column> columns) const {
+    const State *state = &columns.back().front();
     StagePartition partition;
-    partition.bytes = end.bytes;
+    partition.bytes = state->bytes;
     partition.cuts.resize(ranks * rounds.size() - 1);
     for (size_t i = 1; i < rounds.size(); ++i)
       partition.cuts[i * ranks - 1] = bounds[i];
-    const State *state = &end;
     for (int64_t rank = ranks; rank > 0; --rank) {
       const State *before = &columns[rank - 1][state->previous];
       partition.largestLoad = std::max(partition.largestLoad, state->weight - before->weight);
       state = before;
       for (size_t i = 0; i < rounds.size() && rank > 1; ++i) {
-        int64_t stage = i * ranks + (rounds[i].backward ? ranks - rank + 1 : rank - 1);
-        partition.cuts[stage - 1] = rounds[i].getCut(rank - 1 + getAhead(state->cell, i));
+        int64_t stage = rounds[i].getStage(rank - 1);
+        partition.cuts[stage - 1] = rounds[i].getCut(rank - 1 + getAhead(state->cell, i, rank - 1));
       }
     }
     return partition;
   }
 
+  const CutRules &rules;
   const PartitionProblem &problem;
   ArrayRef<int64_t> bounds;
   Workspace &workspace;
   int64_t ranks;
   SmallVector<Round> rounds;
-  SmallVector<int64_t> strides; ///< of rounds in a cell's number
+  std::vector<std::vector<Range>> ranges; ///< by round
+  SmallVector<int64_t> sizes, strides;    ///< of rounds in a cell's number
   uint64_t cells = 1;
   int64_t remaining; ///< weight at the beginning
 
@@ -370,11 +435,15 @@ class Search {
 public:
   explicit Search(const PartitionProblem &problem)
       : problem(problem), layers(problem.weights.size()), ranks(problem.placement.ranks),
-        chunks(problem.placement.chunks) {}
+        chunks(problem.placement.chunks), rules(problem) {}
 
   Expected<StagePartition> run() {
     int64_t load = findSmallestLoad();
-    std::optional<StagePartition> best = gaveUp ? std::nullopt : findBest(load);
+    std::optional<StagePartition> best = findFewestBytes(load);
+    if (!gaveUp && !best->cuts.empty()) {
+      keepCutsEven(load, *best);
+      best = findFirst(load, best->bytes);
+    }
     if (!gaveUp)
       return *best;
     return createStringError(
@@ -384,47 +453,50 @@ public:
   }
 
 private:
-  /// The first bounds in lexicographic order.
-  SmallVector<int64_t> getFirstBounds() const {
-    SmallVector<int64_t> bounds;
-    for (int64_t chunk = 0; chunk < chunks; ++chunk)
-      bounds.push_back(chunk * ranks);
-    bounds.push_back(layers);
-    return bounds;
-  }
-  /// The next bounds in lexicographic order, each round with a layer for every rank.
-  bool moveToNext(SmallVectorImpl<int64_t> &bounds) const {
-    for (int64_t i = chunks - 1; i > 0; --i) {
-      if (bounds[i] + (chunks - i) * ranks == layers)
-        continue;
-      ++bounds[i];
-      for (int64_t j = i + 1; j < chunks; ++j)
-        bounds[j] = bounds[j - 1] + ranks;
-      return true;
-    }
-    return false;
+  /// Walks with all bounds of the rounds, in lexicographic order, as long as `visit` returns true.
+  void walkAll(function_ref<bool(Walk &)> visit) {
+    SmallVector<int64_t> bounds(chunks + 1);
+    bounds[chunks] = layers;
+    if (gaveUp || !fill(bounds, 1))
+      return;
+    do {
+      Walk walk(rules, bounds, workspace);
+      workspace.visited += layers; // for lower bounds
+      gaveUp =
+          chunks > 2 && (walk.getNumCells() > kMostCells || workspace.visited > problem.mostStates);
+      if (gaveUp || !visit(walk))
+        return;
+    } while (moveToNext(bounds));
   }
 
-  /// Whether the search goes on to a walk among that many cells.
-  bool canAfford(uint64_t cells) {
-    workspace.visited += layers; // for its lower bounds
-    gaveUp = chunks > 2 && (cells > kMostCells || workspace.visited > kMostStates);
-    return !gaveUp;
+  /// The first bounds with those before `from`, each round with a layer for every rank; false where
+  /// there are none.
+  bool fill(MutableArrayRef<int64_t> bounds, int64_t from) const {
+    for (int64_t i = from; i < chunks; ++i) {
+      bounds[i] = std::max(bounds[i - 1] + ranks, rules.first[i * ranks]);
+      if (bounds[i] > rules.last[i * ranks])
+        return false;
+    }
+    return true;
+  }
+
+  /// The next bounds in lexicographic order.
+  bool moveToNext(MutableArrayRef<int64_t> bounds) const {
+    for (int64_t i = chunks - 1; i > 0; --i)
+      if (++bounds[i] <= rules.last[i * ranks] && fill(bounds, i + 1))
+        return true;
+    return false;
   }
 
   /// Bounds that do not improve on those before cost one walk.
   int64_t findSmallestLoad() {
     int64_t least = getLeastLoad(problem);
     int64_t best = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
-    SmallVector<int64_t> bounds = getFirstBounds();
-    do {
-      if (best == least)
-        break;
-      Walk walk(problem, bounds, workspace);
-      if (!canAfford(walk.getNumCells()))
-        break;
+    if (best == least)
+      return best;
+    walkAll([&](Walk &walk) {
       if (!walk.canKeep(best - 1))
-        continue;
+        return true;
       int64_t low = least;
       --best;
       while (low < best) {
@@ -434,46 +506,115 @@ private:
         else
           low = middle + 1;
       }
-    } while (moveToNext(bounds));
+      return best > least;
+    });
     return best;
   }
 
-  /// The cuts of stages with these bounds, and with any to come, come no earlier.
-  SmallVector<int64_t> getEarliestCuts(ArrayRef<int64_t> bounds) const {
-    SmallVector<int64_t> cuts;
-    for (int64_t stage = 1; stage < ranks * chunks; ++stage)
-      cuts.push_back(bounds[stage / ranks] + stage % ranks);
-    return cuts;
-  }
-
-  /// The fewest bytes of any partition: with each stage's load bounded alone.
-  int64_t getLeastBytes(int64_t load) const {
-    Round stages{0, layers, false, ranks * chunks};
-    return findBytesToGo(stages, problem.weights, load, [&](int64_t stage, int64_t cut) {
-      return getCutBytes(problem, stage, cut);
-    })[0][0];
-  }
-
-  std::optional<StagePartition> findBest(int64_t load) {
-    int64_t leastBytes = getLeastBytes(load);
+  /// A partition with the fewest bytes.
+  std::optional<StagePartition> findFewestBytes(int64_t load) {
+    // Of any partition, as each stage's load is bounded alone.
+    Round stages{0, layers, 0, ranks * chunks};
+    int64_t least = findBytesToGo(stages, rules, load)[0][0];
     std::optional<StagePartition> best;
-    SmallVector<int64_t> bounds = getFirstBounds();
-    do {
-      if (best && best->bytes == leastBytes && best->cuts <= getEarliestCuts(bounds))
-        break;
-      Walk walk(problem, bounds, workspace);
-      if (!canAfford(walk.getNumCells()))
-        break;
-      auto found = walk.findBest(load, best ? &*best : nullptr);
-      if (found &&
-          (!best || std::tie(found->bytes, found->cuts) < std::tie(best->bytes, best->cuts)))
+    walkAll([&](Walk &walk) {
+      if (auto found = walk.findBest(load, best ? best->bytes - 1 : kImpossible - 1, {}))
         best = std::move(found);
-    } while (moveToNext(bounds));
+      return !best || best->bytes > least;
+    });
     return best;
+  }
+
+  /// The partition with these bytes whose cuts are the first.
+  std::optional<StagePartition> findFirst(int64_t load, int64_t bytes) {
+    std::optional<StagePartition> best;
+    walkAll([&](Walk &walk) {
+      if (best && best->cuts <= walk.getFirstCuts())
+        return false;
+      auto found = walk.findBest(load, bytes, best ? best->cuts : ArrayRef<int64_t>());
+      if (found && (!best || found->cuts < best->cuts))
+        best = std::move(found);
+      return true;
+    });
+    return best;
+  }
+
+  /// Leaves only cuts as near to those of an even split as all of them can be, in a partition with
+  /// the load and bytes of `found`.
+  void keepCutsEven(int64_t load, StagePartition found) {
+    std::vector<__int128> distances = getDistances();
+    auto getPlace = [&](const StagePartition &partition) {
+      return llvm::lower_bound(distances, getDistance(partition.cuts)) - distances.begin();
+    };
+    int64_t low = 0, high = getPlace(found);
+    // Where loads and bytes leave no choice, the first question answers all.
+    for (bool middle = false; low < high && !gaveUp; middle = !middle) {
+      int64_t place = middle ? (low + high) / 2 : high - 1;
+      boundDistance(distances[place]);
+      if (auto nearer = findAny(load, found.bytes))
+        high = getPlace(*nearer);
+      else
+        low = place + 1;
+    }
+    boundDistance(distances[low]);
+  }
+
+  std::optional<StagePartition> findAny(int64_t load, int64_t bytes) {
+    std::optional<StagePartition> found;
+    walkAll([&](Walk &walk) {
+      found = walk.findBest(load, bytes, {});
+      return !found;
+    });
+    return found;
+  }
+
+  /// The largest of any of the cuts.
+  __int128 getDistance(ArrayRef<int64_t> cuts) const {
+    __int128 largest = 0;
+    for (auto [i, cut] : llvm::enumerate(cuts))
+      largest = std::max(largest, getDistances(i + 1)[cut]);
+    return largest;
+  }
+
+  /// By layer, how far a cut before it is from where an even split begins `stage`, in weight times
+  /// the number of stages.
+  SmallVector<__int128> getDistances(int64_t stage) const {
+    int64_t total = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
+    SmallVector<__int128> distances;
+    __int128 before = 0;
+    for (int64_t weight : problem.weights) {
+      __int128 distance = before * (ranks * chunks) - __int128(total) * stage;
+      distances.push_back(distance < 0 ? -distance : distance);
+      before += weight;
+    }
+    return distances;
+  }
+
+  /// Of all cuts there can be.
+  std::vector<__int128> getDistances() const {
+    CutRules all(problem);
+    std::set<__int128> distances;
+    for (int64_t stage = 1; stage < ranks * chunks; ++stage) {
+      SmallVector<__int128> ofStage = getDistances(stage);
+      distances.insert(ofStage.begin() + all.first[stage], ofStage.begin() + all.last[stage] + 1);
+    }
+    return {distances.begin(), distances.end()};
+  }
+
+  void boundDistance(__int128 distance) {
+    rules = CutRules(problem);
+    for (int64_t stage = 1; stage < ranks * chunks; ++stage) {
+      SmallVector<__int128> distances = getDistances(stage);
+      while (rules.first[stage] < rules.last[stage] && distances[rules.first[stage]] > distance)
+        ++rules.first[stage];
+      while (rules.first[stage] <= rules.last[stage] && distances[rules.last[stage]] > distance)
+        --rules.last[stage];
+    }
   }
 
   const PartitionProblem &problem;
   int64_t layers, ranks, chunks;
+  CutRules rules;
   Workspace workspace;
   bool gaveUp = false;
 };
@@ -503,9 +644,9 @@ Error checkNumbers(ArrayRef<int64_t> numbers, StringRef what,
     if (number < 0)
       return createStringError(what + " " + Twine(number) + " of " + of(i) +
                                "; expected at least 0");
-    if (AddOverflow(sum, number, sum))
+    if (AddOverflow(sum, number, sum) || sum == kImpossible)
       return createStringError("the sum of " + what + "s up to that of " + of(i) +
-                               " is over 2^63 - 1");
+                               " is over 2^63 - 2");
   }
   return Error::success();
 }

@@ -17,6 +17,8 @@ struct PartitionProblem {
   llvm::ArrayRef<int64_t> weights; ///< of each layer, at least 0: 1, elements, flops
   llvm::ArrayRef<int64_t> bytes;   ///< i: sent to another rank by a cut between layers i and i + 1
   Placement placement;
+  /// Looked at before a search with 3 chunks a rank or more is given up: about a minute.
+  int64_t mostStates = int64_t(1) << 28;
 };
 
 /// Stages as runs of layers, at least one each.
@@ -27,18 +29,19 @@ struct StagePartition {
   int64_t bytes = 0;       ///< over all cuts whose two stages are on different ranks
 };
 
-/// The partition whose largest load is the smallest; among those, the one with the fewest bytes;
+/// The partition whose largest load is the smallest; among those, one with the fewest bytes; among
+/// those, one whose cuts are as near to those of an even split as all of them can be: the largest
+/// distance, in weight, of the cut before stage s from s / stages of all weight is the smallest;
 /// among those, the one whose list of cuts is the first in lexicographic order.
 ///
 /// Exact. With c chunks a rank and s layers more than stages, a search for one load looks at up to
 /// ranks * C(s + 2c - 1, 2c - 1) states: for 96 layers on 16 ranks, 10^6 with 2 chunks and 10^8
 /// with
-/// 4. It always ends with up to 2 chunks; with more it is given up after about a minute. Models of
-/// equal blocks with another first and last layer need none, or little of it, in any number of
-/// chunks.
+/// 4. It always ends with up to 2 chunks; with more it may be given up. Models of equal blocks with
+/// another first and last layer need little of it in any number of chunks.
 ///
 /// Errors: counts below 1, more stages than layers, negative weights or bytes, lists whose lengths
-/// do not go together, sums over 2^63 - 1, and a search that is given up.
+/// do not go together, sums over 2^63 - 2, and a search that is given up.
 llvm::Expected<StagePartition> findPartition(const PartitionProblem &problem);
 
 /// The cuts before the modules `names`, for as many stages as `placement` has. `layers` are the
