@@ -2,7 +2,7 @@
 #ifndef PARASHARD_LIB_PIPELINE_PARTITION_H
 #define PARASHARD_LIB_PIPELINE_PARTITION_H
 
-#include "lib/Pipeline/Placement.h"
+#include "lib/Plan/Placement.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
@@ -10,6 +10,9 @@
 #include <string>
 
 namespace parashard::pipeline {
+
+using plan::Placement;
+using plan::PlacementKind;
 
 /// What is cut: layers (segments) in the model's order, and the pipeline that they go to. The lists
 /// are the caller's.
