@@ -38,9 +38,8 @@ struct StagePartition {
 /// among those, the one whose list of cuts is the first in lexicographic order.
 ///
 /// Exact. With c chunks a rank and s layers more than stages, a search for one load looks at up to
-/// ranks * C(s + 2c - 1, 2c - 1) states: for 96 layers on 16 ranks, 10^6 with 2 chunks and 10^8
-/// with
-/// 4. It always ends with up to 2 chunks; with more it may be given up. Models of equal blocks with
+/// ranks * C(s + 2c - 1, 2c - 1) states: 10^6 for 96 layers on 16 ranks in 2 chunks, 10^8 in 4.
+/// With up to 2 chunks it always ends; with more it may be given up. Models of equal blocks with
 /// another first and last layer need little of it in any number of chunks.
 ///
 /// Errors: counts below 1, more stages than layers, negative weights or bytes, lists whose lengths
