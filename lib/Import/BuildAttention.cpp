@@ -70,17 +70,19 @@ Value repeatGroups(TensorBuilder &n, Value x, int64_t heads) {
   return n.reshape(n.broadcast(n.reshape(x, apart), repeated), shape);
 }
 
-/// softmax(scale query key^T + mask) value, op by op: a mask that is trained gets a gradient there.
-Value buildWrittenOut(TensorBuilder &n, Value query, Value key, Value value, Value mask,
-                      double scale, const AttentionParts &parts) {
-  int64_t heads = getShape(query)[1];
-  key = repeatGroups(n, key, heads), value = repeatGroups(n, value, heads);
-  Value scores = buildMatmul(n, query, n.swapDims(key, 2, 3));
+/// softmax(scale query key^T + mask) value of operands of rank 4 and a known scale, op by op: a
+/// mask that is trained gets a gradient there.
+Value buildWrittenOut(TensorBuilder &n, const AttentionParts &parts) {
+  int64_t heads = getShape(parts.query)[1];
+  Value key = repeatGroups(n, parts.key, heads), value = repeatGroups(n, parts.value, heads);
+  if (n.failed())
+    return parts.query;
+  Value scores = buildMatmul(n, parts.query, n.swapDims(key, 2, 3));
   RankedTensorType type = getType(scores);
-  scores = n.make<ps::MulOp>(scores, n.splat(type, scale));
-  scores = n.make<ps::AddOp>(scores, n.broadcast(mask, type.getShape()));
+  scores = n.make<ps::MulOp>(scores, n.splat(type, *parts.scale));
+  scores = n.make<ps::AddOp>(scores, n.broadcast(parts.mask, type.getShape()));
   if (parts.causal) {
-    Value seen = n.broadcast(buildTopLeftMask(n, query, key), type.getShape());
+    Value seen = n.broadcast(buildTopLeftMask(n, parts.query, key), type.getShape());
     scores =
         n.make<ps::SelectOp>(seen, scores, n.splat(type, -std::numeric_limits<double>::infinity()));
   }
@@ -119,8 +121,8 @@ Value buildAttention(TensorBuilder &n, const AttentionParts &parts) {
   if (mask && isFloat(mask) && dependsOnTrained(mask)) {
     SmallVector<int64_t> whole(shape);
     whole.back() = getShape(value).back();
-    AttentionParts rest{query, key, value, mask, causal, parts.dropout, scale};
-    return n.reshape(buildWrittenOut(n, query, key, value, mask, scale, rest), whole);
+    Value result = buildWrittenOut(n, {query, key, value, mask, causal, parts.dropout, scale});
+    return n.failed() ? query : n.reshape(result, whole);
   }
   // Kernels have heads of one size.
   int64_t valueSize = getShape(value).back(), size = std::max(valueSize, getShape(query).back());

@@ -108,13 +108,12 @@ private:
   }
 
   void measure() {
-    double begin = 0, end = 0, busy = 0;
+    double busy = 0;
     for (const std::vector<Span> &spans : result.rows)
       for (const Span &span : spans) {
-        end = std::max(end, span.end);
+        result.makespan = std::max(result.makespan, span.end);
         busy += span.end - span.begin;
       }
-    result.makespan = end - begin;
     double all = result.makespan * double(table.placement.ranks);
     result.bubble = all > 0 ? 1 - busy / all : 0;
     for (const std::vector<Span> &spans : result.rows)

@@ -1,7 +1,6 @@
 """Import of ONNX: models train as in PyTorch, every op means what ONNX says, bad files are refused."""
 import re
 
-import cases
 import models
 import onnx
 import onnx_models
@@ -9,8 +8,8 @@ import oracle
 import pytest
 import torch
 import vision
-from conftest import ROOT, tools_folder
-from onnx import TensorProto, helper
+from conftest import tools_folder
+from onnx import helper
 from oracle import run
 from safetensors.torch import save_file
 

@@ -121,8 +121,10 @@ Signature readSignature(const onnx::GraphProto &graph) {
     if (getMetadata(value, "pkg.torch.export.graph_signature.InputSpec.persistent") == "False")
       signature.transient.insert(value.name());
   }
-  if (!signature.isKnown)
-    addStatistics(graph, signature), addFactors(graph, signature);
+  if (!signature.isKnown) {
+    addStatistics(graph, signature);
+    addFactors(graph, signature);
+  }
   return signature;
 }
 
