@@ -7,11 +7,13 @@ using namespace mlir;
 
 namespace parashard::import {
 
-/// A larger dim, or more weights, would be larger than what is resized.
-static constexpr int64_t kMostWeights = 1 << 24;
+/// A larger dim would be larger than what is resized.
+static constexpr int64_t kMostPlaces = 1 << 24;
+/// 2048 places of 2048 elements; a file of a few hundred bytes can ask for one matrix per node.
+static constexpr int64_t kMostWeights = 1 << 22;
 
 bool checkResize(TensorBuilder &n, int64_t in, int64_t out) {
-  if (in >= 1 && out >= 1 && std::max(in, out) <= kMostWeights)
+  if (in >= 1 && out >= 1 && std::max(in, out) <= kMostPlaces)
     return true;
   (void)n.fail("resizes a dim of size " + Twine(in) + " to " + Twine(out) +
                "; expected from 1 to 2^24");
@@ -27,7 +29,7 @@ Value mixDim(TensorBuilder &n, Value x, int64_t dim, int64_t out,
     return x;
   if (in > kMostWeights / out) {
     (void)n.fail("mixes " + Twine(in) + " elements of a dim at " + Twine(out) +
-                 " places, which is not supported; their product is at most 2^24");
+                 " places, which is not supported; their product is at most 2^22");
     return x;
   }
   std::vector<double> weights(out * in);
