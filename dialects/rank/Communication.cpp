@@ -6,16 +6,45 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::rank;
 
+/// The number of coordinates of the mesh's pipeline axis.
+static int64_t getPipelineSize(Operation *op) {
+  if (ps::MeshOp mesh = ps::getMesh(op))
+    for (StringAttr axis : mesh.getAxesOfKind(ps::AxisKind::Pipeline))
+      return mesh.getAxisSize(axis);
+  return 1;
+}
+
 static LogicalResult verifyAxes(StartOp op) {
   ps::MeshOp mesh = ps::getMesh(op);
   llvm::StringSet<> seen;
-  for (StringAttr axis : op.getAxes().getAsRange<StringAttr>()) {
+  for (StringAttr axis : op.getAxisNames()) {
     if (!seen.insert(axis.getValue()).second)
       return op.emitOpError("(start_c3) axis ") << axis << " is named twice";
     if (mesh && mesh.getAxisSize(axis) == 0)
       return op.emitOpError("(start_c3) the mesh has no axis ") << axis;
   }
   return success();
+}
+
+static LogicalResult verifyMembers(StartOp op) {
+  ArrayRef<int64_t> members = op.getOverPp().value_or(ArrayRef<int64_t>());
+  if (op.getAxes().has_value() == op.getOverPp().has_value())
+    return op.emitOpError(
+        "(start_c3) goes over axes or over pipeline coordinates: give one of them");
+  for (auto [i, member] : llvm::enumerate(members))
+    if (member < 0 || member >= getPipelineSize(op) || (i > 0 && member <= members[i - 1]))
+      return op.emitOpError("(start_c3) goes over pipeline coordinates ")
+             << members << "; expected ascending ones below " << getPipelineSize(op);
+  if (op.getOverPp() && !llvm::is_contained(members, op->getParentOfType<ProgramOp>().getPp()))
+    return op.emitOpError("(start_c3) goes over pipeline coordinates ")
+           << members << ", without the program's own, "
+           << op->getParentOfType<ProgramOp>().getPp();
+  return success();
+}
+
+SmallVector<StringAttr> StartOp::getAxisNames() {
+  ArrayAttr axes = getAxesAttr();
+  return axes ? llvm::to_vector(axes.getAsRange<StringAttr>()) : SmallVector<StringAttr>();
 }
 
 LogicalResult StartOp::verify() {
@@ -32,7 +61,10 @@ LogicalResult StartOp::verify() {
   if (collective == "all_reduce" && TypeRange(getOperands()) != TypeRange(getResults()))
     return emitOpError("(start_c2) all_reduce has operands of ")
            << getOperands().getTypes() << " and results of " << getResults().getTypes();
-  if (failed(verifyAxes(*this)))
+  if (getOverPp() && collective != "all_reduce")
+    return emitOpError("(start_c1) over pipeline coordinates there is all_reduce alone, not \"")
+           << collective << "\"";
+  if (failed(verifyAxes(*this)) || failed(verifyMembers(*this)))
     return failure();
   size_t dims = getDims() ? getDims()->size() : 0;
   size_t expected = collective == "all_reduce" ? 0 : getOperands().size();
@@ -47,3 +79,16 @@ LogicalResult WaitOp::verify() {
       return emitOpError("(wait_c1) the token is waited for twice");
   return success();
 }
+
+/// A message goes to, or comes from, another coordinate.
+template <typename Op> static LogicalResult verifyPeer(Op op, StringRef label) {
+  int64_t peer = op.getPp(), own = op->template getParentOfType<ProgramOp>().getPp();
+  if (peer >= 0 && peer < getPipelineSize(op) && peer != own)
+    return success();
+  return op.emitOpError("(") << label << ") the other pipeline coordinate is " << peer
+                             << "; expected one below " << getPipelineSize(op)
+                             << " that is not the program's own, " << own;
+}
+
+LogicalResult SendOp::verify() { return verifyPeer(*this, "send_c1"); }
+LogicalResult RecvOp::verify() { return verifyPeer(*this, "recv_c1"); }

@@ -21,6 +21,14 @@ inline constexpr llvm::StringLiteral kGlobalMark =
     "ps.global";                                              ///< global type, on args and results
 inline constexpr llvm::StringLiteral kStageMark = "ps.stage"; ///< N, on a stage function
 
+/// N, on arguments and results of stage functions: the value that crosses from one to the others.
+inline constexpr llvm::StringLiteral kValueMark = "ps.value";
+/// M, on the runs of programs: the micro-batch that it is of.
+inline constexpr llvm::StringLiteral kMicroBatchMark = "ps.micro_batch";
+/// On a collective over the pipeline axis before level 4: the coordinates that take part, where not
+/// all do.
+inline constexpr llvm::StringLiteral kCoordinatesMark = "ps.coordinates";
+
 /// The queue of a collective over `axes`: their names joined by '+'.
 std::string getQueueName(llvm::ArrayRef<mlir::Attribute> axes);
 

@@ -120,13 +120,15 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
   let summary = "starts one collective on a bucket of tensors";
   let description = [{
     The results are defined after `rank.wait` of the token. `all_reduce` and `reduce_scatter` combine
-    by `kind`; `reduce_scatter` and `all_gather` act along `dims` (one per operand). Entries of one queue
+    by `kind`; `reduce_scatter` and `all_gather` act along `dims` (one per operand). Members are the ranks that
+    differ in `axes`, or those of the pipeline coordinates `over_pp`, equal in all else. Entries of one queue
     are in one order on every member.
 
     Constraints:
     - (start_c1) the collective is all_reduce, reduce_scatter or all_gather.
     - (start_c2) one result per operand, of its type for all_reduce.
-    - (start_c3) axes are axes of the mesh, none twice.
+    - (start_c3) there are axes of the mesh, none twice, or `over_pp`: coordinates of its pipeline axis, ascending,
+      the program's own among them.
     - (start_c4) `dims` has one entry per operand for reduce_scatter and all_gather.
 
     ```mlir
@@ -142,12 +144,69 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
     ```
   }];
   let arguments = (ins StrAttr:$collective, Variadic<PS_Tensor>:$operands,
-      OptionalAttr<PS_ReductionKindAttr>:$kind, StrArrayAttr:$axes, OptionalAttr<DenseI64ArrayAttr>:$dims,
-      StrAttr:$queue);
+      OptionalAttr<PS_ReductionKindAttr>:$kind, OptionalAttr<StrArrayAttr>:$axes,
+      OptionalAttr<DenseI64ArrayAttr>:$over_pp, OptionalAttr<DenseI64ArrayAttr>:$dims, StrAttr:$queue);
   let results = (outs Variadic<PS_Tensor>:$results, Rank_TokenType:$token);
   let assemblyFormat = [{
-    $collective `(` $operands `)` (`kind` `` $kind^)? `axes` $axes (`dims` $dims^)? `queue` $queue attr-dict `:`
-    functional-type($operands, $results)
+    $collective `(` $operands `)` (`kind` `` $kind^)? (`axes` $axes^)? (`over_pp` $over_pp^)? (`dims` $dims^)?
+    `queue` $queue attr-dict `:` functional-type($operands, $results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Names of the axes; none where it goes over pipeline coordinates.
+    ::llvm::SmallVector<::mlir::StringAttr> getAxisNames();
+  }];
+}
+
+def Rank_SendOp : Rank_Op<"send", [HasParent<"ProgramOp">]> {
+  let summary = "starts to send a tensor to another pipeline coordinate";
+  let description = [{
+    To the rank there with equal coordinates on all other axes. The operand may be used again after `rank.wait` of the
+    token. A queue goes one way between two coordinates; its entries are in one order on both. The message says which
+    crossing value of which micro-batch it is.
+
+    Constraints:
+    - (send_c1) the other coordinate is one of the mesh's pipeline axis, and not the program's own.
+
+    ```mlir
+    ps.mesh @mesh <"pp" = 2 : pipeline>
+    rank.program @pp0 pp = 0 entry "step" {
+      %x = rank.input "x" micro_batch 3 : tensor<4xf32>
+      %t = rank.send %x to pp 1 queue "act.0-1" message (value = 4, micro_batch = 3) : tensor<4xf32>
+      rank.wait %t
+    }
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand, I64Attr:$pp, StrAttr:$queue, I64Attr:$value, I64Attr:$micro_batch);
+  let results = (outs Rank_TokenType:$token);
+  let assemblyFormat = [{
+    $operand `to` `pp` $pp `queue` $queue `message` `(` `value` `=` $value `,` `micro_batch` `=` $micro_batch `)`
+    attr-dict `:` type($operand)
+  }];
+  let hasVerifier = 1;
+}
+
+def Rank_RecvOp : Rank_Op<"recv", [HasParent<"ProgramOp">]> {
+  let summary = "starts to receive a tensor from another pipeline coordinate";
+  let description = [{
+    The other end of `rank.send`: the result is defined after `rank.wait` of the token.
+
+    Constraints:
+    - (recv_c1) the other coordinate is one of the mesh's pipeline axis, and not the program's own.
+
+    ```mlir
+    ps.mesh @mesh <"pp" = 2 : pipeline>
+    rank.program @pp1 pp = 1 entry "step" {
+      %x, %t = rank.recv from pp 0 queue "act.0-1" message (value = 4, micro_batch = 3) : tensor<4xf32>
+      rank.wait %t
+    }
+    ```
+  }];
+  let arguments = (ins I64Attr:$pp, StrAttr:$queue, I64Attr:$value, I64Attr:$micro_batch);
+  let results = (outs PS_Tensor:$result, Rank_TokenType:$token);
+  let assemblyFormat = [{
+    `from` `pp` $pp `queue` $queue `message` `(` `value` `=` $value `,` `micro_batch` `=` $micro_batch `)`
+    attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
 }

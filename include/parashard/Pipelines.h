@@ -35,6 +35,10 @@ struct CompileOptions {
   std::string mesh = "dp=1";
   std::optional<int64_t> ranks; ///< fills `*` in the mesh; must equal its product
   std::string shardingPolicy = "megatron";
+  std::string splitMethod = "uniform"; ///< parameters, flops, or NAME,NAME,...
+  int64_t numChunks = 1;               ///< stages of a pipeline coordinate
+  std::string schedule = "1f1b";       ///< a name, or FILE.json
+  std::string placement = "loop";      ///< of stages: the schedule's (loop or v)
   int64_t microBatches = 1;
   std::string lossAverage; ///< step or micro-batch; empty: step where the form is recognised
 

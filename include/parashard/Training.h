@@ -23,6 +23,8 @@ inline constexpr llvm::StringLiteral kFlopsMark = "ps.flops";
 /// On a parameter, where there are several optimizers: the scalar variable that is its learning
 /// rate.
 inline constexpr llvm::StringLiteral kRateMark = "ps.lr";
+/// On optimizer state that all parameters of a group share: it is not its first one's alone.
+inline constexpr llvm::StringLiteral kSharedMark = "ps.shared";
 
 /// Adds the loss `kind` (cross_entropy, causal_lm, mse) of an output (its name or number; empty:
 /// the first or only one that fits) to `@forward`, against a new input `labels`.

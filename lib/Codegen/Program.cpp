@@ -143,7 +143,8 @@ void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
   auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
   auto begin = [&](Type element) {
     json::Object object;
-    describeCollective(object, start.getCollective(), start.getAxes(), element);
+    describeCollective(object, start.getCollective(),
+                       start.getAxes().value_or(ArrayAttr::get(start.getContext(), {})), element);
     if (auto kind = start.getKind())
       object["kind"] = ps::stringifyReductionKind(*kind);
     object["queue"] = start.getQueue();

@@ -48,8 +48,7 @@ static void accumulate(Tensor &sum, const Tensor &term, ReductionKind kind) {
   }
 }
 
-/// 16-bit floats are summed in f32 and rounded once.
-static Tensor reduceGroup(const PerRank &operands, ArrayRef<int64_t> group, ReductionKind kind) {
+Tensor reduceGroup(const PerRank &operands, ArrayRef<int64_t> group, ReductionKind kind) {
   const Tensor &first = operands[group.front()];
   RankedTensorType type = first.getType();
   bool narrow = type.getElementType().isF16() || type.getElementType().isBF16();

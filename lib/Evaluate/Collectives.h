@@ -6,6 +6,10 @@
 
 namespace parashard {
 
+/// Members of a group combined, in the group's order; 16-bit floats are summed in f32 and rounded
+/// once.
+ps::Tensor reduceGroup(const PerRank &operands, llvm::ArrayRef<int64_t> group,
+                       ps::ReductionKind kind);
 /// Sums add in ascending shard order, rounding to f32 (f64 for f64) after each addition.
 PerRank allReduce(const Layout &layout, const PerRank &operands, ps::ReductionKind kind,
                   mlir::ArrayAttr axes);

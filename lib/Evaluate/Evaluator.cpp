@@ -11,9 +11,13 @@ using namespace parashard::ps;
 
 namespace parashard {
 
-Evaluator::Evaluator(ModuleOp module, Layout layout, Store store, bool sharded, uint64_t seed)
-    : module(module), layout(std::move(layout)), store(std::move(store)), sharded(sharded) {
+Evaluator::Evaluator(ModuleOp module, Layout layout, std::vector<Coordinate> coordinates,
+                     bool sharded, uint64_t seed)
+    : module(module), layout(std::move(layout)), coordinates(std::move(coordinates)),
+      sharded(sharded) {
   context.seed = seed;
+  if (this->coordinates.size() > 1)
+    noteUses();
 }
 
 FailureOr<Evaluator> Evaluator::create(ModuleOp module, uint64_t seed) {
@@ -23,7 +27,8 @@ FailureOr<Evaluator> Evaluator::create(ModuleOp module, uint64_t seed) {
   FailureOr<Store> store = Store::create(module, layout, sharded, seed);
   if (failed(store))
     return failure();
-  return Evaluator(module, std::move(layout), std::move(*store), sharded, seed);
+  std::vector<Coordinate> coordinates(sharded ? getPipelineSize(module) : 1, {*store, {}});
+  return Evaluator(module, std::move(layout), std::move(coordinates), sharded, seed);
 }
 
 PerRank Evaluator::everywhere(int64_t value) const {
@@ -43,24 +48,24 @@ std::string Evaluator::getSymbol(std::optional<StringRef> symbol, Value ref, Fra
 
 LogicalResult Evaluator::runRead(ReadOp op, Frame &frame) {
   std::string symbol = getSymbol(op.getVariable(), op.getRef(), frame);
-  if (!store.contains(symbol))
+  if (!store().contains(symbol))
     return op.emitOpError() << "reads '" << symbol << "', which is no variable";
-  PerRank value = store.get(symbol);
+  PerRank value = store().get(symbol);
   // At levels 1 and 2 of a sharded plan the value is whole, so nothing is to be combined here.
   frame.values[op.getResult()] = std::move(value);
   return success();
 }
 
 void Evaluator::apply(const Effect &effect) {
-  if (!effect.accumulates || accumulated.insert(effect.symbol).second) {
-    store.set(effect.symbol, effect.value);
+  if (!effect.accumulates || coordinates[here].accumulated.insert(effect.symbol).second) {
+    store().set(effect.symbol, effect.value);
     return;
   }
-  PerRank sum = store.get(effect.symbol);
+  PerRank sum = store().get(effect.symbol);
   for (auto [total, term] : llvm::zip(sum, effect.value))
     for (int64_t i = 0; i < total.size(); ++i)
       total.set(i, total.get(i) + term.get(i));
-  store.set(effect.symbol, std::move(sum));
+  store().set(effect.symbol, std::move(sum));
 }
 
 void Evaluator::addEffect(Frame &frame, Effect effect) {
@@ -77,7 +82,7 @@ LogicalResult Evaluator::runWrite(WriteOp op, Frame &frame) {
     const PerRank &condition = frame.values[op.getCondition()];
     for (auto [rank, ok] : llvm::enumerate(condition))
       if (!ok.getInt(0))
-        value[rank] = store.get(symbol)[rank];
+        value[rank] = store().get(symbol)[rank];
   }
   addEffect(frame, {symbol, std::move(value), false});
   return success();
@@ -163,15 +168,22 @@ LogicalResult Evaluator::runClass(rank::RunOp op, Frame &frame) {
 }
 
 LogicalResult Evaluator::runStart(rank::StartOp op, Frame &frame) {
+  if (std::optional<ArrayRef<int64_t>> members = op.getOverPp()) { // done at the wait
+    std::vector<PerRank> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(frame.values[operand]);
+    frame.started[op.getToken()] = {"", exchange.enter(*members, here, std::move(operands))};
+    return success();
+  }
   auto dims = op.getDims().value_or(ArrayRef<int64_t>());
   ReductionKind kind = op.getKind().value_or(ReductionKind::Sum);
   for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
     const PerRank &value = frame.values[operand];
     PerRank result = op.getCollective() == "all_reduce"
-                         ? allReduce(layout, value, kind, op.getAxes())
+                         ? allReduce(layout, value, kind, *op.getAxes())
                      : op.getCollective() == "reduce_scatter"
-                         ? reduceScatter(layout, value, kind, op.getAxes(), dims[i])
-                         : allGather(layout, value, op.getAxes(), dims[i]);
+                         ? reduceScatter(layout, value, kind, *op.getAxes(), dims[i])
+                         : allGather(layout, value, *op.getAxes(), dims[i]);
     frame.values[op.getResults()[i]] = std::move(result);
   }
   return success();
@@ -219,6 +231,8 @@ LogicalResult Evaluator::runOutput(rank::OutputOp op, Frame &frame) {
 LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
   if (auto evaluable = dyn_cast<EvaluateOpInterface>(op))
     return runTensorOp(evaluable, frame);
+  if (op.getNumResults() == 1 && frame.values.contains(op.getResult(0)) && isa<AllReduceOp>(op))
+    return success(); // over the pipeline: all have met
   if ((op.getNumOperands() == 1 && op.getNumResults() == 1) || isa<ShardIndexOp>(op)) {
     PerRank operand = op.getNumOperands() ? frame.values.lookup(op.getOperand(0)) : PerRank();
     if (auto result = isa<ShardIndexOp>(op) || !operand.empty()
@@ -237,6 +251,14 @@ LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
       .Case([&](rank::StartOp o) { return runStart(o, frame); })
       .Case([&](rank::InputOp o) { return runInput(o, frame); })
       .Case([&](rank::OutputOp o) { return runOutput(o, frame); })
+      .Case([&](rank::SendOp o) {
+        exchange.send(o.getQueue().str(), frame.values.lookup(o.getOperand()));
+        return success();
+      })
+      .Case([&](rank::RecvOp o) { // done at the wait
+        frame.started[o.getToken()] = {o.getQueue().str(), exchange.ask(o.getQueue().str())};
+        return success();
+      })
       .Case<rank::WaitOp, rank::SectionOp, YieldOp, func::ReturnOp>(
           [&](Operation *) { return success(); })
       .Case([&](arith::ConstantOp o) {
@@ -262,8 +284,7 @@ static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
   for (auto function : module.getOps<func::FuncOp>())
     if (!function->hasAttr(rank::kClassMark)) {
       StringRef name = function.getName();
-      name.consume_front("stage0.");
-      entries.push_back(name);
+      entries.push_back(function->hasAttr(rank::kStageMark) ? name.split('.').second : name);
     }
   for (auto program : module.getOps<rank::ProgramOp>())
     entries.push_back(program.getEntry());
@@ -276,11 +297,17 @@ static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
                             << names;
 }
 
-func::FuncOp Evaluator::findEntry(StringRef entry) {
-  if (sharded)
-    if (auto stage = module.lookupSymbol<func::FuncOp>(("stage0." + entry).str()))
-      return stage;
-  return module.lookupSymbol<func::FuncOp>(entry);
+/// The stage functions of an entry; before level 3 its function.
+SmallVector<func::FuncOp> Evaluator::findStages(StringRef entry) {
+  SmallVector<func::FuncOp> functions;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (sharded && function->hasAttr(rank::kStageMark) &&
+        function.getName().split('.').second == entry)
+      functions.push_back(function);
+  if (functions.empty())
+    if (auto function = module.lookupSymbol<func::FuncOp>(entry))
+      functions.push_back(function);
+  return functions;
 }
 
 static StringRef getName(func::FuncOp function, unsigned argument) {
@@ -313,69 +340,100 @@ FailureOr<PerRank> Evaluator::getArgument(func::FuncOp function, unsigned i,
   return layout.scatter(*rows, sharded ? sharding : ShardingAttr());
 }
 
-FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inputs,
-                                        int64_t microBatch) {
-  if (rank::ProgramOp program = findProgram(entry))
-    return callProgram(program, inputs, 1);
-  func::FuncOp function = findEntry(entry);
-  if (!function)
-    return reportMissingEntry(module, entry);
-  context.microBatch = microBatch;
-  context.training = entry != "evaluate";
-  Frame frame;
-  frame.immediate = function->hasAttr(rank::kStageMark);
+FailureOr<Evaluator::Cursor> Evaluator::makeCursor(func::FuncOp function,
+                                                   const NamedTensors &inputs, int64_t microBatch) {
+  Block &block = function.getBody().front();
+  Cursor cursor{getCoordinate(function), &block, block.begin(), Frame(), function};
+  cursor.frame.immediate = function->hasAttr(rank::kStageMark);
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    if (function.getArgAttr(i, rank::kValueMark))
+      continue; // of another stage
     FailureOr<PerRank> value = getArgument(function, i, inputs, microBatch);
     if (failed(value))
       return failure();
-    frame.values[function.getArgument(i)] = std::move(*value);
+    cursor.frame.values[function.getArgument(i)] = std::move(*value);
   }
-  if (failed(runBlock(function.getBody().front(), frame)))
+  return cursor;
+}
+
+FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inputs,
+                                        int64_t microBatch) {
+  if (SmallVector<rank::ProgramOp> programs = findPrograms(entry); !programs.empty())
+    return callPrograms(programs, inputs, 1);
+  SmallVector<func::FuncOp> functions = findStages(entry);
+  if (functions.empty())
+    return reportMissingEntry(module, entry);
+  context.microBatch = microBatch;
+  context.training = entry != "evaluate";
+  crossing.clear();
+  std::vector<Cursor> cursors;
+  for (func::FuncOp function : functions) {
+    FailureOr<Cursor> cursor = makeCursor(function, inputs, microBatch);
+    if (failed(cursor))
+      return failure();
+    cursors.push_back(std::move(*cursor));
+  }
+  if (failed(runTogether(cursors)))
     return failure();
-  for (const Effect &effect : frame.effects)
-    apply(effect);
-  Operation *terminator = function.getBody().front().getTerminator();
   NamedTensors results;
-  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-    auto name = function.getResultAttrOfType<StringAttr>(i, kNameMark);
-    auto sharding = function.getResultAttrOfType<ShardingAttr>(i, kShardingMark);
-    results[name ? name.str() : "result" + std::to_string(i)] = layout.gather(
-        frame.values[value], getWholeType(function.getResultAttrDict(i), value.getType()),
-        sharded ? sharding : ShardingAttr());
+  for (Cursor &cursor : cursors) {
+    here = cursor.coordinate;
+    for (const Effect &effect : cursor.frame.effects)
+      apply(effect);
+    func::FuncOp function = cursor.function;
+    for (auto [i, value] : llvm::enumerate(cursor.block->getTerminator()->getOperands())) {
+      if (function.getResultAttr(i, rank::kValueMark))
+        continue;
+      auto name = function.getResultAttrOfType<StringAttr>(i, kNameMark);
+      auto sharding = function.getResultAttrOfType<ShardingAttr>(i, kShardingMark);
+      results[name ? name.str() : "result" + std::to_string(i)] = layout.gather(
+          cursor.frame.values[value], getWholeType(function.getResultAttrDict(i), value.getType()),
+          sharded ? sharding : ShardingAttr());
+    }
   }
   return results;
 }
 
-rank::ProgramOp Evaluator::findProgram(StringRef entry) {
+SmallVector<rank::ProgramOp> Evaluator::findPrograms(StringRef entry) {
+  SmallVector<rank::ProgramOp> programs;
   for (auto program : module.getOps<rank::ProgramOp>())
     if (program.getEntry() == entry)
-      return program;
-  return {};
+      programs.push_back(program);
+  return programs;
 }
 
-FailureOr<NamedTensors> Evaluator::callProgram(rank::ProgramOp program, const NamedTensors &inputs,
-                                               int64_t count) {
-  accumulated.clear();
+FailureOr<NamedTensors> Evaluator::callPrograms(ArrayRef<rank::ProgramOp> programs,
+                                                const NamedTensors &inputs, int64_t count) {
+  for (Coordinate &coordinate : coordinates)
+    coordinate.accumulated.clear();
   microBatches = count;
   programInputs = &inputs;
-  context.training = program.getEntry() != "evaluate";
-  Frame frame;
-  frame.immediate = true;
-  if (failed(runBlock(program.getBody().front(), frame)))
+  std::vector<Cursor> cursors;
+  for (rank::ProgramOp program : programs) {
+    context.training = program.getEntry() != "evaluate";
+    Block &block = program.getBody().front();
+    cursors.push_back({int64_t(program.getPp()), &block, block.begin(), Frame(), {}});
+    cursors.back().frame.immediate = true;
+  }
+  if (failed(runTogether(cursors)))
     return failure();
-  return frame.outputs;
+  NamedTensors outputs;
+  for (Cursor &cursor : cursors)
+    outputs.insert(cursor.frame.outputs.begin(), cursor.frame.outputs.end());
+  return outputs;
 }
 
 FailureOr<NamedTensors> Evaluator::step(const NamedTensors &inputs, int64_t count) {
-  if (rank::ProgramOp program = findProgram("step")) {
-    FailureOr<NamedTensors> outputs = callProgram(program, inputs, count);
+  if (SmallVector<rank::ProgramOp> programs = findPrograms("step"); !programs.empty()) {
+    FailureOr<NamedTensors> outputs = callPrograms(programs, inputs, count);
     context.step += succeeded(outputs);
     return outputs;
   }
-  accumulated.clear();
+  for (Coordinate &coordinate : coordinates)
+    coordinate.accumulated.clear();
   microBatches = count;
   NamedTensors outputs;
-  for (int64_t m = 0; findEntry("count") && m < count; ++m)
+  for (int64_t m = 0; !findStages("count").empty() && m < count; ++m)
     if (failed(call("count", inputs, m)))
       return failure();
   for (int64_t m = 0; m < count; ++m) {
@@ -388,20 +446,6 @@ FailureOr<NamedTensors> Evaluator::step(const NamedTensors &inputs, int64_t coun
     return failure();
   ++context.step;
   return outputs;
-}
-
-FailureOr<SmallVector<std::pair<std::string, RankedTensorType>>>
-Evaluator::getInputs(StringRef entry) {
-  func::FuncOp function = findEntry(entry);
-  if (!function)
-    return reportMissingEntry(module, entry);
-  SmallVector<std::pair<std::string, RankedTensorType>> inputs;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (isa<RankedTensorType>(function.getArgument(i).getType()))
-      inputs.push_back(
-          {getName(function, i).str(),
-           getWholeType(function.getArgAttrDict(i), function.getArgument(i).getType())});
-  return inputs;
 }
 
 } // namespace parashard

@@ -3,18 +3,31 @@
 #define PARASHARD_LIB_EVALUATE_EVALUATOR_H
 
 #include "dialects/rank/Rank.h"
+#include "lib/Evaluate/Exchange.h"
 #include "lib/Evaluate/Store.h"
+#include "lib/Partition/Stages.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace parashard {
 
 /// Runs functions and programs in lock-step: each op on all ranks before the next. Before level 3
-/// there is one rank and tensors are whole; from level 3 on every rank holds its part.
+/// there is one rank and tensors are whole; from level 3 on every rank holds its part. The
+/// coordinates of a pipeline take turns: each runs until it needs what another has not made.
 class Evaluator {
 public:
   static mlir::FailureOr<Evaluator> create(mlir::ModuleOp module, uint64_t seed);
 
-  int64_t getRankCount() const { return layout.getRankCount(); }
-  Store &getStore() { return store; }
+  int64_t getRankCount() const { return layout.getRankCount() * coordinates.size(); }
+
+  /// A variable by symbol or by one of its model names; null when there is none.
+  ps::VariableOp find(llvm::StringRef name) const { return coordinates.front().store.find(name); }
+  /// A whole variable: of those that pipeline coordinates hold, what they add up to if stages add
+  /// to it. Fails where copies of one differ in a bit.
+  mlir::FailureOr<ps::Tensor> getWhole(ps::VariableOp variable);
+  void setWhole(ps::VariableOp variable, const ps::Tensor &value);
+  /// Every variable, whole, by symbol; accumulators of single stages are in what they add to.
+  mlir::FailureOr<NamedTensors> getAll();
 
   /// Runs a function (levels 0 to 3; the stage function from level 3 on) on whole inputs by name.
   /// Returns whole results by name.
@@ -26,11 +39,12 @@ public:
   /// The step number that random ops see.
   void setStep(int64_t step) { context.step = step; }
 
-  /// The named arguments of an entry and their whole types.
-  mlir::FailureOr<llvm::SmallVector<std::pair<std::string, mlir::RankedTensorType>>>
-  getInputs(llvm::StringRef entry);
-
 private:
+  /// What a token stands for: a place in a queue, or a reduction's number.
+  struct Started {
+    std::string queue;
+    size_t place;
+  };
   struct Effect {
     std::string symbol;
     PerRank value;
@@ -43,11 +57,43 @@ private:
     std::vector<Effect> effects;
     bool immediate = false; ///< programs and stage functions: effects hold at once
     NamedTensors outputs;
+    llvm::DenseMap<mlir::Value, Started> started; ///< by token, or the op's result
   };
 
-  Evaluator(mlir::ModuleOp module, Layout layout, Store store, bool sharded, uint64_t seed);
+  /// One pipeline coordinate's variables.
+  struct Coordinate {
+    Store store;
+    std::set<std::string> accumulated; ///< variables that this step has accumulated into
+  };
+  /// A coordinate on its way through a block; functions and programs end where their block does.
+  struct Cursor {
+    int64_t coordinate;
+    mlir::Block *block;
+    mlir::Block::iterator next;
+    Frame frame;
+    mlir::func::FuncOp function; ///< null: a program
+  };
 
-  mlir::func::FuncOp findEntry(llvm::StringRef entry);
+  Evaluator(mlir::ModuleOp module, Layout layout, std::vector<Coordinate> coordinates, bool sharded,
+            uint64_t seed);
+
+  Store &store() { return coordinates[here].store; }
+  /// Runs all to their ends, in turns; fails where each waits for another.
+  mlir::LogicalResult runTogether(llvm::MutableArrayRef<Cursor> cursors);
+  /// Runs a cursor until it has to wait; whether it got anywhere.
+  mlir::FailureOr<bool> advance(Cursor &cursor);
+  bool isReady(mlir::Operation &op, Cursor &cursor);
+  bool finishReceive(rank::RecvOp op, Frame &frame);
+  bool finishStart(rank::StartOp op, Frame &frame);
+  bool reduceOverPipeline(ps::AllReduceOp op, Cursor &cursor);
+  void publish(mlir::Operation &op, Cursor &cursor);
+  mlir::FailureOr<Cursor> makeCursor(mlir::func::FuncOp function, const NamedTensors &inputs,
+                                     int64_t microBatch);
+  llvm::SmallVector<mlir::func::FuncOp> findStages(llvm::StringRef entry);
+  int64_t getCoordinate(mlir::func::FuncOp function);
+  void noteUses();
+
+  llvm::SmallVector<rank::ProgramOp> findPrograms(llvm::StringRef entry);
   mlir::LogicalResult runBlock(mlir::Block &block, Frame &frame);
   mlir::LogicalResult runOp(mlir::Operation &op, Frame &frame);
   mlir::LogicalResult runTensorOp(ps::EvaluateOpInterface op, Frame &frame);
@@ -60,10 +106,10 @@ private:
   mlir::LogicalResult runStart(rank::StartOp op, Frame &frame);
   mlir::LogicalResult runInput(rank::InputOp op, Frame &frame);
   mlir::LogicalResult runOutput(rank::OutputOp op, Frame &frame);
-  /// The program of an entry; null where the module has functions (before level `scheduled`).
-  rank::ProgramOp findProgram(llvm::StringRef entry);
-  mlir::FailureOr<NamedTensors> callProgram(rank::ProgramOp program, const NamedTensors &inputs,
-                                            int64_t count);
+  /// `programs`: by coordinate, of one entry; none where the module has functions (before level
+  /// `scheduled`).
+  mlir::FailureOr<NamedTensors> callPrograms(llvm::ArrayRef<rank::ProgramOp> programs,
+                                             const NamedTensors &inputs, int64_t count);
   void addEffect(Frame &frame, Effect effect);
   void apply(const Effect &effect);
   std::string getSymbol(std::optional<llvm::StringRef> symbol, mlir::Value ref, Frame &frame);
@@ -72,11 +118,18 @@ private:
   PerRank everywhere(int64_t value) const;
 
   mlir::ModuleOp module;
-  Layout layout;
-  Store store;
+  Layout layout; ///< of the ranks of one coordinate
+  std::vector<Coordinate> coordinates;
+  int64_t here = 0; ///< the coordinate whose turn it is
   bool sharded;
   ps::EvaluateContext context;
-  std::set<std::string> accumulated; ///< variables that this step has accumulated into
+  Exchange exchange;
+  std::map<int64_t, PerRank> crossing; ///< level 3: values of stage functions, by number
+  /// Which coordinates add to a variable, write it, read it.
+  struct Uses {
+    std::set<int64_t> adds, writes, reads;
+  };
+  llvm::StringMap<Uses> uses;
   const NamedTensors *programInputs = nullptr;
   int64_t microBatches = 1;
 };

@@ -13,6 +13,8 @@ Layout::Layout(MeshOp mesh) : mesh(mesh) {
     return;
   for (Attribute attr : mesh.getAxes()) {
     auto axis = cast<AxisAttr>(attr);
+    if (axis.getKind() == AxisKind::Pipeline)
+      continue;
     axes.push_back({axis.getName(), axis.getSize(), 1});
     rankCount *= axis.getSize();
   }

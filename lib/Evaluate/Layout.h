@@ -9,7 +9,8 @@ namespace parashard {
 /// One tensor per rank.
 using PerRank = std::vector<ps::Tensor>;
 
-/// The ranks of a mesh: rank = coordinates row-major, the last axis varying fastest.
+/// The ranks of one pipeline coordinate of a mesh: rank = the other coordinates row-major, the last
+/// axis varying fastest. No tensor is split over the pipeline axis.
 class Layout {
 public:
   /// `mesh` null: one rank.

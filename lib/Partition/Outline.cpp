@@ -3,6 +3,7 @@
 #include "lib/Partition/Collectives.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -197,40 +198,133 @@ static void buildBetween(OpBuilder &b, Operation *op, IRMapping &values) {
   built->removeAttr(kOriginMark);
 }
 
-void Outliner::outline(func::FuncOp function, const Pieces &pieces) {
-  std::string entry = function.getName().str();
-  builder.setInsertionPoint(function);
-  SmallVector<func::FuncOp> callees;
-  for (const Run &run : pieces.runs)
-    callees.push_back(getClass(run));
-  SmallVector<Type> inputs(function.getArgumentTypes());
-  bool takesMicroBatch = entry == "micro_batch";
-  if (takesMicroBatch)
+func::FuncOp Outliner::createStage(func::FuncOp function, StringRef entry,
+                                   const StageContent &content) {
+  SmallVector<Type> inputs, results;
+  for (unsigned i : content.arguments)
+    inputs.push_back(function.getArgument(i).getType());
+  for (auto &[value, number] : content.received)
+    inputs.push_back(value.getType());
+  if (entry == "micro_batch")
     inputs.push_back(builder.getI64Type());
-  auto stage = func::FuncOp::create(builder, function.getLoc(), "stage0." + entry,
-                                    builder.getFunctionType(inputs, function.getResultTypes()));
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    stage.setArgAttrs(i, function.getArgAttrDict(i));
-  for (unsigned i = 0; i < function.getNumResults(); ++i)
-    stage.setResultAttrs(i, function.getResultAttrDict(i));
-  stage->setAttr(rank::kStageMark, builder.getI64IntegerAttr(0));
+  for (unsigned i : content.results)
+    results.push_back(function.getResultTypes()[i]);
+  for (auto &[value, number] : content.sent)
+    results.push_back(value.getType());
+  auto stage = func::FuncOp::create(builder, function.getLoc(),
+                                    ("stage" + Twine(content.stage) + "." + entry).str(),
+                                    builder.getFunctionType(inputs, results));
+  for (auto [place, i] : llvm::enumerate(content.arguments))
+    stage.setArgAttrs(place, function.getArgAttrDict(i));
+  for (auto [place, received] : llvm::enumerate(content.received))
+    stage.setArgAttr(content.arguments.size() + place, rank::kValueMark,
+                     builder.getI64IntegerAttr(received.second));
+  for (auto [place, i] : llvm::enumerate(content.results))
+    stage.setResultAttrs(place, function.getResultAttrDict(i));
+  for (auto [place, sent] : llvm::enumerate(content.sent))
+    stage.setResultAttr(content.results.size() + place, rank::kValueMark,
+                        builder.getI64IntegerAttr(sent.second));
+  stage->setAttr(rank::kStageMark, builder.getI64IntegerAttr(content.stage));
+  return stage;
+}
+
+func::FuncOp Outliner::buildStage(func::FuncOp function, StringRef entry,
+                                  const std::vector<Run> &runs, ArrayRef<func::FuncOp> callees,
+                                  const StageContent &content) {
+  OpBuilder::InsertionGuard guard(builder);
+  func::FuncOp stage = createStage(function, entry, content);
   IRMapping values;
   Block *block = stage.addEntryBlock();
-  for (BlockArgument arg : function.getArguments())
-    values.map(arg, block->getArgument(arg.getArgNumber()));
-  Value microBatch = takesMicroBatch ? block->getArguments().back() : Value();
+  for (auto [place, i] : llvm::enumerate(content.arguments))
+    values.map(function.getArgument(i), block->getArgument(place));
+  for (auto [place, received] : llvm::enumerate(content.received))
+    values.map(received.first, block->getArgument(content.arguments.size() + place));
+  Value microBatch = entry == "micro_batch" ? block->getArguments().back() : Value();
   builder.setInsertionPointToEnd(block);
-  for (const Piece &piece : pieces.order) {
+  for (const Piece &piece : content.pieces) {
     if (piece.between) {
       buildBetween(builder, piece.between, values);
       continue;
     }
-    const Run &run = pieces.runs[piece.run];
+    const Run &run = runs[piece.run];
     buildRun(run.ops.front()->getLoc(), run, callees[piece.run], values, microBatch);
   }
-  builder.clone(*function.getBody().front().getTerminator(), values);
+  Operation *end = function.getBody().front().getTerminator();
+  SmallVector<Value> results;
+  for (unsigned i : content.results)
+    results.push_back(values.lookup(end->getOperand(i)));
+  for (auto &[value, number] : content.sent)
+    results.push_back(values.lookup(value));
+  func::ReturnOp::create(builder, end->getLoc(), results);
+  return stage;
+}
+
+void Outliner::outline(func::FuncOp function, StringRef entry, const std::vector<Run> &runs,
+                       ArrayRef<StageContent> contents) {
+  builder.setInsertionPoint(function);
+  SmallVector<func::FuncOp> callees, stages;
+  for (const Run &run : runs)
+    callees.push_back(getClass(run));
+  for (const StageContent &content : contents)
+    stages.push_back(buildStage(function, entry, runs, callees, content));
   symbols.erase(function);
-  symbols.insert(stage);
+  for (func::FuncOp stage : stages)
+    symbols.insert(stage);
+}
+
+//===----------------------------------------------------------------------===//
+// What each stage has
+//===----------------------------------------------------------------------===//
+
+StageContent takeAll(func::FuncOp function, const Pieces &pieces, int64_t stage) {
+  StageContent content;
+  content.stage = stage;
+  content.pieces = pieces.order;
+  content.arguments = llvm::to_vector(llvm::seq<unsigned>(0, function.getNumArguments()));
+  content.results = llvm::to_vector(llvm::seq<unsigned>(0, function.getNumResults()));
+  return content;
+}
+
+std::vector<StageContent> divide(func::FuncOp function, const Pieces &pieces,
+                                 const Stages &stages) {
+  std::vector<StageContent> contents(stages.getCount());
+  std::vector<llvm::SetVector<Value>> used(stages.getCount()); // from outside of the stage's runs
+  DenseMap<Value, int64_t> homes;
+  auto getStage = [&](const Piece &piece) {
+    return stages.getStage(pieces.runs[piece.run].segment.value_or(0));
+  };
+  for (const Piece &piece : pieces.order) {
+    int64_t stage = getStage(piece);
+    contents[stage].pieces.push_back(piece);
+    for (Value result : pieces.runs[piece.run].results)
+      homes[result] = stage;
+    used[stage].insert_range(pieces.runs[piece.run].inputs);
+  }
+  for (auto [i, value] :
+       llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
+    auto home = homes.find(value); // an argument is returned by the last stage
+    int64_t stage = home == homes.end() ? stages.getCount() - 1 : home->second;
+    contents[stage].results.push_back(i);
+    used[stage].insert(value);
+  }
+  DenseMap<Value, int64_t> numbers;
+  for (const Piece &piece : pieces.order)
+    for (Value result : pieces.runs[piece.run].results) {
+      int64_t home = getStage(piece), number = numbers.size();
+      for (auto [stage, values] : llvm::enumerate(used))
+        if (int64_t(stage) != home && values.contains(result)) {
+          if (numbers.try_emplace(result, number).second)
+            contents[home].sent.push_back({result, number});
+          contents[stage].received.push_back({result, number});
+        }
+    }
+  for (auto [stage, content] : llvm::enumerate(contents)) {
+    content.stage = stage;
+    for (BlockArgument argument : function.getArguments())
+      if (used[stage].contains(argument))
+        content.arguments.push_back(argument.getArgNumber());
+  }
+  return contents;
 }
 
 } // namespace parashard::ps

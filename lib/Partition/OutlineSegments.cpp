@@ -1,6 +1,7 @@
 // The pass ps-outline-segments: class functions, and stage functions that run them.
 #include "lib/Partition/Outline.h"
 #include "lib/Partition/Passes.h"
+#include "lib/Partition/SplitUpdate.h"
 
 using namespace mlir;
 
@@ -11,18 +12,37 @@ namespace parashard::ps {
 namespace {
 struct OutlineSegmentsPass : impl::OutlineSegmentsPassBase<OutlineSegmentsPass> {
   void runOnOperation() override {
+    stages = getStages(getOperation());
     Outliner outliner(getOperation());
     for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (function->hasAttr(rank::kClassMark) || function->hasAttr(rank::kStageMark))
         continue;
-      FailureOr<Pieces> pieces = function.getName() == "update"  ? cutUpdate(function)
-                                 : function.getName() == "count" ? cutCount(function)
-                                                                 : cutIntoSegments(function);
+      StringRef entry = function.getName().split(".pp").first; // of one coordinate: @update.pp0
+      FailureOr<Pieces> pieces = entry == "update"  ? cutUpdate(function)
+                                 : entry == "count" ? cutCount(function)
+                                                    : cutIntoSegments(function);
       if (failed(pieces))
         return signalPassFailure();
-      outliner.outline(function, *pieces);
+      outliner.outline(function, entry.str(), pieces->runs, getContents(function, *pieces, entry));
     }
   }
+
+private:
+  std::vector<StageContent> getContents(func::FuncOp function, const Pieces &pieces,
+                                        StringRef entry) const {
+    if (auto coordinate = function->getAttrOfType<IntegerAttr>(kCoordinateMark))
+      return {takeAll(function, pieces, coordinate.getInt())};
+    if (stages.getCount() == 1)
+      return {takeAll(function, pieces, 0)};
+    if (entry != "count")
+      return divide(function, pieces, stages);
+    std::vector<StageContent> everywhere; // what a step counts, every coordinate does
+    for (int64_t i = 0; i < stages.placement.ranks; ++i)
+      everywhere.push_back(takeAll(function, pieces, i));
+    return everywhere;
+  }
+
+  Stages stages;
 };
 } // namespace
 } // namespace parashard::ps

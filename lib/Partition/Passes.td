@@ -34,13 +34,27 @@ def ExplainCollectivesPass : Pass<"ps-explain-collectives", "::mlir::ModuleOp"> 
   let options = [Option<"record", "record", "bool", "false", "add to the words in the module">];
 }
 
+def SplitStagesPass : Pass<"ps-split-stages", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::parashard::rank::RankDialect"];
+  let summary = "gives each stage of a pipeline what it computes for itself, and its part of @update";
+  let description = [{
+    Values that follow from constants and inputs at less cost than sending them (masks, positions, rotary tables) are
+    computed again in each stage that uses them, in a segment of their own in front of it. `@update` becomes one
+    function a pipeline coordinate, `@update.pp0`, ...: with the parameters that it holds; sums over parameters (the
+    global norm) are combined, each parameter counted once, and what stages add to one variable (a tied parameter's
+    gradient, the loss) is added up over the coordinates that read it. Each stage adds to an accumulator of its own.
+    Nothing happens where there is one stage.
+  }];
+}
+
 def OutlineSegmentsPass : Pass<"ps-outline-segments", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "makes class functions of segments and lists of runs of stages";
   let description = [{
     Every (segment, phase) of `@micro_batch` and `@evaluate`, and every parameter's part of `@update`, becomes a run
     of a class function; runs that are equal up to variables, keys and locations share one. The functions become
-    `@stage0.micro_batch`, `@stage0.evaluate`, `@stage0.update`.
+    `@stage0.micro_batch`, `@stage0.evaluate`, `@stage0.update`, and likewise for the other stages of a pipeline: values
+    that cross are results of one stage function and arguments of others, marked with equal numbers (`ps.value`).
   }];
 }
 

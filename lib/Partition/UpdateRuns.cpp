@@ -1,6 +1,7 @@
 // Cuts @update into what all parameters share and each parameter's own part.
 #include "lib/Partition/Cloneable.h"
 #include "lib/Partition/Runs.h"
+#include "lib/Partition/Stages.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -12,35 +13,54 @@ class UpdateCutter {
 public:
   explicit UpdateCutter(func::FuncOp function)
       : function(function), symbols(function->getParentOfType<ModuleOp>()),
+        pipeline(getPipelineAxis(function->getParentOfType<ModuleOp>())),
         cloneable(findCloneableOps(function)) {}
 
   Pieces cut() {
+    findBetween();
     findOwners();
-    Pieces pieces;
-    llvm::MapVector<Attribute, Run> runs;
-    runs[Attribute()].name = "scalars";
+    std::vector<Level> byLevel;
+    llvm::MapVector<Attribute, Run> parameters;
     for (Operation &op : function.getBody().front().without_terminator()) {
       if (cloneable.contains(&op))
         continue;
+      int64_t level = levels.lookup(&op);
+      if (level >= int64_t(byLevel.size()))
+        byLevel.resize(level + 1);
       if (between.contains(&op))
-        pieces.order.push_back({&op});
+        byLevel[level].between.push_back(&op);
+      else if (Attribute owner = owners.lookup(&op))
+        parameters[owner].ops.push_back(&op);
       else
-        runs[owners.lookup(&op)].ops.push_back(&op);
+        byLevel[level].shared.ops.push_back(&op);
     }
-    for (auto &[owner, run] : runs) {
-      if (run.ops.empty())
-        continue;
-      run.phase = Phase::Update;
-      if (owner)
-        run.name = "parameter";
-      pieces.order.push_back({nullptr, unsigned(pieces.runs.size())});
-      pieces.runs.push_back(std::move(run));
+    for (Level &level : byLevel) {
+      for (Operation *op : level.between)
+        pieces.order.push_back({op});
+      add(level.shared, "scalars");
     }
+    for (auto &[owner, run] : parameters)
+      add(run, "parameter");
     completeRuns(function, pieces.runs, cloneable);
-    return pieces;
+    return std::move(pieces);
   }
 
 private:
+  /// What comes after equally many collectives between runs: those, then what parameters share.
+  struct Level {
+    SmallVector<Operation *> between;
+    Run shared;
+  };
+
+  void add(Run &run, StringRef name) {
+    if (run.ops.empty())
+      return;
+    run.phase = Phase::Update;
+    run.name = name.str();
+    pieces.order.push_back({nullptr, unsigned(pieces.runs.size())});
+    pieces.runs.push_back(std::move(run));
+  }
+
   /// The variable that a variable belongs to in the end.
   Attribute getRoot(FlatSymbolRefAttr symbol) {
     while (auto variable = symbols.lookup<VariableOp>(symbol.getValue())) {
@@ -56,12 +76,36 @@ private:
     return !type || type.getRank() == 0;
   }
 
-  /// A collective on what is read stands between runs.
+  /// A collective on what is read stands between runs, and one over the pipeline always does.
   bool isBetween(Operation *op) const {
     if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op))
       return false;
     Operation *producer = op->getOperand(0).getDefiningOp();
-    return producer && cloneable.contains(producer);
+    return producer &&
+           (cloneable.contains(producer) || between.contains(producer) || isOverPipeline(op));
+  }
+
+  bool isOverPipeline(Operation *op) const {
+    return pipeline && llvm::is_contained(op->getAttrOfType<ArrayAttr>("axes"), pipeline);
+  }
+
+  /// And on which level each op is: a collective on what a run makes is above that run.
+  void findBetween() {
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      if (cloneable.contains(&op))
+        continue;
+      int64_t level = 0;
+      for (Value operand : op.getOperands())
+        if (Operation *producer = operand.getDefiningOp();
+            producer && !cloneable.contains(producer))
+          level = std::max(level, levels.lookup(producer));
+      if (isBetween(&op)) {
+        between.insert(&op);
+        Operation *producer = op.getOperand(0).getDefiningOp();
+        level += !cloneable.contains(producer) && !between.contains(producer);
+      }
+      levels[&op] = level;
+    }
   }
 
   /// Each op belongs to the parameter that alone needs it (null: to none alone).
@@ -69,11 +113,8 @@ private:
     for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
       if (cloneable.contains(&op))
         continue;
-      if (isBetween(&op)) {
-        between.insert(&op);
-        continue;
-      }
-      owners[&op] = getOwner(&op);
+      if (!between.contains(&op))
+        owners[&op] = getOwner(&op);
     }
   }
 
@@ -96,8 +137,11 @@ private:
 
   func::FuncOp function;
   SymbolTable symbols;
+  StringAttr pipeline; ///< the mesh's axis; null where there is none
+  Pieces pieces;
   DenseSet<Operation *> cloneable;
   DenseSet<Operation *> between;
+  DenseMap<Operation *, int64_t> levels;
   DenseMap<Operation *, Attribute> owners;
 };
 } // namespace

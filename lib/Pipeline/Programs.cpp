@@ -1,15 +1,17 @@
 // Unrolls micro-batches and buckets collectives.
 #include "lib/Pipeline/Programs.h"
+#include "lib/Partition/Stages.h"
 
 using namespace mlir;
 
 namespace parashard::ps {
 
-ProgramBuilder::ProgramBuilder(ModuleOp module, StringRef name, StringRef entry,
+ProgramBuilder::ProgramBuilder(ModuleOp module, StringRef name, int64_t pp, StringRef entry,
                                int64_t bucketBytes)
-    : builder(module.getContext()), bucketBytes(bucketBytes) {
+    : builder(module.getContext()), bucketBytes(bucketBytes), pipeline(getPipelineAxis(module)),
+      coordinates(getPipelineSize(module)) {
   builder.setInsertionPointToEnd(module.getBody());
-  auto program = rank::ProgramOp::create(builder, module.getLoc(), name, 0, entry);
+  auto program = rank::ProgramOp::create(builder, module.getLoc(), name, pp, entry);
   builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
 }
 
@@ -69,13 +71,17 @@ void ProgramBuilder::addPart(func::FuncOp stage, int64_t microBatch, IRMapping &
     for (Value operand : op.getOperands())
       if (auto arg = dyn_cast<BlockArgument>(operand))
         bind(stage, arg.getArgNumber(), microBatch, values);
-    builder.clone(op, values);
+    Operation *built = builder.clone(op, values);
+    if (isa<rank::RunOp>(built))
+      built->setAttr(rank::kMicroBatchMark, builder.getI64IntegerAttr(microBatch));
   }
 }
 
 void ProgramBuilder::addOutputs(func::FuncOp stage, int64_t microBatch, IRMapping &values) {
   Operation *end = stage.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(end->getOperands())) {
+    if (stage.getResultAttr(i, rank::kValueMark))
+      continue; // for another stage
     if (auto arg = dyn_cast<BlockArgument>(value))
       bind(stage, arg.getArgNumber(), microBatch, values);
     auto name = stage.getResultAttrOfType<StringAttr>(i, kNameMark);
@@ -91,6 +97,22 @@ void ProgramBuilder::addMicroBatch(func::FuncOp stage, int64_t microBatch) {
   IRMapping values;
   addPart(stage, microBatch, values, [](Operation *) { return true; });
   addOutputs(stage, microBatch, values);
+}
+
+Value ProgramBuilder::addSend(Location loc, Value value, const Message &message) {
+  return rank::SendOp::create(builder, loc, value, message.to, message.getQueue(), message.value,
+                              message.microBatch);
+}
+
+std::pair<Value, Value> ProgramBuilder::addReceive(Location loc, const Message &message) {
+  auto op =
+      rank::RecvOp::create(builder, loc, message.type, rank::TokenType::get(builder.getContext()),
+                           message.from, message.getQueue(), message.value, message.microBatch);
+  return {op.getResult(), op.getToken()};
+}
+
+void ProgramBuilder::addWait(Location loc, Value token) {
+  rank::WaitOp::create(builder, loc, token);
 }
 
 //===----------------------------------------------------------------------===//
@@ -112,6 +134,8 @@ static bool fitTogether(Operation *a, Operation *b) {
 void ProgramBuilder::addToBucket(Operation *collective, int64_t mostBytes) {
   int64_t bytes = getByteSize(collective->getOperand(0).getType());
   for (Bucket &bucket : llvm::reverse(buckets)) {
+    if (isOverPipeline(collective))
+      break; // coordinates have different ones beside it
     if (!fitTogether(bucket.collectives.front(), collective))
       continue;
     if (bucket.start || bucket.bytes + bytes > mostBytes)
@@ -127,8 +151,14 @@ void ProgramBuilder::addToBucket(Operation *collective, int64_t mostBytes) {
   buckets.back().bytes = bytes;
 }
 
+bool ProgramBuilder::isOverPipeline(Operation *collective) const {
+  return pipeline && llvm::is_contained(collective->getAttrOfType<ArrayAttr>("axes"), pipeline);
+}
+
 void ProgramBuilder::start(Bucket &bucket, IRMapping &values) {
   Operation *first = bucket.collectives.front();
+  for (Operation *op : bucket.collectives)
+    waitFor(op);
   SmallVector<Value> operands, results;
   SmallVector<Type> types;
   SmallVector<int64_t> dims;
@@ -140,12 +170,21 @@ void ProgramBuilder::start(Bucket &bucket, IRMapping &values) {
       dims.push_back(dim.getInt());
   }
   auto axes = first->getAttrOfType<ArrayAttr>("axes");
+  DenseI64ArrayAttr members;
+  std::string queue = rank::getQueueName(axes.getValue());
+  if (isOverPipeline(first)) {
+    members = first->getAttrOfType<DenseI64ArrayAttr>(rank::kCoordinatesMark);
+    if (!members)
+      members = builder.getDenseI64ArrayAttr(llvm::to_vector(llvm::seq<int64_t>(0, coordinates)));
+    axes = {};
+    queue = "shared";
+  }
   bucket.start = rank::StartOp::create(
       builder, first->getLoc(), types, rank::TokenType::get(builder.getContext()),
       builder.getStringAttr(first->getName().stripDialect()), operands,
-      first->getAttrOfType<ReductionKindAttr>("kind"), axes,
+      first->getAttrOfType<ReductionKindAttr>("kind"), axes, members,
       dims.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(dims),
-      builder.getStringAttr(rank::getQueueName(axes.getValue())));
+      builder.getStringAttr(queue));
   values.map(results, bucket.start.getResults());
 }
 
@@ -225,7 +264,8 @@ void ProgramBuilder::startEarly(func::FuncOp stage, IRMapping &values) {
     for (StringAttr variable : getWrittenVariables(&op))
       updated.insert(variable);
     auto read = isCollective(&op) ? op.getOperand(0).getDefiningOp<ReadOp>() : ReadOp();
-    if (!read || read->getNumOperands() > 0 || updated.contains(read.getVariableAttr().getAttr()))
+    if (!read || isOverPipeline(&op) || read->getNumOperands() > 0 ||
+        updated.contains(read.getVariableAttr().getAttr()))
       continue;
     if (auto [place, writer] = lastWriter.lookup(read.getVariableAttr().getAttr()); writer) {
       early.push_back({place, int64_t(early.size()), writer, &op});

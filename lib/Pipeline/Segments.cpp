@@ -41,10 +41,12 @@ public:
       : block(function.getBody().front()), cloneable(findCloneableOps(function)) {
     for (Operation &op : block.without_terminator())
       (isBackward(&op) ? backward : forward).push_back(&op);
+    findStateOps();
   }
 
   int64_t run() {
     assignForward();
+    assignStateOps();
     assignCloneables(false);
     assignBackward();
     assignCloneables(true);
@@ -67,7 +69,7 @@ private:
     });
     DenseMap<Operation *, int64_t> wanted = hasBlocks ? numberByPath() : numberByRepetition();
     for (Operation *op : forward) {
-      if (cloneable.contains(op))
+      if (cloneable.contains(op) || stateOps.contains(op))
         continue;
       int64_t segment = wanted.lookup(op);
       for (Value operand : op->getOperands())
@@ -76,19 +78,53 @@ private:
     }
   }
 
+  /// What a function does to its state alone (running statistics that decay, counters), and its
+  /// writes: they stand anywhere in the list, and run where their values meet others.
+  void findStateOps() {
+    for (Operation *op : forward) {
+      auto producers =
+          llvm::map_range(op->getOperands(), [](Value operand) { return operand.getDefiningOp(); });
+      bool ofState = llvm::all_of(producers, [&](Operation *producer) {
+        return producer && (cloneable.contains(producer) || stateOps.contains(producer));
+      });
+      bool reads = isa<ReadOp>(op) || llvm::any_of(producers, [&](Operation *producer) {
+                     return producer && stateOps.contains(producer);
+                   });
+      if (!cloneable.contains(op) && (isa<WriteOp>(op) || (ofState && reads)))
+        stateOps.insert(op);
+    }
+  }
+
+  /// A write runs with what makes its value, or in the block that its path names.
+  void assignStateOps() {
+    for (Operation *op : forward)
+      if (auto write = dyn_cast<WriteOp>(op))
+        if (std::optional<int64_t> segment = get(write.getValue(), false))
+          segments[op] = *segment;
+    for (Operation *op : llvm::reverse(forward)) {
+      if (!stateOps.contains(op) || segments.contains(op))
+        continue;
+      std::optional<int64_t> first;
+      for (Operation *user : op->getUsers())
+        if (auto known = segments.find(user); known != segments.end() && !isBackward(user))
+          first = std::min(first.value_or(known->second), known->second);
+      auto path = getModulePath(op->getLoc());
+      segments[op] = first ? *first : path ? numbers.lookup(getBlockOfPath(*path)) : 0;
+    }
+  }
+
   /// A block gets a number where it is first met; each stretch outside of blocks its own.
   DenseMap<Operation *, int64_t> numberByPath() {
     DenseMap<Operation *, int64_t> wanted;
-    llvm::StringMap<int64_t> blocks;
     int64_t last = -1, current = -1;
     bool inBlock = true;
     for (Operation *op : forward) {
-      if (cloneable.contains(op))
+      if (cloneable.contains(op) || stateOps.contains(op))
         continue;
       auto path = getModulePath(op->getLoc());
       StringRef name = path ? getBlockOfPath(*path) : StringRef();
       if (!name.empty()) {
-        auto [it, isNew] = blocks.try_emplace(name, last + 1);
+        auto [it, isNew] = numbers.try_emplace(name, last + 1);
         last += isNew;
         current = it->second;
         inBlock = true;
@@ -107,7 +143,7 @@ private:
     SmallVector<unsigned> classes;
     llvm::DenseMap<size_t, unsigned> known;
     for (Operation *op : forward) {
-      if (cloneable.contains(op))
+      if (cloneable.contains(op) || stateOps.contains(op))
         continue;
       llvm::hash_code hash = llvm::hash_combine(op->getName(), op->getPropertiesAsAttribute());
       for (Type type : op->getOperandTypes())
@@ -216,6 +252,8 @@ private:
   SmallVector<Operation *> forward, backward;
   DenseMap<Operation *, int64_t> segments;
   DenseMap<int64_t, Operation *> forwardByOrigin;
+  DenseSet<Operation *> stateOps;
+  llvm::StringMap<int64_t> numbers; ///< of blocks, by path
 };
 } // namespace
 

@@ -1,5 +1,7 @@
 // The pass ps-verify-scheduled: tokens, queues, and uses after waits.
 #include "lib/Pipeline/Passes.h"
+#include "lib/Pipeline/VerifyCommunication.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 
@@ -8,17 +10,9 @@ namespace parashard::ps {
 #include "lib/Pipeline/Passes.h.inc"
 
 namespace {
-/// The wait of a started collective; null when there is none.
-rank::WaitOp findWait(rank::StartOp start) {
-  for (Operation *user : start.getToken().getUsers())
-    if (auto wait = dyn_cast<rank::WaitOp>(user))
-      return wait;
-  return {};
-}
-
 /// What is started is waited for, and its results are used after that.
 LogicalResult verifyWaits(rank::StartOp start) {
-  rank::WaitOp wait = findWait(start);
+  rank::WaitOp wait = findWait(start.getToken());
   if (!wait)
     return start.emitOpError("(scheduled_c1) is never waited for");
   for (Value result : start.getResults())
@@ -29,6 +23,47 @@ LogicalResult verifyWaits(rank::StartOp start) {
         error.attachNote(wait.getLoc()) << "waited for here";
         return error;
       }
+  return success();
+}
+
+/// What is received is used after its wait.
+LogicalResult verifyReceive(rank::RecvOp recv) {
+  rank::WaitOp wait = findWait(recv.getToken());
+  for (Operation *user : recv.getResult().getUsers())
+    if (wait && user->isBeforeInBlock(wait)) {
+      InFlightDiagnostic error =
+          user->emitOpError("(scheduled_c2) uses what is received before its wait");
+      error.attachNote(wait.getLoc()) << "waited for here";
+      return error;
+    }
+  return success();
+}
+
+/// What segments add to a variable is added in the order of the micro-batches.
+LogicalResult verifyOrderOfSums(rank::ProgramOp program, const SymbolTable &symbols) {
+  llvm::DenseMap<Attribute, rank::RunOp> last;
+  for (auto run : program.getBody().getOps<rank::RunOp>()) {
+    auto microBatch = run->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark);
+    auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
+    if (!microBatch || !callee || !run.getSegment())
+      continue;
+    auto refs = llvm::make_filter_range(callee.getArguments(),
+                                        [](Value value) { return isa<RefType>(value.getType()); });
+    for (auto [symbol, ref] : llvm::zip(run.getVariableSymbols(), refs)) {
+      if (llvm::none_of(ref.getUsers(), [](Operation *user) { return isa<AccumulateOp>(user); }))
+        continue;
+      rank::RunOp &before = last[symbol];
+      if (before && before->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark).getInt() >
+                        microBatch.getInt()) {
+        InFlightDiagnostic error = run.emitOpError("(scheduled_c10) adds micro-batch ")
+                                   << microBatch.getInt() << " to \"" << symbol.getValue()
+                                   << "\" after a later one; sums are in ascending order";
+        error.attachNote(before.getLoc()) << "added here";
+        return error;
+      }
+      before = run;
+    }
+  }
   return success();
 }
 
@@ -46,7 +81,8 @@ LogicalResult verifyVariables(rank::StartOp start) {
     auto read = operand.getDefiningOp<ReadOp>();
     if (!read)
       continue;
-    for (Operation *op = read->getNextNode(); op != findWait(start); op = op->getNextNode())
+    for (Operation *op = read->getNextNode(); op != findWait(start.getToken());
+         op = op->getNextNode())
       if (mayWrite(op, read.getVariableAttr())) {
         InFlightDiagnostic error = op->emitOpError("(scheduled_c6) may write \"")
                                    << read.getVariableAttr().getValue()
@@ -62,7 +98,7 @@ LogicalResult verifyVariables(rank::StartOp start) {
 LogicalResult verifyQueues(rank::ProgramOp program) {
   llvm::StringMap<rank::WaitOp> last;
   for (auto start : program.getBody().getOps<rank::StartOp>()) {
-    rank::WaitOp wait = findWait(start);
+    rank::WaitOp wait = findWait(start.getToken());
     rank::WaitOp &before = last[start.getQueue()];
     if (before && wait->isBeforeInBlock(before))
       return wait.emitOpError("(scheduled_c3) is before the wait of an earlier entry of queue \"")
@@ -90,13 +126,23 @@ LogicalResult verifyInputs(rank::ProgramOp program) {
 struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
+    SymbolTable symbols(getOperation());
+    llvm::MapVector<StringRef, SmallVector<rank::ProgramOp>> byEntry;
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
       for (auto start : program.getBody().getOps<rank::StartOp>())
         if (failed(verifyWaits(start)) || failed(verifyVariables(start)))
           return signalPassFailure();
-      if (failed(verifyQueues(program)) || failed(verifyInputs(program)))
+      for (auto recv : program.getBody().getOps<rank::RecvOp>())
+        if (failed(verifyReceive(recv)))
+          return signalPassFailure();
+      if (failed(verifyQueues(program)) || failed(verifyInputs(program)) ||
+          failed(verifyOrderOfSums(program, symbols)))
         return signalPassFailure();
+      byEntry[program.getEntry()].push_back(program);
     }
+    for (auto &[entry, programs] : byEntry)
+      if (failed(verifyCommunication(programs)))
+        return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function->hasAttr(rank::kStageMark)) {
         function.emitOpError("(scheduled_c4) a stage function is left; run ps-schedule");

@@ -1,4 +1,5 @@
 // What can be said about a command line before the model is read.
+#include "lib/Plan/Timetable.h"
 #include "lib/Sharding/MeshText.h"
 #include "lib/Training/OptimizerSpec.h"
 #include "parashard/Pipelines.h"
@@ -26,6 +27,20 @@ llvm::Error checkOptions(const CompileOptions &options) {
   auto mesh = parseMesh(options.mesh, options.ranks.value_or(0));
   if (!mesh)
     return fail("--mesh: " + llvm::toString(mesh.takeError()));
+  plan::Placement placement;
+  placement.kind = options.placement == "v" ? plan::PlacementKind::V : plan::PlacementKind::Loop;
+  placement.chunks = options.numChunks;
+  for (const MeshAxis &axis : *mesh)
+    if (axis.kind == ps::AxisKind::Pipeline)
+      placement.ranks = axis.size;
+  if (placement.ranks == 1 && placement.chunks > 1)
+    return fail(
+        "--num-chunks " + llvm::Twine(placement.chunks) +
+        ": stages need a mesh with a pipeline axis of at least 2, such as pp=2; the mesh is " +
+        options.mesh);
+  auto table = plan::findTimetable(options.schedule, placement, options.microBatches);
+  if (!table)
+    return fail("--schedule: " + llvm::toString(table.takeError()));
   for (const std::string &text : options.optimizers) {
     auto spec = parseOptimizerSpec(text);
     if (!spec)

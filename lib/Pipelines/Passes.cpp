@@ -104,9 +104,15 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
       PassText("ps-propagate-shardings"),
       // After the shardings: equal blocks have equal shardings then.
       PassText("ps-find-segments"),
+      // Stages are lists of segments.
+      PassText("ps-partition-pipeline")
+          .option("method", o.splitMethod)
+          .option("chunks", o.numChunks)
+          .option("placement", o.placement),
       // Kept in words: the marks that it is read from are gone at the next level, which adds what
       // is moved.
       PassText("ps-explain-shardings").option("record", "true"),
+      PassText("ps-explain-pipeline").option("record", "true"),
       PassText("ps-verify-planned"),
   };
 }
@@ -118,6 +124,8 @@ std::vector<std::string> partitionedPasses(const CompileOptions &) {
       PassText("ps-simplify-collectives"),
       // What moves, in words: after it is known, before equal parts are one.
       PassText("ps-explain-collectives").option("record", "true"),
+      // Before segments become runs; after what moves was told once for all coordinates.
+      PassText("ps-split-stages"),
       // From here on all work is per class.
       PassText("ps-outline-segments"),
       PassText("ps-fuse"),
@@ -136,7 +144,9 @@ std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
   case ps::Level::Partitioned:
     return partitionedPasses(o);
   case ps::Level::Scheduled:
-    return {PassText("ps-schedule").option("micro-batches", o.microBatches),
+    return {PassText("ps-schedule")
+                .option("micro-batches", o.microBatches)
+                .option("schedule", o.schedule),
             PassText("ps-verify-scheduled")};
   case ps::Level::Placed:
     // A step's micro-batches may all be pending at once where the host drives them.

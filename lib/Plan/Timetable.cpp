@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include <algorithm>
 #include <optional>
 
@@ -419,6 +420,57 @@ Expected<Timetable> readTimetable(StringRef json, StringRef name) {
                 " micro-batches; expected at least 1 and at most " + Twine(kMost) + " of each");
   if (Error error = checkTimetable(table))
     return std::move(error);
+  return table;
+}
+
+//===----------------------------------------------------------------------===//
+// By name or file
+//===----------------------------------------------------------------------===//
+
+static bool isFile(StringRef schedule) { return schedule.ends_with(".json"); }
+
+static Expected<Timetable> readTimetableFile(StringRef path) {
+  auto file = MemoryBuffer::getFile(path);
+  if (!file)
+    return fail("schedule '" + path + "' cannot be read: " + file.getError().message());
+  return readTimetable((*file)->getBuffer(), path);
+}
+
+Expected<PlacementKind> findPlacement(StringRef schedule) {
+  if (isFile(schedule)) {
+    Expected<Timetable> table = readTimetableFile(schedule);
+    if (!table)
+      return table.takeError();
+    return table->placement.kind;
+  }
+  for (const Schedule &known : getSchedules())
+    if (schedule == known.name)
+      return known.placement;
+  return makeTimetable(schedule, {1, 1, 1}).takeError(); // says which there are
+}
+
+/// "2 ranks x 3 chunks (loop), 8 micro-batches"
+static std::string describeSize(const Placement &placement, int64_t microBatches) {
+  return (Twine(placement.ranks) + " ranks x " + Twine(placement.chunks) + " chunks (" +
+          (placement.kind == PlacementKind::V ? "v" : "loop") + "), " + Twine(microBatches) +
+          " micro-batches")
+      .str();
+}
+
+Expected<Timetable> findTimetable(StringRef schedule, const Placement &placement,
+                                  int64_t microBatches) {
+  if (placement.getNumStages() == 1)
+    return makeTimetable("1f1b", {1, 1, microBatches});
+  Expected<Timetable> table =
+      isFile(schedule) ? readTimetableFile(schedule)
+                       : makeTimetable(schedule, {placement.ranks, placement.chunks, microBatches});
+  if (!table)
+    return table.takeError();
+  const Placement &has = table->placement;
+  if (has.kind != placement.kind || has.ranks != placement.ranks ||
+      has.chunks != placement.chunks || table->microBatches != microBatches)
+    return fail("schedule '" + schedule + "' is for " + describeSize(has, table->microBatches) +
+                "; the plan has " + describeSize(placement, microBatches));
   return table;
 }
 

@@ -74,6 +74,16 @@ llvm::Error checkTimetable(const Timetable &table);
 /// "I3.1". The result is checked.
 llvm::Expected<Timetable> readTimetable(llvm::StringRef json, llvm::StringRef name);
 
+/// Where stages lie under a schedule: by name, or what the table in FILE.json says. Errors: an
+/// unknown name, a file that cannot be read or checked.
+llvm::Expected<PlacementKind> findPlacement(llvm::StringRef schedule);
+
+/// The table of a schedule, by name or of FILE.json, for stages that lie so. One stage runs each
+/// micro-batch forward and backward in turn, whatever the schedule. Errors: as above, and a table
+/// for another size.
+llvm::Expected<Timetable> findTimetable(llvm::StringRef schedule, const Placement &placement,
+                                        int64_t microBatches);
+
 /// "F3", or "F3.1" of chunk 1.
 std::string describeTask(const Task &task);
 

@@ -117,12 +117,6 @@ Expected<std::vector<MeshAxis>> parseMesh(StringRef text, int64_t ranks) {
   if (Error error = fillUp(axes, text.trim("\" "), ranks))
     return std::move(error);
   for (const MeshAxis &axis : axes)
-    if (axis.kind == ps::AxisKind::Pipeline && axis.size > 1)
-      return fail(formatv("mesh axis \"{0}\" asks for {1} pipeline stages: pipeline stages are not "
-                          "built yet; use a size of 1, or data and tensor axes",
-                          axis.name, axis.size)
-                      .str());
-  for (const MeshAxis &axis : axes)
     if (axis.kind == ps::AxisKind::Context && axis.size > 1)
       return fail(formatv("mesh axis \"{0}\" asks for {1} context shards: context parallelism is "
                           "not built yet; use a size of 1, or data and tensor axes",

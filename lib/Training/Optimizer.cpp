@@ -187,6 +187,7 @@ LogicalResult UpdateBuilder::buildGroup(unsigned group) {
                     scalar, first->parameter);
   if (failed(lr) || failed(steps))
     return failure();
+  (*steps)->setAttr(kSharedMark, builder.getUnitAttr());
   math.loc = module.getLoc();
   Value count = makeRead(builder, math.loc, *steps);
   groups[group] = makeGroupScalars(math, spec, makeRead(builder, math.loc, *lr), count);

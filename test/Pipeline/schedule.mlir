@@ -73,7 +73,7 @@ module {
   // CHECK-NEXT: rank.run @count.forward(%[[X1]])
   // CHECK-NEXT: rank.run @h.forward segment 0(%[[X0]])
   // CHECK-NEXT: rank.run @h.forward segment 0(%[[X1]])
-  // CHECK-NEXT: }
+  // CHECK-NEXT: {{^ *}$}}
   // CHECK-NOT: rank.program
   func.func @stage0.count(%x: tensor<4xf32> {ps.name = "x", ps.global = tensor<8xf32>, ps.sharding = #ps.sharding<@mesh, [{"dp"}]>}) attributes {ps.stage = 0 : i64} {
     rank.run @count.forward (%x) variables [@loss.count] : (tensor<4xf32>) -> ()

@@ -18,8 +18,8 @@ ps.variable gradient @b.grad of @b : tensor<8xf32>
 // CHECK-DAG: ps.variable parameter @b {ps.lr = @lr.0}
 // CHECK-DAG: ps.variable scalar @lr.0 init dense<5.000000e-01>{{.*}} : tensor<f32>
 // CHECK-DAG: ps.variable scalar @lr.1 init dense<1.000000e-03>{{.*}} : tensor<f32>
-// CHECK-DAG: ps.variable optimizer @optimizer.0.count of @b : tensor<f32>
-// CHECK-DAG: ps.variable optimizer @optimizer.1.count of @w : tensor<f32>
+// CHECK-DAG: ps.variable optimizer @optimizer.0.count of @b {ps.shared} : tensor<f32>
+// CHECK-DAG: ps.variable optimizer @optimizer.1.count of @w {ps.shared} : tensor<f32>
 // CHECK-DAG: ps.variable optimizer @w.adamw.mean of @w : tensor<4x8xf32>
 // CHECK-DAG: ps.variable optimizer @w.adamw.square of @w : tensor<4x8xf32>
 // CHECK-NOT: @b.adamw

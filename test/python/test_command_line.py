@@ -42,10 +42,10 @@ EVALUATE = "entry ranks micro-batches steps seed set inputs outputs".split()
 # Values whose features are not built: each is an error that names the flag, before anything else happens.
 UNBUILT_COMPILE = [
     ("--sharding-policy", "megatron+sp"),
-    ("--split-method", "flops"), ("--num-chunks", "2"), ("--schedule", "1f1b"), ("--zero", "1"),
+    ("--zero", "1"),
     ("--recompute", "full"), ("--precision", "bf16"),
     ("--gradient-reduction", "bf16"), ("--offload", "optimizer"), ("--target", "cuda:sm_90"),
-    ("--write-timeline", "t.svg"), ("--mesh", "pp=2"),
+    ("--write-timeline", "t.svg"),
 ]  # fmt: skip
 UNBUILT_RUN = [
     ("--comm", "nccl"), ("--save", "state"), ("--save-every", "10"), ("--keep", "2"),

@@ -1,6 +1,7 @@
 // The flags of ps-compile (llvm::cl), and the errors of those whose feature is not built yet.
 #include "Flags.h"
 #include "PlanFile.h"
+#include "lib/Plan/Timetable.h"
 #include "lib/Sharding/MeshText.h"
 #include "tools/CommandLine.h"
 
@@ -81,12 +82,20 @@ struct Flags {
                                cl::desc("samples of a step, in place of --micro-batches"),
                                cl::init(0), cl::cat(plan)};
   cl::opt<std::string> lossAverage{"loss-average", cl::desc("step or micro-batch"), cl::cat(plan)};
-  cl::opt<std::string> splitMethod{"split-method", cl::desc("how stages are cut"),
-                                   cl::init("uniform"), cl::cat(plan)};
+  cl::opt<std::string> splitMethod{
+      "split-method",
+      cl::desc(
+          "how layers are cut into pipeline stages: uniform, parameters, flops, or the modules "
+          "NAME,NAME,... that begin one"),
+      cl::init("uniform"), cl::cat(plan)};
   cl::opt<std::string> numChunks{"num-chunks", cl::desc("stages per pipeline coordinate"),
                                  cl::init("1"), cl::cat(plan)};
-  cl::opt<std::string> schedule{"schedule", cl::desc("pipeline schedule"), cl::init("gpipe"),
-                                cl::cat(plan)};
+  cl::opt<std::string> schedule{
+      "schedule",
+      cl::desc(
+          "gpipe, 1f1b, interleaved, zb-h1, zb-v or FILE.json (default 1f1b; interleaved where "
+          "there are several chunks)"),
+      cl::cat(plan)};
   cl::opt<std::string> zero{"zero", cl::desc("ZeRO stage, 0 to 3"), cl::init("0"), cl::cat(plan)};
   cl::opt<std::string> recompute{"recompute", cl::desc("none, selective, full, ..."),
                                  cl::init("none"), cl::cat(plan)};
@@ -145,6 +154,8 @@ bool bad(const llvm::Twine &message) {
   return false;
 }
 
+bool check(llvm::Error error) { return !error || bad(llvm::toString(std::move(error))); }
+
 /// A flag that asks for a feature that this version does not have.
 bool refuse(llvm::StringRef flag, llvm::StringRef value, llvm::StringRef what) {
   return bad("--" + flag + " " + value + ": " + what + " is not built yet");
@@ -152,12 +163,6 @@ bool refuse(llvm::StringRef flag, llvm::StringRef value, llvm::StringRef what) {
 
 bool checkBuilt(const Flags &f) {
   auto isNot = [](const std::string &value, llvm::StringRef ok) { return value != ok; };
-  if (isNot(f.splitMethod, "uniform"))
-    return refuse("split-method", f.splitMethod, "cutting into pipeline stages");
-  if (isNot(f.numChunks, "1"))
-    return refuse("num-chunks", f.numChunks, "cutting into pipeline stages");
-  if (isNot(f.schedule, "gpipe"))
-    return refuse("schedule", f.schedule, "a pipeline schedule");
   if (isNot(f.zero, "0"))
     return refuse("zero", f.zero, "ZeRO");
   if (isNot(f.recompute, "none"))
@@ -225,6 +230,43 @@ bool readMicroBatches(const Flags &f, CompileOptions &compile) {
   return true;
 }
 
+/// The stages of a pipeline and what runs when.
+bool readPipeline(const Flags &f, CompileOptions &compile) {
+  compile.splitMethod = f.splitMethod;
+  if (llvm::StringRef(f.numChunks).getAsInteger(10, compile.numChunks) || compile.numChunks < 1)
+    return bad("--num-chunks takes a number of at least 1, not '" + f.numChunks + "'");
+  compile.schedule = f.schedule;
+  if (f.schedule.empty())
+    compile.schedule = compile.numChunks > 1 ? "interleaved" : "1f1b";
+  llvm::Expected<plan::PlacementKind> placement = plan::findPlacement(compile.schedule);
+  if (!placement)
+    return bad("--schedule: " + llvm::toString(placement.takeError()));
+  compile.placement = *placement == plan::PlacementKind::V ? "v" : "loop";
+  return true;
+}
+
+/// Of a pipeline, programs are planned and proven, but not made yet; without one, its flags say
+/// nothing.
+bool checkPipeline(const Flags &f, const CompileOptions &compile, ps::Level stopAfter) {
+  auto axes = parseMesh(compile.mesh, compile.ranks.value_or(0));
+  if (!axes)
+    return check(axes.takeError());
+  int64_t coordinates = 1;
+  for (const MeshAxis &axis : *axes)
+    coordinates *= axis.kind == ps::AxisKind::Pipeline ? axis.size : 1;
+  if (coordinates > 1 && stopAfter > ps::Level::Scheduled)
+    return bad("--mesh " + compile.mesh + " has " + llvm::Twine(coordinates) +
+               " pipeline coordinates: programs of a pipeline are planned and checked, but not "
+               "compiled yet; --stop-after scheduled writes them as a module, which ps-run runs");
+  using Flag = std::reference_wrapper<const cl::Option>;
+  for (const cl::Option &flag : std::initializer_list<Flag>{f.splitMethod, f.schedule})
+    if (coordinates == 1 && flag.getNumOccurrences() > 0 &&
+        !llvm::StringRef(f.input).ends_with(".mlir"))
+      llvm::errs() << "warning: --" << flag.ArgStr
+                   << " changes nothing: the mesh has no pipeline axis, such as pp=2\n";
+  return true;
+}
+
 bool readStop(const Flags &f, CommandLine &line) {
   line.output.codegen = !f.noCodegen;
   if (f.stopAfter.empty()) {
@@ -240,8 +282,6 @@ bool readStop(const Flags &f, CommandLine &line) {
   line.walk.stopAfter = *level;
   return true;
 }
-
-bool check(llvm::Error error) { return !error || bad(llvm::toString(std::move(error))); }
 
 bool checkInput(llvm::StringRef input) {
   if (input.empty())
@@ -350,8 +390,8 @@ llvm::json::Object describePlan(const Flags &f, const CompileOptions &compile) {
   llvm::json::Object plan{{"mesh", getMeshText(compile)},
                           {"sharding-policy", f.policy.getValue()},
                           {"split-method", f.splitMethod.getValue()},
-                          {"num-chunks", number(f.numChunks)},
-                          {"schedule", f.schedule.getValue()},
+                          {"num-chunks", compile.numChunks},
+                          {"schedule", compile.schedule},
                           {"micro-batches", compile.microBatches},
                           {"zero", number(f.zero)},
                           {"recompute", f.recompute.getValue()},
@@ -376,8 +416,8 @@ std::vector<GivenFlag> listGiven(const Flags &f) {
   add(ps::Level::Imported, {f.dims, f.batch});
   add(ps::Level::Training, {f.loss, f.lossOutput, f.differentiate, f.freeze, f.init, f.lossAverage,
                             f.optimizer, f.clipNorm, f.batchDims, f.ema, f.mode, f.inference});
-  add(ps::Level::Planned, {f.mesh, f.ranks, f.policy});
-  add(ps::Level::Scheduled, {f.microBatches, f.globalBatch});
+  add(ps::Level::Planned, {f.mesh, f.ranks, f.policy, f.splitMethod, f.numChunks});
+  add(ps::Level::Scheduled, {f.microBatches, f.globalBatch, f.schedule});
   return given;
 }
 
@@ -403,7 +443,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   CommandLine line;
   CompileOptions &c = line.compile;
   if (!readStop(f, line) || !readFiles(f, line) || !readPlan(f) || !checkBuilt(f) ||
-      !readMicroBatches(f, c))
+      !readMicroBatches(f, c) || !readPipeline(f, c))
     return std::nullopt;
   warnOfIdleFlags(f);
   c.model = f.input;
@@ -431,6 +471,8 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   c.inference = f.inference;
   if (llvm::Error error = checkOptions(c))
     return bad(llvm::toString(std::move(error))), std::nullopt;
+  if (!checkPipeline(f, c, line.walk.stopAfter))
+    return std::nullopt;
   c.cpu = f.targetName == "cpu" ? "native" : llvm::StringRef(f.targetName).split(':').second.str();
   line.given = listGiven(f);
   line.walk.dumpDir = f.dumpDir;
@@ -441,8 +483,9 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   line.output.verbose = f.verbose;
   line.output.line = joinArguments(argc, argv);
   if (f.noCodegen && f.stopAfter.empty() && !f.output.empty()) {
-    llvm::errs() << "note: " << f.output
-                 << " is not written: --no-codegen plans only (--stop-after LEVEL writes a level)\n";
+    llvm::errs()
+        << "note: " << f.output
+        << " is not written: --no-codegen plans only (--stop-after LEVEL writes a level)\n";
     line.output.output.clear();
   }
   if (!f.writePlan.empty()) {

@@ -59,7 +59,7 @@ int refuse(const llvm::Twine &message) {
 LogicalResult setVariables(MLIRContext &context, Evaluator &evaluator, NamedTensors &inputs,
                            const Flags &flags) {
   for (auto it = inputs.begin(); it != inputs.end();) {
-    ps::VariableOp variable = evaluator.getStore().find(it->first);
+    ps::VariableOp variable = evaluator.find(it->first);
     if (!variable) {
       ++it;
       continue;
@@ -67,12 +67,12 @@ LogicalResult setVariables(MLIRContext &context, Evaluator &evaluator, NamedTens
     if (it->second.getShape() != variable.getTensorType().getShape())
       return variable.emitOpError() << "has type " << variable.getTensorType()
                                     << ", the value given " << it->second.getType();
-    evaluator.getStore().setWhole(variable, it->second);
+    evaluator.setWhole(variable, it->second);
     it = inputs.erase(it);
   }
   for (const std::string &text : flags.set) {
     auto [name, value] = llvm::StringRef(text).rsplit('=');
-    ps::VariableOp variable = evaluator.getStore().find(name);
+    ps::VariableOp variable = evaluator.find(name);
     double number;
     if (!variable || value.getAsDouble(number))
       return bad(context,
@@ -80,7 +80,7 @@ LogicalResult setVariables(MLIRContext &context, Evaluator &evaluator, NamedTens
     ps::Tensor tensor(variable.getTensorType());
     for (int64_t i = 0; i < tensor.size(); ++i)
       tensor.set(i, number);
-    evaluator.getStore().setWhole(variable, tensor);
+    evaluator.setWhole(variable, tensor);
   }
   return success();
 }
@@ -120,9 +120,12 @@ FailureOr<NamedTensors> run(Evaluator &evaluator, const NamedTensors &inputs, co
     if (failed(results))
       return failure();
     outputs = std::move(*results);
-    if (ps::VariableOp loss = evaluator.getStore().find("loss"))
-      llvm::outs() << llvm::formatv("step {0} loss {1:f9}\n", s,
-                                    evaluator.getStore().getWhole(loss).get(0));
+    if (ps::VariableOp loss = evaluator.find("loss")) {
+      FailureOr<ps::Tensor> value = evaluator.getWhole(loss);
+      if (failed(value))
+        return failure();
+      llvm::outs() << llvm::formatv("step {0} loss {1:f9}\n", s, value->get(0));
+    }
   }
   return outputs;
 }
@@ -162,10 +165,12 @@ LogicalResult evaluate(MLIRContext &context, const Flags &flags) {
     printSmall(*results);
     return success();
   }
-  NamedTensors all = evaluator->getStore().getAll();
+  FailureOr<NamedTensors> all = evaluator->getAll();
+  if (failed(all))
+    return failure();
   for (auto &[name, tensor] : *results)
-    all[name] = tensor;
-  if (llvm::Error error = writeSafetensors(flags.outputs, all))
+    (*all)[name] = tensor;
+  if (llvm::Error error = writeSafetensors(flags.outputs, *all))
     return bad(context, llvm::toString(std::move(error)));
   return success();
 }

@@ -1,0 +1,75 @@
+// Finds what follows from constants and inputs, and what that costs.
+#include "lib/Partition/CheapValues.h"
+#include "lib/Partition/Cloneable.h"
+#include "lib/Partition/Collectives.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+/// Flops that are done in the time in which a byte is sent.
+static constexpr int64_t kFlopsPerByte = 1000;
+
+static bool isForward(Operation *op) {
+  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+  return phase && (phase.getValue() == Phase::Forward || phase.getValue() == Phase::Evaluate);
+}
+
+/// Reads are of what no step changes.
+static bool isOfConstants(Operation *op) {
+  auto read = dyn_cast<ReadOp>(op);
+  if (!read)
+    return true;
+  auto variable =
+      SymbolTable::lookupNearestSymbolFrom<VariableOp>(op, read.getVariableAttr().getAttr());
+  return variable && (variable.getKind() == VariableKind::Constant ||
+                      variable.getKind() == VariableKind::Buffer);
+}
+
+CheapValues::CheapValues(func::FuncOp function) : cloneable(findCloneableOps(function)) {
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    bool known = llvm::all_of(op.getOperands(), [&](Value operand) {
+      Operation *producer = operand.getDefiningOp();
+      return !producer || fromInputs.contains(producer);
+    });
+    bool computes = cloneable.contains(&op) || (isForward(&op) && !isa<ReadOp>(op));
+    if (known && computes && isOfConstants(&op) && op.getNumRegions() == 0 && isPure(&op) &&
+        !isa<RandomOpInterface>(op) && !isCollective(&op))
+      fromInputs.insert(&op);
+  }
+}
+
+SmallVector<Operation *> CheapValues::getCone(Value value) const {
+  llvm::SetVector<Operation *> cone;
+  std::function<void(Operation *)> add = [&](Operation *op) {
+    if (!op || cloneable.contains(op) || cone.contains(op))
+      return;
+    for (Value operand : op->getOperands())
+      add(operand.getDefiningOp());
+    cone.insert(op);
+  };
+  add(value.getDefiningOp());
+  return cone.takeVector();
+}
+
+static int64_t countFlops(Operation *op) {
+  if (auto cost = dyn_cast<CostOpInterface>(op)) {
+    OpCost of = cost.getCost(op->getOperandTypes(), op->getResultTypes());
+    return of.contractionFlops + of.otherFlops;
+  }
+  return cast<RankedTensorType>(op->getResult(0).getType()).getNumElements();
+}
+
+bool CheapValues::isCheap(Value value) const {
+  Operation *producer = value.getDefiningOp();
+  if (!producer || !fromInputs.contains(producer))
+    return false;
+  int64_t most = getByteSize(value.getType()) * kFlopsPerByte, flops = 0;
+  for (Operation *op : getCone(value))
+    flops += countFlops(op);
+  return flops <= most;
+}
+
+} // namespace parashard::ps

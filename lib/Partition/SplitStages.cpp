@@ -1,0 +1,125 @@
+// The pass ps-split-stages: what stages compute for themselves, and what @update does on each
+// pipeline coordinate.
+#include "lib/Partition/CheapValues.h"
+#include "lib/Partition/Cloneable.h"
+#include "lib/Partition/Passes.h"
+#include "lib/Partition/SplitUpdate.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+#define GEN_PASS_DEF_SPLITSTAGESPASS
+#include "lib/Partition/Passes.h.inc"
+
+namespace {
+/// Functions of segments; not @update, and not @count, which every coordinate runs whole.
+bool hasStages(func::FuncOp function) {
+  return function.getName() != "update" && function.getName() != "count" && !function.isExternal();
+}
+
+/// Gives stages their own copies of cheap values that cross into them.
+class CheapCloner {
+public:
+  CheapCloner(func::FuncOp function, const Stages &stages)
+      : function(function), stages(stages), cheap(function), cloneable(findCloneableOps(function)) {
+  }
+
+  /// The copies, by the stage that they are for.
+  std::vector<SmallVector<Operation *>> run() {
+    copies.resize(stages.getCount());
+    values.resize(stages.getCount());
+    SmallVector<Operation *> ops;
+    for (Operation &op : function.getBody().front().without_terminator())
+      ops.push_back(&op);
+    for (Operation *op : ops)
+      for (Value result : op->getResults())
+        if (!cloneable.contains(op))
+          serveLaterStages(result);
+    return std::move(copies);
+  }
+
+private:
+  void serveLaterStages(Value value) {
+    std::optional<int64_t> home = getSegment(value.getDefiningOp());
+    if (!home)
+      return;
+    for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
+      std::optional<int64_t> segment = getSegment(use.getOwner());
+      if (!segment || cloneable.contains(use.getOwner()))
+        continue;
+      int64_t stage = stages.getStage(*segment);
+      if (stage > stages.getStage(*home) && cheap.isCheap(value))
+        use.set(getCopy(value, stage));
+    }
+  }
+
+  Value getCopy(Value value, int64_t stage) {
+    IRMapping &known = values[stage];
+    if (known.contains(value))
+      return known.lookup(value);
+    for (Operation *op : cheap.getCone(value)) {
+      if (known.contains(op->getResult(0)))
+        continue;
+      OpBuilder builder(op->getContext());
+      builder.setInsertionPointAfter(op); // behind what it uses, copies too
+      Operation *copy = builder.clone(*op, known);
+      copy->removeAttr(kOriginMark);
+      copies[stage].push_back(copy);
+    }
+    return known.lookup(value);
+  }
+
+  func::FuncOp function;
+  const Stages &stages;
+  CheapValues cheap;
+  DenseSet<Operation *> cloneable;
+  std::vector<SmallVector<Operation *>> copies;
+  std::vector<IRMapping> values; ///< what stands for a value, by stage
+};
+
+/// Puts a segment of its own in front of each stage that has copies, in every function.
+void addFirstSegments(ModuleOp module, MutableArrayRef<func::FuncOp> functions,
+                      ArrayRef<std::vector<SmallVector<Operation *>>> copies) {
+  Stages stages = getStages(module);
+  Builder b(module.getContext());
+  SmallVector<int64_t> added(stages.getCount(), 0); ///< segments in front of each stage and before
+  for (int64_t stage = 1; stage < stages.getCount(); ++stage)
+    added[stage] = added[stage - 1] + llvm::any_of(copies, [&](auto &ofFunction) {
+                     return !ofFunction[stage].empty();
+                   });
+  for (auto [function, ofFunction] : llvm::zip(functions, copies)) {
+    for (Operation &op : function.getBody().front())
+      if (std::optional<int64_t> segment = getSegment(&op))
+        op.setAttr(kSegmentMark, b.getI64IntegerAttr(*segment + added[stages.getStage(*segment)]));
+    for (int64_t stage = 1; stage < stages.getCount(); ++stage)
+      for (Operation *copy : ofFunction[stage])
+        copy->setAttr(kSegmentMark, b.getI64IntegerAttr(stages.cuts[stage - 1] + added[stage - 1]));
+  }
+  for (int64_t stage = 1; stage < stages.getCount(); ++stage)
+    stages.cuts[stage - 1] += added[stage - 1];
+  setStages(module, stages);
+}
+
+struct SplitStagesPass : impl::SplitStagesPassBase<SplitStagesPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    Stages stages = getStages(module);
+    if (stages.getCount() == 1)
+      return;
+    SmallVector<func::FuncOp> functions;
+    std::vector<std::vector<SmallVector<Operation *>>> copies;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (hasStages(function)) {
+        functions.push_back(function);
+        copies.push_back(CheapCloner(function, stages).run());
+      }
+    addFirstSegments(module, functions, copies);
+    StageVariables variables(module, functions);
+    variables.separateAccumulators();
+    if (failed(splitUpdate(module, variables)))
+      return signalPassFailure();
+  }
+};
+} // namespace
+} // namespace parashard::ps

@@ -1,0 +1,368 @@
+// Cuts @update into what each pipeline coordinate does.
+#include "lib/Partition/SplitUpdate.h"
+#include "dialects/rank/Rank.h"
+#include "lib/Partition/Cloneable.h"
+#include "lib/Partition/Collectives.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "parashard/Training.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+//===----------------------------------------------------------------------===//
+// Which stages use which variables
+//===----------------------------------------------------------------------===//
+
+static StringAttr getAccessed(Operation *op) {
+  FlatSymbolRefAttr symbol;
+  if (auto read = dyn_cast<ReadOp>(op))
+    symbol = read.getVariableAttr();
+  else if (auto write = dyn_cast<WriteOp>(op))
+    symbol = write.getVariableAttr();
+  else if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    symbol = accumulate.getVariableAttr();
+  return symbol ? symbol.getAttr() : StringAttr();
+}
+
+StageVariables::StageVariables(ModuleOp module, ArrayRef<func::FuncOp> functions)
+    : module(module), symbols(module), functions(functions), stages(ps::getStages(module)) {
+  for (func::FuncOp function : functions)
+    note(function);
+  for (auto &[symbol, ofStages] : adders)
+    for (auto &[stage, isWeight] : ofStages)
+      accumulators[symbol].push_back({stages.getCoordinate(stage), symbol});
+}
+
+StageVariables::Adder StageVariables::getAdder(AccumulateOp op) const {
+  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+  return {stages.getStage(getSegment(op).value_or(0)),
+          phase && phase.getValue() == Phase::BackwardWeight};
+}
+
+/// What every segment builds for itself is used where its users are.
+void StageVariables::note(func::FuncOp function) {
+  DenseSet<Operation *> cloneable = findCloneableOps(function);
+  DenseMap<Operation *, std::set<int64_t>> usedIn;
+  for (Operation &op : llvm::reverse(function.getBody().front())) {
+    std::set<int64_t> &here = usedIn[&op];
+    std::optional<int64_t> segment = getSegment(&op);
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      here.insert(stages.getCount() - 1); // built by the last forward run
+    else if (!cloneable.contains(&op) && segment)
+      here.insert(stages.getStage(*segment));
+    for (Operation *user : op.getUsers())
+      if (cloneable.contains(&op))
+        here.insert(usedIn[user].begin(), usedIn[user].end());
+    StringAttr symbol = getAccessed(&op);
+    if (!symbol)
+      continue;
+    users[getRoot(symbol)].insert(here.begin(), here.end());
+    if (auto accumulate = dyn_cast<AccumulateOp>(op))
+      adders[symbol].insert(getAdder(accumulate));
+  }
+}
+
+StringAttr StageVariables::getRoot(StringAttr symbol) const {
+  while (auto variable = symbols.lookup<VariableOp>(symbol)) {
+    if (!variable.getOfAttr() || variable->hasAttr(kSharedMark))
+      break;
+    symbol = variable.getOfAttr().getAttr();
+  }
+  return symbol;
+}
+
+SmallVector<int64_t> StageVariables::getHolders(StringAttr symbol) const {
+  std::set<int64_t> coordinates;
+  StringAttr root = getRoot(symbol);
+  if (auto known = users.find(root); known != users.end())
+    for (int64_t stage : known->second)
+      coordinates.insert(stages.getCoordinate(stage));
+  if (coordinates.empty()) {
+    auto variable = symbols.lookup<VariableOp>(root);
+    if (variable && variable.getKind() == VariableKind::Parameter)
+      return {0};
+    return llvm::to_vector(llvm::seq<int64_t>(0, stages.placement.ranks));
+  }
+  return SmallVector<int64_t>(coordinates.begin(), coordinates.end());
+}
+
+int64_t StageVariables::getFirstStage(StringAttr symbol) const {
+  auto known = users.find(getRoot(symbol));
+  return known == users.end() || known->second.empty() ? 0 : *known->second.begin();
+}
+
+ArrayRef<std::pair<int64_t, StringAttr>> StageVariables::getAccumulators(StringAttr symbol) const {
+  auto known = accumulators.find(symbol);
+  return known == accumulators.end() ? ArrayRef<std::pair<int64_t, StringAttr>>() : known->second;
+}
+
+void StageVariables::separateAccumulators() {
+  std::map<std::pair<const void *, Adder>, StringAttr> separate;
+  for (auto &[symbol, ofVariable] : adders) {
+    unsigned place = 0;
+    for (const Adder &adder : ofVariable) {
+      if (place++ == 0)
+        continue;
+      auto variable = symbols.lookup<VariableOp>(symbol);
+      OpBuilder builder(variable->getContext());
+      builder.setInsertionPointAfter(variable);
+      auto copy = cast<VariableOp>(builder.clone(*variable));
+      copy.setSymName(
+          (symbol.getValue() + ".stage" + Twine(adder.first) + (adder.second ? ".weight" : ""))
+              .str());
+      copy->setAttr(kAddsToMark, FlatSymbolRefAttr::get(symbol));
+      separate[{symbol.getAsOpaquePointer(), adder}] = symbols.insert(copy);
+      accumulators[symbol][place - 1].second = copy.getSymNameAttr();
+    }
+  }
+  for (func::FuncOp function : functions)
+    function.walk([&](AccumulateOp op) {
+      auto known =
+          separate.find({op.getVariableAttr().getAttr().getAsOpaquePointer(), getAdder(op)});
+      if (known != separate.end())
+        op.setVariableAttr(FlatSymbolRefAttr::get(known->second));
+    });
+}
+
+//===----------------------------------------------------------------------===//
+// One coordinate's update
+//===----------------------------------------------------------------------===//
+
+namespace {
+class CoordinateUpdate {
+public:
+  CoordinateUpdate(func::FuncOp function, int64_t coordinate, const StageVariables &variables)
+      : function(function), coordinate(coordinate), variables(variables),
+        module(function->getParentOfType<ModuleOp>()), builder(function->getContext()) {}
+
+  /// Leaves what writes the coordinate's variables; sums over parameters are of its own ones, and
+  /// combined.
+  LogicalResult restrict() {
+    for (auto write : llvm::make_early_inc_range(function.getOps<WriteOp>()))
+      if (!llvm::is_contained(variables.getHolders(write.getVariableAttr().getAttr()), coordinate))
+        write.erase();
+    eraseUnused(); // so that what others combine alone is no concern
+    for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
+      if (failed(visit(&op)))
+        return failure();
+    eraseUnused();
+    return success();
+  }
+
+  bool reads(StringAttr symbol) {
+    return llvm::any_of(function.getOps<ReadOp>(),
+                        [&](ReadOp read) { return read.getVariableAttr().getAttr() == symbol; });
+  }
+
+  /// Replaces what is read of `symbol` by the sum over all that add to it: the coordinate's own
+  /// stages, then the members.
+  void combine(StringAttr symbol, ArrayRef<int64_t> members) {
+    for (auto read : llvm::make_early_inc_range(function.getOps<ReadOp>()))
+      if (read.getVariableAttr().getAttr() == symbol)
+        combine(read, members);
+  }
+
+private:
+  /// What parameters a value follows from: none, one, or it is a sum over several.
+  struct Origin {
+    StringAttr parameter;
+    bool isSum = false;
+  };
+
+  Origin getOrigin(Value value) { return origins.lookup(value.getDefiningOp()); }
+
+  LogicalResult visit(Operation *op) {
+    if (StringAttr symbol = getAccessed(op); symbol && isa<ReadOp>(op)) {
+      auto root = SymbolTable::lookupNearestSymbolFrom<VariableOp>(op, variables.getRoot(symbol));
+      if (root && root.getKind() == VariableKind::Parameter)
+        origins[op].parameter = root.getSymNameAttr();
+      return success();
+    }
+    if (isPartOfSum(op)) {
+      origins[op].isSum = true;
+      return success();
+    }
+    for (OpOperand &operand : op->getOpOperands())
+      if (getOrigin(operand.get()).isSum)
+        operand.set(combineSum(operand.get()));
+    StringAttr parameter;
+    for (Value operand : op->getOperands()) {
+      StringAttr other = getOrigin(operand).parameter;
+      if (other && parameter && other != parameter)
+        return op->emitOpError() << "combines parameters " << parameter << " and " << other
+                                 << " in the update; over the stages of a pipeline only sums can";
+      parameter = other ? other : parameter;
+    }
+    origins[op].parameter = parameter;
+    return success();
+  }
+
+  /// An addition of what follows from different parameters, or of such a sum and a parameter; and
+  /// what adds such a sum up over other axes.
+  bool isPartOfSum(Operation *op) {
+    if (auto reduce = dyn_cast<AllReduceOp>(op))
+      return reduce.getKind() == ReductionKind::Sum && getOrigin(reduce.getOperand()).isSum;
+    if (!isa<AddOp>(op))
+      return false;
+    Origin a = getOrigin(op->getOperand(0)), b = getOrigin(op->getOperand(1));
+    bool aCounts = a.isSum || a.parameter, bCounts = b.isSum || b.parameter;
+    return aCounts && bCounts && (a.isSum || b.isSum || a.parameter != b.parameter);
+  }
+
+  /// A stage's part of a sum: each parameter counts in the first stage that uses it. Null where
+  /// nothing of it does here.
+  Value buildPart(Value sum, int64_t stage) {
+    Origin origin = getOrigin(sum);
+    if (!origin.isSum)
+      return variables.getFirstStage(origin.parameter) == stage ? sum : Value();
+    Operation *op = sum.getDefiningOp();
+    if (isa<AddOp>(op)) {
+      Value a = buildPart(op->getOperand(0), stage), b = buildPart(op->getOperand(1), stage);
+      return a && b ? Value(mark(AddOp::create(builder, op->getLoc(), a, b))) : a ? a : b;
+    }
+    Value own = buildPart(op->getOperand(0), stage);
+    if (!own)
+      return {};
+    IRMapping values;
+    values.map(op->getOperand(0), own);
+    return builder.clone(*op, values)->getResult(0);
+  }
+
+  /// Marks a new op, whose value every coordinate has.
+  template <typename Op> Op mark(Op op) {
+    op->setAttr(kPhaseMark, PhaseAttr::get(op->getContext(), Phase::Update));
+    return op;
+  }
+
+  /// The parts of all stages, each made where the stage is, then added in the order of the stages:
+  /// the same bits wherever stages lie.
+  Value combineSum(Value sum) {
+    Value &known = combined[sum];
+    if (known)
+      return known;
+    Location loc = sum.getLoc();
+    builder.setInsertionPointAfter(sum.getDefiningOp());
+    const Stages &stages = variables.getStages();
+    auto type = cast<RankedTensorType>(sum.getType());
+    SmallVector<int64_t> shape(type.getShape());
+    shape.insert(shape.begin(), 1);
+    RankedTensorType partType = type.clone(shape);
+    Value zero = mark(ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(partType, builder.getZeroAttr(type.getElementType()))));
+    SmallVector<Value> parts;
+    for (int64_t stage = 0; stage < stages.getCount(); ++stage) {
+      bool isHere = stages.getCoordinate(stage) == coordinate;
+      Value part = isHere ? buildPart(sum, stage) : Value();
+      parts.push_back(part ? Value(mark(ReshapeOp::create(builder, loc, partType, part))) : zero);
+    }
+    shape.front() = parts.size();
+    Value all = mark(ConcatOp::create(builder, loc, type.clone(shape), parts, 0));
+    return known = mark(ReduceOp::create(builder, loc, type, ReductionKind::Sum, reduce(all, {}),
+                                         ArrayRef<int64_t>{0}));
+  }
+
+  /// The sum over coordinates; `members` empty: all of them.
+  Value reduce(Value value, ArrayRef<int64_t> members) {
+    auto op = mark(AllReduceOp::create(builder, value.getLoc(), value.getType(), ReductionKind::Sum,
+                                       value, builder.getArrayAttr({getPipelineAxis(module)})));
+    if (!members.empty())
+      op->setAttr(rank::kCoordinatesMark, builder.getDenseI64ArrayAttr(members));
+    return op;
+  }
+
+  void combine(ReadOp read, ArrayRef<int64_t> members) {
+    SmallVector<Operation *> chain{read}; // reductions over other axes belong to the read
+    while (chain.back()->hasOneUse() && isCollective(*chain.back()->user_begin()))
+      chain.push_back(*chain.back()->user_begin());
+    Value end = chain.back()->getResult(0);
+    builder.setInsertionPointAfter(chain.back());
+    Value sum;
+    DenseSet<Operation *> built(chain.begin(), chain.end());
+    for (auto &[where, symbol] : variables.getAccumulators(read.getVariableAttr().getAttr())) {
+      if (where != coordinate)
+        continue;
+      Value term = sum ? copyChain(chain, symbol) : end;
+      if (!sum)
+        read.setVariableAttr(FlatSymbolRefAttr::get(symbol));
+      sum = sum ? Value(mark(AddOp::create(builder, term.getLoc(), sum, term))) : term;
+      built.insert(sum.getDefiningOp());
+    }
+    sum = sum ? sum : end; // nothing here adds to it: it stays zero
+    if (members.size() > 1)
+      sum = reduce(sum, members);
+    built.insert(sum.getDefiningOp());
+    end.replaceUsesWithIf(sum, [&](OpOperand &use) { return !built.contains(use.getOwner()); });
+  }
+
+  Value copyChain(ArrayRef<Operation *> chain, StringAttr symbol) {
+    IRMapping values;
+    Operation *copy = nullptr;
+    for (Operation *op : chain) {
+      copy = builder.clone(*op, values);
+      if (auto read = dyn_cast<ReadOp>(copy))
+        read.setVariableAttr(FlatSymbolRefAttr::get(symbol));
+    }
+    return copy->getResult(0);
+  }
+
+  void eraseUnused() {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+
+  func::FuncOp function;
+  int64_t coordinate;
+  const StageVariables &variables;
+  ModuleOp module;
+  OpBuilder builder;
+  DenseMap<Operation *, Origin> origins;
+  DenseMap<Value, Value> combined;
+};
+
+/// Those that read a variable and those that add to it, where they are not one and the same.
+void combineAccumulators(ModuleOp module, MutableArrayRef<CoordinateUpdate> updates,
+                         const StageVariables &variables) {
+  for (auto variable : module.getOps<VariableOp>()) {
+    StringAttr symbol = variable.getSymNameAttr();
+    auto accumulators = variables.getAccumulators(symbol);
+    if (accumulators.empty())
+      continue;
+    std::set<int64_t> members;
+    for (auto [coordinate, update] : llvm::enumerate(updates))
+      if (update.reads(symbol))
+        members.insert(coordinate);
+    if (members.empty() || (accumulators.size() == 1 && members.size() == 1))
+      continue;
+    for (auto &[coordinate, _] : accumulators)
+      members.insert(coordinate);
+    SmallVector<int64_t> list(members.begin(), members.end());
+    for (CoordinateUpdate &update : updates)
+      update.combine(symbol, list);
+  }
+}
+} // namespace
+
+LogicalResult splitUpdate(ModuleOp module, const StageVariables &variables) {
+  auto update = module.lookupSymbol<func::FuncOp>("update");
+  if (!update)
+    return success();
+  std::vector<CoordinateUpdate> updates;
+  OpBuilder builder(update);
+  for (int64_t i = 0; i < variables.getStages().placement.ranks; ++i) {
+    auto function = cast<func::FuncOp>(builder.clone(*update));
+    function.setSymName(("update.pp" + Twine(i)).str());
+    function->setAttr(kCoordinateMark, builder.getI64IntegerAttr(i));
+    updates.emplace_back(function, i, variables);
+    if (failed(updates.back().restrict()))
+      return failure();
+  }
+  update.erase();
+  combineAccumulators(module, updates, variables);
+  return success();
+}
+
+} // namespace parashard::ps

@@ -1,0 +1,52 @@
+// Stages as marks of the module.
+#include "lib/Partition/Stages.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+static constexpr llvm::StringLiteral kStageCutsMark = "ps.stage_cuts";
+static constexpr llvm::StringLiteral kNumChunksMark = "ps.num_chunks";
+static constexpr llvm::StringLiteral kPlacementMark = "ps.placement"; ///< "loop" or "v"
+
+StringAttr getPipelineAxis(ModuleOp module) {
+  if (MeshOp mesh = getMesh(module))
+    for (StringAttr axis : mesh.getAxesOfKind(AxisKind::Pipeline))
+      if (mesh.getAxisSize(axis) > 1)
+        return axis;
+  return {};
+}
+
+int64_t getPipelineSize(ModuleOp module) {
+  StringAttr axis = getPipelineAxis(module);
+  return axis ? getMesh(module).getAxisSize(axis) : 1;
+}
+
+Stages getStages(ModuleOp module) {
+  Stages stages;
+  auto cuts = module->getAttrOfType<DenseI64ArrayAttr>(kStageCutsMark);
+  if (!cuts)
+    return stages;
+  stages.cuts = SmallVector<int64_t>(cuts.asArrayRef());
+  stages.placement.ranks = getPipelineSize(module);
+  if (auto chunks = module->getAttrOfType<IntegerAttr>(kNumChunksMark))
+    stages.placement.chunks = chunks.getInt();
+  if (auto kind = module->getAttrOfType<StringAttr>(kPlacementMark); kind && kind == "v")
+    stages.placement.kind = plan::PlacementKind::V;
+  return stages;
+}
+
+void setStages(ModuleOp module, const Stages &stages) {
+  Builder b(module.getContext());
+  bool isV = stages.placement.kind == plan::PlacementKind::V;
+  module->setAttr(kStageCutsMark, b.getDenseI64ArrayAttr(stages.cuts));
+  module->setAttr(kNumChunksMark, b.getI64IntegerAttr(stages.placement.chunks));
+  module->setAttr(kPlacementMark, b.getStringAttr(isV ? "v" : "loop"));
+}
+
+std::optional<int64_t> getSegment(Operation *op) {
+  auto segment = op->getAttrOfType<IntegerAttr>(kSegmentMark);
+  return segment ? std::optional(segment.getInt()) : std::nullopt;
+}
+
+} // namespace parashard::ps

@@ -1,0 +1,39 @@
+// Which segments make which stage of the pipeline, and which coordinate runs it.
+#ifndef PARASHARD_LIB_PARTITION_STAGES_H
+#define PARASHARD_LIB_PARTITION_STAGES_H
+
+#include "dialects/ps/Ps.h"
+#include "lib/Plan/Placement.h"
+
+namespace parashard::ps {
+
+/// Stages as contiguous lists of segments, and where they run.
+struct Stages {
+  plan::Placement placement;
+  llvm::SmallVector<int64_t> cuts; ///< the first segment of each stage but the first
+
+  int64_t getCount() const { return placement.getNumStages(); }
+  /// The stage of a segment.
+  int64_t getStage(int64_t segment) const {
+    return llvm::upper_bound(cuts, segment) - cuts.begin();
+  }
+  /// The pipeline coordinate that runs a stage.
+  int64_t getCoordinate(int64_t stage) const { return placement.getRank(stage); }
+};
+
+/// The pipeline axis of the module's mesh; null where it has none of a size above 1.
+mlir::StringAttr getPipelineAxis(mlir::ModuleOp module);
+/// Its size; 1 where there is none.
+int64_t getPipelineSize(mlir::ModuleOp module);
+
+/// What `ps-partition-pipeline` left on the module (`ps.stage_cuts`, `ps.num_chunks`,
+/// `ps.placement`); one stage where it left nothing.
+Stages getStages(mlir::ModuleOp module);
+void setStages(mlir::ModuleOp module, const Stages &stages);
+
+/// The segment of an op that has one.
+std::optional<int64_t> getSegment(mlir::Operation *op);
+
+} // namespace parashard::ps
+
+#endif

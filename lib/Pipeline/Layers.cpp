@@ -1,0 +1,129 @@
+// Weighs segments: parameters, flops, what is saved and what crosses.
+#include "lib/Pipeline/Layers.h"
+#include "lib/Partition/CheapValues.h"
+#include "lib/Partition/Cloneable.h"
+#include "lib/Partition/ModulePath.h"
+#include "lib/Partition/Stages.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+namespace {
+class Weigher {
+public:
+  explicit Weigher(func::FuncOp function)
+      : function(function), mesh(getMesh(function->getParentOfType<ModuleOp>())),
+        cloneable(findCloneableOps(function)), cheap(function) {}
+
+  std::vector<Layer> weigh() {
+    for (Operation &op : function.getBody().front().without_terminator())
+      if (std::optional<int64_t> segment = getSegment(&op); segment && !cloneable.contains(&op)) {
+        if (*segment >= int64_t(layers.size()))
+          layers.resize(*segment + 1);
+        addOp(layers[*segment], &op);
+      }
+    crossings.resize(layers.size() + 1);
+    for (Operation &op : function.getBody().front().without_terminator())
+      if (!cloneable.contains(&op))
+        for (Value result : op.getResults())
+          addUses(result);
+    int64_t crossing = 0;
+    for (auto [i, layer] : llvm::enumerate(layers)) {
+      crossing += crossings[i];
+      layer.boundaryBytes = crossing;
+    }
+    return std::move(layers);
+  }
+
+private:
+  static bool isBackward(Operation *op) {
+    auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+    return phase &&
+           (phase.getValue() == Phase::BackwardInput || phase.getValue() == Phase::BackwardWeight);
+  }
+
+  Type getLocal(Value value) const {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    ShardingAttr sharding = getSharding(value);
+    return type && sharding && mesh ? getLocalType(type, sharding, mesh) : value.getType();
+  }
+
+  void addOp(Layer &layer, Operation *op) {
+    if (auto path = getModulePath(op->getLoc()); path && !isBackward(op)) {
+      StringRef block = getBlockOfPath(*path);
+      if (layer.name.empty() || (!block.empty() && getBlockOfPath(layer.name).empty()))
+        layer.name = block.empty() ? path->str() : block.str();
+    }
+    if (auto cost = dyn_cast<CostOpInterface>(op)) {
+      auto operands = llvm::map_to_vector(op->getOperands(), [&](Value v) { return getLocal(v); });
+      auto results = llvm::map_to_vector(op->getResults(), [&](Value v) { return getLocal(v); });
+      OpCost of = cost.getCost(operands, results);
+      (isBackward(op) ? layer.backwardFlops : layer.forwardFlops) +=
+          of.contractionFlops + of.otherFlops;
+    }
+    if (!isBackward(op))
+      for (Value operand : op->getOperands())
+        addParameters(layer, operand.getDefiningOp());
+  }
+
+  /// Of the variables that a segment reads for itself.
+  void addParameters(Layer &layer, Operation *producer) {
+    if (!producer || !cloneable.contains(producer))
+      return;
+    for (Value operand : producer->getOperands())
+      addParameters(layer, operand.getDefiningOp());
+    auto read = dyn_cast<ReadOp>(producer);
+    if (!read || !counted.insert({&layer - layers.data(), read.getVariableAttr()}).second)
+      return;
+    auto variable =
+        SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getVariableAttr().getAttr());
+    if (variable && variable.getKind() == VariableKind::Parameter)
+      layer.parameters += cast<RankedTensorType>(getLocal(read.getResult())).getNumElements();
+  }
+
+  /// What backward saves of a value, and which cuts it crosses.
+  void addUses(Value value) {
+    std::optional<int64_t> home = getSegment(value.getDefiningOp());
+    if (!home || !isa<RankedTensorType>(value.getType()))
+      return;
+    int64_t bytes = getByteSize(getLocal(value));
+    int64_t first = *home, last = *home;
+    bool isForward = !isBackward(value.getDefiningOp()), saved = false;
+    for (Operation *user : value.getUsers()) {
+      std::optional<int64_t> segment = getSegment(user);
+      if (!segment || cloneable.contains(user))
+        continue;
+      first = std::min(first, *segment);
+      last = std::max(last, *segment);
+      saved |= isForward && isBackward(user);
+    }
+    if (saved)
+      layers[*home].activationBytes += bytes;
+    if (first == last || (isForward && cheap.isCheap(value)))
+      return;
+    crossings[first] += bytes;
+    crossings[last] -= bytes;
+  }
+
+  func::FuncOp function;
+  MeshOp mesh;
+  DenseSet<Operation *> cloneable;
+  CheapValues cheap;
+  std::vector<Layer> layers;
+  std::vector<int64_t> crossings; ///< differences, by layer
+  llvm::DenseSet<std::pair<int64_t, Attribute>> counted;
+};
+} // namespace
+
+std::vector<Layer> findLayers(func::FuncOp function) { return Weigher(function).weigh(); }
+
+func::FuncOp getCutFunction(ModuleOp module) {
+  for (StringRef name : {"micro_batch", "evaluate"})
+    if (auto function = module.lookupSymbol<func::FuncOp>(name))
+      return function;
+  return {};
+}
+
+} // namespace parashard::ps

@@ -1,0 +1,157 @@
+// The passes ps-partition-pipeline and ps-explain-pipeline: segments become stages.
+#include "lib/Partition/Stages.h"
+#include "lib/Pipeline/Layers.h"
+#include "lib/Pipeline/Partition.h"
+#include "lib/Pipeline/Passes.h"
+#include "lib/Sharding/Explain.h"
+#include "lib/Sharding/Reasons.h"
+#include "parashard/Levels.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+#define GEN_PASS_DEF_PARTITIONPIPELINEPASS
+#define GEN_PASS_DEF_EXPLAINPIPELINEPASS
+#include "lib/Pipeline/Passes.h.inc"
+
+namespace {
+
+/// The first segment of each stage but the first, by a method or by names of modules.
+llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef method,
+                                              const plan::Placement &placement) {
+  bool byWeight = method == "parameters" || method == "flops";
+  if (method != "uniform" && !byWeight) {
+    std::vector<std::string> paths, names;
+    for (const Layer &layer : layers)
+      paths.push_back(layer.name);
+    for (StringRef name : llvm::split(method, ','))
+      names.push_back(name.trim().str());
+    return pipeline::findCutsAtNames(paths, names, placement);
+  }
+  std::vector<int64_t> weights, bytes;
+  for (const Layer &layer : layers) {
+    weights.push_back(method == "parameters" ? layer.parameters
+                      : method == "flops"    ? layer.forwardFlops + layer.backwardFlops
+                                             : 1);
+    bytes.push_back(layer.boundaryBytes);
+  }
+  bytes.pop_back();
+  pipeline::PartitionProblem problem;
+  problem.weights = weights;
+  problem.bytes = bytes;
+  problem.placement = placement;
+  auto found = pipeline::findPartition(problem);
+  if (!found)
+    return found.takeError();
+  return found->cuts;
+}
+
+struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipelinePass> {
+  using PartitionPipelinePassBase::PartitionPipelinePassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (failed(checkOptions(module)))
+      return signalPassFailure();
+    Stages stages;
+    stages.placement = {placement == "v" ? plan::PlacementKind::V : plan::PlacementKind::Loop,
+                        getPipelineSize(module), chunks};
+    func::FuncOp function = getCutFunction(module);
+    if (stages.getCount() == 1 || !function)
+      return;
+    std::vector<Layer> layers = findLayers(function);
+    if (layers.empty()) {
+      module.emitError() << "no op has a segment; run ps-find-segments first";
+      return signalPassFailure();
+    }
+    auto cuts = findCuts(layers, method, stages.placement);
+    if (!cuts) {
+      module.emitError() << llvm::toString(cuts.takeError());
+      return signalPassFailure();
+    }
+    stages.cuts = *cuts;
+    setStages(module, stages);
+  }
+
+private:
+  LogicalResult checkOptions(ModuleOp module) {
+    if (chunks < 1)
+      return module.emitError() << "a pipeline coordinate has " << int64_t(chunks)
+                                << " chunks; give at least 1";
+    if (placement != "loop" && placement != "v")
+      return module.emitError() << "placement is '" << placement << "'; known are loop and v";
+    if (chunks > 1 && getPipelineSize(module) == 1)
+      return module.emitError() << int64_t(chunks)
+                                << " chunks a pipeline coordinate need a mesh with a pipeline "
+                                   "axis of at least 2, such as pp=2";
+    return success();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// In words
+//===----------------------------------------------------------------------===//
+
+std::string formatCount(int64_t count) {
+  const char *units[] = {"", " K", " M", " G", " T", " P"};
+  double value = double(count);
+  unsigned unit = 0;
+  for (; value >= 1000 && unit < 5; ++unit)
+    value /= 1000;
+  return llvm::formatv(unit && value < 100 ? "{0:f1}{1}" : "{0:f0}{1}", value, units[unit]);
+}
+
+/// "0", or "0 (chunk 1)" where a coordinate has several.
+std::string describeHome(const Stages &stages, int64_t stage) {
+  std::string text = std::to_string(stages.getCoordinate(stage));
+  if (stages.placement.chunks > 1)
+    text += " (chunk " + std::to_string(stages.placement.getChunk(stage)) + ")";
+  return text;
+}
+
+std::string explainPipeline(ModuleOp module) {
+  func::FuncOp function = getCutFunction(module);
+  Stages stages = getStages(module);
+  if (!function || stages.getCount() == 1)
+    return "";
+  std::vector<Layer> layers = findLayers(function);
+  std::vector<std::vector<std::string>> rows = {{"layer", "stage", "pp", "parameters",
+                                                 "forward flops", "backward flops", "saved",
+                                                 "sent at a cut behind it"}};
+  for (auto [i, layer] : llvm::enumerate(layers)) {
+    int64_t stage = stages.getStage(i);
+    rows.push_back({layer.name.empty() ? "-" : layer.name, std::to_string(stage),
+                    describeHome(stages, stage), formatCount(layer.parameters),
+                    formatCount(layer.forwardFlops), formatCount(layer.backwardFlops),
+                    formatBytes(layer.activationBytes),
+                    i + 1 < layers.size() ? formatBytes(layer.boundaryBytes) : "-"});
+  }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "\npipeline: " << stages.getCount() << " stages of " << layers.size()
+     << " layers; sizes are of one rank, of one micro-batch\n";
+  printTable(rows, os);
+  return text;
+}
+
+struct ExplainPipelinePass : impl::ExplainPipelinePassBase<ExplainPipelinePass> {
+  using ExplainPipelinePassBase::ExplainPipelinePassBase;
+
+  void runOnOperation() override {
+    std::string text = explainPipeline(getOperation());
+    if (!record) {
+      llvm::outs() << text;
+      return;
+    }
+    if (text.empty())
+      return;
+    auto known = getOperation()->getAttrOfType<StringAttr>(kExplanationMark);
+    getOperation()->setAttr(kExplanationMark,
+                            StringAttr::get(&getContext(), (known ? known.str() : "") + text));
+  }
+};
+
+} // namespace
+} // namespace parashard::ps

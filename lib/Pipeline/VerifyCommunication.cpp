@@ -1,0 +1,255 @@
+// Matches sends with receives, and runs the programs' communication to its end.
+#include "lib/Pipeline/VerifyCommunication.h"
+#include "llvm/ADT/StringExtras.h"
+#include <deque>
+#include <map>
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+rank::WaitOp findWait(Value token) {
+  for (Operation *user : token.getUsers())
+    if (auto wait = dyn_cast<rank::WaitOp>(user))
+      return wait;
+  return {};
+}
+
+namespace {
+/// One communication among coordinates: a message, or a reduction.
+struct Entry {
+  std::map<int64_t, Operation *> ops; ///< what each member has of it, by coordinate
+  std::vector<int64_t> members;
+};
+
+/// A coordinate's next op, and what it has started that is not over, by queue and in order.
+struct State {
+  int64_t coordinate;
+  Block::iterator next, end;
+  std::map<std::string, std::deque<Entry *>> queues;
+
+  bool isAtEnd() const { return next == end; }
+};
+
+class Verifier {
+public:
+  explicit Verifier(ArrayRef<rank::ProgramOp> programs) {
+    for (rank::ProgramOp program : programs)
+      byCoordinate[program.getPp()] = program;
+  }
+
+  LogicalResult verify() {
+    for (auto &[coordinate, program] : byCoordinate)
+      for (Operation &op : program.getBody().front())
+        if (failed(collect(coordinate, &op)))
+          return failure();
+    for (auto &[key, entry] : messages)
+      if (failed(verifyMessage(key, entry)))
+        return failure();
+    for (auto &[key, entry] : reductions)
+      if (failed(verifyReduction(entry)))
+        return failure();
+    return runToEnd();
+  }
+
+private:
+  /// A place in the queue from one coordinate to another.
+  struct Place {
+    std::string queue;
+    int64_t from, to, number;
+    auto operator<=>(const Place &) const = default;
+  };
+  using Reduction = std::tuple<std::string, std::vector<int64_t>, int64_t>; ///< and its number
+
+  LogicalResult collect(int64_t coordinate, Operation *op) {
+    Entry *entry = nullptr;
+    if (auto send = dyn_cast<rank::SendOp>(op)) {
+      Place place{send.getQueue().str(), coordinate, int64_t(send.getPp()), 0};
+      place.number = counts[{coordinate, place.queue, place.to}]++;
+      entry = &messages[place];
+      entry->members = {place.from, place.to};
+    } else if (auto recv = dyn_cast<rank::RecvOp>(op)) {
+      Place place{recv.getQueue().str(), int64_t(recv.getPp()), coordinate, 0};
+      place.number = counts[{coordinate, place.queue, place.from}]++;
+      entry = &messages[place];
+      entry->members = {place.from, place.to};
+    } else if (auto start = dyn_cast<rank::StartOp>(op); start && start.getOverPp()) {
+      std::vector<int64_t> members = start.getOverPp()->vec();
+      int64_t number = reductionCounts[{coordinate, start.getQueue().str(), members}]++;
+      entry = &reductions[{start.getQueue().str(), members, number}];
+      entry->members = members;
+    }
+    if (!entry)
+      return success();
+    entry->ops[coordinate] = op;
+    entries[op] = entry;
+    Value token = op->getResults().back();
+    if (!findWait(token))
+      return op->emitOpError("(scheduled_c1) is never waited for");
+    return success();
+  }
+
+  static std::string describe(Operation *op) {
+    auto number = [&](StringRef name) {
+      return std::to_string(op->getAttrOfType<IntegerAttr>(name).getInt());
+    };
+    return "value " + number("value") + " of micro-batch " + number("micro_batch");
+  }
+
+  static Type getMessageType(Operation *op) {
+    auto send = dyn_cast<rank::SendOp>(op);
+    return send ? send.getOperand().getType() : op->getResult(0).getType();
+  }
+
+  LogicalResult verifyMessage(const Place &place, const Entry &entry) {
+    std::string way = "queue \"" + place.queue + "\" from pipeline coordinate " +
+                      std::to_string(place.from) + " to " + std::to_string(place.to);
+    if (entry.ops.size() < 2) {
+      Operation *only = entry.ops.begin()->second;
+      return only->emitOpError("(scheduled_c7) is entry ")
+             << place.number << " of " << way << ", which the other one has not: " << describe(only)
+             << " is " << (isa<rank::SendOp>(only) ? "never received" : "never sent");
+    }
+    Operation *send = entry.ops.at(place.from), *recv = entry.ops.at(place.to);
+    bool isSame = describe(send) == describe(recv) && getMessageType(send) == getMessageType(recv);
+    if (isSame && isa<rank::SendOp>(send) && isa<rank::RecvOp>(recv))
+      return success();
+    InFlightDiagnostic error = recv->emitOpError("(scheduled_c7) receives ")
+                               << describe(recv) << ", " << getMessageType(recv) << ", as entry "
+                               << place.number << " of " << way << "; what is sent there is "
+                               << describe(send) << ", " << getMessageType(send);
+    error.attachNote(send->getLoc()) << "sent here";
+    return error;
+  }
+
+  LogicalResult verifyReduction(const Entry &entry) {
+    auto first = cast<rank::StartOp>(entry.ops.begin()->second);
+    for (int64_t member : entry.members) {
+      auto known = entry.ops.find(member);
+      if (known == entry.ops.end())
+        return first.emitOpError("(scheduled_c9) is a reduction over pipeline coordinates ")
+               << ArrayRef<int64_t>(entry.members) << " that " << member << " does not start";
+      auto other = cast<rank::StartOp>(known->second);
+      if (TypeRange(other.getOperands()) == TypeRange(first.getOperands()) &&
+          other.getKindAttr() == first.getKindAttr())
+        continue;
+      InFlightDiagnostic error = other.emitOpError("(scheduled_c9) reduces ")
+                                 << other.getOperands().getTypes() << "; the same entry of queue \""
+                                 << first.getQueue() << "\" reduces "
+                                 << first.getOperands().getTypes() << " on pipeline coordinate "
+                                 << entry.ops.begin()->first;
+      error.attachNote(first.getLoc()) << "there";
+      return error;
+    }
+    return success();
+  }
+
+  //===--- to the end ---===//
+
+  LogicalResult runToEnd() {
+    for (auto &[coordinate, program] : byCoordinate)
+      states[coordinate] = {
+          coordinate, program.getBody().front().begin(), program.getBody().front().end(), {}};
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (auto &[coordinate, state] : states)
+        moved |= advance(state);
+      for (auto &[coordinate, state] : states)
+        for (auto &[queue, pending] : state.queues)
+          while (!pending.empty() && isAtEveryHead(*pending.front())) {
+            complete(*pending.front());
+            moved = true;
+          }
+    }
+    for (auto &[coordinate, state] : states)
+      if (!state.isAtEnd())
+        return reportDeadlock(coordinate);
+    return success();
+  }
+
+  static std::string getQueue(Operation *op) {
+    return op->getAttrOfType<StringAttr>("queue").str();
+  }
+
+  /// What a coordinate waits for; null where it does not.
+  Entry *getAwaited(State &state) {
+    auto wait = state.isAtEnd() ? rank::WaitOp() : dyn_cast<rank::WaitOp>(*state.next);
+    Operation *started = wait ? wait.getToken().getDefiningOp() : nullptr;
+    auto entry = entries.find(started);
+    return entry == entries.end() || completed.contains(entry->second) ? nullptr : entry->second;
+  }
+
+  bool advance(State &state) {
+    bool moved = false;
+    for (; !state.isAtEnd() && !getAwaited(state); ++state.next, moved = true)
+      if (auto entry = entries.find(&*state.next); entry != entries.end())
+        state.queues[getQueue(&*state.next)].push_back(entry->second);
+    return moved;
+  }
+
+  bool isAtEveryHead(const Entry &entry) {
+    return llvm::all_of(entry.ops, [&](const auto &member) {
+      auto &pending = states.at(member.first).queues[getQueue(member.second)];
+      return !pending.empty() && pending.front() == &entry;
+    });
+  }
+
+  void complete(const Entry &entry) {
+    completed.insert(&entry);
+    for (const auto &[coordinate, op] : entry.ops)
+      states.at(coordinate).queues[getQueue(op)].pop_front();
+  }
+
+  /// A coordinate that has to move before an entry completes: one that has not started it, or has
+  /// others in front of it.
+  int64_t findCulprit(const Entry &entry, int64_t self) {
+    for (const auto &[coordinate, op] : entry.ops) {
+      auto &pending = states.at(coordinate).queues[getQueue(op)];
+      if (coordinate != self && (pending.empty() || pending.front() != &entry))
+        return coordinate;
+    }
+    return self;
+  }
+
+  LogicalResult reportDeadlock(int64_t from) {
+    // Who waits for whom, until somebody comes again.
+    std::vector<int64_t> chain;
+    int64_t at = from;
+    while (!llvm::is_contained(chain, at) && getAwaited(states.at(at))) {
+      chain.push_back(at);
+      at = findCulprit(*getAwaited(states.at(at)), at);
+    }
+    chain.erase(chain.begin(), llvm::find(chain, at));
+    if (chain.empty())
+      chain.push_back(from);
+    State &first = states.at(chain.front());
+    InFlightDiagnostic error =
+        first.next->emitOpError("(scheduled_c8) deadlock: pipeline coordinates ")
+        << ArrayRef<int64_t>(chain) << " wait for one another";
+    for (int64_t coordinate : chain) {
+      Entry *entry = getAwaited(states.at(coordinate));
+      Operation *op = entry->ops.at(coordinate);
+      error.attachNote(op->getLoc()) << "pipeline coordinate " << coordinate << " waits for "
+                                     << (isa<rank::StartOp>(op) ? "a reduction" : describe(op))
+                                     << " in queue \"" << getQueue(op) << "\", which coordinate "
+                                     << findCulprit(*entry, coordinate) << " has not come to";
+    }
+    return error;
+  }
+
+  std::map<int64_t, rank::ProgramOp> byCoordinate;
+  std::map<Place, Entry> messages;
+  std::map<Reduction, Entry> reductions;
+  std::map<std::tuple<int64_t, std::string, int64_t>, int64_t> counts;
+  std::map<std::tuple<int64_t, std::string, std::vector<int64_t>>, int64_t> reductionCounts;
+  llvm::DenseMap<Operation *, Entry *> entries;
+  std::map<int64_t, State> states;
+  llvm::DenseSet<const Entry *> completed;
+};
+} // namespace
+
+LogicalResult verifyCommunication(ArrayRef<rank::ProgramOp> programs) {
+  return Verifier(programs).verify();
+}
+
+} // namespace parashard::ps

@@ -1,0 +1,23 @@
+// RUN: ps-opt %s -verify-diagnostics -ps-split-stages
+
+// Parameters of two stages meet in a product: no coordinate has both.
+module attributes {ps.stage_cuts = array<i64: 1>, ps.num_chunks = 1 : i64, ps.placement = "loop"} {
+  ps.mesh @mesh <"pp" = 2 : pipeline>
+  ps.variable parameter @t : tensor<f32>
+  ps.variable parameter @v : tensor<f32>
+  func.func @micro_batch(%x: tensor<f32> {ps.name = "x"}) -> tensor<f32> {
+    %t = ps.read @t : tensor<f32>
+    %v = ps.read @v : tensor<f32>
+    %0 = ps.mul %x, %t {ps.phase = #ps.phase<forward>, ps.segment = 0 : i64} : tensor<f32>
+    %1 = ps.mul %0, %v {ps.phase = #ps.phase<forward>, ps.segment = 1 : i64} : tensor<f32>
+    return %1 : tensor<f32>
+  }
+  func.func @update() {
+    %t = ps.read @t {ps.phase = #ps.phase<update>} : tensor<f32>
+    %v = ps.read @v {ps.phase = #ps.phase<update>} : tensor<f32>
+    // expected-error@+1 {{combines parameters "t" and "v" in the update; over the stages of a pipeline only sums can}}
+    %0 = ps.mul %t, %v {ps.phase = #ps.phase<update>} : tensor<f32>
+    ps.write @t, %0 {ps.phase = #ps.phase<update>} : tensor<f32>
+    return
+  }
+}

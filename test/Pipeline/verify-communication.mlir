@@ -1,0 +1,215 @@
+// RUN: ps-opt %s -split-input-file -verify-diagnostics -ps-verify-scheduled
+
+// Neighbours that send to one another at once, as 1F1B does: fine, for nobody waits before both have asked.
+ps.mesh @mesh <"pp" = 2 : pipeline>
+rank.program @pp0 pp = 0 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  %t = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  %y, %u = rank.recv from pp 1 queue "grad.1-0" message (value = 1, micro_batch = 0) : tensor<4xf32>
+  rank.wait %t
+  rank.wait %u
+}
+rank.program @pp1 pp = 1 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  %t = rank.send %x to pp 0 queue "grad.1-0" message (value = 1, micro_batch = 0) : tensor<4xf32>
+  %y, %u = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  rank.wait %t
+  rank.wait %u
+}
+
+// -----
+
+// The same, when each waits for its own first.
+ps.mesh @mesh <"pp" = 2 : pipeline>
+rank.program @pp0 pp = 0 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  // expected-note@+1 {{pipeline coordinate 0 waits for value 0 of micro-batch 0 in queue "act.0-1", which coordinate 1 has not come to}}
+  %t = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c8) deadlock: pipeline coordinates 0, 1 wait for one another}}
+  rank.wait %t
+  %y, %u = rank.recv from pp 1 queue "grad.1-0" message (value = 1, micro_batch = 0) : tensor<4xf32>
+  rank.wait %u
+}
+rank.program @pp1 pp = 1 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  // expected-note@+1 {{pipeline coordinate 1 waits for value 1 of micro-batch 0 in queue "grad.1-0", which coordinate 0 has not come to}}
+  %t = rank.send %x to pp 0 queue "grad.1-0" message (value = 1, micro_batch = 0) : tensor<4xf32>
+  rank.wait %t
+  %y, %u = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  rank.wait %u
+}
+
+// -----
+
+// Two that are received in another order than they are sent.
+ps.mesh @mesh <"pp" = 2 : pipeline>
+rank.program @pp0 pp = 0 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  // expected-note@+1 {{sent here}}
+  %t = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  %u = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 1) : tensor<4xf32>
+  rank.wait %t
+  rank.wait %u
+}
+rank.program @pp1 pp = 1 entry "step" {
+  // expected-error@+1 {{(scheduled_c7) receives value 0 of micro-batch 1, 'tensor<4xf32>', as entry 0 of queue "act.0-1" from pipeline coordinate 0 to 1; what is sent there is value 0 of micro-batch 0}}
+  %y, %t = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 1) : tensor<4xf32>
+  %z, %u = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  rank.wait %t
+  rank.wait %u
+}
+
+// -----
+
+// Another type, of other bytes.
+ps.mesh @mesh <"pp" = 2 : pipeline>
+rank.program @pp0 pp = 0 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  // expected-note@+1 {{sent here}}
+  %t = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  rank.wait %t
+}
+rank.program @pp1 pp = 1 entry "step" {
+  // expected-error@+1 {{(scheduled_c7) receives value 0 of micro-batch 0, 'tensor<8xf32>'}}
+  %y, %t = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<8xf32>
+  rank.wait %t
+}
+
+// -----
+
+ps.mesh @mesh <"pp" = 2 : pipeline>
+rank.program @pp0 pp = 0 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c7) is entry 0 of queue "act.0-1" from pipeline coordinate 0 to 1, which the other one has not: value 0 of micro-batch 0 is never received}}
+  %t = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  rank.wait %t
+}
+rank.program @pp1 pp = 1 entry "step" {
+}
+
+// -----
+
+ps.mesh @mesh <"pp" = 2 : pipeline>
+rank.program @pp0 pp = 0 entry "step" {
+}
+rank.program @pp1 pp = 1 entry "step" {
+  // expected-error@+1 {{value 0 of micro-batch 0 is never sent}}
+  %y, %t = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  rank.wait %t
+}
+
+// -----
+
+ps.mesh @mesh <"pp" = 2 : pipeline>
+rank.program @pp0 pp = 0 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c1) is never waited for}}
+  %t = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+}
+rank.program @pp1 pp = 1 entry "step" {
+  %y, %t = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  rank.wait %t
+}
+
+// -----
+
+ps.mesh @mesh <"pp" = 2 : pipeline>
+rank.program @pp0 pp = 0 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  %t = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  rank.wait %t
+}
+rank.program @pp1 pp = 1 entry "step" {
+  %y, %t = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c2) uses what is received before its wait}}
+  rank.output "y" micro_batch 0 %y : tensor<4xf32>
+  // expected-note@+1 {{waited for here}}
+  rank.wait %t
+}
+
+// -----
+
+// A reduction that one member does not start.
+ps.mesh @mesh <"pp" = 2 : pipeline>
+ps.variable parameter @w : tensor<4xf32>
+rank.program @pp0 pp = 0 entry "step" {
+  %w = ps.read @w : tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c9) is a reduction over pipeline coordinates 0, 1 that 1 does not start}}
+  %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
+  rank.wait %t
+}
+rank.program @pp1 pp = 1 entry "step" {
+}
+
+// -----
+
+// Two reductions in another order on each member.
+ps.mesh @mesh <"pp" = 2 : pipeline>
+ps.variable parameter @w : tensor<4xf32>
+ps.variable parameter @v : tensor<8xf32>
+rank.program @pp0 pp = 0 entry "step" {
+  %w = ps.read @w : tensor<4xf32>
+  %v = ps.read @v : tensor<8xf32>
+  // expected-note@+1 {{there}}
+  %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
+  %s, %u = rank.start "all_reduce" (%v) kind sum over_pp [0, 1] queue "shared" : (tensor<8xf32>) -> tensor<8xf32>
+  rank.wait %t
+  rank.wait %u
+}
+rank.program @pp1 pp = 1 entry "step" {
+  %w = ps.read @w : tensor<4xf32>
+  %v = ps.read @v : tensor<8xf32>
+  // expected-error@+1 {{(scheduled_c9) reduces 'tensor<8xf32>'; the same entry of queue "shared" reduces 'tensor<4xf32>' on pipeline coordinate 0}}
+  %s, %u = rank.start "all_reduce" (%v) kind sum over_pp [0, 1] queue "shared" : (tensor<8xf32>) -> tensor<8xf32>
+  %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
+  rank.wait %u
+  rank.wait %t
+}
+
+// -----
+
+// Reductions over pairs of three, each waiting for the next one's: a ring.
+ps.mesh @mesh <"pp" = 3 : pipeline>
+ps.variable parameter @w : tensor<4xf32>
+rank.program @pp0 pp = 0 entry "step" {
+  %w = ps.read @w : tensor<4xf32>
+  // expected-note@+1 {{pipeline coordinate 0 waits for a reduction in queue "shared", which coordinate 1 has not come to}}
+  %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c8) deadlock: pipeline coordinates 0, 1, 2 wait for one another}}
+  rank.wait %t
+  %s, %u = rank.start "all_reduce" (%w) kind sum over_pp [0, 2] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
+  rank.wait %u
+}
+rank.program @pp1 pp = 1 entry "step" {
+  %w = ps.read @w : tensor<4xf32>
+  // expected-note@+1 {{pipeline coordinate 1 waits for a reduction in queue "shared", which coordinate 2 has not come to}}
+  %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [1, 2] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
+  rank.wait %t
+  %s, %u = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
+  rank.wait %u
+}
+rank.program @pp2 pp = 2 entry "step" {
+  %w = ps.read @w : tensor<4xf32>
+  // expected-note@+1 {{pipeline coordinate 2 waits for a reduction in queue "shared", which coordinate 0 has not come to}}
+  %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 2] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
+  rank.wait %t
+  %s, %u = rank.start "all_reduce" (%w) kind sum over_pp [1, 2] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
+  rank.wait %u
+}
+
+// -----
+
+// Sums are in the order of the micro-batches.
+ps.variable parameter @w : tensor<4xf32>
+ps.variable gradient @w.grad of @w : tensor<4xf32>
+func.func @h.backward_weight(%x: tensor<4xf32>, %g: !ps.ref<tensor<4xf32>>) attributes {ps.class = "h", ps.phase = #ps.phase<backward_weight>, ps.saved = 0 : i64} {
+  ps.accumulate %g, %x : !ps.ref<tensor<4xf32>>
+  return
+}
+rank.program @pp0 pp = 0 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  // expected-note@+1 {{added here}}
+  rank.run @h.backward_weight segment 0(%x) variables [@w.grad] {ps.micro_batch = 1 : i64} : (tensor<4xf32>) -> ()
+  // expected-error@+1 {{(scheduled_c10) adds micro-batch 0 to "w.grad" after a later one}}
+  rank.run @h.backward_weight segment 0(%x) variables [@w.grad] {ps.micro_batch = 0 : i64} : (tensor<4xf32>) -> ()
+}

@@ -1,0 +1,194 @@
+"""Programs of pipelines, in the reference evaluator, equal the model on one rank: cuts, chunks, schedules, dp and tp."""
+import itertools
+import json
+import re
+import subprocess
+
+import cases
+import language
+import models
+import oracle
+import pytest
+import vision
+from conftest import tools_folder
+from safetensors.torch import load_file, save_file
+
+# Mesh, schedule, chunks, method: each schedule, each method and each mesh of a pipeline with others.
+PLANS = [
+    ("pp=2", "gpipe", 1, "uniform"),
+    ("pp=2", "1f1b", 1, "flops"),
+    ("pp=2", "zb-h1", 1, "parameters"),
+    ("pp=2", "interleaved", 2, "uniform"),
+    ("pp=2", "zb-v", 2, "flops"),
+    ("pp=4", "1f1b", 1, "uniform"),
+    ("dp=2,pp=2", "1f1b", 1, "uniform"),
+    ("pp=2,tp=2", "zb-h1", 1, "flops"),
+    ("dp=2,pp=2,tp=2", "gpipe", 1, "uniform"),
+]
+LAYERS = 4
+# With layers for four stages: tied, rotary tables, a padding mask.
+DEEP = {
+    "gpt2": lambda: models.gpt2(layers=LAYERS),
+    "llama": lambda: models.llama(layers=LAYERS),
+    "bert": language.bert,
+}
+
+
+def evaluate(folder, module, data, micro_batches):
+    """Every variable after a step, by symbol."""
+    out = folder / f"{module.stem}.safetensors"
+    oracle.run(
+        [tools_folder() / "ps-run", module, "--entry", "step", "--micro-batches", micro_batches, "--inputs", data,
+         "--outputs", out], folder,
+    )  # fmt: skip
+    return load_file(out)
+
+
+def compile_plan(folder, archive, plan, micro_batches, *flags):
+    mesh, schedule, chunks, method = plan
+    said = oracle.run(
+        [tools_folder() / "ps-compile", archive, "-o", folder / "out.mlir", "--stop-after", "scheduled", "--dump-dir", folder,
+         "--mesh", mesh, "--schedule", schedule, "--num-chunks", chunks, "--split-method", method, "--micro-batches",
+         micro_batches, "--optimizer", oracle.OPTIMIZERS["sgd"][0], "--clip-norm", "0.5", *flags], folder,
+    )  # fmt: skip
+    return (folder / "4-scheduled.mlir").read_text(), said
+
+
+def check(folder, whole, module, data, micro_batches):
+    found = evaluate(folder, module, data, micro_batches)
+    assert found.keys() == whole.keys()
+    for variable, value in whole.items():
+        if not value.numel():
+            continue
+        scale = max(1e-3, value.abs().max().item())
+        error = (found[variable] - value).abs().max().item() / scale
+        assert error <= 1e-4, f"{module.stem}: {variable} differs by {error:.1e} of its largest element"
+    return found
+
+
+def prepare(folder, model, micro_batches):
+    data = folder / "data.safetensors"
+    save_file({n: v.contiguous() for n, v in oracle.draw_batches(model, micro_batches, 1).items()}, data)
+    return model.export(folder / "model.pt2"), data
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_a_pipeline_equals_one_rank(tmp_path, name):
+    """Uneven masks, tied parameters, clipping over all stages: weights, gradients and loss after a step of 4 micro-batches."""
+    micro_batches = 4
+    archive, data = prepare(tmp_path, DEEP[name](), micro_batches)
+    whole, same_cuts = None, {}
+    for i, plan in enumerate(PLANS):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        compile_plan(folder, archive, plan, micro_batches)
+        whole = whole or evaluate(folder, folder / "1-training.mlir", data, micro_batches)
+        check(folder, whole, folder / "3-partitioned.mlir", data, micro_batches)
+        found = check(folder, whole, folder / "4-scheduled.mlir", data, micro_batches)
+        cuts = re.search(r"ps.stage_cuts = array<i64: ([\d, ]*)>", (folder / "2-planned.mlir").read_text())[1]
+        known = same_cuts.setdefault((plan[0], plan[2], cuts), found)
+        assert all(known[n].equal(v) for n, v in found.items()), f"{plan}: other bits than under another schedule"
+
+
+@pytest.mark.parametrize("name", ["bart", "unet", "resnet"])
+def test_long_skips_cross_attention_and_statistics(tmp_path, name):
+    """What crosses several stages at once, several tensors at a cut, and running statistics."""
+    micro_batches = 2
+    model = (language.MODELS | vision.MODELS)[name]()
+    archive, data = prepare(tmp_path, model, micro_batches)
+    for plan in [("pp=2", "1f1b", 1, "flops"), ("pp=2", "interleaved", 2, "uniform"), ("dp=2,pp=2", "zb-h1", 1, "uniform")]:
+        compile_plan(tmp_path, archive, plan, micro_batches)
+        whole = evaluate(tmp_path, tmp_path / "1-training.mlir", data, micro_batches)
+        check(tmp_path, whole, tmp_path / "4-scheduled.mlir", data, micro_batches)
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_one_tensor_crosses_each_boundary(tmp_path, name):
+    """Masks, positions and rotary tables are computed where they are used: [B, T, H] and its cotangent travel, alone."""
+    model = DEEP[name]()
+    archive, _ = prepare(tmp_path, model, 2)
+    text, _ = compile_plan(tmp_path, archive, ("pp=4", "1f1b", 1, "uniform"), 2)
+    step = text[: text.index("entry \"evaluate\"")]
+    sends = re.findall(r'rank.send .* queue "(\S+)" message\(value = \d+, micro_batch = (\d+)\) : tensor<(\d+)x(\d+)x\d+xf32>', step)
+    expected = {(f"act.{i}-{i + 1}", m) for i in range(3) for m in "01"} | {(f"grad.{i + 1}-{i}", m) for i in range(3) for m in "01"}
+    assert len(sends) == len(expected) == step.count("rank.send") and {s[:2] for s in sends} == expected
+    batch, length = next(iter(model.inputs.values())).shape[:2]
+    assert {(int(s[2]), int(s[3])) for s in sends} == {(batch, length)}
+
+
+def test_evaluation_over_stages(tmp_path):
+    model = DEEP["gpt2"]()
+    archive, _ = prepare(tmp_path, model, 1)
+    compile_plan(tmp_path, archive, ("pp=2", "interleaved", 2, "uniform"), 2)
+    inputs = model.draw_inputs(3)
+    save_file(inputs, tmp_path / "one.safetensors")
+    for level in ("3-partitioned", "4-scheduled"):
+        oracle.run([tools_folder() / "ps-run", tmp_path / f"{level}.mlir", "--entry", "evaluate", "--inputs", "one.safetensors",
+                    "--outputs", "out.safetensors"], tmp_path)  # fmt: skip
+        losses = [v.item() for n, v in load_file(tmp_path / "out.safetensors").items() if "loss" in n and not v.dim()]
+        assert model.loss(inputs).item() == pytest.approx(losses[0], rel=1e-5) or model.loss(inputs).item() in losses
+
+
+def test_a_schedule_of_ones_own(tmp_path):
+    """A table in a file is run like those that have names."""
+    archive, data = prepare(tmp_path, DEEP["gpt2"](), 2)
+    table = tmp_path / "table.json"
+    table.write_text(json.dumps({"rows": [["F0", "F1", "B0", "B1"], ["F0", "B0", "F1", "B1"]]}))
+    compile_plan(tmp_path, archive, ("pp=2", table, 1, "uniform"), 2)
+    whole = evaluate(tmp_path, tmp_path / "1-training.mlir", data, 2)
+    check(tmp_path, whole, tmp_path / "4-scheduled.mlir", data, 2)
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        (("--mesh", "pp=2", "--schedule", "1f2b"), ["there is no schedule '1f2b'", "1f1b"]),
+        (("--mesh", "pp=2", "--schedule", "zb-v"), ["zb-v", "2 chunks"]),
+        (("--mesh", "pp=2", "--schedule", "1f1b", "--num-chunks", "2"), ["1f1b", "1 chunk"]),
+        (("--mesh", "dp=2", "--num-chunks", "2"), ["--num-chunks 2", "pipeline axis"]),
+        (("--mesh", "pp=2", "--num-chunks", "none"), ["--num-chunks takes a number"]),
+        (("--mesh", "pp=2", "--schedule", "missing.json"), ["missing.json", "cannot be read"]),
+    ],
+)
+def test_plans_that_do_not_fit_are_refused(tmp_path, exports, flags, words):
+    said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "out.mlir", "--stop-after",
+                       "scheduled", *flags], tmp_path, expect=2)  # fmt: skip
+    assert all(word in said for word in words), said
+    assert not (tmp_path / "out.mlir").exists()
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        (("--mesh", "pp=8"), ["8 stages", "4 layers"]),
+        (("--mesh", "pp=2", "--split-method", "transformer.h.11"), ["transformer.h.11", "transformer.h.1"]),
+        (("--mesh", "pp=2", "--split-method", "transformer.h.1,transformer.ln_f"), ["2 stages"]),
+    ],
+)
+def test_cuts_that_do_not_exist_are_refused(tmp_path, exports, flags, words):
+    said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "out.mlir", "--stop-after",
+                       "scheduled", *flags], tmp_path, expect=1)  # fmt: skip
+    assert all(word in said for word in words), said
+
+
+@pytest.mark.parametrize(
+    "rows, words",
+    [
+        ([["F0", "F1", "B0"], ["F0", "B0", "F1", "B1"]], ["rank 0"]),
+        ([["F0", "B0", "F1", "B1"], ["F1", "B1", "F0", "B0"]], ["B1"]),
+        ([["F0", "B0", "F1", "B1"], ["F1", "F0", "B0", "B1"]], ["wait"]),
+    ],
+)
+def test_tables_that_cannot_run_are_refused(tmp_path, exports, rows, words):
+    table = tmp_path / "table.json"
+    table.write_text(json.dumps({"rows": rows}))
+    done = subprocess.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "out.mlir", "--stop-after",
+                           "scheduled", "--mesh", "pp=2", "--schedule", table, "--micro-batches", "2"], cwd=tmp_path,
+                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert done.returncode in (1, 2) and all(word in done.stderr for word in words), done.stderr
+
+
+def test_programs_of_pipelines_are_not_compiled_yet(tmp_path, exports):
+    said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "out", "--mesh", "pp=2"], tmp_path,
+                      expect=2)  # fmt: skip
+    assert "not compiled yet" in said and "--stop-after scheduled" in said
