@@ -93,6 +93,13 @@ mlir::LogicalResult runWalk(mlir::ModuleOp module, const CompileOptions &options
 /// For a module at level `planned` or later.
 std::string explainPlan(mlir::ModuleOp module);
 
+/// The step of a pipeline (level `planned` or later): its schedule, bubble, and what coordinates
+/// hold; empty without a pipeline.
+std::string explainSchedule(mlir::ModuleOp module, const CompileOptions &options);
+/// The same as a picture, an SVG file that appears whole or not at all.
+mlir::LogicalResult writeTimeline(mlir::ModuleOp module, const CompileOptions &options,
+                                  llvm::StringRef path);
+
 /// The level that a module carries; `imported` when it carries none.
 ps::Level getLevel(mlir::ModuleOp module);
 void setLevel(mlir::ModuleOp module, ps::Level level);

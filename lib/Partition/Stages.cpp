@@ -7,7 +7,8 @@ namespace parashard::ps {
 
 static constexpr llvm::StringLiteral kStageCutsMark = "ps.stage_cuts";
 static constexpr llvm::StringLiteral kNumChunksMark = "ps.num_chunks";
-static constexpr llvm::StringLiteral kPlacementMark = "ps.placement"; ///< "loop" or "v"
+static constexpr llvm::StringLiteral kStageCostsMark = "ps.stage_costs"; ///< four numbers a stage
+static constexpr llvm::StringLiteral kPlacementMark = "ps.placement";    ///< "loop" or "v"
 
 StringAttr getPipelineAxis(ModuleOp module) {
   if (MeshOp mesh = getMesh(module))
@@ -42,6 +43,22 @@ void setStages(ModuleOp module, const Stages &stages) {
   module->setAttr(kStageCutsMark, b.getDenseI64ArrayAttr(stages.cuts));
   module->setAttr(kNumChunksMark, b.getI64IntegerAttr(stages.placement.chunks));
   module->setAttr(kPlacementMark, b.getStringAttr(isV ? "v" : "loop"));
+}
+
+std::vector<StageCost> getStageCosts(ModuleOp module) {
+  std::vector<StageCost> costs;
+  auto list = module->getAttrOfType<DenseI64ArrayAttr>(kStageCostsMark);
+  for (ArrayRef<int64_t> rest = list ? list.asArrayRef() : ArrayRef<int64_t>(); rest.size() >= 4;
+       rest = rest.drop_front(4))
+    costs.push_back({rest[0], rest[1], rest[2], rest[3]});
+  return costs;
+}
+
+void setStageCosts(ModuleOp module, ArrayRef<StageCost> costs) {
+  SmallVector<int64_t> list;
+  for (const StageCost &cost : costs)
+    list.append({cost.forward, cost.backwardInput, cost.backwardWeight, cost.savedBytes});
+  module->setAttr(kStageCostsMark, Builder(module.getContext()).getDenseI64ArrayAttr(list));
 }
 
 std::optional<int64_t> getSegment(Operation *op) {

@@ -4,6 +4,7 @@
 
 #include "dialects/ps/Ps.h"
 #include "lib/Plan/Placement.h"
+#include <vector>
 
 namespace parashard::ps {
 
@@ -30,6 +31,16 @@ int64_t getPipelineSize(mlir::ModuleOp module);
 /// `ps.placement`); one stage where it left nothing.
 Stages getStages(mlir::ModuleOp module);
 void setStages(mlir::ModuleOp module, const Stages &stages);
+
+/// What one rank of a stage does on one micro-batch.
+struct StageCost {
+  int64_t forward = 0, backwardInput = 0, backwardWeight = 0; ///< flops
+  int64_t savedBytes = 0; ///< from the forward on, for the backward
+};
+/// By stage, as `ps-partition-pipeline` left them on the module (`ps.stage_costs`); empty where it
+/// left none.
+std::vector<StageCost> getStageCosts(mlir::ModuleOp module);
+void setStageCosts(mlir::ModuleOp module, llvm::ArrayRef<StageCost> costs);
 
 /// The segment of an op that has one.
 std::optional<int64_t> getSegment(mlir::Operation *op);

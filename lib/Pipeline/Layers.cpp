@@ -44,6 +44,13 @@ private:
            (phase.getValue() == Phase::BackwardInput || phase.getValue() == Phase::BackwardWeight);
   }
 
+  static int64_t &getFlops(Layer &layer, Operation *op) {
+    if (!isBackward(op))
+      return layer.forwardFlops;
+    bool isWeight = op->getAttrOfType<PhaseAttr>(kPhaseMark).getValue() == Phase::BackwardWeight;
+    return isWeight ? layer.backwardWeightFlops : layer.backwardInputFlops;
+  }
+
   Type getLocal(Value value) const {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     ShardingAttr sharding = getSharding(value);
@@ -60,8 +67,7 @@ private:
       auto operands = llvm::map_to_vector(op->getOperands(), [&](Value v) { return getLocal(v); });
       auto results = llvm::map_to_vector(op->getResults(), [&](Value v) { return getLocal(v); });
       OpCost of = cost.getCost(operands, results);
-      (isBackward(op) ? layer.backwardFlops : layer.forwardFlops) +=
-          of.contractionFlops + of.otherFlops;
+      getFlops(layer, op) += of.contractionFlops + of.otherFlops;
     }
     if (!isBackward(op))
       for (Value operand : op->getOperands())

@@ -13,9 +13,12 @@ struct Layer {
   std::string name;       ///< module path of its block, or of what it does first
   int64_t parameters = 0; ///< elements of those it reads (tied ones count in each reader)
   int64_t forwardFlops = 0;
-  int64_t backwardFlops = 0;
+  int64_t backwardInputFlops = 0;
+  int64_t backwardWeightFlops = 0;
   int64_t activationBytes = 0; ///< made in forward, used by its backward
   int64_t boundaryBytes = 0;   ///< sent, both ways, by a cut between it and the next
+
+  int64_t getBackwardFlops() const { return backwardInputFlops + backwardWeightFlops; }
 };
 
 /// The layers of `function`, whose ops have segments and shardings (level 2).

@@ -33,7 +33,7 @@ llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef 
   std::vector<int64_t> weights, bytes;
   for (const Layer &layer : layers) {
     weights.push_back(method == "parameters" ? layer.parameters
-                      : method == "flops"    ? layer.forwardFlops + layer.backwardFlops
+                      : method == "flops"    ? layer.forwardFlops + layer.getBackwardFlops()
                                              : 1);
     bytes.push_back(layer.boundaryBytes);
   }
@@ -46,6 +46,18 @@ llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef 
   if (!found)
     return found.takeError();
   return found->cuts;
+}
+
+std::vector<StageCost> addUp(ArrayRef<Layer> layers, const Stages &stages) {
+  std::vector<StageCost> costs(stages.getCount());
+  for (auto [i, layer] : llvm::enumerate(layers)) {
+    StageCost &cost = costs[stages.getStage(i)];
+    cost.forward += layer.forwardFlops;
+    cost.backwardInput += layer.backwardInputFlops;
+    cost.backwardWeight += layer.backwardWeightFlops;
+    cost.savedBytes += layer.activationBytes;
+  }
+  return costs;
 }
 
 struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipelinePass> {
@@ -73,6 +85,7 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
     }
     stages.cuts = *cuts;
     setStages(module, stages);
+    setStageCosts(module, addUp(layers, stages));
   }
 
 private:
@@ -124,7 +137,7 @@ std::string explainPipeline(ModuleOp module) {
     int64_t stage = stages.getStage(i);
     rows.push_back({layer.name.empty() ? "-" : layer.name, std::to_string(stage),
                     describeHome(stages, stage), formatCount(layer.parameters),
-                    formatCount(layer.forwardFlops), formatCount(layer.backwardFlops),
+                    formatCount(layer.forwardFlops), formatCount(layer.getBackwardFlops()),
                     formatBytes(layer.activationBytes),
                     i + 1 < layers.size() ? formatBytes(layer.boundaryBytes) : "-"});
   }

@@ -1,5 +1,5 @@
 // Schedules against published bubbles, at all sizes, and tables that are wrong.
-#include "lib/Plan/Simulator.h"
+#include "test/Plan/PublishedBubbles.h"
 #include "llvm/ADT/STLExtras.h"
 #include "gtest/gtest.h"
 #include <random>
@@ -21,22 +21,6 @@ static Replay run(const Timetable &table, StageTimes times = {}, double hop = 0)
 //===----------------------------------------------------------------------===//
 // Bubbles
 //===----------------------------------------------------------------------===//
-
-struct Published {
-  int64_t ranks, microBatches;
-  double forward, backwardInput, backwardWeight, hop;
-  double bubble1F1B, bubbleH1;
-};
-
-/// Zero Bubble Pipeline Parallelism (arXiv 2401.10241): inputs of Table 9, bubbles of Table 5.
-static const Published kPublished[] = {
-    {8, 24, 18.522, 18.086, 9.337, 0.601, 0.2431, 0.1585},
-    {8, 64, 18.546, 18.097, 9.321, 0.762, 0.1240, 0.0674},
-    {8, 32, 29.802, 29.428, 19.530, 0.577, 0.1898, 0.1045},
-    {16, 48, 11.347, 11.248, 8.132, 0.377, 0.2552, 0.1397},
-    {16, 128, 11.325, 11.308, 8.109, 0.378, 0.1251, 0.0576},
-    {32, 128, 10.408, 10.204, 7.703, 0.408, 0.2168, 0.1106},
-};
 
 TEST(Bubbles, AreThosePublished) {
   for (const Published &row : kPublished) {

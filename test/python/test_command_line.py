@@ -45,7 +45,6 @@ UNBUILT_COMPILE = [
     ("--zero", "1"),
     ("--recompute", "full"), ("--precision", "bf16"),
     ("--gradient-reduction", "bf16"), ("--offload", "optimizer"), ("--target", "cuda:sm_90"),
-    ("--write-timeline", "t.svg"),
 ]  # fmt: skip
 UNBUILT_RUN = [
     ("--comm", "nccl"), ("--save", "state"), ("--save-every", "10"), ("--keep", "2"),

@@ -1,10 +1,9 @@
 """Programs of pipelines, in the reference evaluator, equal the model on one rank: cuts, chunks, schedules, dp and tp."""
-import itertools
 import json
 import re
 import subprocess
+import xml.etree.ElementTree
 
-import cases
 import language
 import models
 import oracle
@@ -186,6 +185,31 @@ def test_tables_that_cannot_run_are_refused(tmp_path, exports, rows, words):
                            "scheduled", "--mesh", "pp=2", "--schedule", table, "--micro-batches", "2"], cwd=tmp_path,
                           capture_output=True, text=True, timeout=60)  # fmt: skip
     assert done.returncode in (1, 2) and all(word in done.stderr for word in words), done.stderr
+
+
+def test_the_step_as_a_picture_and_in_words(tmp_path, exports):
+    """Drawn from the plan: a box for each task, ranks as rows; `--explain` says the bubble and what is held."""
+    said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "out.mlir", "--stop-after", "planned",
+                       "--mesh", "pp=2", "--micro-batches", "4", "--schedule", "gpipe", "--explain", "--write-timeline",
+                       "step.svg"], tmp_path)  # fmt: skip
+    root = xml.etree.ElementTree.parse(tmp_path / "step.svg").getroot()
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"rank 0", "rank 1", "3"} <= set(texts)
+    idle = float(re.search(r"bubble ([\d.]+) %", said)[1])
+    assert any(text and f"{idle} %" in text for text in texts), texts
+    assert re.search(r"\n  0   0       4 .*\n  1   1       4 ", said), said  # gpipe holds all
+
+
+@pytest.mark.parametrize("flags, words", [
+    (("--mesh", "dp=2", "--write-timeline", "t.svg"), ["--write-timeline", "no pipeline axis"]),
+    (("--mesh", "pp=2", "--write-timeline", "missing/t.svg"), ["--write-timeline", "missing"]),
+    (("--mesh", "pp=2", "--write-timeline", "out.mlir"), ["--write-timeline", "out.mlir"]),
+])  # fmt: skip
+def test_pictures_that_cannot_be_are_refused(tmp_path, exports, flags, words):
+    said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "out.mlir", "--stop-after",
+                       "scheduled", *flags], tmp_path, expect=2)  # fmt: skip
+    assert all(word in said for word in words), said
+    assert not list(tmp_path.glob("*.svg"))
 
 
 def test_programs_of_pipelines_are_not_compiled_yet(tmp_path, exports):

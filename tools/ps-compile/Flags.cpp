@@ -137,8 +137,10 @@ struct Flags {
   cl::opt<std::string> report{
       "report", cl::desc("write the plan as one HTML page: shardings, collectives, kernels, flops"),
       cl::value_desc("PLAN.html"), cl::cat(look)};
-  cl::opt<std::string> timeline{"write-timeline", cl::desc("the schedule as an SVG"),
-                                cl::cat(look)};
+  cl::opt<std::string> timeline{
+      "write-timeline",
+      cl::desc("draw the step of a pipeline: what runs when, what is idle or held"),
+      cl::value_desc("FILE.svg"), cl::cat(look)};
   cl::opt<bool> noCodegen{"no-codegen", cl::desc("plan only, write no program"), cl::cat(look)};
   cl::opt<std::string> stopAfter{
       "stop-after",
@@ -178,9 +180,8 @@ bool checkBuilt(const Flags &f) {
   if (!f.loss.empty() &&
       !llvm::is_contained({"cross_entropy", "causal_lm", "mse", "none"}, f.loss.getValue()))
     return bad("--loss takes cross_entropy, causal_lm, mse or none, not '" + f.loss + "'");
-  for (const auto *flag : {&f.offload, &f.timeline})
-    if (!flag->empty())
-      return refuse(flag->ArgStr, *flag, "this flag");
+  if (!f.offload.empty())
+    return refuse("offload", f.offload, "this flag");
   if (llvm::StringRef(f.targetName).starts_with("cuda"))
     return refuse("target", f.targetName, "the CUDA target");
   if (f.inference && f.check)
@@ -245,28 +246,6 @@ bool readPipeline(const Flags &f, CompileOptions &compile) {
   return true;
 }
 
-/// Of a pipeline, programs are planned and proven, but not made yet; without one, its flags say
-/// nothing.
-bool checkPipeline(const Flags &f, const CompileOptions &compile, ps::Level stopAfter) {
-  auto axes = parseMesh(compile.mesh, compile.ranks.value_or(0));
-  if (!axes)
-    return check(axes.takeError());
-  int64_t coordinates = 1;
-  for (const MeshAxis &axis : *axes)
-    coordinates *= axis.kind == ps::AxisKind::Pipeline ? axis.size : 1;
-  if (coordinates > 1 && stopAfter > ps::Level::Scheduled)
-    return bad("--mesh " + compile.mesh + " has " + llvm::Twine(coordinates) +
-               " pipeline coordinates: programs of a pipeline are planned and checked, but not "
-               "compiled yet; --stop-after scheduled writes them as a module, which ps-run runs");
-  using Flag = std::reference_wrapper<const cl::Option>;
-  for (const cl::Option &flag : std::initializer_list<Flag>{f.splitMethod, f.schedule})
-    if (coordinates == 1 && flag.getNumOccurrences() > 0 &&
-        !llvm::StringRef(f.input).ends_with(".mlir"))
-      llvm::errs() << "warning: --" << flag.ArgStr
-                   << " changes nothing: the mesh has no pipeline axis, such as pp=2\n";
-  return true;
-}
-
 bool readStop(const Flags &f, CommandLine &line) {
   line.output.codegen = !f.noCodegen;
   if (f.stopAfter.empty()) {
@@ -302,6 +281,53 @@ bool readOutput(const Flags &f, CommandLine &line) {
                "away");
   line.output.output = *output;
   return check(checkOutputFile(f.input, *output));
+}
+
+/// A picture of the step, which only a pipeline has.
+bool readTimeline(const Flags &f, CommandLine &line, int64_t coordinates) {
+  if (f.timeline.empty())
+    return true;
+  auto refuse = [](llvm::Error error) {
+    return bad("--write-timeline: " + llvm::toString(std::move(error)));
+  };
+  if (coordinates == 1 && !llvm::StringRef(f.input).ends_with(".mlir"))
+    return bad("--write-timeline draws the stages of a pipeline; the mesh " + line.compile.mesh +
+               " has no pipeline axis, such as pp=2");
+  if (line.walk.stopAfter < ps::Level::Planned)
+    return bad("--write-timeline shows the plan, which --stop-after " + f.stopAfter +
+               " does not make; stop after planned or later");
+  llvm::Expected<std::string> path = findOutputFile(f.timeline);
+  if (!path)
+    return refuse(path.takeError());
+  if (*path == line.output.output || *path == line.output.report)
+    return bad("--write-timeline names '" + *path + "', which is written already; name another");
+  line.output.timeline = *path;
+  llvm::Error error = checkOutputFile(f.input, *path, "--write-timeline");
+  return !error || refuse(std::move(error));
+}
+
+/// Of a pipeline, programs are planned and proven, but not made yet; without one, its flags say
+/// nothing.
+bool checkPipeline(const Flags &f, CommandLine &line) {
+  const CompileOptions &compile = line.compile;
+  ps::Level stopAfter = line.walk.stopAfter;
+  auto axes = parseMesh(compile.mesh, compile.ranks.value_or(0));
+  if (!axes)
+    return check(axes.takeError());
+  int64_t coordinates = 1;
+  for (const MeshAxis &axis : *axes)
+    coordinates *= axis.kind == ps::AxisKind::Pipeline ? axis.size : 1;
+  if (coordinates > 1 && stopAfter > ps::Level::Scheduled)
+    return bad("--mesh " + compile.mesh + " has " + llvm::Twine(coordinates) +
+               " pipeline coordinates: programs of a pipeline are planned and checked, but not "
+               "compiled yet; --stop-after scheduled writes them as a module, which ps-run runs");
+  using Flag = std::reference_wrapper<const cl::Option>;
+  for (const cl::Option &flag : std::initializer_list<Flag>{f.splitMethod, f.schedule})
+    if (coordinates == 1 && flag.getNumOccurrences() > 0 &&
+        !llvm::StringRef(f.input).ends_with(".mlir"))
+      llvm::errs() << "warning: --" << flag.ArgStr
+                   << " changes nothing: the mesh has no pipeline axis, such as pp=2\n";
+  return readTimeline(f, line, coordinates);
 }
 
 bool readReport(const Flags &f, CommandLine &line) {
@@ -471,7 +497,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   c.inference = f.inference;
   if (llvm::Error error = checkOptions(c))
     return bad(llvm::toString(std::move(error))), std::nullopt;
-  if (!checkPipeline(f, c, line.walk.stopAfter))
+  if (!checkPipeline(f, line))
     return std::nullopt;
   c.cpu = f.targetName == "cpu" ? "native" : llvm::StringRef(f.targetName).split(':').second.str();
   line.given = listGiven(f);

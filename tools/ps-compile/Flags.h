@@ -11,7 +11,8 @@ namespace parashard {
 struct OutputOptions {
   std::string output;
   bool explain = false;
-  std::string report; ///< path of the plan as an HTML page; empty: none
+  std::string report;   ///< path of the plan as an HTML page; empty: none
+  std::string timeline; ///< path of a pipeline's step as an SVG; empty: none
   bool codegen = true;
   bool check = false; ///< carry the one-rank program too
   bool verbose = false;

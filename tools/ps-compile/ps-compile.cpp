@@ -59,6 +59,8 @@ OwningOpRef<ModuleOp> placeOnOneRank(ModuleOp imported, const CommandLine &line)
   options.mesh = "dp=1";
   options.ranks.reset();
   options.shardingPolicy = "replicated";
+  options.numChunks = 1;
+  options.placement = "loop";
   WalkOptions walk = line.walk;
   walk.dumpDir.clear();
   walk.timing = false;
@@ -113,7 +115,10 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
     return failure();
   if (failed(runWalk(module, line.compile, line.walk)))
     return failure();
-  std::string plan = explainPlan(module);
+  std::string plan = explainPlan(module) + explainSchedule(module, line.compile);
+  if (!line.output.timeline.empty() &&
+      failed(writeTimeline(module, line.compile, line.output.timeline)))
+    return failure();
   if (line.output.explain) {
     llvm::outs() << plan;
     llvm::outs().flush(); // before what goes to stderr
