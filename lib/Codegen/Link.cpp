@@ -67,14 +67,16 @@ llvm::Error run(const std::vector<std::string> &arguments) {
   return llvm::createStringError("linking failed: " + (text.empty() ? message : text));
 }
 
-/// Linkers map their output: on a full disk they die of a bus error and say no more.
+/// Linkers map their output: on a full disk they die of a bus error, of which they say much.
 llvm::Error explainFullDisk(llvm::Error error, StringRef output) {
   constexpr uint64_t kLittle = 16 << 20;
   StringRef folder = llvm::sys::path::parent_path(output);
   auto space = llvm::sys::fs::disk_space(folder.empty() ? "." : folder);
   if (!space || space->available >= kLittle)
     return error;
-  return llvm::createStringError(llvm::Twine(llvm::toString(std::move(error))) + "\nthe disk of '" +
+  std::string said = llvm::toString(std::move(error));
+  bool isCrash = StringRef(said).contains("Stack dump") || StringRef(said).contains("bug report");
+  return llvm::createStringError((isCrash ? "linking failed" : said) + ": the disk of '" +
                                  (folder.empty() ? "." : folder) + "' has " +
                                  llvm::Twine(space->available >> 10) + " kB left");
 }

@@ -65,9 +65,11 @@ void sendAtOnce(const Socket &socket) {
 
 Socket listenOn(int family, const sockaddr *address, socklen_t length) {
   Socket socket(::socket(family, socketFlags, 0));
-  int zero = 0;
+  int zero = 0, one = 1;
   if (!socket)
     return Socket();
+  // A job that has just ended at this port may be in the way for a minute otherwise.
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
   if (family == AF_INET6)
     setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
   if (bind(socket.get(), address, length) != 0 || listen(socket.get(), SOMAXCONN) != 0)

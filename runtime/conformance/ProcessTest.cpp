@@ -55,6 +55,27 @@ TEST(Processes, EachLauncherSaysWhichOneThisIs) {
   }
 }
 
+/// The side that closes first keeps its end of a connection for a minute: the next job may come
+/// before.
+TEST(Processes, APortIsFreeOnceItsJobHasEnded) {
+  uint16_t port;
+  {
+    Socket listener = listenAt(0, true);
+    port = portOf(listener);
+    Deadline deadline = secondsFromNow(10);
+    Socket client = connectTo("127.0.0.1", port, deadline), server;
+    while (!(server = acceptFrom(listener)) && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+    ASSERT_TRUE(client && server);
+    server = Socket();
+    char byte;
+    EXPECT_FALSE(receiveAll(client, &byte, 1, deadline)); // the server has closed
+  }
+  Socket again = listenAt(port, true);
+  EXPECT_TRUE(again);
+  EXPECT_FALSE(listenAt(port, true)) << "two jobs at one port";
+}
+
 TEST(Processes, TorchrunsAgentHoldsTheMastersPort) {
   Environment plain{
       {"WORLD_SIZE", "2"}, {"RANK", "1"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}};

@@ -5,6 +5,7 @@ import subprocess
 import zipfile
 
 import models
+import oracle
 import pytest
 import torch
 from conftest import tools_folder
@@ -290,3 +291,31 @@ class Detached(StoppedRegion):
 @pytest.mark.parametrize("module, words", [(StoppedRegion, "a no_grad region depends"), (Detached, "stops the gradient")])
 def test_stopped_gradients_are_refused(module, words, tmp_path):
     refuse(models.Model("stopped", module(), {"x": torch.ones(2, 4)}).export(tmp_path / "stopped.pt2"), words)
+
+
+def test_names_that_the_compiler_uses_itself(tmp_path):
+    """A parameter may be called as an entry is, or as what training adds."""
+
+    class Odd(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            for name in ("update", "evaluate", "micro_batch", "forward_", "lr", "mesh"):
+                setattr(self, name, torch.nn.Parameter(torch.randn(8)))
+            self.register_buffer("count", torch.ones(8))
+            self.loss = torch.nn.Linear(8, 8)
+
+        def forward(self, x, y):
+            out = x * self.update + self.evaluate * self.micro_batch - self.lr + self.mesh * self.count + self.forward_
+            return torch.nn.functional.mse_loss(self.loss(out), y)
+
+    torch.manual_seed(0)
+    module, inputs = Odd(), {"x": torch.randn(4, 8), "y": torch.randn(4, 8)}
+    torch.export.save(torch.export.export(module, (), inputs), tmp_path / "odd.pt2")
+    oracle.compile_model(tmp_path, tmp_path / "odd.pt2", "dp=2", "--optimizer", "sgd(lr=0.1)")
+    save_file(inputs, tmp_path / "data.safetensors")
+    oracle.run(["./program", "--data", "data.safetensors", "--steps", 1, "--export-weights", "w.safetensors", "--quiet"], tmp_path)
+    module(**inputs).backward()
+    weights = load_file(tmp_path / "w.safetensors")
+    assert set(weights) == set(module.state_dict())
+    for name, parameter in module.named_parameters():
+        assert torch.allclose(weights[name], (parameter - 0.1 * parameter.grad).detach(), atol=1e-6), name

@@ -100,8 +100,9 @@ def test_default_export_says_what_it_cannot_train(tmp_path, exports, name):
         uniform = bool((values[parameter] == values[parameter].flatten()[0]).all())
         if uniform:  # stands for several
             continue
-        if f"'{parameter}'" in said:
-            assert parameter.endswith("head.weight")  # tied: its use as head was folded
+        tied = [name for name in aliases if aliases[name] == aliases[parameter]]
+        if any(f"'{name}'" in said for name in tied):
+            assert any(name.endswith("head.weight") for name in tied)  # its use as head was folded
         else:
             assert (gradient - true_gradients[aliases[parameter]]).abs().max() < 1e-5 * largest, parameter
             compared += 1
@@ -197,6 +198,31 @@ def test_parameters_that_are_merged_have_one_shape(tmp_path, exports, name):
 
 # ---- what training must be told ------------------------------------------------------------------------------------
 
+
+
+def test_tied_weights_come_home(tmp_path):
+    """The folder has the name that Hugging Face asks for, whichever one the exporter kept, and a head's bias by both."""
+    import language
+    import transformers
+
+    models_of = {
+        "llama": (models.llama(tied=True), transformers.LlamaForCausalLM),
+        "bert": (language.bert(), transformers.BertForMaskedLM),
+    }
+    for name, (model, kind) in models_of.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        oracle.compile_model(folder, model.export_onnx(folder / "model.onnx"), "dp=1", "--optimizer", "sgd(lr=0.01)")
+        inputs = model.draw_inputs(3)
+        save_file(inputs, folder / "data.safetensors")
+        said = run(["./program", "--data", "data.safetensors", "--steps", 3, "--export-weights", "home", "--eval-data",
+                    "data.safetensors", "--eval-every", 3, "--quiet"], folder)  # fmt: skip
+        module = next(part for part in model.module.modules() if isinstance(part, kind))
+        module.config.save_pretrained(folder / "home")
+        home, report = kind.from_pretrained(folder / "home", output_loading_info=True)
+        assert not report["missing_keys"] and not any(p.is_meta for p in home.parameters()), report
+        loss = home.eval()(**inputs).loss.item()
+        assert f"{loss:.5f}"[:6] in said, (loss, said)
 
 def test_batch_norms_that_train_in_the_form_of_evaluation_warn(tmp_path, exports):
     """torch's exporter writes this form of a model in training too."""

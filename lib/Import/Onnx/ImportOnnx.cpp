@@ -119,8 +119,9 @@ private:
       emitWarning(loc) << text;
     if (std::string text = describeFoldedCopies(model, signature); !text.empty())
       emitWarning(loc) << text;
-    if (std::string text = describeUnnamed(missing, isFolded); !text.empty())
-      notes.push_back(text);
+    for (const std::string &text : {describeUnnamed(missing, isFolded), describeOfParents(missing)})
+      if (!text.empty())
+        notes.push_back(text);
     OnnxVariables variables(model, signature, missing);
     if (Error e = variables.makeVariables(scope.live, b))
       return report(std::move(e));

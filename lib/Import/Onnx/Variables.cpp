@@ -1,6 +1,7 @@
 // Decides what each initializer is, and names what an exporter folded, merged or tied.
 #include "lib/Import/Onnx/Variables.h"
 #include "lib/Import/HostValue.h"
+#include "lib/Import/Symbols.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -73,6 +74,19 @@ std::string listNames(ArrayRef<std::string> names) {
   return text;
 }
 
+/// Heads of masked language models keep their bias twice, as `X.bias` and `X.decoder.bias`, of
+/// which the file has the one that is read.
+void findOfChild(const OnnxModel &model, const Signature &signature, MissingParameter &parameter) {
+  SmallVector<StringRef> children;
+  for (const std::string &other : signature.parameters)
+    if (model.find(other) && getLeaf(other) == getLeaf(parameter.name) &&
+        getModule(getModule(other)) == getModule(parameter.name))
+      children.push_back(other);
+  parameter.isOfParent = children.size() == 1 && !getModule(parameter.name).empty();
+  if (parameter.isOfParent)
+    parameter.shared = children.front().str();
+}
+
 } // namespace
 
 std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signature &signature,
@@ -100,6 +114,8 @@ std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signatur
         parameter.shared = other.str();
     if (!parameter.shared.empty())
       parameter.isMerged = isMergedByValue(model, parameter.shared);
+    else if (!isFolded)
+      findOfChild(model, signature, parameter);
     missing.push_back(std::move(parameter));
   }
   return missing;
@@ -145,6 +161,16 @@ std::string describeFoldedCopies(const OnnxModel &model, const Signature &signat
     return "";
   return "the exporter folded a second use of " + listNames(names) +
          " into a constant, which training does not change; export with optimize=False";
+}
+
+std::string describeOfParents(ArrayRef<MissingParameter> missing) {
+  std::vector<std::string> names;
+  for (const MissingParameter &parameter : missing)
+    if (parameter.isOfParent)
+      names.push_back(parameter.name + "' for '" + parameter.shared);
+  return names.empty() ? ""
+                       : "what the file does not have is taken for another name of what it has: " +
+                             listNames(names);
 }
 
 std::string describeUnnamed(ArrayRef<MissingParameter> missing, bool isFolded) {
@@ -211,6 +237,10 @@ Error OnnxVariables::makeVariable(const OnnxTensor &tensor, RankedTensorType typ
   for (const MissingParameter &parameter : missing)
     if (parameter.shared == tensor.name)
       names.push_back(parameter.name);
+  // In the model's order: the first is the one that files go by, whichever the exporter kept.
+  stable_sort(names, [&](StringRef a, StringRef b) {
+    return find(signature.parameters, a) < find(signature.parameters, b);
+  });
   Attribute init;
   if (tensor.isRaw) {
     std::string location = (model.getPath() + ":" + tensor.name).str();
@@ -218,12 +248,12 @@ Error OnnxVariables::makeVariable(const OnnxTensor &tensor, RankedTensorType typ
   } else {
     init = DenseElementsAttr::getFromRawBuffer(type, tensor.decoded);
   }
-  Location loc = NameLoc::get(builder.getStringAttr(tensor.name));
+  Location loc = NameLoc::get(builder.getStringAttr(names[0]));
   bool isTransient =
       kind == ps::VariableKind::Constant || signature.transient.contains(tensor.name);
-  variables[tensor.name] =
-      ps::VariableOp::create(builder, loc, kind, tensor.name, builder.getStrArrayAttr(names),
-                             /*of=*/FlatSymbolRefAttr(), init, /*frozen=*/false, isTransient, type);
+  variables[tensor.name] = ps::VariableOp::create(
+      builder, loc, kind, chooseSymbol(names[0]), builder.getStrArrayAttr(names),
+      /*of=*/FlatSymbolRefAttr(), init, /*frozen=*/false, isTransient, type);
   return Error::success();
 }
 

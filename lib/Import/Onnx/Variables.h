@@ -15,6 +15,7 @@ struct MissingParameter {
   std::string shared;    ///< the initializer that its module reads in its place; empty: none
   bool isMerged = false; ///< the shared values are all equal: the exporter's optimizer did it
   bool isFused = false; ///< of a batch norm that the optimizer multiplied into the weight before it
+  bool isOfParent = false; ///< `X.bias`, which no node reads, beside a child's `X.decoder.bias`
 };
 
 /// Parameters that are missing, with what their modules read instead.
@@ -30,6 +31,8 @@ std::string describeMissing(llvm::ArrayRef<MissingParameter> missing, bool isFol
 std::string describeFoldedCopies(const OnnxModel &model, const Signature &signature);
 /// A line about parameters whose names are lost, though nothing was folded; empty: there are none.
 std::string describeUnnamed(llvm::ArrayRef<MissingParameter> missing, bool isFolded);
+/// A line about those that are taken for a child's (`isOfParent`); empty: there are none.
+std::string describeOfParents(llvm::ArrayRef<MissingParameter> missing);
 
 /// Makes variables and constants of the initializers that the graph reads.
 class OnnxVariables {

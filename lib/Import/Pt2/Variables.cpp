@@ -3,6 +3,7 @@
 #include "lib/Import/Pt2/Variables.h"
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Shapes.h"
+#include "lib/Import/Symbols.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
@@ -197,7 +198,7 @@ ps::VariableOp VariableTable::make(const InputSpec &input, ArrayRef<std::string>
     init = ps::FileAttr::get(context, builder.getStringAttr(location), {}, {}, {});
   SmallVector<StringRef> all(names.begin(), names.end());
   Location loc = NameLoc::get(builder.getStringAttr(names[0]));
-  return ps::VariableOp::create(builder, loc, getKind(input), names[0],
+  return ps::VariableOp::create(builder, loc, getKind(input), chooseSymbol(names[0]),
                                 builder.getStrArrayAttr(all),
                                 /*of=*/FlatSymbolRefAttr(), init, frozen, !input.persistent, type);
 }
