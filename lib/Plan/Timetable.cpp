@@ -260,15 +260,13 @@ namespace {
 
 /// What a rank has done of one chunk, while its row is read.
 struct ChunkProgress {
-  int64_t backwards = 0, weights = 0; ///< micro-batches, in order from the first one
-  std::vector<bool> forwards;         ///< by micro-batch, in any order
+  int64_t forwards = 0, backwards = 0, weights = 0; ///< micro-batches, in order from the first one
 };
 
 class RowChecker {
 public:
   RowChecker(const Timetable &table, int64_t rank) : table(table), rank(rank) {
-    for (int64_t chunk = 0; chunk < table.placement.chunks; ++chunk)
-      chunks.emplace_back().forwards.assign(table.microBatches, false);
+    chunks.resize(table.placement.chunks);
   }
 
   Error check() {
@@ -276,11 +274,10 @@ public:
       if (Error error = add(task))
         return error;
     for (auto [chunk, progress] : enumerate(chunks)) {
-      int64_t forwards = count(progress.forwards, true);
-      for (int64_t done : {forwards, progress.backwards, progress.weights})
+      for (int64_t done : {progress.forwards, progress.backwards, progress.weights})
         if (done < table.microBatches)
-          return failAt("does " + Twine(forwards) + " forwards, " + Twine(progress.backwards) +
-                        " backwards and " + Twine(progress.weights) +
+          return failAt("does " + Twine(progress.forwards) + " forwards, " +
+                        Twine(progress.backwards) + " backwards and " + Twine(progress.weights) +
                         " weight gradients of chunk " + Twine(chunk) + ", expected " +
                         Twine(table.microBatches) + " of each");
     }
@@ -301,15 +298,11 @@ private:
       return failAt(text + " is of micro-batch " + Twine(task.microBatch) + ", there are " +
                     Twine(table.microBatches));
     ChunkProgress &progress = chunks[task.chunk];
-    if (task.work == Work::Forward) {
-      if (progress.forwards[task.microBatch])
-        return failAt(text + " is there twice");
-      progress.forwards[task.microBatch] = true;
-      return Error::success();
-    }
+    if (task.work == Work::Forward)
+      return advance(task, progress.forwards, true, "");
     if (task.work != Work::BackwardWeight)
       if (Error error =
-              advance(task, progress.backwards, progress.forwards[task.microBatch], "its forward"))
+              advance(task, progress.backwards, task.microBatch < progress.forwards, "its forward"))
         return error;
     if (task.work != Work::BackwardInput)
       return advance(task, progress.weights, task.microBatch < progress.backwards,
@@ -324,7 +317,9 @@ private:
       return failAt(text + " is there twice");
     if (task.microBatch > done)
       return failAt(text + " stands before that of micro-batch " + Twine(done) +
-                    "; gradients are added up in the order of the micro-batches");
+                    (task.work == Work::Forward
+                         ? "; running statistics are updated in the order of the micro-batches"
+                         : "; gradients are added up in the order of the micro-batches"));
     if (!isReady)
       return failAt(text + " stands before " + needs);
     ++done;

@@ -63,7 +63,7 @@ llvm::ArrayRef<Schedule> getSchedules();
 llvm::Expected<Timetable> makeTimetable(llvm::StringRef schedule, const ScheduleSize &size);
 
 /// Fails unless every stage does each micro-batch's work exactly once, forward before backward
-/// before weight gradient, and accumulates gradients in the order of the micro-batches: sums of
+/// before weight gradient, each in the order of the micro-batches: running statistics and sums of
 /// floats then have the same bits under every schedule. Whether it can deadlock, the simulator
 /// says.
 llvm::Error checkTimetable(const Timetable &table);

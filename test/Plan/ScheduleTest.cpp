@@ -149,21 +149,24 @@ TEST(Tables, WhatIsWrongIsSaid) {
   EXPECT_EQ(says(R"(["F0", "F1", "B1", "B0"])"),
             "schedule 't', rank 0: B1 stands before that of micro-batch 0; gradients are added up "
             "in the order of the micro-batches");
+  EXPECT_EQ(says(R"(["F1", "F0", "B0", "B1"])"),
+            "schedule 't', rank 0: F1 stands before that of micro-batch 0; running statistics are "
+            "updated in the order of the micro-batches");
   EXPECT_EQ(says(R"(["F0", "B0.1"])"), "schedule 't', rank 0: B0.1 is of chunk 1, there are 1");
   EXPECT_EQ(says(R"(["F0", "B7"])"), "schedule 't', rank 0: B7 is of micro-batch 7, there are 1");
   EXPECT_EQ(says(R"(["F0", "X0"])"), "schedule 't', rank 0 has \"X0\"; expected F, B, I or W, a "
                                      "micro-batch, and .CHUNK: \"F0\", \"W3.1\"");
 }
 
-/// Rank 0 does the backward of micro-batch 0 before it sends micro-batch 1, which rank 1 does
-/// first.
+/// Rank 0 does the backward of micro-batch 0 before it sends micro-batch 1, which rank 1 waits for
+/// before that backward.
 TEST(Tables, DeadlocksNameTheRanks) {
   Timetable table = llvm::cantFail(
-      readTimetable(R"({"rows": [["F0", "B0", "F1", "B1"], ["F1", "F0", "B0", "B1"]]})", "knot"));
+      readTimetable(R"({"rows": [["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]]})", "knot"));
   auto result = replay(table, makeTimes(table.placement, {}));
   ASSERT_FALSE(bool(result));
   EXPECT_EQ(llvm::toString(result.takeError()),
             "the schedule 'knot' cannot end:\n"
             "  rank 0 at its entry 1, B0 of stage 0, waits for the backward of stage 1 on rank 1\n"
-            "  rank 1 at its entry 0, F1 of stage 1, waits for the forward of stage 0 on rank 0");
+            "  rank 1 at its entry 1, F1 of stage 1, waits for the forward of stage 0 on rank 0");
 }

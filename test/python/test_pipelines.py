@@ -175,7 +175,8 @@ def test_cuts_that_do_not_exist_are_refused(tmp_path, exports, flags, words):
     [
         ([["F0", "F1", "B0"], ["F0", "B0", "F1", "B1"]], ["rank 0"]),
         ([["F0", "B0", "F1", "B1"], ["F1", "B1", "F0", "B0"]], ["B1"]),
-        ([["F0", "B0", "F1", "B1"], ["F1", "F0", "B0", "B1"]], ["wait"]),
+        ([["F0", "F1", "B0", "B1"], ["F1", "F0", "B0", "B1"]], ["F1", "order of the micro-batches"]),
+        ([["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]], ["cannot end", "rank 0", "waits for the backward of stage 1"]),
     ],
 )
 def test_tables_that_cannot_run_are_refused(tmp_path, exports, rows, words):
