@@ -64,6 +64,28 @@ ClassBuffers::ClassBuffers(func::FuncOp function) : function(function) {
   }
 }
 
+/// A number, or that of a list; -1 is none.
+static std::optional<int64_t> getByCoordinate(Operation *op, StringRef mark, int64_t pp) {
+  if (auto one = op->getAttrOfType<IntegerAttr>(mark))
+    return pp == 0 && one.getValue().isSignedIntN(64) ? std::optional(one.getInt()) : std::nullopt;
+  auto list = op->getAttrOfType<DenseI64ArrayAttr>(mark);
+  return list && pp < list.size() && list[pp] >= 0 ? std::optional(list[pp]) : std::nullopt;
+}
+
+std::optional<int64_t> codegen::getVariableAddress(ps::VariableOp variable, int64_t pp) {
+  return getByCoordinate(variable, kAddressMark, pp);
+}
+
+std::optional<int64_t> codegen::getArenaBytes(ModuleOp module, int64_t pp) {
+  return getByCoordinate(module, kArenaBytesMark, pp);
+}
+
+void codegen::setByCoordinate(Operation *op, StringRef mark, ArrayRef<int64_t> values) {
+  Builder b(op->getContext());
+  op->setAttr(mark, values.size() == 1 ? Attribute(b.getI64IntegerAttr(values[0]))
+                                       : Attribute(b.getDenseI64ArrayAttr(values)));
+}
+
 unsigned ClassBuffers::getBase(Value made) const {
   auto base = bases.find(made);
   return base == bases.end() ? scratch : base->second;

@@ -13,7 +13,9 @@ inline constexpr llvm::StringLiteral kOffsetsMark = "ps.offsets";
 inline constexpr llvm::StringLiteral kWorkspaceOffsetMark = "ps.workspace_offset";
 /// On class functions: bytes of scratch.
 inline constexpr llvm::StringLiteral kScratchBytesMark = "ps.scratch_bytes";
-/// On variables and values of a program: arena addresses; on the module: the arena's bytes.
+/// On variables and values of a program: arena addresses; on the module: the arena's bytes. Of
+/// variables and the arena it is a list by pipeline coordinate where there are several; -1 for a
+/// variable that a coordinate does not hold.
 inline constexpr llvm::StringLiteral kAddressMark = "ps.address";
 inline constexpr llvm::StringLiteral kAddressesMark = "ps.addresses";
 inline constexpr llvm::StringLiteral kScratchAddressMark = "ps.scratch_address";
@@ -22,6 +24,13 @@ inline constexpr llvm::StringLiteral kArenaBytesMark = "ps.arena_bytes";
 inline constexpr llvm::StringLiteral kSlotsMark = "ps.slots";
 inline constexpr llvm::StringLiteral kSlotBaseMark = "ps.slot_base";
 inline constexpr llvm::StringLiteral kSlotBytesMark = "ps.slot_bytes";
+
+/// A variable's address on a pipeline coordinate; nothing where it has none there.
+std::optional<int64_t> getVariableAddress(ps::VariableOp variable, int64_t pp);
+/// Bytes of a pipeline coordinate's arena; nothing before ps-plan-memory.
+std::optional<int64_t> getArenaBytes(mlir::ModuleOp module, int64_t pp);
+/// Gives `op` a mark with one number for each pipeline coordinate: a number where there is one.
+void setByCoordinate(mlir::Operation *op, llvm::StringRef mark, llvm::ArrayRef<int64_t> values);
 
 /// The bases of a class function, in order: its tensor and ref arguments, its results, scratch.
 class ClassBuffers {

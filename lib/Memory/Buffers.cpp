@@ -93,11 +93,11 @@ private:
                                               : int64_t(numbers.size());
   }
 
-  /// When the op is over: a started collective with its wait.
+  /// When the op is over: what is started, with its wait.
   int64_t getEnd(Operation *op) {
     int64_t end = numbers.lookup(op);
-    if (auto start = dyn_cast<rank::StartOp>(op))
-      for (Operation *user : start.getToken().getUsers())
+    if (isa<rank::StartOp, rank::SendOp, rank::RecvOp>(op))
+      for (Operation *user : op->getResults().back().getUsers())
         end = std::max(end, numbers.lookup(user));
     return end;
   }

@@ -12,7 +12,9 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
     sections (`rank.section`), what a later section uses lies after that, `slots` times: so many calls of the
     first section may wait for the second (`ps.slots`, `ps.slot_base`, `ps.slot_bytes` on the program). Writes
     `ps.address` on variables, `ps.addresses` and `ps.scratch_address` on the ops of programs, `ps.offsets`,
-    `ps.workspace_offset` and `ps.scratch_bytes` in class functions, `ps.arena_bytes` on the module.
+    `ps.workspace_offset` and `ps.scratch_bytes` in class functions, `ps.arena_bytes` on the module. Each pipeline
+    coordinate has an arena of its own, with the variables that its programs name: there `ps.address` and
+    `ps.arena_bytes` are lists by coordinate, with -1 for a variable that one does not hold.
   }];
   let options = [Option<"slots", "slots", "int64_t", "16",
                         "copies of what a section keeps for a later one">];
@@ -28,6 +30,7 @@ def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
     * `placed_c3`: so does, after the variables, every value of a program and the scratch of each run.
     * `placed_c4`: what a program keeps for a later section lies in the first of its slots; all slots lie in the arena,
       after what the program does not keep.
+    * `placed_c5`: what a pipeline coordinate's programs name lies in its arena.
   }];
 }
 

@@ -1,6 +1,7 @@
 // ps-plan-memory: the addresses of a module's buffers, as attributes.
 #include "Buffers.h"
 #include "lib/Codegen/ClassBuffers.h"
+#include "lib/Partition/Stages.h"
 #include "mlir/Pass/Pass.h"
 #include "parashard/Levels.h"
 #include "llvm/Support/MathExtras.h"
@@ -111,17 +112,49 @@ static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
 // The module
 //===----------------------------------------------------------------------===//
 
-static int64_t placeVariables(ModuleOp module) {
-  int64_t next = 0;
+/// The variables that a pipeline coordinate's programs name.
+static DenseSet<StringAttr> findNamed(ModuleOp module, int64_t pp) {
+  DenseSet<StringAttr> named;
+  for (auto program : module.getOps<rank::ProgramOp>()) {
+    if (program.getPp() != pp)
+      continue;
+    for (Operation &op : program.getBody().front()) {
+      if (auto run = dyn_cast<rank::RunOp>(op))
+        for (FlatSymbolRefAttr symbol : run.getVariableSymbols())
+          named.insert(symbol.getAttr());
+      if (auto read = dyn_cast<ps::ReadOp>(op))
+        named.insert(read.getVariableAttr().getAttr());
+      if (auto write = dyn_cast<ps::WriteOp>(op))
+        named.insert(write.getVariableAttr().getAttr());
+    }
+  }
+  return named;
+}
+
+/// Gives each coordinate's variables addresses from 0 on; where each coordinate's end. Those that
+/// no coordinate names are on the first one.
+static SmallVector<int64_t> placeVariables(ModuleOp module, int64_t coordinates) {
+  SmallVector<int64_t> ends(coordinates, 0);
+  std::vector<DenseSet<StringAttr>> named;
+  for (int64_t pp = 0; pp < coordinates; ++pp)
+    named.push_back(findNamed(module, pp));
   ps::MeshOp mesh = ps::getMesh(module);
   for (auto variable : module.getOps<ps::VariableOp>()) {
     RankedTensorType type = variable.getTensorType();
     if (ps::ShardingAttr sharding = variable.getSharding())
       type = ps::getLocalType(type, sharding, mesh);
-    variable->setAttr(kAddressMark, getI64(variable, next));
-    next += llvm::alignTo(std::max<int64_t>(1, ps::getByteSize(type)), kBufferAlignment);
+    int64_t bytes = llvm::alignTo(std::max<int64_t>(1, ps::getByteSize(type)), kBufferAlignment);
+    auto isNamed = [&](const auto &symbols) { return symbols.contains(variable.getSymNameAttr()); };
+    bool isUnnamed = llvm::none_of(named, isNamed);
+    SmallVector<int64_t> addresses;
+    for (int64_t pp = 0; pp < coordinates; ++pp) {
+      bool isHeld = isNamed(named[pp]) || (isUnnamed && pp == 0);
+      addresses.push_back(isHeld ? ends[pp] : -1);
+      ends[pp] += isHeld ? bytes : 0;
+    }
+    setByCoordinate(variable, kAddressMark, addresses);
   }
-  return next;
+  return ends;
 }
 
 namespace {
@@ -136,21 +169,33 @@ struct PlanMemoryPass : parashard::impl::PlanMemoryPassBase<PlanMemoryPass> {
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(rank::kClassMark))
         planClass(function);
-    int64_t base = placeVariables(module), bytes = 0;
+    SmallVector<int64_t> ends = placeVariables(module, ps::getPipelineSize(module));
+    for (auto [pp, end] : llvm::enumerate(ends))
+      if (failed(placePrograms(module, symbols, pp, end)))
+        return signalPassFailure();
+    setByCoordinate(module, kArenaBytesMark, ends);
+    module->setAttr(ps::kLevelMark, ps::LevelAttr::get(module.getContext(), ps::Level::Placed));
+  }
+
+private:
+  /// Places a coordinate's programs behind its variables, which end at `end`; moves that.
+  LogicalResult placePrograms(ModuleOp module, SymbolTable &symbols, int64_t pp, int64_t &end) {
+    int64_t base = end, bytes = 0;
     std::vector<ProgramPlan> plans;
     for (auto program : module.getOps<rank::ProgramOp>()) {
+      if (int64_t(program.getPp()) != pp)
+        continue;
       if (failed(checkReads(program, symbols)))
-        return signalPassFailure();
+        return failure();
       // Programs run one at a time: they share one region.
       plans.emplace_back(program, symbols);
       bytes = std::max(bytes, plans.back().placeShared(base));
     }
     // Slots outlive the run of a program: each has its own place, after the shared region.
-    int64_t end = base + bytes;
+    end = base + bytes;
     for (ProgramPlan &plan : plans)
       end += plan.placeSlots(end, slots);
-    module->setAttr(kArenaBytesMark, getI64(module, end));
-    module->setAttr(ps::kLevelMark, ps::LevelAttr::get(module.getContext(), ps::Level::Placed));
+    return success();
   }
 };
 } // namespace

@@ -1,6 +1,7 @@
 // The pass ps-verify-placed: every buffer has a place, of its own as long as it is in use.
 #include "Buffers.h"
 #include "lib/Codegen/ClassBuffers.h"
+#include "lib/Partition/Stages.h"
 #include "mlir/Pass/Pass.h"
 #include <map>
 #include <queue>
@@ -140,8 +141,8 @@ LogicalResult verifyProgram(rank::ProgramOp program, SymbolTable &symbols, Range
   return verifyBuffers(buffers.kept, "placed_c4", kAddressesMark, kScratchAddressMark, *slot);
 }
 
-/// The end of the variables, which lie apart from one another at the arena's begin.
-FailureOr<int64_t> verifyVariables(ModuleOp module, Range arena) {
+/// The end of a coordinate's variables, which lie apart from one another at the arena's begin.
+FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, Range arena) {
   std::vector<Placed> placed;
   ps::MeshOp mesh = ps::getMesh(module);
   int64_t end = 0;
@@ -150,7 +151,9 @@ FailureOr<int64_t> verifyVariables(ModuleOp module, Range arena) {
     if (mesh)
       type = ps::getLocalType(type, variable.getSharding(), mesh);
     int64_t bytes = ps::getByteSize(type);
-    std::optional<int64_t> begin = getInteger(variable, kAddressMark);
+    std::optional<int64_t> begin = getVariableAddress(variable, pp);
+    if (!begin && isa_and_nonnull<DenseI64ArrayAttr>(variable->getAttr(kAddressMark)))
+      continue; // held by others
     if (failed(checkRange(variable, "placed_c1", begin, bytes, arena)))
       return failure();
     placed.push_back({variable, {*begin, *begin + bytes}, {}});
@@ -161,6 +164,30 @@ FailureOr<int64_t> verifyVariables(ModuleOp module, Range arena) {
   return end;
 }
 
+/// What a coordinate's programs name, it holds.
+LogicalResult verifyHeld(rank::ProgramOp program, SymbolTable &symbols) {
+  auto check = [&](Operation *op, StringAttr symbol) -> LogicalResult {
+    auto variable = symbols.lookup<ps::VariableOp>(symbol);
+    if (!variable || getVariableAddress(variable, program.getPp()))
+      return success();
+    return op->emitOpError("(placed_c5) uses ")
+           << symbol << ", which has no place on pipeline coordinate " << program.getPp();
+  };
+  for (Operation &op : program.getBody().front()) {
+    if (auto run = dyn_cast<rank::RunOp>(op))
+      for (FlatSymbolRefAttr symbol : run.getVariableSymbols())
+        if (failed(check(&op, symbol.getAttr())))
+          return failure();
+    if (auto read = dyn_cast<ps::ReadOp>(op);
+        read && failed(check(&op, read.getVariableAttr().getAttr())))
+      return failure();
+    if (auto write = dyn_cast<ps::WriteOp>(op);
+        write && failed(check(&op, write.getVariableAttr().getAttr())))
+      return failure();
+  }
+  return success();
+}
+
 struct VerifyPlacedPass : parashard::impl::VerifyPlacedPassBase<VerifyPlacedPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
@@ -169,18 +196,28 @@ struct VerifyPlacedPass : parashard::impl::VerifyPlacedPassBase<VerifyPlacedPass
   }
 
   static LogicalResult verify(ModuleOp module) {
-    std::optional<int64_t> arena = getInteger(module, kArenaBytesMark);
-    if (!arena || *arena < 0)
-      return module.emitError("has no ") << kArenaBytesMark << "; run ps-plan-memory";
-    FailureOr<int64_t> end = verifyVariables(module, {0, *arena});
-    if (failed(end))
-      return failure();
+    for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)
+      if (getArenaBytes(module, pp).value_or(-1) < 0)
+        return module.emitError("has no ") << kArenaBytesMark << "; run ps-plan-memory";
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(rank::kClassMark) && failed(verifyClass(function)))
         return failure();
     SymbolTable symbols(module);
+    for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)
+      if (failed(verifyCoordinate(module, symbols, pp)))
+        return failure();
+    return success();
+  }
+
+  static LogicalResult verifyCoordinate(ModuleOp module, SymbolTable &symbols, int64_t pp) {
+    int64_t arena = *getArenaBytes(module, pp);
+    FailureOr<int64_t> end = verifyVariables(module, pp, {0, arena});
+    if (failed(end))
+      return failure();
     for (auto program : module.getOps<rank::ProgramOp>())
-      if (failed(verifyProgram(program, symbols, {*end, *arena})))
+      if (int64_t(program.getPp()) == pp &&
+          (failed(verifyHeld(program, symbols)) ||
+           failed(verifyProgram(program, symbols, {*end, arena}))))
         return failure();
     return success();
   }

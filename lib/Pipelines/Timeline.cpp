@@ -1,5 +1,6 @@
 // A pipeline's step before it runs: in words, and as a picture.
 #include "lib/Plan/Timeline.h"
+#include "lib/Codegen/ClassBuffers.h"
 #include "lib/Partition/Stages.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Support/Files.h"
@@ -42,7 +43,7 @@ std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
                                    describeSize(stages, options), 100 * replay->bubble);
   llvm::raw_string_ostream os(text);
   std::vector<std::vector<std::string>> rows = {
-      {"pp", "stages", "micro-batches held at once", "saved of them, at most"}};
+      {"pp", "stages", "micro-batches held at once", "saved of them, at most", "memory of a rank"}};
   for (auto [rank, live] : llvm::enumerate(replay->peakLive)) {
     std::string list;
     int64_t bytes = 0;
@@ -51,8 +52,9 @@ std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
       list += (chunk ? ", " : "") + std::to_string(stage);
       bytes = std::max(bytes, costs[stage].savedBytes);
     }
-    rows.push_back(
-        {std::to_string(rank), list, std::to_string(live), ps::formatBytes(bytes * live)});
+    std::optional<int64_t> arena = codegen::getArenaBytes(module, rank);
+    rows.push_back({std::to_string(rank), list, std::to_string(live), ps::formatBytes(bytes * live),
+                    arena ? ps::formatBytes(*arena) : "-"});
   }
   ps::printTable(rows, os);
   return text;

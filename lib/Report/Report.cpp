@@ -4,6 +4,7 @@
 #include "Gather.h"
 #include "Page.h"
 #include "lib/Codegen/ClassBuffers.h"
+#include "lib/Partition/Stages.h"
 #include "lib/Support/Files.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "parashard/Pipelines.h"
@@ -51,8 +52,12 @@ json::Object gather(ModuleOp module, const ReportOptions &options, ps::Level lev
                       {"other_flops", work.getStep().other},
                       {"kernel_calls", work.getKernelCalls()},
                       {"library_calls", work.getLibraryCalls()}};
-  if (auto arena = module->getAttrOfType<IntegerAttr>(codegen::kArenaBytesMark))
-    totals["arena_bytes"] = arena.getInt();
+  std::optional<int64_t> most; // of the pipeline coordinates
+  for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)
+    if (std::optional<int64_t> arena = codegen::getArenaBytes(module, pp))
+      most = std::max(most.value_or(0), *arena);
+  if (most)
+    totals["arena_bytes"] = *most;
   return json::Object{{"version", 1},
                       {"parashard", "0.1.0"},
                       {"model", toText(options.model)},

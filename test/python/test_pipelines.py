@@ -46,7 +46,7 @@ def evaluate(folder, module, data, micro_batches):
 def compile_plan(folder, archive, plan, micro_batches, *flags):
     mesh, schedule, chunks, method = plan
     said = oracle.run(
-        [tools_folder() / "ps-compile", archive, "-o", folder / "out.mlir", "--stop-after", "scheduled", "--dump-dir", folder,
+        [tools_folder() / "ps-compile", archive, "-o", folder / "out.mlir", "--stop-after", "placed", "--dump-dir", folder,
          "--mesh", mesh, "--schedule", schedule, "--num-chunks", chunks, "--split-method", method, "--micro-batches",
          micro_batches, "--optimizer", oracle.OPTIMIZERS["sgd"][0], "--clip-norm", "0.5", *flags], folder,
     )  # fmt: skip
@@ -83,7 +83,7 @@ def test_a_pipeline_equals_one_rank(tmp_path, name):
         compile_plan(folder, archive, plan, micro_batches)
         whole = whole or evaluate(folder, folder / "1-training.mlir", data, micro_batches)
         check(folder, whole, folder / "3-partitioned.mlir", data, micro_batches)
-        found = check(folder, whole, folder / "4-scheduled.mlir", data, micro_batches)
+        found = check(folder, whole, folder / "5-placed.mlir", data, micro_batches)
         cuts = re.search(r"ps.stage_cuts = array<i64: ([\d, ]*)>", (folder / "2-planned.mlir").read_text())[1]
         known = same_cuts.setdefault((plan[0], plan[2], cuts), found)
         assert all(known[n].equal(v) for n, v in found.items()), f"{plan}: other bits than under another schedule"
@@ -121,7 +121,7 @@ def test_evaluation_over_stages(tmp_path):
     compile_plan(tmp_path, archive, ("pp=2", "interleaved", 2, "uniform"), 2)
     inputs = model.draw_inputs(3)
     save_file(inputs, tmp_path / "one.safetensors")
-    for level in ("3-partitioned", "4-scheduled"):
+    for level in ("3-partitioned", "5-placed"):
         oracle.run([tools_folder() / "ps-run", tmp_path / f"{level}.mlir", "--entry", "evaluate", "--inputs", "one.safetensors",
                     "--outputs", "out.safetensors"], tmp_path)  # fmt: skip
         losses = [v.item() for n, v in load_file(tmp_path / "out.safetensors").items() if "loss" in n and not v.dim()]
@@ -174,7 +174,7 @@ def test_cuts_that_do_not_exist_are_refused(tmp_path, exports, flags, words):
     "rows, words",
     [
         ([["F0", "F1", "B0"], ["F0", "B0", "F1", "B1"]], ["rank 0"]),
-        ([["F0", "B0", "F1", "B1"], ["F1", "B1", "F0", "B0"]], ["B1"]),
+        ([["F0", "F1", "B0", "B1"], ["F0", "F1", "B1", "B0"]], ["B1", "gradients are added up in the order"]),
         ([["F0", "F1", "B0", "B1"], ["F1", "F0", "B0", "B1"]], ["F1", "order of the micro-batches"]),
         ([["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]], ["cannot end", "rank 0", "waits for the backward of stage 1"]),
     ],
@@ -216,4 +216,4 @@ def test_pictures_that_cannot_be_are_refused(tmp_path, exports, flags, words):
 def test_programs_of_pipelines_are_not_compiled_yet(tmp_path, exports):
     said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "out", "--mesh", "pp=2"], tmp_path,
                       expect=2)  # fmt: skip
-    assert "not compiled yet" in said and "--stop-after scheduled" in said
+    assert "not compiled yet" in said and "--stop-after placed" in said
