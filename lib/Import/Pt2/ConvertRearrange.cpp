@@ -56,6 +56,63 @@ LogicalResult convertRoll(NodeConverter &n) {
   return n.set(n.reshape(x, shape));
 }
 
+/// The last three dims as channels, height and width, cut as an op asks; fails where they cannot
+/// be.
+LogicalResult cutPlanes(NodeConverter &n, Value x, int64_t channels, int64_t height,
+                        int64_t width) {
+  ArrayRef<int64_t> s = n.failed() ? ArrayRef<int64_t>() : getShape(x);
+  if (n.failed() || (s.size() >= 3 && channels >= 1 && height >= 1 && width >= 1 &&
+                     s[s.size() - 3] % channels == 0 && s[s.size() - 2] % height == 0 &&
+                     s[s.size() - 1] % width == 0))
+    return failure(n.failed());
+  return n.fail("cannot cut " + debugString(x.getType()) + " into pieces of " +
+                llvm::Twine(channels) + " channels, " + llvm::Twine(height) + " rows and " +
+                llvm::Twine(width) + " columns");
+}
+
+/// Moves the last three dims of [.., pieces] to where `order` says; the dims before stay.
+Value rearrange(NodeConverter &n, Value x, ArrayRef<int64_t> pieces, ArrayRef<int64_t> order,
+                ArrayRef<int64_t> planes) {
+  SmallVector<int64_t> shape(getShape(x).drop_back(3)), result(shape), permutation;
+  for (int64_t i = 0; i < int64_t(shape.size()); ++i)
+    permutation.push_back(i);
+  for (int64_t i : order)
+    permutation.push_back(int64_t(shape.size()) + i);
+  shape.append(pieces.begin(), pieces.end());
+  result.append(planes.begin(), planes.end());
+  return n.reshape(n.transpose(n.reshape(x, shape), permutation), result);
+}
+
+LogicalResult convertPixelShuffle(NodeConverter &n) {
+  Value x = n.tensor("self");
+  int64_t r = n.integer("upscale_factor");
+  if (n.failed() || r < 1 || r > INT16_MAX || failed(cutPlanes(n, x, r * r, 1, 1)))
+    return n.failed() ? failure() : n.fail("has the factor " + llvm::Twine(r));
+  ArrayRef<int64_t> s = getShape(x).take_back(3);
+  int64_t channels = s[0] / (r * r);
+  return n.set(rearrange(n, x, {channels, r, r, s[1], s[2]}, {0, 3, 1, 4, 2},
+                         {channels, s[1] * r, s[2] * r}));
+}
+
+LogicalResult convertPixelUnshuffle(NodeConverter &n) {
+  Value x = n.tensor("self");
+  int64_t r = n.integer("downscale_factor");
+  if (n.failed() || r < 1 || r > INT16_MAX || failed(cutPlanes(n, x, 1, r, r)))
+    return n.failed() ? failure() : n.fail("has the factor " + llvm::Twine(r));
+  ArrayRef<int64_t> s = getShape(x).take_back(3);
+  return n.set(rearrange(n, x, {s[0], s[1] / r, r, s[2] / r, r}, {0, 2, 4, 1, 3},
+                         {s[0] * r * r, s[1] / r, s[2] / r}));
+}
+
+LogicalResult convertChannelShuffle(NodeConverter &n) {
+  Value x = n.tensor("self");
+  int64_t groups = n.integer("groups");
+  if (n.failed() || failed(cutPlanes(n, x, groups, 1, 1)))
+    return failure();
+  ArrayRef<int64_t> s = getShape(x).take_back(3);
+  return n.set(rearrange(n, x, {groups, s[0] / groups, s[1], s[2]}, {1, 0, 2, 3}, s));
+}
+
 /// 1 where row and column agree.
 LogicalResult convertEye(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
@@ -93,7 +150,10 @@ LogicalResult convertLinspace(NodeConverter &n) {
 } // namespace
 
 void addRearrangeConverters(ConverterTable &table) {
+  table["aten.channel_shuffle"] = convertChannelShuffle;
   table["aten.flip"] = convertFlip;
+  table["aten.pixel_shuffle"] = convertPixelShuffle;
+  table["aten.pixel_unshuffle"] = convertPixelUnshuffle;
   table["aten.roll"] = convertRoll;
   table["aten.eye"] = convertEye;
   table["aten.linspace"] = convertLinspace;
