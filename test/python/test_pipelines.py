@@ -115,6 +115,17 @@ def test_one_tensor_crosses_each_boundary(tmp_path, name):
     assert {(int(s[2]), int(s[3])) for s in sends} == {(batch, length)}
 
 
+def test_ranks_cost_nothing(tmp_path):
+    """Thousands of replicas: the same programs, but for the mesh's size and the shapes."""
+    archive = models.gpt2(batch=8192).export(tmp_path / "model.pt2")
+    texts = []
+    for ranks in (2, 8192):
+        text, _ = compile_plan(tmp_path, archive, (f"dp={ranks},pp=2", "1f1b", 1, "uniform"), 2)
+        program = text[text.index("rank.program") :]
+        texts.append(re.sub(r"tensor<[^>]*>|loc\(.*?\)|#loc\d*", "", program).split("\n#loc")[0])
+    assert texts[0] == texts[1]
+
+
 def test_evaluation_over_stages(tmp_path):
     model = DEEP["gpt2"]()
     archive, _ = prepare(tmp_path, model, 1)
