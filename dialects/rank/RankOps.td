@@ -163,7 +163,7 @@ def Rank_SendOp : Rank_Op<"send", [HasParent<"ProgramOp">]> {
   let description = [{
     To the rank there with equal coordinates on all other axes. The operand may be used again after `rank.wait` of the
     token. A queue goes one way between two coordinates; its entries are in one order on both. The message says which
-    crossing value of which micro-batch it is.
+    crossing value of which micro-batch it is. Lifespan: made by `ps-schedule` (level 4), read by memory planning.
 
     Constraints:
     - (send_c1) the other coordinate is one of the mesh's pipeline axis, and not the program's own.
@@ -189,7 +189,7 @@ def Rank_SendOp : Rank_Op<"send", [HasParent<"ProgramOp">]> {
 def Rank_RecvOp : Rank_Op<"recv", [HasParent<"ProgramOp">]> {
   let summary = "starts to receive a tensor from another pipeline coordinate";
   let description = [{
-    The other end of `rank.send`: the result is defined after `rank.wait` of the token.
+    The other end of `rank.send`: the result is defined after `rank.wait` of the token. Lifespan: as that.
 
     Constraints:
     - (recv_c1) the other coordinate is one of the mesh's pipeline axis, and not the program's own.
