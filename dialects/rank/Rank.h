@@ -23,6 +23,8 @@ inline constexpr llvm::StringLiteral kStageMark = "ps.stage"; ///< N, on a stage
 
 /// N, on arguments and results of stage functions: the value that crosses from one to the others.
 inline constexpr llvm::StringLiteral kValueMark = "ps.value";
+/// On a reduction over the pipeline: what it adds up, the same on every coordinate.
+inline constexpr llvm::StringLiteral kReducedMark = "ps.reduced";
 /// M, on the runs of programs: the micro-batch that it is of.
 inline constexpr llvm::StringLiteral kMicroBatchMark = "ps.micro_batch";
 /// On a collective over the pipeline axis before level 4: the coordinates that take part, where not

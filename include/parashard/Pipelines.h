@@ -37,7 +37,7 @@ struct CompileOptions {
   std::string shardingPolicy = "megatron";
   std::string splitMethod = "uniform"; ///< parameters, flops, or NAME,NAME,...
   int64_t numChunks = 1;               ///< stages of a pipeline coordinate
-  std::string schedule = "1f1b";       ///< a name, or FILE.json
+  std::string schedule;                ///< a name, or FILE.json; empty: by the chunks
   std::string placement = "loop";      ///< of stages: the schedule's (loop or v)
   int64_t microBatches = 1;
   std::string lossAverage; ///< step or micro-batch; empty: step where the form is recognised

@@ -116,6 +116,8 @@ struct SplitStagesPass : impl::SplitStagesPassBase<SplitStagesPass> {
       }
     addFirstSegments(module, functions, copies);
     StageVariables variables(module, functions);
+    if (failed(variables.verifyState()))
+      return signalPassFailure();
     variables.separateAccumulators();
     if (failed(splitUpdate(module, variables)))
       return signalPassFailure();

@@ -35,7 +35,7 @@ StageVariables::StageVariables(ModuleOp module, ArrayRef<func::FuncOp> functions
       accumulators[symbol].push_back({stages.getCoordinate(stage), symbol});
 }
 
-StageVariables::Adder StageVariables::getAdder(AccumulateOp op) const {
+StageVariables::Adder StageVariables::getAdder(Operation *op) const {
   auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
   return {stages.getStage(getSegment(op).value_or(0)),
           phase && phase.getValue() == Phase::BackwardWeight};
@@ -59,8 +59,13 @@ void StageVariables::note(func::FuncOp function) {
     if (!symbol)
       continue;
     users[getRoot(symbol)].insert(here.begin(), here.end());
-    if (auto accumulate = dyn_cast<AccumulateOp>(op))
-      adders[symbol].insert(getAdder(accumulate));
+    // A count that is known is written, not added.
+    bool isAccumulator = isa<WriteOp>(op) &&
+                         symbols.lookup<VariableOp>(symbol).getKind() == VariableKind::Accumulator;
+    if (isa<AccumulateOp>(op) || isAccumulator)
+      adders[symbol].insert(getAdder(&op));
+    else if (isa<WriteOp>(op))
+      writers.try_emplace(symbol, &op);
   }
 }
 
@@ -96,6 +101,24 @@ int64_t StageVariables::getFirstStage(StringAttr symbol) const {
 ArrayRef<std::pair<int64_t, StringAttr>> StageVariables::getAccumulators(StringAttr symbol) const {
   auto known = accumulators.find(symbol);
   return known == accumulators.end() ? ArrayRef<std::pair<int64_t, StringAttr>>() : known->second;
+}
+
+LogicalResult StageVariables::verifyState() {
+  for (auto &[symbol, write] : writers) {
+    auto known = users.find(getRoot(symbol));
+    if (known == users.end() || known->second.size() < 2)
+      continue;
+    std::string list;
+    for (int64_t stage : known->second)
+      list += (list.empty() ? "" : ", ") + std::to_string(stage);
+    InFlightDiagnostic error =
+        write->emitOpError() << "updates " << symbol << ", which stages " << list
+                             << " of the pipeline use; state belongs to one stage: name cuts that "
+                                "keep its users together (--split-method NAME,...)";
+    error.attachNote(symbols.lookup(symbol)->getLoc()) << "declared here";
+    return error;
+  }
+  return success();
 }
 
 void StageVariables::separateAccumulators() {
@@ -260,14 +283,16 @@ private:
     }
     shape.front() = parts.size();
     Value all = mark(ConcatOp::create(builder, loc, type.clone(shape), parts, 0));
-    return known = mark(ReduceOp::create(builder, loc, type, ReductionKind::Sum, reduce(all, {}),
-                                         ArrayRef<int64_t>{0}));
+    std::string name = "sum " + std::to_string(combined.size());
+    return known = mark(ReduceOp::create(builder, loc, type, ReductionKind::Sum,
+                                         reduce(all, {}, name), ArrayRef<int64_t>{0}));
   }
 
-  /// The sum over coordinates; `members` empty: all of them.
-  Value reduce(Value value, ArrayRef<int64_t> members) {
+  /// The sum over coordinates; `members` empty: all of them. `name` says of what.
+  Value reduce(Value value, ArrayRef<int64_t> members, StringRef name) {
     auto op = mark(AllReduceOp::create(builder, value.getLoc(), value.getType(), ReductionKind::Sum,
                                        value, builder.getArrayAttr({getPipelineAxis(module)})));
+    op->setAttr(rank::kReducedMark, builder.getStringAttr(name));
     if (!members.empty())
       op->setAttr(rank::kCoordinatesMark, builder.getDenseI64ArrayAttr(members));
     return op;
@@ -281,7 +306,8 @@ private:
     builder.setInsertionPointAfter(chain.back());
     Value sum;
     DenseSet<Operation *> built(chain.begin(), chain.end());
-    for (auto &[where, symbol] : variables.getAccumulators(read.getVariableAttr().getAttr())) {
+    StringAttr variable = read.getVariableAttr().getAttr();
+    for (auto &[where, symbol] : variables.getAccumulators(variable)) {
       if (where != coordinate)
         continue;
       Value term = sum ? copyChain(chain, symbol) : end;
@@ -292,7 +318,7 @@ private:
     }
     sum = sum ? sum : end; // nothing here adds to it: it stays zero
     if (members.size() > 1)
-      sum = reduce(sum, members);
+      sum = reduce(sum, members, variable.getValue());
     built.insert(sum.getDefiningOp());
     end.replaceUsesWithIf(sum, [&](OpOperand &use) { return !built.contains(use.getOwner()); });
   }

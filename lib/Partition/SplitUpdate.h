@@ -20,6 +20,10 @@ class StageVariables {
 public:
   StageVariables(mlir::ModuleOp module, llvm::ArrayRef<mlir::func::FuncOp> functions);
 
+  /// Fails where state that one stage writes (running statistics, a counter) is used in another,
+  /// which would not see it: a step's micro-batches are on their way at once.
+  mlir::LogicalResult verifyState();
+
   /// A variable that several stages add to gets one accumulator a stage, and another for what is
   /// added with the weight gradients, which may run later: each is added to in the order of the
   /// micro-batches. The first keeps the symbol.
@@ -44,10 +48,11 @@ private:
   mlir::SymbolTable symbols;
   llvm::SmallVector<mlir::func::FuncOp> functions;
   Stages stages;
-  llvm::DenseMap<mlir::StringAttr, std::set<int64_t>> users; ///< stages, by root
+  llvm::DenseMap<mlir::StringAttr, std::set<int64_t>> users;    ///< stages, by root
+  llvm::MapVector<mlir::StringAttr, mlir::Operation *> writers; ///< the first, by variable
   /// A stage, and whether it is with the weight gradients.
   using Adder = std::pair<int64_t, bool>;
-  Adder getAdder(AccumulateOp op) const;
+  Adder getAdder(mlir::Operation *op) const;
   llvm::MapVector<mlir::StringAttr, std::set<Adder>> adders; ///< by variable
   llvm::DenseMap<mlir::StringAttr, llvm::SmallVector<std::pair<int64_t, mlir::StringAttr>>>
       accumulators;

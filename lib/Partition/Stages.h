@@ -42,6 +42,11 @@ struct StageCost {
 std::vector<StageCost> getStageCosts(mlir::ModuleOp module);
 void setStageCosts(mlir::ModuleOp module, llvm::ArrayRef<StageCost> costs);
 
+/// On the module from level 4 on, where it has a pipeline: the schedule, and the micro-batches of a
+/// step.
+inline constexpr llvm::StringLiteral kScheduleMark = "ps.schedule";
+inline constexpr llvm::StringLiteral kMicroBatchesMark = "ps.micro_batches";
+
 /// The segment of an op that has one.
 std::optional<int64_t> getSegment(mlir::Operation *op);
 

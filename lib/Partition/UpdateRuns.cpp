@@ -89,8 +89,10 @@ private:
     return pipeline && llvm::is_contained(op->getAttrOfType<ArrayAttr>("axes"), pipeline);
   }
 
-  /// And on which level each op is: a collective on what a run makes is above that run.
+  /// And on which level each op is: a collective on what a run makes is above that run. Those over
+  /// the pipeline keep their order, which is that of every coordinate.
   void findBetween() {
+    int64_t last = 0;
     for (Operation &op : function.getBody().front().without_terminator()) {
       if (cloneable.contains(&op))
         continue;
@@ -103,6 +105,8 @@ private:
         between.insert(&op);
         Operation *producer = op.getOperand(0).getDefiningOp();
         level += !cloneable.contains(producer) && !between.contains(producer);
+        if (isOverPipeline(&op))
+          last = level = std::max(level, last);
       }
       levels[&op] = level;
     }

@@ -56,8 +56,8 @@ def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches of a step">,
-    Option<"schedule", "schedule", "std::string", "\"1f1b\"",
-           "gpipe, 1f1b, interleaved, zb-h1, zb-v, or FILE.json with a table">,
+    Option<"schedule", "schedule", "std::string", "\"\"",
+           "gpipe, 1f1b, interleaved, zb-h1, zb-v, or FILE.json with a table; empty: by the chunks">,
     Option<"bucketBytes", "bucket-bytes", "int64_t", "25 << 20", "most bytes of one bucket of tensors">,
   ];
 }
@@ -75,7 +75,7 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c7) what a queue between two pipeline coordinates sends is what is received, in order and type.
     - (scheduled_c8) all programs reach their ends when an entry completes only at the head of its queue on every
       member, and a wait blocks: no deadlock. Else the error names who waits for whom.
-    - (scheduled_c9) every member of a reduction over pipeline coordinates starts it, on equal types.
+    - (scheduled_c9) every member of a reduction over pipeline coordinates starts it, of the same thing, on equal types.
     - (scheduled_c10) what segments add to a variable is added in the order of the micro-batches.
   }];
 }

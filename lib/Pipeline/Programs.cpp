@@ -185,6 +185,8 @@ void ProgramBuilder::start(Bucket &bucket, IRMapping &values) {
       first->getAttrOfType<ReductionKindAttr>("kind"), axes, members,
       dims.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(dims),
       builder.getStringAttr(queue));
+  if (Attribute reduced = first->getAttr(rank::kReducedMark))
+    bucket.start->setAttr(rank::kReducedMark, reduced);
   values.map(results, bucket.start.getResults());
 }
 

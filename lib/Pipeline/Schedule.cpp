@@ -185,6 +185,11 @@ private:
     auto replay = plan::replay(*table, equalTimes);
     if (!replay)
       return getOperation().emitError() << llvm::toString(replay.takeError());
+    if (stages.getCount() > 1) {
+      Builder b(&getContext());
+      getOperation()->setAttr(kScheduleMark, b.getStringAttr(table->name));
+      getOperation()->setAttr(kMicroBatchesMark, b.getI64IntegerAttr(microBatches));
+    }
     PipelineScheduler scheduler(entries["micro_batch"], *table, *replay);
     for (int64_t pp = 0; pp < stages.placement.ranks; ++pp) {
       ProgramBuilder program(getOperation(), "pp" + std::to_string(pp), pp, "step", bucketBytes);

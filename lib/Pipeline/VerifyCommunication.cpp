@@ -122,6 +122,15 @@ private:
     return error;
   }
 
+  static std::string describeReduced(rank::StartOp start) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    if (auto name = start->getAttrOfType<StringAttr>(rank::kReducedMark))
+      os << "'" << name.getValue() << "', ";
+    llvm::interleaveComma(start.getOperands().getTypes(), os);
+    return text;
+  }
+
   LogicalResult verifyReduction(const Entry &entry) {
     auto first = cast<rank::StartOp>(entry.ops.begin()->second);
     for (int64_t member : entry.members) {
@@ -131,13 +140,13 @@ private:
                << ArrayRef<int64_t>(entry.members) << " that " << member << " does not start";
       auto other = cast<rank::StartOp>(known->second);
       if (TypeRange(other.getOperands()) == TypeRange(first.getOperands()) &&
-          other.getKindAttr() == first.getKindAttr())
+          other.getKindAttr() == first.getKindAttr() &&
+          other->getAttr(rank::kReducedMark) == first->getAttr(rank::kReducedMark))
         continue;
       InFlightDiagnostic error = other.emitOpError("(scheduled_c9) reduces ")
-                                 << other.getOperands().getTypes() << "; the same entry of queue \""
-                                 << first.getQueue() << "\" reduces "
-                                 << first.getOperands().getTypes() << " on pipeline coordinate "
-                                 << entry.ops.begin()->first;
+                                 << describeReduced(other) << "; the same entry of queue \""
+                                 << first.getQueue() << "\" reduces " << describeReduced(first)
+                                 << " on pipeline coordinate " << entry.ops.begin()->first;
       error.attachNote(first.getLoc()) << "there";
       return error;
     }

@@ -431,7 +431,15 @@ static Expected<Timetable> readTimetableFile(StringRef path) {
   return readTimetable((*file)->getBuffer(), path);
 }
 
+StringRef chooseSchedule(const Placement &placement) {
+  if (placement.chunks == 1)
+    return "1f1b";
+  return placement.kind == PlacementKind::V ? "zb-v" : "interleaved";
+}
+
 Expected<PlacementKind> findPlacement(StringRef schedule) {
+  if (schedule.empty())
+    return PlacementKind::Loop;
   if (isFile(schedule)) {
     Expected<Timetable> table = readTimetableFile(schedule);
     if (!table)
@@ -456,6 +464,8 @@ Expected<Timetable> findTimetable(StringRef schedule, const Placement &placement
                                   int64_t microBatches) {
   if (placement.getNumStages() == 1)
     return makeTimetable("1f1b", {1, 1, microBatches});
+  if (schedule.empty())
+    schedule = chooseSchedule(placement);
   Expected<Timetable> table =
       isFile(schedule) ? readTimetableFile(schedule)
                        : makeTimetable(schedule, {placement.ranks, placement.chunks, microBatches});

@@ -74,13 +74,17 @@ llvm::Error checkTimetable(const Timetable &table);
 /// "I3.1". The result is checked.
 llvm::Expected<Timetable> readTimetable(llvm::StringRef json, llvm::StringRef name);
 
+/// The schedule of who does not choose: 1f1b, or of several chunks interleaved; zb-v where they lie
+/// back and forth.
+llvm::StringRef chooseSchedule(const Placement &placement);
+
 /// Where stages lie under a schedule: by name, or what the table in FILE.json says. Errors: an
 /// unknown name, a file that cannot be read or checked.
 llvm::Expected<PlacementKind> findPlacement(llvm::StringRef schedule);
 
-/// The table of a schedule, by name or of FILE.json, for stages that lie so. One stage runs each
-/// micro-batch forward and backward in turn, whatever the schedule. Errors: as above, and a table
-/// for another size.
+/// The table of a schedule, by name (empty: the one chosen) or of FILE.json, for stages that lie
+/// so. One stage runs each micro-batch forward and backward in turn, whatever the schedule. Errors:
+/// as above, and a table for another size.
 llvm::Expected<Timetable> findTimetable(llvm::StringRef schedule, const Placement &placement,
                                         int64_t microBatches);
 

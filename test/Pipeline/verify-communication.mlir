@@ -159,10 +159,28 @@ rank.program @pp0 pp = 0 entry "step" {
 rank.program @pp1 pp = 1 entry "step" {
   %w = ps.read @w : tensor<4xf32>
   %v = ps.read @v : tensor<8xf32>
-  // expected-error@+1 {{(scheduled_c9) reduces 'tensor<8xf32>'; the same entry of queue "shared" reduces 'tensor<4xf32>' on pipeline coordinate 0}}
+  // expected-error@+1 {{(scheduled_c9) reduces tensor<8xf32>; the same entry of queue "shared" reduces tensor<4xf32> on pipeline coordinate 0}}
   %s, %u = rank.start "all_reduce" (%v) kind sum over_pp [0, 1] queue "shared" : (tensor<8xf32>) -> tensor<8xf32>
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %u
+  rank.wait %t
+}
+
+// -----
+
+// The same type, of another variable.
+ps.mesh @mesh <"pp" = 2 : pipeline>
+ps.variable parameter @w : tensor<4xf32>
+rank.program @pp0 pp = 0 entry "step" {
+  %w = ps.read @w : tensor<4xf32>
+  // expected-note@+1 {{there}}
+  %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" {ps.reduced = "v.grad"} : (tensor<4xf32>) -> tensor<4xf32>
+  rank.wait %t
+}
+rank.program @pp1 pp = 1 entry "step" {
+  %w = ps.read @w : tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c9) reduces 'w.grad', tensor<4xf32>; the same entry of queue "shared" reduces 'v.grad', tensor<4xf32> on pipeline coordinate 0}}
+  %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" {ps.reduced = "w.grad"} : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %t
 }
 

@@ -8,6 +8,7 @@ import language
 import models
 import oracle
 import pytest
+import torch
 import vision
 from conftest import tools_folder
 from safetensors.torch import load_file, save_file
@@ -228,3 +229,72 @@ def test_programs_of_pipelines_are_not_compiled_yet(tmp_path, exports):
     said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "out", "--mesh", "pp=2"], tmp_path,
                       expect=2)  # fmt: skip
     assert "not compiled yet" in said and "--stop-after placed" in said
+
+
+def test_dumps_of_pipelines_go_on(tmp_path):
+    """What a dump has decided holds, whatever the flags' defaults are; it is not compiled either."""
+    archive, _ = prepare(tmp_path, DEEP["gpt2"](), 1)
+    compile_plan(tmp_path, archive, ("pp=2", "zb-v", 2, "uniform"), 4)
+    for level in ("2-planned", "4-scheduled", "5-placed"):
+        flags = ["--micro-batches", 4] if level == "2-planned" else []
+        said = oracle.run([tools_folder() / "ps-compile", f"{level}.mlir", "-o", "next.mlir", "--stop-after", "placed", *flags,
+                           "--explain"], tmp_path)  # fmt: skip
+        assert "schedule: zb-v, 4 stages on 2 pipeline coordinates, 4 micro-batches" in said, said
+        said = oracle.run([tools_folder() / "ps-compile", f"{level}.mlir", "-o", "program"], tmp_path, expect=2)
+        assert "not compiled yet" in said and not (tmp_path / "program").exists()
+
+
+class Shared(torch.nn.Module):
+    """Two matrices of one shape, used in the first and the last stage, one of them in both halves of a backward; a sum."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = torch.nn.Parameter(torch.randn(8, 8) / 3), torch.nn.Parameter(torch.randn(8, 8) / 3)
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(3)])
+
+    def forward(self, x, y):
+        x = torch.tanh(x @ self.a) @ self.b * self.a.mean()
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return ((torch.tanh(x @ self.a) @ self.b - y) ** 2).sum()
+
+
+class Counted(torch.nn.Module):
+    """State that is read before the first layer and updated behind the last one."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(8))
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(3)])
+
+    def forward(self, x, y):
+        x = x + self.mean
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        self.mean.add_(y.mean())
+        return torch.nn.functional.mse_loss(x, y)
+
+
+def export_small(folder, module):
+    inputs = {"x": torch.randn(4, 8), "y": torch.randn(4, 8)}
+    torch.export.save(torch.export.export(module, (), inputs), folder / "model.pt2")
+    save_file({n: torch.randn(8, 8, generator=torch.Generator().manual_seed(i)) for i, n in enumerate(inputs)}, folder / "data.safetensors")
+    return folder / "model.pt2", folder / "data.safetensors"
+
+
+@pytest.mark.parametrize("mesh, chunks", [("pp=2", 1), ("pp=4", 1), ("pp=2", 2)])
+def test_parameters_of_several_stages(tmp_path, mesh, chunks):
+    """Their reductions are in one order on all coordinates; a sum's count is known on all."""
+    archive, data = export_small(tmp_path, Shared())
+    compile_plan(tmp_path, archive, (mesh, "interleaved" if chunks > 1 else "1f1b", chunks, "uniform"), 2)
+    whole = evaluate(tmp_path, tmp_path / "1-training.mlir", data, 2)
+    check(tmp_path, whole, tmp_path / "5-placed.mlir", data, 2)
+
+
+def test_state_of_several_stages_is_refused(tmp_path):
+    """A stage would not see what another one wrote."""
+    archive, _ = export_small(tmp_path, Counted())
+    said = oracle.run([tools_folder() / "ps-compile", archive, "-o", "out.mlir", "--stop-after", "placed", "--mesh", "pp=2"], tmp_path,
+                      expect=1)  # fmt: skip
+    assert 'updates "mean"' in said and "stages 0, 1" in said and "--split-method" in said

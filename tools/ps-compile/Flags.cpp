@@ -237,8 +237,6 @@ bool readPipeline(const Flags &f, CompileOptions &compile) {
   if (llvm::StringRef(f.numChunks).getAsInteger(10, compile.numChunks) || compile.numChunks < 1)
     return bad("--num-chunks takes a number of at least 1, not '" + f.numChunks + "'");
   compile.schedule = f.schedule;
-  if (f.schedule.empty())
-    compile.schedule = compile.numChunks > 1 ? "interleaved" : "1f1b";
   llvm::Expected<plan::PlacementKind> placement = plan::findPlacement(compile.schedule);
   if (!placement)
     return bad("--schedule: " + llvm::toString(placement.takeError()));
@@ -417,7 +415,9 @@ llvm::json::Object describePlan(const Flags &f, const CompileOptions &compile) {
                           {"sharding-policy", f.policy.getValue()},
                           {"split-method", f.splitMethod.getValue()},
                           {"num-chunks", compile.numChunks},
-                          {"schedule", compile.schedule},
+                          {"schedule", compile.schedule.empty()
+                                           ? plan::chooseSchedule({{}, 1, compile.numChunks}).str()
+                                           : compile.schedule},
                           {"micro-batches", compile.microBatches},
                           {"zero", number(f.zero)},
                           {"recompute", f.recompute.getValue()},

@@ -3,6 +3,7 @@
 #include "PlanFile.h"
 #include "tools/CommandLine.h"
 
+#include "lib/Partition/Stages.h"
 #include "lib/Sharding/Reasons.h"
 #include "lib/Support/Files.h"
 #include "mlir/IR/MLIRContext.h"
@@ -91,6 +92,13 @@ bool fitsLevel(ModuleOp module, const CommandLine &line) {
     llvm::errs() << "ps-compile: error: --write-plan \"" << line.output.planFile
                  << "\": " << line.compile.model << " is at level " << ps::stringifyLevel(level)
                  << ", whose plan was made before; give the model itself\n";
+    return false;
+  }
+  if (ps::getPipelineSize(module) > 1 && line.walk.stopAfter > ps::Level::Placed) {
+    llvm::errs()
+        << "ps-compile: error: " << line.compile.model << " has " << ps::getPipelineSize(module)
+        << " pipeline coordinates: programs of a pipeline are not compiled yet; --stop-after "
+           "placed writes them as a module, which ps-run runs\n";
     return false;
   }
   if (line.walk.stopAfter >= level)
