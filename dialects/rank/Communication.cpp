@@ -6,14 +6,6 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::rank;
 
-/// The number of coordinates of the mesh's pipeline axis.
-static int64_t getPipelineSize(Operation *op) {
-  if (ps::MeshOp mesh = ps::getMesh(op))
-    for (StringAttr axis : mesh.getAxesOfKind(ps::AxisKind::Pipeline))
-      return mesh.getAxisSize(axis);
-  return 1;
-}
-
 static LogicalResult verifyAxes(StartOp op) {
   ps::MeshOp mesh = ps::getMesh(op);
   llvm::StringSet<> seen;

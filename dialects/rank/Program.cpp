@@ -5,12 +5,15 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::rank;
 
-LogicalResult ProgramOp::verify() {
-  ps::MeshOp mesh = ps::getMesh(*this);
-  int64_t stages = 1;
-  if (mesh)
+int64_t rank::getPipelineSize(Operation *op) {
+  if (ps::MeshOp mesh = ps::getMesh(op))
     for (StringAttr axis : mesh.getAxesOfKind(ps::AxisKind::Pipeline))
-      stages = mesh.getAxisSize(axis);
+      return mesh.getAxisSize(axis);
+  return 1;
+}
+
+LogicalResult ProgramOp::verify() {
+  int64_t stages = getPipelineSize(*this);
   int64_t pp = getPp();
   if (pp < 0 || pp >= stages)
     return emitOpError("(program_c1) pipeline coordinate is ")

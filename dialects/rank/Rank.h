@@ -31,6 +31,9 @@ inline constexpr llvm::StringLiteral kMicroBatchMark = "ps.micro_batch";
 /// all do.
 inline constexpr llvm::StringLiteral kCoordinatesMark = "ps.coordinates";
 
+/// The number of coordinates of the pipeline axis of the mesh that `op` is under; 1 without one.
+int64_t getPipelineSize(mlir::Operation *op);
+
 /// The queue of a collective over `axes`: their names joined by '+'.
 std::string getQueueName(llvm::ArrayRef<mlir::Attribute> axes);
 

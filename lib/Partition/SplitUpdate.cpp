@@ -3,6 +3,7 @@
 #include "dialects/rank/Rank.h"
 #include "lib/Partition/Cloneable.h"
 #include "lib/Partition/Collectives.h"
+#include "lib/Partition/Runs.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "parashard/Training.h"
@@ -14,17 +15,6 @@ namespace parashard::ps {
 //===----------------------------------------------------------------------===//
 // Which stages use which variables
 //===----------------------------------------------------------------------===//
-
-static StringAttr getAccessed(Operation *op) {
-  FlatSymbolRefAttr symbol;
-  if (auto read = dyn_cast<ReadOp>(op))
-    symbol = read.getVariableAttr();
-  else if (auto write = dyn_cast<WriteOp>(op))
-    symbol = write.getVariableAttr();
-  else if (auto accumulate = dyn_cast<AccumulateOp>(op))
-    symbol = accumulate.getVariableAttr();
-  return symbol ? symbol.getAttr() : StringAttr();
-}
 
 StageVariables::StageVariables(ModuleOp module, ArrayRef<func::FuncOp> functions)
     : module(module), symbols(module), functions(functions), stages(ps::getStages(module)) {
@@ -55,9 +45,10 @@ void StageVariables::note(func::FuncOp function) {
     for (Operation *user : op.getUsers())
       if (cloneable.contains(&op))
         here.insert(usedIn[user].begin(), usedIn[user].end());
-    StringAttr symbol = getAccessed(&op);
-    if (!symbol)
+    FlatSymbolRefAttr variable = getVariable(&op);
+    if (!variable)
       continue;
+    StringAttr symbol = variable.getAttr();
     users[getRoot(symbol)].insert(here.begin(), here.end());
     // A count that is known is written, not added.
     bool isAccumulator = isa<WriteOp>(op) &&
@@ -197,8 +188,9 @@ private:
   Origin getOrigin(Value value) { return origins.lookup(value.getDefiningOp()); }
 
   LogicalResult visit(Operation *op) {
-    if (StringAttr symbol = getAccessed(op); symbol && isa<ReadOp>(op)) {
-      auto root = SymbolTable::lookupNearestSymbolFrom<VariableOp>(op, variables.getRoot(symbol));
+    if (auto read = dyn_cast<ReadOp>(op)) {
+      auto root = SymbolTable::lookupNearestSymbolFrom<VariableOp>(
+          op, variables.getRoot(read.getVariableAttr().getAttr()));
       if (root && root.getKind() == VariableKind::Parameter)
         origins[op].parameter = root.getSymNameAttr();
       return success();

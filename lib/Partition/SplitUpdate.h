@@ -61,8 +61,7 @@ private:
 /// Replaces `@update` by one function a pipeline coordinate, `@update.pp0`, `@update.pp1`, ...:
 /// with the parameters that the coordinate holds, and with what stages combine: sums of a variable
 /// over those that add to it, and sums over parameters (the global norm), in which each counts
-/// once. Fails where parameters of several coordinates meet in anything but a sum, maximum or
-/// minimum.
+/// once. Fails where parameters of several coordinates meet in anything but a sum.
 mlir::LogicalResult splitUpdate(mlir::ModuleOp module, const StageVariables &variables);
 
 } // namespace parashard::ps

@@ -1,5 +1,6 @@
 // Stages as marks of the module.
 #include "lib/Partition/Stages.h"
+#include "dialects/rank/Rank.h"
 
 using namespace mlir;
 
@@ -18,10 +19,7 @@ StringAttr getPipelineAxis(ModuleOp module) {
   return {};
 }
 
-int64_t getPipelineSize(ModuleOp module) {
-  StringAttr axis = getPipelineAxis(module);
-  return axis ? getMesh(module).getAxisSize(axis) : 1;
-}
+int64_t getPipelineSize(ModuleOp module) { return rank::getPipelineSize(module); }
 
 Stages getStages(ModuleOp module) {
   Stages stages;
