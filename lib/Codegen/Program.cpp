@@ -15,8 +15,7 @@ namespace json = llvm::json;
 //===----------------------------------------------------------------------===//
 
 int64_t ProgramTable::getVariableAddress(FlatSymbolRefAttr symbol) {
-  auto variable = symbols.lookup<ps::VariableOp>(symbol.getValue());
-  return variable->getAttrOfType<IntegerAttr>(kAddressMark).getInt();
+  return *codegen::getVariableAddress(symbols.lookup<ps::VariableOp>(symbol.getValue()), pp);
 }
 
 int64_t ProgramTable::getAddress(Value value) {
@@ -37,6 +36,20 @@ static void describeTensor(json::Object &object, Type local, std::optional<Type>
   auto type = cast<RankedTensorType>(global ? *global : local);
   object["dtype"] = getDtypeName(type.getElementType());
   describePlacement(object, type, sharding.value_or(ps::ShardingAttr()), mesh);
+}
+
+json::Value
+codegen::describeByCoordinate(ModuleOp module,
+                              llvm::function_ref<std::optional<int64_t>(int64_t coordinate)> get) {
+  if (ps::getPipelineSize(module) == 1)
+    return *get(0);
+  json::Array list;
+  for (int64_t coordinate = 0; coordinate < ps::getPipelineSize(module); ++coordinate)
+    if (std::optional<int64_t> number = get(coordinate))
+      list.push_back(*number);
+    else
+      list.push_back(nullptr);
+  return list;
 }
 
 /// What an input is for: its own mark, else by what it is called.
@@ -69,8 +82,13 @@ void ProgramTable::addInput(rank::InputOp input, StringRef entry) {
   }
   json::Array &addresses = *inputs[at->second].getArray("addresses");
   while (addresses.size() <= input.getMicroBatch())
-    addresses.push_back(-1);
-  addresses[input.getMicroBatch()] = getAddress(input.getResult());
+    addresses.push_back(
+        json::Array(std::vector<json::Value>(ps::getPipelineSize(module), nullptr)));
+  int64_t address = getAddress(input.getResult());
+  if (ps::getPipelineSize(module) == 1)
+    addresses[input.getMicroBatch()] = address;
+  else
+    (*addresses[input.getMicroBatch()].getAsArray())[pp] = address;
   if (entry == "step")
     microBatches = std::max<int64_t>(microBatches, input.getMicroBatch() + 1);
 }
@@ -102,6 +120,13 @@ static int64_t getConstant(Value value) {
   return value && matchPattern(value, m_Constant(&number)) ? number.getInt() : 0;
 }
 
+/// A count that is known is written where others are added to.
+static bool isKnownCount(BlockArgument argument, func::FuncOp callee) {
+  auto phase = callee->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
+  return phase && phase.getValue() != ps::Phase::Update &&
+         llvm::any_of(argument.getUsers(), [](Operation *use) { return isa<ps::WriteOp>(use); });
+}
+
 std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::StringSet<> &accumulated,
                                                    bool flags) {
   std::optional<int64_t> function = getFunction(run.getCallee());
@@ -121,6 +146,8 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
     bool adds = llvm::any_of(argument.getUsers(),
                              [](Operation *use) { return isa<ps::AccumulateOp>(use); });
     first.push_back(int(flags && adds && accumulated.insert(symbol).second));
+    if (adds || isKnownCount(argument, callee))
+      adders[symbol] = pp;
   }
   for (Value result : run.getResults())
     bases.push_back(getAddress(result));
@@ -139,16 +166,35 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
                       {"label", label}};
 }
 
+int64_t ProgramTable::numberToken(Value token) {
+  return tokenNumbers.try_emplace(token, tokenNumbers.size()).first->second;
+}
+
+/// A send or a receive; `buffer` is what is sent, or received into.
+template <typename Op>
+json::Object ProgramTable::writeMessage(Op op, StringRef name, StringRef role, Value buffer) {
+  return json::Object{{"op", name},
+                      {role, getAddress(buffer)},
+                      {"bytes", ps::getByteSize(buffer.getType())},
+                      {"pp", int64_t(op.getPp())},
+                      {"queue", op.getQueue()},
+                      {"value", int64_t(op.getValue())},
+                      {"micro_batch", int64_t(op.getMicroBatch())},
+                      {"wait", numberToken(op.getToken())}};
+}
+
 void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
   auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
   auto begin = [&](Type element) {
     json::Object object;
     describeCollective(object, start.getCollective(),
                        start.getAxes().value_or(ArrayAttr::get(start.getContext(), {})), element);
+    if (std::optional<ArrayRef<int64_t>> over = start.getOverPp())
+      object["over_pp"] = json::Array(*over);
     if (auto kind = start.getKind())
       object["kind"] = ps::stringifyReductionKind(*kind);
     object["queue"] = start.getQueue();
-    object["wait"] = tokenNumbers.try_emplace(start.getToken(), tokenNumbers.size()).first->second;
+    object["wait"] = numberToken(start.getToken());
     return object;
   };
   // One bucket an element type; collectives along a dim go one by one.
@@ -190,7 +236,7 @@ void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
 struct ProgramTable::Entry {
   std::string name;
   json::Array code, outputs;
-  int64_t updateFrom = -1; ///< after the last run that is no update
+  int64_t updateFrom = -1; ///< after the last run or message that is no update
 };
 
 /// Where the values lie of which each slot has its own.
@@ -205,6 +251,7 @@ static void writeSlots(rank::ProgramOp program, json::Object &object) {
 }
 
 LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
+  pp = program.getPp();
   std::vector<Entry> entries(1);
   entries.back().name = program.getEntry().str();
   bool sections = !program.getBody().front().getOps<rank::SectionOp>().empty();
@@ -223,6 +270,12 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
       entry.outputs.push_back(writeOutput(output));
     } else if (auto start = dyn_cast<rank::StartOp>(op)) {
       writeStart(start, entry.code);
+    } else if (auto send = dyn_cast<rank::SendOp>(op)) {
+      entry.code.push_back(writeMessage(send, "send", "in", send.getOperand()));
+      entry.updateFrom = entry.code.size();
+    } else if (auto receive = dyn_cast<rank::RecvOp>(op)) {
+      entry.code.push_back(writeMessage(receive, "recv", "out", receive.getResult()));
+      entry.updateFrom = entry.code.size();
     } else if (auto wait = dyn_cast<rank::WaitOp>(op)) {
       entry.code.push_back(json::Object{{"wait", tokenNumbers.lookup(wait.getToken())}});
     } else if (auto run = dyn_cast<rank::RunOp>(op)) {
@@ -246,6 +299,8 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
     json::Object object{{"name", entry.name},
                         {"code", std::move(entry.code)},
                         {"outputs", std::move(entry.outputs)}};
+    if (ps::getPipelineSize(module) > 1)
+      object["pp"] = pp;
     if (entry.name == "step")
       object["update_from"] = entry.updateFrom;
     if (sections)
@@ -294,8 +349,10 @@ LogicalResult ProgramTable::write(const CodegenOptions &options, Payload &payloa
     for (const std::string &name : kernels.getNames())
       json.value(name);
   });
-  json.attribute("arena_bytes", module->getAttrOfType<IntegerAttr>(kArenaBytesMark).getInt());
-  LogicalResult result = writeVariables(module, options.weights, payload, json);
+  json.attribute("arena_bytes", describeByCoordinate(module, [&](int64_t coordinate) {
+                   return getArenaBytes(module, coordinate);
+                 }));
+  LogicalResult result = writeVariables(module, options.weights, adders, payload, json);
   auto writeAll = [&](StringRef name, std::deque<json::Object> &objects) {
     json.attributeArray(name, [&] {
       for (json::Object &object : objects)

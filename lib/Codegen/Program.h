@@ -5,6 +5,7 @@
 #include "KernelSet.h"
 #include "Payload.h"
 #include "dialects/rank/Rank.h"
+#include "lib/Partition/Stages.h"
 #include "parashard/Codegen.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
@@ -17,10 +18,17 @@ namespace parashard::codegen {
 void describePlacement(llvm::json::Object &object, mlir::RankedTensorType global,
                        ps::ShardingAttr sharding, ps::MeshOp mesh);
 
+/// A number, or, of a pipeline, a list of what `get` says of each coordinate.
+llvm::json::Value
+describeByCoordinate(mlir::ModuleOp module,
+                     llvm::function_ref<std::optional<int64_t>(int64_t coordinate)> get);
+
 /// Writes "variables", with addresses and initial values, and "files", those that initial values
-/// lie in: path, bytes, hash. Weights that the program is to carry are added to `payload`. Fails
-/// after a diagnostic (a file that cannot be read).
-mlir::LogicalResult writeVariables(mlir::ModuleOp module, WeightsMode mode, Payload &payload,
+/// lie in: path, bytes, hash. Weights that the program is to carry are added to `payload`; `adders`
+/// has the pipeline coordinate at which each accumulator is added to. Fails after a diagnostic (a
+/// file that cannot be read).
+mlir::LogicalResult writeVariables(mlir::ModuleOp module, WeightsMode mode,
+                                   const llvm::StringMap<int64_t> &adders, Payload &payload,
                                    llvm::json::OStream &json);
 
 /// The inputs, the programs, and what follows from them.
@@ -37,6 +45,10 @@ private:
   mlir::LogicalResult writeProgram(rank::ProgramOp program);
   std::optional<llvm::json::Object> writeRun(rank::RunOp run, llvm::StringSet<> &accumulated,
                                              bool flags);
+  int64_t numberToken(mlir::Value token);
+  template <typename Op>
+  llvm::json::Object writeMessage(Op op, llvm::StringRef name, llvm::StringRef role,
+                                  mlir::Value buffer);
   void writeStart(rank::StartOp start, llvm::json::Array &code);
   void addInput(rank::InputOp input, llvm::StringRef entry);
   llvm::json::Object writeOutput(rank::OutputOp output);
@@ -52,7 +64,9 @@ private:
   llvm::StringMap<int64_t> functionNumbers;
   llvm::StringMap<size_t> inputNumbers;
   llvm::DenseMap<mlir::Value, int64_t> tokenNumbers; ///< of started collectives
+  llvm::StringMap<int64_t> adders;                   ///< where each accumulator is added to
   int64_t microBatches = 1;
+  int64_t pp = 0; ///< the pipeline coordinate whose program is written
 };
 
 } // namespace parashard::codegen

@@ -2,6 +2,7 @@
 #include "ClassCode.h"
 #include "Program.h"
 #include "lib/Import/WeightFiles.h"
+#include "lib/Partition/SplitUpdate.h"
 #include "parashard/Training.h"
 #include "llvm/Support/Base64.h"
 
@@ -136,14 +137,23 @@ static json::Array describeFiles(const import::WeightFiles &files) {
 }
 
 static FailureOr<json::Object> describeVariable(ps::VariableOp variable, ps::MeshOp mesh,
+                                                const llvm::StringMap<int64_t> &adders,
                                                 InitialValues &initial) {
   RankedTensorType type = variable.getTensorType();
   json::Object object{{"symbol", variable.getSymName()},
                       {"kind", ps::stringifyVariableKind(variable.getKind())},
                       {"dtype", getDtypeName(type.getElementType())},
                       {"frozen", variable.getFrozen()},
-                      {"transient", variable.getTransient()},
-                      {"address", variable->getAttrOfType<IntegerAttr>(kAddressMark).getInt()}};
+                      {"transient", variable.getTransient()}};
+  object["address"] =
+      describeByCoordinate(variable->getParentOfType<ModuleOp>(), [&](int64_t coordinate) {
+        return getVariableAddress(variable, coordinate);
+      });
+  if (auto to = variable->getAttrOfType<FlatSymbolRefAttr>(ps::kAddsToMark))
+    object["adds_to"] = to.getValue();
+  auto adder = adders.find(variable.getSymName());
+  if (adder != adders.end() && ps::getPipelineSize(variable->getParentOfType<ModuleOp>()) > 1)
+    object["added_at"] = adder->second;
   describePlacement(object, type, variable.getSharding(), mesh);
   RankedTensorType local = type;
   if (ps::ShardingAttr sharding = variable.getSharding())
@@ -166,14 +176,15 @@ static FailureOr<json::Object> describeVariable(ps::VariableOp variable, ps::Mes
   return object;
 }
 
-LogicalResult codegen::writeVariables(ModuleOp module, WeightsMode mode, Payload &payload,
+LogicalResult codegen::writeVariables(ModuleOp module, WeightsMode mode,
+                                      const llvm::StringMap<int64_t> &adders, Payload &payload,
                                       json::OStream &json) {
   InitialValues initial(mode, payload);
   ps::MeshOp mesh = ps::getMesh(module);
   bool known = true;
   json.attributeArray("variables", [&] { // one by one: an array of all is copied when it grows
     for (auto variable : module.getOps<ps::VariableOp>()) {
-      FailureOr<json::Object> object = describeVariable(variable, mesh, initial);
+      FailureOr<json::Object> object = describeVariable(variable, mesh, adders, initial);
       known = known && succeeded(object);
       if (succeeded(object))
         json.value(std::move(*object));

@@ -245,8 +245,9 @@ Value TensorBuilder::takePlace(Value value, Value place, int64_t dim) {
 
 int64_t TensorBuilder::countElements(Value value, ArrayRef<int64_t> dims) {
   int64_t count = 1;
-  for (int64_t dim : dims)
-    count *= getShape(value)[dim];
+  for (auto [dim, size] : llvm::enumerate(getShape(value)))
+    if (llvm::is_contained(dims, int64_t(dim))) // each once, so that the product is a number
+      count *= size;
   return count;
 }
 

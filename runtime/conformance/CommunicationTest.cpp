@@ -4,7 +4,9 @@
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/Backend.h"
+#include <array>
 #include <chrono>
+#include <deque>
 #include <gtest/gtest.h>
 #include <map>
 
@@ -21,8 +23,18 @@ protected:
   /// The ranks of this process.
   std::vector<int> here = job ? std::vector<int>{job->rank()} : std::vector<int>{0, 1, 2, 3, 4, 5};
 
-  std::unique_ptr<Communication> makeCommunication() const {
-    return job ? job->makeCommunication(mesh) : makeLocalCommunication(mesh, false);
+  /// Every rank meets every other in the queues of these names.
+  std::unique_ptr<Communication> makeCommunication(std::vector<std::string> names = {""}) const {
+    if (!job)
+      return makeLocalCommunication(mesh, false);
+    std::vector<Queue> queues;
+    for (std::string &name : names) {
+      queues.push_back({std::move(name), {}});
+      for (int r = 0; r < mesh.size(); ++r)
+        if (r != job->rank())
+          queues.back().peers.push_back(r);
+    }
+    return job->makeCommunication(mesh, queues);
   }
 
   /// Runs one collective on all ranks; buffers[r] are rank r's (each of `elements` floats).
@@ -301,6 +313,116 @@ TEST_F(Conformance, MovesBytesToTheFirstAndFromIt) {
   std::vector<int> shared(1000, job->rank() == 0 ? 5 : 0);
   communication->share(shared.data(), 4000, "a test");
   EXPECT_EQ(shared, std::vector<int>(1000, 5));
+}
+
+namespace {
+/// Three stages, two ranks each; `program` is called on every rank.
+class Pipelines : public Conformance {
+protected:
+  Pipelines() { mesh = {{{"pp", "pipeline", 3}, {"dp", "data", 2}}}; }
+
+  /// What a rank does: instructions are made, bound, and run in order.
+  struct Script {
+    RankComm &comm;
+    std::deque<Instruction> instructions;
+    std::deque<std::vector<void *>> buffers;
+    std::deque<Bound> bounds;
+
+    void add(decltype(Instruction::op) op, std::vector<void *> pointers = {}) {
+      instructions.push_back({std::move(op), {}, ""});
+      buffers.push_back(std::move(pointers));
+      bounds.emplace_back();
+      bounds.back().instruction = &instructions.back();
+      bounds.back().buffers = buffers.back().data();
+      ASSERT_TRUE(comm.bind(bounds.back()));
+    }
+    void message(bool receives, int64_t peer, const char *queue, int64_t number, float &data) {
+      add(MessageOp{receives, peer, sizeof(data), number, queue, number, 0}, {&data});
+    }
+    void reduce(std::vector<int64_t> over, int64_t token, float &in, float &out) {
+      CollectiveOp op;
+      op.overPipeline = std::move(over);
+      op.queue = "shared";
+      op.counts = {1};
+      op.token = token;
+      add(op, {&in, &out});
+    }
+    void wait(int64_t token) { add(WaitOp{token}); }
+  };
+
+  template <typename Write> void run(Write write) {
+    auto communication = makeCommunication({"act.0-1", "act.0-2", "grad.1-0", "shared"});
+    std::map<int, std::unique_ptr<RankComm>> ranks;
+    for (int r : here)
+      ranks[r] = communication->makeRank(r);
+    RankThreads threads(int(here.size()), [&] { communication->abort(); }, here[0]);
+    threads.run([&](int r) {
+      Script script{*ranks.at(r), {}, {}, {}};
+      write(script, r);
+      ranks.at(r)->reserve();
+      for (int repeat = 0; repeat < 50; ++repeat)
+        for (const Bound &bound : script.bounds)
+          bound.run(bound);
+      ranks.at(r)->drain();
+    });
+  }
+};
+} // namespace
+
+TEST_F(Pipelines, NeighboursSendToOneAnotherBeforeEitherReceives) {
+  std::vector<std::array<float, 4>> data(6);
+  for (int r = 0; r < 6; ++r)
+    data[r] = {float(r), float(10 + r), -1, -1};
+  run([&](Script &script, int r) {
+    auto &[first, second, third, fourth] = data[r];
+    if (int stage = r / 2; stage == 0) {
+      script.message(false, 1, "act.0-1", 0, first);
+      script.message(false, 1, "act.0-1", 1, second);
+      script.message(true, 1, "grad.1-0", 2, third);
+      script.wait(2);
+      script.wait(0);
+      script.wait(1);
+    } else if (stage == 1) {
+      script.message(false, 0, "grad.1-0", 2, first);
+      script.message(true, 0, "act.0-1", 0, third);
+      script.message(true, 0, "act.0-1", 1, fourth);
+      script.wait(1); // behind the other: that one is over too
+      script.wait(0);
+      script.wait(2);
+    }
+  });
+  for (int r : here)
+    if (r < 2) {
+      EXPECT_EQ(data[r][2], float(r + 2));
+    } else if (r < 4) {
+      EXPECT_EQ(data[r][2], float(r - 2));
+      EXPECT_EQ(data[r][3], float(10 + r - 2));
+    }
+}
+
+TEST_F(Pipelines, AReductionOverStagesDoesNotHoldUpWhoStartsIt) {
+  std::vector<std::array<float, 3>> data(6);
+  for (int r = 0; r < 6; ++r)
+    data[r] = {float(1 << r), -1, -1};
+  run([&](Script &script, int r) {
+    auto &[own, sum, received] = data[r];
+    if (int stage = r / 2; stage == 0) {
+      script.reduce({0, 2}, 0, own, sum);
+      script.message(false, 2, "act.0-2", 1, own);
+      script.wait(0);
+      script.wait(1);
+    } else if (stage == 2) {
+      script.message(true, 0, "act.0-2", 1, received);
+      script.wait(1);
+      script.reduce({0, 2}, 0, own, sum);
+      script.wait(0);
+    }
+  });
+  for (int r : here)
+    if (r / 2 != 1) {
+      EXPECT_EQ(data[r][1], float((1 << r % 2) + (1 << (r % 2 + 4))));
+      EXPECT_EQ(data[r][2], r / 2 == 2 ? float(1 << (r - 4)) : -1);
+    }
 }
 
 int main(int argc, char **argv) {

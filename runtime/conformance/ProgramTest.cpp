@@ -75,11 +75,11 @@ TEST_P(Ranks, TrainsAsPlainLoopsDo) {
   std::vector<double> w(tinyWidth, 0.5), gradient;
   for (int step = 0; step < 5; ++step) {
     session.writeInputs(entry, *source, 2, [](int64_t m, int64_t row) { return m * 8 + row; });
-    session.run(entry, 0, false, 0, entry.updateFrom);
+    session.run(entry, 0, false, Extent::BeforeUpdate);
     NamedTensors tensors(session.getProgram());
     std::vector<float> found(tinyWidth);
     readTensor(session, tensors.get("grad.tied"), reinterpret_cast<char *>(found.data()));
-    session.run(entry, 0, false, entry.updateFrom);
+    session.run(entry, 0, false, Extent::Update);
     double loss = plainStep(data, w, &gradient);
     EXPECT_NEAR(session.readScalar("loss"), loss, 1e-5);
     for (int64_t j = 0; j < tinyWidth; ++j)
@@ -99,8 +99,7 @@ TEST_P(Ranks, EvaluationGivesOutputsWhole) {
   session.writeInputs(entry, *source, 1, [](int64_t, int64_t row) { return row; });
   session.run(entry);
   std::vector<float> prediction(8);
-  session.gather(entry.outputs[2].dtype, entry.outputs[2].placement, entry.outputs[2].address,
-                 reinterpret_cast<char *>(prediction.data()));
+  session.gather(entry.outputs[2], reinterpret_cast<char *>(prediction.data()));
   for (int64_t i = 0; i < 8; ++i) {
     double sum = 0;
     for (int64_t j = 0; j < tinyWidth; ++j)

@@ -40,9 +40,11 @@ void exchangeAverages(Session &session) {
             "\"%s\" and its average differ in dtype or layout; to evaluate the average of such "
             "a parameter is not built",
             parameter.displayName().c_str());
-      char *one = rank.arena->at(parameter.address), *other = rank.arena->at(average.address);
-      std::swap_ranges(one, one + parameter.placement.localCount() * dtypeSize(parameter.dtype),
-                       other);
+      if (!parameter.addresses.isAt(rank.stage))
+        continue;
+      char *one = rank.arena->at(parameter.addresses.at(rank.stage)),
+           *other = rank.arena->at(average.addresses.at(rank.stage));
+      std::swap_ranges(one, one + parameter.localBytes(), other);
     }
   });
 }

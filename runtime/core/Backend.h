@@ -3,7 +3,7 @@
 #ifndef PSRT_CORE_BACKEND_H
 #define PSRT_CORE_BACKEND_H
 
-#include "runtime/core/Program.h"
+#include "runtime/core/Queues.h"
 #include <memory>
 
 namespace psrt {
@@ -79,7 +79,9 @@ public:
   virtual int size() const = 0;
   /// Cores that this process need not share.
   virtual int cores() const = 0;
-  virtual std::unique_ptr<Communication> makeCommunication(const Mesh &mesh) = 0;
+  /// Every process calls it, for the same mesh and names of queues.
+  virtual std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
+                                                           const std::vector<Queue> &queues) = 0;
 };
 
 /// Factories of the backends that are linked in.

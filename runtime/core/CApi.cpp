@@ -173,15 +173,19 @@ void readOutputs(Session &session, const EntryPoint &entry, psrt_tensor *outputs
       PSRT_FAIL(BadArgument, "entry \"%s\" has no output \"%s\"", entry.name.c_str(),
                 outputs[i].name);
     checkTensor(outputs[i], found->dtype, found->placement.shape);
-    session.gather(found->dtype, found->placement, entry.inSlot(found->address, slot),
-                   static_cast<char *>(outputs[i].data));
+    RankTensor inSlot = *found;
+    for (size_t stage = 0; stage < entry.programs.size(); ++stage)
+      if (inSlot.addresses.isAt(stage))
+        inSlot.addresses.set(stage, entry.programs[stage].inSlot(inSlot.addresses.at(stage), slot));
+    session.gather(inSlot, static_cast<char *>(outputs[i].data));
   }
 }
 
 void checkSlot(const EntryPoint &entry, int64_t slot) {
-  if (slot < 0 || slot >= entry.slots)
+  int64_t slots = entry.programs.front().slots;
+  if (slot < 0 || slot >= slots)
     PSRT_FAIL(BadArgument, "slot %lld is given, entry \"%s\" has %lld, from 0 on", (long long)slot,
-              entry.name.c_str(), (long long)entry.slots);
+              entry.name.c_str(), (long long)slots);
 }
 
 /// Names under one heading, as psrt_name lists them.
@@ -248,9 +252,9 @@ psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
     checkGiven(outputs, output_count, "output");
     writeInputs(session, entry, inputs, input_count, 1, slot, false);
     bool forward = entry.name == "forward";
-    session.run(entry, slot, forward, 0, -1, forward ? program->forwards : -1);
+    session.run(entry, slot, forward, Extent::All, forward ? program->forwards : -1);
     if (forward) {
-      program->pending.resize(entry.slots, -1);
+      program->pending.resize(entry.programs.front().slots, -1);
       program->pending[slot] = program->forwards++;
     }
     readOutputs(session, entry, outputs, output_count, slot);
@@ -266,7 +270,7 @@ psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor
     if (size_t(slot) >= program->pending.size() || program->pending[slot] < 0)
       PSRT_FAIL(BadArgument, "no forward is pending in slot %d", slot);
     writeInputs(session, entry, cotangents, count, 1, slot, true);
-    session.run(entry, slot, true, 0, -1, program->pending[slot]);
+    session.run(entry, slot, true, Extent::All, program->pending[slot]);
     program->pending[slot] = -1;
   });
 }

@@ -3,6 +3,7 @@
 #include "runtime/core/ProgramJson.h"
 #include <algorithm>
 #include <array>
+#include <functional>
 
 namespace psrt {
 
@@ -53,6 +54,11 @@ void checkFactors(const Placement &placement, const Mesh &mesh) {
 }
 
 void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
+  if (!op.overPipeline.empty() && (op.kind != CollectiveOp::AllReduce || !op.axes.empty()))
+    PSRT_FAIL(BadInput, "%s over pipeline coordinates; only an all_reduce without axes is built",
+              op.name());
+  if (!std::is_sorted(op.overPipeline.begin(), op.overPipeline.end(), std::less_equal<>()))
+    PSRT_FAIL(BadInput, "the pipeline coordinates of an %s do not ascend", op.name());
   int64_t shards = mesh.shards(op.axes);
   countElements({op.outer, op.size, op.inner, shards});
   countElements({op.outer, op.whole, op.inner});
@@ -131,22 +137,33 @@ void checkInitial(const Variable &variable) {
 
 /// A tensor at an address ends before the arena does.
 static void checkAddress(const Program &program, const char *what, const std::string &name,
-                         int64_t address, const Placement &placement, Dtype dtype) {
+                         const Addresses &addresses, const Placement &placement, Dtype dtype) {
   int64_t bytes = countElements(placement.local) * dtypeSize(dtype);
-  if (address < 0 || bytes > program.arenaBytes || address > program.arenaBytes - bytes)
-    PSRT_FAIL(BadInput, "%s \"%s\" has %lld bytes at %lld, the arena has %lld", what, name.c_str(),
-              (long long)bytes, (long long)address, (long long)program.arenaBytes);
+  for (int64_t i = 0; i < program.mesh.pipelineSize(); ++i) {
+    int64_t arena = program.arenaBytes[i];
+    if (addresses.isAt(i) && (bytes > arena || addresses.at(i) > arena - bytes))
+      PSRT_FAIL(BadInput, "%s \"%s\" has %lld bytes at %lld, the arena has %lld", what,
+                name.c_str(), (long long)bytes, (long long)addresses.at(i), (long long)arena);
+  }
 }
 
-void checkEntry(const EntryPoint &entry, const Program &program) {
-  bool fits = entry.slots >= 1 && entry.slotBase >= 0 && entry.slotBytes >= 0 &&
-              entry.slotBase <= program.arenaBytes;
-  if (!fits || countElements({entry.slots, entry.slotBytes}) > program.arenaBytes - entry.slotBase)
+static void checkSlots(const EntryPoint &entry, const EntryCode &code, int64_t arena) {
+  bool fits =
+      code.slots >= 1 && code.slotBase >= 0 && code.slotBytes >= 0 && code.slotBase <= arena;
+  if (!fits || countElements({code.slots, code.slotBytes}) > arena - code.slotBase)
     PSRT_FAIL(BadInput, "entry \"%s\" has %lld slots of %lld bytes at %lld, the arena has %lld",
-              entry.name.c_str(), (long long)entry.slots, (long long)entry.slotBytes,
-              (long long)entry.slotBase, (long long)program.arenaBytes);
+              entry.name.c_str(), (long long)code.slots, (long long)code.slotBytes,
+              (long long)code.slotBase, (long long)arena);
+  if (code.slots != entry.programs.front().slots)
+    PSRT_FAIL(BadInput, "entry \"%s\" has %lld slots and, in another stage, %lld",
+              entry.name.c_str(), (long long)code.slots, (long long)entry.programs.front().slots);
+}
+
+static void checkEntry(const EntryPoint &entry, const Program &program) {
+  for (size_t i = 0; i < entry.programs.size(); ++i)
+    checkSlots(entry, entry.programs[i], program.arenaBytes[i]);
   for (const Output &output : entry.outputs)
-    checkAddress(program, "output", output.name, output.address, output.placement, output.dtype);
+    checkAddress(program, "output", output.name, output.addresses, output.placement, output.dtype);
 }
 
 static void checkInput(const Input &input, const Program &program) {
@@ -155,16 +172,34 @@ static void checkInput(const Input &input, const Program &program) {
       (input.batchDim >= 0 && shape[input.batchDim] < 1))
     PSRT_FAIL(BadInput, "input \"%s\" has no batch in its dim %d", input.name.c_str(),
               input.batchDim);
-  for (int64_t address : input.addresses)
-    checkAddress(program, "input", input.name, address, input.placement, input.dtype);
+  for (const Addresses &addresses : input.addresses)
+    checkAddress(program, "input", input.name, addresses, input.placement, input.dtype);
+}
+
+static void checkVariable(const Variable &variable, const Program &program) {
+  checkAddress(program, "variable", variable.symbol, variable.addresses, variable.placement,
+               variable.dtype);
+  if (variable.addresses.first() < 0)
+    PSRT_FAIL(BadInput, "variable \"%s\" has no address", variable.symbol.c_str());
+  if (variable.addedAt >= 0 && !variable.addresses.isAt(variable.addedAt))
+    PSRT_FAIL(BadInput, "variable \"%s\" is added to where it has no address",
+              variable.symbol.c_str());
+  if (variable.addsTo.empty())
+    return;
+  int to = program.variable(variable.addsTo);
+  const Variable *whole = to < 0 ? nullptr : &program.variables[to];
+  if (!whole || !(whole->placement == variable.placement) || whole->dtype != variable.dtype)
+    PSRT_FAIL(BadInput, "variable \"%s\" adds to \"%s\", which is none like it",
+              variable.symbol.c_str(), variable.addsTo.c_str());
 }
 
 void checkProgram(const Program &program) {
   for (const Variable &variable : program.variables)
-    checkAddress(program, "variable", variable.symbol, variable.address, variable.placement,
-                 variable.dtype);
+    checkVariable(variable, program);
   for (const Input &input : program.inputs)
     checkInput(input, program);
+  for (const EntryPoint &entry : program.entries)
+    checkEntry(entry, program);
   for (const WeightFile &file : program.files)
     if (file.hashed < 0 || file.bytes < file.hashed)
       PSRT_FAIL(BadInput, "file \"%s\" has %lld bytes, of which the last %lld are compared",

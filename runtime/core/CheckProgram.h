@@ -22,9 +22,7 @@ void checkConvolution(const ConvolutionOp &op);
 void checkMaxPool(const MaxPoolOp &op);
 /// A variable that is a part of a tensor in a file lies inside of it.
 void checkInitial(const Variable &variable);
-/// Slots and outputs lie in the arena.
-void checkEntry(const EntryPoint &entry, const Program &program);
-/// Variables and inputs lie in the arena, and batch dims are there.
+/// Variables, inputs, slots and outputs lie in the arena, and batch dims are there.
 void checkProgram(const Program &program);
 
 } // namespace psrt

@@ -7,10 +7,11 @@ namespace psrt {
 
 Executor::Executor(const Program &program, const Kernel *kernels, int rank, Arena &arena,
                    RankDevice &device, RankComm &comm, uint64_t seed)
-    : program(program), kernels(kernels), coordinates(program.mesh.coordinates(rank)), arena(arena),
-      device(device), comm(comm), seed(seed) {}
+    : program(program), kernels(kernels), coordinates(program.mesh.coordinates(rank)),
+      stage(program.mesh.pipelineCoordinate(coordinates)), arena(arena), device(device), comm(comm),
+      seed(seed) {}
 
-void *Executor::resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryPoint &point,
+void *Executor::resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryCode &point,
                         int64_t slot) const {
   if (!buffer.present())
     return nullptr;
@@ -55,7 +56,7 @@ void Executor::bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise) 
 }
 
 void Executor::bindCode(BoundEntry &result, const Instruction &instruction,
-                        const ProgramEntry &entry, const EntryPoint &point, int64_t slot,
+                        const ProgramEntry &entry, const EntryCode &point, int64_t slot,
                         bool piecewise, size_t scalarsAt) {
   Bound bound;
   bound.instruction = &instruction;
@@ -69,7 +70,8 @@ void Executor::bindCode(BoundEntry &result, const Instruction &instruction,
   result.labels.push_back(entry.label.c_str());
 }
 
-Executor::BoundEntry &Executor::bind(const EntryPoint &point, int64_t slot, bool piecewise) {
+Executor::BoundEntry &Executor::bind(const EntryPoint &entryPoint, int64_t slot, bool piecewise) {
+  const EntryCode &point = entryPoint.programs[stage];
   std::unique_ptr<BoundEntry> &result = entries[{&point, slot, piecewise}];
   if (result)
     return *result;
@@ -94,7 +96,8 @@ Executor::BoundEntry &Executor::bind(const EntryPoint &point, int64_t slot, bool
   for (const ProgramEntry &entry : point.code) {
     size_t scalarsAt = made->scalars.size();
     made->runs.push_back(scalarsAt);
-    made->starts.push_back(made->code.size());
+    if (&entry - point.code.data() == point.updateFrom)
+      made->updateFrom = made->code.size();
     for (int64_t scalar : {int64_t(seed), int64_t(0), entry.microBatch})
       made->scalars.push_back(scalar);
     made->scalars.insert(made->scalars.end(), entry.keys.begin(), entry.keys.end());
@@ -107,7 +110,8 @@ Executor::BoundEntry &Executor::bind(const EntryPoint &point, int64_t slot, bool
       for (const Instruction &instruction : program.functions[entry.function].code)
         bindCode(*made, instruction, entry, point, slot, piecewise, scalarsAt);
   }
-  made->starts.push_back(made->code.size());
+  if (point.updateFrom == int64_t(point.code.size()))
+    made->updateFrom = made->code.size();
   device.reserve();
   comm.reserve();
   result = std::move(made);
@@ -118,19 +122,22 @@ static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void Executor::run(BoundEntry &entry, int64_t step, int64_t from, int64_t to, int64_t microBatch) {
+void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t microBatch) {
   for (size_t at : entry.runs) {
     entry.scalars[at + 1] = step;
     if (microBatch >= 0)
       entry.scalars[at + 2] = microBatch;
   }
-  size_t begin = entry.starts[from], end = to < 0 ? entry.code.size() : entry.starts[to];
+  size_t begin = extent == Extent::Update ? entry.updateFrom : 0;
+  size_t end = extent == Extent::BeforeUpdate ? entry.updateFrom : entry.code.size();
   if (capacity)
     runTraced(entry, begin, end);
   else
     for (size_t i = begin; i < end; ++i)
       entry.code[i].run(entry.code[i]);
-  comm.drain(); // the host may look at anything now
+  // The host may look at anything now, but at what is still on its way to the update.
+  if (extent != Extent::BeforeUpdate)
+    comm.drain();
 }
 
 void Executor::runTraced(BoundEntry &entry, size_t from, size_t to) {

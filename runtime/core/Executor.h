@@ -16,6 +16,9 @@ struct TraceEvent {
   double start, end;
 };
 
+/// What is run of an entry.
+enum class Extent { All, BeforeUpdate, Update };
+
 class Executor {
 public:
   Executor(const Program &program, const Kernel *kernels, int rank, Arena &arena,
@@ -28,17 +31,15 @@ public:
     std::vector<void *> pointers;
     std::vector<int64_t> scalars;
     std::vector<size_t> runs; ///< where each run's scalars begin
-    std::vector<size_t>
-        starts; ///< per entry of the program's code, its first instruction; and the end
+    size_t updateFrom = 0;    ///< the first instruction of the update
   };
 
   /// Binds an entry (kept). `piecewise`: every accumulation adds; the host zeroes what it
   /// accumulates into.
   BoundEntry &bind(const EntryPoint &entry, int64_t slot, bool piecewise);
-  /// Runs entries [from, to) of the program's code (`to` -1: to the end). `microBatch`: what random
-  /// numbers are keyed by instead of the program's own; -1: the program's.
-  void run(BoundEntry &entry, int64_t step, int64_t from = 0, int64_t to = -1,
-           int64_t microBatch = -1);
+  /// `microBatch`: what random numbers are keyed by instead of the program's own; -1: the
+  /// program's.
+  void run(BoundEntry &entry, int64_t step, Extent extent = Extent::All, int64_t microBatch = -1);
 
   /// Collects events from now on, at most `capacity` (more are dropped and counted).
   void startTrace(size_t capacity);
@@ -47,20 +48,21 @@ public:
 
 private:
   void bindCode(BoundEntry &result, const Instruction &instruction, const ProgramEntry &entry,
-                const EntryPoint &point, int64_t slot, bool piecewise, size_t scalarsAt);
+                const EntryCode &point, int64_t slot, bool piecewise, size_t scalarsAt);
   void bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise);
-  void *resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryPoint &point,
+  void *resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryCode &point,
                 int64_t slot) const;
   void runTraced(BoundEntry &entry, size_t from, size_t to);
 
   const Program &program;
   const Kernel *kernels;
   std::vector<int64_t> coordinates;
+  int64_t stage; ///< the rank's pipeline coordinate
   Arena &arena;
   RankDevice &device;
   RankComm &comm;
   uint64_t seed;
-  std::map<std::tuple<const EntryPoint *, int64_t, bool>, std::unique_ptr<BoundEntry>> entries;
+  std::map<std::tuple<const EntryCode *, int64_t, bool>, std::unique_ptr<BoundEntry>> entries;
   std::vector<TraceEvent> events;
   size_t capacity = 0, droppedEvents = 0;
 };

@@ -137,7 +137,7 @@ void copyFromFile(const Variable &variable, const Bytes &file, const Mesh &mesh,
               "compiled; compile again",
               file.path.c_str(), (long long)file.size, variable.displayName().c_str(),
               (long long)init.offset, (long long)(init.offset + whole * size));
-  char *base = rank.arena->at(variable.address);
+  char *base = rank.arena->at(variable.addresses.at(rank.stage));
   const char *data = file.data + init.offset;
   // Within a part, what is contiguous is at most a row of the variable's last dim.
   int64_t row = part && !variable.placement.shape.empty() ? variable.placement.shape.back() : whole;
@@ -154,7 +154,7 @@ void copyFromFile(const Variable &variable, const Bytes &file, const Mesh &mesh,
 
 void initialize(const Variable &variable, const Mesh &mesh, uint64_t seed, Files &files,
                 Rank &rank) {
-  char *base = rank.arena->at(variable.address);
+  char *base = rank.arena->at(variable.addresses.at(rank.stage));
   int64_t size = dtypeSize(variable.dtype);
   bool first = mesh.shardIndex(variable.placement.partial, rank.coordinates) == 0;
   if (!first)
@@ -211,7 +211,7 @@ void initializeVariables(const Program &program, const ProgramSource &source,
       continue;
     else if (variable.given)
       requireGiven(program, variable);
-    else
+    else if (variable.addresses.isAt(rank.stage))
       initialize(variable, program.mesh, options.seed, files, rank);
 }
 

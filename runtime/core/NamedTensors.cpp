@@ -20,6 +20,8 @@ NamedTensors::NamedTensors(const Program &program) {
   }
   for (size_t i = 0; i < program.variables.size(); ++i) {
     const Variable &variable = program.variables[i];
+    if (!variable.addsTo.empty())
+      continue; // read with the one that it adds to
     int of = program.variable(variable.of);
     bool gradient = variable.kind == "gradient";
     if (of >= 0 && (gradient || variable.kind == "average"))

@@ -54,8 +54,8 @@ std::vector<std::string> loadWeights(Session &session, const NamedTensors &tenso
                                      const WeightFiles &files);
 /// Writes every persistent parameter and buffer, whole: to PATH.safetensors under each of its
 /// names, else to a folder as Hugging Face lays it out, under the first one, in files of at most
-/// `maxFileBytes` (one tensor at least). With `averages`, the average of each parameter that has one
-/// in its place.
+/// `maxFileBytes` (one tensor at least). With `averages`, the average of each parameter that has
+/// one in its place.
 void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
                    int64_t maxFileBytes = 5'000'000'000, bool averages = false);
 /// Sets a scalar, and the scalars of its groups ("lr" sets "lr.0", "lr.1", ... too); "step" is not

@@ -58,6 +58,31 @@ std::vector<int> Mesh::group(int64_t rank, const std::vector<int> &over) const {
   return members;
 }
 
+int Mesh::pipelineAxis() const {
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].kind == "pipeline")
+      return int(i);
+  return -1;
+}
+
+int64_t Mesh::pipelineSize() const {
+  int axis = pipelineAxis();
+  return axis < 0 ? 1 : axes[axis].size;
+}
+
+int64_t Mesh::pipelineCoordinate(const std::vector<int64_t> &coordinates) const {
+  int axis = pipelineAxis();
+  return axis < 0 ? 0 : coordinates[axis];
+}
+
+std::vector<int> Mesh::acrossPipeline(int64_t rank, const std::vector<int64_t> &over) const {
+  int axis = pipelineAxis();
+  std::vector<int> all = axis < 0 ? std::vector<int>{int(rank)} : group(rank, {axis}), result;
+  for (int64_t coordinate : over)
+    result.push_back(all.at(coordinate));
+  return result;
+}
+
 std::string Mesh::text() const {
   std::string result;
   for (const Axis &axis : axes)
@@ -107,13 +132,15 @@ std::vector<int64_t> Placement::globalIndices(const Mesh &mesh,
   return result;
 }
 
-bool Placement::isOwner(const Mesh &mesh, const std::vector<int64_t> &coordinates) const {
+bool Placement::isOwner(const Mesh &mesh, const std::vector<int64_t> &coordinates,
+                        int64_t stage) const {
+  int pipeline = mesh.pipelineAxis();
   for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
     bool used = std::find(partial.begin(), partial.end(), int(axis)) != partial.end();
     for (const std::vector<Factor> &dim : factors)
       for (const Factor &factor : dim)
         used |= std::find(factor.axes.begin(), factor.axes.end(), int(axis)) != factor.axes.end();
-    if (!used && coordinates[axis] != 0)
+    if (!used && coordinates[axis] != (int(axis) == pipeline ? stage : 0))
       return false;
   }
   return true;

@@ -27,6 +27,14 @@ struct Mesh {
   int64_t shards(const std::vector<int> &over) const;
   /// The ranks that differ from `rank` only on `over`, by ascending shard index.
   std::vector<int> group(int64_t rank, const std::vector<int> &over) const;
+  /// The axis along which the layers are cut into stages; -1: none.
+  int pipelineAxis() const;
+  int64_t pipelineSize() const;
+  /// Where a rank stands on that axis; 0 where there is none.
+  int64_t pipelineCoordinate(const std::vector<int64_t> &coordinates) const;
+  /// The ranks that have one of the pipeline coordinates `over` (in that order) and are as `rank`
+  /// on all other axes.
+  std::vector<int> acrossPipeline(int64_t rank, const std::vector<int64_t> &over) const;
   /// "dp=2,tp=2"
   std::string text() const;
 };
@@ -55,8 +63,8 @@ struct Placement {
   std::vector<int64_t> globalIndices(const Mesh &mesh, const std::vector<int64_t> &coordinates,
                                      unsigned dim) const;
   /// Whether this rank is the one that writes its part to files: coordinate 0 on every axis that
-  /// neither splits the tensor nor makes it partial.
-  bool isOwner(const Mesh &mesh, const std::vector<int64_t> &coordinates) const;
+  /// neither splits the tensor nor makes it partial, and `stage` on the pipeline's.
+  bool isOwner(const Mesh &mesh, const std::vector<int64_t> &coordinates, int64_t stage = 0) const;
   /// Local sizes that follow from the factors; `local` must equal them.
   std::vector<int64_t> computeLocal(const Mesh &mesh) const;
   /// A tensor that every rank holds whole.

@@ -43,6 +43,14 @@ int64_t CollectiveOp::bytes(const Mesh &mesh) const {
   return elements * dtypeSize(dtype);
 }
 
+std::vector<int> CollectiveOp::members(const Mesh &mesh, int rank) const {
+  return overPipeline.empty() ? mesh.group(rank, axes) : mesh.acrossPipeline(rank, overPipeline);
+}
+
+int64_t Program::largestArena() const {
+  return *std::max_element(arenaBytes.begin(), arenaBytes.end());
+}
+
 const EntryPoint *Program::entry(const std::string &name) const {
   for (const EntryPoint &entry : entries)
     if (entry.name == name)

@@ -3,6 +3,7 @@
 #define PSRT_CORE_PROGRAM_H
 
 #include "runtime/core/Placement.h"
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -104,7 +105,30 @@ struct CopyOp {
   bool zero = false;
   int64_t bytes = 0;
 };
-/// Communication over `axes`. Buffers: ins, then outs.
+/// Where something lies in the arenas: an address for each pipeline coordinate, or none.
+class Addresses {
+public:
+  static constexpr int64_t Absent = -1;
+  Addresses(std::vector<int64_t> byCoordinate = {0}) : byCoordinate(std::move(byCoordinate)) {}
+  bool isAt(int64_t coordinate) const { return at(coordinate) != Absent; }
+  int64_t at(int64_t coordinate) const { return byCoordinate[coordinate]; }
+  /// The first coordinate that has it; -1 where none does.
+  int64_t first() const {
+    for (size_t i = 0; i < byCoordinate.size(); ++i)
+      if (byCoordinate[i] != Absent)
+        return int64_t(i);
+    return -1;
+  }
+  bool isEverywhere() const {
+    return std::find(byCoordinate.begin(), byCoordinate.end(), Absent) == byCoordinate.end();
+  }
+  void set(int64_t coordinate, int64_t address) { byCoordinate[coordinate] = address; }
+
+private:
+  std::vector<int64_t> byCoordinate;
+};
+
+/// Communication over `axes`, or over pipeline coordinates. Buffers: ins, then outs.
 struct CollectiveOp {
   enum Kind { AllReduce, ReduceScatter, AllGather, AllToAll, Permute, ShardSlice };
   enum Reduction { Sum, Max, Min };
@@ -112,6 +136,7 @@ struct CollectiveOp {
   Reduction reduction = Sum;
   Dtype dtype = Dtype::F32;
   std::vector<int> axes;
+  std::vector<int64_t> overPipeline; ///< all_reduce: among these pipeline coordinates instead
   std::string queue;
   std::vector<int64_t> counts;            ///< all_reduce, permute: elements per pair of buffers
   int64_t outer = 1, size = 1, inner = 1; ///< `size`: local size of the dim
@@ -123,16 +148,27 @@ struct CollectiveOp {
   const char *name() const;
   /// Bytes of one rank's operand (all buffers of a bucket).
   int64_t bytes(const Mesh &mesh) const;
+  /// The ranks that take part, in the order in which sums add them up.
+  std::vector<int> members(const Mesh &mesh, int rank) const;
 };
 
-/// Returns when the collectives that were started with the token are over. No buffers.
+/// Starts to send to, or to receive from, the rank of pipeline coordinate `peer` that is as this
+/// one on all other axes. Buffers: what is sent or received.
+struct MessageOp {
+  bool receives = false;
+  int64_t peer = 0, bytes = 0, token = 0;
+  std::string queue;
+  int64_t value = 0, microBatch = 0; ///< which of the values that cross stages it is
+};
+
+/// Returns when what that was started with the token is over. No buffers.
 struct WaitOp {
   int64_t token = 0;
 };
 
 struct Instruction {
   std::variant<KernelOp, MatmulOp, AttentionOp, EmbeddingOp, ConvolutionOp, MaxPoolOp, ShardIndexOp,
-               CopyOp, CollectiveOp, WaitOp>
+               CopyOp, CollectiveOp, MessageOp, WaitOp>
       op;
   std::vector<BufferRef> buffers;
   std::string location;
@@ -152,23 +188,26 @@ struct ProgramEntry {
   int64_t microBatch = 0;
   std::vector<int64_t> keys, first;
   std::string label;
-  int instruction = -1; ///< index into EntryPoint::instructions
+  int instruction = -1; ///< index into EntryCode::instructions
 };
 
-/// A tensor with an address: an output of an entry.
-struct Output {
-  std::string name;
+/// A tensor in the ranks' memory.
+struct RankTensor {
   Dtype dtype = Dtype::F32;
   Placement placement;
-  int64_t address = 0;
+  Addresses addresses;
+  int64_t localBytes() const { return placement.localCount() * dtypeSize(dtype); }
 };
 
-/// What the host can run: step, evaluate, forward, backward, update.
-struct EntryPoint {
+/// What an entry gives to the host.
+struct Output : RankTensor {
   std::string name;
+};
+
+/// What the ranks of one pipeline coordinate do in an entry.
+struct EntryCode {
   std::vector<ProgramEntry> code;
   std::vector<Instruction> instructions;
-  std::vector<Output> outputs;
   int64_t updateFrom = -1; ///< index in `code` of the first entry of the update; -1: unknown
   int64_t slots = 1, slotBase = 0, slotBytes = 0;
   /// Where an address lies in a slot: itself outside of the values that slots keep.
@@ -178,15 +217,23 @@ struct EntryPoint {
   }
 };
 
-struct Variable {
+/// What the host can run: step, evaluate, forward, backward, update.
+struct EntryPoint {
+  std::string name;
+  std::vector<EntryCode> programs; ///< by pipeline coordinate
+  std::vector<Output> outputs;
+};
+
+struct Variable : RankTensor {
   std::string symbol, kind, of, location;
   std::string rate; ///< of a parameter: the scalar that is its learning rate
   std::vector<std::string> names;
-  Dtype dtype = Dtype::F32;
   bool frozen = false, transient = false;
   bool given = false; ///< has no value of its own: weights must be given
-  Placement placement;
-  int64_t address = 0, bytes = 0;
+  /// Of an accumulator of a pipeline: the coordinate that adds to it (-1: none does), and whose
+  /// further part it is, where several stages add to one.
+  int64_t addedAt = -1;
+  std::string addsTo;
   // At most one of file, value, data, distribution.
   struct File {
     std::string path; ///< empty: the program's own, or none where the variable is given
@@ -221,14 +268,14 @@ struct Input {
   int64_t limit = 0; ///< values are in [0, limit); 0: anything
   bool hasIgnore = false;
   int64_t ignore = 0;
-  std::vector<int64_t> addresses; ///< per micro-batch
+  std::vector<Addresses> addresses; ///< per micro-batch
 };
 
 struct Program {
   std::string version, model, compileLine, explain, labels, lossAverage;
   Mesh mesh;
   std::vector<std::string> kernelNames;
-  int64_t arenaBytes = 0;
+  std::vector<int64_t> arenaBytes; ///< of a rank, by pipeline coordinate
   std::vector<Variable> variables;
   std::vector<WeightFile> files;
   std::vector<Input> inputs;
@@ -241,6 +288,8 @@ struct Program {
   const EntryPoint *entry(const std::string &name) const;
   /// Index of the variable of that symbol; -1 if none.
   int variable(const std::string &symbol) const;
+  /// Of the coordinate whose ranks need most.
+  int64_t largestArena() const;
 };
 
 /// The three symbols of a compiled object, and the file that they are in: its folder is where

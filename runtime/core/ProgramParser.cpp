@@ -101,6 +101,29 @@ BufferRef parseBuffer(const Json &value) {
   return result;
 }
 
+/// One for all pipeline coordinates, or a list with null where they do not have it.
+Addresses parseAddresses(const Json &value, const Mesh &mesh) {
+  int64_t count = mesh.pipelineSize();
+  if (!value.is_array())
+    return std::vector<int64_t>(count, toAddress(value));
+  if (int64_t(value.size()) != count)
+    PSRT_FAIL(BadInput, "a list has %zu addresses, the mesh has %lld pipeline coordinates",
+              value.size(), (long long)count);
+  std::vector<int64_t> result;
+  for (const Json &address : value)
+    result.push_back(address.is_null() ? Addresses::Absent : toAddress(address));
+  return result;
+}
+
+/// A coordinate of the mesh's pipeline axis.
+int64_t parseCoordinate(const Json &value, const Mesh &mesh) {
+  int64_t coordinate = toInteger(value);
+  if (coordinate < 0 || coordinate >= mesh.pipelineSize())
+    PSRT_FAIL(BadInput, "the table names pipeline coordinate %lld, the mesh has %lld",
+              (long long)coordinate, (long long)mesh.pipelineSize());
+  return coordinate;
+}
+
 using Keys = std::initializer_list<const char *>;
 
 void addOptionalBuffers(Instruction &result, const Json &object, Keys keys) {
@@ -298,7 +321,10 @@ void parseCollective(const Json &object, const Mesh &mesh, Instruction &result) 
   op.kind = kind;
   op.reduction = parseReduction(object);
   op.dtype = parseDtype(object.at("dtype"));
-  op.axes = parseAxes(object.at("axes"), mesh);
+  op.axes = parseAxes(get(object, "axes"), mesh);
+  if (const Json &over = get(object, "over_pp"); !over.is_null())
+    for (const Json &coordinate : over)
+      op.overPipeline.push_back(parseCoordinate(coordinate, mesh));
   op.queue = getString(object, "queue");
   op.token = getOr<int64_t>(object, "wait", -1);
   op.outer = getOr<int64_t>(object, "outer", 1);
@@ -312,6 +338,19 @@ void parseCollective(const Json &object, const Mesh &mesh, Instruction &result) 
     op.targets.push_back(int(std::clamp<int64_t>(target, -1, INT32_MAX)));
   parseCollectiveBuffers(object, op, result);
   checkCollective(op, mesh);
+  result.op = op;
+}
+
+void parseMessage(const Json &object, const Mesh &mesh, Instruction &result) {
+  MessageOp op;
+  op.receives = object.at("op") == "recv";
+  op.peer = parseCoordinate(object.at("pp"), mesh);
+  op.bytes = countElements({getInt(object, "bytes")});
+  op.token = getInt(object, "wait");
+  op.queue = object.at("queue");
+  op.value = getInt(object, "value");
+  op.microBatch = getInt(object, "micro_batch");
+  addBuffers(result, object, {op.receives ? "out" : "in"});
   result.op = op;
 }
 
@@ -335,6 +374,8 @@ Instruction parseInstruction(const Json &object, const Mesh &mesh) {
       {"reduce_scatter", parseCollective<CollectiveOp::ReduceScatter>},
       {"all_gather", parseCollective<CollectiveOp::AllGather>},
       {"all_to_all", parseCollective<CollectiveOp::AllToAll>},
+      {"send", parseMessage},
+      {"recv", parseMessage},
       {"permute", parseCollective<CollectiveOp::Permute>},
       {"shard_slice", parseCollective<CollectiveOp::ShardSlice>}};
   std::string name = object.at("op");
@@ -376,39 +417,43 @@ Function parseFunction(const Json &object, const Program &program) {
 }
 
 /// A wait for what stands before it.
-Instruction parseWait(const Json &object, const EntryPoint &entry) {
+Instruction parseWait(const Json &object, const EntryCode &entry, const std::string &name) {
   int64_t token = getInt(object, "wait");
   bool known = false;
   for (const Instruction &instruction : entry.instructions)
     if (const auto *op = std::get_if<CollectiveOp>(&instruction.op))
       known |= op->token == token;
+    else if (const auto *op = std::get_if<MessageOp>(&instruction.op))
+      known |= op->token == token;
   if (!known)
-    PSRT_FAIL(BadInput, "entry \"%s\" waits for %lld, which was not started", entry.name.c_str(),
+    PSRT_FAIL(BadInput, "entry \"%s\" waits for %lld, which was not started", name.c_str(),
               (long long)token);
   Instruction result;
   result.op = WaitOp{token};
   return result;
 }
 
-void parseEntry(const Json &object, const Program &program, EntryPoint &entry) {
+/// `name`: of the entry point, for messages.
+void parseEntry(const Json &object, const Program &program, const std::string &name,
+                EntryCode &entry) {
   if (get(object, "run").is_null()) {
     ProgramEntry result;
     result.instruction = int(entry.instructions.size());
     entry.instructions.push_back(get(object, "op").is_null()
-                                     ? parseWait(object, entry)
+                                     ? parseWait(object, entry, name)
                                      : parseInstruction(object, program.mesh));
     for (const BufferRef &buffer : entry.instructions.back().buffers)
       if (buffer.base >= 0)
         PSRT_FAIL(BadInput,
                   "entry \"%s\" has an instruction with a base; its buffers are addresses",
-                  entry.name.c_str());
+                  name.c_str());
     entry.code.push_back(std::move(result));
     return;
   }
   ProgramEntry result;
   result.function = getInt<int>(object, "run");
   if (result.function < 0 || size_t(result.function) >= program.functions.size())
-    PSRT_FAIL(BadInput, "entry \"%s\" runs function %d of %zu", entry.name.c_str(), result.function,
+    PSRT_FAIL(BadInput, "entry \"%s\" runs function %d of %zu", name.c_str(), result.function,
               program.functions.size());
   const Function &function = program.functions[result.function];
   for (int64_t base : getInts(object, "bases"))
@@ -425,9 +470,8 @@ void parseEntry(const Json &object, const Program &program, EntryPoint &entry) {
   entry.code.push_back(std::move(result));
 }
 
-EntryPoint parseEntryPoint(const Json &object, const Program &program) {
-  EntryPoint result;
-  result.name = object.at("name");
+EntryCode parseCode(const Json &object, const std::string &name, const Program &program) {
+  EntryCode result;
   result.slots = getOr<int64_t>(object, "slots", 1);
   result.slotBase = getOr<int64_t>(object, "slot_base", 0);
   result.slotBytes = getOr<int64_t>(object, "slot_bytes", 0);
@@ -435,17 +479,47 @@ EntryPoint parseEntryPoint(const Json &object, const Program &program) {
   for (const Json &entry : object.at("code")) {
     if (at++ == updateFrom)
       result.updateFrom = int64_t(result.code.size());
-    parseEntry(entry, program, result);
+    parseEntry(entry, program, name, result);
   }
   if (updateFrom >= at)
     result.updateFrom = int64_t(result.code.size());
+  return result;
+}
+
+/// An output that several pipeline coordinates have is one.
+void addOutput(const Json &object, const Mesh &mesh, int64_t coordinate, EntryPoint &entry) {
+  std::string name = object.at("name");
+  int64_t address = toAddress(object.at("address"));
+  for (Output &known : entry.outputs)
+    if (known.name == name)
+      return known.addresses.set(coordinate, address);
+  Output result{{parseDtype(object.at("dtype")), parsePlacement(object, mesh),
+                 std::vector<int64_t>(mesh.pipelineSize(), Addresses::Absent)},
+                name};
+  result.addresses.set(coordinate, address);
+  entry.outputs.push_back(std::move(result));
+}
+
+/// What one pipeline coordinate does in an entry joins what the others do.
+void addProgram(const Json &object, Program &program) {
+  int64_t coordinate = 0;
+  if (const Json &value = get(object, "pp"); !value.is_null())
+    coordinate = parseCoordinate(value, program.mesh);
+  std::string name = object.at("name");
+  auto entry = std::find_if(program.entries.begin(), program.entries.end(),
+                            [&](const EntryPoint &known) { return known.name == name; });
+  if (entry == program.entries.end())
+    entry = program.entries.insert(entry,
+                                   {name, std::vector<EntryCode>(program.mesh.pipelineSize()), {}});
+  EntryCode &code = entry->programs[coordinate];
+  if (!code.code.empty())
+    PSRT_FAIL(BadInput, "entry \"%s\" stands twice for pipeline coordinate %lld", name.c_str(),
+              (long long)coordinate);
+  code = parseCode(object, name, program);
   const Json &outputs = get(object, "outputs");
   if (!outputs.is_null())
     for (const Json &output : outputs)
-      result.outputs.push_back({output.at("name"), parseDtype(output.at("dtype")),
-                                parsePlacement(output, program.mesh), getInt(output, "address")});
-  checkEntry(result, program);
-  return result;
+      addOutput(output, program.mesh, coordinate, *entry);
 }
 
 std::string decodeBase64(const std::string &text) {
@@ -518,9 +592,10 @@ Variable parseVariable(const Json &object, const Mesh &mesh) {
   result.transient = getOr(object, "transient", false);
   result.given = getOr(object, "given", false);
   result.placement = parsePlacement(object, mesh);
-  result.address = getInt(object, "address");
-  result.bytes =
-      getOr<int64_t>(object, "bytes", result.placement.localCount() * dtypeSize(result.dtype));
+  result.addresses = parseAddresses(object.at("address"), mesh);
+  result.addsTo = getString(object, "adds_to");
+  if (const Json &at = get(object, "added_at"); !at.is_null())
+    result.addedAt = parseCoordinate(at, mesh);
   result.location = getString(object, "location");
   parseInitial(object, result);
   checkInitial(result);
@@ -540,7 +615,22 @@ Input parseInput(const Json &object, const Mesh &mesh) {
     result.hasIgnore = true;
     result.ignore = toInteger(ignore);
   }
-  result.addresses = getInts(object, "addresses");
+  for (const Json &address : object.at("addresses"))
+    result.addresses.push_back(parseAddresses(address, mesh));
+  return result;
+}
+
+/// One size for all pipeline coordinates, or a list.
+std::vector<int64_t> parseArenas(const Json &value, const Mesh &mesh) {
+  std::vector<int64_t> result;
+  if (!value.is_array())
+    result.assign(mesh.pipelineSize(), countElements({toInteger(value)}));
+  else
+    for (const Json &bytes : value)
+      result.push_back(countElements({toInteger(bytes)}));
+  if (int64_t(result.size()) != mesh.pipelineSize())
+    PSRT_FAIL(BadInput, "the table has %zu arenas, the mesh %lld pipeline coordinates",
+              result.size(), (long long)mesh.pipelineSize());
   return result;
 }
 
@@ -558,7 +648,7 @@ Program parseTable(const Json &table) {
   result.lossAverage = getString(table, "loss_average");
   result.mesh = parseMesh(get(table, "mesh"));
   result.kernelNames = getOr<std::vector<std::string>>(table, "kernels", {});
-  result.arenaBytes = countElements({getInt(table, "arena_bytes")});
+  result.arenaBytes = parseArenas(table.at("arena_bytes"), result.mesh);
   result.microBatches = getOr<int64_t>(table, "micro_batches", 1);
   result.flopsPerStep = getOr(table, "flops_per_step", 0.0);
   if (const Json &defaults = get(table, "defaults"); !defaults.is_null())
@@ -576,7 +666,7 @@ Program parseTable(const Json &table) {
   for (const Json &function : table.at("functions"))
     result.functions.push_back(parseFunction(function, result));
   for (const Json &entry : table.at("programs"))
-    result.entries.push_back(parseEntryPoint(entry, result));
+    addProgram(entry, result);
   checkProgram(result);
   return result;
 }

@@ -70,8 +70,10 @@ Session::Session(const ProgramSource &source, const SessionOptions &options)
   threads = options.threads > 0 ? options.threads : std::max(1, cores / here);
   bool dedicated = threads * here <= cores;
   device = makeCpuDevice();
-  communication = options.job ? options.job->makeCommunication(program.mesh)
-                              : makeLocalCommunication(program.mesh, dedicated);
+  communication =
+      options.job
+          ? options.job->makeCommunication(program.mesh, findQueues(program, options.job->rank()))
+          : makeLocalCommunication(program.mesh, dedicated);
   ranks.resize(size);
   rankThreads = std::make_unique<RankThreads>(here, [this] { communication->abort(); }, first);
   try {
@@ -87,7 +89,8 @@ void Session::makeRank(int index, bool dedicated) {
   auto rank = std::make_unique<Rank>();
   rank->index = index;
   rank->coordinates = program.mesh.coordinates(index);
-  rank->arena = std::make_unique<Arena>(program.arenaBytes);
+  rank->stage = program.mesh.pipelineCoordinate(rank->coordinates);
+  rank->arena = std::make_unique<Arena>(program.arenaBytes[rank->stage]);
   rank->device = device->makeRank(threads, dedicated);
   rank->comm = communication->makeRank(index);
   rank->executor = std::make_unique<Executor>(program, source.kernels, index, *rank->arena,
@@ -124,11 +127,15 @@ void Session::prepare(const std::string &name, int64_t slot, bool piecewise) {
   parallel([&](Rank &rank) { rank.executor->bind(point, slot, piecewise); });
 }
 
-void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, int64_t from, int64_t to,
+void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, Extent extent,
                   int64_t microBatch) {
+  if (extent != Extent::All)
+    for (const EntryCode &code : point.programs)
+      if (code.updateFrom < 0)
+        PSRT_FAIL(BadInput, "the program does not say where its update begins; compile it again");
   parallel([&](Rank &rank) {
     maybeFail(rank);
-    rank.executor->run(rank.executor->bind(point, slot, piecewise), step, from, to, microBatch);
+    rank.executor->run(rank.executor->bind(point, slot, piecewise), step, extent, microBatch);
   });
 }
 
@@ -155,9 +162,11 @@ char *Session::inputAt(Rank &rank, const EntryPoint &entry, size_t index, int64_
   const Input &input = program.inputs[index];
   if (input.addresses.empty())
     PSRT_FAIL(BadInput, "input \"%s\" has no address", input.name.c_str());
-  int64_t address =
+  const Addresses &addresses =
       input.addresses[std::min<int64_t>(microBatch, int64_t(input.addresses.size()) - 1)];
-  return rank.arena->at(entry.inSlot(address, slot));
+  if (!addresses.isAt(rank.stage))
+    return nullptr;
+  return rank.arena->at(entry.programs[rank.stage].inSlot(addresses.at(rank.stage), slot));
 }
 
 //===--- whole tensors ----------------------------------------------------===//
@@ -200,21 +209,29 @@ template <typename Body> void Session::amongProcesses(Body &&body) {
 
 static const char *const kReading = "reading a whole tensor";
 
-void Session::gather(Dtype dtype, const Placement &placement, int64_t address, char *whole) {
+void Session::gather(const RankTensor &tensor, char *whole) {
+  bool partial = program.mesh.shards(tensor.placement.partial) > 1;
+  if (partial && isFirst())
+    std::memset(whole, 0, tensor.placement.count() * dtypeSize(tensor.dtype));
+  gatherFrom(tensor, tensor.addresses.first(), partial, whole);
+}
+
+/// Of the ranks of one pipeline coordinate; `add`: to what is in `whole`.
+void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole) {
   checkUsable();
-  int64_t size = dtypeSize(dtype), bytes = placement.localCount() * size;
-  bool partial = program.mesh.shards(placement.partial) > 1, first = isFirst();
-  if (partial && first)
-    std::memset(whole, 0, placement.count() * size);
+  const Placement &placement = tensor.placement;
+  int64_t size = dtypeSize(tensor.dtype), bytes = tensor.localBytes();
+  bool first = isFirst();
   std::vector<char> received;
   std::vector<int64_t> elsewhere;
   for (int index = 0; index < int(ranks.size()); ++index) {
     if (!ranks[index])
       elsewhere = program.mesh.coordinates(index);
     const std::vector<int64_t> &coordinates = ranks[index] ? ranks[index]->coordinates : elsewhere;
-    if (!placement.isOwner(program.mesh, coordinates))
+    if (program.mesh.pipelineCoordinate(coordinates) != stage ||
+        !placement.isOwner(program.mesh, coordinates, stage))
       continue;
-    const char *base = ranks[index] ? ranks[index]->arena->at(address) : nullptr;
+    const char *base = ranks[index] ? ranks[index]->arena->at(tensor.addresses.at(stage)) : nullptr;
     if (options.job && index != 0) {
       received.resize(first ? bytes : 0);
       amongProcesses([&] { communication->bring(index, base, received.data(), bytes, kReading); });
@@ -224,8 +241,8 @@ void Session::gather(Dtype dtype, const Placement &placement, int64_t address, c
       continue;
     forEachRun(placement, program.mesh, coordinates,
                [&](int64_t local, int64_t global, int64_t count) {
-                 if (partial)
-                   addInto(dtype, whole + global * size, base + local * size, count);
+                 if (add)
+                   addInto(tensor.dtype, whole + global * size, base + local * size, count);
                  else
                    std::memcpy(whole + global * size, base + local * size, count * size);
                });
@@ -241,17 +258,17 @@ static bool isEverywhere(const Mesh &mesh, const Placement &placement) {
   return !split;
 }
 
-void Session::gatherEverywhere(Dtype dtype, const Placement &placement, int64_t address,
-                               char *whole) {
+void Session::gatherEverywhere(const RankTensor &tensor, char *whole) {
   if (!options.job)
-    return gather(dtype, placement, address, whole);
+    return gather(tensor, whole);
   checkUsable();
-  int64_t bytes = placement.count() * dtypeSize(dtype);
-  if (isEverywhere(program.mesh, placement)) {
-    std::memcpy(whole, ranks[options.job->rank()]->arena->at(address), bytes);
+  int64_t bytes = tensor.placement.count() * dtypeSize(tensor.dtype);
+  if (tensor.addresses.isEverywhere() && isEverywhere(program.mesh, tensor.placement)) {
+    const Rank &rank = *ranks[options.job->rank()];
+    std::memcpy(whole, rank.arena->at(tensor.addresses.at(rank.stage)), bytes);
     return;
   }
-  gather(dtype, placement, address, whole);
+  gather(tensor, whole);
   amongProcesses([&] { communication->share(whole, bytes, kReading); });
 }
 
@@ -286,11 +303,14 @@ std::vector<std::string> Session::collect(const std::string &text) {
   return result;
 }
 
-void Session::scatter(Dtype dtype, const Placement &placement, int64_t address, const char *whole) {
-  int64_t size = dtypeSize(dtype);
+void Session::scatter(const RankTensor &tensor, const char *whole) {
+  const Placement &placement = tensor.placement;
+  int64_t size = dtypeSize(tensor.dtype);
   parallel([&](Rank &rank) {
-    char *base = rank.arena->at(address);
-    std::memset(base, 0, placement.localCount() * size);
+    if (!tensor.addresses.isAt(rank.stage))
+      return;
+    char *base = rank.arena->at(tensor.addresses.at(rank.stage));
+    std::memset(base, 0, tensor.localBytes());
     if (program.mesh.shardIndex(placement.partial, rank.coordinates) != 0)
       return;
     forEachRun(placement, program.mesh, rank.coordinates,
@@ -302,12 +322,17 @@ void Session::scatter(Dtype dtype, const Placement &placement, int64_t address, 
 
 void Session::readVariable(int index, char *whole) {
   const Variable &variable = program.variables[index];
-  gather(variable.dtype, variable.placement, variable.address, whole);
+  if (variable.addedAt < 0)
+    return gather(variable, whole);
+  if (isFirst())
+    std::memset(whole, 0, variable.placement.count() * dtypeSize(variable.dtype));
+  for (const Variable &part : program.variables)
+    if (part.addedAt >= 0 && (&part == &variable || part.addsTo == variable.symbol))
+      gatherFrom(part, part.addedAt, /*add=*/true, whole);
 }
 
 void Session::writeVariable(int index, const char *whole) {
-  const Variable &variable = program.variables[index];
-  scatter(variable.dtype, variable.placement, variable.address, whole);
+  scatter(program.variables[index], whole);
 }
 
 double Session::readScalar(const std::string &symbol) {
@@ -316,7 +341,13 @@ double Session::readScalar(const std::string &symbol) {
     return NAN;
   const Variable &variable = program.variables[index];
   char bytes[8] = {};
-  gatherEverywhere(variable.dtype, variable.placement, variable.address, bytes);
+  if (variable.addedAt >= 0) {
+    readVariable(index, bytes);
+    if (options.job)
+      amongProcesses([&] { communication->share(bytes, sizeof(bytes), kReading); });
+  } else {
+    gatherEverywhere(variable, bytes);
+  }
   float f;
   double d;
   int64_t i;
@@ -335,16 +366,15 @@ void Session::setScalar(const std::string &symbol, double value) {
     PSRT_FAIL(BadArgument, "variable \"%s\" is no f32 scalar", symbol.c_str());
   float x = float(value);
   for (std::unique_ptr<Rank> &rank : ranks)
-    if (rank)
-      std::memcpy(rank->arena->at(variable.address), &x, 4);
+    if (rank && variable.addresses.isAt(rank->stage))
+      std::memcpy(rank->arena->at(variable.addresses.at(rank->stage)), &x, 4);
 }
 
 void Session::zero(const std::string &kind) {
   parallel([&](Rank &rank) {
     for (const Variable &variable : program.variables)
-      if (variable.kind == kind)
-        std::memset(rank.arena->at(variable.address), 0,
-                    variable.placement.localCount() * dtypeSize(variable.dtype));
+      if (variable.kind == kind && variable.addresses.isAt(rank.stage))
+        std::memset(rank.arena->at(variable.addresses.at(rank.stage)), 0, variable.localBytes());
   });
 }
 

@@ -35,6 +35,7 @@ struct TestFailure {
 struct Rank {
   int index = 0;
   std::vector<int64_t> coordinates;
+  int64_t stage = 0; ///< its pipeline coordinate
   std::unique_ptr<Arena> arena;
   std::unique_ptr<RankDevice> device;
   std::unique_ptr<RankComm> comm;
@@ -93,9 +94,10 @@ public:
 
   /// Binds an entry on all ranks, so that its first run does not.
   void prepare(const std::string &entry, int64_t slot = 0, bool piecewise = false);
-  /// Runs entries [from, to) of an entry's code on all ranks. `microBatch`: as in Executor::run.
-  void run(const EntryPoint &entry, int64_t slot = 0, bool piecewise = false, int64_t from = 0,
-           int64_t to = -1, int64_t microBatch = -1);
+  /// Runs an entry on all ranks, or what it does before its update, or that. `microBatch`: as in
+  /// Executor::run.
+  void run(const EntryPoint &entry, int64_t slot = 0, bool piecewise = false,
+           Extent extent = Extent::All, int64_t microBatch = -1);
   const EntryPoint &entry(const std::string &name) const;
 
   /// Writes the inputs of an entry for `microBatches` micro-batches: rows by sampleOf(microBatch,
@@ -107,8 +109,8 @@ public:
       for (size_t i = 0; i < program.inputs.size(); ++i)
         if (belongs(program.inputs[i], entry, cotangents))
           for (int64_t m = 0; m < microBatches; ++m)
-            rank.writers[i].write(source, inputAt(rank, entry, i, m, slot),
-                                  [&](int64_t row) { return sampleOf(m, row); });
+            if (char *at = inputAt(rank, entry, i, m, slot))
+              rank.writers[i].write(source, at, [&](int64_t row) { return sampleOf(m, row); });
     });
   }
   /// Inputs that an entry reads; `cotangents`: those that its backward takes instead.
@@ -116,12 +118,13 @@ public:
 
   /// Copies a whole tensor out of the ranks' memory, into that of the first process: parts are
   /// joined, partial values added in rank order. Elsewhere `whole` may be null.
-  void gather(Dtype dtype, const Placement &placement, int64_t address, char *whole);
+  void gather(const RankTensor &tensor, char *whole);
   /// The same into the ranks' memory; a partial tensor goes to the first shard, the others get
   /// zeros.
-  void scatter(Dtype dtype, const Placement &placement, int64_t address, const char *whole);
+  void scatter(const RankTensor &tensor, const char *whole);
   /// The same, into that of every process.
-  void gatherEverywhere(Dtype dtype, const Placement &placement, int64_t address, char *whole);
+  void gatherEverywhere(const RankTensor &tensor, char *whole);
+  /// Of an accumulator what all stages added to it.
   void readVariable(int variable, char *whole);
   void writeVariable(int variable, const char *whole);
   /// A scalar variable as a number; NaN when there is none of that symbol.
@@ -152,8 +155,10 @@ private:
   [[noreturn]] void recover(const Status &status);
   template <typename Body> void amongProcesses(Body &&body);
   bool belongs(const Input &input, const EntryPoint &entry, bool cotangents) const;
+  /// Null where the rank's stage does not read it.
   char *inputAt(Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,
                 int64_t slot) const;
+  void gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole);
   void makeRank(int index, bool dedicated);
 
   ProgramSource source;

@@ -46,9 +46,12 @@ std::string findBadRanks(Session &session) {
   if (index < 0 || program.variables[index].dtype != Dtype::F32)
     return "";
   std::vector<char> bad(program.mesh.size());
+  const Addresses &addresses = program.variables[index].addresses;
   session.parallel([&](Rank &rank) {
+    if (!addresses.isAt(rank.stage))
+      return;
     float part;
-    std::memcpy(&part, rank.arena->at(program.variables[index].address), 4);
+    std::memcpy(&part, rank.arena->at(addresses.at(rank.stage)), 4);
     bad[rank.index] = !std::isfinite(part);
   });
   std::string here, all;

@@ -39,7 +39,7 @@ struct FirstStep {
       int64_t sample = m * rows + row;
       return sample < source.samples() ? sample : sample % source.samples();
     });
-    session.run(entry, 0, false, 0, updateStart(entry));
+    session.run(entry, 0, false, Extent::BeforeUpdate);
     StepGradients step = readLossBeforeUpdate(session);
     loss = step.loss;
     for (const NamedTensor &tensor : tensors.all()) {
@@ -54,7 +54,7 @@ struct FirstStep {
         before[tensor.name] = std::move(values);
       }
     }
-    session.run(entry, 0, false, updateStart(entry));
+    session.run(entry, 0, false, Extent::Update);
     for (const NamedTensor &tensor : tensors.all())
       if (tensor.dtype == Dtype::F32 && tensor.kind == "parameter") {
         Values &values = after[tensor.name];

@@ -129,8 +129,7 @@ void Evaluator::collect(int64_t step) {
     int64_t at = isRows(*item.output) ? step * bytes : 0;
     if (session.isFirst())
       item.data.resize(at + bytes);
-    session.gather(item.output->dtype, item.output->placement, item.output->address,
-                   session.isFirst() ? item.data.data() + at : nullptr);
+    session.gather(*item.output, session.isFirst() ? item.data.data() + at : nullptr);
   }
 }
 
@@ -151,9 +150,8 @@ double Evaluator::readOutput(const std::string &name) {
     double wide = 0;
     float narrow = 0;
     bool isWide = output.dtype == Dtype::F64;
-    session.gatherEverywhere(output.dtype, output.placement, output.address,
-                             isWide ? reinterpret_cast<char *>(&wide)
-                                    : reinterpret_cast<char *>(&narrow));
+    session.gatherEverywhere(output, isWide ? reinterpret_cast<char *>(&wide)
+                                            : reinterpret_cast<char *>(&narrow));
     return isWide ? wide : narrow;
   }
   return 0;

@@ -5,12 +5,6 @@
 
 namespace psrt {
 
-int64_t updateStart(const EntryPoint &step) {
-  if (step.updateFrom < 0)
-    PSRT_FAIL(BadInput, "the program does not say where its update begins; compile it again");
-  return step.updateFrom;
-}
-
 StepGradients readLossBeforeUpdate(Session &session) {
   StepGradients result;
   double sum = session.readScalar("loss.sum");

@@ -37,21 +37,47 @@ std::string placementText(const Program &program, const Placement &placement) {
                                    : result + " partial " + axesText(program, placement.partial);
 }
 
-void printVariables(const Program &program) {
+/// " of pipeline coordinate 1"; empty where there is one.
+std::string ofStage(const Program &program, int64_t stage) {
+  return program.mesh.pipelineSize() == 1
+             ? ""
+             : format(" of pipeline coordinate %lld", (long long)stage);
+}
+
+void printMemory(const Program &program, int64_t stage) {
   std::map<std::string, std::pair<int64_t, int64_t>> kinds; // count, local bytes
-  int64_t parameters = 0;
   for (const Variable &variable : program.variables) {
+    if (!variable.addresses.isAt(stage))
+      continue;
     auto &[count, bytes] = kinds[variable.kind];
     ++count;
-    bytes += variable.placement.localCount() * dtypeSize(variable.dtype);
-    if (variable.kind == "parameter")
-      parameters += variable.placement.count();
+    bytes += variable.localBytes();
   }
-  std::printf("parameters  %lld\nmemory      %s a rank, of it:\n", (long long)parameters,
-              bytesText(double(program.arenaBytes)).c_str());
+  std::printf("memory      %s a rank%s, of it:\n",
+              bytesText(double(program.arenaBytes[stage])).c_str(),
+              ofStage(program, stage).c_str());
   for (const auto &[kind, sizes] : kinds)
     std::printf("  %-12s %5lld tensors  %s\n", kind.c_str(), (long long)sizes.first,
                 bytesText(double(sizes.second)).c_str());
+}
+
+/// The pipeline coordinates that hold a variable, where not all do.
+std::string stagesText(const Program &program, const Addresses &addresses) {
+  std::string result;
+  for (int64_t i = 0; i < program.mesh.pipelineSize() && !addresses.isEverywhere(); ++i)
+    if (addresses.isAt(i))
+      result += (result.empty() ? "  pp " : ",") + std::to_string(i);
+  return result;
+}
+
+void printVariables(const Program &program) {
+  int64_t parameters = 0;
+  for (const Variable &variable : program.variables)
+    if (variable.kind == "parameter")
+      parameters += variable.placement.count();
+  std::printf("parameters  %lld\n", (long long)parameters);
+  for (int64_t stage = 0; stage < program.mesh.pipelineSize(); ++stage)
+    printMemory(program, stage);
   std::printf("variables\n");
   for (const Variable &variable : program.variables)
     if (variable.kind == "parameter" || variable.kind == "buffer") {
@@ -59,35 +85,39 @@ void printVariables(const Program &program) {
                   placementText(program, variable.placement).c_str());
       for (size_t i = 1; i < variable.names.size(); ++i)
         std::printf("%s%s", i > 1 ? ", " : "  tied: ", variable.names[i].c_str());
-      std::printf("%s\n", variable.frozen ? "  frozen" : "");
+      std::printf("%s%s\n", stagesText(program, variable.addresses).c_str(),
+                  variable.frozen ? "  frozen" : "");
     }
 }
 
 void countCollective(const Program &program, const Instruction &instruction,
                      std::map<std::string, std::pair<int64_t, int64_t>> &counts) {
+  auto add = [&](const std::string &name, int64_t operand) {
+    auto &[count, bytes] = counts[name];
+    ++count;
+    bytes += operand;
+  };
+  if (const auto *op = std::get_if<MessageOp>(&instruction.op))
+    add(format("%s %s", op->receives ? "recv" : "send", op->queue.c_str()), op->bytes);
   const auto *op = std::get_if<CollectiveOp>(&instruction.op);
-  if (!op || op->kind == CollectiveOp::ShardSlice)
-    return;
-  auto &[count, bytes] =
-      counts[format("%s over %s", op->name(), axesText(program, op->axes).c_str())];
-  ++count;
-  bytes += op->bytes(program.mesh);
+  if (op && op->kind != CollectiveOp::ShardSlice)
+    add(format("%s over %s", op->name(),
+               op->overPipeline.empty() ? axesText(program, op->axes).c_str() : "stages"),
+        op->bytes(program.mesh));
 }
 
-void printCollectives(const Program &program) {
-  const EntryPoint *entry = program.entry("step");
-  entry = entry ? entry : program.entry("forward");
-  if (!entry)
-    return;
+void printCollectives(const Program &program, const EntryPoint &entry, int64_t stage) {
   std::map<std::string, std::pair<int64_t, int64_t>> counts;
-  for (const ProgramEntry &code : entry->code) {
+  const EntryCode &all = entry.programs[stage];
+  for (const ProgramEntry &code : all.code) {
     if (code.function < 0)
-      countCollective(program, entry->instructions[code.instruction], counts);
+      countCollective(program, all.instructions[code.instruction], counts);
     else
       for (const Instruction &instruction : program.functions[code.function].code)
         countCollective(program, instruction, counts);
   }
-  std::printf("collectives of a %s (each rank's operands)\n", entry->name.c_str());
+  std::printf("collectives of a %s (each rank's operands%s)\n", entry.name.c_str(),
+              ofStage(program, stage).c_str());
   for (const auto &[name, sizes] : counts)
     std::printf("  %-28s %5lld  %s\n", name.c_str(), (long long)sizes.first,
                 bytesText(double(sizes.second)).c_str());
@@ -157,7 +187,10 @@ void printInfo(const Program &program) {
   for (const auto &[name, value] : program.defaults)
     std::printf("default     %s = %g\n", name.c_str(), value);
   printVariables(program);
-  printCollectives(program);
+  const EntryPoint *entry = program.entry("step");
+  entry = entry ? entry : program.entry("forward");
+  for (int64_t stage = 0; entry && stage < program.mesh.pipelineSize(); ++stage)
+    printCollectives(program, *entry, stage);
   if (program.flopsPerStep > 0)
     std::printf("flops       %.4g of contractions %s, of the whole model\n", program.flopsPerStep,
                 program.entry("step") ? "a step" : "a batch");

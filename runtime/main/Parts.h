@@ -45,8 +45,6 @@ StepGradients readLossBeforeUpdate(Session &session);
 void readGradient(Session &session, const NamedTensor &gradient, double count, char *whole);
 /// Writes `loss` and every `grad.NAME`.
 void writeGradients(Session &session, const NamedTensors &tensors, const std::string &path);
-/// The step entry's first entry of the update; fails when the program does not say.
-int64_t updateStart(const EntryPoint &step);
 
 } // namespace psrt
 

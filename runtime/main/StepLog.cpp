@@ -73,7 +73,7 @@ void StepLog::write(const StepRecord &record) {
     line += ", \"eval_loss\": " + number(record.evalLoss);
   if (!std::isnan(record.averagesLoss))
     line += ", \"eval_loss_ema\": " + number(record.averagesLoss);
-  file.write(line + format(", \"memory\": %lld}", (long long)session.getProgram().arenaBytes));
+  file.write(line + format(", \"memory\": %lld}", (long long)session.getProgram().largestArena()));
 }
 
 } // namespace psrt

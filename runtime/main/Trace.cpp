@@ -50,11 +50,17 @@ struct Describe {
   Description operator()(const CopyOp &op) const {
     return {op.zero ? "zero" : "copy", "copy", format("\"bytes\": %lld", (long long)op.bytes)};
   }
+  Description operator()(const MessageOp &op) const {
+    return {op.receives ? "recv" : "send", "message",
+            format("\"bytes\": %lld, \"queue\": %s, \"value\": %lld, \"micro_batch\": %lld",
+                   (long long)op.bytes, quoted(op.queue).c_str(), (long long)op.value,
+                   (long long)op.microBatch)};
+  }
   Description operator()(const WaitOp &op) const {
     return {"wait", "collective", format("\"token\": %lld", (long long)op.token)};
   }
   Description operator()(const CollectiveOp &op) const {
-    std::string axes;
+    std::string axes = op.overPipeline.empty() ? "" : "stages";
     for (int axis : op.axes)
       axes += (axes.empty() ? "" : ",") + program.mesh.axes[axis].name;
     return {op.name(), "collective",

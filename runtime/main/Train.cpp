@@ -65,10 +65,9 @@ private:
       session.run(entry);
       return;
     }
-    int64_t update = updateStart(entry);
-    session.run(entry, 0, false, 0, update);
+    session.run(entry, 0, false, Extent::BeforeUpdate);
     writeGradients(session, tensors, flags.gradients);
-    session.run(entry, 0, false, update);
+    session.run(entry, 0, false, Extent::Update);
   }
 
   void finishStep(StepRecord &record) {

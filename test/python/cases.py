@@ -19,9 +19,15 @@ class Case:
     mesh: str
     micro_batches: int
     optimizer: str
+    schedule: str = ""  # of a pipeline; empty: no flag
+    chunks: int = 1
 
     def __str__(self):
-        return f"{self.model}-{self.importer}-{self.mesh}-{self.micro_batches}-{self.optimizer}"
+        pipeline = f"-{self.schedule}-{self.chunks}" if self.schedule else ""
+        return f"{self.model}-{self.importer}-{self.mesh}-{self.micro_batches}-{self.optimizer}{pipeline}"
+
+    def flags(self):
+        return ("--schedule", self.schedule, "--num-chunks", self.chunks) if self.schedule else ()
 
 
 # The first ones in every combination; the others, and all as ONNX, on fewer meshes.
@@ -36,6 +42,19 @@ CASES = [
     *(Case(name, importer, mesh, *rest)
       for importer, name, mesh, rest in itertools.product(IMPORTERS, MODELS, MESHES, [(1, "adamw"), (4, "sgd")])
       if importer == "onnx" or name not in FIRST),
+]  # fmt: skip
+
+# Layers for four stages: tied, rotary tables, a padding mask, cross attention, long skips, running statistics.
+CUT = ["gpt2_deep", "llama_deep", "bert", "bart", "unet", "resnet"]
+SCHEDULES = {1: ["gpipe", "1f1b", "zb-h1"], 2: ["interleaved", "zb-v"]}
+PIPELINE_MESHES = {1: ["pp=2", "pp=4", "dp=2,pp=2", "pp=2,tp=2", "dp=2,pp=2,tp=2"], 2: ["pp=2"]}
+
+# Every model under every schedule on every mesh.
+PIPELINES = [
+    Case(name, "pt2", mesh, micro_batches, optimizer, schedule, chunks)
+    for chunks, meshes in PIPELINE_MESHES.items()
+    for name, mesh, schedule, (micro_batches, optimizer) in itertools.product(
+        CUT, meshes, SCHEDULES[chunks], [(2, "adamw"), (8, "sgd")])
 ]  # fmt: skip
 
 # Sizes that tp does not divide: padded heads, rows of the vocabulary, features; some shards are empty.

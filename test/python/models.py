@@ -308,11 +308,20 @@ def regressor(batch=8, features=12, hidden=24):
     return Model("regressor", Regressor(features, hidden).train(), inputs)
 
 
+def gpt2_deep():
+    return gpt2(layers=4)
+
+
+def llama_deep():
+    return llama(layers=4)
+
+
 # The models of the acceptance tests first, then the other ways in which they may be exported.
 MODELS = {
     f.__name__: f
     for f in (
         gpt, gpt2, llama, mlp, gpt2_eager, llama_eager, gpt_core, llama_core, gpt_dropout, gpt_dynamic, regressor,
+        gpt2_deep, llama_deep,
     )
 }
 

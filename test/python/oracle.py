@@ -408,4 +408,4 @@ def check_case(folder, exports, case):
     ref = reference(case.model, case.micro_batches, case.optimizer, case.importer)
     batches = draw_batches(zoo(case.model, case.importer), case.micro_batches)
     archive = export(case.model, exports, case.importer)
-    return compare(ref, train_compiled(folder, archive, batches, case.mesh, case.micro_batches, flag), tolerance)
+    return compare(ref, train_compiled(folder, archive, batches, case.mesh, case.micro_batches, flag, case.flags()), tolerance)

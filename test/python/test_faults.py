@@ -13,11 +13,11 @@ from refusals import PLAIN, data_for
 from safetensors.torch import load_file
 
 
-@pytest.fixture(scope="module")
-def job(tmp_path_factory, exports):
+@pytest.fixture(scope="module", params=["dp=2,tp=2", "dp=2,pp=2"])
+def job(request, tmp_path_factory, exports):
     """A program for four ranks and a command that trains it for hours."""
     folder = tmp_path_factory.mktemp("faults")
-    oracle.compile_model(folder, oracle.export("gpt", exports), "dp=2,tp=2", *PLAIN)
+    oracle.compile_model(folder, oracle.export("gpt", exports), request.param, *PLAIN)
     return folder, ["./program", "--data", data_for(folder), "--steps", "1000000", "--losses", "losses.txt", "--quiet"]
 
 
@@ -63,7 +63,7 @@ def check_ended(processes, victim, ended, seconds, *words):
                 status, said = finish(process, timeout=30)
                 assert status == 3, f"rank {rank}: {status}\n{said}"
                 assert f"error: rank {rank}, step " in said and f"rank {victim} " in said, said
-                assert any(f"in {what}" in said for what in ("all_reduce over", "a computation", "reading", "agreeing")), said
+                assert any(f"in {what}" in said for what in ("all_reduce over", "a computation", "reading", "agreeing", "receiving", "sending")), said
                 for word in words:
                     assert word in said
         ended(within=seconds)

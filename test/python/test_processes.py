@@ -8,7 +8,7 @@ from processes import BASE, finish, free_port, launch, need_mpi, start, start_by
 from refusals import PLAIN, data_for, program, train  # noqa: F401
 from safetensors.torch import save_file
 
-MESHES = ["dp=2", "tp=2", "dp=2,tp=2"]
+MESHES = ["dp=2", "tp=2", "dp=2,tp=2", "pp=2", "dp=2,pp=2"]
 FILES = ["losses.txt", "gradients.safetensors", "weights.safetensors", "outputs.safetensors"]
 
 

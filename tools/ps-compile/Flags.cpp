@@ -308,17 +308,12 @@ bool readTimeline(const Flags &f, CommandLine &line, int64_t coordinates) {
 /// nothing.
 bool checkPipeline(const Flags &f, CommandLine &line) {
   const CompileOptions &compile = line.compile;
-  ps::Level stopAfter = line.walk.stopAfter;
   auto axes = parseMesh(compile.mesh, compile.ranks.value_or(0));
   if (!axes)
     return check(axes.takeError());
   int64_t coordinates = 1;
   for (const MeshAxis &axis : *axes)
     coordinates *= axis.kind == ps::AxisKind::Pipeline ? axis.size : 1;
-  if (coordinates > 1 && stopAfter > ps::Level::Placed)
-    return bad("--mesh " + compile.mesh + " has " + llvm::Twine(coordinates) +
-               " pipeline coordinates: programs of a pipeline are planned, checked and placed, but "
-               "not compiled yet; --stop-after placed writes them as a module, which ps-run runs");
   using Flag = std::reference_wrapper<const cl::Option>;
   for (const cl::Option &flag : std::initializer_list<Flag>{f.splitMethod, f.schedule})
     if (coordinates == 1 && flag.getNumOccurrences() > 0 &&

@@ -94,13 +94,6 @@ bool fitsLevel(ModuleOp module, const CommandLine &line) {
                  << ", whose plan was made before; give the model itself\n";
     return false;
   }
-  if (ps::getPipelineSize(module) > 1 && line.walk.stopAfter > ps::Level::Placed) {
-    llvm::errs()
-        << "ps-compile: error: " << line.compile.model << " has " << ps::getPipelineSize(module)
-        << " pipeline coordinates: programs of a pipeline are not compiled yet; --stop-after "
-           "placed writes them as a module, which ps-run runs\n";
-    return false;
-  }
   if (line.walk.stopAfter >= level)
     return true;
   llvm::errs() << "ps-compile: error: " << line.compile.model << " is at level "

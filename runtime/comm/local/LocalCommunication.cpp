@@ -2,6 +2,7 @@
 // and copy or reduce straight out of each other's memory. The place to clone a new backend from.
 #include "runtime/comm/local/Barrier.h"
 #include "runtime/comm/local/Collectives.h"
+#include "runtime/comm/local/Meetings.h"
 #include "runtime/core/Backend.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace psrt {
 namespace {
@@ -22,20 +24,37 @@ struct Group {
 };
 
 class LocalCommunication;
+struct Started;
 
 /// One rank's end.
 class LocalRank : public RankComm {
 public:
-  LocalRank(LocalCommunication &owner, int rank) : owner(owner), rank(rank) {}
+  LocalRank(LocalCommunication &owner, int rank);
   bool bind(Bound &bound) override;
-  void reserve() override { scratch.resize(scratchBytes); }
+  void reserve() override {
+    scratch.resize(scratchBytes);
+    started.reserve(kept.size());
+  }
   void barrier() override;
+  void drain() override { waitFor(std::nullopt); }
 
   char *getScratch() { return scratch.data(); }
+  void start(const Started &what);
+  /// What was started with the token; without one, all.
+  void waitFor(std::optional<int64_t> token);
 
 private:
+  void bindCollective(Bound &bound, const CollectiveOp &op);
+  /// Communication among pipeline coordinates: their programs differ, so nobody may wait at a
+  /// start.
+  void bindStarted(Bound &bound, const std::vector<int> &members, int index, int64_t token,
+                   const std::string &queue, MeetingPlace::Action action);
+
   LocalCommunication &owner;
   int rank;
+  Bell *bell;
+  std::vector<const Started *> started; ///< and not waited for yet
+  int resets = 0; ///< of the communication, when this rank started something last
   size_t scratchBytes = 0;
   std::vector<char> scratch;
   std::deque<std::shared_ptr<void>> kept;
@@ -56,12 +75,17 @@ public:
     std::lock_guard<std::mutex> lock(mutex);
     for (auto &[key, group] : groups)
       group->barrier.wake();
+    for (Bell &bell : bells)
+      bell.ring();
   }
 
   void reset() override {
     std::lock_guard<std::mutex> lock(mutex);
     for (auto &[key, group] : groups)
       group->barrier.reset();
+    for (auto &[key, place] : places)
+      place->reset();
+    ++resets;
     aborted = false;
   }
 
@@ -74,14 +98,42 @@ public:
     return group.get();
   }
 
+  MeetingPlace *getPlace(const std::vector<int> &members, const std::string &queue) {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::unique_ptr<MeetingPlace> &place = places[{members, queue}];
+    if (!place)
+      place = std::make_unique<MeetingPlace>(int(members.size()));
+    return place.get();
+  }
+
+  Bell *addBell() {
+    std::lock_guard<std::mutex> lock(mutex);
+    return &bells.emplace_back(aborted);
+  }
+
+  /// How often one looks before it sleeps.
+  int spins() const { return dedicated ? 4000 : 16; }
+
   const Mesh mesh;
   std::vector<int> everyAxis;
+  std::atomic<int> resets{0};
 
 private:
   bool dedicated;
   std::atomic<bool> aborted{false};
   std::mutex mutex;
   std::map<std::vector<int>, std::unique_ptr<Group>> groups;
+  std::map<std::pair<std::vector<int>, std::string>, std::unique_ptr<MeetingPlace>> places;
+  std::deque<Bell> bells; ///< of the ranks
+};
+
+/// One rank's part in communication among pipeline coordinates.
+struct Started {
+  MeetingPlace *place = nullptr;
+  MeetingPlace::Action action = nullptr;
+  int index = 0; ///< this rank's place among the members
+  int64_t token = 0;
+  mutable Attendance attendance;
 };
 
 /// One collective as one rank sees it.
@@ -116,9 +168,44 @@ const void *stageOperand(const Bound &bound, const Member &member, int64_t outBy
   return member.rank->getScratch();
 }
 
-//===--- the collectives --------------------------------------------------===//
+//===--- among pipeline coordinates ---------------------------------------===//
+
+void deliver(const std::vector<Attendance *> &parts) {
+  const auto &message = std::get<MessageOp>(parts[0]->bound->instruction->op);
+  const auto &awaited = std::get<MessageOp>(parts[1]->bound->instruction->op);
+  if (message.bytes != awaited.bytes || message.value != awaited.value ||
+      message.microBatch != awaited.microBatch)
+    PSRT_FAIL(BadInput,
+              "queue \"%s\" brings value %lld of micro-batch %lld (%lld bytes) where value "
+              "%lld of micro-batch %lld (%lld bytes) is awaited",
+              message.queue.c_str(), (long long)message.value, (long long)message.microBatch,
+              (long long)message.bytes, (long long)awaited.value, (long long)awaited.microBatch,
+              (long long)awaited.bytes);
+  std::memcpy(parts[1]->bound->buffers[0], parts[0]->bound->buffers[0], message.bytes);
+}
 
 constexpr int maxMembers = 1024;
+
+void reduceAcross(const std::vector<Attendance *> &parts) {
+  const auto &op = std::get<CollectiveOp>(parts[0]->bound->instruction->op);
+  int members = int(parts.size());
+  for (const Attendance *part : parts)
+    if (const auto &other = std::get<CollectiveOp>(part->bound->instruction->op);
+        other.counts != op.counts || other.dtype != op.dtype)
+      PSRT_FAIL(BadInput, "the members of a reduction in queue \"%s\" give unlike tensors",
+                op.queue.c_str());
+  const void *ins[maxMembers];
+  void *outs[maxMembers];
+  for (size_t pair = 0, pairs = op.counts.size(); pair < pairs; ++pair) {
+    for (int i = 0; i < members; ++i) {
+      ins[i] = parts[i]->bound->buffers[pair];
+      outs[i] = parts[i]->bound->buffers[pairs + pair];
+    }
+    reduceRange(op.reduction, op.dtype, ins, members, outs, members, 0, op.counts[pair]);
+  }
+}
+
+//===--- the collectives --------------------------------------------------===//
 
 void runAllReduce(const Bound &bound) {
   const Member &m = *static_cast<const Member *>(bound.prepared);
@@ -206,30 +293,89 @@ void check(const CollectiveOp &op, int members) {
 
 } // namespace
 
+LocalRank::LocalRank(LocalCommunication &owner, int rank)
+    : owner(owner), rank(rank), bell(owner.addBell()) {}
+
+void LocalRank::start(const Started &what) {
+  if (int now = owner.resets.load(); now != resets) {
+    started.clear(); // what a failure left
+    resets = now;
+  }
+  started.push_back(&what);
+  what.place->attend(what.index, what.attendance, what.action);
+}
+
+void LocalRank::waitFor(std::optional<int64_t> token) {
+  if (resets != owner.resets.load())
+    return;
+  size_t kept = 0;
+  for (const Started *one : started)
+    if (token && one->token != *token)
+      started[kept++] = one;
+    else
+      bell->wait(one->attendance.over, owner.spins());
+  started.resize(kept);
+}
+
 bool LocalRank::bind(Bound &bound) {
+  bound.self = this;
   if (std::holds_alternative<WaitOp>(bound.instruction->op)) {
-    bound.run = [](const Bound &) {}; // what is started is over at once
+    bound.run = [](const Bound &bound) {
+      static_cast<LocalRank *>(bound.self)->waitFor(std::get<WaitOp>(bound.instruction->op).token);
+    };
+    return true;
+  }
+  if (const auto *op = std::get_if<MessageOp>(&bound.instruction->op)) {
+    int peer = owner.mesh.acrossPipeline(rank, {op->peer}).front();
+    bindStarted(bound, op->receives ? std::vector{peer, rank} : std::vector{rank, peer},
+                op->receives, op->token, op->queue, deliver);
     return true;
   }
   const auto *op = std::get_if<CollectiveOp>(&bound.instruction->op);
   if (!op)
     return false;
+  std::vector<int> members = op->members(owner.mesh, rank);
+  check(*op, int(members.size()));
+  if (op->overPipeline.empty())
+    bindCollective(bound, *op);
+  else
+    bindStarted(bound, members,
+                int(std::find(members.begin(), members.end(), rank) - members.begin()), op->token,
+                op->queue, reduceAcross);
+  return true;
+}
+
+void LocalRank::bindCollective(Bound &bound, const CollectiveOp &op) {
   auto member = std::make_shared<Member>();
-  member->op = *op;
-  member->group = owner.getGroup(rank, op->axes);
+  member->op = op;
+  member->group = owner.getGroup(rank, op.axes);
   member->rank = this;
-  member->index = int(owner.mesh.shardIndex(op->axes, owner.mesh.coordinates(rank)));
-  member->count = int(owner.mesh.shards(op->axes));
-  member->bytes = op->bytes(owner.mesh);
-  if (op->kind == CollectiveOp::Permute)
-    member->source = permuteSource(*op, member->index, member->count);
-  check(*op, member->count);
+  member->index = int(owner.mesh.shardIndex(op.axes, owner.mesh.coordinates(rank)));
+  member->count = int(owner.mesh.shards(op.axes));
+  member->bytes = op.bytes(owner.mesh);
+  if (op.kind == CollectiveOp::Permute)
+    member->source = permuteSource(op, member->index, member->count);
   scratchBytes = std::max(scratchBytes, size_t(member->bytes));
-  bound.self = this;
-  bound.run = runners[op->kind];
+  bound.run = runners[op.kind];
   bound.prepared = member.get();
   kept.push_back(std::move(member));
-  return true;
+}
+
+void LocalRank::bindStarted(Bound &bound, const std::vector<int> &members, int index, int64_t token,
+                            const std::string &queue, MeetingPlace::Action action) {
+  auto part = std::make_shared<Started>();
+  part->place = owner.getPlace(members, queue);
+  part->action = action;
+  part->index = index;
+  part->token = token;
+  part->attendance.bell = bell;
+  bound.prepared = part.get();
+  bound.run = [](const Bound &bound) {
+    const auto &part = *static_cast<const Started *>(bound.prepared);
+    part.attendance.bound = &bound;
+    static_cast<LocalRank *>(bound.self)->start(part);
+  };
+  kept.push_back(std::move(part));
 }
 
 void LocalRank::barrier() { owner.getGroup(rank, owner.everyAxis)->barrier.arrive(); }

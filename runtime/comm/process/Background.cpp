@@ -14,13 +14,13 @@ Background::~Background() {
     thread.join();
 }
 
-void Background::start(ProcessCollective &collective, int64_t token) {
+void Background::start(ProcessOp &op, int64_t token) {
   std::lock_guard<std::mutex> lock(mutex);
   if (failure)
     std::rethrow_exception(failure);
   if (!thread.joinable())
     thread = std::thread([this] { serve(); });
-  queue.push_back({&collective, token});
+  queue.push_back({&op, token});
   changed.notify_all();
 }
 
@@ -29,11 +29,11 @@ bool Background::runNext(std::unique_lock<std::mutex> &lock) {
   if (running || queue.empty() || failure)
     return false;
   running = true;
-  ProcessCollective *collective = queue.front().collective;
+  ProcessOp *op = queue.front().op;
   lock.unlock();
   std::exception_ptr thrown;
   try {
-    collective->run(transport);
+    op->run(transport);
   } catch (...) {
     thrown = std::current_exception();
   }

@@ -1,5 +1,5 @@
-// Collectives that were started: they run one after the other in a thread of their own, or in that
-// of whoever waits for them.
+// What was started in one queue: it runs one after the other in a thread of its own, or in that of
+// whoever waits for it.
 #ifndef PSRT_COMM_PROCESS_BACKGROUND_H
 #define PSRT_COMM_PROCESS_BACKGROUND_H
 
@@ -16,7 +16,7 @@ public:
   Background(const Background &) = delete;
 
   /// Every rank starts the same ones in the same order. Throws what failed before.
-  void start(ProcessCollective &collective, int64_t token);
+  void start(ProcessOp &op, int64_t token);
   /// Returns when all that was started with the token is over; throws what failed.
   void wait(int64_t token);
   /// The same for all that was started.
@@ -24,7 +24,7 @@ public:
 
 private:
   struct Started {
-    ProcessCollective *collective;
+    ProcessOp *op;
     int64_t token;
   };
   template <typename Over> void help(Over over);

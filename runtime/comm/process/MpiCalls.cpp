@@ -3,25 +3,22 @@
 #define MPICH_SKIP_MPICXX 1
 #include "runtime/comm/process/MpiCalls.h"
 #include <algorithm>
+#include <deque>
 #include <mpi.h>
 #include <mutex>
 #include <vector>
 
 namespace {
 
-/// What one thread exchanges does not meet what another does.
-struct Channel {
-  MPI_Comm comm = MPI_COMM_NULL;
-  std::vector<MPI_Request> begun;
-};
-Channel channels[PSRT_MPI_CHANNELS];
+/// By channel, what was begun: what one thread exchanges does not meet what another does.
+std::deque<std::vector<MPI_Request>> channels;
+MPI_Comm comm = MPI_COMM_NULL;
 bool initializedHere = false;
 std::mutex one; ///< MPI is called by one thread at a time
 char lastError[MPI_MAX_ERROR_STRING] = "", version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
 
 /// Counts of MPI are ints.
 constexpr size_t mostBytes = size_t(1) << 30;
-constexpr int tag = 1;
 
 int keepError(int code) {
   int length = 0;
@@ -51,48 +48,51 @@ int start(int *rank, int *size, int *threads) {
   }
   MPI_Query_thread(&provided);
   *threads = provided >= MPI_THREAD_SERIALIZED;
-  for (Channel &channel : channels) {
-    if (int code = MPI_Comm_dup(MPI_COMM_WORLD, &channel.comm))
-      return keepError(code);
-    MPI_Comm_set_errhandler(channel.comm, MPI_ERRORS_RETURN);
-  }
+  if (int code = MPI_Comm_dup(MPI_COMM_WORLD, &comm))
+    return keepError(code);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, rank);
   return keepError(MPI_Comm_size(MPI_COMM_WORLD, size));
 }
 
 int share(void *data, size_t bytes) {
-  return keepError(MPI_Bcast(data, int(bytes), MPI_BYTE, 0, channels[0].comm));
+  return keepError(MPI_Bcast(data, int(bytes), MPI_BYTE, 0, comm));
 }
 
-template <typename Begin> int beginPieces(Channel &channel, size_t bytes, Begin begin) {
+int openChannel(int number) {
   std::lock_guard<std::mutex> lock(one);
+  while (channels.size() <= size_t(number))
+    channels.emplace_back();
+  return 0;
+}
+
+template <typename Begin> int beginPieces(int number, size_t bytes, Begin begin) {
+  std::lock_guard<std::mutex> lock(one);
+  std::vector<MPI_Request> &begun = channels[number];
   for (size_t at = 0; at < bytes; at += mostBytes) {
-    channel.begun.emplace_back();
-    if (int code = begin(at, int(std::min(mostBytes, bytes - at)), &channel.begun.back()))
+    begun.emplace_back();
+    if (int code = begin(at, int(std::min(mostBytes, bytes - at)), &begun.back()))
       return keepError(code);
   }
   return 0;
 }
 
 int sendTo(int number, int to, const void *data, size_t bytes) {
-  Channel &channel = channels[number];
-  return beginPieces(channel, bytes, [&](size_t at, int count, MPI_Request *request) {
-    return MPI_Isend(static_cast<const char *>(data) + at, count, MPI_BYTE, to, tag, channel.comm,
+  return beginPieces(number, bytes, [&](size_t at, int count, MPI_Request *request) {
+    return MPI_Isend(static_cast<const char *>(data) + at, count, MPI_BYTE, to, number, comm,
                      request);
   });
 }
 
 int receiveFrom(int number, int from, void *data, size_t bytes) {
-  Channel &channel = channels[number];
-  return beginPieces(channel, bytes, [&](size_t at, int count, MPI_Request *request) {
-    return MPI_Irecv(static_cast<char *>(data) + at, count, MPI_BYTE, from, tag, channel.comm,
-                     request);
+  return beginPieces(number, bytes, [&](size_t at, int count, MPI_Request *request) {
+    return MPI_Irecv(static_cast<char *>(data) + at, count, MPI_BYTE, from, number, comm, request);
   });
 }
 
 int testAll(int number, int *done) {
   std::lock_guard<std::mutex> lock(one);
-  std::vector<MPI_Request> &begun = channels[number].begun;
+  std::vector<MPI_Request> &begun = channels[number];
   int code = MPI_Testall(int(begun.size()), begun.data(), done, MPI_STATUSES_IGNORE);
   if (code == MPI_SUCCESS && *done)
     begun.clear();
@@ -100,8 +100,7 @@ int testAll(int number, int *done) {
 }
 
 int finish() {
-  for (Channel &channel : channels)
-    MPI_Comm_free(&channel.comm);
+  MPI_Comm_free(&comm);
   return initializedHere ? keepError(MPI_Finalize()) : 0;
 }
 
@@ -113,6 +112,7 @@ const psrt_mpi_calls psrt_mpi = {sizeof(psrt_mpi_calls),
                                  readError,
                                  start,
                                  share,
+                                 openChannel,
                                  sendTo,
                                  receiveFrom,
                                  testAll,

@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-#define PSRT_MPI_CHANNELS 2
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -19,7 +17,8 @@ typedef struct psrt_mpi_calls {
   const char *(*error)(void);
   /** Initializes MPI unless the process has done it; `threads`: whether it bears several. */
   int (*start)(int *rank, int *size, int *threads);
-  int (*share)(void *data, size_t bytes);                           /**< rank 0's bytes, to all */
+  int (*share)(void *data, size_t bytes); /**< rank 0's bytes, to all */
+  int (*open)(int channel);               /**< before it is used; 0, 1, 2, ... */
   int (*send)(int channel, int to, const void *data, size_t bytes); /**< begun; `test` ends it */
   int (*receive)(int channel, int from, void *data, size_t bytes);
   int (*test)(int channel, int *done); /**< whether all that was begun on the channel is done */

@@ -25,32 +25,30 @@ namespace {
 
 class MpiTransport : public Transport {
 public:
-  MpiTransport(Watch &watch, std::shared_ptr<Mpi> mpi, Channel channel, bool dedicated)
-      : watch(watch), mpi(std::move(mpi)), channel(channel),
-        spins(channel == Channel::Background ? 0
-              : dedicated                    ? 20000
-                                             : 100) {}
+  MpiTransport(Watch &watch, std::shared_ptr<Mpi> mpi, int channel, bool dedicated)
+      : watch(watch), mpi(std::move(mpi)), channel(channel), spins(channel > 0 ? 0
+                                                                   : dedicated ? 20000
+                                                                               : 100) {}
 
   void run(const Exchange &exchange, const std::string &what) override {
     const psrt_mpi_calls &calls = mpi->get();
     for (const Exchange::Lane &lane : exchange.lanes)
       for (const Span &span : lane.in)
-        mpi->check(calls.receive(int(channel), lane.peer, span.data, span.bytes), what);
+        mpi->check(calls.receive(channel, lane.peer, span.data, span.bytes), what);
     for (const Exchange::Lane &lane : exchange.lanes)
       for (const Span &span : lane.out)
-        mpi->check(calls.send(int(channel), lane.peer, span.data, span.bytes), what);
+        mpi->check(calls.send(channel, lane.peer, span.data, span.bytes), what);
     Patience patience(watch, what);
     int done = 0;
     for (int64_t idle = 1;; ++idle) {
-      check(calls.test(int(channel), &done), exchange, what);
+      check(calls.test(channel, &done), exchange, what);
       if (done)
         return;
       if (idle > spins || idle % 1024 == 0)
         patience.check(exchange.lanes.front().peer);
       // Asleep, not yielding: a busy neighbour would keep what is yielded for a whole slice.
       if (idle > spins)
-        std::this_thread::sleep_for(
-            std::chrono::microseconds(channel == Channel::Background ? 100 : 20));
+        std::this_thread::sleep_for(std::chrono::microseconds(channel > 0 ? 100 : 20));
     }
   }
 
@@ -63,18 +61,33 @@ private:
 
   Watch &watch;
   std::shared_ptr<Mpi> mpi;
-  Channel channel;
+  int channel;
   int64_t spins;
+};
+
+/// Channels are tags: nothing needs to be connected.
+class MpiTransports : public Transports {
+public:
+  MpiTransports(Watch &watch, std::shared_ptr<Mpi> mpi, bool dedicated)
+      : watch(watch), mpi(std::move(mpi)), dedicated(dedicated) {}
+
+  std::unique_ptr<Transport> open(int channel, const std::vector<int> &) override {
+    mpi->check(mpi->get().open(channel), "opening a channel");
+    return std::make_unique<MpiTransport>(watch, mpi, channel, dedicated);
+  }
+  bool hasThreads() const override { return mpi->hasThreads(); }
+
+private:
+  Watch &watch;
+  std::shared_ptr<Mpi> mpi;
+  bool dedicated;
 };
 
 } // namespace
 
-TransportPair makeMpiTransports(Watch &watch, std::shared_ptr<Mpi> mpi, bool dedicated) {
-  TransportPair result;
-  result[0] = std::make_unique<MpiTransport>(watch, mpi, Channel::Rank, dedicated);
-  if (mpi->hasThreads())
-    result[1] = std::make_unique<MpiTransport>(watch, mpi, Channel::Background, dedicated);
-  return result;
+std::unique_ptr<Transports> makeMpiTransports(Watch &watch, std::shared_ptr<Mpi> mpi,
+                                              bool dedicated) {
+  return std::make_unique<MpiTransports>(watch, std::move(mpi), dedicated);
 }
 
 } // namespace psrt

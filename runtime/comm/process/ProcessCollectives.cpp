@@ -6,6 +6,12 @@
 
 namespace psrt {
 
+ProcessMessage::ProcessMessage(const MessageOp &op, int peer, void *buffer, std::string what)
+    : what(std::move(what)) {
+  Exchange::Lane &lane = exchange.with(peer);
+  (op.receives ? lane.in : lane.out).push_back({static_cast<char *>(buffer), size_t(op.bytes)});
+}
+
 bool ProcessCollective::overlap(int64_t outBytes) const {
   const char *in = buffer(0), *out = buffer(1);
   return in < out + outBytes && out < in + place.bytes;

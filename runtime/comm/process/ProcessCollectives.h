@@ -8,8 +8,31 @@
 
 namespace psrt {
 
-/// One collective of one rank, on fixed buffers. Its result is, bit by bit, that of comm local.
-class ProcessCollective {
+/// What one rank does with others, on fixed buffers.
+class ProcessOp {
+public:
+  virtual ~ProcessOp() = default;
+  /// How much memory it needs besides its buffers; it is given before it runs, and may be another's
+  /// too.
+  virtual size_t scratchBytes() const { return 0; }
+  virtual void setScratch(char *scratch) {}
+  virtual void run(Transport &transport) = 0;
+};
+
+/// The tensor of a message, to or from one rank.
+class ProcessMessage : public ProcessOp {
+public:
+  /// `what`: for messages to the user.
+  ProcessMessage(const MessageOp &op, int peer, void *buffer, std::string what);
+  void run(Transport &transport) override { transport.run(exchange, what); }
+
+private:
+  Exchange exchange;
+  std::string what;
+};
+
+/// One collective of one rank. Its result is, bit by bit, that of comm local.
+class ProcessCollective : public ProcessOp {
 public:
   /// What all kinds need.
   struct Place {
@@ -24,12 +47,6 @@ public:
   static std::unique_ptr<ProcessCollective> make(Place place);
 
   explicit ProcessCollective(Place place) : place(std::move(place)) {}
-  virtual ~ProcessCollective() = default;
-  /// How much memory it needs besides its buffers; it is given before it runs, and may be another's
-  /// too.
-  virtual size_t scratchBytes() const { return 0; }
-  virtual void setScratch(char *scratch) {}
-  virtual void run(Transport &transport) = 0;
 
 protected:
   char *buffer(size_t i) const { return static_cast<char *>(place.buffers[i]); }

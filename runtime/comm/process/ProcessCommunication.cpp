@@ -2,8 +2,8 @@
 #include "runtime/comm/process/ProcessCommunication.h"
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/comm/process/Background.h"
+#include <algorithm>
 #include <deque>
-#include <optional>
 
 namespace psrt {
 namespace {
@@ -12,99 +12,152 @@ std::string nameOf(const CollectiveOp &op, const Mesh &mesh) {
   std::string axes;
   for (int axis : op.axes)
     axes += (axes.empty() ? "" : ",") + mesh.axes[axis].name;
-  return std::string(op.name()) + " over " + axes;
+  return std::string(op.name()) + " over " + (axes.empty() ? "stages" : axes);
 }
+
+std::string nameOf(const MessageOp &op) {
+  return format("%s value %lld of micro-batch %lld in \"%s\"",
+                op.receives ? "receiving" : "sending", (long long)op.value,
+                (long long)op.microBatch, op.queue.c_str());
+}
+
+/// What runs one after the other: one piece of memory serves all.
+struct Sequence {
+  std::deque<std::unique_ptr<ProcessOp>> ops;
+  std::vector<char> scratch;
+  size_t placed = 0;
+
+  ProcessOp &add(std::unique_ptr<ProcessOp> op) { return *ops.emplace_back(std::move(op)); }
+
+  void reserve() {
+    size_t bytes = 0;
+    for (const auto &op : ops)
+      bytes = std::max(bytes, op->scratchBytes());
+    bool moves = bytes > scratch.size();
+    if (moves)
+      scratch.resize(bytes);
+    for (size_t i = moves ? 0 : placed; i < ops.size(); ++i)
+      ops[i]->setScratch(scratch.data());
+    placed = ops.size();
+  }
+};
+
+/// A queue's ops, and what of them is under way.
+struct StartedQueue {
+  explicit StartedQueue(Transport &transport) : background(transport) {}
+  Sequence sequence;
+  Background background; ///< destroyed first: it runs the ops
+};
 
 /// This process's rank.
 class ProcessRank : public RankComm {
 public:
-  ProcessRank(const Mesh &mesh, Transport &transport, Transport *background, int rank,
+  ProcessRank(const Mesh &mesh, Transport &transport, const QueueChannels &channels, int rank,
               const char *comm)
       : mesh(mesh), transport(transport), rank(rank), comm(comm) {
-    if (background)
-      started.emplace(*background);
+    for (const auto &[name, channel] : channels)
+      queues.try_emplace(name, *channel);
   }
 
   bool bind(Bound &bound) override {
     bound.self = this;
     if (std::holds_alternative<WaitOp>(bound.instruction->op)) {
       bound.run = [](const Bound &bound) {
-        auto &self = *static_cast<ProcessRank *>(bound.self);
-        if (self.started)
-          self.started->wait(std::get<WaitOp>(bound.instruction->op).token);
+        static_cast<ProcessRank *>(bound.self)->wait(std::get<WaitOp>(bound.instruction->op).token);
       };
+      return true;
+    }
+    if (const auto *op = std::get_if<MessageOp>(&bound.instruction->op)) {
+      int peer = mesh.acrossPipeline(rank, {op->peer}).front();
+      std::string what = nameOf(*op) + format(op->receives ? " from rank %d" : " to rank %d", peer);
+      bindStarted(bound, op->queue, op->token,
+                  std::make_unique<ProcessMessage>(*op, peer, bound.buffers[0], std::move(what)));
       return true;
     }
     const auto *op = std::get_if<CollectiveOp>(&bound.instruction->op);
     if (!op)
       return false;
-    bound.prepared = &add(*op, bound.buffers);
+    auto collective = make(*op, bound.buffers);
+    if (op->token >= 0 && (queues.count(op->queue) || !op->overPipeline.empty())) {
+      bindStarted(bound, op->queue, op->token, std::move(collective));
+      return true;
+    }
+    bound.prepared = &atOnce.add(std::move(collective));
     bound.run = [](const Bound &bound) {
-      static_cast<ProcessCollective *>(bound.prepared)
+      static_cast<ProcessOp *>(bound.prepared)
           ->run(static_cast<ProcessRank *>(bound.self)->transport);
     };
-    if (isStarted(*op))
-      bound.run = [](const Bound &bound) {
-        static_cast<ProcessRank *>(bound.self)
-            ->started->start(*static_cast<ProcessCollective *>(bound.prepared),
-                             std::get<CollectiveOp>(bound.instruction->op).token);
-      };
     return true;
   }
 
   void reserve() override {
     atOnce.reserve();
-    later.reserve();
+    for (auto &[name, queue] : queues)
+      queue.sequence.reserve();
   }
 
   void drain() override {
-    if (started)
-      started->drain();
+    for (auto &[name, queue] : queues)
+      queue.background.drain();
   }
 
   void barrier() override;
 
 private:
-  /// Collectives that run one after the other: one piece of memory serves all.
-  struct Sequence {
-    std::deque<std::unique_ptr<ProcessCollective>> collectives;
-    std::vector<char> scratch;
-    size_t placed = 0;
-
-    void reserve() {
-      size_t bytes = 0;
-      for (const auto &collective : collectives)
-        bytes = std::max(bytes, collective->scratchBytes());
-      bool moves = bytes > scratch.size();
-      if (moves)
-        scratch.resize(bytes);
-      for (size_t i = moves ? 0 : placed; i < collectives.size(); ++i)
-        collectives[i]->setScratch(scratch.data());
-      placed = collectives.size();
-    }
+  /// An op of a queue.
+  struct Start {
+    ProcessOp *op;
+    Background *background;
+    int64_t token;
   };
 
-  bool isStarted(const CollectiveOp &op) const { return op.token >= 0 && started; }
+  void bindStarted(Bound &bound, const std::string &name, int64_t token,
+                   std::unique_ptr<ProcessOp> op) {
+    auto queue = queues.find(name);
+    if (queue == queues.end())
+      PSRT_FAIL(
+          BadArgument,
+          "a pipeline needs communication in threads of its own, which this MPI does not bear "
+          "(MPI_THREAD_SERIALIZED); use another MPI, or --comm tcp");
+    Background &background = queue->second.background;
+    starts.push_back({&queue->second.sequence.add(std::move(op)), &background, token});
+    std::vector<Background *> &waited = waits[token];
+    if (std::find(waited.begin(), waited.end(), &background) == waited.end())
+      waited.push_back(&background);
+    bound.prepared = &starts.back();
+    bound.run = [](const Bound &bound) {
+      const Start &start = *static_cast<const Start *>(bound.prepared);
+      start.background->start(*start.op, start.token);
+    };
+  }
 
-  ProcessCollective &add(const CollectiveOp &op, void *const *buffers) {
+  void wait(int64_t token) {
+    if (auto known = waits.find(token); known != waits.end())
+      for (Background *background : known->second)
+        background->wait(token);
+  }
+
+  std::unique_ptr<ProcessOp> make(const CollectiveOp &op, void *const *buffers) const {
     ProcessCollective::Place place;
     place.op = op;
-    place.group = mesh.group(rank, op.axes);
-    place.index = int(mesh.shardIndex(op.axes, mesh.coordinates(rank)));
+    place.group = op.members(mesh, rank);
+    place.index =
+        int(std::find(place.group.begin(), place.group.end(), rank) - place.group.begin());
     place.bytes = op.bytes(mesh);
     place.buffers = buffers;
     place.what = nameOf(op, mesh);
     checkCollective(op, place.count(), comm);
-    auto &list = (isStarted(op) ? later : atOnce).collectives;
-    return *list.emplace_back(ProcessCollective::make(std::move(place)));
+    return ProcessCollective::make(std::move(place));
   }
 
   Mesh mesh;
   Transport &transport;
   int rank;
   const char *comm;
-  Sequence atOnce, later;
-  std::optional<Background> started; ///< destroyed first: it runs those of `later`
+  Sequence atOnce;
+  std::deque<Start> starts;
+  std::map<int64_t, std::vector<Background *>> waits; ///< by token
+  std::map<std::string, StartedQueue> queues;
 };
 
 /// All send to rank 0, then rank 0 to all.
@@ -126,12 +179,12 @@ void ProcessRank::barrier() { meet(transport, rank, int(mesh.size())); }
 
 class ProcessCommunication : public Communication {
 public:
-  ProcessCommunication(const Mesh &mesh, Transport &transport, Transport *background, Watch &watch,
+  ProcessCommunication(const Mesh &mesh, Transport &transport, QueueChannels channels, Watch &watch,
                        const char *comm)
-      : mesh(mesh), transport(transport), background(background), watch(watch), comm(comm) {}
+      : mesh(mesh), transport(transport), channels(std::move(channels)), watch(watch), comm(comm) {}
 
   std::unique_ptr<RankComm> makeRank(int rank) override {
-    return std::make_unique<ProcessRank>(mesh, transport, background, rank, comm);
+    return std::make_unique<ProcessRank>(mesh, transport, channels, rank, comm);
   }
   /// The job tells the others, with the reason.
   void abort() override { watch.abandon(); }
@@ -163,7 +216,7 @@ public:
 private:
   Mesh mesh;
   Transport &transport;
-  Transport *background;
+  QueueChannels channels;
   Watch &watch;
   const char *comm;
 };
@@ -171,9 +224,9 @@ private:
 } // namespace
 
 std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transport &transport,
-                                                        Transport *background, Watch &watch,
+                                                        QueueChannels channels, Watch &watch,
                                                         const char *comm) {
-  return std::make_unique<ProcessCommunication>(mesh, transport, background, watch, comm);
+  return std::make_unique<ProcessCommunication>(mesh, transport, std::move(channels), watch, comm);
 }
 
 void meetAll(Transport &transport, int rank, int size) { meet(transport, rank, size); }

@@ -5,13 +5,18 @@
 
 #include "runtime/comm/process/Transport.h"
 #include "runtime/core/Backend.h"
+#include <map>
 
 namespace psrt {
 
-/// The transports and `watch` outlive it. `background` carries what is started and waited for
-/// later; it may be null. `comm` names the backend in messages.
+/// Channels of queues, by name.
+using QueueChannels = std::map<std::string, std::unique_ptr<Transport>>;
+
+/// `transport` and `watch` outlive it. What is started goes through its queue's channel; a
+/// collective whose queue has none is over when it is started. `comm` names the backend in
+/// messages.
 std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transport &transport,
-                                                        Transport *background, Watch &watch,
+                                                        QueueChannels channels, Watch &watch,
                                                         const char *comm);
 
 /// Returns when all ranks have called it.

@@ -87,6 +87,7 @@ void ProcessJob::joinMpi(const ProcessPlace &place) {
     startWatch(joinStar(candidates, card, seconds, where + " port " + std::to_string(notice.port)));
   }
   transports = makeMpiTransports(*watch, mpi, dedicated);
+  openRanks();
 }
 
 static std::string portsOf(const MeetingPlace &place) {
@@ -128,15 +129,32 @@ void ProcessJob::joinTcp(const ProcessPlace &place) {
   for (const ProcessCard &other : star.cards)
     addresses.push_back({star.addressOf(other.rank), other.port});
   startWatch(std::move(star));
-  transports = makeTcpTransports(*watch, listener, addresses, card, dedicated);
+  transports =
+      makeTcpTransports(*watch, std::move(listener), std::move(addresses), card, dedicated);
+  openRanks();
 }
 
-std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh) {
-  return makeProcessCommunication(mesh, *transports[0], transports[1].get(), *watch, comm.c_str());
+void ProcessJob::openRanks() {
+  std::vector<int> others;
+  for (int rank = 0; rank < card.size; ++rank)
+    if (rank != card.rank)
+      others.push_back(rank);
+  ranks = transports->open(0, others);
+}
+
+std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh,
+                                                             const std::vector<Queue> &queues) {
+  QueueChannels opened;
+  for (const Queue &queue : queues) {
+    int channel = channels++;
+    if (transports->hasThreads() && !queue.peers.empty())
+      opened[queue.name] = transports->open(channel, queue.peers);
+  }
+  return makeProcessCommunication(mesh, *ranks, std::move(opened), *watch, comm.c_str());
 }
 
 void ProcessJob::leave() {
-  meetAll(*transports[0], card.rank, card.size);
+  meetAll(*ranks, card.rank, card.size);
   watch->leave();
   if (mpi)
     mpi->check(mpi->get().finish(), "finishing");

@@ -20,7 +20,8 @@ public:
   int rank() const override { return card.rank; }
   int size() const override { return card.size; }
   int cores() const override { return coreShare; }
-  std::unique_ptr<Communication> makeCommunication(const Mesh &mesh) override;
+  std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
+                                                   const std::vector<Queue> &queues) override;
 
   /// The end of a job in which nothing failed: waits for all.
   void leave();
@@ -35,6 +36,7 @@ private:
   void joinMpi(const ProcessPlace &place);
   void joinTcp(const ProcessPlace &place);
   void startWatch(Star star);
+  void openRanks();
 
   std::string comm;
   ProcessCard card;
@@ -42,7 +44,9 @@ private:
   bool dedicated = false;
   std::unique_ptr<Watch> watch;
   std::shared_ptr<Mpi> mpi;
-  TransportPair transports;
+  std::unique_ptr<Transports> transports;
+  std::unique_ptr<Transport> ranks; ///< channel 0, among all
+  int channels = 1;                 ///< opened so far
 };
 
 } // namespace psrt

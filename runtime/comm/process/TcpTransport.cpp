@@ -3,6 +3,7 @@
 #include "runtime/comm/process/Transport.h"
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -63,11 +64,8 @@ struct Progress {
 
 class TcpTransport : public Transport {
 public:
-  TcpTransport(Watch &watch, std::vector<Socket> sockets, Channel channel, bool dedicated)
-      : watch(watch), spins(channel == Channel::Background ? 1
-                            : dedicated                    ? 2000
-                                                           : 20),
-        sockets(std::move(sockets)) {}
+  TcpTransport(Watch &watch, std::vector<Socket> sockets, int spins)
+      : watch(watch), spins(spins), sockets(std::move(sockets)) {}
 
   void run(const Exchange &exchange, const std::string &what) override {
     Patience patience(watch, what);
@@ -145,70 +143,73 @@ private:
   std::vector<pollfd> entries;
 };
 
-/// Connects every rank with every other, once for each channel: with those below it by itself.
-class SocketMesh {
+/// Connects ranks, a channel at a time: with those below it by itself.
+class TcpTransports : public Transports {
 public:
-  SocketMesh(Watch &watch, const ProcessCard &card) : watch(watch), card(card) {
-    for (std::vector<Socket> &row : sockets)
-      row.resize(card.size);
+  TcpTransports(Watch &watch, Socket listener, std::vector<Candidate> addresses,
+                const ProcessCard &card, bool dedicated)
+      : watch(watch), listener(std::move(listener)), addresses(std::move(addresses)), card(card),
+        dedicated(dedicated) {}
+
+  std::unique_ptr<Transport> open(int channel, const std::vector<int> &peers) override {
+    std::vector<Socket> sockets(card.size);
+    for (int peer : peers)
+      if (peer < card.rank)
+        sockets[peer] = connectWith(peer, channel);
+    for (int peer : peers)
+      if (peer > card.rank)
+        sockets[peer] = acceptFrom(peer, channel);
+    int spins = channel > 0 ? 1 : dedicated ? 2000 : 20;
+    return std::make_unique<TcpTransport>(watch, std::move(sockets), spins);
   }
 
-  void connectWith(int peer, const Candidate &where) {
-    for (int channel = 0; channel < kChannels; ++channel) {
-      Socket socket = connectTo(where.address, where.port, secondsFromNow(watch.getSilence()));
-      MeshHello hello{meshMagic, card.job, card.rank, peer, channel, 0};
-      if (!socket || !sendAll(socket, &hello, sizeof(hello), secondsFromNow(watch.getSilence())))
-        watch.failLost(peer, what,
-                       format("rank %d cannot connect to it at %s port %d: %s", card.rank,
-                              where.address.c_str(), int(where.port), std::strerror(errno)));
-      sockets[channel][peer] = std::move(socket);
-    }
-  }
-
-  void acceptHigher(const Socket &listener) {
-    Patience patience(watch, what);
-    for (int missing = kChannels * (card.size - 1 - card.rank); missing > 0;) {
-      pollfd pair[] = {{listener.get(), POLLIN, 0}, {watch.wakeDescriptor(), POLLIN, 0}};
-      poll(pair, 2, 500);
-      patience.check(card.rank + 1);
-      Socket socket = acceptFrom(listener);
-      MeshHello hello{};
-      if (!socket || !receiveAll(socket, &hello, sizeof(hello), secondsFromNow(2)) ||
-          !isAwaited(hello))
-        continue; // a stranger
-      sockets[hello.channel][hello.from] = std::move(socket);
-      --missing;
-    }
-  }
-
-  std::vector<Socket> sockets[kChannels];
+  bool hasThreads() const override { return true; }
 
 private:
-  bool isAwaited(const MeshHello &hello) const {
-    return hello.magic == meshMagic && hello.job == card.job && hello.to == card.rank &&
-           hello.from > card.rank && hello.from < card.size && hello.channel >= 0 &&
-           hello.channel < kChannels && !sockets[hello.channel][hello.from];
+  Socket connectWith(int peer, int channel) {
+    const Candidate &where = addresses[peer];
+    Socket socket = connectTo(where.address, where.port, secondsFromNow(watch.getSilence()));
+    MeshHello hello{meshMagic, card.job, card.rank, peer, channel, 0};
+    if (!socket || !sendAll(socket, &hello, sizeof(hello), secondsFromNow(watch.getSilence())))
+      watch.failLost(peer, what,
+                     format("rank %d cannot connect to it at %s port %d: %s", card.rank,
+                            where.address.c_str(), int(where.port), std::strerror(errno)));
+    return socket;
+  }
+
+  Socket acceptFrom(int peer, int channel) {
+    Patience patience(watch, what);
+    while (true) {
+      if (auto known = accepted.extract({channel, peer}))
+        return std::move(known.mapped());
+      pollfd pair[] = {{listener.get(), POLLIN, 0}, {watch.wakeDescriptor(), POLLIN, 0}};
+      poll(pair, 2, 500);
+      patience.check(peer);
+      Socket socket = psrt::acceptFrom(listener);
+      MeshHello hello{};
+      if (socket && receiveAll(socket, &hello, sizeof(hello), secondsFromNow(2)) &&
+          hello.magic == meshMagic && hello.job == card.job && hello.to == card.rank)
+        accepted.emplace(std::pair(hello.channel, hello.from), std::move(socket));
+    }
   }
 
   Watch &watch;
-  const ProcessCard &card;
+  Socket listener;
+  std::vector<Candidate> addresses;
+  const ProcessCard card;
+  bool dedicated;
+  /// By channel and rank: those that came before this rank asked for them.
+  std::map<std::pair<int, int>, Socket> accepted;
   const std::string what = "connecting the ranks";
 };
 
 } // namespace
 
-TransportPair makeTcpTransports(Watch &watch, const Socket &listener,
-                                const std::vector<Candidate> &addresses, const ProcessCard &card,
-                                bool dedicated) {
-  SocketMesh mesh(watch, card);
-  for (int peer = 0; peer < card.rank; ++peer)
-    mesh.connectWith(peer, addresses[peer]);
-  mesh.acceptHigher(listener);
-  TransportPair result;
-  for (Channel channel : {Channel::Rank, Channel::Background})
-    result[int(channel)] = std::make_unique<TcpTransport>(
-        watch, std::move(mesh.sockets[int(channel)]), channel, dedicated);
-  return result;
+std::unique_ptr<Transports> makeTcpTransports(Watch &watch, Socket listener,
+                                              std::vector<Candidate> addresses,
+                                              const ProcessCard &card, bool dedicated) {
+  return std::make_unique<TcpTransports>(watch, std::move(listener), std::move(addresses), card,
+                                         dedicated);
 }
 
 } // namespace psrt

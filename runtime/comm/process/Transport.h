@@ -3,7 +3,6 @@
 #define PSRT_COMM_PROCESS_TRANSPORT_H
 
 #include "runtime/comm/process/Watch.h"
-#include <array>
 #include <memory>
 #include <vector>
 
@@ -32,11 +31,8 @@ struct Exchange {
   }
 };
 
-/// Two threads may exchange at once, each on a channel of its own: the rank's, and that of what it
-/// started.
-enum class Channel { Rank, Background };
-inline constexpr int kChannels = 2;
-
+/// A channel between the ranks of a job. Several threads may exchange at once, each on a channel of
+/// its own.
 class Transport {
 public:
   virtual ~Transport() = default;
@@ -59,17 +55,26 @@ private:
   Deadline until;
 };
 
-/// By channel. Without one in the background, what is started is over at once.
-using TransportPair = std::array<std::unique_ptr<Transport>, kChannels>;
+/// Opens the channels of a job, by numbers that all ranks know: the rank's own is 0, those of
+/// queues come behind.
+class Transports {
+public:
+  virtual ~Transports() = default;
+  /// Every rank opens the same numbers in the same order; `peers`: whom this one exchanges with.
+  virtual std::unique_ptr<Transport> open(int channel, const std::vector<int> &peers) = 0;
+  /// Whether there may be channels besides the rank's own.
+  virtual bool hasThreads() const = 0;
+};
 
-/// Over sockets to every other rank, which it connects.
-TransportPair makeTcpTransports(Watch &watch, const Socket &listener,
-                                const std::vector<Candidate> &addresses, const ProcessCard &card,
-                                bool dedicated);
+/// Over sockets, which it connects when a channel is opened; `addresses`: where each rank listens.
+std::unique_ptr<Transports> makeTcpTransports(Watch &watch, Socket listener,
+                                              std::vector<Candidate> addresses,
+                                              const ProcessCard &card, bool dedicated);
 
 /// The MPI library that this process loaded.
 class Mpi;
-TransportPair makeMpiTransports(Watch &watch, std::shared_ptr<Mpi> mpi, bool dedicated);
+std::unique_ptr<Transports> makeMpiTransports(Watch &watch, std::shared_ptr<Mpi> mpi,
+                                              bool dedicated);
 
 } // namespace psrt
 

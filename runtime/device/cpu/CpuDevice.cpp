@@ -98,6 +98,7 @@ struct Binder {
     return true;
   }
   bool operator()(const CollectiveOp &) { return false; }
+  bool operator()(const MessageOp &) { return false; }
   bool operator()(const WaitOp &) { return false; }
 };
 

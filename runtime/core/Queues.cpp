@@ -1,0 +1,44 @@
+// Looks through the programs of all pipeline coordinates.
+#include "runtime/core/Queues.h"
+#include <optional>
+#include <set>
+
+namespace psrt {
+
+namespace {
+/// A queue in which an instruction starts something, and the ranks that meet there.
+struct Meeting {
+  const std::string &queue;
+  std::vector<int> members;
+};
+
+std::optional<Meeting> findMeeting(const Instruction &instruction, const Mesh &mesh, int rank) {
+  if (const auto *op = std::get_if<MessageOp>(&instruction.op))
+    return Meeting{op->queue, mesh.acrossPipeline(rank, {op->peer})};
+  if (const auto *op = std::get_if<CollectiveOp>(&instruction.op); op && op->token >= 0)
+    return Meeting{op->queue, op->members(mesh, rank)};
+  return std::nullopt;
+}
+} // namespace
+
+std::vector<Queue> findQueues(const Program &program, int rank) {
+  const Mesh &mesh = program.mesh;
+  int64_t stage = mesh.pipelineCoordinate(mesh.coordinates(rank));
+  std::map<std::string, std::set<int>> queues;
+  for (const EntryPoint &entry : program.entries)
+    for (size_t i = 0; i < entry.programs.size(); ++i)
+      for (const Instruction &instruction : entry.programs[i].instructions)
+        if (std::optional<Meeting> meeting = findMeeting(instruction, mesh, rank)) {
+          std::set<int> &peers = queues[meeting->queue];
+          if (int64_t(i) == stage)
+            peers.insert(meeting->members.begin(), meeting->members.end());
+        }
+  std::vector<Queue> result;
+  for (auto &[name, peers] : queues) {
+    peers.erase(rank);
+    result.push_back({name, std::vector<int>(peers.begin(), peers.end())});
+  }
+  return result;
+}
+
+} // namespace psrt
