@@ -1,6 +1,6 @@
 // Fuzzes the reader of a compiled program's table.
 #include "fuzz/JsonMutator.h"
-#include "runtime/core/Program.h"
+#include "runtime/core/Queues.h"
 #include "runtime/core/Status.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -16,6 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       for (const psrt::Instruction &instruction : function.code)
         if (const auto *op = std::get_if<psrt::CollectiveOp>(&instruction.op))
           op->bytes(program.mesh);
+    for (int64_t rank = 0; ranks <= 64 && rank < ranks; ++rank)
+      psrt::findQueues(program, int(rank));
   } catch (const psrt::Error &) {
   }
   return 0;

@@ -120,6 +120,13 @@ static int64_t getConstant(Value value) {
   return value && matchPattern(value, m_Constant(&number)) ? number.getInt() : 0;
 }
 
+/// Of whose forward or backward it is a part.
+static int64_t getMicroBatch(rank::RunOp run) {
+  if (auto number = run->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark))
+    return number.getInt();
+  return getConstant(run.getMicroBatch());
+}
+
 /// A count that is known is written where others are added to.
 static bool isKnownCount(BlockArgument argument, func::FuncOp callee) {
   auto phase = callee->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
@@ -158,12 +165,17 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
   std::string label = run.getCallee().str();
   if (auto segment = run.getSegment())
     label += " " + std::to_string(*segment);
-  return json::Object{{"run", *function},
+  json::Object object{{"run", *function},
                       {"bases", std::move(bases)},
-                      {"micro_batch", getConstant(run.getMicroBatch())},
+                      {"micro_batch", getMicroBatch(run)},
                       {"keys", std::move(keys)},
                       {"first", std::move(first)},
                       {"label", label}};
+  if (auto phase = callee->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark))
+    object["phase"] = ps::stringifyPhase(phase.getValue());
+  if (std::optional<int64_t> segment = run.getSegment(); segment && ps::getPipelineSize(module) > 1)
+    object["stage"] = stages.getStage(*segment);
+  return object;
 }
 
 int64_t ProgramTable::numberToken(Value token) {

@@ -35,7 +35,7 @@ mlir::LogicalResult writeVariables(mlir::ModuleOp module, WeightsMode mode,
 class ProgramTable {
 public:
   ProgramTable(mlir::ModuleOp module, KernelSet &kernels)
-      : module(module), symbols(module), kernels(kernels) {}
+      : module(module), symbols(module), stages(ps::getStages(module)), kernels(kernels) {}
   /// Writes the whole table, as one JSON object; fails after a diagnostic.
   mlir::LogicalResult write(const CodegenOptions &options, Payload &payload, llvm::raw_ostream &os);
 
@@ -58,6 +58,7 @@ private:
 
   mlir::ModuleOp module;
   mlir::SymbolTable symbols;
+  ps::Stages stages;
   KernelSet &kernels;
   // Of deques: a vector of objects copies them when it grows.
   std::deque<llvm::json::Object> inputs, functions, programs;

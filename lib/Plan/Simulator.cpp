@@ -29,7 +29,7 @@ public:
     for (auto [row, spans] : zip(table.rows, result.rows))
       if (spans.size() < row.size())
         return describeDeadlock();
-    measure();
+    measureReplay(result);
     return std::move(result);
   }
 
@@ -107,36 +107,38 @@ private:
     return createStringError(inconvertibleErrorCode(), text);
   }
 
-  void measure() {
-    double busy = 0;
-    for (const std::vector<Span> &spans : result.rows)
-      for (const Span &span : spans) {
-        result.makespan = std::max(result.makespan, span.end);
-        busy += span.end - span.begin;
-      }
-    double all = result.makespan * double(table.placement.ranks);
-    result.bubble = all > 0 ? 1 - busy / all : 0;
-    for (const std::vector<Span> &spans : result.rows)
-      result.peakLive.push_back(getPeakLive(spans));
-  }
-
-  static int64_t getPeakLive(ArrayRef<Span> spans) {
-    int64_t live = 0, peak = 0;
-    for (const Span &span : spans) {
-      live += span.task.work == Work::Forward;
-      peak = std::max(peak, live);
-      live -= span.task.work == Work::Backward || span.task.work == Work::BackwardWeight;
-    }
-    return peak;
-  }
-
   const Timetable &table;
   const PipelineTimes &times;
   Ends forwardEnds, backwardEnds;
   Replay result;
 };
 
+int64_t getPeakLive(ArrayRef<Span> spans) {
+  int64_t live = 0, peak = 0;
+  for (const Span &span : spans) {
+    live += span.task.work == Work::Forward;
+    peak = std::max(peak, live);
+    live -= span.task.work == Work::Backward || span.task.work == Work::BackwardWeight;
+  }
+  return peak;
+}
+
 } // namespace
+
+void measureReplay(Replay &replay) {
+  double busy = 0;
+  replay.makespan = 0;
+  replay.peakLive.clear();
+  for (const std::vector<Span> &spans : replay.rows)
+    for (const Span &span : spans) {
+      replay.makespan = std::max(replay.makespan, span.end);
+      busy += span.end - span.begin;
+    }
+  double all = replay.makespan * double(replay.rows.size());
+  replay.bubble = all > 0 ? 1 - busy / all : 0;
+  for (const std::vector<Span> &spans : replay.rows)
+    replay.peakLive.push_back(getPeakLive(spans));
+}
 
 Expected<Replay> replay(const Timetable &table, const PipelineTimes &times) {
   if (Error error = checkTimetable(table))

@@ -33,6 +33,9 @@ struct Replay {
   std::vector<int64_t> peakLive;
 };
 
+/// Sets what follows from a replay's rows.
+void measureReplay(Replay &replay);
+
 /// Runs each rank's tasks in order, each as soon as what it waits for has arrived. An error names
 /// the tasks that wait for one another when not all come to their end.
 llvm::Expected<Replay> replay(const Timetable &table, const PipelineTimes &times);

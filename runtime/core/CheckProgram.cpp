@@ -57,6 +57,8 @@ void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
   if (!op.overPipeline.empty() && (op.kind != CollectiveOp::AllReduce || !op.axes.empty()))
     PSRT_FAIL(BadInput, "%s over pipeline coordinates; only an all_reduce without axes is built",
               op.name());
+  if (!op.overPipeline.empty() && op.token < 0)
+    PSRT_FAIL(BadInput, "%s over pipeline coordinates is never waited for", op.name());
   if (!std::is_sorted(op.overPipeline.begin(), op.overPipeline.end(), std::less_equal<>()))
     PSRT_FAIL(BadInput, "the pipeline coordinates of an %s do not ascend", op.name());
   int64_t shards = mesh.shards(op.axes);
@@ -81,6 +83,18 @@ void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
   if (op.kind == CollectiveOp::Permute && !isPermutation)
     PSRT_FAIL(BadInput, "the targets of a permute are not a permutation of its %lld members",
               (long long)shards);
+}
+
+void checkMeeting(const Instruction &instruction, int64_t coordinate) {
+  if (const auto *op = std::get_if<MessageOp>(&instruction.op);
+      op && (coordinate < 0 || op->peer == coordinate))
+    PSRT_FAIL(BadInput, "a message with pipeline coordinate %lld has no place here",
+              (long long)op->peer);
+  const auto *op = std::get_if<CollectiveOp>(&instruction.op);
+  if (op && !op->overPipeline.empty() &&
+      std::find(op->overPipeline.begin(), op->overPipeline.end(), coordinate) ==
+          op->overPipeline.end())
+    PSRT_FAIL(BadInput, "an %s over other pipeline coordinates has no place here", op->name());
 }
 
 static int64_t countPlaces(const std::array<int64_t, 3> &sizes) {

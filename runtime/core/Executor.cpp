@@ -67,7 +67,7 @@ void Executor::bindCode(BoundEntry &result, const Instruction &instruction,
     result.pointers.push_back(resolve(buffer, entry, point, slot));
   bindOne(bound, entry, piecewise);
   result.code.push_back(bound);
-  result.labels.push_back(entry.label.c_str());
+  result.entries.push_back(&entry);
 }
 
 Executor::BoundEntry &Executor::bind(const EntryPoint &entryPoint, int64_t slot, bool piecewise) {
@@ -90,7 +90,7 @@ Executor::BoundEntry &Executor::bind(const EntryPoint &entryPoint, int64_t slot,
   }
   // Bound instructions point into these: they never grow after this.
   made->code.reserve(instructions);
-  made->labels.reserve(instructions);
+  made->entries.reserve(instructions);
   made->pointers.reserve(pointers);
   made->scalars.reserve(scalars);
   for (const ProgramEntry &entry : point.code) {
@@ -131,7 +131,7 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
   size_t begin = extent == Extent::Update ? entry.updateFrom : 0;
   size_t end = extent == Extent::BeforeUpdate ? entry.updateFrom : entry.code.size();
   if (capacity)
-    runTraced(entry, begin, end);
+    runTraced(entry, step, begin, end);
   else
     for (size_t i = begin; i < end; ++i)
       entry.code[i].run(entry.code[i]);
@@ -140,12 +140,12 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
     comm.drain();
 }
 
-void Executor::runTraced(BoundEntry &entry, size_t from, size_t to) {
+void Executor::runTraced(BoundEntry &entry, int64_t step, size_t from, size_t to) {
   for (size_t i = from; i < to; ++i) {
     double start = now();
     entry.code[i].run(entry.code[i]);
     if (events.size() < capacity)
-      events.push_back({&entry.code[i], entry.labels[i], start, now()});
+      events.push_back({&entry.code[i], entry.entries[i], step, start, now()});
     else
       ++droppedEvents;
   }

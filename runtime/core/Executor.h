@@ -12,7 +12,8 @@ namespace psrt {
 /// One event of a trace, in seconds of the steady clock.
 struct TraceEvent {
   const Bound *bound;
-  const char *label; ///< of the run it belongs to
+  const ProgramEntry *entry; ///< that it belongs to
+  int64_t step;
   double start, end;
 };
 
@@ -27,7 +28,7 @@ public:
   /// An entry bound for one slot of saved values.
   struct BoundEntry {
     std::vector<Bound> code;
-    std::vector<const char *> labels; ///< per instruction
+    std::vector<const ProgramEntry *> entries; ///< per instruction
     std::vector<void *> pointers;
     std::vector<int64_t> scalars;
     std::vector<size_t> runs; ///< where each run's scalars begin
@@ -52,7 +53,7 @@ private:
   void bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise);
   void *resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryCode &point,
                 int64_t slot) const;
-  void runTraced(BoundEntry &entry, size_t from, size_t to);
+  void runTraced(BoundEntry &entry, int64_t step, size_t from, size_t to);
 
   const Program &program;
   const Kernel *kernels;

@@ -187,8 +187,9 @@ struct ProgramEntry {
   std::vector<int64_t> bases;
   int64_t microBatch = 0;
   std::vector<int64_t> keys, first;
-  std::string label;
-  int instruction = -1; ///< index into EntryCode::instructions
+  std::string label, phase; ///< phase: "forward" and the like; empty: unknown
+  int64_t stage = -1;       ///< of a pipeline; -1: none
+  int instruction = -1;     ///< index into EntryCode::instructions
 };
 
 /// A tensor in the ranks' memory.

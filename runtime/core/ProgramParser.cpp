@@ -101,14 +101,20 @@ BufferRef parseBuffer(const Json &value) {
   return result;
 }
 
-/// One for all pipeline coordinates, or a list with null where they do not have it.
+/// What a table has for each pipeline coordinate: a list, or one value where there is one
+/// coordinate.
+void checkCoordinates(const Json &value, const Mesh &mesh) {
+  int64_t count = value.is_array() ? int64_t(value.size()) : 1;
+  if (count != mesh.pipelineSize())
+    PSRT_FAIL(BadInput, "the table has values for %lld pipeline coordinates, the mesh has %lld",
+              (long long)count, (long long)mesh.pipelineSize());
+}
+
+/// An address, or a list with null where a coordinate has none.
 Addresses parseAddresses(const Json &value, const Mesh &mesh) {
-  int64_t count = mesh.pipelineSize();
+  checkCoordinates(value, mesh);
   if (!value.is_array())
-    return std::vector<int64_t>(count, toAddress(value));
-  if (int64_t(value.size()) != count)
-    PSRT_FAIL(BadInput, "a list has %zu addresses, the mesh has %lld pipeline coordinates",
-              value.size(), (long long)count);
+    return std::vector<int64_t>{toAddress(value)};
   std::vector<int64_t> result;
   for (const Json &address : value)
     result.push_back(address.is_null() ? Addresses::Absent : toAddress(address));
@@ -408,6 +414,7 @@ Function parseFunction(const Json &object, const Program &program) {
   result.keys = getOr(object, "keys", 0);
   for (const Json &instruction : object.at("code")) {
     result.code.push_back(parseInstruction(instruction, program.mesh));
+    checkMeeting(result.code.back(), /*coordinate=*/-1);
     for (const BufferRef &buffer : result.code.back().buffers)
       if (buffer.base >= result.bases)
         PSRT_FAIL(BadInput, "function \"%s\" uses base %d of %d", result.name.c_str(), buffer.base,
@@ -462,6 +469,8 @@ void parseEntry(const Json &object, const Program &program, const std::string &n
   result.keys = getInts(object, "keys");
   result.first = getInts(object, "first");
   result.label = getOr<std::string>(object, "label", function.name);
+  result.phase = getString(object, "phase");
+  result.stage = getOr<int64_t>(object, "stage", -1);
   if (result.bases.size() != size_t(function.bases) ||
       result.keys.size() != size_t(function.keys) || result.first.size() != size_t(function.refs))
     PSRT_FAIL(BadInput, "a run of \"%s\" gives %zu bases, %zu keys, %zu flags; it takes %d, %d, %d",
@@ -516,6 +525,8 @@ void addProgram(const Json &object, Program &program) {
     PSRT_FAIL(BadInput, "entry \"%s\" stands twice for pipeline coordinate %lld", name.c_str(),
               (long long)coordinate);
   code = parseCode(object, name, program);
+  for (const Instruction &instruction : code.instructions)
+    checkMeeting(instruction, coordinate);
   const Json &outputs = get(object, "outputs");
   if (!outputs.is_null())
     for (const Json &output : outputs)
@@ -620,17 +631,13 @@ Input parseInput(const Json &object, const Mesh &mesh) {
   return result;
 }
 
-/// One size for all pipeline coordinates, or a list.
 std::vector<int64_t> parseArenas(const Json &value, const Mesh &mesh) {
-  std::vector<int64_t> result;
+  checkCoordinates(value, mesh);
   if (!value.is_array())
-    result.assign(mesh.pipelineSize(), countElements({toInteger(value)}));
-  else
-    for (const Json &bytes : value)
-      result.push_back(countElements({toInteger(bytes)}));
-  if (int64_t(result.size()) != mesh.pipelineSize())
-    PSRT_FAIL(BadInput, "the table has %zu arenas, the mesh %lld pipeline coordinates",
-              result.size(), (long long)mesh.pipelineSize());
+    return {countElements({toInteger(value)})};
+  std::vector<int64_t> result;
+  for (const Json &bytes : value)
+    result.push_back(countElements({toInteger(bytes)}));
   return result;
 }
 

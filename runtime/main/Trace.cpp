@@ -85,13 +85,18 @@ std::string quoted(const std::string &text) {
 static std::string textOf(const Program &program, const Rank &rank) {
   std::string result =
       format(",\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, "
-             "\"args\": {\"name\": \"rank %d\"}}",
-             rank.index, rank.index);
+             "\"args\": {\"name\": \"rank %d\", \"pp\": %lld}}",
+             rank.index, rank.index, (long long)rank.stage);
   for (const TraceEvent &event : rank.executor->trace()) {
     const Instruction &instruction = *event.bound->instruction;
     Description d = std::visit(Describe{program}, instruction.op);
-    std::string extra =
-        format("%s\"in\": %s", d.arguments.empty() ? "" : ", ", quoted(event.label).c_str());
+    std::string extra = format("%s\"step\": %lld, \"in\": %s", d.arguments.empty() ? "" : ", ",
+                               (long long)event.step, quoted(event.entry->label).c_str());
+    if (!event.entry->phase.empty())
+      extra += format(", \"phase\": %s, \"micro_batch\": %lld", quoted(event.entry->phase).c_str(),
+                      (long long)event.entry->microBatch);
+    if (event.entry->stage >= 0)
+      extra += format(", \"stage\": %lld", (long long)event.entry->stage);
     if (!instruction.location.empty())
       extra += ", \"source\": " + quoted(instruction.location);
     result += format(",\n{\"name\": %s, \"cat\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, "

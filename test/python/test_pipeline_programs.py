@@ -1,5 +1,7 @@
 """Executables of pipelines: equal to PyTorch in every layout, the same bits under every schedule and over every transport."""
 import itertools
+import re
+import xml.etree.ElementTree
 
 import cases
 import language
@@ -7,6 +9,8 @@ import models
 import oracle
 import pytest
 import torch
+from conftest import tools_folder
+from safetensors.torch import save_file
 
 
 
@@ -90,3 +94,50 @@ def test_dropout_equals_one_rank(tmp_path, with_dropout, mesh, schedule, chunks)
     for name, gradient in whole.gradients.items():
         if gradient.dim():
             assert (cut.gradients[name] - gradient).norm() <= 1e-4 * gradient.norm() + 1e-7, name
+
+
+@pytest.mark.parametrize("mesh, schedule, chunks", [("pp=2", "1f1b", 1), ("pp=4", "zb-h1", 1), ("pp=2", "zb-v", 2), ("dp=2,pp=2", "gpipe", 1)])
+def test_the_measured_step(tmp_path, exports, mesh, schedule, chunks):
+    """What a trace shows is held at once is what the plan says; it is drawn like the plan."""
+    archive = oracle.export("gpt2_deep", exports)
+    trace = ("--trace", "trace.json")
+    train(tmp_path, archive, oracle.zoo("gpt2_deep"), mesh, schedule, chunks, micro_batches=8, run_flags=trace)
+    timeline = [tools_folder() / "ps-timeline", "trace.json"]
+    said = oracle.run([*timeline, "-o", "step.svg", "--schedule", schedule, "--hop", "0.01"], tmp_path)
+    held = [int(n) for n in re.findall(r"pp \d holds (\d+) micro-batches", said)]
+    plan = re.findall(r"^  \d +[\d, ]+?  +(\d+) +", oracle.run(["./program", "--info"], tmp_path).split("held at once")[1], re.M)
+    assert held == [int(n) for n in plan], said
+    assert f"simulated, {schedule}, 8 micro-batches" in said and "8 steps" in said
+    root = xml.etree.ElementTree.parse(tmp_path / "step.svg").getroot()
+    texts = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"rank 0", "7"} <= texts and any(text and "measured step" in text for text in texts)
+    assert "the trace has steps 0 to 7" in oracle.run([*timeline, "--step", "8"], tmp_path, expect=2)
+
+
+def test_traces_that_are_none_are_refused(tmp_path):
+    tool = tools_folder() / "ps-timeline"
+    for text, words, status in [("", "trace.json", 1), ('{"traceEvents": []}', "not the trace of a pipeline", 1)]:
+        (tmp_path / "trace.json").write_text(text)
+        assert words in oracle.run([tool, "trace.json", "-o", "t.svg"], tmp_path, expect=status)
+    assert "no trace given" in oracle.run([tool], tmp_path, expect=2)
+    assert "missing.json" in oracle.run([tool, "missing.json"], tmp_path, expect=2)
+    assert "belong to --schedule" in oracle.run([tool, "trace.json", "--hop", "1"], tmp_path, expect=2)
+    assert not (tmp_path / "t.svg").exists()
+
+
+def test_info_has_a_section_for_each_coordinate(tmp_path, exports):
+    oracle.compile_model(tmp_path, oracle.export("gpt2_deep", exports), "dp=2,pp=2", "--micro-batches", "2")
+    said = oracle.run(["./program", "--info"], tmp_path)
+    for coordinate in "01":
+        assert f"a rank of pipeline coordinate {coordinate}, of it:" in said
+    assert re.search(r"transformer.wte.weight +f32 +\[96, 32\].*tied: lm_head.weight", said), said
+    assert re.search(r"transformer.h.0.ln_1.weight .* pp 0\n", said) and re.search(r"transformer.ln_f.weight .* pp 1\n", said)
+    assert re.search(r"send act.0-1 +2 ", said) and re.search(r"recv grad.1-0 +2 ", said) and "all_reduce over stages" in said
+
+
+def test_check_compares_with_one_rank(tmp_path, exports):
+    model = oracle.zoo("llama_deep")
+    oracle.compile_model(tmp_path, oracle.export("llama_deep", exports), "pp=2,tp=2", "--micro-batches", "2", "--check")
+    save_file({n: v.contiguous() for n, v in oracle.draw_batches(model, 2).items()}, tmp_path / "data.safetensors")
+    said = oracle.run(["./program", "--check", "--data", "data.safetensors"], tmp_path)
+    assert "check passed" in said, said

@@ -1,0 +1,150 @@
+// ps-timeline: a pipeline's step as it was measured, in words and as a picture; and what another
+// schedule would make of the same stages.
+#include "tools/CommandLine.h"
+
+#include "lib/Plan/Timeline.h"
+#include "lib/Plan/Trace.h"
+#include "lib/Support/Files.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+using namespace parashard;
+
+namespace {
+
+constexpr StringLiteral kOverview = R"(shows a pipeline's step as it was measured
+
+EXAMPLES
+  ./program --data tokens.bin --steps 5 --trace trace.json
+  ps-timeline trace.json                                        stages, bubble, what is held
+  ps-timeline trace.json -o step.svg                            the typical step as a picture
+  ps-timeline trace.json --schedule zb-h1 --hop 0.3             what another schedule would make of these stages
+
+EXIT STATUS: 0 done, 1 the trace is at fault (a message says how), 2 bad command line.
+)";
+
+struct Options {
+  cl::OptionCategory category{"ps-timeline"};
+  cl::opt<std::string> trace{cl::Positional, cl::desc("TRACE.json"), cl::cat(category)};
+  cl::opt<std::string> output{"o", cl::desc("Draw the typical step (by default the median one)"),
+                              cl::value_desc("FILE.svg"), cl::cat(category)};
+  cl::opt<int64_t> step{"step", cl::desc("Show this step instead of the typical one"),
+                        cl::value_desc("N"), cl::init(-1), cl::cat(category)};
+  cl::opt<std::string> schedule{
+      "schedule",
+      cl::desc("Also simulate this schedule (a name, or a table in FILE.json) with the "
+               "stages' measured times"),
+      cl::value_desc("NAME"), cl::cat(category)};
+  cl::opt<double> hop{"hop", cl::desc("What a message takes in that simulation, in ms"),
+                      cl::value_desc("MS"), cl::init(0), cl::cat(category)};
+  cl::opt<int64_t> microBatches{"micro-batches",
+                                cl::desc("Micro-batches of that simulation; default: as traced"),
+                                cl::value_desc("M"), cl::init(0), cl::cat(category)};
+};
+
+int fail(ExitStatus status, const Twine &message) {
+  errs() << "ps-timeline: error: " << message << "\n";
+  return status;
+}
+
+void printStages(const plan::MeasuredPipeline &measured, const plan::MeasuredStep &step) {
+  outs() << formatv(
+      "{0} stages on {1} pipeline coordinates, {2} micro-batches, {3} steps; times in ms\n",
+      measured.placement.getNumStages(), measured.placement.ranks, measured.microBatches,
+      measured.steps.size());
+  outs() << "  stage  pp  forward   backward-input  backward-weight\n";
+  for (auto [stage, times] : enumerate(measured.stages))
+    outs() << formatv("  {0,-5}  {1,-2}  {2,-8:f3}  {3,-14:f3}  {4:f3}\n", stage,
+                      measured.placement.getRank(stage), times.forward, times.backwardInput,
+                      times.backwardWeight);
+  outs() << formatv("step {0}: {1:f3} to the last backward, bubble {2:f1} %, update {3:f3}\n",
+                    step.number, step.run.makespan, 100 * step.run.bubble, step.update);
+  for (auto [rank, live] : enumerate(step.run.peakLive))
+    outs() << formatv("  pp {0} holds {1} micro-batches at once\n", rank, live);
+}
+
+int simulate(const plan::MeasuredPipeline &measured, const Options &options) {
+  int64_t count = options.microBatches ? options.microBatches : measured.microBatches;
+  auto table = plan::findTimetable(options.schedule, measured.placement, count);
+  if (!table)
+    return fail(BadCommandLine, "--schedule: " + toString(table.takeError()));
+  auto replay = plan::replay(*table, {measured.stages, options.hop});
+  if (!replay)
+    return fail(BadCommandLine, "--schedule: " + toString(replay.takeError()));
+  outs() << formatv("simulated, {0}, {1} micro-batches, a hop {2:f3}: {3:f3} to the last backward, "
+                    "bubble {4:f1} %, with the update {5:f3}\n",
+                    options.schedule, count, options.hop.getValue(), replay->makespan,
+                    100 * replay->bubble, replay->makespan + measured.update);
+  return Done;
+}
+
+int draw(const plan::MeasuredPipeline &measured, const plan::MeasuredStep &step,
+         const std::string &path) {
+  plan::TimelineOptions timeline;
+  timeline.title = formatv("measured step {0}, {1} stages on {2} pipeline coordinates, {3} "
+                           "micro-batches",
+                           step.number, measured.placement.getNumStages(), measured.placement.ranks,
+                           measured.microBatches);
+  timeline.unit = "ms";
+  if (Error error = writeAtomically(
+          path, [&](raw_ostream &os) { plan::writeTimeline(step.run, timeline, os); }))
+    return fail(BadCommandLine, toString(std::move(error)));
+  return Done;
+}
+
+int show(const Options &options) {
+  auto buffer = MemoryBuffer::getFile(options.trace, /*IsText=*/false,
+                                      /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return fail(BadCommandLine, "\"" + options.trace + "\": " + buffer.getError().message());
+  auto measured = plan::readTrace((*buffer)->getBuffer());
+  if (!measured)
+    return fail(ModelAtFault, "\"" + options.trace + "\": " + toString(measured.takeError()));
+  const plan::MeasuredStep *step = &measured->getTypicalStep();
+  if (options.step.getNumOccurrences()) {
+    auto found = find_if(measured->steps, [&](const plan::MeasuredStep &candidate) {
+      return candidate.number == options.step;
+    });
+    if (found == measured->steps.end())
+      return fail(BadCommandLine, "--step " + Twine(options.step) + ": the trace has steps " +
+                                      Twine(measured->steps.front().number) + " to " +
+                                      Twine(measured->steps.back().number));
+    step = &*found;
+  }
+  printStages(*measured, *step);
+  if (!options.schedule.empty())
+    if (int status = simulate(*measured, options))
+      return status;
+  return options.output.empty() ? int(Done) : draw(*measured, *step, options.output);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  InitLLVM init(argc, argv);
+  parashard::reportFileLimits();
+  Options options;
+  cl::HideUnrelatedOptions(options.category);
+  if (!parashard::parseTool(argc, argv, kOverview))
+    return BadCommandLine;
+  if (options.trace.empty())
+    return fail(BadCommandLine, "no trace given; a program writes one with --trace FILE.json");
+  if (options.hop < 0 || options.microBatches < 0)
+    return fail(BadCommandLine, "--hop and --micro-batches are not negative");
+  if (options.schedule.empty() &&
+      (options.hop.getNumOccurrences() || options.microBatches.getNumOccurrences()))
+    return fail(BadCommandLine, "--hop and --micro-batches belong to --schedule");
+  if (!options.output.empty()) {
+    Expected<std::string> output = findOutputFile(options.output);
+    if (!output)
+      return fail(BadCommandLine, toString(output.takeError()));
+    options.output = *output;
+    if (Error error = checkOutputFile(options.trace, options.output))
+      return fail(BadCommandLine, toString(std::move(error)));
+  }
+  return show(options);
+}
