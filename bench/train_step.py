@@ -46,7 +46,7 @@ def make_model(kind, layers=LAYERS):
     torch.manual_seed(0)
     if kind == "gpt":
         spec = importlib.util.spec_from_file_location("gpt_model", ROOT / "examples/gpt/model.py")
-        module = importlib.util.module_from_spec(spec)
+        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # torch.compile imports it by name
         spec.loader.exec_module(module)
         return module.GPT(VOCABULARY, TIME, WIDTH, layers, HEADS).train()
     from transformers import LlamaConfig, LlamaForCausalLM

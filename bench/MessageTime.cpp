@@ -1,0 +1,83 @@
+// Prints the milliseconds of a message of BYTES between two pipeline coordinates: half of there and
+// back. Alone, the ranks are threads of this process; under mpirun or torchrun, two processes.
+#include "runtime/bootstrap/RankThreads.h"
+#include "runtime/comm/process/ProcessJob.h"
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+using namespace psrt;
+
+/// One rank's sends and receives, bound once.
+class Player {
+public:
+  Player(RankComm &comm, int rank, int64_t bytes) : data(bytes), pointer(data.data()) {
+    const char *queues[] = {"act.0-1", "grad.1-0"};
+    for (int way : {0, 1}) { // what goes to 1, and what comes back
+      MessageOp message{rank != way, 1 - rank, bytes, way, queues[way], way, 0};
+      instructions[2 * way].op = message;
+      instructions[2 * way + 1].op = WaitOp{way};
+    }
+    for (size_t i = 0; i < bounds.size(); ++i) {
+      bounds[i].instruction = &instructions[i];
+      bounds[i].buffers = &pointer;
+      comm.bind(bounds[i]);
+    }
+    comm.reserve();
+  }
+  void play() const {
+    for (const Bound &bound : bounds)
+      bound.run(bound);
+  }
+
+private:
+  std::vector<char> data;
+  void *pointer;
+  std::array<Instruction, 4> instructions;
+  std::array<Bound, 4> bounds;
+};
+
+static double measure(int64_t bytes, ProcessJob *job) {
+  Mesh mesh{{{"pp", "pipeline", 2}}};
+  std::vector<int> others = {job ? 1 - job->rank() : 1};
+  auto communication =
+      job ? job->makeCommunication(mesh, {{"act.0-1", others}, {"grad.1-0", others}})
+          : makeLocalCommunication(mesh, /*dedicated=*/true);
+  std::vector<double> times;
+  RankThreads threads(job ? 1 : 2, [&] { communication->abort(); }, job ? job->rank() : 0);
+  threads.run([&](int rank) {
+    auto comm = communication->makeRank(rank);
+    Player player(*comm, rank, bytes);
+    for (int i = 0; i < 200; ++i) {
+      auto begin = std::chrono::steady_clock::now();
+      player.play();
+      std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+      if (rank == 0)
+        times.push_back(took.count() / 2);
+    }
+    comm->drain();
+    comm->barrier();
+  });
+  std::sort(times.begin(), times.end());
+  return times.empty() ? 0 : times[times.size() / 2];
+}
+
+int main(int argc, char **argv) {
+  int64_t bytes = argc == 2 ? std::atoll(argv[1]) : 0;
+  if (bytes <= 0) {
+    std::fprintf(stderr, "usage: message-time BYTES\n");
+    return 2;
+  }
+  std::unique_ptr<ProcessJob> job;
+  ProcessPlace place = findProcessPlace();
+  if (place.size > 1)
+    job = std::make_unique<ProcessJob>(place, place.launcher == ProcessPlace::Mpi ? "mpi" : "tcp");
+  double time = measure(bytes, job.get());
+  if (!job || job->rank() == 0)
+    std::printf("%.4f\n", time);
+  if (job)
+    job->leave();
+  return 0;
+}
