@@ -20,6 +20,17 @@ def exports(tmp_path_factory):
     return tmp_path_factory.mktemp("exports")
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """For tensors so small that PyTorch's threads would only wait for one another."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def pytest_addoption(parser):
     parser.addoption("--repeat", type=int, default=1, help="run each test so many times (faults: what one rank does "
                      "meets the others at other places each time)")  # fmt: skip

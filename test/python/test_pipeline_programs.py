@@ -12,6 +12,7 @@ import torch
 from conftest import tools_folder
 from safetensors.torch import save_file
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def is_in_cover(case):
@@ -23,14 +24,6 @@ def is_in_cover(case):
 
 
 COVER = list(filter(is_in_cover, cases.PIPELINES))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_the_cover_has_everything():

@@ -4,16 +4,8 @@ import dataclasses
 import cases
 import oracle
 import pytest
-import torch
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Tensors are so small that PyTorch's threads would only wait for one another."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("case", cases.CASES, ids=str)
