@@ -321,9 +321,10 @@ MODELS = {
     f.__name__: f
     for f in (
         gpt, gpt2, llama, mlp, gpt2_eager, llama_eager, gpt_core, llama_core, gpt_dropout, gpt_dynamic, regressor,
-        gpt2_deep, llama_deep,
     )
 }
+# With layers for four stages of a pipeline.
+DEEP = {f.__name__: f for f in (gpt2_deep, llama_deep)}
 
 
 if __name__ == "__main__":
