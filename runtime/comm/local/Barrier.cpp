@@ -4,12 +4,6 @@
 
 namespace psrt {
 
-static void pauseThread() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 void Barrier::arrive() {
   uint32_t seen = generation.load();
   if (aborted.load())

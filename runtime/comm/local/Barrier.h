@@ -7,6 +7,13 @@
 
 namespace psrt {
 
+/// What a thread does between two looks.
+inline void pauseThread() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 class Barrier {
 public:
   /// `aborted` is shared by all barriers of a communication.

@@ -1,15 +1,10 @@
 // Lines of those who wait, and telling them.
 #include "runtime/comm/local/Meetings.h"
+#include "runtime/comm/local/Barrier.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
 
 namespace psrt {
-
-static void pauseThread() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 void Bell::ring() {
   rings.fetch_add(1);
