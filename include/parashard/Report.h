@@ -2,17 +2,16 @@
 #ifndef PARASHARD_REPORT_H
 #define PARASHARD_REPORT_H
 
-#include "mlir/IR/BuiltinOps.h"
+#include "parashard/Pipelines.h"
 #include "llvm/Support/JSON.h"
-#include <string>
 
 namespace parashard {
 
 struct ReportOptions {
-  std::string path;         ///< of the page
-  std::string model;        ///< path of the model's file, as messages name it
-  std::string line;         ///< the command line
-  int64_t microBatches = 1; ///< of a step, where the module has no schedule yet
+  std::string path;       ///< of the page
+  std::string line;       ///< the command line
+  CompileOptions compile; ///< the model's file; a step's schedule, where the module has none yet
+  std::string measured;   ///< path of what the program traced of its pipeline; empty: nothing
 };
 
 /// What the page shows, as data, of a module at level `planned` or later: the header's fields and a

@@ -116,7 +116,7 @@ static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
 static DenseSet<StringAttr> findNamed(ModuleOp module, int64_t pp) {
   DenseSet<StringAttr> named;
   for (auto program : module.getOps<rank::ProgramOp>()) {
-    if (program.getPp() != pp)
+    if (int64_t(program.getPp()) != pp)
       continue;
     for (Operation &op : program.getBody().front()) {
       if (auto run = dyn_cast<rank::RunOp>(op))

@@ -46,16 +46,17 @@ void setStages(ModuleOp module, const Stages &stages) {
 std::vector<StageCost> getStageCosts(ModuleOp module) {
   std::vector<StageCost> costs;
   auto list = module->getAttrOfType<DenseI64ArrayAttr>(kStageCostsMark);
-  for (ArrayRef<int64_t> rest = list ? list.asArrayRef() : ArrayRef<int64_t>(); rest.size() >= 4;
-       rest = rest.drop_front(4))
-    costs.push_back({rest[0], rest[1], rest[2], rest[3]});
+  for (ArrayRef<int64_t> rest = list ? list.asArrayRef() : ArrayRef<int64_t>(); rest.size() >= 5;
+       rest = rest.drop_front(5))
+    costs.push_back({rest[0], rest[1], rest[2], rest[3], rest[4]});
   return costs;
 }
 
 void setStageCosts(ModuleOp module, ArrayRef<StageCost> costs) {
   SmallVector<int64_t> list;
   for (const StageCost &cost : costs)
-    list.append({cost.forward, cost.backwardInput, cost.backwardWeight, cost.savedBytes});
+    list.append({cost.forward, cost.backwardInput, cost.backwardWeight, cost.savedBytes,
+                 cost.cutBytes});
   module->setAttr(kStageCostsMark, Builder(module.getContext()).getDenseI64ArrayAttr(list));
 }
 

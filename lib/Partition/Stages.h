@@ -36,6 +36,7 @@ void setStages(mlir::ModuleOp module, const Stages &stages);
 struct StageCost {
   int64_t forward = 0, backwardInput = 0, backwardWeight = 0; ///< flops
   int64_t savedBytes = 0; ///< from the forward on, for the backward
+  int64_t cutBytes = 0;   ///< that cross the cut behind it, both ways
 };
 /// By stage, as `ps-partition-pipeline` left them on the module (`ps.stage_costs`); empty where it
 /// left none.

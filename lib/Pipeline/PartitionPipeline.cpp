@@ -56,7 +56,9 @@ std::vector<StageCost> addUp(ArrayRef<Layer> layers, const Stages &stages) {
     cost.backwardInput += layer.backwardInputFlops;
     cost.backwardWeight += layer.backwardWeightFlops;
     cost.savedBytes += layer.activationBytes;
+    cost.cutBytes = layer.boundaryBytes; // the last layer's stays
   }
+  costs.back().cutBytes = 0;
   return costs;
 }
 

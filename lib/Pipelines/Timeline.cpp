@@ -1,110 +1,103 @@
 // A pipeline's step before it runs: in words, and as a picture.
-#include "lib/Plan/Timeline.h"
 #include "dialects/rank/Rank.h"
 #include "lib/Codegen/ClassBuffers.h"
-#include "lib/Partition/Stages.h"
+#include "lib/Pipelines/PlannedStep.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Support/Files.h"
-#include "parashard/Pipelines.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 
 namespace parashard {
 
-namespace {
-/// What a step is scheduled by: as the module has it, else as the options say.
-struct Step {
-  Step(ModuleOp module, const CompileOptions &options) : stages(ps::getStages(module)) {
-    auto name = module->getAttrOfType<StringAttr>(ps::kScheduleMark);
-    auto count = module->getAttrOfType<IntegerAttr>(ps::kMicroBatchesMark);
-    microBatches = count ? count.getInt() : options.microBatches;
-    schedule = name                       ? name.str()
-               : options.schedule.empty() ? plan::chooseSchedule(stages.placement).str()
-                                          : options.schedule;
-  }
-
-  std::string describe() const {
-    return llvm::formatv("{0}, {1} stages on {2} pipeline coordinates, {3} micro-batches", schedule,
-                         stages.getCount(), stages.placement.ranks, microBatches);
-  }
-
-  ps::Stages stages;
-  std::string schedule;
-  int64_t microBatches;
-};
-
 /// Whether the module has a step at all.
-bool hasStep(ModuleOp module) {
+static bool hasStep(ModuleOp module) {
   for (auto program : module.getOps<rank::ProgramOp>())
     if (program.getEntry() == "step")
       return true;
   return module.lookupSymbol("micro_batch") || module.lookupSymbol("stage0.micro_batch");
 }
-} // namespace
 
-/// A step of the plan on a clock that counts each stage's operations: as if all ranks were equally
-/// fast, and messages took no time.
-static llvm::Expected<plan::Replay> replayStep(ModuleOp module, const Step &step) {
+llvm::Expected<std::optional<PlannedStep>> planStep(ModuleOp module,
+                                                    const CompileOptions &options) {
+  PlannedStep step{
+      ps::getStages(module), options.schedule, options.microBatches, ps::getStageCosts(module), {}};
+  if (step.stages.getCount() == 1 || step.costs.empty() || !hasStep(module))
+    return std::nullopt;
+  if (auto count = module->getAttrOfType<IntegerAttr>(ps::kMicroBatchesMark))
+    step.microBatches = count.getInt();
+  if (auto name = module->getAttrOfType<StringAttr>(ps::kScheduleMark))
+    step.schedule = name.str();
+  if (step.schedule.empty())
+    step.schedule = plan::chooseSchedule(step.stages.placement);
   auto table = plan::findTimetable(step.schedule, step.stages.placement, step.microBatches);
   if (!table)
     return table.takeError();
   plan::PipelineTimes times;
-  for (const ps::StageCost &cost : ps::getStageCosts(module))
+  for (const ps::StageCost &cost : step.costs)
     times.stages.push_back(
         {cost.forward / 1e9, cost.backwardInput / 1e9, cost.backwardWeight / 1e9});
-  return plan::replay(*table, times);
+  auto run = plan::replay(*table, times);
+  if (!run)
+    return run.takeError();
+  step.run = std::move(*run);
+  return step;
+}
+
+std::string PlannedStep::describe() const {
+  return llvm::formatv("{0}, {1} stages on {2} pipeline coordinates, {3} micro-batches", schedule,
+                       stages.getCount(), stages.placement.ranks, microBatches);
+}
+
+std::vector<int64_t> PlannedStep::getSavedBytes(int64_t coordinate) const {
+  std::vector<int64_t> bytes;
+  for (int64_t chunk = 0; chunk < stages.placement.chunks; ++chunk)
+    bytes.push_back(costs[stages.placement.getStage(coordinate, chunk)].savedBytes);
+  return bytes;
+}
+
+plan::TimelineOptions PlannedStep::getTimeline() const {
+  plan::TimelineOptions timeline{describe(), "GF", {}};
+  for (int64_t coordinate = 0; coordinate < stages.placement.ranks; ++coordinate)
+    timeline.liveBytes.push_back(getSavedBytes(coordinate));
+  return timeline;
 }
 
 std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
-  Step step(module, options);
-  const ps::Stages &stages = step.stages;
-  if (stages.getCount() == 1 || ps::getStageCosts(module).empty() || !hasStep(module))
+  auto step = planStep(module, options);
+  if (!step)
+    return "\n" + llvm::toString(step.takeError()) + "\n";
+  if (!*step)
     return "";
-  auto replay = replayStep(module, step);
-  if (!replay)
-    return "\n" + llvm::toString(replay.takeError()) + "\n";
-  std::vector<ps::StageCost> costs = ps::getStageCosts(module);
+  const plan::Placement &placement = (*step)->stages.placement;
+  const plan::Replay &run = (*step)->run;
   std::string text = llvm::formatv("\nschedule: {0}; bubble {1:f1} %, by flops alone\n",
-                                   step.describe(), 100 * replay->bubble);
+                                   (*step)->describe(), 100 * run.bubble);
   llvm::raw_string_ostream os(text);
   std::vector<std::vector<std::string>> rows = {
       {"pp", "stages", "micro-batches held at once", "saved of them, at most", "memory of a rank"}};
-  for (auto [rank, live] : llvm::enumerate(replay->peakLive)) {
+  for (int64_t pp = 0; pp < placement.ranks; ++pp) {
     std::string list;
-    int64_t bytes = 0;
-    for (int64_t chunk = 0; chunk < stages.placement.chunks; ++chunk) {
-      int64_t stage = stages.placement.getStage(rank, chunk);
-      list += (chunk ? ", " : "") + std::to_string(stage);
-      bytes = std::max(bytes, costs[stage].savedBytes);
-    }
-    std::optional<int64_t> arena = codegen::getArenaBytes(module, rank);
-    rows.push_back({std::to_string(rank), list, std::to_string(live), ps::formatBytes(bytes * live),
-                    arena ? ps::formatBytes(*arena) : "-"});
+    for (int64_t chunk = 0; chunk < placement.chunks; ++chunk)
+      list += (chunk ? ", " : "") + std::to_string(placement.getStage(pp, chunk));
+    double saved = plan::getPeakHeld(run.rows[pp], (*step)->getSavedBytes(pp));
+    std::optional<int64_t> arena = codegen::getArenaBytes(module, pp);
+    rows.push_back({std::to_string(pp), list, std::to_string(run.peakLive[pp]),
+                    ps::formatBytes(int64_t(saved)), arena ? ps::formatBytes(*arena) : "-"});
   }
   ps::printTable(rows, os);
   return text;
 }
 
 LogicalResult writeTimeline(ModuleOp module, const CompileOptions &options, StringRef path) {
-  Step step(module, options);
-  const ps::Stages &stages = step.stages;
-  if (stages.getCount() == 1 || !hasStep(module))
+  auto step = planStep(module, options);
+  if (!step)
+    return module.emitError() << llvm::toString(step.takeError());
+  if (!*step)
     return module.emitError() << "has no step of a pipeline to draw";
-  auto replay = replayStep(module, step);
-  if (!replay)
-    return module.emitError() << llvm::toString(replay.takeError());
-  std::vector<ps::StageCost> costs = ps::getStageCosts(module);
-  plan::TimelineOptions timeline;
-  timeline.title = step.describe();
-  timeline.unit = "GF";
-  for (int64_t rank = 0; rank < stages.placement.ranks; ++rank) {
-    std::vector<int64_t> &bytes = timeline.liveBytes.emplace_back();
-    for (int64_t chunk = 0; chunk < stages.placement.chunks; ++chunk)
-      bytes.push_back(costs[stages.placement.getStage(rank, chunk)].savedBytes);
-  }
-  llvm::Error error = writeAtomically(
-      path, [&](llvm::raw_ostream &os) { plan::writeTimeline(*replay, timeline, os); });
+  llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) {
+    plan::writeTimeline((*step)->run, (*step)->getTimeline(), os);
+  });
   if (!error)
     return success();
   return module.emitError() << llvm::toString(std::move(error));

@@ -113,17 +113,27 @@ private:
   Replay result;
 };
 
-int64_t getPeakLive(ArrayRef<Span> spans) {
-  int64_t live = 0, peak = 0;
-  for (const Span &span : spans) {
-    live += span.task.work == Work::Forward;
-    peak = std::max(peak, live);
-    live -= span.task.work == Work::Backward || span.task.work == Work::BackwardWeight;
+} // namespace
+
+std::vector<std::pair<double, double>> traceHeld(ArrayRef<Span> row, ArrayRef<int64_t> sizes) {
+  std::vector<std::pair<double, double>> changes;
+  double sum = 0;
+  for (const Span &span : row) {
+    double size = sizes.empty() ? 1 : double(sizes[span.task.chunk]);
+    if (span.task.work == Work::Forward)
+      changes.push_back({span.begin, sum += size});
+    else if (span.task.work != Work::BackwardInput)
+      changes.push_back({span.end, sum -= size});
   }
-  return peak;
+  return changes;
 }
 
-} // namespace
+double getPeakHeld(ArrayRef<Span> row, ArrayRef<int64_t> sizes) {
+  double peak = 0;
+  for (auto [time, held] : traceHeld(row, sizes))
+    peak = std::max(peak, held);
+  return peak;
+}
 
 void measureReplay(Replay &replay) {
   double busy = 0;
@@ -137,7 +147,7 @@ void measureReplay(Replay &replay) {
   double all = replay.makespan * double(replay.rows.size());
   replay.bubble = all > 0 ? 1 - busy / all : 0;
   for (const std::vector<Span> &spans : replay.rows)
-    replay.peakLive.push_back(getPeakLive(spans));
+    replay.peakLive.push_back(int64_t(getPeakHeld(spans)));
 }
 
 Expected<Replay> replay(const Timetable &table, const PipelineTimes &times) {

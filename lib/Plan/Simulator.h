@@ -33,6 +33,14 @@ struct Replay {
   std::vector<int64_t> peakLive;
 };
 
+/// What a rank holds over time, as (time, sum from then on): a micro-batch of chunk c takes
+/// `sizes[c]` (1 where there are no sizes) from the begin of its forward to the end of its last
+/// backward.
+std::vector<std::pair<double, double>> traceHeld(llvm::ArrayRef<Span> row,
+                                                 llvm::ArrayRef<int64_t> sizes = {});
+/// The most of it at once.
+double getPeakHeld(llvm::ArrayRef<Span> row, llvm::ArrayRef<int64_t> sizes = {});
+
 /// Sets what follows from a replay's rows.
 void measureReplay(Replay &replay);
 

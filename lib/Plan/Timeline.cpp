@@ -76,8 +76,7 @@ public:
     text(kLeft, curves - 12, "", options.liveBytes.empty() ? "micro-batches held" : "bytes held");
     double most = 0;
     for (size_t rank = 0; rank < ranks; ++rank)
-      for (auto [time, held] : getHeld(rank))
-        most = std::max(most, held);
+      most = std::max(most, getPeakHeld(replay.rows[rank], getSizes(rank)));
     for (size_t rank = 0; rank < ranks; ++rank)
       drawCurve(curves + double(rank) * kCurve, rank, most);
     os << "</svg>\n";
@@ -132,31 +131,18 @@ private:
       text(x + width / 2, y + kBox * 0.7, "number", number);
   }
 
-  /// (time, what is held from then on) of a rank.
-  std::vector<std::pair<double, double>> getHeld(size_t rank) const {
-    std::vector<std::pair<double, double>> changes;
-    for (const Span &span : replay.rows[rank]) {
-      double held =
-          options.liveBytes.empty() ? 1 : double(options.liveBytes[rank][span.task.chunk]);
-      if (span.task.work == Work::Forward)
-        changes.push_back({span.begin, held});
-      else if (span.task.work != Work::BackwardInput)
-        changes.push_back({span.end, -held});
-    }
-    double sum = 0;
-    for (auto &[time, change] : changes)
-      change = sum += change;
-    return changes;
+  ArrayRef<int64_t> getSizes(size_t rank) const {
+    return options.liveBytes.empty() ? ArrayRef<int64_t>() : ArrayRef(options.liveBytes[rank]);
   }
 
   void drawCurve(double y, size_t rank, double most) {
-    double bottom = y + kCurve - 10, room = kCurve - 14, peak = 0, held = 0;
+    double bottom = y + kCurve - 10, room = kCurve - 14, held = 0;
+    double peak = getPeakHeld(replay.rows[rank], getSizes(rank));
     os << formatv("<path class=\"held\" d=\"M{0:f1} {1:f1}", getX(0), bottom);
     auto height = [&](double value) { return most > 0 ? bottom - room * value / most : bottom; };
-    for (auto [time, next] : getHeld(rank)) {
+    for (auto [time, next] : traceHeld(replay.rows[rank], getSizes(rank))) {
       os << formatv(" L{0:f1} {1:f1} L{0:f1} {2:f1}", getX(time), height(held), height(next));
       held = next;
-      peak = std::max(peak, held);
     }
     os << formatv(" L{0:f1} {1:f1} Z\"/>\n", getX(replay.makespan), bottom);
     os << formatv(

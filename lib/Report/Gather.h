@@ -3,6 +3,8 @@
 #define PARASHARD_LIB_REPORT_GATHER_H
 
 #include "dialects/rank/Rank.h"
+#include "lib/Pipelines/PlannedStep.h"
+#include "lib/Plan/Trace.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/JSON.h"
 
@@ -25,6 +27,16 @@ struct CollectiveSum {
 };
 /// Null where the module has no record of them.
 llvm::json::Value listCollectives(mlir::ModuleOp module, int64_t microBatches, CollectiveSum &sum);
+
+//===--- the pipeline (Pipeline.cpp) -------------------------------------===//
+
+/// Stages, coordinates and the step; `measured` may be null.
+llvm::json::Object describePipeline(mlir::ModuleOp module, const PlannedStep &step,
+                                    const plan::MeasuredPipeline *measured);
+
+/// What a program of this plan traced. Errors: a file that cannot be read, is no such trace, or of
+/// another program's.
+llvm::Expected<plan::MeasuredPipeline> readMeasured(llvm::StringRef path, const PlannedStep &step);
 
 //===--- the work (Work.cpp) ----------------------------------------------===//
 

@@ -29,13 +29,40 @@ json::Object makeSection(StringRef id, StringRef title, json::Value data) {
   return json::Object{{"id", id}, {"title", title}, {"data", std::move(data)}};
 }
 
-json::Object gather(ModuleOp module, const ReportOptions &options, ps::Level level) {
+/// Nothing for a module without a pipeline.
+llvm::Expected<std::optional<json::Object>> gatherPipeline(ModuleOp module,
+                                                           const ReportOptions &options) {
+  auto step = planStep(module, options.compile);
+  if (!step)
+    return step.takeError();
+  if (options.measured.empty())
+    return *step ? std::optional(report::describePipeline(module, **step, nullptr)) : std::nullopt;
+  auto fail = [&](const llvm::Twine &message) {
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   "--measured \"" + options.measured + "\": " + message);
+  };
+  if (!*step)
+    return fail("this plan has no step of a pipeline");
+  auto measured = report::readMeasured(options.measured, **step);
+  if (!measured)
+    return fail(llvm::toString(measured.takeError()));
+  return report::describePipeline(module, **step, &*measured);
+}
+
+std::optional<json::Object> gather(ModuleOp module, const ReportOptions &options, ps::Level level) {
   using namespace report;
-  Work work(module, options.microBatches);
+  auto pipeline = gatherPipeline(module, options);
+  if (!pipeline) {
+    module.emitError() << llvm::toString(pipeline.takeError());
+    return std::nullopt;
+  }
+  Work work(module, options.compile.microBatches);
   ParameterSum parameters;
   CollectiveSum collectives;
   // The renderers stand in page.js, by these ids.
   json::Array sections;
+  if (*pipeline)
+    sections.push_back(makeSection("pipeline", "Pipeline", std::move(**pipeline)));
   sections.push_back(makeSection("parameters", "Parameters", listParameters(module, parameters)));
   sections.push_back(makeSection("collectives", "Collectives and reshards",
                                  listCollectives(module, work.getMicroBatches(), collectives)));
@@ -60,7 +87,7 @@ json::Object gather(ModuleOp module, const ReportOptions &options, ps::Level lev
     totals["arena_bytes"] = *most;
   return json::Object{{"version", 1},
                       {"parashard", "0.1.0"},
-                      {"model", toText(options.model)},
+                      {"model", toText(options.compile.model)},
                       {"command", toText(options.line)},
                       {"level", ps::stringifyLevel(level)},
                       {"mesh", listMesh(module)},
@@ -91,8 +118,9 @@ LogicalResult writeReport(ModuleOp module, const ReportOptions &options) {
   if (!data)
     return failure();
   json::Value value(std::move(*data));
-  llvm::Error error = writeAtomically(
-      options.path, [&](llvm::raw_ostream &os) { report::printPage(value, options.model, os); });
+  llvm::Error error = writeAtomically(options.path, [&](llvm::raw_ostream &os) {
+    report::printPage(value, options.compile.model, os);
+  });
   if (!error)
     return success();
   return module->emitError() << "--report: " << llvm::toString(std::move(error));

@@ -3,6 +3,7 @@
 
 /** Section id -> [what it shows, in words; its renderer]. */
 const RENDERERS = {
+  pipeline: ["The stages that the model is cut into, and a step of them: by the operations of each stage, as if messages took no time; and as a program ran, where it was given its trace. A row is a coordinate of the pipeline's axis.", renderPipeline],
   parameters: ["Where each parameter lies and why. Those that differ only by their layer are one row that opens.", renderParameters],
   collectives: ["What moves between ranks. Count and bytes are of one micro-batch (forward, backward) or one update; bytes are what one rank gives in.", renderCollectives],
   flops: ["What one rank computes in a step, by the model's layers.", renderFlops],
@@ -13,16 +14,19 @@ const RENDERERS = {
 function makeTiles(report) {
   const { totals, mesh } = report;
   const ranks = mesh.reduce((product, axis) => product * axis.size, 1);
+  // Each stage has ranks of its own: totals are then over one rank of each.
+  const staged = report.sections.some(section => section.id === "pipeline");
+  const aRank = staged ? "over all stages" : "a rank";
   const flops = totals.contraction_flops + totals.other_flops;
   const tile = (title, figure, note) => make("div", { class: "tile" }, make("dt", {}, title), make("dd", { class: "figure" }, figure), make("dd", { class: "note" }, note));
   const tiles = [
-    tile("Parameters", scale(totals.parameter_elements, 1000, ["", "k", "M", "G", "T"]), `${countOf(totals.parameters, "tensor", "tensors")}, ${formatBytes(totals.parameter_bytes)}; ${formatBytes(totals.parameter_local_bytes)} a rank`),
+    tile("Parameters", scale(totals.parameter_elements, 1000, ["", "k", "M", "G", "T"]), `${countOf(totals.parameters, "tensor", "tensors")}, ${formatBytes(totals.parameter_bytes)}; ${formatBytes(totals.parameter_local_bytes)} ${aRank}`),
     tile("Ranks", formatInteger(ranks), countOf(report.micro_batches, "micro-batch a step", "micro-batches a step")),
-    tile("Flops of a step, a rank", formatFlops(flops), `${flops ? ((100 * totals.contraction_flops) / flops).toFixed(1) : 0} % in contractions`),
-    tile("Moved in a step, a rank", formatBytes(totals.collective_bytes), countOf(totals.collectives, "collective", "collectives")),
-    tile("Calls of a step, a rank", formatInteger(totals.kernel_calls + totals.library_calls), `${formatInteger(totals.kernel_calls)} fused kernels, ${formatInteger(totals.library_calls)} of libraries`),
+    tile(`Flops of a step, ${aRank}`, formatFlops(flops), `${flops ? ((100 * totals.contraction_flops) / flops).toFixed(1) : 0} % in contractions`),
+    tile(`Moved in a step, ${aRank}`, formatBytes(totals.collective_bytes), `${countOf(totals.collectives, "collective", "collectives")}${staged ? "; messages between stages apart" : ""}`),
+    tile(`Calls of a step, ${aRank}`, formatInteger(totals.kernel_calls + totals.library_calls), `${formatInteger(totals.kernel_calls)} fused kernels, ${formatInteger(totals.library_calls)} of libraries`),
   ];
-  if (totals.arena_bytes !== undefined) tiles.push(tile("Memory, a rank", formatBytes(totals.arena_bytes), "state, saved values and scratch"));
+  if (totals.arena_bytes !== undefined) tiles.push(tile(staged ? "Memory, the fullest rank" : "Memory, a rank", formatBytes(totals.arena_bytes), "state, saved values and scratch"));
   return make("dl", { class: "tiles" }, tiles);
 }
 

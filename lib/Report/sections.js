@@ -16,6 +16,51 @@ function colourAxes(text, mesh, isList) {
   }));
 }
 
+// ---- pipeline ------------------------------------------------------------------------------------------------------
+
+/** A picture of the data in a tree of its own: its style stays in it, and it keeps what it says under the pointer. */
+function makePicture(markup, label) {
+  const frame = make("div", { class: "frame picture", role: "img", "aria-label": label, tabindex: "0" });
+  const picture = new DOMParser().parseFromString(markup, "image/svg+xml").documentElement;
+  frame.attachShadow({ mode: "open" }).append(document.adoptNode(picture));
+  return frame;
+}
+
+function renderPipeline({ schedule, stages, coordinates, plan, measured }) {
+  const percent = share => `${(100 * share).toFixed(1)} %`;
+  const milliseconds = time => time.toFixed(time < 10 ? 3 : 1);
+  const stageColumns = [
+    { title: "Stage", kind: "fixed", show: row => formatInteger(row.stage) },
+    { title: "Coordinate", kind: "number", show: row => formatInteger(row.pp) },
+    { title: "From segment", kind: "number", show: row => formatInteger(row.first_segment) },
+    { title: "Forward", kind: "number", show: row => formatFlops(row.forward) },
+    { title: "Backward, inputs", kind: "number", show: row => formatFlops(row.backward_input) },
+    { title: "Backward, weights", kind: "number", show: row => formatFlops(row.backward_weight) },
+    { title: "Saved", kind: "number", show: row => formatBytes(row.saved_bytes) },
+    { title: "Over the cut behind", kind: "number", show: row => (row.stage + 1 < stages.length ? formatBytes(row.cut_bytes) : "–") },
+    ...(measured ? PHASES.map(([phase, title]) => ({ title: `${title.replace("Backward, ", "")}, ms`, kind: "number", show: row => milliseconds(measured.stages[row.stage][phase]) })) : []),
+  ];
+  const coordinateColumns = [
+    { title: "Coordinate", kind: "fixed", show: row => formatInteger(row.pp) },
+    { title: "Stages", kind: "fixed", show: row => stages.filter(stage => stage.pp === row.pp).map(stage => stage.stage).join(", ") },
+    { title: "Micro-batches held", kind: "number", show: row => formatInteger(plan.held[row.pp]) },
+    ...(measured ? [{ title: "Held, measured", kind: "number", show: row => formatInteger(measured.held[row.pp]) }] : []),
+    { title: "Saved of them", kind: "number", show: row => formatBytes(row.saved_bytes) },
+    { title: "Memory of a rank", kind: "number", show: row => (row.arena_bytes === undefined ? "–" : formatBytes(row.arena_bytes)) },
+  ];
+  const table = (label, columns, rows) => make("div", { class: "frame" }, makePlainTable(label, columns, rows));
+  const parts = [
+    make("h3", {}, `By the plan: ${schedule}, ${percent(plan.bubble)} idle`), makePicture(plan.picture, `A step by the plan, ${percent(plan.bubble)} idle`),
+    measured ? [
+      make("h3", {}, `As it ran: ${milliseconds(measured.makespan)} ms, ${percent(measured.bubble)} idle; the update ${milliseconds(measured.update)} ms`),
+      makePicture(measured.picture, `Step ${measured.step} of ${measured.steps} as it ran, ${percent(measured.bubble)} idle`),
+    ] : null,
+    make("h3", {}, "Stages, of one micro-batch"), table("stages", stageColumns, stages),
+    make("h3", {}, "Coordinates"), table("coordinates", coordinateColumns, coordinates),
+  ];
+  return make("div", {}, parts.flat());
+}
+
 // ---- parameters ----------------------------------------------------------------------------------------------------
 
 function renderParameters(rows, report) {

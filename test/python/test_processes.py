@@ -1,4 +1,5 @@
 """Ranks as processes: started by mpirun and torchrun they compute, bit by bit, what the ranks of one process compute."""
+import language
 import models
 import oracle
 import pytest
@@ -54,15 +55,20 @@ def test_processes_compute_what_one_process_does(compiled, how):
         check_same(folder, how, FILES[3:])
 
 
-@pytest.mark.parametrize("make", [models.llama, models.mlp, vision.resnet], ids=lambda make: make.__name__)
-def test_other_models_over_mpi(tmp_path, make):
+@pytest.mark.parametrize("make, mesh, flags", [
+    (models.llama, "dp=2", ()), (models.mlp, "dp=2", ()), (vision.resnet, "dp=2", ()),
+    (models.gpt2_deep, "pp=4", ("--schedule", "zb-h1")), (models.gpt2_deep, "pp=2", ("--num-chunks", "2", "--schedule", "zb-v")),
+    (language.bert, "dp=2,pp=2", ()), (language.bart, "pp=2,tp=2", ("--schedule", "gpipe")), (vision.resnet, "pp=2", ()),
+], ids=lambda part: getattr(part, "__name__", None))  # fmt: skip
+def test_other_models_over_mpi(tmp_path, make, mesh, flags):
     """Weights, and running statistics, after three steps of two micro-batches."""
-    launcher, environment = launch("mpirun", 2)
+    ranks = oracle.ranks_of(mesh)
+    launcher, environment = launch("mpirun", ranks)
     model = make()
-    oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2", "--micro-batches", "2", *PLAIN)
+    oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), mesh, "--micro-batches", "2", *flags, *PLAIN)
     save_file(oracle.draw_batches(model, 2, steps=3), tmp_path / "data.safetensors")
     command = ["./program", "--data", "data.safetensors", "--steps", "3", "--quiet"]
-    oracle.run([*command, "--ranks", 2, *outputs("one")], tmp_path)
+    oracle.run([*command, "--ranks", ranks, *outputs("one")], tmp_path)
     status, printed = finish(start([*launcher, *command, *outputs("mpirun")], tmp_path, environment))
     assert status == 0, printed
     check_same(tmp_path, "mpirun")

@@ -7,10 +7,12 @@ import os
 import re
 import shutil
 import subprocess
+import xml.etree.ElementTree
 
 import oracle
 import pytest
 from conftest import tools_folder
+from safetensors.torch import save_file
 from test_plan import COLLECTIVES, functions_of
 
 FLAGS = ["--mesh", "dp=2,tp=2", "--micro-batches", "2"]
@@ -189,6 +191,67 @@ def test_the_same_at_each_level(compiled):
         assert data["level"] == level[2:] and data["mesh"] == whole["mesh"]
 
 
+# ---- a pipeline ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pipelined(tmp_path_factory, exports):
+    """A folder with a program of four stages, what it traced, and the data of its page."""
+    folder = tmp_path_factory.mktemp("pipelined")
+    model = oracle.zoo("gpt2_deep")
+    flags = ["--mesh", "pp=2,tp=2", "--num-chunks", "2", "--schedule", "zb-v", "--micro-batches", "6"]
+    compile_page(folder, oracle.export("gpt2_deep", exports), "-o", "program", "--explain", "--dump-dir", "dump", *flags)
+    save_file({n: v.contiguous() for n, v in oracle.draw_batches(model, 6, 3).items()}, folder / "data.safetensors")
+    oracle.run(["./program", "--data", "data.safetensors", "--steps", 3, "--trace", "trace.json", "--quiet"], folder)
+    return folder, page_data(folder / "plan.html")[0]
+
+
+def test_a_pipeline_is_shown_with_its_stages(pipelined):
+    folder, data = pipelined
+    pipeline = section(data, "pipeline")
+    assert [row["pp"] for row in pipeline["stages"]] == [0, 1, 1, 0] and pipeline["schedule"] == "zb-v"
+    said = oracle.run(["./program", "--info"], folder).split("micro-batches held at once")[1]
+    held = [int(n) for n in re.findall(r"^  \d +\d, \d +(\d+) ", said, re.M)]
+    assert pipeline["plan"]["held"] == held and len(held) == 2
+    flops = section(data, "flops")["segments"]
+    ends = [row["first_segment"] for row in pipeline["stages"][1:]] + [len(flops)]
+    for row, end in zip(pipeline["stages"], ends, strict=True):
+        for phase in ("forward", "backward_input", "backward_weight"):
+            costs = [segment.get(phase) for segment in flops[row["first_segment"] : end]]
+            whole = 6 * row[phase]  # by global types and their shards; the segments by local ones
+            assert sum(cost["contraction"] + cost["other"] for cost in costs if cost) == pytest.approx(whole, rel=0.05)
+    assert [row["cut_bytes"] for row in pipeline["stages"]] == [2 * 4 * 4 * 16 * 32] * 3 + [0]  # [B, T, H] there and back
+    arenas = [row["arena_bytes"] for row in pipeline["coordinates"]]
+    assert max(arenas) == data["totals"]["arena_bytes"] and all(0 < row["saved_bytes"] < row["arena_bytes"] for row in pipeline["coordinates"])
+    names = [rect.get("class") for rect in xml.etree.ElementTree.fromstring(pipeline["plan"]["picture"]).iter() if rect.tag.endswith("rect")]
+    assert {"F", "I later", "W"} <= set(names) and "measured" not in pipeline
+
+
+def test_what_was_measured_is_shown_beside_the_plan(pipelined):
+    folder, data = pipelined
+    plan = section(data, "pipeline")["plan"]
+    compile_page(folder, "dump/5-placed.mlir", "--no-codegen", "--measured", "trace.json")
+    pipeline = section(page_data(folder / "plan.html")[0], "pipeline")
+    assert pipeline["plan"] == plan
+    measured = pipeline["measured"]
+    assert measured["held"] == plan["held"] and measured["steps"] == 3 and 0 < measured["update"] < 1e4
+    assert all(stage["forward"] > 0 and stage["backward_input"] > 0 for stage in measured["stages"])
+    assert 0 < measured["bubble"] < 1 and xml.etree.ElementTree.fromstring(measured["picture"]).tag.endswith("svg")
+
+
+@pytest.mark.parametrize("mesh, flags, trace, words", [
+    ("pp=2", ["--micro-batches", "6"], "trace.json", "the trace is of another program: 4 stages on 2 pipeline coordinates, back and forth, 6 micro-batches a step; the plan has 2"),
+    ("dp=2", [], "trace.json", "this plan has no step of a pipeline"),
+    ("pp=2", [], "none.json", "none.json"),
+    ("pp=2", [], "plan.html", "plan.html"),
+])  # fmt: skip
+def test_a_trace_of_something_else(pipelined, tmp_path, exports, mesh, flags, trace, words):
+    folder, _ = pipelined
+    line = ["--no-codegen", "--mesh", mesh, *flags, "--measured", folder / trace]
+    assert words in compile_page(tmp_path, oracle.export("gpt2_deep", exports), *line, expect=2)
+    assert not list(tmp_path.iterdir())
+
+
 # ---- one file, whatever the model is called ---------------------------------------------------------------------------
 
 HOSTILE = "</script><!--<script>alert('1')</script>\\22&quot; \\\\ \u2028 @SCRIPT@"
@@ -266,6 +329,8 @@ def test_a_browser_draws_every_section(compiled, hostile, tmp_path):
         (["--report", "/dev/full"], ["--report: output '/dev/full' is a device"]),
         (["--report", "same", "-o", "same"], ["--report and -o both name 'same'"]),
         (["--report", ""], ["--report is empty"]),
+        (["--measured", "trace.json"], ["--measured", "add --report PLAN.html"]),
+        (["--report", "p.html", "--measured", ""], ["--measured is empty"]),
         (["--report", "p.html", "--stop-after", "training", "-o", "x.mlir"], ["--report shows the plan", "planned or later"]),
     ],
 )

@@ -137,6 +137,11 @@ struct Flags {
   cl::opt<std::string> report{
       "report", cl::desc("write the plan as one HTML page: shardings, collectives, kernels, flops"),
       cl::value_desc("PLAN.html"), cl::cat(look)};
+  cl::opt<std::string> measured{
+      "measured",
+      cl::desc("with --report: also show the step of a pipeline that this program traced "
+               "(--trace)"),
+      cl::value_desc("TRACE.json"), cl::cat(look)};
   cl::opt<std::string> timeline{
       "write-timeline",
       cl::desc("draw the step of a pipeline: what runs when, what is idle or held"),
@@ -324,6 +329,9 @@ bool checkPipeline(const Flags &f, CommandLine &line) {
 }
 
 bool readReport(const Flags &f, CommandLine &line) {
+  if (!f.measured.empty() && f.report.empty())
+    return bad("--measured is shown in a report: add --report PLAN.html");
+  line.output.measured = f.measured;
   if (f.report.empty())
     return true;
   if (line.walk.stopAfter < ps::Level::Planned)

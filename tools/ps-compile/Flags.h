@@ -12,6 +12,7 @@ struct OutputOptions {
   std::string output;
   bool explain = false;
   std::string report;   ///< path of the plan as an HTML page; empty: none
+  std::string measured; ///< path of a trace that the report shows too; empty: none
   std::string timeline; ///< path of a pipeline's step as an SVG; empty: none
   bool codegen = true;
   bool check = false; ///< carry the one-rank program too

@@ -106,8 +106,8 @@ bool fitsLevel(ModuleOp module, const CommandLine &line) {
 LogicalResult report(ModuleOp module, const CommandLine &line) {
   if (line.output.report.empty())
     return success();
-  return writeReport(module, {line.output.report, line.compile.model, line.output.line,
-                              line.compile.microBatches});
+  return writeReport(module,
+                     {line.output.report, line.output.line, line.compile, line.output.measured});
 }
 
 LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &line) {

@@ -1,0 +1,105 @@
+// A pipeline's step as data: its stages and coordinates, the step by the plan, and as it ran.
+#include "Gather.h"
+#include "lib/Codegen/ClassBuffers.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace mlir;
+namespace json = llvm::json;
+
+namespace parashard::report {
+
+static std::string draw(const plan::Replay &run, const plan::TimelineOptions &options) {
+  std::string picture;
+  llvm::raw_string_ostream os(picture);
+  plan::writeTimeline(run, options, os);
+  return picture;
+}
+
+/// Makespan and bubble, what each coordinate holds, the picture.
+static json::Object describeRun(const plan::Replay &run, const plan::TimelineOptions &options) {
+  return json::Object{{"unit", options.unit},
+                      {"makespan", run.makespan},
+                      {"bubble", run.bubble},
+                      {"held", json::Array(run.peakLive)},
+                      {"picture", toText(draw(run, options))}};
+}
+
+static json::Object describeStage(const PlannedStep &step, int64_t stage) {
+  const plan::Placement &placement = step.stages.placement;
+  const ps::StageCost &cost = step.costs[stage];
+  return json::Object{{"stage", stage},
+                      {"pp", placement.getRank(stage)},
+                      {"chunk", placement.getChunk(stage)},
+                      {"first_segment", stage ? step.stages.cuts[stage - 1] : 0},
+                      {"forward", cost.forward},
+                      {"backward_input", cost.backwardInput},
+                      {"backward_weight", cost.backwardWeight},
+                      {"saved_bytes", cost.savedBytes},
+                      {"cut_bytes", cost.cutBytes}};
+}
+
+json::Object describePipeline(ModuleOp module, const PlannedStep &step,
+                              const plan::MeasuredPipeline *measured) {
+  json::Array stages, coordinates;
+  for (int64_t stage = 0; stage < step.stages.getCount(); ++stage)
+    stages.push_back(describeStage(step, stage));
+  for (int64_t pp = 0; pp < step.stages.placement.ranks; ++pp) {
+    json::Object row{
+        {"pp", pp},
+        {"saved_bytes", int64_t(plan::getPeakHeld(step.run.rows[pp], step.getSavedBytes(pp)))}};
+    if (std::optional<int64_t> arena = codegen::getArenaBytes(module, pp))
+      row["arena_bytes"] = *arena;
+    coordinates.push_back(std::move(row));
+  }
+  json::Object data{{"schedule", toText(step.schedule)},
+                    {"stages", std::move(stages)},
+                    {"coordinates", std::move(coordinates)},
+                    {"plan", describeRun(step.run, step.getTimeline())}};
+  if (!measured)
+    return data;
+  const plan::MeasuredStep &typical = measured->getTypicalStep();
+  plan::TimelineOptions timeline = step.getTimeline();
+  timeline.title = llvm::formatv("step {0}, measured", typical.number);
+  timeline.unit = "ms";
+  json::Object run = describeRun(typical.run, timeline);
+  run["step"] = typical.number;
+  run["steps"] = int64_t(measured->steps.size());
+  run["update"] = measured->update;
+  json::Array times;
+  for (const plan::StageTimes &of : measured->stages)
+    times.push_back(json::Object{{"forward", of.forward},
+                                 {"backward_input", of.backwardInput},
+                                 {"backward_weight", of.backwardWeight}});
+  run["stages"] = std::move(times);
+  data["measured"] = std::move(run);
+  return data;
+}
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+llvm::Expected<plan::MeasuredPipeline> readMeasured(StringRef path, const PlannedStep &step) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return makeError(buffer.getError().message());
+  auto measured = plan::readTrace((*buffer)->getBuffer());
+  if (!measured)
+    return measured.takeError();
+  auto describe = [](const plan::Placement &placement, int64_t microBatches) {
+    return llvm::formatv("{0} stages on {1} pipeline coordinates{2}, {3} micro-batches a step",
+                         placement.getNumStages(), placement.ranks,
+                         placement.kind == plan::PlacementKind::V ? ", back and forth" : "",
+                         microBatches)
+        .str();
+  };
+  std::string planned = describe(step.stages.placement, step.microBatches);
+  std::string ran = describe(measured->placement, measured->microBatches);
+  if (planned != ran)
+    return makeError("the trace is of another program: " + ran + "; the plan has " + planned);
+  return measured;
+}
+
+} // namespace parashard::report
