@@ -37,6 +37,10 @@ namespace {
 struct Held {
   Value local;
   ShardingAttr sharding; ///< null for what is not a tensor
+  /// How ops see a parameter that is gathered by each run that uses it; else null.
+  ShardingAttr gathered;
+
+  ShardingAttr getSeen() const { return gathered ? gathered : sharding; }
 };
 
 class FunctionPartitioner {
@@ -125,7 +129,8 @@ private:
     if (!wanted || wanted == source.sharding)
       return source.local;
     bool isBackward = source.sharding.getPartial().empty() && isInBackward(current);
-    Value &known = reshards[{value, {wanted, unsigned(isBackward)}}];
+    int64_t run = source.gathered ? getRunOrder(current).value_or(-1) : int64_t(isBackward);
+    Value &known = reshards[{value, {wanted, run}}];
     if (!known) {
       Operation *last = lastOp();
       explainOperand(value, source.sharding, wanted);
@@ -195,6 +200,8 @@ private:
   }
 
   void explainOperand(Value value, ShardingAttr from, ShardingAttr wanted) {
+    if (held[value].gathered)
+      return builder->because("parameter read", "its shards are gathered by each run that uses it");
     if (VariableOp variable = findVariable(current))
       return explainVariable(variable, from);
     if (isa<func::ReturnOp>(current))
@@ -232,7 +239,7 @@ private:
   LogicalResult partitionTensorOp(Operation *op) {
     SmallVector<ShardingAttr> has, marks;
     for (Value operand : op->getOperands())
-      has.push_back(held[operand].sharding);
+      has.push_back(held[operand].getSeen());
     for (Value result : op->getResults())
       marks.push_back(getSharding(result));
     OpSharding sharding = computeOpSharding(op, has, marks, mesh);
@@ -261,6 +268,15 @@ private:
     return variable;
   }
 
+  /// A parameter of which each run gathers what it needs (ZeRO-3): nothing of it is kept for the
+  /// next one.
+  bool isGathered(VariableOp variable, ShardingAttr has, ShardingAttr seen) const {
+    return variable.getKind() == VariableKind::Parameter && has != seen &&
+           has.getPartial().empty() &&
+           getLocalType(variable.getTensorType(), has, meshOp).getNumElements() <
+               getLocalType(variable.getTensorType(), seen, meshOp).getNumElements();
+  }
+
   /// What is partial over data axes is combined where `@update` reads it.
   LogicalResult partitionRead(ReadOp read) {
     auto variable = getVariable(read, read.getVariableAttr());
@@ -274,6 +290,11 @@ private:
     if (phase && phase.getValue() == Phase::Update)
       marked = marked.withoutPartial();
     Value local = builder->make<ReadOp>(getLocal(type, has), read.getVariableAttr(), Value());
+    if (ShardingAttr seen = simplified(marked, type); isGathered(*variable, has, seen)) {
+      markPadding(local, cast<RankedTensorType>(type), has);
+      held[read.getResult()] = {local, has, seen};
+      return success();
+    }
     bind(read.getResult(), local, has, marked);
     return success();
   }
@@ -348,7 +369,7 @@ private:
   LocalBuilder *builder = nullptr;
   Operation *current = nullptr;
   DenseMap<Value, Held> held;
-  DenseMap<std::pair<Value, std::pair<Attribute, unsigned>>, Value> reshards;
+  DenseMap<std::pair<Value, std::pair<Attribute, int64_t>>, Value> reshards;
   SmallVector<Operation *> reshardOps;
 };
 } // namespace

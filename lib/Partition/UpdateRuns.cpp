@@ -82,7 +82,7 @@ private:
       return false;
     Operation *producer = op->getOperand(0).getDefiningOp();
     return producer &&
-           (cloneable.contains(producer) || between.contains(producer) || isOverPipeline(op));
+           (isa<ReadOp>(producer) || between.contains(producer) || isOverPipeline(op));
   }
 
   bool isOverPipeline(Operation *op) const {
@@ -104,7 +104,7 @@ private:
       if (isBetween(&op)) {
         between.insert(&op);
         Operation *producer = op.getOperand(0).getDefiningOp();
-        level += !cloneable.contains(producer) && !between.contains(producer);
+        level += !isa<ReadOp>(producer) && !between.contains(producer);
         if (isOverPipeline(&op))
           last = level = std::max(level, last);
       }

@@ -23,10 +23,29 @@ static llvm::Error checkPolicy(llvm::StringRef policy) {
   return llvm::Error::success();
 }
 
+static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh) {
+  if (options.zero < 0 || options.zero > 3)
+    return fail(
+        "--zero takes 0 (nothing is split), 1 (optimizer state), 2 (and gradients) or 3 (and "
+        "parameters), not '" +
+        llvm::Twine(options.zero) + "'");
+  bool hasCopies = llvm::any_of(mesh, [](const MeshAxis &axis) {
+    return axis.size > 1 && axis.kind != ps::AxisKind::Tensor &&
+           axis.kind != ps::AxisKind::Pipeline;
+  });
+  if (options.zero == 0 || hasCopies)
+    return llvm::Error::success();
+  return fail("--zero " + llvm::Twine(options.zero) +
+              " splits what data-parallel ranks hold alike, and the mesh " + options.mesh +
+              " has no data axis above 1, such as dp=2");
+}
+
 llvm::Error checkOptions(const CompileOptions &options) {
   auto mesh = parseMesh(options.mesh, options.ranks.value_or(0));
   if (!mesh)
     return fail("--mesh: " + llvm::toString(mesh.takeError()));
+  if (llvm::Error error = checkZero(options, *mesh))
+    return error;
   plan::Placement placement;
   placement.kind = options.placement == "v" ? plan::PlacementKind::V : plan::PlacementKind::Loop;
   placement.chunks = options.numChunks;

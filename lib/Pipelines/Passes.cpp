@@ -101,7 +101,7 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
       mesh,
       // The policy decides parameters and inputs; everything else follows from them.
       PassText("ps-seed-shardings").option("policy", o.shardingPolicy),
-      PassText("ps-propagate-shardings"),
+      PassText("ps-propagate-shardings").option("zero", o.zero),
       // After the shardings: equal blocks have equal shardings then.
       PassText("ps-find-segments"),
       // Stages are lists of segments.

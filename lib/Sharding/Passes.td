@@ -35,7 +35,11 @@ def PropagateShardingsPass : Pass<"ps-propagate-shardings", "::mlir::ModuleOp"> 
   let description = [{
     Factors flow along ops and variables in both directions to a fixpoint; then partial sums are
     placed where reducing them moves the fewest bytes. See docs/levels.md.
+
+    `zero` (0 to 3) is the ZeRO stage: once the splits over model axes are known, optimizer state (from 1 on), gradients (2) and
+    parameters (3) are also split over the data axes that hold copies of them, and that is propagated too.
   }];
+  let options = [Option<"zero", "zero", "int64_t", "0", "ZeRO stage, 0 to 3">];
 }
 
 def VerifyPlannedPass : Pass<"ps-verify-planned", "::mlir::ModuleOp"> {

@@ -2,6 +2,7 @@
 #include "lib/Sharding/Passes.h"
 #include "lib/Sharding/Propagation.h"
 #include "lib/Sharding/Reasons.h"
+#include "lib/Sharding/Zero.h"
 
 using namespace mlir;
 
@@ -11,12 +12,22 @@ namespace parashard {
 #include "lib/Sharding/Passes.h.inc"
 
 namespace {
+std::string describe(const ps::ShardingGraph &graph, unsigned number) {
+  const ps::ShardingNode &node = graph.nodes[number];
+  std::string reason = node.fixed ? ps::getReason(node.variable).str() : "";
+  if (!node.fixed && !(node.splitLater && node.cause < 0))
+    reason = ps::describeCause(graph, number);
+  if (node.splitLater)
+    reason += (reason.empty() ? "" : "; ") + std::string("ZeRO splits its copies");
+  return reason;
+}
+
 void markVariables(ps::ShardingGraph &graph) {
   for (auto [i, node] : llvm::enumerate(graph.nodes)) {
-    if (!node.variable || node.fixed)
+    if (!node.variable || (node.fixed && !node.splitLater))
       continue;
     node.variable.setSharding(graph.getSharding(i));
-    ps::setReason(node.variable, ps::describeCause(graph, i));
+    ps::setReason(node.variable, describe(graph, i));
   }
 }
 
@@ -44,6 +55,8 @@ void markOps(ps::ShardingGraph &graph, func::FuncOp function) {
 }
 
 struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardingsPass> {
+  using PropagateShardingsPassBase::PropagateShardingsPassBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     ps::MeshOp mesh = ps::getMesh(module);
@@ -55,6 +68,10 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
       module->setAttr(ps::kLevelMark, ps::LevelAttr::get(&getContext(), ps::Level::Planned));
     ps::ShardingGraph graph = ps::ShardingGraph::build(module, mesh);
     ps::propagateSplits(graph);
+    if (zero > 0) {
+      ps::splitForZero(graph, zero);
+      ps::propagateSplits(graph);
+    }
     ps::wholeSharedConstants(graph);
     ps::choosePartials(graph);
     markVariables(graph);

@@ -18,6 +18,8 @@ struct ShardingNode {
   llvm::SmallVector<PartialAttr, 2> partial;
   /// Decided before propagation (a seed): it gives, and takes nothing.
   bool fixed = false;
+  /// Split by ZeRO, over what was known of it before.
+  bool splitLater = false;
   /// Data, context and expert axes may split it (values; not parameters and what belongs to them,
   /// unless they were seeded so).
   bool takesDataAxes = true;

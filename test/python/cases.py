@@ -21,13 +21,16 @@ class Case:
     optimizer: str
     schedule: str = ""  # of a pipeline; empty: no flag
     chunks: int = 1
+    zero: int = 0
 
     def __str__(self):
         pipeline = f"-{self.schedule}-{self.chunks}" if self.schedule else ""
-        return f"{self.model}-{self.importer}-{self.mesh}-{self.micro_batches}-{self.optimizer}{pipeline}"
+        zero = f"-zero{self.zero}" if self.zero else ""
+        return f"{self.model}-{self.importer}-{self.mesh}-{self.micro_batches}-{self.optimizer}{pipeline}{zero}"
 
     def flags(self):
-        return ("--schedule", self.schedule, "--num-chunks", self.chunks) if self.schedule else ()
+        schedule = ("--schedule", self.schedule, "--num-chunks", self.chunks) if self.schedule else ()
+        return (*schedule, "--zero", self.zero) if self.zero else schedule
 
 
 # The first ones in every combination; the others, and all as ONNX, on fewer meshes.
@@ -55,6 +58,14 @@ PIPELINES = [
     for chunks, meshes in PIPELINE_MESHES.items()
     for name, mesh, schedule, (micro_batches, optimizer) in itertools.product(
         CUT, meshes, SCHEDULES[chunks], [(2, "adamw"), (8, "sgd")])
+]  # fmt: skip
+
+# What data-parallel ranks hold alike is split over them: tied and fused parameters, running statistics, stages.
+ZERO = [
+    Case(name, "pt2", mesh, micro_batches, optimizer, zero=stage)
+    for name, mesh, stage, (micro_batches, optimizer) in itertools.product(
+        ["gpt2", "llama", "bert", "resnet"], ["dp=2", "dp=4", "dp=2,tp=2", "dp=2,pp=2", "dp=2,pp=2,tp=2"], [1, 2, 3], [(1, "adamw"), (4, "sgd")])
+    if "resnet" not in name or "tp" not in mesh
 ]  # fmt: skip
 
 # Sizes that tp does not divide: padded heads, rows of the vocabulary, features; some shards are empty.

@@ -49,7 +49,7 @@ def test_flags_win_over_the_plan(tmp_path, exports):
         ('{"micro-batches": 1.5}', ["micro-batches", "1.5", "a whole number"]),
         ('{"micro-batches": 0}', ["--micro-batches", "at least 1", "0"]),
         ('{"micro-batches": 2, "global-batch": 8}', ["--micro-batches", "--global-batch", "not both"]),
-        ('{"zero": 1}', ["--zero", "not built"]),
+        ('{"zero": 1}', ["--zero 1", "dp=1", "no data axis"]),
         ('{"mesh": "dp=two"}', ["--mesh", "two"]),
         ('{"optimizer": "sgd"}', ["optimizer", "no plan flag"]),
         ('{"mesh": ', ["plan.json"]),

@@ -96,7 +96,11 @@ struct Flags {
           "gpipe, 1f1b, interleaved, zb-h1, zb-v or FILE.json (default 1f1b; interleaved where "
           "there are several chunks)"),
       cl::cat(plan)};
-  cl::opt<std::string> zero{"zero", cl::desc("ZeRO stage, 0 to 3"), cl::init("0"), cl::cat(plan)};
+  cl::opt<std::string> zero{
+      "zero",
+      cl::desc(
+          "ZeRO stage: split over data axes 1 optimizer state, 2 and gradients, 3 and parameters"),
+      cl::init("0"), cl::cat(plan)};
   cl::opt<std::string> recompute{"recompute", cl::desc("none, selective, full, ..."),
                                  cl::init("none"), cl::cat(plan)};
   cl::opt<std::string> precision{"precision", cl::desc("fp32, bf16, ..."), cl::init("fp32"),
@@ -170,8 +174,6 @@ bool refuse(llvm::StringRef flag, llvm::StringRef value, llvm::StringRef what) {
 
 bool checkBuilt(const Flags &f) {
   auto isNot = [](const std::string &value, llvm::StringRef ok) { return value != ok; };
-  if (isNot(f.zero, "0"))
-    return refuse("zero", f.zero, "ZeRO");
   if (isNot(f.recompute, "none"))
     return refuse("recompute", f.recompute, "recompute");
   if (isNot(f.precision, "fp32"))
@@ -409,11 +411,6 @@ std::string getMeshText(const CompileOptions &compile) {
 }
 
 llvm::json::Object describePlan(const Flags &f, const CompileOptions &compile) {
-  auto number = [](const std::string &text) {
-    int64_t value = 0;
-    llvm::StringRef(text).getAsInteger(10, value);
-    return value;
-  };
   llvm::json::Object plan{{"mesh", getMeshText(compile)},
                           {"sharding-policy", f.policy.getValue()},
                           {"split-method", f.splitMethod.getValue()},
@@ -422,7 +419,7 @@ llvm::json::Object describePlan(const Flags &f, const CompileOptions &compile) {
                                            ? plan::chooseSchedule({{}, 1, compile.numChunks}).str()
                                            : compile.schedule},
                           {"micro-batches", compile.microBatches},
-                          {"zero", number(f.zero)},
+                          {"zero", compile.zero},
                           {"recompute", f.recompute.getValue()},
                           {"precision", f.precision.getValue()},
                           {"gradient-reduction", f.gradientReduction.getValue()}};
@@ -445,7 +442,7 @@ std::vector<GivenFlag> listGiven(const Flags &f) {
   add(ps::Level::Imported, {f.dims, f.batch});
   add(ps::Level::Training, {f.loss, f.lossOutput, f.differentiate, f.freeze, f.init, f.lossAverage,
                             f.optimizer, f.clipNorm, f.batchDims, f.ema, f.mode, f.inference});
-  add(ps::Level::Planned, {f.mesh, f.ranks, f.policy, f.splitMethod, f.numChunks});
+  add(ps::Level::Planned, {f.mesh, f.ranks, f.policy, f.zero, f.splitMethod, f.numChunks});
   add(ps::Level::Scheduled, {f.microBatches, f.globalBatch, f.schedule});
   return given;
 }
@@ -489,6 +486,8 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   if (f.ranks)
     c.ranks = f.ranks;
   c.shardingPolicy = f.policy;
+  if (llvm::StringRef(f.zero).getAsInteger(10, c.zero))
+    return bad("--zero takes a number from 0 to 3, not '" + f.zero + "'"), std::nullopt;
   c.lossAverage = f.lossAverage;
   c.optimizers.assign(f.optimizer.begin(), f.optimizer.end());
   if (c.optimizers.empty())

@@ -61,6 +61,7 @@ OwningOpRef<ModuleOp> placeOnOneRank(ModuleOp imported, const CommandLine &line)
   options.ranks.reset();
   options.shardingPolicy = "replicated";
   options.numChunks = 1;
+  options.zero = 0;
   options.placement = "loop";
   WalkOptions walk = line.walk;
   walk.dumpDir.clear();

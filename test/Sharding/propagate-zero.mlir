@@ -1,0 +1,58 @@
+// What data-parallel ranks hold alike is split over them: optimizer state, then gradients, then parameters.
+// RUN: ps-opt %s --ps-propagate-shardings=zero=0 --ps-verify-planned | FileCheck %s --check-prefixes=ALL,ZERO
+// RUN: ps-opt %s --ps-propagate-shardings=zero=1 --ps-verify-planned | FileCheck %s --check-prefixes=ALL,ONE
+// RUN: ps-opt %s --ps-propagate-shardings=zero=2 --ps-verify-planned | FileCheck %s --check-prefixes=ALL,TWO
+// RUN: ps-opt %s --ps-propagate-shardings=zero=3 --ps-verify-planned | FileCheck %s --check-prefixes=ALL,THREE
+
+ps.mesh @mesh <"dp" = 2 : data, "tp" = 2 : tensor>
+
+// The outermost dim that is whole and divides evenly.
+// ZERO: parameter @w {{.*}}[{"tp"}, {}]
+// ONE: parameter @w {{.*}}[{"tp"}, {}]
+// TWO: parameter @w {{.*}}[{"tp"}, {}]
+// THREE: parameter @w {{.*}}[{"tp", "dp"}, {}]
+ps.variable parameter @w {ps.sharding = #ps.sharding<@mesh, [{"tp"}, {}]>} : tensor<8x16xf32>
+// ZERO: gradient @w.grad {{.*}}[{"tp"}, {}], partial = {"dp": sum}
+// ONE: gradient @w.grad {{.*}}[{"tp"}, {}], partial = {"dp": sum}
+// TWO: gradient @w.grad {{.*}}[{"tp", "dp"}, {}]>
+// THREE: gradient @w.grad {{.*}}[{"tp", "dp"}, {}]>
+ps.variable gradient @w.grad of @w : tensor<8x16xf32>
+// ZERO: optimizer @w.m {{.*}}[{"tp"}, {}]
+// ONE: optimizer @w.m {{.*}}[{"tp", "dp"}, {}]
+// TWO: optimizer @w.m {{.*}}[{"tp", "dp"}, {}]
+// THREE: optimizer @w.m {{.*}}[{"tp", "dp"}, {}]
+ps.variable optimizer @w.m of @w : tensor<8x16xf32>
+
+// A dim that does not divide is padded; where a model axis has it, another dim is taken.
+// THREE: parameter @odd {{.*}}[{"tp"}, {"dp"}]
+ps.variable parameter @odd {ps.sharding = #ps.sharding<@mesh, [{"tp"}, {}]>} : tensor<7x5xf32>
+// THREE: parameter @padded {{.*}}[{"dp"}]
+ps.variable parameter @padded : tensor<5xf32>
+// There is nothing to split.
+// ALL: parameter @one {{.*}}[{}]
+ps.variable parameter @one : tensor<1xf32>
+// ALL: optimizer @count {{.*}}[]
+ps.variable optimizer @count of @one : tensor<i64>
+
+// The gradient is added up in parts, and each rank updates its share.
+// ALL-LABEL: func.func @micro_batch
+// ONE: ps.contract {{.*}}partial = {"dp": sum}
+// TWO: ps.contract {{.*}}[{"tp", "dp"}, {}]>
+func.func @micro_batch(%x: tensor<4x16xf32> {ps.sharding = #ps.sharding<@mesh, [{"dp"}, {}]>}, %g: tensor<4x8xf32> {ps.sharding = #ps.sharding<@mesh, [{"dp"}, {"tp"}]>}) {
+  %0 = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] : (tensor<4x8xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>
+  ps.accumulate @w.grad, %0 : tensor<8x16xf32>
+  return
+}
+
+// ALL-LABEL: func.func @update
+// ZERO: ps.add {{.*}}[{"tp"}, {}]>
+// ONE: ps.add {{.*}}[{"tp", "dp"}, {}]>
+// TWO: ps.add {{.*}}[{"tp", "dp"}, {}]>
+func.func @update() {
+  %g = ps.read @w.grad {ps.phase = #ps.phase<update>} : tensor<8x16xf32>
+  %m = ps.read @w.m {ps.phase = #ps.phase<update>} : tensor<8x16xf32>
+  %0 = ps.add %g, %m {ps.phase = #ps.phase<update>} : tensor<8x16xf32>
+  ps.write @w.m, %0 {ps.phase = #ps.phase<update>} : tensor<8x16xf32>
+  ps.write @w, %0 {ps.phase = #ps.phase<update>} : tensor<8x16xf32>
+  return
+}

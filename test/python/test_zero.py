@@ -1,0 +1,150 @@
+"""`--zero`: what data-parallel ranks hold alike is split over them, and nothing else changes."""
+import json
+import re
+
+import cases
+import oracle
+import pytest
+import test_pipelines
+import torch
+from conftest import tools_folder
+from safetensors.torch import save_file
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def is_in_cover(case):
+    """Of each model and mesh one stage, under one optimizer: scripts/compare-with-pytorch has all combinations."""
+    index = [c for c in cases.ZERO if (c.model, c.mesh) == (case.model, case.mesh)].index(case)
+    return index == (len(case.model) + len(case.mesh)) % 6
+
+
+COVER = list(filter(is_in_cover, cases.ZERO))
+
+
+def test_the_cover_has_everything():
+    for field in ("model", "mesh", "zero", "micro_batches"):
+        assert {getattr(c, field) for c in COVER} == {getattr(c, field) for c in cases.ZERO}
+
+
+@pytest.mark.parametrize("case", COVER, ids=str)
+def test_equals_pytorch(tmp_path, exports, case):
+    comparison = oracle.check_case(tmp_path, exports, case)
+    print(comparison)
+    assert comparison.failures() == []
+
+
+@pytest.mark.parametrize("name, mesh, stage", [("gpt", "dp=4", 3), ("gpt2", "dp=4", 1), ("llama", "dp=2,tp=2", 3), ("llama", "dp=4", 2)])
+def test_sizes_that_do_not_divide_equal_pytorch(tmp_path, name, mesh, stage):
+    """Shards with padding, and empty ones."""
+    model = cases.ODD[name]()
+    flag, make, tolerance = oracle.OPTIMIZERS["adamw"]
+    batches = oracle.draw_batches(model, 2)
+    found = oracle.train_compiled(tmp_path, model.export(tmp_path / "model.pt2"), batches, mesh, 2, flag, ("--zero", stage))
+    assert oracle.compare(oracle.train_in_torch(model, batches, make), found, tolerance).failures() == []
+
+
+# ---- bytes ---------------------------------------------------------------------------------------------------------
+
+
+def bytes_by_kind(program):
+    """Of a rank, from --info."""
+    units = {"B": 1, "KB": 1e3, "MB": 1e6}
+    rows = re.findall(r"^  (\w+) +\d+ tensors? +([\d.]+) (\w+)$", oracle.run([program, "--info"], program.parent), re.M)
+    return {kind: float(value) * units[unit] for kind, value, unit in rows}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize("mesh, shards", [("dp=2", 2), ("dp=4", 4), ("dp=2,tp=2", 2)])
+def test_bytes_of_a_rank_are_those_of_the_formula(tmp_path, exports, name, mesh, shards):
+    """Rajbhandari et al., 2020, figure 1: parameters, gradients and state, each whole or a share."""
+    held = []
+    for stage in range(4):
+        folder = tmp_path / str(stage)
+        folder.mkdir()
+        held.append(bytes_by_kind(oracle.compile_model(folder, oracle.export(name, exports), mesh, "--zero", stage)))
+    for kind, first in (("optimizer", 1), ("gradient", 2), ("parameter", 3)):
+        for stage in range(4):
+            share = shards if stage >= first else 1
+            assert held[stage][kind] == pytest.approx(held[0][kind] / share, rel=1e-3, abs=8), (kind, stage)
+
+
+# ---- the norm of the gradients -------------------------------------------------------------------------------------
+
+
+def clipping(make, most, norms):
+    """An optimizer of PyTorch that clips before it steps; adds each norm to `norms`."""
+
+    def build(parameters):
+        optimizer = make(parameters)
+        step = optimizer.step
+
+        def clipped():
+            norms.append(torch.nn.utils.clip_grad_norm_(parameters, most).item())
+            step()
+
+        optimizer.step = clipped
+        return optimizer
+
+    return build
+
+
+@pytest.mark.parametrize("name, mesh, stage", [
+    ("gpt2", "dp=2,pp=2", 2), ("gpt2", "pp=2,tp=2", 0), ("gpt2", "dp=4", 1), ("gpt2", "dp=2,tp=2", 3), ("llama", "dp=2,pp=2", 3)])  # fmt: skip
+def test_clipping_counts_each_shard_once(tmp_path, exports, name, mesh, stage):
+    """And each tied parameter: the norm is that of the model on one device."""
+    flag, make, tolerance = oracle.OPTIMIZERS["sgd"]
+    model, norms = oracle.zoo(name), []
+    batches = oracle.draw_batches(model, 2)
+    ref = oracle.train_in_torch(model, batches, clipping(make, 0.3, norms))
+    found = oracle.train_compiled(tmp_path, oracle.export(name, exports), batches, mesh, 2, flag,
+                                  ("--zero", stage, "--clip-norm", "0.3"), run_flags=("--log", "log.jsonl"))  # fmt: skip
+    assert oracle.compare(ref, found, tolerance).failures() == []
+    logged = [json.loads(line)["grad_norm"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert logged == pytest.approx(norms, rel=1e-5) and max(norms) > 0.3
+
+
+# ---- beside other features -----------------------------------------------------------------------------------------
+
+
+def test_stages_of_zero_give_the_same_bits(tmp_path, exports):
+    """1 as 0, and 3 as 2: from 2 on the two gradients of a tied weight are summed over ranks each by itself."""
+    results = []
+    batches = oracle.draw_batches(oracle.zoo("gpt"), 1)
+    for stage in range(4):
+        folder = tmp_path / str(stage)
+        folder.mkdir()
+        results.append(oracle.train_compiled(folder, oracle.export("gpt", exports), batches, "dp=2", 1, oracle.OPTIMIZERS["adamw"][0],
+                                             ("--zero", stage)))  # fmt: skip
+    for one, other in ((0, 1), (2, 3)):
+        assert results[one].losses == results[other].losses
+        assert [n for n, value in results[one].after.items() if not torch.equal(value, results[other].after[n])] == []
+    differing = [n for n, value in results[0].gradients.items() if not torch.equal(value, results[2].gradients[n])]
+    assert set(differing) <= {"wte.weight"}
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+def test_check_and_averages(tmp_path, exports, stage):
+    """--check compares with the program of one rank; averages are evaluated; weights are read and written whole."""
+    model = oracle.zoo("gpt2")
+    flags = ("--zero", stage, "--ema", "0.9", "--check")
+    program = oracle.compile_model(tmp_path, oracle.export("gpt2", exports), "dp=2,tp=2", *flags)
+    save_file({n: v.contiguous() for n, v in oracle.draw_batches(model, 1).items()}, tmp_path / "data.safetensors")
+    assert "check passed" in oracle.run([program, "--check", "--data", "data.safetensors"], tmp_path)
+    run = [program, "--data", "data.safetensors", "--eval-data", "data.safetensors", "--steps", "3", "--export-weights"]
+    said = oracle.run([*run, "first.safetensors"], tmp_path)
+    assert "eval loss of the averages" in said
+    oracle.run([program, "--data", "data.safetensors", "--steps", "0", "--weights", "first.safetensors", "--export-weights", "again.safetensors"], tmp_path)
+    assert (tmp_path / "again.safetensors").read_bytes()[-64:] == (tmp_path / "first.safetensors").read_bytes()[-64:]
+
+
+@pytest.mark.parametrize("mesh", ["dp=4", "dp=2,tp=2"])
+def test_the_evaluator_agrees(tmp_path, mesh):
+    """The plan alone, with NaN in all padding, computes what the model does."""
+    archive, data = test_pipelines.prepare(tmp_path, cases.ODD["gpt"](), 2)
+    flags = ["--optimizer", oracle.OPTIMIZERS["sgd"][0], "--micro-batches", "2"]
+    tool = tools_folder() / "ps-compile"
+    oracle.run([tool, archive, "-o", "whole.mlir", "--stop-after", "training", *flags], tmp_path)
+    oracle.run([tool, archive, "-o", "zero.mlir", "--stop-after", "partitioned", "--mesh", mesh, "--zero", "3", *flags], tmp_path)
+    whole = test_pipelines.evaluate(tmp_path, tmp_path / "whole.mlir", data, 2)
+    test_pipelines.check(tmp_path, whole, tmp_path / "zero.mlir", data, 2)
