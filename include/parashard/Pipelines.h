@@ -40,7 +40,8 @@ struct CompileOptions {
   std::string schedule;                ///< a name, or FILE.json; empty: by the chunks
   std::string placement = "loop";      ///< of stages: the schedule's (loop or v)
   int64_t microBatches = 1;
-  int64_t zero = 0; ///< ZeRO stage, 0 to 3
+  int64_t zero = 0;               ///< ZeRO stage, 0 to 3
+  std::string recompute = "none"; ///< none, selective, full, or modules=GLOB,...
   std::string lossAverage; ///< step or micro-batch; empty: step where the form is recognised
 
   // The update.

@@ -1,8 +1,24 @@
-// The pass of memory planning: level 4 to level 5.
+// The passes about memory: what is computed again (level 2), and where everything lies (level 4 to level 5).
 #ifndef PARASHARD_LIB_MEMORY_PASSES_TD
 #define PARASHARD_LIB_MEMORY_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
+
+def RecomputePass : Pass<"ps-recompute", "::mlir::ModuleOp"> {
+  let summary = "computes forward values again where backward needs them, instead of keeping them";
+  let description = [{
+    The ops that make such a value are cloned before the backward of their segment (`ps.recomputed`, phase backward_input), from
+    what is kept or comes from other segments; a chain never leaves its segment. Random ops keep their key, and so draw
+    the same numbers. What moves data between ranks is not repeated: its result is kept. Variables are written and
+    accumulated once. `mode` says which ops may run again:
+
+    * `full`: all of a segment, so that its inputs alone are kept; not those of the last one, whose backward follows at once.
+    * `selective`: what is no contraction and follows from what is kept anyway; one number a row (a norm's) stays.
+    * `modules=GLOB,...`: what comes from these modules, or from modules inside of them.
+  }];
+  let options = [Option<"mode", "mode", "std::string", "\"none\"",
+                        "none, selective, full or modules=GLOB,...">];
+}
 
 def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
   let summary = "gives every buffer an address in one arena";

@@ -3,7 +3,6 @@
 #include "lib/Partition/CheapValues.h"
 #include "lib/Partition/Cloneable.h"
 #include "lib/Partition/ModulePath.h"
-#include "lib/Partition/Stages.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -124,6 +123,20 @@ private:
 } // namespace
 
 std::vector<Layer> findLayers(func::FuncOp function) { return Weigher(function).weigh(); }
+
+std::vector<StageCost> addUpStages(ArrayRef<Layer> layers, const Stages &stages) {
+  std::vector<StageCost> costs(stages.getCount());
+  for (auto [i, layer] : llvm::enumerate(layers)) {
+    StageCost &cost = costs[stages.getStage(i)];
+    cost.forward += layer.forwardFlops;
+    cost.backwardInput += layer.backwardInputFlops;
+    cost.backwardWeight += layer.backwardWeightFlops;
+    cost.savedBytes += layer.activationBytes;
+    cost.cutBytes = layer.boundaryBytes; // the last layer's stays
+  }
+  costs.back().cutBytes = 0;
+  return costs;
+}
 
 func::FuncOp getCutFunction(ModuleOp module) {
   for (StringRef name : {"micro_batch", "evaluate"})

@@ -2,7 +2,7 @@
 #ifndef PARASHARD_LIB_PIPELINE_LAYERS_H
 #define PARASHARD_LIB_PIPELINE_LAYERS_H
 
-#include "dialects/ps/Ps.h"
+#include "lib/Partition/Stages.h"
 #include <string>
 #include <vector>
 
@@ -23,6 +23,9 @@ struct Layer {
 
 /// The layers of `function`, whose ops have segments and shardings (level 2).
 std::vector<Layer> findLayers(mlir::func::FuncOp function);
+
+/// What each stage does: its layers' sums.
+std::vector<StageCost> addUpStages(llvm::ArrayRef<Layer> layers, const Stages &stages);
 
 /// The function that stages are cut from: `@micro_batch`, else `@evaluate`; null when the module
 /// has neither.

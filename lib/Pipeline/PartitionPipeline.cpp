@@ -48,20 +48,6 @@ llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef 
   return found->cuts;
 }
 
-std::vector<StageCost> addUp(ArrayRef<Layer> layers, const Stages &stages) {
-  std::vector<StageCost> costs(stages.getCount());
-  for (auto [i, layer] : llvm::enumerate(layers)) {
-    StageCost &cost = costs[stages.getStage(i)];
-    cost.forward += layer.forwardFlops;
-    cost.backwardInput += layer.backwardInputFlops;
-    cost.backwardWeight += layer.backwardWeightFlops;
-    cost.savedBytes += layer.activationBytes;
-    cost.cutBytes = layer.boundaryBytes; // the last layer's stays
-  }
-  costs.back().cutBytes = 0;
-  return costs;
-}
-
 struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipelinePass> {
   using PartitionPipelinePassBase::PartitionPipelinePassBase;
 
@@ -87,7 +73,7 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
     }
     stages.cuts = *cuts;
     setStages(module, stages);
-    setStageCosts(module, addUp(layers, stages));
+    setStageCosts(module, addUpStages(layers, stages));
   }
 
 private:

@@ -40,6 +40,17 @@ static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshA
               " has no data axis above 1, such as dp=2");
 }
 
+static llvm::Error checkRecompute(llvm::StringRef mode) {
+  if (mode == "none" || mode == "selective" || mode == "full")
+    return llvm::Error::success();
+  if (mode.starts_with("budget="))
+    return fail("--recompute " + mode +
+                ": a budget is not built yet; use selective, full or modules=GLOB,...");
+  if (mode.starts_with("modules=") && mode != "modules=")
+    return llvm::Error::success();
+  return fail("--recompute takes none, selective, full or modules=GLOB,..., not '" + mode + "'");
+}
+
 llvm::Error checkOptions(const CompileOptions &options) {
   auto mesh = parseMesh(options.mesh, options.ranks.value_or(0));
   if (!mesh)
@@ -74,6 +85,8 @@ llvm::Error checkOptions(const CompileOptions &options) {
       (llvm::StringRef(options.ema).getAsDouble(decay) || !(decay > 0 && decay < 1)))
     return fail("--ema takes a number above 0 and below 1, such as 0.999, not '" + options.ema +
                 "'");
+  if (llvm::Error error = checkRecompute(options.recompute))
+    return error;
   return checkPolicy(options.shardingPolicy);
 }
 

@@ -109,6 +109,8 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
           .option("method", o.splitMethod)
           .option("chunks", o.numChunks)
           .option("placement", o.placement),
+      // After the stages: a chain never leaves its segment.
+      PassText("ps-recompute").option("mode", o.recompute),
       // Kept in words: the marks that it is read from are gone at the next level, which adds what
       // is moved.
       PassText("ps-explain-shardings").option("record", "true"),

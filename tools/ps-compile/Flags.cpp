@@ -101,8 +101,10 @@ struct Flags {
       cl::desc(
           "ZeRO stage: split over data axes 1 optimizer state, 2 and gradients, 3 and parameters"),
       cl::init("0"), cl::cat(plan)};
-  cl::opt<std::string> recompute{"recompute", cl::desc("none, selective, full, ..."),
-                                 cl::init("none"), cl::cat(plan)};
+  cl::opt<std::string> recompute{"recompute",
+                                 cl::desc("what backward computes again instead of keeping it: "
+                                          "none, selective, full or modules=GLOB,..."),
+                                 cl::value_desc("MODE"), cl::init("none"), cl::cat(plan)};
   cl::opt<std::string> precision{"precision", cl::desc("fp32, bf16, ..."), cl::init("fp32"),
                                  cl::cat(plan)};
   cl::opt<std::string> planFile{
@@ -174,8 +176,6 @@ bool refuse(llvm::StringRef flag, llvm::StringRef value, llvm::StringRef what) {
 
 bool checkBuilt(const Flags &f) {
   auto isNot = [](const std::string &value, llvm::StringRef ok) { return value != ok; };
-  if (isNot(f.recompute, "none"))
-    return refuse("recompute", f.recompute, "recompute");
   if (isNot(f.precision, "fp32"))
     return refuse("precision", f.precision, "mixed precision");
   if (isNot(f.gradientReduction, "fp32"))
@@ -442,7 +442,8 @@ std::vector<GivenFlag> listGiven(const Flags &f) {
   add(ps::Level::Imported, {f.dims, f.batch});
   add(ps::Level::Training, {f.loss, f.lossOutput, f.differentiate, f.freeze, f.init, f.lossAverage,
                             f.optimizer, f.clipNorm, f.batchDims, f.ema, f.mode, f.inference});
-  add(ps::Level::Planned, {f.mesh, f.ranks, f.policy, f.zero, f.splitMethod, f.numChunks});
+  add(ps::Level::Planned,
+      {f.mesh, f.ranks, f.policy, f.zero, f.recompute, f.splitMethod, f.numChunks});
   add(ps::Level::Scheduled, {f.microBatches, f.globalBatch, f.schedule});
   return given;
 }
@@ -488,6 +489,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   c.shardingPolicy = f.policy;
   if (llvm::StringRef(f.zero).getAsInteger(10, c.zero))
     return bad("--zero takes a number from 0 to 3, not '" + f.zero + "'"), std::nullopt;
+  c.recompute = f.recompute;
   c.lossAverage = f.lossAverage;
   c.optimizers.assign(f.optimizer.begin(), f.optimizer.end());
   if (c.optimizers.empty())

@@ -62,6 +62,7 @@ OwningOpRef<ModuleOp> placeOnOneRank(ModuleOp imported, const CommandLine &line)
   options.shardingPolicy = "replicated";
   options.numChunks = 1;
   options.zero = 0;
+  options.recompute = "none";
   options.placement = "loop";
   WalkOptions walk = line.walk;
   walk.dumpDir.clear();

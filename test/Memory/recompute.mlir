@@ -1,0 +1,49 @@
+// Forward values are made again before the backward of their segment; chains start at what is kept.
+// RUN: ps-opt %s --ps-recompute=mode=none | FileCheck %s --check-prefix=NONE
+// RUN: ps-opt %s --ps-recompute=mode=full --ps-verify-planned | FileCheck %s --check-prefix=FULL
+// RUN: ps-opt %s --ps-recompute=mode=selective --ps-verify-planned | FileCheck %s --check-prefix=SOME
+// RUN: ps-opt %s --ps-recompute=mode=modules=net.act --ps-verify-planned | FileCheck %s --check-prefix=ONE
+// RUN: not ps-opt %s --ps-recompute=mode=modules=net.acts 2>&1 | FileCheck %s --check-prefix=NEAR
+// RUN: not ps-opt %s --ps-recompute=mode=most 2>&1 | FileCheck %s --check-prefix=BAD
+
+// NEAR: --recompute modules=net.acts matches no module of the model; the nearest names are 'net.act'
+// BAD: recompute is none, selective, full or modules=GLOB,..., not 'most'
+// NONE-NOT: ps.recomputed
+
+ps.mesh @mesh <"dp" = 2 : data, "tp" = 2 : tensor>
+ps.variable parameter @w {ps.sharding = #ps.sharding<@mesh, [{}, {"tp"}]>} : tensor<8x8xf32>
+ps.variable gradient @g of @w {ps.sharding = #ps.sharding<@mesh, [{}, {"tp"}], partial = {"dp": sum}>} : tensor<8x8xf32>
+
+#f = #ps.phase<forward>
+#b = #ps.phase<backward_input>
+#split = #ps.sharding<@mesh, [{"dp"}, {"tp"}]>
+#rows = #ps.sharding<@mesh, [{"dp"}, {}]>
+
+// The contraction reduces over tp, so what it makes is kept; what follows from it runs again.
+// FULL-LABEL: func.func @micro_batch
+// FULL: %[[SUM:.*]] = ps.contract
+// FULL: %[[OUT:.*]] = ps.exp
+// FULL: ps.sin %[[SUM]] {{.*}}backward_input{{.*}}ps.recomputed
+// FULL: %[[AGAIN:.*]] = ps.exp {{.*}}backward_input{{.*}}ps.recomputed
+// FULL-NOT: ps.recomputed
+// FULL: ps.mul %{{.*}}, %[[AGAIN]]
+// SOME: ps.sin %{{.*}}backward_input{{.*}}ps.recomputed
+// SOME: %[[AGAIN:.*]] = ps.exp {{.*}}backward_input{{.*}}ps.recomputed
+// SOME: ps.mul %{{.*}}, %[[AGAIN]]
+// Of one module: what it needs of others is kept.
+// ONE: %[[SIN:.*]] = ps.sin
+// ONE: %[[AGAIN:.*]] = ps.exp %[[SIN]] {{.*}}backward_input{{.*}}ps.recomputed
+// ONE-NOT: ps.recomputed
+func.func @micro_batch(%x: tensor<4x8xf32> {ps.sharding = #split}, %d: tensor<4x8xf32> {ps.sharding = #rows}) -> (tensor<4x8xf32> {ps.sharding = #rows}) {
+  %w = ps.read @w {ps.phase = #f, ps.segment = 0 : i64, ps.shardings = [#ps.sharding<@mesh, [{}, {"tp"}]>]} : tensor<8x8xf32> loc("net")
+  %0 = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] {ps.phase = #f, ps.segment = 0 : i64, ps.shardings = [#rows]} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32> loc("net.linear")
+  %1 = ps.sin %0 {ps.phase = #f, ps.segment = 0 : i64, ps.shardings = [#rows]} : tensor<4x8xf32> loc("net.wave")
+  %2 = ps.exp %1 {ps.phase = #f, ps.segment = 0 : i64, ps.shardings = [#rows]} : tensor<4x8xf32> loc("net.act")
+  %3 = ps.neg %2 {ps.phase = #f, ps.segment = 1 : i64, ps.shardings = [#rows]} : tensor<4x8xf32> loc("head")
+  %4 = ps.neg %d {ps.phase = #b, ps.segment = 1 : i64, ps.shardings = [#rows]} : tensor<4x8xf32> loc("head")
+  %5 = ps.mul %4, %2 {ps.phase = #b, ps.segment = 0 : i64, ps.shardings = [#rows]} : tensor<4x8xf32> loc("net.act")
+  %6 = ps.mul %5, %0 {ps.phase = #b, ps.segment = 0 : i64, ps.shardings = [#rows]} : tensor<4x8xf32> loc("net.wave")
+  %7 = ps.contract %6 [0, 1], %x [0, 2] -> [1, 2] {ps.phase = #b, ps.segment = 0 : i64, ps.shardings = [#ps.sharding<@mesh, [{}, {"tp"}], partial = {"dp": sum}>]} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32> loc("net.linear")
+  ps.accumulate @g, %7 {ps.phase = #b, ps.segment = 0 : i64} : tensor<8x8xf32>
+  return %3 : tensor<4x8xf32>
+}

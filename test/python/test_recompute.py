@@ -1,0 +1,117 @@
+"""`--recompute`: forward values are computed again instead of kept: the same bits, and less memory."""
+import re
+
+import language
+import models
+import oracle
+import pytest
+import torch
+import vision
+from conftest import tools_folder
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+MODES = ["selective", "full"]
+
+
+def train(folder, model, mesh, micro_batches, *flags):
+    """All that a run leaves, and the bytes of a rank."""
+    folder.mkdir()
+    batches = oracle.draw_batches(model, micro_batches)
+    found = oracle.train_compiled(folder, model.export(folder / "model.pt2"), batches, mesh, micro_batches, oracle.OPTIMIZERS["adamw"][0], flags, steps=4)
+    memory = re.search(r"^memory +([\d.]+) (\w+) a rank", oracle.run(["./program", "--info"], folder), re.M)
+    size = float(memory[1]) * {"KB": 1e3, "MB": 1e6}[memory[2]] if memory else None
+    return {"losses": torch.tensor(found.losses), **found.after, **{f"grad.{n}": g for n, g in found.gradients.items()}}, size
+
+
+def differing(a, b):
+    return [name for name in a if not torch.equal(a[name], b[name])] + sorted(a.keys() ^ b.keys())
+
+
+@pytest.mark.parametrize("make, mesh, micro_batches, modules", [
+    (models.gpt, "dp=1", 1, "blocks.*.attention"),
+    (models.gpt_dropout, "dp=2", 2, "blocks.0"),
+    (models.gpt2, "tp=2", 2, "transformer.h.*.mlp"),
+    (models.llama, "dp=2,tp=2", 1, "model.layers"),
+    (lambda: language.bart(dropout=0.1), "dp=1", 2, "*encoder*"),
+    (vision.unet, "dp=2", 1, "*"),
+    (vision.resnet, "dp=2", 2, "*"),
+    (models.mlp, "tp=2", 2, "*"),
+], ids=lambda part: getattr(part, "__name__", None))  # fmt: skip
+def test_every_mode_has_the_same_bits(tmp_path, make, mesh, micro_batches, modules):
+    """Losses, gradients, weights, running statistics, with the same random numbers."""
+    model = make()
+    whole, most = train(tmp_path / "none", model, mesh, micro_batches)
+    for mode in [*MODES, f"modules={modules}"]:
+        found, size = train(tmp_path / mode.partition("=")[0], model, mesh, micro_batches, "--recompute", mode)
+        assert differing(whole, found) == [], mode
+        if make in (models.gpt, models.gpt_dropout, models.gpt2, models.llama):  # of layers, where there is something to win
+            assert size < most, mode
+
+
+@pytest.mark.parametrize("name, mesh, schedule, chunks, flags", [
+    ("gpt2_deep", "pp=2", "gpipe", 1, ()), ("gpt2_deep", "pp=2", "zb-h1", 1, ()), ("llama_deep", "dp=2,pp=2", "1f1b", 1, ("--zero", "3")),
+    ("gpt2_deep", "pp=2", "zb-v", 2, ()), ("bert", "pp=2,tp=2", "interleaved", 2, ())])  # fmt: skip
+def test_beside_pipelines_and_zero(tmp_path, name, mesh, schedule, chunks, flags):
+    model = oracle.zoo(name)
+    flags = ("--schedule", schedule, "--num-chunks", chunks, *flags)
+    whole, _ = train(tmp_path / "none", model, mesh, 4, *flags)
+    for mode in MODES:
+        found, _ = train(tmp_path / mode, model, mesh, 4, *flags, "--recompute", mode)
+        assert differing(whole, found) == [], mode
+
+
+def compile_placed(folder, archive, *flags):
+    """The module at level 5, and what --explain says."""
+    said = oracle.run([tools_folder() / "ps-compile", archive, "-o", "placed.mlir", "--stop-after", "placed", "--explain", *flags], folder)
+    return (folder / "placed.mlir").read_text(), said
+
+
+def saved_bytes(text, function):
+    """Of the last `ps.saved` results of a class function."""
+    head = re.search(rf"func\.func @{re.escape(function)}\((.*?)\n", text)[1]
+    results = re.findall(r"tensor<([^>]*)>", head.partition("->")[2])
+    count = int(re.search(r"ps\.saved = (\d+)", head)[1]) if "ps.saved" in head else 0
+    size = {"f32": 4, "i1": 1, "i64": 8, "i32": 4}
+    total = 0
+    for result in results[len(results) - count :] if count else ():
+        *shape, dtype = result.split("x")
+        bytes_ = size[dtype]
+        for dim in shape:
+            bytes_ *= int(dim)
+        total += bytes_
+    return total
+
+
+def test_full_keeps_the_inputs_of_a_layer_alone(tmp_path, exports):
+    """And selective less than all; contractions run again only in full."""
+    archive = oracle.export("gpt", exports)
+    kept = {}
+    for mode in ["none", *MODES]:
+        text, _ = compile_placed(tmp_path, archive, "--recompute", mode)
+        kept[mode] = saved_bytes(text, "blocks.forward")
+        backward = text[text.index("func.func @blocks.backward_input") :].partition("func.func @")[2].partition("func.func @")[0]
+        kept[mode, "contractions"] = len(re.findall(r"= ps\.contract", backward))
+    assert kept["full"] == 0 < kept["selective"] < kept["none"]
+    assert kept["none", "contractions"] == kept["selective", "contractions"] < kept["full", "contractions"]
+
+
+def test_communication_is_not_repeated(tmp_path, exports):
+    """The same collectives over tp, forward and backward, whatever runs again."""
+    moved = []
+    for mode in ["none", *MODES]:
+        _, said = compile_placed(tmp_path, oracle.export("gpt2", exports), "--mesh", "dp=2,tp=2", "--recompute", mode)
+        moved.append([line.split()[:6] for line in said.split("collectives")[1].splitlines() if " tp " in line or " dp " in line])
+    assert moved[0] and moved[0] == moved[1] == moved[2]
+
+
+@pytest.mark.parametrize("mode, words", [
+    ("some", ["--recompute takes none, selective, full or modules=GLOB,...", "'some'"]),
+    ("modules=", ["--recompute takes", "'modules='"]),
+    ("modules=blocks.*.attentoin", ["matches no module", "'blocks.0.attention'"]),
+    ("budget=1000", ["--recompute budget=1000", "not built yet"]),
+])  # fmt: skip
+def test_what_is_wrong_is_said(tmp_path, exports, mode, words):
+    said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "program", "--recompute", mode], tmp_path, expect=2)
+    for word in words:
+        assert word in said, said
