@@ -1,6 +1,7 @@
 // Places buffers with lifetimes into one arena.
 #include "FirstFit.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
 #include <numeric>
@@ -51,21 +52,27 @@ private:
   std::map<int64_t, int64_t> gaps{{0, INT64_MAX}}; // offset, bytes; none touches the next
 };
 
-} // namespace
+int64_t align(int64_t bytes) { return int64_t(llvm::alignTo(bytes, kBufferAlignment)); }
 
-MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers) {
+std::vector<size_t> sortBuffers(llvm::ArrayRef<Lifetime> buffers,
+                                llvm::function_ref<bool(const Lifetime &, const Lifetime &)> less) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  llvm::stable_sort(order, [&](size_t a, size_t b) {
-    if (buffers[a].begin != buffers[b].begin)
-      return buffers[a].begin < buffers[b].begin;
-    return buffers[a].bytes > buffers[b].bytes;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return less(buffers[a], buffers[b]); });
+  return order;
+}
+
+/// In order of birth, as if they were asked for while the program runs.
+MemoryPlan placeByBirth(llvm::ArrayRef<Lifetime> buffers) {
+  std::vector<size_t> order = sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.bytes > b.bytes;
   });
   MemoryPlan plan;
   plan.offsets.resize(buffers.size(), 0);
   Arena arena;
   for (size_t i : order) {
-    int64_t bytes = llvm::alignTo(buffers[i].bytes, kBufferAlignment);
+    int64_t bytes = align(buffers[i].bytes);
     if (bytes == 0)
       continue;
     arena.advance(buffers[i].begin);
@@ -73,6 +80,90 @@ MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers) {
     plan.bytes = std::max(plan.bytes, plan.offsets[i] + bytes);
   }
   return plan;
+}
+
+/// The same backwards in time: what dies last is placed first.
+MemoryPlan placeByDeath(llvm::ArrayRef<Lifetime> buffers) {
+  std::vector<Lifetime> mirrored;
+  for (const Lifetime &buffer : buffers)
+    mirrored.push_back({-buffer.end, -buffer.begin, buffer.bytes});
+  return placeByBirth(mirrored);
+}
+
+/// Each at the lowest offset apart from those before that it meets.
+MemoryPlan placeInOrder(llvm::ArrayRef<Lifetime> buffers, llvm::ArrayRef<size_t> order) {
+  MemoryPlan plan;
+  plan.offsets.resize(buffers.size(), 0);
+  std::map<std::pair<int64_t, size_t>, int64_t> placed; // offset and buffer: end
+  for (size_t i : order) {
+    int64_t bytes = align(buffers[i].bytes), offset = 0;
+    if (bytes == 0)
+      continue;
+    for (auto [where, end] : placed) {
+      const Lifetime &other = buffers[where.second];
+      if (other.end < buffers[i].begin || buffers[i].end < other.begin)
+        continue;
+      if (where.first >= offset + bytes)
+        break;
+      offset = std::max(offset, end);
+    }
+    plan.offsets[i] = offset;
+    placed[{offset, i}] = offset + bytes;
+    plan.bytes = std::max(plan.bytes, offset + bytes);
+  }
+  return plan;
+}
+
+/// The largest first.
+MemoryPlan placeBySize(llvm::ArrayRef<Lifetime> buffers) {
+  return placeInOrder(buffers, sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
+                        return a.bytes != b.bytes ? a.bytes > b.bytes : a.begin < b.begin;
+                      }));
+}
+
+/// First what stays the longest, so that what comes and goes lies above it.
+MemoryPlan placeByStay(llvm::ArrayRef<Lifetime> buffers) {
+  return placeInOrder(buffers, sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
+                        int64_t stayA = a.end - a.begin, stayB = b.end - b.begin;
+                        return stayA != stayB ? stayA > stayB : a.bytes > b.bytes;
+                      }));
+}
+
+/// First what takes the most of both.
+MemoryPlan placeByArea(llvm::ArrayRef<Lifetime> buffers) {
+  return placeInOrder(buffers, sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
+                        double areaA = double(a.bytes) * double(a.end - a.begin + 1);
+                        double areaB = double(b.bytes) * double(b.end - b.begin + 1);
+                        return areaA > areaB;
+                      }));
+}
+
+} // namespace
+
+int64_t getLargestSum(llvm::ArrayRef<Lifetime> buffers) {
+  std::map<int64_t, int64_t> changes; // by time
+  for (const Lifetime &buffer : buffers) {
+    changes[buffer.begin] += align(buffer.bytes);
+    changes[buffer.end + 1] -= align(buffer.bytes);
+  }
+  int64_t sum = 0, most = 0;
+  for (auto [time, change] : changes)
+    most = std::max(most, sum += change);
+  return most;
+}
+
+MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers) {
+  // In the later orders each buffer is compared with all before it: a second or two at most.
+  constexpr size_t kMostCompared = 8000;
+  int64_t enough = getLargestSum(buffers) / 200 * 201;
+  MemoryPlan best = placeByBirth(buffers);
+  for (auto place : {placeByDeath, placeBySize, placeByArea, placeByStay}) {
+    if (best.bytes <= enough || (place != placeByDeath && buffers.size() > kMostCompared))
+      break;
+    if (MemoryPlan other = place(buffers); other.bytes < best.bytes)
+      best = std::move(other);
+  }
+  return best;
 }
 
 } // namespace parashard

@@ -1,4 +1,4 @@
-// Places buffers with lifetimes into one arena: first fit in order of birth.
+// Places buffers with lifetimes into one arena.
 #ifndef PARASHARD_LIB_MEMORY_FIRSTFIT_H
 #define PARASHARD_LIB_MEMORY_FIRSTFIT_H
 
@@ -24,8 +24,14 @@ struct MemoryPlan {
 /// Alignment of every buffer: a cache line, and the widest vector.
 inline constexpr int64_t kBufferAlignment = 64;
 
-/// Gives each buffer, in order of birth (the larger first where they are born together), the lowest
-/// offset at which it overlaps no buffer alive at the same time.
+/// The most bytes that are alive at once, each buffer rounded up to the alignment: no plan is
+/// smaller.
+int64_t getLargestSum(llvm::ArrayRef<Lifetime> buffers);
+
+/// Gives each buffer the lowest offset at which it overlaps no buffer alive at the same time that
+/// was placed before. In order of birth (the larger first where they are born together); where that
+/// takes more than half a percent over the largest sum, also in order of death, of size, of
+/// the time they stay, and of both: the smallest plan.
 MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers);
 
 } // namespace parashard

@@ -38,6 +38,11 @@ llvm::json::Object describePipeline(mlir::ModuleOp module, const PlannedStep &st
 /// another program's.
 llvm::Expected<plan::MeasuredPipeline> readMeasured(llvm::StringRef path, const PlannedStep &step);
 
+//===--- the memory (Memory.cpp) -----------------------------------------===//
+
+/// What fills a rank of each coordinate, and when; empty before level `placed`.
+llvm::json::Array listMemory(mlir::ModuleOp module);
+
 //===--- the work (Work.cpp) ----------------------------------------------===//
 
 /// What ops compute and move.

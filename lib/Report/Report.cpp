@@ -63,6 +63,8 @@ std::optional<json::Object> gather(ModuleOp module, const ReportOptions &options
   json::Array sections;
   if (*pipeline)
     sections.push_back(makeSection("pipeline", "Pipeline", std::move(**pipeline)));
+  if (json::Array memory = listMemory(module); !memory.empty())
+    sections.push_back(makeSection("memory", "Memory", std::move(memory)));
   sections.push_back(makeSection("parameters", "Parameters", listParameters(module, parameters)));
   sections.push_back(makeSection("collectives", "Collectives and reshards",
                                  listCollectives(module, work.getMicroBatches(), collectives)));

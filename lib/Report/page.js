@@ -4,6 +4,7 @@
 /** Section id -> [what it shows, in words; its renderer]. */
 const RENDERERS = {
   pipeline: ["The stages that the model is cut into, and a step of them: by the operations of each stage, as if messages took no time; and as a program ran, where it was given its trace. A row is a coordinate of the pipeline's axis.", renderPipeline],
+  memory: ["What a rank holds over a step, by the program's own order: variables stay below, values come and go; and what holds the most at the fullest moment. Values that differ only by their layer or micro-batch are one row.", renderMemory],
   parameters: ["Where each parameter lies and why. Those that differ only by their layer are one row that opens.", renderParameters],
   collectives: ["What moves between ranks. Count and bytes are of one micro-batch (forward, backward) or one update; bytes are what one rank gives in.", renderCollectives],
   flops: ["What one rank computes in a step, by the model's layers.", renderFlops],

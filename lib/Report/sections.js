@@ -61,6 +61,41 @@ function renderPipeline({ schedule, stages, coordinates, plan, measured }) {
   return make("div", {}, parts.flat());
 }
 
+// ---- memory --------------------------------------------------------------------------------------------------------
+
+/** What is in use over a step as an area, the variables as its floor. */
+function drawInUse(row) {
+  const width = 1000, height = 120, count = row.in_use.length;
+  const y = bytes => (height * (1 - bytes / row.arena_bytes)).toFixed(1);
+  const steps = row.in_use.map((bytes, i) => `L${((i * width) / count).toFixed(1)} ${y(bytes)}H${(((i + 1) * width) / count).toFixed(1)}`).join("");
+  const label = `Bytes in use over a step: ${formatBytes(row.variable_bytes)} of variables, at most ${formatBytes(row.live_bytes)} in all`;
+  const markup = `<svg class="in-use" viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" role="img">` +
+    `<path class="values" d="M0 ${height}${steps}V${height}Z"/>` +
+    `<path class="variables" d="M0 ${height}V${y(row.variable_bytes)}H${width}V${height}Z"/></svg>`; // numbers alone
+  const picture = document.adoptNode(new DOMParser().parseFromString(markup, "text/html").body.firstChild);
+  picture.setAttribute("aria-label", label);
+  return picture;
+}
+
+function renderMemory(rows) {
+  const columns = [
+    { title: "What", kind: "name", show: holder => code(holder.what) },
+    { title: "Kind", kind: "fixed", show: holder => holder.kind },
+    { title: "First at", kind: "words", show: holder => holder.at },
+    { title: "Count", kind: "number", show: holder => formatInteger(holder.count) },
+    { title: "Bytes", kind: "number", show: holder => formatBytes(holder.bytes) },
+  ];
+  const parts = rows.map(row => {
+    const whose = rows.length > 1 ? ` of coordinate ${row.pp}` : "";
+    return [
+      make("h3", {}, `A rank${whose}: ${formatBytes(row.arena_bytes)}; at most ${formatBytes(row.live_bytes)} in use at once, in ${row.instant}`),
+      make("div", { class: "frame chart" }, make("div", { class: "legend" }, make("span", { class: "forward" }, "values"), make("span", { class: "rest" }, "variables")), drawInUse(row)),
+      make("div", { class: "frame" }, makePlainTable(`holders${whose}`, columns, row.holders)),
+    ];
+  });
+  return make("div", {}, parts.flat());
+}
+
 // ---- parameters ----------------------------------------------------------------------------------------------------
 
 function renderParameters(rows, report) {

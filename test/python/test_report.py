@@ -185,7 +185,8 @@ def test_the_same_at_each_level(compiled):
                 item.pop("kernels", None)
         for row in section(data, "kernels"):
             assert all(item.pop("kernels", []) == [] for item in row["items"])
-        assert data["sections"] == whole["sections"], level
+        placed = [part for part in whole["sections"] if level == "5-placed" or part["id"] != "memory"]
+        assert data["sections"] == placed, level
         assert {**data["totals"], "arena_bytes": 0} == {**whole["totals"], "arena_bytes": 0}
         assert ("arena_bytes" in data["totals"]) == (level == "5-placed")
         assert data["level"] == level[2:] and data["mesh"] == whole["mesh"]

@@ -8,6 +8,7 @@
 #include "lib/Support/Files.h"
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Codegen.h"
+#include "parashard/Memory.h"
 #include "parashard/Report.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -118,7 +119,8 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
     return failure();
   if (failed(runWalk(module, line.compile, line.walk)))
     return failure();
-  std::string plan = explainPlan(module) + explainSchedule(module, line.compile);
+  std::string plan =
+      explainPlan(module) + explainSchedule(module, line.compile) + explainMemory(module);
   if (!line.output.timeline.empty() &&
       failed(writeTimeline(module, line.compile, line.output.timeline)))
     return failure();

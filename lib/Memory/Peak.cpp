@@ -1,0 +1,163 @@
+// Sums what is in use over the ops of a program.
+#include "lib/Memory/Peak.h"
+#include "Buffers.h"
+#include "lib/Codegen/ClassBuffers.h"
+#include "lib/Codegen/Fused.h"
+#include "lib/Partition/Stages.h"
+#include "lib/Sharding/Explain.h"
+#include "lib/Sharding/Reasons.h"
+#include "parashard/Levels.h"
+#include "parashard/Memory.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+
+namespace {
+/// What makes a buffer of a program.
+Operation *findMaker(const Buffer &buffer, SymbolTable &symbols) {
+  auto run = dyn_cast<rank::RunOp>(buffer.op);
+  if (!run || buffer.result < 0)
+    return buffer.op;
+  auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
+  Value value = callee.getBody().front().getTerminator()->getOperand(buffer.result);
+  Operation *maker = value.getDefiningOp();
+  while (maker && isView(maker) && maker->getOperand(0).getDefiningOp())
+    maker = maker->getOperand(0).getDefiningOp();
+  return maker ? maker : buffer.op;
+}
+
+/// "backward_input of blocks.5 (blocks.backward_input), micro-batch 3"
+std::string describeInstant(Operation *op) {
+  auto run = dyn_cast<rank::RunOp>(op);
+  if (!run)
+    return op->getName().getStringRef().str();
+  std::string text = run.getCallee().str();
+  if (std::string place = ps::describeLocation(run.getLoc()); !place.empty())
+    text += " of " + place;
+  if (auto number = run->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark))
+    text += ", micro-batch " + std::to_string(number.getInt());
+  return text;
+}
+
+class PeakFinder {
+public:
+  PeakFinder(ModuleOp module, SymbolTable &symbols, int64_t coordinate)
+      : module(module), symbols(symbols) {
+    peak.coordinate = coordinate;
+    peak.arenaBytes = getArenaBytes(module, coordinate).value_or(0);
+  }
+
+  MemoryPeak find() {
+    addVariables();
+    for (auto program : module.getOps<rank::ProgramOp>())
+      if (int64_t(program.getPp()) == peak.coordinate)
+        read(program);
+    llvm::MapVector<std::pair<Operation *, int>, MemoryHolder> alike;
+    for (const Buffer &buffer : fullest)
+      addTo(alike, buffer);
+    for (auto &[key, holder] : alike)
+      peak.holders.push_back(std::move(holder));
+    peak.liveBytes += peak.variableBytes;
+    for (int64_t &bytes : peak.inUse)
+      bytes += peak.variableBytes;
+    llvm::stable_sort(peak.holders, [](const MemoryHolder &a, const MemoryHolder &b) {
+      return a.bytes > b.bytes;
+    });
+    return std::move(peak);
+  }
+
+private:
+  void addVariables() {
+    for (auto variable : module.getOps<ps::VariableOp>()) {
+      if (!getVariableAddress(variable, peak.coordinate))
+        continue;
+      auto type = variable.getTensorType();
+      if (ps::MeshOp mesh = ps::getMesh(module); mesh && variable.getSharding())
+        type = ps::getLocalType(type, variable.getSharding(), mesh);
+      int64_t bytes = ps::getByteSize(type);
+      peak.variableBytes += bytes;
+      auto place = variable->getAttrOfType<StringAttr>(ps::kUsedAtMark);
+      peak.holders.push_back({ps::stringifyVariableKind(variable.getKind()).str(),
+                              variable.getDisplayName().str(), place ? place.str() : "", 1, bytes});
+    }
+  }
+
+  /// Takes the program's fullest moment where it is fuller than what was found before.
+  void read(rank::ProgramOp program) {
+    ProgramBuffers buffers = findProgramBuffers(program, symbols);
+    std::vector<Operation *> ops;
+    for (Operation &op : program.getBody().front())
+      ops.push_back(&op);
+    std::vector<int64_t> changes(ops.size() + 2);
+    for (const Buffer &buffer : buffers.shared) {
+      changes[buffer.lifetime.begin] += buffer.lifetime.bytes;
+      changes[buffer.lifetime.end + 1] -= buffer.lifetime.bytes;
+    }
+    changes.pop_back();
+    int64_t sum = 0;
+    for (int64_t &change : changes)
+      change = sum += change;
+    int64_t when = llvm::max_element(changes) - changes.begin();
+    if (changes[when] <= peak.liveBytes)
+      return;
+    peak.liveBytes = changes[when];
+    peak.inUse = std::move(changes);
+    fullest.clear();
+    for (const Buffer &buffer : buffers.shared)
+      if (buffer.lifetime.begin <= when && when <= buffer.lifetime.end)
+        fullest.push_back(buffer);
+    peak.instant = when < int64_t(ops.size()) ? describeInstant(ops[when]) : "the end";
+  }
+
+  void addTo(llvm::MapVector<std::pair<Operation *, int>, MemoryHolder> &alike,
+             const Buffer &buffer) {
+    Operation *maker = findMaker(buffer, symbols);
+    MemoryHolder &holder = alike[{maker, buffer.result}];
+    holder.count += 1;
+    holder.bytes += buffer.lifetime.bytes;
+    if (holder.count > 1)
+      return;
+    auto run = dyn_cast<rank::RunOp>(buffer.op);
+    holder.kind = buffer.result < 0 ? "scratch" : "value";
+    holder.what = run ? run.getCallee().str() : buffer.op->getName().stripDialect().str();
+    holder.at = ps::describeLocation(maker->getLoc());
+  }
+
+  ModuleOp module;
+  SymbolTable &symbols;
+  MemoryPeak peak;
+  std::vector<Buffer> fullest;
+};
+} // namespace
+
+std::vector<MemoryPeak> parashard::findPeaks(ModuleOp module) {
+  std::vector<MemoryPeak> peaks;
+  SymbolTable symbols(module);
+  for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)
+    if (getArenaBytes(module, pp))
+      peaks.push_back(PeakFinder(module, symbols, pp).find());
+  return peaks;
+}
+
+std::string parashard::explainMemory(ModuleOp module) {
+  constexpr size_t most = 10;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  std::vector<MemoryPeak> peaks = findPeaks(module);
+  for (const MemoryPeak &peak : peaks) {
+    std::string whose =
+        peaks.size() > 1 ? llvm::formatv(" of pipeline coordinate {0}", peak.coordinate).str() : "";
+    os << llvm::formatv("\nmemory of a rank{0}: {1}; at most {2} in use at once, in {3}\n", whose,
+                        ps::formatBytes(peak.arenaBytes), ps::formatBytes(peak.liveBytes),
+                        peak.instant);
+    std::vector<std::vector<std::string>> rows = {{"bytes", "count", "kind", "what", "first at"}};
+    for (const MemoryHolder &holder : llvm::ArrayRef(peak.holders).take_front(most))
+      rows.push_back({ps::formatBytes(holder.bytes), std::to_string(holder.count), holder.kind,
+                      holder.what, holder.at});
+    ps::printTable(rows, os);
+  }
+  return text;
+}

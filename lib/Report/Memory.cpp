@@ -1,0 +1,43 @@
+// A rank's memory as data: over a step, and what holds most of it at its fullest.
+#include "Gather.h"
+#include "lib/Memory/Peak.h"
+
+using namespace mlir;
+namespace json = llvm::json;
+
+namespace parashard::report {
+
+/// At most so many values, each the largest of its part of the list.
+static json::Array thinOut(llvm::ArrayRef<int64_t> values, size_t most) {
+  json::Array thinned;
+  size_t parts = std::min(most, values.size());
+  for (size_t i = 0; i < parts; ++i) {
+    size_t begin = i * values.size() / parts, end = (i + 1) * values.size() / parts;
+    thinned.push_back(*llvm::max_element(values.slice(begin, end - begin)));
+  }
+  return thinned;
+}
+
+json::Array listMemory(ModuleOp module) {
+  constexpr size_t mostPoints = 800, mostHolders = 40;
+  json::Array rows;
+  for (const MemoryPeak &peak : findPeaks(module)) {
+    json::Array holders;
+    for (const MemoryHolder &holder : llvm::ArrayRef(peak.holders).take_front(mostHolders))
+      holders.push_back(json::Object{{"kind", holder.kind},
+                                     {"what", toText(holder.what)},
+                                     {"at", toText(holder.at)},
+                                     {"count", holder.count},
+                                     {"bytes", holder.bytes}});
+    rows.push_back(json::Object{{"pp", peak.coordinate},
+                                {"arena_bytes", peak.arenaBytes},
+                                {"variable_bytes", peak.variableBytes},
+                                {"live_bytes", peak.liveBytes},
+                                {"instant", toText(peak.instant)},
+                                {"in_use", thinOut(peak.inUse, mostPoints)},
+                                {"holders", std::move(holders)}});
+  }
+  return rows;
+}
+
+} // namespace parashard::report
