@@ -17,6 +17,7 @@ public:
         cloneable(findCloneableOps(function)) {}
 
   Pieces cut() {
+    keepReduced();
     findBetween();
     findOwners();
     std::vector<Level> byLevel;
@@ -87,6 +88,15 @@ private:
 
   bool isOverPipeline(Operation *op) const {
     return pipeline && llvm::is_contained(op->getAttrOfType<ArrayAttr>("axes"), pipeline);
+  }
+
+  /// What the pipeline's coordinates add up is made by a run, even where one adds nothing but
+  /// zeros.
+  void keepReduced() {
+    for (auto reduce : function.getOps<AllReduceOp>())
+      if (Operation *producer = reduce.getOperand().getDefiningOp();
+          producer && isOverPipeline(reduce) && !isa<ReadOp>(producer))
+        cloneable.erase(producer);
   }
 
   /// And on which level each op is: a collective on what a run makes is above that run. Those over

@@ -57,35 +57,53 @@ private:
   }
 
   void addOp(Layer &layer, Operation *op) {
-    if (auto path = getModulePath(op->getLoc()); path && !isBackward(op)) {
-      StringRef block = getBlockOfPath(*path);
-      if (layer.name.empty() || (!block.empty() && getBlockOfPath(layer.name).empty()))
-        layer.name = block.empty() ? path->str() : block.str();
-    }
     if (auto cost = dyn_cast<CostOpInterface>(op)) {
       auto operands = llvm::map_to_vector(op->getOperands(), [&](Value v) { return getLocal(v); });
       auto results = llvm::map_to_vector(op->getResults(), [&](Value v) { return getLocal(v); });
       OpCost of = cost.getCost(operands, results);
       getFlops(layer, op) += of.contractionFlops + of.otherFlops;
     }
-    if (!isBackward(op))
-      for (Value operand : op->getOperands())
-        addParameters(layer, operand.getDefiningOp());
+    if (isBackward(op))
+      return;
+    bool reads = false;
+    if (auto path = getModulePath(op->getLoc()); path && !llvm::is_contained(layer.modules, *path))
+      layer.modules.push_back(path->str());
+    for (Value operand : op->getOperands())
+      reads |= addParameters(layer, operand.getDefiningOp());
+    if (auto path = getModulePath(op->getLoc()); path && !path->empty())
+      name(layer, *path, reads);
   }
 
-  /// Of the variables that a segment reads for itself.
-  void addParameters(Layer &layer, Operation *producer) {
+  /// A layer is called by what reads parameters first, or else by what is done first; by the block
+  /// that this is of.
+  void name(Layer &layer, StringRef path, bool reads) {
+    bool &byReader = namedByReader[&layer - layers.data()];
+    StringRef block = getBlockOfPath(path);
+    bool isBetter = layer.name.empty() || (reads && !byReader) ||
+                    (reads == byReader && !block.empty() && getBlockOfPath(layer.name).empty());
+    if (!isBetter)
+      return;
+    layer.name = block.empty() ? path.str() : block.str();
+    byReader = reads;
+  }
+
+  /// Of the variables that a segment reads for itself; whether there are any.
+  bool addParameters(Layer &layer, Operation *producer) {
     if (!producer || !cloneable.contains(producer))
-      return;
+      return false;
+    bool found = false;
     for (Value operand : producer->getOperands())
-      addParameters(layer, operand.getDefiningOp());
+      found |= addParameters(layer, operand.getDefiningOp());
     auto read = dyn_cast<ReadOp>(producer);
-    if (!read || !counted.insert({&layer - layers.data(), read.getVariableAttr()}).second)
-      return;
+    if (!read)
+      return found;
     auto variable =
         SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getVariableAttr().getAttr());
-    if (variable && variable.getKind() == VariableKind::Parameter)
+    if (!variable || variable.getKind() != VariableKind::Parameter)
+      return false;
+    if (counted.insert({&layer - layers.data(), read.getVariableAttr()}).second)
       layer.parameters += cast<RankedTensorType>(getLocal(read.getResult())).getNumElements();
+    return true;
   }
 
   /// What backward saves of a value, and which cuts it crosses.
@@ -119,6 +137,7 @@ private:
   std::vector<Layer> layers;
   std::vector<int64_t> crossings; ///< differences, by layer
   llvm::DenseSet<std::pair<int64_t, Attribute>> counted;
+  llvm::DenseMap<int64_t, bool> namedByReader; ///< layers by number: what their name is from
 };
 } // namespace
 

@@ -18,6 +18,25 @@ namespace parashard::ps {
 
 namespace {
 
+/// "module 'lm_head' is inside the layer 'transformer.ln_f', ..." for a module that begins none;
+/// empty for others.
+std::string describeInside(ArrayRef<Layer> layers, StringRef name) {
+  auto isWithin = [](StringRef path, StringRef module) {
+    return path == module || (path.starts_with(module) && path[module.size()] == '.');
+  };
+  if (name.empty())
+    return "";
+  for (const Layer &layer : layers)
+    if (isWithin(layer.name, name) || isWithin(name, layer.name))
+      return "";
+  for (const Layer &layer : layers)
+    if (llvm::any_of(layer.modules, [&](StringRef path) { return isWithin(path, name); }))
+      return ("module '" + name + "' is inside the layer '" + layer.name +
+              "', which is not cut; give the path of a layer")
+          .str();
+  return "";
+}
+
 /// The first segment of each stage but the first, by a method or by names of modules.
 llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef method,
                                               const plan::Placement &placement) {
@@ -28,7 +47,15 @@ llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef 
       paths.push_back(layer.name);
     for (StringRef name : llvm::split(method, ','))
       names.push_back(name.trim().str());
-    return pipeline::findCutsAtNames(paths, names, placement);
+    auto cuts = pipeline::findCutsAtNames(paths, names, placement);
+    if (cuts)
+      return cuts;
+    std::string message = llvm::toString(cuts.takeError());
+    for (const std::string &name : names)
+      if (std::string inside = describeInside(layers, name); !inside.empty())
+        message = inside;
+    return llvm::createStringError(message +
+                                   " (methods are uniform, parameters, flops, or modules)");
   }
   std::vector<int64_t> weights, bytes;
   for (const Layer &layer : layers) {

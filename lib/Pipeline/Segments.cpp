@@ -3,6 +3,7 @@
 #include "lib/Partition/Cloneable.h"
 #include "lib/Partition/ModulePath.h"
 #include "mlir/IR/OperationSupport.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 
@@ -95,32 +96,86 @@ private:
     }
   }
 
-  /// A write runs with what makes its value, or in the block that its path names.
+  /// A write runs with what makes its value, else with what reads the variable, else in the block
+  /// that its path names.
   void assignStateOps() {
+    assignFromUsers();
+    DenseMap<Attribute, int64_t> readers;
     for (Operation *op : forward)
-      if (auto write = dyn_cast<WriteOp>(op))
-        if (std::optional<int64_t> segment = get(write.getValue(), false))
-          segments[op] = *segment;
+      if (auto read = dyn_cast<ReadOp>(op); read && segments.contains(op))
+        readers.try_emplace(read.getVariableAttr(), segments[op]);
+    for (Operation *op : forward) {
+      auto write = dyn_cast<WriteOp>(op);
+      if (!write)
+        continue;
+      auto path = getModulePath(op->getLoc());
+      auto reader = readers.find(write.getVariableAttr());
+      if (std::optional<int64_t> made = get(write.getValue(), false))
+        segments[op] = *made;
+      else if (reader != readers.end())
+        segments[op] = reader->second;
+      else
+        segments[op] = path ? numbers.lookup(getBlockOfPath(*path)) : 0;
+    }
+    assignFromUsers();
+    for (Operation *op : forward)
+      if (stateOps.contains(op))
+        segments.try_emplace(op, 0); // nothing uses it
+  }
+
+  /// State ops run with the first of their users, as far as those have a segment.
+  void assignFromUsers() {
     for (Operation *op : llvm::reverse(forward)) {
-      if (!stateOps.contains(op) || segments.contains(op))
+      if (!stateOps.contains(op) || segments.contains(op) || isa<WriteOp>(op))
         continue;
       std::optional<int64_t> first;
       for (Operation *user : op->getUsers())
         if (auto known = segments.find(user); known != segments.end() && !isBackward(user))
           first = std::min(first.value_or(known->second), known->second);
-      auto path = getModulePath(op->getLoc());
-      segments[op] = first ? *first : path ? numbers.lookup(getBlockOfPath(*path)) : 0;
+      if (first)
+        segments[op] = *first;
     }
   }
 
-  /// A block gets a number where it is first met; each stretch outside of blocks its own.
+  /// What follows from inputs and constants alone (masks, positions): it makes no layer, wherever
+  /// the model computes it.
+  DenseSet<Operation *> findEarlyOps() const {
+    DenseSet<Operation *> early;
+    DenseSet<Operation *> ofVariables; ///< cloneable ops that read
+    for (Operation *op : forward) {
+      bool reads = isa<ReadOp>(op) || llvm::any_of(op->getOperands(), [&](Value operand) {
+                     return ofVariables.contains(operand.getDefiningOp());
+                   });
+      if (reads && cloneable.contains(op))
+        ofVariables.insert(op);
+      bool known = !reads && isPure(op) && !stateOps.contains(op) &&
+                   llvm::all_of(op->getOperands(), [&](Value operand) {
+                     Operation *producer = operand.getDefiningOp();
+                     return !producer || cloneable.contains(producer) || early.contains(producer);
+                   });
+      if (known && !cloneable.contains(op))
+        early.insert(op);
+    }
+    if (ofVariables.empty()) // a function of its inputs alone
+      early.clear();
+    return early;
+  }
+
+  /// A block gets a number where it is first met; each stretch outside of blocks its own. What is
+  /// early belongs to the first stretch, or is one of its own before the first block.
   DenseMap<Operation *, int64_t> numberByPath() {
     DenseMap<Operation *, int64_t> wanted;
-    int64_t last = -1, current = -1;
+    DenseSet<Operation *> early = findEarlyOps();
+    auto begin = llvm::find_if(forward, [&](Operation *op) {
+      return !cloneable.contains(op) && !stateOps.contains(op) && !early.contains(op);
+    });
+    auto first = begin == forward.end() ? std::nullopt : getModulePath((*begin)->getLoc());
+    bool beginsWithBlock = first && !getBlockOfPath(*first).empty();
+    int64_t last = !early.empty() && beginsWithBlock ? 0 : -1, current = -1;
     bool inBlock = true;
     for (Operation *op : forward) {
-      if (cloneable.contains(op) || stateOps.contains(op))
-        continue;
+      if (cloneable.contains(op) || stateOps.contains(op) || early.contains(op))
+        continue; // early ones want 0
       auto path = getModulePath(op->getLoc());
       StringRef name = path ? getBlockOfPath(*path) : StringRef();
       if (!name.empty()) {

@@ -63,6 +63,31 @@ plan::TimelineOptions PlannedStep::getTimeline() const {
   return timeline;
 }
 
+/// What the coordinates add up once a step: gradients of tied parameters, losses, norms. Known from
+/// level `scheduled` on.
+static void explainSums(ModuleOp module, llvm::raw_ostream &os) {
+  std::vector<std::vector<std::string>> rows = {{"bytes", "of", "on pipeline coordinates"}};
+  SmallVector<StringRef> known;
+  module.walk([&](rank::StartOp start) {
+    auto name = start->getAttrOfType<StringAttr>(rank::kReducedMark);
+    auto program = start->getParentOfType<rank::ProgramOp>();
+    if (!name || program.getEntry() != "step" || llvm::is_contained(known, name.getValue()))
+      return;
+    known.push_back(name.getValue());
+    std::string members;
+    for (int64_t pp : start.getOverPp().value_or(llvm::ArrayRef<int64_t>()))
+      members += (members.empty() ? "" : ", ") + std::to_string(pp);
+    int64_t bytes = 0;
+    for (Type type : start->getOperandTypes())
+      bytes += ps::getByteSize(type);
+    rows.push_back({ps::formatBytes(bytes), name.str(), members});
+  });
+  if (rows.size() == 1)
+    return;
+  os << "\nadded up over stages, once a step\n";
+  ps::printTable(rows, os);
+}
+
 std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
   auto step = planStep(module, options);
   if (!step)
@@ -86,6 +111,7 @@ std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
                     ps::formatBytes(int64_t(saved)), arena ? ps::formatBytes(*arena) : "-"});
   }
   ps::printTable(rows, os);
+  explainSums(module, os);
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 using namespace llvm;
@@ -315,15 +316,30 @@ private:
     std::string text = describeTask(task);
     if (task.microBatch < done)
       return failAt(text + " is there twice");
+    if (Task before{task.work, task.chunk, done}; task.microBatch > done && !isThere(before))
+      return failAt(describeTask(before) + " is missing, but " + text + " is there");
     if (task.microBatch > done)
       return failAt(text + " stands before that of micro-batch " + Twine(done) +
                     (task.work == Work::Forward
                          ? "; running statistics are updated in the order of the micro-batches"
                          : "; gradients are added up in the order of the micro-batches"));
+    Work before = task.work == Work::BackwardWeight ? Work::BackwardInput : Work::Forward;
+    if (!isReady && !isThere({before, task.chunk, task.microBatch}))
+      return failAt(text + " is there, but " + needs + ", " +
+                    describeTask({before, task.chunk, task.microBatch}) + ", is missing");
     if (!isReady)
       return failAt(text + " stands before " + needs);
     ++done;
     return Error::success();
+  }
+
+  /// Whether the row has a task, or one that does its work too.
+  bool isThere(const Task &wanted) const {
+    return any_of(table.rows[rank], [&](const Task &task) {
+      bool does =
+          task.work == wanted.work || (task.work == Work::Backward && wanted.work != Work::Forward);
+      return does && task.chunk == wanted.chunk && task.microBatch == wanted.microBatch;
+    });
   }
 
   const Timetable &table;
@@ -392,6 +408,9 @@ Expected<Timetable> readTimetable(StringRef json, StringRef name) {
   if (placement != "loop" && placement != "v")
     return fail("schedule '" + name + "' has the placement \"" + placement +
                 "\"; expected loop or v");
+  if (std::optional<double> chunks = root.get("chunks") ? root.get("chunks")->getAsNumber() : 1;
+      !chunks || *chunks != std::floor(*chunks))
+    return fail("schedule '" + name + "': \"chunks\" is a whole number");
   std::optional<JsonValue> rows = root.get("rows");
   if (!rows || !rows->isArray())
     return fail("schedule '" + name + "' has no \"rows\", a list of tasks for each rank");

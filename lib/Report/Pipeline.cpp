@@ -80,6 +80,22 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
+/// Whether forwards and backwards come in one order on every coordinate. (A trace of a stage
+/// without weight gradients of its own does not say whether its backward was split.)
+static bool isSameOrder(const plan::Replay &a, const plan::Replay &b) {
+  auto getOrder = [](llvm::ArrayRef<plan::Span> row) {
+    std::vector<std::tuple<bool, int64_t, int64_t>> order;
+    for (const plan::Span &span : row)
+      if (span.task.work != plan::Work::BackwardWeight)
+        order.push_back(
+            {span.task.work == plan::Work::Forward, span.task.chunk, span.task.microBatch});
+    return order;
+  };
+  return llvm::equal(a.rows, b.rows, [&](const auto &rowA, const auto &rowB) {
+    return getOrder(rowA) == getOrder(rowB);
+  });
+}
+
 llvm::Expected<plan::MeasuredPipeline> readMeasured(StringRef path, const PlannedStep &step) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
@@ -97,6 +113,10 @@ llvm::Expected<plan::MeasuredPipeline> readMeasured(StringRef path, const Planne
   };
   std::string planned = describe(step.stages.placement, step.microBatches);
   std::string ran = describe(measured->placement, measured->microBatches);
+  if (planned == ran && !isSameOrder(step.run, measured->getTypicalStep().run))
+    return makeError(
+        "the trace is of another program: its ranks do not work in the order of this schedule, " +
+        step.schedule);
   if (planned != ran)
     return makeError("the trace is of another program: " + ran + "; the plan has " + planned);
   return measured;

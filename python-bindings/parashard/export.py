@@ -266,6 +266,19 @@ def layers_kept(module):
         yield
 
 
+@contextlib.contextmanager
+def without_cache(module):
+    """Hugging Face's decoders return what they would need to generate further tokens, in objects that no archive can hold."""
+    configs = {id(part.config): part.config for part in module.modules() if getattr(getattr(part, "config", None), "use_cache", False) is True}
+    try:
+        for config in configs.values():
+            config.use_cache = False
+        yield
+    finally:
+        for config in configs.values():
+            config.use_cache = True
+
+
 def batch_dims(inputs):
     """Dim 0 of every input with the batch's size, left to PyTorch to find fixed or free."""
     sizes = {value.shape[0] for value in inputs.values() if value.dim()}
@@ -324,7 +337,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
     `loss(outputs, labels)` is put into the graph, with "labels" among the inputs; models that return their loss need
     none. `train` exports dropout and normalization as in training (evaluation is made from the same graph). The batch,
     dim 0 of every input, stays free where the model allows it, so that `ps-compile --batch N` may choose it.
-    A module's `layerdrop` (layers left out at random in training, as some of Hugging Face's have it) must be 0.
+    Hugging Face's `config.use_cache` is off in the graph. A module's `layerdrop` (layers left out at random in training, as some of Hugging Face's have it) must be 0.
     """
     path = pathlib.Path(path)
     if path.suffix != ".pt2":
@@ -334,7 +347,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
     patched = add_loss(module, loss) if loss else contextlib.nullcontext()
     try:
         module.train(train)
-        with patched, layers_kept(module):
+        with patched, layers_kept(module), without_cache(module):
             check_inputs(module, inputs)
             if any(p.device.type == "meta" for p in module.parameters()):
                 inputs = {name: value.to("meta") for name, value in inputs.items()}
@@ -401,7 +414,6 @@ def load(options):
     if not options.source.startswith("hf:"):
         return from_function(options.source)
     model = from_hugging_face(options.source[3:], options.meta, options.attention, options.task)
-    model.config.use_cache = False
     return model, example_inputs(model, options.task, options.batch, options.seq, options.padding)
 
 

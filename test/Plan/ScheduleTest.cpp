@@ -143,6 +143,10 @@ TEST(Tables, WhatIsWrongIsSaid) {
                                            "1 weight gradients of chunk 0, expected 2 of each");
   EXPECT_EQ(says(R"(["F0", "B0", "F0"])"), "schedule 't', rank 0: F0 is there twice");
   EXPECT_EQ(says(R"(["F0", "I0", "W0", "W0"])"), "schedule 't', rank 0: W0 is there twice");
+  EXPECT_EQ(says(R"(["F0", "B0", "B1"], ["F0", "F1", "B0", "B1"])"),
+            "schedule 't', rank 0: B1 is there, but its forward, F1, is missing");
+  EXPECT_EQ(says(R"(["F0", "F1", "F2", "B0", "B2"])"),
+            "schedule 't', rank 0: B1 is missing, but B2 is there");
   EXPECT_EQ(says(R"(["B0", "F0"])"), "schedule 't', rank 0: B0 stands before its forward");
   EXPECT_EQ(says(R"(["F0", "W0", "I0"])"),
             "schedule 't', rank 0: W0 stands before the gradient of its inputs");

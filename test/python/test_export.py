@@ -93,6 +93,19 @@ def test_padded_samples_of_a_hugging_face_folder(tmp_path):
     assert loss == pytest.approx(float(model.module(**inputs).loss.detach()), rel=1e-5)
 
 
+def test_the_cache_of_a_decoder_is_left_out(tmp_path):
+    """The model's own setting stays as it is."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    module = GPT2LMHeadModel(GPT2Config(vocab_size=96, n_embd=32, n_layer=2, n_head=4, n_positions=16, bos_token_id=0, eos_token_id=0,
+                                        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))  # fmt: skip
+    tokens = torch.randint(0, 96, (4, 16), generator=torch.Generator().manual_seed(1))
+    exported = export(module, {"input_ids": tokens, "labels": tokens.clone()}, tmp_path / "gpt2.pt2")
+    assert exported.loss and module.config.use_cache is True
+    loss, _ = first_step(tmp_path, tmp_path / "gpt2.pt2", {"input_ids": tokens, "labels": tokens.clone()})
+    assert loss == pytest.approx(float(module(input_ids=tokens, labels=tokens, use_cache=False).loss.detach()), rel=1e-5)
+
+
 def test_without_data(tmp_path):
     from transformers import LlamaConfig
 

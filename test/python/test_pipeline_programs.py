@@ -57,6 +57,51 @@ def test_the_same_tokens_in_2_and_in_8_micro_batches(tmp_path, name, mesh, sched
         assert oracle.compare(ref, found, tolerance).failures() == []
 
 
+class Counting(torch.nn.Module):
+    """A counter that nothing but the loss reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()) for _ in range(4))
+        self.out = torch.nn.Linear(8, 1)
+        self.register_buffer("seen", torch.tensor(0.0))
+
+    def forward(self, x, y):
+        for layer in self.layers:
+            x = x + layer(x)
+        self.seen.add_(1.0)
+        return ((self.out(x) - y) ** 2).mean() * (1 + 0.02 * self.seen)
+
+
+@pytest.mark.parametrize("flags", [(), ("--split-method", "layers.3")])
+def test_state_lies_where_it_is_used(tmp_path, flags):
+    torch.manual_seed(0)
+    model = models.Model("counting", Counting(), {"x": torch.randn(4, 8), "y": torch.randn(4, 1)})
+    results = []
+    for mesh, more in (("dp=1", ()), ("pp=2", flags)):
+        folder = tmp_path / mesh
+        folder.mkdir()
+        archive = model.export(folder / "model.pt2")
+        results.append(oracle.train_compiled(folder, archive, oracle.draw_batches(model, 2), mesh, 2, oracle.OPTIMIZERS["sgd"][0], more))
+    one, cut = results
+    assert cut.losses == one.losses and torch.equal(cut.after["seen"], one.after["seen"]) and one.after["seen"] == 16
+
+
+def test_a_mask_makes_no_layer(tmp_path):
+    """Eager attention with a padding mask: it is computed before the embeddings, in the first block."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(vocab_size=96, n_embd=32, n_layer=4, n_head=4, n_positions=12, use_cache=False, attn_implementation="eager",
+                        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)  # fmt: skip
+    model = language.make("padded", GPT2LMHeadModel(config), shifts_labels=True)
+    said = oracle.run([tools_folder() / "ps-compile", model.export(tmp_path / "m.pt2"), "--mesh", "pp=6", "--no-codegen", "--explain",
+                       "--micro-batches", "2"], tmp_path)  # fmt: skip
+    rows = re.findall(r"^  (transformer\.\S+) +(\d) +\d ", said.split("pipeline: ")[1], re.M)
+    assert [name for name, _ in rows] == ["transformer.wte", *(f"transformer.h.{i}" for i in range(4)), "transformer.ln_f"]
+    assert [stage for _, stage in rows] == list("012345")
+    assert re.search(r"transformer.wte.weight.grad +0, 5$", said.split("added up over stages, once a step")[1], re.M)
+
+
 def bits(result):
     """All that a run leaves."""
     return {"losses": torch.tensor(result.losses), **result.after, **{f"grad.{n}": g for n, g in result.gradients.items()}}

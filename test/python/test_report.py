@@ -242,12 +242,18 @@ def test_what_was_measured_is_shown_beside_the_plan(pipelined):
 
 @pytest.mark.parametrize("mesh, flags, trace, words", [
     ("pp=2", ["--micro-batches", "6"], "trace.json", "the trace is of another program: 4 stages on 2 pipeline coordinates, back and forth, 6 micro-batches a step; the plan has 2"),
+    ("pp=2", ["--micro-batches", "6", "--num-chunks", "2", "--schedule", "TABLE"], "trace.json", "do not work in the order of this schedule"),
     ("dp=2", [], "trace.json", "this plan has no step of a pipeline"),
     ("pp=2", [], "none.json", "none.json"),
     ("pp=2", [], "plan.html", "plan.html"),
 ])  # fmt: skip
 def test_a_trace_of_something_else(pipelined, tmp_path, exports, mesh, flags, trace, words):
     folder, _ = pipelined
+    forward, backward = ([f"{work}{m}" for m in range(6)] for work in "FB")
+    rows = [[*forward, *(f"{task}.1" for task in forward), *(f"{task}.1" for task in backward), *backward]] * 2
+    table = folder / "table.json"
+    table.write_text(json.dumps({"placement": "v", "chunks": 2, "rows": rows}))
+    flags = [str(table) if flag == "TABLE" else flag for flag in flags]
     line = ["--no-codegen", "--mesh", mesh, *flags, "--measured", folder / trace]
     assert words in compile_page(tmp_path, oracle.export("gpt2_deep", exports), *line, expect=2)
     assert not list(tmp_path.iterdir())

@@ -133,8 +133,10 @@ int main(int argc, char **argv) {
     return BadCommandLine;
   if (options.trace.empty())
     return fail(BadCommandLine, "no trace given; a program writes one with --trace FILE.json");
-  if (options.hop < 0 || options.microBatches < 0)
-    return fail(BadCommandLine, "--hop and --micro-batches are not negative");
+  if (options.hop < 0)
+    return fail(BadCommandLine, "--hop is not negative");
+  if (options.microBatches.getNumOccurrences() && options.microBatches < 1)
+    return fail(BadCommandLine, "--micro-batches takes a number of at least 1");
   if (options.schedule.empty() &&
       (options.hop.getNumOccurrences() || options.microBatches.getNumOccurrences()))
     return fail(BadCommandLine, "--hop and --micro-batches belong to --schedule");
