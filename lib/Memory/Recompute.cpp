@@ -45,12 +45,6 @@ bool isForward(Operation *op) {
   return phase && phase.getValue() == Phase::Forward;
 }
 
-bool isBackward(Operation *op) {
-  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
-  return phase &&
-         (phase.getValue() == Phase::BackwardInput || phase.getValue() == Phase::BackwardWeight);
-}
-
 class Recomputer {
 public:
   Recomputer(func::FuncOp function, const Choice &choice)

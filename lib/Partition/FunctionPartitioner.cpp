@@ -5,6 +5,7 @@
 #include "lib/Partition/LocalBuilder.h"
 #include "lib/Partition/Reshard.h"
 #include "lib/Partition/Runs.h"
+#include "lib/Partition/Stages.h"
 #include "lib/Sharding/Explain.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -128,7 +129,7 @@ private:
     const Held &source = held[value];
     if (!wanted || wanted == source.sharding)
       return source.local;
-    bool isBackward = source.sharding.getPartial().empty() && isInBackward(current);
+    bool isBackward = source.sharding.getPartial().empty() && ps::isBackward(current);
     int64_t run = source.gathered ? getRunOrder(current).value_or(-1) : int64_t(isBackward);
     Value &known = reshards[{value, {wanted, run}}];
     if (!known) {
@@ -147,12 +148,6 @@ private:
   Operation *lastOp() {
     Block *block = builder->getBlock();
     return block->empty() ? nullptr : &block->back();
-  }
-
-  static bool isInBackward(Operation *op) {
-    auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
-    return phase &&
-           (phase.getValue() == Phase::BackwardInput || phase.getValue() == Phase::BackwardWeight);
   }
 
   /// Says how a value with padding lies: what stands in it is unspecified, and the evaluator puts

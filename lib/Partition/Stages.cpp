@@ -60,6 +60,12 @@ void setStageCosts(ModuleOp module, ArrayRef<StageCost> costs) {
   module->setAttr(kStageCostsMark, Builder(module.getContext()).getDenseI64ArrayAttr(list));
 }
 
+bool isBackward(Operation *op) {
+  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+  return phase &&
+         (phase.getValue() == Phase::BackwardInput || phase.getValue() == Phase::BackwardWeight);
+}
+
 std::optional<int64_t> getSegment(Operation *op) {
   auto segment = op->getAttrOfType<IntegerAttr>(kSegmentMark);
   return segment ? std::optional(segment.getInt()) : std::nullopt;

@@ -48,6 +48,9 @@ void setStageCosts(mlir::ModuleOp module, llvm::ArrayRef<StageCost> costs);
 inline constexpr llvm::StringLiteral kScheduleMark = "ps.schedule";
 inline constexpr llvm::StringLiteral kMicroBatchesMark = "ps.micro_batches";
 
+/// True for an op that computes gradients, of inputs or weights.
+bool isBackward(mlir::Operation *op);
+
 /// The segment of an op that has one.
 std::optional<int64_t> getSegment(mlir::Operation *op);
 

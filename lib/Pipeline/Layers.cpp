@@ -37,12 +37,6 @@ public:
   }
 
 private:
-  static bool isBackward(Operation *op) {
-    auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
-    return phase &&
-           (phase.getValue() == Phase::BackwardInput || phase.getValue() == Phase::BackwardWeight);
-  }
-
   static int64_t &getFlops(Layer &layer, Operation *op) {
     if (!isBackward(op))
       return layer.forwardFlops;

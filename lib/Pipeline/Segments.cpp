@@ -2,6 +2,7 @@
 #include "lib/Pipeline/Segments.h"
 #include "lib/Partition/Cloneable.h"
 #include "lib/Partition/ModulePath.h"
+#include "lib/Partition/Stages.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -30,12 +31,6 @@ Repetition findRepetition(ArrayRef<unsigned> classes, int64_t minUnit) {
 }
 
 namespace {
-bool isBackward(Operation *op) {
-  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
-  return phase &&
-         (phase.getValue() == Phase::BackwardInput || phase.getValue() == Phase::BackwardWeight);
-}
-
 class Assigner {
 public:
   explicit Assigner(func::FuncOp function)

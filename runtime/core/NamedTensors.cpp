@@ -12,6 +12,19 @@ int64_t NamedTensor::bytes() const {
   return result;
 }
 
+/// What an optimizer keeps for each element of a parameter.
+static bool isStateOf(const Variable &variable, const Variable &parameter) {
+  return variable.kind == "optimizer" && variable.placement.shape == parameter.placement.shape &&
+         variable.symbol.rfind(parameter.symbol + ".", 0) == 0;
+}
+
+std::string describeTensor(Dtype dtype, const std::vector<int64_t> &shape) {
+  std::string sizes;
+  for (int64_t size : shape)
+    sizes += format("%s%lld", sizes.empty() ? "" : ", ", (long long)size);
+  return format("%s [%s]", dtypeName(dtype), sizes.c_str());
+}
+
 NamedTensors::NamedTensors(const Program &program) {
   for (size_t i = 0; i < program.variables.size(); ++i) {
     const Variable &variable = program.variables[i];
@@ -24,6 +37,14 @@ NamedTensors::NamedTensors(const Program &program) {
       continue; // read with the one that it adds to
     int of = program.variable(variable.of);
     bool gradient = variable.kind == "gradient";
+    if (of >= 0 && isStateOf(variable, program.variables[of])) {
+      // The symbol is that of the parameter, which may be one part of several, and what it is.
+      const Variable &parameter = program.variables[of];
+      std::string name = "optimizer" + variable.symbol.substr(parameter.symbol.size()) + "." +
+                         parameter.displayName();
+      add(program, int(i), {name}, parameter);
+      tensors[byName.at(name)].kind = kOptimizerState;
+    }
     if (of >= 0 && (gradient || variable.kind == "average"))
       add(program, int(i), {(gradient ? "grad." : "ema.") + program.variables[of].displayName()},
           program.variables[of]);

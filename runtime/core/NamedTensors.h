@@ -44,6 +44,13 @@ private:
   std::map<std::string, size_t> byName;
 };
 
+/// The kind of what an optimizer keeps for a parameter, as one tensor by the parameter's name
+/// ("optimizer.adamw.mean.NAME"), whatever variables it is in parts.
+inline constexpr const char *kOptimizerState = "optimizer state";
+
+/// "f32 [4, 8]"
+std::string describeTensor(Dtype dtype, const std::vector<int64_t> &shape);
+
 void readTensor(Session &session, const NamedTensor &tensor, char *whole);
 void writeTensor(Session &session, const NamedTensor &tensor, const char *whole);
 

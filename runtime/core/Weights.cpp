@@ -7,13 +7,6 @@
 
 namespace psrt {
 
-static std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string result;
-  for (int64_t size : shape)
-    result += format("%s%lld", result.empty() ? "" : ", ", (long long)size);
-  return "[" + result + "]";
-}
-
 using Conversions = std::map<std::pair<Dtype, Dtype>, int64_t>; ///< how many tensors, by dtypes
 
 static void loadTensor(Session &session, const NamedTensor &tensor,
@@ -21,9 +14,9 @@ static void loadTensor(Session &session, const NamedTensor &tensor,
                        Conversions &conversions) {
   bool converts = given.dtype != tensor.dtype;
   if (given.shape != tensor.shape || (converts && !(isFloat(given.dtype) && isFloat(tensor.dtype))))
-    PSRT_FAIL(BadInput, "\"%s\": \"%s\" is %s %s, the model's is %s %s", path.c_str(),
-              tensor.name.c_str(), dtypeName(given.dtype), shapeText(given.shape).c_str(),
-              dtypeName(tensor.dtype), shapeText(tensor.shape).c_str());
+    PSRT_FAIL(BadInput, "\"%s\": \"%s\" is %s, the model's is %s", path.c_str(),
+              tensor.name.c_str(), describeTensor(given.dtype, given.shape).c_str(),
+              describeTensor(tensor.dtype, tensor.shape).c_str());
   if (!converts)
     return writeTensor(session, tensor, given.data);
   std::vector<char> converted(tensor.bytes());

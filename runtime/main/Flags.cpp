@@ -69,20 +69,6 @@ ScalarSetting parseSetting(const std::string &text) {
   return {glob, name, value};
 }
 
-/// Flags whose features are not built: each is an error that names it.
-void addUnbuilt(CLI::App &app) {
-  for (const char *flag : {"--save", "--save-every", "--keep", "--load"})
-    app.add_option_function<std::string>(
-           flag,
-           [flag](const std::string &) {
-             throw CLI::ValidationError(
-                 flag, "is not built yet, nor are other checkpoints; --export-weights "
-                       "writes weights, --weights reads them");
-           },
-           "not built yet")
-        ->group("Not built yet");
-}
-
 /// The flags of one command line, as CLI11 reads them.
 class Parser {
 public:
@@ -99,7 +85,6 @@ public:
     addEvaluation();
     addOutput();
     addState();
-    addUnbuilt(app);
   }
 
   void parse(const std::vector<std::string> &arguments);
@@ -209,7 +194,22 @@ void Parser::addState() {
   app.add_option("--export-weights", flags.exportWeights,
                  "write the weights at the end: FILE.safetensors, or a folder")
       ->group("State");
-  app.add_option("--max-file-size", flags.maxFileBytes, "bytes of a file in that folder (5e9)")
+  app.add_option("--save", flags.save,
+                 "save checkpoints to this folder, at the end and on SIGTERM: weights, optimizer, "
+                 "data position")
+      ->group("State");
+  app.add_option("--save-every", flags.saveEvery, "and every N steps")
+      ->check(wholeNumber(1))
+      ->group("State");
+  app.add_option("--keep", flags.keep, "checkpoints to keep, the last K (all)")
+      ->check(wholeNumber(1))
+      ->group("State");
+  app.add_option(
+         "--load", flags.load,
+         "go on from a checkpoint: its folder, or latest: the last one of --save, if there is any")
+      ->group("State");
+  app.add_option("--max-file-size", flags.maxFileBytes,
+                 "bytes of a file of a folder of weights, or of a checkpoint (5e9)")
       ->check(wholeNumber(1))
       ->group("State");
   app.add_flag("--check", flags.check, "compare the first step with the one-rank program, and stop")

@@ -36,6 +36,9 @@ struct Flags {
   // out
   std::string losses, log, gradients, trace, weights, exportWeights;
   int64_t maxFileBytes = 5'000'000'000; ///< of a folder of weights
+  // checkpoints
+  std::string save, load; ///< folders; "latest": the last one in `save`, if there is any
+  int64_t saveEvery = 0, keep = 0;
   bool quiet = false, info = false, check = false;
   /// All that was given and must be the same on every rank: "--steps 10", sorted.
   std::vector<std::string> given;

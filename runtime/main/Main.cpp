@@ -115,6 +115,22 @@ static void compareFlags(Session &session, const Flags &flags) {
   }
 }
 
+/// The checkpoint to go on from; empty: none.
+static std::string findCheckpoint(const Flags &flags) {
+  if (flags.load.empty())
+    return "";
+  if (!flags.weights.empty())
+    PSRT_FAIL(BadArgument, "--load and --weights both say what to start from; give one of them");
+  if (flags.check)
+    PSRT_FAIL(BadArgument,
+              "--check compares a step from the model's own values; leave --load away");
+  if (flags.load != "latest")
+    return flags.load;
+  if (flags.save.empty())
+    PSRT_FAIL(BadArgument, "--load latest is the last checkpoint of --save; give --save FOLDER");
+  return hasCheckpoint(flags.save) ? flags.save : "";
+}
+
 static int runProgram(const ProgramSource &source, const Flags &flags, Job *job) {
   std::signal(SIGBUS, reportLostPages);
   SessionOptions options;
@@ -123,11 +139,16 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   options.seed = flags.seed;
   options.job = job;
   std::optional<WeightFiles> weights;
+  std::optional<Checkpoint> checkpoint;
   if (!flags.weights.empty())
     options.given = weights.emplace(flags.weights).names();
+  if (std::string folder = findCheckpoint(flags); !folder.empty())
+    options.given = checkpoint.emplace(folder).names();
   Session session(source, options);
   compareFlags(session, flags);
   NamedTensors tensors(session.getProgram());
+  if (checkpoint)
+    resume(session, tensors, *checkpoint, flags);
   if (weights)
     for (const std::string &note : loadWeights(session, tensors, *weights))
       if (session.isFirst())

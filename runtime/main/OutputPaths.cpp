@@ -49,6 +49,8 @@ void checkOutputPaths(const Session &session, const Flags &flags) {
       read.insert(read.end(),
                   {session.getSource().folder() + "/" + variable.file.path, variable.file.path});
   std::string averages;
+  if (!flags.save.empty())
+    checkFolderWritable(flags.save);
   if (!flags.exportWeights.empty())
     checkWeightsName(flags.exportWeights);
   if (!flags.exportWeights.empty() && keepsAverages(session.getProgram()))

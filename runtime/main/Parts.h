@@ -2,7 +2,7 @@
 #ifndef PSRT_MAIN_PARTS_H
 #define PSRT_MAIN_PARTS_H
 
-#include "runtime/core/NamedTensors.h"
+#include "runtime/core/Checkpoint.h"
 #include "runtime/main/Flags.h"
 
 namespace psrt {
@@ -12,6 +12,11 @@ void printInfo(const Program &program);
 
 /// Sets what `--set` names.
 void applySettings(Session &session, const Flags &flags);
+
+/// Goes on from a checkpoint: sets all state, and the step. Fails where the flags would take other
+/// samples or numbers than the run that saved it.
+void resume(Session &session, const NamedTensors &tensors, const Checkpoint &checkpoint,
+            const Flags &flags);
 
 /// Trains and evaluates as the flags say.
 void train(Session &session, const NamedTensors &tensors, const Flags &flags);

@@ -16,6 +16,17 @@
 namespace psrt {
 namespace {
 
+/// Whether the run went on from the folder that it saves to.
+bool isLoadedFromSave(const Flags &flags) {
+  std::error_code error;
+  return (flags.load == "latest" && hasCheckpoint(flags.save)) ||
+         std::filesystem::equivalent(flags.load, flags.save, error);
+}
+
+RunPlace makePlace(const Session &session, int64_t stepSamples, const Flags &flags) {
+  return {session.step, session.getSeed(), flags.shuffle, stepSamples};
+}
+
 /// Set by SIGTERM: the step in progress is finished, then all is written.
 std::atomic<bool> stopRequested{false};
 void requestStop(int) { stopRequested = true; }
@@ -41,6 +52,9 @@ public:
 
   void run() {
     bool stopped = session.isAny(stopRequested);
+    if (session.step >= total)
+      progress.line(format("nothing to train: %lld of %lld steps are done", (long long)session.step,
+                           (long long)total));
     for (; session.step < total && !stopped; stopped = session.isAny(stopRequested)) {
       StepRecord record;
       record.step = session.step;
@@ -51,7 +65,12 @@ public:
       runStep(session.step);
       record.seconds = steadySeconds() - start;
       finishStep(record);
+      if (flags.saveEvery > 0 && session.step % flags.saveEvery == 0)
+        save();
     }
+    bool isThere = session.step == startedAt && isLoadedFromSave(flags);
+    if (!flags.save.empty() && savedAt != session.step && !isThere)
+      save();
     if (stopped && evaluator && evaluatedAt != session.step)
       evaluate();
   }
@@ -90,6 +109,12 @@ private:
     log.write(record);
   }
 
+  void save() {
+    savedAt = session.step;
+    saveCheckpoint(session, tensors, makePlace(session, order.microBatches * order.rows, flags),
+                   flags.save, flags.keep, flags.maxFileBytes);
+  }
+
   /// The loss of the weights, and that of their averages where the program keeps some (else NaN).
   std::pair<double, double> evaluate() {
     evaluatedAt = session.step;
@@ -121,7 +146,8 @@ private:
   Progress progress;
   LineFile losses;
   StepLog log;
-  int64_t evaluatedAt = -1;
+  int64_t evaluatedAt = -1, savedAt = -1;
+  int64_t startedAt = session.step;
 };
 
 void checkCanTrain(const Program &program) {
@@ -168,6 +194,38 @@ void applySettings(Session &session, const Flags &flags) {
       setRates(session, setting.glob, setting.value);
 }
 
+/// The samples that a step reads; 0 where the program does not train by itself.
+static int64_t countStepSamples(const Session &session) {
+  const Program &program = session.getProgram();
+  const EntryPoint *step = program.entry("step");
+  return step ? program.microBatches * batchRows(session.inputsOf(*step)) : 0;
+}
+
+void resume(Session &session, const NamedTensors &tensors, const Checkpoint &checkpoint,
+            const Flags &flags) {
+  const RunPlace &place = checkpoint.getPlace();
+  const char *path = checkpoint.getPath().c_str();
+  int64_t samples = countStepSamples(session);
+  bool trains = !flags.eval && samples > 0;
+  if (trains && place.stepSamples != samples)
+    PSRT_FAIL(
+        BadArgument,
+        "checkpoint \"%s\": its steps read %lld samples, those of this program %lld, which would "
+        "go on elsewhere in the data; compile with micro-batches that make %lld",
+        path, (long long)place.stepSamples, (long long)samples, (long long)place.stepSamples);
+  if (trains && place.seed != session.getSeed())
+    PSRT_FAIL(BadArgument, "checkpoint \"%s\" is of a run with --seed %llu; give it again", path,
+              (unsigned long long)place.seed);
+  if (trains && place.shuffle != flags.shuffle)
+    PSRT_FAIL(BadArgument, "checkpoint \"%s\" is of a run %s --shuffle; %s", path,
+              place.shuffle ? "with" : "without",
+              place.shuffle ? "give it again" : "leave it away");
+  checkpoint.load(session, tensors);
+  session.step = place.step;
+  if (session.isFirst() && !flags.quiet)
+    std::fprintf(stderr, "note: goes on from \"%s\", step %lld\n", path, (long long)place.step);
+}
+
 /// --labels and --data-type say how tokens are read: they are of no use for tensors by name.
 static void checkTokenFlags(const Flags &flags) {
   std::vector<std::string> files = flags.data.files;
@@ -192,9 +250,12 @@ static void checkFlags(const Flags &flags) {
     PSRT_FAIL(BadArgument, "--outputs needs --eval");
   if (!flags.outputNames.empty() && flags.outputs.empty())
     PSRT_FAIL(BadArgument, "--output needs --outputs FILE.safetensors");
+  if (flags.save.empty() && (flags.saveEvery > 0 || flags.keep > 0))
+    PSRT_FAIL(BadArgument, "--save-every and --keep need --save FOLDER");
   for (const auto &[name, value] : {std::pair("--gradients", flags.gradients),
                                     {"--losses", flags.losses},
-                                    {"--log", flags.log}})
+                                    {"--log", flags.log},
+                                    {"--save", flags.save}})
     if (flags.eval && !value.empty())
       PSRT_FAIL(BadArgument, "%s is of training, and --eval only evaluates; leave one of them away",
                 name);

@@ -45,10 +45,7 @@ UNBUILT_COMPILE = [
     ("--recompute", "budget=1000000"), ("--precision", "bf16"),
     ("--gradient-reduction", "bf16"), ("--offload", "optimizer"), ("--target", "cuda:sm_90"),
 ]  # fmt: skip
-UNBUILT_RUN = [
-    ("--comm", "nccl"), ("--save", "state"), ("--save-every", "10"), ("--keep", "2"),
-    ("--load", "latest"),
-]  # fmt: skip
+UNBUILT_RUN = [("--comm", "nccl")]
 
 
 @pytest.mark.parametrize("tool,flags", [("ps-compile", COMPILE), ("ps-run", EVALUATE), ("program", RUN)])

@@ -1,0 +1,50 @@
+// The whole state of a training: weights, averages, the optimizer's state, and where in the data it
+// is. Keyed by the model's names and whole shapes, by nothing of a plan: what one mesh saved, any
+// other loads.
+#ifndef PSRT_CORE_CHECKPOINT_H
+#define PSRT_CORE_CHECKPOINT_H
+
+#include "runtime/core/NamedTensors.h"
+
+namespace psrt {
+
+/// Where a run is; what decides which numbers and samples it takes next.
+struct RunPlace {
+  int64_t step = 0;        ///< the next one
+  uint64_t seed = 0;       ///< of shuffling and random ops
+  bool shuffle = false;    ///< of the samples
+  int64_t stepSamples = 0; ///< that a step reads
+};
+
+/// Writes `folder/step-000100` (a further number behind it where that is there), then the pointer
+/// `folder/latest`; at any moment `latest` names a whole checkpoint. Keeps the last `keep` (0:
+/// all). The same call in every process. Fails with BadInput where it cannot be written: what was
+/// there stays.
+void saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
+                    const std::string &folder, int64_t keep, int64_t maxFileBytes);
+
+/// A checkpoint, opened and checked against its sums.
+class Checkpoint {
+public:
+  /// `path`: a folder with the pointer `latest`, or one checkpoint. Fails with BadInput on what is
+  /// none, and on files that are not as they were written.
+  explicit Checkpoint(const std::string &path);
+  const RunPlace &getPlace() const { return place; }
+  const std::string &getPath() const { return path; }
+  /// Names of the model's tensors that it holds.
+  std::set<std::string> names() const { return files->names(); }
+  /// Sets all state. Fails with BadInput where tensors differ: the first three.
+  void load(Session &session, const NamedTensors &tensors) const;
+
+private:
+  std::string path;
+  RunPlace place;
+  std::unique_ptr<WeightFiles> files;
+};
+
+/// Whether a folder has the pointer to a checkpoint.
+bool hasCheckpoint(const std::string &folder);
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,214 @@
+"""--save and --load: a run that was stopped goes on as if it had not been, under its own plan or another."""
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+import models
+import oracle
+import processes
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+STEPS = 8
+ADAM = ("--optimizer", "adamw(lr=1e-2,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)", "--ema", "0.9")
+PLANS = {
+    "whole": ("dp=1", ()), "dp": ("dp=2", ("--zero", "1")), "tp": ("tp=2", ()), "pp": ("pp=2", ("--schedule", "zb-h1")),
+    "zero": ("dp=4", ("--zero", "3")), "all": ("dp=2,pp=2,tp=2", ("--zero", "2", "--recompute", "full")),
+}  # fmt: skip
+
+
+def compile_plan(folder, archive, plan):
+    folder.mkdir(exist_ok=True)
+    mesh, flags = PLANS[plan]
+    return oracle.compile_model(folder, archive, mesh, "--micro-batches", "2", *ADAM, *flags)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """A folder with data, and the program of each plan; dropout draws numbers, the head is tied."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    model = models.gpt2(dropout=0.1)
+    archive = model.export(folder / "model.pt2")
+    save_file({n: v.contiguous() for n, v in oracle.draw_batches(model, 2, STEPS).items()}, folder / "data.safetensors")
+    return folder, {plan: compile_plan(folder / plan, archive, plan) for plan in PLANS}
+
+
+def train(folder, program, name, *flags, expect=0, launcher=(), environment=None):
+    """Losses, and weights with their averages."""
+    line = [*launcher, program, "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--losses", f"{name}.txt",
+            "--export-weights", f"{name}.safetensors", *flags]  # fmt: skip
+    if launcher:
+        status, said = processes.finish(processes.start([str(part) for part in line], folder, environment))
+        assert status == expect, said
+    else:
+        said = oracle.run(line, folder, expect=expect)
+    if expect:
+        return said
+    averages = {f"ema.{n}": v for n, v in load_file(folder / f"{name}.ema.safetensors").items()}
+    return oracle.read_losses(folder / f"{name}.txt"), {**load_file(folder / f"{name}.safetensors"), **averages}
+
+
+def differing(a, b):
+    return [name for name in a if not torch.equal(a[name], b[name])] + sorted(a.keys() ^ b.keys())
+
+
+@pytest.mark.parametrize("plan", ["whole", "dp", "all"])
+def test_a_run_goes_on_with_the_same_bits(programs, plan):
+    folder, made = programs
+    losses, weights = train(folder, made[plan], f"{plan}-unbroken", "--steps", STEPS)
+    state = f"{plan}-state"
+    first, _ = train(folder, made[plan], f"{plan}-first", "--steps", 3, "--save", state, "--load", "latest")
+    assert (folder / state / "latest").read_text() == "step-000003\n"
+    rest, found = train(folder, made[plan], f"{plan}-rest", "--steps", STEPS, "--save", state, "--load", "latest", "--save-every", 2)
+    assert first + rest == losses and differing(weights, found) == []
+    assert sorted(p.name for p in (folder / state).iterdir()) == ["latest", *(f"step-00000{i}" for i in (3, 4, 6, 8))]
+    train(folder, made[plan], f"{plan}-again", "--steps", STEPS, "--save", state, "--load", "latest", "--keep", 1)
+    assert len(list((folder / state).iterdir())) == 5, "nothing was trained, nothing is saved"
+
+
+def test_processes_save_and_load_the_same(programs):
+    folder, made = programs
+    launcher, environment = processes.launch("mpirun", 8)
+    for name, start in (("threads", ()), ("mpi", launcher)):
+        train(folder, made["all"], f"{name}-first", "--steps", 2, "--save", name, launcher=start, environment=environment)
+    file = "step-000002/model.safetensors"
+    assert (folder / "threads" / file).read_bytes() == (folder / "mpi" / file).read_bytes()
+    a = train(folder, made["all"], "threads-rest", "--steps", 4, "--load", "mpi")
+    b = train(folder, made["all"], "mpi-rest", "--steps", 4, "--load", "threads", launcher=launcher, environment=environment)
+    assert a[0] == b[0] and differing(a[1], b[1]) == []
+
+
+@pytest.mark.parametrize("saved", PLANS)
+def test_any_plan_loads_what_another_saved(programs, saved):
+    folder, made = programs
+    source = folder / f"of-{saved}"
+    train(folder, made[saved], f"of-{saved}-first", "--steps", 2, "--save", source, "--max-file-size", "60000")
+    losses, weights = train(folder, made[saved], f"of-{saved}-unbroken", "--steps", STEPS, "--load", source)
+    assert len(list((source / "step-000002").glob("*.safetensors"))) > 3
+    state = {k: v for file in (source / "step-000002").glob("*.safetensors") for k, v in load_file(file).items()}
+    assert sum(name.startswith("optimizer.adamw.") for name in state) == 2 * sum(name.startswith("ema.") for name in state) > 0
+    for plan, program in made.items():
+        name = f"{saved}-in-{plan}"
+        again = folder / name
+        found, after = train(folder, program, name, "--steps", STEPS, "--load", source)
+        assert found == pytest.approx(losses, rel=1e-5)
+        for tensor, value in weights.items():
+            if tensor.endswith("c_attn.bias"):
+                continue  # the keys' part: softmax does not see it, its gradient is rounding noise, and Adam steps by its sign
+            assert (after[tensor] - value).norm() <= 1e-3 * value.norm(), tensor
+        train(folder, program, name, "--steps", 2, "--load", source, "--save", again)
+        assert differing(state, load_file(again / "step-000002/model.safetensors")) == [], "what is loaded is saved as it was"
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(programs, repeat=12):
+    folder, made = programs
+    state = folder / "killed"
+    generator = random.Random(3)
+    line = [made["whole"], "--data", "data.safetensors", "--epochs", "1000", "--save", "killed", "--save-every", "1", "--keep", "3",
+            "--load", "latest", "--quiet", "--seed", "5", "--shuffle"]  # fmt: skip
+    last = 0
+    for _ in range(repeat):
+        running = subprocess.Popen(line, cwd=folder, stderr=subprocess.PIPE, text=True)
+        time.sleep(0.3 + 0.4 * generator.random())
+        running.kill()
+        assert "error" not in running.communicate()[1]
+        named = (state / "latest").read_text().strip()
+        step = json.loads((state / named / "checkpoint.json").read_text())["step"]
+        assert step > last, "it went on"
+        last = step
+    train(folder, made["whole"], "after-kills", "--steps", last + 1, "--load", "killed")
+    assert len([p for p in state.iterdir() if p.name.startswith("step-")]) <= 4
+
+
+def test_sigterm_saves(programs):
+    folder, made = programs
+    line = [made["dp"], "--data", "data.safetensors", "--epochs", "100000", "--save", "ended", "--quiet"]
+    running = subprocess.Popen(line, cwd=folder, stderr=subprocess.PIPE, text=True)
+    time.sleep(1)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(30) == 0, running.stderr.read()
+    named = (folder / "ended/latest").read_text().strip()
+    assert json.loads((folder / "ended" / named / "checkpoint.json").read_text())["step"] > 0
+
+
+# ---- what is wrong --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(programs):
+    folder, made = programs
+    train(folder, made["whole"], "saved-run", "--steps", 2, "--save", "saved")
+    return folder, made, folder / "saved/step-000002"
+
+
+def refuse(saved, words, *flags, change=lambda step: None, plan="whole", status=1):
+    folder, made, step = saved
+    shutil.rmtree(folder / "changed", ignore_errors=True)
+    shutil.copytree(step.parent, folder / "changed")
+    change(folder / "changed" / step.name)
+    said = train(folder, made[plan], "refused", "--steps", 4, "--load", "changed", *flags, expect=status)
+    for word in words:
+        assert word in said, said
+
+
+def flip(step):
+    path = step / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda step: os.truncate(step / "model.safetensors", 5000), ["model.safetensors\" has 5000 bytes", "it is not whole"]),
+    (flip, ["model.safetensors\" is not as it was written"]),
+    (lambda step: (step / "model.safetensors").unlink(), ["lacks its file \"model.safetensors\""]),
+    (lambda step: (step / "checkpoint.json").write_text("{"), ["checkpoint.json\" is no state of a checkpoint"]),
+    (lambda step: (step / "checkpoint.json").unlink(), ["is no checkpoint: it has no checkpoint.json"]),
+    (lambda step: (step.parent / "latest").write_text("../x"), ["latest\" names no checkpoint"]),
+])  # fmt: skip
+def test_files_that_are_not_as_they_were_written(saved, change, words):
+    refuse(saved, words, change=change)
+
+
+@pytest.mark.parametrize("flags, words", [
+    (("--seed", "6"), ["--seed 5; give it again"]), (("--weights", "saved-run.safetensors"), ["--load and --weights"]),
+    (("--save-every", "2"), ["--save-every and --keep need --save"]), (("--check",), ["leave --load away"]),
+])  # fmt: skip
+def test_flags_that_contradict_it(saved, flags, words):
+    folder, made, _ = saved
+    line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--steps", "4", "--load", "saved", *flags]
+    said = oracle.run(line + ([] if "--seed" in flags else ["--seed", "5"]), folder, expect=2)
+    for word in words:
+        assert word in said, said
+    assert "give --save" in oracle.run([made["whole"], "--data", "data.safetensors", "--load", "latest"], folder, expect=2)
+    assert "without --shuffle" not in said and "leave it away" not in said
+
+
+def test_another_model_or_another_batch(saved, tmp_path):
+    folder, made, _ = saved
+    model = models.gpt2(width=64)
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), "dp=1", "--micro-batches", "2")
+    said = train(folder, program, "other", "--steps", 4, "--load", "saved", expect=1)
+    assert "of another model or optimizer" in said and said.count("it has f32") == 3 and "[96, 64]" in said
+    program = oracle.compile_model(tmp_path, folder / "model.pt2", "dp=1", "--micro-batches", "4", *ADAM)
+    said = train(folder, program, "other", "--steps", 4, "--load", "saved", expect=2)
+    assert "its steps read 8 samples, those of this program 16" in said
+
+
+def test_a_full_disk_leaves_what_was_there(saved):
+    """A limit on the size of files stands for a full disk."""
+    folder, made, step = saved
+    before = {p.relative_to(step.parent): p.read_bytes() for p in step.parent.rglob("*") if p.is_file()}
+    line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--steps", "4", "--load", "saved", "--save", "saved", "--quiet"]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=60,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000)))  # fmt: skip
+    assert done.returncode == 1 and "error" in done.stderr and "saved" in done.stderr, done.stderr
+    assert {p.relative_to(step.parent): p.read_bytes() for p in step.parent.rglob("*") if p.is_file()} == before
