@@ -5,6 +5,7 @@
 #include "lib/Partition/Stages.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -170,7 +171,7 @@ private:
     bool inBlock = true;
     for (Operation *op : forward) {
       if (cloneable.contains(op) || stateOps.contains(op) || early.contains(op))
-        continue; // early ones want 0
+        continue;
       auto path = getModulePath(op->getLoc());
       StringRef name = path ? getBlockOfPath(*path) : StringRef();
       if (!name.empty()) {
@@ -183,6 +184,16 @@ private:
         inBlock = false;
       }
       wanted[op] = current;
+    }
+    // Where one segment alone uses it (labels), it is of that.
+    for (Operation *op : llvm::reverse(forward)) {
+      if (!early.contains(op))
+        continue;
+      llvm::SmallSetVector<int64_t, 2> users;
+      for (Operation *user : op->getUsers())
+        if (!isBackward(user))
+          users.insert(wanted.lookup(user));
+      wanted[op] = users.size() == 1 ? users.front() : 0;
     }
     return wanted;
   }

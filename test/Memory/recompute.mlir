@@ -8,6 +8,7 @@
 
 // NEAR: --recompute modules=net.acts matches no module of the model; the nearest names are 'net.act'
 // BAD: recompute is none, selective, full or modules=GLOB,..., not 'most'
+// The twin: without a mode nothing runs again.
 // NONE-NOT: ps.recomputed
 
 ps.mesh @mesh <"dp" = 2 : data, "tp" = 2 : tensor>
