@@ -23,7 +23,7 @@ def RecomputePass : Pass<"ps-recompute", "::mlir::ModuleOp"> {
 def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
   let summary = "gives every buffer an address in one arena";
   let description = [{
-    First fit over lifetimes. Variables come first and stay; then the values of the programs, which share
+    First fit over lifetimes, in the best of several orders. Variables come first and stay; then the values of the programs, which share
     one region; a class function's scratch is planned once and placed at each of its runs. In a program of
     sections (`rank.section`), what a later section uses lies after that, `slots` times: so many calls of the
     first section may wait for the second (`ps.slots`, `ps.slot_base`, `ps.slot_bytes` on the program). Writes

@@ -62,8 +62,7 @@ public:
     }
   }
 
-  /// The number of ops that run again.
-  int64_t run() {
+  void run() {
     for (auto &[number, segment] : segments) {
       // The backward of the last layers follows their forward: nothing of theirs is kept for long.
       bool isLast = number + 1 == int64_t(segments.size());
@@ -73,7 +72,6 @@ public:
       for (Value value : llvm::to_vector(dropped))
         replace(number, segment, value);
     }
-    return count;
   }
 
 private:
@@ -206,7 +204,6 @@ private:
     made->setAttr(kPhaseMark, PhaseAttr::get(op->getContext(), Phase::BackwardInput));
     made->setAttr(kRecomputedMark, builder.getUnitAttr());
     copies[op] = made;
-    ++count;
     return made;
   }
 
@@ -225,7 +222,6 @@ private:
   DenseSet<Operation *> runnable; ///< those that can run again
   llvm::SetVector<Value> dropped; ///< in order
   DenseMap<Operation *, Operation *> copies;
-  int64_t count = 0;
 };
 
 struct RecomputePass : impl::RecomputePassBase<RecomputePass> {

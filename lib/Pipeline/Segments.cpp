@@ -191,9 +191,9 @@ private:
         continue;
       llvm::SmallSetVector<int64_t, 2> users;
       for (Operation *user : op->getUsers())
-        if (!isBackward(user))
+        if (!isBackward(user) && !user->hasTrait<OpTrait::IsTerminator>())
           users.insert(wanted.lookup(user));
-      wanted[op] = users.size() == 1 ? users.front() : 0;
+      wanted[op] = users.empty() ? std::max<int64_t>(last, 0) : users.size() == 1 ? users[0] : 0;
     }
     return wanted;
   }
