@@ -108,6 +108,24 @@ def test_any_plan_loads_what_another_saved(programs, saved):
         assert differing(state, load_file(again / "step-000002/model.safetensors")) == [], "what is loaded is saved as it was"
 
 
+def wait_for(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def saved_step(state):
+    """Of the checkpoint that `latest` names; 0 if there is none."""
+    if not (state / "latest").exists():
+        return 0
+    named = (state / "latest").read_text().strip()
+    try:
+        return json.loads((state / named / "checkpoint.json").read_text())["step"]
+    except FileNotFoundError:  # it was removed in between: a later one is there
+        return saved_step(state)
+
+
 def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(programs, repeat=12):
     folder, made = programs
     state = folder / "killed"
@@ -117,22 +135,21 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(programs, repeat=12):
     last = 0
     for _ in range(repeat):
         running = subprocess.Popen(line, cwd=folder, stderr=subprocess.PIPE, text=True)
-        time.sleep(0.3 + 0.4 * generator.random())
+        wait_for(lambda: saved_step(state) > last)  # it went on
+        time.sleep(0.1 * generator.random())
         running.kill()
         assert "error" not in running.communicate()[1]
-        named = (state / "latest").read_text().strip()
-        step = json.loads((state / named / "checkpoint.json").read_text())["step"]
-        assert step > last, "it went on"
-        last = step
+        last = saved_step(state)
     train(folder, made["whole"], "after-kills", "--steps", last + 1, "--load", "killed")
     assert len([p for p in state.iterdir() if p.name.startswith("step-")]) <= 4
 
 
 def test_sigterm_saves(programs):
     folder, made = programs
-    line = [made["dp"], "--data", "data.safetensors", "--epochs", "100000", "--save", "ended", "--quiet"]
+    line = [made["dp"], "--data", "data.safetensors", "--epochs", "100000", "--save", "ended", "--quiet", "--losses", "ended.txt"]
+    (folder / "ended.txt").unlink(missing_ok=True)
     running = subprocess.Popen(line, cwd=folder, stderr=subprocess.PIPE, text=True)
-    time.sleep(1)
+    wait_for(lambda: (folder / "ended.txt").exists() and (folder / "ended.txt").read_text())
     running.send_signal(signal.SIGTERM)
     assert running.wait(30) == 0, running.stderr.read()
     named = (folder / "ended/latest").read_text().strip()
