@@ -60,12 +60,14 @@ private:
     if (isBackward(op))
       return;
     bool reads = false;
-    if (auto path = getModulePath(op->getLoc()); path && !llvm::is_contained(layer.modules, *path))
-      layer.modules.push_back(path->str());
     for (Value operand : op->getOperands())
       reads |= addParameters(layer, operand.getDefiningOp());
-    if (auto path = getModulePath(op->getLoc()); path && !path->empty())
-      name(layer, *path, reads);
+    std::optional<StringRef> path = getModulePath(op->getLoc());
+    if (!path || path->empty())
+      return;
+    if (!llvm::is_contained(layer.modules, *path))
+      layer.modules.push_back(path->str());
+    name(layer, *path, reads);
   }
 
   /// A layer is called by what reads parameters first, or else by what is done first; by the block
