@@ -4,6 +4,7 @@
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/Backend.h"
+#include "runtime/core/Element.h"
 #include <array>
 #include <chrono>
 #include <deque>
@@ -111,6 +112,29 @@ TEST_F(Conformance, SumsAddShardsInAscendingOrder) {
   run(op, buffers);
   for (int r : here)
     EXPECT_EQ(buffers[r][1][0], 0.0f);
+}
+
+/// The last two shards are lost where each is added to what is already rounded.
+TEST_F(Conformance, SumsOfNarrowFloatsAreRoundedOnce) {
+  for (Dtype dtype : {Dtype::BF16, Dtype::F16})
+    for (auto kind : {CollectiveOp::AllReduce, CollectiveOp::ReduceScatter}) {
+      CollectiveOp op;
+      op.kind = kind;
+      op.dtype = dtype;
+      op.axes = {1};
+      op.size = 2, op.counts = {6};
+      auto buffers = makeBuffers(3, 3);
+      double large = dtype == Dtype::BF16 ? 256 : 2048;
+      for (int r = 0; r < mesh.size(); ++r)
+        for (int64_t i = 0; i < 6; ++i)
+          storeElement(reinterpret_cast<char *>(buffers[r][0].data()) + 2 * i, dtype,
+                       r % 3 == 0 ? large : 1);
+      run(op, buffers);
+      for (int r : here)
+        for (int64_t i = 0; i < (kind == CollectiveOp::AllReduce ? 6 : 2); ++i)
+          EXPECT_EQ(loadFloat(reinterpret_cast<char *>(buffers[r][1].data()) + 2 * i, dtype),
+                    large + 2);
+    }
 }
 
 TEST_F(Conformance, MaximumAndMinimum) {

@@ -5,26 +5,6 @@
 namespace psrt {
 namespace {
 
-uint16_t toHalf(float value) {
-  uint32_t bits = castBits<uint32_t>(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
-  if (rest > 0x7f800000) // NaN
-    return uint16_t(sign | 0x7e00);
-  if (rest >= 0x477ff000) // from 65520 on: infinite
-    return uint16_t(sign | 0x7c00);
-  if (rest < 0x38800000) // below 2^-14: a multiple of 2^-24
-    return uint16_t(sign | uint32_t(std::nearbyint(std::fabs(value) * 0x1p24f)));
-  return uint16_t(sign | (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13);
-}
-
-float fromHalf(uint16_t bits) {
-  uint32_t sign = uint32_t(bits & 0x8000) << 16, rest = bits & 0x7fff;
-  if (rest >= 0x7c00)
-    return castBits<float>(sign | 0x7f800000 | rest << 13);
-  if (rest < 0x400)
-    return std::copysign(float(rest) * 0x1p-24f, castBits<float>(sign));
-  return castBits<float>(sign | (rest << 13) + 0x38000000);
-}
-
 template <typename T> T read(const char *at) {
   T value;
   std::memcpy(&value, at, sizeof(value));
@@ -33,8 +13,10 @@ template <typename T> T read(const char *at) {
 
 } // namespace
 
+bool isNarrowFloat(Dtype dtype) { return dtype == Dtype::F16 || dtype == Dtype::BF16; }
+
 bool isFloat(Dtype dtype) {
-  return dtype == Dtype::F32 || dtype == Dtype::F64 || dtype == Dtype::F16 || dtype == Dtype::BF16;
+  return dtype == Dtype::F32 || dtype == Dtype::F64 || isNarrowFloat(dtype);
 }
 
 double loadFloat(const char *at, Dtype dtype) {

@@ -15,6 +15,13 @@ template <typename T> struct Native {
   static T narrow(Sum x) { return x; }
 };
 
+struct Half {
+  using Stored = uint16_t;
+  using Sum = float;
+  static float widen(uint16_t x) { return fromHalf(x); }
+  static uint16_t narrow(float x) { return toHalf(x); }
+};
+
 struct Bfloat16 {
   using Stored = uint16_t;
   using Sum = float;
@@ -70,8 +77,6 @@ void reduceBy(CollectiveOp::Reduction reduction, const void *const *ins, int inC
 
 } // namespace
 
-bool canReduce(Dtype dtype) { return dtype != Dtype::F16; }
-
 void reduceRange(CollectiveOp::Reduction reduction, Dtype dtype, const void *const *ins,
                  int inCount, void *const *outs, int outCount, int64_t lo, int64_t hi) {
   switch (dtype) {
@@ -93,17 +98,14 @@ void reduceRange(CollectiveOp::Reduction reduction, Dtype dtype, const void *con
   case Dtype::Bool:
     return reduceBy<Native<uint8_t>>(reduction, ins, inCount, outs, outCount, lo, hi);
   case Dtype::F16:
-    break;
+    return reduceBy<Half>(reduction, ins, inCount, outs, outCount, lo, hi);
   }
-  PSRT_FAIL(Failed, "a reduction of %s was bound", dtypeName(dtype));
 }
 
-void checkCollective(const CollectiveOp &op, int members, const char *comm) {
-  bool reduces = op.kind == CollectiveOp::AllReduce || op.kind == CollectiveOp::ReduceScatter;
-  if (reduces && !canReduce(op.dtype))
-    PSRT_FAIL(BadInput, "%s of %s is not built in comm %s", op.name(), dtypeName(op.dtype), comm);
+void checkCollective(const CollectiveOp &op, const char *comm) {
   if (op.kind == CollectiveOp::AllToAll && (op.shape.empty() || op.shape.size() > 16))
-    PSRT_FAIL(BadInput, "all_to_all of a tensor with %zu dims; 1 to 16 are built", op.shape.size());
+    PSRT_FAIL(BadInput, "all_to_all of a tensor with %zu dims is not built in comm %s; 1 to 16 are",
+              op.shape.size(), comm);
 }
 
 void PartCopy::run(const char *in, char *out) const {

@@ -11,11 +11,9 @@ namespace psrt {
 /// in.
 void reduceRange(CollectiveOp::Reduction reduction, Dtype dtype, const void *const *ins,
                  int inCount, void *const *outs, int outCount, int64_t lo, int64_t hi);
-/// Whether `reduceRange` knows the dtype.
-bool canReduce(Dtype dtype);
 
-/// Fails on a collective that no backend runs: `members` take part in it, `comm` names the backend.
-void checkCollective(const CollectiveOp &op, int members, const char *comm);
+/// Fails on a collective that no backend runs; `comm` names the one that was to.
+void checkCollective(const CollectiveOp &op, const char *comm);
 
 /// A part of a row-major tensor of `shape`, cut in `parts` along `split`, and its place among
 /// `places` of them along `concat` of another.

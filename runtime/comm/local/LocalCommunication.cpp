@@ -288,7 +288,7 @@ void check(const CollectiveOp &op, int members) {
   if (members > maxMembers)
     PSRT_FAIL(BadInput, "%s over %d in-process ranks, at most %d are built", op.name(), members,
               maxMembers);
-  checkCollective(op, members, "local");
+  checkCollective(op, "local");
 }
 
 } // namespace

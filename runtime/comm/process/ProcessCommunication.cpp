@@ -146,7 +146,7 @@ private:
     place.bytes = op.bytes(mesh);
     place.buffers = buffers;
     place.what = nameOf(op, mesh);
-    checkCollective(op, place.count(), comm);
+    checkCollective(op, comm);
     return ProcessCollective::make(std::move(place));
   }
 
