@@ -4,6 +4,7 @@
 #include "runtime/device/cpu/RowMath.h"
 #include <gtest/gtest.h>
 #include <limits>
+#include <map>
 
 using namespace psrt;
 
@@ -25,8 +26,11 @@ struct Problem {
   std::vector<float> q, k, v, dout, out, lse, dq, dk, dv, floatMask;
   std::vector<uint8_t> boolMask, padding;
   std::vector<double> wantOut, wantLse, wantDq, wantDk, wantDv;
+  /// Of each result: by how many roundings of what it is a sum of it may be off, times their size.
+  std::vector<double> roundedOut, roundedDq, roundedDk, roundedDv;
 
-  explicit Problem(const AttentionCase &c) : c(c) {
+  explicit Problem(const AttentionCase &c, Dtype dtype = Dtype::F32) : c(c) {
+    op.dtype = dtype;
     op.b = c.b, op.h = c.h, op.g = c.g, op.t = c.t, op.s = c.s, op.d = c.d;
     op.q = op.out = op.dout = op.dq = {c.t * c.h * c.d, c.d, c.h * c.d};
     op.k = op.v = op.dk = op.dv = {c.s * c.g * c.d, c.d, c.g * c.d};
@@ -34,22 +38,25 @@ struct Problem {
     op.scale = float(1 / std::sqrt(double(c.d)));
     op.key = 0;
     op.globalSize = c.b * c.h * c.t * c.s;
-    op.maskDtype = c.floatMask ? Dtype::F32 : Dtype::Bool;
+    op.maskDtype = c.floatMask ? dtype : Dtype::Bool;
     op.mask = {0, 0, c.s, 1};
-    q = randomValues(c.b * c.t * c.h * c.d, 1);
-    k = randomValues(c.b * c.s * c.g * c.d, 2);
-    v = randomValues(c.b * c.s * c.g * c.d, 3);
-    dout = randomValues(q.size(), 4);
+    q = roundTo(randomValues(c.b * c.t * c.h * c.d, 1), dtype);
+    k = roundTo(randomValues(c.b * c.s * c.g * c.d, 2), dtype);
+    v = roundTo(randomValues(c.b * c.s * c.g * c.d, 3), dtype);
+    dout = roundTo(randomValues(q.size(), 4), dtype);
     out.resize(q.size()), dq.resize(q.size()), dk.resize(k.size(), 7), dv.resize(k.size(), 7);
     lse.resize(c.b * c.h * c.t);
-    floatMask = randomValues(c.t * c.s, 5);
+    floatMask = roundTo(randomValues(c.t * c.s, 5), dtype);
     for (float &x : floatMask)
       x = x > 1.2f ? -INFINITY : x;
     if (c.floatMask) { // rows that see nothing, all hidden by a low score, and only some
       std::fill_n(floatMask.begin(), c.s, -INFINITY);
-      std::fill_n(floatMask.begin() + c.s, c.s, std::numeric_limits<float>::lowest());
+      float lowest = dtype == Dtype::F32    ? std::numeric_limits<float>::lowest()
+                     : dtype == Dtype::BF16 ? -0x1.fep127f
+                                            : -65504;
+      std::fill_n(floatMask.begin() + c.s, c.s, lowest);
       for (int64_t j = 0; j < c.s; j += 2)
-        floatMask[2 * c.s + j] = std::numeric_limits<float>::lowest();
+        floatMask[2 * c.s + j] = lowest;
     }
     for (float x : randomValues(c.t * c.s, 6))
       boolMask.push_back(x < 0.8f);
@@ -79,6 +86,7 @@ struct Problem {
   void compute() {
     wantOut.assign(q.size(), 0), wantLse.assign(lse.size(), 0), wantDq.assign(q.size(), 0);
     wantDk.assign(k.size(), 0), wantDv.assign(k.size(), 0);
+    roundedOut = wantOut, roundedDq = wantDq, roundedDk = wantDk, roundedDv = wantDv;
     for (int64_t b = 0; b < c.b; ++b)
       for (int64_t h = 0; h < c.h; ++h)
         for (int64_t i = 0; i < c.t; ++i)
@@ -108,26 +116,36 @@ struct Problem {
       for (int64_t d = 0; d < c.d; ++d) {
         wantOut[qAt + d] += p[j] * kept * v[kAt(j) + d];
         wantDv[kAt(j) + d] += p[j] * kept * dout[qAt + d];
+        // The probability is rounded, and the sum.
+        roundedOut[qAt + d] += 2 * p[j] * kept * std::fabs(v[kAt(j) + d]);
+        roundedDv[kAt(j) + d] += 2 * p[j] * kept * std::fabs(dout[qAt + d]);
         dp[j] += kept * dout[qAt + d] * v[kAt(j) + d];
       }
       delta += p[j] * dp[j];
     }
+    double roundedDelta = 0; // computed from the rounded out
+    for (int64_t d = 0; d < c.d; ++d)
+      roundedDelta += std::fabs(dout[qAt + d]) * roundedOut[qAt + d];
     for (int64_t j = 0; j < c.s; ++j)
       for (int64_t d = 0; d < c.d; ++d) {
         double ds = p[j] * (dp[j] - delta) * op.scale;
         wantDq[qAt + d] += ds * k[kAt(j) + d];
         wantDk[kAt(j) + d] += ds * q[qAt + d];
+        double rounded = p[j] * op.scale * roundedDelta + 2 * std::fabs(ds);
+        roundedDq[qAt + d] += rounded * std::fabs(k[kAt(j) + d]);
+        roundedDk[kAt(j) + d] += rounded * std::fabs(q[qAt + d]);
       }
   }
 
   void run(int threads) {
     std::vector<void *> buffers(AttentionOp::Buffers);
-    buffers[AttentionOp::Q] = q.data(), buffers[AttentionOp::K] = k.data(),
-    buffers[AttentionOp::V] = v.data();
-    buffers[AttentionOp::Out] = out.data(), buffers[AttentionOp::Lse] = lse.data();
-    buffers[AttentionOp::Dout] = dout.data(), buffers[AttentionOp::Dq] = dq.data();
-    buffers[AttentionOp::Dk] = dk.data(), buffers[AttentionOp::Dv] = dv.data();
-    buffers[AttentionOp::Mask] = c.floatMask  ? static_cast<void *>(floatMask.data())
+    std::vector<char> mask =
+        encode(floatMask, op.maskDtype == Dtype::Bool ? op.dtype : op.maskDtype);
+    std::map<int, std::vector<char>> stored;
+    for (auto [index, values] : tensors())
+      buffers[index] = (stored[index] = encode(*values, op.dtype)).data();
+    buffers[AttentionOp::Lse] = lse.data();
+    buffers[AttentionOp::Mask] = c.floatMask  ? static_cast<void *>(mask.data())
                                  : c.boolMask ? boolMask.data()
                                               : nullptr;
     buffers[AttentionOp::Padding] = c.padding ? padding.data() : nullptr;
@@ -136,8 +154,34 @@ struct Problem {
     fixture.run(op, buffers, false, 5, 3);
     op.grad = true;
     fixture.run(op, buffers, false, 5, 3);
+    for (auto [index, values] : tensors())
+      *values = decode(stored[index], op.dtype);
+  }
+
+  /// Those of the op's dtype.
+  std::vector<std::pair<int, std::vector<float> *>> tensors() {
+    return {{AttentionOp::Q, &q},       {AttentionOp::K, &k},     {AttentionOp::V, &v},
+            {AttentionOp::Dout, &dout}, {AttentionOp::Out, &out}, {AttentionOp::Dq, &dq},
+            {AttentionOp::Dk, &dk},     {AttentionOp::Dv, &dv}};
   }
 };
+
+/// Half of the last bit of a number of size 1.
+double roundingOf(Dtype dtype) { return dtype == Dtype::BF16 ? 0x1p-8 : 0x1p-11; }
+
+/// The most by which results are off, as a part of what is allowed: `rounding` times `rounded`, and
+/// what sums in f32 may be off.
+double worstRounded(double rounding, const std::vector<float> &found,
+                    const std::vector<double> &want, const std::vector<double> &rounded) {
+  double result = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i] == want[i])
+      continue;
+    double part = std::fabs(found[i] - want[i]) / (rounding * std::fabs(rounded[i]) + 5e-5);
+    result = std::isnan(part) ? INFINITY : std::max(result, part);
+  }
+  return result;
+}
 
 double worst(const std::vector<float> &found, const std::vector<double> &want) {
   double result = 0;
@@ -167,6 +211,37 @@ TEST_P(Attention, EqualsPlainLoops) {
   EXPECT_EQ(single.out, problem.out);
   EXPECT_EQ(single.dk, problem.dk);
   EXPECT_EQ(single.dq, problem.dq);
+}
+
+TEST_P(Attention, OfNarrowFloatsIsOffByItsRoundings) {
+  for (Dtype dtype : {Dtype::BF16, Dtype::F16})
+    for (Dtype maskDtype : {dtype, Dtype::F32}) {
+      Problem problem(GetParam(), dtype);
+      if (problem.c.floatMask)
+        problem.op.maskDtype = maskDtype;
+      problem.run(3);
+      EXPECT_LT(worstRounded(0x1p-24, problem.lse, problem.wantLse, problem.wantLse), 1);
+      double rounding = roundingOf(dtype);
+      EXPECT_LT(worstRounded(rounding, problem.out, problem.wantOut, problem.roundedOut), 1);
+      EXPECT_LT(worstRounded(rounding, problem.dq, problem.wantDq, problem.roundedDq), 1);
+      EXPECT_LT(worstRounded(rounding, problem.dk, problem.wantDk, problem.roundedDk), 1);
+      EXPECT_LT(worstRounded(rounding, problem.dv, problem.wantDv, problem.roundedDv), 1);
+    }
+}
+
+/// With a scale of 0 all 64 probabilities are 1/64: sums of whole numbers are exact, over the
+/// blocks of rows and over the heads of a group.
+TEST(Attention, GradientsOfNarrowFloatsAreRoundedOnce) {
+  for (Dtype dtype : {Dtype::BF16, Dtype::F16}) {
+    Problem problem({"", 2, 6, 2, 700, 64, 8, false, 0, false, false, false, 0}, dtype);
+    problem.op.scale = 0;
+    problem.dout = randomIntegers(problem.dout.size(), 4);
+    problem.compute();
+    problem.run(2);
+    std::vector<float> want(problem.wantDv.begin(), problem.wantDv.end());
+    EXPECT_EQ(problem.dv, roundTo(want, dtype)) << dtypeName(dtype);
+    EXPECT_EQ(problem.dk, std::vector<float>(problem.dk.size()));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

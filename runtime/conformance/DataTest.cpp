@@ -136,6 +136,36 @@ static Program tokenProgram(const std::string &labels) {
   return parseProgram(json);
 }
 
+/// The one instruction of a program.
+static Instruction parseOne(const std::string &fields) {
+  std::string json = R"({"version": 1, "arena_bytes": 4096, "variables": [], "programs": [],
+    "mesh": [], "inputs": [], "functions": [{"name": "f", "bases": 3, "code": [{)" +
+                     fields + R"(}]}]})";
+  return parseProgram(json).functions[0].code[0];
+}
+
+static std::string matmulOf(const std::string &dtypes) {
+  return R"("op": "matmul", "m": 2, "n": 3, "k": 4, "lhs": [0, 0], "rhs": [1, 0], "out": [2, 0],
+    "lhs_strides": [0, 0, 4, 1], "rhs_strides": [0, 0, 3, 1], "out_strides": [0, 0, 3, 1], )" +
+         dtypes;
+}
+
+TEST(Program, AResultOfNarrowFloatsMayBeWide) {
+  auto op = std::get<MatmulOp>(parseOne(matmulOf(R"("dtype": "bf16", "out_dtype": "f32")")).op);
+  EXPECT_EQ(op.dtype, Dtype::BF16);
+  EXPECT_EQ(op.outDtype, Dtype::F32);
+  op = std::get<MatmulOp>(parseOne(matmulOf(R"("dtype": "f16")")).op);
+  EXPECT_EQ(op.outDtype, Dtype::F16);
+  auto messageOf = [](const std::string &dtypes) {
+    return errorOf([&] { parseOne(matmulOf(dtypes)); });
+  };
+  EXPECT_NE(messageOf(R"("dtype": "bf16", "out_dtype": "f16")").find("expected bf16 or f32"),
+            std::string::npos);
+  EXPECT_NE(messageOf(R"("dtype": "f32", "out_dtype": "bf16")").find("expected f32"),
+            std::string::npos);
+  EXPECT_NE(messageOf(R"("dtype": "bf16", "out_dtype": 7)"), "");
+}
+
 static std::vector<int64_t> readRow(const Program &program, const SampleSource &source, int input,
                                     int64_t sample) {
   std::vector<int64_t> row(3);

@@ -3,6 +3,7 @@
 #define PSRT_CONFORMANCE_DEVICEFIXTURE_H
 
 #include "runtime/core/Backend.h"
+#include "runtime/core/Element.h"
 #include <cmath>
 #include <random>
 
@@ -45,6 +46,36 @@ inline std::vector<float> randomValues(int64_t count, int seed) {
   for (float &x : result)
     x = normal(generator);
   return result;
+}
+
+/// Whole numbers of -8 to 8, exact in every dtype; so are sums of products of a few thousand, in
+/// f32.
+inline std::vector<float> randomIntegers(int64_t count, int seed) {
+  std::mt19937 generator(seed);
+  std::vector<float> result(count);
+  for (float &x : result)
+    x = float(int(generator() % 17)) - 8;
+  return result;
+}
+
+/// Numbers as the bytes of a float dtype, rounded.
+inline std::vector<char> encode(const std::vector<float> &values, Dtype dtype) {
+  std::vector<char> result(values.size() * dtypeSize(dtype));
+  convertFloats(reinterpret_cast<const char *>(values.data()), Dtype::F32, result.data(), dtype,
+                values.size());
+  return result;
+}
+
+inline std::vector<float> decode(const std::vector<char> &bytes, Dtype dtype) {
+  std::vector<float> result(bytes.size() / dtypeSize(dtype));
+  convertFloats(bytes.data(), dtype, reinterpret_cast<char *>(result.data()), Dtype::F32,
+                result.size());
+  return result;
+}
+
+/// What numbers become when they are stored as `dtype`.
+inline std::vector<float> roundTo(const std::vector<float> &values, Dtype dtype) {
+  return decode(encode(values, dtype), dtype);
 }
 
 } // namespace psrt

@@ -1,7 +1,9 @@
 // The thread pool, matmul and embedding against plain loops in f64.
 #include "runtime/conformance/DeviceFixture.h"
+#include "runtime/device/cpu/NarrowFloat.h"
 #include "runtime/device/cpu/ThreadPool.h"
 #include <gtest/gtest.h>
+#include <numeric>
 
 using namespace psrt;
 
@@ -75,6 +77,41 @@ TEST_P(Matmul, EqualsPlainLoops) {
   EXPECT_LT(worst, 1e-5 * std::sqrt(double(c.k)) * 4);
 }
 
+/// Sums of whole numbers are exact in f32, so the result must be theirs, rounded once.
+TEST_P(Matmul, OfNarrowFloatsIsRoundedOnce) {
+  MatmulCase c = GetParam();
+  std::vector<float> lhs = randomIntegers(c.b * c.m * c.k, 1),
+                     rhs = randomIntegers(c.b * c.k * c.n, 2);
+  std::vector<float> before = randomIntegers(c.b * c.m * c.n, 3), want(before.size());
+  MatmulOp op;
+  op.batch = {1, c.b};
+  op.m = c.m, op.n = c.n, op.k = c.k;
+  op.lhs = {0, c.m * c.k, c.lhsTransposed ? 1 : c.k, c.lhsTransposed ? c.m : 1};
+  op.rhs = {0, c.k * c.n, c.rhsTransposed ? 1 : c.n, c.rhsTransposed ? c.k : 1};
+  op.out = {0, c.m * c.n, c.n, 1};
+  for (int64_t b = 0; b < c.b; ++b)
+    for (int64_t i = 0; i < c.m; ++i)
+      for (int64_t j = 0; j < c.n; ++j) {
+        int64_t at = (b * c.m + i) * c.n + j;
+        float sum = c.accumulate ? before[at] : 0;
+        for (int64_t k = 0; k < c.k; ++k)
+          sum += lhs[b * op.lhs[1] + i * op.lhs[2] + k * op.lhs[3]] *
+                 rhs[b * op.rhs[1] + k * op.rhs[2] + j * op.rhs[3]];
+        want[at] = sum;
+      }
+  for (Dtype dtype : {Dtype::BF16, Dtype::F16})
+    for (Dtype outDtype : {dtype, Dtype::F32})
+      for (int threads : {1, 3}) {
+        op.dtype = dtype, op.outDtype = outDtype;
+        std::vector<char> left = encode(lhs, dtype), right = encode(rhs, dtype),
+                          out = encode(before, outDtype);
+        DeviceFixture(threads).run(op, {left.data(), right.data(), out.data(), nullptr},
+                                   c.accumulate);
+        ASSERT_EQ(decode(out, outDtype), roundTo(want, outDtype))
+            << dtypeName(dtype) << " to " << dtypeName(outDtype) << ", " << threads << " threads";
+      }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, Matmul,
                          testing::Values(MatmulCase{1, 300, 40, 50, false, false, false, false},
                                          MatmulCase{1, 300, 40, 50, false, true, false, true},
@@ -138,4 +175,95 @@ TEST(Embedding, GradientAddsInOrderAndSkipsPadding) {
   }
   DeviceFixture().run(op, {grad.data(), indices.data(), out.data(), nullptr}, /*accumulate=*/true);
   EXPECT_NEAR(out[2 * 3], 2 * again[2 * 3], 1e-5);
+}
+
+TEST(Embedding, GathersRowsOfNarrowFloats) {
+  std::vector<float> values = randomIntegers(4 * 3, 1);
+  std::vector<int32_t> indices = {3, 0, 9};
+  std::vector<char> table = encode(values, Dtype::BF16), out(3 * 3 * 2, 1);
+  EmbeddingOp op;
+  op.dtype = Dtype::BF16, op.indexDtype = Dtype::I32;
+  op.count = 3, op.width = 3, op.rows = 4;
+  DeviceFixture().run(op, {table.data(), indices.data(), out.data(), nullptr});
+  std::vector<float> found = decode(out, Dtype::BF16);
+  for (int64_t j = 0; j < 3; ++j) {
+    EXPECT_EQ(found[j], values[9 + j]);
+    EXPECT_EQ(found[3 + j], values[j]);
+    EXPECT_EQ(found[6 + j], 0);
+  }
+}
+
+/// Many places of few rows: rounded after each one, sums would stop to grow.
+TEST(Embedding, GradientOfNarrowFloatsIsRoundedOnce) {
+  constexpr int64_t count = 3000, width = 19, rows = 6, padding = 4, first = 100;
+  std::vector<float> grad = randomIntegers(count * width, 1),
+                     before = randomIntegers(rows * width, 2);
+  for (float &x : grad)
+    x += 8;
+  std::vector<int64_t> indices(count);
+  for (int64_t i = 0; i < count; ++i)
+    indices[i] = first + i * i % 8; // some rows lie elsewhere
+  EmbeddingOp op;
+  op.grad = true, op.count = count, op.width = width, op.rows = rows;
+  op.paddingIndex = first + padding;
+  for (bool accumulate : {false, true}) {
+    std::vector<float> want = accumulate ? before : std::vector<float>(before.size());
+    for (int64_t i = 0; i < count; ++i)
+      if (int64_t row = indices[i] - first; row < rows && row != padding)
+        for (int64_t j = 0; j < width; ++j)
+          want[row * width + j] += grad[i * width + j];
+    for (Dtype dtype : {Dtype::BF16, Dtype::F16})
+      for (Dtype outDtype : {dtype, Dtype::F32})
+        for (int threads : {1, 3}) {
+          op.dtype = dtype, op.outDtype = outDtype;
+          std::vector<char> values = encode(grad, dtype), out = encode(before, outDtype);
+          int64_t offset = first;
+          DeviceFixture(threads).run(op, {values.data(), indices.data(), out.data(), &offset},
+                                     accumulate);
+          EXPECT_EQ(decode(out, outDtype), roundTo(want, outDtype))
+              << dtypeName(dtype) << " to " << dtypeName(outDtype);
+        }
+  }
+}
+
+//===--- rows of 16-bit floats --------------------------------------------===//
+
+TEST(NarrowFloat, EveryOneIsWidened) {
+  std::vector<uint16_t> all(0x10000);
+  std::iota(all.begin(), all.end(), 0);
+  for (Dtype dtype : {Dtype::BF16, Dtype::F16}) {
+    std::vector<float> wide(all.size());
+    widen(dtype, all.data(), wide.data(), all.size());
+    for (uint32_t i = 0; i < all.size(); ++i) {
+      float want = dtype == Dtype::BF16 ? fromBfloat16(i) : fromHalf(i);
+      ASSERT_EQ(castBits<uint32_t>(wide[i]), castBits<uint32_t>(want)) << dtypeName(dtype) << i;
+    }
+  }
+}
+
+/// Numbers of all sizes, ties, and what is special, at lengths that are no multiple of a vector's.
+TEST(NarrowFloat, RowsAreRoundedAsSingleNumbersAre) {
+  std::mt19937 generator(1);
+  std::vector<float> values = {0.0f,  -0.0f, INFINITY, -INFINITY, NAN,
+                               65519, 65520, 0x1p-25f, 0x1.8p-25f};
+  for (uint32_t i = 0; i < 300'000; ++i)
+    values.push_back(castBits<float>(uint32_t(generator())));
+  for (uint32_t i = 0; i < 0x10000; ++i) { // between two neighbours, and next to that
+    for (int32_t off : {-1, 0, 1}) {
+      values.push_back(castBits<float>((i << 16 | 0x8000) + off));
+      values.push_back(castBits<float>(castBits<uint32_t>(fromHalf(i)) + 0x1000 + off));
+    }
+  }
+  for (Dtype dtype : {Dtype::BF16, Dtype::F16})
+    for (size_t n : {values.size(), size_t(37), size_t(16), size_t(3)}) {
+      std::vector<uint16_t> rounded(n + 1, 0xabcd);
+      narrow(values.data(), dtype, rounded.data(), n);
+      EXPECT_EQ(rounded[n], 0xabcd);
+      for (size_t i = 0; i < n; ++i)
+        ASSERT_EQ(rounded[i], dtype == Dtype::BF16 ? toBfloat16(values[i]) : toHalf(values[i]))
+            << dtypeName(dtype) << " of " << values[i];
+      std::vector<float> inPlace(values.begin(), values.begin() + n);
+      narrow(inPlace.data(), dtype, inPlace.data(), n);
+      EXPECT_EQ(std::memcmp(inPlace.data(), rounded.data(), n * 2), 0);
+    }
 }

@@ -39,10 +39,11 @@ struct KernelOp {
   int kernel = 0;
   int64_t rows = 0, grain = 1;
 };
-/// out = lhs rhs (+ bias) (+ out). Buffers: lhs, rhs, out, bias. Strides in elements.
+/// out = lhs rhs (+ bias) (+ out). Buffers: lhs, rhs, out, bias. Strides in elements. Sums of
+/// 16-bit floats are of f32, rounded once.
 struct MatmulOp {
   enum { Lhs, Rhs, Out, Bias, Buffers };
-  Dtype dtype = Dtype::F32;
+  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of out and bias
   std::array<int64_t, 2> batch{1, 1};
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 4> lhs{}, rhs{}, out{}; ///< batch0, batch1, row, column
@@ -52,7 +53,7 @@ struct MatmulOp {
 struct AttentionOp {
   enum { Q, K, V, Out, Lse, Dout, Dq, Dk, Dv, Offset, Mask, Padding, Buffers };
   bool grad = false;
-  Dtype dtype = Dtype::F32, maskDtype = Dtype::Bool;
+  Dtype dtype = Dtype::F32, maskDtype = Dtype::Bool; ///< lse is of f32
   int64_t b = 0, h = 0, g = 0, t = 0, s = 0, d = 0;
   std::array<int64_t, 3> q{}, k{}, v{}, out{}, dout{}, dq{}, dk{}, dv{}; ///< batch, head, row
   std::array<int64_t, 4> mask{};
@@ -67,7 +68,7 @@ struct AttentionOp {
 struct EmbeddingOp {
   enum { Table, Indices, Out, FirstRow, Buffers };
   bool grad = false;
-  Dtype dtype = Dtype::F32, indexDtype = Dtype::I64;
+  Dtype dtype = Dtype::F32, outDtype = Dtype::F32, indexDtype = Dtype::I64;
   int64_t count = 0, width = 0, rows = 0, paddingIndex = -1;
   int accumulate = -1;
 };
@@ -82,8 +83,8 @@ struct WindowShape {
 /// from y and w, or w from x and y. Buffers: dense x, w and y.
 struct ConvolutionOp {
   enum { X, W, Y, Buffers };
-  int result = Y; ///< which of the three is computed
-  Dtype dtype = Dtype::F32;
+  int result = Y;                                  ///< which of the three is computed
+  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of what is read; of what is computed
   int64_t batch = 0, groups = 1, inChannels = 0, outChannels = 0; ///< channels: of a group
   WindowShape windows;
 };

@@ -1,5 +1,6 @@
 // Reads a program's JSON table into structs.
 #include "runtime/core/CheckProgram.h"
+#include "runtime/core/Element.h"
 #include "runtime/core/ProgramJson.h"
 #include <cmath>
 #include <functional>
@@ -159,9 +160,22 @@ void parseKernel(const Json &object, const Mesh &, Instruction &result) {
   result.op = op;
 }
 
+/// "out_dtype", where it may differ: a result of 16-bit floats may be of f32.
+Dtype parseOutDtype(const Json &object, Dtype dtype) {
+  if (get(object, "out_dtype").is_null())
+    return dtype;
+  Dtype result = parseDtype(object.at("out_dtype"));
+  if (result != dtype && !(isNarrowFloat(dtype) && result == Dtype::F32))
+    PSRT_FAIL(BadInput, "%s of %s with the \"out_dtype\" %s; expected %s%s",
+              object.at("op").get<std::string>().c_str(), dtypeName(dtype), dtypeName(result),
+              dtypeName(dtype), isNarrowFloat(dtype) ? " or f32" : "");
+  return result;
+}
+
 void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   MatmulOp op;
   op.dtype = parseDtype(object.at("dtype"));
+  op.outDtype = parseOutDtype(object, op.dtype);
   if (!get(object, "batch").is_null())
     op.batch = getStrides<2>(object, "batch");
   op.m = getInt(object, "m");
@@ -221,6 +235,7 @@ void parseEmbedding(const Json &object, const Mesh &, Instruction &result) {
   EmbeddingOp op;
   op.grad = object.at("op") == "embedding_grad";
   op.dtype = parseDtype(getOr<std::string>(object, "dtype", "f32"));
+  op.outDtype = op.grad ? parseOutDtype(object, op.dtype) : op.dtype;
   op.indexDtype = parseDtype(getOr<std::string>(object, "index_dtype", "i64"));
   op.count = getInt(object, "count");
   op.width = getInt(object, "width");
@@ -257,6 +272,7 @@ void parseConvolution(const Json &object, const Mesh &, Instruction &result) {
               : name == "convolution_input" ? ConvolutionOp::X
                                             : ConvolutionOp::W;
   op.dtype = parseDtype(object.at("dtype"));
+  op.outDtype = parseOutDtype(object, op.dtype);
   op.batch = getInt(object, "batch");
   op.groups = getInt(object, "groups");
   std::array<int64_t, 2> channels = getStrides<2>(object, "channels");

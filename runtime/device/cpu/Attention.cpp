@@ -3,8 +3,12 @@
 #include "runtime/core/Philox.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/cpu/NarrowFloat.h"
+#include "runtime/device/cpu/TiledMatmul.h"
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 namespace psrt {
 namespace {
@@ -15,8 +19,8 @@ constexpr float infinity = __builtin_huge_valf();
 /// see.
 struct Block {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
-  const MatmulPrimitive *scores = nullptr, *result = nullptr;                       // forward
-  const MatmulPrimitive *dp = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr; // backward
+  std::optional<TiledMatmul> scores, result; // forward
+  std::optional<TiledMatmul> dp, dq, dk, dv; // backward
 };
 
 struct PreparedAttention : Prepared {
@@ -25,6 +29,33 @@ struct PreparedAttention : Prepared {
   int64_t stride = 0;          ///< floats between rows of scores
   int64_t matrix = 0;          ///< floats of one matrix of scores
   bool runsOfCounters = false; ///< the random counters of a row's columns are consecutive
+
+  /// q, k, v and what becomes of them are of 16 bits; so are probabilities and their gradients once
+  /// they stand, in the first half of their row of scores.
+  bool isNarrow() const { return isNarrowFloat(op.dtype); }
+};
+
+/// A thread's scratch memory.
+struct Scratch {
+  float *product;     ///< of the products themselves
+  float *scores, *dp; ///< a matrix each; dp of a gradient
+  float *keep;        ///< a row of scores
+  float *dout, *out;  ///< narrow gradients: a row each, widened
+  float *dk, *dv;     ///< narrow gradients: sums over blocks and over heads of a group, [s, d]
+  int64_t floats = 0; ///< of all
+
+  /// `begin`: null to know the size.
+  Scratch(const PreparedAttention &p, float *begin) {
+    auto take = [&](int64_t count) {
+      int64_t at = std::exchange(floats, floats + (count + 15) / 16 * 16);
+      return begin ? begin + at : nullptr;
+    };
+    int64_t narrow = p.isNarrow() && p.op.grad;
+    product = take(hasProducts(p.op.dtype) ? 0 : TiledMatmul::getScratchFloats());
+    scores = take(p.matrix), dp = take(p.op.grad * p.matrix), keep = take(p.stride);
+    dout = take(narrow * p.op.d), out = take(narrow * p.op.d);
+    dk = take(narrow * p.op.s * p.op.d), dv = take(narrow * p.op.s * p.op.d);
+  }
 };
 
 //===--- masks and random numbers -----------------------------------------===//
@@ -37,32 +68,50 @@ void visible(const AttentionOp &op, int64_t i, int64_t &lo, int64_t &hi) {
   lo = std::min(lo, hi);
 }
 
-template <typename T> float maskValue(const void *mask, int64_t at) {
-  return float(static_cast<const T *>(mask)[at]);
-}
-
 /// What is left to multiply scores by once the masks are applied: a floating mask is added to the
 /// scaled ones.
 float restOfScale(const Bound &bound, const AttentionOp &op) {
-  return bound.buffers[AttentionOp::Mask] && op.maskDtype == Dtype::F32 ? 1 : op.scale;
+  return bound.buffers[AttentionOp::Mask] && isFloat(op.maskDtype) ? 1 : op.scale;
 }
 
-/// Hides what mask and padding hide, and adds a floating mask.
+/// A mask's elements that stand in a row: from where, and how far apart.
+struct MaskRow {
+  const void *data;
+  int64_t stride;
+};
+
+/// Columns [lo, hi) of a mask of 16-bit floats as f32; `room` for them.
+MaskRow widenMask(Dtype dtype, MaskRow mask, int64_t count, float *room) {
+  if (mask.stride == 1)
+    widen(dtype, mask.data, room, count);
+  else
+    for (int64_t j = 0; j < count; ++j)
+      widen(dtype, elementAt(mask.data, dtype, j * mask.stride), room + j, 1);
+  return {room, 1};
+}
+
+void addMask(const float *mask, int64_t stride, float scale, float *row, int64_t count) {
+  for (int64_t j = 0; j < count; ++j) {
+    float added = mask[j * stride];
+    row[j] = added == -infinity ? hiddenScore : std::max(row[j] * scale + added, lowestScore);
+  }
+}
+
+/// Hides what mask and padding hide, and adds a floating mask. `room`: of a row.
 void applyMasks(const Bound &bound, const AttentionOp &op, int64_t b, int64_t h, int64_t i,
-                int64_t lo, int64_t hi, int64_t column, float *row) {
-  const void *mask = bound.buffers[AttentionOp::Mask];
-  if (mask) {
-    int64_t base = b * op.mask[0] + h * op.mask[1] + i * op.mask[2];
-    for (int64_t j = lo; j < hi; ++j) {
-      int64_t at = base + j * op.mask[3];
-      float &x = row[j - column];
-      if (op.maskDtype == Dtype::F32) {
-        float added = maskValue<float>(mask, at);
-        x = added == -infinity ? hiddenScore : std::max(x * op.scale + added, lowestScore);
-      } else if (!maskValue<uint8_t>(mask, at)) {
-        x = hiddenScore;
-      }
-    }
+                int64_t lo, int64_t hi, int64_t column, float *row, float *room) {
+  if (const void *data = bound.buffers[AttentionOp::Mask]; data && lo < hi) {
+    int64_t first = b * op.mask[0] + h * op.mask[1] + i * op.mask[2] + lo * op.mask[3];
+    MaskRow mask{elementAt(data, op.maskDtype, first), op.mask[3]};
+    if (isNarrowFloat(op.maskDtype))
+      mask = widenMask(op.maskDtype, mask, hi - lo, room);
+    if (isFloat(op.maskDtype))
+      addMask(static_cast<const float *>(mask.data), mask.stride, op.scale, row + lo - column,
+              hi - lo);
+    else
+      for (int64_t j = lo; j < hi; ++j)
+        if (!static_cast<const uint8_t *>(mask.data)[(j - lo) * mask.stride])
+          row[j - column] = hiddenScore;
   }
   if (auto *padding = static_cast<const uint8_t *>(bound.buffers[AttentionOp::Padding]))
     for (int64_t j = lo; j < hi; ++j)
@@ -102,12 +151,27 @@ void drawDropout(const Bound &bound, const PreparedAttention &p, int64_t b, int6
 
 //===--- forward ----------------------------------------------------------===//
 
-template <typename T> T *buffer(const Bound &bound, int index) {
-  return static_cast<T *>(bound.buffers[index]);
+/// Element `at` of q, k, v, or of one that is as they are.
+void *element(const Bound &bound, const AttentionOp &op, int index, int64_t at) {
+  return elementAt(bound.buffers[index], op.dtype, at);
 }
+
+float *logSums(const Bound &bound) { return static_cast<float *>(bound.buffers[AttentionOp::Lse]); }
 
 int64_t at(const std::array<int64_t, 3> &strides, int64_t b, int64_t h, int64_t row) {
   return b * strides[0] + h * strides[1] + row * strides[2];
+}
+
+/// `rows` rows of d zeros.
+void clear(const AttentionOp &op, void *data, int64_t stride, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r)
+    std::memset(elementAt(data, op.dtype, r * stride), 0, op.d * dtypeSize(op.dtype));
+}
+
+/// Rows of d sums, `stride` apart in `to`, rounded.
+void narrowRows(const AttentionOp &op, const float *from, void *to, int64_t stride, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r)
+    narrow(from + r * op.d, op.dtype, elementAt(to, op.dtype, r * stride), op.d);
 }
 
 void forwardRow(const Bound &bound, const PreparedAttention &p, const Block &block, int64_t b,
@@ -115,16 +179,18 @@ void forwardRow(const Bound &bound, const PreparedAttention &p, const Block &blo
   const AttentionOp &op = p.op;
   int64_t lo, hi, padded = (block.columns + 15) / 16 * 16;
   visible(op, i, lo, hi);
-  applyMasks(bound, op, b, h, i, lo, hi, block.column, row);
+  applyMasks(bound, op, b, h, i, lo, hi, block.column, row, keep);
   float max, sum;
   int64_t from = std::max<int64_t>(0, lo - block.column), to = std::max(from, hi - block.column);
   rowMath().softmax(row, from, to, padded, restOfScale(bound, op), &max, &sum);
-  if (float *lse = buffer<float>(bound, AttentionOp::Lse))
+  if (float *lse = logSums(bound))
     lse[(b * op.h + h) * op.t + i] = sum > 0 ? max + std::log(sum) : -infinity;
   if (op.dropout > 0) {
     drawDropout(bound, p, b, h, i, block, keep);
     rowMath().multiply(row, keep, padded);
   }
+  if (p.isNarrow())
+    narrow(row, op.dtype, row, block.columns);
 }
 
 void forwardPiece(void *context, int thread, int64_t lo, int64_t hi) {
@@ -133,24 +199,25 @@ void forwardPiece(void *context, int thread, int64_t lo, int64_t hi) {
   const AttentionOp &op = p.op;
   CpuRank &rank = CpuRank::of(bound);
   MatmulRunner &runner = *rank.runners[thread];
-  float *scores = rank.scratch(thread), *keep = scores + p.matrix;
+  Scratch scratch(p, rank.scratch(thread));
   int64_t blocks = p.blocks.size();
   for (int64_t piece = lo; piece < hi; ++piece) {
     const Block &block = p.blocks[blocks - 1 - piece % blocks]; // the long blocks first
     int64_t h = piece / blocks % op.h, b = piece / blocks / op.h, g = h / (op.h / op.g);
-    float *out = buffer<float>(bound, AttentionOp::Out) + at(op.out, b, h, block.row);
+    void *out = element(bound, op, AttentionOp::Out, at(op.out, b, h, block.row));
     if (block.columns > 0)
-      runner.run(block.scores, buffer<float>(bound, AttentionOp::Q) + at(op.q, b, h, block.row),
-                 buffer<float>(bound, AttentionOp::K) + at(op.k, b, g, block.column), scores,
-                 nullptr);
+      block.scores->run(runner, scratch.product,
+                        element(bound, op, AttentionOp::Q, at(op.q, b, h, block.row)),
+                        element(bound, op, AttentionOp::K, at(op.k, b, g, block.column)),
+                        scratch.scores, nullptr);
     for (int64_t r = 0; r < block.rows; ++r)
-      forwardRow(bound, p, block, b, h, block.row + r, scores + r * p.stride, keep);
+      forwardRow(bound, p, block, b, h, block.row + r, scratch.scores + r * p.stride, scratch.keep);
     if (block.columns > 0)
-      runner.run(block.result, scores,
-                 buffer<float>(bound, AttentionOp::V) + at(op.v, b, g, block.column), out, nullptr);
+      block.result->run(runner, scratch.product, scratch.scores,
+                        element(bound, op, AttentionOp::V, at(op.v, b, g, block.column)), out,
+                        nullptr);
     else
-      for (int64_t r = 0; r < block.rows; ++r)
-        std::memset(out + r * op.out[2], 0, op.d * sizeof(float));
+      clear(op, out, op.out[2], block.rows);
   }
 }
 
@@ -164,18 +231,31 @@ void runForward(const Bound &bound) {
 
 //===--- backward ---------------------------------------------------------===//
 
+/// The sum of dout times out of a row.
+float computeDelta(const Bound &bound, const PreparedAttention &p, const Scratch &scratch,
+                   int64_t b, int64_t h, int64_t i) {
+  const AttentionOp &op = p.op;
+  const void *dout = element(bound, op, AttentionOp::Dout, at(op.dout, b, h, i));
+  const void *out = element(bound, op, AttentionOp::Out, at(op.out, b, h, i));
+  if (!p.isNarrow())
+    return rowMath().dot(static_cast<const float *>(dout), static_cast<const float *>(out), op.d);
+  widen(op.dtype, dout, scratch.dout, op.d);
+  widen(op.dtype, out, scratch.out, op.d);
+  return rowMath().dot(scratch.dout, scratch.out, op.d);
+}
+
 /// Scores become probabilities (as dropped out), dP becomes dS.
 void backwardRow(const Bound &bound, const PreparedAttention &p, const Block &block, int64_t b,
-                 int64_t h, int64_t i, float *row, float *dp, float *keep) {
+                 int64_t h, int64_t i, const Scratch &scratch) {
   const AttentionOp &op = p.op;
-  int64_t lo, hi, padded = (block.columns + 15) / 16 * 16;
+  int64_t lo, hi, padded = (block.columns + 15) / 16 * 16, offset = (i - block.row) * p.stride;
+  float *row = scratch.scores + offset, *dp = scratch.dp + offset, *keep = scratch.keep;
   visible(op, i, lo, hi);
-  applyMasks(bound, op, b, h, i, lo, hi, block.column, row);
+  applyMasks(bound, op, b, h, i, lo, hi, block.column, row, keep);
   int64_t from = std::max<int64_t>(0, lo - block.column), to = std::max(from, hi - block.column);
   rowMath().probabilities(row, from, to, padded, restOfScale(bound, op),
-                          buffer<float>(bound, AttentionOp::Lse)[(b * op.h + h) * op.t + i]);
-  float delta = rowMath().dot(buffer<float>(bound, AttentionOp::Dout) + at(op.dout, b, h, i),
-                              buffer<float>(bound, AttentionOp::Out) + at(op.out, b, h, i), op.d);
+                          logSums(bound)[(b * op.h + h) * op.t + i]);
+  float delta = computeDelta(bound, p, scratch, b, h, i);
   for (int64_t j = block.columns; j < padded; ++j)
     dp[j] = 0;
   if (op.dropout > 0) {
@@ -185,6 +265,24 @@ void backwardRow(const Bound &bound, const PreparedAttention &p, const Block &bl
   rowMath().gradient(row, dp, padded, delta, op.scale);
   if (op.dropout > 0)
     rowMath().multiply(row, keep, padded);
+  if (p.isNarrow())
+    for (float *values : {row, dp})
+      narrow(values, op.dtype, values, block.columns);
+}
+
+/// What a key/value head's gradients are summed up in, and from which column on.
+struct HeadSums {
+  void *dk, *dv;
+};
+
+/// The sums of the columns from `column` on: in scratch memory where they are to be rounded.
+HeadSums getSums(const Bound &bound, const PreparedAttention &p, const Scratch &scratch, int64_t b,
+                 int64_t g, int64_t column) {
+  const AttentionOp &op = p.op;
+  if (p.isNarrow())
+    return {scratch.dk + column * op.d, scratch.dv + column * op.d};
+  return {element(bound, op, AttentionOp::Dk, at(op.dk, b, g, column)),
+          element(bound, op, AttentionOp::Dv, at(op.dv, b, g, column))};
 }
 
 void backwardBlock(const Bound &bound, const PreparedAttention &p, const Block &block, int64_t b,
@@ -192,28 +290,36 @@ void backwardBlock(const Bound &bound, const PreparedAttention &p, const Block &
   const AttentionOp &op = p.op;
   CpuRank &rank = CpuRank::of(bound);
   MatmulRunner &runner = *rank.runners[thread];
-  float *scores = rank.scratch(thread), *dp = scores + p.matrix, *keep = dp + p.matrix;
+  Scratch scratch(p, rank.scratch(thread));
   int64_t g = h / (op.h / op.g);
-  float *dq = buffer<float>(bound, AttentionOp::Dq) + at(op.dq, b, h, block.row);
-  if (block.columns == 0) {
-    for (int64_t r = 0; r < block.rows; ++r)
-      std::memset(dq + r * op.dq[2], 0, op.d * sizeof(float));
-    return;
-  }
-  const float *q = buffer<float>(bound, AttentionOp::Q) + at(op.q, b, h, block.row);
-  const float *k = buffer<float>(bound, AttentionOp::K) + at(op.k, b, g, block.column);
-  const float *v = buffer<float>(bound, AttentionOp::V) + at(op.v, b, g, block.column);
-  const float *dout = buffer<float>(bound, AttentionOp::Dout) + at(op.dout, b, h, block.row);
-  runner.run(block.scores, q, k, scores, nullptr);
-  runner.run(block.dp, dout, v, dp, nullptr);
+  void *dq = element(bound, op, AttentionOp::Dq, at(op.dq, b, h, block.row));
+  if (block.columns == 0)
+    return clear(op, dq, op.dq[2], block.rows);
+  const void *q = element(bound, op, AttentionOp::Q, at(op.q, b, h, block.row));
+  const void *k = element(bound, op, AttentionOp::K, at(op.k, b, g, block.column));
+  const void *v = element(bound, op, AttentionOp::V, at(op.v, b, g, block.column));
+  const void *dout = element(bound, op, AttentionOp::Dout, at(op.dout, b, h, block.row));
+  block.scores->run(runner, scratch.product, q, k, scratch.scores, nullptr);
+  block.dp->run(runner, scratch.product, dout, v, scratch.dp, nullptr);
   for (int64_t r = 0; r < block.rows; ++r)
-    backwardRow(bound, p, block, b, h, block.row + r, scores + r * p.stride, dp + r * p.stride,
-                keep);
-  runner.run(block.dq, dp, k, dq, nullptr);
-  runner.run(block.dk, dp, q, buffer<float>(bound, AttentionOp::Dk) + at(op.dk, b, g, block.column),
-             nullptr);
-  runner.run(block.dv, scores, dout,
-             buffer<float>(bound, AttentionOp::Dv) + at(op.dv, b, g, block.column), nullptr);
+    backwardRow(bound, p, block, b, h, block.row + r, scratch);
+  HeadSums sums = getSums(bound, p, scratch, b, g, block.column);
+  block.dq->run(runner, scratch.product, scratch.dp, k, dq, nullptr);
+  block.dk->run(runner, scratch.product, scratch.dp, q, sums.dk, nullptr);
+  block.dv->run(runner, scratch.product, scratch.scores, dout, sums.dv, nullptr);
+}
+
+void clearSums(const Bound &bound, const PreparedAttention &p, const Scratch &scratch, int64_t b,
+               int64_t g) {
+  const AttentionOp &op = p.op;
+  HeadSums sums = getSums(bound, p, scratch, b, g, 0);
+  if (p.isNarrow()) {
+    std::memset(sums.dk, 0, op.s * op.d * sizeof(float));
+    std::memset(sums.dv, 0, op.s * op.d * sizeof(float));
+  } else {
+    clear(op, sums.dk, op.dk[2], op.s);
+    clear(op, sums.dv, op.dv[2], op.s);
+  }
 }
 
 /// A piece is a (batch, key/value head): the query heads of the group add to dk, dv in ascending
@@ -222,17 +328,19 @@ void backwardPiece(void *context, int thread, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const auto &p = *static_cast<const PreparedAttention *>(bound.prepared);
   const AttentionOp &op = p.op;
+  Scratch scratch(p, CpuRank::of(bound).scratch(thread));
   for (int64_t piece = lo; piece < hi; ++piece) {
     int64_t b = piece / op.g, g = piece % op.g, group = op.h / op.g;
-    for (int64_t j = 0; j < op.s; ++j) {
-      std::memset(buffer<float>(bound, AttentionOp::Dk) + at(op.dk, b, g, j), 0,
-                  op.d * sizeof(float));
-      std::memset(buffer<float>(bound, AttentionOp::Dv) + at(op.dv, b, g, j), 0,
-                  op.d * sizeof(float));
-    }
+    clearSums(bound, p, scratch, b, g);
     for (int64_t h = g * group; h < (g + 1) * group; ++h)
       for (const Block &block : p.blocks)
         backwardBlock(bound, p, block, b, h, thread);
+    if (!p.isNarrow())
+      continue;
+    narrowRows(op, scratch.dk, element(bound, op, AttentionOp::Dk, at(op.dk, b, g, 0)), op.dk[2],
+               op.s);
+    narrowRows(op, scratch.dv, element(bound, op, AttentionOp::Dv, at(op.dv, b, g, 0)), op.dv[2],
+               op.s);
   }
 }
 
@@ -248,16 +356,24 @@ void prepareBlock(CpuRank &rank, const PreparedAttention &p, Block &block) {
   int64_t n = block.columns, r = block.rows, d = op.d;
   if (n == 0)
     return;
-  std::array<int64_t, 2> rows{p.stride, 1}, transposed{1, p.stride};
-  block.scores = rank.prepareMatmul({r, n, d, {op.q[2], 1}, {1, op.k[2]}, rows, false, false});
-  if (!op.grad) {
-    block.result = rank.prepareMatmul({r, d, n, rows, {op.v[2], 1}, {op.out[2], 1}, false, false});
-    return;
-  }
-  block.dp = rank.prepareMatmul({r, n, d, {op.dout[2], 1}, {1, op.v[2]}, rows, false, false});
-  block.dq = rank.prepareMatmul({r, d, n, rows, {op.k[2], 1}, {op.dq[2], 1}, false, false});
-  block.dk = rank.prepareMatmul({n, d, r, transposed, {op.q[2], 1}, {op.dk[2], 1}, true, false});
-  block.dv = rank.prepareMatmul({n, d, r, transposed, {op.dout[2], 1}, {op.dv[2], 1}, true, false});
+  using Strides = std::array<int64_t, 2>;
+  int64_t dk = p.isNarrow() ? d : op.dk[2], dv = p.isNarrow() ? d : op.dv[2];
+  int64_t stride = p.isNarrow() ? 2 * p.stride : p.stride; // of probabilities
+  Strides scores{p.stride, 1}, rows{stride, 1}, transposed{1, stride};
+  auto prepare = [&](std::optional<TiledMatmul> &product, std::array<int64_t, 3> sizes, Strides lhs,
+                     Strides rhs, Strides out, Dtype outDtype, bool adds = false) {
+    product.emplace(
+        rank,
+        MatmulShape{sizes[0], sizes[1], sizes[2], lhs, rhs, out, adds, false, op.dtype, outDtype},
+        /*copiesToBeFast=*/false);
+  };
+  prepare(block.scores, {r, n, d}, {op.q[2], 1}, {1, op.k[2]}, scores, Dtype::F32);
+  if (!op.grad)
+    return prepare(block.result, {r, d, n}, rows, {op.v[2], 1}, {op.out[2], 1}, op.dtype);
+  prepare(block.dp, {r, n, d}, {op.dout[2], 1}, {1, op.v[2]}, scores, Dtype::F32);
+  prepare(block.dq, {r, d, n}, rows, {op.k[2], 1}, {op.dq[2], 1}, op.dtype);
+  prepare(block.dk, {n, d, r}, transposed, {op.q[2], 1}, {dk, 1}, Dtype::F32, true);
+  prepare(block.dv, {n, d, r}, transposed, {op.dout[2], 1}, {dv, 1}, Dtype::F32, true);
 }
 
 void makeBlocks(CpuRank &rank, PreparedAttention &p) {
@@ -275,8 +391,7 @@ void makeBlocks(CpuRank &rank, PreparedAttention &p) {
     prepareBlock(rank, p, block);
     p.blocks.push_back(block);
   }
-  size_t matrices = op.grad ? 2 : 1;
-  rank.needScratch((matrices * p.matrix + p.stride) * sizeof(float));
+  rank.needScratch(Scratch(p, nullptr).floats * sizeof(float));
 }
 
 /// Whether a row's columns lie within one factor of stride 1, as they do unless keys are sharded.
@@ -288,12 +403,12 @@ bool hasRunsOfCounters(const AttentionOp &op) {
 } // namespace
 
 void bindAttention(CpuRank &rank, const AttentionOp &op, Bound &bound) {
-  if (op.dtype != Dtype::F32)
-    PSRT_FAIL(BadInput,
-              "attention of %s is not built for the cpu yet; compile with --precision fp32",
+  if (op.dtype != Dtype::F32 && !isNarrowFloat(op.dtype))
+    PSRT_FAIL(BadInput, "attention of %s is not built for the cpu; use f32, bf16 or f16",
               dtypeName(op.dtype));
-  if (bound.buffers[AttentionOp::Mask] && op.maskDtype != Dtype::F32 && op.maskDtype != Dtype::Bool)
-    PSRT_FAIL(BadInput, "an attention mask of %s is not built; use bool or f32",
+  if (bound.buffers[AttentionOp::Mask] && op.maskDtype != Dtype::F32 &&
+      op.maskDtype != Dtype::Bool && !isNarrowFloat(op.maskDtype))
+    PSRT_FAIL(BadInput, "an attention mask of %s is not built; use bool, f32, bf16 or f16",
               dtypeName(op.maskDtype));
   if (op.g < 1 || op.h % op.g != 0)
     PSRT_FAIL(BadInput, "attention of %lld heads over %lld key/value heads", (long long)op.h,

@@ -1,7 +1,9 @@
 // Embedding rows and their gradient; sums do not depend on the number of threads.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/cpu/NarrowFloat.h"
 #include <cstring>
+#include <utility>
 
 namespace psrt {
 namespace {
@@ -64,9 +66,69 @@ template <typename T> void runScatterAdd(const Bound &bound) {
                               std::max<int64_t>(1, (op.rows + 15) / 16));
 }
 
+//===--- the gradient of 16-bit floats ------------------------------------===//
+
+/// Which places of `indices` belong to a row of the table, as lists in ascending order: each row is
+/// then summed up at once, in f32.
+struct PreparedLists : Prepared {
+  std::vector<int64_t> first; ///< by row; -1: none
+  std::vector<int64_t> next;  ///< by place; -1: the last one
+};
+
+void linkPlaces(const Bound &bound, const EmbeddingOp &op, PreparedLists &lists) {
+  std::fill(lists.first.begin(), lists.first.end(), -1);
+  int64_t first = firstRow(bound);
+  for (int64_t i = op.count; i-- > 0;) {
+    int64_t index = readIndex(bound.buffers[EmbeddingOp::Indices], op.indexDtype, i);
+    int64_t row = index - first;
+    if (row >= 0 && row < op.rows && index != op.paddingIndex)
+      lists.next[i] = std::exchange(lists.first[row], i);
+  }
+}
+
+/// Rows [lo, hi) of the table. Scratch memory: a row of sums, and one that is widened.
+void sumRows(void *context, int thread, int64_t lo, int64_t hi) {
+  const Bound &bound = *static_cast<const Bound *>(context);
+  const EmbeddingOp &op = std::get<EmbeddingOp>(bound.instruction->op);
+  const auto &lists = *static_cast<const PreparedLists *>(bound.prepared);
+  float *sums = CpuRank::of(bound).scratch(thread), *added = sums + op.width;
+  int64_t bytes = op.width * dtypeSize(op.outDtype);
+  bool isNarrow = isNarrowFloat(op.outDtype);
+  for (int64_t row = lo; row < hi; ++row) {
+    void *out = elementAt(bound.buffers[EmbeddingOp::Out], op.outDtype, row * op.width);
+    if (!bound.accumulate)
+      std::memset(out, 0, bytes);
+    if (lists.first[row] < 0)
+      continue;
+    isNarrow ? widen(op.outDtype, out, sums, op.width) : void(std::memcpy(sums, out, bytes));
+    for (int64_t i = lists.first[row]; i >= 0; i = lists.next[i]) {
+      widen(op.dtype, elementAt(bound.buffers[EmbeddingOp::Table], op.dtype, i * op.width), added,
+            op.width);
+      rowMath().add(sums, added, op.width);
+    }
+    isNarrow ? narrow(sums, op.outDtype, out, op.width) : void(std::memcpy(out, sums, bytes));
+  }
+}
+
+void runSums(const Bound &bound) {
+  const EmbeddingOp &op = std::get<EmbeddingOp>(bound.instruction->op);
+  linkPlaces(bound, op, *static_cast<PreparedLists *>(bound.prepared));
+  CpuRank::of(bound).pool.run(sumRows, const_cast<Bound *>(&bound), op.rows,
+                              std::max<int64_t>(1, (op.rows + 15) / 16));
+}
+
+void bindSums(CpuRank &rank, const EmbeddingOp &op, Bound &bound) {
+  auto lists = std::make_unique<PreparedLists>();
+  lists->first.resize(op.rows);
+  lists->next.resize(op.count);
+  rank.needScratch(2 * op.width * sizeof(float));
+  bound.run = runSums;
+  bound.prepared = rank.keep(std::move(lists));
+}
+
 } // namespace
 
-void bindEmbedding(CpuRank &, const EmbeddingOp &op, Bound &bound) {
+void bindEmbedding(CpuRank &rank, const EmbeddingOp &op, Bound &bound) {
   if (op.indexDtype != Dtype::I64 && op.indexDtype != Dtype::I32)
     PSRT_FAIL(BadInput, "embedding indices of %s are not built; use i64 or i32",
               dtypeName(op.indexDtype));
@@ -76,11 +138,12 @@ void bindEmbedding(CpuRank &, const EmbeddingOp &op, Bound &bound) {
     bound.run = runScatterAdd<float>;
   else if (op.dtype == Dtype::F64)
     bound.run = runScatterAdd<double>;
+  else if (isNarrowFloat(op.dtype))
+    bindSums(rank, op, bound);
   else
-    PSRT_FAIL(
-        BadInput,
-        "embedding gradient of %s is not built for the cpu yet; compile with --precision fp32",
-        dtypeName(op.dtype));
+    PSRT_FAIL(BadInput,
+              "embedding gradient of %s is not built for the cpu; use f32, bf16, f16 or f64",
+              dtypeName(op.dtype));
 }
 
 } // namespace psrt

@@ -17,6 +17,17 @@ void useOneOpenMPThread() {
     set(1);
 }
 
+bool hasProducts(Dtype dtype) {
+  constexpr auto kBfloat16 = unsigned(dnnl::cpu_isa::avx512_core_bf16);
+  if (dtype == Dtype::BF16)
+    return (unsigned(dnnl::get_effective_cpu_isa()) & kBfloat16) == kBfloat16;
+  return dtype == Dtype::F32;
+}
+
+memory::data_type toDnnl(Dtype dtype) {
+  return dtype == Dtype::BF16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
 const MatmulPrimitive *MatmulCache::get(const MatmulShape &shape) {
   std::lock_guard<std::mutex> lock(mutex);
   std::unique_ptr<MatmulPrimitive> &slot = primitives[shape];
@@ -25,15 +36,15 @@ const MatmulPrimitive *MatmulCache::get(const MatmulShape &shape) {
   useOneOpenMPThread();
   auto result = std::make_unique<MatmulPrimitive>();
   result->index = int(primitives.size()) - 1;
-  auto desc = [](int64_t rows, int64_t columns, const std::array<int64_t, 2> &strides) {
-    return memory::desc({rows, columns}, memory::data_type::f32,
-                        memory::dims{strides[0], strides[1]});
+  auto desc = [](Dtype dtype, int64_t rows, int64_t columns,
+                 const std::array<int64_t, 2> &strides) {
+    return memory::desc({rows, columns}, toDnnl(dtype), memory::dims{strides[0], strides[1]});
   };
-  result->lhs = desc(shape.m, shape.k, shape.lhs);
-  result->rhs = desc(shape.k, shape.n, shape.rhs);
-  result->out = desc(shape.m, shape.n, shape.out);
+  result->lhs = desc(shape.dtype, shape.m, shape.k, shape.lhs);
+  result->rhs = desc(shape.dtype, shape.k, shape.n, shape.rhs);
+  result->out = desc(shape.outDtype, shape.m, shape.n, shape.out);
   if (shape.bias)
-    result->bias = desc(1, shape.n, {shape.n, 1});
+    result->bias = desc(Dtype::F32, 1, shape.n, {shape.n, 1});
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (shape.accumulate) {
@@ -51,11 +62,12 @@ const MatmulPrimitive *MatmulCache::get(const MatmulShape &shape) {
   } catch (const dnnl::error &error) {
     primitives.erase(shape);
     PSRT_FAIL(Failed,
-              "oneDNN has no matmul of %lld x %lld x %lld with strides (%lld, %lld), (%lld, %lld), "
-              "(%lld, %lld): %s",
-              (long long)shape.m, (long long)shape.n, (long long)shape.k, (long long)shape.lhs[0],
-              (long long)shape.lhs[1], (long long)shape.rhs[0], (long long)shape.rhs[1],
-              (long long)shape.out[0], (long long)shape.out[1], error.what());
+              "oneDNN has no matmul of %s, %lld x %lld x %lld, with strides (%lld, %lld), "
+              "(%lld, %lld), (%lld, %lld): %s",
+              dtypeName(shape.dtype), (long long)shape.m, (long long)shape.n, (long long)shape.k,
+              (long long)shape.lhs[0], (long long)shape.lhs[1], (long long)shape.rhs[0],
+              (long long)shape.rhs[1], (long long)shape.out[0], (long long)shape.out[1],
+              error.what());
   }
   slot = std::move(result);
   return slot.get();
@@ -81,13 +93,13 @@ void MatmulRunner::prepare(const MatmulPrimitive *primitive) {
   h.ready = true;
 }
 
-void MatmulRunner::run(const MatmulPrimitive *primitive, const float *lhs, const float *rhs,
-                       float *out, const float *bias) {
+void MatmulRunner::run(const MatmulPrimitive *primitive, const void *lhs, const void *rhs,
+                       void *out, const float *bias) {
   useOneOpenMPThread();
   Handles &h = handles[primitive->index];
   char *aligned = scratch.data() + (-reinterpret_cast<uintptr_t>(scratch.data()) & 63);
-  dnnl_memory_set_data_handle(h.lhs.get(), const_cast<float *>(lhs));
-  dnnl_memory_set_data_handle(h.rhs.get(), const_cast<float *>(rhs));
+  dnnl_memory_set_data_handle(h.lhs.get(), const_cast<void *>(lhs));
+  dnnl_memory_set_data_handle(h.rhs.get(), const_cast<void *>(rhs));
   dnnl_memory_set_data_handle(h.out.get(), out);
   dnnl_memory_set_data_handle(h.scratch.get(), aligned);
   dnnl_exec_arg_t args[5] = {{DNNL_ARG_SRC, h.lhs.get()},

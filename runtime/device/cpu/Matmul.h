@@ -3,6 +3,7 @@
 #ifndef PSRT_DEVICE_CPU_MATMUL_H
 #define PSRT_DEVICE_CPU_MATMUL_H
 
+#include "runtime/core/Program.h"
 #include <array>
 #include <cstdint>
 #include <map>
@@ -13,11 +14,13 @@
 
 namespace psrt {
 
-/// out[m, n] = lhs[m, k] rhs[k, n] (+ bias[n]) (+ out), f32, on one thread. Strides: row, column.
+/// out[m, n] = lhs[m, k] rhs[k, n] (+ bias[n]) (+ out) on one thread; the sums are of f32. Strides:
+/// row, column.
 struct MatmulShape {
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 2> lhs{}, rhs{}, out{};
   bool accumulate = false, bias = false;
+  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of out. bias is of f32
   auto operator<=>(const MatmulShape &) const = default;
 };
 
@@ -48,7 +51,7 @@ public:
   explicit MatmulRunner(MatmulCache &cache);
   /// Makes the handles of a primitive; called before the first run of it.
   void prepare(const MatmulPrimitive *primitive);
-  void run(const MatmulPrimitive *primitive, const float *lhs, const float *rhs, float *out,
+  void run(const MatmulPrimitive *primitive, const void *lhs, const void *rhs, void *out,
            const float *bias);
 
 private:
@@ -61,6 +64,12 @@ private:
   std::vector<Handles> handles; ///< by primitive index
   std::vector<char> scratch;
 };
+
+/// Whether oneDNN computes products of operands of that dtype here, as fast as the machine can.
+/// (It emulates bf16 where the machine has no instruction for it.)
+bool hasProducts(Dtype dtype);
+/// The dtype as oneDNN calls it: f32 or bf16.
+dnnl::memory::data_type toDnnl(Dtype dtype);
 
 /// Tells the OpenMP runtime that oneDNN uses to run on the calling thread alone.
 void useOneOpenMPThread();

@@ -2,6 +2,7 @@
 // rank's threads.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/cpu/NarrowFloat.h"
 #include "runtime/device/cpu/TiledMatmul.h"
 #include <optional>
 
@@ -38,9 +39,10 @@ void runPiece(void *context, int thread, int64_t lo, int64_t hi) {
     CpuRank &rank = CpuRank::of(*operands.bound);
     p.products[row == p.rowPieces - 1][column == p.columnPieces - 1]->run(
         *rank.runners[thread], rank.scratch(thread),
-        static_cast<const float *>(buffers[MatmulOp::Lhs]) + at(op.lhs, r, 0),
-        static_cast<const float *>(buffers[MatmulOp::Rhs]) + at(op.rhs, 0, c),
-        static_cast<float *>(buffers[MatmulOp::Out]) + at(op.out, r, c), bias ? bias + c : nullptr);
+        elementAt(buffers[MatmulOp::Lhs], op.dtype, at(op.lhs, r, 0)),
+        elementAt(buffers[MatmulOp::Rhs], op.dtype, at(op.rhs, 0, c)),
+        elementAt(buffers[MatmulOp::Out], op.outDtype, at(op.out, r, c)),
+        bias ? bias + c : nullptr);
   }
 }
 
@@ -51,7 +53,7 @@ void runMatmul(const Bound &bound) {
                               p.op.batch[0] * p.op.batch[1] * p.rowPieces * p.columnPieces, 1);
 }
 
-/// A product as a sum of products over parts of its summed dim, one a thread.
+/// A product as a sum of products over parts of its summed dim, one a thread; the result is of f32.
 struct PreparedSum : Prepared {
   MatmulOp op;
   int64_t part = 0; ///< places of the summed dim; the last part may have fewer
@@ -73,12 +75,12 @@ void runPart(void *context, int thread, int64_t lo, int64_t hi) {
   const SumOperands &operands = *static_cast<SumOperands *>(context);
   const PreparedSum &p = *operands.sum;
   CpuRank &rank = CpuRank::of(*operands.bound);
-  auto *lhs = static_cast<const float *>(operands.bound->buffers[MatmulOp::Lhs]);
-  auto *rhs = static_cast<const float *>(operands.bound->buffers[MatmulOp::Rhs]);
-  auto *out = static_cast<float *>(operands.bound->buffers[MatmulOp::Out]);
+  void *const *buffers = operands.bound->buffers;
   for (int64_t i = lo; i < hi; ++i)
-    p.products[i].run(*rank.runners[thread], rank.scratch(thread), lhs + i * p.part * p.op.lhs[3],
-                      rhs + i * p.part * p.op.rhs[2], i ? p.getPart(rank, i) : out, nullptr);
+    p.products[i].run(*rank.runners[thread], rank.scratch(thread),
+                      elementAt(buffers[MatmulOp::Lhs], p.op.dtype, i * p.part * p.op.lhs[3]),
+                      elementAt(buffers[MatmulOp::Rhs], p.op.dtype, i * p.part * p.op.rhs[2]),
+                      i ? p.getPart(rank, i) : buffers[MatmulOp::Out], nullptr);
 }
 
 /// Rows [lo, hi) of the result: plus the other parts, in their order.
@@ -176,7 +178,7 @@ void chooseLargePieces(PreparedMatmul &p, int64_t threads) {
 }
 
 void choosePieces(PreparedMatmul &p, int64_t threads) {
-  if (hasWideKernels())
+  if (hasWideKernels() && hasProducts(p.op.dtype))
     chooseSmallPieces(p);
   else
     chooseLargePieces(p, threads);
@@ -188,7 +190,8 @@ void choosePieces(PreparedMatmul &p, int64_t threads) {
 /// the parts of the result are then added up.
 bool isBetterAsSum(const PreparedMatmul &p, int64_t threads, bool hasBias) {
   const MatmulOp &op = p.op;
-  bool isOne = op.batch[0] * op.batch[1] == 1 && !hasBias && op.out[3] == 1;
+  bool isOne =
+      op.batch[0] * op.batch[1] == 1 && !hasBias && op.out[3] == 1 && op.outDtype == Dtype::F32;
   if (hasWideKernels() || threads == 1 || !isOne || op.k < 256 * threads)
     return false;
   return copiesOf(op.m, op.n) * op.k / threads + op.m * op.n * 2 <
@@ -206,6 +209,7 @@ void bindSum(CpuRank &rank, const MatmulOp &op, Bound &bound) {
     shape.rhs = {op.rhs[2], op.rhs[3]};
     shape.out = {at ? op.n : op.out[2], 1};
     shape.accumulate = bound.accumulate && at == 0;
+    shape.dtype = op.dtype;
     prepared->products.emplace_back(rank, shape);
   }
   rank.needScratch((TiledMatmul::getScratchFloats() + op.m * op.n) * sizeof(float));
@@ -220,9 +224,12 @@ void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
     bound.run = runMatmulF64;
     return;
   }
-  if (op.dtype != Dtype::F32)
-    PSRT_FAIL(BadInput, "matmul of %s is not built for the cpu yet; compile with --precision fp32",
+  if (op.dtype != Dtype::F32 && !isNarrowFloat(op.dtype))
+    PSRT_FAIL(BadInput, "matmul of %s is not built for the cpu; use f32, bf16, f16 or f64",
               dtypeName(op.dtype));
+  if (op.outDtype != Dtype::F32 && bound.buffers[MatmulOp::Bias])
+    PSRT_FAIL(BadInput, "matmul with a bias of %s is not built for the cpu; add it by a kernel",
+              dtypeName(op.outDtype));
   auto prepared = std::make_unique<PreparedMatmul>();
   prepared->op = op;
   choosePieces(*prepared, rank.threads());
@@ -243,6 +250,7 @@ void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
       shape.out = {op.out[2], op.out[3]};
       shape.accumulate = bound.accumulate;
       shape.bias = bound.buffers[MatmulOp::Bias] != nullptr;
+      shape.dtype = op.dtype, shape.outDtype = op.outDtype;
       prepared->products[lastRow][lastColumn].emplace(rank, shape);
     }
   bound.run = runMatmul;

@@ -182,10 +182,72 @@ void add(float *x, const float *y, int64_t n) {
     x[j] += y[j];
 }
 
+//===--- 16-bit floats ----------------------------------------------------===//
+
+typedef uint32_t BitLanes __attribute__((vector_size(64)));
+typedef uint16_t NarrowLanes __attribute__((vector_size(32)));
+
+inline __attribute__((always_inline)) Lanes fromBfloat16(BitLanes bits) {
+  return (Lanes)(bits << 16);
+}
+
+inline __attribute__((always_inline)) BitLanes toBfloat16(Lanes x) {
+  BitLanes bits = (BitLanes)x, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  return x != x ? (bits >> 16 | 0x40) : rounded; // rounding a NaN could carry into the sign
+}
+
+inline __attribute__((always_inline)) Lanes fromHalf(BitLanes bits) {
+  BitLanes rest = bits & 0x7fff, normal = (rest << 13) + 0x38000000;
+  BitLanes small = (BitLanes)(__builtin_convertvector((IntLanes)rest, Lanes) * splat(0x1p-24f));
+  BitLanes number = rest < 0x400 ? small : normal;
+  number = rest >= 0x7c00 ? normal + 0x38000000 : number; // infinite, or a NaN
+  return (Lanes)(number | (bits & 0x8000) << 16);
+}
+
+inline __attribute__((always_inline)) BitLanes toHalf(Lanes x) {
+  BitLanes bits = (BitLanes)x, rest = bits & 0x7fffffff;
+  BitLanes normal = (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13;
+  // Below 2^-14: a multiple of 2^-24, as is the last bit of 0.5.
+  BitLanes small = (BitLanes)((Lanes)rest + splat(0.5f)) - 0x3f000000;
+  BitLanes number = rest < 0x38800000 ? small : normal, infinite = BitLanes{} + 0x7c00;
+  number = rest >= 0x477ff000 ? infinite : number; // from 65520 on
+  number = rest > 0x7f800000 ? infinite + 0x200 : number;
+  return number | (bits >> 16 & 0x8000);
+}
+
+template <Lanes convert(BitLanes)> void widen(const uint16_t *from, float *to, int64_t n) {
+  NarrowLanes x = {};
+  int64_t j = 0;
+  for (; j + width <= n; j += width) {
+    __builtin_memcpy(&x, from + j, sizeof(x));
+    store(to + j, convert(__builtin_convertvector(x, BitLanes)));
+  }
+  if (j == n)
+    return;
+  __builtin_memcpy(&x, from + j, (n - j) * sizeof(uint16_t));
+  Lanes last = convert(__builtin_convertvector(x, BitLanes));
+  __builtin_memcpy(to + j, &last, (n - j) * sizeof(float));
+}
+
+template <BitLanes convert(Lanes)> void narrow(const float *from, uint16_t *to, int64_t n) {
+  int64_t j = 0;
+  for (; j + width <= n; j += width) {
+    NarrowLanes x = __builtin_convertvector(convert(load(from + j)), NarrowLanes);
+    __builtin_memcpy(to + j, &x, sizeof(x));
+  }
+  if (j == n)
+    return;
+  Lanes last = {};
+  __builtin_memcpy(&last, from + j, (n - j) * sizeof(float));
+  NarrowLanes x = __builtin_convertvector(convert(last), NarrowLanes);
+  __builtin_memcpy(to + j, &x, (n - j) * sizeof(uint16_t));
+}
+
 } // namespace
 
 extern const RowMath PSRT_CONCAT(rowMath_, PSRT_ISA);
-const RowMath PSRT_CONCAT(rowMath_, PSRT_ISA) = {softmax, probabilities, gradient, multiply,
-                                                 dot,     dropout,       add};
+const RowMath PSRT_CONCAT(rowMath_, PSRT_ISA) = {
+    softmax, probabilities,       gradient,        multiply,           dot,           dropout,
+    add,     widen<fromBfloat16>, widen<fromHalf>, narrow<toBfloat16>, narrow<toHalf>};
 
 } // namespace psrt

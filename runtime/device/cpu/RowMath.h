@@ -39,6 +39,12 @@ struct RowMath {
   void (*dropout)(float *keep, int64_t n, int64_t padded, float p, uint64_t key, uint64_t counter);
   /// x[j] += y[j].
   void (*add)(float *x, const float *y, int64_t n);
+  /// Rows of 16-bit floats to f32, n any size.
+  void (*widenBfloat16)(const uint16_t *from, float *to, int64_t n);
+  void (*widenHalf)(const uint16_t *from, float *to, int64_t n);
+  /// And back: to the nearest, ties to even; a NaN stays one. `to` may begin where `from` does.
+  void (*narrowToBfloat16)(const float *from, uint16_t *to, int64_t n);
+  void (*narrowToHalf)(const float *from, uint16_t *to, int64_t n);
 };
 
 /// The functions of the best instruction set that this machine has.

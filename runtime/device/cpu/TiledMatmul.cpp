@@ -1,6 +1,7 @@
 // Cutting a product into tiles, copying their operands, running them.
 #include "runtime/device/cpu/TiledMatmul.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/cpu/NarrowFloat.h"
 #include <cstring>
 
 namespace psrt {
@@ -10,8 +11,8 @@ int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// `size` in as few parts of at most `most` as there can be, of about the same size: a part's size.
 int64_t evenPart(int64_t size, int64_t most) {
-  int64_t part = divideUp(size, divideUp(size, most));
-  return std::min(most, divideUp(part, 16) * 16);
+  int64_t part = divideUp(size, std::max<int64_t>(1, divideUp(size, most)));
+  return std::clamp<int64_t>(divideUp(part, 16) * 16, 1, most);
 }
 
 /// Products with a side below this are not worth a copy of the other one's operand.
@@ -37,17 +38,60 @@ void transpose(const float *from, int64_t fromStride, float *to, int64_t toStrid
     }
 }
 
-/// Rows of `columns` floats, `toStride` apart, of a matrix with any strides.
-void copyTile(const float *from, const std::array<int64_t, 2> &strides, float *to, int64_t toStride,
-              int64_t rows, int64_t columns) {
-  if (strides[1] != 1 && strides[0] == 1)
-    return transpose(from, strides[1], to, toStride, rows, columns);
-  for (int64_t i = 0; i < rows; ++i, to += toStride, from += strides[0])
-    if (strides[1] == 1)
-      std::memcpy(to, from, columns * sizeof(float));
-    else
-      for (int64_t j = 0; j < columns; ++j)
-        to[j] = from[j * strides[1]];
+/// The numbers of a matrix, with any strides, as f32.
+struct Source {
+  const void *data;
+  Dtype dtype;
+  std::array<int64_t, 2> strides;
+
+  /// `count` elements of row `row`, or of column `row` when `transposed`.
+  void read(int64_t row, bool transposed, int64_t count, float *to) const {
+    int64_t step = strides[!transposed];
+    const void *from = elementAt(data, dtype, row * strides[transposed]);
+    if (step == 1)
+      return dtype == Dtype::F32 ? void(std::memcpy(to, from, count * sizeof(float)))
+                                 : widen(dtype, from, to, count);
+    for (int64_t j = 0; j < count; ++j)
+      if (dtype == Dtype::F32)
+        to[j] = static_cast<const float *>(from)[j * step];
+      else
+        widen(dtype, static_cast<const uint16_t *>(from) + j * step, to + j, 1);
+  }
+};
+
+/// The transposed copy of 16-bit floats: a few of their rows are widened at a time.
+template <int64_t most>
+void transposeWidened(const Source &from, float *to, int64_t toStride, int64_t rows,
+                      int64_t columns) {
+  constexpr int64_t block = 8;
+  float lines[block][most];
+  for (int64_t j = 0; j < columns; j += block) {
+    int64_t count = std::min(block, columns - j);
+    for (int64_t b = 0; b < count; ++b)
+      from.read(j + b, /*transposed=*/true, rows, lines[b]);
+    transpose(lines[0], most, to + j, toStride, rows, count);
+  }
+}
+
+/// Rows of `columns` floats, `toStride` apart, of at most `most` rows of a matrix.
+template <int64_t most>
+void copyTile(const Source &from, float *to, int64_t toStride, int64_t rows, int64_t columns) {
+  bool isTransposed = from.strides[1] != 1 && from.strides[0] == 1;
+  if (isTransposed && from.dtype != Dtype::F32)
+    return transposeWidened<most>(from, to, toStride, rows, columns);
+  if (isTransposed)
+    return transpose(static_cast<const float *>(from.data), from.strides[1], to, toStride, rows,
+                     columns);
+  for (int64_t i = 0; i < rows; ++i)
+    from.read(i, /*transposed=*/false, columns, to + i * toStride);
+}
+
+/// Columns [0, columns) of a row of f32 to a row of 16-bit floats with any stride.
+void narrowRow(const float *from, Dtype dtype, void *to, int64_t stride, int64_t columns) {
+  if (stride == 1)
+    return narrow(from, dtype, to, columns);
+  for (int64_t j = 0; j < columns; ++j)
+    narrow(from + j, dtype, elementAt(to, dtype, j * stride), 1);
 }
 
 } // namespace
@@ -65,60 +109,117 @@ bool hasWideKernels() {
   }
 }
 
-TiledMatmul::TiledMatmul(CpuRank &rank, const MatmulShape &shape)
+TiledMatmul::TiledMatmul(CpuRank &rank, const MatmulShape &shape, bool copiesToBeFast)
     : shape(shape), rows(shape.m), columns(shape.n), depth(shape.k) {
-  if (!hasWideKernels() && std::min({shape.m, shape.n, shape.k}) >= kLeastSide) {
-    rows = evenPart(shape.m, kRows);
-    columns = evenPart(shape.n, kColumns);
-    depth = evenPart(shape.k, kDepth);
-    copiesLhs = shape.lhs[1] != 1;
+  bool widens = !hasProducts(shape.dtype);
+  bool isSlow = !hasWideKernels() && shape.dtype == Dtype::F32 &&
+                std::min({shape.m, shape.n, shape.k}) >= kLeastSide;
+  if (widens || (copiesToBeFast && isSlow)) {
+    chooseTiles();
+    copiesLhs = widens || shape.lhs[1] != 1;
     copiesRhs = true;
+    narrowsResult = widens && isNarrowFloat(shape.outDtype);
     rank.needScratch(getScratchFloats() * sizeof(float));
   }
+  for (int bits = 0; bits < 16; ++bits)
+    preparePrimitive(rank, bits & 8, bits & 4, bits & 2, bits & 1);
+}
+
+void TiledMatmul::chooseTiles() {
+  rows = evenPart(shape.m, kRows);
+  columns = evenPart(shape.n, kColumns);
+  depth = evenPart(shape.k, kDepth);
+}
+
+void TiledMatmul::preparePrimitive(CpuRank &rank, bool lastRows, bool lastColumns, bool lastDepth,
+                                   bool first) {
+  if ((!lastRows && rows >= shape.m) || (!lastColumns && columns >= shape.n) ||
+      (!lastDepth && depth >= shape.k) || (!first && depth >= shape.k) ||
+      (lastDepth && first && depth < shape.k))
+    return; // no such tile
   auto sizeOf = [](int64_t whole, int64_t part, bool last) {
     return last ? whole - (divideUp(whole, part) - 1) * part : part;
   };
-  for (int bits = 0; bits < 16; ++bits) {
-    bool lastRows = bits & 8, lastColumns = bits & 4, lastDepth = bits & 2, first = bits & 1;
-    if ((!lastRows && rows >= shape.m) || (!lastColumns && columns >= shape.n) ||
-        (!lastDepth && depth >= shape.k) || (!first && depth >= shape.k) ||
-        (lastDepth && first && depth < shape.k))
-      continue; // no such tile
-    MatmulShape tile = shape;
-    tile.m = sizeOf(shape.m, rows, lastRows);
-    tile.n = sizeOf(shape.n, columns, lastColumns);
-    tile.k = sizeOf(shape.k, depth, lastDepth);
-    if (copiesLhs)
-      tile.lhs = {depth + kGap, 1};
-    if (copiesRhs)
-      tile.rhs = {columns + kGap, 1};
-    tile.accumulate |= !first;
-    tile.bias &= first;
-    primitives[lastRows][lastColumns][lastDepth][first] = rank.prepareMatmul(tile);
-  }
+  MatmulShape tile = shape;
+  tile.m = sizeOf(shape.m, rows, lastRows);
+  tile.n = sizeOf(shape.n, columns, lastColumns);
+  tile.k = sizeOf(shape.k, depth, lastDepth);
+  if (copiesLhs)
+    tile.lhs = {depth + kGap, 1};
+  if (copiesRhs)
+    tile.rhs = {columns + kGap, 1};
+  if (narrowsResult)
+    tile.out = {columns + kGap, 1};
+  if (!hasProducts(shape.dtype))
+    tile.dtype = tile.outDtype = Dtype::F32;
+  tile.accumulate |= !first;
+  tile.bias &= first;
+  primitives[lastRows][lastColumns][lastDepth][first] = rank.prepareMatmul(tile);
 }
 
-void TiledMatmul::run(MatmulRunner &runner, float *scratch, const float *lhs, const float *rhs,
-                      float *out, const float *bias) const {
-  float *lhsCopy = scratch, *rhsCopy = scratch + kLhsFloats;
-  for (int64_t k = 0; k < shape.k; k += depth) {
-    int64_t depthHere = std::min(depth, shape.k - k);
+struct TiledMatmul::Pass {
+  MatmulRunner &runner;
+  float *lhsCopy, *rhsCopy, *result;
+  const void *lhs, *rhs;
+  void *out;
+  const float *bias;
+};
+
+void TiledMatmul::copyRhs(const Pass &pass, const Tile &tile) const {
+  const void *from =
+      elementAt(pass.rhs, shape.dtype, tile.k * shape.rhs[0] + tile.n * shape.rhs[1]);
+  copyTile<kDepth>({from, shape.dtype, shape.rhs}, pass.rhsCopy, columns + kGap,
+                   std::min(depth, shape.k - tile.k), std::min(columns, shape.n - tile.n));
+}
+
+/// The tile's product of lhs and what lies in the copy of rhs.
+void TiledMatmul::runTile(const Pass &pass, const Tile &tile) const {
+  auto [m, n, k] = tile;
+  const void *left = elementAt(pass.lhs, shape.dtype, m * shape.lhs[0] + k * shape.lhs[1]);
+  const void *right = elementAt(pass.rhs, shape.dtype, k * shape.rhs[0] + n * shape.rhs[1]);
+  void *out = elementAt(pass.out, shape.outDtype, m * shape.out[0] + n * shape.out[1]);
+  if (copiesLhs)
+    copyTile<kRows>({left, shape.dtype, shape.lhs}, pass.lhsCopy, depth + kGap,
+                    std::min(rows, shape.m - m), std::min(depth, shape.k - k));
+  const MatmulPrimitive *primitive =
+      primitives[m + rows >= shape.m][n + columns >= shape.n][k + depth >= shape.k][k == 0];
+  pass.runner.run(primitive, copiesLhs ? pass.lhsCopy : left, copiesRhs ? pass.rhsCopy : right,
+                  narrowsResult ? pass.result : out, k == 0 && pass.bias ? pass.bias + n : nullptr);
+}
+
+void TiledMatmul::runInPlace(const Pass &pass) const {
+  for (int64_t k = 0; k < shape.k; k += depth)
     for (int64_t n = 0; n < shape.n; n += columns) {
-      const float *right = rhs + k * shape.rhs[0] + n * shape.rhs[1];
       if (copiesRhs)
-        copyTile(right, shape.rhs, rhsCopy, columns + kGap, depthHere,
-                 std::min(columns, shape.n - n));
-      for (int64_t m = 0; m < shape.m; m += rows) {
-        const float *left = lhs + m * shape.lhs[0] + k * shape.lhs[1];
-        if (copiesLhs)
-          copyTile(left, shape.lhs, lhsCopy, depth + kGap, std::min(rows, shape.m - m), depthHere);
-        const MatmulPrimitive *primitive =
-            primitives[m + rows >= shape.m][n + columns >= shape.n][k + depth >= shape.k][k == 0];
-        runner.run(primitive, copiesLhs ? lhsCopy : left, copiesRhs ? rhsCopy : right,
-                   out + m * shape.out[0] + n * shape.out[1], k == 0 && bias ? bias + n : nullptr);
-      }
+        copyRhs(pass, {0, n, k});
+      for (int64_t m = 0; m < shape.m; m += rows)
+        runTile(pass, {m, n, k});
     }
-  }
+}
+
+void TiledMatmul::runNarrowed(const Pass &pass) const {
+  for (int64_t n = 0; n < shape.n; n += columns)
+    for (int64_t m = 0; m < shape.m; m += rows) {
+      void *out = elementAt(pass.out, shape.outDtype, m * shape.out[0] + n * shape.out[1]);
+      int64_t rowsHere = std::min(rows, shape.m - m), columnsHere = std::min(columns, shape.n - n);
+      if (shape.accumulate)
+        copyTile<kRows>({out, shape.outDtype, shape.out}, pass.result, columns + kGap, rowsHere,
+                        columnsHere);
+      for (int64_t k = 0; k < shape.k; k += depth) {
+        copyRhs(pass, {m, n, k});
+        runTile(pass, {m, n, k});
+      }
+      for (int64_t i = 0; i < rowsHere; ++i)
+        narrowRow(pass.result + i * (columns + kGap), shape.outDtype,
+                  elementAt(out, shape.outDtype, i * shape.out[0]), shape.out[1], columnsHere);
+    }
+}
+
+void TiledMatmul::run(MatmulRunner &runner, float *scratch, const void *lhs, const void *rhs,
+                      void *out, const float *bias) const {
+  float *rhsCopy = scratch + kLhsFloats;
+  Pass pass{runner, scratch, rhsCopy, rhsCopy + kRhsFloats, lhs, rhs, out, bias};
+  narrowsResult ? runNarrowed(pass) : runInPlace(pass);
 }
 
 } // namespace psrt

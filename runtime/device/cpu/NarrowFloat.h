@@ -1,0 +1,32 @@
+// Rows of 16-bit floats, computed with in f32.
+#ifndef PSRT_DEVICE_CPU_NARROWFLOAT_H
+#define PSRT_DEVICE_CPU_NARROWFLOAT_H
+
+#include "runtime/core/Element.h"
+#include "runtime/device/cpu/RowMath.h"
+#include <type_traits>
+
+namespace psrt {
+
+/// The element `index` of a buffer.
+template <typename T> T *elementAt(T *buffer, Dtype dtype, int64_t index) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+  return static_cast<Byte *>(buffer) + index * dtypeSize(dtype);
+}
+
+/// to[j] = from[j], j < n; `from` is of a 16-bit float.
+inline void widen(Dtype dtype, const void *from, float *to, int64_t n) {
+  auto *bits = static_cast<const uint16_t *>(from);
+  dtype == Dtype::F16 ? rowMath().widenHalf(bits, to, n) : rowMath().widenBfloat16(bits, to, n);
+}
+
+/// to[j] = from[j], j < n, rounded to a 16-bit float; `to` may begin where `from` does.
+inline void narrow(const float *from, Dtype dtype, void *to, int64_t n) {
+  auto *bits = static_cast<uint16_t *>(to);
+  dtype == Dtype::F16 ? rowMath().narrowToHalf(from, bits, n)
+                      : rowMath().narrowToBfloat16(from, bits, n);
+}
+
+} // namespace psrt
+
+#endif
