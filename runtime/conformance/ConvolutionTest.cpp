@@ -65,6 +65,39 @@ TEST_P(Convolution, EqualsPlainLoops) {
     }
 }
 
+/// Sums of whole numbers are exact in f32, so the result must be theirs, rounded once.
+TEST_P(Convolution, OfNarrowFloatsIsRoundedOnce) {
+  Case c = GetParam();
+  std::array<int64_t, 3> sizes = getSizes(c);
+  ConvolutionOp op;
+  op.batch = c.batch, op.groups = c.groups, op.inChannels = c.in, op.outChannels = c.out;
+  op.windows = c.windows;
+  for (int result : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y}) {
+    std::vector<std::vector<float>> tensors;
+    std::vector<std::vector<double>> exact;
+    for (int i = 0; i < 3; ++i) {
+      tensors.push_back(randomIntegers(sizes[i], i));
+      exact.push_back(widen(tensors[i]));
+    }
+    op.result = result;
+    op.dtype = op.outDtype = Dtype::F64;
+    DeviceFixture().run(op, {exact[0].data(), exact[1].data(), exact[2].data()});
+    std::vector<float> want(exact[result].begin(), exact[result].end());
+    for (Dtype dtype : {Dtype::BF16, Dtype::F16})
+      for (Dtype outDtype : {dtype, Dtype::F32})
+        for (int threads : {1, 3}) {
+          std::vector<std::vector<char>> stored;
+          for (int i = 0; i < 3; ++i)
+            stored.push_back(encode(tensors[i], i == result ? outDtype : dtype));
+          op.dtype = dtype, op.outDtype = outDtype;
+          DeviceFixture(threads).run(op, {stored[0].data(), stored[1].data(), stored[2].data()});
+          EXPECT_EQ(decode(stored[result], outDtype), roundTo(want, outDtype))
+              << "result " << result << ", " << dtypeName(dtype) << " to " << dtypeName(outDtype)
+              << ", " << threads << " threads";
+        }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Convolution,
     testing::Values(
@@ -111,4 +144,29 @@ TEST(MaxPool, TakesTheFirstMaximumAndTheLastNan) {
   op.grad = true;
   DeviceFixture().run(op, {x.data(), g.data(), out.data()});
   EXPECT_EQ(out, (std::vector<float>{0, 11, 0, 0, 100, 0, 1000, 0}));
+}
+
+TEST(MaxPool, OfNarrowFloatsIsRoundedOnce) {
+  MaxPoolOp op;
+  op.windows = plane({9, 10}, {9, 10}, {3, 3}, 1, 1);
+  op.planes = 50;
+  int64_t elements = op.planes * volume(op.windows.in);
+  std::vector<float> x = randomIntegers(elements, 1), y(elements), out(elements),
+                     g = randomIntegers(elements, 2);
+  for (float &value : g) // sums of up to nine such
+    value = 100 + value;
+  DeviceFixture().run(op, {x.data(), y.data(), nullptr});
+  op.grad = true;
+  DeviceFixture().run(op, {x.data(), g.data(), out.data()});
+  for (Dtype dtype : {Dtype::BF16, Dtype::F16})
+    for (int threads : {1, 3}) {
+      std::vector<char> storedX = encode(x, dtype), storedG = encode(g, dtype), found(2 * elements);
+      op.dtype = dtype;
+      op.grad = false;
+      DeviceFixture(threads).run(op, {storedX.data(), found.data(), nullptr});
+      EXPECT_EQ(decode(found, dtype), y);
+      op.grad = true;
+      DeviceFixture(threads).run(op, {storedX.data(), storedG.data(), found.data()});
+      EXPECT_EQ(decode(found, dtype), roundTo(out, dtype));
+    }
 }

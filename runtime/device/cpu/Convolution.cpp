@@ -2,6 +2,7 @@
 #include "runtime/device/cpu/Convolution.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/Matmul.h"
+#include <algorithm>
 
 namespace psrt {
 namespace {
@@ -9,11 +10,13 @@ namespace {
 using dnnl::memory;
 using Dims = memory::dims;
 
-/// What oneDNN is asked: dims of the three tensors, and how windows lie.
+/// What oneDNN is asked: dims and dtypes of the three tensors, and how windows lie.
 struct Request {
   Dims x, w, y, strides, dilation, low, high;
+  std::array<memory::data_type, 3> dtypes;
 
-  Request(const ConvolutionOp &op, int64_t images) {
+  Request(const ConvolutionOp &op, const ConvolutionPrimitive::Dtypes &given, int64_t images) {
+    std::transform(given.begin(), given.end(), dtypes.begin(), toDnnl);
     const WindowShape &s = op.windows;
     x = {images, op.groups * op.inChannels}, y = {images, op.groups * op.outChannels};
     if (op.groups > 1)
@@ -30,17 +33,27 @@ struct Request {
                      s.low[d] - s.in[d]);
     }
   }
+
+  memory::desc anyX() const { return anyLayout(x, dtypes[ConvolutionOp::X]); }
+  memory::desc anyW() const { return anyLayout(w, dtypes[ConvolutionOp::W]); }
+  memory::desc anyY() const { return anyLayout(y, dtypes[ConvolutionOp::Y]); }
+  static memory::desc anyLayout(const Dims &dims, memory::data_type dtype) {
+    return {dims, dtype, memory::format_tag::any};
+  }
+  /// As the forward one of the same operands, for what asks for a hint.
+  Request ofOperands(int result) const {
+    Request request = *this;
+    request.dtypes[result] =
+        dtypes[result == ConvolutionOp::X ? ConvolutionOp::W : ConvolutionOp::X];
+    return request;
+  }
 };
 
-memory::desc anyLayout(const Dims &dims) {
-  return {dims, memory::data_type::f32, memory::format_tag::any};
-}
-
-memory::desc denseLayout(const Dims &dims) {
+memory::desc denseLayout(const Dims &dims, memory::data_type dtype) {
   Dims strides(dims.size(), 1);
   for (size_t d = dims.size() - 1; d-- > 0;)
     strides[d] = strides[d + 1] * dims[d + 1];
-  return {dims, memory::data_type::f32, strides};
+  return {dims, dtype, strides};
 }
 
 dnnl::primitive_attr ownScratch() {
@@ -53,8 +66,8 @@ constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
 dnnl::convolution_forward::primitive_desc describeForward(const Request &r, dnnl::prop_kind kind,
                                                           const dnnl::engine &engine) {
-  dnnl::convolution_forward::desc desc(kind, kDirect, anyLayout(r.x), anyLayout(r.w),
-                                       anyLayout(r.y), r.strides, r.dilation, r.low, r.high);
+  dnnl::convolution_forward::desc desc(kind, kDirect, r.anyX(), r.anyW(), r.anyY(), r.strides,
+                                       r.dilation, r.low, r.high);
   return {desc, ownScratch(), engine};
 }
 
@@ -62,10 +75,12 @@ size_t roundUp(size_t bytes) { return (bytes + 63) & ~size_t(63); }
 
 } // namespace
 
-std::unique_ptr<ConvolutionPrimitive>
-ConvolutionPrimitive::make(const dnnl::engine &engine, const ConvolutionOp &op, int64_t images) {
+std::unique_ptr<ConvolutionPrimitive> ConvolutionPrimitive::make(const dnnl::engine &engine,
+                                                                 const ConvolutionOp &op,
+                                                                 const Dtypes &dtypes,
+                                                                 int64_t images) {
   useOneOpenMPThread();
-  Request r(op, images);
+  Request r(op, dtypes, images);
   std::unique_ptr<ConvolutionPrimitive> made(new ConvolutionPrimitive(engine, op.result));
   try {
     if (op.result == ConvolutionOp::Y) {
@@ -75,27 +90,28 @@ ConvolutionPrimitive::make(const dnnl::engine &engine, const ConvolutionOp &op, 
       made->arguments = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
       made->scratch = pd.scratchpad_desc();
     } else if (op.result == ConvolutionOp::X) {
-      auto hint = describeForward(r, dnnl::prop_kind::forward_training, engine);
-      dnnl::convolution_backward_data::primitive_desc pd({kDirect, anyLayout(r.x), anyLayout(r.w),
-                                                          anyLayout(r.y), r.strides, r.dilation,
-                                                          r.low, r.high},
-                                                         ownScratch(), engine, hint);
+      auto hint =
+          describeForward(r.ofOperands(op.result), dnnl::prop_kind::forward_training, engine);
+      dnnl::convolution_backward_data::primitive_desc pd(
+          {kDirect, r.anyX(), r.anyW(), r.anyY(), r.strides, r.dilation, r.low, r.high},
+          ownScratch(), engine, hint);
       made->primitive = dnnl::convolution_backward_data(pd);
       made->own = {pd.diff_src_desc(), pd.weights_desc(), pd.diff_dst_desc()};
       made->arguments = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST};
       made->scratch = pd.scratchpad_desc();
     } else {
-      auto hint = describeForward(r, dnnl::prop_kind::forward_training, engine);
-      dnnl::convolution_backward_weights::primitive_desc pd({kDirect, anyLayout(r.x),
-                                                             anyLayout(r.w), anyLayout(r.y),
-                                                             r.strides, r.dilation, r.low, r.high},
-                                                            ownScratch(), engine, hint);
+      auto hint =
+          describeForward(r.ofOperands(op.result), dnnl::prop_kind::forward_training, engine);
+      dnnl::convolution_backward_weights::primitive_desc pd(
+          {kDirect, r.anyX(), r.anyW(), r.anyY(), r.strides, r.dilation, r.low, r.high},
+          ownScratch(), engine, hint);
       made->primitive = dnnl::convolution_backward_weights(pd);
       made->own = {pd.src_desc(), pd.diff_weights_desc(), pd.diff_dst_desc()};
       made->arguments = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST};
       made->scratch = pd.scratchpad_desc();
     }
-    made->dense = {denseLayout(r.x), denseLayout(r.w), denseLayout(r.y)};
+    made->dense = {denseLayout(r.x, r.dtypes[0]), denseLayout(r.w, r.dtypes[1]),
+                   denseLayout(r.y, r.dtypes[2])};
     made->chooseLayouts();
   } catch (const dnnl::error &error) {
     if (error.status == dnnl_invalid_arguments || error.status == dnnl_unimplemented)
@@ -138,7 +154,7 @@ ConvolutionPrimitive::Handles ConvolutionPrimitive::makeHandles() const {
   return handles;
 }
 
-void ConvolutionPrimitive::run(Handles &handles, const std::array<float *, 3> &tensors,
+void ConvolutionPrimitive::run(Handles &handles, const std::array<void *, 3> &tensors,
                                char *memory) const {
   useOneOpenMPThread();
   handles.scratch.set_data_handle(memory + scratchOffset);

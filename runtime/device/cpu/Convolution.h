@@ -9,14 +9,16 @@
 
 namespace psrt {
 
-/// x, w and y of one convolution over a number of images, f32; one of them is computed from the
-/// others. oneDNN chooses their layouts, so each is reordered from or to the dense one where they
+/// x, w and y of one convolution over a number of images; one of them is computed from the others.
+/// oneDNN chooses their layouts, so each is reordered from or to the dense one where they
 /// differ. Any number of threads may run it, each with handles and scratch memory of its own.
 class ConvolutionPrimitive {
 public:
+  /// Of the three: f32, or bf16 where hasProducts() of it. By ConvolutionOp::X, W, Y.
+  using Dtypes = std::array<Dtype, 3>;
   /// Null where oneDNN has none (a last window that ends more than a stride before the end of x).
-  static std::unique_ptr<ConvolutionPrimitive> make(const dnnl::engine &engine,
-                                                    const ConvolutionOp &op, int64_t images);
+  static std::unique_ptr<ConvolutionPrimitive>
+  make(const dnnl::engine &engine, const ConvolutionOp &op, const Dtypes &dtypes, int64_t images);
 
   /// One thread's memory objects.
   struct Handles {
@@ -28,7 +30,7 @@ public:
   /// 64-byte aligned memory that run() needs.
   size_t getScratchBytes() const { return scratchBytes; }
   /// `tensors`: dense x, w and y.
-  void run(Handles &handles, const std::array<float *, 3> &tensors, char *scratch) const;
+  void run(Handles &handles, const std::array<void *, 3> &tensors, char *scratch) const;
 
 private:
   ConvolutionPrimitive(const dnnl::engine &engine, int result) : engine(engine), result(result) {}

@@ -2,7 +2,9 @@
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/Convolution.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/cpu/NarrowFloat.h"
 #include "runtime/device/cpu/Windows.h"
+#include <utility>
 
 namespace psrt {
 namespace {
@@ -11,11 +13,26 @@ namespace {
 /// from each piece and added up in their order, so its last bits depend on the number of threads.
 struct PreparedConvolution : Prepared {
   ConvolutionOp op;
+  ConvolutionPrimitive::Dtypes stored{}, computed{}; ///< by ConvolutionOp::X, W, Y
   int64_t piece = 0, pieces = 0;
   std::unique_ptr<ConvolutionPrimitive> primitives[2];   ///< [last piece]
   std::vector<ConvolutionPrimitive::Handles> handles[2]; ///< by thread
   int64_t elements[3] = {};                              ///< of an image in x and y, and of w
-  std::vector<float> parts; ///< kernels of the pieces from the second on
+  int64_t offsets[3] = {};  ///< in the floats of a thread's scratch memory, of what isStaged()
+  int64_t firstPart = 1;    ///< 0: no piece's kernel is the result itself, which is to be rounded
+  std::vector<float> parts; ///< kernels of the pieces from the first part on
+
+  /// Whether the primitive sees a copy of it, in f32.
+  bool isStaged(int tensor) const {
+    bool isSum = tensor == ConvolutionOp::W && op.result == ConvolutionOp::W;
+    return stored[tensor] != computed[tensor] && !isSum;
+  }
+  /// Elements of it that a piece has.
+  int64_t countOf(int tensor, bool isLast) const {
+    int64_t images = isLast ? op.batch - (pieces - 1) * piece : piece;
+    return elements[tensor] * (tensor == ConvolutionOp::W ? 1 : images);
+  }
+  float *getPart(int64_t i) { return parts.data() + (i - firstPart) * elements[ConvolutionOp::W]; }
 };
 
 struct Context {
@@ -23,31 +40,50 @@ struct Context {
   PreparedConvolution *prepared;
 };
 
-void runPiece(void *context, int thread, int64_t lo, int64_t hi) {
-  auto [bound, p] = *static_cast<Context *>(context);
-  auto tensor = [&](int i) { return static_cast<float *>(bound->buffers[i]); };
-  char *scratch = reinterpret_cast<char *>(CpuRank::of(*bound).scratch(thread));
+/// Where a tensor of piece `i` lies.
+void *findTensor(const Context &context, int tensor, int64_t i) {
+  auto [bound, p] = context;
+  if (tensor != ConvolutionOp::W)
+    return elementAt(bound->buffers[tensor], p->stored[tensor], i * p->piece * p->elements[tensor]);
+  bool isPart = p->op.result == ConvolutionOp::W && i >= p->firstPart;
+  return isPart ? p->getPart(i) : bound->buffers[ConvolutionOp::W];
+}
+
+void runPiece(void *data, int thread, int64_t lo, int64_t hi) {
+  const Context &context = *static_cast<Context *>(data);
+  auto [bound, p] = context;
+  float *scratch = CpuRank::of(*bound).scratch(thread);
   for (int64_t i = lo; i < hi; ++i) {
-    std::array<float *, 3> tensors;
-    for (int side : {ConvolutionOp::X, ConvolutionOp::Y})
-      tensors[side] = tensor(side) + i * p->piece * p->elements[side];
-    bool isPart = p->op.result == ConvolutionOp::W && i > 0;
-    tensors[ConvolutionOp::W] = isPart ? p->parts.data() + (i - 1) * p->elements[ConvolutionOp::W]
-                                       : tensor(ConvolutionOp::W);
     bool isLast = i == p->pieces - 1;
-    p->primitives[isLast]->run(p->handles[isLast][thread], tensors, scratch);
+    std::array<void *, 3> tensors;
+    for (int tensor : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y}) {
+      tensors[tensor] = findTensor(context, tensor, i);
+      if (!p->isStaged(tensor))
+        continue;
+      void *from = std::exchange(tensors[tensor], scratch + p->offsets[tensor]);
+      if (tensor != p->op.result)
+        widen(p->stored[tensor], from, scratch + p->offsets[tensor], p->countOf(tensor, isLast));
+    }
+    p->primitives[isLast]->run(p->handles[isLast][thread], tensors,
+                               reinterpret_cast<char *>(scratch));
+    if (int result = p->op.result; p->isStaged(result))
+      narrow(scratch + p->offsets[result], p->stored[result], findTensor(context, result, i),
+             p->countOf(result, isLast));
   }
 }
 
 /// Elements [lo, hi) of the kernel: plus the other parts, in their order.
 void addParts(void *context, int, int64_t lo, int64_t hi) {
   auto [bound, p] = *static_cast<Context *>(context);
-  auto *out = static_cast<float *>(bound->buffers[ConvolutionOp::W]);
+  void *result = bound->buffers[ConvolutionOp::W];
+  float *sum = p->firstPart == 0 ? p->getPart(0) : static_cast<float *>(result);
   for (int64_t part = 1; part < p->pieces; ++part) {
-    const float *from = p->parts.data() + (part - 1) * p->elements[ConvolutionOp::W];
+    const float *from = p->getPart(part);
     for (int64_t i = lo; i < hi; ++i)
-      out[i] += from[i];
+      sum[i] += from[i];
   }
+  if (p->firstPart == 0)
+    narrow(sum + lo, p->op.outDtype, elementAt(result, p->op.outDtype, lo), hi - lo);
 }
 
 void runConvolution(const Bound &bound) {
@@ -62,10 +98,12 @@ void runConvolution(const Bound &bound) {
 //===--- by plain loops ---------------------------------------------------===//
 
 /// Row `row` of the result: all places of one channel of one image, or the kernels of one channel.
-template <typename T> void computeRow(const ConvolutionOp &op, void *const *buffers, int64_t row) {
-  auto *x = static_cast<T *>(buffers[ConvolutionOp::X]);
-  auto *w = static_cast<T *>(buffers[ConvolutionOp::W]);
-  auto *y = static_cast<T *>(buffers[ConvolutionOp::Y]);
+template <typename T, typename Result>
+void computeRow(const ConvolutionOp &op, void *const *buffers, int64_t row) {
+  auto *x = static_cast<const T *>(buffers[ConvolutionOp::X]);
+  auto *w = static_cast<const T *>(buffers[ConvolutionOp::W]);
+  auto *y = static_cast<const T *>(buffers[ConvolutionOp::Y]);
+  auto *result = static_cast<Result *>(buffers[op.result]);
   const WindowShape &s = op.windows;
   int64_t in = op.inChannels, out = op.outChannels, taps = volume(s.kernel);
   int64_t elements = volume(s.in), places = volume(s.out);
@@ -81,7 +119,7 @@ template <typename T> void computeRow(const ConvolutionOp &op, void *const *buff
         forEachTap(s, p, [&](int64_t tap, int64_t element) {
           sums[element] += double(y[yAt(n, o) + p]) * double(w[(o * in + c) * taps + tap]);
         });
-    std::copy(sums.begin(), sums.end(), x + xAt(n, g, c));
+    std::copy(sums.begin(), sums.end(), result + xAt(n, g, c));
   } else if (op.result == ConvolutionOp::Y) {
     int64_t o = row % (op.groups * out), g = o / out, n = row / (op.groups * out);
     for (int64_t p = 0; p < places; ++p) {
@@ -90,7 +128,7 @@ template <typename T> void computeRow(const ConvolutionOp &op, void *const *buff
         forEachTap(s, p, [&](int64_t tap, int64_t element) {
           sum += double(x[xAt(n, g, c) + element]) * double(w[(o * in + c) * taps + tap]);
         });
-      y[yAt(n, o) + p] = T(sum);
+      result[yAt(n, o) + p] = Result(sum);
     }
   } else {
     int64_t o = row, g = o / out;
@@ -101,16 +139,16 @@ template <typename T> void computeRow(const ConvolutionOp &op, void *const *buff
           forEachTap(s, p, [&](int64_t tap, int64_t element) {
             sums[c * taps + tap] += double(x[xAt(n, g, c) + element]) * double(y[yAt(n, o) + p]);
           });
-    std::copy(sums.begin(), sums.end(), w + o * in * taps);
+    std::copy(sums.begin(), sums.end(), result + o * in * taps);
   }
 }
 
 /// f64, for exact comparisons, and what oneDNN has no convolution for: correct, not fast.
-template <typename T> void runLoops(const Bound &bound) {
+template <typename T, typename Result = T> void runLoops(const Bound &bound) {
   auto piece = [](void *context, int, int64_t lo, int64_t hi) {
     const Bound &bound = *static_cast<const Bound *>(context);
     for (int64_t row = lo; row < hi; ++row)
-      computeRow<T>(std::get<ConvolutionOp>(bound.instruction->op), bound.buffers, row);
+      computeRow<T, Result>(std::get<ConvolutionOp>(bound.instruction->op), bound.buffers, row);
   };
   const ConvolutionOp &op = std::get<ConvolutionOp>(bound.instruction->op);
   int64_t rows = op.result == ConvolutionOp::W   ? op.groups * op.outChannels
@@ -119,20 +157,68 @@ template <typename T> void runLoops(const Bound &bound) {
   CpuRank::of(bound).pool.run(piece, const_cast<Bound *>(&bound), rows, 1);
 }
 
+template <Dtype dtype> void (*getNarrowLoops(Dtype outDtype))(const Bound &) {
+  using Stored = NarrowFloat<dtype>;
+  return outDtype == Dtype::F32 ? runLoops<Stored, float> : runLoops<Stored, Stored>;
+}
+
+auto getLoops(const ConvolutionOp &op) {
+  switch (op.dtype) {
+  case Dtype::BF16:
+    return getNarrowLoops<Dtype::BF16>(op.outDtype);
+  case Dtype::F16:
+    return getNarrowLoops<Dtype::F16>(op.outDtype);
+  case Dtype::F64:
+    return runLoops<double, double>;
+  default:
+    return runLoops<float, float>;
+  }
+}
+
+//===--- preparation ------------------------------------------------------===//
+
+/// The dtypes that its tensors have, and those that oneDNN computes with.
+void chooseDtypes(PreparedConvolution &p) {
+  const ConvolutionOp &op = p.op;
+  Dtype computed = hasProducts(op.dtype) ? op.dtype : Dtype::F32;
+  for (int tensor : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y}) {
+    p.stored[tensor] = tensor == op.result ? op.outDtype : op.dtype;
+    p.computed[tensor] = computed;
+  }
+  bool isSum = op.result == ConvolutionOp::W;
+  p.computed[op.result] = isSum || computed == Dtype::F32 ? Dtype::F32 : op.outDtype;
+  p.firstPart = isSum && isNarrowFloat(op.outDtype) ? 0 : 1;
+}
+
+/// Finds place in the scratch memory, behind that of the primitives.
+void placeCopies(CpuRank &rank, PreparedConvolution &p) {
+  size_t floats = 0;
+  for (const std::unique_ptr<ConvolutionPrimitive> &primitive : p.primitives)
+    if (primitive)
+      floats = std::max(floats, primitive->getScratchBytes() / sizeof(float));
+  for (int tensor : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y}) {
+    p.offsets[tensor] = floats;
+    if (p.isStaged(tensor))
+      floats += (std::max(p.countOf(tensor, false), p.countOf(tensor, true)) + 15) / 16 * 16;
+  }
+  rank.needScratch(floats * sizeof(float));
+}
+
 /// The pieces, and their primitives on every thread; null where oneDNN has none.
 std::unique_ptr<PreparedConvolution> prepare(CpuRank &rank, const ConvolutionOp &op) {
   auto p = std::make_unique<PreparedConvolution>();
   p->op = op;
+  chooseDtypes(*p);
   p->piece = (op.batch + rank.threads() - 1) / rank.threads();
   p->pieces = (op.batch + p->piece - 1) / p->piece;
   for (int last : {0, 1}) {
     if (!last && p->pieces == 1)
       continue;
     int64_t images = last ? op.batch - (p->pieces - 1) * p->piece : p->piece;
-    p->primitives[last] = ConvolutionPrimitive::make(rank.cache().getEngine(), op, images);
+    p->primitives[last] =
+        ConvolutionPrimitive::make(rank.cache().getEngine(), op, p->computed, images);
     if (!p->primitives[last])
       return nullptr;
-    rank.needScratch(p->primitives[last]->getScratchBytes());
     for (int thread = 0; thread < rank.threads(); ++thread)
       p->handles[last].push_back(p->primitives[last]->makeHandles());
   }
@@ -141,23 +227,19 @@ std::unique_ptr<PreparedConvolution> prepare(CpuRank &rank, const ConvolutionOp 
   p->elements[ConvolutionOp::W] =
       op.groups * op.inChannels * op.outChannels * volume(op.windows.kernel);
   if (op.result == ConvolutionOp::W)
-    p->parts.resize((p->pieces - 1) * p->elements[ConvolutionOp::W]);
+    p->parts.resize((p->pieces - p->firstPart) * p->elements[ConvolutionOp::W]);
+  placeCopies(rank, *p);
   return p;
 }
 
 } // namespace
 
 void bindConvolution(CpuRank &rank, const ConvolutionOp &op, Bound &bound) {
-  if (op.dtype == Dtype::F64) {
-    bound.run = runLoops<double>;
-    return;
-  }
-  if (op.dtype != Dtype::F32)
-    PSRT_FAIL(BadInput,
-              "a convolution of %s is not built for the cpu yet; compile with --precision fp32",
+  if (!isFloat(op.dtype))
+    PSRT_FAIL(BadInput, "a convolution of %s is not built for the cpu; use f32, bf16, f16 or f64",
               dtypeName(op.dtype));
-  auto prepared = prepare(rank, op);
-  bound.run = prepared ? runConvolution : runLoops<float>;
+  auto prepared = op.dtype == Dtype::F64 ? nullptr : prepare(rank, op);
+  bound.run = prepared ? runConvolution : getLoops(op);
   if (prepared)
     bound.prepared = rank.keep(std::move(prepared));
 }

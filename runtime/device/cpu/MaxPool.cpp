@@ -1,6 +1,7 @@
 // Max pooling and its gradient: loops over planes.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/cpu/NarrowFloat.h"
 #include "runtime/device/cpu/Windows.h"
 #include <cmath>
 #include <limits>
@@ -23,53 +24,81 @@ template <typename T> int64_t findMaximum(const WindowShape &s, const T *plane, 
   return found;
 }
 
+template <typename T> void poolPlane(const WindowShape &s, const T *x, T *y) {
+  for (int64_t p = 0; p < volume(s.out); ++p) {
+    int64_t at = findMaximum(s, x, p);
+    y[p] = at < 0 ? -std::numeric_limits<T>::infinity() : x[at];
+  }
+}
+
+/// `y`: the cotangent.
+template <typename T> void poolGradPlane(const WindowShape &s, const T *x, const T *y, T *out) {
+  std::fill(out, out + volume(s.in), T(0));
+  for (int64_t p = 0; p < volume(s.out); ++p)
+    if (int64_t at = findMaximum(s, x, p); at >= 0)
+      out[at] += y[p];
+}
+
+/// Plane `i` of a buffer whose planes have `elements`.
+void *planeOf(const Bound &bound, const MaxPoolOp &op, int buffer, int64_t i, int64_t elements) {
+  return elementAt(bound.buffers[buffer], op.dtype, i * elements);
+}
+
 template <typename T> void pool(void *context, int, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
-  const WindowShape &s = std::get<MaxPoolOp>(bound.instruction->op).windows;
-  int64_t places = volume(s.out);
+  const MaxPoolOp &op = std::get<MaxPoolOp>(bound.instruction->op);
+  int64_t places = volume(op.windows.out), elements = volume(op.windows.in);
   for (int64_t i = lo; i < hi; ++i) {
-    const T *x = static_cast<const T *>(bound.buffers[MaxPoolOp::X]) + i * volume(s.in);
-    T *y = static_cast<T *>(bound.buffers[MaxPoolOp::Y]) + i * places;
-    for (int64_t p = 0; p < places; ++p) {
-      int64_t at = findMaximum(s, x, p);
-      y[p] = at < 0 ? -std::numeric_limits<T>::infinity() : x[at];
+    auto *x = static_cast<const T *>(planeOf(bound, op, MaxPoolOp::X, i, elements));
+    auto *y = static_cast<T *>(planeOf(bound, op, MaxPoolOp::Y, i, places));
+    if (op.grad)
+      poolGradPlane(op.windows, x, y,
+                    static_cast<T *>(planeOf(bound, op, MaxPoolOp::Out, i, elements)));
+    else
+      poolPlane(op.windows, x, y);
+  }
+}
+
+/// 16-bit floats: planes of f32 in scratch memory.
+void poolNarrow(void *context, int thread, int64_t lo, int64_t hi) {
+  const Bound &bound = *static_cast<const Bound *>(context);
+  const MaxPoolOp &op = std::get<MaxPoolOp>(bound.instruction->op);
+  int64_t places = volume(op.windows.out), elements = volume(op.windows.in);
+  float *x = CpuRank::of(bound).scratch(thread), *y = x + elements, *out = y + places;
+  for (int64_t i = lo; i < hi; ++i) {
+    void *storedY = planeOf(bound, op, MaxPoolOp::Y, i, places);
+    widen(op.dtype, planeOf(bound, op, MaxPoolOp::X, i, elements), x, elements);
+    if (op.grad) {
+      widen(op.dtype, storedY, y, places);
+      poolGradPlane(op.windows, x, y, out);
+      narrow(out, op.dtype, planeOf(bound, op, MaxPoolOp::Out, i, elements), elements);
+    } else {
+      poolPlane(op.windows, x, y);
+      narrow(y, op.dtype, storedY, places);
     }
   }
 }
 
-template <typename T> void poolGrad(void *context, int, int64_t lo, int64_t hi) {
-  const Bound &bound = *static_cast<const Bound *>(context);
-  const WindowShape &s = std::get<MaxPoolOp>(bound.instruction->op).windows;
-  int64_t places = volume(s.out), elements = volume(s.in);
-  for (int64_t i = lo; i < hi; ++i) {
-    const T *x = static_cast<const T *>(bound.buffers[MaxPoolOp::X]) + i * elements;
-    const T *y = static_cast<const T *>(bound.buffers[MaxPoolOp::Y]) + i * places;
-    T *out = static_cast<T *>(bound.buffers[MaxPoolOp::Out]) + i * elements;
-    std::fill(out, out + elements, T(0));
-    for (int64_t p = 0; p < places; ++p)
-      if (int64_t at = findMaximum(s, x, p); at >= 0)
-        out[at] += y[p];
-  }
-}
-
-template <typename T> void run(const Bound &bound) {
+template <void piece(void *, int, int64_t, int64_t)> void run(const Bound &bound) {
   const MaxPoolOp &op = std::get<MaxPoolOp>(bound.instruction->op);
   int64_t grain = std::max<int64_t>(1, 4096 / volume(op.windows.out));
-  CpuRank::of(bound).pool.run(op.grad ? poolGrad<T> : pool<T>, const_cast<Bound *>(&bound),
-                              op.planes, grain);
+  CpuRank::of(bound).pool.run(piece, const_cast<Bound *>(&bound), op.planes, grain);
 }
 
 } // namespace
 
-void bindMaxPool(CpuRank &, const MaxPoolOp &op, Bound &bound) {
-  if (op.dtype == Dtype::F32)
-    bound.run = run<float>;
-  else if (op.dtype == Dtype::F64)
-    bound.run = run<double>;
-  else
-    PSRT_FAIL(BadInput,
-              "max pooling of %s is not built for the cpu yet; compile with --precision fp32",
+void bindMaxPool(CpuRank &rank, const MaxPoolOp &op, Bound &bound) {
+  if (op.dtype == Dtype::F32) {
+    bound.run = run<pool<float>>;
+  } else if (op.dtype == Dtype::F64) {
+    bound.run = run<pool<double>>;
+  } else if (isNarrowFloat(op.dtype)) {
+    rank.needScratch((2 * volume(op.windows.in) + volume(op.windows.out)) * sizeof(float));
+    bound.run = run<poolNarrow>;
+  } else {
+    PSRT_FAIL(BadInput, "max pooling of %s is not built for the cpu; use f32, bf16, f16 or f64",
               dtypeName(op.dtype));
+  }
 }
 
 } // namespace psrt

@@ -27,6 +27,14 @@ inline void narrow(const float *from, Dtype dtype, void *to, int64_t n) {
                       : rowMath().narrowToBfloat16(from, bits, n);
 }
 
+/// One 16-bit float, for plain loops.
+template <Dtype dtype> struct NarrowFloat {
+  uint16_t bits = 0;
+  NarrowFloat(double value)
+      : bits(dtype == Dtype::F16 ? toHalf(float(value)) : toBfloat16(float(value))) {}
+  operator double() const { return dtype == Dtype::F16 ? fromHalf(bits) : fromBfloat16(bits); }
+};
+
 } // namespace psrt
 
 #endif
