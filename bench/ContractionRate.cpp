@@ -1,17 +1,19 @@
 // Measures the rate that oneDNN reaches on the contractions of a decoder's training step, on
 // several threads.
 //
-//   contraction-rate THREADS COUNT ROWS IN OUT [COUNT ROWS IN OUT]...
+//   contraction-rate [bf16] THREADS COUNT ROWS IN OUT [COUNT ROWS IN OUT]...
 //
 // For each linear layer (COUNT of them, weights OUT x IN on ROWS tokens): forward, the input's and
-// the weight's gradient, f32. Prints GF/s over all of them, the best of several rounds. Rows are
-// cut into as many parts as there are threads, the weight's gradient by its rows, as a runtime with
-// its own threads does. The second figure is the peak: multiply-adds on registers alone.
+// the weight's gradient, f32 or bf16 (then the weight's gradient is of f32). Prints GF/s over all
+// of them, the best of several rounds. Rows are cut into as many parts as there are threads, the
+// weight's gradient by its rows, as a runtime with its own threads does. The second figure is the
+// peak: multiply-adds on registers alone.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <thread>
@@ -26,6 +28,7 @@ void useOneThread() {
     reinterpret_cast<void (*)(int)>(set)(1);
 }
 
+using Dtype = dnnl::memory::data_type;
 using Clock = std::chrono::steady_clock;
 
 /// One product of the step: out [m, n] = lhs [m, k] rhs [k, n], either operand transposed in
@@ -33,6 +36,7 @@ using Clock = std::chrono::steady_clock;
 struct Product {
   int64_t m, n, k;
   bool lhsTransposed, rhsTransposed;
+  Dtype dtype, outDtype;
 };
 
 /// A thread's part of a product: rows [lo, hi) of the result.
@@ -41,24 +45,28 @@ struct Part {
   std::unordered_map<int, dnnl::memory> arguments;
 };
 
-dnnl::memory::desc describe(int64_t rows, int64_t columns, int64_t stride, bool transposed) {
+dnnl::memory::desc describe(Dtype dtype, int64_t rows, int64_t columns, int64_t stride,
+                            bool transposed) {
   dnnl::memory::dims strides =
       transposed ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1};
-  return {{rows, columns}, dnnl::memory::data_type::f32, strides};
+  return {{rows, columns}, dtype, strides};
 }
 
-Part makePart(const dnnl::engine &engine, const Product &p, int64_t lo, int64_t hi, float *lhs,
-              float *rhs, float *out) {
+Part makePart(const dnnl::engine &engine, const Product &p, int64_t lo, int64_t hi, void *lhs,
+              void *rhs, void *out) {
   int64_t rows = hi - lo;
-  auto lhsDesc = describe(rows, p.k, p.lhsTransposed ? p.m : p.k, p.lhsTransposed);
-  auto rhsDesc = describe(p.k, p.n, p.rhsTransposed ? p.k : p.n, p.rhsTransposed);
-  auto outDesc = describe(rows, p.n, p.n, false);
+  auto lhsDesc = describe(p.dtype, rows, p.k, p.lhsTransposed ? p.m : p.k, p.lhsTransposed);
+  auto rhsDesc = describe(p.dtype, p.k, p.n, p.rhsTransposed ? p.k : p.n, p.rhsTransposed);
+  auto outDesc = describe(p.outDtype, rows, p.n, p.n, false);
   dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(lhsDesc, rhsDesc, outDesc), engine);
-  float *lhsPart = lhs + lo * (p.lhsTransposed ? 1 : p.k);
+  auto at = [](void *data, Dtype dtype, int64_t index) {
+    return static_cast<char *>(data) + index * dnnl::memory::data_type_size(dtype);
+  };
+  void *lhsPart = at(lhs, p.dtype, lo * (p.lhsTransposed ? 1 : p.k));
   return {dnnl::matmul(desc),
           {{DNNL_ARG_SRC, dnnl::memory(lhsDesc, engine, lhsPart)},
            {DNNL_ARG_WEIGHTS, dnnl::memory(rhsDesc, engine, rhs)},
-           {DNNL_ARG_DST, dnnl::memory(outDesc, engine, out + lo * p.n)}}};
+           {DNNL_ARG_DST, dnnl::memory(outDesc, engine, at(out, p.outDtype, lo * p.n))}}};
 }
 
 /// Seconds that all products take once, each split over `threads` threads, which meet after each
@@ -136,8 +144,15 @@ double measurePeak(int threads) {
 } // namespace
 
 int main(int argc, char **argv) {
+  Dtype dtype = Dtype::f32;
+  if (argc > 1 && std::strcmp(argv[1], "bf16") == 0) {
+    dtype = Dtype::bf16;
+    argc -= 1, argv += 1;
+  }
   if (argc < 6 || (argc - 2) % 4 != 0) {
-    std::fprintf(stderr, "usage: %s THREADS COUNT ROWS IN OUT [COUNT ROWS IN OUT]...\n", argv[0]);
+    std::fprintf(
+        stderr,
+        "usage: contraction-rate [bf16] THREADS COUNT ROWS IN OUT [COUNT ROWS IN OUT]...\n");
     return 2;
   }
   int threads = std::atoi(argv[1]);
@@ -148,9 +163,9 @@ int main(int argc, char **argv) {
     int64_t rows = std::atoll(argv[i + 1]), in = std::atoll(argv[i + 2]),
             out = std::atoll(argv[i + 3]);
     for (int64_t count = std::atoll(argv[i]); count > 0; --count) {
-      products.push_back({rows, out, in, false, true});
-      products.push_back({rows, in, out, false, false});
-      products.push_back({out, in, rows, true, false});
+      products.push_back({rows, out, in, false, true, dtype, dtype});
+      products.push_back({rows, in, out, false, false, dtype, dtype});
+      products.push_back({out, in, rows, true, false, dtype, Dtype::f32});
     }
   }
   int64_t largest = 0;
