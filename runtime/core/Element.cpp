@@ -33,17 +33,21 @@ double loadFloat(const char *at, Dtype dtype) {
 }
 
 void storeElement(char *at, Dtype dtype, double value) {
-  float single = float(value);
-  uint16_t half = dtype == Dtype::F16 ? toHalf(single) : toBfloat16(single);
+  auto store = [&](auto stored) { std::memcpy(at, &stored, sizeof(stored)); };
+  switch (dtype) {
+  case Dtype::F32:
+    return store(float(value));
+  case Dtype::F64:
+    return store(value);
+  case Dtype::F16:
+    return store(toHalf(float(value)));
+  case Dtype::BF16:
+    return store(toBfloat16(float(value)));
+  default:
+    break;
+  }
   int64_t integer = std::isfinite(value) ? int64_t(value) : 0;
-  if (dtype == Dtype::F32)
-    std::memcpy(at, &single, 4);
-  else if (dtype == Dtype::F64)
-    std::memcpy(at, &value, 8);
-  else if (isFloat(dtype))
-    std::memcpy(at, &half, 2);
-  else
-    std::memcpy(at, &integer, dtypeSize(dtype));
+  std::memcpy(at, &integer, dtypeSize(dtype));
 }
 
 void convertFloats(const char *from, Dtype fromDtype, char *to, Dtype toDtype, int64_t count) {
