@@ -7,7 +7,7 @@
 // the weight's gradient, f32 or bf16 (then the weight's gradient is of f32). Prints GF/s over all
 // of them, the best of several rounds. Rows are cut into as many parts as there are threads, the
 // weight's gradient by its rows, as a runtime with its own threads does. The second figure is the
-// peak: multiply-adds on registers alone.
+// peak of f32: multiply-adds on registers alone.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
