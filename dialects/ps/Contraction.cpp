@@ -85,7 +85,7 @@ LogicalResult ContractOp::verify() {
   }
   Type element = getElementTypeOrSelf(getLhs().getType());
   if (getElementTypeOrSelf(getRhs().getType()) != element ||
-      getElementTypeOrSelf(getType()) != element)
+      !mayYield(element, getElementTypeOrSelf(getType())))
     return emitOpError("element types are ")
            << element << ", " << getElementTypeOrSelf(getRhs().getType()) << " and "
            << getElementTypeOrSelf(getType()) << ", must be one (contract_c4)";

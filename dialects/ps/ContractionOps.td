@@ -10,7 +10,7 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Library, PS_Differentiable, PS_C
     - (contract_c1) each list has one label a dim, no label twice in a list.
     - (contract_c2) dims with one label have one size ("contracted dim has size 768 on the left and 512 on the right").
     - (contract_c3) every result label is in an operand; a label of one operand only is in the result.
-    - (contract_c4) element types agree.
+    - (contract_c4) element types agree; the result of 16-bit floats may be f32.
     ```mlir
     %y = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] : (tensor<2x4x8xf32>, tensor<6x8xf32>) -> tensor<2x4x6xf32>
     ```

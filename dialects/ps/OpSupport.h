@@ -67,6 +67,12 @@ private:
   Phase phase = Phase::BackwardInput;
 };
 
+/// Whether an op that sums products of elements of one type may yield the other: its own, or f32 of
+/// 16-bit floats.
+inline bool mayYield(mlir::Type operands, mlir::Type result) {
+  return result == operands || (result.isF32() && (operands.isF16() || operands.isBF16()));
+}
+
 /// What an op's `partition` may ask and build. Implemented by the partitioner (lib/Sharding).
 class PartitionBuilder : public mlir::OpBuilder {
 public:

@@ -31,6 +31,8 @@ inline constexpr llvm::StringLiteral kRecomputedMark = "ps.recomputed";
 inline constexpr llvm::StringLiteral kLevelMark = "ps.level";
 inline constexpr llvm::StringLiteral kNameMark = "ps.name"; ///< on arguments and results
 inline constexpr llvm::StringLiteral kSavedMark = "ps.saved";
+/// On a variable with a file for its initial value: the element type there, where it is another.
+inline constexpr llvm::StringLiteral kFileTypeMark = "ps.file_type";
 inline constexpr llvm::StringLiteral kCotangentMark = "ps.cotangent"; ///< on arguments
 
 /// The marks of `from` put on `to` (phase, segment, origin; not shardings).

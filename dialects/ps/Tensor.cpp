@@ -193,6 +193,18 @@ SmallVector<int64_t> Tensor::delinearize(int64_t linear) const {
   return index;
 }
 
+Tensor Tensor::convertTo(Type element) const {
+  if (element == type.getElementType())
+    return *this;
+  Tensor result(RankedTensorType::get(type.getShape(), element));
+  for (int64_t i = 0; i < size(); ++i)
+    if (isFloat())
+      result.set(i, get(i));
+    else
+      result.setInt(i, getInt(i));
+  return result;
+}
+
 Tensor Tensor::reshaped(RankedTensorType newType) const {
   Tensor result = *this;
   result.type = newType;

@@ -46,6 +46,8 @@ public:
   llvm::SmallVector<int64_t> delinearize(int64_t linear) const;
   /// The same elements under another shape with as many elements.
   Tensor reshaped(mlir::RankedTensorType newType) const;
+  /// The same elements, rounded, in another element type.
+  Tensor convertTo(mlir::Type element) const;
 
 private:
   mlir::RankedTensorType type;

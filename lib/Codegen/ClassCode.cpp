@@ -24,6 +24,13 @@ StringRef codegen::getDtypeName(Type element) {
   return width == 64 ? "i64" : width == 32 ? "i32" : width == 16 ? "i16" : "i8";
 }
 
+void codegen::describeTypes(json::Object &object, Value operand, Value result) {
+  Type in = getElementTypeOrSelf(operand.getType()), out = getElementTypeOrSelf(result.getType());
+  object["dtype"] = getDtypeName(in);
+  if (in != out)
+    object["out_dtype"] = getDtypeName(out);
+}
+
 std::string codegen::describeLocation(Location loc) {
   if (auto named = dyn_cast<NameLoc>(loc)) {
     std::string inner = describeLocation(named.getChildLoc());
@@ -131,7 +138,7 @@ LogicalResult ClassCode::writeContract(ps::ContractOp op) {
   if (!form)
     return op.emitOpError("is no matmul on its operands' strides; run ps-fuse first");
   json::Object object = begin("matmul", op);
-  object["dtype"] = getDtypeName(getElementTypeOrSelf(op.getType()));
+  describeTypes(object, op.getLhs(), op.getResult());
   object["batch"] = json::Array(form->batch);
   object["m"] = form->m;
   object["n"] = form->n;
@@ -161,20 +168,17 @@ void ClassCode::writeCopies() {
   }
 }
 
-/// Element types that the cpu's code computes in: not 16-bit floats, and of unsigned bytes only
-/// that they are moved and converted.
+/// Of unsigned bytes the cpu's code knows only that they are moved and converted.
 static LogicalResult checkTypes(Operation *op) {
   auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
   bool computes = lowering && lowering.getLoweringKind() != ps::LoweringKind::Movement;
   auto check = [&](Type type, bool isConverted) -> LogicalResult {
     Type element = getElementTypeOrSelf(type);
-    bool isBuilt = !element.isF16() && !element.isBF16() &&
-                   (!computes || isConverted || !element.isUnsignedInteger());
-    if (isBuilt)
+    if (!computes || isConverted || !element.isUnsignedInteger())
       return success();
     return op->emitOpError() << "has the element type " << element
-                             << ", which is not built for the cpu; export the model in float32 "
-                                "(module.float(), inputs too)";
+                             << ", which is not built for the cpu; convert it to float32 in the "
+                                "model";
   };
   for (Type type : op->getOperandTypes())
     if (failed(check(type, isa<ps::ConvertOp>(op))))

@@ -10,6 +10,10 @@ namespace parashard::codegen {
 
 /// "f32" and the like.
 llvm::StringRef getDtypeName(mlir::Type element);
+/// "dtype" of what an op reads, and "out_dtype" of what it yields where that is another.
+void describeTypes(llvm::json::Object &object, mlir::Value operand, mlir::Value result);
+/// "dtype" of what an op reads, and "out_dtype" of what it yields where that is another.
+void describeTypes(llvm::json::Object &object, mlir::Value operand, mlir::Value result);
 /// A location as a model's author reads it: "transformer.h.0 (model.py:12)", or empty.
 std::string describeLocation(mlir::Location loc);
 

@@ -89,7 +89,6 @@ LogicalResult ClassCode::writeAttentionGrad(ps::AttentionGradOp op) {
 static void describeEmbedding(json::Object &object, Value table, Value indices) {
   auto type = cast<RankedTensorType>(table.getType());
   auto places = cast<RankedTensorType>(indices.getType());
-  object["dtype"] = getDtypeName(type.getElementType());
   object["index_dtype"] = getDtypeName(places.getElementType());
   object["count"] = places.getNumElements();
   object["width"] = type.getDimSize(1);
@@ -99,6 +98,7 @@ static void describeEmbedding(json::Object &object, Value table, Value indices) 
 void ClassCode::writeEmbedding(ps::EmbeddingOp op) {
   json::Object object = begin("embedding", op);
   describeEmbedding(object, op.getTable(), op.getIndices());
+  describeTypes(object, op.getTable(), op.getResult());
   object["table"] = buffer(op.getTable());
   object["indices"] = buffer(op.getIndices());
   object["out"] = buffer(op.getResult());
@@ -108,6 +108,7 @@ void ClassCode::writeEmbedding(ps::EmbeddingOp op) {
 void ClassCode::writeEmbeddingGrad(ps::EmbeddingGradOp op) {
   json::Object object = begin("embedding_grad", op);
   describeEmbedding(object, op.getResult(), op.getIndices());
+  describeTypes(object, op.getCotangent(), op.getResult());
   object["grad"] = buffer(op.getCotangent());
   object["indices"] = buffer(op.getIndices());
   object["out"] = buffer(op.getResult());

@@ -163,6 +163,8 @@ static FailureOr<json::Object> describeVariable(ps::VariableOp variable, ps::Mes
     object["of"] = of.getValue();
   if (auto rate = variable->getAttrOfType<FlatSymbolRefAttr>(kRateMark))
     object["lr"] = rate.getValue();
+  if (auto type = variable->getAttrOfType<TypeAttr>(ps::kFileTypeMark))
+    object["init_dtype"] = getDtypeName(type.getValue());
   if (std::optional<ArrayAttr> names = variable.getNames()) {
     json::Array list;
     for (Attribute name : *names)

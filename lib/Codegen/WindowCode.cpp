@@ -25,7 +25,7 @@ static void describeWindows(json::Object &object, Op op, Value x, Value y,
 template <typename Op>
 void ClassCode::describeConvolution(json::Object &object, Op op, Value x, Value w, Value y) {
   int64_t groups = getSize(x, 1) / getSize(w, 1);
-  object["dtype"] = getDtypeName(getElementTypeOrSelf(x.getType()));
+  describeTypes(object, op->getOperand(0), op->getResult(0));
   object["batch"] = getSize(x, 0);
   object["groups"] = groups;
   object["channels"] = json::Array{getSize(w, 1), getSize(y, 1) / groups};

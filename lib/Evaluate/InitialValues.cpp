@@ -33,8 +33,11 @@ static FailureOr<Tensor> readFileTensor(VariableOp variable, FileAttr file, Rank
   return Tensor::fromBytes(type, ArrayRef(bytes->data(), expected));
 }
 
-static FailureOr<Tensor> readFile(VariableOp variable, FileAttr file) {
+/// The part of a file that a variable is, in the file's element type.
+static FailureOr<Tensor> readPart(VariableOp variable, FileAttr file) {
   RankedTensorType type = variable.getTensorType();
+  if (auto other = variable->getAttrOfType<TypeAttr>(kFileTypeMark))
+    type = type.clone(other.getValue());
   if (file.getLower().empty())
     return readFileTensor(variable, file, type);
   auto fileType = RankedTensorType::get(file.getShape(), type.getElementType());
@@ -48,6 +51,13 @@ static FailureOr<Tensor> readFile(VariableOp variable, FileAttr file) {
       place += lower;
     part.set(i, whole->get(whole->linearize(index)));
   }
+  return part;
+}
+
+static FailureOr<Tensor> readFile(VariableOp variable, FileAttr file) {
+  FailureOr<Tensor> part = readPart(variable, file);
+  if (succeeded(part))
+    return part->convertTo(variable.getTensorType().getElementType());
   return part;
 }
 

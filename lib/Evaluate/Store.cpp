@@ -11,6 +11,8 @@ namespace parashard {
 FailureOr<Store> Store::create(ModuleOp module, const Layout &layout, bool sharded, uint64_t seed) {
   Store store(module, layout, sharded);
   for (auto variable : module.getOps<VariableOp>()) {
+    if (variable.getKind() == VariableKind::Copy)
+      continue; // set with what it is of
     FailureOr<Tensor> value = getInitialValue(variable, seed);
     if (failed(value))
       return failure();
@@ -38,6 +40,11 @@ Tensor Store::getWhole(VariableOp variable) const {
 void Store::setWhole(VariableOp variable, const Tensor &value) {
   ShardingAttr sharding = sharded ? variable.getSharding() : ShardingAttr();
   set(variable.getSymName(), layout.scatter(value, sharding));
+  if (variable.getKind() != VariableKind::Parameter)
+    return;
+  for (auto copy : const_cast<ModuleOp &>(module).getOps<VariableOp>())
+    if (copy.getKind() == VariableKind::Copy && *copy.getOf() == variable.getSymName())
+      setWhole(copy, value.convertTo(copy.getTensorType().getElementType()));
 }
 
 NamedTensors Store::getAll() const {

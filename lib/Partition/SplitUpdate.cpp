@@ -75,8 +75,10 @@ SmallVector<int64_t> StageVariables::getHolders(StringAttr symbol) const {
   if (auto known = users.find(root); known != users.end())
     for (int64_t stage : known->second)
       coordinates.insert(stages.getCoordinate(stage));
+  auto variable = symbols.lookup<VariableOp>(root);
+  if (variable && variable->hasAttr(kSharedMark)) // every coordinate keeps its own, all alike
+    coordinates.clear();
   if (coordinates.empty()) {
-    auto variable = symbols.lookup<VariableOp>(root);
     if (variable && variable.getKind() == VariableKind::Parameter)
       return {0};
     return llvm::to_vector(llvm::seq<int64_t>(0, stages.placement.ranks));

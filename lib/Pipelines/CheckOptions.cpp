@@ -3,6 +3,7 @@
 #include "lib/Sharding/MeshText.h"
 #include "lib/Training/OptimizerSpec.h"
 #include "parashard/Pipelines.h"
+#include "parashard/Precision.h"
 #include "llvm/Support/FileSystem.h"
 
 namespace parashard {
@@ -85,6 +86,10 @@ llvm::Error checkOptions(const CompileOptions &options) {
       (llvm::StringRef(options.ema).getAsDouble(decay) || !(decay > 0 && decay < 1)))
     return fail("--ema takes a number above 0 and below 1, such as 0.999, not '" + options.ema +
                 "'");
+  if (auto spec = parsePrecision(options.precision); !spec)
+    return spec.takeError();
+  if (options.gradientReduction != "fp32" && options.gradientReduction != "bf16")
+    return fail("--gradient-reduction takes fp32 or bf16, not '" + options.gradientReduction + "'");
   if (llvm::Error error = checkRecompute(options.recompute))
     return error;
   return checkPolicy(options.shardingPolicy);

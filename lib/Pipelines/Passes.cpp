@@ -1,5 +1,6 @@
 // Which passes make each level, in which order, and why each stands where it does.
 #include "parashard/Pipelines.h"
+#include "parashard/Precision.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -38,6 +39,13 @@ private:
   std::vector<std::string> options;
 };
 
+bool scalesLoss(const CompileOptions &o) {
+  llvm::Expected<PrecisionSpec> spec = parsePrecision(o.precision);
+  if (!spec)
+    return llvm::consumeError(spec.takeError()), false; // ps-precision says what is wrong
+  return spec->scalesLoss() && !o.inference && o.loss != "none";
+}
+
 std::vector<std::string> trainingPasses(const CompileOptions &o) {
   bool adds = !o.loss.empty() && o.loss != "none";
   std::vector<std::string> passes = {PassText("ps-verify-imported")};
@@ -75,6 +83,8 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
           .option("loss-average", o.lossAverage)
           .option("batch-dims", llvm::join(o.batchDims, ";"))
           .enable("eval-mode", o.evalMode)
+          // In f16 small cotangents vanish.
+          .enable("scale-loss", scalesLoss(o))
           .enable("inference", o.inference),
       // What backward computes from constants alone; the marks stay.
       PassText("ps-canonicalize"),
@@ -98,6 +108,12 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
   if (o.ranks)
     mesh.option("ranks", *o.ranks);
   return {
+      // First: what is split, kept and computed again depends on types.
+      PassText("ps-precision")
+          .option("precision", o.precision)
+          .option("gradient-reduction", o.gradientReduction),
+      // Constants in their new type, conversions there and back.
+      PassText("ps-canonicalize"),
       mesh,
       // The policy decides parameters and inputs; everything else follows from them.
       PassText("ps-seed-shardings").option("policy", o.shardingPolicy),

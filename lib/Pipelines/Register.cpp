@@ -10,6 +10,7 @@
 #include "parashard/Import.h"
 #include "parashard/Memory.h"
 #include "parashard/Pipelines.h"
+#include "parashard/Precision.h"
 #include "parashard/Training.h"
 
 namespace parashard {
@@ -26,6 +27,7 @@ void registerAllPasses() {
   registerEvaluatePasses();
   registerImportPasses();
   registerTrainingPasses();
+  registerPrecisionPasses();
   registerShardingPasses();
   ps::registerPartitionPasses();
   ps::registerPipelinePasses();

@@ -78,6 +78,7 @@ private:
   LogicalResult buildTraining();
   void buildCount();
   LogicalResult buildMicroBatch();
+  FailureOr<Value> readLossScale(BackwardBuilder &builder, RankedTensorType type);
   LogicalResult accumulateOutputs(func::FuncOp function);
   LogicalResult accumulateGradients(Backward &backward, OpBuilder &builder);
   void warnAboutMissingGradients();
@@ -337,7 +338,12 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
     BackwardBuilder seeds = backward.makeBuilder(total);
     seeds.setInsertionPoint(end);
     auto type = cast<RankedTensorType>(total.getType());
-    backward.seed(total, seeds.make<ConstantOp>(type, 1.0).getResult());
+    FailureOr<Value> seed = options.scaleLoss
+                                ? readLossScale(seeds, type)
+                                : FailureOr<Value>(seeds.make<ConstantOp>(type, 1.0).getResult());
+    if (failed(seed))
+      return failure();
+    backward.seed(total, *seed);
   }
   for (unsigned index : differentiated) {
     auto mark = builder.getDictionaryAttr(
@@ -354,6 +360,27 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
   spreadWeightPhase(block);
   eraseDeadOps(block);
   return success();
+}
+
+/// A variable that `ps-optimizer` writes: state of the optimizers, and of no parameter alone.
+FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, RankedTensorType type) {
+  VariableOp first;
+  for (auto variable : module.getOps<VariableOp>())
+    if (!first && isTrained(FlatSymbolRefAttr::get(variable.getSymNameAttr())))
+      first = variable;
+  if (!first)
+    return forward.emitError("nothing is trained: there are no gradients to scale");
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  auto scale = variables.add(VariableKind::Optimizer, kLossScaleSymbol, scalar, first,
+                             DenseElementsAttr::get(scalar, 65536.0f));
+  if (failed(scale))
+    return failure();
+  (*scale)->setAttr(kSharedMark, builder.getUnitAttr());
+  Value read = makeRead(builder, builder.getLoc(), *scale);
+  read = makeConvert(builder, builder.getLoc(), read, type.getElementType());
+  if (read.getType() != type)
+    read = ReshapeOp::create(builder, builder.getLoc(), type, read);
+  return read;
 }
 
 /// The floating scalars beside the loss are accumulated over micro-batches.
@@ -468,7 +495,7 @@ struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
       return signalPassFailure();
     AutodiffOptions options{loss,        splitList(differentiate), splitList(freeze),
                             lossAverage, splitList(batchDims),     evalMode,
-                            inference};
+                            scaleLoss,   inference};
     if (failed(buildTraining(getOperation(), options)))
       signalPassFailure();
   }

@@ -29,8 +29,11 @@ public:
     if (failed(parseSpecs()) || failed(findTrained()))
       return failure();
     readCount();
+    readLossScale();
     for (Trained &trained : parameters)
       trained.mean = readGradient(trained);
+    if (lossScale && failed(skipUnlessFinite()))
+      return failure();
     if (options.clipNorm > 0 && failed(clip()))
       return failure();
     groups.resize(specs.size());
@@ -45,6 +48,9 @@ private:
   LogicalResult findTrained();
   FailureOr<unsigned> chooseGroup(VariableOp parameter);
   void readCount();
+  void readLossScale();
+  LogicalResult skipUnlessFinite();
+  void adaptLossScale(Value isFinite, VariableOp finiteSteps);
   Value readGradient(Trained &trained);
   LogicalResult clip();
   LogicalResult buildGroup(unsigned group);
@@ -66,7 +72,8 @@ private:
   llvm::SmallVector<OptimizerSpec> specs;
   llvm::SmallVector<Trained> parameters;
   llvm::SmallVector<GroupScalars> groups;
-  Value count; ///< what gradients are divided by; null without a loss
+  Value count;     ///< what gradients are divided by; null without a loss
+  Value lossScale; ///< what else they are divided by; null: nothing
   Value ok;    ///< whether the step is applied; null: always
 };
 
@@ -128,7 +135,61 @@ Value UpdateBuilder::readGradient(Trained &trained) {
   math.loc = trained.parameter.getLoc();
   Value sum = math.convert(makeRead(builder, math.loc, trained.gradient),
                            getComputeElement(trained.parameter));
-  return count ? math.div(sum, math.spread(count, sum)) : sum;
+  Value divisor = count && lossScale ? math.mul(count, lossScale) : count ? count : lossScale;
+  return divisor ? math.div(sum, math.spread(divisor, sum)) : sum;
+}
+
+void UpdateBuilder::readLossScale() {
+  if (auto variable = variables.lookup(kLossScaleSymbol))
+    lossScale = makeRead(builder, math.loc, variable);
+}
+
+/// The elements of a tensor added up, in f32.
+static Value addElements(Arithmetic &math, Value value) {
+  auto dims = llvm::to_vector(
+      llvm::seq<int64_t>(0, cast<RankedTensorType>(value.getType()).getRank()));
+  if (dims.empty())
+    return value;
+  return ReduceOp::create(math.builder, math.loc, ReductionKind::Sum, value,
+                          llvm::ArrayRef<int64_t>(dims));
+}
+
+/// The step is applied if 0 x gradient is 0 for all elements: it is NaN for those that are not
+/// finite.
+LogicalResult UpdateBuilder::skipUnlessFinite() {
+  Value total;
+  for (Trained &trained : parameters) {
+    math.loc = trained.parameter.getLoc();
+    Value wide = math.convert(trained.mean, builder.getF32Type());
+    Value zeros = addElements(math, math.scale(wide, 0));
+    total = total ? math.add(total, zeros) : zeros;
+  }
+  if (!total)
+    return success();
+  auto scalar = cast<RankedTensorType>(total.getType());
+  auto steps = variables.add(VariableKind::Optimizer, kFiniteStepsSymbol, scalar,
+                             parameters.front().parameter);
+  if (failed(steps))
+    return failure();
+  (*steps)->setAttr(kSharedMark, builder.getUnitAttr());
+  math.loc = module.getLoc();
+  Value isFinite = math.compare(Predicate::Eq, total, math.constant(total, 0));
+  adaptLossScale(isFinite, *steps);
+  ok = ok ? math.binary<AndOp>(ok, isFinite) : isFinite;
+  return success();
+}
+
+/// torch.amp.GradScaler, with its defaults.
+void UpdateBuilder::adaptLossScale(Value isFinite, VariableOp finiteSteps) {
+  constexpr double growthInterval = 2000, largest = 0x1p127;
+  Value steps = makeRead(builder, math.loc, finiteSteps), zero = math.constant(steps, 0);
+  steps = math.select(isFinite, math.add(steps, math.constant(steps, 1)), zero);
+  Value grows = math.compare(Predicate::Ge, steps, math.constant(steps, growthInterval));
+  Value grown = math.binary<MinOp>(math.scale(lossScale, 2), math.constant(steps, largest));
+  Value kept = math.select(grows, grown, lossScale);
+  makeWrite(builder, math.loc, variables.lookup(kLossScaleSymbol),
+            math.select(isFinite, kept, math.scale(lossScale, 0.5)));
+  makeWrite(builder, math.loc, finiteSteps, math.select(grows, zero, steps));
 }
 
 /// torch.nn.utils.clip_grad_norm_: factor min(1, max_norm / (norm + 1e-6)), the norm in f32.
@@ -138,11 +199,7 @@ LogicalResult UpdateBuilder::clip() {
     math.loc = trained.parameter.getLoc();
     Value wide = math.convert(trained.mean, builder.getF32Type());
     Value squares = math.mul(wide, wide);
-    auto dims = llvm::to_vector(llvm::seq<int64_t>(0, trained.parameter.getTensorType().getRank()));
-    Value sum = dims.empty() ? squares
-                             : ReduceOp::create(builder, math.loc, ReductionKind::Sum, squares,
-                                                llvm::ArrayRef<int64_t>(dims))
-                                   .getResult();
+    Value sum = addElements(math, squares);
     total = total ? math.add(total, sum) : sum;
   }
   if (!total)

@@ -35,12 +35,19 @@ def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
     Option<"lossAverage", "loss-average", "std::string", "\"\"", "step or micro-batch; empty: step where recognised">,
     Option<"batchDims", "batch-dims", "std::string", "\"\"", "INPUT=D or INPUT=none, separated by ';'; else dim 0">,
     Option<"evalMode", "eval-mode", "bool", "false", "train the model as model.eval() has it">,
+    Option<"scaleLoss", "scale-loss", "bool", "false",
+      "start backward from a scale that ps-optimizer adapts, not from 1">,
     Option<"inference", "inference", "bool", "false", "make evaluate alone; the model needs no loss">,
   ];
 }
 
 def OptimizerPass : Pass<"ps-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds the step of every trained parameter to update";
+  let description = [{
+    Where the loss is scaled (`@loss_scale`), gradients are divided by the scale, and a step whose gradients are not all
+    finite is skipped: neither parameters nor their state change. The scale is then halved; it is doubled after 2000
+    finite steps in a row (as torch.amp.GradScaler does it).
+  }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"\"",

@@ -11,6 +11,9 @@ inline constexpr llvm::StringLiteral kLossSymbol = "loss";
 inline constexpr llvm::StringLiteral kLossSumSymbol = "loss.sum";
 inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
+/// What the loss's cotangent is where it is scaled, and how many steps in a row were finite.
+inline constexpr llvm::StringLiteral kLossScaleSymbol = "loss_scale";
+inline constexpr llvm::StringLiteral kFiniteStepsSymbol = "loss_scale.finite_steps";
 inline constexpr llvm::StringLiteral kMicroBatchesSymbol = "loss.micro_batches";
 
 /// The parts between the `;`s outside parentheses, without blanks around; empty ones are left out.

@@ -1,5 +1,6 @@
 // Checks of the parsed structs.
 #include "runtime/core/CheckProgram.h"
+#include "runtime/core/Element.h"
 #include "runtime/core/ProgramJson.h"
 #include <algorithm>
 #include <array>
@@ -190,6 +191,15 @@ static void checkInput(const Input &input, const Program &program) {
     checkAddress(program, "input", input.name, addresses, input.placement, input.dtype);
 }
 
+static void checkCopy(const Variable &variable, const Program &program) {
+  int of = program.variable(variable.of);
+  const Variable *whole = of < 0 ? nullptr : &program.variables[of];
+  if (!whole || whole->kind == "copy" || whole->placement.shape != variable.placement.shape ||
+      !isFloat(whole->dtype) || !isFloat(variable.dtype))
+    PSRT_FAIL(BadInput, "variable \"%s\" is a copy of \"%s\", which is no float of its shape",
+              variable.symbol.c_str(), variable.of.c_str());
+}
+
 static void checkVariable(const Variable &variable, const Program &program) {
   checkAddress(program, "variable", variable.symbol, variable.addresses, variable.placement,
                variable.dtype);
@@ -198,6 +208,8 @@ static void checkVariable(const Variable &variable, const Program &program) {
   if (variable.addedAt >= 0 && !variable.addresses.isAt(variable.addedAt))
     PSRT_FAIL(BadInput, "variable \"%s\" is added to where it has no address",
               variable.symbol.c_str());
+  if (variable.kind == "copy")
+    checkCopy(variable, program);
   if (variable.addsTo.empty())
     return;
   int to = program.variable(variable.addsTo);

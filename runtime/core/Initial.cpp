@@ -120,10 +120,21 @@ int64_t indexInFile(const Variable &variable, int64_t global) {
   return result;
 }
 
-void copyFromFile(const Variable &variable, const Bytes &file, const Mesh &mesh, Rank &rank) {
-  int64_t size = dtypeSize(variable.dtype);
-  const Variable::File &init = variable.file;
-  bool part = isPart(variable);
+/// Writes `count` elements of the source's initial type as those of a variable.
+void writeElements(const Variable &variable, char *to, const Variable &source, const char *from,
+                   int64_t count) {
+  if (source.initialDtype == variable.dtype)
+    std::memcpy(to, from, count * dtypeSize(variable.dtype));
+  else
+    convertFloats(from, source.initialDtype, to, variable.dtype, count);
+}
+
+/// `source`: the variable that has the initial value, in the file: itself, or what it is a copy of.
+void copyFromFile(const Variable &variable, const Variable &source, const Bytes &file,
+                  const Mesh &mesh, Rank &rank) {
+  int64_t size = dtypeSize(source.initialDtype), ownSize = dtypeSize(variable.dtype);
+  const Variable::File &init = source.file;
+  bool part = isPart(source);
   int64_t whole = variable.placement.count();
   if (part) {
     whole = 1;
@@ -135,7 +146,7 @@ void copyFromFile(const Variable &variable, const Bytes &file, const Mesh &mesh,
               "\"%s\" has %lld bytes, variable \"%s\" is read at %lld to %lld: it is not the file "
               "that was "
               "compiled; compile again",
-              file.path.c_str(), (long long)file.size, variable.displayName().c_str(),
+              file.path.c_str(), (long long)file.size, source.displayName().c_str(),
               (long long)init.offset, (long long)(init.offset + whole * size));
   char *base = rank.arena->at(variable.addresses.at(rank.stage));
   const char *data = file.data + init.offset;
@@ -145,47 +156,55 @@ void copyFromFile(const Variable &variable, const Bytes &file, const Mesh &mesh,
              [&](int64_t local, int64_t global, int64_t count) {
                while (count > 0) {
                  int64_t n = part ? std::min(count, row - global % row) : count;
-                 int64_t from = part ? indexInFile(variable, global) : global;
-                 std::memcpy(base + local * size, data + from * size, n * size);
+                 int64_t from = part ? indexInFile(source, global) : global;
+                 writeElements(variable, base + local * ownSize, source, data + from * size, n);
                  local += n, global += n, count -= n;
                }
              });
 }
 
-void initialize(const Variable &variable, const Mesh &mesh, uint64_t seed, Files &files,
-                Rank &rank) {
+/// Element `global` of what is drawn, or one number.
+double getNumber(const Variable &source, uint64_t key, int64_t global) {
+  if (source.hasValue)
+    return source.value;
+  int64_t index = isPart(source) ? indexInFile(source, global) : global;
+  return drawInitial(source.distribution != "uniform", key, index, source.parameters[0],
+                     source.parameters[1]);
+}
+
+void initialize(const Variable &variable, const Variable &source, const Mesh &mesh, uint64_t seed,
+                Files &files, Rank &rank) {
   char *base = rank.arena->at(variable.addresses.at(rank.stage));
-  int64_t size = dtypeSize(variable.dtype);
+  int64_t size = dtypeSize(variable.dtype), sourceSize = dtypeSize(source.initialDtype);
   bool first = mesh.shardIndex(variable.placement.partial, rank.coordinates) == 0;
   if (!first)
     return; // the shards of a partial variable add up: one has the value, the others stay zero
-  if (variable.hasFile && variable.distribution.empty())
-    return copyFromFile(variable, files.open(variable), mesh, rank);
-  if (!variable.data.empty() && int64_t(variable.data.size()) != variable.placement.count() * size)
+  if (source.hasFile && source.distribution.empty())
+    return copyFromFile(variable, source, files.open(source), mesh, rank);
+  if (!source.data.empty() &&
+      int64_t(source.data.size()) != variable.placement.count() * sourceSize)
     PSRT_FAIL(BadInput, "variable \"%s\" has %zu bytes of data, its type needs %lld",
-              variable.displayName().c_str(), variable.data.size(),
-              (long long)(variable.placement.count() * size));
-  bool zero = !variable.hasValue && variable.data.empty() && variable.distribution.empty();
-  if (zero || (variable.hasValue && variable.value == 0 && !std::signbit(variable.value)))
+              source.displayName().c_str(), source.data.size(),
+              (long long)(variable.placement.count() * sourceSize));
+  bool zero = !source.hasValue && source.data.empty() && source.distribution.empty();
+  if (zero || (source.hasValue && source.value == 0 && !std::signbit(source.value)))
     return; // a fresh arena is zero
-  uint64_t key = initialKey(seed, variable.displayName());
-  bool normal = variable.distribution != "uniform";
-  bool part = isPart(variable);
-  forEachRun(
-      variable.placement, mesh, rank.coordinates,
-      [&](int64_t local, int64_t global, int64_t count) {
-        if (!variable.data.empty()) {
-          std::memcpy(base + local * size, variable.data.data() + global * size, count * size);
-          return;
-        }
-        for (int64_t i = 0; i < count; ++i)
-          storeElement(base + (local + i) * size, variable.dtype,
-                       variable.hasValue
-                           ? variable.value
-                           : drawInitial(normal, key,
-                                         part ? indexInFile(variable, global + i) : global + i,
-                                         variable.parameters[0], variable.parameters[1]));
-      });
+  uint64_t key = initialKey(seed, source.displayName());
+  forEachRun(variable.placement, mesh, rank.coordinates,
+             [&](int64_t local, int64_t global, int64_t count) {
+               if (!source.data.empty())
+                 return writeElements(variable, base + local * size, source,
+                                      source.data.data() + global * sourceSize, count);
+               for (int64_t i = 0; i < count; ++i) {
+                 char number[8]; // rounded as what it is of has it
+                 storeElement(number, source.dtype, getNumber(source, key, global + i));
+                 if (source.dtype == variable.dtype)
+                   std::memcpy(base + (local + i) * size, number, size);
+                 else
+                   convertFloats(number, source.dtype, base + (local + i) * size, variable.dtype,
+                                 1);
+               }
+             });
 }
 
 } // namespace
@@ -206,13 +225,16 @@ void initializeVariables(const Program &program, const ProgramSource &source,
                          const SessionOptions &options, Rank &rank) {
   Files files(source, program.files);
   auto isGiven = [&](const std::string &name) { return options.given.count(name) > 0; };
-  for (const Variable &variable : program.variables)
-    if (std::any_of(variable.names.begin(), variable.names.end(), isGiven))
+  for (const Variable &variable : program.variables) {
+    const Variable &source =
+        variable.kind == "copy" ? program.variables[program.variable(variable.of)] : variable;
+    if (std::any_of(source.names.begin(), source.names.end(), isGiven))
       continue;
-    else if (variable.given)
-      requireGiven(program, variable);
-    else if (variable.addresses.isAt(rank.stage))
-      initialize(variable, program.mesh, options.seed, files, rank);
+    if (source.given)
+      requireGiven(program, source);
+    if (variable.addresses.isAt(rank.stage))
+      initialize(variable, source, program.mesh, options.seed, files, rank);
+  }
 }
 
 } // namespace psrt

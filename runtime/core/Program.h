@@ -245,6 +245,7 @@ struct Variable : RankTensor {
     std::vector<int64_t> lower, upper; ///< the part that is this variable
   };
   bool hasFile = false, hasValue = false;
+  Dtype initialDtype = Dtype::F32; ///< of the file or the data
   File file;
   double value = 0;
   std::string data; ///< raw bytes, whole tensor

@@ -607,6 +607,18 @@ void parseInitial(const Json &object, Variable &result) {
   }
 }
 
+/// Of the file's tensor, where a float variable has it in another type.
+Dtype parseInitialDtype(const Json &object, Dtype dtype) {
+  std::string name = getString(object, "init_dtype");
+  if (name.empty())
+    return dtype;
+  Dtype result = parseDtype(name);
+  if (!isFloat(result) || !isFloat(dtype))
+    PSRT_FAIL(BadInput, "an initial value of %s for a variable of %s; only floats are converted",
+              dtypeName(result), dtypeName(dtype));
+  return result;
+}
+
 Variable parseVariable(const Json &object, const Mesh &mesh) {
   Variable result;
   result.symbol = object.at("symbol");
@@ -615,6 +627,7 @@ Variable parseVariable(const Json &object, const Mesh &mesh) {
   result.of = getString(object, "of");
   result.rate = getOr<std::string>(object, "lr", "lr");
   result.dtype = parseDtype(object.at("dtype"));
+  result.initialDtype = parseInitialDtype(object, result.dtype);
   result.frozen = getOr(object, "frozen", false);
   result.transient = getOr(object, "transient", false);
   result.given = getOr(object, "given", false);

@@ -1,5 +1,6 @@
 // Making ranks, running entries, moving whole tensors.
 #include "runtime/core/Session.h"
+#include "runtime/core/Element.h"
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -332,7 +333,14 @@ void Session::readVariable(int index, char *whole) {
 }
 
 void Session::writeVariable(int index, const char *whole) {
-  scatter(program.variables[index], whole);
+  const Variable &variable = program.variables[index];
+  scatter(variable, whole);
+  for (const Variable &copy : program.variables)
+    if (copy.kind == "copy" && copy.of == variable.symbol) {
+      std::vector<char> converted(copy.placement.count() * dtypeSize(copy.dtype));
+      convertFloats(whole, variable.dtype, converted.data(), copy.dtype, copy.placement.count());
+      scatter(copy, converted.data());
+    }
 }
 
 double Session::readScalar(const std::string &symbol) {

@@ -126,6 +126,7 @@ public:
   void gatherEverywhere(const RankTensor &tensor, char *whole);
   /// Of an accumulator what all stages added to it.
   void readVariable(int variable, char *whole);
+  /// And its copies, converted.
   void writeVariable(int variable, const char *whole);
   /// A scalar variable as a number; NaN when there is none of that symbol.
   double readScalar(const std::string &symbol);

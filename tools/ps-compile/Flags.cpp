@@ -105,8 +105,11 @@ struct Flags {
                                  cl::desc("what backward computes again instead of keeping it: "
                                           "none, selective, full or modules=GLOB,..."),
                                  cl::value_desc("MODE"), cl::init("none"), cl::cat(plan)};
-  cl::opt<std::string> precision{"precision", cl::desc("fp32, bf16, ..."), cl::init("fp32"),
-                                 cl::cat(plan)};
+  cl::opt<std::string> precision{
+      "precision",
+      cl::desc("the type of contractions: fp32, bf16, fp16, or half (weights too); then "
+               "keep-fp32=GLOB or compute=GLOB of ops or modules"),
+      cl::value_desc("TYPE[,keep-fp32=GLOB]"), cl::init("fp32"), cl::cat(plan)};
   cl::opt<std::string> planFile{
       "plan",
       cl::desc("these flags as a file, {\"mesh\": \"dp=2\"}; those of the command line win"),
@@ -114,8 +117,9 @@ struct Flags {
   cl::opt<std::string> writePlan{
       "write-plan", cl::desc("write the plan's flags as such a file, each with its value"),
       cl::value_desc("PLAN.json"), cl::cat(plan)};
-  cl::opt<std::string> gradientReduction{"gradient-reduction", cl::desc("fp32 or bf16"),
-                                         cl::init("fp32"), cl::cat(plan)};
+  cl::opt<std::string> gradientReduction{
+      "gradient-reduction", cl::desc("the type in which gradients are added up over ranks"),
+      cl::value_desc("fp32|bf16"), cl::init("fp32"), cl::cat(plan)};
   cl::opt<std::string> offload{"offload", cl::desc("activations or optimizer"), cl::cat(plan)};
 
   cl::list<std::string> optimizer{
@@ -175,11 +179,6 @@ bool refuse(llvm::StringRef flag, llvm::StringRef value, llvm::StringRef what) {
 }
 
 bool checkBuilt(const Flags &f) {
-  auto isNot = [](const std::string &value, llvm::StringRef ok) { return value != ok; };
-  if (isNot(f.precision, "fp32"))
-    return refuse("precision", f.precision, "mixed precision");
-  if (isNot(f.gradientReduction, "fp32"))
-    return refuse("gradient-reduction", f.gradientReduction, "reduction in 16 bits");
   if (f.mode != "train" && f.mode != "eval")
     return bad("--mode takes train or eval, not '" + f.mode + "'");
   if (f.weights != "reference" && f.weights != "copy" && f.weights != "none")
@@ -442,8 +441,8 @@ std::vector<GivenFlag> listGiven(const Flags &f) {
   add(ps::Level::Imported, {f.dims, f.batch});
   add(ps::Level::Training, {f.loss, f.lossOutput, f.differentiate, f.freeze, f.init, f.lossAverage,
                             f.optimizer, f.clipNorm, f.batchDims, f.ema, f.mode, f.inference});
-  add(ps::Level::Planned,
-      {f.mesh, f.ranks, f.policy, f.zero, f.recompute, f.splitMethod, f.numChunks});
+  add(ps::Level::Planned, {f.mesh, f.ranks, f.policy, f.zero, f.precision, f.gradientReduction,
+                           f.recompute, f.splitMethod, f.numChunks});
   add(ps::Level::Scheduled, {f.microBatches, f.globalBatch, f.schedule});
   return given;
 }
@@ -490,6 +489,8 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   if (llvm::StringRef(f.zero).getAsInteger(10, c.zero))
     return bad("--zero takes a number from 0 to 3, not '" + f.zero + "'"), std::nullopt;
   c.recompute = f.recompute;
+  c.precision = f.precision;
+  c.gradientReduction = f.gradientReduction;
   c.lossAverage = f.lossAverage;
   c.optimizers.assign(f.optimizer.begin(), f.optimizer.end());
   if (c.optimizers.empty())

@@ -1,0 +1,204 @@
+// The pass that decides in which type each op computes.
+#include "parashard/Precision.h"
+#include "TypeAssigner.h"
+#include "lib/Training/Symbols.h"
+#include "parashard/Training.h"
+
+using namespace mlir;
+
+namespace parashard {
+
+#define GEN_PASS_DEF_PRECISIONPASS
+#include "lib/Precision/Passes.h.inc"
+
+namespace {
+using namespace ps;
+
+Type getElement(VariableOp variable) { return variable.getTensorType().getElementType(); }
+
+/// A constant's numbers in another type; other initial values have no type of their own.
+Attribute convertInitial(Attribute init, FloatType type) {
+  auto numbers = dyn_cast_or_null<DenseFPElementsAttr>(init);
+  if (!numbers)
+    return init;
+  return numbers.mapValues(type, [&](const APFloat &value) {
+    APFloat rounded = value;
+    bool losesInfo;
+    rounded.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+    return rounded.bitcastToAPInt();
+  });
+}
+
+/// Parameters, and what is kept for each, in `type`.
+void narrowVariables(ModuleOp module, FloatType type) {
+  for (auto variable : module.getOps<VariableOp>()) {
+    bool isOfParameter = llvm::is_contained({VariableKind::Parameter, VariableKind::Gradient,
+                                             VariableKind::Optimizer, VariableKind::Average},
+                                            variable.getKind());
+    if (!isOfParameter || !getElement(variable).isF32() || variable->hasAttr(kSharedMark))
+      continue;
+    if (isa_and_nonnull<FileAttr>(variable.getInitAttr()))
+      variable->setAttr(kFileTypeMark, TypeAttr::get(getElement(variable)));
+    variable.setTypeAttr(TypeAttr::get(variable.getTensorType().clone(type)));
+    if (Attribute init = variable.getInitAttr())
+      variable.setInitAttr(convertInitial(init, type));
+  }
+}
+
+/// In `@update`, reads of narrow variables are widened at once, and what is written is narrowed.
+void widenUpdate(func::FuncOp update) {
+  auto wide = Float32Type::get(update.getContext());
+  OpBuilder builder(update.getContext());
+  for (Operation &op : llvm::make_early_inc_range(update.getBody().front())) {
+    if (!isa<ReadOp, WriteOp>(op))
+      continue;
+    auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(
+        &op, op.getAttrOfType<FlatSymbolRefAttr>("variable"));
+    bool reads = isa<ReadOp>(op);
+    Value value = reads ? op.getResult(0) : op.getOperand(0);
+    if (value.getType() == variable.getTensorType())
+      continue;
+    if (reads)
+      builder.setInsertionPointAfter(&op);
+    else
+      builder.setInsertionPoint(&op);
+    if (reads)
+      value.setType(variable.getTensorType());
+    Value other = makeConvert(builder, op.getLoc(), value, reads ? wide : getElement(variable));
+    copyMarks(&op, other.getDefiningOp());
+    if (reads)
+      value.replaceAllUsesExcept(other, other.getDefiningOp());
+    else
+      op.setOperand(0, other);
+  }
+}
+
+/// Gradients are added up over ranks in `type`.
+void narrowReductions(func::FuncOp update, FloatType type) {
+  OpBuilder builder(update.getContext());
+  for (auto read : llvm::make_early_inc_range(update.getOps<ReadOp>())) {
+    auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getVariableAttr());
+    if (variable.getKind() != VariableKind::Gradient || !getElement(variable).isF32())
+      continue;
+    builder.setInsertionPointAfter(read);
+    Value narrow = makeConvert(builder, read.getLoc(), read.getResult(), type);
+    Value wide = makeConvert(builder, read.getLoc(), narrow, getElement(variable));
+    for (Value value : {narrow, wide})
+      copyMarks(read, value.getDefiningOp());
+    read.getResult().replaceAllUsesExcept(wide, narrow.getDefiningOp());
+  }
+}
+
+/// Makes variables of parameters' conversions.
+class CopyMaker {
+public:
+  explicit CopyMaker(ModuleOp module) : module(module), variables(module) {}
+
+  /// Reads copies where a function converts parameters.
+  LogicalResult replaceConversions(func::FuncOp function) {
+    for (auto op : llvm::make_early_inc_range(function.getOps<ConvertOp>())) {
+      auto read = op.getOperand().getDefiningOp<ReadOp>();
+      auto variable = read ? variables.lookup(read.getVariableAttr().getValue()) : VariableOp();
+      if (!variable || variable.getKind() != VariableKind::Parameter)
+        continue;
+      FailureOr<VariableOp> copy = getCopy(variable, op.getType());
+      if (failed(copy))
+        return failure();
+      OpBuilder builder(op);
+      auto readCopy = makeRead(builder, read.getLoc(), *copy).getDefiningOp<ReadOp>();
+      copyMarks(op, readCopy);
+      op.replaceAllUsesWith(readCopy.getResult());
+      op.erase();
+      if (read.use_empty())
+        read.erase();
+    }
+    return success();
+  }
+
+  /// Writes each copy where its parameter is written.
+  void writeCopies(func::FuncOp update) {
+    for (auto write : llvm::make_early_inc_range(update.getOps<WriteOp>()))
+      for (VariableOp copy : copies.lookup(write.getVariableAttr().getValue())) {
+        OpBuilder builder(write);
+        Value value = makeConvert(builder, write.getLoc(), write.getValue(), getElement(copy));
+        copyMarks(write, value.getDefiningOp());
+        makeWrite(builder, write.getLoc(), copy, value, write.getCondition());
+        copyMarks(write, write->getPrevNode());
+      }
+  }
+
+private:
+  FailureOr<VariableOp> getCopy(VariableOp variable, Type type) {
+    SmallVector<VariableOp, 1> &known = copies[variable.getSymName()];
+    for (VariableOp copy : known)
+      if (copy.getTensorType() == type)
+        return copy;
+    auto tensor = cast<RankedTensorType>(type);
+    std::string suffix;
+    llvm::raw_string_ostream(suffix) << "." << tensor.getElementType();
+    auto made =
+        variables.add(VariableKind::Copy, (variable.getSymName() + suffix).str(), tensor, variable);
+    if (succeeded(made))
+      known.push_back(*made);
+    return made;
+  }
+
+  ModuleOp module;
+  VariableTable variables;
+  llvm::DenseMap<StringRef, SmallVector<VariableOp, 1>> copies;
+};
+
+struct PrecisionPass : impl::PrecisionPassBase<PrecisionPass> {
+  using PrecisionPassBase::PrecisionPassBase;
+
+  void runOnOperation() override {
+    llvm::Expected<PrecisionSpec> spec = parsePrecision(precision);
+    if (!spec) {
+      getOperation().emitError(llvm::toString(spec.takeError()));
+      return signalPassFailure();
+    }
+    if (failed(assign(*spec)))
+      return signalPassFailure();
+    auto update = getOperation().lookupSymbol<func::FuncOp>("update");
+    if (update && gradientReduction == "bf16")
+      narrowReductions(update, BFloat16Type::get(&getContext()));
+  }
+
+private:
+  LogicalResult assign(const PrecisionSpec &spec) {
+    using Kind = PrecisionSpec::Kind;
+    if (spec.kind == Kind::Fp32)
+      return success();
+    ModuleOp module = getOperation();
+    OpClasses classes(spec);
+    if (failed(classes.checkGlobs(module)))
+      return failure();
+    FloatType narrow = spec.kind == Kind::Fp16 ? FloatType(Float16Type::get(&getContext()))
+                                               : BFloat16Type::get(&getContext());
+    bool all = spec.kind == Kind::Half;
+    if (all)
+      narrowVariables(module, narrow);
+    auto update = module.lookupSymbol<func::FuncOp>("update");
+    if (spec.scalesLoss() && module.lookupSymbol(kLossSymbol) &&
+        !module.lookupSymbol(kLossScaleSymbol))
+      return module.emitError("--precision fp16: the loss of this module is not scaled, so that "
+                              "small gradients would vanish; compile from the model itself");
+    CopyMaker copies(module);
+    for (auto function : module.getOps<func::FuncOp>()) {
+      if (function == update)
+        continue;
+      TypeAssigner(function, classes, narrow, all).run();
+      if (failed(copies.replaceConversions(function)))
+        return failure();
+      eraseDeadOps(function.getBody().front());
+    }
+    if (update) {
+      widenUpdate(update);
+      copies.writeCopies(update);
+    }
+    return success();
+  }
+};
+} // namespace
+
+} // namespace parashard
