@@ -78,7 +78,7 @@ private:
   LogicalResult buildTraining();
   void buildCount();
   LogicalResult buildMicroBatch();
-  FailureOr<Value> readLossScale(BackwardBuilder &builder, RankedTensorType type);
+  FailureOr<Value> readLossScale(BackwardBuilder &builder, Value total, bool isSummed);
   LogicalResult accumulateOutputs(func::FuncOp function);
   LogicalResult accumulateGradients(Backward &backward, OpBuilder &builder);
   void warnAboutMissingGradients();
@@ -325,8 +325,12 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
   Operation *end = block.getTerminator();
   OpBuilder builder(end);
   Value total;
-  if (loss)
-    total = stepLoss->accumulate(builder, getLossParts(builder, end->getOperand(*loss)));
+  bool isSummed = false;
+  if (loss) {
+    llvm::SmallVector<LossPart> parts = getLossParts(builder, end->getOperand(*loss));
+    isSummed = parts.front().kind == LossPart::Kind::Mean;
+    total = stepLoss->accumulate(builder, parts);
+  }
   if (failed(accumulateOutputs(function)))
     return failure();
   for (Operation &op : block.without_terminator())
@@ -339,7 +343,7 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
     seeds.setInsertionPoint(end);
     auto type = cast<RankedTensorType>(total.getType());
     FailureOr<Value> seed = options.scaleLoss
-                                ? readLossScale(seeds, type)
+                                ? readLossScale(seeds, total, isSummed)
                                 : FailureOr<Value>(seeds.make<ConstantOp>(type, 1.0).getResult());
     if (failed(seed))
       return failure();
@@ -362,8 +366,29 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
   return success();
 }
 
-/// A variable that `ps-optimizer` writes: state of the optimizers, and of no parameter alone.
-FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, RankedTensorType type) {
+/// How many elements are added up to a scalar, at least: those of the largest tensor that it is
+/// made of through scalars.
+static int64_t countAdded(Value scalar) {
+  llvm::SetVector<Value> reached;
+  reached.insert(scalar);
+  int64_t most = 1;
+  for (unsigned i = 0; i < reached.size(); ++i) {
+    int64_t count = cast<RankedTensorType>(reached[i].getType()).getNumElements();
+    most = std::max(most, count);
+    if (Operation *op = reached[i].getDefiningOp(); op && count == 1)
+      for (Value operand : op->getOperands())
+        if (isa<RankedTensorType>(operand.getType()))
+          reached.insert(operand);
+  }
+  return most;
+}
+
+/// A variable that `ps-optimizer` writes: state of the optimizers, and of no parameter alone. It
+/// starts so that a mean over the micro-batch is scaled by 2^16, as torch.amp.GradScaler does:
+/// where sums are differentiated, and divided by the step's count at its end, by as much less.
+FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value total,
+                                                bool isSummed) {
+  auto type = cast<RankedTensorType>(total.getType());
   VariableOp first;
   for (auto variable : module.getOps<VariableOp>())
     if (!first && isTrained(FlatSymbolRefAttr::get(variable.getSymNameAttr())))
@@ -371,8 +396,9 @@ FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Ranked
   if (!first)
     return forward.emitError("nothing is trained: there are no gradients to scale");
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  float initial = 65536.0f / (isSummed ? llvm::PowerOf2Ceil(countAdded(total)) : 1);
   auto scale = variables.add(VariableKind::Optimizer, kLossScaleSymbol, scalar, first,
-                             DenseElementsAttr::get(scalar, 65536.0f));
+                             DenseElementsAttr::get(scalar, initial));
   if (failed(scale))
     return failure();
   (*scale)->setAttr(kSharedMark, builder.getUnitAttr());
@@ -493,9 +519,14 @@ struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
   void runOnOperation() override {
     if (failed(checkLevel(getOperation(), Level::Imported, getArgument())))
       return signalPassFailure();
-    AutodiffOptions options{loss,        splitList(differentiate), splitList(freeze),
-                            lossAverage, splitList(batchDims),     evalMode,
-                            scaleLoss,   inference};
+    AutodiffOptions options{loss,
+                            splitList(differentiate),
+                            splitList(freeze),
+                            lossAverage,
+                            splitList(batchDims),
+                            evalMode,
+                            scaleLoss,
+                            inference};
     if (failed(buildTraining(getOperation(), options)))
       signalPassFailure();
   }

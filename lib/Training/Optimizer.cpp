@@ -74,7 +74,7 @@ private:
   llvm::SmallVector<GroupScalars> groups;
   Value count;     ///< what gradients are divided by; null without a loss
   Value lossScale; ///< what else they are divided by; null: nothing
-  Value ok;    ///< whether the step is applied; null: always
+  Value ok;        ///< whether the step is applied; null: always
 };
 
 } // namespace
@@ -146,8 +146,8 @@ void UpdateBuilder::readLossScale() {
 
 /// The elements of a tensor added up, in f32.
 static Value addElements(Arithmetic &math, Value value) {
-  auto dims = llvm::to_vector(
-      llvm::seq<int64_t>(0, cast<RankedTensorType>(value.getType()).getRank()));
+  auto dims =
+      llvm::to_vector(llvm::seq<int64_t>(0, cast<RankedTensorType>(value.getType()).getRank()));
   if (dims.empty())
     return value;
   return ReduceOp::create(math.builder, math.loc, ReductionKind::Sum, value,
