@@ -108,11 +108,12 @@ LogicalResult Relation::verify(Operation *op) const {
              << d << " at " << begin << ", behind the end of " << windows.in[d] << " and "
              << windows.low[d] << " zeros (convolution_c3)";
   }
-  for (Type type : {w, y})
-    if (getElementTypeOrSelf(type) != getElementTypeOrSelf(x))
-      return op->emitOpError("element types are ")
-             << getElementTypeOrSelf(x) << ", " << getElementTypeOrSelf(w) << " and "
-             << getElementTypeOrSelf(y) << ", must be one (convolution_c4)";
+  Type left = getElementTypeOrSelf(op->getOperand(0)),
+       right = getElementTypeOrSelf(op->getOperand(1));
+  if (left != right || !mayYield(left, getElementTypeOrSelf(op->getResult(0))))
+    return op->emitOpError("element types are ")
+           << getElementTypeOrSelf(x) << ", " << getElementTypeOrSelf(w) << " and "
+           << getElementTypeOrSelf(y) << ", must be one (convolution_c4)";
   return success();
 }
 

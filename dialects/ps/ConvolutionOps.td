@@ -13,7 +13,7 @@ def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable
     - (convolution_c2) x and y have one batch; w has the channels of y, and a divisor of those of x that makes
       groups which divide those of y.
     - (convolution_c3) the last window begins before the end of x with `low` zeros behind it.
-    - (convolution_c4) element types agree.
+    - (convolution_c4) element types agree; the result of 16-bit floats may be f32.
     ```mlir
     %y = ps.convolution %x, %w by [2, 2] low [1, 1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>
     ```

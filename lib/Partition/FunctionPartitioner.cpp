@@ -272,7 +272,15 @@ private:
                getLocalType(variable.getTensorType(), seen, meshOp).getNumElements();
   }
 
-  /// What is partial over data axes is combined where `@update` reads it.
+  /// A gradient that is to be combined in fewer bits.
+  static bool isNarrowed(ReadOp read) {
+    Value value = read.getResult();
+    auto convert = value.hasOneUse() ? dyn_cast<ConvertOp>(*value.user_begin()) : ConvertOp();
+    return convert && getByteSize(convert.getType()) < getByteSize(value.getType());
+  }
+
+  /// What is partial over data axes is combined where `@update` reads it, or as soon as it is
+  /// narrowed there.
   LogicalResult partitionRead(ReadOp read) {
     auto variable = getVariable(read, read.getVariableAttr());
     if (failed(variable))
@@ -282,7 +290,7 @@ private:
     ShardingAttr marked = getSharding(read.getResult());
     marked = marked ? marked : has;
     auto phase = read->getAttrOfType<PhaseAttr>(kPhaseMark);
-    if (phase && phase.getValue() == Phase::Update)
+    if (phase && phase.getValue() == Phase::Update && !isNarrowed(read))
       marked = marked.withoutPartial();
     Value local = builder->make<ReadOp>(getLocal(type, has), read.getVariableAttr(), Value());
     if (ShardingAttr seen = simplified(marked, type); isGathered(*variable, has, seen)) {

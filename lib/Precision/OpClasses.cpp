@@ -63,6 +63,8 @@ PrecisionRow OpClasses::lookup(Operation *op) const {
   StringRef name = op->getName().getStringRef();
   auto found = rows.find(name);
   PrecisionRow row = found == rows.end() ? PrecisionRow{"", PrecisionClass::Widest} : found->second;
+  if (spec.kind == PrecisionSpec::Kind::Half && row.kind == PrecisionClass::Fp32)
+    row.kind = PrecisionClass::Widest; // it computes in f32 inside
   auto isListed = [&](llvm::ArrayRef<std::string> globs) {
     return llvm::any_of(globs, [&](const std::string &glob) { return matches(op, glob); });
   };

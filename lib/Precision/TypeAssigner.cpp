@@ -174,7 +174,8 @@ Value TypeAssigner::convert(Value value, FloatType type, Operation *user) {
 Operation *TypeAssigner::makeConvert(Value value, FloatType type, Operation *user) {
   Operation *producer = value.getDefiningOp();
   bool atProducer = type == narrow && producer && !cloneable.contains(producer);
-  Operation *owner = atProducer ? producer : user;
+  bool isResult = user->hasTrait<OpTrait::IsTerminator>() && producer;
+  Operation *owner = atProducer || isResult ? producer : user;
   OpBuilder builder(user);
   if (atProducer)
     builder.setInsertionPointAfter(producer);

@@ -177,7 +177,11 @@ Checkpoint::Checkpoint(const std::string &given) : path(given) {
   files = std::make_unique<WeightFiles>(path);
 }
 
-void Checkpoint::load(Session &session, const NamedTensors &tensors) const {
+/// State that belongs to a precision, not to the model and its optimizer: the scale of the loss.
+static bool isOfPrecision(const std::string &name) { return name.rfind("loss_scale", 0) == 0; }
+
+std::vector<std::string> Checkpoint::load(Session &session, const NamedTensors &tensors) const {
+  std::vector<std::string> notes;
   std::vector<std::string> differing;
   std::set<std::string> wanted;
   for (const NamedTensor &tensor : tensors.all()) {
@@ -185,6 +189,11 @@ void Checkpoint::load(Session &session, const NamedTensors &tensors) const {
       continue;
     wanted.insert(tensor.name);
     const SafetensorsFile::Tensor *found = files->find(tensor.name);
+    if (!found && isOfPrecision(tensor.name)) {
+      notes.push_back(format("checkpoint \"%s\" has no \"%s\": it starts afresh", path.c_str(),
+                             tensor.name.c_str()));
+      continue;
+    }
     std::string has = found ? describeTensor(found->dtype, found->shape) : "nothing";
     std::string needs = describeTensor(tensor.dtype, tensor.shape);
     if (has != needs)
@@ -192,7 +201,11 @@ void Checkpoint::load(Session &session, const NamedTensors &tensors) const {
                                  has.c_str(), needs.c_str()));
   }
   for (const auto &[name, tensor] : files->tensors())
-    if (!wanted.count(name))
+    if (!wanted.count(name) && isOfPrecision(name))
+      notes.push_back(format("checkpoint \"%s\" has \"%s\", which this program has not: it is left "
+                             "out",
+                             path.c_str(), name.c_str()));
+    else if (!wanted.count(name))
       differing.push_back(format("\"%s\": it has %s, the program nothing", name.c_str(),
                                  describeTensor(tensor.dtype, tensor.shape).c_str()));
   std::string first;
@@ -203,8 +216,10 @@ void Checkpoint::load(Session &session, const NamedTensors &tensors) const {
               "checkpoint \"%s\" is of another model or optimizer, %zu tensors differ: %s%s",
               path.c_str(), differing.size(), first.c_str(), differing.size() > 3 ? "; ..." : "");
   for (const NamedTensor &tensor : tensors.all())
-    if (isState(session.getProgram(), tensor))
-      writeTensor(session, tensor, files->find(tensor.name)->data);
+    if (const SafetensorsFile::Tensor *found = files->find(tensor.name);
+        found && isState(session.getProgram(), tensor))
+      writeTensor(session, tensor, found->data);
+  return notes;
 }
 
 } // namespace psrt

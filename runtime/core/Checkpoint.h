@@ -33,8 +33,9 @@ public:
   const std::string &getPath() const { return path; }
   /// Names of the model's tensors that it holds.
   std::set<std::string> names() const { return files->names(); }
-  /// Sets all state. Fails with BadInput where tensors differ: the first three.
-  void load(Session &session, const NamedTensors &tensors) const;
+  /// Sets all state. Fails with BadInput where tensors differ: the first three. The answer says what
+  /// the program or the checkpoint has not, where it is of a precision only.
+  std::vector<std::string> load(Session &session, const NamedTensors &tensors) const;
 
 private:
   std::string path;

@@ -182,12 +182,22 @@ template <typename T> static void addElements(char *whole, const char *part, int
   }
 }
 
+/// Of 16-bit floats: rounded once.
+static void addNarrow(Dtype dtype, char *whole, const char *part, int64_t count) {
+  int64_t size = dtypeSize(dtype);
+  for (int64_t at = 0; at < count * size; at += size)
+    storeElement(whole + at, dtype, loadFloat(whole + at, dtype) + loadFloat(part + at, dtype));
+}
+
 static void addInto(Dtype dtype, char *whole, const char *part, int64_t count) {
   switch (dtype) {
   case Dtype::F32:
     return addElements<float>(whole, part, count);
   case Dtype::F64:
     return addElements<double>(whole, part, count);
+  case Dtype::F16:
+  case Dtype::BF16:
+    return addNarrow(dtype, whole, part, count);
   case Dtype::I64:
     return addElements<int64_t>(whole, part, count);
   case Dtype::I32:

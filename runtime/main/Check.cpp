@@ -47,7 +47,7 @@ struct FirstStep {
         continue;
       Values values(tensor.bytes() / 4);
       if (tensor.kind == "gradient") {
-        readGradient(session, tensor, step.count, reinterpret_cast<char *>(values.data()));
+        readGradient(session, tensor, step.divisor, reinterpret_cast<char *>(values.data()));
         gradients[tensor.name.substr(5)] = std::move(values);
       } else if (tensor.kind == "parameter") {
         readTensor(session, tensor, reinterpret_cast<char *>(values.data()));

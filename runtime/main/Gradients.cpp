@@ -1,6 +1,9 @@
-// Gradients between backward and update: gathered, their parts added, divided by the step's count.
+// Gradients between backward and update: gathered, their parts added, divided by the step's count
+// and the loss's scale.
+#include "runtime/core/Element.h"
 #include "runtime/data/Safetensors.h"
 #include "runtime/main/Parts.h"
+#include <cmath>
 #include <cstring>
 
 namespace psrt {
@@ -8,8 +11,10 @@ namespace psrt {
 StepGradients readLossBeforeUpdate(Session &session) {
   StepGradients result;
   double sum = session.readScalar("loss.sum");
-  result.count = session.readScalar("loss.count");
-  result.loss = result.count != 0 ? sum / result.count : 0;
+  result.divisor = session.readScalar("loss.count");
+  result.loss = result.divisor != 0 ? sum / result.divisor : 0;
+  if (double scale = session.readScalar("loss_scale"); !std::isnan(scale))
+    result.divisor *= scale;
   return result;
 }
 
@@ -22,6 +27,12 @@ template <typename T> static void divide(char *data, int64_t bytes, double count
   }
 }
 
+/// Of 16-bit floats: rounded once.
+static void divideNarrow(char *data, Dtype dtype, int64_t bytes, double count) {
+  for (int64_t at = 0; at < bytes; at += dtypeSize(dtype))
+    storeElement(data + at, dtype, count != 0 ? loadFloat(data + at, dtype) / count : 0);
+}
+
 void readGradient(Session &session, const NamedTensor &gradient, double count, char *whole) {
   readTensor(session, gradient, whole);
   if (gradient.dtype == Dtype::F32)
@@ -29,8 +40,7 @@ void readGradient(Session &session, const NamedTensor &gradient, double count, c
   else if (gradient.dtype == Dtype::F64)
     divide<double>(whole, gradient.bytes(), count);
   else
-    PSRT_FAIL(BadInput, "gradient \"%s\" of %s cannot be written yet", gradient.name.c_str(),
-              dtypeName(gradient.dtype));
+    divideNarrow(whole, gradient.dtype, gradient.bytes(), count);
 }
 
 void writeGradients(Session &session, const NamedTensors &tensors, const std::string &path) {
@@ -43,7 +53,7 @@ void writeGradients(Session &session, const NamedTensors &tensors, const std::st
   for (const NamedTensor &tensor : tensors.all())
     if (tensor.kind == "gradient")
       writer.add(tensor.name, tensor.dtype, tensor.shape,
-                 [&](char *data) { readGradient(session, tensor, step.count, data); });
+                 [&](char *data) { readGradient(session, tensor, step.divisor, data); });
   writer.write(session.isFirst() ? path : "");
 }
 

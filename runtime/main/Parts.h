@@ -43,10 +43,11 @@ void writeTrace(Session &session, const std::string &path);
 
 /// Gradients and loss after the last backward of a step (before the update), divided by the count.
 struct StepGradients {
-  double loss = 0, count = 0;
+  double loss = 0;
+  double divisor = 0; ///< of accumulated gradients: the step's count, times the scale of the loss
 };
 StepGradients readLossBeforeUpdate(Session &session);
-/// One gradient, whole, divided by `count`; f32 or f64.
+/// One gradient, whole, divided by `count`.
 void readGradient(Session &session, const NamedTensor &gradient, double count, char *whole);
 /// Writes `loss` and every `grad.NAME`.
 void writeGradients(Session &session, const NamedTensors &tensors, const std::string &path);

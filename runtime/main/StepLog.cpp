@@ -66,6 +66,8 @@ void StepLog::write(const StepRecord &record) {
   addRates(line, record.rateFactor);
   if (session.getProgram().variable("grad_norm") >= 0)
     line += ", \"grad_norm\": " + number(session.readScalar("grad_norm"));
+  if (session.getProgram().variable("loss_scale") >= 0)
+    line += ", \"loss_scale\": " + number(session.readScalar("loss_scale"));
   addSpeed(line, record.seconds);
   for (const auto &[name, symbol] : scalars)
     line += ", " + quoted(name) + ": " + number(session.readScalar(symbol) / double(microBatches));

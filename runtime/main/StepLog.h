@@ -12,7 +12,7 @@ namespace psrt {
 struct StepRecord {
   int64_t step = 0;
   double loss = 0;
-  bool skipped = false;                      ///< no label counted, nothing was updated
+  bool skipped = false;                      ///< nothing was updated
   double seconds = 0;                        ///< of the step, without evaluation
   double rateFactor = 1;                     ///< of the schedule
   double evalLoss = NAN, averagesLoss = NAN; ///< of the evaluation after it

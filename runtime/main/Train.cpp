@@ -12,6 +12,7 @@
 #include <csignal>
 #include <filesystem>
 #include <tuple>
+#include <utility>
 
 namespace psrt {
 namespace {
@@ -98,7 +99,8 @@ private:
       progress.line(format(
           "warning: step %lld has no label that counts; its loss is 0 and nothing is updated",
           (long long)record.step));
-    if (!std::isfinite(record.loss))
+    bool overflowed = checkLossScale(record);
+    if (!std::isfinite(record.loss) && !overflowed)
       PSRT_FAIL(BadInput, "the loss of step %lld is %s%s", (long long)record.step,
                 std::isnan(record.loss) ? "nan" : "infinite",
                 explainBadLoss(session, entry, source, order, record.step).c_str());
@@ -107,6 +109,22 @@ private:
         (session.step == total || (flags.evalEvery > 0 && session.step % flags.evalEvery == 0)))
       std::tie(record.evalLoss, record.averagesLoss) = evaluate();
     log.write(record);
+  }
+
+  /// Where the loss is scaled: whether gradients were not finite, so that the step was skipped and
+  /// the scale halved. Fails where no scale helps.
+  bool checkLossScale(StepRecord &record) {
+    double before = std::exchange(lossScale, session.readScalar("loss_scale"));
+    if (!(lossScale < before))
+      return false;
+    record.skipped = true;
+    if (lossScale < 0x1p-32)
+      PSRT_FAIL(BadInput,
+                "the gradients of step %lld are not finite, with a loss scale of %g too: "
+                "an op overflows in 16 bits; keep its module in f32 (ps-compile --precision "
+                "fp16,keep-fp32=MODULE), or use bf16",
+                (long long)record.step, before);
+    return true;
   }
 
   void save() {
@@ -148,6 +166,7 @@ private:
   StepLog log;
   int64_t evaluatedAt = -1, savedAt = -1;
   int64_t startedAt = session.step;
+  double lossScale = session.readScalar("loss_scale"); ///< NaN: there is none
 };
 
 void checkCanTrain(const Program &program) {
@@ -220,8 +239,11 @@ void resume(Session &session, const NamedTensors &tensors, const Checkpoint &che
     PSRT_FAIL(BadArgument, "checkpoint \"%s\" is of a run %s --shuffle; %s", path,
               place.shuffle ? "with" : "without",
               place.shuffle ? "give it again" : "leave it away");
-  checkpoint.load(session, tensors);
+  std::vector<std::string> notes = checkpoint.load(session, tensors);
   session.step = place.step;
+  for (const std::string &note : notes)
+    if (session.isFirst())
+      std::fprintf(stderr, "note: %s\n", note.c_str());
   if (session.isFirst() && !flags.quiet)
     std::fprintf(stderr, "note: goes on from \"%s\", step %lld\n", path, (long long)place.step);
 }

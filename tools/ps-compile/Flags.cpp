@@ -190,6 +190,10 @@ bool checkBuilt(const Flags &f) {
     return refuse("offload", f.offload, "this flag");
   if (llvm::StringRef(f.targetName).starts_with("cuda"))
     return refuse("target", f.targetName, "the CUDA target");
+  if (f.check && f.precision != "fp32")
+    return bad(
+        "--check compares layouts as closely as f32 allows; compile with --precision fp32 for "
+        "it (the layout is the same)");
   if (f.inference && f.check)
     return bad("--check compares a training step, which a program of --inference has not");
   if (f.inference && (f.loss == "none" || !f.differentiate.empty()))

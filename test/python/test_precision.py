@@ -1,0 +1,275 @@
+"""`--precision`: 16-bit contractions, measured against torch.autocast; masters in f32, a scaled loss, skipped steps."""
+import copy
+import json
+import math
+
+import models
+import oracle
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+STEPS = 50
+ADAM = "adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)"
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+# ---- as torch.autocast ---------------------------------------------------------------------------------------------
+
+
+def train_torch(model, batches, dtype):
+    """(losses, state_dict) of PyTorch; with a dtype under autocast, and with a gradient scaler where that is float16."""
+    module = copy.deepcopy(model.module).train()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+    scaler = torch.amp.GradScaler("cpu", enabled=dtype == torch.float16)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+            loss = models.first_loss(module(**oracle.rows_of_step(batches, step, STEPS)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses, {name: value.detach() for name, value in module.state_dict().items()}
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    """name -> (archive, batches, runs of PyTorch by dtype), made when first asked for."""
+    folder, known = tmp_path_factory.mktemp("references"), {}
+
+    def get(name):
+        if name not in known:
+            model = oracle.zoo(name)
+            batches = oracle.draw_batches(model, 1, STEPS)
+            runs = {dtype: train_torch(model, batches, dtype) for dtype in (None, torch.bfloat16, torch.float16)}
+            known[name] = model.export(folder / f"{name}.pt2"), batches, runs
+        return known[name]
+
+    return get
+
+
+def distance(weights, exact):
+    floats = [name for name, value in exact.items() if value.is_floating_point()]
+    return math.sqrt(sum((weights[name].double() - exact[name].double()).square().sum().item() for name in floats))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize("precision", DTYPES)
+@pytest.mark.parametrize("mesh, flags, most", [
+    ("dp=1", (), 1.2), ("dp=2", ("--zero", "3"), 1.2),
+    # What ranks of a split product add up is rounded first: one rounding more than on one rank.
+    ("tp=2", (), 1.5), ("tp=2,pp=2", ("--recompute", "full"), 1.5),
+], ids=lambda part: part if isinstance(part, str) else None)  # fmt: skip
+def test_trains_as_autocast(tmp_path, references, name, precision, mesh, flags, most):
+    """After 50 steps the weights are as near to those of f32 as autocast's are, and every loss is within 2 % of it."""
+    archive, batches, runs = references(name)
+    found = oracle.train_compiled(tmp_path, archive, batches, mesh, 1, ADAM, ("--precision", precision, *flags), STEPS)
+    (_, exact), (losses, peer) = runs[None], runs[DTYPES[precision]]
+    assert max(abs(a - b) / b for a, b in zip(found.losses, losses, strict=True)) < 0.02
+    # Not nearer than 16 bits can be, and not farther than autocast: fp32 would be 100 times nearer.
+    assert 0.2 < distance(found.after, exact) / distance(peer, exact) < most
+
+
+@pytest.mark.parametrize("name", ["bert", "resnet", "unet", "bart"])
+def test_other_models_train(tmp_path, name):
+    """Losses of bf16 and fp16 stay within 2 % of f32's; convolutions, running statistics and encoders among them."""
+    model = oracle.zoo(name)
+    archive, batches = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 2, 8)
+    losses = {}
+    for precision in ["fp32", *DTYPES, "half"]:
+        folder = tmp_path / precision
+        folder.mkdir()
+        found = oracle.train_compiled(folder, archive, batches, "dp=2", 2, ADAM, ("--precision", precision), 8)
+        losses[precision] = torch.tensor(found.losses)
+    for precision in [*DTYPES, "half"]:
+        difference = ((losses[precision] - losses["fp32"]) / losses["fp32"]).abs().max().item()
+        assert 0 < difference < 0.02, precision
+
+
+def test_is_repeatable_and_alike_in_every_schedule(tmp_path):
+    """The same bits again, with what is computed again, and under every schedule of the same stages."""
+    model = oracle.zoo("gpt2_deep")
+    archive, batches = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 4, 4)
+    runs = []
+    for i, flags in enumerate([(), (), ("--recompute", "full"), ("--recompute", "selective"), ("--schedule", "zb-h1"), ("--schedule", "gpipe")]):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        runs.append(oracle.train_compiled(folder, archive, batches, "pp=2", 4, ADAM, ("--precision", "bf16", *flags), 4))
+    for other in runs[1:]:
+        assert other.losses == runs[0].losses
+        assert [n for n, value in other.after.items() if not torch.equal(value, runs[0].after[n])] == []
+
+
+# ---- the scale of the loss -----------------------------------------------------------------------------------------
+
+
+def overflowing(unit=100.0):
+    """GPT-2 of which one hidden unit of the first layer, in the second half, passes nothing forward and overflows backward."""
+    model = models.gpt2()
+    mlp = model.module.transformer.h[0].mlp
+    with torch.no_grad():
+        mlp.c_fc.bias[-1] = -60.0  # its activation is 0
+        mlp.c_proj.weight[-1] = unit
+    return model
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "tp=2,pp=2", "dp=2,tp=2"])
+def test_overflow_on_one_rank_skips_the_step_everywhere(tmp_path, mesh):
+    model = overflowing(2000.0)
+    archive, batches = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 1, 12)
+    before = {name: value.clone() for name, value in model.module.state_dict().items()}
+    program = oracle.compile_model(tmp_path, archive, mesh, "--precision", "fp16", "--optimizer", ADAM, "--clip-norm", "1")
+    save_file({n: v.contiguous() for n, v in batches.items()}, tmp_path / "data.safetensors")
+    run = [program, "--ranks", oracle.ranks_of(mesh), "--data", "data.safetensors", "--quiet", "--log", "log.jsonl",
+           "--export-weights", "w.safetensors"]  # fmt: skip
+    oracle.run([*run, "--steps", "12"], tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    skipped = [line["skipped"] for line in lines]
+    count = skipped.index(False)
+    assert 0 < count and sum(skipped) < 8
+    scales = [line["loss_scale"] for line in lines]
+    assert scales[1:] == [a / 2 if skip else a for a, skip in zip(scales, skipped[1:])]
+    # Up to then nothing changed, on no rank; after it all parameters did.
+    oracle.run([*run, "--steps", count], tmp_path)
+    assert [n for n, value in load_file(tmp_path / "w.safetensors").items() if not torch.equal(value, before[n])] == []
+    oracle.run([*run, "--steps", count + 1], tmp_path)
+    after = load_file(tmp_path / "w.safetensors")
+    assert all(torch.isfinite(value).all() for value in after.values())
+    assert not [n for n, value in after.items() if value.is_floating_point() and n != "transformer.h.0.mlp.c_proj.bias" and torch.equal(value, before[n])]
+
+
+def test_gradients_that_never_are_finite_end_the_run(tmp_path):
+    model = overflowing(3e38)
+    oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=1", "--precision", "fp16")
+    save_file(oracle.draw_batches(model, 1, 60), tmp_path / "data.safetensors")
+    said = oracle.run(["./program", "--data", "data.safetensors", "--quiet"], tmp_path, expect=1)
+    assert "are not finite" in said and "keep-fp32=MODULE" in said
+
+
+# ---- weights in and out --------------------------------------------------------------------------------------------
+
+
+def test_copies_follow_their_weights(tmp_path):
+    """A step from given weights, from a checkpoint, and from the model's file: the 16-bit copies are of what was given."""
+    model = models.gpt2()
+    archive = model.export(tmp_path / "model.pt2")
+    save_file(oracle.draw_batches(model, 1, 4), tmp_path / "data.safetensors")
+    with torch.no_grad():
+        for value in model.module.parameters():
+            value += 0.01 * torch.randn(value.shape)
+    weights = model.module.state_dict()
+    save_file({n: v.contiguous().clone() for n, v in weights.items()}, tmp_path / "other.safetensors")
+    other = model.export(tmp_path / "other.pt2")
+    run = ["--data", "data.safetensors", "--quiet", "--steps", "4"]
+    losses = {}
+    for name, source, mesh, flags in [
+        ("given", archive, "dp=2", ["--weights", "other.safetensors"]), ("file", other, "dp=2", []), ("split", other, "tp=2", [])]:
+        program = oracle.compile_model(tmp_path, source, mesh, "--precision", "bf16", "--optimizer", ADAM, out=name)
+        oracle.run([program, *run, *flags, "--losses", f"{name}.txt", "--save", f"{name}.saved", "--save-every", "2"], tmp_path)
+        losses[name] = oracle.read_losses(tmp_path / f"{name}.txt")
+    assert losses["given"] == losses["file"]
+    assert losses["split"] == pytest.approx(losses["file"], rel=1e-3)
+    oracle.run(["./given", *run, "--load", "given.saved/step-000002", "--losses", "again.txt"], tmp_path)
+    assert oracle.read_losses(tmp_path / "again.txt") == losses["file"][2:]
+
+
+@pytest.mark.parametrize("saved, loaded", [("fp16", "fp32"), ("fp32", "fp16"), ("bf16", "fp32"), ("fp16", "bf16")])
+def test_checkpoints_go_from_one_precision_to_another(tmp_path, saved, loaded):
+    """Weights and state are f32 in each, and come home to the bit; what a plan has not starts afresh, and it says so."""
+    model = models.gpt2()
+    archive = model.export(tmp_path / "model.pt2")
+    save_file(oracle.draw_batches(model, 1, 4), tmp_path / "data.safetensors")
+    for name, precision, mesh in [("first", saved, "dp=2"), ("second", loaded, "tp=2")]:
+        oracle.compile_model(tmp_path, archive, mesh, "--precision", precision, "--optimizer", ADAM, out=name)
+    run = ["--data", "data.safetensors", "--quiet"]
+    oracle.run(["./first", *run, "--steps", "2", "--save", "a"], tmp_path)
+    said = oracle.run(["./second", *run, "--steps", "2", "--load", "a/step-000002", "--save", "b"], tmp_path)
+    assert ("loss_scale" in said) == ("fp16" in (saved, loaded))
+    assert tensors(tmp_path / "a/step-000002") == tensors(tmp_path / "b/step-000002")
+    oracle.run(["./second", *run, "--steps", "4", "--load", "b/step-000002"], tmp_path)
+
+
+def tensors(folder):
+    """Bytes of every tensor of a checkpoint, by name; not the scale of a loss, which is of one precision."""
+    found = {}
+    for file in folder.glob("*.safetensors"):
+        found.update({n: v.numpy().tobytes() for n, v in load_file(file).items() if not n.startswith("loss_scale")})
+    return found
+
+
+# ---- the command line ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text, words", [
+    ("bfloat16", "takes fp32, bf16, fp16 or half"),
+    ("bf16,keep=lm_head", "'keep=lm_head' is neither keep-fp32=GLOB nor compute=GLOB"),
+    ("bf16,keep-fp32=", "is neither keep-fp32=GLOB"),
+    ("fp32,compute=ps.add", "fp32 has no classes to override"),
+    ("fp8", "--precision fp8 is not built yet; use bf16, fp16 or half"),
+    ("bf16,keep-fp32=transformer.g.0", "--precision keep-fp32=transformer.g.0 matches no op and no module of the model; the nearest names are 'transformer.h.0"),
+])  # fmt: skip
+def test_says_what_is_wrong(tmp_path, text, words):
+    archive = models.gpt2().export(tmp_path / "model.pt2")
+    said = oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x", "--precision", text], tmp_path, expect=2)
+    assert words in said
+    assert not (tmp_path / "x").exists()
+
+
+def test_gradients_are_written_without_their_scale(tmp_path):
+    """`--gradients` of a scaled loss are those of the loss."""
+    model = models.gpt2()
+    archive, data = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 1, 1)
+    found = {}
+    for precision in ["fp32", "fp16", "half"]:
+        folder = tmp_path / precision
+        folder.mkdir()
+        found[precision] = oracle.first_step(folder, archive, data, "--precision", precision)
+    for precision, most in [("fp16", 2**-7), ("half", 2**-4)]:
+        for name, exact in found["fp32"][1].items():
+            other = found[precision][1][name].float()
+            if exact.norm() > 1e-6:  # not the bias of keys, whose gradient is noise
+                assert (other - exact).norm() < most * exact.norm(), (precision, name)
+
+
+def test_check_asks_for_f32(tmp_path):
+    archive = models.gpt2().export(tmp_path / "model.pt2")
+    flags = ["--mesh", "dp=2", "--precision", "bf16", "--check"]
+    said = oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x", *flags], tmp_path, expect=2)
+    assert "--precision fp32" in said
+
+
+def test_modules_keep_f32(tmp_path):
+    """The whole model kept in f32 has f32's bits; a part of it has neither's."""
+    model = models.gpt2()
+    archive, batches = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 1, 4)
+    losses = {}
+    for precision in ["fp32", "bf16", "bf16,keep-fp32=*", "bf16,keep-fp32=*.mlp,keep-fp32=lm_head"]:
+        folder = tmp_path / str(len(losses))
+        folder.mkdir()
+        losses[precision] = oracle.train_compiled(folder, archive, batches, "dp=1", 1, ADAM, ("--precision", precision), 4).losses
+    whole, narrow, kept, part = losses.values()
+    assert kept == whole != narrow
+    assert part not in (whole, narrow)
+
+
+def test_gradients_are_reduced_in_bf16(tmp_path):
+    """`--gradient-reduction bf16`: the sum over ranks moves half the bytes; updates stay within bf16 of those of f32."""
+    model = models.gpt2()
+    archive, batches = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 2, 4)
+    plans, runs = {}, {}
+    for kind in ["fp32", "bf16"]:
+        folder = tmp_path / kind
+        folder.mkdir()
+        runs[kind] = oracle.train_compiled(folder, archive, batches, "dp=2", 2, "sgd(lr=0.1)", ("--gradient-reduction", kind), 4)
+        explain = ["--mesh", "dp=2", "--gradient-reduction", kind, "--explain", "--no-codegen"]
+        plans[kind] = oracle.run([oracle.tools_folder() / "ps-compile", archive, *explain], tmp_path)
+    assert plans["bf16"] != plans["fp32"]
+    before = model.module.state_dict()
+    for name, value in runs["bf16"].after.items():
+        other = runs["fp32"].after[name]
+        assert (value - other).norm() <= 2**-8 * (other - before[name]).norm() + 1e-7 * value.norm(), name
+    assert runs["bf16"].losses != runs["fp32"].losses
