@@ -1,4 +1,5 @@
 // The megatron policy: column and row parallel pairs found from the graph's structure.
+#include "lib/Sharding/GraphStructure.h"
 #include "lib/Sharding/Policy.h"
 #include "lib/Sharding/Reasons.h"
 #include "llvm/ADT/DenseSet.h"
@@ -19,100 +20,26 @@ struct Plan {
 
 class Finder {
 public:
-  explicit Finder(const ShardingGraph &graph) : graph(graph), mesh(graph.mesh) {
+  explicit Finder(const ShardingGraph &graph) : graph(graph), mesh(graph.mesh), structure(graph) {
     axes = mesh.getAxes({AxisKind::Tensor});
     shards = mesh.getShards(axes);
-    index();
   }
 
   std::vector<Seed> run() {
     if (axes.empty())
       return {};
-    for (unsigned edge : forward)
+    for (unsigned edge : structure.getForward())
       if (isa<AttentionOp>(graph.edges[edge].op))
         splitHeads(edge);
-    for (unsigned edge : forward)
-      if (isContraction(edge))
+    for (unsigned edge : structure.getForward())
+      if (structure.isContraction(edge))
         splitPair(edge);
-    for (unsigned edge : forward)
+    for (unsigned edge : structure.getForward())
       splitVocabulary(edge);
     return std::move(seeds);
   }
 
 private:
-  // -- What the graph looks like ---------------------------------------------------------------
-
-  static bool isPhase(Operation *op, bool evaluate) {
-    auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
-    if (!phase)
-      return true;
-    return phase.getValue() == (evaluate ? Phase::Evaluate : Phase::Forward);
-  }
-
-  /// Finds the forward ops (those of `@evaluate` when there are no others) and each value's
-  /// producer.
-  void index() {
-    producer.assign(graph.nodes.size(), -1);
-    dependsOnInput.assign(graph.nodes.size(), false);
-    for (auto [i, node] : llvm::enumerate(graph.nodes))
-      dependsOnInput[i] = isa_and_nonnull<BlockArgument>(node.value);
-    for (auto [i, edge] : llvm::enumerate(graph.edges)) {
-      if (edge.kind != ShardingEdge::Kind::Op && edge.kind != ShardingEdge::Kind::Read)
-        continue;
-      for (int result : edge.results) {
-        producer[result] = i;
-        for (int operand : edge.operands)
-          dependsOnInput[result] =
-              dependsOnInput[result] || (operand >= 0 && dependsOnInput[operand]);
-      }
-    }
-    for (bool evaluate : {false, true}) {
-      for (auto [i, edge] : llvm::enumerate(graph.edges))
-        if (edge.kind == ShardingEdge::Kind::Op && isPhase(edge.op, evaluate) &&
-            dependsOnAnInput(edge))
-          forward.push_back(i);
-      if (!forward.empty())
-        break;
-    }
-    isForward.insert(forward.begin(), forward.end());
-  }
-
-  bool dependsOnAnInput(const ShardingEdge &edge) const {
-    return llvm::any_of(edge.operands, [&](int node) { return node >= 0 && dependsOnInput[node]; });
-  }
-
-  bool isFloat(int node) const {
-    return isa<FloatType>(getElementTypeOrSelf(graph.nodes[node].value.getType()));
-  }
-
-  /// The operand of a contraction that depends on variables alone, when the other does not.
-  int getWeightOperand(unsigned number) const {
-    const ShardingEdge &edge = graph.edges[number];
-    if (edge.priority == 0 || edge.operands.size() != 2 || edge.operands[0] < 0 ||
-        edge.operands[1] < 0 || !isFloat(edge.operands[0]) || !isFloat(edge.operands[1]))
-      return -1;
-    bool first = dependsOnInput[edge.operands[0]], second = dependsOnInput[edge.operands[1]];
-    return first == second ? -1 : first ? 1 : 0;
-  }
-
-  bool isContraction(unsigned number) const { return getWeightOperand(number) >= 0; }
-
-  /// Ops that do not mix elements along what is split.
-  bool isPassed(const ShardingEdge &edge) const {
-    auto lowering = dyn_cast<LoweringOpInterface>(edge.op);
-    return lowering && (lowering.getLoweringKind() == LoweringKind::Elementwise ||
-                        lowering.getLoweringKind() == LoweringKind::Movement);
-  }
-
-  bool areWhole(const TensorSplits &splits) const { return llvm::all_of(splits, isWhole); }
-
-  SmallVector<Split> wholeFactors(const ShardingRule &rule) const {
-    SmallVector<Split> factors;
-    for (const RuleFactor &factor : rule.factors)
-      factors.push_back(wholeSplit(factor.size));
-    return factors;
-  }
-
   // -- Walking up to the variables -------------------------------------------------------------
 
   /// Splits the variables that a value is made from so that it is split as `splits`; fails where
@@ -120,19 +47,20 @@ private:
   void splitSources(unsigned node, const TensorSplits &splits, Plan &plan) {
     if (plan.failed || areWhole(splits) || !plan.visited.insert(node).second)
       return;
-    if (producer[node] < 0) {
+    int made = structure.getProducer(node);
+    if (made < 0) {
       plan.failed = true;
       return;
     }
-    const ShardingEdge &edge = graph.edges[producer[node]];
+    const ShardingEdge &edge = graph.edges[made];
     if (edge.kind == ShardingEdge::Kind::Read)
       return splitVariable(edge.operands[0], splits, plan);
     auto result = llvm::find(edge.results, int(node)) - edge.results.begin();
     SmallVector<StringAttr> dropped;
     SmallVector<Split> factors =
         projectToFactors(*edge.rule, edge.rule->results[result], splits, mesh, &dropped);
-    int weight = getWeightOperand(producer[node]);
-    bool passes = isPassed(edge) || (!dependsOnInput[node]) || weight >= 0;
+    int weight = structure.getWeightOperand(made);
+    bool passes = structure.isPassed(edge) || (!structure.dependsOnInput(node)) || weight >= 0;
     if (!dropped.empty() || !passes || splitsWholeFactor(*edge.rule, factors)) {
       plan.failed = true;
       return;
@@ -203,7 +131,7 @@ private:
   void splitHeads(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     unsigned heads = chooseHeadFactor(*edge.rule);
-    SmallVector<Split> factors = wholeFactors(*edge.rule);
+    SmallVector<Split> factors = makeWholeFactors(*edge.rule);
     factors[heads] = makeSplit(factors[heads][0].size, axes);
     Plan columns;
     for (unsigned i = 0; i < 3; ++i)
@@ -228,16 +156,16 @@ private:
     for (unsigned number : graph.nodes[node].edges) {
       const ShardingEdge &edge = graph.edges[number];
       auto operand = llvm::find(edge.operands, int(node));
-      if (!isForward.contains(number) || operand == edge.operands.end())
+      if (!structure.isForward(number) || operand == edge.operands.end())
         continue;
       unsigned i = operand - edge.operands.begin();
       SmallVector<Split> factors =
           projectToFactors(*edge.rule, edge.rule->operands[i], splits, mesh);
-      int weight = getWeightOperand(number);
+      int weight = structure.getWeightOperand(number);
       if (weight >= 0 && weight != int(i))
         splitSources(edge.operands[weight],
                      projectToTensor(*edge.rule, edge.rule->operands[weight], factors, mesh), plan);
-      else if (isPassed(edge))
+      else if (structure.isPassed(edge))
         for (auto [result, dims] : llvm::zip(edge.results, edge.rule->results))
           splitConsumers(result, projectToTensor(*edge.rule, dims, factors, mesh), plan);
     }
@@ -246,7 +174,7 @@ private:
   /// Seen from the second contraction: what it sums over is what the first yields.
   void splitPair(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
-    unsigned weight = getWeightOperand(number), activation = 1 - weight;
+    unsigned weight = structure.getWeightOperand(number), activation = 1 - weight;
     for (const DimFactors &dim : edge.rule->operands[activation])
       for (unsigned factor : dim)
         if (edge.rule->factors[factor].kind == RuleFactor::Kind::Reduction &&
@@ -255,7 +183,7 @@ private:
   }
 
   bool trySplitPair(const ShardingEdge &edge, unsigned factor, unsigned weight) {
-    SmallVector<Split> factors = wholeFactors(*edge.rule);
+    SmallVector<Split> factors = makeWholeFactors(*edge.rule);
     factors[factor] = makeSplit(factors[factor][0].size, axes);
     unsigned activation = 1 - weight;
     Plan columns;
@@ -283,9 +211,9 @@ private:
     for (unsigned node : plan.visited)
       for (unsigned number : graph.nodes[node].edges) {
         const ShardingEdge &edge = graph.edges[number];
-        if (isForward.contains(number) && dependsOnInput[node] &&
-            llvm::is_contained(edge.operands, int(node)) && !isPassed(edge) &&
-            !isContraction(number))
+        if (structure.isForward(number) && structure.dependsOnInput(node) &&
+            llvm::is_contained(edge.operands, int(node)) && !structure.isPassed(edge) &&
+            !structure.isContraction(number))
           return false;
       }
     return true;
@@ -296,9 +224,9 @@ private:
     unsigned operand = 0, dim = 0;
     if (auto loss = dyn_cast<CrossEntropyOp>(edge.op))
       dim = loss.getLogits().getType().getRank() - 1;
-    else if (!isa<EmbeddingOp>(edge.op) || dependsOnInput[edge.operands[0]])
+    else if (!isa<EmbeddingOp>(edge.op) || structure.dependsOnInput(edge.operands[0]))
       return;
-    SmallVector<Split> factors = wholeFactors(*edge.rule);
+    SmallVector<Split> factors = makeWholeFactors(*edge.rule);
     unsigned factor = edge.rule->operands[operand][dim][0];
     factors[factor] = makeSplit(factors[factor][0].size, axes);
     Plan plan;
@@ -311,12 +239,9 @@ private:
 
   const ShardingGraph &graph;
   const MeshShape &mesh;
+  GraphStructure structure;
   SmallVector<StringAttr> axes;
   int64_t shards = 1;
-  std::vector<int> producer;
-  std::vector<bool> dependsOnInput;
-  std::vector<unsigned> forward;
-  llvm::DenseSet<unsigned> isForward;
   llvm::DenseMap<unsigned, TensorSplits> decided;
   std::vector<Seed> seeds;
 };
