@@ -114,8 +114,8 @@ private:
            priced.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops == 0;
   }
 
-  /// Whether running it moves data between ranks: what it yields is reduced or laid out otherwise,
-  /// or its operands are. A share of what is whole is only cut out.
+  /// Whether running it moves data between ranks that are not moved anyway: what it yields is
+  /// reduced or laid out otherwise, or its operands are. A share of what is whole is only cut out.
   bool moves(Operation *op) const {
     if (!isa<ShardingOpInterface>(op) || isReplicated(op, mesh))
       return false;
@@ -128,12 +128,22 @@ private:
              simplify(wanted ? wanted : mesh.getReplicated(type.getRank()), type.getShape(), mesh);
     };
     for (auto [operand, needed] : llvm::zip(op->getOperands(), runs.operands))
-      if (!isGathered(operand) && differs(getSharding(operand), needed, operand))
+      if (!isGathered(operand) && differs(getSharding(operand), needed, operand) &&
+          !isMovedAgain(operand, needed, getSegment(op)))
         return true;
     for (auto [result, raw] : llvm::zip(op->getResults(), runs.results))
       if (differs(raw, getSharding(result), result))
         return true;
     return false;
+  }
+
+  /// Whether backward lays it out so, as for the gradient of a weight: it is moved once for all.
+  bool isMovedAgain(Value value, ShardingAttr needed, std::optional<int64_t> segment) const {
+    return segment && llvm::any_of(value.getUses(), [&](OpOperand &use) {
+             return isUsedAgain(use, *segment) && isa<ShardingOpInterface>(use.getOwner()) &&
+                    computeOpSharding(use.getOwner(), mesh).operands[use.getOperandNumber()] ==
+                        needed;
+           });
   }
 
   /// Parameters are gathered by each run for itself, whatever runs.

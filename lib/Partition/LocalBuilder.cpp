@@ -1,6 +1,7 @@
 // Shard indices, global indices and padding of local tensors.
 #include "lib/Partition/LocalBuilder.h"
 #include "lib/Partition/Collectives.h"
+#include "lib/Sharding/Reasons.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -29,6 +30,7 @@ void LocalBuilder::notifyOperationInserted(Operation *inserted, InsertPoint) {
   if (inserted->getDiscardableAttrDictionary() != op->getDiscardableAttrDictionary())
     copyMarks(op, inserted);
   inserted->removeAttr(kShardingsMark);
+  inserted->removeAttr(kReasonMark);
   if (!isCollective(inserted))
     return;
   if (what.empty())

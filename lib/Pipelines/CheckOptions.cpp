@@ -13,12 +13,11 @@ static llvm::Error fail(const llvm::Twine &message) {
 }
 
 static llvm::Error checkPolicy(llvm::StringRef policy) {
-  if (policy == "replicated" || policy == "megatron")
+  if (policy == "replicated" || policy == "megatron" || policy == "megatron+sp")
     return llvm::Error::success();
-  if (policy == "megatron+sp")
-    return fail("--sharding-policy megatron+sp is not built yet; use megatron");
   if (!policy.ends_with(".json"))
-    return fail("--sharding-policy takes megatron, replicated or FILE.json, not '" + policy + "'");
+    return fail("--sharding-policy takes megatron, megatron+sp, replicated or FILE.json, not '" +
+                policy + "'");
   if (!llvm::sys::fs::is_regular_file(policy))
     return fail("--sharding-policy '" + policy + "' is no file that can be read");
   return llvm::Error::success();

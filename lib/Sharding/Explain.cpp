@@ -79,19 +79,42 @@ void printTable(ArrayRef<std::vector<std::string>> rows, llvm::raw_ostream &os) 
     os << StringRef(line).rtrim() << "\n";
   }
 }
+
+static bool isOfForward(Operation *op) {
+  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+  return !phase || phase.getValue() == Phase::Forward;
+}
+
+/// A table under its heading; nothing when it has no rows.
+static void printSection(StringRef heading, ArrayRef<std::vector<std::string>> rows,
+                         llvm::raw_ostream &os) {
+  if (rows.size() == 1)
+    return;
+  os << "\n" << heading << "\n";
+  printTable(rows, os);
+}
+
 /// Which form each attention of the forward got.
 static void printAttentionForms(ModuleOp module, llvm::raw_ostream &os) {
   std::vector<std::vector<std::string>> rows = {{"at", "form"}};
   module.walk([&](AttentionOp op) {
-    auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
     auto form = op->getAttrOfType<StringAttr>("ps.attention_form");
-    if (form && (!phase || phase.getValue() == Phase::Forward))
+    if (form && isOfForward(op))
       rows.push_back({describeLocation(op.getLoc()), form.str()});
   });
-  if (rows.size() == 1)
-    return;
-  os << "\nattention\n";
-  printTable(rows, os);
+  printSection("attention", rows, os);
+}
+
+/// The values of the forward that the policy splits, and why.
+static void printSplitValues(ModuleOp module, llvm::raw_ostream &os) {
+  std::vector<std::vector<std::string>> rows = {{"at", "sharding", "why"}};
+  module.walk([&](Operation *op) {
+    auto reason = op->getAttrOfType<StringAttr>(kReasonMark);
+    if (reason && op->getNumResults() > 0 && isOfForward(op))
+      rows.push_back(
+          {describeLocation(op->getLoc()), describe(getSharding(op->getResult(0))), reason.str()});
+  });
+  printSection("activations", rows, os);
 }
 
 ShardingExplanation explainShardings(ModuleOp module) { return Explainer(module).run(); }
@@ -121,6 +144,7 @@ std::string getExplanation(ModuleOp module) {
   llvm::raw_string_ostream os(text);
   print(explainShardings(module), os);
   printAttentionForms(module, os);
+  printSplitValues(module, os);
   return text;
 }
 

@@ -39,10 +39,9 @@ public:
       if (!reduceWhereCheaper())
         break;
     } while (true);
-    auto partial = PartialAttr::get(axis.getContext(), axis, ReductionKind::Sum);
     for (unsigned node : kept.set_bits())
       if (!graph.nodes[node].fixed)
-        graph.nodes[node].partial.push_back(partial);
+        keepPartial(graph.nodes[node]);
   }
 
 private:
@@ -57,7 +56,24 @@ private:
     });
   }
 
+  void keepPartial(ShardingNode &node) {
+    node.partial.push_back(PartialAttr::get(axis.getContext(), axis, ReductionKind::Sum));
+    if (isOfferedLater(node))
+      for (Split &split : node.splits)
+        split =
+            simplify(without(split, [&](StringAttr other) { return other == axis; }), graph.mesh);
+  }
+
+  bool isOfferedLater(const ShardingNode &node) const {
+    return llvm::is_contained(node.laterAxes, axis);
+  }
+
+  /// A split that was offered later is only where a sum is scattered to.
   bool isSplit(unsigned node) const {
+    return !isOfferedLater(graph.nodes[node]) && liesSplit(node);
+  }
+
+  bool liesSplit(unsigned node) const {
     return llvm::any_of(graph.nodes[node].splits, [&](const Split &split) {
       return llvm::any_of(
           split, [&](const SubFactor &factor) { return llvm::is_contained(factor.axes, axis); });
@@ -71,6 +87,9 @@ private:
 
   bool isKept(int node) const { return node >= 0 && kept[node]; }
 
+  /// What stands beside partial operands would be gathered.
+  bool isOtherSplit(int node) const { return node >= 0 && liesSplit(node); }
+
   /// The linear group that exactly the kept operands make up; null when there is none.
   const SmallVector<unsigned, 2> *getGroup(unsigned number) const {
     const ShardingEdge &edge = graph.edges[number];
@@ -79,7 +98,9 @@ private:
     for (const SmallVector<unsigned, 2> &group : edge.rule->linear) {
       bool matches = !group.empty();
       for (unsigned i = 0; i < edge.operands.size() && matches; ++i)
-        matches = isKept(edge.operands[i]) == llvm::is_contained(group, i);
+        matches = llvm::is_contained(group, i)
+                      ? isKept(edge.operands[i])
+                      : !isKept(edge.operands[i]) && !isOtherSplit(edge.operands[i]);
       if (matches)
         return &group;
     }

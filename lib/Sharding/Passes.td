@@ -21,12 +21,13 @@ def SeedShardingsPass : Pass<"ps-seed-shardings", "::mlir::ModuleOp"> {
   let summary = "lets a policy decide the shardings of inputs and parameters";
   let description = [{
     `replicated`: parameters whole. `megatron`: column and row parallel pairs around attention and in MLPs,
-    vocabulary parallel embedding and loss, found from the graph's structure. `FILE.json`:
+    vocabulary parallel embedding and loss, found from the graph's structure. `megatron+sp`: the
+    sequence over the tensor axes too, where these split nothing else (`ps.later_shardings` on ops). `FILE.json`:
     {"GLOB": {"DIM": ["axis", ...]}} on variable names. Inputs are split along their batch dim (`ps.batch_dim`, else dim 0) over
     all data and expert axes.
   }];
   let options = [
-    Option<"policy", "policy", "std::string", "\"replicated\"", "replicated, megatron or FILE.json">,
+    Option<"policy", "policy", "std::string", "\"replicated\"", "replicated, megatron, megatron+sp or FILE.json">,
   ];
 }
 
@@ -35,6 +36,9 @@ def PropagateShardingsPass : Pass<"ps-propagate-shardings", "::mlir::ModuleOp"> 
   let description = [{
     Factors flow along ops and variables in both directions to a fixpoint; then partial sums are
     placed where reducing them moves the fewest bytes. See docs/levels.md.
+
+    `ps.later_shardings` on ops are offered to their results once the other splits are known, on the axes that split nothing
+    of them, and propagated; they yield to partial sums, which are then scattered where they end.
 
     `zero` (0 to 3) is the ZeRO stage: once the splits over model axes are known, optimizer state (from 1 on), gradients (2) and
     parameters (3) are also split over the data axes that hold copies of them, and that is propagated too.

@@ -16,6 +16,14 @@ struct Seed {
   std::string reason;
 };
 
+/// Splits that a value is offered when all that follows from the other seeds is known, on the axes
+/// that split nothing of it yet; and why.
+struct LaterSeed {
+  unsigned value; ///< node of the graph
+  TensorSplits splits;
+  std::string reason;
+};
+
 /// Every parameter whole.
 std::vector<Seed> seedReplicated(const ShardingGraph &graph);
 
@@ -26,6 +34,13 @@ std::vector<Seed> seedReplicated(const ShardingGraph &graph);
 /// what it sums over; a table looked up by an input and the projection before a cross-entropy are
 /// split by their vocabulary. What matches nothing gets no seed.
 std::vector<Seed> seedMegatron(const ShardingGraph &graph);
+
+/// Beside `seedMegatron`, whose seeds are `variables`: the sequence over the tensor axes
+/// (Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, 2022). The
+/// results of the row parallel contractions that take attentions are split along the attention's
+/// queries; norms, dropouts, residuals and embeddings follow by propagation, since the tensor axes
+/// split nothing of them. Empty where no attention is found, or none has split heads.
+std::vector<LaterSeed> seedSequence(const ShardingGraph &graph, llvm::ArrayRef<Seed> variables);
 
 /// The seeds of a JSON text {"GLOB": {"DIM": ["axis", ...]}}, matched on variables' names in order
 /// (the first match of a variable wins). `path` is named in errors: a glob that matches nothing, an

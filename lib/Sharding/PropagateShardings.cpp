@@ -44,6 +44,7 @@ void markOps(ps::ShardingGraph &graph, func::FuncOp function) {
     for (Value result : op.getResults())
       if (Attribute sharding = get(result))
         shardings.push_back(sharding);
+    op.removeAttr(ps::kLaterShardingsMark);
     if (!shardings.empty())
       op.setAttr(ps::kShardingsMark, ArrayAttr::get(op.getContext(), shardings));
     if (!op.hasTrait<OpTrait::IsTerminator>())
@@ -68,6 +69,7 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
       module->setAttr(ps::kLevelMark, ps::LevelAttr::get(&getContext(), ps::Level::Planned));
     ps::ShardingGraph graph = ps::ShardingGraph::build(module, mesh);
     ps::propagateSplits(graph);
+    ps::propagateLaterSplits(graph);
     if (zero > 0) {
       ps::splitForZero(graph, zero);
       ps::propagateSplits(graph);

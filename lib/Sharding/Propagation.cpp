@@ -202,6 +202,53 @@ private:
 
 void propagateSplits(ShardingGraph &graph) { Propagator(graph).run(); }
 
+static SmallVector<StringAttr> getAxes(const ShardingNode &node) {
+  SmallVector<StringAttr> axes;
+  for (const Split &split : node.splits)
+    llvm::append_range(axes, getAxes(split));
+  return axes;
+}
+
+/// The split with the axes of `added` behind its own, factor by factor; `split` where a factor's
+/// border is in the way.
+static Split addAxes(const Split &split, const Split &added, const MeshShape &mesh) {
+  SmallVector<int64_t> sizes;
+  for (const SubFactor &factor : added)
+    sizes.push_back(factor.size);
+  SmallVector<StringAttr> dropped;
+  SmallVector<Split> parts = cut(split, sizes, mesh, &dropped);
+  for (auto [part, factor] : llvm::zip(parts, added)) {
+    if (!factor.axes.empty() && part.size() != 1)
+      return split;
+    llvm::append_range(part[0].axes, factor.axes);
+  }
+  return dropped.empty() ? join(parts, mesh) : split;
+}
+
+static void takeLater(ShardingNode &node, const MeshShape &mesh) {
+  SmallVector<StringAttr> used = getAxes(node);
+  for (auto [split, later] : llvm::zip(node.splits, node.later))
+    split = addAxes(split,
+                    without(later, [&](StringAttr axis) { return llvm::is_contained(used, axis); }),
+                    mesh);
+}
+
+void propagateLaterSplits(ShardingGraph &graph) {
+  if (llvm::all_of(graph.nodes, [](const ShardingNode &node) { return node.later.empty(); }))
+    return;
+  std::vector<SmallVector<StringAttr>> before;
+  for (ShardingNode &node : graph.nodes) {
+    before.push_back(getAxes(node));
+    if (!node.fixed && !node.later.empty())
+      takeLater(node, graph.mesh);
+  }
+  propagateSplits(graph);
+  for (auto [node, known] : llvm::zip(graph.nodes, before))
+    for (StringAttr axis : getAxes(node))
+      if (!llvm::is_contained(known, axis))
+        node.laterAxes.push_back(axis);
+}
+
 /// True when every op that uses the node needs it as it is.
 static bool usersAgree(const ShardingGraph &graph, unsigned number) {
   const ShardingNode &node = graph.nodes[number];

@@ -13,6 +13,11 @@ namespace parashard::ps {
 /// held by the most bytes is offered to those that have none; nobody's is taken away.
 void propagateSplits(ShardingGraph &graph);
 
+/// After `propagateSplits`: adds what nodes are offered later (`ShardingNode::later`), where the
+/// axes split nothing of them yet, propagates that, and notes on each node which axes came so.
+/// Nothing when nothing is offered.
+void propagateLaterSplits(ShardingGraph &graph);
+
 /// Constants whose users want them split differently become whole: a slice costs nothing, a gather
 /// does.
 void wholeSharedConstants(ShardingGraph &graph);

@@ -6,7 +6,7 @@
 
 namespace parashard::ps {
 
-/// On variables and input arguments: a string for `--explain`.
+/// On variables, and on ops whose results a policy splits: a string for `--explain`.
 inline constexpr llvm::StringLiteral kReasonMark = "ps.reason";
 
 /// On parameters from level 2 on: where the model first uses it, as `describeLocation` says it.

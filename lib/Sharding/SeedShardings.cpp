@@ -24,8 +24,8 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       getOperation().emitError() << "there is no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
-    bool looksAtOps =
-        policy == "megatron" && !ps::MeshShape(mesh).getAxes({ps::AxisKind::Tensor}).empty();
+    bool looksAtOps = StringRef(policy).starts_with("megatron") &&
+                      !ps::MeshShape(mesh).getAxes({ps::AxisKind::Tensor}).empty();
     ps::ShardingGraph graph = looksAtOps ? ps::ShardingGraph::build(getOperation(), mesh)
                                          : ps::ShardingGraph::buildVariables(getOperation(), mesh);
     if (failed(seedVariables(graph)) || failed(seedInputs(graph.mesh)))
@@ -35,12 +35,13 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
   llvm::Expected<std::vector<ps::Seed>> runPolicy(const ps::ShardingGraph &graph) {
     if (policy == "replicated")
       return ps::seedReplicated(graph);
-    if (policy == "megatron")
+    if (policy == "megatron" || policy == "megatron+sp")
       return ps::seedMegatron(graph);
     if (!StringRef(policy).ends_with(".json"))
-      return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                     "--sharding-policy " + policy +
-                                         ": unknown; use replicated, megatron or FILE.json");
+      return llvm::createStringError(
+          llvm::inconvertibleErrorCode(),
+          "--sharding-policy " + policy +
+              ": unknown; use replicated, megatron, megatron+sp or FILE.json");
     auto file = llvm::MemoryBuffer::getFile(policy);
     if (!file)
       return llvm::createStringError(file.getError(), "sharding policy " + policy + ": " +
@@ -63,7 +64,24 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       node.variable.setSharding(ps::getShardingAttr(seed.splits, {}, graph.mesh));
       ps::setReason(node.variable, seed.reason);
     }
+    if (policy == "megatron+sp")
+      seedLater(graph, ps::seedSequence(graph, *seeds));
     return success();
+  }
+
+  void seedLater(const ps::ShardingGraph &graph, ArrayRef<ps::LaterSeed> seeds) {
+    if (seeds.empty() && !graph.mesh.getAxes({ps::AxisKind::Tensor}).empty())
+      getOperation().emitRemark()
+          << "--sharding-policy megatron+sp: no attention with split heads and a row parallel "
+             "contraction behind it; sequences stay whole, as with megatron";
+    for (const ps::LaterSeed &seed : seeds) {
+      auto value = cast<OpResult>(graph.nodes[seed.value].value);
+      Operation *op = value.getOwner();
+      SmallVector<Attribute> all(op->getNumResults(), UnitAttr::get(&getContext()));
+      all[value.getResultNumber()] = ps::getShardingAttr(seed.splits, {}, graph.mesh);
+      op->setAttr(ps::kLaterShardingsMark, ArrayAttr::get(&getContext(), all));
+      op->setAttr(ps::kReasonMark, StringAttr::get(&getContext(), seed.reason));
+    }
   }
 
   LogicalResult seedInputs(const ps::MeshShape &mesh) {

@@ -74,8 +74,18 @@ private:
     if (isNew) {
       it->second = addNode(type, ps::getSharding(value));
       graph.nodes[it->second].value = value;
+      readLater(value, graph.nodes[it->second]);
     }
     return it->second;
+  }
+
+  void readLater(Value value, ShardingNode &node) {
+    auto result = dyn_cast<OpResult>(value);
+    auto all = result ? result.getOwner()->getAttrOfType<ArrayAttr>(kLaterShardingsMark) : nullptr;
+    if (!all || result.getResultNumber() >= all.size())
+      return;
+    if (auto sharding = dyn_cast<ShardingAttr>(all[result.getResultNumber()]))
+      node.later = getSplits(sharding, node.shape, graph.mesh);
   }
 
   void addEdge(ShardingEdge edge) {

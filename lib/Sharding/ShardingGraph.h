@@ -8,6 +8,10 @@
 
 namespace parashard::ps {
 
+/// On ops between the policy and propagation: a sharding per result (or unit) that it is offered
+/// when all else is known.
+inline constexpr llvm::StringLiteral kLaterShardingsMark = "ps.later_shardings";
+
 /// A tensor value of a function, or a variable.
 struct ShardingNode {
   mlir::Value value;   ///< null for a variable
@@ -18,6 +22,10 @@ struct ShardingNode {
   llvm::SmallVector<PartialAttr, 2> partial;
   /// Decided before propagation (a seed): it gives, and takes nothing.
   bool fixed = false;
+  /// What a policy offers it after the first fixpoint; empty: nothing.
+  TensorSplits later;
+  /// The axes that came with what was offered later. They yield to partial sums.
+  llvm::SmallVector<mlir::StringAttr, 1> laterAxes;
   /// Split by ZeRO, over what was known of it before.
   bool splitLater = false;
   /// Data, context and expert axes may split it (values; not parameters and what belongs to them,

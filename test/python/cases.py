@@ -22,15 +22,19 @@ class Case:
     schedule: str = ""  # of a pipeline; empty: no flag
     chunks: int = 1
     zero: int = 0
+    policy: str = ""  # of sharding; empty: no flag
+    recompute: str = ""
 
     def __str__(self):
         pipeline = f"-{self.schedule}-{self.chunks}" if self.schedule else ""
         zero = f"-zero{self.zero}" if self.zero else ""
-        return f"{self.model}-{self.importer}-{self.mesh}-{self.micro_batches}-{self.optimizer}{pipeline}{zero}"
+        rest = "".join(f"-{word}" for word in (self.policy, self.recompute) if word)
+        return f"{self.model}-{self.importer}-{self.mesh}-{self.micro_batches}-{self.optimizer}{pipeline}{zero}{rest}"
 
     def flags(self):
         schedule = ("--schedule", self.schedule, "--num-chunks", self.chunks) if self.schedule else ()
-        return (*schedule, "--zero", self.zero) if self.zero else schedule
+        others = {"--zero": self.zero, "--sharding-policy": self.policy, "--recompute": self.recompute}
+        return (*schedule, *itertools.chain.from_iterable(pair for pair in others.items() if pair[1]))
 
 
 # The first ones in every combination; the others, and all as ONNX, on fewer meshes.
@@ -66,6 +70,21 @@ ZERO = [
     for name, mesh, stage, (micro_batches, optimizer) in itertools.product(
         ["gpt2", "llama", "bert", "resnet"], ["dp=2", "dp=4", "dp=2,tp=2", "dp=2,pp=2", "dp=2,pp=2,tp=2"], [1, 2, 3], [(1, "adamw"), (4, "sgd")])
     if "resnet" not in name or "tp" not in mesh
+]  # fmt: skip
+
+# Sequences over tp: learned positions and rotary ones, grouped queries, padding, both orders of norms, two lengths, a class token.
+SEQUENCE = [
+    *(Case(name, "pt2", mesh, micro_batches, optimizer, policy="megatron+sp")
+      for name, mesh, (micro_batches, optimizer) in itertools.product(
+          ["gpt", "gpt2", "llama", *language.MODELS, "vit"], ["tp=2", "tp=4", "dp=2,tp=2"], [(1, "adamw"), (4, "sgd")])),
+    *(Case(name, "onnx", mesh, 1, "adamw", policy="megatron+sp") for name, mesh in itertools.product(["gpt2", "llama", "bert"], ["tp=2", "dp=2,tp=2"])),
+    *(Case(name, "pt2", mesh, 4, "sgd", schedule, chunks, policy="megatron+sp")
+      for name, mesh, (schedule, chunks) in itertools.product(
+          ["gpt2_deep", "llama_deep", "bert", "bart"], ["pp=2,tp=2", "dp=2,pp=2,tp=2"], [("1f1b", 1), ("zb-h1", 1), ("interleaved", 2)])
+      if (name, chunks) != ("bert", 2)),
+    *(Case(name, "pt2", mesh, micro_batches, "adamw", zero=stage, policy="megatron+sp", recompute=recompute)
+      for name, mesh, micro_batches, (stage, recompute) in itertools.product(
+          ["gpt2", "llama", "bert"], ["dp=2,tp=2", "dp=2,pp=2,tp=2"], [1, 4], [(1, "selective"), (2, "full"), (3, "selective"), (3, "")])),
 ]  # fmt: skip
 
 # Sizes that tp does not divide: padded heads, rows of the vocabulary, features; some shards are empty.

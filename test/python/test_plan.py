@@ -34,21 +34,35 @@ def collectives_of(text):
     return counts
 
 
-@pytest.mark.parametrize("name", ["gpt", "gpt2", "llama"])
-def test_megatron_has_two_all_reduces_a_layer_each_way(tmp_path, name):
-    """Counted as what a third layer adds: so embedding, head and loss do not matter."""
+def added_by_a_layer(folder, name, policy):
+    """(phase, kind) -> how many a third layer adds: so embedding, head and loss do not matter."""
     counts = []
     for layers in (2, 3):
-        folder = tmp_path / str(layers)
-        folder.mkdir()
-        archive = models.MODELS[name](layers=layers).export(folder / "model.pt2")
-        oracle.compile_model(folder, archive, "tp=2", "--sharding-policy", "megatron", "--dump-dir", folder / "dump")
-        counts.append(collectives_of((folder / "dump/3-partitioned.mlir").read_text()))
-    added = {key: counts[1][key] - counts[0][key] for key in counts[1] | counts[0] if counts[1][key] != counts[0][key]}
+        here = folder / str(layers)
+        here.mkdir()
+        archive = models.MODELS[name](layers=layers).export(here / "model.pt2")
+        oracle.compile_model(here, archive, "tp=2", "--sharding-policy", policy, "--dump-dir", here / "dump")
+        counts.append(collectives_of((here / "dump/3-partitioned.mlir").read_text()))
+    return {key: counts[1][key] - counts[0][key] for key in counts[1] | counts[0] if counts[1][key] != counts[0][key]}
+
+
+@pytest.mark.parametrize("name", ["gpt", "gpt2", "llama"])
+def test_megatron_has_two_all_reduces_a_layer_each_way(tmp_path, name):
+    added = added_by_a_layer(tmp_path, name, "megatron")
     backward = sum(n for (phase, _), n in added.items() if phase.startswith("backward"))
     assert {kind for _, kind in added} == {"all_reduce"}, added
     assert added["forward", "all_reduce"] == 2, added
     assert backward == 2, added
+
+
+@pytest.mark.parametrize("name", ["gpt", "gpt2", "llama"])
+def test_sequence_parallelism_gathers_and_scatters_twice_a_layer_each_way(tmp_path, name):
+    """Korthikanti et al., 2022, figure 5; weight gradients gather again what forward did not keep (their section 4.2.2)."""
+    assert added_by_a_layer(tmp_path, name, "megatron+sp") == {
+        ("forward", "all_gather"): 2, ("forward", "reduce_scatter"): 2,
+        ("backward_input", "all_gather"): 2, ("backward_input", "reduce_scatter"): 2,
+        ("backward_weight", "all_gather"): 2,
+    }  # fmt: skip
 
 
 def explained(text):

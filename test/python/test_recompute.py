@@ -96,11 +96,13 @@ def test_full_keeps_the_inputs_of_a_layer_alone(tmp_path, exports):
     assert kept["none", "contractions"] == kept["selective", "contractions"] < kept["full", "contractions"]
 
 
-def test_communication_is_not_repeated(tmp_path, exports):
+@pytest.mark.parametrize("policy", ["megatron", "megatron+sp"])
+def test_communication_is_not_repeated(tmp_path, exports, policy):
     """The same collectives over tp, forward and backward, whatever runs again."""
     moved = []
     for mode in ["none", *MODES]:
-        _, said = compile_placed(tmp_path, oracle.export("gpt2", exports), "--mesh", "dp=2,tp=2", "--recompute", mode)
+        flags = ("--mesh", "dp=2,tp=2", "--sharding-policy", policy, "--recompute", mode)
+        _, said = compile_placed(tmp_path, oracle.export("gpt2", exports), *flags)
         moved.append([line.split()[:6] for line in said.split("collectives")[1].splitlines() if " tp " in line or " dp " in line])
     assert moved[0] and moved[0] == moved[1] == moved[2]
 

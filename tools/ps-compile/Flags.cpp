@@ -74,7 +74,8 @@ struct Flags {
       cl::init("dp=1"), cl::cat(plan)};
   cl::opt<int64_t> ranks{"ranks", cl::desc("number of ranks; fills * in --mesh"), cl::init(0),
                          cl::cat(plan)};
-  cl::opt<std::string> policy{"sharding-policy", cl::desc("megatron, replicated or FILE.json"),
+  cl::opt<std::string> policy{"sharding-policy",
+                              cl::desc("megatron, megatron+sp, replicated or FILE.json"),
                               cl::init("megatron"), cl::cat(plan)};
   cl::opt<std::string> microBatches{"micro-batches", cl::desc("micro-batches of a step"),
                                     cl::cat(plan)};
