@@ -92,6 +92,8 @@ def formulas(a):
         ("megatron+sp", "selective"): (32 / t, 2 / t),
         ("megatron", "full"): (2, 0),
         ("megatron+sp", "full"): (2 / t, 0),
+        ("megatron", "full+communication"): (2, 0),
+        ("megatron+sp", "full+communication"): (2 / t, 0),
     }
 
 
@@ -105,12 +107,12 @@ def main():
     width = 2 if arguments.precision == "fp32" else 1
     with tempfile.TemporaryDirectory() as name:
         models = [export(pathlib.Path(name) / str(layers), layers, arguments) for layers in LAYERS]
-        print("policy       recompute   kept MB   formula MB   kept / formula   kept in s b h values")
+        print("policy       recompute          kept MB   formula MB   kept / formula   kept in s b h values")
         for (policy, recompute), (values, masks) in formulas(arguments).items():
             held = layer(models, ("--sharding-policy", policy, "--recompute", recompute), arguments)
             bytes_, formula = sum(held.values()), unit * (width * values + masks)
             types = ", ".join(f"{count / unit / BYTES[dtype]:.2f} {dtype}" for dtype, count in held.items() if count)
-            print(f"{policy:12} {recompute:10} {bytes_ / 1e6:8.1f} {formula / 1e6:12.1f} {bytes_ / formula:16.2f}   {types}")
+            print(f"{policy:12} {recompute:18} {bytes_ / 1e6:8.1f} {formula / 1e6:12.1f} {bytes_ / formula:16.2f}   {types}")
 
 
 if __name__ == "__main__":

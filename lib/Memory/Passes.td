@@ -13,11 +13,12 @@ def RecomputePass : Pass<"ps-recompute", "::mlir::ModuleOp"> {
     accumulated once. `mode` says which ops may run again:
 
     * `full`: all of a segment, so that its inputs alone are kept; not those of the last one, whose backward follows at once.
+    * `full+communication`: the same, and what moves data between ranks too.
     * `selective`: what is no contraction and follows from what is kept anyway; one number a row (a norm's) stays.
     * `modules=GLOB,...`: what comes from these modules, or from modules inside of them.
   }];
   let options = [Option<"mode", "mode", "std::string", "\"none\"",
-                        "none, selective, full or modules=GLOB,...">];
+                        "none, selective, full[+communication] or modules=GLOB,...">];
 }
 
 def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {

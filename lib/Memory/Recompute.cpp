@@ -26,7 +26,8 @@ using namespace ps;
 struct Choice {
   enum class Kind { Selective, Full, Modules };
   Kind kind = Kind::Full;
-  SmallVector<std::string> globs; ///< of module paths
+  bool repeatsCommunication = false; ///< also those that move data between ranks
+  SmallVector<std::string> globs;    ///< of module paths
 };
 
 bool matchesModule(StringRef path, StringRef glob) {
@@ -86,7 +87,7 @@ private:
 
   /// Whether the op can run again, and the choice is for it.
   bool mayRun(Operation *op) const {
-    if (!isPure(op) || op->getNumRegions() || moves(op))
+    if (!isPure(op) || op->getNumRegions() || (!choice.repeatsCommunication && moves(op)))
       return false;
     switch (choice.kind) {
     case Choice::Kind::Full:
@@ -252,7 +253,8 @@ struct RecomputePass : impl::RecomputePassBase<RecomputePass> {
 private:
   LogicalResult parse(Choice &choice) {
     StringRef text = mode;
-    if (text == "full")
+    choice.repeatsCommunication = text == "full+communication";
+    if (text == "full" || choice.repeatsCommunication)
       return success();
     if (text == "selective") {
       choice.kind = Choice::Kind::Selective;
@@ -260,7 +262,8 @@ private:
     }
     if (!text.consume_front("modules=") || text.empty())
       return getOperation().emitError()
-             << "recompute is none, selective, full or modules=GLOB,..., not '" << mode << "'";
+             << "recompute is none, selective, full, full+communication or modules=GLOB,..., not '"
+             << mode << "'";
     choice.kind = Choice::Kind::Modules;
     SmallVector<StringRef> globs;
     text.split(globs, ',');

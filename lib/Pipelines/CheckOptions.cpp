@@ -41,14 +41,14 @@ static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshA
 }
 
 static llvm::Error checkRecompute(llvm::StringRef mode) {
-  if (mode == "none" || mode == "selective" || mode == "full")
+  if (mode == "none" || mode == "selective" || mode == "full" || mode == "full+communication")
     return llvm::Error::success();
   if (mode.starts_with("budget="))
     return fail("--recompute " + mode +
                 ": a budget is not built yet; use selective, full or modules=GLOB,...");
   if (mode.starts_with("modules=") && mode != "modules=")
     return llvm::Error::success();
-  return fail("--recompute takes none, selective, full or modules=GLOB,..., not '" + mode + "'");
+  return fail("--recompute takes none, selective, full, full+communication or modules=GLOB,..., not '" + mode + "'");
 }
 
 llvm::Error checkOptions(const CompileOptions &options) {

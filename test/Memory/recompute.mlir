@@ -7,7 +7,7 @@
 // RUN: not ps-opt %s --ps-recompute=mode=most 2>&1 | FileCheck %s --check-prefix=BAD
 
 // NEAR: --recompute modules=net.acts matches no module of the model; the nearest names are 'net.act'
-// BAD: recompute is none, selective, full or modules=GLOB,..., not 'most'
+// BAD: recompute is none, selective, full, full+communication or modules=GLOB,..., not 'most'
 // The twin: without a mode nothing runs again.
 // NONE-NOT: ps.recomputed
 

@@ -117,3 +117,13 @@ def test_what_is_wrong_is_said(tmp_path, exports, mode, words):
     said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "program", "--recompute", mode], tmp_path, expect=2)
     for word in words:
         assert word in said, said
+
+
+@pytest.mark.parametrize("mesh, flags", [("tp=2", ()), ("dp=2,tp=2", ("--sharding-policy", "megatron+sp")), ("pp=2,tp=2", ("--zero", "0"))])
+def test_communication_is_repeated_when_asked(tmp_path, mesh, flags):
+    """The same bits, and less kept: what came out of attention's reduction is made again."""
+    model = oracle.zoo("gpt2_deep")
+    kept, size = train(tmp_path / "kept", model, mesh, 2, "--recompute", "full", *flags)
+    found, less = train(tmp_path / "repeated", model, mesh, 2, "--recompute", "full+communication", *flags)
+    assert differing(kept, found) == []
+    assert less < size or (less == size and mesh != "tp=2")  # of a small model other values may be the peak
