@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A training step of a 14M-parameter model: the compiled program against torch.compile, in alternating runs.
 
-    bench/train_step.py [--model gpt|llama] [--rounds 3] [--steps 20]
+    bench/train_step.py [--model gpt|llama] [--precision fp32|bf16] [--rounds 3] [--steps 20]
 
 6 layers, width 384, 6 heads, 256 tokens, batch 8, vocabulary 8192, tied, AdamW, float32. Prints medians: ours on one
 rank x 2 threads, on dp=2 and tp=2 x 1 thread, PyTorch on 2 threads and with DDP (gloo) on 2 processes; the rate that
-oneDNN reaches on the model's own shapes, and which part of it the step keeps; and how long compiling takes.
+oneDNN reaches on the model's own shapes, and which part of it the step keeps; and how long compiling takes. In bf16 PyTorch runs under autocast, and our own step in float32
+stands beside it.
 """
 import argparse
 import importlib.util
@@ -31,6 +32,7 @@ import torch  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 LAYERS, WIDTH, HEADS, TIME, BATCH, VOCABULARY = 6, 384, 6, 256, 8, 8192
+SINGLE = "1 rank x 2 threads, fp32"
 HIDDEN = {"gpt": 4 * WIDTH, "llama": 1024}
 OPTIMIZER = "adamw(lr=3e-4,betas=(0.9,0.95),weight_decay=0.1)"
 # Large temporaries of PyTorch fault in their pages on every call under the allocator's defaults.
@@ -82,7 +84,7 @@ def model_flops(kind):
 # ---- the peer, in processes of its own -----------------------------------------------------------------------------
 
 
-def peer(kind, steps, threads, ranks):
+def peer(kind, precision, steps, threads, ranks):
     """Seconds of each step of torch.compile; with `ranks` > 1 under DDP, each with its share of the batch."""
     torch.set_num_threads(threads)
     model = make_model(kind)
@@ -95,7 +97,8 @@ def peer(kind, steps, threads, ranks):
     seconds = []
     for _ in range(steps + 3):
         start = time.perf_counter()
-        outputs = compiled(**data)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+            outputs = compiled(**data)
         loss = outputs[0] if isinstance(outputs, tuple) else outputs.loss
         optimizer.zero_grad()
         loss.backward()
@@ -105,11 +108,11 @@ def peer(kind, steps, threads, ranks):
         print(json.dumps(seconds[3:]))
 
 
-def run_peer(kind, steps, threads, ranks):
+def run_peer(kind, precision, steps, threads, ranks):
     base = [sys.executable] if ranks == 1 else [
         sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}",
     ]  # fmt: skip
-    command = [*base, __file__, "--model", kind, "--steps", str(steps), "--peer", f"{threads},{ranks}"]
+    command = [*base, __file__, "--model", kind, "--precision", precision, "--steps", str(steps), "--peer", f"{threads},{ranks}"]
     environment = {**os.environ, **PEER_ENVIRONMENT, "OMP_NUM_THREADS": str(threads), "PARASHARD_VENV": sys.prefix}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -120,11 +123,12 @@ def run_peer(kind, steps, threads, ranks):
 # ---- ours ----------------------------------------------------------------------------------------------------------
 
 
-def compile_model(folder, archive, mesh, name):
+def compile_model(folder, archive, mesh, name, precision="fp32"):
     """(the program, seconds that ps-compile took)."""
     out = folder / name
     start = time.perf_counter()
-    subprocess.run([BIN / "ps-compile", archive, "-o", out, "--mesh", mesh, "--optimizer", OPTIMIZER], check=True)
+    flags = ["--mesh", mesh, "--optimizer", OPTIMIZER, "--precision", precision]
+    subprocess.run([BIN / "ps-compile", archive, "-o", out, *flags], check=True)
     return out, time.perf_counter() - start
 
 
@@ -153,10 +157,11 @@ def start_time(folder, program):
     return whole - json.loads(log.read_text().splitlines()[0])["step_ms"] / 1e3
 
 
-def contraction_rate(kind):
-    """GF/s with 2 threads: (of oneDNN on the model's shapes, the processor's peak)."""
+def contraction_rate(kind, precision):
+    """GF/s with 2 threads: (of oneDNN on the model's shapes, the processor's peak in float32)."""
     shapes = [str(n) for count, a, b in linear_layers(kind) for n in (count, BATCH * TIME, a, b)]
-    done = subprocess.run([BIN / "contraction-rate", "2", *shapes], check=True, capture_output=True, text=True)
+    typed = ["bf16"] if precision == "bf16" else []
+    done = subprocess.run([BIN / "contraction-rate", *typed, "2", *shapes], check=True, capture_output=True, text=True)
     return tuple(map(float, done.stdout.split()))
 
 
@@ -173,24 +178,29 @@ def export(kind, folder, layers):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=["gpt", "llama"], default="gpt")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--no-peer", action="store_true", help="our own figures only")
     arguments = parser.parse_args()
     if arguments.peer:
-        return peer(arguments.model, arguments.steps, *map(int, arguments.peer.split(",")))
+        return peer(arguments.model, arguments.precision, arguments.steps, *map(int, arguments.peer.split(",")))
 
-    kind, steps = arguments.model, arguments.steps
+    kind, steps, precision = arguments.model, arguments.steps, arguments.precision
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         archive = export(kind, folder, LAYERS)
         data = draw(BATCH * (steps + 3))
         save_file(data, folder / "data.safetensors")
         layouts = {"1 rank x 2 threads": ("dp=1", 1, 2), "dp=2 x 1 thread": ("dp=2", 2, 1), "tp=2 x 1 thread": ("tp=2", 2, 1)}
-        programs = {name: compile_model(folder, archive, mesh, re.sub(r"\W", "-", name))[0] for name, (mesh, _, _) in layouts.items()}
+        programs = {name: compile_model(folder, archive, mesh, re.sub(r"\W", "-", name), precision)[0]
+                    for name, (mesh, _, _) in layouts.items()}  # fmt: skip
+        if precision != "fp32":
+            layouts[SINGLE] = ("dp=1", 1, 2)
+            programs[SINGLE] = compile_model(folder, archive, "dp=1", "single")[0]
         deep = export(kind, folder, 8 * LAYERS)
-        compiling = [(compile_model(folder, archive, "dp=1", "few")[1], compile_model(folder, deep, "dp=1", "deep")[1])
+        compiling = [(compile_model(folder, archive, "dp=1", "few", precision)[1], compile_model(folder, deep, "dp=1", "deep", precision)[1])
                      for _ in range(5)]  # fmt: skip
         peers = {} if arguments.no_peer else {"torch.compile, 2 threads": (2, 1), "DDP (gloo), 2 x 1 thread": (1, 2)}
         times = {name: [] for name in [*layouts, *peers]}
@@ -199,11 +209,11 @@ def main():
             for name, (_, ranks, threads) in layouts.items():
                 times[name] += run_ours(folder, [programs[name], "--ranks", str(ranks)], steps, threads)
             for name, (threads, ranks) in peers.items():
-                times[name] += run_peer(kind, steps, threads, ranks)
-            rates.append(contraction_rate(kind))
+                times[name] += run_peer(kind, precision, steps, threads, ranks)
+            rates.append(contraction_rate(kind, precision))
         starting = statistics.median(start_time(folder, programs["1 rank x 2 threads"]) for _ in range(3))
 
-    print(f"| {kind}, {model_flops(kind) / 1e9:.0f} GF a step | ms a step (median) |\n|---|---|")
+    print(f"| {kind}, {precision}, {model_flops(kind) / 1e9:.0f} GF a step | ms a step (median) |\n|---|---|")
     median = {name: statistics.median(values) for name, values in times.items()}
     for name, value in median.items():
         print(f"| {name} | {1e3 * value:.1f} |")
@@ -212,9 +222,13 @@ def main():
     kept = model_flops(kind) / ours / 1e9
     print(f"\noneDNN on the model's shapes {rate:.0f} GF/s; model flops {kept:.0f} GF/s = {kept / rate:.0%} of it")
     fastest = model_flops(kind) / peak / 1e9
-    print(f"the processor's peak {peak:.0f} GF/s: no step is under {1e3 * fastest:.0f} ms")
-    if peers:
+    if precision == "fp32":
+        print(f"the processor's peak {peak:.0f} GF/s: no step is under {1e3 * fastest:.0f} ms")
+    else:
+        print(f"{median[SINGLE] / ours:.2f} x our own step in float32")
+    if peers and precision == "fp32":
         print(f"at that peak, torch.compile would be beaten by {median['torch.compile, 2 threads'] / fastest:.2f} x")
+    if peers:
         print(f"{median['torch.compile, 2 threads'] / ours:.2f} x torch.compile; "
               f"{median['DDP (gloo), 2 x 1 thread'] / median['dp=2 x 1 thread']:.2f} x DDP")  # fmt: skip
     few, many = map(statistics.median, zip(*compiling))
