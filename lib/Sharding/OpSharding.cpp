@@ -119,22 +119,35 @@ private:
     }
   }
 
+  /// The split over the axes that both have, if these lie alike; else whole.
+  Split getCommon(const Split &a, const Split &b) const {
+    if (a == b)
+      return a;
+    auto over = [&](const Split &split, const Split &other) {
+      SmallVector<StringAttr> axes = getAxes(other);
+      return simplify(
+          without(split, [&](StringAttr axis) { return !llvm::is_contained(axes, axis); }), mesh);
+    };
+    Split common = over(a, b);
+    int64_t size = 1;
+    for (const SubFactor &factor : a)
+      size *= factor.size;
+    return common == over(b, a) ? common : wholeSplit(size);
+  }
+
   void splitOperandOnlyFactors() {
     SmallVector<std::optional<Split>> agreed(rule.factors.size());
-    llvm::SmallBitVector differs(rule.factors.size());
     for (auto [i, tensor] : llvm::enumerate(rule.operands)) {
       SmallVector<Split> factors =
           projectToFactors(rule, tensor, getSplits(held[i], getShape(rule, tensor), mesh), mesh);
       for (const DimFactors &dim : tensor)
         for (unsigned factor : dim) {
           Split split = simplify(factors[factor], mesh);
-          if (agreed[factor] && *agreed[factor] != split)
-            differs.set(factor);
-          agreed[factor] = split;
+          agreed[factor] = agreed[factor] ? getCommon(*agreed[factor], split) : split;
         }
     }
     for (auto [i, factor] : llvm::enumerate(rule.factors)) {
-      if (inResult[i] || factor.kind == RuleFactor::Kind::Whole || !agreed[i] || differs[i])
+      if (inResult[i] || factor.kind == RuleFactor::Kind::Whole || !agreed[i])
         continue;
       SmallVector<StringAttr> axes = getAxes(*agreed[i]);
       if (llvm::any_of(axes, [&](StringAttr axis) { return isUsed(axis); }))

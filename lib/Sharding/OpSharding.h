@@ -22,7 +22,8 @@ struct OpSharding {
 /// 1. An axis over which all operands of a linear group are partial by sum, and no other operand
 /// is,
 ///    stays: the op runs on the partial operands and its results are partial.
-/// 2. A factor that no result has is split as all operands that have it are split alike, else not.
+/// 2. A factor that no result has is split over the axes over which all operands that have it are
+/// split alike.
 ///    Split reduction factors make the results partial.
 /// 3. A factor that a result has is split as the mark of the first result that has it says.
 /// Operands are then needed split by exactly these, and otherwise whole and not partial.

@@ -15,8 +15,27 @@ struct Tensor {
   SmallVector<Split> factors;
 };
 
-/// True when `longer` splits the same factors, over at least the same axes.
-bool extends(const Split &longer, const Split &split) {
+/// The split read as factors of the sizes of `other`'s; empty when it cannot be.
+Split readAs(const Split &split, const Split &other, const MeshShape &mesh) {
+  SmallVector<int64_t> sizes;
+  for (const SubFactor &factor : other)
+    sizes.push_back(factor.size);
+  SmallVector<StringAttr> dropped;
+  Split read;
+  for (const Split &part : cut(split, sizes, mesh, &dropped)) {
+    if (part.size() != 1)
+      return {};
+    read.push_back(part[0]);
+  }
+  return dropped.empty() ? read : Split();
+}
+
+/// True when `longer` splits the same factors, over at least the same axes: `(4 {dp} x 16 {tp})`
+/// goes on from `64 {dp}`.
+bool extends(const Split &longer, const Split &split, const MeshShape &mesh) {
+  if (longer.size() > split.size())
+    if (Split finer = readAs(split, longer, mesh); !finer.empty())
+      return extends(longer, finer, mesh);
   if (longer.size() != split.size())
     return false;
   for (auto [a, b] : llvm::zip(longer, split))
@@ -101,9 +120,9 @@ private:
 
   void addOffer(SmallVectorImpl<Offer> &offers, const Split &split, int64_t bytes) {
     for (Offer &offer : offers) {
-      if (extends(split, offer.split))
+      if (extends(split, offer.split, graph.mesh))
         offer.split = split;
-      else if (!extends(offer.split, split))
+      else if (!extends(offer.split, split, graph.mesh))
         continue;
       offer.bytes += bytes;
       return;
@@ -145,7 +164,7 @@ private:
                         [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); }))
         continue;
       Split &current = tensor.factors[factor];
-      if (!isWhole(current) && !extends(offers[factor].split, current))
+      if (!isWhole(current) && !extends(offers[factor].split, current, graph.mesh))
         continue;
       SmallVector<StringAttr> own = getAxes(current);
       Split wanted = simplify(without(offers[factor].split,
@@ -212,17 +231,12 @@ static SmallVector<StringAttr> getAxes(const ShardingNode &node) {
 /// The split with the axes of `added` behind its own, factor by factor; `split` where a factor's
 /// border is in the way.
 static Split addAxes(const Split &split, const Split &added, const MeshShape &mesh) {
-  SmallVector<int64_t> sizes;
-  for (const SubFactor &factor : added)
-    sizes.push_back(factor.size);
-  SmallVector<StringAttr> dropped;
-  SmallVector<Split> parts = cut(split, sizes, mesh, &dropped);
-  for (auto [part, factor] : llvm::zip(parts, added)) {
-    if (!factor.axes.empty() && part.size() != 1)
-      return split;
-    llvm::append_range(part[0].axes, factor.axes);
-  }
-  return dropped.empty() ? join(parts, mesh) : split;
+  Split read = readAs(split, added, mesh);
+  if (isWhole(added) || read.empty())
+    return split;
+  for (auto [factor, more] : llvm::zip(read, added))
+    llvm::append_range(factor.axes, more.axes);
+  return simplify(read, mesh);
 }
 
 static void takeLater(ShardingNode &node, const MeshShape &mesh) {

@@ -46,3 +46,16 @@
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-explain-shardings | FileCheck %s --check-prefix=TWIN
 // TWIN-NOT: activations
 // TWIN-NOT: ps.layer_norm {{.*}}[{"dp"}, {"tp"}, {}]
+
+// Batch and sequence in one dim: a split of both goes on from one of the batch alone.
+// RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=replicated --ps-propagate-shardings | FileCheck %s --check-prefix=FLAT
+// FLAT-LABEL: func.func @flat
+// FLAT: ps.sin {{.*}}[#ps.sharding<@mesh, [(4 {"dp"} x 6 {"tp"}), {}]>]
+// FLAT: ps.add {{.*}}[#ps.sharding<@mesh, [(4 {"dp"} x 6 {"tp"}), {}]>]
+// FLAT: ps.reshape {{.*}}[#ps.sharding<@mesh, [{"dp"}, {"tp"}, {}]>]
+func.func @flat(%x: tensor<24x8xf32> {ps.name = "x"}, %y: tensor<24x8xf32> {ps.name = "y"}) -> tensor<4x6x8xf32> {
+  %0 = ps.sin %x {ps.later_shardings = [#ps.sharding<@mesh, [(4 x 6 {"tp"}), {}]>]} : tensor<24x8xf32>
+  %1 = ps.add %0, %y : tensor<24x8xf32>
+  %2 = ps.reshape %1 : tensor<24x8xf32> -> tensor<4x6x8xf32>
+  return %2 : tensor<4x6x8xf32>
+}

@@ -34,14 +34,14 @@ def collectives_of(text):
     return counts
 
 
-def added_by_a_layer(folder, name, policy):
+def added_by_a_layer(folder, name, policy, mesh="tp=2"):
     """(phase, kind) -> how many a third layer adds: so embedding, head and loss do not matter."""
     counts = []
     for layers in (2, 3):
         here = folder / str(layers)
         here.mkdir()
         archive = models.MODELS[name](layers=layers).export(here / "model.pt2")
-        oracle.compile_model(here, archive, "tp=2", "--sharding-policy", policy, "--dump-dir", here / "dump")
+        oracle.compile_model(here, archive, mesh, "--sharding-policy", policy, "--dump-dir", here / "dump")
         counts.append(collectives_of((here / "dump/3-partitioned.mlir").read_text()))
     return {key: counts[1][key] - counts[0][key] for key in counts[1] | counts[0] if counts[1][key] != counts[0][key]}
 
@@ -55,10 +55,10 @@ def test_megatron_has_two_all_reduces_a_layer_each_way(tmp_path, name):
     assert backward == 2, added
 
 
-@pytest.mark.parametrize("name", ["gpt", "gpt2", "llama"])
-def test_sequence_parallelism_gathers_and_scatters_twice_a_layer_each_way(tmp_path, name):
+@pytest.mark.parametrize("name, mesh", [("gpt", "tp=2"), ("gpt2", "tp=2"), ("llama", "tp=2"), ("gpt2", "dp=2,tp=2")])
+def test_sequence_parallelism_gathers_and_scatters_twice_a_layer_each_way(tmp_path, name, mesh):
     """Korthikanti et al., 2022, figure 5; weight gradients gather again what forward did not keep (their section 4.2.2)."""
-    assert added_by_a_layer(tmp_path, name, "megatron+sp") == {
+    assert added_by_a_layer(tmp_path, name, "megatron+sp", mesh) == {
         ("forward", "all_gather"): 2, ("forward", "reduce_scatter"): 2,
         ("backward_input", "all_gather"): 2, ("backward_input", "reduce_scatter"): 2,
         ("backward_weight", "all_gather"): 2,
