@@ -1,5 +1,6 @@
 // Indexing by tensors of indices that are constant, rows of tables, running sums.
 #include "lib/Import/BuildOps.h"
+#include "lib/Import/FirstRow.h"
 #include "lib/Import/HostValue.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -268,6 +269,10 @@ Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim, const RunningSum &
     (void)n.fail("is a running sum of bools");
     return x;
   }
+  // What is the same for all samples, as positions that no mask shifts, is summed once.
+  if (dim > 0 && getShape(x)[0] > 1)
+    if (Value row = buildFirstRow(n, x))
+      return repeatRow(n, buildRunningSum(n, row, dim, kind), getShape(x));
   Value sums = n.widen(x);
   if (kind.exclusive)
     sums = moveAlong(n, sums, dim, 1, kind.reverse);

@@ -122,6 +122,22 @@ def test_without_data(tmp_path):
     assert "--init" in said and not (tmp_path / "p").exists()  # without values there is nothing to train
 
 
+def test_masks_of_any_batch_are_found(tmp_path):
+    """What they are made of is computed for one sample: of 70,000 it would be too much."""
+    from transformers import GPT2Config
+
+    config = GPT2Config(architectures=["GPT2LMHeadModel"], n_embd=16, n_head=2, n_layer=1, n_positions=16, vocab_size=32)
+    config.save_pretrained(tmp_path / "config")
+    run_export(tmp_path, f"hf:{tmp_path / 'config'}", "--meta", "--batch", 4, "--seq", 16, "-o", "m.pt2")
+    texts = []
+    for batch in (4, 70_000):
+        flags = ["--batch", batch, "--init", "normal(0.02)", "--weights", "none", "--stop-after", "training"]
+        run([tools_folder() / "ps-compile", "m.pt2", "-o", "m.mlir", *flags], cwd=tmp_path)
+        texts.append((tmp_path / "m.mlir").read_text())
+        assert set(re.findall(r'ps.attention_form = "([^"]*)"', texts[-1])) == {"causal"}
+    assert len(texts[0].splitlines()) == len(texts[1].splitlines())
+
+
 def test_function_of_a_file(tmp_path):
     (tmp_path / "mine.py").write_text(
         "import torch\n"
