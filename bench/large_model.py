@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Time and memory of ps-compile for a model of 175B parameters on 1,024 ranks, and on 16,384.
+
+    bench/large_model.py [--layers 96] [--hidden 12288] [--heads 96] [--rounds 3] [--model FILE.pt2]
+
+A GPT-2 of that shape without weights (the export takes a minute and 2 GB) on tp=8, pp=8 and dp=16 or dp=256, one sample of 2048 tokens in
+each micro-batch of a rank, 64 micro-batches: megatron+sp, ZeRO 1, selective recompute. Medians of alternating runs, of the plan alone and
+of the whole compile; the bytes of a rank, which must not depend on dp but for its share of the optimizer's state.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import train_step
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PLAN = ["--zero", "1", "--sharding-policy", "megatron+sp", "--recompute", "selective", "--micro-batches", "64", "--schedule", "1f1b",
+        "--init", "normal(0.02)", "--weights", "none", "--explain"]  # fmt: skip
+
+
+def export(folder, arguments):
+    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": arguments.hidden, "n_head": arguments.heads,
+              "n_layer": arguments.layers, "n_positions": 2048, "vocab_size": 51200, "use_cache": False}  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    start = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-m", "parashard.export", f"hf:{folder}", "--meta", "--batch", "2", "--seq", "2048", "-o", folder / "model.pt2"],
+        check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT / "python-bindings")})  # fmt: skip
+    print(f"export: {time.perf_counter() - start:.0f} s")
+    return folder / "model.pt2"
+
+
+def compile_once(model, folder, dp, flags):
+    """(wall-clock seconds, processor seconds, bytes of memory); what it said."""
+    command = [train_step.BIN / "ps-compile", model, "-o", folder / "program", "--mesh", f"dp={dp},tp=8,pp=8", "--batch", str(dp), *PLAN, *flags]
+    start = time.perf_counter()
+    with open(folder / "said", "w+") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - start
+        said.seek(0)
+        text = said.read()
+    if status:
+        sys.exit(text[-2000:])
+    return (wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024), text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, value in (("layers", 96), ("hidden", 12288), ("heads", 96), ("rounds", 3)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--model", type=pathlib.Path, help="exported before")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        model = arguments.model or export(folder, arguments)
+        for what, flags in (("plan alone", ["--no-codegen"]), ("whole", [])):
+            runs = {16: [], 256: []}
+            for _ in range(arguments.rounds):
+                for dp, found in runs.items():
+                    found.append(compile_once(model, folder, dp, flags))
+            for dp, found in runs.items():
+                wall, processor, memory = (statistics.median(run[0][i] for run in found) for i in range(3))
+                largest = max(int(size) for size in re.findall(r"memory of a rank[^:]*: (\d+) MiB", found[0][1]))
+                print(f"{64 * dp:6} ranks, {what}: {wall:.2f} s, {processor:.2f} s of processor time, {memory / 1e9:.2f} GB; a rank holds {largest} MiB")
+            ratio = statistics.median(large[0][1] / small[0][1] for small, large in zip(*runs.values()))
+            print(f"16384 against 1024 ranks, processor time: {ratio:.3f} (median of {arguments.rounds} pairs)")
+
+
+if __name__ == "__main__":
+    main()
