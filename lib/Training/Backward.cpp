@@ -53,7 +53,8 @@ void Backward::seed(Value value, Value cotangent) {
     cotangents[value].push_back(cotangent);
 }
 
-/// The sum of a value's cotangents; null where it has none.
+/// The sum of a value's cotangents; null where it has none. In the order of the forward: what the
+/// queries, keys and values of a layer give, sums over tensor axes, is added up before a residual.
 Value Backward::takeSum(Value value) {
   auto it = cotangents.find(value);
   if (it == cotangents.end())
@@ -62,8 +63,8 @@ Value Backward::takeSum(Value value) {
   cotangents.erase(it);
   BackwardBuilder builder = makeBuilder(value);
   builder.setInsertionPoint(block.getTerminator());
-  Value sum = terms.front();
-  for (Value term : llvm::drop_begin(terms))
+  Value sum = terms.back();
+  for (Value term : llvm::drop_begin(llvm::reverse(terms)))
     sum = builder.make<AddOp>(sum.getType(), sum, term);
   return sum;
 }

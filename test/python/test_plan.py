@@ -65,6 +65,14 @@ def test_sequence_parallelism_gathers_and_scatters_twice_a_layer_each_way(tmp_pa
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("policy, kind", [("megatron", "all_reduce"), ("megatron+sp", "reduce_scatter")])
+def test_queries_keys_and_values_are_summed_before_a_residual(tmp_path, exports, policy, kind):
+    """A BERT's layers take the residual itself: its cotangent is no partial sum, and would split theirs into three."""
+    oracle.compile_model(tmp_path, oracle.export("bert", exports), "tp=2", "--sharding-policy", policy, "--dump-dir", tmp_path / "dump")
+    counts = collectives_of((tmp_path / "dump/3-partitioned.mlir").read_text())
+    assert counts["backward_input", kind] == 2 * 2 + 1  # of two layers, and of the head
+
+
 def explained(text):
     """(when, kind, axes) -> how many collectives the plan in words names."""
     table = text[text.index("\ncollectives (") :].splitlines()[3:]
