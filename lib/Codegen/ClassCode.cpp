@@ -1,5 +1,6 @@
 // A class function as instructions: kernels, contractions, copies.
 #include "ClassCode.h"
+#include "Buffers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -228,14 +229,26 @@ LogicalResult ClassCode::write(Operation *op) {
       });
 }
 
+json::Array ClassCode::describeScratch(ArrayRef<int64_t> ends) {
+  json::Array list;
+  for (const Buffer &buffer : findScratchBuffers(function)) {
+    auto [begin, end, bytes] = buffer.lifetime;
+    int64_t last = end < int64_t(ends.size()) ? ends[end] - 1 : code.size();
+    list.push_back(json::Array{*getPlace(buffer, kOffsetsMark, kWorkspaceOffsetMark), bytes,
+                               begin > 0 ? ends[begin - 1] : 0, last});
+  }
+  return list;
+}
+
 std::optional<json::Object> ClassCode::write() {
-  for (Operation &op : function.getBody().front())
+  SmallVector<int64_t> ends; // of each op's instructions
+  for (Operation &op : function.getBody().front()) {
     if (failed(write(&op)))
       return std::nullopt;
+    ends.push_back(code.size());
+  }
   writeCopies();
-  return json::Object{{"name", function.getName()},
-                      {"bases", buffers.getBaseCount()},
-                      {"refs", buffers.getRefs().size()},
-                      {"keys", buffers.getKeyCount()},
-                      {"code", std::move(code)}};
+  return json::Object{{"name", function.getName()},       {"bases", buffers.getBaseCount()},
+                      {"refs", buffers.getRefs().size()}, {"keys", buffers.getKeyCount()},
+                      {"buffers", describeScratch(ends)}, {"code", std::move(code)}};
 }

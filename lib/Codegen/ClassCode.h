@@ -52,6 +52,8 @@ private:
   void writeMaxPoolGrad(ps::MaxPoolGradOp op);
   mlir::LogicalResult writeCollective(mlir::Operation *op);
   void writeCopies();
+  /// What lies in scratch and when, in instructions; `ends`: the number behind those of each op.
+  llvm::json::Array describeScratch(llvm::ArrayRef<int64_t> ends);
   template <typename Op> mlir::LogicalResult describeAttention(llvm::json::Object &object, Op op);
   template <typename Op>
   void describeConvolution(llvm::json::Object &object, Op op, mlir::Value x, mlir::Value w,

@@ -1,5 +1,6 @@
 // The table of a placed module: inputs, programs, and what follows from them.
 #include "Program.h"
+#include "Buffers.h"
 #include "ClassCode.h"
 #include "mlir/IR/Matchers.h"
 #include "parashard/Import.h"
@@ -165,12 +166,9 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
   std::string label = run.getCallee().str();
   if (auto segment = run.getSegment())
     label += " " + std::to_string(*segment);
-  json::Object object{{"run", *function},
-                      {"bases", std::move(bases)},
-                      {"micro_batch", getMicroBatch(run)},
-                      {"keys", std::move(keys)},
-                      {"first", std::move(first)},
-                      {"label", label}};
+  json::Object object{
+      {"run", *function},        {"bases", std::move(bases)}, {"micro_batch", getMicroBatch(run)},
+      {"keys", std::move(keys)}, {"first", std::move(first)}, {"label", label}};
   if (auto phase = callee->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark))
     object["phase"] = ps::stringifyPhase(phase.getValue());
   if (std::optional<int64_t> segment = run.getSegment(); segment && ps::getPipelineSize(module) > 1)
@@ -247,7 +245,7 @@ void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
 /// One entry of the host being written.
 struct ProgramTable::Entry {
   std::string name;
-  json::Array code, outputs;
+  json::Array code, outputs, buffers;
   int64_t updateFrom = -1; ///< after the last run or message that is no update
 };
 
@@ -262,6 +260,29 @@ static void writeSlots(rank::ProgramOp program, json::Object &object) {
   copy(kSlotBytesMark, "slot_bytes");
 }
 
+/// Where an op's code begins: of which entry, and how many stand before it there.
+struct ProgramTable::CodePlace {
+  size_t entry = 0;
+  int64_t at = 0;
+};
+
+/// `places`: of each op of the program, and of its end. Scratch of runs is that of their functions.
+void ProgramTable::addBuffers(rank::ProgramOp program, ArrayRef<CodePlace> places,
+                              std::vector<Entry> &entries) {
+  for (const Buffer &buffer : findProgramBuffers(program, symbols).shared) {
+    if (buffer.result < 0)
+      continue;
+    auto [begin, end, bytes] = buffer.lifetime;
+    CodePlace first = places[begin];
+    Entry &entry = entries[first.entry];
+    bool isOver = end + 1 < int64_t(places.size()) && places[end + 1].entry == first.entry;
+    entry.buffers.push_back(
+        json::Array{*getPlace(buffer, kAddressesMark, kScratchAddressMark), bytes,
+                    isa<rank::InputOp>(buffer.op) ? -1 : first.at,
+                    isOver ? places[end + 1].at - 1 : int64_t(entry.code.size())});
+  }
+}
+
 LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
   pp = program.getPp();
   std::vector<Entry> entries(1);
@@ -269,13 +290,16 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
   bool sections = !program.getBody().front().getOps<rank::SectionOp>().empty();
   llvm::StringSet<> accumulated;
   entries.back().code.reserve(llvm::range_size(program.getBody().front())); // growing copies
+  std::vector<CodePlace> places;
   for (Operation &op : program.getBody().front()) {
     Entry &entry = entries.back();
+    places.push_back({entries.size() - 1, int64_t(entry.code.size())});
     if (auto section = dyn_cast<rank::SectionOp>(op)) {
       if (entry.code.empty())
         entries.pop_back();
       entries.emplace_back();
       entries.back().name = section.getEntry().str();
+      places.back() = {entries.size() - 1, 0};
     } else if (auto input = dyn_cast<rank::InputOp>(op)) {
       addInput(input, entry.name);
     } else if (auto output = dyn_cast<rank::OutputOp>(op)) {
@@ -307,10 +331,13 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
       return op.emitError() << "'" << op.getName() << "' has no place in a program";
     }
   }
+  places.push_back({entries.size() - 1, int64_t(entries.back().code.size())});
+  addBuffers(program, places, entries);
   for (Entry &entry : entries) {
     json::Object object{{"name", entry.name},
                         {"code", std::move(entry.code)},
-                        {"outputs", std::move(entry.outputs)}};
+                        {"outputs", std::move(entry.outputs)},
+                        {"buffers", std::move(entry.buffers)}};
     if (ps::getPipelineSize(module) > 1)
       object["pp"] = pp;
     if (entry.name == "step")

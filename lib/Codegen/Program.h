@@ -41,8 +41,11 @@ public:
 
 private:
   struct Entry;
+  struct CodePlace;
   std::optional<int64_t> getFunction(llvm::StringRef name);
   mlir::LogicalResult writeProgram(rank::ProgramOp program);
+  void addBuffers(rank::ProgramOp program, llvm::ArrayRef<CodePlace> places,
+                  std::vector<Entry> &entries);
   std::optional<llvm::json::Object> writeRun(rank::RunOp run, llvm::StringSet<> &accumulated,
                                              bool flags);
   int64_t numberToken(mlir::Value token);

@@ -2,18 +2,11 @@
 #ifndef PARASHARD_LIB_MEMORY_FIRSTFIT_H
 #define PARASHARD_LIB_MEMORY_FIRSTFIT_H
 
+#include "lib/Codegen/Lifetime.h"
 #include "llvm/ADT/ArrayRef.h"
-#include <cstdint>
 #include <vector>
 
 namespace parashard {
-
-/// A buffer of `bytes` that is in use from time `begin` to time `end`, both included.
-struct Lifetime {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t bytes = 0;
-};
 
 /// Where each buffer lies, and the bytes of the whole.
 struct MemoryPlan {

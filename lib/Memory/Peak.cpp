@@ -1,6 +1,6 @@
 // Sums what is in use over the ops of a program.
 #include "lib/Memory/Peak.h"
-#include "Buffers.h"
+#include "lib/Codegen/Buffers.h"
 #include "lib/Codegen/ClassBuffers.h"
 #include "lib/Codegen/Fused.h"
 #include "lib/Partition/Stages.h"

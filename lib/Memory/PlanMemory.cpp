@@ -1,5 +1,6 @@
 // ps-plan-memory: the addresses of a module's buffers, as attributes.
-#include "Buffers.h"
+#include "FirstFit.h"
+#include "lib/Codegen/Buffers.h"
 #include "lib/Codegen/ClassBuffers.h"
 #include "lib/Partition/Stages.h"
 #include "mlir/Pass/Pass.h"

@@ -1,5 +1,6 @@
 // The pass ps-verify-placed: every buffer has a place, of its own as long as it is in use.
-#include "Buffers.h"
+#include "FirstFit.h"
+#include "lib/Codegen/Buffers.h"
 #include "lib/Codegen/ClassBuffers.h"
 #include "lib/Partition/Stages.h"
 #include "mlir/Pass/Pass.h"
@@ -31,16 +32,6 @@ struct Placed {
 std::optional<int64_t> getInteger(Operation *op, StringRef mark) {
   auto value = op->getAttrOfType<IntegerAttr>(mark);
   return value && value.getValue().isSignedIntN(64) ? std::optional(value.getInt()) : std::nullopt;
-}
-
-/// The buffer's mark in a list of one entry a result, or by itself.
-std::optional<int64_t> getPlace(const Buffer &buffer, StringRef markOfResults, StringRef markOfOp) {
-  if (buffer.result < 0)
-    return getInteger(buffer.op, markOfOp);
-  auto list = buffer.op->getAttrOfType<DenseI64ArrayAttr>(markOfResults);
-  if (!list || list.size() != int64_t(buffer.op->getNumResults()))
-    return std::nullopt;
-  return list[buffer.result];
 }
 
 /// Fails unless bytes from `begin` on are aligned and lie in `room`.

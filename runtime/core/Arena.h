@@ -18,6 +18,8 @@ public:
   /// The byte at an arena address; 4096-byte aligned at address 0.
   char *at(int64_t address) const { return base + address; }
   size_t size() const { return bytes; }
+  /// Behind a guard of a page or more, which no buffer lies in.
+  int64_t end() const { return int64_t(mapped); }
 
 private:
   char *base;

@@ -76,6 +76,7 @@ Executor::BoundEntry &Executor::bind(const EntryPoint &entryPoint, int64_t slot,
   if (result)
     return *result;
   auto made = std::make_unique<BoundEntry>();
+  made->point = &point;
   size_t instructions = 0, pointers = 0, scalars = 0;
   auto count = [&](const Instruction &instruction) {
     ++instructions, pointers += instruction.buffers.size();
@@ -130,8 +131,8 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
   }
   size_t begin = extent == Extent::Update ? entry.updateFrom : 0;
   size_t end = extent == Extent::BeforeUpdate ? entry.updateFrom : entry.code.size();
-  if (capacity)
-    runTraced(entry, step, begin, end);
+  if (capacity || memory)
+    runObserved(entry, step, begin, end);
   else
     for (size_t i = begin; i < end; ++i)
       entry.code[i].run(entry.code[i]);
@@ -140,15 +141,28 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
     comm.drain();
 }
 
-void Executor::runTraced(BoundEntry &entry, int64_t step, size_t from, size_t to) {
+void Executor::runObserved(BoundEntry &entry, int64_t step, size_t from, size_t to) {
+  if (memory && from == 0)
+    memory->begin(*entry.point);
   for (size_t i = from; i < to; ++i) {
-    double start = now();
-    entry.code[i].run(entry.code[i]);
-    if (events.size() < capacity)
-      events.push_back({&entry.code[i], entry.entries[i], step, start, now()});
-    else
-      ++droppedEvents;
+    if (memory)
+      memory->before(entry.code[i], *entry.entries[i]);
+    runTraced(entry, i, step);
+    if (!memory)
+      continue;
+    memory->after(entry.code[i]);
+    if (i + 1 == entry.code.size() || entry.entries[i + 1] != entry.entries[i])
+      memory->finish(*entry.entries[i]);
   }
+}
+
+void Executor::runTraced(const BoundEntry &entry, size_t at, int64_t step) {
+  double start = now();
+  entry.code[at].run(entry.code[at]);
+  if (events.size() < capacity)
+    events.push_back({&entry.code[at], entry.entries[at], step, start, now()});
+  else
+    droppedEvents += capacity > 0;
 }
 
 void Executor::startTrace(size_t newCapacity) {

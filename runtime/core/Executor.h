@@ -3,8 +3,7 @@
 #ifndef PSRT_CORE_EXECUTOR_H
 #define PSRT_CORE_EXECUTOR_H
 
-#include "runtime/core/Arena.h"
-#include "runtime/core/Backend.h"
+#include "runtime/core/MemoryCheck.h"
 #include <map>
 
 namespace psrt {
@@ -28,6 +27,7 @@ public:
   /// An entry bound for one slot of saved values.
   struct BoundEntry {
     std::vector<Bound> code;
+    const EntryCode *point = nullptr;
     std::vector<const ProgramEntry *> entries; ///< per instruction
     std::vector<void *> pointers;
     std::vector<int64_t> scalars;
@@ -46,6 +46,10 @@ public:
   void startTrace(size_t capacity);
   const std::vector<TraceEvent> &trace() const { return events; }
   size_t dropped() const { return droppedEvents; }
+  /// Holds all that runs from now on against the plan of the memory; slow.
+  void checkMemory() { memory = std::make_unique<MemoryCheck>(program, stage, arena); }
+  /// Null where it is not checked.
+  const MemoryCheck *memoryCheck() const { return memory.get(); }
 
 private:
   void bindCode(BoundEntry &result, const Instruction &instruction, const ProgramEntry &entry,
@@ -53,7 +57,8 @@ private:
   void bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise);
   void *resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryCode &point,
                 int64_t slot) const;
-  void runTraced(BoundEntry &entry, int64_t step, size_t from, size_t to);
+  void runObserved(BoundEntry &entry, int64_t step, size_t from, size_t to);
+  void runTraced(const BoundEntry &entry, size_t at, int64_t step);
 
   const Program &program;
   const Kernel *kernels;
@@ -66,6 +71,7 @@ private:
   std::map<std::tuple<const EntryCode *, int64_t, bool>, std::unique_ptr<BoundEntry>> entries;
   std::vector<TraceEvent> events;
   size_t capacity = 0, droppedEvents = 0;
+  std::unique_ptr<MemoryCheck> memory;
 };
 
 } // namespace psrt

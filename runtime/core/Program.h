@@ -175,11 +175,18 @@ struct Instruction {
   std::string location;
 };
 
+/// Bytes and when they are in use: from what stands at `begin` in the code (-1: from before the
+/// first) to what stands at `end`, both included.
+struct BufferLifetime {
+  int64_t address = 0, bytes = 0, begin = 0, end = 0;
+};
+
 /// Straight-line code that runs bind to addresses.
 struct Function {
   std::string name;
   int bases = 0, refs = 0, keys = 0;
   std::vector<Instruction> code;
+  std::vector<BufferLifetime> buffers; ///< in scratch, the last base
 };
 
 /// One entry of a program's code: a run of a function, or one instruction on arena addresses.
@@ -210,6 +217,8 @@ struct Output : RankTensor {
 struct EntryCode {
   std::vector<ProgramEntry> code;
   std::vector<Instruction> instructions;
+  std::vector<BufferLifetime> buffers; ///< of values, but those that slots keep
+  bool hasBuffers = false;             ///< whether the table says them
   int64_t updateFrom = -1; ///< index in `code` of the first entry of the update; -1: unknown
   int64_t slots = 1, slotBase = 0, slotBytes = 0;
   /// Where an address lies in a slot: itself outside of the values that slots keep.
@@ -304,6 +313,9 @@ struct ProgramSource {
   std::string path;
   std::string folder() const;
 };
+
+/// An instruction as traces and messages name it: a kernel's name, "matmul 4x8x16", "all_reduce".
+std::string instructionName(const Program &program, const Instruction &instruction);
 
 /// Parses and checks a table; fails with what is wrong in it.
 Program parseProgram(std::string_view json);

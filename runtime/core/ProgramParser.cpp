@@ -422,12 +422,22 @@ Mesh parseMesh(const Json &axes) {
   return mesh;
 }
 
+std::vector<BufferLifetime> parseBuffers(const Json &object) {
+  std::vector<BufferLifetime> result;
+  const Json &buffers = get(object, "buffers");
+  for (const Json &buffer : buffers.is_null() ? Json::array() : buffers)
+    result.push_back({toAddress(buffer.at(0)), countElements({toInteger(buffer.at(1))}),
+                      toInteger(buffer.at(2)), toInteger(buffer.at(3))});
+  return result;
+}
+
 Function parseFunction(const Json &object, const Program &program) {
   Function result;
   result.name = object.at("name");
   result.bases = getOr(object, "bases", 0);
   result.refs = getOr(object, "refs", 0);
   result.keys = getOr(object, "keys", 0);
+  result.buffers = parseBuffers(object);
   for (const Json &instruction : object.at("code")) {
     result.code.push_back(parseInstruction(instruction, program.mesh));
     checkMeeting(result.code.back(), /*coordinate=*/-1);
@@ -497,6 +507,8 @@ void parseEntry(const Json &object, const Program &program, const std::string &n
 
 EntryCode parseCode(const Json &object, const std::string &name, const Program &program) {
   EntryCode result;
+  result.buffers = parseBuffers(object);
+  result.hasBuffers = !get(object, "buffers").is_null();
   result.slots = getOr<int64_t>(object, "slots", 1);
   result.slotBase = getOr<int64_t>(object, "slot_base", 0);
   result.slotBytes = getOr<int64_t>(object, "slot_bytes", 0);

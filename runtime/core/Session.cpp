@@ -96,6 +96,8 @@ void Session::makeRank(int index, bool dedicated) {
   rank->comm = communication->makeRank(index);
   rank->executor = std::make_unique<Executor>(program, source.kernels, index, *rank->arena,
                                               *rank->device, *rank->comm, options.seed);
+  if (options.checkMemory)
+    rank->executor->checkMemory();
   for (const Input &input : program.inputs)
     rank->writers.emplace_back(input, program.mesh, rank->coordinates);
   initializeVariables(program, source, options, *rank);

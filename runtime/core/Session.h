@@ -17,6 +17,7 @@ struct SessionOptions {
   int threads = 0; ///< a rank; 0: cores / ranks
   uint64_t seed = 0;
   bool mentionFlags = false; ///< errors name the executable's flags
+  bool checkMemory = false;  ///< hold all that runs against the plan of the memory; slow
   Job *job = nullptr; ///< this process is one rank of it; null: all ranks are in this process
   /// Names of the model's tensors whose values are set after opening: no initial value is read.
   std::set<std::string> given;

@@ -182,6 +182,9 @@ void Parser::addOutput() {
       ->group("Output");
   app.add_option("--trace", flags.trace, "write a Chrome / Perfetto trace, FILE.json")
       ->group("Output");
+  app.add_flag("--check-memory", flags.checkMemory,
+               "hold each instruction against the plan of the memory, and say what was used; slow")
+      ->group("Output");
   app.add_flag("--quiet", flags.quiet, "no progress")->group("Output");
   app.add_flag("--info", flags.info, "say what this program is, and stop")->group("Output");
 }

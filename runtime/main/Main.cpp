@@ -137,6 +137,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   options.ranks = flags.ranks;
   options.threads = flags.threads;
   options.seed = flags.seed;
+  options.checkMemory = flags.checkMemory;
   options.job = job;
   std::optional<WeightFiles> weights;
   std::optional<Checkpoint> checkpoint;

@@ -24,6 +24,9 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags);
 /// Fails unless everything that is to be written can be, and replaces nothing that is read.
 void checkOutputPaths(const Session &session, const Flags &flags);
 
+/// Prints what --check-memory measured: of each pipeline coordinate, the plan and what was written.
+void printMemoryCheck(Session &session);
+
 /// Floating-point operations a second of all ranks together: each multiplies matrices of f32 on its
 /// threads while the others do. Only the first process gets the number.
 double measurePeak(Session &session);

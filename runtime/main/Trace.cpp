@@ -8,64 +8,54 @@ namespace psrt {
 namespace {
 
 struct Description {
-  std::string name, category, arguments;
+  std::string category, arguments;
 };
 
-/// How an instruction appears in a trace, by its type.
+/// How an instruction appears in a trace beside its name, by its type.
 struct Describe {
   const Program &program;
   Description operator()(const KernelOp &op) const {
-    return {program.kernelNames[op.kernel], "kernel", format("\"rows\": %lld", (long long)op.rows)};
+    return {"kernel", format("\"rows\": %lld", (long long)op.rows)};
   }
   Description operator()(const MatmulOp &op) const {
     double flops = 2.0 * double(op.batch[0] * op.batch[1] * op.m) * double(op.n) * double(op.k);
-    return {
-        format("matmul %lldx%lldx%lld", (long long)op.m, (long long)op.n, (long long)op.k),
-        "matmul",
-        format("\"batch\": %lld, \"flops\": %.0f", (long long)(op.batch[0] * op.batch[1]), flops)};
+    return {"matmul", format("\"batch\": %lld, \"flops\": %.0f",
+                             (long long)(op.batch[0] * op.batch[1]), flops)};
   }
   Description operator()(const AttentionOp &op) const {
-    return {op.grad ? "attention_grad" : "attention", "attention",
-            format("\"heads\": %lld, \"rows\": %lld, \"columns\": %lld", (long long)(op.b * op.h),
-                   (long long)op.t, (long long)op.s)};
+    return {"attention", format("\"heads\": %lld, \"rows\": %lld, \"columns\": %lld",
+                                (long long)(op.b * op.h), (long long)op.t, (long long)op.s)};
   }
   Description operator()(const EmbeddingOp &op) const {
-    return {op.grad ? "embedding_grad" : "embedding", "embedding",
-            format("\"rows\": %lld", (long long)op.count)};
+    return {"embedding", format("\"rows\": %lld", (long long)op.count)};
   }
   Description operator()(const ConvolutionOp &op) const {
-    const char *name = op.result == ConvolutionOp::Y   ? "convolution"
-                       : op.result == ConvolutionOp::X ? "convolution_input"
-                                                       : "convolution_kernel";
-    return {name, "convolution",
-            format("\"batch\": %lld, \"groups\": %lld, \"in\": %lld, \"out\": %lld",
-                   (long long)op.batch, (long long)op.groups, (long long)op.inChannels,
-                   (long long)op.outChannels)};
+    return {"convolution", format("\"batch\": %lld, \"groups\": %lld, \"in\": %lld, \"out\": %lld",
+                                  (long long)op.batch, (long long)op.groups,
+                                  (long long)op.inChannels, (long long)op.outChannels)};
   }
   Description operator()(const MaxPoolOp &op) const {
-    return {op.grad ? "max_pool_grad" : "max_pool", "pooling",
-            format("\"planes\": %lld", (long long)op.planes)};
+    return {"pooling", format("\"planes\": %lld", (long long)op.planes)};
   }
-  Description operator()(const ShardIndexOp &) const { return {"shard_index", "other", ""}; }
+  Description operator()(const ShardIndexOp &) const { return {"other", ""}; }
   Description operator()(const CopyOp &op) const {
-    return {op.zero ? "zero" : "copy", "copy", format("\"bytes\": %lld", (long long)op.bytes)};
+    return {"copy", format("\"bytes\": %lld", (long long)op.bytes)};
   }
   Description operator()(const MessageOp &op) const {
-    return {op.receives ? "recv" : "send", "message",
+    return {"message",
             format("\"bytes\": %lld, \"queue\": %s, \"value\": %lld, \"micro_batch\": %lld",
                    (long long)op.bytes, quoted(op.queue).c_str(), (long long)op.value,
                    (long long)op.microBatch)};
   }
   Description operator()(const WaitOp &op) const {
-    return {"wait", "collective", format("\"token\": %lld", (long long)op.token)};
+    return {"collective", format("\"token\": %lld", (long long)op.token)};
   }
   Description operator()(const CollectiveOp &op) const {
     std::string axes = op.overPipeline.empty() ? "" : "stages";
     for (int axis : op.axes)
       axes += (axes.empty() ? "" : ",") + program.mesh.axes[axis].name;
-    return {op.name(), "collective",
-            format("\"bytes\": %lld, \"axes\": \"%s\"", (long long)op.bytes(program.mesh),
-                   axes.c_str())};
+    return {"collective", format("\"bytes\": %lld, \"axes\": \"%s\"",
+                                 (long long)op.bytes(program.mesh), axes.c_str())};
   }
 };
 
@@ -101,8 +91,9 @@ static std::string textOf(const Program &program, const Rank &rank) {
       extra += ", \"source\": " + quoted(instruction.location);
     result += format(",\n{\"name\": %s, \"cat\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, "
                      "\"ts\": %.3f, \"dur\": %.3f, \"args\": {%s%s}}",
-                     quoted(d.name).c_str(), d.category.c_str(), rank.index, event.start * 1e6,
-                     (event.end - event.start) * 1e6, d.arguments.c_str(), extra.c_str());
+                     quoted(instructionName(program, instruction)).c_str(), d.category.c_str(),
+                     rank.index, event.start * 1e6, (event.end - event.start) * 1e6,
+                     d.arguments.c_str(), extra.c_str());
   }
   return result;
 }

@@ -300,6 +300,8 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags) {
     writeWeights(session, tensors, flags);
   if (!flags.trace.empty())
     writeTrace(session, flags.trace);
+  if (flags.checkMemory)
+    printMemoryCheck(session);
 }
 
 } // namespace psrt

@@ -1,11 +1,24 @@
 // The buffers that memory is planned for, and when each is in use.
 #include "Buffers.h"
-#include "lib/Codegen/ClassBuffers.h"
-#include "lib/Codegen/Fused.h"
+#include "ClassBuffers.h"
+#include "Fused.h"
 
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+
+std::optional<int64_t> parashard::getPlace(const Buffer &buffer, StringRef markOfResults,
+                                           StringRef markOfOp) {
+  if (buffer.result < 0) {
+    auto value = buffer.op->getAttrOfType<IntegerAttr>(markOfOp);
+    return value && value.getValue().isSignedIntN(64) ? std::optional(value.getInt())
+                                                      : std::nullopt;
+  }
+  auto list = buffer.op->getAttrOfType<DenseI64ArrayAttr>(markOfResults);
+  if (!list || list.size() != int64_t(buffer.op->getNumResults()))
+    return std::nullopt;
+  return list[buffer.result];
+}
 
 //===----------------------------------------------------------------------===//
 // Class functions

@@ -1,8 +1,8 @@
 // The buffers that memory is planned for, and when each is in use.
-#ifndef PARASHARD_LIB_MEMORY_BUFFERS_H
-#define PARASHARD_LIB_MEMORY_BUFFERS_H
+#ifndef PARASHARD_LIB_CODEGEN_BUFFERS_H
+#define PARASHARD_LIB_CODEGEN_BUFFERS_H
 
-#include "FirstFit.h"
+#include "Lifetime.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -15,6 +15,11 @@ struct Buffer {
   int result = -1;
   Lifetime lifetime; ///< in numbers of ops of the block
 };
+
+/// Where a buffer lies: its mark in a list of one entry a result, or by itself; nothing before
+/// ps-plan-memory.
+std::optional<int64_t> getPlace(const Buffer &buffer, llvm::StringRef markOfResults,
+                                llvm::StringRef markOfOp);
 
 /// What lies in the scratch of a class function.
 std::vector<Buffer> findScratchBuffers(mlir::func::FuncOp function);

@@ -1,0 +1,234 @@
+// Follows the plan through the code.
+#include "runtime/core/MemoryCheck.h"
+#include "runtime/core/Status.h"
+#include <algorithm>
+#include <cstring>
+
+namespace psrt {
+
+/// NaN as f16, bf16, f32 and f64; as integers and indices, far outside of anything.
+static constexpr uint16_t kPoison = 0x7FF7;
+
+static void poison(Arena &arena, MemoryRange range) {
+  const char bytes[2] = {char(kPoison & 0xFF), char(kPoison >> 8)};
+  for (int64_t at = range.begin; at < range.end; ++at)
+    *arena.at(at) = bytes[at % 2];
+}
+
+MemoryCheck::MemoryCheck(const Program &program, int64_t stage, Arena &arena)
+    : program(program), stage(stage), arena(arena), copy(arena.size()) {
+  for (const EntryPoint &entry : program.entries)
+    if (!entry.programs[stage].hasBuffers && !entry.programs[stage].code.empty())
+      PSRT_FAIL(BadArgument, "--check-memory: the table of this program does not say when its "
+                             "buffers are in use; compile it again");
+  // So that of the inputs, too, shows what is written.
+  holdForGood({});
+  poisonRest();
+  planned = 0;
+}
+
+//===--- the plan ---------------------------------------------------------===//
+
+void MemoryCheck::hold(MemoryRange range) {
+  if (range.begin >= range.end)
+    return;
+  if (range.begin < 0 || range.end > int64_t(arena.size()))
+    PSRT_FAIL(BadInput, "the plan has a buffer at bytes %lld to %lld of an arena of %zu",
+              (long long)range.begin, (long long)range.end, arena.size());
+  auto above = held.lower_bound(range.begin);
+  const MemoryRange *other = nullptr;
+  if (above != held.end() && above->second.begin < range.end)
+    other = &above->second;
+  else if (above != held.begin() && std::prev(above)->second.end > range.begin)
+    other = &std::prev(above)->second;
+  if (other)
+    PSRT_FAIL(BadInput,
+              "%s: the plan has a buffer at bytes %lld to %lld, of which %lld to %lld are in use",
+              current ? current->label.c_str() : "variables", (long long)range.begin,
+              (long long)range.end, (long long)other->begin, (long long)other->end);
+  held[range.begin] = range;
+  planned = std::max(planned, range.end);
+}
+
+void MemoryCheck::release(MemoryRange range) {
+  auto at = held.find(range.begin);
+  if (at == held.end())
+    return;
+  held.erase(at);
+  poison(arena, range);
+  poison(copy, range);
+}
+
+static MemoryRange rangeOf(const BufferLifetime &buffer) {
+  return {buffer.address, buffer.address + buffer.bytes};
+}
+
+MemoryRange MemoryCheck::place(const BufferLifetime &buffer, const ProgramEntry &entry) const {
+  int64_t scratch = entry.bases.empty() ? 0 : entry.bases.back();
+  return {scratch + buffer.address, scratch + buffer.address + buffer.bytes};
+}
+
+void MemoryCheck::holdForGood(const EntryCode &next) {
+  held.clear();
+  for (const Variable &variable : program.variables)
+    if (variable.addresses.isAt(stage)) {
+      int64_t address = variable.addresses.at(stage);
+      hold({address, address + variable.localBytes()});
+    }
+  hold({next.slotBase, next.slotBase + next.slots * next.slotBytes});
+}
+
+void MemoryCheck::poisonRest() {
+  int64_t from = 0;
+  for (const auto &[first, range] : held) {
+    poison(arena, {from, range.begin});
+    from = range.end;
+  }
+  poison(arena, {from, arena.end()});
+}
+
+void MemoryCheck::begin(const EntryCode &next) {
+  code = &next;
+  current = nullptr;
+  open.clear();
+  births.clear();
+  for (const BufferLifetime &buffer : next.buffers)
+    births.push_back(&buffer);
+  deaths = births;
+  std::sort(births.begin(), births.end(), [](auto *a, auto *b) { return a->begin < b->begin; });
+  std::sort(deaths.begin(), deaths.end(), [](auto *a, auto *b) { return a->end < b->end; });
+  born = dead = 0;
+  holdForGood(next);
+  for (; born < births.size() && births[born]->begin < 0; ++born)
+    hold(rangeOf(*births[born]));
+  poisonRest();
+  std::memcpy(copy.at(0), arena.at(0), arena.end());
+  for (const auto &[first, range] : held)
+    accept(range);
+}
+
+void MemoryCheck::enter(const ProgramEntry &entry) {
+  current = &entry;
+  int64_t at = &entry - code->code.data();
+  for (; born < births.size() && births[born]->begin <= at; ++born)
+    hold(rangeOf(*births[born]));
+}
+
+void MemoryCheck::finish(const ProgramEntry &entry) {
+  if (entry.function >= 0)
+    for (const BufferLifetime &buffer : program.functions[entry.function].buffers)
+      release(place(buffer, entry));
+  int64_t at = &entry - code->code.data();
+  for (; dead < deaths.size() && deaths[dead]->end <= at; ++dead)
+    release(rangeOf(*deaths[dead]));
+}
+
+//===--- instructions -----------------------------------------------------===//
+
+/// What a collective or a message is started with; -1: none.
+static int64_t startedToken(const Instruction &instruction) {
+  if (const auto *collective = std::get_if<CollectiveOp>(&instruction.op))
+    return collective->token;
+  if (const auto *message = std::get_if<MessageOp>(&instruction.op))
+    return message->token;
+  return -1;
+}
+
+const MemoryRange *MemoryCheck::find(int64_t address) const {
+  auto above = held.upper_bound(address);
+  if (above == held.begin() || std::prev(above)->second.end <= address)
+    return nullptr;
+  return &std::prev(above)->second;
+}
+
+void MemoryCheck::before(const Bound &bound, const ProgramEntry &entry) {
+  if (&entry != current)
+    enter(entry);
+  if (entry.function >= 0) {
+    const Function &function = program.functions[entry.function];
+    int64_t at = bound.instruction - function.code.data();
+    for (const BufferLifetime &buffer : function.buffers)
+      if (buffer.begin == at)
+        hold(place(buffer, entry));
+  }
+  named.clear();
+  for (size_t i = 0; i < bound.instruction->buffers.size(); ++i) {
+    if (!bound.buffers[i])
+      continue;
+    int64_t address = static_cast<char *>(bound.buffers[i]) - arena.at(0);
+    const MemoryRange *range = find(address);
+    if (!range)
+      reject(bound, address, "names");
+    named.push_back(*range);
+  }
+  if (int64_t token = startedToken(*bound.instruction); token >= 0)
+    open[token].insert(open[token].end(), named.begin(), named.end());
+}
+
+void MemoryCheck::after(const Bound &bound) {
+  if (const auto *wait = std::get_if<WaitOp>(&bound.instruction->op)) {
+    named = open[wait->token];
+    open.erase(wait->token);
+  }
+  checkUnchanged(bound);
+  if (startedToken(*bound.instruction) < 0)
+    for (const MemoryRange &range : named)
+      accept(range);
+  if (current->function < 0)
+    return;
+  const Function &function = program.functions[current->function];
+  int64_t at = bound.instruction - function.code.data();
+  for (const BufferLifetime &buffer : function.buffers)
+    if (buffer.end == at)
+      release(place(buffer, *current));
+}
+
+void MemoryCheck::checkUnchanged(const Bound &bound) {
+  std::vector<MemoryRange> own = named;
+  for (const auto &[token, ranges] : open) // they may change at any moment
+    own.insert(own.end(), ranges.begin(), ranges.end());
+  std::sort(own.begin(), own.end(), [](auto &a, auto &b) { return a.begin < b.begin; });
+  int64_t from = 0;
+  for (const MemoryRange &range : own) {
+    checkUnchanged(bound, from, range.begin);
+    from = std::max(from, range.end);
+  }
+  checkUnchanged(bound, from, arena.end());
+}
+
+void MemoryCheck::checkUnchanged(const Bound &bound, int64_t begin, int64_t end) {
+  if (begin >= end || std::memcmp(arena.at(begin), copy.at(begin), end - begin) == 0)
+    return;
+  while (*arena.at(begin) == *copy.at(begin))
+    ++begin;
+  reject(bound, begin, "changed");
+}
+
+void MemoryCheck::accept(MemoryRange range) {
+  std::memcpy(copy.at(range.begin), arena.at(range.begin), range.end - range.begin);
+  // Buffers begin at even addresses: a word of poison has not been written.
+  for (int64_t at = (range.end - 1) / 2 * 2; at >= std::max(range.begin, measured); at -= 2) {
+    uint16_t word;
+    std::memcpy(&word, arena.at(at), 2);
+    if (word != kPoison)
+      measured = std::min(at + 2, range.end);
+  }
+}
+
+void MemoryCheck::reject(const Bound &bound, int64_t address, const char *what) const {
+  std::string held = "no buffer is there then";
+  if (const MemoryRange *other = find(address))
+    held = format("bytes %lld to %lld are of a buffer that it does not name",
+                  (long long)other->begin, (long long)other->end);
+  else if (address >= int64_t(arena.size()))
+    held = format("the arena has %zu bytes", arena.size());
+  const Instruction &instruction = *bound.instruction;
+  std::string where = instruction.location.empty() ? "" : ", at " + instruction.location + ",";
+  PSRT_FAIL(Failed,
+            "%s of %s%s %s arena address %lld: %s; the program does not keep to its plan of the "
+            "memory: keep it, and report this",
+            instructionName(program, instruction).c_str(), current->label.c_str(), where.c_str(),
+            what, (long long)address, held.c_str());
+}
+
+} // namespace psrt

@@ -1,0 +1,31 @@
+// What --check-memory says at the end.
+#include "runtime/main/Parts.h"
+#include <sstream>
+
+namespace psrt {
+
+static std::string describe(const Mesh &mesh, const Rank &rank) {
+  const MemoryCheck &check = *rank.executor->memoryCheck();
+  std::string whose =
+      mesh.pipelineSize() == 1 ? "" : format(" of pipeline coordinate %lld", (long long)rank.stage);
+  return format("memory%s: %lld bytes planned, %lld measured", whose.c_str(),
+                (long long)check.getPlanned(), (long long)check.getMeasured());
+}
+
+void printMemoryCheck(Session &session) {
+  const Mesh &mesh = session.getProgram().mesh;
+  std::string here;
+  for (int r = 0; r < mesh.size(); ++r)
+    if (const Rank *rank = session.rank(r))
+      here += describe(mesh, *rank) + "\n";
+  std::set<std::string> lines; // one a coordinate, whose ranks are alike
+  for (const std::string &text : session.collect(here)) {
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);)
+      lines.insert(line);
+  }
+  for (const std::string &line : lines)
+    std::printf("%s\n", line.c_str());
+}
+
+} // namespace psrt
