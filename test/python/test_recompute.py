@@ -5,6 +5,7 @@ import language
 import models
 import oracle
 import pytest
+import test_plan
 import torch
 import vision
 from conftest import tools_folder
@@ -103,7 +104,7 @@ def test_communication_is_not_repeated(tmp_path, exports, policy):
     for mode in ["none", *MODES]:
         flags = ("--mesh", "dp=2,tp=2", "--sharding-policy", policy, "--recompute", mode)
         _, said = compile_placed(tmp_path, oracle.export("gpt2", exports), *flags)
-        moved.append([line.split()[:6] for line in said.split("collectives")[1].splitlines() if " tp " in line or " dp " in line])
+        moved.append(test_plan.explained(said))
     assert moved[0] and moved[0] == moved[1] == moved[2]
 
 
