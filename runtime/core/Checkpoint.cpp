@@ -1,7 +1,9 @@
 // Saving and loading all state.
 #include "runtime/core/Checkpoint.h"
-#include "runtime/data/MappedFile.h"
+#include "runtime/core/Element.h"
+#include "runtime/core/ProgramJson.h"
 #include "runtime/data/OutputFile.h"
+#include "runtime/data/WeightFiles.h"
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -14,7 +16,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 static const char *const kLatest = "latest";
-static const char *const kState = "checkpoint.json";
+static const char *const kIndex = "index.json";
+static const char *const kOldIndex = "checkpoint.json"; ///< of version 1: whole tensors
 static const char *const kPrefix = "step-";
 
 /// State is what a step reads and an earlier one wrote: gradients and sums of a step are not.
@@ -26,21 +29,6 @@ static bool isState(const Program &program, const NamedTensor &tensor) {
   }
   return tensor.kind == "parameter" || tensor.kind == "buffer" || tensor.kind == "average" ||
          tensor.kind == kOptimizerState;
-}
-
-static std::string sumOf(const std::string &path) {
-  MappedFile file(path);
-  uint64_t sum = 0xCBF29CE484222325u; // FNV-1a over words of 8 bytes, the last ones alone
-  size_t words = file.size() / 8;
-  for (size_t i = 0; i < words; ++i) {
-    uint64_t word;
-    std::memcpy(&word, file.data() + 8 * i, 8);
-    sum = (sum ^ word) * 0x100000001B3u;
-    sum ^= sum >> 29; // a product carries upwards only
-  }
-  for (size_t i = 8 * words; i < size_t(file.size()); ++i)
-    sum = (sum ^ uint8_t(file.data()[i])) * 0x100000001B3u;
-  return format("%016llx", (unsigned long long)sum);
 }
 
 //===--- names ------------------------------------------------------------===//
@@ -83,50 +71,209 @@ static void writeText(const fs::path &path, const std::string &text) {
   file.commit();
 }
 
-static void writeState(const fs::path &folder, const RunPlace &place) {
-  Json sums = Json::object();
-  for (const fs::directory_entry &entry : fs::directory_iterator(folder))
-    sums[entry.path().filename().string()] = {{"bytes", entry.file_size()},
-                                              {"sum", sumOf(entry.path().string())}};
-  Json state = {{"version", 1},
-                {"step", place.step},
-                {"seed", place.seed},
-                {"shuffle", place.shuffle},
-                {"step_samples", place.stepSamples},
-                {"files", sums}};
-  writeText(folder / kState, state.dump(2) + "\n");
+static Json describeRanges(const IndexRanges &ranges) {
+  Json result = Json::array();
+  for (const std::vector<IndexRange> &dim : ranges) {
+    result.push_back(Json::array());
+    for (const IndexRange &range : dim)
+      result.back().push_back({range.begin, range.end});
+  }
+  return result;
 }
 
-void saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
-                    const std::string &folder, int64_t keep, int64_t maxFileBytes) {
-  std::vector<WeightToWrite> state;
+static std::vector<const NamedTensor *> findState(const Program &program,
+                                                  const NamedTensors &tensors) {
+  std::vector<const NamedTensor *> result;
   for (const NamedTensor &tensor : tensors.all())
-    if (isState(session.getProgram(), tensor))
-      state.push_back({tensor.name, tensor.dtype, tensor.shape,
-                       [&](char *data) { readTensor(session, tensor, data); }});
-  if (!session.isFirst())
-    return writeWeightFolder("", state, maxFileBytes);
-  fs::path partial = fs::path(folder) / ".partial";
+    if (isState(program, tensor))
+      result.push_back(&tensor);
+  return result;
+}
+
+namespace {
+
+/// One checkpoint being saved. The same calls in every process.
+class CheckpointWriter {
+public:
+  CheckpointWriter(Session &session, const NamedTensors &tensors, const std::string &folder,
+                   int64_t maxFileBytes)
+      : session(session), program(session.getProgram()), state(findState(program, tensors)),
+        shards(planShards(program, state)), folder(folder), partial(this->folder / ".partial"),
+        maxFileBytes(maxFileBytes) {}
+
+  void save(const RunPlace &place, int64_t keep);
+
+private:
+  struct File {
+    std::string name;
+    std::vector<const Shard *> shards;
+    SafetensorsWriter writer;
+  };
+  /// Of a rank: its files and what lies where, without values where it is none of this process.
+  std::vector<File> layOut(int rank, const Rank *here) const;
+  void makeFolder() const;
+  void collectSums();
+  /// {"files": {NAME: {"bytes", "sum"}}} of this process, or {"failure": "..."}.
+  Json writeHere();
+  Json writeRank(const Rank &rank) const;
+  Json describeTensors() const;
+  void finish(const RunPlace &place, const Json &files, int64_t keep) const;
+  /// Calls body; after a failure nothing partial is left.
+  template <typename Body> void cleanly(Body &&body) const;
+
+  Session &session;
+  const Program &program;
+  std::vector<const NamedTensor *> state;
+  std::vector<std::vector<Shard>> shards; ///< by rank
+  fs::path folder, partial;
+  int64_t maxFileBytes;
+  std::map<int, std::vector<char>> sums; ///< of variables that are sums over ranks
+};
+
+template <typename Body> void CheckpointWriter::cleanly(Body &&body) const {
+  std::error_code ignored;
   try {
-    fs::create_directories(folder);
-    fs::remove_all(partial); // of a run that was killed while it saved
-    fs::create_directory(partial);
-    writeWeightFolder(partial.string(), state, maxFileBytes);
-    writeState(partial, place);
-    std::string name = chooseName(folder, place.step);
-    fs::rename(partial, fs::path(folder) / name);
-    writeText(fs::path(folder) / kLatest, name + "\n");
-    removeOlder(folder, keep);
+    body();
   } catch (const fs::filesystem_error &error) {
-    std::error_code ignored;
     fs::remove_all(partial, ignored);
     PSRT_FAIL(BadInput, "cannot save to \"%s\": %s", folder.c_str(),
               error.code().message().c_str());
   } catch (...) {
-    std::error_code ignored;
     fs::remove_all(partial, ignored);
     throw;
   }
+}
+
+std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Rank *here) const {
+  std::vector<WeightToWrite> weights;
+  for (const Shard &shard : shards[rank]) {
+    const Variable &variable = program.variables[shard.variable];
+    weights.push_back({shard.key, variable.dtype, shapeOf(shard.ranges), [=, this](char *to) {
+                         if (!shard.isCollected)
+                           return copyShard(program, *here, variable, to);
+                         const std::vector<char> &sum = sums.at(shard.variable);
+                         std::memcpy(to, sum.data(), sum.size());
+                       }});
+  }
+  std::vector<File> files;
+  const WeightToWrite *first = weights.data();
+  for (const auto &part : cutIntoFiles(weights, maxFileBytes)) {
+    if (part.empty())
+      continue;
+    File &file = files.emplace_back();
+    file.name = format("rank-%05d%s.safetensors", rank,
+                       files.size() > 1 ? format("-%zu", files.size()).c_str() : "");
+    for (const WeightToWrite *weight : part) {
+      file.shards.push_back(&shards[rank][weight - first]);
+      file.writer.add(weight->name, weight->dtype, weight->shape, weight->fill);
+    }
+  }
+  return files;
+}
+
+void CheckpointWriter::makeFolder() const {
+  fs::create_directories(folder);
+  fs::remove_all(partial); // of a run that was killed while it saved
+  fs::create_directory(partial);
+}
+
+void CheckpointWriter::collectSums() {
+  for (const Shard &shard : shards.front())
+    if (shard.isCollected) {
+      const Variable &variable = program.variables[shard.variable];
+      std::vector<char> &whole = sums[shard.variable];
+      whole.resize(variable.placement.count() * dtypeSize(variable.dtype));
+      session.readVariable(shard.variable, whole.data());
+    }
+}
+
+Json CheckpointWriter::writeRank(const Rank &rank) const {
+  Json result = Json::object();
+  for (const File &file : layOut(rank.index, &rank)) {
+    std::string path = (partial / file.name).string();
+    file.writer.write(path);
+    MappedFile written(path);
+    result[file.name] = {{"bytes", written.size()}, {"sum", sumOfFile(written)}};
+  }
+  return result;
+}
+
+Json CheckpointWriter::writeHere() {
+  Json files = Json::object();
+  std::string failure;
+  std::mutex mutex;
+  session.parallel([&](Rank &rank) {
+    Json written = Json::object();
+    std::string why;
+    try {
+      written = writeRank(rank);
+    } catch (const Error &error) {
+      why = error.status.message;
+    }
+    std::lock_guard<std::mutex> lock(mutex);
+    files.update(written);
+    failure = why.empty() ? failure : why;
+  });
+  return failure.empty() ? Json{{"files", files}} : Json{{"failure", failure}};
+}
+
+Json CheckpointWriter::describeTensors() const {
+  Json result = Json::object();
+  for (const NamedTensor *tensor : state)
+    result[tensor->name] = {
+        {"dtype", dtypeName(tensor->dtype)}, {"shape", tensor->shape}, {"shards", Json::array()}};
+  for (int rank = 0; rank < int(shards.size()); ++rank)
+    for (const File &file : layOut(rank, nullptr)) {
+      std::map<std::string, int64_t> offsets = file.writer.offsets();
+      for (const Shard *shard : file.shards)
+        result[shard->tensor->name]["shards"].push_back(
+            {{"file", file.name},
+             {"offset", offsets.at(shard->key)},
+             {"ranges", describeRanges(shard->ranges)}});
+    }
+  return result;
+}
+
+void CheckpointWriter::finish(const RunPlace &place, const Json &files, int64_t keep) const {
+  Json index = {{"version", 2},
+                {"step", place.step},
+                {"seed", place.seed},
+                {"shuffle", place.shuffle},
+                {"step_samples", place.stepSamples},
+                {"files", files},
+                {"tensors", describeTensors()}};
+  writeText(partial / kIndex, index.dump() + "\n");
+  std::string name = chooseName(folder, place.step);
+  fs::rename(partial, folder / name);
+  writeText(folder / kLatest, name + "\n");
+  removeOlder(folder, keep);
+}
+
+void CheckpointWriter::save(const RunPlace &place, int64_t keep) {
+  if (session.isFirst())
+    cleanly([&] { makeFolder(); });
+  session.isAny(false); // all wait for the folder
+  collectSums();
+  std::vector<std::string> reports = session.collect(writeHere().dump());
+  if (!session.isFirst())
+    return;
+  cleanly([&] {
+    Json files = Json::object();
+    for (const std::string &text : reports) {
+      Json report = Json::parse(text);
+      if (report.contains("failure"))
+        PSRT_FAIL(BadInput, "%s", report["failure"].get<std::string>().c_str());
+      files.update(report["files"]);
+    }
+    finish(place, files, keep);
+  });
+}
+
+} // namespace
+
+void saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
+                    const std::string &folder, int64_t keep, int64_t maxFileBytes) {
+  CheckpointWriter(session, tensors, folder, maxFileBytes).save(place, keep);
 }
 
 //===--- loading ----------------------------------------------------------===//
@@ -146,66 +293,119 @@ bool hasCheckpoint(const std::string &folder) { return fs::exists(fs::path(folde
 Checkpoint::Checkpoint(const std::string &given) : path(given) {
   if (hasCheckpoint(given))
     path = (fs::path(given) / readLatest(fs::path(given) / kLatest)).string();
-  fs::path state = fs::path(path) / kState;
-  if (!fs::exists(state))
+  fs::path index = fs::path(path) / kIndex;
+  if (fs::exists(fs::path(path) / kOldIndex) && !fs::exists(index))
+    PSRT_FAIL(BadInput,
+              "\"%s\" was saved by an earlier version, whole tensors and no shards; go on from it "
+              "with a program of that version",
+              path.c_str());
+  if (!fs::exists(index))
     PSRT_FAIL(BadInput, "\"%s\" is no checkpoint: it has no %s, nor a pointer \"%s\" to one",
-              path.c_str(), kState, kLatest);
-  MappedFile text(state.string());
+              path.c_str(), kIndex, kLatest);
+  MappedFile text(index.string());
   try {
     Json json = Json::parse(text.data(), text.data() + text.size());
-    if (json.at("version").get<int>() != 1)
-      PSRT_FAIL(BadInput, "\"%s\" is of version %d; this program reads 1", state.c_str(),
+    if (json.at("version").get<int>() != 2)
+      PSRT_FAIL(BadInput, "\"%s\" is of version %d; this program reads 2", index.c_str(),
                 json.at("version").get<int>());
     place = {json.at("step").get<int64_t>(), json.at("seed").get<uint64_t>(),
              json.at("shuffle").get<bool>(), json.at("step_samples").get<int64_t>()};
-    for (const auto &[name, file] : json.at("files").items()) {
-      fs::path at = fs::path(path) / name;
-      if (name.find('/') != std::string::npos || !fs::exists(at))
-        PSRT_FAIL(BadInput, "checkpoint \"%s\" lacks its file \"%s\"", path.c_str(), name.c_str());
-      auto bytes = file.at("bytes").get<uint64_t>();
-      if (fs::file_size(at) != bytes)
-        PSRT_FAIL(BadInput, "\"%s\" has %llu bytes, %llu were written: it is not whole", at.c_str(),
-                  (unsigned long long)fs::file_size(at), (unsigned long long)bytes);
-      if (sumOf(at.string()) != file.at("sum").get<std::string>())
-        PSRT_FAIL(BadInput, "\"%s\" is not as it was written (its sum differs)", at.c_str());
-    }
+    for (const auto &[name, file] : json.at("files").items())
+      addFile(name, file.at("bytes").get<uint64_t>(), file.at("sum").get<std::string>());
+    for (const auto &[name, tensor] : json.at("tensors").items())
+      addTensor(name, tensor);
   } catch (const nlohmann::json::exception &error) {
-    PSRT_FAIL(BadInput, "\"%s\" is no state of a checkpoint: %s", state.c_str(), error.what());
+    PSRT_FAIL(BadInput, "\"%s\" is no index of a checkpoint: %s", index.c_str(), error.what());
   }
   if (place.step < 0)
-    PSRT_FAIL(BadInput, "\"%s\" is at step %lld", state.c_str(), (long long)place.step);
-  files = std::make_unique<WeightFiles>(path);
+    PSRT_FAIL(BadInput, "\"%s\" is at step %lld", index.c_str(), (long long)place.step);
+}
+
+void Checkpoint::addFile(const std::string &name, uint64_t bytes, const std::string &sum) {
+  fs::path at = fs::path(path) / name;
+  if (name.find('/') != std::string::npos || !fs::exists(at))
+    PSRT_FAIL(BadInput, "checkpoint \"%s\" lacks its file \"%s\"", path.c_str(), name.c_str());
+  if (fs::file_size(at) != bytes)
+    PSRT_FAIL(BadInput, "\"%s\" has %llu bytes, %llu were written: it is not whole", at.c_str(),
+              (unsigned long long)fs::file_size(at), (unsigned long long)bytes);
+  files.try_emplace(name, at.string(), sum, int64_t(bytes));
+}
+
+/// Ranges of each dim, ascending, within the tensor.
+static IndexRanges parseRanges(const Json &json, const std::vector<int64_t> &shape) {
+  IndexRanges result;
+  bool good = json.is_array() && json.size() == shape.size();
+  for (size_t d = 0; good && d < shape.size(); ++d) {
+    result.emplace_back();
+    int64_t end = 0;
+    for (const Json &range : json[d]) {
+      result.back().push_back({toInteger(range.at(0)), toInteger(range.at(1))});
+      auto [from, to] = result.back().back();
+      good &= from >= end && from < to && to <= shape[d];
+      end = to;
+    }
+  }
+  if (!good)
+    PSRT_FAIL(BadInput, "a shard has the ranges %s, which its tensor does not have",
+              json.dump().c_str());
+  return result;
+}
+
+void Checkpoint::addTensor(const std::string &name, const Json &json) {
+  SavedTensor tensor{name, parseDtype(json.at("dtype")), {}, {}};
+  for (const Json &size : json.at("shape"))
+    tensor.shape.push_back(toInteger(size));
+  std::optional<int64_t> left = tryCountElements(tensor.shape);
+  for (const Json &part : json.at("shards")) {
+    auto file = files.find(part.at("file").get<std::string>());
+    IndexRanges ranges = parseRanges(part.at("ranges"), tensor.shape);
+    int64_t count = tryCountElements(shapeOf(ranges)).value_or(kMostElements),
+            offset = toInteger(part.at("offset"));
+    bool lies = file != files.end() && offset >= 0 && offset <= file->second.size() &&
+                count * dtypeSize(tensor.dtype) <= file->second.size() - offset;
+    if (!lies)
+      PSRT_FAIL(BadInput, "checkpoint \"%s\": a shard of \"%s\" does not lie in its file",
+                path.c_str(), name.c_str());
+    left = left.value_or(0) - count;
+    tensor.shards.push_back({&file->second, offset, std::move(ranges)});
+  }
+  if (left.value_or(1) != 0)
+    PSRT_FAIL(BadInput, "checkpoint \"%s\": the shards of \"%s\" do not have each element once",
+              path.c_str(), name.c_str());
+  saved.emplace(name, std::move(tensor));
+}
+
+std::set<std::string> Checkpoint::names() const {
+  std::set<std::string> result;
+  for (const auto &[name, tensor] : saved)
+    result.insert(name);
+  return result;
+}
+
+/// Whether one can be read as the other.
+static bool fits(const SavedTensor *has, const NamedTensor &needs) {
+  return has && has->shape == needs.shape &&
+         (has->dtype == needs.dtype || (isFloat(has->dtype) && isFloat(needs.dtype)));
 }
 
 /// State that belongs to a precision, not to the model and its optimizer: the scale of the loss.
 static bool isOfPrecision(const std::string &name) { return name.rfind("loss_scale", 0) == 0; }
 
-std::vector<std::string> Checkpoint::load(Session &session, const NamedTensors &tensors) const {
-  std::vector<std::string> notes;
+void Checkpoint::check(const std::vector<const NamedTensor *> &state) const {
   std::vector<std::string> differing;
   std::set<std::string> wanted;
-  for (const NamedTensor &tensor : tensors.all()) {
-    if (!isState(session.getProgram(), tensor))
-      continue;
-    wanted.insert(tensor.name);
-    const SafetensorsFile::Tensor *found = files->find(tensor.name);
-    if (!found && isOfPrecision(tensor.name)) {
-      notes.push_back(format("checkpoint \"%s\" has no \"%s\": it starts afresh", path.c_str(),
-                             tensor.name.c_str()));
-      continue;
-    }
-    std::string has = found ? describeTensor(found->dtype, found->shape) : "nothing";
-    std::string needs = describeTensor(tensor.dtype, tensor.shape);
-    if (has != needs)
-      differing.push_back(format("\"%s\": it has %s, the program %s", tensor.name.c_str(),
-                                 has.c_str(), needs.c_str()));
+  for (const NamedTensor *tensor : state) {
+    wanted.insert(tensor->name);
+    const SavedTensor *found = find(tensor->name);
+    bool isMissed = found || !isOfPrecision(tensor->name);
+    if (isMissed && !fits(found, *tensor))
+      differing.push_back(
+          format("\"%s\": it has %s, the program %s", tensor->name.c_str(),
+                 found ? describeTensor(found->dtype, found->shape).c_str() : "nothing",
+                 describeTensor(tensor->dtype, tensor->shape).c_str()));
   }
-  for (const auto &[name, tensor] : files->tensors())
-    if (!wanted.count(name) && isOfPrecision(name))
-      notes.push_back(format("checkpoint \"%s\" has \"%s\", which this program has not: it is left "
-                             "out",
-                             path.c_str(), name.c_str()));
-    else if (!wanted.count(name))
+  for (const auto &[name, tensor] : saved)
+    if (!wanted.count(name) && !isOfPrecision(name))
       differing.push_back(format("\"%s\": it has %s, the program nothing", name.c_str(),
                                  describeTensor(tensor.dtype, tensor.shape).c_str()));
   std::string first;
@@ -215,11 +415,59 @@ std::vector<std::string> Checkpoint::load(Session &session, const NamedTensors &
     PSRT_FAIL(BadInput,
               "checkpoint \"%s\" is of another model or optimizer, %zu tensors differ: %s%s",
               path.c_str(), differing.size(), first.c_str(), differing.size() > 3 ? "; ..." : "");
-  for (const NamedTensor &tensor : tensors.all())
-    if (const SafetensorsFile::Tensor *found = files->find(tensor.name);
-        found && isState(session.getProgram(), tensor))
-      writeTensor(session, tensor, found->data);
+}
+
+const SavedTensor *Checkpoint::find(const std::string &name) const {
+  auto it = saved.find(name);
+  return it == saved.end() ? nullptr : &it->second;
+}
+
+/// What the program and the checkpoint do not have in common, and which types are converted.
+std::vector<std::string>
+Checkpoint::describeDifferences(const std::vector<const NamedTensor *> &state) const {
+  std::vector<std::string> notes;
+  std::set<std::string> wanted;
+  std::map<std::pair<Dtype, Dtype>, int64_t> conversions;
+  for (const NamedTensor *tensor : state) {
+    wanted.insert(tensor->name);
+    const SavedTensor *found = find(tensor->name);
+    if (!found)
+      notes.push_back(format("checkpoint \"%s\" has no \"%s\": it starts afresh", path.c_str(),
+                             tensor->name.c_str()));
+    else if (found->dtype != tensor->dtype)
+      ++conversions[{found->dtype, tensor->dtype}];
+  }
+  for (const auto &[name, tensor] : saved)
+    if (!wanted.count(name))
+      notes.push_back(format("checkpoint \"%s\" has \"%s\", which this program has not: it is left "
+                             "out",
+                             path.c_str(), name.c_str()));
+  for (const auto &[dtypes, count] : conversions)
+    notes.push_back(format("checkpoint \"%s\": %lld tensor%s of %s %s converted to %s",
+                           path.c_str(), (long long)count, count == 1 ? "" : "s",
+                           dtypeName(dtypes.first), count == 1 ? "is" : "are",
+                           dtypeName(dtypes.second)));
   return notes;
+}
+
+void Checkpoint::loadTensor(Session &session, const NamedTensor &tensor,
+                            const SavedTensor &from) const {
+  for (const NamedTensor::Part &part : tensor.parts) {
+    const Variable &variable = session.getProgram().variables[part.variable];
+    ShardReader reader(from, variable.placement.shape, part.lower, variable.dtype);
+    session.setVariable(part.variable, [&](char *to, int64_t first, int64_t count) {
+      reader.read(to, first, count);
+    });
+  }
+}
+
+std::vector<std::string> Checkpoint::load(Session &session, const NamedTensors &tensors) const {
+  std::vector<const NamedTensor *> state = findState(session.getProgram(), tensors);
+  check(state);
+  for (const NamedTensor *tensor : state)
+    if (const SavedTensor *from = find(tensor->name))
+      loadTensor(session, *tensor, *from);
+  return describeDifferences(state);
 }
 
 } // namespace psrt

@@ -4,7 +4,8 @@
 #ifndef PSRT_CORE_CHECKPOINT_H
 #define PSRT_CORE_CHECKPOINT_H
 
-#include "runtime/core/NamedTensors.h"
+#include "runtime/core/ShardReader.h"
+#include <nlohmann/json_fwd.hpp>
 
 namespace psrt {
 
@@ -18,29 +19,40 @@ struct RunPlace {
 
 /// Writes `folder/step-000100` (a further number behind it where that is there), then the pointer
 /// `folder/latest`; at any moment `latest` names a whole checkpoint. Keeps the last `keep` (0:
-/// all). The same call in every process. Fails with BadInput where it cannot be written: what was
-/// there stays.
+/// all). The same call in every process: each writes what its ranks hold. Fails with BadInput where
+/// it cannot be written: what was there stays.
 void saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
                     const std::string &folder, int64_t keep, int64_t maxFileBytes);
 
-/// A checkpoint, opened and checked against its sums.
+/// A checkpoint: its index is read at once, a file when a rank of this process first needs a part
+/// of it.
 class Checkpoint {
 public:
   /// `path`: a folder with the pointer `latest`, or one checkpoint. Fails with BadInput on what is
-  /// none, and on files that are not as they were written.
+  /// none, and on files that are missing or have another size.
   explicit Checkpoint(const std::string &path);
   const RunPlace &getPlace() const { return place; }
   const std::string &getPath() const { return path; }
   /// Names of the model's tensors that it holds.
-  std::set<std::string> names() const { return files->names(); }
-  /// Sets all state. Fails with BadInput where tensors differ: the first three. The answer says what
-  /// the program or the checkpoint has not, where it is of a precision only.
+  std::set<std::string> names() const;
+  /// Sets all state, each rank from the ranges that it holds; floats are converted. Fails with
+  /// BadInput where tensors differ (the first three), and where a file that is read is not as it
+  /// was written. The answer says what the program or the checkpoint has not, where it is of a
+  /// precision only, and which types were converted.
   std::vector<std::string> load(Session &session, const NamedTensors &tensors) const;
 
 private:
+  void addFile(const std::string &name, uint64_t bytes, const std::string &sum);
+  void addTensor(const std::string &name, const nlohmann::json &json);
+  void check(const std::vector<const NamedTensor *> &state) const;
+  std::vector<std::string> describeDifferences(const std::vector<const NamedTensor *> &state) const;
+  void loadTensor(Session &session, const NamedTensor &tensor, const SavedTensor &from) const;
+  const SavedTensor *find(const std::string &name) const;
+
   std::string path;
   RunPlace place;
-  std::unique_ptr<WeightFiles> files;
+  std::map<std::string, SavedTensor> saved;
+  std::map<std::string, ShardFile> files;
 };
 
 /// Whether a folder has the pointer to a checkpoint.

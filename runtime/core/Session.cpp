@@ -316,7 +316,19 @@ std::vector<std::string> Session::collect(const std::string &text) {
   return result;
 }
 
-void Session::scatter(const RankTensor &tensor, const char *whole) {
+void Session::setVariable(int index, const ReadElements &read) {
+  const Variable &variable = program.variables[index];
+  scatter(variable, read);
+  for (const Variable &copy : program.variables)
+    if (copy.kind == "copy" && copy.of == variable.symbol)
+      scatter(copy, [&](char *to, int64_t first, int64_t count) {
+        std::vector<char> elements(count * dtypeSize(variable.dtype));
+        read(elements.data(), first, count);
+        convertFloats(elements.data(), variable.dtype, to, copy.dtype, count);
+      });
+}
+
+void Session::scatter(const RankTensor &tensor, const ReadElements &read) {
   const Placement &placement = tensor.placement;
   int64_t size = dtypeSize(tensor.dtype);
   parallel([&](Rank &rank) {
@@ -328,7 +340,7 @@ void Session::scatter(const RankTensor &tensor, const char *whole) {
       return;
     forEachRun(placement, program.mesh, rank.coordinates,
                [&](int64_t local, int64_t global, int64_t count) {
-                 std::memcpy(base + local * size, whole + global * size, count * size);
+                 read(base + local * size, global, count);
                });
   });
 }
@@ -345,14 +357,10 @@ void Session::readVariable(int index, char *whole) {
 }
 
 void Session::writeVariable(int index, const char *whole) {
-  const Variable &variable = program.variables[index];
-  scatter(variable, whole);
-  for (const Variable &copy : program.variables)
-    if (copy.kind == "copy" && copy.of == variable.symbol) {
-      std::vector<char> converted(copy.placement.count() * dtypeSize(copy.dtype));
-      convertFloats(whole, variable.dtype, converted.data(), copy.dtype, copy.placement.count());
-      scatter(copy, converted.data());
-    }
+  int64_t size = dtypeSize(program.variables[index].dtype);
+  setVariable(index, [&](char *to, int64_t first, int64_t count) {
+    std::memcpy(to, whole + first * size, count * size);
+  });
 }
 
 double Session::readScalar(const std::string &symbol) {

@@ -5,6 +5,7 @@
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/core/Executor.h"
 #include "runtime/data/Batches.h"
+#include <functional>
 #include <set>
 #include <stdexcept>
 
@@ -46,6 +47,9 @@ struct Rank {
 
 /// Fails when a program is not compiled for that many ranks; shows the compile line that would fit.
 void checkRanks(const Program &program, int ranks);
+
+/// Copies `count` elements of a tensor, row-major from `first` on, to `to`.
+using ReadElements = std::function<void(char *to, int64_t first, int64_t count)>;
 
 class Session {
 public:
@@ -120,14 +124,14 @@ public:
   /// Copies a whole tensor out of the ranks' memory, into that of the first process: parts are
   /// joined, partial values added in rank order. Elsewhere `whole` may be null.
   void gather(const RankTensor &tensor, char *whole);
-  /// The same into the ranks' memory; a partial tensor goes to the first shard, the others get
-  /// zeros.
-  void scatter(const RankTensor &tensor, const char *whole);
   /// The same, into that of every process.
   void gatherEverywhere(const RankTensor &tensor, char *whole);
   /// Of an accumulator what all stages added to it.
   void readVariable(int variable, char *whole);
-  /// And its copies, converted.
+  /// Sets a variable and its copies, each rank the elements that it holds: by calls of `read`, also
+  /// from several threads at once. All writing of whole variables goes through here. The first
+  /// shard of a partial one gets the values, the others zeros.
+  void setVariable(int variable, const ReadElements &read);
   void writeVariable(int variable, const char *whole);
   /// A scalar variable as a number; NaN when there is none of that symbol.
   double readScalar(const std::string &symbol);
@@ -161,6 +165,7 @@ private:
   char *inputAt(Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,
                 int64_t slot) const;
   void gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole);
+  void scatter(const RankTensor &tensor, const ReadElements &read);
   void makeRank(int index, bool dedicated);
 
   ProgramSource source;

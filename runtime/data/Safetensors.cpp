@@ -123,6 +123,33 @@ void SafetensorsWriter::write(const std::string &path) const {
     file->commit();
 }
 
+std::string SafetensorsWriter::header() const {
+  Json json = Json::object();
+  json["__metadata__"] = {{"format", "pt"}};
+  int64_t offset = 0;
+  for (const auto &[name, entry] : entries) {
+    int64_t bytes = byteSize(entry.dtype, entry.shape);
+    json[name] = {{"dtype", fileName(entry.dtype)},
+                  {"shape", entry.shape},
+                  {"data_offsets", {offset, offset + bytes}}};
+    offset += bytes;
+  }
+  std::string text = json.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  uint64_t size = text.size();
+  return std::string(reinterpret_cast<const char *>(&size), 8) + text;
+}
+
+std::map<std::string, int64_t> SafetensorsWriter::offsets() const {
+  std::map<std::string, int64_t> result;
+  int64_t offset = header().size();
+  for (const auto &[name, entry] : entries) {
+    result[name] = offset;
+    offset += byteSize(entry.dtype, entry.shape);
+  }
+  return result;
+}
+
 std::unique_ptr<OutputFile> SafetensorsWriter::stage(const std::string &path) const {
   std::vector<char> buffer;
   if (path.empty()) {
@@ -132,21 +159,8 @@ std::unique_ptr<OutputFile> SafetensorsWriter::stage(const std::string &path) co
     }
     return nullptr;
   }
-  Json header = Json::object();
-  header["__metadata__"] = {{"format", "pt"}};
-  int64_t offset = 0;
-  for (const auto &[name, entry] : entries) {
-    int64_t bytes = byteSize(entry.dtype, entry.shape);
-    header[name] = {{"dtype", fileName(entry.dtype)},
-                    {"shape", entry.shape},
-                    {"data_offsets", {offset, offset + bytes}}};
-    offset += bytes;
-  }
-  std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  uint64_t size = text.size();
+  std::string text = header();
   auto file = std::make_unique<OutputFile>(path);
-  file->write(&size, 8);
   file->write(text.data(), text.size());
   for (const auto &[name, entry] : entries) {
     buffer.resize(byteSize(entry.dtype, entry.shape));

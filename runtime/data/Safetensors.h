@@ -46,6 +46,8 @@ public:
   /// The same without the renaming, which is left to the caller; null without a path.
   std::unique_ptr<OutputFile> stage(const std::string &path) const;
   size_t count() const { return entries.size(); }
+  /// Where each tensor's bytes will begin in the file.
+  std::map<std::string, int64_t> offsets() const;
 
 private:
   struct Entry {
@@ -53,6 +55,8 @@ private:
     std::vector<int64_t> shape;
     Fill fill;
   };
+  /// What stands before the tensors.
+  std::string header() const;
   std::map<std::string, Entry> entries;
 };
 

@@ -79,9 +79,8 @@ static int64_t bytesOf(const WeightToWrite &weight) {
   return bytes;
 }
 
-/// Weights by file, in order; a file has at least one.
-static std::vector<std::vector<const WeightToWrite *>>
-cut(const std::vector<WeightToWrite> &weights, int64_t maxFileBytes) {
+std::vector<std::vector<const WeightToWrite *>>
+cutIntoFiles(const std::vector<WeightToWrite> &weights, int64_t maxFileBytes) {
   std::vector<std::vector<const WeightToWrite *>> files(1);
   int64_t used = 0;
   for (const WeightToWrite &weight : weights) {
@@ -120,7 +119,7 @@ void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite>
   bool writes = !path.empty();
   if (writes)
     checkFolderWritable(path);
-  auto files = cut(weights, maxFileBytes);
+  auto files = cutIntoFiles(weights, maxFileBytes);
   std::set<std::string> written;
   std::vector<std::unique_ptr<OutputFile>> staged; // what is there stays until all is on the disk
   Json map = Json::object();

@@ -36,6 +36,10 @@ struct WeightToWrite {
   SafetensorsWriter::Fill fill;
 };
 
+/// Weights by file, in order: of at most `maxFileBytes` a file, or one weight.
+std::vector<std::vector<const WeightToWrite *>>
+cutIntoFiles(const std::vector<WeightToWrite> &weights, int64_t maxFileBytes);
+
 /// Whether weights written to `path` make a folder: all but names that end in ".safetensors".
 bool isWeightFolder(const std::string &path);
 

@@ -109,7 +109,7 @@ static void compareFlags(Session &session, const Flags &flags) {
     if (!here.empty() || !there.empty())
       PSRT_FAIL(BadArgument,
                 "rank %zu was started with other flags than rank 0, which has %s where it has %s; "
-                "give all ranks the same (files are written by rank 0 alone)",
+                "give all ranks the same (rank 0 alone writes files, but for checkpoints)",
                 rank, here.empty() ? "nothing" : here.c_str(),
                 there.empty() ? "nothing" : there.c_str());
   }

@@ -1,10 +1,12 @@
 """--save and --load: a run that was stopped goes on as if it had not been, under its own plan or another."""
 import json
+import math
 import os
 import random
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -18,6 +20,7 @@ from safetensors.torch import load_file, save_file
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 STEPS = 8
+DTYPES = {"f32": torch.float32, "i64": torch.int64, "i32": torch.int32, "bool": torch.bool}
 ADAM = ("--optimizer", "adamw(lr=1e-2,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)", "--ema", "0.9")
 PLANS = {
     "whole": ("dp=1", ()), "dp": ("dp=2", ("--zero", "1")), "tp": ("tp=2", ()), "pp": ("pp=2", ("--schedule", "zb-h1")),
@@ -79,11 +82,50 @@ def test_processes_save_and_load_the_same(programs):
     launcher, environment = processes.launch("mpirun", 8)
     for name, start in (("threads", ()), ("mpi", launcher)):
         train(folder, made["all"], f"{name}-first", "--steps", 2, "--save", name, launcher=start, environment=environment)
-    file = "step-000002/model.safetensors"
-    assert (folder / "threads" / file).read_bytes() == (folder / "mpi" / file).read_bytes()
+    assert contents(folder / "threads/step-000002") == contents(folder / "mpi/step-000002")
     a = train(folder, made["all"], "threads-rest", "--steps", 4, "--load", "mpi")
     b = train(folder, made["all"], "mpi-rest", "--steps", 4, "--load", "threads", launcher=launcher, environment=environment)
     assert a[0] == b[0] and differing(a[1], b[1]) == []
+
+
+def contents(step):
+    return {path.name: path.read_bytes() for path in step.iterdir()}
+
+
+def join(step):
+    """The tensors of a checkpoint, by its index alone; each element is there once."""
+    index, state = json.loads((step / "index.json").read_text()), {}
+    for name, tensor in index["tensors"].items():
+        whole = torch.zeros(tensor["shape"], dtype=DTYPES[tensor["dtype"]])
+        seen = torch.zeros(tensor["shape"], dtype=torch.int64)
+        for shard in tensor["shards"]:
+            places = [torch.cat([torch.arange(*part) for part in dim]) for dim in shard["ranges"]]
+            sizes = [len(p) for p in places]
+            file = (step / shard["file"]).read_bytes()
+            values = torch.frombuffer(bytearray(file), dtype=whole.dtype, count=math.prod(sizes), offset=shard["offset"]).view(sizes)
+            if sizes:
+                whole[torch.meshgrid(*places, indexing="ij")], seen[torch.meshgrid(*places, indexing="ij")] = values, 1
+            else:
+                whole, seen = values, seen + 1
+        assert (seen == 1).all() and sum(math.prod(len_of(s)) for s in tensor["shards"]) == whole.numel(), name
+        state[name] = whole
+    return state
+
+
+def len_of(shard):
+    return [sum(end - begin for begin, end in dim) for dim in shard["ranges"]]
+
+
+@pytest.mark.parametrize("plan, ranks", [("zero", 4), ("all", 8)])
+def test_each_process_writes_its_share(programs, plan, ranks):
+    folder, made = programs
+    launcher, environment = processes.launch("mpirun", ranks)
+    train(folder, made[plan], f"share-{plan}", "--steps", 1, "--save", f"share-{plan}", launcher=launcher, environment=environment)
+    step = folder / f"share-{plan}/step-000001"
+    sizes = {file.name: sum(v.nbytes for v in load_file(file).values()) for file in step.glob("*.safetensors")}
+    assert sorted(sizes) == [f"rank-{rank:05}.safetensors" for rank in range(ranks)]
+    whole = sum(value.nbytes for value in join(step).values())
+    assert sum(sizes.values()) == whole and max(sizes.values()) <= 1.3 * whole / ranks, "all about as much"
 
 
 @pytest.mark.parametrize("saved", PLANS)
@@ -93,7 +135,7 @@ def test_any_plan_loads_what_another_saved(programs, saved):
     train(folder, made[saved], f"of-{saved}-first", "--steps", 2, "--save", source, "--max-file-size", "60000")
     losses, weights = train(folder, made[saved], f"of-{saved}-unbroken", "--steps", STEPS, "--load", source)
     assert len(list((source / "step-000002").glob("*.safetensors"))) > 3
-    state = {k: v for file in (source / "step-000002").glob("*.safetensors") for k, v in load_file(file).items()}
+    state = join(source / "step-000002")
     assert sum(name.startswith("optimizer.adamw.") for name in state) == 2 * sum(name.startswith("ema.") for name in state) > 0
     for plan, program in made.items():
         name = f"{saved}-in-{plan}"
@@ -105,7 +147,7 @@ def test_any_plan_loads_what_another_saved(programs, saved):
                 continue  # the keys' part: softmax does not see it, its gradient is rounding noise, and Adam steps by its sign
             assert (after[tensor] - value).norm() <= 1e-3 * value.norm(), tensor
         train(folder, program, name, "--steps", 2, "--load", source, "--save", again)
-        assert differing(state, load_file(again / "step-000002/model.safetensors")) == [], "what is loaded is saved as it was"
+        assert differing(state, join(again / "step-000002")) == [], "what is loaded is saved as it was"
 
 
 def wait_for(condition):
@@ -121,7 +163,7 @@ def saved_step(state):
         return 0
     named = (state / "latest").read_text().strip()
     try:
-        return json.loads((state / named / "checkpoint.json").read_text())["step"]
+        return json.loads((state / named / "index.json").read_text())["step"]
     except FileNotFoundError:  # it was removed in between: a later one is there
         return saved_step(state)
 
@@ -144,6 +186,24 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(programs, repeat=12):
     assert len([p for p in state.iterdir() if p.name.startswith("step-")]) <= 4
 
 
+def test_a_kill_of_any_process_leaves_a_whole_checkpoint(programs, repeat=4):
+    folder, made = programs
+    state = folder / "killed-rank"
+    generator = random.Random(4)
+    line = [made["tp"], "--data", "data.safetensors", "--epochs", "1000", "--save", state.name, "--save-every", "1", "--keep", "2",
+            "--load", "latest", "--quiet", "--seed", "5", "--shuffle"]  # fmt: skip
+    last = 0
+    for turn in range(repeat):
+        ranks = processes.start_by_hand(line, folder, 2)
+        wait_for(lambda: saved_step(state) > last)  # it went on
+        time.sleep(0.05 * generator.random())
+        ranks[turn % 2].kill()
+        for rank in ranks:
+            processes.finish(rank)
+        last = saved_step(state)
+    train(folder, made["all"], "after-killed-rank", "--steps", last + 1, "--load", state.name)
+
+
 def test_sigterm_saves(programs):
     folder, made = programs
     line = [made["dp"], "--data", "data.safetensors", "--epochs", "100000", "--save", "ended", "--quiet", "--losses", "ended.txt"]
@@ -153,7 +213,7 @@ def test_sigterm_saves(programs):
     running.send_signal(signal.SIGTERM)
     assert running.wait(30) == 0, running.stderr.read()
     named = (folder / "ended/latest").read_text().strip()
-    assert json.loads((folder / "ended" / named / "checkpoint.json").read_text())["step"] > 0
+    assert json.loads((folder / "ended" / named / "index.json").read_text())["step"] > 0
 
 
 # ---- what is wrong --------------------------------------------------------------------------------------------------
@@ -177,18 +237,31 @@ def refuse(saved, words, *flags, change=lambda step: None, plan="whole", status=
 
 
 def flip(step):
-    path = step / "model.safetensors"
+    path = step / "rank-00000.safetensors"
     data = bytearray(path.read_bytes())
     data[-5] ^= 1
     path.write_bytes(data)
 
 
+def change_index(change):
+    def apply(step):
+        index = json.loads((step / "index.json").read_text())
+        change(index["tensors"]["transformer.wte.weight"]["shards"][0])
+        (step / "index.json").write_text(json.dumps(index))
+
+    return apply
+
+
 @pytest.mark.parametrize("change, words", [
-    (lambda step: os.truncate(step / "model.safetensors", 5000), ["model.safetensors\" has 5000 bytes", "it is not whole"]),
-    (flip, ["model.safetensors\" is not as it was written"]),
-    (lambda step: (step / "model.safetensors").unlink(), ["lacks its file \"model.safetensors\""]),
-    (lambda step: (step / "checkpoint.json").write_text("{"), ["checkpoint.json\" is no state of a checkpoint"]),
-    (lambda step: (step / "checkpoint.json").unlink(), ["is no checkpoint: it has no checkpoint.json"]),
+    (lambda step: os.truncate(step / "rank-00000.safetensors", 5000), ["rank-00000.safetensors\" has 5000 bytes", "it is not whole"]),
+    (flip, ["rank-00000.safetensors\" is not as it was written"]),
+    (lambda step: (step / "rank-00000.safetensors").unlink(), ["lacks its file \"rank-00000.safetensors\""]),
+    (lambda step: (step / "index.json").write_text("{"), ["index.json\" is no index of a checkpoint"]),
+    (lambda step: (step / "index.json").unlink(), ["is no checkpoint: it has no index.json"]),
+    (lambda step: (step / "index.json").rename(step / "checkpoint.json"), ["saved by an earlier version"]),
+    (change_index(lambda shard: shard.update(offset=10**9)), ["does not lie in its file"]),
+    (change_index(lambda shard: shard["ranges"][0][0].__setitem__(1, 10**6)), ["which its tensor does not have"]),
+    (change_index(lambda shard: shard["ranges"][0][0].__setitem__(0, 1)), ["do not have each element once"]),
     (lambda step: (step.parent / "latest").write_text("../x"), ["latest\" names no checkpoint"]),
 ])  # fmt: skip
 def test_files_that_are_not_as_they_were_written(saved, change, words):
@@ -218,6 +291,54 @@ def test_another_model_or_another_batch(saved, tmp_path):
     program = oracle.compile_model(tmp_path, folder / "model.pt2", "dp=1", "--micro-batches", "4", *ADAM)
     said = train(folder, program, "other", "--steps", 4, "--load", "saved", expect=2)
     assert "its steps read 8 samples, those of this program 16" in said
+
+
+def sum_of(data):
+    """As the runtime sums a file: FNV-1a over words of 8 bytes, the last bytes alone."""
+    mask, prime, total = 2**64 - 1, 0x100000001B3, 0xCBF29CE484222325
+    for (word,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8]):
+        total = ((total ^ word) * prime) & mask
+        total ^= total >> 29
+    for byte in data[len(data) // 8 * 8 :]:
+        total = ((total ^ byte) * prime) & mask
+    return f"{total:016x}"
+
+
+def offsets_in(data):
+    """Where each tensor of a safetensors file begins."""
+    size = int.from_bytes(data[:8], "little")
+    return {n: 8 + size + t["data_offsets"][0] for n, t in json.loads(data[8 : 8 + size]).items() if n != "__metadata__"}
+
+
+def test_floats_of_another_dtype_are_converted(saved):
+    """As f64 they keep their values."""
+    folder, made, step = saved
+    shutil.rmtree(folder / "wide", ignore_errors=True)
+    shutil.copytree(step.parent, folder / "wide")
+    path = folder / "wide" / step.name / "rank-00000.safetensors"
+    old = {offset: name for name, offset in offsets_in(path.read_bytes()).items()}
+    save_file({name: value.double() if value.is_floating_point() else value for name, value in load_file(path).items()}, path)
+    index, data = json.loads((path.parent / "index.json").read_text()), path.read_bytes()
+    for tensor in index["tensors"].values():
+        tensor["dtype"] = tensor["dtype"].replace("f32", "f64")
+        for shard in tensor["shards"]:
+            shard["offset"] = offsets_in(data)[old[shard["offset"]]]
+    index["files"][path.name] = {"bytes": len(data), "sum": sum_of(data)}
+    (path.parent / "index.json").write_text(json.dumps(index))
+    losses, weights = train(folder, made["tp"], "narrow", "--steps", 4, "--load", "saved")
+    found, after = train(folder, made["tp"], "wide-run", "--steps", 4, "--load", "wide")
+    assert found == losses and differing(weights, after) == []
+
+
+def test_a_full_disk_of_one_process_leaves_what_was_there(saved):
+    folder, made, step = saved
+    before = contents(step)
+    limited = ["bash", "-c", 'if [ $RANK = 1 ]; then ulimit -f 20; fi; exec "$@"', "bash"]
+    line = [*limited, made["tp"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--steps", "4", "--load", "saved", "--save", "saved",
+            "--quiet"]  # fmt: skip
+    ended = [processes.finish(rank) for rank in processes.start_by_hand(line, folder, 2)]
+    assert ended[0][0] == 1 and "cannot write" in ended[0][1] and "rank-00001.safetensors" in ended[0][1], ended
+    assert sorted(p.name for p in step.parent.iterdir()) == ["latest", step.name] and contents(step) == before
 
 
 def test_a_full_disk_leaves_what_was_there(saved):
