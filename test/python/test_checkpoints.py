@@ -1,6 +1,5 @@
 """--save and --load: a run that was stopped goes on as if it had not been, under its own plan or another."""
 import json
-import math
 import os
 import random
 import resource
@@ -16,11 +15,11 @@ import processes
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from shards import join
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 STEPS = 8
-DTYPES = {"f32": torch.float32, "i64": torch.int64, "i32": torch.int32, "bool": torch.bool}
 ADAM = ("--optimizer", "adamw(lr=1e-2,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)", "--ema", "0.9")
 PLANS = {
     "whole": ("dp=1", ()), "dp": ("dp=2", ("--zero", "1")), "tp": ("tp=2", ()), "pp": ("pp=2", ("--schedule", "zb-h1")),
@@ -90,30 +89,6 @@ def test_processes_save_and_load_the_same(programs):
 
 def contents(step):
     return {path.name: path.read_bytes() for path in step.iterdir()}
-
-
-def join(step):
-    """The tensors of a checkpoint, by its index alone; each element is there once."""
-    index, state = json.loads((step / "index.json").read_text()), {}
-    for name, tensor in index["tensors"].items():
-        whole = torch.zeros(tensor["shape"], dtype=DTYPES[tensor["dtype"]])
-        seen = torch.zeros(tensor["shape"], dtype=torch.int64)
-        for shard in tensor["shards"]:
-            places = [torch.cat([torch.arange(*part) for part in dim]) for dim in shard["ranges"]]
-            sizes = [len(p) for p in places]
-            file = (step / shard["file"]).read_bytes()
-            values = torch.frombuffer(bytearray(file), dtype=whole.dtype, count=math.prod(sizes), offset=shard["offset"]).view(sizes)
-            if sizes:
-                whole[torch.meshgrid(*places, indexing="ij")], seen[torch.meshgrid(*places, indexing="ij")] = values, 1
-            else:
-                whole, seen = values, seen + 1
-        assert (seen == 1).all() and sum(math.prod(len_of(s)) for s in tensor["shards"]) == whole.numel(), name
-        state[name] = whole
-    return state
-
-
-def len_of(shard):
-    return [sum(end - begin for begin, end in dim) for dim in shard["ranges"]]
 
 
 @pytest.mark.parametrize("plan, ranks", [("zero", 4), ("all", 8)])
