@@ -40,8 +40,9 @@ struct CompileOptions {
   std::string schedule;                ///< a name, or FILE.json; empty: by the chunks
   std::string placement = "loop";      ///< of stages: the schedule's (loop or v)
   int64_t microBatches = 1;
-  int64_t zero = 0;               ///< ZeRO stage, 0 to 3
-  std::string recompute = "none"; ///< none, selective, full, or modules=GLOB,...
+  int64_t zero = 0; ///< ZeRO stage, 0 to 3
+  std::string recompute =
+      "none"; ///< none, selective, full[+communication], modules=GLOB,... or budget=BYTES
   std::string precision = "fp32"; ///< fp32, bf16, fp16 or half[,keep-fp32=GLOB][,compute=GLOB]
   std::string gradientReduction = "fp32"; ///< or bf16: the type in which gradients are added up
   std::string lossAverage; ///< step or micro-batch; empty: step where the form is recognised

@@ -16,9 +16,17 @@ def RecomputePass : Pass<"ps-recompute", "::mlir::ModuleOp"> {
     * `full+communication`: the same, and what moves data between ranks too.
     * `selective`: what is no contraction and follows from what is kept anyway; one number a row (a norm's) stays.
     * `modules=GLOB,...`: what comes from these modules, or from modules inside of them.
+    * `budget=BYTES`: what adds the least time while the arena of no rank is larger. The passes in `then` bring a copy of the
+      module to level `placed`, where what a choice takes is read off; `ps.memory_budget` on the module keeps the promise
+      (`placed_c6`).
+
+    Writes in words what that adds (`ps.recompute` on the module).
   }];
   let options = [Option<"mode", "mode", "std::string", "\"none\"",
-                        "none, selective, full[+communication] or modules=GLOB,...">];
+                        "none, selective, full[+communication], modules=GLOB,... or budget=BYTES">,
+                 Option<"then", "then", "std::string", "\"\"",
+                        "with a budget: the passes from here to level placed">];
+  let dependentDialects = ["::parashard::rank::RankDialect"];
 }
 
 def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
@@ -48,6 +56,7 @@ def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
     * `placed_c4`: what a program keeps for a later section lies in the first of its slots; all slots lie in the arena,
       after what the program does not keep.
     * `placed_c5`: what a pipeline coordinate's programs name lies in its arena.
+    * `placed_c6`: no arena is larger than the budget that the module has (`ps.memory_budget`).
   }];
 }
 

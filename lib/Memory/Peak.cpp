@@ -1,5 +1,6 @@
 // Sums what is in use over the ops of a program.
 #include "lib/Memory/Peak.h"
+#include "RecomputeTime.h"
 #include "lib/Codegen/Buffers.h"
 #include "lib/Codegen/ClassBuffers.h"
 #include "lib/Codegen/Fused.h"
@@ -10,6 +11,7 @@
 #include "parashard/Memory.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <set>
 
 using namespace mlir;
 using namespace parashard;
@@ -58,6 +60,7 @@ public:
     llvm::MapVector<std::pair<Operation *, int>, MemoryHolder> alike;
     for (const Buffer &buffer : fullest)
       addTo(alike, buffer);
+    countWaiting();
     for (auto &[key, holder] : alike)
       peak.holders.push_back(std::move(holder));
     peak.liveBytes += peak.variableBytes;
@@ -106,6 +109,7 @@ private:
     peak.liveBytes = changes[when];
     peak.inUse = std::move(changes);
     fullest.clear();
+    running = when < int64_t(ops.size()) ? dyn_cast<rank::RunOp>(ops[when]) : rank::RunOp();
     for (const Buffer &buffer : buffers.shared)
       if (buffer.lifetime.begin <= when && when <= buffer.lifetime.end)
         fullest.push_back(buffer);
@@ -126,10 +130,35 @@ private:
     holder.at = ps::describeLocation(maker->getLoc());
   }
 
+  /// The segment and the micro-batch of a run, where it has both.
+  static std::optional<std::pair<int64_t, int64_t>> getPart(rank::RunOp run) {
+    auto number = run ? run->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark) : IntegerAttr();
+    if (!number || !run.getSegment())
+      return std::nullopt;
+    return std::pair(int64_t(*run.getSegment()), number.getInt());
+  }
+
+  void countWaiting() {
+    std::set<std::pair<int64_t, int64_t>> parts;
+    for (const Buffer &buffer : fullest) {
+      auto run = dyn_cast<rank::RunOp>(buffer.op);
+      if (!run || buffer.result < 0)
+        continue;
+      auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
+      auto phase = callee->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
+      if (auto part = getPart(run);
+          part && phase && phase.getValue() == ps::Phase::Forward && part != getPart(running))
+        parts.insert(*part);
+    }
+    for (auto [segment, microBatch] : parts)
+      ++peak.waiting[segment];
+  }
+
   ModuleOp module;
   SymbolTable &symbols;
   MemoryPeak peak;
   std::vector<Buffer> fullest;
+  rank::RunOp running; ///< at the fullest moment
 };
 } // namespace
 
@@ -147,6 +176,9 @@ std::string parashard::explainMemory(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream os(text);
   std::vector<MemoryPeak> peaks = findPeaks(module);
+  if (auto recompute = module->getAttrOfType<StringAttr>(kRecomputeMark);
+      recompute && !peaks.empty())
+    os << "\nrecompute " << recompute.getValue() << "\n";
   for (const MemoryPeak &peak : peaks) {
     std::string whose =
         peaks.size() > 1 ? llvm::formatv(" of pipeline coordinate {0}", peak.coordinate).str() : "";

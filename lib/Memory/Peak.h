@@ -3,6 +3,7 @@
 #define PARASHARD_LIB_MEMORY_PEAK_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct MemoryPeak {
   std::string instant;               ///< what runs then
   std::vector<MemoryHolder> holders; ///< the largest first
   std::vector<int64_t> inUse;        ///< bytes, by op of the program that is fullest
+  /// By segment: micro-batches of which something that forward made waits then for its use.
+  std::map<int64_t, int64_t> waiting;
 };
 
 /// Of a module at level `placed`, for each coordinate; empty at other levels.

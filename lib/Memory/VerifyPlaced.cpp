@@ -1,5 +1,6 @@
 // The pass ps-verify-placed: every buffer has a place, of its own as long as it is in use.
 #include "FirstFit.h"
+#include "RecomputeBudget.h"
 #include "lib/Codegen/Buffers.h"
 #include "lib/Codegen/ClassBuffers.h"
 #include "lib/Partition/Stages.h"
@@ -202,6 +203,11 @@ struct VerifyPlacedPass : parashard::impl::VerifyPlacedPassBase<VerifyPlacedPass
 
   static LogicalResult verifyCoordinate(ModuleOp module, SymbolTable &symbols, int64_t pp) {
     int64_t arena = *getArenaBytes(module, pp);
+    if (auto budget = module->getAttrOfType<IntegerAttr>(kMemoryBudgetMark);
+        budget && arena > budget.getInt())
+      return module.emitError("(placed_c6) a rank needs ")
+             << arena << " bytes, more than the budget of " << budget.getInt()
+             << " that its plan was made for; compile the model again with --recompute budget=...";
     FailureOr<int64_t> end = verifyVariables(module, pp, {0, arena});
     if (failed(end))
       return failure();

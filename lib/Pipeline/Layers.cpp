@@ -3,6 +3,7 @@
 #include "lib/Partition/CheapValues.h"
 #include "lib/Partition/Cloneable.h"
 #include "lib/Partition/ModulePath.h"
+#include "lib/Pipeline/LocalCost.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -44,19 +45,9 @@ private:
     return isWeight ? layer.backwardWeightFlops : layer.backwardInputFlops;
   }
 
-  Type getLocal(Value value) const {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    ShardingAttr sharding = getSharding(value);
-    return type && sharding && mesh ? getLocalType(type, sharding, mesh) : value.getType();
-  }
-
   void addOp(Layer &layer, Operation *op) {
-    if (auto cost = dyn_cast<CostOpInterface>(op)) {
-      auto operands = llvm::map_to_vector(op->getOperands(), [&](Value v) { return getLocal(v); });
-      auto results = llvm::map_to_vector(op->getResults(), [&](Value v) { return getLocal(v); });
-      OpCost of = cost.getCost(operands, results);
-      getFlops(layer, op) += of.contractionFlops + of.otherFlops;
-    }
+    OpCost cost = getLocalCost(op, mesh);
+    getFlops(layer, op) += cost.contractionFlops + cost.otherFlops;
     if (isBackward(op))
       return;
     bool reads = false;
@@ -98,7 +89,8 @@ private:
     if (!variable || variable.getKind() != VariableKind::Parameter)
       return false;
     if (counted.insert({&layer - layers.data(), read.getVariableAttr()}).second)
-      layer.parameters += cast<RankedTensorType>(getLocal(read.getResult())).getNumElements();
+      layer.parameters +=
+          cast<RankedTensorType>(getLocalType(read.getResult(), mesh)).getNumElements();
     return true;
   }
 
@@ -107,7 +99,7 @@ private:
     std::optional<int64_t> home = getSegment(value.getDefiningOp());
     if (!home || !isa<RankedTensorType>(value.getType()))
       return;
-    int64_t bytes = getByteSize(getLocal(value));
+    int64_t bytes = getByteSize(getLocalType(value, mesh));
     int64_t first = *home, last = *home;
     bool isForward = !isBackward(value.getDefiningOp()), saved = false;
     for (Operation *user : value.getUsers()) {

@@ -1,6 +1,7 @@
 // What can be said about a command line before the model is read.
 #include "lib/Plan/Timetable.h"
 #include "lib/Sharding/MeshText.h"
+#include "lib/Support/Bytes.h"
 #include "lib/Training/OptimizerSpec.h"
 #include "parashard/Pipelines.h"
 #include "parashard/Precision.h"
@@ -43,12 +44,16 @@ static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshA
 static llvm::Error checkRecompute(llvm::StringRef mode) {
   if (mode == "none" || mode == "selective" || mode == "full" || mode == "full+communication")
     return llvm::Error::success();
-  if (mode.starts_with("budget="))
-    return fail("--recompute " + mode +
-                ": a budget is not built yet; use selective, full or modules=GLOB,...");
   if (mode.starts_with("modules=") && mode != "modules=")
     return llvm::Error::success();
-  return fail("--recompute takes none, selective, full, full+communication or modules=GLOB,..., not '" + mode + "'");
+  if (llvm::StringRef budget = mode; budget.consume_front("budget=")) {
+    auto bytes = parseBytes(budget);
+    return bytes ? llvm::Error::success()
+                 : fail("--recompute budget: " + llvm::toString(bytes.takeError()));
+  }
+  return fail("--recompute takes none, selective, full, full+communication, modules=GLOB,... or "
+              "budget=BYTES, not '" +
+              mode + "'");
 }
 
 llvm::Error checkOptions(const CompileOptions &options) {

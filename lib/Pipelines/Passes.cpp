@@ -24,6 +24,12 @@ public:
   /// A switch stands there when it is on.
   PassText &enable(llvm::StringRef key, bool on) { return option(key, on ? "true" : ""); }
 
+  /// A pipeline of passes as a value.
+  PassText &nest(llvm::StringRef key, llvm::StringRef pipeline) {
+    options.push_back((key + "={" + pipeline + "}").str());
+    return *this;
+  }
+
   operator std::string() const {
     return options.empty() ? name : name + "{" + llvm::join(options, " ") + "}";
   }
@@ -102,6 +108,25 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
   return passes;
 }
 
+/// The passes from a plan to addresses, as far as they change anything.
+std::string listPassesAfterPlan(const CompileOptions &o) {
+  std::vector<std::string> passes;
+  for (ps::Level level : {ps::Level::Partitioned, ps::Level::Scheduled, ps::Level::Placed})
+    for (std::string &pass : getPasses(level, o))
+      if (llvm::StringRef name = pass;
+          !name.starts_with("ps-verify-") && !name.starts_with("ps-explain-"))
+        passes.push_back(std::move(pass));
+  return llvm::join(passes, ",");
+}
+
+PassText makeRecompute(const CompileOptions &o) {
+  PassText pass("ps-recompute");
+  pass.option("mode", o.recompute);
+  if (llvm::StringRef(o.recompute).starts_with("budget="))
+    pass.nest("then", listPassesAfterPlan(o));
+  return pass;
+}
+
 std::vector<std::string> plannedPasses(const CompileOptions &o) {
   PassText mesh("ps-set-mesh");
   mesh.option("mesh", o.mesh);
@@ -126,7 +151,7 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
           .option("chunks", o.numChunks)
           .option("placement", o.placement),
       // After the stages: a chain never leaves its segment.
-      PassText("ps-recompute").option("mode", o.recompute),
+      makeRecompute(o),
       // Kept in words: the marks that it is read from are gone at the next level, which adds what
       // is moved.
       PassText("ps-explain-shardings").option("record", "true"),

@@ -10,13 +10,14 @@ from conftest import ROOT, tools_folder
 LEVELS = ["0-imported", "1-training", "2-planned", "3-partitioned", "4-scheduled", "5-placed"]
 
 
-@pytest.fixture(scope="module", params=["gpt", "llama", "gpt without loss"])
+@pytest.fixture(scope="module", params=["gpt", "llama", "gpt without loss", "gpt under a budget"])
 def dumps(request, tmp_path_factory, exports):
     folder = tmp_path_factory.mktemp("dump")
     adds_loss = request.param.endswith("without loss")
-    archive = models.gpt(loss=False).export(folder / "gpt.pt2") if adds_loss else oracle.export(request.param, exports)
+    archive = models.gpt(loss=False).export(folder / "gpt.pt2") if adds_loss else oracle.export(request.param.split()[0], exports)
     flags = ("--micro-batches", 2, "--optimizer", oracle.OPTIMIZERS["adamw"][0])
     flags += ("--loss", "causal_lm") if adds_loss else ()
+    flags += ("--recompute", "budget=350KB") if request.param.endswith("budget") else ()
     oracle.compile_model(folder, archive, "dp=2,tp=2", *flags, "--dump-dir", folder)
     return folder, flags
 

@@ -109,10 +109,10 @@ def test_communication_is_not_repeated(tmp_path, exports, policy):
 
 
 @pytest.mark.parametrize("mode, words", [
-    ("some", ["--recompute takes none, selective, full or modules=GLOB,...", "'some'"]),
+    ("some", ["--recompute takes none, selective, full, full+communication, modules=GLOB,... or budget=BYTES", "'some'"]),
     ("modules=", ["--recompute takes", "'modules='"]),
     ("modules=blocks.*.attentoin", ["matches no module", "'blocks.0.attention'"]),
-    ("budget=1000", ["--recompute budget=1000", "not built yet"]),
+    ("budget=12G", ["--recompute budget: '12G' is no number of bytes, such as 12GB"]),
 ])  # fmt: skip
 def test_what_is_wrong_is_said(tmp_path, exports, mode, words):
     said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "program", "--recompute", mode], tmp_path, expect=2)
@@ -128,3 +128,80 @@ def test_communication_is_repeated_when_asked(tmp_path, mesh, flags):
     found, less = train(tmp_path / "repeated", model, mesh, 2, "--recompute", "full+communication", *flags)
     assert differing(kept, found) == []
     assert less < size or (less == size and mesh != "tp=2")  # of a small model other values may be the peak
+
+
+# ---- under a budget ------------------------------------------------------------------------------------------------
+
+
+def exact_arena(text):
+    """Bytes of the rank that needs most."""
+    found = re.search(r"ps\.arena_bytes = (?:array<i64: ([-\d, ]+)>|(\d+))", text)
+    return max(map(int, (found[1] or found[2]).split(",")))
+
+
+def added(said):
+    """Per cent of a micro-batch, as --explain says them."""
+    found = re.search(r"^recompute .* adds ([\d.]+) %", said, re.M)
+    return float(found[1]) if found else 0.0
+
+
+def bounds(folder, archive, *flags):
+    """Bytes of a rank where all is kept, and the least, which is what an impossible budget says."""
+    most = exact_arena(compile_placed(folder, archive, *flags)[0])
+    said = oracle.run([tools_folder() / "ps-compile", archive, "-o", "program", "--recompute", "budget=1000", *flags], folder, expect=2)
+    assert "--recompute budget=1000: a rank" in said and "the most are held by" in said and "--zero" in said
+    return most, int(re.search(r"needs at least (\d+) bytes", said)[1])
+
+
+@pytest.mark.parametrize("name, mesh, micro_batches, flags", [
+    ("gpt2_deep", "dp=1", 1, ()), ("llama_deep", "dp=2", 2, ("--zero", "1")), ("gpt2_deep", "pp=2", 4, ("--schedule", "1f1b")),
+    ("gpt2_deep", "pp=2,tp=2", 4, ("--schedule", "zb-h1")), ("llama_deep", "dp=2,pp=2", 4, ("--schedule", "interleaved", "--num-chunks", "2", "--zero", "3")),
+])  # fmt: skip
+def test_a_budget_is_held_with_the_same_bits(tmp_path, exports, name, mesh, micro_batches, flags):
+    model = oracle.zoo(name)
+    whole, _ = train(tmp_path / "none", model, mesh, micro_batches, *flags)
+    planned = ("--mesh", mesh, "--micro-batches", micro_batches, "--optimizer", oracle.OPTIMIZERS["adamw"][0], *flags)
+    archive = oracle.export(name, exports)
+    most, least = bounds(tmp_path, archive, *planned)
+    full = exact_arena(compile_placed(tmp_path, archive, *planned, "--recompute", "full")[0])
+    assert least <= full <= most and least < most
+    for part in (0, 0.4, 0.8):
+        budget = int(least + part * (most - least))
+        text, said = compile_placed(tmp_path, archive, *planned, "--recompute", f"budget={budget}")
+        assert exact_arena(text) <= budget and added(said) >= 0, part
+        found, _ = train(tmp_path / f"{part}", model, mesh, micro_batches, *flags, "--recompute", f"budget={budget}")
+        assert differing(whole, found) == [], part
+
+
+@pytest.mark.parametrize("make", [lambda: models.gpt(layers=6), lambda: models.llama(layers=6)], ids=["gpt", "llama"])
+def test_more_memory_costs_less_time(tmp_path, make):
+    """Never more than `full` and `selective` where they hold the budget; all of the budget is used but for a little."""
+    archive = make().export(tmp_path / "model.pt2")
+    most, least = bounds(tmp_path, archive)
+    points = [compile_placed(tmp_path, archive, "--recompute", f"budget={least + (most - least) * i // 6}") for i in range(7)]
+    times = [added(said) for _, said in points]
+    assert times == sorted(times, reverse=True) and times[0] > times[3] > times[-1] == 0
+    sizes = [exact_arena(text) for text, _ in points]
+    assert sizes == sorted(sizes)
+    assert all(size >= 0.95 * (least + (most - least) * i / 6) for i, size in enumerate(sizes)), sizes
+    for mode in MODES:
+        text, said = compile_placed(tmp_path, archive, "--recompute", mode)
+        _, under = compile_placed(tmp_path, archive, "--recompute", f"budget={exact_arena(text)}")
+        assert added(under) <= 1.05 * added(said), mode
+
+
+def test_enough_memory_changes_nothing(tmp_path, exports):
+    archive = oracle.export("gpt", exports)
+    text, said = compile_placed(tmp_path, archive, "--recompute", "budget=1.5GiB")
+    assert "0 of " in said.partition("recompute budget=1.5GiB: ")[2]
+    assert "ps.memory_budget = 1610612736" in text and added(said) == 0
+
+
+def test_a_plan_that_is_changed_behind_its_budget_is_refused(tmp_path, exports):
+    """More micro-batches in flight than the plan was made for."""
+    archive = oracle.export("gpt2_deep", exports)
+    most, _ = bounds(tmp_path, archive, "--mesh", "pp=2", "--micro-batches", 2)
+    budget = ["--mesh", "pp=2", "--micro-batches", 2, "--recompute", f"budget={most}"]
+    oracle.run([tools_folder() / "ps-compile", archive, "-o", "plan.mlir", "--stop-after", "planned", *budget], tmp_path)
+    said = oracle.run([tools_folder() / "ps-compile", "plan.mlir", "-o", "program", "--micro-batches", 8, "--schedule", "gpipe"], tmp_path, expect=1)
+    assert "placed_c6" in said and f"the budget of {most}" in said

@@ -102,10 +102,12 @@ struct Flags {
       cl::desc(
           "ZeRO stage: split over data axes 1 optimizer state, 2 and gradients, 3 and parameters"),
       cl::init("0"), cl::cat(plan)};
-  cl::opt<std::string> recompute{"recompute",
-                                 cl::desc("what backward computes again instead of keeping it: "
-                                          "none, selective, full or modules=GLOB,..."),
-                                 cl::value_desc("MODE"), cl::init("none"), cl::cat(plan)};
+  cl::opt<std::string> recompute{
+      "recompute",
+      cl::desc("what backward computes again instead of keeping it: "
+               "none, selective, full[+communication], modules=GLOB,... or budget=BYTES "
+               "(the least time with no more memory a rank: 12GB, 500MiB)"),
+      cl::value_desc("MODE"), cl::init("none"), cl::cat(plan)};
   cl::opt<std::string> precision{
       "precision",
       cl::desc("the type of contractions: fp32, bf16, fp16, or half (weights too); then "

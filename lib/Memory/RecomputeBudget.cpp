@@ -1,0 +1,327 @@
+// Weighs the segments by what is held when a rank is fullest, and measures ways to choose.
+#include "RecomputeBudget.h"
+#include "ChoiceFrontier.h"
+#include "PointSearch.h"
+#include "RecomputeTime.h"
+#include "Recomputer.h"
+#include "lib/Memory/Peak.h"
+#include "lib/Partition/Stages.h"
+#include "lib/Pipeline/LocalCost.h"
+#include "lib/Sharding/Explain.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace parashard;
+
+namespace {
+/// The graph of a segment's forward.
+class GraphReader {
+public:
+  GraphReader(const Recomputer &recomputer, ps::MeshOp mesh, int64_t number)
+      : recomputer(recomputer), mesh(mesh), number(number) {}
+
+  SegmentGraph read() {
+    for (Operation *op : recomputer.getSegments().at(number).forward)
+      add(op);
+    return std::move(graph);
+  }
+
+private:
+  void add(Operation *op) {
+    SegmentGraph::Op made{getTime(op, mesh), recomputer.canRunAgain(op), {}, {}};
+    for (Value operand : op->getOperands())
+      made.operands.push_back(getValue(operand));
+    int index = graph.ops.size();
+    for (Value result : op->getResults()) {
+      made.results.push_back(getValue(result));
+      SegmentGraph::Value &value = graph.values[made.results.back()];
+      value = {isUsedElsewhere(result) ? 0 : getBytes(result), index,
+               Recomputer::isKept(result, number)};
+    }
+    graph.ops.push_back(std::move(made));
+  }
+
+  int getValue(Value value) {
+    auto [it, isNew] = numbers.insert({value, int(graph.values.size())});
+    if (isNew) {
+      bool isThere =
+          isa<BlockArgument>(value) || recomputer.isBuiltAnywhere(value) || isUsedElsewhere(value);
+      graph.values.push_back({isThere ? 0 : getBytes(value)});
+    }
+    return it->second;
+  }
+
+  int64_t getBytes(Value value) const {
+    return isa<RankedTensorType>(value.getType()) ? ps::getByteSize(ps::getLocalType(value, mesh))
+                                                  : 0;
+  }
+
+  /// Kept in any case: for the backward of a segment that does not make it.
+  static bool isUsedElsewhere(Value value) {
+    std::optional<int64_t> home = ps::getSegment(value.getDefiningOp());
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return ps::isBackward(user) && ps::getSegment(user) != home;
+    });
+  }
+
+  const Recomputer &recomputer;
+  ps::MeshOp mesh;
+  int64_t number;
+  SegmentGraph graph;
+  DenseMap<Value, int> numbers;
+};
+
+/// By segment, what runs again; segments where nothing does are not there.
+using Choices = std::map<int64_t, const SegmentChoice *>;
+
+void applyChoices(ModuleOp module, const Choices &choices) {
+  Recomputer recomputer(module.lookupSymbol<func::FuncOp>("micro_batch"));
+  for (auto [number, choice] : choices) {
+    Rerun rerun;
+    for (auto [op, runs] :
+         llvm::zip_equal(recomputer.getSegments().at(number).forward, choice->runs)) {
+      if (!runs)
+        continue;
+      rerun.ops.insert(op);
+      for (Value result : op->getResults())
+        if (Recomputer::isKept(result, number))
+          rerun.dropped.insert(result);
+    }
+    recomputer.run(number, rerun);
+  }
+}
+
+/// The memory of the module with these choices; empty after an error.
+std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringRef then) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  applyChoices(*copy, choices);
+  (*copy)->removeAttr(ps::kLevelMark); // the passes take what says nothing as it is
+  PassManager pm(module.getContext(), ModuleOp::getOperationName());
+  pm.enableVerifier(false);
+  ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &diagnostic) {
+    return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
+  });
+  if (failed(parsePassPipeline(then, pm)) || failed(pm.run(*copy)))
+    return {};
+  return findPeaks(*copy);
+}
+
+/// The segments of one pipeline coordinate, and the search for how they choose.
+class CoordinateSearch {
+public:
+  struct Segment {
+    int64_t number = 0;
+    const SegmentGraph *graph = nullptr;
+    const std::vector<SegmentChoice> *choices = nullptr;
+    int64_t weight = 0;
+  };
+
+  CoordinateSearch(std::vector<Segment> segments, int64_t budget)
+      : segments(std::move(segments)), budget(budget) {}
+
+  /// Takes what was measured of `getChoices`, and goes on to the next choices.
+  void tell(const MemoryPeak &peak) {
+    if (!least || peak.arenaBytes < least->arenaBytes)
+      least = peak;
+    switch (state) {
+    case State::None:
+      noneTakes = peak.arenaBytes;
+      state = noneTakes <= budget ? State::Done : State::Search;
+      if (state == State::Search) {
+        addWeights(peak);
+        begin();
+      }
+      return;
+    case State::Search:
+      return tellSearch(peak);
+    case State::All:
+      state = peak.arenaBytes <= budget ? State::Done : State::Failed;
+      return;
+    case State::Done:
+    case State::Failed:
+      return;
+    }
+  }
+
+  bool isDone() const { return state == State::Done; }
+  bool hasFailed() const { return state == State::Failed; }
+  /// Of what took the least memory.
+  const MemoryPeak &getLeast() const { return *least; }
+
+  void addChoices(Choices &all) const {
+    for (auto [number, choice] : chosen)
+      all[number] = choice;
+  }
+
+private:
+  enum class State {
+    None,   ///< nothing runs again
+    Search, ///< a point of the frontier does
+    All,    ///< all that can
+    Done,
+    Failed,
+  };
+
+  void tellSearch(const MemoryPeak &peak) {
+    search->tell(point, peak.arenaBytes);
+    if (std::optional<size_t> next = search->getNext())
+      return choose(*next);
+    if (std::optional<size_t> best = search->getBest()) {
+      choose(*best);
+      state = State::Done;
+    } else if (addWeights(peak) || addLeastWeights()) {
+      begin();
+    } else {
+      chooseAll();
+    }
+  }
+
+  /// Counts what waits at this fullest moment too; whether that is news.
+  bool addWeights(const MemoryPeak &peak) {
+    bool isNew = false;
+    for (Segment &segment : segments)
+      if (auto waiting = peak.waiting.find(segment.number);
+          waiting != peak.waiting.end() && waiting->second > segment.weight) {
+        segment.weight = waiting->second;
+        isNew = true;
+      }
+    return isNew;
+  }
+
+  /// What does not wait may take less too where it runs again: not all at once is then there.
+  bool addLeastWeights() {
+    bool isNew = false;
+    for (Segment &segment : segments) {
+      isNew |= segment.weight == 0;
+      segment.weight = std::max<int64_t>(segment.weight, 1);
+    }
+    return isNew;
+  }
+
+  void begin() {
+    std::vector<WeighedSegment> weighed;
+    for (const Segment &segment : segments)
+      weighed.push_back({segment.choices, segment.weight});
+    frontier = findFrontier(weighed);
+    std::vector<int64_t> bytes;
+    for (const FrontierPoint &one : frontier)
+      bytes.push_back(one.bytes);
+    search.emplace(std::move(bytes), budget, noneTakes);
+    if (std::optional<size_t> next = search->getNext())
+      choose(*next);
+    else if (addLeastWeights())
+      begin();
+    else
+      chooseAll();
+  }
+
+  void choose(size_t next) {
+    point = next;
+    chosen.clear();
+    for (auto [segment, pick] : llvm::zip_equal(segments, frontier[point].picks))
+      if (const SegmentChoice &choice = (*segment.choices)[pick]; choice.cost > 0)
+        chosen[segment.number] = &choice;
+  }
+
+  void chooseAll() {
+    state = State::All;
+    chosen.clear();
+    all.clear();
+    for (const Segment &segment : segments)
+      all.push_back(
+          evaluateChoice(*segment.graph, std::vector<char>(segment.graph->ops.size(), 1)));
+    for (auto [segment, choice] : llvm::zip_equal(segments, all))
+      chosen[segment.number] = &choice;
+  }
+
+  std::vector<Segment> segments;
+  int64_t budget;
+  State state = State::None;
+  int64_t noneTakes = 0;
+  std::vector<FrontierPoint> frontier;
+  std::optional<PointSearch> search;
+  size_t point = 0;
+  std::vector<SegmentChoice> all;
+  Choices chosen;
+  std::optional<MemoryPeak> least;
+};
+
+class BudgetSearch {
+public:
+  BudgetSearch(ModuleOp module, const MemoryBudget &budget) : module(module), budget(budget) {
+    Recomputer recomputer(module.lookupSymbol<func::FuncOp>("micro_batch"));
+    ps::Stages stages = ps::getStages(module);
+    std::vector<std::vector<CoordinateSearch::Segment>> segments(ps::getPipelineSize(module));
+    for (auto &[number, segment] : recomputer.getSegments()) {
+      if (!segment.firstBackward)
+        continue;
+      auto [it, isNew] =
+          known.insert({GraphReader(recomputer, ps::getMesh(module), number).read(), {}});
+      if (isNew)
+        it->second = findChoices(it->first);
+      segments[stages.getCoordinate(stages.getStage(number))].push_back(
+          {number, &it->first, &it->second});
+    }
+    for (auto &of : segments)
+      coordinates.emplace_back(std::move(of), budget.bytes);
+  }
+
+  LogicalResult run() {
+    auto isOver = [](auto &one) { return one.isDone() || one.hasFailed(); };
+    while (!llvm::all_of(coordinates, isOver)) {
+      std::vector<MemoryPeak> peaks = measure(module, getChoices(), budget.then);
+      if (peaks.size() != coordinates.size())
+        return failure();
+      for (auto [one, peak] : llvm::zip_equal(coordinates, peaks))
+        one.tell(peak);
+    }
+    const MemoryPeak *worst = nullptr;
+    for (const CoordinateSearch &one : coordinates)
+      if (one.hasFailed() && (!worst || one.getLeast().arenaBytes > worst->arenaBytes))
+        worst = &one.getLeast();
+    if (worst)
+      return refuse(*worst);
+    applyChoices(module, getChoices());
+    return success();
+  }
+
+private:
+  Choices getChoices() const {
+    Choices choices;
+    for (const CoordinateSearch &one : coordinates)
+      one.addChoices(choices);
+    return choices;
+  }
+
+  LogicalResult refuse(const MemoryPeak &least) {
+    constexpr size_t most = 5;
+    InFlightDiagnostic error = module.emitError();
+    error << "--recompute budget=" << budget.text << ": a rank";
+    if (coordinates.size() > 1)
+      error << " of pipeline coordinate " << least.coordinate;
+    error << " needs at least " << least.arenaBytes << " bytes ("
+          << ps::formatBytes(least.arenaBytes) << "), whatever is computed again; in "
+          << least.instant << " the most are held by";
+    for (auto [i, holder] : llvm::enumerate(llvm::ArrayRef(least.holders).take_front(most)))
+      error << (i ? ", " : " ") << holder.kind << " " << holder.what << " ("
+            << ps::formatBytes(holder.bytes) << ")";
+    return error << "; give at least that, or make less of it: more micro-batches of fewer "
+                    "samples, --zero, or more ranks in --mesh (tensor parallel, stages)";
+  }
+
+  ModuleOp module;
+  const MemoryBudget &budget;
+  std::map<SegmentGraph, std::vector<SegmentChoice>> known; ///< of equal segments once
+  std::vector<CoordinateSearch> coordinates;
+};
+} // namespace
+
+LogicalResult parashard::recomputeUnderBudget(ModuleOp module, const MemoryBudget &budget) {
+  module->setAttr(kMemoryBudgetMark,
+                  IntegerAttr::get(IntegerType::get(module.getContext(), 64), budget.bytes));
+  if (!module.lookupSymbol("micro_batch"))
+    return success();
+  return BudgetSearch(module, budget).run();
+}

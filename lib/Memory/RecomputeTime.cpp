@@ -1,0 +1,37 @@
+// Adds up the costs of ops that run again.
+#include "RecomputeTime.h"
+#include "lib/Partition/Stages.h"
+#include "lib/Pipeline/LocalCost.h"
+#include "llvm/ADT/SmallSet.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace parashard;
+
+/// Processors of these years do 5 to 20 operations in float32 while a byte comes from memory
+/// (Williams et al., 2009, call it the ridge of a roofline); ops that are fused hold most of theirs
+/// in a cache.
+static constexpr int64_t kFlopsPerByte = 8;
+
+int64_t parashard::getTime(Operation *op, ps::MeshOp mesh) {
+  ps::OpCost cost = ps::getLocalCost(op, mesh);
+  return cost.contractionFlops + cost.otherFlops + kFlopsPerByte * cost.bytesWritten;
+}
+
+std::string parashard::describeRecompute(func::FuncOp function) {
+  ps::MeshOp mesh = ps::getMesh(function);
+  int64_t first = 0, again = 0;
+  llvm::SmallSet<int64_t, 16> all, some;
+  for (Operation &op : function.getBody().front()) {
+    bool isAgain = op.hasAttr(ps::kRecomputedMark);
+    (isAgain ? again : first) += getTime(&op, mesh);
+    if (std::optional<int64_t> segment = ps::getSegment(&op)) {
+      all.insert(*segment);
+      if (isAgain)
+        some.insert(*segment);
+    }
+  }
+  return llvm::formatv("{0} of {1} layers compute something again, which adds {2:f1} % to a "
+                       "micro-batch by the cost interface",
+                       some.size(), all.size(), 100.0 * again / std::max<int64_t>(first, 1));
+}

@@ -1,0 +1,132 @@
+// Clones forward ops, and moves the uses that backward has of them.
+#include "Recomputer.h"
+#include "lib/Partition/Cloneable.h"
+#include "lib/Partition/Stages.h"
+#include "lib/Sharding/OpSharding.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::ps;
+
+static bool isForward(Operation *op) {
+  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+  return phase && phase.getValue() == Phase::Forward;
+}
+
+static bool isUsedAgain(OpOperand &use, int64_t segment) {
+  Operation *user = use.getOwner();
+  return isBackward(user) && !user->hasAttr(kRecomputedMark) && getSegment(user) == segment;
+}
+
+Recomputer::Recomputer(func::FuncOp function)
+    : mesh(getMesh(function->getParentOfType<ModuleOp>())), cloneable(findCloneableOps(function)) {
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    std::optional<int64_t> segment = getSegment(&op);
+    if (!segment || cloneable.contains(&op))
+      continue;
+    ForwardSegment &of = segments[*segment];
+    if (isForward(&op))
+      of.forward.push_back(&op);
+    else if (isBackward(&op) && !of.firstBackward)
+      of.firstBackward = &op;
+  }
+}
+
+bool Recomputer::canRunAgain(Operation *op, bool repeatsCommunication) const {
+  return isPure(op) && !op->getNumRegions() && (repeatsCommunication || !moves(op));
+}
+
+/// Whether running it moves data between ranks that are not moved anyway: what it yields is reduced
+/// or laid out otherwise, or its operands are. A share of what is whole is only cut out.
+bool Recomputer::moves(Operation *op) const {
+  if (!isa<ShardingOpInterface>(op) || isReplicated(op, mesh))
+    return false;
+  OpSharding runs = computeOpSharding(op, mesh);
+  auto differs = [&](ShardingAttr has, ShardingAttr wanted, Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || mesh.isReplicated(has))
+      return false;
+    return simplify(has, type.getShape(), mesh) !=
+           simplify(wanted ? wanted : mesh.getReplicated(type.getRank()), type.getShape(), mesh);
+  };
+  for (auto [operand, needed] : llvm::zip(op->getOperands(), runs.operands))
+    if (!isBuiltAnywhere(operand) && differs(getSharding(operand), needed, operand) &&
+        !isMovedAgain(operand, needed, getSegment(op)))
+      return true;
+  for (auto [result, raw] : llvm::zip(op->getResults(), runs.results))
+    if (differs(raw, getSharding(result), result))
+      return true;
+  return false;
+}
+
+/// Whether backward lays it out so, as for the gradient of a weight: it is moved once for all.
+bool Recomputer::isMovedAgain(Value value, ShardingAttr needed,
+                              std::optional<int64_t> segment) const {
+  return segment && llvm::any_of(value.getUses(), [&](OpOperand &use) {
+           return isUsedAgain(use, *segment) && isa<ShardingOpInterface>(use.getOwner()) &&
+                  computeOpSharding(use.getOwner(), mesh).operands[use.getOperandNumber()] ==
+                      needed;
+         });
+}
+
+/// Parameters among it: they are gathered by each run for itself, whatever runs.
+bool Recomputer::isBuiltAnywhere(Value value) const {
+  Operation *producer = value.getDefiningOp();
+  return producer && cloneable.contains(producer);
+}
+
+bool Recomputer::isKept(Value value, int64_t segment) {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) { return isUsedAgain(use, segment); });
+}
+
+namespace {
+/// The clones of one segment.
+class Copier {
+public:
+  Copier(int64_t number, const ForwardSegment &segment, const Rerun &rerun)
+      : number(number), segment(segment), rerun(rerun) {}
+
+  void replace(Value value) {
+    auto result = cast<OpResult>(value);
+    Value again = copy(result.getOwner())->getResult(result.getResultNumber());
+    value.replaceUsesWithIf(again, [&](OpOperand &use) { return isUsedAgain(use, number); });
+  }
+
+private:
+  /// The op once more, before the segment's backward, with what it needs of its own segment.
+  Operation *copy(Operation *op) {
+    if (Operation *known = copies.lookup(op))
+      return known;
+    IRMapping mapping;
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (producer && rerun.ops.contains(producer) && !staysKept(operand))
+        mapping.map(operand, copy(producer)->getResult(cast<OpResult>(operand).getResultNumber()));
+    }
+    OpBuilder builder(segment.firstBackward);
+    Operation *made = builder.clone(*op, mapping);
+    made->setAttr(kPhaseMark, PhaseAttr::get(op->getContext(), Phase::BackwardInput));
+    made->setAttr(kRecomputedMark, builder.getUnitAttr());
+    copies[op] = made;
+    return made;
+  }
+
+  /// Used by backward as it is, so it is there.
+  bool staysKept(Value value) const {
+    return !rerun.dropped.contains(value) && Recomputer::isKept(value, number);
+  }
+
+  int64_t number;
+  const ForwardSegment &segment;
+  const Rerun &rerun;
+  DenseMap<Operation *, Operation *> copies;
+};
+} // namespace
+
+void Recomputer::run(int64_t segment, const Rerun &rerun) const {
+  Copier copier(segment, segments.at(segment), rerun);
+  for (Value value : rerun.dropped)
+    copier.replace(value);
+}

@@ -1,0 +1,241 @@
+// Finds the choices of a segment by minimum cuts.
+#include "SegmentChoices.h"
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+#include <limits>
+#include <set>
+
+using namespace parashard;
+
+SegmentChoice parashard::evaluateChoice(const SegmentGraph &graph, const std::vector<char> &may) {
+  SegmentChoice choice;
+  choice.runs.assign(graph.ops.size(), 0);
+  std::vector<char> needed(graph.values.size());
+  for (auto [i, value] : llvm::enumerate(graph.values))
+    needed[i] = value.isUsed;
+  for (size_t i = graph.ops.size(); i-- > 0;) {
+    const SegmentGraph::Op &op = graph.ops[i];
+    choice.runs[i] =
+        may[i] && op.mayRun && llvm::any_of(op.results, [&](int value) { return needed[value]; });
+    if (!choice.runs[i])
+      continue;
+    choice.cost += op.cost;
+    for (int value : op.operands)
+      needed[value] = 1;
+  }
+  for (auto [i, value] : llvm::enumerate(graph.values))
+    if (needed[i] && (value.producer < 0 || !choice.runs[value.producer]))
+      choice.bytes += value.bytes;
+  return choice;
+}
+
+namespace {
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+/// A minimum cut by augmenting shortest paths.
+class Network {
+public:
+  explicit Network(int nodes) : edges(nodes) {}
+
+  void connect(int from, int to, double capacity) {
+    edges[from].push_back(heads.size());
+    heads.push_back({to, capacity});
+    edges[to].push_back(heads.size());
+    heads.push_back({from, 0});
+  }
+
+  /// Whether each node is on the side of `source`; empty where no finite cut parts it from `sink`.
+  std::vector<char> cut(int source, int sink) {
+    while (findPath(source)[sink]) {
+      double most = kInfinite;
+      for (int at = sink; at != source; at = heads[cameBy[at] ^ 1].to)
+        most = std::min(most, heads[cameBy[at]].capacity);
+      if (most == kInfinite)
+        return {};
+      for (int at = sink; at != source; at = heads[cameBy[at] ^ 1].to) {
+        heads[cameBy[at]].capacity -= most;
+        heads[cameBy[at] ^ 1].capacity += most;
+      }
+    }
+    return seen;
+  }
+
+private:
+  struct Head {
+    int to;
+    double capacity;
+  };
+
+  const std::vector<char> &findPath(int source) {
+    seen.assign(edges.size(), 0);
+    cameBy.assign(edges.size(), -1);
+    std::vector<int> queue = {source};
+    seen[source] = 1;
+    for (size_t i = 0; i < queue.size(); ++i)
+      for (int edge : edges[queue[i]])
+        if (int to = heads[edge].to; heads[edge].capacity > 0 && !seen[to]) {
+          seen[to] = 1;
+          cameBy[to] = edge;
+          queue.push_back(to);
+        }
+    return seen;
+  }
+
+  std::vector<std::vector<int>> edges;
+  std::vector<Head> heads; ///< an edge and its reverse stand side by side
+  std::vector<char> seen;
+  std::vector<int> cameBy;
+};
+
+class ChoiceFinder {
+public:
+  explicit ChoiceFinder(const SegmentGraph &graph) : graph(graph) {
+    for (auto [i, op] : llvm::enumerate(graph.ops))
+      if (op.mayRun)
+        runnable.push_back(i);
+  }
+
+  std::vector<SegmentChoice> find() {
+    add(std::vector<char>(graph.ops.size(), 0));
+    if (runnable.size() <= kMostTried)
+      tryAll();
+    else
+      cutForAllPrices();
+    return keepBest();
+  }
+
+private:
+  static constexpr size_t kMostTried = 12;      ///< ops whose sets are all looked at
+  static constexpr size_t kMostPrices = 24;     ///< of a byte
+  static constexpr int64_t kMostTries = 100000; ///< neighbours looked at
+
+  const SegmentChoice &add(const std::vector<char> &may) {
+    found.push_back(evaluateChoice(graph, may));
+    return found.back();
+  }
+
+  void tryAll() {
+    for (uint64_t set = 1; set < uint64_t(1) << runnable.size(); ++set) {
+      std::vector<char> may(graph.ops.size());
+      for (auto [i, op] : llvm::enumerate(runnable))
+        may[op] = set >> i & 1;
+      add(may);
+    }
+  }
+
+  /// The cheapest choice where a kept byte costs `price`. A value on the source's side is needed,
+  /// an op on that side runs again.
+  std::optional<SegmentChoice> solve(double price) {
+    int values = graph.values.size(), source = values + graph.ops.size(), sink = source + 1;
+    Network network(sink + 1);
+    for (auto [i, value] : llvm::enumerate(graph.values)) {
+      if (value.isUsed)
+        network.connect(source, i, kInfinite);
+      network.connect(i, value.producer < 0 ? sink : values + value.producer, price * value.bytes);
+    }
+    for (auto [i, op] : llvm::enumerate(graph.ops)) {
+      network.connect(values + i, sink, op.mayRun ? op.cost : kInfinite);
+      for (int value : op.operands)
+        network.connect(values + i, value, kInfinite);
+    }
+    return read(network.cut(source, sink));
+  }
+
+  std::optional<SegmentChoice> read(const std::vector<char> &sides) {
+    if (sides.empty())
+      return std::nullopt;
+    auto ops = sides.begin() + graph.values.size();
+    return add(std::vector<char>(ops, ops + graph.ops.size()));
+  }
+
+  void cutForAllPrices() {
+    int64_t all = 1;
+    for (const SegmentGraph::Op &op : graph.ops)
+      all += op.cost;
+    SegmentChoice none = found.front();
+    std::optional<SegmentChoice> least = solve(double(all)); // a byte outweighs all ops
+    if (!least)
+      return;
+    searchBetween(*least, none);
+    improve();
+  }
+
+  /// What is under the line between two choices is cheaper for its slope.
+  void searchBetween(const SegmentChoice &few, const SegmentChoice &many) {
+    if (few.bytes >= many.bytes || few.cost <= many.cost || prices.size() >= kMostPrices)
+      return;
+    double price = double(few.cost - many.cost) / double(many.bytes - few.bytes);
+    prices.push_back(price);
+    std::optional<SegmentChoice> middle = solve(price);
+    auto total = [&](const SegmentChoice &c) { return double(c.cost) + price * double(c.bytes); };
+    if (!middle || total(*middle) >= total(few) * (1 - 1e-9))
+      return;
+    searchBetween(few, *middle);
+    searchBetween(*middle, many);
+  }
+
+  /// Looks one and two steps beside the choices that are best so far, until that finds nothing.
+  void improve() {
+    std::set<std::vector<char>> visited;
+    for (bool isNew = true; isNew;) {
+      isNew = false;
+      found = keepBest();
+      for (const SegmentChoice &choice : std::vector<SegmentChoice>(found))
+        if (tries < kMostTries && visited.insert(choice.runs).second) {
+          visitNeighbours(choice, 2);
+          isNew = true;
+        }
+    }
+  }
+
+  void visitNeighbours(const SegmentChoice &choice, int steps) {
+    for (int op : runnable) {
+      if (++tries > kMostTries)
+        return;
+      std::vector<char> may = choice.runs;
+      if (may[op])
+        may[op] = 0;
+      else
+        runWithSources(op, may);
+      SegmentChoice next = evaluateChoice(graph, may);
+      if (next.runs == choice.runs)
+        continue;
+      if (steps > 1)
+        visitNeighbours(next, steps - 1);
+      found.push_back(std::move(next));
+    }
+  }
+
+  /// From what backward uses: all before that runs too.
+  void runWithSources(int op, std::vector<char> &may) const {
+    may[op] = 1;
+    for (int value : graph.ops[op].operands)
+      if (int producer = graph.values[value].producer; producer >= 0 &&
+                                                       !graph.values[value].isUsed &&
+                                                       graph.ops[producer].mayRun && !may[producer])
+        runWithSources(producer, may);
+  }
+
+  /// The fewest bytes first; what is no cheaper than one with fewer bytes goes.
+  std::vector<SegmentChoice> keepBest() {
+    llvm::stable_sort(found, [](const SegmentChoice &a, const SegmentChoice &b) {
+      return std::pair(a.bytes, a.cost) < std::pair(b.bytes, b.cost);
+    });
+    std::vector<SegmentChoice> best;
+    for (SegmentChoice &choice : found)
+      if (best.empty() || choice.cost < best.back().cost)
+        best.push_back(std::move(choice));
+    return best;
+  }
+
+  const SegmentGraph &graph;
+  std::vector<int> runnable;
+  std::vector<double> prices;
+  std::vector<SegmentChoice> found;
+  int64_t tries = 0;
+};
+} // namespace
+
+std::vector<SegmentChoice> parashard::findChoices(const SegmentGraph &graph) {
+  return ChoiceFinder(graph).find();
+}

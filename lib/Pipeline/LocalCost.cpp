@@ -1,0 +1,23 @@
+// Asks the cost interface with the types of one rank.
+#include "lib/Pipeline/LocalCost.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+Type getLocalType(Value value, MeshOp mesh) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  ShardingAttr sharding = getSharding(value);
+  return type && sharding && mesh ? getLocalType(type, sharding, mesh) : value.getType();
+}
+
+OpCost getLocalCost(Operation *op, MeshOp mesh) {
+  auto priced = dyn_cast<CostOpInterface>(op);
+  if (!priced)
+    return {};
+  auto getLocal = [&](Value value) { return getLocalType(value, mesh); };
+  return priced.getCost(llvm::map_to_vector(op->getOperands(), getLocal),
+                        llvm::map_to_vector(op->getResults(), getLocal));
+}
+
+} // namespace parashard::ps

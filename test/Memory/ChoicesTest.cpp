@@ -1,0 +1,205 @@
+// Tests of what is kept and what runs again: against all ways there are, on small random graphs.
+#include "lib/Memory/ChoiceFrontier.h"
+#include "lib/Memory/PointSearch.h"
+#include "lib/Memory/SegmentChoices.h"
+#include "gtest/gtest.h"
+#include <algorithm>
+#include <random>
+
+using namespace parashard;
+
+namespace {
+/// Ops that use one or two of the last values; two of three values are used by backward.
+SegmentGraph makeGraph(std::mt19937 &random, int ops) {
+  SegmentGraph graph;
+  graph.values.push_back({0, -1, false});
+  for (int i = 0; i < ops; ++i) {
+    SegmentGraph::Op op;
+    op.cost = random() % 4 ? random() % 20 + 1 : random() % 400 + 100;
+    op.mayRun = random() % 8 != 0;
+    int last = graph.values.size() - 1;
+    for (int n = random() % 2; n >= 0; --n)
+      op.operands.push_back(std::max<int>(0, last - random() % 4));
+    for (int n = random() % 6 == 0; n >= 0; --n) {
+      op.results.push_back(graph.values.size());
+      graph.values.push_back({int64_t(random() % 64 + 1) * 64, i, random() % 3 != 0});
+    }
+    graph.ops.push_back(std::move(op));
+  }
+  return graph;
+}
+
+/// The least cost of a graph for at most so many bytes, over all sets of ops: the choices with
+/// which that changes.
+std::vector<SegmentChoice> tryAll(const SegmentGraph &graph) {
+  std::vector<SegmentChoice> all;
+  for (uint64_t set = 0; set < uint64_t(1) << graph.ops.size(); ++set) {
+    std::vector<char> may;
+    for (size_t i = 0; i < graph.ops.size(); ++i)
+      may.push_back(set >> i & 1);
+    all.push_back(evaluateChoice(graph, may));
+  }
+  std::sort(all.begin(), all.end(), [](const SegmentChoice &a, const SegmentChoice &b) {
+    return std::pair(a.bytes, a.cost) < std::pair(b.bytes, b.cost);
+  });
+  std::vector<SegmentChoice> best;
+  for (SegmentChoice &choice : all)
+    if (best.empty() || choice.cost < best.back().cost)
+      best.push_back(std::move(choice));
+  return best;
+}
+
+template <typename T> int64_t costWithin(const std::vector<T> &points, int64_t bytes) {
+  int64_t cost = -1;
+  for (const T &point : points)
+    if (point.bytes <= bytes)
+      cost = point.cost;
+  return cost;
+}
+
+/// How much dearer than `best` the points are at the worst, over 40 budgets.
+template <typename T>
+double worstRatio(const std::vector<T> &points, const std::vector<FrontierPoint> &best) {
+  double worst = 1;
+  int64_t least = best.front().bytes, most = best.back().bytes;
+  for (int i = 0; i <= 40; ++i) {
+    int64_t budget = least + (most - least) * i / 40;
+    int64_t mine = costWithin(points, budget), theirs = costWithin(best, budget);
+    EXPECT_GE(mine, theirs);
+    if (theirs > 0)
+      worst = std::max(worst, double(mine) / double(theirs));
+  }
+  return worst;
+}
+} // namespace
+
+TEST(SegmentChoices, WhatNothingNeedsDoesNotRun) {
+  // 0 -> a -> 1 -> b -> 2, of which backward uses 2 alone.
+  SegmentGraph graph{{{10, true, {0}, {1}}, {5, true, {1}, {2}}},
+                     {{0, -1, false}, {64, 0, false}, {64, 1, true}}};
+  EXPECT_EQ(evaluateChoice(graph, {1, 0}).cost, 0);
+  EXPECT_EQ(evaluateChoice(graph, {1, 0}).bytes, 64);
+  EXPECT_EQ(evaluateChoice(graph, {0, 1}).bytes, 64) << "from the value before, kept instead";
+  EXPECT_EQ(evaluateChoice(graph, {1, 1}).bytes, 0);
+  EXPECT_EQ(evaluateChoice(graph, {1, 1}).cost, 15);
+}
+
+TEST(SegmentChoices, WhatMayNotRunStays) {
+  SegmentGraph graph{{{10, false, {0}, {1}}, {5, true, {1}, {2}}},
+                     {{0, -1, false}, {64, 0, true}, {128, 1, true}}};
+  std::vector<SegmentChoice> choices = findChoices(graph);
+  ASSERT_EQ(choices.size(), 2u);
+  EXPECT_EQ(choices[0].bytes, 64);
+  EXPECT_EQ(choices[0].cost, 5);
+  EXPECT_EQ(choices[1].bytes, 192);
+}
+
+TEST(SegmentChoices, AValueThatBackwardDoesNotUseMayBeKeptInsteadOfLargerOnes) {
+  // A dear op makes a small value, from which cheap ones make large ones.
+  SegmentGraph graph{{{1000, true, {0}, {1}}, {1, true, {1}, {2}}, {1, true, {1}, {3}}},
+                     {{0, -1, false}, {64, 0, false}, {640, 1, true}, {640, 2, true}}};
+  std::vector<SegmentChoice> choices = findChoices(graph);
+  EXPECT_EQ(costWithin(choices, 64), 2);
+}
+
+TEST(SegmentChoices, GraphsWithMoreOpsThanAreTried) {
+  double worst = 1;
+  for (int seed = 0; seed < 60; ++seed) {
+    std::mt19937 random(seed);
+    SegmentGraph graph = makeGraph(random, 16);
+    std::vector<SegmentChoice> exact = tryAll(graph);
+    std::vector<FrontierPoint> best = findFrontier({{&exact, 1}});
+    worst = std::max(worst, worstRatio(findChoices(graph), best));
+  }
+  EXPECT_LE(worst, 1.05);
+}
+
+TEST(ChoiceFrontier, WithinFivePercentOfTheOptimum) {
+  double worst = 1;
+  for (int seed = 0; seed < 40; ++seed) {
+    std::mt19937 random(seed);
+    // Two segments of one kind, and one of another.
+    SegmentGraph a = makeGraph(random, 15), b = makeGraph(random, 10);
+    std::vector<SegmentChoice> exactA = tryAll(a), exactB = tryAll(b);
+    std::vector<FrontierPoint> best =
+        findFrontier({{&exactA, 2}, {&exactA, 2}, {&exactB, 1}}, SIZE_MAX);
+    std::vector<SegmentChoice> foundA = findChoices(a), foundB = findChoices(b);
+    std::vector<FrontierPoint> found = findFrontier({{&foundA, 2}, {&foundA, 2}, {&foundB, 1}});
+    worst = std::max(worst, worstRatio(found, best));
+  }
+  EXPECT_LE(worst, 1.05);
+}
+
+TEST(ChoiceFrontier, ASumOverSegmentsIsTheKnapsack) {
+  std::mt19937 random(3);
+  std::vector<std::vector<SegmentChoice>> kinds;
+  for (int i = 0; i < 4; ++i)
+    kinds.push_back(findChoices(makeGraph(random, 5)));
+  std::vector<WeighedSegment> segments;
+  for (auto [i, kind] : llvm::enumerate(kinds))
+    segments.push_back({&kind, int64_t(i) % 3});
+  for (const FrontierPoint &point : findFrontier(segments)) {
+    int64_t bytes = 0, cost = 0;
+    for (size_t i = 0; i < 4; ++i) {
+      bytes += segments[i].weight * kinds[i][point.picks[i]].bytes;
+      cost += kinds[i][point.picks[i]].cost;
+    }
+    EXPECT_EQ(bytes, point.bytes);
+    EXPECT_EQ(cost, point.cost);
+    // No other sum is cheaper with as few bytes.
+    for (const SegmentChoice &a : kinds[0])
+      for (const SegmentChoice &b : kinds[1])
+        for (const SegmentChoice &c : kinds[2])
+          for (const SegmentChoice &d : kinds[3])
+            if (b.bytes + 2 * c.bytes <= point.bytes) {
+              EXPECT_GE(a.cost + b.cost + c.cost + d.cost, point.cost);
+            }
+  }
+}
+
+TEST(ChoiceFrontier, OfEqualSegmentsTheEarlierOnesKeepLess) {
+  std::vector<SegmentChoice> choices(2);
+  choices[0] = {10, 5, {}};
+  choices[1] = {100, 0, {}};
+  std::vector<FrontierPoint> points = findFrontier({{&choices, 1}, {&choices, 1}, {&choices, 1}});
+  ASSERT_EQ(points.size(), 4u);
+  EXPECT_EQ(points[1].picks, (std::vector<int>{0, 0, 1}));
+}
+
+TEST(ChoiceFrontier, ManyLayersStayFew) {
+  std::mt19937 random(7);
+  std::vector<SegmentChoice> choices = findChoices(makeGraph(random, 40));
+  std::vector<WeighedSegment> segments(96, WeighedSegment{&choices, 3});
+  std::vector<FrontierPoint> points = findFrontier(segments, 512);
+  EXPECT_LE(points.size(), 514u);
+  EXPECT_EQ(points.back().cost, 0);
+  EXPECT_EQ(points.front().bytes, 96 * 3 * choices.front().bytes);
+}
+
+TEST(PointSearch, FindsTheLastThatHolds) {
+  std::vector<int64_t> bytes;
+  for (int i = 0; i < 3000; ++i)
+    bytes.push_back(i * 1000);
+  // Memory has a part that stays, and another fullest moment below.
+  auto takes = [&](size_t i) { return std::max<int64_t>(1500000, 700000 + bytes[i]); };
+  for (int64_t budget : {1500001, 1600000, 2500000, 3699000}) {
+    PointSearch search(bytes, budget, takes(2999));
+    int measured = 0;
+    while (std::optional<size_t> next = search.getNext()) {
+      search.tell(*next, takes(*next));
+      ++measured;
+    }
+    ASSERT_TRUE(search.getBest());
+    EXPECT_LE(takes(*search.getBest()), budget);
+    EXPECT_GE(takes(*search.getBest()), budget - budget / 100);
+    EXPECT_LE(measured, 12);
+  }
+}
+
+TEST(PointSearch, SaysWhereNothingHolds) {
+  PointSearch search({0, 10, 20}, 50, 90);
+  ASSERT_EQ(search.getNext(), 0u);
+  search.tell(0, 60);
+  EXPECT_EQ(search.getNext(), std::nullopt);
+  EXPECT_EQ(search.getBest(), std::nullopt);
+}
