@@ -296,6 +296,8 @@ std::vector<StageContent> divide(func::FuncOp function, const Pieces &pieces,
   for (const Piece &piece : pieces.order) {
     int64_t stage = getStage(piece);
     contents[stage].pieces.push_back(piece);
+    if (piece.between)
+      continue; // it is its run's
     for (Value result : pieces.runs[piece.run].results)
       homes[result] = stage;
     used[stage].insert_range(pieces.runs[piece.run].inputs);
@@ -309,7 +311,7 @@ std::vector<StageContent> divide(func::FuncOp function, const Pieces &pieces,
   }
   DenseMap<Value, int64_t> numbers;
   for (const Piece &piece : pieces.order)
-    for (Value result : pieces.runs[piece.run].results) {
+    for (Value result : piece.between ? ArrayRef<Value>() : pieces.runs[piece.run].results) {
       int64_t home = getStage(piece), number = numbers.size();
       for (auto [stage, values] : llvm::enumerate(used))
         if (int64_t(stage) != home && values.contains(result)) {

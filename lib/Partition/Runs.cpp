@@ -204,16 +204,31 @@ static LogicalResult checkOrder(const std::vector<Run> &runs) {
   return success();
 }
 
+/// Whether a gather of what is only read, for one run. It stands in front of that, so that it can
+/// be started earlier.
+static bool isGatherForOneRun(Operation *op, const DenseSet<Operation *> &cloneable) {
+  auto gather = dyn_cast<AllGatherOp>(op);
+  Operation *read = gather ? gather.getOperand().getDefiningOp() : nullptr;
+  return isa_and_nonnull<ReadOp>(read) && cloneable.contains(read) &&
+         llvm::all_of(op->getUsers(),
+                      [&](Operation *user) { return getRunOrder(user) == getRunOrder(op); });
+}
+
 FailureOr<Pieces> cutIntoSegments(func::FuncOp function) {
   Block &block = function.getBody().front();
   DenseSet<Operation *> cloneable = findCloneableOps(function);
   std::map<int64_t, Run> byOrder;
+  std::map<int64_t, SmallVector<Operation *>> gathers; // in front of runs
   for (Operation &op : block.without_terminator()) {
     if (cloneable.contains(&op))
       continue;
     auto order = getRunOrder(&op);
     if (!order)
       return op.emitOpError("has no phase or no segment; run ps-find-segments before partitioning");
+    if (isGatherForOneRun(&op, cloneable)) {
+      gathers[*order].push_back(&op);
+      continue;
+    }
     Run &run = byOrder[*order];
     run.phase = op.getAttrOfType<PhaseAttr>(kPhaseMark).getValue();
     run.segment = op.getAttrOfType<IntegerAttr>(kSegmentMark).getInt();
@@ -227,6 +242,8 @@ FailureOr<Pieces> cutIntoSegments(func::FuncOp function) {
     if (isNew)
       name->second = nameRun(run.ops);
     run.name = name->second;
+    for (Operation *gather : gathers[order])
+      pieces.order.push_back({gather, unsigned(pieces.runs.size())});
     pieces.order.push_back({nullptr, unsigned(pieces.runs.size())});
     pieces.runs.push_back(std::move(run));
   }

@@ -22,7 +22,8 @@ struct Run {
   int64_t saved = 0;
 };
 
-/// One piece of a function in execution order: a run, or an op that stands between runs.
+/// One piece of a function in execution order: a run, or an op that stands between runs (of
+/// `@micro_batch` and `@evaluate`: before `run`, which uses it).
 struct Piece {
   mlir::Operation *between = nullptr;
   unsigned run = 0;
@@ -34,8 +35,9 @@ struct Pieces {
   llvm::SmallVector<Piece> order;
 };
 
-/// The runs of `@micro_batch` or `@evaluate`, in order. Fails at an op without a segment, and where
-/// a value is used by a run before the one that makes it.
+/// The runs of `@micro_batch` or `@evaluate`, in order, each behind the gathers of parameters that
+/// it needs. Fails at an op without a segment, and where a value is used by a run before the one
+/// that makes it.
 mlir::FailureOr<Pieces> cutIntoSegments(mlir::func::FuncOp function);
 /// All of `@count` as one run, of no segment.
 Pieces cutCount(mlir::func::FuncOp function);

@@ -62,6 +62,16 @@ def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
   ];
 }
 
+def OverlapCollectivesPass : Pass<"ps-overlap-collectives", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::parashard::rank::RankDialect"];
+  let summary = "gathers parameters one layer ahead";
+  let description = [{
+    The gathers of variables that a run waits for are started in front of the run that waited for gathers before it,
+    so that they travel while that one computes: at most the parameters of two runs are whole at once. Nothing moves
+    over an op that may write what is gathered, nor into another section.
+  }];
+}
+
 def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "checks what must hold at level 4";

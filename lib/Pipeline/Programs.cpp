@@ -6,6 +6,10 @@ using namespace mlir;
 
 namespace parashard::ps {
 
+static bool isCollective(Operation *op) {
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
+}
+
 ProgramBuilder::ProgramBuilder(ModuleOp module, StringRef name, int64_t pp, StringRef entry,
                                int64_t bucketBytes)
     : builder(module.getContext()), bucketBytes(bucketBytes), pipeline(getPipelineAxis(module)),
@@ -66,8 +70,15 @@ void ProgramBuilder::bind(func::FuncOp stage, unsigned i, int64_t microBatch, IR
 void ProgramBuilder::addPart(func::FuncOp stage, int64_t microBatch, IRMapping &values,
                              llvm::function_ref<bool(Operation *)> take) {
   for (Operation &op : stage.getBody().front().without_terminator()) {
-    if (!take(&op))
+    if (isa<ReadOp>(op) || !take(&op))
+      continue; // what is read comes with the gather that needs it
+    if (isCollective(&op)) {
+      builder.clone(*op.getOperand(0).getDefiningOp(), values);
+      addToBucket(&op, bucketBytes);
       continue;
+    }
+    startBuckets(values);
+    waitFor(&op);
     for (Value operand : op.getOperands())
       if (auto arg = dyn_cast<BlockArgument>(operand))
         bind(stage, arg.getArgNumber(), microBatch, values);
@@ -75,6 +86,8 @@ void ProgramBuilder::addPart(func::FuncOp stage, int64_t microBatch, IRMapping &
     if (isa<rank::RunOp>(built))
       built->setAttr(rank::kMicroBatchMark, builder.getI64IntegerAttr(microBatch));
   }
+  buckets.clear();
+  bucketOf.clear();
 }
 
 void ProgramBuilder::addOutputs(func::FuncOp stage, int64_t microBatch, IRMapping &values) {
@@ -118,10 +131,6 @@ void ProgramBuilder::addWait(Location loc, Value token) {
 //===----------------------------------------------------------------------===//
 // The update
 //===----------------------------------------------------------------------===//
-
-static bool isCollective(Operation *op) {
-  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
-}
 
 /// Whether two collectives may be started as one.
 static bool fitTogether(Operation *a, Operation *b) {
@@ -172,6 +181,8 @@ void ProgramBuilder::start(Bucket &bucket, IRMapping &values) {
   auto axes = first->getAttrOfType<ArrayAttr>("axes");
   DenseI64ArrayAttr members;
   std::string queue = rank::getQueueName(axes.getValue());
+  if (isa<AllGatherOp>(first))
+    queue += ".gather"; // of parameters: behind no sum of gradients
   if (isOverPipeline(first)) {
     members = first->getAttrOfType<DenseI64ArrayAttr>(rank::kCoordinatesMark);
     if (!members)

@@ -15,6 +15,13 @@ rank::WaitOp findWait(Value token) {
   return {};
 }
 
+bool mayWrite(Operation *op, FlatSymbolRefAttr variable) {
+  if (auto run = dyn_cast<rank::RunOp>(op))
+    return llvm::is_contained(run.getVariableSymbols(), variable);
+  auto write = dyn_cast<WriteOp>(op);
+  return write && write.getVariableAttr() == variable;
+}
+
 namespace {
 /// One communication among coordinates: a message, or a reduction.
 struct Entry {

@@ -67,14 +67,6 @@ LogicalResult verifyOrderOfSums(rank::ProgramOp program, const SymbolTable &symb
   return success();
 }
 
-/// Whether an op may write a variable.
-bool mayWrite(Operation *op, FlatSymbolRefAttr variable) {
-  if (auto run = dyn_cast<rank::RunOp>(op))
-    return llvm::is_contained(run.getVariableSymbols(), variable);
-  auto write = dyn_cast<WriteOp>(op);
-  return write && write.getVariableAttr() == variable;
-}
-
 /// What travels is left alone until the wait.
 LogicalResult verifyVariables(rank::StartOp start) {
   for (Value operand : start.getOperands()) {

@@ -190,7 +190,8 @@ std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
     return {PassText("ps-schedule")
                 .option("micro-batches", o.microBatches)
                 .option("schedule", o.schedule),
-            PassText("ps-verify-scheduled")};
+            // Once the order of all runs is known.
+            PassText("ps-overlap-collectives"), PassText("ps-verify-scheduled")};
   case ps::Level::Placed:
     // A step's micro-batches may all be pending at once where the host drives them.
     return {PassText("ps-plan-memory").option("slots", std::max<int64_t>(16, o.microBatches)),
