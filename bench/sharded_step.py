@@ -42,7 +42,7 @@ def peer(kind, steps):
         block.compile()
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     data, seconds = train_step.draw(train_step.BATCH // RANKS), []
     for _ in range(steps + 3):
         start = time.perf_counter()

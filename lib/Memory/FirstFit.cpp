@@ -138,6 +138,64 @@ MemoryPlan placeByArea(llvm::ArrayRef<Lifetime> buffers) {
                       }));
 }
 
+/// Looks for a better order than that of a plan: what reached the top is placed first the next
+/// time, and some buffers, drawn by a fixed sequence, a little earlier than they were.
+class OrderSearch {
+public:
+  OrderSearch(llvm::ArrayRef<Lifetime> buffers, MemoryPlan first)
+      : buffers(buffers), best(std::move(first)), order(buffers.size()) {
+    std::iota(order.begin(), order.end(), size_t(0));
+    sortByOffset();
+  }
+
+  /// Buffers are compared in pairs, so the more there are, the fewer tries.
+  MemoryPlan run(int64_t enough) {
+    constexpr int64_t kMostPairs = 200'000'000, kMostTries = 2000, kPatience = 150;
+    int64_t count = buffers.size(), inVain = 0;
+    int64_t tries = std::min(kMostTries, kMostPairs / (count * count + 1));
+    for (; tries > 0 && best.bytes > enough; --tries) {
+      MemoryPlan plan = placeInOrder(buffers, order);
+      moveTopForward(plan);
+      inVain = plan.bytes < best.bytes ? 0 : inVain + 1;
+      if (inVain == 0)
+        best = std::move(plan);
+      if (inVain < kPatience)
+        continue;
+      sortByOffset();
+      disturb();
+      inVain = 0;
+    }
+    return std::move(best);
+  }
+
+private:
+  void sortByOffset() {
+    llvm::sort(order, [&](size_t a, size_t b) {
+      return std::pair(best.offsets[a], a) < std::pair(best.offsets[b], b);
+    });
+  }
+  void moveTopForward(const MemoryPlan &plan) {
+    std::stable_partition(order.begin(), order.end(), [&](size_t i) {
+      return plan.offsets[i] + align(buffers[i].bytes) == plan.bytes;
+    });
+  }
+  void disturb() {
+    for (size_t n = 0; n <= order.size() / 16; ++n) {
+      size_t from = draw() % order.size(), to = from - std::min<size_t>(from, draw() % 32);
+      std::rotate(order.begin() + to, order.begin() + from, order.begin() + from + 1);
+    }
+  }
+  uint64_t draw() { // Knuth's MMIX
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return state >> 33;
+  }
+
+  llvm::ArrayRef<Lifetime> buffers;
+  MemoryPlan best;
+  std::vector<size_t> order;
+  uint64_t state = 1;
+};
+
 } // namespace
 
 int64_t getLargestSum(llvm::ArrayRef<Lifetime> buffers) {
@@ -163,7 +221,7 @@ MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers) {
     if (MemoryPlan other = place(buffers); other.bytes < best.bytes)
       best = std::move(other);
   }
-  return best;
+  return OrderSearch(buffers, std::move(best)).run(enough);
 }
 
 } // namespace parashard
