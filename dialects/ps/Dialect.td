@@ -110,6 +110,12 @@ def PS_GeluKindAttr : EnumAttr<PS_Dialect, PS_GeluKind, "gelu_kind"> {
   let assemblyFormat = "$value";
 }
 
+def PS_Float8Format : PS_Enum<"Float8Format", "which of the two 8-bit floats", [
+    I32EnumAttrCase<"E4M3", 0, "e4m3">, I32EnumAttrCase<"E5M2", 1, "e5m2">]>;
+def PS_Float8FormatAttr : EnumAttr<PS_Dialect, PS_Float8Format, "float8_format"> {
+  let assemblyFormat = "$value";
+}
+
 //===----------------------------------------------------------------------===//
 // Attributes
 //===----------------------------------------------------------------------===//

@@ -123,6 +123,29 @@ def PS_ConvertOp : PS_TensorOp<"convert", [PS_Elementwise, PS_Differentiable, Sa
   let hasFolder = 1;
 }
 
+def PS_QuantizeOp : PS_TensorOp<"quantize", [PS_Elementwise, SameOperandsAndResultShape,
+    AllTypesMatch<["operand", "result"]>, DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
+  let summary = "the nearest value that a scaled 8-bit float has";
+  let description = [{
+    round(clamp(s x)) / s with s = 2^(floor(log2(M / amax)) - margin), where M is the format's largest number: 448 of
+    `e4m3` (4 bits of exponent, 3 of mantissa, no infinities), 57344 of `e5m2`. s is 1 where `amax` is 0 or not finite, and
+    at least 2^-100, at most 2^100.
+    Rounding is to nearest, ties to even, also of subnormals; what is larger than M becomes M, NaN stays. As s is a power of
+    two, the result is exact in every type with 3 bits of mantissa and the exponents, such as bf16: a product of two of
+    them is that of the 8-bit numbers, scaled.
+    Lifespan: made by `ps-precision` (level 2), at each operand of a contraction in fp8; stays to code generation.
+
+    - (quantize_c1) the operand is of 32 bits or 16, `amax` is f32.
+    ```mlir
+    %q = ps.quantize e4m3 %x, %amax margin 0 : tensor<4x8xbf16>, tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins PS_Float8FormatAttr:$format, PS_FloatTensor:$operand, PS_FloatTensor:$amax, I64Attr:$margin);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = "`` $format $operand `,` $amax `margin` $margin attr-dict `:` type($operand) `,` type($amax)";
+  let hasVerifier = 1;
+}
+
 def PS_ByModeOp : PS_TensorOp<"by_mode", [SameOperandsAndResultType, PS_Elementwise, PS_Differentiable]> {
   let summary = "the first value in training, the second in evaluation";
   let description = [{

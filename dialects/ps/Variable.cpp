@@ -265,7 +265,7 @@ template <typename Op> static void printAccess(OpAsmPrinter &printer, Op op) {
 }
 
 template <typename Op> static void printAccessType(OpAsmPrinter &printer, Op op, Type tensor) {
-  printer.printOptionalAttrDict(op->getAttrs(), {"variable", "operandSegmentSizes"});
+  printer.printOptionalAttrDict(op->getAttrs(), {"variable", "kind", "operandSegmentSizes"});
   printer << " : ";
   if (op.getRef())
     printer << op.getRef().getType();
@@ -412,14 +412,26 @@ ParseResult AccumulateOp::parse(OpAsmParser &parser, OperationState &state) {
   ParsedAccess access;
   OpAsmParser::UnresolvedOperand value;
   Type tensor;
-  return failure(parseAccess(parser, access) || parser.parseComma() || parser.parseOperand(value) ||
-                 parseAccessType(parser, state, access, tensor) ||
+  if (parseAccess(parser, access) || parser.parseComma() || parser.parseOperand(value))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("by"))) {
+    StringRef word;
+    if (parser.parseKeyword(&word))
+      return failure();
+    std::optional<ReductionKind> kind = symbolizeReductionKind(word);
+    if (!kind)
+      return parser.emitError(parser.getCurrentLocation(), "expected sum, max or min");
+    state.addAttribute("kind", ReductionKindAttr::get(parser.getContext(), *kind));
+  }
+  return failure(parseAccessType(parser, state, access, tensor) ||
                  parser.resolveOperand(value, tensor, state.operands));
 }
 
 void AccumulateOp::print(OpAsmPrinter &printer) {
   printAccess(printer, *this);
   printer << ", " << getValue();
+  if (getKind() != ReductionKind::Sum)
+    printer << " by " << stringifyReductionKind(getKind());
   printAccessType(printer, *this, getValue().getType());
 }
 

@@ -112,11 +112,17 @@ def PS_WriteOp : PS_VariableAccess<"write", [AttrSizedOperandSegments, MemoryEff
 def PS_AccumulateOp : PS_VariableAccess<"accumulate", [MemoryEffects<[MemWrite]>]> {
   let summary = "adds to a variable at the function's exit; the first of a step sets it";
   let description = [{
+    With `by max` or `by min` the larger or smaller of what is there and the value is kept; what is there at first is the
+    variable's initial value, or what `@update` wrote. At level 3 a class function has a read, `ps.max` and a write instead.
     ```mlir
     ps.accumulate @wte.grad, %g : tensor<8x4xf32>
+    ps.accumulate @fc.amax, %m by max : tensor<f32>
     ```
   }];
   let arguments = (ins OptionalAttr<FlatSymbolRefAttr>:$variable, Optional<PS_RefType>:$ref,
-                       PS_Tensor:$value);
+                       PS_Tensor:$value, DefaultValuedAttr<PS_ReductionKindAttr, "ReductionKind::Sum">:$kind);
+  let builders = [OpBuilder<(ins "::mlir::FlatSymbolRefAttr":$variable, "::mlir::Value":$ref, "::mlir::Value":$value), [{
+    build($_builder, $_state, variable, ref, value, ReductionKind::Sum);
+  }]>];
   let results = (outs);
 }

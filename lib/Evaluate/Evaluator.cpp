@@ -56,16 +56,30 @@ LogicalResult Evaluator::runRead(ReadOp op, Frame &frame) {
   return success();
 }
 
+static double combine(ReductionKind kind, double x, double y) {
+  switch (kind) {
+  case ReductionKind::Sum:
+    return x + y;
+  case ReductionKind::Max:
+    return std::max(x, y);
+  case ReductionKind::Min:
+    return std::min(x, y);
+  }
+  llvm_unreachable("no kind");
+}
+
 void Evaluator::apply(const Effect &effect) {
-  if (!effect.accumulates || coordinates[here].accumulated.insert(effect.symbol).second) {
+  bool sets = !effect.combines || (effect.combines == ReductionKind::Sum &&
+                                   coordinates[here].accumulated.insert(effect.symbol).second);
+  if (sets) {
     store().set(effect.symbol, effect.value);
     return;
   }
-  PerRank sum = store().get(effect.symbol);
-  for (auto [total, term] : llvm::zip(sum, effect.value))
-    for (int64_t i = 0; i < total.size(); ++i)
-      total.set(i, total.get(i) + term.get(i));
-  store().set(effect.symbol, std::move(sum));
+  PerRank combined = store().get(effect.symbol);
+  for (auto [whole, part] : llvm::zip(combined, effect.value))
+    for (int64_t i = 0; i < whole.size(); ++i)
+      whole.set(i, combine(*effect.combines, whole.get(i), part.get(i)));
+  store().set(effect.symbol, std::move(combined));
 }
 
 void Evaluator::addEffect(Frame &frame, Effect effect) {
@@ -84,13 +98,13 @@ LogicalResult Evaluator::runWrite(WriteOp op, Frame &frame) {
       if (!ok.getInt(0))
         value[rank] = store().get(symbol)[rank];
   }
-  addEffect(frame, {symbol, std::move(value), false});
+  addEffect(frame, {symbol, std::move(value), std::nullopt});
   return success();
 }
 
 LogicalResult Evaluator::runAccumulate(AccumulateOp op, Frame &frame) {
   addEffect(frame, {getSymbol(op.getVariable(), op.getRef(), frame),
-                    frame.values.lookup(op.getValue()), true});
+                    frame.values.lookup(op.getValue()), op.getKind()});
   return success();
 }
 

@@ -48,7 +48,7 @@ private:
   struct Effect {
     std::string symbol;
     PerRank value;
-    bool accumulates;
+    std::optional<ps::ReductionKind> combines; ///< with what is there; else it is set
   };
   /// One function's values and what it does to variables at its exit.
   struct Frame {

@@ -326,7 +326,7 @@ private:
     if (failed(variable))
       return failure();
     Value value = getForVariable(accumulate.getValue(), *variable);
-    builder->make<AccumulateOp>(accumulate.getVariableAttr(), Value(), value);
+    builder->make<AccumulateOp>(accumulate.getVariableAttr(), Value(), value, accumulate.getKind());
     return success();
   }
 

@@ -67,8 +67,8 @@ public:
   void fill(Location loc) {
     for (Operation *op : run.ops)
       build(op);
-    for (auto &[variable, sum] : sums)
-      mark(AccumulateOp::create(b, sum.getLoc(), FlatSymbolRefAttr(), refs[variable], sum));
+    for (auto &[variable, total] : totals)
+      keep(refs[variable], total);
     SmallVector<Value> results;
     for (Value result : run.results)
       results.push_back(values.lookup(result));
@@ -94,7 +94,7 @@ private:
       built = WriteOp::create(b, op->getLoc(), FlatSymbolRefAttr(), refs[write.getVariableAttr()],
                               values.lookup(write.getValue()), condition);
     } else if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
-      return addToSum(accumulate);
+      return addToTotal(accumulate);
     } else {
       built = b.clone(*op, values);
       if (auto key = getRandomKey(op))
@@ -106,16 +106,39 @@ private:
     mark(built);
   }
 
-  /// A variable is accumulated once a run, at its end: the first of a step sets it, the others add.
-  void addToSum(AccumulateOp accumulate) {
+  /// What a run adds to a variable, or the largest or smallest of it.
+  struct Total {
+    Value value;
+    ReductionKind kind;
+  };
+
+  Value combine(Location loc, ReductionKind kind, Value x, Value y) {
+    Operation *built = kind == ReductionKind::Sum   ? AddOp::create(b, loc, x, y)
+                       : kind == ReductionKind::Max ? MaxOp::create(b, loc, x, y)
+                                                    : MinOp::create(b, loc, x, y).getOperation();
+    mark(built);
+    return built->getResult(0);
+  }
+
+  void addToTotal(AccumulateOp accumulate) {
     Value value = values.lookup(accumulate.getValue());
-    Value &sum = sums[accumulate.getVariableAttr()];
-    if (sum) {
-      auto added = AddOp::create(b, accumulate.getLoc(), sum, value);
-      mark(added);
-      value = added;
-    }
-    sum = value;
+    auto [known, isNew] =
+        totals.insert({accumulate.getVariableAttr(), Total{value, accumulate.getKind()}});
+    if (!isNew)
+      known->second.value =
+          combine(accumulate.getLoc(), accumulate.getKind(), known->second.value, value);
+  }
+
+  /// A variable is accumulated once a run, at its end: the first of a step sets it, the others add.
+  /// The largest so far needs no first: `@update` has set it back.
+  void keep(Value ref, const Total &total) {
+    Location loc = total.value.getLoc();
+    if (total.kind == ReductionKind::Sum)
+      return mark(AccumulateOp::create(b, loc, FlatSymbolRefAttr(), ref, total.value));
+    auto before = ReadOp::create(b, loc, total.value.getType(), FlatSymbolRefAttr(), ref);
+    mark(before);
+    Value now = combine(loc, total.kind, before, total.value);
+    mark(WriteOp::create(b, loc, FlatSymbolRefAttr(), ref, now, Value()));
   }
 
   void mark(Operation *built) {
@@ -124,7 +147,7 @@ private:
 
   OpBuilder &b;
   const Run &run;
-  llvm::MapVector<Attribute, Value> sums; ///< of what is accumulated, by variable
+  llvm::MapVector<Attribute, Total> totals; ///< of what is accumulated, by variable
   IRMapping values;
   DenseMap<Attribute, Value> refs;
   DenseMap<int64_t, Value> keys;

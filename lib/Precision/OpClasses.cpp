@@ -46,8 +46,7 @@ OpClasses::OpClasses(const PrecisionSpec &spec) : spec(spec) {
     rows.insert({row.op, row});
 }
 
-/// Whether a glob is of the op's name, or of its module or one around it.
-static bool matches(Operation *op, StringRef glob) {
+bool matchesOp(Operation *op, StringRef glob) {
   if (matchesGlob(glob, op->getName().getStringRef()))
     return true;
   std::optional<StringRef> path = ps::getModulePath(op->getLoc());
@@ -59,18 +58,19 @@ static bool matches(Operation *op, StringRef glob) {
   return false;
 }
 
+bool matchesAny(Operation *op, llvm::ArrayRef<std::string> globs) {
+  return llvm::any_of(globs, [&](const std::string &glob) { return matchesOp(op, glob); });
+}
+
 PrecisionRow OpClasses::lookup(Operation *op) const {
   StringRef name = op->getName().getStringRef();
   auto found = rows.find(name);
   PrecisionRow row = found == rows.end() ? PrecisionRow{"", PrecisionClass::Widest} : found->second;
   if (spec.kind == PrecisionSpec::Kind::Half && row.kind == PrecisionClass::Fp32)
     row.kind = PrecisionClass::Widest; // it computes in f32 inside
-  auto isListed = [&](llvm::ArrayRef<std::string> globs) {
-    return llvm::any_of(globs, [&](const std::string &glob) { return matches(op, glob); });
-  };
-  if (isListed(spec.keepFp32))
+  if (matchesAny(op, spec.keepFp32))
     row.kind = PrecisionClass::Fp32;
-  else if (isListed(spec.compute))
+  else if (matchesAny(op, spec.compute))
     row.kind = PrecisionClass::Compute;
   return row;
 }
@@ -78,12 +78,16 @@ PrecisionRow OpClasses::lookup(Operation *op) const {
 LogicalResult OpClasses::checkGlobs(ModuleOp module) const {
   llvm::SetVector<StringRef> names;
   llvm::SetVector<std::pair<StringRef, const std::string *>> unmatched;
-  for (const std::string &glob : spec.keepFp32)
-    unmatched.insert({"keep-fp32", &glob});
-  for (const std::string &glob : spec.compute)
-    unmatched.insert({"compute", &glob});
+  std::pair<StringRef, const std::vector<std::string> *> lists[] = {
+      {"keep-fp32", &spec.keepFp32},
+      {"compute", &spec.compute},
+      {"include", &spec.float8.include},
+      {"exclude", &spec.float8.exclude}};
+  for (auto [key, globs] : lists)
+    for (const std::string &glob : *globs)
+      unmatched.insert({key, &glob});
   module.walk([&](Operation *op) {
-    unmatched.remove_if([&](const auto &entry) { return matches(op, *entry.second); });
+    unmatched.remove_if([&](const auto &entry) { return matchesOp(op, *entry.second); });
     if (std::optional<StringRef> path = ps::getModulePath(op->getLoc()); path && !path->empty())
       names.insert(*path);
   });

@@ -24,6 +24,10 @@ struct PrecisionRow {
 /// The ops that are not of class `widest`, or have statistics.
 llvm::ArrayRef<PrecisionRow> getPrecisionTable();
 
+/// Whether a glob is of the op's name, or of its module or one around it.
+bool matchesOp(mlir::Operation *op, llvm::StringRef glob);
+bool matchesAny(mlir::Operation *op, llvm::ArrayRef<std::string> globs);
+
 /// The table with a user's overrides.
 class OpClasses {
 public:

@@ -18,12 +18,14 @@ def PrecisionPass : Pass<"ps-precision", "::mlir::ModuleOp"> {
     `copy`, written where the weight is. `half` holds parameters, gradients, optimizer state and averages in bf16, and
     ops of class `fp32` take 16-bit operands (they compute in f32 inside). `keep-fp32=GLOB` and `compute=GLOB` override the
     class of ops by name (`ps.softmax`) or by the path of their module.
+    `fp8` is `bf16`, and then both operands of each linear layer, forward and backward, are rounded by `ps.quantize`; with
+    delayed scaling each has variables `fp8.NAME.amax`, `.amax.history` and `.amax.now`, which `@micro_batch` and `@update` keep.
     Inserted conversions are `ps.convert`; a value that is widened is saved for backward as it was.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
     Option<"precision", "precision", "std::string", "\"fp32\"",
-      "fp32, bf16, fp16 or half[,keep-fp32=GLOB][,compute=GLOB]">,
+      "fp32, bf16, fp16, half or fp8[,keep-fp32=GLOB][,compute=GLOB][,KEY=VALUE of fp8]">,
     Option<"gradientReduction", "gradient-reduction", "std::string", "\"fp32\"",
       "fp32 or bf16: the type in which gradients are added up over ranks">,
   ];

@@ -1,5 +1,6 @@
 // The pass that decides in which type each op computes.
 #include "parashard/Precision.h"
+#include "Float8.h"
 #include "TypeAssigner.h"
 #include "lib/Training/Symbols.h"
 #include "parashard/Training.h"
@@ -196,7 +197,7 @@ private:
       widenUpdate(update);
       copies.writeCopies(update);
     }
-    return success();
+    return spec.kind == Kind::Fp8 ? Float8(module, spec.float8).run() : success();
   }
 };
 } // namespace

@@ -87,8 +87,7 @@ void TypeAssigner::assign(Operation *op) {
     computed.insert(op->result_begin(), op->result_end());
 }
 
-/// Follows what moves a value without changing its elements.
-static Operation *getOrigin(Value value) {
+Operation *getOrigin(Value value) {
   Operation *op = value.getDefiningOp();
   while (isa_and_nonnull<BroadcastOp, ReshapeOp, TransposeOp, SliceOp>(op))
     op = op->getOperand(0).getDefiningOp();

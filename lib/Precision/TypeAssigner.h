@@ -7,6 +7,9 @@
 
 namespace parashard {
 
+/// The op that made a value, behind what only moves its elements; null for arguments.
+mlir::Operation *getOrigin(mlir::Value value);
+
 /// Rewrites one function in place; its arguments and results keep their types.
 class TypeAssigner {
 public:

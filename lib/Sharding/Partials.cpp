@@ -1,4 +1,4 @@
-// Decides which values stay partial sums, and where they are reduced.
+// Decides which values stay partial, and where they are reduced.
 #include "lib/Sharding/Propagation.h"
 #include "llvm/ADT/BitVector.h"
 
@@ -10,12 +10,14 @@ namespace {
 /// A gradient is reduced once a step but computed once a micro-batch: its bytes count less.
 constexpr double kAccumulatedShare = 0.25;
 
-/// The decision for one axis. `kept` starts as everything that could be partial and only shrinks.
+/// The decision for one axis and kind of partial values. `kept` starts as everything that could be
+/// partial and only shrinks.
 class AxisChooser {
 public:
-  AxisChooser(ShardingGraph &graph, StringAttr axis, ArrayRef<OpSharding> raw)
-      : graph(graph), axis(axis), generated(graph.nodes.size()), passes(graph.edges.size()),
-        kept(graph.nodes.size()), reduced(graph.nodes.size()), cost(graph.nodes.size()) {
+  AxisChooser(ShardingGraph &graph, StringAttr axis, ReductionKind kind, ArrayRef<OpSharding> raw)
+      : graph(graph), axis(axis), kind(kind), generated(graph.nodes.size()),
+        passes(graph.edges.size()), kept(graph.nodes.size()), reduced(graph.nodes.size()),
+        cost(graph.nodes.size()) {
     for (auto [i, edge] : llvm::enumerate(graph.edges)) {
       if (edge.kind == ShardingEdge::Kind::Read && !isInUpdate(edge.op))
         reduced.set(edge.operands[0]); // once where it is accumulated, not where it is read
@@ -24,7 +26,7 @@ public:
       for (auto [result, sharding] : llvm::zip(edge.results, raw[i].results))
         if (result >= 0 && isPartial(sharding.getPartial()))
           generated.set(result);
-      passes[i] = !edge.rule->linear.empty() && !isAnySplit(edge);
+      passes[i] = kind == ReductionKind::Sum && !edge.rule->linear.empty() && !isAnySplit(edge);
     }
     for (auto [i, node] : llvm::enumerate(graph.nodes))
       if (node.fixed && !isPartial(node.partial))
@@ -51,13 +53,12 @@ private:
   }
 
   bool isPartial(ArrayRef<PartialAttr> partial) const {
-    return llvm::any_of(partial, [&](PartialAttr p) {
-      return p.getAxis() == axis && p.getKind() == ReductionKind::Sum;
-    });
+    return llvm::any_of(partial,
+                        [&](PartialAttr p) { return p.getAxis() == axis && p.getKind() == kind; });
   }
 
   void keepPartial(ShardingNode &node) {
-    node.partial.push_back(PartialAttr::get(axis.getContext(), axis, ReductionKind::Sum));
+    node.partial.push_back(PartialAttr::get(axis.getContext(), axis, kind));
     if (isOfferedLater(node))
       for (Split &split : node.splits)
         split =
@@ -107,6 +108,10 @@ private:
     return nullptr;
   }
 
+  bool isOfKind(const ShardingEdge &accumulation) const {
+    return cast<AccumulateOp>(accumulation.op).getKind() == kind;
+  }
+
   void setKept(int node, bool raw) {
     if (node >= 0)
       kept[node] = raw && !reduced[node] && !isSplit(node);
@@ -125,7 +130,7 @@ private:
       case ShardingEdge::Kind::Accumulate: {
         int variable = edge.results[0];
         int &state = accumulations[variable];
-        state = state >= 0 && isKept(edge.operands[0]) ? 1 : -1;
+        state = state >= 0 && isKept(edge.operands[0]) && isOfKind(edge) ? 1 : -1;
         setKept(variable, state > 0);
         break;
       }
@@ -147,8 +152,9 @@ private:
     case ShardingEdge::Kind::Op:
       return getGroup(number);
     case ShardingEdge::Kind::Accumulate:
-      return isKept(edge.results[0]) || (graph.nodes[edge.results[0]].fixed &&
-                                         isPartial(graph.nodes[edge.results[0]].partial));
+      return isOfKind(edge) &&
+             (isKept(edge.results[0]) || (graph.nodes[edge.results[0]].fixed &&
+                                          isPartial(graph.nodes[edge.results[0]].partial)));
     case ShardingEdge::Kind::Read:
     case ShardingEdge::Kind::Belongs:
       return true;
@@ -236,6 +242,7 @@ private:
 
   ShardingGraph &graph;
   StringAttr axis;
+  ReductionKind kind;
   llvm::BitVector generated;
   llvm::BitVector passes;
   llvm::BitVector kept;
@@ -260,8 +267,9 @@ void choosePartials(ShardingGraph &graph) {
     raw[i] = computeOpSharding(*edge.rule, operands, results, graph.mesh);
   }
   for (AxisAttr axis : graph.mesh.getAxes())
-    if (axis.getSize() > 1)
-      AxisChooser(graph, axis.getName(), raw).run();
+    for (ReductionKind kind : {ReductionKind::Sum, ReductionKind::Max, ReductionKind::Min})
+      if (axis.getSize() > 1)
+        AxisChooser(graph, axis.getName(), kind, raw).run();
 }
 
 } // namespace parashard::ps

@@ -72,8 +72,8 @@ void makeWrite(OpBuilder &builder, Location loc, ps::VariableOp variable, Value 
 }
 
 ps::AccumulateOp makeAccumulate(OpBuilder &builder, Location loc, ps::VariableOp variable,
-                                Value value) {
-  return ps::AccumulateOp::create(builder, loc, refTo(variable), Value(), value);
+                                Value value, ps::ReductionKind kind) {
+  return ps::AccumulateOp::create(builder, loc, refTo(variable), Value(), value, kind);
 }
 
 Value makeConstant(OpBuilder &builder, Location loc, RankedTensorType type, double value) {

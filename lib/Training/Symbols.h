@@ -49,7 +49,8 @@ mlir::Value makeRead(mlir::OpBuilder &builder, mlir::Location loc, ps::VariableO
 void makeWrite(mlir::OpBuilder &builder, mlir::Location loc, ps::VariableOp variable,
                mlir::Value value, mlir::Value condition = {});
 ps::AccumulateOp makeAccumulate(mlir::OpBuilder &builder, mlir::Location loc,
-                                ps::VariableOp variable, mlir::Value value);
+                                ps::VariableOp variable, mlir::Value value,
+                                ps::ReductionKind kind = ps::ReductionKind::Sum);
 
 /// Splat constant of a type; a convert where the element type differs.
 mlir::Value makeConstant(mlir::OpBuilder &builder, mlir::Location loc, mlir::RankedTensorType type,

@@ -388,8 +388,17 @@ static bool fits(const SavedTensor *has, const NamedTensor &needs) {
          (has->dtype == needs.dtype || (isFloat(has->dtype) && isFloat(needs.dtype)));
 }
 
-/// State that belongs to a precision, not to the model and its optimizer: the scale of the loss.
-static bool isOfPrecision(const std::string &name) { return name.rfind("loss_scale", 0) == 0; }
+/// State that belongs to a precision, not to the model and its optimizer: the scale of the loss,
+/// those of fp8.
+static bool isOfPrecision(const std::string &name) {
+  return name.rfind("loss_scale", 0) == 0 || name.rfind("fp8.", 0) == 0;
+}
+
+/// "a", or "a" and 12 more
+static std::string nameFirst(const std::vector<std::string> &names) {
+  std::string text = "\"" + names.front() + "\"";
+  return names.size() == 1 ? text : text + format(" and %zu more", names.size() - 1);
+}
 
 void Checkpoint::check(const std::vector<const NamedTensor *> &state) const {
   std::vector<std::string> differing;
@@ -425,23 +434,28 @@ const SavedTensor *Checkpoint::find(const std::string &name) const {
 /// What the program and the checkpoint do not have in common, and which types are converted.
 std::vector<std::string>
 Checkpoint::describeDifferences(const std::vector<const NamedTensor *> &state) const {
-  std::vector<std::string> notes;
+  std::vector<std::string> notes, missing, unknown;
   std::set<std::string> wanted;
   std::map<std::pair<Dtype, Dtype>, int64_t> conversions;
   for (const NamedTensor *tensor : state) {
     wanted.insert(tensor->name);
     const SavedTensor *found = find(tensor->name);
     if (!found)
-      notes.push_back(format("checkpoint \"%s\" has no \"%s\": it starts afresh", path.c_str(),
-                             tensor->name.c_str()));
+      missing.push_back(tensor->name);
     else if (found->dtype != tensor->dtype)
       ++conversions[{found->dtype, tensor->dtype}];
   }
   for (const auto &[name, tensor] : saved)
     if (!wanted.count(name))
-      notes.push_back(format("checkpoint \"%s\" has \"%s\", which this program has not: it is left "
-                             "out",
-                             path.c_str(), name.c_str()));
+      unknown.push_back(name);
+  if (!missing.empty())
+    notes.push_back(format("checkpoint \"%s\" has no %s: %s afresh", path.c_str(),
+                           nameFirst(missing).c_str(),
+                           missing.size() == 1 ? "it starts" : "they start"));
+  if (!unknown.empty())
+    notes.push_back(format("checkpoint \"%s\" has %s, which this program has not: %s left out",
+                           path.c_str(), nameFirst(unknown).c_str(),
+                           unknown.size() == 1 ? "it is" : "they are"));
   for (const auto &[dtypes, count] : conversions)
     notes.push_back(format("checkpoint \"%s\": %lld tensor%s of %s %s converted to %s",
                            path.c_str(), (long long)count, count == 1 ? "" : "s",

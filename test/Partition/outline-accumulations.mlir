@@ -26,3 +26,23 @@ func.func @micro_batch(%x: tensor<4xf32> {ps.name = "x"}) {
   ps.accumulate @w.grad, %b {ps.phase = #ps.phase<backward_input>, ps.segment = 0 : i64} : tensor<4xf32>
   return
 }
+
+// The larger of what is kept and what comes: read, compared and written, and two of one segment compared before.
+// CHECK-LABEL: func.func @{{.*}}.forward(
+// CHECK-SAME: %[[Y:[^:]*]]: tensor<4xf32>, %[[M:[^:]*]]: !ps.ref<tensor<4xf32>>)
+// CHECK: %[[A:.*]] = ps.exp %[[Y]]
+// CHECK: %[[B:.*]] = ps.neg %[[Y]]
+// CHECK: %[[BOTH:.*]] = ps.max %[[A]], %[[B]]
+// CHECK: %[[BEFORE:.*]] = ps.read %[[M]]
+// CHECK: %[[NOW:.*]] = ps.max %[[BEFORE]], %[[BOTH]]
+// CHECK: ps.write %[[M]], %[[NOW]]
+// CHECK-NOT: ps.accumulate
+// CHECK: return
+ps.variable accumulator @largest : tensor<4xf32>
+func.func @evaluate(%x: tensor<4xf32> {ps.name = "x"}) {
+  %a = ps.exp %x {ps.phase = #ps.phase<forward>, ps.segment = 0 : i64} : tensor<4xf32>
+  ps.accumulate @largest, %a by max {ps.phase = #ps.phase<forward>, ps.segment = 0 : i64} : tensor<4xf32>
+  %b = ps.neg %x {ps.phase = #ps.phase<forward>, ps.segment = 0 : i64} : tensor<4xf32>
+  ps.accumulate @largest, %b by max {ps.phase = #ps.phase<forward>, ps.segment = 0 : i64} : tensor<4xf32>
+  return
+}

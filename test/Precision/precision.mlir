@@ -7,11 +7,11 @@
 // RUN: ps-opt %s "--ps-precision=precision=fp32 gradient-reduction=bf16" | FileCheck %s --check-prefix=REDUCE
 // RUN: not ps-opt %s "--ps-precision=precision=fp16" 2>&1 | FileCheck %s --check-prefix=SCALE
 // RUN: not ps-opt %s "--ps-precision=precision=bf16,keep-fp32=net.liner" 2>&1 | FileCheck %s --check-prefix=NEAR
-// RUN: not ps-opt %s "--ps-precision=precision=fp8" 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: not ps-opt %s "--ps-precision=precision=fp9" 2>&1 | FileCheck %s --check-prefix=BAD
 
 // SCALE: --precision fp16: the loss of this module is not scaled
 // NEAR: --precision keep-fp32=net.liner matches no op and no module of the model; the nearest names are 'net.linear'
-// BAD: --precision fp8 is not built yet; use bf16, fp16 or half
+// BAD: --precision takes fp32, bf16, fp16, half or fp8
 // The twin: in fp32 nothing changes.
 // NONE-NOT: 16
 

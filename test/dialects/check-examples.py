@@ -14,6 +14,7 @@ ps.mesh @mesh <"dp" = 2 : data, "tp" = 2 : tensor>
 VARIABLES = {
     "wte": "ps.variable parameter @wte : tensor<8x4xf32>",
     "wte.grad": "ps.variable gradient @wte.grad of @wte : tensor<8x4xf32>",
+    "fc.amax": "ps.variable accumulator @fc.amax : tensor<f32>",
 }
 MODULE_LEVEL = re.compile(r"^\s*(ps\.mesh|ps\.variable|func\.func|rank\.program|module)\b", re.M)
 WRONG_TYPE = re.compile(r"use of value '(%[\w.]+)' expects different type than prior uses: '(.*)' vs '")

@@ -206,11 +206,10 @@ def state_of(folder):
 
 
 @pytest.mark.parametrize("text, words", [
-    ("bfloat16", "takes fp32, bf16, fp16 or half"),
+    ("bfloat16", "takes fp32, bf16, fp16, half or fp8"),
     ("bf16,keep=lm_head", "'keep=lm_head' is neither keep-fp32=GLOB nor compute=GLOB"),
     ("bf16,keep-fp32=", "is neither keep-fp32=GLOB"),
     ("fp32,compute=ps.add", "fp32 has no classes to override"),
-    ("fp8", "--precision fp8 is not built yet; use bf16, fp16 or half"),
     ("bf16,keep-fp32=transformer.g.0", "--precision keep-fp32=transformer.g.0 matches no op and no module of the model; the nearest names are 'transformer.h.0"),
 ])  # fmt: skip
 def test_says_what_is_wrong(tmp_path, text, words):

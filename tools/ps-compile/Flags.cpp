@@ -110,8 +110,10 @@ struct Flags {
       cl::value_desc("MODE"), cl::init("none"), cl::cat(plan)};
   cl::opt<std::string> precision{
       "precision",
-      cl::desc("the type of contractions: fp32, bf16, fp16, or half (weights too); then "
-               "keep-fp32=GLOB or compute=GLOB of ops or modules"),
+      cl::desc("the type of contractions: fp32, bf16, fp16, half (weights too), or fp8 (bf16, and "
+               "linear layers in 8 bits); then keep-fp32=GLOB or compute=GLOB of ops or modules; "
+               "of fp8 scaling=delayed|current, history=STEPS, margin=BITS, include=GLOB, "
+               "exclude=GLOB, misfit=bf16|error"),
       cl::value_desc("TYPE[,keep-fp32=GLOB]"), cl::init("fp32"), cl::cat(plan)};
   cl::opt<std::string> planFile{
       "plan",

@@ -1,0 +1,318 @@
+// Rounds operands of linear layers to scaled 8-bit floats.
+#include "Float8.h"
+#include "TypeAssigner.h"
+#include "lib/Partition/Stages.h"
+#include <array>
+#include <cmath>
+
+using namespace mlir;
+
+namespace parashard {
+using namespace ps;
+
+namespace {
+constexpr int64_t kMultiple = 16; ///< of dims, as the hardware wants them
+
+VariableOp getReadVariable(Value value) {
+  auto read = dyn_cast_or_null<ReadOp>(getOrigin(value));
+  return read ? SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getVariableAttr())
+              : VariableOp();
+}
+
+bool isOfWeight(VariableOp variable) {
+  return variable && (variable.getKind() == VariableKind::Copy ||
+                      variable.getKind() == VariableKind::Parameter);
+}
+
+/// Whether a value is another, or that with its elements moved.
+bool followsFrom(Value value, Value other) {
+  while (value != other) {
+    Operation *op = value.getDefiningOp();
+    if (!isa_and_nonnull<BroadcastOp, ReshapeOp, TransposeOp, SliceOp>(op))
+      return false;
+    value = op->getOperand(0);
+  }
+  return true;
+}
+
+/// Elements of a result's row dims, of its column dims, and of what is added up.
+std::array<int64_t, 3> getSizes(ContractOp op) {
+  std::array<int64_t, 3> sizes{1, 1, 1};
+  llvm::ArrayRef<int64_t> right = op.getRhsLabels(), result = op.getResultLabels();
+  for (auto [label, size] : llvm::zip(op.getLhsLabels(), op.getLhs().getType().getShape()))
+    sizes[llvm::is_contained(result, label) ? 0 : 2] *= size;
+  for (auto [label, size] : llvm::zip(right, op.getRhs().getType().getShape()))
+    if (!llvm::is_contained(op.getLhsLabels(), label))
+      sizes[1] *= size;
+  return sizes;
+}
+
+template <typename Op, typename... Args>
+Value make(OpBuilder &builder, Operation *user, Args &&...args) {
+  auto op = Op::create(builder, user->getLoc(), std::forward<Args>(args)...);
+  copyMarks(user, op);
+  // What both halves of a backward use is made in the first.
+  if (getPhase(op) == Phase::BackwardWeight)
+    setPhase(op, Phase::BackwardInput);
+  return op->getResult(0);
+}
+
+/// The largest |x| of a tensor.
+Value findLargest(OpBuilder &builder, Operation *user, Value value) {
+  auto type = cast<RankedTensorType>(value.getType()).clone(builder.getF32Type());
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  Value wide = make<ConvertOp>(builder, user, type, value);
+  Value size = make<AbsOp>(builder, user, type, wide);
+  return make<ReduceOp>(builder, user, ReductionKind::Max, size, llvm::ArrayRef<int64_t>(dims));
+}
+} // namespace
+
+Float8::Float8(ModuleOp module, const PrecisionSpec::Float8 &options)
+    : module(module), options(options), variables(module),
+      hasTraining(module.lookupSymbol("micro_batch")) {}
+
+LogicalResult Float8::run() {
+  auto update = module.lookupSymbol<func::FuncOp>("update");
+  SmallVector<func::FuncOp> functions;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function != update && function.getName() != "count")
+      functions.push_back(function);
+  // What training remembers, evaluation uses.
+  llvm::stable_sort(functions, [](func::FuncOp a, func::FuncOp b) {
+    return (a.getName() == "micro_batch") > (b.getName() == "micro_batch");
+  });
+  bool any = false;
+  for (func::FuncOp function : functions) {
+    Work work;
+    work.trains = function.getName() == "micro_batch";
+    llvm::DenseMap<int64_t, Linear> byOrigin;
+    if (failed(roundForward(function, work, byOrigin)) ||
+        failed(roundBackward(function, work, byOrigin)))
+      return failure();
+    any |= !work.taken.empty();
+  }
+  if (!any)
+    module.emitWarning("--precision fp8: the model has no linear layer that is computed in fp8");
+  if (update)
+    for (VariableOp scale : scales) {
+      OpBuilder builder(update.getBody().front().getTerminator());
+      writeHistory(builder, scale);
+    }
+  return reportMisfits();
+}
+
+//===----------------------------------------------------------------------===//
+// Which contractions
+//===----------------------------------------------------------------------===//
+
+std::optional<Float8::Linear> Float8::match(Operation *op) const {
+  auto contract = dyn_cast<ContractOp>(op);
+  std::optional<Phase> phase = getPhase(op);
+  if (!contract || (phase != Phase::Forward && phase != Phase::Evaluate))
+    return std::nullopt;
+  bool isNarrow = getElementTypeOrSelf(contract.getLhs().getType()).isBF16();
+  VariableOp left = getReadVariable(contract.getLhs()), right = getReadVariable(contract.getRhs());
+  if (!isNarrow || isOfWeight(left) == isOfWeight(right))
+    return std::nullopt;
+  if (matchesAny(op, options.exclude) ||
+      (!options.include.empty() && !matchesAny(op, options.include)))
+    return std::nullopt;
+  Linear linear;
+  linear.op = contract;
+  linear.weightIsLeft = isOfWeight(left);
+  linear.input = linear.weightIsLeft ? contract.getRhs() : contract.getLhs();
+  linear.weight = linear.weightIsLeft ? contract.getLhs() : contract.getRhs();
+  VariableOp weight = linear.weightIsLeft ? left : right;
+  FlatSymbolRefAttr of = weight.getOfAttr();
+  linear.name = (of ? of.getValue() : weight.getSymName()).str();
+  return linear;
+}
+
+bool Float8::fits(const Linear &linear, bool isReported) {
+  std::array<int64_t, 3> sizes = getSizes(linear.op);
+  if (llvm::all_of(sizes, [](int64_t size) { return size % kMultiple == 0; }))
+    return true;
+  if (!isReported)
+    return false;
+  std::string text;
+  llvm::raw_string_ostream(text) << linear.name << ": " << sizes[0] << " x " << sizes[2] << " by "
+                                 << sizes[2] << " x " << sizes[1];
+  misfits.push_back({linear.op, text});
+  return false;
+}
+
+LogicalResult Float8::reportMisfits() {
+  constexpr size_t kMostNotes = 20;
+  if (misfits.empty())
+    return success();
+  bool fails = options.failsOnMisfit;
+  InFlightDiagnostic said = fails ? module.emitError() : module.emitWarning();
+  said << "--precision fp8 needs dims that are multiples of " << kMultiple << "; " << misfits.size()
+       << (misfits.size() == 1 ? " linear layer has" : " linear layers have") << " others"
+       << (fails ? "; pad them, or leave these in bf16 by exclude=GLOB or misfit=bf16"
+           : misfits.size() == 1 ? ", and stays in bf16"
+                                 : ", and stay in bf16");
+  for (auto &[op, text] : llvm::ArrayRef(misfits).take_front(kMostNotes))
+    said.attachNote(op->getLoc()) << text;
+  if (misfits.size() > kMostNotes)
+    said.attachNote() << "and " << misfits.size() - kMostNotes << " more";
+  return failure(fails);
+}
+
+LogicalResult Float8::roundForward(func::FuncOp function, Work &work,
+                                   llvm::DenseMap<int64_t, Linear> &byOrigin) {
+  Block &block = function.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
+    std::optional<Linear> linear = match(&op);
+    if (!linear)
+      continue;
+    if (unsigned number = work.taken[linear->name]++)
+      linear->name += "." + std::to_string(number);
+    if (!fits(*linear, /*isReported=*/work.trains || !hasTraining))
+      continue;
+    if (auto origin = op.getAttrOfType<IntegerAttr>(kOriginMark))
+      byOrigin[origin.getInt()] = *linear;
+    unsigned weight = linear->weightIsLeft ? 0 : 1;
+    if (failed(round(work, &op, 1 - weight, Float8Format::E4M3, linear->name + ".input", true)) ||
+        failed(round(work, &op, weight, Float8Format::E4M3, linear->name + ".weight", true)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Float8::roundBackward(func::FuncOp function, Work &work,
+                                    const llvm::DenseMap<int64_t, Linear> &byOrigin) {
+  Block &block = function.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
+    auto origin = op.getAttrOfType<IntegerAttr>(kOriginMark);
+    auto known = origin ? byOrigin.find(origin.getInt()) : byOrigin.end();
+    if (!isa<ContractOp>(op) || !isBackward(&op) || known == byOrigin.end())
+      continue;
+    const Linear &linear = known->second;
+    auto getKind = [&](unsigned i) -> StringRef {
+      Value value = op.getOperand(i);
+      if (followsFrom(value, linear.input))
+        return ".input";
+      return getReadVariable(value) && getReadVariable(value) == getReadVariable(linear.weight)
+                 ? ".weight"
+                 : ".gradient";
+    };
+    StringRef kinds[] = {getKind(0), getKind(1)};
+    if ((kinds[0] == ".gradient") == (kinds[1] == ".gradient"))
+      continue; // no gradient of the product itself
+    for (unsigned i : {0u, 1u}) {
+      bool isGradient = kinds[i] == ".gradient";
+      Float8Format format = isGradient ? Float8Format::E5M2 : Float8Format::E4M3;
+      if (failed(round(work, &op, i, format, linear.name + kinds[i].str(), isGradient)))
+        return failure();
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Rounding
+//===----------------------------------------------------------------------===//
+
+LogicalResult Float8::round(Work &work, Operation *op, unsigned i, Float8Format format,
+                            const std::string &name, bool isRecorded) {
+  Value value = op->getOperand(i);
+  bool isWeight = StringRef(name).ends_with(".weight");
+  // A weight is rounded at each use, so that no stage sends it and no backward keeps it.
+  Value known = isWeight ? Value() : work.rounded.lookup({value, unsigned(format)});
+  if (!known) {
+    OpBuilder builder(op);
+    FailureOr<Value> largest = getLargest(work, builder, op, value, name, isRecorded);
+    if (failed(largest))
+      return failure();
+    if (!*largest)
+      return success();
+    auto type = cast<RankedTensorType>(value.getType());
+    Value spread = make<BroadcastOp>(builder, op, type.clone(builder.getF32Type()), *largest,
+                                     llvm::ArrayRef<int64_t>());
+    known = make<QuantizeOp>(builder, op, type, format, value, spread, options.margin);
+    if (!isWeight)
+      work.rounded[{value, unsigned(format)}] = known;
+  }
+  op->setOperand(i, known);
+  return success();
+}
+
+FailureOr<Value> Float8::getLargest(Work &work, OpBuilder &builder, Operation *user, Value value,
+                                    const std::string &name, bool isRecorded) {
+  if (!options.delayed) {
+    Value &known = work.largest[value];
+    if (!known)
+      known = findLargest(builder, user, value);
+    return known;
+  }
+  FailureOr<VariableOp> scale = getScale(work, name);
+  if (failed(scale))
+    return failure();
+  if (!*scale)
+    return Value();
+  auto symbol = [](VariableOp variable) {
+    return FlatSymbolRefAttr::get(variable.getSymNameAttr());
+  };
+  if (isRecorded && work.trains) {
+    VariableOp now = variables.lookup(((*scale).getSymName() + ".now").str());
+    Value largest = findLargest(builder, user, value);
+    auto accumulate = makeAccumulate(builder, user->getLoc(), now, largest, ReductionKind::Max);
+    copyMarks(largest.getDefiningOp(), accumulate);
+  }
+  return make<ReadOp>(builder, user, (*scale).getTensorType(), symbol(*scale), Value());
+}
+
+FailureOr<VariableOp> Float8::getScale(const Work &work, const std::string &name) {
+  std::string symbol = "fp8." + name + ".amax";
+  if (VariableOp known = variables.lookup(symbol))
+    return known;
+  if (hasTraining && !work.trains)
+    return VariableOp();
+  auto scalar = RankedTensorType::get({}, Float32Type::get(module.getContext()));
+  auto list = RankedTensorType::get({options.history}, scalar.getElementType());
+  auto zero = [](RankedTensorType type) { return DenseElementsAttr::get(type, 0.0f); };
+  auto scale = variables.add(VariableKind::Buffer, symbol, scalar, {}, zero(scalar));
+  if (failed(scale))
+    return failure();
+  (*scale).setTransient(true);
+  if (!hasTraining)
+    return scale;
+  auto history = variables.add(VariableKind::Buffer, symbol + ".history", list, *scale, zero(list));
+  auto now =
+      variables.add(VariableKind::Accumulator, symbol + ".now", scalar, *scale, zero(scalar));
+  if (failed(history) || failed(now))
+    return failure();
+  (*history).setTransient(true);
+  scales.push_back(*scale);
+  return scale;
+}
+
+/// The oldest step goes, this one comes; of one that was not finite nothing is learnt.
+void Float8::writeHistory(OpBuilder &builder, VariableOp scale) {
+  VariableOp history = variables.lookup((scale.getSymName() + ".history").str());
+  VariableOp now = variables.lookup((scale.getSymName() + ".now").str());
+  Location loc = scale.getLoc();
+  Operation *before = builder.getInsertionPoint()->getPrevNode();
+  auto one = RankedTensorType::get({1}, builder.getF32Type());
+  auto truth = RankedTensorType::get({1}, builder.getI1Type());
+  Value largest = ReshapeOp::create(builder, loc, one, makeRead(builder, loc, now));
+  Value zero = makeConstant(builder, loc, one, 0);
+  Value isFinite = CompareOp::create(builder, loc, truth, Predicate::Lt, largest,
+                                     makeConstant(builder, loc, one, INFINITY));
+  Value steps = SelectOp::create(builder, loc, one, isFinite, largest, zero);
+  if (options.history > 1) {
+    Value kept =
+        SliceOp::create(builder, loc, makeRead(builder, loc, history), 0, 1, options.history);
+    steps = ConcatOp::create(builder, loc, history.getTensorType(), ValueRange{kept, steps}, 0);
+  }
+  makeWrite(builder, loc, history, steps);
+  makeWrite(builder, loc, scale,
+            ReduceOp::create(builder, loc, ReductionKind::Max, steps, llvm::ArrayRef<int64_t>{0}));
+  makeWrite(builder, loc, now, makeConstant(builder, loc, now.getTensorType(), 0));
+  for (Operation *op = before ? before->getNextNode() : &builder.getBlock()->front();
+       op != &*builder.getInsertionPoint(); op = op->getNextNode())
+    setPhase(op, Phase::Update);
+}
+
+} // namespace parashard

@@ -1,0 +1,101 @@
+"""What `--precision fp8` means, in PyTorch: linear layers whose operands are rounded to scaled 8-bit floats, under bf16 autocast."""
+import copy
+import math
+
+import models
+import oracle
+import torch
+import torch.nn.functional as F
+from transformers.pytorch_utils import Conv1D
+
+FORMATS = {"e4m3": (torch.float8_e4m3fn, 448.0), "e5m2": (torch.float8_e5m2, 57344.0)}
+
+
+def quantize(x, amax, format, margin=0):
+    """round(clamp(s x)) / s, s a power of two."""
+    dtype, largest = FORMATS[format]
+    known = 0 < amax < math.inf
+    scale = 2.0 ** min(max(math.floor(math.log2(largest / amax)) - margin, -100), 100) if known else 1.0
+    return ((x.float() * scale).clamp(-largest, largest).to(dtype).float() / scale).to(x.dtype)
+
+
+class Scales:
+    """The largest |x| by name: of this step, and of the steps that are remembered."""
+
+    def __init__(self, delayed=True, history=16, margin=0):
+        self.delayed, self.history, self.margin = delayed, history, margin
+        self.now, self.steps = {}, {}
+
+    def round(self, name, x, format):
+        largest = x.detach().float().abs().max().item()
+        self.now[name] = max(self.now.get(name, 0.0), largest)
+        return quantize(x, self.amax(name) if self.delayed else largest, format, self.margin)
+
+    def amax(self, name):
+        return max(self.steps.get(name, [0.0]))
+
+    def finish_step(self):
+        for name, largest in self.now.items():
+            self.steps[name] = [*self.steps.get(name, [0.0] * self.history), largest][-self.history :]
+        self.now = {}
+
+
+class RoundedProduct(torch.autograd.Function):
+    """x w^T in bf16, of rounded x, w and, backward, gradient; the weight's gradient in f32."""
+
+    @staticmethod
+    def forward(context, x, w, name, scales):
+        x, w = (scales.round(f"{name}.{kind}", v.bfloat16(), "e4m3") for kind, v in [("input", x), ("weight", w)])
+        context.save_for_backward(x, w)
+        context.name, context.scales = name, scales
+        return x @ w.t()
+
+    @staticmethod
+    def backward(context, gradient):
+        x, w = context.saved_tensors
+        g = context.scales.round(f"{context.name}.gradient", gradient.bfloat16(), "e5m2")
+        rows = g.reshape(-1, g.shape[-1])
+        return g @ w, rows.float().t() @ x.reshape(-1, x.shape[-1]).float(), None, None
+
+
+def replace_linears(module, scales):
+    """Of every `Linear` and `Conv1D` (its weight transposed)."""
+    for name, layer in module.named_modules():
+        if not isinstance(layer, (torch.nn.Linear, Conv1D)):
+            continue
+
+        def forward(x, layer=layer, name=name + ".weight"):
+            weight = layer.weight.t() if isinstance(layer, Conv1D) else layer.weight
+            y = RoundedProduct.apply(x, weight, name, scales)
+            return y if layer.bias is None else y + layer.bias.bfloat16()
+
+        layer.forward = forward
+
+
+def train(model, batches, steps, scales, micro_batches=1):
+    """(losses, state_dict) of AdamW steps; without scales in f32. The loss is differentiated as a sum over labels, and divided
+    afterwards."""
+    module = copy.deepcopy(model.module).train()
+    if scales:
+        replace_linears(module, scales)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+    losses = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        rows = oracle.rows_of_step(batches, step, steps)
+        parts = [{n: v.chunk(micro_batches)[i] for n, v in rows.items()} for i in range(micro_batches)]
+        count, total = (rows["labels"][:, 1:] != models.IGNORED).sum().item(), 0.0
+        for part in parts:
+            labels = part.pop("labels")[:, 1:]
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=scales is not None):
+                logits = module(**part).logits[:, :-1].float()
+            loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=models.IGNORED, reduction="sum")
+            loss.backward()
+            total += loss.item()
+        for parameter in module.parameters():
+            parameter.grad /= count
+        optimizer.step()
+        if scales:
+            scales.finish_step()
+        losses.append(total / count)
+    return losses, {name: value.detach() for name, value in module.state_dict().items()}

@@ -1,0 +1,208 @@
+"""`--precision fp8` against PyTorch with operands of linear layers rounded alike."""
+import math
+import re
+import subprocess
+
+import float8
+import models
+import oracle
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from shards import join
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+STEPS = 24
+ADAM = "adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)"
+
+
+def distance(weights, exact):
+    return math.sqrt(sum((weights[n].double() - value.double()).square().sum().item() for n, value in exact.items()))
+
+
+# ---- the op --------------------------------------------------------------------------------------------------------
+
+VALUES = torch.cat([
+    torch.linspace(-3, 3, 97), torch.tensor([0.0, -0.0, 448.0, 449.0, 464.0, 1e4, 57344.0, 61440.0, 1e30, -1e30, math.inf, -math.inf, math.nan]),
+    2.0 ** torch.arange(-30, 20), 1.0625 * 2.0 ** torch.arange(-30, 20), -1.1875 * 2.0 ** torch.arange(-12, 12), 1.125 * 2.0 ** torch.arange(-20, 10),
+])  # fmt: skip
+
+
+AMAX = [0.0, 1.0, 448.0, 3.7, 1e-30, 2e5, math.inf, math.nan, 1e-44, 3e38]
+
+
+@pytest.mark.parametrize("format", float8.FORMATS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rounds_as_pytorch(tmp_path, format, dtype):
+    """To nearest, ties to even, subnormals among them; what is too large becomes the largest: evaluated, and in a program."""
+    shape = f"{len(AMAX)}x{len(VALUES)}x"
+    type_, amax = f"tensor<{shape}{'f32' if dtype == torch.float32 else 'bf16'}>", f"tensor<{shape}f32>"
+    (tmp_path / "op.mlir").write_text(f"""
+      module attributes {{ps.level = #ps.level<imported>}} {{
+        func.func @forward(%x: {type_} {{ps.name = "x"}}, %a: {amax} {{ps.name = "a"}}) -> ({type_} {{ps.name = "y0"}}, {type_} {{ps.name = "y2"}}) {{
+          %y0 = ps.quantize {format} %x, %a margin 0 : {type_}, {amax}
+          %y2 = ps.quantize {format} %x, %a margin 2 : {type_}, {amax}
+          return %y0, %y2 : {type_}, {type_}
+        }}
+      }}""")
+    x = VALUES.to(dtype)
+    save_file({"x": x.repeat(len(AMAX), 1), "a": torch.tensor(AMAX)[:, None].repeat(1, len(x))}, tmp_path / "x.safetensors")
+    oracle.run([oracle.tools_folder() / "ps-run", "op.mlir", "--inputs", "x.safetensors", "--outputs", "y.safetensors"], tmp_path)
+    oracle.run([oracle.tools_folder() / "ps-compile", "op.mlir", "-o", "program", "--inference"], tmp_path)
+    oracle.run(["./program", "--eval", "--eval-data", "x.safetensors", "--outputs", "z.safetensors", "--quiet"], tmp_path)
+    for margin in (0, 2):
+        expected = torch.stack([float8.quantize(x, amax, format, margin) for amax in AMAX]).float().nan_to_num(nan=1e33)
+        for file in "yz":
+            found = load_file(tmp_path / f"{file}.safetensors")[f"y{margin}"].float().nan_to_num(nan=1e33)
+            assert [(AMAX[i], x[j].item(), found[i, j].item(), expected[i, j].item()) for i, j in (found != expected).nonzero()] == [], file
+
+
+# ---- training ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    """(name, delayed, micro-batches) -> (archive, batches, weights after f32, (losses, weights) after fp8, scales)."""
+    folder, known = tmp_path_factory.mktemp("references"), {}
+
+    def get(name, delayed=True, micro_batches=1):
+        key = name, delayed, micro_batches
+        if key not in known:
+            model = oracle.zoo(name)
+            batches, scales = oracle.draw_batches(model, micro_batches, STEPS), float8.Scales(delayed)
+            losses, weights = float8.train(model, batches, STEPS, scales, micro_batches)
+            exact = float8.train(model, batches, STEPS, None, micro_batches)[1]
+            archive = model.export(folder / f"{name}.pt2")
+            known[key] = archive, batches, exact, (losses, weights), scales
+        return known[key]
+
+    return get
+
+
+LAYOUTS = [("dp=1", 1, ()), ("dp=2", 1, ("--zero", "3")), ("tp=2", 1, ()), ("pp=2", 2, ()), ("tp=2,pp=2", 2, ("--recompute", "full"))]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize("mesh, micro_batches, flags", LAYOUTS, ids=[mesh for mesh, *_ in LAYOUTS])
+def test_trains_as_pytorch(tmp_path, references, name, mesh, micro_batches, flags):
+    archive, batches, exact, (losses, weights), _ = references(name, True, micro_batches)
+    found = oracle.train_compiled(tmp_path, archive, batches, mesh, micro_batches, ADAM, ("--precision", "fp8", *flags), STEPS)
+    assert max(abs(a - b) / b for a, b in zip(found.losses, losses, strict=True)) < 0.02
+    # Not nearer to f32 than 8 bits can be, and not farther than PyTorch's.
+    assert 0.5 < distance(found.after, exact) / distance(weights, exact) < 1.2
+
+
+def test_current_scaling(tmp_path, references):
+    archive, batches, exact, (losses, weights), _ = references("llama", False)
+    found = oracle.train_compiled(tmp_path, archive, batches, "dp=2,tp=2", 1, ADAM, ("--precision", "fp8,scaling=current"), STEPS)
+    assert max(abs(a - b) / b for a, b in zip(found.losses, losses, strict=True)) < 0.02
+    assert 0.5 < distance(found.after, exact) / distance(weights, exact) < 1.2
+    assert "fp8." not in oracle.run(["./program", "--info"], tmp_path)
+
+
+def saved_scales(tmp_path, archive, batches, mesh, micro_batches, flags, steps=3):
+    folder = tmp_path / mesh.replace(",", "-")
+    folder.mkdir()
+    oracle.train_compiled(folder, archive, batches, mesh, micro_batches, ADAM, ("--precision", "fp8", *flags), steps, ["--save", "saved"])
+    return {name: value for name, value in join(folder / "saved" / f"step-{steps:06d}").items() if name.startswith("fp8.")}
+
+
+def test_histories_are_those_of_pytorch_in_every_layout(tmp_path, references):
+    """What is remembered is the largest of the whole tensor and of all micro-batches, wherever its parts are."""
+    archive, batches, _, _, _ = references("llama", True, 2)
+    model, scales = oracle.zoo("llama"), float8.Scales()
+    part = oracle.rows_of_step(batches, 0, STEPS // 3)
+    float8.train(model, part, 3, scales, 2)
+    for mesh, _, flags in [("dp=1", 2, ()), ("dp=2", 2, ("--zero", "2")), *LAYOUTS[2:]]:
+        found = saved_scales(tmp_path, archive, part, mesh, 2, flags)
+        histories = {name: value for name, value in found.items() if name.endswith(".history")}
+        # The three that share an input have one of it: 7 layers twice and the head, less 2 + 1 shared inputs a layer.
+        assert len(histories) == 3 * 15 - 2 * 3
+        for name, history in histories.items():
+            steps = scales.steps[name.removeprefix("fp8.").removesuffix(".amax.history")]
+            # Of the first step to some roundings; from then on the weights move apart.
+            for place, most in [(-3, 0.05), (-2, 0.1), (-1, 0.1)]:
+                assert history[place].item() == pytest.approx(steps[place], rel=most), (mesh, name)
+            assert not history[:-3].any()
+            assert found[name.removesuffix(".history")] == history.max()
+
+
+def test_schedules_and_recompute_have_the_same_bits(tmp_path):
+    model = oracle.zoo("gpt2_deep")
+    archive, batches = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 4, 3)
+    runs = []
+    for i, flags in enumerate([(), ("--schedule", "gpipe"), ("--schedule", "zb-h1"), ("--recompute", "full")]):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        runs.append(oracle.train_compiled(folder, archive, batches, "pp=2", 4, ADAM, ("--precision", "fp8", *flags), 3, ["--save", "saved"]))
+    states = [join(tmp_path / str(i) / "saved/step-000003") for i in range(len(runs))]
+    for run, state in zip(runs[1:], states[1:]):
+        assert run.losses == runs[0].losses
+        assert [n for n, value in state.items() if not torch.equal(value, states[0][n])] == []
+
+
+# ---- in and out ----------------------------------------------------------------------------------------------------
+
+
+def test_scales_are_saved_and_left_out(tmp_path):
+    """A resumed run goes on with the same bits; another precision starts without scales and says so; weight files have none."""
+    model = models.llama()
+    archive = model.export(tmp_path / "model.pt2")
+    save_file(oracle.draw_batches(model, 1, 4), tmp_path / "data.safetensors")
+    for name, precision, mesh in [("first", "fp8", "dp=2"), ("other", "bf16", "tp=2"), ("late", "fp8", "tp=2")]:
+        oracle.compile_model(tmp_path, archive, mesh, "--precision", precision, "--optimizer", ADAM, out=name)
+    run = ["--data", "data.safetensors", "--quiet"]
+    oracle.run(["./first", *run, "--losses", "whole.txt", "--save", "a", "--save-every", "2", "--export-weights", "w.safetensors"], tmp_path)
+    oracle.run(["./first", *run, "--losses", "rest.txt", "--load", "a/step-000002"], tmp_path)
+    assert oracle.read_losses(tmp_path / "rest.txt") == oracle.read_losses(tmp_path / "whole.txt")[2:]
+    model.module.load_state_dict(load_file(tmp_path / "w.safetensors"), strict=True)
+    said = oracle.run(["./other", *run, "--load", "a/step-000002", "--save", "b", "--save-every", "2"], tmp_path)
+    assert 'has "fp8.' in said and "more, which this program has not: they are left out" in said
+    said = oracle.run(["./late", *run, "--load", "b/step-000004", "--epochs", "2"], tmp_path)
+    assert 'has no "fp8.' in said and "more: they start afresh" in said
+
+
+# ---- which layers --------------------------------------------------------------------------------------------------
+
+
+def scales_of(tmp_path, archive, precision):
+    """(names with a scale, what was said)"""
+    command = [oracle.tools_folder() / "ps-compile", archive, "-o", "x.mlir", "--precision", precision, "--stop-after", "planned"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "x.mlir").read_text()
+    return set(re.findall(r"ps.variable buffer @(fp8\.\S+\.amax) init", text)), done.stderr
+
+
+def test_dims_that_do_not_fit_are_listed(tmp_path):
+    archive = models.gpt2(vocabulary=90).export(tmp_path / "model.pt2")
+    names, said = scales_of(tmp_path, archive, "fp8")
+    assert "1 linear layer has others, and stays in bf16" in said
+    assert "transformer.wte.weight: 64 x 32 by 32 x 90" in said and "modeling_gpt2.py" in said
+    assert len(names) == 2 * (3 * 6 - 2) and not any("wte" in name for name in names)
+    said = oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x", "--precision", "fp8,misfit=error"], tmp_path, expect=2)
+    assert "error: --precision fp8 needs dims that are multiples of 16" in said and "exclude=GLOB" in said and not (tmp_path / "x").exists()
+
+
+def test_include_and_exclude(tmp_path):
+    archive = models.gpt2().export(tmp_path / "model.pt2")
+    every, _ = scales_of(tmp_path, archive, "fp8")
+    assert len(every) == 2 * (3 * 6 - 2) + 3
+    some, _ = scales_of(tmp_path, archive, "fp8,include=transformer.h.*.mlp,exclude=transformer.h.1")
+    assert {name.split(".amax")[0] for name in some} == {f"fp8.transformer.h.0.mlp.{layer}.weight.{kind}" for layer in ["c_fc", "c_proj"] for kind in ["input", "weight", "gradient"]}
+
+
+@pytest.mark.parametrize("text, words", [
+    ("fp8,scaling=often", "scaling takes delayed or current, not 'often'"),
+    ("fp8,history=0", "history takes a number from 1 to 65536, not '0'"),
+    ("fp8,margin=x", "margin takes a number from 0 to 32, not 'x'"),
+    ("fp8,misfit=", "'misfit=' is neither"),
+    ("bf16,scaling=current", "'scaling=current' is for fp8 alone"),
+    ("fp8,exclude=lm_heat", "--precision exclude=lm_heat matches no op and no module of the model; the nearest names are 'lm_head'"),
+])  # fmt: skip
+def test_says_what_is_wrong(tmp_path, text, words):
+    archive = models.gpt2().export(tmp_path / "model.pt2")
+    said = oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x", "--precision", text], tmp_path, expect=2)
+    assert words in said
+    assert not (tmp_path / "x").exists()
