@@ -5,7 +5,7 @@
 
 6 layers, width 384, 6 heads, 256 tokens, batch 8, vocabulary 8192, tied, AdamW, float32. Prints medians: ours on one
 rank x 2 threads, on dp=2 and tp=2 x 1 thread, PyTorch on 2 threads and with DDP (gloo) on 2 processes; the rate that
-oneDNN reaches on the model's own shapes, and which part of it the step keeps; and how long compiling takes. In bf16 PyTorch runs under autocast, and our own step in float32
+oneDNN reaches on the model's own shapes, and which part of it the step's products and the whole step keep; and how long compiling takes. In bf16 PyTorch runs under autocast, and our own step in float32
 stands beside it.
 """
 import argparse
@@ -145,6 +145,19 @@ def run_ours(folder, command, steps, threads):
     return [line["step_ms"] / 1e3 for line in lines if "step_ms" in line][3:]
 
 
+def traced_rate(folder, program):
+    """GF/s of the products of a step as they run in it, on one rank x 2 threads."""
+    trace = folder / "trace.json"
+    subprocess.run(
+        [program, "--ranks", "1", "--threads", "2", "--data", folder / "data.safetensors", "--steps", "4", "--trace", trace,
+         "--quiet"], check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    events = json.loads(trace.read_text())
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    products = [event for event in events if event.get("cat") == "matmul"]
+    return sum(event["args"]["flops"] for event in products) / sum(event["dur"] for event in products) / 1e3
+
+
 def start_time(folder, program):
     """Seconds from the process's start to the end of its first step, less that step."""
     log = folder / "start.jsonl"
@@ -210,7 +223,7 @@ def main():
                 times[name] += run_ours(folder, [programs[name], "--ranks", str(ranks)], steps, threads)
             for name, (threads, ranks) in peers.items():
                 times[name] += run_peer(kind, precision, steps, threads, ranks)
-            rates.append(contraction_rate(kind, precision))
+            rates.append((*contraction_rate(kind, precision), traced_rate(folder, programs["1 rank x 2 threads"])))
         starting = statistics.median(start_time(folder, programs["1 rank x 2 threads"]) for _ in range(3))
 
     print(f"| {kind}, {precision}, {model_flops(kind) / 1e9:.0f} GF a step | ms a step (median) |\n|---|---|")
@@ -218,9 +231,11 @@ def main():
     for name, value in median.items():
         print(f"| {name} | {1e3 * value:.1f} |")
     ours = median["1 rank x 2 threads"]
-    rate, peak = map(statistics.median, zip(*rates))
+    rate, peak, _ = map(statistics.median, zip(*rates))
+    products = statistics.median(ours / alone for alone, _, ours in rates)
     kept = model_flops(kind) / ours / 1e9
-    print(f"\noneDNN on the model's shapes {rate:.0f} GF/s; model flops {kept:.0f} GF/s = {kept / rate:.0%} of it")
+    print(f"\noneDNN on the model's shapes {rate:.0f} GF/s; the step's products run at {products:.0%} of it, "
+          f"model flops are {kept:.0f} GF/s = {kept / rate:.0%}")  # fmt: skip
     fastest = model_flops(kind) / peak / 1e9
     if precision == "fp32":
         print(f"the processor's peak {peak:.0f} GF/s: no step is under {1e3 * fastest:.0f} ms")

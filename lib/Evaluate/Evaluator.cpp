@@ -56,18 +56,6 @@ LogicalResult Evaluator::runRead(ReadOp op, Frame &frame) {
   return success();
 }
 
-static double combine(ReductionKind kind, double x, double y) {
-  switch (kind) {
-  case ReductionKind::Sum:
-    return x + y;
-  case ReductionKind::Max:
-    return std::max(x, y);
-  case ReductionKind::Min:
-    return std::min(x, y);
-  }
-  llvm_unreachable("no kind");
-}
-
 void Evaluator::apply(const Effect &effect) {
   bool sets = !effect.combines || (effect.combines == ReductionKind::Sum &&
                                    coordinates[here].accumulated.insert(effect.symbol).second);

@@ -150,7 +150,7 @@ void Layout::fillPadding(PerRank &shards, RankedTensorType type, ShardingAttr sh
   }
 }
 
-static double combine(ReductionKind kind, double x, double y) {
+double combine(ReductionKind kind, double x, double y) {
   switch (kind) {
   case ReductionKind::Sum:
     return x + y;

@@ -9,6 +9,9 @@ namespace parashard {
 /// One tensor per rank.
 using PerRank = std::vector<ps::Tensor>;
 
+/// Two elements combined as a reduction does.
+double combine(ps::ReductionKind kind, double x, double y);
+
 /// The ranks of one pipeline coordinate of a mesh: rank = the other coordinates row-major, the last
 /// axis varying fastest. No tensor is split over the pipeline axis.
 class Layout {

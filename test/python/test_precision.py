@@ -6,6 +6,7 @@ import math
 import models
 import oracle
 import pytest
+import refusals
 import torch
 from safetensors.torch import load_file, save_file
 from shards import join
@@ -214,9 +215,8 @@ def state_of(folder):
 ])  # fmt: skip
 def test_says_what_is_wrong(tmp_path, text, words):
     archive = models.gpt2().export(tmp_path / "model.pt2")
-    said = oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x", "--precision", text], tmp_path, expect=2)
-    assert words in said
-    assert not (tmp_path / "x").exists()
+    refusals.refuse_compile(tmp_path, archive, "--precision", text, status=2, words=[words])
+    assert not (tmp_path / "out").exists()
 
 
 def test_gradients_are_written_without_their_scale(tmp_path):
