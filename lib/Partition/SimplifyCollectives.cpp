@@ -99,6 +99,29 @@ struct SumOnce : OpRewritePattern<AddOp> {
   }
 };
 
+/// What is accumulated of a sum over ranks that is rounded to a narrower type and back is a sum of
+/// rounded terms: `--gradient-reduction` asks for it by these conversions.
+struct SumNarrowTerms : OpRewritePattern<AccumulateOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AccumulateOp accumulate, PatternRewriter &rewriter) const override {
+    auto wide = accumulate.getValue().getDefiningOp<ConvertOp>();
+    auto narrow = wide ? wide.getOperand().getDefiningOp<ConvertOp>() : ConvertOp();
+    Operation *sum = narrow ? narrow.getOperand().getDefiningOp() : nullptr;
+    if (!isa_and_nonnull<AllReduceOp, ReduceScatterOp>(sum) || !sum->hasOneUse() ||
+        !narrow->hasOneUse() || wide.getType() != narrow.getOperand().getType())
+      return rewriter.notifyMatchFailure(accumulate, "not of a sum that is rounded");
+    Type element = narrow.getType().getElementType();
+    auto type = cast<RankedTensorType>(sum->getOperand(0).getType()).clone(element);
+    rewriter.setInsertionPoint(sum);
+    Value term = marked(sum, ConvertOp::create(rewriter, sum->getLoc(), type, sum->getOperand(0)));
+    Operation *made = rewriter.clone(*sum);
+    made->setOperand(0, term);
+    made->getResult(0).setType(narrow.getType());
+    rewriter.replaceOp(narrow, made->getResults());
+    return success();
+  }
+};
+
 /// What the patterns start from.
 bool isSimplified(Operation &op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, ShardSliceOp>(op);
@@ -128,7 +151,8 @@ void mergeEqual(func::FuncOp function) {
 struct SimplifyCollectivesPass : impl::SimplifyCollectivesPassBase<SimplifyCollectivesPass> {
   void runOnOperation() override {
     RewritePatternSet set(&getContext());
-    set.add<CancelGatherOfSlice, CancelSliceOfGather, ScatterSlicedSum, SumOnce>(&getContext());
+    set.add<CancelGatherOfSlice, CancelSliceOfGather, ScatterSlicedSum, SumOnce, SumNarrowTerms>(
+        &getContext());
     FrozenRewritePatternSet patterns(std::move(set));
     GreedyRewriteConfig config;
     config.enableFolding(false);

@@ -30,6 +30,8 @@ public:
         byLevel.resize(level + 1);
       if (between.contains(&op))
         byLevel[level].between.push_back(&op);
+      else if (narrowed.contains(&op))
+        byLevel[level].narrowed[owners.lookup(&op)].ops.push_back(&op);
       else if (Attribute owner = owners.lookup(&op))
         parameters[owner].ops.push_back(&op);
       else
@@ -39,6 +41,8 @@ public:
       for (Operation *op : level.between)
         pieces.order.push_back({op});
       add(level.shared, "scalars");
+      for (auto &[owner, run] : level.narrowed)
+        add(run, "gradient");
     }
     for (auto &[owner, run] : parameters)
       add(run, "parameter");
@@ -47,10 +51,12 @@ public:
   }
 
 private:
-  /// What comes after equally many collectives between runs: those, then what parameters share.
+  /// What comes after equally many collectives between runs: those, what parameters share, and what
+  /// converts gradients for the collectives of the next level.
   struct Level {
     SmallVector<Operation *> between;
     Run shared;
+    llvm::MapVector<Attribute, Run> narrowed;
   };
 
   void add(Run &run, StringRef name) {
@@ -77,22 +83,31 @@ private:
     return !type || type.getRank() == 0;
   }
 
-  /// A collective on what is read stands between runs, and one over the pipeline always does.
+  static bool isCollective(Operation *op) {
+    return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
+  }
+
+  /// A collective on what is read, or on that in another type, stands between runs, and one over
+  /// the pipeline always does.
   bool isBetween(Operation *op) const {
-    if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op))
-      return false;
-    Operation *producer = op->getOperand(0).getDefiningOp();
-    return producer &&
-           (isa<ReadOp>(producer) || between.contains(producer) || isOverPipeline(op));
+    Operation *producer = isCollective(op) ? op->getOperand(0).getDefiningOp() : nullptr;
+    return producer && (isa<ReadOp>(producer) || between.contains(producer) ||
+                        narrowed.contains(producer) || isOverPipeline(op));
   }
 
   bool isOverPipeline(Operation *op) const {
     return pipeline && llvm::is_contained(op->getAttrOfType<ArrayAttr>("axes"), pipeline);
   }
 
-  /// What the pipeline's coordinates add up is made by a run, even where one adds nothing but
-  /// zeros.
+  /// What is combined is made by a run, where it is not as it is read: also what the pipeline's
+  /// coordinates add up, even where one adds nothing but zeros.
   void keepReduced() {
+    for (auto convert : function.getOps<ConvertOp>())
+      if (convert.getOperand().getDefiningOp<ReadOp>() && !convert.use_empty() &&
+          llvm::all_of(convert->getUsers(), isCollective)) {
+        cloneable.erase(convert);
+        narrowed.insert(convert);
+      }
     for (auto reduce : function.getOps<AllReduceOp>())
       if (Operation *producer = reduce.getOperand().getDefiningOp();
           producer && isOverPipeline(reduce) && !isa<ReadOp>(producer))
@@ -127,7 +142,9 @@ private:
     for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
       if (cloneable.contains(&op))
         continue;
-      if (!between.contains(&op))
+      if (narrowed.contains(&op))
+        owners[&op] = getRoot(op.getOperand(0).getDefiningOp<ReadOp>().getVariableAttr());
+      else if (!between.contains(&op))
         owners[&op] = getOwner(&op);
     }
   }
@@ -155,6 +172,7 @@ private:
   Pieces pieces;
   DenseSet<Operation *> cloneable;
   DenseSet<Operation *> between;
+  DenseSet<Operation *> narrowed; ///< what converts gradients for a collective
   DenseMap<Operation *, int64_t> levels;
   DenseMap<Operation *, Attribute> owners;
 };

@@ -136,7 +136,8 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
       // First: what is split, kept and computed again depends on types.
       PassText("ps-precision")
           .option("precision", o.precision)
-          .option("gradient-reduction", o.gradientReduction),
+          .option("gradient-reduction", o.gradientReduction)
+          .option("zero", o.zero),
       // Constants in their new type, conversions there and back.
       PassText("ps-canonicalize"),
       mesh,

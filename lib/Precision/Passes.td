@@ -28,6 +28,8 @@ def PrecisionPass : Pass<"ps-precision", "::mlir::ModuleOp"> {
       "fp32, bf16, fp16, half or fp8[,keep-fp32=GLOB][,compute=GLOB][,KEY=VALUE of fp8]">,
     Option<"gradientReduction", "gradient-reduction", "std::string", "\"fp32\"",
       "fp32 or bf16: the type in which gradients are added up over ranks">,
+    Option<"zero", "zero", "int64_t", "0",
+      "the stage of ZeRO: from 2 on gradients are added up over ranks in each micro-batch">,
   ];
 }
 

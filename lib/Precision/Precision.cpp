@@ -90,6 +90,24 @@ void narrowReductions(func::FuncOp update, FloatType type) {
   }
 }
 
+/// The same where gradients are combined in each micro-batch, before they are accumulated.
+void narrowAccumulations(func::FuncOp function, FloatType type) {
+  OpBuilder builder(function.getContext());
+  for (auto accumulate : function.getOps<AccumulateOp>()) {
+    auto variable =
+        SymbolTable::lookupNearestSymbolFrom<VariableOp>(accumulate, accumulate.getVariableAttr());
+    if (variable.getKind() != VariableKind::Gradient || !getElement(variable).isF32())
+      continue;
+    builder.setInsertionPoint(accumulate);
+    Location loc = accumulate.getLoc();
+    Value narrow = makeConvert(builder, loc, accumulate.getValue(), type);
+    Value wide = makeConvert(builder, loc, narrow, getElement(variable));
+    for (Value value : {narrow, wide})
+      copyMarks(accumulate, value.getDefiningOp());
+    accumulate.getValueMutable().assign(wide);
+  }
+}
+
 /// Makes variables of parameters' conversions.
 class CopyMaker {
 public:
@@ -160,9 +178,14 @@ struct PrecisionPass : impl::PrecisionPassBase<PrecisionPass> {
     }
     if (failed(assign(*spec)))
       return signalPassFailure();
-    auto update = getOperation().lookupSymbol<func::FuncOp>("update");
-    if (update && gradientReduction == "bf16")
-      narrowReductions(update, BFloat16Type::get(&getContext()));
+    if (gradientReduction != "bf16")
+      return;
+    FloatType narrow = BFloat16Type::get(&getContext());
+    if (zero >= 2)
+      for (auto function : getOperation().getOps<func::FuncOp>())
+        narrowAccumulations(function, narrow);
+    else if (auto update = getOperation().lookupSymbol<func::FuncOp>("update"))
+      narrowReductions(update, narrow);
   }
 
 private:

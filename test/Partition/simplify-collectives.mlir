@@ -100,3 +100,28 @@ func.func @gathers_of_two_phases_stay(%x: tensor<2xf32>) -> (tensor<4xf32>, tens
   %1 = ps.all_gather %x over ["tp"] dim 0 {ps.phase = #ps.phase<backward_input>, ps.segment = 0 : i64} : tensor<2xf32> -> tensor<4xf32>
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
+
+ps.variable accumulator @sum : tensor<2xf32>
+
+// CHECK-LABEL: func.func @sum_that_is_rounded_is_of_rounded_terms
+// CHECK-NEXT: %[[T:.*]] = ps.convert %arg0 : tensor<4xf32> -> tensor<4xbf16>
+// CHECK-NEXT: %[[S:.*]] = ps.reduce_scatter sum %[[T]] over ["tp"] dim 0 : tensor<4xbf16> -> tensor<2xbf16>
+// CHECK-NEXT: %[[W:.*]] = ps.convert %[[S]] : tensor<2xbf16> -> tensor<2xf32>
+// CHECK-NEXT: ps.accumulate @sum, %[[W]]
+func.func @sum_that_is_rounded_is_of_rounded_terms(%x: tensor<4xf32>) {
+  %0 = ps.reduce_scatter sum %x over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+  %1 = ps.convert %0 : tensor<2xf32> -> tensor<2xbf16>
+  %2 = ps.convert %1 : tensor<2xbf16> -> tensor<2xf32>
+  ps.accumulate @sum, %2 : tensor<2xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @sum_that_is_used_as_it_is_stays
+// CHECK: ps.reduce_scatter sum %arg0 over ["tp"] dim 0 : tensor<4xf32>
+func.func @sum_that_is_used_as_it_is_stays(%x: tensor<4xf32>) -> tensor<2xf32> {
+  %0 = ps.reduce_scatter sum %x over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+  %1 = ps.convert %0 : tensor<2xf32> -> tensor<2xbf16>
+  %2 = ps.convert %1 : tensor<2xbf16> -> tensor<2xf32>
+  ps.accumulate @sum, %2 : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}

@@ -5,6 +5,7 @@
 // RUN: ps-opt %s "--ps-precision=precision=bf16,compute=ps.exp" | FileCheck %s --check-prefix=COMPUTE
 // RUN: ps-opt %s "--ps-precision=precision=half" | FileCheck %s --check-prefix=HALF
 // RUN: ps-opt %s "--ps-precision=precision=fp32 gradient-reduction=bf16" | FileCheck %s --check-prefix=REDUCE
+// RUN: ps-opt %s "--ps-precision=precision=fp32 gradient-reduction=bf16 zero=2" | FileCheck %s --check-prefix=EARLY
 // RUN: not ps-opt %s "--ps-precision=precision=fp16" 2>&1 | FileCheck %s --check-prefix=SCALE
 // RUN: not ps-opt %s "--ps-precision=precision=bf16,keep-fp32=net.liner" 2>&1 | FileCheck %s --check-prefix=NEAR
 // RUN: not ps-opt %s "--ps-precision=precision=fp9" 2>&1 | FileCheck %s --check-prefix=BAD
@@ -54,6 +55,14 @@ ps.variable accumulator @loss : tensor<f32>
 // HALF: ps.contract {{.*}} -> tensor<4x8xbf16>
 // HALF: ps.exp {{.*}} : tensor<4x8xbf16>
 // HALF: ps.contract {{.*}} -> tensor<8x8xbf16>
+// EARLY-LABEL: func.func @micro_batch
+// EARLY: %[[SUM:.*]] = ps.contract {{.*}} -> tensor<8x8xf32>
+// EARLY: %[[SMALL:.*]] = ps.convert %[[SUM]] {{.*}} -> tensor<8x8xbf16>
+// EARLY: %[[WIDE:.*]] = ps.convert %[[SMALL]] {{.*}} -> tensor<8x8xf32>
+// EARLY: ps.accumulate @w.grad, %[[WIDE]]
+// EARLY-LABEL: func.func @update
+// EARLY-NOT: ps.convert
+// EARLY: return
 func.func @micro_batch(%x: tensor<4x8xf32>, %d: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %w = ps.read @w {ps.phase = #f} : tensor<8x8xf32> loc("net")
   %0 = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] {ps.phase = #f} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32> loc("net.linear")
