@@ -56,6 +56,7 @@ case("compare", f"%r0 = ps.compare lt %a, %b ATTRIBUTES : {X} -> {BOOL}", {"a": 
 for name in ["eq", "ne", "le", "gt", "ge"]:
     case(f"compare_{name}", f"%r0 = ps.compare {name} %a, %b ATTRIBUTES : {INT} -> {BOOL}", {"a": INT, "b": INT}, [BOOL])
 case("select", f"%r0 = ps.select %c, %a, %b ATTRIBUTES : {BOOL}, {X}", {"c": BOOL, "a": X, "b": X}, [X])
+case("quantize", f"%r0 = ps.quantize e4m3 %a, %b margin 0 ATTRIBUTES : {X}, {X}", {"a": X, "b": X}, [X])
 case("convert", f"%r0 = ps.convert %a ATTRIBUTES : {X} -> tensor<4x5xf64>", {"a": X}, ["tensor<4x5xf64>"])
 for name, source, target in [("bool", BOOL, X), ("int", INT, X), ("truncated", X, INT)]:
     case(f"convert_{name}", f"%r0 = ps.convert %a ATTRIBUTES : {source} -> {target}", {"a": source}, [target])
