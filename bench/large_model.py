@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Time and memory of ps-compile for a model of 175B parameters on 1,024 ranks, and on 16,384.
 
-    bench/large_model.py [--layers 96] [--hidden 12288] [--heads 96] [--rounds 3] [--model FILE.pt2]
+    bench/large_model.py [--layers 96] [--hidden 12288] [--heads 96] [--precision bf16] [--zero 3] [--rounds 3] [--model FILE.pt2]
 
 A GPT-2 of that shape without weights (the export takes a minute and 2 GB) on tp=8, pp=8 and dp=16 or dp=256, one sample of 2048 tokens in
-each micro-batch of a rank, 64 micro-batches: megatron+sp, ZeRO 1, selective recompute. Medians of alternating runs, of the plan alone and
+each micro-batch of a rank, 64 micro-batches: megatron+sp, ZeRO, selective recompute, a precision. Medians of alternating runs, of the plan alone and
 of the whole compile; the bytes of a rank, which must not depend on dp but for its share of the optimizer's state.
 """
 import argparse
@@ -21,7 +21,7 @@ import time
 import train_step
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PLAN = ["--zero", "1", "--sharding-policy", "megatron+sp", "--recompute", "selective", "--micro-batches", "64", "--schedule", "1f1b",
+PLAN = ["--sharding-policy", "megatron+sp", "--recompute", "selective", "--micro-batches", "64", "--schedule", "1f1b",
         "--init", "normal(0.02)", "--weights", "none", "--explain"]  # fmt: skip
 
 
@@ -56,12 +56,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in (("layers", 96), ("hidden", 12288), ("heads", 96), ("rounds", 3)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--zero", default="3")
     parser.add_argument("--model", type=pathlib.Path, help="exported before")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         model = arguments.model or export(folder, arguments)
-        for what, flags in (("plan alone", ["--no-codegen"]), ("whole", [])):
+        plan = ["--precision", arguments.precision, "--zero", arguments.zero]
+        for what, flags in (("plan alone", [*plan, "--no-codegen"]), ("whole", plan)):
             runs = {16: [], 256: []}
             for _ in range(arguments.rounds):
                 for dp, found in runs.items():

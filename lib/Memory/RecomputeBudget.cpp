@@ -301,9 +301,10 @@ private:
     error << "--recompute budget=" << budget.text << ": a rank";
     if (coordinates.size() > 1)
       error << " of pipeline coordinate " << least.coordinate;
-    error << " needs at least " << least.arenaBytes << " bytes ("
-          << ps::formatBytes(least.arenaBytes) << "), whatever is computed again; in "
-          << least.instant << " the most are held by";
+    error
+        << " needs at least " << least.arenaBytes << " bytes (" << ps::formatBytes(least.arenaBytes)
+        << "), whatever is computed again but communication (full+communication may need less); in "
+        << least.instant << " the most are held by";
     for (auto [i, holder] : llvm::enumerate(llvm::ArrayRef(least.holders).take_front(most)))
       error << (i ? ", " : " ") << holder.kind << " " << holder.what << " ("
             << ps::formatBytes(holder.bytes) << ")";
@@ -319,9 +320,9 @@ private:
 } // namespace
 
 LogicalResult parashard::recomputeUnderBudget(ModuleOp module, const MemoryBudget &budget) {
+  if (!module.lookupSymbol("micro_batch"))
+    return success(); // nothing is kept for a backward
   module->setAttr(kMemoryBudgetMark,
                   IntegerAttr::get(IntegerType::get(module.getContext(), 64), budget.bytes));
-  if (!module.lookupSymbol("micro_batch"))
-    return success();
   return BudgetSearch(module, budget).run();
 }

@@ -77,10 +77,6 @@ LogicalResult Float8::run() {
   for (auto function : module.getOps<func::FuncOp>())
     if (function != update && function.getName() != "count")
       functions.push_back(function);
-  // What training remembers, evaluation uses.
-  llvm::stable_sort(functions, [](func::FuncOp a, func::FuncOp b) {
-    return (a.getName() == "micro_batch") > (b.getName() == "micro_batch");
-  });
   bool any = false;
   for (func::FuncOp function : functions) {
     Work work;
@@ -225,8 +221,6 @@ LogicalResult Float8::round(Work &work, Operation *op, unsigned i, Float8Format 
     FailureOr<Value> largest = getLargest(work, builder, op, value, name, isRecorded);
     if (failed(largest))
       return failure();
-    if (!*largest)
-      return success();
     auto type = cast<RankedTensorType>(value.getType());
     Value spread = make<BroadcastOp>(builder, op, type.clone(builder.getF32Type()), *largest,
                                      llvm::ArrayRef<int64_t>());
@@ -240,21 +234,19 @@ LogicalResult Float8::round(Work &work, Operation *op, unsigned i, Float8Format 
 
 FailureOr<Value> Float8::getLargest(Work &work, OpBuilder &builder, Operation *user, Value value,
                                     const std::string &name, bool isRecorded) {
-  if (!options.delayed) {
+  if (!options.delayed || !work.trains) {
     Value &known = work.largest[value];
     if (!known)
       known = findLargest(builder, user, value);
     return known;
   }
-  FailureOr<VariableOp> scale = getScale(work, name);
+  FailureOr<VariableOp> scale = getScale(name);
   if (failed(scale))
     return failure();
-  if (!*scale)
-    return Value();
   auto symbol = [](VariableOp variable) {
     return FlatSymbolRefAttr::get(variable.getSymNameAttr());
   };
-  if (isRecorded && work.trains) {
+  if (isRecorded) {
     VariableOp now = variables.lookup(((*scale).getSymName() + ".now").str());
     Value largest = findLargest(builder, user, value);
     auto accumulate = makeAccumulate(builder, user->getLoc(), now, largest, ReductionKind::Max);
@@ -263,12 +255,10 @@ FailureOr<Value> Float8::getLargest(Work &work, OpBuilder &builder, Operation *u
   return make<ReadOp>(builder, user, (*scale).getTensorType(), symbol(*scale), Value());
 }
 
-FailureOr<VariableOp> Float8::getScale(const Work &work, const std::string &name) {
+FailureOr<VariableOp> Float8::getScale(const std::string &name) {
   std::string symbol = "fp8." + name + ".amax";
   if (VariableOp known = variables.lookup(symbol))
     return known;
-  if (hasTraining && !work.trains)
-    return VariableOp();
   auto scalar = RankedTensorType::get({}, Float32Type::get(module.getContext()));
   auto list = RankedTensorType::get({options.history}, scalar.getElementType());
   auto zero = [](RankedTensorType type) { return DenseElementsAttr::get(type, 0.0f); };
@@ -276,8 +266,6 @@ FailureOr<VariableOp> Float8::getScale(const Work &work, const std::string &name
   if (failed(scale))
     return failure();
   (*scale).setTransient(true);
-  if (!hasTraining)
-    return scale;
   auto history = variables.add(VariableKind::Buffer, symbol + ".history", list, *scale, zero(list));
   auto now =
       variables.add(VariableKind::Accumulator, symbol + ".now", scalar, *scale, zero(scalar));

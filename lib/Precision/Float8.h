@@ -8,8 +8,9 @@
 
 namespace parashard {
 
-/// Works on functions whose ops have their types. With delayed scaling each tensor that is rounded
-/// has three variables: `fp8.NAME.amax`, the largest |x| of the steps that are remembered; its
+/// Works on functions whose ops have their types. With delayed scaling each tensor that training
+/// rounds has three variables: `fp8.NAME.amax`, the largest |x| of the steps that are remembered;
+/// its
 /// `.history`; and `.now`, the largest of this step.
 class Float8 {
 public:
@@ -46,13 +47,13 @@ private:
   mlir::LogicalResult reportMisfits();
 
   /// Operand `i` of a contraction, rounded, in its place; `name` is of its scale. Fails where a
-  /// variable cannot be made; does nothing where `@evaluate` has no scale.
+  /// variable cannot be made.
   mlir::LogicalResult round(Work &work, mlir::Operation *op, unsigned i, ps::Float8Format format,
                             const std::string &name, bool isRecorded);
   mlir::FailureOr<mlir::Value> getLargest(Work &work, mlir::OpBuilder &builder,
                                           mlir::Operation *user, mlir::Value value,
                                           const std::string &name, bool isRecorded);
-  mlir::FailureOr<ps::VariableOp> getScale(const Work &work, const std::string &name);
+  mlir::FailureOr<ps::VariableOp> getScale(const std::string &name);
   void writeHistory(mlir::OpBuilder &builder, ps::VariableOp scale);
 
   mlir::ModuleOp module;

@@ -90,6 +90,8 @@ llvm::Expected<PrecisionSpec> parsePrecision(llvm::StringRef text) {
   for (llvm::StringRef part : llvm::ArrayRef(parts).drop_front())
     if (std::optional<std::string> wrong = reader.read(part))
       return fail("--precision " + text + ": " + *wrong);
+  if (!spec.float8.delayed && text.contains("history="))
+    return fail("--precision " + text + ": history is of scaling=delayed");
   return spec;
 }
 

@@ -25,7 +25,7 @@ static bool isState(const Program &program, const NamedTensor &tensor) {
   const Variable &variable = program.variables[tensor.parts.front().variable];
   if (tensor.kind == "optimizer") { // by its symbol: a count of steps; not what is by parameter too
     int of = program.variable(variable.of);
-    return of < 0 || program.variables[of].placement.shape != variable.placement.shape;
+    return of < 0 || !isStateOf(variable, program.variables[of]);
   }
   return tensor.kind == "parameter" || tensor.kind == "buffer" || tensor.kind == "average" ||
          tensor.kind == kOptimizerState;
@@ -69,6 +69,11 @@ static void writeText(const fs::path &path, const std::string &text) {
   file.write(text.data(), text.size());
   file.finish();
   file.commit();
+}
+
+static std::string sumOf(const Json &json) {
+  std::string text = json.dump();
+  return sumOfBytes(text.data(), text.size());
 }
 
 static Json describeRanges(const IndexRanges &ranges) {
@@ -174,6 +179,9 @@ std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Ran
 void CheckpointWriter::makeFolder() const {
   fs::create_directories(folder);
   fs::remove_all(partial); // of a run that was killed while it saved
+  for (const auto &entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().rfind(std::string(kLatest) + ".tmp", 0) == 0)
+      fs::remove(entry.path());
   fs::create_directory(partial);
 }
 
@@ -242,6 +250,7 @@ void CheckpointWriter::finish(const RunPlace &place, const Json &files, int64_t 
                 {"step_samples", place.stepSamples},
                 {"files", files},
                 {"tensors", describeTensors()}};
+  index["sum"] = sumOf(index);
   writeText(partial / kIndex, index.dump() + "\n");
   std::string name = chooseName(folder, place.step);
   fs::rename(partial, folder / name);
@@ -308,6 +317,12 @@ Checkpoint::Checkpoint(const std::string &given) : path(given) {
     if (json.at("version").get<int>() != 2)
       PSRT_FAIL(BadInput, "\"%s\" is of version %d; this program reads 2", index.c_str(),
                 json.at("version").get<int>());
+    if (auto sum = json.find("sum"); sum != json.end()) { // the first indexes had none
+      std::string said = sum->get<std::string>();
+      json.erase(sum);
+      if (sumOf(json) != said)
+        PSRT_FAIL(BadInput, "\"%s\" is not what was written: its sum differs", index.c_str());
+    }
     place = {json.at("step").get<int64_t>(), json.at("seed").get<uint64_t>(),
              json.at("shuffle").get<bool>(), json.at("step_samples").get<int64_t>()};
     for (const auto &[name, file] : json.at("files").items())
@@ -388,6 +403,11 @@ static bool fits(const SavedTensor *has, const NamedTensor &needs) {
          (has->dtype == needs.dtype || (isFloat(has->dtype) && isFloat(needs.dtype)));
 }
 
+/// State that a program of --inference has not.
+static bool isOfTraining(const std::string &name) {
+  return name.rfind("optimizer.", 0) == 0 || name.rfind("ema.", 0) == 0;
+}
+
 /// State that belongs to a precision, not to the model and its optimizer: the scale of the loss,
 /// those of fp8.
 static bool isOfPrecision(const std::string &name) {
@@ -400,7 +420,7 @@ static std::string nameFirst(const std::vector<std::string> &names) {
   return names.size() == 1 ? text : text + format(" and %zu more", names.size() - 1);
 }
 
-void Checkpoint::check(const std::vector<const NamedTensor *> &state) const {
+void Checkpoint::check(const std::vector<const NamedTensor *> &state, bool trains) const {
   std::vector<std::string> differing;
   std::set<std::string> wanted;
   for (const NamedTensor *tensor : state) {
@@ -414,7 +434,7 @@ void Checkpoint::check(const std::vector<const NamedTensor *> &state) const {
                  describeTensor(tensor->dtype, tensor->shape).c_str()));
   }
   for (const auto &[name, tensor] : saved)
-    if (!wanted.count(name) && !isOfPrecision(name))
+    if (!wanted.count(name) && !isOfPrecision(name) && (trains || !isOfTraining(name)))
       differing.push_back(format("\"%s\": it has %s, the program nothing", name.c_str(),
                                  describeTensor(tensor.dtype, tensor.shape).c_str()));
   std::string first;
@@ -477,7 +497,9 @@ void Checkpoint::loadTensor(Session &session, const NamedTensor &tensor,
 
 std::vector<std::string> Checkpoint::load(Session &session, const NamedTensors &tensors) const {
   std::vector<const NamedTensor *> state = findState(session.getProgram(), tensors);
-  check(state);
+  const std::vector<Variable> &variables = session.getProgram().variables;
+  check(state, std::any_of(variables.begin(), variables.end(),
+                           [](const Variable &one) { return one.kind == "gradient"; }));
   for (const NamedTensor *tensor : state)
     if (const SavedTensor *from = find(tensor->name))
       loadTensor(session, *tensor, *from);

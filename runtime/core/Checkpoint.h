@@ -44,7 +44,8 @@ public:
 private:
   void addFile(const std::string &name, uint64_t bytes, const std::string &sum);
   void addTensor(const std::string &name, const nlohmann::json &json);
-  void check(const std::vector<const NamedTensor *> &state) const;
+  /// `trains`: whether the program has an optimizer's state to read.
+  void check(const std::vector<const NamedTensor *> &state, bool trains) const;
   std::vector<std::string> describeDifferences(const std::vector<const NamedTensor *> &state) const;
   void loadTensor(Session &session, const NamedTensor &tensor, const SavedTensor &from) const;
   const SavedTensor *find(const std::string &name) const;

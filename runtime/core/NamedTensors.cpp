@@ -12,8 +12,7 @@ int64_t NamedTensor::bytes() const {
   return result;
 }
 
-/// What an optimizer keeps for each element of a parameter.
-static bool isStateOf(const Variable &variable, const Variable &parameter) {
+bool isStateOf(const Variable &variable, const Variable &parameter) {
   return variable.kind == "optimizer" && variable.placement.shape == parameter.placement.shape &&
          variable.symbol.rfind(parameter.symbol + ".", 0) == 0;
 }

@@ -48,6 +48,9 @@ private:
 /// ("optimizer.adamw.mean.NAME"), whatever variables it is in parts.
 inline constexpr const char *kOptimizerState = "optimizer state";
 
+/// Whether a variable is what an optimizer keeps for each element of a parameter.
+bool isStateOf(const Variable &variable, const Variable &parameter);
+
 /// "f32 [4, 8]"
 std::string describeTensor(Dtype dtype, const std::vector<int64_t> &shape);
 

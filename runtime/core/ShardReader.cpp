@@ -6,18 +6,22 @@
 
 namespace psrt {
 
-std::string sumOfFile(const MappedFile &file) {
+std::string sumOfBytes(const char *data, size_t bytes) {
   uint64_t sum = 0xCBF29CE484222325u; // FNV-1a over words of 8 bytes, the last ones alone
-  size_t words = file.size() / 8;
+  size_t words = bytes / 8;
   for (size_t i = 0; i < words; ++i) {
     uint64_t word;
-    std::memcpy(&word, file.data() + 8 * i, 8);
+    std::memcpy(&word, data + 8 * i, 8);
     sum = (sum ^ word) * 0x100000001B3u;
     sum ^= sum >> 29; // a product carries upwards only
   }
-  for (size_t i = 8 * words; i < size_t(file.size()); ++i)
-    sum = (sum ^ uint8_t(file.data()[i])) * 0x100000001B3u;
+  for (size_t i = 8 * words; i < bytes; ++i)
+    sum = (sum ^ uint8_t(data[i])) * 0x100000001B3u;
   return format("%016llx", (unsigned long long)sum);
+}
+
+std::string sumOfFile(const MappedFile &file) {
+  return sumOfBytes(file.data(), size_t(file.size()));
 }
 
 const MappedFile &ShardFile::open() {

@@ -24,7 +24,9 @@ private:
   std::optional<MappedFile> file;
 };
 
-/// The sum of a file's bytes, as 16 hex digits.
+/// A sum of bytes, as 16 hex digits.
+std::string sumOfBytes(const char *data, size_t bytes);
+/// That of a file's bytes.
 std::string sumOfFile(const MappedFile &file);
 
 /// Elements of a tensor, row-major in a file from `offset` on.

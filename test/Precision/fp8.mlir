@@ -80,8 +80,9 @@ module {
   }
 
   // CHECK-LABEL: func.func @evaluate
-  // CHECK-NOT: ps.accumulate
-  // CHECK: ps.read @fp8.w.input.amax
+  // CHECK-NOT: fp8
+  // CHECK: %[[LARGEST:.*]] = ps.reduce max
+  // CHECK: ps.broadcast %[[LARGEST]]
   // CHECK: ps.quantize e4m3
   func.func @evaluate(%x: tensor<16x32xf32> {ps.name = "x"}) -> (tensor<16x16xf32> {ps.name = "y"}) {
     %w = ps.read @w {ps.phase = #ps.phase<evaluate>} : tensor<16x32xf32>

@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -222,12 +223,21 @@ def change_index(change):
     def apply(step):
         index = json.loads((step / "index.json").read_text())
         change(index["tensors"]["transformer.wte.weight"]["shards"][0])
+        del index["sum"]  # as indexes of the first programs: what it says is looked at too
         (step / "index.json").write_text(json.dumps(index))
 
     return apply
 
 
+def move_a_shard(step):
+    """One digit of an offset."""
+    text = (step / "index.json").read_text()
+    at = re.search(r'"offset":\d+', text).end() - 1
+    (step / "index.json").write_text(text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :])
+
+
 @pytest.mark.parametrize("change, words", [
+    (move_a_shard, ["index.json\" is not what was written: its sum differs"]),
     (lambda step: os.truncate(step / "rank-00000.safetensors", 5000), ["rank-00000.safetensors\" has 5000 bytes", "it is not whole"]),
     (flip, ["rank-00000.safetensors\" is not as it was written"]),
     (lambda step: (step / "rank-00000.safetensors").unlink(), ["lacks its file \"rank-00000.safetensors\""]),
@@ -299,6 +309,7 @@ def test_floats_of_another_dtype_are_converted(saved):
         for shard in tensor["shards"]:
             shard["offset"] = offsets_in(data)[old[shard["offset"]]]
     index["files"][path.name] = {"bytes": len(data), "sum": sum_of(data)}
+    del index["sum"]
     (path.parent / "index.json").write_text(json.dumps(index))
     losses, weights = train(folder, made["tp"], "narrow", "--steps", 4, "--load", "saved")
     found, after = train(folder, made["tp"], "wide-run", "--steps", 4, "--load", "wide")
@@ -325,3 +336,46 @@ def test_a_full_disk_leaves_what_was_there(saved):
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000)))  # fmt: skip
     assert done.returncode == 1 and "error" in done.stderr and "saved" in done.stderr, done.stderr
     assert {p.relative_to(step.parent): p.read_bytes() for p in step.parent.rglob("*") if p.is_file()} == before
+
+
+class Gain(torch.nn.Module):
+    """A trained number, as CLIP's logit_scale."""
+
+    def __init__(self):
+        super().__init__()
+        self.gain = torch.nn.Parameter(torch.tensor(2.0))
+        self.net = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return (self.gain * self.net(x)).square().mean()
+
+
+@pytest.mark.parametrize("flags", [(), ("--mesh", "dp=2", "--zero", "1")])
+def test_a_parameter_without_dims_goes_on_too(tmp_path, flags):
+    """The count of steps, which has no dims either, is not taken for the state of such a parameter."""
+    torch.manual_seed(0)
+    x = torch.randn(4, 8)
+    torch.export.save(torch.export.export(Gain(), (x,)), tmp_path / "model.pt2")
+    save_file({"x": torch.randn(24, 8)}, tmp_path / "data.safetensors")
+    oracle.run([oracle.tools_folder() / "ps-compile", "model.pt2", "-o", "program", "--optimizer", "adamw(lr=0.05)", *flags], tmp_path)
+    run = ["./program", "--data", "data.safetensors", "--quiet"]
+    oracle.run([*run, "--steps", "6", "--losses", "whole.txt", "--save", "saved", "--save-every", "3"], tmp_path)
+    oracle.run([*run, "--steps", "6", "--losses", "rest.txt", "--load", "saved/step-000003"], tmp_path)
+    assert oracle.read_losses(tmp_path / "rest.txt") == oracle.read_losses(tmp_path / "whole.txt")[3:]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw(lr=0.05)", "sgd(lr=0.05,momentum=0.9)"])
+def test_inference_reads_what_training_saved(tmp_path, optimizer):
+    """The optimizer's state and averages are left out, and a line says so."""
+    torch.manual_seed(0)
+    x = torch.randn(4, 8)
+    torch.export.save(torch.export.export(Gain(), (x,)), tmp_path / "model.pt2")
+    save_file({"x": torch.randn(24, 8)}, tmp_path / "data.safetensors")
+    compile_ = [oracle.tools_folder() / "ps-compile", "model.pt2", "-o"]
+    oracle.run([*compile_, "train", "--optimizer", optimizer, "--ema", "0.9"], tmp_path)
+    oracle.run([*compile_, "infer", "--inference"], tmp_path)
+    trained = oracle.run(["./train", "--data", "data.safetensors", "--quiet", "--steps", "6", "--save", "saved", "--eval-data", "data.safetensors", "--eval-every", "6"], tmp_path)
+    said = oracle.run(["./infer", "--eval", "--eval-data", "data.safetensors", "--load", "saved"], tmp_path)
+    assert "which this program has not: they are left out" in said
+    found = [float(re.search(r"eval loss ([\d.]+)", text)[1]) for text in (trained, said)]
+    assert found[0] == pytest.approx(found[1], rel=1e-5), (trained, said)

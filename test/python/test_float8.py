@@ -164,6 +164,23 @@ def test_scales_are_saved_and_left_out(tmp_path):
     assert 'has no "fp8.' in said and "more: they start afresh" in said
 
 
+def test_inference_scales_by_the_tensor_itself(tmp_path):
+    """Small weights are not rounded to nothing where no step is remembered."""
+    model = models.llama()
+    with torch.no_grad():
+        for name, value in model.module.named_parameters():
+            if "proj" in name:
+                value *= 1e-4
+    archive = model.export(tmp_path / "model.pt2")
+    save_file(oracle.draw_batches(model, 1, 2), tmp_path / "data.safetensors")
+    losses = {}
+    for precision in ["fp32", "fp8"]:
+        oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", precision, "--inference", "--precision", precision], tmp_path)
+        oracle.run([f"./{precision}", "--eval", "--eval-data", "data.safetensors", "--outputs", "o.safetensors", "--output", "logits"], tmp_path)
+        losses[precision] = load_file(tmp_path / "o.safetensors")["logits"].float()
+    assert (losses["fp8"] - losses["fp32"]).norm() < 0.1 * losses["fp32"].norm()
+
+
 # ---- which layers --------------------------------------------------------------------------------------------------
 
 
@@ -197,6 +214,7 @@ def test_include_and_exclude(tmp_path):
 @pytest.mark.parametrize("text, words", [
     ("fp8,scaling=often", "scaling takes delayed or current, not 'often'"),
     ("fp8,history=0", "history takes a number from 1 to 65536, not '0'"),
+    ("fp8,scaling=current,history=4", "history is of scaling=delayed"),
     ("fp8,margin=x", "margin takes a number from 0 to 32, not 'x'"),
     ("fp8,misfit=", "'misfit=' is neither"),
     ("bf16,scaling=current", "'scaling=current' is for fp8 alone"),

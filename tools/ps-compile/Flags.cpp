@@ -372,8 +372,9 @@ bool readFiles(const Flags &f, CommandLine &line) {
 /// With --inference: flags that are of training alone.
 void warnOfIdleFlags(const Flags &f) {
   using Flag = std::reference_wrapper<const cl::Option>;
-  std::initializer_list<Flag> ofTraining = {f.optimizer,   f.clipNorm, f.ema,        f.microBatches,
-                                            f.globalBatch, f.freeze,   f.lossAverage};
+  std::initializer_list<Flag> ofTraining = {
+      f.optimizer, f.clipNorm,    f.ema,       f.microBatches, f.globalBatch,
+      f.freeze,    f.lossAverage, f.recompute, f.zero,         f.gradientReduction};
   for (const cl::Option &flag : ofTraining)
     if (f.inference && flag.getNumOccurrences() > 0)
       llvm::errs() << "warning: --" << flag.ArgStr
