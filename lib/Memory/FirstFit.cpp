@@ -148,11 +148,13 @@ public:
     sortByOffset();
   }
 
-  /// Buffers are compared in pairs, so the more there are, the fewer tries.
+  /// Buffers are compared in pairs, so the more there are, the fewer tries; of many, none.
   MemoryPlan run(int64_t enough) {
-    constexpr int64_t kMostPairs = 200'000'000, kMostTries = 2000, kPatience = 150;
+    constexpr int64_t kMostPairs = 200'000'000, kMostTries = 2000, kPatience = 150,
+                      kMostBuffers = 1500;
     int64_t count = buffers.size(), inVain = 0;
-    int64_t tries = std::min(kMostTries, kMostPairs / (count * count + 1));
+    int64_t tries =
+        count > kMostBuffers ? 0 : std::min(kMostTries, kMostPairs / (count * count + 1));
     for (; tries > 0 && best.bytes > enough; --tries) {
       MemoryPlan plan = placeInOrder(buffers, order);
       moveTopForward(plan);

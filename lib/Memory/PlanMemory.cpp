@@ -85,26 +85,40 @@ private:
 };
 } // namespace
 
+/// The runs of a program that write or add to each variable.
+static DenseMap<Attribute, SmallVector<rank::RunOp, 1>> findWriters(rank::ProgramOp program,
+                                                                    SymbolTable &symbols) {
+  DenseMap<Attribute, SmallVector<rank::RunOp, 1>> writers;
+  DenseMap<Attribute, SmallVector<bool>> written; // of each class function's variables
+  for (auto run : program.getBody().front().getOps<rank::RunOp>()) {
+    auto [known, isNew] = written.try_emplace(run.getCalleeAttr());
+    if (isNew)
+      for (Value argument : symbols.lookup<func::FuncOp>(run.getCallee()).getArguments())
+        if (isa<ps::RefType>(argument.getType()))
+          known->second.push_back(llvm::any_of(argument.getUsers(), [](Operation *use) {
+            return isa<ps::WriteOp, ps::AccumulateOp>(use);
+          }));
+    for (auto [symbol, isWritten] : llvm::zip(run.getVariableSymbols(), known->second))
+      if (isWritten)
+        writers[symbol].push_back(run);
+  }
+  return writers;
+}
+
 /// A value that a program reads from a variable lies in the variable: nothing may write it before
 /// the last use.
 static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
+  DenseMap<Attribute, SmallVector<rank::RunOp, 1>> writers = findWriters(program, symbols);
   for (auto read : program.getBody().front().getOps<ps::ReadOp>()) {
+    auto known = writers.find(read.getVariableAttr());
+    if (known == writers.end())
+      continue;
     for (Operation *user : read->getUsers())
-      for (Operation &op : program.getBody().front()) {
-        auto run = dyn_cast<rank::RunOp>(op);
-        if (!run || user->isBeforeInBlock(run) || run->isBeforeInBlock(read))
-          continue;
-        auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
-        auto refs = llvm::make_filter_range(
-            callee.getArguments(), [](Value value) { return isa<ps::RefType>(value.getType()); });
-        for (auto [symbol, ref] : llvm::zip(run.getVariableSymbols(), refs))
-          if (symbol == read.getVariableAttr() && llvm::any_of(ref.getUsers(), [](Operation *use) {
-                return isa<ps::WriteOp, ps::AccumulateOp>(use);
-              }))
-            return run.emitOpError("writes variable '")
-                   << symbol.getValue()
-                   << "', whose value at entry is used later; read it inside the class function";
-      }
+      for (rank::RunOp run : known->second)
+        if (!user->isBeforeInBlock(run) && !run->isBeforeInBlock(read))
+          return run.emitOpError("writes variable '")
+                 << read.getVariableAttr().getValue()
+                 << "', whose value at entry is used later; read it inside the class function";
   }
   return success();
 }

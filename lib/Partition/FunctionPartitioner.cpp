@@ -263,11 +263,12 @@ private:
     return variable;
   }
 
-  /// A parameter of which each run gathers what it needs (ZeRO-3): nothing of it is kept for the
-  /// next one.
+  /// A parameter, or its copy in 16 bits, of which each run gathers what it needs (ZeRO-3): nothing
+  /// of it is kept for the next one.
   bool isGathered(VariableOp variable, ShardingAttr has, ShardingAttr seen) const {
-    return variable.getKind() == VariableKind::Parameter && has != seen &&
-           has.getPartial().empty() &&
+    bool isWeight =
+        variable.getKind() == VariableKind::Parameter || variable.getKind() == VariableKind::Copy;
+    return isWeight && has != seen && has.getPartial().empty() &&
            getLocalType(variable.getTensorType(), has, meshOp).getNumElements() <
                getLocalType(variable.getTensorType(), seen, meshOp).getNumElements();
   }

@@ -51,12 +51,15 @@ Operation *findPlace(Operation *place, rank::StartOp start) {
 void startBefore(rank::RunOp before, Gathers &gathers) {
   Operation *place = before;
   for (rank::StartOp start : gathers.starts) {
-    place = findPlace(place, start); // no start overtakes one of its queue
+    place = findPlace(place, start);           // no start overtakes one of its queue
+    llvm::SmallPtrSet<Operation *, 32> behind; // asking the block for the order numbers it anew
+    for (Operation *op = place; op != start; op = op->getNextNode())
+      behind.insert(op);
     for (Value operand : start.getOperands()) {
       Operation *read = operand.getDefiningOp();
       if (place == read)
         place = place->getNextNode();
-      else if (place->isBeforeInBlock(read))
+      else if (behind.contains(read))
         read->moveBefore(place);
     }
     if (start != place)

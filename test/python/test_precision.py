@@ -93,6 +93,18 @@ def test_other_models_train(tmp_path, name):
         assert 0 < difference < 0.02, precision
 
 
+def test_gathered_copies_are_not_kept(tmp_path):
+    """ZeRO-3 gathers the 16-bit copy of a weight for forward, and again for backward: no run hands it on."""
+    archive = models.gpt2().export(tmp_path / "model.pt2")
+    for precision in ["bf16", "fp8"]:
+        oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x.mlir", "--mesh", "dp=2", "--zero", "3", "--precision", precision, "--stop-after", "partitioned"], tmp_path)
+        forward = [line for line in (tmp_path / "x.mlir").read_text().splitlines() if re.match(r" *func.func @\w+\.forward\(", line)]
+        assert len(forward) == 3
+        for line in forward:
+            results = re.findall(r"tensor<([\dx]+)x\w+>", line.split(" -> ")[1].split(" attributes")[0])
+            assert not {"32x128", "128x32", "32x32", "96x32"} & set(results), line
+
+
 def test_is_repeatable_and_alike_in_every_schedule(tmp_path):
     """The same bits again, with what is computed again, and under every schedule of the same stages."""
     model = oracle.zoo("gpt2_deep")
