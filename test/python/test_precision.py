@@ -95,7 +95,7 @@ def test_other_models_train(tmp_path, name):
 
 def test_gathered_copies_are_not_kept(tmp_path):
     """ZeRO-3 gathers the 16-bit copy of a weight for forward, and again for backward: no run hands it on."""
-    archive = models.gpt2().export(tmp_path / "model.pt2")
+    archive = models.gpt2(batch=20).export(tmp_path / "model.pt2")
     for precision in ["bf16", "fp8"]:
         oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x.mlir", "--mesh", "dp=2", "--zero", "3", "--precision", precision, "--stop-after", "partitioned"], tmp_path)
         forward = [line for line in (tmp_path / "x.mlir").read_text().splitlines() if re.match(r" *func.func @\w+\.forward\(", line)]
