@@ -409,7 +409,8 @@ static bool isOfTraining(const std::string &name) {
 }
 
 /// State that belongs to a precision, not to the model and its optimizer: the scale of the loss,
-/// those of fp8.
+/// those of fp8. What a checkpoint has not, or of another shape (histories of other lengths),
+/// starts afresh.
 static bool isOfPrecision(const std::string &name) {
   return name.rfind("loss_scale", 0) == 0 || name.rfind("fp8.", 0) == 0;
 }
@@ -426,8 +427,7 @@ void Checkpoint::check(const std::vector<const NamedTensor *> &state, bool train
   for (const NamedTensor *tensor : state) {
     wanted.insert(tensor->name);
     const SavedTensor *found = find(tensor->name);
-    bool isMissed = found || !isOfPrecision(tensor->name);
-    if (isMissed && !fits(found, *tensor))
+    if (!isOfPrecision(tensor->name) && !fits(found, *tensor))
       differing.push_back(
           format("\"%s\": it has %s, the program %s", tensor->name.c_str(),
                  found ? describeTensor(found->dtype, found->shape).c_str() : "nothing",
@@ -454,14 +454,14 @@ const SavedTensor *Checkpoint::find(const std::string &name) const {
 /// What the program and the checkpoint do not have in common, and which types are converted.
 std::vector<std::string>
 Checkpoint::describeDifferences(const std::vector<const NamedTensor *> &state) const {
-  std::vector<std::string> notes, missing, unknown;
+  std::vector<std::string> notes, missing, unfit, unknown;
   std::set<std::string> wanted;
   std::map<std::pair<Dtype, Dtype>, int64_t> conversions;
   for (const NamedTensor *tensor : state) {
     wanted.insert(tensor->name);
     const SavedTensor *found = find(tensor->name);
-    if (!found)
-      missing.push_back(tensor->name);
+    if (!fits(found, *tensor))
+      (found ? unfit : missing).push_back(tensor->name);
     else if (found->dtype != tensor->dtype)
       ++conversions[{found->dtype, tensor->dtype}];
   }
@@ -472,6 +472,10 @@ Checkpoint::describeDifferences(const std::vector<const NamedTensor *> &state) c
     notes.push_back(format("checkpoint \"%s\" has no %s: %s afresh", path.c_str(),
                            nameFirst(missing).c_str(),
                            missing.size() == 1 ? "it starts" : "they start"));
+  if (!unfit.empty())
+    notes.push_back(format("checkpoint \"%s\" has %s in another shape: %s afresh", path.c_str(),
+                           nameFirst(unfit).c_str(),
+                           unfit.size() == 1 ? "it starts" : "they start"));
   if (!unknown.empty())
     notes.push_back(format("checkpoint \"%s\" has %s, which this program has not: %s left out",
                            path.c_str(), nameFirst(unknown).c_str(),
@@ -501,7 +505,7 @@ std::vector<std::string> Checkpoint::load(Session &session, const NamedTensors &
   check(state, std::any_of(variables.begin(), variables.end(),
                            [](const Variable &one) { return one.kind == "gradient"; }));
   for (const NamedTensor *tensor : state)
-    if (const SavedTensor *from = find(tensor->name))
+    if (const SavedTensor *from = find(tensor->name); fits(from, *tensor))
       loadTensor(session, *tensor, *from);
   return describeDifferences(state);
 }

@@ -151,7 +151,8 @@ def test_scales_are_saved_and_left_out(tmp_path):
     model = models.llama()
     archive = model.export(tmp_path / "model.pt2")
     save_file(oracle.draw_batches(model, 1, 4), tmp_path / "data.safetensors")
-    for name, precision, mesh in [("first", "fp8", "dp=2"), ("other", "bf16", "tp=2"), ("late", "fp8", "tp=2")]:
+    programs = [("first", "fp8", "dp=2"), ("other", "bf16", "tp=2"), ("late", "fp8", "tp=2"), ("short", "fp8,history=4", "dp=1")]
+    for name, precision, mesh in programs:
         oracle.compile_model(tmp_path, archive, mesh, "--precision", precision, "--optimizer", ADAM, out=name)
     run = ["--data", "data.safetensors", "--quiet"]
     oracle.run(["./first", *run, "--losses", "whole.txt", "--save", "a", "--save-every", "2", "--export-weights", "w.safetensors"], tmp_path)
@@ -162,6 +163,11 @@ def test_scales_are_saved_and_left_out(tmp_path):
     assert 'has "fp8.' in said and "more, which this program has not: they are left out" in said
     said = oracle.run(["./late", *run, "--load", "b/step-000004", "--epochs", "2"], tmp_path)
     assert 'has no "fp8.' in said and "more: they start afresh" in said
+    said = oracle.run(["./short", *run, "--load", "a/step-000002", "--save", "c", "--save-every", "1"], tmp_path)
+    assert re.search(r'has "fp8\.\S+\.history" and 38 more in another shape: they start afresh', said)
+    for name, history in join(tmp_path / "c/step-000003").items():
+        if name.endswith(".amax.history"):
+            assert not history[:3].any() and history[3] > 0, name
 
 
 def test_inference_scales_by_the_tensor_itself(tmp_path):
