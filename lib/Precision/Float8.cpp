@@ -35,12 +35,16 @@ bool followsFrom(Value value, Value other) {
   return true;
 }
 
-/// Elements of a result's row dims, of its column dims, and of what is added up.
+/// Elements of a result's row dims, of its column dims, and of what is added up: of each product
+/// where there is a batch of them (experts), since each has to fit.
 std::array<int64_t, 3> getSizes(ContractOp op) {
   std::array<int64_t, 3> sizes{1, 1, 1};
   llvm::ArrayRef<int64_t> right = op.getRhsLabels(), result = op.getResultLabels();
   for (auto [label, size] : llvm::zip(op.getLhsLabels(), op.getLhs().getType().getShape()))
-    sizes[llvm::is_contained(result, label) ? 0 : 2] *= size;
+    if (!llvm::is_contained(result, label))
+      sizes[2] *= size;
+    else if (!llvm::is_contained(right, label))
+      sizes[0] *= size;
   for (auto [label, size] : llvm::zip(right, op.getRhs().getType().getShape()))
     if (!llvm::is_contained(op.getLhsLabels(), label))
       sizes[1] *= size;
