@@ -1,8 +1,6 @@
 // Rounds operands of linear layers to scaled 8-bit floats.
 #include "Float8.h"
-#include "TypeAssigner.h"
 #include "lib/Partition/Stages.h"
-#include <array>
 #include <cmath>
 
 using namespace mlir;
@@ -11,19 +9,6 @@ namespace parashard {
 using namespace ps;
 
 namespace {
-constexpr int64_t kMultiple = 16; ///< of dims, as the hardware wants them
-
-VariableOp getReadVariable(Value value) {
-  auto read = dyn_cast_or_null<ReadOp>(getOrigin(value));
-  return read ? SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getVariableAttr())
-              : VariableOp();
-}
-
-bool isOfWeight(VariableOp variable) {
-  return variable && (variable.getKind() == VariableKind::Copy ||
-                      variable.getKind() == VariableKind::Parameter);
-}
-
 /// Whether a value is another, or that with its elements moved.
 bool followsFrom(Value value, Value other) {
   while (value != other) {
@@ -33,22 +18,6 @@ bool followsFrom(Value value, Value other) {
     value = op->getOperand(0);
   }
   return true;
-}
-
-/// Elements of a result's row dims, of its column dims, and of what is added up: of each product
-/// where there is a batch of them (experts), since each has to fit.
-std::array<int64_t, 3> getSizes(ContractOp op) {
-  std::array<int64_t, 3> sizes{1, 1, 1};
-  llvm::ArrayRef<int64_t> right = op.getRhsLabels(), result = op.getResultLabels();
-  for (auto [label, size] : llvm::zip(op.getLhsLabels(), op.getLhs().getType().getShape()))
-    if (!llvm::is_contained(result, label))
-      sizes[2] *= size;
-    else if (!llvm::is_contained(right, label))
-      sizes[0] *= size;
-  for (auto [label, size] : llvm::zip(right, op.getRhs().getType().getShape()))
-    if (!llvm::is_contained(op.getLhsLabels(), label))
-      sizes[1] *= size;
-  return sizes;
 }
 
 template <typename Op, typename... Args>
@@ -72,7 +41,7 @@ Value findLargest(OpBuilder &builder, Operation *user, Value value) {
 } // namespace
 
 Float8::Float8(ModuleOp module, const PrecisionSpec::Float8 &options)
-    : module(module), options(options), variables(module),
+    : module(module), options(options), linears(module, options), variables(module),
       hasTraining(module.lookupSymbol("micro_batch")) {}
 
 LogicalResult Float8::run() {
@@ -98,77 +67,19 @@ LogicalResult Float8::run() {
       OpBuilder builder(update.getBody().front().getTerminator());
       writeHistory(builder, scale);
     }
-  return reportMisfits();
-}
-
-//===----------------------------------------------------------------------===//
-// Which contractions
-//===----------------------------------------------------------------------===//
-
-std::optional<Float8::Linear> Float8::match(Operation *op) const {
-  auto contract = dyn_cast<ContractOp>(op);
-  std::optional<Phase> phase = getPhase(op);
-  if (!contract || (phase != Phase::Forward && phase != Phase::Evaluate))
-    return std::nullopt;
-  bool isNarrow = getElementTypeOrSelf(contract.getLhs().getType()).isBF16();
-  VariableOp left = getReadVariable(contract.getLhs()), right = getReadVariable(contract.getRhs());
-  if (!isNarrow || isOfWeight(left) == isOfWeight(right))
-    return std::nullopt;
-  if (matchesAny(op, options.exclude) ||
-      (!options.include.empty() && !matchesAny(op, options.include)))
-    return std::nullopt;
-  Linear linear;
-  linear.op = contract;
-  linear.weightIsLeft = isOfWeight(left);
-  linear.input = linear.weightIsLeft ? contract.getRhs() : contract.getLhs();
-  linear.weight = linear.weightIsLeft ? contract.getLhs() : contract.getRhs();
-  VariableOp weight = linear.weightIsLeft ? left : right;
-  FlatSymbolRefAttr of = weight.getOfAttr();
-  linear.name = (of ? of.getValue() : weight.getSymName()).str();
-  return linear;
-}
-
-bool Float8::fits(const Linear &linear, bool isReported) {
-  std::array<int64_t, 3> sizes = getSizes(linear.op);
-  if (llvm::all_of(sizes, [](int64_t size) { return size % kMultiple == 0; }))
-    return true;
-  if (!isReported)
-    return false;
-  std::string text;
-  llvm::raw_string_ostream(text) << linear.name << ": " << sizes[0] << " x " << sizes[2] << " by "
-                                 << sizes[2] << " x " << sizes[1];
-  misfits.push_back({linear.op, text});
-  return false;
-}
-
-LogicalResult Float8::reportMisfits() {
-  constexpr size_t kMostNotes = 20;
-  if (misfits.empty())
-    return success();
-  bool fails = options.failsOnMisfit;
-  InFlightDiagnostic said = fails ? module.emitError() : module.emitWarning();
-  said << "--precision fp8 needs dims that are multiples of " << kMultiple << "; " << misfits.size()
-       << (misfits.size() == 1 ? " linear layer has" : " linear layers have") << " others"
-       << (fails ? "; pad them, or leave these in bf16 by exclude=GLOB or misfit=bf16"
-           : misfits.size() == 1 ? ", and stays in bf16"
-                                 : ", and stay in bf16");
-  for (auto &[op, text] : llvm::ArrayRef(misfits).take_front(kMostNotes))
-    said.attachNote(op->getLoc()) << text;
-  if (misfits.size() > kMostNotes)
-    said.attachNote() << "and " << misfits.size() - kMostNotes << " more";
-  return failure(fails);
+  return linears.reportMisfits();
 }
 
 LogicalResult Float8::roundForward(func::FuncOp function, Work &work,
                                    llvm::DenseMap<int64_t, Linear> &byOrigin) {
   Block &block = function.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
-    std::optional<Linear> linear = match(&op);
+    std::optional<Linear> linear = linears.match(&op);
     if (!linear)
       continue;
     if (unsigned number = work.taken[linear->name]++)
       linear->name += "." + std::to_string(number);
-    if (!fits(*linear, /*isReported=*/work.trains || !hasTraining))
+    if (!linears.fits(*linear, /*isReported=*/work.trains || !hasTraining))
       continue;
     if (auto origin = op.getAttrOfType<IntegerAttr>(kOriginMark))
       byOrigin[origin.getInt()] = *linear;

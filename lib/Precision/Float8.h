@@ -2,7 +2,7 @@
 #ifndef PARASHARD_LIB_PRECISION_FLOAT8_H
 #define PARASHARD_LIB_PRECISION_FLOAT8_H
 
-#include "OpClasses.h"
+#include "Linears.h"
 #include "lib/Training/Symbols.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -10,8 +10,7 @@ namespace parashard {
 
 /// Works on functions whose ops have their types. With delayed scaling each tensor that training
 /// rounds has three variables: `fp8.NAME.amax`, the largest |x| of the steps that are remembered;
-/// its
-/// `.history`; and `.now`, the largest of this step.
+/// its `.history`; and `.now`, the largest of this step.
 class Float8 {
 public:
   Float8(mlir::ModuleOp module, const PrecisionSpec::Float8 &options);
@@ -21,18 +20,11 @@ public:
   mlir::LogicalResult run();
 
 private:
-  /// A contraction of forward that is computed in fp8.
-  struct Linear {
-    std::string name; ///< of its weight; with a number where there are several
-    ps::ContractOp op;
-    bool weightIsLeft = false;
-    mlir::Value input, weight; ///< as they were before they were rounded
-  };
   /// What one function rounds.
   struct Work {
     bool trains = false;
     llvm::StringMap<unsigned> taken; ///< contractions of each weight
-    /// By value, and whether it is for backward.
+    /// By value and format.
     llvm::DenseMap<std::pair<mlir::Value, unsigned>, mlir::Value> rounded;
     llvm::DenseMap<mlir::Value, mlir::Value> largest; ///< current scaling: by value
   };
@@ -41,11 +33,6 @@ private:
                                    llvm::DenseMap<int64_t, Linear> &byOrigin);
   mlir::LogicalResult roundBackward(mlir::func::FuncOp function, Work &work,
                                     const llvm::DenseMap<int64_t, Linear> &byOrigin);
-  /// The contraction with its weight, if it is one of forward that may be rounded.
-  std::optional<Linear> match(mlir::Operation *op) const;
-  bool fits(const Linear &linear, bool isReported);
-  mlir::LogicalResult reportMisfits();
-
   /// Operand `i` of a contraction, rounded, in its place; `name` is of its scale. Fails where a
   /// variable cannot be made.
   mlir::LogicalResult round(Work &work, mlir::Operation *op, unsigned i, ps::Float8Format format,
@@ -58,10 +45,10 @@ private:
 
   mlir::ModuleOp module;
   const PrecisionSpec::Float8 &options;
+  LinearFinder linears;
   VariableTable variables;
   bool hasTraining;
   llvm::SmallVector<ps::VariableOp> scales; ///< with histories
-  llvm::SmallVector<std::pair<mlir::Operation *, std::string>> misfits;
 };
 
 } // namespace parashard
