@@ -1,0 +1,30 @@
+// How kernels run on a machine without a GPU: the same bodies, compiled for the host, in a shared
+// object ("replay image") that the stand-in driver loads in place of PTX. One operating-system
+// thread runs a block; the block's threads are fibers that take turns at barriers.
+//
+// A replay image exports each kernel as `void NAME(void **parameters)` (parameters[i] points to the
+// value of parameter i, as in cuLaunchKernel) and, where a kernel asks who it is or waits for
+// others, a pointer `psrt_replay_hooks` that the driver sets before the first launch.
+#ifndef PSRT_DEVICE_CUDA_REPLAY_H
+#define PSRT_DEVICE_CUDA_REPLAY_H
+
+#include <cstdint>
+
+extern "C" {
+/// What a kernel's body asks of the machine. Grids and blocks have one dim.
+struct PsrtReplayHooks {
+  uint32_t (*threadIndex)();
+  uint32_t (*blockIndex)();
+  uint32_t (*blockSize)();
+  uint32_t (*gridSize)();
+  /// All threads of the block meet. A block in which some threads have ended fails.
+  void (*barrier)();
+  /// The value of the thread whose index within the warp of 32 is this one's xor `mask`; all
+  /// threads of the warp that exist call it.
+  uint32_t (*shuffleXor)(uint32_t value, uint32_t mask);
+  /// Dynamic shared memory of the block, 128-byte aligned.
+  void *(*dynamicShared)();
+};
+}
+
+#endif
