@@ -118,7 +118,7 @@ LogicalResult ProgramMaker::link() {
   llvm::sys::RemoveFileOnSignal(path);
   LogicalResult result = cpu->writeObject(*object, path);
   if (succeeded(result))
-    result = report(linkProgram(path, options.output, payload));
+    result = report(linkProgram(path, options.output, payload, bool(cuda)));
   llvm::sys::fs::remove(path);
   llvm::sys::DontRemoveFileOnSignal(path);
   return result;

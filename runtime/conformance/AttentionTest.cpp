@@ -138,17 +138,17 @@ struct Problem {
   }
 
   void run(int threads) {
-    std::vector<void *> buffers(AttentionOp::Buffers);
+    std::vector<TestBuffer> buffers(AttentionOp::Buffers);
     std::vector<char> mask =
         encode(floatMask, op.maskDtype == Dtype::Bool ? op.dtype : op.maskDtype);
     std::map<int, std::vector<char>> stored;
     for (auto [index, values] : tensors())
-      buffers[index] = (stored[index] = encode(*values, op.dtype)).data();
-    buffers[AttentionOp::Lse] = lse.data();
-    buffers[AttentionOp::Mask] = c.floatMask  ? static_cast<void *>(mask.data())
-                                 : c.boolMask ? boolMask.data()
+      buffers[index] = stored[index] = encode(*values, op.dtype);
+    buffers[AttentionOp::Lse] = lse;
+    buffers[AttentionOp::Mask] = c.floatMask  ? TestBuffer(mask)
+                                 : c.boolMask ? TestBuffer(boolMask)
                                               : nullptr;
-    buffers[AttentionOp::Padding] = c.padding ? padding.data() : nullptr;
+    buffers[AttentionOp::Padding] = c.padding ? TestBuffer(padding) : nullptr;
     DeviceFixture fixture(threads);
     op.grad = false;
     fixture.run(op, buffers, false, 5, 3);
@@ -277,10 +277,10 @@ TEST(Attention, FactorsOfTheRandomCounterGiveTheGlobalNumbers) {
       std::copy_n(from.begin() + row * 32 + 16, 16, to.begin() + row * 16); // heads 2 and 3
   };
   cut(all.q, part.q), cut(all.k, part.k), cut(all.v, part.v);
-  std::vector<void *> buffers(AttentionOp::Buffers), partBuffers(AttentionOp::Buffers);
+  std::vector<TestBuffer> buffers(AttentionOp::Buffers), partBuffers(AttentionOp::Buffers);
   int64_t offset = 2 * 144;
-  buffers = {all.q.data(), all.k.data(), all.v.data(), all.out.data(), all.lse.data()};
-  partBuffers = {part.q.data(), part.k.data(), part.v.data(), part.out.data(), part.lse.data()};
+  buffers = {all.q, all.k, all.v, all.out, all.lse};
+  partBuffers = {part.q, part.k, part.v, part.out, part.lse};
   buffers.resize(AttentionOp::Buffers), partBuffers.resize(AttentionOp::Buffers);
   partBuffers[AttentionOp::Offset] = &offset;
   DeviceFixture fixture;

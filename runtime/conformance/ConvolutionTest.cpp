@@ -53,9 +53,9 @@ TEST_P(Convolution, EqualsPlainLoops) {
       }
       op.result = result;
       op.dtype = Dtype::F32;
-      DeviceFixture(threads).run(op, {tensors[0].data(), tensors[1].data(), tensors[2].data()});
+      DeviceFixture(threads).run(op, {tensors[0], tensors[1], tensors[2]});
       op.dtype = Dtype::F64;
-      DeviceFixture(threads).run(op, {exact[0].data(), exact[1].data(), exact[2].data()});
+      DeviceFixture(threads).run(op, {exact[0], exact[1], exact[2]});
       double worst = 0, largest = 0;
       for (int64_t i = 0; i < sizes[result]; ++i) {
         worst = std::max(worst, std::fabs(tensors[result][i] - exact[result][i]));
@@ -81,7 +81,7 @@ TEST_P(Convolution, OfNarrowFloatsIsRoundedOnce) {
     }
     op.result = result;
     op.dtype = op.outDtype = Dtype::F64;
-    DeviceFixture().run(op, {exact[0].data(), exact[1].data(), exact[2].data()});
+    DeviceFixture().run(op, {exact[0], exact[1], exact[2]});
     std::vector<float> want(exact[result].begin(), exact[result].end());
     for (Dtype dtype : {Dtype::BF16, Dtype::F16})
       for (Dtype outDtype : {dtype, Dtype::F32})
@@ -90,7 +90,7 @@ TEST_P(Convolution, OfNarrowFloatsIsRoundedOnce) {
           for (int i = 0; i < 3; ++i)
             stored.push_back(encode(tensors[i], i == result ? outDtype : dtype));
           op.dtype = dtype, op.outDtype = outDtype;
-          DeviceFixture(threads).run(op, {stored[0].data(), stored[1].data(), stored[2].data()});
+          DeviceFixture(threads).run(op, {stored[0], stored[1], stored[2]});
           EXPECT_EQ(decode(stored[result], outDtype), roundTo(want, outDtype))
               << "result " << result << ", " << dtypeName(dtype) << " to " << dtypeName(outDtype)
               << ", " << threads << " threads";
@@ -125,8 +125,8 @@ TEST(Convolution, GivesTheSameBitsAgain) {
   ConvolutionOp op;
   op.result = ConvolutionOp::W;
   op.batch = c.batch, op.inChannels = c.in, op.outChannels = c.out, op.windows = c.windows;
-  DeviceFixture(3).run(op, {x.data(), w.data(), y.data()});
-  DeviceFixture(3).run(op, {x.data(), again.data(), y.data()});
+  DeviceFixture(3).run(op, {x, w, y});
+  DeviceFixture(3).run(op, {x, again, y});
   EXPECT_EQ(w, again);
 }
 
@@ -137,12 +137,12 @@ TEST(MaxPool, TakesTheFirstMaximumAndTheLastNan) {
   op.planes = 1;
   op.windows.in = {1, 1, 8}, op.windows.out = {1, 1, 4}, op.windows.kernel = {1, 1, 3};
   op.windows.strides = {1, 1, 2}, op.windows.low = {0, 0, 1};
-  DeviceFixture().run(op, {x.data(), y.data(), nullptr});
+  DeviceFixture().run(op, {x, y, nullptr});
   EXPECT_EQ(y[0], 3);
   EXPECT_EQ(y[1], 3);
   EXPECT_TRUE(std::isnan(y[2]) && std::isnan(y[3]));
   op.grad = true;
-  DeviceFixture().run(op, {x.data(), g.data(), out.data()});
+  DeviceFixture().run(op, {x, g, out});
   EXPECT_EQ(out, (std::vector<float>{0, 11, 0, 0, 100, 0, 1000, 0}));
 }
 
@@ -155,18 +155,18 @@ TEST(MaxPool, OfNarrowFloatsIsRoundedOnce) {
                      g = randomIntegers(elements, 2);
   for (float &value : g) // sums of up to nine such
     value = 100 + value;
-  DeviceFixture().run(op, {x.data(), y.data(), nullptr});
+  DeviceFixture().run(op, {x, y, nullptr});
   op.grad = true;
-  DeviceFixture().run(op, {x.data(), g.data(), out.data()});
+  DeviceFixture().run(op, {x, g, out});
   for (Dtype dtype : {Dtype::BF16, Dtype::F16})
     for (int threads : {1, 3}) {
       std::vector<char> storedX = encode(x, dtype), storedG = encode(g, dtype), found(2 * elements);
       op.dtype = dtype;
       op.grad = false;
-      DeviceFixture(threads).run(op, {storedX.data(), found.data(), nullptr});
+      DeviceFixture(threads).run(op, {storedX, found, nullptr});
       EXPECT_EQ(decode(found, dtype), y);
       op.grad = true;
-      DeviceFixture(threads).run(op, {storedX.data(), storedG.data(), found.data()});
+      DeviceFixture(threads).run(op, {storedX, storedG, found});
       EXPECT_EQ(decode(found, dtype), roundTo(out, dtype));
     }
 }

@@ -1,4 +1,5 @@
 // Shuffling, safetensors, conversion of floats, token windows, sample order.
+#include "runtime/core/Arena.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
 #include "runtime/data/Batches.h"
@@ -169,8 +170,10 @@ TEST(Program, AResultOfNarrowFloatsMayBeWide) {
 static std::vector<int64_t> readRow(const Program &program, const SampleSource &source, int input,
                                     int64_t sample) {
   std::vector<int64_t> row(3);
+  Arena memory(3 * 8);
   InputWriter writer(program.inputs[input], program.mesh, {0});
-  writer.write(source, reinterpret_cast<char *>(row.data()), [&](int64_t) { return sample; });
+  writer.write(source, memory, 0, [&](int64_t) { return sample; });
+  memory.read(0, row.data(), 3 * 8);
   return row;
 }
 

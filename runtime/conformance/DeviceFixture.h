@@ -1,40 +1,98 @@
-// Runs single instructions on the CPU device, for tests.
+// Runs single instructions on a device, for tests.
 #ifndef PSRT_CONFORMANCE_DEVICEFIXTURE_H
 #define PSRT_CONFORMANCE_DEVICEFIXTURE_H
 
 #include "runtime/core/Backend.h"
 #include "runtime/core/Element.h"
 #include <cmath>
+#include <cstdlib>
 #include <random>
 
 namespace psrt {
 
+/// Memory of a test that an instruction uses: a vector, or one number; null: absent.
+struct TestBuffer {
+  void *data = nullptr;
+  size_t bytes = 0;
+  TestBuffer(std::nullptr_t = nullptr) {}
+  template <typename T>
+  TestBuffer(std::vector<T> &values) : data(values.data()), bytes(values.size() * sizeof(T)) {}
+  TestBuffer(int64_t *number) : data(number), bytes(number ? sizeof(*number) : 0) {}
+};
+
+/// Runs single instructions on a device: that of the target in $PSRT_TEST_TARGET, or the CPU.
 class DeviceFixture {
 public:
-  explicit DeviceFixture(int threads = 2)
-      : device(makeCpuDevice()), rank(device->makeRank(threads, false)) {}
+  explicit DeviceFixture(int threads = 2, const std::string &target = getTarget())
+      : threads(threads), device(make(target)), rank(device->makeRank(threads, false, 0)) {}
+  static std::string getTarget() {
+    const char *target = std::getenv("PSRT_TEST_TARGET");
+    return target ? target : "cpu";
+  }
 
   template <typename Op>
-  void run(const Op &op, std::vector<void *> buffers, bool accumulate = false, int64_t key = 0,
+  void run(const Op &op, std::vector<TestBuffer> buffers, bool accumulate = false, int64_t key = 0,
            int64_t step = 0) {
     Instruction instruction;
     instruction.op = op;
-    int64_t scalars[] = {42, step, 0};
-    Bound bound;
-    bound.instruction = &instruction;
-    bound.buffers = buffers.data();
-    bound.scalars = scalars;
-    bound.accumulate = accumulate;
-    bound.key = key;
+    instruction.buffers.resize(buffers.size());
     // Fresh for each instruction: what a rank was prepared to is remembered by the instruction's
     // address.
-    rank = device->makeRank(rank->threads(), false);
+    rank = device->makeRank(threads, false, 0);
+    int64_t scalars[] = {42, step, 0};
+    Places places(*rank, buffers);
+    Bound bound;
+    bound.instruction = &instruction;
+    bound.buffers = places.pointers.data();
+    bound.scalars = rank->mirror(scalars, std::size(scalars));
+    bound.accumulate = accumulate;
+    bound.key = key;
     rank->bind(bound);
     rank->reserve();
+    rank->begin(scalars);
     bound.run(bound);
+    places.bringBack();
   }
+  RankDevice &getRank() { return *rank; }
 
 private:
+  /// Where an instruction finds the buffers: there themselves, or in the memory of a device, from
+  /// which they are brought back.
+  struct Places {
+    Places(RankDevice &rank, const std::vector<TestBuffer> &buffers) : buffers(buffers) {
+      size_t all = 0;
+      for (const TestBuffer &buffer : buffers)
+        all += (buffer.bytes + 255) / 256 * 256;
+      memory = rank.makeMemory(all);
+      bool isHost = memory->host(0) != nullptr;
+      for (int64_t at = 0; const TestBuffer &buffer : buffers) {
+        addresses.push_back(isHost ? -1 : at);
+        if (!isHost && buffer.data)
+          memory->write(at, buffer.data, buffer.bytes);
+        pointers.push_back(isHost || !buffer.data ? buffer.data : memory->at(at));
+        at += (buffer.bytes + 255) / 256 * 256;
+      }
+    }
+    void bringBack() {
+      for (size_t i = 0; i < buffers.size(); ++i)
+        if (addresses[i] >= 0 && buffers[i].data)
+          memory->read(addresses[i], buffers[i].data, buffers[i].bytes);
+    }
+    const std::vector<TestBuffer> &buffers;
+    std::unique_ptr<RankMemory> memory;
+    std::vector<int64_t> addresses;
+    std::vector<void *> pointers;
+  };
+
+  static std::unique_ptr<Device> make(const std::string &target) {
+    Program program;
+    program.target = target;
+    program.arenaBytes = {0};
+    ProgramSource source;
+    return makeDevice({program, source});
+  }
+
+  int threads;
   std::unique_ptr<Device> device;
   std::unique_ptr<RankDevice> rank;
 };

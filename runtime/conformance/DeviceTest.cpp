@@ -61,8 +61,7 @@ TEST_P(Matmul, EqualsPlainLoops) {
   op.lhs = {0, c.m * c.k, c.lhsTransposed ? 1 : c.k, c.lhsTransposed ? c.m : 1};
   op.rhs = {0, c.k * c.n, c.rhsTransposed ? 1 : c.n, c.rhsTransposed ? c.k : 1};
   op.out = {0, c.m * c.n, c.n, 1};
-  DeviceFixture().run(op, {lhs.data(), rhs.data(), out.data(), c.bias ? bias.data() : nullptr},
-                      c.accumulate);
+  DeviceFixture().run(op, {lhs, rhs, out, c.bias ? TestBuffer(bias) : nullptr}, c.accumulate);
   double worst = 0;
   for (int64_t b = 0; b < c.b; ++b)
     for (int64_t i = 0; i < c.m; ++i)
@@ -105,8 +104,7 @@ TEST_P(Matmul, OfNarrowFloatsIsRoundedOnce) {
         op.dtype = dtype, op.outDtype = outDtype;
         std::vector<char> left = encode(lhs, dtype), right = encode(rhs, dtype),
                           out = encode(before, outDtype);
-        DeviceFixture(threads).run(op, {left.data(), right.data(), out.data(), nullptr},
-                                   c.accumulate);
+        DeviceFixture(threads).run(op, {left, right, out, nullptr}, c.accumulate);
         ASSERT_EQ(decode(out, outDtype), roundTo(want, outDtype))
             << dtypeName(dtype) << " to " << dtypeName(outDtype) << ", " << threads << " threads";
       }
@@ -138,9 +136,9 @@ TEST(Matmul, GivesTheSameBitsAgain) {
   MatmulOp op;
   op.m = m, op.n = n, op.k = k;
   op.lhs = {0, 0, k, 1}, op.rhs = {0, 0, n, 1}, op.out = {0, 0, n, 1};
-  DeviceFixture(1).run(op, {lhs.data(), rhs.data(), one.data(), nullptr});
-  DeviceFixture(3).run(op, {lhs.data(), rhs.data(), three.data(), nullptr});
-  DeviceFixture(3).run(op, {lhs.data(), rhs.data(), again.data(), nullptr});
+  DeviceFixture(1).run(op, {lhs, rhs, one, nullptr});
+  DeviceFixture(3).run(op, {lhs, rhs, three, nullptr});
+  DeviceFixture(3).run(op, {lhs, rhs, again, nullptr});
   EXPECT_EQ(three, again);
   for (int64_t i = 0; i < m * n; ++i)
     ASSERT_NEAR(one[i], three[i], 1e-5 * std::sqrt(double(k)) * 4);
@@ -152,7 +150,7 @@ TEST(Embedding, GathersRowsAndZeroesForeignOnes) {
   int64_t first = 2;
   EmbeddingOp op;
   op.count = 5, op.width = 3, op.rows = 4;
-  DeviceFixture().run(op, {table.data(), indices.data(), out.data(), &first});
+  DeviceFixture().run(op, {table, indices, out, &first});
   for (int64_t i = 0; i < 5; ++i)
     for (int64_t j = 0; j < 3; ++j) {
       int64_t row = indices[i] - first;
@@ -165,15 +163,15 @@ TEST(Embedding, GradientAddsInOrderAndSkipsPadding) {
   std::vector<int64_t> indices = {2, 5, 2, 39, 2, 5};
   EmbeddingOp op;
   op.grad = true, op.count = 6, op.width = 3, op.rows = 40, op.paddingIndex = 39;
-  DeviceFixture(1).run(op, {grad.data(), indices.data(), out.data(), nullptr});
-  DeviceFixture(3).run(op, {grad.data(), indices.data(), again.data(), nullptr});
+  DeviceFixture(1).run(op, {grad, indices, out, nullptr});
+  DeviceFixture(3).run(op, {grad, indices, again, nullptr});
   EXPECT_EQ(out, again);
   for (int64_t j = 0; j < 3; ++j) {
     EXPECT_EQ(out[2 * 3 + j], (grad[j] + grad[6 + j]) + grad[12 + j]);
     EXPECT_EQ(out[39 * 3 + j], 0);
     EXPECT_EQ(out[7 * 3 + j], 0);
   }
-  DeviceFixture().run(op, {grad.data(), indices.data(), out.data(), nullptr}, /*accumulate=*/true);
+  DeviceFixture().run(op, {grad, indices, out, nullptr}, /*accumulate=*/true);
   EXPECT_NEAR(out[2 * 3], 2 * again[2 * 3], 1e-5);
 }
 
@@ -184,7 +182,7 @@ TEST(Embedding, GathersRowsOfNarrowFloats) {
   EmbeddingOp op;
   op.dtype = Dtype::BF16, op.indexDtype = Dtype::I32;
   op.count = 3, op.width = 3, op.rows = 4;
-  DeviceFixture().run(op, {table.data(), indices.data(), out.data(), nullptr});
+  DeviceFixture().run(op, {table, indices, out, nullptr});
   std::vector<float> found = decode(out, Dtype::BF16);
   for (int64_t j = 0; j < 3; ++j) {
     EXPECT_EQ(found[j], values[9 + j]);
@@ -218,8 +216,7 @@ TEST(Embedding, GradientOfNarrowFloatsIsRoundedOnce) {
           op.dtype = dtype, op.outDtype = outDtype;
           std::vector<char> values = encode(grad, dtype), out = encode(before, outDtype);
           int64_t offset = first;
-          DeviceFixture(threads).run(op, {values.data(), indices.data(), out.data(), &offset},
-                                     accumulate);
+          DeviceFixture(threads).run(op, {values, indices, out, &offset}, accumulate);
           EXPECT_EQ(decode(out, outDtype), roundTo(want, outDtype))
               << dtypeName(dtype) << " to " << dtypeName(outDtype);
         }

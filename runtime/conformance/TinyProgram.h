@@ -8,6 +8,11 @@
 /// Rows and columns of a micro-batch.
 inline constexpr int64_t tinyRows = 8, tinyWidth = 4;
 
+/// What an executable of it is for.
+#ifndef PSRT_TINY_TARGET
+#define PSRT_TINY_TARGET "cpu"
+#endif
+
 /// The table for a mesh of dp ranks, which hold `rows` = 8 / dp rows each; both as string literals.
 #define PSRT_TINY_BATCH(dp) "{\"size\": 8, \"axes\": [\"dp\"]}"
 #define PSRT_TINY_INPUTS(entry, x0, y0)                                                            \
@@ -22,7 +27,8 @@ inline constexpr int64_t tinyRows = 8, tinyWidth = 4;
   "\", \"dtype\": \"f32\", \"shape\": [], \"partial\": " partial ", \"address\": " address more    \
   "},"
 #define PSRT_TINY_TABLE(dp, rows)                                                                          \
-  "{\"version\": 1, \"parashard\": \"0.1.0\", \"model\": \"tiny.pt2\","                                    \
+  "{\"version\": 1, \"target\": \"" PSRT_TINY_TARGET                                                       \
+  "\", \"parashard\": \"0.1.0\", \"model\": \"tiny.pt2\","                                                 \
   " \"compile_line\": \"ps-compile tiny.pt2 -o tiny --mesh dp=" dp "\","                                   \
   " \"mesh\": [{\"name\": \"dp\", \"kind\": \"data\", \"size\": " dp "}],"                                 \
   " \"kernels\": [\"forward\", \"update\", \"evaluate\"], \"arena_bytes\": 4096,"                          \
@@ -65,6 +71,10 @@ inline constexpr int64_t tinyRows = 8, tinyWidth = 4;
                                                                                       "\"rows\":"          \
                                                                                       " " rows             \
                                                                                       ", "                 \
+                                                                                      "\"grid\": "         \
+                                                                                      "1, "                \
+                                                                                      "\"block\":"         \
+                                                                                      " 1, "               \
                                                                                       "\"grain\":"         \
                                                                                       " " rows             \
                                                                                       ", "                 \
@@ -93,6 +103,10 @@ inline constexpr int64_t tinyRows = 8, tinyWidth = 4;
                                                                                       ": 1, "              \
                                                                                       "\"rows\": "         \
                                                                                       "4, "                \
+                                                                                      "\"grid\": "         \
+                                                                                      "1, "                \
+                                                                                      "\"block\":"         \
+                                                                                      " 1, "               \
                                                                                       "\"grain\":"         \
                                                                                       " 2,"                \
                                                                                       " \"args\":"         \
@@ -122,6 +136,10 @@ inline constexpr int64_t tinyRows = 8, tinyWidth = 4;
                                                                                       "\"rows\":"          \
                                                                                       " " rows             \
                                                                                       ", "                 \
+                                                                                      "\"grid\": "         \
+                                                                                      "1, "                \
+                                                                                      "\"block\":"         \
+                                                                                      " 1, "               \
                                                                                       "\"grain\":"         \
                                                                                       " " rows             \
                                                                                       ", "                 \

@@ -1,23 +1,33 @@
-// One rank's memory: a single range of zeroed bytes in which every buffer has a fixed address.
+// A rank's memory on the host.
 #ifndef PSRT_CORE_ARENA_H
 #define PSRT_CORE_ARENA_H
 
-#include <cstddef>
-#include <cstdint>
+#include "runtime/core/RankMemory.h"
+#include <cstring>
 
 namespace psrt {
 
 /// Pages are touched first by who writes them; nothing is allocated after construction.
-class Arena {
+class Arena final : public RankMemory {
 public:
   explicit Arena(size_t bytes);
-  ~Arena();
+  ~Arena() override;
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
 
-  /// The byte at an arena address; 4096-byte aligned at address 0.
-  char *at(int64_t address) const { return base + address; }
-  size_t size() const { return bytes; }
+  size_t size() const override { return bytes; }
+  /// 4096-byte aligned at address 0.
+  char *host(int64_t address) const override { return base + address; }
+  void *at(int64_t address) const override { return base + address; }
+  void write(int64_t address, const void *from, size_t count) override {
+    std::memcpy(base + address, from, count);
+  }
+  void read(int64_t address, void *to, size_t count) override {
+    std::memcpy(to, base + address, count);
+  }
+  void zero(int64_t address, size_t count) override { std::memset(base + address, 0, count); }
+  char *stage(int64_t address, size_t) override { return base + address; }
+  void commit(char *, int64_t, size_t) override {}
   /// Behind a guard of a page or more, which no buffer lies in.
   int64_t end() const { return int64_t(mapped); }
 

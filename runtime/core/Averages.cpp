@@ -1,5 +1,6 @@
 // Finding averages, and putting them in the place of the parameters.
 #include "runtime/core/Averages.h"
+#include "runtime/core/MemoryPieces.h"
 #include "runtime/data/WeightFiles.h"
 #include <algorithm>
 #include <filesystem>
@@ -42,9 +43,8 @@ void exchangeAverages(Session &session) {
             parameter.displayName().c_str());
       if (!parameter.addresses.isAt(rank.stage))
         continue;
-      char *one = rank.arena->at(parameter.addresses.at(rank.stage)),
-           *other = rank.arena->at(average.addresses.at(rank.stage));
-      std::swap_ranges(one, one + parameter.localBytes(), other);
+      exchange(*rank.memory, parameter.addresses.at(rank.stage), average.addresses.at(rank.stage),
+               parameter.localBytes());
     }
   });
 }

@@ -4,7 +4,10 @@
 #define PSRT_CORE_BACKEND_H
 
 #include "runtime/core/Queues.h"
+#include "runtime/core/RankMemory.h"
+#include <chrono>
 #include <memory>
+#include <utility>
 
 namespace psrt {
 
@@ -20,9 +23,15 @@ struct Bound {
   bool accumulate = false;          ///< of an op with a ref: add instead of set
   int64_t key = 0;                  ///< of an op with a random key
   const std::vector<int64_t> *coordinates = nullptr; ///< of this rank in the mesh
+  /// Bytes from each buffer on, as the plan of the memory has them (at least 1); null where the
+  /// device did not ask.
+  const int64_t *extents = nullptr;
+  /// Running it involves the host each time: it cannot be part of what a device records once.
+  bool needsHost = false;
 };
 
-/// One rank's share of a device: runs kernels and library calls on its threads.
+/// One rank's share of a device: runs kernels and library calls, on its threads at once, or on a
+/// device later, in the order of the calls.
 class RankDevice {
 public:
   virtual ~RankDevice() = default;
@@ -31,15 +40,35 @@ public:
   /// Allocates what the instructions bound so far need; called before any of them runs.
   virtual void reserve() = 0;
   virtual int threads() const = 0;
-};
+  /// Memory for this rank's instructions, zeroed; the device outlives it.
+  virtual std::unique_ptr<RankMemory> makeMemory(size_t bytes) = 0;
+  /// Returns when all is over that instructions have begun, where they do not end it themselves.
+  virtual void synchronize() {}
 
-/// A device, shared by the ranks of this process.
-class Device {
-public:
-  virtual ~Device() = default;
-  /// `threads`: how many the rank may use, its own included; `dedicated`: a core stands ready for
-  /// each.
-  virtual std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated) = 0;
+  /// Where instructions see scalars that the host sets before each run of an entry: there
+  /// themselves, or in a memory of the device, which lasts as long as it.
+  virtual const int64_t *mirror(const int64_t *scalars, size_t /*count*/) { return scalars; }
+  /// The scalars (as given to `mirror`) are set for the run that follows.
+  virtual void begin(const int64_t * /*scalars*/) {}
+  /// Runs the instructions from `first` to before `last`. The same range comes again and again.
+  virtual void run(const Bound *first, const Bound *last) {
+    for (; first != last; ++first)
+      first->run(*first);
+  }
+
+  /// Notes when what was run before is over and what is run next begins.
+  virtual void mark() { marks.push_back(now()); }
+  /// The times of all marks since the last call, in seconds of the steady clock.
+  virtual std::vector<double> takeMarks() { return std::exchange(marks, {}); }
+  /// Whether bound instructions are to have extents.
+  virtual bool wantsExtents() const { return false; }
+
+protected:
+  static double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+  std::vector<double> marks;
 };
 
 /// One rank's end of the communication.
@@ -71,6 +100,20 @@ public:
   virtual void share(void *data, size_t bytes, const std::string &what) {}
 };
 
+/// A device, shared by the ranks of this process.
+class Device {
+public:
+  virtual ~Device() = default;
+  /// `threads`: how many the rank may use, its own included; `dedicated`: a core stands ready for
+  /// each; `place`: which of the process's ranks it is.
+  virtual std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated, int place) = 0;
+  /// The communication among ranks that are threads of this process, where it is not the host's.
+  virtual std::unique_ptr<Communication> makeCommunication(const Mesh & /*mesh*/,
+                                                           bool /*dedicated*/) {
+    return nullptr;
+  }
+};
+
 /// The processes that a launcher started as one job, a rank each; this one's view.
 class Job {
 public:
@@ -83,6 +126,18 @@ public:
   virtual std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
                                                            const std::vector<Queue> &queues) = 0;
 };
+
+/// What a device is made for.
+struct DeviceRequest {
+  const Program &program;
+  const ProgramSource &source;
+  int ranks = 1;     ///< in this process
+  int first = 0;     ///< the number of the first of them
+  bool alone = true; ///< there are no ranks in other processes
+};
+
+/// The device that the program was compiled for.
+std::unique_ptr<Device> makeDevice(const DeviceRequest &request);
 
 /// Factories of the backends that are linked in.
 std::unique_ptr<Device> makeCpuDevice();

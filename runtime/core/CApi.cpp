@@ -8,13 +8,6 @@
 #include <dlfcn.h>
 #include <optional>
 
-extern "C" {
-// Those of a program linked into this executable, if there is one.
-extern const char psrt_program_json[] __attribute__((weak));
-extern const uint64_t psrt_program_json_size __attribute__((weak));
-extern const psrt::Kernel psrt_program_kernels[] __attribute__((weak));
-}
-
 using namespace psrt;
 
 struct psrt_program {
@@ -62,9 +55,9 @@ void openProgram(psrt_program &program, const char *path, const psrt_options *op
       PSRT_FAIL(BadInput, "cannot load \"%s\": %s", path, dlerror());
     source = sourceOfObject(program.object, path);
   } else {
-    if (!psrt_program_json)
+    source = linkedSource();
+    if (!source.json)
       PSRT_FAIL(BadArgument, "no program is linked into this executable; give psrt_open a path");
-    source = {psrt_program_json, psrt_program_json_size, psrt_program_kernels, executablePath()};
   }
   SessionOptions sessionOptions;
   std::optional<WeightFiles> weights;

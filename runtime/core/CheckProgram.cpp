@@ -98,6 +98,15 @@ void checkMeeting(const Instruction &instruction, int64_t coordinate) {
     PSRT_FAIL(BadInput, "an %s over other pipeline coordinates has no place here", op->name());
 }
 
+void checkKernel(const KernelOp &op, size_t arguments) {
+  if (op.grid < 0 || op.grid > INT32_MAX || op.block < 0 || op.block > 1024)
+    PSRT_FAIL(BadInput, "a kernel has %lld blocks of %lld threads; expected at most 2^31 of 1024",
+              (long long)op.grid, (long long)op.block);
+  for (int index : op.writes)
+    if (index < 0 || size_t(index) >= arguments)
+      PSRT_FAIL(BadInput, "a kernel of %zu arguments writes number %d", arguments, index);
+}
+
 static int64_t countPlaces(const std::array<int64_t, 3> &sizes) {
   return countElements({sizes[0], sizes[1], sizes[2]});
 }

@@ -20,6 +20,8 @@ void checkCollective(const CollectiveOp &op, const Mesh &mesh);
 /// What goes over pipeline coordinates takes part where it stands: at `coordinate`, or in a function
 /// (-1), which belongs to none.
 void checkMeeting(const Instruction &instruction, int64_t coordinate);
+/// A grid has blocks, and what is written is an argument.
+void checkKernel(const KernelOp &op, size_t arguments);
 /// Windows have sizes, and those of the tensors can be multiplied.
 void checkConvolution(const ConvolutionOp &op);
 void checkMaxPool(const MaxPoolOp &op);

@@ -1,27 +1,29 @@
 // Binding and running.
 #include "runtime/core/Executor.h"
 #include "runtime/core/Status.h"
-#include <chrono>
 
 namespace psrt {
 
-Executor::Executor(const Program &program, const Kernel *kernels, int rank, Arena &arena,
+Executor::Executor(const Program &program, const Kernel *kernels, int rank, RankMemory &memory,
                    RankDevice &device, RankComm &comm, uint64_t seed)
     : program(program), kernels(kernels), coordinates(program.mesh.coordinates(rank)),
-      stage(program.mesh.pipelineCoordinate(coordinates)), arena(arena), device(device), comm(comm),
-      seed(seed) {}
+      stage(program.mesh.pipelineCoordinate(coordinates)), memory(memory), device(device),
+      comm(comm), seed(seed) {
+  if (device.wantsExtents())
+    extents = std::make_unique<BufferExtents>(program, stage);
+}
 
-void *Executor::resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryCode &point,
-                        int64_t slot) const {
+int64_t Executor::resolve(const BufferRef &buffer, const ProgramEntry &entry,
+                          const EntryCode &point, int64_t slot) const {
   if (!buffer.present())
-    return nullptr;
+    return Addresses::Absent;
   int64_t address =
       buffer.base == BufferRef::Absolute ? buffer.offset : entry.bases[buffer.base] + buffer.offset;
   address = point.inSlot(address, slot);
-  if (address < 0 || size_t(address) >= std::max<size_t>(1, arena.size()))
+  if (address < 0 || size_t(address) >= std::max<size_t>(1, memory.size()))
     PSRT_FAIL(BadInput, "%s uses arena address %lld of %zu", entry.label.c_str(),
-              (long long)address, arena.size());
-  return arena.at(address);
+              (long long)address, memory.size());
+  return address;
 }
 
 /// The ref that decides whether an instruction adds or sets; -1: none.
@@ -49,7 +51,7 @@ void Executor::bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise) 
     if (kernel->kernel < 0 || size_t(kernel->kernel) >= program.kernelNames.size())
       PSRT_FAIL(BadInput, "%s calls kernel %d of %zu", entry.label.c_str(), kernel->kernel,
                 program.kernelNames.size());
-    bound.kernel = kernels[kernel->kernel];
+    bound.kernel = kernels ? kernels[kernel->kernel] : nullptr;
   }
   if (!device.bind(bound) && !comm.bind(bound))
     PSRT_FAIL(BadInput, "no backend runs an instruction of %s", entry.label.c_str());
@@ -61,10 +63,17 @@ void Executor::bindCode(BoundEntry &result, const Instruction &instruction,
   Bound bound;
   bound.instruction = &instruction;
   bound.buffers = result.pointers.data() + result.pointers.size();
-  bound.scalars = result.scalars.data() + scalarsAt;
+  bound.scalars = result.seen + scalarsAt;
   bound.coordinates = &coordinates;
-  for (const BufferRef &buffer : instruction.buffers)
-    result.pointers.push_back(resolve(buffer, entry, point, slot));
+  if (extents)
+    bound.extents = result.extents.data() + result.extents.size();
+  for (const BufferRef &buffer : instruction.buffers) {
+    int64_t address = resolve(buffer, entry, point, slot);
+    bool isThere = address != Addresses::Absent;
+    result.pointers.push_back(isThere ? memory.at(address) : nullptr);
+    if (extents)
+      result.extents.push_back(isThere ? extents->find(point, entry, instruction, address) : 0);
+  }
   bindOne(bound, entry, piecewise);
   result.code.push_back(bound);
   result.entries.push_back(&entry);
@@ -94,6 +103,8 @@ Executor::BoundEntry &Executor::bind(const EntryPoint &entryPoint, int64_t slot,
   made->entries.reserve(instructions);
   made->pointers.reserve(pointers);
   made->scalars.reserve(scalars);
+  made->seen = device.mirror(made->scalars.data(), scalars);
+  made->extents.reserve(extents ? pointers : 0);
   for (const ProgramEntry &entry : point.code) {
     size_t scalarsAt = made->scalars.size();
     made->runs.push_back(scalarsAt);
@@ -119,50 +130,65 @@ Executor::BoundEntry &Executor::bind(const EntryPoint &entryPoint, int64_t slot,
   return *result;
 }
 
-static double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t microBatch) {
   for (size_t at : entry.runs) {
     entry.scalars[at + 1] = step;
     if (microBatch >= 0)
       entry.scalars[at + 2] = microBatch;
   }
+  device.begin(entry.scalars.data());
   size_t begin = extent == Extent::Update ? entry.updateFrom : 0;
   size_t end = extent == Extent::BeforeUpdate ? entry.updateFrom : entry.code.size();
-  if (capacity || memory)
+  if (capacity || check)
     runObserved(entry, step, begin, end);
   else
-    for (size_t i = begin; i < end; ++i)
-      entry.code[i].run(entry.code[i]);
+    device.run(entry.code.data() + begin, entry.code.data() + end);
   // The host may look at anything now, but at what is still on its way to the update.
   if (extent != Extent::BeforeUpdate)
     comm.drain();
 }
 
 void Executor::runObserved(BoundEntry &entry, int64_t step, size_t from, size_t to) {
-  if (memory && from == 0)
-    memory->begin(*entry.point);
+  if (check && from == 0)
+    check->begin(*entry.point);
   for (size_t i = from; i < to; ++i) {
-    if (memory)
-      memory->before(entry.code[i], *entry.entries[i]);
+    if (check)
+      check->before(entry.code[i], *entry.entries[i]);
     runTraced(entry, i, step);
-    if (!memory)
+    if (!check)
       continue;
-    memory->after(entry.code[i]);
+    check->after(entry.code[i]);
     if (i + 1 == entry.code.size() || entry.entries[i + 1] != entry.entries[i])
-      memory->finish(*entry.entries[i]);
+      check->finish(*entry.entries[i]);
   }
+  takeTimes();
 }
 
 void Executor::runTraced(const BoundEntry &entry, size_t at, int64_t step) {
-  double start = now();
+  bool isKept = events.size() < capacity;
+  if (isKept)
+    device.mark();
   entry.code[at].run(entry.code[at]);
-  if (events.size() < capacity)
-    events.push_back({&entry.code[at], entry.entries[at], step, start, now()});
-  else
+  if (isKept) {
+    device.mark();
+    events.push_back({&entry.code[at], entry.entries[at], step, 0, 0});
+  } else {
     droppedEvents += capacity > 0;
+  }
+}
+
+void Executor::takeTimes() {
+  std::vector<double> times = device.takeMarks();
+  for (size_t i = 0; i < times.size(); i += 2, ++timed)
+    events[timed].start = times[i], events[timed].end = times[i + 1];
+}
+
+void Executor::checkMemory() {
+  auto *arena = dynamic_cast<Arena *>(&memory);
+  if (!arena)
+    PSRT_FAIL(BadArgument, "--check-memory looks into the memory of the host; compile the program "
+                           "with --target cpu for it");
+  check = std::make_unique<MemoryCheck>(program, stage, *arena);
 }
 
 void Executor::startTrace(size_t newCapacity) {

@@ -3,6 +3,7 @@
 #ifndef PSRT_CORE_EXECUTOR_H
 #define PSRT_CORE_EXECUTOR_H
 
+#include "runtime/core/BufferExtents.h"
 #include "runtime/core/MemoryCheck.h"
 #include <map>
 
@@ -21,7 +22,7 @@ enum class Extent { All, BeforeUpdate, Update };
 
 class Executor {
 public:
-  Executor(const Program &program, const Kernel *kernels, int rank, Arena &arena,
+  Executor(const Program &program, const Kernel *kernels, int rank, RankMemory &memory,
            RankDevice &device, RankComm &comm, uint64_t seed);
 
   /// An entry bound for one slot of saved values.
@@ -31,8 +32,10 @@ public:
     std::vector<const ProgramEntry *> entries; ///< per instruction
     std::vector<void *> pointers;
     std::vector<int64_t> scalars;
-    std::vector<size_t> runs; ///< where each run's scalars begin
-    size_t updateFrom = 0;    ///< the first instruction of the update
+    const int64_t *seen = nullptr; ///< the scalars, where instructions see them
+    std::vector<int64_t> extents;  ///< of the pointers; empty where the device did not ask
+    std::vector<size_t> runs;      ///< where each run's scalars begin
+    size_t updateFrom = 0;         ///< the first instruction of the update
   };
 
   /// Binds an entry (kept). `piecewise`: every accumulation adds; the host zeroes what it
@@ -46,32 +49,37 @@ public:
   void startTrace(size_t capacity);
   const std::vector<TraceEvent> &trace() const { return events; }
   size_t dropped() const { return droppedEvents; }
-  /// Holds all that runs from now on against the plan of the memory; slow.
-  void checkMemory() { memory = std::make_unique<MemoryCheck>(program, stage, arena); }
+  /// Holds all that runs from now on against the plan of the memory; slow. Fails where the memory
+  /// is not the host's.
+  void checkMemory();
   /// Null where it is not checked.
-  const MemoryCheck *memoryCheck() const { return memory.get(); }
+  const MemoryCheck *memoryCheck() const { return check.get(); }
 
 private:
   void bindCode(BoundEntry &result, const Instruction &instruction, const ProgramEntry &entry,
                 const EntryCode &point, int64_t slot, bool piecewise, size_t scalarsAt);
   void bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise);
-  void *resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryCode &point,
-                int64_t slot) const;
+  /// The arena address; Absent where there is no buffer.
+  int64_t resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryCode &point,
+                  int64_t slot) const;
   void runObserved(BoundEntry &entry, int64_t step, size_t from, size_t to);
   void runTraced(const BoundEntry &entry, size_t at, int64_t step);
+  void takeTimes();
 
   const Program &program;
   const Kernel *kernels;
   std::vector<int64_t> coordinates;
   int64_t stage; ///< the rank's pipeline coordinate
-  Arena &arena;
+  RankMemory &memory;
   RankDevice &device;
   RankComm &comm;
   uint64_t seed;
   std::map<std::tuple<const EntryCode *, int64_t, bool>, std::unique_ptr<BoundEntry>> entries;
   std::vector<TraceEvent> events;
   size_t capacity = 0, droppedEvents = 0;
-  std::unique_ptr<MemoryCheck> memory;
+  size_t timed = 0; ///< events whose times are known
+  std::unique_ptr<MemoryCheck> check;
+  std::unique_ptr<BufferExtents> extents; ///< where the device asks
 };
 
 } // namespace psrt

@@ -3,6 +3,7 @@
 #include "psrt/payload.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/InitialValue.h"
+#include "runtime/core/MemoryPieces.h"
 #include "runtime/core/Session.h"
 #include "runtime/data/MappedFile.h"
 #include <algorithm>
@@ -148,7 +149,7 @@ void copyFromFile(const Variable &variable, const Variable &source, const Bytes 
               "compiled; compile again",
               file.path.c_str(), (long long)file.size, source.displayName().c_str(),
               (long long)init.offset, (long long)(init.offset + whole * size));
-  char *base = rank.arena->at(variable.addresses.at(rank.stage));
+  PieceWriter writer(*rank.memory, variable.addresses.at(rank.stage), variable.localBytes());
   const char *data = file.data + init.offset;
   // Within a part, what is contiguous is at most a row of the variable's last dim.
   int64_t row = part && !variable.placement.shape.empty() ? variable.placement.shape.back() : whole;
@@ -157,10 +158,13 @@ void copyFromFile(const Variable &variable, const Variable &source, const Bytes 
                while (count > 0) {
                  int64_t n = part ? std::min(count, row - global % row) : count;
                  int64_t from = part ? indexInFile(source, global) : global;
-                 writeElements(variable, base + local * ownSize, source, data + from * size, n);
+                 writer.write(local, n, ownSize, [&](char *to, int64_t at, int64_t some) {
+                   writeElements(variable, to, source, data + (from + at) * size, some);
+                 });
                  local += n, global += n, count -= n;
                }
              });
+  writer.finish();
 }
 
 /// Element `global` of what is drawn, or one number.
@@ -174,7 +178,6 @@ double getNumber(const Variable &source, uint64_t key, int64_t global) {
 
 void initialize(const Variable &variable, const Variable &source, const Mesh &mesh, uint64_t seed,
                 Files &files, Rank &rank) {
-  char *base = rank.arena->at(variable.addresses.at(rank.stage));
   int64_t size = dtypeSize(variable.dtype), sourceSize = dtypeSize(source.initialDtype);
   bool first = mesh.shardIndex(variable.placement.partial, rank.coordinates) == 0;
   if (!first)
@@ -190,21 +193,25 @@ void initialize(const Variable &variable, const Variable &source, const Mesh &me
   if (zero || (source.hasValue && source.value == 0 && !std::signbit(source.value)))
     return; // a fresh arena is zero
   uint64_t key = initialKey(seed, source.displayName());
+  auto fill = [&](char *to, int64_t global, int64_t count) {
+    if (!source.data.empty())
+      return writeElements(variable, to, source, source.data.data() + global * sourceSize, count);
+    for (int64_t i = 0; i < count; ++i) {
+      char number[8]; // rounded as what it is of has it
+      storeElement(number, source.dtype, getNumber(source, key, global + i));
+      if (source.dtype == variable.dtype)
+        std::memcpy(to + i * size, number, size);
+      else
+        convertFloats(number, source.dtype, to + i * size, variable.dtype, 1);
+    }
+  };
+  PieceWriter writer(*rank.memory, variable.addresses.at(rank.stage), variable.localBytes());
   forEachRun(variable.placement, mesh, rank.coordinates,
              [&](int64_t local, int64_t global, int64_t count) {
-               if (!source.data.empty())
-                 return writeElements(variable, base + local * size, source,
-                                      source.data.data() + global * sourceSize, count);
-               for (int64_t i = 0; i < count; ++i) {
-                 char number[8]; // rounded as what it is of has it
-                 storeElement(number, source.dtype, getNumber(source, key, global + i));
-                 if (source.dtype == variable.dtype)
-                   std::memcpy(base + (local + i) * size, number, size);
-                 else
-                   convertFloats(number, source.dtype, base + (local + i) * size, variable.dtype,
-                                 1);
-               }
+               writer.write(local, count, size,
+                            [&](char *to, int64_t at, int64_t n) { fill(to, global + at, n); });
              });
+  writer.finish();
 }
 
 } // namespace

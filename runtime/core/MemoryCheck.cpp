@@ -12,7 +12,7 @@ static constexpr uint16_t kPoison = 0x7FF7;
 static void poison(Arena &arena, MemoryRange range) {
   const char bytes[2] = {char(kPoison & 0xFF), char(kPoison >> 8)};
   for (int64_t at = range.begin; at < range.end; ++at)
-    *arena.at(at) = bytes[at % 2];
+    *arena.host(at) = bytes[at % 2];
 }
 
 MemoryCheck::MemoryCheck(const Program &program, int64_t stage, Arena &arena)
@@ -102,7 +102,7 @@ void MemoryCheck::begin(const EntryCode &next) {
   for (; born < births.size() && births[born]->begin < 0; ++born)
     hold(rangeOf(*births[born]));
   poisonRest();
-  std::memcpy(copy.at(0), arena.at(0), arena.end());
+  std::memcpy(copy.host(0), arena.host(0), arena.end());
   for (const auto &[first, range] : held)
     accept(range);
 }
@@ -155,7 +155,7 @@ void MemoryCheck::before(const Bound &bound, const ProgramEntry &entry) {
   for (size_t i = 0; i < bound.instruction->buffers.size(); ++i) {
     if (!bound.buffers[i])
       continue;
-    int64_t address = static_cast<char *>(bound.buffers[i]) - arena.at(0);
+    int64_t address = static_cast<char *>(bound.buffers[i]) - arena.host(0);
     const MemoryRange *range = find(address);
     if (!range)
       reject(bound, address, "names");
@@ -197,19 +197,19 @@ void MemoryCheck::checkUnchanged(const Bound &bound) {
 }
 
 void MemoryCheck::checkUnchanged(const Bound &bound, int64_t begin, int64_t end) {
-  if (begin >= end || std::memcmp(arena.at(begin), copy.at(begin), end - begin) == 0)
+  if (begin >= end || std::memcmp(arena.host(begin), copy.host(begin), end - begin) == 0)
     return;
-  while (*arena.at(begin) == *copy.at(begin))
+  while (*arena.host(begin) == *copy.host(begin))
     ++begin;
   reject(bound, begin, "changed");
 }
 
 void MemoryCheck::accept(MemoryRange range) {
-  std::memcpy(copy.at(range.begin), arena.at(range.begin), range.end - range.begin);
+  std::memcpy(copy.host(range.begin), arena.host(range.begin), range.end - range.begin);
   // Buffers begin at even addresses: a word of poison has not been written.
   for (int64_t at = (range.end - 1) / 2 * 2; at >= std::max(range.begin, measured); at -= 2) {
     uint16_t word;
-    std::memcpy(&word, arena.at(at), 2);
+    std::memcpy(&word, arena.host(at), 2);
     if (word != kPoison)
       measured = std::min(at + 2, range.end);
   }

@@ -34,10 +34,14 @@ struct BufferRef {
   bool present() const { return base != Absent; }
 };
 
-/// Generated code on rows [0, rows), called on pieces of `grain`. Buffers: its arguments.
+/// Generated code on rows [0, rows), called on pieces of `grain`, or on a device by a grid of
+/// blocks. Buffers: its arguments.
 struct KernelOp {
   int kernel = 0;
   int64_t rows = 0, grain = 1;
+  int64_t grid = 0, block = 0;
+  bool saysWrites = false;
+  std::vector<int> writes; ///< the arguments that it writes, where the table says them
 };
 /// out = lhs rhs (+ bias) (+ out). Buffers: lhs, rhs, out, bias. Strides in elements. Sums of
 /// 16-bit floats are of f32, rounded once.
@@ -285,6 +289,7 @@ struct Input {
 
 struct Program {
   std::string version, model, compileLine, explain, labels, lossAverage;
+  std::string target; ///< "cpu", or "cuda:" and what for
   Mesh mesh;
   std::vector<std::string> kernelNames;
   std::vector<int64_t> arenaBytes; ///< of a rank, by pipeline coordinate
@@ -304,13 +309,15 @@ struct Program {
   int64_t largestArena() const;
 };
 
-/// The three symbols of a compiled object, and the file that they are in: its folder is where
-/// relative file names start from, and it may carry weights. Empty: of no file.
+/// The symbols of a compiled object, and the file that they are in: its folder is where relative
+/// file names start from, and it may carry weights. Empty: of no file.
 struct ProgramSource {
   const char *json = nullptr;
   uint64_t size = 0;
   const Kernel *kernels = nullptr;
   std::string path;
+  const char *image = nullptr; ///< the kernels of a program for a device, as its driver loads them
+  uint64_t imageSize = 0;
   std::string folder() const;
 };
 

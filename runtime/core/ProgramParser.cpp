@@ -155,6 +155,12 @@ void parseKernel(const Json &object, const Mesh &, Instruction &result) {
   op.kernel = getInt<int>(object, "kernel");
   op.rows = getInt(object, "rows");
   op.grain = std::max<int64_t>(1, getOr<int64_t>(object, "grain", op.rows));
+  op.grid = getOr<int64_t>(object, "grid", 0);
+  op.block = getOr<int64_t>(object, "block", 0);
+  op.saysWrites = !get(object, "writes").is_null();
+  for (int64_t index : getInts(object, "writes"))
+    op.writes.push_back(int(std::clamp<int64_t>(index, -1, INT32_MAX)));
+  checkKernel(op, object.at("args").size());
   for (const Json &argument : object.at("args"))
     result.buffers.push_back(parseBuffer(argument));
   result.op = op;
@@ -693,6 +699,7 @@ Program parseTable(const Json &table) {
   result.compileLine = getString(table, "compile_line");
   result.explain = getString(table, "explain");
   result.labels = getOr<std::string>(table, "labels", "given");
+  result.target = getOr<std::string>(table, "target", "cpu");
   result.lossAverage = getString(table, "loss_average");
   result.mesh = parseMesh(get(table, "mesh"));
   result.kernelNames = getOr<std::vector<std::string>>(table, "kernels", {});

@@ -1,6 +1,7 @@
 // Making ranks, running entries, moving whole tensors.
 #include "runtime/core/Session.h"
 #include "runtime/core/Element.h"
+#include "runtime/core/MemoryPieces.h"
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -70,11 +71,13 @@ Session::Session(const ProgramSource &source, const SessionOptions &options)
       options.job ? options.job->cores() : std::max(1, int(std::thread::hardware_concurrency()));
   threads = options.threads > 0 ? options.threads : std::max(1, cores / here);
   bool dedicated = threads * here <= cores;
-  device = makeCpuDevice();
+  device = makeDevice({program, this->source, here, first, !options.job});
   communication =
       options.job
           ? options.job->makeCommunication(program.mesh, findQueues(program, options.job->rank()))
-          : makeLocalCommunication(program.mesh, dedicated);
+          : device->makeCommunication(program.mesh, dedicated);
+  if (!communication)
+    communication = makeLocalCommunication(program.mesh, dedicated);
   ranks.resize(size);
   rankThreads = std::make_unique<RankThreads>(here, [this] { communication->abort(); }, first);
   try {
@@ -91,10 +94,10 @@ void Session::makeRank(int index, bool dedicated) {
   rank->index = index;
   rank->coordinates = program.mesh.coordinates(index);
   rank->stage = program.mesh.pipelineCoordinate(rank->coordinates);
-  rank->arena = std::make_unique<Arena>(program.arenaBytes[rank->stage]);
-  rank->device = device->makeRank(threads, dedicated);
+  rank->device = device->makeRank(threads, dedicated, options.job ? 0 : index);
+  rank->memory = rank->device->makeMemory(program.arenaBytes[rank->stage]);
   rank->comm = communication->makeRank(index);
-  rank->executor = std::make_unique<Executor>(program, source.kernels, index, *rank->arena,
+  rank->executor = std::make_unique<Executor>(program, source.kernels, index, *rank->memory,
                                               *rank->device, *rank->comm, options.seed);
   if (options.checkMemory)
     rank->executor->checkMemory();
@@ -160,16 +163,16 @@ std::vector<const Input *> Session::inputsOf(const EntryPoint &entry, bool cotan
   return result;
 }
 
-char *Session::inputAt(Rank &rank, const EntryPoint &entry, size_t index, int64_t microBatch,
-                       int64_t slot) const {
+int64_t Session::inputAt(const Rank &rank, const EntryPoint &entry, size_t index,
+                         int64_t microBatch, int64_t slot) const {
   const Input &input = program.inputs[index];
   if (input.addresses.empty())
     PSRT_FAIL(BadInput, "input \"%s\" has no address", input.name.c_str());
   const Addresses &addresses =
       input.addresses[std::min<int64_t>(microBatch, int64_t(input.addresses.size()) - 1)];
   if (!addresses.isAt(rank.stage))
-    return nullptr;
-  return rank.arena->at(entry.programs[rank.stage].inSlot(addresses.at(rank.stage), slot));
+    return Addresses::Absent;
+  return entry.programs[rank.stage].inSlot(addresses.at(rank.stage), slot);
 }
 
 //===--- whole tensors ----------------------------------------------------===//
@@ -233,7 +236,7 @@ void Session::gather(const RankTensor &tensor, char *whole) {
 void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole) {
   checkUsable();
   const Placement &placement = tensor.placement;
-  int64_t size = dtypeSize(tensor.dtype), bytes = tensor.localBytes();
+  int64_t size = dtypeSize(tensor.dtype);
   bool first = isFirst();
   std::vector<char> received;
   std::vector<int64_t> elsewhere;
@@ -244,22 +247,49 @@ void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char
     if (program.mesh.pipelineCoordinate(coordinates) != stage ||
         !placement.isOwner(program.mesh, coordinates, stage))
       continue;
-    const char *base = ranks[index] ? ranks[index]->arena->at(tensor.addresses.at(stage)) : nullptr;
+    auto take = [&](const char *from, int64_t global, int64_t count) {
+      if (add)
+        addInto(tensor.dtype, whole + global * size, from, count);
+      else
+        std::memcpy(whole + global * size, from, count * size);
+    };
     if (options.job && index != 0) {
-      received.resize(first ? bytes : 0);
-      amongProcesses([&] { communication->bring(index, base, received.data(), bytes, kReading); });
-      base = received.data();
+      bringFrom(index, tensor, stage, received);
+      if (first)
+        forEachRun(placement, program.mesh, coordinates,
+                   [&](int64_t local, int64_t global, int64_t count) {
+                     take(received.data() + local * size, global, count);
+                   });
+      continue;
     }
     if (!first)
       continue;
-    forEachRun(placement, program.mesh, coordinates,
-               [&](int64_t local, int64_t global, int64_t count) {
-                 if (add)
-                   addInto(tensor.dtype, whole + global * size, base + local * size, count);
-                 else
-                   std::memcpy(whole + global * size, base + local * size, count * size);
-               });
+    PieceReader reader(*ranks[index]->memory, tensor.addresses.at(stage), tensor.localBytes());
+    forEachRun(
+        placement, program.mesh, coordinates, [&](int64_t local, int64_t global, int64_t count) {
+          reader.read(local, count, size,
+                      [&](const char *from, int64_t at, int64_t n) { take(from, global + at, n); });
+        });
   }
+}
+
+/// Among processes: what rank `index` holds of a tensor, into the first one.
+void Session::bringFrom(int index, const RankTensor &tensor, int64_t stage,
+                        std::vector<char> &received) {
+  int64_t bytes = tensor.localBytes();
+  received.resize(isFirst() ? bytes : 0);
+  const char *from = nullptr;
+  std::vector<char> copy;
+  if (ranks[index]) {
+    RankMemory &memory = *ranks[index]->memory;
+    from = memory.host(tensor.addresses.at(stage));
+    if (!from) {
+      copy.resize(bytes);
+      memory.read(tensor.addresses.at(stage), copy.data(), bytes);
+      from = copy.data();
+    }
+  }
+  amongProcesses([&] { communication->bring(index, from, received.data(), bytes, kReading); });
 }
 
 /// Whether every rank holds all of a tensor.
@@ -278,7 +308,7 @@ void Session::gatherEverywhere(const RankTensor &tensor, char *whole) {
   int64_t bytes = tensor.placement.count() * dtypeSize(tensor.dtype);
   if (tensor.addresses.isEverywhere() && isEverywhere(program.mesh, tensor.placement)) {
     const Rank &rank = *ranks[options.job->rank()];
-    std::memcpy(whole, rank.arena->at(tensor.addresses.at(rank.stage)), bytes);
+    rank.memory->read(tensor.addresses.at(rank.stage), whole, bytes);
     return;
   }
   gather(tensor, whole);
@@ -334,14 +364,17 @@ void Session::scatter(const RankTensor &tensor, const ReadElements &read) {
   parallel([&](Rank &rank) {
     if (!tensor.addresses.isAt(rank.stage))
       return;
-    char *base = rank.arena->at(tensor.addresses.at(rank.stage));
-    std::memset(base, 0, tensor.localBytes());
+    int64_t address = tensor.addresses.at(rank.stage);
+    rank.memory->zero(address, tensor.localBytes());
     if (program.mesh.shardIndex(placement.partial, rank.coordinates) != 0)
       return;
+    PieceWriter writer(*rank.memory, address, tensor.localBytes());
     forEachRun(placement, program.mesh, rank.coordinates,
                [&](int64_t local, int64_t global, int64_t count) {
-                 read(base + local * size, global, count);
+                 writer.write(local, count, size,
+                              [&](char *to, int64_t at, int64_t n) { read(to, global + at, n); });
                });
+    writer.finish();
   });
 }
 
@@ -395,14 +428,14 @@ void Session::setScalar(const std::string &symbol, double value) {
   float x = float(value);
   for (std::unique_ptr<Rank> &rank : ranks)
     if (rank && variable.addresses.isAt(rank->stage))
-      std::memcpy(rank->arena->at(variable.addresses.at(rank->stage)), &x, 4);
+      rank->memory->write(variable.addresses.at(rank->stage), &x, 4);
 }
 
 void Session::zero(const std::string &kind) {
   parallel([&](Rank &rank) {
     for (const Variable &variable : program.variables)
       if (variable.kind == kind && variable.addresses.isAt(rank.stage))
-        std::memset(rank.arena->at(variable.addresses.at(rank.stage)), 0, variable.localBytes());
+        rank.memory->zero(variable.addresses.at(rank.stage), variable.localBytes());
   });
 }
 

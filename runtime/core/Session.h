@@ -38,8 +38,8 @@ struct Rank {
   int index = 0;
   std::vector<int64_t> coordinates;
   int64_t stage = 0; ///< its pipeline coordinate
-  std::unique_ptr<Arena> arena;
   std::unique_ptr<RankDevice> device;
+  std::unique_ptr<RankMemory> memory;
   std::unique_ptr<RankComm> comm;
   std::unique_ptr<Executor> executor;
   std::vector<InputWriter> writers; ///< by input of the program
@@ -114,8 +114,9 @@ public:
       for (size_t i = 0; i < program.inputs.size(); ++i)
         if (belongs(program.inputs[i], entry, cotangents))
           for (int64_t m = 0; m < microBatches; ++m)
-            if (char *at = inputAt(rank, entry, i, m, slot))
-              rank.writers[i].write(source, at, [&](int64_t row) { return sampleOf(m, row); });
+            if (int64_t at = inputAt(rank, entry, i, m, slot); at != Addresses::Absent)
+              rank.writers[i].write(source, *rank.memory, at,
+                                    [&](int64_t row) { return sampleOf(m, row); });
     });
   }
   /// Inputs that an entry reads; `cotangents`: those that its backward takes instead.
@@ -161,10 +162,11 @@ private:
   [[noreturn]] void recover(const Status &status);
   template <typename Body> void amongProcesses(Body &&body);
   bool belongs(const Input &input, const EntryPoint &entry, bool cotangents) const;
-  /// Null where the rank's stage does not read it.
-  char *inputAt(Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,
-                int64_t slot) const;
+  /// The address; Absent where the rank's stage does not read it.
+  int64_t inputAt(const Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,
+                  int64_t slot) const;
   void gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole);
+  void bringFrom(int index, const RankTensor &tensor, int64_t stage, std::vector<char> &received);
   void scatter(const RankTensor &tensor, const ReadElements &read);
   void makeRank(int index, bool dedicated);
 

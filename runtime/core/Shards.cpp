@@ -1,5 +1,6 @@
 // From placements to ranges, and from ranks that hold the same to the one that writes.
 #include "runtime/core/Shards.h"
+#include "runtime/core/MemoryPieces.h"
 #include <algorithm>
 #include <cstring>
 
@@ -105,11 +106,13 @@ std::vector<std::vector<Shard>> planShards(const Program &program,
 
 void copyShard(const Program &program, const Rank &rank, const Variable &variable, char *to) {
   int64_t size = dtypeSize(variable.dtype);
-  const char *base = rank.arena->at(variable.addresses.at(rank.stage));
+  PieceReader reader(*rank.memory, variable.addresses.at(rank.stage), variable.localBytes());
   forEachRun(variable.placement, program.mesh, rank.coordinates,
              [&](int64_t local, int64_t, int64_t count) {
-               std::memcpy(to, base + local * size, count * size);
-               to += count * size;
+               reader.read(local, count, size, [&](const char *from, int64_t, int64_t n) {
+                 std::memcpy(to, from, n * size);
+                 to += n * size;
+               });
              });
 }
 

@@ -5,7 +5,36 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+extern "C" {
+extern const char psrt_program_json[] __attribute__((weak));
+extern const uint64_t psrt_program_json_size __attribute__((weak));
+extern const psrt::Kernel psrt_program_kernels[] __attribute__((weak));
+extern const char psrt_program_image[] __attribute__((weak));
+extern const uint64_t psrt_program_image_size __attribute__((weak));
+extern const char psrt_check_program_json[] __attribute__((weak));
+extern const uint64_t psrt_check_program_json_size __attribute__((weak));
+extern const psrt::Kernel psrt_check_program_kernels[] __attribute__((weak));
+extern const char psrt_check_program_image[] __attribute__((weak));
+extern const uint64_t psrt_check_program_image_size __attribute__((weak));
+}
+
 namespace psrt {
+
+ProgramSource linkedSource() {
+  if (!psrt_program_json)
+    return {};
+  return {psrt_program_json,    psrt_program_json_size,
+          psrt_program_kernels, executablePath(),
+          psrt_program_image,   psrt_program_image ? psrt_program_image_size : 0};
+}
+
+ProgramSource linkedCheckSource() {
+  if (!psrt_check_program_json)
+    return {};
+  return {psrt_check_program_json,    psrt_check_program_json_size,
+          psrt_check_program_kernels, executablePath(),
+          psrt_check_program_image,   psrt_check_program_image ? psrt_check_program_image_size : 0};
+}
 
 static void *symbol(void *handle, const char *name, const std::string &path) {
   void *result = dlsym(handle, name);
@@ -21,6 +50,11 @@ ProgramSource sourceOfObject(void *handle, const std::string &path) {
   result.size = *static_cast<const uint64_t *>(symbol(handle, "psrt_program_json_size", path));
   result.kernels = static_cast<const Kernel *>(symbol(handle, "psrt_program_kernels", path));
   result.path = path;
+  if (void *image = dlsym(handle, "psrt_program_image")) {
+    result.image = static_cast<const char *>(image);
+    result.imageSize =
+        *static_cast<const uint64_t *>(symbol(handle, "psrt_program_image_size", path));
+  }
   return result;
 }
 

@@ -8,6 +8,10 @@ namespace psrt {
 
 /// The symbols of an object loaded by dlopen (`handle`).
 ProgramSource sourceOfObject(void *handle, const std::string &path);
+/// The symbols of the program that is linked into this executable; `json` is null where none is.
+ProgramSource linkedSource();
+/// Of the one-rank program that --check compares with.
+ProgramSource linkedCheckSource();
 /// The file of this executable.
 std::string executablePath();
 

@@ -58,6 +58,11 @@ InputWriter::InputWriter(const Input &input, const Mesh &mesh,
       local += n, global += n, count -= n;
     }
   });
+  int64_t written = 0;
+  for (const Run &run : runs)
+    written += run.count * int64_t(rows.size());
+  hasPadding = written != input.placement.localCount();
+  bytes = input.placement.localCount() * dtypeSize(input.dtype);
   scratch.resize(sampleElements(input) * dtypeSize(input.dtype));
 }
 

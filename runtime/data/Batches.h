@@ -2,8 +2,9 @@
 #ifndef PSRT_DATA_BATCHES_H
 #define PSRT_DATA_BATCHES_H
 
-#include "runtime/core/Arena.h"
+#include "runtime/core/RankMemory.h"
 #include "runtime/data/Samples.h"
+#include <cstring>
 
 namespace psrt {
 
@@ -29,11 +30,16 @@ class InputWriter {
 public:
   InputWriter(const Input &input, const Mesh &mesh, const std::vector<int64_t> &coordinates);
   const Input &getInput() const { return *input; }
-  /// Fills the input's buffer at `data` from samples(row) of the source; fails on values outside
-  /// the limit.
-  template <typename Samples> void write(const SampleSource &source, char *data, Samples samples) {
+  /// Fills the input's buffer at an address from samples(row) of the source; fails on values
+  /// outside the limit.
+  template <typename Samples>
+  void write(const SampleSource &source, RankMemory &memory, int64_t address, Samples samples) {
+    char *data = memory.stage(address, bytes);
+    if (hasPadding && !memory.host(address))
+      std::memset(data, 0, bytes);
     for (size_t i = 0; i < rows.size(); ++i)
       writeRow(source, data, int64_t(i), input->batchDim < 0 ? 0 : samples(rows[i]));
+    memory.commit(data, address, bytes);
   }
 
 private:
@@ -49,6 +55,8 @@ private:
   std::vector<int64_t> rows; ///< global row per local row
   std::vector<Run> runs;     ///< within one row
   int64_t inner = 1;         ///< local elements after the batch dim
+  int64_t bytes = 0;         ///< of the buffer
+  bool hasPadding = false;   ///< bytes that no row writes
   std::vector<char> scratch;
 };
 

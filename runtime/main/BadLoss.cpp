@@ -51,7 +51,7 @@ std::string findBadRanks(Session &session) {
     if (!addresses.isAt(rank.stage))
       return;
     float part;
-    std::memcpy(&part, rank.arena->at(addresses.at(rank.stage)), 4);
+    rank.memory->read(addresses.at(rank.stage), &part, 4);
     bad[rank.index] = !std::isfinite(part);
   });
   std::string here, all;

@@ -1,5 +1,6 @@
 // The text of --info.
 #include "runtime/core/Averages.h"
+#include "runtime/device/cuda/Workspace.h"
 #include "runtime/main/Parts.h"
 
 namespace psrt {
@@ -172,6 +173,9 @@ void printInfo(const Program &program) {
                 program.microBatches == 1 ? "" : "es", averageText(program.lossAverage).c_str());
   else
     std::printf("a step      none: the program only evaluates (--inference)\n");
+  if (program.target != "cpu")
+    std::printf("target      %s; a rank needs %s besides its memory (cuBLASLt)\n",
+                program.target.c_str(), bytesText(double(cuda::kWorkspaceBytes)).c_str());
   std::printf("labels      %s\n", labelsText(program.labels));
   if (keepsAverages(program))
     std::printf("averages    of the parameters (--ema): evaluated and exported beside them\n");

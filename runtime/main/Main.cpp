@@ -11,23 +11,7 @@
 #include <sstream>
 #include <unistd.h>
 
-extern "C" {
-extern const char psrt_program_json[];
-extern const uint64_t psrt_program_json_size;
-extern const psrt::Kernel psrt_program_kernels[];
-extern const char psrt_check_program_json[] __attribute__((weak));
-extern const uint64_t psrt_check_program_json_size __attribute__((weak));
-extern const psrt::Kernel psrt_check_program_kernels[] __attribute__((weak));
-}
-
 namespace psrt {
-
-static ProgramSource checkSource() {
-  if (!psrt_check_program_json)
-    return {};
-  return {psrt_check_program_json, psrt_check_program_json_size, psrt_check_program_kernels,
-          executablePath()};
-}
 
 /// How the ranks communicate: as the flag says, else as this process was launched.
 static std::string chooseComm(const Flags &flags, const ProcessPlace &place) {
@@ -156,7 +140,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
         std::fprintf(stderr, "note: %s\n", note.c_str());
   applySettings(session, flags);
   if (flags.check)
-    return check(session, checkSource(), flags);
+    return check(session, linkedCheckSource(), flags);
   train(session, tensors, flags);
   return 0;
 }
@@ -200,8 +184,7 @@ static int run(const Flags &flags, const ProcessPlace &place) {
   // Nobody else speaks for a rank that is none of the job's.
   bool first = place.rank <= 0 || place.rank >= place.size;
   std::unique_ptr<ProcessJob> job;
-  ProgramSource source{psrt_program_json, psrt_program_json_size, psrt_program_kernels,
-                       executablePath()};
+  ProgramSource source = linkedSource();
   try {
     Program program = parseProgram({source.json, source.size});
     if (flags.info) {

@@ -6,30 +6,37 @@
 namespace psrt {
 namespace {
 
-constexpr int64_t kSize = 512;
 constexpr int kRuns = 3;
+/// Of the sides of the matrices: a device needs more to be busy.
+constexpr int64_t kSize = 512, kDeviceSize = 2048;
+
+Instruction makeProduct(int64_t size) {
+  MatmulOp op;
+  op.m = op.n = op.k = size;
+  op.lhs = op.rhs = op.out = {0, 0, size, 1};
+  Instruction result;
+  result.op = op;
+  result.buffers.resize(MatmulOp::Buffers);
+  return result;
+}
 
 /// A square product, row-major. Devices keep what they prepare for an instruction: it stays.
-const Instruction &productInstruction() {
-  static const Instruction instruction = [] {
-    MatmulOp op;
-    op.m = op.n = op.k = kSize;
-    op.lhs = op.rhs = op.out = {0, 0, kSize, 1};
-    Instruction result;
-    result.op = op;
-    return result;
-  }();
-  return instruction;
+const Instruction &productInstruction(bool onHost) {
+  static const Instruction small = makeProduct(kSize), large = makeProduct(kDeviceSize);
+  return onHost ? small : large;
 }
 
 double measureRank(Rank &rank) {
-  std::vector<float> memory(3 * kSize * kSize + 16, 0.5f);
-  auto at = reinterpret_cast<uintptr_t>(memory.data());
-  float *base = reinterpret_cast<float *>((at + 63) & ~uintptr_t(63));
-  void *buffers[MatmulOp::Buffers] = {base, base + kSize * kSize, base + 2 * kSize * kSize,
+  bool onHost = rank.memory->host(0) != nullptr;
+  int64_t size = onHost ? kSize : kDeviceSize, bytes = size * size * int64_t(sizeof(float));
+  std::unique_ptr<RankMemory> memory = rank.device->makeMemory(3 * bytes);
+  std::vector<float> values(size * size, 0.5f);
+  for (int64_t address : {int64_t(0), bytes, 2 * bytes})
+    memory->write(address, values.data(), bytes);
+  void *buffers[MatmulOp::Buffers] = {memory->at(0), memory->at(bytes), memory->at(2 * bytes),
                                       nullptr};
   Bound bound;
-  bound.instruction = &productInstruction();
+  bound.instruction = &productInstruction(onHost);
   bound.buffers = buffers;
   if (!rank.device->bind(bound))
     return 0;
@@ -39,7 +46,8 @@ double measureRank(Rank &rank) {
     rank.comm->barrier();
     double start = steadySeconds();
     bound.run(bound);
-    double rate = 2.0 * kSize * kSize * kSize / (steadySeconds() - start);
+    rank.device->synchronize();
+    double rate = 2.0 * double(size) * double(size) * double(size) / (steadySeconds() - start);
     best = run > 0 && rate > best ? rate : best;
   }
   return best;

@@ -109,30 +109,8 @@ void checkCollective(const CollectiveOp &op, const char *comm) {
 }
 
 void PartCopy::run(const char *in, char *out) const {
-  int64_t rank = shape.size(), index[16] = {};
-  int64_t size[16], inStride[16], outStride[16], inUnit = element, outUnit = element;
-  for (int64_t d = rank; d-- > 0;) {
-    size[d] = d == split ? shape[d] / parts : shape[d];
-    inStride[d] = inUnit;
-    outStride[d] = outUnit;
-    inUnit *= shape[d];
-    outUnit *= size[d] * (d == concat ? places : 1);
-  }
-  in += part * size[split] * inStride[split];
-  out += place * size[concat] * outStride[concat];
-  while (true) {
-    int64_t a = 0, b = 0;
-    for (int64_t d = 0; d + 1 < rank; ++d) {
-      a += index[d] * inStride[d];
-      b += index[d] * outStride[d];
-    }
-    std::memcpy(out + b, in + a, size[rank - 1] * element);
-    int64_t d = rank - 1;
-    while (d > 0 && ++index[d - 1] == size[d - 1])
-      index[--d] = 0;
-    if (d == 0)
-      return;
-  }
+  forEachRow(
+      [&](int64_t from, int64_t to, int64_t bytes) { std::memcpy(out + to, in + from, bytes); });
 }
 
 void sliceShard(const CollectiveOp &op, int member, const char *in, char *out) {

@@ -24,7 +24,36 @@ struct PartCopy {
   int concat = 0, places = 1, place = 0;
 
   void run(const char *in, char *out) const;
+  /// Calls copy(inOffset, outOffset, bytes) for every row.
+  template <typename Copy> void forEachRow(Copy &&copy) const;
 };
+
+template <typename Copy> void PartCopy::forEachRow(Copy &&copy) const {
+  int64_t rank = int64_t(shape.size()), index[16] = {};
+  int64_t size[16], inStride[16], outStride[16], inUnit = element, outUnit = element;
+  for (int64_t d = rank; d-- > 0;) {
+    size[d] = d == split ? shape[d] / parts : shape[d];
+    inStride[d] = inUnit;
+    outStride[d] = outUnit;
+    inUnit *= shape[d];
+    outUnit *= size[d] * (d == concat ? places : 1);
+  }
+  int64_t in = part * size[split] * inStride[split];
+  int64_t out = place * size[concat] * outStride[concat];
+  while (true) {
+    int64_t a = in, b = out;
+    for (int64_t d = 0; d + 1 < rank; ++d) {
+      a += index[d] * inStride[d];
+      b += index[d] * outStride[d];
+    }
+    copy(a, b, size[rank - 1] * element);
+    int64_t d = rank - 1;
+    while (d > 0 && ++index[d - 1] == size[d - 1])
+      index[--d] = 0;
+    if (d == 0)
+      return;
+  }
+}
 
 /// This member's part of a whole tensor, filled up with zeros.
 void sliceShard(const CollectiveOp &op, int member, const char *in, char *out);

@@ -1,60 +1,40 @@
 // Communication among ranks that are threads of one process: members publish their buffers, meet,
 // and copy or reduce straight out of each other's memory. The place to clone a new backend from.
-#include "runtime/comm/local/Barrier.h"
 #include "runtime/comm/local/Collectives.h"
-#include "runtime/comm/local/Meetings.h"
-#include "runtime/core/Backend.h"
+#include "runtime/comm/local/Rooms.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <map>
-#include <mutex>
-#include <optional>
 
 namespace psrt {
 namespace {
 
-/// The ranks that differ only on one list of axes.
-struct Group {
-  Group(int members, bool dedicated, const std::atomic<bool> &aborted)
-      : barrier(members, dedicated, aborted), slots(members) {}
-  Barrier barrier;
-  std::vector<void *const *> slots; ///< what each member published
-};
-
-class LocalCommunication;
-struct Started;
-
 /// One rank's end.
 class LocalRank : public RankComm {
 public:
-  LocalRank(LocalCommunication &owner, int rank);
+  LocalRank(Rooms &rooms, int rank) : rooms(rooms), rank(rank), started(rooms) {}
   bool bind(Bound &bound) override;
   void reserve() override {
     scratch.resize(scratchBytes);
     started.reserve(kept.size());
   }
-  void barrier() override;
+  void barrier() override { rooms.getAll(rank)->barrier.arrive(); }
   void drain() override { waitFor(std::nullopt); }
 
   char *getScratch() { return scratch.data(); }
-  void start(const Started &what);
   /// What was started with the token; without one, all.
-  void waitFor(std::optional<int64_t> token);
+  void waitFor(std::optional<int64_t> token) {
+    started.wait(token, [](const Started &) {});
+  }
 
 private:
   void bindCollective(Bound &bound, const CollectiveOp &op);
-  /// Communication among pipeline coordinates: their programs differ, so nobody may wait at a
-  /// start.
   void bindStarted(Bound &bound, const std::vector<int> &members, int index, int64_t token,
                    const std::string &queue, MeetingPlace::Action action);
 
-  LocalCommunication &owner;
+  Rooms &rooms;
   int rank;
-  Bell *bell;
-  std::vector<const Started *> started; ///< and not waited for yet
-  int resets = 0; ///< of the communication, when this rank started something last
+  StartedList started;
   size_t scratchBytes = 0;
   std::vector<char> scratch;
   std::deque<std::shared_ptr<void>> kept;
@@ -62,78 +42,15 @@ private:
 
 class LocalCommunication : public Communication {
 public:
-  LocalCommunication(const Mesh &mesh, bool dedicated) : mesh(mesh), dedicated(dedicated) {
-    for (size_t i = 0; i < mesh.axes.size(); ++i)
-      everyAxis.push_back(int(i));
-  }
+  LocalCommunication(const Mesh &mesh, bool dedicated) : rooms(mesh, dedicated) {}
   std::unique_ptr<RankComm> makeRank(int rank) override {
-    return std::make_unique<LocalRank>(*this, rank);
+    return std::make_unique<LocalRank>(rooms, rank);
   }
-
-  void abort() override {
-    aborted = true;
-    std::lock_guard<std::mutex> lock(mutex);
-    for (auto &[key, group] : groups)
-      group->barrier.wake();
-    for (Bell &bell : bells)
-      bell.ring();
-  }
-
-  void reset() override {
-    std::lock_guard<std::mutex> lock(mutex);
-    for (auto &[key, group] : groups)
-      group->barrier.reset();
-    for (auto &[key, place] : places)
-      place->reset();
-    ++resets;
-    aborted = false;
-  }
-
-  Group *getGroup(int rank, const std::vector<int> &axes) {
-    std::vector<int> members = mesh.group(rank, axes);
-    std::lock_guard<std::mutex> lock(mutex);
-    std::unique_ptr<Group> &group = groups[members];
-    if (!group)
-      group = std::make_unique<Group>(int(members.size()), dedicated, aborted);
-    return group.get();
-  }
-
-  MeetingPlace *getPlace(const std::vector<int> &members, const std::string &queue) {
-    std::lock_guard<std::mutex> lock(mutex);
-    std::unique_ptr<MeetingPlace> &place = places[{members, queue}];
-    if (!place)
-      place = std::make_unique<MeetingPlace>(int(members.size()));
-    return place.get();
-  }
-
-  Bell *addBell() {
-    std::lock_guard<std::mutex> lock(mutex);
-    return &bells.emplace_back(aborted);
-  }
-
-  /// How often one looks before it sleeps.
-  int spins() const { return dedicated ? 4000 : 16; }
-
-  const Mesh mesh;
-  std::vector<int> everyAxis;
-  std::atomic<int> resets{0};
+  void abort() override { rooms.abort(); }
+  void reset() override { rooms.reset(); }
 
 private:
-  bool dedicated;
-  std::atomic<bool> aborted{false};
-  std::mutex mutex;
-  std::map<std::vector<int>, std::unique_ptr<Group>> groups;
-  std::map<std::pair<std::vector<int>, std::string>, std::unique_ptr<MeetingPlace>> places;
-  std::deque<Bell> bells; ///< of the ranks
-};
-
-/// One rank's part in communication among pipeline coordinates.
-struct Started {
-  MeetingPlace *place = nullptr;
-  MeetingPlace::Action action = nullptr;
-  int index = 0; ///< this rank's place among the members
-  int64_t token = 0;
-  mutable Attendance attendance;
+  Rooms rooms;
 };
 
 /// One collective as one rank sees it.
@@ -171,16 +88,8 @@ const void *stageOperand(const Bound &bound, const Member &member, int64_t outBy
 //===--- among pipeline coordinates ---------------------------------------===//
 
 void deliver(const std::vector<Attendance *> &parts) {
+  checkMessage(*parts[0]->bound, *parts[1]->bound);
   const auto &message = std::get<MessageOp>(parts[0]->bound->instruction->op);
-  const auto &awaited = std::get<MessageOp>(parts[1]->bound->instruction->op);
-  if (message.bytes != awaited.bytes || message.value != awaited.value ||
-      message.microBatch != awaited.microBatch)
-    PSRT_FAIL(BadInput,
-              "queue \"%s\" brings value %lld of micro-batch %lld (%lld bytes) where value "
-              "%lld of micro-batch %lld (%lld bytes) is awaited",
-              message.queue.c_str(), (long long)message.value, (long long)message.microBatch,
-              (long long)message.bytes, (long long)awaited.value, (long long)awaited.microBatch,
-              (long long)awaited.bytes);
   std::memcpy(parts[1]->bound->buffers[0], parts[0]->bound->buffers[0], message.bytes);
 }
 
@@ -293,30 +202,6 @@ void check(const CollectiveOp &op, int members) {
 
 } // namespace
 
-LocalRank::LocalRank(LocalCommunication &owner, int rank)
-    : owner(owner), rank(rank), bell(owner.addBell()) {}
-
-void LocalRank::start(const Started &what) {
-  if (int now = owner.resets.load(); now != resets) {
-    started.clear(); // what a failure left
-    resets = now;
-  }
-  started.push_back(&what);
-  what.place->attend(what.index, what.attendance, what.action);
-}
-
-void LocalRank::waitFor(std::optional<int64_t> token) {
-  if (resets != owner.resets.load())
-    return;
-  size_t kept = 0;
-  for (const Started *one : started)
-    if (token && one->token != *token)
-      started[kept++] = one;
-    else
-      bell->wait(one->attendance.over, owner.spins());
-  started.resize(kept);
-}
-
 bool LocalRank::bind(Bound &bound) {
   bound.self = this;
   if (std::holds_alternative<WaitOp>(bound.instruction->op)) {
@@ -326,7 +211,7 @@ bool LocalRank::bind(Bound &bound) {
     return true;
   }
   if (const auto *op = std::get_if<MessageOp>(&bound.instruction->op)) {
-    int peer = owner.mesh.acrossPipeline(rank, {op->peer}).front();
+    int peer = rooms.mesh.acrossPipeline(rank, {op->peer}).front();
     bindStarted(bound, op->receives ? std::vector{peer, rank} : std::vector{rank, peer},
                 op->receives, op->token, op->queue, deliver);
     return true;
@@ -334,7 +219,7 @@ bool LocalRank::bind(Bound &bound) {
   const auto *op = std::get_if<CollectiveOp>(&bound.instruction->op);
   if (!op)
     return false;
-  std::vector<int> members = op->members(owner.mesh, rank);
+  std::vector<int> members = op->members(rooms.mesh, rank);
   check(*op, int(members.size()));
   if (op->overPipeline.empty())
     bindCollective(bound, *op);
@@ -348,11 +233,11 @@ bool LocalRank::bind(Bound &bound) {
 void LocalRank::bindCollective(Bound &bound, const CollectiveOp &op) {
   auto member = std::make_shared<Member>();
   member->op = op;
-  member->group = owner.getGroup(rank, op.axes);
+  member->group = rooms.getGroup(rank, op.axes);
   member->rank = this;
-  member->index = int(owner.mesh.shardIndex(op.axes, owner.mesh.coordinates(rank)));
-  member->count = int(owner.mesh.shards(op.axes));
-  member->bytes = op.bytes(owner.mesh);
+  member->index = int(rooms.mesh.shardIndex(op.axes, rooms.mesh.coordinates(rank)));
+  member->count = int(rooms.mesh.shards(op.axes));
+  member->bytes = op.bytes(rooms.mesh);
   if (op.kind == CollectiveOp::Permute)
     member->source = permuteSource(op, member->index, member->count);
   scratchBytes = std::max(scratchBytes, size_t(member->bytes));
@@ -364,21 +249,14 @@ void LocalRank::bindCollective(Bound &bound, const CollectiveOp &op) {
 void LocalRank::bindStarted(Bound &bound, const std::vector<int> &members, int index, int64_t token,
                             const std::string &queue, MeetingPlace::Action action) {
   auto part = std::make_shared<Started>();
-  part->place = owner.getPlace(members, queue);
-  part->action = action;
-  part->index = index;
-  part->token = token;
-  part->attendance.bell = bell;
+  started.prepare(*part, members, index, token, queue, action);
   bound.prepared = part.get();
   bound.run = [](const Bound &bound) {
-    const auto &part = *static_cast<const Started *>(bound.prepared);
-    part.attendance.bound = &bound;
-    static_cast<LocalRank *>(bound.self)->start(part);
+    static_cast<LocalRank *>(bound.self)
+        ->started.start(*static_cast<Started *>(bound.prepared), bound);
   };
   kept.push_back(std::move(part));
 }
-
-void LocalRank::barrier() { owner.getGroup(rank, owner.everyAxis)->barrier.arrive(); }
 
 std::unique_ptr<Communication> makeLocalCommunication(const Mesh &mesh, bool dedicated) {
   return std::make_unique<LocalCommunication>(mesh, dedicated);

@@ -1,6 +1,7 @@
 // Binds instructions to the CPU; kernels, copies and shard indices are here, library calls in their
 // own files.
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/core/Arena.h"
 #include "runtime/core/Status.h"
 #include <cstring>
 
@@ -44,6 +45,10 @@ void CpuRank::reserve() {
     char *data = scratchOwned[i].data();
     scratchMemory[i] = data + (-reinterpret_cast<uintptr_t>(data) & 63);
   }
+}
+
+std::unique_ptr<RankMemory> CpuRank::makeMemory(size_t bytes) {
+  return std::make_unique<Arena>(bytes);
 }
 
 //===--- simple instructions ----------------------------------------------===//
@@ -104,7 +109,7 @@ struct Binder {
 
 class CpuDevice : public Device {
 public:
-  std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated) override {
+  std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated, int) override {
     return std::make_unique<CpuRank>(cache, threads, dedicated);
   }
 

@@ -3,8 +3,12 @@
 // thread runs a block; the block's threads are fibers that take turns at barriers.
 //
 // A replay image exports each kernel as `void NAME(void **parameters)` (parameters[i] points to the
-// value of parameter i, as in cuLaunchKernel) and, where a kernel asks who it is or waits for
-// others, a pointer `psrt_replay_hooks` that the driver sets before the first launch.
+// value of parameter i, as in cuLaunchKernel), beside it `const uint32_t NAME_parameters[]` = {how
+// many parameters, bytes of the first, bytes of the second, ...}, which a launch needs to copy them
+// (the driver reads that from PTX), and, where a kernel asks who it is or waits for others, a
+// pointer `const PsrtReplayHooks *psrt_replay_hooks` that the driver sets before the first launch.
+// Shared memory of a kernel is `thread_local` in the image: one thread runs the blocks of a stream.
+// Kernels leave their parameters as they are.
 #ifndef PSRT_DEVICE_CUDA_REPLAY_H
 #define PSRT_DEVICE_CUDA_REPLAY_H
 

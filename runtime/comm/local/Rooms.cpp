@@ -1,0 +1,85 @@
+// Groups and queues by who is in them.
+#include "runtime/comm/local/Rooms.h"
+#include "runtime/core/Status.h"
+
+namespace psrt {
+
+void checkMessage(const Bound &sent, const Bound &other) {
+  const auto &message = std::get<MessageOp>(sent.instruction->op);
+  const auto &awaited = std::get<MessageOp>(other.instruction->op);
+  if (message.bytes != awaited.bytes || message.value != awaited.value ||
+      message.microBatch != awaited.microBatch)
+    PSRT_FAIL(BadInput,
+              "queue \"%s\" brings value %lld of micro-batch %lld (%lld bytes) where value "
+              "%lld of micro-batch %lld (%lld bytes) is awaited",
+              message.queue.c_str(), (long long)message.value, (long long)message.microBatch,
+              (long long)message.bytes, (long long)awaited.value, (long long)awaited.microBatch,
+              (long long)awaited.bytes);
+}
+
+Rooms::Rooms(const Mesh &mesh, bool dedicated) : mesh(mesh), dedicated(dedicated) {
+  for (size_t i = 0; i < mesh.axes.size(); ++i)
+    everyAxis.push_back(int(i));
+}
+
+void Rooms::abort() {
+  aborted = true;
+  std::lock_guard<std::mutex> lock(mutex);
+  for (auto &[key, group] : groups)
+    group->barrier.wake();
+  for (Bell &bell : bells)
+    bell.ring();
+}
+
+void Rooms::reset() {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (auto &[key, group] : groups)
+    group->barrier.reset();
+  for (auto &[key, place] : places)
+    place->reset();
+  ++resets;
+  aborted = false;
+}
+
+Group *Rooms::getGroup(int rank, const std::vector<int> &axes) {
+  std::vector<int> members = mesh.group(rank, axes);
+  std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<Group> &group = groups[members];
+  if (!group)
+    group = std::make_unique<Group>(int(members.size()), dedicated, aborted);
+  return group.get();
+}
+
+MeetingPlace *Rooms::getPlace(const std::vector<int> &members, const std::string &queue) {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<MeetingPlace> &place = places[{members, queue}];
+  if (!place)
+    place = std::make_unique<MeetingPlace>(int(members.size()));
+  return place.get();
+}
+
+Bell *Rooms::addBell() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return &bells.emplace_back(aborted);
+}
+
+void StartedList::prepare(Started &part, const std::vector<int> &members, int index, int64_t token,
+                          const std::string &queue, MeetingPlace::Action action) {
+  part.place = rooms.getPlace(members, queue);
+  part.action = action;
+  part.index = index;
+  part.token = token;
+  part.attendance.bell = bell;
+}
+
+void StartedList::start(const Started &what, const Bound &bound) {
+  if (int now = rooms.resets.load(); now != resets) {
+    started.clear(); // what a failure left
+    resets = now;
+  }
+  started.push_back(&what);
+  what.attendance.bound = &bound;
+  what.place->attend(what.index, what.attendance, what.action);
+}
+
+} // namespace psrt

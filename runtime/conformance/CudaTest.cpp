@@ -1,0 +1,170 @@
+// The CUDA device on the stand-in driver: its memory, a whole program, and what it says where it
+// cannot run one.
+#include "runtime/conformance/DeviceFixture.h"
+#include "runtime/conformance/TinyProgram.h"
+#include "runtime/core/MemoryPieces.h"
+#include "runtime/core/Session.h"
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+
+using namespace psrt;
+
+namespace {
+
+void replaceAll(std::string &text, const std::string &from, const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+}
+
+std::string makeTable(const std::string &target) {
+  std::string table = PSRT_TINY_TABLE("1", "8");
+  replaceAll(table, "\"target\": \"cpu\"", "\"target\": \"" + target + "\"");
+  return table;
+}
+
+std::string readImage() {
+  std::ifstream file(PSRT_TINY_REPLAY, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What a few steps and an evaluation leave.
+struct Outcome {
+  std::vector<float> w = std::vector<float>(tinyWidth), prediction = std::vector<float>(tinyRows);
+  std::vector<double> losses;
+  std::vector<TraceEvent> trace;
+};
+
+Outcome train(const std::string &target, bool traced = false) {
+  std::string table = makeTable(target), image = readImage();
+  ProgramSource source{table.data(), table.size(), psrt_program_kernels,
+                       ".",          image.data(), image.size()};
+  Session session(source, {});
+  if (traced)
+    session.rank(0)->executor->startTrace(1000);
+  std::vector<float> x = randomValues(16 * tinyWidth, 1), y = randomValues(16, 2);
+  auto makeSource = [&](const EntryPoint &entry) {
+    return makeMemorySource(session.inputsOf(entry),
+                            {{"x", Dtype::F32, {16, tinyWidth}, reinterpret_cast<char *>(x.data())},
+                             {"y", Dtype::F32, {16}, reinterpret_cast<char *>(y.data())}},
+                            "the test");
+  };
+  const EntryPoint &step = session.entry("step"), &evaluate = session.entry("evaluate");
+  auto rowOf = [](int64_t m, int64_t row) { return m * 8 + row; };
+  Outcome result;
+  for (session.step = 0; session.step < 5; ++session.step) {
+    session.setScalar("lr", 0.1 / double(1 + session.step));
+    session.writeInputs(step, *makeSource(step), 2, rowOf);
+    session.run(step);
+    result.losses.push_back(session.readScalar("loss"));
+  }
+  session.writeInputs(evaluate, *makeSource(evaluate), 1, rowOf);
+  session.run(evaluate);
+  session.gather(evaluate.outputs.back(), reinterpret_cast<char *>(result.prediction.data()));
+  session.readVariable(0, reinterpret_cast<char *>(result.w.data()));
+  result.trace = session.rank(0)->executor->trace();
+  return result;
+}
+
+std::string faultOf(const std::string &target) {
+  try {
+    train(target);
+  } catch (const Error &error) {
+    EXPECT_EQ(int(error.status.code), 3);
+    return error.what();
+  }
+  return "no fault";
+}
+
+class Environment {
+public:
+  Environment(const char *name, const std::string &value) : name(name) {
+    const char *text = std::getenv(name);
+    was = text ? text : "";
+    hadValue = text != nullptr;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Environment() { hadValue ? setenv(name, was.c_str(), 1) : unsetenv(name); }
+
+private:
+  const char *name;
+  std::string was;
+  bool hadValue;
+};
+
+class Cuda : public testing::Test {
+protected:
+  void SetUp() override {
+    const char *driver = std::getenv("PSRT_CUDA_DRIVER");
+    if (!driver || !*driver)
+      GTEST_SKIP() << "PSRT_CUDA_DRIVER names no stand-in driver";
+  }
+};
+
+} // namespace
+
+TEST_F(Cuda, AProgramComputesWhatItDoesOnTheCpu) {
+  Outcome cpu = train("cpu");
+  for (const char *graphs : {"1", "0"}) {
+    Environment environment("PSRT_CUDA_GRAPHS", graphs);
+    Outcome cuda = train("cuda:replay");
+    EXPECT_EQ(cuda.losses, cpu.losses);
+    EXPECT_EQ(cuda.w, cpu.w);
+    EXPECT_EQ(cuda.prediction, cpu.prediction);
+  }
+}
+
+TEST_F(Cuda, TracesHaveTheTimesOfTheStream) {
+  Outcome traced = train("cuda:replay", true);
+  EXPECT_EQ(traced.losses, train("cpu").losses);
+  ASSERT_FALSE(traced.trace.empty());
+  double before = 0;
+  for (const TraceEvent &event : traced.trace) {
+    EXPECT_GE(event.start, before - 1e-6);
+    EXPECT_GE(event.end, event.start);
+    before = event.end;
+  }
+}
+
+TEST_F(Cuda, MemoryIsReachedInPieces) {
+  DeviceFixture fixture(1, "cuda:replay");
+  constexpr int64_t count = 5 << 20; // of 4 bytes: more than four pieces
+  auto memory = fixture.getRank().makeMemory(2 * count * 4);
+  EXPECT_EQ(memory->host(0), nullptr);
+  std::vector<int32_t> found(count, -1), want(count);
+  memory->read(64, found.data(), count * 4);
+  EXPECT_EQ(found, want); // zeroed
+  PieceWriter writer(*memory, 64, count * 4);
+  for (int64_t i = 0; i < count; i += 3) { // every third one stays 0
+    int64_t n = std::min<int64_t>(2, count - i);
+    writer.write(i, n, 4, [&](char *to, int64_t first, int64_t some) {
+      for (int64_t j = 0; j < some; ++j) {
+        int32_t value = want[i + first + j] = int32_t(i + first + j + 1);
+        std::memcpy(to + j * 4, &value, 4);
+      }
+    });
+  }
+  writer.finish();
+  PieceReader reader(*memory, 64, count * 4);
+  reader.read(0, count, 4, [&](const char *from, int64_t first, int64_t some) {
+    std::memcpy(found.data() + first, from, some * 4);
+  });
+  EXPECT_EQ(found, want);
+  exchange(*memory, 64, 64 + count * 4, count * 4);
+  memory->read(64 + count * 4, found.data(), count * 4);
+  EXPECT_EQ(found, want);
+}
+
+TEST_F(Cuda, SaysWhatIsMissing) {
+  {
+    Environment environment("PSRT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
+    EXPECT_EQ(faultOf("cuda:replay"),
+              "no CUDA driver on this machine (/nowhere/libcuda.so.1): run it where there is one, "
+              "or compile with --target cpu");
+  }
+  EXPECT_NE(faultOf("cuda:sm_90").find("this one is for sm_90"), std::string::npos);
+  Environment environment("PSRT_STANDIN_MEMORY", "1000000");
+  std::string fault = faultOf("cuda:replay");
+  EXPECT_NE(fault.find("a rank needs 0.03 GB"), std::string::npos) << fault;
+  EXPECT_NE(fault.find("values and scratch 0.00 GB"), std::string::npos) << fault;
+}

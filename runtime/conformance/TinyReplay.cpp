@@ -1,0 +1,21 @@
+// The kernels of the hand-written program as a replay image (runtime/device/cuda/Replay.h), for
+// ranks that hold PSRT_TINY_ROWS rows of a micro-batch.
+#include "runtime/conformance/TinyProgram.cpp"
+
+/// A launch of one block of one thread: six buffers, then the scalars.
+static void launch(psrt::Kernel kernel, void **parameters, int64_t rows) {
+  void *buffers[6];
+  for (int i = 0; i < 6; ++i)
+    buffers[i] = *static_cast<void **>(parameters[i]);
+  kernel(buffers, *static_cast<const int64_t **>(parameters[6]), 0, rows);
+}
+
+#define PSRT_REPLAY(name, rows)                                                                    \
+  extern "C" {                                                                                     \
+  extern const uint32_t name##_parameters[] = {7, 8, 8, 8, 8, 8, 8, 8};                            \
+  void replay_##name(void **parameters) __asm__(#name);                                            \
+  void replay_##name(void **parameters) { launch(name, parameters, rows); }                        \
+  }
+PSRT_REPLAY(forward, PSRT_TINY_ROWS)
+PSRT_REPLAY(update, tinyWidth)
+PSRT_REPLAY(evaluate, PSRT_TINY_ROWS)

@@ -1,0 +1,46 @@
+// Looks through scratch, values and variables.
+#include "runtime/core/BufferExtents.h"
+
+namespace psrt {
+
+BufferExtents::BufferExtents(const Program &program, int64_t stage) : program(program) {
+  for (const Variable &variable : program.variables)
+    if (variable.addresses.isAt(stage)) {
+      int64_t address = variable.addresses.at(stage);
+      variables[address] = address + variable.localBytes();
+    }
+}
+
+/// To the end of the buffer that holds `address` at the time `at`; 0: none does.
+static int64_t findAt(const std::vector<BufferLifetime> &buffers, int64_t address, int64_t at) {
+  for (const BufferLifetime &buffer : buffers)
+    if (buffer.address <= address && address < buffer.address + buffer.bytes &&
+        buffer.begin <= at && at <= buffer.end)
+      return buffer.address + buffer.bytes - address;
+  return 0;
+}
+
+int64_t BufferExtents::inScratch(const ProgramEntry &entry, const Instruction &instruction,
+                                 int64_t address) const {
+  if (entry.function < 0 || entry.bases.empty())
+    return 0;
+  const Function &function = program.functions[entry.function];
+  return findAt(function.buffers, address - entry.bases.back(), &instruction - &function.code[0]);
+}
+
+int64_t BufferExtents::find(const EntryCode &point, const ProgramEntry &entry,
+                            const Instruction &instruction, int64_t address) const {
+  auto above = variables.upper_bound(address);
+  if (above != variables.begin() && std::prev(above)->second > address)
+    return std::prev(above)->second - address;
+  if (int64_t found = inScratch(entry, instruction, address))
+    return found;
+  if (int64_t found = findAt(point.buffers, address, &entry - &point.code[0]))
+    return found;
+  int64_t kept = point.slotBase + point.slots * point.slotBytes;
+  if (point.slotBytes > 0 && address >= point.slotBase && address < kept)
+    return point.slotBytes - (address - point.slotBase) % point.slotBytes;
+  return 1;
+}
+
+} // namespace psrt

@@ -1,0 +1,81 @@
+// Filling and reading tensors in a rank's memory from the host: in place where the memory is the
+// host's, elsewhere through a buffer of bounded size.
+#ifndef PSRT_CORE_MEMORYPIECES_H
+#define PSRT_CORE_MEMORYPIECES_H
+
+#include "runtime/core/RankMemory.h"
+#include <algorithm>
+#include <vector>
+
+namespace psrt {
+
+/// Of the buffer between host and device; elements of every dtype fill it exactly.
+inline constexpr int64_t kPieceBytes = 4 << 20;
+
+/// Writes runs of a tensor's elements; their places ascend. Between them elements are left as they
+/// are or become zero, so the tensor is zeroed before.
+class PieceWriter {
+public:
+  PieceWriter(RankMemory &memory, int64_t address, int64_t bytes)
+      : memory(memory), address(address), bytes(bytes), base(memory.host(address)) {}
+
+  /// Calls body(char *to, int64_t first, int64_t count) for the parts of a run of `count` elements
+  /// of `size` bytes from place `local` on.
+  template <typename Body> void write(int64_t local, int64_t count, int64_t size, Body &&body) {
+    if (base)
+      return body(base + local * size, int64_t(0), count);
+    for (int64_t done = 0; done < count;) {
+      int64_t at = (local + done) * size;
+      reach(at);
+      int64_t n = std::min(count - done, (end - at) / size);
+      body(piece + (at - begin), done, n);
+      done += n;
+    }
+  }
+  /// Brings the last piece to the memory; without it that is lost.
+  void finish();
+
+private:
+  void reach(int64_t at);
+
+  RankMemory &memory;
+  int64_t address, bytes;
+  char *base, *piece = nullptr;
+  int64_t begin = 0, end = 0; ///< of the piece in the tensor
+};
+
+/// Reads runs of a tensor's elements.
+class PieceReader {
+public:
+  PieceReader(RankMemory &memory, int64_t address, int64_t bytes)
+      : memory(memory), address(address), bytes(bytes), base(memory.host(address)) {}
+
+  /// As PieceWriter::write: body(const char *from, int64_t first, int64_t count).
+  template <typename Body> void read(int64_t local, int64_t count, int64_t size, Body &&body) {
+    if (base)
+      return body(base + local * size, int64_t(0), count);
+    for (int64_t done = 0; done < count;) {
+      int64_t at = (local + done) * size;
+      reach(at);
+      int64_t n = std::min(count - done, (end - at) / size);
+      body(piece.data() + (at - begin), done, n);
+      done += n;
+    }
+  }
+
+private:
+  void reach(int64_t at);
+
+  RankMemory &memory;
+  int64_t address, bytes;
+  const char *base;
+  std::vector<char> piece;
+  int64_t begin = 0, end = 0;
+};
+
+/// Two ranges of one memory change places.
+void exchange(RankMemory &memory, int64_t one, int64_t other, int64_t bytes);
+
+} // namespace psrt
+
+#endif

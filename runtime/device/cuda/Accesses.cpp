@@ -1,0 +1,49 @@
+// Which buffers instructions write.
+#include "runtime/device/cuda/Accesses.h"
+#include <algorithm>
+
+namespace psrt::cuda {
+
+namespace {
+struct Writes {
+  const Instruction &instruction;
+  size_t index;
+  bool operator()(const KernelOp &op) const {
+    return !op.saysWrites ||
+           std::find(op.writes.begin(), op.writes.end(), int(index)) != op.writes.end();
+  }
+  bool operator()(const MatmulOp &) const { return index == MatmulOp::Out; }
+  bool operator()(const AttentionOp &op) const {
+    if (op.grad)
+      return index == AttentionOp::Dq || index == AttentionOp::Dk || index == AttentionOp::Dv;
+    return index == AttentionOp::Out || index == AttentionOp::Lse;
+  }
+  bool operator()(const EmbeddingOp &) const { return index == EmbeddingOp::Out; }
+  bool operator()(const ConvolutionOp &op) const { return int(index) == op.result; }
+  bool operator()(const MaxPoolOp &op) const {
+    return index == (op.grad ? size_t(MaxPoolOp::Out) : size_t(MaxPoolOp::Y));
+  }
+  bool operator()(const ShardIndexOp &) const { return true; }
+  bool operator()(const CopyOp &op) const { return op.zero || index == 1; }
+  bool operator()(const CollectiveOp &) const { return index >= instruction.buffers.size() / 2; }
+  bool operator()(const MessageOp &op) const { return op.receives; }
+  bool operator()(const WaitOp &) const { return false; }
+};
+} // namespace
+
+bool writesBuffer(const Instruction &instruction, size_t index) {
+  return std::visit(Writes{instruction, index}, instruction.op);
+}
+
+std::vector<Access> accessesOf(const Bound &bound) {
+  std::vector<Access> result;
+  for (size_t i = 0; i < bound.instruction->buffers.size(); ++i)
+    if (bound.buffers[i]) {
+      auto begin = reinterpret_cast<CUdeviceptr>(bound.buffers[i]);
+      CUdeviceptr bytes = bound.extents ? CUdeviceptr(bound.extents[i]) : 1;
+      result.push_back({begin, begin + bytes, writesBuffer(*bound.instruction, i)});
+    }
+  return result;
+}
+
+} // namespace psrt::cuda

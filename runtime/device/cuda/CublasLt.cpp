@@ -1,0 +1,60 @@
+// Loading cuBLASLt.
+#include "runtime/device/cuda/CublasLt.h"
+#include "runtime/core/Status.h"
+#include <cstdlib>
+#include <dlfcn.h>
+
+namespace psrt::cuda {
+
+void CublasLt::check(cublasStatus_t status, const char *what, const char *file, int line) const {
+  if (status == CUBLAS_STATUS_SUCCESS)
+    return;
+  const char *name = getStatusName(status);
+  fail(StatusCode::Failed, file, line,
+       format("cuBLASLt failed %s: %s (%d)", what, name ? name : "unknown", int(status)));
+}
+
+static void *openLibrary(std::string &name) {
+  const char *chosen = std::getenv("PSRT_CUBLASLT");
+  if (chosen && *chosen) {
+    name = chosen;
+    return dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
+  }
+  for (const char *candidate : {"libcublasLt.so.13", "libcublasLt.so.12"})
+    if (void *library = dlopen(name.assign(candidate).c_str(), RTLD_NOW | RTLD_LOCAL))
+      return library;
+  return nullptr;
+}
+
+CublasLtRef loadCublasLt() {
+  std::string name;
+  void *library = openLibrary(name);
+  if (!library) {
+    const char *reason = dlerror();
+    refuse("the program multiplies matrices by cuBLASLt, which cannot be loaded (%s): put "
+           "libcublasLt.so.13 or .12 where the loader looks (LD_LIBRARY_PATH; it comes with the "
+           "CUDA toolkit and with PyTorch), or set PSRT_CUBLASLT to its path",
+           reason ? reason : name.c_str());
+  }
+  auto result = std::make_shared<CublasLt>();
+#define PSRT_LOAD(field, symbol, type, arguments)                                                  \
+  result->field = reinterpret_cast<type(*) arguments>(dlsym(library, #symbol));                    \
+  if (!result->field)                                                                              \
+    refuse("%s has no %s: it is too old; cuBLASLt 12 or 13 is needed", name.c_str(), #symbol);
+  PSRT_CUBLASLT_FUNCTIONS(PSRT_LOAD)
+#undef PSRT_LOAD
+  return result;
+}
+
+Blas::Blas(const GpuRef &gpu)
+    : gpu(gpu), library(loadCublasLt()), workspace(gpu, kWorkspaceBytes, "cuBLASLt to work in") {
+  gpu->enter();
+  library->check(library->create(&handle), "to start");
+}
+
+Blas::~Blas() {
+  gpu->tryToEnter();
+  library->destroy(handle);
+}
+
+} // namespace psrt::cuda

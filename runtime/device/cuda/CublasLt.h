@@ -1,0 +1,45 @@
+// cuBLASLt, loaded when a program multiplies matrices: $PSRT_CUBLASLT, or libcublasLt.so.13 or .12.
+#ifndef PSRT_DEVICE_CUDA_CUBLASLT_H
+#define PSRT_DEVICE_CUDA_CUBLASLT_H
+
+#include "runtime/device/cuda/CublasLtApi.h"
+#include "runtime/device/cuda/Gpu.h"
+#include "runtime/device/cuda/Workspace.h"
+
+namespace psrt::cuda {
+
+struct CublasLt {
+#define PSRT_FIELD(name, symbol, result, arguments) result(*name) arguments = nullptr;
+  PSRT_CUBLASLT_FUNCTIONS(PSRT_FIELD)
+#undef PSRT_FIELD
+  /// Fails with the status's name unless a call went well; `what` it did: "to describe a product".
+  void check(cublasStatus_t status, const char *what, const char *file = __builtin_FILE(),
+             int line = __builtin_LINE()) const;
+};
+
+using CublasLtRef = std::shared_ptr<const CublasLt>;
+
+/// Fails, and says what to do, where there is none. It stays loaded for good.
+CublasLtRef loadCublasLt();
+
+/// One rank's handle, and the memory in which its products may work: they come one after the other.
+class Blas {
+public:
+  explicit Blas(const GpuRef &gpu);
+  ~Blas();
+  Blas(const Blas &) = delete;
+  Blas &operator=(const Blas &) = delete;
+  const CublasLtRef &getLibrary() const { return library; }
+  cublasLtHandle_t getHandle() const { return handle; }
+  CUdeviceptr getWorkspace() const { return workspace.get(); }
+
+private:
+  GpuRef gpu;
+  CublasLtRef library;
+  DeviceMemory workspace;
+  cublasLtHandle_t handle = nullptr;
+};
+
+} // namespace psrt::cuda
+
+#endif

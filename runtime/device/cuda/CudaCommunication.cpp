@@ -1,0 +1,164 @@
+// Meeting, and order among streams.
+#include "runtime/device/cuda/CudaCommunication.h"
+#include "runtime/comm/local/Collectives.h"
+#include "runtime/core/Status.h"
+#include "runtime/device/cuda/StartedPart.h"
+
+namespace psrt::cuda {
+
+void RankTable::set(int rank, CudaRank *device) {
+  std::lock_guard<std::mutex> lock(mutex);
+  ranks[rank] = device;
+}
+
+CudaRank &RankTable::get(int rank) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return *ranks.at(rank);
+}
+
+//===--- collectives of a group -------------------------------------------===//
+
+static const Ends &endsOf(const Group &group, int member) {
+  return *static_cast<const Ends *>(group.owned[member]);
+}
+
+void Member::meet(void *const *buffers) const {
+  group->slots[index] = buffers;
+  if (count == 1)
+    return;
+  const Stream &stream = *comm->getDevice().getStream();
+  ends->ready.record(stream);
+  group->barrier.arrive();
+  for (int i = 0; i < count; ++i) {
+    const Ends &other = endsOf(*group, i);
+    if (other.gpu->getOrdinal() != ends->gpu->getOrdinal())
+      PSRT_FAIL(BadArgument, "ranks of one process on several GPUs cannot communicate yet; set "
+                             "CUDA_VISIBLE_DEVICES to one GPU");
+    if (i != index)
+      other.ready.holdUp(stream);
+  }
+}
+
+void Member::leave() const {
+  if (count == 1)
+    return;
+  const Stream &stream = *comm->getDevice().getStream();
+  ends->done.record(stream);
+  group->barrier.arrive();
+  for (int i = 0; i < count; ++i)
+    if (i != index)
+      endsOf(*group, i).done.holdUp(stream);
+}
+
+void Member::copy(CUdeviceptr to, CUdeviceptr from, int64_t bytes) const {
+  const CudaRank &device = comm->getDevice();
+  if (bytes > 0 && to != from)
+    device.getGpu().check(
+        device.getDriver().memcpyDtoDAsync(to, from, size_t(bytes), device.getStream()->get()),
+        "to copy between ranks");
+}
+
+//===--- one rank's end ---------------------------------------------------===//
+
+CudaRankComm::CudaRankComm(Rooms &rooms, int rank, CudaRank &device)
+    : rooms(rooms), rank(rank), device(device), started(rooms) {}
+
+const Stream &CudaRankComm::getSideStream() {
+  if (!side)
+    side = std::make_unique<Stream>(device.getStream()->getGpu());
+  return *side;
+}
+
+Ends &CudaRankComm::getEnds(Group &group, int index) {
+  std::unique_ptr<Ends> &result = ends[&group];
+  if (!result) {
+    result = std::make_unique<Ends>(device.getStream()->getGpu());
+    group.owned[index] = result.get();
+  }
+  return *result;
+}
+
+void CudaRankComm::reserve() {
+  if (scratchBytes && (!scratch || scratch->size() < scratchBytes)) {
+    device.synchronize(); // what there is may be in use
+    scratch = std::make_unique<DeviceMemory>(device.getStream()->getGpu(), scratchBytes,
+                                             "collectives to work in");
+  }
+  started.reserve(startedCount);
+}
+
+void CudaRankComm::waitFor(std::optional<int64_t> token) {
+  started.wait(token, [&](const Started &one) {
+    static_cast<const StartedPart &>(one).done.holdUp(*device.getStream());
+  });
+}
+
+bool CudaRankComm::bind(Bound &bound) {
+  bound.self = this;
+  if (std::holds_alternative<WaitOp>(bound.instruction->op)) {
+    bound.needsHost = rooms.mesh.size() > 1;
+    bound.run = [](const Bound &bound) {
+      static_cast<CudaRankComm *>(bound.self)
+          ->waitFor(std::get<WaitOp>(bound.instruction->op).token);
+    };
+    return true;
+  }
+  if (const auto *op = std::get_if<MessageOp>(&bound.instruction->op)) {
+    int peer = rooms.mesh.acrossPipeline(rank, {op->peer}).front();
+    bindStarted(bound, op->receives ? std::vector{peer, rank} : std::vector{rank, peer},
+                op->receives, op->token, op->queue, deliver);
+    return true;
+  }
+  const auto *op = std::get_if<CollectiveOp>(&bound.instruction->op);
+  if (!op)
+    return false;
+  checkCollective(*op, "local");
+  if (op->overPipeline.empty()) {
+    bindCollective(bound, *op);
+    return true;
+  }
+  std::vector<int> members = op->members(rooms.mesh, rank);
+  checkReduction(*op, int(members.size()));
+  bindStarted(bound, members,
+              int(std::find(members.begin(), members.end(), rank) - members.begin()), op->token,
+              op->queue, reduceAcross);
+  return true;
+}
+
+void CudaRankComm::bindCollective(Bound &bound, const CollectiveOp &op) {
+  auto member = std::make_shared<Member>();
+  member->op = op;
+  member->group = rooms.getGroup(rank, op.axes);
+  member->comm = this;
+  member->index = int(rooms.mesh.shardIndex(op.axes, rooms.mesh.coordinates(rank)));
+  member->count = int(rooms.mesh.shards(op.axes));
+  member->ends = &getEnds(*member->group, member->index);
+  member->bytes = op.bytes(rooms.mesh);
+  if (op.kind == CollectiveOp::Permute)
+    member->source = permuteSource(op, member->index, member->count);
+  if (member->count > 1)
+    scratchBytes = std::max(scratchBytes, size_t(member->bytes));
+  bound.needsHost = member->count > 1;
+  bound.run = findRunner(op, member->count);
+  bound.prepared = member.get();
+  kept.push_back(std::move(member));
+}
+
+void CudaRankComm::bindStarted(Bound &bound, const std::vector<int> &members, int index,
+                               int64_t token, const std::string &queue,
+                               MeetingPlace::Action action) {
+  auto part = std::make_shared<StartedPart>(*this);
+  started.prepare(*part, members, index, token, queue, action);
+  ++startedCount;
+  bound.needsHost = true;
+  bound.prepared = part.get();
+  bound.run = [](const Bound &bound) {
+    auto *comm = static_cast<CudaRankComm *>(bound.self);
+    auto *part = static_cast<StartedPart *>(bound.prepared);
+    part->ready.record(*comm->device.getStream());
+    comm->started.start(*part, bound);
+  };
+  kept.push_back(std::move(part));
+}
+
+} // namespace psrt::cuda

@@ -1,0 +1,119 @@
+// The CUDA device: GPUs of this process, and ranks on them that enqueue instructions.
+#ifndef PSRT_DEVICE_CUDA_CUDADEVICE_H
+#define PSRT_DEVICE_CUDA_CUDADEVICE_H
+
+#include "runtime/core/Backend.h"
+#include "runtime/device/cuda/CublasLt.h"
+#include "runtime/device/cuda/EventClock.h"
+#include "runtime/device/cuda/Module.h"
+#include "runtime/device/cuda/Recordings.h"
+#include "runtime/device/cuda/ScalarMirror.h"
+#include <deque>
+#include <map>
+#include <tuple>
+
+namespace psrt::cuda {
+
+/// What an instruction was prepared to; each kind of library call derives its own.
+struct Prepared {
+  virtual ~Prepared() = default;
+};
+
+/// A GPU with the kernels that its ranks launch; several ranks may share one.
+struct Place {
+  GpuRef gpu;
+  ModuleRef program; ///< null where the program has no kernels
+};
+
+/// The parts of a program that its ranks look at.
+struct ProgramView {
+  std::vector<std::string> kernels;
+  Mesh mesh;
+};
+
+/// One rank: all its instructions go to one stream, in the order of the calls.
+class CudaRank : public RankDevice {
+public:
+  CudaRank(Place place, std::shared_ptr<const ProgramView> program);
+  ~CudaRank() override;
+
+  bool bind(Bound &bound) override;
+  void reserve() override {}
+  int threads() const override { return 1; }
+  std::unique_ptr<RankMemory> makeMemory(size_t bytes) override;
+  void synchronize() override { stream->synchronize(); }
+  const int64_t *mirror(const int64_t *scalars, size_t count) override;
+  void begin(const int64_t *scalars) override;
+  void run(const Bound *first, const Bound *last) override;
+  void mark() override { clock.mark(); }
+  std::vector<double> takeMarks() override { return clock.take(); }
+  bool wantsExtents() const override { return getDriver().isStandin(); }
+
+  const Gpu &getGpu() const { return *place.gpu; }
+  const Driver &getDriver() const { return place.gpu->getDriver(); }
+  const StreamRef &getStream() const { return stream; }
+  const ProgramView &getProgram() const { return *program; }
+  /// A kernel of the program.
+  CUfunction findKernel(int index) const;
+  /// Made when it is asked for first.
+  Blas &getBlas();
+  /// Tells the stand-in what the next operation that is enqueued for an instruction touches,
+  /// `more` besides its buffers.
+  void announce(const Bound &bound, const char *what, std::vector<Access> more = {}) const;
+  /// What the scalars of a bound instruction lie in.
+  Access scalarsOf(const Bound &bound) const;
+
+  template <typename T> T *keep(std::unique_ptr<T> prepared) {
+    T *result = prepared.get();
+    kept.push_back(std::move(prepared));
+    return result;
+  }
+  static CudaRank &of(const Bound &bound) { return *static_cast<CudaRank *>(bound.self); }
+
+private:
+  Place place;
+  std::shared_ptr<const ProgramView> program;
+  StreamRef stream;
+  std::unique_ptr<Blas> blas;
+  std::map<const int64_t *, ScalarMirror> mirrors; ///< by what the host has
+  Recordings recordings;
+  EventClock clock;
+  std::deque<std::unique_ptr<Prepared>> kept;
+  /// Runs of one function share what its instructions were prepared to, for addresses that are
+  /// multiples of as much.
+  std::map<std::tuple<const Instruction *, bool, int64_t>,
+           std::pair<void (*)(const Bound &), void *>>
+      prepared;
+};
+
+class RankTable;
+
+class CudaDevice : public Device {
+public:
+  /// Fails where this machine cannot run the program: no driver or GPU, another architecture, too
+  /// little memory.
+  explicit CudaDevice(const DeviceRequest &request);
+  std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated, int place) override;
+  std::unique_ptr<Communication> makeCommunication(const Mesh &mesh, bool dedicated) override;
+
+private:
+  int firstPlace;
+  std::shared_ptr<ProgramView> program;
+  std::vector<Place> places; ///< by GPU, empty where no rank is
+  std::shared_ptr<RankTable> ranks;
+};
+
+/// The largest power of two, up to 256, that all buffers' addresses are multiples of.
+int64_t alignmentOf(const Bound &bound);
+
+// Each fills run and prepared for its kind of instruction (one file each).
+
+void bindKernel(CudaRank &rank, const KernelOp &op, Bound &bound);
+void bindCopy(const CopyOp &op, Bound &bound);
+void bindShardIndex(CudaRank &rank, Bound &bound);
+void bindShardSlice(CudaRank &rank, const CollectiveOp &op, Bound &bound);
+void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound);
+
+} // namespace psrt::cuda
+
+#endif

@@ -1,0 +1,105 @@
+// Handles of the driver as objects. What fails while they are given back has been told before.
+#include "runtime/device/cuda/Gpu.h"
+#include "runtime/core/Status.h"
+
+namespace psrt::cuda {
+
+Gpu::Gpu(DriverRef given, int ordinal) : driver(std::move(given)), ordinal(ordinal) {
+  check(driver->deviceGet(&device, ordinal), "to find a GPU");
+  char text[256] = "";
+  check(driver->deviceGetName(text, sizeof(text), device), "to name a GPU");
+  name = text;
+  int major = 0, minor = 0;
+  check(driver->deviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+        "to say what a GPU is");
+  check(driver->deviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
+        "to say what a GPU is");
+  architecture = major * 10 + minor;
+  check(driver->primaryCtxRetain(&context, device), "to open a GPU");
+}
+
+Gpu::~Gpu() { driver->primaryCtxRelease(device); }
+
+void Gpu::enter() const { check(driver->ctxSetCurrent(context), "to enter a GPU's context"); }
+
+size_t Gpu::freeMemory() const {
+  size_t free = 0, total = 0;
+  enter();
+  check(driver->memGetInfo(&free, &total), "to say how much memory is free");
+  return free;
+}
+
+DeviceMemory::DeviceMemory(GpuRef given, size_t bytes, const char *what)
+    : gpu(std::move(given)), bytes(bytes) {
+  gpu->enter();
+  CUresult result = gpu->getDriver().memAlloc(&pointer, bytes ? bytes : 1);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY)
+    refuse("GPU %d (%s) has no %zu bytes for %s, %zu are free; use more ranks or a smaller "
+           "micro-batch",
+           gpu->getOrdinal(), gpu->getName().c_str(), bytes, what, gpu->freeMemory());
+  gpu->check(result, "to allocate memory");
+}
+
+DeviceMemory::~DeviceMemory() {
+  gpu->tryToEnter();
+  gpu->getDriver().memFree(pointer);
+}
+
+PinnedMemory::PinnedMemory(GpuRef given, size_t bytes) : gpu(std::move(given)), bytes(bytes) {
+  gpu->enter();
+  gpu->check(gpu->getDriver().memHostAlloc(&pointer, bytes, CU_MEMHOSTALLOC_PORTABLE),
+             "to allocate pinned memory of the host");
+}
+
+PinnedMemory::~PinnedMemory() {
+  gpu->tryToEnter();
+  gpu->getDriver().memFreeHost(pointer);
+}
+
+Stream::Stream(GpuRef given) : gpu(std::move(given)) {
+  gpu->enter();
+  gpu->check(gpu->getDriver().streamCreate(&stream, CU_STREAM_NON_BLOCKING), "to make a stream");
+}
+
+Stream::~Stream() {
+  gpu->tryToEnter();
+  gpu->getDriver().streamDestroy(stream);
+}
+
+void Stream::synchronize() const {
+  gpu->enter();
+  gpu->check(gpu->getDriver().streamSynchronize(stream), "while it ran what the program enqueued");
+}
+
+Event::Event(GpuRef given, bool timed) : gpu(std::move(given)) {
+  gpu->enter();
+  gpu->check(
+      gpu->getDriver().eventCreate(&event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING),
+      "to make an event");
+}
+
+Event::~Event() {
+  gpu->tryToEnter();
+  gpu->getDriver().eventDestroy(event);
+}
+
+void Event::record(const Stream &stream) const {
+  gpu->check(gpu->getDriver().eventRecord(event, stream.get()), "to record an event");
+}
+
+bool Event::isOver() const {
+  CUresult result = gpu->getDriver().eventQuery(event);
+  if (result != CUDA_ERROR_NOT_READY)
+    gpu->check(result, "to look at an event");
+  return result == CUDA_SUCCESS;
+}
+
+void Event::synchronize() const {
+  gpu->check(gpu->getDriver().eventSynchronize(event), "to wait for an event");
+}
+
+void Event::holdUp(const Stream &stream) const {
+  gpu->check(gpu->getDriver().streamWaitEvent(stream.get(), event, 0), "to let a stream wait");
+}
+
+} // namespace psrt::cuda

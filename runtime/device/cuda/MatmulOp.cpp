@@ -1,0 +1,134 @@
+// A matmul instruction: one product, or one for each place of an outer batch dim.
+#include "runtime/core/Status.h"
+#include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/device/cuda/Product.h"
+#include <optional>
+
+namespace psrt::cuda {
+namespace {
+
+struct PreparedMatmul : Prepared {
+  MatmulOp op;
+  std::string name;
+  std::optional<Product> product;
+  int64_t outer = 1;                                ///< how many there are
+  int64_t lhsBytes = 0, rhsBytes = 0, outBytes = 0; ///< from one to the next
+};
+
+void runMatmul(const Bound &bound) {
+  const auto &p = *static_cast<const PreparedMatmul *>(static_cast<Prepared *>(bound.prepared));
+  CudaRank &rank = CudaRank::of(bound);
+  CUdeviceptr work = rank.getBlas().getWorkspace();
+  auto at = [&](int buffer, int64_t offset) {
+    return static_cast<char *>(bound.buffers[buffer]) + offset;
+  };
+  for (int64_t i = 0; i < p.outer; ++i) {
+    rank.announce(bound, p.name.c_str(), {{work, work + kWorkspaceBytes, 1}});
+    p.product->run(rank.getStream()->get(), at(MatmulOp::Lhs, i * p.lhsBytes),
+                   at(MatmulOp::Rhs, i * p.rhsBytes), at(MatmulOp::Out, i * p.outBytes),
+                   bound.buffers[MatmulOp::Bias], bound.accumulate);
+  }
+}
+
+/// Both batch dims as one distance, where each operand has one.
+bool canMerge(const MatmulOp &op) {
+  auto fits = [&](const std::array<int64_t, 4> &strides) {
+    return strides[0] == strides[1] * op.batch[1];
+  };
+  return fits(op.lhs) && fits(op.rhs) && fits(op.out);
+}
+
+/// Splits the batch dims into a batch and an outer loop.
+ProductBatch batchOf(const MatmulOp &op, PreparedMatmul &p) {
+  if (op.batch[1] == 1)
+    return {op.batch[0], op.lhs[0], op.rhs[0], op.out[0]};
+  ProductBatch result{op.batch[1], op.lhs[1], op.rhs[1], op.out[1]};
+  if (op.batch[0] == 1)
+    return result;
+  if (canMerge(op)) {
+    result.count *= op.batch[0];
+    return result;
+  }
+  p.outer = op.batch[0];
+  p.lhsBytes = op.lhs[0] * dtypeSize(op.dtype);
+  p.rhsBytes = op.rhs[0] * dtypeSize(op.dtype);
+  p.outBytes = op.out[0] * dtypeSize(op.outDtype);
+  return result;
+}
+
+/// Of all products of the loop and the batch, and of the bias.
+int64_t findAlignment(const Bound &bound, const PreparedMatmul &p, const ProductBatch &batch) {
+  int64_t bits = alignmentOf(bound) | p.lhsBytes | p.rhsBytes | p.outBytes |
+                 batch.lhs * dtypeSize(p.op.dtype) | batch.rhs * dtypeSize(p.op.dtype) |
+                 batch.out * dtypeSize(p.op.outDtype);
+  return bits & -bits;
+}
+
+/// A sum of nothing.
+void runEmpty(const Bound &bound) {
+  const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);
+  CudaRank &rank = CudaRank::of(bound);
+  if (bound.accumulate)
+    return;
+  auto bytes = size_t(op.batch[0] * op.batch[1] * op.m * op.n * dtypeSize(op.outDtype));
+  if (bytes)
+    rank.getGpu().check(
+        rank.getDriver().memsetD8Async(reinterpret_cast<CUdeviceptr>(bound.buffers[MatmulOp::Out]),
+                                       0, bytes, rank.getStream()->get()),
+        "to zero memory");
+}
+
+//===--- f64 with a bias, which cuBLASLt does not add ---------------------===//
+
+/// The rows of the result become the bias, by copies that double; the product is added to them.
+void runBiased(const Bound &bound) {
+  const auto &p = *static_cast<const PreparedMatmul *>(static_cast<Prepared *>(bound.prepared));
+  CudaRank &rank = CudaRank::of(bound);
+  auto out = reinterpret_cast<CUdeviceptr>(bound.buffers[MatmulOp::Out]);
+  auto copy = [&](CUdeviceptr to, CUdeviceptr from, int64_t bytes) {
+    rank.getGpu().check(
+        rank.getDriver().memcpyDtoDAsync(to, from, size_t(bytes), rank.getStream()->get()),
+        "to copy within the GPU");
+  };
+  int64_t row = p.op.n * dtypeSize(p.op.outDtype), rows = p.op.batch[0] * p.op.batch[1] * p.op.m;
+  copy(out, reinterpret_cast<CUdeviceptr>(bound.buffers[MatmulOp::Bias]), row);
+  for (int64_t done = 1; done < rows; done *= 2)
+    copy(out + CUdeviceptr(done * row), out, std::min(done, rows - done) * row);
+  Bound adding = bound;
+  void *buffers[MatmulOp::Buffers];
+  std::copy(bound.buffers, bound.buffers + MatmulOp::Buffers, buffers);
+  buffers[MatmulOp::Bias] = nullptr;
+  adding.buffers = buffers;
+  adding.accumulate = true;
+  runMatmul(adding);
+}
+
+bool isDense(const MatmulOp &op) {
+  return op.out[2] == op.n && (op.batch[1] == 1 || op.out[1] == op.m * op.n) &&
+         (op.batch[0] == 1 || op.out[0] == op.batch[1] * op.m * op.n);
+}
+
+} // namespace
+
+void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
+  bool hasBias = bound.buffers[MatmulOp::Bias] != nullptr;
+  bool isEmpty = op.batch[0] * op.batch[1] * op.m * op.n * op.k == 0;
+  bool fillsFirst = hasBias && op.dtype == Dtype::F64;
+  if ((isEmpty && (hasBias || !isDense(op))) || (fillsFirst && (bound.accumulate || !isDense(op))))
+    PSRT_FAIL(BadInput, "a product %lldx%lldx%lld of %s with these strides is not built for cuda",
+              (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
+  if (isEmpty) {
+    bound.run = runEmpty;
+    return;
+  }
+  auto p = std::make_unique<PreparedMatmul>();
+  p->op = op;
+  p->name = format("matmul %lldx%lldx%lld", (long long)op.m, (long long)op.n, (long long)op.k);
+  ProductBatch batch = batchOf(op, *p);
+  p->product.emplace(rank.getBlas(), op, batch, hasBias && !fillsFirst,
+                     findAlignment(bound, *p, batch));
+  bound.run = fillsFirst ? runBiased : runMatmul;
+  bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));
+}
+
+} // namespace psrt::cuda

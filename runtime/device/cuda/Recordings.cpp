@@ -1,0 +1,73 @@
+// Capturing a stream, and launching what was captured.
+#include "runtime/device/cuda/Recordings.h"
+#include "runtime/core/Status.h"
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace psrt::cuda {
+
+Recordings::Recordings(StreamRef given) : stream(std::move(given)) {
+  const char *wanted = std::getenv("PSRT_CUDA_GRAPHS");
+  isOn = !wanted || std::strcmp(wanted, "0") != 0;
+}
+
+Recordings::~Recordings() {
+  stream->getGpu()->tryToEnter();
+  for (auto &[range, recording] : recordings)
+    if (recording.exec)
+      stream->getGpu()->getDriver().graphExecDestroy(recording.exec);
+}
+
+void Recordings::run(const Bound *first, const Bound *last, const std::function<void()> &enqueue) {
+  const Gpu &gpu = *stream->getGpu();
+  Recording &recording = recordings[{first, last}];
+  if (recording.runs++ == 0)
+    recording.isPlain = !isOn || first == last || std::any_of(first, last, [](const Bound &bound) {
+      return bound.needsHost;
+    });
+  else if (!recording.isPlain && !recording.exec) {
+    recording.exec = record(enqueue);
+    recording.isPlain = !recording.exec;
+  }
+  if (!recording.exec)
+    return enqueue();
+  gpu.check(gpu.getDriver().graphLaunch(recording.exec, stream->get()), "to launch a graph");
+}
+
+CUgraph Recordings::capture(const std::function<void()> &enqueue) {
+  const Gpu &gpu = *stream->getGpu();
+  gpu.check(gpu.getDriver().streamBeginCapture(stream->get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+            "to record a stream");
+  CUgraph graph = nullptr;
+  try {
+    enqueue();
+  } catch (...) {
+    gpu.getDriver().streamEndCapture(stream->get(), &graph);
+    if (graph)
+      gpu.getDriver().graphDestroy(graph);
+    throw;
+  }
+  gpu.check(gpu.getDriver().streamEndCapture(stream->get(), &graph), "to end a recording");
+  return graph;
+}
+
+CUgraphExec Recordings::record(const std::function<void()> &enqueue) {
+  const Gpu &gpu = *stream->getGpu();
+  CUgraphExec exec = nullptr;
+  try {
+    CUgraph graph = capture(enqueue);
+    CUresult result = gpu.getDriver().graphInstantiate(&exec, graph, 0);
+    gpu.getDriver().graphDestroy(graph);
+    gpu.check(result, "to make a graph of a recording");
+  } catch (const Error &error) {
+    std::fprintf(stderr,
+                 "note: a step is run instruction by instruction, not as a CUDA graph: %s\n",
+                 error.what());
+    return nullptr;
+  }
+  return exec;
+}
+
+} // namespace psrt::cuda

@@ -1,0 +1,78 @@
+// Architecture and memory.
+#include "runtime/device/cuda/Requirements.h"
+#include "runtime/core/Status.h"
+#include "runtime/device/cuda/Workspace.h"
+#include <cstdlib>
+
+namespace psrt::cuda {
+
+static void refuseTarget(const std::string &target, const Gpu &gpu) {
+  refuse("the program is compiled for %s, GPU %d (%s) has sm_%d; compile it with --target "
+         "cuda:sm_%d",
+         target.c_str(), gpu.getOrdinal(), gpu.getName().c_str(), gpu.getArchitecture(),
+         gpu.getArchitecture());
+}
+
+void checkTarget(const Program &program, const Gpu &gpu) {
+  std::string target = program.target.substr(program.target.find(':') + 1);
+  bool isReplay = target == "replay";
+  if (isReplay && !gpu.getDriver().isStandin())
+    refuseTarget("the stand-in driver (replay)", gpu);
+  if (isReplay)
+    return;
+  if (gpu.getDriver().isStandin())
+    refuse("the stand-in driver (PSRT_CUDA_DRIVER) runs programs compiled with --target "
+           "cuda:replay, this one is for %s",
+           target.c_str());
+  if (target.rfind("sm_", 0) != 0)
+    PSRT_FAIL(BadInput, "the program is compiled for \"%s\"; expected cuda:sm_ and a number",
+              program.target.c_str());
+  // PTX for one architecture runs on all later ones; with a letter behind, on that one alone.
+  bool isExact = std::isalpha(static_cast<unsigned char>(target.back())) != 0;
+  int wanted = std::atoi(target.c_str() + 3);
+  if (gpu.getArchitecture() < wanted || (isExact && gpu.getArchitecture() != wanted))
+    refuseTarget(target, gpu);
+}
+
+static std::string gigabytes(int64_t bytes) { return format("%.2f GB", double(bytes) * 1e-9); }
+
+/// What the memory of one pipeline coordinate's ranks holds, the largest first.
+static std::string describeHolders(const Program &program, int64_t stage) {
+  std::map<std::string, int64_t> kinds;
+  int64_t rest = program.arenaBytes[stage];
+  for (const Variable &variable : program.variables)
+    if (variable.addresses.isAt(stage)) {
+      kinds[variable.kind] += variable.localBytes();
+      rest -= variable.localBytes();
+    }
+  kinds["values and scratch"] = std::max<int64_t>(0, rest);
+  std::vector<std::pair<int64_t, std::string>> sorted;
+  for (const auto &[kind, bytes] : kinds)
+    sorted.push_back({-bytes, kind});
+  std::sort(sorted.begin(), sorted.end());
+  std::string result;
+  for (size_t i = 0; i < sorted.size() && i < 4; ++i)
+    result += (i ? ", " : "") + sorted[i].second + " " + gigabytes(-sorted[i].first);
+  return result;
+}
+
+void checkMemory(const Program &program, const std::vector<int> &ranks, const Gpu &gpu) {
+  int64_t needed = 0, largest = 0;
+  for (int rank : ranks) {
+    int64_t stage = program.mesh.pipelineCoordinate(program.mesh.coordinates(rank));
+    needed += program.arenaBytes[stage] + int64_t(kWorkspaceBytes);
+    if (program.arenaBytes[stage] > program.arenaBytes[largest])
+      largest = stage;
+  }
+  int64_t free = int64_t(gpu.freeMemory());
+  if (needed <= free)
+    return;
+  std::string who = ranks.size() == 1 ? "a rank" : format("%zu ranks on it", ranks.size());
+  refuse("GPU %d (%s) has %s free, %s need%s %s; of %s a rank: %s; compile for more ranks, with "
+         "--zero, or with a smaller --batch or more --micro-batches",
+         gpu.getOrdinal(), gpu.getName().c_str(), gigabytes(free).c_str(), who.c_str(),
+         ranks.size() == 1 ? "s" : "", gigabytes(needed).c_str(),
+         gigabytes(program.arenaBytes[largest]).c_str(), describeHolders(program, largest).c_str());
+}
+
+} // namespace psrt::cuda

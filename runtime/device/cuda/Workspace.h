@@ -1,0 +1,14 @@
+// What a rank on a GPU needs besides the memory that its program plans.
+#ifndef PSRT_DEVICE_CUDA_WORKSPACE_H
+#define PSRT_DEVICE_CUDA_WORKSPACE_H
+
+#include <cstddef>
+
+namespace psrt::cuda {
+
+/// In which cuBLASLt may keep parts of sums; one for each rank, allocated with its first product.
+inline constexpr size_t kWorkspaceBytes = size_t(32) << 20;
+
+} // namespace psrt::cuda
+
+#endif

@@ -1,0 +1,33 @@
+// Reads the environment.
+#include "runtime/device/cuda/standin/Settings.h"
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace psrt::standin {
+
+static std::string variable(const char *name) {
+  const char *text = std::getenv(name);
+  return text ? text : "";
+}
+
+static uint64_t number(const char *name, uint64_t otherwise) {
+  std::string text = variable(name);
+  return text.empty() ? otherwise : std::strtoull(text.c_str(), nullptr, 0);
+}
+
+Settings readSettings() {
+  Settings settings;
+  settings.memory = number("PSRT_STANDIN_MEMORY", settings.memory);
+  settings.devices = int(std::min<uint64_t>(number("PSRT_STANDIN_DEVICES", 1), 64));
+  settings.drop = number("PSRT_STANDIN_DROP", 0);
+  settings.delay = unsigned(number("PSRT_STANDIN_DELAY", 0));
+  settings.strict = number("PSRT_STANDIN_STRICT", 0) != 0;
+  settings.oneHost = variable("PSRT_STANDIN_HOSTS") == "one";
+  settings.log = variable("PSRT_STANDIN_LOG");
+  std::sscanf(variable("PSRT_STANDIN_CAPABILITY").c_str(), "%d.%d", &settings.major,
+              &settings.minor);
+  return settings;
+}
+
+} // namespace psrt::standin

@@ -1,0 +1,44 @@
+// One product D = alpha op(A) op(B) + beta C, with or without a bias: whether cuBLASLt would take
+// it, what it touches, and its value.
+#ifndef PSRT_DEVICE_CUDA_STANDIN_CUBLASLT_PRODUCT_H
+#define PSRT_DEVICE_CUDA_STANDIN_CUBLASLT_PRODUCT_H
+
+#include "runtime/device/cuda/standin/Standin.h"
+#include "runtime/device/cuda/standin/cublaslt/Descriptors.h"
+#include <vector>
+
+namespace psrt::standin {
+
+struct Product {
+  MatmulDesc desc;
+  Layout a, b, c, d;
+  // The rest is of cublasLtMatmul; pointers are device pointers.
+  const void *aData = nullptr, *bData = nullptr, *cData = nullptr;
+  void *dData = nullptr, *workspace = nullptr;
+  uint64_t workspaceBytes = 0;     ///< how much of it the algorithm uses
+  double alpha = 1, beta = 0;      ///< of pointer mode HOST
+  const void *alphaData = nullptr; ///< of pointer mode DEVICE
+  const void *betaData = nullptr;
+
+  uint64_t m() const { return d.rows; }
+  uint64_t n() const { return d.columns; }
+  uint64_t k() const { return desc.transA ? a.rows : a.columns; }
+
+  /// The type of the bias, also where no attribute says it.
+  int32_t biasType() const;
+
+  /// INVALID_VALUE where the shapes do not fit, NOT_SUPPORTED where cuBLASLt has no such product.
+  cublasStatus_t check() const;
+  /// The same for the pointers.
+  cublasStatus_t checkPointers() const;
+  /// What it reads and writes. Operands in very many pieces are left out.
+  std::vector<PsrtStandinAccess> accesses() const;
+  void compute() const;
+};
+
+size_t typeBytes(int32_t type);
+bool isFp8(int32_t type);
+
+} // namespace psrt::standin
+
+#endif

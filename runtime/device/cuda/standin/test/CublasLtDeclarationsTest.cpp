@@ -1,0 +1,87 @@
+// CublasLtApi.h says what NVIDIA's cublasLt.h says.
+#include "runtime/device/cuda/CublasLtApi.h"
+#include "runtime/device/cuda/standin/test/DeclarationsTest.h"
+
+namespace psrt::cuda::own {
+
+#define PSRT_OWN(name, symbol, result, arguments) using name = result(*) arguments;
+PSRT_CUBLASLT_FUNCTIONS(PSRT_OWN)
+#undef PSRT_OWN
+
+} // namespace psrt::cuda::own
+
+#include <cublasLt.h>
+#include <gtest/gtest.h>
+
+#define PSRT_SAME(name, symbol, result, arguments)                                                 \
+  static_assert(psrt::cuda::CalledAlike<psrt::cuda::own::name, decltype(&::symbol)>::value,        \
+                #symbol);
+PSRT_CUBLASLT_FUNCTIONS(PSRT_SAME)
+
+#define SAME_SIZE(name) static_assert(sizeof(psrt::cuda::name) == sizeof(::name), #name)
+SAME_SIZE(cublasLtMatmulAlgo_t);
+SAME_SIZE(cublasLtMatmulHeuristicResult_t);
+#define SAME_FIELD(name)                                                                           \
+  static_assert(offsetof(psrt::cuda::cublasLtMatmulHeuristicResult_t, name) ==                     \
+                    offsetof(::cublasLtMatmulHeuristicResult_t, name),                             \
+                #name)
+SAME_FIELD(workspaceSize);
+SAME_FIELD(state);
+SAME_FIELD(wavesCount);
+
+#define SAME(name) static_assert(int(psrt::cuda::name) == int(::name), #name)
+SAME(CUBLAS_STATUS_SUCCESS);
+SAME(CUBLAS_STATUS_NOT_INITIALIZED);
+SAME(CUBLAS_STATUS_ALLOC_FAILED);
+SAME(CUBLAS_STATUS_INVALID_VALUE);
+SAME(CUBLAS_STATUS_ARCH_MISMATCH);
+SAME(CUBLAS_STATUS_EXECUTION_FAILED);
+SAME(CUBLAS_STATUS_INTERNAL_ERROR);
+SAME(CUBLAS_STATUS_NOT_SUPPORTED);
+SAME(CUDA_R_32F);
+SAME(CUDA_R_64F);
+SAME(CUDA_R_16F);
+SAME(CUDA_R_16BF);
+SAME(CUDA_R_8F_E4M3);
+SAME(CUDA_R_8F_E5M2);
+SAME(CUBLAS_COMPUTE_32F);
+SAME(CUBLAS_COMPUTE_64F);
+SAME(CUBLAS_COMPUTE_32F_FAST_TF32);
+SAME(CUBLAS_OP_N);
+SAME(CUBLAS_OP_T);
+SAME(CUBLASLT_ORDER_COL);
+SAME(CUBLASLT_ORDER_ROW);
+SAME(CUBLASLT_POINTER_MODE_HOST);
+SAME(CUBLASLT_POINTER_MODE_DEVICE);
+SAME(CUBLASLT_EPILOGUE_DEFAULT);
+SAME(CUBLASLT_EPILOGUE_BIAS);
+SAME(CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+SAME(CUBLASLT_EPILOGUE_DGELU);
+SAME(CUBLASLT_EPILOGUE_DGELU_BGRAD);
+SAME(CUBLASLT_EPILOGUE_BGRADA);
+SAME(CUBLASLT_EPILOGUE_BGRADB);
+SAME(CUBLASLT_MATRIX_LAYOUT_ORDER);
+SAME(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
+SAME(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+SAME(CUBLASLT_MATMUL_DESC_POINTER_MODE);
+SAME(CUBLASLT_MATMUL_DESC_TRANSA);
+SAME(CUBLASLT_MATMUL_DESC_TRANSB);
+SAME(CUBLASLT_MATMUL_DESC_EPILOGUE);
+SAME(CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+SAME(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE);
+SAME(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
+SAME(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
+SAME(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER);
+SAME(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
+SAME(CUBLASLT_MATMUL_DESC_D_SCALE_POINTER);
+SAME(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE);
+SAME(CUBLASLT_MATMUL_DESC_FAST_ACCUM);
+SAME(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
+SAME(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+SAME(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
+SAME(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
+SAME(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
+SAME(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+
+/// All of it is compared when this file is compiled.
+TEST(CublasLtDeclarations, are_those_of_the_header) { EXPECT_GE(CUBLAS_VERSION, 120000); }

@@ -1,0 +1,425 @@
+// Products of the stand-in against plain loops in f64, and what it refuses.
+#include "runtime/device/cuda/standin/cublaslt/Elements.h"
+#include "runtime/device/cuda/standin/cublaslt/Product.h"
+#include "runtime/device/cuda/standin/test/StandinFixture.h"
+#include <cmath>
+#include <random>
+
+using namespace psrt::cuda;
+using namespace psrt::standin;
+
+namespace {
+
+/// The functions of the library at a path.
+struct CublasLt {
+  void *library = dlopen(PSRT_STANDIN_CUBLASLT, RTLD_NOW | RTLD_LOCAL);
+#define PSRT_MEMBER(name, symbol, result, arguments)                                               \
+  result(*name) arguments = reinterpret_cast<result(*) arguments>(dlsym(library, #symbol));
+  PSRT_CUBLASLT_FUNCTIONS(PSRT_MEMBER)
+#undef PSRT_MEMBER
+};
+
+#define LT_OK(call) ASSERT_EQ(CUBLAS_STATUS_SUCCESS, call)
+
+/// What a test asks for; layouts are made to fit.
+struct Case {
+  int32_t type = CUDA_R_32F, resultType = CUDA_R_32F;
+  int32_t compute = CUBLAS_COMPUTE_32F, scale = CUDA_R_32F;
+  bool transA = false, transB = false, rowOrder = false, bias = false;
+  int64_t m = 5, n = 7, k = 9, gap = 0;
+  int batches = 1;
+  double alpha = 1, beta = 0;
+  int32_t typeB = -1;
+  float scaleA = 1, scaleB = 1, scaleD = 1;
+};
+
+/// A matrix of random numbers, on the host and on the device.
+struct Matrix {
+  Layout layout;
+  std::vector<char> bytes;
+  CUdeviceptr data = 0;
+
+  double at(int64_t batch, int64_t i, int64_t j) const {
+    return loadElement(bytes.data(), layout.type,
+                       batch * layout.batchStride + i * layout.rowStep() + j * layout.columnStep());
+  }
+};
+
+} // namespace
+
+class CublasLtTest : public StandinTest {
+protected:
+  void SetUp() override {
+    StandinTest::SetUp();
+    stream = newStream();
+    LT_OK(lt.create(&handle));
+    LT_OK(lt.matmulPreferenceCreate(&preference));
+  }
+
+  void TearDown() override {
+    LT_OK(lt.matmulPreferenceDestroy(preference));
+    LT_OK(lt.destroy(handle));
+    StandinTest::TearDown();
+  }
+
+  Matrix matrix(int32_t type, int64_t rows, int64_t columns, const Case &what) {
+    Matrix made;
+    int64_t lines = what.rowOrder ? rows : columns;
+    int64_t ld = (what.rowOrder ? columns : rows) + what.gap;
+    int64_t stride = ld * lines + what.gap;
+    made.layout = {type,
+                   uint64_t(rows),
+                   uint64_t(columns),
+                   ld,
+                   what.rowOrder ? CUBLASLT_ORDER_ROW : CUBLASLT_ORDER_COL,
+                   what.batches,
+                   stride};
+    int64_t count = stride * what.batches;
+    made.bytes.resize(size_t(count) * typeBytes(type));
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    for (int64_t i = 0; i < count; ++i)
+      storeElement(made.bytes.data(), type, i, uniform(random));
+    made.data = upload(made.bytes, stream);
+    return made;
+  }
+
+  cublasLtMatrixLayout_t describe(const Layout &layout) {
+    cublasLtMatrixLayout_t made = nullptr;
+    EXPECT_EQ(0, lt.matrixLayoutCreate(&made, cudaDataType(layout.type), layout.rows,
+                                       layout.columns, layout.ld));
+    EXPECT_EQ(0, lt.matrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_ORDER, &layout.order, 4));
+    EXPECT_EQ(0, lt.matrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                             &layout.batches, 4));
+    EXPECT_EQ(0, lt.matrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                             &layout.batchStride, 8));
+    return made;
+  }
+
+  template <typename T>
+  void set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute, T value) {
+    EXPECT_EQ(0, lt.matmulDescSetAttribute(desc, attribute, &value, sizeof(value)));
+  }
+
+  cublasLtMatmulDesc_t describe(const Case &what) {
+    cublasLtMatmulDesc_t desc = nullptr;
+    EXPECT_EQ(
+        0, lt.matmulDescCreate(&desc, cublasComputeType_t(what.compute), cudaDataType(what.scale)));
+    set(desc, CUBLASLT_MATMUL_DESC_TRANSA, int32_t(what.transA));
+    set(desc, CUBLASLT_MATMUL_DESC_TRANSB, int32_t(what.transB));
+    if (what.bias)
+      set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(CUBLASLT_EPILOGUE_BIAS));
+    return desc;
+  }
+
+  void prepare(const Case &what) {
+    now = what;
+    int32_t typeB = what.typeB < 0 ? what.type : what.typeB;
+    a = matrix(what.type, what.transA ? what.k : what.m, what.transA ? what.m : what.k, what);
+    b = matrix(typeB, what.transB ? what.n : what.k, what.transB ? what.k : what.n, what);
+    c = matrix(isFp8(what.resultType) ? CUDA_R_16BF : what.resultType, what.m, what.n, what);
+    d = matrix(what.resultType, what.m, what.n, what);
+    biases = matrix(what.resultType, what.m, 1, {});
+    desc = describe(what);
+    layouts = {describe(a.layout), describe(b.layout), describe(c.layout), describe(d.layout)};
+    if (what.bias)
+      set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, biases.data);
+    if (isFp8(what.type)) {
+      set(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, upload<float>({what.scaleA}, stream));
+      set(desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, upload<float>({what.scaleB}, stream));
+      set(desc, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER, upload<float>({what.scaleD}, stream));
+    }
+  }
+
+  cublasStatus_t heuristic() {
+    int found = -1;
+    cublasStatus_t status =
+        lt.matmulAlgoGetHeuristic(handle, desc, layouts[0], layouts[1], layouts[2], layouts[3],
+                                  preference, 1, &result, &found);
+    EXPECT_EQ(status == CUBLAS_STATUS_SUCCESS ? 1 : 0, found);
+    return status;
+  }
+
+  cublasStatus_t multiply(CUdeviceptr workspace = 0, size_t workspaceBytes = 0) {
+    float alpha = float(now.alpha), beta = float(now.beta);
+    bool wide = now.scale == CUDA_R_64F;
+    auto at = [](CUdeviceptr pointer) { return reinterpret_cast<void *>(pointer); };
+    return lt.matmul(handle, desc, wide ? static_cast<void *>(&now.alpha) : &alpha, at(a.data),
+                     layouts[0], at(b.data), layouts[1],
+                     wide ? static_cast<void *>(&now.beta) : &beta, at(c.data), layouts[2],
+                     at(d.data), layouts[3], &result.algo, at(workspace), workspaceBytes, stream);
+  }
+
+  double expected(int64_t batch, int64_t i, int64_t j) const {
+    double sum = 0;
+    for (int64_t p = 0; p < now.k; ++p)
+      sum += (now.transA ? a.at(batch, p, i) : a.at(batch, i, p)) *
+             (now.transB ? b.at(batch, j, p) : b.at(batch, p, j));
+    sum *= now.alpha * now.scaleA * now.scaleB;
+    if (now.beta != 0)
+      sum += now.beta * c.at(batch, i, j);
+    return (sum + (now.bias ? biases.at(0, i, 0) : 0)) * now.scaleD;
+  }
+
+  /// Runs what was prepared and compares; `tolerance` is absolute, on sums of about k.
+  void expectProduct(double tolerance) {
+    LT_OK(heuristic());
+    LT_OK(multiply());
+    std::vector<char> before = d.bytes;
+    d.bytes = download<char>(d.data, d.bytes.size(), stream);
+    for (int64_t batch = 0; batch < now.batches; ++batch)
+      for (int64_t i = 0; i < now.m; ++i)
+        for (int64_t j = 0; j < now.n; ++j) {
+          double value = expected(batch, i, j);
+          ASSERT_NEAR(value, d.at(batch, i, j), tolerance * std::max(1.0, std::fabs(value)))
+              << batch << ' ' << i << ' ' << j;
+          Layout &l = d.layout;
+          int64_t at = batch * l.batchStride + i * l.rowStep() + j * l.columnStep();
+          storeElement(before.data(), l.type, at, loadElement(d.bytes.data(), l.type, at));
+        }
+    EXPECT_EQ(before, d.bytes) << "gaps stay as they are";
+  }
+
+  void check(const Case &what, double tolerance) {
+    prepare(what);
+    expectProduct(tolerance);
+  }
+
+  inline static CublasLt lt;
+  std::mt19937 random{7};
+  CUstream stream = nullptr;
+  cublasLtHandle_t handle = nullptr;
+  cublasLtMatmulPreference_t preference = nullptr;
+  cublasLtMatmulHeuristicResult_t result = {};
+  Case now;
+  Matrix a, b, c, d, biases;
+  cublasLtMatmulDesc_t desc = nullptr;
+  std::vector<cublasLtMatrixLayout_t> layouts;
+};
+
+TEST_F(CublasLtTest, all_transposes_and_orders) {
+  for (bool transA : {false, true})
+    for (bool transB : {false, true})
+      for (bool rowOrder : {false, true})
+        for (int64_t gap : {0, 3}) {
+          SCOPED_TRACE(testing::Message() << transA << transB << rowOrder << gap);
+          Case what;
+          what.transA = transA;
+          what.transB = transB;
+          what.rowOrder = rowOrder;
+          what.gap = gap;
+          check(what, 1e-5);
+        }
+}
+
+TEST_F(CublasLtTest, batches_alpha_and_beta) {
+  Case what;
+  what.batches = 3;
+  what.gap = 2;
+  what.alpha = 0.5;
+  what.beta = -2;
+  check(what, 1e-5);
+  what.type = what.resultType = CUDA_R_64F;
+  what.compute = CUBLAS_COMPUTE_64F;
+  what.scale = CUDA_R_64F;
+  check(what, 1e-14);
+}
+
+TEST_F(CublasLtTest, sixteen_bit_floats) {
+  for (int32_t type : {CUDA_R_16F, CUDA_R_16BF})
+    for (int32_t resultType : {type, int32_t(CUDA_R_32F)}) {
+      Case what;
+      what.type = type;
+      what.resultType = resultType;
+      what.beta = 1;
+      check(what, resultType == CUDA_R_32F ? 1e-5 : type == CUDA_R_16F ? 1e-3 : 1e-2);
+    }
+}
+
+TEST_F(CublasLtTest, larger_than_the_panels_of_its_loops) {
+  Case what;
+  what.m = 33;
+  what.n = 300;
+  what.k = 530;
+  check(what, 2e-5);
+}
+
+TEST_F(CublasLtTest, tf32_takes_ten_bits) {
+  Case what;
+  what.k = 64;
+  what.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  check(what, 5e-3);
+  EXPECT_EQ(1.0f, toTf32(1.0f + 1.0f / 4096));
+  EXPECT_EQ(1.0f + 1.0f / 1024, toTf32(1.0f + 1.0f / 1024));
+}
+
+TEST_F(CublasLtTest, a_bias_of_a_row_each) {
+  Case what;
+  what.bias = true;
+  what.beta = 1;
+  check(what, 1e-5);
+  what.type = what.resultType = CUDA_R_16BF;
+  check(what, 1e-2);
+}
+
+TEST_F(CublasLtTest, fp8_with_scales) {
+  Case what;
+  what.m = what.n = 16;
+  what.k = 32;
+  what.transA = true;
+  what.scaleA = 2;
+  what.scaleB = 0.25f;
+  for (int32_t resultType : {CUDA_R_32F, CUDA_R_16BF, CUDA_R_16F}) {
+    what.type = CUDA_R_8F_E4M3;
+    what.resultType = resultType;
+    check(what, resultType == CUDA_R_32F ? 1e-5 : 1e-2);
+    what.typeB = CUDA_R_8F_E5M2;
+    check(what, resultType == CUDA_R_32F ? 1e-5 : 1e-2);
+  }
+  what.resultType = CUDA_R_8F_E4M3;
+  what.scaleD = 4;
+  check(what, 0.07);
+}
+
+TEST_F(CublasLtTest, fp8_numbers) {
+  EXPECT_EQ(448.0f, fromFp8(0x7e, CUDA_R_8F_E4M3));
+  EXPECT_TRUE(std::isnan(fromFp8(0x7f, CUDA_R_8F_E4M3)));
+  EXPECT_EQ(57344.0f, fromFp8(0x7b, CUDA_R_8F_E5M2));
+  EXPECT_TRUE(std::isinf(fromFp8(0xfc, CUDA_R_8F_E5M2)));
+  EXPECT_EQ(0.001953125f, fromFp8(1, CUDA_R_8F_E4M3));
+  for (int32_t type : {CUDA_R_8F_E4M3, CUDA_R_8F_E5M2})
+    for (int bits = 0; bits < 256; ++bits) {
+      float value = fromFp8(uint8_t(bits), type);
+      if (std::isfinite(value)) {
+        EXPECT_EQ(bits, toFp8(value, type));
+      }
+    }
+  EXPECT_EQ(0x7e, toFp8(1e9, CUDA_R_8F_E4M3));
+  EXPECT_EQ(0xfe, toFp8(-449, CUDA_R_8F_E4M3));
+  EXPECT_EQ(0x38, toFp8(1.0625, CUDA_R_8F_E4M3)); // half way: to even
+  EXPECT_EQ(0x3a, toFp8(1.1875, CUDA_R_8F_E4M3));
+}
+
+TEST_F(CublasLtTest, factors_on_the_device_are_read_in_turn) {
+  Case what;
+  what.alpha = 3;
+  prepare(what);
+  set(desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, int32_t(CUBLASLT_POINTER_MODE_DEVICE));
+  LT_OK(heuristic());
+  CUdeviceptr factors = upload<float>({3, 0}, stream);
+  auto at = [](CUdeviceptr pointer) { return reinterpret_cast<void *>(pointer); };
+  LT_OK(lt.matmul(handle, desc, at(factors), at(a.data), layouts[0], at(b.data), layouts[1],
+                  at(factors + 4), at(c.data), layouts[2], at(d.data), layouts[3], nullptr, nullptr,
+                  0, stream));
+  d.bytes = download<char>(d.data, d.bytes.size(), stream);
+  EXPECT_NEAR(expected(0, 1, 2), d.at(0, 1, 2), 1e-5);
+}
+
+TEST_F(CublasLtTest, products_are_captured) {
+  prepare({});
+  LT_OK(heuristic());
+  OK(cu.streamSynchronize(stream));
+  CUgraph graph;
+  CUgraphExec exec;
+  OK(cu.streamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  LT_OK(multiply());
+  OK(cu.streamEndCapture(stream, &graph));
+  OK(cu.graphInstantiate(&exec, graph, 0));
+  for (int i = 0; i < 2; ++i) {
+    OK(cu.memsetD8Async(d.data, 0, d.bytes.size(), stream));
+    OK(cu.graphLaunch(exec, stream));
+    d.bytes = download<char>(d.data, d.bytes.size(), stream);
+    EXPECT_NEAR(expected(0, 1, 2), d.at(0, 1, 2), 1e-5);
+  }
+}
+
+TEST_F(CublasLtTest, products_are_checked_for_order) {
+  prepare({});
+  LT_OK(heuristic());
+  LT_OK(multiply());
+  testing::internal::CaptureStderr();
+  OK(cu.memsetD8Async(d.data, 0, 4, newStream()));
+  EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(stream));
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(std::string::npos, said.find("'cublasLtMatmul'")) << said;
+}
+
+TEST_F(CublasLtTest, a_workspace_that_was_asked_for_is_needed) {
+  prepare({});
+  uint64_t most = 1 << 20;
+  LT_OK(lt.matmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most,
+                                        sizeof(most)));
+  LT_OK(heuristic());
+  EXPECT_GT(result.workspaceSize, 0u);
+  EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, multiply());
+  EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, multiply(0, 1 << 20));
+  LT_OK(multiply(allocate<char>(1 << 20), 1 << 20));
+  OK(cu.streamSynchronize(stream));
+}
+
+TEST_F(CublasLtTest, what_does_not_fit_is_refused) {
+  prepare({});
+  std::swap(layouts[0], layouts[1]);
+  EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, heuristic());
+  std::swap(layouts[0], layouts[1]);
+  Layout narrow = a.layout;
+  narrow.ld -= 1;
+  layouts[0] = describe(narrow);
+  EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, heuristic());
+  Layout more = a.layout;
+  more.batches = 2;
+  layouts[0] = describe(more);
+  EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, heuristic());
+  layouts[0] = nullptr;
+  EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, heuristic());
+  layouts[0] = describe(a.layout);
+  LT_OK(heuristic());
+  d.data += 2;
+  EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, multiply());
+  int64_t wide = 1;
+  EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE,
+            lt.matmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &wide, sizeof(wide)));
+  EXPECT_EQ(CUBLAS_STATUS_NOT_INITIALIZED,
+            lt.matmulAlgoGetHeuristic(nullptr, desc, layouts[0], layouts[1], layouts[2], layouts[3],
+                                      preference, 1, &result, &now.batches));
+}
+
+TEST_F(CublasLtTest, what_has_no_kernel_is_not_supported) {
+  auto expectNone = [&](const Case &what) {
+    prepare(what);
+    EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, heuristic());
+  };
+  Case what;
+  what.typeB = CUDA_R_16F;
+  expectNone(what);
+  what = {};
+  what.resultType = CUDA_R_16F;
+  expectNone(what);
+  what = {};
+  what.type = what.resultType = CUDA_R_16BF;
+  what.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  expectNone(what);
+  what = {};
+  what.rowOrder = what.bias = true;
+  expectNone(what);
+  what = {};
+  what.type = CUDA_R_8F_E4M3;
+  what.m = what.n = what.k = 16;
+  expectNone(what); // only op(A) transposed
+  what.transA = true;
+  what.m = 24;
+  expectNone(what);
+  what.m = 16;
+  prepare(what);
+  LT_OK(heuristic());
+  start({{"PSRT_STANDIN_CAPABILITY", "8.0"}});
+  EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, heuristic());
+  stream = newStream();
+  prepare({});
+  set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(CUBLASLT_EPILOGUE_DGELU));
+  EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, heuristic());
+}
+
+TEST_F(CublasLtTest, statuses_have_names) {
+  EXPECT_STREQ("CUBLAS_STATUS_NOT_SUPPORTED", lt.getStatusName(CUBLAS_STATUS_NOT_SUPPORTED));
+  EXPECT_GE(lt.getVersion(), 130000u);
+}
