@@ -10,7 +10,7 @@ namespace psrt {
 
 std::unique_ptr<Device> makeDevice(const DeviceRequest &request) {
   const std::string &target = request.program.target;
-  if (target == "cpu")
+  if (target == "cpu" || target.rfind("cpu:", 0) == 0)
     return makeCpuDevice();
   if (target.rfind("cuda:", 0) != 0)
     PSRT_FAIL(BadInput,
