@@ -96,13 +96,15 @@ llvm::Error linkProgram(StringRef object, StringRef output, const Payload &paylo
     arguments.insert(arguments.end(), {"-shared", "-nostdlib"});
   } else {
     std::string folder = findRuntime();
-    // The runtime refers to it weakly, which takes nothing out of an archive.
-    if (withCuda)
-      arguments.push_back("-Wl,-u,psrt_make_cuda_device");
+    // The runtime refers to devices weakly, which takes nothing out of an archive.
+    arguments.push_back(std::string("-Wl,-u,psrt_make_") + (withCuda ? "cuda" : "cpu") + "_device");
+    StringRef other = withCuda ? "device_cpu" : "cuda";
     for (StringRef archive : kArchives)
-      if (withCuda || !archive.contains("cuda"))
+      if (!archive.contains(other))
         arguments.push_back(folder + "/lib" + archive.str() + ".a");
-    for (const char *library : {kDnnlLibrary, "-lpthread", "-ldl", "-lm"})
+    if (!withCuda)
+      arguments.push_back(kDnnlLibrary);
+    for (const char *library : {"-lpthread", "-ldl", "-lm"})
       arguments.push_back(library);
     // libpsrt_comm_mpi.so is loaded when MPI is asked for: from beside the program, or from here.
     arguments.push_back("-Wl,-rpath,$ORIGIN:" + folder);

@@ -1,10 +1,10 @@
 // The conformance suite of communication backends: every collective, on every backend, over every
 // list of axes. Started alone it tests comm local, with six ranks as threads; started as six
 // processes (mpirun, or as torchrun does) the backend that their launcher stands for, a rank each.
+// With $PSRT_TEST_TARGET the ranks are on that device.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"
-#include "runtime/core/Backend.h"
-#include "runtime/core/Element.h"
+#include "runtime/conformance/DeviceFixture.h"
 #include <array>
 #include <chrono>
 #include <deque>
@@ -26,8 +26,10 @@ protected:
 
   /// Every rank meets every other in the queues of these names.
   std::unique_ptr<Communication> makeCommunication(std::vector<std::string> names = {""}) const {
-    if (!job)
-      return makeLocalCommunication(mesh, false);
+    if (!job) {
+      auto result = device->makeCommunication(mesh, false);
+      return result ? std::move(result) : makeLocalCommunication(mesh, false);
+    }
     std::vector<Queue> queues;
     for (std::string &name : names) {
       queues.push_back({std::move(name), {}});
@@ -38,28 +40,46 @@ protected:
     return job->makeCommunication(mesh, queues);
   }
 
+  /// One rank: its device first, as in a session.
+  struct TestRank {
+    std::unique_ptr<RankDevice> device;
+    std::unique_ptr<RankComm> comm;
+    bool bind(Bound &bound) { return device->bind(bound) || comm->bind(bound); }
+  };
+  void makeDevice() { device = makeTestDevice(testTarget(), mesh, int(here.size())); }
+  TestRank makeRank(Communication &communication, int r) const {
+    TestRank result;
+    result.device = device->makeRank(1, false, job ? 0 : r);
+    result.comm = communication.makeRank(r);
+    return result;
+  }
+
   /// Runs one collective on all ranks; buffers[r] are rank r's (each of `elements` floats).
   void run(const CollectiveOp &op, std::vector<std::vector<std::vector<float>>> &buffers) {
+    makeDevice();
     auto communication = makeCommunication();
-    std::map<int, std::unique_ptr<RankComm>> ranks;
+    std::map<int, TestRank> ranks;
     for (int r : here)
-      ranks[r] = communication->makeRank(r);
+      ranks[r] = makeRank(*communication, r);
     RankThreads threads(int(here.size()), [&] { communication->abort(); }, here[0]);
     threads.run([&](int r) {
       Instruction instruction;
       instruction.op = op;
-      std::vector<void *> pointers;
-      for (std::vector<float> &buffer : buffers[r])
-        pointers.push_back(buffer.data());
+      TestMemory memory(*ranks.at(r).device, {buffers[r].begin(), buffers[r].end()});
+      std::vector<void *> pointers = memory.pointers;
       if (inPlace)
-        pointers.assign(2, buffers[r][1].data());
+        pointers.assign(2, pointers[1]);
+      instruction.buffers.resize(pointers.size());
+      std::vector<int64_t> coordinates = mesh.coordinates(r);
       Bound bound;
       bound.instruction = &instruction;
       bound.buffers = pointers.data();
-      ASSERT_TRUE(ranks.at(r)->bind(bound));
-      ranks.at(r)->reserve();
+      bound.coordinates = &coordinates;
+      ASSERT_TRUE(ranks.at(r).bind(bound));
+      ranks.at(r).comm->reserve();
       for (int repeat = 0; repeat < (inPlace ? 1 : 20); ++repeat)
         bound.run(bound);
+      memory.bringBack();
     });
   }
 
@@ -78,6 +98,7 @@ protected:
 
   const std::vector<std::vector<int>> axisLists = {{0}, {1}, {0, 1}, {1, 0}};
   bool inPlace = false;
+  std::unique_ptr<Device> device;
 };
 
 } // namespace
@@ -227,19 +248,19 @@ TEST_F(Conformance, AllToAll) {
 }
 
 TEST_F(Conformance, WhatIsStartedIsOverAtItsWait) {
+  makeDevice();
   auto communication = makeCommunication();
   RankThreads threads(int(here.size()), [&] { communication->abort(); }, here[0]);
   threads.run([&](int r) {
-    std::unique_ptr<RankComm> comm = communication->makeRank(r);
+    TestRank rank = makeRank(*communication, r);
+    RankComm *comm = rank.comm.get();
     constexpr int64_t count = 50000;
     // Two that are started, one between them that is not; then the waits.
     std::vector<std::vector<float>> ins, outs;
-    std::vector<std::array<void *, 2>> pointers(3);
     std::vector<Instruction> code(5);
     for (int i = 0; i < 3; ++i) {
       ins.emplace_back(count, float(r + i));
       outs.emplace_back(count, -1.0f);
-      pointers[i] = {ins[i].data(), outs[i].data()};
       CollectiveOp op;
       op.axes = {i == 1 ? 1 : 0};
       op.counts = {count};
@@ -248,16 +269,18 @@ TEST_F(Conformance, WhatIsStartedIsOverAtItsWait) {
     }
     code[3].op = WaitOp{0};
     code[4].op = WaitOp{2};
+    TestMemory memory(*rank.device, {ins[0], outs[0], ins[1], outs[1], ins[2], outs[2]});
     std::vector<Bound> bound(5);
     for (int i = 0; i < 5; ++i) {
       bound[i].instruction = &code[i];
-      bound[i].buffers = i < 3 ? pointers[i].data() : nullptr;
+      bound[i].buffers = i < 3 ? memory.pointers.data() + 2 * i : nullptr;
       ASSERT_TRUE(comm->bind(bound[i]));
     }
     comm->reserve();
     for (int repeat = 0; repeat < 20; ++repeat) {
       for (const Bound &one : bound)
         one.run(one);
+      memory.bringBack();
       for (int i = 0; i < 3; ++i) {
         float sum = 0;
         for (int member : mesh.group(r, {i == 1 ? 1 : 0}))
@@ -265,9 +288,12 @@ TEST_F(Conformance, WhatIsStartedIsOverAtItsWait) {
         ASSERT_EQ(outs[i], std::vector<float>(count, sum));
         std::fill(outs[i].begin(), outs[i].end(), -1.0f);
       }
+      comm->barrier(); // what the others still read is brought anew
+      memory.bring();
     }
     bound[0].run(bound[0]);
     comm->drain();
+    memory.bringBack();
     ASSERT_EQ(outs[0][count - 1], float(2 * (r % 3) + 3));
     comm->barrier();
   });
@@ -303,17 +329,18 @@ TEST_F(Conformance, ShardSliceFillsPaddingWithZero) {
 TEST_F(Conformance, AFailingRankWakesAllOthersAtOnce) {
   if (job)
     GTEST_SKIP() << "it would end this job; the tests of faults see to it";
+  makeDevice();
   auto communication = makeCommunication();
-  std::vector<std::unique_ptr<RankComm>> ranks;
+  std::vector<TestRank> ranks;
   for (int r = 0; r < mesh.size(); ++r)
-    ranks.push_back(communication->makeRank(r));
+    ranks.push_back(makeRank(*communication, r));
   RankThreads threads(int(mesh.size()), [&] { communication->abort(); });
   auto start = std::chrono::steady_clock::now();
   try {
     threads.run([&](int r) {
       if (r == 2)
         throw std::runtime_error("on purpose");
-      ranks[r]->barrier();
+      ranks[r].comm->barrier();
     });
     FAIL();
   } catch (const Error &error) {
@@ -322,7 +349,7 @@ TEST_F(Conformance, AFailingRankWakesAllOthersAtOnce) {
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   communication->reset();
-  threads.run([&](int r) { ranks[r]->barrier(); });
+  threads.run([&](int r) { ranks[r].comm->barrier(); });
 }
 
 TEST_F(Conformance, MovesBytesToTheFirstAndFromIt) {
@@ -347,21 +374,37 @@ protected:
 
   /// What a rank does: instructions are made, bound, and run in order.
   struct Script {
-    RankComm &comm;
+    explicit Script(TestRank &rank) : rank(rank) {}
+    TestRank &rank;
+    std::unique_ptr<RankMemory> memory = rank.device->makeMemory(4096);
+    std::map<float *, int64_t> places; ///< of numbers of the test, where the memory is a device's
     std::deque<Instruction> instructions;
     std::deque<std::vector<void *>> buffers;
     std::deque<Bound> bounds;
 
+    void *find(float &data) {
+      if (memory->host(0))
+        return &data;
+      auto [it, isNew] = places.try_emplace(&data, 256 * int64_t(places.size()));
+      if (isNew)
+        memory->write(it->second, &data, sizeof(data));
+      return memory->at(it->second);
+    }
+    void bringBack() {
+      for (auto [data, address] : places)
+        memory->read(address, data, sizeof(*data));
+    }
     void add(decltype(Instruction::op) op, std::vector<void *> pointers = {}) {
       instructions.push_back({std::move(op), {}, ""});
+      instructions.back().buffers.resize(pointers.size());
       buffers.push_back(std::move(pointers));
       bounds.emplace_back();
       bounds.back().instruction = &instructions.back();
       bounds.back().buffers = buffers.back().data();
-      ASSERT_TRUE(comm.bind(bounds.back()));
+      ASSERT_TRUE(rank.comm->bind(bounds.back()));
     }
     void message(bool receives, int64_t peer, const char *queue, int64_t number, float &data) {
-      add(MessageOp{receives, peer, sizeof(data), number, queue, number, 0}, {&data});
+      add(MessageOp{receives, peer, sizeof(data), number, queue, number, 0}, {find(data)});
     }
     void reduce(std::vector<int64_t> over, int64_t token, float &in, float &out) {
       CollectiveOp op;
@@ -369,25 +412,28 @@ protected:
       op.queue = "shared";
       op.counts = {1};
       op.token = token;
-      add(op, {&in, &out});
+      add(op, {find(in), find(out)});
     }
     void wait(int64_t token) { add(WaitOp{token}); }
   };
 
   template <typename Write> void run(Write write) {
+    makeDevice();
     auto communication = makeCommunication({"act.0-1", "act.0-2", "grad.1-0", "shared"});
-    std::map<int, std::unique_ptr<RankComm>> ranks;
+    std::map<int, TestRank> ranks;
     for (int r : here)
-      ranks[r] = communication->makeRank(r);
+      ranks[r] = makeRank(*communication, r);
     RankThreads threads(int(here.size()), [&] { communication->abort(); }, here[0]);
     threads.run([&](int r) {
-      Script script{*ranks.at(r), {}, {}, {}};
+      Script script(ranks.at(r));
       write(script, r);
-      ranks.at(r)->reserve();
+      ranks.at(r).comm->reserve();
       for (int repeat = 0; repeat < 50; ++repeat)
         for (const Bound &bound : script.bounds)
           bound.run(bound);
-      ranks.at(r)->drain();
+      ranks.at(r).comm->drain();
+      script.bringBack();
+      ranks.at(r).comm->barrier(); // what others may still write lives as long
     });
   }
 };

@@ -20,19 +20,69 @@ struct TestBuffer {
   TestBuffer(int64_t *number) : data(number), bytes(number ? sizeof(*number) : 0) {}
 };
 
-/// Runs single instructions on a device: that of the target in $PSRT_TEST_TARGET, or the CPU.
+/// Where an instruction finds buffers of a test: there themselves, or in the memory of a device,
+/// from which they are brought back.
+class TestMemory {
+public:
+  TestMemory(RankDevice &rank, const std::vector<TestBuffer> &given) : buffers(given) {
+    size_t all = 0;
+    for (const TestBuffer &buffer : buffers)
+      all += (buffer.bytes + 255) / 256 * 256;
+    memory = rank.makeMemory(all);
+    bool isHost = memory->host(0) != nullptr;
+    for (int64_t at = 0; const TestBuffer &buffer : buffers) {
+      addresses.push_back(isHost ? -1 : at);
+      pointers.push_back(isHost || !buffer.data ? buffer.data : memory->at(at));
+      at += int64_t(buffer.bytes + 255) / 256 * 256;
+    }
+    bring();
+  }
+  /// Anew what the test has.
+  void bring() {
+    for (size_t i = 0; i < buffers.size(); ++i)
+      if (addresses[i] >= 0 && buffers[i].data)
+        memory->write(addresses[i], buffers[i].data, buffers[i].bytes);
+  }
+  void bringBack() {
+    for (size_t i = 0; i < buffers.size(); ++i)
+      if (addresses[i] >= 0 && buffers[i].data)
+        memory->read(addresses[i], buffers[i].data, buffers[i].bytes);
+  }
+  std::vector<void *> pointers;
+
+private:
+  std::vector<TestBuffer> buffers;
+  std::unique_ptr<RankMemory> memory;
+  std::vector<int64_t> addresses;
+};
+
+/// "cpu", or what $PSRT_TEST_TARGET says.
+inline std::string testTarget() {
+  const char *target = std::getenv("PSRT_TEST_TARGET");
+  return target ? target : "cpu";
+}
+
+/// A device without a program, for `ranks` ranks of this process.
+inline std::unique_ptr<Device> makeTestDevice(const std::string &target, const Mesh &mesh = {},
+                                              int ranks = 1) {
+  Program program;
+  program.target = target;
+  program.mesh = mesh;
+  program.arenaBytes.resize(mesh.pipelineSize());
+  ProgramSource source;
+  return makeDevice({program, source, ranks});
+}
+
+/// Runs single instructions on a device.
 class DeviceFixture {
 public:
-  explicit DeviceFixture(int threads = 2, const std::string &target = getTarget())
-      : threads(threads), device(make(target)), rank(device->makeRank(threads, false, 0)) {}
-  static std::string getTarget() {
-    const char *target = std::getenv("PSRT_TEST_TARGET");
-    return target ? target : "cpu";
-  }
+  explicit DeviceFixture(int threads = 2, const std::string &target = testTarget())
+      : threads(threads), device(makeTestDevice(target)),
+        rank(device->makeRank(threads, false, 0)) {}
 
   template <typename Op>
-  void run(const Op &op, std::vector<TestBuffer> buffers, bool accumulate = false, int64_t key = 0,
-           int64_t step = 0) {
+  void run(const Op &op, const std::vector<TestBuffer> &buffers, bool accumulate = false,
+           int64_t key = 0, int64_t step = 0) {
     Instruction instruction;
     instruction.op = op;
     instruction.buffers.resize(buffers.size());
@@ -40,10 +90,10 @@ public:
     // address.
     rank = device->makeRank(threads, false, 0);
     int64_t scalars[] = {42, step, 0};
-    Places places(*rank, buffers);
+    TestMemory memory(*rank, buffers);
     Bound bound;
     bound.instruction = &instruction;
-    bound.buffers = places.pointers.data();
+    bound.buffers = memory.pointers.data();
     bound.scalars = rank->mirror(scalars, std::size(scalars));
     bound.accumulate = accumulate;
     bound.key = key;
@@ -51,47 +101,11 @@ public:
     rank->reserve();
     rank->begin(scalars);
     bound.run(bound);
-    places.bringBack();
+    memory.bringBack();
   }
   RankDevice &getRank() { return *rank; }
 
 private:
-  /// Where an instruction finds the buffers: there themselves, or in the memory of a device, from
-  /// which they are brought back.
-  struct Places {
-    Places(RankDevice &rank, const std::vector<TestBuffer> &buffers) : buffers(buffers) {
-      size_t all = 0;
-      for (const TestBuffer &buffer : buffers)
-        all += (buffer.bytes + 255) / 256 * 256;
-      memory = rank.makeMemory(all);
-      bool isHost = memory->host(0) != nullptr;
-      for (int64_t at = 0; const TestBuffer &buffer : buffers) {
-        addresses.push_back(isHost ? -1 : at);
-        if (!isHost && buffer.data)
-          memory->write(at, buffer.data, buffer.bytes);
-        pointers.push_back(isHost || !buffer.data ? buffer.data : memory->at(at));
-        at += (buffer.bytes + 255) / 256 * 256;
-      }
-    }
-    void bringBack() {
-      for (size_t i = 0; i < buffers.size(); ++i)
-        if (addresses[i] >= 0 && buffers[i].data)
-          memory->read(addresses[i], buffers[i].data, buffers[i].bytes);
-    }
-    const std::vector<TestBuffer> &buffers;
-    std::unique_ptr<RankMemory> memory;
-    std::vector<int64_t> addresses;
-    std::vector<void *> pointers;
-  };
-
-  static std::unique_ptr<Device> make(const std::string &target) {
-    Program program;
-    program.target = target;
-    program.arenaBytes = {0};
-    ProgramSource source;
-    return makeDevice({program, source});
-  }
-
   int threads;
   std::unique_ptr<Device> device;
   std::unique_ptr<RankDevice> rank;
