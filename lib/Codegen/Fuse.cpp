@@ -4,7 +4,6 @@
 #include "dialects/rank/Rank.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Pass/Pass.h"
-#include "parashard/Codegen.h"
 
 namespace parashard::codegen {
 #define GEN_PASS_DEF_FUSEPASS
@@ -119,7 +118,7 @@ static bool accumulates(Value result) {
   return result.hasOneUse() && isa<ps::AccumulateOp>(*result.user_begin());
 }
 
-static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
+static LogicalResult markWorkspace(ps::FusedOp fused) {
   Operation *yield = fused.getBody().front().getTerminator();
   auto pieces = getPieces(yield->getOperands());
   if (failed(pieces))
@@ -127,17 +126,15 @@ static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
   int64_t bytes = 0;
   for (const Piece &piece : *pieces) {
     IterationSpace space;
-    if (failed(space.analyze(getBodyOps(fused), piece.outputs, mostChunks)))
+    if (failed(space.analyze(getBodyOps(fused), piece.outputs)))
       return fused.emitOpError("is no kernel: ") << space.getReason();
     for (auto [i, output] : llvm::enumerate(space.getOutputs()))
       if (needsPartials(space, output.value.source, accumulates(fused.getResult(piece.results[i]))))
         bytes += getPartialBytes(space, getElementTypeOrSelf(output.value.source.getType()));
   }
-  Builder b(fused.getContext());
   if (bytes > 0)
-    fused->setAttr(kWorkspaceMark, b.getI64IntegerAttr(bytes));
-  if (bytes > 0 && mostChunks > 0)
-    fused->setAttr(kMostChunksMark, b.getI64IntegerAttr(mostChunks));
+    fused->setAttr(kWorkspaceMark,
+                   IntegerAttr::get(IntegerType::get(fused.getContext(), 64), bytes));
   return success();
 }
 
@@ -197,7 +194,7 @@ static void markInPlace(ps::WriteOp write) {
   write->setAttr(kInPlaceMark, UnitAttr::get(write.getContext()));
 }
 
-static LogicalResult fuse(func::FuncOp function, int64_t mostChunks) {
+static LogicalResult fuse(func::FuncOp function) {
   Block &block = function.getBody().front();
   for (auto write : llvm::make_early_inc_range(block.getOps<ps::WriteOp>()))
     selectInsteadOfCondition(write);
@@ -213,7 +210,7 @@ static LogicalResult fuse(func::FuncOp function, int64_t mostChunks) {
     copyBeforeAccumulate(accumulate);
   sortTopologically(&block);
   for (auto fused : block.getOps<ps::FusedOp>())
-    if (failed(markWorkspace(fused, mostChunks)))
+    if (failed(markWorkspace(fused)))
       return failure();
   for (auto write : block.getOps<ps::WriteOp>())
     markInPlace(write);
@@ -222,13 +219,12 @@ static LogicalResult fuse(func::FuncOp function, int64_t mostChunks) {
 
 namespace {
 struct FusePass : codegen::impl::FusePassBase<FusePass> {
-  using FusePassBase::FusePassBase;
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal() || !function.getBody().hasOneBlock() ||
           !function->hasAttr(rank::kClassMark))
         continue;
-      if (failed(fuse(function, mostChunks)))
+      if (failed(fuse(function)))
         return signalPassFailure();
     }
   }

@@ -7,15 +7,14 @@ using namespace parashard;
 using namespace parashard::codegen;
 
 /// What decides the code: ops, attributes, types and numbers, without names, marks and locations.
-static std::string describe(ps::FusedOp op, const FusedContext &context) {
+static std::string describe(ps::FusedOp op, ArrayRef<int> scalarSlots, ArrayRef<int> firstSlots) {
   std::string text;
   llvm::raw_string_ostream os(text);
   llvm::DenseMap<Value, unsigned> numbers;
-  for (int slot : context.scalarSlots)
+  for (int slot : scalarSlots)
     os << slot << ' ';
-  for (int slot : context.firstSlots)
+  for (int slot : firstSlots)
     os << slot << ' ';
-  os << context.aligned << ' ';
   for (BlockArgument argument : op.getBody().getArguments()) {
     numbers[argument] = numbers.size();
     os << argument.getType() << ' ';
@@ -46,10 +45,15 @@ static std::string makeName(StringRef prefix, unsigned number, ps::FusedOp op) {
   return name;
 }
 
-const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext &context) {
-  auto [entry, isNew] = byText.try_emplace(describe(op, context));
+const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, ArrayRef<int> scalarSlots,
+                                              ArrayRef<int> firstSlots) {
+  auto [entry, isNew] = byText.try_emplace(describe(op, scalarSlots, firstSlots));
   if (!isNew)
     return &entry->second;
+  FusedContext context;
+  context.scalarSlots.assign(scalarSlots.begin(), scalarSlots.end());
+  context.firstSlots.assign(firstSlots.begin(), firstSlots.end());
+  context.lanes = lanes;
   auto pieces = getPieces(op.getBody().front().getTerminator()->getOperands());
   if (failed(pieces)) {
     op.emitOpError("yields a concat or pad beside other values");
@@ -58,14 +62,15 @@ const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext
   int64_t workspace = 0;
   for (const Piece &piece : *pieces) {
     IterationSpace space;
-    if (failed(space.analyze(getBodyOps(op), piece.outputs, getMostChunks(op)))) {
+    if (failed(space.analyze(getBodyOps(op), piece.outputs))) {
       op.emitOpError("is no kernel: ") << space.getReason();
       return nullptr;
     }
     if (piece.zeroFirst)
       entry->second.push_back(KernelCall());
     std::string name = makeName(prefix, names.size(), op);
-    auto calls = maker(op, piece, space, context, module, name)->emit(workspace);
+    KernelEmitter emitter(op, piece, space, context, module, name);
+    auto calls = emitter.emit(workspace);
     if (failed(calls))
       return nullptr;
     for (KernelCall &call : *calls) {

@@ -52,9 +52,9 @@ TEST_P(Convolution, EqualsPlainLoops) {
         exact.push_back(widen(tensors[i]));
       }
       op.result = result;
-      op.dtype = Dtype::F32;
+      op.dtype = op.outDtype = Dtype::F32;
       DeviceFixture(threads).run(op, {tensors[0], tensors[1], tensors[2]});
-      op.dtype = Dtype::F64;
+      op.dtype = op.outDtype = Dtype::F64;
       DeviceFixture(threads).run(op, {exact[0], exact[1], exact[2]});
       double worst = 0, largest = 0;
       for (int64_t i = 0; i < sizes[result]; ++i) {

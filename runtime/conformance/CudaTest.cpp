@@ -4,6 +4,7 @@
 #include "runtime/conformance/TinyProgram.h"
 #include "runtime/core/MemoryPieces.h"
 #include "runtime/core/Session.h"
+#include "runtime/device/cuda/CudaDevice.h"
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
@@ -33,6 +34,7 @@ struct Outcome {
   std::vector<float> w = std::vector<float>(tinyWidth), prediction = std::vector<float>(tinyRows);
   std::vector<double> losses;
   std::vector<TraceEvent> trace;
+  size_t graphs = 0;
 };
 
 Outcome train(const std::string &target, bool traced = false) {
@@ -63,6 +65,8 @@ Outcome train(const std::string &target, bool traced = false) {
   session.gather(evaluate.outputs.back(), reinterpret_cast<char *>(result.prediction.data()));
   session.readVariable(0, reinterpret_cast<char *>(result.w.data()));
   result.trace = session.rank(0)->executor->trace();
+  if (auto *device = dynamic_cast<cuda::CudaRank *>(session.rank(0)->device.get()))
+    result.graphs = device->getRecordings().count();
   return result;
 }
 
@@ -111,12 +115,14 @@ TEST_F(Cuda, AProgramComputesWhatItDoesOnTheCpu) {
     EXPECT_EQ(cuda.losses, cpu.losses);
     EXPECT_EQ(cuda.w, cpu.w);
     EXPECT_EQ(cuda.prediction, cpu.prediction);
+    EXPECT_EQ(cuda.graphs, size_t(*graphs - '0')); // the step's; the evaluation ran once
   }
 }
 
 TEST_F(Cuda, TracesHaveTheTimesOfTheStream) {
   Outcome traced = train("cuda:replay", true);
   EXPECT_EQ(traced.losses, train("cpu").losses);
+  EXPECT_EQ(traced.graphs, 0u);
   ASSERT_FALSE(traced.trace.empty());
   double before = 0;
   for (const TraceEvent &event : traced.trace) {

@@ -137,8 +137,7 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
                         : line.compile.weights == "none" ? WeightsMode::None
                                                          : WeightsMode::Reference;
   CodegenOptions codegen{
-      line.compile.target, line.output.output, line.compile.model, line.output.line, plan, weights,
-      line.walk.dumpDir};
+      line.compile.cpu, line.output.output, line.compile.model, line.output.line, plan, weights};
   if (failed(emitProgram(module, oneRank ? *oneRank : ModuleOp(), codegen)))
     return failure();
   return report(module, line);

@@ -96,13 +96,9 @@ void deliver(const std::vector<Attendance *> &parts) {
 constexpr int maxMembers = 1024;
 
 void reduceAcross(const std::vector<Attendance *> &parts) {
+  checkReductions(parts);
   const auto &op = std::get<CollectiveOp>(parts[0]->bound->instruction->op);
   int members = int(parts.size());
-  for (const Attendance *part : parts)
-    if (const auto &other = std::get<CollectiveOp>(part->bound->instruction->op);
-        other.counts != op.counts || other.dtype != op.dtype)
-      PSRT_FAIL(BadInput, "the members of a reduction in queue \"%s\" give unlike tensors",
-                op.queue.c_str());
   const void *ins[maxMembers];
   void *outs[maxMembers];
   for (size_t pair = 0, pairs = op.counts.size(); pair < pairs; ++pair) {

@@ -17,6 +17,15 @@ void checkMessage(const Bound &sent, const Bound &other) {
               (long long)awaited.bytes);
 }
 
+void checkReductions(const std::vector<Attendance *> &parts) {
+  const auto &op = std::get<CollectiveOp>(parts[0]->bound->instruction->op);
+  for (const Attendance *part : parts)
+    if (const auto &other = std::get<CollectiveOp>(part->bound->instruction->op);
+        other.counts != op.counts || other.dtype != op.dtype)
+      PSRT_FAIL(BadInput, "the members of a reduction in queue \"%s\" give unlike tensors",
+                op.queue.c_str());
+}
+
 Rooms::Rooms(const Mesh &mesh, bool dedicated) : mesh(mesh), dedicated(dedicated) {
   for (size_t i = 0; i < mesh.axes.size(); ++i)
     everyAxis.push_back(int(i));

@@ -22,6 +22,8 @@ struct Group {
 
 /// Fails when what is sent is not what is awaited.
 void checkMessage(const Bound &sent, const Bound &awaited);
+/// Fails when the members of a reduction give unlike tensors.
+void checkReductions(const std::vector<Attendance *> &parts);
 
 class Rooms {
 public:

@@ -1,4 +1,4 @@
-// Copies within the GPU's memory, zeros, shard indices and shard slices.
+// Copies within the GPU's memory, and zeros.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include <algorithm>
@@ -45,60 +45,8 @@ void runZero(const Bound &bound) {
   zero(CudaRank::of(bound), addressOf(bound, 0), std::get<CopyOp>(bound.instruction->op).bytes);
 }
 
-/// The index, on the GPU since the instruction was bound.
-struct PreparedIndex : Prepared {
-  PreparedIndex(CudaRank &rank, int64_t index)
-      : pinned(rank.getStream()->getGpu(), 8), memory(rank.getStream()->getGpu(), 8, "an index") {
-    *reinterpret_cast<int64_t *>(pinned.get()) = index;
-    rank.getGpu().check(
-        rank.getDriver().memcpyHtoDAsync(memory.get(), pinned.get(), 8, rank.getStream()->get()),
-        "to copy to the GPU");
-  }
-  PinnedMemory pinned;
-  DeviceMemory memory;
-};
-
-void runShardIndex(const Bound &bound) {
-  auto *p = static_cast<PreparedIndex *>(static_cast<Prepared *>(bound.prepared));
-  copy(CudaRank::of(bound), addressOf(bound, 0), p->memory.get(), 8);
-}
-
 } // namespace
 
 void bindCopy(const CopyOp &op, Bound &bound) { bound.run = op.zero ? runZero : runCopy; }
-
-void bindShardIndex(CudaRank &rank, Bound &bound) {
-  bound.run = runShardIndex; // the executor puts the index into the key
-  bound.prepared =
-      static_cast<Prepared *>(rank.keep(std::make_unique<PreparedIndex>(rank, bound.key)));
-}
-
-namespace {
-struct PreparedSlice : Prepared {
-  int64_t outer = 0, inRow = 0, outRow = 0, first = 0, kept = 0; ///< bytes, but for outer
-};
-
-void runSlice(const Bound &bound) {
-  const auto &p = *static_cast<const PreparedSlice *>(static_cast<Prepared *>(bound.prepared));
-  const CudaRank &rank = CudaRank::of(bound);
-  for (int64_t o = 0; o < p.outer; ++o) {
-    CUdeviceptr to = addressOf(bound, 1) + CUdeviceptr(o * p.outRow);
-    copyOverlapping(rank, to, addressOf(bound, 0) + CUdeviceptr(o * p.inRow + p.first), p.kept);
-    zero(rank, to + CUdeviceptr(p.kept), p.outRow - p.kept);
-  }
-}
-} // namespace
-
-void bindShardSlice(CudaRank &rank, const CollectiveOp &op, Bound &bound) {
-  auto p = std::make_unique<PreparedSlice>();
-  int64_t unit = op.inner * dtypeSize(op.dtype);
-  int64_t index = rank.getProgram().mesh.shardIndex(op.axes, *bound.coordinates);
-  int64_t first = std::min(op.whole, index * op.size);
-  p->outer = op.outer;
-  p->inRow = op.whole * unit, p->outRow = op.size * unit;
-  p->first = first * unit, p->kept = std::min(op.size, op.whole - first) * unit;
-  bound.run = runSlice;
-  bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));
-}
 
 } // namespace psrt::cuda

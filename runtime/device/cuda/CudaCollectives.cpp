@@ -2,20 +2,26 @@
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/StartedPart.h"
+#include "runtime/device/cuda/kernels/Arguments.h"
+#include <algorithm>
 
 namespace psrt::cuda {
 
+static constexpr int kMostMembers = kMaxParts;
+
 void checkReduction(const CollectiveOp &op, int members) {
-  if (members > 1)
-    PSRT_FAIL(BadInput, "%s over %d ranks is not built for cuda yet", op.name(), members);
+  if (members > kMostMembers)
+    PSRT_FAIL(BadInput, "%s over %d ranks of one GPU; at most %d are built", op.name(), members,
+              kMostMembers);
 }
 
 namespace {
 
 const Member &memberOf(const Bound &bound) { return *static_cast<const Member *>(bound.prepared); }
 
+CUdeviceptr addressOf(const void *pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 CUdeviceptr addressOf(const Bound &bound, size_t buffer) {
-  return reinterpret_cast<CUdeviceptr>(bound.buffers[buffer]);
+  return addressOf(bound.buffers[buffer]);
 }
 
 bool overlap(CUdeviceptr a, int64_t aBytes, CUdeviceptr b, int64_t bBytes) {
@@ -45,16 +51,78 @@ void runAllAlone(const Bound &bound) {
   m.copy(addressOf(bound, 1), addressOf(bound, 0), m.bytes);
 }
 
+/// What a launch touches, where the stand-in asks: `in` bytes of each in and `out` bytes of each
+/// out.
+std::vector<Access> accessesOf(const Member &m, const Pointers &ins, int64_t in,
+                               const std::vector<void *> &outs, int64_t out) {
+  std::vector<Access> result;
+  if (!m.comm->getDevice().getDriver().isStandin())
+    return result;
+  for (const void *each : ins)
+    result.push_back({addressOf(each), addressOf(each) + CUdeviceptr(in), 0});
+  for (const void *each : outs)
+    result.push_back({addressOf(each), addressOf(each) + CUdeviceptr(out), 1});
+  return result;
+}
+
+void launch(const Member &m, const Launches &launches, const std::vector<Access> &accesses) {
+  CudaRank &device = m.comm->getDevice();
+  device.getLibrary().launch(*device.getStream(), launches, accesses);
+}
+
+/// Buffer `i` of every member, from byte `offset` on.
+std::vector<void *> buffersOf(const Member &m, size_t i, int64_t offset = 0) {
+  std::vector<void *> result;
+  for (int member = 0; member < m.count; ++member)
+    result.push_back(reinterpret_cast<void *>(m.of(member, i) + CUdeviceptr(offset)));
+  return result;
+}
+Pointers insOf(const Member &m) {
+  std::vector<void *> all = buffersOf(m, 0);
+  return {all.begin(), all.end()};
+}
+
+/// Every member sums up a part, for all: nothing is read of it after it is written.
+void runAllReduce(const Bound &bound) {
+  const Member &m = memberOf(bound);
+  m.meet(bound.buffers);
+  for (size_t pair = 0, pairs = m.op.counts.size(); pair < pairs; ++pair) {
+    int64_t count = m.op.counts[pair], part = ((count + m.count - 1) / m.count + 15) / 16 * 16;
+    int64_t lo = std::min(count, m.index * part), n = std::min(count - lo, part);
+    if (n == 0)
+      continue;
+    int64_t size = dtypeSize(m.op.dtype);
+    std::vector<void *> ins = buffersOf(m, pair, lo * size),
+                        outs = buffersOf(m, pairs + pair, lo * size);
+    Pointers from(ins.begin(), ins.end());
+    launch(m, launchReduce(m.op.reduction, m.op.dtype, from, outs, n),
+           accessesOf(m, from, n * size, outs, n * size));
+  }
+  m.leave();
+}
+
+void runReduceScatter(const Bound &bound) {
+  const Member &m = memberOf(bound);
+  int64_t bytes = m.op.outer * m.op.size * m.op.inner * dtypeSize(m.op.dtype);
+  bool isStaged = overlap(addressOf(bound, 0), m.bytes, addressOf(bound, 1), bytes);
+  void *out = isStaged ? reinterpret_cast<void *>(m.comm->getScratch()) : bound.buffers[1];
+  m.meet(bound.buffers);
+  Pointers ins = insOf(m);
+  // Of an in this member reads its own part alone; the stand-in is told of all.
+  launch(m, launchReduceScatter(m.op, ins, m.index, out),
+         accessesOf(m, ins, m.bytes, {out}, bytes));
+  m.leave();
+  if (isStaged)
+    m.copy(addressOf(bound, 1), addressOf(out), bytes);
+}
+
 void runAllGather(const Bound &bound) {
   const Member &m = memberOf(bound);
-  int64_t row = m.op.size * m.op.inner * dtypeSize(m.op.dtype);
-  void *published[] = {
-      reinterpret_cast<void *>(stageOperand(bound, m, m.op.outer * row * m.count))};
+  void *published[] = {reinterpret_cast<void *>(stageOperand(bound, m, m.bytes * m.count))};
   m.meet(published);
-  for (int64_t o = 0; o < m.op.outer; ++o)
-    for (int i = 0; i < m.count; ++i)
-      m.copy(addressOf(bound, 1) + CUdeviceptr((o * m.count + i) * row),
-             m.of(i, 0) + CUdeviceptr(o * row), row);
+  Pointers ins = insOf(m);
+  launch(m, launchAllGather(m.op, ins, bound.buffers[1]),
+         accessesOf(m, ins, m.bytes, {bound.buffers[1]}, m.bytes * m.count));
   m.leave();
 }
 
@@ -62,13 +130,9 @@ void runAllToAll(const Bound &bound) {
   const Member &m = memberOf(bound);
   void *published[] = {reinterpret_cast<void *>(stageOperand(bound, m, m.bytes))};
   m.meet(published);
-  for (int i = 0; i < m.count; ++i) {
-    PartCopy part{m.op.shape, dtypeSize(m.op.dtype), m.op.split, m.count,
-                  m.index,    m.op.concat,           m.count,    i};
-    part.forEachRow([&](int64_t from, int64_t to, int64_t bytes) {
-      m.copy(addressOf(bound, 1) + CUdeviceptr(to), m.of(i, 0) + CUdeviceptr(from), bytes);
-    });
-  }
+  Pointers ins = insOf(m);
+  launch(m, launchAllToAll(m.op, ins, m.index, bound.buffers[1]),
+         accessesOf(m, ins, m.bytes, {bound.buffers[1]}, m.bytes));
   m.leave();
 }
 
@@ -86,16 +150,16 @@ void (*findRunner(const CollectiveOp &op, int members))(const Bound &) {
   switch (op.kind) {
   case CollectiveOp::AllReduce:
     checkReduction(op, members);
-    return runAlone;
+    return members == 1 ? runAlone : runAllReduce;
   case CollectiveOp::ReduceScatter:
     checkReduction(op, members);
-    return runAllAlone;
+    return members == 1 ? runAllAlone : runReduceScatter;
   case CollectiveOp::AllGather:
-    return runAllGather;
+    return members == 1 ? runAllAlone : runAllGather;
   case CollectiveOp::AllToAll:
-    return runAllToAll;
+    return members == 1 ? runAllAlone : runAllToAll;
   case CollectiveOp::Permute:
-    return runPermute;
+    return members == 1 ? runAlone : runPermute;
   case CollectiveOp::ShardSlice: // the device's
     break;
   }
@@ -137,8 +201,26 @@ void deliver(const std::vector<Attendance *> &parts) {
   });
 }
 
-void reduceAcross(const std::vector<Attendance *> &) {
-  PSRT_FAIL(BadInput, "reductions across stages are not built for cuda yet");
+void reduceAcross(const std::vector<Attendance *> &parts) {
+  checkReductions(parts);
+  const auto &op = std::get<CollectiveOp>(parts[0]->bound->instruction->op);
+  CudaRankComm &where = partOf(*parts[0]).comm;
+  enqueueForAll(parts, where, [&](const Stream &stream) {
+    for (size_t pair = 0, pairs = op.counts.size(); pair < pairs; ++pair) {
+      std::vector<Access> accesses;
+      Pointers ins;
+      std::vector<void *> outs;
+      auto bytes = CUdeviceptr(op.counts[pair] * dtypeSize(op.dtype));
+      for (const Attendance *part : parts) {
+        ins.push_back(part->bound->buffers[pair]);
+        outs.push_back(part->bound->buffers[pairs + pair]);
+        accesses.push_back({addressOf(ins.back()), addressOf(ins.back()) + bytes, 0});
+        accesses.push_back({addressOf(outs.back()), addressOf(outs.back()) + bytes, 1});
+      }
+      where.getDevice().getLibrary().launch(
+          stream, launchReduce(op.reduction, op.dtype, ins, outs, op.counts[pair]), accesses);
+    }
+  });
 }
 
 } // namespace psrt::cuda

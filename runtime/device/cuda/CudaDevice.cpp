@@ -51,17 +51,35 @@ Blas &CudaRank::getBlas() {
   return *blas;
 }
 
-void CudaRank::announce(const Bound &bound, const char *what, std::vector<Access> more) const {
-  if (!getDriver().isStandin())
-    return;
-  std::vector<Access> accesses = accessesOf(bound);
-  accesses.insert(accesses.end(), more.begin(), more.end());
-  getDriver().access(stream->get(), what, int(accesses.size()), accesses.data());
+CUdeviceptr CudaRank::getScratch(int64_t bytes) {
+  if (bytes == 0)
+    return 0;
+  // Smaller ones stay: what was recorded before uses them.
+  if (scratches.empty() || scratches.back().size() < size_t(bytes))
+    scratches.emplace_back(place.gpu, size_t(bytes), "instructions to work in");
+  return scratches.back().get();
 }
 
-Access CudaRank::scalarsOf(const Bound &bound) const {
-  auto begin = reinterpret_cast<CUdeviceptr>(bound.scalars);
-  return {begin, begin + 3 * sizeof(int64_t), 0};
+std::vector<Access> CudaRank::findAccesses(const Bound &bound,
+                                           const std::vector<Access> &more) const {
+  std::vector<Access> result;
+  if (!getDriver().isStandin())
+    return result;
+  result = accessesOf(bound);
+  if (bound.scalars) {
+    auto begin = reinterpret_cast<CUdeviceptr>(bound.scalars);
+    result.push_back({begin, begin + 3 * sizeof(int64_t), 0});
+  }
+  result.insert(result.end(), more.begin(), more.end());
+  return result;
+}
+
+void CudaRank::announce(const Bound &bound, const char *what,
+                        const std::vector<Access> &more) const {
+  if (!getDriver().isStandin())
+    return;
+  std::vector<Access> accesses = findAccesses(bound, more);
+  getDriver().access(stream->get(), what, int(accesses.size()), accesses.data());
 }
 
 int64_t alignmentOf(const Bound &bound) {
@@ -79,10 +97,10 @@ struct Binder {
   bool operator()(const KernelOp &op) { return bindKernel(rank, op, bound), true; }
   bool operator()(const CopyOp &op) { return bindCopy(op, bound), true; }
   bool operator()(const MatmulOp &op) { return bindMatmul(rank, op, bound), true; }
-  bool operator()(const AttentionOp &) { return refuseOp("attention"); }
-  bool operator()(const EmbeddingOp &) { return refuseOp("embedding"); }
-  bool operator()(const ConvolutionOp &) { return refuseOp("convolution"); }
-  bool operator()(const MaxPoolOp &) { return refuseOp("max_pool"); }
+  bool operator()(const AttentionOp &op) { return bindAttention(rank, op, bound), true; }
+  bool operator()(const EmbeddingOp &op) { return bindEmbedding(rank, op, bound), true; }
+  bool operator()(const ConvolutionOp &op) { return bindConvolution(rank, op, bound), true; }
+  bool operator()(const MaxPoolOp &op) { return bindMaxPool(rank, op, bound), true; }
   bool operator()(const ShardIndexOp &) { return bindShardIndex(rank, bound), true; }
   bool operator()(const CollectiveOp &op) {
     if (op.kind != CollectiveOp::ShardSlice)
@@ -91,25 +109,23 @@ struct Binder {
   }
   bool operator()(const MessageOp &) { return false; }
   bool operator()(const WaitOp &) { return false; }
-
-  bool refuseOp(const char *name) {
-    PSRT_FAIL(BadInput, "%s is not built for cuda yet; compile with --target cpu", name);
-  }
 };
 } // namespace
 
 bool CudaRank::bind(Bound &bound) {
   place.gpu->enter();
   bound.self = this;
-  auto [it, isNew] =
-      prepared.try_emplace({bound.instruction, bound.accumulate, alignmentOf(bound)});
-  if (!isNew) {
-    std::tie(bound.run, bound.prepared) = it->second;
-    return bound.run != nullptr;
+  auto bindAnew = [&] { return std::visit(Binder{*this, bound}, bound.instruction->op); };
+  if (!std::holds_alternative<KernelOp>(bound.instruction->op) &&
+      !std::holds_alternative<MatmulOp>(bound.instruction->op))
+    return bindAnew();
+  auto [it, isNew] = shared.try_emplace({bound.instruction, bound.accumulate, alignmentOf(bound)});
+  if (isNew) {
+    bindAnew();
+    it->second = {bound.run, bound.prepared};
   }
-  bool known = std::visit(Binder{*this, bound}, bound.instruction->op);
-  it->second = {bound.run, bound.prepared};
-  return known;
+  std::tie(bound.run, bound.prepared) = it->second;
+  return true;
 }
 
 //===--- the device -------------------------------------------------------===//
@@ -153,6 +169,7 @@ CudaDevice::CudaDevice(const DeviceRequest &request)
       place.gpu = std::make_shared<Gpu>(driver, i);
       checkTarget(request.program, *place.gpu);
       checkMemory(request.program, byGpu[i], *place.gpu);
+      place.library = std::make_shared<LibraryKernels>(place.gpu);
       if (request.source.image)
         place.program = std::make_shared<Module>(place.gpu, request.source.image, "the program");
     }

@@ -5,6 +5,7 @@
 #include "runtime/core/Backend.h"
 #include "runtime/device/cuda/CublasLt.h"
 #include "runtime/device/cuda/EventClock.h"
+#include "runtime/device/cuda/LibraryKernels.h"
 #include "runtime/device/cuda/Module.h"
 #include "runtime/device/cuda/Recordings.h"
 #include "runtime/device/cuda/ScalarMirror.h"
@@ -23,6 +24,7 @@ struct Prepared {
 struct Place {
   GpuRef gpu;
   ModuleRef program; ///< null where the program has no kernels
+  std::shared_ptr<const LibraryKernels> library;
 };
 
 /// The parts of a program that its ranks look at.
@@ -53,15 +55,19 @@ public:
   const Driver &getDriver() const { return place.gpu->getDriver(); }
   const StreamRef &getStream() const { return stream; }
   const ProgramView &getProgram() const { return *program; }
+  const Recordings &getRecordings() const { return recordings; }
   /// A kernel of the program.
   CUfunction findKernel(int index) const;
-  /// Made when it is asked for first.
+  const LibraryKernels &getLibrary() const { return *place.library; }
+  /// Memory for one instruction at a time; it stays as long as the rank.
+  CUdeviceptr getScratch(int64_t bytes);
+  /// cuBLASLt; made when it is asked for first.
   Blas &getBlas();
   /// Tells the stand-in what the next operation that is enqueued for an instruction touches,
   /// `more` besides its buffers.
-  void announce(const Bound &bound, const char *what, std::vector<Access> more = {}) const;
-  /// What the scalars of a bound instruction lie in.
-  Access scalarsOf(const Bound &bound) const;
+  void announce(const Bound &bound, const char *what, const std::vector<Access> &more = {}) const;
+  /// What an instruction may touch, and `more`; empty where nobody asks.
+  std::vector<Access> findAccesses(const Bound &bound, const std::vector<Access> &more = {}) const;
 
   template <typename T> T *keep(std::unique_ptr<T> prepared) {
     T *result = prepared.get();
@@ -74,16 +80,17 @@ private:
   Place place;
   std::shared_ptr<const ProgramView> program;
   StreamRef stream;
+  std::deque<DeviceMemory> scratches; ///< the last one is the largest
   std::unique_ptr<Blas> blas;
   std::map<const int64_t *, ScalarMirror> mirrors; ///< by what the host has
   Recordings recordings;
   EventClock clock;
   std::deque<std::unique_ptr<Prepared>> kept;
-  /// Runs of one function share what its instructions were prepared to, for addresses that are
-  /// multiples of as much.
+  /// Runs of one function share what its instructions were prepared to where no addresses are in
+  /// it, but for what these are multiples of.
   std::map<std::tuple<const Instruction *, bool, int64_t>,
            std::pair<void (*)(const Bound &), void *>>
-      prepared;
+      shared;
 };
 
 class RankTable;
@@ -113,6 +120,10 @@ void bindCopy(const CopyOp &op, Bound &bound);
 void bindShardIndex(CudaRank &rank, Bound &bound);
 void bindShardSlice(CudaRank &rank, const CollectiveOp &op, Bound &bound);
 void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound);
+void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound);
+void bindEmbedding(CudaRank &rank, const EmbeddingOp &op, Bound &bound);
+void bindMaxPool(CudaRank &rank, const MaxPoolOp &op, Bound &bound);
+void bindConvolution(CudaRank &rank, const ConvolutionOp &op, Bound &bound);
 
 } // namespace psrt::cuda
 

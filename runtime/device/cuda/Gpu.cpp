@@ -15,6 +15,8 @@ Gpu::Gpu(DriverRef given, int ordinal) : driver(std::move(given)), ordinal(ordin
   check(driver->deviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
         "to say what a GPU is");
   architecture = major * 10 + minor;
+  check(driver->deviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device),
+        "to say what a GPU is");
   check(driver->primaryCtxRetain(&context, device), "to open a GPU");
 }
 

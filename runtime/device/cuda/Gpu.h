@@ -29,6 +29,8 @@ public:
   const std::string &getName() const { return name; }
   /// Compute capability: 90 for 9.0.
   int getArchitecture() const { return architecture; }
+  /// Multiprocessors.
+  int getProcessors() const { return processors; }
   /// Bytes that nobody uses.
   size_t freeMemory() const;
 
@@ -38,7 +40,7 @@ private:
   CUdevice device = 0;
   CUcontext context = nullptr;
   std::string name;
-  int architecture = 0;
+  int architecture = 0, processors = 1;
 };
 
 using GpuRef = std::shared_ptr<const Gpu>;

@@ -22,7 +22,7 @@ void runKernel(const Bound &bound) {
   for (size_t i = 0; i < count; ++i)
     parameters[i] = const_cast<void **>(&bound.buffers[i]);
   parameters[count] = const_cast<const int64_t **>(&bound.scalars);
-  rank.announce(bound, p.name, {rank.scalarsOf(bound)});
+  rank.announce(bound, p.name);
   rank.getGpu().check(rank.getDriver().launchKernel(p.function, p.grid, 1, 1, p.block, 1, 1, 0,
                                                     rank.getStream()->get(), parameters, nullptr),
                       p.name);

@@ -36,6 +36,11 @@ void Recordings::run(const Bound *first, const Bound *last, const std::function<
   gpu.check(gpu.getDriver().graphLaunch(recording.exec, stream->get()), "to launch a graph");
 }
 
+size_t Recordings::count() const {
+  return size_t(std::count_if(recordings.begin(), recordings.end(),
+                              [](const auto &each) { return each.second.exec != nullptr; }));
+}
+
 CUgraph Recordings::capture(const std::function<void()> &enqueue) {
   const Gpu &gpu = *stream->getGpu();
   gpu.check(gpu.getDriver().streamBeginCapture(stream->get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),

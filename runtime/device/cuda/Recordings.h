@@ -22,6 +22,9 @@ public:
   /// Runs instructions that `enqueue` puts into the stream.
   void run(const Bound *first, const Bound *last, const std::function<void()> &enqueue);
 
+  /// How many there are.
+  size_t count() const;
+
 private:
   struct Recording {
     int64_t runs = 0;

@@ -1,0 +1,16 @@
+// The replay image of the hand-written program, as a compiled object for CUDA has it, and that of
+// its one-rank program.
+#define PSRT_IMAGE(name, file)                                                                     \
+  asm(".pushsection .rodata, \"a\"\n"                                                              \
+      ".balign 64\n"                                                                               \
+      ".globl " name ", " name "_size\n" name ":\n"                                                \
+      ".incbin \"" file "\"\n"                                                                     \
+      "end_of_" name ":\n"                                                                         \
+      ".byte 0\n"                                                                                  \
+      ".balign 8\n" name "_size: .quad end_of_" name " - " name "\n"                               \
+      ".popsection\n")
+
+PSRT_IMAGE("psrt_program_image", PSRT_TINY_REPLAY);
+#ifdef PSRT_TINY_CHECK_REPLAY
+PSRT_IMAGE("psrt_check_program_image", PSRT_TINY_CHECK_REPLAY);
+#endif

@@ -1,0 +1,154 @@
+// What all attention kernels share: which columns a row sees, how scores are masked, the random
+// numbers of dropout, and probabilities from a log-sum.
+#ifndef PSRT_DEVICE_CUDA_KERNELS_ATTENTION_H
+#define PSRT_DEVICE_CUDA_KERNELS_ATTENTION_H
+
+#include "runtime/core/Philox.h"
+#include "runtime/device/cpu/RowMath.h"
+#include "runtime/device/cuda/kernels/Arguments.h"
+#include "runtime/device/cuda/kernels/Kernel.h"
+
+namespace psrt::cuda {
+
+/// A (batch, query head), and the key/value head that it reads.
+struct Head {
+  int32_t b, h, g;
+};
+
+PSRT_DEVICE Head headOf(const AttentionArguments &a, uint32_t number) {
+  int32_t b = int32_t(number) / a.h, h = int32_t(number) - b * a.h;
+  return {b, h, h / (a.h / a.g)};
+}
+
+template <typename T>
+PSRT_DEVICE T *rowOf(T *data, const HeadStrides &strides, int32_t b, int32_t head, int32_t row) {
+  return data + b * strides.batch + head * strides.head + row * strides.row;
+}
+
+/// Where values of [b, h, t] lie for a row.
+PSRT_DEVICE int64_t rowNumber(const AttentionArguments &a, const Head &head, int32_t i) {
+  return (int64_t(head.b) * a.h + head.h) * a.t + i;
+}
+
+//===--- what is seen -----------------------------------------------------===//
+
+struct Range {
+  int32_t begin, end;
+};
+
+PSRT_DEVICE int32_t atLeast(int32_t x, int32_t least) { return x > least ? x : least; }
+PSRT_DEVICE int32_t atMost(int32_t x, int32_t most) { return x < most ? x : most; }
+
+/// The columns that row i sees by `causal` and `window`; both ends grow with i.
+PSRT_DEVICE Range columnsOf(const AttentionArguments &a, int32_t i) {
+  int32_t diagonal = i + a.s - a.t;
+  int32_t end = a.causal ? atMost(a.s, atLeast(diagonal + 1, 0)) : a.s;
+  int32_t begin = a.window > 0 ? atLeast(diagonal - a.window + 1, 0) : 0;
+  return {atMost(begin, end), end};
+}
+
+/// The columns that any of the rows [first, first + rows) may see.
+PSRT_DEVICE Range columnsOfRows(const AttentionArguments &a, int32_t first, int32_t rows) {
+  int32_t last = atMost(first + rows, a.t) - 1;
+  return {columnsOf(a, first).begin, columnsOf(a, last).end};
+}
+
+/// The rows that may see any of the columns [first, first + columns).
+PSRT_DEVICE Range rowsOfColumns(const AttentionArguments &a, int32_t first, int32_t columns) {
+  int32_t shift = a.t - a.s, last = atMost(first + columns, a.s) - 1;
+  return {a.causal ? atLeast(first + shift, 0) : 0,
+          a.window > 0 ? atLeast(atMost(last + shift + a.window, a.t), 0) : a.t};
+}
+
+PSRT_DEVICE float readMask(const AttentionArguments &a, int64_t at) {
+  if (a.maskKind == F32Mask)
+    return static_cast<const float *>(a.mask)[at];
+  if (a.maskKind == Bf16Mask)
+    return widen(static_cast<const Bf16 *>(a.mask)[at]);
+  return widen(static_cast<const F16 *>(a.mask)[at]);
+}
+
+PSRT_DEVICE bool isHidden(float score) { return score <= hiddenScore * 0.5f; }
+
+/// The scaled and masked score of a place, from the product of q and k; `hiddenScore` where it is
+/// not seen, or lies outside.
+PSRT_DEVICE float scoreOf(const AttentionArguments &a, const Head &head, int32_t i, int32_t j,
+                          float product) {
+  Range seen = columnsOf(a, i);
+  if (i >= a.t || j < seen.begin || j >= seen.end)
+    return hiddenScore;
+  if (a.padding && !a.padding[int64_t(head.b) * a.s + j])
+    return hiddenScore;
+  float score = product * a.scale;
+  if (a.maskKind == NoMask)
+    return score;
+  int64_t at = head.b * a.maskStrides[0] + head.h * a.maskStrides[1] + i * a.maskStrides[2] +
+               j * a.maskStrides[3];
+  if (a.maskKind == BoolMask)
+    return static_cast<const uint8_t *>(a.mask)[at] ? score : hiddenScore;
+  float added = readMask(a, at), sum = score + added;
+  if (added == -infinity())
+    return hiddenScore;
+  return sum < lowestScore ? lowestScore : sum;
+}
+
+/// The probability of a place from the log-sum of its row, times the row's factor.
+PSRT_DEVICE float probabilityOf(float score, float lse, float factor) {
+  if (isHidden(score) || !(lse > hiddenScore))
+    return 0;
+  return exponential(score - lse) * factor;
+}
+
+//===--- random numbers ---------------------------------------------------===//
+
+/// The random numbers of one run of the op.
+struct Dropout {
+  uint64_t key = 0, start = 0;
+  float kept = 1;
+};
+
+PSRT_DEVICE Dropout dropoutOf(const AttentionArguments &a) {
+  if (!(a.dropout > 0))
+    return {};
+  return {philoxKey(a.scalars[0], a.key, a.scalars[1]),
+          uint64_t(a.scalars[2]) * a.globalSize + (a.offset ? *a.offset : 0),
+          1.0f / (1.0f - a.dropout)};
+}
+
+/// The global element index of a place, less the offset.
+PSRT_DEVICE uint64_t elementIndex(const AttentionArguments &a, const Head &head, int32_t i,
+                                  int32_t j) {
+  int64_t linear = rowNumber(a, head, i) * a.s + j, result = 0;
+  if (a.factors == 0)
+    return linear;
+  for (int f = a.factors; f-- > 0;) {
+    result += linear % a.factorSizes[f] * a.factorStrides[f];
+    linear /= a.factorSizes[f];
+  }
+  return result;
+}
+
+/// The counter of a row's first column, from which others follow if they are runs.
+PSRT_DEVICE uint64_t counterOfRow(const AttentionArguments &a, const Dropout &dropout,
+                                  const Head &head, int32_t i) {
+  return a.dropout > 0 ? dropout.start + elementIndex(a, head, i, 0) : 0;
+}
+
+/// What the probability of a place is multiplied by.
+PSRT_DEVICE float keepOf(const AttentionArguments &a, const Dropout &dropout, const Head &head,
+                         uint64_t counterOfRow, int32_t i, int32_t j) {
+  if (!(a.dropout > 0))
+    return 1;
+  uint64_t counter =
+      a.runsOfCounters ? counterOfRow + j : dropout.start + elementIndex(a, head, i, j);
+  return philoxUniform(dropout.key, counter) >= a.dropout ? dropout.kept : 0;
+}
+
+/// The gradient of a score, before it is rounded; `dp` of the kept probability.
+PSRT_DEVICE float gradientOf(const AttentionArguments &a, float p, float dp, float delta) {
+  return p == 0 ? 0 : p * (dp - delta) * a.scale;
+}
+
+} // namespace psrt::cuda
+
+#endif

@@ -1,0 +1,217 @@
+// The gradient of attention: probabilities are computed again from the log-sums. One kernel keeps
+// rows of queries and sums up dq, one keeps keys and values and sums up dk and dv over the rows and
+// the heads of the group: every sum has one owner and one order.
+#include "runtime/device/cuda/kernels/Attention.h"
+#include "runtime/device/cuda/kernels/RegisterTiles.h"
+
+namespace psrt::cuda {
+namespace {
+
+template <int D> using Shape = TileShape<D, D == 64 ? 16 : 32, D == 256 ? 2 : 4>;
+
+/// Two matrices stay (q and dout, or k and v), chunks of two others pass by.
+template <int D> struct Memory {
+  alignas(16) float first[Shape<D>::rows * Shape<D>::stride];
+  alignas(16) float second[Shape<D>::rows * Shape<D>::stride];
+  alignas(16) float passing[Shape<D>::columns * Shape<D>::chunkStride];
+  alignas(16) float weights[Shape<D>::rows * Shape<D>::scoreStride];
+};
+
+template <int D> using Scores = float[Shape<D>::rm][Shape<D>::rn];
+template <int D> using Sums = Float4[Shape<D>::chunks][Shape<D>::rm][Shape<D>::units];
+
+/// A matrix that lies in rows of d elements.
+template <typename T> struct Matrix {
+  const T *data;
+  int64_t stride;
+  int32_t rows;
+
+  PSRT_DEVICE Matrix(const void *data, const HeadStrides &strides, int32_t b, int32_t head,
+                     int32_t row, int32_t rows)
+      : data(rowOf(static_cast<const T *>(data), strides, b, head, row)), stride(strides.row),
+        rows(rows - row) {}
+};
+
+template <int D, typename T>
+PSRT_DEVICE void loadKept(const AttentionArguments &a, float *to, const Matrix<T> &from) {
+  using S = Shape<D>;
+  loadTile<S::rows, D, S::stride>(to, from.data, from.stride, from.rows, 0, a.d, a.packed);
+}
+
+template <int D, typename T>
+PSRT_DEVICE void loadPassing(const AttentionArguments &a, Memory<D> &memory, const Matrix<T> &from,
+                             int c) {
+  using S = Shape<D>;
+  barrier(); // nobody reads what was there
+  loadTile<S::columns, S::chunk, S::chunkStride>(memory.passing, from.data, from.stride, from.rows,
+                                                 c * S::chunk, a.d, a.packed);
+  barrier();
+}
+
+template <int D, typename T>
+PSRT_DEVICE void multiply(const AttentionArguments &a, Memory<D> &memory, const float *kept,
+                          const Matrix<T> &passing, Scores<D> &result) {
+#pragma unroll
+  for (int c = 0; c < Shape<D>::chunks; ++c) {
+    loadPassing<D>(a, memory, passing, c);
+    addProducts<Shape<D>>(result, kept + c * Shape<D>::chunk, memory.passing);
+  }
+}
+
+/// sums += weights times what passes.
+template <int D, typename T>
+PSRT_DEVICE void accumulate(const AttentionArguments &a, Memory<D> &memory,
+                            const Scores<D> &weights, const Matrix<T> &passing, Sums<D> &sums) {
+  using S = Shape<D>;
+  barrier(); // nobody reads the weights that were there
+#pragma unroll
+  for (int i = 0; i < S::rm; ++i)
+#pragma unroll
+    for (int j = 0; j < S::rn; ++j)
+      memory.weights[(S::row() + i) * S::scoreStride + S::column() + j * S::tx] =
+          rounded<T>(weights[i][j]);
+#pragma unroll
+  for (int c = 0; c < S::chunks; ++c) {
+    loadPassing<D>(a, memory, passing, c);
+    addWeighted<S>(sums[c], memory.weights, memory.passing);
+  }
+}
+
+/// What a row gives to the gradient of each of its places.
+struct Row {
+  int32_t i;
+  float lse, factor, delta;
+  uint64_t counter;
+};
+
+PSRT_DEVICE Row rowAt(const AttentionArguments &a, const Dropout &dropout, const Head &head,
+                      int32_t i) {
+  int64_t number = rowNumber(a, head, i);
+  if (i >= a.t)
+    return {i, -infinity(), 0, 0, 0};
+  return {i, a.lse[number], a.factor[number], a.delta[number], counterOfRow(a, dropout, head, i)};
+}
+
+/// q k becomes the kept probability, dout v the gradient of the score.
+PSRT_DEVICE void differentiate(const AttentionArguments &a, const Dropout &dropout,
+                               const Head &head, const Row &row, int32_t j, float &product,
+                               float &dp) {
+  float p = probabilityOf(scoreOf(a, head, row.i, j, product), row.lse, row.factor);
+  float keep = keepOf(a, dropout, head, row.counter, row.i, j);
+  dp = gradientOf(a, p, dp * keep, row.delta);
+  product = p * keep;
+}
+
+template <int D, typename T>
+PSRT_DEVICE void store(const AttentionArguments &a, void *data, const HeadStrides &strides,
+                       int32_t b, int32_t head, int32_t first, int32_t rows, const Sums<D> &sums) {
+  using S = Shape<D>;
+#pragma unroll
+  for (int i = 0; i < S::rm; ++i) {
+    int32_t row = first + S::row() + i;
+    if (row >= rows)
+      continue;
+    T *to = rowOf(static_cast<T *>(data), strides, b, head, row);
+#pragma unroll
+    for (int c = 0; c < S::chunks; ++c)
+      storeChunk<S>(to, sums[c][i], c, a.d, 1);
+  }
+}
+
+//===--- dq ---------------------------------------------------------------===//
+
+template <typename T, int D> PSRT_DEVICE void gradQ(const AttentionArguments &a) {
+  using S = Shape<D>;
+  PSRT_SHARED(Memory<D>, memory);
+  int32_t tiles = (a.t + S::rows - 1) / S::rows;
+  int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * S::rows; // the longest begin first
+  Head head = headOf(a, blockIndex() / tiles);
+  Dropout dropout = dropoutOf(a);
+  loadKept<D>(a, memory.first, Matrix<T>(a.q, a.qStrides, head.b, head.h, row, a.t));
+  loadKept<D>(a, memory.second, Matrix<T>(a.dout, a.doutStrides, head.b, head.h, row, a.t));
+  Row rows[S::rm];
+#pragma unroll
+  for (int i = 0; i < S::rm; ++i)
+    rows[i] = rowAt(a, dropout, head, row + S::row() + i);
+  Sums<D> dq = {};
+  Range columns = columnsOfRows(a, row, S::rows);
+  for (int32_t at = columns.begin / S::columns * S::columns; at < columns.end; at += S::columns) {
+    Matrix<T> k(a.k, a.kStrides, head.b, head.g, at, a.s);
+    Matrix<T> v(a.v, a.vStrides, head.b, head.g, at, a.s);
+    Scores<D> scores = {}, dp = {};
+    multiply<D>(a, memory, memory.second, v, dp);
+    multiply<D>(a, memory, memory.first, k, scores);
+#pragma unroll
+    for (int i = 0; i < S::rm; ++i)
+#pragma unroll
+      for (int j = 0; j < S::rn; ++j)
+        differentiate(a, dropout, head, rows[i], at + S::column() + j * S::tx, scores[i][j],
+                      dp[i][j]);
+    accumulate<D>(a, memory, dp, k, dq);
+  }
+  store<D, T>(a, a.dq, a.dqStrides, head.b, head.h, row, a.t, dq);
+}
+
+//===--- dk and dv --------------------------------------------------------===//
+
+/// Adds what the rows [at, at + 32) of a query head give.
+template <typename T, int D>
+PSRT_DEVICE void addRows(const AttentionArguments &a, const Dropout &dropout, const Head &head,
+                         int32_t column, int32_t at, Memory<D> &memory, Sums<D> &dk, Sums<D> &dv) {
+  using S = Shape<D>;
+  Matrix<T> q(a.q, a.qStrides, head.b, head.h, at, a.t);
+  Matrix<T> dout(a.dout, a.doutStrides, head.b, head.h, at, a.t);
+  Scores<D> scores = {}, dp = {};
+  multiply<D>(a, memory, memory.first, q, scores);
+  multiply<D>(a, memory, memory.second, dout, dp);
+#pragma unroll
+  for (int j = 0; j < S::rn; ++j) {
+    Row row = rowAt(a, dropout, head, at + S::column() + j * S::tx);
+#pragma unroll
+    for (int i = 0; i < S::rm; ++i)
+      differentiate(a, dropout, head, row, column + S::row() + i, scores[i][j], dp[i][j]);
+  }
+  accumulate<D>(a, memory, scores, dout, dv);
+  accumulate<D>(a, memory, dp, q, dk);
+}
+
+template <typename T, int D> PSRT_DEVICE void gradKV(const AttentionArguments &a) {
+  using S = Shape<D>;
+  PSRT_SHARED(Memory<D>, memory);
+  int32_t tiles = (a.s + S::rows - 1) / S::rows, column = int32_t(blockIndex() % tiles) * S::rows;
+  int32_t number = int32_t(blockIndex() / tiles), b = number / a.g, g = number % a.g;
+  Dropout dropout = dropoutOf(a);
+  loadKept<D>(a, memory.first, Matrix<T>(a.k, a.kStrides, b, g, column, a.s));
+  loadKept<D>(a, memory.second, Matrix<T>(a.v, a.vStrides, b, g, column, a.s));
+  Sums<D> dk = {}, dv = {};
+  Range rows = rowsOfColumns(a, column, S::rows);
+  int32_t group = a.h / a.g;
+  for (int32_t h = g * group; h < (g + 1) * group; ++h)
+    for (int32_t at = rows.begin / S::columns * S::columns; at < rows.end; at += S::columns)
+      addRows<T, D>(a, dropout, {b, h, g}, column, at, memory, dk, dv);
+  store<D, T>(a, a.dk, a.dkStrides, b, g, column, a.s, dk);
+  store<D, T>(a, a.dv, a.dvStrides, b, g, column, a.s, dv);
+}
+
+} // namespace
+
+PSRT_KERNEL(psrt_attention_dq_f32_64, AttentionArguments) { gradQ<float, 64>(a); }
+PSRT_KERNEL(psrt_attention_dq_f32_128, AttentionArguments) { gradQ<float, 128>(a); }
+PSRT_KERNEL(psrt_attention_dq_f32_256, AttentionArguments) { gradQ<float, 256>(a); }
+PSRT_KERNEL(psrt_attention_dq_bf16_64, AttentionArguments) { gradQ<Bf16, 64>(a); }
+PSRT_KERNEL(psrt_attention_dq_bf16_128, AttentionArguments) { gradQ<Bf16, 128>(a); }
+PSRT_KERNEL(psrt_attention_dq_bf16_256, AttentionArguments) { gradQ<Bf16, 256>(a); }
+PSRT_KERNEL(psrt_attention_dq_f16_64, AttentionArguments) { gradQ<F16, 64>(a); }
+PSRT_KERNEL(psrt_attention_dq_f16_128, AttentionArguments) { gradQ<F16, 128>(a); }
+PSRT_KERNEL(psrt_attention_dq_f16_256, AttentionArguments) { gradQ<F16, 256>(a); }
+PSRT_KERNEL(psrt_attention_dkv_f32_64, AttentionArguments) { gradKV<float, 64>(a); }
+PSRT_KERNEL(psrt_attention_dkv_f32_128, AttentionArguments) { gradKV<float, 128>(a); }
+PSRT_KERNEL(psrt_attention_dkv_f32_256, AttentionArguments) { gradKV<float, 256>(a); }
+PSRT_KERNEL(psrt_attention_dkv_bf16_64, AttentionArguments) { gradKV<Bf16, 64>(a); }
+PSRT_KERNEL(psrt_attention_dkv_bf16_128, AttentionArguments) { gradKV<Bf16, 128>(a); }
+PSRT_KERNEL(psrt_attention_dkv_bf16_256, AttentionArguments) { gradKV<Bf16, 256>(a); }
+PSRT_KERNEL(psrt_attention_dkv_f16_64, AttentionArguments) { gradKV<F16, 64>(a); }
+PSRT_KERNEL(psrt_attention_dkv_f16_128, AttentionArguments) { gradKV<F16, 128>(a); }
+PSRT_KERNEL(psrt_attention_dkv_f16_256, AttentionArguments) { gradKV<F16, 256>(a); }
+
+} // namespace psrt::cuda

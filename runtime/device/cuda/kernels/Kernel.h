@@ -1,0 +1,180 @@
+// What a kernel's body is written in: compiled for NVPTX it is a kernel, compiled for the host a
+// replay image's function (runtime/device/cuda/Replay.h). No toolkit, no library on either side.
+#ifndef PSRT_DEVICE_CUDA_KERNELS_KERNEL_H
+#define PSRT_DEVICE_CUDA_KERNELS_KERNEL_H
+
+#include <cstdint>
+
+#ifndef __NVPTX__
+#include "runtime/core/Element.h"
+#include "runtime/device/cuda/Replay.h"
+#include <cmath>
+#endif
+
+/// A function of a kernel. Always inlined, so that pointers into shared memory are seen to be so.
+#define PSRT_DEVICE __attribute__((always_inline)) inline
+
+#ifdef __NVPTX__
+
+/// Begins the body of a kernel that takes one struct by value, as `a`.
+#define PSRT_KERNEL(NAME, ARGUMENTS)                                                               \
+  extern "C" __attribute__((device_kernel)) void NAME(const ARGUMENTS a)
+/// Declares a block's memory.
+#define PSRT_SHARED(TYPE, NAME)                                                                    \
+  static __attribute__((address_space(3))) TYPE NAME##Storage;                                     \
+  TYPE &NAME = *(TYPE *)&NAME##Storage
+
+#else
+
+#define PSRT_KERNEL(NAME, ARGUMENTS)                                                               \
+  static void NAME##_body(const ARGUMENTS &a);                                                     \
+  extern "C" {                                                                                     \
+  extern const uint32_t NAME##_parameters[];                                                       \
+  const uint32_t NAME##_parameters[] = {1, sizeof(ARGUMENTS)};                                     \
+  void NAME(void **parameters) { NAME##_body(*static_cast<const ARGUMENTS *>(parameters[0])); }    \
+  }                                                                                                \
+  static void NAME##_body(const ARGUMENTS &a)
+#define PSRT_SHARED(TYPE, NAME) static thread_local TYPE NAME
+
+extern "C" const PsrtReplayHooks *psrt_replay_hooks;
+
+#endif
+
+namespace psrt::cuda {
+
+typedef float Float4 __attribute__((vector_size(16)));
+typedef uint32_t Bits4 __attribute__((vector_size(16)));
+
+//===--- who a thread is, and what it waits for ---------------------------===//
+
+#ifdef __NVPTX__
+
+PSRT_DEVICE uint32_t threadIndex() { return __nvvm_read_ptx_sreg_tid_x(); }
+PSRT_DEVICE uint32_t blockIndex() { return __nvvm_read_ptx_sreg_ctaid_x(); }
+PSRT_DEVICE uint32_t blockSize() { return __nvvm_read_ptx_sreg_ntid_x(); }
+PSRT_DEVICE uint32_t gridSize() { return __nvvm_read_ptx_sreg_nctaid_x(); }
+/// All threads of the block meet.
+PSRT_DEVICE void barrier() { __syncthreads(); }
+/// All threads of the warp meet; they see what the others have written.
+PSRT_DEVICE void warpBarrier() { __nvvm_bar_warp_sync(0xffffffff); }
+/// The value of the lane whose number is this one's xor `mask`; the whole warp calls it.
+PSRT_DEVICE uint32_t shuffleXor(uint32_t value, uint32_t mask) {
+  return __nvvm_shfl_sync_bfly_i32(0xffffffff, int(value), int(mask), 31);
+}
+
+#else
+
+PSRT_DEVICE uint32_t threadIndex() { return psrt_replay_hooks->threadIndex(); }
+PSRT_DEVICE uint32_t blockIndex() { return psrt_replay_hooks->blockIndex(); }
+PSRT_DEVICE uint32_t blockSize() { return psrt_replay_hooks->blockSize(); }
+PSRT_DEVICE uint32_t gridSize() { return psrt_replay_hooks->gridSize(); }
+PSRT_DEVICE void barrier() { psrt_replay_hooks->barrier(); }
+PSRT_DEVICE uint32_t shuffleXor(uint32_t value, uint32_t mask) {
+  return psrt_replay_hooks->shuffleXor(value, mask);
+}
+/// A shuffle is a meeting of the warp.
+PSRT_DEVICE void warpBarrier() { shuffleXor(0, 1); }
+
+#endif
+
+/// A thread's number in the grid, and how many there are: a loop over elements begins at the one
+/// and steps by the other.
+PSRT_DEVICE int64_t gridThread() { return int64_t(blockIndex()) * blockSize() + threadIndex(); }
+PSRT_DEVICE int64_t gridThreads() { return int64_t(gridSize()) * blockSize(); }
+
+PSRT_DEVICE float shuffleXor(float value, uint32_t mask) {
+  return __builtin_bit_cast(float, shuffleXor(__builtin_bit_cast(uint32_t, value), mask));
+}
+
+/// Sums and maxima over `lanes` neighbouring lanes (a power of two), the same in all of them.
+template <int lanes> PSRT_DEVICE float sumOverLanes(float value) {
+#pragma unroll
+  for (uint32_t mask = lanes / 2; mask > 0; mask /= 2)
+    value += shuffleXor(value, mask);
+  return value;
+}
+template <int lanes> PSRT_DEVICE float maximumOverLanes(float value) {
+#pragma unroll
+  for (uint32_t mask = lanes / 2; mask > 0; mask /= 2) {
+    float other = shuffleXor(value, mask);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+//===--- functions of f32 -------------------------------------------------===//
+
+#ifdef __NVPTX__
+
+/// exp, to 2 ulp. The second part of the product by log2(e) keeps large arguments exact.
+PSRT_DEVICE float exponential(float x) {
+  constexpr float high = 0x1.715476p+0f, low = 0x1.4ae0bep-26f, ln2 = 0x1.62e430p-1f;
+  float product = x * high, rest = __builtin_fmaf(x, low, __builtin_fmaf(x, high, -product));
+  float power = __nvvm_ex2_approx_ftz_f(product);
+  return __builtin_fmaf(power, rest * ln2, power);
+}
+/// The same where the result is about to be rounded to 16 bits.
+PSRT_DEVICE float roughExponential(float x) { return __nvvm_ex2_approx_ftz_f(x * 0x1.715476p+0f); }
+PSRT_DEVICE float logarithm(float x) { return __nvvm_lg2_approx_f(x) * 0x1.62e430p-1f; }
+
+#else
+
+PSRT_DEVICE float exponential(float x) { return std::exp(x); }
+PSRT_DEVICE float roughExponential(float x) { return std::exp(x); }
+PSRT_DEVICE float logarithm(float x) { return std::log(x); }
+
+#endif
+
+PSRT_DEVICE float infinity() { return __builtin_huge_valf(); }
+
+//===--- elements ---------------------------------------------------------===//
+
+/// 16-bit floats as they are stored.
+struct Bf16 {
+  uint16_t bits;
+};
+struct F16 {
+  uint16_t bits;
+};
+
+/// What elements are computed with, and how they are stored: to the nearest, ties to even.
+PSRT_DEVICE float widen(float x) { return x; }
+PSRT_DEVICE double widen(double x) { return x; }
+#ifdef __NVPTX__
+PSRT_DEVICE float widen(Bf16 x) { return __builtin_bit_cast(float, uint32_t(x.bits) << 16); }
+PSRT_DEVICE float widen(F16 x) { return float(__builtin_bit_cast(_Float16, x.bits)); }
+PSRT_DEVICE void narrow(float x, Bf16 &to) { to.bits = __builtin_bit_cast(uint16_t, __bf16(x)); }
+PSRT_DEVICE void narrow(float x, F16 &to) { to.bits = __builtin_bit_cast(uint16_t, _Float16(x)); }
+#else
+PSRT_DEVICE float widen(Bf16 x) { return fromBfloat16(x.bits); }
+PSRT_DEVICE float widen(F16 x) { return fromHalf(x.bits); }
+PSRT_DEVICE void narrow(float x, Bf16 &to) { to.bits = toBfloat16(x); }
+PSRT_DEVICE void narrow(float x, F16 &to) { to.bits = toHalf(x); }
+#endif
+PSRT_DEVICE void narrow(float x, float &to) { to = x; }
+PSRT_DEVICE void narrow(double x, double &to) { to = x; }
+
+/// What a number becomes when it is stored as a T.
+template <typename T> PSRT_DEVICE float rounded(float x) {
+  T stored;
+  narrow(x, stored);
+  return widen(stored);
+}
+
+/// What a T is summed up in.
+template <typename T> struct SumOf {
+  using Type = float;
+};
+template <> struct SumOf<double> {
+  using Type = double;
+};
+template <typename T> using Sum = typename SumOf<T>::Type;
+
+/// Some elements that are loaded and stored at once.
+template <typename T, int count> struct alignas(sizeof(T) * count) Pack {
+  T elements[count];
+};
+
+} // namespace psrt::cuda
+
+#endif

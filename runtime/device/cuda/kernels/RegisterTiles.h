@@ -1,0 +1,122 @@
+// Products of tiles in shared memory by f32 multiply-adds: a block's threads stand in a grid, and
+// each has some rows and columns of the result in its registers.
+#ifndef PSRT_DEVICE_CUDA_KERNELS_REGISTERTILES_H
+#define PSRT_DEVICE_CUDA_KERNELS_REGISTERTILES_H
+
+#include "runtime/device/cuda/kernels/Kernel.h"
+
+namespace psrt::cuda {
+
+/// Tiles of attention over heads of up to D elements. Rows stay, in shared memory, while columns
+/// pass by in steps of 32, by chunks of at most 128 of their elements, so that all fits into 48
+/// KiB.
+template <int D, int threadColumns, int threadRows> struct TileShape {
+  static constexpr int threads = 128;
+  static constexpr int tx = threadColumns;        ///< threads over columns, neighbours in a warp
+  static constexpr int ty = threads / tx;         ///< threads over rows
+  static constexpr int rm = threadRows;           ///< rows of a thread: ty rm .. ty rm + rm - 1
+  static constexpr int columns = 32;              ///< of a step
+  static constexpr int rn = columns / tx;         ///< columns of a thread: tx, tx + 32 / rn ..
+  static constexpr int rows = ty * rm;            ///< of the block
+  static constexpr int chunk = D < 128 ? D : 128; ///< elements of a column's row at once
+  static constexpr int chunks = D / chunk;
+  static constexpr int units = chunk / (tx * 4); ///< four elements each, of a thread in a chunk
+  /// Floats between rows: 16 bytes more than they have, so that neighbours' rows lie in other
+  /// banks.
+  static constexpr int stride = D + 4, chunkStride = chunk + 4, scoreStride = columns + 4;
+
+  static PSRT_DEVICE int column() { return threadIndex() % tx; }
+  static PSRT_DEVICE int row() { return threadIndex() / tx * rm; }
+};
+
+/// Loads `rows` rows of `width` elements as f32, beginning at element `first` of `d`; zeros outside
+/// of the `valid` rows and of d.
+template <int rows, int width, int stride, typename T>
+PSRT_DEVICE void loadTile(float *to, const T *from, int64_t rowStride, int valid, int first, int d,
+                          bool packed) {
+  constexpr int units = width / 4;
+  for (int at = threadIndex(); at < rows * units; at += 128) {
+    int row = at / units, column = at % units * 4, left = d - first - column;
+    const T *source = from + row * rowStride + first + column;
+    Float4 values = {};
+    if (row < valid && packed && left > 0) {
+      Pack<T, 4> pack = *reinterpret_cast<const Pack<T, 4> *>(source);
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        values[e] = widen(pack.elements[e]);
+    } else if (row < valid) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        values[e] = e < left ? widen(source[e]) : 0;
+    }
+    *reinterpret_cast<Float4 *>(to + row * stride + column) = values;
+  }
+}
+
+/// result[i][j] += the product of row i of lhs and row j of rhs, over a chunk.
+template <typename Shape>
+PSRT_DEVICE void addProducts(float (&result)[Shape::rm][Shape::rn], const float *lhs,
+                             const float *rhs) {
+  lhs += Shape::row() * Shape::stride;
+  rhs += Shape::column() * Shape::chunkStride;
+#pragma unroll 4
+  for (int k = 0; k < Shape::chunk; k += 4) {
+    Float4 right[Shape::rn];
+#pragma unroll
+    for (int j = 0; j < Shape::rn; ++j)
+      right[j] = *reinterpret_cast<const Float4 *>(rhs + j * Shape::tx * Shape::chunkStride + k);
+#pragma unroll
+    for (int i = 0; i < Shape::rm; ++i) {
+      Float4 left = *reinterpret_cast<const Float4 *>(lhs + i * Shape::stride + k);
+#pragma unroll
+      for (int j = 0; j < Shape::rn; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          result[i][j] += left[e] * right[j][e];
+    }
+  }
+}
+
+/// result[i] += row i of weights times a chunk of `columns` rows. A thread's elements of a chunk
+/// are those of its column, four at once, `4 tx` apart.
+template <typename Shape>
+PSRT_DEVICE void addWeighted(Float4 (&result)[Shape::rm][Shape::units], const float *weights,
+                             const float *rhs) {
+  weights += Shape::row() * Shape::scoreStride;
+  rhs += Shape::column() * 4;
+#pragma unroll 2
+  for (int k = 0; k < Shape::columns; k += 4) {
+    Float4 left[Shape::rm];
+#pragma unroll
+    for (int i = 0; i < Shape::rm; ++i)
+      left[i] = *reinterpret_cast<const Float4 *>(weights + i * Shape::scoreStride + k);
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+#pragma unroll
+      for (int u = 0; u < Shape::units; ++u) {
+        Float4 right = *reinterpret_cast<const Float4 *>(rhs + (k + e) * Shape::chunkStride +
+                                                         u * Shape::tx * 4);
+#pragma unroll
+        for (int i = 0; i < Shape::rm; ++i)
+          result[i][u] += left[i][e] * right;
+      }
+  }
+}
+
+/// Writes a thread's elements of chunk `c`, times `factor`, of the row that begins at `to`.
+template <typename Shape, typename T>
+PSRT_DEVICE void storeChunk(T *to, const Float4 (&values)[Shape::units], int c, int d,
+                            float factor) {
+#pragma unroll
+  for (int u = 0; u < Shape::units; ++u)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      int at = c * Shape::chunk + (Shape::column() + u * Shape::tx) * 4 + e;
+      if (at < d)
+        narrow(values[u][e] * factor, to[at]);
+    }
+}
+
+} // namespace psrt::cuda
+
+#endif
