@@ -1,6 +1,7 @@
 // Fuzzes files of tokens. The first byte of an input says how they are read, the second cuts the
 // rest into two files.
 #include "fuzz/Scratch.h"
+#include "runtime/core/Arena.h"
 #include "runtime/core/Status.h"
 #include "runtime/data/Batches.h"
 
@@ -39,11 +40,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   try {
     auto source = psrt::openData(program, options);
     psrt::SampleOrder order{source->samples(), 2, 2, bool(how & 32), bool(how & 64), 1};
-    std::vector<char> buffer(2 * 3 * 8);
+    psrt::Arena memory(2 * 3 * 8);
     for (const psrt::Input &input : program.inputs) {
       psrt::InputWriter writer(input, program.mesh, {});
       for (int64_t step = 0; step < order.stepsPerEpoch() + 1 && order.stepsPerEpoch(); ++step)
-        writer.write(*source, buffer.data(),
+        writer.write(*source, memory, 0,
                      [&](int64_t row) { return order.sample(step, step % 2, row); });
     }
   } catch (const psrt::Error &) {

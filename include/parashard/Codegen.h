@@ -16,12 +16,15 @@ enum class WeightsMode {
 };
 
 struct CodegenOptions {
-  std::string cpu = "native"; ///< LLVM's name of the CPU, or native
+  /// cpu:NAME (LLVM's name of the CPU, or native), cuda:sm_NN, or cuda:replay (kernels of a GPU as
+  /// code of this machine, for the stand-in driver)
+  std::string target = "cpu:native";
   std::string output;         ///< path; *.so gives a shared library, else an executable
   std::string model;          ///< path of the model's file, as messages name it
   std::string compileLine;    ///< the command line, kept for --info
   std::string explain;        ///< text of the plan, kept for --info
   WeightsMode weights = WeightsMode::Reference;
+  std::string dumpDir; ///< a GPU's kernels are also written there, as 6-native.ptx; empty: nowhere
 };
 
 /// Writes the program of a module at level `placed`. With `oneRank`, the same model placed on one

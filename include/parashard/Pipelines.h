@@ -53,7 +53,7 @@ struct CompileOptions {
   std::string ema;                     ///< a number below 1, or empty
 
   // The target.
-  std::string cpu = "native";
+  std::string target = "cpu:native"; ///< as in CodegenOptions
   bool inference = false; ///< no training entries
 };
 

@@ -85,15 +85,15 @@ static void noteKernels(ps::FusedOp op, ArrayRef<KernelCall> calls) {
 }
 
 LogicalResult ClassCode::writeFused(ps::FusedOp op) {
-  SmallVector<int> scalarSlots, firstSlots;
+  FusedContext context;
   for (Value input : op.getInputs())
-    scalarSlots.push_back(isa<RankedTensorType>(input.getType()) ? -1
-                                                                 : buffers.getScalarSlot(input));
+    context.scalarSlots.push_back(
+        isa<RankedTensorType>(input.getType()) ? -1 : buffers.getScalarSlot(input));
   for (Value result : op.getResults()) {
     int ref = buffers.getAccumulated(result);
-    firstSlots.push_back(ref < 0 ? -1 : buffers.getFirstSlot(ref));
+    context.firstSlots.push_back(ref < 0 ? -1 : buffers.getFirstSlot(ref));
   }
-  const SmallVector<KernelCall> *calls = kernels.get(op, scalarSlots, firstSlots);
+  const SmallVector<KernelCall> *calls = kernels.get(op, context);
   if (!calls)
     return failure();
   int64_t workspace = 0;
@@ -110,8 +110,10 @@ LogicalResult ClassCode::writeFused(ps::FusedOp op) {
     }
     json::Object object = begin("kernel", op);
     object["kernel"] = kernels.getNumber(call.name);
-    json::Array args;
+    json::Array args, writes;
     for (const KernelCall::Buffer &argument : call.buffers) {
+      if (argument.writes)
+        writes.push_back(int64_t(args.size()));
       if (argument.kind == KernelCall::Argument::Input)
         args.push_back(buffer(op.getInputs()[argument.index]));
       else if (argument.kind == KernelCall::Argument::Output)
@@ -122,6 +124,11 @@ LogicalResult ClassCode::writeFused(ps::FusedOp op) {
     object["args"] = std::move(args);
     object["rows"] = call.rows;
     object["grain"] = call.grain;
+    if (call.block > 0) {
+      object["grid"] = call.grid;
+      object["block"] = call.block;
+      object["writes"] = std::move(writes);
+    }
     add(std::move(object));
   }
   return success();

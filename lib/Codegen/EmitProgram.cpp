@@ -1,65 +1,139 @@
 // From a placed module to a program: the table, the kernels, the object, the link.
+#include "Cpu/CpuKernel.h"
 #include "Cpu/Target.h"
+#include "Cuda/CudaKernel.h"
+#include "Cuda/Target.h"
 #include "Link.h"
 #include "Program.h"
+#include "lib/Support/Files.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
 
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
 
-/// The symbols that the runtime looks for, after `prefix`.
-static LogicalResult addProgram(ModuleOp object, ModuleOp module, StringRef prefix,
-                                StringRef kernelPrefix, unsigned lanes,
-                                const CodegenOptions &options, Payload &payload) {
-  KernelSet kernels(object, kernelPrefix, lanes);
+namespace {
+/// What is being made: the object that is linked, and the kernels of a GPU apart from it.
+class ProgramMaker {
+public:
+  ProgramMaker(MLIRContext *context, const CodegenOptions &options) : options(options) {
+    Location loc = UnknownLoc::get(context);
+    object = ModuleOp::create(loc);
+    device = ModuleOp::create(loc);
+  }
+
+  llvm::Error chooseTarget();
+  /// The symbols that the runtime looks for, after `prefix`.
+  LogicalResult add(ModuleOp module, StringRef prefix, StringRef kernelPrefix);
+  /// The kernels of a GPU, as bytes in the object.
+  LogicalResult addImage();
+  LogicalResult link();
+
+private:
+  KernelMaker getKernelMaker() const;
+  LogicalResult report(llvm::Error error) {
+    if (!error)
+      return success();
+    return object->emitError() << llvm::toString(std::move(error));
+  }
+
+  const CodegenOptions &options;
+  std::optional<CpuTarget> cpu; ///< of the object
+  std::optional<CudaTarget> cuda;
+  OwningOpRef<ModuleOp> object, device;
+  Payload payload;
+};
+} // namespace
+
+llvm::Error ProgramMaker::chooseTarget() {
+  auto [kind, name] = StringRef(options.target).split(':');
+  auto host = CpuTarget::create(kind == "cpu" && !name.empty() ? name : "native");
+  if (!host)
+    return host.takeError();
+  cpu = std::move(*host);
+  if (kind != "cuda")
+    return llvm::Error::success();
+  auto gpu = CudaTarget::create(name);
+  if (!gpu)
+    return gpu.takeError();
+  cuda = std::move(*gpu);
+  return llvm::Error::success();
+}
+
+KernelMaker ProgramMaker::getKernelMaker() const {
+  if (cuda)
+    return [replays = cuda->replays()](auto op, auto &piece, auto &space, auto &context,
+                                       auto module, auto name) {
+      return std::make_unique<CudaKernel>(op, piece, space, context, module, name, replays);
+    };
+  return [width = cpu->getLanes()](auto op, auto &piece, auto &space, auto &context, auto module,
+                                   auto name) {
+    return std::make_unique<CpuKernel>(op, piece, space, context, module, name, width);
+  };
+}
+
+LogicalResult ProgramMaker::add(ModuleOp module, StringRef prefix, StringRef kernelPrefix) {
+  KernelSet kernels(cuda ? *device : *object, kernelPrefix, getKernelMaker());
   std::string text;
   llvm::raw_string_ostream os(text);
   os.SetBufferSize(1 << 16); // it has none by itself, and JSON comes a character at a time
   if (failed(ProgramTable(module, kernels).write(options, payload, os)))
     return failure();
   os.flush();
-  addBytes(object, (prefix + "program_json").str(), text, /*withSize=*/true);
-  addKernelTable(object, (prefix + "program_kernels").str(), kernels.getNames());
+  addBytes(*object, (prefix + "program_json").str(), text, /*withSize=*/true);
+  addKernelTable(*object, (prefix + "program_kernels").str(), kernels.getNames(),
+                 /*isEmpty=*/bool(cuda));
   return success();
 }
 
-static LogicalResult report(ModuleOp module, llvm::Error error) {
-  if (!error)
+LogicalResult ProgramMaker::addImage() {
+  if (!cuda)
     return success();
-  return emitError(UnknownLoc::get(module.getContext())) << llvm::toString(std::move(error));
+  FailureOr<std::string> image = cuda->makeImage(*device);
+  if (failed(image))
+    return failure();
+  if (!options.dumpDir.empty()) {
+    llvm::SmallString<128> path(options.dumpDir);
+    llvm::sys::path::append(path, cuda->replays() ? "6-native.so" : "6-native.ptx");
+    if (llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) { os << *image; }))
+      return report(std::move(error));
+  }
+  image->push_back('\0'); // the driver takes text up to a zero
+  addBytes(*object, "psrt_program_image", *image, /*withSize=*/true);
+  return success();
+}
+
+LogicalResult ProgramMaker::link() {
+  llvm::SmallString<128> path;
+  if (std::error_code code = llvm::sys::fs::createTemporaryFile("parashard", "o", path))
+    return report(
+        llvm::createStringError(code, "cannot make a temporary file: %s", code.message().c_str()));
+  llvm::sys::RemoveFileOnSignal(path);
+  LogicalResult result = cpu->writeObject(*object, path);
+  if (succeeded(result))
+    result = report(linkProgram(path, options.output, payload, bool(cuda)));
+  llvm::sys::fs::remove(path);
+  llvm::sys::DontRemoveFileOnSignal(path);
+  return result;
 }
 
 LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank,
                                      const CodegenOptions &options) {
-  auto target = CpuTarget::create(options.cpu);
-  if (!target)
-    return report(module, target.takeError());
-  module.getContext()
-      ->loadDialect<LLVM::LLVMDialect, scf::SCFDialect, arith::ArithDialect, math::MathDialect,
-                    vector::VectorDialect>();
-  OwningOpRef<ModuleOp> object = ModuleOp::create(UnknownLoc::get(module.getContext()));
-  Payload payload;
-  if (failed(addProgram(*object, module, "psrt_", "k", target->getLanes(), options, payload)))
+  MLIRContext *context = module.getContext();
+  context->loadDialect<LLVM::LLVMDialect, scf::SCFDialect, arith::ArithDialect, math::MathDialect,
+                       vector::VectorDialect>();
+  ProgramMaker maker(context, options);
+  if (llvm::Error error = maker.chooseTarget())
+    return emitError(UnknownLoc::get(context)) << llvm::toString(std::move(error));
+  if (failed(maker.add(module, "psrt_", "k")) ||
+      (oneRank && failed(maker.add(oneRank, "psrt_check_", "check_k"))) || failed(maker.addImage()))
     return failure();
-  if (oneRank && failed(addProgram(*object, oneRank, "psrt_check_", "check_k", target->getLanes(),
-                                   options, payload)))
-    return failure();
-  llvm::SmallString<128> path;
-  if (std::error_code code = llvm::sys::fs::createTemporaryFile("parashard", "o", path))
-    return report(module, llvm::createStringError(code, "cannot make a temporary file: %s",
-                                                  code.message().c_str()));
-  llvm::sys::RemoveFileOnSignal(path);
-  LogicalResult result = target->writeObject(*object, path);
-  if (succeeded(result))
-    result = report(module, linkProgram(path, options.output, payload));
-  llvm::sys::fs::remove(path);
-  llvm::sys::DontRemoveFileOnSignal(path);
-  return result;
+  return maker.link();
 }

@@ -4,6 +4,7 @@
 #include "dialects/rank/Rank.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Pass/Pass.h"
+#include "parashard/Codegen.h"
 
 namespace parashard::codegen {
 #define GEN_PASS_DEF_FUSEPASS
@@ -118,7 +119,7 @@ static bool accumulates(Value result) {
   return result.hasOneUse() && isa<ps::AccumulateOp>(*result.user_begin());
 }
 
-static LogicalResult markWorkspace(ps::FusedOp fused) {
+static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
   Operation *yield = fused.getBody().front().getTerminator();
   auto pieces = getPieces(yield->getOperands());
   if (failed(pieces))
@@ -126,15 +127,17 @@ static LogicalResult markWorkspace(ps::FusedOp fused) {
   int64_t bytes = 0;
   for (const Piece &piece : *pieces) {
     IterationSpace space;
-    if (failed(space.analyze(getBodyOps(fused), piece.outputs)))
+    if (failed(space.analyze(getBodyOps(fused), piece.outputs, mostChunks)))
       return fused.emitOpError("is no kernel: ") << space.getReason();
     for (auto [i, output] : llvm::enumerate(space.getOutputs()))
       if (needsPartials(space, output.value.source, accumulates(fused.getResult(piece.results[i]))))
         bytes += getPartialBytes(space, getElementTypeOrSelf(output.value.source.getType()));
   }
+  Builder b(fused.getContext());
   if (bytes > 0)
-    fused->setAttr(kWorkspaceMark,
-                   IntegerAttr::get(IntegerType::get(fused.getContext(), 64), bytes));
+    fused->setAttr(kWorkspaceMark, b.getI64IntegerAttr(bytes));
+  if (bytes > 0 && mostChunks > 0)
+    fused->setAttr(kMostChunksMark, b.getI64IntegerAttr(mostChunks));
   return success();
 }
 
@@ -194,7 +197,7 @@ static void markInPlace(ps::WriteOp write) {
   write->setAttr(kInPlaceMark, UnitAttr::get(write.getContext()));
 }
 
-static LogicalResult fuse(func::FuncOp function) {
+static LogicalResult fuse(func::FuncOp function, int64_t mostChunks) {
   Block &block = function.getBody().front();
   for (auto write : llvm::make_early_inc_range(block.getOps<ps::WriteOp>()))
     selectInsteadOfCondition(write);
@@ -210,7 +213,7 @@ static LogicalResult fuse(func::FuncOp function) {
     copyBeforeAccumulate(accumulate);
   sortTopologically(&block);
   for (auto fused : block.getOps<ps::FusedOp>())
-    if (failed(markWorkspace(fused)))
+    if (failed(markWorkspace(fused, mostChunks)))
       return failure();
   for (auto write : block.getOps<ps::WriteOp>())
     markInPlace(write);
@@ -219,12 +222,13 @@ static LogicalResult fuse(func::FuncOp function) {
 
 namespace {
 struct FusePass : codegen::impl::FusePassBase<FusePass> {
+  using FusePassBase::FusePassBase;
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal() || !function.getBody().hasOneBlock() ||
           !function->hasAttr(rank::kClassMark))
         continue;
-      if (failed(fuse(function)))
+      if (failed(fuse(function, mostChunks)))
         return signalPassFailure();
     }
   }

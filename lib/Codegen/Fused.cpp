@@ -53,6 +53,11 @@ SmallVector<Operation *> codegen::getBodyOps(ps::FusedOp op) {
   return ops;
 }
 
+int64_t codegen::getMostChunks(ps::FusedOp op) {
+  auto mark = op->getAttrOfType<IntegerAttr>(kMostChunksMark);
+  return mark ? mark.getInt() : 0;
+}
+
 static bool isColumnSum(const IterationSpace &space, Value value) {
   auto reduce = value.getDefiningOp<ps::ReduceOp>();
   return reduce && space.getPlace(reduce) == ReductionPlace::Column;

@@ -29,6 +29,10 @@ int64_t getPartialBytes(const IterationSpace &space, mlir::Type element);
 /// Bytes of scratch that the kernels of `op` need beside their results: `ps.workspace`, set by
 /// ps-fuse.
 inline constexpr llvm::StringLiteral kWorkspaceMark = "ps.workspace";
+/// On ps.fused, the same: into how many chunks of rows its sums over rows are cut at most, where
+/// ps-fuse was told.
+inline constexpr llvm::StringLiteral kMostChunksMark = "ps.most_chunks";
+int64_t getMostChunks(ps::FusedOp op);
 /// On ps.fused, once code is made of it: the names of the kernels that it calls.
 inline constexpr llvm::StringLiteral kKernelsMark = "ps.kernels";
 /// On ps.write: the value may be computed straight into the variable's buffer; set by ps-fuse.

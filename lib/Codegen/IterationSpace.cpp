@@ -431,6 +431,14 @@ bool IterationSpace::checkColumnSums() {
   return true;
 }
 
+/// Rows of one partial of a reduction over `rows` of them.
+static int64_t chooseChunkRows(int64_t rows, int64_t mostChunks) {
+  constexpr int64_t kRows = 128, kLeastRows = 16;
+  int64_t wanted =
+      mostChunks == 0 ? kRows : std::max<int64_t>(kLeastRows, llvm::divideCeil(rows, mostChunks));
+  return std::min(wanted, rows);
+}
+
 bool IterationSpace::checkOutputs() {
   for (auto &entry : accesses)
     if (auto place = places.find(entry.second.source.getDefiningOp());
@@ -440,7 +448,7 @@ bool IterationSpace::checkOutputs() {
   int64_t reducedRows = 1;
   for (size_t i = 0; i + 1 < groups.size(); ++i)
     (keptLeaves.contains(groups[i].front()) ? keptRows : reducedRows) *= sizes[i];
-  chunkRows = keptRows == 1 ? std::min(kChunkRows, reducedRows) : reducedRows;
+  chunkRows = keptRows == 1 ? chooseChunkRows(reducedRows, mostChunks) : reducedRows;
   chunksPerResult = (reducedRows + chunkRows - 1) / std::max<int64_t>(chunkRows, 1);
   for (Output &output : outputs) {
     auto place = places.find(output.value.source.getDefiningOp());
@@ -465,7 +473,9 @@ bool IterationSpace::checkOutputs() {
   return true;
 }
 
-LogicalResult IterationSpace::analyze(ArrayRef<Operation *> ops, ArrayRef<OutputRequest> requests) {
+LogicalResult IterationSpace::analyze(ArrayRef<Operation *> ops, ArrayRef<OutputRequest> requests,
+                                      int64_t mostChunks) {
+  this->mostChunks = mostChunks;
   members.insert(ops.begin(), ops.end());
   for (Operation *op : ops)
     if (isFusable(op) && !isView(op) && !isSource(op) && !isa<ps::ConcatOp, ps::PadOp>(op) &&

@@ -52,13 +52,10 @@ enum class ReductionPlace {
 /// The space shared by ops that are to become one kernel.
 class IterationSpace {
 public:
-  /// Rows of one partial of a reduction over all rows.
-  static constexpr int64_t kChunkRows = 128;
-
   /// Analyses `ops` (in program order, movement ops included) with the outputs asked for.
-  /// Fails (with `getReason`) where they do not fit one space.
+  /// `mostChunks`: as on ps-fuse. Fails (with `getReason`) where they do not fit one space.
   mlir::LogicalResult analyze(llvm::ArrayRef<mlir::Operation *> ops,
-                              llvm::ArrayRef<OutputRequest> outputs);
+                              llvm::ArrayRef<OutputRequest> outputs, int64_t mostChunks = 0);
   llvm::StringRef getReason() const { return reason; }
 
   /// Sizes of the space's dims, outer to inner; the last is the columns.
@@ -123,7 +120,7 @@ private:
   FactorList columnLeaves;
   llvm::DenseSet<unsigned> keptLeaves;
   bool hasRowOp = false, columnReduction = false, flat = false;
-  int64_t chunkRows = 0, chunksPerResult = 0, keptRows = 1;
+  int64_t mostChunks = 0, chunkRows = 0, chunksPerResult = 0, keptRows = 1;
   std::string reason;
 };
 

@@ -7,14 +7,15 @@ using namespace parashard;
 using namespace parashard::codegen;
 
 /// What decides the code: ops, attributes, types and numbers, without names, marks and locations.
-static std::string describe(ps::FusedOp op, ArrayRef<int> scalarSlots, ArrayRef<int> firstSlots) {
+static std::string describe(ps::FusedOp op, const FusedContext &context) {
   std::string text;
   llvm::raw_string_ostream os(text);
   llvm::DenseMap<Value, unsigned> numbers;
-  for (int slot : scalarSlots)
+  for (int slot : context.scalarSlots)
     os << slot << ' ';
-  for (int slot : firstSlots)
+  for (int slot : context.firstSlots)
     os << slot << ' ';
+  os << context.aligned << ' ';
   for (BlockArgument argument : op.getBody().getArguments()) {
     numbers[argument] = numbers.size();
     os << argument.getType() << ' ';
@@ -45,15 +46,10 @@ static std::string makeName(StringRef prefix, unsigned number, ps::FusedOp op) {
   return name;
 }
 
-const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, ArrayRef<int> scalarSlots,
-                                              ArrayRef<int> firstSlots) {
-  auto [entry, isNew] = byText.try_emplace(describe(op, scalarSlots, firstSlots));
+const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext &context) {
+  auto [entry, isNew] = byText.try_emplace(describe(op, context));
   if (!isNew)
     return &entry->second;
-  FusedContext context;
-  context.scalarSlots.assign(scalarSlots.begin(), scalarSlots.end());
-  context.firstSlots.assign(firstSlots.begin(), firstSlots.end());
-  context.lanes = lanes;
   auto pieces = getPieces(op.getBody().front().getTerminator()->getOperands());
   if (failed(pieces)) {
     op.emitOpError("yields a concat or pad beside other values");
@@ -62,15 +58,14 @@ const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, ArrayRef<int> scal
   int64_t workspace = 0;
   for (const Piece &piece : *pieces) {
     IterationSpace space;
-    if (failed(space.analyze(getBodyOps(op), piece.outputs))) {
+    if (failed(space.analyze(getBodyOps(op), piece.outputs, getMostChunks(op)))) {
       op.emitOpError("is no kernel: ") << space.getReason();
       return nullptr;
     }
     if (piece.zeroFirst)
       entry->second.push_back(KernelCall());
     std::string name = makeName(prefix, names.size(), op);
-    KernelEmitter emitter(op, piece, space, context, module, name);
-    auto calls = emitter.emit(workspace);
+    auto calls = maker(op, piece, space, context, module, name)->emit(workspace);
     if (failed(calls))
       return nullptr;
     for (KernelCall &call : *calls) {

@@ -2,20 +2,25 @@
 #ifndef PARASHARD_LIB_CODEGEN_KERNELSET_H
 #define PARASHARD_LIB_CODEGEN_KERNELSET_H
 
-#include "Cpu/KernelEmitter.h"
+#include "KernelEmitter.h"
 #include "llvm/ADT/StringMap.h"
+#include <functional>
 
 namespace parashard::codegen {
+
+/// Makes the emitter of a target.
+using KernelMaker = std::function<std::unique_ptr<KernelEmitter>(
+    ps::FusedOp op, const Piece &piece, const IterationSpace &space, const FusedContext &context,
+    mlir::ModuleOp module, llvm::StringRef name)>;
 
 class KernelSet {
 public:
   /// Kernels go into `module` (builtin.module of llvm, scf, arith, math, vector).
-  KernelSet(mlir::ModuleOp module, llvm::StringRef prefix, unsigned lanes)
-      : module(module), prefix(prefix), lanes(lanes) {}
+  KernelSet(mlir::ModuleOp module, llvm::StringRef prefix, KernelMaker maker)
+      : module(module), prefix(prefix), maker(std::move(maker)) {}
 
-  /// The calls that run `op`; null after a diagnostic. Slots as in FusedContext.
-  const llvm::SmallVector<KernelCall> *get(ps::FusedOp op, llvm::ArrayRef<int> scalarSlots,
-                                           llvm::ArrayRef<int> firstSlots);
+  /// The calls that run `op`; null after a diagnostic.
+  const llvm::SmallVector<KernelCall> *get(ps::FusedOp op, const FusedContext &context);
   /// Names of all kernels, in the order of their numbers.
   llvm::ArrayRef<std::string> getNames() const { return names; }
   unsigned getNumber(llvm::StringRef name) const { return numbers.lookup(name); }
@@ -23,7 +28,7 @@ public:
 private:
   mlir::ModuleOp module;
   std::string prefix;
-  unsigned lanes;
+  KernelMaker maker;
   llvm::StringMap<llvm::SmallVector<KernelCall>> byText;
   std::vector<std::string> names;
   llvm::StringMap<unsigned> numbers;

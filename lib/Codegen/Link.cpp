@@ -18,9 +18,11 @@ namespace parashard::codegen {
 namespace {
 
 /// The runtime's archives in link order (docs/program-format.md, "Linking").
-constexpr const char *kArchives[] = {"psrt_main",         "psrt",           "psrt_data",
-                                     "psrt_comm_process", "psrt_bootstrap", "psrt_comm_local",
-                                     "psrt_device_cpu",   "psrt_core"};
+constexpr const char *kArchives[] = {"psrt_main",         "psrt",
+                                     "psrt_data",         "psrt_comm_process",
+                                     "psrt_bootstrap",    "psrt_comm_local",
+                                     "psrt_device_cpu",   "psrt_device_cuda",
+                                     "psrt_cuda_kernels", "psrt_core"};
 
 /// The folder with the runtime's archives: beside the running tool (../lib), else that of the
 /// build.
@@ -83,7 +85,7 @@ llvm::Error explainFullDisk(llvm::Error error, StringRef output) {
 
 } // namespace
 
-llvm::Error linkProgram(StringRef object, StringRef output, const Payload &payload) {
+llvm::Error linkProgram(StringRef object, StringRef output, const Payload &payload, bool withCuda) {
   auto driver = findDriver();
   if (!driver)
     return driver.takeError();
@@ -94,9 +96,15 @@ llvm::Error linkProgram(StringRef object, StringRef output, const Payload &paylo
     arguments.insert(arguments.end(), {"-shared", "-nostdlib"});
   } else {
     std::string folder = findRuntime();
-    for (const char *archive : kArchives)
-      arguments.push_back(folder + "/lib" + archive + ".a");
-    for (const char *library : {kDnnlLibrary, "-lpthread", "-ldl", "-lm"})
+    // The runtime refers to devices weakly, which takes nothing out of an archive.
+    arguments.push_back(std::string("-Wl,-u,psrt_make_") + (withCuda ? "cuda" : "cpu") + "_device");
+    StringRef other = withCuda ? "device_cpu" : "cuda";
+    for (StringRef archive : kArchives)
+      if (!archive.contains(other))
+        arguments.push_back(folder + "/lib" + archive.str() + ".a");
+    if (!withCuda)
+      arguments.push_back(kDnnlLibrary);
+    for (const char *library : {"-lpthread", "-ldl", "-lm"})
       arguments.push_back(library);
     // libpsrt_comm_mpi.so is loaded when MPI is asked for: from beside the program, or from here.
     arguments.push_back("-Wl,-rpath,$ORIGIN:" + folder);

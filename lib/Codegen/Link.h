@@ -10,7 +10,9 @@ namespace parashard::codegen {
 /// Links `object` with the runtime to an executable, or alone to a shared library when `output`
 /// ends in .so. The driver is $PARASHARD_LINKER, else the first of clang++-22, clang++, c++, g++ on
 /// the path. The program carries `payload`. The output appears whole or not at all.
-llvm::Error linkProgram(llvm::StringRef object, llvm::StringRef output, const Payload &payload);
+/// `withCuda`: an executable that runs on GPUs.
+llvm::Error linkProgram(llvm::StringRef object, llvm::StringRef output, const Payload &payload,
+                        bool withCuda = false);
 
 } // namespace parashard::codegen
 

@@ -12,6 +12,10 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
     function is `ps.fused`, library ops, collectives, views that library ops read through, and variable
     accesses. No op's value depends on the grouping.
   }];
+  let options = [
+    Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",
+           "into how many chunks of rows, of 16 rows at least, a sum over rows is cut at most, whose sums are added up after; 0: into chunks of 128 rows">,
+  ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
 

@@ -380,6 +380,7 @@ LogicalResult ProgramTable::write(const CodegenOptions &options, Payload &payloa
   json.objectBegin();
   json.attribute("version", 1);
   json.attribute("parashard", "0.1.0");
+  json.attribute("target", options.target);
   json.attribute("model", options.model);
   json.attribute("compile_line", options.compileLine);
   json.attribute("explain", options.explain);

@@ -161,7 +161,12 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
   };
 }
 
-std::vector<std::string> partitionedPasses(const CompileOptions &) {
+std::vector<std::string> partitionedPasses(const CompileOptions &o) {
+  // Each chunk of a sum over rows is a few warps of a GPU, which wants many of them.
+  constexpr int64_t kChunksOfGpu = 1024;
+  PassText fuse("ps-fuse");
+  if (llvm::StringRef(o.target).starts_with("cuda"))
+    fuse.option("most-chunks", kChunksOfGpu);
   return {
       PassText("ps-partition"),
       // Reshards that cancel, pairs that are one collective.
@@ -172,7 +177,7 @@ std::vector<std::string> partitionedPasses(const CompileOptions &) {
       PassText("ps-split-stages"),
       // From here on all work is per class.
       PassText("ps-outline-segments"),
-      PassText("ps-fuse"),
+      fuse,
       PassText("ps-verify-partitioned"),
   };
 }

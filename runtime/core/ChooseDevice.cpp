@@ -2,7 +2,10 @@
 #include "runtime/core/Backend.h"
 #include "runtime/core/Status.h"
 
-// Defined in psrt_device_cuda, which programs for the CPU do not link.
+// Defined in psrt_device_cpu and psrt_device_cuda: a program links the one that it was compiled
+// for.
+extern "C" psrt::Device *psrt_make_cpu_device(const psrt::DeviceRequest &request)
+    __attribute__((weak));
 extern "C" psrt::Device *psrt_make_cuda_device(const psrt::DeviceRequest &request)
     __attribute__((weak));
 
@@ -10,19 +13,19 @@ namespace psrt {
 
 std::unique_ptr<Device> makeDevice(const DeviceRequest &request) {
   const std::string &target = request.program.target;
-  if (target == "cpu")
-    return makeCpuDevice();
-  if (target.rfind("cuda:", 0) != 0)
+  std::string kind = target.substr(0, target.find(':'));
+  if (kind != "cpu" && kind != "cuda")
     PSRT_FAIL(BadInput,
               "the program is compiled for \"%s\", this runtime has cpu and cuda; compile and link "
               "with one version",
               target.c_str());
-  if (!psrt_make_cuda_device)
+  auto make = kind == "cpu" ? psrt_make_cpu_device : psrt_make_cuda_device;
+  if (!make)
     PSRT_FAIL(BadInput,
-              "the program is compiled for \"%s\", and CUDA is not linked into this executable; "
+              "the program is compiled for \"%s\", and that is not linked into this executable; "
               "link it by ps-compile",
               target.c_str());
-  return std::unique_ptr<Device>(psrt_make_cuda_device(request));
+  return std::unique_ptr<Device>(make(request));
 }
 
 } // namespace psrt

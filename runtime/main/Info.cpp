@@ -173,7 +173,7 @@ void printInfo(const Program &program) {
                 program.microBatches == 1 ? "" : "es", averageText(program.lossAverage).c_str());
   else
     std::printf("a step      none: the program only evaluates (--inference)\n");
-  if (program.target != "cpu")
+  if (program.target.rfind("cuda:", 0) == 0)
     std::printf("target      %s; a rank needs %s besides its memory (cuBLASLt)\n",
                 program.target.c_str(), bytesText(double(cuda::kWorkspaceBytes)).c_str());
   std::printf("labels      %s\n", labelsText(program.labels));

@@ -24,16 +24,17 @@ class Case:
     zero: int = 0
     policy: str = ""  # of sharding; empty: no flag
     recompute: str = ""
+    target: str = ""  # empty: the CPU
 
     def __str__(self):
         pipeline = f"-{self.schedule}-{self.chunks}" if self.schedule else ""
         zero = f"-zero{self.zero}" if self.zero else ""
-        rest = "".join(f"-{word}" for word in (self.policy, self.recompute) if word)
+        rest = "".join(f"-{word}" for word in (self.policy, self.recompute, self.target.replace(":", "-")) if word)
         return f"{self.model}-{self.importer}-{self.mesh}-{self.micro_batches}-{self.optimizer}{pipeline}{zero}{rest}"
 
     def flags(self):
         schedule = ("--schedule", self.schedule, "--num-chunks", self.chunks) if self.schedule else ()
-        others = {"--zero": self.zero, "--sharding-policy": self.policy, "--recompute": self.recompute}
+        others = {"--zero": self.zero, "--sharding-policy": self.policy, "--recompute": self.recompute, "--target": self.target}
         return (*schedule, *itertools.chain.from_iterable(pair for pair in others.items() if pair[1]))
 
 
@@ -70,6 +71,11 @@ ZERO = [
     for name, mesh, stage, (micro_batches, optimizer) in itertools.product(
         ["gpt2", "llama", "bert", "resnet"], ["dp=2", "dp=4", "dp=2,tp=2", "dp=2,pp=2", "dp=2,pp=2,tp=2"], [1, 2, 3], [(1, "adamw"), (4, "sgd")])
     if "resnet" not in name or "tp" not in mesh
+]  # fmt: skip
+
+# On a driver that stands in for that of a GPU: slow, so the smallest of each kind.
+CUDA = [
+    *(Case(name, "pt2", "dp=1", 2, "adamw", target="cuda:replay") for name in ["mlp"]),
 ]  # fmt: skip
 
 # Sequences over tp: learned positions and rotary ones, grouped queries, padding, both orders of norms, two lengths, a class token.

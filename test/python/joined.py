@@ -121,10 +121,10 @@ def evaluate(calls, path, folder, ranks=1, values=None):
     return load_file(out)
 
 
-def call_compiled(calls, path, folder, ranks=1, threads=1, values=None):
+def call_compiled(calls, path, folder, ranks=1, threads=1, values=None, target="cpu"):
     """What the compiled program says, by `CALL.rN`; `path` is a module of any level from 2 on."""
-    library = folder / f"{path.stem}.so"
-    run([tools_folder() / "ps-compile", path, "-o", library], folder, timeout=600)
+    library = folder / f"{path.stem}.{target.replace(':', '-')}.so"
+    run([tools_folder() / "ps-compile", path, "-o", library, "--target", target], folder, timeout=600)
     outputs = {}
     for call in calls:
         for i, text in enumerate(call.case.results):

@@ -1,4 +1,4 @@
-"""Generated code equals the reference evaluator: every op alone, and groups of ops as models have them.
+"""Generated code, for the CPU and for GPUs, equals the reference evaluator: every op alone, and groups of ops as models have them.
 
 All go into one program, compiled once. With ops split over ranks: test_op_factors.py.
 """
@@ -7,6 +7,7 @@ import re
 import joined
 import op_cases
 import pytest
+import replay
 
 CASES = dict(op_cases.CASES)
 
@@ -126,10 +127,15 @@ def results(tmp_path_factory):
     plain, planned = folder / "plain.mlir", folder / "planned.mlir"
     plain.write_text(joined.module(calls))
     planned.write_text(joined.module(calls, '"dp" = 1 : data'))
-    return joined.evaluate(calls, plain, folder), joined.call_compiled(calls, planned, folder, threads=2)
+    return joined.evaluate(calls, plain, folder), {
+        "cpu": joined.call_compiled(calls, planned, folder, threads=2),
+        "gpu": replay.run(joined.call_compiled, calls, planned, folder, target="cuda:replay"),
+    }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kernel(results, name):
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_kernel(results, name, device):
+    """On the CPU, and as kernels of a GPU whose threads are played on the CPU."""
     expected, found = results
-    joined.assert_close(found, expected, [joined.Call(name, CASES[name])])
+    joined.assert_close(found[device], expected, [joined.Call(name, CASES[name])])

@@ -166,7 +166,8 @@ struct Flags {
       "stop-after",
       cl::desc("imported, training, planned, partitioned, scheduled or placed; OUT is then .mlir"),
       cl::cat(look)};
-  cl::opt<std::string> dumpDir{"dump-dir", cl::desc("write each level: DIR/2-planned.mlir"),
+  cl::opt<std::string> dumpDir{"dump-dir",
+                               cl::desc("write each level: DIR/2-planned.mlir (DIR/6-native.ptx)"),
                                cl::cat(look)};
   cl::opt<bool> verbose{"verbose", cl::desc("seconds a level"), cl::cat(look)};
 };
@@ -193,8 +194,6 @@ bool checkBuilt(const Flags &f) {
     return bad("--loss takes cross_entropy, causal_lm, mse or none, not '" + f.loss + "'");
   if (!f.offload.empty())
     return refuse("offload", f.offload, "this flag");
-  if (llvm::StringRef(f.targetName).starts_with("cuda"))
-    return refuse("target", f.targetName, "the CUDA target");
   if (f.check && f.precision != "fp32")
     return bad(
         "--check compares layouts as closely as f32 allows; compile with --precision fp32 for "
@@ -207,7 +206,8 @@ bool checkBuilt(const Flags &f) {
                " exclude each other: nothing is differentiated");
   if (f.loss == "none" && !f.lossOutput.empty())
     return bad("--loss none and --loss-output exclude each other");
-  if (f.targetName != "cpu" && !llvm::StringRef(f.targetName).starts_with("cpu:"))
+  llvm::StringRef target = f.targetName;
+  if (target != "cpu" && !target.starts_with("cpu:") && !target.starts_with("cuda:"))
     return bad("--target takes cpu[:NAME] or cuda:sm_NN, not '" + f.targetName + "'");
   return true;
 }
@@ -514,7 +514,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
     return bad(llvm::toString(std::move(error))), std::nullopt;
   if (!checkPipeline(f, line))
     return std::nullopt;
-  c.cpu = f.targetName == "cpu" ? "native" : llvm::StringRef(f.targetName).split(':').second.str();
+  c.target = f.targetName == "cpu" ? "cpu:native" : f.targetName.getValue();
   line.given = listGiven(f);
   line.walk.dumpDir = f.dumpDir;
   line.walk.timing = f.verbose;

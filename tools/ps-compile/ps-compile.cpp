@@ -137,7 +137,8 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
                         : line.compile.weights == "none" ? WeightsMode::None
                                                          : WeightsMode::Reference;
   CodegenOptions codegen{
-      line.compile.cpu, line.output.output, line.compile.model, line.output.line, plan, weights};
+      line.compile.target, line.output.output, line.compile.model, line.output.line, plan, weights,
+      line.walk.dumpDir};
   if (failed(emitProgram(module, oneRank ? *oneRank : ModuleOp(), codegen)))
     return failure();
   return report(module, line);

@@ -30,9 +30,9 @@ private:
 
 /// Adds `symbol` with these bytes to the module, and `symbol_size` when `withSize`.
 void addBytes(mlir::ModuleOp module, llvm::StringRef symbol, llvm::StringRef bytes, bool withSize);
-/// Adds the table of kernels' addresses.
+/// Adds the table of kernels' addresses; `isEmpty`: they lie elsewhere, and the table has nulls.
 void addKernelTable(mlir::ModuleOp module, llvm::StringRef symbol,
-                    llvm::ArrayRef<std::string> kernels);
+                    llvm::ArrayRef<std::string> kernels, bool isEmpty);
 
 } // namespace parashard::codegen
 

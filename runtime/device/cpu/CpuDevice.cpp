@@ -133,3 +133,7 @@ bool CpuRank::bind(Bound &bound) {
 std::unique_ptr<Device> makeCpuDevice() { return std::make_unique<CpuDevice>(); }
 
 } // namespace psrt
+
+extern "C" psrt::Device *psrt_make_cpu_device(const psrt::DeviceRequest &) {
+  return new psrt::CpuDevice();
+}

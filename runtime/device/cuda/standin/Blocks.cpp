@@ -7,21 +7,25 @@
 
 namespace psrt::standin {
 
-static BlockRunner &runner() {
+/// The runner of the thread while it runs blocks. Hooks are called too often for a thread-local
+/// object with a constructor.
+static thread_local constinit BlockRunner *active __attribute__((tls_model("initial-exec"))) =
+    nullptr;
+
+bool runBlocks(const Launch &launch) {
   thread_local BlockRunner own;
-  return own;
+  active = &own;
+  return own.run(launch);
 }
 
-bool runBlocks(const Launch &launch) { return runner().run(launch); }
-
 const PsrtReplayHooks replayHooks = {
-    [] { return runner().threadIndex(); },
-    [] { return runner().blockIndex(); },
-    [] { return runner().launched().block; },
-    [] { return runner().launched().grid; },
-    [] { runner().barrier(); },
-    [](uint32_t value, uint32_t mask) { return runner().shuffle(value, mask); },
-    [] { return runner().shared(); },
+    [] { return active->threadIndex(); },
+    [] { return active->blockIndex(); },
+    [] { return active->launched().block; },
+    [] { return active->launched().grid; },
+    [] { active->barrier(); },
+    [](uint32_t value, uint32_t mask) { return active->shuffle(value, mask); },
+    [] { return active->shared(); },
 };
 
 void BlockRunner::prepare(const Launch &newLaunch) {
@@ -73,7 +77,7 @@ Fiber &BlockRunner::idleFiber() {
 
 void BlockRunner::fiberMain() {
   while (true)
-    runner().takeTurns();
+    active->takeTurns();
 }
 
 /// One turn of a fiber that holds no thread: it runs the next thread that has not begun, and where

@@ -80,20 +80,6 @@ CUresult endCapture(Stream &stream, std::shared_ptr<Graph> &graph) {
   return CUDA_SUCCESS;
 }
 
-/// Whether each range lies in memory that exists; says so where one does not.
-static bool exist(const Stream &stream, const Operation &operation) {
-  for (const Access &access : operation.accesses)
-    if (access.begin > access.end ||
-        (access.begin < access.end &&
-         !machine().memory.holding(access.begin, access.end - access.begin))) {
-      complain("'%s' on %s touches [0x%llx, 0x%llx), which lies in no allocation",
-               operation.name.c_str(), stream.name.c_str(), (unsigned long long)access.begin,
-               (unsigned long long)access.end);
-      return false;
-    }
-  return true;
-}
-
 /// Adds what was announced for the next operation of the stream. Copies and memsets know themselves
 /// what they touch.
 static void takeAnnounced(Stream &stream, Operation &operation) {
@@ -107,21 +93,18 @@ static void takeAnnounced(Stream &stream, Operation &operation) {
   stream.isAnnounced = false;
 }
 
-/// What is wrong with an operation's announcement makes the next synchronising call fail.
-static void checkAnnounced(Stream &stream, Operation &operation) {
-  bool known = stream.isAnnounced || !operation.accesses.empty();
-  takeAnnounced(stream, operation);
-  bool fine = exist(stream, operation);
-  if (!known && machine().settings.strict && operation.kind == std::string("kernel")) {
-    complain("kernel '%s' on %s was not announced", operation.name.c_str(), stream.name.c_str());
-    fine = false;
-  }
-  if (!fine)
-    stream.device->error = CUDA_ERROR_LAUNCH_FAILED;
+/// In a strict program a kernel that nobody announced makes the next synchronising call fail.
+static void checkAnnounced(const Stream &stream, const Operation &operation) {
+  bool kernel = operation.kind == std::string("kernel");
+  if (!kernel || !machine().settings.strict || stream.isAnnounced || !operation.accesses.empty())
+    return;
+  complain("kernel '%s' on %s was not announced", operation.name.c_str(), stream.name.c_str());
+  stream.device->error = CUDA_ERROR_LAUNCH_FAILED;
 }
 
 CUresult submit(Stream &stream, Operation operation) {
   checkAnnounced(stream, operation);
+  takeAnnounced(stream, operation);
   auto shared = std::make_shared<const Operation>(std::move(operation));
   if (!stream.capture) {
     run(stream, std::move(shared));

@@ -121,13 +121,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
 }
 
 void finishDevice(Call &call, Device *device) {
-  for (const StreamRef &stream : machine().streams.all())
-    if (stream->device == device)
-      finish(stream, call.lock);
-  for (const auto &exec : machine().execs.all())
-    for (const StreamRef &helper : exec->helpers)
-      if (helper->device == device)
-        finish(helper, call.lock);
+  for (const StreamRef &stream : machine().streamsOf(device))
+    finish(stream, call.lock);
 }
 
 /// Forgets those of `handles` that belong to the device, as `owner` says.
@@ -142,13 +137,8 @@ static void removeAll(Handles<T> &handles, const Device *device, Owner owner) {
 static void destroyContext(Call &call, Device *device) {
   Machine &m = machine();
   finishDevice(call, device);
-  for (const auto &exec : m.execs.all())
-    for (const StreamRef &helper : exec->helpers)
-      if (exec->device == device)
-        closeStream(*helper);
-  for (const StreamRef &stream : m.streams.all())
-    if (stream->device == device)
-      closeStream(*stream);
+  for (const StreamRef &stream : m.streamsOf(device))
+    closeStream(*stream);
   removeAll(m.execs, device, [](const GraphExec &exec) { return exec.device; });
   removeAll(m.streams, device, [](const Stream &stream) { return stream.device; });
   removeAll(m.events, device, [](const Event &event) { return event.device; });

@@ -39,6 +39,7 @@ private:
 
   void (*entry)() = nullptr;
   char *mapping = nullptr; ///< null: the thread's own stack
+  size_t color = 0;        ///< bytes left free at the top
   void *context = nullptr; ///< where it stopped: a stack pointer, or a ucontext_t
 #if PSRT_FIBERS_ASAN
   const void *bottom = nullptr;

@@ -9,6 +9,9 @@ Machine &machine() {
 }
 
 void Machine::initialise() {
+  for (const auto &device : devices)
+    if (device->retained)
+      return;
   settings = readSettings();
   waits = 0;
   while (int(devices.size()) < settings.devices) {
@@ -28,6 +31,14 @@ bool Machine::isDevice(const void *context) const {
     if (device.get() == context)
       return true;
   return false;
+}
+
+std::vector<StreamRef> Machine::streamsOf(const Device *device) const {
+  std::vector<StreamRef> own;
+  for (const auto &entry : opened)
+    if (StreamRef stream = entry.lock(); stream && stream->device == device)
+      own.push_back(std::move(stream));
+  return own;
 }
 
 void Machine::note(const Stream &stream, const Operation &operation) {

@@ -38,6 +38,7 @@ struct Machine {
   Memory memory;
   Order order;
   Handles<Stream> streams;
+  std::vector<std::weak_ptr<Stream>> opened; ///< also those whose handle is gone
   Handles<Event> events;
   Handles<Graph> graphs;
   Handles<GraphExec> execs;
@@ -50,9 +51,11 @@ struct Machine {
   std::map<const void *, Clock> tokens; ///< of psrt_standin_release
   std::FILE *log = nullptr;
 
-  /// Reads the settings; what exists stays.
+  /// Reads the settings, unless a context is in use.
   void initialise();
   bool isDevice(const void *context) const;
+  /// The device's streams whose threads run.
+  std::vector<StreamRef> streamsOf(const Device *device) const;
   /// A line of the log.
   void note(const Stream &stream, const Operation &operation);
   void note(const Stream &stream, const std::string &text);

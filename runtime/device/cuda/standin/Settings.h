@@ -1,4 +1,4 @@
-// What the environment says about the stand-in; read at each cuInit.
+// What the environment says about the stand-in; read at each cuInit while no context is in use.
 #ifndef PSRT_DEVICE_CUDA_STANDIN_SETTINGS_H
 #define PSRT_DEVICE_CUDA_STANDIN_SETTINGS_H
 

@@ -9,9 +9,8 @@ namespace {
 
 thread_local const Clock *clockOfRunning = nullptr;
 
-/// Up to the set delay, another one for each operation: so that missing order shows in results.
-void dawdle(uint64_t &random) {
-  unsigned most = machine().settings.delay;
+/// Sleeps up to `most` microseconds, not the same for each operation.
+void dawdle(unsigned most, uint64_t &random) {
   random = random * 6364136223846793005u + 1442695040888963407u;
   if (most)
     std::this_thread::sleep_for(std::chrono::microseconds((random >> 33) % (most + 1)));
@@ -26,8 +25,9 @@ void perform(Stream &stream, Work &work, uint64_t &random, std::unique_lock<std:
     work.record->reached = true;
     work.record->changed.notify_all();
   } else if (!stream.device->dead) {
+    unsigned delay = machine().settings.delay;
     lock.unlock();
-    dawdle(random);
+    dawdle(delay, random);
     clockOfRunning = &work.clock;
     CUresult result = work.operation->run();
     clockOfRunning = nullptr;
@@ -92,6 +92,8 @@ StreamRef openStream(Device *device, std::string name) {
   stream->device = device;
   stream->actor = machine().order.addActor(name);
   stream->name = std::move(name);
+  std::erase_if(machine().opened, [](const auto &entry) { return entry.expired(); });
+  machine().opened.push_back(stream);
   std::thread(serve, stream).detach();
   return stream;
 }
@@ -101,8 +103,26 @@ void closeStream(Stream &stream) {
   stream.arrived.notify_one();
 }
 
+/// Whether each range that the operation touches lies in memory that exists; says so where not.
+static bool touchesMemory(const Stream &stream, const Operation &operation) {
+  for (const Access &access : operation.accesses)
+    if (access.begin > access.end ||
+        (access.begin < access.end &&
+         !machine().memory.holding(access.begin, access.end - access.begin))) {
+      complain("'%s' on %s touches [0x%llx, 0x%llx), which lies in no allocation",
+               operation.name.c_str(), stream.name.c_str(), (unsigned long long)access.begin,
+               (unsigned long long)access.end);
+      return false;
+    }
+  return true;
+}
+
 void run(Stream &stream, OperationRef operation) {
   Machine &m = machine();
+  if (!touchesMemory(stream, *operation)) {
+    stream.device->error = CUDA_ERROR_ILLEGAL_ADDRESS;
+    return;
+  }
   join(stream.clock, hostThread().clock);
   m.note(stream, *operation);
   if (!m.order.perform(stream.actor, stream.clock, operation->name, operation->accesses))

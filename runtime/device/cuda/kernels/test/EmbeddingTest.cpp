@@ -39,7 +39,7 @@ void check(const Case &c, bool grad) {
   if (c.hasFirst)
     buffers[EmbeddingOp::FirstRow] = bytesOf(std::vector<int64_t>{1});
   std::vector<Bytes> want = buffers;
-  DeviceFixture().run(op, {want.begin(), want.end()}, c.accumulate);
+  DeviceFixture().run(op, buffersOf(want), c.accumulate);
   Bytes workspace(workspaceBytes(op), 0x55);
   runReplay(launchEmbedding(op, pointersTo(buffers).data(), c.accumulate, workspace.data()));
   EXPECT_EQ(buffers, want);

@@ -28,6 +28,11 @@ inline std::vector<void *> pointersTo(std::vector<Bytes> &buffers) {
   return result;
 }
 
+/// The same for DeviceFixture.
+inline std::vector<TestBuffer> buffersOf(std::vector<Bytes> &buffers) {
+  return {buffers.begin(), buffers.end()};
+}
+
 /// The most by which floats differ, where they are not the same; NaNs are alike.
 inline double distance(const Bytes &found, const Bytes &want, Dtype dtype) {
   double worst = found.size() == want.size() ? 0 : INFINITY;

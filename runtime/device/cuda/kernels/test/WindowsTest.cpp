@@ -40,7 +40,7 @@ TEST(MaxPool, HasTheBitsOfTheCpu) {
         if (grad)
           buffers.push_back(Bytes(buffers[0].size(), 1));
         std::vector<Bytes> want = buffers;
-        DeviceFixture().run(op, {want.begin(), want.end()});
+        DeviceFixture().run(op, buffersOf(want));
         runReplay(launchMaxPool(op, pointersTo(buffers).data()));
         EXPECT_EQ(buffers, want) << dtypeName(dtype) << " " << grad;
       }
@@ -60,7 +60,7 @@ void checkConvolution(ConvolutionOp op) {
   }
   std::vector<Bytes> want = buffers;
   std::fill(buffers[op.result].begin(), buffers[op.result].end(), 1);
-  DeviceFixture().run(op, {want.begin(), want.end()});
+  DeviceFixture().run(op, buffersOf(want));
   runReplay(launchConvolution(op, pointersTo(buffers).data()));
   EXPECT_EQ(buffers, want) << op.result << " " << dtypeName(op.dtype) << " " << op.groups << " "
                            << op.inChannels;

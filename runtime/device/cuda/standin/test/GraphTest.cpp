@@ -1,5 +1,6 @@
 // Stream capture and graphs.
 #include "runtime/device/cuda/standin/test/StandinFixture.h"
+#include <thread>
 
 using namespace psrt::cuda;
 
@@ -56,8 +57,9 @@ TEST_F(GraphTest, a_launch_runs_what_was_captured_as_often_as_it_is_launched) {
     OK(cu.graphLaunch(exec, main));
   EXPECT_EQ(3, download<int>(sum, 1, main)[0]);
   CUstream other = newStream();
-  OK(cu.graphLaunch(exec, other));
-  EXPECT_EQ(4, download<int>(sum, 1, other)[0]);
+  OK(cu.graphLaunch(exec, main));
+  OK(cu.graphLaunch(exec, other)); // launches of one graph come one after the other
+  EXPECT_EQ(5, download<int>(sum, 1, other)[0]);
   OK(cu.graphExecDestroy(exec));
   EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cu.graphLaunch(exec, main));
 }
@@ -82,6 +84,15 @@ TEST_F(GraphTest, launches_of_a_graph_are_checked_for_order) {
   EXPECT_NE(std::string::npos, said.find("'add")) << said;
 }
 
+TEST_F(GraphTest, memory_of_a_graph_may_not_be_freed_before_it_runs) {
+  CUgraphExec exec = captureAll();
+  OK(cu.memFree(value));
+  testing::internal::CaptureStderr();
+  OK(cu.graphLaunch(exec, main));
+  EXPECT_EQ(CUDA_ERROR_ILLEGAL_ADDRESS, cu.streamSynchronize(main));
+  EXPECT_NE(std::string::npos, testing::internal::GetCapturedStderr().find("in no allocation"));
+}
+
 TEST_F(GraphTest, work_that_is_not_joined_is_an_error) {
   captureBody(false);
   expectEnd(904); // CUDA_ERROR_STREAM_CAPTURE_UNJOINED
@@ -93,6 +104,13 @@ TEST_F(GraphTest, a_capture_bears_no_waits_of_the_host) {
   expectEnd(901); // CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
   captureBody();
   EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.streamQuery(newStream()));
+  expectEnd(901);
+  captureBody();
+  std::thread([&] { // nor from a thread that captures nothing
+    OK(cu.ctxSetCurrent(context));
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.streamSynchronize(side));
+  })
+      .join();
   expectEnd(901);
   captureBody();
   CUdeviceptr pointer;

@@ -124,6 +124,14 @@ TEST_F(StandinTest, a_destroyed_stream_finishes_its_work) {
   EXPECT_EQ(5, download<int>(value, 1, other)[0]);
 }
 
+TEST_F(StandinTest, freeing_memory_waits_for_all_work) {
+  CUstream stream = newStream();
+  CUdeviceptr value = allocate<int>(1);
+  OK(launch(kernel("later"), 1, 1, stream, value, 5));
+  OK(cu.streamDestroy(stream));
+  OK(cu.memFree(value));
+}
+
 TEST_F(StandinTest, bad_arguments_are_errors) {
   CUstream stream = newStream(), none = nullptr;
   auto bad = reinterpret_cast<CUstream>(this);

@@ -1,32 +1,36 @@
-// Writes one kernel of a fused op for a CPU: a loop over rows, in it loops over vectors of columns.
-#ifndef PARASHARD_LIB_CODEGEN_CPU_KERNELEMITTER_H
-#define PARASHARD_LIB_CODEGEN_CPU_KERNELEMITTER_H
+// Writes one kernel of a fused op. What each value is stands here; a target says how rows and
+// columns are visited, how a row is reduced, and what is kept of it.
+#ifndef PARASHARD_LIB_CODEGEN_KERNELEMITTER_H
+#define PARASHARD_LIB_CODEGEN_KERNELEMITTER_H
 
-#include "../Fused.h"
+#include "Fused.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include <memory>
 
 namespace parashard::codegen {
 
-/// How a kernel is called: [0, grain), [grain, 2 grain) ... of `rows`.
+/// How a kernel is called: on a CPU on [0, grain), [grain, 2 grain) ... of `rows`; on a GPU by
+/// `grid` blocks of `block` threads.
 struct KernelCall {
   enum class Argument { Input, Output, Workspace };
   struct Buffer {
     Argument kind;
     unsigned index; ///< input or result number
     int64_t offset; ///< bytes, Workspace only
+    bool writes;    ///< whether it is written, or else only read
   };
   std::string name; ///< empty: fills output 0 with zero bytes
   llvm::SmallVector<Buffer> buffers;
   int64_t rows = 1, grain = 1;
+  int64_t grid = 0, block = 0; ///< 0: a kernel of a CPU
 };
 
 /// What the emitter is told about the place where a fused op stands.
 struct FusedContext {
   llvm::SmallVector<int> scalarSlots; ///< per input: its slot in `scalars`, -1 for a buffer
   llvm::SmallVector<int>
-      firstSlots;     ///< per result: the slot of its `first` flag, -1 where it is stored
-  unsigned lanes = 8; ///< f32 lanes of the target's vectors
+      firstSlots;      ///< per result: the slot of its `first` flag, -1 where it is stored
+  bool aligned = true; ///< every buffer begins at a multiple of 64 bytes
 };
 
 /// The current columns of a kernel being written.
@@ -55,6 +59,7 @@ struct Kept {
   mlir::Type element;
   mlir::Value scratch;
   enum { Unknown, Cheap, Stored } state = Unknown;
+  llvm::SmallVector<mlir::Value> registers; ///< by column step, where a target holds rows in them
 };
 
 class KernelEmitter {
@@ -64,6 +69,7 @@ public:
   /// Writes `piece` of `op` into `module` as the function `name`.
   KernelEmitter(ps::FusedOp op, const Piece &piece, const IterationSpace &space,
                 const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name);
+  virtual ~KernelEmitter() = default;
   /// The calls that run it, in order (a column reduction has a second kernel). `workspace`: bytes
   /// of workspace used so far, moved on.
   mlir::FailureOr<llvm::SmallVector<KernelCall>> emit(int64_t &workspace);
@@ -83,13 +89,14 @@ public:
   mlir::Value evaluate(const Access &access);
   mlir::Value evaluateAt(const Access &access, mlir::Value column);
   mlir::Value evaluateRow(const Access &access);
-  mlir::Value reduce(ps::ReductionKind kind, const Column &column);
+  /// All columns of the row combined.
+  virtual mlir::Value reduce(ps::ReductionKind kind, const Column &column) = 0;
   std::shared_ptr<Kept> keep(Column column, mlir::Type element);
-  mlir::Value read(const std::shared_ptr<Kept> &kept);
+  virtual mlir::Value read(const std::shared_ptr<Kept> &kept) = 0;
   void define(mlir::Value result, Column column) { columns[result] = std::move(column); }
   void defineRow(mlir::Value result, mlir::Value scalar) { rowScalars[result] = scalar; }
 
-private:
+protected:
   struct Partial {
     unsigned output;
     ps::ReductionKind kind;
@@ -98,6 +105,32 @@ private:
     bool direct;         ///< the partial row is the result's
   };
   using Body = llvm::function_ref<void(unsigned step)>;
+
+  // What a target decides.
+  /// Begins a function; sets scalarsArgument, and entryMark before what follows.
+  virtual void beginFunction(llvm::StringRef name) = 0;
+  virtual void endFunction() {}
+  /// The pointer that is buffer `number` of the call.
+  virtual mlir::Value takeBuffer(unsigned number) = 0;
+  /// Visits the rows of the call, and sets how it is cut.
+  virtual void emitRows() = 0;
+  /// The number of the chunk of rows that is at hand.
+  virtual mlir::Value chunkNumber() = 0;
+  /// Visits all columns of the row: `body(step)` at every vector, step = its number mod `unroll`.
+  virtual void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried,
+                          Body body) = 0;
+  /// Visits `total` elements that lie in a row, `block` of them in a piece on a CPU, and sets how
+  /// `call` is cut.
+  virtual void forElements(int64_t total, int64_t block, KernelCall &call,
+                           llvm::function_ref<void()> visit) = 0;
+  /// Adds the current columns of a column reduction.
+  virtual void addPartial(Partial &partial, unsigned step);
+  /// Under which the current columns are stored; null: always.
+  virtual mlir::Value getStoreCondition() { return {}; }
+  /// Before what has one value a row is stored, where it may be read too.
+  virtual void beginRowOutputs() {}
+  /// Bytes that an address of current columns, next to each other in memory, is a multiple of.
+  virtual unsigned getAlignment(mlir::Type element) const;
 
   // Memory.
   mlir::Value pointerAt(mlir::Value base, mlir::Type element, mlir::Value index);
@@ -117,20 +150,18 @@ private:
   mlir::Value iota(const Access &access, mlir::Type element);
   /// Runs `fn` where the row's code stands: before the column loop being written.
   mlir::Value inRowScope(llvm::function_ref<mlir::Value()> fn);
+  /// The element type that a column has.
+  mlir::Type probeElement(const Column &column);
+  /// What is to be added up at the current columns.
+  mlir::Value evaluatePartial(Partial &partial);
 
   // Loops.
   void moveTo(mlir::Value column, unsigned lanes, unsigned active);
-  void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body);
-  void forFlat(Body body);
-  /// Visits the elements [lo, hi) x `block` of `total`, as many lanes at a time as there are; fewer
-  /// at the end.
-  void forBlocks(int64_t total, int64_t block, llvm::function_ref<void()> visit);
   void loop(mlir::Value from, mlir::Value to, int64_t step,
             llvm::SmallVectorImpl<mlir::Value> &carried,
             llvm::function_ref<void(mlir::Value)> body);
   void endLoop();
 
-  mlir::Value emitFunction(llvm::StringRef name);
   void loadPointers();
   void emitRow(mlir::Value row);
   void emitRowOps();
@@ -138,9 +169,7 @@ private:
   void storeOutput(unsigned i);
   void setUpPartials(int64_t &workspace);
   void clearPartials();
-  void addPartial(Partial &partial);
   KernelCall emitPartialSum(const Partial &partial, int64_t workspace);
-  int64_t chooseGrain() const;
 
   ps::FusedOp op;
   const Piece &piece;
@@ -152,7 +181,7 @@ private:
   mlir::Location loc;
   LaneBuilder lanes;
 
-  mlir::Value buffersArgument, scalarsArgument, lo, hi;
+  mlir::Value scalarsArgument;
   mlir::Operation *entryMark = nullptr; ///< allocations go before it
   /// The column loop, or what stands for its last turn, being written: row code goes before it.
   mlir::Operation *loopOp = nullptr;
@@ -185,6 +214,12 @@ mlir::Value combine(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind ki
                     mlir::Value y);
 /// The identity of a reduction as a number.
 mlir::TypedAttr getIdentity(ps::ReductionKind kind, mlir::Type element);
+/// The same as a value of `type`, a scalar or a vector.
+mlir::Value identityOf(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind kind,
+                       mlir::Type type);
+/// The lanes of `value` combined, halves first: places i and i + n / 2.
+mlir::Value foldLanes(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind kind,
+                      mlir::Value value);
 
 } // namespace parashard::codegen
 

@@ -8,8 +8,6 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
 
-/// Partial sums of a row reduction: by column mod 64, whatever the target's vectors are.
-static constexpr unsigned kPartialSums = 64;
 /// Columns of a flat kernel's "row".
 static constexpr int64_t kFlatBlock = 1024;
 
@@ -38,62 +36,6 @@ void KernelEmitter::loop(Value from, Value to, int64_t step, SmallVectorImpl<Val
   }
   loopOp = before;
   carried.assign(forOp.getResults().begin(), forOp.getResults().end());
-}
-
-/// Visits all columns of the row: `body(step)` at every vector, step = its number mod `unroll`.
-void KernelEmitter::forColumns(unsigned unroll, SmallVectorImpl<Value> &carried, Body body) {
-  int64_t columnCount = space.getColumns();
-  unsigned width = columnCount == 1 ? 1 : context.lanes;
-  int64_t block = int64_t(width) * unroll, full = columnCount / block;
-  inColumns = true;
-  auto visit = [&](Value first, int64_t count) {
-    for (unsigned step = 0; step < unroll && count > 0; ++step, count -= width) {
-      Value column =
-          step == 0 ? first : arith::AddIOp::create(b, loc, first, constant(step * width));
-      moveTo(column, width, std::min<int64_t>(width, count));
-      body(step);
-    }
-  };
-  if (full > 1)
-    loop(constant(0), constant(full * block), block, carried,
-         [&](Value column) { visit(column, block); });
-  else if (full == 1)
-    visit(constant(0), block);
-  if (columnCount % block)
-    visit(constant(full * block), columnCount % block);
-  endLoop();
-}
-
-/// Visits the elements [lo, hi) x kFlatBlock of a flat space.
-void KernelEmitter::forFlat(Body body) {
-  forBlocks(space.getColumns(), kFlatBlock, [&] { body(0); });
-  endLoop();
-}
-
-void KernelEmitter::forBlocks(int64_t total, int64_t block, llvm::function_ref<void()> visit) {
-  unsigned width = total == 1 ? 1 : context.lanes;
-  Value from = arith::MulIOp::create(b, loc, lo, constant(block));
-  Value to = arith::MulIOp::create(b, loc, hi, constant(block));
-  to = arith::MinSIOp::create(b, loc, to, constant(total));
-  Value end = arith::MinSIOp::create(b, loc, to, constant(total - total % width));
-  SmallVector<Value> none;
-  if (total >= width)
-    loop(from, end, width, none, [&](Value column) {
-      moveTo(column, width, width);
-      visit();
-    });
-  if (total % width) {
-    Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, to, constant(total));
-    auto tail = scf::IfOp::create(b, loc, isLast, /*withElseRegion=*/false);
-    Operation *before = std::exchange(loopOp, tail.getOperation());
-    {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(&tail.getThenRegion().front());
-      moveTo(constant(total - total % width), width, total % width);
-      visit();
-    }
-    loopOp = before;
-  }
 }
 
 void KernelEmitter::endLoop() {
@@ -141,7 +83,7 @@ TypedAttr codegen::getIdentity(ps::ReductionKind kind, Type element) {
   return IntegerAttr::get(element, value);
 }
 
-static Value identityOf(OpBuilder &b, Location loc, ps::ReductionKind kind, Type type) {
+Value codegen::identityOf(OpBuilder &b, Location loc, ps::ReductionKind kind, Type type) {
   TypedAttr value = getIdentity(kind, getElementTypeOrSelf(type));
   if (auto vector = dyn_cast<VectorType>(type))
     return arith::ConstantOp::create(b, loc,
@@ -149,8 +91,7 @@ static Value identityOf(OpBuilder &b, Location loc, ps::ReductionKind kind, Type
   return arith::ConstantOp::create(b, loc, value);
 }
 
-/// The lanes of `value` combined, halves first: places i and i + n / 2.
-static Value foldLanes(OpBuilder &b, Location loc, ps::ReductionKind kind, Value value) {
+Value codegen::foldLanes(OpBuilder &b, Location loc, ps::ReductionKind kind, Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
   if (!type)
     return value;
@@ -164,51 +105,22 @@ static Value foldLanes(OpBuilder &b, Location loc, ps::ReductionKind kind, Value
   return vector::ExtractOp::create(b, loc, value, int64_t(0));
 }
 
-Value KernelEmitter::reduce(ps::ReductionKind kind, const Column &column) {
-  int64_t columnCount = space.getColumns();
-  unsigned width = columnCount == 1 ? 1 : context.lanes;
-  unsigned unroll =
-      std::min<int64_t>(kPartialSums / context.lanes, (columnCount + width - 1) / width);
-  unsigned cycle = kPartialSums / width;
-  // Columns beyond the first 64 come round to the same partials; few columns need fewer of them.
-  if (columnCount > kPartialSums)
-    unroll = cycle;
-  SmallVector<Value> sums(unroll);
+Type KernelEmitter::probeElement(const Column &column) {
   // The element type is known when the first lanes are: write them to a block that is dropped.
-  Type element;
-  {
-    OpBuilder::InsertionGuard guard(b);
-    Block probe;
-    b.setInsertionPointToStart(&probe);
-    auto rowScalarsBefore = rowScalars;
-    auto sourcesBefore = sourceOfRow;
-    Operation *loopBefore = std::exchange(loopOp, nullptr);
-    moveTo(constant(0), 1, 1);
-    element = getElementTypeOrSelf(column(lanes).getType());
-    loopOp = loopBefore;
-    rowScalars = rowScalarsBefore;
-    sourceOfRow = sourcesBefore;
-    moveTo({}, 1, 1);
-    probe.dropAllReferences();
-  }
-  Type type = width == 1 ? element : VectorType::get({width}, element);
-  Value identity = identityOf(b, loc, kind, type);
-  for (Value &sum : sums)
-    sum = identity;
-  forColumns(unroll, sums, [&](unsigned step) {
-    Value value = splat(column(lanes));
-    if (position.active < position.lanes)
-      value = arith::SelectOp::create(b, loc, mask(), value, identity);
-    sums[step] = combine(b, loc, kind, sums[step], value);
-  });
-  // Partial i and i + n / 2, as the lanes of one long vector would be.
-  unsigned count = cycle;
-  sums.resize(count, identity);
-  for (unsigned half = count / 2; half > 0; half /= 2)
-    for (unsigned i = 0; i < half; ++i)
-      if (i + half < unroll)
-        sums[i] = combine(b, loc, kind, sums[i], sums[i + half]);
-  return foldLanes(b, loc, kind, sums[0]);
+  OpBuilder::InsertionGuard guard(b);
+  Block probe;
+  b.setInsertionPointToStart(&probe);
+  auto rowScalarsBefore = rowScalars;
+  auto sourcesBefore = sourceOfRow;
+  Operation *loopBefore = std::exchange(loopOp, nullptr);
+  moveTo(constant(0), 1, 1);
+  Type element = getElementTypeOrSelf(column(lanes).getType());
+  loopOp = loopBefore;
+  rowScalars = rowScalarsBefore;
+  sourceOfRow = sourcesBefore;
+  moveTo({}, 1, 1);
+  probe.dropAllReferences();
+  return element;
 }
 
 //===----------------------------------------------------------------------===//
@@ -217,9 +129,9 @@ Value KernelEmitter::reduce(ps::ReductionKind kind, const Column &column) {
 
 namespace {
 /// A Row op's view of the emitter.
-class CpuRowBuilder : public ps::RowBuilder {
+class FusedRowBuilder : public ps::RowBuilder {
 public:
-  CpuRowBuilder(KernelEmitter &emitter, Operation *op) : emitter(emitter), op(op) {}
+  FusedRowBuilder(KernelEmitter &emitter, Operation *op) : emitter(emitter), op(op) {}
 
   int64_t getColumns() const override { return emitter.getSpace().getColumns(); }
   Column load(unsigned operand) override {
@@ -283,10 +195,10 @@ void KernelEmitter::emitRowOps() {
           keep([this, source](ps::ElementBuilder &) { return evaluateElement(source); },
                getElementTypeOrSelf(source.getType()));
     }
-    rowBuilders.push_back(std::make_unique<CpuRowBuilder>(*this, rowOp));
+    rowBuilders.push_back(std::make_unique<FusedRowBuilder>(*this, rowOp));
     currentOp = rowOp;
     if (mlir::failed(lowering.emitRow(*rowBuilders.back()))) {
-      rowOp->emitError() << "'" << rowOp->getName() << "' has no code for the CPU";
+      rowOp->emitError() << "'" << rowOp->getName() << "' has no code for this target";
       failed = true;
       return;
     }
@@ -321,17 +233,20 @@ void KernelEmitter::storeOutputs() {
     bool wide = output.buffer.strides.back() != 0 || (space.getColumns() == 1 && space.isFlat());
     (wide ? byColumn : byRow).push_back(i);
   }
-  auto body = [&](unsigned) {
+  auto body = [&](unsigned step) {
     for (unsigned i : byColumn)
       storeOutput(i);
     for (Partial &partial : partials)
-      addPartial(partial);
+      addPartial(partial, step);
   };
   SmallVector<Value> none;
-  if (space.isFlat())
-    forFlat(body);
-  else if (!byColumn.empty() || !partials.empty())
+  if (space.isFlat()) {
+    forElements(space.getColumns(), kFlatBlock, call, [&] { body(0); });
+    endLoop();
+  } else if (!byColumn.empty() || !partials.empty())
     forColumns(1, none, body);
+  if (!byRow.empty())
+    beginRowOutputs();
   for (unsigned i : byRow)
     storeOutput(i);
 }
@@ -352,18 +267,14 @@ void KernelEmitter::setUpPartials(int64_t &workspace) {
       element = b.getF32Type();
     Value base = outputPointers[i];
     if (viaPartials) {
-      unsigned number = call.buffers.size();
-      call.buffers.push_back({KernelCall::Argument::Workspace, 0, workspace});
+      base = takeBuffer(call.buffers.size());
+      call.buffers.push_back({KernelCall::Argument::Workspace, 0, workspace, true});
       partialOffsets.push_back(workspace);
       workspace += getPartialBytes(space, element);
-      Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-      base = LLVM::LoadOp::create(b, loc, pointer,
-                                  pointerAt(buffersArgument, pointer, constant(number)), 8);
     } else {
       partialOffsets.push_back(-1);
     }
-    Value chunk = arith::DivUIOp::create(b, loc, lo, constant(space.getChunkRows()));
-    Value first = arith::MulIOp::create(b, loc, chunk, constant(space.getColumns()));
+    Value first = arith::MulIOp::create(b, loc, chunkNumber(), constant(space.getColumns()));
     partials.push_back(
         {unsigned(i), reduceOp.getKind(), element, pointerAt(base, element, first), !viaPartials});
   }
@@ -379,11 +290,16 @@ void KernelEmitter::clearPartials() {
     });
 }
 
-void KernelEmitter::addPartial(Partial &partial) {
+Value KernelEmitter::evaluatePartial(Partial &partial) {
   auto reduceOp = space.getOutputs()[partial.output].value.source.getDefiningOp<ps::ReduceOp>();
   Value value = evaluate(space.getAccess(reduceOp->getOpOperand(0)));
   if (getElementTypeOrSelf(value.getType()) != partial.element)
     value = arith::ExtFOp::create(b, loc, laneType(partial.element), value);
+  return value;
+}
+
+void KernelEmitter::addPartial(Partial &partial, unsigned) {
+  Value value = evaluatePartial(partial);
   Value old = loadLanes(partial.pointer, partial.element, constant(0), 1);
   storeLanes(combine(b, loc, partial.kind, old, value), partial.pointer, partial.element,
              constant(0), 1);
@@ -393,33 +309,11 @@ void KernelEmitter::addPartial(Partial &partial) {
 // The function
 //===----------------------------------------------------------------------===//
 
-Value KernelEmitter::emitFunction(StringRef functionName) {
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-  Type i64 = b.getI64Type();
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
-                                          {pointer, pointer, i64, i64});
-  b.setInsertionPointToEnd(module.getBody());
-  auto function = LLVM::LLVMFuncOp::create(b, loc, functionName, type);
-  Block *entry = function.addEntryBlock(b);
-  b.setInsertionPointToStart(entry);
-  entryMark = LLVM::ReturnOp::create(b, loc, ValueRange{});
-  b.setInsertionPoint(entryMark);
-  buffersArgument = entry->getArgument(0);
-  scalarsArgument = entry->getArgument(1);
-  lo = entry->getArgument(2);
-  hi = entry->getArgument(3);
-  // Allocations and constants stand before the mark; the code proper after it.
-  Value mark = constant(0);
-  entryMark = mark.getDefiningOp();
-  return mark;
-}
-
 void KernelEmitter::loadPointers() {
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   auto take = [&](KernelCall::Argument kind, unsigned index) -> Value {
-    Value slot = pointerAt(buffersArgument, pointer, constant(call.buffers.size()));
-    call.buffers.push_back({kind, index, 0});
-    return LLVM::LoadOp::create(b, loc, pointer, slot, 8);
+    Value pointer = takeBuffer(call.buffers.size());
+    call.buffers.push_back({kind, index, 0, kind != KernelCall::Argument::Input});
+    return pointer;
   };
   llvm::DenseSet<Value> used;
   for (Operation *compute : space.getComputeOps())
@@ -463,35 +357,18 @@ void KernelEmitter::emitRow(Value row) {
     storeOutputs();
 }
 
-int64_t KernelEmitter::chooseGrain() const {
-  constexpr int64_t kTargetBytes = 96 * 1024;
-  int64_t columnBytes = 0;
-  for (const Output &output : space.getOutputs())
-    columnBytes += output.buffer.strides.back() != 0 ? 4 : 0;
-  columnBytes += 4 * std::max<int64_t>(1, pointers.size());
-  int64_t rowBytes = columnBytes * (space.isFlat() ? kFlatBlock : space.getColumns());
-  return std::max<int64_t>(1, kTargetBytes / rowBytes);
-}
-
 FailureOr<SmallVector<KernelCall>> KernelEmitter::emit(int64_t &workspace) {
   call.name = name;
-  emitFunction(name);
+  beginFunction(name);
   loadPointers();
   setUpPartials(workspace);
-  if (space.isFlat()) {
-    call.rows = (space.getColumns() + kFlatBlock - 1) / kFlatBlock;
+  if (space.isFlat())
     storeOutputs();
-  } else {
-    call.rows = space.getRows();
-    clearPartials();
-    auto rows = scf::ForOp::create(b, loc, lo, hi, constant(1));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(rows.getBody());
-    emitRow(rows.getInductionVar());
-  }
+  else
+    emitRows();
   if (failed)
     return failure();
-  call.grain = space.hasColumnReduction() ? space.getChunkRows() : chooseGrain();
+  endFunction();
   SmallVector<KernelCall> calls{call};
   for (auto [partial, offset] : llvm::zip(partials, partialOffsets))
     if (!partial.direct)

@@ -17,20 +17,13 @@ KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspa
   int64_t chunks = space.getChunksPerResult();
   int64_t total = space.getChunks() / chunks * space.getColumns();
   KernelCall second;
-  second.name = name + ".sum" + std::to_string(partial.output);
-  second.buffers = {{KernelCall::Argument::Workspace, 0, workspace},
-                    {KernelCall::Argument::Output, result, 0}};
-  second.rows = (total + kBlock - 1) / kBlock;
-  second.grain = 8;
+  second.name = name + "_sum" + std::to_string(partial.output);
+  second.buffers = {{KernelCall::Argument::Workspace, 0, workspace, false},
+                    {KernelCall::Argument::Output, result, 0, true}};
 
   OpBuilder::InsertionGuard guard(b);
-  emitFunction(second.name);
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-  auto buffer = [&](unsigned i) -> Value {
-    return LLVM::LoadOp::create(b, loc, pointer, pointerAt(buffersArgument, pointer, constant(i)),
-                                8);
-  };
-  Value from = buffer(0), to = buffer(1);
+  beginFunction(second.name);
+  Value from = takeBuffer(0), to = takeBuffer(1);
   Type element = getElementTypeOrSelf(output.buffer.source.getType());
   int slot = context.firstSlots[result];
   Value first;
@@ -57,6 +50,8 @@ KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspa
     }
     storeLanes(value, to, element, constant(0), 1);
   };
-  forBlocks(total, kBlock, visit);
+  forElements(total, kBlock, second, visit);
+  second.grain = 8;
+  endFunction();
   return second;
 }

@@ -1,7 +1,6 @@
 // Kernels of fused ops: what each value is at the current position.
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -100,7 +99,7 @@ Value KernelEmitter::evaluateElement(Value value) {
   currentOp = before;
   if (!result) {
     if (!failed)
-      computing->emitError() << "'" << computing->getName() << "' has no code for the CPU";
+      computing->emitError() << "'" << computing->getName() << "' has no code for this target";
     failed = true;
     result = arith::ConstantOp::create(
         b, loc, b.getZeroAttr(laneType(getElementTypeOrSelf(value.getType()))));
@@ -166,52 +165,4 @@ std::shared_ptr<Kept> KernelEmitter::keep(Column column, Type element) {
   kept->column = std::move(column);
   kept->element = element;
   return kept;
-}
-
-/// True when a value is less work to compute again than to store and load: a few plain operations.
-static bool isCheap(Value value, Block *block, int &budget) {
-  Operation *def = value.getDefiningOp();
-  if (!def || def->getBlock() != block ||
-      isa<arith::ConstantOp, LLVM::GEPOp, vector::BroadcastOp>(def))
-    return true;
-  if (isa<arith::DivFOp>(def) || def->getDialect()->getNamespace() == "math")
-    return false;
-  if (--budget < 0)
-    return false;
-  if (isa<LLVM::LoadOp, LLVM::MaskedLoadOp>(def))
-    return true;
-  return llvm::all_of(def->getOperands(),
-                      [&](Value operand) { return isCheap(operand, block, budget); });
-}
-
-Value KernelEmitter::read(const std::shared_ptr<Kept> &kept) {
-  if (Value known = keptAtPosition.lookup(kept.get()))
-    return known;
-  bool inLoop = llvm::is_contained(pending, kept);
-  Value result;
-  if (kept->state == Kept::Stored && !inLoop) {
-    result = loadLanes(kept->scratch, kept->element, constant(0), 1);
-  } else {
-    result = splat(kept->column(lanes));
-    int budget = 3;
-    if (kept->state == Kept::Unknown && inColumns) {
-      bool large = space.getColumns() * kept->element.getIntOrFloatBitWidth() / 8 > 512 * 1024;
-      if (large || space.isFlat() || isCheap(result, b.getInsertionBlock(), budget))
-        kept->state = Kept::Cheap;
-    }
-    if (inColumns && kept->state != Kept::Cheap) {
-      if (!kept->scratch) {
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPoint(entryMark);
-        int64_t padded = (space.getColumns() + 63) / 64 * 64;
-        kept->scratch = LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()),
-                                               getStorageType(kept->element), constant(padded), 64);
-      }
-      storeLanes(result, kept->scratch, kept->element, constant(0), 1);
-      kept->state = Kept::Stored;
-      if (!inLoop)
-        pending.push_back(kept);
-    }
-  }
-  return keptAtPosition[kept.get()] = result;
 }

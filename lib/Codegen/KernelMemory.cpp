@@ -1,6 +1,7 @@
 // Loads and stores of lanes at a kernel's current position.
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -17,6 +18,8 @@ Type codegen::getStorageType(Type element) {
 
 /// Bytes one element takes in memory.
 static unsigned getWidth(Type element) { return std::max(8u, element.getIntOrFloatBitWidth()) / 8; }
+
+unsigned KernelEmitter::getAlignment(Type element) const { return getWidth(element); }
 
 Value KernelEmitter::constant(int64_t value) {
   return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
@@ -74,8 +77,8 @@ static Value toStorage(OpBuilder &b, Location loc, Value value, Type element) {
 Value KernelEmitter::loadLanes(Value base, Type element, Value row, int64_t stride) {
   Type storage = getStorageType(element);
   unsigned align = getWidth(element);
-  auto load = [&](Type type, Value index) -> Value {
-    return LLVM::LoadOp::create(b, loc, type, pointerAt(base, element, index), align);
+  auto load = [&](Type type, Value index, unsigned aligned) -> Value {
+    return LLVM::LoadOp::create(b, loc, type, pointerAt(base, element, index), aligned);
   };
   if (stride == 0 || position.lanes == 1) {
     Value index = row;
@@ -83,13 +86,13 @@ Value KernelEmitter::loadLanes(Value base, Type element, Value row, int64_t stri
       Value column = arith::MulIOp::create(b, loc, position.column, constant(stride));
       index = arith::AddIOp::create(b, loc, row, column);
     }
-    return splat(fromStorage(b, loc, load(storage, index), element));
+    return splat(fromStorage(b, loc, load(storage, index, align), element));
   }
   auto type = cast<VectorType>(laneType(storage));
   if (stride == 1) {
     Value index = arith::AddIOp::create(b, loc, row, position.column);
     if (position.active == position.lanes)
-      return fromStorage(b, loc, load(type, index), element);
+      return fromStorage(b, loc, load(type, index, getAlignment(element)), element);
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
     Value loaded = LLVM::MaskedLoadOp::create(b, loc, type, pointerAt(base, element, index), mask(),
                                               zero, b.getI32IntegerAttr(align));
@@ -100,7 +103,7 @@ Value KernelEmitter::loadLanes(Value base, Type element, Value row, int64_t stri
     Value column = arith::AddIOp::create(b, loc, position.column, constant(lane));
     Value index =
         arith::AddIOp::create(b, loc, row, arith::MulIOp::create(b, loc, column, constant(stride)));
-    all = vector::InsertOp::create(b, loc, load(storage, index), all, int64_t(lane));
+    all = vector::InsertOp::create(b, loc, load(storage, index, align), all, int64_t(lane));
   }
   return fromStorage(b, loc, all, element);
 }
@@ -108,6 +111,11 @@ Value KernelEmitter::loadLanes(Value base, Type element, Value row, int64_t stri
 void KernelEmitter::storeLanes(Value value, Value base, Type element, Value row, int64_t stride) {
   unsigned align = getWidth(element);
   value = toStorage(b, loc, value, element);
+  OpBuilder::InsertionGuard guard(b);
+  if (Value condition = getStoreCondition()) {
+    auto stored = scf::IfOp::create(b, loc, condition, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(&stored.getThenRegion().front());
+  }
   if (position.lanes == 1) {
     Value index = row;
     if (position.column && stride != 0) {
@@ -120,7 +128,7 @@ void KernelEmitter::storeLanes(Value value, Value base, Type element, Value row,
   if (stride == 1) {
     Value pointer = pointerAt(base, element, arith::AddIOp::create(b, loc, row, position.column));
     if (position.active == position.lanes)
-      LLVM::StoreOp::create(b, loc, value, pointer, align);
+      LLVM::StoreOp::create(b, loc, value, pointer, getAlignment(element));
     else
       LLVM::MaskedStoreOp::create(b, loc, value, pointer, mask(), b.getI32IntegerAttr(align));
     return;

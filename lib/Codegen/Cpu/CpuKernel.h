@@ -1,0 +1,36 @@
+// A kernel for a CPU: a loop over rows, in it loops over vectors of columns.
+#ifndef PARASHARD_LIB_CODEGEN_CPU_CPUKERNEL_H
+#define PARASHARD_LIB_CODEGEN_CPU_CPUKERNEL_H
+
+#include "../KernelEmitter.h"
+
+namespace parashard::codegen {
+
+class CpuKernel : public KernelEmitter {
+public:
+  /// `width`: f32 lanes of the target's vectors.
+  CpuKernel(ps::FusedOp op, const Piece &piece, const IterationSpace &space,
+            const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name,
+            unsigned width)
+      : KernelEmitter(op, piece, space, context, module, name), width(width) {}
+
+  mlir::Value reduce(ps::ReductionKind kind, const Column &column) override;
+  mlir::Value read(const std::shared_ptr<Kept> &kept) override;
+
+private:
+  void beginFunction(llvm::StringRef name) override;
+  mlir::Value takeBuffer(unsigned number) override;
+  void emitRows() override;
+  mlir::Value chunkNumber() override;
+  void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body) override;
+  void forElements(int64_t total, int64_t block, KernelCall &call,
+                   llvm::function_ref<void()> visit) override;
+  int64_t chooseGrain(int64_t columns) const;
+
+  unsigned width;
+  mlir::Value buffersArgument, lo, hi;
+};
+
+} // namespace parashard::codegen
+
+#endif

@@ -1,0 +1,370 @@
+// Kernels of a GPU: rows as groups of threads, columns as vectors, reductions by shuffles.
+#include "CudaKernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+
+/// Numbers of a row that a thread holds at most: more of them spill.
+static constexpr int64_t kRowRegisters = 32;
+/// Below this a thread has too little to do for what a reduction costs.
+static constexpr int64_t kLeastElements = 8;
+static constexpr int64_t kMostThreads = 512;
+
+ThreadLayout codegen::chooseLayout(int64_t rows, int64_t columns, unsigned width) {
+  ThreadLayout best;
+  best.width = width;
+  best.threads = best.block = kMostThreads;
+  best.steps = 0;
+  int64_t bestColumns = 0;
+  // The fewest idle threads; of those, the most threads that have enough to do.
+  for (int64_t threads = kMostThreads; threads >= 1; threads /= 2) {
+    int64_t steps = llvm::divideCeil(columns, threads * width), covered = steps * threads * width;
+    if (steps * width > std::max<int64_t>(kRowRegisters, width))
+      break;
+    bool isIdle = steps * width < kLeastElements && threads > 1 && covered > columns;
+    if (best.steps == 0 || covered < bestColumns ||
+        (covered == bestColumns && best.steps * width < kLeastElements) || isIdle) {
+      best.threads = threads;
+      best.steps = steps;
+      bestColumns = covered;
+    }
+  }
+  best.block = std::max<int64_t>(256, best.threads);
+  return best;
+}
+
+CudaKernel::CudaKernel(ps::FusedOp op, const Piece &piece, const IterationSpace &space,
+                       const FusedContext &context, ModuleOp module, StringRef name, bool replays)
+    : KernelEmitter(op, piece, space, context, module, name), code(replays) {
+  layout = chooseLayout(space.getRows(), space.getColumns(), chooseWidth());
+}
+
+/// Columns of one access: 16 bytes of the narrowest element that lies along the columns, where all
+/// accesses allow that.
+unsigned CudaKernel::chooseWidth() const {
+  if (!context.aligned)
+    return 1;
+  int64_t width = 4;
+  SmallVector<const Access *> accesses;
+  for (Operation *compute : space.getComputeOps())
+    for (OpOperand &operand : compute->getOpOperands())
+      accesses.push_back(&space.getAccess(operand));
+  for (const Output &output : space.getOutputs()) {
+    accesses.push_back(&output.buffer);
+    accesses.push_back(&output.value);
+  }
+  auto isInMemory = [](const Access &access) {
+    return isa<RankedTensorType>(access.source.getType()) && access.strides.back() == 1;
+  };
+  for (const Access *access : accesses)
+    if (isInMemory(*access) &&
+        getElementTypeOrSelf(access->source.getType()).getIntOrFloatBitWidth() <= 16)
+      width = 8;
+  auto narrow = [&](int64_t number) {
+    while (number % width)
+      width /= 2;
+  };
+  narrow(space.getColumns());
+  for (const Access *access : accesses) {
+    if (!isInMemory(*access))
+      continue;
+    narrow(access->offset);
+    for (int64_t stride : ArrayRef(access->strides).drop_back())
+      narrow(stride);
+  }
+  return unsigned(width);
+}
+
+//===----------------------------------------------------------------------===//
+// The function
+//===----------------------------------------------------------------------===//
+
+void CudaKernel::beginFunction(StringRef functionName) {
+  code.begin(b, loc, module, functionName, layout.block);
+  scalarsArgument = code.getLastPointer();
+  bufferCount = 0;
+  thread = code.threadIndex(b, loc);
+  block = code.blockIndex(b, loc);
+  threadOfRow = layout.threads == layout.block
+                    ? thread
+                    : arith::RemUIOp::create(b, loc, thread, constant(layout.threads));
+  rowCondition = columnCondition = {};
+  // Pointers and constants stand before the mark; the code proper after it.
+  entryMark = constant(0).getDefiningOp();
+}
+
+void CudaKernel::endFunction() { code.end(b, loc, bufferCount); }
+
+Value CudaKernel::takeBuffer(unsigned number) {
+  ++bufferCount;
+  return code.takePointer(b, loc, number);
+}
+
+Value CudaKernel::isBelow(Value value, int64_t bound) {
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, value, constant(bound));
+}
+
+Value CudaKernel::both(Value x, Value y) {
+  return !x ? y : !y ? x : Value(arith::AndIOp::create(b, loc, x, y));
+}
+
+Value CudaKernel::getStoreCondition() {
+  if (position.column || space.isFlat())
+    return both(rowCondition, columnCondition);
+  Value isFirst = layout.threads == 1 ? Value()
+                                      : arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                                                              threadOfRow, constant(0));
+  return both(rowCondition, isFirst);
+}
+
+/// All threads of the group have read what one of them now writes in place.
+void CudaKernel::beginRowOutputs() {
+  if (layout.threads > 1)
+    code.barrier(b, loc);
+}
+
+unsigned CudaKernel::getAlignment(Type element) const {
+  return KernelEmitter::getAlignment(element) * (position.lanes > 1 ? position.lanes : 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+Value CudaKernel::clampRow(Value row, int64_t rows) {
+  rowCondition = both(rowCondition, isBelow(row, rows));
+  return arith::MinSIOp::create(b, loc, row, constant(rows - 1));
+}
+
+/// The number of this thread's group among all of the grid.
+Value CudaKernel::chunkNumber() {
+  Value first = arith::MulIOp::create(b, loc, block, constant(layout.rowsOfBlock()));
+  Value group = arith::DivUIOp::create(b, loc, thread, constant(layout.threads));
+  return arith::AddIOp::create(b, loc, first, group);
+}
+
+void CudaKernel::emitRows() {
+  int64_t groups = partials.empty() ? space.getRows() : space.getChunks();
+  call.block = layout.block;
+  call.grid = llvm::divideCeil(groups, layout.rowsOfBlock());
+  call.rows = space.getRows();
+  if (!partials.empty())
+    return emitChunk();
+  Value row = chunkNumber();
+  if (groups % layout.rowsOfBlock())
+    row = clampRow(row, groups);
+  emitRow(row);
+}
+
+/// A group visits the rows of a chunk one after the other and adds them up. All groups of a block
+/// take as many turns, so that they meet at barriers.
+void CudaKernel::emitChunk() {
+  Value chunk = chunkNumber();
+  bool holds = layout.steps > 0;
+  sums.clear();
+  for (Partial &partial : partials)
+    for (int64_t i = 0; holds && i < layout.steps; ++i) {
+      position.lanes = layout.width;
+      sums.push_back(identityOf(b, loc, partial.kind, laneType(partial.element)));
+      position = {};
+    }
+  if (space.getChunks() % layout.rowsOfBlock())
+    rowCondition = isBelow(chunk, space.getChunks());
+  Value chunkCondition = rowCondition;
+  if (!holds)
+    clearPartials();
+  Value first = arith::MulIOp::create(b, loc, chunk, constant(space.getChunkRows()));
+  auto rows =
+      scf::ForOp::create(b, loc, constant(0), constant(space.getChunkRows()), constant(1), sums);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(rows.getBody());
+    sums.assign(rows.getRegionIterArgs().begin(), rows.getRegionIterArgs().end());
+    inChunk = true;
+    Value row = arith::AddIOp::create(b, loc, first, rows.getInductionVar());
+    emitRow(clampRow(row, space.getRows()));
+    inChunk = false;
+    if (holds)
+      scf::YieldOp::create(b, loc, sums);
+  }
+  rowCondition = chunkCondition;
+  sums.assign(rows.getResults().begin(), rows.getResults().end());
+  if (holds)
+    storePartials();
+}
+
+void CudaKernel::storePartials() {
+  SmallVector<Value> none;
+  forColumns(1, none, [&](unsigned) {
+    for (auto [i, partial] : llvm::enumerate(partials))
+      storeLanes(sums[i * layout.steps + step], partial.pointer, partial.element, constant(0), 1);
+  });
+}
+
+void CudaKernel::addPartial(Partial &partial, unsigned unused) {
+  if (layout.steps == 0)
+    return KernelEmitter::addPartial(partial, unused);
+  Value &sum = sums[(&partial - partials.data()) * layout.steps + step];
+  Value added = combine(b, loc, partial.kind, sum, splat(evaluatePartial(partial)));
+  sum = rowCondition ? Value(arith::SelectOp::create(b, loc, splat(rowCondition), added, sum))
+                     : added;
+}
+
+//===----------------------------------------------------------------------===//
+// Columns
+//===----------------------------------------------------------------------===//
+
+/// Vectors of a thread that are known in number: straight code. Where there is no column, the last
+/// ones are read and nothing is stored.
+void CudaKernel::visitSteps(Body body) {
+  int64_t columns = space.getColumns(), stride = layout.threads * layout.width;
+  Value own = arith::MulIOp::create(b, loc, threadOfRow, constant(layout.width));
+  for (step = 0; step < layout.steps; ++step) {
+    Value column = step == 0 ? own : arith::AddIOp::create(b, loc, own, constant(step * stride));
+    columnCondition = {};
+    if ((step + 1) * stride > columns) {
+      columnCondition = isBelow(column, columns);
+      column = arith::MinSIOp::create(b, loc, column, constant(columns - layout.width));
+    }
+    moveTo(column, layout.width, layout.width);
+    body(step);
+  }
+  step = 0;
+}
+
+void CudaKernel::visitLoop(SmallVectorImpl<Value> &carried, Body body) {
+  int64_t stride = layout.threads * layout.width;
+  Value own = arith::MulIOp::create(b, loc, threadOfRow, constant(layout.width));
+  loop(own, constant(space.getColumns()), stride, carried, [&](Value column) {
+    moveTo(column, layout.width, layout.width);
+    body(0);
+  });
+}
+
+void CudaKernel::forColumns(unsigned, SmallVectorImpl<Value> &carried, Body body) {
+  inColumns = true;
+  layout.steps > 0 ? visitSteps(body) : visitLoop(carried, body);
+  columnCondition = {};
+  endLoop();
+}
+
+/// A vector a thread.
+void CudaKernel::forElements(int64_t total, int64_t, KernelCall &call,
+                             llvm::function_ref<void()> visit) {
+  unsigned width = layout.width;
+  while (total % width)
+    width /= 2;
+  int64_t vectors = total / width;
+  call.block = layout.block;
+  call.grid = llvm::divideCeil(vectors, layout.block);
+  call.rows = vectors;
+  Value first = arith::MulIOp::create(b, loc, block, constant(layout.block));
+  Value vector = arith::AddIOp::create(b, loc, first, thread);
+  if (vectors % layout.block) {
+    columnCondition = isBelow(vector, vectors);
+    vector = arith::MinSIOp::create(b, loc, vector, constant(vectors - 1));
+  }
+  moveTo(arith::MulIOp::create(b, loc, vector, constant(width)), width, width);
+  visit();
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+/// A value of another thread of the warp, as 32-bit words.
+Value CudaKernel::exchange(Value value, unsigned mask) {
+  Type type = value.getType(), word = b.getI32Type();
+  unsigned bits = type.getIntOrFloatBitWidth();
+  Type integer = b.getIntegerType(bits);
+  Value raw = type.isInteger() ? value : arith::BitcastOp::create(b, loc, integer, value);
+  Value result;
+  if (bits <= 32) {
+    Value wide = bits < 32 ? Value(arith::ExtUIOp::create(b, loc, word, raw)) : raw;
+    result = code.shuffleXor(b, loc, wide, mask);
+    if (bits < 32)
+      result = arith::TruncIOp::create(b, loc, integer, result);
+  } else {
+    Value half = constant(32);
+    Value low = arith::TruncIOp::create(b, loc, word, raw);
+    Value high = arith::TruncIOp::create(b, loc, word, arith::ShRUIOp::create(b, loc, raw, half));
+    low = arith::ExtUIOp::create(b, loc, integer, code.shuffleXor(b, loc, low, mask));
+    high = arith::ExtUIOp::create(b, loc, integer, code.shuffleXor(b, loc, high, mask));
+    result = arith::OrIOp::create(b, loc, low, arith::ShLIOp::create(b, loc, high, half));
+  }
+  return type.isInteger() ? result : arith::BitcastOp::create(b, loc, type, result);
+}
+
+Value CudaKernel::reduceWarp(ps::ReductionKind kind, Value value) {
+  for (unsigned mask = std::min<int64_t>(layout.threads, kWarpThreads) / 2; mask > 0; mask /= 2)
+    value = combine(b, loc, kind, value, exchange(value, mask));
+  return value;
+}
+
+/// Each warp of the group leaves its value in shared memory; every thread adds them up in the same
+/// order.
+Value CudaKernel::reduceGroup(ps::ReductionKind kind, Value value) {
+  Type element = value.getType(), storage = getStorageType(element);
+  std::string symbol = name + "_shared" + std::to_string(sharedCount++);
+  Value slots = code.shared(b, loc, module, symbol, storage, layout.block / kWarpThreads);
+  Value warp = arith::DivUIOp::create(b, loc, thread, constant(kWarpThreads));
+  Value lane = arith::RemUIOp::create(b, loc, thread, constant(kWarpThreads));
+  auto place = [&](Value index) { return pointerAt(slots, element, index); };
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
+  {
+    auto stored = scf::IfOp::create(b, loc, isFirst, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&stored.getThenRegion().front());
+    Value kept = storage == element ? value : arith::ExtUIOp::create(b, loc, storage, value);
+    LLVM::StoreOp::create(b, loc, kept, place(warp));
+  }
+  code.barrier(b, loc);
+  int64_t warps = layout.threads / kWarpThreads;
+  Value first = arith::MulIOp::create(b, loc, arith::DivUIOp::create(b, loc, warp, constant(warps)),
+                                      constant(warps));
+  Value result;
+  for (int64_t i = 0; i < warps; ++i) {
+    Value index = arith::AddIOp::create(b, loc, first, constant(i));
+    Value part = LLVM::LoadOp::create(b, loc, storage, place(index));
+    if (storage != element)
+      part = arith::TruncIOp::create(b, loc, element, part);
+    result = result ? combine(b, loc, kind, result, part) : part;
+  }
+  if (inChunk) // the next row uses the same slots
+    code.barrier(b, loc);
+  return result;
+}
+
+Value CudaKernel::reduce(ps::ReductionKind kind, const Column &column) {
+  Type element = probeElement(column);
+  Type type = layout.width == 1 ? element : VectorType::get({int64_t(layout.width)}, element);
+  Value identity = identityOf(b, loc, kind, type);
+  SmallVector<Value> sum{identity};
+  forColumns(1, sum, [&](unsigned) {
+    Value value = splat(column(lanes));
+    if (columnCondition)
+      value = arith::SelectOp::create(b, loc, columnCondition, value, identity);
+    sum[0] = combine(b, loc, kind, sum[0], value);
+  });
+  Value value = reduceWarp(kind, foldLanes(b, loc, kind, sum[0]));
+  return layout.threads > kWarpThreads ? reduceGroup(kind, value) : value;
+}
+
+/// Held in registers where the row is, else computed again.
+Value CudaKernel::read(const std::shared_ptr<Kept> &kept) {
+  if (Value known = keptAtPosition.lookup(kept.get()))
+    return known;
+  bool holds = inColumns && layout.steps > 0;
+  if (holds && kept->registers.empty())
+    kept->registers.resize(layout.steps);
+  Value result = holds ? kept->registers[step] : Value();
+  if (!result)
+    result = splat(kept->column(lanes));
+  if (holds)
+    kept->registers[step] = result;
+  return keptAtPosition[kept.get()] = result;
+}

@@ -1,0 +1,75 @@
+// A kernel for a GPU: each row is a group of threads, each thread has vectors of its columns.
+#ifndef PARASHARD_LIB_CODEGEN_CUDA_CUDAKERNEL_H
+#define PARASHARD_LIB_CODEGEN_CUDA_CUDAKERNEL_H
+
+#include "../KernelEmitter.h"
+#include "ThreadCode.h"
+
+namespace parashard::codegen {
+
+/// How the threads of a block lie over rows and columns: `threads` of them have a row, each the
+/// columns (step x threads + its own number) x `width` to `width` more.
+struct ThreadLayout {
+  int64_t block = 256;   ///< threads of a block
+  int64_t threads = 256; ///< of a row: a power of two
+  unsigned width = 1;    ///< columns of a vector, which is one access of memory
+  int64_t steps = 1;     ///< vectors of a thread; 0: a loop, and nothing is kept of the row
+  int64_t rowsOfBlock() const { return block / threads; }
+};
+
+/// Of a kernel over `columns`, in vectors of `width`.
+ThreadLayout chooseLayout(int64_t rows, int64_t columns, unsigned width);
+
+class CudaKernel : public KernelEmitter {
+public:
+  CudaKernel(ps::FusedOp op, const Piece &piece, const IterationSpace &space,
+             const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name,
+             bool replays);
+
+  mlir::Value reduce(ps::ReductionKind kind, const Column &column) override;
+  mlir::Value read(const std::shared_ptr<Kept> &kept) override;
+
+private:
+  void beginFunction(llvm::StringRef name) override;
+  void endFunction() override;
+  mlir::Value takeBuffer(unsigned number) override;
+  void emitRows() override;
+  mlir::Value chunkNumber() override;
+  void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body) override;
+  void forElements(int64_t total, int64_t block, KernelCall &call,
+                   llvm::function_ref<void()> visit) override;
+  void addPartial(Partial &partial, unsigned step) override;
+  mlir::Value getStoreCondition() override;
+  void beginRowOutputs() override;
+  unsigned getAlignment(mlir::Type element) const override;
+
+  unsigned chooseWidth() const;
+  mlir::Value isBelow(mlir::Value value, int64_t bound);
+  mlir::Value both(mlir::Value x, mlir::Value y);
+  /// The row of this thread's group, or the last one; sets rowCondition where there is none.
+  mlir::Value clampRow(mlir::Value row, int64_t rows);
+  void emitChunk();
+  void storePartials();
+  void visitSteps(Body body);
+  void visitLoop(llvm::SmallVectorImpl<mlir::Value> &carried, Body body);
+  mlir::Value exchange(mlir::Value value, unsigned mask);
+  mlir::Value reduceWarp(ps::ReductionKind kind, mlir::Value value);
+  mlir::Value reduceGroup(ps::ReductionKind kind, mlir::Value value);
+
+  ThreadCode code;
+  ThreadLayout layout;
+  unsigned bufferCount = 0;    ///< of the function being written
+  mlir::Value thread, block;   ///< i64 indices
+  mlir::Value threadOfRow;     ///< its number in the row's group
+  mlir::Value rowCondition;    ///< whether the group's row exists; null: always
+  mlir::Value columnCondition; ///< whether the current columns exist; null: always
+  bool inChunk = false;        ///< rows are visited in a loop
+  int64_t step = 0;            ///< of the columns at hand, where there are steps
+  unsigned sharedCount = 0;
+  /// Of column reductions, where rows are held in registers: by partial, then by step.
+  llvm::SmallVector<mlir::Value> sums;
+};
+
+} // namespace parashard::codegen
+
+#endif

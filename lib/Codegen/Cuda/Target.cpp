@@ -1,0 +1,97 @@
+// PTX by LLVM's own back end: no toolkit is needed to compile, and the driver makes machine code of
+// it.
+#include "Target.h"
+#include "../Cpu/Target.h"
+#include "../Link.h"
+#include "../Lowering.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+
+// llvm/Support/TargetSelect.h has only all targets at once.
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+/// The number in sm_90; 0 where it is none.
+static unsigned getNumber(StringRef architecture) {
+  unsigned number = 0;
+  if (!architecture.consume_front("sm_") || architecture.getAsInteger(10, number))
+    return 0;
+  return number;
+}
+
+llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {
+  CudaTarget result;
+  if (architecture == "replay")
+    return result;
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return llvm::createStringError(error);
+  constexpr unsigned kLeast = 80, kBlackwell = 100; // bf16; PTX 8.6
+  unsigned number = getNumber(architecture);
+  result.machine.reset(target->createTargetMachine(
+      triple, architecture, number >= kBlackwell ? "+ptx86" : "+ptx80", llvm::TargetOptions(),
+      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+  if (number < kLeast || !result.machine->getMCSubtargetInfo()->isCPUStringValid(architecture))
+    return llvm::createStringError("--target cuda:" + architecture +
+                                   ": no such architecture is built; take sm_80, sm_90, sm_100 or "
+                                   "another that is sm_80 or later");
+  return result;
+}
+
+static FailureOr<std::string> makePtx(ModuleOp kernels, llvm::TargetMachine &machine) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module = translateKernels(kernels, context, machine);
+  if (!module || failed(optimizeKernels(kernels, *module, machine)))
+    return failure();
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream os(text);
+  if (failed(writeCode(kernels, *module, machine, llvm::CodeGenFileType::AssemblyFile, os)))
+    return failure();
+  return text.str().str();
+}
+
+static FailureOr<std::string> makeReplay(ModuleOp kernels) {
+  auto fail = [&](llvm::Error error) {
+    kernels.emitError() << llvm::toString(std::move(error));
+    return failure();
+  };
+  auto host = CpuTarget::create("native");
+  if (!host)
+    return fail(host.takeError());
+  llvm::SmallString<128> object, library;
+  for (auto [path, suffix] : {std::pair(&object, "o"), std::pair(&library, "so")})
+    if (std::error_code code =
+            llvm::sys::fs::createTemporaryFile("parashard-replay", suffix, *path))
+      return fail(llvm::createStringError(code, "cannot make a temporary file"));
+  llvm::FileRemover removeObject(object), removeLibrary(library);
+  if (failed(host->writeObject(kernels, object)))
+    return failure();
+  if (llvm::Error error = linkProgram(object, library, Payload()))
+    return fail(std::move(error));
+  auto bytes = llvm::MemoryBuffer::getFile(library, /*IsText=*/false,
+                                           /*RequiresNullTerminator=*/false);
+  if (!bytes)
+    return fail(llvm::createStringError(bytes.getError(), "cannot read a temporary file"));
+  return (*bytes)->getBuffer().str();
+}
+
+FailureOr<std::string> CudaTarget::makeImage(ModuleOp kernels) const {
+  return machine ? makePtx(kernels, *machine) : makeReplay(kernels);
+}

@@ -1,0 +1,30 @@
+// From kernels in MLIR to the image that the runtime loads onto a GPU, or replays on a CPU.
+#ifndef PARASHARD_LIB_CODEGEN_CUDA_TARGET_H
+#define PARASHARD_LIB_CODEGEN_CUDA_TARGET_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
+#include <memory>
+#include <string>
+
+namespace parashard::codegen {
+
+/// An architecture of GPUs, or `replay`.
+class CudaTarget {
+public:
+  /// `architecture`: sm_80 and later, or replay.
+  static llvm::Expected<CudaTarget> create(llvm::StringRef architecture);
+
+  bool replays() const { return !machine; }
+  /// Lowers `kernels` in place. The image: PTX as text, or a shared object of the host's code.
+  /// Fails after a diagnostic.
+  mlir::FailureOr<std::string> makeImage(mlir::ModuleOp kernels) const;
+
+private:
+  std::shared_ptr<llvm::TargetMachine> machine; ///< null: replay
+};
+
+} // namespace parashard::codegen
+
+#endif

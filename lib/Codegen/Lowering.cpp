@@ -1,0 +1,158 @@
+// From kernels in MLIR to LLVM IR: what all targets share.
+#include "Lowering.h"
+#include "mlir/Conversion/MathToLibm/MathToLibm.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/Passes/PassBuilder.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+
+namespace {
+/// Expands math functions into polynomials: a left-over libm call of a vector would be made lane by
+/// lane.
+struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMath)
+  StringRef getName() const override { return "expand-math"; }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<vector::VectorDialect>();
+  }
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    populateMathPolynomialApproximationPatterns(patterns, MathPolynomialApproximationOptions{});
+    math::populateExpansionPatterns(patterns, {"rsqrt", "roundeven", "powf"});
+    (void)applyPatternsGreedily(getOperation(), std::move(patterns));
+  }
+};
+} // namespace
+
+namespace {
+/// Calls libm, lane by lane, for functions of f64: exact comparisons, not speed.
+struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CallMathOfDoubles)
+  StringRef getName() const override { return "call-math-of-doubles"; }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<vector::VectorDialect, func::FuncDialect>();
+  }
+  void runOnOperation() override {
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) {
+      if (isa<math::ExpOp, math::LogOp, math::TanhOp, math::ErfOp, math::SinOp, math::CosOp,
+              math::PowFOp, math::Log1pOp, math::ExpM1Op>(op) &&
+          getElementTypeOrSelf(op->getResult(0).getType()).isF64())
+        ops.push_back(op);
+    });
+    RewritePatternSet patterns(&getContext());
+    populateMathToLibmConversionPatterns(patterns);
+    GreedyRewriteConfig config;
+    config.setStrictness(GreedyRewriteStrictness::ExistingAndNewOps);
+    (void)applyOpPatternsGreedily(ops, std::move(patterns), config);
+  }
+};
+} // namespace
+
+static LogicalResult lower(ModuleOp module) {
+  PassManager pm(module.getContext(), ModuleOp::getOperationName());
+  pm.addPass(createCSEPass());
+  math::MathExtendToSupportedTypesOptions extend; // 16-bit math in f32
+  extend.targetTypeStr = "f32";
+  pm.addPass(math::createMathExtendToSupportedTypes(extend));
+  pm.addPass(std::make_unique<ExpandMath>());
+  pm.addPass(std::make_unique<CallMathOfDoubles>());
+  pm.addPass(createCSEPass());
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createConvertVectorToLLVMPass());
+  pm.addPass(createConvertMathToLLVMPass());
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createConvertIndexToLLVMPass());
+  pm.addPass(createConvertControlFlowToLLVMPass());
+  pm.addPass(createConvertFuncToLLVMPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  return pm.run(module);
+}
+
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine, llvm::PipelineTuningOptions());
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+/// Functions of one f64 that CallMathOfDoubles calls.
+static bool isMathOfDoubles(const llvm::Function &function) {
+  static constexpr StringRef kNames[] = {"exp", "log", "tanh",  "erf",  "sin",
+                                         "cos", "pow", "log1p", "expm1"};
+  return llvm::is_contained(kNames, function.getName()) && function.getReturnType()->isDoubleTy();
+}
+
+/// Intrinsics that the back end would turn into a call of libm, one a lane.
+static bool callsLibrary(const llvm::Function &function) {
+  if (!function.isIntrinsic())
+    return !isMathOfDoubles(function);
+  if (function.getReturnType()->isDoubleTy())
+    return false;
+  static constexpr llvm::Intrinsic::ID kCalls[] = {
+      llvm::Intrinsic::pow,  llvm::Intrinsic::exp,  llvm::Intrinsic::exp2, llvm::Intrinsic::log,
+      llvm::Intrinsic::log2, llvm::Intrinsic::sin,  llvm::Intrinsic::cos,  llvm::Intrinsic::tan,
+      llvm::Intrinsic::tanh, llvm::Intrinsic::log10};
+  return llvm::is_contained(kCalls, function.getIntrinsicID());
+}
+
+/// Kernels stand alone.
+static LogicalResult checkCalls(ModuleOp kernels, const llvm::Module &module) {
+  for (const llvm::Function &function : module)
+    if (function.isDeclaration() && !function.use_empty() && callsLibrary(function))
+      return kernels.emitError() << "generated code calls '" << function.getName().str()
+                                 << "', which no kernel may";
+  return success();
+}
+
+std::unique_ptr<llvm::Module> codegen::translateKernels(ModuleOp kernels,
+                                                        llvm::LLVMContext &context,
+                                                        llvm::TargetMachine &machine) {
+  if (failed(lower(kernels)))
+    return nullptr;
+  registerBuiltinDialectTranslation(*kernels.getContext());
+  registerLLVMDialectTranslation(*kernels.getContext());
+  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(kernels, context);
+  if (!module)
+    return nullptr;
+  module->setTargetTriple(machine.getTargetTriple());
+  module->setDataLayout(machine.createDataLayout()); // without both nothing is vectorized
+  return module;
+}
+
+LogicalResult codegen::optimizeKernels(ModuleOp kernels, llvm::Module &module,
+                                       llvm::TargetMachine &machine) {
+  optimize(module, machine);
+  return checkCalls(kernels, module);
+}
+
+LogicalResult codegen::writeCode(ModuleOp kernels, llvm::Module &module,
+                                 llvm::TargetMachine &machine, llvm::CodeGenFileType type,
+                                 llvm::raw_pwrite_stream &os) {
+  llvm::legacy::PassManager codegen;
+  if (machine.addPassesToEmitFile(codegen, os, nullptr, type))
+    return kernels.emitError() << "no code can be written for " << machine.getTargetCPU();
+  codegen.run(module);
+  return success();
+}

@@ -1,0 +1,25 @@
+// From kernels in MLIR to LLVM IR: what all targets share.
+#ifndef PARASHARD_LIB_CODEGEN_LOWERING_H
+#define PARASHARD_LIB_CODEGEN_LOWERING_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Target/TargetMachine.h"
+#include <memory>
+
+namespace parashard::codegen {
+
+/// Lowers `kernels` (scf, arith, math, vector, llvm) in place and translates them for `machine`;
+/// null after a diagnostic.
+std::unique_ptr<llvm::Module> translateKernels(mlir::ModuleOp kernels, llvm::LLVMContext &context,
+                                               llvm::TargetMachine &machine);
+/// Fails, with a diagnostic, where the code then needs anything but memcpy and memset.
+mlir::LogicalResult optimizeKernels(mlir::ModuleOp kernels, llvm::Module &module,
+                                    llvm::TargetMachine &machine);
+mlir::LogicalResult writeCode(mlir::ModuleOp kernels, llvm::Module &module,
+                              llvm::TargetMachine &machine, llvm::CodeGenFileType type,
+                              llvm::raw_pwrite_stream &os);
+
+} // namespace parashard::codegen
+
+#endif

@@ -1,0 +1,62 @@
+"""Kernels for GPUs as PTX: what every model of the zoo is compiled to assembles for each architecture, spills nothing and calls nothing.
+
+Where there is no ptxas (of a CUDA toolkit), only the text is looked at. Whether they compute the right thing: test_kernels.py, test_cuda.py.
+"""
+import os
+import re
+import shutil
+import subprocess
+
+import oracle
+import pytest
+
+MODELS = ["mlp", "gpt", "gpt_dropout", "gpt2", "llama", "bert", "resnet", "mobile", "unet", "vit"]
+ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
+PTXAS = shutil.which("ptxas") or next((p for p in ["/usr/local/cuda/bin/ptxas"] if os.access(p, os.X_OK)), None)
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exports")
+    made = {}
+
+    def export(name):
+        if name not in made:
+            made[name] = oracle.export(name, folder)
+        return made[name]
+
+    return export
+
+
+def compile_ptx(folder, model, architecture, *flags):
+    oracle.run([oracle.tools_folder() / "ps-compile", model, "-o", folder / "program", "--mesh", "dp=1", "--target", f"cuda:{architecture}",
+                "--optimizer", "adamw", "--clip-norm", "1", "--dump-dir", folder, *flags], folder)
+    return folder / "6-native.ptx"
+
+
+def spills(log):
+    """[(kernel, what ptxas says)] of those that spill."""
+    kernels = re.findall(r"Function properties for (\w+)\n\s*(.*?)\n", log)
+    return [(name, said) for name, said in kernels if "0 bytes spill stores, 0 bytes spill loads" not in said]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", MODELS)
+def test_model(exports, tmp_path, name, precision):
+    for architecture in ARCHITECTURES:
+        path = compile_ptx(tmp_path, exports(name), architecture, "--precision", precision)
+        text = path.read_text()
+        assert f".target {architecture}" in text
+        assert not re.findall(r"\.extern .*", text)  # libdevice, printf, ...
+        assert len(re.findall(r"\.entry ", text)) > 5
+        if not PTXAS:
+            continue
+        done = subprocess.run([PTXAS, f"-arch={architecture}", "-v", path, "-o", tmp_path / "cubin"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:2000]
+        assert len(re.findall("Function properties", done.stderr)) == len(re.findall(r"\.entry ", text))
+        assert spills(done.stderr) == []
+
+
+def test_a_spill_is_noticed():
+    log = "ptxas info    : Function properties for k1\n    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\n"
+    assert spills(log) == [("k1", "8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads")]
