@@ -10,13 +10,14 @@
 
 namespace psrt {
 
-/// Memory of a test that an instruction uses: a vector, or one number; null: absent.
+/// Memory of a test that an instruction uses: a vector, or one number; null, or empty: absent.
 struct TestBuffer {
   void *data = nullptr;
   size_t bytes = 0;
   TestBuffer(std::nullptr_t = nullptr) {}
   template <typename T>
-  TestBuffer(std::vector<T> &values) : data(values.data()), bytes(values.size() * sizeof(T)) {}
+  TestBuffer(std::vector<T> &values)
+      : data(values.empty() ? nullptr : values.data()), bytes(values.size() * sizeof(T)) {}
   TestBuffer(int64_t *number) : data(number), bytes(number ? sizeof(*number) : 0) {}
 };
 

@@ -44,6 +44,8 @@ public:
   virtual std::unique_ptr<RankMemory> makeMemory(size_t bytes) = 0;
   /// Returns when all is over that instructions have begun, where they do not end it themselves.
   virtual void synchronize() {}
+  /// The sides of square matrices whose product shows how fast it multiplies: 256, 512 or 2048.
+  virtual int64_t getProductSize() const { return 512; }
 
   /// Where instructions see scalars that the host sets before each run of an entry: there
   /// themselves, or in a memory of the device, which lasts as long as it.

@@ -7,8 +7,6 @@ namespace psrt {
 namespace {
 
 constexpr int kRuns = 3;
-/// Of the sides of the matrices: a device needs more to be busy.
-constexpr int64_t kSize = 512, kDeviceSize = 2048;
 
 Instruction makeProduct(int64_t size) {
   MatmulOp op;
@@ -21,14 +19,14 @@ Instruction makeProduct(int64_t size) {
 }
 
 /// A square product, row-major. Devices keep what they prepare for an instruction: it stays.
-const Instruction &productInstruction(bool onHost) {
-  static const Instruction small = makeProduct(kSize), large = makeProduct(kDeviceSize);
-  return onHost ? small : large;
+const Instruction &productInstruction(int64_t size) {
+  static const std::map<int64_t, Instruction> products = {
+      {256, makeProduct(256)}, {512, makeProduct(512)}, {2048, makeProduct(2048)}};
+  return products.at(size);
 }
 
 double measureRank(Rank &rank) {
-  bool onHost = rank.memory->host(0) != nullptr;
-  int64_t size = onHost ? kSize : kDeviceSize, bytes = size * size * int64_t(sizeof(float));
+  int64_t size = rank.device->getProductSize(), bytes = size * size * int64_t(sizeof(float));
   std::unique_ptr<RankMemory> memory = rank.device->makeMemory(3 * bytes);
   std::vector<float> values(size * size, 0.5f);
   for (int64_t address : {int64_t(0), bytes, 2 * bytes})
@@ -36,7 +34,7 @@ double measureRank(Rank &rank) {
   void *buffers[MatmulOp::Buffers] = {memory->at(0), memory->at(bytes), memory->at(2 * bytes),
                                       nullptr};
   Bound bound;
-  bound.instruction = &productInstruction(onHost);
+  bound.instruction = &productInstruction(size);
   bound.buffers = buffers;
   if (!rank.device->bind(bound))
     return 0;

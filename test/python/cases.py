@@ -73,9 +73,21 @@ ZERO = [
     if "resnet" not in name or "tp" not in mesh
 ]  # fmt: skip
 
-# On a driver that stands in for that of a GPU: slow, so the smallest of each kind.
+# On a driver that stands in for that of a GPU: every model on one rank, every parallelism on one model at least.
 CUDA = [
-    *(Case(name, "pt2", "dp=1", 2, "adamw", target="cuda:replay") for name in ["mlp"]),
+    dataclasses.replace(case, target="cuda:replay")
+    for case in [
+        *(Case(name, "pt2", "dp=1", 2, "adamw") for name in MODELS),
+        *(Case(name, "pt2", mesh, 2, "adamw") for name, mesh in itertools.product(["gpt2", "llama"], ["dp=2", "tp=2", "dp=2,tp=2", "dp=4"])),
+        *(Case(name, "pt2", mesh, 4, "adamw", schedule, chunks)
+          for name, mesh, (schedule, chunks) in itertools.product(
+              ["gpt2_deep", "llama_deep"], ["pp=2", "dp=2,pp=2"], [("1f1b", 1), ("zb-h1", 1), ("interleaved", 2)])),
+        *(Case(name, "pt2", mesh, 2, "adamw", zero=stage)
+          for name, mesh, stage in itertools.product(["gpt2", "llama"], ["dp=2", "dp=2,tp=2"], [1, 2, 3])),
+        *(Case(name, "pt2", "tp=2", 2, "sgd", policy="megatron+sp") for name in ["gpt2", "llama"]),
+        *(Case("gpt2", "pt2", "dp=1", 2, "sgd", recompute=mode) for mode in ["selective", "full"]),
+        Case("resnet", "pt2", "dp=2", 2, "sgd"),
+    ]
 ]  # fmt: skip
 
 # Sequences over tp: learned positions and rotary ones, grouped queries, padding, both orders of norms, two lengths, a class token.

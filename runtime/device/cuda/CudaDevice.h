@@ -44,6 +44,7 @@ public:
   int threads() const override { return 1; }
   std::unique_ptr<RankMemory> makeMemory(size_t bytes) override;
   void synchronize() override { stream->synchronize(); }
+  int64_t getProductSize() const override { return getDriver().isStandin() ? 256 : 2048; }
   const int64_t *mirror(const int64_t *scalars, size_t count) override;
   void begin(const int64_t *scalars) override;
   void run(const Bound *first, const Bound *last) override;

@@ -3,16 +3,15 @@
 
 namespace psrt::cuda {
 
-LibraryKernels::LibraryKernels(const GpuRef &gpu)
-    : gpu(gpu),
-      module(gpu, gpu->getDriver().isStandin() ? psrt_cuda_kernels_replay : psrt_cuda_kernels_ptx,
-             "the runtime") {}
-
 CUfunction LibraryKernels::find(const std::string &kernel) const {
   std::lock_guard<std::mutex> lock(mutex);
+  bool isStandin = gpu->getDriver().isStandin();
+  if (!module)
+    module.emplace(gpu, isStandin ? psrt_cuda_kernels_replay : psrt_cuda_kernels_ptx,
+                   "the runtime");
   CUfunction &function = known[kernel];
   if (!function)
-    function = module.find(kernel);
+    function = module->find(kernel);
   return function;
 }
 

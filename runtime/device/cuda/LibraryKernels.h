@@ -6,15 +6,16 @@
 #include "runtime/device/cuda/kernels/Launches.h"
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace psrt::cuda {
 
 /// Those of one GPU; its ranks share them.
 class LibraryKernels {
 public:
-  /// Loads PTX, or the replay image for the stand-in.
-  explicit LibraryKernels(const GpuRef &gpu);
-  /// Fails where there is no kernel of that name.
+  explicit LibraryKernels(GpuRef gpu) : gpu(std::move(gpu)) {}
+  /// Loads PTX, or the replay image for the stand-in, when it is called first: the driver compiles
+  /// it for seconds. Fails where there is no kernel of that name.
   CUfunction find(const std::string &kernel) const;
   /// Enqueues launches. The accesses are what the stand-in is told of each.
   void launch(const Stream &stream, const Launches &launches,
@@ -22,8 +23,8 @@ public:
 
 private:
   GpuRef gpu;
-  Module module;
   mutable std::mutex mutex;
+  mutable std::optional<Module> module;
   mutable std::map<std::string, CUfunction> known;
 };
 

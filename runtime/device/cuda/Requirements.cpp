@@ -34,7 +34,11 @@ void checkTarget(const Program &program, const Gpu &gpu) {
     refuseTarget(target, gpu);
 }
 
-static std::string gigabytes(int64_t bytes) { return format("%.2f GB", double(bytes) * 1e-9); }
+static std::string sizeText(int64_t bytes) {
+  if (bytes >= 100'000'000)
+    return format("%.2f GB", double(bytes) * 1e-9);
+  return format("%.2f MB", double(bytes) * 1e-6);
+}
 
 /// What the memory of one pipeline coordinate's ranks holds, the largest first.
 static std::string describeHolders(const Program &program, int64_t stage) {
@@ -52,7 +56,7 @@ static std::string describeHolders(const Program &program, int64_t stage) {
   std::sort(sorted.begin(), sorted.end());
   std::string result;
   for (size_t i = 0; i < sorted.size() && i < 4; ++i)
-    result += (i ? ", " : "") + sorted[i].second + " " + gigabytes(-sorted[i].first);
+    result += (i ? ", " : "") + sorted[i].second + " " + sizeText(-sorted[i].first);
   return result;
 }
 
@@ -70,9 +74,9 @@ void checkMemory(const Program &program, const std::vector<int> &ranks, const Gp
   std::string who = ranks.size() == 1 ? "a rank" : format("%zu ranks on it", ranks.size());
   refuse("GPU %d (%s) has %s free, %s need%s %s; of %s a rank: %s; compile for more ranks, with "
          "--zero, or with a smaller --batch or more --micro-batches",
-         gpu.getOrdinal(), gpu.getName().c_str(), gigabytes(free).c_str(), who.c_str(),
-         ranks.size() == 1 ? "s" : "", gigabytes(needed).c_str(),
-         gigabytes(program.arenaBytes[largest]).c_str(), describeHolders(program, largest).c_str());
+         gpu.getOrdinal(), gpu.getName().c_str(), sizeText(free).c_str(), who.c_str(),
+         ranks.size() == 1 ? "s" : "", sizeText(needed).c_str(),
+         sizeText(program.arenaBytes[largest]).c_str(), describeHolders(program, largest).c_str());
 }
 
 } // namespace psrt::cuda
