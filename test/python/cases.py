@@ -77,7 +77,7 @@ ZERO = [
 CUDA = [
     dataclasses.replace(case, target="cuda:replay")
     for case in [
-        *(Case(name, "pt2", "dp=1", 2, "adamw") for name in MODELS),
+        *(Case(name, "pt2", "dp=1", 1, "adamw") for name in MODELS),
         *(Case(name, "pt2", mesh, 2, "adamw") for name, mesh in itertools.product(["gpt2", "llama"], ["dp=2", "tp=2", "dp=2,tp=2", "dp=4"])),
         *(Case(name, "pt2", mesh, 4, "adamw", schedule, chunks)
           for name, mesh, (schedule, chunks) in itertools.product(

@@ -77,7 +77,7 @@ enum CUstreamCaptureMode : int { CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1 };
   X(primaryCtxRetain, cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))            \
   X(primaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                            \
   X(ctxSetCurrent, cuCtxSetCurrent, (CUcontext context))                                           \
-  X(memGetInfo, cuMemGetInfo_v2, (size_t * free, size_t *total))                                   \
+  X(memGetInfo, cuMemGetInfo_v2, (size_t *free, size_t *total))                                    \
   X(memAlloc, cuMemAlloc_v2, (CUdeviceptr * pointer, size_t bytes))                                \
   X(memFree, cuMemFree_v2, (CUdeviceptr pointer))                                                  \
   X(memHostAlloc, cuMemHostAlloc, (void **pointer, size_t bytes, unsigned flags))                  \
