@@ -24,6 +24,9 @@ inline uint64_t philoxKey(uint64_t seed, int64_t opKey, int64_t step) {
 inline uint32_t philoxWord(uint64_t key, uint64_t counter) {
   uint32_t c0 = uint32_t(counter), c1 = uint32_t(counter >> 32), c2 = 0, c3 = 0;
   uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
+#ifdef __NVPTX__
+#pragma clang loop unroll(disable) // it stands in kernels many times over, and takes registers
+#endif
   for (int round = 0; round < 10; ++round) {
     uint64_t p0 = uint64_t(0xD2511F53u) * c0, p1 = uint64_t(0xCD9E8D57u) * c2;
     c0 = uint32_t(p1 >> 32) ^ c1 ^ k0;

@@ -144,9 +144,36 @@ PSRT_DEVICE float keepOf(const AttentionArguments &a, const Dropout &dropout, co
   return philoxUniform(dropout.key, counter) >= a.dropout ? dropout.kept : 0;
 }
 
+//===--- gradients --------------------------------------------------------===//
+
 /// The gradient of a score, before it is rounded; `dp` of the kept probability.
 PSRT_DEVICE float gradientOf(const AttentionArguments &a, float p, float dp, float delta) {
   return p == 0 ? 0 : p * (dp - delta) * a.scale;
+}
+
+/// What a row gives to the gradient of each of its places.
+struct Row {
+  int32_t i;
+  float lse, factor, delta;
+  uint64_t counter;
+};
+
+PSRT_DEVICE Row rowAt(const AttentionArguments &a, const Dropout &dropout, const Head &head,
+                      int32_t i) {
+  int64_t number = rowNumber(a, head, i);
+  if (i >= a.t)
+    return {i, -infinity(), 0, 0, 0};
+  return {i, a.lse[number], a.factor[number], a.delta[number], counterOfRow(a, dropout, head, i)};
+}
+
+/// q k becomes the kept probability, dout v the gradient of the score.
+PSRT_DEVICE void differentiate(const AttentionArguments &a, const Dropout &dropout,
+                               const Head &head, const Row &row, int32_t j, float &product,
+                               float &dp) {
+  float p = probabilityOf(scoreOf(a, head, row.i, j, product), row.lse, row.factor);
+  float keep = keepOf(a, dropout, head, row.counter, row.i, j);
+  dp = gradientOf(a, p, dp * keep, row.delta);
+  product = p * keep;
 }
 
 } // namespace psrt::cuda

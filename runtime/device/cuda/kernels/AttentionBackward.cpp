@@ -77,31 +77,6 @@ PSRT_DEVICE void accumulate(const AttentionArguments &a, Memory<D> &memory,
   }
 }
 
-/// What a row gives to the gradient of each of its places.
-struct Row {
-  int32_t i;
-  float lse, factor, delta;
-  uint64_t counter;
-};
-
-PSRT_DEVICE Row rowAt(const AttentionArguments &a, const Dropout &dropout, const Head &head,
-                      int32_t i) {
-  int64_t number = rowNumber(a, head, i);
-  if (i >= a.t)
-    return {i, -infinity(), 0, 0, 0};
-  return {i, a.lse[number], a.factor[number], a.delta[number], counterOfRow(a, dropout, head, i)};
-}
-
-/// q k becomes the kept probability, dout v the gradient of the score.
-PSRT_DEVICE void differentiate(const AttentionArguments &a, const Dropout &dropout,
-                               const Head &head, const Row &row, int32_t j, float &product,
-                               float &dp) {
-  float p = probabilityOf(scoreOf(a, head, row.i, j, product), row.lse, row.factor);
-  float keep = keepOf(a, dropout, head, row.counter, row.i, j);
-  dp = gradientOf(a, p, dp * keep, row.delta);
-  product = p * keep;
-}
-
 template <int D, typename T>
 PSRT_DEVICE void store(const AttentionArguments &a, void *data, const HeadStrides &strides,
                        int32_t b, int32_t head, int32_t first, int32_t rows, const Sums<D> &sums) {
@@ -198,20 +173,12 @@ template <typename T, int D> PSRT_DEVICE void gradKV(const AttentionArguments &a
 PSRT_KERNEL(psrt_attention_dq_f32_64, AttentionArguments) { gradQ<float, 64>(a); }
 PSRT_KERNEL(psrt_attention_dq_f32_128, AttentionArguments) { gradQ<float, 128>(a); }
 PSRT_KERNEL(psrt_attention_dq_f32_256, AttentionArguments) { gradQ<float, 256>(a); }
-PSRT_KERNEL(psrt_attention_dq_bf16_64, AttentionArguments) { gradQ<Bf16, 64>(a); }
-PSRT_KERNEL(psrt_attention_dq_bf16_128, AttentionArguments) { gradQ<Bf16, 128>(a); }
 PSRT_KERNEL(psrt_attention_dq_bf16_256, AttentionArguments) { gradQ<Bf16, 256>(a); }
-PSRT_KERNEL(psrt_attention_dq_f16_64, AttentionArguments) { gradQ<F16, 64>(a); }
-PSRT_KERNEL(psrt_attention_dq_f16_128, AttentionArguments) { gradQ<F16, 128>(a); }
 PSRT_KERNEL(psrt_attention_dq_f16_256, AttentionArguments) { gradQ<F16, 256>(a); }
 PSRT_KERNEL(psrt_attention_dkv_f32_64, AttentionArguments) { gradKV<float, 64>(a); }
 PSRT_KERNEL(psrt_attention_dkv_f32_128, AttentionArguments) { gradKV<float, 128>(a); }
 PSRT_KERNEL(psrt_attention_dkv_f32_256, AttentionArguments) { gradKV<float, 256>(a); }
-PSRT_KERNEL(psrt_attention_dkv_bf16_64, AttentionArguments) { gradKV<Bf16, 64>(a); }
-PSRT_KERNEL(psrt_attention_dkv_bf16_128, AttentionArguments) { gradKV<Bf16, 128>(a); }
 PSRT_KERNEL(psrt_attention_dkv_bf16_256, AttentionArguments) { gradKV<Bf16, 256>(a); }
-PSRT_KERNEL(psrt_attention_dkv_f16_64, AttentionArguments) { gradKV<F16, 64>(a); }
-PSRT_KERNEL(psrt_attention_dkv_f16_128, AttentionArguments) { gradKV<F16, 128>(a); }
 PSRT_KERNEL(psrt_attention_dkv_f16_256, AttentionArguments) { gradKV<F16, 256>(a); }
 
 } // namespace psrt::cuda

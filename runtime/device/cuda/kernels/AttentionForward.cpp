@@ -137,11 +137,7 @@ template <typename T, int D> PSRT_DEVICE void forward(const AttentionArguments &
 PSRT_KERNEL(psrt_attention_f32_64, AttentionArguments) { forward<float, 64>(a); }
 PSRT_KERNEL(psrt_attention_f32_128, AttentionArguments) { forward<float, 128>(a); }
 PSRT_KERNEL(psrt_attention_f32_256, AttentionArguments) { forward<float, 256>(a); }
-PSRT_KERNEL(psrt_attention_bf16_64, AttentionArguments) { forward<Bf16, 64>(a); }
-PSRT_KERNEL(psrt_attention_bf16_128, AttentionArguments) { forward<Bf16, 128>(a); }
 PSRT_KERNEL(psrt_attention_bf16_256, AttentionArguments) { forward<Bf16, 256>(a); }
-PSRT_KERNEL(psrt_attention_f16_64, AttentionArguments) { forward<F16, 64>(a); }
-PSRT_KERNEL(psrt_attention_f16_128, AttentionArguments) { forward<F16, 128>(a); }
 PSRT_KERNEL(psrt_attention_f16_256, AttentionArguments) { forward<F16, 256>(a); }
 
 } // namespace psrt::cuda

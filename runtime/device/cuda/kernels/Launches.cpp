@@ -165,9 +165,15 @@ AttentionArguments toArguments(const AttentionOp &op, void *const *buffers, cons
   return a;
 }
 
-/// Rows that a block has in the kernels for heads of up to `d` elements; see Shape there.
-int64_t getForwardRows(int d) { return d == 64 ? 64 : d == 128 ? 32 : 16; }
-int64_t getBackwardRows(int d) { return d == 64 ? 32 : d == 128 ? 16 : 8; }
+/// Rows that a block has in the kernels for heads of up to `d` elements: see Shape and kRows there.
+int64_t getForwardRows(Dtype dtype, int d) {
+  bool hasTensorCores = isNarrowFloat(dtype) && d <= 128;
+  return d == 64 || hasTensorCores ? 64 : d == 128 ? 32 : 16;
+}
+int64_t getBackwardRows(Dtype dtype, int d) {
+  bool hasTensorCores = isNarrowFloat(dtype) && d <= 128;
+  return hasTensorCores ? 64 : d == 64 ? 32 : d == 128 ? 16 : 8;
+}
 
 } // namespace
 
@@ -197,11 +203,11 @@ Launches launchAttention(const AttentionOp &op, void *const *buffers, const int6
                       heads * ((length + rows - 1) / rows), 128, a);
   };
   if (!op.grad)
-    return {launch("psrt_attention", op.b * op.h, op.t, getForwardRows(d))};
+    return {launch("psrt_attention", op.b * op.h, op.t, getForwardRows(op.dtype, d))};
   return {
       makeLaunch(named("psrt_attention_rows", op.dtype), blocksFor(op.b * op.h * op.t, 4), 128, a),
-      launch("psrt_attention_dq", op.b * op.h, op.t, getBackwardRows(d)),
-      launch("psrt_attention_dkv", op.b * op.g, op.s, getBackwardRows(d))};
+      launch("psrt_attention_dq", op.b * op.h, op.t, getBackwardRows(op.dtype, d)),
+      launch("psrt_attention_dkv", op.b * op.g, op.s, getBackwardRows(op.dtype, d))};
 }
 
 Launches launchMaxPool(const MaxPoolOp &op, void *const *buffers) {

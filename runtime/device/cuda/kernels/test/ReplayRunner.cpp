@@ -95,12 +95,14 @@ bool Block::finishShuffle(uint32_t first, uint32_t last) {
   return true;
 }
 
-/// Runs a warp until it waits for the block.
+/// Runs a warp until it waits for the block. Every other block runs its threads backwards: what
+/// needs a barrier that is not there is found in one of the two orders.
 void Block::runWarp(uint32_t first, uint32_t last) {
   do
-    for (uint32_t i = first; i < last; ++i)
-      if (fibers[i].waits == Waits::Nothing)
-        resume(i);
+    for (uint32_t i = 0; i < last - first; ++i)
+      if (uint32_t next = index % 2 ? last - 1 - i : first + i;
+          fibers[next].waits == Waits::Nothing)
+        resume(next);
   while (finishShuffle(first, last));
 }
 
@@ -117,8 +119,10 @@ void Block::run(Kernel kernel, void **parameters, uint32_t index, uint32_t grid,
   }
   while (true) {
     uint32_t over = 0, atBarrier = 0;
-    for (uint32_t first = 0; first < size; first += 32)
+    for (uint32_t i = 0, warps = (size + 31) / 32; i < warps; ++i) {
+      uint32_t first = (index % 2 ? warps - 1 - i : i) * 32;
       runWarp(first, std::min(first + 32, size));
+    }
     for (uint32_t i = 0; i < size; ++i)
       over += fibers[i].waits == Waits::Over, atBarrier += fibers[i].waits == Waits::Block;
     if (over == size)
