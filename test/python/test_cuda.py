@@ -92,7 +92,7 @@ def compiled(tmp_path_factory, exports):
     ("program", {"PSRT_CUDA_DRIVER": "/nowhere/libcuda.so"}, ["/nowhere/libcuda.so"]),
     ("program", {}, ["stand-in", "sm_90", "--target cuda:replay"]),
     ("replayed", {"PSRT_STANDIN_DEVICES": "0"}, ["GPU"]),
-    ("replayed", {"PSRT_STANDIN_MEMORY": "100000"}, ["memory", "free"]),
+    ("replayed", {"PSRT_STANDIN_MEMORY": "100000"}, ["GPU 0", "needs", "free"]),
 ], ids=["no driver", "another path", "another architecture", "no GPU", "little memory"])  # fmt: skip
 def test_a_machine_that_cannot_run_it(compiled, program, environment, words):
     done = subprocess.run([compiled / program, "--data", "data.safetensors", "--steps", "1", "--losses", "losses"], cwd=compiled, capture_output=True, text=True, timeout=60, env={**os.environ, **environment})  # fmt: skip
