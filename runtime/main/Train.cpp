@@ -64,6 +64,7 @@ public:
       for (const auto &[name, base] : log.getRates())
         session.setScalar(name, base * record.rateFactor);
       runStep(session.step);
+      record.loss = session.readScalar("loss"); // a device is done then
       record.seconds = steadySeconds() - start;
       finishStep(record);
       if (flags.saveEvery > 0 && session.step % flags.saveEvery == 0)
@@ -91,7 +92,6 @@ private:
   }
 
   void finishStep(StepRecord &record) {
-    record.loss = session.readScalar("loss");
     record.skipped = session.readScalar("loss.count") == 0;
     session.step = record.step + 1;
     losses.write(format("%.9g", record.loss));
