@@ -5,14 +5,19 @@ namespace psrt::cuda {
 
 CUfunction LibraryKernels::find(const std::string &kernel) const {
   std::lock_guard<std::mutex> lock(mutex);
-  bool isStandin = gpu->getDriver().isStandin();
-  if (!module)
-    module.emplace(gpu, isStandin ? psrt_cuda_kernels_replay : psrt_cuda_kernels_ptx,
-                   "the runtime");
   CUfunction &function = known[kernel];
   if (!function)
-    function = module->find(kernel);
+    function = load(kernel).find(kernel);
   return function;
+}
+
+const Module &LibraryKernels::load(const std::string &kernel) const {
+  constexpr const char *kWhose = "the runtime";
+  if (!gpu->getDriver().isStandin())
+    return modules.try_emplace(kernel, gpu, ptxOfKernel(kernel).c_str(), kWhose).first->second;
+  if (!replay)
+    replay.emplace(gpu, psrt_cuda_kernels_replay, kWhose);
+  return *replay;
 }
 
 void LibraryKernels::launch(const Stream &stream, const Launches &launches,

@@ -14,17 +14,21 @@ namespace psrt::cuda {
 class LibraryKernels {
 public:
   explicit LibraryKernels(GpuRef gpu) : gpu(std::move(gpu)) {}
-  /// Loads PTX, or the replay image for the stand-in, when it is called first: the driver compiles
-  /// it for seconds. Fails where there is no kernel of that name.
+  /// Loads a kernel's PTX when it is asked for first: the driver compiles all of what it is given,
+  /// which takes seconds for all kernels. The stand-in gets the replay image. Fails where there is
+  /// no kernel of that name.
   CUfunction find(const std::string &kernel) const;
   /// Enqueues launches. The accesses are what the stand-in is told of each.
   void launch(const Stream &stream, const Launches &launches,
               const std::vector<Access> &accesses) const;
 
 private:
+  const Module &load(const std::string &kernel) const;
+
   GpuRef gpu;
   mutable std::mutex mutex;
-  mutable std::optional<Module> module;
+  mutable std::optional<Module> replay; ///< of the stand-in
+  mutable std::map<std::string, Module> modules;
   mutable std::map<std::string, CUfunction> known;
 };
 

@@ -22,6 +22,10 @@ struct KernelLaunch {
   uint32_t grid = 1, block = 128;
   std::vector<std::byte> arguments; ///< of one of the structs in Arguments.h
 };
+/// The names of all kernels, and the PTX of one, a module by itself; fails where there is none.
+std::vector<std::string> ptxKernels();
+std::string ptxOfKernel(const std::string &name);
+
 /// In the order in which they run on a stream.
 using Launches = std::vector<KernelLaunch>;
 
