@@ -12,7 +12,17 @@ import pytest
 
 MODELS = ["mlp", "gpt", "gpt_dropout", "gpt2", "llama", "bert", "resnet", "mobile", "unet", "vit"]
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
-PTXAS = shutil.which("ptxas") or next((p for p in ["/usr/local/cuda/bin/ptxas"] if os.access(p, os.X_OK)), None)
+
+
+def find_ptxas():
+    """The assembler of a CUDA toolkit; None where there is none, or one that does not run."""
+    for path in [shutil.which("ptxas"), "/usr/local/cuda/bin/ptxas"]:
+        if path and os.access(path, os.X_OK) and subprocess.run([path, "--version"], capture_output=True).returncode == 0:
+            return path
+    return None
+
+
+PTXAS = find_ptxas()
 
 
 @pytest.fixture(scope="module")
