@@ -20,23 +20,22 @@ using namespace parashard;
 using namespace parashard::codegen;
 
 namespace {
-/// What is being made: the object that is linked, and the kernels of a GPU apart from it.
+/// The object that is linked. The kernels of a GPU are modules of their own, in it as bytes.
 class ProgramMaker {
 public:
   ProgramMaker(MLIRContext *context, const CodegenOptions &options) : options(options) {
     Location loc = UnknownLoc::get(context);
     object = ModuleOp::create(loc);
-    device = ModuleOp::create(loc);
   }
 
   llvm::Error chooseTarget();
   /// The symbols that the runtime looks for, after `prefix`.
   LogicalResult add(ModuleOp module, StringRef prefix, StringRef kernelPrefix);
-  /// The kernels of a GPU, as bytes in the object.
-  LogicalResult addImage();
   LogicalResult link();
 
 private:
+  /// The kernels of a GPU, as bytes in the object.
+  LogicalResult addImage(ModuleOp device, StringRef prefix);
   KernelMaker getKernelMaker() const;
   LogicalResult report(llvm::Error error) {
     if (!error)
@@ -47,7 +46,7 @@ private:
   const CodegenOptions &options;
   std::optional<CpuTarget> cpu; ///< of the object
   std::optional<CudaTarget> cuda;
-  OwningOpRef<ModuleOp> object, device;
+  OwningOpRef<ModuleOp> object;
   Payload payload;
 };
 } // namespace
@@ -80,6 +79,7 @@ KernelMaker ProgramMaker::getKernelMaker() const {
 }
 
 LogicalResult ProgramMaker::add(ModuleOp module, StringRef prefix, StringRef kernelPrefix) {
+  OwningOpRef<ModuleOp> device = ModuleOp::create(object->getLoc());
   KernelSet kernels(cuda ? *device : *object, kernelPrefix, getKernelMaker());
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -90,23 +90,22 @@ LogicalResult ProgramMaker::add(ModuleOp module, StringRef prefix, StringRef ker
   addBytes(*object, (prefix + "program_json").str(), text, /*withSize=*/true);
   addKernelTable(*object, (prefix + "program_kernels").str(), kernels.getNames(),
                  /*isEmpty=*/bool(cuda));
-  return success();
+  return cuda ? addImage(*device, prefix) : success();
 }
 
-LogicalResult ProgramMaker::addImage() {
-  if (!cuda)
-    return success();
-  FailureOr<std::string> image = cuda->makeImage(*device);
+LogicalResult ProgramMaker::addImage(ModuleOp device, StringRef prefix) {
+  FailureOr<std::string> image = cuda->makeImage(device);
   if (failed(image))
     return failure();
   if (!options.dumpDir.empty()) {
     llvm::SmallString<128> path(options.dumpDir);
-    llvm::sys::path::append(path, cuda->replays() ? "6-native.so" : "6-native.ptx");
+    StringRef name = prefix.contains("check") ? "6-native-check" : "6-native";
+    llvm::sys::path::append(path, name + (cuda->replays() ? ".so" : ".ptx"));
     if (llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) { os << *image; }))
       return report(std::move(error));
   }
   image->push_back('\0'); // the driver takes text up to a zero
-  addBytes(*object, "psrt_program_image", *image, /*withSize=*/true);
+  addBytes(*object, (prefix + "program_image").str(), *image, /*withSize=*/true);
   return success();
 }
 
@@ -133,7 +132,7 @@ LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank,
   if (llvm::Error error = maker.chooseTarget())
     return emitError(UnknownLoc::get(context)) << llvm::toString(std::move(error));
   if (failed(maker.add(module, "psrt_", "k")) ||
-      (oneRank && failed(maker.add(oneRank, "psrt_check_", "check_k"))) || failed(maker.addImage()))
+      (oneRank && failed(maker.add(oneRank, "psrt_check_", "check_k"))))
     return failure();
   return maker.link();
 }

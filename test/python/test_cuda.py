@@ -3,6 +3,7 @@
 Kernels are the bodies that PTX is made of, as code of this machine. The driver's streams are threads; it fails where two accesses to the
 same memory are not ordered by streams and events.
 """
+import json
 import os
 import random
 import re
@@ -114,3 +115,58 @@ def test_no_such_target(tmp_path, exports, target):
     assert done.returncode in (1, 2)
     assert "--target" in done.stderr and "sm_" in done.stderr
     assert not (tmp_path / "program").exists()
+
+
+# ---- the rest of a run ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, exports):
+    """A folder with a program for the CPU, one for a GPU and one for two ranks that share it, and data."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, flags in {"cpu": ("--mesh", "dp=1"), "gpu": ("--mesh", "dp=1", "--target", "cuda:replay", "--check"),
+                        "ranks": ("--mesh", "dp=2", "--zero", "2", "--target", "cuda:replay", "--check")}.items():
+        oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("gpt_dropout", exports), "-o", folder / name, "--micro-batches", "2",
+                    "--optimizer", "adamw", "--ema", "0.9", *flags], folder)
+    batches = oracle.draw_batches(oracle.zoo("gpt_dropout"), 2, steps=8)
+    save_file({name: value.contiguous() for name, value in batches.items()}, folder / "data.safetensors")
+    return folder
+
+
+def losses_of(runs, program, *flags):
+    oracle.run([runs / program, "--data", "data.safetensors", "--quiet", "--losses", "losses", *flags], runs)
+    return (runs / "losses").read_text().split()
+
+
+def test_checkpoints_go_between_devices(runs):
+    """The same bits on the device that saved it, to a few roundings elsewhere; written again unchanged."""
+    unbroken = losses_of(runs, "gpu", "--steps", "8")
+    assert losses_of(runs, "gpu", "--steps", "4", "--save", "saved") == unbroken[:4]
+    assert losses_of(runs, "gpu", "--steps", "8", "--load", "saved") == unbroken[4:]
+    for program in ["cpu", "ranks"]:
+        for ours, theirs in zip(losses_of(runs, program, "--steps", "8", "--load", "saved"), unbroken[4:], strict=True):
+            assert abs(float(ours) - float(theirs)) <= 1e-5 * float(theirs)
+    losses_of(runs, "cpu", "--steps", "5", "--load", "saved", "--save", "fifth")
+    losses_of(runs, "cpu", "--steps", "5", "--save", "fifth", "--load", "fifth")
+    evaluated = {program: oracle.run([runs / program, "--data", "data.safetensors", "--eval", "--load", "fifth"], runs) for program in ["cpu", "gpu", "ranks"]}
+    figures = [float(re.search(r"eval loss ([\d.]+)", said)[1]) for said in evaluated.values()]
+    assert max(figures) - min(figures) <= 1e-6 * figures[0]
+
+
+@pytest.mark.parametrize("program", ["gpu", "ranks"])
+def test_check_compares_with_one_rank(runs, program):
+    said = oracle.run([runs / program, "--data", "data.safetensors", "--check"], runs)
+    assert "worst" in said or "equal" in said, said
+
+
+def test_a_trace_has_times(runs):
+    losses_of(runs, "gpu", "--steps", "2", "--trace", "trace.json")
+    events = json.loads((runs / "trace.json").read_text())["traceEvents"]
+    timed = [event for event in events if event["ph"] == "X"]
+    assert {"kernel", "matmul", "attention"} <= {event["cat"] for event in timed}
+    assert all(event["dur"] >= 0 for event in timed)
+
+
+def test_what_looks_into_the_hosts_memory_is_refused(runs):
+    done = subprocess.run([runs / "gpu", "--data", "data.safetensors", "--steps", "1", "--check-memory"], cwd=runs, capture_output=True, text=True)
+    assert done.returncode == 2 and "--check-memory" in done.stderr and "--target cpu" in done.stderr

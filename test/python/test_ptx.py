@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 
+import joined
+import op_cases
 import oracle
 import pytest
 
@@ -70,3 +72,23 @@ def test_model(exports, tmp_path, name, precision):
 def test_a_spill_is_noticed():
     log = "ptxas info    : Function properties for k1\n    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\n"
     assert spills(log) == [("k1", "8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads")]
+
+
+def ptx_of(folder, shape, dtype):
+    """PTX of one group: two additions and a product."""
+    folder.mkdir()
+    case = op_cases.OpCase("group", f"%r0 = ps.add %a, %b ATTRIBUTES : tensor<{shape}x{dtype}>",
+                           {"a": f"tensor<{shape}x{dtype}>", "b": f"tensor<{shape}x{dtype}>"}, [f"tensor<{shape}x{dtype}>"])  # fmt: skip
+    module = folder / "planned.mlir"
+    module.write_text(joined.module([joined.Call("group", case)], '"dp" = 1 : data'))
+    oracle.run([oracle.tools_folder() / "ps-compile", module, "-o", folder / "program.so", "--target", "cuda:sm_90", "--dump-dir", folder], folder)
+    return (folder / "6-native.ptx").read_text()
+
+
+def test_accesses_are_of_16_bytes_where_sizes_allow_it(tmp_path):
+    """And of one element where rows are odd."""
+    for dtype, access in {"f32": "v4.b32", "bf16": "v4.b32", "i64": "v2.b64"}.items():
+        text = ptx_of(tmp_path / dtype, "64x128", dtype)
+        assert f"ld.global.{access}" in text and f"st.global.{access}" in text, text
+        odd = ptx_of(tmp_path / f"{dtype}-odd", "63x127", dtype)
+        assert "ld.global.v" not in odd and "st.global.v" not in odd
