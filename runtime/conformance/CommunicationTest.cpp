@@ -69,6 +69,8 @@ protected:
       Instruction instruction;
       instruction.op = op;
       TestMemory memory(*ranks.at(r).device, {buffers[r].begin(), buffers[r].end()});
+      ranks.at(r)
+          .comm->barrier(); // no thread comes to know a device by what another has waited for
       std::vector<void *> pointers = memory.pointers;
       if (inPlace)
         pointers.assign(2, pointers[1]);

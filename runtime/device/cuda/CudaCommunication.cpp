@@ -80,7 +80,8 @@ Ends &CudaRankComm::getEnds(Group &group, int index) {
 
 void CudaRankComm::reserve() {
   if (scratchBytes && (!scratch || scratch->size() < scratchBytes)) {
-    device.synchronize(); // what there is may be in use
+    if (scratch)
+      device.synchronize(); // it may be in use
     scratch = std::make_unique<DeviceMemory>(device.getStream()->getGpu(), scratchBytes,
                                              "collectives to work in");
   }
