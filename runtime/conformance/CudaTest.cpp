@@ -176,6 +176,73 @@ TEST_F(Cuda, MemoryIsReachedInPieces) {
   EXPECT_EQ(found, want);
 }
 
+TEST_F(Cuda, AReadIsOfWhatStoodThereWhenItBegan) {
+  Environment environment("PSRT_STANDIN_DELAY", "2000");
+  DeviceFixture fixture(1, "cuda:replay");
+  auto memory = fixture.getRank().makeMemory(64);
+  int32_t first = 0, second = 0;
+  for (int32_t value : {7, 8}) {
+    memory->write(16, &value, 4);
+    memory->startRead(16, value == 7 ? &first : &second, 4);
+  }
+  memory->zero(16, 4);
+  memory->finishRead(&second);
+  memory->finishRead(&first);
+  EXPECT_EQ(first, 7);
+  EXPECT_EQ(second, 8);
+}
+
+/// Brings two values ahead, one after the other, with a read between; what the reads find.
+static std::vector<int32_t> bringAhead(const char *dropped) {
+  Environment delay("PSRT_STANDIN_DELAY", "2000"), drop("PSRT_STANDIN_DROP", dropped);
+  DeviceFixture fixture(1, "cuda:replay");
+  auto memory = fixture.getRank().makeMemory(64);
+  std::vector<int32_t> found(2);
+  for (int32_t i : {0, 1}) {
+    char *staged = memory->stage(16, 4);
+    int32_t value = 5 + i;
+    std::memcpy(staged, &value, 4);
+    memory->commitAhead(staged, 16, 4);
+    memory->startRead(16, &found[i], 4);
+  }
+  for (int32_t &value : found)
+    memory->finishRead(&value);
+  return found;
+}
+
+/// The stream waits for what is brought; what is brought next, until that has been taken.
+TEST_F(Cuda, WhatComesAheadIsInOrder) {
+  EXPECT_EQ(bringAhead("0"), (std::vector{5, 6}));
+  for (const char *wait : {"1", "2", "3"})
+    EXPECT_THROW(bringAhead(wait), Error) << wait;
+}
+
+TEST_F(Cuda, RunsWithoutGraphsWhereNoneCanBeMade) {
+  Environment environment("PSRT_STANDIN_GRAPHS", "0");
+  testing::internal::CaptureStderr();
+  Outcome cuda = train("cuda:replay");
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.rfind("note: a step is run instruction by instruction", 0), 0u) << said;
+  EXPECT_EQ(said.find('\n'), said.size() - 1); // once, not at each step
+  EXPECT_EQ(cuda.graphs, 0u);
+  EXPECT_EQ(cuda.losses, train("cpu").losses);
+}
+
+TEST_F(Cuda, SaysWhatIsTooOld) {
+  {
+    Environment environment("PSRT_STANDIN_VERSION", "11080");
+    EXPECT_EQ(faultOf("cuda:replay"), "the CUDA driver of this machine is for CUDA 11.8, the "
+                                      "program needs 12.0; install a newer one, or compile with "
+                                      "--target cpu");
+  }
+  Environment environment("PSRT_STANDIN_CAPABILITY", "8.0");
+  std::string fault = faultOf("cuda:sm_90");
+  EXPECT_NE(fault.find("compiled for sm_90, GPU 0"), std::string::npos) << fault;
+  EXPECT_NE(fault.find("has sm_80; compile it with --target cuda:sm_80"), std::string::npos)
+      << fault;
+  EXPECT_NE(faultOf("cuda:sm_90a").find("has sm_80"), std::string::npos);
+}
+
 TEST_F(Cuda, SaysWhatIsMissing) {
   {
     Environment environment("PSRT_CUDA_DRIVER", "/nowhere/libcuda.so.1");

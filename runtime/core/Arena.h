@@ -28,6 +28,8 @@ public:
   void zero(int64_t address, size_t count) override { std::memset(base + address, 0, count); }
   char *stage(int64_t address, size_t) override { return base + address; }
   void commit(char *, int64_t, size_t) override {}
+  void startRead(int64_t address, void *to, size_t count) override { read(address, to, count); }
+  void finishRead(void *) override {}
   /// Behind a guard of a page or more, which no buffer lies in.
   int64_t end() const { return int64_t(mapped); }
 

@@ -42,6 +42,9 @@ public:
   virtual int threads() const = 0;
   /// Memory for this rank's instructions, zeroed; the device outlives it.
   virtual std::unique_ptr<RankMemory> makeMemory(size_t bytes) = 0;
+  /// Whether instructions are over only some time after they were run: the host may then prepare
+  /// the next step.
+  virtual bool runsLater() const { return false; }
   /// Returns when all is over that instructions have begun, where they do not end it themselves.
   virtual void synchronize() {}
   /// The sides of square matrices whose product shows how fast it multiplies: 256, 512 or 2048.

@@ -27,6 +27,15 @@ public:
   /// buffer of any content, there until the commit or until another one is asked for.
   virtual char *stage(int64_t address, size_t bytes) = 0;
   virtual void commit(char *staged, int64_t address, size_t bytes) = 0;
+  /// The same for what comes anew with every step: a device brings it near while instructions still
+  /// run, and to the address when those before are over.
+  virtual void commitAhead(char *staged, int64_t address, size_t bytes) {
+    commit(staged, address, bytes);
+  }
+  /// Begins to read, and waits for nothing: after `finishRead` the bytes are at `to` as all calls
+  /// before this one leave them. No other read goes there meanwhile.
+  virtual void startRead(int64_t address, void *to, size_t bytes) = 0;
+  virtual void finishRead(void *to) = 0;
 };
 
 } // namespace psrt

@@ -4,6 +4,7 @@
 
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/core/Executor.h"
+#include "runtime/core/ScalarNotes.h"
 #include "runtime/data/Batches.h"
 #include <functional>
 #include <set>
@@ -136,6 +137,12 @@ public:
   void writeVariable(int variable, const char *whole);
   /// A scalar variable as a number; NaN when there is none of that symbol.
   double readScalar(const std::string &symbol);
+  /// For noting scalars whenever a step has been run.
+  ScalarNotes makeNotes(const std::vector<std::string> &symbols) const;
+  /// The same of a scalar that was noted; waits until it is known.
+  double readNoted(ScalarNotes &notes, const std::string &symbol);
+  /// Whether what has been run may still be under way, so that the host can prepare the next step.
+  bool runsLater() const;
   void setScalar(const std::string &symbol, double value);
   /// Sets every variable of a kind to zero.
   void zero(const std::string &kind);
@@ -165,8 +172,15 @@ private:
   /// The address; Absent where the rank's stage does not read it.
   int64_t inputAt(const Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,
                   int64_t slot) const;
-  void gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole);
-  void bringFrom(int index, const RankTensor &tensor, int64_t stage, std::vector<char> &received);
+  /// `notes`: where the ranks' parts are taken from instead of their memory.
+  void gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole,
+                  const ScalarNotes *notes = nullptr);
+  void bringFrom(int index, const RankTensor &tensor, int64_t stage, const ScalarNotes *notes,
+                 std::vector<char> &received);
+  void gatherAll(const RankTensor &tensor, char *whole, const ScalarNotes *notes);
+  void gatherOwn(const RankTensor &tensor, char *whole, const ScalarNotes *notes);
+  double readScalarFrom(const ScalarNotes *notes, const std::string &symbol);
+  void gatherVariable(const Variable &variable, char *whole, const ScalarNotes *notes);
   void scatter(const RankTensor &tensor, const ReadElements &read);
   void makeRank(int index, bool dedicated);
 

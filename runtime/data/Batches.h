@@ -39,7 +39,7 @@ public:
       std::memset(data, 0, bytes);
     for (size_t i = 0; i < rows.size(); ++i)
       writeRow(source, data, int64_t(i), input->batchDim < 0 ? 0 : samples(rows[i]));
-    memory.commit(data, address, bytes);
+    memory.commitAhead(data, address, bytes);
   }
 
 private:

@@ -40,7 +40,7 @@ std::string findBadInput(Session &session, const EntryPoint &entry, const Sample
 }
 
 /// The ranks whose own part of the step's loss is no number; empty: none, or all.
-std::string findBadRanks(Session &session) {
+std::string findBadRanks(Session &session, const ScalarNotes &scalars) {
   const Program &program = session.getProgram();
   int index = program.variable("loss.sum");
   if (index < 0 || program.variables[index].dtype != Dtype::F32)
@@ -50,8 +50,9 @@ std::string findBadRanks(Session &session) {
   session.parallel([&](Rank &rank) {
     if (!addresses.isAt(rank.stage))
       return;
-    float part;
-    rank.memory->read(addresses.at(rank.stage), &part, 4);
+    float part = 0;
+    if (const char *noted = scalars.find(rank.index, program.variables[index]))
+      std::memcpy(&part, noted, sizeof(part));
     bad[rank.index] = !std::isfinite(part);
   });
   std::string here, all;
@@ -68,9 +69,9 @@ std::string findBadRanks(Session &session) {
 
 } // namespace
 
-std::string explainBadLoss(Session &session, const EntryPoint &entry, const SampleSource &source,
-                           const SampleOrder &order, int64_t step) {
-  std::string ranks = findBadRanks(session);
+std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const EntryPoint &entry,
+                           const SampleSource &source, const SampleOrder &order, int64_t step) {
+  std::string ranks = findBadRanks(session, scalars);
   std::string text = ranks.empty() ? "" : " (in the part of rank " + ranks + ")";
   std::string input = findBadInput(session, entry, source, order, step);
   if (!input.empty())

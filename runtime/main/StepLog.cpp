@@ -58,19 +58,29 @@ void StepLog::addSpeed(std::string &line, double seconds) const {
     line += format(", \"flops_use\": %.4g, \"peak_flops_s\": %.6g", flops / peak, peak);
 }
 
-void StepLog::write(const StepRecord &record) {
+std::vector<std::string> StepLog::getSymbols() const {
+  if (!wanted)
+    return {};
+  std::vector<std::string> result{"grad_norm", "loss_scale"};
+  for (const auto &[name, symbol] : scalars)
+    result.push_back(symbol);
+  return result;
+}
+
+void StepLog::write(StepRecord &record) {
   if (!wanted)
     return;
   std::string line = format("{\"step\": %lld, \"loss\": ", (long long)record.step) +
                      number(record.loss) + ", \"skipped\": " + (record.skipped ? "true" : "false");
   addRates(line, record.rateFactor);
   if (session.getProgram().variable("grad_norm") >= 0)
-    line += ", \"grad_norm\": " + number(session.readScalar("grad_norm"));
+    line += ", \"grad_norm\": " + number(session.readNoted(*record.scalars, "grad_norm"));
   if (session.getProgram().variable("loss_scale") >= 0)
-    line += ", \"loss_scale\": " + number(session.readScalar("loss_scale"));
+    line += ", \"loss_scale\": " + number(session.readNoted(*record.scalars, "loss_scale"));
   addSpeed(line, record.seconds);
   for (const auto &[name, symbol] : scalars)
-    line += ", " + quoted(name) + ": " + number(session.readScalar(symbol) / double(microBatches));
+    line += ", " + quoted(name) + ": " +
+            number(session.readNoted(*record.scalars, symbol) / double(microBatches));
   if (!std::isnan(record.evalLoss))
     line += ", \"eval_loss\": " + number(record.evalLoss);
   if (!std::isnan(record.averagesLoss))

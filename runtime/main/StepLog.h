@@ -11,6 +11,8 @@ namespace psrt {
 /// What is known of one step.
 struct StepRecord {
   int64_t step = 0;
+  double start = 0;               ///< seconds of the steady clock
+  ScalarNotes *scalars = nullptr; ///< as they were after it
   double loss = 0;
   bool skipped = false;                      ///< nothing was updated
   double seconds = 0;                        ///< of the step, without evaluation
@@ -23,8 +25,10 @@ public:
   /// Without a path, nothing is written. `samples`: of a step. Measures the peak of the ranks, so
   /// that all processes must make it with one.
   StepLog(Session &session, const std::string &path, int64_t samples, int64_t microBatches);
+  /// The scalars that its lines show.
+  std::vector<std::string> getSymbols() const;
   /// Among processes, all call it.
-  void write(const StepRecord &record);
+  void write(StepRecord &record);
   /// Symbols and base values of the learning rates.
   const std::vector<std::pair<std::string, double>> &getRates() const { return rates; }
 

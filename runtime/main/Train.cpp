@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cmath>
 #include <csignal>
+#include <deque>
 #include <filesystem>
 #include <tuple>
 #include <utility>
@@ -49,6 +50,10 @@ public:
     if (total >= order.stepsPerEpoch())
       noteLeftOut(session, order, "the data");
     session.prepare("step");
+    std::vector<std::string> symbols = log.getSymbols();
+    symbols.insert(symbols.end(), {"loss", "loss.sum", "loss.count", "loss_scale"});
+    for (ScalarNotes &each : notes)
+      each = session.makeNotes(symbols);
   }
 
   void run() {
@@ -57,19 +62,15 @@ public:
       progress.line(format("nothing to train: %lld of %lld steps are done", (long long)session.step,
                            (long long)total));
     for (; session.step < total && !stopped; stopped = session.isAny(stopRequested)) {
-      StepRecord record;
-      record.step = session.step;
-      record.rateFactor = schedule.factor(session.step);
-      double start = steadySeconds();
-      for (const auto &[name, base] : log.getRates())
-        session.setScalar(name, base * record.rateFactor);
-      runStep(session.step);
-      record.loss = session.readScalar("loss"); // a device is done then
-      record.seconds = steadySeconds() - start;
-      finishStep(record);
+      begin();
+      // A device goes on while the host learns how the step before has ended.
+      int64_t done = session.step + 1;
+      finish(session.runsLater() && !isLookedAt(done) ? 1 : 0);
+      session.step = done;
       if (flags.saveEvery > 0 && session.step % flags.saveEvery == 0)
         save();
     }
+    finish(0);
     bool isThere = session.step == startedAt && isLoadedFromSave(flags);
     if (!flags.save.empty() && savedAt != session.step && !isThere)
       save();
@@ -78,6 +79,42 @@ public:
   }
 
 private:
+  /// Whether what is there after `done` steps is looked at, or told.
+  bool isLookedAt(int64_t done) const {
+    return done == total || (flags.saveEvery > 0 && done % flags.saveEvery == 0) ||
+           isEvaluated(done);
+  }
+
+  bool isEvaluated(int64_t done) const {
+    return evaluator && (done == total || (flags.evalEvery > 0 && done % flags.evalEvery == 0));
+  }
+
+  /// Runs the next step, as far as the device has it.
+  void begin() {
+    StepRecord &record = open.emplace_back();
+    record.step = session.step;
+    record.rateFactor = schedule.factor(session.step);
+    record.start = steadySeconds();
+    for (const auto &[name, base] : log.getRates())
+      session.setScalar(name, base * record.rateFactor);
+    runStep(session.step);
+    record.scalars = &notes[record.step % 2];
+    record.scalars->start();
+  }
+
+  /// Tells of the steps that have begun, but of the last `left`.
+  void finish(size_t left) {
+    for (; open.size() > left; open.pop_front()) {
+      StepRecord &record = open.front();
+      record.loss = session.readNoted(*record.scalars, "loss"); // it is over then
+      double end = steadySeconds();
+      record.seconds = end - std::max(record.start, lastEnd);
+      lastEnd = end;
+      session.step = std::max(session.step, record.step + 1);
+      finishStep(record);
+    }
+  }
+
   void runStep(int64_t step) {
     const Program &program = session.getProgram();
     session.writeInputs(entry, source, program.microBatches,
@@ -92,8 +129,7 @@ private:
   }
 
   void finishStep(StepRecord &record) {
-    record.skipped = session.readScalar("loss.count") == 0;
-    session.step = record.step + 1;
+    record.skipped = session.readNoted(*record.scalars, "loss.count") == 0;
     losses.write(format("%.9g", record.loss));
     if (record.skipped)
       progress.line(format(
@@ -101,12 +137,12 @@ private:
           (long long)record.step));
     bool overflowed = checkLossScale(record);
     if (!std::isfinite(record.loss) && !overflowed)
-      PSRT_FAIL(BadInput, "the loss of step %lld is %s%s", (long long)record.step,
-                std::isnan(record.loss) ? "nan" : "infinite",
-                explainBadLoss(session, entry, source, order, record.step).c_str());
-    progress.update(session.step, record.loss);
-    if (evaluator &&
-        (session.step == total || (flags.evalEvery > 0 && session.step % flags.evalEvery == 0)))
+      PSRT_FAIL(
+          BadInput, "the loss of step %lld is %s%s", (long long)record.step,
+          std::isnan(record.loss) ? "nan" : "infinite",
+          explainBadLoss(session, *record.scalars, entry, source, order, record.step).c_str());
+    progress.update(record.step + 1, record.loss);
+    if (isEvaluated(record.step + 1))
       std::tie(record.evalLoss, record.averagesLoss) = evaluate();
     log.write(record);
   }
@@ -114,7 +150,7 @@ private:
   /// Where the loss is scaled: whether gradients were not finite, so that the step was skipped and
   /// the scale halved. Fails where no scale helps.
   bool checkLossScale(StepRecord &record) {
-    double before = std::exchange(lossScale, session.readScalar("loss_scale"));
+    double before = std::exchange(lossScale, session.readNoted(*record.scalars, "loss_scale"));
     if (!(lossScale < before))
       return false;
     record.skipped = true;
@@ -164,6 +200,9 @@ private:
   Progress progress;
   LineFile losses;
   StepLog log;
+  std::deque<StepRecord> open; ///< steps that have begun and are not told of
+  ScalarNotes notes[2];        ///< of steps that are open: they take turns
+  double lastEnd = 0;          ///< when the last step was over that is
   int64_t evaluatedAt = -1, savedAt = -1;
   int64_t startedAt = session.step;
   double lossScale = session.readScalar("loss_scale"); ///< NaN: there is none

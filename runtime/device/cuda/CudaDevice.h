@@ -43,6 +43,7 @@ public:
   void reserve() override {}
   int threads() const override { return 1; }
   std::unique_ptr<RankMemory> makeMemory(size_t bytes) override;
+  bool runsLater() const override { return true; }
   void synchronize() override { stream->synchronize(); }
   int64_t getProductSize() const override { return getDriver().isStandin() ? 256 : 2048; }
   const int64_t *mirror(const int64_t *scalars, size_t count) override;

@@ -1,6 +1,7 @@
 // Copies between host and GPU.
 #include "runtime/device/cuda/CudaMemory.h"
 #include "runtime/core/MemoryPieces.h"
+#include "runtime/device/cuda/Workspace.h"
 #include <cstring>
 
 namespace psrt::cuda {
@@ -11,7 +12,7 @@ static constexpr size_t kMostPinned = size_t(64) << 20;
 static constexpr size_t kGuardBytes = 4096;
 
 CudaMemory::CudaMemory(StreamRef given, size_t bytes)
-    : stream(std::move(given)), bytes(bytes),
+    : stream(std::move(given)), side(stream->getGpu()), bytes(bytes),
       memory(stream->getGpu(), bytes + kGuardBytes, "the memory of a rank") {
   zero(0, bytes + kGuardBytes);
 }
@@ -19,25 +20,28 @@ CudaMemory::CudaMemory(StreamRef given, size_t bytes)
 CudaMemory::~CudaMemory() {
   // Copies may still be on their way.
   stream->getGpu()->tryToEnter();
+  stream->getGpu()->getDriver().streamSynchronize(side.get());
   stream->getGpu()->getDriver().streamSynchronize(stream->get());
 }
 
 CudaMemory::Block *CudaMemory::findFree(size_t count) {
   Block *best = nullptr;
   for (Block &block : blocks) {
-    if (block.memory.size() < count || (best && best->memory.size() <= block.memory.size()))
+    if (block.reader || block.memory.size() < count ||
+        (best && best->memory.size() <= block.memory.size()))
       continue;
     if (block.isCopied && !block.over.isOver())
       continue;
-    block.isCopied = false;
     best = &block;
   }
+  if (best)
+    best->isCopied = false;
   return best;
 }
 
 CudaMemory::Block *CudaMemory::awaitOne(size_t count) {
   for (Block &block : blocks)
-    if (block.memory.size() >= count) {
+    if (!block.reader && block.memory.size() >= count) {
       block.over.synchronize();
       block.isCopied = false;
       return &block;
@@ -58,17 +62,73 @@ char *CudaMemory::stage(int64_t, size_t count) {
   return block->memory.get();
 }
 
+void CudaMemory::copyFrom(char *staged, CUdeviceptr to, size_t count, const Stream &by) {
+  const Gpu &gpu = *stream->getGpu();
+  if (count)
+    gpu.check(gpu.getDriver().memcpyHtoDAsync(to, staged, count, by.get()), "to copy to the GPU");
+  for (Block &block : blocks)
+    if (block.memory.get() == staged) {
+      block.over.record(by);
+      block.isCopied = true;
+    }
+}
+
 void CudaMemory::commit(char *staged, int64_t address, size_t count) {
+  stream->getGpu()->enter();
+  copyFrom(staged, memory.get() + CUdeviceptr(address), count, *stream);
+}
+
+CudaMemory::Landing *CudaMemory::findLanding(int64_t address, size_t count) {
+  auto it = landings.find(address);
+  if (it == landings.end()) {
+    if (landed + count > kLandingBytes)
+      return nullptr;
+    it = landings.try_emplace(address, stream->getGpu(), count).first;
+    landed += count;
+  }
+  return it->second.memory.size() >= count ? &it->second : nullptr;
+}
+
+void CudaMemory::commitAhead(char *staged, int64_t address, size_t count) {
   const Gpu &gpu = *stream->getGpu();
   gpu.enter();
-  if (count)
-    gpu.check(gpu.getDriver().memcpyHtoDAsync(memory.get() + CUdeviceptr(address), staged, count,
-                                              stream->get()),
-              "to copy to the GPU");
+  Landing *landing = count ? findLanding(address, count) : nullptr;
+  if (!landing)
+    return commit(staged, address, count);
+  if (landing->isUsed)
+    landing->taken.holdUp(side);
+  copyFrom(staged, landing->memory.get(), count, side);
+  landing->brought.record(side);
+  landing->brought.holdUp(*stream);
+  gpu.check(gpu.getDriver().memcpyDtoDAsync(memory.get() + CUdeviceptr(address),
+                                            landing->memory.get(), count, stream->get()),
+            "to copy inputs");
+  landing->taken.record(*stream);
+  landing->isUsed = true;
+}
+
+void CudaMemory::startRead(int64_t address, void *to, size_t count) {
+  const Gpu &gpu = *stream->getGpu();
+  char *staged = stage(address, count);
+  gpu.check(gpu.getDriver().memcpyDtoHAsync(staged, memory.get() + CUdeviceptr(address), count,
+                                            stream->get()),
+            "to copy from the GPU");
   for (Block &block : blocks)
     if (block.memory.get() == staged) {
       block.over.record(*stream);
       block.isCopied = true;
+      block.reader = to;
+      block.readBytes = count;
+    }
+}
+
+void CudaMemory::finishRead(void *to) {
+  stream->getGpu()->enter();
+  for (Block &block : blocks)
+    if (block.reader == to) {
+      block.over.synchronize();
+      std::memcpy(to, block.memory.get(), block.readBytes);
+      block.reader = nullptr;
     }
 }
 
@@ -84,15 +144,11 @@ void CudaMemory::write(int64_t address, const void *from, size_t count) {
 }
 
 void CudaMemory::read(int64_t address, void *to, size_t count) {
-  const Gpu &gpu = *stream->getGpu();
+  auto *bytes = static_cast<char *>(to);
   for (size_t done = 0; done < count;) {
     size_t n = std::min(count - done, size_t(kPieceBytes));
-    char *staged = stage(address, n);
-    gpu.check(gpu.getDriver().memcpyDtoHAsync(staged, memory.get() + CUdeviceptr(address) + done, n,
-                                              stream->get()),
-              "to copy from the GPU");
-    stream->synchronize();
-    std::memcpy(static_cast<char *>(to) + done, staged, n);
+    startRead(address + int64_t(done), bytes + done, n);
+    finishRead(bytes + done);
     done += n;
   }
 }

@@ -20,10 +20,6 @@ void checkTarget(const Program &program, const Gpu &gpu) {
     refuseTarget("the stand-in driver (replay)", gpu);
   if (isReplay)
     return;
-  if (gpu.getDriver().isStandin())
-    refuse("the stand-in driver (PSRT_CUDA_DRIVER) runs programs compiled with --target "
-           "cuda:replay, this one is for %s",
-           target.c_str());
   if (target.rfind("sm_", 0) != 0)
     PSRT_FAIL(BadInput, "the program is compiled for \"%s\"; expected cuda:sm_ and a number",
               program.target.c_str());
@@ -32,6 +28,10 @@ void checkTarget(const Program &program, const Gpu &gpu) {
   int wanted = std::atoi(target.c_str() + 3);
   if (gpu.getArchitecture() < wanted || (isExact && gpu.getArchitecture() != wanted))
     refuseTarget(target, gpu);
+  if (gpu.getDriver().isStandin())
+    refuse("the stand-in driver (PSRT_CUDA_DRIVER) runs programs compiled with --target "
+           "cuda:replay, this one is for %s",
+           target.c_str());
 }
 
 static std::string sizeText(int64_t bytes) {
@@ -60,11 +60,21 @@ static std::string describeHolders(const Program &program, int64_t stage) {
   return result;
 }
 
+/// Of the inputs that come ahead, beside the memory that is planned.
+static int64_t landingBytes(const Program &program, int64_t stage) {
+  int64_t bytes = 0;
+  for (const Input &input : program.inputs)
+    for (const Addresses &addresses : input.addresses)
+      if (addresses.isAt(stage))
+        bytes += input.placement.localCount() * dtypeSize(input.dtype);
+  return std::min(bytes, int64_t(kLandingBytes));
+}
+
 void checkMemory(const Program &program, const std::vector<int> &ranks, const Gpu &gpu) {
   int64_t needed = 0, largest = 0;
   for (int rank : ranks) {
     int64_t stage = program.mesh.pipelineCoordinate(program.mesh.coordinates(rank));
-    needed += program.arenaBytes[stage] + int64_t(kWorkspaceBytes);
+    needed += program.arenaBytes[stage] + int64_t(kWorkspaceBytes) + landingBytes(program, stage);
     if (program.arenaBytes[stage] > program.arenaBytes[largest])
       largest = stage;
   }

@@ -5,8 +5,6 @@
 
 namespace psrt::standin {
 
-static constexpr int driverVersion = 13000;
-
 Device *&currentDevice() {
   thread_local Device *current = nullptr;
   return current;
@@ -30,7 +28,7 @@ CUresult cuInit(unsigned flags) {
 CUresult cuDriverGetVersion(int *version) {
   if (!version)
     return CUDA_ERROR_INVALID_VALUE;
-  *version = driverVersion;
+  *version = machine().settings.version;
   return CUDA_SUCCESS;
 }
 

@@ -90,6 +90,8 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph handle, unsigned
       return CUDA_ERROR_INVALID_VALUE;
     if (!graph)
       return CUDA_ERROR_INVALID_HANDLE;
+    if (machine().settings.refusesGraphs)
+      return CUDA_ERROR_OUT_OF_MEMORY;
     machine().execs.add(instantiate(call.device, std::move(graph)), *exec);
     return CUDA_SUCCESS;
   });

@@ -20,6 +20,8 @@ Settings readSettings() {
   Settings settings;
   settings.memory = number("PSRT_STANDIN_MEMORY", settings.memory);
   settings.devices = int(std::min<uint64_t>(number("PSRT_STANDIN_DEVICES", 1), 64));
+  settings.version = int(number("PSRT_STANDIN_VERSION", uint64_t(settings.version)));
+  settings.refusesGraphs = variable("PSRT_STANDIN_GRAPHS") == "0";
   settings.drop = number("PSRT_STANDIN_DROP", 0);
   settings.delay = unsigned(number("PSRT_STANDIN_DELAY", 0));
   settings.strict = number("PSRT_STANDIN_STRICT", 0) != 0;

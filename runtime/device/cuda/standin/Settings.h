@@ -11,6 +11,8 @@ struct Settings {
   uint64_t memory = uint64_t(64) << 30; ///< $PSRT_STANDIN_MEMORY: bytes of each device
   int devices = 1;                      ///< $PSRT_STANDIN_DEVICES
   int major = 9, minor = 0;             ///< $PSRT_STANDIN_CAPABILITY, as "9.0"
+  int version = 13000;                  ///< $PSRT_STANDIN_VERSION: of the driver, 12.4 is 12040
+  bool refusesGraphs = false;           ///< $PSRT_STANDIN_GRAPHS=0: none can be made
   uint64_t drop = 0;                    ///< $PSRT_STANDIN_DROP: the wait to leave out, from 1
   unsigned delay = 0;   ///< $PSRT_STANDIN_DELAY: up to so many microseconds before each operation
   bool strict = false;  ///< $PSRT_STANDIN_STRICT=1: a kernel that nobody announced is an error
