@@ -123,6 +123,13 @@ protected:
   /// `call` is cut.
   virtual void forElements(int64_t total, int64_t block, KernelCall &call,
                            llvm::function_ref<void()> visit) = 0;
+  /// The same for `total` sums of `chunks` numbers each.
+  virtual void forSums(int64_t total, int64_t chunks, KernelCall &call,
+                       llvm::function_ref<void()> visit);
+  /// In `visit` of forSums: the sum of the chunks' parts of the current columns; a part is `total`
+  /// numbers long.
+  virtual mlir::Value addUpChunks(const Partial &partial, mlir::Value from, int64_t chunks,
+                                  int64_t total);
   /// Adds the current columns of a column reduction.
   virtual void addPartial(Partial &partial, unsigned step);
   /// Under which the current columns are stored; null: always.
@@ -169,7 +176,7 @@ protected:
   void storeOutput(unsigned i);
   void setUpPartials(int64_t &workspace);
   void clearPartials();
-  KernelCall emitPartialSum(const Partial &partial, int64_t workspace);
+  virtual KernelCall emitPartialSum(const Partial &partial, int64_t workspace);
 
   ps::FusedOp op;
   const Piece &piece;

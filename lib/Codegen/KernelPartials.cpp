@@ -1,4 +1,5 @@
-// The second kernel of a sum over rows: adds the partial rows of the chunks in ascending order.
+// The second kernel of a sum over rows: adds the partial rows of the chunks, in an order that is
+// always the same.
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -9,8 +10,26 @@ using namespace parashard::codegen;
 /// Elements that one call of the second kernel makes.
 static constexpr int64_t kBlock = 256;
 
-/// A kernel out[e] (+)= sum over p of partial[p * n + e], n = results x columns, in blocks of
-/// kBlock elements.
+void KernelEmitter::forSums(int64_t total, int64_t, KernelCall &call,
+                            llvm::function_ref<void()> visit) {
+  forElements(total, kBlock, call, visit);
+}
+
+/// In ascending order.
+Value KernelEmitter::addUpChunks(const Partial &partial, Value from, int64_t chunks,
+                                 int64_t total) {
+  SmallVector<Value> sum{loadLanes(from, partial.element, constant(0), 1)};
+  Position here = position;
+  if (chunks > 1)
+    loop(constant(1), constant(chunks), 1, sum, [&](Value p) {
+      position = here;
+      Value row = arith::MulIOp::create(b, loc, p, constant(total));
+      sum[0] = combine(b, loc, partial.kind, sum[0], loadLanes(from, partial.element, row, 1));
+    });
+  return sum[0];
+}
+
+/// A kernel out[e] (+)= sum over p of partial[p * n + e], n = results x columns.
 KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspace) {
   const Output &output = space.getOutputs()[partial.output];
   unsigned result = piece.results[partial.output];
@@ -32,15 +51,7 @@ KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspa
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, loadScalarSlot(slot), constant(0));
 
   auto visit = [&] {
-    SmallVector<Value> sum{loadLanes(from, partial.element, constant(0), 1)};
-    Position here = position;
-    if (chunks > 1)
-      loop(constant(1), constant(chunks), 1, sum, [&](Value p) {
-        position = here;
-        Value row = arith::MulIOp::create(b, loc, p, constant(total));
-        sum[0] = combine(b, loc, partial.kind, sum[0], loadLanes(from, partial.element, row, 1));
-      });
-    Value value = sum[0];
+    Value value = addUpChunks(partial, from, chunks, total);
     if (element != partial.element)
       value = arith::TruncFOp::create(b, loc, laneType(element), value);
     if (first) {
@@ -50,7 +61,7 @@ KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspa
     }
     storeLanes(value, to, element, constant(0), 1);
   };
-  forElements(total, kBlock, second, visit);
+  forSums(total, chunks, second, visit);
   second.grain = 8;
   endFunction();
   return second;

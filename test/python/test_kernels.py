@@ -21,6 +21,12 @@ def chain(name, lines, operands, results, **options):
     CASES[name] = op_cases.OpCase(name, text, operands, results, **options)
 
 
+# Many chunks of rows: a GPU cuts their sum into pieces, the last of which is short.
+for rows, columns in [(5000, 24), (17000, 3)]:
+    for kind in ["sum", "max"]:
+        chain(f"reduce_{kind}_rows_{rows}x{columns}", f"%r0 = ps.reduce {kind} %a dims [0] : tensor<{rows}x{columns}xf32> -> tensor<{columns}xf32>",
+              {"a": f"tensor<{rows}x{columns}xf32>"}, [f"tensor<{columns}xf32>"])  # fmt: skip
+
 # Rows longer than a block of 64, with and without a tail; more rows than a chunk of a sum over rows.
 for rows, columns in [(300, 200), (5, 70), (130, 64), (3, 1), (2, 1000), (257, 17)]:
     x, row, column = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}xf32>", f"tensor<{columns}xf32>"

@@ -273,6 +273,97 @@ void CudaKernel::forElements(int64_t total, int64_t, KernelCall &call,
 }
 
 //===----------------------------------------------------------------------===//
+// Sums of chunks
+//===----------------------------------------------------------------------===//
+
+/// Threads of a block of a second kernel, and numbers that a thread reads before it adds the first.
+static constexpr int64_t kSumThreads = 512, kSumUnroll = 8;
+
+/// The second kernel's threads lie over columns and pieces of the sums, whatever the first's do.
+KernelCall CudaKernel::emitPartialSum(const Partial &partial, int64_t workspace) {
+  ThreadLayout ofRows = layout;
+  layout = {kSumThreads, kSumThreads, 1, 1};
+  KernelCall result = KernelEmitter::emitPartialSum(partial, workspace);
+  layout = ofRows;
+  return result;
+}
+
+/// A column a thread, of a warp or more; as many threads have the same column as there are pieces
+/// to its sum: one alone would read number after number.
+void CudaKernel::forSums(int64_t total, int64_t chunks, KernelCall &call,
+                         llvm::function_ref<void()> visit) {
+  sumPieces = 1;
+  while (sumPieces * kWarpThreads < kSumThreads && sumPieces * 2 * kSumUnroll <= chunks)
+    sumPieces *= 2;
+  int64_t columns = kSumThreads / sumPieces;
+  call.block = kSumThreads;
+  call.grid = llvm::divideCeil(total, columns);
+  call.rows = total;
+  Value own = arith::RemUIOp::create(b, loc, thread, constant(columns));
+  Value column =
+      arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, block, constant(columns)), own);
+  if (total % columns) {
+    columnCondition = isBelow(column, total);
+    column = arith::MinSIOp::create(b, loc, column, constant(total - 1));
+  }
+  moveTo(column, 1, 1);
+  visit();
+}
+
+/// Each piece in ascending order, then the pieces.
+Value CudaKernel::addUpChunks(const Partial &partial, Value from, int64_t chunks, int64_t total) {
+  int64_t columns = kSumThreads / sumPieces, ofPiece = llvm::divideCeil(chunks, sumPieces);
+  int64_t unroll = std::min(kSumUnroll, ofPiece), turns = llvm::divideCeil(ofPiece, unroll);
+  Value piece = arith::DivUIOp::create(b, loc, thread, constant(columns));
+  Value first = arith::MulIOp::create(b, loc, piece, constant(ofPiece));
+  Value end = arith::MinSIOp::create(
+      b, loc, arith::AddIOp::create(b, loc, first, constant(ofPiece)), constant(chunks));
+  bool isWhole = turns * unroll * sumPieces == chunks;
+  SmallVector<Value> sum{identityOf(b, loc, partial.kind, laneType(partial.element))};
+  Position here = position;
+  loop(constant(0), constant(turns), 1, sum, [&](Value turn) {
+    position = here;
+    Value at =
+        arith::AddIOp::create(b, loc, first, arith::MulIOp::create(b, loc, turn, constant(unroll)));
+    SmallVector<Value> parts, areThere;
+    for (int64_t i = 0; i < unroll; ++i) {
+      Value chunk = arith::AddIOp::create(b, loc, at, constant(i));
+      areThere.push_back(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, chunk, end));
+      if (!isWhole)
+        chunk = arith::MinSIOp::create(b, loc, chunk, constant(chunks - 1));
+      Value row = arith::MulIOp::create(b, loc, chunk, constant(total));
+      parts.push_back(loadLanes(from, partial.element, row, 1));
+    }
+    for (auto [part, isThere] : llvm::zip(parts, areThere)) {
+      Value added = combine(b, loc, partial.kind, sum[0], part);
+      sum[0] = isWhole ? added : Value(arith::SelectOp::create(b, loc, isThere, added, sum[0]));
+    }
+  });
+  position = here;
+  if (sumPieces > 1)
+    sum[0] = addUpPieces(partial.kind, sum[0], piece);
+  return sum[0];
+}
+
+/// Through shared memory; the threads of the first piece store the result.
+Value CudaKernel::addUpPieces(ps::ReductionKind kind, Value value, Value piece) {
+  Type element = value.getType();
+  int64_t columns = kSumThreads / sumPieces;
+  std::string symbol = name + "_shared" + std::to_string(sharedCount++);
+  Value slots = code.shared(b, loc, module, symbol, element, kSumThreads);
+  LLVM::StoreOp::create(b, loc, value, pointerAt(slots, element, thread));
+  code.barrier(b, loc);
+  Value own = arith::RemUIOp::create(b, loc, thread, constant(columns)), result;
+  for (int64_t i = 0; i < sumPieces; ++i) {
+    Value place = arith::AddIOp::create(b, loc, own, constant(i * columns));
+    Value part = LLVM::LoadOp::create(b, loc, element, pointerAt(slots, element, place));
+    result = result ? combine(b, loc, kind, result, part) : part;
+  }
+  rowCondition = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, piece, constant(0));
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//
 

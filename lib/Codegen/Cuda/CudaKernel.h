@@ -38,6 +38,11 @@ private:
   void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body) override;
   void forElements(int64_t total, int64_t block, KernelCall &call,
                    llvm::function_ref<void()> visit) override;
+  void forSums(int64_t total, int64_t chunks, KernelCall &call,
+               llvm::function_ref<void()> visit) override;
+  mlir::Value addUpChunks(const Partial &partial, mlir::Value from, int64_t chunks,
+                          int64_t total) override;
+  KernelCall emitPartialSum(const Partial &partial, int64_t workspace) override;
   void addPartial(Partial &partial, unsigned step) override;
   mlir::Value getStoreCondition() override;
   void beginRowOutputs() override;
@@ -53,6 +58,7 @@ private:
   void visitSteps(Body body);
   void visitLoop(llvm::SmallVectorImpl<mlir::Value> &carried, Body body);
   mlir::Value exchange(mlir::Value value, unsigned mask);
+  mlir::Value addUpPieces(ps::ReductionKind kind, mlir::Value value, mlir::Value piece);
   mlir::Value reduceWarp(ps::ReductionKind kind, mlir::Value value);
   mlir::Value reduceGroup(ps::ReductionKind kind, mlir::Value value);
 
@@ -66,6 +72,7 @@ private:
   bool inChunk = false;        ///< rows are visited in a loop
   int64_t step = 0;            ///< of the columns at hand, where there are steps
   unsigned sharedCount = 0;
+  int64_t sumPieces = 1; ///< of a second kernel: into how many its sums are cut
   /// Of column reductions, where rows are held in registers: by partial, then by step.
   llvm::SmallVector<mlir::Value> sums;
 };
