@@ -76,6 +76,13 @@ protected:
   std::vector<double> marks;
 };
 
+/// When something that was started was under way beside the instructions, in seconds of the steady
+/// clock.
+struct StartedTimes {
+  const Bound *bound;
+  double start, end;
+};
+
 /// One rank's end of the communication.
 class RankComm {
 public:
@@ -86,6 +93,10 @@ public:
   virtual void barrier() = 0;
   /// Returns when all that was started is over.
   virtual void drain() {}
+  /// Notes from now on when what is started is under way, where it does not run at once.
+  virtual void startTrace() {}
+  /// Of what was over by now, and not taken before.
+  virtual std::vector<StartedTimes> takeTimes() { return {}; }
 };
 
 /// The communication among the ranks of a mesh: those of this process, or one of each process.

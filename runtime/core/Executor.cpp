@@ -146,6 +146,8 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
   // The host may look at anything now, but at what is still on its way to the update.
   if (extent != Extent::BeforeUpdate)
     comm.drain();
+  if (capacity)
+    takeTimes(entry, step);
 }
 
 void Executor::runObserved(BoundEntry &entry, int64_t step, size_t from, size_t to) {
@@ -161,7 +163,6 @@ void Executor::runObserved(BoundEntry &entry, int64_t step, size_t from, size_t 
     if (i + 1 == entry.code.size() || entry.entries[i + 1] != entry.entries[i])
       check->finish(*entry.entries[i]);
   }
-  takeTimes();
 }
 
 void Executor::runTraced(const BoundEntry &entry, size_t at, int64_t step) {
@@ -171,16 +172,22 @@ void Executor::runTraced(const BoundEntry &entry, size_t at, int64_t step) {
   entry.code[at].run(entry.code[at]);
   if (isKept) {
     device.mark();
-    events.push_back({&entry.code[at], entry.entries[at], step, 0, 0});
+    events.push_back({&entry.code[at], entry.entries[at], step, 0, 0, false});
   } else {
     droppedEvents += capacity > 0;
   }
 }
 
-void Executor::takeTimes() {
+void Executor::takeTimes(const BoundEntry &entry, int64_t step) {
   std::vector<double> times = device.takeMarks();
   for (size_t i = 0; i < times.size(); i += 2, ++timed)
     events[timed].start = times[i], events[timed].end = times[i + 1];
+  const Bound *first = entry.code.data();
+  for (const StartedTimes &one : comm.takeTimes())
+    if (one.bound >= first && one.bound < first + entry.code.size())
+      events.push_back(
+          {one.bound, entry.entries[one.bound - first], step, one.start, one.end, true});
+  timed = events.size();
 }
 
 void Executor::checkMemory() {
@@ -193,6 +200,7 @@ void Executor::checkMemory() {
 
 void Executor::startTrace(size_t newCapacity) {
   capacity = newCapacity;
+  comm.startTrace();
   events.reserve(capacity);
 }
 

@@ -15,6 +15,7 @@ struct TraceEvent {
   const ProgramEntry *entry; ///< that it belongs to
   int64_t step;
   double start, end;
+  bool isStarted = false; ///< it ran beside the instructions, in its queue
 };
 
 /// What is run of an entry.
@@ -64,7 +65,7 @@ private:
                   int64_t slot) const;
   void runObserved(BoundEntry &entry, int64_t step, size_t from, size_t to);
   void runTraced(const BoundEntry &entry, size_t at, int64_t step);
-  void takeTimes();
+  void takeTimes(const BoundEntry &entry, int64_t step);
 
   const Program &program;
   const Kernel *kernels;

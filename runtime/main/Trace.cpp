@@ -71,32 +71,74 @@ std::string quoted(const std::string &text) {
   return result + "\"";
 }
 
-/// What one rank traced: JSON objects, each after a comma and a new line.
-static std::string textOf(const Program &program, const Rank &rank) {
-  std::string result =
-      format(",\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, "
-             "\"args\": {\"name\": \"rank %d\", \"pp\": %lld}}",
-             rank.index, rank.index, (long long)rank.stage);
-  for (const TraceEvent &event : rank.executor->trace()) {
+/// The queue of what was started; empty for others.
+static const std::string &queueOf(const Instruction &instruction) {
+  static const std::string none;
+  if (const auto *op = std::get_if<MessageOp>(&instruction.op))
+    return op->queue;
+  if (const auto *op = std::get_if<CollectiveOp>(&instruction.op))
+    return op->queue;
+  return none;
+}
+
+namespace {
+/// Writes what one rank traced: JSON objects, each after a comma and a new line. Instructions are
+/// its thread 0; what ran beside them is in a thread for each queue.
+class RankTrace {
+public:
+  RankTrace(const Program &program, const Rank &rank) : program(program), rank(rank) {
+    text = format(",\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, "
+                  "\"args\": {\"name\": \"rank %d\", \"pp\": %lld}}",
+                  rank.index, rank.index, (long long)rank.stage);
+    for (const TraceEvent &event : rank.executor->trace())
+      add(event);
+  }
+  const std::string &getText() const { return text; }
+
+private:
+  /// Names the queue's thread when it is met first.
+  int threadOf(const std::string &queue) {
+    auto [it, isNew] = threads.try_emplace(queue, int(threads.size()) + 1);
+    if (isNew)
+      text += format(",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, "
+                     "\"args\": {\"name\": %s}}",
+                     rank.index, it->second, quoted("queue " + queue).c_str());
+    return it->second;
+  }
+
+  void add(const TraceEvent &event) {
     const Instruction &instruction = *event.bound->instruction;
     Description d = std::visit(Describe{program}, instruction.op);
-    std::string extra = format("%s\"step\": %lld, \"in\": %s", d.arguments.empty() ? "" : ", ",
-                               (long long)event.step, quoted(event.entry->label).c_str());
-    if (!event.entry->phase.empty())
-      extra += format(", \"phase\": %s, \"micro_batch\": %lld", quoted(event.entry->phase).c_str(),
-                      (long long)event.entry->microBatch);
-    if (event.entry->stage >= 0)
-      extra += format(", \"stage\": %lld", (long long)event.entry->stage);
-    if (!instruction.location.empty())
-      extra += ", \"source\": " + quoted(instruction.location);
-    result += format(",\n{\"name\": %s, \"cat\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, "
-                     "\"ts\": %.3f, \"dur\": %.3f, \"args\": {%s%s}}",
-                     quoted(instructionName(program, instruction)).c_str(), d.category.c_str(),
-                     rank.index, event.start * 1e6, (event.end - event.start) * 1e6,
-                     d.arguments.c_str(), extra.c_str());
+    int thread = event.isStarted ? threadOf(queueOf(instruction)) : 0;
+    text += format(",\n{\"name\": %s, \"cat\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": %d, "
+                   "\"ts\": %.3f, \"dur\": %.3f, \"args\": {%s%s}}",
+                   quoted(instructionName(program, instruction)).c_str(),
+                   event.isStarted ? "communication" : d.category.c_str(), rank.index, thread,
+                   event.start * 1e6, (event.end - event.start) * 1e6, d.arguments.c_str(),
+                   describePlace(event, !d.arguments.empty()).c_str());
   }
-  return result;
-}
+
+  /// What it belongs to. Of what ran beside the instructions no phase: that has passed.
+  static std::string describePlace(const TraceEvent &event, bool follows) {
+    const ProgramEntry &entry = *event.entry;
+    std::string result = format("%s\"step\": %lld, \"in\": %s", follows ? ", " : "",
+                                (long long)event.step, quoted(entry.label).c_str());
+    if (!entry.phase.empty() && !event.isStarted)
+      result += format(", \"phase\": %s, \"micro_batch\": %lld", quoted(entry.phase).c_str(),
+                       (long long)entry.microBatch);
+    if (entry.stage >= 0)
+      result += format(", \"stage\": %lld", (long long)entry.stage);
+    if (const std::string &location = event.bound->instruction->location; !location.empty())
+      result += ", \"source\": " + quoted(location);
+    return result;
+  }
+
+  const Program &program;
+  const Rank &rank;
+  std::map<std::string, int> threads; ///< by queue
+  std::string text;
+};
+} // namespace
 
 static void writeEvents(const std::vector<std::string> &texts, const std::string &path) {
   std::FILE *file = std::fopen(path.c_str(), "w");
@@ -121,7 +163,7 @@ void writeTrace(Session &session, const std::string &path) {
   size_t dropped = 0;
   for (int r = 0; r < session.getProgram().mesh.size(); ++r)
     if (const Rank *rank = session.rank(r)) {
-      here += textOf(session.getProgram(), *rank);
+      here += RankTrace(session.getProgram(), *rank).getText();
       dropped += rank->executor->dropped();
     }
   std::vector<std::string> texts = session.collect(here);

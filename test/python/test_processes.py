@@ -1,4 +1,6 @@
 """Ranks as processes: started by mpirun and torchrun they compute, bit by bit, what the ranks of one process compute."""
+import json
+
 import language
 import models
 import oracle
@@ -88,7 +90,7 @@ def test_two_jobs_at_once(tmp_path, program):
     assert [len((tmp_path / f"{index}.txt").read_text().splitlines()) for index in range(2)] == [2, 3]
 
 
-def test_files_of_a_folder_and_a_trace(tmp_path, compiled):
+def test_files_of_a_folder_and_a_trace(request, tmp_path, compiled):
     folder, ranks, command, _, _ = compiled
     flags = ["--max-file-size", "3000"]
     oracle.run([*command, "--ranks", ranks, *flags, "--export-weights", tmp_path / "one"], folder)
@@ -103,6 +105,20 @@ def test_files_of_a_folder_and_a_trace(tmp_path, compiled):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes(), name
     for rank in range(ranks):
         assert f'"name": "rank {rank}"' in (tmp_path / "trace.json").read_text()
+    assert check_started(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) or "tp" in request.node.name
+
+
+def check_started(events):
+    """How many were started; each is in a thread of its queue: after its start, over when its wait ends, one after the other."""
+    started = [event for event in events if event.get("cat") == "communication"]
+    queues = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
+    assert {(event["pid"], event["tid"]) for event in started} == queues
+    for pid, tid in queues:
+        times = [(event["ts"], event["ts"] + event["dur"]) for event in started if (event["pid"], event["tid"]) == (pid, tid)]
+        assert times == sorted(times) and all(end <= begin for (_, end), (begin, _) in zip(times, times[1:]))
+        own = [event for event in events if event["ph"] == "X" and event["pid"] == pid and event["tid"] == 0]
+        assert all(any(event["ts"] <= begin for event in own) and any(end <= event["ts"] + event["dur"] for event in own) for begin, end in times)
+    return len(started)
 
 
 # ---- what users get wrong ------------------------------------------------------------------------------------------

@@ -1,8 +1,14 @@
 // A queue and its thread.
 #include "runtime/comm/process/Background.h"
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 namespace psrt {
+
+static double secondsNow() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 Background::~Background() {
   {
@@ -14,13 +20,13 @@ Background::~Background() {
     thread.join();
 }
 
-void Background::start(ProcessOp &op, int64_t token) {
+void Background::start(ProcessOp &op, int64_t token, const Bound &bound) {
   std::lock_guard<std::mutex> lock(mutex);
   if (failure)
     std::rethrow_exception(failure);
   if (!thread.joinable())
     thread = std::thread([this] { serve(); });
-  queue.push_back({&op, token});
+  queue.push_back({&op, token, &bound});
   changed.notify_all();
 }
 
@@ -29,15 +35,19 @@ bool Background::runNext(std::unique_lock<std::mutex> &lock) {
   if (running || queue.empty() || failure)
     return false;
   running = true;
-  ProcessOp *op = queue.front().op;
+  Started started = queue.front();
   lock.unlock();
+  double start = secondsNow();
   std::exception_ptr thrown;
   try {
-    op->run(transport);
+    started.op->run(transport);
   } catch (...) {
     thrown = std::current_exception();
   }
+  double end = secondsNow();
   lock.lock();
+  if (isTraced)
+    times.push_back({started.bound, start, end});
   running = false;
   failure = thrown;
   queue.pop_front();
@@ -66,6 +76,11 @@ void Background::wait(int64_t token) {
     return std::none_of(queue.begin(), queue.end(),
                         [&](const Started &started) { return started.token == token; });
   });
+}
+
+std::vector<StartedTimes> Background::takeTimes() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return std::exchange(times, {});
 }
 
 void Background::drain() {

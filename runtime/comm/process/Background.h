@@ -4,6 +4,7 @@
 #define PSRT_COMM_PROCESS_BACKGROUND_H
 
 #include "runtime/comm/process/ProcessCollectives.h"
+#include "runtime/core/Backend.h"
 #include <deque>
 #include <exception>
 
@@ -15,17 +16,22 @@ public:
   ~Background();
   Background(const Background &) = delete;
 
-  /// Every rank starts the same ones in the same order. Throws what failed before.
-  void start(ProcessOp &op, int64_t token);
+  /// Every rank starts the same ones in the same order. Throws what failed before. `bound` is what
+  /// times are told of.
+  void start(ProcessOp &op, int64_t token, const Bound &bound);
   /// Returns when all that was started with the token is over; throws what failed.
   void wait(int64_t token);
   /// The same for all that was started.
   void drain();
+  /// As those of RankComm.
+  void startTrace() { isTraced = true; }
+  std::vector<StartedTimes> takeTimes();
 
 private:
   struct Started {
     ProcessOp *op;
     int64_t token;
+    const Bound *bound;
   };
   template <typename Over> void help(Over over);
   bool runNext(std::unique_lock<std::mutex> &lock);
@@ -35,7 +41,8 @@ private:
   std::mutex mutex; ///< of what follows
   std::condition_variable changed;
   std::deque<Started> queue; ///< the first one may be running
-  bool running = false, stopping = false;
+  bool running = false, stopping = false, isTraced = false;
+  std::vector<StartedTimes> times;
   std::exception_ptr failure;
   std::thread thread;
 };

@@ -101,6 +101,19 @@ public:
       queue.background.drain();
   }
 
+  void startTrace() override {
+    for (auto &[name, queue] : queues)
+      queue.background.startTrace();
+  }
+
+  std::vector<StartedTimes> takeTimes() override {
+    std::vector<StartedTimes> result;
+    for (auto &[name, queue] : queues)
+      for (const StartedTimes &one : queue.background.takeTimes())
+        result.push_back(one);
+    return result;
+  }
+
   void barrier() override;
 
 private:
@@ -127,7 +140,7 @@ private:
     bound.prepared = &starts.back();
     bound.run = [](const Bound &bound) {
       const Start &start = *static_cast<const Start *>(bound.prepared);
-      start.background->start(*start.op, start.token);
+      start.background->start(*start.op, start.token, bound);
     };
   }
 
