@@ -173,9 +173,13 @@ void printInfo(const Program &program) {
                 program.microBatches == 1 ? "" : "es", averageText(program.lossAverage).c_str());
   else
     std::printf("a step      none: the program only evaluates (--inference)\n");
-  if (program.target.rfind("cuda:", 0) == 0)
-    std::printf("target      %s; a rank needs %s besides its memory (cuBLASLt)\n",
-                program.target.c_str(), bytesText(double(cuda::kWorkspaceBytes)).c_str());
+  if (program.target.rfind("cuda:", 0) == 0) {
+    int64_t besides = 0;
+    for (int64_t stage = 0; stage < program.mesh.pipelineSize(); ++stage)
+      besides = std::max(besides, cuda::bytesBesides(program, stage));
+    std::printf("target      %s; a rank needs %s besides its memory (cuBLASLt, the next inputs)\n",
+                program.target.c_str(), bytesText(double(besides)).c_str());
+  }
   std::printf("labels      %s\n", labelsText(program.labels));
   if (keepsAverages(program))
     std::printf("averages    of the parameters (--ema): evaluated and exported beside them\n");

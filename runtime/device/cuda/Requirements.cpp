@@ -60,21 +60,11 @@ static std::string describeHolders(const Program &program, int64_t stage) {
   return result;
 }
 
-/// Of the inputs that come ahead, beside the memory that is planned.
-static int64_t landingBytes(const Program &program, int64_t stage) {
-  int64_t bytes = 0;
-  for (const Input &input : program.inputs)
-    for (const Addresses &addresses : input.addresses)
-      if (addresses.isAt(stage))
-        bytes += input.placement.localCount() * dtypeSize(input.dtype);
-  return std::min(bytes, int64_t(kLandingBytes));
-}
-
 void checkMemory(const Program &program, const std::vector<int> &ranks, const Gpu &gpu) {
   int64_t needed = 0, largest = 0;
   for (int rank : ranks) {
     int64_t stage = program.mesh.pipelineCoordinate(program.mesh.coordinates(rank));
-    needed += program.arenaBytes[stage] + int64_t(kWorkspaceBytes) + landingBytes(program, stage);
+    needed += program.arenaBytes[stage] + bytesBesides(program, stage);
     if (program.arenaBytes[stage] > program.arenaBytes[largest])
       largest = stage;
   }
