@@ -87,6 +87,55 @@ static void splitReduction(ps::ReduceOp reduce) {
   reduce.erase();
 }
 
+/// Into how many parts, of `least` elements at least, the last dims `sizes` are cut: a part is a
+/// number of whole rows of one of them, so that indices stay what they are.
+static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least) {
+  int64_t parts = 1, whole = 1;
+  for (int64_t size : sizes)
+    whole *= size;
+  for (int64_t size : sizes) {
+    int64_t divisor = std::min(size, most / parts);
+    while (size % divisor != 0 || whole / (parts * divisor) < least)
+      if (--divisor <= 1)
+        break;
+    parts *= std::max<int64_t>(1, divisor);
+    if (divisor != size)
+      break;
+  }
+  return parts;
+}
+
+/// A long reduction of which few are made is cut into parts for more of a device than one block of
+/// threads each: one over the parts' elements, then one over the parts.
+static void cutReduction(ps::ReduceOp reduce, int64_t mostChunks) {
+  constexpr int64_t kFewResults = 64, kLong = 1 << 15, kLeast = 1 << 11;
+  auto type = cast<RankedTensorType>(reduce.getOperand().getType());
+  auto result = cast<RankedTensorType>(reduce.getType());
+  int64_t first = result.getRank(), results = result.getNumElements();
+  bool isTrailing = llvm::equal(reduce.getDims(), llvm::seq(first, type.getRank()));
+  // Sums of 16-bit floats are rounded once.
+  bool isNarrow = isa<FloatType>(type.getElementType()) && type.getElementTypeBitWidth() < 32;
+  if (!isTrailing || isNarrow || results > kFewResults || type.getNumElements() < results * kLong)
+    return;
+  int64_t parts = chooseParts(type.getShape().drop_front(first), mostChunks / results, kLeast);
+  if (parts == 1)
+    return;
+  OpBuilder b(reduce);
+  SmallVector<int64_t> shape(result.getShape());
+  shape.append({parts, type.getNumElements() / (results * parts)});
+  auto keepMarks = [&](auto op) {
+    ps::copyMarks(reduce, op);
+    return op.getResult();
+  };
+  Value cut =
+      keepMarks(ps::ReshapeOp::create(b, reduce.getLoc(), type.clone(shape), reduce.getOperand()));
+  Value inner = keepMarks(
+      ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), cut, ArrayRef{first + 1}));
+  reduce.replaceAllUsesWith(keepMarks(
+      ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), inner, ArrayRef{first})));
+  reduce.erase();
+}
+
 /// True when the op that makes `value` can add it to a variable's buffer by itself.
 static bool canAccumulate(Value value) {
   if (auto fused = value.getDefiningOp<ps::FusedOp>()) // a pad zeroes its result first
@@ -203,6 +252,9 @@ static LogicalResult fuse(func::FuncOp function, int64_t mostChunks) {
     selectInsteadOfCondition(write);
   for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
     splitReduction(reduce);
+  if (mostChunks > 0)
+    for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
+      cutReduction(reduce, mostChunks);
   for (auto contract : llvm::make_early_inc_range(block.getOps<ps::ContractOp>()))
     orderContraction(contract);
   Groups groups(block);

@@ -431,12 +431,15 @@ bool IterationSpace::checkColumnSums() {
   return true;
 }
 
-/// Rows of one partial of a reduction over `rows` of them.
-static int64_t chooseChunkRows(int64_t rows, int64_t mostChunks) {
-  constexpr int64_t kRows = 128, kLeastRows = 16;
-  int64_t wanted =
-      mostChunks == 0 ? kRows : std::max<int64_t>(kLeastRows, llvm::divideCeil(rows, mostChunks));
-  return std::min(wanted, rows);
+/// Rows of one partial of a reduction over `rows` of them. A device has them in so many chunks, up
+/// to the most, that all its threads have work, of `width` columns each.
+static int64_t chooseChunkRows(int64_t rows, int64_t columns, int64_t width, int64_t mostChunks) {
+  constexpr int64_t kRows = 128, kLeastRows = 8, kThreads = 1 << 17;
+  if (mostChunks == 0)
+    return std::min(kRows, rows);
+  int64_t chunks = kThreads / std::max<int64_t>(1, columns / width);
+  chunks = std::clamp<int64_t>(chunks, 1, mostChunks);
+  return std::min(rows, std::max<int64_t>(kLeastRows, llvm::divideCeil(rows, chunks)));
 }
 
 bool IterationSpace::checkOutputs() {
@@ -448,7 +451,10 @@ bool IterationSpace::checkOutputs() {
   int64_t reducedRows = 1;
   for (size_t i = 0; i + 1 < groups.size(); ++i)
     (keptLeaves.contains(groups[i].front()) ? keptRows : reducedRows) *= sizes[i];
-  chunkRows = keptRows == 1 ? chooseChunkRows(reducedRows, mostChunks) : reducedRows;
+  // A thread that takes part in whole rows has more columns of each.
+  chunkRows = keptRows == 1
+                  ? chooseChunkRows(reducedRows, getColumns(), hasRowOp ? 16 : 4, mostChunks)
+                  : reducedRows;
   chunksPerResult = (reducedRows + chunkRows - 1) / std::max<int64_t>(chunkRows, 1);
   for (Output &output : outputs) {
     auto place = places.find(output.value.source.getDefiningOp());

@@ -64,6 +64,8 @@ public:
   int64_t getRows() const;
   /// True when the space is one dim that no op takes as a row: it may be cut anywhere.
   bool isFlat() const { return flat; }
+  /// True when an op takes whole rows: what it makes of one column depends on the others.
+  bool hasRowOps() const { return hasRowOp; }
 
   const Access &getAccess(mlir::OpOperand &operand) const {
     return accesses.find(&operand)->second;

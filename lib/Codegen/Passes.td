@@ -14,7 +14,7 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",
-           "into how many chunks of rows, of 16 rows at least, a sum over rows is cut at most, whose sums are added up after; 0: into chunks of 128 rows">,
+           "into how many chunks a sum is cut at most, whose sums are added up after: one over rows, or a long one over columns; 0: one over rows into chunks of 128">,
   ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }

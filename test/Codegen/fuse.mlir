@@ -1,4 +1,5 @@
 // RUN: ps-opt -ps-fuse %s | FileCheck %s
+// RUN: ps-opt -ps-fuse=most-chunks=64 %s | FileCheck %s --check-prefix=DEVICE
 
 // A producer, a row op and what follows become one kernel; the value used outside is one of its results.
 // CHECK-LABEL: func.func @residual_and_norm
@@ -145,4 +146,30 @@ func.func @no_class(%a: tensor<4xf32>) -> tensor<4xf32> {
   %e = ps.exp %a : tensor<4xf32>
   %n = ps.neg %e : tensor<4xf32>
   return %n : tensor<4xf32>
+}
+
+// For a device a long sum is cut: here into 64 parts of 12 rows; one that is short, or of 16-bit floats, is not.
+// DEVICE-LABEL: func.func @square_of_norm
+// DEVICE: ps.fused
+// DEVICE: %[[CUT:.*]] = ps.reshape {{.*}} : tensor<768x256xf32> -> tensor<64x3072xf32>
+// DEVICE: ps.reduce sum %[[CUT]] dims [1] : tensor<64x3072xf32> -> tensor<64xf32>
+// DEVICE: ps.fused
+// DEVICE: ps.reduce sum {{.*}} dims [0] : tensor<64xf32> -> tensor<f32>
+// DEVICE: return
+// CHECK-LABEL: func.func @square_of_norm
+// CHECK-NOT: ps.reshape
+// CHECK: ps.reduce sum {{.*}} dims [0, 1] : tensor<768x256xf32> -> tensor<f32>
+func.func @square_of_norm(%g: tensor<768x256xf32>) -> tensor<f32> attributes {ps.class = "c"} {
+  %q = ps.mul %g, %g : tensor<768x256xf32>
+  %s = ps.reduce sum %q dims [0, 1] : tensor<768x256xf32> -> tensor<f32>
+  return %s : tensor<f32>
+}
+
+// DEVICE-LABEL: func.func @short_and_narrow_sums
+// DEVICE-NOT: ps.reshape
+func.func @short_and_narrow_sums(%a: tensor<64x64xf32>, %b: tensor<768x256xbf16>) -> (tensor<f32>, tensor<bf16>)
+    attributes {ps.class = "c"} {
+  %s = ps.reduce sum %a dims [0, 1] : tensor<64x64xf32> -> tensor<f32>
+  %t = ps.reduce sum %b dims [0, 1] : tensor<768x256xbf16> -> tensor<bf16>
+  return %s, %t : tensor<f32>, tensor<bf16>
 }

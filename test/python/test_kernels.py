@@ -27,6 +27,14 @@ for rows, columns in [(5000, 24), (17000, 3)]:
         chain(f"reduce_{kind}_rows_{rows}x{columns}", f"%r0 = ps.reduce {kind} %a dims [0] : tensor<{rows}x{columns}xf32> -> tensor<{columns}xf32>",
               {"a": f"tensor<{rows}x{columns}xf32>"}, [f"tensor<{columns}xf32>"])  # fmt: skip
 
+# Long sums: a GPU cuts them into parts, whole rows of one dim.
+for shape in ["96x768", "7x130x331", "40000", "2x384x100", "65537"]:
+    chain(f"reduce_all_{shape}", f"""
+        %h = ps.mul %a, %b : tensor<{shape}xf32>
+        %r0 = ps.reduce sum %h dims {list(range(shape.count("x") + 1))} : tensor<{shape}xf32> -> tensor<f32>""",
+          {"a": f"tensor<{shape}xf32>", "b": f"tensor<{shape}xf32>"}, ["tensor<f32>"])  # fmt: skip
+chain("reduce_of_each", "%r0 = ps.reduce max %a dims [1, 2] : tensor<2x384x100xf32> -> tensor<2xf32>", {"a": "tensor<2x384x100xf32>"}, ["tensor<2xf32>"])
+
 # Rows longer than a block of 64, with and without a tail; more rows than a chunk of a sum over rows.
 for rows, columns in [(300, 200), (5, 70), (130, 64), (3, 1), (2, 1000), (257, 17)]:
     x, row, column = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}xf32>", f"tensor<{columns}xf32>"

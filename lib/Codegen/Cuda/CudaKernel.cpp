@@ -37,10 +37,35 @@ ThreadLayout codegen::chooseLayout(int64_t rows, int64_t columns, unsigned width
   return best;
 }
 
+ThreadLayout codegen::chooseTiles(int64_t columns, unsigned width) {
+  ThreadLayout best;
+  best.width = width;
+  best.threads = 1;
+  // The most threads of which at most a ninth is idle.
+  for (int64_t threads = best.block; threads > 1; threads /= 2) {
+    int64_t covered = llvm::alignTo(columns, threads * width);
+    if (covered <= columns + columns / 8) {
+      best.threads = threads;
+      break;
+    }
+  }
+  best.tiles = llvm::divideCeil(columns, best.threads * width);
+  return best;
+}
+
+/// Columns are apart from each other, and each output has all of them.
+bool CudaKernel::canCutRows() const {
+  if (space.isFlat() || space.hasRowOps())
+    return false;
+  return llvm::all_of(space.getOutputs(),
+                      [](const Output &output) { return output.buffer.strides.back() != 0; });
+}
+
 CudaKernel::CudaKernel(ps::FusedOp op, const Piece &piece, const IterationSpace &space,
                        const FusedContext &context, ModuleOp module, StringRef name, bool replays)
     : KernelEmitter(op, piece, space, context, module, name), code(replays) {
-  layout = chooseLayout(space.getRows(), space.getColumns(), chooseWidth());
+  layout = canCutRows() ? chooseTiles(space.getColumns(), chooseWidth())
+                        : chooseLayout(space.getRows(), space.getColumns(), chooseWidth());
 }
 
 /// Columns of one access: 16 bytes of the narrowest element that lies along the columns, where all
@@ -141,14 +166,23 @@ Value CudaKernel::clampRow(Value row, int64_t rows) {
 }
 
 /// The number of this thread's group among all of the grid.
-Value CudaKernel::chunkNumber() {
+Value CudaKernel::groupNumber() {
   Value first = arith::MulIOp::create(b, loc, block, constant(layout.rowsOfBlock()));
   Value group = arith::DivUIOp::create(b, loc, thread, constant(layout.threads));
   return arith::AddIOp::create(b, loc, first, group);
 }
 
+/// Of the row, or chunk of rows, that the group has, or has a tile of.
+Value CudaKernel::chunkNumber() {
+  Value group = groupNumber();
+  if (layout.tiles == 1)
+    return group;
+  return arith::DivUIOp::create(b, loc, group, constant(layout.tiles));
+}
+
 void CudaKernel::emitRows() {
-  int64_t groups = partials.empty() ? space.getRows() : space.getChunks();
+  int64_t rows = partials.empty() ? space.getRows() : space.getChunks();
+  int64_t groups = rows * layout.tiles;
   call.block = layout.block;
   call.grid = llvm::divideCeil(groups, layout.rowsOfBlock());
   call.rows = space.getRows();
@@ -156,7 +190,7 @@ void CudaKernel::emitRows() {
     return emitChunk();
   Value row = chunkNumber();
   if (groups % layout.rowsOfBlock())
-    row = clampRow(row, groups);
+    row = clampRow(row, rows);
   emitRow(row);
 }
 
@@ -172,7 +206,7 @@ void CudaKernel::emitChunk() {
       sums.push_back(identityOf(b, loc, partial.kind, laneType(partial.element)));
       position = {};
     }
-  if (space.getChunks() % layout.rowsOfBlock())
+  if (space.getChunks() * layout.tiles % layout.rowsOfBlock())
     rowCondition = isBelow(chunk, space.getChunks());
   Value chunkCondition = rowCondition;
   if (!holds)
@@ -223,10 +257,14 @@ void CudaKernel::addPartial(Partial &partial, unsigned unused) {
 void CudaKernel::visitSteps(Body body) {
   int64_t columns = space.getColumns(), stride = layout.threads * layout.width;
   Value own = arith::MulIOp::create(b, loc, threadOfRow, constant(layout.width));
+  if (layout.tiles > 1) {
+    Value tile = arith::RemUIOp::create(b, loc, groupNumber(), constant(layout.tiles));
+    own = arith::AddIOp::create(b, loc, own, arith::MulIOp::create(b, loc, tile, constant(stride)));
+  }
   for (step = 0; step < layout.steps; ++step) {
     Value column = step == 0 ? own : arith::AddIOp::create(b, loc, own, constant(step * stride));
     columnCondition = {};
-    if ((step + 1) * stride > columns) {
+    if ((step + layout.tiles) * stride > columns) {
       columnCondition = isBelow(column, columns);
       column = arith::MinSIOp::create(b, loc, column, constant(columns - layout.width));
     }
@@ -282,7 +320,7 @@ static constexpr int64_t kSumThreads = 512, kSumUnroll = 8;
 /// The second kernel's threads lie over columns and pieces of the sums, whatever the first's do.
 KernelCall CudaKernel::emitPartialSum(const Partial &partial, int64_t workspace) {
   ThreadLayout ofRows = layout;
-  layout = {kSumThreads, kSumThreads, 1, 1};
+  layout = {kSumThreads, kSumThreads, 1, 1, 1};
   KernelCall result = KernelEmitter::emitPartialSum(partial, workspace);
   layout = ofRows;
   return result;

@@ -7,18 +7,22 @@
 
 namespace parashard::codegen {
 
-/// How the threads of a block lie over rows and columns: `threads` of them have a row, each the
-/// columns (step x threads + its own number) x `width` to `width` more.
+/// How the threads of a block lie over rows and columns: `threads` of them have a row, or one of
+/// `tiles` parts of it, each the columns (step x threads + its own number) x `width` to `width`
+/// more.
 struct ThreadLayout {
   int64_t block = 256;   ///< threads of a block
   int64_t threads = 256; ///< of a row: a power of two
   unsigned width = 1;    ///< columns of a vector, which is one access of memory
   int64_t steps = 1;     ///< vectors of a thread; 0: a loop, and nothing is kept of the row
+  int64_t tiles = 1;     ///< more than one: a thread has one vector, and no others of its row
   int64_t rowsOfBlock() const { return block / threads; }
 };
 
 /// Of a kernel over `columns`, in vectors of `width`.
 ThreadLayout chooseLayout(int64_t rows, int64_t columns, unsigned width);
+/// The same where columns know nothing of each other.
+ThreadLayout chooseTiles(int64_t columns, unsigned width);
 
 class CudaKernel : public KernelEmitter {
 public:
@@ -49,6 +53,8 @@ private:
   unsigned getAlignment(mlir::Type element) const override;
 
   unsigned chooseWidth() const;
+  bool canCutRows() const;
+  mlir::Value groupNumber();
   mlir::Value isBelow(mlir::Value value, int64_t bound);
   mlir::Value both(mlir::Value x, mlir::Value y);
   /// The row of this thread's group, or the last one; sets rowCondition where there is none.
