@@ -41,8 +41,8 @@ std::optional<int64_t> number(const char *name) {
   return value;
 }
 
-MeetingPlace meetAtMaster(const ProcessPlace &place) {
-  MeetingPlace result;
+Rendezvous meetAtMaster(const ProcessPlace &place) {
+  Rendezvous result;
   std::string address = variable("MASTER_ADDR"), port = variable("MASTER_PORT");
   long number = std::strtol(port.c_str(), nullptr, 10);
   if (address.empty() || number < 1 || number > 65535)
@@ -65,8 +65,8 @@ MeetingPlace meetAtMaster(const ProcessPlace &place) {
   return result;
 }
 
-MeetingPlace meetAtFirstNode(const ProcessPlace &place) {
-  MeetingPlace result;
+Rendezvous meetAtFirstNode(const ProcessPlace &place) {
+  Rendezvous result;
   std::string nodes = variable("SLURM_STEP_NODELIST");
   if (nodes.empty())
     nodes = variable("SLURM_JOB_NODELIST");
@@ -96,7 +96,7 @@ ProcessPlace findProcessPlace() {
   return {};
 }
 
-MeetingPlace findMeetingPlace(const ProcessPlace &place) {
+Rendezvous findRendezvous(const ProcessPlace &place) {
   if (!place.rankKnown || place.rank < 0 || place.rank >= place.size)
     PSRT_FAIL(BadArgument, "%s is %lld, and the number of this process is %s",
               place.variable.c_str(), (long long)place.size,

@@ -22,7 +22,7 @@ ProcessPlace findProcessPlace();
 
 /// Where the processes of a job that have no MPI find each other: rank 0 listens at the first free
 /// one of the ports, the others look for it.
-struct MeetingPlace {
+struct Rendezvous {
   std::vector<std::string> hosts; ///< names or addresses of rank 0's host
   uint16_t firstPort = 0;
   int ports = 1;
@@ -31,7 +31,7 @@ struct MeetingPlace {
 };
 
 /// As MASTER_ADDR and MASTER_PORT say, or else Slurm's list of nodes; fails when neither is there.
-MeetingPlace findMeetingPlace(const ProcessPlace &place);
+Rendezvous findRendezvous(const ProcessPlace &place);
 
 /// The first host of a list as Slurm writes it: "gpu[07-09,12],login" is gpu07.
 std::string firstSlurmHost(const std::string &list);

@@ -71,7 +71,7 @@ inline std::unique_ptr<Device> makeTestDevice(const std::string &target, const M
   program.mesh = mesh;
   program.arenaBytes.resize(mesh.pipelineSize());
   ProgramSource source;
-  return makeDevice({program, source, ranks});
+  return makeDevice({program, source, ranks, 0, true, ""});
 }
 
 /// Runs single instructions on a device.

@@ -79,17 +79,17 @@ TEST(Processes, APortIsFreeOnceItsJobHasEnded) {
 TEST(Processes, TorchrunsAgentHoldsTheMastersPort) {
   Environment plain{
       {"WORLD_SIZE", "2"}, {"RANK", "1"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}};
-  MeetingPlace place = findMeetingPlace(findProcessPlace());
+  Rendezvous place = findRendezvous(findProcessPlace());
   EXPECT_EQ(place.firstPort, 29500);
   EXPECT_EQ(place.ports, 1);
   EXPECT_TRUE(place.local);
   setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
   setenv("TORCHELASTIC_RUN_ID", "one", 1);
-  place = findMeetingPlace(findProcessPlace());
+  place = findRendezvous(findProcessPlace());
   EXPECT_EQ(place.firstPort, 29501);
   EXPECT_EQ(place.ports, 32);
   setenv("TORCHELASTIC_RUN_ID", "two", 1);
-  EXPECT_NE(findMeetingPlace(findProcessPlace()).job, place.job);
+  EXPECT_NE(findRendezvous(findProcessPlace()).job, place.job);
 }
 
 TEST(Processes, SlurmsListNamesTheFirstHost) {
@@ -102,7 +102,7 @@ TEST(Processes, SlurmsListNamesTheFirstHost) {
                    {"SLURM_JOB_ID", "7"},
                    {"SLURM_STEP_ID", "0"},
                    {"SLURM_STEP_NODELIST", "n[1-2]"}};
-  MeetingPlace place = findMeetingPlace(findProcessPlace());
+  Rendezvous place = findRendezvous(findProcessPlace());
   EXPECT_EQ(place.hosts[0], "n1");
   EXPECT_GE(place.firstPort, 20000);
   EXPECT_LT(place.firstPort, 32000);
@@ -110,11 +110,10 @@ TEST(Processes, SlurmsListNamesTheFirstHost) {
 
 TEST(Processes, WhatIsMissingIsNamed) {
   Environment half{{"WORLD_SIZE", "2"}, {"RANK", "1"}};
-  EXPECT_NE(messageOf([] { findMeetingPlace(findProcessPlace()); }).find("MASTER_ADDR"),
+  EXPECT_NE(messageOf([] { findRendezvous(findProcessPlace()); }).find("MASTER_ADDR"),
             std::string::npos);
   unsetenv("RANK");
-  EXPECT_NE(messageOf([] { findMeetingPlace(findProcessPlace()); }).find("RANK"),
-            std::string::npos);
+  EXPECT_NE(messageOf([] { findRendezvous(findProcessPlace()); }).find("RANK"), std::string::npos);
   setenv("PSRT_TIMEOUT", "soon", 1);
   EXPECT_NE(messageOf([] { silenceAllowed(); }).find("\"soon\""), std::string::npos);
 }

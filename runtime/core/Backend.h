@@ -128,6 +128,13 @@ public:
                                                            bool /*dedicated*/) {
     return nullptr;
   }
+  /// Whether ranks that are processes communicate by `makeProcessCommunication`'s means.
+  virtual bool hasOwnCommunication() const { return false; }
+  /// That among ranks that are processes; `host` brings them together.
+  virtual std::unique_ptr<Communication>
+  makeProcessCommunication(std::unique_ptr<Communication> host) {
+    return host;
+  }
 };
 
 /// The processes that a launcher started as one job, a rank each; this one's view.
@@ -150,6 +157,7 @@ struct DeviceRequest {
   int ranks = 1;     ///< in this process
   int first = 0;     ///< the number of the first of them
   bool alone = true; ///< there are no ranks in other processes
+  std::string comm;  ///< how the user wants ranks to communicate: "local", "nccl"; empty: as fits
 };
 
 /// The device that the program was compiled for.

@@ -71,11 +71,9 @@ Session::Session(const ProgramSource &source, const SessionOptions &options)
       options.job ? options.job->cores() : std::max(1, int(std::thread::hardware_concurrency()));
   threads = options.threads > 0 ? options.threads : std::max(1, cores / here);
   bool dedicated = threads * here <= cores;
-  device = makeDevice({program, this->source, here, first, !options.job});
-  communication =
-      options.job
-          ? options.job->makeCommunication(program.mesh, findQueues(program, options.job->rank()))
-          : device->makeCommunication(program.mesh, dedicated);
+  device = makeDevice({program, this->source, here, first, !options.job, options.comm});
+  communication = options.job ? makeAmongProcesses(*options.job)
+                              : device->makeCommunication(program.mesh, dedicated);
   if (!communication)
     communication = makeLocalCommunication(program.mesh, dedicated);
   ranks.resize(size);
@@ -85,6 +83,13 @@ Session::Session(const ProgramSource &source, const SessionOptions &options)
   } catch (const Error &error) {
     recover(error.status);
   }
+}
+
+std::unique_ptr<Communication> Session::makeAmongProcesses(Job &job) {
+  std::vector<Queue> queues; // of the host's communication
+  if (!device->hasOwnCommunication())
+    queues = findQueues(program, job.rank());
+  return device->makeProcessCommunication(job.makeCommunication(program.mesh, queues));
 }
 
 Session::~Session() = default;

@@ -20,6 +20,7 @@ struct SessionOptions {
   uint64_t seed = 0;
   bool mentionFlags = false; ///< errors name the executable's flags
   bool checkMemory = false;  ///< hold all that runs against the plan of the memory; slow
+  std::string comm;          ///< as of DeviceRequest
   Job *job = nullptr; ///< this process is one rank of it; null: all ranks are in this process
   /// Names of the model's tensors whose values are set after opening: no initial value is read.
   std::set<std::string> given;
@@ -183,6 +184,7 @@ private:
   void gatherVariable(const Variable &variable, char *whole, const ScalarNotes *notes);
   void scatter(const RankTensor &tensor, const ReadElements &read);
   void makeRank(int index, bool dedicated);
+  std::unique_ptr<Communication> makeAmongProcesses(Job &job);
 
   ProgramSource source;
   SessionOptions options;

@@ -113,7 +113,8 @@ void Parser::addRanks() {
       ->check(wholeNumber(1, INT32_MAX))
       ->group("Ranks");
   app.add_option("--comm", flags.comm,
-                 "local | mpi | tcp | nccl (as launched: mpirun: mpi, torchrun: tcp)")
+                 "local | mpi | tcp | nccl (as launched: mpirun: mpi, torchrun: tcp; on GPUs nccl "
+                 "where each rank has one)")
       ->check(CLI::IsMember({"local", "mpi", "tcp", "nccl"}))
       ->group("Ranks");
   app.add_option("--threads", flags.threads, "threads a rank (cores / ranks)")
@@ -239,8 +240,6 @@ void Parser::parse(const std::vector<std::string> &arguments) {
     flags.set.push_back(parseSetting(text));
   for (const std::string &text : fills)
     flags.data.fills.push_back(parseAssignment("--fill", text));
-  if (flags.comm == "nccl")
-    throw CLI::ValidationError("--comm", flags.comm + " is not built yet; use local, mpi or tcp");
 }
 
 } // namespace

@@ -15,7 +15,7 @@ namespace psrt {
 
 /// How the ranks communicate: as the flag says, else as this process was launched.
 static std::string chooseComm(const Flags &flags, const ProcessPlace &place) {
-  if (!flags.comm.empty())
+  if (!flags.comm.empty() && flags.comm != "nccl") // which brings no processes together by itself
     return flags.comm;
   bool pmi = std::getenv("PMI_RANK") || std::getenv("PMIX_RANK");
   switch (place.launcher) {
@@ -34,6 +34,11 @@ static std::string chooseComm(const Flags &flags, const ProcessPlace &place) {
 /// Joins the job that this process is one of; null when all ranks are in this process.
 static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessPlace &place,
                                            const Program &program) {
+  if (flags.comm == "nccl" && program.target.rfind("cuda:", 0) != 0)
+    PSRT_FAIL(BadArgument,
+              "--comm nccl is for GPUs, and the program is compiled for \"%s\"; leave it away, or "
+              "compile with --target cuda:sm_90",
+              program.target.c_str());
   std::string comm = chooseComm(flags, place), name = "./";
   name += std::filesystem::read_symlink("/proc/self/exe").filename();
   long long ranks = program.mesh.size();
@@ -123,6 +128,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   options.seed = flags.seed;
   options.checkMemory = flags.checkMemory;
   options.job = job;
+  options.comm = flags.comm;
   std::optional<WeightFiles> weights;
   std::optional<Checkpoint> checkpoint;
   if (!flags.weights.empty())

@@ -90,21 +90,21 @@ void ProcessJob::joinMpi(const ProcessPlace &place) {
   openRanks();
 }
 
-static std::string portsOf(const MeetingPlace &place) {
+static std::string portsOf(const Rendezvous &place) {
   std::string first = std::to_string(place.firstPort);
   return place.ports == 1
              ? "port " + first
              : "ports " + first + " to " + std::to_string(place.firstPort + place.ports - 1);
 }
 
-static Socket listenForOthers(const MeetingPlace &place) {
+static Socket listenForOthers(const Rendezvous &place) {
   for (int i = 0; i < place.ports; ++i)
     if (Socket socket = listenAt(uint16_t(place.firstPort + i), place.local))
       return socket;
   PSRT_FAIL(Failed, "rank 0 cannot listen at %s: %s", portsOf(place).c_str(), std::strerror(errno));
 }
 
-static std::vector<Candidate> candidatesOf(const MeetingPlace &place) {
+static std::vector<Candidate> candidatesOf(const Rendezvous &place) {
   std::vector<Candidate> result;
   for (const std::string &host : place.hosts)
     for (const std::string &address : resolve(host))
@@ -116,7 +116,7 @@ static std::vector<Candidate> candidatesOf(const MeetingPlace &place) {
 }
 
 void ProcessJob::joinTcp(const ProcessPlace &place) {
-  MeetingPlace meeting = findMeetingPlace(place);
+  Rendezvous meeting = findRendezvous(place);
   card = makeCard(int(place.rank), int(place.size), meeting.job);
   Socket listener = listenAt(0, meeting.local);
   if (!listener)

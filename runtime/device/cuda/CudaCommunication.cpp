@@ -31,9 +31,6 @@ void Member::meet(void *const *buffers) const {
   group->barrier.arrive();
   for (int i = 0; i < count; ++i) {
     const Ends &other = endsOf(*group, i);
-    if (other.gpu->getOrdinal() != ends->gpu->getOrdinal())
-      PSRT_FAIL(BadArgument, "ranks of one process on several GPUs cannot communicate yet; set "
-                             "CUDA_VISIBLE_DEVICES to one GPU");
     if (i != index)
       other.ready.holdUp(stream);
   }

@@ -1,10 +1,12 @@
 // Makes GPUs and ranks, and binds instructions; those are in files of their own.
 #include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/comm/nccl/NcclCommunication.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Accesses.h"
 #include "runtime/device/cuda/CudaCommunication.h"
 #include "runtime/device/cuda/CudaMemory.h"
 #include "runtime/device/cuda/Requirements.h"
+#include <cstdio>
 #include <cstdlib>
 
 namespace psrt::cuda {
@@ -130,10 +132,8 @@ bool CudaRank::bind(Bound &bound) {
 
 //===--- the device -------------------------------------------------------===//
 
-/// Where the ranks of this process begin among those of the machine.
-static int findPlace(const DeviceRequest &request) {
-  if (request.alone)
-    return 0;
+/// Which of the processes on this machine this one is.
+static int findLocalRank(const DeviceRequest &request) {
   for (const char *name :
        {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
     if (const char *text = std::getenv(name))
@@ -141,34 +141,62 @@ static int findPlace(const DeviceRequest &request) {
   return request.first;
 }
 
-/// The ranks of a process on each GPU, by their numbers in the mesh: one after the other.
-static std::vector<std::vector<int>> spread(const DeviceRequest &request, int place, int gpus) {
-  std::vector<std::vector<int>> result(gpus);
+/// The GPU of a process that is a rank. Where it sees one alone, and was told which, it is that.
+static int chooseGpu(const DeviceRequest &request, int count) {
+  int place = findLocalRank(request);
+  if (place < count)
+    return place;
+  const char *visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (count == 1 && visible && *visible)
+    return 0;
+  refuse("rank %d is process %d of this machine (from 0), which has %d GPU%s: a rank that is a "
+         "process has a GPU of its own; start fewer processes here, or all ranks in one process, "
+         "which may share a GPU: --ranks %lld",
+         request.first, place, count, count == 1 ? "" : "s",
+         (long long)request.program.mesh.size());
+}
+
+/// The GPUs of the ranks of one process: one each where there are as many, and NCCL, else the first
+/// one for all.
+static std::vector<int> chooseGpus(const DeviceRequest &request, int count) {
+  std::vector<int> own(request.ranks), shared(request.ranks, 0);
   for (int i = 0; i < request.ranks; ++i)
-    result[(place + i) % gpus].push_back(request.first + i);
-  return result;
+    own[i] = i;
+  bool fits = request.ranks <= count;
+  if (request.comm == "nccl" && !fits)
+    refuse("--comm nccl needs a GPU for each of the %d ranks, and there %s %d; leave it away, and "
+           "all ranks share GPU 0",
+           request.ranks, count == 1 ? "is" : "are", count);
+  if (request.ranks == 1 || request.comm == "local" || !fits)
+    return shared;
+  if (request.comm == "nccl" || nccl::hasNccl())
+    return own;
+  std::fprintf(stderr,
+               "note: all %d ranks share GPU 0, of %d: NCCL is not here (libnccl.so.2, or "
+               "PSRT_NCCL)\n",
+               request.ranks, count);
+  return shared;
 }
 
 CudaDevice::CudaDevice(const DeviceRequest &request)
-    : firstPlace(findPlace(request)), program(std::make_shared<ProgramView>()),
+    : source(request.program), firstRank(request.first), program(std::make_shared<ProgramView>()),
       ranks(std::make_shared<RankTable>()) {
-  if (!request.alone)
-    PSRT_FAIL(BadArgument,
-              "ranks as processes on CUDA are not built yet; run all in one process: "
-              "--ranks %lld",
-              (long long)request.program.mesh.size());
   program->kernels = request.program.kernelNames;
   program->mesh = request.program.mesh;
   DriverRef driver = loadDriver();
   int count = 0;
   driver->check(driver->deviceGetCount(&count), "to count the GPUs");
-  std::vector<std::vector<int>> byGpu = spread(request, firstPlace, count);
+  gpus = request.alone ? chooseGpus(request, count) : std::vector{chooseGpu(request, count)};
   for (int i = 0; i < count; ++i) {
     Place place;
-    if (!byGpu[i].empty()) {
+    std::vector<int> numbers; // of the ranks on it
+    for (int each = 0; each < request.ranks; ++each)
+      if (gpus[each] == i)
+        numbers.push_back(request.first + each);
+    if (!numbers.empty()) {
       place.gpu = std::make_shared<Gpu>(driver, i);
       checkTarget(request.program, *place.gpu);
-      checkMemory(request.program, byGpu[i], *place.gpu);
+      checkMemory(request.program, numbers, *place.gpu);
       place.library = std::make_shared<LibraryKernels>(place.gpu);
       if (request.source.image)
         place.program = std::make_shared<Module>(place.gpu, request.source.image, "the program");
@@ -178,13 +206,22 @@ CudaDevice::CudaDevice(const DeviceRequest &request)
 }
 
 std::unique_ptr<RankDevice> CudaDevice::makeRank(int, bool, int place) {
-  auto rank = std::make_unique<CudaRank>(places[(firstPlace + place) % places.size()], program);
-  ranks->set(place, rank.get());
+  auto rank = std::make_unique<CudaRank>(places[gpus[place]], program);
+  ranks->set(firstRank + place, rank.get());
   return rank;
 }
 
 std::unique_ptr<Communication> CudaDevice::makeCommunication(const Mesh &mesh, bool dedicated) {
+  if (gpus.size() > 1 && gpus.front() != gpus.back())
+    return std::make_unique<nccl::NcclCommunication>(
+        source, makeLocalCommunication(mesh, dedicated), /*areProcesses=*/false, ranks);
   return std::make_unique<CudaCommunication>(mesh, dedicated, ranks);
+}
+
+std::unique_ptr<Communication>
+CudaDevice::makeProcessCommunication(std::unique_ptr<Communication> host) {
+  return std::make_unique<nccl::NcclCommunication>(source, std::move(host), /*areProcesses=*/true,
+                                                   ranks);
 }
 
 } // namespace psrt::cuda

@@ -104,9 +104,14 @@ public:
   explicit CudaDevice(const DeviceRequest &request);
   std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated, int place) override;
   std::unique_ptr<Communication> makeCommunication(const Mesh &mesh, bool dedicated) override;
+  bool hasOwnCommunication() const override { return true; }
+  std::unique_ptr<Communication>
+  makeProcessCommunication(std::unique_ptr<Communication> host) override;
 
 private:
-  int firstPlace;
+  const Program &source; ///< the session's
+  int firstRank;         ///< of this process
+  std::vector<int> gpus; ///< of each rank of this process
   std::shared_ptr<ProgramView> program;
   std::vector<Place> places; ///< by GPU, empty where no rank is
   std::shared_ptr<RankTable> ranks;

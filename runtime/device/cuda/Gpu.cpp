@@ -70,7 +70,15 @@ Stream::~Stream() {
 
 void Stream::synchronize() const {
   gpu->enter();
-  gpu->check(gpu->getDriver().streamSynchronize(stream), "while it ran what the program enqueued");
+  const char *what = "while it ran what the program enqueued";
+  gpu->await(
+      [&] {
+        CUresult result = gpu->getDriver().streamQuery(stream);
+        if (result != CUDA_ERROR_NOT_READY)
+          gpu->check(result, what);
+        return result == CUDA_SUCCESS;
+      },
+      [&] { gpu->check(gpu->getDriver().streamSynchronize(stream), what); });
 }
 
 Event::Event(GpuRef given, bool timed) : gpu(std::move(given)) {
@@ -97,7 +105,8 @@ bool Event::isOver() const {
 }
 
 void Event::synchronize() const {
-  gpu->check(gpu->getDriver().eventSynchronize(event), "to wait for an event");
+  gpu->await([&] { return isOver(); },
+             [&] { gpu->check(gpu->getDriver().eventSynchronize(event), "to wait for an event"); });
 }
 
 void Event::holdUp(const Stream &stream) const {

@@ -4,7 +4,11 @@
 #define PSRT_DEVICE_CUDA_GPU_H
 
 #include "runtime/device/cuda/Driver.h"
+#include <chrono>
+#include <functional>
 #include <string>
+#include <thread>
+#include <utility>
 
 namespace psrt::cuda {
 
@@ -34,6 +38,25 @@ public:
   /// Bytes that nobody uses.
   size_t freeMemory() const;
 
+  /// Called again and again while the host waits for this GPU; it throws what ends the waiting.
+  /// Null: nobody is asked.
+  void setWatch(std::function<void()> function) const { watch = std::move(function); }
+  /// In the watch: whether this waiting is one that it was not called for before.
+  bool isWaitNew() const { return std::exchange(waitIsNew, false); }
+  /// Waits until `isOver`, a question to the driver, says so, where there is a watch; else calls
+  /// `wait`.
+  template <typename IsOver, typename Wait> void await(IsOver &&isOver, Wait &&wait) const {
+    if (!watch)
+      return wait();
+    waitIsNew = true;
+    for (int turn = 0; !isOver(); ++turn) {
+      if (turn > 1000)
+        std::this_thread::sleep_for(std::chrono::microseconds(turn > 10000 ? 1000 : 20));
+      if (turn % 1000 == 999)
+        watch();
+    }
+  }
+
 private:
   DriverRef driver;
   int ordinal;
@@ -41,6 +64,8 @@ private:
   CUcontext context = nullptr;
   std::string name;
   int architecture = 0, processors = 1;
+  mutable std::function<void()> watch;
+  mutable bool waitIsNew = false;
 };
 
 using GpuRef = std::shared_ptr<const Gpu>;
