@@ -81,9 +81,17 @@ protected:
       bound.buffers = pointers.data();
       bound.coordinates = &coordinates;
       ASSERT_TRUE(ranks.at(r).bind(bound));
+      Instruction waiting;
+      waiting.op = WaitOp{op.token};
+      Bound wait;
+      wait.instruction = &waiting;
+      ASSERT_TRUE(op.token < 0 || ranks.at(r).bind(wait));
       ranks.at(r).comm->reserve();
-      for (int repeat = 0; repeat < (inPlace ? 1 : 20); ++repeat)
+      for (int repeat = 0; repeat < (inPlace ? 1 : 20); ++repeat) {
         bound.run(bound);
+        if (op.token >= 0)
+          wait.run(wait);
+      }
       memory.bringBack();
     });
   }
@@ -367,6 +375,27 @@ TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   op.counts = {300};
   inPlace = true;                  // once
   constexpr int waits = 6 * 2 * 2; // of each rank for each other of its three, before and after
+  for (int dropped = 1; dropped <= waits + 1; ++dropped) {
+    setenv("PSRT_STANDIN_DROP", std::to_string(dropped).c_str(), 1);
+    auto buffers = makeBuffers(300, 300);
+    if (dropped <= waits)
+      EXPECT_THROW(run(op, buffers), Error) << dropped;
+    else
+      run(op, buffers);
+  }
+  unsetenv("PSRT_STANDIN_DROP");
+}
+
+/// The same of what is started: of its stream for the rank's and back, too.
+TEST_F(Conformance, EveryWaitOfAStreamForWhatIsStartedIsNeeded) {
+  if (testTarget() == "cpu")
+    GTEST_SKIP() << "there are no streams";
+  CollectiveOp op;
+  op.axes = {1};
+  op.counts = {300};
+  op.token = 0;
+  inPlace = true; // once
+  constexpr int waits = 6 * (2 * 2 + 2);
   for (int dropped = 1; dropped <= waits + 1; ++dropped) {
     setenv("PSRT_STANDIN_DROP", std::to_string(dropped).c_str(), 1);
     auto buffers = makeBuffers(300, 300);

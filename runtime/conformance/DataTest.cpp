@@ -167,6 +167,40 @@ TEST(Program, AResultOfNarrowFloatsMayBeWide) {
   EXPECT_NE(messageOf(R"("dtype": "bf16", "out_dtype": 7)"), "");
 }
 
+/// Two functions that start an all_reduce with 0, with other instructions around it.
+static Program parseStarts(const std::string &before, const std::string &after) {
+  std::string function =
+      R"({"name": "f", "bases": 1, "code": [)" + before +
+      R"({"op": "all_reduce", "dtype": "f32", "axes": [], "count": 1, "in": [0, 0], "out": [0, 64],
+      "queue": "tp.run", "wait": 0})" +
+      after + "]}";
+  return parseProgram(R"({"version": 1, "arena_bytes": 4096, "variables": [], "programs": [],
+    "mesh": [], "inputs": [], "functions": [)" +
+                      function + ", " + function + "]}");
+}
+
+TEST(Program, WhatAFunctionStartsIsItsOwnAndIsWaitedForInIt) {
+  const std::string wait = R"({"wait": 0})";
+  Program program = parseStarts("", ", " + wait);
+  auto tokenOf = [&](int function) {
+    return std::get<CollectiveOp>(program.functions[function].code[0].op).token;
+  };
+  EXPECT_NE(tokenOf(0), tokenOf(1));
+  EXPECT_EQ(std::get<WaitOp>(program.functions[1].code[1].op).token, tokenOf(1));
+  auto messageOf = [](const std::string &before, const std::string &after) {
+    return errorOf([&] { parseStarts(before, after); });
+  };
+  EXPECT_NE(messageOf("", "").find("never waits for 0"), std::string::npos);
+  EXPECT_NE(messageOf(wait + ", ", "").find("waits for 0, which was not started"),
+            std::string::npos);
+  std::string again =
+      R"(, {"op": "all_reduce", "dtype": "f32", "axes": [], "count": 1, "in": [0, 0], "out": [0, 64],
+      "queue": "tp.run", "wait": 0})";
+  EXPECT_NE(messageOf("", ", " + wait + again).find("behind the wait"), std::string::npos);
+  EXPECT_NE(messageOf("", R"(, {"wait": -1})").find("waits for -1, which was not started"),
+            std::string::npos);
+}
+
 static std::vector<int64_t> readRow(const Program &program, const SampleSource &source, int input,
                                     int64_t sample) {
   std::vector<int64_t> row(3);

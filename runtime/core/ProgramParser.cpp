@@ -437,6 +437,59 @@ std::vector<BufferLifetime> parseBuffers(const Json &object) {
   return result;
 }
 
+/// The token of what is started; none where the instruction starts nothing.
+int64_t *startedToken(Instruction &instruction) {
+  if (auto *op = std::get_if<CollectiveOp>(&instruction.op))
+    return op->token >= 0 ? &op->token : nullptr;
+  auto *op = std::get_if<MessageOp>(&instruction.op);
+  return op ? &op->token : nullptr;
+}
+
+/// A wait for what stands before it in `code`; `where`: for messages.
+Instruction parseWait(const Json &object, std::vector<Instruction> &code,
+                      const std::string &where) {
+  int64_t token = getInt(object, "wait");
+  bool known = std::any_of(code.begin(), code.end(), [&](Instruction &instruction) {
+    const int64_t *started = startedToken(instruction);
+    return started && *started == token;
+  });
+  if (!known)
+    PSRT_FAIL(BadInput, "%s waits for %lld, which was not started", where.c_str(),
+              (long long)token);
+  Instruction result;
+  result.op = WaitOp{token};
+  return result;
+}
+
+/// Each token of a function is waited for once and behind all that was started with it; what it is
+/// in the table is that function's own, and becomes one of the program.
+void resolveTokens(Function &function, size_t number) {
+  constexpr int64_t kTokensOfFunction = int64_t(1) << 32;
+  std::map<int64_t, bool> waited;
+  auto resolve = [&](int64_t &token) {
+    if (token < 0 || token >= kTokensOfFunction)
+      PSRT_FAIL(BadInput, "function \"%s\" numbers a wait %lld", function.name.c_str(),
+                (long long)token);
+    token += kTokensOfFunction * int64_t(number + 1);
+  };
+  for (Instruction &instruction : function.code)
+    if (int64_t *token = startedToken(instruction)) {
+      if (!waited.try_emplace(*token, false).first->second) {
+        resolve(*token);
+        continue;
+      }
+      PSRT_FAIL(BadInput, "function \"%s\" starts something with %lld behind the wait for it",
+                function.name.c_str(), (long long)*token);
+    } else if (auto *wait = std::get_if<WaitOp>(&instruction.op)) {
+      waited[wait->token] = true;
+      resolve(wait->token);
+    }
+  for (auto [token, isWaited] : waited)
+    if (!isWaited)
+      PSRT_FAIL(BadInput, "function \"%s\" never waits for %lld, which it starts",
+                function.name.c_str(), (long long)token);
+}
+
 Function parseFunction(const Json &object, const Program &program) {
   Function result;
   result.name = object.at("name");
@@ -445,30 +498,17 @@ Function parseFunction(const Json &object, const Program &program) {
   result.keys = getOr(object, "keys", 0);
   result.buffers = parseBuffers(object);
   for (const Json &instruction : object.at("code")) {
-    result.code.push_back(parseInstruction(instruction, program.mesh));
+    result.code.push_back(
+        get(instruction, "op").is_null()
+            ? parseWait(instruction, result.code, "function \"" + result.name + "\"")
+            : parseInstruction(instruction, program.mesh));
     checkMeeting(result.code.back(), /*coordinate=*/-1);
     for (const BufferRef &buffer : result.code.back().buffers)
       if (buffer.base >= result.bases)
         PSRT_FAIL(BadInput, "function \"%s\" uses base %d of %d", result.name.c_str(), buffer.base,
                   result.bases);
   }
-  return result;
-}
-
-/// A wait for what stands before it.
-Instruction parseWait(const Json &object, const EntryCode &entry, const std::string &name) {
-  int64_t token = getInt(object, "wait");
-  bool known = false;
-  for (const Instruction &instruction : entry.instructions)
-    if (const auto *op = std::get_if<CollectiveOp>(&instruction.op))
-      known |= op->token == token;
-    else if (const auto *op = std::get_if<MessageOp>(&instruction.op))
-      known |= op->token == token;
-  if (!known)
-    PSRT_FAIL(BadInput, "entry \"%s\" waits for %lld, which was not started", name.c_str(),
-              (long long)token);
-  Instruction result;
-  result.op = WaitOp{token};
+  resolveTokens(result, program.functions.size());
   return result;
 }
 
@@ -478,9 +518,10 @@ void parseEntry(const Json &object, const Program &program, const std::string &n
   if (get(object, "run").is_null()) {
     ProgramEntry result;
     result.instruction = int(entry.instructions.size());
-    entry.instructions.push_back(get(object, "op").is_null()
-                                     ? parseWait(object, entry, name)
-                                     : parseInstruction(object, program.mesh));
+    entry.instructions.push_back(
+        get(object, "op").is_null()
+            ? parseWait(object, entry.instructions, "entry \"" + name + "\"")
+            : parseInstruction(object, program.mesh));
     for (const BufferRef &buffer : entry.instructions.back().buffers)
       if (buffer.base >= 0)
         PSRT_FAIL(BadInput,

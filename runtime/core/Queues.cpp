@@ -21,18 +21,30 @@ std::optional<Meeting> findMeeting(const Instruction &instruction, const Mesh &m
 }
 } // namespace
 
+/// The instructions of an entry's program: its own, then those of each function that it runs, once.
+static std::vector<const std::vector<Instruction> *> findCode(const Program &program,
+                                                              const EntryCode &code) {
+  std::vector<const std::vector<Instruction> *> result = {&code.instructions};
+  std::set<int> functions;
+  for (const ProgramEntry &entry : code.code)
+    if (entry.function >= 0 && functions.insert(entry.function).second)
+      result.push_back(&program.functions[entry.function].code);
+  return result;
+}
+
 std::vector<Queue> findQueues(const Program &program, int rank) {
   const Mesh &mesh = program.mesh;
   int64_t stage = mesh.pipelineCoordinate(mesh.coordinates(rank));
   std::map<std::string, std::set<int>> queues;
   for (const EntryPoint &entry : program.entries)
     for (size_t i = 0; i < entry.programs.size(); ++i)
-      for (const Instruction &instruction : entry.programs[i].instructions)
-        if (std::optional<Meeting> meeting = findMeeting(instruction, mesh, rank)) {
-          std::set<int> &peers = queues[meeting->queue];
-          if (int64_t(i) == stage)
-            peers.insert(meeting->members.begin(), meeting->members.end());
-        }
+      for (const std::vector<Instruction> *code : findCode(program, entry.programs[i]))
+        for (const Instruction &instruction : *code)
+          if (std::optional<Meeting> meeting = findMeeting(instruction, mesh, rank)) {
+            std::set<int> &peers = queues[meeting->queue];
+            if (int64_t(i) == stage)
+              peers.insert(meeting->members.begin(), meeting->members.end());
+          }
   std::vector<Queue> result;
   for (auto &[name, peers] : queues) {
     peers.erase(rank);

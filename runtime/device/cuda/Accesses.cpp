@@ -35,12 +35,38 @@ bool writesBuffer(const Instruction &instruction, size_t index) {
   return std::visit(Writes{instruction, index}, instruction.op);
 }
 
+/// From the first to the last element that a matmul touches: chunks of one product lie in one
+/// buffer.
+static int64_t spanOf(const MatmulOp &op, size_t index) {
+  if (index == MatmulOp::Bias)
+    return op.n * dtypeSize(op.outDtype);
+  bool isOut = index == MatmulOp::Out;
+  const std::array<int64_t, 4> &strides = isOut ? op.out : index == MatmulOp::Lhs ? op.lhs : op.rhs;
+  const std::array<int64_t, 4> sizes = {op.batch[0], op.batch[1],
+                                        index == MatmulOp::Rhs ? op.k : op.m,
+                                        index == MatmulOp::Lhs ? op.k : op.n};
+  int64_t elements = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0)
+      return 0;
+    elements += (sizes[i] - 1) * strides[i];
+  }
+  return elements * dtypeSize(isOut ? op.outDtype : op.dtype);
+}
+
+/// Of a buffer that has `extent` bytes, as far as is known what an instruction touches.
+static int64_t bytesTouched(const Instruction &instruction, size_t index, int64_t extent) {
+  const auto *matmul = std::get_if<MatmulOp>(&instruction.op);
+  return matmul ? std::min(extent, spanOf(*matmul, index)) : extent;
+}
+
 std::vector<Access> accessesOf(const Bound &bound) {
   std::vector<Access> result;
   for (size_t i = 0; i < bound.instruction->buffers.size(); ++i)
     if (bound.buffers[i]) {
       auto begin = reinterpret_cast<CUdeviceptr>(bound.buffers[i]);
-      CUdeviceptr bytes = bound.extents ? CUdeviceptr(bound.extents[i]) : 1;
+      auto bytes =
+          CUdeviceptr(bytesTouched(*bound.instruction, i, bound.extents ? bound.extents[i] : 1));
       result.push_back({begin, begin + bytes, writesBuffer(*bound.instruction, i)});
     }
   return result;

@@ -66,8 +66,7 @@ std::vector<Access> accessesOf(const Member &m, const Pointers &ins, int64_t in,
 }
 
 void launch(const Member &m, const Launches &launches, const std::vector<Access> &accesses) {
-  CudaRank &device = m.comm->getDevice();
-  device.getLibrary().launch(*device.getStream(), launches, accesses);
+  m.comm->getDevice().getLibrary().launch(*m.stream, launches, accesses);
 }
 
 /// Buffer `i` of every member, from byte `offset` on.

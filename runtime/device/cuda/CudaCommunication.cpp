@@ -26,32 +26,30 @@ void Member::meet(void *const *buffers) const {
   group->slots[index] = buffers;
   if (count == 1)
     return;
-  const Stream &stream = *comm->getDevice().getStream();
-  ends->ready.record(stream);
+  ends->ready.record(*stream);
   group->barrier.arrive();
   for (int i = 0; i < count; ++i) {
     const Ends &other = endsOf(*group, i);
     if (i != index)
-      other.ready.holdUp(stream);
+      other.ready.holdUp(*stream);
   }
 }
 
 void Member::leave() const {
   if (count == 1)
     return;
-  const Stream &stream = *comm->getDevice().getStream();
-  ends->done.record(stream);
+  ends->done.record(*stream);
   group->barrier.arrive();
   for (int i = 0; i < count; ++i)
     if (i != index)
-      endsOf(*group, i).done.holdUp(stream);
+      endsOf(*group, i).done.holdUp(*stream);
 }
 
 void Member::copy(CUdeviceptr to, CUdeviceptr from, int64_t bytes) const {
   const CudaRank &device = comm->getDevice();
   if (bytes > 0 && to != from)
     device.getGpu().check(
-        device.getDriver().memcpyDtoDAsync(to, from, size_t(bytes), device.getStream()->get()),
+        device.getDriver().memcpyDtoDAsync(to, from, size_t(bytes), stream->get()),
         "to copy between ranks");
 }
 
@@ -89,6 +87,13 @@ void CudaRankComm::waitFor(std::optional<int64_t> token) {
   started.wait(token, [&](const Started &one) {
     static_cast<const StartedPart &>(one).done.holdUp(*device.getStream());
   });
+  auto isWaitedFor = [&](const StartedMember *member) {
+    if (token && member->op.token != *token)
+      return false;
+    member->over.holdUp(*device.getStream());
+    return true;
+  };
+  underWay.erase(std::remove_if(underWay.begin(), underWay.end(), isWaitedFor), underWay.end());
 }
 
 bool CudaRankComm::bind(Bound &bound) {
@@ -123,8 +128,44 @@ bool CudaRankComm::bind(Bound &bound) {
   return true;
 }
 
+/// Enqueues the part of one that is only started.
+static void runStarted(const Bound &bound) {
+  const auto &member =
+      static_cast<const StartedMember &>(*static_cast<const Member *>(bound.prepared));
+  member.begin.record(*member.comm->getDevice().getStream());
+  member.begin.holdUp(*member.stream);
+  member.enqueue(bound);
+  member.over.record(*member.stream);
+  member.comm->noteStarted(member);
+}
+
+/// Whether a collective of that many members may run beside what follows it: one whose result
+/// overwrites its operand works in memory that all share, so it does not.
+static bool runsBeside(const CollectiveOp &op, const Bound &bound, int64_t bytes, int64_t members) {
+  if (op.token < 0 || members == 1)
+    return false;
+  if (op.kind == CollectiveOp::AllReduce)
+    return true;
+  auto in = reinterpret_cast<uintptr_t>(bound.buffers[0]),
+       out = reinterpret_cast<uintptr_t>(bound.buffers[1]);
+  return in + uintptr_t(bytes) <= out || out + uintptr_t(bytes * members) <= in;
+}
+
+std::shared_ptr<Member> CudaRankComm::makeMember(const CollectiveOp &op, const Bound &bound) {
+  int64_t members = rooms.mesh.shards(op.axes);
+  if (!runsBeside(op, bound, op.bytes(rooms.mesh), members)) {
+    auto member = std::make_shared<Member>();
+    member->stream = device.getStream().get();
+    return member;
+  }
+  auto member = std::make_shared<StartedMember>(device.getStream()->getGpu());
+  member->stream = &getSideStream();
+  member->enqueue = findRunner(op, int(members));
+  return member;
+}
+
 void CudaRankComm::bindCollective(Bound &bound, const CollectiveOp &op) {
-  auto member = std::make_shared<Member>();
+  std::shared_ptr<Member> member = makeMember(op, bound);
   member->op = op;
   member->group = rooms.getGroup(rank, op.axes);
   member->comm = this;
@@ -137,7 +178,8 @@ void CudaRankComm::bindCollective(Bound &bound, const CollectiveOp &op) {
   if (member->count > 1)
     scratchBytes = std::max(scratchBytes, size_t(member->bytes));
   bound.needsHost = member->count > 1;
-  bound.run = findRunner(op, member->count);
+  bool isStarted = member->stream != device.getStream().get();
+  bound.run = isStarted ? runStarted : findRunner(op, member->count);
   bound.prepared = member.get();
   kept.push_back(std::move(member));
 }

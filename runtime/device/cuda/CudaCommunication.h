@@ -29,6 +29,9 @@ struct Ends {
   Event ready, done;
 };
 
+struct Member;
+struct StartedMember;
+
 class CudaRankComm : public RankComm {
 public:
   CudaRankComm(Rooms &rooms, int rank, CudaRank &device);
@@ -43,9 +46,13 @@ public:
   CUdeviceptr getScratch() const { return scratch->get(); }
   Ends &getEnds(Group &group, int index);
   void waitFor(std::optional<int64_t> token);
+  /// From now on it is under way in the side stream, until it is waited for.
+  void noteStarted(const StartedMember &member) { underWay.push_back(&member); }
 
 private:
   void bindCollective(Bound &bound, const CollectiveOp &op);
+  /// Where and when its part is enqueued; the caller fills in the rest.
+  std::shared_ptr<Member> makeMember(const CollectiveOp &op, const Bound &bound);
   void bindStarted(Bound &bound, const std::vector<int> &members, int index, int64_t token,
                    const std::string &queue, MeetingPlace::Action action);
 
@@ -54,6 +61,7 @@ private:
   CudaRank &device;
   std::unique_ptr<Stream> side;
   StartedList started;
+  std::vector<const StartedMember *> underWay; ///< collectives over axes, in the side stream
   size_t startedCount = 0, scratchBytes = 0;
   std::unique_ptr<DeviceMemory> scratch;
   std::map<Group *, std::unique_ptr<Ends>> ends;
@@ -81,9 +89,10 @@ struct Member {
   Group *group = nullptr;
   CudaRankComm *comm = nullptr;
   Ends *ends = nullptr;
-  int index = 0, count = 1; ///< this rank's place in the group, and its size
-  int source = 0;           ///< permute: who sends to this rank
-  int64_t bytes = 0;        ///< of the operand
+  int index = 0, count = 1;       ///< this rank's place in the group, and its size
+  int source = 0;                 ///< permute: who sends to this rank
+  int64_t bytes = 0;              ///< of the operand
+  const Stream *stream = nullptr; ///< where its part is enqueued
 
   /// All members have come, and what this rank enqueues now comes after what they had enqueued.
   void meet(void *const *buffers) const;
@@ -94,6 +103,14 @@ struct Member {
     return reinterpret_cast<CUdeviceptr>(group->slots[m][i]);
   }
   void copy(CUdeviceptr to, CUdeviceptr from, int64_t count) const;
+};
+
+/// One that is only started: it runs in the side stream, after what stands before it in the rank's;
+/// that one waits for it at the wait.
+struct StartedMember : Member {
+  explicit StartedMember(const GpuRef &gpu) : begin(gpu), over(gpu) {}
+  Event begin, over;
+  void (*enqueue)(const Bound &) = nullptr; ///< its part
 };
 
 /// How a collective is run.
