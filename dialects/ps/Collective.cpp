@@ -125,6 +125,21 @@ LogicalResult ShardSliceOp::verify() {
                        << getDim() << " of " << type << ", which do not cover it (shard_slice_c2)";
 }
 
+LogicalResult WaitOp::verify() {
+  Operation *started = getOperand().getDefiningOp();
+  if (!started || !isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp>(started)) {
+    InFlightDiagnostic error = emitOpError("waits for what no collective yields (wait_c1)");
+    error.attachNote(getOperand().getLoc()) << "made here";
+    return error;
+  }
+  if (!getOperand().hasOneUse()) {
+    InFlightDiagnostic error = emitOpError("waits for a result that is used beside it (wait_c2)");
+    error.attachNote(started->getLoc()) << "started here";
+    return error;
+  }
+  return success();
+}
+
 LoweringKind AllReduceOp::getLoweringKind() { return LoweringKind::Collective; }
 LoweringKind ReduceScatterOp::getLoweringKind() { return LoweringKind::Collective; }
 LoweringKind AllGatherOp::getLoweringKind() { return LoweringKind::Collective; }
@@ -132,3 +147,4 @@ LoweringKind AllToAllOp::getLoweringKind() { return LoweringKind::Collective; }
 LoweringKind PermuteOp::getLoweringKind() { return LoweringKind::Collective; }
 LoweringKind ShardIndexOp::getLoweringKind() { return LoweringKind::Collective; }
 LoweringKind ShardSliceOp::getLoweringKind() { return LoweringKind::Collective; }
+LoweringKind WaitOp::getLoweringKind() { return LoweringKind::Collective; }

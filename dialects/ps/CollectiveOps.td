@@ -93,3 +93,21 @@ def PS_ShardSliceOp : PS_CollectiveOp<"shard_slice"> {
   let results = (outs PS_Tensor:$result);
   let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` type($operand) `->` type($result)";
 }
+def PS_WaitOp : PS_CollectiveOp<"wait", [SameOperandsAndResultType]> {
+  let summary = "what a collective yields, from here on: it is started where it stands";
+  let description = [{
+    A collective whose result goes into a `ps.wait` is only started where it stands; what stands between the two runs
+    meanwhile, and the collective's operand stays unchanged until the wait. Without one it is over where it stands.
+    Lifespan: made by `ps-start-collectives` (level 3) in class functions, read by memory planning and code generation.
+
+    - (wait_c1) the operand is the result of a collective that moves data between ranks.
+    - (wait_c2) nothing else uses that result.
+    ```mlir
+    %1 = ps.all_reduce sum %0 over ["tp"] : tensor<4x8xf32>
+    %2 = ps.wait %1 : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins PS_Tensor:$operand);
+  let results = (outs PS_Tensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($result)";
+}

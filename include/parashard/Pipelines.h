@@ -47,6 +47,8 @@ struct CompileOptions {
   std::string gradientReduction = "fp32"; ///< or bf16: the type in which gradients are added up
   std::string lossAverage; ///< step or micro-batch; empty: step where the form is recognised
 
+  std::string overlap = "auto"; ///< of collectives with products: auto, off, or a number of chunks
+
   // The update.
   std::vector<std::string> optimizers; ///< "[GLOB=|ndim<2=]adamw(lr=1e-3,...)"; first match wins
   std::string clipNorm;                ///< a number, or empty

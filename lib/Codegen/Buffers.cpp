@@ -2,6 +2,7 @@
 #include "Buffers.h"
 #include "ClassBuffers.h"
 #include "Fused.h"
+#include "Started.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -31,11 +32,12 @@ static int64_t getLastUse(Value value, const llvm::DenseMap<Operation *, int64_t
   int64_t last = 0;
   for (Operation *user : value.getUsers()) {
     if (isView(user))
-      last = std::max(last, getLastUse(user->getResult(0), numbers, end));
+      last = std::max({last, isa<ps::WaitOp>(user) ? numbers.lookup(user) : 0,
+                       getLastUse(user->getResult(0), numbers, end)});
     else if (user->hasTrait<OpTrait::IsTerminator>() || isa<ps::WriteOp>(user))
       last = end;
     else
-      last = std::max(last, numbers.lookup(user));
+      last = std::max(last, numbers.lookup(getEndOfUse(user)));
   }
   return last;
 }

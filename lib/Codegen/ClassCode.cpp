@@ -145,21 +145,48 @@ LogicalResult ClassCode::writeContract(ps::ContractOp op) {
     form = getMatmul(op, *lhs, *rhs);
   if (!form)
     return op.emitOpError("is no matmul on its operands' strides; run ps-fuse first");
+  Operation *collective = getChunkedCollective(op);
+  if (!collective)
+    return writeMatmul(op, {*form}), success();
+  if (std::optional<ChunkedProduct> product = getChunkedProduct(collective); product->follows)
+    writeChunks(*product, collective);
+  return success(); // else where the collective stands
+}
+
+static int64_t getElementBytes(Value value) {
+  return ps::getByteSize(RankedTensorType::get({1}, getElementTypeOrSelf(value.getType())));
+}
+
+void ClassCode::writeMatmul(ps::ContractOp op, const MatmulChunk &chunk) {
+  const MatmulForm &form = chunk.form;
+  auto from = [&](Value value, int64_t first) {
+    return buffer(value, first * getElementBytes(value));
+  };
   json::Object object = begin("matmul", op);
   describeTypes(object, op.getLhs(), op.getResult());
-  object["batch"] = json::Array(form->batch);
-  object["m"] = form->m;
-  object["n"] = form->n;
-  object["k"] = form->k;
-  object["lhs"] = buffer(form->swapped ? op.getRhs() : op.getLhs());
-  object["rhs"] = buffer(form->swapped ? op.getLhs() : op.getRhs());
-  object["out"] = buffer(op.getResult());
-  object["lhs_strides"] = json::Array(form->lhs);
-  object["rhs_strides"] = json::Array(form->rhs);
-  object["out_strides"] = json::Array(form->out);
+  object["batch"] = json::Array(form.batch);
+  object["m"] = form.m;
+  object["n"] = form.n;
+  object["k"] = form.k;
+  object["lhs"] = from(form.swapped ? op.getRhs() : op.getLhs(), chunk.lhs);
+  object["rhs"] = from(form.swapped ? op.getLhs() : op.getRhs(), chunk.rhs);
+  object["out"] = from(op.getResult(), chunk.out);
+  object["lhs_strides"] = json::Array(form.lhs);
+  object["rhs_strides"] = json::Array(form.rhs);
+  object["out_strides"] = json::Array(form.out);
   object["accumulate"] = buffers.getAccumulated(op.getResult());
   add(std::move(object));
-  return success();
+}
+
+void ClassCode::writeChunks(const ChunkedProduct &product, Operation *collective) {
+  int64_t count = getChunkCount(collective);
+  for (int64_t i = 0; i < count; ++i) {
+    if (product.follows)
+      addWait(collective, i);
+    writeMatmul(product.contract, getChunk(product.form, i, count));
+    if (!product.follows)
+      addCollective(collective, i, count);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -227,6 +254,7 @@ LogicalResult ClassCode::write(Operation *op) {
         writeMaxPoolGrad(grad);
         return success();
       })
+      .Case<ps::WaitOp>([&](auto wait) { return writeWait(wait); })
       .Case<ps::ReadOp, ps::WriteOp, ps::AccumulateOp, func::ReturnOp>(
           [](Operation *) { return success(); })
       .Default([&](Operation *other) -> LogicalResult {

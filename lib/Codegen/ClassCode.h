@@ -4,6 +4,7 @@
 
 #include "ClassBuffers.h"
 #include "KernelSet.h"
+#include "Started.h"
 #include "llvm/Support/JSON.h"
 
 namespace parashard::codegen {
@@ -41,6 +42,9 @@ private:
   mlir::LogicalResult write(mlir::Operation *op);
   mlir::LogicalResult writeFused(ps::FusedOp op);
   mlir::LogicalResult writeContract(ps::ContractOp op);
+  void writeMatmul(ps::ContractOp op, const MatmulChunk &chunk);
+  /// Beside the collective that it is cut with.
+  void writeChunks(const ChunkedProduct &product, mlir::Operation *collective);
   mlir::LogicalResult writeAttention(ps::AttentionOp op);
   mlir::LogicalResult writeAttentionGrad(ps::AttentionGradOp op);
   void writeEmbedding(ps::EmbeddingOp op);
@@ -51,6 +55,10 @@ private:
   void writeMaxPool(ps::MaxPoolOp op);
   void writeMaxPoolGrad(ps::MaxPoolGradOp op);
   mlir::LogicalResult writeCollective(mlir::Operation *op);
+  /// Chunk `number` of `count` of a collective.
+  void addCollective(mlir::Operation *op, int64_t number, int64_t count);
+  void addWait(mlir::Operation *collective, int64_t number);
+  mlir::LogicalResult writeWait(ps::WaitOp op);
   void writeCopies();
   /// What lies in scratch and when, in instructions; `ends`: the number behind those of each op.
   llvm::json::Array describeScratch(llvm::ArrayRef<int64_t> ends);
@@ -66,6 +74,8 @@ private:
   ClassBuffers buffers;
   KernelSet &kernels;
   llvm::json::Array code;
+  llvm::DenseMap<mlir::Operation *, int64_t> tokens; ///< of started collectives: of the first chunk
+  int64_t tokenCount = 0;
 };
 
 } // namespace parashard::codegen

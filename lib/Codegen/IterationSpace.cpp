@@ -18,7 +18,7 @@ bool codegen::isFusable(Operation *op) {
 }
 
 bool codegen::isView(Operation *op) {
-  return isa<ps::ReshapeOp, ps::TransposeOp, ps::BroadcastOp, ps::SliceOp>(op);
+  return isa<ps::ReshapeOp, ps::TransposeOp, ps::BroadcastOp, ps::SliceOp, ps::WaitOp>(op);
 }
 
 /// Constants and iotas: made where they are used.

@@ -154,22 +154,28 @@ static std::string joinAxes(ArrayAttr axes) {
   return name;
 }
 
-LogicalResult ClassCode::writeCollective(Operation *op) {
+void ClassCode::addCollective(Operation *op, int64_t number, int64_t count) {
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  if (!axes || op->getNumResults() != 1)
-    return op->emitError() << "'" << op->getName() << "' has no code for the CPU";
   json::Object object = begin("", op);
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
   describeCollective(object, op->getName().stripDialect(), axes, type.getElementType());
   object["queue"] = joinAxes(axes);
-  object["out"] = buffer(op->getResult(0));
+  if (auto token = tokens.find(op); token != tokens.end()) {
+    // One of its own: what a program has started in that of the axes may be long under way.
+    object["queue"] = joinAxes(axes) + ".run";
+    object["wait"] = token->second + number;
+  }
+  auto bufferOf = [&](Value value) {
+    return buffer(value, ps::getByteSize(value.getType()) / count * number);
+  };
+  object["out"] = bufferOf(op->getResult(0));
   if (op->getNumOperands())
-    object["in"] = buffer(op->getOperand(0));
+    object["in"] = bufferOf(op->getOperand(0));
   auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
   TypeSwitch<Operation *>(op)
       .Case<ps::AllReduceOp>([&](auto reduce) {
         object["kind"] = ps::stringifyReductionKind(reduce.getKind());
-        object["count"] = type.getNumElements();
+        object["count"] = type.getNumElements() / count;
       })
       .Case<ps::ReduceScatterOp>([&](auto scatter) {
         object["kind"] = ps::stringifyReductionKind(scatter.getKind());
@@ -190,6 +196,44 @@ LogicalResult ClassCode::writeCollective(Operation *op) {
         describeDim(object, type.getShape(), slice.getDim());
         object["whole"] = shapeOf(slice.getOperand())[slice.getDim()];
       });
+  if (std::optional<int64_t> outer = object.getInteger("outer"))
+    object["outer"] = *outer / count;
   add(std::move(object));
+}
+
+LogicalResult ClassCode::writeCollective(Operation *op) {
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  if (!axes || op->getNumResults() != 1)
+    return op->emitError() << "'" << op->getName() << "' has no code for the CPU";
+  int64_t count = getChunkCount(op);
+  std::optional<ChunkedProduct> product = getChunkedProduct(op);
+  if (count > 1 && (!product || product->places % count != 0))
+    return op->emitOpError() << "has " << kChunksMark << " = " << count << ", but "
+                             << (product ? "its product has " + std::to_string(product->places) +
+                                               " places along which both can be cut"
+                                         : std::string("is cut with no product"))
+                             << "; run ps-start-collectives, or remove the mark";
+  if (getWait(op)) {
+    tokens[op] = tokenCount;
+    tokenCount += count;
+  }
+  if (product && !product->follows)
+    return writeChunks(*product, op), success();
+  for (int64_t i = 0; i < count; ++i)
+    addCollective(op, i, count);
+  return success();
+}
+
+void ClassCode::addWait(Operation *collective, int64_t number) {
+  add(json::Object{{"wait", tokens.lookup(collective) + number}});
+}
+
+LogicalResult ClassCode::writeWait(ps::WaitOp op) {
+  Operation *collective = op.getOperand().getDefiningOp();
+  std::optional<ChunkedProduct> product = getChunkedProduct(collective);
+  if (product && product->follows)
+    return success(); // each chunk of the product waits for its own
+  for (int64_t i = 0, count = getChunkCount(collective); i < count; ++i)
+    addWait(collective, i);
   return success();
 }

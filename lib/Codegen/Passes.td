@@ -19,4 +19,24 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
 
+def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
+  let summary = "lets collectives of class functions run beside what does not need them";
+  let description = [{
+    A collective is started where it stands and waited for (`ps.wait`) in front of the first op that uses its result, where
+    anything computes between the two. Products that depend on neither, such as that of a weight's gradient, move there, until
+    they take as long as it does by the cost interface and the figures of the target.
+
+    A contraction that makes what an all_reduce or reduce_scatter is given, and one that is the first to use what an
+    all_gather yields, are cut into chunks along their slowest dim together with it (`ps.chunks`) where both in
+    chunks take less time: chunk i + 1 is multiplied while chunk i is under way. No value depends on it. Ops of functions
+    that write variables stay where they are.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu\"", "whose figures are used: cpu or cuda, and what follows">,
+    Option<"chunks", "chunks", "int64_t", /*default=*/"0",
+           "cut everything that can be cut into so many chunks, and nothing with 1; 0: as the cost says">,
+  ];
+  let dependentDialects = ["::parashard::ps::PSDialect"];
+}
+
 #endif

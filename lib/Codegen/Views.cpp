@@ -52,7 +52,7 @@ std::optional<StridedView> codegen::getView(Value value, IsMaterialised stop) {
   auto shape = cast<RankedTensorType>(value.getType()).getShape();
   Operation *op = value.getDefiningOp();
   if (!op || (stop && stop(op)) ||
-      !isa<ps::ReshapeOp, ps::TransposeOp, ps::SliceOp, ps::BroadcastOp>(op)) {
+      !isa<ps::ReshapeOp, ps::TransposeOp, ps::SliceOp, ps::BroadcastOp, ps::WaitOp>(op)) {
     StridedView view;
     view.base = value;
     view.shape.assign(shape.begin(), shape.end());

@@ -250,6 +250,11 @@ LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
       .Case([&](AccumulateOp o) { return runAccumulate(o, frame); })
       .Case([&](FusedOp o) { return runFused(o, frame); })
       .Case([&](rank::RunOp o) { return runClass(o, frame); })
+      .Case([&](WaitOp o) { // done at the start
+        PerRank value = frame.values.lookup(o.getOperand());
+        frame.values[o.getResult()] = std::move(value);
+        return success();
+      })
       .Case([&](rank::StartOp o) { return runStart(o, frame); })
       .Case([&](rank::InputOp o) { return runInput(o, frame); })
       .Case([&](rank::OutputOp o) { return runOutput(o, frame); })

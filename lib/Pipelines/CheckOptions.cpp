@@ -24,6 +24,14 @@ static llvm::Error checkPolicy(llvm::StringRef policy) {
   return llvm::Error::success();
 }
 
+static llvm::Error checkOverlap(llvm::StringRef overlap) {
+  int64_t chunks = 0;
+  if (overlap == "auto" || overlap == "off" || (!overlap.getAsInteger(10, chunks) && chunks >= 1))
+    return llvm::Error::success();
+  return fail("--overlap takes auto, off, or a number of chunks (at least 1), not '" + overlap +
+              "'");
+}
+
 static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh) {
   if (options.zero < 0 || options.zero > 3)
     return fail(
@@ -61,6 +69,8 @@ llvm::Error checkOptions(const CompileOptions &options) {
   if (!mesh)
     return fail("--mesh: " + llvm::toString(mesh.takeError()));
   if (llvm::Error error = checkZero(options, *mesh))
+    return error;
+  if (llvm::Error error = checkOverlap(options.overlap))
     return error;
   plan::Placement placement;
   placement.kind = options.placement == "v" ? plan::PlacementKind::V : plan::PlacementKind::Loop;

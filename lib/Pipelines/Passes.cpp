@@ -167,7 +167,7 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
   PassText fuse("ps-fuse");
   if (llvm::StringRef(o.target).starts_with("cuda"))
     fuse.option("most-chunks", kChunksOfGpu);
-  return {
+  std::vector<std::string> passes = {
       PassText("ps-partition"),
       // Reshards that cancel, pairs that are one collective.
       PassText("ps-simplify-collectives"),
@@ -178,8 +178,14 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
       // From here on all work is per class.
       PassText("ps-outline-segments"),
       fuse,
-      PassText("ps-verify-partitioned"),
   };
+  // When it is known what is one kernel, so that nothing moves any more.
+  if (o.overlap != "off")
+    passes.push_back(PassText("ps-start-collectives")
+                         .option("target", llvm::StringRef(o.target).split(':').first)
+                         .option("chunks", o.overlap == "auto" ? "" : o.overlap));
+  passes.push_back(PassText("ps-verify-partitioned"));
+  return passes;
 }
 
 } // namespace

@@ -108,6 +108,11 @@ struct Flags {
                "none, selective, full[+communication], modules=GLOB,... or budget=BYTES "
                "(the least time with no more memory a rank: 12GB, 500MiB)"),
       cl::value_desc("MODE"), cl::init("none"), cl::cat(plan)};
+  cl::opt<std::string> overlap{
+      "overlap",
+      cl::desc("collectives of tensor axes beside products: auto (cut into chunks where it pays), "
+               "off, or N: all that can be, into N chunks"),
+      cl::init("auto"), cl::cat(plan)};
   cl::opt<std::string> precision{
       "precision",
       cl::desc("the type of contractions: fp32, bf16, fp16, half (weights too), or fp8 (bf16, and "
@@ -385,20 +390,10 @@ void warnOfIdleFlags(const Flags &f) {
 bool readPlan(Flags &f) {
   if (f.planFile.empty())
     return true;
-  std::initializer_list<std::reference_wrapper<cl::Option>> flags = {f.mesh,
-                                                                     f.ranks,
-                                                                     f.policy,
-                                                                     f.splitMethod,
-                                                                     f.numChunks,
-                                                                     f.schedule,
-                                                                     f.microBatches,
-                                                                     f.globalBatch,
-                                                                     f.lossAverage,
-                                                                     f.zero,
-                                                                     f.recompute,
-                                                                     f.precision,
-                                                                     f.gradientReduction,
-                                                                     f.offload};
+  std::initializer_list<std::reference_wrapper<cl::Option>> flags = {
+      f.mesh,      f.ranks,        f.policy,      f.splitMethod,       f.numChunks,
+      f.schedule,  f.microBatches, f.globalBatch, f.lossAverage,       f.zero,
+      f.recompute, f.overlap,      f.precision,   f.gradientReduction, f.offload};
   return check(readPlanFile(f.planFile, [&](llvm::StringRef name) -> cl::Option * {
     for (cl::Option &flag : flags)
       if (flag.ArgStr == name)
@@ -430,6 +425,7 @@ llvm::json::Object describePlan(const Flags &f, const CompileOptions &compile) {
                           {"micro-batches", compile.microBatches},
                           {"zero", compile.zero},
                           {"recompute", f.recompute.getValue()},
+                          {"overlap", f.overlap.getValue()},
                           {"precision", f.precision.getValue()},
                           {"gradient-reduction", f.gradientReduction.getValue()}};
   if (!f.lossAverage.empty())
@@ -453,6 +449,7 @@ std::vector<GivenFlag> listGiven(const Flags &f) {
                             f.optimizer, f.clipNorm, f.batchDims, f.ema, f.mode, f.inference});
   add(ps::Level::Planned, {f.mesh, f.ranks, f.policy, f.zero, f.precision, f.gradientReduction,
                            f.recompute, f.splitMethod, f.numChunks});
+  add(ps::Level::Partitioned, {f.overlap});
   add(ps::Level::Scheduled, {f.microBatches, f.globalBatch, f.schedule});
   return given;
 }
@@ -499,6 +496,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   if (llvm::StringRef(f.zero).getAsInteger(10, c.zero))
     return bad("--zero takes a number from 0 to 3, not '" + f.zero + "'"), std::nullopt;
   c.recompute = f.recompute;
+  c.overlap = f.overlap;
   c.precision = f.precision;
   c.gradientReduction = f.gradientReduction;
   c.lossAverage = f.lossAverage;

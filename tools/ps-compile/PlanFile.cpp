@@ -27,6 +27,7 @@ constexpr PlanKey kKeys[] = {{"mesh", false},
                              {"loss-average", false},
                              {"zero", true},
                              {"recompute", false},
+                             {"overlap", false},
                              {"precision", false},
                              {"gradient-reduction", false},
                              {"offload", false}};

@@ -1,0 +1,169 @@
+// Which collectives are started, and what is cut with them.
+#include "Started.h"
+#include "ClassBuffers.h"
+#include "IterationSpace.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::codegen;
+
+bool codegen::movesData(Operation *op) {
+  return isa<ps::AllReduceOp, ps::ReduceScatterOp, ps::AllGatherOp, ps::AllToAllOp, ps::PermuteOp>(
+      op);
+}
+
+ps::WaitOp codegen::getWait(Operation *collective) {
+  if (!movesData(collective) || !collective->hasOneUse())
+    return nullptr;
+  return dyn_cast<ps::WaitOp>(*collective->user_begin());
+}
+
+Operation *codegen::findFirstUser(Value value) {
+  Operation *first = nullptr;
+  for (Operation *user : value.getUsers()) {
+    if (isView(user))
+      user = findFirstUser(user->getResult(0));
+    if (user && (!first || user->isBeforeInBlock(first)))
+      first = user;
+  }
+  return first;
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+static int64_t countElements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+/// The dim of [batch0, batch1, row] that is cut: the slowest that has places.
+static unsigned getCutDim(const MatmulForm &form) {
+  return form.batch[0] > 1 ? 0 : form.batch[1] > 1 ? 1 : 2;
+}
+
+static int64_t getSize(const MatmulForm &form, unsigned dim) {
+  return dim < 2 ? form.batch[dim] : form.m;
+}
+
+/// Whether the places of the dim that is cut follow one another in a buffer of `elements`, each a
+/// piece of its own.
+static bool isSlowest(const MatmulForm &form, const std::array<int64_t, 4> &strides,
+                      int64_t columns, int64_t elements) {
+  unsigned dim = getCutDim(form);
+  int64_t within = (columns - 1) * strides[3];
+  for (unsigned other = dim + 1; other < 3; ++other)
+    within += (getSize(form, other) - 1) * strides[other];
+  return strides[dim] * getSize(form, dim) == elements && within < strides[dim];
+}
+
+/// The places along which a collective can be cut, of `places` of the product.
+static int64_t findPlaces(Operation *collective, int64_t places) {
+  auto countOuter = [&](int64_t dim) {
+    auto shape = cast<RankedTensorType>(collective->getResult(0).getType()).getShape();
+    return std::accumulate(shape.begin(), shape.begin() + dim, int64_t(1), std::multiplies<>());
+  };
+  if (auto scatter = dyn_cast<ps::ReduceScatterOp>(collective))
+    return std::gcd(places, countOuter(scatter.getDim()));
+  if (auto gather = dyn_cast<ps::AllGatherOp>(collective))
+    return std::gcd(places, countOuter(gather.getDim()));
+  return places;
+}
+
+static std::optional<MatmulForm> getForm(ps::ContractOp contract) {
+  auto lhs = getView(contract.getLhs()), rhs = getView(contract.getRhs());
+  return lhs && rhs ? getMatmul(contract, *lhs, *rhs) : std::nullopt;
+}
+
+/// The product that makes what an all_reduce or reduce_scatter is given, for it alone.
+static std::optional<ChunkedProduct> findMaker(Operation *collective) {
+  Value value = collective->getOperand(0);
+  for (; isa_and_nonnull<ps::ReshapeOp>(value.getDefiningOp());
+       value = value.getDefiningOp()->getOperand(0))
+    if (!value.hasOneUse())
+      return std::nullopt;
+  auto contract = value.getDefiningOp<ps::ContractOp>();
+  if (!contract || !value.hasOneUse())
+    return std::nullopt;
+  std::optional<MatmulForm> form = getForm(contract);
+  if (!form || !isSlowest(*form, form->out, form->n, countElements(value)))
+    return std::nullopt;
+  int64_t places = findPlaces(collective, getSize(*form, getCutDim(*form)));
+  return ChunkedProduct{contract, *form, /*follows=*/false, places};
+}
+
+/// The product that is the first to use what an all_gather yields, all of it in its order.
+static std::optional<ChunkedProduct> findUser(Operation *collective) {
+  auto contract = dyn_cast_or_null<ps::ContractOp>(findFirstUser(collective->getResult(0)));
+  std::optional<MatmulForm> form = contract ? getForm(contract) : std::nullopt;
+  if (!form)
+    return std::nullopt;
+  Value left = form->swapped ? contract.getRhs() : contract.getLhs();
+  Value right = form->swapped ? contract.getLhs() : contract.getRhs();
+  Value gathered = collective->getResult(0);
+  if (getRoot(left) != gathered || getRoot(right) == gathered || getView(left)->offset != 0 ||
+      !isSlowest(*form, form->lhs, form->k, countElements(gathered)) ||
+      !isSlowest(*form, form->out, form->n, countElements(contract.getResult())))
+    return std::nullopt;
+  int64_t places = findPlaces(collective, getSize(*form, getCutDim(*form)));
+  return ChunkedProduct{contract, *form, /*follows=*/true, places};
+}
+
+std::optional<ChunkedProduct> codegen::findChunkedProduct(Operation *collective) {
+  if (isa<ps::AllReduceOp, ps::ReduceScatterOp>(collective))
+    return findMaker(collective);
+  if (isa<ps::AllGatherOp>(collective))
+    return findUser(collective);
+  return std::nullopt;
+}
+
+int64_t codegen::getChunkCount(Operation *collective) {
+  auto mark = collective->getAttrOfType<IntegerAttr>(kChunksMark);
+  return mark ? std::max<int64_t>(1, mark.getInt()) : 1;
+}
+
+std::optional<ChunkedProduct> codegen::getChunkedProduct(Operation *collective) {
+  if (getChunkCount(collective) == 1 || !getWait(collective))
+    return std::nullopt;
+  return findChunkedProduct(collective);
+}
+
+Operation *codegen::getChunkedCollective(ps::ContractOp contract) {
+  auto isCutWith = [&](Operation *collective) {
+    std::optional<ChunkedProduct> product =
+        collective && movesData(collective) ? getChunkedProduct(collective) : std::nullopt;
+    return product && product->contract == contract;
+  };
+  for (Value operand : contract->getOperands())
+    if (Operation *maker = getRoot(operand).getDefiningOp(); isCutWith(maker))
+      return maker;
+  Operation *user = findFirstUser(contract.getResult());
+  return isCutWith(user) ? user : nullptr;
+}
+
+MatmulChunk codegen::getChunk(const MatmulForm &form, int64_t number, int64_t count) {
+  unsigned dim = getCutDim(form);
+  int64_t size = getSize(form, dim) / count, first = number * size;
+  MatmulChunk chunk{form, first * form.lhs[dim], dim < 2 ? first * form.rhs[dim] : 0,
+                    first * form.out[dim]};
+  (dim < 2 ? chunk.form.batch[dim] : chunk.form.m) = size;
+  return chunk;
+}
+
+//===----------------------------------------------------------------------===//
+// How long
+//===----------------------------------------------------------------------===//
+
+Operation *codegen::getEndOfUse(Operation *user) {
+  if (auto contract = dyn_cast<ps::ContractOp>(user)) {
+    Operation *collective = getChunkedCollective(contract);
+    // What makes a collective's operand in chunks does so where that one stands.
+    return collective && !getChunkedProduct(collective)->follows ? collective : user;
+  }
+  ps::WaitOp wait = getWait(user);
+  if (!wait)
+    return user;
+  std::optional<ChunkedProduct> product = getChunkedProduct(user);
+  return product && product->follows ? product->contract : wait;
+}

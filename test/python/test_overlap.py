@@ -1,0 +1,162 @@
+"""--overlap: collectives of tensor axes beside products change no bit of what a program computes, and do run beside them."""
+import json
+import re
+
+import models
+import oracle
+import processes
+import pytest
+import replay
+import test_pipelines
+from conftest import tools_folder
+from safetensors.torch import save_file
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SP = ("--sharding-policy", "megatron+sp")
+STEPS = 2
+FILES = ("losses.txt", "gradients.safetensors", "weights.safetensors")
+LAYOUTS = {
+    "tp": ("gpt2", "tp=2", ()), "four": ("gpt2", "tp=4", ()), "zero": ("llama", "dp=2,tp=2", ("--zero", "3")),
+    "sp": ("llama", "tp=2", SP), "sp and zero": ("gpt2", "dp=2,tp=2", (*SP, "--zero", "2")),
+    "recompute": ("gpt2", "tp=2", ("--recompute", "full")), "recompute sp": ("gpt2", "tp=2", (*SP, "--recompute", "full+communication")),
+    "1f1b": ("gpt2_deep", "pp=2,tp=2", ("--schedule", "1f1b")), "zb-h1": ("gpt2_deep", "pp=2,tp=2", (*SP, "--schedule", "zb-h1")),
+    "bf16": ("gpt2", "tp=2", ("--precision", "bf16")), "dropout": ("gpt_dropout", "tp=2", SP),
+}  # fmt: skip
+
+
+def export(folder, name):
+    model = oracle.zoo(name)
+    batches = oracle.draw_batches(model, 2, STEPS)
+    save_file({n: v.contiguous() for n, v in batches.items()}, folder / "data.safetensors")
+    return model.export(folder / "model.pt2")
+
+
+def compile_overlap(folder, archive, overlap, mesh, *flags):
+    return oracle.compile_model(folder, archive, mesh, "--micro-batches", "2", "--optimizer", "adamw(lr=1e-3)", "--overlap", overlap,
+                                *flags, out=f"program-{overlap}")  # fmt: skip
+
+
+def run_line(program, name, *flags):
+    return [program, "--data", "data.safetensors", "--steps", STEPS, "--quiet", "--losses", f"{name}-losses.txt",
+            "--gradients", f"{name}-gradients.safetensors", "--export-weights", f"{name}-weights.safetensors", *flags]  # fmt: skip
+
+
+def read(folder, name):
+    return [(folder / f"{name}-{file}").read_bytes() for file in FILES]
+
+
+def count_marks(folder, archive, overlap, mesh, *flags):
+    """(waits, cut collectives) of the class functions."""
+    tool = tools_folder() / "ps-compile"
+    oracle.run([tool, archive, "-o", "parts.mlir", "--stop-after", "partitioned", "--mesh", mesh, "--overlap", overlap, *flags], folder)
+    text = (folder / "parts.mlir").read_text()
+    return len(re.findall(r"ps\.wait ", text)), len(re.findall(r"ps\.chunks = ", text))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_bits_are_those_without(tmp_path, layout):
+    name, mesh, flags = LAYOUTS[layout]
+    archive = export(tmp_path, name)
+    for overlap in ["off", "auto", "2"]:
+        program = compile_overlap(tmp_path, archive, overlap, mesh, *flags)
+        oracle.run([*run_line(program, overlap), "--ranks", oracle.ranks_of(mesh)], tmp_path)
+        assert read(tmp_path, overlap) == read(tmp_path, "off"), overlap
+    assert count_marks(tmp_path, archive, "off", mesh, *flags) == (0, 0)
+    waits, chunks = count_marks(tmp_path, archive, "auto", mesh, *flags)
+    assert waits > 0 and chunks == 0, "a CPU's own cores communicate: nothing is won by cutting"
+    waits, chunks = count_marks(tmp_path, archive, "2", mesh, *flags)
+    assert 0 < chunks <= waits
+
+
+def is_beside(events):
+    """Whether a product stands between a start and the first wait behind it."""
+    started = False
+    for event in events:
+        if event["name"] in ("all_reduce", "reduce_scatter", "all_gather"):
+            started = True
+        elif event["name"] == "wait" and started:
+            started = False
+        elif event["cat"] == "matmul" and started:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("flags", [(), SP], ids=["tp", "sp"])
+def test_processes_and_their_trace(tmp_path, flags):
+    """Over TCP: the same bits, no byte of memory but the planned ones, and collectives that run while products do."""
+    archive = export(tmp_path, "gpt2")
+    oracle.run([*run_line(compile_overlap(tmp_path, archive, "off", "tp=2", *flags), "off"), "--ranks", "2"], tmp_path)
+    for overlap in ["auto", "2"]:
+        program = compile_overlap(tmp_path, archive, overlap, "tp=2", *flags)
+        for process in processes.start_by_hand(run_line(program, overlap, "--check-memory", "--trace", "trace.json"), tmp_path, 2):
+            status, said = processes.finish(process)
+            assert status == 0, said
+        assert read(tmp_path, overlap) == read(tmp_path, "off"), overlap
+        events = [event for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if event["ph"] == "X"]
+        for rank in range(2):
+            mine = [event for event in events if event["pid"] == rank]
+            assert is_beside([event for event in mine if event["tid"] == 0])
+            assert any(event["tid"] == 1 and event["cat"] == "under way" and event["args"]["axes"] == "tp" for event in mine)
+
+
+def test_over_mpi(tmp_path):
+    launcher, environment = processes.launch("mpirun", 2)
+    program = compile_overlap(tmp_path, export(tmp_path, "llama"), "2", "tp=2", *SP)
+    oracle.run([*run_line(program, "one"), "--ranks", "2"], tmp_path)
+    status, said = processes.finish(processes.start([*launcher, *run_line(program, "mpi")], tmp_path, environment))
+    assert status == 0, said
+    assert read(tmp_path, "mpi") == read(tmp_path, "one")
+
+
+def test_the_plan_of_memory_holds(tmp_path):
+    """Buffers of what is under way are nobody else's: threads, four ranks, all that is planned is used."""
+    archive = export(tmp_path, "llama")
+    for overlap in ["auto", "2"]:
+        program = compile_overlap(tmp_path, archive, overlap, "dp=2,tp=2", *SP, "--zero", "3")
+        said = oracle.run([*run_line(program, overlap, "--check-memory"), "--ranks", "4"], tmp_path)
+        assert re.search(r": (\d+) bytes planned, \1 measured", said), said
+
+
+@pytest.mark.parametrize("mesh,overlap", [("tp=2", "2"), ("dp=2,tp=2", "4")])
+def test_the_evaluator_agrees(tmp_path, mesh, overlap):
+    """The level with waits and chunks computes what the model does."""
+    archive, data = test_pipelines.prepare(tmp_path, models.gpt2(), 2)
+    flags = ["--optimizer", "sgd(lr=0.1)", "--micro-batches", "2"]
+    tool = tools_folder() / "ps-compile"
+    oracle.run([tool, archive, "-o", "whole.mlir", "--stop-after", "training", *flags], tmp_path)
+    oracle.run([tool, archive, "-o", "parts.mlir", "--stop-after", "partitioned", "--mesh", mesh, "--overlap", overlap, *SP, *flags], tmp_path)
+    assert "ps.chunks" in (tmp_path / "parts.mlir").read_text()
+    whole = test_pipelines.evaluate(tmp_path, tmp_path / "whole.mlir", data, 2)
+    test_pipelines.check(tmp_path, whole, tmp_path / "parts.mlir", data, 2)
+
+
+# ---- streams -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def standin(monkeypatch):
+    for name, value in replay.environment().items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("flags", [(), SP], ids=["tp", "sp"])
+def test_streams_compute_the_same(tmp_path, standin, flags):
+    """The communication stream beside that of the products: in order, and the CPU's losses to a few roundings."""
+    archive, found = export(tmp_path, "gpt2"), {}
+    for overlap in ["off", "2"]:
+        program = compile_overlap(tmp_path, archive, overlap, "tp=2", "--target", "cuda:replay", *flags)
+        oracle.run([*run_line(program, overlap), "--ranks", "2"], tmp_path)
+        found[overlap] = oracle.read_losses(tmp_path / f"{overlap}-losses.txt")
+    assert found["2"] == pytest.approx(found["off"], rel=1e-6)
+
+
+# ---- what a user may get wrong -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overlap", ["0", "-1", "some", "2.5"])
+def test_no_such_overlap(tmp_path, overlap):
+    (tmp_path / "model.mlir").write_text("module {}\n")
+    process = processes.start([tools_folder() / "ps-compile", "model.mlir", "-o", "out", "--overlap", overlap], tmp_path, processes.BASE)
+    status, said = processes.finish(process)
+    assert status == 2 and "--overlap takes auto, off, or a number of chunks" in said
