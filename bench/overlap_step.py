@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A training step on tp=2 with collectives beside products (--overlap auto, 2, 4) against without (off), in turn.
+"""A training step on tp=2 with collectives beside products (--overlap 1, 2, 4) against without (off), in turn.
 
-    bench/overlap_step.py [--model gpt|llama] [--rounds 5] [--steps 6]
+    bench/overlap_step.py [--model gpt|llama] [--rounds 5] [--steps 6] [--overlap off,1,2,4] [--policy megatron,megatron+sp]
 
 The model of bench/train_step.py, two processes of `mpirun` with 1 thread each, with `megatron` and `megatron+sp`. Prints the
 median step of each, the median over the rounds of the ratio to `off` of runs beside each other with its quartiles, and from
@@ -18,7 +18,6 @@ import train_step
 from launchers import MPIRUN
 from safetensors.torch import save_file
 
-OVERLAPS = ["off", "auto", "2", "4"]
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather")
 
 
@@ -58,22 +57,25 @@ def main():
     parser.add_argument("--model", choices=["gpt", "llama"], default="gpt")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--overlap", default="off,1,2,4", help="the first one is what the others are compared with")
+    parser.add_argument("--policy", default="megatron,megatron+sp")
     arguments = parser.parse_args()
+    overlaps = arguments.overlap.split(",")
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         archive = train_step.export(arguments.model, folder, train_step.LAYERS)
         save_file(train_step.draw(train_step.BATCH * (arguments.steps + 3)), folder / "data.safetensors")
-        print(f"| {arguments.model}, tp=2, mpirun, 1 thread a rank | ms a step | ratio to off (quartiles) | collectives, ms | held by them, ms |\n"
+        print(f"| {arguments.model}, tp=2, mpirun, 1 thread a rank | ms a step | ratio to the first (quartiles) | collectives, ms | held by them, ms |\n"
               "|---|---|---|---|---|", flush=True)  # fmt: skip
-        for policy in ["megatron", "megatron+sp"]:
-            programs = {overlap: compile_model(folder, archive, policy, overlap) for overlap in OVERLAPS}
-            times = {overlap: [] for overlap in OVERLAPS}
+        for policy in arguments.policy.split(","):
+            programs = {overlap: compile_model(folder, archive, policy, overlap) for overlap in overlaps}
+            times = {overlap: [] for overlap in overlaps}
             for turn in range(arguments.rounds):
-                for overlap in OVERLAPS if turn % 2 else reversed(OVERLAPS):
+                for overlap in overlaps if turn % 2 else reversed(overlaps):
                     steps = train_step.run_ours(folder, [*MPIRUN, programs[overlap]], arguments.steps, threads=1)
                     times[overlap].append(1e3 * statistics.median(steps))
-            for overlap in OVERLAPS:
-                low, middle, high = statistics.quantiles([a / b for a, b in zip(times[overlap], times["off"])], n=4)
+            for overlap in overlaps:
+                low, middle, high = statistics.quantiles([a / b for a, b in zip(times[overlap], times[overlaps[0]])], n=4)
                 took, held = read_trace(folder, programs[overlap])
                 print(f"| {policy}, {overlap} | {statistics.median(times[overlap]):.0f} | {middle:.3f} ({low:.3f} to {high:.3f}) "
                       f"| {took:.1f} | {held:.1f} |", flush=True)  # fmt: skip

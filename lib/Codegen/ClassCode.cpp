@@ -183,7 +183,7 @@ void ClassCode::writeChunks(const ChunkedProduct &product, Operation *collective
   for (int64_t i = 0; i < count; ++i) {
     if (product.follows)
       addWait(collective, i);
-    writeMatmul(product.contract, getChunk(product.form, i, count));
+    writeMatmul(product.contract, getChunk(product, i, count));
     if (!product.follows)
       addCollective(collective, i, count);
   }

@@ -196,8 +196,10 @@ void ClassCode::addCollective(Operation *op, int64_t number, int64_t count) {
         describeDim(object, type.getShape(), slice.getDim());
         object["whole"] = shapeOf(slice.getOperand())[slice.getDim()];
       });
+  // Cut along what stands in front of its dim, or, where that is nothing, along the dim itself.
   if (std::optional<int64_t> outer = object.getInteger("outer"))
-    object["outer"] = *outer / count;
+    object[*outer > 1 ? "outer" : "size"] =
+        (*outer > 1 ? *outer : *object.getInteger("size")) / count;
   add(std::move(object));
 }
 

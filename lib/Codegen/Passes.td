@@ -29,12 +29,13 @@ def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
     A contraction that makes what an all_reduce or reduce_scatter is given, and one that is the first to use what an
     all_gather yields, are cut into chunks along their slowest dim together with it (`ps.chunks`) where both in
     chunks take less time: chunk i + 1 is multiplied while chunk i is under way. No value depends on it. Ops of functions
-    that write variables stay where they are.
+    that write variables stay where they are. Nothing happens where the target's own cores communicate (CPUs), unless
+    `chunks` asks for it.
   }];
   let options = [
     Option<"target", "target", "std::string", "\"cpu\"", "whose figures are used: cpu or cuda, and what follows">,
     Option<"chunks", "chunks", "int64_t", /*default=*/"0",
-           "cut everything that can be cut into so many chunks, and nothing with 1; 0: as the cost says">,
+           "start all early, and cut everything that can be cut into so many chunks, nothing with 1; 0: as the cost says">,
   ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }

@@ -120,7 +120,7 @@ private:
   /// hidden.
   void fill(Operation *collective) {
     Operation *user = getFirstUser(collective);
-    if (isFixed || !user)
+    if (isFixed || !user || !isWorthStarting())
       return;
     double missing =
         times.getTransferTime(collective) + machine.latency - getTimeBeside(collective);
@@ -213,7 +213,11 @@ private:
   }
 
   /// Whether a wait at its first use is worth a start: something that computes stands between.
-  bool hasWorkBeside(Operation *collective) const { return getTimeBeside(collective) > 0; }
+  bool hasWorkBeside(Operation *collective) const {
+    return isWorthStarting() && getTimeBeside(collective) > 0;
+  }
+  /// Whether anything is hidden by starting early, or that is asked for.
+  bool isWorthStarting() const { return forced > 0 || machine.beside > 0; }
 
   void start(Operation *collective) {
     Operation *user = getFirstUser(collective);

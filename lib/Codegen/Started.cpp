@@ -58,17 +58,21 @@ static bool isSlowest(const MatmulForm &form, const std::array<int64_t, 4> &stri
   return strides[dim] * getSize(form, dim) == elements && within < strides[dim];
 }
 
-/// The places along which a collective can be cut, of `places` of the product.
-static int64_t findPlaces(Operation *collective, int64_t places) {
-  auto countOuter = [&](int64_t dim) {
-    auto shape = cast<RankedTensorType>(collective->getResult(0).getType()).getShape();
-    return std::accumulate(shape.begin(), shape.begin() + dim, int64_t(1), std::multiplies<>());
-  };
-  if (auto scatter = dyn_cast<ps::ReduceScatterOp>(collective))
-    return std::gcd(places, countOuter(scatter.getDim()));
-  if (auto gather = dyn_cast<ps::AllGatherOp>(collective))
-    return std::gcd(places, countOuter(gather.getDim()));
-  return places;
+/// The number of places of the dims in front of `dim` of a collective's result.
+static int64_t countOuter(Operation *collective, int64_t dim) {
+  auto shape = cast<RankedTensorType>(collective->getResult(0).getType()).getShape();
+  return std::accumulate(shape.begin(), shape.begin() + dim, int64_t(1), std::multiplies<>());
+}
+
+/// How a product is cut with a reduce_scatter: by what stands in front of the dim that is
+/// scattered, else by the rows of each shard.
+static void findScatterPlaces(ps::ReduceScatterOp scatter, ChunkedProduct &product) {
+  int64_t outer = countOuter(scatter, scatter.getDim()), total = countElements(scatter.getResult());
+  const MatmulForm &form = product.form;
+  bool isOfRows = outer == 1 && getCutDim(form) == 2 &&
+                  scatter.getType().getDimSize(scatter.getDim()) * form.n == total;
+  product.places = isOfRows ? total / form.n : std::gcd(product.places, outer);
+  product.shards = isOfRows ? form.m / product.places : 1;
 }
 
 static std::optional<MatmulForm> getForm(ps::ContractOp contract) {
@@ -89,32 +93,35 @@ static std::optional<ChunkedProduct> findMaker(Operation *collective) {
   std::optional<MatmulForm> form = getForm(contract);
   if (!form || !isSlowest(*form, form->out, form->n, countElements(value)))
     return std::nullopt;
-  int64_t places = findPlaces(collective, getSize(*form, getCutDim(*form)));
-  return ChunkedProduct{contract, *form, /*follows=*/false, places};
+  ChunkedProduct product{contract, *form, /*follows=*/false, getSize(*form, getCutDim(*form))};
+  if (auto scatter = dyn_cast<ps::ReduceScatterOp>(collective))
+    findScatterPlaces(scatter, product);
+  return product;
 }
 
 /// The product that is the first to use what an all_gather yields, all of it in its order.
-static std::optional<ChunkedProduct> findUser(Operation *collective) {
-  auto contract = dyn_cast_or_null<ps::ContractOp>(findFirstUser(collective->getResult(0)));
+static std::optional<ChunkedProduct> findUser(ps::AllGatherOp collective) {
+  auto contract = dyn_cast_or_null<ps::ContractOp>(findFirstUser(collective.getResult()));
   std::optional<MatmulForm> form = contract ? getForm(contract) : std::nullopt;
   if (!form)
     return std::nullopt;
   Value left = form->swapped ? contract.getRhs() : contract.getLhs();
   Value right = form->swapped ? contract.getLhs() : contract.getRhs();
-  Value gathered = collective->getResult(0);
+  Value gathered = collective.getResult();
   if (getRoot(left) != gathered || getRoot(right) == gathered || getView(left)->offset != 0 ||
       !isSlowest(*form, form->lhs, form->k, countElements(gathered)) ||
       !isSlowest(*form, form->out, form->n, countElements(contract.getResult())))
     return std::nullopt;
-  int64_t places = findPlaces(collective, getSize(*form, getCutDim(*form)));
+  int64_t places =
+      std::gcd(getSize(*form, getCutDim(*form)), countOuter(collective, collective.getDim()));
   return ChunkedProduct{contract, *form, /*follows=*/true, places};
 }
 
 std::optional<ChunkedProduct> codegen::findChunkedProduct(Operation *collective) {
   if (isa<ps::AllReduceOp, ps::ReduceScatterOp>(collective))
     return findMaker(collective);
-  if (isa<ps::AllGatherOp>(collective))
-    return findUser(collective);
+  if (auto gather = dyn_cast<ps::AllGatherOp>(collective))
+    return findUser(gather);
   return std::nullopt;
 }
 
@@ -142,7 +149,23 @@ Operation *codegen::getChunkedCollective(ps::ContractOp contract) {
   return isCutWith(user) ? user : nullptr;
 }
 
-MatmulChunk codegen::getChunk(const MatmulForm &form, int64_t number, int64_t count) {
+/// Rows of each shard: a batch of as many products, by one right operand.
+static MatmulChunk getShardsChunk(const ChunkedProduct &product, int64_t number, int64_t count) {
+  const MatmulForm &form = product.form;
+  int64_t rows = product.places / count, first = number * rows;
+  MatmulChunk chunk{form, first * form.lhs[2], 0, first * product.shards * form.out[2]};
+  chunk.form.batch[1] = product.shards;
+  chunk.form.m = rows;
+  chunk.form.lhs[1] = product.places * form.lhs[2];
+  chunk.form.rhs[1] = 0;
+  chunk.form.out[1] = rows * form.out[2];
+  return chunk;
+}
+
+MatmulChunk codegen::getChunk(const ChunkedProduct &product, int64_t number, int64_t count) {
+  if (product.shards > 1)
+    return getShardsChunk(product, number, count);
+  const MatmulForm &form = product.form;
   unsigned dim = getCutDim(form);
   int64_t size = getSize(form, dim) / count, first = number * size;
   MatmulChunk chunk{form, first * form.lhs[dim], dim < 2 ? first * form.rhs[dim] : 0,

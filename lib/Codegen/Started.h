@@ -23,6 +23,9 @@ struct ChunkedProduct {
   MatmulForm form;
   bool follows = false; ///< it uses what the collective yields, else it makes what that is given
   int64_t places = 1;   ///< of the dim along which both are cut: a multiple of the chunks
+  /// Above 1: a chunk has rows of each of so many shards of the product's rows, which a
+  /// reduce_scatter sends to as many members. Its buffer has one chunk behind the other then.
+  int64_t shards = 1;
 };
 
 /// The product that can be cut with a collective: its operand's, or the first user of its result.
@@ -40,7 +43,7 @@ struct MatmulChunk {
   MatmulForm form;
   int64_t lhs = 0, rhs = 0, out = 0; ///< how far into the operands and the result, in elements
 };
-MatmulChunk getChunk(const MatmulForm &form, int64_t number, int64_t count);
+MatmulChunk getChunk(const ChunkedProduct &product, int64_t number, int64_t count);
 
 /// The op with which the use of its operands by `user` is over: its own, that of the wait, or that
 /// of what it is cut with.

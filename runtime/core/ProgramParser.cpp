@@ -461,7 +461,7 @@ Instruction parseWait(const Json &object, std::vector<Instruction> &code,
   return result;
 }
 
-/// Each token of a function is waited for once and behind all that was started with it; what it is
+/// Each token of a function is waited for, behind all that is started with it; what it is
 /// in the table is that function's own, and becomes one of the program.
 void resolveTokens(Function &function, size_t number) {
   constexpr int64_t kTokensOfFunction = int64_t(1) << 32;

@@ -1,7 +1,11 @@
-// RUN: ps-opt -ps-start-collectives %s | FileCheck %s
+// RUN: ps-opt -ps-start-collectives=target=cuda %s | FileCheck %s
+// RUN: ps-opt -ps-start-collectives=chunks=1 %s | FileCheck %s
+// RUN: ps-opt -ps-start-collectives %s | FileCheck %s --check-prefix=CPU --implicit-check-not=ps.wait
 // RUN: ps-opt -ps-start-collectives=chunks=2 %s | FileCheck %s --check-prefix=CHUNKS
 // RUN: ps-opt -ps-start-collectives="target=cuda chunks=1" %s | ps-opt | FileCheck %s
 
+// The cores of a CPU communicate themselves: nothing moves, nothing is started.
+// CPU: ps.mesh
 ps.mesh @mesh <"tp" = 2 : tensor>
 
 // The product of the weight's gradient depends on the sum as little as the sum on it: it moves between the start and
@@ -92,16 +96,24 @@ func.func @sequence_parallel(%x: tensor<2x2x8xf32>, %w: tensor<8x16xf32>, %v: te
   return %4 : tensor<2x2x8xf32>
 }
 
-// Twins of it: one sample, whose shards are no piece of the product's result; a result that something else reads; a
-// product that gathers its columns.
-// CHUNKS-LABEL: func.func @one_sample
-// CHUNKS-NOT: ps.chunks
-// CHUNKS-NOT: ps.wait
-// CHUNKS: return
-func.func @one_sample(%x: tensor<1x4x8xf32>, %w: tensor<8x16xf32>) -> tensor<1x2x16xf32> attributes {ps.class = "c"} {
+// One sample: a chunk has rows of each shard.
+// CHUNKS-LABEL: func.func @one_sample_is_scattered
+// CHUNKS: ps.reduce_scatter sum %{{.*}} over ["tp"] dim 1 {ps.chunks = 2 : i64}
+func.func @one_sample_is_scattered(%x: tensor<1x4x8xf32>, %w: tensor<8x16xf32>) -> tensor<1x2x16xf32> attributes {ps.class = "c"} {
   %0 = ps.contract %x [0, 1, 2], %w [2, 3] -> [0, 1, 3] : (tensor<1x4x8xf32>, tensor<8x16xf32>) -> tensor<1x4x16xf32>
   %1 = ps.reduce_scatter sum %0 over ["tp"] dim 1 : tensor<1x4x16xf32> -> tensor<1x2x16xf32>
   return %1 : tensor<1x2x16xf32>
+}
+
+// Twins of it: one sample that is gathered, where others may read it; a result that something else reads; a product that
+// adds up what is gathered.
+// CHUNKS-LABEL: func.func @one_sample_is_gathered
+// CHUNKS-NOT: ps.chunks
+// CHUNKS: return
+func.func @one_sample_is_gathered(%x: tensor<1x2x8xf32>, %w: tensor<8x16xf32>) -> tensor<1x4x16xf32> attributes {ps.class = "c"} {
+  %0 = ps.all_gather %x over ["tp"] dim 1 : tensor<1x2x8xf32> -> tensor<1x4x8xf32>
+  %1 = ps.contract %0 [0, 1, 2], %w [2, 3] -> [0, 1, 3] : (tensor<1x4x8xf32>, tensor<8x16xf32>) -> tensor<1x4x16xf32>
+  return %1 : tensor<1x4x16xf32>
 }
 
 // CHUNKS-LABEL: func.func @result_of_two_uses

@@ -17,9 +17,9 @@ SP = ("--sharding-policy", "megatron+sp")
 STEPS = 2
 FILES = ("losses.txt", "gradients.safetensors", "weights.safetensors")
 LAYOUTS = {
-    "tp": ("gpt2", "tp=2", ()), "four": ("gpt2", "tp=4", ()), "zero": ("llama", "dp=2,tp=2", ("--zero", "3")),
-    "sp": ("llama", "tp=2", SP), "sp and zero": ("gpt2", "dp=2,tp=2", (*SP, "--zero", "2")),
-    "recompute": ("gpt2", "tp=2", ("--recompute", "full")), "recompute sp": ("gpt2", "tp=2", (*SP, "--recompute", "full+communication")),
+    "tp": ("gpt2", "tp=2", ()), "four": ("llama", "tp=4", ()), "one sample": ("gpt2", "dp=4,tp=2", SP),
+    "sp": ("llama", "tp=2", SP), "sp and zero": ("gpt2", "dp=2,tp=2", (*SP, "--zero", "3")),
+    "recompute": ("gpt2", "tp=2", (*SP, "--recompute", "full+communication")),
     "1f1b": ("gpt2_deep", "pp=2,tp=2", ("--schedule", "1f1b")), "zb-h1": ("gpt2_deep", "pp=2,tp=2", (*SP, "--schedule", "zb-h1")),
     "bf16": ("gpt2", "tp=2", ("--precision", "bf16")), "dropout": ("gpt_dropout", "tp=2", SP),
 }  # fmt: skip
@@ -58,13 +58,15 @@ def count_marks(folder, archive, overlap, mesh, *flags):
 def test_bits_are_those_without(tmp_path, layout):
     name, mesh, flags = LAYOUTS[layout]
     archive = export(tmp_path, name)
-    for overlap in ["off", "auto", "2"]:
+    for overlap in ["off", "1", "2"]:
         program = compile_overlap(tmp_path, archive, overlap, mesh, *flags)
         oracle.run([*run_line(program, overlap), "--ranks", oracle.ranks_of(mesh)], tmp_path)
         assert read(tmp_path, overlap) == read(tmp_path, "off"), overlap
-    assert count_marks(tmp_path, archive, "off", mesh, *flags) == (0, 0)
-    waits, chunks = count_marks(tmp_path, archive, "auto", mesh, *flags)
-    assert waits > 0 and chunks == 0, "a CPU's own cores communicate: nothing is won by cutting"
+    assert count_marks(tmp_path, archive, "auto", mesh, *flags) == (0, 0), "a CPU's own cores communicate"
+    waits, chunks = count_marks(tmp_path, archive, "auto", mesh, "--target", "cuda:sm_90", *flags)
+    assert waits > 0 and chunks == 0, "too small to be cut"
+    waits, chunks = count_marks(tmp_path, archive, "1", mesh, *flags)
+    assert waits > 0 and chunks == 0
     waits, chunks = count_marks(tmp_path, archive, "2", mesh, *flags)
     assert 0 < chunks <= waits
 
@@ -87,7 +89,7 @@ def test_processes_and_their_trace(tmp_path, flags):
     """Over TCP: the same bits, no byte of memory but the planned ones, and collectives that run while products do."""
     archive = export(tmp_path, "gpt2")
     oracle.run([*run_line(compile_overlap(tmp_path, archive, "off", "tp=2", *flags), "off"), "--ranks", "2"], tmp_path)
-    for overlap in ["auto", "2"]:
+    for overlap in ["1", "2"]:
         program = compile_overlap(tmp_path, archive, overlap, "tp=2", *flags)
         for process in processes.start_by_hand(run_line(program, overlap, "--check-memory", "--trace", "trace.json"), tmp_path, 2):
             status, said = processes.finish(process)
@@ -112,13 +114,13 @@ def test_over_mpi(tmp_path):
 def test_the_plan_of_memory_holds(tmp_path):
     """Buffers of what is under way are nobody else's: threads, four ranks, all that is planned is used."""
     archive = export(tmp_path, "llama")
-    for overlap in ["auto", "2"]:
+    for overlap in ["1", "2"]:
         program = compile_overlap(tmp_path, archive, overlap, "dp=2,tp=2", *SP, "--zero", "3")
         said = oracle.run([*run_line(program, overlap, "--check-memory"), "--ranks", "4"], tmp_path)
         assert re.search(r": (\d+) bytes planned, \1 measured", said), said
 
 
-@pytest.mark.parametrize("mesh,overlap", [("tp=2", "2"), ("dp=2,tp=2", "4")])
+@pytest.mark.parametrize("mesh,overlap", [("tp=2", "4"), ("dp=2,tp=2", "2")])
 def test_the_evaluator_agrees(tmp_path, mesh, overlap):
     """The level with waits and chunks computes what the model does."""
     archive, data = test_pipelines.prepare(tmp_path, models.gpt2(), 2)
@@ -140,14 +142,15 @@ def standin(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.parametrize("flags", [(), SP], ids=["tp", "sp"])
-def test_streams_compute_the_same(tmp_path, standin, flags):
+@pytest.mark.parametrize("mesh,flags", [("tp=2", ()), ("tp=2", SP), ("dp=4,tp=2", SP)], ids=["tp", "sp", "one sample"])
+def test_streams_compute_the_same(tmp_path, standin, mesh, flags):
     """The communication stream beside that of the products: in order, and the CPU's losses to a few roundings."""
     archive, found = export(tmp_path, "gpt2"), {}
-    for overlap in ["off", "2"]:
-        program = compile_overlap(tmp_path, archive, overlap, "tp=2", "--target", "cuda:replay", *flags)
-        oracle.run([*run_line(program, overlap), "--ranks", "2"], tmp_path)
+    for overlap in ["off", "auto", "2"]:
+        program = compile_overlap(tmp_path, archive, overlap, mesh, "--target", "cuda:replay", *flags)
+        oracle.run([*run_line(program, overlap), "--ranks", oracle.ranks_of(mesh)], tmp_path)
         found[overlap] = oracle.read_losses(tmp_path / f"{overlap}-losses.txt")
+    assert found["auto"] == found["off"]
     assert found["2"] == pytest.approx(found["off"], rel=1e-6)
 
 
@@ -160,3 +163,15 @@ def test_no_such_overlap(tmp_path, overlap):
     process = processes.start([tools_folder() / "ps-compile", "model.mlir", "-o", "out", "--overlap", overlap], tmp_path, processes.BASE)
     status, said = processes.finish(process)
     assert status == 2 and "--overlap takes auto, off, or a number of chunks" in said
+
+
+def test_chunks_that_do_not_fit(tmp_path):
+    """A mark that somebody edited: a diagnostic at the collective."""
+    archive = export(tmp_path, "gpt2")
+    tool = tools_folder() / "ps-compile"
+    oracle.run([tool, archive, "-o", "parts.mlir", "--stop-after", "partitioned", "--mesh", "tp=2", "--overlap", "2"], tmp_path)
+    text = (tmp_path / "parts.mlir").read_text()
+    (tmp_path / "parts.mlir").write_text(text.replace("ps.chunks = 2", "ps.chunks = 5"))
+    status, said = processes.finish(processes.start([tool, "parts.mlir", "-o", "out"], tmp_path, processes.BASE))
+    assert status == 1 and "ps.chunks = 5" in said and "places along which both can be cut" in said
+    assert not (tmp_path / "out").exists()

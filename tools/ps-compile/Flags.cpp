@@ -110,8 +110,8 @@ struct Flags {
       cl::value_desc("MODE"), cl::init("none"), cl::cat(plan)};
   cl::opt<std::string> overlap{
       "overlap",
-      cl::desc("collectives of tensor axes beside products: auto (cut into chunks where it pays), "
-               "off, or N: all that can be, into N chunks"),
+      cl::desc("collectives of tensor axes beside products: auto (where it pays: on GPUs), off, "
+               "or N: all are started early, and cut into N chunks"),
       cl::init("auto"), cl::cat(plan)};
   cl::opt<std::string> precision{
       "precision",

@@ -134,3 +134,26 @@ func.func @fused_c2(%a: tensor<4xf32>) {
   }
   return
 }
+
+// -----
+
+// wait_c1
+func.func @wait_c1(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-note @+1 {{made here}}
+  %0 = ps.exp %a : tensor<4xf32>
+  // expected-error @+1 {{waits for what no collective yields (wait_c1)}}
+  %1 = ps.wait %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// wait_c2
+ps.mesh @mesh <"tp" = 2 : tensor>
+func.func @wait_c2(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // expected-note @+1 {{started here}}
+  %0 = ps.all_reduce sum %a over ["tp"] : tensor<4xf32>
+  // expected-error @+1 {{waits for a result that is used beside it (wait_c2)}}
+  %1 = ps.wait %0 : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
