@@ -63,12 +63,18 @@ inline std::string testTarget() {
   return target ? target : "cpu";
 }
 
-/// A device without a program, for `ranks` ranks of this process.
+/// A device for `ranks` ranks of this process, and a program in which all pipeline coordinates
+/// have these instructions alone.
 inline std::unique_ptr<Device> makeTestDevice(const std::string &target, const Mesh &mesh = {},
-                                              int ranks = 1) {
+                                              int ranks = 1,
+                                              const std::vector<Instruction> &code = {}) {
   Program program;
   program.target = target;
   program.mesh = mesh;
+  program.entries.emplace_back();
+  program.entries.back().programs.resize(mesh.pipelineSize());
+  for (EntryCode &each : program.entries.back().programs)
+    each.instructions = code;
   program.arenaBytes.resize(mesh.pipelineSize());
   ProgramSource source;
   return makeDevice({program, source, ranks, 0, true, ""});

@@ -43,7 +43,6 @@ EVALUATE = "entry ranks micro-batches steps seed set inputs outputs".split()
 UNBUILT_COMPILE = [
     ("--offload", "optimizer"),
 ]  # fmt: skip
-UNBUILT_RUN = [("--comm", "nccl")]
 
 
 @pytest.mark.parametrize("tool,flags", [("ps-compile", COMPILE), ("ps-run", EVALUATE), ("program", RUN)])
@@ -62,13 +61,6 @@ def test_flag_of_the_compiler_that_is_not_built(trained, exports, flags):
     assert status == 2, said
     assert flags[0] in said and "not built" in said
     assert not list(trained.glob("unbuilt*"))
-
-
-@pytest.mark.parametrize("flags", UNBUILT_RUN, ids=" ".join)
-def test_flag_of_the_program_that_is_not_built(trained, flags):
-    status, said = run([trained / "program", *flags], trained)
-    assert status == 2, said
-    assert flags[0] in said and "not built" in said
 
 
 def test_a_file_that_is_only_called_onnx(trained):

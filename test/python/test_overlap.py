@@ -99,7 +99,7 @@ def test_processes_and_their_trace(tmp_path, flags):
         for rank in range(2):
             mine = [event for event in events if event["pid"] == rank]
             assert is_beside([event for event in mine if event["tid"] == 0])
-            assert any(event["tid"] == 1 and event["cat"] == "under way" and event["args"]["axes"] == "tp" for event in mine)
+            assert any(event["tid"] == 1 and event["cat"] == "communication" and event["args"]["axes"] == "tp" for event in mine)
 
 
 def test_over_mpi(tmp_path):

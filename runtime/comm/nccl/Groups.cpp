@@ -10,6 +10,9 @@ namespace psrt::nccl {
 
 //===--- groups -----------------------------------------------------------===//
 
+/// Of what is started: also where the program has one queue, without a name.
+static std::string nameOf(const std::string &queue) { return queue.empty() ? "all" : queue; }
+
 GroupKey GroupKey::of(const CollectiveOp &op) {
   GroupKey key;
   key.overPipeline = !op.overPipeline.empty();
@@ -18,12 +21,12 @@ GroupKey GroupKey::of(const CollectiveOp &op) {
   else
     key.along.assign(op.axes.begin(), op.axes.end());
   if (op.token >= 0 || key.overPipeline)
-    key.queue = op.queue;
+    key.queue = nameOf(op.queue);
   return key;
 }
 
 GroupKey GroupKey::of(const MessageOp &op, int64_t stage) {
-  return {op.queue, true, {std::min(op.peer, stage), std::max(op.peer, stage)}};
+  return {nameOf(op.queue), true, {std::min(op.peer, stage), std::max(op.peer, stage)}};
 }
 
 std::vector<int> GroupKey::members(const Mesh &mesh, int rank) const {
@@ -47,15 +50,15 @@ std::string GroupKey::text(const Mesh &mesh) const {
   return queue.empty() ? list : list + ", queue " + queue;
 }
 
-std::set<GroupKey> findGroups(const Program &program) {
-  std::set<GroupKey> result;
+Groups findGroups(const Program &program) {
+  Groups result{program.mesh, {}};
   auto add = [&](const Instruction &instruction, int64_t stage) {
     if (const auto *message = std::get_if<MessageOp>(&instruction.op))
-      result.insert(GroupKey::of(*message, stage));
+      result.keys.insert(GroupKey::of(*message, stage));
     const auto *op = std::get_if<CollectiveOp>(&instruction.op);
     if (op && op->kind != CollectiveOp::ShardSlice &&
         (!op->overPipeline.empty() || program.mesh.shards(op->axes) > 1))
-      result.insert(GroupKey::of(*op));
+      result.keys.insert(GroupKey::of(*op));
   };
   for (const Function &function : program.functions)
     for (const Instruction &instruction : function.code)
@@ -106,8 +109,9 @@ void Communicator::abort() {
 }
 
 Communicators::Communicators(NcclRef given, const cuda::GpuRef &gpu, const ncclUniqueId &id,
-                             const Mesh &mesh, int rank, const std::set<GroupKey> &keys)
+                             const Groups &wanted, int rank)
     : library(std::move(given)) {
+  const Mesh &mesh = wanted.mesh;
   gpu->enter();
   ncclConfig_t config;
   config.blocking = 0;
@@ -117,10 +121,9 @@ Communicators::Communicators(NcclRef given, const cuda::GpuRef &gpu, const ncclU
                  what);
   world = std::make_unique<Communicator>(library, comm, "of all ranks");
   world->settle(what);
-  for (const GroupKey &key : keys) {
+  for (const GroupKey &key : wanted.keys) {
     std::vector<int> members = key.members(mesh, rank);
-    int color =
-        members.empty() ? NCCL_SPLIT_NOCOLOR : *std::min_element(members.begin(), members.end());
+    int color = members.empty() ? kSplitNoColor : *std::min_element(members.begin(), members.end());
     int place = int(std::find(members.begin(), members.end(), rank) - members.begin());
     std::string name = key.text(mesh);
     ncclComm_t made = nullptr;

@@ -13,7 +13,7 @@ namespace psrt::nccl {
 /// Ranks that differ along these axes, or are at these pipeline coordinates; what is started in a
 /// queue has communicators of its own, so that queues do not wait for one another.
 struct GroupKey {
-  std::string queue; ///< empty: what is not started
+  std::string queue; ///< empty: what is not started, but done among the instructions
   bool overPipeline = false;
   std::vector<int64_t> along;
   auto operator<=>(const GroupKey &) const = default;
@@ -27,8 +27,14 @@ struct GroupKey {
   std::string text(const Mesh &mesh) const;
 };
 
-/// All groups of more than one rank in which a program communicates: the same list for every rank.
-std::set<GroupKey> findGroups(const Program &program);
+/// Groups of a mesh.
+struct Groups {
+  Mesh mesh;
+  std::set<GroupKey> keys;
+};
+
+/// All groups of more than one rank in which a program communicates: the same for every rank.
+Groups findGroups(const Program &program);
 
 /// One rank's end of a group.
 class Communicator {
@@ -59,8 +65,8 @@ private:
 class Communicators {
 public:
   /// All ranks call it, with the same id and groups.
-  Communicators(NcclRef library, const cuda::GpuRef &gpu, const ncclUniqueId &id, const Mesh &mesh,
-                int rank, const std::set<GroupKey> &groups);
+  Communicators(NcclRef library, const cuda::GpuRef &gpu, const ncclUniqueId &id,
+                const Groups &groups, int rank);
   const Communicator &find(const GroupKey &key) const;
   const Communicator &getWorld() const { return *world; }
   void checkHealth() const;

@@ -34,8 +34,8 @@ enum ncclDataType_t : int {
   ncclFloat64 = 8,
   ncclBfloat16 = 9,
 };
-inline constexpr int NCCL_SPLIT_NOCOLOR = -1;
-inline constexpr int NCCL_CONFIG_UNDEF_INT = INT_MIN;
+inline constexpr int kSplitNoColor = -1;   ///< NCCL_SPLIT_NOCOLOR
+inline constexpr int kUndefined = INT_MIN; ///< NCCL_CONFIG_UNDEF_INT
 
 struct ncclUniqueId {
   char internal[128];
@@ -44,12 +44,12 @@ struct ncclConfig_t {
   size_t size = sizeof(ncclConfig_t);
   unsigned magic = 0xcafebeef;
   unsigned version = 21800;
-  int blocking = NCCL_CONFIG_UNDEF_INT;
-  int cgaClusterSize = NCCL_CONFIG_UNDEF_INT;
-  int minCTAs = NCCL_CONFIG_UNDEF_INT;
-  int maxCTAs = NCCL_CONFIG_UNDEF_INT;
+  int blocking = kUndefined;
+  int cgaClusterSize = kUndefined;
+  int minCTAs = kUndefined;
+  int maxCTAs = kUndefined;
   const char *netName = nullptr;
-  int splitShare = NCCL_CONFIG_UNDEF_INT;
+  int splitShare = kUndefined;
 };
 
 /// X(name in Nccl, symbol, result, arguments)

@@ -62,7 +62,7 @@ void NcclRank::bindMessage(Bound &bound, const MessageOp &message) {
   op.count = int(members.size());
   op.peer = int(std::find(members.begin(), members.end(), peer) - members.begin());
   op.bytes = message.bytes;
-  bindOp(bound, std::move(op), message.token, message.queue, key.text(mesh));
+  bindOp(bound, std::move(op), message.token, key.queue, key.text(mesh));
 }
 
 void NcclRank::bindCollective(Bound &bound, const CollectiveOp &collective) {
@@ -78,7 +78,7 @@ void NcclRank::bindCollective(Bound &bound, const CollectiveOp &collective) {
     op.source = permuteSource(collective, op.index, op.count);
   checkBuilt(op);
   bool isStarted = op.count > 1 && collective.token >= 0;
-  bindOp(bound, std::move(op), isStarted ? collective.token : -1, isStarted ? collective.queue : "",
+  bindOp(bound, std::move(op), isStarted ? collective.token : -1, isStarted ? key.queue : "",
          key.text(mesh));
 }
 
@@ -144,10 +144,7 @@ void NcclRank::drain() {
     wait(started.begin()->first);
 }
 
-void NcclRank::barrier() {
-  device.synchronize();
-  host->barrier();
-}
+void NcclRank::barrier() { host->barrier(); }
 
 void NcclRank::abort() { communicators->abort(); }
 
@@ -182,9 +179,9 @@ void NcclRank::checkProgress() {
 
 //===--- all ranks --------------------------------------------------------===//
 
-NcclCommunication::NcclCommunication(const Program &program, std::unique_ptr<Communication> host,
+NcclCommunication::NcclCommunication(Groups groups, std::unique_ptr<Communication> host,
                                      bool areProcesses, std::shared_ptr<cuda::RankTable> table)
-    : library(loadNccl()), mesh(program.mesh), groups(findGroups(program)), host(std::move(host)),
+    : library(loadNccl()), groups(std::move(groups)), host(std::move(host)),
       areProcesses(areProcesses), table(std::move(table)) {}
 
 NcclCommunication::Greeting NcclCommunication::greet() {
@@ -205,9 +202,9 @@ NcclCommunication::Greeting NcclCommunication::greet() {
 std::unique_ptr<RankComm> NcclCommunication::makeRank(int rank) {
   cuda::CudaRank &device = table->get(rank);
   auto communicators = std::make_unique<Communicators>(library, device.getStream()->getGpu(),
-                                                       greet().id, mesh, rank, groups);
+                                                       greet().id, groups, rank);
   auto made = std::make_unique<NcclRank>(*this, std::move(communicators), host->makeRank(rank),
-                                         mesh, rank, device);
+                                         groups.mesh, rank, device);
   std::lock_guard<std::mutex> lock(mutex);
   ranks.push_back(made.get());
   return made;

@@ -66,7 +66,7 @@ private:
 class NcclCommunication : public Communication {
 public:
   /// `host`: of the same ranks; `areProcesses`: each is in a process of its own.
-  NcclCommunication(const Program &program, std::unique_ptr<Communication> host, bool areProcesses,
+  NcclCommunication(Groups groups, std::unique_ptr<Communication> host, bool areProcesses,
                     std::shared_ptr<cuda::RankTable> table);
   std::unique_ptr<RankComm> makeRank(int rank) override;
   void abort() override;
@@ -90,8 +90,7 @@ private:
   Greeting greet();
 
   NcclRef library;
-  Mesh mesh;
-  std::set<GroupKey> groups;
+  Groups groups;
   std::unique_ptr<Communication> host;
   bool areProcesses;
   std::shared_ptr<cuda::RankTable> table;

@@ -179,7 +179,8 @@ static std::vector<int> chooseGpus(const DeviceRequest &request, int count) {
 }
 
 CudaDevice::CudaDevice(const DeviceRequest &request)
-    : source(request.program), firstRank(request.first), program(std::make_shared<ProgramView>()),
+    : groups(std::make_shared<nccl::Groups>(nccl::findGroups(request.program))),
+      firstRank(request.first), program(std::make_shared<ProgramView>()),
       ranks(std::make_shared<RankTable>()) {
   program->kernels = request.program.kernelNames;
   program->mesh = request.program.mesh;
@@ -214,13 +215,13 @@ std::unique_ptr<RankDevice> CudaDevice::makeRank(int, bool, int place) {
 std::unique_ptr<Communication> CudaDevice::makeCommunication(const Mesh &mesh, bool dedicated) {
   if (gpus.size() > 1 && gpus.front() != gpus.back())
     return std::make_unique<nccl::NcclCommunication>(
-        source, makeLocalCommunication(mesh, dedicated), /*areProcesses=*/false, ranks);
+        *groups, makeLocalCommunication(mesh, dedicated), /*areProcesses=*/false, ranks);
   return std::make_unique<CudaCommunication>(mesh, dedicated, ranks);
 }
 
 std::unique_ptr<Communication>
 CudaDevice::makeProcessCommunication(std::unique_ptr<Communication> host) {
-  return std::make_unique<nccl::NcclCommunication>(source, std::move(host), /*areProcesses=*/true,
+  return std::make_unique<nccl::NcclCommunication>(*groups, std::move(host), /*areProcesses=*/true,
                                                    ranks);
 }
 

@@ -13,6 +13,10 @@
 #include <map>
 #include <tuple>
 
+namespace psrt::nccl {
+struct Groups;
+}
+
 namespace psrt::cuda {
 
 /// What an instruction was prepared to; each kind of library call derives its own.
@@ -109,9 +113,9 @@ public:
   makeProcessCommunication(std::unique_ptr<Communication> host) override;
 
 private:
-  const Program &source; ///< the session's
-  int firstRank;         ///< of this process
-  std::vector<int> gpus; ///< of each rank of this process
+  std::shared_ptr<const nccl::Groups> groups; ///< in which the program communicates
+  int firstRank;                              ///< of this process
+  std::vector<int> gpus;                      ///< of each rank of this process
   std::shared_ptr<ProgramView> program;
   std::vector<Place> places; ///< by GPU, empty where no rank is
   std::shared_ptr<RankTable> ranks;

@@ -318,7 +318,7 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t *ma
     comm->board.barrier();
     int number = comm->splits++;
     comm->isLate = true;
-    if (color == NCCL_SPLIT_NOCOLOR)
+    if (color == kSplitNoColor)
       return ncclInProgress;
     std::sort(members.begin(), members.end());
     int rank = int(std::find(members.begin(), members.end(), std::pair(key, comm->rank)) -
