@@ -52,3 +52,16 @@ def finish(process, timeout=60):
     """(status, what it printed)"""
     out, err = process.communicate(timeout=timeout)
     return process.returncode, out + err
+
+
+def check_started(events):
+    """How many were started; each is in a thread of its queue: after its start, over when its wait ends, one after the other."""
+    started = [event for event in events if event.get("cat") == "communication"]
+    queues = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
+    assert {(event["pid"], event["tid"]) for event in started} == queues
+    for pid, tid in queues:
+        times = [(event["ts"], event["ts"] + event["dur"]) for event in started if (event["pid"], event["tid"]) == (pid, tid)]
+        assert times == sorted(times) and all(end <= begin for (_, end), (begin, _) in zip(times, times[1:]))
+        own = [event for event in events if event["ph"] == "X" and event["pid"] == pid and event["tid"] == 0]
+        assert all(any(event["ts"] <= begin for event in own) and any(end <= event["ts"] + event["dur"] for event in own) for begin, end in times)
+    return len(started)

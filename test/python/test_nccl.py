@@ -2,6 +2,7 @@
 
 The stand-in for NCCL really moves and sums, among the threads or processes of this machine; sums in another order than ours.
 """
+import json
 import os
 import random
 import re
@@ -94,6 +95,14 @@ def test_under_mpirun(compiled):
     oracle.run(line(*outputs("threads")), folder)
     run_all([processes.start([*launcher, *line(*outputs("mpirun"))], folder, environment)])
     assert results(folder, "mpirun") == results(folder, "threads")
+
+
+def test_a_trace_shows_the_queues(compiled):
+    """What NCCL does beside the instructions, by the events of its streams."""
+    folder, _ = compiled
+    oracle.run(line("--trace", "trace.json"), folder)
+    events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    assert processes.check_started(events) or "tp" in folder.name
 
 
 def test_steps_are_graphs(compiled):

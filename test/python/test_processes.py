@@ -7,7 +7,7 @@ import oracle
 import pytest
 import torch
 import vision
-from processes import BASE, finish, free_port, launch, need_mpi, start, start_by_hand
+from processes import BASE, check_started, finish, free_port, launch, need_mpi, start, start_by_hand
 from refusals import PLAIN, data_for, program, train  # noqa: F401
 from safetensors.torch import save_file
 
@@ -106,19 +106,6 @@ def test_files_of_a_folder_and_a_trace(request, tmp_path, compiled):
     for rank in range(ranks):
         assert f'"name": "rank {rank}"' in (tmp_path / "trace.json").read_text()
     assert check_started(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) or "tp" in request.node.name
-
-
-def check_started(events):
-    """How many were started; each is in a thread of its queue: after its start, over when its wait ends, one after the other."""
-    started = [event for event in events if event.get("cat") == "communication"]
-    queues = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
-    assert {(event["pid"], event["tid"]) for event in started} == queues
-    for pid, tid in queues:
-        times = [(event["ts"], event["ts"] + event["dur"]) for event in started if (event["pid"], event["tid"]) == (pid, tid)]
-        assert times == sorted(times) and all(end <= begin for (_, end), (begin, _) in zip(times, times[1:]))
-        own = [event for event in events if event["ph"] == "X" and event["pid"] == pid and event["tid"] == 0]
-        assert all(any(event["ts"] <= begin for event in own) and any(end <= event["ts"] + event["dur"] for event in own) for begin, end in times)
-    return len(started)
 
 
 # ---- what users get wrong ------------------------------------------------------------------------------------------

@@ -73,8 +73,19 @@ Groups findGroups(const Program &program) {
 //===--- communicators ----------------------------------------------------===//
 
 Communicator::~Communicator() {
-  if (comm && !isAborted)
-    library->commDestroy(comm);
+  if (!comm || isAborted)
+    return;
+  if (registration)
+    library->commDeregister(comm, registration);
+  library->commDestroy(comm);
+}
+
+void Communicator::announce(void *memory, size_t bytes) {
+  if (!library->commRegister || !library->commDeregister)
+    return;
+  const char *what = "to register the memory of a rank";
+  library->check(library->commRegister(comm, memory, bytes, &registration), comm, what);
+  settle(what);
 }
 
 void Communicator::settle(const char *call) const {
@@ -143,6 +154,11 @@ const Communicator &Communicators::find(const GroupKey &key) const {
   if (it == groups.end())
     PSRT_FAIL(BadInput, "the program communicates in a group that it does not name");
   return *it->second;
+}
+
+void Communicators::announce(void *memory, size_t bytes) {
+  for (auto &[key, group] : groups)
+    group->announce(memory, bytes);
 }
 
 void Communicators::checkHealth() const {

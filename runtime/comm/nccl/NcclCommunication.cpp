@@ -19,6 +19,8 @@ NcclRank::NcclRank(NcclCommunication &all, std::unique_ptr<Communicators> given,
                    cuda::CudaRank &device)
     : all(all), communicators(std::move(given)), host(std::move(host)), mesh(mesh), rank(rank),
       device(device) {
+  if (device.getArenaBytes() > 0)
+    communicators->announce(device.getArena(), device.getArenaBytes());
   device.getGpu().setWatch([this] { watch(); });
 }
 
@@ -119,7 +121,12 @@ void NcclRank::run(const Bound &bound, NcclOp &op) {
     op.ready->record(own);
     op.ready->holdUp(stream);
   }
+  bool isTimed = isTraced && op.done;
+  if (isTimed)
+    spans.emplace_back(&bound, device.getStream()->getGpu()).begin.record(stream);
   enqueue(op, bound, device);
+  if (isTimed)
+    spans.back().end.record(stream);
   if (op.position >= 0)
     op.lane->notePosition(op.position);
   if (!op.done)
@@ -142,6 +149,16 @@ void NcclRank::wait(int64_t token) {
 void NcclRank::drain() {
   while (!started.empty())
     wait(started.begin()->first);
+}
+
+std::vector<StartedTimes> NcclRank::takeTimes() {
+  std::vector<StartedTimes> result;
+  for (; !spans.empty(); spans.pop_front()) {
+    Span &span = spans.front();
+    span.end.synchronize();
+    result.push_back({span.bound, device.timeOf(span.begin), device.timeOf(span.end)});
+  }
+  return result;
 }
 
 void NcclRank::barrier() { host->barrier(); }

@@ -35,6 +35,8 @@ public:
   void reserve() override;
   void barrier() override;
   void drain() override;
+  void startTrace() override { isTraced = true; }
+  std::vector<StartedTimes> takeTimes() override;
   void abort();
 
   cuda::CudaRank &getDevice() { return device; }
@@ -59,7 +61,16 @@ private:
   std::map<std::string, std::unique_ptr<Lane>> lanes; ///< by queue; "": the rank's own stream
   std::deque<NcclOp> ops;
   std::map<int64_t, std::vector<NcclOp *>>
-      started;           ///< by token, what was started and not waited for
+      started; ///< by token, what was started and not waited for
+  /// What was started since times were taken.
+  struct Span {
+    Span(const Bound *bound, const cuda::GpuRef &gpu)
+        : bound(bound), begin(gpu, /*timed=*/true), end(gpu, /*timed=*/true) {}
+    const Bound *bound;
+    cuda::Event begin, end;
+  };
+  std::deque<Span> spans;
+  bool isTraced = false;
   double progressAt = 0; ///< when some lane was seen to go on
 };
 

@@ -22,7 +22,10 @@ CudaRank::~CudaRank() {
 }
 
 std::unique_ptr<RankMemory> CudaRank::makeMemory(size_t bytes) {
-  return std::make_unique<CudaMemory>(stream, bytes);
+  auto memory = std::make_unique<CudaMemory>(stream, bytes);
+  arena = memory->at(0);
+  arenaBytes = bytes;
+  return memory;
 }
 
 const int64_t *CudaRank::mirror(const int64_t *scalars, size_t count) {

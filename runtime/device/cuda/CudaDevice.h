@@ -55,11 +55,15 @@ public:
   void run(const Bound *first, const Bound *last) override;
   void mark() override { clock.mark(); }
   std::vector<double> takeMarks() override { return clock.take(); }
+  double timeOf(const Event &event) const { return clock.timeOf(event); }
   bool wantsExtents() const override { return getDriver().isStandin(); }
 
   const Gpu &getGpu() const { return *place.gpu; }
   const Driver &getDriver() const { return place.gpu->getDriver(); }
   const StreamRef &getStream() const { return stream; }
+  /// The memory that was made last, as instructions see it; null before.
+  void *getArena() const { return arena; }
+  size_t getArenaBytes() const { return arenaBytes; }
   const ProgramView &getProgram() const { return *program; }
   const Recordings &getRecordings() const { return recordings; }
   /// A kernel of the program.
@@ -86,6 +90,8 @@ private:
   Place place;
   std::shared_ptr<const ProgramView> program;
   StreamRef stream;
+  void *arena = nullptr;
+  size_t arenaBytes = 0;
   std::deque<DeviceMemory> scratches; ///< the last one is the largest
   std::unique_ptr<Blas> blas;
   std::map<const int64_t *, ScalarMirror> mirrors; ///< by what the host has

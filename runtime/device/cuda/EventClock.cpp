@@ -18,18 +18,21 @@ void EventClock::mark() {
   events[used++].record(*stream);
 }
 
+double EventClock::timeOf(const Event &event) const {
+  const Gpu &gpu = *stream->getGpu();
+  float milliseconds = 0;
+  gpu.check(gpu.getDriver().eventElapsedTime(&milliseconds, events[0].get(), event.get()),
+            "to say how long something took");
+  return base + milliseconds * 1e-3;
+}
+
 std::vector<double> EventClock::take() {
   std::vector<double> times;
   if (used == 0)
     return times;
   stream->synchronize();
-  const Gpu &gpu = *stream->getGpu();
-  for (size_t i = 1; i < used; ++i) {
-    float milliseconds = 0;
-    gpu.check(gpu.getDriver().eventElapsedTime(&milliseconds, events[0].get(), events[i].get()),
-              "to say how long something took");
-    times.push_back(base + milliseconds * 1e-3);
-  }
+  for (size_t i = 1; i < used; ++i)
+    times.push_back(timeOf(events[i]));
   used = 0;
   return times;
 }

@@ -16,6 +16,8 @@ public:
   void mark();
   /// The times of all marks since the last call, in seconds of the host's steady clock.
   std::vector<double> take();
+  /// That of a timed event that any stream of the GPU recorded after the first of the last marks.
+  double timeOf(const Event &event) const;
 
 private:
   StreamRef stream;

@@ -38,6 +38,7 @@ struct Comm {
   Board board;
   std::atomic<bool> isLate{true}; ///< it says once that it is under way
   std::atomic<int64_t> runs{0};   ///< batches
+  std::atomic<int> registered{0};
   int splits = 0;
 };
 using CommRef = std::shared_ptr<Comm>;
@@ -408,12 +409,14 @@ ncclResult_t ncclGroupEnd() {
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *, size_t, void **handle) {
   if (!find(comm) || !handle)
     return ncclInvalidArgument;
+  ++find(comm)->registered;
   *handle = comm;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *) {
-  return find(comm) ? ncclSuccess : ncclInvalidArgument;
+  CommRef found = find(comm);
+  return found && found->registered-- > 0 ? ncclSuccess : ncclInvalidArgument;
 }
 
 } // namespace psrt::nccl
