@@ -1,6 +1,7 @@
 // The CUDA device on the stand-in driver: its memory, a whole program, and what it says where it
 // cannot run one.
 #include "runtime/conformance/DeviceFixture.h"
+#include "runtime/conformance/Environment.h"
 #include "runtime/conformance/TinyProgram.h"
 #include "runtime/core/MemoryPieces.h"
 #include "runtime/core/Session.h"
@@ -79,22 +80,6 @@ std::string faultOf(const std::string &target) {
   }
   return "no fault";
 }
-
-class Environment {
-public:
-  Environment(const char *name, const std::string &value) : name(name) {
-    const char *text = std::getenv(name);
-    was = text ? text : "";
-    hadValue = text != nullptr;
-    setenv(name, value.c_str(), 1);
-  }
-  ~Environment() { hadValue ? setenv(name, was.c_str(), 1) : unsetenv(name); }
-
-private:
-  const char *name;
-  std::string was;
-  bool hadValue;
-};
 
 class Cuda : public testing::Test {
 protected:

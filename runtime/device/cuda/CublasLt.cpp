@@ -46,8 +46,10 @@ CublasLtRef loadCublasLt() {
   return result;
 }
 
-Blas::Blas(const GpuRef &gpu)
-    : gpu(gpu), library(loadCublasLt()), workspace(gpu, kWorkspaceBytes, "cuBLASLt to work in") {
+Blas::Blas(const GpuRef &gpu, std::shared_ptr<Algorithms> given)
+    : gpu(gpu), library(loadCublasLt()), algorithms(std::move(given)),
+      workspace(gpu, kWorkspaceBytes, "cuBLASLt to work in") {
+  algorithms->open(library->getVersion());
   gpu->enter();
   library->check(library->create(&handle), "to start");
 }

@@ -2,6 +2,7 @@
 #ifndef PSRT_DEVICE_CUDA_CUBLASLT_H
 #define PSRT_DEVICE_CUDA_CUBLASLT_H
 
+#include "runtime/device/cuda/Algorithms.h"
 #include "runtime/device/cuda/CublasLtApi.h"
 #include "runtime/device/cuda/Gpu.h"
 #include "runtime/device/cuda/Workspace.h"
@@ -25,17 +26,21 @@ CublasLtRef loadCublasLt();
 /// One rank's handle, and the memory in which its products may work: they come one after the other.
 class Blas {
 public:
-  explicit Blas(const GpuRef &gpu);
+  /// `algorithms`: of the GPU's kind.
+  Blas(const GpuRef &gpu, std::shared_ptr<Algorithms> algorithms);
   ~Blas();
   Blas(const Blas &) = delete;
   Blas &operator=(const Blas &) = delete;
   const CublasLtRef &getLibrary() const { return library; }
   cublasLtHandle_t getHandle() const { return handle; }
+  const GpuRef &getGpu() const { return gpu; }
+  Algorithms &getAlgorithms() const { return *algorithms; }
   CUdeviceptr getWorkspace() const { return workspace.get(); }
 
 private:
   GpuRef gpu;
   CublasLtRef library;
+  std::shared_ptr<Algorithms> algorithms;
   DeviceMemory workspace;
   cublasLtHandle_t handle = nullptr;
 };

@@ -52,7 +52,7 @@ CUfunction CudaRank::findKernel(int index) const {
 
 Blas &CudaRank::getBlas() {
   if (!blas)
-    blas = std::make_unique<Blas>(place.gpu);
+    blas = std::make_unique<Blas>(place.gpu, place.algorithms);
   return *blas;
 }
 
@@ -201,12 +201,21 @@ CudaDevice::CudaDevice(const DeviceRequest &request)
       place.gpu = std::make_shared<Gpu>(driver, i);
       checkTarget(request.program, *place.gpu);
       checkMemory(request.program, numbers, *place.gpu);
+      place.algorithms = findAlgorithms(*place.gpu);
       place.library = std::make_shared<LibraryKernels>(place.gpu);
       if (request.source.image)
         place.program = std::make_shared<Module>(place.gpu, request.source.image, "the program");
     }
     places.push_back(std::move(place));
   }
+}
+
+std::shared_ptr<Algorithms> CudaDevice::findAlgorithms(const Gpu &gpu) const {
+  for (const Place &place : places)
+    if (place.gpu && place.gpu->getName() == gpu.getName() &&
+        place.gpu->getProcessors() == gpu.getProcessors())
+      return place.algorithms;
+  return std::make_shared<Algorithms>(gpu);
 }
 
 std::unique_ptr<RankDevice> CudaDevice::makeRank(int, bool, int place) {

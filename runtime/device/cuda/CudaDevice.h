@@ -29,6 +29,7 @@ struct Place {
   GpuRef gpu;
   ModuleRef program; ///< null where the program has no kernels
   std::shared_ptr<const LibraryKernels> library;
+  std::shared_ptr<Algorithms> algorithms; ///< of all GPUs of the same kind
 };
 
 /// The parts of a program that its ranks look at.
@@ -123,6 +124,8 @@ private:
   int firstRank;                              ///< of this process
   std::vector<int> gpus;                      ///< of each rank of this process
   std::shared_ptr<ProgramView> program;
+  std::shared_ptr<Algorithms> findAlgorithms(const Gpu &gpu) const;
+
   std::vector<Place> places; ///< by GPU, empty where no rank is
   std::shared_ptr<RankTable> ranks;
 };

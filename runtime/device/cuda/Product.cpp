@@ -1,9 +1,11 @@
 // Describing products to cuBLASLt.
 #include "runtime/device/cuda/Product.h"
 #include "runtime/core/Status.h"
+#include "runtime/device/cuda/AlgorithmTimer.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 namespace psrt::cuda {
 namespace {
@@ -61,20 +63,27 @@ template <typename T> void Product::set(cublasLtMatmulDescAttributes_t attribute
                 "to describe a product");
 }
 
-cublasLtMatrixLayout_t Product::makeLayout(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
-                                           const ProductBatch &batch, int64_t distance) {
-  cublasLtMatrixLayout_t result = nullptr;
-  library.check(
-      library.matrixLayoutCreate(&result, typeOf(dtype), uint64_t(rows), uint64_t(columns), ld),
-      "to describe a matrix");
+Product::Matrix Product::makeMatrix(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
+                                    const ProductBatch &batch, int64_t distance) {
+  Matrix result;
+  library.check(library.matrixLayoutCreate(&result.layout, typeOf(dtype), uint64_t(rows),
+                                           uint64_t(columns), ld),
+                "to describe a matrix");
   auto setLayout = [&](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
-    library.check(library.matrixLayoutSetAttribute(result, attribute, &value, sizeof(value)),
+    library.check(library.matrixLayoutSetAttribute(result.layout, attribute, &value, sizeof(value)),
                   "to describe a batch");
   };
+  int64_t last = (columns - 1) * ld + rows;
+  result.description =
+      format("%s %lldx%lld/%lld", dtypeName(dtype), (long long)rows, (long long)columns, //
+             (long long)ld);
   if (batch.count > 1) {
     setLayout(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t(batch.count));
     setLayout(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, distance);
+    last += (batch.count - 1) * distance;
+    result.description += format("+%lld", (long long)distance);
   }
+  result.bytes = size_t(last * dtypeSize(dtype));
   return result;
 }
 
@@ -84,30 +93,36 @@ Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch
   View lhs = viewOf(op.m, op.k, op.lhs[2], op.lhs[3]);
   View rhs = viewOf(op.k, op.n, op.rhs[2], op.rhs[3]);
   View out = viewOf(op.m, op.n, op.out[2], op.out[3]);
-  library.check(
-      library.matmulDescCreate(&desc, computeOf(op.dtype), isDouble ? CUDA_R_64F : CUDA_R_32F),
-      "to describe a product");
+  cublasComputeType_t compute = computeOf(op.dtype);
+  library.check(library.matmulDescCreate(&desc, compute, isDouble ? CUDA_R_64F : CUDA_R_32F),
+                "to describe a product");
   set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(rhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(lhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   if (hasBias) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(CUBLASLT_EPILOGUE_BIAS));
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, int32_t(typeOf(op.outDtype)));
+    biasBytes = size_t(op.n * dtypeSize(op.outDtype));
   }
-  a = makeLayout(op.dtype, rhs.rows, rhs.columns, rhs.ld, batch, batch.rhs);
-  b = makeLayout(op.dtype, lhs.rows, lhs.columns, lhs.ld, batch, batch.lhs);
-  d = makeLayout(op.outDtype, out.rows, out.columns, out.ld, batch, batch.out);
-  choose(op, alignment);
+  description = format("%c%c %d x%lld%s", rhs.transposed ? 'T' : 'N', lhs.transposed ? 'T' : 'N',
+                       int(compute), (long long)batch.count, hasBias ? " bias" : "");
+  a = makeMatrix(op.dtype, rhs.rows, rhs.columns, rhs.ld, batch, batch.rhs);
+  b = makeMatrix(op.dtype, lhs.rows, lhs.columns, lhs.ld, batch, batch.lhs);
+  d = makeMatrix(op.outDtype, out.rows, out.columns, out.ld, batch, batch.out);
+  algorithm = choose(op, alignment);
 }
 
 Product::~Product() {
-  for (cublasLtMatrixLayout_t layout : {a, b, d})
-    if (layout)
-      library.matrixLayoutDestroy(layout);
+  for (const Matrix *matrix : {&a, &b, &d})
+    if (matrix->layout)
+      library.matrixLayoutDestroy(matrix->layout);
   if (desc)
     library.matmulDescDestroy(desc);
 }
 
-void Product::choose(const MatmulOp &op, int64_t alignment) {
+//===--- the algorithm ----------------------------------------------------===//
+
+std::vector<cublasLtMatmulAlgo_t> Product::askFor(int most, const MatmulOp &op,
+                                                  int64_t alignment) const {
   /// Parts of a sum are added up in the type of the sum, in one order.
   constexpr auto reductionSchemes = cublasLtMatmulPreferenceAttributes_t(3);
   constexpr uint32_t inComputeType = 2;
@@ -122,32 +137,94 @@ void Product::choose(const MatmulOp &op, int64_t alignment) {
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     prefer(operand, uint32_t(alignment));
-  cublasLtMatmulHeuristicResult_t found{};
+  std::vector<cublasLtMatmulHeuristicResult_t> found(most);
   int count = 0;
-  cublasStatus_t status = library.matmulAlgoGetHeuristic(blas.getHandle(), desc, a, b, d, d,
-                                                         preference, 1, &found, &count);
+  cublasStatus_t status =
+      library.matmulAlgoGetHeuristic(blas.getHandle(), desc, a.layout, b.layout, d.layout, d.layout,
+                                     preference, most, found.data(), &count);
   library.matmulPreferenceDestroy(preference);
+  std::vector<Algorithm> result;
+  for (int i = 0; i < count; ++i)
+    if (found[i].state == CUBLAS_STATUS_SUCCESS)
+      result.push_back(found[i].algo);
   std::string what = format("to choose an algorithm for a product %lldx%lldx%lld of %s",
                             (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
-  if (status == CUBLAS_STATUS_SUCCESS && count == 0)
+  if (status == CUBLAS_STATUS_SUCCESS && result.empty())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
   library.check(status, what.c_str());
-  algorithm = found.algo;
+  return result;
 }
 
-void Product::run(CUstream stream, const void *lhs, const void *rhs, void *out, const void *bias,
-                  bool accumulate) const {
-  if (bias)
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+/// Also says where a file had bits that are no algorithm.
+bool Product::isUsable(const Algorithm &candidate) const {
+  cublasLtMatmulHeuristicResult_t result{};
+  cublasStatus_t status = library.matmulAlgoCheck(blas.getHandle(), desc, a.layout, b.layout,
+                                                  d.layout, d.layout, &candidate, &result);
+  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kWorkspaceBytes;
+}
+
+std::optional<cublasLtMatmulAlgo_t> Product::measure(const std::vector<Algorithm> &offered) const {
+  /// What is faster by less is so by chance: then the heuristics' order decides.
+  constexpr double leastGain = 0.97;
+  AlgorithmTimer timer(blas.getGpu(), {a.bytes, b.bytes, d.bytes, biasBytes});
+  if (!timer.hasMemory())
+    return std::nullopt;
+  Operands operands{timer.at(0), timer.at(1), biasBytes ? timer.at(3) : nullptr, timer.at(2),
+                    timer.getWorkspace()};
+  std::optional<Algorithm> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Algorithm &candidate : offered) {
+    double time = timer.measure([&] {
+      return enqueue(timer.getStream().get(), candidate, operands, /*accumulate=*/false) ==
+             CUBLAS_STATUS_SUCCESS;
+    });
+    if (time >= least * leastGain)
+      continue;
+    best = candidate;
+    least = time;
+  }
+  return best;
+}
+
+/// All that the speed of an algorithm depends on.
+std::string Product::describe(const MatmulOp &op, int64_t alignment) const {
+  return format("%lldx%lldx%lld %s of %s, %s to %s, at %lld", (long long)op.m, (long long)op.n,
+                (long long)op.k, description.c_str(), a.description.c_str(), b.description.c_str(),
+                d.description.c_str(), (long long)alignment);
+}
+
+cublasLtMatmulAlgo_t Product::choose(const MatmulOp &op, int64_t alignment) const {
+  constexpr int most = 8;
+  Algorithms &algorithms = blas.getAlgorithms();
+  if (!algorithms.areMeasured())
+    return askFor(1, op, alignment).front();
+  std::vector<Algorithm> offered = askFor(most, op, alignment);
+  std::optional<Algorithm> chosen = algorithms.choose(
+      describe(op, alignment), [&](const Algorithm &candidate) { return isUsable(candidate); },
+      [&] { return measure(offered); });
+  return chosen.value_or(offered.front());
+}
+
+//===--- a run ------------------------------------------------------------===//
+
+cublasStatus_t Product::enqueue(CUstream stream, const Algorithm &chosen, const Operands &operands,
+                                bool accumulate) const {
+  if (operands.bias)
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
   float scales[] = {1, accumulate ? 1.0f : 0.0f};
   double wideScales[] = {1, accumulate ? 1.0 : 0.0};
   auto scale = [&](int i) -> const void * {
     return isDouble ? static_cast<const void *>(&wideScales[i]) : &scales[i];
   };
-  library.check(library.matmul(blas.getHandle(), desc, scale(0), rhs, a, lhs, b, scale(1), out, d,
-                               out, d, &algorithm, reinterpret_cast<void *>(blas.getWorkspace()),
-                               kWorkspaceBytes, stream),
-                "to multiply matrices");
+  return library.matmul(blas.getHandle(), desc, scale(0), operands.a, a.layout, operands.b,
+                        b.layout, scale(1), operands.d, d.layout, operands.d, d.layout, &chosen,
+                        operands.workspace, kWorkspaceBytes, stream);
+}
+
+void Product::run(CUstream stream, const void *lhs, const void *rhs, void *out, const void *bias,
+                  bool accumulate) const {
+  Operands operands{rhs, lhs, bias, out, reinterpret_cast<void *>(blas.getWorkspace())};
+  library.check(enqueue(stream, algorithm, operands, accumulate), "to multiply matrices");
 }
 
 } // namespace psrt::cuda

@@ -5,6 +5,9 @@
 
 #include "runtime/core/Program.h"
 #include "runtime/device/cuda/CublasLt.h"
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace psrt::cuda {
 
@@ -17,7 +20,7 @@ struct ProductBatch {
 /// is rhs and B is lhs. Sums are of f32 (TF32 with PSRT_TF32=1) or of f64, rounded once.
 class Product {
 public:
-  /// For addresses that are multiples of `alignment`.
+  /// For addresses that are multiples of `alignment`. May measure algorithms, on memory of its own.
   Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch, bool hasBias,
           int64_t alignment);
   ~Product();
@@ -28,18 +31,37 @@ public:
            bool accumulate) const;
 
 private:
-  void describe(const MatmulOp &op, bool hasBias);
-  void choose(const MatmulOp &op, int64_t alignment);
-  cublasLtMatrixLayout_t makeLayout(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
-                                    const ProductBatch &batch, int64_t distance);
+  using Algorithm = cublasLtMatmulAlgo_t;
+  struct Matrix {
+    cublasLtMatrixLayout_t layout = nullptr;
+    size_t bytes = 0;        ///< from the first number to behind the last
+    std::string description; ///< that the choice of an algorithm may depend on
+  };
+  /// Where the numbers of one run are.
+  struct Operands {
+    const void *a, *b, *bias;
+    void *d, *workspace;
+  };
+
+  Matrix makeMatrix(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
+                    const ProductBatch &batch, int64_t distance);
   template <typename T> void set(cublasLtMatmulDescAttributes_t attribute, T value) const;
+  std::string describe(const MatmulOp &op, int64_t alignment) const;
+  Algorithm choose(const MatmulOp &op, int64_t alignment) const;
+  std::vector<Algorithm> askFor(int most, const MatmulOp &op, int64_t alignment) const;
+  bool isUsable(const Algorithm &algorithm) const;
+  std::optional<Algorithm> measure(const std::vector<Algorithm> &offered) const;
+  cublasStatus_t enqueue(CUstream stream, const Algorithm &algorithm, const Operands &operands,
+                         bool accumulate) const;
 
   const Blas &blas;
   const CublasLt &library;
   bool isDouble;
+  size_t biasBytes = 0; ///< 0: it has none
   cublasLtMatmulDesc_t desc = nullptr;
-  cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
-  cublasLtMatmulAlgo_t algorithm{};
+  std::string description; ///< of the descriptor
+  Matrix a, b, d;
+  Algorithm algorithm{};
 };
 
 } // namespace psrt::cuda

@@ -1,5 +1,6 @@
 // What a product touches.
 #include "runtime/device/cuda/standin/cublaslt/Product.h"
+#include <string>
 
 namespace psrt::standin {
 
@@ -41,6 +42,10 @@ void addMatrix(std::vector<PsrtStandinAccess> &accesses, const void *data, const
 
 } // namespace
 
+std::string Product::name() const {
+  return "cublasLtMatmul algorithm " + std::to_string(algorithm.number);
+}
+
 std::vector<PsrtStandinAccess> Product::accesses() const {
   std::vector<PsrtStandinAccess> all;
   bool onDevice = desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE;
@@ -49,7 +54,7 @@ std::vector<PsrtStandinAccess> Product::accesses() const {
   if ((onDevice || beta != 0) && cData != dData)
     addMatrix(all, cData, c, false);
   addMatrix(all, dData, d, true);
-  add(all, workspace, workspaceBytes, true);
+  add(all, workspace, algorithm.workspace, true);
   if (desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
     addMatrix(all, desc.bias,
               {biasType(), m(), 1, int64_t(m()), CUBLASLT_ORDER_COL, d.batches, desc.biasStride},

@@ -117,7 +117,8 @@ cublasStatus_t Product::check() const {
 
 cublasStatus_t Product::checkPointers() const {
   bool readsC = desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE || beta != 0;
-  bool present = aData && bData && dData && (cData || !readsC) && (workspace || !workspaceBytes) &&
+  bool present = aData && bData && dData && (cData || !readsC) &&
+                 (workspace || !algorithm.workspace) &&
                  (desc.bias || desc.epilogue != CUBLASLT_EPILOGUE_BIAS);
   bool aligned = isAligned(aData, typeBytes(a.type)) && isAligned(bData, typeBytes(b.type)) &&
                  isAligned(cData, typeBytes(c.type)) && isAligned(dData, typeBytes(d.type)) &&

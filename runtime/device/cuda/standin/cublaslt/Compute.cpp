@@ -3,6 +3,7 @@
 #include "runtime/device/cuda/standin/cublaslt/Product.h"
 #include <algorithm>
 #include <cstring>
+#include <unistd.h>
 
 namespace psrt::standin {
 
@@ -136,8 +137,10 @@ template <typename T> void computeIn(const Product &product) {
 } // namespace
 
 void Product::compute() const {
-  if (workspaceBytes)
-    std::memset(workspace, 0xff, workspaceBytes); // two products at once in one would show
+  if (algorithm.workspace)
+    std::memset(workspace, 0xff, algorithm.workspace); // two products at once in one would show
+  if (algorithm.microseconds)
+    usleep(algorithm.microseconds);
   desc.compute == CUBLAS_COMPUTE_64F ? computeIn<double>(*this) : computeIn<float>(*this);
 }
 

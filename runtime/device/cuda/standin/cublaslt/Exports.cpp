@@ -1,7 +1,6 @@
 // The functions of cuBLASLt.
 #include "runtime/device/cuda/standin/Handles.h"
 #include "runtime/device/cuda/standin/cublaslt/Product.h"
-#include <algorithm>
 #include <mutex>
 
 namespace psrt::cuda {
@@ -89,9 +88,6 @@ bool deviceHasFp8() {
   cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
   return major * 10 + minor >= 89;
 }
-
-/// The workspace that the one algorithm asks for where it may: so that its use is tested.
-constexpr uint64_t wantedWorkspace = 4096;
 
 } // namespace
 
@@ -186,12 +182,27 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     status = CUBLAS_STATUS_NOT_SUPPORTED;
   if (status != CUBLAS_STATUS_SUCCESS)
     return status;
-  results[0] = {};
-  results[0].workspaceSize = std::min(wishes->workspace, wantedWorkspace);
-  results[0].algo.data[0] = results[0].workspaceSize;
-  results[0].wavesCount = 1;
-  *returned = 1;
+  for (const auto &offered : offerAlgorithms(wishes->workspace))
+    if (*returned < requested)
+      results[(*returned)++] = offered;
   return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result) {
+  Product product;
+  if (!algo || !result)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  cublasStatus_t status = describe(product, handle, desc, a, b, c, d);
+  if (status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  if (!decode(*algo, product.algorithm))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  *result = {*algo, product.algorithm.workspace, status, 1, {}};
+  return status;
 }
 
 /// Alpha and beta: read now where they are the host's.
@@ -214,7 +225,7 @@ static cublasStatus_t takeFactors(Product &product, const void *alpha, const voi
 static cublasStatus_t enqueue(const Product &product, CUstream stream) {
   std::vector<PsrtStandinAccess> accesses = product.accesses();
   CUresult result = psrt_standin_enqueue(
-      stream, "cublasLtMatmul", [](void *data) { static_cast<Product *>(data)->compute(); },
+      stream, product.name().c_str(), [](void *data) { static_cast<Product *>(data)->compute(); },
       new Product(product), [](void *data) { delete static_cast<Product *>(data); },
       int(accesses.size()), accesses.data());
   return result == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
@@ -236,9 +247,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   product.bData = b;
   product.cData = c;
   product.dData = d;
-  product.workspaceBytes = algo ? algo->data[0] : 0;
-  product.workspace = product.workspaceBytes ? workspace : nullptr;
-  if (product.workspaceBytes > workspaceBytes)
+  if (algo && !decode(*algo, product.algorithm))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  product.workspace = product.algorithm.workspace ? workspace : nullptr;
+  if (product.algorithm.workspace > workspaceBytes)
     return CUBLAS_STATUS_INVALID_VALUE;
   status = product.checkPointers();
   return status == CUBLAS_STATUS_SUCCESS ? enqueue(product, stream) : status;

@@ -4,7 +4,9 @@
 #define PSRT_DEVICE_CUDA_STANDIN_CUBLASLT_PRODUCT_H
 
 #include "runtime/device/cuda/standin/Standin.h"
+#include "runtime/device/cuda/standin/cublaslt/Algorithms.h"
 #include "runtime/device/cuda/standin/cublaslt/Descriptors.h"
+#include <string>
 #include <vector>
 
 namespace psrt::standin {
@@ -15,7 +17,7 @@ struct Product {
   // The rest is of cublasLtMatmul; pointers are device pointers.
   const void *aData = nullptr, *bData = nullptr, *cData = nullptr;
   void *dData = nullptr, *workspace = nullptr;
-  uint64_t workspaceBytes = 0;     ///< how much of it the algorithm uses
+  Algorithm algorithm;             ///< of which it uses so much
   double alpha = 1, beta = 0;      ///< of pointer mode HOST
   const void *alphaData = nullptr; ///< of pointer mode DEVICE
   const void *betaData = nullptr;
@@ -33,6 +35,8 @@ struct Product {
   cublasStatus_t checkPointers() const;
   /// What it reads and writes. Operands in very many pieces are left out.
   std::vector<PsrtStandinAccess> accesses() const;
+  /// For logs: cublasLtMatmul, and which algorithm.
+  std::string name() const;
   void compute() const;
 };
 

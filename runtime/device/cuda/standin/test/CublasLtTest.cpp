@@ -1,5 +1,6 @@
 // Products of the stand-in against plain loops in f64, and what it refuses.
 #include "runtime/device/cuda/standin/test/CublasLtFixture.h"
+#include <chrono>
 
 using namespace psrt::cuda;
 using namespace psrt::standin;
@@ -148,7 +149,7 @@ TEST_F(CublasLtTest, products_are_checked_for_order) {
   OK(cu.memsetD8Async(d.data, 0, 4, newStream()));
   EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(stream));
   std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(std::string::npos, said.find("'cublasLtMatmul'")) << said;
+  EXPECT_NE(std::string::npos, said.find("'cublasLtMatmul algorithm 0'")) << said;
 }
 
 TEST_F(CublasLtTest, a_workspace_that_was_asked_for_is_needed) {
@@ -230,4 +231,37 @@ TEST_F(CublasLtTest, what_has_no_kernel_is_not_supported) {
 TEST_F(CublasLtTest, statuses_have_names) {
   EXPECT_STREQ("CUBLAS_STATUS_NOT_SUPPORTED", lt.getStatusName(CUBLAS_STATUS_NOT_SUPPORTED));
   EXPECT_GE(lt.getVersion(), 130000u);
+}
+
+TEST_F(CublasLtTest, algorithms_are_offered_in_order_and_checked) {
+  setenv("PSRT_STANDIN_ALGORITHMS", "0,-,30000,0", 1);
+  prepare({});
+  std::vector<cublasLtMatmulHeuristicResult_t> offered(8);
+  int count = 0;
+  auto ask = [&](int most) {
+    LT_OK(lt.matmulAlgoGetHeuristic(handle, desc, layouts[0], layouts[1], layouts[2], layouts[3],
+                                    preference, most, offered.data(), &count));
+  };
+  auto look = [&](const cublasLtMatmulAlgo_t &bits) {
+    cublasLtMatmulHeuristicResult_t found = {};
+    return lt.matmulAlgoCheck(handle, desc, layouts[0], layouts[1], layouts[2], layouts[3], &bits,
+                              &found);
+  };
+  ask(2);
+  EXPECT_EQ(2, count);
+  ask(8);
+  EXPECT_EQ(4, count);
+  for (int i = 0; i < count; ++i) {
+    EXPECT_EQ(i == 1 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS, offered[i].state);
+    EXPECT_EQ(offered[i].state, look(offered[i].algo));
+  }
+  EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, look({}));
+  auto begin = std::chrono::steady_clock::now();
+  result.algo = offered[2].algo;
+  LT_OK(multiply());
+  OK(cu.streamSynchronize(stream));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(30));
+  d.bytes = download<char>(d.data, d.bytes.size(), stream);
+  EXPECT_NEAR(expected(0, 1, 2), d.at(0, 1, 2), 1e-5);
+  unsetenv("PSRT_STANDIN_ALGORITHMS");
 }

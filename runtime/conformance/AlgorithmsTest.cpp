@@ -1,0 +1,218 @@
+// Which algorithm multiplies matrices on the stand-ins: the fastest that was measured, remembered
+// in a file.
+#include "runtime/device/cuda/Algorithms.h"
+#include "runtime/conformance/DeviceFixture.h"
+#include "runtime/conformance/Environment.h"
+#include "runtime/device/cuda/AlgorithmFile.h"
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <thread>
+
+using namespace psrt;
+using namespace psrt::cuda;
+
+namespace {
+
+constexpr int64_t kM = 6, kN = 10, kK = 4;
+
+MatmulOp makeProduct(Dtype dtype = Dtype::F32) {
+  MatmulOp op;
+  op.dtype = op.outDtype = dtype;
+  op.m = kM, op.n = kN, op.k = kK;
+  op.lhs = {0, 0, kK, 1}, op.rhs = {0, 0, kN, 1}, op.out = {0, 0, kN, 1};
+  return op;
+}
+
+class AlgorithmChoice : public testing::Test {
+protected:
+  void SetUp() override {
+    const char *driver = std::getenv("PSRT_CUDA_DRIVER");
+    if (!driver || !*driver)
+      GTEST_SKIP() << "PSRT_CUDA_DRIVER names no stand-in driver";
+    std::string pattern = (std::filesystem::temp_directory_path() / "algorithms-XXXXXX").string();
+    folder = mkdtemp(pattern.data());
+    file = folder / "cache.json";
+    set("PSRT_ALGORITHM_TIMING", "1");
+    set("PSRT_ALGORITHM_CACHE", file.string());
+    set("PSRT_STANDIN_LOG", (folder / "log").string());
+    set("PSRT_STANDIN_ALGORITHMS", "20000,-,300,12000");
+  }
+  void TearDown() override {
+    while (!environment.empty()) // a variable that was set twice gets its first value back
+      environment.pop_back();
+    if (!folder.empty())
+      std::filesystem::remove_all(folder);
+  }
+
+  void set(const char *name, const std::string &value) {
+    environment.push_back(std::make_unique<Environment>(name, value));
+  }
+
+  /// A product with a bias, and what was said meanwhile; the number of the algorithm that was used.
+  int run(bool accumulate = false) {
+    std::filesystem::remove(folder / "log");
+    std::vector<float> lhs = randomValues(kM * kK, 1), rhs = randomValues(kK * kN, 2),
+                       out(kM * kN, 1), bias = randomValues(kN, 3);
+    testing::internal::CaptureStderr();
+    DeviceFixture(1, "cuda:replay").run(makeProduct(), {lhs, rhs, out, bias}, accumulate);
+    said = testing::internal::GetCapturedStderr();
+    for (int64_t i = 0; i < kM; ++i)
+      for (int64_t j = 0; j < kN; ++j) {
+        double sum = bias[j] + (accumulate ? 1 : 0);
+        for (int64_t k = 0; k < kK; ++k)
+          sum += double(lhs[i * kK + k]) * rhs[k * kN + j];
+        EXPECT_NEAR(out[i * kN + j], sum, 1e-5) << i << ' ' << j;
+      }
+    return findLast();
+  }
+
+  /// The last product's algorithm by the log of the driver.
+  int findLast() {
+    std::ifstream log(folder / "log");
+    const std::string mark = "cublasLtMatmul algorithm ";
+    int result = -1;
+    products = 0;
+    for (std::string line; std::getline(log, line);)
+      if (size_t at = line.find(mark); at != std::string::npos) {
+        result = std::atoi(line.c_str() + at + mark.size());
+        ++products;
+      }
+    return result;
+  }
+
+  std::string read() const {
+    std::ifstream stream(file);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  void write(const std::string &text) const { std::ofstream(file) << text; }
+
+  std::filesystem::path folder, file;
+  std::string said;
+  int products = 0; ///< that the last run enqueued
+  std::vector<std::unique_ptr<Environment>> environment;
+};
+
+} // namespace
+
+TEST_F(AlgorithmChoice, TheFastestIsTakenAndRemembered) {
+  EXPECT_EQ(run(), 2);
+  EXPECT_EQ(said, "");
+  EXPECT_GT(products, 6);
+  // What is remembered is not measured again, also where it would be another now.
+  set("PSRT_STANDIN_ALGORITHMS", "0,0,20000,0");
+  EXPECT_EQ(run(), 2);
+  EXPECT_EQ(products, 1);
+  EXPECT_EQ(run(/*accumulate=*/true), 2);
+  EXPECT_EQ(products, 1);
+}
+
+TEST_F(AlgorithmChoice, OfEquallyFastOnesTheFirstIsTaken) {
+  set("PSRT_STANDIN_ALGORITHMS", "9000,9000,9000");
+  EXPECT_EQ(run(), 0);
+}
+
+TEST_F(AlgorithmChoice, WithoutMeasuringItIsTheFirst) {
+  run();
+  set("PSRT_ALGORITHM_TIMING", "0");
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(products, 1);
+}
+
+TEST_F(AlgorithmChoice, WithoutAFileItIsMeasuredInEachRun) {
+  set("PSRT_ALGORITHM_CACHE", "");
+  EXPECT_EQ(run(), 2);
+  EXPECT_EQ(run(), 2);
+  EXPECT_GT(products, 6);
+  EXPECT_EQ(said, "");
+}
+
+TEST_F(AlgorithmChoice, TheFileIsInTheFolderOfCaches) {
+  unsetenv("PSRT_ALGORITHM_CACHE"); // given back by the fixture's environment
+  set("XDG_CACHE_HOME", folder.string());
+  EXPECT_EQ(run(), 2);
+  std::string found;
+  for (const auto &entry : std::filesystem::directory_iterator(folder / "parashard"))
+    if (entry.path().extension() == ".json")
+      found = entry.path().filename().string();
+  EXPECT_EQ(found.rfind("algorithms-", 0), 0u) << found;
+  EXPECT_NE(found.find("-130100.json"), std::string::npos) << found;
+  EXPECT_EQ(found.find(' '), std::string::npos) << found;
+}
+
+TEST_F(AlgorithmChoice, WhatIsNoFileOfAlgorithmsIsReplacedWithANote) {
+  run();
+  std::string good = read();
+  for (const std::string &text :
+       {std::string("{"), good.substr(0, good.size() / 2), std::string("[1]"), std::string("{}"),
+        std::string("\xff\xfe"), std::string(R"({"parashard_algorithms": 2})")}) {
+    write(text);
+    EXPECT_EQ(run(), 2);
+    EXPECT_NE(said.find("no file of algorithms"), std::string::npos) << said;
+    EXPECT_EQ(read(), good);
+  }
+}
+
+TEST_F(AlgorithmChoice, AnotherGpusFileIsReplacedWithANote) {
+  run();
+  std::string good = read(), foreign = good;
+  foreign.replace(foreign.find("130100"), 6, "120900");
+  write(foreign);
+  EXPECT_EQ(run(), 2);
+  EXPECT_NE(said.find("cuBLASLt 120900"), std::string::npos) << said;
+  EXPECT_EQ(read(), good);
+}
+
+TEST_F(AlgorithmChoice, BitsThatAreNoAlgorithmAreMeasuredAnew) {
+  run();
+  std::string good = read(), wrong = good;
+  wrong[wrong.rfind('4')] = '5'; // in the last word of the bits
+  write(wrong);
+  EXPECT_EQ(run(), 2);
+  EXPECT_GT(products, 6);
+  EXPECT_EQ(read(), good);
+}
+
+TEST_F(AlgorithmChoice, WhereNothingCanBeWrittenItIsSaidOnce) {
+  set("PSRT_ALGORITHM_CACHE", "/proc/nowhere/cache.json");
+  EXPECT_EQ(run(), 2);
+  size_t at = said.find("note: cannot write \"/proc/nowhere/cache.json\"");
+  EXPECT_NE(at, std::string::npos) << said;
+  EXPECT_EQ(said.find("note:", at + 1), std::string::npos) << said;
+}
+
+TEST_F(AlgorithmChoice, WithoutMemoryToMeasureInItIsTheFirst) {
+  // For the workspace and the product, not for those of the measurement besides.
+  set("PSRT_STANDIN_MEMORY", "50000000");
+  EXPECT_EQ(run(), 0);
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+/// Each process adds what it has found to what others have.
+TEST_F(AlgorithmChoice, ProcessesAddToOneFile) {
+  auto driver = loadDriver();
+  Gpu gpu(driver, 0);
+  Algorithms first(gpu), second(gpu);
+  first.open(1);
+  second.open(1);
+  auto add = [](Algorithms &algorithms, const std::string &name, uint64_t bits) {
+    auto always = [](const cublasLtMatmulAlgo_t &) { return true; };
+    auto found = algorithms.choose(name, always,
+                                   [&] { return std::optional(cublasLtMatmulAlgo_t{{bits}}); });
+    return found->data[0];
+  };
+  std::thread other([&] {
+    for (int i = 0; i < 20; ++i)
+      add(second, "b" + std::to_string(i), 200 + i);
+  });
+  for (int i = 0; i < 20; ++i)
+    add(first, "a" + std::to_string(i), 100 + i);
+  other.join();
+  EXPECT_EQ(add(first, "b7", 1), 207u); // the other's, though this one has not read it at start
+  Algorithms third(gpu);
+  third.open(1);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(add(third, "a" + std::to_string(i), 2), uint64_t(100 + i));
+    EXPECT_EQ(add(third, "b" + std::to_string(i), 2), uint64_t(200 + i));
+  }
+}

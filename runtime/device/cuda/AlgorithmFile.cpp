@@ -1,0 +1,140 @@
+// Reading and writing files of algorithms.
+#include "runtime/device/cuda/AlgorithmFile.h"
+#include "runtime/core/Status.h"
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace psrt::cuda {
+namespace {
+
+constexpr int kFormat = 1;
+
+/// A file's name of what may have spaces and slashes.
+std::string toFileName(std::string text) {
+  for (char &c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-')
+      c = '_';
+  return text;
+}
+
+std::string toText(const cublasLtMatmulAlgo_t &algorithm) {
+  std::string result;
+  for (uint64_t word : algorithm.data)
+    result += format("%016llx", (unsigned long long)word);
+  return result;
+}
+
+bool fromText(const std::string &text, cublasLtMatmulAlgo_t &algorithm) {
+  if (text.size() != 16 * std::size(algorithm.data) ||
+      text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return false;
+  for (size_t i = 0; i < std::size(algorithm.data); ++i)
+    algorithm.data[i] = std::strtoull(text.substr(16 * i, 16).c_str(), nullptr, 16);
+  return true;
+}
+
+/// The algorithms of a file's JSON; false where it is no such file.
+bool parse(const nlohmann::json &json, AlgorithmOrigin &origin, AlgorithmMap &result) {
+  if (json.at("parashard_algorithms") != kFormat)
+    return false;
+  origin.gpu = json.at("gpu").get<std::string>();
+  origin.processors = json.at("processors").get<int>();
+  origin.version = json.at("cublaslt").get<size_t>();
+  for (const auto &[product, text] : json.at("algorithms").items())
+    if (!fromText(text.get<std::string>(), result[product]))
+      return false;
+  return true;
+}
+
+} // namespace
+
+std::string findAlgorithmFile(const AlgorithmOrigin &origin) {
+  if (const char *chosen = std::getenv("PSRT_ALGORITHM_CACHE"))
+    return chosen;
+  std::string folder;
+  if (const char *caches = std::getenv("XDG_CACHE_HOME"); caches && *caches)
+    folder = caches;
+  else if (const char *home = std::getenv("HOME"); home && *home)
+    folder = std::string(home) + "/.cache";
+  if (folder.empty())
+    return "";
+  return format("%s/parashard/algorithms-%s-%zu.json", folder.c_str(),
+                toFileName(origin.gpu).c_str(), origin.version);
+}
+
+AlgorithmFileLock::AlgorithmFileLock(const std::string &path) {
+  constexpr int kTries = 500, kPauseMicroseconds = 20'000;
+  if (path.empty())
+    return;
+  file = open((path + ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+  for (int i = 0; file >= 0 && i < kTries && flock(file, LOCK_EX | LOCK_NB) != 0; ++i) {
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      return; // a file system without locks
+    usleep(kPauseMicroseconds);
+  }
+}
+
+AlgorithmFileLock::~AlgorithmFileLock() {
+  if (file >= 0)
+    close(file); // and unlocks it
+}
+
+AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &origin,
+                            std::string &complaint) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream)
+    return {};
+  AlgorithmMap result;
+  AlgorithmOrigin found;
+  bool isWhole = false;
+  try {
+    isWhole = parse(nlohmann::json::parse(stream), found, result);
+  } catch (const nlohmann::json::exception &) { // told as what it is: no such file
+  }
+  if (!isWhole) {
+    complaint = "it is no file of algorithms, or was cut short";
+    return {};
+  }
+  if (found == origin)
+    return result;
+  complaint = format("it is of %s with %d multiprocessors and cuBLASLt %zu, here are %s with %d "
+                     "and %zu",
+                     found.gpu.c_str(), found.processors, found.version, origin.gpu.c_str(),
+                     origin.processors, origin.version);
+  return {};
+}
+
+std::string writeAlgorithms(const std::string &path, const AlgorithmOrigin &origin,
+                            const AlgorithmMap &algorithms) {
+  nlohmann::json json{{"parashard_algorithms", kFormat},
+                      {"gpu", origin.gpu},
+                      {"processors", origin.processors},
+                      {"cublaslt", origin.version}};
+  nlohmann::json &list = json["algorithms"] = nlohmann::json::object();
+  for (const auto &[product, algorithm] : algorithms)
+    list[product] = toText(algorithm);
+  std::string temporary = path + ".XXXXXX";
+  int file = mkstemp(temporary.data());
+  if (file < 0)
+    return std::strerror(errno);
+  fchmod(file, 0644);
+  // A name that JSON cannot have is written as it can.
+  std::string text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  bool isWritten = write(file, text.data(), text.size()) == ssize_t(text.size());
+  isWritten = close(file) == 0 && isWritten;
+  if (isWritten && std::rename(temporary.c_str(), path.c_str()) == 0)
+    return "";
+  std::string reason = std::strerror(errno);
+  unlink(temporary.c_str());
+  return reason;
+}
+
+} // namespace psrt::cuda

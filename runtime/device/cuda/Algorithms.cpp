@@ -1,0 +1,106 @@
+// Choosing and remembering algorithms.
+#include "runtime/device/cuda/Algorithms.h"
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace psrt::cuda {
+
+static bool isMeasuring(const Gpu &gpu) {
+  const char *choice = std::getenv("PSRT_ALGORITHM_TIMING");
+  if (!choice || !*choice)
+    return !gpu.getDriver().isStandin(); // whose speed says nothing
+  return std::strcmp(choice, "0") != 0;
+}
+
+Algorithms::Algorithms(const Gpu &gpu) : measures(isMeasuring(gpu)) {
+  origin.gpu = gpu.getName();
+  origin.processors = gpu.getProcessors();
+}
+
+void Algorithms::open(size_t version) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!measures || origin.version == version)
+    return;
+  origin.version = version;
+  path = findAlgorithmFile(origin);
+  std::error_code ignored; // writing says what is wrong
+  if (auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
+    std::filesystem::create_directories(folder, ignored);
+  read();
+}
+
+void Algorithms::read() {
+  if (path.empty())
+    return;
+  std::string complaint;
+  // What this process has chosen stays: its products are recorded with it.
+  known.merge(readAlgorithms(path, origin, complaint));
+  if (!complaint.empty() && !std::exchange(hasToldOfReading, true))
+    std::fprintf(stderr,
+                 "note: \"%s\" (PSRT_ALGORITHM_CACHE) is not used and will be replaced: %s\n",
+                 path.c_str(), complaint.c_str());
+}
+
+void Algorithms::write() {
+  if (path.empty())
+    return;
+  std::string reason = writeAlgorithms(path, origin, known);
+  if (reason.empty() || std::exchange(hasToldOfWriting, true))
+    return;
+  std::fprintf(stderr,
+               "note: cannot write \"%s\": %s; the algorithms of products are measured again in "
+               "each run (PSRT_ALGORITHM_CACHE=FILE names another file)\n",
+               path.c_str(), reason.c_str());
+}
+
+std::optional<cublasLtMatmulAlgo_t>
+Algorithms::find(const std::string &product,
+                 const std::function<bool(const Algorithm &)> &isUsable) const {
+  auto entry = known.find(product);
+  if (entry == known.end() || !isUsable(entry->second))
+    return std::nullopt;
+  return entry->second;
+}
+
+std::optional<cublasLtMatmulAlgo_t>
+Algorithms::measureInTime(const std::string &product,
+                          const std::function<std::optional<Algorithm>()> &measure) {
+  if (seconds >= kMostSeconds) {
+    if (!std::exchange(hasToldOfTime, true))
+      std::fprintf(stderr,
+                   "note: measuring algorithms of products has taken %.0f s; the first that "
+                   "cuBLASLt offers is taken for what is left, from %s on\n",
+                   seconds, product.c_str());
+    return std::nullopt;
+  }
+  auto begin = std::chrono::steady_clock::now();
+  std::optional<Algorithm> result = measure();
+  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+std::optional<cublasLtMatmulAlgo_t>
+Algorithms::choose(const std::string &product,
+                   const std::function<bool(const Algorithm &)> &isUsable,
+                   const std::function<std::optional<Algorithm>()> &measure) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (auto found = find(product, isUsable))
+    return found;
+  AlgorithmFileLock fileLock(path);
+  known.erase(product);
+  read(); // another process may have measured it meanwhile
+  if (auto found = find(product, isUsable))
+    return found;
+  std::optional<Algorithm> result = measureInTime(product, measure);
+  if (result) {
+    known[product] = *result;
+    write();
+  }
+  return result;
+}
+
+} // namespace psrt::cuda

@@ -1,0 +1,29 @@
+// The algorithms that the stand-in offers: all compute the same, some pretend to be slow.
+#ifndef PSRT_DEVICE_CUDA_STANDIN_CUBLASLT_ALGORITHMS_H
+#define PSRT_DEVICE_CUDA_STANDIN_CUBLASLT_ALGORITHMS_H
+
+#include "runtime/device/cuda/CublasLtApi.h"
+#include <vector>
+
+namespace psrt::standin {
+
+using namespace psrt::cuda;
+
+/// What an algorithm's bits stand for.
+struct Algorithm {
+  uint64_t workspace = 0;    ///< bytes that it uses
+  uint64_t number = 0;       ///< among those that are offered
+  unsigned microseconds = 0; ///< that it pretends to take
+};
+
+/// Those that fit the workspace, best first by the word of the heuristics: $PSRT_STANDIN_ALGORITHMS
+/// has the microseconds that each takes, as "300,-,100" ("-": one that is not built for any
+/// product, which the heuristics mark so); three that take none where it is not set.
+std::vector<cublasLtMatmulHeuristicResult_t> offerAlgorithms(uint64_t workspace);
+
+/// False where the bits are none that were offered.
+bool decode(const cublasLtMatmulAlgo_t &bits, Algorithm &algorithm);
+
+} // namespace psrt::standin
+
+#endif
