@@ -46,11 +46,13 @@ Rendezvous meetAtMaster(const ProcessPlace &place) {
   std::string address = variable("MASTER_ADDR"), port = variable("MASTER_PORT");
   long number = std::strtol(port.c_str(), nullptr, 10);
   if (address.empty() || number < 1 || number > 65535)
-    PSRT_FAIL(BadArgument,
-              "started as process %lld of %lld (%s), and MASTER_ADDR is \"%s\", MASTER_PORT is "
-              "\"%s\"; set them to a host and a port of rank 0, or start it by torchrun or mpirun",
-              (long long)place.rank, (long long)place.size, place.variable.c_str(), address.c_str(),
-              port.c_str());
+    PSRT_FAIL(
+        BadArgument,
+        "started as process %lld of %lld (%s), and MASTER_ADDR is \"%s\", MASTER_PORT is "
+        "\"%s\"; set them to a host and a port of rank 0, or PSRT_MEETING_FILE to a file that all "
+        "can reach, or start it by torchrun or mpirun",
+        (long long)place.rank, (long long)place.size, place.variable.c_str(), address.c_str(),
+        port.c_str());
   result.hosts = {address};
   result.local = isLoopback(address);
   result.firstPort = uint16_t(number);
@@ -71,10 +73,11 @@ Rendezvous meetAtFirstNode(const ProcessPlace &place) {
   if (nodes.empty())
     nodes = variable("SLURM_JOB_NODELIST");
   if (nodes.empty())
-    PSRT_FAIL(BadArgument,
-              "started as process %lld of %lld (%s), and neither MASTER_ADDR nor "
-              "SLURM_STEP_NODELIST says where rank 0 is",
-              (long long)place.rank, (long long)place.size, place.variable.c_str());
+    PSRT_FAIL(
+        BadArgument,
+        "started as process %lld of %lld (%s), and none of MASTER_ADDR, PSRT_MEETING_FILE and "
+        "SLURM_STEP_NODELIST says where rank 0 is",
+        (long long)place.rank, (long long)place.size, place.variable.c_str());
   result.hosts = {firstSlurmHost(nodes)};
   std::string id = variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID");
   result.job = hashText(id + "|" + nodes + "|" + std::to_string(place.size));
@@ -101,6 +104,11 @@ Rendezvous findRendezvous(const ProcessPlace &place) {
     PSRT_FAIL(BadArgument, "%s is %lld, and the number of this process is %s",
               place.variable.c_str(), (long long)place.size,
               place.rankKnown ? std::to_string(place.rank).c_str() : "not set (RANK)");
+  if (std::string file = variable("PSRT_MEETING_FILE"); !file.empty()) {
+    Rendezvous result;
+    result.file = std::move(file);
+    return result;
+  }
   if (place.launcher == ProcessPlace::Slurm && !std::getenv("MASTER_ADDR"))
     return meetAtFirstNode(place);
   return meetAtMaster(place);

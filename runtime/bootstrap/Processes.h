@@ -21,8 +21,9 @@ struct ProcessPlace {
 ProcessPlace findProcessPlace();
 
 /// Where the processes of a job that have no MPI find each other: rank 0 listens at the first free
-/// one of the ports, the others look for it.
+/// one of the ports, the others look for it; or it listens anywhere, and says in a file where.
 struct Rendezvous {
+  std::string file;               ///< all that counts where it is not empty
   std::vector<std::string> hosts; ///< names or addresses of rank 0's host
   uint16_t firstPort = 0;
   int ports = 1;
@@ -30,7 +31,8 @@ struct Rendezvous {
   bool local = false; ///< all processes are on one host
 };
 
-/// As MASTER_ADDR and MASTER_PORT say, or else Slurm's list of nodes; fails when neither is there.
+/// As PSRT_MEETING_FILE says, or MASTER_ADDR and MASTER_PORT, or else Slurm's list of nodes; fails
+/// when none is there.
 Rendezvous findRendezvous(const ProcessPlace &place);
 
 /// The first host of a list as Slurm writes it: "gpu[07-09,12],login" is gpu07.

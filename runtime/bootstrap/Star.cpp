@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -167,35 +168,49 @@ Star gatherStar(const Socket &listener, const ProcessCard &card, double seconds)
   return Hub(listener, card).run(seconds);
 }
 
-Star joinStar(const std::vector<Candidate> &candidates, const ProcessCard &card, double seconds,
-              const std::string &where) {
+/// The star of what `card` can reach rank 0 at; none where it is not there, errno may say why.
+static std::optional<Star> tryToJoin(const Candidate &candidate, const ProcessCard &card,
+                                     Deadline deadline, const std::string &where) {
+  Socket socket =
+      connectTo(candidate.address, candidate.port, std::min(deadline, secondsFromNow(2)));
+  if (!socket)
+    return std::nullopt;
+  errno = 0;
+  if (!greet(socket, card))
+    return std::nullopt;
+  Star star;
+  star.hub = candidate.address;
+  star.cards.resize(card.size);
+  if (!receiveAll(socket, star.cards.data(), star.cards.size() * sizeof(ProcessCard), deadline))
+    PSRT_FAIL(Failed, "rank 0 went away while the processes met (%s)", where.c_str());
+  star.sockets.push_back(std::move(socket));
+  return star;
+}
+
+Star joinStar(const Search &search, ProcessCard &card, double seconds, const std::string &where) {
   Deadline deadline = secondsFromNow(seconds);
+  auto isOver = [&] { return std::chrono::steady_clock::now() >= deadline; };
   int lastError = 0;
-  while (std::chrono::steady_clock::now() < deadline) {
-    for (const Candidate &candidate : candidates) {
-      if (std::chrono::steady_clock::now() >= deadline)
+  while (!isOver()) {
+    for (const Candidate &candidate : search(card)) {
+      if (isOver())
         break;
-      Socket socket =
-          connectTo(candidate.address, candidate.port, std::min(deadline, secondsFromNow(2)));
-      if (!socket) {
-        lastError = errno;
-        continue;
-      }
-      if (!greet(socket, card))
-        continue;
-      Star star;
-      star.hub = candidate.address;
-      star.cards.resize(card.size);
-      if (!receiveAll(socket, star.cards.data(), star.cards.size() * sizeof(ProcessCard), deadline))
-        PSRT_FAIL(Failed, "rank 0 went away while the processes met (%s)", where.c_str());
-      star.sockets.push_back(std::move(socket));
-      return star;
+      errno = 0;
+      if (std::optional<Star> star = tryToJoin(candidate, card, deadline, where))
+        return std::move(*star);
+      lastError = errno ? errno : lastError;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   PSRT_FAIL(Failed, "rank 0 of this job was not found within %g s (PSRT_TIMEOUT) at %s%s%s",
             seconds, where.c_str(), lastError ? ": " : "",
             lastError ? std::strerror(lastError) : "");
+}
+
+Star joinStar(const std::vector<Candidate> &candidates, const ProcessCard &card, double seconds,
+              const std::string &where) {
+  ProcessCard mine = card;
+  return joinStar([&](ProcessCard &) { return candidates; }, mine, seconds, where);
 }
 
 } // namespace psrt

@@ -3,6 +3,7 @@
 #define PSRT_BOOTSTRAP_STAR_H
 
 #include "runtime/bootstrap/Socket.h"
+#include <functional>
 
 namespace psrt {
 
@@ -38,7 +39,11 @@ struct Candidate {
 
 /// Rank 0: takes in all others. Fails after `seconds`, naming who has not come.
 Star gatherStar(const Socket &listener, const ProcessCard &card, double seconds);
+/// Where rank 0 may be, as far as is known now, and in `card` the job, where that was not known.
+using Search = std::function<std::vector<Candidate>(ProcessCard &card)>;
+
 /// The others: try the candidates until one is rank 0 of this job; `where` is for the message.
+Star joinStar(const Search &search, ProcessCard &card, double seconds, const std::string &where);
 Star joinStar(const std::vector<Candidate> &candidates, const ProcessCard &card, double seconds,
               const std::string &where);
 

@@ -108,6 +108,58 @@ def test_files_of_a_folder_and_a_trace(request, tmp_path, compiled):
     assert check_started(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) or "tp" in request.node.name
 
 
+# ---- a file says where they meet -----------------------------------------------------------------------------------
+
+
+def start_by_file(command, folder, file, ranks, **more):
+    shared = {**BASE, "WORLD_SIZE": str(len(ranks)), "PSRT_MEETING_FILE": str(file), **more}
+    return [start(command, folder, {**shared, "RANK": str(rank)}) for rank in ranks]
+
+
+LEFT = {"parashard_meeting": 1, "job": 7, "port": 9, "addresses": ["127.0.0.1"]}  # where nothing listens
+
+
+@pytest.mark.parametrize("left", [None, LEFT], ids=["new", "left by a job that was killed"])
+def test_processes_meet_by_a_file(tmp_path, compiled, left):
+    """Those that look for rank 0 come first."""
+    folder, ranks, command, _, _ = compiled
+    file = tmp_path / "meet"
+    if left:
+        file.write_text(json.dumps(left))
+    for process in start_by_file([*command, *outputs("file")], folder, file, range(ranks - 1, -1, -1)):
+        status, printed = finish(process)
+        assert status == 0, printed
+    check_same(folder, "file")
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("text", ["mine", '{"mine": 1}', json.dumps({**LEFT, "parashard_meeting": 2}), "[]", ""], ids=str)
+def test_file_that_is_no_meeting_stays(tmp_path, program, text):
+    file = tmp_path / "mine.txt"
+    file.write_text(text)
+    first, second = [finish(process) for process in start_by_file([program, "--data", data_for(tmp_path)], tmp_path, file, range(2))]
+    assert first[0] == second[0] == 2 and second[1] == ""
+    assert f'"{file}"' in first[1] and "name a file that is not there" in first[1]
+    assert file.read_text() == text
+
+
+def test_file_that_cannot_be_written(tmp_path, program):
+    file = tmp_path / "nowhere" / "meet"
+    process, _ = start_by_file([program, "--data", data_for(tmp_path)], tmp_path, file, range(2), PSRT_TIMEOUT="1")
+    status, said = finish(process)
+    assert status == 1 and f'cannot write "{file}"' in said, said
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_nobody_else_comes_to_the_file(tmp_path, program, rank):
+    file = tmp_path / "meet"
+    shared = {**BASE, "WORLD_SIZE": "2", "PSRT_MEETING_FILE": str(file), "PSRT_TIMEOUT": "1", "RANK": str(rank)}
+    status, said = finish(start([program, "--data", data_for(tmp_path)], tmp_path, shared))
+    assert status == 3, said
+    assert (f'was not found within 1 s (PSRT_TIMEOUT) at what "{file}"' if rank else "1 of 2 processes have not come") in said
+    assert not file.exists()
+
+
 # ---- what users get wrong ------------------------------------------------------------------------------------------
 
 

@@ -1,10 +1,11 @@
 // Joining, leaving and failing.
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/comm/process/Mpi.h"
+#include "runtime/comm/process/Notice.h"
 #include "runtime/comm/process/ProcessCommunication.h"
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
-#include <sys/random.h>
 
 namespace psrt {
 
@@ -32,29 +33,6 @@ void ProcessJob::startWatch(Star star) {
   watch = std::make_unique<Watch>(std::move(star), card.rank, silenceAllowed());
 }
 
-namespace {
-
-/// Where rank 0 listens, as it tells the others through MPI.
-struct Notice {
-  uint64_t job;
-  uint16_t port;
-  char addresses[14][46];
-};
-
-Notice makeNotice(const Socket &listener) {
-  Notice notice{};
-  if (getrandom(&notice.job, sizeof(notice.job), 0) != sizeof(notice.job))
-    PSRT_FAIL(Failed, "the system gives no random number: %s", std::strerror(errno));
-  notice.port = portOf(listener);
-  size_t at = 0;
-  for (const std::string &address : ownAddresses())
-    if (at < std::size(notice.addresses))
-      std::snprintf(notice.addresses[at++], sizeof(notice.addresses[0]), "%s", address.c_str());
-  return notice;
-}
-
-} // namespace
-
 void ProcessJob::joinMpi(const ProcessPlace &place) {
   mpi = std::make_shared<Mpi>();
   if (mpi->getSize() != place.size)
@@ -64,7 +42,7 @@ void ProcessJob::joinMpi(const ProcessPlace &place) {
         "use --comm tcp",
         place.variable.c_str(), (long long)place.size, mpi->library().c_str(), mpi->getSize());
   Socket listener;
-  Notice notice{};
+  Notice notice;
   if (mpi->getRank() == 0) {
     listener = listenAt(0, false);
     if (!listener)
@@ -77,14 +55,7 @@ void ProcessJob::joinMpi(const ProcessPlace &place) {
   if (card.rank == 0) {
     startWatch(gatherStar(listener, card, seconds));
   } else {
-    std::vector<Candidate> candidates;
-    std::string where;
-    for (const auto &address : notice.addresses)
-      if (address[0]) {
-        candidates.push_back({address, notice.port});
-        where += (where.empty() ? "" : ", ") + candidates.back().address;
-      }
-    startWatch(joinStar(candidates, card, seconds, where + " port " + std::to_string(notice.port)));
+    startWatch(joinStar(notice.candidates(), card, seconds, notice.describe()));
   }
   transports = makeMpiTransports(*watch, mpi, dedicated);
   openRanks();
@@ -115,6 +86,32 @@ static std::vector<Candidate> candidatesOf(const Rendezvous &place) {
   return result;
 }
 
+static Star meetAtPorts(const Rendezvous &meeting, const ProcessCard &card) {
+  if (card.rank == 0)
+    return gatherStar(listenForOthers(meeting), card, silenceAllowed());
+  return joinStar(candidatesOf(meeting), card, silenceAllowed(),
+                  meeting.hosts[0] + " " + portsOf(meeting));
+}
+
+/// Rank 0 says in a file where it listens; the others look into it until they have found it.
+static Star meetByFile(const std::string &path, ProcessCard &card) {
+  if (card.rank > 0) {
+    auto look = [&path](ProcessCard &mine) {
+      std::optional<Notice> notice = readNotice(path);
+      mine.job = notice ? notice->job : 0;
+      return notice ? notice->candidates() : std::vector<Candidate>();
+    };
+    return joinStar(look, card, silenceAllowed(), "what \"" + path + "\" (PSRT_MEETING_FILE) says");
+  }
+  Socket listener = listenAt(0, /*local=*/false);
+  if (!listener)
+    PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
+  Notice notice = makeNotice(listener);
+  card.job = notice.job;
+  PostedNotice posted(path, notice);
+  return gatherStar(listener, card, silenceAllowed());
+}
+
 void ProcessJob::joinTcp(const ProcessPlace &place) {
   Rendezvous meeting = findRendezvous(place);
   card = makeCard(int(place.rank), int(place.size), meeting.job);
@@ -122,9 +119,7 @@ void ProcessJob::joinTcp(const ProcessPlace &place) {
   if (!listener)
     PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
   card.port = portOf(listener);
-  Star star = card.rank == 0 ? gatherStar(listenForOthers(meeting), card, silenceAllowed())
-                             : joinStar(candidatesOf(meeting), card, silenceAllowed(),
-                                        meeting.hosts[0] + " " + portsOf(meeting));
+  Star star = meeting.file.empty() ? meetAtPorts(meeting, card) : meetByFile(meeting.file, card);
   std::vector<Candidate> addresses;
   for (const ProcessCard &other : star.cards)
     addresses.push_back({star.addressOf(other.rank), other.port});

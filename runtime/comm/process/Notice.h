@@ -1,0 +1,45 @@
+// Where rank 0 listens, as it tells the other processes of a job: through MPI, or by a file.
+#ifndef PSRT_COMM_PROCESS_NOTICE_H
+#define PSRT_COMM_PROCESS_NOTICE_H
+
+#include "runtime/bootstrap/Star.h"
+#include <optional>
+#include <string>
+
+namespace psrt {
+
+/// Sent as it lies in memory.
+struct Notice {
+  uint64_t job = 0; ///< by chance: no other job has it
+  uint16_t port = 0;
+  char addresses[14][46] = {}; ///< of rank 0's host, those that are not there empty
+
+  std::vector<Candidate> candidates() const;
+  /// For messages: the addresses and the port.
+  std::string describe() const;
+};
+
+Notice makeNotice(const Socket &listener);
+
+/// What a file of a job says; nothing where it is not there.
+/// \throws BadArgument where it is something else, which nobody wants replaced.
+std::optional<Notice> readNotice(const std::string &path);
+
+/// A notice in a file, for as long as processes look for it. A file that an earlier job has left
+/// is replaced.
+class PostedNotice {
+public:
+  /// \throws BadArgument where the file is no notice, BadInput where it cannot be written.
+  PostedNotice(const std::string &path, const Notice &notice);
+  /// Takes the file away, unless another job has replaced it.
+  ~PostedNotice();
+  PostedNotice(const PostedNotice &) = delete;
+
+private:
+  std::string path;
+  uint64_t job;
+};
+
+} // namespace psrt
+
+#endif
