@@ -217,9 +217,8 @@ AttentionGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
   int64_t groups = getTensorType(getKey()).getDimSize(1),
           heads = getTensorType(getQuery()).getDimSize(1);
   auto axes = getSummedAxes(builder.getOperandSharding(1), heads == groups ? heads + 1 : groups);
-  bool sums = builder.getShards(axes) > 1;
   llvm::SmallVector<Value> masked(locals);
-  if (sums)
+  if (!axes.empty())
     zeroPaddedQueries(*this, builder, masked);
   auto cloned = partitionByCloning(*this, builder, masked, localResults);
   if (failed(cloned))
@@ -227,7 +226,7 @@ AttentionGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
   placeRandomNumbers((*cloned)[0].getDefiningOp<AttentionGradOp>(), builder,
                      getTensorType(getQuery()), getTensorType(getKey()).getDimSize(2),
                      builder.getOperandSharding(1));
-  if (sums)
+  if (!axes.empty())
     for (unsigned i : {1u, 2u})
       (*cloned)[i] = builder.allReduce((*cloned)[i], ReductionKind::Sum, axes);
   return cloned;

@@ -137,7 +137,8 @@ FailureOr<AxisAttr> parashard::ps::detail::parseAxis(AsmParser &parser) {
     return failure();
   std::optional<AxisKind> kind = symbolizeAxisKind(word);
   if (!kind)
-    return parser.emitError(at, "expected data, tensor, context, expert or pipeline, got '")
+    return parser.emitError(at,
+                            "expected data, tensor, context, expert, pipeline or multiple, got '")
            << word << "'";
   MLIRContext *context = parser.getContext();
   return AxisAttr::get(context, StringAttr::get(context, name), size, *kind);

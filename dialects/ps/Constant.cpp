@@ -115,10 +115,9 @@ static Value sliceFactors(PartitionBuilder &builder, Value whole, RankedTensorTy
   }
   Value value = builder.make<ReshapeOp>(type.clone(shape), whole);
   for (auto [dim, factor] : split) {
-    shape[dim] = llvm::divideCeil(shape[dim], builder.getShards(factor.getAxes()));
-    SmallVector<Attribute> axes(factor.getAxes());
-    value = builder.make<ShardSliceOp>(type.clone(shape), value, builder.getArrayAttr(axes),
-                                       int64_t(dim));
+    shape[dim] = builder.getPlaces(shape[dim], factor.getAxes());
+    value = builder.make<ShardSliceOp>(type.clone(shape), value,
+                                       builder.getDeviceAxes(factor.getAxes()), int64_t(dim));
   }
   return builder.make<ReshapeOp>(localType, value);
 }

@@ -71,7 +71,8 @@ def PS_AxisKind : PS_Enum<"AxisKind", "what a mesh axis is used for", [
     I32EnumAttrCase<"Tensor", 1, "tensor">,
     I32EnumAttrCase<"Context", 2, "context">,
     I32EnumAttrCase<"Expert", 3, "expert">,
-    I32EnumAttrCase<"Pipeline", 4, "pipeline">]>;
+    I32EnumAttrCase<"Pipeline", 4, "pipeline">,
+    I32EnumAttrCase<"Multiple", 5, "multiple">]>;
 
 def PS_VariableKind : PS_Enum<"VariableKind", "the role of a variable", [
     I32EnumAttrCase<"Parameter", 0, "parameter">,
@@ -165,7 +166,8 @@ def PS_ShardingAttr : PS_Attr<"Sharding", "sharding"> {
     ```
     `(3 x 384 {"tp"})` reads a dim of 1152 row-major as 3 x 384 and splits the second
     factor. A factor of size n over k shards gives each c = ceil(n / k) places; shard r
-    holds the elements [min(r c, n), min((r + 1) c, n)), and the rest is padding.
+    holds the elements [min(r c, n), min((r + 1) c, n)), and the rest is padding. With an axis
+    of kind `multiple` among its axes c is rounded up to a multiple of that axis' size.
   }];
   let parameters = (ins
     "::mlir::FlatSymbolRefAttr":$mesh,
@@ -225,9 +227,17 @@ def PS_DistributionAttr : PS_Attr<"Distribution", "distribution", [TypedAttrInte
 
 def PS_AxisAttr : PS_Attr<"Axis", "axis"> {
   let summary = "a named mesh axis: size and kind";
+  let description = [{
+    An axis of kind `multiple` has one device: what it splits is held whole, in a number of places
+    that is a multiple of its size (`ps-align-dims`).
+  }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size,
                         "::parashard::ps::AxisKind":$kind);
   let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    /// Devices along it: its size, or 1 where that is a multiple.
+    int64_t getDevices() const { return getKind() == AxisKind::Multiple ? 1 : getSize(); }
+  }];
 }
 
 //===----------------------------------------------------------------------===//

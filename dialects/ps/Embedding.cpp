@@ -145,7 +145,7 @@ FailureOr<llvm::SmallVector<Value>>
 EmbeddingOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRange localResults) {
   ShardingAttr table = builder.getOperandSharding(0);
   auto axes = table ? table.getDimAxes(0) : llvm::SmallVector<StringAttr>();
-  if (axes.empty())
+  if (builder.getShards(axes) == 1)
     return partitionByCloning(*this, builder, locals, localResults);
   Value indices =
       shiftIndices(builder, locals[1], axes, getTensorType(locals[0]).getDimSize(0), std::nullopt);
@@ -157,8 +157,12 @@ FailureOr<llvm::SmallVector<Value>>
 EmbeddingGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRange localResults) {
   ShardingAttr result = builder.getResultSharding(0);
   auto axes = result ? result.getDimAxes(0) : llvm::SmallVector<StringAttr>();
-  if (axes.empty())
-    return partitionByCloning(*this, builder, locals, localResults);
+  if (builder.getShards(axes) == 1) {
+    auto results = partitionByCloning(*this, builder, locals, localResults);
+    if (succeeded(results)) // no index is that of a padded row
+      builder.setZeroPadded(results->front(), 0);
+    return results;
+  }
   Value cotangent = locals[0];
   for (int64_t dim = 0, rank = getTensorType(locals[1]).getRank(); dim < rank; ++dim)
     cotangent = builder.selectPadding(cotangent, builder.getOperandType(0),
@@ -166,7 +170,8 @@ EmbeddingGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
   Value indices =
       shiftIndices(builder, locals[1], axes, cast<RankedTensorType>(localResults[0]).getDimSize(0),
                    getPadding(getPaddingIndex()));
-  return llvm::SmallVector<Value>{
-      builder.make<EmbeddingGradOp>(localResults[0], cotangent, indices, IntegerAttr())
-          .getResult()};
+  Value gradient =
+      builder.make<EmbeddingGradOp>(localResults[0], cotangent, indices, IntegerAttr()).getResult();
+  builder.setZeroPadded(gradient, 0);
+  return llvm::SmallVector<Value>{gradient};
 }

@@ -230,11 +230,21 @@ static LocalLabels partitionLabels(RowPartition &row, Value labels, Value logits
   return {ignored, row.compare(Predicate::Eq, row.columns(logits), row.spread(wide, logits))};
 }
 
+/// Logits of whole rows, -inf in their padding: there softmax is 0, and so is the gradient of a
+/// loss that is not smoothed.
+static llvm::SmallVector<Value> withoutPaddedLogits(RowPartition &row, ValueRange locals) {
+  llvm::SmallVector<Value> masked(locals);
+  masked[0] = row.select(locals[0], -INFINITY);
+  return masked;
+}
+
 FailureOr<llvm::SmallVector<Value>>
 CrossEntropyOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRange localResults) {
   RowPartition row(builder, builder.getOperandType(0), builder.getOperandSharding(0));
   if (!row.isSplit())
     return partitionByCloning(*this, builder, locals, localResults);
+  if (row.isOnOneDevice() && getSmoothing().isZero())
+    return partitionByCloning(*this, builder, withoutPaddedLogits(row, locals), localResults);
   Value raw = row.widen(locals[0]);
   Value x = row.select(raw, -INFINITY), known = row.select(raw, 0);
   Value max = row.reduce(ReductionKind::Max, x);
@@ -262,6 +272,13 @@ FailureOr<llvm::SmallVector<Value>> CrossEntropyGradOp::partition(PartitionBuild
   RowPartition row(builder, builder.getOperandType(0), builder.getOperandSharding(0));
   if (!row.isSplit())
     return partitionByCloning(*this, builder, locals, localResults);
+  if (row.isOnOneDevice() && getSmoothing().isZero()) {
+    auto results =
+        partitionByCloning(*this, builder, withoutPaddedLogits(row, locals), localResults);
+    if (succeeded(results))
+      builder.setZeroPadded(results->front(), builder.getOperandType(0).getRank() - 1);
+    return results;
+  }
   Value x = row.widen(locals[0]);
   LocalLabels labels = partitionLabels(row, locals[2], x, getIgnoreIndexAttr().getInt());
   double smoothing = getSmoothing().convertToDouble(),

@@ -7,8 +7,9 @@
 
 namespace parashard::ps {
 
-/// Every rewrite after level 1 runs under it: an op that a rewrite makes takes the phase, the segment
-/// and the origin of the op that it replaces, and its values that op's shardings where types agree.
+/// Every rewrite after level 1 runs under it: an op that a rewrite makes takes the phase, the
+/// segment and the origin of the op that it replaces, and its values that op's shardings where
+/// types agree.
 class MarkListener : public mlir::RewriterBase::Listener {
 public:
   void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint previous) override;

@@ -65,7 +65,7 @@ RankedTensorType parashard::ps::getLocalType(RankedTensorType global, ShardingAt
     int64_t local = 1;
     for (FactorAttr factor : dim.getFactors()) {
       int64_t whole = factor.getSize() ? factor.getSize() : size;
-      local *= llvm::divideCeil(whole, mesh.getShards(factor.getAxes()));
+      local *= mesh.getPlaces(whole, factor.getAxes());
     }
     shape.push_back(local);
   }

@@ -89,6 +89,10 @@ public:
 
   /// Number of shards over `axes` (1 for none).
   virtual int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
+  /// The places of each shard of a factor of `size` over `axes`, padding included.
+  virtual int64_t getPlaces(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
+  /// The axes along which there are other devices, as collectives name them.
+  virtual mlir::ArrayAttr getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
   /// The linear shard index over `axes` (major to minor), as tensor<i64>.
   virtual mlir::Value getShardIndex(llvm::ArrayRef<mlir::StringAttr> axes) = 0;
   /// Combines a value over `axes`.
@@ -101,6 +105,8 @@ public:
   /// Puts `identity` in the padded places of `local` along `dim` (nothing where none is padded).
   virtual mlir::Value selectPadding(mlir::Value local, mlir::RankedTensorType global,
                                     ShardingAttr sharding, unsigned dim, double identity) = 0;
+  /// Says that `local` is zero in its padded places along `dim`, where no other dim is padded too.
+  virtual void setZeroPadded(mlir::Value local, unsigned dim) = 0;
 
   template <typename Op, typename... Args> Op make(Args &&...args) {
     return Op::create(*this, getLoc(), std::forward<Args>(args)...);
@@ -118,8 +124,9 @@ mlir::FailureOr<llvm::SmallVector<mlir::Value>> partitionByCloning(mlir::Operati
 enum class LoweringKind { None, Elementwise, Row, Movement, Library, Collective };
 
 /// Where an element's random number comes from: Philox with key (run seed, `key`, step) and counter
-/// `microBatch` x `globalSize` + `offset` + sum of its place in each of `factorSizes` (row-major over the
-/// op's local elements) times `factorStrides`. Empty factors: the local element index itself.
+/// `microBatch` x `globalSize` + `offset` + sum of its place in each of `factorSizes` (row-major
+/// over the op's local elements) times `factorStrides`. Empty factors: the local element index
+/// itself.
 struct RandomPlace {
   mlir::Value key;        ///< i64 scalar
   mlir::Value microBatch; ///< i64 scalar; null for 0
@@ -129,8 +136,9 @@ struct RandomPlace {
   llvm::ArrayRef<int64_t> factorStrides;
 };
 
-/// Builds one element's computation. Operands and results are scalars or vectors of one width of the
-/// op's element types; every op created acts on them alike. Floating ops get no fast-math flags.
+/// Builds one element's computation. Operands and results are scalars or vectors of one width of
+/// the op's element types; every op created acts on them alike. Floating ops get no fast-math
+/// flags.
 class ElementBuilder {
 public:
   ElementBuilder(mlir::OpBuilder &b, mlir::Location loc) : b(b), loc(loc) {}
@@ -151,8 +159,8 @@ public:
   mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y);
   /// math.exp and the like, by op class: `unary<mlir::math::ExpOp>(x)`.
   template <typename Op> mlir::Value unary(mlir::Value x) { return Op::create(b, loc, x); }
-  /// Uniform f32 numbers in [0, 1) for the current elements, with as many lanes as `like`. Null where
-  /// the code generator in use has no random numbers.
+  /// Uniform f32 numbers in [0, 1) for the current elements, with as many lanes as `like`. Null
+  /// where the code generator in use has no random numbers.
   virtual mlir::Value random(const RandomPlace &place, mlir::Value like) { return {}; }
 
 protected:

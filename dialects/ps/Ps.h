@@ -37,13 +37,16 @@ inline constexpr llvm::StringLiteral kCotangentMark = "ps.cotangent"; ///< on ar
 
 /// The marks of `from` put on `to` (phase, segment, origin; not shardings).
 void copyMarks(mlir::Operation *from, mlir::Operation *to);
-/// The sharding of a value: from its op's `ps.shardings` or its argument's `ps.sharding`; null if none.
+/// The sharding of a value: from its op's `ps.shardings` or its argument's `ps.sharding`; null if
+/// none.
 ShardingAttr getSharding(mlir::Value value);
 void setSharding(mlir::Value value, ShardingAttr sharding);
 /// The module's only mesh, or null.
 MeshOp getMesh(mlir::Operation *anywhere);
-/// The local type of a global one under a sharding: each factor of size n over k shards is ceil(n/k).
-mlir::RankedTensorType getLocalType(mlir::RankedTensorType global, ShardingAttr sharding, MeshOp mesh);
+/// The local type of a global one under a sharding: each factor of size n over k shards is
+/// ceil(n/k).
+mlir::RankedTensorType getLocalType(mlir::RankedTensorType global, ShardingAttr sharding,
+                                    MeshOp mesh);
 
 } // namespace parashard::ps
 

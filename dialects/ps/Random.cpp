@@ -50,7 +50,7 @@ SplitNumbers parashard::ps::splitElementNumbers(PartitionBuilder &builder, Ranke
   for (unsigned dim = global.getRank(); dim-- > 0;) {
     auto factors = getFactors(global, sharding, dim);
     for (auto &[size, axes] : llvm::reverse(factors)) {
-      int64_t shards = builder.getShards(axes), local = (size + shards - 1) / shards;
+      int64_t shards = builder.getShards(axes), local = builder.getPlaces(size, axes);
       split.sizes.insert(split.sizes.begin(), local);
       split.strides.insert(split.strides.begin(), stride);
       if (shards > 1) {

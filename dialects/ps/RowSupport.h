@@ -35,6 +35,8 @@ public:
 
   /// Whether the last dim is split at all.
   bool isSplit() const { return !axes.empty(); }
+  /// Whether all columns are on this device, though padded.
+  bool isOnOneDevice() const { return builder.getShards(axes) == 1; }
   int64_t getGlobalColumns() const { return global.getShape().back(); }
 
   /// The value in the compute type.

@@ -40,7 +40,7 @@ void MeshOp::print(OpAsmPrinter &printer) {
 
 LogicalResult MeshOp::verify() {
   llvm::StringSet<> names;
-  unsigned pipelines = 0;
+  unsigned pipelines = 0, multiples = 0;
   for (AxisAttr axis : getAxes().getAsRange<AxisAttr>()) {
     if (!names.insert(axis.getName().getValue()).second)
       return emitOpError("axis ") << axis.getName() << " is named twice (mesh_c1)";
@@ -48,24 +48,28 @@ LogicalResult MeshOp::verify() {
       return emitOpError("axis ") << axis.getName() << " has size " << axis.getSize()
                                   << ", expected at least 1 (mesh_c2)";
     pipelines += axis.getKind() == AxisKind::Pipeline;
+    multiples += axis.getKind() == AxisKind::Multiple;
   }
   if (pipelines > 1)
     return emitOpError("has ") << pipelines
                                << " axes of kind pipeline, expected at most 1 (mesh_c3)";
+  if (multiples > 1)
+    return emitOpError("has ") << multiples
+                               << " axes of kind multiple, expected at most 1 (mesh_c3)";
   return success();
 }
 
 int64_t MeshOp::getAxisSize(StringRef name) {
   for (AxisAttr axis : getAxes().getAsRange<AxisAttr>())
     if (axis.getName() == name)
-      return axis.getSize();
+      return axis.getDevices();
   return 0;
 }
 
 int64_t MeshOp::getDeviceCount() {
   int64_t count = 1;
   for (AxisAttr axis : getAxes().getAsRange<AxisAttr>())
-    count *= axis.getSize();
+    count *= axis.getDevices();
   return count;
 }
 
@@ -82,6 +86,14 @@ int64_t MeshOp::getShards(ArrayRef<StringAttr> axes) {
   for (StringAttr axis : axes)
     shards *= getAxisSize(axis.getValue());
   return shards;
+}
+
+int64_t MeshOp::getPlaces(int64_t size, ArrayRef<StringAttr> axes) {
+  int64_t places = llvm::divideCeil(size, getShards(axes));
+  for (AxisAttr axis : getAxes().getAsRange<AxisAttr>())
+    if (axis.getKind() == AxisKind::Multiple && llvm::is_contained(axes, axis.getName()))
+      places = llvm::alignTo(places, axis.getSize());
+  return places;
 }
 
 //===----------------------------------------------------------------------===//

@@ -10,7 +10,7 @@ def PS_MeshOp : PS_Op<"mesh", [Symbol]> {
     Constraints:
     - (mesh_c1) axis names are unique.
     - (mesh_c2) axis sizes are at least 1.
-    - (mesh_c3) at most one axis is of kind pipeline.
+    - (mesh_c3) at most one axis is of kind pipeline, and one of kind multiple.
 
     ```mlir
     ps.mesh @mesh <"dp" = 2 : data, "tp" = 2 : tensor>
@@ -20,14 +20,16 @@ def PS_MeshOp : PS_Op<"mesh", [Symbol]> {
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Size of an axis; 0 when the mesh has none of that name.
+    /// Devices along an axis; 0 when the mesh has none of that name.
     int64_t getAxisSize(::llvm::StringRef axis);
-    /// Product of the sizes.
+    /// Product of the axes' devices.
     int64_t getDeviceCount();
     /// Names of the axes of a kind, in mesh order.
     ::llvm::SmallVector<::mlir::StringAttr> getAxesOfKind(AxisKind kind);
     /// The number of shards over `axes`.
     int64_t getShards(::llvm::ArrayRef<::mlir::StringAttr> axes);
+    /// The places that each shard of a factor of `size` over `axes` has, padding included.
+    int64_t getPlaces(int64_t size, ::llvm::ArrayRef<::mlir::StringAttr> axes);
   }];
 }
 

@@ -41,6 +41,8 @@ struct CompileOptions {
   std::string placement = "loop";      ///< of stages: the schedule's (loop or v)
   int64_t microBatches = 1;
   int64_t zero = 0; ///< ZeRO stage, 0 to 3
+  std::string alignDims =
+      "auto"; ///< auto, off, or what dims of products' weights are padded to a multiple of
   std::string recompute =
       "none"; ///< none, selective, full[+communication], modules=GLOB,... or budget=BYTES
   std::string precision = "fp32"; ///< fp32, bf16, fp16 or half[,keep-fp32=GLOB][,compute=GLOB]
@@ -56,7 +58,7 @@ struct CompileOptions {
 
   // The target.
   std::string target = "cpu:native"; ///< as in CodegenOptions
-  bool inference = false; ///< no training entries
+  bool inference = false;            ///< no training entries
 };
 
 /// Where a walk begins, ends and writes.

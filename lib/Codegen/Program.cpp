@@ -363,6 +363,8 @@ static json::Array describeMesh(ps::MeshOp mesh) {
   json::Array axes;
   for (Attribute attribute : mesh ? mesh.getAxes().getValue() : ArrayRef<Attribute>()) {
     auto axis = cast<ps::AxisAttr>(attribute);
+    if (axis.getKind() == ps::AxisKind::Multiple) // what is padded says so itself
+      continue;
     axes.push_back(json::Object{{"name", axis.getName().getValue()},
                                 {"kind", ps::stringifyAxisKind(axis.getKind())},
                                 {"size", axis.getSize()}});

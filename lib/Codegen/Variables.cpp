@@ -18,6 +18,18 @@ static json::Array toJson(ArrayRef<StringAttr> names) {
   return array;
 }
 
+/// With `places` where shards have more of them than they would need.
+static json::Object describeFactor(ps::FactorAttr factor, int64_t size, ps::MeshOp mesh) {
+  SmallVector<StringAttr> axes(factor.getAxes());
+  int64_t places = mesh.getPlaces(size, axes);
+  for (StringAttr multiple : mesh.getAxesOfKind(ps::AxisKind::Multiple))
+    llvm::erase(axes, multiple);
+  json::Object object{{"size", size}, {"axes", toJson(axes)}};
+  if (places != mesh.getPlaces(size, axes))
+    object["places"] = places;
+  return object;
+}
+
 void codegen::describePlacement(json::Object &object, RankedTensorType global,
                                 ps::ShardingAttr sharding, ps::MeshOp mesh) {
   RankedTensorType local = sharding ? ps::getLocalType(global, sharding, mesh) : global;
@@ -29,8 +41,7 @@ void codegen::describePlacement(json::Object &object, RankedTensorType global,
   for (auto [dim, size] : llvm::zip_equal(sharding.getDims(), global.getShape())) {
     json::Array factors;
     for (ps::FactorAttr factor : dim.getFactors())
-      factors.push_back(json::Object{{"size", factor.getSize() ? factor.getSize() : size},
-                                     {"axes", toJson(factor.getAxes())}});
+      factors.push_back(describeFactor(factor, factor.getSize() ? factor.getSize() : size, mesh));
     dims.push_back(std::move(factors));
   }
   for (ps::PartialAttr axis : sharding.getPartial())

@@ -15,8 +15,8 @@ Layout::Layout(MeshOp mesh) : mesh(mesh) {
     auto axis = cast<AxisAttr>(attr);
     if (axis.getKind() == AxisKind::Pipeline)
       continue;
-    axes.push_back({axis.getName(), axis.getSize(), 1});
-    rankCount *= axis.getSize();
+    axes.push_back({axis.getName(), axis.getDevices(), 1});
+    rankCount *= axis.getDevices();
   }
   int64_t stride = 1;
   for (Axis &axis : llvm::reverse(axes)) {
@@ -56,6 +56,11 @@ int64_t Layout::getShards(ArrayRef<StringAttr> names) const {
   return shards;
 }
 
+int64_t Layout::getPlaces(int64_t size, ArrayRef<StringAttr> names) const {
+  MeshOp op = mesh; // whose methods are not const
+  return op ? op.getPlaces(size, names) : size;
+}
+
 SmallVector<int64_t> Layout::getGroup(int64_t rank, ArrayAttr names) const {
   int64_t base = rank;
   for (StringAttr name : toNames(names))
@@ -81,7 +86,7 @@ int64_t Layout::getGlobalPlace(int64_t rank, DimAttr dim, int64_t size, int64_t 
   int64_t global = 0, globalStride = 1;
   for (FactorAttr factor : llvm::reverse(dim.getFactors())) {
     int64_t n = factor.getSize() ? factor.getSize() : size;
-    int64_t places = llvm::divideCeil(n, getShards(factor.getAxes()));
+    int64_t places = getPlaces(n, factor.getAxes());
     int64_t place = getShardIndex(rank, factor.getAxes()) * places + local % places;
     if (place >= n)
       return -1;

@@ -24,6 +24,8 @@ public:
   int64_t getShardIndex(int64_t rank, llvm::ArrayRef<mlir::StringAttr> axes) const;
   int64_t getShardIndex(int64_t rank, mlir::ArrayAttr axes) const;
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const;
+  /// The places of each shard of a factor of `size` over `axes`, padding included.
+  int64_t getPlaces(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// The members of the group of `rank` over `axes`, in ascending shard index.
   llvm::SmallVector<int64_t> getGroup(int64_t rank, mlir::ArrayAttr axes) const;
 

@@ -155,6 +155,7 @@ private:
   void markPadding(Value local, RankedTensorType global, ShardingAttr sharding) {
     auto result = dyn_cast<OpResult>(local);
     if (!result || !isa<EvaluateOpInterface>(result.getOwner()) || getSharding(local) ||
+        builder->isZeroPadded(local) ||
         !builder->hasPadding(global, cast<RankedTensorType>(local.getType()), sharding))
       return;
     Operation *op = result.getOwner();

@@ -48,6 +48,15 @@ RankedTensorType LocalBuilder::getResultType(unsigned i) const {
 
 int64_t LocalBuilder::getShards(ArrayRef<StringAttr> axes) const { return mesh.getShards(axes); }
 
+int64_t LocalBuilder::getPlaces(int64_t size, ArrayRef<StringAttr> axes) const {
+  return mesh.getPlaces(size, axes);
+}
+
+ArrayAttr LocalBuilder::getDeviceAxes(ArrayRef<StringAttr> axes) const {
+  SmallVector<StringAttr> names = mesh.getDeviceAxes(axes);
+  return ArrayAttr::get(mesh.getContext(), SmallVector<Attribute>(names.begin(), names.end()));
+}
+
 //===----------------------------------------------------------------------===//
 // Small builders
 //===----------------------------------------------------------------------===//
@@ -70,21 +79,17 @@ Value LocalBuilder::reshape(Value value, ArrayRef<int64_t> shape) {
   return make<ReshapeOp>(type.clone(shape), value);
 }
 
-static ArrayAttr getAxesAttr(OpBuilder &b, ArrayRef<StringAttr> axes) {
-  return b.getArrayAttr(SmallVector<Attribute>(axes.begin(), axes.end()));
-}
-
 Value LocalBuilder::getShardIndex(ArrayRef<StringAttr> axes) {
   auto type = RankedTensorType::get({}, getI64Type());
   if (mesh.getShards(axes) == 1)
     return constant(type, 0);
-  return make<ShardIndexOp>(type, getAxesAttr(*this, axes));
+  return make<ShardIndexOp>(type, getDeviceAxes(axes));
 }
 
 Value LocalBuilder::allReduce(Value value, ReductionKind kind, ArrayRef<StringAttr> axes) {
   if (mesh.getShards(axes) == 1)
     return value;
-  return make<AllReduceOp>(value.getType(), kind, value, getAxesAttr(*this, axes));
+  return make<AllReduceOp>(value.getType(), kind, value, getDeviceAxes(axes));
 }
 
 //===----------------------------------------------------------------------===//
@@ -95,7 +100,7 @@ Value LocalBuilder::allReduce(Value value, ReductionKind kind, ArrayRef<StringAt
 static SmallVector<int64_t> getLocalSizes(const Split &split, const MeshShape &mesh) {
   SmallVector<int64_t> sizes;
   for (const SubFactor &factor : split)
-    sizes.push_back(llvm::divideCeil(factor.size, mesh.getShards(factor.axes)));
+    sizes.push_back(mesh.getPlaces(factor.size, factor.axes));
   return sizes;
 }
 
@@ -116,7 +121,7 @@ Value LocalBuilder::getFactorIndices(const Split &split, unsigned n) {
 Value LocalBuilder::getValid(const Split &split) {
   Value valid;
   for (auto [n, factor] : llvm::enumerate(split)) {
-    if (factor.size % mesh.getShards(factor.axes) == 0)
+    if (mesh.isEven(factor.size, factor.axes))
       continue;
     Value index = getFactorIndices(split, n);
     auto type = cast<RankedTensorType>(index.getType());
@@ -154,7 +159,7 @@ static bool hasZeroPadding(Value value) {
 
 Value LocalBuilder::selectPadding(Value local, RankedTensorType global, ShardingAttr sharding,
                                   unsigned dim, double identity) {
-  if (identity == 0 && hasZeroPadding(local))
+  if (identity == 0 && isZeroPadded(local, dim))
     return local;
   Value valid = getValid(getSplits(sharding, global.getShape(), mesh)[dim]);
   if (!valid)
@@ -162,6 +167,33 @@ Value LocalBuilder::selectPadding(Value local, RankedTensorType global, Sharding
   auto type = cast<RankedTensorType>(local.getType());
   Value everywhere = broadcast(valid, type.getShape(), int64_t(dim));
   return make<SelectOp>(type, everywhere, local, constant(type, identity));
+}
+
+/// The dim of an operand of a contraction that has a label; -1 where none has it.
+static int64_t findLabel(ArrayRef<int64_t> labels, int64_t label) {
+  const int64_t *found = llvm::find(labels, label);
+  return found == labels.end() ? -1 : found - labels.begin();
+}
+
+bool LocalBuilder::isZeroPadded(Value local, unsigned dim) const {
+  if (hasZeroPadding(local) || zeroPadded.contains({local, dim}))
+    return true;
+  if (auto convert = local.getDefiningOp<ConvertOp>())
+    return isZeroPadded(convert.getOperand(), dim);
+  auto contract = local.getDefiningOp<ContractOp>();
+  if (!contract)
+    return false;
+  int64_t label = contract.getResultLabels()[dim];
+  int64_t ofLhs = findLabel(contract.getLhsLabels(), label),
+          ofRhs = findLabel(contract.getRhsLabels(), label);
+  return (ofLhs >= 0 && isZeroPadded(contract.getLhs(), ofLhs)) ||
+         (ofRhs >= 0 && isZeroPadded(contract.getRhs(), ofRhs));
+}
+
+bool LocalBuilder::isZeroPadded(Value local) const {
+  return llvm::any_of(
+      llvm::seq<unsigned>(0, cast<RankedTensorType>(local.getType()).getRank()),
+      [&](unsigned dim) { return !hasZeroPadding(local) && isZeroPadded(local, dim); });
 }
 
 bool LocalBuilder::hasPadding(RankedTensorType global, RankedTensorType local,

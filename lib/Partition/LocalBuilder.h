@@ -3,6 +3,7 @@
 #define PARASHARD_LIB_PARTITION_LOCALBUILDER_H
 
 #include "lib/Sharding/OpSharding.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace parashard::ps {
 
@@ -23,6 +24,8 @@ public:
   mlir::RankedTensorType getOperandType(unsigned i) const override;
   mlir::RankedTensorType getResultType(unsigned i) const override;
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const override;
+  int64_t getPlaces(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const override;
+  mlir::ArrayAttr getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const override;
   mlir::Value getShardIndex(llvm::ArrayRef<mlir::StringAttr> axes) override;
   mlir::Value allReduce(mlir::Value value, ReductionKind kind,
                         llvm::ArrayRef<mlir::StringAttr> axes) override;
@@ -30,7 +33,10 @@ public:
                                unsigned dim) override;
   mlir::Value selectPadding(mlir::Value local, mlir::RankedTensorType global, ShardingAttr sharding,
                             unsigned dim, double identity) override;
+  void setZeroPadded(mlir::Value local, unsigned dim) override { zeroPadded.insert({local, dim}); }
 
+  /// Whether a dim of it is known to be zero in its padding, so that `selectPadding` leaves it.
+  bool isZeroPadded(mlir::Value local) const;
   /// Whether some places of a tensor laid out so hold no element.
   bool hasPadding(mlir::RankedTensorType global, mlir::RankedTensorType local,
                   ShardingAttr sharding) const;
@@ -48,10 +54,15 @@ private:
   /// Which local places of a dim hold elements (not padding), as tensor<Nxi1>; null when all do.
   mlir::Value getValid(const Split &split);
 
+  /// Whether the padded places along `dim` are zero: by what was said of it, or of what it is made
+  /// of.
+  bool isZeroPadded(mlir::Value local, unsigned dim) const;
+
   const MeshShape &mesh;
   mlir::Operation *op = nullptr;
   const OpSharding *sharding = nullptr;
   std::string what, why;
+  llvm::DenseSet<std::pair<mlir::Value, unsigned>> zeroPadded;
 };
 
 } // namespace parashard::ps

@@ -125,7 +125,7 @@ private:
   }
 
   int64_t shards(ArrayRef<StringAttr> axes) const { return mesh.getShards(axes); }
-  int64_t localSize(const Place &p) const { return llvm::divideCeil(p.size, shards(p.axes)); }
+  int64_t localSize(const Place &p) const { return mesh.getPlaces(p.size, p.axes); }
 
   SmallVector<int64_t> getPlaceShape() const {
     SmallVector<int64_t> local;
@@ -144,7 +144,7 @@ private:
   void add(Kind kind, unsigned dim, int64_t size, ArrayRef<StringAttr> axes = {},
            ReductionKind reduction = ReductionKind::Sum) {
     shape[dim] = size;
-    steps.push_back({kind, shape, Axes(axes), dim, 0, reduction});
+    steps.push_back({kind, shape, Axes(mesh.getDeviceAxes(axes)), dim, 0, reduction});
   }
 
   //===--- what may be added to and taken from a place ---===//
@@ -153,8 +153,9 @@ private:
   bool nests(int64_t size, ArrayRef<StringAttr> major, ArrayRef<StringAttr> minor) const {
     if (major.empty())
       return true;
-    int64_t k = shards(major), m = shards(minor);
-    return llvm::divideCeil(size, k) == llvm::divideCeil(size, k * m) * m;
+    SmallVector<StringAttr> all(major);
+    llvm::append_range(all, minor);
+    return mesh.getPlaces(size, major) == mesh.getPlaces(size, all) * shards(minor);
   }
 
   /// How many of a place's axes may stay: a prefix of both lists that both nest in.
@@ -198,7 +199,10 @@ private:
     Place &place = places[dim];
     SmallVector<StringAttr> added(axes);
     llvm::append_range(place.axes, added);
-    add(Kind::ShardSlice, dim, localSize(place), added);
+    if (shards(added) > 1)
+      add(Kind::ShardSlice, dim, localSize(place), added);
+    else if (shape[dim] != localSize(place))
+      add(Kind::Pad, dim, localSize(place));
   }
 
   void sliceFreeAxes() {
@@ -235,7 +239,9 @@ private:
 
   /// Pads a place so that it is cut evenly over `axes`.
   void padTo(unsigned dim, ArrayRef<StringAttr> axes) {
-    int64_t even = llvm::divideCeil(shape[dim], shards(axes)) * shards(axes);
+    SmallVector<StringAttr> all(places[dim].axes.begin(), places[dim].axes.end());
+    llvm::append_range(all, axes);
+    int64_t even = mesh.getPlaces(places[dim].size, all) * shards(axes);
     if (even != shape[dim])
       add(Kind::Pad, dim, even);
   }
@@ -275,7 +281,7 @@ private:
     places[dim].axes.truncate(staying);
     shape[other] = localSize(places[other]);
     shape[dim] *= shards(axes);
-    steps.push_back({Kind::AllToAll, shape, Axes(axes), other, dim});
+    steps.push_back({Kind::AllToAll, shape, Axes(mesh.getDeviceAxes(axes)), other, dim});
     cutPadding(dim);
   }
 
@@ -291,7 +297,8 @@ private:
         continue;
       SmallVector<StringAttr> axes(ArrayRef<StringAttr>(places[dim].axes).drop_front(staying));
       places[dim].axes.truncate(staying);
-      add(Kind::AllGather, dim, shape[dim] * shards(axes), axes);
+      if (shards(axes) > 1)
+        add(Kind::AllGather, dim, shape[dim] * shards(axes), axes);
       cutPadding(dim);
     }
   }

@@ -55,8 +55,8 @@ std::vector<StageCost> getStageCosts(ModuleOp module) {
 void setStageCosts(ModuleOp module, ArrayRef<StageCost> costs) {
   SmallVector<int64_t> list;
   for (const StageCost &cost : costs)
-    list.append({cost.forward, cost.backwardInput, cost.backwardWeight, cost.savedBytes,
-                 cost.cutBytes});
+    list.append(
+        {cost.forward, cost.backwardInput, cost.backwardWeight, cost.savedBytes, cost.cutBytes});
   module->setAttr(kStageCostsMark, Builder(module.getContext()).getDenseI64ArrayAttr(list));
 }
 

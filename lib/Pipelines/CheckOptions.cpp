@@ -32,6 +32,16 @@ static llvm::Error checkOverlap(llvm::StringRef overlap) {
               "'");
 }
 
+static llvm::Error checkAlignDims(llvm::StringRef align) {
+  constexpr int64_t kMost = 4096;
+  int64_t multiple = 0;
+  if (align == "auto" || align == "off" ||
+      (!align.getAsInteger(10, multiple) && multiple >= 1 && multiple <= kMost))
+    return llvm::Error::success();
+  return fail("--align-dims takes auto, off, or a number from 1 to " + llvm::Twine(kMost) +
+              ", not '" + align + "'");
+}
+
 static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh) {
   if (options.zero < 0 || options.zero > 3)
     return fail(
@@ -71,6 +81,8 @@ llvm::Error checkOptions(const CompileOptions &options) {
   if (llvm::Error error = checkZero(options, *mesh))
     return error;
   if (llvm::Error error = checkOverlap(options.overlap))
+    return error;
+  if (llvm::Error error = checkAlignDims(options.alignDims))
     return error;
   plan::Placement placement;
   placement.kind = options.placement == "v" ? plan::PlacementKind::V : plan::PlacementKind::Loop;

@@ -127,6 +127,16 @@ PassText makeRecompute(const CompileOptions &o) {
   return pass;
 }
 
+/// Products of GPUs load 16 bytes at once, and those in 8 bits want dims of 16.
+PassText makeAlignDims(const CompileOptions &o) {
+  constexpr int64_t kOfGpu = 16, kAnyWaste = 100000;
+  PassText pass("ps-align-dims");
+  if (o.alignDims != "auto")
+    return pass.option("multiple", o.alignDims == "off" ? "1" : o.alignDims)
+        .option("most-waste", kAnyWaste);
+  return pass.option("multiple", llvm::StringRef(o.target).starts_with("cuda") ? kOfGpu : 1);
+}
+
 std::vector<std::string> plannedPasses(const CompileOptions &o) {
   PassText mesh("ps-set-mesh");
   mesh.option("mesh", o.mesh);
@@ -143,6 +153,8 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
       mesh,
       // The policy decides parameters and inputs; everything else follows from them.
       PassText("ps-seed-shardings").option("policy", o.shardingPolicy),
+      // What ranks hold of each dim is known then.
+      makeAlignDims(o),
       PassText("ps-propagate-shardings").option("zero", o.zero),
       // After the shardings: equal blocks have equal shardings then.
       PassText("ps-find-segments"),

@@ -15,9 +15,10 @@ json::Array listMesh(ModuleOp module) {
   json::Array axes;
   if (ps::MeshOp mesh = ps::getMesh(module))
     for (auto axis : mesh.getAxes().getAsRange<ps::AxisAttr>())
-      axes.push_back(json::Object{{"name", toText(axis.getName().getValue())},
-                                  {"kind", ps::stringifyAxisKind(axis.getKind())},
-                                  {"size", axis.getSize()}});
+      if (axis.getKind() != ps::AxisKind::Multiple)
+        axes.push_back(json::Object{{"name", toText(axis.getName().getValue())},
+                                    {"kind", ps::stringifyAxisKind(axis.getKind())},
+                                    {"size", axis.getSize()}});
   return axes;
 }
 

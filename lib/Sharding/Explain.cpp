@@ -22,10 +22,12 @@ public:
 
   ShardingExplanation run() {
     for (AxisAttr axis : mesh.getAxes())
-      explanation.mesh += llvm::formatv("{0}{1} = {2} ({3})", explanation.mesh.empty() ? "" : ", ",
-                                        axis.getName().getValue(), axis.getSize(),
-                                        stringifyAxisKind(axis.getKind()))
-                              .str();
+      if (axis.getKind() != AxisKind::Multiple)
+        explanation.mesh +=
+            llvm::formatv("{0}{1} = {2} ({3})", explanation.mesh.empty() ? "" : ", ",
+                          axis.getName().getValue(), axis.getSize(),
+                          stringifyAxisKind(axis.getKind()))
+                .str();
     for (auto variable : module.getOps<VariableOp>())
       if (variable.getKind() == VariableKind::Parameter && variable.getSharding())
         addParameter(variable);

@@ -17,7 +17,8 @@ static Error fail(const Twine &message) {
 
 static Expected<ps::AxisKind> getKind(StringRef name, StringRef kind) {
   if (!kind.empty()) {
-    if (std::optional<ps::AxisKind> known = ps::symbolizeAxisKind(kind))
+    std::optional<ps::AxisKind> known = ps::symbolizeAxisKind(kind);
+    if (known && *known != ps::AxisKind::Multiple) // which is no one's devices
       return *known;
     return fail("mesh axis \"" + name + "\" has the unknown kind \"" + kind +
                 "\"; kinds are data, tensor, context, expert, pipeline");

@@ -109,7 +109,7 @@ private:
   void keepPartialOperands() {
     for (AxisAttr axis : mesh.getAxes()) {
       const SmallVector<unsigned, 2> *group = findGroup(axis.getName());
-      if (!group || axis.getSize() == 1)
+      if (!group || axis.getDevices() == 1)
         continue;
       used.push_back(axis.getName());
       auto partial = PartialAttr::get(mesh.getContext(), axis.getName(), ReductionKind::Sum);

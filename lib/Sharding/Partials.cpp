@@ -252,7 +252,7 @@ private:
 } // namespace
 
 void choosePartials(ShardingGraph &graph) {
-  if (llvm::all_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getSize() == 1; }))
+  if (llvm::all_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getDevices() == 1; }))
     return;
   // What ops yield when every operand has been reduced: the sources of partial sums.
   std::vector<OpSharding> raw(graph.edges.size());
@@ -268,7 +268,7 @@ void choosePartials(ShardingGraph &graph) {
   }
   for (AxisAttr axis : graph.mesh.getAxes())
     for (ReductionKind kind : {ReductionKind::Sum, ReductionKind::Max, ReductionKind::Min})
-      if (axis.getSize() > 1)
+      if (axis.getDevices() > 1)
         AxisChooser(graph, axis.getName(), kind, raw).run();
 }
 

@@ -31,6 +31,23 @@ def SeedShardingsPass : Pass<"ps-seed-shardings", "::mlir::ModuleOp"> {
   ];
 }
 
+def AlignDimsPass : Pass<"ps-align-dims", "::mlir::ModuleOp"> {
+  let summary = "pads dims of weights to multiples that products on a device are fast with";
+  let description = [{
+    A parameter that a `ps.contract` reads, whose largest odd dim has a number of places on a rank that `multiple` does not
+    divide, gets that dim split over an axis of kind `multiple` as well, which this pass adds to the mesh: it is held in
+    so many places as the next multiple, the rest of them padding, as where a dim does not divide among ranks. What
+    products make of it (a vocabulary's logits and their gradients) follows by propagation. Nothing else changes: shapes in
+    files, losses and gradients are the model's.
+
+    A dim is padded where that adds `most-waste` percent at most.
+  }];
+  let options = [
+    Option<"multiple", "multiple", "int64_t", "16", "1: nothing is padded">,
+    Option<"mostWaste", "most-waste", "int64_t", "2", "percent">,
+  ];
+}
+
 def PropagateShardingsPass : Pass<"ps-propagate-shardings", "::mlir::ModuleOp"> {
   let summary = "completes the shardings of all values and variables from the seeds";
   let description = [{

@@ -12,6 +12,9 @@ MeshShape::MeshShape(MeshOp mesh)
       symbol(FlatSymbolRefAttr::get(mesh.getSymNameAttr())) {
   for (Attribute axis : mesh.getAxes())
     axes.push_back(cast<AxisAttr>(axis));
+  for (AxisAttr axis : axes)
+    if (axis.getKind() == AxisKind::Multiple)
+      multiple = axis;
   constexpr int64_t usualRanks = 8;
   for (int64_t rank = 0; rank < usualRanks; ++rank)
     replicated.push_back(
@@ -37,7 +40,7 @@ int MeshShape::find(StringAttr axis) const {
 
 int64_t MeshShape::getSize(StringAttr axis) const {
   int i = find(axis);
-  return i < 0 ? 1 : axes[i].getSize();
+  return i < 0 ? 1 : axes[i].getDevices();
 }
 
 AxisKind MeshShape::getKind(StringAttr axis) const {
@@ -53,10 +56,22 @@ int64_t MeshShape::getShards(ArrayRef<StringAttr> names) const {
   return shards;
 }
 
+int64_t MeshShape::getPlaces(int64_t size, ArrayRef<StringAttr> names) const {
+  int64_t places = llvm::divideCeil(size, getShards(names));
+  bool isMultiple = multiple && llvm::is_contained(names, multiple.getName());
+  return isMultiple ? llvm::alignTo(places, multiple.getSize()) : places;
+}
+
+SmallVector<StringAttr> MeshShape::getDeviceAxes(ArrayRef<StringAttr> names) const {
+  SmallVector<StringAttr> result(names);
+  llvm::erase(result, getMultiple());
+  return result;
+}
+
 SmallVector<StringAttr> MeshShape::getAxes(ArrayRef<AxisKind> kinds) const {
   SmallVector<StringAttr> names;
   for (AxisAttr axis : axes)
-    if (axis.getSize() > 1 && llvm::is_contained(kinds, axis.getKind()))
+    if (axis.getDevices() > 1 && llvm::is_contained(kinds, axis.getKind()))
       names.push_back(axis.getName());
   return names;
 }
@@ -81,7 +96,7 @@ bool isWhole(const Split &split) {
 int64_t getLocalSize(const Split &split, const MeshShape &mesh) {
   int64_t size = 1;
   for (const SubFactor &factor : split)
-    size *= llvm::divideCeil(factor.size, mesh.getShards(factor.axes));
+    size *= mesh.getPlaces(factor.size, factor.axes);
   return size;
 }
 
@@ -94,10 +109,11 @@ static int64_t getSize(const Split &split) {
 
 /// Makes one factor of a major and a minor one when that splits the range the same way.
 static bool mergeInto(SubFactor &major, const SubFactor &minor, const MeshShape &mesh) {
-  int64_t shards = mesh.getShards(major.axes);
   bool minorWhole = minor.axes.empty();
-  bool evenBlocks = minorWhole && major.size % shards == 0;
-  bool onePlaceEach = major.size == shards && minor.size % mesh.getShards(minor.axes) == 0;
+  bool evenBlocks = minorWhole && mesh.isEven(major.size, major.axes);
+  bool onePlaceEach = mesh.getShards(major.axes) == major.size &&
+                      mesh.getPlaces(major.size, major.axes) == 1 &&
+                      mesh.isEven(minor.size, minor.axes);
   if (!evenBlocks && !onePlaceEach)
     return false;
   major.size *= minor.size;
@@ -109,6 +125,15 @@ static bool isOneWholeFactor(const Split &split) {
   return split.size() == 1 && split.front().axes.empty();
 }
 
+/// Drops the axes that make no difference.
+static void dropIdleAxes(SubFactor &factor, const MeshShape &mesh) {
+  SmallVector<StringAttr> devices = mesh.getDeviceAxes(factor.axes);
+  bool adds = mesh.getPlaces(factor.size, factor.axes) != mesh.getPlaces(factor.size, devices);
+  llvm::erase_if(factor.axes, [&](StringAttr axis) {
+    return axis == mesh.getMultiple() ? !adds : mesh.getSize(axis) == 1;
+  });
+}
+
 Split simplify(const Split &split, const MeshShape &mesh) {
   if (isOneWholeFactor(split))
     return split;
@@ -117,7 +142,7 @@ Split simplify(const Split &split, const MeshShape &mesh) {
     return wholeSplit(0);
   Split result;
   for (SubFactor factor : split) {
-    llvm::erase_if(factor.axes, [&](StringAttr axis) { return mesh.getSize(axis) == 1; });
+    dropIdleAxes(factor, mesh);
     if (factor.size == 1 && factor.axes.empty())
       continue;
     result.push_back(std::move(factor));
@@ -177,6 +202,10 @@ public:
 private:
   /// The major `size` places of `factor`, which keeps its minor ones.
   SubFactor takeMajor(SubFactor &factor, int64_t size) {
+    if (llvm::is_contained(factor.axes, mesh.getMultiple())) { // its padding is behind all of it
+      dropped.push_back(mesh.getMultiple());
+      llvm::erase(factor.axes, mesh.getMultiple());
+    }
     int64_t minor = factor.size / size;
     if (size % mesh.getShards(factor.axes) == 0) {
       SubFactor major{size, std::move(factor.axes)};
@@ -275,7 +304,7 @@ ShardingAttr getShardingAttr(const TensorSplits &splits, ArrayRef<PartialAttr> p
   SmallVector<PartialAttr> sorted;
   for (AxisAttr axis : mesh.getAxes())
     for (PartialAttr p : partial)
-      if (p.getAxis() == axis.getName() && axis.getSize() > 1)
+      if (p.getAxis() == axis.getName() && axis.getDevices() > 1)
         sorted.push_back(p);
   return ShardingAttr::get(mesh.getContext(), mesh.getSymbol(), dims, sorted);
 }

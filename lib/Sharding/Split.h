@@ -17,11 +17,23 @@ public:
   mlir::FlatSymbolRefAttr getSymbol() const { return symbol; }
   mlir::MLIRContext *getContext() const { return symbol.getContext(); }
   bool has(mlir::StringAttr axis) const { return find(axis) >= 0; }
-  /// Number of devices along an axis; 1 for an unknown one.
+  /// Number of devices along an axis; 1 for an unknown one, and for one of kind multiple.
   int64_t getSize(mlir::StringAttr axis) const;
   AxisKind getKind(mlir::StringAttr axis) const;
   /// The number of shards over `axes`.
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const;
+  /// The places that each shard of `size` places over `axes` has, padding included.
+  int64_t getPlaces(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const;
+  /// Whether no shard of `size` places over `axes` is padded.
+  bool isEven(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const {
+    return getPlaces(size, axes) * getShards(axes) == size;
+  }
+  /// `axes` without the one of kind multiple, as collectives name them.
+  llvm::SmallVector<mlir::StringAttr> getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const;
+  /// The axis of kind multiple; null where there is none.
+  mlir::StringAttr getMultiple() const {
+    return multiple ? multiple.getName() : mlir::StringAttr();
+  }
   /// Position in the mesh (the order in which partial axes are listed); -1 when unknown.
   int find(mlir::StringAttr axis) const;
   /// Axes with more than one device of any of `kinds`, in mesh order.
@@ -38,6 +50,7 @@ private:
   DimAttr wholeDim;
   mlir::FlatSymbolRefAttr symbol;
   llvm::SmallVector<AxisAttr, 4> axes;
+  AxisAttr multiple;                             ///< null where there is none
   llvm::SmallVector<ShardingAttr, 8> replicated; ///< by rank
 };
 
@@ -49,7 +62,7 @@ struct SubFactor {
 };
 
 /// How an index range lies on the mesh: its factors major to minor, whose sizes multiply to its
-/// size. Shards of each factor are as in `#ps.sharding`: ceil(size / shards) places each.
+/// size. Shards of each factor are as in `#ps.sharding` (`MeshShape::getPlaces`).
 using Split = llvm::SmallVector<SubFactor, 2>;
 /// One split per dim of a tensor.
 using TensorSplits = llvm::SmallVector<Split, 4>;
@@ -61,10 +74,11 @@ Split makeSplit(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes);
 /// All axes, major to minor.
 llvm::SmallVector<mlir::StringAttr> getAxes(const Split &split);
 bool isWhole(const Split &split);
-/// Number of places each shard holds: the product over factors of ceil(size / shards).
+/// Number of places each shard holds: the product over factors of theirs.
 int64_t getLocalSize(const Split &split, const MeshShape &mesh);
 
-/// The one form of a split among equal ones: axes of one device dropped, neighbours that are
+/// The one form of a split among equal ones: axes of one device dropped (one of kind multiple where
+/// it adds no padding), neighbours that are
 /// together split evenly merged, so that `(6 {"tp"} x 64)` is `(384 {"tp"})` when tp divides 6.
 Split simplify(const Split &split, const MeshShape &mesh);
 /// The split of a range made of these ranges, major to minor; simplified.

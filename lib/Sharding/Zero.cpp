@@ -35,12 +35,13 @@ static SmallVector<StringAttr> findFreeAxes(const ShardingNode &node, const Mesh
 /// The outermost dim that divides evenly: its shards are contiguous, or nearly so. Else the one
 /// that wastes the least padding.
 static void splitOneDim(ShardingNode &node, ArrayRef<StringAttr> axes, const MeshShape &mesh) {
-  int64_t shards = mesh.getShards(axes), best = -1, leastWaste = 0;
+  int64_t best = -1, leastWaste = 0;
   for (auto [dim, split] : llvm::enumerate(node.splits)) {
     if (split.size() != 1 || node.shape[dim] < 2)
       continue;
-    int64_t all = shards * mesh.getShards(split[0].axes);
-    int64_t held = llvm::divideCeil(node.shape[dim], all) * all;
+    SmallVector<StringAttr> all(split[0].axes.begin(), split[0].axes.end());
+    llvm::append_range(all, axes);
+    int64_t held = mesh.getPlaces(node.shape[dim], all) * mesh.getShards(all);
     int64_t waste = (held - node.shape[dim]) * 1000 / node.shape[dim];
     // A dim that a model axis splits evenly stays in its blocks only if these divide.
     if (!split[0].axes.empty() && waste)

@@ -37,6 +37,20 @@ TEST(Placement, UnevenShardHasPaddingAtItsEnd) {
   EXPECT_EQ(p.globalIndices(mesh, {0, 1}, 0), (std::vector<int64_t>{3, 4, -1}));
 }
 
+TEST(Placement, ShardsMayHaveMorePlacesThanTheyNeed) {
+  Mesh mesh = mesh22();
+  Placement p = make(mesh, {{{5, {1}, 4}}, {{3, {}, 4}}});
+  EXPECT_EQ(p.local, (std::vector<int64_t>{4, 4}));
+  EXPECT_EQ(p.globalIndices(mesh, {0, 0}, 0), (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(p.globalIndices(mesh, {0, 1}, 0), (std::vector<int64_t>{4, -1, -1, -1}));
+  EXPECT_EQ(p.globalIndices(mesh, {0, 1}, 1), (std::vector<int64_t>{0, 1, 2, -1}));
+  std::vector<std::vector<int64_t>> runs;
+  forEachRun(p, mesh, {0, 1}, [&](int64_t local, int64_t global, int64_t count) {
+    runs.push_back({local, global, count});
+  });
+  EXPECT_EQ(runs, (std::vector<std::vector<int64_t>>{{0, 12, 3}}));
+}
+
 TEST(Placement, MinorFactorIsSplitWithinEachMajorOne) {
   Mesh mesh = mesh22();
   Placement p = make(mesh, {{{3, {}}, {4, {1}}}}); // (3 x 4 {tp})

@@ -42,6 +42,11 @@ void checkFactors(const Placement &placement, const Mesh &mesh) {
     for (const Placement::Factor &factor : placement.factors[d]) {
       if (factor.size > kLargestSize)
         PSRT_FAIL(BadInput, "a factor of dim %zu has the size %lld", d, (long long)factor.size);
+      int64_t shards = mesh.shards(factor.axes);
+      if (factor.given && (factor.given > kLargestSize || factor.given < 1 ||
+                           factor.given < (factor.size + shards - 1) / shards))
+        PSRT_FAIL(BadInput, "a factor of dim %zu has %lld places a shard for the size %lld", d,
+                  (long long)factor.given, (long long)factor.size);
       sizes.push_back(factor.size);
       others.push_back(std::max<int64_t>(1, factor.size));
       used.insert(used.end(), factor.axes.begin(), factor.axes.end());

@@ -17,7 +17,8 @@ void checkAxes(const std::vector<int> &axes, const Mesh &mesh);
 void checkFactors(const Placement &placement, const Mesh &mesh);
 /// Its sizes can be multiplied, and its dims and targets are there.
 void checkCollective(const CollectiveOp &op, const Mesh &mesh);
-/// What goes over pipeline coordinates takes part where it stands: at `coordinate`, or in a function
+/// What goes over pipeline coordinates takes part where it stands: at `coordinate`, or in a
+/// function
 /// (-1), which belongs to none.
 void checkMeeting(const Instruction &instruction, int64_t coordinate);
 /// A grid has blocks, and what is written is an argument.

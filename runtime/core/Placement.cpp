@@ -98,6 +98,11 @@ static int64_t product(const std::vector<int64_t> &sizes) {
   return n;
 }
 
+int64_t Placement::Factor::places(const Mesh &mesh) const {
+  int64_t shards = mesh.shards(axes);
+  return given ? given : (size + shards - 1) / shards;
+}
+
 int64_t Placement::count() const { return product(shape); }
 int64_t Placement::localCount() const { return product(local); }
 
@@ -111,7 +116,7 @@ int64_t Placement::globalIndex(const Mesh &mesh, const std::vector<int64_t> &coo
     const Factor &factor = list[i];
     if (factor.size == 0) // an empty dim has no place
       return -1;
-    int64_t places = (factor.size + mesh.shards(factor.axes) - 1) / mesh.shards(factor.axes);
+    int64_t places = factor.places(mesh);
     int64_t place = local % places;
     local /= places;
     int64_t index = mesh.shardIndex(factor.axes, coordinates) * places + place;
@@ -151,7 +156,7 @@ std::vector<int64_t> Placement::computeLocal(const Mesh &mesh) const {
   for (const std::vector<Factor> &dim : factors) {
     int64_t places = 1;
     for (const Factor &factor : dim)
-      places *= (factor.size + mesh.shards(factor.axes) - 1) / mesh.shards(factor.axes);
+      places *= factor.places(mesh);
     result.push_back(places);
   }
   return result;
@@ -160,7 +165,7 @@ std::vector<int64_t> Placement::computeLocal(const Mesh &mesh) const {
 Placement Placement::whole(std::vector<int64_t> shape) {
   Placement result;
   for (int64_t size : shape)
-    result.factors.push_back({Factor{size, {}}});
+    result.factors.push_back({Factor{size, {}, 0}});
   result.local = shape;
   result.shape = std::move(shape);
   return result;

@@ -40,12 +40,14 @@ struct Mesh {
 };
 
 /// The layout of one tensor over the mesh. A dim is a row-major product of factors; a factor of
-/// size n split over k shards has c = ceil(n / k) places on each, and shard r holds [r c, min((r +
-/// 1) c, n)).
+/// size n split over k shards has c = ceil(n / k) places on each, or as many more as it says, and
+/// shard r holds [r c, min((r + 1) c, n)).
 struct Placement {
   struct Factor {
     int64_t size = 1;
     std::vector<int> axes;
+    int64_t given = 0; ///< places of a shard, where they are not as few as can be
+    int64_t places(const Mesh &mesh) const;
     bool operator==(const Factor &) const = default;
   };
   std::vector<int64_t> shape, local;

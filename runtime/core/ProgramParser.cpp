@@ -75,9 +75,10 @@ Placement parsePlacement(const Json &object, const Mesh &mesh) {
     std::vector<Placement::Factor> dim;
     if (!factors.is_null() && d < factors.size())
       for (const Json &factor : factors[d])
-        dim.push_back({getInt(factor, "size"), parseAxes(get(factor, "axes"), mesh)});
+        dim.push_back({getInt(factor, "size"), parseAxes(get(factor, "axes"), mesh),
+                       getOr(factor, "places", 0)});
     if (dim.empty())
-      dim.push_back({result.shape[d], {}});
+      dim.push_back({result.shape[d], {}, 0});
     result.factors.push_back(std::move(dim));
   }
   result.partial = parseAxes(get(object, "partial"), mesh);

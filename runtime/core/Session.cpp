@@ -304,9 +304,9 @@ void Session::bringFrom(int index, const RankTensor &tensor, int64_t stage,
   amongProcesses([&] { communication->bring(index, from, received.data(), bytes, kReading); });
 }
 
-/// Whether every rank holds all of a tensor.
+/// Whether every rank holds all of a tensor, and nothing else.
 static bool isEverywhere(const Mesh &mesh, const Placement &placement) {
-  bool split = mesh.shards(placement.partial) > 1;
+  bool split = mesh.shards(placement.partial) > 1 || placement.local != placement.shape;
   for (const std::vector<Placement::Factor> &dim : placement.factors)
     for (const Placement::Factor &factor : dim)
       split |= mesh.shards(factor.axes) > 1;

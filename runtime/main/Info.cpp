@@ -31,6 +31,8 @@ std::string placementText(const Program &program, const Placement &placement) {
       result += format("%s%lld", f ? " x " : "", (long long)factor.size);
       if (!factor.axes.empty())
         result += "{" + axesText(program, factor.axes) + "}";
+      if (factor.given)
+        result += format(" padded to %lld", (long long)factor.given);
     }
   }
   result += "]";

@@ -25,16 +25,19 @@ class Case:
     policy: str = ""  # of sharding; empty: no flag
     recompute: str = ""
     target: str = ""  # empty: the CPU
+    align: str = ""  # what dims are padded to a multiple of
 
     def __str__(self):
         pipeline = f"-{self.schedule}-{self.chunks}" if self.schedule else ""
         zero = f"-zero{self.zero}" if self.zero else ""
-        rest = "".join(f"-{word}" for word in (self.policy, self.recompute, self.target.replace(":", "-")) if word)
+        align = f"align{self.align}" if self.align else ""
+        rest = "".join(f"-{word}" for word in (self.policy, self.recompute, self.target.replace(":", "-"), align) if word)
         return f"{self.model}-{self.importer}-{self.mesh}-{self.micro_batches}-{self.optimizer}{pipeline}{zero}{rest}"
 
     def flags(self):
         schedule = ("--schedule", self.schedule, "--num-chunks", self.chunks) if self.schedule else ()
-        others = {"--zero": self.zero, "--sharding-policy": self.policy, "--recompute": self.recompute, "--target": self.target}
+        others = {"--zero": self.zero, "--sharding-policy": self.policy, "--recompute": self.recompute, "--target": self.target,
+                  "--align-dims": self.align}  # fmt: skip
         return (*schedule, *itertools.chain.from_iterable(pair for pair in others.items() if pair[1]))
 
 
@@ -103,6 +106,17 @@ SEQUENCE = [
     *(Case(name, "pt2", mesh, micro_batches, "adamw", zero=stage, policy="megatron+sp", recompute=recompute)
       for name, mesh, micro_batches, (stage, recompute) in itertools.product(
           ["gpt2", "llama", "bert"], ["dp=2,tp=2", "dp=2,pp=2,tp=2"], [1, 4], [(1, "selective"), (2, "full"), (3, "selective"), (3, "")])),
+]  # fmt: skip
+
+# Dims of all weights padded: tied, fused and convolved ones, with what splits them besides.
+ALIGNED = [
+    *(Case(name, "pt2", "dp=1", 1, "adamw", align=align) for name, align in itertools.product(["mlp", "gpt", "gpt2", "llama", "bert", "bart", "vit", "resnet"], ["10", "64"])),
+    *(Case(name, "pt2", mesh, 2, "adamw", zero=zero, align="10")
+      for name, (mesh, zero) in itertools.product(["gpt2", "llama"], [("tp=2", 0), ("dp=2,tp=2", 3), ("dp=4", 1), ("dp=2", 3)])),
+    *(Case(name, "pt2", mesh, 4, "sgd", schedule, align="10")
+      for name, mesh, schedule in [("gpt2_deep", "pp=2,tp=2", "1f1b"), ("llama_deep", "dp=2,pp=2", "zb-h1")]),
+    Case("gpt2", "pt2", "dp=2,tp=2", 2, "adamw", policy="megatron+sp", recompute="selective", align="10"),
+    *(Case(name, "pt2", mesh, 2, "adamw", target="cuda:replay", align="16") for name, mesh in itertools.product(["gpt", "llama"], ["dp=1", "tp=2"])),
 ]  # fmt: skip
 
 # Sizes that tp does not divide: padded heads, rows of the vocabulary, features; some shards are empty.

@@ -58,17 +58,32 @@ def has_partition():
 pytestmark = pytest.mark.skipif(not has_partition(), reason="this ps-opt has no ps-partition")
 
 
-@pytest.mark.parametrize("name,ranks,split", SPLITS + RANDOM_SPLITS)
-def test_split(name, ranks, split, tmp_path):
+def check_split(name, mesh, split, tmp_path):
+    """The op whole against the op on a mesh, given as its axes; the planned text."""
     ops, shapes, reference, positive, inputs = {**CASES, **RANDOM}[name]
     trained = make_trained(shapes, positive)
     whole, _ = run(tmp_path, ops, trained, inputs, reference(*trained.values()))
-    policy, plan, out = tmp_path / "policy.json", tmp_path / "c.mlir", tmp_path / "split.safetensors"
+    policy, placed, plan, out = (tmp_path / file for file in ("policy.json", "m.mlir", "c.mlir", "split.safetensors"))
     policy.write_text(json.dumps(split))
-    tool("ps-opt", tmp_path / "b.mlir", f"-ps-set-mesh=mesh=tp={ranks}", f"-ps-seed-shardings=policy={policy}",
-         *PLAN, "-o", plan)
-    assert '{"tp"}' in plan.read_text(), "nothing is split"
+    text = tool("ps-opt", tmp_path / "b.mlir", "-ps-set-mesh=mesh=tp=1")
+    placed.write_text(text.replace('"tp" = 1 : tensor', mesh))
+    tool("ps-opt", placed, f"-ps-seed-shardings=policy={policy}", *PLAN, "-o", plan)
     tool("ps-run", plan, "--entry", "micro_batch", "--inputs", tmp_path / "in.safetensors", "--outputs", out)
     parts = load_file(out)
     for key in ["loss.sum", *(f"{key}.grad" for key in trained)]:
         torch.testing.assert_close(parts[key], whole[key], rtol=1e-6, atol=1e-7)
+    return plan.read_text()
+
+
+@pytest.mark.parametrize("name,ranks,split", SPLITS + RANDOM_SPLITS)
+def test_split(name, ranks, split, tmp_path):
+    assert '{"tp"}' in check_split(name, f'"tp" = {ranks} : tensor', split, tmp_path), "nothing is split"
+
+
+@pytest.mark.parametrize("axes", [["pad.7"], ["tp", "pad.7"]], ids="-".join)
+@pytest.mark.parametrize("name,split", {(name, json.dumps(split)): None for name, _, split in SPLITS + RANDOM_SPLITS}, ids=str)
+def test_padded(name, split, axes, tmp_path):
+    """Dims padded to a multiple of 7, which none of them is, on one rank and split over two."""
+    padded = {tensor: {dim: axes for dim in dims} for tensor, dims in json.loads(split).items()}
+    text = check_split(name, f'"tp" = {len(axes)} : tensor, "pad.7" = 7 : multiple', padded, tmp_path)
+    assert "ps.global = " in text or "ps.select" in text, "nothing is padded"

@@ -64,6 +64,7 @@ OwningOpRef<ModuleOp> placeOnOneRank(ModuleOp imported, const CommandLine &line)
   options.numChunks = 1;
   options.zero = 0;
   options.recompute = "none";
+  options.alignDims = "off";
   options.placement = "loop";
   WalkOptions walk = line.walk;
   walk.dumpDir.clear();

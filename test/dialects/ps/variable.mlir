@@ -75,6 +75,11 @@ ps.mesh @mesh_c3 <"a" = 2 : pipeline, "b" = 2 : pipeline>
 
 // -----
 
+// expected-error @below {{has 2 axes of kind multiple, expected at most 1 (mesh_c3)}}
+ps.mesh @mesh_c3 <"a" = 2 : multiple, "b" = 4 : multiple>
+
+// -----
+
 // expected-error @below {{belongs to @x, which is no variable (variable_c1)}}
 ps.variable copy @variable_c1 of @x : tensor<4xf32>
 
