@@ -26,7 +26,7 @@ void ContractOp::build(OpBuilder &builder, OperationState &state, Value lhs, Lab
   for (int64_t label : resultLabels)
     shape.push_back(sizes.lookup(label));
   auto type = RankedTensorType::get(shape, getElementTypeOrSelf(lhs.getType()));
-  build(builder, state, type, lhs, rhs, lhsLabels, rhsLabels, resultLabels);
+  build(builder, state, type, lhs, rhs, /*bias=*/Value(), lhsLabels, rhsLabels, resultLabels);
 }
 
 //===----------------------------------------------------------------------===//
@@ -46,6 +46,38 @@ static LogicalResult verifyLabels(ContractOp op, llvm::StringRef name, Labels la
              << label << " in its " << name << ", must be from 0 to 2^31 - 1 (contract_c1)";
     else if (!seen.insert(label).second)
       return op.emitOpError("has label ") << label << " twice in its " << name << " (contract_c1)";
+  return success();
+}
+
+bool ContractOp::isBiasable(int64_t dims) {
+  llvm::ArrayRef<int64_t> shape = cast<RankedTensorType>(getResult().getType()).getShape();
+  Labels labels = getResultLabels();
+  int64_t rows = int64_t(labels.size()) - dims;
+  auto fits = [&](Labels operand, Labels other) {
+    for (auto [i, label] : llvm::enumerate(labels)) {
+      bool isFree = llvm::is_contained(operand, label) && !llvm::is_contained(other, label);
+      if ((int64_t(i) >= rows || shape[i] != 1) && isFree != (int64_t(i) >= rows))
+        return false;
+    }
+    return true;
+  };
+  return dims > 0 && rows >= 0 &&
+         (fits(getLhsLabels(), getRhsLabels()) || fits(getRhsLabels(), getLhsLabels()));
+}
+
+/// contract_c5.
+static LogicalResult verifyBias(ContractOp op) {
+  if (!op.getBias())
+    return success();
+  auto bias = cast<RankedTensorType>(op.getBias().getType());
+  auto result = cast<RankedTensorType>(op.getResult().getType());
+  if (bias.getElementType() != result.getElementType() || bias.getRank() > result.getRank() ||
+      bias.getShape() != result.getShape().take_back(bias.getRank()))
+    return op.emitOpError("has a bias ")
+           << bias << " and yields " << result << ", must have the last dims of that (contract_c5)";
+  if (!op.isBiasable(bias.getRank()))
+    return op.emitOpError("has a bias along dims that are not all that one operand gives to the "
+                          "result (contract_c5)");
   return success();
 }
 
@@ -89,7 +121,7 @@ LogicalResult ContractOp::verify() {
     return emitOpError("element types are ")
            << element << ", " << getElementTypeOrSelf(getRhs().getType()) << " and "
            << getElementTypeOrSelf(getType()) << ", must be one (contract_c4)";
-  return success();
+  return verifyBias(*this);
 }
 
 //===----------------------------------------------------------------------===//
@@ -101,9 +133,11 @@ ShardingRule ContractOp::getShardingRule() {
   llvm::DenseMap<int64_t, unsigned> factorOf;
   for (auto [label, size] :
        getLabelSizes(getLhs().getType(), getLhsLabels(), getRhs().getType(), getRhsLabels()))
-    factorOf[label] = llvm::is_contained(getResultLabels(), label)
-                          ? rule.addFactor(size)
-                          : rule.addReduction(size, ReductionKind::Sum);
+    if (llvm::is_contained(getResultLabels(), label))
+      factorOf[label] = rule.addFactor(size);
+    else
+      factorOf[label] = getBias() ? rule.addWhole(size, "a bias is added once to the whole sum")
+                                  : rule.addReduction(size, ReductionKind::Sum);
   auto factors = [&](Labels labels) {
     TensorFactors dims;
     for (int64_t label : labels)
@@ -113,6 +147,11 @@ ShardingRule ContractOp::getShardingRule() {
   rule.operands = {factors(getLhsLabels()), factors(getRhsLabels())};
   rule.results = {factors(getResultLabels())};
   rule.linear = {{0}, {1}};
+  if (getBias()) {
+    rule.operands.push_back(factors(
+        getResultLabels().take_back(cast<RankedTensorType>(getBias().getType()).getRank())));
+    rule.linear = {{0, 2}, {1, 2}};
+  }
   return rule;
 }
 
@@ -124,6 +163,8 @@ OpCost ContractOp::getCost(TypeRange operands, TypeRange results) {
   for (auto [label, size] : getLabelSizes(operands[0], getLhsLabels(), operands[1], getRhsLabels()))
     cost.contractionFlops *= size;
   cost.bytesRead = getByteSize(operands[0]) + getByteSize(operands[1]);
+  for (Type bias : operands.drop_front(2))
+    cost.bytesRead += getByteSize(bias);
   cost.bytesWritten = getByteSize(results[0]);
   return cost;
 }
@@ -178,6 +219,8 @@ FailureOr<llvm::SmallVector<Tensor>> ContractOp::evaluate(llvm::ArrayRef<Tensor>
     double sum = 0;
     for (size_t k = 0; k < leftSum.size(); ++k)
       sum += operands[0].get(leftOut[i] + leftSum[k]) * operands[1].get(rightOut[i] + rightSum[k]);
+    if (getBias())
+      sum += operands[2].get(i % operands[2].size());
     result.set(i, sum);
   }
   return llvm::SmallVector<Tensor>{std::move(result)};
@@ -196,7 +239,7 @@ bool parashard::ps::isVariableValue(Value value) {
 
 FailureOr<llvm::SmallVector<Value>> ContractOp::differentiate(BackwardBuilder &builder,
                                                               ValueRange cotangents) {
-  llvm::SmallVector<Value> answer(2);
+  llvm::SmallVector<Value> answer(getNumOperands());
   if (!cotangents[0])
     return answer;
   auto build = [&](Value other, Labels otherLabels, Labels labels) -> Value {
@@ -213,5 +256,13 @@ FailureOr<llvm::SmallVector<Value>> ContractOp::differentiate(BackwardBuilder &b
     answer[0] = side(getLhs(), getRhs(), getRhsLabels(), getLhsLabels());
   if (builder.needs(1))
     answer[1] = side(getRhs(), getLhs(), getLhsLabels(), getRhsLabels());
+  if (getBias() && builder.needs(2)) {
+    int64_t rows = getType().getRank() - cast<RankedTensorType>(getBias().getType()).getRank();
+    auto scope = builder.weight();
+    answer[2] = builder
+                    .make<ReduceOp>(ReductionKind::Sum, cotangents[0],
+                                    llvm::to_vector(llvm::seq<int64_t>(rows)))
+                    .getResult();
+  }
   return answer;
 }

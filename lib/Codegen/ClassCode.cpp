@@ -138,6 +138,10 @@ LogicalResult ClassCode::writeFused(ps::FusedOp op) {
 // Contractions
 //===----------------------------------------------------------------------===//
 
+static int64_t countElements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
 LogicalResult ClassCode::writeContract(ps::ContractOp op) {
   auto lhs = getView(op.getLhs()), rhs = getView(op.getRhs());
   std::optional<MatmulForm> form;
@@ -145,6 +149,10 @@ LogicalResult ClassCode::writeContract(ps::ContractOp op) {
     form = getMatmul(op, *lhs, *rhs);
   if (!form)
     return op.emitOpError("is no matmul on its operands' strides; run ps-fuse first");
+  if (op.getBias() && countElements(op.getBias()) != form->n)
+    return op.emitOpError("has a bias of ")
+           << countElements(op.getBias()) << " elements, its matmul has " << form->n
+           << " columns; run ps-fuse{biases=false}";
   Operation *collective = getChunkedCollective(op);
   if (!collective)
     return writeMatmul(op, {*form}), success();
@@ -175,6 +183,8 @@ void ClassCode::writeMatmul(ps::ContractOp op, const MatmulChunk &chunk) {
   object["rhs_strides"] = json::Array(form.rhs);
   object["out_strides"] = json::Array(form.out);
   object["accumulate"] = buffers.getAccumulated(op.getResult());
+  if (op.getBias())
+    object["bias"] = buffer(op.getBias()); // of all rows, so of all chunks
   add(std::move(object));
 }
 

@@ -1,4 +1,5 @@
 // ps-fuse: prepares class functions, forms groups, and marks what memory they need.
+#include "FuseBias.h"
 #include "Groups.h"
 #include "OrderContraction.h"
 #include "dialects/rank/Rank.h"
@@ -246,7 +247,7 @@ static void markInPlace(ps::WriteOp write) {
   write->setAttr(kInPlaceMark, UnitAttr::get(write.getContext()));
 }
 
-static LogicalResult fuse(func::FuncOp function, int64_t mostChunks) {
+static LogicalResult fuse(func::FuncOp function, int64_t mostChunks, bool biases) {
   Block &block = function.getBody().front();
   for (auto write : llvm::make_early_inc_range(block.getOps<ps::WriteOp>()))
     selectInsteadOfCondition(write);
@@ -257,6 +258,8 @@ static LogicalResult fuse(func::FuncOp function, int64_t mostChunks) {
       cutReduction(reduce, mostChunks);
   for (auto contract : llvm::make_early_inc_range(block.getOps<ps::ContractOp>()))
     orderContraction(contract);
+  if (biases)
+    fuseBiases(block);
   Groups groups(block);
   if (failed(groups.form()))
     return failure();
@@ -280,7 +283,7 @@ struct FusePass : codegen::impl::FusePassBase<FusePass> {
       if (function.isExternal() || !function.getBody().hasOneBlock() ||
           !function->hasAttr(rank::kClassMark))
         continue;
-      if (failed(fuse(function, mostChunks)))
+      if (failed(fuse(function, mostChunks, biases)))
         return signalPassFailure();
     }
   }

@@ -50,6 +50,8 @@ void Groups::prepareLibraryOperands(Operation *op) {
     return getView(value, stop);
   };
   if (auto contract = dyn_cast<ps::ContractOp>(op)) {
+    if (contract.getBias())
+      requireDense(contract.getBias());
     auto lhs = viewOf(contract.getLhs()), rhs = viewOf(contract.getRhs());
     if (getMatmul(contract, *lhs, *rhs))
       return;

@@ -48,12 +48,17 @@ void codegen::orderContraction(ps::ContractOp contract) {
     labels.append(third);
     return labels;
   };
+  // A bias is of the last dims, which are one operand's.
+  bool isLeftLast = contract.getBias() &&
+                    llvm::is_contained(contract.getLhsLabels(), contract.getResultLabels().back());
   Labels lhs = join(batch, rows, inner), rhs = join(batch, columns, inner),
-         result = join(batch, rows, columns);
+         result = isLeftLast ? join(batch, columns, rows) : join(batch, rows, columns);
   OpBuilder b(contract);
   Value left = transpose(b, contract, contract.getLhs(), contract.getLhsLabels(), lhs);
   Value right = transpose(b, contract, contract.getRhs(), contract.getRhsLabels(), rhs);
   auto ordered = ps::ContractOp::create(b, contract.getLoc(), left, lhs, right, rhs, result);
+  ordered.getBiasMutable().assign(contract.getBias() ? ValueRange(contract.getBias())
+                                                     : ValueRange());
   ps::copyMarks(contract, ordered);
   contract.getResult().replaceAllUsesWith(
       transpose(b, contract, ordered.getResult(), result, contract.getResultLabels()));

@@ -8,7 +8,8 @@ namespace parashard::codegen {
 
 /// Transposes the operands and the result of a contraction that is no matmul, neither on its
 /// operands as they lie nor on dense copies of them, so that it is one: [batch, rows, inner] x
-/// [batch, columns, inner] -> [batch, rows, columns]. Others stay as they are.
+/// [batch, columns, inner] -> [batch, rows, columns], or with columns in front of rows where a bias
+/// is of these. Others stay as they are.
 void orderContraction(ps::ContractOp contract);
 
 } // namespace parashard::codegen

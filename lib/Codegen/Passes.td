@@ -11,10 +11,14 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
     read through as strided views where that is possible and copied where not. What remains in a class
     function is `ps.fused`, library ops, collectives, views that library ops read through, and variable
     accesses. No op's value depends on the grouping.
+
+    With `biases`, a bias that is added to a `ps.contract` becomes an operand of it: the product adds
+    it by itself, before it rounds.
   }];
   let options = [
     Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",
            "into how many chunks a sum is cut at most, whose sums are added up after: one over rows, or a long one over columns; 0: one over rows into chunks of 128">,
+    Option<"biases", "biases", "bool", /*default=*/"false", "products add biases, for targets whose products do">,
   ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }

@@ -108,7 +108,9 @@ static std::optional<ChunkedProduct> findUser(ps::AllGatherOp collective) {
   Value left = form->swapped ? contract.getRhs() : contract.getLhs();
   Value right = form->swapped ? contract.getLhs() : contract.getRhs();
   Value gathered = collective.getResult();
-  if (getRoot(left) != gathered || getRoot(right) == gathered || getView(left)->offset != 0 ||
+  bool isForLeft = getRoot(right) != gathered &&
+                   (!contract.getBias() || getRoot(contract.getBias()) != gathered);
+  if (getRoot(left) != gathered || !isForLeft || getView(left)->offset != 0 ||
       !isSlowest(*form, form->lhs, form->k, countElements(gathered)) ||
       !isSlowest(*form, form->out, form->n, countElements(contract.getResult())))
     return std::nullopt;

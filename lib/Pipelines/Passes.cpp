@@ -178,7 +178,7 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
   constexpr int64_t kChunksOfGpu = 1024;
   PassText fuse("ps-fuse");
   if (llvm::StringRef(o.target).starts_with("cuda"))
-    fuse.option("most-chunks", kChunksOfGpu);
+    fuse.option("most-chunks", kChunksOfGpu).enable("biases", true);
   std::vector<std::string> passes = {
       PassText("ps-partition"),
       // Reshards that cancel, pairs that are one collective.

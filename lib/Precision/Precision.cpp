@@ -108,6 +108,29 @@ void narrowAccumulations(func::FuncOp function, FloatType type) {
   }
 }
 
+/// What is read, spread over rows and then narrowed (a bias) is narrowed first: a parameter's copy
+/// is what is spread.
+void narrowBeforeSpreading(func::FuncOp function) {
+  for (auto convert : llvm::make_early_inc_range(function.getOps<ConvertOp>())) {
+    auto broadcast = convert.getOperand().getDefiningOp<BroadcastOp>();
+    auto read = broadcast ? broadcast.getOperand().getDefiningOp<ReadOp>() : ReadOp();
+    Type element = getElementTypeOrSelf(convert.getResult().getType());
+    if (!read || getElementTypeOrSelf(read.getResult().getType()).getIntOrFloatBitWidth() <=
+                     element.getIntOrFloatBitWidth())
+      continue;
+    OpBuilder builder(convert);
+    Value narrow = makeConvert(builder, convert.getLoc(), read.getResult(), element);
+    copyMarks(convert, narrow.getDefiningOp());
+    auto spread = BroadcastOp::create(builder, broadcast.getLoc(), convert.getResult().getType(),
+                                      narrow, broadcast.getDimsAttr());
+    copyMarks(broadcast, spread);
+    convert.getResult().replaceAllUsesWith(spread.getResult());
+    convert.erase();
+    if (broadcast.use_empty())
+      broadcast.erase();
+  }
+}
+
 /// Makes variables of parameters' conversions.
 class CopyMaker {
 public:
@@ -212,6 +235,7 @@ private:
       if (function == update)
         continue;
       TypeAssigner(function, classes, narrow, all).run();
+      narrowBeforeSpreading(function);
       if (failed(copies.replaceConversions(function)))
         return failure();
       eraseDeadOps(function.getBody().front());

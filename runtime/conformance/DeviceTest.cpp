@@ -81,7 +81,8 @@ TEST_P(Matmul, OfNarrowFloatsIsRoundedOnce) {
   MatmulCase c = GetParam();
   std::vector<float> lhs = randomIntegers(c.b * c.m * c.k, 1),
                      rhs = randomIntegers(c.b * c.k * c.n, 2);
-  std::vector<float> before = randomIntegers(c.b * c.m * c.n, 3), want(before.size());
+  std::vector<float> before = randomIntegers(c.b * c.m * c.n, 3), want(before.size()),
+                     bias = randomIntegers(c.n, 4);
   MatmulOp op;
   op.batch = {1, c.b};
   op.m = c.m, op.n = c.n, op.k = c.k;
@@ -104,8 +105,15 @@ TEST_P(Matmul, OfNarrowFloatsIsRoundedOnce) {
         op.dtype = dtype, op.outDtype = outDtype;
         std::vector<char> left = encode(lhs, dtype), right = encode(rhs, dtype),
                           out = encode(before, outDtype);
-        DeviceFixture(threads).run(op, {left, right, out, nullptr}, c.accumulate);
-        ASSERT_EQ(decode(out, outDtype), roundTo(want, outDtype))
+        // The CPU adds no bias of 16 bits.
+        bool biased = c.bias && (outDtype == Dtype::F32 || testTarget() != "cpu");
+        std::vector<char> added = encode(bias, outDtype);
+        DeviceFixture(threads).run(op, {left, right, out, biased ? TestBuffer(added) : nullptr},
+                                   c.accumulate);
+        std::vector<float> sums = want;
+        for (size_t i = 0; biased && i < sums.size(); ++i)
+          sums[i] += bias[i % size_t(c.n)];
+        ASSERT_EQ(decode(out, outDtype), roundTo(sums, outDtype))
             << dtypeName(dtype) << " to " << dtypeName(outDtype) << ", " << threads << " threads";
       }
 }

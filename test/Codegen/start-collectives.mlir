@@ -96,6 +96,27 @@ func.func @sequence_parallel(%x: tensor<2x2x8xf32>, %w: tensor<8x16xf32>, %v: te
   return %4 : tensor<2x2x8xf32>
 }
 
+// A bias is of all rows, so of each chunk.
+// CHUNKS-LABEL: func.func @products_with_biases
+// CHUNKS: ps.all_gather %{{.*}} over ["tp"] dim 1 {ps.chunks = 2 : i64}
+// CHUNKS-NEXT: ps.wait
+// CHUNKS-NEXT: ps.contract {{.*}} bias %arg2
+func.func @products_with_biases(%x: tensor<2x2x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>) -> tensor<2x4x16xf32> attributes {ps.class = "c"} {
+  %0 = ps.all_gather %x over ["tp"] dim 1 : tensor<2x2x8xf32> -> tensor<2x4x8xf32>
+  %1 = ps.contract %0 [0, 1, 2], %w [2, 3] -> [0, 1, 3] bias %b : (tensor<2x4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> tensor<2x4x16xf32>
+  return %1 : tensor<2x4x16xf32>
+}
+
+// The twin: a bias that is gathered is whole before the first chunk.
+// CHUNKS-LABEL: func.func @gathered_bias
+// CHUNKS-NOT: ps.chunks
+// CHUNKS: return
+func.func @gathered_bias(%x: tensor<2x4x8xf32>, %w: tensor<8x16xf32>, %b: tensor<8xf32>) -> tensor<2x4x16xf32> attributes {ps.class = "c"} {
+  %0 = ps.all_gather %b over ["tp"] dim 0 : tensor<8xf32> -> tensor<16xf32>
+  %1 = ps.contract %x [0, 1, 2], %w [2, 3] -> [0, 1, 3] bias %0 : (tensor<2x4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> tensor<2x4x16xf32>
+  return %1 : tensor<2x4x16xf32>
+}
+
 // One sample: a chunk has rows of each shard.
 // CHUNKS-LABEL: func.func @one_sample_is_scattered
 // CHUNKS: ps.reduce_scatter sum %{{.*}} over ["tp"] dim 1 {ps.chunks = 2 : i64}

@@ -41,7 +41,9 @@ ps.variable accumulator @loss : tensor<f32>
 // CHECK: %[[X:.*]] = ps.convert %arg0 {{.*}} -> tensor<4x8xbf16>
 // CHECK: %[[W:.*]] = ps.read @w.bf16
 // CHECK: %[[Y:.*]] = ps.contract %[[X]] [0, 1], %[[W]] [2, 1] {{.*}} -> tensor<4x8xbf16>
-// A bias takes the type of what it is added to.
+// A bias takes the type of what it is added to; it is spread as it is then.
+// CHECK: %[[B:.*]] = ps.read @frozen.bf16
+// CHECK: ps.broadcast %[[B]]
 // CHECK: ps.add {{.*}} : tensor<4x8xbf16>
 // 0.3 is no number of the type: the product is rounded once.
 // CHECK: %[[PRODUCT:.*]] = ps.mul {{.*}} : tensor<4x8xf32>

@@ -170,3 +170,34 @@ def test_a_trace_has_times(runs):
 def test_what_looks_into_the_hosts_memory_is_refused(runs):
     done = subprocess.run([runs / "gpu", "--data", "data.safetensors", "--steps", "1", "--check-memory"], cwd=runs, capture_output=True, text=True)
     assert done.returncode == 2 and "--check-memory" in done.stderr and "--target cpu" in done.stderr
+
+
+# ---- biases of products --------------------------------------------------------------------------------------------
+
+
+def split_biases(folder, archive, flags):
+    """The level at which biases were given to products, and the same without."""
+    oracle.compile_model(folder, archive, "dp=1", *flags, "--dump-dir", folder)
+    made = (folder / "3-partitioned.mlir").read_text()
+    passes = re.match(r"// passes: (.*)\n", made)[1].replace(" biases=true", "")
+    oracle.run([oracle.tools_folder() / "ps-opt", f"--pass-pipeline=builtin.module({passes})", "--mlir-print-debuginfo", folder / "2-planned.mlir",
+                "-o", folder / "without.mlir"], folder)  # fmt: skip
+    return folder / "3-partitioned.mlir", folder / "without.mlir"
+
+
+@pytest.mark.parametrize("precision,tolerance", [("fp32", 1e-6), ("bf16", 2e-3)])
+def test_products_add_biases(tmp_path, exports, precision, tolerance):
+    """The same training as with kernels that add them, but for one rounding of 16-bit sums."""
+    flags = ("--micro-batches", "2", "--optimizer", "adamw(lr=1e-3)", "--target", "cuda:replay", "--precision", precision)
+    losses, levels = [], split_biases(tmp_path, oracle.export("gpt2", exports), flags)
+    for number, level in enumerate(levels):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        result = oracle.train_compiled(folder, level, oracle.draw_batches(oracle.zoo("gpt2"), 2), "dp=1", 2, "adamw(lr=1e-3)", flags[4:])
+        losses.append(result.losses)
+    with_biases, without = [[line for line in path.read_text().splitlines() if " ps.contract " in line] for path in levels]
+    biased = [line for line in with_biases if " bias %" in line]
+    assert len(with_biases) == len(without)
+    assert len(biased) >= 6 and not any(" bias %" in line for line in without)
+    for ours, other in zip(*losses, strict=True):
+        assert abs(ours - other) <= tolerance * abs(other)

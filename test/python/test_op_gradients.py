@@ -70,6 +70,8 @@ CONTRACT = "%y = ps.contract %a {}, %b {} -> {} : ({{a}}, {{b}}) -> {{y}}".forma
 case("contract_linear", CONTRACT([0, 1, 2], [3, 2], [0, 1, 3]), {"a": (2, 3, 4), "b": (5, 4)}, F.linear)
 case("contract_batch", CONTRACT([0, 1, 2], [0, 2, 3], [0, 1, 3]), {"a": (2, 3, 4), "b": (2, 4, 5)}, torch.matmul)
 case("contract_transposed", CONTRACT([1, 0], [1, 2], [2, 0]), {"a": (4, 3), "b": (4, 5)}, lambda a, b: b.T @ a)
+case("contract_bias", "%y = ps.contract %a [0, 1, 2], %b [3, 2] -> [0, 1, 3] bias %c : ({a}, {b}, {c}) -> {y}",
+     {"a": (2, 3, 4), "b": (6, 4), "c": (6,)}, F.linear)  # fmt: skip
 case("contract_outer", CONTRACT([0], [1], [0, 1]), {"a": (3,), "b": (5,)}, torch.outer)
 case("contract_two_dims", CONTRACT([0, 1, 2], [1, 2, 3], [0, 3]), {"a": (2, 3, 4), "b": (3, 4, 5)},
      lambda a, b: torch.tensordot(a, b, 2))

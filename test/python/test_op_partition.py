@@ -29,6 +29,7 @@ SPLITS = [
     ("embedding", 2, {"a": {"0": ["tp"]}}), ("embedding", 4, {"a": {"0": ["tp"]}}),
     ("embedding", 2, {"a": {"1": ["tp"]}}), ("embedding_padding", 4, {"a": {"0": ["tp"]}}),
     ("contract_linear", 2, {"b": {"0": ["tp"]}}), ("contract_linear", 3, {"b": {"1": ["tp"]}}),
+    ("contract_bias", 2, {"b": {"0": ["tp"]}, "c": {"0": ["tp"]}}), ("contract_bias", 2, {"b": {"1": ["tp"]}}),
     ("contract_linear", 2, {"a": {"0": ["tp"]}}), ("contract_batch", 2, {"a": {"0": ["tp"]}, "b": {"0": ["tp"]}}),
     ("attention_causal", 2, HEADS), ("attention_causal", 2, BATCH), ("attention_grouped", 2, HEADS),
     ("attention_one_group", 3, {"a": {"1": ["tp"]}}), ("attention_padding", 2, BATCH), ("attention_bias", 2, HEADS),

@@ -102,6 +102,8 @@ Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(CUBLASLT_EPILOGUE_BIAS));
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, int32_t(typeOf(op.outDtype)));
     biasBytes = size_t(op.n * dtypeSize(op.outDtype));
+    // No address of a bias: what it is a multiple of, which heuristics look at.
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void *>(alignment));
   }
   description = format("%c%c %d x%lld%s", rhs.transposed ? 'T' : 'N', lhs.transposed ? 'T' : 'N',
                        int(compute), (long long)batch.count, hasBias ? " bias" : "");

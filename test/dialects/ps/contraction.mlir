@@ -62,3 +62,35 @@ func.func @contract_c4(%x: tensor<4x8xf32>, %w: tensor<6x8xbf16>) {
   %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<4x8xf32>, tensor<6x8xbf16>) -> tensor<4x6xf32>
   return
 }
+
+// -----
+
+func.func @contract_c5_type(%x: tensor<4x8xbf16>, %w: tensor<6x8xbf16>, %b: tensor<6xf32>) {
+  // expected-error @below {{has a bias 'tensor<6xf32>' and yields 'tensor<4x6xbf16>', must have the last dims of that (contract_c5)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] bias %b : (tensor<4x8xbf16>, tensor<6x8xbf16>, tensor<6xf32>) -> tensor<4x6xbf16>
+  return
+}
+
+// -----
+
+func.func @contract_c5_rows(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>, %b: tensor<4xf32>) {
+  // expected-error @below {{has a bias 'tensor<4xf32>' and yields 'tensor<4x6xf32>', must have the last dims of that (contract_c5)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] bias %b : (tensor<4x8xf32>, tensor<6x8xf32>, tensor<4xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c5_part_of_columns(%x: tensor<4x8xf32>, %w: tensor<3x2x8xf32>, %b: tensor<2xf32>) {
+  // expected-error @below {{has a bias along dims that are not all that one operand gives to the result (contract_c5)}}
+  %y = ps.contract %x [0, 1], %w [2, 3, 1] -> [0, 2, 3] bias %b : (tensor<4x8xf32>, tensor<3x2x8xf32>, tensor<2xf32>) -> tensor<4x3x2xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c5_batch(%x: tensor<4x6x8xf32>, %w: tensor<6x8xf32>, %b: tensor<6xf32>) {
+  // expected-error @below {{has a bias along dims that are not all that one operand gives to the result (contract_c5)}}
+  %y = ps.contract %x [0, 2, 1], %w [2, 1] -> [0, 2] bias %b : (tensor<4x6x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+  return
+}

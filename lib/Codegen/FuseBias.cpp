@@ -1,0 +1,78 @@
+// Biases that products add by themselves.
+#include "FuseBias.h"
+
+using namespace mlir;
+using namespace parashard;
+
+/// What `value` spreads over its first dims, before it is converted; null where it does not.
+static Value findBias(Value value) {
+  if (auto convert = value.getDefiningOp<ps::ConvertOp>())
+    value = convert.getOperand();
+  auto broadcast = value.getDefiningOp<ps::BroadcastOp>();
+  if (!broadcast)
+    return {};
+  int64_t rows = cast<RankedTensorType>(broadcast.getResult().getType()).getRank() -
+                 int64_t(broadcast.getDims().size());
+  for (auto [i, dim] : llvm::enumerate(broadcast.getDims()))
+    if (dim != rows + int64_t(i))
+      return {};
+  return broadcast.getOperand();
+}
+
+/// Whether sums of this type are of a wider one, to which a bias is added, or of it alone.
+static bool hasBiasedProducts(ps::ContractOp contract) {
+  Type element = getElementTypeOrSelf(contract.getResult().getType());
+  return element == getElementTypeOrSelf(contract.getLhs().getType()) &&
+         (element.isF32() || element.isF16() || element.isBF16());
+}
+
+static int64_t countElements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+/// The contraction that `add` adds `spread` to, which has the dims of `bias`, where it may do so
+/// itself. A bias of one number is none of columns: these may be the rows of the matmul.
+static ps::ContractOp findProduct(ps::AddOp add, Value spread, Value bias) {
+  Value other = add.getLhs() == spread ? add.getRhs() : add.getLhs();
+  auto contract = other.getDefiningOp<ps::ContractOp>();
+  if (!contract || contract.getBias() || !other.hasOneUse() || !hasBiasedProducts(contract))
+    return {};
+  bool isPlain = countElements(bias) > 1 && countElements(contract.getLhs()) > 0 &&
+                 countElements(contract.getRhs()) > 0;
+  bool fits = contract.isBiasable(cast<RankedTensorType>(bias.getType()).getRank());
+  return isPlain && fits ? contract : ps::ContractOp();
+}
+
+/// The bias in the type of the product's result.
+static Value makeBias(OpBuilder &b, ps::ContractOp contract, Value bias) {
+  Type element = getElementTypeOrSelf(contract.getResult().getType());
+  auto type = cast<RankedTensorType>(bias.getType());
+  if (type.getElementType() == element)
+    return bias;
+  auto convert = ps::ConvertOp::create(b, contract.getLoc(), type.clone(element), bias);
+  ps::copyMarks(contract, convert);
+  return convert.getResult();
+}
+
+static bool tryToFuse(ps::AddOp add, Value spread) {
+  Value bias = findBias(spread);
+  ps::ContractOp contract = bias ? findProduct(add, spread, bias) : ps::ContractOp();
+  if (!contract)
+    return false;
+  OpBuilder b(add); // after both
+  auto biased = ps::ContractOp::create(b, contract.getLoc(), contract.getResult().getType(),
+                                       contract.getLhs(), contract.getRhs(),
+                                       makeBias(b, contract, bias), contract.getLhsLabels(),
+                                       contract.getRhsLabels(), contract.getResultLabels());
+  ps::copyMarks(contract, biased);
+  add.getResult().replaceAllUsesWith(biased.getResult());
+  add.erase();
+  contract.erase();
+  return true;
+}
+
+void codegen::fuseBiases(Block &block) {
+  for (auto add : llvm::make_early_inc_range(block.getOps<ps::AddOp>()))
+    if (!tryToFuse(add, add.getLhs()))
+      tryToFuse(add, add.getRhs());
+}
