@@ -26,7 +26,14 @@ void ContractOp::build(OpBuilder &builder, OperationState &state, Value lhs, Lab
   for (int64_t label : resultLabels)
     shape.push_back(sizes.lookup(label));
   auto type = RankedTensorType::get(shape, getElementTypeOrSelf(lhs.getType()));
-  build(builder, state, type, lhs, rhs, /*bias=*/Value(), lhsLabels, rhsLabels, resultLabels);
+  build(builder, state, type, /*sums=*/Type(), lhs, rhs, /*bias=*/Value(), lhsLabels, rhsLabels,
+        resultLabels, /*summed=*/IntegerAttr());
+}
+
+void ContractOp::build(OpBuilder &builder, OperationState &state, ContractOp like, Value bias) {
+  build(builder, state, like.getType(), /*sums=*/Type(), like.getLhs(), like.getRhs(), bias,
+        like.getLhsLabels(), like.getRhsLabels(), like.getResultLabels(),
+        /*summed=*/IntegerAttr());
 }
 
 //===----------------------------------------------------------------------===//
@@ -81,6 +88,46 @@ static LogicalResult verifyBias(ContractOp op) {
   return success();
 }
 
+llvm::SmallVector<int64_t> ContractOp::getFreeLabels(unsigned i) {
+  Labels own = i == 0 ? getLhsLabels() : getRhsLabels();
+  Labels other = i == 0 ? getRhsLabels() : getLhsLabels();
+  llvm::SmallVector<int64_t> free;
+  for (int64_t label : getResultLabels())
+    if (llvm::is_contained(own, label) && !llvm::is_contained(other, label))
+      free.push_back(label);
+  return free;
+}
+
+/// The type of the sums of operand `i`.
+static RankedTensorType getSumsType(ContractOp op, unsigned i) {
+  llvm::SmallVector<int64_t> shape;
+  for (auto [label, size] : llvm::zip_equal(op.getResultLabels(), op.getType().getShape()))
+    if (llvm::is_contained(op.getFreeLabels(i), label))
+      shape.push_back(size);
+  return RankedTensorType::get(shape, op.getType().getElementType());
+}
+
+/// contract_c6.
+static LogicalResult verifySums(ContractOp op) {
+  std::optional<uint64_t> summed = op.getSummed();
+  if (summed.has_value() != bool(op.getSums()))
+    return op.emitOpError("has ") << (summed ? "an operand to sum and no second result"
+                                             : "a second result and no operand to sum")
+                                  << " (contract_c6)";
+  if (!summed)
+    return success();
+  if (*summed > 1)
+    return op.emitOpError("has sums of operand ") << *summed << ", must be 0 or 1 (contract_c6)";
+  if (op.getBias())
+    return op.emitOpError("has both a bias and sums (contract_c6)");
+  if (op.getFreeLabels(0).size() + op.getFreeLabels(1).size() != op.getResultLabels().size())
+    return op.emitOpError("has sums and a batch label (contract_c6)");
+  if (Type type = getSumsType(op, *summed); op.getSums().getType() != type)
+    return op.emitOpError("has sums ")
+           << op.getSums().getType() << ", must be " << type << " (contract_c6)";
+  return success();
+}
+
 LogicalResult ContractOp::verify() {
   if (failed(verifyLabels(*this, "left operand", getLhsLabels(), getLhs())) ||
       failed(verifyLabels(*this, "right operand", getRhsLabels(), getRhs())) ||
@@ -121,7 +168,7 @@ LogicalResult ContractOp::verify() {
     return emitOpError("element types are ")
            << element << ", " << getElementTypeOrSelf(getRhs().getType()) << " and "
            << getElementTypeOrSelf(getType()) << ", must be one (contract_c4)";
-  return verifyBias(*this);
+  return failure(failed(verifyBias(*this)) || failed(verifySums(*this)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -152,6 +199,10 @@ ShardingRule ContractOp::getShardingRule() {
         getResultLabels().take_back(cast<RankedTensorType>(getBias().getType()).getRank())));
     rule.linear = {{0, 2}, {1, 2}};
   }
+  if (std::optional<uint64_t> summed = getSummed()) {
+    rule.results.push_back(factors(getFreeLabels(*summed)));
+    rule.linear = {{unsigned(*summed)}};
+  }
   return rule;
 }
 
@@ -165,7 +216,8 @@ OpCost ContractOp::getCost(TypeRange operands, TypeRange results) {
   cost.bytesRead = getByteSize(operands[0]) + getByteSize(operands[1]);
   for (Type bias : operands.drop_front(2))
     cost.bytesRead += getByteSize(bias);
-  cost.bytesWritten = getByteSize(results[0]);
+  for (Type result : results)
+    cost.bytesWritten += getByteSize(result);
   return cost;
 }
 
@@ -223,7 +275,21 @@ FailureOr<llvm::SmallVector<Tensor>> ContractOp::evaluate(llvm::ArrayRef<Tensor>
       sum += operands[2].get(i % operands[2].size());
     result.set(i, sum);
   }
-  return llvm::SmallVector<Tensor>{std::move(result)};
+  llvm::SmallVector<Tensor> results{std::move(result)};
+  if (std::optional<uint64_t> summed = getSummed()) {
+    const Tensor &operand = operands[*summed];
+    Labels labels = *summed == 0 ? getLhsLabels() : getRhsLabels();
+    Tensor sums(cast<RankedTensorType>(getSums().getType()));
+    auto out = offsets(operand, labels, getFreeLabels(*summed), sums.getType().getShape());
+    for (int64_t i = 0, n = sums.size(); i < n; ++i) {
+      double sum = 0;
+      for (int64_t at : *summed == 0 ? leftSum : rightSum)
+        sum += operand.get(out[i] + at);
+      sums.set(i, sum);
+    }
+    results.push_back(std::move(sums));
+  }
+  return results;
 }
 
 bool parashard::ps::isVariableValue(Value value) {
@@ -239,6 +305,8 @@ bool parashard::ps::isVariableValue(Value value) {
 
 FailureOr<llvm::SmallVector<Value>> ContractOp::differentiate(BackwardBuilder &builder,
                                                               ValueRange cotangents) {
+  if (getSums())
+    return emitOpError("has sums, which ps-fuse makes; differentiate before that"), failure();
   llvm::SmallVector<Value> answer(getNumOperands());
   if (!cotangents[0])
     return answer;

@@ -7,32 +7,43 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Library, PS_Differentiable, PS_C
     Einsum with number labels: `lhs`, `rhs`, `result` give each dim a label. A label in both operands
     and the result is a batch label; in both operands only, contracted; in one operand and the result,
     free. Products are summed in f32 (f64 for f64). A `bias`, which `ps-fuse` adds for devices whose products take
-    one, is added to the sums before they are rounded.
+    one, is added to the sums before they are rounded. `sums of i`, of `ps-fuse` as well: a second result has the sums of operand
+    `i` over the contracted labels (a bias's gradient beside its weight's), also in f32 and rounded once.
     - (contract_c1) each list has one label a dim, no label twice in a list.
     - (contract_c2) dims with one label have one size ("contracted dim has size 768 on the left and 512 on the right").
     - (contract_c3) every result label is in an operand; a label of one operand only is in the result.
     - (contract_c4) element types agree; the result of 16-bit floats may be f32.
     - (contract_c5) a bias has the result's element type and the sizes of its last dims; one operand has their labels, the other
       none of them, and the first no other free label of more than one place.
+    - (contract_c6) sums are of an operand 0 or 1, have its free labels in the order of the result, and the result's element type;
+      no label is a batch label, and there is no bias.
     ```mlir
     %y = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] : (tensor<2x4x8xf32>, tensor<6x8xf32>) -> tensor<2x4x6xf32>
     %z = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] bias %b : (tensor<2x4x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> tensor<2x4x6xf32>
+    %dw, %db = ps.contract %dz [0, 1, 2], %x [0, 1, 3] -> [2, 3] sums of 0 : (tensor<2x4x6xf32>, tensor<2x4x8xf32>) -> (tensor<6x8xf32>, tensor<6xf32>)
     ```
   }];
   let arguments = (ins PS_FloatTensor:$lhs, PS_FloatTensor:$rhs, Optional<PS_FloatTensor>:$bias,
                        DenseI64ArrayAttr:$lhs_labels,
-                       DenseI64ArrayAttr:$rhs_labels, DenseI64ArrayAttr:$result_labels);
-  let results = (outs PS_FloatTensor:$result);
+                       DenseI64ArrayAttr:$rhs_labels, DenseI64ArrayAttr:$result_labels,
+                       OptionalAttr<I64Attr>:$summed);
+  let results = (outs PS_FloatTensor:$result, Optional<PS_FloatTensor>:$sums);
   let assemblyFormat = [{
-    $lhs $lhs_labels `,` $rhs $rhs_labels `->` $result_labels (`bias` $bias^)? attr-dict `:`
-    functional-type(operands, $result)
+    $lhs $lhs_labels `,` $rhs $rhs_labels `->` $result_labels (`bias` $bias^)? (`sums` `of` $summed^)?
+    attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::llvm::ArrayRef<int64_t>":$lhsLabels,
-    "::mlir::Value":$rhs, "::llvm::ArrayRef<int64_t>":$rhsLabels, "::llvm::ArrayRef<int64_t>":$resultLabels)>];
+    "::mlir::Value":$rhs, "::llvm::ArrayRef<int64_t>":$rhsLabels, "::llvm::ArrayRef<int64_t>":$resultLabels)>,
+    // With the operands, a bias that may be null, and the labels of another contraction.
+    OpBuilder<(ins "::parashard::ps::ContractOp":$like, "::mlir::Value":$bias)>];
   let extraClassDeclaration = [{
     /// Whether the last `dims` dims of the result are all that one of the operands gives it, dims of
     /// one place aside: a bias may have these.
     bool isBiasable(int64_t dims);
+    /// Of the first result.
+    ::mlir::RankedTensorType getType() { return ::llvm::cast<::mlir::RankedTensorType>(getResult().getType()); }
+    /// The result's labels that operand `i`, and not the other, has.
+    ::llvm::SmallVector<int64_t> getFreeLabels(unsigned i);
   }];
 }

@@ -185,6 +185,10 @@ void ClassCode::writeMatmul(ps::ContractOp op, const MatmulChunk &chunk) {
   object["accumulate"] = buffers.getAccumulated(op.getResult());
   if (op.getBias())
     object["bias"] = buffer(op.getBias()); // of all rows, so of all chunks
+  if (op.getSums()) {
+    object["sums"] = buffer(op.getSums());
+    object["summed"] = (*op.getSummed() == 0) != form.swapped ? "lhs" : "rhs";
+  }
   add(std::move(object));
 }
 

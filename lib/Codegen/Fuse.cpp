@@ -1,5 +1,6 @@
 // ps-fuse: prepares class functions, forms groups, and marks what memory they need.
 #include "FuseBias.h"
+#include "FuseSums.h"
 #include "Groups.h"
 #include "OrderContraction.h"
 #include "dialects/rank/Rank.h"
@@ -143,7 +144,9 @@ static bool canAccumulate(Value value) {
     if (isa_and_nonnull<ps::PadOp>(
             fused.getBody().front().getTerminator()->getOperand(0).getDefiningOp()))
       return false;
-  return isa_and_nonnull<ps::FusedOp, ps::ContractOp, ps::EmbeddingGradOp>(value.getDefiningOp()) &&
+  if (auto contract = value.getDefiningOp<ps::ContractOp>())
+    return value == contract.getResult() && value.hasOneUse(); // its sums are set
+  return isa_and_nonnull<ps::FusedOp, ps::EmbeddingGradOp>(value.getDefiningOp()) &&
          value.hasOneUse();
 }
 
@@ -247,19 +250,28 @@ static void markInPlace(ps::WriteOp write) {
   write->setAttr(kInPlaceMark, UnitAttr::get(write.getContext()));
 }
 
-static LogicalResult fuse(func::FuncOp function, int64_t mostChunks, bool biases) {
+namespace {
+struct FuseOptions {
+  int64_t mostChunks = 0;
+  bool biases = false, sums = false;
+};
+} // namespace
+
+static LogicalResult fuse(func::FuncOp function, const FuseOptions &options) {
   Block &block = function.getBody().front();
   for (auto write : llvm::make_early_inc_range(block.getOps<ps::WriteOp>()))
     selectInsteadOfCondition(write);
   for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
     splitReduction(reduce);
-  if (mostChunks > 0)
+  if (options.mostChunks > 0)
     for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
-      cutReduction(reduce, mostChunks);
+      cutReduction(reduce, options.mostChunks);
   for (auto contract : llvm::make_early_inc_range(block.getOps<ps::ContractOp>()))
     orderContraction(contract);
-  if (biases)
+  if (options.biases)
     fuseBiases(block);
+  if (options.sums)
+    fuseSums(block);
   Groups groups(block);
   if (failed(groups.form()))
     return failure();
@@ -268,7 +280,7 @@ static LogicalResult fuse(func::FuncOp function, int64_t mostChunks, bool biases
     copyBeforeAccumulate(accumulate);
   sortTopologically(&block);
   for (auto fused : block.getOps<ps::FusedOp>())
-    if (failed(markWorkspace(fused, mostChunks)))
+    if (failed(markWorkspace(fused, options.mostChunks)))
       return failure();
   for (auto write : block.getOps<ps::WriteOp>())
     markInPlace(write);
@@ -283,7 +295,7 @@ struct FusePass : codegen::impl::FusePassBase<FusePass> {
       if (function.isExternal() || !function.getBody().hasOneBlock() ||
           !function->hasAttr(rank::kClassMark))
         continue;
-      if (failed(fuse(function, mostChunks, biases)))
+      if (failed(fuse(function, {mostChunks, biases, sums})))
         return signalPassFailure();
     }
   }

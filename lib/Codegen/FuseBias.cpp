@@ -35,7 +35,8 @@ static int64_t countElements(Value value) {
 static ps::ContractOp findProduct(ps::AddOp add, Value spread, Value bias) {
   Value other = add.getLhs() == spread ? add.getRhs() : add.getLhs();
   auto contract = other.getDefiningOp<ps::ContractOp>();
-  if (!contract || contract.getBias() || !other.hasOneUse() || !hasBiasedProducts(contract))
+  if (!contract || contract.getBias() || contract.getSums() || !other.hasOneUse() ||
+      !hasBiasedProducts(contract))
     return {};
   bool isPlain = countElements(bias) > 1 && countElements(contract.getLhs()) > 0 &&
                  countElements(contract.getRhs()) > 0;
@@ -60,10 +61,7 @@ static bool tryToFuse(ps::AddOp add, Value spread) {
   if (!contract)
     return false;
   OpBuilder b(add); // after both
-  auto biased = ps::ContractOp::create(b, contract.getLoc(), contract.getResult().getType(),
-                                       contract.getLhs(), contract.getRhs(),
-                                       makeBias(b, contract, bias), contract.getLhsLabels(),
-                                       contract.getRhsLabels(), contract.getResultLabels());
+  auto biased = ps::ContractOp::create(b, contract.getLoc(), contract, makeBias(b, contract, bias));
   ps::copyMarks(contract, biased);
   add.getResult().replaceAllUsesWith(biased.getResult());
   add.erase();

@@ -32,7 +32,7 @@ static Value transpose(OpBuilder &b, ps::ContractOp contract, Value value, Array
 }
 
 void codegen::orderContraction(ps::ContractOp contract) {
-  if (isMatmul(contract))
+  if (isMatmul(contract) || contract.getSums()) // which was in order before it had them
     return;
   Labels batch, rows, columns, inner;
   for (int64_t label : contract.getResultLabels()) {

@@ -13,13 +13,25 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
     accesses. No op's value depends on the grouping.
 
     With `biases`, a bias that is added to a `ps.contract` becomes an operand of it: the product adds
-    it by itself, before it rounds.
+    it by itself, before it rounds. With `sums`, the gradient of a bias, where it is the sum of what the product of its
+    weight's gradient reads and no kernel makes, becomes a second result of that product.
   }];
   let options = [
     Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",
            "into how many chunks a sum is cut at most, whose sums are added up after: one over rows, or a long one over columns; 0: one over rows into chunks of 128">,
     Option<"biases", "biases", "bool", /*default=*/"false", "products add biases, for targets whose products do">,
+    Option<"sums", "sums", "bool", /*default=*/"false", "products sum operands, for targets whose products do">,
   ];
+  let dependentDialects = ["::parashard::ps::PSDialect"];
+}
+
+def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
+  let summary = "sums of cotangents stand where products read these";
+  let description = [{
+    For targets whose products sum operands (`ps-fuse{sums=true}`), in front of `ps-outline-segments`: the gradient of a bias is of the
+    phase `backward_input`, as kernels that make a cotangent add it up on the way. Where none makes it, and the product of the weight's
+    gradient can, the sum and its accumulation become of the phase `backward_weight`, of that product's run. No value depends on it.
+  }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
 

@@ -88,7 +88,7 @@ static std::optional<ChunkedProduct> findMaker(Operation *collective) {
     if (!value.hasOneUse())
       return std::nullopt;
   auto contract = value.getDefiningOp<ps::ContractOp>();
-  if (!contract || !value.hasOneUse())
+  if (!contract || contract.getSums() || !value.hasOneUse())
     return std::nullopt;
   std::optional<MatmulForm> form = getForm(contract);
   if (!form || !isSlowest(*form, form->out, form->n, countElements(value)))
@@ -102,7 +102,8 @@ static std::optional<ChunkedProduct> findMaker(Operation *collective) {
 /// The product that is the first to use what an all_gather yields, all of it in its order.
 static std::optional<ChunkedProduct> findUser(ps::AllGatherOp collective) {
   auto contract = dyn_cast_or_null<ps::ContractOp>(findFirstUser(collective.getResult()));
-  std::optional<MatmulForm> form = contract ? getForm(contract) : std::nullopt;
+  std::optional<MatmulForm> form =
+      contract && !contract.getSums() ? getForm(contract) : std::nullopt;
   if (!form)
     return std::nullopt;
   Value left = form->swapped ? contract.getRhs() : contract.getLhs();

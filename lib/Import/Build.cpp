@@ -232,7 +232,7 @@ Value TensorBuilder::contract(Value lhs, ArrayRef<int64_t> lhsLabels, Value rhs,
                               ArrayRef<int64_t> rhsLabels, ArrayRef<int64_t> resultLabels) {
   SmallVector<int64_t> left = absorbTransposes(lhs, lhsLabels);
   SmallVector<int64_t> right = absorbTransposes(rhs, rhsLabels);
-  return make<ps::ContractOp>(lhs, left, rhs, right, resultLabels);
+  return make<ps::ContractOp>(lhs, left, rhs, right, resultLabels).getResult();
 }
 
 Value TensorBuilder::takePlace(Value value, Value place, int64_t dim) {

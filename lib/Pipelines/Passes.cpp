@@ -177,8 +177,9 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
   // Each chunk of a sum over rows is a few warps of a GPU, which wants many of them.
   constexpr int64_t kChunksOfGpu = 1024;
   PassText fuse("ps-fuse");
-  if (llvm::StringRef(o.target).starts_with("cuda"))
-    fuse.option("most-chunks", kChunksOfGpu).enable("biases", true);
+  bool isGpu = llvm::StringRef(o.target).starts_with("cuda");
+  if (isGpu)
+    fuse.option("most-chunks", kChunksOfGpu).enable("biases", true).enable("sums", true);
   std::vector<std::string> passes = {
       PassText("ps-partition"),
       // Reshards that cancel, pairs that are one collective.
@@ -187,10 +188,12 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
       PassText("ps-explain-collectives").option("record", "true"),
       // Before segments become runs; after what moves was told once for all coordinates.
       PassText("ps-split-stages"),
-      // From here on all work is per class.
-      PassText("ps-outline-segments"),
-      fuse,
   };
+  // What products sum stands beside these, before phases are apart.
+  if (isGpu)
+    passes.push_back(PassText("ps-defer-sums"));
+  // From here on all work is per class.
+  llvm::append_range(passes, std::vector<std::string>{PassText("ps-outline-segments"), fuse});
   // When it is known what is one kernel, so that nothing moves any more.
   if (o.overlap != "off")
     passes.push_back(PassText("ps-start-collectives")

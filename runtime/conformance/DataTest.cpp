@@ -167,6 +167,20 @@ TEST(Program, AResultOfNarrowFloatsMayBeWide) {
   EXPECT_NE(messageOf(R"("dtype": "bf16", "out_dtype": 7)"), "");
 }
 
+TEST(Program, AMatmulMaySumAnOperand) {
+  Instruction found = parseOne(matmulOf(R"("dtype": "f32", "sums": [2, 64], "summed": "rhs")"));
+  EXPECT_TRUE(found.buffers[MatmulOp::Sums].present());
+  EXPECT_FALSE(found.buffers[MatmulOp::Bias].present());
+  EXPECT_EQ(std::get<MatmulOp>(found.op).countSums(), 3);
+  auto messageOf = [](const std::string &fields) {
+    return errorOf([&] { parseOne(matmulOf(R"("dtype": "f32", "sums": [2, 64], )" + fields)); });
+  };
+  EXPECT_NE(messageOf(R"("summed": "out")").find("expected lhs or rhs"), std::string::npos);
+  EXPECT_NE(messageOf(R"("batch": [1, 2], "summed": "lhs")").find("a batch"), std::string::npos);
+  EXPECT_NE(messageOf(R"("bias": [2, 96], "summed": "lhs")").find("a bias"), std::string::npos);
+  EXPECT_NE(messageOf(R"("accumulate": -1)"), "");
+}
+
 /// Two functions that start an all_reduce with 0, with other instructions around it.
 static Program parseStarts(const std::string &before, const std::string &after) {
   std::string function =

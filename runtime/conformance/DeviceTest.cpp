@@ -1,5 +1,6 @@
 // The thread pool, matmul and embedding against plain loops in f64.
 #include "runtime/conformance/DeviceFixture.h"
+#include "runtime/conformance/Environment.h"
 #include "runtime/device/cpu/NarrowFloat.h"
 #include "runtime/device/cpu/ThreadPool.h"
 #include <gtest/gtest.h>
@@ -135,6 +136,48 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Matmul,
                                          MatmulCase{2, 300, 67, 385, true, true, true, false},
                                          MatmulCase{1, 130, 140, 3000, true, true, false, false},
                                          MatmulCase{1, 1, 1, 1, false, false, false, false}));
+
+/// The sums of both operands over the inner dim beside the product, by cuBLASLt's epilogue or,
+/// where it has none, by a product with ones: of whole numbers, so exact. They are set, the product
+/// adds.
+static void checkSums(const MatmulCase &c, Dtype dtype, int summed) {
+  std::vector<float> lhs = randomIntegers(c.m * c.k, 1), rhs = randomIntegers(c.k * c.n, 2),
+                     before = randomIntegers(c.m * c.n, 3), want = before;
+  MatmulOp op;
+  op.dtype = dtype, op.summed = summed;
+  op.m = c.m, op.n = c.n, op.k = c.k;
+  op.lhs = {0, 0, c.lhsTransposed ? 1 : c.k, c.lhsTransposed ? c.m : 1};
+  op.rhs = {0, 0, c.rhsTransposed ? 1 : c.n, c.rhsTransposed ? c.k : 1};
+  op.out = {0, 0, c.n, 1};
+  std::vector<float> wantSums(op.countSums()), sums(op.countSums(), 7);
+  auto at = [&](int64_t i, int64_t j, int64_t k) {
+    return std::pair(lhs[i * op.lhs[2] + k * op.lhs[3]], rhs[k * op.rhs[2] + j * op.rhs[3]]);
+  };
+  for (int64_t k = 0; k < c.k; ++k) {
+    for (int64_t i = 0; i < c.m; ++i)
+      for (int64_t j = 0; j < c.n; ++j)
+        want[i * c.n + j] += at(i, j, k).first * at(i, j, k).second;
+    for (int64_t i = 0; i < op.countSums(); ++i)
+      wantSums[i] += summed == MatmulOp::Lhs ? at(i, 0, k).first : at(0, i, k).second;
+  }
+  std::vector<char> left = encode(lhs, dtype), right = encode(rhs, dtype);
+  DeviceFixture().run(op, {left, right, before, nullptr, sums}, /*accumulate=*/true);
+  EXPECT_EQ(before, want);
+  EXPECT_EQ(sums, wantSums);
+}
+
+TEST(Matmul, SumsAnOperand) {
+  for (const char *offered : {"1", "0"}) {
+    Environment environment("PSRT_STANDIN_SUMS", offered);
+    for (Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})
+      for (int summed : {MatmulOp::Lhs, MatmulOp::Rhs})
+        for (bool transposed : {false, true}) {
+          SCOPED_TRACE(testing::Message() << offered << dtypeName(dtype) << summed << transposed);
+          checkSums({1, 9, 14, 33, transposed, transposed, true, false}, dtype, summed);
+          checkSums({1, 1, 5, 3, !transposed, transposed, true, false}, dtype, summed);
+        }
+  }
+}
 
 /// The pieces, and with them the last bits, may depend on the number of threads, on nothing else.
 TEST(Matmul, GivesTheSameBitsAgain) {

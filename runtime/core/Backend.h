@@ -30,6 +30,11 @@ struct Bound {
   bool needsHost = false;
 };
 
+/// Whether a matmul also sums an operand.
+inline bool hasSums(const Bound &bound) {
+  return bound.instruction->buffers.size() > MatmulOp::Sums && bound.buffers[MatmulOp::Sums];
+}
+
 /// One rank's share of a device: runs kernels and library calls, on its threads at once, or on a
 /// device later, in the order of the calls.
 class RankDevice {

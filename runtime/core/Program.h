@@ -43,15 +43,18 @@ struct KernelOp {
   bool saysWrites = false;
   std::vector<int> writes; ///< the arguments that it writes, where the table says them
 };
-/// out = lhs rhs (+ bias) (+ out). Buffers: lhs, rhs, out, bias. Strides in elements. Sums of
-/// 16-bit floats are of f32, rounded once.
+/// out = lhs rhs (+ bias) (+ out). Buffers: lhs, rhs, out, bias, sums: of an operand over the inner
+/// dim, one for each row of lhs or column of rhs. Strides in elements. Sums of 16-bit floats are of
+/// f32, rounded once.
 struct MatmulOp {
-  enum { Lhs, Rhs, Out, Bias, Buffers };
-  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of out and bias
+  enum { Lhs, Rhs, Out, Bias, Sums, Buffers };
+  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of out, bias and sums
   std::array<int64_t, 2> batch{1, 1};
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 4> lhs{}, rhs{}, out{}; ///< batch0, batch1, row, column
   int accumulate = -1; ///< the ref whose `first` flag decides; -1: never adds
+  int summed = Lhs;    ///< the operand that sums are of: Lhs or Rhs
+  int64_t countSums() const { return summed == Lhs ? m : n; }
 };
 /// softmax(scale q k^T + mask) v by head; the gradient when `grad`.
 struct AttentionOp {

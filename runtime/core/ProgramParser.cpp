@@ -179,6 +179,17 @@ Dtype parseOutDtype(const Json &object, Dtype dtype) {
   return result;
 }
 
+/// Which operand the sums are of. There is one product then, without a bias.
+void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &op) {
+  std::string summed = object.at("summed").get<std::string>();
+  if (summed != "lhs" && summed != "rhs")
+    PSRT_FAIL(BadInput, "a matmul has the sums of \"%s\"; expected lhs or rhs", summed.c_str());
+  op.summed = summed == "lhs" ? MatmulOp::Lhs : MatmulOp::Rhs;
+  if (op.batch[0] != 1 || op.batch[1] != 1 || instruction.buffers[MatmulOp::Bias].present())
+    PSRT_FAIL(BadInput, "a matmul with sums and %s; expected one without",
+              instruction.buffers[MatmulOp::Bias].present() ? "a bias" : "a batch");
+}
+
 void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   MatmulOp op;
   op.dtype = parseDtype(object.at("dtype"));
@@ -195,7 +206,9 @@ void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   countElements({op.batch[0], op.batch[1], op.m, op.n});
   countElements({op.batch[0], op.batch[1], op.k, std::max(op.m, op.n)});
   addBuffers(result, object, {"lhs", "rhs", "out"});
-  addOptionalBuffers(result, object, {"bias"});
+  addOptionalBuffers(result, object, {"bias", "sums"});
+  if (result.buffers[MatmulOp::Sums].present())
+    parseSummed(object, result, op);
   result.op = op;
 }
 

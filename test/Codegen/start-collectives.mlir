@@ -117,6 +117,16 @@ func.func @gathered_bias(%x: tensor<2x4x8xf32>, %w: tensor<8x16xf32>, %b: tensor
   return %1 : tensor<2x4x16xf32>
 }
 
+// The twin: a product with sums is not cut.
+// CHUNKS-LABEL: func.func @product_with_sums
+// CHUNKS-NOT: ps.chunks
+// CHUNKS: return
+func.func @product_with_sums(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>) -> (tensor<12x8xf32>, tensor<12xf32>) attributes {ps.class = "c"} {
+  %w, %b = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] sums of 0 : (tensor<64x12xf32>, tensor<64x8xf32>) -> (tensor<12x8xf32>, tensor<12xf32>)
+  %0 = ps.all_reduce sum %w over ["tp"] : tensor<12x8xf32>
+  return %0, %b : tensor<12x8xf32>, tensor<12xf32>
+}
+
 // One sample: a chunk has rows of each shard.
 // CHUNKS-LABEL: func.func @one_sample_is_scattered
 // CHUNKS: ps.reduce_scatter sum %{{.*}} over ["tp"] dim 1 {ps.chunks = 2 : i64}

@@ -108,6 +108,8 @@ for name, left, right, out, a, b, y in [
     case(f"contract_{name}", CONTRACT.format(left, right, out, a, b, y), {"a": a, "b": b}, [y])
 case("contract_bias", "%r0 = ps.contract %a [0, 1, 2], %b [3, 2] -> [0, 1, 3] bias %c ATTRIBUTES : (tensor<2x4x5xf32>, tensor<7x5xf32>, tensor<7xf32>) -> tensor<2x4x7xf32>",
      {"a": "tensor<2x4x5xf32>", "b": "tensor<7x5xf32>", "c": "tensor<7xf32>"}, ["tensor<2x4x7xf32>"])  # fmt: skip
+case("contract_sums", "%r0, %r1 = ps.contract %a [0, 1, 2], %b [0, 1, 3] -> [3, 2] sums of 1 ATTRIBUTES : (tensor<2x3x5xf32>, tensor<2x3x7xf32>) -> (tensor<7x5xf32>, tensor<7xf32>)",
+     {"a": "tensor<2x3x5xf32>", "b": "tensor<2x3x7xf32>"}, ["tensor<7x5xf32>", "tensor<7xf32>"])  # fmt: skip
 
 # Windows: (space of x, channels of a group, groups, space of w, space of y, strides, low, dilation).
 WINDOWS = {

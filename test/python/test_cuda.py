@@ -13,6 +13,7 @@ import cases
 import oracle
 import pytest
 import replay
+import torch
 from safetensors.torch import save_file
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -172,32 +173,53 @@ def test_what_looks_into_the_hosts_memory_is_refused(runs):
     assert done.returncode == 2 and "--check-memory" in done.stderr and "--target cpu" in done.stderr
 
 
-# ---- biases of products --------------------------------------------------------------------------------------------
+# ---- biases and sums of products -----------------------------------------------------------------------------------
 
 
-def split_biases(folder, archive, flags):
-    """The level at which biases were given to products, and the same without."""
+def split_fused(folder, archive, flags, option):
+    """The level at which products got what they do besides, and the same without an option of ps-fuse."""
     oracle.compile_model(folder, archive, "dp=1", *flags, "--dump-dir", folder)
     made = (folder / "3-partitioned.mlir").read_text()
-    passes = re.match(r"// passes: (.*)\n", made)[1].replace(" biases=true", "")
+    passes = re.match(r"// passes: (.*)\n", made)[1].replace(f" {option}=true", "")
     oracle.run([oracle.tools_folder() / "ps-opt", f"--pass-pipeline=builtin.module({passes})", "--mlir-print-debuginfo", folder / "2-planned.mlir",
                 "-o", folder / "without.mlir"], folder)  # fmt: skip
     return folder / "3-partitioned.mlir", folder / "without.mlir"
 
 
+def train_level(folder, level, precision):
+    folder.mkdir()
+    batches = oracle.draw_batches(oracle.zoo("gpt2"), 2)
+    return oracle.train_compiled(folder, level, batches, "dp=1", 2, "adamw(lr=1e-3)", ("--target", "cuda:replay", "--precision", precision))
+
+
+def flags_of(precision):
+    return ("--micro-batches", "2", "--optimizer", "adamw(lr=1e-3)", "--target", "cuda:replay", "--precision", precision)
+
+
 @pytest.mark.parametrize("precision,tolerance", [("fp32", 1e-6), ("bf16", 2e-3)])
 def test_products_add_biases(tmp_path, exports, precision, tolerance):
     """The same training as with kernels that add them, but for one rounding of 16-bit sums."""
-    flags = ("--micro-batches", "2", "--optimizer", "adamw(lr=1e-3)", "--target", "cuda:replay", "--precision", precision)
-    losses, levels = [], split_biases(tmp_path, oracle.export("gpt2", exports), flags)
-    for number, level in enumerate(levels):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        result = oracle.train_compiled(folder, level, oracle.draw_batches(oracle.zoo("gpt2"), 2), "dp=1", 2, "adamw(lr=1e-3)", flags[4:])
-        losses.append(result.losses)
+    flags = flags_of(precision)
+    levels = split_fused(tmp_path, oracle.export("gpt2", exports), flags, "biases")
+    losses = [train_level(tmp_path / str(number), level, precision).losses for number, level in enumerate(levels)]
     with_biases, without = [[line for line in path.read_text().splitlines() if " ps.contract " in line] for path in levels]
     biased = [line for line in with_biases if " bias %" in line]
     assert len(with_biases) == len(without)
     assert len(biased) >= 6 and not any(" bias %" in line for line in without)
     for ours, other in zip(*losses, strict=True):
         assert abs(ours - other) <= tolerance * abs(other)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_products_sum_cotangents(tmp_path, exports, monkeypatch, precision):
+    """The same gradients as with kernels that sum them, by cuBLASLt's epilogue and, where it has none, by products with ones."""
+    levels = split_fused(tmp_path, oracle.export("gpt2", exports), flags_of(precision), "sums")
+    counts = [path.read_text().count(" sums of ") for path in levels]
+    assert counts[0] >= 3 and counts[1] == 0
+    found = [train_level(tmp_path / str(number), level, precision) for number, level in enumerate(levels)]
+    monkeypatch.setenv("PSRT_STANDIN_SUMS", "0")
+    found.append(train_level(tmp_path / "ones", levels[0], precision))
+    for other in found[1:]:
+        assert found[0].losses == pytest.approx(other.losses, rel=1e-6)
+        for name, gradient in found[0].gradients.items():
+            torch.testing.assert_close(gradient, other.gradients[name], rtol=1e-4, atol=1e-6)

@@ -304,7 +304,7 @@ void rewrite(Match &m) {
   if (m.dropout && m.dropout->hasAttr(ps::kKeyMark))
     attention->setAttr(ps::kKeyMark, m.dropout->getAttr(ps::kKeyMark));
   LabeledValue result{attention.getResult(), rows};
-  m.output.replaceAllUsesWith(result.arrange(b, loc, m.resultLabels));
+  m.output.getResult().replaceAllUsesWith(result.arrange(b, loc, m.resultLabels));
   eraseDead(m.output);
 }
 

@@ -156,7 +156,8 @@ void rewrite(Fused &f, Variables &variables) {
     Value lhs = f.weightIsRhs ? f.contract.getLhs() : part,
           rhs = f.weightIsRhs ? part : f.contract.getRhs();
     Value y = ps::ContractOp::create(b, loc, lhs, f.contract.getLhsLabels(), rhs,
-                                     f.contract.getRhsLabels(), f.contract.getResultLabels());
+                                     f.contract.getRhsLabels(), f.contract.getResultLabels())
+                  .getResult();
     if (bias)
       y = ps::AddOp::create(b, f.add.getLoc(), y,
                             ps::BroadcastOp::create(b, f.add.getLoc(), getType(y),

@@ -217,9 +217,7 @@ void bindSum(CpuRank &rank, const MatmulOp &op, Bound &bound) {
   bound.prepared = rank.keep(std::move(prepared));
 }
 
-} // namespace
-
-void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
+void bindProduct(CpuRank &rank, const MatmulOp &op, Bound &bound) {
   if (op.dtype == Dtype::F64) {
     bound.run = runMatmulF64;
     return;
@@ -254,6 +252,53 @@ void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
       prepared->products[lastRow][lastColumn].emplace(rank, shape);
     }
   bound.run = runMatmul;
+  bound.prepared = rank.keep(std::move(prepared));
+}
+
+//===--- sums of an operand -----------------------------------------------===//
+
+/// What runs the product that the sums are beside.
+struct PreparedSums : Prepared {
+  void (*run)(const Bound &) = nullptr;
+  void *prepared = nullptr;
+};
+
+/// Sums [lo, hi) by plain loops: for GPUs' programs on a CPU, not for speed.
+void runSums(void *context, int, int64_t lo, int64_t hi) {
+  const Bound &bound = *static_cast<const Bound *>(context);
+  const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);
+  bool isLhs = op.summed == MatmulOp::Lhs;
+  int64_t step = isLhs ? op.lhs[2] : op.rhs[3], inner = isLhs ? op.lhs[3] : op.rhs[2];
+  auto *from = static_cast<const char *>(bound.buffers[op.summed]);
+  auto *to = static_cast<char *>(bound.buffers[MatmulOp::Sums]);
+  for (int64_t i = lo; i < hi; ++i) {
+    double sum = 0;
+    for (int64_t k = 0; k < op.k; ++k)
+      sum += loadFloat(elementAt(from, op.dtype, i * step + k * inner), op.dtype);
+    storeElement(elementAt(to, op.outDtype, i), op.outDtype, sum);
+  }
+}
+
+void runWithSums(const Bound &bound) {
+  const auto &p = *static_cast<const PreparedSums *>(bound.prepared);
+  Bound product = bound;
+  product.run = p.run;
+  product.prepared = p.prepared;
+  product.run(product);
+  const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);
+  CpuRank::of(bound).pool.run(runSums, const_cast<Bound *>(&bound), op.countSums(), 16);
+}
+
+} // namespace
+
+void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
+  bindProduct(rank, op, bound);
+  if (!hasSums(bound))
+    return;
+  auto prepared = std::make_unique<PreparedSums>();
+  prepared->run = bound.run;
+  prepared->prepared = bound.prepared;
+  bound.run = runWithSums;
   bound.prepared = rank.keep(std::move(prepared));
 }
 

@@ -12,7 +12,9 @@ struct Writes {
     return !op.saysWrites ||
            std::find(op.writes.begin(), op.writes.end(), int(index)) != op.writes.end();
   }
-  bool operator()(const MatmulOp &) const { return index == MatmulOp::Out; }
+  bool operator()(const MatmulOp &) const {
+    return index == MatmulOp::Out || index == MatmulOp::Sums;
+  }
   bool operator()(const AttentionOp &op) const {
     if (op.grad)
       return index == AttentionOp::Dq || index == AttentionOp::Dk || index == AttentionOp::Dv;
@@ -40,6 +42,8 @@ bool writesBuffer(const Instruction &instruction, size_t index) {
 static int64_t spanOf(const MatmulOp &op, size_t index) {
   if (index == MatmulOp::Bias)
     return op.n * dtypeSize(op.outDtype);
+  if (index == MatmulOp::Sums)
+    return op.countSums() * dtypeSize(op.outDtype);
   bool isOut = index == MatmulOp::Out;
   const std::array<int64_t, 4> &strides = isOut ? op.out : index == MatmulOp::Lhs ? op.lhs : op.rhs;
   const std::array<int64_t, 4> sizes = {op.batch[0], op.batch[1],

@@ -2,32 +2,62 @@
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/cuda/Product.h"
+#include <cstring>
 #include <optional>
 
 namespace psrt::cuda {
 namespace {
 
+/// Sums of an operand where cuBLASLt does not make them beside a product: a product with ones.
+struct OnesProduct {
+  OnesProduct(CudaRank &rank, const MatmulOp &op, int64_t alignment)
+      : ones(rank.getBlas().getGpu(), size_t(op.k * dtypeSize(op.dtype)), "ones for sums"),
+        product(rank.getBlas(), op, {}, Product::Epilogue::None, alignment) {}
+
+  DeviceMemory ones;
+  Product product;
+};
+
 struct PreparedMatmul : Prepared {
   MatmulOp op;
   std::string name;
   std::optional<Product> product;
+  std::unique_ptr<OnesProduct> sums;
   int64_t outer = 1;                                ///< how many there are
   int64_t lhsBytes = 0, rhsBytes = 0, outBytes = 0; ///< from one to the next
 };
+
+/// The bias, or where the sums go; null: neither.
+void *findVector(const Bound &bound) {
+  return bound.buffers[hasSums(bound) ? MatmulOp::Sums : MatmulOp::Bias];
+}
+
+void runOnes(CudaRank &rank, const PreparedMatmul &p, const Bound &bound) {
+  CUdeviceptr work = rank.getBlas().getWorkspace(), ones = p.sums->ones.get();
+  rank.announce(bound, "sums by a product with ones",
+                {{work, work + kWorkspaceBytes, 1}, {ones, ones + p.sums->ones.size(), 0}});
+  const void *all[] = {bound.buffers[p.op.summed], reinterpret_cast<void *>(ones)};
+  bool isLhs = p.op.summed == MatmulOp::Lhs;
+  p.sums->product.run(rank.getStream()->get(), all[!isLhs], all[isLhs],
+                      bound.buffers[MatmulOp::Sums], nullptr, /*accumulate=*/false);
+}
 
 void runMatmul(const Bound &bound) {
   const auto &p = *static_cast<const PreparedMatmul *>(static_cast<Prepared *>(bound.prepared));
   CudaRank &rank = CudaRank::of(bound);
   CUdeviceptr work = rank.getBlas().getWorkspace();
+  void *vector = p.sums ? nullptr : findVector(bound);
   auto at = [&](int buffer, int64_t offset) {
     return static_cast<char *>(bound.buffers[buffer]) + offset;
   };
   for (int64_t i = 0; i < p.outer; ++i) {
     rank.announce(bound, p.name.c_str(), {{work, work + kWorkspaceBytes, 1}});
     p.product->run(rank.getStream()->get(), at(MatmulOp::Lhs, i * p.lhsBytes),
-                   at(MatmulOp::Rhs, i * p.rhsBytes), at(MatmulOp::Out, i * p.outBytes),
-                   bound.buffers[MatmulOp::Bias], bound.accumulate);
+                   at(MatmulOp::Rhs, i * p.rhsBytes), at(MatmulOp::Out, i * p.outBytes), vector,
+                   bound.accumulate);
   }
+  if (p.sums)
+    runOnes(rank, p, bound);
 }
 
 /// Both batch dims as one distance, where each operand has one.
@@ -95,9 +125,8 @@ void runBiased(const Bound &bound) {
   for (int64_t done = 1; done < rows; done *= 2)
     copy(out + CUdeviceptr(done * row), out, std::min(done, rows - done) * row);
   Bound adding = bound;
-  void *buffers[MatmulOp::Buffers];
-  std::copy(bound.buffers, bound.buffers + MatmulOp::Buffers, buffers);
-  buffers[MatmulOp::Bias] = nullptr;
+  void *buffers[MatmulOp::Buffers] = {};
+  std::copy(bound.buffers, bound.buffers + MatmulOp::Bias, buffers);
   adding.buffers = buffers;
   adding.accumulate = true;
   runMatmul(adding);
@@ -108,13 +137,61 @@ bool isDense(const MatmulOp &op) {
          (op.batch[0] == 1 || op.out[0] == op.batch[1] * op.m * op.n);
 }
 
+//===--- sums of an operand -----------------------------------------------===//
+
+/// Its sums over the inner dim as a product of one column, or of one row.
+MatmulOp makeOnesOp(const MatmulOp &op) {
+  MatmulOp sums = op;
+  sums.accumulate = -1;
+  (op.summed == MatmulOp::Lhs ? sums.n : sums.m) = 1;
+  (op.summed == MatmulOp::Lhs ? sums.rhs : sums.lhs) = {0, 0, 1, 1};
+  sums.out = {0, 0, op.summed == MatmulOp::Lhs ? 1 : op.n, 1};
+  return sums;
+}
+
+/// The bits of 1.
+uint32_t oneOf(Dtype dtype) {
+  return dtype == Dtype::F32 ? 0x3f800000 : dtype == Dtype::F16 ? 0x3c00 : 0x3f80;
+}
+
+/// Puts `count` ones there.
+void writeOnes(const CudaRank &rank, const DeviceMemory &ones, Dtype dtype, int64_t count) {
+  uint32_t one = oneOf(dtype);
+  int64_t size = dtypeSize(dtype);
+  std::vector<char> bytes(count * size);
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(bytes.data() + i * size, &one, size); // little-endian
+  rank.getGpu().check(rank.getDriver().memcpyHtoDAsync(ones.get(), bytes.data(), bytes.size(),
+                                                       rank.getStream()->get()),
+                      "to copy to the GPU");
+  rank.getStream()->synchronize();
+}
+
+void bindOnes(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, int64_t alignment) {
+  p.sums = std::make_unique<OnesProduct>(rank, makeOnesOp(op), alignment);
+  writeOnes(rank, p.sums->ones, op.dtype, op.k);
+}
+
+/// A product with sums: cuBLASLt's, or one and another.
+void bindSums(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, const ProductBatch &batch,
+              int64_t alignment) {
+  auto epilogue =
+      op.summed == MatmulOp::Lhs ? Product::Epilogue::SumsOfLhs : Product::Epilogue::SumsOfRhs;
+  p.product.emplace(rank.getBlas(), op, batch, epilogue, alignment);
+  if (p.product->isOffered())
+    return;
+  p.product.emplace(rank.getBlas(), op, batch, Product::Epilogue::None, alignment);
+  bindOnes(rank, op, p, alignment);
+}
+
 } // namespace
 
 void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
-  bool hasBias = bound.buffers[MatmulOp::Bias] != nullptr;
+  bool hasBias = bound.buffers[MatmulOp::Bias] != nullptr, sums = hasSums(bound);
   bool isEmpty = op.batch[0] * op.batch[1] * op.m * op.n * op.k == 0;
   bool fillsFirst = hasBias && op.dtype == Dtype::F64;
-  if ((isEmpty && (hasBias || !isDense(op))) || (fillsFirst && (bound.accumulate || !isDense(op))))
+  if ((isEmpty && (hasBias || sums || !isDense(op))) || (sums && op.dtype == Dtype::F64) ||
+      (fillsFirst && (bound.accumulate || !isDense(op))))
     PSRT_FAIL(BadInput, "a product %lldx%lldx%lld of %s with these strides is not built for cuda",
               (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (isEmpty) {
@@ -125,8 +202,12 @@ void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
   p->op = op;
   p->name = format("matmul %lldx%lldx%lld", (long long)op.m, (long long)op.n, (long long)op.k);
   ProductBatch batch = batchOf(op, *p);
-  p->product.emplace(rank.getBlas(), op, batch, hasBias && !fillsFirst,
-                     findAlignment(bound, *p, batch));
+  int64_t alignment = findAlignment(bound, *p, batch);
+  auto epilogue = hasBias && !fillsFirst ? Product::Epilogue::Bias : Product::Epilogue::None;
+  if (sums)
+    bindSums(rank, op, *p, batch, alignment);
+  else
+    p->product.emplace(rank.getBlas(), op, batch, epilogue, alignment);
   bound.run = fillsFirst ? runBiased : runMatmul;
   bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));
 }

@@ -87,9 +87,40 @@ Product::Matrix Product::makeMatrix(Dtype dtype, int64_t rows, int64_t columns, 
   return result;
 }
 
-Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch, bool hasBias,
+void Product::setEpilogue(const MatmulOp &op, int64_t alignment) {
+  if (epilogue == Epilogue::None)
+    return;
+  // A is rhs, B is lhs.
+  cublasLtEpilogue_t kind = epilogue == Epilogue::Bias        ? CUBLASLT_EPILOGUE_BIAS
+                            : epilogue == Epilogue::SumsOfLhs ? CUBLASLT_EPILOGUE_BGRADB
+                                                              : CUBLASLT_EPILOGUE_BGRADA;
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(kind));
+  set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, int32_t(typeOf(op.outDtype)));
+  // No address of a vector: what it is a multiple of, which heuristics look at.
+  set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void *>(alignment));
+  int64_t count = epilogue == Epilogue::SumsOfLhs ? op.m : op.n;
+  vectorBytes = size_t(count * dtypeSize(op.outDtype));
+}
+
+/// For descriptions of products.
+static const char *nameOf(Product::Epilogue epilogue) {
+  switch (epilogue) {
+  case Product::Epilogue::None:
+    return "";
+  case Product::Epilogue::Bias:
+    return " bias";
+  case Product::Epilogue::SumsOfLhs:
+    return " sums of lhs";
+  case Product::Epilogue::SumsOfRhs:
+    return " sums of rhs";
+  }
+  return "";
+}
+
+Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch, Epilogue epilogue,
                  int64_t alignment)
-    : blas(blas), library(*blas.getLibrary()), isDouble(op.dtype == Dtype::F64) {
+    : blas(blas), library(*blas.getLibrary()), isDouble(op.dtype == Dtype::F64),
+      epilogue(epilogue) {
   View lhs = viewOf(op.m, op.k, op.lhs[2], op.lhs[3]);
   View rhs = viewOf(op.k, op.n, op.rhs[2], op.rhs[3]);
   View out = viewOf(op.m, op.n, op.out[2], op.out[3]);
@@ -98,15 +129,9 @@ Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch
                 "to describe a product");
   set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(rhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(lhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
-  if (hasBias) {
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(CUBLASLT_EPILOGUE_BIAS));
-    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, int32_t(typeOf(op.outDtype)));
-    biasBytes = size_t(op.n * dtypeSize(op.outDtype));
-    // No address of a bias: what it is a multiple of, which heuristics look at.
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void *>(alignment));
-  }
+  setEpilogue(op, alignment);
   description = format("%c%c %d x%lld%s", rhs.transposed ? 'T' : 'N', lhs.transposed ? 'T' : 'N',
-                       int(compute), (long long)batch.count, hasBias ? " bias" : "");
+                       int(compute), (long long)batch.count, nameOf(epilogue));
   a = makeMatrix(op.dtype, rhs.rows, rhs.columns, rhs.ld, batch, batch.rhs);
   b = makeMatrix(op.dtype, lhs.rows, lhs.columns, lhs.ld, batch, batch.lhs);
   d = makeMatrix(op.outDtype, out.rows, out.columns, out.ld, batch, batch.out);
@@ -153,7 +178,9 @@ std::vector<cublasLtMatmulAlgo_t> Product::askFor(int most, const MatmulOp &op,
                             (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (status == CUBLAS_STATUS_SUCCESS && result.empty())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
-  library.check(status, what.c_str());
+  bool mayLack = epilogue == Epilogue::SumsOfLhs || epilogue == Epilogue::SumsOfRhs;
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED || !mayLack)
+    library.check(status, what.c_str());
   return result;
 }
 
@@ -168,10 +195,10 @@ bool Product::isUsable(const Algorithm &candidate) const {
 std::optional<cublasLtMatmulAlgo_t> Product::measure(const std::vector<Algorithm> &offered) const {
   /// What is faster by less is so by chance: then the heuristics' order decides.
   constexpr double leastGain = 0.97;
-  AlgorithmTimer timer(blas.getGpu(), {a.bytes, b.bytes, d.bytes, biasBytes});
+  AlgorithmTimer timer(blas.getGpu(), {a.bytes, b.bytes, d.bytes, vectorBytes});
   if (!timer.hasMemory())
     return std::nullopt;
-  Operands operands{timer.at(0), timer.at(1), biasBytes ? timer.at(3) : nullptr, timer.at(2),
+  Operands operands{timer.at(0), timer.at(1), vectorBytes ? timer.at(3) : nullptr, timer.at(2),
                     timer.getWorkspace()};
   std::optional<Algorithm> best;
   double least = std::numeric_limits<double>::infinity();
@@ -195,24 +222,25 @@ std::string Product::describe(const MatmulOp &op, int64_t alignment) const {
                 d.description.c_str(), (long long)alignment);
 }
 
-cublasLtMatmulAlgo_t Product::choose(const MatmulOp &op, int64_t alignment) const {
+cublasLtMatmulAlgo_t Product::choose(const MatmulOp &op, int64_t alignment) {
   constexpr int most = 8;
   Algorithms &algorithms = blas.getAlgorithms();
-  if (!algorithms.areMeasured())
-    return askFor(1, op, alignment).front();
-  std::vector<Algorithm> offered = askFor(most, op, alignment);
+  std::vector<Algorithm> found = askFor(algorithms.areMeasured() ? most : 1, op, alignment);
+  offered = !found.empty();
+  if (!offered || !algorithms.areMeasured())
+    return offered ? found.front() : Algorithm{};
   std::optional<Algorithm> chosen = algorithms.choose(
       describe(op, alignment), [&](const Algorithm &candidate) { return isUsable(candidate); },
-      [&] { return measure(offered); });
-  return chosen.value_or(offered.front());
+      [&] { return measure(found); });
+  return chosen.value_or(found.front());
 }
 
 //===--- a run ------------------------------------------------------------===//
 
 cublasStatus_t Product::enqueue(CUstream stream, const Algorithm &chosen, const Operands &operands,
                                 bool accumulate) const {
-  if (operands.bias)
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (operands.vector)
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
   float scales[] = {1, accumulate ? 1.0f : 0.0f};
   double wideScales[] = {1, accumulate ? 1.0 : 0.0};
   auto scale = [&](int i) -> const void * {
@@ -223,9 +251,9 @@ cublasStatus_t Product::enqueue(CUstream stream, const Algorithm &chosen, const 
                         operands.workspace, kWorkspaceBytes, stream);
 }
 
-void Product::run(CUstream stream, const void *lhs, const void *rhs, void *out, const void *bias,
+void Product::run(CUstream stream, const void *lhs, const void *rhs, void *out, void *vector,
                   bool accumulate) const {
-  Operands operands{rhs, lhs, bias, out, reinterpret_cast<void *>(blas.getWorkspace())};
+  Operands operands{rhs, lhs, vector, out, reinterpret_cast<void *>(blas.getWorkspace())};
   library.check(enqueue(stream, algorithm, operands, accumulate), "to multiply matrices");
 }
 

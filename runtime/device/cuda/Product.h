@@ -20,14 +20,21 @@ struct ProductBatch {
 /// is rhs and B is lhs. Sums are of f32 (TF32 with PSRT_TF32=1) or of f64, rounded once.
 class Product {
 public:
+  /// What a product does besides, with one more vector: adds a bias, or writes the sums of an
+  /// operand.
+  enum class Epilogue { None, Bias, SumsOfLhs, SumsOfRhs };
+
   /// For addresses that are multiples of `alignment`. May measure algorithms, on memory of its own.
-  Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch, bool hasBias,
+  /// Fails where cuBLASLt has no such product; one with sums is then not offered instead.
+  Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch, Epilogue epilogue,
           int64_t alignment);
   ~Product();
   Product(const Product &) = delete;
   Product &operator=(const Product &) = delete;
-  /// Enqueues it; `bias` may be null, and is where the product has none.
-  void run(CUstream stream, const void *lhs, const void *rhs, void *out, const void *bias,
+  /// Whether it may be run.
+  bool isOffered() const { return offered; }
+  /// Enqueues it; `vector` is the bias or where the sums go, null where there are none.
+  void run(CUstream stream, const void *lhs, const void *rhs, void *out, void *vector,
            bool accumulate) const;
 
 private:
@@ -39,15 +46,16 @@ private:
   };
   /// Where the numbers of one run are.
   struct Operands {
-    const void *a, *b, *bias;
-    void *d, *workspace;
+    const void *a, *b;
+    void *vector, *d, *workspace;
   };
 
   Matrix makeMatrix(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
                     const ProductBatch &batch, int64_t distance);
   template <typename T> void set(cublasLtMatmulDescAttributes_t attribute, T value) const;
   std::string describe(const MatmulOp &op, int64_t alignment) const;
-  Algorithm choose(const MatmulOp &op, int64_t alignment) const;
+  void setEpilogue(const MatmulOp &op, int64_t alignment);
+  Algorithm choose(const MatmulOp &op, int64_t alignment);
   std::vector<Algorithm> askFor(int most, const MatmulOp &op, int64_t alignment) const;
   bool isUsable(const Algorithm &algorithm) const;
   std::optional<Algorithm> measure(const std::vector<Algorithm> &offered) const;
@@ -56,8 +64,9 @@ private:
 
   const Blas &blas;
   const CublasLt &library;
-  bool isDouble;
-  size_t biasBytes = 0; ///< 0: it has none
+  bool isDouble, offered = true;
+  Epilogue epilogue;
+  size_t vectorBytes = 0; ///< 0: it has none
   cublasLtMatmulDesc_t desc = nullptr;
   std::string description; ///< of the descriptor
   Matrix a, b, d;

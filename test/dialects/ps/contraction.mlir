@@ -94,3 +94,51 @@ func.func @contract_c5_batch(%x: tensor<4x6x8xf32>, %w: tensor<6x8xf32>, %b: ten
   %y = ps.contract %x [0, 2, 1], %w [2, 1] -> [0, 2] bias %b : (tensor<4x6x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> tensor<4x6xf32>
   return
 }
+
+// -----
+
+func.func @contract_c6_operand(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>) {
+  // expected-error @below {{has sums of operand 2, must be 0 or 1 (contract_c6)}}
+  %y, %s = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] sums of 2 : (tensor<4x6xf32>, tensor<4x8xf32>) -> (tensor<6x8xf32>, tensor<6xf32>)
+  return
+}
+
+// -----
+
+func.func @contract_c6_no_operand(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>) {
+  // expected-error @below {{has a second result and no operand to sum (contract_c6)}}
+  %y, %s = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] : (tensor<4x6xf32>, tensor<4x8xf32>) -> (tensor<6x8xf32>, tensor<6xf32>)
+  return
+}
+
+// -----
+
+func.func @contract_c6_no_result(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>) {
+  // expected-error @below {{has an operand to sum and no second result (contract_c6)}}
+  %y = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] sums of 0 : (tensor<4x6xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c6_type(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>) {
+  // expected-error @below {{has sums 'tensor<6xf32>', must be 'tensor<8xf32>' (contract_c6)}}
+  %y, %s = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] sums of 1 : (tensor<4x6xf32>, tensor<4x8xf32>) -> (tensor<6x8xf32>, tensor<6xf32>)
+  return
+}
+
+// -----
+
+func.func @contract_c6_batch(%g: tensor<2x4x6xf32>, %x: tensor<2x4x8xf32>) {
+  // expected-error @below {{has sums and a batch label (contract_c6)}}
+  %y, %s = ps.contract %g [3, 0, 1], %x [3, 0, 2] -> [3, 1, 2] sums of 0 : (tensor<2x4x6xf32>, tensor<2x4x8xf32>) -> (tensor<2x6x8xf32>, tensor<6xf32>)
+  return
+}
+
+// -----
+
+func.func @contract_c6_bias(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>, %b: tensor<8xf32>) {
+  // expected-error @below {{has both a bias and sums (contract_c6)}}
+  %y, %s = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] bias %b sums of 0 : (tensor<4x6xf32>, tensor<4x8xf32>, tensor<8xf32>) -> (tensor<6x8xf32>, tensor<6xf32>)
+  return
+}

@@ -59,6 +59,8 @@ std::vector<PsrtStandinAccess> Product::accesses() const {
     addMatrix(all, desc.bias,
               {biasType(), m(), 1, int64_t(m()), CUBLASLT_ORDER_COL, d.batches, desc.biasStride},
               false);
+  if (sumsA() || sumsB())
+    add(all, desc.bias, vectorLength() * typeBytes(biasType()), true);
   for (const float *scale : {desc.aScale, desc.bScale, desc.dScale})
     add(all, scale, sizeof(float), false);
   if (onDevice)

@@ -1,5 +1,8 @@
 // What cuBLASLt takes, as its documentation says it.
 #include "runtime/device/cuda/standin/cublaslt/Product.h"
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 namespace psrt::standin {
 
@@ -77,14 +80,27 @@ bool typesSupported(const Product &product) {
   return inputs && !scaled && c == d && (d == a || d == CUDA_R_32F);
 }
 
+/// Whether there is the epilogue for this product. $PSRT_STANDIN_SUMS=0: no sums.
+bool epilogueSupported(const Product &product) {
+  if (product.desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT)
+    return true;
+  bool isTyped = isFp8(product.a.type) || product.biasType() == product.d.type;
+  if (product.d.order != CUBLASLT_ORDER_COL || product.desc.compute == CUBLAS_COMPUTE_64F ||
+      !isTyped)
+    return false;
+  if (product.desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
+    return true;
+  const char *sums = std::getenv("PSRT_STANDIN_SUMS");
+  return (product.sumsA() || product.sumsB()) && product.d.batches == 1 && !isFp8(product.a.type) &&
+         !(sums && std::string_view(sums) == "0");
+}
+
 bool optionsSupported(const Product &product) {
   const MatmulDesc &desc = product.desc;
-  bool bias = desc.epilogue == CUBLASLT_EPILOGUE_BIAS && product.d.order == CUBLASLT_ORDER_COL &&
-              desc.compute != CUBLAS_COMPUTE_64F;
   auto ordered = [](const Layout &layout) {
     return among(layout.order, {CUBLASLT_ORDER_COL, CUBLASLT_ORDER_ROW});
   };
-  return (desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT || bias) &&
+  return epilogueSupported(product) &&
          among(desc.pointerMode, {CUBLASLT_POINTER_MODE_HOST, CUBLASLT_POINTER_MODE_DEVICE}) &&
          among(desc.transA, {CUBLAS_OP_N, CUBLAS_OP_T}) &&
          among(desc.transB, {CUBLAS_OP_N, CUBLAS_OP_T}) && ordered(product.a) &&
@@ -119,10 +135,14 @@ cublasStatus_t Product::checkPointers() const {
   bool readsC = desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE || beta != 0;
   bool present = aData && bData && dData && (cData || !readsC) &&
                  (workspace || !algorithm.workspace) &&
-                 (desc.bias || desc.epilogue != CUBLASLT_EPILOGUE_BIAS);
+                 (desc.bias || desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT);
   bool aligned = isAligned(aData, typeBytes(a.type)) && isAligned(bData, typeBytes(b.type)) &&
                  isAligned(cData, typeBytes(c.type)) && isAligned(dData, typeBytes(d.type)) &&
                  isAligned(workspace, 256);
+  // No more than the heuristics were told by the address that the descriptor had then.
+  bool vectorAligned = desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+                       isAligned(desc.bias, std::max(algorithm.alignment, typeBytes(biasType())));
+  aligned = aligned && vectorAligned;
   bool inPlace = cData == dData && readsC;
   if (!present || !aligned || (inPlace && !(c == d)))
     return CUBLAS_STATUS_INVALID_VALUE;

@@ -120,6 +120,18 @@ void store(const Product &product, const Factors &factors, int64_t batch, const 
   }
 }
 
+/// Writes the sums of the rows of op(A), or of the columns of op(B), as they were unpacked.
+template <typename T>
+void storeSums(const Product &product, const std::vector<T> &a, const std::vector<T> &b) {
+  auto length = int64_t(product.vectorLength()), k = int64_t(product.k());
+  for (int64_t i = 0; i < length; ++i) {
+    T sum = 0;
+    for (int64_t p = 0; p < k; ++p)
+      sum += product.sumsA() ? a[i * k + p] : b[p * length + i];
+    storeElement(product.desc.bias, product.biasType(), i, double(sum));
+  }
+}
+
 template <typename T> void computeIn(const Product &product) {
   auto m = int64_t(product.m()), n = int64_t(product.n()), k = int64_t(product.k());
   const MatmulDesc &desc = product.desc;
@@ -130,6 +142,8 @@ template <typename T> void computeIn(const Product &product) {
     std::vector<T> b = unpack<T>(product.bData, product.b, desc.transB, batch, tf32);
     std::vector<T> sums(size_t(m * n));
     multiply(m, n, k, a.data(), b.data(), sums.data());
+    if (product.sumsA() || product.sumsB())
+      storeSums(product, a, b);
     store(product, factors, batch, sums.data());
   }
 }

@@ -13,7 +13,7 @@ struct MatmulDesc {
   int32_t pointerMode = CUBLASLT_POINTER_MODE_HOST;
   int32_t transA = CUBLAS_OP_N, transB = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void *bias = nullptr;
+  void *bias = nullptr;
   int64_t biasStride = 0;
   int32_t biasType = -1;
   const float *aScale = nullptr, *bScale = nullptr, *dScale = nullptr;

@@ -182,7 +182,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     status = CUBLAS_STATUS_NOT_SUPPORTED;
   if (status != CUBLAS_STATUS_SUCCESS)
     return status;
-  for (const auto &offered : offerAlgorithms(wishes->workspace))
+  for (const auto &offered : offerAlgorithms(wishes->workspace, product.desc.bias))
     if (*returned < requested)
       results[(*returned)++] = offered;
   return CUBLAS_STATUS_SUCCESS;

@@ -26,6 +26,11 @@ struct Product {
   uint64_t n() const { return d.columns; }
   uint64_t k() const { return desc.transA ? a.rows : a.columns; }
 
+  /// Whether it writes the sums of A, or of B, over the inner dim.
+  bool sumsA() const { return desc.epilogue == CUBLASLT_EPILOGUE_BGRADA; }
+  bool sumsB() const { return desc.epilogue == CUBLASLT_EPILOGUE_BGRADB; }
+  /// Of the bias, or of sums.
+  uint64_t vectorLength() const { return sumsB() ? n() : m(); }
   /// The type of the bias, also where no attribute says it.
   int32_t biasType() const;
 

@@ -28,7 +28,8 @@ struct CublasLt {
 struct Case {
   int32_t type = CUDA_R_32F, resultType = CUDA_R_32F;
   int32_t compute = CUBLAS_COMPUTE_32F, scale = CUDA_R_32F;
-  bool transA = false, transB = false, rowOrder = false, bias = false;
+  bool transA = false, transB = false, rowOrder = false;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   int64_t m = 5, n = 7, k = 9, gap = 0;
   int batches = 1;
   double alpha = 1, beta = 0;
@@ -107,8 +108,8 @@ protected:
         0, lt.matmulDescCreate(&desc, cublasComputeType_t(what.compute), cudaDataType(what.scale)));
     set(desc, CUBLASLT_MATMUL_DESC_TRANSA, int32_t(what.transA));
     set(desc, CUBLASLT_MATMUL_DESC_TRANSB, int32_t(what.transB));
-    if (what.bias)
-      set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(CUBLASLT_EPILOGUE_BIAS));
+    if (what.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+      set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, what.epilogue);
     return desc;
   }
 
@@ -119,10 +120,11 @@ protected:
     b = matrix(typeB, what.transB ? what.n : what.k, what.transB ? what.k : what.n, what);
     c = matrix(isFp8(what.resultType) ? CUDA_R_16BF : what.resultType, what.m, what.n, what);
     d = matrix(what.resultType, what.m, what.n, what);
-    biases = matrix(what.resultType, what.m, 1, {});
+    bool isOfColumns = what.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+    biases = matrix(what.resultType, isOfColumns ? what.n : what.m, 1, {});
     desc = describe(what);
     layouts = {describe(a.layout), describe(b.layout), describe(c.layout), describe(d.layout)};
-    if (what.bias)
+    if (what.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
       set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, biases.data);
     if (isFp8(what.type)) {
       set(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, upload<float>({what.scaleA}, stream));
@@ -158,7 +160,7 @@ protected:
     sum *= now.alpha * now.scaleA * now.scaleB;
     if (now.beta != 0)
       sum += now.beta * c.at(batch, i, j);
-    return (sum + (now.bias ? biases.at(0, i, 0) : 0)) * now.scaleD;
+    return (sum + (now.epilogue == CUBLASLT_EPILOGUE_BIAS ? biases.at(0, i, 0) : 0)) * now.scaleD;
   }
 
   /// Runs what was prepared and compares; `tolerance` is absolute, on sums of about k.
@@ -178,6 +180,21 @@ protected:
           storeElement(before.data(), l.type, at, loadElement(d.bytes.data(), l.type, at));
         }
     EXPECT_EQ(before, d.bytes) << "gaps stay as they are";
+  }
+
+  /// The same, and the sums of A or B that it wrote.
+  void checkSums(const Case &what, double tolerance) {
+    check(what, tolerance);
+    biases.bytes = download<char>(biases.data, biases.bytes.size(), stream);
+    bool isA = what.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+    for (int64_t i = 0; i < (isA ? now.m : now.n); ++i) {
+      double sum = 0;
+      for (int64_t p = 0; p < now.k; ++p)
+        sum += isA          ? (now.transA ? a.at(0, p, i) : a.at(0, i, p))
+               : now.transB ? b.at(0, i, p)
+                            : b.at(0, p, i);
+      ASSERT_NEAR(sum, biases.at(0, i, 0), tolerance * std::max(1.0, std::fabs(sum))) << i;
+    }
   }
 
   void check(const Case &what, double tolerance) {

@@ -63,11 +63,54 @@ TEST_F(CublasLtTest, tf32_takes_ten_bits) {
 
 TEST_F(CublasLtTest, a_bias_of_a_row_each) {
   Case what;
-  what.bias = true;
+  what.epilogue = CUBLASLT_EPILOGUE_BIAS;
   what.beta = 1;
   check(what, 1e-5);
   what.type = what.resultType = CUDA_R_16BF;
   check(what, 1e-2);
+}
+
+TEST_F(CublasLtTest, sums_of_a_and_of_b) {
+  for (uint32_t epilogue : {CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB})
+    for (bool transposed : {false, true}) {
+      SCOPED_TRACE(testing::Message() << epilogue << transposed);
+      Case what;
+      what.epilogue = epilogue;
+      what.transA = transposed;
+      what.transB = !transposed;
+      what.gap = 2;
+      what.beta = 1;
+      checkSums(what, 1e-5);
+      what.type = CUDA_R_16BF;
+      checkSums(what, 1e-5);
+      what.resultType = CUDA_R_16BF;
+      checkSums(what, 1e-2);
+    }
+}
+
+TEST_F(CublasLtTest, sums_are_written_in_order) {
+  Case what;
+  what.epilogue = CUBLASLT_EPILOGUE_BGRADB;
+  prepare(what);
+  LT_OK(heuristic());
+  LT_OK(multiply());
+  testing::internal::CaptureStderr();
+  OK(cu.memsetD8Async(biases.data + 4 * (what.n - 1), 0, 4, newStream()));
+  EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(stream));
+  EXPECT_NE(std::string::npos, testing::internal::GetCapturedStderr().find("cublasLtMatmul"));
+}
+
+TEST_F(CublasLtTest, a_vector_is_as_aligned_as_was_said) {
+  Case what;
+  what.epilogue = CUBLASLT_EPILOGUE_BIAS;
+  prepare(what);
+  LT_OK(heuristic());
+  CUdeviceptr vector = allocate<float>(what.m + 1) + 4;
+  set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+  EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, multiply());
+  LT_OK(heuristic());
+  LT_OK(multiply());
+  OK(cu.streamSynchronize(stream));
 }
 
 TEST_F(CublasLtTest, fp8_with_scales) {
@@ -208,7 +251,17 @@ TEST_F(CublasLtTest, what_has_no_kernel_is_not_supported) {
   what.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
   expectNone(what);
   what = {};
-  what.rowOrder = what.bias = true;
+  what.rowOrder = true;
+  what.epilogue = CUBLASLT_EPILOGUE_BIAS;
+  expectNone(what);
+  what = {};
+  what.epilogue = CUBLASLT_EPILOGUE_BGRADA;
+  what.batches = 2;
+  expectNone(what);
+  what.batches = 1;
+  what.type = what.resultType = CUDA_R_64F;
+  what.compute = CUBLAS_COMPUTE_64F;
+  what.scale = CUDA_R_64F;
   expectNone(what);
   what = {};
   what.type = CUDA_R_8F_E4M3;
