@@ -181,7 +181,7 @@ bool LocalBuilder::isZeroPadded(Value local, unsigned dim) const {
   if (auto convert = local.getDefiningOp<ConvertOp>())
     return isZeroPadded(convert.getOperand(), dim);
   auto contract = local.getDefiningOp<ContractOp>();
-  if (!contract)
+  if (!contract || contract.getBias())
     return false;
   int64_t label = contract.getResultLabels()[dim];
   int64_t ofLhs = findLabel(contract.getLhsLabels(), label),
