@@ -31,6 +31,9 @@ inline constexpr llvm::StringLiteral kMicroBatchMark = "ps.micro_batch";
 /// all do.
 inline constexpr llvm::StringLiteral kCoordinatesMark = "ps.coordinates";
 
+/// On a variable from level 4 on: it lies in the host's memory, and runs have it staged.
+inline constexpr llvm::StringLiteral kHostMark = "ps.host";
+
 /// The number of coordinates of the pipeline axis of the mesh that `op` is under; 1 without one.
 int64_t getPipelineSize(mlir::Operation *op);
 

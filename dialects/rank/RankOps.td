@@ -90,6 +90,7 @@ def Rank_RunOp : Rank_Op<"run", [AttrSizedOperandSegments, DeclareOpInterfaceMet
     - (run_c2) operands and results have the function's types.
     - (run_c3) `variables` are variables whose local types are those of the function's refs.
     - (run_c4) there is a key for each `i64` argument (less one for the micro-batch).
+    - (run_c5) `staged` are results of `rank.fetch` for variables of the run, which has these there.
 
     ```mlir
     ps.variable parameter @h.17.w : tensor<8x8xf32>
@@ -103,16 +104,19 @@ def Rank_RunOp : Rank_Op<"run", [AttrSizedOperandSegments, DeclareOpInterfaceMet
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee, OptionalAttr<I64Attr>:$segment, Optional<I64>:$micro_batch,
-      Variadic<PS_Tensor>:$inputs, OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "symbols">>:$variables,
+      Variadic<PS_Tensor>:$inputs, Variadic<PS_RefType>:$staged,
+      OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "symbols">>:$variables,
       OptionalAttr<DenseI64ArrayAttr>:$keys, OptionalAttr<StrArrayAttr>:$queues);
   let results = (outs Variadic<PS_Tensor>:$results);
   let assemblyFormat = [{
     $callee (`segment` $segment^)? (`micro_batch` $micro_batch^)? `(` $inputs `)` (`variables` $variables^)?
-    (`keys` $keys^)? (`queues` $queues^)? attr-dict `:` functional-type($inputs, $results)
+    (`staged` `(` $staged^ `:` type($staged) `)`)? (`keys` $keys^)? (`queues` $queues^)? attr-dict `:` functional-type($inputs, $results)
   }];
   let extraClassDeclaration = [{
     /// Symbols of the variables, in the order of the function's refs (empty when none).
     ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> getVariableSymbols();
+    /// Where the run has a variable that is staged; null for one that it has in its own place.
+    ::mlir::Value getStaged(::mlir::FlatSymbolRefAttr variable);
   }];
 }
 
@@ -208,6 +212,97 @@ def Rank_RecvOp : Rank_Op<"recv", [HasParent<"ProgramOp">]> {
     `from` `pp` $pp `queue` $queue `message` `(` `value` `=` $value `,` `micro_batch` `=` $micro_batch `)`
     attr-dict `:` type($result)
   }];
+  let hasVerifier = 1;
+}
+
+def Rank_FetchOp : Rank_Op<"fetch", [HasParent<"ProgramOp">]> {
+  let summary = "starts to copy variables from the host's memory to the device's";
+  let description = [{
+    A result is a place in the device's memory that runs have in the variable's stead (`staged`), until `rank.offload` brings
+    it back. It holds the variable's value after `rank.wait` of the token.
+    Lifespan: made by `ps-offload` (level 4), stays to code generation.
+
+    Constraints:
+    - (fetch_c1) there are variables, and a result for each.
+    - (fetch_c2) a result is a reference to a tensor of the variable's local type.
+
+    ```mlir
+    ps.variable parameter @a : tensor<4xf32>
+    ps.variable optimizer @a.mean of @a : tensor<4xf32>
+    func.func private @update(!ps.ref<tensor<4xf32>>, !ps.ref<tensor<4xf32>>)
+    rank.program @pp0 pp = 0 entry "step" {
+      %m, %t = rank.fetch [@a.mean] : !ps.ref<tensor<4xf32>>
+      rank.wait %t
+      rank.run @update() variables [@a, @a.mean] staged(%m : !ps.ref<tensor<4xf32>>) : () -> ()
+      %u = rank.offload %m : !ps.ref<tensor<4xf32>>
+      rank.wait %u
+    }
+    ```
+  }];
+  let arguments = (ins TypedArrayAttrBase<FlatSymbolRefAttr, "symbols">:$variables);
+  let results = (outs Variadic<PS_RefType>:$results, Rank_TokenType:$token);
+  let assemblyFormat = "$variables attr-dict `:` type($results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The variable that a result stands for.
+    ::mlir::FlatSymbolRefAttr getVariable(::mlir::OpResult result);
+  }];
+}
+
+def Rank_OffloadOp : Rank_Op<"offload", [HasParent<"ProgramOp">]> {
+  let summary = "starts to copy variables back to the host's memory";
+  let description = [{
+    To where `rank.fetch` found them. They are there, and their places in the device's memory are free, after `rank.wait` of
+    the token. The example stands at `rank.fetch`; lifespan as that.
+
+    Constraints:
+    - (offload_c1) there are operands, each a result of `rank.fetch`.
+  }];
+  let arguments = (ins Variadic<PS_RefType>:$staged);
+  let results = (outs Rank_TokenType:$token);
+  let assemblyFormat = "$staged attr-dict `:` type($staged)";
+  let hasVerifier = 1;
+}
+
+def Rank_StashOp : Rank_Op<"stash", [HasParent<"ProgramOp">]> {
+  let summary = "starts to copy values from the device's memory to the host's";
+  let description = [{
+    A result is the operand's value as it lies in the host's memory, where nothing but `rank.unstash` reaches it. The
+    operands' places are free after `rank.wait` of the token. Lifespan: made by `ps-offload` (level 4), stays to code
+    generation.
+
+    Constraints:
+    - (stash_c1) there are operands, and for each a result of its type.
+
+    ```mlir
+    rank.program @pp0 pp = 0 entry "step" {
+      %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+      %held, %t = rank.stash %x : tensor<4xf32> -> tensor<4xf32>
+      rank.wait %t
+      %again, %u = rank.unstash %held : tensor<4xf32> -> tensor<4xf32>
+      rank.wait %u
+      rank.output "x" micro_batch 0 %again : tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<PS_Tensor>:$operands);
+  let results = (outs Variadic<PS_Tensor>:$results, Rank_TokenType:$token);
+  let assemblyFormat = "$operands attr-dict `:` type($operands) `->` type($results)";
+  let hasVerifier = 1;
+}
+
+def Rank_UnstashOp : Rank_Op<"unstash", [HasParent<"ProgramOp">]> {
+  let summary = "starts to copy values back from the host's memory to the device's";
+  let description = [{
+    A result is again the value that was stashed, and may be used after `rank.wait` of the token; what it had of the
+    host's memory is free then. The example stands at `rank.stash`; lifespan as that.
+
+    Constraints:
+    - (unstash_c1) there are operands, each a result of `rank.stash`, and for each a result of its type.
+  }];
+  let arguments = (ins Variadic<PS_Tensor>:$operands);
+  let results = (outs Variadic<PS_Tensor>:$results, Rank_TokenType:$token);
+  let assemblyFormat = "$operands attr-dict `:` type($operands) `->` type($results)";
   let hasVerifier = 1;
 }
 

@@ -13,6 +13,14 @@ SmallVector<FlatSymbolRefAttr> RunOp::getVariableSymbols() {
   return symbols;
 }
 
+Value RunOp::getStaged(FlatSymbolRefAttr variable) {
+  for (Value staged : getStaged())
+    if (auto fetch = staged.getDefiningOp<FetchOp>();
+        fetch && fetch.getVariable(cast<OpResult>(staged)) == variable)
+      return staged;
+  return {};
+}
+
 /// Splits a class function's argument types into tensors, refs and the number of scalars.
 static void splitTypes(FunctionType type, SmallVectorImpl<Type> &tensors,
                        SmallVectorImpl<ps::RefType> &refs, unsigned &scalars) {
@@ -52,6 +60,23 @@ static LogicalResult verifyVariables(RunOp run, ArrayRef<ps::RefType> refs,
   return success();
 }
 
+/// What is staged is there for variables that the run has.
+static LogicalResult verifyStaged(RunOp run) {
+  SmallVector<FlatSymbolRefAttr> symbols = run.getVariableSymbols();
+  for (Value staged : run.getStaged()) {
+    auto fetch = staged.getDefiningOp<FetchOp>();
+    FlatSymbolRefAttr variable =
+        fetch ? fetch.getVariable(cast<OpResult>(staged)) : FlatSymbolRefAttr();
+    if (!variable)
+      return run.emitOpError("(run_c5) has a staged operand that is no result of rank.fetch for a "
+                             "variable");
+    if (!llvm::is_contained(symbols, variable))
+      return run.emitOpError("(run_c5) has ")
+             << variable << " staged, which is none of its variables";
+  }
+  return success();
+}
+
 LogicalResult RunOp::verifySymbolUses(SymbolTableCollection &tables) {
   auto function = tables.lookupNearestSymbolFrom<func::FuncOp>(*this, getCalleeAttr());
   if (!function)
@@ -66,7 +91,7 @@ LogicalResult RunOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (TypeRange(function.getResultTypes()) != TypeRange(getResultTypes()))
     return emitOpError("(run_c2) results have types ")
            << getResultTypes() << ", the function gives " << function.getResultTypes();
-  if (failed(verifyVariables(*this, refs, tables)))
+  if (failed(verifyVariables(*this, refs, tables)) || failed(verifyStaged(*this)))
     return failure();
   unsigned given = (getKeys() ? getKeys()->size() : 0) + (getMicroBatch() ? 1 : 0);
   if (given != scalars)

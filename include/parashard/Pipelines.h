@@ -44,7 +44,8 @@ struct CompileOptions {
   std::string alignDims =
       "auto"; ///< auto, off, or what dims of products' weights are padded to a multiple of
   std::string recompute =
-      "none"; ///< none, selective, full[+communication], modules=GLOB,... or budget=BYTES
+      "none";          ///< none, selective, full[+communication], modules=GLOB,... or budget=BYTES
+  std::string offload; ///< to the host's memory: optimizer, activations[=all], with commas; or none
   std::string precision = "fp32"; ///< fp32, bf16, fp16 or half[,keep-fp32=GLOB][,compute=GLOB]
   std::string gradientReduction = "fp32"; ///< or bf16: the type in which gradients are added up
   std::string lossAverage; ///< step or micro-batch; empty: step where the form is recognised

@@ -69,6 +69,13 @@ std::vector<Buffer> parashard::findScratchBuffers(func::FuncOp function) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// Bytes of a tensor, or of the place that a variable is staged in; nothing of other types.
+std::optional<int64_t> getBytes(Type type) {
+  if (auto ref = dyn_cast<ps::RefType>(type))
+    type = ref.getTensorType();
+  return isa<RankedTensorType>(type) ? std::optional(ps::getByteSize(type)) : std::nullopt;
+}
+
 class ProgramReader {
 public:
   ProgramReader(rank::ProgramOp program, SymbolTable &symbols)
@@ -86,8 +93,8 @@ public:
     for (Operation &op : program.getBody().front()) {
       if (!isa<ps::ReadOp>(op) && !isView(&op))
         for (OpResult result : op.getResults())
-          if (isa<RankedTensorType>(result.getType()))
-            add(&op, result);
+          if (std::optional<int64_t> bytes = getBytes(result.getType()))
+            add(&op, result, *bytes);
       if (auto run = dyn_cast<rank::RunOp>(op)) {
         auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
         int64_t bytes = callee->getAttrOfType<IntegerAttr>(kScratchBytesMark).getInt();
@@ -111,7 +118,7 @@ private:
   /// When the op is over: what is started, with its wait.
   int64_t getEnd(Operation *op) {
     int64_t end = numbers.lookup(op);
-    if (isa<rank::StartOp, rank::SendOp, rank::RecvOp>(op))
+    if (op->getNumResults() > 0 && isa<rank::TokenType>(op->getResults().back().getType()))
       for (Operation *user : op->getResults().back().getUsers())
         end = std::max(end, numbers.lookup(user));
     return end;
@@ -137,12 +144,14 @@ private:
     });
   }
 
-  void add(Operation *op, OpResult result) {
+  void add(Operation *op, OpResult result, int64_t bytes) {
     int64_t now = numbers[op];
     // Inputs are there before the section begins.
     int64_t begin = isa<rank::InputOp>(op) ? sectionBegins[getSection(now)] : now;
-    std::vector<Buffer> &region = isUsedLater(result) ? buffers.kept : buffers.shared;
-    Lifetime lifetime{begin, getLastUse(result), ps::getByteSize(result.getType())};
+    std::vector<Buffer> &region = isa<rank::StashOp>(op) ? buffers.host
+                                  : isUsedLater(result)  ? buffers.kept
+                                                         : buffers.shared;
+    Lifetime lifetime{begin, getLastUse(result), bytes};
     region.push_back({op, int(result.getResultNumber()), lifetime});
   }
 

@@ -26,8 +26,9 @@ std::vector<Buffer> findScratchBuffers(mlir::func::FuncOp function);
 
 /// The buffers of one program. Where the host calls the sections apart, what one section makes for
 /// a later one is kept: there is a copy of it for each slot.
+/// `host`: values that lie in the host's memory.
 struct ProgramBuffers {
-  std::vector<Buffer> shared, kept;
+  std::vector<Buffer> shared, kept, host;
 };
 /// The class functions that the program runs have their bytes of scratch.
 ProgramBuffers findProgramBuffers(rank::ProgramOp program, mlir::SymbolTable &symbols);

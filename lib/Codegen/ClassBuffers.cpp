@@ -80,6 +80,12 @@ std::optional<int64_t> codegen::getArenaBytes(ModuleOp module, int64_t pp) {
   return getByCoordinate(module, kArenaBytesMark, pp);
 }
 
+std::optional<HostPart> codegen::getHostPart(ModuleOp module, int64_t pp) {
+  std::optional<int64_t> base = getByCoordinate(module, kHostBaseMark, pp),
+                         bytes = getByCoordinate(module, kHostBytesMark, pp);
+  return base && bytes ? std::optional(HostPart{*base, *bytes}) : std::nullopt;
+}
+
 void codegen::setByCoordinate(Operation *op, StringRef mark, ArrayRef<int64_t> values) {
   Builder b(op->getContext());
   op->setAttr(mark, values.size() == 1 ? Attribute(b.getI64IntegerAttr(values[0]))

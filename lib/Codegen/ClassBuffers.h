@@ -20,6 +20,11 @@ inline constexpr llvm::StringLiteral kAddressMark = "ps.address";
 inline constexpr llvm::StringLiteral kAddressesMark = "ps.addresses";
 inline constexpr llvm::StringLiteral kScratchAddressMark = "ps.scratch_address";
 inline constexpr llvm::StringLiteral kArenaBytesMark = "ps.arena_bytes";
+/// On the module, where variables or values lie in the host's memory: where its part of the
+/// addresses begins, behind the arena, and its bytes. Lists by pipeline coordinate as the arena's
+/// bytes.
+inline constexpr llvm::StringLiteral kHostBaseMark = "ps.host_base";
+inline constexpr llvm::StringLiteral kHostBytesMark = "ps.host_bytes";
 /// On a program whose sections the host calls apart: the number of slots, and where they lie.
 inline constexpr llvm::StringLiteral kSlotsMark = "ps.slots";
 inline constexpr llvm::StringLiteral kSlotBaseMark = "ps.slot_base";
@@ -29,6 +34,12 @@ inline constexpr llvm::StringLiteral kSlotBytesMark = "ps.slot_bytes";
 std::optional<int64_t> getVariableAddress(ps::VariableOp variable, int64_t pp);
 /// Bytes of a pipeline coordinate's arena; nothing before ps-plan-memory.
 std::optional<int64_t> getArenaBytes(mlir::ModuleOp module, int64_t pp);
+/// Addresses of the host's memory on a pipeline coordinate.
+struct HostPart {
+  int64_t base = 0, bytes = 0;
+};
+/// Nothing where nothing lies there.
+std::optional<HostPart> getHostPart(mlir::ModuleOp module, int64_t pp);
 /// Gives `op` a mark with one number for each pipeline coordinate: a number where there is one.
 void setByCoordinate(mlir::Operation *op, llvm::StringRef mark, llvm::ArrayRef<int64_t> values);
 

@@ -5,11 +5,12 @@
 namespace parashard::codegen {
 
 MachineFigures findMachine(std::string_view target) {
-  // A GPU of a machine with NVLink: half of its peak rates, which large products reach.
+  // A GPU of a machine with NVLink, on a PCIe bus of 16 lanes: half of its peak rates, which large
+  // products reach.
   if (target.substr(0, 4) == "cuda")
-    return {60e12, 400e12, 2e12, 200e9, 10e-6, 512, 0.9};
+    return {60e12, 400e12, 2e12, 200e9, 10e-6, 512, 0.9, 25e9};
   // Two cores a rank, messages over the loopback or a fast network.
-  return {1e11, 1e11, 1e10, 1e9, 50e-6, 64, 0};
+  return {1e11, 1e11, 1e10, 1e9, 50e-6, 64, 0, 5e9};
 }
 
 double getOverlapTime(const MachineFigures &machine, const OverlapCase &what, int64_t count) {

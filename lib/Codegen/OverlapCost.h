@@ -18,6 +18,8 @@ struct MachineFigures {
   /// The share of a collective that takes nothing from a product beside it: 0 where the cores that
   /// multiply also move and add up what is communicated.
   double beside = 0;
+  /// Bytes a second between its own memory and the host's, in each direction.
+  double host = 0;
 };
 
 /// Of the targets that ps-compile has: "cpu:native", "cuda:sm_90".

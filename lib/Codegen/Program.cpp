@@ -150,7 +150,9 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
     if (!isa<ps::RefType>(argument.getType()))
       continue;
     StringRef symbol = variables[number].getValue();
-    bases.push_back(getVariableAddress(variables[number++]));
+    Value staged = run.getStaged(variables[number]);
+    bases.push_back(staged ? getAddress(staged) : getVariableAddress(variables[number]));
+    ++number;
     bool adds = llvm::any_of(argument.getUsers(),
                              [](Operation *use) { return isa<ps::AccumulateOp>(use); });
     first.push_back(int(flags && adds && accumulated.insert(symbol).second));
@@ -238,6 +240,35 @@ void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
   }
 }
 
+json::Object ProgramTable::writeStaging(ValueRange staged, bool toHost, Value token) {
+  json::Array places, variables, sizes;
+  for (Value value : staged) {
+    auto fetch = value.getDefiningOp<rank::FetchOp>();
+    places.push_back(getAddress(value));
+    variables.push_back(getVariableAddress(fetch.getVariable(cast<OpResult>(value))));
+    sizes.push_back(ps::getByteSize(cast<ps::RefType>(value.getType()).getTensorType()));
+  }
+  return json::Object{{"op", toHost ? "offload" : "fetch"},
+                      {"ins", std::move(toHost ? places : variables)},
+                      {"outs", std::move(toHost ? variables : places)},
+                      {"sizes", std::move(sizes)},
+                      {"wait", numberToken(token)}};
+}
+
+json::Object ProgramTable::writeStash(Operation *op, bool toHost) {
+  json::Array ins, outs, sizes;
+  for (auto [operand, result] : llvm::zip_first(op->getOperands(), op->getResults())) {
+    ins.push_back(getAddress(operand));
+    outs.push_back(getAddress(result));
+    sizes.push_back(ps::getByteSize(operand.getType()));
+  }
+  return json::Object{{"op", toHost ? "offload" : "fetch"},
+                      {"ins", std::move(ins)},
+                      {"outs", std::move(outs)},
+                      {"sizes", std::move(sizes)},
+                      {"wait", numberToken(op->getResults().back())}};
+}
+
 //===----------------------------------------------------------------------===//
 // Programs
 //===----------------------------------------------------------------------===//
@@ -269,7 +300,8 @@ struct ProgramTable::CodePlace {
 /// `places`: of each op of the program, and of its end. Scratch of runs is that of their functions.
 void ProgramTable::addBuffers(rank::ProgramOp program, ArrayRef<CodePlace> places,
                               std::vector<Entry> &entries) {
-  for (const Buffer &buffer : findProgramBuffers(program, symbols).shared) {
+  ProgramBuffers buffers = findProgramBuffers(program, symbols);
+  for (const Buffer &buffer : llvm::concat<const Buffer>(buffers.shared, buffers.host)) {
     if (buffer.result < 0)
       continue;
     auto [begin, end, bytes] = buffer.lifetime;
@@ -312,6 +344,12 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
     } else if (auto receive = dyn_cast<rank::RecvOp>(op)) {
       entry.code.push_back(writeMessage(receive, "recv", "out", receive.getResult()));
       entry.updateFrom = entry.code.size();
+    } else if (auto fetch = dyn_cast<rank::FetchOp>(op)) {
+      entry.code.push_back(writeStaging(fetch.getResults(), /*toHost=*/false, fetch.getToken()));
+    } else if (auto offload = dyn_cast<rank::OffloadOp>(op)) {
+      entry.code.push_back(writeStaging(offload.getStaged(), /*toHost=*/true, offload.getToken()));
+    } else if (isa<rank::StashOp, rank::UnstashOp>(op)) {
+      entry.code.push_back(writeStash(&op, /*toHost=*/isa<rank::StashOp>(op)));
     } else if (auto wait = dyn_cast<rank::WaitOp>(op)) {
       entry.code.push_back(json::Object{{"wait", tokenNumbers.lookup(wait.getToken())}});
     } else if (auto run = dyn_cast<rank::RunOp>(op)) {
@@ -394,6 +432,14 @@ LogicalResult ProgramTable::write(const CodegenOptions &options, Payload &payloa
   json.attribute("arena_bytes", describeByCoordinate(module, [&](int64_t coordinate) {
                    return getArenaBytes(module, coordinate);
                  }));
+  if (module->hasAttr(kHostBytesMark)) {
+    json.attribute("host_base", describeByCoordinate(module, [&](int64_t coordinate) {
+                     return getHostPart(module, coordinate)->base;
+                   }));
+    json.attribute("host_bytes", describeByCoordinate(module, [&](int64_t coordinate) {
+                     return getHostPart(module, coordinate)->bytes;
+                   }));
+  }
   LogicalResult result = writeVariables(module, options.weights, adders, payload, json);
   auto writeAll = [&](StringRef name, std::deque<json::Object> &objects) {
     json.attributeArray(name, [&] {

@@ -53,6 +53,10 @@ private:
   llvm::json::Object writeMessage(Op op, llvm::StringRef name, llvm::StringRef role,
                                   mlir::Value buffer);
   void writeStart(rank::StartOp start, llvm::json::Array &code);
+  /// Copies of variables between where they lie and where they are staged; back with `toHost`.
+  llvm::json::Object writeStaging(mlir::ValueRange staged, bool toHost, mlir::Value token);
+  /// Copies of values between the device's memory and the host's.
+  llvm::json::Object writeStash(mlir::Operation *op, bool toHost);
   void addInput(rank::InputOp input, llvm::StringRef entry);
   llvm::json::Object writeOutput(rank::OutputOp output);
   int64_t getAddress(mlir::Value value);

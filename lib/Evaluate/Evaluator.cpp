@@ -153,8 +153,10 @@ LogicalResult Evaluator::runClass(rank::RunOp op, Frame &frame) {
   auto argument = function.getArguments().begin();
   for (Value input : op.getInputs())
     inner.values[*argument++] = frame.values.lookup(input);
-  for (FlatSymbolRefAttr variable : op.getVariableSymbols())
-    inner.refs[*argument++] = variable.getValue().str();
+  for (FlatSymbolRefAttr variable : op.getVariableSymbols()) {
+    Value staged = op.getStaged(variable);
+    inner.refs[*argument++] = staged ? frame.refs.lookup(staged) : variable.getValue().str();
+  }
   for (int64_t key : op.getKeys().value_or(ArrayRef<int64_t>()))
     inner.values[*argument++] = everywhere(key);
   if (argument != function.getArguments().end() && op.getMicroBatch())
@@ -187,6 +189,26 @@ LogicalResult Evaluator::runStart(rank::StartOp op, Frame &frame) {
                          ? reduceScatter(layout, value, kind, *op.getAxes(), dims[i])
                          : allGather(layout, value, *op.getAxes(), dims[i]);
     frame.values[op.getResults()[i]] = std::move(result);
+  }
+  return success();
+}
+
+/// A place of its own, under a name that no variable has.
+LogicalResult Evaluator::runFetch(rank::FetchOp op, Frame &frame) {
+  for (Value result : op.getResults()) {
+    StringRef symbol = op.getVariable(cast<OpResult>(result)).getValue();
+    std::string place = ("staged:" + symbol).str();
+    store().set(place, store().get(symbol));
+    frame.refs[result] = place;
+  }
+  return success();
+}
+
+LogicalResult Evaluator::runOffload(rank::OffloadOp op, Frame &frame) {
+  for (Value staged : op.getStaged()) {
+    auto fetch = staged.getDefiningOp<rank::FetchOp>();
+    store().set(fetch.getVariable(cast<OpResult>(staged)).getValue(),
+                store().get(frame.refs.lookup(staged)));
   }
   return success();
 }
@@ -256,6 +278,15 @@ LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
         return success();
       })
       .Case([&](rank::StartOp o) { return runStart(o, frame); })
+      .Case([&](rank::FetchOp o) { return runFetch(o, frame); })
+      .Case([&](rank::OffloadOp o) { return runOffload(o, frame); })
+      .Case<rank::StashOp, rank::UnstashOp>([&](auto o) {
+        for (auto [operand, result] : llvm::zip_equal(o.getOperands(), o.getResults())) {
+          PerRank value = frame.values.lookup(operand);
+          frame.values[result] = std::move(value);
+        }
+        return success();
+      })
       .Case([&](rank::InputOp o) { return runInput(o, frame); })
       .Case([&](rank::OutputOp o) { return runOutput(o, frame); })
       .Case([&](rank::SendOp o) {

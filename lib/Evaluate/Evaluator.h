@@ -53,7 +53,8 @@ private:
   /// One function's values and what it does to variables at its exit.
   struct Frame {
     llvm::DenseMap<mlir::Value, PerRank> values;
-    llvm::DenseMap<mlir::Value, std::string> refs; ///< `!ps.ref` arguments: their symbols
+    llvm::DenseMap<mlir::Value, std::string>
+        refs; ///< `!ps.ref` arguments, and what is staged: their symbols
     std::vector<Effect> effects;
     bool immediate = false; ///< programs and stage functions: effects hold at once
     NamedTensors outputs;
@@ -104,6 +105,8 @@ private:
   mlir::LogicalResult runFused(ps::FusedOp op, Frame &frame);
   mlir::LogicalResult runClass(rank::RunOp op, Frame &frame);
   mlir::LogicalResult runStart(rank::StartOp op, Frame &frame);
+  mlir::LogicalResult runFetch(rank::FetchOp op, Frame &frame);
+  mlir::LogicalResult runOffload(rank::OffloadOp op, Frame &frame);
   mlir::LogicalResult runInput(rank::InputOp op, Frame &frame);
   mlir::LogicalResult runOutput(rank::OutputOp op, Frame &frame);
   /// `programs`: by coordinate, of one entry; none where the module has functions (before level

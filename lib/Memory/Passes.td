@@ -40,6 +40,8 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
     `ps.workspace_offset` and `ps.scratch_bytes` in class functions, `ps.arena_bytes` on the module. Each pipeline
     coordinate has an arena of its own, with the variables that its programs name: there `ps.address` and
     `ps.arena_bytes` are lists by coordinate, with -1 for a variable that one does not hold.
+    Variables in the host's memory (`ps.host`), and behind them stashed values, have addresses behind the arena, from
+    `ps.host_base` on, `ps.host_bytes` in all.
   }];
   let options = [Option<"slots", "slots", "int64_t", "16",
                         "copies of what a section keeps for a later one">];
@@ -57,6 +59,8 @@ def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
       after what the program does not keep.
     * `placed_c5`: what a pipeline coordinate's programs name lies in its arena.
     * `placed_c6`: no arena is larger than the budget that the module has (`ps.memory_budget`).
+    * `placed_c7`: every variable of the host's memory, and every value as long as it is stashed, lies in the host's part of
+      the addresses, apart from the others; that part begins behind the arena.
   }];
 }
 

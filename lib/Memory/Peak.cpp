@@ -50,6 +50,8 @@ public:
       : module(module), symbols(symbols) {
     peak.coordinate = coordinate;
     peak.arenaBytes = getArenaBytes(module, coordinate).value_or(0);
+    if (std::optional<HostPart> host = getHostPart(module, coordinate))
+      peak.hostBytes = host->bytes;
   }
 
   MemoryPeak find() {
@@ -75,7 +77,7 @@ public:
 private:
   void addVariables() {
     for (auto variable : module.getOps<ps::VariableOp>()) {
-      if (!getVariableAddress(variable, peak.coordinate))
+      if (!getVariableAddress(variable, peak.coordinate) || variable->hasAttr(rank::kHostMark))
         continue;
       auto type = variable.getTensorType();
       if (ps::MeshOp mesh = ps::getMesh(module); mesh && variable.getSharding())
@@ -185,6 +187,9 @@ std::string parashard::explainMemory(ModuleOp module) {
     os << llvm::formatv("\nmemory of a rank{0}: {1}; at most {2} in use at once, in {3}\n", whose,
                         ps::formatBytes(peak.arenaBytes), ps::formatBytes(peak.liveBytes),
                         peak.instant);
+    if (peak.hostBytes > 0)
+      os << "and of the host's memory: " << ps::formatBytes(peak.hostBytes)
+         << ", for what is offloaded\n";
     std::vector<std::vector<std::string>> rows = {{"bytes", "count", "kind", "what", "first at"}};
     for (const MemoryHolder &holder : llvm::ArrayRef(peak.holders).take_front(most))
       rows.push_back({ps::formatBytes(holder.bytes), std::to_string(holder.count), holder.kind,

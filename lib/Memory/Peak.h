@@ -22,6 +22,7 @@ struct MemoryHolder {
 struct MemoryPeak {
   int64_t coordinate = 0;
   int64_t arenaBytes = 0;
+  int64_t hostBytes = 0;             ///< of what lies in the host's memory, beside all else
   int64_t variableBytes = 0;         ///< of the variables, which stay
   int64_t liveBytes = 0;             ///< the largest sum of what is in use at once, with them
   std::string instant;               ///< what runs then

@@ -146,15 +146,17 @@ static DenseSet<StringAttr> findNamed(ModuleOp module, int64_t pp) {
   return named;
 }
 
-/// Gives each coordinate's variables addresses from 0 on; where each coordinate's end. Those that
-/// no coordinate names are on the first one.
-static SmallVector<int64_t> placeVariables(ModuleOp module, int64_t coordinates) {
-  SmallVector<int64_t> ends(coordinates, 0);
+/// Gives each coordinate's variables of the device's or the host's memory addresses from `ends` on;
+/// moves these. Those that no coordinate names are on the first one.
+static void placeVariables(ModuleOp module, bool inHost, SmallVectorImpl<int64_t> &ends) {
+  int64_t coordinates = ends.size();
   std::vector<DenseSet<StringAttr>> named;
   for (int64_t pp = 0; pp < coordinates; ++pp)
     named.push_back(findNamed(module, pp));
   ps::MeshOp mesh = ps::getMesh(module);
   for (auto variable : module.getOps<ps::VariableOp>()) {
+    if (variable->hasAttr(rank::kHostMark) != inHost)
+      continue;
     RankedTensorType type = variable.getTensorType();
     if (ps::ShardingAttr sharding = variable.getSharding())
       type = ps::getLocalType(type, sharding, mesh);
@@ -169,7 +171,47 @@ static SmallVector<int64_t> placeVariables(ModuleOp module, int64_t coordinates)
     }
     setByCoordinate(variable, kAddressMark, addresses);
   }
-  return ends;
+}
+
+/// Places the values of a coordinate's programs that lie in the host's memory from address `base`
+/// on; the bytes used. Programs run one at a time.
+static int64_t placeStashed(ModuleOp module, SymbolTable &symbols, int64_t pp, int64_t base) {
+  int64_t bytes = 0;
+  for (auto program : module.getOps<rank::ProgramOp>()) {
+    if (int64_t(program.getPp()) != pp || program.getBody().getOps<rank::StashOp>().empty())
+      continue;
+    Addresses addresses;
+    bytes = std::max(bytes, place(findProgramBuffers(program, symbols).host, base,
+                                  kScratchAddressMark, addresses));
+    for (auto &[op, list] : addresses)
+      setOffsets(op, kAddressesMark, list);
+  }
+  return bytes;
+}
+
+static bool usesHostMemory(ModuleOp module) {
+  return llvm::any_of(module.getOps<ps::VariableOp>(),
+                      [](auto variable) { return variable->hasAttr(rank::kHostMark); }) ||
+         llvm::any_of(module.getOps<rank::ProgramOp>(), [](rank::ProgramOp program) {
+           return !program.getBody().getOps<rank::StashOp>().empty();
+         });
+}
+
+/// What lies in the host's memory has addresses behind the arenas, a page or more apart from them:
+/// variables, then values.
+static void placeInHost(ModuleOp module, SymbolTable &symbols, ArrayRef<int64_t> arenas) {
+  constexpr int64_t kPage = 4096;
+  if (!usesHostMemory(module))
+    return;
+  SmallVector<int64_t> bases, bytes;
+  for (int64_t arena : arenas)
+    bases.push_back(int64_t(llvm::alignTo(arena, kPage)) + kPage);
+  SmallVector<int64_t> ends(bases);
+  placeVariables(module, /*inHost=*/true, ends);
+  for (auto [pp, base] : llvm::enumerate(bases))
+    bytes.push_back(ends[pp] - base + placeStashed(module, symbols, pp, ends[pp]));
+  setByCoordinate(module, kHostBaseMark, bases);
+  setByCoordinate(module, kHostBytesMark, bytes);
 }
 
 namespace {
@@ -184,11 +226,13 @@ struct PlanMemoryPass : parashard::impl::PlanMemoryPassBase<PlanMemoryPass> {
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(rank::kClassMark))
         planClass(function);
-    SmallVector<int64_t> ends = placeVariables(module, ps::getPipelineSize(module));
+    SmallVector<int64_t> ends(ps::getPipelineSize(module), 0);
+    placeVariables(module, /*inHost=*/false, ends);
     for (auto [pp, end] : llvm::enumerate(ends))
       if (failed(placePrograms(module, symbols, pp, end)))
         return signalPassFailure();
     setByCoordinate(module, kArenaBytesMark, ends);
+    placeInHost(module, symbols, ends);
     module->setAttr(ps::kLevelMark, ps::LevelAttr::get(module.getContext(), ps::Level::Placed));
   }
 

@@ -133,12 +133,16 @@ LogicalResult verifyProgram(rank::ProgramOp program, SymbolTable &symbols, Range
   return verifyBuffers(buffers.kept, "placed_c4", kAddressesMark, kScratchAddressMark, *slot);
 }
 
-/// The end of a coordinate's variables, which lie apart from one another at the arena's begin.
-FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, Range arena) {
+/// The end of a coordinate's variables of the device's or the host's memory, which lie apart from
+/// one another in `room`.
+FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, bool inHost, Range room) {
+  StringRef label = inHost ? "placed_c7" : "placed_c1";
   std::vector<Placed> placed;
   ps::MeshOp mesh = ps::getMesh(module);
-  int64_t end = 0;
+  int64_t end = room.begin;
   for (auto variable : module.getOps<ps::VariableOp>()) {
+    if (variable->hasAttr(rank::kHostMark) != inHost)
+      continue;
     RankedTensorType type = variable.getTensorType();
     if (mesh)
       type = ps::getLocalType(type, variable.getSharding(), mesh);
@@ -146,14 +150,33 @@ FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, Range arena) {
     std::optional<int64_t> begin = getVariableAddress(variable, pp);
     if (!begin && isa_and_nonnull<DenseI64ArrayAttr>(variable->getAttr(kAddressMark)))
       continue; // held by others
-    if (failed(checkRange(variable, "placed_c1", begin, bytes, arena)))
+    if (failed(checkRange(variable, label, begin, bytes, room)))
       return failure();
     placed.push_back({variable, {*begin, *begin + bytes}, {}});
     end = std::max(end, *begin + bytes);
   }
-  if (failed(checkApart("placed_c1", std::move(placed))))
+  if (failed(checkApart(label, std::move(placed))))
     return failure();
   return end;
+}
+
+/// The part of the host's memory, empty where there is none, lies behind the arena: variables, then
+/// what programs stash.
+LogicalResult verifyHostPart(ModuleOp module, SymbolTable &symbols, int64_t pp, int64_t arena) {
+  std::optional<HostPart> host = getHostPart(module, pp);
+  if (host && host->base < arena)
+    return module.emitError("(placed_c7) has a part of the host's memory from byte ")
+           << host->base << " on, within the arena of " << arena << " bytes; run ps-plan-memory";
+  Range room = host ? Range{host->base, host->base + host->bytes} : Range{arena, arena};
+  FailureOr<int64_t> end = verifyVariables(module, pp, /*inHost=*/true, room);
+  if (failed(end))
+    return failure();
+  for (auto program : module.getOps<rank::ProgramOp>())
+    if (int64_t(program.getPp()) == pp &&
+        failed(verifyBuffers(findProgramBuffers(program, symbols).host, "placed_c7", kAddressesMark,
+                             kScratchAddressMark, {*end, room.end})))
+      return failure();
+  return success();
 }
 
 /// What a coordinate's programs name, it holds.
@@ -208,8 +231,8 @@ struct VerifyPlacedPass : parashard::impl::VerifyPlacedPassBase<VerifyPlacedPass
       return module.emitError("(placed_c6) a rank needs ")
              << arena << " bytes, more than the budget of " << budget.getInt()
              << " that its plan was made for; compile the model again with --recompute budget=...";
-    FailureOr<int64_t> end = verifyVariables(module, pp, {0, arena});
-    if (failed(end))
+    FailureOr<int64_t> end = verifyVariables(module, pp, /*inHost=*/false, {0, arena});
+    if (failed(end) || failed(verifyHostPart(module, symbols, pp, arena)))
       return failure();
     for (auto program : module.getOps<rank::ProgramOp>())
       if (int64_t(program.getPp()) == pp &&

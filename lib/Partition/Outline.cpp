@@ -202,7 +202,7 @@ rank::RunOp Outliner::buildRun(Location loc, const Run &run, func::FuncOp callee
   auto op = rank::RunOp::create(
       builder, loc, callee.getResultTypes(), FlatSymbolRefAttr::get(callee.getSymNameAttr()),
       run.segment ? builder.getI64IntegerAttr(*run.segment) : IntegerAttr(),
-      run.keys.empty() ? Value() : microBatch, inputs,
+      run.keys.empty() ? Value() : microBatch, inputs, /*staged=*/ValueRange(),
       variables.empty() ? ArrayAttr() : builder.getArrayAttr(variables),
       run.keys.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(run.keys),
       getQueues(builder, callee));

@@ -72,6 +72,35 @@ def OverlapCollectivesPass : Pass<"ps-overlap-collectives", "::mlir::ModuleOp"> 
   }];
 }
 
+def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::parashard::rank::RankDialect"];
+  let summary = "puts what is not used for long into the host's memory";
+  let description = [{
+    `what=optimizer`: optimizer state, averages, and weights of which all else uses a copy in another type. Such
+    a variable gets `ps.host`, and each run of the update has it staged: `rank.fetch` brings it ahead of the run,
+    `rank.offload` takes it back. Runs are taken together to pieces of at least `piece-bytes`, or an eighth of all
+    where that is less. The first piece is fetched where the update begins, each other one in front of the piece before
+    it; a piece that goes back is waited for in front of the one after the next. So three are on the device at most. What
+    several runs share, and single numbers, stay.
+
+    `what=activations`: values that a run of forward makes, or that are received, for a run of backward. What no op uses
+    from one op to the run of backward goes by one `rank.stash` behind the first, and comes back by one `rank.unstash` ahead
+    of the second. By the cost interface and the rates below, chosen is only what goes and comes while runs compute, one
+    after the other in each direction; and of that only what makes fewer the bytes of values that are kept at once.
+    `activations=all` minds the bytes alone: a copy has one run beside it, in front or behind, whether or not it takes longer.
+
+    Where nothing is found, a warning says so and nothing changes.
+  }];
+  let options = [
+    Option<"what", "what", "std::string", "\"optimizer\"", "optimizer, activations, activations=all, or two with a comma">,
+    Option<"flops", "flops", "int64_t", "100000000000", "of contractions a second, in f32">,
+    Option<"narrowFlops", "narrow-flops", "int64_t", "100000000000", "the same of 16-bit types">,
+    Option<"memory", "memory", "int64_t", "10000000000", "bytes a second of the device's memory">,
+    Option<"host", "host", "int64_t", "5000000000", "bytes a second between it and the host's, in each direction">,
+    Option<"pieceBytes", "piece-bytes", "int64_t", "32 << 20", "bytes that are fetched at once, at most an eighth of all">,
+  ];
+}
+
 def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "checks what must hold at level 4";
@@ -87,6 +116,10 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
       member, and a wait blocks: no deadlock. Else the error names who waits for whom.
     - (scheduled_c9) every member of a reduction over pipeline coordinates starts it, of the same thing, on equal types.
     - (scheduled_c10) what segments add to a variable is added in the order of the micro-batches.
+    - (scheduled_c11) a variable that lies in the host's memory is fetched, and runs have it staged; nothing else uses it.
+    - (scheduled_c12) runs have what is fetched after its wait, and before it is brought back.
+    - (scheduled_c13) what is fetched is brought back once, and fetched again only after the wait of that.
+    - (scheduled_c14) what is stashed is unstashed once, after the wait for it, and used after the wait for that.
   }];
 }
 

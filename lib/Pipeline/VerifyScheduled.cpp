@@ -86,6 +86,122 @@ LogicalResult verifyVariables(rank::StartOp start) {
   return success();
 }
 
+//===--- what lies in the host's memory -----------------------------------===//
+
+bool isInHost(const SymbolTable &symbols, FlatSymbolRefAttr symbol) {
+  auto variable = symbols.lookup<VariableOp>(symbol.getValue());
+  return variable && variable->hasAttr(rank::kHostMark);
+}
+
+InFlightDiagnostic refuseUse(Operation *op, FlatSymbolRefAttr symbol) {
+  return op->emitOpError("(scheduled_c11) uses ")
+         << symbol << ", which lies in the host's memory and is not staged for it; run ps-offload";
+}
+
+/// Nothing but rank.fetch reaches a variable in the host's memory.
+LogicalResult verifyUse(Operation &op, const SymbolTable &symbols) {
+  auto check = [&](FlatSymbolRefAttr symbol) -> LogicalResult {
+    return isInHost(symbols, symbol) ? LogicalResult(refuseUse(&op, symbol)) : success();
+  };
+  if (auto read = dyn_cast<ReadOp>(op))
+    return check(read.getVariableAttr());
+  if (auto write = dyn_cast<WriteOp>(op))
+    return check(write.getVariableAttr());
+  if (auto run = dyn_cast<rank::RunOp>(op))
+    for (FlatSymbolRefAttr symbol : run.getVariableSymbols())
+      if (!run.getStaged(symbol) && failed(check(symbol)))
+        return failure();
+  return success();
+}
+
+/// What is staged is used between the wait for it and its way back, of which there is one.
+LogicalResult verifyStaged(rank::FetchOp fetch, OpResult staged, rank::WaitOp wait) {
+  FlatSymbolRefAttr symbol = fetch.getVariable(staged);
+  rank::OffloadOp back;
+  for (Operation *user : staged.getUsers())
+    if (auto offload = dyn_cast<rank::OffloadOp>(user)) {
+      if (back)
+        return offload.emitOpError("(scheduled_c13) brings ") << symbol << " back a second time";
+      back = offload;
+    }
+  if (!back)
+    return fetch.emitOpError("(scheduled_c13) fetches ") << symbol << ", which is not brought back";
+  if (!findWait(back.getToken()))
+    return back.emitOpError("(scheduled_c1) is never waited for");
+  for (Operation *user : staged.getUsers())
+    if (user->isBeforeInBlock(wait) || (user != back && back->isBeforeInBlock(user)))
+      return user->emitOpError("(scheduled_c12) uses ")
+             << symbol << " before the wait for it, or after it is brought back";
+  return success();
+}
+
+LogicalResult verifyFetches(rank::ProgramOp program, const SymbolTable &symbols) {
+  llvm::DenseMap<Attribute, rank::WaitOp> back; ///< of the last way back of each variable
+  for (Operation &op : program.getBody().front()) {
+    if (failed(verifyUse(op, symbols)))
+      return failure();
+    auto fetch = dyn_cast<rank::FetchOp>(op);
+    if (!fetch)
+      continue;
+    rank::WaitOp wait = findWait(fetch.getToken());
+    if (!wait)
+      return fetch.emitOpError("(scheduled_c1) is never waited for");
+    for (Value result : fetch.getResults()) {
+      auto staged = cast<OpResult>(result);
+      FlatSymbolRefAttr symbol = fetch.getVariable(staged);
+      if (!isInHost(symbols, symbol))
+        return fetch.emitOpError("(scheduled_c11) fetches ")
+               << symbol << ", which does not lie in the host's memory";
+      if (rank::WaitOp last = back.lookup(symbol); last && !last->isBeforeInBlock(fetch))
+        return fetch.emitOpError("(scheduled_c13) fetches ")
+               << symbol << " before it is known to be back";
+      if (failed(verifyStaged(fetch, staged, wait)))
+        return failure();
+      for (Operation *user : staged.getUsers())
+        if (auto offload = dyn_cast<rank::OffloadOp>(user))
+          back[symbol] = findWait(offload.getToken());
+    }
+  }
+  return success();
+}
+
+/// What is stashed is there when it is asked for, and back when it is used.
+LogicalResult verifyUnstash(rank::UnstashOp unstash) {
+  rank::WaitOp back = findWait(unstash.getToken());
+  if (!back)
+    return unstash.emitOpError("(scheduled_c1) is never waited for");
+  for (Value held : unstash.getOperands()) {
+    rank::WaitOp gone = findWait(held.getDefiningOp<rank::StashOp>().getToken());
+    if (gone && !gone->isBeforeInBlock(unstash))
+      return unstash.emitOpError("(scheduled_c14) asks for values before the wait for their stash");
+  }
+  for (Value result : unstash.getResults())
+    for (Operation *user : result.getUsers())
+      if (user->isBeforeInBlock(back)) {
+        InFlightDiagnostic error =
+            user->emitOpError("(scheduled_c14) uses what is unstashed before the wait for it");
+        error.attachNote(back.getLoc()) << "waited for here";
+        return error;
+      }
+  return success();
+}
+
+LogicalResult verifyStashes(rank::ProgramOp program) {
+  for (auto stash : program.getBody().getOps<rank::StashOp>()) {
+    if (!findWait(stash.getToken()))
+      return stash.emitOpError("(scheduled_c1) is never waited for");
+    for (Value held : stash.getResults())
+      if (!held.hasOneUse() || !isa<rank::UnstashOp>(*held.user_begin()))
+        return stash.emitOpError(
+            "(scheduled_c14) has a result that is not unstashed once, and used "
+            "by nothing else");
+  }
+  for (auto unstash : program.getBody().getOps<rank::UnstashOp>())
+    if (failed(verifyUnstash(unstash)))
+      return failure();
+  return success();
+}
+
 /// Entries of a queue are waited for in the order in which they were started.
 LogicalResult verifyQueues(rank::ProgramOp program) {
   llvm::StringMap<rank::WaitOp> last;
@@ -128,7 +244,8 @@ struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> 
         if (failed(verifyReceive(recv)))
           return signalPassFailure();
       if (failed(verifyQueues(program)) || failed(verifyInputs(program)) ||
-          failed(verifyOrderOfSums(program, symbols)))
+          failed(verifyOrderOfSums(program, symbols)) || failed(verifyFetches(program, symbols)) ||
+          failed(verifyStashes(program)))
         return signalPassFailure();
       byEntry[program.getEntry()].push_back(program);
     }

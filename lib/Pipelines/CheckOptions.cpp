@@ -74,6 +74,24 @@ static llvm::Error checkRecompute(llvm::StringRef mode) {
               mode + "'");
 }
 
+static llvm::Error checkOffload(llvm::StringRef what) {
+  if (what.empty() || what == "none")
+    return llvm::Error::success();
+  llvm::SmallVector<llvm::StringRef> parts, kinds;
+  what.split(parts, ',');
+  for (llvm::StringRef part : parts) {
+    if (part != "optimizer" && part != "activations" && part != "activations=all")
+      return fail(
+          "--offload takes optimizer, activations[=all], both with a comma, or none, not '" + part +
+          "'");
+    llvm::StringRef kind = part.split('=').first;
+    if (llvm::is_contained(kinds, kind))
+      return fail("--offload has " + kind + " twice; give it once");
+    kinds.push_back(kind);
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error checkOptions(const CompileOptions &options) {
   auto mesh = parseMesh(options.mesh, options.ranks.value_or(0));
   if (!mesh)
@@ -117,6 +135,8 @@ llvm::Error checkOptions(const CompileOptions &options) {
   if (options.gradientReduction != "fp32" && options.gradientReduction != "bf16")
     return fail("--gradient-reduction takes fp32 or bf16, not '" + options.gradientReduction + "'");
   if (llvm::Error error = checkRecompute(options.recompute))
+    return error;
+  if (llvm::Error error = checkOffload(options.offload))
     return error;
   return checkPolicy(options.shardingPolicy);
 }

@@ -1,4 +1,5 @@
 // Which passes make each level, in which order, and why each stands where it does.
+#include "lib/Codegen/OverlapCost.h"
 #include "parashard/Pipelines.h"
 #include "parashard/Precision.h"
 
@@ -203,6 +204,26 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
   return passes;
 }
 
+std::vector<std::string> scheduledPasses(const CompileOptions &o) {
+  std::vector<std::string> passes = {PassText("ps-schedule")
+                                         .option("micro-batches", o.microBatches)
+                                         .option("schedule", o.schedule),
+                                     // Once the order of all runs is known.
+                                     PassText("ps-overlap-collectives")};
+  // What is used by the update alone is known from its runs; before memory is planned.
+  if (!o.offload.empty() && o.offload != "none" && !o.inference) {
+    codegen::MachineFigures machine = codegen::findMachine(o.target);
+    passes.push_back(PassText("ps-offload")
+                         .option("what", o.offload)
+                         .option("flops", int64_t(machine.flops))
+                         .option("narrow-flops", int64_t(machine.narrowFlops))
+                         .option("memory", int64_t(machine.memory))
+                         .option("host", int64_t(machine.host)));
+  }
+  passes.push_back(PassText("ps-verify-scheduled"));
+  return passes;
+}
+
 } // namespace
 
 std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
@@ -214,11 +235,7 @@ std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
   case ps::Level::Partitioned:
     return partitionedPasses(o);
   case ps::Level::Scheduled:
-    return {PassText("ps-schedule")
-                .option("micro-batches", o.microBatches)
-                .option("schedule", o.schedule),
-            // Once the order of all runs is known.
-            PassText("ps-overlap-collectives"), PassText("ps-verify-scheduled")};
+    return scheduledPasses(o);
   case ps::Level::Placed:
     // A step's micro-batches may all be pending at once where the host drives them.
     return {PassText("ps-plan-memory").option("slots", std::max<int64_t>(16, o.microBatches)),

@@ -31,6 +31,7 @@ json::Array listMemory(ModuleOp module) {
                                      {"bytes", holder.bytes}});
     rows.push_back(json::Object{{"pp", peak.coordinate},
                                 {"arena_bytes", peak.arenaBytes},
+                                {"host_bytes", peak.hostBytes},
                                 {"variable_bytes", peak.variableBytes},
                                 {"live_bytes", peak.liveBytes},
                                 {"instant", toText(peak.instant)},

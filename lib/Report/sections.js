@@ -88,7 +88,7 @@ function renderMemory(rows) {
   const parts = rows.map(row => {
     const whose = rows.length > 1 ? ` of coordinate ${row.pp}` : "";
     return [
-      make("h3", {}, `A rank${whose}: ${formatBytes(row.arena_bytes)}; at most ${formatBytes(row.live_bytes)} in use at once, in ${row.instant}`),
+      make("h3", {}, `A rank${whose}: ${formatBytes(row.arena_bytes)}; at most ${formatBytes(row.live_bytes)} in use at once, in ${row.instant}${row.host_bytes ? `; and ${formatBytes(row.host_bytes)} of the host's memory, for what is offloaded` : ""}`),
       make("div", { class: "frame chart" }, make("div", { class: "legend" }, make("span", { class: "forward" }, "values"), make("span", { class: "rest" }, "variables")), drawInUse(row)),
       make("div", { class: "frame" }, makePlainTable(`holders${whose}`, columns, row.holders)),
     ];

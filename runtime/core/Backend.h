@@ -46,7 +46,7 @@ public:
   virtual void reserve() = 0;
   virtual int threads() const = 0;
   /// Memory for this rank's instructions, zeroed; the device outlives it.
-  virtual std::unique_ptr<RankMemory> makeMemory(size_t bytes) = 0;
+  virtual std::unique_ptr<RankMemory> makeMemory(MemorySizes sizes) = 0;
   /// Whether instructions are over only some time after they were run: the host may then prepare
   /// the next step.
   virtual bool runsLater() const { return false; }

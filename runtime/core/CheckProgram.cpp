@@ -164,15 +164,30 @@ void checkInitial(const Variable &variable) {
               variable.displayName().c_str(), file.tensor.c_str());
 }
 
-/// A tensor at an address ends before the arena does.
+/// The host's part begins a page or more behind the arena, where nothing lies.
+static void checkHostPart(const Program &program) {
+  constexpr int64_t kPage = 4096;
+  for (size_t i = 0; i < program.arenaBytes.size(); ++i) {
+    int64_t base = program.hostBase[i], bytes = program.hostBytes[i];
+    if (bytes > 0 &&
+        (base % kPage != 0 || base - kPage < program.arenaBytes[i] || bytes > INT64_MAX / 2 - base))
+      PSRT_FAIL(BadInput,
+                "the host's memory has %lld bytes at %lld, behind an arena of %lld; it begins at a "
+                "multiple of %lld, so many or more behind the arena's end",
+                (long long)bytes, (long long)base, (long long)program.arenaBytes[i],
+                (long long)kPage);
+  }
+}
+
+/// A tensor at an address ends before the arena, or the host's memory, does.
 static void checkAddress(const Program &program, const char *what, const std::string &name,
                          const Addresses &addresses, const Placement &placement, Dtype dtype) {
   int64_t bytes = countElements(placement.local) * dtypeSize(dtype);
   for (int64_t i = 0; i < program.mesh.pipelineSize(); ++i) {
-    int64_t arena = program.arenaBytes[i];
-    if (addresses.isAt(i) && (bytes > arena || addresses.at(i) > arena - bytes))
+    if (addresses.isAt(i) && !program.holds(addresses.at(i), bytes, i))
       PSRT_FAIL(BadInput, "%s \"%s\" has %lld bytes at %lld, the arena has %lld", what,
-                name.c_str(), (long long)bytes, (long long)addresses.at(i), (long long)arena);
+                name.c_str(), (long long)bytes, (long long)addresses.at(i),
+                (long long)program.arenaBytes[i]);
   }
 }
 
@@ -234,6 +249,7 @@ static void checkVariable(const Variable &variable, const Program &program) {
 }
 
 void checkProgram(const Program &program) {
+  checkHostPart(program);
   for (const Variable &variable : program.variables)
     checkVariable(variable, program);
   for (const Input &input : program.inputs)

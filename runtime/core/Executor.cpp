@@ -20,7 +20,9 @@ int64_t Executor::resolve(const BufferRef &buffer, const ProgramEntry &entry,
   int64_t address =
       buffer.base == BufferRef::Absolute ? buffer.offset : entry.bases[buffer.base] + buffer.offset;
   address = point.inSlot(address, slot);
-  if (address < 0 || size_t(address) >= std::max<size_t>(1, memory.size()))
+  bool isBetween = program.hasHostPart(stage) && address >= program.arenaBytes[stage] &&
+                   !program.isInHost(address, stage);
+  if (address < 0 || isBetween || size_t(address) >= std::max<size_t>(1, memory.size()))
     PSRT_FAIL(BadInput, "%s uses arena address %lld of %zu", entry.label.c_str(),
               (long long)address, memory.size());
   return address;

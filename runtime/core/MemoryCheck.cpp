@@ -24,7 +24,13 @@ MemoryCheck::MemoryCheck(const Program &program, int64_t stage, Arena &arena)
   // So that of the inputs, too, shows what is written.
   holdForGood({});
   poisonRest();
-  planned = 0;
+  device.planned = host.planned = 0;
+}
+
+std::pair<MemoryCheck::Ends &, int64_t> MemoryCheck::partOf(int64_t address) {
+  if (program.isInHost(address, stage))
+    return {host, program.hostBase[stage]};
+  return {device, 0};
 }
 
 //===--- the plan ---------------------------------------------------------===//
@@ -47,7 +53,8 @@ void MemoryCheck::hold(MemoryRange range) {
               current ? current->label.c_str() : "variables", (long long)range.begin,
               (long long)range.end, (long long)other->begin, (long long)other->end);
   held[range.begin] = range;
-  planned = std::max(planned, range.end);
+  auto [ends, begin] = partOf(range.begin);
+  ends.planned = std::max(ends.planned, range.end - begin);
 }
 
 void MemoryCheck::release(MemoryRange range) {
@@ -125,12 +132,14 @@ void MemoryCheck::finish(const ProgramEntry &entry) {
 
 //===--- instructions -----------------------------------------------------===//
 
-/// What a collective or a message is started with; -1: none.
+/// What a collective, a message or a copy is started with; -1: none.
 static int64_t startedToken(const Instruction &instruction) {
   if (const auto *collective = std::get_if<CollectiveOp>(&instruction.op))
     return collective->token;
   if (const auto *message = std::get_if<MessageOp>(&instruction.op))
     return message->token;
+  if (const auto *transfer = std::get_if<TransferOp>(&instruction.op))
+    return transfer->token;
   return -1;
 }
 
@@ -207,11 +216,13 @@ void MemoryCheck::checkUnchanged(const Bound &bound, int64_t begin, int64_t end)
 void MemoryCheck::accept(MemoryRange range) {
   std::memcpy(copy.host(range.begin), arena.host(range.begin), range.end - range.begin);
   // Buffers begin at even addresses: a word of poison has not been written.
-  for (int64_t at = (range.end - 1) / 2 * 2; at >= std::max(range.begin, measured); at -= 2) {
+  auto [ends, begin] = partOf(range.begin);
+  for (int64_t at = (range.end - 1) / 2 * 2; at >= std::max(range.begin, begin + ends.measured);
+       at -= 2) {
     uint16_t word;
     std::memcpy(&word, arena.host(at), 2);
     if (word != kPoison)
-      measured = std::min(at + 2, range.end);
+      ends.measured = std::min(at + 2, range.end) - begin;
   }
 }
 

@@ -31,8 +31,11 @@ public:
 
   /// The end of the last buffer that lies in the arena, and of the last byte that was written, of
   /// all that ran.
-  int64_t getPlanned() const { return planned; }
-  int64_t getMeasured() const { return measured; }
+  int64_t getPlanned() const { return device.planned; }
+  int64_t getMeasured() const { return device.measured; }
+  /// The same of the host's part, from its begin on; 0 where there is none.
+  int64_t getHostPlanned() const { return host.planned; }
+  int64_t getHostMeasured() const { return host.measured; }
 
 private:
   void hold(MemoryRange range);
@@ -62,7 +65,12 @@ private:
   std::map<int64_t, MemoryRange> held;              ///< what is in use, by first byte
   std::vector<MemoryRange> named;                   ///< by the instruction
   std::map<int64_t, std::vector<MemoryRange>> open; ///< by what is started, by token
-  int64_t planned = 0, measured = 0;
+  struct Ends {
+    int64_t planned = 0, measured = 0; ///< from the part's begin on
+  };
+  Ends device, host;
+  /// Of the part that an address lies in, and where that begins.
+  std::pair<Ends &, int64_t> partOf(int64_t address);
 };
 
 } // namespace psrt

@@ -71,6 +71,7 @@ struct NameOf {
   std::string operator()(const ShardIndexOp &) const { return "shard_index"; }
   std::string operator()(const CopyOp &op) const { return op.zero ? "zero" : "copy"; }
   std::string operator()(const MessageOp &op) const { return op.receives ? "recv" : "send"; }
+  std::string operator()(const TransferOp &op) const { return op.toHost ? "offload" : "fetch"; }
   std::string operator()(const WaitOp &) const { return "wait"; }
   std::string operator()(const CollectiveOp &op) const { return op.name(); }
 };
@@ -82,6 +83,13 @@ std::string instructionName(const Program &program, const Instruction &instructi
 
 int64_t Program::largestArena() const {
   return *std::max_element(arenaBytes.begin(), arenaBytes.end());
+}
+
+bool Program::holds(int64_t address, int64_t bytes, int64_t coordinate) const {
+  int64_t base = 0, room = arenaBytes[coordinate];
+  if (isInHost(address, coordinate))
+    base = hostBase[coordinate], room = hostBytes[coordinate];
+  return address >= base && bytes <= room && address - base <= room - bytes;
 }
 
 const EntryPoint *Program::entry(const std::string &name) const {

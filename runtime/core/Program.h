@@ -169,14 +169,22 @@ struct MessageOp {
   int64_t value = 0, microBatch = 0; ///< which of the values that cross stages it is
 };
 
+/// Starts to copy from the host's part of the addresses, or to it. Buffers: ins, then outs.
+struct TransferOp {
+  bool toHost = false;
+  int64_t token = 0;
+  std::vector<int64_t> sizes; ///< bytes per pair of buffers
+};
+
 /// Returns when what that was started with the token is over. No buffers.
 struct WaitOp {
   int64_t token = 0;
+  bool isForTransfer = false; ///< started by the device, not by the communication
 };
 
 struct Instruction {
   std::variant<KernelOp, MatmulOp, AttentionOp, EmbeddingOp, ConvolutionOp, MaxPoolOp, ShardIndexOp,
-               CopyOp, CollectiveOp, MessageOp, WaitOp>
+               CopyOp, CollectiveOp, MessageOp, TransferOp, WaitOp>
       op;
   std::vector<BufferRef> buffers;
   std::string location;
@@ -296,6 +304,9 @@ struct Program {
   Mesh mesh;
   std::vector<std::string> kernelNames;
   std::vector<int64_t> arenaBytes; ///< of a rank, by pipeline coordinate
+  /// Of the host's memory, by pipeline coordinate: where its part of the addresses begins, behind
+  /// the arena, and its bytes. 0 of them: there is none.
+  std::vector<int64_t> hostBase, hostBytes;
   std::vector<Variable> variables;
   std::vector<WeightFile> files;
   std::vector<Input> inputs;
@@ -310,6 +321,15 @@ struct Program {
   int variable(const std::string &symbol) const;
   /// Of the coordinate whose ranks need most.
   int64_t largestArena() const;
+  /// Whether an address is one of the host's part.
+  bool isInHost(int64_t address, int64_t coordinate) const {
+    return hasHostPart(coordinate) && address >= hostBase[coordinate];
+  }
+  bool hasHostPart(int64_t coordinate) const {
+    return size_t(coordinate) < hostBytes.size() && hostBytes[coordinate] > 0;
+  }
+  /// Whether bytes from an address on lie in the arena, or all in the host's part.
+  bool holds(int64_t address, int64_t bytes, int64_t coordinate) const;
 };
 
 /// The symbols of a compiled object, and the file that they are in: its folder is where relative

@@ -396,6 +396,28 @@ void parseMessage(const Json &object, const Mesh &mesh, Instruction &result) {
   result.op = op;
 }
 
+void parseTransfer(const Json &object, const Mesh &, Instruction &result) {
+  TransferOp op;
+  op.toHost = object.at("op") == "offload";
+  op.token = getInt(object, "wait");
+  for (int64_t size : getInts(object, "sizes"))
+    op.sizes.push_back(countElements({size}));
+  for (const char *key : {"ins", "outs"}) {
+    const Json &buffers = object.at(key);
+    if (!buffers.is_array() || buffers.size() != op.sizes.size())
+      PSRT_FAIL(BadInput,
+                "\"%s\" of a copy to or from the host's memory is not a list of %zu "
+                "buffers, one for each size",
+                key, op.sizes.size());
+    for (const Json &buffer : buffers)
+      result.buffers.push_back(parseBuffer(buffer));
+  }
+  for (const BufferRef &buffer : result.buffers)
+    if (!buffer.present())
+      PSRT_FAIL(BadInput, "a copy to or from the host's memory has a buffer that is null");
+  result.op = std::move(op);
+}
+
 Instruction parseInstruction(const Json &object, const Mesh &mesh) {
   static const std::unordered_map<std::string, Parser> parsers = {
       {"kernel", parseKernel},
@@ -418,6 +440,8 @@ Instruction parseInstruction(const Json &object, const Mesh &mesh) {
       {"all_to_all", parseCollective<CollectiveOp::AllToAll>},
       {"send", parseMessage},
       {"recv", parseMessage},
+      {"fetch", parseTransfer},
+      {"offload", parseTransfer},
       {"permute", parseCollective<CollectiveOp::Permute>},
       {"shard_slice", parseCollective<CollectiveOp::ShardSlice>}};
   std::string name = object.at("op");
@@ -455,6 +479,8 @@ std::vector<BufferLifetime> parseBuffers(const Json &object) {
 int64_t *startedToken(Instruction &instruction) {
   if (auto *op = std::get_if<CollectiveOp>(&instruction.op))
     return op->token >= 0 ? &op->token : nullptr;
+  if (auto *op = std::get_if<TransferOp>(&instruction.op))
+    return &op->token;
   auto *op = std::get_if<MessageOp>(&instruction.op);
   return op ? &op->token : nullptr;
 }
@@ -463,15 +489,18 @@ int64_t *startedToken(Instruction &instruction) {
 Instruction parseWait(const Json &object, std::vector<Instruction> &code,
                       const std::string &where) {
   int64_t token = getInt(object, "wait");
-  bool known = std::any_of(code.begin(), code.end(), [&](Instruction &instruction) {
-    const int64_t *started = startedToken(instruction);
-    return started && *started == token;
-  });
-  if (!known)
+  bool isForTransfer = false, isForOthers = false;
+  for (Instruction &instruction : code)
+    if (const int64_t *started = startedToken(instruction); started && *started == token)
+      (std::holds_alternative<TransferOp>(instruction.op) ? isForTransfer : isForOthers) = true;
+  if (isForTransfer && isForOthers)
+    PSRT_FAIL(BadInput, "%s waits for %lld, which is both of a copy and of communication",
+              where.c_str(), (long long)token);
+  if (!isForTransfer && !isForOthers)
     PSRT_FAIL(BadInput, "%s waits for %lld, which was not started", where.c_str(),
               (long long)token);
   Instruction result;
-  result.op = WaitOp{token};
+  result.op = WaitOp{token, isForTransfer};
   return result;
 }
 
@@ -517,6 +546,11 @@ Function parseFunction(const Json &object, const Program &program) {
             ? parseWait(instruction, result.code, "function \"" + result.name + "\"")
             : parseInstruction(instruction, program.mesh));
     checkMeeting(result.code.back(), /*coordinate=*/-1);
+    if (std::holds_alternative<TransferOp>(result.code.back().op))
+      PSRT_FAIL(BadInput,
+                "function \"%s\" copies to or from the host's memory, which programs alone "
+                "do",
+                result.name.c_str());
     for (const BufferRef &buffer : result.code.back().buffers)
       if (buffer.base >= result.bases)
         PSRT_FAIL(BadInput, "function \"%s\" uses base %d of %d", result.name.c_str(), buffer.base,
@@ -759,6 +793,11 @@ Program parseTable(const Json &table) {
   result.mesh = parseMesh(get(table, "mesh"));
   result.kernelNames = getOr<std::vector<std::string>>(table, "kernels", {});
   result.arenaBytes = parseArenas(table.at("arena_bytes"), result.mesh);
+  result.hostBase = result.hostBytes = std::vector<int64_t>(result.arenaBytes.size(), 0);
+  if (const Json &bytes = get(table, "host_bytes"); !bytes.is_null()) {
+    result.hostBase = parseArenas(table.at("host_base"), result.mesh);
+    result.hostBytes = parseArenas(bytes, result.mesh);
+  }
   result.microBatches = getOr<int64_t>(table, "micro_batches", 1);
   result.flopsPerStep = getOr(table, "flops_per_step", 0.0);
   if (const Json &defaults = get(table, "defaults"); !defaults.is_null())

@@ -8,6 +8,17 @@
 
 namespace psrt {
 
+/// Of a memory: the device's part from address 0 on, and behind it the host's, which the device
+/// copies from and to (none: no bytes).
+struct MemorySizes {
+  MemorySizes(size_t bytes, size_t hostBase = 0, size_t hostBytes = 0)
+      : bytes(bytes), hostBase(hostBase), hostBytes(hostBytes) {}
+  size_t bytes, hostBase, hostBytes;
+  /// The end of all addresses.
+  size_t end() const { return hostBytes ? hostBase + hostBytes : bytes; }
+  bool isInHost(int64_t address) const { return hostBytes && size_t(address) >= hostBase; }
+};
+
 /// Copies are in the order of the calls, among the rank's instructions: one that is called after an
 /// entry has been run sees what that entry writes, and one called before it is seen by it. No two
 /// threads call at once.

@@ -100,7 +100,9 @@ void Session::makeRank(int index, bool dedicated) {
   rank->coordinates = program.mesh.coordinates(index);
   rank->stage = program.mesh.pipelineCoordinate(rank->coordinates);
   rank->device = device->makeRank(threads, dedicated, options.job ? 0 : index);
-  rank->memory = rank->device->makeMemory(program.arenaBytes[rank->stage]);
+  rank->memory = rank->device->makeMemory({size_t(program.arenaBytes[rank->stage]),
+                                           size_t(program.hostBase[rank->stage]),
+                                           size_t(program.hostBytes[rank->stage])});
   rank->comm = communication->makeRank(index);
   rank->executor = std::make_unique<Executor>(program, source.kernels, index, *rank->memory,
                                               *rank->device, *rank->comm, options.seed);

@@ -47,21 +47,46 @@ std::string ofStage(const Program &program, int64_t stage) {
              : format(" of pipeline coordinate %lld", (long long)stage);
 }
 
-void printMemory(const Program &program, int64_t stage) {
+/// The variables of the device's or of the host's memory, by kind.
+void printKinds(const Program &program, int64_t stage, bool inHost) {
   std::map<std::string, std::pair<int64_t, int64_t>> kinds; // count, local bytes
   for (const Variable &variable : program.variables) {
-    if (!variable.addresses.isAt(stage))
+    if (!variable.addresses.isAt(stage) ||
+        program.isInHost(variable.addresses.at(stage), stage) != inHost)
       continue;
     auto &[count, bytes] = kinds[variable.kind];
     ++count;
     bytes += variable.localBytes();
   }
-  std::printf("memory      %s a rank%s, of it:\n",
-              bytesText(double(program.arenaBytes[stage])).c_str(),
-              ofStage(program, stage).c_str());
   for (const auto &[kind, sizes] : kinds)
     std::printf("  %-12s %5lld tensors  %s\n", kind.c_str(), (long long)sizes.first,
                 bytesText(double(sizes.second)).c_str());
+}
+
+/// Bytes of the host's memory that a rank's values share while they are not used.
+int64_t findStashedBytes(const Program &program, int64_t stage) {
+  int64_t begin = INT64_MAX, end = 0;
+  for (const EntryPoint &entry : program.entries)
+    for (const BufferLifetime &buffer : entry.programs[stage].buffers)
+      if (program.isInHost(buffer.address, stage)) {
+        begin = std::min(begin, buffer.address);
+        end = std::max(end, buffer.address + buffer.bytes);
+      }
+  return std::max<int64_t>(0, end - std::min(begin, end));
+}
+
+void printMemory(const Program &program, int64_t stage) {
+  std::string whose = ofStage(program, stage);
+  std::printf("memory      %s a rank%s, of it:\n",
+              bytesText(double(program.arenaBytes[stage])).c_str(), whose.c_str());
+  printKinds(program, stage, /*inHost=*/false);
+  if (program.hostBytes[stage] == 0)
+    return;
+  std::printf("host memory %s a rank%s, of it:\n",
+              bytesText(double(program.hostBytes[stage])).c_str(), whose.c_str());
+  printKinds(program, stage, /*inHost=*/true);
+  if (int64_t bytes = findStashedBytes(program, stage))
+    std::printf("  %-12s                %s\n", "activations", bytesText(double(bytes)).c_str());
 }
 
 /// The pipeline coordinates that hold a variable, where not all do.

@@ -8,8 +8,12 @@ static std::string describe(const Mesh &mesh, const Rank &rank) {
   const MemoryCheck &check = *rank.executor->memoryCheck();
   std::string whose =
       mesh.pipelineSize() == 1 ? "" : format(" of pipeline coordinate %lld", (long long)rank.stage);
-  return format("memory%s: %lld bytes planned, %lld measured", whose.c_str(),
-                (long long)check.getPlanned(), (long long)check.getMeasured());
+  std::string text = format("memory%s: %lld bytes planned, %lld measured", whose.c_str(),
+                            (long long)check.getPlanned(), (long long)check.getMeasured());
+  if (check.getHostPlanned() > 0)
+    text += format("; of the host: %lld planned, %lld measured", (long long)check.getHostPlanned(),
+                   (long long)check.getHostMeasured());
+  return text;
 }
 
 void printMemoryCheck(Session &session) {

@@ -2,6 +2,7 @@
 #include "runtime/main/Parts.h"
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <sys/stat.h>
 
 namespace psrt {
@@ -46,6 +47,11 @@ struct Describe {
             format("\"bytes\": %lld, \"queue\": %s, \"value\": %lld, \"micro_batch\": %lld",
                    (long long)op.bytes, quoted(op.queue).c_str(), (long long)op.value,
                    (long long)op.microBatch)};
+  }
+  Description operator()(const TransferOp &op) const {
+    int64_t bytes = std::accumulate(op.sizes.begin(), op.sizes.end(), int64_t(0));
+    return {"copy",
+            format("\"bytes\": %lld, \"token\": %lld", (long long)bytes, (long long)op.token)};
   }
   Description operator()(const WaitOp &op) const {
     return {"collective", format("\"token\": %lld", (long long)op.token)};

@@ -39,11 +39,6 @@ RUN = """config ranks comm threads data data-type labels fill shuffle seed epoch
     export-weights max-file-size check""".split()
 EVALUATE = "entry ranks micro-batches steps seed set inputs outputs".split()
 
-# Values whose features are not built: each is an error that names the flag, before anything else happens.
-UNBUILT_COMPILE = [
-    ("--offload", "optimizer"),
-]  # fmt: skip
-
 
 @pytest.mark.parametrize("tool,flags", [("ps-compile", COMPILE), ("ps-run", EVALUATE), ("program", RUN)])
 def test_help_names_every_flag(trained, tool, flags):
@@ -52,15 +47,6 @@ def test_help_names_every_flag(trained, tool, flags):
     assert status == 0
     missing = [flag for flag in flags if f"--{flag}" not in said]
     assert not missing
-
-
-@pytest.mark.parametrize("flags", UNBUILT_COMPILE, ids=" ".join)
-def test_flag_of_the_compiler_that_is_not_built(trained, exports, flags):
-    archive = oracle.export("mlp", exports)
-    status, said = run([tools_folder() / "ps-compile", archive, "-o", "unbuilt", *flags], trained)
-    assert status == 2, said
-    assert flags[0] in said and "not built" in said
-    assert not list(trained.glob("unbuilt*"))
 
 
 def test_a_file_that_is_only_called_onnx(trained):

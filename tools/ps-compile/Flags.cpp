@@ -135,7 +135,14 @@ struct Flags {
   cl::opt<std::string> gradientReduction{
       "gradient-reduction", cl::desc("the type in which gradients are added up over ranks"),
       cl::value_desc("fp32|bf16"), cl::init("fp32"), cl::cat(plan)};
-  cl::opt<std::string> offload{"offload", cl::desc("activations or optimizer"), cl::cat(plan)};
+  cl::opt<std::string> offload{
+      "offload",
+      cl::desc(
+          "what lies in the host's memory while it is not used. optimizer: what the update alone "
+          "uses (optimizer state, averages, weights that all else uses in another type); "
+          "activations: what forward keeps for backward, where its copies take no longer than "
+          "what runs beside them; =all: wherever less is kept at once"),
+      cl::value_desc("none|optimizer|activations[=all],..."), cl::init("none"), cl::cat(plan)};
 
   cl::list<std::string> optimizer{
       "optimizer",
@@ -189,11 +196,6 @@ bool bad(const llvm::Twine &message) {
 
 bool check(llvm::Error error) { return !error || bad(llvm::toString(std::move(error))); }
 
-/// A flag that asks for a feature that this version does not have.
-bool refuse(llvm::StringRef flag, llvm::StringRef value, llvm::StringRef what) {
-  return bad("--" + flag + " " + value + ": " + what + " is not built yet");
-}
-
 bool checkBuilt(const Flags &f) {
   if (f.mode != "train" && f.mode != "eval")
     return bad("--mode takes train or eval, not '" + f.mode + "'");
@@ -202,8 +204,6 @@ bool checkBuilt(const Flags &f) {
   if (!f.loss.empty() &&
       !llvm::is_contained({"cross_entropy", "causal_lm", "mse", "none"}, f.loss.getValue()))
     return bad("--loss takes cross_entropy, causal_lm, mse or none, not '" + f.loss + "'");
-  if (!f.offload.empty())
-    return refuse("offload", f.offload, "this flag");
   if (f.check && f.precision != "fp32")
     return bad(
         "--check compares layouts as closely as f32 allows; compile with --precision fp32 for "
@@ -383,8 +383,8 @@ bool readFiles(const Flags &f, CommandLine &line) {
 void warnOfIdleFlags(const Flags &f) {
   using Flag = std::reference_wrapper<const cl::Option>;
   std::initializer_list<Flag> ofTraining = {
-      f.optimizer, f.clipNorm,    f.ema,       f.microBatches, f.globalBatch,
-      f.freeze,    f.lossAverage, f.recompute, f.zero,         f.gradientReduction};
+      f.optimizer,   f.clipNorm,  f.ema,  f.microBatches,      f.globalBatch, f.freeze,
+      f.lossAverage, f.recompute, f.zero, f.gradientReduction, f.offload};
   for (const cl::Option &flag : ofTraining)
     if (f.inference && flag.getNumOccurrences() > 0)
       llvm::errs() << "warning: --" << flag.ArgStr
@@ -437,8 +437,7 @@ llvm::json::Object describePlan(const Flags &f, const CompileOptions &compile) {
                           {"gradient-reduction", f.gradientReduction.getValue()}};
   if (!f.lossAverage.empty())
     plan["loss-average"] = f.lossAverage.getValue();
-  if (!f.offload.empty())
-    plan["offload"] = f.offload.getValue();
+  plan["offload"] = f.offload.getValue();
   return plan;
 }
 
@@ -457,7 +456,7 @@ std::vector<GivenFlag> listGiven(const Flags &f) {
   add(ps::Level::Planned, {f.mesh, f.ranks, f.policy, f.zero, f.precision, f.gradientReduction,
                            f.recompute, f.splitMethod, f.numChunks, f.alignDims});
   add(ps::Level::Partitioned, {f.overlap});
-  add(ps::Level::Scheduled, {f.microBatches, f.globalBatch, f.schedule});
+  add(ps::Level::Scheduled, {f.microBatches, f.globalBatch, f.schedule, f.offload});
   return given;
 }
 
@@ -506,6 +505,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   c.overlap = f.overlap;
   c.alignDims = f.alignDims;
   c.precision = f.precision;
+  c.offload = f.offload;
   c.gradientReduction = f.gradientReduction;
   c.lossAverage = f.lossAverage;
   c.optimizers.assign(f.optimizer.begin(), f.optimizer.end());

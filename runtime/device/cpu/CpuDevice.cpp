@@ -47,8 +47,8 @@ void CpuRank::reserve() {
   }
 }
 
-std::unique_ptr<RankMemory> CpuRank::makeMemory(size_t bytes) {
-  return std::make_unique<Arena>(bytes);
+std::unique_ptr<RankMemory> CpuRank::makeMemory(MemorySizes sizes) {
+  return std::make_unique<Arena>(sizes.end());
 }
 
 //===--- simple instructions ----------------------------------------------===//
@@ -81,6 +81,24 @@ static void runCopy(const Bound &bound) {
   CpuRank::of(bound).pool.run(piece, &context, op.bytes, 1 << 18);
 }
 
+/// At once: the rank's memory is the host's as a whole.
+static void runTransfer(const Bound &bound) {
+  const TransferOp &op = std::get<TransferOp>(bound.instruction->op);
+  struct Context {
+    char *to;
+    const char *from;
+  } context;
+  auto piece = [](void *data, int, int64_t lo, int64_t hi) {
+    Context &c = *static_cast<Context *>(data);
+    std::memcpy(c.to + lo, c.from + lo, hi - lo);
+  };
+  for (size_t i = 0; i < op.sizes.size(); ++i) {
+    context.from = static_cast<const char *>(bound.buffers[i]);
+    context.to = static_cast<char *>(bound.buffers[op.sizes.size() + i]);
+    CpuRank::of(bound).pool.run(piece, &context, op.sizes[i], 1 << 18);
+  }
+}
+
 static void runShardIndex(const Bound &bound) {
   *static_cast<int64_t *>(bound.buffers[0]) = reinterpret_cast<int64_t>(bound.prepared);
 }
@@ -104,7 +122,12 @@ struct Binder {
   }
   bool operator()(const CollectiveOp &) { return false; }
   bool operator()(const MessageOp &) { return false; }
-  bool operator()(const WaitOp &) { return false; }
+  bool operator()(const TransferOp &) { return bound.run = runTransfer, true; }
+  bool operator()(const WaitOp &op) {
+    if (op.isForTransfer)
+      bound.run = [](const Bound &) {};
+    return op.isForTransfer;
+  }
 };
 
 class CpuDevice : public Device {

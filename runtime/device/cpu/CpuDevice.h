@@ -24,7 +24,7 @@ public:
   bool bind(Bound &bound) override;
   void reserve() override;
   int threads() const override { return pool.threads(); }
-  std::unique_ptr<RankMemory> makeMemory(size_t bytes) override;
+  std::unique_ptr<RankMemory> makeMemory(MemorySizes sizes) override;
 
   ThreadPool pool;
   std::vector<std::unique_ptr<MatmulRunner>> runners; ///< by thread

@@ -29,6 +29,7 @@ struct Writes {
   bool operator()(const CopyOp &op) const { return op.zero || index == 1; }
   bool operator()(const CollectiveOp &) const { return index >= instruction.buffers.size() / 2; }
   bool operator()(const MessageOp &op) const { return op.receives; }
+  bool operator()(const TransferOp &op) const { return index >= op.sizes.size(); }
   bool operator()(const WaitOp &) const { return false; }
 };
 } // namespace

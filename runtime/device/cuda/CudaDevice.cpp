@@ -13,7 +13,8 @@ namespace psrt::cuda {
 
 CudaRank::CudaRank(Place given, std::shared_ptr<const ProgramView> program)
     : place(std::move(given)), program(std::move(program)),
-      stream(std::make_shared<Stream>(place.gpu)), recordings(stream), clock(stream) {}
+      stream(std::make_shared<Stream>(place.gpu)), recordings(stream), transfers(stream),
+      clock(stream) {}
 
 CudaRank::~CudaRank() {
   // What it has enqueued must not outlive its memory. Errors have been told before.
@@ -21,10 +22,11 @@ CudaRank::~CudaRank() {
   getDriver().streamSynchronize(stream->get());
 }
 
-std::unique_ptr<RankMemory> CudaRank::makeMemory(size_t bytes) {
-  auto memory = std::make_unique<CudaMemory>(stream, bytes);
+std::unique_ptr<RankMemory> CudaRank::makeMemory(MemorySizes sizes) {
+  auto memory = std::make_unique<CudaMemory>(stream, sizes);
+  // The device's part alone: communication never reaches the host's.
   arena = memory->at(0);
-  arenaBytes = bytes;
+  arenaBytes = sizes.bytes;
   return memory;
 }
 
@@ -113,7 +115,12 @@ struct Binder {
     return bindShardSlice(rank, op, bound), true;
   }
   bool operator()(const MessageOp &) { return false; }
-  bool operator()(const WaitOp &) { return false; }
+  bool operator()(const TransferOp &op) { return rank.getTransfers().bind(op, bound), true; }
+  bool operator()(const WaitOp &op) {
+    if (op.isForTransfer)
+      rank.getTransfers().bind(op, bound);
+    return op.isForTransfer;
+  }
 };
 } // namespace
 

@@ -4,6 +4,7 @@
 
 #include "runtime/core/Backend.h"
 #include "runtime/device/cuda/CublasLt.h"
+#include "runtime/device/cuda/CudaTransfers.h"
 #include "runtime/device/cuda/EventClock.h"
 #include "runtime/device/cuda/LibraryKernels.h"
 #include "runtime/device/cuda/Module.h"
@@ -47,7 +48,7 @@ public:
   bool bind(Bound &bound) override;
   void reserve() override {}
   int threads() const override { return 1; }
-  std::unique_ptr<RankMemory> makeMemory(size_t bytes) override;
+  std::unique_ptr<RankMemory> makeMemory(MemorySizes sizes) override;
   bool runsLater() const override { return true; }
   void synchronize() override { stream->synchronize(); }
   int64_t getProductSize() const override { return getDriver().isStandin() ? 256 : 2048; }
@@ -72,6 +73,7 @@ public:
   const LibraryKernels &getLibrary() const { return *place.library; }
   /// Memory for one instruction at a time; it stays as long as the rank.
   CUdeviceptr getScratch(int64_t bytes);
+  Transfers &getTransfers() { return transfers; }
   /// cuBLASLt; made when it is asked for first.
   Blas &getBlas();
   /// Tells the stand-in what the next operation that is enqueued for an instruction touches,
@@ -97,6 +99,7 @@ private:
   std::unique_ptr<Blas> blas;
   std::map<const int64_t *, ScalarMirror> mirrors; ///< by what the host has
   Recordings recordings;
+  Transfers transfers;
   EventClock clock;
   std::deque<std::unique_ptr<Prepared>> kept;
   /// Runs of one function share what its instructions were prepared to where no addresses are in

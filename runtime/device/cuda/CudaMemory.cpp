@@ -11,10 +11,19 @@ static constexpr size_t kMostPinned = size_t(64) << 20;
 /// Instructions may look a little behind their buffers, as on the host (Arena::end).
 static constexpr size_t kGuardBytes = 4096;
 
-CudaMemory::CudaMemory(StreamRef given, size_t bytes)
-    : stream(std::move(given)), side(stream->getGpu()), bytes(bytes),
-      memory(stream->getGpu(), bytes + kGuardBytes, "the memory of a rank") {
-  zero(0, bytes + kGuardBytes);
+CudaMemory::CudaMemory(StreamRef given, MemorySizes sizes)
+    : stream(std::move(given)), side(stream->getGpu()), sizes(sizes),
+      memory(stream->getGpu(), sizes.bytes + kGuardBytes, "the memory of a rank") {
+  zero(0, sizes.bytes + kGuardBytes);
+  if (sizes.hostBytes == 0)
+    return;
+  hostPart = std::make_unique<PinnedMemory>(stream->getGpu(), sizes.hostBytes);
+  std::memset(hostPart->get(), 0, sizes.hostBytes);
+}
+
+char *CudaMemory::awaitHost(int64_t address) const {
+  stream->synchronize();
+  return inHost(address);
 }
 
 CudaMemory::~CudaMemory() {
@@ -74,6 +83,10 @@ void CudaMemory::copyFrom(char *staged, CUdeviceptr to, size_t count, const Stre
 }
 
 void CudaMemory::commit(char *staged, int64_t address, size_t count) {
+  if (sizes.isInHost(address)) {
+    std::memcpy(awaitHost(address), staged, count);
+    return;
+  }
   stream->getGpu()->enter();
   copyFrom(staged, memory.get() + CUdeviceptr(address), count, *stream);
 }
@@ -90,6 +103,8 @@ CudaMemory::Landing *CudaMemory::findLanding(int64_t address, size_t count) {
 }
 
 void CudaMemory::commitAhead(char *staged, int64_t address, size_t count) {
+  if (sizes.isInHost(address))
+    return commit(staged, address, count);
   const Gpu &gpu = *stream->getGpu();
   gpu.enter();
   Landing *landing = count ? findLanding(address, count) : nullptr;
@@ -110,9 +125,12 @@ void CudaMemory::commitAhead(char *staged, int64_t address, size_t count) {
 void CudaMemory::startRead(int64_t address, void *to, size_t count) {
   const Gpu &gpu = *stream->getGpu();
   char *staged = stage(address, count);
-  gpu.check(gpu.getDriver().memcpyDtoHAsync(staged, memory.get() + CUdeviceptr(address), count,
-                                            stream->get()),
-            "to copy from the GPU");
+  if (sizes.isInHost(address))
+    std::memcpy(staged, awaitHost(address), count);
+  else
+    gpu.check(gpu.getDriver().memcpyDtoHAsync(staged, memory.get() + CUdeviceptr(address), count,
+                                              stream->get()),
+              "to copy from the GPU");
   for (Block &block : blocks)
     if (block.memory.get() == staged) {
       block.over.record(*stream);
@@ -133,6 +151,10 @@ void CudaMemory::finishRead(void *to) {
 }
 
 void CudaMemory::write(int64_t address, const void *from, size_t count) {
+  if (sizes.isInHost(address)) {
+    std::memcpy(awaitHost(address), from, count);
+    return;
+  }
   auto *bytes = static_cast<const char *>(from);
   for (size_t done = 0; done < count;) {
     size_t n = std::min(count - done, size_t(kPieceBytes));
@@ -144,6 +166,10 @@ void CudaMemory::write(int64_t address, const void *from, size_t count) {
 }
 
 void CudaMemory::read(int64_t address, void *to, size_t count) {
+  if (sizes.isInHost(address)) {
+    std::memcpy(to, awaitHost(address), count);
+    return;
+  }
   auto *bytes = static_cast<char *>(to);
   for (size_t done = 0; done < count;) {
     size_t n = std::min(count - done, size_t(kPieceBytes));
@@ -154,6 +180,10 @@ void CudaMemory::read(int64_t address, void *to, size_t count) {
 }
 
 void CudaMemory::zero(int64_t address, size_t count) {
+  if (sizes.isInHost(address)) {
+    std::memset(awaitHost(address), 0, count);
+    return;
+  }
   const Gpu &gpu = *stream->getGpu();
   gpu.enter();
   if (count)

@@ -11,16 +11,18 @@ namespace psrt::cuda {
 
 /// Copies to the GPU are enqueued from pinned buffers, which are used again when their copy is
 /// over; the host waits for that only where the buffers would become too many. Reading waits for
-/// the stream. What is brought ahead comes by a stream of its own to a landing, and from there by a
-/// copy within the GPU.
+/// the stream, and so does whatever looks at the host's part: instructions that copy from or to it
+/// are over when the stream is (CudaTransfers). What is brought ahead comes by a stream of its own
+/// to a landing, and from there by a copy within the GPU.
 class CudaMemory : public RankMemory {
 public:
-  CudaMemory(StreamRef stream, size_t bytes);
+  CudaMemory(StreamRef stream, MemorySizes sizes);
   ~CudaMemory() override;
 
-  size_t size() const override { return bytes; }
+  size_t size() const override { return sizes.end(); }
   void *at(int64_t address) const override {
-    return reinterpret_cast<void *>(memory.get() + CUdeviceptr(address));
+    return sizes.isInHost(address) ? static_cast<void *>(inHost(address))
+                                   : reinterpret_cast<void *>(memory.get() + CUdeviceptr(address));
   }
   char *host(int64_t) const override { return nullptr; }
   void write(int64_t address, const void *from, size_t count) override;
@@ -49,6 +51,11 @@ private:
     Event brought, taken;
     bool isUsed = false;
   };
+  char *inHost(int64_t address) const {
+    return hostPart->get() + (size_t(address) - sizes.hostBase);
+  }
+  /// The host's part, when nothing that was enqueued uses it any more.
+  char *awaitHost(int64_t address) const;
   Block *findFree(size_t count);
   Block *awaitOne(size_t count);
   void copyFrom(char *staged, CUdeviceptr to, size_t count, const Stream &by);
@@ -57,8 +64,9 @@ private:
 
   StreamRef stream;
   Stream side; ///< by which data comes ahead
-  size_t bytes;
+  MemorySizes sizes;
   DeviceMemory memory;
+  std::unique_ptr<PinnedMemory> hostPart; ///< null where there is none
   std::deque<Block> blocks;
   size_t pinned = 0;                   ///< bytes of all blocks
   std::map<int64_t, Landing> landings; ///< by address

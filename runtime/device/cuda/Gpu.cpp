@@ -49,8 +49,12 @@ DeviceMemory::~DeviceMemory() {
 
 PinnedMemory::PinnedMemory(GpuRef given, size_t bytes) : gpu(std::move(given)), bytes(bytes) {
   gpu->enter();
-  gpu->check(gpu->getDriver().memHostAlloc(&pointer, bytes, CU_MEMHOSTALLOC_PORTABLE),
-             "to allocate pinned memory of the host");
+  CUresult result = gpu->getDriver().memHostAlloc(&pointer, bytes, CU_MEMHOSTALLOC_PORTABLE);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY)
+    refuse("the host has no %zu bytes of memory that GPU %d (%s) can copy from and to; use more "
+           "ranks on other hosts, or compile without --offload",
+           bytes, gpu->getOrdinal(), gpu->getName().c_str());
+  gpu->check(result, "to allocate pinned memory of the host");
 }
 
 PinnedMemory::~PinnedMemory() {

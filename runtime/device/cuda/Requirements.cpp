@@ -3,6 +3,7 @@
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Workspace.h"
 #include <cstdlib>
+#include <fstream>
 
 namespace psrt::cuda {
 
@@ -45,7 +46,7 @@ static std::string describeHolders(const Program &program, int64_t stage) {
   std::map<std::string, int64_t> kinds;
   int64_t rest = program.arenaBytes[stage];
   for (const Variable &variable : program.variables)
-    if (variable.addresses.isAt(stage)) {
+    if (variable.addresses.isAt(stage) && !program.isInHost(variable.addresses.at(stage), stage)) {
       kinds[variable.kind] += variable.localBytes();
       rest -= variable.localBytes();
     }
@@ -60,7 +61,30 @@ static std::string describeHolders(const Program &program, int64_t stage) {
   return result;
 }
 
+/// Bytes of memory that the host can still give; -1: unknown.
+static int64_t findAvailable() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  for (int64_t kilobytes = 0; file >> name >> kilobytes; file.ignore(256, '\n'))
+    if (name == "MemAvailable:")
+      return kilobytes * 1024;
+  return -1;
+}
+
+/// What is fetched for the update lies in the host's memory, which cannot be swapped out.
+static void checkHostMemory(const Program &program, const std::vector<int> &ranks) {
+  int64_t needed = 0, available = findAvailable();
+  for (int rank : ranks)
+    needed += program.hostBytes[program.mesh.pipelineCoordinate(program.mesh.coordinates(rank))];
+  if (needed > 0 && available >= 0 && needed > available)
+    refuse("the host has %s of memory available, what is offloaded of %zu rank%s needs %s; compile "
+           "for more ranks on other hosts, with --zero, or without --offload",
+           sizeText(available).c_str(), ranks.size(), ranks.size() == 1 ? "" : "s",
+           sizeText(needed).c_str());
+}
+
 void checkMemory(const Program &program, const std::vector<int> &ranks, const Gpu &gpu) {
+  checkHostMemory(program, ranks);
   int64_t needed = 0, largest = 0;
   for (int rank : ranks) {
     int64_t stage = program.mesh.pipelineCoordinate(program.mesh.coordinates(rank));

@@ -1,0 +1,223 @@
+// Values that forward keeps for backward wait in the host's memory.
+#include "Offload.h"
+#include "lib/Plan/Stashes.h"
+#include "llvm/ADT/MapVector.h"
+#include <numeric>
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+namespace {
+//===--- times ------------------------------------------------------------===//
+
+/// Seconds of class functions, by their cost interface: of contractions, and of writing the values
+/// that each op or fused group makes.
+class RunTimes {
+public:
+  RunTimes(const SymbolTable &symbols, const OffloadRates &rates)
+      : symbols(symbols), rates(rates) {}
+
+  double get(rank::RunOp run) {
+    auto [known, isNew] = times.try_emplace(run.getCalleeAttr());
+    if (isNew)
+      known->second = measure(symbols.lookup<func::FuncOp>(run.getCallee()));
+    return known->second;
+  }
+
+private:
+  double measure(func::FuncOp function) {
+    if (function.isExternal())
+      return 0;
+    double seconds = 0;
+    for (Operation &op : function.getBody().front())
+      for (Type type : op.getResultTypes())
+        if (isa<RankedTensorType>(type))
+          seconds += double(getByteSize(type)) / rates.memory;
+    function.walk([&](CostOpInterface op) { seconds += measureContraction(op); });
+    return seconds;
+  }
+
+  double measureContraction(CostOpInterface op) {
+    if (op->getNumOperands() == 0)
+      return 0;
+    int64_t flops = op.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops;
+    bool isNarrow = getElementTypeOrSelf(op->getOperand(0).getType()).getIntOrFloatBitWidth() <= 16;
+    return double(flops) / (isNarrow ? rates.narrowFlops : rates.flops);
+  }
+
+  const SymbolTable &symbols;
+  const OffloadRates &rates;
+  DenseMap<Attribute, double> times; ///< by class function
+};
+
+//===--- one program ------------------------------------------------------===//
+
+/// The values that go and come back together: nothing uses them between two ops.
+struct Group {
+  SmallVector<Value> values;
+  int64_t bytes = 0;
+  rank::StashOp stash;
+  rank::UnstashOp unstash;
+};
+
+class ProgramOffload {
+public:
+  ProgramOffload(rank::ProgramOp program, const SymbolTable &symbols, RunTimes &times)
+      : program(program), symbols(symbols), times(times), builder(program.getContext()) {
+    int64_t section = 0;
+    for (Operation &op : program.getBody().front()) {
+      section += isa<rank::SectionOp>(op);
+      numbers[&op] = ops.size();
+      ops.push_back(&op);
+      sections.push_back(section);
+    }
+  }
+
+  bool run(double bytesPerSecond, bool onlyHidden) {
+    plan::StashProblem problem;
+    problem.bytesPerSecond = bytesPerSecond;
+    problem.onlyHidden = onlyHidden;
+    problem.liveBytes.assign(ops.size() + 1, 0);
+    for (Operation *op : ops) {
+      auto run = dyn_cast<rank::RunOp>(op);
+      problem.seconds.push_back(run ? times.get(run) : 0);
+      for (OpResult result : op->getResults())
+        if (isa<RankedTensorType>(result.getType()))
+          note(result, problem.liveBytes);
+    }
+    std::partial_sum(problem.liveBytes.begin(), problem.liveBytes.end(), problem.liveBytes.begin());
+    for (auto &[between, group] : groups)
+      problem.away.push_back({between.first, between.second, group.bytes});
+    return move(plan::chooseStashes(problem));
+  }
+
+private:
+  using Between = std::pair<int64_t, int64_t>; ///< numbers of ops
+
+  std::optional<Phase> getPhase(Operation *op) const {
+    auto run = dyn_cast<rank::RunOp>(op);
+    auto phase =
+        run ? symbols.lookup(run.getCallee())->getAttrOfType<PhaseAttr>(kPhaseMark) : PhaseAttr();
+    return phase ? std::optional(phase.getValue()) : std::nullopt;
+  }
+
+  /// When an op is over: what is started, with its wait.
+  int64_t getEnd(Operation *op) const {
+    int64_t end = numbers.lookup(op);
+    if (op->getNumResults() > 0 && isa<rank::TokenType>(op->getResults().back().getType()))
+      for (Operation *user : op->getResults().back().getUsers())
+        end = std::max(end, numbers.lookup(user));
+    return end;
+  }
+
+  void note(OpResult value, std::vector<int64_t> &changes) {
+    int64_t begin = numbers.lookup(value.getOwner()), end = getEnd(value.getOwner()),
+            bytes = getByteSize(value.getType());
+    for (Operation *user : value.getUsers())
+      end = std::max(end, getEnd(user));
+    changes[begin] += bytes;
+    changes[end + 1] -= bytes;
+    if (std::optional<Between> between = findBetween(value)) {
+      groups[*between].values.push_back(value);
+      groups[*between].bytes += bytes;
+    }
+  }
+
+  /// What forward makes or receives, and a run of backward needs again after other runs.
+  std::optional<Between> findBetween(OpResult value) const {
+    Operation *maker = value.getOwner();
+    if (!isa<rank::RecvOp>(maker) && getPhase(maker) != Phase::Forward)
+      return std::nullopt;
+    Between between{getEnd(maker), ops.size()};
+    for (Operation *user : value.getUsers()) {
+      if (!isa<rank::RunOp, rank::SendOp>(user) ||
+          sections[numbers.lookup(user)] != sections[numbers.lookup(maker)])
+        return std::nullopt;
+      if (isBackwardRun(user))
+        between.second = std::min(between.second, numbers.lookup(user));
+    }
+    if (between.second == int64_t(ops.size()))
+      return std::nullopt;
+    for (Operation *user : value.getUsers())
+      if (numbers.lookup(user) < between.second)
+        between.first = std::max(between.first, getEnd(user));
+    return between.first < between.second ? std::optional(between) : std::nullopt;
+  }
+
+  bool isBackwardRun(Operation *op) const {
+    std::optional<Phase> phase = getPhase(op);
+    return phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
+  }
+
+  /// In front of one op: first waits for what goes, then what comes, then waits for that.
+  bool move(ArrayRef<std::optional<plan::StashPlace>> places) {
+    struct Move {
+      Between between;
+      plan::StashPlace place;
+      Group *group;
+    };
+    SmallVector<Move> moves;
+    for (auto [entry, place] : llvm::zip_equal(groups, places))
+      if (place)
+        moves.push_back({entry.first, *place, &entry.second});
+    for (Move &move : moves)
+      stash(*move.group, ops[move.between.first]);
+    for (Move &move : moves)
+      wait(move.group->stash, ops[move.place.gone]);
+    llvm::stable_sort(
+        moves, [](const Move &a, const Move &b) { return a.between.second < b.between.second; });
+    for (Move &move : moves)
+      unstash(*move.group, ops[move.place.fetch], move.between.second);
+    for (Move &move : moves)
+      wait(move.group->unstash, ops[move.between.second]);
+    return !moves.empty();
+  }
+
+  void stash(Group &group, Operation *behind) {
+    builder.setInsertionPointAfter(behind);
+    group.stash =
+        rank::StashOp::create(builder, behind->getLoc(), ValueRange(group.values).getTypes(),
+                              rank::TokenType::get(builder.getContext()), group.values);
+  }
+
+  /// Uses from the op of that number on are of what comes back.
+  void unstash(Group &group, Operation *inFront, int64_t from) {
+    builder.setInsertionPoint(inFront);
+    ResultRange held = group.stash.getResults();
+    group.unstash =
+        rank::UnstashOp::create(builder, inFront->getLoc(), held.getTypes(),
+                                rank::TokenType::get(builder.getContext()), ValueRange(held));
+    for (auto [value, again] : llvm::zip_equal(group.values, group.unstash.getResults()))
+      value.replaceUsesWithIf(again, [&](OpOperand &use) {
+        auto known = numbers.find(use.getOwner());
+        return known != numbers.end() && known->second >= from;
+      });
+  }
+
+  void wait(Operation *started, Operation *inFront) {
+    builder.setInsertionPoint(inFront);
+    rank::WaitOp::create(builder, started->getLoc(), started->getResults().back());
+  }
+
+  rank::ProgramOp program;
+  const SymbolTable &symbols;
+  RunTimes &times;
+  OpBuilder builder;
+  std::vector<Operation *> ops;
+  std::vector<int64_t> sections; ///< of each op
+  DenseMap<Operation *, int64_t> numbers;
+  llvm::MapVector<Between, Group> groups;
+};
+} // namespace
+
+bool offloadValues(ModuleOp module, const OffloadRates &rates, bool onlyHidden) {
+  SymbolTable symbols(module);
+  RunTimes times(symbols, rates);
+  bool any = false;
+  for (auto program : module.getOps<rank::ProgramOp>())
+    any |= ProgramOffload(program, symbols, times).run(rates.host, onlyHidden);
+  return any;
+}
+
+} // namespace parashard::ps
