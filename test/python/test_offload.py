@@ -254,8 +254,9 @@ def test_a_copy_that_is_not_waited_for_is_noticed(made, standin, what):
                               timeout=120, env={**os.environ, "PSRT_STANDIN_DROP": str(number), **more})  # fmt: skip
         return done.returncode, done.stderr
 
-    assert run(0, PSRT_STANDIN_LOG=str(folder / "log")) == (0, "")
-    waits = len(re.findall(r": wait \d+$", (folder / "log").read_text(), re.M))
+    log = folder / f"{what}.log"  # is added to
+    assert run(0, PSRT_STANDIN_LOG=str(log)) == (0, "")
+    waits = len(re.findall(r": wait \d+$", log.read_text(), re.M))
     noticed = 0
     for number in random.Random(0).sample(range(1, waits + 1), min(20, waits)):
         status, said = run(number)
