@@ -305,7 +305,7 @@ struct Program {
   std::vector<std::string> kernelNames;
   std::vector<int64_t> arenaBytes; ///< of a rank, by pipeline coordinate
   /// Of the host's memory, by pipeline coordinate: where its part of the addresses begins, behind
-  /// the arena, and its bytes. 0 of them: there is none.
+  /// the arena, and its bytes. 0 of them, or no such coordinate: there is none.
   std::vector<int64_t> hostBase, hostBytes;
   std::vector<Variable> variables;
   std::vector<WeightFile> files;

@@ -74,8 +74,10 @@ static int64_t findAvailable() {
 /// What is fetched for the update lies in the host's memory, which cannot be swapped out.
 static void checkHostMemory(const Program &program, const std::vector<int> &ranks) {
   int64_t needed = 0, available = findAvailable();
-  for (int rank : ranks)
-    needed += program.hostBytes[program.mesh.pipelineCoordinate(program.mesh.coordinates(rank))];
+  for (int rank : ranks) {
+    int64_t coordinate = program.mesh.pipelineCoordinate(program.mesh.coordinates(rank));
+    needed += program.hasHostPart(coordinate) ? program.hostBytes[coordinate] : 0;
+  }
   if (needed > 0 && available >= 0 && needed > available)
     refuse("the host has %s of memory available, what is offloaded of %zu rank%s needs %s; compile "
            "for more ranks on other hosts, with --zero, or without --offload",
