@@ -10,7 +10,7 @@ from conftest import ROOT, tools_folder
 LEVELS = ["0-imported", "1-training", "2-planned", "3-partitioned", "4-scheduled", "5-placed"]
 
 
-@pytest.fixture(scope="module", params=["gpt", "llama", "gpt without loss", "gpt under a budget"])
+@pytest.fixture(scope="module", params=["gpt", "llama", "gpt without loss", "gpt under a budget", "llama for GPUs"])
 def dumps(request, tmp_path_factory, exports):
     folder = tmp_path_factory.mktemp("dump")
     adds_loss = request.param.endswith("without loss")
@@ -18,6 +18,7 @@ def dumps(request, tmp_path_factory, exports):
     flags = ("--micro-batches", 2, "--optimizer", oracle.OPTIMIZERS["adamw"][0])
     flags += ("--loss", "causal_lm") if adds_loss else ()
     flags += ("--recompute", "budget=350KB") if request.param.endswith("budget") else ()
+    flags += ("--target", "cuda:replay", "--offload", "optimizer,activations=all") if request.param.endswith("GPUs") else ()
     oracle.compile_model(folder, archive, "dp=2,tp=2", *flags, "--dump-dir", folder)
     return folder, flags
 
@@ -82,9 +83,10 @@ def registered_passes():
 
 
 def test_every_pass_is_in_the_walk(dumps):
-    """So that the tests above run it by itself; the only other one says what it sees in a module of any level."""
+    """So that the tests above run it by itself, with the flag that brings it; the only other one says what it sees in a module of any level."""
     folder, flags = dumps
-    used = set() if "--loss" in flags else {"ps-add-loss"}
+    brought = {"ps-add-loss": "--loss", "ps-defer-sums": "--target", "ps-offload": "--offload"}
+    used = {name for name, flag in brought.items() if flag not in flags}
     for level in LEVELS:
         passes = re.match(r"// passes: (.*)\n", (folder / f"{level}.mlir").read_text())
         used |= {re.match(r"[\w-]+", one)[0] for one in split_passes(passes[1])} if passes else set()
