@@ -58,6 +58,19 @@ Blas &CudaRank::getBlas() {
   return *blas;
 }
 
+Dnn *CudaRank::getDnn() {
+  std::call_once(place.dnn->looked, [&] { place.dnn->library = loadCudnn(getDriver()); });
+  if (!place.dnn->library || std::exchange(hasTriedDnn, true))
+    return dnn.get();
+  try {
+    dnn = std::make_unique<Dnn>(place.dnn->library, *stream);
+  } catch (const CudnnFailure &failure) {
+    std::fprintf(stderr, "note: convolutions are the runtime's own, which are slow: %s\n",
+                 failure.what());
+  }
+  return dnn.get();
+}
+
 CUdeviceptr CudaRank::getScratch(int64_t bytes) {
   if (bytes == 0)
     return 0;
@@ -195,6 +208,7 @@ CudaDevice::CudaDevice(const DeviceRequest &request)
   program->kernels = request.program.kernelNames;
   program->mesh = request.program.mesh;
   DriverRef driver = loadDriver();
+  auto dnn = std::make_shared<DnnUse>();
   int count = 0;
   driver->check(driver->deviceGetCount(&count), "to count the GPUs");
   gpus = request.alone ? chooseGpus(request, count) : std::vector{chooseGpu(request, count)};
@@ -206,6 +220,7 @@ CudaDevice::CudaDevice(const DeviceRequest &request)
         numbers.push_back(request.first + each);
     if (!numbers.empty()) {
       place.gpu = std::make_shared<Gpu>(driver, i);
+      place.dnn = dnn;
       checkTarget(request.program, *place.gpu);
       checkMemory(request.program, numbers, *place.gpu);
       place.algorithms = findAlgorithms(*place.gpu);

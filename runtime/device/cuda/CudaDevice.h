@@ -10,6 +10,8 @@
 #include "runtime/device/cuda/Module.h"
 #include "runtime/device/cuda/Recordings.h"
 #include "runtime/device/cuda/ScalarMirror.h"
+#include "runtime/device/cuda/cudnn/Plan.h"
+#include "runtime/device/cuda/cudnn/Trial.h"
 #include <deque>
 #include <map>
 #include <tuple>
@@ -25,9 +27,17 @@ struct Prepared {
   virtual ~Prepared() = default;
 };
 
+/// cuDNN as the ranks of a process share it.
+struct DnnUse {
+  std::once_flag looked;
+  CudnnRef library; ///< null where it is not used
+  Verdicts verdicts;
+};
+
 /// A GPU with the kernels that its ranks launch; several ranks may share one.
 struct Place {
   GpuRef gpu;
+  std::shared_ptr<DnnUse> dnn;
   ModuleRef program; ///< null where the program has no kernels
   std::shared_ptr<const LibraryKernels> library;
   std::shared_ptr<Algorithms> algorithms; ///< of all GPUs of the same kind
@@ -76,6 +86,9 @@ public:
   Transfers &getTransfers() { return transfers; }
   /// cuBLASLt; made when it is asked for first.
   Blas &getBlas();
+  /// cuDNN, made when it is asked for first; null where it is not used.
+  Dnn *getDnn();
+  DnnUse &getDnnUse() const { return *place.dnn; }
   /// Tells the stand-in what the next operation that is enqueued for an instruction touches,
   /// `more` besides its buffers.
   void announce(const Bound &bound, const char *what, const std::vector<Access> &more = {}) const;
@@ -97,6 +110,8 @@ private:
   size_t arenaBytes = 0;
   std::deque<DeviceMemory> scratches; ///< the last one is the largest
   std::unique_ptr<Blas> blas;
+  std::unique_ptr<Dnn> dnn; ///< it outlives what was recorded of its plans
+  bool hasTriedDnn = false;
   std::map<const int64_t *, ScalarMirror> mirrors; ///< by what the host has
   Recordings recordings;
   Transfers transfers;
@@ -147,6 +162,10 @@ void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound);
 void bindEmbedding(CudaRank &rank, const EmbeddingOp &op, Bound &bound);
 void bindMaxPool(CudaRank &rank, const MaxPoolOp &op, Bound &bound);
 void bindConvolution(CudaRank &rank, const ConvolutionOp &op, Bound &bound);
+
+/// Makes an instruction these launches of the runtime's kernels, which may use that scratch.
+void bindLaunches(CudaRank &rank, Bound &bound, Launches launches, CUdeviceptr work = 0,
+                  int64_t workBytes = 0);
 
 } // namespace psrt::cuda
 

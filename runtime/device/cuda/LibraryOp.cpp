@@ -1,5 +1,5 @@
-// Instructions that kernels of the runtime do: embeddings, attention, pooling, convolutions, shard
-// indices and slices. Which, and with what arguments, is found out when they are bound.
+// Instructions that kernels of the runtime do: embeddings, attention, pooling, shard indices and
+// slices. Which, and with what arguments, is found out when they are bound.
 #include "runtime/device/cuda/CudaDevice.h"
 #include <algorithm>
 
@@ -17,8 +17,10 @@ void runLaunches(const Bound &bound) {
   rank.getLibrary().launch(*rank.getStream(), p.launches, rank.findAccesses(bound, p.more));
 }
 
-void prepare(CudaRank &rank, Bound &bound, Launches launches, CUdeviceptr work = 0,
-             int64_t workBytes = 0) {
+} // namespace
+
+void bindLaunches(CudaRank &rank, Bound &bound, Launches launches, CUdeviceptr work,
+                  int64_t workBytes) {
   auto p = std::make_unique<PreparedLaunches>();
   for (const KernelLaunch &launch : launches)
     rank.getLibrary().find(launch.kernel); // so that no run looks it up first
@@ -29,12 +31,10 @@ void prepare(CudaRank &rank, Bound &bound, Launches launches, CUdeviceptr work =
   bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));
 }
 
-} // namespace
-
 void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound) {
   int64_t bytes = workspaceBytes(op);
   CUdeviceptr work = rank.getScratch(bytes);
-  prepare(
+  bindLaunches(
       rank, bound,
       launchAttention(op, bound.buffers, bound.scalars, bound.key, reinterpret_cast<void *>(work)),
       work, bytes);
@@ -43,26 +43,22 @@ void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound) {
 void bindEmbedding(CudaRank &rank, const EmbeddingOp &op, Bound &bound) {
   int64_t bytes = workspaceBytes(op);
   CUdeviceptr work = rank.getScratch(bytes);
-  prepare(rank, bound,
-          launchEmbedding(op, bound.buffers, bound.accumulate, reinterpret_cast<void *>(work)),
-          work, bytes);
+  bindLaunches(rank, bound,
+               launchEmbedding(op, bound.buffers, bound.accumulate, reinterpret_cast<void *>(work)),
+               work, bytes);
 }
 
 void bindMaxPool(CudaRank &rank, const MaxPoolOp &op, Bound &bound) {
-  prepare(rank, bound, launchMaxPool(op, bound.buffers));
-}
-
-void bindConvolution(CudaRank &rank, const ConvolutionOp &op, Bound &bound) {
-  prepare(rank, bound, launchConvolution(op, bound.buffers));
+  bindLaunches(rank, bound, launchMaxPool(op, bound.buffers));
 }
 
 void bindShardIndex(CudaRank &rank, Bound &bound) { // the executor puts the index into the key
-  prepare(rank, bound, launchShardIndex(bound.buffers[0], bound.key));
+  bindLaunches(rank, bound, launchShardIndex(bound.buffers[0], bound.key));
 }
 
 void bindShardSlice(CudaRank &rank, const CollectiveOp &op, Bound &bound) {
   auto index = int(rank.getProgram().mesh.shardIndex(op.axes, *bound.coordinates));
-  prepare(rank, bound, launchShardSlice(op, index, bound.buffers[0], bound.buffers[1]));
+  bindLaunches(rank, bound, launchShardSlice(op, index, bound.buffers[0], bound.buffers[1]));
 }
 
 } // namespace psrt::cuda

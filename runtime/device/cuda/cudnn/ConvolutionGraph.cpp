@@ -1,0 +1,183 @@
+// Tensors, padding and the operation itself.
+#include "runtime/device/cuda/cudnn/ConvolutionGraph.h"
+#include "runtime/core/Status.h"
+#include <algorithm>
+
+namespace psrt::cuda {
+namespace {
+
+cudnnDataType_t typeOf(Dtype dtype) {
+  switch (dtype) {
+  case Dtype::F32:
+    return CUDNN_DATA_FLOAT;
+  case Dtype::F16:
+    return CUDNN_DATA_HALF;
+  case Dtype::BF16:
+    return CUDNN_DATA_BFLOAT16;
+  default:
+    PSRT_FAIL(BadInput, "a convolution of %s is none of cuDNN's here", dtypeName(dtype));
+  }
+}
+
+/// The dims of a window that cuDNN is told of: two, or three where the first one is not trivial.
+int getFirstDim(const WindowShape &s) {
+  bool isTrivial = s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 && s.low[0] == 0;
+  return isTrivial ? 1 : 0;
+}
+
+std::vector<int64_t> takeDims(const std::array<int64_t, 3> &dims, const WindowShape &s) {
+  return {dims.begin() + getFirstDim(s), dims.end()};
+}
+
+/// The sizes of a tensor by its number in ConvolutionOp.
+std::vector<int64_t> getSizes(const ConvolutionOp &op, int tensor) {
+  const WindowShape &s = op.windows;
+  std::vector<int64_t> result;
+  if (tensor == ConvolutionOp::X)
+    result = {op.batch, op.groups * op.inChannels};
+  else if (tensor == ConvolutionOp::W)
+    result = {op.groups * op.outChannels, op.inChannels};
+  else
+    result = {op.batch, op.groups * op.outChannels};
+  const std::array<int64_t, 3> &places = tensor == ConvolutionOp::X   ? s.in
+                                         : tensor == ConvolutionOp::W ? s.kernel
+                                                                      : s.out;
+  for (int64_t size : takeDims(places, s))
+    result.push_back(size);
+  return result;
+}
+
+std::vector<int64_t> getDenseStrides(const std::vector<int64_t> &sizes) {
+  std::vector<int64_t> result(sizes.size(), 1);
+  for (size_t i = sizes.size() - 1; i > 0; --i)
+    result[i - 1] = result[i] * sizes[i];
+  return result;
+}
+
+/// What is padded behind a dim so that it has just its windows; negative where these end before the
+/// image does. Several paddings do; that of the other side is taken where it does, for which there
+/// are more engines.
+int64_t getPaddingBehind(const WindowShape &s, int dim) {
+  int64_t least = (s.out[dim] - 1) * s.strides[dim] + (s.kernel[dim] - 1) * s.dilation[dim] + 1 -
+                  s.in[dim] - s.low[dim];
+  int64_t most = least + s.strides[dim] - 1;
+  return most < 0 ? most : std::clamp(s.low[dim], std::max<int64_t>(least, 0), most);
+}
+
+std::vector<int64_t> getPaddingsBehind(const WindowShape &s) {
+  std::vector<int64_t> result;
+  for (int dim = getFirstDim(s); dim < 3; ++dim)
+    result.push_back(getPaddingBehind(s, dim));
+  return result;
+}
+
+Descriptor makeTensor(const Cudnn &cudnn, const ConvolutionOp &op, int tensor) {
+  std::vector<int64_t> sizes = getSizes(op, tensor);
+  Descriptor result(cudnn, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  result.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t(tensor + 1))
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, typeOf(tensor == op.result ? op.outDtype : op.dtype))
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kDnnAlignment)
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes)
+      .set(CUDNN_ATTR_TENSOR_STRIDES, getDenseStrides(sizes));
+  result.finalize("a tensor");
+  return result;
+}
+
+Descriptor makeWindows(const Cudnn &cudnn, const WindowShape &s) {
+  Descriptor result(cudnn, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  result.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+      .set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t(3 - getFirstDim(s)))
+      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, takeDims(s.dilation, s))
+      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, takeDims(s.strides, s))
+      .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, takeDims(s.low, s))
+      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, getPaddingsBehind(s));
+  result.finalize("windows");
+  return result;
+}
+
+/// What an operation and its attributes are called.
+struct Operation {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t alpha, beta, windows, x, w, y;
+};
+constexpr Operation kOperations[] = {
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y}};
+
+std::string join(const std::vector<int64_t> &numbers) {
+  std::string result;
+  for (int64_t number : numbers)
+    result += (result.empty() ? "" : "x") + std::to_string(number);
+  return result;
+}
+
+} // namespace
+
+bool hasConvolutionGraph(const ConvolutionOp &op) {
+  for (Dtype dtype : {op.dtype, op.outDtype})
+    if (dtype != Dtype::F32 && dtype != Dtype::F16 && dtype != Dtype::BF16)
+      return false;
+  for (int dim = 0; dim < 3; ++dim)
+    if (op.windows.low[dim] < 0 || getPaddingBehind(op.windows, dim) < 0)
+      return false;
+  for (int tensor : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y})
+    for (int64_t size : getSizes(op, tensor))
+      if (size <= 0)
+        return false;
+  return true;
+}
+
+DnnGraph makeConvolutionGraph(const Cudnn &cudnn, cudnnHandle_t handle, const ConvolutionOp &op) {
+  const Operation &names = kOperations[op.result];
+  DnnGraph result;
+  for (int tensor : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y})
+    result.push_back(makeTensor(cudnn, op, tensor));
+  result.push_back(makeWindows(cudnn, op.windows));
+  Descriptor operation(cudnn, names.type);
+  operation.set(names.alpha, 1.0f)
+      .set(names.beta, 0.0f)
+      .set(names.windows, result[3])
+      .set(names.x, result[ConvolutionOp::X])
+      .set(names.w, result[ConvolutionOp::W])
+      .set(names.y, result[ConvolutionOp::Y])
+      .finalize("a convolution");
+  result.push_back(std::move(operation));
+  Descriptor graph(cudnn, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle)
+      .set(CUDNN_ATTR_OPERATIONGRAPH_OPS, result.back())
+      .finalize("a graph of a convolution");
+  result.push_back(std::move(graph));
+  return result;
+}
+
+std::string describeConvolution(const ConvolutionOp &op) {
+  const WindowShape &s = op.windows;
+  constexpr const char *kNames[] = {"input gradient", "kernel gradient", "value"};
+  std::string types = dtypeName(op.dtype);
+  if (op.outDtype != op.dtype)
+    types += std::string(" to ") + dtypeName(op.outDtype);
+  return format("convolution %s, %s, x %s, w %s, y %s, strides %s, low padding %s, dilations %s, "
+                "%lld group%s",
+                kNames[op.result], types.c_str(), join(getSizes(op, ConvolutionOp::X)).c_str(),
+                join(getSizes(op, ConvolutionOp::W)).c_str(),
+                join(getSizes(op, ConvolutionOp::Y)).c_str(), join(takeDims(s.strides, s)).c_str(),
+                join(takeDims(s.low, s)).c_str(), join(takeDims(s.dilation, s)).c_str(),
+                (long long)op.groups, op.groups == 1 ? "" : "s");
+}
+
+} // namespace psrt::cuda

@@ -1,0 +1,51 @@
+// One descriptor of cuDNN's graph API as an object.
+#ifndef PSRT_DEVICE_CUDA_CUDNN_DESCRIPTOR_H
+#define PSRT_DEVICE_CUDA_CUDNN_DESCRIPTOR_H
+
+#include "runtime/device/cuda/cudnn/Cudnn.h"
+#include <utility>
+#include <vector>
+
+namespace psrt::cuda {
+
+/// Attributes are set, then it is finalized. Each call throws a CudnnFailure where cuDNN refuses.
+/// The library outlives it.
+class Descriptor {
+public:
+  Descriptor(const Cudnn &cudnn, cudnnBackendDescriptorType_t type);
+  ~Descriptor();
+  Descriptor(Descriptor &&other) noexcept
+      : cudnn(other.cudnn), handle(std::exchange(other.handle, nullptr)) {}
+  Descriptor &operator=(Descriptor &&) = delete;
+
+  cudnnBackendDescriptor_t get() const { return handle; }
+  Descriptor &set(cudnnBackendAttributeName_t name, int64_t value);
+  Descriptor &set(cudnnBackendAttributeName_t name, float value);
+  Descriptor &set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
+  Descriptor &set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value);
+  Descriptor &set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
+  Descriptor &set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
+  Descriptor &set(cudnnBackendAttributeName_t name, void *value);
+  Descriptor &set(cudnnBackendAttributeName_t name, const std::vector<int64_t> &values);
+  Descriptor &set(cudnnBackendAttributeName_t name, const std::vector<void *> &values);
+  Descriptor &set(cudnnBackendAttributeName_t name, const Descriptor &value);
+  /// `what` it is, in messages: "a tensor".
+  Descriptor &finalize(const char *what);
+
+  int64_t getInt(cudnnBackendAttributeName_t name) const;
+  std::vector<cudnnBackendNumericalNote_t> getNotes(cudnnBackendAttributeName_t name) const;
+  /// Descriptors are filled by cuDNN, so they are made before: at most `most`, of that type.
+  std::vector<Descriptor> getDescriptors(cudnnBackendAttributeName_t name,
+                                         cudnnBackendDescriptorType_t type, int64_t most) const;
+
+private:
+  Descriptor &setRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                     int64_t count, const void *values);
+
+  const Cudnn &cudnn;
+  cudnnBackendDescriptor_t handle = nullptr;
+};
+
+} // namespace psrt::cuda
+
+#endif

@@ -1,0 +1,121 @@
+// Choosing an engine.
+#include "runtime/device/cuda/cudnn/Plan.h"
+#include "runtime/core/Status.h"
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace psrt::cuda {
+namespace {
+
+/// How many of an heuristic's engines are looked at.
+constexpr int64_t kMostEngines = 16;
+
+/// Whether an engine of that kind may be used.
+bool isAllowed(cudnnBackendNumericalNote_t note, Dtype dtype) {
+  switch (note) {
+  case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: // of f32: rounded to TF32
+    return dtype != Dtype::F32 || mayRoundToTf32();
+  case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+  case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+  case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+  case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6: // these lose several digits
+  case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
+    return false;
+  }
+  return true;
+}
+
+bool isAllowed(const Descriptor &config, Dtype dtype) {
+  std::vector<Descriptor> engine =
+      config.getDescriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+  if (engine.empty())
+    return false;
+  std::vector<cudnnBackendNumericalNote_t> notes =
+      engine[0].getNotes(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);
+  return std::all_of(notes.begin(), notes.end(),
+                     [&](cudnnBackendNumericalNote_t note) { return isAllowed(note, dtype); });
+}
+
+} // namespace
+
+bool mayRoundToTf32() {
+  const char *text = std::getenv("PSRT_TF32");
+  return text && std::strcmp(text, "1") == 0;
+}
+
+DnnPlan::DnnPlan(const Cudnn &cudnn, cudnnHandle_t handle, DnnGraph given, Dtype dtype)
+    : cudnn(cudnn), handle(handle), graph(std::move(given)) {
+  std::string reason = "no engine gives the same bits each time in this precision";
+  for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
+    if (plan.empty())
+      choose(mode, dtype, reason);
+  if (plan.empty())
+    throw CudnnFailure(reason);
+}
+
+void DnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, std::string &reason) {
+  try {
+    Descriptor heuristic(cudnn, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.back())
+        .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
+        .finalize("a question for engines");
+    for (const Descriptor &config : heuristic.getDescriptors(
+             CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, kMostEngines)) {
+      try {
+        if (!isAllowed(config, dtype))
+          continue;
+        Descriptor made(cudnn, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        made.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)
+            .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
+            .finalize("a plan");
+        int64_t bytes = made.getInt(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+        if (bytes > kMostDnnWorkspace) {
+          reason = format("an engine needs %lld bytes to work in", (long long)bytes);
+          continue;
+        }
+        workspaceBytes = bytes;
+        plan.push_back(std::move(made));
+        return;
+      } catch (const CudnnFailure &failure) {
+        reason = failure.what(); // the next one may do it
+      }
+    }
+  } catch (const CudnnFailure &failure) {
+    reason = failure.what();
+  }
+}
+
+Descriptor DnnPlan::pack(const std::vector<DnnTensor> &tensors, void *workspace) const {
+  std::vector<int64_t> ids;
+  std::vector<void *> data;
+  for (const DnnTensor &tensor : tensors) {
+    ids.push_back(tensor.id);
+    data.push_back(tensor.data);
+  }
+  Descriptor result(cudnn, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  result.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
+      .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, data)
+      .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace)
+      .finalize("addresses");
+  return result;
+}
+
+void DnnPlan::run(const Descriptor &pack) const {
+  cudnn.check(cudnn.execute(handle, plan[0].get(), pack.get()), "to compute");
+}
+
+Dnn::Dnn(CudnnRef given, const Stream &stream) : library(std::move(given)), gpu(stream.getGpu()) {
+  gpu->enter();
+  library->check(library->create(&handle), "to start");
+  library->check(library->setStream(handle, stream.get()), "to take a stream");
+}
+
+Dnn::~Dnn() {
+  gpu->tryToEnter();
+  plans.clear();
+  if (handle)
+    library->destroy(handle);
+}
+
+} // namespace psrt::cuda

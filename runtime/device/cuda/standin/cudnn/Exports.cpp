@@ -1,0 +1,328 @@
+// The functions of cuDNN. What it is like is said by the environment:
+//   PSRT_STANDIN_CUDNN_VERSION=8907         an old one
+//   PSRT_STANDIN_CUDNN=refuses              it takes no plan
+//   PSRT_STANDIN_CUDNN=wrong                one element of each result is wrong
+//   PSRT_STANDIN_CUDNN=fails                what it executes fails
+//   PSRT_STANDIN_CUDNN=unstartable          cudnnCreate fails
+#include "runtime/device/cuda/standin/Handles.h"
+#include "runtime/device/cuda/standin/cudnn/Convolution.h"
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+namespace psrt::standin {
+
+#define PSRT_CUDNN_DECLARE(name, symbol, result, arguments)                                        \
+  extern "C" PSRT_STANDIN_EXPORT result symbol arguments;
+PSRT_CUDNN_FUNCTIONS(PSRT_CUDNN_DECLARE)
+#undef PSRT_CUDNN_DECLARE
+
+namespace {
+
+struct Library {
+  CUstream stream = nullptr;
+};
+
+/// What lives, behind a lock of its own.
+struct Objects {
+  std::mutex mutex;
+  Handles<Library> libraries;
+  Handles<Descriptor> descriptors;
+};
+
+Objects &objects() {
+  static Objects &only = *new Objects;
+  return only;
+}
+
+std::string &lastError() {
+  static thread_local std::string text;
+  return text;
+}
+
+std::string setting(const char *name) {
+  const char *text = std::getenv(name);
+  return text ? text : "";
+}
+
+[[noreturn]] void refuse(cudnnStatus_t status, const char *text) { throw Refusal{status, text}; }
+
+/// Runs body() under the lock; a refusal becomes the call's status.
+template <typename Body> cudnnStatus_t call(Body body) {
+  std::lock_guard<std::mutex> lock(objects().mutex);
+  try {
+    body();
+    return CUDNN_STATUS_SUCCESS;
+  } catch (const Refusal &refusal) {
+    lastError() = refusal.text;
+    return refusal.status;
+  }
+}
+
+template <typename T> std::shared_ptr<T> find(Handles<T> &things, const void *handle) {
+  std::shared_ptr<T> thing = things.find(handle);
+  if (!thing)
+    refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "a handle is of nothing that lives");
+  return thing;
+}
+
+DescriptorRef find(cudnnBackendDescriptor_t handle) { return find(objects().descriptors, handle); }
+
+//===--- engines ----------------------------------------------------------===//
+
+/// Best first, as heuristics have it: those that users may not want come before the others.
+struct Engine {
+  std::vector<cudnnBackendNumericalNote_t> notes;
+  int64_t workspace;
+};
+const std::vector<Engine> &getEngines() {
+  static const std::vector<Engine> &engines =
+      *new std::vector<Engine>{{{CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, 0},
+                               {{}, int64_t(1) << 40}, // more memory than there is
+                               {{CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, 0},
+                               {{}, 4096}};
+  return engines;
+}
+constexpr int kNondeterministic = 0, kTensorCore = 2, kPlain = 3;
+
+/// Which of them a mode names.
+std::vector<int> namedBy(cudnnBackendHeurMode_t mode) {
+  if (mode == CUDNN_HEUR_MODE_FALLBACK)
+    return {kPlain};
+  return {kNondeterministic, 1, kTensorCore, kPlain};
+}
+
+void getEngineConfigs(const Descriptor &heuristic, int64_t requested, int64_t *count,
+                      cudnnBackendDescriptor_t *to) {
+  std::vector<int> engines =
+      namedBy(heuristic.get<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE));
+  if (setting("PSRT_STANDIN_CUDNN") == "refuses")
+    engines.clear();
+  *count = int64_t(engines.size());
+  for (int64_t i = 0; i < std::min(requested, *count); ++i) {
+    DescriptorRef config = find(to[i]);
+    if (config->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR || config->isFinal)
+      refuse(CUDNN_STATUS_BAD_PARAM, "results are new configurations of engines");
+    config->engine = engines[size_t(i)];
+    config->attributes[CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH] =
+        heuristic.attributes.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+    config->isFinal = true;
+  }
+}
+
+void getEngine(const Descriptor &config, int64_t requested, int64_t *count,
+               cudnnBackendDescriptor_t *to) {
+  *count = 1;
+  if (requested < 1)
+    return;
+  DescriptorRef engine = find(to[0]);
+  if (engine->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR)
+    refuse(CUDNN_STATUS_BAD_PARAM, "an engine is asked for");
+  engine->engine = config.engine;
+  engine->isFinal = true;
+}
+
+void getNotes(const Descriptor &engine, int64_t requested, int64_t *count, int *to) {
+  const auto &notes = getEngines().at(size_t(engine.engine)).notes;
+  *count = int64_t(notes.size());
+  std::copy_n(notes.begin(), std::min(requested, *count), to);
+}
+
+int64_t workspaceOf(const Descriptor &plan) {
+  return getEngines()
+      .at(size_t(plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).engine))
+      .workspace;
+}
+
+//===--- execution --------------------------------------------------------===//
+
+/// What a plan computes, without addresses.
+Convolution takeConvolution(const Descriptor &plan) {
+  const Descriptor &config = plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  Convolution c = Convolution::parse(
+      config.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).child(CUDNN_ATTR_OPERATIONGRAPH_OPS));
+  c.roundsToTf32 = config.engine == kTensorCore && c.tensors[c.result].type == CUDNN_DATA_FLOAT;
+  c.isWrong = setting("PSRT_STANDIN_CUDNN") == "wrong" || config.engine == kNondeterministic;
+  c.workspaceBytes = workspaceOf(plan);
+  return c;
+}
+
+void takeAddresses(Convolution &c, const Descriptor &pack) {
+  auto ids = pack.list<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  auto data = pack.list<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  if (ids.size() != c.tensors.size())
+    refuse(CUDNN_STATUS_BAD_PARAM, "there is an address for each tensor");
+  for (Convolution::Tensor &tensor : c.tensors) {
+    auto found = std::find(ids.begin(), ids.end(), tensor.id);
+    if (found == ids.end())
+      refuse(CUDNN_STATUS_BAD_PARAM, "a tensor has no address");
+    tensor.data = static_cast<char *>(data[size_t(found - ids.begin())]);
+    if (!tensor.data)
+      refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "an address is null");
+    if (reinterpret_cast<uintptr_t>(tensor.data) % uintptr_t(tensor.alignment) != 0)
+      refuse(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "an address is not aligned as it was said");
+  }
+  c.workspace = static_cast<char *>(pack.get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
+  if (c.workspaceBytes && !c.workspace)
+    refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "the plan needs a workspace");
+}
+
+void enqueue(const Convolution &convolution, CUstream stream) {
+  std::vector<PsrtStandinAccess> accesses = convolution.accesses();
+  CUresult result = psrt_standin_enqueue(
+      stream, "cudnnBackendExecute",
+      [](void *data) { static_cast<Convolution *>(data)->compute(); }, new Convolution(convolution),
+      [](void *data) { delete static_cast<Convolution *>(data); }, int(accesses.size()),
+      accesses.data());
+  if (result != CUDA_SUCCESS)
+    refuse(CUDNN_STATUS_EXECUTION_FAILED, "the stream does not take it");
+}
+
+} // namespace
+
+size_t cudnnGetVersion() {
+  std::string version = setting("PSRT_STANDIN_CUDNN_VERSION");
+  return version.empty() ? 91900 : size_t(std::strtoull(version.c_str(), nullptr, 10));
+}
+
+const char *cudnnGetErrorString(cudnnStatus_t status) {
+#define PSRT_CASE(name, value)                                                                     \
+  case name:                                                                                       \
+    return #name;
+  switch (status) { PSRT_CUDNN_STATUSES(PSRT_CASE) }
+#undef PSRT_CASE
+  return "unknown";
+}
+
+void cudnnGetLastErrorString(char *message, size_t bytes) {
+  if (bytes)
+    std::strncpy(message, lastError().c_str(), bytes - 1)[bytes - 1] = 0;
+}
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
+  return call([&] {
+    if (!handle)
+      refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "there is no place for the handle");
+    if (setting("PSRT_STANDIN_CUDNN") == "unstartable")
+      refuse(CUDNN_STATUS_NOT_INITIALIZED, "as the environment asks");
+    objects().libraries.add(std::make_shared<Library>(), *handle);
+  });
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  return call([&] {
+    find(objects().libraries, handle);
+    objects().libraries.remove(handle);
+  });
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, CUstream stream) {
+  return call([&] { find(objects().libraries, handle)->stream = stream; });
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t *descriptor) {
+#define PSRT_CASE(name, value) case name:
+  switch (type) {
+    PSRT_CUDNN_DESCRIPTOR_TYPES(PSRT_CASE)
+    return call([&] {
+      if (!descriptor)
+        refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "there is no place for the descriptor");
+      auto made = std::make_shared<Descriptor>();
+      made->type = type;
+      Library *handle = nullptr;
+      objects().descriptors.add(std::move(made), handle);
+      *descriptor = handle;
+    });
+  }
+#undef PSRT_CASE
+  return call([] { refuse(CUDNN_STATUS_NOT_SUPPORTED, "the stand-in has no such descriptor"); });
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  return call([&] {
+    find(descriptor);
+    objects().descriptors.remove(descriptor);
+  });
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  return call([&] { find(descriptor)->finalize(); });
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void *elements) {
+  return call([&] {
+    DescriptorRef to = find(descriptor);
+    Attribute attribute{type, count, {}, {}};
+    if (!elements || count < 0)
+      refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "there are no elements");
+    auto *begin = static_cast<const char *>(elements);
+    attribute.bytes.assign(begin, begin + size_t(count) * bytesOf(type));
+    if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
+      for (int64_t i = 0; i < count; ++i)
+        attribute.descriptors.push_back(
+            find(static_cast<cudnnBackendDescriptor_t const *>(elements)[i]));
+    if (type == CUDNN_TYPE_HANDLE && count == 1)
+      find(objects().libraries, *static_cast<cudnnHandle_t const *>(elements));
+    to->set(name, std::move(attribute));
+  });
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t requested,
+                                       int64_t *count, void *elements) {
+  return call([&] {
+    DescriptorRef from = find(descriptor);
+    if (!from->isFinal)
+      refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "it is not finalized");
+    if (!count || (requested > 0 && !elements))
+      refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "there is no place for the answer");
+    auto is = [&](cudnnBackendDescriptorType_t descriptorType, cudnnBackendAttributeName_t wanted,
+                  cudnnBackendAttributeType_t wantedType) {
+      return from->type == descriptorType && name == wanted && type == wantedType;
+    };
+    if (is(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+           CUDNN_TYPE_BACKEND_DESCRIPTOR))
+      return getEngineConfigs(*from, requested, count,
+                              static_cast<cudnnBackendDescriptor_t *>(elements));
+    if (is(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, CUDNN_ATTR_ENGINECFG_ENGINE,
+           CUDNN_TYPE_BACKEND_DESCRIPTOR))
+      return getEngine(*from, requested, count, static_cast<cudnnBackendDescriptor_t *>(elements));
+    if (is(CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+           CUDNN_TYPE_NUMERICAL_NOTE))
+      return getNotes(*from, requested, count, static_cast<int *>(elements));
+    if (!is(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+            CUDNN_TYPE_INT64))
+      refuse(CUDNN_STATUS_NOT_SUPPORTED, "the stand-in does not tell this");
+    *count = 1;
+    if (requested > 0)
+      *static_cast<int64_t *>(elements) = workspaceOf(*from);
+  });
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack) {
+  return call([&] {
+    CUstream stream = find(objects().libraries, handle)->stream;
+    DescriptorRef what = find(plan), where = find(pack);
+    if (what->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ||
+        where->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+      refuse(CUDNN_STATUS_BAD_PARAM, "a plan and its addresses are executed");
+    if (!what->isFinal || !where->isFinal)
+      refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "what is executed is finalized");
+    if (what->get<void *>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE) != handle)
+      refuse(CUDNN_STATUS_BAD_PARAM, "the plan is of another handle");
+    if (setting("PSRT_STANDIN_CUDNN") == "fails")
+      refuse(CUDNN_STATUS_EXECUTION_FAILED, "as the environment asks");
+    Convolution convolution = takeConvolution(*what);
+    takeAddresses(convolution, *where);
+    enqueue(convolution, stream);
+  });
+}
+
+} // namespace psrt::standin
