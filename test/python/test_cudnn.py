@@ -1,0 +1,131 @@
+"""Convolutions by cuDNN's graph API, on a stand-in that computes what the descriptors say and refuses what the library would.
+
+Each kind of convolution is compared with the runtime's own kernels before it is used; where the library is absent, refuses or computes
+something else, those kernels do it.
+"""
+import os
+import subprocess
+
+import oracle
+import pytest
+import replay
+from cases import Case
+from safetensors.torch import save_file
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+EXECUTED = "cudnnBackendExecute"
+
+
+@pytest.fixture(autouse=True)
+def standin(monkeypatch):
+    for name, value in replay.environment().items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("name,mesh", [("resnet", "dp=1"), ("mobile", "dp=2"), ("unet", "dp=1")])
+def test_equals_pytorch(tmp_path, exports, monkeypatch, name, mesh):
+    """Strides, a kernel for each channel, dilations, transposed convolutions."""
+    monkeypatch.setenv("PSRT_STANDIN_LOG", str(tmp_path / "log"))
+    comparison = oracle.check_case(tmp_path, exports, Case(name, "pt2", mesh, 1, "adamw", target="cuda:replay"))
+    print(comparison)
+    assert comparison.failures() == []
+    assert EXECUTED in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "half"])
+def test_sixteen_bits_equal_the_cpu(tmp_path, exports, precision):
+    batches, found = oracle.draw_batches(oracle.zoo("resnet"), 1), {}
+    for target in ["cpu", "cuda:replay"]:
+        folder = tmp_path / target.replace(":", "-")
+        folder.mkdir()
+        found[target] = oracle.train_compiled(folder, oracle.export("resnet", exports), batches, "dp=1", 1, "adamw(lr=1e-3)",
+                                              ("--precision", precision, "--target", target))  # fmt: skip
+    for ours, cpu in zip(found["cuda:replay"].losses, found["cpu"].losses, strict=True):
+        assert abs(ours - cpu) <= 1e-2 * abs(cpu)
+
+
+# ---- what a user may meet ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory, exports):
+    """A folder with a program, and its data."""
+    folder = tmp_path_factory.mktemp("compiled")
+    oracle.compile_model(folder, oracle.export("unet", exports), "dp=1", "--optimizer", "sgd(lr=0.1)", "--target", "cuda:replay")
+    batches = oracle.draw_batches(oracle.zoo("unet"), 1, steps=4)
+    save_file({name: value.contiguous() for name, value in batches.items()}, folder / "data.safetensors")
+    return folder
+
+
+def run(compiled, **environment):
+    """(status, what it says, its losses, the names of what ran)"""
+    for name in ["losses", "log"]:
+        (compiled / name).unlink(missing_ok=True)
+    done = subprocess.run([compiled / "program", "--data", "data.safetensors", "--steps", "4", "--quiet", "--losses", "losses"], cwd=compiled,
+                          capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "PSRT_STANDIN_LOG": str(compiled / "log"), **environment})  # fmt: skip
+    losses = (compiled / "losses").read_text().split() if done.returncode == 0 else []
+    return done.returncode, done.stderr, losses, (compiled / "log").read_text() if (compiled / "log").exists() else ""
+
+
+@pytest.fixture(scope="module")
+def without(compiled):
+    """Losses by the runtime's own kernels."""
+    status, said, losses, log = run(compiled, **replay.environment(PSRT_CUDNN="off"))
+    assert (status, said) == (0, "") and EXECUTED not in log
+    return losses
+
+
+def test_it_computes_what_our_kernels_do(compiled, without):
+    status, said, losses, log = run(compiled)
+    assert (status, said) == (0, "")
+    assert EXECUTED in log
+    assert max(abs(float(a) - float(b)) for a, b in zip(losses, without, strict=True)) <= 1e-5
+
+
+def test_the_stand_in_driver_alone_has_none(compiled, without):
+    """A library for real GPUs that may be on this machine is not looked for."""
+    status, said, losses, log = run(compiled, PSRT_CUDNN="")
+    assert (status, said, losses) == (0, "", without) and EXECUTED not in log
+
+
+def test_tf32_is_for_who_asks(compiled, without):
+    """The engine that rounds comes first in the heuristic's answer, and is passed over without it."""
+    status, said, losses, _ = run(compiled, PSRT_TF32="1")
+    assert (status, said) == (0, "")
+    differences = [abs(float(a) - float(b)) / abs(float(b)) for a, b in zip(losses, without, strict=True)]
+    assert 1e-6 < max(differences) < 1e-2
+
+
+@pytest.mark.parametrize("fault,words", [
+    ("wrong", ["convolution value, f32, x 8x", "element 1 is"]),
+    ("refuses", ["convolution kernel gradient, f32", "no engine"]),
+    ("fails", ["convolution input gradient, f32", "CUDNN_STATUS_EXECUTION_FAILED", "as the environment asks"]),
+    ("unstartable", ["convolutions are the runtime's own", "CUDNN_STATUS_NOT_INITIALIZED"]),
+])  # fmt: skip
+def test_our_kernels_take_over(compiled, without, fault, words):
+    """To the last bit what they compute alone, and said once for each kind of convolution."""
+    status, said, losses, _ = run(compiled, PSRT_STANDIN_CUDNN=fault)
+    assert status == 0 and losses == without
+    lines = said.splitlines()
+    assert all(line.startswith("note: ") for line in lines) and len(set(lines)) == len(lines)
+    assert all(word in said for word in words), said
+
+
+@pytest.mark.parametrize("environment,words", [
+    ({"PSRT_STANDIN_CUDNN_VERSION": "8907"}, ["cuDNN 8.9.7", "9.0 or later", "off"]),
+    ({"PSRT_CUDNN": "/nowhere/libcudnn.so.9"}, ["/nowhere/libcudnn.so.9", "No such file", "off"]),
+    ({"PSRT_CUDNN": os.path.join(os.path.dirname(replay.environment()["PSRT_CUDA_DRIVER"]), "libpsrt_standin_cuda.so")}, ["cuDNN 0.0.0"]),
+], ids=["old", "absent", "another library"])  # fmt: skip
+def test_a_library_that_was_named_must_be_one(compiled, environment, words):
+    status, said, _, _ = run(compiled, **environment)
+    assert status == 3 and said.startswith("error: ") and "PSRT_CUDNN=" in said
+    assert all(word in said for word in words), said
+
+
+def test_a_program_without_convolutions_needs_none(tmp_path, exports):
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", "--optimizer", "sgd(lr=0.1)", "--target", "cuda:replay")
+    save_file({name: value.contiguous() for name, value in oracle.draw_batches(oracle.zoo("mlp"), 1).items()}, tmp_path / "data.safetensors")
+    done = subprocess.run([program, "--data", "data.safetensors", "--steps", "1", "--quiet"], cwd=tmp_path, capture_output=True, text=True,
+                          timeout=60, env={**os.environ, "PSRT_CUDNN": "/nowhere"})  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
