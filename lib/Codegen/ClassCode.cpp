@@ -138,10 +138,6 @@ LogicalResult ClassCode::writeFused(ps::FusedOp op) {
 // Contractions
 //===----------------------------------------------------------------------===//
 
-static int64_t countElements(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
 LogicalResult ClassCode::writeContract(ps::ContractOp op) {
   auto lhs = getView(op.getLhs()), rhs = getView(op.getRhs());
   std::optional<MatmulForm> form;

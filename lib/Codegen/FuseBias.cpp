@@ -1,8 +1,10 @@
 // Biases that products add by themselves.
 #include "FuseBias.h"
+#include "Views.h"
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::codegen;
 
 /// What `value` spreads over its first dims, before it is converted; null where it does not.
 static Value findBias(Value value) {
@@ -24,10 +26,6 @@ static bool hasBiasedProducts(ps::ContractOp contract) {
   Type element = getElementTypeOrSelf(contract.getResult().getType());
   return element == getElementTypeOrSelf(contract.getLhs().getType()) &&
          (element.isF32() || element.isF16() || element.isBF16());
-}
-
-static int64_t countElements(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
 }
 
 /// The contraction that `add` adds `spread` to, which has the dims of `bias`, where it may do so

@@ -34,10 +34,6 @@ Operation *codegen::findFirstUser(Value value) {
 // Products
 //===----------------------------------------------------------------------===//
 
-static int64_t countElements(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
 /// The dim of [batch0, batch1, row] that is cut: the slowest that has places.
 static unsigned getCutDim(const MatmulForm &form) {
   return form.batch[0] > 1 ? 0 : form.batch[1] > 1 ? 1 : 2;

@@ -18,6 +18,10 @@ struct StridedView {
   bool isDense() const;
 };
 
+inline int64_t countElements(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType()).getNumElements();
+}
+
 /// On a top-level view op: its result is kept in a buffer of its own (ps-fuse makes it a copy).
 using IsMaterialised = llvm::function_ref<bool(mlir::Operation *)>;
 

@@ -10,33 +10,35 @@ namespace parashard::ps {
 #include "lib/Pipeline/Passes.h.inc"
 
 namespace {
+/// Nothing uses a value before that wait; `what` it would use.
+LogicalResult verifyUsesAfter(rank::WaitOp wait, Value value, StringRef what) {
+  for (Operation *user : value.getUsers())
+    if (user->isBeforeInBlock(wait)) {
+      InFlightDiagnostic error = user->emitOpError() << what;
+      error.attachNote(wait.getLoc()) << "waited for here";
+      return error;
+    }
+  return success();
+}
+
 /// What is started is waited for, and its results are used after that.
 LogicalResult verifyWaits(rank::StartOp start) {
   rank::WaitOp wait = findWait(start.getToken());
   if (!wait)
     return start.emitOpError("(scheduled_c1) is never waited for");
   for (Value result : start.getResults())
-    for (Operation *user : result.getUsers())
-      if (user->isBeforeInBlock(wait)) {
-        InFlightDiagnostic error =
-            user->emitOpError("(scheduled_c2) uses a collective's result before its wait");
-        error.attachNote(wait.getLoc()) << "waited for here";
-        return error;
-      }
+    if (failed(verifyUsesAfter(wait, result,
+                               "(scheduled_c2) uses a collective's result before its wait")))
+      return failure();
   return success();
 }
 
 /// What is received is used after its wait.
 LogicalResult verifyReceive(rank::RecvOp recv) {
   rank::WaitOp wait = findWait(recv.getToken());
-  for (Operation *user : recv.getResult().getUsers())
-    if (wait && user->isBeforeInBlock(wait)) {
-      InFlightDiagnostic error =
-          user->emitOpError("(scheduled_c2) uses what is received before its wait");
-      error.attachNote(wait.getLoc()) << "waited for here";
-      return error;
-    }
-  return success();
+  return wait ? verifyUsesAfter(wait, recv.getResult(),
+                                "(scheduled_c2) uses what is received before its wait")
+              : success();
 }
 
 /// What segments add to a variable is added in the order of the micro-batches.
@@ -176,13 +178,9 @@ LogicalResult verifyUnstash(rank::UnstashOp unstash) {
       return unstash.emitOpError("(scheduled_c14) asks for values before the wait for their stash");
   }
   for (Value result : unstash.getResults())
-    for (Operation *user : result.getUsers())
-      if (user->isBeforeInBlock(back)) {
-        InFlightDiagnostic error =
-            user->emitOpError("(scheduled_c14) uses what is unstashed before the wait for it");
-        error.attachNote(back.getLoc()) << "waited for here";
-        return error;
-      }
+    if (failed(verifyUsesAfter(back, result,
+                               "(scheduled_c14) uses what is unstashed before the wait for it")))
+      return failure();
   return success();
 }
 

@@ -1,0 +1,333 @@
+// Reads the instructions of a program's table: one function for each kind.
+#include "runtime/core/InstructionParser.h"
+#include "runtime/core/CheckProgram.h"
+#include "runtime/core/Element.h"
+#include <unordered_map>
+
+namespace psrt {
+namespace {
+
+using Keys = std::initializer_list<const char *>;
+
+void addOptionalBuffers(Instruction &result, const Json &object, Keys keys) {
+  for (const char *key : keys)
+    result.buffers.push_back(parseBuffer(get(object, key)));
+}
+
+void addBuffers(Instruction &result, const Json &object, Keys keys) {
+  for (const char *key : keys) {
+    result.buffers.push_back(parseBuffer(object.at(key)));
+    if (!result.buffers.back().present())
+      PSRT_FAIL(BadInput, "the buffer \"%s\" is null", key);
+  }
+}
+
+using Parser = void (*)(const Json &, const Mesh &, Instruction &);
+
+void parseKernel(const Json &object, const Mesh &, Instruction &result) {
+  KernelOp op;
+  op.kernel = getInt<int>(object, "kernel");
+  op.rows = getInt(object, "rows");
+  op.grain = std::max<int64_t>(1, getOr<int64_t>(object, "grain", op.rows));
+  op.grid = getOr<int64_t>(object, "grid", 0);
+  op.block = getOr<int64_t>(object, "block", 0);
+  op.saysWrites = !get(object, "writes").is_null();
+  for (int64_t index : getInts(object, "writes"))
+    op.writes.push_back(int(std::clamp<int64_t>(index, -1, INT32_MAX)));
+  checkKernel(op, object.at("args").size());
+  for (const Json &argument : object.at("args"))
+    result.buffers.push_back(parseBuffer(argument));
+  result.op = op;
+}
+
+/// "out_dtype", where it may differ: a result of 16-bit floats may be of f32.
+Dtype parseOutDtype(const Json &object, Dtype dtype) {
+  if (get(object, "out_dtype").is_null())
+    return dtype;
+  Dtype result = parseDtype(object.at("out_dtype"));
+  if (result != dtype && !(isNarrowFloat(dtype) && result == Dtype::F32))
+    PSRT_FAIL(BadInput, "%s of %s with the \"out_dtype\" %s; expected %s%s",
+              object.at("op").get<std::string>().c_str(), dtypeName(dtype), dtypeName(result),
+              dtypeName(dtype), isNarrowFloat(dtype) ? " or f32" : "");
+  return result;
+}
+
+/// Which operand the sums are of. There is one product then, without a bias.
+void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &op) {
+  std::string summed = object.at("summed").get<std::string>();
+  if (summed != "lhs" && summed != "rhs")
+    PSRT_FAIL(BadInput, "a matmul has the sums of \"%s\"; expected lhs or rhs", summed.c_str());
+  op.summed = summed == "lhs" ? MatmulOp::Lhs : MatmulOp::Rhs;
+  if (op.batch[0] != 1 || op.batch[1] != 1 || instruction.buffers[MatmulOp::Bias].present())
+    PSRT_FAIL(BadInput, "a matmul with sums and %s; expected one without",
+              instruction.buffers[MatmulOp::Bias].present() ? "a bias" : "a batch");
+}
+
+void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
+  MatmulOp op;
+  op.dtype = parseDtype(object.at("dtype"));
+  op.outDtype = parseOutDtype(object, op.dtype);
+  if (!get(object, "batch").is_null())
+    op.batch = getStrides<2>(object, "batch");
+  op.m = getInt(object, "m");
+  op.n = getInt(object, "n");
+  op.k = getInt(object, "k");
+  op.lhs = getStrides<4>(object, "lhs_strides");
+  op.rhs = getStrides<4>(object, "rhs_strides");
+  op.out = getStrides<4>(object, "out_strides");
+  op.accumulate = getOr(object, "accumulate", -1);
+  countElements({op.batch[0], op.batch[1], op.m, op.n});
+  countElements({op.batch[0], op.batch[1], op.k, std::max(op.m, op.n)});
+  addBuffers(result, object, {"lhs", "rhs", "out"});
+  addOptionalBuffers(result, object, {"bias", "sums"});
+  if (result.buffers[MatmulOp::Sums].present())
+    parseSummed(object, result, op);
+  result.op = op;
+}
+
+void parseAttention(const Json &object, const Mesh &, Instruction &result) {
+  AttentionOp op;
+  op.grad = object.at("op") == "attention_grad";
+  op.dtype = parseDtype(object.at("dtype"));
+  std::array<int64_t, 6> sizes = getStrides<6>(object, "sizes");
+  op.b = sizes[0], op.h = sizes[1], op.g = sizes[2], op.t = sizes[3], op.s = sizes[4],
+  op.d = sizes[5];
+  op.q = getStrides<3>(object, "q_strides");
+  op.k = getStrides<3>(object, "k_strides");
+  op.v = getStrides<3>(object, "v_strides");
+  op.out = getStrides<3>(object, "out_strides");
+  if (op.grad) {
+    op.dout = getStrides<3>(object, "dout_strides");
+    op.dq = getStrides<3>(object, "dq_strides");
+    op.dk = getStrides<3>(object, "dk_strides");
+    op.dv = getStrides<3>(object, "dv_strides");
+  }
+  op.causal = getOr(object, "causal", false);
+  op.window = getOr<int64_t>(object, "window", 0);
+  op.scale = object.at("scale").get<float>();
+  op.dropout = getOr(object, "dropout", 0.0f);
+  op.key = getOr(object, "key", -1);
+  op.factorSizes = getInts(object, "factor_sizes");
+  op.factorStrides = getInts(object, "factor_strides");
+  countElements({op.b, op.h, std::max(op.t, op.s), op.d});
+  op.globalSize = getOr<int64_t>(object, "global_size", countElements({op.b, op.h, op.t, op.s}));
+  if (op.g < 1 || op.h % op.g != 0)
+    PSRT_FAIL(BadInput, "an attention has %lld heads in %lld groups", (long long)op.h,
+              (long long)op.g);
+  if (!get(object, "mask").is_null()) {
+    op.maskDtype = parseDtype(object.at("mask_dtype"));
+    op.mask = getStrides<4>(object, "mask_strides");
+  }
+  addBuffers(result, object, {"q", "k", "v", "out", "lse"});
+  (op.grad ? addBuffers : addOptionalBuffers)(result, object, {"dout", "dq", "dk", "dv"});
+  addOptionalBuffers(result, object, {"offset", "mask", "padding"});
+  result.op = op;
+}
+
+void parseEmbedding(const Json &object, const Mesh &, Instruction &result) {
+  EmbeddingOp op;
+  op.grad = object.at("op") == "embedding_grad";
+  op.dtype = parseDtype(getOr<std::string>(object, "dtype", "f32"));
+  op.outDtype = op.grad ? parseOutDtype(object, op.dtype) : op.dtype;
+  op.indexDtype = parseDtype(getOr<std::string>(object, "index_dtype", "i64"));
+  op.count = getInt(object, "count");
+  op.width = getInt(object, "width");
+  op.rows = getInt(object, "rows");
+  countElements({op.count, op.width});
+  countElements({op.rows, op.width});
+  op.accumulate = getOr(object, "accumulate", -1);
+  op.paddingIndex = getOr<int64_t>(object, "padding_index", -1);
+  addBuffers(result, object, {op.grad ? "grad" : "table", "indices", "out"});
+  addOptionalBuffers(result, object, {"first_row"});
+  result.op = op;
+}
+
+/// The lists of a window, whose dims are the last ones of three.
+WindowShape parseWindows(const Json &object) {
+  WindowShape result;
+  for (auto [key, list] :
+       {std::pair("in", &result.in), std::pair("out_size", &result.out),
+        std::pair("window", &result.kernel), std::pair("strides", &result.strides),
+        std::pair("low", &result.low), std::pair("dilation", &result.dilation)}) {
+    std::vector<int64_t> numbers = getInts(object, key);
+    if (numbers.empty() || numbers.size() > 3)
+      PSRT_FAIL(BadInput, "\"%s\" has %zu numbers; windows over 1 to 3 space dims are built", key,
+                numbers.size());
+    std::copy(numbers.begin(), numbers.end(), list->end() - numbers.size());
+  }
+  return result;
+}
+
+void parseConvolution(const Json &object, const Mesh &, Instruction &result) {
+  ConvolutionOp op;
+  std::string name = object.at("op");
+  op.result = name == "convolution"         ? ConvolutionOp::Y
+              : name == "convolution_input" ? ConvolutionOp::X
+                                            : ConvolutionOp::W;
+  op.dtype = parseDtype(object.at("dtype"));
+  op.outDtype = parseOutDtype(object, op.dtype);
+  op.batch = getInt(object, "batch");
+  op.groups = getInt(object, "groups");
+  std::array<int64_t, 2> channels = getStrides<2>(object, "channels");
+  op.inChannels = channels[0], op.outChannels = channels[1];
+  op.windows = parseWindows(object);
+  checkConvolution(op);
+  addBuffers(result, object, {"x", "w", "y"});
+  result.op = op;
+}
+
+void parseMaxPool(const Json &object, const Mesh &, Instruction &result) {
+  MaxPoolOp op;
+  op.grad = object.at("op") == "max_pool_grad";
+  op.dtype = parseDtype(object.at("dtype"));
+  op.planes = getInt(object, "planes");
+  op.windows = parseWindows(object);
+  checkMaxPool(op);
+  addBuffers(result, object, {"x", "y"});
+  (op.grad ? addBuffers : addOptionalBuffers)(result, object, {"out"});
+  result.op = op;
+}
+
+void parseShardIndex(const Json &object, const Mesh &mesh, Instruction &result) {
+  result.op = ShardIndexOp{parseAxes(object.at("axes"), mesh)};
+  addBuffers(result, object, {"out"});
+}
+
+void parseCopy(const Json &object, const Mesh &, Instruction &result) {
+  result.op = CopyOp{false, countElements({getInt(object, "bytes")})};
+  addBuffers(result, object, {"in", "out"});
+}
+
+void parseZero(const Json &object, const Mesh &, Instruction &result) {
+  result.op = CopyOp{true, countElements({getInt(object, "bytes")})};
+  addBuffers(result, object, {"out"});
+}
+
+CollectiveOp::Reduction parseReduction(const Json &object) {
+  std::string kind = getOr<std::string>(object, "kind", "sum");
+  if (kind == "sum")
+    return CollectiveOp::Sum;
+  if (kind == "max")
+    return CollectiveOp::Max;
+  if (kind == "min")
+    return CollectiveOp::Min;
+  PSRT_FAIL(BadInput, "unknown reduction \"%s\"", kind.c_str());
+}
+
+/// "in"/"out"/"count", or the lists "ins"/"outs"/"counts" of a bucket.
+void parseCollectiveBuffers(const Json &object, CollectiveOp &op, Instruction &result) {
+  if (get(object, "ins").is_null()) {
+    addBuffers(result, object, {"in", "out"});
+    op.counts = {getOr<int64_t>(object, "count", countElements({op.outer, op.size, op.inner}))};
+    return;
+  }
+  for (const char *key : {"ins", "outs"})
+    for (const Json &buffer : object.at(key))
+      result.buffers.push_back(parseBuffer(buffer));
+  op.counts = getInts(object, "counts");
+  if (result.buffers.size() != 2 * op.counts.size())
+    PSRT_FAIL(BadInput, "a bucket of %zu counts has %zu buffers", op.counts.size(),
+              result.buffers.size());
+}
+
+template <CollectiveOp::Kind kind>
+void parseCollective(const Json &object, const Mesh &mesh, Instruction &result) {
+  CollectiveOp op;
+  op.kind = kind;
+  op.reduction = parseReduction(object);
+  op.dtype = parseDtype(object.at("dtype"));
+  op.axes = parseAxes(get(object, "axes"), mesh);
+  if (const Json &over = get(object, "over_pp"); !over.is_null())
+    for (const Json &coordinate : over)
+      op.overPipeline.push_back(parseCoordinate(coordinate, mesh));
+  op.queue = getString(object, "queue");
+  op.token = getOr<int64_t>(object, "wait", -1);
+  op.outer = getOr<int64_t>(object, "outer", 1);
+  op.size = getOr<int64_t>(object, "size", 1);
+  op.inner = getOr<int64_t>(object, "inner", 1);
+  op.whole = getOr<int64_t>(object, "whole", countElements({op.size, mesh.shards(op.axes)}));
+  op.shape = getInts(object, "shape");
+  op.split = getOr(object, "split", 0);
+  op.concat = getOr(object, "concat", 0);
+  for (int64_t target : getInts(object, "targets"))
+    op.targets.push_back(int(std::clamp<int64_t>(target, -1, INT32_MAX)));
+  parseCollectiveBuffers(object, op, result);
+  checkCollective(op, mesh);
+  result.op = op;
+}
+
+void parseMessage(const Json &object, const Mesh &mesh, Instruction &result) {
+  MessageOp op;
+  op.receives = object.at("op") == "recv";
+  op.peer = parseCoordinate(object.at("pp"), mesh);
+  op.bytes = countElements({getInt(object, "bytes")});
+  op.token = getInt(object, "wait");
+  op.queue = object.at("queue");
+  op.value = getInt(object, "value");
+  op.microBatch = getInt(object, "micro_batch");
+  addBuffers(result, object, {op.receives ? "out" : "in"});
+  result.op = op;
+}
+
+void parseTransfer(const Json &object, const Mesh &, Instruction &result) {
+  TransferOp op;
+  op.toHost = object.at("op") == "offload";
+  op.token = getInt(object, "wait");
+  for (int64_t size : getInts(object, "sizes"))
+    op.sizes.push_back(countElements({size}));
+  for (const char *key : {"ins", "outs"}) {
+    const Json &buffers = object.at(key);
+    if (!buffers.is_array() || buffers.size() != op.sizes.size())
+      PSRT_FAIL(BadInput,
+                "\"%s\" of a copy to or from the host's memory is not a list of %zu "
+                "buffers, one for each size",
+                key, op.sizes.size());
+    for (const Json &buffer : buffers)
+      result.buffers.push_back(parseBuffer(buffer));
+  }
+  for (const BufferRef &buffer : result.buffers)
+    if (!buffer.present())
+      PSRT_FAIL(BadInput, "a copy to or from the host's memory has a buffer that is null");
+  result.op = std::move(op);
+}
+
+} // namespace
+
+Instruction parseInstruction(const Json &object, const Mesh &mesh) {
+  static const std::unordered_map<std::string, Parser> parsers = {
+      {"kernel", parseKernel},
+      {"matmul", parseMatmul},
+      {"attention", parseAttention},
+      {"attention_grad", parseAttention},
+      {"embedding", parseEmbedding},
+      {"embedding_grad", parseEmbedding},
+      {"convolution", parseConvolution},
+      {"convolution_input", parseConvolution},
+      {"convolution_kernel", parseConvolution},
+      {"max_pool", parseMaxPool},
+      {"max_pool_grad", parseMaxPool},
+      {"shard_index", parseShardIndex},
+      {"copy", parseCopy},
+      {"zero", parseZero},
+      {"all_reduce", parseCollective<CollectiveOp::AllReduce>},
+      {"reduce_scatter", parseCollective<CollectiveOp::ReduceScatter>},
+      {"all_gather", parseCollective<CollectiveOp::AllGather>},
+      {"all_to_all", parseCollective<CollectiveOp::AllToAll>},
+      {"send", parseMessage},
+      {"recv", parseMessage},
+      {"fetch", parseTransfer},
+      {"offload", parseTransfer},
+      {"permute", parseCollective<CollectiveOp::Permute>},
+      {"shard_slice", parseCollective<CollectiveOp::ShardSlice>}};
+  std::string name = object.at("op");
+  auto it = parsers.find(name);
+  if (it == parsers.end())
+    PSRT_FAIL(BadInput, "this runtime has no instruction \"%s\"; compile and link with one version",
+              name.c_str());
+  Instruction result;
+  result.location = getString(object, "loc");
+  it->second(object, mesh, result);
+  return result;
+}
+
+} // namespace psrt
