@@ -1,15 +1,18 @@
-"""Convolutions by cuDNN's graph API, on a stand-in that computes what the descriptors say and refuses what the library would.
+"""Convolutions and attention by cuDNN's graph API, on a stand-in that computes what the descriptors say and refuses what the library would.
 
-Each kind of convolution is compared with the runtime's own kernels before it is used; where the library is absent, refuses or computes
+Each problem is compared with the runtime's own kernels before it is used; where the library is absent, refuses or computes
 something else, those kernels do it.
 """
+import importlib.util
 import os
+import pathlib
 import subprocess
 
 import oracle
 import pytest
 import replay
 from cases import Case
+from conftest import tools_folder
 from safetensors.torch import save_file
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -44,17 +47,64 @@ def test_sixteen_bits_equal_the_cpu(tmp_path, exports, precision):
         assert abs(ours - cpu) <= 1e-2 * abs(cpu)
 
 
+@pytest.mark.parametrize("name,mesh,flags", [
+    ("gpt2", "dp=2,tp=2", ()),
+    ("llama", "tp=2", ("--sharding-policy", "megatron+sp")),
+    ("gpt2_deep", "dp=2,pp=2", ("--schedule", "1f1b", "--recompute", "full")),
+    ("bert", "dp=2", ()),
+    ("bart", "dp=1", ()),
+    ("qwen", "dp=1", ()),
+    ("opt", "dp=1", ()),
+    ("bert", "dp=1", ("--precision", "half")),
+], ids=lambda value: value if isinstance(value, str) else "-".join(value))  # fmt: skip
+def test_attention(tmp_path, exports, monkeypatch, name, mesh, flags):
+    """Causal, grouped queries, padding, two lengths, windows: losses are those of the runtime's own kernels, but for roundings."""
+    micro_batches, found = 4 if "pp" in mesh else 1, []
+    batches = oracle.draw_batches(oracle.zoo(name), micro_batches)
+    monkeypatch.setenv("PSRT_STANDIN_LOG", str(tmp_path / "log"))
+    for library in ["off", replay.environment()["PSRT_CUDNN"]]:
+        monkeypatch.setenv("PSRT_CUDNN", library)
+        (tmp_path / "log").unlink(missing_ok=True)
+        folder = tmp_path / ("without" if library == "off" else "with")
+        folder.mkdir()
+        trained = oracle.train_compiled(folder, oracle.export(name, exports), batches, mesh, micro_batches, "adamw(lr=1e-3)",
+                                        ("--target", "cuda:replay", *(() if "--precision" in flags else ("--precision", "bf16")), *flags))  # fmt: skip
+        assert "note:" not in trained.output
+        log = (tmp_path / "log").read_text()
+        found.append((trained.losses, log.count("psrt_attention_dq"), log.count(EXECUTED)))
+    (without, gradients, none), (losses, compared, executed) = found
+    assert none == 0 and executed > 2 * gradients  # each step forward and backward, and in comparisons
+    assert 0 < compared < gradients / 2  # in comparisons alone
+    for ours, wanted in zip(losses, without, strict=True):
+        assert abs(ours - wanted) <= 2e-3 * abs(wanted)
+
+
+def test_the_real_library_takes_our_graphs():
+    """That of PyTorch, where there is one: plans for GPUs that are not here. Attention needs a later one than PyTorch 2.9 has."""
+    found = importlib.util.find_spec("nvidia") and importlib.util.find_spec("nvidia.cudnn")
+    library = pathlib.Path(found.submodule_search_locations[0]) / "lib/libcudnn.so.9" if found else None
+    if not library or not library.exists():
+        pytest.skip("there is no cuDNN")
+    done = subprocess.run([tools_folder() / "psrt-cudnn-plans-test"], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "PSRT_TEST_CUDNN": str(library)})  # fmt: skip
+    print(done.stdout[-3000:])
+    assert done.returncode == 0 and "OK ] Gpus/CudnnPlans.Convolutions/sm_90" in done.stdout
+
+
 # ---- what a user may meet ------------------------------------------------------------------------------------------
+
+
+def compile_folder(folder, exports, name, *flags):
+    """With a program, and its data."""
+    oracle.compile_model(folder, oracle.export(name, exports), "dp=1", "--optimizer", "sgd(lr=0.1)", "--target", "cuda:replay", *flags)
+    batches = oracle.draw_batches(oracle.zoo(name), 1, steps=4)
+    save_file({name: value.contiguous() for name, value in batches.items()}, folder / "data.safetensors")
+    return folder
 
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory, exports):
-    """A folder with a program, and its data."""
-    folder = tmp_path_factory.mktemp("compiled")
-    oracle.compile_model(folder, oracle.export("unet", exports), "dp=1", "--optimizer", "sgd(lr=0.1)", "--target", "cuda:replay")
-    batches = oracle.draw_batches(oracle.zoo("unet"), 1, steps=4)
-    save_file({name: value.contiguous() for name, value in batches.items()}, folder / "data.safetensors")
-    return folder
+    return compile_folder(tmp_path_factory.mktemp("compiled"), exports, "unet")
 
 
 def run(compiled, **environment):
@@ -121,6 +171,40 @@ def test_a_library_that_was_named_must_be_one(compiled, environment, words):
     status, said, _, _ = run(compiled, **environment)
     assert status == 3 and said.startswith("error: ") and "PSRT_CUDNN=" in said
     assert all(word in said for word in words), said
+
+
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory, exports):
+    """Without attention by cuDNN: (a folder, its losses)."""
+    folder = compile_folder(tmp_path_factory.mktemp("transformer"), exports, "opt", "--precision", "bf16")
+    status, said, losses, log = run(folder, **replay.environment(PSRT_CUDNN="off"))
+    assert (status, said) == (0, "") and EXECUTED not in log
+    return folder, losses
+
+
+@pytest.mark.parametrize("environment,words", [
+    ({"PSRT_STANDIN_CUDNN": "wrong"}, ["attention value, bf16, ", "attention gradient, bf16, ", "by the runtime's kernels"]),
+    ({"PSRT_STANDIN_CUDNN": "refuses"}, ["attention gradient, bf16, ", "no engine"]),
+    ({"PSRT_STANDIN_CUDNN": "fails"}, ["attention value, bf16, ", "CUDNN_STATUS_EXECUTION_FAILED"]),
+    ({"PSRT_STANDIN_CUDNN": "nan"}, ["attention value, bf16, ", "f32 mask", "is nan, and "]),
+    ({"PSRT_STANDIN_CUDNN": "unrepeatable"}, ["attention gradient, bf16, ", "two runs of it differ", "PSRT_NONDETERMINISTIC=1"]),
+    ({"PSRT_STANDIN_CUDNN_VERSION": "91900"}, ["attention value, bf16, ", "it is cuDNN 9.19.0, attention needs 9.21.0"]),
+], ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "")  # fmt: skip
+def test_our_attention_takes_over(transformer, environment, words):
+    """A cuDNN that does not take attention, or that gives something else; queries that see no key are compared."""
+    folder, without = transformer
+    status, said, losses, _ = run(folder, **environment)
+    assert status == 0 and losses == without
+    lines = said.splitlines()
+    assert all(line.startswith("note: ") for line in lines) and len(set(lines)) == len(lines)
+    assert all(word in said for word in words), said
+
+
+def test_who_asks_gets_an_engine_whose_runs_differ(transformer):
+    folder, without = transformer
+    status, said, losses, log = run(folder, PSRT_STANDIN_CUDNN="unrepeatable", PSRT_NONDETERMINISTIC="1")
+    assert (status, said) == (0, "") and log.count(EXECUTED) > 4
+    assert max(abs(float(a) - float(b)) for a, b in zip(losses, without, strict=True)) <= 2e-3
 
 
 def test_a_program_without_convolutions_needs_none(tmp_path, exports):

@@ -65,7 +65,8 @@ Dnn *CudaRank::getDnn() {
   try {
     dnn = std::make_unique<Dnn>(place.dnn->library, *stream);
   } catch (const CudnnFailure &failure) {
-    std::fprintf(stderr, "note: convolutions are the runtime's own, which are slow: %s\n",
+    std::fprintf(stderr,
+                 "note: attention and convolutions are the runtime's own, which are slower: %s\n",
                  failure.what());
   }
   return dnn.get();

@@ -1,4 +1,4 @@
-// Instructions that kernels of the runtime do: embeddings, attention, pooling, shard indices and
+// Instructions that kernels of the runtime do: embeddings, pooling, shard indices and
 // slices. Which, and with what arguments, is found out when they are bound.
 #include "runtime/device/cuda/CudaDevice.h"
 #include <algorithm>
@@ -29,15 +29,6 @@ void bindLaunches(CudaRank &rank, Bound &bound, Launches launches, CUdeviceptr w
     p->more.push_back({work, work + CUdeviceptr(workBytes), 1});
   bound.run = runLaunches;
   bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));
-}
-
-void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound) {
-  int64_t bytes = workspaceBytes(op);
-  CUdeviceptr work = rank.getScratch(bytes);
-  bindLaunches(
-      rank, bound,
-      launchAttention(op, bound.buffers, bound.scalars, bound.key, reinterpret_cast<void *>(work)),
-      work, bytes);
 }
 
 void bindEmbedding(CudaRank &rank, const EmbeddingOp &op, Bound &bound) {

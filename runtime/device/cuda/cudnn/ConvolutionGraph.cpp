@@ -6,19 +6,6 @@
 namespace psrt::cuda {
 namespace {
 
-cudnnDataType_t typeOf(Dtype dtype) {
-  switch (dtype) {
-  case Dtype::F32:
-    return CUDNN_DATA_FLOAT;
-  case Dtype::F16:
-    return CUDNN_DATA_HALF;
-  case Dtype::BF16:
-    return CUDNN_DATA_BFLOAT16;
-  default:
-    PSRT_FAIL(BadInput, "a convolution of %s is none of cuDNN's here", dtypeName(dtype));
-  }
-}
-
 /// The dims of a window that cuDNN is told of: two, or three where the first one is not trivial.
 int getFirstDim(const WindowShape &s) {
   bool isTrivial = s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 && s.low[0] == 0;
@@ -27,31 +14,6 @@ int getFirstDim(const WindowShape &s) {
 
 std::vector<int64_t> takeDims(const std::array<int64_t, 3> &dims, const WindowShape &s) {
   return {dims.begin() + getFirstDim(s), dims.end()};
-}
-
-/// The sizes of a tensor by its number in ConvolutionOp.
-std::vector<int64_t> getSizes(const ConvolutionOp &op, int tensor) {
-  const WindowShape &s = op.windows;
-  std::vector<int64_t> result;
-  if (tensor == ConvolutionOp::X)
-    result = {op.batch, op.groups * op.inChannels};
-  else if (tensor == ConvolutionOp::W)
-    result = {op.groups * op.outChannels, op.inChannels};
-  else
-    result = {op.batch, op.groups * op.outChannels};
-  const std::array<int64_t, 3> &places = tensor == ConvolutionOp::X   ? s.in
-                                         : tensor == ConvolutionOp::W ? s.kernel
-                                                                      : s.out;
-  for (int64_t size : takeDims(places, s))
-    result.push_back(size);
-  return result;
-}
-
-std::vector<int64_t> getDenseStrides(const std::vector<int64_t> &sizes) {
-  std::vector<int64_t> result(sizes.size(), 1);
-  for (size_t i = sizes.size() - 1; i > 0; --i)
-    result[i - 1] = result[i] * sizes[i];
-  return result;
 }
 
 /// What is padded behind a dim so that it has just its windows; negative where these end before the
@@ -72,13 +34,9 @@ std::vector<int64_t> getPaddingsBehind(const WindowShape &s) {
 }
 
 Descriptor makeTensor(const Cudnn &cudnn, const ConvolutionOp &op, int tensor) {
-  std::vector<int64_t> sizes = getSizes(op, tensor);
-  Descriptor result(cudnn, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  result.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t(tensor + 1))
-      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, typeOf(tensor == op.result ? op.outDtype : op.dtype))
-      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kDnnAlignment)
-      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes)
-      .set(CUDNN_ATTR_TENSOR_STRIDES, getDenseStrides(sizes));
+  Descriptor result =
+      describeTensor(cudnn, tensor + 1, tensor == op.result ? op.outDtype : op.dtype,
+                     getConvolutionSizes(op, tensor));
   result.finalize("a tensor");
   return result;
 }
@@ -128,6 +86,23 @@ std::string join(const std::vector<int64_t> &numbers) {
 
 } // namespace
 
+std::vector<int64_t> getConvolutionSizes(const ConvolutionOp &op, int tensor) {
+  const WindowShape &s = op.windows;
+  std::vector<int64_t> result;
+  if (tensor == ConvolutionOp::X)
+    result = {op.batch, op.groups * op.inChannels};
+  else if (tensor == ConvolutionOp::W)
+    result = {op.groups * op.outChannels, op.inChannels};
+  else
+    result = {op.batch, op.groups * op.outChannels};
+  const std::array<int64_t, 3> &places = tensor == ConvolutionOp::X   ? s.in
+                                         : tensor == ConvolutionOp::W ? s.kernel
+                                                                      : s.out;
+  for (int64_t size : takeDims(places, s))
+    result.push_back(size);
+  return result;
+}
+
 bool hasConvolutionGraph(const ConvolutionOp &op) {
   for (Dtype dtype : {op.dtype, op.outDtype})
     if (dtype != Dtype::F32 && dtype != Dtype::F16 && dtype != Dtype::BF16)
@@ -136,19 +111,19 @@ bool hasConvolutionGraph(const ConvolutionOp &op) {
     if (op.windows.low[dim] < 0 || getPaddingBehind(op.windows, dim) < 0)
       return false;
   for (int tensor : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y})
-    for (int64_t size : getSizes(op, tensor))
+    for (int64_t size : getConvolutionSizes(op, tensor))
       if (size <= 0)
         return false;
   return true;
 }
 
-DnnGraph makeConvolutionGraph(const Cudnn &cudnn, cudnnHandle_t handle, const ConvolutionOp &op) {
+DnnGraph makeConvolutionGraph(const DnnTarget &target, const ConvolutionOp &op) {
   const Operation &names = kOperations[op.result];
   DnnGraph result;
   for (int tensor : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y})
-    result.push_back(makeTensor(cudnn, op, tensor));
-  result.push_back(makeWindows(cudnn, op.windows));
-  Descriptor operation(cudnn, names.type);
+    result.push_back(makeTensor(target.library, op, tensor));
+  result.push_back(makeWindows(target.library, op.windows));
+  Descriptor operation(target.library, names.type);
   operation.set(names.alpha, 1.0f)
       .set(names.beta, 0.0f)
       .set(names.windows, result[3])
@@ -157,11 +132,7 @@ DnnGraph makeConvolutionGraph(const Cudnn &cudnn, cudnnHandle_t handle, const Co
       .set(names.y, result[ConvolutionOp::Y])
       .finalize("a convolution");
   result.push_back(std::move(operation));
-  Descriptor graph(cudnn, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle)
-      .set(CUDNN_ATTR_OPERATIONGRAPH_OPS, result.back())
-      .finalize("a graph of a convolution");
-  result.push_back(std::move(graph));
+  finishGraph(target, result, "a graph of a convolution");
   return result;
 }
 
@@ -171,13 +142,14 @@ std::string describeConvolution(const ConvolutionOp &op) {
   std::string types = dtypeName(op.dtype);
   if (op.outDtype != op.dtype)
     types += std::string(" to ") + dtypeName(op.outDtype);
-  return format("convolution %s, %s, x %s, w %s, y %s, strides %s, low padding %s, dilations %s, "
-                "%lld group%s",
-                kNames[op.result], types.c_str(), join(getSizes(op, ConvolutionOp::X)).c_str(),
-                join(getSizes(op, ConvolutionOp::W)).c_str(),
-                join(getSizes(op, ConvolutionOp::Y)).c_str(), join(takeDims(s.strides, s)).c_str(),
-                join(takeDims(s.low, s)).c_str(), join(takeDims(s.dilation, s)).c_str(),
-                (long long)op.groups, op.groups == 1 ? "" : "s");
+  return format(
+      "convolution %s, %s, x %s, w %s, y %s, strides %s, low padding %s, dilations %s, "
+      "%lld group%s",
+      kNames[op.result], types.c_str(), join(getConvolutionSizes(op, ConvolutionOp::X)).c_str(),
+      join(getConvolutionSizes(op, ConvolutionOp::W)).c_str(),
+      join(getConvolutionSizes(op, ConvolutionOp::Y)).c_str(), join(takeDims(s.strides, s)).c_str(),
+      join(takeDims(s.low, s)).c_str(), join(takeDims(s.dilation, s)).c_str(), (long long)op.groups,
+      op.groups == 1 ? "" : "s");
 }
 
 } // namespace psrt::cuda

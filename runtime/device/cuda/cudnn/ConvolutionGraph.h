@@ -6,9 +6,6 @@
 
 namespace psrt::cuda {
 
-/// The bytes that the addresses of all three tensors must be multiples of.
-inline constexpr int64_t kDnnAlignment = 16;
-
 /// Whether it can be said to cuDNN: elements are f32, bf16 or f16, there are some, and the last
 /// windows end less than a stride before the image does.
 bool hasConvolutionGraph(const ConvolutionOp &op);
@@ -16,7 +13,10 @@ bool hasConvolutionGraph(const ConvolutionOp &op);
 /// The graph of one convolution that has one: its value or one of its gradients, by
 /// ConvolutionOp::result. Tensors are called by their numbers there, from 1 on. Sums are f32.
 /// Throws a CudnnFailure where cuDNN does not take it.
-DnnGraph makeConvolutionGraph(const Cudnn &cudnn, cudnnHandle_t handle, const ConvolutionOp &op);
+DnnGraph makeConvolutionGraph(const DnnTarget &target, const ConvolutionOp &op);
+/// The sizes of a tensor by its number in ConvolutionOp, as cuDNN is told: batch or kernels,
+/// channels, places of two or three dims.
+std::vector<int64_t> getConvolutionSizes(const ConvolutionOp &op, int tensor);
 
 /// In messages, and to tell problems apart: "convolution value, bf16, x 8x3x32x32, ...".
 std::string describeConvolution(const ConvolutionOp &op);

@@ -67,11 +67,12 @@ CudnnRef loadCudnn(const Driver &driver) {
            "it to off",
            chosen, reason.c_str());
   if (!result)
-    std::fprintf(stderr,
-                 "note: convolutions are the runtime's own, which are slow: cuDNN 9 is not here "
-                 "(%s); put libcudnn.so.9 where the loader looks, or set PSRT_CUDNN to its path, "
-                 "or to off\n",
-                 reason.c_str());
+    std::fprintf(
+        stderr,
+        "note: attention and convolutions are the runtime's own, which are slower: cuDNN 9 is "
+        "not here (%s); put libcudnn.so.9 where the loader looks, or set PSRT_CUDNN to "
+        "its path, or to off\n",
+        reason.c_str());
   return result;
 }
 

@@ -1,4 +1,5 @@
-// cuDNN 9, loaded when a program for GPUs has convolutions: $PSRT_CUDNN, or libcudnn.so.9.
+// cuDNN 9, loaded when a program for GPUs has convolutions, or attention in 16 bits: $PSRT_CUDNN,
+// or libcudnn.so.9.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_CUDNN_H
 #define PSRT_DEVICE_CUDA_CUDNN_CUDNN_H
 

@@ -31,8 +31,16 @@ using cudnnBackendDescriptor_t = void *;
 #define PSRT_CUDNN_DATA_TYPES(X)                                                                   \
   X(CUDNN_DATA_FLOAT, 0)                                                                           \
   X(CUDNN_DATA_HALF, 2)                                                                            \
-  X(CUDNN_DATA_BFLOAT16, 9)
+  X(CUDNN_DATA_INT32, 4)                                                                           \
+  X(CUDNN_DATA_BFLOAT16, 9)                                                                        \
+  X(CUDNN_DATA_BOOLEAN, 11)
 #define PSRT_CUDNN_CONVOLUTION_MODES(X) X(CUDNN_CROSS_CORRELATION, 1)
+#define PSRT_CUDNN_POINTWISE_MODES(X)                                                              \
+  X(CUDNN_POINTWISE_ADD, 0)                                                                        \
+  X(CUDNN_POINTWISE_CMP_GT, 302)                                                                   \
+  X(CUDNN_POINTWISE_CMP_GE, 303)                                                                   \
+  X(CUDNN_POINTWISE_GEN_INDEX, 501)                                                                \
+  X(CUDNN_POINTWISE_BINARY_SELECT, 601)
 #define PSRT_CUDNN_HEURISTICS(X)                                                                   \
   X(CUDNN_HEUR_MODE_FALLBACK, 2)                                                                   \
   X(CUDNN_HEUR_MODE_A, 3)
@@ -44,6 +52,7 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6, 7)                                                     \
   X(CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13, 8)
 #define PSRT_CUDNN_DESCRIPTOR_TYPES(X)                                                             \
+  X(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, 0)                                                         \
   X(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, 1)                                                       \
   X(CUDNN_BACKEND_ENGINE_DESCRIPTOR, 2)                                                            \
   X(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 3)                                                         \
@@ -52,20 +61,33 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, 10)                                    \
   X(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, 11)                            \
   X(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, 12)                              \
+  X(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, 13)                                              \
   X(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, 15)                                                   \
   X(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, 16)                                                     \
   X(CUDNN_BACKEND_TENSOR_DESCRIPTOR, 17)
+/// Of later versions: properties of a GPU that is not here since 9.8, attention since 9.13
+/// and 9.17.
+#define PSRT_CUDNN_LATER_DESCRIPTOR_TYPES(X)                                                       \
+  X(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, 38)                                                       \
+  X(CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR, 41)                                               \
+  X(CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR, 43)
 #define PSRT_CUDNN_ATTRIBUTE_TYPES(X)                                                              \
   X(CUDNN_TYPE_HANDLE, 0)                                                                          \
   X(CUDNN_TYPE_DATA_TYPE, 1)                                                                       \
+  X(CUDNN_TYPE_BOOLEAN, 2)                                                                         \
   X(CUDNN_TYPE_INT64, 3)                                                                           \
   X(CUDNN_TYPE_FLOAT, 4)                                                                           \
   X(CUDNN_TYPE_VOID_PTR, 6)                                                                        \
   X(CUDNN_TYPE_CONVOLUTION_MODE, 7)                                                                \
   X(CUDNN_TYPE_HEUR_MODE, 8)                                                                       \
   X(CUDNN_TYPE_NUMERICAL_NOTE, 11)                                                                 \
-  X(CUDNN_TYPE_BACKEND_DESCRIPTOR, 15)
+  X(CUDNN_TYPE_POINTWISE_MODE, 14)                                                                 \
+  X(CUDNN_TYPE_BACKEND_DESCRIPTOR, 15)                                                             \
+  X(CUDNN_TYPE_CHAR, 24)
 #define PSRT_CUDNN_ATTRIBUTES(X)                                                                   \
+  X(CUDNN_ATTR_POINTWISE_MODE, 0)                                                                  \
+  X(CUDNN_ATTR_POINTWISE_MATH_PREC, 1)                                                             \
+  X(CUDNN_ATTR_POINTWISE_AXIS, 9)                                                                  \
   X(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, 100)                                                         \
   X(CUDNN_ATTR_CONVOLUTION_CONV_MODE, 101)                                                         \
   X(CUDNN_ATTR_CONVOLUTION_DILATIONS, 102)                                                         \
@@ -98,6 +120,11 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, 715)                                           \
   X(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, 716)                                            \
   X(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, 717)                                           \
+  X(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 750)                                             \
+  X(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, 751)                                                     \
+  X(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, 752)                                                     \
+  X(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, 753)                                                     \
+  X(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, 758)                                                     \
   X(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, 800)                                                         \
   X(CUDNN_ATTR_OPERATIONGRAPH_OPS, 801)                                                            \
   X(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 900)                                                         \
@@ -105,31 +132,69 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_ATTR_TENSOR_DIMENSIONS, 902)                                                             \
   X(CUDNN_ATTR_TENSOR_STRIDES, 903)                                                                \
   X(CUDNN_ATTR_TENSOR_UNIQUE_ID, 906)                                                              \
+  X(CUDNN_ATTR_TENSOR_IS_VIRTUAL, 907)                                                             \
+  X(CUDNN_ATTR_TENSOR_IS_BY_VALUE, 908)                                                            \
   X(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, 1000)                                                      \
   X(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, 1001)                                                   \
   X(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 1003)                                                       \
   X(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, 1303)
+/// Of later versions; what is done with scores inside of attention since 9.21.
+#define PSRT_CUDNN_LATER_ATTRIBUTES(X)                                                             \
+  X(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, 204)                                                         \
+  X(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, 407)                                                     \
+  X(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, 2702)                                               \
+  X(CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, 2800)                                                     \
+  X(CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, 2801)                                                     \
+  X(CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, 2802)                                                     \
+  X(CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, 2803)                                                     \
+  X(CUDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC, 2804)                                                 \
+  X(CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, 2805)                                                 \
+  X(CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH, 2811)                                                  \
+  X(CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_INPUT_UID, 2812)                                        \
+  X(CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_OUTPUT_UID, 2813)                                       \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC, 2851)                                                     \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_KDESC, 2852)                                                     \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_VDESC, 2853)                                                     \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_ODESC, 2854)                                                     \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_STATSDESC, 2855)                                                 \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_SCALEDESC, 2856)                                                 \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC, 2859)                                                    \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_DKDESC, 2860)                                                    \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_DVDESC, 2861)                                                    \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_DODDESC, 2862)                                                   \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH, 2867)                                                  \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_INPUT_UID, 2868)                                        \
+  X(CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_OUTPUT_UID, 2869)
 
-/// All of them.
+/// All of them that cuDNN 9.0 has, and those that came later.
 #define PSRT_CUDNN_VALUES(X)                                                                       \
   PSRT_CUDNN_STATUSES(X)                                                                           \
   PSRT_CUDNN_DATA_TYPES(X)                                                                         \
   PSRT_CUDNN_CONVOLUTION_MODES(X)                                                                  \
+  PSRT_CUDNN_POINTWISE_MODES(X)                                                                    \
   PSRT_CUDNN_HEURISTICS(X)                                                                         \
   PSRT_CUDNN_NUMERICAL_NOTES(X)                                                                    \
   PSRT_CUDNN_DESCRIPTOR_TYPES(X)                                                                   \
   PSRT_CUDNN_ATTRIBUTE_TYPES(X)                                                                    \
   PSRT_CUDNN_ATTRIBUTES(X)
+#define PSRT_CUDNN_LATER_VALUES(X)                                                                 \
+  PSRT_CUDNN_LATER_DESCRIPTOR_TYPES(X)                                                             \
+  PSRT_CUDNN_LATER_ATTRIBUTES(X)
 
 #define PSRT_CUDNN_VALUE(name, value) name = value,
 enum cudnnStatus_t : int { PSRT_CUDNN_STATUSES(PSRT_CUDNN_VALUE) };
 enum cudnnDataType_t : int { PSRT_CUDNN_DATA_TYPES(PSRT_CUDNN_VALUE) };
 enum cudnnConvolutionMode_t : int { PSRT_CUDNN_CONVOLUTION_MODES(PSRT_CUDNN_VALUE) };
+enum cudnnPointwiseMode_t : int { PSRT_CUDNN_POINTWISE_MODES(PSRT_CUDNN_VALUE) };
 enum cudnnBackendHeurMode_t : int { PSRT_CUDNN_HEURISTICS(PSRT_CUDNN_VALUE) };
 enum cudnnBackendNumericalNote_t : int { PSRT_CUDNN_NUMERICAL_NOTES(PSRT_CUDNN_VALUE) };
-enum cudnnBackendDescriptorType_t : int { PSRT_CUDNN_DESCRIPTOR_TYPES(PSRT_CUDNN_VALUE) };
+enum cudnnBackendDescriptorType_t : int {
+  PSRT_CUDNN_DESCRIPTOR_TYPES(PSRT_CUDNN_VALUE) PSRT_CUDNN_LATER_DESCRIPTOR_TYPES(PSRT_CUDNN_VALUE)
+};
 enum cudnnBackendAttributeType_t : int { PSRT_CUDNN_ATTRIBUTE_TYPES(PSRT_CUDNN_VALUE) };
-enum cudnnBackendAttributeName_t : int { PSRT_CUDNN_ATTRIBUTES(PSRT_CUDNN_VALUE) };
+enum cudnnBackendAttributeName_t : int {
+  PSRT_CUDNN_ATTRIBUTES(PSRT_CUDNN_VALUE) PSRT_CUDNN_LATER_ATTRIBUTES(PSRT_CUDNN_VALUE)
+};
 #undef PSRT_CUDNN_VALUE
 
 /// X(name in Cudnn, symbol in libcudnn, result, arguments)

@@ -28,11 +28,17 @@ Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, int64_t value) {
 Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, float value) {
   return setRaw(name, CUDNN_TYPE_FLOAT, 1, &value);
 }
+Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, bool value) {
+  return setRaw(name, CUDNN_TYPE_BOOLEAN, 1, &value);
+}
 Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, cudnnDataType_t value) {
   return setRaw(name, CUDNN_TYPE_DATA_TYPE, 1, &value);
 }
 Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value) {
   return setRaw(name, CUDNN_TYPE_CONVOLUTION_MODE, 1, &value);
+}
+Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value) {
+  return setRaw(name, CUDNN_TYPE_POINTWISE_MODE, 1, &value);
 }
 Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value) {
   return setRaw(name, CUDNN_TYPE_HEUR_MODE, 1, &value);
@@ -49,8 +55,18 @@ Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, const std::vector<
 Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, const std::vector<void *> &values) {
   return setRaw(name, CUDNN_TYPE_VOID_PTR, int64_t(values.size()), values.data());
 }
+Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, const std::string &value) {
+  return setRaw(name, CUDNN_TYPE_CHAR, int64_t(value.size()) + 1, value.c_str());
+}
 Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, const Descriptor &value) {
   return setRaw(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value.handle);
+}
+Descriptor &Descriptor::set(cudnnBackendAttributeName_t name,
+                            const std::vector<const Descriptor *> &values) {
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (const Descriptor *value : values)
+    handles.push_back(value->handle);
+  return setRaw(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, int64_t(handles.size()), handles.data());
 }
 
 Descriptor &Descriptor::finalize(const char *what) {

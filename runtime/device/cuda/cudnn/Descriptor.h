@@ -21,14 +21,18 @@ public:
   cudnnBackendDescriptor_t get() const { return handle; }
   Descriptor &set(cudnnBackendAttributeName_t name, int64_t value);
   Descriptor &set(cudnnBackendAttributeName_t name, float value);
+  Descriptor &set(cudnnBackendAttributeName_t name, bool value);
   Descriptor &set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
   Descriptor &set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value);
+  Descriptor &set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value);
   Descriptor &set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
   Descriptor &set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
   Descriptor &set(cudnnBackendAttributeName_t name, void *value);
   Descriptor &set(cudnnBackendAttributeName_t name, const std::vector<int64_t> &values);
   Descriptor &set(cudnnBackendAttributeName_t name, const std::vector<void *> &values);
+  Descriptor &set(cudnnBackendAttributeName_t name, const std::string &value);
   Descriptor &set(cudnnBackendAttributeName_t name, const Descriptor &value);
+  Descriptor &set(cudnnBackendAttributeName_t name, const std::vector<const Descriptor *> &values);
   /// `what` it is, in messages: "a tensor".
   Descriptor &finalize(const char *what);
 

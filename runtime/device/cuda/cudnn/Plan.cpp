@@ -16,9 +16,10 @@ bool isAllowed(cudnnBackendNumericalNote_t note, Dtype dtype) {
   switch (note) {
   case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: // of f32: rounded to TF32
     return dtype != Dtype::F32 || mayRoundToTf32();
+  case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+    return mayBeNondeterministic();
   case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
   case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
-  case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
   case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6: // these lose several digits
   case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
     return false;
@@ -39,38 +40,83 @@ bool isAllowed(const Descriptor &config, Dtype dtype) {
 
 } // namespace
 
-bool mayRoundToTf32() {
-  const char *text = std::getenv("PSRT_TF32");
+static bool isOne(const char *variable) {
+  const char *text = std::getenv(variable);
   return text && std::strcmp(text, "1") == 0;
 }
 
-DnnPlan::DnnPlan(const Cudnn &cudnn, cudnnHandle_t handle, DnnGraph given, Dtype dtype)
-    : cudnn(cudnn), handle(handle), graph(std::move(given)) {
+bool mayRoundToTf32() { return isOne("PSRT_TF32"); }
+bool mayBeNondeterministic() { return isOne("PSRT_NONDETERMINISTIC"); }
+
+static cudnnDataType_t typeOf(Dtype dtype) {
+  switch (dtype) {
+  case Dtype::F32:
+    return CUDNN_DATA_FLOAT;
+  case Dtype::F16:
+    return CUDNN_DATA_HALF;
+  case Dtype::BF16:
+    return CUDNN_DATA_BFLOAT16;
+  default:
+    PSRT_FAIL(BadInput, "a tensor of %s is none of cuDNN's here", dtypeName(dtype));
+  }
+}
+
+Descriptor describeTensor(const Cudnn &cudnn, int64_t id, Dtype dtype,
+                          const std::vector<int64_t> &sizes, std::vector<int64_t> strides) {
+  if (strides.empty()) {
+    strides.assign(sizes.size(), 1);
+    for (size_t i = sizes.size() - 1; i > 0; --i)
+      strides[i - 1] = strides[i] * sizes[i];
+  }
+  Descriptor result(cudnn, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  result.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, typeOf(dtype))
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kDnnAlignment)
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes)
+      .set(CUDNN_ATTR_TENSOR_STRIDES, strides);
+  return result;
+}
+
+void finishGraph(const DnnTarget &target, DnnGraph &graph, const char *what) {
+  Descriptor result(target.library, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  if (target.handle)
+    result.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
+  result.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, graph.back()).finalize(what);
+  graph.push_back(std::move(result));
+}
+
+DnnPlan::DnnPlan(const DnnTarget &target, DnnGraph given, Dtype dtype, int64_t mostWorkspace)
+    : target(target), graph(std::move(given)) {
   std::string reason = "no engine gives the same bits each time in this precision";
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
     if (plan.empty())
-      choose(mode, dtype, reason);
+      choose(mode, dtype, mostWorkspace, reason);
   if (plan.empty())
     throw CudnnFailure(reason);
 }
 
-void DnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, std::string &reason) {
+void DnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWorkspace,
+                     std::string &reason) {
   try {
-    Descriptor heuristic(cudnn, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    Descriptor heuristic(target.library, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.back())
-        .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
-        .finalize("a question for engines");
+        .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+    if (target.properties)
+      heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.properties);
+    heuristic.finalize("a question for engines");
     for (const Descriptor &config : heuristic.getDescriptors(
              CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, kMostEngines)) {
       try {
         if (!isAllowed(config, dtype))
           continue;
-        Descriptor made(cudnn, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-        made.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)
-            .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
-            .finalize("a plan");
+        Descriptor made(target.library, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        if (target.properties)
+          made.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
+        else
+          made.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
+        made.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config).finalize("a plan");
         int64_t bytes = made.getInt(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-        if (bytes > kMostDnnWorkspace) {
+        if (bytes > mostWorkspace) {
           reason = format("an engine needs %lld bytes to work in", (long long)bytes);
           continue;
         }
@@ -93,7 +139,7 @@ Descriptor DnnPlan::pack(const std::vector<DnnTensor> &tensors, void *workspace)
     ids.push_back(tensor.id);
     data.push_back(tensor.data);
   }
-  Descriptor result(cudnn, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  Descriptor result(target.library, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   result.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
       .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, data)
       .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace)
@@ -102,7 +148,8 @@ Descriptor DnnPlan::pack(const std::vector<DnnTensor> &tensors, void *workspace)
 }
 
 void DnnPlan::run(const Descriptor &pack) const {
-  cudnn.check(cudnn.execute(handle, plan[0].get(), pack.get()), "to compute");
+  const Cudnn &cudnn = target.library;
+  cudnn.check(cudnn.execute(target.handle, plan[0].get(), pack.get()), "to compute");
 }
 
 Dnn::Dnn(CudnnRef given, const Stream &stream) : library(std::move(given)), gpu(stream.getGpu()) {

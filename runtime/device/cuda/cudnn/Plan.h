@@ -9,8 +9,20 @@
 
 namespace psrt::cuda {
 
-/// An operation may ask for no more memory to work in: engines that want more are passed over.
-inline constexpr int64_t kMostDnnWorkspace = int64_t(256) << 20;
+/// What graphs and plans are made for: a GPU by the handle that is bound to it; or one that is not
+/// here, by its properties (such plans do not run).
+struct DnnTarget {
+  const Cudnn &library;
+  cudnnHandle_t handle = nullptr;
+  const Descriptor *properties = nullptr; ///< where there is no handle
+};
+
+/// The bytes that the addresses of tensors must be multiples of.
+inline constexpr int64_t kDnnAlignment = 16;
+
+/// A tensor that the caller finalizes; dense where no strides are given. `dtype`: f32, f16 or bf16.
+Descriptor describeTensor(const Cudnn &cudnn, int64_t id, Dtype dtype,
+                          const std::vector<int64_t> &sizes, std::vector<int64_t> strides = {});
 
 /// A graph with all that it is made of; the graph is the last one.
 using DnnGraph = std::vector<Descriptor>;
@@ -19,14 +31,19 @@ using DnnGraph = std::vector<Descriptor>;
 struct DnnTensor {
   int64_t id;
   void *data;
+  bool isOfHost = false; ///< a number, which stays where it is
 };
 
-/// The fastest engine by cuDNN's heuristics that gives the same bits each time, adds up in f32 and
-/// rounds no f32 (but with PSRT_TF32=1).
+/// Makes the graph of one operation, whose descriptor is the last one there.
+void finishGraph(const DnnTarget &target, DnnGraph &graph, const char *what);
+
+/// The fastest engine by cuDNN's heuristics that gives the same bits each time (but with
+/// PSRT_NONDETERMINISTIC=1), adds up in f32 and rounds no f32 (but with PSRT_TF32=1).
 class DnnPlan {
 public:
-  /// `dtype`: of what is read. Throws a CudnnFailure where there is no such engine.
-  DnnPlan(const Cudnn &cudnn, cudnnHandle_t handle, DnnGraph graph, Dtype dtype);
+  /// `dtype`: of what is read; engines that want more workspace are passed over. Throws a
+  /// CudnnFailure where there is no such engine.
+  DnnPlan(const DnnTarget &target, DnnGraph graph, Dtype dtype, int64_t mostWorkspace);
   int64_t getWorkspaceBytes() const { return workspaceBytes; }
   /// What run() is called with; the workspace is null where none is needed.
   Descriptor pack(const std::vector<DnnTensor> &tensors, void *workspace) const;
@@ -34,10 +51,9 @@ public:
   void run(const Descriptor &pack) const;
 
 private:
-  void choose(cudnnBackendHeurMode_t mode, Dtype dtype, std::string &reason);
+  void choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWorkspace, std::string &reason);
 
-  const Cudnn &cudnn;
-  cudnnHandle_t handle;
+  DnnTarget target;
   DnnGraph graph;
   std::vector<Descriptor> plan; ///< one, when it is found
   int64_t workspaceBytes = 0;
@@ -50,13 +66,12 @@ public:
   ~Dnn();
   Dnn(const Dnn &) = delete;
   Dnn &operator=(const Dnn &) = delete;
-  const Cudnn &getLibrary() const { return *library; }
-  cudnnHandle_t getHandle() const { return handle; }
-  /// The plan that is kept under that name; `make` makes the graph. Throws a CudnnFailure.
-  template <typename Make> const DnnPlan &getPlan(const std::string &name, Dtype dtype, Make make) {
+  DnnTarget getTarget() const { return {*library, handle}; }
+  /// The plan that is kept under that name; `make` makes it. Throws a CudnnFailure.
+  template <typename Make> const DnnPlan &getPlan(const std::string &name, Make make) {
     auto found = plans.find(name);
     if (found == plans.end())
-      found = plans.try_emplace(name, *library, handle, make(), dtype).first;
+      found = plans.emplace(name, make()).first;
     return found->second;
   }
 
@@ -69,6 +84,8 @@ private:
 
 /// Whether products of f32 may round what they read to TF32: PSRT_TF32=1.
 bool mayRoundToTf32();
+/// Whether two runs of an engine may differ in their last bits: PSRT_NONDETERMINISTIC=1.
+bool mayBeNondeterministic();
 
 } // namespace psrt::cuda
 

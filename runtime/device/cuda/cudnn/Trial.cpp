@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <deque>
 #include <random>
 
@@ -13,112 +14,174 @@ namespace {
 
 /// Random numbers repeat after so many, a prime number: drawing is slower than a GPU.
 constexpr int64_t kPeriod = 1048573;
-/// Of larger results, pieces are compared: this many, of this many elements.
-constexpr int64_t kPieces = 64, kPiece = 1 << 18;
-
-/// How far two results may be apart, as a part of them.
-double getRounding(Dtype dtype) {
-  return dtype == Dtype::BF16 ? 0x1p-7 : dtype == Dtype::F16 ? 0x1p-10 : 1e-6;
-}
+/// Of larger results, some rows are compared.
+constexpr int64_t kMostCompared = int64_t(1) << 24;
 
 /// Device tensors of a trial.
 class Buffers {
 public:
-  Buffers(const StreamRef &stream, const Trial &trial) : stream(*stream) {
-    const GpuRef &gpu = stream->getGpu();
-    for (const Trial::Tensor &tensor : trial.tensors)
-      memory.emplace_back(gpu, size_t(tensor.count * dtypeSize(tensor.dtype)), "a comparison");
-    const Trial::Tensor &result = trial.tensors[trial.result];
-    memory.emplace_back(gpu, size_t(result.count * dtypeSize(result.dtype)), "a comparison");
-    for (int i = 0; i < int(trial.tensors.size()); ++i)
-      if (i != trial.result)
-        fill(memory[i].get(), trial.tensors[i], i);
-    for (DeviceMemory *each : {&memory[trial.result], &memory.back()}) // NaNs
-      gpu->check(
-          gpu->getDriver().memsetD8Async(each->get(), 0xff, each->size(), this->stream.get()),
-          "to fill memory");
+  Buffers(const StreamRef &stream, const Trial &trial) : stream(*stream), trial(trial) {
+    for (const Trial::Tensor &tensor : trial.tensors) {
+      first.push_back(allocate(tensor));
+      second.push_back(tensor.isResult ? allocate(tensor) : first.back());
+    }
+    for (size_t i = 0; i < trial.tensors.size(); ++i)
+      if (!trial.tensors[i].sizes.empty() && !trial.tensors[i].isResult)
+        fill(reinterpret_cast<CUdeviceptr>(first[i]), trial.tensors[i], unsigned(i) + 1);
   }
 
-  /// With the second result where `isSecond`.
-  std::vector<void *> get(int result, bool isSecond) const {
-    std::vector<void *> pointers;
-    for (size_t i = 0; i + 1 < memory.size(); ++i)
-      pointers.push_back(reinterpret_cast<void *>(memory[i].get()));
-    if (isSecond)
-      pointers[result] = reinterpret_cast<void *>(memory.back().get());
-    return pointers;
+  void *const *getFirst() const { return first.data(); }
+  /// With other memory for the results.
+  void *const *getSecond() const { return second.data(); }
+
+  std::vector<char> download(void *const *from, size_t tensor) const {
+    std::vector<char> values(size_t(trial.tensors[tensor].getBytes()));
+    check(driver().memcpyDtoHAsync(values.data(), reinterpret_cast<CUdeviceptr>(from[tensor]),
+                                   values.size(), stream.get()),
+          "to copy results");
+    stream.synchronize();
+    return values;
   }
 
 private:
-  /// Numbers from -1 to 1: a piece of them from the host, then copies that double.
-  void fill(CUdeviceptr to, const Trial::Tensor &tensor, int seed) const {
-    int64_t size = dtypeSize(tensor.dtype), drawn = std::min(tensor.count, kPeriod);
+  const Driver &driver() const { return stream.getGpu()->getDriver(); }
+  void check(CUresult result, const char *what) const { stream.getGpu()->check(result, what); }
+
+  void *allocate(const Trial::Tensor &tensor) {
+    if (tensor.sizes.empty())
+      return nullptr;
+    memory.emplace_back(stream.getGpu(), size_t(tensor.getBytes()), "a comparison");
+    CUdeviceptr at = memory.back().get();
+    if (tensor.isResult) // NaNs
+      check(driver().memsetD8Async(at, 0xff, memory.back().size(), stream.get()), "to fill memory");
+    return reinterpret_cast<void *>(at);
+  }
+
+  /// A piece from the host, then copies that double; all of what has values of its own.
+  void fill(CUdeviceptr to, const Trial::Tensor &tensor, unsigned seed) const {
+    int64_t size = dtypeSize(tensor.dtype), count = tensor.getExtent();
+    int64_t drawn = tensor.value ? count : std::min(count, kPeriod);
     std::vector<char> values(size_t(drawn * size));
-    std::mt19937 random(unsigned(seed) + 1);
+    std::mt19937 random(seed);
     for (int64_t i = 0; i < drawn; ++i)
       storeElement(&values[size_t(i * size)], tensor.dtype,
-                   double(int32_t(uint32_t(random()))) * 0x1p-31);
-    const Driver &driver = stream.getGpu()->getDriver();
-    stream.getGpu()->check(driver.memcpyHtoDAsync(to, values.data(), values.size(), stream.get()),
-                           "to copy random numbers");
-    for (int64_t done = drawn; done < tensor.count; done *= 2)
-      stream.getGpu()->check(
-          driver.memcpyDtoDAsync(to + CUdeviceptr(done * size), to,
-                                 size_t(std::min(done, tensor.count - done) * size), stream.get()),
+                   tensor.value ? tensor.value(i) : double(int32_t(uint32_t(random()))) * 0x1p-31);
+    check(driver().memcpyHtoDAsync(to, values.data(), values.size(), stream.get()),
           "to copy random numbers");
+    for (int64_t done = drawn; done < count; done *= 2)
+      check(driver().memcpyDtoDAsync(to + CUdeviceptr(done * size), to,
+                                     size_t(std::min(done, count - done) * size), stream.get()),
+            "to copy random numbers");
     stream.synchronize(); // the host's values end here
   }
 
   const Stream &stream;
+  const Trial &trial;
   std::deque<DeviceMemory> memory;
+  std::vector<void *> first, second;
 };
 
-std::vector<char> download(const Stream &stream, const void *from, int64_t bytes) {
-  std::vector<char> values(static_cast<size_t>(bytes));
-  stream.getGpu()->check(
-      stream.getGpu()->getDriver().memcpyDtoHAsync(
-          values.data(), reinterpret_cast<CUdeviceptr>(from), values.size(), stream.get()),
-      "to copy results");
-  stream.synchronize();
-  return values;
+/// Calls visit(row, where it begins) for the rows that are compared, the last one among them.
+template <typename Visit> void forEachRow(const Trial::Tensor &tensor, Visit visit) {
+  int64_t rows = 1, width = tensor.sizes.back();
+  for (size_t d = 0; d + 1 < tensor.sizes.size(); ++d)
+    rows *= tensor.sizes[d];
+  int64_t step = std::max<int64_t>(1, rows / std::max<int64_t>(1, kMostCompared / width));
+  for (int64_t row = (rows - 1) % step; row < rows; row += step) {
+    int64_t rest = row, at = 0;
+    for (size_t d = tensor.sizes.size() - 1; d-- > 0; rest /= tensor.sizes[d])
+      at += rest % tensor.sizes[d] * tensor.strides[d];
+    visit(row, at);
+  }
+}
+
+double squareOf(double value) { return std::isfinite(value) ? value * value : 0; }
+
+/// Empty, or the first element that differs by more than it may.
+std::string compareValues(const Trial::Tensor &tensor, const std::vector<char> &theirs,
+                          const std::vector<char> &ours) {
+  int64_t size = dtypeSize(tensor.dtype), width = tensor.sizes.back(), elements = 0;
+  auto load = [&](const std::vector<char> &from, int64_t at) {
+    return loadFloat(&from[size_t(at * size)], tensor.dtype);
+  };
+  double all = 0;
+  if (tensor.ofRow > 0)
+    forEachRow(tensor, [&](int64_t, int64_t at) {
+      elements += width;
+      for (int64_t i = 0; i < width; ++i)
+        all += squareOf(load(ours, at + i));
+    });
+  double least = 0.1 * std::sqrt(all / double(std::max<int64_t>(elements, 1)));
+  double relative = getRounding(tensor.dtype);
+  std::string found;
+  forEachRow(tensor, [&](int64_t row, int64_t at) {
+    double squares = 0;
+    for (int64_t i = 0; tensor.ofRow > 0 && i < width; ++i)
+      squares += squareOf(load(ours, at + i));
+    double allowed =
+        tensor.absolute + tensor.ofRow * std::max(std::sqrt(squares / double(width)), least);
+    for (int64_t i = 0; found.empty() && i < width; ++i) {
+      double a = load(theirs, at + i), b = load(ours, at + i);
+      if (a != b &&
+          !(std::fabs(a - b) <= allowed + relative * std::max(std::fabs(a), std::fabs(b))))
+        found = format("element %lld is %.9g, and %.9g by the runtime's kernels",
+                       (long long)(row * width + i), a, b);
+    }
+  });
+  return found;
 }
 
 } // namespace
 
+double getRounding(Dtype dtype) {
+  return dtype == Dtype::BF16 ? 0x1p-7 : dtype == Dtype::F16 ? 0x1p-10 : 1e-6;
+}
+
+Trial::Tensor Trial::Tensor::dense(Dtype dtype, std::vector<int64_t> sizes) {
+  Tensor result;
+  result.dtype = dtype;
+  result.strides.assign(sizes.size(), 1);
+  for (size_t d = sizes.size() - 1; d-- > 0;)
+    result.strides[d] = result.strides[d + 1] * sizes[d + 1];
+  result.sizes = std::move(sizes);
+  return result;
+}
+
+int64_t Trial::Tensor::getExtent() const {
+  int64_t last = 0;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    last += (sizes[d] - 1) * strides[d];
+  return sizes.empty() ? 0 : last + 1;
+}
+
 int64_t Trial::getBytes() const {
-  int64_t bytes = tensors[result].count * dtypeSize(tensors[result].dtype);
+  int64_t bytes = 0;
   for (const Tensor &tensor : tensors)
-    bytes += tensor.count * dtypeSize(tensor.dtype);
+    bytes += tensor.getBytes() * (tensor.isResult ? 2 : 1);
   return bytes;
 }
 
 std::string Trial::compare(const StreamRef &stream) const {
   Buffers buffers(stream, *this);
-  std::vector<void *> first = buffers.get(result, false), second = buffers.get(result, true);
-  theirs(first.data());
-  ours(second.data());
-  const Tensor &tensor = tensors[result];
-  int64_t size = dtypeSize(tensor.dtype), count = tensor.count;
-  double relative = getRounding(tensor.dtype);
-  double absolute = (roundsInputs ? 5e-3 : 1e-4) * std::sqrt(std::max(terms, 1.0));
-  int64_t pieces = count <= kPieces * kPiece ? (count + kPiece - 1) / kPiece : kPieces;
-  for (int64_t piece = 0; piece < pieces; ++piece) {
-    int64_t length = std::min(kPiece, count);
-    int64_t at = pieces == 1 ? 0 : (count - length) / (pieces - 1) * piece;
-    if (piece == pieces - 1)
-      at = count - length;
-    auto load = [&](const std::vector<void *> &from) {
-      return download(*stream, static_cast<const char *>(from[result]) + at * size, length * size);
-    };
-    std::vector<char> theirValues = load(first), ourValues = load(second);
-    for (int64_t i = 0; i < length; ++i) {
-      double a = loadFloat(&theirValues[size_t(i * size)], tensor.dtype);
-      double b = loadFloat(&ourValues[size_t(i * size)], tensor.dtype);
-      if (!(std::fabs(a - b) <= absolute + relative * std::max(std::fabs(a), std::fabs(b))))
-        return format("element %lld is %.9g, and %.9g by the runtime's kernels",
-                      (long long)(at + i), a, b);
+  if (prepare)
+    prepare(buffers.getFirst());
+  theirs(buffers.getFirst());
+  ours(buffers.getSecond());
+  std::vector<std::vector<char>> found(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].isResult) {
+      found[i] = buffers.download(buffers.getFirst(), i);
+      std::string difference =
+          compareValues(tensors[i], found[i], buffers.download(buffers.getSecond(), i));
+      if (!difference.empty())
+        return difference;
     }
-  }
+  if (mayDiffer)
+    return "";
+  theirs(buffers.getFirst());
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].isResult && found[i] != buffers.download(buffers.getFirst(), i))
+      return "two runs of it differ; PSRT_NONDETERMINISTIC=1 allows that";
   return "";
 }
 

@@ -12,25 +12,39 @@
 
 namespace psrt::cuda {
 
-/// One problem: tensors of which one is computed from the others.
+/// One problem: tensors of which some are computed from the others.
 struct Trial {
   struct Tensor {
-    Dtype dtype; ///< f32, bf16 or f16
-    int64_t count;
-  };
-  std::vector<Tensor> tensors;
-  int result = 0;
-  double terms = 1;          ///< how many products a sum of the result has, at most
-  bool roundsInputs = false; ///< to TF32
-  /// Enqueue it; the tensors' addresses.
-  std::function<void(void *const *)> theirs, ours;
+    Dtype dtype = Dtype::F32; ///< f32, bf16, f16 or bool
+    /// Elements; rows, along the last dim, have no gaps. No sizes: there is no such tensor.
+    std::vector<int64_t> sizes, strides;
+    bool isResult = false;
+    /// Results may differ by a rounding of theirs, by `absolute`, and by `ofRow` of the root mean
+    /// square of their row (a tenth of that of the whole result).
+    double absolute = 0, ofRow = 0;
+    /// Of what is read: the element that lies there; else it is random, from -1 to 1.
+    std::function<double(int64_t)> value;
 
-  /// Of device memory; the result is there twice.
+    static Tensor dense(Dtype dtype, std::vector<int64_t> sizes);
+    /// From the first element to the last.
+    int64_t getExtent() const;
+    int64_t getBytes() const { return getExtent() * dtypeSize(dtype); }
+  };
+  using Run = std::function<void(void *const *)>;
+
+  std::vector<Tensor> tensors;
+  Run prepare;            ///< computes what is read and is no result; may be empty
+  Run theirs, ours;       ///< enqueue it; given the tensors' addresses, null where there is none
+  bool mayDiffer = false; ///< two runs of theirs
+
+  /// Of device memory; results are there twice.
   int64_t getBytes() const;
-  /// Runs both and waits. Empty, or how they differ. Elements may differ by a rounding of the
-  /// result, and by 1e-4 of what a sum of that many such products is like.
+  /// Runs both and waits. Empty, or how they differ.
   std::string compare(const StreamRef &stream) const;
 };
+
+/// How far two results may be apart that were rounded to that type, as a part of them.
+double getRounding(Dtype dtype);
 
 /// What was found out about problems, by GPU; all ranks of a process share it.
 class Verdicts {

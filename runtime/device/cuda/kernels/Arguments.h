@@ -97,6 +97,16 @@ struct HeadStrides {
 inline constexpr int kMaxFactors = 16;
 enum MaskKind : int32_t { NoMask, BoolMask, F32Mask, Bf16Mask, F16Mask };
 
+/// Masks and padding of attention as numbers that are added to scores.
+struct AttentionBiasArguments {
+  const void *mask;       ///< of `maskKind`; or null
+  const uint8_t *padding; ///< [b, s], 0 where a key is hidden; or null
+  float *out;             ///< [b, h, t, s], dense
+  int64_t maskStrides[4];
+  int32_t b, h, t, s; ///< 1 where it is the same for all
+  MaskKind maskKind;
+};
+
 /// AttentionOp, forward and backward.
 struct AttentionArguments {
   const void *q, *k, *v, *dout;

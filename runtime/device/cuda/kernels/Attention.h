@@ -60,12 +60,13 @@ PSRT_DEVICE Range rowsOfColumns(const AttentionArguments &a, int32_t first, int3
           a.window > 0 ? atLeast(atMost(last + shift + a.window, a.t), 0) : a.t};
 }
 
-PSRT_DEVICE float readMask(const AttentionArguments &a, int64_t at) {
-  if (a.maskKind == F32Mask)
-    return static_cast<const float *>(a.mask)[at];
-  if (a.maskKind == Bf16Mask)
-    return widen(static_cast<const Bf16 *>(a.mask)[at]);
-  return widen(static_cast<const F16 *>(a.mask)[at]);
+/// Of a mask of floats.
+PSRT_DEVICE float readMask(const void *mask, MaskKind kind, int64_t at) {
+  if (kind == F32Mask)
+    return static_cast<const float *>(mask)[at];
+  if (kind == Bf16Mask)
+    return widen(static_cast<const Bf16 *>(mask)[at]);
+  return widen(static_cast<const F16 *>(mask)[at]);
 }
 
 PSRT_DEVICE bool isHidden(float score) { return score <= hiddenScore * 0.5f; }
@@ -86,7 +87,7 @@ PSRT_DEVICE float scoreOf(const AttentionArguments &a, const Head &head, int32_t
                j * a.maskStrides[3];
   if (a.maskKind == BoolMask)
     return static_cast<const uint8_t *>(a.mask)[at] ? score : hiddenScore;
-  float added = readMask(a, at), sum = score + added;
+  float added = readMask(a.mask, a.maskKind, at), sum = score + added;
   if (added == -infinity())
     return hiddenScore;
   return sum < lowestScore ? lowestScore : sum;

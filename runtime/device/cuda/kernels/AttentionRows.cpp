@@ -1,5 +1,6 @@
-// What the gradient of attention needs of each row before its products: the sum of dout times out,
-// and a factor for probabilities where the log-sum is too large to hold the sum.
+// What is computed before attention. For its gradient: of each row the sum of dout times out, and a
+// factor for probabilities where the log-sum is too large to hold the sum. For a library's
+// attention: masks as numbers to add, cotangents of rows whose log-sum does not hold the sum.
 #include "runtime/device/cuda/kernels/Attention.h"
 
 namespace psrt::cuda {
@@ -49,7 +50,49 @@ template <typename T> PSRT_DEVICE void prepareRows(const AttentionArguments &a) 
   }
 }
 
+PSRT_DEVICE float biasOf(const AttentionBiasArguments &a, int64_t at) {
+  int64_t j = at % a.s, rest = at / a.s, i = rest % a.t, head = rest / a.t;
+  int64_t h = head % a.h, b = head / a.h;
+  if (a.padding && !a.padding[b * a.s + j])
+    return -infinity();
+  if (a.maskKind == NoMask)
+    return 0;
+  int64_t from =
+      b * a.maskStrides[0] + h * a.maskStrides[1] + i * a.maskStrides[2] + j * a.maskStrides[3];
+  if (a.maskKind == BoolMask)
+    return static_cast<const uint8_t *>(a.mask)[from] ? 0 : -infinity();
+  float value = readMask(a.mask, a.maskKind, from);
+  return value > -infinity() && value < lowestScore ? lowestScore : value;
+}
+
+/// A warp for each row.
+template <typename T> PSRT_DEVICE void scaleDout(const AttentionArguments &a) {
+  int64_t rows = int64_t(a.b) * a.h * a.t;
+  for (int64_t row = gridThread() / 32; row < rows; row += gridThreads() / 32) {
+    Head head = headOf(a, uint32_t(row / a.t));
+    const T *dout =
+        rowOf(static_cast<const T *>(a.dout), a.doutStrides, head.b, head.h, int32_t(row % a.t));
+    T *out = static_cast<T *>(a.out) + row * a.d;
+    float factor = a.factor[row];
+    for (int32_t e = lane(); e < a.d; e += 32) {
+      T value = dout[e];
+      if (factor != 1)
+        narrow(widen(value) * factor, value);
+      out[e] = value;
+    }
+  }
+}
+
 } // namespace
+
+PSRT_KERNEL(psrt_attention_bias, AttentionBiasArguments) {
+  int64_t count = int64_t(a.b) * a.h * a.t * a.s;
+  for (int64_t at = gridThread(); at < count; at += gridThreads())
+    a.out[at] = biasOf(a, at);
+}
+
+PSRT_KERNEL(psrt_attention_dout_bf16, AttentionArguments) { scaleDout<Bf16>(a); }
+PSRT_KERNEL(psrt_attention_dout_f16, AttentionArguments) { scaleDout<F16>(a); }
 
 PSRT_KERNEL(psrt_attention_rows_f32, AttentionArguments) { prepareRows<float>(a); }
 PSRT_KERNEL(psrt_attention_rows_bf16, AttentionArguments) { prepareRows<Bf16>(a); }

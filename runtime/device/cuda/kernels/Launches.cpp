@@ -193,6 +193,36 @@ Launches launchEmbedding(const EmbeddingOp &op, void *const *buffers, bool accum
   return op.grad ? launchGrad(op, buffers, accumulate, workspace) : launchGather(op, buffers);
 }
 
+Launches launchAttentionBias(const AttentionOp &op, const std::array<int64_t, 4> &sizes,
+                             void *const *buffers, void *out) {
+  check(op, buffers[AttentionOp::Mask]);
+  AttentionBiasArguments a{};
+  a.mask = buffers[AttentionOp::Mask];
+  a.padding = static_cast<const uint8_t *>(buffers[AttentionOp::Padding]);
+  a.out = static_cast<float *>(out);
+  std::copy(op.mask.begin(), op.mask.end(), a.maskStrides);
+  a.b = int32_t(sizes[0]), a.h = int32_t(sizes[1]);
+  a.t = int32_t(sizes[2]), a.s = int32_t(sizes[3]);
+  a.maskKind = getMaskKind(op, a.mask);
+  int64_t count = sizes[0] * sizes[1] * sizes[2] * sizes[3];
+  return {makeLaunch("psrt_attention_bias", blocksFor(count, 128), 128, a)};
+}
+
+static KernelLaunch launchAttentionRows(const AttentionOp &op, const AttentionArguments &a) {
+  return makeLaunch(named("psrt_attention_rows", op.dtype), blocksFor(op.b * op.h * op.t, 4), 128,
+                    a);
+}
+
+Launches launchAttentionDout(const AttentionOp &op, void *const *buffers, void *workspace,
+                             void *out) {
+  check(op, buffers[AttentionOp::Mask]);
+  AttentionArguments a = toArguments(op, buffers, nullptr, 0, workspace);
+  AttentionArguments scale = a;
+  scale.out = out; // the gradient's argument is read by the first launch alone
+  return {launchAttentionRows(op, a), makeLaunch(named("psrt_attention_dout", op.dtype),
+                                                 blocksFor(op.b * op.h * op.t, 4), 128, scale)};
+}
+
 Launches launchAttention(const AttentionOp &op, void *const *buffers, const int64_t *scalars,
                          int64_t key, void *workspace) {
   check(op, buffers[AttentionOp::Mask]);
@@ -204,10 +234,9 @@ Launches launchAttention(const AttentionOp &op, void *const *buffers, const int6
   };
   if (!op.grad)
     return {launch("psrt_attention", op.b * op.h, op.t, getForwardRows(op.dtype, d))};
-  return {
-      makeLaunch(named("psrt_attention_rows", op.dtype), blocksFor(op.b * op.h * op.t, 4), 128, a),
-      launch("psrt_attention_dq", op.b * op.h, op.t, getBackwardRows(op.dtype, d)),
-      launch("psrt_attention_dkv", op.b * op.g, op.s, getBackwardRows(op.dtype, d))};
+  return {launchAttentionRows(op, a),
+          launch("psrt_attention_dq", op.b * op.h, op.t, getBackwardRows(op.dtype, d)),
+          launch("psrt_attention_dkv", op.b * op.g, op.s, getBackwardRows(op.dtype, d))};
 }
 
 Launches launchMaxPool(const MaxPoolOp &op, void *const *buffers) {

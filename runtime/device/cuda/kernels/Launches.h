@@ -39,6 +39,13 @@ Launches launchEmbedding(const EmbeddingOp &op, void *const *buffers, bool accum
                          void *workspace);
 Launches launchAttention(const AttentionOp &op, void *const *buffers, const int64_t *scalars,
                          int64_t key, void *workspace);
+/// Mask and padding as f32 of those sizes ([b, h, t, s], 1 where it is the same for all).
+Launches launchAttentionBias(const AttentionOp &op, const std::array<int64_t, 4> &sizes,
+                             void *const *buffers, void *out);
+/// The cotangent, divided by the sum of the probabilities that the log-sum gives (1 but where it is
+/// too large to hold the sum), as a dense [b, h, t, d]. `workspace`: of workspaceBytes(op).
+Launches launchAttentionDout(const AttentionOp &op, void *const *buffers, void *workspace,
+                             void *out);
 Launches launchMaxPool(const MaxPoolOp &op, void *const *buffers);
 Launches launchConvolution(const ConvolutionOp &op, void *const *buffers);
 

@@ -1,6 +1,6 @@
 // Which attributes each descriptor has, and which go together.
 #include "runtime/device/cuda/standin/cudnn/Descriptors.h"
-#include "runtime/device/cuda/standin/cudnn/Convolution.h"
+#include "runtime/device/cuda/standin/cudnn/Execution.h"
 #include <algorithm>
 
 namespace psrt::standin {
@@ -17,7 +17,11 @@ size_t bytesOf(cudnnBackendAttributeType_t type) {
   case CUDNN_TYPE_CONVOLUTION_MODE:
   case CUDNN_TYPE_HEUR_MODE:
   case CUDNN_TYPE_NUMERICAL_NOTE:
+  case CUDNN_TYPE_POINTWISE_MODE:
     return 4;
+  case CUDNN_TYPE_BOOLEAN:
+  case CUDNN_TYPE_CHAR:
+    return 1;
   }
   return 0;
 }
@@ -25,10 +29,13 @@ size_t bytesOf(cudnnBackendAttributeType_t type) {
 int64_t bytesOf(cudnnDataType_t type) {
   switch (type) {
   case CUDNN_DATA_FLOAT:
+  case CUDNN_DATA_INT32:
     return 4;
   case CUDNN_DATA_HALF:
   case CUDNN_DATA_BFLOAT16:
     return 2;
+  case CUDNN_DATA_BOOLEAN:
+    return 1;
   }
   return 0;
 }
@@ -41,14 +48,33 @@ constexpr int64_t kMostDims = 8;
   throw Refusal{status, std::move(text)};
 }
 
-/// An attribute that may be set; all of these are required.
+/// An attribute that may be set; most are required.
 struct Rule {
   cudnnBackendDescriptorType_t descriptor;
   cudnnBackendAttributeName_t name;
   cudnnBackendAttributeType_t type;
   int64_t most;
   cudnnBackendDescriptorType_t child = CUDNN_BACKEND_TENSOR_DESCRIPTOR; ///< where it is one
+  bool isOptional = false;
 };
+
+#define ATTENTION(DESCRIPTOR, PREFIX)                                                              \
+  {DESCRIPTOR, PREFIX##_QDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},                                  \
+      {DESCRIPTOR, PREFIX##_KDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},                              \
+      {DESCRIPTOR, PREFIX##_VDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},                              \
+      {DESCRIPTOR, PREFIX##_ODESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},                              \
+      {DESCRIPTOR, PREFIX##_STATSDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},                          \
+      {DESCRIPTOR, PREFIX##_SCALEDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},                          \
+      {DESCRIPTOR,                                                                                 \
+       PREFIX##_SUBGRAPH,                                                                          \
+       CUDNN_TYPE_BACKEND_DESCRIPTOR,                                                              \
+       1,                                                                                          \
+       CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,                                                    \
+       true},                                                                                      \
+      {DESCRIPTOR, PREFIX##_SUBGRAPH_INPUT_UID,     CUDNN_TYPE_INT64,                              \
+       1,          CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},                                         \
+      {DESCRIPTOR, PREFIX##_SUBGRAPH_OUTPUT_UID,    CUDNN_TYPE_INT64,                              \
+       1,          CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
 
 #define OPERATION(DESCRIPTOR, PREFIX, X, W, Y)                                                     \
   {DESCRIPTOR, PREFIX##_ALPHA, CUDNN_TYPE_FLOAT, 1},                                               \
@@ -59,7 +85,7 @@ struct Rule {
       {DESCRIPTOR, PREFIX##_##W, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},                                \
       {DESCRIPTOR, PREFIX##_##Y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},
 
-/// The operations of a graph are any of three; finalize() looks.
+/// The operations of a graph are of any type; finalize() looks.
 const std::vector<Rule> &getRules() {
   constexpr auto tensor = CUDNN_BACKEND_TENSOR_DESCRIPTOR;
   constexpr auto windows = CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR;
@@ -67,6 +93,9 @@ const std::vector<Rule> &getRules() {
   constexpr auto heuristic = CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR;
   constexpr auto plan = CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
   constexpr auto pack = CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR;
+  constexpr auto backward = CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR;
+  constexpr auto function = CUDNN_BACKEND_POINTWISE_DESCRIPTOR;
+  constexpr auto pointwise = CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
   constexpr auto descriptor = CUDNN_TYPE_BACKEND_DESCRIPTOR;
   static const std::vector<Rule> &rules = *new std::vector<Rule>{
       {tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1},
@@ -74,6 +103,8 @@ const std::vector<Rule> &getRules() {
       {tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1},
       {tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, kMostDims},
       {tensor, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, kMostDims},
+      {tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, tensor, true},
+      {tensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, tensor, true},
       {windows, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
       {windows, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1},
       {windows, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1},
@@ -82,13 +113,28 @@ const std::vector<Rule> &getRules() {
       {windows, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, kMostDims},
       {windows, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, kMostDims},
       OPERATION(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD, X, W, Y)
-          OPERATION(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA, DX, W, DY)
-              OPERATION(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER, X, DW,
-                        DY){graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1},
-      {graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, descriptor, 1, graph},
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD, X, W,
+                Y) OPERATION(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA, DX, W, DY)
+          OPERATION(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER, X, DW, DY)
+              ATTENTION(CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR, CUDNN_ATTR_OPERATION_SDPA_FWD)
+                  ATTENTION(CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR,
+                            CUDNN_ATTR_OPERATION_SDPA_BWD){
+                      backward, CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC, descriptor, 1},
+      {backward, CUDNN_ATTR_OPERATION_SDPA_BWD_DKDESC, descriptor, 1},
+      {backward, CUDNN_ATTR_OPERATION_SDPA_BWD_DVDESC, descriptor, 1},
+      {backward, CUDNN_ATTR_OPERATION_SDPA_BWD_DODDESC, descriptor, 1},
+      {function, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1},
+      {function, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1},
+      {function, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, tensor, true},
+      {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, descriptor, 1, function},
+      {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, descriptor, 1},
+      {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, descriptor, 1},
+      {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, descriptor, 1, tensor, true},
+      {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, descriptor, 1, tensor, true},
+      {graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1},
+      {graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, descriptor, 64, graph},
       {heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, descriptor, 1, graph},
       {heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1},
       {plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1},
@@ -107,18 +153,13 @@ const Rule *findRule(const Descriptor &descriptor, int name) {
   return nullptr;
 }
 
-bool isOperation(cudnnBackendDescriptorType_t type) {
-  return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
-         type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
-         type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
-}
-
 void checkChildren(const Rule &rule, const Attribute &attribute) {
   bool takesOperations = rule.name == CUDNN_ATTR_OPERATIONGRAPH_OPS;
   for (const DescriptorRef &child : attribute.descriptors) {
     if (!child->isFinal)
       refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a descriptor that is set is not finalized");
-    if (takesOperations ? !isOperation(child->type) : child->type != rule.child)
+    bool isStep = child->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
+    if (takesOperations ? !isStep && !isOperation(child->type) : child->type != rule.child)
       refuse(CUDNN_STATUS_BAD_PARAM, "a descriptor that is set is of another type");
   }
 }
@@ -135,7 +176,7 @@ void checkTensor(const Descriptor &d) {
   int64_t size = bytesOf(d.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE));
   auto alignment = d.get<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
   if (size == 0)
-    refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "tensors are f32, f16 or bf16");
+    refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "tensors are f32, f16, bf16, i32 or bool");
   if (dims.size() != strides.size() || !allAtLeast(dims, 1) || !allAtLeast(strides, 1))
     refuse(CUDNN_STATUS_BAD_PARAM, "dims and strides are as many, and positive");
   if (alignment < size || alignment % size != 0 || (alignment & (alignment - 1)) != 0)
@@ -205,7 +246,7 @@ void Descriptor::finalize() {
   for (const Rule &rule : getRules())
     if (rule.descriptor == type) {
       hasRules = true;
-      if (!attributes.count(rule.name))
+      if (!rule.isOptional && !attributes.count(rule.name))
         refuse(CUDNN_STATUS_BAD_PARAM,
                "attribute " + std::to_string(int(rule.name)) + " is not set");
     }
@@ -216,7 +257,7 @@ void Descriptor::finalize() {
   else if (type == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
     checkWindows(*this);
   else if (isOperation(type))
-    Convolution::parse(*this);
+    Execution::parse(*this);
   else if (type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
     checkPack(*this);
   else if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)

@@ -42,7 +42,7 @@ struct Descriptor {
   template <typename T> std::vector<T> list(cudnnBackendAttributeName_t name) const {
     const Attribute &attribute = attributes.at(name);
     auto *begin = reinterpret_cast<const T *>(attribute.bytes.data());
-    return {begin, begin + attribute.count};
+    return std::vector<T>(begin, begin + attribute.count);
   }
   template <typename T> T get(cudnnBackendAttributeName_t name) const {
     return list<T>(name).at(0);

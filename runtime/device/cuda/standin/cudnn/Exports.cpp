@@ -2,11 +2,14 @@
 //   PSRT_STANDIN_CUDNN_VERSION=8907         an old one
 //   PSRT_STANDIN_CUDNN=refuses              it takes no plan
 //   PSRT_STANDIN_CUDNN=wrong                one element of each result is wrong
+//   PSRT_STANDIN_CUDNN=nan                  attention of rows that see nothing is NaN
+//   PSRT_STANDIN_CUDNN=unrepeatable         each second run has another last bit
 //   PSRT_STANDIN_CUDNN=fails                what it executes fails
 //   PSRT_STANDIN_CUDNN=unstartable          cudnnCreate fails
 #include "runtime/device/cuda/standin/Handles.h"
-#include "runtime/device/cuda/standin/cudnn/Convolution.h"
+#include "runtime/device/cuda/standin/cudnn/Execution.h"
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -45,8 +48,6 @@ std::string setting(const char *name) {
   const char *text = std::getenv(name);
   return text ? text : "";
 }
-
-[[noreturn]] void refuse(cudnnStatus_t status, const char *text) { throw Refusal{status, text}; }
 
 /// Runs body() under the lock; a refusal becomes the call's status.
 template <typename Body> cudnnStatus_t call(Body body) {
@@ -138,43 +139,55 @@ int64_t workspaceOf(const Descriptor &plan) {
 //===--- execution --------------------------------------------------------===//
 
 /// What a plan computes, without addresses.
-Convolution takeConvolution(const Descriptor &plan) {
+std::shared_ptr<Execution> takeExecution(const Descriptor &plan) {
+  static std::atomic<int> runs{0};
   const Descriptor &config = plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  Convolution c = Convolution::parse(
+  std::shared_ptr<Execution> result = Execution::parse(
       config.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).child(CUDNN_ATTR_OPERATIONGRAPH_OPS));
-  c.roundsToTf32 = config.engine == kTensorCore && c.tensors[c.result].type == CUDNN_DATA_FLOAT;
-  c.isWrong = setting("PSRT_STANDIN_CUDNN") == "wrong" || config.engine == kNondeterministic;
-  c.workspaceBytes = workspaceOf(plan);
-  return c;
+  std::string asked = setting("PSRT_STANDIN_CUDNN");
+  result->roundsToTf32 = config.engine == kTensorCore;
+  result->isWrong = asked == "wrong";
+  result->hasNans = asked == "nan";
+  if (asked == "unrepeatable" || config.engine == kNondeterministic)
+    result->isUnrepeatable = runs++ % 2 == 1;
+  result->workspaceBytes = workspaceOf(plan);
+  return result;
 }
 
-void takeAddresses(Convolution &c, const Descriptor &pack) {
+/// A number of the host has its value from now on.
+void takeAddress(Tensor &tensor, void *data) {
+  tensor.data = static_cast<char *>(data);
+  if (!tensor.data)
+    refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "an address is null");
+  if (tensor.isNumber)
+    tensor.number = tensor.load(0);
+  else if (reinterpret_cast<uintptr_t>(tensor.data) % uintptr_t(tensor.alignment) != 0)
+    refuse(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "an address is not aligned as it was said");
+}
+
+void takeAddresses(Execution &execution, const Descriptor &pack) {
   auto ids = pack.list<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   auto data = pack.list<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
-  if (ids.size() != c.tensors.size())
+  if (ids.size() != execution.tensors().size())
     refuse(CUDNN_STATUS_BAD_PARAM, "there is an address for each tensor");
-  for (Convolution::Tensor &tensor : c.tensors) {
-    auto found = std::find(ids.begin(), ids.end(), tensor.id);
+  for (Tensor *tensor : execution.tensors()) {
+    auto found = std::find(ids.begin(), ids.end(), tensor->id);
     if (found == ids.end())
       refuse(CUDNN_STATUS_BAD_PARAM, "a tensor has no address");
-    tensor.data = static_cast<char *>(data[size_t(found - ids.begin())]);
-    if (!tensor.data)
-      refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "an address is null");
-    if (reinterpret_cast<uintptr_t>(tensor.data) % uintptr_t(tensor.alignment) != 0)
-      refuse(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "an address is not aligned as it was said");
+    takeAddress(*tensor, data[size_t(found - ids.begin())]);
   }
-  c.workspace = static_cast<char *>(pack.get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
-  if (c.workspaceBytes && !c.workspace)
+  execution.workspace = static_cast<char *>(pack.get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
+  if (execution.workspaceBytes && !execution.workspace)
     refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "the plan needs a workspace");
 }
 
-void enqueue(const Convolution &convolution, CUstream stream) {
-  std::vector<PsrtStandinAccess> accesses = convolution.accesses();
+void enqueue(const std::shared_ptr<Execution> &execution, CUstream stream) {
+  using Shared = std::shared_ptr<Execution>;
+  std::vector<PsrtStandinAccess> accesses = execution->accesses();
   CUresult result = psrt_standin_enqueue(
-      stream, "cudnnBackendExecute",
-      [](void *data) { static_cast<Convolution *>(data)->compute(); }, new Convolution(convolution),
-      [](void *data) { delete static_cast<Convolution *>(data); }, int(accesses.size()),
-      accesses.data());
+      stream, "cudnnBackendExecute", [](void *data) { (*static_cast<Shared *>(data))->compute(); },
+      new Shared(execution), [](void *data) { delete static_cast<Shared *>(data); },
+      int(accesses.size()), accesses.data());
   if (result != CUDA_SUCCESS)
     refuse(CUDNN_STATUS_EXECUTION_FAILED, "the stream does not take it");
 }
@@ -183,7 +196,7 @@ void enqueue(const Convolution &convolution, CUstream stream) {
 
 size_t cudnnGetVersion() {
   std::string version = setting("PSRT_STANDIN_CUDNN_VERSION");
-  return version.empty() ? 91900 : size_t(std::strtoull(version.c_str(), nullptr, 10));
+  return version.empty() ? 92800 : size_t(std::strtoull(version.c_str(), nullptr, 10));
 }
 
 const char *cudnnGetErrorString(cudnnStatus_t status) {
@@ -226,7 +239,7 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
 #define PSRT_CASE(name, value) case name:
   switch (type) {
     PSRT_CUDNN_DESCRIPTOR_TYPES(PSRT_CASE)
-    return call([&] {
+    PSRT_CUDNN_LATER_DESCRIPTOR_TYPES(PSRT_CASE) return call([&] {
       if (!descriptor)
         refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "there is no place for the descriptor");
       auto made = std::make_shared<Descriptor>();
@@ -319,9 +332,9 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
       refuse(CUDNN_STATUS_BAD_PARAM, "the plan is of another handle");
     if (setting("PSRT_STANDIN_CUDNN") == "fails")
       refuse(CUDNN_STATUS_EXECUTION_FAILED, "as the environment asks");
-    Convolution convolution = takeConvolution(*what);
-    takeAddresses(convolution, *where);
-    enqueue(convolution, stream);
+    std::shared_ptr<Execution> execution = takeExecution(*what);
+    takeAddresses(*execution, *where);
+    enqueue(execution, stream);
   });
 }
 

@@ -23,11 +23,15 @@ PSRT_CUDNN_FUNCTIONS(PSRT_SAME)
 #define PSRT_SAME_VALUE(name, value)                                                               \
   static_assert(int(psrt::cuda::name) == int(::name) && int(::name) == value, #name);
 PSRT_CUDNN_VALUES(PSRT_SAME_VALUE)
+#if CUDNN_VERSION >= 92100
+PSRT_CUDNN_LATER_VALUES(PSRT_SAME_VALUE)
+#endif
 
 static_assert(sizeof(psrt::cuda::cudnnHandle_t) == sizeof(::cudnnHandle_t));
 static_assert(sizeof(psrt::cuda::cudnnBackendDescriptor_t) == sizeof(::cudnnBackendDescriptor_t));
 static_assert(sizeof(psrt::cuda::cudnnDataType_t) == sizeof(::cudnnDataType_t));
 static_assert(sizeof(psrt::cuda::cudnnConvolutionMode_t) == sizeof(::cudnnConvolutionMode_t));
+static_assert(sizeof(psrt::cuda::cudnnPointwiseMode_t) == sizeof(::cudnnPointwiseMode_t));
 static_assert(sizeof(psrt::cuda::cudnnBackendHeurMode_t) == sizeof(::cudnnBackendHeurMode_t));
 static_assert(sizeof(psrt::cuda::cudnnBackendNumericalNote_t) ==
               sizeof(::cudnnBackendNumericalNote_t));

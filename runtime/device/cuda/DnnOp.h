@@ -1,0 +1,40 @@
+// Operations that cuDNN may do in place of kernels of ours: it takes the problem and computes what
+// these do on random numbers.
+#ifndef PSRT_DEVICE_CUDA_DNNOP_H
+#define PSRT_DEVICE_CUDA_DNNOP_H
+
+#include "runtime/device/cuda/CudaDevice.h"
+
+namespace psrt::cuda {
+
+/// One problem. `buffers` are those of its instruction.
+class DnnOp {
+public:
+  virtual ~DnnOp() = default;
+  /// In messages, and to tell problems apart.
+  virtual std::string describe() const = 0;
+  /// Throws a CudnnFailure where cuDNN does not take it.
+  virtual DnnPlan makePlan(const DnnTarget &target) const = 0;
+  /// What the plan reads and writes. Numbers of the host are in this object, which the plan's runs
+  /// need.
+  virtual std::vector<DnnTensor> nameTensors(void *const *buffers, void *own) const = 0;
+  /// Memory that our kernels write before the plan runs.
+  virtual int64_t getOwnBytes() const { return 0; }
+  virtual Launches launchBefore(void *const *, void * /*own*/) const { return {}; }
+
+  /// Tensors of the comparison by the number of their buffer; not what is run.
+  virtual Trial makeTrial() const = 0;
+  virtual int64_t getWorkBytes() const { return 0; }
+  /// Computes what is read and is no result.
+  virtual Launches launchInputs(void *const *, void * /*work*/) const { return {}; }
+  virtual Launches launchOurs(void *const *buffers, void *work) const = 0;
+  /// One with half of the batch; null where there is none.
+  virtual std::unique_ptr<DnnOp> halve() const = 0;
+};
+
+/// Whether cuDNN does it: the instruction is bound to that. Where it does not, a note says so once.
+bool bindToDnn(CudaRank &rank, std::unique_ptr<DnnOp> op, Bound &bound);
+
+} // namespace psrt::cuda
+
+#endif
