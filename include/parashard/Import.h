@@ -52,6 +52,8 @@ int64_t recognizeAttention(mlir::ModuleOp module);
 /// the number of masks that went away. One that stays, but is the same for all queries, is left
 /// with one row. Every attention gets its form.
 int64_t recognizeAttentionMasks(mlir::ModuleOp module);
+/// GELU and SiLU that are written out become their ops; how many.
+int64_t recognizeActivations(mlir::ModuleOp module);
 /// Key and value heads that are repeated for their queries become grouped queries; the number of
 /// attentions changed.
 int64_t recognizeGroupedQueries(mlir::ModuleOp module);
@@ -76,6 +78,7 @@ mlir::LogicalResult verifyImported(mlir::ModuleOp module);
 
 void registerImportPasses();
 std::unique_ptr<mlir::Pass> createCheckModePass();
+std::unique_ptr<mlir::Pass> createRecognizeActivationsPass();
 std::unique_ptr<mlir::Pass> createRecognizeAttentionPass();
 std::unique_ptr<mlir::Pass> createRecognizeAttentionMasksPass();
 std::unique_ptr<mlir::Pass> createRecognizeGroupedQueriesPass();

@@ -8,6 +8,14 @@ class ImportPass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
 
+def RecognizeActivationsPass : ImportPass<"ps-recognize-activations"> {
+  let summary = "GELU and SiLU written out become ps.gelu and ps.silu";
+  let description = [{
+    An elementwise expression of one value and of numbers is an activation where it has its values, in f64, at some ninety
+    points from -1e9 to 1e9, whatever the ops are. So backward keeps the operand alone, and not all that it is written with.
+  }];
+}
+
 def RecognizeAttentionPass : ImportPass<"ps-recognize-attention"> {
   let summary = "softmax(q k^T scale + mask) v written out becomes ps.attention";
   let description = [{

@@ -73,6 +73,8 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
       PassText("ps-recognize-attention-masks"),
       // Repeated key / value heads become grouped queries.
       PassText("ps-recognize-grouped-queries"),
+      // Activations that are written out become ops, whose backward keeps what they read alone.
+      PassText("ps-recognize-activations"),
       // One variable a part, so that each part can have its own sharding.
       PassText("ps-split-fused-variables"),
       PassText("canonicalize"),

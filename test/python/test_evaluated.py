@@ -8,7 +8,7 @@ from conftest import tools_folder
 from safetensors.torch import load_file, save_file
 
 PASSES = (
-    "ps-recognize-attention,ps-recognize-attention-masks,ps-recognize-grouped-queries,canonicalize,cse,ps-autodiff,"
+    "ps-recognize-attention,ps-recognize-attention-masks,ps-recognize-grouped-queries,ps-recognize-activations,canonicalize,cse,ps-autodiff,"
     'ps-optimizer{{optimizer="{}"}},ps-verify-training'
 )
 STEPS = 3

@@ -12,7 +12,7 @@ from conftest import tools_folder
 from safetensors.torch import load_file, save_file
 
 LEVEL_0 = (
-    "--ps-recognize-attention --ps-recognize-attention-masks --ps-recognize-grouped-queries "
+    "--ps-recognize-attention --ps-recognize-attention-masks --ps-recognize-grouped-queries --ps-recognize-activations "
     "--ps-split-fused-variables --canonicalize --cse"
 ).split()
 CAUSAL = {"gpt", "gpt2", "llama", "gpt2_eager", "llama_eager", "gpt_core", "llama_core", "gpt_dynamic"}

@@ -14,7 +14,7 @@ from oracle import run
 from safetensors.torch import save_file
 
 LEVEL_0 = (
-    "--ps-recognize-attention --ps-recognize-attention-masks --ps-recognize-grouped-queries "
+    "--ps-recognize-attention --ps-recognize-attention-masks --ps-recognize-grouped-queries --ps-recognize-activations "
     "--ps-split-fused-variables --canonicalize --cse"
 ).split()
 CAUSAL = {"gpt", "gpt2", "llama", "gpt2_eager", "llama_eager"}

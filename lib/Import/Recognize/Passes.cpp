@@ -7,6 +7,7 @@ using namespace mlir;
 namespace parashard {
 
 #define GEN_PASS_DEF_CHECKMODEPASS
+#define GEN_PASS_DEF_RECOGNIZEACTIVATIONSPASS
 #define GEN_PASS_DEF_RECOGNIZEATTENTIONPASS
 #define GEN_PASS_DEF_RECOGNIZEATTENTIONMASKSPASS
 #define GEN_PASS_DEF_RECOGNIZEGROUPEDQUERIESPASS
@@ -21,6 +22,10 @@ namespace {
 
 struct CheckModePass : impl::CheckModePassBase<CheckModePass> {
   void runOnOperation() override { warnOfEvalMode(getOperation()); }
+};
+
+struct RecognizeActivationsPass : impl::RecognizeActivationsPassBase<RecognizeActivationsPass> {
+  void runOnOperation() override { recognizeActivations(getOperation()); }
 };
 
 struct RecognizeAttentionPass : impl::RecognizeAttentionPassBase<RecognizeAttentionPass> {
@@ -70,6 +75,7 @@ struct SplitFusedVariablesPass : impl::SplitFusedVariablesPassBase<SplitFusedVar
 
 void registerImportPasses() {
   registerPass([] { return createCheckModePass(); });
+  registerPass([] { return createRecognizeActivationsPass(); });
   registerPass([] { return createRecognizeAttentionPass(); });
   registerPass([] { return createRecognizeAttentionMasksPass(); });
   registerPass([] { return createRecognizeGroupedQueriesPass(); });

@@ -1,0 +1,194 @@
+// Activations that are written out: GELU as x/2 (1 + tanh(...)), SiLU as x / (1 + exp(-x)). There
+// are many ways to write them, so they are known by their values.
+#include "lib/Import/Recognize/Matching.h"
+#include "mlir/IR/IRMapping.h"
+#include "parashard/Import.h"
+#include "llvm/ADT/SetVector.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace parashard {
+namespace {
+using namespace recognize;
+
+/// Of a function that is written out: more are another thing.
+constexpr size_t kMostOps = 32;
+
+/// Where functions are compared: small and large numbers, so that one that is clamped is another.
+ArrayRef<double> getPoints() {
+  static const std::vector<double> points = [] {
+    std::vector<double> result = {0};
+    for (double x = 1e-6; x < 1e9; x *= x < 0.05 || x > 20 ? 10 : 1.25)
+      result.insert(result.end(), {x, -x});
+    return result;
+  }();
+  return points;
+}
+
+bool isTranscendental(Operation *op) {
+  return isa<ps::TanhOp, ps::ErfOp, ps::ExpOp, ps::SigmoidOp>(op);
+}
+
+/// One element of it is made of one of each operand, or of a number.
+bool isElementwise(Operation *op) {
+  auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
+  return lowering && lowering.getLoweringKind() == ps::LoweringKind::Elementwise &&
+         isa<ps::EvaluateOpInterface>(op) && !isa<ps::RandomOpInterface, ps::ByModeOp>(op) &&
+         op->getNumResults() == 1 && op->getNumOperands() > 0 &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           auto type = dyn_cast<RankedTensorType>(operand.getType());
+           return type && (getSplat(operand) || type.getShape() == getShape(op->getResult(0)));
+         });
+}
+
+/// What is computed from one value, element by element.
+class Expression {
+public:
+  explicit Expression(Operation *root) : root(root) { open.insert(root->getResult(0)); }
+
+  /// Takes in the op that stands last among those that make what is read; false where it cannot
+  /// become an expression of one value any more.
+  bool grow() {
+    Operation *last = nullptr;
+    int ends = 0;
+    for (Value value : open) {
+      Operation *op = value.getDefiningOp();
+      if (!op || op->getBlock() != root->getBlock() || !isElementwise(op))
+        ++ends;
+      else if (!last || last->isBeforeInBlock(op))
+        last = op;
+    }
+    if (!last || ends > 1 || ops.size() == kMostOps)
+      return false;
+    open.remove(last->getResult(0));
+    ops.push_back(last);
+    hasCurve |= isTranscendental(last);
+    for (Value operand : last->getOperands())
+      if (!getSplat(operand))
+        open.insert(operand);
+    return true;
+  }
+
+  /// The one value that it is made from; null where there are several.
+  Value getArgument() const { return open.size() == 1 ? open.front() : Value(); }
+  bool isCandidate() const {
+    return ops.size() > 1 && hasCurve && getArgument() &&
+           getArgument().getType() == root->getResult(0).getType();
+  }
+
+  /// Its values at the points, in f64; none where something does not evaluate.
+  std::optional<ps::Tensor> evaluate() const;
+
+private:
+  Operation *root;
+  llvm::SetVector<Value> open;  ///< read, and not taken in
+  SmallVector<Operation *> ops; ///< taken in, the last one first
+  bool hasCurve = false;
+};
+
+ps::Tensor makeTensor(Type element, llvm::function_ref<double(int64_t)> value) {
+  auto count = int64_t(getPoints().size());
+  ps::Tensor result(RankedTensorType::get({count}, element));
+  for (int64_t i = 0; i < count; ++i)
+    result.set(i, value(i));
+  return result;
+}
+
+/// Floats in f64, so that no rounding blurs which function it is.
+Type widen(Type element) {
+  return isa<FloatType>(element) ? Float64Type::get(element.getContext()) : element;
+}
+
+std::optional<ps::Tensor> Expression::evaluate() const {
+  DenseMap<Value, ps::Tensor> known;
+  known[getArgument()] =
+      makeTensor(Float64Type::get(root->getContext()), [](int64_t i) { return getPoints()[i]; });
+  auto count = int64_t(getPoints().size());
+  for (Operation *op : llvm::reverse(ops)) {
+    SmallVector<ps::Tensor> operands;
+    for (Value operand : op->getOperands()) {
+      std::optional<double> splat = getSplat(operand);
+      operands.push_back(splat ? makeTensor(widen(getType(operand).getElementType()),
+                                            [&](int64_t) { return *splat; })
+                               : known.at(operand));
+    }
+    Operation *twin = op->clone(); // what it yields here is another number of elements
+    Type element = widen(getType(op->getResult(0)).getElementType());
+    twin->getResult(0).setType(RankedTensorType::get({count}, element));
+    auto results = cast<ps::EvaluateOpInterface>(twin).evaluate(operands, {});
+    twin->destroy();
+    if (failed(results))
+      return std::nullopt;
+    known[op->getResult(0)] = std::move((*results)[0]);
+  }
+  return known.at(root->getResult(0));
+}
+
+//===--- the functions ----------------------------------------------------===//
+
+struct Activation {
+  double (*value)(double);
+  void (*replace)(OpBuilder &b, Operation *op, Value argument);
+};
+
+template <ps::GeluKind kind> void makeGelu(OpBuilder &b, Operation *op, Value argument) {
+  Value made = ps::GeluOp::create(b, op->getLoc(), argument.getType(), kind, argument);
+  op->getResult(0).replaceAllUsesWith(made);
+}
+
+void makeSilu(OpBuilder &b, Operation *op, Value argument) {
+  Value made = ps::SiluOp::create(b, op->getLoc(), argument.getType(), argument);
+  op->getResult(0).replaceAllUsesWith(made);
+}
+
+const Activation kActivations[] = {
+    {[](double x) { return 0.5 * x * (1 + std::erf(x * M_SQRT1_2)); }, makeGelu<ps::GeluKind::Erf>},
+    {[](double x) {
+       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+     },
+     makeGelu<ps::GeluKind::Tanh>},
+    {[](double x) { return x / (1 + std::exp(-x)); }, makeSilu}};
+
+/// Constants are rounded to f32; the forms of GELU differ by 5e-4.
+bool isEqual(const ps::Tensor &found, const Activation &activation) {
+  for (auto [i, x] : llvm::enumerate(getPoints()))
+    if (!(std::fabs(found.get(int64_t(i)) - activation.value(x)) <= 4e-7 * (1 + std::fabs(x))))
+      return false;
+  return true;
+}
+
+/// Replaces what an op yields where that is an activation of what a few ops before it read.
+bool tryToReplace(Operation *op) {
+  Expression expression(op);
+  while (expression.grow()) {
+    if (!expression.isCandidate())
+      continue;
+    std::optional<ps::Tensor> values = expression.evaluate();
+    for (const Activation &activation : kActivations)
+      if (values && isEqual(*values, activation)) {
+        OpBuilder b(op);
+        activation.replace(b, op, expression.getArgument());
+        return true;
+      }
+  }
+  return false;
+}
+
+} // namespace
+
+int64_t recognizeActivations(ModuleOp module) {
+  SmallVector<Operation *> ends, replaced;
+  module.walk([&](Operation *op) {
+    if (isa<ps::MulOp, ps::DivOp>(op) && isElementwise(op))
+      ends.push_back(op);
+  });
+  for (Operation *op : llvm::reverse(ends))
+    if (tryToReplace(op))
+      replaced.push_back(op);
+  for (Operation *op : replaced)
+    eraseDead(op);
+  return int64_t(replaced.size());
+}
+
+} // namespace parashard
