@@ -29,7 +29,7 @@ PLANS = {
 def made(tmp_path_factory):
     """A folder with a model, its batches, and a function that compiles a plan with and without the flag."""
     folder = tmp_path_factory.mktemp("offload")
-    model = models.gpt2(dropout=0.1, layers=4)
+    model = models.gpt2(dropout=0.1, layers=4, batch=8)  # activations are more than what the update holds
     archive = model.export(folder / "model.pt2")
     save_file({n: v.contiguous() for n, v in oracle.draw_batches(model, 2, STEPS).items()}, folder / "data.safetensors")
     known = {}
