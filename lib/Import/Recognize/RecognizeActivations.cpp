@@ -1,7 +1,6 @@
 // Activations that are written out: GELU as x/2 (1 + tanh(...)), SiLU as x / (1 + exp(-x)). There
 // are many ways to write them, so they are known by their values.
 #include "lib/Import/Recognize/Matching.h"
-#include "mlir/IR/IRMapping.h"
 #include "parashard/Import.h"
 #include "llvm/ADT/SetVector.h"
 #include <cmath>

@@ -2,7 +2,6 @@
 #include "runtime/device/cuda/DnnOp.h"
 #include "runtime/device/cuda/cudnn/AttentionGraph.h"
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace psrt::cuda {
@@ -27,10 +26,10 @@ public:
 
   std::vector<DnnTensor> nameTensors(void *const *buffers, void *own) const override {
     std::vector<DnnTensor> result;
-    for (int i : getUsed())
-      result.push_back({i + 1, buffers[i]});
-    if (problem.scalesDout())
-      result[AttentionOp::Dout].data = at(own, getDoutOffset());
+    for (int i : getUsed()) {
+      bool isScaled = i == AttentionOp::Dout && problem.scalesDout();
+      result.push_back({i + 1, isScaled ? at(own, getDoutOffset()) : buffers[i]});
+    }
     if (problem.hasBias())
       result.push_back({AttentionOp::Mask + 1, own});
     addNumber(result, kScaleId, scale);
@@ -90,14 +89,13 @@ public:
 
 private:
   static void *at(void *memory, int64_t offset) { return static_cast<char *>(memory) + offset; }
-  static int64_t align(int64_t bytes) { return (bytes + 255) / 256 * 256; }
   int64_t getRowsOffset() const {
     std::array<int64_t, 4> sizes = problem.getBiasSizes();
     int64_t count = sizes[0] * sizes[1] * sizes[2] * sizes[3];
-    return problem.hasBias() ? align(count * dtypeSize(Dtype::F32)) : 0;
+    return problem.hasBias() ? alignScratch(count * dtypeSize(Dtype::F32)) : 0;
   }
   int64_t getDoutOffset() const {
-    return getRowsOffset() + (problem.scalesDout() ? align(workspaceBytes(op)) : 0);
+    return getRowsOffset() + (problem.scalesDout() ? alignScratch(workspaceBytes(op)) : 0);
   }
 
   template <typename T>

@@ -145,9 +145,6 @@ void runDnnOp(const Bound &bound) {
   }
 }
 
-/// What our kernels write lies behind cuDNN's workspace.
-int64_t alignWorkspace(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
 } // namespace
 
 bool bindToDnn(CudaRank &rank, std::unique_ptr<DnnOp> given, Bound &bound) {
@@ -159,7 +156,8 @@ bool bindToDnn(CudaRank &rank, std::unique_ptr<DnnOp> given, Bound &bound) {
   const DnnOp &op = *p->op;
   try {
     p->plan = &getPlan(*dnn, op);
-    int64_t workspace = alignWorkspace(p->plan->getWorkspaceBytes());
+    // What our kernels write lies behind cuDNN's workspace.
+    int64_t workspace = alignScratch(p->plan->getWorkspaceBytes());
     int64_t bytes = workspace + op.getOwnBytes();
     CUdeviceptr work = rank.getScratch(bytes);
     void *own = pointer(work + CUdeviceptr(workspace));

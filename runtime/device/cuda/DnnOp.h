@@ -7,6 +7,9 @@
 
 namespace psrt::cuda {
 
+/// Where the next part of a scratch memory begins.
+inline int64_t alignScratch(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
 /// One problem. `buffers` are those of its instruction.
 class DnnOp {
 public:

@@ -5,6 +5,13 @@
 
 namespace psrt::cuda {
 
+std::vector<int64_t> getDenseStrides(const std::vector<int64_t> &sizes) {
+  std::vector<int64_t> result(sizes.size(), 1);
+  for (size_t d = sizes.size() - 1; d-- > 0;)
+    result[d] = result[d + 1] * sizes[d + 1];
+  return result;
+}
+
 Descriptor::Descriptor(const Cudnn &cudnn, cudnnBackendDescriptorType_t type) : cudnn(cudnn) {
   cudnn.check(cudnn.createDescriptor(type, &handle), "to make a descriptor");
 }

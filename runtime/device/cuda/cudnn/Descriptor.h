@@ -8,6 +8,9 @@
 
 namespace psrt::cuda {
 
+/// Strides of a dense tensor, in elements.
+std::vector<int64_t> getDenseStrides(const std::vector<int64_t> &sizes);
+
 /// Attributes are set, then it is finalized. Each call throws a CudnnFailure where cuDNN refuses.
 /// The library outlives it.
 class Descriptor {

@@ -63,11 +63,8 @@ static cudnnDataType_t typeOf(Dtype dtype) {
 
 Descriptor describeTensor(const Cudnn &cudnn, int64_t id, Dtype dtype,
                           const std::vector<int64_t> &sizes, std::vector<int64_t> strides) {
-  if (strides.empty()) {
-    strides.assign(sizes.size(), 1);
-    for (size_t i = sizes.size() - 1; i > 0; --i)
-      strides[i - 1] = strides[i] * sizes[i];
-  }
+  if (strides.empty())
+    strides = getDenseStrides(sizes);
   Descriptor result(cudnn, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   result.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
       .set(CUDNN_ATTR_TENSOR_DATA_TYPE, typeOf(dtype))

@@ -2,6 +2,7 @@
 #include "runtime/device/cuda/cudnn/Trial.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
+#include "runtime/device/cuda/cudnn/Descriptor.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -140,9 +141,7 @@ double getRounding(Dtype dtype) {
 Trial::Tensor Trial::Tensor::dense(Dtype dtype, std::vector<int64_t> sizes) {
   Tensor result;
   result.dtype = dtype;
-  result.strides.assign(sizes.size(), 1);
-  for (size_t d = sizes.size() - 1; d-- > 0;)
-    result.strides[d] = result.strides[d + 1] * sizes[d + 1];
+  result.strides = getDenseStrides(sizes);
   result.sizes = std::move(sizes);
   return result;
 }
