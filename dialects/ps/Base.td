@@ -11,10 +11,14 @@ include "dialects/ps/Dialect.td"
 include "dialects/ps/Interfaces.td"
 
 def PS_Float : AnyTypeOf<[F32, F64, F16, BF16]>;
+def PS_Float8 : AnyTypeOf<[F8E4M3FN, F8E5M2]>;
 def PS_Integer : AnyTypeOf<[I1, I8, UI8, I16, I32, I64]>;
 def PS_Element : AnyTypeOf<[F32, F64, F16, BF16, I1, I8, UI8, I16, I32, I64]>;
-def PS_Tensor : StaticShapeTensorOf<[PS_Element]>;
+// 8-bit floats are moved, quantized, dequantized and multiplied; there is no other arithmetic on them.
+def PS_Tensor : StaticShapeTensorOf<[PS_Element, PS_Float8]>;
+def PS_NumberTensor : StaticShapeTensorOf<[PS_Element]>;
 def PS_FloatTensor : StaticShapeTensorOf<[PS_Float]>;
+def PS_Float8Tensor : StaticShapeTensorOf<[PS_Float8]>;
 def PS_IntTensor : StaticShapeTensorOf<[PS_Integer]>;
 def PS_BoolTensor : StaticShapeTensorOf<[I1]>;
 def PS_ScalarI64 : 0DTensorOf<[I64]>;

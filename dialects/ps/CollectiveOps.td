@@ -15,8 +15,8 @@ def PS_AllReduceOp : PS_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> 
     ```
     - (collective_c1) axes are axes of the mesh, none twice.
   }];
-  let arguments = (ins PS_ReductionKindAttr:$kind, PS_Tensor:$operand, StrArrayAttr:$axes);
-  let results = (outs PS_Tensor:$result);
+  let arguments = (ins PS_ReductionKindAttr:$kind, PS_NumberTensor:$operand, StrArrayAttr:$axes);
+  let results = (outs PS_NumberTensor:$result);
   let assemblyFormat = "`` $kind $operand `over` $axes attr-dict `:` type($result)";
 }
 def PS_ReduceScatterOp : PS_CollectiveOp<"reduce_scatter"> {
@@ -27,8 +27,8 @@ def PS_ReduceScatterOp : PS_CollectiveOp<"reduce_scatter"> {
     %1 = ps.reduce_scatter sum %0 over ["tp"] dim 1 : tensor<4x8xf32> -> tensor<4x4xf32>
     ```
   }];
-  let arguments = (ins PS_ReductionKindAttr:$kind, PS_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
-  let results = (outs PS_Tensor:$result);
+  let arguments = (ins PS_ReductionKindAttr:$kind, PS_NumberTensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
+  let results = (outs PS_NumberTensor:$result);
   let assemblyFormat = "`` $kind $operand `over` $axes `dim` $dim attr-dict `:` type($operand) `->` type($result)";
 }
 def PS_AllGatherOp : PS_CollectiveOp<"all_gather"> {

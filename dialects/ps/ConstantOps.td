@@ -9,7 +9,7 @@ def PS_ConstantOp : PS_TensorOp<"constant", [ConstantLike, AllTypesMatch<["value
     ```
   }];
   let arguments = (ins ElementsAttr:$value);
-  let results = (outs PS_Tensor:$result);
+  let results = (outs PS_NumberTensor:$result);
   let assemblyFormat = "attr-dict $value";
   let hasFolder = 1;
   let builders = [OpBuilder<(ins "::mlir::RankedTensorType":$type, "double":$splat)>];
@@ -24,7 +24,7 @@ def PS_IotaOp : PS_TensorOp<"iota", [PS_Elementwise, PS_Partition]> {
     - (iota_c1) `dim` is a dim of the result.
   }];
   let arguments = (ins I64Attr:$dim);
-  let results = (outs PS_Tensor:$result);
+  let results = (outs PS_NumberTensor:$result);
   let assemblyFormat = "`dim` $dim attr-dict `:` type($result)";
   let hasVerifier = 1;
 }

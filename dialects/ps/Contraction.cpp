@@ -26,14 +26,14 @@ void ContractOp::build(OpBuilder &builder, OperationState &state, Value lhs, Lab
   for (int64_t label : resultLabels)
     shape.push_back(sizes.lookup(label));
   auto type = RankedTensorType::get(shape, getElementTypeOrSelf(lhs.getType()));
-  build(builder, state, type, /*sums=*/Type(), lhs, rhs, /*bias=*/Value(), lhsLabels, rhsLabels,
-        resultLabels, /*summed=*/IntegerAttr());
+  build(builder, state, type, /*sums=*/Type(), lhs, rhs, /*bias=*/Value(), /*lhs_unit=*/Value(),
+        /*rhs_unit=*/Value(), lhsLabels, rhsLabels, resultLabels, /*summed=*/IntegerAttr());
 }
 
 void ContractOp::build(OpBuilder &builder, OperationState &state, ContractOp like, Value bias) {
   build(builder, state, like.getType(), /*sums=*/Type(), like.getLhs(), like.getRhs(), bias,
-        like.getLhsLabels(), like.getRhsLabels(), like.getResultLabels(),
-        /*summed=*/IntegerAttr());
+        like.getLhsUnit(), like.getRhsUnit(), like.getLhsLabels(), like.getRhsLabels(),
+        like.getResultLabels(), /*summed=*/IntegerAttr());
 }
 
 //===----------------------------------------------------------------------===//
@@ -128,6 +128,40 @@ static LogicalResult verifySums(ContractOp op) {
   return success();
 }
 
+static bool isFloat8(Value value) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(getElementTypeOrSelf(value.getType()));
+}
+
+bool ContractOp::isOfFloat8() { return isFloat8(getLhs()) && isFloat8(getRhs()); }
+
+/// contract_c4.
+static LogicalResult verifyElements(ContractOp op) {
+  Type lhs = getElementTypeOrSelf(op.getLhs().getType()),
+       rhs = getElementTypeOrSelf(op.getRhs().getType()), result = op.getType().getElementType();
+  if (op.isOfFloat8() ? result.isF64() : lhs != rhs || !mayYield(lhs, result))
+    return op.emitOpError("element types are ")
+           << lhs << ", " << rhs << " and " << result << ", must be "
+           << (op.isOfFloat8() ? "of 32 bits or 16" : "one") << " (contract_c4)";
+  return success();
+}
+
+/// contract_c7.
+static LogicalResult verifyUnits(ContractOp op) {
+  int64_t count = bool(op.getLhsUnit()) + bool(op.getRhsUnit());
+  if (count != (op.isOfFloat8() ? 2 : 0))
+    return op.emitOpError("has ") << count << " units, must have " << (op.isOfFloat8() ? 2 : 0)
+                                  << " (contract_c7)";
+  if (count == 0)
+    return success();
+  for (Value unit : {op.getLhsUnit(), op.getRhsUnit()})
+    if (auto type = cast<RankedTensorType>(unit.getType());
+        type.getRank() != 0 || !type.getElementType().isF32())
+      return op.emitOpError("has a unit ") << type << ", must be tensor<f32> (contract_c7)";
+  if (op.getSums())
+    return op.emitOpError("has both units and sums (contract_c7)");
+  return success();
+}
+
 LogicalResult ContractOp::verify() {
   if (failed(verifyLabels(*this, "left operand", getLhsLabels(), getLhs())) ||
       failed(verifyLabels(*this, "right operand", getRhsLabels(), getRhs())) ||
@@ -162,13 +196,8 @@ LogicalResult ContractOp::verify() {
       return emitOpError("result dim of label ") << label << " has size " << result[label]
                                                  << ", operands have " << size << " (contract_c2)";
   }
-  Type element = getElementTypeOrSelf(getLhs().getType());
-  if (getElementTypeOrSelf(getRhs().getType()) != element ||
-      !mayYield(element, getElementTypeOrSelf(getType())))
-    return emitOpError("element types are ")
-           << element << ", " << getElementTypeOrSelf(getRhs().getType()) << " and "
-           << getElementTypeOrSelf(getType()) << ", must be one (contract_c4)";
-  return failure(failed(verifyBias(*this)) || failed(verifySums(*this)));
+  return failure(failed(verifyElements(*this)) || failed(verifyBias(*this)) ||
+                 failed(verifySums(*this)) || failed(verifyUnits(*this)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -199,6 +228,7 @@ ShardingRule ContractOp::getShardingRule() {
         getResultLabels().take_back(cast<RankedTensorType>(getBias().getType()).getRank())));
     rule.linear = {{0, 2}, {1, 2}};
   }
+  rule.operands.resize(getNumOperands()); // units have no dims
   if (std::optional<uint64_t> summed = getSummed()) {
     rule.results.push_back(factors(getFreeLabels(*summed)));
     rule.linear = {{unsigned(*summed)}};
@@ -267,10 +297,12 @@ FailureOr<llvm::SmallVector<Tensor>> ContractOp::evaluate(llvm::ArrayRef<Tensor>
   auto rightOut = offsets(operands[1], getRhsLabels(), getResultLabels(), outSizes);
   auto rightSum = offsets(operands[1], getRhsLabels(), summed, summedSizes);
   Tensor result(cast<RankedTensorType>(getType()));
+  double unit = isOfFloat8() ? operands.end()[-2].get(0) * operands.back().get(0) : 1;
   for (int64_t i = 0, n = result.size(); i < n; ++i) {
     double sum = 0;
     for (size_t k = 0; k < leftSum.size(); ++k)
       sum += operands[0].get(leftOut[i] + leftSum[k]) * operands[1].get(rightOut[i] + rightSum[k]);
+    sum *= unit;
     if (getBias())
       sum += operands[2].get(i % operands[2].size());
     result.set(i, sum);
@@ -305,8 +337,9 @@ bool parashard::ps::isVariableValue(Value value) {
 
 FailureOr<llvm::SmallVector<Value>> ContractOp::differentiate(BackwardBuilder &builder,
                                                               ValueRange cotangents) {
-  if (getSums())
-    return emitOpError("has sums, which ps-fuse makes; differentiate before that"), failure();
+  if (getSums() || isOfFloat8())
+    return emitOpError("has sums or units, which ps-fuse makes; differentiate before that"),
+           failure();
   llvm::SmallVector<Value> answer(getNumOperands());
   if (!cotangents[0])
     return answer;

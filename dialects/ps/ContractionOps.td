@@ -1,35 +1,44 @@
 // Contractions: every matmul, linear layer and batched product is one op.
 include "dialects/ps/Base.td"
 
-def PS_ContractOp : PS_TensorOp<"contract", [PS_Library, PS_Differentiable, PS_Cost]> {
+def PS_FactorTensor : StaticShapeTensorOf<[PS_Float, PS_Float8]>;
+
+def PS_ContractOp : PS_TensorOp<"contract", [PS_Library, PS_Differentiable, PS_Cost, AttrSizedOperandSegments]> {
   let summary = "a product of two tensors summed over the labels that the result lacks";
   let description = [{
     Einsum with number labels: `lhs`, `rhs`, `result` give each dim a label. A label in both operands
     and the result is a batch label; in both operands only, contracted; in one operand and the result,
     free. Products are summed in f32 (f64 for f64). A `bias`, which `ps-fuse` adds for devices whose products take
     one, is added to the sums before they are rounded. `sums of i`, of `ps-fuse` as well: a second result has the sums of operand
-    `i` over the contracted labels (a bias's gradient beside its weight's), also in f32 and rounded once.
+    `i` over the contracted labels (a bias's gradient beside its weight's), also in f32 and rounded once. With `units`, of
+    `ps-fuse` for devices that multiply 8-bit floats, the operands are such, and the sums are multiplied by both units.
     - (contract_c1) each list has one label a dim, no label twice in a list.
     - (contract_c2) dims with one label have one size ("contracted dim has size 768 on the left and 512 on the right").
     - (contract_c3) every result label is in an operand; a label of one operand only is in the result.
-    - (contract_c4) element types agree; the result of 16-bit floats may be f32.
+    - (contract_c4) element types agree; the result of 16-bit floats may be f32, of 8-bit floats (of which there are two kinds)
+      it is bf16, f16 or f32.
     - (contract_c5) a bias has the result's element type and the sizes of its last dims; one operand has their labels, the other
       none of them, and the first no other free label of more than one place.
     - (contract_c6) sums are of an operand 0 or 1, have its free labels in the order of the result, and the result's element type;
       no label is a batch label, and there is no bias.
+    - (contract_c7) units are there, one f32 number for each operand, where these are of 8-bit floats, and only there; then there
+      are no sums.
     ```mlir
     %y = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] : (tensor<2x4x8xf32>, tensor<6x8xf32>) -> tensor<2x4x6xf32>
     %z = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] bias %b : (tensor<2x4x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> tensor<2x4x6xf32>
     %dw, %db = ps.contract %dz [0, 1, 2], %x [0, 1, 3] -> [2, 3] sums of 0 : (tensor<2x4x6xf32>, tensor<2x4x8xf32>) -> (tensor<6x8xf32>, tensor<6xf32>)
+    %q = ps.contract %p [0, 1], %v [2, 1] -> [0, 2] units %up, %uv : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4x6xbf16>
     ```
   }];
-  let arguments = (ins PS_FloatTensor:$lhs, PS_FloatTensor:$rhs, Optional<PS_FloatTensor>:$bias,
+  let arguments = (ins PS_FactorTensor:$lhs, PS_FactorTensor:$rhs, Optional<PS_FloatTensor>:$bias,
+                       Optional<PS_FloatTensor>:$lhs_unit, Optional<PS_FloatTensor>:$rhs_unit,
                        DenseI64ArrayAttr:$lhs_labels,
                        DenseI64ArrayAttr:$rhs_labels, DenseI64ArrayAttr:$result_labels,
                        OptionalAttr<I64Attr>:$summed);
   let results = (outs PS_FloatTensor:$result, Optional<PS_FloatTensor>:$sums);
   let assemblyFormat = [{
-    $lhs $lhs_labels `,` $rhs $rhs_labels `->` $result_labels (`bias` $bias^)? (`sums` `of` $summed^)?
+    $lhs $lhs_labels `,` $rhs $rhs_labels `->` $result_labels (`bias` $bias^)?
+    (`units` $lhs_unit^ `,` $rhs_unit)? (`sums` `of` $summed^)?
     attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
@@ -41,6 +50,8 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Library, PS_Differentiable, PS_C
     /// Whether the last `dims` dims of the result are all that one of the operands gives it, dims of
     /// one place aside: a bias may have these.
     bool isBiasable(int64_t dims);
+    /// Whether both operands are 8-bit floats, which have units.
+    bool isOfFloat8();
     /// Of the first result.
     ::mlir::RankedTensorType getType() { return ::llvm::cast<::mlir::RankedTensorType>(getResult().getType()); }
     /// The result's labels that operand `i`, and not the other, has.

@@ -9,7 +9,7 @@ class PS_UnaryOp<string mnemonic, Type type = PS_FloatTensor, list<Trait> traits
   let assemblyFormat = "$operand attr-dict `:` type($result)";
 }
 
-class PS_BinaryOp<string mnemonic, Type type = PS_Tensor, list<Trait> traits = []>
+class PS_BinaryOp<string mnemonic, Type type = PS_NumberTensor, list<Trait> traits = []>
     : PS_TensorOp<mnemonic, !listconcat([SameOperandsAndResultType, PS_Elementwise, PS_Differentiable,
         DeclareOpInterfaceMethods<PS_CostOpInterface>], traits)> {
   let arguments = (ins type:$lhs, type:$rhs);
@@ -17,8 +17,8 @@ class PS_BinaryOp<string mnemonic, Type type = PS_Tensor, list<Trait> traits = [
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
-def PS_NegOp : PS_UnaryOp<"neg", PS_Tensor> { let summary = "negation"; let hasFolder = 1; }
-def PS_AbsOp : PS_UnaryOp<"abs", PS_Tensor> { let summary = "absolute value"; }
+def PS_NegOp : PS_UnaryOp<"neg", PS_NumberTensor> { let summary = "negation"; let hasFolder = 1; }
+def PS_AbsOp : PS_UnaryOp<"abs", PS_NumberTensor> { let summary = "absolute value"; }
 def PS_ExpOp : PS_UnaryOp<"exp"> { let summary = "e to the operand"; }
 def PS_Expm1Op : PS_UnaryOp<"expm1"> { let summary = "e to the operand, less 1; accurate near 0"; }
 def PS_LogOp : PS_UnaryOp<"log"> { let summary = "natural logarithm"; }
@@ -61,13 +61,13 @@ def PS_SiluGradOp : PS_TensorOp<"silu_grad", [SameOperandsAndResultType, PS_Elem
   let assemblyFormat = "$cotangent `,` $operand attr-dict `:` type($result)";
 }
 
-def PS_AddOp : PS_BinaryOp<"add", PS_Tensor, [Commutative]> { let summary = "sum"; let hasFolder = 1; }
+def PS_AddOp : PS_BinaryOp<"add", PS_NumberTensor, [Commutative]> { let summary = "sum"; let hasFolder = 1; }
 def PS_SubOp : PS_BinaryOp<"sub"> { let summary = "difference"; let hasFolder = 1; }
-def PS_MulOp : PS_BinaryOp<"mul", PS_Tensor, [Commutative]> { let summary = "product"; let hasFolder = 1; }
+def PS_MulOp : PS_BinaryOp<"mul", PS_NumberTensor, [Commutative]> { let summary = "product"; let hasFolder = 1; }
 def PS_DivOp : PS_BinaryOp<"div"> { let summary = "quotient; integers round toward zero"; let hasFolder = 1; }
 def PS_PowOp : PS_BinaryOp<"pow", PS_FloatTensor> { let summary = "lhs to the rhs"; let hasCanonicalizer = 1; }
-def PS_MaxOp : PS_BinaryOp<"max", PS_Tensor, [Commutative]> { let summary = "the larger"; }
-def PS_MinOp : PS_BinaryOp<"min", PS_Tensor, [Commutative]> { let summary = "the smaller"; }
+def PS_MaxOp : PS_BinaryOp<"max", PS_NumberTensor, [Commutative]> { let summary = "the larger"; }
+def PS_MinOp : PS_BinaryOp<"min", PS_NumberTensor, [Commutative]> { let summary = "the smaller"; }
 def PS_AndOp : PS_BinaryOp<"and", PS_IntTensor, [Commutative]> { let summary = "bitwise and (logical on bools)"; let hasFolder = 1; }
 def PS_OrOp : PS_BinaryOp<"or", PS_IntTensor, [Commutative]> { let summary = "bitwise or (logical on bools)"; let hasFolder = 1; }
 
@@ -87,7 +87,7 @@ def PS_CompareOp : PS_TensorOp<"compare", [PS_Elementwise, SameTypeOperands, Sam
     %0 = ps.compare lt %a, %b : tensor<4xf32> -> tensor<4xi1>
     ```
   }];
-  let arguments = (ins PS_PredicateAttr:$predicate, PS_Tensor:$lhs, PS_Tensor:$rhs);
+  let arguments = (ins PS_PredicateAttr:$predicate, PS_NumberTensor:$lhs, PS_NumberTensor:$rhs);
   let results = (outs PS_BoolTensor:$result);
   let assemblyFormat = "`` $predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
   let hasFolder = 1;
@@ -101,8 +101,8 @@ def PS_SelectOp : PS_TensorOp<"select", [PS_Elementwise, PS_DifferentiableIn, Sa
     %0 = ps.select %c, %a, %b : tensor<4xi1>, tensor<4xf32>
     ```
   }];
-  let arguments = (ins PS_BoolTensor:$condition, PS_Tensor:$on_true, PS_Tensor:$on_false);
-  let results = (outs PS_Tensor:$result);
+  let arguments = (ins PS_BoolTensor:$condition, PS_NumberTensor:$on_true, PS_NumberTensor:$on_false);
+  let results = (outs PS_NumberTensor:$result);
   let assemblyFormat = "$condition `,` $on_true `,` $on_false attr-dict `:` type($condition) `,` type($result)";
   let hasFolder = 1;
 }
@@ -117,33 +117,10 @@ def PS_ConvertOp : PS_TensorOp<"convert", [PS_Elementwise, PS_Differentiable, Sa
     %0 = ps.convert %a : tensor<4xi64> -> tensor<4xf32>
     ```
   }];
-  let arguments = (ins PS_Tensor:$operand);
-  let results = (outs PS_Tensor:$result);
+  let arguments = (ins PS_NumberTensor:$operand);
+  let results = (outs PS_NumberTensor:$result);
   let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
   let hasFolder = 1;
-}
-
-def PS_QuantizeOp : PS_TensorOp<"quantize", [PS_Elementwise, SameOperandsAndResultShape,
-    AllTypesMatch<["operand", "result"]>, DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
-  let summary = "the nearest value that a scaled 8-bit float has";
-  let description = [{
-    round(clamp(s x)) / s with s = 2^(floor(log2(M / amax)) - margin), where M is the format's largest number: 448 of
-    `e4m3` (4 bits of exponent, 3 of mantissa, no infinities), 57344 of `e5m2`. s is 1 where `amax` is 0 or not finite, and
-    at least 2^-100, at most 2^100.
-    Rounding is to nearest, ties to even, also of subnormals; what is larger than M becomes M, NaN stays. As s is a power of
-    two, the result is exact in every type with 3 bits of mantissa and the exponents, such as bf16: a product of two of
-    them is that of the 8-bit numbers, scaled.
-    Lifespan: made by `ps-precision` (level 2), at each operand of a contraction in fp8; stays to code generation.
-
-    - (quantize_c1) the operand is of 32 bits or 16, `amax` is f32.
-    ```mlir
-    %q = ps.quantize e4m3 %x, %amax margin 0 : tensor<4x8xbf16>, tensor<4x8xf32>
-    ```
-  }];
-  let arguments = (ins PS_Float8FormatAttr:$format, PS_FloatTensor:$operand, PS_FloatTensor:$amax, I64Attr:$margin);
-  let results = (outs PS_FloatTensor:$result);
-  let assemblyFormat = "`` $format $operand `,` $amax `margin` $margin attr-dict `:` type($operand) `,` type($amax)";
-  let hasVerifier = 1;
 }
 
 def PS_ByModeOp : PS_TensorOp<"by_mode", [SameOperandsAndResultType, PS_Elementwise, PS_Differentiable]> {

@@ -4,6 +4,7 @@
 include "dialects/ps/VariableOps.td"
 include "dialects/ps/ConstantOps.td"
 include "dialects/ps/ElementwiseOps.td"
+include "dialects/ps/Float8Ops.td"
 include "dialects/ps/MovementOps.td"
 include "dialects/ps/ReductionOps.td"
 include "dialects/ps/ContractionOps.td"

@@ -11,8 +11,8 @@ def PS_ReduceOp : PS_TensorOp<"reduce", [PS_Row, PS_Differentiable, PS_Cost]> {
     %0 = ps.reduce sum %a dims [1] : tensor<2x3xf32> -> tensor<2xf32>
     ```
   }];
-  let arguments = (ins PS_ReductionKindAttr:$kind, PS_Tensor:$operand, DenseI64ArrayAttr:$dims);
-  let results = (outs PS_Tensor:$result);
+  let arguments = (ins PS_ReductionKindAttr:$kind, PS_NumberTensor:$operand, DenseI64ArrayAttr:$dims);
+  let results = (outs PS_NumberTensor:$result);
   let assemblyFormat = "`` $kind $operand `dims` $dims attr-dict `:` type($operand) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;

@@ -19,10 +19,10 @@ struct CodegenOptions {
   /// cpu:NAME (LLVM's name of the CPU, or native), cuda:sm_NN, or cuda:replay (kernels of a GPU as
   /// code of this machine, for the stand-in driver)
   std::string target = "cpu:native";
-  std::string output;         ///< path; *.so gives a shared library, else an executable
-  std::string model;          ///< path of the model's file, as messages name it
-  std::string compileLine;    ///< the command line, kept for --info
-  std::string explain;        ///< text of the plan, kept for --info
+  std::string output;      ///< path; *.so gives a shared library, else an executable
+  std::string model;       ///< path of the model's file, as messages name it
+  std::string compileLine; ///< the command line, kept for --info
+  std::string explain;     ///< text of the plan, kept for --info
   WeightsMode weights = WeightsMode::Reference;
   std::string dumpDir; ///< a GPU's kernels are also written there, as 6-native.ptx; empty: nowhere
 };
@@ -33,6 +33,9 @@ mlir::LogicalResult emitProgram(mlir::ModuleOp module, mlir::ModuleOp oneRank,
                                 const CodegenOptions &options);
 
 namespace codegen {
+/// Whether programs for a target multiply 8-bit floats: GPUs do from sm_89 on, and so does replay.
+bool multipliesFloat8(llvm::StringRef target);
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "lib/Codegen/Passes.h.inc"

@@ -32,7 +32,9 @@ typedef enum psrt_dtype {
   PSRT_I16 = 6,
   PSRT_I8 = 7,
   PSRT_U8 = 8,
-  PSRT_BOOL = 9 /**< a byte, 0 or 1 */
+  PSRT_BOOL = 9,    /**< a byte, 0 or 1 */
+  PSRT_F8E4M3 = 10, /**< 8 bits, 3 of mantissa, no infinities */
+  PSRT_F8E5M2 = 11  /**< 8 bits, 2 of mantissa */
 } psrt_dtype;
 
 /** A whole (global) row-major tensor in the caller's memory. */

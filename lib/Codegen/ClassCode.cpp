@@ -19,6 +19,10 @@ StringRef codegen::getDtypeName(Type element) {
     return "f16";
   if (element.isBF16())
     return "bf16";
+  if (isa<Float8E4M3FNType>(element))
+    return "f8e4m3";
+  if (isa<Float8E5M2Type>(element))
+    return "f8e5m2";
   unsigned width = element.getIntOrFloatBitWidth();
   if (element.isUnsignedInteger())
     return "u8";
@@ -167,13 +171,15 @@ void ClassCode::writeMatmul(ps::ContractOp op, const MatmulChunk &chunk) {
     return buffer(value, first * getElementBytes(value));
   };
   json::Object object = begin("matmul", op);
-  describeTypes(object, op.getLhs(), op.getResult());
+  Value lhs = form.swapped ? op.getRhs() : op.getLhs(),
+        rhs = form.swapped ? op.getLhs() : op.getRhs();
+  describeTypes(object, lhs, op.getResult());
   object["batch"] = json::Array(form.batch);
   object["m"] = form.m;
   object["n"] = form.n;
   object["k"] = form.k;
-  object["lhs"] = from(form.swapped ? op.getRhs() : op.getLhs(), chunk.lhs);
-  object["rhs"] = from(form.swapped ? op.getLhs() : op.getRhs(), chunk.rhs);
+  object["lhs"] = from(lhs, chunk.lhs);
+  object["rhs"] = from(rhs, chunk.rhs);
   object["out"] = from(op.getResult(), chunk.out);
   object["lhs_strides"] = json::Array(form.lhs);
   object["rhs_strides"] = json::Array(form.rhs);
@@ -181,6 +187,11 @@ void ClassCode::writeMatmul(ps::ContractOp op, const MatmulChunk &chunk) {
   object["accumulate"] = buffers.getAccumulated(op.getResult());
   if (op.getBias())
     object["bias"] = buffer(op.getBias()); // of all rows, so of all chunks
+  if (op.isOfFloat8()) {
+    object["rhs_dtype"] = getDtypeName(getElementTypeOrSelf(rhs.getType()));
+    object["lhs_unit"] = buffer(form.swapped ? op.getRhsUnit() : op.getLhsUnit());
+    object["rhs_unit"] = buffer(form.swapped ? op.getLhsUnit() : op.getRhsUnit());
+  }
   if (op.getSums()) {
     object["sums"] = buffer(op.getSums());
     object["summed"] = (*op.getSummed() == 0) != form.swapped ? "lhs" : "rhs";

@@ -1,5 +1,6 @@
 // ps-fuse: prepares class functions, forms groups, and marks what memory they need.
 #include "FuseBias.h"
+#include "FuseFloat8.h"
 #include "FuseSums.h"
 #include "Groups.h"
 #include "OrderContraction.h"
@@ -253,7 +254,7 @@ static void markInPlace(ps::WriteOp write) {
 namespace {
 struct FuseOptions {
   int64_t mostChunks = 0;
-  bool biases = false, sums = false;
+  bool biases = false, sums = false, float8 = false;
 };
 } // namespace
 
@@ -266,6 +267,8 @@ static LogicalResult fuse(func::FuncOp function, const FuseOptions &options) {
   if (options.mostChunks > 0)
     for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
       cutReduction(reduce, options.mostChunks);
+  if (options.float8)
+    fuseFloat8(block);
   for (auto contract : llvm::make_early_inc_range(block.getOps<ps::ContractOp>()))
     orderContraction(contract);
   if (options.biases)
@@ -295,7 +298,7 @@ struct FusePass : codegen::impl::FusePassBase<FusePass> {
       if (function.isExternal() || !function.getBody().hasOneBlock() ||
           !function->hasAttr(rank::kClassMark))
         continue;
-      if (failed(fuse(function, {mostChunks, biases, sums})))
+      if (failed(fuse(function, {mostChunks, biases, sums, float8})))
         return signalPassFailure();
     }
   }

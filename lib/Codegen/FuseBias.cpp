@@ -21,11 +21,15 @@ static Value findBias(Value value) {
   return broadcast.getOperand();
 }
 
-/// Whether sums of this type are of a wider one, to which a bias is added, or of it alone.
+/// Whether sums of this type are of a wider one, to which a bias is added, or of it alone. Products
+/// of 8-bit floats that yield f32 would take a bias of 16 bits.
 static bool hasBiasedProducts(ps::ContractOp contract) {
-  Type element = getElementTypeOrSelf(contract.getResult().getType());
+  Type element = contract.getType().getElementType();
+  bool isNarrow = element.isF16() || element.isBF16();
+  if (contract.isOfFloat8())
+    return isNarrow;
   return element == getElementTypeOrSelf(contract.getLhs().getType()) &&
-         (element.isF32() || element.isF16() || element.isBF16());
+         (element.isF32() || isNarrow);
 }
 
 /// The contraction that `add` adds `spread` to, which has the dims of `bias`, where it may do so

@@ -51,7 +51,7 @@ static bool maySum(ps::ContractOp contract, ps::ReduceOp reduce) {
     return cast<RankedTensorType>(value.getType()).getNumElements() > 0;
   };
   Operation *user = findFirstUser(contract.getResult());
-  return !contract.getSums() && !contract.getBias() && element.isF32() &&
+  return !contract.getSums() && !contract.getBias() && !contract.isOfFloat8() && element.isF32() &&
          getElementTypeOrSelf(reduce.getType()) == element &&
          free == contract.getResultLabels().size() && contract.getLhs() != contract.getRhs() &&
          hasElements(contract.getLhs()) && hasElements(contract.getRhs()) &&
@@ -76,6 +76,7 @@ static void fuse(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce, Opera
   OpBuilder b(place);
   auto fused = ps::ContractOp::create(b, contract.getLoc(), contract.getType(), reduce.getType(),
                                       contract.getLhs(), contract.getRhs(), /*bias=*/Value(),
+                                      /*lhs_unit=*/Value(), /*rhs_unit=*/Value(),
                                       contract.getLhsLabelsAttr(), contract.getRhsLabelsAttr(),
                                       contract.getResultLabelsAttr(), b.getI64IntegerAttr(i));
   ps::copyMarks(contract, fused);

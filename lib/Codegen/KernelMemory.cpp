@@ -8,8 +8,11 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
 
+/// Whose bits kernels handle as a byte.
+static bool isFloat8(Type element) { return isa<Float8E4M3FNType, Float8E5M2Type>(element); }
+
 Type codegen::getStorageType(Type element) {
-  if (element.isInteger(1))
+  if (element.isInteger(1) || isFloat8(element))
     return IntegerType::get(element.getContext(), 8);
   if (element.isUnsignedInteger()) // LLVM's integers have no sign
     return IntegerType::get(element.getContext(), element.getIntOrFloatBitWidth());
@@ -26,6 +29,8 @@ Value KernelEmitter::constant(int64_t value) {
 }
 
 Type KernelEmitter::laneType(Type element) const {
+  if (isFloat8(element))
+    element = getStorageType(element);
   return position.lanes == 1 ? element : VectorType::get({position.lanes}, element);
 }
 

@@ -18,6 +18,10 @@ static bool isMatmul(ps::ContractOp contract) {
   return getMatmul(contract, getDense(contract.getLhs()), getDense(contract.getRhs())).has_value();
 }
 
+static int64_t findPlace(ArrayRef<int64_t> labels, int64_t label) {
+  return llvm::find(labels, label) - labels.begin();
+}
+
 /// `value` with its dims, labelled `from`, in the order of `to`.
 static Value transpose(OpBuilder &b, ps::ContractOp contract, Value value, ArrayRef<int64_t> from,
                        ArrayRef<int64_t> to) {
@@ -25,7 +29,7 @@ static Value transpose(OpBuilder &b, ps::ContractOp contract, Value value, Array
     return value;
   SmallVector<int64_t> permutation;
   for (int64_t label : to)
-    permutation.push_back(llvm::find(from, label) - from.begin());
+    permutation.push_back(findPlace(from, label));
   auto result = ps::TransposeOp::create(b, contract.getLoc(), value, permutation);
   ps::copyMarks(contract, result);
   return result;
@@ -56,10 +60,17 @@ void codegen::orderContraction(ps::ContractOp contract) {
   OpBuilder b(contract);
   Value left = transpose(b, contract, contract.getLhs(), contract.getLhsLabels(), lhs);
   Value right = transpose(b, contract, contract.getRhs(), contract.getRhsLabels(), rhs);
-  auto ordered = ps::ContractOp::create(b, contract.getLoc(), left, lhs, right, rhs, result);
-  ordered.getBiasMutable().assign(contract.getBias() ? ValueRange(contract.getBias())
-                                                     : ValueRange());
-  ps::copyMarks(contract, ordered);
+  SmallVector<int64_t> shape;
+  for (int64_t label : result)
+    shape.push_back(contract.getType().getDimSize(findPlace(contract.getResultLabels(), label)));
+  // With what it adds and multiplies by besides.
+  auto ordered = cast<ps::ContractOp>(b.clone(*contract));
+  ordered.getLhsMutable().assign(left);
+  ordered.getRhsMutable().assign(right);
+  ordered.setLhsLabels(lhs);
+  ordered.setRhsLabels(rhs);
+  ordered.setResultLabels(result);
+  ordered.getResult().setType(contract.getType().clone(shape));
   contract.getResult().replaceAllUsesWith(
       transpose(b, contract, ordered.getResult(), result, contract.getResultLabels()));
   contract.erase();

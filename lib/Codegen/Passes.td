@@ -14,13 +14,15 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
 
     With `biases`, a bias that is added to a `ps.contract` becomes an operand of it: the product adds
     it by itself, before it rounds. With `sums`, the gradient of a bias, where it is the sum of what the product of its
-    weight's gradient reads and no kernel makes, becomes a second result of that product.
+    weight's gradient reads and no kernel makes, becomes a second result of that product. With `float8`, products of
+    dequantized tensors are of the 8-bit numbers.
   }];
   let options = [
     Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",
            "into how many chunks a sum is cut at most, whose sums are added up after: one over rows, or a long one over columns; 0: one over rows into chunks of 128">,
     Option<"biases", "biases", "bool", /*default=*/"false", "products add biases, for targets whose products do">,
     Option<"sums", "sums", "bool", /*default=*/"false", "products sum operands, for targets whose products do">,
+    Option<"float8", "float8", "bool", /*default=*/"false", "products multiply 8-bit floats, for targets whose products do">,
   ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }

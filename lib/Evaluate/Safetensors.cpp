@@ -24,7 +24,9 @@ static const std::pair<llvm::StringLiteral, Type (*)(MLIRContext &)> kTypes[] = 
     {"I16", [](MLIRContext &c) -> Type { return IntegerType::get(&c, 16); }},
     {"I8", [](MLIRContext &c) -> Type { return IntegerType::get(&c, 8); }},
     {"U8", [](MLIRContext &c) -> Type { return IntegerType::get(&c, 8, IntegerType::Unsigned); }},
-    {"BOOL", [](MLIRContext &c) -> Type { return IntegerType::get(&c, 1); }}};
+    {"BOOL", [](MLIRContext &c) -> Type { return IntegerType::get(&c, 1); }},
+    {"F8_E4M3", [](MLIRContext &c) -> Type { return Float8E4M3FNType::get(&c); }},
+    {"F8_E5M2", [](MLIRContext &c) -> Type { return Float8E5M2Type::get(&c); }}};
 
 static Type getType(llvm::StringRef name, MLIRContext &context) {
   for (const auto &[key, make] : kTypes)

@@ -122,6 +122,31 @@ struct SumNarrowTerms : OpRewritePattern<AccumulateOp> {
   }
 };
 
+/// What is gathered of a dequantized tensor, whose unit is one number, is dequantized when it is
+/// gathered: a byte an element moves.
+struct GatherQuantized : OpRewritePattern<AllGatherOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AllGatherOp gather, PatternRewriter &rewriter) const override {
+    auto dequantize = gather.getOperand().getDefiningOp<DequantizeOp>();
+    auto spread = dequantize ? dequantize.getUnit().getDefiningOp<BroadcastOp>() : BroadcastOp();
+    if (!spread || !spread.getDims().empty())
+      return rewriter.notifyMatchFailure(gather, "not of a dequantized tensor with one unit");
+    Location loc = gather.getLoc();
+    auto type = gather.getType();
+    Value bits = dequantize.getOperand(), unit = spread.getOperand();
+    auto whole = AllGatherOp::create(rewriter, loc, type.clone(getElementTypeOrSelf(bits)), bits,
+                                     gather.getAxes(), gather.getDim());
+    Value units =
+        marked(gather, BroadcastOp::create(rewriter, loc, type.clone(getElementTypeOrSelf(unit)),
+                                           unit, ArrayRef<int64_t>()));
+    Value result =
+        marked(gather, DequantizeOp::create(rewriter, loc, type,
+                                            becauseOf(gather, marked(gather, whole)), units));
+    rewriter.replaceOp(gather, result);
+    return success();
+  }
+};
+
 /// What the patterns start from.
 bool isSimplified(Operation &op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, ShardSliceOp>(op);
@@ -151,8 +176,8 @@ void mergeEqual(func::FuncOp function) {
 struct SimplifyCollectivesPass : impl::SimplifyCollectivesPassBase<SimplifyCollectivesPass> {
   void runOnOperation() override {
     RewritePatternSet set(&getContext());
-    set.add<CancelGatherOfSlice, CancelSliceOfGather, ScatterSlicedSum, SumOnce, SumNarrowTerms>(
-        &getContext());
+    set.add<CancelGatherOfSlice, CancelSliceOfGather, ScatterSlicedSum, SumOnce, SumNarrowTerms,
+            GatherQuantized>(&getContext());
     FrozenRewritePatternSet patterns(std::move(set));
     GreedyRewriteConfig config;
     config.enableFolding(false);

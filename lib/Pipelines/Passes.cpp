@@ -1,5 +1,6 @@
 // Which passes make each level, in which order, and why each stands where it does.
 #include "lib/Codegen/OverlapCost.h"
+#include "parashard/Codegen.h"
 #include "parashard/Pipelines.h"
 #include "parashard/Precision.h"
 
@@ -182,7 +183,10 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
   PassText fuse("ps-fuse");
   bool isGpu = llvm::StringRef(o.target).starts_with("cuda");
   if (isGpu)
-    fuse.option("most-chunks", kChunksOfGpu).enable("biases", true).enable("sums", true);
+    fuse.option("most-chunks", kChunksOfGpu)
+        .enable("biases", true)
+        .enable("sums", true)
+        .enable("float8", codegen::multipliesFloat8(o.target));
   std::vector<std::string> passes = {
       PassText("ps-partition"),
       // Reshards that cancel, pairs that are one collective.

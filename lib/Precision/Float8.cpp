@@ -30,6 +30,14 @@ Value make(OpBuilder &builder, Operation *user, Args &&...args) {
   return op->getResult(0);
 }
 
+/// A number in the shape of a tensor.
+Value spread(OpBuilder &builder, Operation *user, Value unit, RankedTensorType type) {
+  auto op = BroadcastOp::create(builder, user->getLoc(), type.clone(builder.getF32Type()), unit,
+                                llvm::ArrayRef<int64_t>());
+  copyMarks(user, op);
+  return op;
+}
+
 /// The largest |x| of a tensor.
 Value findLargest(OpBuilder &builder, Operation *user, Value value) {
   auto type = cast<RankedTensorType>(value.getType()).clone(builder.getF32Type());
@@ -63,7 +71,7 @@ LogicalResult Float8::run() {
   if (!any)
     module.emitWarning("--precision fp8: the model has no linear layer that is computed in fp8");
   if (update)
-    for (VariableOp scale : scales) {
+    for (const Scale &scale : scales) {
       OpBuilder builder(update.getBody().front().getTerminator());
       writeHistory(builder, scale);
     }
@@ -128,74 +136,85 @@ LogicalResult Float8::roundBackward(func::FuncOp function, Work &work,
 LogicalResult Float8::round(Work &work, Operation *op, unsigned i, Float8Format format,
                             const std::string &name, bool isRecorded) {
   Value value = op->getOperand(i);
+  auto type = cast<RankedTensorType>(value.getType());
+  OpBuilder builder(op);
   bool isWeight = StringRef(name).ends_with(".weight");
   // A weight is rounded at each use, so that no stage sends it and no backward keeps it.
-  Value known = isWeight ? Value() : work.rounded.lookup({value, unsigned(format)});
-  if (!known) {
-    OpBuilder builder(op);
-    FailureOr<Value> largest = getLargest(work, builder, op, value, name, isRecorded);
-    if (failed(largest))
+  Quantized known = isWeight ? Quantized() : work.rounded.lookup({value, unsigned(format)});
+  if (!known.bits) {
+    FailureOr<Value> unit = getUnit(work, builder, op, value, format, name, isRecorded);
+    if (failed(unit))
       return failure();
-    auto type = cast<RankedTensorType>(value.getType());
-    Value spread = make<BroadcastOp>(builder, op, type.clone(builder.getF32Type()), *largest,
-                                     llvm::ArrayRef<int64_t>());
-    known = make<QuantizeOp>(builder, op, type, format, value, spread, options.margin);
+    known = {make<QuantizeOp>(builder, op, type.clone(getElement(format)), value,
+                              spread(builder, op, *unit, type)),
+             *unit};
     if (!isWeight)
       work.rounded[{value, unsigned(format)}] = known;
   }
-  op->setOperand(i, known);
+  // One for each use: what lies between forward and backward is of 8 bits.
+  auto dequantize = DequantizeOp::create(builder, op->getLoc(), type, known.bits,
+                                         spread(builder, op, known.unit, type));
+  copyMarks(op, dequantize);
+  op->setOperand(i, dequantize);
   return success();
 }
 
-FailureOr<Value> Float8::getLargest(Work &work, OpBuilder &builder, Operation *user, Value value,
-                                    const std::string &name, bool isRecorded) {
+FloatType Float8::getElement(Float8Format format) {
+  MLIRContext *context = module.getContext();
+  if (format == Float8Format::E4M3)
+    return Float8E4M3FNType::get(context);
+  return Float8E5M2Type::get(context);
+}
+
+FailureOr<Value> Float8::getUnit(Work &work, OpBuilder &builder, Operation *user, Value value,
+                                 Float8Format format, const std::string &name, bool isRecorded) {
   if (!options.delayed || !work.trains) {
     Value &known = work.largest[value];
     if (!known)
       known = findLargest(builder, user, value);
-    return known;
+    return make<Float8UnitOp>(builder, user, known.getType(), format, known, options.margin);
   }
-  FailureOr<VariableOp> scale = getScale(name);
+  FailureOr<Scale> scale = getScale(name, format);
   if (failed(scale))
     return failure();
-  auto symbol = [](VariableOp variable) {
-    return FlatSymbolRefAttr::get(variable.getSymNameAttr());
-  };
   if (isRecorded) {
-    VariableOp now = variables.lookup(((*scale).getSymName() + ".now").str());
     Value largest = findLargest(builder, user, value);
-    auto accumulate = makeAccumulate(builder, user->getLoc(), now, largest, ReductionKind::Max);
+    auto accumulate =
+        makeAccumulate(builder, user->getLoc(), scale->now, largest, ReductionKind::Max);
     copyMarks(largest.getDefiningOp(), accumulate);
   }
-  return make<ReadOp>(builder, user, (*scale).getTensorType(), symbol(*scale), Value());
+  VariableOp unit = scale->unit;
+  return make<ReadOp>(builder, user, unit.getTensorType(),
+                      FlatSymbolRefAttr::get(unit.getSymNameAttr()), Value());
 }
 
-FailureOr<VariableOp> Float8::getScale(const std::string &name) {
-  std::string symbol = "fp8." + name + ".amax";
-  if (VariableOp known = variables.lookup(symbol))
-    return known;
+FailureOr<Float8::Scale> Float8::getScale(const std::string &name, Float8Format format) {
+  if (auto known = scaleOf.find(name); known != scaleOf.end())
+    return scales[known->second];
+  std::string symbol = "fp8." + name;
   auto scalar = RankedTensorType::get({}, Float32Type::get(module.getContext()));
   auto list = RankedTensorType::get({options.history}, scalar.getElementType());
-  auto zero = [](RankedTensorType type) { return DenseElementsAttr::get(type, 0.0f); };
-  auto scale = variables.add(VariableKind::Buffer, symbol, scalar, {}, zero(scalar));
-  if (failed(scale))
+  auto fill = [](RankedTensorType type, float x) { return DenseElementsAttr::get(type, x); };
+  auto unit = variables.add(VariableKind::Buffer, symbol + ".unit", scalar, {}, fill(scalar, 1));
+  if (failed(unit))
     return failure();
-  (*scale).setTransient(true);
-  auto history = variables.add(VariableKind::Buffer, symbol + ".history", list, *scale, zero(list));
-  auto now =
-      variables.add(VariableKind::Accumulator, symbol + ".now", scalar, *scale, zero(scalar));
+  auto history =
+      variables.add(VariableKind::Buffer, symbol + ".amax.history", list, *unit, fill(list, 0));
+  auto now = variables.add(VariableKind::Accumulator, symbol + ".amax.now", scalar, *unit,
+                           fill(scalar, 0));
   if (failed(history) || failed(now))
     return failure();
+  (*unit).setTransient(true);
   (*history).setTransient(true);
-  scales.push_back(*scale);
-  return scale;
+  scaleOf[name] = scales.size();
+  scales.push_back({*unit, *history, *now, format});
+  return scales.back();
 }
 
 /// The oldest step goes, this one comes; of one that was not finite nothing is learnt.
-void Float8::writeHistory(OpBuilder &builder, VariableOp scale) {
-  VariableOp history = variables.lookup((scale.getSymName() + ".history").str());
-  VariableOp now = variables.lookup((scale.getSymName() + ".now").str());
-  Location loc = scale.getLoc();
+void Float8::writeHistory(OpBuilder &builder, const Scale &scale) {
+  VariableOp unit = scale.unit, history = scale.history, now = scale.now;
+  Location loc = unit.getLoc();
   Operation *before = builder.getInsertionPoint()->getPrevNode();
   auto one = RankedTensorType::get({1}, builder.getF32Type());
   auto truth = RankedTensorType::get({1}, builder.getI1Type());
@@ -210,8 +229,10 @@ void Float8::writeHistory(OpBuilder &builder, VariableOp scale) {
     steps = ConcatOp::create(builder, loc, history.getTensorType(), ValueRange{kept, steps}, 0);
   }
   makeWrite(builder, loc, history, steps);
-  makeWrite(builder, loc, scale,
-            ReduceOp::create(builder, loc, ReductionKind::Max, steps, llvm::ArrayRef<int64_t>{0}));
+  Value amax =
+      ReduceOp::create(builder, loc, ReductionKind::Max, steps, llvm::ArrayRef<int64_t>{0});
+  makeWrite(builder, loc, unit,
+            Float8UnitOp::create(builder, loc, amax.getType(), scale.format, amax, options.margin));
   makeWrite(builder, loc, now, makeConstant(builder, loc, now.getTensorType(), 0));
   for (Operation *op = before ? before->getNextNode() : &builder.getBlock()->front();
        op != &*builder.getInsertionPoint(); op = op->getNextNode())

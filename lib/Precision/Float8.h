@@ -9,8 +9,9 @@
 namespace parashard {
 
 /// Works on functions whose ops have their types. With delayed scaling each tensor that training
-/// rounds has three variables: `fp8.NAME.amax`, the largest |x| of the steps that are remembered;
-/// its `.history`; and `.now`, the largest of this step.
+/// rounds has three variables: `fp8.NAME.unit`, by which it is held in 8 bits; `.amax.history`, the
+/// largest |x| of the steps that are remembered, from which the unit follows; and `.amax.now`, the
+/// largest of this step.
 class Float8 {
 public:
   Float8(mlir::ModuleOp module, const PrecisionSpec::Float8 &options);
@@ -20,13 +21,22 @@ public:
   mlir::LogicalResult run();
 
 private:
+  /// A tensor of 8 bits, and the number that one of it stands for.
+  struct Quantized {
+    mlir::Value bits, unit;
+  };
   /// What one function rounds.
   struct Work {
     bool trains = false;
     llvm::StringMap<unsigned> taken; ///< contractions of each weight
     /// By value and format.
-    llvm::DenseMap<std::pair<mlir::Value, unsigned>, mlir::Value> rounded;
+    llvm::DenseMap<std::pair<mlir::Value, unsigned>, Quantized> rounded;
     llvm::DenseMap<mlir::Value, mlir::Value> largest; ///< current scaling: by value
+  };
+  /// The variables of a tensor that is scaled by earlier steps.
+  struct Scale {
+    ps::VariableOp unit, history, now;
+    ps::Float8Format format;
   };
 
   mlir::LogicalResult roundForward(mlir::func::FuncOp function, Work &work,
@@ -37,18 +47,20 @@ private:
   /// variable cannot be made.
   mlir::LogicalResult round(Work &work, mlir::Operation *op, unsigned i, ps::Float8Format format,
                             const std::string &name, bool isRecorded);
-  mlir::FailureOr<mlir::Value> getLargest(Work &work, mlir::OpBuilder &builder,
-                                          mlir::Operation *user, mlir::Value value,
-                                          const std::string &name, bool isRecorded);
-  mlir::FailureOr<ps::VariableOp> getScale(const std::string &name);
-  void writeHistory(mlir::OpBuilder &builder, ps::VariableOp scale);
+  mlir::FloatType getElement(ps::Float8Format format);
+  mlir::FailureOr<mlir::Value> getUnit(Work &work, mlir::OpBuilder &builder, mlir::Operation *user,
+                                       mlir::Value value, ps::Float8Format format,
+                                       const std::string &name, bool isRecorded);
+  mlir::FailureOr<Scale> getScale(const std::string &name, ps::Float8Format format);
+  void writeHistory(mlir::OpBuilder &builder, const Scale &scale);
 
   mlir::ModuleOp module;
   const PrecisionSpec::Float8 &options;
   LinearFinder linears;
   VariableTable variables;
   bool hasTraining;
-  llvm::SmallVector<ps::VariableOp> scales; ///< with histories
+  llvm::SmallVector<Scale> scales;
+  llvm::StringMap<unsigned> scaleOf; ///< by name, which of them
 };
 
 } // namespace parashard

@@ -18,8 +18,9 @@ def PrecisionPass : Pass<"ps-precision", "::mlir::ModuleOp"> {
     `copy`, written where the weight is. `half` holds parameters, gradients, optimizer state and averages in bf16, and
     ops of class `fp32` take 16-bit operands (they compute in f32 inside). `keep-fp32=GLOB` and `compute=GLOB` override the
     class of ops by name (`ps.softmax`) or by the path of their module.
-    `fp8` is `bf16`, and then both operands of each linear layer, forward and backward, are rounded by `ps.quantize`; with
-    delayed scaling each has variables `fp8.NAME.amax`, `.amax.history` and `.amax.now`, which `@micro_batch` and `@update` keep.
+    `fp8` is `bf16`, and then both operands of each linear layer, forward and backward, are rounded by `ps.quantize` and are
+    what `ps.dequantize` gives; with delayed scaling each has variables `fp8.NAME.unit`, `.amax.history` and `.amax.now`, which
+    `@micro_batch` and `@update` keep.
     Inserted conversions are `ps.convert`; a value that is widened is saved for backward as it was.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];

@@ -181,6 +181,26 @@ TEST(Program, AMatmulMaySumAnOperand) {
   EXPECT_NE(messageOf(R"("accumulate": -1)"), "");
 }
 
+TEST(Program, AMatmulOf8BitsHasUnits) {
+  std::string units = R"("lhs_unit": [2, 64], "rhs_unit": [2, 128], )";
+  Instruction found = parseOne(
+      matmulOf(units + R"("dtype": "f8e4m3", "rhs_dtype": "f8e5m2", "out_dtype": "bf16")"));
+  EXPECT_TRUE(found.buffers[MatmulOp::RhsUnit].present());
+  EXPECT_EQ(std::get<MatmulOp>(found.op).rhsDtype(), Dtype::F8E5M2);
+  auto messageOf = [](const std::string &fields) {
+    return errorOf([&] { parseOne(matmulOf(fields)); });
+  };
+  EXPECT_NE(messageOf(R"("dtype": "f8e4m3", "out_dtype": "bf16")").find("without two units"),
+            std::string::npos);
+  EXPECT_NE(messageOf(units + R"("dtype": "f32")").find("with units"), std::string::npos);
+  EXPECT_NE(messageOf(units + R"("dtype": "f8e4m3", "out_dtype": "f64")").find("yields f64"),
+            std::string::npos);
+  EXPECT_NE(messageOf(units + R"("dtype": "f8e4m3")"), "");
+  EXPECT_NE(messageOf(R"("dtype": "f32", "rhs_dtype": "f16")").find("expected one type"),
+            std::string::npos);
+  EXPECT_NE(messageOf(units + R"("dtype": "f8e4m3", "rhs_dtype": "bf16", "out_dtype": "f32")"), "");
+}
+
 /// Two functions that start an all_reduce with 0, with other instructions around it.
 static Program parseStarts(const std::string &before, const std::string &after) {
   std::string function =

@@ -92,7 +92,7 @@ void checkGiven(const psrt_tensor *tensor, const char *what) {
     if (tensor->shape[d] < 0)
       PSRT_FAIL(BadArgument, "%s \"%s\" has size %lld in dim %d", what, tensor->name,
                 (long long)tensor->shape[d], d);
-  if (unsigned(tensor->dtype) > unsigned(PSRT_BOOL))
+  if (unsigned(tensor->dtype) > unsigned(PSRT_F8E5M2))
     PSRT_FAIL(BadArgument, "%s \"%s\" has the unknown dtype %d", what, tensor->name,
               int(tensor->dtype));
 }

@@ -15,6 +15,8 @@ template <typename T> T read(const char *at) {
 
 bool isNarrowFloat(Dtype dtype) { return dtype == Dtype::F16 || dtype == Dtype::BF16; }
 
+bool isFloat8(Dtype dtype) { return dtype == Dtype::F8E4M3 || dtype == Dtype::F8E5M2; }
+
 bool isFloat(Dtype dtype) {
   return dtype == Dtype::F32 || dtype == Dtype::F64 || isNarrowFloat(dtype);
 }

@@ -9,6 +9,8 @@
 namespace psrt {
 
 bool isFloat(Dtype dtype);
+/// Whether it is a float of 8 bits, which matmuls alone read as a number.
+bool isFloat8(Dtype dtype);
 /// Whether it is a float of 16 bits.
 bool isNarrowFloat(Dtype dtype);
 

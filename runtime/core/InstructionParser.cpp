@@ -52,6 +52,24 @@ Dtype parseOutDtype(const Json &object, Dtype dtype) {
   return result;
 }
 
+/// Products of 8-bit floats have two units, and yield another type.
+void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &op) {
+  if (!get(object, "rhs_dtype").is_null())
+    op.otherRhsDtype = parseDtype(object.at("rhs_dtype"));
+  auto has = [&](int buffer) { return instruction.buffers[size_t(buffer)].present(); };
+  bool is8 = isFloat8(op.dtype),
+       hasOutDtype = op.outDtype == Dtype::F32 || isNarrowFloat(op.outDtype);
+  if (is8 != isFloat8(op.rhsDtype()) || (!is8 && op.rhsDtype() != op.dtype))
+    PSRT_FAIL(BadInput, "a matmul of %s and %s; expected one type, or two of 8 bits",
+              dtypeName(op.dtype), dtypeName(op.rhsDtype()));
+  if (is8 != has(MatmulOp::LhsUnit) || is8 != has(MatmulOp::RhsUnit))
+    PSRT_FAIL(BadInput, "a matmul of %s with%s units; f8e4m3 and f8e5m2 have them, no others",
+              dtypeName(op.dtype), is8 ? "out two" : "");
+  if (is8 && (!hasOutDtype || has(MatmulOp::Sums)))
+    PSRT_FAIL(BadInput, "a matmul of %s that yields %s%s; expected f32, bf16 or f16 alone",
+              dtypeName(op.dtype), dtypeName(op.outDtype), has(MatmulOp::Sums) ? " and sums" : "");
+}
+
 /// Which operand the sums are of. There is one product then, without a bias.
 void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &op) {
   std::string summed = object.at("summed").get<std::string>();
@@ -66,7 +84,8 @@ void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &o
 void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   MatmulOp op;
   op.dtype = parseDtype(object.at("dtype"));
-  op.outDtype = parseOutDtype(object, op.dtype);
+  op.outDtype =
+      isFloat8(op.dtype) ? parseDtype(object.at("out_dtype")) : parseOutDtype(object, op.dtype);
   if (!get(object, "batch").is_null())
     op.batch = getStrides<2>(object, "batch");
   op.m = getInt(object, "m");
@@ -79,7 +98,8 @@ void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   countElements({op.batch[0], op.batch[1], op.m, op.n});
   countElements({op.batch[0], op.batch[1], op.k, std::max(op.m, op.n)});
   addBuffers(result, object, {"lhs", "rhs", "out"});
-  addOptionalBuffers(result, object, {"bias", "sums"});
+  addOptionalBuffers(result, object, {"bias", "sums", "lhs_unit", "rhs_unit"});
+  parseFloat8(object, result, op);
   if (result.buffers[MatmulOp::Sums].present())
     parseSummed(object, result, op);
   result.op = op;
@@ -236,6 +256,10 @@ void parseCollective(const Json &object, const Mesh &mesh, Instruction &result) 
   op.kind = kind;
   op.reduction = parseReduction(object);
   op.dtype = parseDtype(object.at("dtype"));
+  if (isFloat8(op.dtype) &&
+      (kind == CollectiveOp::AllReduce || kind == CollectiveOp::ReduceScatter))
+    PSRT_FAIL(BadInput, "%s of %s; expected a type of 16 bits or more, or an integer", op.name(),
+              dtypeName(op.dtype));
   op.axes = parseAxes(get(object, "axes"), mesh);
   if (const Json &over = get(object, "over_pp"); !over.is_null())
     for (const Json &coordinate : over)

@@ -13,8 +13,8 @@ std::string ProgramSource::folder() const {
 static constexpr struct {
   const char *name;
   int64_t size;
-} dtypes[] = {{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i64", 8},
-              {"i32", 4}, {"i16", 2}, {"i8", 1},  {"u8", 1},   {"bool", 1}};
+} dtypes[] = {{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i64", 8},    {"i32", 4},
+              {"i16", 2}, {"i8", 1},  {"u8", 1},  {"bool", 1}, {"f8e4m3", 1}, {"f8e5m2", 1}};
 
 int64_t dtypeSize(Dtype dtype) { return dtypes[int(dtype)].size; }
 const char *dtypeName(Dtype dtype) { return dtypes[int(dtype)].name; }

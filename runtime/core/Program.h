@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -18,7 +19,7 @@ namespace psrt {
 /// Calls of generated code: rows [lo, hi) of its row space.
 using Kernel = void (*)(void *const *buffers, const int64_t *scalars, int64_t lo, int64_t hi);
 
-enum class Dtype : uint8_t { F32, F64, F16, BF16, I64, I32, I16, I8, U8, Bool };
+enum class Dtype : uint8_t { F32, F64, F16, BF16, I64, I32, I16, I8, U8, Bool, F8E4M3, F8E5M2 };
 /// Bytes of one element.
 int64_t dtypeSize(Dtype dtype);
 const char *dtypeName(Dtype dtype);
@@ -47,14 +48,16 @@ struct KernelOp {
 /// dim, one for each row of lhs or column of rhs. Strides in elements. Sums of 16-bit floats are of
 /// f32, rounded once.
 struct MatmulOp {
-  enum { Lhs, Rhs, Out, Bias, Sums, Buffers };
+  enum { Lhs, Rhs, Out, Bias, Sums, LhsUnit, RhsUnit, Buffers };
   Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of out, bias and sums
+  std::optional<Dtype> otherRhsDtype;              ///< where it differs: both are floats of 8 bits
   std::array<int64_t, 2> batch{1, 1};
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 4> lhs{}, rhs{}, out{}; ///< batch0, batch1, row, column
   int accumulate = -1; ///< the ref whose `first` flag decides; -1: never adds
   int summed = Lhs;    ///< the operand that sums are of: Lhs or Rhs
   int64_t countSums() const { return summed == Lhs ? m : n; }
+  Dtype rhsDtype() const { return otherRhsDtype.value_or(dtype); }
 };
 /// softmax(scale q k^T + mask) v by head; the gradient when `grad`.
 struct AttentionOp {

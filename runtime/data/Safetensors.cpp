@@ -12,10 +12,10 @@ using Json = nlohmann::json;
 static constexpr struct {
   const char *name;
   Dtype dtype;
-} fileDtypes[] = {{"F32", Dtype::F32},   {"F64", Dtype::F64}, {"F16", Dtype::F16},
-                  {"BF16", Dtype::BF16}, {"I64", Dtype::I64}, {"I32", Dtype::I32},
-                  {"I16", Dtype::I16},   {"I8", Dtype::I8},   {"U8", Dtype::U8},
-                  {"BOOL", Dtype::Bool}};
+} fileDtypes[] = {{"F32", Dtype::F32},   {"F64", Dtype::F64},        {"F16", Dtype::F16},
+                  {"BF16", Dtype::BF16}, {"I64", Dtype::I64},        {"I32", Dtype::I32},
+                  {"I16", Dtype::I16},   {"I8", Dtype::I8},          {"U8", Dtype::U8},
+                  {"BOOL", Dtype::Bool}, {"F8_E4M3", Dtype::F8E4M3}, {"F8_E5M2", Dtype::F8E5M2}};
 
 static const char *fileName(Dtype dtype) {
   for (const auto &entry : fileDtypes)

@@ -125,3 +125,23 @@ func.func @sum_that_is_used_as_it_is_stays(%x: tensor<4xf32>) -> tensor<2xf32> {
   ps.accumulate @sum, %2 : tensor<2xf32>
   return %0 : tensor<2xf32>
 }
+
+// A byte an element is moved.
+// CHECK-LABEL: func.func @gather_of_dequantized
+// CHECK: %[[Q:.*]] = ps.all_gather %arg0 over ["tp"] dim 0 {{.*}}tensor<2xf8E4M3FN> -> tensor<4xf8E4M3FN>
+// CHECK: %[[U:.*]] = ps.broadcast %arg1 dims [] {{.*}}tensor<f32> -> tensor<4xf32>
+// CHECK: ps.dequantize %[[Q]], %[[U]]
+func.func @gather_of_dequantized(%q: tensor<2xf8E4M3FN>, %u: tensor<f32>) -> tensor<4xbf16> {
+  %s = ps.broadcast %u dims [] : tensor<f32> -> tensor<2xf32>
+  %x = ps.dequantize %q, %s : tensor<2xf8E4M3FN>, tensor<2xf32> -> tensor<2xbf16>
+  %y = ps.all_gather %x over ["tp"] dim 0 : tensor<2xbf16> -> tensor<4xbf16>
+  return %y : tensor<4xbf16>
+}
+
+// CHECK-LABEL: func.func @gather_of_dequantized_by_many_units_stays
+// CHECK: ps.all_gather {{.*}}bf16
+func.func @gather_of_dequantized_by_many_units_stays(%q: tensor<2xf8E4M3FN>, %u: tensor<2xf32>) -> tensor<4xbf16> {
+  %x = ps.dequantize %q, %u : tensor<2xf8E4M3FN>, tensor<2xf32> -> tensor<2xbf16>
+  %y = ps.all_gather %x over ["tp"] dim 0 : tensor<2xbf16> -> tensor<4xbf16>
+  return %y : tensor<4xbf16>
+}

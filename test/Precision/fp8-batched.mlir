@@ -14,10 +14,13 @@ module {
   // CHECK-NOT: ps.quantize
   // CHECK: ps.contract {{.*}} : (tensor<4x4x32xbf16>, tensor<4x32x16xbf16>)
   // CHECK: %[[LARGEST:.*]] = ps.reduce max
-  // CHECK: %[[SPREAD:.*]] = ps.broadcast %[[LARGEST]]
-  // CHECK: %[[QX:.*]] = ps.quantize e4m3 %{{.*}}, %[[SPREAD]]
-  // CHECK: %[[QW:.*]] = ps.quantize e4m3
-  // CHECK: ps.contract %[[QX]] [0, 1, 2], %[[QW]] [0, 2, 3] -> [0, 1, 3]
+  // CHECK: %[[UNIT:.*]] = ps.float8_unit e4m3 %[[LARGEST]]
+  // CHECK: %[[SPREAD:.*]] = ps.broadcast %[[UNIT]]
+  // CHECK: %[[QX:.*]] = ps.quantize %{{.*}}, %[[SPREAD]]
+  // CHECK: %[[X:.*]] = ps.dequantize %[[QX]],
+  // CHECK: %[[QW:.*]] = ps.quantize
+  // CHECK: %[[W:.*]] = ps.dequantize %[[QW]],
+  // CHECK: ps.contract %[[X]] [0, 1, 2], %[[W]] [0, 2, 3] -> [0, 1, 3]
   func.func @evaluate(%x: tensor<4x4x32xf32> {ps.name = "x"}, %y: tensor<3x16x32xf32> {ps.name = "y"})
       -> (tensor<4x4x16xf32> {ps.name = "a"}, tensor<3x16x16xf32> {ps.name = "b"}) {
     %few = ps.read @few {ps.phase = #ps.phase<evaluate>} : tensor<4x32x16xf32>

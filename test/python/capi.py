@@ -15,6 +15,8 @@ DTYPES = {
     torch.int8: 7,
     torch.uint8: 8,
     torch.bool: 9,
+    torch.float8_e4m3fn: 10,
+    torch.float8_e5m2: 11,
 }
 
 

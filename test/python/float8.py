@@ -11,12 +11,17 @@ from transformers.pytorch_utils import Conv1D
 FORMATS = {"e4m3": (torch.float8_e4m3fn, 448.0), "e5m2": (torch.float8_e5m2, 57344.0)}
 
 
-def quantize(x, amax, format, margin=0):
-    """round(clamp(s x)) / s, s a power of two."""
-    dtype, largest = FORMATS[format]
+def unit(amax, format, margin=0):
+    """What 1 in 8 bits stands for: a power of two."""
     known = 0 < amax < math.inf
-    scale = 2.0 ** min(max(math.floor(math.log2(largest / amax)) - margin, -100), 100) if known else 1.0
-    return ((x.float() * scale).clamp(-largest, largest).to(dtype).float() / scale).to(x.dtype)
+    return 2.0 ** min(max(margin - math.floor(math.log2(FORMATS[format][1] / amax)), -100), 100) if known else 1.0
+
+
+def quantize(x, amax, format, margin=0):
+    """round(clamp(x / unit)) unit."""
+    dtype, largest = FORMATS[format]
+    one = unit(amax, format, margin)
+    return ((x.float() / one).clamp(-largest, largest).to(dtype).float() * one).to(x.dtype)
 
 
 class Scales:

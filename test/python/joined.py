@@ -12,7 +12,8 @@ from conftest import tools_folder
 from oracle import run
 from safetensors.torch import load_file, save_file
 
-TYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i1": torch.bool, "bf16": torch.bfloat16}
+TYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i1": torch.bool, "bf16": torch.bfloat16,
+         "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2}
 
 
 @dataclasses.dataclass
@@ -50,7 +51,7 @@ def draw(case):
         else:
             draw_floats = torch.rand if case.unit else torch.randn
             values[name] = draw_floats(shape, generator=generator).to(dtype)
-            if case.positive:
+            if case.positive and dtype.itemsize > 1:
                 values[name] = values[name].abs() + 0.1
     return values
 
@@ -68,6 +69,13 @@ def compute(name, type_, attributes):
     if type_.endswith("i64>"):
         return [f"%{name}.1 = ps.constant{attributes} dense<1> : {type_}",
                 f"%{name}.ready = ps.max %{name}, %{name}.1{attributes} : {type_}"]
+    if "xf8" in type_:
+        wide = type_[: type_.index("xf8")] + "xf32>"
+        return [f"%{name}.unit = ps.constant{attributes} dense<1.0> : {wide}",
+                f"%{name}.wide = ps.dequantize %{name}, %{name}.unit{attributes} : {type_}, {wide} -> {wide}",
+                f"%{name}.1 = ps.div %{name}.wide, %{name}.wide{attributes} : {wide}",
+                f"%{name}.same = ps.mul %{name}.wide, %{name}.1{attributes} : {wide}",
+                f"%{name}.ready = ps.quantize %{name}.same, %{name}.unit{attributes} : {wide}, {wide} -> {type_}"]
     return [f"%{name}.1 = ps.div %{name}, %{name}{attributes} : {type_}",  # 1, or NaN
             f"%{name}.ready = ps.mul %{name}, %{name}.1{attributes} : {type_}"]
 
@@ -150,6 +158,8 @@ def assert_close(found, expected, calls):
 def close(found, expected):
     if not expected.dtype.is_floating_point:
         return torch.equal(found, expected)
+    if expected.dtype.itemsize == 1:
+        return torch.equal(found.float().nan_to_num(nan=1e9), expected.float().nan_to_num(nan=1e9))
     finite = expected[expected.isfinite()]
     scale = max(1.0, finite.abs().max().item() if finite.numel() else 1.0)
     return torch.allclose(found, expected, rtol=2e-5, atol=2e-6 * scale, equal_nan=True)

@@ -8,6 +8,7 @@ import models
 import oracle
 import pytest
 import refusals
+import replay
 import torch
 from safetensors.torch import load_file, save_file
 from shards import join
@@ -39,11 +40,14 @@ def test_rounds_as_pytorch(tmp_path, format, dtype):
     """To nearest, ties to even, subnormals among them; what is too large becomes the largest: evaluated, and in a program."""
     shape = f"{len(AMAX)}x{len(VALUES)}x"
     type_, amax = f"tensor<{shape}{'f32' if dtype == torch.float32 else 'bf16'}>", f"tensor<{shape}f32>"
+    bits = f"tensor<{shape}{'f8E4M3FN' if format == 'e4m3' else 'f8E5M2'}>"
+    ops = "".join(f"""
+          %u{margin} = ps.float8_unit {format} %a margin {margin} : {amax}
+          %q{margin} = ps.quantize %x, %u{margin} : {type_}, {amax} -> {bits}
+          %y{margin} = ps.dequantize %q{margin}, %u{margin} : {bits}, {amax} -> {type_}""" for margin in (0, 2))
     (tmp_path / "op.mlir").write_text(f"""
       module attributes {{ps.level = #ps.level<imported>}} {{
-        func.func @forward(%x: {type_} {{ps.name = "x"}}, %a: {amax} {{ps.name = "a"}}) -> ({type_} {{ps.name = "y0"}}, {type_} {{ps.name = "y2"}}) {{
-          %y0 = ps.quantize {format} %x, %a margin 0 : {type_}, {amax}
-          %y2 = ps.quantize {format} %x, %a margin 2 : {type_}, {amax}
+        func.func @forward(%x: {type_} {{ps.name = "x"}}, %a: {amax} {{ps.name = "a"}}) -> ({type_} {{ps.name = "y0"}}, {type_} {{ps.name = "y2"}}) {{{ops}
           return %y0, %y2 : {type_}, {type_}
         }}
       }}""")
@@ -121,12 +125,13 @@ def test_histories_are_those_of_pytorch_in_every_layout(tmp_path, references):
         # The three that share an input have one of it: 7 layers twice and the head, less 2 + 1 shared inputs a layer.
         assert len(histories) == 3 * 15 - 2 * 3
         for name, history in histories.items():
-            steps = scales.steps[name.removeprefix("fp8.").removesuffix(".amax.history")]
+            tensor = name.removesuffix(".amax.history")
+            steps = scales.steps[tensor.removeprefix("fp8.")]
             # Of the first step to some roundings; from then on the weights move apart.
             for place, most in [(-3, 0.05), (-2, 0.1), (-1, 0.1)]:
                 assert history[place].item() == pytest.approx(steps[place], rel=most), (mesh, name)
             assert not history[:-3].any()
-            assert found[name.removesuffix(".history")] == history.max()
+            assert found[f"{tensor}.unit"] == float8.unit(history.max().item(), "e5m2" if tensor.endswith("gradient") else "e4m3")
 
 
 def test_schedules_and_recompute_have_the_same_bits(tmp_path):
@@ -141,6 +146,58 @@ def test_schedules_and_recompute_have_the_same_bits(tmp_path):
     for run, state in zip(runs[1:], states[1:]):
         assert run.losses == runs[0].losses
         assert [n for n, value in state.items() if not torch.equal(value, states[0][n])] == []
+
+
+# ---- on GPUs -------------------------------------------------------------------------------------------------------
+
+MATMULS = re.compile(r"matmul (\d+)x(\d+)x(\d+)( of 8 bits)?")
+
+
+@pytest.fixture
+def standin(monkeypatch, tmp_path):
+    """Programs for a GPU run on the driver that stands in for one, and log what they enqueue."""
+    for name, value in {**replay.environment(), "PSRT_STANDIN_LOG": str(tmp_path / "log")}.items():
+        monkeypatch.setenv(name, value)
+
+
+ON_GPU = [*[(name, *layout) for name in ["gpt2", "llama"] for layout in LAYOUTS], ("llama", "tp=2", 1, ("--sharding-policy", "megatron+sp")),
+          ("llama", "dp=2", 1, ("--precision", "fp8,scaling=current"))]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, mesh, micro_batches, flags", ON_GPU, ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value))
+def test_products_of_8_bits_equal_those_of_the_cpu(tmp_path, exports, standin, name, mesh, micro_batches, flags):
+    """The CPU multiplies what the 8-bit numbers stand for. All products of linear layers are such, where a rank's dims are multiples of 16."""
+    batches, losses = oracle.draw_batches(oracle.zoo(name), micro_batches, 4), {}
+    for target in ["cpu", "cuda:replay"]:
+        folder = tmp_path / target.replace(":", "-")
+        folder.mkdir()
+        losses[target] = oracle.train_compiled(folder, oracle.export(name, exports), batches, mesh, micro_batches, ADAM,
+                                               ("--precision", "fp8", "--target", target, *flags), 4).losses  # fmt: skip
+    assert losses["cuda:replay"] == pytest.approx(losses["cpu"], rel=2e-3)
+    products = MATMULS.findall((tmp_path / "log").read_text())
+    assert sum(bool(narrow) for *_, narrow in products) > 100
+    for *sizes, narrow in products:
+        assert bool(narrow) == all(int(size) % 16 == 0 for size in sizes), sizes
+
+
+def test_products_of_16_bits_where_a_gpu_has_no_others(tmp_path, exports):
+    """sm_80 multiplies no 8-bit floats: there they are dequantized by kernels."""
+    for architecture, narrow in [("sm_80", False), ("sm_90", True), ("sm_100", True)]:
+        oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "x.mlir", "--precision", "fp8", "--target", f"cuda:{architecture}",
+                    "--stop-after", "partitioned"], tmp_path)  # fmt: skip
+        text = (tmp_path / "x.mlir").read_text()
+        assert bool(re.search(r"ps.contract .* units ", text)) == narrow
+        assert bool(re.search(r"ps.dequantize", text)) != narrow
+
+
+def test_what_backward_keeps_is_of_8_bits(tmp_path, exports):
+    """All that weights' gradients are computed of takes a byte an element."""
+    elements = {}
+    for precision in ["bf16", "fp8"]:
+        oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("llama", exports), "-o", "x.mlir", "--precision", precision, "--stop-after", "partitioned"], tmp_path)
+        (arguments,) = re.findall(r"func.func @layers.1.backward_weight\((.*?)\) attributes", (tmp_path / "x.mlir").read_text())
+        elements[precision] = set(re.findall(r": tensor<4x(?:\d+x)+(\w+)>", arguments))
+    assert elements == {"bf16": {"bf16"}, "fp8": {"f8E4M3FN", "f8E5M2"}}
 
 
 # ---- in and out ----------------------------------------------------------------------------------------------------
@@ -196,7 +253,7 @@ def scales_of(tmp_path, archive, precision):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "x.mlir").read_text()
-    return set(re.findall(r"ps.variable buffer @(fp8\.\S+\.amax) init", text)), done.stderr
+    return set(re.findall(r"ps.variable buffer @(fp8\.\S+\.unit) init", text)), done.stderr
 
 
 def test_dims_that_do_not_fit_are_listed(tmp_path):
@@ -214,7 +271,7 @@ def test_include_and_exclude(tmp_path):
     every, _ = scales_of(tmp_path, archive, "fp8")
     assert len(every) == 2 * (3 * 6 - 2) + 3
     some, _ = scales_of(tmp_path, archive, "fp8,include=transformer.h.*.mlp,exclude=transformer.h.1")
-    assert {name.split(".amax")[0] for name in some} == {f"fp8.transformer.h.0.mlp.{layer}.weight.{kind}" for layer in ["c_fc", "c_proj"] for kind in ["input", "weight", "gradient"]}
+    assert {name.removesuffix(".unit") for name in some} == {f"fp8.transformer.h.0.mlp.{layer}.weight.{kind}" for layer in ["c_fc", "c_proj"] for kind in ["input", "weight", "gradient"]}
 
 
 @pytest.mark.parametrize("text, words", [

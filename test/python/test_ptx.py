@@ -2,6 +2,7 @@
 
 Where there is no ptxas (of a CUDA toolkit), only the text is looked at. Whether they compute the right thing: test_kernels.py, test_cuda.py.
 """
+import itertools
 import os
 import re
 import shutil
@@ -52,8 +53,7 @@ def spills(log):
     return [(name, said) for name, said in kernels if "0 bytes spill stores, 0 bytes spill loads" not in said]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name, precision", [*itertools.product(MODELS, ["fp32", "bf16"]), ("gpt2", "fp8"), ("llama", "fp8")])
 def test_model(exports, tmp_path, name, precision):
     for architecture in ARCHITECTURES:
         path = compile_ptx(tmp_path, exports(name), architecture, "--precision", precision)

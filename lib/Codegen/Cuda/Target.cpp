@@ -4,6 +4,7 @@
 #include "../Cpu/Target.h"
 #include "../Link.h"
 #include "../Lowering.h"
+#include "parashard/Codegen.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FileSystem.h"
@@ -28,6 +29,11 @@ static unsigned getNumber(StringRef architecture) {
   if (!architecture.consume_front("sm_") || architecture.getAsInteger(10, number))
     return 0;
   return number;
+}
+
+bool codegen::multipliesFloat8(StringRef target) {
+  constexpr unsigned kLeast = 89;
+  return target.consume_front("cuda:") && (target == "replay" || getNumber(target) >= kLeast);
 }
 
 llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {

@@ -35,6 +35,8 @@ ncclDataType_t typeOf(Dtype dtype) {
   case Dtype::Bool:
     return ncclUint8;
   case Dtype::I16:
+  case Dtype::F8E4M3: // these are moved, as bytes, and not added up
+  case Dtype::F8E5M2:
     break;
   }
   PSRT_FAIL(BadInput, "NCCL reduces no %s; give the model's integers another type",

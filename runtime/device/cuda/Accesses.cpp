@@ -45,6 +45,8 @@ static int64_t spanOf(const MatmulOp &op, size_t index) {
     return op.n * dtypeSize(op.outDtype);
   if (index == MatmulOp::Sums)
     return op.countSums() * dtypeSize(op.outDtype);
+  if (index == MatmulOp::LhsUnit || index == MatmulOp::RhsUnit)
+    return dtypeSize(Dtype::F32);
   bool isOut = index == MatmulOp::Out;
   const std::array<int64_t, 4> &strides = isOut ? op.out : index == MatmulOp::Lhs ? op.lhs : op.rhs;
   const std::array<int64_t, 4> sizes = {op.batch[0], op.batch[1],

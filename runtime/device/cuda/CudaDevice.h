@@ -158,6 +158,7 @@ void bindCopy(const CopyOp &op, Bound &bound);
 void bindShardIndex(CudaRank &rank, Bound &bound);
 void bindShardSlice(CudaRank &rank, const CollectiveOp &op, Bound &bound);
 void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound);
+void bindFloat8Matmul(CudaRank &rank, const MatmulOp &op, Bound &bound);
 void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound);
 void bindEmbedding(CudaRank &rank, const EmbeddingOp &op, Bound &bound);
 void bindMaxPool(CudaRank &rank, const MaxPoolOp &op, Bound &bound);

@@ -1,4 +1,5 @@
 // A matmul instruction: one product, or one for each place of an outer batch dim.
+#include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/cuda/Product.h"
@@ -187,6 +188,8 @@ void bindSums(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, const Produ
 } // namespace
 
 void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
+  if (isFloat8(op.dtype))
+    return bindFloat8Matmul(rank, op, bound);
   bool hasBias = bound.buffers[MatmulOp::Bias] != nullptr, sums = hasSums(bound);
   bool isEmpty = op.batch[0] * op.batch[1] * op.m * op.n * op.k == 0;
   bool fillsFirst = hasBias && op.dtype == Dtype::F64;

@@ -1,5 +1,6 @@
 // Describing products to cuBLASLt.
 #include "runtime/device/cuda/Product.h"
+#include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/AlgorithmTimer.h"
 #include <algorithm>
@@ -20,6 +21,10 @@ cudaDataType typeOf(Dtype dtype) {
     return CUDA_R_16F;
   case Dtype::BF16:
     return CUDA_R_16BF;
+  case Dtype::F8E4M3:
+    return CUDA_R_8F_E4M3;
+  case Dtype::F8E5M2:
+    return CUDA_R_8F_E5M2;
   default:
     PSRT_FAIL(BadInput, "a product of %s is not built for cuda", dtypeName(dtype));
   }
@@ -120,7 +125,7 @@ static const char *nameOf(Product::Epilogue epilogue) {
 Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch, Epilogue epilogue,
                  int64_t alignment)
     : blas(blas), library(*blas.getLibrary()), isDouble(op.dtype == Dtype::F64),
-      epilogue(epilogue) {
+      isFloat8(psrt::isFloat8(op.dtype)), epilogue(epilogue) {
   View lhs = viewOf(op.m, op.k, op.lhs[2], op.lhs[3]);
   View rhs = viewOf(op.k, op.n, op.rhs[2], op.rhs[3]);
   View out = viewOf(op.m, op.n, op.out[2], op.out[3]);
@@ -130,9 +135,11 @@ Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch
   set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(rhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(lhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   setEpilogue(op, alignment);
+  if (isFloat8) // heuristics look at whether there are units, not at them
+    setUnits({.aUnit = this, .bUnit = this});
   description = format("%c%c %d x%lld%s", rhs.transposed ? 'T' : 'N', lhs.transposed ? 'T' : 'N',
                        int(compute), (long long)batch.count, nameOf(epilogue));
-  a = makeMatrix(op.dtype, rhs.rows, rhs.columns, rhs.ld, batch, batch.rhs);
+  a = makeMatrix(op.rhsDtype(), rhs.rows, rhs.columns, rhs.ld, batch, batch.rhs);
   b = makeMatrix(op.dtype, lhs.rows, lhs.columns, lhs.ld, batch, batch.lhs);
   d = makeMatrix(op.outDtype, out.rows, out.columns, out.ld, batch, batch.out);
   algorithm = choose(op, alignment);
@@ -178,7 +185,7 @@ std::vector<cublasLtMatmulAlgo_t> Product::askFor(int most, const MatmulOp &op,
                             (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (status == CUBLAS_STATUS_SUCCESS && result.empty())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
-  bool mayLack = epilogue == Epilogue::SumsOfLhs || epilogue == Epilogue::SumsOfRhs;
+  bool mayLack = isFloat8 || epilogue == Epilogue::SumsOfLhs || epilogue == Epilogue::SumsOfRhs;
   if (status != CUBLAS_STATUS_NOT_SUPPORTED || !mayLack)
     library.check(status, what.c_str());
   return result;
@@ -195,11 +202,14 @@ bool Product::isUsable(const Algorithm &candidate) const {
 std::optional<cublasLtMatmulAlgo_t> Product::measure(const std::vector<Algorithm> &offered) const {
   /// What is faster by less is so by chance: then the heuristics' order decides.
   constexpr double leastGain = 0.97;
-  AlgorithmTimer timer(blas.getGpu(), {a.bytes, b.bytes, d.bytes, vectorBytes});
+  size_t unitBytes = isFloat8 ? sizeof(float) : 0;
+  AlgorithmTimer timer(blas.getGpu(), {a.bytes, b.bytes, d.bytes, vectorBytes, unitBytes});
   if (!timer.hasMemory())
     return std::nullopt;
   Operands operands{timer.at(0), timer.at(1), vectorBytes ? timer.at(3) : nullptr, timer.at(2),
                     timer.getWorkspace()};
+  if (isFloat8)
+    operands.aUnit = operands.bUnit = timer.at(4);
   std::optional<Algorithm> best;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm &candidate : offered) {
@@ -237,8 +247,15 @@ cublasLtMatmulAlgo_t Product::choose(const MatmulOp &op, int64_t alignment) {
 
 //===--- a run ------------------------------------------------------------===//
 
+void Product::setUnits(const Operands &operands) const {
+  set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.aUnit);
+  set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.bUnit);
+}
+
 cublasStatus_t Product::enqueue(CUstream stream, const Algorithm &chosen, const Operands &operands,
                                 bool accumulate) const {
+  if (isFloat8)
+    setUnits(operands);
   if (operands.vector)
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
   float scales[] = {1, accumulate ? 1.0f : 0.0f};
@@ -252,8 +269,9 @@ cublasStatus_t Product::enqueue(CUstream stream, const Algorithm &chosen, const 
 }
 
 void Product::run(CUstream stream, const void *lhs, const void *rhs, void *out, void *vector,
-                  bool accumulate) const {
-  Operands operands{rhs, lhs, vector, out, reinterpret_cast<void *>(blas.getWorkspace())};
+                  bool accumulate, const void *lhsUnit, const void *rhsUnit) const {
+  Operands operands{rhs,     lhs,    vector, out, reinterpret_cast<void *>(blas.getWorkspace()),
+                    rhsUnit, lhsUnit};
   library.check(enqueue(stream, algorithm, operands, accumulate), "to multiply matrices");
 }
 

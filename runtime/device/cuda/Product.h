@@ -17,7 +17,8 @@ struct ProductBatch {
 };
 
 /// cuBLASLt's matrices are of columns: a row-major out = lhs rhs is its out^T = rhs^T lhs^T, so A
-/// is rhs and B is lhs. Sums are of f32 (TF32 with PSRT_TF32=1) or of f64, rounded once.
+/// is rhs and B is lhs. Sums are of f32 (TF32 with PSRT_TF32=1) or of f64, rounded once; those of
+/// 8-bit operands are multiplied by their units.
 class Product {
 public:
   /// What a product does besides, with one more vector: adds a bias, or writes the sums of an
@@ -25,7 +26,8 @@ public:
   enum class Epilogue { None, Bias, SumsOfLhs, SumsOfRhs };
 
   /// For addresses that are multiples of `alignment`. May measure algorithms, on memory of its own.
-  /// Fails where cuBLASLt has no such product; one with sums is then not offered instead.
+  /// Fails where cuBLASLt has no such product; one with sums, or of 8-bit operands, is then not
+  /// offered instead.
   Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch, Epilogue epilogue,
           int64_t alignment);
   ~Product();
@@ -33,9 +35,10 @@ public:
   Product &operator=(const Product &) = delete;
   /// Whether it may be run.
   bool isOffered() const { return offered; }
-  /// Enqueues it; `vector` is the bias or where the sums go, null where there are none.
+  /// Enqueues it; `vector` is the bias or where the sums go, null where there are none. Units are
+  /// of 8-bit operands.
   void run(CUstream stream, const void *lhs, const void *rhs, void *out, void *vector,
-           bool accumulate) const;
+           bool accumulate, const void *lhsUnit = nullptr, const void *rhsUnit = nullptr) const;
 
 private:
   using Algorithm = cublasLtMatmulAlgo_t;
@@ -46,8 +49,9 @@ private:
   };
   /// Where the numbers of one run are.
   struct Operands {
-    const void *a, *b;
-    void *vector, *d, *workspace;
+    const void *a = nullptr, *b = nullptr;
+    void *vector = nullptr, *d = nullptr, *workspace = nullptr;
+    const void *aUnit = nullptr, *bUnit = nullptr; ///< of 8-bit operands
   };
 
   Matrix makeMatrix(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
@@ -55,6 +59,7 @@ private:
   template <typename T> void set(cublasLtMatmulDescAttributes_t attribute, T value) const;
   std::string describe(const MatmulOp &op, int64_t alignment) const;
   void setEpilogue(const MatmulOp &op, int64_t alignment);
+  void setUnits(const Operands &operands) const;
   Algorithm choose(const MatmulOp &op, int64_t alignment);
   std::vector<Algorithm> askFor(int most, const MatmulOp &op, int64_t alignment) const;
   bool isUsable(const Algorithm &algorithm) const;
@@ -64,7 +69,7 @@ private:
 
   const Blas &blas;
   const CublasLt &library;
-  bool isDouble, offered = true;
+  bool isDouble, isFloat8, offered = true;
   Epilogue epilogue;
   size_t vectorBytes = 0; ///< 0: it has none
   cublasLtMatmulDesc_t desc = nullptr;

@@ -142,3 +142,43 @@ func.func @contract_c6_bias(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>, %b: tensor
   %y, %s = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] bias %b sums of 0 : (tensor<4x6xf32>, tensor<4x8xf32>, tensor<8xf32>) -> (tensor<6x8xf32>, tensor<6xf32>)
   return
 }
+
+// -----
+
+func.func @contract_c7_no_units(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E4M3FN>) {
+  // expected-error @below {{has 0 units, must have 2 (contract_c7)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>) -> tensor<4x6xbf16>
+  return
+}
+
+// -----
+
+func.func @contract_c7_wide(%x: tensor<4x8xbf16>, %w: tensor<6x8xbf16>, %u: tensor<f32>) {
+  // expected-error @below {{has 2 units, must have 0 (contract_c7)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] units %u, %u : (tensor<4x8xbf16>, tensor<6x8xbf16>, tensor<f32>, tensor<f32>) -> tensor<4x6xbf16>
+  return
+}
+
+// -----
+
+func.func @contract_c7_shape(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E5M2>, %u: tensor<8xf32>) {
+  // expected-error @below {{has a unit 'tensor<8xf32>', must be tensor<f32> (contract_c7)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] units %u, %u : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E5M2>, tensor<8xf32>, tensor<8xf32>) -> tensor<4x6xbf16>
+  return
+}
+
+// -----
+
+func.func @contract_c7_sums(%g: tensor<4x6xf8E5M2>, %x: tensor<4x8xf8E4M3FN>, %u: tensor<f32>) {
+  // expected-error @below {{has both units and sums (contract_c7)}}
+  %y, %s = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] units %u, %u sums of 0 : (tensor<4x6xf8E5M2>, tensor<4x8xf8E4M3FN>, tensor<f32>, tensor<f32>) -> (tensor<6x8xf32>, tensor<6xf32>)
+  return
+}
+
+// -----
+
+func.func @contract_c4_mixed(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xbf16>) {
+  // expected-error @below {{element types are 'f8E4M3FN', 'bf16' and 'bf16', must be one (contract_c4)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<4x8xf8E4M3FN>, tensor<6x8xbf16>) -> tensor<4x6xbf16>
+  return
+}

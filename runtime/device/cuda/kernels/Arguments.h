@@ -71,6 +71,16 @@ struct SliceArguments {
   int64_t outer, size, kept, whole;
 };
 
+/// Matrices of bytes, rows x columns, each row dense and `ld` behind the one before; they are
+/// written as columns x rows, one behind the other.
+inline constexpr int kTransposeTile = 64;
+struct TransposeArguments {
+  const uint8_t *in;
+  uint8_t *out;
+  int64_t rows, columns, ld; ///< multiples of 4
+  int64_t batches, batchStride;
+};
+
 /// How windows lie, as WindowShape.
 struct WindowArguments {
   int32_t in[3], out[3], kernel[3], strides[3], low[3], dilation[3];

@@ -239,6 +239,22 @@ Launches launchAttention(const AttentionOp &op, void *const *buffers, const int6
           launch("psrt_attention_dkv", op.b * op.g, op.s, getBackwardRows(op.dtype, d))};
 }
 
+Launches launchTranspose(const void *in, void *out, const ByteMatrices &m) {
+  for (int64_t number : {m.rows, m.columns, m.rowStride, m.batchStride, address(in), address(out)})
+    if (number % 4 != 0)
+      PSRT_FAIL(BadInput, "bytes at no multiples of 4 are not transposed on cuda");
+  TransposeArguments a{static_cast<const uint8_t *>(in),
+                       static_cast<uint8_t *>(out),
+                       m.rows,
+                       m.columns,
+                       m.rowStride,
+                       m.batches,
+                       m.batchStride};
+  auto tiles = [](int64_t size) { return (size + kTransposeTile - 1) / kTransposeTile; };
+  return {makeLaunch("psrt_transpose_bytes", m.batches * tiles(m.rows) * tiles(m.columns),
+                     kTransposeTile * kTransposeTile / 16, a)};
+}
+
 Launches launchMaxPool(const MaxPoolOp &op, void *const *buffers) {
   if (!isFloat(op.dtype))
     PSRT_FAIL(BadInput, "max pooling of %s is not built for cuda; use f32, bf16, f16 or f64",

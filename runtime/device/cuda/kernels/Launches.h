@@ -49,6 +49,13 @@ Launches launchAttentionDout(const AttentionOp &op, void *const *buffers, void *
 Launches launchMaxPool(const MaxPoolOp &op, void *const *buffers);
 Launches launchConvolution(const ConvolutionOp &op, void *const *buffers);
 
+/// Matrices of bytes, one behind the other at `batchStride`: rows x columns, each row dense.
+struct ByteMatrices {
+  int64_t rows = 0, columns = 0, rowStride = 0, batches = 1, batchStride = 0; ///< multiples of 4
+};
+/// Writes them as columns x rows, one dense behind the other.
+Launches launchTranspose(const void *in, void *out, const ByteMatrices &matrices);
+
 Launches launchZero(void *out, int64_t bytes);
 Launches launchShardIndex(void *out, int64_t value);
 

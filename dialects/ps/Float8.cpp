@@ -1,0 +1,229 @@
+// Scaled 8-bit floats: what they mean and their code.
+#include "dialects/ps/ElementwiseSupport.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace parashard::ps;
+
+using Results = FailureOr<llvm::SmallVector<Tensor>>;
+
+namespace {
+constexpr int kBias = 127, kFractionBits = 23; // of f32
+
+/// What there is to know of a format. A number's bits are those of its place among all that are not
+/// negative, from 0 on, and its sign.
+struct Format {
+  float largest;
+  int mantissa, smallestExponent; ///< bits; of normal numbers
+  int largestBits;                ///< behind it come infinities and NaNs
+
+  explicit Format(Float8Format format)
+      : largest(format == Float8Format::E4M3 ? 448 : 57344),
+        mantissa(format == Float8Format::E4M3 ? 3 : 2),
+        smallestExponent(format == Float8Format::E4M3 ? -6 : -14),
+        largestBits(format == Float8Format::E4M3 ? 0x7e : 0x7b) {}
+  explicit Format(Type element)
+      : Format(isa<Float8E4M3FNType>(element) ? Float8Format::E4M3 : Float8Format::E5M2) {}
+  /// Of the last place of subnormal numbers, and of the smallest normal ones.
+  int smallestPlace() const { return smallestExponent - mantissa; }
+};
+
+Format formatOf(Value value) { return Format(getElementTypeOrSelf(value.getType())); }
+
+/// Units beyond would leave f32.
+constexpr int kMostExponent = 100;
+
+float findUnit(const Format &format, float amax, int64_t margin) {
+  if (!(amax > 0) || !std::isfinite(amax))
+    return 1;
+  int64_t exponent = margin - std::ilogb(format.largest / amax);
+  return std::ldexp(1.0f, int(std::clamp<int64_t>(exponent, -kMostExponent, kMostExponent)));
+}
+
+/// A number that the format has.
+float quantize(const Format &format, float x, float unit) {
+  float scaled = std::ldexp(x, -std::ilogb(unit));
+  if (std::isnan(scaled))
+    return scaled;
+  scaled = std::clamp(scaled, -format.largest, format.largest);
+  int exponent = scaled == 0 ? 0 : std::max(std::ilogb(scaled), format.smallestExponent);
+  int place = exponent - format.mantissa;
+  return std::ldexp(std::nearbyint(std::ldexp(scaled, -place)), place);
+}
+
+/// Code on the bits of f32 numbers, scalars or vectors.
+class BitCode {
+public:
+  BitCode(ElementBuilder &e, Value like) : e(e), b(e.builder()) {
+    auto shaped = [&](Type element) -> Type {
+      if (auto vector = dyn_cast<VectorType>(like.getType()))
+        return VectorType::get(vector.getShape(), element);
+      return element;
+    };
+    real = shaped(b.getF32Type());
+    bits = shaped(b.getI32Type());
+    bytes = shaped(b.getI8Type());
+  }
+
+  Value number(int64_t value) {
+    auto attr = b.getI32IntegerAttr(int32_t(value));
+    if (auto vector = dyn_cast<VectorType>(bits))
+      return arith::ConstantOp::create(b, e.getLoc(), DenseElementsAttr::get(vector, attr));
+    return arith::ConstantOp::create(b, e.getLoc(), attr);
+  }
+  Value getBits(Value x) { return arith::BitcastOp::create(b, e.getLoc(), bits, x); }
+  Value getReal(Value x) { return arith::BitcastOp::create(b, e.getLoc(), real, x); }
+  Value both(Value x, int64_t mask) {
+    return arith::AndIOp::create(b, e.getLoc(), x, number(mask));
+  }
+  Value either(Value x, Value y) { return arith::OrIOp::create(b, e.getLoc(), x, y); }
+  Value up(Value x, int places) { return arith::ShLIOp::create(b, e.getLoc(), x, number(places)); }
+  Value down(Value x, int places) {
+    return arith::ShRUIOp::create(b, e.getLoc(), x, number(places));
+  }
+  /// The biased exponent of a number.
+  Value getField(Value x) { return both(down(getBits(x), kFractionBits), 255); }
+  /// The power of two with a biased exponent.
+  Value getPower(Value field) { return getReal(up(field, kFractionBits)); }
+  /// 1 over it.
+  Value getInverse(Value field) { return getPower(e.sub(number(2 * kBias), field)); }
+  Value clamp(Value x, int64_t least, int64_t most) {
+    Value low = arith::MaxSIOp::create(b, e.getLoc(), x, number(least));
+    return arith::MinSIOp::create(b, e.getLoc(), low, number(most));
+  }
+  Value clamp(Value x, float most) {
+    Value low = arith::MaximumFOp::create(b, e.getLoc(), x, e.constant(x, -most));
+    return arith::MinimumFOp::create(b, e.getLoc(), low, e.constant(x, most));
+  }
+  Value toInteger(Value x) { return arith::FPToSIOp::create(b, e.getLoc(), bits, x); }
+  Value toReal(Value x) { return arith::SIToFPOp::create(b, e.getLoc(), real, x); }
+  Value toByte(Value x) { return arith::TruncIOp::create(b, e.getLoc(), bytes, x); }
+  Value fromByte(Value x) { return arith::ExtUIOp::create(b, e.getLoc(), bits, x); }
+
+private:
+  ElementBuilder &e;
+  OpBuilder &b;
+  Type real, bits, bytes;
+};
+
+Value emitUnit(ElementBuilder &e, const Format &format, Value amax, int64_t margin) {
+  BitCode code(e, amax);
+  Value zero = e.constant(amax, 0), infinity = e.constant(amax, INFINITY);
+  Value isKnown =
+      arith::AndIOp::create(e.builder(), e.getLoc(), e.compare(Predicate::Gt, amax, zero),
+                            e.compare(Predicate::Lt, amax, infinity));
+  Value field = code.getField(e.div(e.constant(amax, format.largest), amax));
+  field = e.sub(code.number(2 * kBias + margin), field);
+  field = code.clamp(field, kBias - kMostExponent, kBias + kMostExponent);
+  return code.getPower(e.select(isKnown, field, code.number(kBias)));
+}
+
+/// x / unit as a multiple of a power of two: how many, and the power above the smallest. The bits
+/// are then one sum, since those of each power follow those of the one below.
+Value emitQuantize(ElementBuilder &e, const Format &format, Value x, Value unit) {
+  BitCode code(e, x);
+  Value scaled = code.clamp(e.mul(x, code.getInverse(code.getField(unit))), format.largest);
+  Value place = code.clamp(code.getField(scaled), kBias + format.smallestExponent, 2 * kBias);
+  place = e.sub(place, code.number(format.mantissa));
+  Value units = e.mul(e.unary<math::AbsFOp>(scaled), code.getInverse(place));
+  Value count = code.toInteger(e.unary<math::RoundEvenOp>(units));
+  Value powers = e.sub(place, code.number(kBias + format.smallestPlace()));
+  Value size = e.add(count, code.up(powers, format.mantissa));
+  size = e.select(e.compare(Predicate::Ne, x, x), code.number(0x7f), size);
+  return code.toByte(code.either(size, code.both(code.down(code.getBits(scaled), 24), 0x80)));
+}
+
+/// The number that the bits are, in f32.
+Value emitNumber(ElementBuilder &e, const Format &format, Value byte) {
+  BitCode code(e, byte);
+  Value word = code.fromByte(byte), size = code.both(word, 0x7f);
+  int shift = kFractionBits - format.mantissa;
+  Value fields = code.up(size, shift);
+  // Their exponents are biased otherwise.
+  int64_t bias = int64_t(kBias + format.smallestExponent - 1) << kFractionBits;
+  Value normal = e.add(fields, code.number(bias));
+  Value smallest = e.constant(code.toReal(size), std::ldexp(1.0, format.smallestPlace()));
+  Value subnormal = code.getBits(e.mul(code.toReal(size), smallest));
+  Value isSmall = e.compare(Predicate::Lt, size, code.number(1 << format.mantissa));
+  Value found = e.select(isSmall, subnormal, normal);
+  Value isNumber = e.compare(Predicate::Le, size, code.number(format.largestBits));
+  found = e.select(isNumber, found, code.either(fields, code.number(0x7f800000)));
+  return code.getReal(code.either(found, code.up(code.both(word, 0x80), 24)));
+}
+
+LogicalResult verifyTypes(Operation *op, Value wide, Value unit, StringRef constraint) {
+  if (Type element = getElementTypeOrSelf(wide.getType()); element.getIntOrFloatBitWidth() > 32)
+    return op->emitOpError("is of ")
+           << element << " and 8 bits, must be of 32 bits or 16 (" << constraint << ")";
+  if (Type type = getElementTypeOrSelf(unit.getType()); !type.isF32())
+    return op->emitOpError("takes its unit as f32, not ") << type << " (" << constraint << ")";
+  return success();
+}
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// float8_unit
+//===----------------------------------------------------------------------===//
+
+ShardingRule Float8UnitOp::getShardingRule() { return elementwiseRule(*this); }
+LoweringKind Float8UnitOp::getLoweringKind() { return LoweringKind::Elementwise; }
+
+Results Float8UnitOp::evaluate(llvm::ArrayRef<Tensor> operands, const EvaluateContext &) {
+  return mapElements(*this, [&](int64_t i) -> double {
+    return findUnit(Format(getFormat()), operands[0].get(i), getMargin());
+  });
+}
+
+Value Float8UnitOp::emitElement(ElementBuilder &e, ValueRange scalars) {
+  return emitUnit(e, Format(getFormat()), scalars[0], getMargin());
+}
+
+LogicalResult Float8UnitOp::verify() {
+  if (Type amax = getElementTypeOrSelf(getAmax().getType()); !amax.isF32())
+    return emitOpError("takes amax as f32, not ") << amax << " (float8_unit_c1)";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// quantize
+//===----------------------------------------------------------------------===//
+
+ShardingRule QuantizeOp::getShardingRule() { return elementwiseRule(*this); }
+LoweringKind QuantizeOp::getLoweringKind() { return LoweringKind::Elementwise; }
+
+Results QuantizeOp::evaluate(llvm::ArrayRef<Tensor> operands, const EvaluateContext &) {
+  return mapElements(*this, [&](int64_t i) -> double {
+    return quantize(formatOf(getResult()), operands[0].get(i), operands[1].get(i));
+  });
+}
+
+Value QuantizeOp::emitElement(ElementBuilder &e, ValueRange scalars) {
+  return emitQuantize(e, formatOf(getResult()), widen(e, scalars[0]), scalars[1]);
+}
+
+LogicalResult QuantizeOp::verify() {
+  return verifyTypes(*this, getOperand(), getUnit(), "quantize_c1");
+}
+
+//===----------------------------------------------------------------------===//
+// dequantize
+//===----------------------------------------------------------------------===//
+
+ShardingRule DequantizeOp::getShardingRule() { return elementwiseRule(*this); }
+LoweringKind DequantizeOp::getLoweringKind() { return LoweringKind::Elementwise; }
+
+Results DequantizeOp::evaluate(llvm::ArrayRef<Tensor> operands, const EvaluateContext &) {
+  return mapElements(*this,
+                     [&](int64_t i) -> double { return operands[0].get(i) * operands[1].get(i); });
+}
+
+Value DequantizeOp::emitElement(ElementBuilder &e, ValueRange scalars) {
+  Value number = emitNumber(e, formatOf(getOperand()), scalars[0]);
+  return narrow(e, e.mul(number, scalars[1]), getElementTypeOrSelf(getType()));
+}
+
+LogicalResult DequantizeOp::verify() {
+  return verifyTypes(*this, getResult(), getUnit(), "dequantize_c1");
+}

@@ -1,0 +1,121 @@
+// Products of 8-bit floats. Before Blackwell cuBLASLt takes operands alone whose inner dim is the
+// dense one; what lies otherwise is first copied by a kernel of ours.
+#include "runtime/core/Status.h"
+#include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/device/cuda/Product.h"
+#include <optional>
+
+namespace psrt::cuda {
+namespace {
+
+/// An operand: rows x inner, as it lies in memory.
+struct Operand {
+  int buffer;
+  int64_t rows = 0, inner = 0, batches = 1, batchStride = 0; ///< in bytes, which are elements
+  int64_t rowStride = 0, innerStride = 0;
+  CUdeviceptr copy = 0; ///< where it is copied to; 0: it lies as it should
+
+  bool isDense() const { return innerStride == 1; }
+  int64_t countBytes() const { return batches * rows * inner; }
+};
+
+struct PreparedFloat8 : Prepared {
+  std::string name;
+  std::optional<Product> product;
+  Operand lhs, rhs;
+
+  void *find(const Operand &operand, void *const *buffers) const {
+    return operand.copy ? reinterpret_cast<void *>(operand.copy) : buffers[operand.buffer];
+  }
+};
+
+void copyDense(CudaRank &rank, const Bound &bound, const Operand &operand) {
+  if (!operand.copy)
+    return;
+  // Where the inner dim is not dense, the rows are: a matrix of inner x rows.
+  Launches launches = launchTranspose(
+      bound.buffers[operand.buffer], reinterpret_cast<void *>(operand.copy),
+      {operand.inner, operand.rows, operand.innerStride, operand.batches, operand.batchStride});
+  auto end = operand.copy + CUdeviceptr(operand.countBytes());
+  rank.getLibrary().launch(*rank.getStream(), launches,
+                           rank.findAccesses(bound, {{operand.copy, end, 1}}));
+}
+
+void runFloat8(const Bound &bound) {
+  const auto &p = *static_cast<const PreparedFloat8 *>(static_cast<Prepared *>(bound.prepared));
+  CudaRank &rank = CudaRank::of(bound);
+  CUdeviceptr work = rank.getBlas().getWorkspace();
+  std::vector<Access> more{{work, work + kWorkspaceBytes, 1}};
+  for (const Operand *operand : {&p.lhs, &p.rhs}) {
+    copyDense(rank, bound, *operand);
+    if (operand->copy)
+      more.push_back({operand->copy, operand->copy + CUdeviceptr(operand->countBytes()), 0});
+  }
+  rank.announce(bound, p.name.c_str(), more);
+  p.product->run(rank.getStream()->get(), p.find(p.lhs, bound.buffers), p.find(p.rhs, bound.buffers),
+                 bound.buffers[MatmulOp::Out], bound.buffers[MatmulOp::Bias], bound.accumulate,
+                 bound.buffers[MatmulOp::LhsUnit], bound.buffers[MatmulOp::RhsUnit]);
+}
+
+void check(const MatmulOp &op) {
+  for (int64_t size : {op.m, op.n, op.k})
+    if (size == 0 || size % 16 != 0)
+      PSRT_FAIL(BadInput, "a product %lldx%lldx%lld of %s is not built for cuda; multiples of 16 are",
+                (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
+  if (op.batch[0] != 1)
+    PSRT_FAIL(BadInput, "a product of %s with two batch dims is not built for cuda",
+              dtypeName(op.dtype));
+}
+
+/// The product as cuBLASLt is asked for it; null where it has none.
+bool emplace(CudaRank &rank, const MatmulOp &op, PreparedFloat8 &p, bool hasBias, int64_t alignment) {
+  ProductBatch batch{op.batch[1], op.lhs[1], op.rhs[1], op.out[1]};
+  p.product.emplace(rank.getBlas(), op, batch,
+                    hasBias ? Product::Epilogue::Bias : Product::Epilogue::None, alignment);
+  return p.product->isOffered();
+}
+
+/// Gives operands that are not dense a place to be copied to, and the product their strides there.
+void makeDense(CudaRank &rank, MatmulOp &op, PreparedFloat8 &p) {
+  auto bytesOf = [](const Operand &operand) {
+    return operand.isDense() ? 0 : (operand.countBytes() + 255) / 256 * 256;
+  };
+  CUdeviceptr at = rank.getScratch(bytesOf(p.lhs) + bytesOf(p.rhs));
+  if (!p.lhs.isDense()) {
+    p.lhs.copy = at;
+    op.lhs = {0, op.m * op.k, op.k, 1};
+  }
+  if (!p.rhs.isDense()) {
+    p.rhs.copy = at + CUdeviceptr(bytesOf(p.lhs));
+    op.rhs = {0, op.k * op.n, 1, op.k};
+  }
+}
+
+} // namespace
+
+void bindFloat8Matmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
+  check(op);
+  auto p = std::make_unique<PreparedFloat8>();
+  p->name = format("matmul %lldx%lldx%lld of 8 bits", (long long)op.m, (long long)op.n,
+                   (long long)op.k);
+  p->lhs = {MatmulOp::Lhs, op.m, op.k, op.batch[1], op.lhs[1], op.lhs[2], op.lhs[3]};
+  p->rhs = {MatmulOp::Rhs, op.n, op.k, op.batch[1], op.rhs[1], op.rhs[3], op.rhs[2]};
+  bool hasBias = bound.buffers[MatmulOp::Bias] != nullptr;
+  int64_t alignment = alignmentOf(bound);
+  MatmulOp dense = op;
+  bool isOffered = emplace(rank, op, *p, hasBias, alignment);
+  if (!isOffered && !(p->lhs.isDense() && p->rhs.isDense())) {
+    makeDense(rank, dense, *p);
+    isOffered = emplace(rank, dense, *p, hasBias, alignment);
+  }
+  if (!isOffered)
+    PSRT_FAIL(BadInput,
+              "cuBLASLt has no product %lldx%lldx%lld of %s and %s on this GPU; compile with "
+              "--precision bf16, or for cuda:sm_80, where products are of 16 bits",
+              (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype),
+              dtypeName(op.rhsDtype()));
+  bound.run = runFloat8;
+  bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));
+}
+
+} // namespace psrt::cuda

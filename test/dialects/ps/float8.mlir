@@ -1,0 +1,40 @@
+// What 8-bit floats are made of, and what is no op on them.
+// RUN: ps-opt %s -split-input-file -verify-diagnostics
+
+func.func @float8_unit_c1(%a: tensor<bf16>) {
+  // expected-error @below {{takes amax as f32, not 'bf16' (float8_unit_c1)}}
+  %u = ps.float8_unit e4m3 %a margin 0 : tensor<bf16>
+  return
+}
+
+// -----
+
+func.func @quantize_c1(%x: tensor<4xf64>, %u: tensor<4xf32>) {
+  // expected-error @below {{is of 'f64' and 8 bits, must be of 32 bits or 16 (quantize_c1)}}
+  %q = ps.quantize %x, %u : tensor<4xf64>, tensor<4xf32> -> tensor<4xf8E5M2>
+  return
+}
+
+// -----
+
+func.func @quantize_c1_unit(%x: tensor<4xbf16>, %u: tensor<4xbf16>) {
+  // expected-error @below {{takes its unit as f32, not 'bf16' (quantize_c1)}}
+  %q = ps.quantize %x, %u : tensor<4xbf16>, tensor<4xbf16> -> tensor<4xf8E5M2>
+  return
+}
+
+// -----
+
+func.func @dequantize_c1(%q: tensor<4xf8E4M3FN>, %u: tensor<4xf32>) {
+  // expected-error @below {{is of 'f64' and 8 bits, must be of 32 bits or 16 (dequantize_c1)}}
+  %x = ps.dequantize %q, %u : tensor<4xf8E4M3FN>, tensor<4xf32> -> tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @no_sum(%q: tensor<4xf8E4M3FN>) {
+  // expected-error @below {{operand #0 must be statically shaped tensor}}
+  %x = ps.add %q, %q : tensor<4xf8E4M3FN>
+  return
+}
