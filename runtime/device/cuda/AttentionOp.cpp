@@ -2,6 +2,7 @@
 #include "runtime/device/cuda/DnnOp.h"
 #include "runtime/device/cuda/cudnn/AttentionGraph.h"
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace psrt::cuda {
@@ -15,44 +16,50 @@ double drawAt(int64_t i) {
 
 class DnnAttention : public DnnOp {
 public:
-  explicit DnnAttention(const AttentionProblem &problem)
-      : problem(problem), op(this->problem.op), scale(op.scale), window(int32_t(op.window)) {}
+  /// `scalars` and `key`: of the random numbers.
+  DnnAttention(const AttentionProblem &problem, const int64_t *scalars, int64_t key)
+      : problem(problem), op(this->problem.op), scalars(scalars), key(key), scale(op.scale),
+        keptPart(1 - op.dropout), keptScale(1 / keptPart), window(int32_t(op.window)),
+        floatWindow(float(op.window)) {}
 
   std::string describe() const override { return describeAttention(problem); }
 
   DnnPlan makePlan(const DnnTarget &target) const override {
-    return DnnPlan(target, makeAttentionGraph(target, problem), op.dtype, getMostWorkspace(op));
+    return DnnPlan(target, makeAttentionGraph(target, problem), op.dtype,
+                   getMostWorkspace(problem));
   }
 
   std::vector<DnnTensor> nameTensors(void *const *buffers, void *own) const override {
     std::vector<DnnTensor> result;
     for (int i : getUsed()) {
       bool isScaled = i == AttentionOp::Dout && problem.scalesDout();
-      result.push_back({i + 1, isScaled ? at(own, getDoutOffset()) : buffers[i]});
+      bool isCopied = i == AttentionOp::Lse && problem.copiesLse();
+      result.push_back({i + 1, isScaled ? at(own, Dout) : isCopied ? at(own, Lse) : buffers[i]});
     }
     if (problem.hasBias())
-      result.push_back({AttentionOp::Mask + 1, own});
-    addNumber(result, kScaleId, scale);
-    if (op.causal || op.window > 0)
-      addNumber(result, kHiddenId, hidden);
-    if (op.window > 0)
-      addNumber(result, kWindowId, window);
+      result.push_back({AttentionOp::Mask + 1, at(own, Bias)});
+    for (auto [part, id] : {std::pair(Kept, kKeptId), std::pair(RowSums, kRowSumsId),
+                            std::pair(QuerySums, kQuerySumsId)})
+      if (getBytes(part))
+        result.push_back({id, at(own, part)});
+    addNumbers(result);
     return result;
   }
 
-  /// What is added to scores; where dout is scaled, what is computed of its rows, and its copy.
-  int64_t getOwnBytes() const override {
-    return getDoutOffset() +
-           (problem.scalesDout() ? op.b * op.h * op.t * op.d * dtypeSize(op.dtype) : 0);
-  }
+  int64_t getOwnBytes() const override { return getOffset(Parts); }
   Launches launchBefore(void *const *buffers, void *own) const override {
     Launches result;
+    auto add = [&](Launches launches) {
+      std::move(launches.begin(), launches.end(), std::back_inserter(result));
+    };
     if (problem.hasBias())
-      result = launchAttentionBias(op, problem.getBiasSizes(), buffers, own);
+      add(launchAttentionBias(op, problem.getBiasSizes(), buffers, at(own, Bias)));
     if (problem.scalesDout())
-      for (KernelLaunch &launch :
-           launchAttentionDout(op, buffers, at(own, getRowsOffset()), at(own, getDoutOffset())))
-        result.push_back(std::move(launch));
+      add(launchAttentionDout(op, buffers, at(own, Rows), at(own, Dout)));
+    if (problem.copiesLse())
+      add(launchAttentionLse(op, buffers, at(own, Lse)));
+    if (op.dropout > 0)
+      add(launchAttentionKept(op, buffers, scalars, key, at(own, Kept)));
     return result;
   }
 
@@ -84,26 +91,65 @@ public:
   std::unique_ptr<DnnOp> halve() const override {
     AttentionProblem half = problem;
     half.op.b /= 2;
-    return half.op.b > 0 ? std::make_unique<DnnAttention>(half) : nullptr;
+    return half.op.b > 0 ? std::make_unique<DnnAttention>(half, scalars, key) : nullptr;
   }
 
 private:
-  static void *at(void *memory, int64_t offset) { return static_cast<char *>(memory) + offset; }
-  int64_t getRowsOffset() const {
-    std::array<int64_t, 4> sizes = problem.getBiasSizes();
-    int64_t count = sizes[0] * sizes[1] * sizes[2] * sizes[3];
-    return problem.hasBias() ? alignScratch(count * dtypeSize(Dtype::F32)) : 0;
+  /// Memory besides the buffers, one part behind the other: what is added to scores; where dout is
+  /// scaled, what is computed of its rows, and its copy; a copy of the log-sums; what dropout
+  /// keeps; and what cuDNN works in.
+  enum Part { Bias, Rows, Dout, Lse, Kept, RowSums, QuerySums, Parts };
+  int64_t getBytes(Part part) const {
+    std::array<int64_t, 4> bias = problem.getBiasSizes();
+    int64_t rows = op.b * op.h * op.t, f32 = dtypeSize(Dtype::F32), narrow = dtypeSize(op.dtype);
+    bool isCompositeGradient = problem.isComposite() && op.grad;
+    switch (part) {
+    case Bias:
+      return problem.hasBias() ? bias[0] * bias[1] * bias[2] * bias[3] * f32 : 0;
+    case Rows:
+      return problem.scalesDout() ? workspaceBytes(op) : 0;
+    case Dout:
+      return problem.scalesDout() ? rows * op.d * narrow : 0;
+    case Lse:
+      return problem.copiesLse() ? rows * f32 : 0;
+    case Kept:
+      return op.dropout > 0 ? problem.countScores() * narrow : 0;
+    case RowSums:
+      return isCompositeGradient ? rows * f32 : 0;
+    case QuerySums:
+      return isCompositeGradient && problem.addsUpQueries ? rows * op.d * f32 : 0;
+    case Parts:
+      break;
+    }
+    return 0;
   }
-  int64_t getDoutOffset() const {
-    return getRowsOffset() + (problem.scalesDout() ? alignScratch(workspaceBytes(op)) : 0);
+  int64_t getOffset(Part part) const {
+    int64_t result = 0;
+    for (int i = 0; i < part; ++i)
+      result += alignScratch(getBytes(Part(i)));
+    return result;
   }
+  void *at(void *own, Part part) const { return static_cast<char *>(own) + getOffset(part); }
 
   template <typename T>
   static void addNumber(std::vector<DnnTensor> &to, int64_t id, const T &number) {
     to.push_back({id, const_cast<T *>(&number), true});
   }
-  static Launches launch(const AttentionOp &op, void *const *buffers, void *work) {
-    return launchAttention(op, buffers, nullptr, 0, work); // without random numbers
+  void addNumbers(std::vector<DnnTensor> &to) const {
+    addNumber(to, kScaleId, scale);
+    if (op.causal || op.window > 0)
+      addNumber(to, kHiddenId, hidden);
+    if (op.window > 0 && problem.isComposite())
+      addNumber(to, kWindowId, floatWindow);
+    else if (op.window > 0)
+      addNumber(to, kWindowId, window);
+    if (op.dropout > 0)
+      addNumber(to, kKeptScaleId, keptScale);
+    if (problem.isComposite() && op.grad)
+      addNumber(to, kKeptPartId, keptPart);
+  }
+  Launches launch(const AttentionOp &what, void *const *buffers, void *work) const {
+    return launchAttention(what, buffers, scalars, key, work);
   }
 
   /// Buffers of heads and the log-sums.
@@ -123,14 +169,13 @@ private:
       result.absolute = 1e-3;
       return result;
     }
-    const std::array<int64_t, 3> *strides[] = {&op.q,    &op.k,  &op.v,  &op.out, nullptr,
-                                               &op.dout, &op.dq, &op.dk, &op.dv};
+    const std::array<int64_t, 3> &strides = getStrides(op, buffer);
     bool isOfKeys = buffer == AttentionOp::K || buffer == AttentionOp::V ||
                     buffer == AttentionOp::Dk || buffer == AttentionOp::Dv;
     Trial::Tensor result;
     result.dtype = op.dtype;
     result.sizes = {op.b, isOfKeys ? op.g : op.h, isOfKeys ? op.s : op.t, op.d};
-    result.strides.assign(strides[buffer]->begin(), strides[buffer]->end());
+    result.strides.assign(strides.begin(), strides.end());
     result.strides.push_back(1);
     result.isResult = op.grad ? buffer >= AttentionOp::Dq : buffer == AttentionOp::Out;
     result.ofRow = 4 * getRounding(op.dtype);
@@ -172,8 +217,11 @@ private:
 
   AttentionProblem problem;
   const AttentionOp &op;
-  float scale, hidden = -std::numeric_limits<float>::infinity();
+  const int64_t *scalars;
+  int64_t key;
+  float scale, keptPart, keptScale, hidden = -std::numeric_limits<float>::infinity();
   int32_t window;
+  float floatWindow;
 };
 
 } // namespace
@@ -181,8 +229,12 @@ private:
 void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound) {
   AttentionProblem problem{op, bound.buffers[AttentionOp::Mask] != nullptr,
                            bound.buffers[AttentionOp::Padding] != nullptr};
-  if (hasAttentionGraph(problem) && bindToDnn(rank, std::make_unique<DnnAttention>(problem), bound))
-    return;
+  if (Dnn *dnn = hasAttentionGraph(problem) ? rank.getDnn() : nullptr) {
+    problem.form = chooseForm(dnn->getTarget().library.version, op);
+    problem.addsUpQueries = problem.isComposite() && mayBeNondeterministic();
+    if (bindToDnn(rank, std::make_unique<DnnAttention>(problem, bound.scalars, bound.key), bound))
+      return;
+  }
   int64_t bytes = workspaceBytes(op);
   CUdeviceptr work = rank.getScratch(bytes);
   bindLaunches(

@@ -37,10 +37,19 @@ using cudnnBackendDescriptor_t = void *;
 #define PSRT_CUDNN_CONVOLUTION_MODES(X) X(CUDNN_CROSS_CORRELATION, 1)
 #define PSRT_CUDNN_POINTWISE_MODES(X)                                                              \
   X(CUDNN_POINTWISE_ADD, 0)                                                                        \
+  X(CUDNN_POINTWISE_MUL, 1)                                                                        \
+  X(CUDNN_POINTWISE_DIV, 6)                                                                        \
+  X(CUDNN_POINTWISE_SUB, 9)                                                                        \
+  X(CUDNN_POINTWISE_EXP, 13)                                                                       \
+  X(CUDNN_POINTWISE_LOG, 15)                                                                       \
+  X(CUDNN_POINTWISE_IDENTITY, 21)                                                                  \
   X(CUDNN_POINTWISE_CMP_GT, 302)                                                                   \
   X(CUDNN_POINTWISE_CMP_GE, 303)                                                                   \
   X(CUDNN_POINTWISE_GEN_INDEX, 501)                                                                \
   X(CUDNN_POINTWISE_BINARY_SELECT, 601)
+#define PSRT_CUDNN_REDUCTIONS(X)                                                                   \
+  X(CUDNN_REDUCE_TENSOR_ADD, 0)                                                                    \
+  X(CUDNN_REDUCE_TENSOR_MAX, 3)
 #define PSRT_CUDNN_HEURISTICS(X)                                                                   \
   X(CUDNN_HEUR_MODE_FALLBACK, 2)                                                                   \
   X(CUDNN_HEUR_MODE_A, 3)
@@ -64,7 +73,12 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, 13)                                              \
   X(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, 15)                                                   \
   X(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, 16)                                                     \
-  X(CUDNN_BACKEND_TENSOR_DESCRIPTOR, 17)
+  X(CUDNN_BACKEND_TENSOR_DESCRIPTOR, 17)                                                           \
+  X(CUDNN_BACKEND_MATMUL_DESCRIPTOR, 18)                                                           \
+  X(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, 19)                                                 \
+  X(CUDNN_BACKEND_REDUCTION_DESCRIPTOR, 21)                                                        \
+  X(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, 22)                                              \
+  X(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, 31)
 /// Of later versions: properties of a GPU that is not here since 9.8, attention since 9.13
 /// and 9.17.
 #define PSRT_CUDNN_LATER_DESCRIPTOR_TYPES(X)                                                       \
@@ -83,6 +97,7 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_TYPE_NUMERICAL_NOTE, 11)                                                                 \
   X(CUDNN_TYPE_POINTWISE_MODE, 14)                                                                 \
   X(CUDNN_TYPE_BACKEND_DESCRIPTOR, 15)                                                             \
+  X(CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 18)                                                        \
   X(CUDNN_TYPE_CHAR, 24)
 #define PSRT_CUDNN_ATTRIBUTES(X)                                                                   \
   X(CUDNN_ATTR_POINTWISE_MODE, 0)                                                                  \
@@ -137,7 +152,19 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, 1000)                                                      \
   X(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, 1001)                                                   \
   X(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 1003)                                                       \
-  X(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, 1303)
+  X(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, 1303)                                                        \
+  X(CUDNN_ATTR_MATMUL_COMP_TYPE, 1500)                                                             \
+  X(CUDNN_ATTR_OPERATION_MATMUL_ADESC, 1520)                                                       \
+  X(CUDNN_ATTR_OPERATION_MATMUL_BDESC, 1521)                                                       \
+  X(CUDNN_ATTR_OPERATION_MATMUL_CDESC, 1522)                                                       \
+  X(CUDNN_ATTR_OPERATION_MATMUL_DESC, 1523)                                                        \
+  X(CUDNN_ATTR_REDUCTION_OPERATOR, 1600)                                                           \
+  X(CUDNN_ATTR_REDUCTION_COMP_TYPE, 1601)                                                          \
+  X(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, 1610)                                                    \
+  X(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, 1611)                                                    \
+  X(CUDNN_ATTR_OPERATION_REDUCTION_DESC, 1612)                                                     \
+  X(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, 2200)                                                      \
+  X(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, 2201)
 /// Of later versions; what is done with scores inside of attention since 9.21.
 #define PSRT_CUDNN_LATER_ATTRIBUTES(X)                                                             \
   X(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, 204)                                                         \
@@ -172,6 +199,7 @@ using cudnnBackendDescriptor_t = void *;
   PSRT_CUDNN_DATA_TYPES(X)                                                                         \
   PSRT_CUDNN_CONVOLUTION_MODES(X)                                                                  \
   PSRT_CUDNN_POINTWISE_MODES(X)                                                                    \
+  PSRT_CUDNN_REDUCTIONS(X)                                                                         \
   PSRT_CUDNN_HEURISTICS(X)                                                                         \
   PSRT_CUDNN_NUMERICAL_NOTES(X)                                                                    \
   PSRT_CUDNN_DESCRIPTOR_TYPES(X)                                                                   \
@@ -186,6 +214,7 @@ enum cudnnStatus_t : int { PSRT_CUDNN_STATUSES(PSRT_CUDNN_VALUE) };
 enum cudnnDataType_t : int { PSRT_CUDNN_DATA_TYPES(PSRT_CUDNN_VALUE) };
 enum cudnnConvolutionMode_t : int { PSRT_CUDNN_CONVOLUTION_MODES(PSRT_CUDNN_VALUE) };
 enum cudnnPointwiseMode_t : int { PSRT_CUDNN_POINTWISE_MODES(PSRT_CUDNN_VALUE) };
+enum cudnnReduceTensorOp_t : int { PSRT_CUDNN_REDUCTIONS(PSRT_CUDNN_VALUE) };
 enum cudnnBackendHeurMode_t : int { PSRT_CUDNN_HEURISTICS(PSRT_CUDNN_VALUE) };
 enum cudnnBackendNumericalNote_t : int { PSRT_CUDNN_NUMERICAL_NOTES(PSRT_CUDNN_VALUE) };
 enum cudnnBackendDescriptorType_t : int {

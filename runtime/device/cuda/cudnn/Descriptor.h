@@ -28,6 +28,7 @@ public:
   Descriptor &set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
   Descriptor &set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value);
   Descriptor &set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value);
+  Descriptor &set(cudnnBackendAttributeName_t name, cudnnReduceTensorOp_t value);
   Descriptor &set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
   Descriptor &set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
   Descriptor &set(cudnnBackendAttributeName_t name, void *value);

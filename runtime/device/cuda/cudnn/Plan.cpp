@@ -74,11 +74,18 @@ Descriptor describeTensor(const Cudnn &cudnn, int64_t id, Dtype dtype,
   return result;
 }
 
-void finishGraph(const DnnTarget &target, DnnGraph &graph, const char *what) {
+Descriptor describeGraph(const DnnTarget &target,
+                         const std::vector<const Descriptor *> &operations) {
   Descriptor result(target.library, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   if (target.handle)
     result.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
-  result.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, graph.back()).finalize(what);
+  result.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations);
+  return result;
+}
+
+void finishGraph(const DnnTarget &target, DnnGraph &graph, const char *what) {
+  Descriptor result = describeGraph(target, {&graph.back()});
+  result.finalize(what);
   graph.push_back(std::move(result));
 }
 

@@ -34,6 +34,9 @@ struct DnnTensor {
   bool isOfHost = false; ///< a number, which stays where it is
 };
 
+/// A graph of those operations, that the caller finalizes.
+Descriptor describeGraph(const DnnTarget &target,
+                         const std::vector<const Descriptor *> &operations);
 /// Makes the graph of one operation, whose descriptor is the last one there.
 void finishGraph(const DnnTarget &target, DnnGraph &graph, const char *what);
 

@@ -1,6 +1,7 @@
 // What is computed before attention. For its gradient: of each row the sum of dout times out, and a
 // factor for probabilities where the log-sum is too large to hold the sum. For a library's
-// attention: masks as numbers to add, cotangents of rows whose log-sum does not hold the sum.
+// attention: masks as numbers to add, cotangents of rows whose log-sum does not hold the sum, what
+// dropout keeps.
 #include "runtime/device/cuda/kernels/Attention.h"
 
 namespace psrt::cuda {
@@ -83,6 +84,20 @@ template <typename T> PSRT_DEVICE void scaleDout(const AttentionArguments &a) {
   }
 }
 
+/// A warp for each row.
+template <typename T> PSRT_DEVICE void writeKept(const AttentionArguments &a) {
+  Dropout dropout = dropoutOf(a);
+  int64_t rows = int64_t(a.b) * a.h * a.t;
+  for (int64_t row = gridThread() / 32; row < rows; row += gridThreads() / 32) {
+    Head head = headOf(a, uint32_t(row / a.t));
+    int32_t i = int32_t(row % a.t);
+    uint64_t counter = counterOfRow(a, dropout, head, i);
+    T *out = static_cast<T *>(a.out) + row * a.s;
+    for (int32_t j = lane(); j < a.s; j += 32)
+      narrow(keepOf(a, dropout, head, counter, i, j) > 0 ? 1.0f : 0.0f, out[j]);
+  }
+}
+
 } // namespace
 
 PSRT_KERNEL(psrt_attention_bias, AttentionBiasArguments) {
@@ -93,6 +108,15 @@ PSRT_KERNEL(psrt_attention_bias, AttentionBiasArguments) {
 
 PSRT_KERNEL(psrt_attention_dout_bf16, AttentionArguments) { scaleDout<Bf16>(a); }
 PSRT_KERNEL(psrt_attention_dout_f16, AttentionArguments) { scaleDout<F16>(a); }
+
+PSRT_KERNEL(psrt_attention_kept_bf16, AttentionArguments) { writeKept<Bf16>(a); }
+PSRT_KERNEL(psrt_attention_kept_f16, AttentionArguments) { writeKept<F16>(a); }
+
+PSRT_KERNEL(psrt_attention_lse, AttentionArguments) {
+  int64_t rows = int64_t(a.b) * a.h * a.t;
+  for (int64_t row = gridThread(); row < rows; row += gridThreads())
+    a.delta[row] = a.lse[row] > hiddenScore ? a.lse[row] : infinity();
+}
 
 PSRT_KERNEL(psrt_attention_rows_f32, AttentionArguments) { prepareRows<float>(a); }
 PSRT_KERNEL(psrt_attention_rows_bf16, AttentionArguments) { prepareRows<Bf16>(a); }

@@ -223,6 +223,20 @@ Launches launchAttentionDout(const AttentionOp &op, void *const *buffers, void *
                                                  blocksFor(op.b * op.h * op.t, 4), 128, scale)};
 }
 
+Launches launchAttentionKept(const AttentionOp &op, void *const *buffers, const int64_t *scalars,
+                             int64_t key, void *out) {
+  check(op, buffers[AttentionOp::Mask]);
+  AttentionArguments a = toArguments(op, buffers, scalars, key, nullptr);
+  a.out = out;
+  return {
+      makeLaunch(named("psrt_attention_kept", op.dtype), blocksFor(op.b * op.h * op.t, 4), 128, a)};
+}
+
+Launches launchAttentionLse(const AttentionOp &op, void *const *buffers, void *out) {
+  AttentionArguments a = toArguments(op, buffers, nullptr, 0, out);
+  return {makeLaunch("psrt_attention_lse", blocksFor(op.b * op.h * op.t, 128), 128, a)};
+}
+
 Launches launchAttention(const AttentionOp &op, void *const *buffers, const int64_t *scalars,
                          int64_t key, void *workspace) {
   check(op, buffers[AttentionOp::Mask]);

@@ -46,6 +46,11 @@ Launches launchAttentionBias(const AttentionOp &op, const std::array<int64_t, 4>
 /// too large to hold the sum), as a dense [b, h, t, d]. `workspace`: of workspaceBytes(op).
 Launches launchAttentionDout(const AttentionOp &op, void *const *buffers, void *workspace,
                              void *out);
+/// 1 where dropout keeps a probability, else 0, of the type of the heads: a dense [b, h, t, s].
+Launches launchAttentionKept(const AttentionOp &op, void *const *buffers, const int64_t *scalars,
+                             int64_t key, void *out);
+/// The log-sums, but inf for rows that see nothing.
+Launches launchAttentionLse(const AttentionOp &op, void *const *buffers, void *out);
 Launches launchMaxPool(const MaxPoolOp &op, void *const *buffers);
 Launches launchConvolution(const ConvolutionOp &op, void *const *buffers);
 

@@ -31,6 +31,12 @@ int64_t placeOf(const Tensor &tensor, int64_t b, int64_t h, int64_t i, int64_t j
   return at;
 }
 
+bool isOfMask(cudnnPointwiseMode_t mode) {
+  return mode == CUDNN_POINTWISE_ADD || mode == CUDNN_POINTWISE_CMP_GT ||
+         mode == CUDNN_POINTWISE_CMP_GE || mode == CUDNN_POINTWISE_GEN_INDEX ||
+         mode == CUDNN_POINTWISE_BINARY_SELECT;
+}
+
 bool isNarrow(cudnnDataType_t type) {
   return type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16;
 }
@@ -73,7 +79,9 @@ std::vector<Tensor *> Attention::tensors() {
     for (std::optional<Tensor> &tensor : *list)
       if (tensor)
         result.push_back(&*tensor);
-  result.push_back(&*scale);
+  for (std::optional<Tensor> *tensor : {&scale, &kept, &keptScale, &keptPart, &rowSums, &querySums})
+    if (*tensor)
+      result.push_back(&**tensor);
   return result;
 }
 
@@ -135,11 +143,19 @@ void Attention::takeStep(const Descriptor &operation) {
   step.y = take(CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
   if (kind.attributes.count(CUDNN_ATTR_POINTWISE_AXIS))
     step.axis = kind.get<int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
+  if (!isOfMask(step.mode))
+    refuse(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "masks have no such function");
   bool isIndex = step.mode == CUDNN_POINTWISE_GEN_INDEX;
   bool isSelect = step.mode == CUDNN_POINTWISE_BINARY_SELECT;
   if (isIndex != (step.axis >= 0) || step.axis > 3 || isIndex == (step.b >= 0) ||
       isSelect != (step.t >= 0))
     refuse(CUDNN_STATUS_BAD_PARAM, "a function has other operands than it takes");
+  steps.push_back(step);
+}
+
+void Attention::relay(const Descriptor &tensor) {
+  Step step{CUDNN_POINTWISE_IDENTITY};
+  step.x = last, step.y = last = numberOf(tensor);
   steps.push_back(step);
 }
 
@@ -194,6 +210,9 @@ double Attention::mask(double score, int64_t b, int64_t h, int64_t i, int64_t j,
     case CUDNN_POINTWISE_BINARY_SELECT:
       y = values[size_t(step.t)] != 0 ? x : other;
       break;
+    default: // CUDNN_POINTWISE_IDENTITY
+      y = x;
+      break;
     }
   }
   return values[size_t(last)];
@@ -220,6 +239,10 @@ std::vector<double> Attention::scoresOf(int64_t b, int64_t h, int64_t i) const {
   return result;
 }
 
+double Attention::keepOf(int64_t b, int64_t h, int64_t i, int64_t j) const {
+  return kept ? kept->load(placeOf(*kept, b, h, i, j)) * keptScale->number : 1;
+}
+
 void Attention::computeRow(int64_t b, int64_t h, int64_t i) const {
   std::vector<double> p = scoresOf(b, h, i);
   double most = *std::max_element(p.begin(), p.end()), sum = 0;
@@ -230,7 +253,7 @@ void Attention::computeRow(int64_t b, int64_t h, int64_t i) const {
   for (int64_t d = 0; d < heads[Q]->sizes[3]; ++d) {
     double value = sum > 0 || !hasNans ? 0 : NAN;
     for (size_t j = 0; sum > 0 && j < p.size(); ++j)
-      value += p[j] / sum * at(V, b, h, int64_t(j), d);
+      value += p[j] / sum * keepOf(b, h, i, int64_t(j)) * at(V, b, h, int64_t(j), d);
     heads[Out]->store(placeOf(*heads[Out], b, h, i, d), float(value));
   }
 }
@@ -242,25 +265,26 @@ void Attention::addGradients(int64_t b, int64_t h, int64_t i, std::vector<double
   double lse = heads[Lse]->load(placeOf(*heads[Lse], b, h, i, 0)), delta = 0;
   for (int64_t d = 0; d < width; ++d)
     delta += at(Out, b, h, i, d) * at(Dout, b, h, i, d);
+  if (rowSums)
+    rowSums->store(placeOf(*rowSums, b, h, i, 0), float(delta * keptPart->number));
   int64_t row = ((b * heads[Q]->sizes[1] + h) * heads[Q]->sizes[2] + i) * width;
   for (int64_t j = 0; j < columns; ++j) {
-    if (lse == -kInfinity && !hasNans)
+    if (lse == -kInfinity && !hasNans && !rowSums) // composite graphs subtract it
       continue;
-    double chance = std::exp(p[size_t(j)] - lse), dp = 0;
+    double chance = std::exp(p[size_t(j)] - lse), keep = keepOf(b, h, i, j), dp = 0;
     int64_t column = ((b * heads1 + g) * columns + j) * width;
     for (int64_t d = 0; d < width; ++d)
       dp += at(Dout, b, h, i, d) * at(V, b, h, j, d);
-    double ds = chance * (dp - delta) * scale->number;
+    double ds = chance * (dp * keep - delta) * scale->number;
     for (int64_t d = 0; d < width; ++d) {
       sums[0][size_t(row + d)] += ds * at(K, b, h, j, d);
       sums[1][size_t(column + d)] += ds * at(Q, b, h, i, d);
-      sums[2][size_t(column + d)] += chance * at(Dout, b, h, i, d);
+      sums[2][size_t(column + d)] += chance * keep * at(Dout, b, h, i, d);
     }
   }
 }
 
-void Attention::storeAll(int kind, const std::vector<double> &values) const {
-  const Tensor &to = *heads[size_t(kind)];
+void Attention::storeAll(const Tensor &to, const std::vector<double> &values) const {
   size_t number = 0;
   for (int64_t b = 0; b < to.sizes[0]; ++b)
     for (int64_t h = 0; h < to.sizes[1]; ++h)
@@ -287,7 +311,9 @@ void Attention::compute() const {
           computeRow(b, h, i);
   for (int kind : {Dq, Dk, Dv})
     if (isGradient)
-      storeAll(kind, sums[kind - Dq]);
+      storeAll(*heads[size_t(kind)], sums[kind - Dq]);
+  if (querySums)
+    storeAll(*querySums, sums[0]);
   spoil(*heads[isGradient ? Dq : Out]);
 }
 

@@ -18,6 +18,7 @@ size_t bytesOf(cudnnBackendAttributeType_t type) {
   case CUDNN_TYPE_HEUR_MODE:
   case CUDNN_TYPE_NUMERICAL_NOTE:
   case CUDNN_TYPE_POINTWISE_MODE:
+  case CUDNN_TYPE_REDUCTION_OPERATOR_TYPE:
     return 4;
   case CUDNN_TYPE_BOOLEAN:
   case CUDNN_TYPE_CHAR:
@@ -96,6 +97,11 @@ const std::vector<Rule> &getRules() {
   constexpr auto backward = CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR;
   constexpr auto function = CUDNN_BACKEND_POINTWISE_DESCRIPTOR;
   constexpr auto pointwise = CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
+  constexpr auto product = CUDNN_BACKEND_MATMUL_DESCRIPTOR;
+  constexpr auto matmul = CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
+  constexpr auto reduction = CUDNN_BACKEND_REDUCTION_DESCRIPTOR;
+  constexpr auto reduce = CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR;
+  constexpr auto reshape = CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR;
   constexpr auto descriptor = CUDNN_TYPE_BACKEND_DESCRIPTOR;
   static const std::vector<Rule> &rules = *new std::vector<Rule>{
       {tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1},
@@ -133,6 +139,18 @@ const std::vector<Rule> &getRules() {
       {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, descriptor, 1},
       {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, descriptor, 1, tensor, true},
       {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, descriptor, 1, tensor, true},
+      {product, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
+      {matmul, CUDNN_ATTR_OPERATION_MATMUL_DESC, descriptor, 1, product},
+      {matmul, CUDNN_ATTR_OPERATION_MATMUL_ADESC, descriptor, 1},
+      {matmul, CUDNN_ATTR_OPERATION_MATMUL_BDESC, descriptor, 1},
+      {matmul, CUDNN_ATTR_OPERATION_MATMUL_CDESC, descriptor, 1},
+      {reduction, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
+      {reduction, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1},
+      {reduce, CUDNN_ATTR_OPERATION_REDUCTION_DESC, descriptor, 1, reduction},
+      {reduce, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, descriptor, 1},
+      {reduce, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, descriptor, 1},
+      {reshape, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, descriptor, 1},
+      {reshape, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, descriptor, 1},
       {graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1},
       {graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, descriptor, 64, graph},
       {heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, descriptor, 1, graph},
@@ -158,8 +176,8 @@ void checkChildren(const Rule &rule, const Attribute &attribute) {
   for (const DescriptorRef &child : attribute.descriptors) {
     if (!child->isFinal)
       refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a descriptor that is set is not finalized");
-    bool isStep = child->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
-    if (takesOperations ? !isStep && !isOperation(child->type) : child->type != rule.child)
+    bool isAny = isPart(child->type) || isOperation(child->type);
+    if (takesOperations ? !isAny : child->type != rule.child)
       refuse(CUDNN_STATUS_BAD_PARAM, "a descriptor that is set is of another type");
   }
 }
@@ -213,6 +231,15 @@ void checkPack(const Descriptor &d) {
     refuse(CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, "a tensor has two addresses");
 }
 
+/// Graphs of pointwise operations alone are parts of others.
+void checkGraph(const Descriptor &graph) {
+  const auto &operations = graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).descriptors;
+  if (std::any_of(operations.begin(), operations.end(), [](const DescriptorRef &operation) {
+        return operation->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
+      }))
+    Execution::parseGraph(graph);
+}
+
 void checkHandles(const Descriptor &plan) {
   const Descriptor &graph = plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
                                 .child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
@@ -258,6 +285,8 @@ void Descriptor::finalize() {
     checkWindows(*this);
   else if (isOperation(type))
     Execution::parse(*this);
+  else if (type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
+    checkGraph(*this);
   else if (type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
     checkPack(*this);
   else if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)

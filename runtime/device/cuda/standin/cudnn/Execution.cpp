@@ -2,6 +2,7 @@
 #include "runtime/device/cuda/standin/cudnn/Execution.h"
 #include "runtime/core/Element.h"
 #include "runtime/device/cuda/standin/cudnn/Attention.h"
+#include "runtime/device/cuda/standin/cudnn/Composite.h"
 #include "runtime/device/cuda/standin/cudnn/Convolution.h"
 #include <cstring>
 
@@ -67,6 +68,20 @@ std::shared_ptr<Execution> Execution::parse(const Descriptor &operation) {
   if (Attention::isOne(operation.type))
     return std::make_shared<Attention>(operation);
   return std::make_shared<Convolution>(operation);
+}
+
+bool isPart(cudnnBackendDescriptorType_t type) {
+  return type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ||
+         type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR ||
+         type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR ||
+         type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR;
+}
+
+std::shared_ptr<Execution> Execution::parseGraph(const Descriptor &graph) {
+  const auto &operations = graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).descriptors;
+  if (operations.size() == 1 && isOperation(operations[0]->type))
+    return parse(*operations[0]);
+  return std::make_shared<Composite>(operations);
 }
 
 void Execution::checkIds() {

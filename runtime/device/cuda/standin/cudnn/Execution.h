@@ -27,9 +27,15 @@ public:
   virtual ~Execution() = default;
   /// Throws a Refusal where the tensors do not go together.
   static std::shared_ptr<Execution> parse(const Descriptor &operation);
+  /// That of a graph: one operation, or the parts of attention.
+  static std::shared_ptr<Execution> parseGraph(const Descriptor &graph);
   /// What each address in a pack is of.
   virtual std::vector<Tensor *> tensors() = 0;
   virtual void compute() const = 0;
+  /// Whether two runs differ, which no engine says.
+  virtual bool addsUpInAnyOrder() const { return false; }
+  /// Whether that version of the library computes something else.
+  virtual bool isWrongIn(size_t /*version*/) const { return false; }
 
   /// All that is read and written.
   std::vector<PsrtStandinAccess> accesses();
@@ -49,6 +55,8 @@ protected:
 };
 
 bool isOperation(cudnnBackendDescriptorType_t type);
+/// Of graphs of several.
+bool isPart(cudnnBackendDescriptorType_t type);
 [[noreturn]] void refuse(cudnnStatus_t status, const char *text);
 
 } // namespace psrt::standin

@@ -1,5 +1,8 @@
 // The functions of cuDNN. What it is like is said by the environment:
-//   PSRT_STANDIN_CUDNN_VERSION=8907         an old one
+//   PSRT_STANDIN_CUDNN_VERSION=8907         an old one; before 92100 attention is known as a graph
+//   of
+//                                           its parts alone
+//   PSRT_STANDIN_CUDNN_TIME=300             microseconds that each plan takes more
 //   PSRT_STANDIN_CUDNN=refuses              it takes no plan
 //   PSRT_STANDIN_CUDNN=wrong                one element of each result is wrong
 //   PSRT_STANDIN_CUDNN=nan                  attention of rows that see nothing is NaN
@@ -7,12 +10,13 @@
 //   PSRT_STANDIN_CUDNN=fails                what it executes fails
 //   PSRT_STANDIN_CUDNN=unstartable          cudnnCreate fails
 #include "runtime/device/cuda/standin/Handles.h"
-#include "runtime/device/cuda/standin/cudnn/Execution.h"
+#include "runtime/device/cuda/standin/cudnn/Attention.h"
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <unistd.h>
 
 namespace psrt::standin {
 
@@ -69,6 +73,9 @@ template <typename T> std::shared_ptr<T> find(Handles<T> &things, const void *ha
 }
 
 DescriptorRef find(cudnnBackendDescriptor_t handle) { return find(objects().descriptors, handle); }
+
+/// The first with attention as one operation that masks scores.
+constexpr size_t kUnifiedVersion = 92100;
 
 //===--- engines ----------------------------------------------------------===//
 
@@ -142,13 +149,13 @@ int64_t workspaceOf(const Descriptor &plan) {
 std::shared_ptr<Execution> takeExecution(const Descriptor &plan) {
   static std::atomic<int> runs{0};
   const Descriptor &config = plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  std::shared_ptr<Execution> result = Execution::parse(
-      config.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).child(CUDNN_ATTR_OPERATIONGRAPH_OPS));
+  std::shared_ptr<Execution> result =
+      Execution::parseGraph(config.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
   std::string asked = setting("PSRT_STANDIN_CUDNN");
   result->roundsToTf32 = config.engine == kTensorCore;
-  result->isWrong = asked == "wrong";
+  result->isWrong = asked == "wrong" || result->isWrongIn(cudnnGetVersion());
   result->hasNans = asked == "nan";
-  if (asked == "unrepeatable" || config.engine == kNondeterministic)
+  if (asked == "unrepeatable" || config.engine == kNondeterministic || result->addsUpInAnyOrder())
     result->isUnrepeatable = runs++ % 2 == 1;
   result->workspaceBytes = workspaceOf(plan);
   return result;
@@ -185,7 +192,11 @@ void enqueue(const std::shared_ptr<Execution> &execution, CUstream stream) {
   using Shared = std::shared_ptr<Execution>;
   std::vector<PsrtStandinAccess> accesses = execution->accesses();
   CUresult result = psrt_standin_enqueue(
-      stream, "cudnnBackendExecute", [](void *data) { (*static_cast<Shared *>(data))->compute(); },
+      stream, "cudnnBackendExecute",
+      [](void *data) {
+        usleep(unsigned(std::atoi(setting("PSRT_STANDIN_CUDNN_TIME").c_str())));
+        (*static_cast<Shared *>(data))->compute();
+      },
       new Shared(execution), [](void *data) { delete static_cast<Shared *>(data); },
       int(accesses.size()), accesses.data());
   if (result != CUDA_SUCCESS)
@@ -236,10 +247,13 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, CUstream stream) {
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t *descriptor) {
+  if (Attention::isOne(type) && cudnnGetVersion() < kUnifiedVersion)
+    return call([] { refuse(CUDNN_STATUS_NOT_SUPPORTED, "attention is no operation of its own"); });
 #define PSRT_CASE(name, value) case name:
   switch (type) {
     PSRT_CUDNN_DESCRIPTOR_TYPES(PSRT_CASE)
-    PSRT_CUDNN_LATER_DESCRIPTOR_TYPES(PSRT_CASE) return call([&] {
+    PSRT_CUDNN_LATER_DESCRIPTOR_TYPES(PSRT_CASE)
+    return call([&] {
       if (!descriptor)
         refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "there is no place for the descriptor");
       auto made = std::make_shared<Descriptor>();

@@ -61,11 +61,20 @@ protected:
       return "it has no graph";
     try {
       DnnPlan(target(), makeAttentionGraph(target(), problem), problem.op.dtype,
-              getMostWorkspace(problem.op));
+              getMostWorkspace(problem));
       return "";
     } catch (const CudnnFailure &failure) {
       return failure.what();
     }
+  }
+
+  /// Value and gradient of each.
+  void expectPlans(const std::vector<AttentionProblem> &problems) {
+    for (AttentionProblem problem : problems)
+      for (bool isGradient : {false, true}) {
+        problem.op.grad = isGradient;
+        EXPECT_EQ("", tryAttention(problem)) << describeAttention(problem);
+      }
   }
 
   Cudnn library;
@@ -85,11 +94,8 @@ AttentionProblem makeAttention(Dtype dtype, int64_t heads, int64_t groups, int64
   return problem;
 }
 
-} // namespace
-
-TEST_P(CudnnPlans, Attention) {
-  if (library.version < 92100)
-    GTEST_SKIP() << "this is cuDNN " << library.version;
+/// What models have; the first two are GPT-2's and Llama's.
+std::vector<AttentionProblem> makeProblems() {
   AttentionProblem gpt = makeAttention(Dtype::BF16, 12, 12, 1024, 64);
   AttentionProblem llama = makeAttention(Dtype::BF16, 32, 8, 1024, 128);
   AttentionProblem half = makeAttention(Dtype::F16, 12, 12, 1024, 64);
@@ -100,12 +106,54 @@ TEST_P(CudnnPlans, Attention) {
   biased.hasMask = masked.hasMask = true;
   biased.op.maskDtype = Dtype::BF16;
   biased.op.mask = masked.op.mask = {0, 0, 1024, 1};
-  for (AttentionProblem problem : {gpt, llama, half, encoder, window, padded, biased, masked})
-    for (bool isGradient : {false, true}) {
-      problem.op.grad = isGradient;
-      problem.op.maskDtype = problem.hasMask ? problem.op.maskDtype : Dtype::Bool;
-      EXPECT_EQ("", tryAttention(problem)) << describeAttention(problem);
-    }
+  return {gpt, llama, half, encoder, window, padded, biased, masked};
+}
+
+} // namespace
+
+TEST_P(CudnnPlans, UnifiedAttention) {
+  if (library.version < 92100)
+    GTEST_SKIP() << "this is cuDNN " << library.version;
+  expectPlans(makeProblems());
+}
+
+TEST_P(CudnnPlans, CompositeAttention) {
+  if (library.version < 91002)
+    GTEST_SKIP() << "this is cuDNN " << library.version;
+  std::vector<AttentionProblem> problems = makeProblems();
+  for (AttentionProblem &problem : problems)
+    problem.form = AttentionForm::Composite;
+  expectPlans(problems);
+  problems = {problems[0], problems[1]};
+  for (AttentionProblem &problem : problems)
+    problem.addsUpQueries = true;
+  expectPlans(problems);
+}
+
+TEST_P(CudnnPlans, Dropout) {
+  if (library.version < 91002)
+    GTEST_SKIP() << "this is cuDNN " << library.version;
+  std::vector<AttentionProblem> all = makeProblems(), problems = {all[0], all[1], all[5]};
+  for (AttentionProblem &problem : problems) {
+    problem.op.dropout = 0.1f;
+    problem.form = chooseForm(library.version, problem.op);
+    EXPECT_TRUE(problem.isComposite());
+  }
+  expectPlans(problems);
+}
+
+TEST_P(CudnnPlans, OtherLengths) {
+  if (library.version < 91002)
+    GTEST_SKIP() << "this is cuDNN " << library.version;
+  AttentionProblem problem = makeAttention(Dtype::BF16, 12, 12, 77, 64);
+  problem.form = AttentionForm::Composite;
+  EXPECT_EQ("", tryAttention(problem));
+  problem.op.grad = true;
+  std::string said = tryAttention(problem);
+  if (library.version < 91600)
+    EXPECT_NE(said.find("no multiple of 128 needs 9.16.0"), std::string::npos) << said;
+  else
+    EXPECT_EQ("", said);
 }
 
 TEST_P(CudnnPlans, Convolutions) {
