@@ -192,14 +192,14 @@ TEST_F(AlgorithmChoice, WithoutMemoryToMeasureInItIsTheFirst) {
 TEST_F(AlgorithmChoice, ProcessesAddToOneFile) {
   auto driver = loadDriver();
   Gpu gpu(driver, 0);
-  Algorithms first(gpu), second(gpu);
+  Algorithms first(gpu, kOfProducts), second(gpu, kOfProducts);
   first.open(1);
   second.open(1);
-  auto add = [](Algorithms &algorithms, const std::string &name, uint64_t bits) {
-    auto always = [](const cublasLtMatmulAlgo_t &) { return true; };
-    auto found = algorithms.choose(name, always,
-                                   [&] { return std::optional(cublasLtMatmulAlgo_t{{bits}}); });
-    return found->data[0];
+  auto add = [](Algorithms &algorithms, const std::string &name, int number) {
+    auto always = [](const std::string &) { return true; };
+    auto found =
+        algorithms.choose(name, always, [&] { return std::optional(std::to_string(number)); });
+    return std::stoi(found.value());
   };
   std::thread other([&] {
     for (int i = 0; i < 20; ++i)
@@ -208,11 +208,11 @@ TEST_F(AlgorithmChoice, ProcessesAddToOneFile) {
   for (int i = 0; i < 20; ++i)
     add(first, "a" + std::to_string(i), 100 + i);
   other.join();
-  EXPECT_EQ(add(first, "b7", 1), 207u); // the other's, though this one has not read it at start
-  Algorithms third(gpu);
+  EXPECT_EQ(add(first, "b7", 1), 207); // the other's, though this one has not read it at start
+  Algorithms third(gpu, kOfProducts);
   third.open(1);
   for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(add(third, "a" + std::to_string(i), 2), uint64_t(100 + i));
-    EXPECT_EQ(add(third, "b" + std::to_string(i), 2), uint64_t(200 + i));
+    EXPECT_EQ(add(third, "a" + std::to_string(i), 2), 100 + i);
+    EXPECT_EQ(add(third, "b" + std::to_string(i), 2), 200 + i);
   }
 }

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -25,20 +24,17 @@ std::string toFileName(std::string text) {
   return text;
 }
 
-std::string toText(const cublasLtMatmulAlgo_t &algorithm) {
-  std::string result;
-  for (uint64_t word : algorithm.data)
-    result += format("%016llx", (unsigned long long)word);
-  return result;
+/// What the library is called in names and in files: "cublaslt".
+std::string toKey(const AlgorithmOrigin &origin) {
+  std::string key = origin.library;
+  for (char &c : key)
+    c = char(std::tolower(static_cast<unsigned char>(c)));
+  return key;
 }
 
-bool fromText(const std::string &text, cublasLtMatmulAlgo_t &algorithm) {
-  if (text.size() != 16 * std::size(algorithm.data) ||
-      text.find_first_not_of("0123456789abcdef") != std::string::npos)
-    return false;
-  for (size_t i = 0; i < std::size(algorithm.data); ++i)
-    algorithm.data[i] = std::strtoull(text.substr(16 * i, 16).c_str(), nullptr, 16);
-  return true;
+/// Empty for cuBLASLt, whose files were first.
+std::string getMark(const AlgorithmOrigin &origin) {
+  return origin.library == kCublasLt ? "" : toKey(origin);
 }
 
 /// The algorithms of a file's JSON; false where it is no such file.
@@ -47,18 +43,17 @@ bool parse(const nlohmann::json &json, AlgorithmOrigin &origin, AlgorithmMap &re
     return false;
   origin.gpu = json.at("gpu").get<std::string>();
   origin.processors = json.at("processors").get<int>();
-  origin.version = json.at("cublaslt").get<size_t>();
-  for (const auto &[product, text] : json.at("algorithms").items())
-    if (!fromText(text.get<std::string>(), result[product]))
-      return false;
+  origin.version = json.at(toKey(origin)).get<size_t>();
+  result = json.at("algorithms").get<AlgorithmMap>();
   return true;
 }
 
 } // namespace
 
 std::string findAlgorithmFile(const AlgorithmOrigin &origin) {
+  std::string mark = getMark(origin);
   if (const char *chosen = std::getenv("PSRT_ALGORITHM_CACHE"))
-    return chosen;
+    return !*chosen || mark.empty() ? chosen : std::string(chosen) + "." + mark;
   std::string folder;
   if (const char *caches = std::getenv("XDG_CACHE_HOME"); caches && *caches)
     folder = caches;
@@ -66,8 +61,9 @@ std::string findAlgorithmFile(const AlgorithmOrigin &origin) {
     folder = std::string(home) + "/.cache";
   if (folder.empty())
     return "";
-  return format("%s/parashard/algorithms-%s-%zu.json", folder.c_str(),
-                toFileName(origin.gpu).c_str(), origin.version);
+  return format("%s/parashard/algorithms-%s-%s%zu.json", folder.c_str(),
+                toFileName(origin.gpu).c_str(), mark.empty() ? "" : (mark + "-").c_str(),
+                origin.version);
 }
 
 AlgorithmFileLock::AlgorithmFileLock(const std::string &path) {
@@ -94,6 +90,7 @@ AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &orig
     return {};
   AlgorithmMap result;
   AlgorithmOrigin found;
+  found.library = origin.library;
   bool isWhole = false;
   try {
     isWhole = parse(nlohmann::json::parse(stream), found, result);
@@ -105,10 +102,9 @@ AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &orig
   }
   if (found == origin)
     return result;
-  complaint = format("it is of %s with %d multiprocessors and cuBLASLt %zu, here are %s with %d "
-                     "and %zu",
-                     found.gpu.c_str(), found.processors, found.version, origin.gpu.c_str(),
-                     origin.processors, origin.version);
+  complaint = format("it is of %s with %d multiprocessors and %s %zu, here are %s with %d and %zu",
+                     found.gpu.c_str(), found.processors, found.library.c_str(), found.version,
+                     origin.gpu.c_str(), origin.processors, origin.version);
   return {};
 }
 
@@ -117,10 +113,8 @@ std::string writeAlgorithms(const std::string &path, const AlgorithmOrigin &orig
   nlohmann::json json{{"parashard_algorithms", kFormat},
                       {"gpu", origin.gpu},
                       {"processors", origin.processors},
-                      {"cublaslt", origin.version}};
-  nlohmann::json &list = json["algorithms"] = nlohmann::json::object();
-  for (const auto &[product, algorithm] : algorithms)
-    list[product] = toText(algorithm);
+                      {toKey(origin), origin.version},
+                      {"algorithms", algorithms}};
   std::string temporary = path + ".XXXXXX";
   int file = mkstemp(temporary.data());
   if (file < 0)

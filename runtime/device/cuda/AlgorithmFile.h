@@ -1,26 +1,28 @@
-// Algorithms that were chosen for products, on disk: one file for a kind of GPU and a version of
-// cuBLASLt.
+// Algorithms that were chosen, on disk: one file for a kind of GPU and a version of a library.
 #ifndef PSRT_DEVICE_CUDA_ALGORITHMFILE_H
 #define PSRT_DEVICE_CUDA_ALGORITHMFILE_H
 
-#include "runtime/device/cuda/CublasLtApi.h"
 #include <map>
 #include <string>
 
 namespace psrt::cuda {
 
-/// By what says all of a product that its speed depends on.
-using AlgorithmMap = std::map<std::string, cublasLtMatmulAlgo_t>;
+inline constexpr const char *kCublasLt = "cuBLASLt", *kCudnn = "cuDNN";
 
-/// What an algorithm's bits are good for: cuBLASLt takes them back in the same version only.
+/// By what says all of a problem that its speed depends on.
+using AlgorithmMap = std::map<std::string, std::string>;
+
+/// What an algorithm is good for: libraries take them back in the same version only.
 struct AlgorithmOrigin {
-  std::string gpu;    ///< the GPU's name
-  int processors = 0; ///< of its multiprocessors
-  size_t version = 0; ///< of cuBLASLt: 130100
+  std::string library; ///< "cuBLASLt"
+  std::string gpu;     ///< the GPU's name
+  int processors = 0;  ///< of its multiprocessors
+  size_t version = 0;  ///< of the library: 130100
   bool operator==(const AlgorithmOrigin &) const = default;
 };
 
-/// $PSRT_ALGORITHM_CACHE, or algorithms-GPU-VERSION.json in $XDG_CACHE_HOME/parashard or
+/// $PSRT_ALGORITHM_CACHE (with the library's name behind it, but for cuBLASLt), or
+/// algorithms-GPU-VERSION.json, algorithms-GPU-cudnn-VERSION.json in $XDG_CACHE_HOME/parashard or
 /// ~/.cache/parashard; empty where the variable is empty or there is no home: nothing is kept.
 std::string findAlgorithmFile(const AlgorithmOrigin &origin);
 

@@ -1,4 +1,4 @@
-// Events around products.
+// Events around what is enqueued.
 #include "runtime/device/cuda/AlgorithmTimer.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Workspace.h"
@@ -20,7 +20,7 @@ static std::unique_ptr<DeviceMemory> tryToAllocate(const GpuRef &gpu, size_t byt
 }
 
 AlgorithmTimer::AlgorithmTimer(const GpuRef &given, const std::vector<size_t> &sizes)
-    : gpu(given), stream(given), begin(given, /*timed=*/true), end(given, /*timed=*/true) {
+    : gpu(given), stream(given) {
   size_t bytes = 0;
   auto place = [&](size_t size) {
     offsets.push_back(bytes);
@@ -40,12 +40,16 @@ AlgorithmTimer::~AlgorithmTimer() {
   gpu->getDriver().streamSynchronize(stream.get());
 }
 
-double AlgorithmTimer::measureBurst(const std::function<bool()> &enqueue, int repeats) const {
+BurstTimer::BurstTimer(const Stream &stream, CUdeviceptr filler)
+    : stream(stream), filler(filler), begin(stream.getGpu(), /*timed=*/true),
+      end(stream.getGpu(), /*timed=*/true) {}
+
+double BurstTimer::measureBurst(const std::function<bool()> &enqueue, int repeats) const {
+  const Gpu &gpu = *stream.getGpu();
   // While the GPU is busy with this, the host enqueues what follows: launches are not measured.
   for (int i = 0; i < 4; ++i)
-    gpu->check(gpu->getDriver().memsetD8Async(reinterpret_cast<CUdeviceptr>(getWorkspace()),
-                                              kFilling, kWorkspaceBytes, stream.get()),
-               "to fill memory");
+    gpu.check(gpu.getDriver().memsetD8Async(filler, kFilling, kWorkspaceBytes, stream.get()),
+              "to fill memory");
   begin.record(stream);
   for (int i = 0; i < repeats; ++i)
     if (!enqueue())
@@ -53,12 +57,12 @@ double AlgorithmTimer::measureBurst(const std::function<bool()> &enqueue, int re
   end.record(stream);
   stream.synchronize();
   float milliseconds = 0;
-  gpu->check(gpu->getDriver().eventElapsedTime(&milliseconds, begin.get(), end.get()),
-             "to say how long something took");
+  gpu.check(gpu.getDriver().eventElapsedTime(&milliseconds, begin.get(), end.get()),
+            "to say how long something took");
   return milliseconds / repeats;
 }
 
-double AlgorithmTimer::measure(const std::function<bool()> &enqueue) const {
+double BurstTimer::measure(const std::function<bool()> &enqueue) const {
   constexpr double kBurstMilliseconds = 1;
   constexpr int kMostRepeats = 10;
   double first = measureBurst(enqueue, 1); // a kernel is loaded when it runs first

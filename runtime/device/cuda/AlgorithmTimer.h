@@ -1,4 +1,4 @@
-// How long a product takes on a GPU.
+// How long something takes on a GPU.
 #ifndef PSRT_DEVICE_CUDA_ALGORITHMTIMER_H
 #define PSRT_DEVICE_CUDA_ALGORITHMTIMER_H
 
@@ -7,6 +7,22 @@
 #include <vector>
 
 namespace psrt::cuda {
+
+/// Times of what is enqueued on a stream.
+class BurstTimer {
+public:
+  /// `filler`: kWorkspaceBytes that may be written.
+  BurstTimer(const Stream &stream, CUdeviceptr filler);
+  /// Milliseconds of what `enqueue` puts into the stream; infinity where it says false: not built.
+  double measure(const std::function<bool()> &enqueue) const;
+
+private:
+  double measureBurst(const std::function<bool()> &enqueue, int repeats) const;
+
+  const Stream &stream;
+  CUdeviceptr filler;
+  Event begin, end;
+};
 
 /// A stream and memory of its own, in which nothing of the program is disturbed.
 class AlgorithmTimer {
@@ -22,15 +38,13 @@ public:
   /// kWorkspaceBytes of it.
   void *getWorkspace() const { return at(offsets.size() - 1); }
   const Stream &getStream() const { return stream; }
-  /// Milliseconds of what `enqueue` puts into the stream; infinity where it says false: not built.
-  double measure(const std::function<bool()> &enqueue) const;
+  double measure(const std::function<bool()> &enqueue) const {
+    return BurstTimer(stream, reinterpret_cast<CUdeviceptr>(getWorkspace())).measure(enqueue);
+  }
 
 private:
-  double measureBurst(const std::function<bool()> &enqueue, int repeats) const;
-
   GpuRef gpu;
   Stream stream;
-  Event begin, end;
   std::vector<size_t> offsets;
   std::unique_ptr<DeviceMemory> memory;
 };

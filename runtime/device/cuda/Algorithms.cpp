@@ -16,7 +16,9 @@ static bool isMeasuring(const Gpu &gpu) {
   return std::strcmp(choice, "0") != 0;
 }
 
-Algorithms::Algorithms(const Gpu &gpu) : measures(isMeasuring(gpu)) {
+Algorithms::Algorithms(const Gpu &gpu, const AlgorithmKind &kind)
+    : kind(kind), measures(isMeasuring(gpu)) {
+  origin.library = kind.library;
   origin.gpu = gpu.getName();
   origin.processors = gpu.getProcessors();
 }
@@ -37,7 +39,7 @@ void Algorithms::read() {
   if (path.empty())
     return;
   std::string complaint;
-  // What this process has chosen stays: its products are recorded with it.
+  // What this process has chosen stays: its runs are recorded with it.
   known.merge(readAlgorithms(path, origin, complaint));
   if (!complaint.empty() && !std::exchange(hasToldOfReading, true))
     std::fprintf(stderr,
@@ -52,29 +54,29 @@ void Algorithms::write() {
   if (reason.empty() || std::exchange(hasToldOfWriting, true))
     return;
   std::fprintf(stderr,
-               "note: cannot write \"%s\": %s; the algorithms of products are measured again in "
-               "each run (PSRT_ALGORITHM_CACHE=FILE names another file)\n",
-               path.c_str(), reason.c_str());
+               "note: cannot write \"%s\": %s; %s are measured again in each run "
+               "(PSRT_ALGORITHM_CACHE=FILE names another file)\n",
+               path.c_str(), reason.c_str(), kind.measured);
 }
 
-std::optional<cublasLtMatmulAlgo_t>
-Algorithms::find(const std::string &product,
+std::optional<std::string>
+Algorithms::find(const std::string &problem,
                  const std::function<bool(const Algorithm &)> &isUsable) const {
-  auto entry = known.find(product);
+  auto entry = known.find(problem);
   if (entry == known.end() || !isUsable(entry->second))
     return std::nullopt;
   return entry->second;
 }
 
-std::optional<cublasLtMatmulAlgo_t>
-Algorithms::measureInTime(const std::string &product,
+std::optional<std::string>
+Algorithms::measureInTime(const std::string &problem,
                           const std::function<std::optional<Algorithm>()> &measure) {
   if (seconds >= kMostSeconds) {
     if (!std::exchange(hasToldOfTime, true))
       std::fprintf(stderr,
-                   "note: measuring algorithms of products has taken %.0f s; the first that "
-                   "cuBLASLt offers is taken for what is left, from %s on\n",
-                   seconds, product.c_str());
+                   "note: measuring %s has taken %.0f s; %s is taken for what is left, from %s "
+                   "on\n",
+                   kind.measured, seconds, kind.taken, problem.c_str());
     return std::nullopt;
   }
   auto begin = std::chrono::steady_clock::now();
@@ -83,21 +85,21 @@ Algorithms::measureInTime(const std::string &product,
   return result;
 }
 
-std::optional<cublasLtMatmulAlgo_t>
-Algorithms::choose(const std::string &product,
+std::optional<std::string>
+Algorithms::choose(const std::string &problem,
                    const std::function<bool(const Algorithm &)> &isUsable,
                    const std::function<std::optional<Algorithm>()> &measure) {
   std::lock_guard<std::mutex> lock(mutex);
-  if (auto found = find(product, isUsable))
+  if (auto found = find(problem, isUsable))
     return found;
   AlgorithmFileLock fileLock(path);
-  known.erase(product);
+  known.erase(problem);
   read(); // another process may have measured it meanwhile
-  if (auto found = find(product, isUsable))
+  if (auto found = find(problem, isUsable))
     return found;
-  std::optional<Algorithm> result = measureInTime(product, measure);
+  std::optional<Algorithm> result = measureInTime(problem, measure);
   if (result) {
-    known[product] = *result;
+    known[problem] = *result;
     write();
   }
   return result;

@@ -1,5 +1,6 @@
-// Which algorithm of cuBLASLt multiplies matrices: the fastest of those that its heuristics offer,
-// measured once for each kind of product and remembered.
+// Which of several ways is taken to compute something: the fastest, measured once for each problem
+// and remembered. For products it is an algorithm of cuBLASLt, of those that its heuristics offer;
+// for what cuDNN and the runtime's kernels compute alike, one of the two.
 #ifndef PSRT_DEVICE_CUDA_ALGORITHMS_H
 #define PSRT_DEVICE_CUDA_ALGORITHMS_H
 
@@ -11,35 +12,47 @@
 
 namespace psrt::cuda {
 
+/// Whose choices they are, and how messages speak of them.
+struct AlgorithmKind {
+  const char *library;  ///< "cuBLASLt"
+  const char *measured; ///< what is
+  const char *taken;    ///< without a measurement
+};
+inline constexpr AlgorithmKind kOfProducts{kCublasLt, "the algorithms of products",
+                                           "the first that cuBLASLt offers"};
+inline constexpr AlgorithmKind kOfCudnn{kCudnn, "cuDNN beside the runtime's kernels", "cuDNN"};
+
 /// The choices of one kind of GPU; the ranks of a process share it, and processes its file.
 class Algorithms {
 public:
-  explicit Algorithms(const Gpu &gpu);
+  Algorithms(const Gpu &gpu, const AlgorithmKind &kind);
 
-  /// Whether products are measured: on a real driver unless PSRT_ALGORITHM_TIMING=0, on the
+  /// Whether anything is measured: on a real driver unless PSRT_ALGORITHM_TIMING=0, on the
   /// stand-in where it is 1.
   bool areMeasured() const { return measures; }
-  /// Reads what there is for this version of cuBLASLt; what was read before stays.
+  /// Reads what there is for this version of the library; what was read before stays.
   void open(size_t version);
 
-  using Algorithm = cublasLtMatmulAlgo_t;
-  /// The algorithm of a product; nothing where none could be measured. One that is remembered is
+  /// An algorithm as text.
+  using Algorithm = std::string;
+  /// That of a problem; nothing where none could be measured. One that is remembered is
   /// taken where `isUsable`; else `measure` finds one. One call at a time: measurements of several
   /// ranks would disturb each other. Once measuring has taken kMostSeconds in all, no more is.
-  std::optional<Algorithm> choose(const std::string &product,
+  std::optional<Algorithm> choose(const std::string &problem,
                                   const std::function<bool(const Algorithm &)> &isUsable,
                                   const std::function<std::optional<Algorithm>()> &measure);
 
 private:
-  std::optional<Algorithm> find(const std::string &product,
+  std::optional<Algorithm> find(const std::string &problem,
                                 const std::function<bool(const Algorithm &)> &isUsable) const;
   void read();
   void write();
-  std::optional<Algorithm> measureInTime(const std::string &product,
+  std::optional<Algorithm> measureInTime(const std::string &problem,
                                          const std::function<std::optional<Algorithm>()> &measure);
 
   static constexpr double kMostSeconds = 20;
 
+  const AlgorithmKind &kind;
   bool measures;
   std::mutex mutex;
   AlgorithmOrigin origin;

@@ -3,6 +3,7 @@
 #include "runtime/core/Status.h"
 #include <cstdlib>
 #include <dlfcn.h>
+#include <iterator>
 
 namespace psrt::cuda {
 
@@ -43,6 +44,23 @@ CublasLtRef loadCublasLt() {
     refuse("%s has no %s: it is too old; cuBLASLt 12 or 13 is needed", name.c_str(), #symbol);
   PSRT_CUBLASLT_FUNCTIONS(PSRT_LOAD)
 #undef PSRT_LOAD
+  return result;
+}
+
+std::string toText(const cublasLtMatmulAlgo_t &algorithm) {
+  std::string result;
+  for (uint64_t word : algorithm.data)
+    result += format("%016llx", (unsigned long long)word);
+  return result;
+}
+
+std::optional<cublasLtMatmulAlgo_t> toAlgorithm(const std::string &text) {
+  cublasLtMatmulAlgo_t result{};
+  if (text.size() != 16 * std::size(result.data) ||
+      text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return std::nullopt;
+  for (size_t i = 0; i < std::size(result.data); ++i)
+    result.data[i] = std::strtoull(text.substr(16 * i, 16).c_str(), nullptr, 16);
   return result;
 }
 

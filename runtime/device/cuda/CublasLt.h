@@ -23,6 +23,10 @@ using CublasLtRef = std::shared_ptr<const CublasLt>;
 /// Fails, and says what to do, where there is none. It stays loaded for good.
 CublasLtRef loadCublasLt();
 
+/// An algorithm's bits for a file; nothing for a text that is none.
+std::string toText(const cublasLtMatmulAlgo_t &algorithm);
+std::optional<cublasLtMatmulAlgo_t> toAlgorithm(const std::string &text);
+
 /// One rank's handle, and the memory in which its products may work: they come one after the other.
 class Blas {
 public:

@@ -54,7 +54,8 @@ CUfunction CudaRank::findKernel(int index) const {
 
 Blas &CudaRank::getBlas() {
   if (!blas)
-    blas = std::make_unique<Blas>(place.gpu, place.algorithms);
+    blas = std::make_unique<Blas>(
+        place.gpu, std::shared_ptr<Algorithms>(place.algorithms, &place.algorithms->products));
   return *blas;
 }
 
@@ -64,6 +65,7 @@ Dnn *CudaRank::getDnn() {
     return dnn.get();
   try {
     dnn = std::make_unique<Dnn>(place.dnn->library, *stream);
+    place.algorithms->dnn.open(place.dnn->library->version);
   } catch (const CudnnFailure &failure) {
     std::fprintf(stderr,
                  "note: attention and convolutions are the runtime's own, which are slower: %s\n",
@@ -233,12 +235,12 @@ CudaDevice::CudaDevice(const DeviceRequest &request)
   }
 }
 
-std::shared_ptr<Algorithms> CudaDevice::findAlgorithms(const Gpu &gpu) const {
+std::shared_ptr<MeasuredAlgorithms> CudaDevice::findAlgorithms(const Gpu &gpu) const {
   for (const Place &place : places)
     if (place.gpu && place.gpu->getName() == gpu.getName() &&
         place.gpu->getProcessors() == gpu.getProcessors())
       return place.algorithms;
-  return std::make_shared<Algorithms>(gpu);
+  return std::make_shared<MeasuredAlgorithms>(gpu);
 }
 
 std::unique_ptr<RankDevice> CudaDevice::makeRank(int, bool, int place) {

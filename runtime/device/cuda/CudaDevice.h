@@ -34,13 +34,19 @@ struct DnnUse {
   Verdicts verdicts;
 };
 
+/// What was measured on one kind of GPU.
+struct MeasuredAlgorithms {
+  explicit MeasuredAlgorithms(const Gpu &gpu) : products(gpu, kOfProducts), dnn(gpu, kOfCudnn) {}
+  Algorithms products, dnn;
+};
+
 /// A GPU with the kernels that its ranks launch; several ranks may share one.
 struct Place {
   GpuRef gpu;
   std::shared_ptr<DnnUse> dnn;
   ModuleRef program; ///< null where the program has no kernels
   std::shared_ptr<const LibraryKernels> library;
-  std::shared_ptr<Algorithms> algorithms; ///< of all GPUs of the same kind
+  std::shared_ptr<MeasuredAlgorithms> algorithms; ///< of all GPUs of the same kind
 };
 
 /// The parts of a program that its ranks look at.
@@ -89,6 +95,8 @@ public:
   /// cuDNN, made when it is asked for first; null where it is not used.
   Dnn *getDnn();
   DnnUse &getDnnUse() const { return *place.dnn; }
+  /// Which of cuDNN and the runtime's kernels is faster.
+  Algorithms &getDnnAlgorithms() const { return place.algorithms->dnn; }
   /// Tells the stand-in what the next operation that is enqueued for an instruction touches,
   /// `more` besides its buffers.
   void announce(const Bound &bound, const char *what, const std::vector<Access> &more = {}) const;
@@ -142,7 +150,7 @@ private:
   int firstRank;                              ///< of this process
   std::vector<int> gpus;                      ///< of each rank of this process
   std::shared_ptr<ProgramView> program;
-  std::shared_ptr<Algorithms> findAlgorithms(const Gpu &gpu) const;
+  std::shared_ptr<MeasuredAlgorithms> findAlgorithms(const Gpu &gpu) const;
 
   std::vector<Place> places; ///< by GPU, empty where no rank is
   std::shared_ptr<RankTable> ranks;

@@ -1,6 +1,7 @@
-// Comparing, then binding.
+// Comparing, measuring, then binding.
 #include "runtime/device/cuda/DnnOp.h"
 #include "runtime/core/Status.h"
+#include "runtime/device/cuda/AlgorithmTimer.h"
 #include <algorithm>
 #include <optional>
 
@@ -9,6 +10,9 @@ namespace {
 
 /// Of GPU memory for a comparison; larger problems are compared on a part of the batch.
 constexpr int64_t kMostTrialBytes = int64_t(1) << 30;
+
+/// That must be left besides, for what is allocated later.
+constexpr int64_t kLeftBytes = int64_t(kWorkspaceBytes + kLandingBytes);
 
 void *pointer(CUdeviceptr at) { return reinterpret_cast<void *>(at); }
 
@@ -24,9 +28,23 @@ public:
   Comparison(CudaRank &rank, Dnn &dnn, const DnnOp &op)
       : rank(rank), op(op), plan(getPlan(dnn, op)), trial(op.makeTrial()),
         work(allocate(std::max(plan.getWorkspaceBytes(), op.getWorkBytes()))),
-        own(allocate(op.getOwnBytes())) {}
+        own(allocate(op.getOwnBytes())) {
+    setRuns();
+  }
 
-  std::string run() {
+  /// Empty, or how results differ.
+  std::string compare() { return trial.compare(rank.getStream()); }
+
+  Trial::Times measure() {
+    std::optional<DeviceMemory> filler = allocate(kWorkspaceBytes);
+    BurstTimer timer(*rank.getStream(), filler->get());
+    return trial.measure(rank.getStream(), [&](const std::function<void()> &run) {
+      return timer.measure([&] { return run(), true; });
+    });
+  }
+
+private:
+  void setRuns() {
     trial.mayDiffer = mayBeNondeterministic();
     trial.prepare = [&](void *const *buffers) {
       launch(op.launchInputs(buffers, at(work)), buffers);
@@ -41,10 +59,8 @@ public:
       plan.run(plan.pack(op.nameTensors(buffers, at(own)), at(work)));
     };
     trial.ours = [&](void *const *buffers) { launch(op.launchOurs(buffers, at(work)), buffers); };
-    return trial.compare(rank.getStream());
   }
 
-private:
   std::optional<DeviceMemory> allocate(int64_t bytes) const {
     if (bytes == 0)
       return std::nullopt;
@@ -84,10 +100,14 @@ int64_t getTrialBytes(const DnnOp &op) {
   return op.makeTrial().getBytes() + op.getOwnBytes() + op.getWorkBytes();
 }
 
-/// Empty, or why cuDNN is not used for it.
-std::string compare(CudaRank &rank, Dnn &dnn, const DnnOp &whole) {
+/// Gives as much of it to `use` as there is memory for; empty, or what it says, or why it could
+/// not.
+std::string onTrial(CudaRank &rank, Dnn &dnn, const DnnOp &whole,
+                    const std::function<std::string(Comparison &)> &use) {
   try {
-    int64_t free = int64_t(rank.getGpu().freeMemory()) - getPlan(dnn, whole).getWorkspaceBytes();
+    int64_t workspace = getPlan(dnn, whole).getWorkspaceBytes();
+    int64_t free = int64_t(rank.getGpu().freeMemory()) - workspace;
+    int64_t scratch = whole.getOwnBytes() + workspace;
     std::unique_ptr<DnnOp> half;
     const DnnOp *op = &whole;
     while (op && getTrialBytes(*op) > std::min(free, kMostTrialBytes)) {
@@ -95,9 +115,10 @@ std::string compare(CudaRank &rank, Dnn &dnn, const DnnOp &whole) {
       half = std::move(next);
       op = half.get();
     }
-    if (!op)
-      return "there is no memory to compare them";
-    return Comparison(rank, dnn, *op).run();
+    if (!op || (scratch > 0 && whole.getOwnBytes() > free - kLeftBytes))
+      return "there is no memory for it";
+    Comparison comparison(rank, dnn, *op);
+    return use(comparison);
   } catch (const CudnnFailure &failure) {
     return failure.what();
   }
@@ -109,8 +130,8 @@ bool areAligned(const std::vector<DnnTensor> &tensors) {
   });
 }
 
-/// Whether cuDNN does it. What it does not do is told once.
-bool isForDnn(CudaRank &rank, Dnn &dnn, const DnnOp &op, const Bound &bound) {
+/// Whether cuDNN computes it. What it does not is told once.
+bool isRight(CudaRank &rank, Dnn &dnn, const DnnOp &op, const Bound &bound) {
   std::string problem = op.describe();
   Verdicts &verdicts = rank.getDnnUse().verdicts;
   int gpu = rank.getGpu().getOrdinal();
@@ -118,7 +139,37 @@ bool isForDnn(CudaRank &rank, Dnn &dnn, const DnnOp &op, const Bound &bound) {
     return verdicts.isTrusted(gpu, problem + ", not aligned", [] {
       return format("a tensor is at no multiple of %lld bytes", (long long)kDnnAlignment);
     });
-  return verdicts.isTrusted(gpu, problem, [&] { return compare(rank, dnn, op); });
+  return verdicts.isTrusted(gpu, problem, [&] {
+    return onTrial(rank, dnn, op, [](Comparison &comparison) { return comparison.compare(); });
+  });
+}
+
+/// What is measured: the problem, and which engines may compute it.
+std::string nameMeasured(const DnnOp &op) {
+  return op.describe() + (mayRoundToTf32() ? ", tf32" : "") +
+         (mayBeNondeterministic() ? ", nondeterministic" : "");
+}
+
+/// Whether the runtime's kernels are faster, where that is measured or remembered.
+bool areOursFaster(CudaRank &rank, Dnn &dnn, const DnnOp &op) {
+  constexpr const char *kTheirs = "cudnn", *kOurs = "own";
+  /// What is faster by less is so by chance.
+  constexpr double kLeastGain = 0.97;
+  Algorithms &algorithms = rank.getDnnAlgorithms();
+  if (!algorithms.areMeasured())
+    return false;
+  auto isUsable = [&](const std::string &text) { return text == kTheirs || text == kOurs; };
+  auto measure = [&]() -> std::optional<std::string> {
+    Trial::Times times;
+    std::string reason = onTrial(rank, dnn, op, [&](Comparison &comparison) {
+      times = comparison.measure();
+      return std::string();
+    });
+    if (!reason.empty())
+      return std::nullopt;
+    return times.ours < times.theirs * kLeastGain ? kOurs : kTheirs;
+  };
+  return algorithms.choose(nameMeasured(op), isUsable, measure) == kOurs;
 }
 
 //===--- what is run ------------------------------------------------------===//
@@ -149,7 +200,7 @@ void runDnnOp(const Bound &bound) {
 
 bool bindToDnn(CudaRank &rank, std::unique_ptr<DnnOp> given, Bound &bound) {
   Dnn *dnn = rank.getDnn();
-  if (!dnn || !isForDnn(rank, *dnn, *given, bound))
+  if (!dnn || !isRight(rank, *dnn, *given, bound) || areOursFaster(rank, *dnn, *given))
     return false;
   auto p = std::make_unique<PreparedDnnOp>();
   p->op = std::move(given);

@@ -1,5 +1,5 @@
-// Operations that cuDNN may do in place of kernels of ours: it takes the problem and computes what
-// these do on random numbers.
+// Operations that cuDNN may do in place of kernels of ours: it takes the problem, computes what
+// these do on random numbers, and is not slower.
 #ifndef PSRT_DEVICE_CUDA_DNNOP_H
 #define PSRT_DEVICE_CUDA_DNNOP_H
 
@@ -35,7 +35,8 @@ public:
   virtual std::unique_ptr<DnnOp> halve() const = 0;
 };
 
-/// Whether cuDNN does it: the instruction is bound to that. Where it does not, a note says so once.
+/// Whether cuDNN does it: the instruction is bound to that. It does not where it computes something
+/// else, which a note says once, or where the runtime's kernels are faster.
 bool bindToDnn(CudaRank &rank, std::unique_ptr<DnnOp> op, Bound &bound);
 
 } // namespace psrt::cuda

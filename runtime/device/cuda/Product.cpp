@@ -239,10 +239,17 @@ cublasLtMatmulAlgo_t Product::choose(const MatmulOp &op, int64_t alignment) {
   offered = !found.empty();
   if (!offered || !algorithms.areMeasured())
     return offered ? found.front() : Algorithm{};
-  std::optional<Algorithm> chosen = algorithms.choose(
-      describe(op, alignment), [&](const Algorithm &candidate) { return isUsable(candidate); },
-      [&] { return measure(found); });
-  return chosen.value_or(found.front());
+  std::optional<std::string> chosen = algorithms.choose(
+      describe(op, alignment),
+      [&](const std::string &text) {
+        std::optional<Algorithm> candidate = toAlgorithm(text);
+        return candidate && isUsable(*candidate);
+      },
+      [&]() -> std::optional<std::string> {
+        std::optional<Algorithm> fastest = measure(found);
+        return fastest ? std::optional(toText(*fastest)) : std::nullopt;
+      });
+  return chosen ? toAlgorithm(*chosen).value_or(found.front()) : found.front();
 }
 
 //===--- a run ------------------------------------------------------------===//

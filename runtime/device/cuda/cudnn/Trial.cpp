@@ -184,6 +184,18 @@ std::string Trial::compare(const StreamRef &stream) const {
   return "";
 }
 
+Trial::Times
+Trial::measure(const StreamRef &stream,
+               const std::function<double(const std::function<void()> &)> &time) const {
+  Buffers buffers(stream, *this);
+  if (prepare)
+    prepare(buffers.getFirst());
+  Times result;
+  result.theirs = time([&] { theirs(buffers.getFirst()); });
+  result.ours = time([&] { ours(buffers.getSecond()); });
+  return result;
+}
+
 bool Verdicts::isTrusted(int gpu, const std::string &problem,
                          const std::function<std::string()> &test) {
   std::lock_guard<std::mutex> lock(mutex);

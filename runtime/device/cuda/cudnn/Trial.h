@@ -1,5 +1,5 @@
 // Results of a library against those of kernels of ours, on random numbers: before a library is
-// trusted with a problem.
+// trusted with a problem; and their times.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_TRIAL_H
 #define PSRT_DEVICE_CUDA_CUDNN_TRIAL_H
 
@@ -41,6 +41,12 @@ struct Trial {
   int64_t getBytes() const;
   /// Runs both and waits. Empty, or how they differ.
   std::string compare(const StreamRef &stream) const;
+  /// What `time` says of each on the same numbers.
+  struct Times {
+    double theirs = 0, ours = 0;
+  };
+  Times measure(const StreamRef &stream,
+                const std::function<double(const std::function<void()> &)> &time) const;
 };
 
 /// How far two results may be apart that were rounded to that type, as a part of them.

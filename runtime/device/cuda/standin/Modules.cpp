@@ -1,6 +1,7 @@
 // Loads images and makes launches of their kernels.
 #include "runtime/device/cuda/standin/Modules.h"
 #include "runtime/device/cuda/standin/Blocks.h"
+#include "runtime/device/cuda/standin/Machine.h"
 #include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
@@ -179,7 +180,9 @@ Operation kernelOperation(const std::shared_ptr<Function> &function, uint32_t gr
     return operation;
   }
   auto copy = std::make_shared<Parameters>(function->parameterSizes, parameters);
-  operation.run = [function, copy, grid, block, sharedBytes]() -> CUresult {
+  unsigned microseconds = machine().settings.kernelTime;
+  operation.run = [=]() -> CUresult {
+    usleep(microseconds);
     Launch launch{function->name, function->body, copy->pointers.data(), grid, block, sharedBytes};
     return runBlocks(launch) ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
   };

@@ -24,6 +24,7 @@ Settings readSettings() {
   settings.refusesGraphs = variable("PSRT_STANDIN_GRAPHS") == "0";
   settings.drop = number("PSRT_STANDIN_DROP", 0);
   settings.delay = unsigned(number("PSRT_STANDIN_DELAY", 0));
+  settings.kernelTime = unsigned(number("PSRT_STANDIN_KERNEL_TIME", 0));
   settings.strict = number("PSRT_STANDIN_STRICT", 0) != 0;
   settings.oneHost = variable("PSRT_STANDIN_HOSTS") == "one";
   settings.log = variable("PSRT_STANDIN_LOG");

@@ -14,10 +14,11 @@ struct Settings {
   int version = 13000;                  ///< $PSRT_STANDIN_VERSION: of the driver, 12.4 is 12040
   bool refusesGraphs = false;           ///< $PSRT_STANDIN_GRAPHS=0: none can be made
   uint64_t drop = 0;                    ///< $PSRT_STANDIN_DROP: the wait to leave out, from 1
-  unsigned delay = 0;   ///< $PSRT_STANDIN_DELAY: up to so many microseconds before each operation
-  bool strict = false;  ///< $PSRT_STANDIN_STRICT=1: a kernel that nobody announced is an error
-  bool oneHost = false; ///< $PSRT_STANDIN_HOSTS=one: what a host thread knows, all know
-  std::string log;      ///< $PSRT_STANDIN_LOG: a file that gets a line an operation
+  unsigned delay = 0; ///< $PSRT_STANDIN_DELAY: up to so many microseconds before each operation
+  unsigned kernelTime = 0; ///< $PSRT_STANDIN_KERNEL_TIME: microseconds that each kernel takes more
+  bool strict = false;     ///< $PSRT_STANDIN_STRICT=1: a kernel that nobody announced is an error
+  bool oneHost = false;    ///< $PSRT_STANDIN_HOSTS=one: what a host thread knows, all know
+  std::string log;         ///< $PSRT_STANDIN_LOG: a file that gets a line an operation
 };
 
 Settings readSettings();
