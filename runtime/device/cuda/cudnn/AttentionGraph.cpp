@@ -43,9 +43,8 @@ int64_t getMostWorkspace(const AttentionProblem &problem) {
   const AttentionOp &op = problem.op;
   int64_t rows = op.b * op.h * std::max(op.t, op.s);
   int64_t result = std::max(int64_t(256) << 20, 16 * rows * op.d);
-  if (!op.grad || !problem.isComposite() || problem.addsUpQueries)
-    return result;
-  return std::max(result, kMostScoreBytes);
+  bool keepsScores = op.grad && problem.isComposite() && !problem.addsUpQueries;
+  return result + (keepsScores ? kMostScoreBytes : 0);
 }
 
 AttentionForm chooseForm(size_t version, const AttentionOp &op) {
