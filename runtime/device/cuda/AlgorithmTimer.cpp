@@ -40,14 +40,13 @@ AlgorithmTimer::~AlgorithmTimer() {
   gpu->getDriver().streamSynchronize(stream.get());
 }
 
-BurstTimer::BurstTimer(const Stream &stream, CUdeviceptr filler)
-    : stream(stream), filler(filler), begin(stream.getGpu(), /*timed=*/true),
+BurstTimer::BurstTimer(const Stream &stream, CUdeviceptr filler, int fillings)
+    : stream(stream), filler(filler), fillings(fillings), begin(stream.getGpu(), /*timed=*/true),
       end(stream.getGpu(), /*timed=*/true) {}
 
 double BurstTimer::measureBurst(const std::function<bool()> &enqueue, int repeats) const {
   const Gpu &gpu = *stream.getGpu();
-  // While the GPU is busy with this, the host enqueues what follows: launches are not measured.
-  for (int i = 0; i < 4; ++i)
+  for (int i = 0; i < fillings; ++i)
     gpu.check(gpu.getDriver().memsetD8Async(filler, kFilling, kWorkspaceBytes, stream.get()),
               "to fill memory");
   begin.record(stream);

@@ -11,8 +11,9 @@ namespace psrt::cuda {
 /// Times of what is enqueued on a stream.
 class BurstTimer {
 public:
-  /// `filler`: kWorkspaceBytes that may be written.
-  BurstTimer(const Stream &stream, CUdeviceptr filler);
+  /// `filler`: kWorkspaceBytes, which are written so many times before each burst: while the GPU is
+  /// busy with that, the host enqueues what is timed, so that launches are not.
+  BurstTimer(const Stream &stream, CUdeviceptr filler, int fillings = 4);
   /// Milliseconds of what `enqueue` puts into the stream; infinity where it says false: not built.
   double measure(const std::function<bool()> &enqueue) const;
 
@@ -21,6 +22,7 @@ private:
 
   const Stream &stream;
   CUdeviceptr filler;
+  int fillings;
   Event begin, end;
 };
 

@@ -107,37 +107,37 @@ const Descriptor &Composite::takeScores(const Descriptor &product) {
   if (Part *bias = find(Part::Pointwise, CUDNN_POINTWISE_ADD, *scores)) {
     if (!bias->b || !isInMemory(*bias->b))
       refusePattern("a bias lies in memory");
-    takeStep(*bias->operation);
-    scores = take(Part::Pointwise, CUDNN_POINTWISE_ADD, *scores).y;
+    scores = &takeMaskStep(*bias);
   }
   last = numberOf(*scores);
   return *scores;
 }
 
+const Descriptor &Composite::takeMaskStep(Part &part) {
+  part.isTaken = true;
+  takeStep(*part.operation);
+  return *part.y;
+}
+
 /// Places are asked of what is masked, an end is added to, they are compared, and select.
 const Descriptor &Composite::takeDiagonal(const Descriptor &scores) {
   const Descriptor *result = &scores;
-  for (auto taken = [&](Part &part) -> Part & {
-         part.isTaken = true;
-         takeStep(*part.operation);
-         return part;
-       };
-       Part *i = find(Part::Pointwise, CUDNN_POINTWISE_GEN_INDEX, *result);) {
-    const Descriptor *row = taken(*i).y;
+  while (Part *i = find(Part::Pointwise, CUDNN_POINTWISE_GEN_INDEX, *result)) {
+    const Descriptor &row = takeMaskStep(*i);
     Part *j = find(Part::Pointwise, CUDNN_POINTWISE_GEN_INDEX, *result);
     if (!j)
       refusePattern("a mask compares rows and columns");
-    const Descriptor *column = taken(*j).y;
+    const Descriptor *column = &takeMaskStep(*j);
     if (Part *end = find(Part::Pointwise, CUDNN_POINTWISE_ADD, *column))
-      column = taken(*end).y;
-    Part *compared = find(Part::Pointwise, CUDNN_POINTWISE_CMP_GE, *row);
+      column = &takeMaskStep(*end);
+    Part *compared = find(Part::Pointwise, CUDNN_POINTWISE_CMP_GE, row);
     if (!compared)
       compared = find(Part::Pointwise, CUDNN_POINTWISE_CMP_GT, *column);
     Part *select = find(Part::Pointwise, CUDNN_POINTWISE_BINARY_SELECT, *result);
     if (!compared || !select || !select->b || !isNumber(*select->b))
       refusePattern("a mask selects scores by places");
-    taken(*compared);
-    result = taken(*select).y;
+    takeMaskStep(*compared);
+    result = &takeMaskStep(*select);
   }
   last = numberOf(*result);
   return *result;

@@ -44,6 +44,7 @@ private:
   void setHeads(int kind, const Descriptor &tensor, bool isTurned = false);
 
   const Descriptor &takeScores(const Descriptor &product);
+  const Descriptor &takeMaskStep(Part &part);
   const Descriptor &takeDiagonal(const Descriptor &scores);
   void takeValue();
   void takeGradients();
