@@ -55,10 +55,12 @@ std::vector<PsrtStandinAccess> Product::accesses() const {
     addMatrix(all, cData, c, false);
   addMatrix(all, dData, d, true);
   add(all, workspace, algorithm.workspace, true);
-  if (desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
+  if (hasBias())
     addMatrix(all, desc.bias,
               {biasType(), m(), 1, int64_t(m()), CUBLASLT_ORDER_COL, d.batches, desc.biasStride},
               false);
+  if (hasAux())
+    addMatrix(all, desc.aux, auxLayout(), hasGelu());
   if (sumsA() || sumsB())
     add(all, desc.bias, vectorLength() * typeBytes(biasType()), true);
   for (const float *scale : {desc.aScale, desc.bScale, desc.dScale})

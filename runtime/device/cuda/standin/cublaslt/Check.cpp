@@ -80,6 +80,19 @@ bool typesSupported(const Product &product) {
   return inputs && !scaled && c == d && (d == a || d == CUDA_R_32F);
 }
 
+bool isSetTo(const char *variable, std::string_view value) {
+  const char *text = std::getenv(variable);
+  return text && text == value;
+}
+
+/// Whether there is a GELU, or its derivative, for this product: one, not one of a batch.
+/// $PSRT_STANDIN_GELU=0: none.
+bool geluSupported(const Product &product) {
+  bool isTyped = !product.hasAux() || product.auxLayout().type == product.d.type;
+  return product.d.batches == 1 && !isFp8(product.a.type) && product.a.type == product.d.type &&
+         isTyped && !isSetTo("PSRT_STANDIN_GELU", "0");
+}
+
 /// Whether there is the epilogue for this product. $PSRT_STANDIN_SUMS=0: no sums.
 bool epilogueSupported(const Product &product) {
   if (product.desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT)
@@ -90,9 +103,10 @@ bool epilogueSupported(const Product &product) {
     return false;
   if (product.desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
     return true;
-  const char *sums = std::getenv("PSRT_STANDIN_SUMS");
+  if (product.hasGelu() || product.hasGeluGrad())
+    return geluSupported(product);
   return (product.sumsA() || product.sumsB()) && product.d.batches == 1 && !isFp8(product.a.type) &&
-         !(sums && std::string_view(sums) == "0");
+         !isSetTo("PSRT_STANDIN_SUMS", "0");
 }
 
 bool optionsSupported(const Product &product) {
@@ -113,6 +127,29 @@ bool isAligned(const void *pointer, size_t to) {
 
 } // namespace
 
+bool Product::hasBias() const {
+  return among(int32_t(desc.epilogue), {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_BIAS,
+                                        CUBLASLT_EPILOGUE_GELU_AUX_BIAS});
+}
+
+bool Product::hasGelu() const {
+  return among(int32_t(desc.epilogue),
+               {CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX,
+                CUBLASLT_EPILOGUE_GELU_AUX_BIAS});
+}
+
+bool Product::hasAux() const {
+  return hasGeluGrad() || among(int32_t(desc.epilogue),
+                                {CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS});
+}
+
+Layout Product::auxLayout() const {
+  Layout layout = d;
+  layout.type = desc.auxType < 0 ? d.type : desc.auxType;
+  layout.ld = desc.auxLd;
+  return layout;
+}
+
 int32_t Product::biasType() const {
   if (desc.biasType >= 0)
     return desc.biasType;
@@ -125,7 +162,7 @@ cublasStatus_t Product::check() const {
   for (const Layout *layout : {&a, &b, &c, &d})
     if (!typeBytes(layout->type) || !fits(*layout))
       return CUBLAS_STATUS_INVALID_VALUE;
-  if (!shapesFit(*this))
+  if (!shapesFit(*this) || (hasAux() && (desc.auxLd % 8 != 0 || !fits(auxLayout()))))
     return CUBLAS_STATUS_INVALID_VALUE;
   return optionsSupported(*this) && typesSupported(*this) ? CUBLAS_STATUS_SUCCESS
                                                           : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -135,14 +172,14 @@ cublasStatus_t Product::checkPointers() const {
   bool readsC = desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE || beta != 0;
   bool present = aData && bData && dData && (cData || !readsC) &&
                  (workspace || !algorithm.workspace) &&
-                 (desc.bias || desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT);
+                 (desc.bias || !(hasBias() || sumsA() || sumsB())) && (desc.aux || !hasAux());
   bool aligned = isAligned(aData, typeBytes(a.type)) && isAligned(bData, typeBytes(b.type)) &&
                  isAligned(cData, typeBytes(c.type)) && isAligned(dData, typeBytes(d.type)) &&
                  isAligned(workspace, 256);
   // No more than the heuristics were told by the address that the descriptor had then.
-  bool vectorAligned = desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+  bool vectorAligned = !(hasBias() || sumsA() || sumsB()) ||
                        isAligned(desc.bias, std::max(algorithm.alignment, typeBytes(biasType())));
-  aligned = aligned && vectorAligned;
+  aligned = aligned && vectorAligned && (!hasAux() || isAligned(desc.aux, 16));
   bool inPlace = cData == dData && readsC;
   if (!present || !aligned || (inPlace && !(c == d)))
     return CUBLAS_STATUS_INVALID_VALUE;

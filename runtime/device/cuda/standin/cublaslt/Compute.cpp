@@ -2,6 +2,8 @@
 #include "runtime/device/cuda/standin/cublaslt/Elements.h"
 #include "runtime/device/cuda/standin/cublaslt/Product.h"
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <unistd.h>
 
@@ -100,12 +102,50 @@ struct Factors {
   }
 };
 
+/// The GELU that cuBLASLt has, by the tanh formula, and its derivative. $PSRT_STANDIN_GELU=erf: the
+/// other one.
+double geluGate(double x, bool byErf) {
+  constexpr double sqrtHalf = 0.70710678118654752440, sqrt2OverPi = 0.79788456080286535588;
+  return byErf ? 0.5 * (1 + std::erf(x * sqrtHalf))
+               : 0.5 * (1 + std::tanh(sqrt2OverPi * (x + 0.044715 * x * x * x)));
+}
+double geluSlope(double x, bool byErf) {
+  constexpr double sqrt2OverPi = 0.79788456080286535588, density = 0.39894228040143267794;
+  double gate = geluGate(x, byErf);
+  double bell = byErf ? density * std::exp(-0.5 * x * x)
+                      : 2 * gate * (1 - gate) * sqrt2OverPi * (1 + 3 * 0.044715 * x * x);
+  return gate + x * bell;
+}
+
+/// What D is of a sum where an epilogue makes it something else.
+struct Activation {
+  const Product &product;
+  bool isGelu = product.hasGelu(), isGrad = product.hasGeluGrad(), hasAux = product.hasAux();
+  bool byErf = isErf();
+  int32_t type = product.auxLayout().type;
+
+  static bool isErf() {
+    const char *kind = std::getenv("PSRT_STANDIN_GELU");
+    return kind && std::strcmp(kind, "erf") == 0;
+  }
+  /// Of the sum in that row and column, which goes to aux, or has another number there.
+  double operator()(double sum, int64_t row, int64_t column) const {
+    int64_t at = row + column * product.desc.auxLd;
+    if (isGrad)
+      return sum * geluSlope(loadElement(product.desc.aux, type, at), byErf);
+    if (hasAux)
+      storeElement(product.desc.aux, type, at, sum);
+    return isGelu ? sum * geluGate(sum, byErf) : sum;
+  }
+};
+
 /// Writes matrix number `batch` of D from the sums.
 template <typename T>
 void store(const Product &product, const Factors &factors, int64_t batch, const T *sums) {
   const Layout &c = product.c, &d = product.d;
   const MatmulDesc &desc = product.desc;
-  bool biased = desc.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  bool biased = product.hasBias();
+  Activation activate{product};
   int32_t biasType = product.biasType();
   for (int64_t i = 0; i < int64_t(d.rows); ++i) {
     T bias = biased ? T(loadElement(desc.bias, biasType, batch * desc.biasStride + i)) : T(0);
@@ -115,7 +155,7 @@ void store(const Product &product, const Factors &factors, int64_t batch, const 
       if (factors.beta != 0)
         value += T(factors.beta) * T(loadElement(product.cData, c.type, atC));
       int64_t atD = batch * d.batchStride + i * d.rowStep() + j * d.columnStep();
-      storeElement(product.dData, d.type, atD, double(value) * factors.result);
+      storeElement(product.dData, d.type, atD, activate(double(value), i, j) * factors.result);
     }
   }
 }

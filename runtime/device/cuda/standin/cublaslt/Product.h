@@ -29,6 +29,14 @@ struct Product {
   /// Whether it writes the sums of A, or of B, over the inner dim.
   bool sumsA() const { return desc.epilogue == CUBLASLT_EPILOGUE_BGRADA; }
   bool sumsB() const { return desc.epilogue == CUBLASLT_EPILOGUE_BGRADB; }
+  /// Whether a bias is added, D is the GELU of the sum, what that is of is written or read, and D
+  /// is the sum times the GELU's derivative.
+  bool hasBias() const;
+  bool hasGelu() const;
+  bool hasAux() const;
+  bool hasGeluGrad() const { return desc.epilogue == CUBLASLT_EPILOGUE_DGELU; }
+  /// Aux as D lies.
+  Layout auxLayout() const;
   /// Of the bias, or of sums.
   uint64_t vectorLength() const { return sumsB() ? n() : m(); }
   /// The type of the bias, also where no attribute says it.

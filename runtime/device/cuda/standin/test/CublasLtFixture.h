@@ -122,10 +122,15 @@ protected:
     d = matrix(what.resultType, what.m, what.n, what);
     bool isOfColumns = what.epilogue == CUBLASLT_EPILOGUE_BGRADB;
     biases = matrix(what.resultType, isOfColumns ? what.n : what.m, 1, {});
+    aux = matrix(what.resultType, what.m, what.n, {.gap = (8 - what.m % 8) % 8});
     desc = describe(what);
     layouts = {describe(a.layout), describe(b.layout), describe(c.layout), describe(d.layout)};
     if (what.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
       set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, biases.data);
+    if (what.epilogue & kHasAux) {
+      set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux.data);
+      set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, aux.layout.ld);
+    }
     if (isFp8(what.type)) {
       set(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, upload<float>({what.scaleA}, stream));
       set(desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, upload<float>({what.scaleB}, stream));
@@ -152,7 +157,20 @@ protected:
                      at(d.data), layouts[3], &result.algo, at(workspace), workspaceBytes, stream);
   }
 
+  static double gelu(double x) {
+    return 0.5 * x * (1 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+  }
+
   double expected(int64_t batch, int64_t i, int64_t j) const {
+    constexpr double step = 1e-5;
+    double sum = expectedSum(batch, i, j);
+    if (now.epilogue == CUBLASLT_EPILOGUE_DGELU)
+      sum *= (gelu(aux.at(batch, i, j) + step) - gelu(aux.at(batch, i, j) - step)) / (2 * step);
+    return (now.epilogue & CUBLASLT_EPILOGUE_GELU ? gelu(sum) : sum) * now.scaleD;
+  }
+
+  /// In front of an activation.
+  double expectedSum(int64_t batch, int64_t i, int64_t j) const {
     double sum = 0;
     for (int64_t p = 0; p < now.k; ++p)
       sum += (now.transA ? a.at(batch, p, i) : a.at(batch, i, p)) *
@@ -160,7 +178,7 @@ protected:
     sum *= now.alpha * now.scaleA * now.scaleB;
     if (now.beta != 0)
       sum += now.beta * c.at(batch, i, j);
-    return (sum + (now.epilogue == CUBLASLT_EPILOGUE_BIAS ? biases.at(0, i, 0) : 0)) * now.scaleD;
+    return sum + (now.epilogue & CUBLASLT_EPILOGUE_BIAS ? biases.at(0, i, 0) : 0);
   }
 
   /// Runs what was prepared and compares; `tolerance` is absolute, on sums of about k.
@@ -202,6 +220,7 @@ protected:
     expectProduct(tolerance);
   }
 
+  static constexpr uint32_t kHasAux = 128; ///< in an epilogue
   inline static CublasLt lt;
   std::mt19937 random{7};
   CUstream stream = nullptr;
@@ -209,7 +228,7 @@ protected:
   cublasLtMatmulPreference_t preference = nullptr;
   cublasLtMatmulHeuristicResult_t result = {};
   Case now;
-  Matrix a, b, c, d, biases;
+  Matrix a, b, c, d, biases, aux;
   cublasLtMatmulDesc_t desc = nullptr;
   std::vector<cublasLtMatrixLayout_t> layouts;
 };

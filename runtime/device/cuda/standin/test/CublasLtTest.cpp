@@ -100,6 +100,69 @@ TEST_F(CublasLtTest, sums_are_written_in_order) {
   EXPECT_NE(std::string::npos, testing::internal::GetCapturedStderr().find("cublasLtMatmul"));
 }
 
+TEST_F(CublasLtTest, gelu_and_its_derivative) {
+  for (uint32_t epilogue :
+       {CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX,
+        CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU})
+    for (int32_t type : {CUDA_R_32F, CUDA_R_16BF}) {
+      SCOPED_TRACE(testing::Message() << epilogue << ' ' << type);
+      double tolerance = type == CUDA_R_32F ? 1e-5 : 1e-2;
+      Case what;
+      what.epilogue = epilogue;
+      what.type = what.resultType = type;
+      what.gap = 2;
+      what.beta = 1;
+      check(what, tolerance);
+      if (epilogue == CUBLASLT_EPILOGUE_DGELU || !(epilogue & kHasAux))
+        continue;
+      aux.bytes = download<char>(aux.data, aux.bytes.size(), stream);
+      for (int64_t i = 0; i < what.m; ++i)
+        for (int64_t j = 0; j < what.n; ++j)
+          ASSERT_NEAR(expectedSum(0, i, j), aux.at(0, i, j), 4 * tolerance);
+    }
+}
+
+TEST_F(CublasLtTest, what_a_gelu_is_of_is_checked) {
+  Case what;
+  what.epilogue = CUBLASLT_EPILOGUE_GELU_AUX;
+  prepare(what);
+  LT_OK(heuristic());
+  LT_OK(multiply());
+  testing::internal::CaptureStderr();
+  OK(cu.memsetD8Async(aux.data, 0, 4, newStream()));
+  EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(stream));
+  EXPECT_NE(std::string::npos, testing::internal::GetCapturedStderr().find("cublasLtMatmul"));
+  set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux.data + 4);
+  EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, multiply());
+  set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, CUdeviceptr(0));
+  EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, multiply());
+  for (int64_t ld : {int64_t(0), what.m, aux.layout.ld - 8}) {
+    set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld);
+    EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, heuristic());
+  }
+}
+
+TEST_F(CublasLtTest, there_may_be_no_gelu) {
+  auto expectNone = [&](const Case &what) {
+    prepare(what);
+    EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, heuristic());
+  };
+  Case what;
+  what.epilogue = CUBLASLT_EPILOGUE_GELU_BIAS;
+  what.type = CUDA_R_16BF; // to f32
+  expectNone(what);
+  what = {};
+  what.epilogue = CUBLASLT_EPILOGUE_GELU;
+  what.batches = 2;
+  expectNone(what);
+  what.batches = 1;
+  prepare(what);
+  LT_OK(heuristic());
+  setenv("PSRT_STANDIN_GELU", "0", 1);
+  EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, heuristic());
+  unsetenv("PSRT_STANDIN_GELU");
+}
+
 TEST_F(CublasLtTest, a_vector_is_as_aligned_as_was_said) {
   Case what;
   what.epilogue = CUBLASLT_EPILOGUE_BIAS;
@@ -277,7 +340,7 @@ TEST_F(CublasLtTest, what_has_no_kernel_is_not_supported) {
   EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, heuristic());
   stream = newStream();
   prepare({});
-  set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(CUBLASLT_EPILOGUE_DGELU));
+  set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(CUBLASLT_EPILOGUE_DGELU_BGRAD));
   EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, heuristic());
 }
 
