@@ -34,6 +34,15 @@ struct ZeroArguments {
   int64_t bytes;
 };
 
+/// A GELU, or its derivative's product with a cotangent, of `count` elements.
+struct GeluArguments {
+  const void *x;    ///< what it is of
+  const void *grad; ///< or null
+  void *out;        ///< may be one of the others
+  int64_t count;
+  int32_t packed; ///< four elements at once
+};
+
 struct WriteIndexArguments {
   int64_t *out;
   int64_t value;

@@ -1,4 +1,4 @@
-// Launches of embeddings, attention, pooling and convolutions.
+// Launches of embeddings, attention, pooling, convolutions and activations.
 #include "runtime/device/cuda/kernels/Launches.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
@@ -302,6 +302,24 @@ Launches launchConvolution(const ConvolutionOp &op, void *const *buffers) {
   const char *names[] = {"psrt_convolution_x", "psrt_convolution_w", "psrt_convolution_y"};
   return {makeLaunch(named(names[op.result], op.dtype) + "_" + dtypeName(op.outDtype),
                      blocksFor(count, 128), 128, a)};
+}
+
+static Launches launchGelus(const char *name, Dtype dtype, GeluArguments a) {
+  if (dtype != Dtype::F32 && !isNarrowFloat(dtype))
+    PSRT_FAIL(BadInput, "a GELU of %s is not built for cuda; use f32, bf16 or f16",
+              dtypeName(dtype));
+  int64_t bytes = 4 * dtypeSize(dtype);
+  bool isAligned = (address(a.x) | address(a.grad) | address(a.out)) % bytes == 0;
+  a.packed = isAligned && a.count % 4 == 0;
+  return {makeLaunch(named(name, dtype), blocksFor(a.packed ? a.count / 4 : a.count, 256), 256, a)};
+}
+
+Launches launchGelu(Dtype dtype, const void *x, void *out, int64_t count) {
+  return launchGelus("psrt_gelu", dtype, {x, nullptr, out, count, 0});
+}
+
+Launches launchGeluGrad(Dtype dtype, const void *grad, const void *x, void *out, int64_t count) {
+  return launchGelus("psrt_gelu_grad", dtype, {x, grad, out, count, 0});
 }
 
 } // namespace psrt::cuda

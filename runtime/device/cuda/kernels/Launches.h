@@ -61,6 +61,11 @@ struct ByteMatrices {
 /// Writes them as columns x rows, one dense behind the other.
 Launches launchTranspose(const void *in, void *out, const ByteMatrices &matrices);
 
+/// out = the GELU (by the tanh formula) of x, or grad times its derivative there; of dense
+/// elements, out may be one of the others.
+Launches launchGelu(Dtype dtype, const void *x, void *out, int64_t count);
+Launches launchGeluGrad(Dtype dtype, const void *grad, const void *x, void *out, int64_t count);
+
 Launches launchZero(void *out, int64_t bytes);
 Launches launchShardIndex(void *out, int64_t value);
 
