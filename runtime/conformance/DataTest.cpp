@@ -167,6 +167,28 @@ TEST(Program, AResultOfNarrowFloatsMayBeWide) {
   EXPECT_NE(messageOf(R"("dtype": "bf16", "out_dtype": 7)"), "");
 }
 
+TEST(Program, AMatmulMayHaveAnActivation) {
+  Instruction found =
+      parseOne(matmulOf(R"("dtype": "bf16", "activation": "gelu", "aux": [2, 64])"));
+  EXPECT_EQ(std::get<MatmulOp>(found.op).activation, MatmulOp::Activation::Gelu);
+  EXPECT_TRUE(found.buffers[MatmulOp::Aux].present());
+  found = parseOne(matmulOf(R"("dtype": "f32", "activation": "gelu")"));
+  EXPECT_FALSE(found.buffers[MatmulOp::Aux].present());
+  found = parseOne(matmulOf(R"("dtype": "f32", "activation": "gelu_grad", "aux": [2, 64])"));
+  EXPECT_EQ(std::get<MatmulOp>(found.op).activation, MatmulOp::Activation::GeluGrad);
+  auto expectError = [](const std::string &fields, const char *words) {
+    std::string message = errorOf([&] { parseOne(matmulOf(R"("dtype": "f32", )" + fields)); });
+    EXPECT_NE(message.find(words), std::string::npos) << message;
+  };
+  expectError(R"("activation": "relu")", "expected gelu or gelu_grad");
+  expectError(R"("activation": "gelu_grad")", "no \"aux\"");
+  expectError(R"("aux": [2, 64])", "without an activation");
+  expectError(R"("activation": "gelu", "accumulate": 0)", "a ref");
+  expectError(R"("activation": "gelu", "batch": [1, 2])", "a batch");
+  expectError(R"("activation": "gelu", "sums": [2, 64], "summed": "lhs")", "sums");
+  expectError(R"("activation": "gelu_grad", "aux": [2, 64], "bias": [2, 96])", "a bias");
+}
+
 TEST(Program, AMatmulMaySumAnOperand) {
   Instruction found = parseOne(matmulOf(R"("dtype": "f32", "sums": [2, 64], "summed": "rhs")"));
   EXPECT_TRUE(found.buffers[MatmulOp::Sums].present());

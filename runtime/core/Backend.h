@@ -35,6 +35,12 @@ inline bool hasSums(const Bound &bound) {
   return bound.instruction->buffers.size() > MatmulOp::Sums && bound.buffers[MatmulOp::Sums];
 }
 
+/// Where a matmul's activation writes, or reads, what it is of; null: nowhere.
+inline void *findAux(const Bound &bound) {
+  bool mayHave = bound.instruction->buffers.size() > MatmulOp::Aux;
+  return mayHave ? bound.buffers[MatmulOp::Aux] : nullptr;
+}
+
 /// One rank's share of a device: runs kernels and library calls, on its threads at once, or on a
 /// device later, in the order of the calls.
 class RankDevice {

@@ -81,6 +81,27 @@ void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &o
               instruction.buffers[MatmulOp::Bias].present() ? "a bias" : "a batch");
 }
 
+/// There is one product then, set and not added, without sums.
+void parseActivation(const Json &object, const Instruction &instruction, MatmulOp &op) {
+  std::string name = object.at("activation").get<std::string>();
+  if (name != "gelu" && name != "gelu_grad")
+    PSRT_FAIL(BadInput, "a matmul has the activation \"%s\"; expected gelu or gelu_grad",
+              name.c_str());
+  bool isGrad = name == "gelu_grad";
+  op.activation = isGrad ? MatmulOp::Activation::GeluGrad : MatmulOp::Activation::Gelu;
+  const char *besides = instruction.buffers[MatmulOp::Sums].present()             ? "sums"
+                        : op.accumulate >= 0                                      ? "a ref"
+                        : op.batch[0] != 1 || op.batch[1] != 1                    ? "a batch"
+                        : isFloat8(op.dtype)                                      ? "units"
+                        : isGrad && instruction.buffers[MatmulOp::Bias].present() ? "a bias"
+                                                                                  : nullptr;
+  if (besides)
+    PSRT_FAIL(BadInput, "a matmul with the activation %s and %s; expected one without",
+              name.c_str(), besides);
+  if (isGrad && !instruction.buffers[MatmulOp::Aux].present())
+    PSRT_FAIL(BadInput, "a matmul with the activation gelu_grad has no \"aux\"");
+}
+
 void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   MatmulOp op;
   op.dtype = parseDtype(object.at("dtype"));
@@ -98,10 +119,14 @@ void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   countElements({op.batch[0], op.batch[1], op.m, op.n});
   countElements({op.batch[0], op.batch[1], op.k, std::max(op.m, op.n)});
   addBuffers(result, object, {"lhs", "rhs", "out"});
-  addOptionalBuffers(result, object, {"bias", "sums", "lhs_unit", "rhs_unit"});
+  addOptionalBuffers(result, object, {"bias", "sums", "lhs_unit", "rhs_unit", "aux"});
   parseFloat8(object, result, op);
   if (result.buffers[MatmulOp::Sums].present())
     parseSummed(object, result, op);
+  if (!get(object, "activation").is_null())
+    parseActivation(object, result, op);
+  else if (result.buffers[MatmulOp::Aux].present())
+    PSRT_FAIL(BadInput, "a matmul without an activation has an \"aux\"");
   result.op = op;
 }
 

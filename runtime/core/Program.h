@@ -45,10 +45,13 @@ struct KernelOp {
   std::vector<int> writes; ///< the arguments that it writes, where the table says them
 };
 /// out = lhs rhs (+ bias) (+ out). Buffers: lhs, rhs, out, bias, sums: of an operand over the inner
-/// dim, one for each row of lhs or column of rhs. Strides in elements. Sums of 16-bit floats are of
-/// f32, rounded once.
+/// dim, one for each row of lhs or column of rhs, aux: of an activation, with the strides of out.
+/// Strides in elements. Sums of 16-bit floats are of f32, rounded once.
 struct MatmulOp {
-  enum { Lhs, Rhs, Out, Bias, Sums, LhsUnit, RhsUnit, Buffers };
+  enum { Lhs, Rhs, Out, Bias, Sums, LhsUnit, RhsUnit, Aux, Buffers };
+  /// What out is besides: the GELU, by the tanh formula, of lhs rhs (+ bias), which goes to aux
+  /// where there is one; or lhs rhs times the GELU's derivative at aux.
+  enum class Activation { None, Gelu, GeluGrad };
   Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of out, bias and sums
   std::optional<Dtype> otherRhsDtype;              ///< where it differs: both are floats of 8 bits
   std::array<int64_t, 2> batch{1, 1};
@@ -56,6 +59,7 @@ struct MatmulOp {
   std::array<int64_t, 4> lhs{}, rhs{}, out{}; ///< batch0, batch1, row, column
   int accumulate = -1; ///< the ref whose `first` flag decides; -1: never adds
   int summed = Lhs;    ///< the operand that sums are of: Lhs or Rhs
+  Activation activation = Activation::None;
   int64_t countSums() const { return summed == Lhs ? m : n; }
   Dtype rhsDtype() const { return otherRhsDtype.value_or(dtype); }
 };

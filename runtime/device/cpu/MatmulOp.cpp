@@ -292,6 +292,9 @@ void runWithSums(const Bound &bound) {
 } // namespace
 
 void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
+  if (op.activation != MatmulOp::Activation::None)
+    PSRT_FAIL(BadInput, "a product with an activation is not built for the cpu; compile without "
+                        "--product-activations");
   bindProduct(rank, op, bound);
   if (!hasSums(bound))
     return;

@@ -12,8 +12,9 @@ struct Writes {
     return !op.saysWrites ||
            std::find(op.writes.begin(), op.writes.end(), int(index)) != op.writes.end();
   }
-  bool operator()(const MatmulOp &) const {
-    return index == MatmulOp::Out || index == MatmulOp::Sums;
+  bool operator()(const MatmulOp &op) const {
+    return index == MatmulOp::Out || index == MatmulOp::Sums ||
+           (index == MatmulOp::Aux && op.activation == MatmulOp::Activation::Gelu);
   }
   bool operator()(const AttentionOp &op) const {
     if (op.grad)
@@ -47,7 +48,7 @@ static int64_t spanOf(const MatmulOp &op, size_t index) {
     return op.countSums() * dtypeSize(op.outDtype);
   if (index == MatmulOp::LhsUnit || index == MatmulOp::RhsUnit)
     return dtypeSize(Dtype::F32);
-  bool isOut = index == MatmulOp::Out;
+  bool isOut = index == MatmulOp::Out || index == MatmulOp::Aux;
   const std::array<int64_t, 4> &strides = isOut ? op.out : index == MatmulOp::Lhs ? op.lhs : op.rhs;
   const std::array<int64_t, 4> sizes = {op.batch[0], op.batch[1],
                                         index == MatmulOp::Rhs ? op.k : op.m,

@@ -212,6 +212,7 @@ CudaDevice::CudaDevice(const DeviceRequest &request)
   program->mesh = request.program.mesh;
   DriverRef driver = loadDriver();
   auto dnn = std::make_shared<DnnUse>();
+  auto products = std::make_shared<Verdicts>("cuBLASLt");
   int count = 0;
   driver->check(driver->deviceGetCount(&count), "to count the GPUs");
   gpus = request.alone ? chooseGpus(request, count) : std::vector{chooseGpu(request, count)};
@@ -224,6 +225,7 @@ CudaDevice::CudaDevice(const DeviceRequest &request)
     if (!numbers.empty()) {
       place.gpu = std::make_shared<Gpu>(driver, i);
       place.dnn = dnn;
+      place.products = products;
       checkTarget(request.program, *place.gpu);
       checkMemory(request.program, numbers, *place.gpu);
       place.algorithms = findAlgorithms(*place.gpu);

@@ -31,7 +31,7 @@ struct Prepared {
 struct DnnUse {
   std::once_flag looked;
   CudnnRef library; ///< null where it is not used
-  Verdicts verdicts;
+  Verdicts verdicts{"cuDNN"};
 };
 
 /// What was measured on one kind of GPU.
@@ -47,6 +47,7 @@ struct Place {
   ModuleRef program; ///< null where the program has no kernels
   std::shared_ptr<const LibraryKernels> library;
   std::shared_ptr<MeasuredAlgorithms> algorithms; ///< of all GPUs of the same kind
+  std::shared_ptr<Verdicts> products;             ///< on what cuBLASLt's do besides; of all GPUs
 };
 
 /// The parts of a program that its ranks look at.
@@ -97,6 +98,7 @@ public:
   DnnUse &getDnnUse() const { return *place.dnn; }
   /// Which of cuDNN and the runtime's kernels is faster.
   Algorithms &getDnnAlgorithms() const { return place.algorithms->dnn; }
+  Verdicts &getProductVerdicts() const { return *place.products; }
   /// Tells the stand-in what the next operation that is enqueued for an instruction touches,
   /// `more` besides its buffers.
   void announce(const Bound &bound, const char *what, const std::vector<Access> &more = {}) const;
@@ -167,6 +169,8 @@ void bindShardIndex(CudaRank &rank, Bound &bound);
 void bindShardSlice(CudaRank &rank, const CollectiveOp &op, Bound &bound);
 void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound);
 void bindFloat8Matmul(CudaRank &rank, const MatmulOp &op, Bound &bound);
+/// A matmul with an activation, at addresses that are multiples of `alignment`.
+void bindActivatedMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound, int64_t alignment);
 void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound);
 void bindEmbedding(CudaRank &rank, const EmbeddingOp &op, Bound &bound);
 void bindMaxPool(CudaRank &rank, const MaxPoolOp &op, Bound &bound);

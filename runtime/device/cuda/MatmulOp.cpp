@@ -193,14 +193,18 @@ void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
   bool hasBias = bound.buffers[MatmulOp::Bias] != nullptr, sums = hasSums(bound);
   bool isEmpty = op.batch[0] * op.batch[1] * op.m * op.n * op.k == 0;
   bool fillsFirst = hasBias && op.dtype == Dtype::F64;
-  if ((isEmpty && (hasBias || sums || !isDense(op))) || (sums && op.dtype == Dtype::F64) ||
-      (fillsFirst && (bound.accumulate || !isDense(op))))
+  bool activates = op.activation != MatmulOp::Activation::None;
+  if ((isEmpty && (hasBias || sums || activates || !isDense(op))) ||
+      (activates && (op.dtype == Dtype::F64 || bound.accumulate || !isDense(op))) ||
+      (sums && op.dtype == Dtype::F64) || (fillsFirst && (bound.accumulate || !isDense(op))))
     PSRT_FAIL(BadInput, "a product %lldx%lldx%lld of %s with these strides is not built for cuda",
               (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (isEmpty) {
     bound.run = runEmpty;
     return;
   }
+  if (activates)
+    return bindActivatedMatmul(rank, op, bound, alignmentOf(bound));
   auto p = std::make_unique<PreparedMatmul>();
   p->op = op;
   p->name = format("matmul %lldx%lldx%lld", (long long)op.m, (long long)op.n, (long long)op.k);

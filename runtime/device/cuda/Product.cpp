@@ -3,6 +3,7 @@
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/AlgorithmTimer.h"
+#include "runtime/device/cuda/Epilogue.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -93,13 +94,11 @@ Product::Matrix Product::makeMatrix(Dtype dtype, int64_t rows, int64_t columns, 
 }
 
 void Product::setEpilogue(const MatmulOp &op, int64_t alignment) {
-  if (epilogue == Epilogue::None)
+  EpilogueTraits traits = traitsOf(epilogue);
+  if (epilogue != Epilogue::None)
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(traits.kind));
+  if (!traits.hasVector)
     return;
-  // A is rhs, B is lhs.
-  cublasLtEpilogue_t kind = epilogue == Epilogue::Bias        ? CUBLASLT_EPILOGUE_BIAS
-                            : epilogue == Epilogue::SumsOfLhs ? CUBLASLT_EPILOGUE_BGRADB
-                                                              : CUBLASLT_EPILOGUE_BGRADA;
-  set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(kind));
   set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, int32_t(typeOf(op.outDtype)));
   // No address of a vector: what it is a multiple of, which heuristics look at.
   set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void *>(alignment));
@@ -107,19 +106,13 @@ void Product::setEpilogue(const MatmulOp &op, int64_t alignment) {
   vectorBytes = size_t(count * dtypeSize(op.outDtype));
 }
 
-/// For descriptions of products.
-static const char *nameOf(Product::Epilogue epilogue) {
-  switch (epilogue) {
-  case Product::Epilogue::None:
-    return "";
-  case Product::Epilogue::Bias:
-    return " bias";
-  case Product::Epilogue::SumsOfLhs:
-    return " sums of lhs";
-  case Product::Epilogue::SumsOfRhs:
-    return " sums of rhs";
-  }
-  return "";
+void Product::setAux(const MatmulOp &op, int64_t ld, int64_t alignment) {
+  hasAux = traitsOf(epilogue).hasAux;
+  if (!hasAux)
+    return;
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, int32_t(typeOf(op.outDtype)));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, reinterpret_cast<const void *>(alignment));
 }
 
 Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch, Epilogue epilogue,
@@ -137,11 +130,13 @@ Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch
   setEpilogue(op, alignment);
   if (isFloat8) // heuristics look at whether there are units, not at them
     setUnits({.aUnit = this, .bUnit = this});
+  setAux(op, out.ld, alignment);
   description = format("%c%c %d x%lld%s", rhs.transposed ? 'T' : 'N', lhs.transposed ? 'T' : 'N',
-                       int(compute), (long long)batch.count, nameOf(epilogue));
+                       int(compute), (long long)batch.count, traitsOf(epilogue).name);
   a = makeMatrix(op.rhsDtype(), rhs.rows, rhs.columns, rhs.ld, batch, batch.rhs);
   b = makeMatrix(op.dtype, lhs.rows, lhs.columns, lhs.ld, batch, batch.lhs);
   d = makeMatrix(op.outDtype, out.rows, out.columns, out.ld, batch, batch.out);
+  kind = describe(op, alignment);
   algorithm = choose(op, alignment);
 }
 
@@ -185,7 +180,7 @@ std::vector<cublasLtMatmulAlgo_t> Product::askFor(int most, const MatmulOp &op,
                             (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (status == CUBLAS_STATUS_SUCCESS && result.empty())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
-  bool mayLack = isFloat8 || epilogue == Epilogue::SumsOfLhs || epilogue == Epilogue::SumsOfRhs;
+  bool mayLack = isFloat8 || traitsOf(epilogue).mayLack;
   if (status != CUBLAS_STATUS_NOT_SUPPORTED || !mayLack)
     library.check(status, what.c_str());
   return result;
@@ -202,14 +197,17 @@ bool Product::isUsable(const Algorithm &candidate) const {
 std::optional<cublasLtMatmulAlgo_t> Product::measure(const std::vector<Algorithm> &offered) const {
   /// What is faster by less is so by chance: then the heuristics' order decides.
   constexpr double leastGain = 0.97;
-  size_t unitBytes = isFloat8 ? sizeof(float) : 0;
-  AlgorithmTimer timer(blas.getGpu(), {a.bytes, b.bytes, d.bytes, vectorBytes, unitBytes});
+  size_t unitBytes = isFloat8 ? sizeof(float) : 0, auxBytes = hasAux ? d.bytes : 0;
+  AlgorithmTimer timer(blas.getGpu(),
+                       {a.bytes, b.bytes, d.bytes, vectorBytes, unitBytes, auxBytes});
   if (!timer.hasMemory())
     return std::nullopt;
   Operands operands{timer.at(0), timer.at(1), vectorBytes ? timer.at(3) : nullptr, timer.at(2),
                     timer.getWorkspace()};
   if (isFloat8)
     operands.aUnit = operands.bUnit = timer.at(4);
+  if (hasAux)
+    operands.aux = timer.at(5);
   std::optional<Algorithm> best;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm &candidate : offered) {
@@ -225,7 +223,6 @@ std::optional<cublasLtMatmulAlgo_t> Product::measure(const std::vector<Algorithm
   return best;
 }
 
-/// All that the speed of an algorithm depends on.
 std::string Product::describe(const MatmulOp &op, int64_t alignment) const {
   return format("%lldx%lldx%lld %s of %s, %s to %s, at %lld", (long long)op.m, (long long)op.n,
                 (long long)op.k, description.c_str(), a.description.c_str(), b.description.c_str(),
@@ -240,7 +237,7 @@ cublasLtMatmulAlgo_t Product::choose(const MatmulOp &op, int64_t alignment) {
   if (!offered || !algorithms.areMeasured())
     return offered ? found.front() : Algorithm{};
   std::optional<std::string> chosen = algorithms.choose(
-      describe(op, alignment),
+      kind,
       [&](const std::string &text) {
         std::optional<Algorithm> candidate = toAlgorithm(text);
         return candidate && isUsable(*candidate);
@@ -265,6 +262,8 @@ cublasStatus_t Product::enqueue(CUstream stream, const Algorithm &chosen, const 
     setUnits(operands);
   if (operands.vector)
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
+  if (operands.aux)
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
   float scales[] = {1, accumulate ? 1.0f : 0.0f};
   double wideScales[] = {1, accumulate ? 1.0 : 0.0};
   auto scale = [&](int i) -> const void * {
@@ -276,9 +275,9 @@ cublasStatus_t Product::enqueue(CUstream stream, const Algorithm &chosen, const 
 }
 
 void Product::run(CUstream stream, const void *lhs, const void *rhs, void *out, void *vector,
-                  bool accumulate, const void *lhsUnit, const void *rhsUnit) const {
-  Operands operands{rhs,     lhs,    vector, out, reinterpret_cast<void *>(blas.getWorkspace()),
-                    rhsUnit, lhsUnit};
+                  bool accumulate, const void *lhsUnit, const void *rhsUnit, void *aux) const {
+  Operands operands{rhs,     lhs,     vector, out, reinterpret_cast<void *>(blas.getWorkspace()),
+                    rhsUnit, lhsUnit, aux};
   library.check(enqueue(stream, algorithm, operands, accumulate), "to multiply matrices");
 }
 

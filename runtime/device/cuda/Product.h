@@ -21,13 +21,24 @@ struct ProductBatch {
 /// 8-bit operands are multiplied by their units.
 class Product {
 public:
-  /// What a product does besides, with one more vector: adds a bias, or writes the sums of an
-  /// operand.
-  enum class Epilogue { None, Bias, SumsOfLhs, SumsOfRhs };
+  /// What a product does besides: adds a bias, or writes the sums of an operand, with one more
+  /// vector; makes its result the GELU of the sum, writes that, or multiplies by the derivative,
+  /// with one more matrix like the result (aux).
+  enum class Epilogue {
+    None,
+    Bias,
+    SumsOfLhs,
+    SumsOfRhs,
+    Gelu,
+    GeluBias,
+    GeluAux,
+    GeluAuxBias,
+    GeluGrad,
+  };
 
   /// For addresses that are multiples of `alignment`. May measure algorithms, on memory of its own.
-  /// Fails where cuBLASLt has no such product; one with sums, or of 8-bit operands, is then not
-  /// offered instead.
+  /// Fails where cuBLASLt has no such product; one with sums or a GELU, or of 8-bit operands, is
+  /// then not offered instead.
   Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch, Epilogue epilogue,
           int64_t alignment);
   ~Product();
@@ -35,10 +46,13 @@ public:
   Product &operator=(const Product &) = delete;
   /// Whether it may be run.
   bool isOffered() const { return offered; }
-  /// Enqueues it; `vector` is the bias or where the sums go, null where there are none. Units are
-  /// of 8-bit operands.
+  /// All that its speed depends on.
+  const std::string &getKind() const { return kind; }
+  /// Enqueues it; `vector` is the bias or where the sums go, null where there are none, as `aux`.
+  /// Units are of 8-bit operands.
   void run(CUstream stream, const void *lhs, const void *rhs, void *out, void *vector,
-           bool accumulate, const void *lhsUnit = nullptr, const void *rhsUnit = nullptr) const;
+           bool accumulate, const void *lhsUnit = nullptr, const void *rhsUnit = nullptr,
+           void *aux = nullptr) const;
 
 private:
   using Algorithm = cublasLtMatmulAlgo_t;
@@ -52,6 +66,7 @@ private:
     const void *a = nullptr, *b = nullptr;
     void *vector = nullptr, *d = nullptr, *workspace = nullptr;
     const void *aUnit = nullptr, *bUnit = nullptr; ///< of 8-bit operands
+    void *aux = nullptr;
   };
 
   Matrix makeMatrix(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
@@ -60,6 +75,7 @@ private:
   std::string describe(const MatmulOp &op, int64_t alignment) const;
   void setEpilogue(const MatmulOp &op, int64_t alignment);
   void setUnits(const Operands &operands) const;
+  void setAux(const MatmulOp &op, int64_t ld, int64_t alignment);
   Algorithm choose(const MatmulOp &op, int64_t alignment);
   std::vector<Algorithm> askFor(int most, const MatmulOp &op, int64_t alignment) const;
   bool isUsable(const Algorithm &algorithm) const;
@@ -72,8 +88,10 @@ private:
   bool isDouble, isFloat8, offered = true;
   Epilogue epilogue;
   size_t vectorBytes = 0; ///< 0: it has none
+  bool hasAux = false;
   cublasLtMatmulDesc_t desc = nullptr;
   std::string description; ///< of the descriptor
+  std::string kind;
   Matrix a, b, d;
   Algorithm algorithm{};
 };

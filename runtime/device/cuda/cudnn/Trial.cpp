@@ -66,7 +66,8 @@ private:
     std::mt19937 random(seed);
     for (int64_t i = 0; i < drawn; ++i)
       storeElement(&values[size_t(i * size)], tensor.dtype,
-                   tensor.value ? tensor.value(i) : double(int32_t(uint32_t(random()))) * 0x1p-31);
+                   tensor.value ? tensor.value(i)
+                                : double(int32_t(uint32_t(random()))) * 0x1p-31 * tensor.scale);
     check(driver().memcpyHtoDAsync(to, values.data(), values.size(), stream.get()),
           "to copy random numbers");
     for (int64_t done = drawn; done < count; done *= 2)
@@ -113,7 +114,7 @@ std::string compareValues(const Trial::Tensor &tensor, const std::vector<char> &
         all += squareOf(load(ours, at + i));
     });
   double least = 0.1 * std::sqrt(all / double(std::max<int64_t>(elements, 1)));
-  double relative = getRounding(tensor.dtype);
+  double relative = tensor.roundings * getRounding(tensor.dtype);
   std::string found;
   forEachRow(tensor, [&](int64_t row, int64_t at) {
     double squares = 0;
@@ -204,8 +205,8 @@ bool Verdicts::isTrusted(int gpu, const std::string &problem,
     return found->second;
   std::string reason = test();
   if (!reason.empty())
-    std::fprintf(stderr, "note: cuDNN does not compute this, the runtime's kernels do: %s: %s\n",
-                 problem.c_str(), reason.c_str());
+    std::fprintf(stderr, "note: %s does not compute this, the runtime's kernels do: %s: %s\n",
+                 library, problem.c_str(), reason.c_str());
   return known[{gpu, problem}] = reason.empty();
 }
 

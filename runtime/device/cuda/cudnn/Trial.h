@@ -22,8 +22,10 @@ struct Trial {
     /// Results may differ by a rounding of theirs, by `absolute`, and by `ofRow` of the root mean
     /// square of their row (a tenth of that of the whole result).
     double absolute = 0, ofRow = 0;
-    /// Of what is read: the element that lies there; else it is random, from -1 to 1.
+    double roundings = 1; ///< by so many in place of one
+    /// Of what is read: the element that lies there; else it is random, from -scale to scale.
     std::function<double(int64_t)> value;
+    double scale = 1;
 
     static Tensor dense(Dtype dtype, std::vector<int64_t> sizes);
     /// From the first element to the last.
@@ -55,11 +57,14 @@ double getRounding(Dtype dtype);
 /// What was found out about problems, by GPU; all ranks of a process share it.
 class Verdicts {
 public:
+  /// `library`: as notes call it.
+  explicit Verdicts(const char *library) : library(library) {}
   /// `test` says nothing, or why the problem is not the library's; it is asked once for each GPU
   /// and problem, and what it says is printed as a note.
   bool isTrusted(int gpu, const std::string &problem, const std::function<std::string()> &test);
 
 private:
+  const char *library;
   std::mutex mutex;
   std::map<std::pair<int, std::string>, bool> known;
 };

@@ -1,0 +1,103 @@
+// Matmuls with a GELU or its derivative against plain loops in f64.
+#include "runtime/conformance/DeviceFixture.h"
+#include "runtime/conformance/Environment.h"
+#include <gtest/gtest.h>
+
+using namespace psrt;
+
+namespace {
+
+/// What a matmul with a GELU, or its derivative, is tested with; it knows what must come out.
+struct GeluProblem {
+  int64_t m = 96, n = 64, k = 20;
+  Dtype dtype = Dtype::F32;
+  bool bias = false, aux = false, grad = false;
+
+  std::vector<float> lhs, rhs, added, at, sums; ///< as they are rounded
+
+  void draw() {
+    lhs = roundTo(randomValues(m * k, 1), dtype), rhs = roundTo(randomValues(k * n, 2), dtype);
+    added = roundTo(randomValues(n, 3), dtype), at = roundTo(randomValues(m * n, 4), dtype);
+    for (float &x : rhs)
+      x *= 0.5f;
+    sums.assign(m * n, 0);
+    for (int64_t i = 0; i < m * n; ++i) {
+      double sum = bias ? added[i % n] : 0;
+      for (int64_t p = 0; p < k; ++p)
+        sum += double(lhs[i / n * k + p]) * rhs[p * n + i % n];
+      sums[i] = float(sum);
+    }
+  }
+  static double gelu(double x) {
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  double want(int64_t i) const {
+    constexpr double step = 1e-5;
+    double slope = (gelu(at[i] + step) - gelu(at[i] - step)) / (2 * step);
+    return grad ? sums[i] * slope : gelu(sums[i]);
+  }
+  /// Runs it; what was said meanwhile.
+  std::string run() {
+    draw();
+    MatmulOp op;
+    op.dtype = op.outDtype = dtype;
+    op.activation = grad ? MatmulOp::Activation::GeluGrad : MatmulOp::Activation::Gelu;
+    op.m = m, op.n = n, op.k = k;
+    op.lhs = {0, 0, k, 1}, op.rhs = {0, 0, n, 1}, op.out = {0, 0, n, 1};
+    std::vector<char> left = encode(lhs, dtype), right = encode(rhs, dtype), out(left),
+                      biases = encode(added, dtype), other = encode(grad ? at : sums, dtype);
+    out.assign(other.size(), 0x55);
+    if (!grad)
+      other.assign(other.size(), 0x55);
+    TestBuffer ofBias = bias ? TestBuffer(biases) : nullptr, ofAux = nullptr;
+    if (aux || grad)
+      ofAux = other;
+    testing::internal::CaptureStderr();
+    DeviceFixture().run(op, {left, right, out, ofBias, nullptr, nullptr, nullptr, ofAux});
+    std::string said = testing::internal::GetCapturedStderr();
+    check(decode(out, dtype), decode(other, dtype));
+    return said;
+  }
+  void check(const std::vector<float> &out, const std::vector<float> &other) const {
+    double rounding = dtype == Dtype::F32 ? 1e-6 : dtype == Dtype::F16 ? 0x1p-10 : 0x1p-7;
+    double allowed = dtype == Dtype::F32 ? 1e-5 : rounding / 2;
+    for (int64_t i = 0; i < m * n; ++i) {
+      ASSERT_NEAR(out[i], want(i), allowed + 2 * rounding * std::fabs(want(i))) << sums[i];
+      if (aux && !grad) {
+        ASSERT_NEAR(other[i], sums[i], 1e-5 + rounding * std::fabs(sums[i]));
+      }
+    }
+  }
+};
+
+} // namespace
+
+/// By cuBLASLt's epilogue; by a kernel of ours where it has none, or another GELU, or rows that it
+/// does not take: then a note says so.
+TEST(Matmul, HasAGeluOrItsDerivative) {
+  if (testTarget() == "cpu")
+    GTEST_SKIP() << "products of CPUs have none";
+  for (std::string standin : {"1", "0", "erf"}) {
+    Environment environment("PSRT_STANDIN_GELU", standin);
+    for (Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})
+      for (int kind = 0; kind < 5; ++kind)
+        for (int64_t n : {64, 60}) {
+          SCOPED_TRACE(testing::Message() << standin << dtypeName(dtype) << kind << ' ' << n);
+          GeluProblem problem;
+          problem.n = n, problem.dtype = dtype;
+          problem.grad = kind == 4, problem.bias = kind % 2, problem.aux = kind / 2 == 1;
+          std::string said = problem.run();
+          bool fits = n % 8 == 0 || (!problem.aux && !problem.grad);
+          const char *note = !fits              ? "no multiple of 8 elements"
+                             : standin == "0"   ? "it is not offered"
+                             : standin == "erf" ? "by the runtime's kernels"
+                                                : nullptr;
+          if (testTarget() != "cuda:replay") // what a GPU's library has is not known here
+            continue;
+          if (note)
+            EXPECT_NE(said.find(note), std::string::npos) << said;
+          else
+            EXPECT_EQ(said, "");
+        }
+  }
+}

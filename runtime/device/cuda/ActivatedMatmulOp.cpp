@@ -1,0 +1,171 @@
+// A matmul whose result is a GELU, or is multiplied by one's derivative: cuBLASLt's own, where that
+// is what our kernel makes of a product, or these two.
+#include "runtime/core/Status.h"
+#include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/device/cuda/Product.h"
+#include "runtime/device/cuda/cudnn/Plan.h"
+#include <optional>
+
+namespace psrt::cuda {
+namespace {
+
+using Epilogue = Product::Epilogue;
+
+bool isGrad(const MatmulOp &op) { return op.activation == MatmulOp::Activation::GeluGrad; }
+
+/// Of the product that a kernel of ours follows, and of the one that does it all.
+Epilogue getPlainEpilogue(const Bound &bound) {
+  return bound.buffers[MatmulOp::Bias] ? Epilogue::Bias : Epilogue::None;
+}
+Epilogue getEpilogue(const MatmulOp &op, const Bound &bound) {
+  if (isGrad(op))
+    return Epilogue::GeluGrad;
+  bool hasBias = bound.buffers[MatmulOp::Bias];
+  if (findAux(bound))
+    return hasBias ? Epilogue::GeluAuxBias : Epilogue::GeluAux;
+  return hasBias ? Epilogue::GeluBias : Epilogue::Gelu;
+}
+
+/// `buffers` here and below: those of the instruction.
+void runProduct(const CudaRank &rank, const MatmulOp &op, const Product &product, bool byKernel,
+                void *const *buffers) {
+  void *aux = buffers[MatmulOp::Aux], *out = buffers[MatmulOp::Out];
+  // The kernel takes the GELU of the sum where that is kept, else in its place.
+  bool isKept = byKernel && aux && !isGrad(op);
+  product.run(rank.getStream()->get(), buffers[MatmulOp::Lhs], buffers[MatmulOp::Rhs],
+              isKept ? aux : out, buffers[MatmulOp::Bias], /*accumulate=*/false,
+              /*lhsUnit=*/nullptr, /*rhsUnit=*/nullptr, byKernel ? nullptr : aux);
+}
+
+Launches launchKernel(const MatmulOp &op, void *const *buffers) {
+  void *aux = buffers[MatmulOp::Aux], *out = buffers[MatmulOp::Out];
+  int64_t count = op.m * op.n;
+  return isGrad(op) ? launchGeluGrad(op.outDtype, out, aux, out, count)
+                    : launchGelu(op.outDtype, aux ? aux : out, out, count);
+}
+
+//===--- the comparison ---------------------------------------------------===//
+
+/// Tensors by the number of their buffer. Sums of random numbers from -1 to 1 are some from -4 to
+/// 4, where GELUs differ from each other and from their neighbours.
+Trial makeTrial(const MatmulOp &op, bool hasBias, bool hasAux) {
+  /// The GELUs by erf and by tanh are 4.7e-4 apart; sums in another order, of any length that
+  /// matters, less than half of that.
+  constexpr double absolute = 3e-4;
+  Trial trial;
+  trial.tensors.resize(MatmulOp::Buffers);
+  auto set = [&](int buffer, Trial::Tensor tensor) -> Trial::Tensor & {
+    return trial.tensors[size_t(buffer)] = std::move(tensor);
+  };
+  set(MatmulOp::Lhs, Trial::Tensor::dense(op.dtype, {op.m, op.k})).strides = {op.lhs[2], op.lhs[3]};
+  set(MatmulOp::Rhs, Trial::Tensor::dense(op.dtype, {op.k, op.n})).strides = {op.rhs[2], op.rhs[3]};
+  if (hasBias)
+    set(MatmulOp::Bias, Trial::Tensor::dense(op.outDtype, {op.n}));
+  auto setLikeOut = [&](int buffer, bool isResult) {
+    Trial::Tensor &tensor = set(buffer, Trial::Tensor::dense(op.outDtype, {op.m, op.n}));
+    tensor.isResult = isResult;
+    tensor.absolute = absolute;
+    tensor.roundings = 2; // the kernel's operand is rounded, too
+    tensor.scale = 4;
+  };
+  setLikeOut(MatmulOp::Out, true);
+  if (hasAux)
+    setLikeOut(MatmulOp::Aux, !isGrad(op));
+  return trial;
+}
+
+std::vector<Access> accessesOf(const Trial &trial, void *const *buffers) {
+  std::vector<Access> result;
+  for (size_t i = 0; i < trial.tensors.size(); ++i)
+    if (auto begin = reinterpret_cast<CUdeviceptr>(buffers[i]))
+      result.push_back(
+          {begin, begin + CUdeviceptr(trial.tensors[i].getBytes()), trial.tensors[i].isResult});
+  return result;
+}
+
+/// Empty, or how cuBLASLt's product differs from one that a kernel of ours follows.
+std::string compare(CudaRank &rank, const MatmulOp &op, const Product &theirs, const Bound &bound,
+                    int64_t alignment) {
+  Trial trial = makeTrial(op, bound.buffers[MatmulOp::Bias], findAux(bound));
+  if (trial.getBytes() > int64_t(rank.getGpu().freeMemory()))
+    return "there is no memory to compare them";
+  Product plain(rank.getBlas(), op, {}, getPlainEpilogue(bound), alignment);
+  trial.mayDiffer = mayBeNondeterministic();
+  trial.theirs = [&](void *const *buffers) {
+    runProduct(rank, op, theirs, /*byKernel=*/false, buffers);
+  };
+  trial.ours = [&](void *const *buffers) {
+    runProduct(rank, op, plain, /*byKernel=*/true, buffers);
+    rank.getLibrary().launch(*rank.getStream(), launchKernel(op, buffers),
+                             accessesOf(trial, buffers));
+  };
+  return trial.compare(rank.getStream());
+}
+
+//===--- what is run ------------------------------------------------------===//
+
+struct PreparedActivation : Prepared {
+  MatmulOp op;
+  std::string name;
+  std::optional<Product> product;
+  bool byKernel = false;
+};
+
+/// What runs see: without the buffers that an instruction does not have.
+std::array<void *, MatmulOp::Buffers> getBuffers(const Bound &bound) {
+  std::array<void *, MatmulOp::Buffers> buffers{};
+  size_t count = std::min(bound.instruction->buffers.size(), buffers.size());
+  std::copy(bound.buffers, bound.buffers + count, buffers.begin());
+  return buffers;
+}
+
+void runActivated(const Bound &bound) {
+  const auto &p = *static_cast<const PreparedActivation *>(static_cast<Prepared *>(bound.prepared));
+  CudaRank &rank = CudaRank::of(bound);
+  CUdeviceptr work = rank.getBlas().getWorkspace();
+  auto buffers = getBuffers(bound);
+  rank.announce(bound, p.name.c_str(), {{work, work + kWorkspaceBytes, 1}});
+  runProduct(rank, p.op, *p.product, p.byKernel, buffers.data());
+  if (p.byKernel)
+    rank.getLibrary().launch(*rank.getStream(), launchKernel(p.op, buffers.data()),
+                             rank.findAccesses(bound));
+}
+
+/// Makes the product cuBLASLt's own; false where that is not to be used, which is told once for
+/// each kind of product.
+bool tryEpilogue(CudaRank &rank, const Bound &bound, PreparedActivation &p, int64_t alignment) {
+  constexpr int64_t auxAlignment = 16, auxRow = 8;
+  Verdicts &verdicts = rank.getProductVerdicts();
+  int gpu = rank.getGpu().getOrdinal();
+  bool hasAux = findAux(bound);
+  if (hasAux && (p.op.n % auxRow != 0 || alignment < auxAlignment))
+    return verdicts.isTrusted(gpu, p.name, [] {
+      return format("rows are no multiple of %lld elements, or a matrix is at none of %lld bytes",
+                    (long long)auxRow, (long long)auxAlignment);
+    });
+  p.product.emplace(rank.getBlas(), p.op, ProductBatch(), getEpilogue(p.op, bound), alignment);
+  return verdicts.isTrusted(gpu, p.product->getKind(), [&] {
+    return p.product->isOffered() ? compare(rank, p.op, *p.product, bound, alignment)
+                                  : std::string("it is not offered");
+  });
+}
+
+} // namespace
+
+void bindActivatedMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound, int64_t alignment) {
+  auto p = std::make_unique<PreparedActivation>();
+  p->op = op;
+  p->name = format("matmul %lldx%lldx%lld of %s with a GELU%s", (long long)op.m, (long long)op.n,
+                   (long long)op.k, dtypeName(op.dtype), isGrad(op) ? "'s derivative" : "");
+  p->byKernel = !tryEpilogue(rank, bound, *p, alignment);
+  if (p->byKernel) {
+    p->product.emplace(rank.getBlas(), op, ProductBatch(), getPlainEpilogue(bound), alignment);
+    auto buffers = getBuffers(bound);
+    for (const KernelLaunch &launch : launchKernel(op, buffers.data()))
+      rank.getLibrary().find(launch.kernel); // so that no run looks it up first
+  }
+  bound.run = runActivated;
+  bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));
+}
+
+} // namespace psrt::cuda
