@@ -1,4 +1,5 @@
 // Contractions: labels, sharding rule, meaning, derivative, cost.
+#include "dialects/ps/Activations.h"
 #include "dialects/ps/Ps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallSet.h"
@@ -26,14 +27,15 @@ void ContractOp::build(OpBuilder &builder, OperationState &state, Value lhs, Lab
   for (int64_t label : resultLabels)
     shape.push_back(sizes.lookup(label));
   auto type = RankedTensorType::get(shape, getElementTypeOrSelf(lhs.getType()));
-  build(builder, state, type, /*sums=*/Type(), lhs, rhs, /*bias=*/Value(), /*lhs_unit=*/Value(),
-        /*rhs_unit=*/Value(), lhsLabels, rhsLabels, resultLabels, /*summed=*/IntegerAttr());
+  build(builder, state, type, /*second=*/Type(), lhs, rhs, /*bias=*/Value(), /*lhs_unit=*/Value(),
+        /*rhs_unit=*/Value(), /*aux=*/Value(), lhsLabels, rhsLabels, resultLabels,
+        /*summed=*/IntegerAttr(), /*gelu=*/false);
 }
 
 void ContractOp::build(OpBuilder &builder, OperationState &state, ContractOp like, Value bias) {
-  build(builder, state, like.getType(), /*sums=*/Type(), like.getLhs(), like.getRhs(), bias,
-        like.getLhsUnit(), like.getRhsUnit(), like.getLhsLabels(), like.getRhsLabels(),
-        like.getResultLabels(), /*summed=*/IntegerAttr());
+  build(builder, state, like.getType(), /*second=*/Type(), like.getLhs(), like.getRhs(), bias,
+        like.getLhsUnit(), like.getRhsUnit(), /*aux=*/Value(), like.getLhsLabels(),
+        like.getRhsLabels(), like.getResultLabels(), /*summed=*/IntegerAttr(), /*gelu=*/false);
 }
 
 //===----------------------------------------------------------------------===//
@@ -110,7 +112,7 @@ static RankedTensorType getSumsType(ContractOp op, unsigned i) {
 /// contract_c6.
 static LogicalResult verifySums(ContractOp op) {
   std::optional<uint64_t> summed = op.getSummed();
-  if (summed.has_value() != bool(op.getSums()))
+  if (summed.has_value() != (op.getSecond() && !op.getGelu()))
     return op.emitOpError("has ") << (summed ? "an operand to sum and no second result"
                                              : "a second result and no operand to sum")
                                   << " (contract_c6)";
@@ -162,6 +164,27 @@ static LogicalResult verifyUnits(ContractOp op) {
   return success();
 }
 
+/// contract_c8.
+static LogicalResult verifyActivation(ContractOp op) {
+  if (!op.hasActivation())
+    return success();
+  if (op.getSummed() || op.isOfFloat8() || (op.getGelu() && op.getAux()) ||
+      (op.getAux() && op.getBias()))
+    return op.emitOpError(op.getGelu() ? "has a GELU and " : "has a GELU's derivative and ")
+           << (op.getSummed()    ? "sums"
+               : op.isOfFloat8() ? "units"
+               : op.getGelu()    ? "a GELU's derivative"
+                                 : "a bias")
+           << " (contract_c8)";
+  if (op.getFreeLabels(0).size() + op.getFreeLabels(1).size() != op.getResultLabels().size())
+    return op.emitOpError("has a GELU or its derivative and a batch label (contract_c8)");
+  for (Value value : {Value(op.getAux()), op.getPreActivation()})
+    if (value && value.getType() != op.getType())
+      return op.emitOpError("has a GELU or its derivative of ")
+             << value.getType() << ", must be " << op.getType() << " (contract_c8)";
+  return success();
+}
+
 LogicalResult ContractOp::verify() {
   if (failed(verifyLabels(*this, "left operand", getLhsLabels(), getLhs())) ||
       failed(verifyLabels(*this, "right operand", getRhsLabels(), getRhs())) ||
@@ -197,7 +220,8 @@ LogicalResult ContractOp::verify() {
                                                  << ", operands have " << size << " (contract_c2)";
   }
   return failure(failed(verifyElements(*this)) || failed(verifyBias(*this)) ||
-                 failed(verifySums(*this)) || failed(verifyUnits(*this)));
+                 failed(verifyActivation(*this)) || failed(verifySums(*this)) ||
+                 failed(verifyUnits(*this)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -212,8 +236,9 @@ ShardingRule ContractOp::getShardingRule() {
     if (llvm::is_contained(getResultLabels(), label))
       factorOf[label] = rule.addFactor(size);
     else
-      factorOf[label] = getBias() ? rule.addWhole(size, "a bias is added once to the whole sum")
-                                  : rule.addReduction(size, ReductionKind::Sum);
+      factorOf[label] = getBias()   ? rule.addWhole(size, "a bias is added once to the whole sum")
+                        : getGelu() ? rule.addWhole(size, "a GELU is one of the whole sum")
+                                    : rule.addReduction(size, ReductionKind::Sum);
   auto factors = [&](Labels labels) {
     TensorFactors dims;
     for (int64_t label : labels)
@@ -229,6 +254,12 @@ ShardingRule ContractOp::getShardingRule() {
     rule.linear = {{0, 2}, {1, 2}};
   }
   rule.operands.resize(getNumOperands()); // units have no dims
+  if (getAux())
+    rule.operands.back() = factors(getResultLabels());
+  if (getGelu())
+    rule.linear.clear();
+  if (getPreActivation())
+    rule.results.push_back(factors(getResultLabels()));
   if (std::optional<uint64_t> summed = getSummed()) {
     rule.results.push_back(factors(getFreeLabels(*summed)));
     rule.linear = {{unsigned(*summed)}};
@@ -298,6 +329,7 @@ FailureOr<llvm::SmallVector<Tensor>> ContractOp::evaluate(llvm::ArrayRef<Tensor>
   auto rightSum = offsets(operands[1], getRhsLabels(), summed, summedSizes);
   Tensor result(cast<RankedTensorType>(getType()));
   double unit = isOfFloat8() ? operands.end()[-2].get(0) * operands.back().get(0) : 1;
+  llvm::SmallVector<double> sumsBefore; // the GELU
   for (int64_t i = 0, n = result.size(); i < n; ++i) {
     double sum = 0;
     for (size_t k = 0; k < leftSum.size(); ++k)
@@ -305,9 +337,18 @@ FailureOr<llvm::SmallVector<Tensor>> ContractOp::evaluate(llvm::ArrayRef<Tensor>
     sum *= unit;
     if (getBias())
       sum += operands[2].get(i % operands[2].size());
-    result.set(i, sum);
+    if (getPreActivation())
+      sumsBefore.push_back(sum);
+    if (getAux())
+      sum *= evaluateGeluSlope(GeluKind::Tanh, operands.back().get(i));
+    result.set(i, getGelu() ? evaluateGelu(GeluKind::Tanh, sum) : sum);
   }
   llvm::SmallVector<Tensor> results{std::move(result)};
+  if (getPreActivation()) {
+    results.emplace_back(getType());
+    for (auto [i, sum] : llvm::enumerate(sumsBefore))
+      results.back().set(i, sum);
+  }
   if (std::optional<uint64_t> summed = getSummed()) {
     const Tensor &operand = operands[*summed];
     Labels labels = *summed == 0 ? getLhsLabels() : getRhsLabels();
@@ -337,8 +378,11 @@ bool parashard::ps::isVariableValue(Value value) {
 
 FailureOr<llvm::SmallVector<Value>> ContractOp::differentiate(BackwardBuilder &builder,
                                                               ValueRange cotangents) {
-  if (getSums() || isOfFloat8())
-    return emitOpError("has sums or units, which ps-fuse makes; differentiate before that"),
+  if (getSums() || isOfFloat8() || hasActivation())
+    return emitOpError("has ") << (getSums()      ? "sums"
+                                   : isOfFloat8() ? "units"
+                                                  : "a GELU or its derivative")
+                               << ", which ps-fuse makes; differentiate before that",
            failure();
   llvm::SmallVector<Value> answer(getNumOperands());
   if (!cotangents[0])

@@ -1,4 +1,5 @@
 // Ops that give each element from one element at the same place: what they mean and their code.
+#include "dialects/ps/Activations.h"
 #include "dialects/ps/ElementwiseSupport.h"
 #include "dialects/ps/FoldSupport.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -143,13 +144,13 @@ static constexpr double kInvSqrt2Pi = 0.39894228040143267794;
 static constexpr double kSqrt2OverPi = 0.79788456080286535588;
 static constexpr double kCubic = 0.044715;
 
-static double geluValue(GeluKind kind, double x) {
+double parashard::ps::evaluateGelu(GeluKind kind, double x) {
   if (kind == GeluKind::Erf)
     return 0.5 * x * (1 + std::erf(x * kSqrtHalf));
   return 0.5 * x * (1 + std::tanh(kSqrt2OverPi * (x + kCubic * x * x * x)));
 }
 
-static double geluSlope(GeluKind kind, double x) {
+double parashard::ps::evaluateGeluSlope(GeluKind kind, double x) {
   if (kind == GeluKind::Erf)
     return 0.5 * (1 + std::erf(x * kSqrtHalf)) + x * kInvSqrt2Pi * std::exp(-0.5 * x * x);
   double t = std::tanh(kSqrt2OverPi * (x + kCubic * x * x * x));
@@ -184,7 +185,7 @@ static Value emitSlope(ElementBuilder &e, GeluKind kind, Value x) {
 ShardingRule GeluOp::getShardingRule() { return elementwiseRule(*this); }
 LoweringKind GeluOp::getLoweringKind() { return LoweringKind::Elementwise; }
 Results GeluOp::evaluate(Operands operands, const EvaluateContext &) {
-  return mapElements(*this, [&](int64_t i) { return geluValue(getKind(), operands[0].get(i)); });
+  return mapElements(*this, [&](int64_t i) { return evaluateGelu(getKind(), operands[0].get(i)); });
 }
 Value GeluOp::emitElement(ElementBuilder &e, ValueRange scalars) {
   return emitWide(e, scalars,
@@ -200,7 +201,7 @@ ShardingRule GeluGradOp::getShardingRule() { return elementwiseRule(*this, {{0}}
 LoweringKind GeluGradOp::getLoweringKind() { return LoweringKind::Elementwise; }
 Results GeluGradOp::evaluate(Operands operands, const EvaluateContext &) {
   return mapElements(*this, [&](int64_t i) {
-    return operands[0].get(i) * geluSlope(getKind(), operands[1].get(i));
+    return operands[0].get(i) * evaluateGeluSlope(getKind(), operands[1].get(i));
   });
 }
 Value GeluGradOp::emitElement(ElementBuilder &e, ValueRange scalars) {

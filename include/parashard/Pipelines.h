@@ -50,6 +50,7 @@ struct CompileOptions {
   std::string gradientReduction = "fp32"; ///< or bf16: the type in which gradients are added up
   std::string lossAverage; ///< step or micro-batch; empty: step where the form is recognised
 
+  std::string productActivations = "off"; ///< on: products compute GELUs by themselves
   std::string overlap = "auto"; ///< of collectives with products: auto, off, or a number of chunks
 
   // The update.

@@ -192,6 +192,10 @@ void ClassCode::writeMatmul(ps::ContractOp op, const MatmulChunk &chunk) {
     object["lhs_unit"] = buffer(form.swapped ? op.getRhsUnit() : op.getLhsUnit());
     object["rhs_unit"] = buffer(form.swapped ? op.getLhsUnit() : op.getRhsUnit());
   }
+  if (op.hasActivation())
+    object["activation"] = op.getGelu() ? "gelu" : "gelu_grad";
+  if (Value aux = op.getGelu() ? op.getPreActivation() : op.getAux())
+    object["aux"] = from(aux, chunk.out);
   if (op.getSums()) {
     object["sums"] = buffer(op.getSums());
     object["summed"] = (*op.getSummed() == 0) != form.swapped ? "lhs" : "rhs";

@@ -16,12 +16,12 @@ using namespace parashard::codegen;
 static bool isIn(Operation *op, ps::Phase phase) { return parashard::getPhase(op) == phase; }
 
 /// Whether a product of the same run's weight half could make the sum, which only gradients take.
-static bool canWait(ps::ReduceOp reduce) {
+static bool canWait(ps::ReduceOp reduce, bool activations) {
   if (!isIn(reduce, ps::Phase::BackwardInput) || reduce->use_empty() ||
       !llvm::all_of(reduce->getUsers(),
                     [](Operation *user) { return isa<ps::AccumulateOp>(user); }))
     return false;
-  return llvm::any_of(findProductsWithSum(reduce), [&](OpOperand *use) {
+  return llvm::any_of(findProductsWithSum(reduce, activations), [&](OpOperand *use) {
     Operation *product = use->getOwner();
     return isIn(product, ps::Phase::BackwardWeight) &&
            product->getAttr(ps::kSegmentMark) == reduce->getAttr(ps::kSegmentMark);
@@ -51,7 +51,7 @@ struct DeferSumsPass : codegen::impl::DeferSumsPassBase<DeferSumsPass> {
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && function.getBody().hasOneBlock())
         for (auto reduce : function.getBody().front().getOps<ps::ReduceOp>())
-          if (canWait(reduce))
+          if (canWait(reduce, activations))
             defer(reduce);
   }
 };

@@ -1,4 +1,5 @@
 // ps-fuse: prepares class functions, forms groups, and marks what memory they need.
+#include "FuseActivation.h"
 #include "FuseBias.h"
 #include "FuseFloat8.h"
 #include "FuseSums.h"
@@ -146,7 +147,8 @@ static bool canAccumulate(Value value) {
             fused.getBody().front().getTerminator()->getOperand(0).getDefiningOp()))
       return false;
   if (auto contract = value.getDefiningOp<ps::ContractOp>())
-    return value == contract.getResult() && value.hasOneUse(); // its sums are set
+    return value == contract.getResult() && value.hasOneUse() && // its sums are set
+           !contract.hasActivation();
   return isa_and_nonnull<ps::FusedOp, ps::EmbeddingGradOp>(value.getDefiningOp()) &&
          value.hasOneUse();
 }
@@ -254,7 +256,7 @@ static void markInPlace(ps::WriteOp write) {
 namespace {
 struct FuseOptions {
   int64_t mostChunks = 0;
-  bool biases = false, sums = false, float8 = false;
+  bool biases = false, activations = false, sums = false, float8 = false;
 };
 } // namespace
 
@@ -273,6 +275,8 @@ static LogicalResult fuse(func::FuncOp function, const FuseOptions &options) {
     orderContraction(contract);
   if (options.biases)
     fuseBiases(block);
+  if (options.activations)
+    fuseActivations(block);
   if (options.sums)
     fuseSums(block);
   Groups groups(block);
@@ -298,7 +302,7 @@ struct FusePass : codegen::impl::FusePassBase<FusePass> {
       if (function.isExternal() || !function.getBody().hasOneBlock() ||
           !function->hasAttr(rank::kClassMark))
         continue;
-      if (failed(fuse(function, {mostChunks, biases, sums, float8})))
+      if (failed(fuse(function, {mostChunks, biases, activations, sums, float8})))
         return signalPassFailure();
     }
   }

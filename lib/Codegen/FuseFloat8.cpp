@@ -54,9 +54,10 @@ static bool isMultiplied(ps::ContractOp contract, const Quantized &lhs, const Qu
 static void fuse(ps::ContractOp contract, const Quantized &lhs, const Quantized &rhs) {
   OpBuilder b(contract);
   auto fused = ps::ContractOp::create(
-      b, contract.getLoc(), contract.getType(), /*sums=*/Type(), lhs.bits, rhs.bits,
-      /*bias=*/Value(), lhs.unit, rhs.unit, contract.getLhsLabelsAttr(),
-      contract.getRhsLabelsAttr(), contract.getResultLabelsAttr(), /*summed=*/IntegerAttr());
+      b, contract.getLoc(), contract.getType(), /*second=*/Type(), lhs.bits, rhs.bits,
+      /*bias=*/Value(), lhs.unit, rhs.unit, /*aux=*/Value(), contract.getLhsLabelsAttr(),
+      contract.getRhsLabelsAttr(), contract.getResultLabelsAttr(), /*summed=*/IntegerAttr(),
+      /*gelu=*/UnitAttr());
   ps::copyMarks(contract, fused);
   contract.getResult().replaceAllUsesWith(fused.getResult());
   SmallVector<Value> operands(contract->getOperands());

@@ -1,6 +1,7 @@
 // Sums over rows that products make of their operands.
 #include "FuseSums.h"
 #include "ClassBuffers.h"
+#include "FuseActivation.h"
 #include "Fused.h"
 #include "Started.h"
 
@@ -19,8 +20,7 @@ static Value getSummed(ps::ReduceOp reduce) {
   return isExact ? convert.getOperand() : reduce.getOperand();
 }
 
-/// Whether `value` is in memory, whatever the kernels are: an op makes it that is none of a kernel.
-static bool isMadeElsewhere(Value value) {
+bool codegen::isMadeElsewhere(Value value) {
   Operation *op = getRoot(value).getDefiningOp();
   if (!op || movesData(op) || isa<ps::ReadOp>(op))
     return true;
@@ -51,7 +51,8 @@ static bool maySum(ps::ContractOp contract, ps::ReduceOp reduce) {
     return cast<RankedTensorType>(value.getType()).getNumElements() > 0;
   };
   Operation *user = findFirstUser(contract.getResult());
-  return !contract.getSums() && !contract.getBias() && !contract.isOfFloat8() && element.isF32() &&
+  return !contract.getSums() && !contract.getBias() && !contract.isOfFloat8() &&
+         !contract.hasActivation() && element.isF32() &&
          getElementTypeOrSelf(reduce.getType()) == element &&
          free == contract.getResultLabels().size() && contract.getLhs() != contract.getRhs() &&
          hasElements(contract.getLhs()) && hasElements(contract.getRhs()) &&
@@ -76,9 +77,10 @@ static void fuse(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce, Opera
   OpBuilder b(place);
   auto fused = ps::ContractOp::create(b, contract.getLoc(), contract.getType(), reduce.getType(),
                                       contract.getLhs(), contract.getRhs(), /*bias=*/Value(),
-                                      /*lhs_unit=*/Value(), /*rhs_unit=*/Value(),
+                                      /*lhs_unit=*/Value(), /*rhs_unit=*/Value(), /*aux=*/Value(),
                                       contract.getLhsLabelsAttr(), contract.getRhsLabelsAttr(),
-                                      contract.getResultLabelsAttr(), b.getI64IntegerAttr(i));
+                                      contract.getResultLabelsAttr(), b.getI64IntegerAttr(i),
+                                      /*gelu=*/UnitAttr());
   ps::copyMarks(contract, fused);
   contract.getResult().replaceAllUsesWith(fused.getResult());
   reduce.getResult().replaceAllUsesWith(fused.getSums());
@@ -86,10 +88,12 @@ static void fuse(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce, Opera
   reduce.erase();
 }
 
-SmallVector<OpOperand *> codegen::findProductsWithSum(ps::ReduceOp reduce) {
+SmallVector<OpOperand *> codegen::findProductsWithSum(ps::ReduceOp reduce, bool activations) {
   SmallVector<OpOperand *> found;
   Value summed = getSummed(reduce);
-  if (reduce.getKind() != ps::ReductionKind::Sum || !isMadeElsewhere(summed) ||
+  auto grad = activations ? getRoot(summed).getDefiningOp<ps::GeluGradOp>() : ps::GeluGradOp();
+  bool isOfProduct = grad && findProduct(grad);
+  if (reduce.getKind() != ps::ReductionKind::Sum || !(isMadeElsewhere(summed) || isOfProduct) ||
       cast<RankedTensorType>(reduce.getType()).getNumElements() < 2)
     return found;
   for (OpOperand &use : summed.getUses()) {

@@ -7,8 +7,13 @@
 namespace parashard::codegen {
 
 /// Contractions that could make what `reduce` yields, of an operand that they read anyway, and that
-/// operand's use. None where a kernel makes it: that adds it up on the way.
-llvm::SmallVector<mlir::OpOperand *> findProductsWithSum(ps::ReduceOp reduce);
+/// operand's use. None where a kernel makes it: that adds it up on the way. `activations`: products
+/// will multiply by the derivatives of GELUs.
+llvm::SmallVector<mlir::OpOperand *> findProductsWithSum(ps::ReduceOp reduce,
+                                                         bool activations = false);
+
+/// Whether `value` is in memory, whatever the kernels are: an op makes it that is none of a kernel.
+bool isMadeElsewhere(mlir::Value value);
 
 /// Gives contractions the sums over the contracted dims of an operand that they read anyway: the
 /// gradient of a bias beside that of its weight. Only where a kernel would read the operand for

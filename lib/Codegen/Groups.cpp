@@ -52,6 +52,8 @@ void Groups::prepareLibraryOperands(Operation *op) {
   if (auto contract = dyn_cast<ps::ContractOp>(op)) {
     if (contract.getBias())
       requireDense(contract.getBias());
+    if (contract.getAux())
+      requireDense(contract.getAux());
     auto lhs = viewOf(contract.getLhs()), rhs = viewOf(contract.getRhs());
     if (getMatmul(contract, *lhs, *rhs))
       return;

@@ -36,7 +36,8 @@ static Value transpose(OpBuilder &b, ps::ContractOp contract, Value value, Array
 }
 
 void codegen::orderContraction(ps::ContractOp contract) {
-  if (isMatmul(contract) || contract.getSums()) // which was in order before it had them
+  // Which was in order before it had what it does besides.
+  if (isMatmul(contract) || contract.getSums() || contract.hasActivation())
     return;
   Labels batch, rows, columns, inner;
   for (int64_t label : contract.getResultLabels()) {

@@ -16,11 +16,16 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
     it by itself, before it rounds. With `sums`, the gradient of a bias, where it is the sum of what the product of its
     weight's gradient reads and no kernel makes, becomes a second result of that product. With `float8`, products of
     dequantized tensors are of the 8-bit numbers.
+
+    With `activations`, a GELU by the tanh formula that is taken of a product becomes what the product yields, and a product that is
+    multiplied by the derivative of one does that by itself. Both are then of the sum before it is rounded: here a value does depend
+    on it, so it is for a user to ask for.
   }];
   let options = [
     Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",
            "into how many chunks a sum is cut at most, whose sums are added up after: one over rows, or a long one over columns; 0: one over rows into chunks of 128">,
     Option<"biases", "biases", "bool", /*default=*/"false", "products add biases, for targets whose products do">,
+    Option<"activations", "activations", "bool", /*default=*/"false", "products compute GELUs and multiply by their derivatives, for targets whose products do">,
     Option<"sums", "sums", "bool", /*default=*/"false", "products sum operands, for targets whose products do">,
     Option<"float8", "float8", "bool", /*default=*/"false", "products multiply 8-bit floats, for targets whose products do">,
   ];
@@ -33,7 +38,11 @@ def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
     For targets whose products sum operands (`ps-fuse{sums=true}`), in front of `ps-outline-segments`: the gradient of a bias is of the
     phase `backward_input`, as kernels that make a cotangent add it up on the way. Where none makes it, and the product of the weight's
     gradient can, the sum and its accumulation become of the phase `backward_weight`, of that product's run. No value depends on it.
+    With `activations`, as of `ps-fuse`, products make the cotangents of what GELUs are taken of.
   }];
+  let options = [
+    Option<"activations", "activations", "bool", /*default=*/"false", "products will multiply by the derivatives of GELUs">,
+  ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
 

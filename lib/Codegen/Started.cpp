@@ -106,7 +106,8 @@ static std::optional<ChunkedProduct> findUser(ps::AllGatherOp collective) {
   Value right = form->swapped ? contract.getLhs() : contract.getRhs();
   Value gathered = collective.getResult();
   bool isForLeft = getRoot(right) != gathered &&
-                   (!contract.getBias() || getRoot(contract.getBias()) != gathered);
+                   (!contract.getBias() || getRoot(contract.getBias()) != gathered) &&
+                   (!contract.getAux() || getRoot(contract.getAux()) != gathered);
   if (getRoot(left) != gathered || !isForLeft || getView(left)->offset != 0 ||
       !isSlowest(*form, form->lhs, form->k, countElements(gathered)) ||
       !isSlowest(*form, form->out, form->n, countElements(contract.getResult())))

@@ -42,6 +42,17 @@ static llvm::Error checkAlignDims(llvm::StringRef align) {
               ", not '" + align + "'");
 }
 
+static llvm::Error checkProductActivations(const CompileOptions &options) {
+  llvm::StringRef choice = options.productActivations;
+  if (choice != "on" && choice != "off")
+    return fail("--product-activations takes on or off, not '" + choice + "'");
+  if (choice == "on" && !llvm::StringRef(options.target).starts_with("cuda"))
+    return fail(
+        "--product-activations on is for GPUs, whose products compute GELUs; the target is " +
+        options.target + "; pass --target cuda:sm_90 or the like, or leave it off");
+  return llvm::Error::success();
+}
+
 static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh) {
   if (options.zero < 0 || options.zero > 3)
     return fail(
@@ -101,6 +112,8 @@ llvm::Error checkOptions(const CompileOptions &options) {
   if (llvm::Error error = checkOverlap(options.overlap))
     return error;
   if (llvm::Error error = checkAlignDims(options.alignDims))
+    return error;
+  if (llvm::Error error = checkProductActivations(options))
     return error;
   plan::Placement placement;
   placement.kind = options.placement == "v" ? plan::PlacementKind::V : plan::PlacementKind::Loop;

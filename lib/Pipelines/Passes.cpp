@@ -182,9 +182,11 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
   constexpr int64_t kChunksOfGpu = 1024;
   PassText fuse("ps-fuse");
   bool isGpu = llvm::StringRef(o.target).starts_with("cuda");
+  bool activates = o.productActivations == "on";
   if (isGpu)
     fuse.option("most-chunks", kChunksOfGpu)
         .enable("biases", true)
+        .enable("activations", activates)
         .enable("sums", true)
         .enable("float8", codegen::multipliesFloat8(o.target));
   std::vector<std::string> passes = {
@@ -198,7 +200,7 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
   };
   // What products sum stands beside these, before phases are apart.
   if (isGpu)
-    passes.push_back(PassText("ps-defer-sums"));
+    passes.push_back(PassText("ps-defer-sums").enable("activations", activates));
   // From here on all work is per class.
   llvm::append_range(passes, std::vector<std::string>{PassText("ps-outline-segments"), fuse});
   // When it is known what is one kernel, so that nothing moves any more.

@@ -1,4 +1,5 @@
 // RUN: ps-opt -ps-defer-sums %s | FileCheck %s
+// RUN: ps-opt -ps-defer-sums=activations=true %s | FileCheck %s --check-prefix=ACTIVATIONS
 
 // Behind attention, a product or a collective: the sum, and what is accumulated, stand beside the weight's gradient; what
 // else reads the widened cotangent keeps it.
@@ -55,5 +56,27 @@ func.func @sum_that_is_sent(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>) {
   %w = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] {ps.phase = #ps.phase<backward_weight>, ps.segment = 1 : i64} : (tensor<64x12xf32>, tensor<64x8xf32>) -> tensor<12x8xf32>
   ps.accumulate @db, %s {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64} : tensor<12xf32>
   ps.accumulate @dw, %w {ps.phase = #ps.phase<backward_weight>, ps.segment = 1 : i64} : tensor<12x8xf32>
+  return
+}
+
+// The derivative of a GELU is a kernel's, unless products multiply by it; that of one by erf always is.
+// CHECK-LABEL: func.func @derivative_of_a_gelu
+// CHECK-NOT: ps.reduce {{.*}}backward_weight
+// ACTIVATIONS-LABEL: func.func @derivative_of_a_gelu
+// ACTIVATIONS: ps.reduce sum %{{.*}} dims [0] {ps.phase = #ps.phase<backward_weight>, ps.segment = 1 : i64}
+// ACTIVATIONS: ps.reduce sum %{{.*}} dims [0] {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64}
+func.func @derivative_of_a_gelu(%h: tensor<64x4xf32>, %v: tensor<4x12xf32>, %s: tensor<64x12xf32>, %x: tensor<64x8xf32>) {
+  %c = ps.contract %h [0, 1], %v [1, 2] -> [0, 2] {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64} : (tensor<64x4xf32>, tensor<4x12xf32>) -> tensor<64x12xf32>
+  %g = ps.gelu_grad tanh %c, %s {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64} : tensor<64x12xf32>
+  %b = ps.reduce sum %g dims [0] {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64} : tensor<64x12xf32> -> tensor<12xf32>
+  %w = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] {ps.phase = #ps.phase<backward_weight>, ps.segment = 1 : i64} : (tensor<64x12xf32>, tensor<64x8xf32>) -> tensor<12x8xf32>
+  ps.accumulate @db, %b {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64} : tensor<12xf32>
+  ps.accumulate @dw, %w {ps.phase = #ps.phase<backward_weight>, ps.segment = 1 : i64} : tensor<12x8xf32>
+  %d = ps.contract %h [0, 1], %v [1, 2] -> [0, 2] {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64} : (tensor<64x4xf32>, tensor<4x12xf32>) -> tensor<64x12xf32>
+  %e = ps.gelu_grad erf %d, %s {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64} : tensor<64x12xf32>
+  %f = ps.reduce sum %e dims [0] {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64} : tensor<64x12xf32> -> tensor<12xf32>
+  %y = ps.contract %e [0, 1], %x [0, 2] -> [1, 2] {ps.phase = #ps.phase<backward_weight>, ps.segment = 1 : i64} : (tensor<64x12xf32>, tensor<64x8xf32>) -> tensor<12x8xf32>
+  ps.accumulate @db, %f {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64} : tensor<12xf32>
+  ps.accumulate @dw, %y {ps.phase = #ps.phase<backward_weight>, ps.segment = 1 : i64} : tensor<12x8xf32>
   return
 }

@@ -118,6 +118,11 @@ struct Flags {
       cl::desc("collectives of tensor axes beside products: auto (where it pays: on GPUs), off, "
                "or N: all are started early, and cut into N chunks"),
       cl::init("auto"), cl::cat(plan)};
+  cl::opt<std::string> productActivations{
+      "product-activations",
+      cl::desc("on: products compute the GELUs (by tanh) that are taken of them, and multiply by "
+               "their derivatives; less is read and written, and the last bits differ (GPUs)"),
+      cl::init("off"), cl::cat(plan)};
   cl::opt<std::string> precision{
       "precision",
       cl::desc("the type of contractions: fp32, bf16, fp16, half (weights too), or fp8 (bf16, and "
@@ -395,11 +400,23 @@ void warnOfIdleFlags(const Flags &f) {
 bool readPlan(Flags &f) {
   if (f.planFile.empty())
     return true;
-  std::initializer_list<std::reference_wrapper<cl::Option>> flags = {
-      f.mesh,      f.ranks,        f.policy,      f.splitMethod,       f.numChunks,
-      f.schedule,  f.microBatches, f.globalBatch, f.lossAverage,       f.zero,
-      f.recompute, f.overlap,      f.precision,   f.gradientReduction, f.offload,
-      f.alignDims};
+  std::initializer_list<std::reference_wrapper<cl::Option>> flags = {f.mesh,
+                                                                     f.ranks,
+                                                                     f.policy,
+                                                                     f.splitMethod,
+                                                                     f.numChunks,
+                                                                     f.schedule,
+                                                                     f.microBatches,
+                                                                     f.globalBatch,
+                                                                     f.lossAverage,
+                                                                     f.zero,
+                                                                     f.recompute,
+                                                                     f.overlap,
+                                                                     f.precision,
+                                                                     f.gradientReduction,
+                                                                     f.offload,
+                                                                     f.alignDims,
+                                                                     f.productActivations};
   return check(readPlanFile(f.planFile, [&](llvm::StringRef name) -> cl::Option * {
     for (cl::Option &flag : flags)
       if (flag.ArgStr == name)
@@ -433,6 +450,7 @@ llvm::json::Object describePlan(const Flags &f, const CompileOptions &compile) {
                           {"recompute", f.recompute.getValue()},
                           {"overlap", f.overlap.getValue()},
                           {"align-dims", f.alignDims.getValue()},
+                          {"product-activations", f.productActivations.getValue()},
                           {"precision", f.precision.getValue()},
                           {"gradient-reduction", f.gradientReduction.getValue()}};
   if (!f.lossAverage.empty())
@@ -455,7 +473,7 @@ std::vector<GivenFlag> listGiven(const Flags &f) {
                             f.optimizer, f.clipNorm, f.batchDims, f.ema, f.mode, f.inference});
   add(ps::Level::Planned, {f.mesh, f.ranks, f.policy, f.zero, f.precision, f.gradientReduction,
                            f.recompute, f.splitMethod, f.numChunks, f.alignDims});
-  add(ps::Level::Partitioned, {f.overlap});
+  add(ps::Level::Partitioned, {f.overlap, f.productActivations});
   add(ps::Level::Scheduled, {f.microBatches, f.globalBatch, f.schedule, f.offload});
   return given;
 }
@@ -504,6 +522,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   c.recompute = f.recompute;
   c.overlap = f.overlap;
   c.alignDims = f.alignDims;
+  c.productActivations = f.productActivations;
   c.precision = f.precision;
   c.offload = f.offload;
   c.gradientReduction = f.gradientReduction;
@@ -516,11 +535,11 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   c.weights = f.weights;
   c.evalMode = f.mode == "eval";
   c.inference = f.inference;
+  c.target = f.targetName == "cpu" ? "cpu:native" : f.targetName.getValue();
   if (llvm::Error error = checkOptions(c))
     return bad(llvm::toString(std::move(error))), std::nullopt;
   if (!checkPipeline(f, line))
     return std::nullopt;
-  c.target = f.targetName == "cpu" ? "cpu:native" : f.targetName.getValue();
   line.given = listGiven(f);
   line.walk.dumpDir = f.dumpDir;
   line.walk.timing = f.verbose;

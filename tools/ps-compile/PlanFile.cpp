@@ -16,13 +16,23 @@ struct PlanKey {
   const char *name;
   bool isNumber;
 };
-constexpr PlanKey kKeys[] = {
-    {"mesh", false},         {"ranks", true},        {"sharding-policy", false},
-    {"split-method", false}, {"num-chunks", true},   {"schedule", false},
-    {"micro-batches", true}, {"global-batch", true}, {"loss-average", false},
-    {"zero", true},          {"recompute", false},   {"overlap", false},
-    {"align-dims", false},   {"precision", false},   {"gradient-reduction", false},
-    {"offload", false}};
+constexpr PlanKey kKeys[] = {{"mesh", false},
+                             {"ranks", true},
+                             {"sharding-policy", false},
+                             {"split-method", false},
+                             {"num-chunks", true},
+                             {"schedule", false},
+                             {"micro-batches", true},
+                             {"global-batch", true},
+                             {"loss-average", false},
+                             {"zero", true},
+                             {"recompute", false},
+                             {"overlap", false},
+                             {"align-dims", false},
+                             {"precision", false},
+                             {"gradient-reduction", false},
+                             {"offload", false},
+                             {"product-activations", false}};
 
 /// The parser is recursive, a plan is flat.
 constexpr int kDeepest = 8;

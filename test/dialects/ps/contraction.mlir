@@ -182,3 +182,59 @@ func.func @contract_c4_mixed(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xbf16>) {
   %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<4x8xf8E4M3FN>, tensor<6x8xbf16>) -> tensor<4x6xbf16>
   return
 }
+
+// -----
+
+func.func @contract_c8_type(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>) {
+  // expected-error @below {{has a GELU or its derivative of 'tensor<4x6xf32>', must be 'tensor<4x8xf32>' (contract_c8)}}
+  %y, %h = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] gelu : (tensor<4x6xf32>, tensor<6x8xf32>) -> (tensor<4x8xf32>, tensor<4x6xf32>)
+  return
+}
+
+// -----
+
+func.func @contract_c8_derivative_type(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>, %h: tensor<4x6xf32>) {
+  // expected-error @below {{has a GELU or its derivative of 'tensor<4x6xf32>', must be 'tensor<4x8xf32>' (contract_c8)}}
+  %y = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] gelu_grad at %h : (tensor<4x6xf32>, tensor<6x8xf32>, tensor<4x6xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c8_both(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>, %h: tensor<4x8xf32>) {
+  // expected-error @below {{has a GELU and a GELU's derivative (contract_c8)}}
+  %y = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] gelu_grad at %h gelu : (tensor<4x6xf32>, tensor<6x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c8_bias(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>, %b: tensor<8xf32>, %h: tensor<4x8xf32>) {
+  // expected-error @below {{has a GELU's derivative and a bias (contract_c8)}}
+  %y = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] bias %b gelu_grad at %h : (tensor<4x6xf32>, tensor<6x8xf32>, tensor<8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c8_sums(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>) {
+  // expected-error @below {{has a GELU and sums (contract_c8)}}
+  %y, %s = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] gelu sums of 0 : (tensor<4x6xf32>, tensor<6x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @contract_c8_batch(%x: tensor<2x4x6xf32>, %w: tensor<2x6x8xf32>) {
+  // expected-error @below {{has a GELU or its derivative and a batch label (contract_c8)}}
+  %y = ps.contract %x [3, 0, 1], %w [3, 1, 2] -> [3, 0, 2] gelu : (tensor<2x4x6xf32>, tensor<2x6x8xf32>) -> tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c8_units(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E4M3FN>, %u: tensor<f32>) {
+  // expected-error @below {{has a GELU and units (contract_c8)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] units %u, %u gelu : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4x6xbf16>
+  return
+}
