@@ -128,6 +128,7 @@ LogicalResult ClassCode::writeFused(ps::FusedOp op) {
     object["args"] = std::move(args);
     object["rows"] = call.rows;
     object["grain"] = call.grain;
+    object["bytes"] = call.bytes;
     if (call.block > 0) {
       object["grid"] = call.grid;
       object["block"] = call.block;

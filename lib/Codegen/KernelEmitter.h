@@ -23,6 +23,7 @@ struct KernelCall {
   llvm::SmallVector<Buffer> buffers;
   int64_t rows = 1, grain = 1;
   int64_t grid = 0, block = 0; ///< 0: a kernel of a CPU
+  int64_t bytes = 0; ///< that it must move: of what it reads and writes, each once; no workspace
 };
 
 /// What the emitter is told about the place where a fused op stands.

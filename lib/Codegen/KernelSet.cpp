@@ -46,6 +46,28 @@ static std::string makeName(StringRef prefix, unsigned number, ps::FusedOp op) {
   return name;
 }
 
+/// Of an argument of a fused op's body, as far as its users look at it.
+static int64_t countRead(BlockArgument argument) {
+  int64_t whole = ps::getByteSize(argument.getType()), read = 0;
+  for (Operation *user : argument.getUsers())
+    read += isa<ps::SliceOp>(user) ? ps::getByteSize(user->getResult(0).getType()) : whole;
+  return std::min(whole, read);
+}
+
+static int64_t countBytes(ps::FusedOp op, const Piece &piece, const KernelCall &call) {
+  int64_t bytes = 0;
+  for (const KernelCall::Buffer &buffer : call.buffers) {
+    if (buffer.kind == KernelCall::Argument::Input)
+      bytes += countRead(op.getBody().getArgument(buffer.index));
+    if (buffer.kind != KernelCall::Argument::Output)
+      continue;
+    for (auto [output, result] : llvm::zip_equal(piece.outputs, piece.results))
+      if (result == buffer.index)
+        bytes += ps::getByteSize(output.value.getType());
+  }
+  return bytes;
+}
+
 const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext &context) {
   auto [entry, isNew] = byText.try_emplace(describe(op, context));
   if (!isNew)
@@ -69,6 +91,7 @@ const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext
     if (failed(calls))
       return nullptr;
     for (KernelCall &call : *calls) {
+      call.bytes = countBytes(op, piece, call);
       numbers[call.name] = names.size();
       names.push_back(call.name);
       entry->second.push_back(call);

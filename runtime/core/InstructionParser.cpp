@@ -31,6 +31,7 @@ void parseKernel(const Json &object, const Mesh &, Instruction &result) {
   op.grain = std::max<int64_t>(1, getOr<int64_t>(object, "grain", op.rows));
   op.grid = getOr<int64_t>(object, "grid", 0);
   op.block = getOr<int64_t>(object, "block", 0);
+  op.bytes = getOr<int64_t>(object, "bytes", 0);
   op.saysWrites = !get(object, "writes").is_null();
   for (int64_t index : getInts(object, "writes"))
     op.writes.push_back(int(std::clamp<int64_t>(index, -1, INT32_MAX)));

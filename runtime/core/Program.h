@@ -41,6 +41,7 @@ struct KernelOp {
   int kernel = 0;
   int64_t rows = 0, grain = 1;
   int64_t grid = 0, block = 0;
+  int64_t bytes = 0; ///< that it reads and writes, for traces
   bool saysWrites = false;
   std::vector<int> writes; ///< the arguments that it writes, where the table says them
 };

@@ -16,7 +16,8 @@ struct Description {
 struct Describe {
   const Program &program;
   Description operator()(const KernelOp &op) const {
-    return {"kernel", format("\"rows\": %lld", (long long)op.rows)};
+    return {"kernel",
+            format("\"rows\": %lld, \"bytes\": %lld", (long long)op.rows, (long long)op.bytes)};
   }
   Description operator()(const MatmulOp &op) const {
     double flops = 2.0 * double(op.batch[0] * op.batch[1] * op.m) * double(op.n) * double(op.k);
