@@ -2,6 +2,7 @@
 // global index.
 #include "psrt/payload.h"
 #include "runtime/core/Element.h"
+#include "runtime/core/InParallel.h"
 #include "runtime/core/InitialValue.h"
 #include "runtime/core/MemoryPieces.h"
 #include "runtime/core/Session.h"
@@ -167,6 +168,9 @@ void copyFromFile(const Variable &variable, const Variable &source, const Bytes 
   writer.finish();
 }
 
+/// Elements that take longer than it takes to start a thread.
+constexpr int64_t kDrawnByThread = 1 << 14;
+
 /// Element `global` of what is drawn, or one number.
 double getNumber(const Variable &source, uint64_t key, int64_t global) {
   if (source.hasValue)
@@ -196,14 +200,16 @@ void initialize(const Variable &variable, const Variable &source, const Mesh &me
   auto fill = [&](char *to, int64_t global, int64_t count) {
     if (!source.data.empty())
       return writeElements(variable, to, source, source.data.data() + global * sourceSize, count);
-    for (int64_t i = 0; i < count; ++i) {
-      char number[8]; // rounded as what it is of has it
-      storeElement(number, source.dtype, getNumber(source, key, global + i));
-      if (source.dtype == variable.dtype)
-        std::memcpy(to + i * size, number, size);
-      else
-        convertFloats(number, source.dtype, to + i * size, variable.dtype, 1);
-    }
+    inParallel(count, rank.threads, kDrawnByThread, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        char number[8]; // rounded as what it is of has it
+        storeElement(number, source.dtype, getNumber(source, key, global + i));
+        if (source.dtype == variable.dtype)
+          std::memcpy(to + i * size, number, size);
+        else
+          convertFloats(number, source.dtype, to + i * size, variable.dtype, 1);
+      }
+    });
   };
   PieceWriter writer(*rank.memory, variable.addresses.at(rank.stage), variable.localBytes());
   forEachRun(variable.placement, mesh, rank.coordinates,

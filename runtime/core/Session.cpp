@@ -97,6 +97,7 @@ Session::~Session() = default;
 void Session::makeRank(int index, bool dedicated) {
   auto rank = std::make_unique<Rank>();
   rank->index = index;
+  rank->threads = threads;
   rank->coordinates = program.mesh.coordinates(index);
   rank->stage = program.mesh.pipelineCoordinate(rank->coordinates);
   rank->device = device->makeRank(threads, dedicated, options.job ? 0 : index);

@@ -40,6 +40,7 @@ struct Rank {
   int index = 0;
   std::vector<int64_t> coordinates;
   int64_t stage = 0; ///< its pipeline coordinate
+  int threads = 1;   ///< of the host, for it alone
   std::unique_ptr<RankDevice> device;
   std::unique_ptr<RankMemory> memory;
   std::unique_ptr<RankComm> comm;

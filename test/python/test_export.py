@@ -122,6 +122,16 @@ def test_without_data(tmp_path):
     assert "--init" in said and not (tmp_path / "p").exists()  # without values there is nothing to train
 
 
+def test_drawn_values_are_the_same_on_any_number_of_threads(tmp_path):
+    module = torch.nn.Sequential(torch.nn.Linear(400, 300), torch.nn.Linear(300, 1))
+    export(module, {"input": torch.zeros(2, 400), "labels": torch.zeros(2, 1)}, tmp_path / "m.pt2", loss=torch.nn.functional.mse_loss)
+    run([tools_folder() / "ps-compile", "m.pt2", "-o", "p", "--precision", "bf16", "--init", "normal(0.02)"], cwd=tmp_path)
+    for threads in [1, 3]:
+        run(["./p", "--threads", threads, "--export-weights", f"{threads}.safetensors"], cwd=tmp_path)
+    one, three = ((tmp_path / f"{threads}.safetensors").read_bytes() for threads in [1, 3])
+    assert one == three and len(set(one)) > 200
+
+
 def test_masks_of_any_batch_are_found(tmp_path):
     """What they are made of is computed for one sample: of 70,000 it would be too much."""
     from transformers import GPT2Config
