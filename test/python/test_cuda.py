@@ -5,6 +5,7 @@ same memory are not ordered by streams and events.
 """
 import json
 import os
+import pathlib
 import random
 import re
 import subprocess
@@ -104,6 +105,17 @@ def test_a_machine_that_cannot_run_it(compiled, program, environment, words):
     assert not (compiled / "losses").exists()
 
 
+STUB = pathlib.Path(os.environ.get("CUDA_PATH", "/usr/local/cuda")) / "lib64/stubs/libcuda.so"
+
+
+@pytest.mark.skipif(not STUB.exists(), reason=f"there is no {STUB} of a CUDA toolkit")
+def test_the_stub_of_a_toolkit_is_no_driver(compiled):
+    line = [compiled / "program", "--data", "data.safetensors", "--steps", "1"]
+    done = subprocess.run(line, cwd=compiled, capture_output=True, text=True, timeout=60, env={**os.environ, "PSRT_CUDA_DRIVER": str(STUB)})
+    assert done.returncode == 3, done.stderr
+    assert re.fullmatch(r"error: no CUDA driver on this machine \(.* is the toolkit's stub of it\): .*--target cpu\n", done.stderr), done.stderr
+
+
 def test_info_needs_no_gpu(compiled):
     said = oracle.run([compiled / "program", "--info"], compiled)
     assert "parameters" in said
@@ -166,6 +178,7 @@ def test_a_trace_has_times(runs):
     timed = [event for event in events if event["ph"] == "X"]
     assert {"kernel", "matmul", "attention"} <= {event["cat"] for event in timed}
     assert all(event["dur"] >= 0 for event in timed)
+    assert all(event["args"]["bytes"] > 0 for event in timed if event["cat"] == "kernel")
 
 
 def test_what_looks_into_the_hosts_memory_is_refused(runs):

@@ -53,6 +53,12 @@ def spills(log):
     return [(name, said) for name, said in kernels if "0 bytes spill stores, 0 bytes spill loads" not in said]
 
 
+def test_there_is_an_assembler():
+    """Else a run of the tests says what it left out."""
+    if not PTXAS:
+        pytest.skip("there is no ptxas of a CUDA toolkit, on PATH or in /usr/local/cuda/bin: of PTX only the text is looked at")
+
+
 @pytest.mark.parametrize("name, precision", [*itertools.product(MODELS, ["fp32", "bf16"]), ("gpt2", "fp8"), ("llama", "fp8")])
 def test_model(exports, tmp_path, name, precision):
     for architecture in ARCHITECTURES:
