@@ -1,0 +1,73 @@
+"""Tables of what is prepared and checked."""
+import dataclasses
+
+STEPS = 20  # of a training that is compared
+ARCHIVE = "programs.tar.xz"
+MOST_BYTES = 64 << 20  # of what is carried: the archive and the files of the repository
+STAGE_SECONDS = 480
+TESTS = ["psrt-device-test", "psrt-comm-test"]
+
+ADAMW = ("--optimizer", "adamw(lr=1e-3,weight_decay=0.1)", "--clip-norm", "1.0")
+BF16 = ("--precision", "bf16")
+
+# Models of test/python, trained on one rank: name -> (model, mesh, further flags of ps-compile).
+PARITY = {
+    **{f"{name}-fp32": (name, "dp=1", ()) for name in ["mlp", "gpt", "gpt_dropout", "gpt2", "llama", "bert", "resnet", "unet", "vit"]},
+    **{f"{name}-bf16": (name, "dp=1", BF16) for name in ["gpt", "llama"]},
+    "gpt-fp16": ("gpt", "dp=1", ("--precision", "fp16")),
+    **{f"{name}-{precision}": (name, "dp=1", ("--precision", precision)) for name in ["gpt_middle", "llama_middle"] for precision in ["fp32", "bf16"]},
+}  # fmt: skip
+# Larger ones: heads of 64, rows of 128 tokens, kernels of many blocks.
+MIDDLE = {
+    "gpt_middle": ("gpt", {"batch": 8, "length": 128, "vocabulary": 1000, "width": 256, "layers": 4, "heads": 4}),
+    "llama_middle": ("llama", {"batch": 8, "length": 128, "vocabulary": 1000, "width": 256, "hidden": 688, "layers": 4, "heads": 4, "groups": 2}),
+}
+MIDDLE_REHEARSED = {"batch": 2, "length": 16, "vocabulary": 100, "width": 64, "layers": 1}
+
+# The same with several ranks.
+RANKS = {
+    "gpt2-dp2": ("gpt2", "dp=2", ()), "gpt2-tp2": ("gpt2", "tp=2", ()), "llama-dp2-tp2": ("llama", "dp=2,tp=2", ()),
+    "gpt2-pp2-1f1b": ("gpt2", "pp=2", ("--schedule", "1f1b", "--micro-batches", "4")),
+    "gpt2-pp2-zb-h1": ("gpt2", "pp=2", ("--schedule", "zb-h1", "--micro-batches", "4")),
+    "llama-zero3": ("llama", "dp=2", ("--zero", "3")),
+}  # fmt: skip
+
+
+@dataclasses.dataclass
+class Bench:
+    """A model in a size that is worth measuring; the peer builds the same of `sizes`."""
+
+    kind: str  # gpt | llama
+    sizes: dict
+    batch: int
+    vocabulary: int
+    time: int = 1024
+
+    def spec(self):
+        return {"kind": self.kind, "sizes": self.sizes, "batch": self.batch, "vocabulary": self.vocabulary, "time": self.time}
+
+    def rehearsed(self):
+        """So small that the stand-ins run it."""
+        sizes = {"width": 64, "heads": 2, "layers": 1} if self.kind == "gpt" else {"width": 64, "hidden": 96, "heads": 2, "groups": 1, "layers": 1}
+        return Bench(self.kind, sizes, 2, 128, 16)
+
+
+BENCHES = {
+    "gpt2-124m": Bench("gpt", {"width": 768, "heads": 12, "layers": 12}, 16, 50304),
+    "gpt2-350m": Bench("gpt", {"width": 1024, "heads": 16, "layers": 24}, 8, 50304),
+    "gpt2-1.5b": Bench("gpt", {"width": 1600, "heads": 25, "layers": 48}, 4, 50304),
+    "llama-1.1b": Bench("llama", {"width": 2048, "hidden": 5632, "heads": 32, "groups": 4, "layers": 22}, 4, 32000),
+}
+BENCH_FLAGS = (*BF16, "--optimizer", "adamw(lr=3e-4,weight_decay=0.01)", "--init", "*=normal(0.02)")
+# The first of them with GPT-2's own vocabulary of 50257: name -> --align-dims.
+SPARE_TOKENS = 50304 - 50257
+PADDINGS = {"padded": "auto", "odd": "off"}
+
+
+def benches(target):
+    """Those of a target: on a stand-in small ones under the same names."""
+    return {name: bench.rehearsed() for name, bench in BENCHES.items()} if is_rehearsal(target) else BENCHES
+
+
+def is_rehearsal(target):
+    return target.endswith("replay")

@@ -1,0 +1,168 @@
+"""Stages that measure steps: beside torch.compile's in turn, and ways of the program among themselves."""
+import array
+import json
+import os
+import pathlib
+import random
+import select
+import statistics
+import subprocess
+import sys
+import time
+
+from .cases import BENCHES, SPARE_TOKENS
+from .machine import Watch, ask_gpu
+
+PEER = pathlib.Path(__file__).with_name("peer.py")
+PAIRS = 3
+WARM_UP = 5  # steps that do not count
+TOKENS = ("--data-type", "uint16")
+FASTER, MATMUL_PART = 1.0, 0.55  # what is asked for
+
+
+class Peer:
+    """The other program: started once, asked in turn."""
+
+    def __init__(self, checks, spec):
+        self.checks, self.said, self.errors = checks, b"", checks.folder / "peer.txt"
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen([sys.executable, PEER, json.dumps(spec)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def hear(self):
+        """Its next line of JSON."""
+        while True:
+            while b"\n" in self.said:
+                line, self.said = self.said.split(b"\n", 1)
+                if line.startswith(b"{"):
+                    return json.loads(line)
+            if not select.select([self.process.stdout], [], [], max(1, self.checks.left()))[0]:
+                raise subprocess.TimeoutExpired("the peer", int(self.checks.left()))
+            part = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not part:
+                raise RuntimeError("the peer ended: " + " ".join(self.errors.read_text().split())[-400:])
+            self.said += part
+
+    def measure(self):
+        self.process.stdin.write(b"measure\n")
+        self.process.stdin.flush()
+        return self.hear()
+
+
+def find_rates(checks):
+    """What the GPU does of products and copies, measured once in a run."""
+    if "rates" not in checks.machine:
+        with Peer(checks, {"kind": "rates"}) as peer:
+            checks.machine["rates"] = peer.hear()
+    return checks.machine["rates"]
+
+
+def draw_tokens(checks, bench, steps=40):
+    """A file of tokens for so many steps, which the program with the smaller vocabulary takes, too."""
+    data = checks.folder / "tokens.bin"
+    tokens = range(bench.vocabulary - SPARE_TOKENS)
+    data.write_bytes(array.array("H", random.Random(1).choices(tokens, k=bench.time * bench.batch * steps + 1)).tobytes())
+    return data
+
+
+def time_steps(checks, program, data, *flags, steps=25, **environment):
+    """(seconds of a step, its lines, what the program says)."""
+    lines, said = checks.train(program, data, steps, *TOKENS, *flags, **environment)
+    return statistics.median(line["step_ms"] for line in lines[WARM_UP:]) / 1e3, lines, said
+
+
+def compare(checks, name):
+    """Pairs of runs of one after the other; the ratio of each pair counts."""
+    bench = checks.benches[name]
+    data, pairs, clocks = draw_tokens(checks, bench), [], []
+    started = time.monotonic()
+    with Peer(checks, bench.spec()) as peer:
+        peer.hear()
+        compiled = time.monotonic() - started
+        for _ in range(PAIRS):
+            with Watch() as watch:
+                ours = time_steps(checks, name, data)
+            clocks.append(watch.clock())
+            with Watch() as watch:
+                theirs = peer.measure()
+            clocks.append(watch.clock())
+            pairs.append((ours[0], theirs["seconds"], ours[1][-1].get("flops_s", 0.0), theirs["bytes"]))
+            if checks.left() < 1.3 * (time.monotonic() - started - compiled) / len(pairs):
+                break
+    ratio = statistics.median(theirs / ours for ours, theirs, *_ in pairs)
+    times = [statistics.median(column) for column in list(zip(*pairs))[:2]]
+    figures = {"times": ratio, "ours_ms": 1e3 * times[0], "torch_ms": 1e3 * times[1], "pairs": len(pairs), "torch_gb": pairs[0][3] / 1e9, "torch_compile_s": compiled,
+               "tokens_s": bench.batch * bench.time / times[0], "flops_s": statistics.median(pair[2] for pair in pairs), "clocks": clocks,
+               "each": pairs, "temperature": ask_gpu(["temperature.gpu"]).get("temperature.gpu")}  # fmt: skip
+    return ratio >= FASTER or checks.rehearsal, figures
+
+
+def make_bench(name):
+    def bench(checks):
+        if name not in checks.benches:
+            return
+        found = {}
+
+        def faster():
+            good, figures = compare(checks, name)
+            found.update(figures)
+            return good, figures
+
+        def part():
+            rate = find_rates(checks)["matmul_flops"]
+            share = found["flops_s"] / rate
+            return share >= MATMUL_PART or checks.rehearsal, {"of_matmul_rate": share, "asked": MATMUL_PART, "matmul_flops": rate}
+
+        checks.attempt("against torch.compile", faster)
+        if found:
+            checks.attempt("part of the matmul rate", part)
+
+    bench.__doc__ = f"A step of {name} in bf16 beside torch.compile's, in turn; its part of the matmul rate."
+    return bench
+
+
+STAGES = {f"bench-{name}": make_bench(name) for name in BENCHES}
+
+
+# ---- ways of one program -------------------------------------------------------------------------------------------
+
+
+def padding(checks):
+    """What it is worth that a vocabulary of 50257 is held in 50272 rows."""
+    if not (checks.has("padded") and checks.has("odd")):
+        return
+    def check():
+        data = draw_tokens(checks, checks.benches["gpt2-124m"])
+        pairs = [[time_steps(checks, program, data)[0] for program in ["padded", "odd"]] for _ in range(PAIRS)]
+        padded, odd = (statistics.median(column) for column in zip(*pairs))
+        ratio = statistics.median(odd / padded for padded, odd in pairs)
+        return ratio >= 1 or checks.rehearsal, {"padded_ms": 1e3 * padded, "odd_ms": 1e3 * odd, "times": ratio}
+    checks.attempt("--align-dims", check)
+
+
+def attention(checks):
+    """Steps with attention by what was measured to be faster, by cuDNN, by its engines whose runs may differ, and by the runtime's own kernels."""
+    if "gpt2-124m" not in checks.benches:
+        return
+    always = {"PSRT_ALGORITHM_TIMING": "0"}
+    kinds = {"chosen": {}, "cudnn": always, "any": {**always, "PSRT_NONDETERMINISTIC": "1"}, "own": {**always, "PSRT_CUDNN": "off"}}
+
+    def check():
+        data = draw_tokens(checks, checks.benches["gpt2-124m"])
+        found, notes = {kind: [] for kind in kinds}, set()
+        for _ in range(PAIRS):
+            for kind, more in kinds.items():
+                seconds, lines, said = time_steps(checks, "gpt2-124m", data, **more)
+                found[kind].append((seconds, [line["loss"] for line in lines]))
+                notes |= {line for line in said.splitlines() if line.startswith("note: ") and kind == "cudnn"}
+        own = found["own"][0][1]
+        worst = max(abs(a - b) / abs(b) for kind in ["chosen", "cudnn", "any"] for a, b in zip(found[kind][0][1], own, strict=True))
+        times = {f"{kind}_ms": 1e3 * statistics.median(seconds for seconds, _ in runs) for kind, runs in found.items()}
+        return worst <= 2e-2, {**times, "worst_loss": worst, "said": " ".join(sorted(notes))[:600] or "nothing"}
+    checks.attempt("cuDNN and own", check)

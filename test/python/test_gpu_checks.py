@@ -1,0 +1,59 @@
+"""scripts/gpu-checks, rehearsed: it is prepared for the stand-ins and run on them, so that on a GPU it is the GPU that is checked."""
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import replay
+from conftest import ROOT, tools_folder
+
+SCRIPT = [sys.executable, ROOT / "scripts/gpu-checks"]
+PROGRAMS = ["mlp-fp32", "gpt-fp32", "gpt-bf16", "gpt_middle-bf16", "gpt2-dp2", "ops", "gpt2-124m", "llama-1.1b", "padded", "odd", "later", "large", "psrt-comm-test"]
+WITHOUT_PROGRAMS = ["bench-gpt2-350m", "bench-gpt2-1.5b"]
+
+
+def run(folder, *stages, **environment):
+    """(exit status, what it prints, the figures)."""
+    results = folder.parent / "results.json"
+    results.unlink(missing_ok=True)
+    environment = {"PARASHARD_BIN": str(tools_folder()), "PARASHARD_VENV": sys.prefix, **replay.environment(), **environment}
+    done = subprocess.run([*SCRIPT, "run", folder, *stages, "--results", results], capture_output=True, text=True, env={**os.environ, **environment}, timeout=600)
+    return done.returncode, done.stdout + done.stderr, json.loads(results.read_text())
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checks") / "prepared"
+    environment = {**os.environ, "PARASHARD_BIN": str(tools_folder()), "PARASHARD_VENV": sys.prefix}
+    done = subprocess.run([*SCRIPT, "prepare", "-o", folder, "--target", "cuda:replay", "--only", *PROGRAMS], capture_output=True, text=True, env=environment, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [path.name for path in folder.iterdir()] == ["programs.tar.xz"]
+    return folder
+
+
+def test_all_stages(prepared):
+    status, said, figures = run(prepared)
+    assert status == 0, said
+    stages = {check["stage"] for check in figures["checks"]}
+    listed = [line.split()[0] for line in subprocess.run([*SCRIPT, "list"], capture_output=True, text=True, check=True).stdout.splitlines()]
+    assert stages == set(listed) - set(WITHOUT_PROGRAMS), said
+    assert all(check["good"] for check in figures["checks"])
+    assert {"gpu", "packages", "rates", "cores"} <= set(figures["machine"])
+    bandwidths = [check for check in figures["checks"] if "of_copy" in check]
+    assert len(bandwidths) > 5 and all(check["mb"] > 0 for check in bandwidths)
+    assert [path.name for path in prepared.iterdir()] == ["programs.tar.xz"]
+
+
+def test_what_is_wrong_fails(prepared):
+    """On a machine with too little memory each check says so, and the next ones are run."""
+    status, said, figures = run(prepared, "parity", PSRT_STANDIN_MEMORY="100000")
+    assert status == 1
+    assert said.count("FAIL") == len(figures["checks"]) > 1
+    assert all(check["status"] == 3 and "free" in check["said"] for check in figures["checks"])
+
+
+def test_time_that_is_over(prepared):
+    status, said, figures = run(prepared, "parity", "ops", "--within", "1")
+    assert status == 1
+    assert all(check["said"] == "no time was left" for check in figures["checks"]), said
