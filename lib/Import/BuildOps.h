@@ -54,7 +54,8 @@ mlir::Value writePart(TensorBuilder &n, mlir::Value base, mlir::Value part,
 mlir::Value findPlace(TensorBuilder &n, mlir::Value x, int64_t dim, ps::ReductionKind kind);
 /// The product along a dim, which keeps size 1: halves are multiplied, so that no gradient divides.
 mlir::Value buildProduct(TensorBuilder &n, mlir::Value x, int64_t dim);
-/// log(sum(exp(x))) over dims, which are left out: the part of a cross-entropy that no label asks for.
+/// log(sum(exp(x))) over dims, which are left out: the part of a cross-entropy that no label asks
+/// for.
 mlir::Value buildLogSumExp(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> dims);
 /// The sum of all elements.
 mlir::Value sumAll(TensorBuilder &n, mlir::Value value);

@@ -9,8 +9,8 @@ namespace parashard::import {
 
 struct Place {
   std::string modulePath; ///< "transformer.h.0.attn"; empty: the model itself
-  std::string file;       ///< of the innermost Python line outside torch itself; else the model's file
-  unsigned line = 0;      ///< 0 in the model's file
+  std::string file;  ///< of the innermost Python line outside torch itself; else the model's file
+  unsigned line = 0; ///< 0 in the model's file
 };
 
 /// Takes the innermost frame outside torch from a formatted Python traceback.

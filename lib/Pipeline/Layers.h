@@ -10,7 +10,7 @@ namespace parashard::ps {
 
 /// One segment. Sizes are of what one rank holds, of one micro-batch.
 struct Layer {
-  std::string name;       ///< module path of its block, or of what it does first
+  std::string name; ///< module path of its block, or of what it does first
   /// Of its forward ops: paths of modules, in order.
   std::vector<std::string> modules;
   int64_t parameters = 0; ///< elements of those it reads (tied ones count in each reader)

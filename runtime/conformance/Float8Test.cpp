@@ -83,8 +83,8 @@ TEST(Float8Matmul, EqualsPlainLoops) {
   for (auto [lhs, rhs] : {std::pair(e4m3, e4m3), std::pair(e4m3, e5m2), std::pair(e5m2, e4m3)})
     for (bool lhsTurned : {false, true})
       for (bool rhsTurned : {false, true}) {
-        SCOPED_TRACE(testing::Message() << dtypeName(lhs) << " " << dtypeName(rhs) << " "
-                                        << lhsTurned << rhsTurned);
+        SCOPED_TRACE(testing::Message()
+                     << dtypeName(lhs) << " " << dtypeName(rhs) << " " << lhsTurned << rhsTurned);
         check({1, 48, 32, 64, lhsTurned, rhsTurned, false, false}, lhs, rhs, Dtype::BF16);
         check({1, 16, 80, 32, lhsTurned, rhsTurned, true, false}, lhs, rhs, Dtype::F16);
         check({1, 96, 16, 16, lhsTurned, rhsTurned, false, true}, lhs, rhs, Dtype::F32);

@@ -358,7 +358,8 @@ std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptio
 
 } // namespace
 
-/// Whether the files are of tensors, else of tokens; a mixture is refused, and a file that is not there.
+/// Whether the files are of tensors, else of tokens; a mixture is refused, and a file that is not
+/// there.
 static bool checkKinds(const std::vector<std::string> &paths) {
   for (const std::string &path : paths)
     if (!endsWith(path, ".bin") && !endsWith(path, ".safetensors"))

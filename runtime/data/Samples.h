@@ -29,8 +29,8 @@ struct DataOptions {
   std::vector<std::pair<std::string, double>> fills; ///< inputs that hold one value
 };
 
-/// Opens `--data`: .safetensors files, or .bin files of tokens (a pattern may name several), read one
-/// after the other.
+/// Opens `--data`: .safetensors files, or .bin files of tokens (a pattern may name several), read
+/// one after the other.
 std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options);
 
 /// A whole tensor in the caller's memory that holds samples along the batch dim.

@@ -51,8 +51,7 @@ void CpuKernel::emitRows() {
   b.setInsertionPointToStart(rows.getBody());
   emitRow(rows.getInductionVar());
   call.rows = space.getRows();
-  call.grain =
-      space.hasColumnReduction() ? space.getChunkRows() : chooseGrain(space.getColumns());
+  call.grain = space.hasColumnReduction() ? space.getChunkRows() : chooseGrain(space.getColumns());
 }
 
 /// Rows of `columns` columns that a thread takes at once.

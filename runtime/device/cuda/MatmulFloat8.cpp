@@ -52,15 +52,17 @@ void runFloat8(const Bound &bound) {
       more.push_back({operand->copy, operand->copy + CUdeviceptr(operand->countBytes()), 0});
   }
   rank.announce(bound, p.name.c_str(), more);
-  p.product->run(rank.getStream()->get(), p.find(p.lhs, bound.buffers), p.find(p.rhs, bound.buffers),
-                 bound.buffers[MatmulOp::Out], bound.buffers[MatmulOp::Bias], bound.accumulate,
-                 bound.buffers[MatmulOp::LhsUnit], bound.buffers[MatmulOp::RhsUnit]);
+  p.product->run(rank.getStream()->get(), p.find(p.lhs, bound.buffers),
+                 p.find(p.rhs, bound.buffers), bound.buffers[MatmulOp::Out],
+                 bound.buffers[MatmulOp::Bias], bound.accumulate, bound.buffers[MatmulOp::LhsUnit],
+                 bound.buffers[MatmulOp::RhsUnit]);
 }
 
 void check(const MatmulOp &op) {
   for (int64_t size : {op.m, op.n, op.k})
     if (size == 0 || size % 16 != 0)
-      PSRT_FAIL(BadInput, "a product %lldx%lldx%lld of %s is not built for cuda; multiples of 16 are",
+      PSRT_FAIL(BadInput,
+                "a product %lldx%lldx%lld of %s is not built for cuda; multiples of 16 are",
                 (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (op.batch[0] != 1)
     PSRT_FAIL(BadInput, "a product of %s with two batch dims is not built for cuda",
@@ -68,7 +70,8 @@ void check(const MatmulOp &op) {
 }
 
 /// The product as cuBLASLt is asked for it; null where it has none.
-bool emplace(CudaRank &rank, const MatmulOp &op, PreparedFloat8 &p, bool hasBias, int64_t alignment) {
+bool emplace(CudaRank &rank, const MatmulOp &op, PreparedFloat8 &p, bool hasBias,
+             int64_t alignment) {
   ProductBatch batch{op.batch[1], op.lhs[1], op.rhs[1], op.out[1]};
   p.product.emplace(rank.getBlas(), op, batch,
                     hasBias ? Product::Epilogue::Bias : Product::Epilogue::None, alignment);
@@ -96,8 +99,8 @@ void makeDense(CudaRank &rank, MatmulOp &op, PreparedFloat8 &p) {
 void bindFloat8Matmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
   check(op);
   auto p = std::make_unique<PreparedFloat8>();
-  p->name = format("matmul %lldx%lldx%lld of 8 bits", (long long)op.m, (long long)op.n,
-                   (long long)op.k);
+  p->name =
+      format("matmul %lldx%lldx%lld of 8 bits", (long long)op.m, (long long)op.n, (long long)op.k);
   p->lhs = {MatmulOp::Lhs, op.m, op.k, op.batch[1], op.lhs[1], op.lhs[2], op.lhs[3]};
   p->rhs = {MatmulOp::Rhs, op.n, op.k, op.batch[1], op.rhs[1], op.rhs[3], op.rhs[2]};
   bool hasBias = bound.buffers[MatmulOp::Bias] != nullptr;
