@@ -58,10 +58,28 @@ BENCHES = {
     "gpt2-1.5b": Bench("gpt", {"width": 1600, "heads": 25, "layers": 48}, 4, 50304),
     "llama-1.1b": Bench("llama", {"width": 2048, "hidden": 5632, "heads": 32, "groups": 4, "layers": 22}, 4, 32000),
 }
-BENCH_FLAGS = (*BF16, "--optimizer", "adamw(lr=3e-4,weight_decay=0.01)", "--init", "*=normal(0.02)")
-# The first of them with GPT-2's own vocabulary of 50257: name -> --align-dims.
-SPARE_TOKENS = 50304 - 50257
-PADDINGS = {"padded": "auto", "odd": "off"}
+BENCH_UPDATE = ("--optimizer", "adamw(lr=3e-4,weight_decay=0.01)", "--init", "*=normal(0.02)")
+BENCH_FLAGS = (*BF16, *BENCH_UPDATE)
+SPARE_TOKENS = 50304 - 50257  # beyond GPT-2's own vocabulary
+
+
+@dataclasses.dataclass
+class Way:
+    """Another program of the model of a bench; `is_odd`: with GPT-2's own vocabulary."""
+
+    bench: str
+    flags: tuple
+    is_odd: bool = False
+
+
+WAYS = {
+    "padded": Way("gpt2-124m", (*BENCH_FLAGS, "--align-dims", "auto"), is_odd=True),
+    "odd": Way("gpt2-124m", (*BENCH_FLAGS, "--align-dims", "off"), is_odd=True),
+    "activated": Way("gpt2-124m", (*BENCH_FLAGS, "--product-activations", "on")),
+    "fp8": Way("llama-1.1b", ("--precision", "fp8", *BENCH_UPDATE)),
+}
+# Of two programs the first should be as fast at least, where that is asked: what -> (programs, whether it is asked).
+COMPARED = {"--align-dims": ("padded", "odd", True), "--product-activations": ("activated", "gpt2-124m", False), "--precision fp8": ("fp8", "llama-1.1b", False)}
 
 
 def benches(target):

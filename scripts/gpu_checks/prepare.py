@@ -76,10 +76,10 @@ def prepare_training(preparation, models, oracle):
             continue
         archive, data = folder / f"{model}.pt2", folder / f"{model}.safetensors"
         if archive not in archives:
-            isMiddle = model in cases.MIDDLE
-            zoo = make_middle(models, model, preparation.rehearsal) if isMiddle else oracle.zoo(model)
+            is_middle = model in cases.MIDDLE
+            zoo = make_middle(models, model, preparation.rehearsal) if is_middle else oracle.zoo(model)
             zoo.export(archive)
-            save_file({n: v.contiguous() for n, v in oracle.draw_batches(zoo, 1 if isMiddle else 4, steps=cases.STEPS).items()}, data)
+            save_file({n: v.contiguous() for n, v in oracle.draw_batches(zoo, 1 if is_middle else 4, steps=cases.STEPS).items()}, data)
             archives.add(archive)
         flags = (*cases.ADAMW, *flags, "--weights", "copy")
         preparation.compile(archive, name, *flags, mesh=mesh)
@@ -111,12 +111,11 @@ def prepare_benches(preparation):
             export_bench(bench, archive)
             preparation.compile(archive, name, *cases.BENCH_FLAGS)
             print(f"prepared {name}: compiled in {preparation.seconds[name]:.1f} s", flush=True)
-    first = next(iter(benches.values()))
-    paddings = {name: align for name, align in cases.PADDINGS.items() if preparation.wants(name)}
-    if paddings:
-        export_bench(dataclasses.replace(first, vocabulary=first.vocabulary - cases.SPARE_TOKENS), archive)
-    for name, align in paddings.items():
-        preparation.compile(archive, name, *cases.BENCH_FLAGS, "--align-dims", align)
+    for name, way in cases.WAYS.items():
+        if preparation.wants(name):
+            bench = benches[way.bench]
+            export_bench(dataclasses.replace(bench, vocabulary=bench.vocabulary - cases.SPARE_TOKENS) if way.is_odd else bench, archive)
+            preparation.compile(archive, name, *way.flags)
     archive.unlink(missing_ok=True)
 
 

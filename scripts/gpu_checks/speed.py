@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from .cases import BENCHES, SPARE_TOKENS
+from .cases import BENCHES, COMPARED, SPARE_TOKENS, WAYS
 from .machine import Watch, ask_gpu
 
 PEER = pathlib.Path(__file__).with_name("peer.py")
@@ -18,6 +18,7 @@ PAIRS = 3
 WARM_UP = 5  # steps that do not count
 TOKENS = ("--data-type", "uint16")
 FASTER, MATMUL_PART = 1.0, 0.55  # what is asked for
+LOSSES_ALIKE = 2e-2  # of programs that round otherwise
 
 
 class Peer:
@@ -133,17 +134,23 @@ STAGES = {f"bench-{name}": make_bench(name) for name in BENCHES}
 # ---- ways of one program -------------------------------------------------------------------------------------------
 
 
-def padding(checks):
-    """What it is worth that a vocabulary of 50257 is held in 50272 rows."""
-    if not (checks.has("padded") and checks.has("odd")):
-        return
-    def check():
-        data = draw_tokens(checks, checks.benches["gpt2-124m"])
-        pairs = [[time_steps(checks, program, data)[0] for program in ["padded", "odd"]] for _ in range(PAIRS)]
-        padded, odd = (statistics.median(column) for column in zip(*pairs))
-        ratio = statistics.median(odd / padded for padded, odd in pairs)
-        return ratio >= 1 or checks.rehearsal, {"padded_ms": 1e3 * padded, "odd_ms": 1e3 * odd, "times": ratio}
-    checks.attempt("--align-dims", check)
+def ways(checks):
+    """What it is worth that a vocabulary of 50257 is held in 50272 rows, that products compute GELUs, and that they are of 8 bits."""
+    def compare_ways(first, second, is_asked):
+        data, times, losses = draw_tokens(checks, checks.benches[WAYS[first].bench]), [], []
+        for _ in range(PAIRS):
+            runs = [time_steps(checks, program, data) for program in [first, second]]
+            times.append([seconds for seconds, *_ in runs])
+            losses = [[line["loss"] for line in lines] for _, lines, _ in runs]
+        worst = max(abs(a - b) / abs(b) for a, b in zip(*losses, strict=True))
+        ratio = statistics.median(other / one for one, other in times)
+        one, other = (1e3 * statistics.median(column) for column in zip(*times))
+        good = worst <= LOSSES_ALIKE and (ratio >= FASTER or checks.rehearsal or not is_asked)
+        return good, {"times": ratio, f"{first}_ms": one, f"{second}_ms": other, "worst_loss": worst}
+
+    for what, (first, second, is_asked) in COMPARED.items():
+        if checks.has(first) and checks.has(second):
+            checks.attempt(what, lambda: compare_ways(first, second, is_asked))
 
 
 def attention(checks):
@@ -164,5 +171,5 @@ def attention(checks):
         own = found["own"][0][1]
         worst = max(abs(a - b) / abs(b) for kind in ["chosen", "cudnn", "any"] for a, b in zip(found[kind][0][1], own, strict=True))
         times = {f"{kind}_ms": 1e3 * statistics.median(seconds for seconds, _ in runs) for kind, runs in found.items()}
-        return worst <= 2e-2, {**times, "worst_loss": worst, "said": " ".join(sorted(notes))[:600] or "nothing"}
+        return worst <= LOSSES_ALIKE, {**times, "worst_loss": worst, "said": " ".join(sorted(notes))[:600] or "nothing"}
     checks.attempt("cuDNN and own", check)
