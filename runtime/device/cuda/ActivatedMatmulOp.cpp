@@ -32,9 +32,13 @@ void runProduct(const CudaRank &rank, const MatmulOp &op, const Product &product
   void *aux = buffers[MatmulOp::Aux], *out = buffers[MatmulOp::Out];
   // The kernel takes the GELU of the sum where that is kept, else in its place.
   bool isKept = byKernel && aux && !isGrad(op);
-  product.run(rank.getStream()->get(), buffers[MatmulOp::Lhs], buffers[MatmulOp::Rhs],
-              isKept ? aux : out, buffers[MatmulOp::Bias], /*accumulate=*/false,
-              /*lhsUnit=*/nullptr, /*rhsUnit=*/nullptr, byKernel ? nullptr : aux);
+  product.run(rank.getStream()->get(),
+              {.lhs = buffers[MatmulOp::Lhs],
+               .rhs = buffers[MatmulOp::Rhs],
+               .out = isKept ? aux : out,
+               .vector = buffers[MatmulOp::Bias],
+               .aux = byKernel ? nullptr : aux},
+              /*accumulate=*/false);
 }
 
 Launches launchKernel(const MatmulOp &op, void *const *buffers) {

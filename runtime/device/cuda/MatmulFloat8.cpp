@@ -52,10 +52,14 @@ void runFloat8(const Bound &bound) {
       more.push_back({operand->copy, operand->copy + CUdeviceptr(operand->countBytes()), 0});
   }
   rank.announce(bound, p.name.c_str(), more);
-  p.product->run(rank.getStream()->get(), p.find(p.lhs, bound.buffers),
-                 p.find(p.rhs, bound.buffers), bound.buffers[MatmulOp::Out],
-                 bound.buffers[MatmulOp::Bias], bound.accumulate, bound.buffers[MatmulOp::LhsUnit],
-                 bound.buffers[MatmulOp::RhsUnit]);
+  p.product->run(rank.getStream()->get(),
+                 {.lhs = p.find(p.lhs, bound.buffers),
+                  .rhs = p.find(p.rhs, bound.buffers),
+                  .out = bound.buffers[MatmulOp::Out],
+                  .vector = bound.buffers[MatmulOp::Bias],
+                  .lhsUnit = bound.buffers[MatmulOp::LhsUnit],
+                  .rhsUnit = bound.buffers[MatmulOp::RhsUnit]},
+                 bound.accumulate);
 }
 
 void check(const MatmulOp &op) {

@@ -39,8 +39,9 @@ void runOnes(CudaRank &rank, const PreparedMatmul &p, const Bound &bound) {
                 {{work, work + kWorkspaceBytes, 1}, {ones, ones + p.sums->ones.size(), 0}});
   const void *all[] = {bound.buffers[p.op.summed], reinterpret_cast<void *>(ones)};
   bool isLhs = p.op.summed == MatmulOp::Lhs;
-  p.sums->product.run(rank.getStream()->get(), all[!isLhs], all[isLhs],
-                      bound.buffers[MatmulOp::Sums], nullptr, /*accumulate=*/false);
+  p.sums->product.run(rank.getStream()->get(),
+                      {.lhs = all[!isLhs], .rhs = all[isLhs], .out = bound.buffers[MatmulOp::Sums]},
+                      /*accumulate=*/false);
 }
 
 void runMatmul(const Bound &bound) {
@@ -53,8 +54,11 @@ void runMatmul(const Bound &bound) {
   };
   for (int64_t i = 0; i < p.outer; ++i) {
     rank.announce(bound, p.name.c_str(), {{work, work + kWorkspaceBytes, 1}});
-    p.product->run(rank.getStream()->get(), at(MatmulOp::Lhs, i * p.lhsBytes),
-                   at(MatmulOp::Rhs, i * p.rhsBytes), at(MatmulOp::Out, i * p.outBytes), vector,
+    p.product->run(rank.getStream()->get(),
+                   {.lhs = at(MatmulOp::Lhs, i * p.lhsBytes),
+                    .rhs = at(MatmulOp::Rhs, i * p.rhsBytes),
+                    .out = at(MatmulOp::Out, i * p.outBytes),
+                    .vector = vector},
                    bound.accumulate);
   }
   if (p.sums)

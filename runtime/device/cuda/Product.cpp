@@ -129,7 +129,7 @@ Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch
   set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(lhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   setEpilogue(op, alignment);
   if (isFloat8) // heuristics look at whether there are units, not at them
-    setUnits({.aUnit = this, .bUnit = this});
+    setUnits(this, this);
   setAux(op, out.ld, alignment);
   description = format("%c%c %d x%lld%s", rhs.transposed ? 'T' : 'N', lhs.transposed ? 'T' : 'N',
                        int(compute), (long long)batch.count, traitsOf(epilogue).name);
@@ -202,18 +202,19 @@ std::optional<cublasLtMatmulAlgo_t> Product::measure(const std::vector<Algorithm
                        {a.bytes, b.bytes, d.bytes, vectorBytes, unitBytes, auxBytes});
   if (!timer.hasMemory())
     return std::nullopt;
-  Operands operands{timer.at(0), timer.at(1), vectorBytes ? timer.at(3) : nullptr, timer.at(2),
-                    timer.getWorkspace()};
+  ProductData data{.lhs = timer.at(1), .rhs = timer.at(0), .out = timer.at(2)};
+  if (vectorBytes)
+    data.vector = timer.at(3);
   if (isFloat8)
-    operands.aUnit = operands.bUnit = timer.at(4);
+    data.lhsUnit = data.rhsUnit = timer.at(4);
   if (hasAux)
-    operands.aux = timer.at(5);
+    data.aux = timer.at(5);
   std::optional<Algorithm> best;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm &candidate : offered) {
     double time = timer.measure([&] {
-      return enqueue(timer.getStream().get(), candidate, operands, /*accumulate=*/false) ==
-             CUBLAS_STATUS_SUCCESS;
+      return enqueue(timer.getStream().get(), candidate, data, timer.getWorkspace(),
+                     /*accumulate=*/false) == CUBLAS_STATUS_SUCCESS;
     });
     if (time >= least * leastGain)
       continue;
@@ -251,34 +252,34 @@ cublasLtMatmulAlgo_t Product::choose(const MatmulOp &op, int64_t alignment) {
 
 //===--- a run ------------------------------------------------------------===//
 
-void Product::setUnits(const Operands &operands) const {
-  set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.aUnit);
-  set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.bUnit);
+void Product::setUnits(const void *ofLhs, const void *ofRhs) const {
+  set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, ofRhs);
+  set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, ofLhs);
 }
 
-cublasStatus_t Product::enqueue(CUstream stream, const Algorithm &chosen, const Operands &operands,
-                                bool accumulate) const {
+cublasStatus_t Product::enqueue(CUstream stream, const Algorithm &chosen, const ProductData &data,
+                                void *workspace, bool accumulate) const {
   if (isFloat8)
-    setUnits(operands);
-  if (operands.vector)
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
-  if (operands.aux)
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
+    setUnits(data.lhsUnit, data.rhsUnit);
+  if (data.vector)
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data.vector);
+  if (data.aux)
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, data.aux);
   float scales[] = {1, accumulate ? 1.0f : 0.0f};
   double wideScales[] = {1, accumulate ? 1.0 : 0.0};
   auto scale = [&](int i) -> const void * {
     return isDouble ? static_cast<const void *>(&wideScales[i]) : &scales[i];
   };
-  return library.matmul(blas.getHandle(), desc, scale(0), operands.a, a.layout, operands.b,
-                        b.layout, scale(1), operands.d, d.layout, operands.d, d.layout, &chosen,
-                        operands.workspace, kWorkspaceBytes, stream);
+  // A is rhs, B is lhs.
+  return library.matmul(blas.getHandle(), desc, scale(0), data.rhs, a.layout, data.lhs, b.layout,
+                        scale(1), data.out, d.layout, data.out, d.layout, &chosen, workspace,
+                        kWorkspaceBytes, stream);
 }
 
-void Product::run(CUstream stream, const void *lhs, const void *rhs, void *out, void *vector,
-                  bool accumulate, const void *lhsUnit, const void *rhsUnit, void *aux) const {
-  Operands operands{rhs,     lhs,     vector, out, reinterpret_cast<void *>(blas.getWorkspace()),
-                    rhsUnit, lhsUnit, aux};
-  library.check(enqueue(stream, algorithm, operands, accumulate), "to multiply matrices");
+void Product::run(CUstream stream, const ProductData &data, bool accumulate) const {
+  library.check(
+      enqueue(stream, algorithm, data, reinterpret_cast<void *>(blas.getWorkspace()), accumulate),
+      "to multiply matrices");
 }
 
 } // namespace psrt::cuda

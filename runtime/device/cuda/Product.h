@@ -16,6 +16,15 @@ struct ProductBatch {
   int64_t count = 1, lhs = 0, rhs = 0, out = 0;
 };
 
+/// Where the numbers of one run are.
+struct ProductData {
+  const void *lhs = nullptr, *rhs = nullptr;
+  void *out = nullptr;
+  void *vector = nullptr;                            ///< the bias, or where sums go; null: neither
+  void *aux = nullptr;                               ///< null where the epilogue has none
+  const void *lhsUnit = nullptr, *rhsUnit = nullptr; ///< of 8-bit operands
+};
+
 /// cuBLASLt's matrices are of columns: a row-major out = lhs rhs is its out^T = rhs^T lhs^T, so A
 /// is rhs and B is lhs. Sums are of f32 (TF32 with PSRT_TF32=1) or of f64, rounded once; those of
 /// 8-bit operands are multiplied by their units.
@@ -48,11 +57,8 @@ public:
   bool isOffered() const { return offered; }
   /// All that its speed depends on.
   const std::string &getKind() const { return kind; }
-  /// Enqueues it; `vector` is the bias or where the sums go, null where there are none, as `aux`.
-  /// Units are of 8-bit operands.
-  void run(CUstream stream, const void *lhs, const void *rhs, void *out, void *vector,
-           bool accumulate, const void *lhsUnit = nullptr, const void *rhsUnit = nullptr,
-           void *aux = nullptr) const;
+  /// Enqueues it.
+  void run(CUstream stream, const ProductData &data, bool accumulate) const;
 
 private:
   using Algorithm = cublasLtMatmulAlgo_t;
@@ -61,27 +67,20 @@ private:
     size_t bytes = 0;        ///< from the first number to behind the last
     std::string description; ///< that the choice of an algorithm may depend on
   };
-  /// Where the numbers of one run are.
-  struct Operands {
-    const void *a = nullptr, *b = nullptr;
-    void *vector = nullptr, *d = nullptr, *workspace = nullptr;
-    const void *aUnit = nullptr, *bUnit = nullptr; ///< of 8-bit operands
-    void *aux = nullptr;
-  };
 
   Matrix makeMatrix(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
                     const ProductBatch &batch, int64_t distance);
   template <typename T> void set(cublasLtMatmulDescAttributes_t attribute, T value) const;
   std::string describe(const MatmulOp &op, int64_t alignment) const;
   void setEpilogue(const MatmulOp &op, int64_t alignment);
-  void setUnits(const Operands &operands) const;
+  void setUnits(const void *ofLhs, const void *ofRhs) const;
   void setAux(const MatmulOp &op, int64_t ld, int64_t alignment);
   Algorithm choose(const MatmulOp &op, int64_t alignment);
   std::vector<Algorithm> askFor(int most, const MatmulOp &op, int64_t alignment) const;
   bool isUsable(const Algorithm &algorithm) const;
   std::optional<Algorithm> measure(const std::vector<Algorithm> &offered) const;
-  cublasStatus_t enqueue(CUstream stream, const Algorithm &algorithm, const Operands &operands,
-                         bool accumulate) const;
+  cublasStatus_t enqueue(CUstream stream, const Algorithm &algorithm, const ProductData &data,
+                         void *workspace, bool accumulate) const;
 
   const Blas &blas;
   const CublasLt &library;
