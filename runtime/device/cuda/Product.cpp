@@ -180,8 +180,11 @@ std::vector<cublasLtMatmulAlgo_t> Product::askFor(int most, const MatmulOp &op,
                             (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (status == CUBLAS_STATUS_SUCCESS && result.empty())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
+  // Which of the two it answers to what it does not have differs from version to version.
+  bool isLacking =
+      status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   bool mayLack = isFloat8 || traitsOf(epilogue).mayLack;
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED || !mayLack)
+  if (!isLacking || !mayLack)
     library.check(status, what.c_str());
   return result;
 }
