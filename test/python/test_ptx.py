@@ -75,6 +75,16 @@ def test_model(exports, tmp_path, name, precision):
         assert spills(done.stderr) == []
 
 
+@pytest.mark.parametrize("architecture", ["sm_86", "sm_89", "sm_103", "sm_110", "sm_120", "sm_121"])
+def test_other_architectures(exports, tmp_path, architecture):
+    """Each begins with a version of PTX of its own."""
+    path = compile_ptx(tmp_path, exports("gpt"), architecture)
+    assert f".target {architecture}" in path.read_text()
+    if PTXAS:
+        done = subprocess.run([PTXAS, f"-arch={architecture}", path, "-o", tmp_path / "cubin"], capture_output=True, text=True)
+        assert done.returncode == 0 or "is not defined for option 'gpu-name'" in done.stderr, done.stderr[:2000]  # an older toolkit
+
+
 def test_a_spill_is_noticed():
     log = "ptxas info    : Function properties for k1\n    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\n"
     assert spills(log) == [("k1", "8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads")]

@@ -49,15 +49,18 @@ llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return llvm::createStringError(error);
-  constexpr unsigned kLeast = 80, kBlackwell = 100; // bf16; PTX 8.6
+  // Asked before a machine is made of it, which ends the process or prints where there is none.
+  std::unique_ptr<llvm::MCSubtargetInfo> known(target->createMCSubtargetInfo(triple, "", ""));
+  constexpr unsigned kLeast = 80, kBlackwell = 100; // bf16; the first beyond PTX 8.0
   unsigned number = getNumber(architecture);
-  result.machine.reset(target->createTargetMachine(
-      triple, architecture, number >= kBlackwell ? "+ptx86" : "+ptx80", llvm::TargetOptions(),
-      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
-  if (number < kLeast || !result.machine->getMCSubtargetInfo()->isCPUStringValid(architecture))
+  if (number < kLeast || !known || !known->isCPUStringValid(architecture))
     return llvm::createStringError("--target cuda:" + architecture +
                                    ": no such architecture is built; take sm_80, sm_90, sm_100 or "
-                                   "another that is sm_80 or later");
+                                   "another number from 80 on, without a letter behind it");
+  // Of later ones each has a version of PTX that it begins with, which LLVM knows.
+  result.machine.reset(target->createTargetMachine(
+      triple, architecture, number >= kBlackwell ? "" : "+ptx80", llvm::TargetOptions(),
+      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
   return result;
 }
 
