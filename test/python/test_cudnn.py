@@ -51,6 +51,8 @@ def test_sixteen_bits_equal_the_cpu(tmp_path, exports, precision):
 @pytest.mark.parametrize("version", ["92800", "91900"])
 @pytest.mark.parametrize("name,mesh,flags", [
     ("gpt2", "dp=2,tp=2", ()),
+    ("gpt2", "dp=4", ()),  # a sample each
+    ("gpt2", "tp=4", ()),  # a head each
     ("llama", "tp=2", ("--sharding-policy", "megatron+sp")),
     ("gpt2_deep", "dp=2,pp=2", ("--schedule", "1f1b", "--recompute", "full")),
     ("bert", "dp=2", ()),

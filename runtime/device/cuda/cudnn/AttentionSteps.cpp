@@ -24,6 +24,9 @@ AttentionSteps::Tensor &AttentionSteps::makeHeads(int buffer, bool isTurned) {
   bool isOfKeys = buffer == A::K || buffer == A::V || buffer == A::Dk || buffer == A::Dv;
   std::vector<int64_t> sizes = {op.b, isOfKeys ? op.g : op.h, isOfKeys ? op.s : op.t, op.d};
   std::vector<int64_t> strides = {at[0], at[1], at[2], 1};
+  for (size_t dim = 3; dim-- > 0;)
+    if (sizes[dim] == 1) // a distance to nothing may be 0, which cuDNN does not take
+      strides[dim] = sizes[dim + 1] * strides[dim + 1];
   if (isTurned) {
     std::swap(sizes[2], sizes[3]);
     std::swap(strides[2], strides[3]);
