@@ -305,6 +305,18 @@ struct FusePass : codegen::impl::FusePassBase<FusePass> {
       if (failed(fuse(function, {mostChunks, biases, activations, sums, float8})))
         return signalPassFailure();
     }
+    if (activations && !hasActivations())
+      emitWarning(getOperation().getLoc())
+          << "--product-activations on changes nothing: no product yields what a GELU by the tanh "
+             "formula is taken of (those of 8 bits, or behind a sum over ranks, do not count)";
+  }
+
+  bool hasActivations() {
+    return getOperation()
+        .walk([](ps::ContractOp contract) {
+          return contract.hasActivation() ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
   }
 };
 } // namespace
