@@ -162,8 +162,18 @@ def count_tree():
 
 
 def prepare(folder, target, only):
+    if folder.is_dir() and {path.name for path in folder.iterdir()} - {cases.ARCHIVE}:
+        raise OSError(f"{folder} has files of somebody else; name another folder")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    try:
+        return fill(folder, target, only)
+    except BaseException:  # nothing half made is left
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def fill(folder, target, only):
     models, oracle, small_ops = use_tests()
     preparation = Preparation(folder.resolve(), target, only)
     wanted = {"target": target, "programs": prepare_training(preparation, models, oracle), "ops": {}}
@@ -172,6 +182,8 @@ def prepare(folder, target, only):
     prepare_benches(preparation)
     prepare_faults(preparation, oracle)
     copy_tests(preparation)
+    if not any(folder.iterdir()):
+        raise OSError(f"--only {' '.join(only)} names no program; scripts/gpu_checks/cases.py has their names")
     wanted["compile_seconds"] = preparation.seconds
     (folder / "wanted.json").write_text(json.dumps(wanted))
     size = pack(folder)

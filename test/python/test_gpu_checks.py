@@ -53,6 +53,22 @@ def test_what_is_wrong_fails(prepared):
     assert all(check["status"] == 3 and "free" in check["said"] for check in figures["checks"])
 
 
+@pytest.mark.parametrize("words, said", [
+    (["run", "FOLDER", "speed"], "no stage is called speed"), (["run", "nowhere"], "nothing is prepared in nowhere"), (["run", "FOLDER", "--within", "-5"], "expected seconds above 0"),
+    (["run", "FOLDER", "--results", "/nowhere/r.json"], "there is no such folder"), (["run", "FOLDER", "bench-gpt2-1.5b"], "nothing was checked"),
+    (["prepare", "-o", "NEW", "--target", "cuda:replay", "--only", "nothing"], "names no program"),
+    (["prepare", "-o", "NEW", "--target", "cuda:sm_75", "--only", "mlp-fp32"], "ended with"), (["prepare", "-o", "USED"], "files of somebody else"),
+], ids=lambda value: " ".join(value) if isinstance(value, list) else "")  # fmt: skip
+def test_what_is_asked_wrongly(prepared, tmp_path, words, said):
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used/notes").write_text("mine")
+    names = {"FOLDER": prepared, "NEW": tmp_path / "new", "USED": tmp_path / "used"}
+    environment = {**os.environ, "PARASHARD_BIN": str(tools_folder()), "PARASHARD_VENV": sys.prefix, **replay.environment()}
+    done = subprocess.run([*SCRIPT, *(names.get(word, word) for word in words)], capture_output=True, text=True, env=environment, timeout=300, cwd=tmp_path)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("scripts/gpu-checks: ") and said in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert not (tmp_path / "new").exists() and (tmp_path / "used/notes").exists()
+
+
 def test_time_that_is_over(prepared):
     status, said, figures = run(prepared, "parity", "ops", "--within", "1")
     assert status == 1
