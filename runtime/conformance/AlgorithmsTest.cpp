@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <thread>
 
 using namespace psrt;
@@ -140,17 +141,39 @@ TEST_F(AlgorithmChoice, TheFileIsInTheFolderOfCaches) {
   EXPECT_EQ(found.find(' '), std::string::npos) << found;
 }
 
-TEST_F(AlgorithmChoice, WhatIsNoFileOfAlgorithmsIsReplacedWithANote) {
+TEST_F(AlgorithmChoice, WhatWasCutShortIsReplacedWithANote) {
   run();
   std::string good = read();
-  for (const std::string &text :
-       {std::string("{"), good.substr(0, good.size() / 2), std::string("[1]"), std::string("{}"),
-        std::string("\xff\xfe"), std::string(R"({"parashard_algorithms": 2})")}) {
+  for (const std::string &text : {std::string("{"), good.substr(0, 12), good.substr(0, 40),
+                                  good.substr(0, good.size() / 2)}) {
     write(text);
     EXPECT_EQ(run(), 2);
     EXPECT_NE(said.find("no file of algorithms"), std::string::npos) << said;
     EXPECT_EQ(read(), good);
   }
+}
+
+/// Somebody's file that was named by mistake.
+TEST_F(AlgorithmChoice, WhatIsNoFileOfAlgorithmsIsLeftAsItIs) {
+  for (const std::string &text : {std::string("[1]"), std::string("{}"), std::string("\xff\xfe"),
+                                  std::string("for dinner\n"), std::string(R"({"a": 2})")}) {
+    write(text);
+    EXPECT_EQ(run(), 2);
+    EXPECT_NE(said.find("left as it is"), std::string::npos) << said;
+    EXPECT_EQ(read(), text);
+  }
+}
+
+TEST_F(AlgorithmChoice, WhatIsNoRegularFileIsLeftAsItIs) {
+  set("PSRT_ALGORITHM_CACHE", folder.string());
+  EXPECT_EQ(run(), 2);
+  EXPECT_NE(said.find("no regular file"), std::string::npos) << said;
+  EXPECT_TRUE(std::filesystem::is_directory(folder));
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  set("PSRT_ALGORITHM_CACHE", (folder / "pipe").string());
+  EXPECT_EQ(run(), 2);
+  EXPECT_NE(said.find("no regular file"), std::string::npos) << said;
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
 }
 
 TEST_F(AlgorithmChoice, AnotherGpusFileIsReplacedWithANote) {

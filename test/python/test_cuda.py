@@ -116,17 +116,23 @@ def test_the_stub_of_a_toolkit_is_no_driver(compiled):
     assert re.fullmatch(r"error: no CUDA driver on this machine \(.* is the toolkit's stub of it\): .*--target cpu\n", done.stderr), done.stderr
 
 
+@pytest.mark.parametrize("variable", ["PSRT_ALGORITHM_TIMING", "PSRT_CUDA_GRAPHS", "PSRT_TF32"])
+def test_a_switch_is_0_or_1(compiled, variable):
+    done = subprocess.run([compiled / "replayed", "--data", "data.safetensors", "--steps", "1"], cwd=compiled, capture_output=True, text=True, timeout=60, env={**os.environ, variable: "yes"})  # fmt: skip
+    assert done.returncode in (2, 3) and f'{variable} is "yes"; expected 0 or 1' in done.stderr, done.stderr
+
+
 def test_info_needs_no_gpu(compiled):
     said = oracle.run([compiled / "program", "--info"], compiled)
     assert "parameters" in said
 
 
-@pytest.mark.parametrize("target", ["cuda:sm_70", "cuda:sm_1", "cuda:", "cuda:hopper", "cuda", "gpu"])
+@pytest.mark.parametrize("target", ["cuda:sm_70", "cuda:sm_1", "cuda:sm_199", "cuda:sm_90a", "cuda:", "cuda:hopper", "cuda", "gpu"])
 def test_no_such_target(tmp_path, exports, target):
     archive = oracle.export("mlp", exports)
     done = subprocess.run([oracle.tools_folder() / "ps-compile", archive, "-o", tmp_path / "program", "--target", target], capture_output=True, text=True)
     assert done.returncode in (1, 2)
-    assert "--target" in done.stderr and "sm_" in done.stderr
+    assert "--target" in done.stderr and "sm_" in done.stderr and "recognized processor" not in done.stderr
     assert not (tmp_path / "program").exists()
 
 

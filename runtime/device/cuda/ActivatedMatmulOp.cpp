@@ -3,6 +3,7 @@
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/cuda/Product.h"
+#include "runtime/device/cuda/Switches.h"
 #include "runtime/device/cuda/cudnn/Plan.h"
 #include <optional>
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +16,9 @@ namespace psrt::cuda {
 namespace {
 
 constexpr int kFormat = 1;
+constexpr const char *kFormatKey = "parashard_algorithms";
+/// Of each file, also of one that was cut short: keys are in alphabetical order.
+constexpr const char *kBeginning = "{\n \"algorithms\": {";
 
 /// A file's name of what may have spaces and slashes.
 std::string toFileName(std::string text) {
@@ -39,7 +43,7 @@ std::string getMark(const AlgorithmOrigin &origin) {
 
 /// The algorithms of a file's JSON; false where it is no such file.
 bool parse(const nlohmann::json &json, AlgorithmOrigin &origin, AlgorithmMap &result) {
-  if (json.at("parashard_algorithms") != kFormat)
+  if (json.at(kFormatKey) != kFormat)
     return false;
   origin.gpu = json.at("gpu").get<std::string>();
   origin.processors = json.at("processors").get<int>();
@@ -83,6 +87,20 @@ AlgorithmFileLock::~AlgorithmFileLock() {
     close(file); // and unlocks it
 }
 
+std::string findOwner(const std::string &path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0)
+    return "";
+  if (!S_ISREG(status.st_mode))
+    return "it is no regular file";
+  std::ifstream stream(path, std::ios::binary);
+  std::string begin(std::strlen(kBeginning), ' ');
+  stream.read(begin.data(), std::streamsize(begin.size()));
+  begin.resize(size_t(stream.gcount()));
+  bool isOurs = std::string_view(kBeginning).substr(0, begin.size()) == begin;
+  return isOurs ? "" : "it is a file of another kind";
+}
+
 AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &origin,
                             std::string &complaint) {
   std::ifstream stream(path, std::ios::binary);
@@ -110,7 +128,7 @@ AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &orig
 
 std::string writeAlgorithms(const std::string &path, const AlgorithmOrigin &origin,
                             const AlgorithmMap &algorithms) {
-  nlohmann::json json{{"parashard_algorithms", kFormat},
+  nlohmann::json json{{kFormatKey, kFormat},
                       {"gpu", origin.gpu},
                       {"processors", origin.processors},
                       {toKey(origin), origin.version},

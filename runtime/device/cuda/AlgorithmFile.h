@@ -39,8 +39,12 @@ private:
   int file = -1;
 };
 
+/// Why a file must not be replaced: it is a folder or a device, or somebody's file of another kind.
+/// Empty: it may be, or is not there.
+std::string findOwner(const std::string &path);
+
 /// What a file has; nothing where there is none. `complaint` says why one that is there is of no
-/// use: it is no such file, or another GPU's or version's.
+/// use: it was cut short, or is another GPU's or version's.
 AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &origin,
                             std::string &complaint);
 

@@ -1,19 +1,16 @@
 // Choosing and remembering algorithms.
 #include "runtime/device/cuda/Algorithms.h"
+#include "runtime/device/cuda/Switches.h"
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
 namespace psrt::cuda {
 
 static bool isMeasuring(const Gpu &gpu) {
-  const char *choice = std::getenv("PSRT_ALGORITHM_TIMING");
-  if (!choice || !*choice)
-    return !gpu.getDriver().isStandin(); // whose speed says nothing
-  return std::strcmp(choice, "0") != 0;
+  // Of the stand-in, whose speed says nothing, where it is asked for.
+  return readSwitch("PSRT_ALGORITHM_TIMING").value_or(!gpu.getDriver().isStandin());
 }
 
 Algorithms::Algorithms(const Gpu &gpu, const AlgorithmKind &kind)
@@ -29,6 +26,14 @@ void Algorithms::open(size_t version) {
     return;
   origin.version = version;
   path = findAlgorithmFile(origin);
+  if (std::string owner = findOwner(path); !owner.empty()) {
+    std::fprintf(stderr,
+                 "note: \"%s\" (PSRT_ALGORITHM_CACHE) is left as it is: %s; %s are measured again "
+                 "in each run\n",
+                 path.c_str(), owner.c_str(), kind.measured);
+    path.clear();
+    return;
+  }
   std::error_code ignored; // writing says what is wrong
   if (auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
     std::filesystem::create_directories(folder, ignored);

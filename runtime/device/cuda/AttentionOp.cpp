@@ -1,5 +1,6 @@
 // Attention: by cuDNN, or by our kernels.
 #include "runtime/device/cuda/DnnOp.h"
+#include "runtime/device/cuda/Switches.h"
 #include "runtime/device/cuda/cudnn/AttentionGraph.h"
 #include <algorithm>
 #include <iterator>

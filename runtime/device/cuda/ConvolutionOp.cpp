@@ -1,5 +1,6 @@
 // A convolution: by cuDNN, or by our kernels.
 #include "runtime/device/cuda/DnnOp.h"
+#include "runtime/device/cuda/Switches.h"
 #include "runtime/device/cuda/cudnn/ConvolutionGraph.h"
 #include <cmath>
 

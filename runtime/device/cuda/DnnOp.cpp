@@ -2,6 +2,7 @@
 #include "runtime/device/cuda/DnnOp.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/AlgorithmTimer.h"
+#include "runtime/device/cuda/Switches.h"
 #include <algorithm>
 #include <optional>
 

@@ -4,9 +4,8 @@
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/AlgorithmTimer.h"
 #include "runtime/device/cuda/Epilogue.h"
+#include "runtime/device/cuda/Switches.h"
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
 
 namespace psrt::cuda {
@@ -34,9 +33,8 @@ cudaDataType typeOf(Dtype dtype) {
 cublasComputeType_t computeOf(Dtype dtype) {
   if (dtype == Dtype::F64)
     return CUBLAS_COMPUTE_64F;
-  const char *tf32 = std::getenv("PSRT_TF32");
-  bool isRounded = dtype == Dtype::F32 && tf32 && std::strcmp(tf32, "1") == 0;
-  return isRounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  return dtype == Dtype::F32 && mayRoundToTf32() ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                 : CUBLAS_COMPUTE_32F;
 }
 
 /// A row-major matrix of rows x columns, seen as one of columns: `transposed`, its columns are the
@@ -181,8 +179,7 @@ std::vector<cublasLtMatmulAlgo_t> Product::askFor(int most, const MatmulOp &op,
   if (status == CUBLAS_STATUS_SUCCESS && result.empty())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
   // Which of the two it answers to what it does not have differs from version to version.
-  bool isLacking =
-      status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+  bool isLacking = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   bool mayLack = isFloat8 || traitsOf(epilogue).mayLack;
   if (!isLacking || !mayLack)
     library.check(status, what.c_str());

@@ -1,16 +1,14 @@
 // Capturing a stream, and launching what was captured.
 #include "runtime/device/cuda/Recordings.h"
 #include "runtime/core/Status.h"
+#include "runtime/device/cuda/Switches.h"
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
 namespace psrt::cuda {
 
 Recordings::Recordings(StreamRef given) : stream(std::move(given)) {
-  const char *wanted = std::getenv("PSRT_CUDA_GRAPHS");
-  isOn = !wanted || std::strcmp(wanted, "0") != 0;
+  isOn = readSwitch("PSRT_CUDA_GRAPHS").value_or(true);
 }
 
 Recordings::~Recordings() {

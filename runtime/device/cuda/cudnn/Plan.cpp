@@ -1,9 +1,8 @@
 // Choosing an engine.
 #include "runtime/device/cuda/cudnn/Plan.h"
 #include "runtime/core/Status.h"
+#include "runtime/device/cuda/Switches.h"
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 namespace psrt::cuda {
 namespace {
@@ -39,14 +38,6 @@ bool isAllowed(const Descriptor &config, Dtype dtype) {
 }
 
 } // namespace
-
-static bool isOne(const char *variable) {
-  const char *text = std::getenv(variable);
-  return text && std::strcmp(text, "1") == 0;
-}
-
-bool mayRoundToTf32() { return isOne("PSRT_TF32"); }
-bool mayBeNondeterministic() { return isOne("PSRT_NONDETERMINISTIC"); }
 
 static cudnnDataType_t typeOf(Dtype dtype) {
   switch (dtype) {

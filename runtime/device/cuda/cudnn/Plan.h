@@ -85,10 +85,6 @@ private:
   std::map<std::string, DnnPlan> plans;
 };
 
-/// Whether products of f32 may round what they read to TF32: PSRT_TF32=1.
-bool mayRoundToTf32();
-/// Whether two runs of an engine may differ in their last bits: PSRT_NONDETERMINISTIC=1.
-bool mayBeNondeterministic();
 
 } // namespace psrt::cuda
 
