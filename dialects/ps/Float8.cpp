@@ -1,4 +1,5 @@
 // Scaled 8-bit floats: what they mean and their code.
+#include "dialects/ps/Float8.h"
 #include "dialects/ps/ElementwiseSupport.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -226,4 +227,12 @@ Value DequantizeOp::emitElement(ElementBuilder &e, ValueRange scalars) {
 
 LogicalResult DequantizeOp::verify() {
   return verifyTypes(*this, getResult(), getUnit(), "dequantize_c1");
+}
+
+std::optional<Quantized> parashard::ps::findQuantized(Value value) {
+  auto dequantize = value.getDefiningOp<DequantizeOp>();
+  auto spread = dequantize ? dequantize.getUnit().getDefiningOp<BroadcastOp>() : BroadcastOp();
+  if (!spread || !spread.getDims().empty())
+    return std::nullopt;
+  return Quantized{dequantize.getOperand(), spread.getOperand()};
 }

@@ -1,32 +1,17 @@
 // Products of 8-bit floats.
 #include "FuseFloat8.h"
-#include "Views.h"
+#include "dialects/ps/Float8.h"
 
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
 
-namespace {
-/// A tensor in 8 bits, and the number by which it is multiplied.
-struct Quantized {
-  Value bits, unit;
-};
-} // namespace
-
-static std::optional<Quantized> findQuantized(Value value) {
-  auto dequantize = value.getDefiningOp<ps::DequantizeOp>();
-  auto spread =
-      dequantize ? dequantize.getUnit().getDefiningOp<ps::BroadcastOp>() : ps::BroadcastOp();
-  if (!spread || !spread.getDims().empty())
-    return std::nullopt;
-  return Quantized{dequantize.getOperand(), spread.getOperand()};
-}
-
 /// Whether devices have such products: all that is contracted together, and all that each operand
 /// gives to the result, are multiples of 16 places, with one batch dim at most.
-static bool isMultiplied(ps::ContractOp contract, const Quantized &lhs, const Quantized &rhs) {
+static bool isMultiplied(ps::ContractOp contract, const ps::Quantized &lhs,
+                         const ps::Quantized &rhs) {
   constexpr int64_t kPlaces = 16;
-  auto isE5M2 = [](const Quantized &one) {
+  auto isE5M2 = [](const ps::Quantized &one) {
     return isa<Float8E5M2Type>(getElementTypeOrSelf(one.bits.getType()));
   };
   if ((isE5M2(lhs) && isE5M2(rhs)) || contract.getSums() || contract.getBias())
@@ -51,14 +36,13 @@ static bool isMultiplied(ps::ContractOp contract, const Quantized &lhs, const Qu
                       [](int64_t count) { return count > 0 && count % kPlaces == 0; });
 }
 
-static void fuse(ps::ContractOp contract, const Quantized &lhs, const Quantized &rhs) {
+static void fuse(ps::ContractOp contract, const ps::Quantized &lhs, const ps::Quantized &rhs) {
   OpBuilder b(contract);
-  auto fused = ps::ContractOp::create(
-      b, contract.getLoc(), contract.getType(), /*second=*/Type(), lhs.bits, rhs.bits,
-      /*bias=*/Value(), lhs.unit, rhs.unit, /*aux=*/Value(), contract.getLhsLabelsAttr(),
-      contract.getRhsLabelsAttr(), contract.getResultLabelsAttr(), /*summed=*/IntegerAttr(),
-      /*gelu=*/UnitAttr());
-  ps::copyMarks(contract, fused);
+  auto fused = cast<ps::ContractOp>(b.clone(*contract));
+  fused.getLhsMutable().assign(lhs.bits);
+  fused.getRhsMutable().assign(rhs.bits);
+  fused.getLhsUnitMutable().assign(lhs.unit);
+  fused.getRhsUnitMutable().assign(rhs.unit);
   contract.getResult().replaceAllUsesWith(fused.getResult());
   SmallVector<Value> operands(contract->getOperands());
   contract.erase();
@@ -69,7 +53,7 @@ static void fuse(ps::ContractOp contract, const Quantized &lhs, const Quantized 
 
 void codegen::fuseFloat8(Block &block) {
   for (auto contract : llvm::make_early_inc_range(block.getOps<ps::ContractOp>())) {
-    auto lhs = findQuantized(contract.getLhs()), rhs = findQuantized(contract.getRhs());
+    auto lhs = ps::findQuantized(contract.getLhs()), rhs = ps::findQuantized(contract.getRhs());
     if (lhs && rhs && isMultiplied(contract, *lhs, *rhs))
       fuse(contract, *lhs, *rhs);
   }

@@ -1,4 +1,5 @@
 // The pass ps-simplify-collectives: merges, cancels and cheapens collectives.
+#include "dialects/ps/Float8.h"
 #include "lib/Partition/Collectives.h"
 #include "lib/Partition/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -127,13 +128,12 @@ struct SumNarrowTerms : OpRewritePattern<AccumulateOp> {
 struct GatherQuantized : OpRewritePattern<AllGatherOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AllGatherOp gather, PatternRewriter &rewriter) const override {
-    auto dequantize = gather.getOperand().getDefiningOp<DequantizeOp>();
-    auto spread = dequantize ? dequantize.getUnit().getDefiningOp<BroadcastOp>() : BroadcastOp();
-    if (!spread || !spread.getDims().empty())
+    std::optional<Quantized> quantized = findQuantized(gather.getOperand());
+    if (!quantized)
       return rewriter.notifyMatchFailure(gather, "not of a dequantized tensor with one unit");
     Location loc = gather.getLoc();
     auto type = gather.getType();
-    Value bits = dequantize.getOperand(), unit = spread.getOperand();
+    auto [bits, unit] = *quantized;
     auto whole = AllGatherOp::create(rewriter, loc, type.clone(getElementTypeOrSelf(bits)), bits,
                                      gather.getAxes(), gather.getDim());
     Value units =

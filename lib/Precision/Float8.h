@@ -3,6 +3,7 @@
 #define PARASHARD_LIB_PRECISION_FLOAT8_H
 
 #include "Linears.h"
+#include "dialects/ps/Float8.h"
 #include "lib/Training/Symbols.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -21,16 +22,12 @@ public:
   mlir::LogicalResult run();
 
 private:
-  /// A tensor of 8 bits, and the number that one of it stands for.
-  struct Quantized {
-    mlir::Value bits, unit;
-  };
   /// What one function rounds.
   struct Work {
     bool trains = false;
     llvm::StringMap<unsigned> taken; ///< contractions of each weight
     /// By value and format.
-    llvm::DenseMap<std::pair<mlir::Value, unsigned>, Quantized> rounded;
+    llvm::DenseMap<std::pair<mlir::Value, unsigned>, ps::Quantized> rounded;
     llvm::DenseMap<mlir::Value, mlir::Value> largest; ///< current scaling: by value
   };
   /// The variables of a tensor that is scaled by earlier steps.
