@@ -419,8 +419,17 @@ int64_t IterationSpace::getRows() const {
   return rows;
 }
 
-static bool isDense(const Index &index) {
-  return llvm::all_of(index, [](const DimIndex &dim) { return dim.offset == 0 && dim.scale == 1; });
+/// Returns true when an output's elements over `dims` of the space (outer to inner) fill the buffer
+/// from its first element on without gaps. The rows [4, 8] of a buffer [4, 6, 8] have strides
+/// (48, 1) instead of (8, 1): they do not.
+static bool isContiguous(const Access &buffer, ArrayRef<size_t> dims, ArrayRef<int64_t> sizes) {
+  int64_t expected = 1;
+  for (size_t dim : llvm::reverse(dims)) {
+    if (sizes[dim] != 1 && buffer.strides[dim] != expected)
+      return false;
+    expected *= sizes[dim];
+  }
+  return buffer.offset == 0;
 }
 
 /// A sum over rows adds up each turn of the loops: all of them are dims of what it sums.
@@ -461,15 +470,20 @@ bool IterationSpace::checkOutputs() {
     bool isColumnSum = place != places.end() && place->second == ReductionPlace::Column;
     FactorList own = resolveAll(output.buffer.index);
     if (isColumnSum) {
-      // Partial rows and their sum are stored densely, from the first place on.
-      if (!isDense(output.value.index) || !isDense(output.buffer.index))
-        return fail("a sum over rows of which a part is taken, or that is a part");
+      // Partial rows and their sum are stored contiguously, from the buffer's first element on.
+      SmallVector<size_t> kept;
       FactorList order;
       for (size_t i = 0; i < groups.size(); ++i)
-        if (i + 1 == groups.size() || keptLeaves.contains(groups[i].front()))
+        if (i + 1 == groups.size() || keptLeaves.contains(groups[i].front())) {
+          kept.push_back(i);
           order.append(groups[i].begin(), groups[i].end());
+        }
       if (order != own)
         return fail("a sum over rows that is moved");
+      bool isWhole =
+          llvm::all_of(output.value.index, [](const DimIndex &dim) { return isPure(dim); });
+      if (!isWhole || !isContiguous(output.buffer, kept, sizes))
+        return fail("a sum over rows of which a part is taken, or that is a part");
     }
     for (size_t i = 0; i + 1 < groups.size(); ++i)
       for (unsigned leaf : groups[i])

@@ -44,6 +44,35 @@ func.func @use_of_a_sum_over_rows(%g: tensor<200x8xf32>) -> tensor<8xf32> attrib
   return %e : tensor<8xf32>
 }
 
+// The rows of a sum lie apart in its padded buffer, so the padding is a kernel of its own.
+// CHECK-LABEL: func.func @padded_sum_over_rows
+// CHECK: ps.fused
+// CHECK: ps.reduce
+// CHECK-NOT: ps.pad
+// CHECK: ps.yield
+// CHECK: ps.fused
+// CHECK: ps.pad
+func.func @padded_sum_over_rows(%a: tensor<4x3x8xf32>) -> tensor<4x6x8xf32> attributes {ps.class = "c"} {
+  %s = ps.reduce sum %a dims [1] : tensor<4x3x8xf32> -> tensor<4x8xf32>
+  %r = ps.reshape %s : tensor<4x8xf32> -> tensor<4x1x8xf32>
+  %p = ps.pad %r low [0, 0, 0] high [0, 5, 0] by [1, 1, 1] : tensor<4x1x8xf32> -> tensor<4x6x8xf32>
+  return %p : tensor<4x6x8xf32>
+}
+
+// The twin: rows are added after the last one, so the sum fills the buffer's begin without gaps.
+// CHECK-LABEL: func.func @sum_over_rows_before_padding
+// CHECK: ps.fused
+// CHECK: ps.reduce
+// CHECK-NEXT: ps.pad
+// CHECK-NEXT: ps.yield
+// CHECK-NOT: ps.fused
+// CHECK: return
+func.func @sum_over_rows_before_padding(%a: tensor<4x3x8xf32>) -> tensor<6x8xf32> attributes {ps.class = "c"} {
+  %s = ps.reduce sum %a dims [1] : tensor<4x3x8xf32> -> tensor<4x8xf32>
+  %p = ps.pad %s low [0, 0] high [2, 0] by [1, 1] : tensor<4x8xf32> -> tensor<6x8xf32>
+  return %p : tensor<6x8xf32>
+}
+
 // A contraction between two elementwise ops keeps them apart: fusing them would make a cycle.
 // CHECK-LABEL: func.func @around_a_contraction
 // CHECK: ps.fused
