@@ -391,6 +391,29 @@ OpFoldResult ConvertOp::fold(FoldAdaptor adaptor) {
 }
 
 //===----------------------------------------------------------------------===//
+// stop_gradient
+//===----------------------------------------------------------------------===//
+
+ShardingRule StopGradientOp::getShardingRule() { return elementwiseRule(*this, {{0}}); }
+LoweringKind StopGradientOp::getLoweringKind() { return LoweringKind::Elementwise; }
+
+Results StopGradientOp::evaluate(Operands operands, const EvaluateContext &) {
+  return mapElements(*this, [&](int64_t i) { return operands[0].get(i); });
+}
+
+Value StopGradientOp::emitElement(ElementBuilder &, ValueRange scalars) { return scalars[0]; }
+
+bool StopGradientOp::isDifferentiable(unsigned) { return false; }
+
+Cotangents StopGradientOp::differentiate(BackwardBuilder &, ValueRange) {
+  return llvm::SmallVector<Value>(1);
+}
+
+OpFoldResult StopGradientOp::fold(FoldAdaptor) {
+  return (*this)->hasAttr(kPhaseMark) ? OpFoldResult(getOperand()) : OpFoldResult();
+}
+
+//===----------------------------------------------------------------------===//
 // by_mode
 //===----------------------------------------------------------------------===//
 

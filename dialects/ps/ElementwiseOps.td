@@ -123,6 +123,24 @@ def PS_ConvertOp : PS_TensorOp<"convert", [PS_Elementwise, PS_Differentiable, Sa
   let hasFolder = 1;
 }
 
+def PS_StopGradientOp : PS_TensorOp<"stop_gradient", [SameOperandsAndResultType, PS_Elementwise,
+    PS_DifferentiableIn, DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
+  let summary = "the operand, with a derivative of zero";
+  let description = [{
+    What `detach()` and `torch.no_grad()` make of a value that depends on trained parameters. Passes of level 0 keep
+    the op: a pattern that is matched by value must not reach through it.
+    Lifespan: made by the importers. `ps-autodiff` builds no backward through it. It folds to its operand on ops that
+    carry a phase (level 1 on), where the backward is there already.
+    ```mlir
+    %target = ps.stop_gradient %a : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins PS_FloatTensor:$operand);
+  let results = (outs PS_FloatTensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($result)";
+  let hasFolder = 1;
+}
+
 def PS_ByModeOp : PS_TensorOp<"by_mode", [SameOperandsAndResultType, PS_Elementwise, PS_Differentiable]> {
   let summary = "the first value in training, the second in evaluation";
   let description = [{

@@ -140,7 +140,7 @@ std::optional<ps::Tensor> evaluateOnHost(Value value) { return HostEvaluator().e
 bool dependsOnTrained(Value value) {
   llvm::SetVector<Operation *> seen;
   auto add = [&](Value v) {
-    if (Operation *op = v.getDefiningOp(); op && isFloat(v))
+    if (Operation *op = v.getDefiningOp(); op && isFloat(v) && !isa<ps::StopGradientOp>(op))
       seen.insert(op);
   };
   add(value);
@@ -154,6 +154,12 @@ bool dependsOnTrained(Value value) {
     llvm::for_each(seen[i]->getOperands(), add);
   }
   return false;
+}
+
+Value stopGradient(OpBuilder &builder, Location loc, Value value) {
+  if (!isFloat(value) || !dependsOnTrained(value))
+    return value;
+  return ps::StopGradientOp::create(builder, loc, value.getType(), value);
 }
 
 Value buildHostConstant(TensorBuilder &n, const ps::Tensor &tensor) {

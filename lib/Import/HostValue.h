@@ -14,8 +14,11 @@ namespace parashard::import {
 inline constexpr int64_t kMaxHostElements = 1 << 20;
 std::optional<ps::Tensor> evaluateOnHost(mlir::Value value);
 
-/// Whether a value is computed from a parameter that is trained.
+/// Returns true when a gradient flows from a value to a parameter that is trained.
 bool dependsOnTrained(mlir::Value value);
+
+/// Returns `value` behind a `ps.stop_gradient`, or `value` itself where no gradient would flow.
+mlir::Value stopGradient(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
 
 /// A constant in its smallest form: a splat, `start + step * iota` along one dim, or all elements;
 /// dims along which nothing changes are a broadcast.

@@ -58,7 +58,7 @@ static bool isSum(Value value) {
   if (auto op = value.getDefiningOp<ReduceOp>())
     return op.getKind() == ReductionKind::Sum;
   if (Operation *op = value.getDefiningOp()) {
-    if (isa<ConvertOp, NegOp, ReshapeOp>(op))
+    if (isa<ConvertOp, NegOp, ReshapeOp, StopGradientOp>(op))
       return isSum(op->getOperand(0));
     if (isa<AddOp>(op))
       return isSum(op->getOperand(0)) && isSum(op->getOperand(1));
@@ -107,7 +107,7 @@ static bool isNoMultipleOfSums(Value loss, const BatchSums &batch) {
   auto isNone = [&](Value value) { return isNoMultipleOfSums(value, batch); };
   if (!op || !dependsOnInputs(loss) || batch.getSamples(loss) > 0)
     return false;
-  if (isa<AddOp, SubOp, NegOp, ConvertOp, ReshapeOp>(op))
+  if (isa<AddOp, SubOp, NegOp, ConvertOp, ReshapeOp, StopGradientOp>(op))
     return llvm::any_of(op->getOperands(), isNone);
   if (isa<MulOp>(op) && !dependsOnInputs(op->getOperand(0)))
     return isNone(op->getOperand(1));
@@ -241,7 +241,7 @@ public:
 
   llvm::SmallVector<LossPart> split(Value value, const Scale &scale) {
     Operation *op = value.getDefiningOp();
-    if (isa_and_nonnull<ConvertOp, ReshapeOp>(op))
+    if (isa_and_nonnull<ConvertOp, ReshapeOp, StopGradientOp>(op))
       return splitView(op, scale);
     if (isa_and_nonnull<NegOp>(op))
       return negate(split(op->getOperand(0), scale), op->getLoc());
@@ -282,7 +282,7 @@ private:
     llvm::SmallVector<LossPart> parts = split(op->getOperand(0), scale);
     for (LossPart &part : parts) {
       Value value = rebuild(builder, op, part.value);
-      if (part.count)
+      if (part.count && !isa<StopGradientOp>(op))
         part = makeMean(value, convertCount(op, part.count));
       else
         part.value = value;

@@ -25,6 +25,8 @@ from unittest import mock
 
 import torch
 
+from parashard.stopped_gradients import data_is_detached, detach_no_grad_regions
+
 __all__ = ["Exported", "ExportFailed", "export", "without_data"]
 
 
@@ -291,7 +293,9 @@ def trace(module, inputs, dynamic_shapes):
     """torch.export without the regions that it cannot write to a file (vmap of mask functions)."""
     with warnings.catch_warnings(), autocast_on_meta(), masks_without_vmap():
         warnings.simplefilter("ignore")
-        program = torch.export.export(module, (), dict(inputs), dynamic_shapes=dynamic_shapes)
+        with data_is_detached():
+            program = torch.export.export(module, (), dict(inputs), dynamic_shapes=dynamic_shapes)
+        detach_no_grad_regions(program)
         return program.run_decompositions({})
 
 

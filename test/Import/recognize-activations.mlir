@@ -80,6 +80,17 @@ func.func @silus(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   return %1, %5 : tensor<8xf32>, tensor<8xf32>
 }
 
+// A gate with a stopped gradient has the values of SiLU, not its derivative.
+// CHECK-LABEL: func.func @stopped_gate
+// CHECK-NOT: ps.silu
+// CHECK: return
+func.func @stopped_gate(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = ps.sigmoid %x : tensor<8xf32>
+  %1 = ps.stop_gradient %0 : tensor<8xf32>
+  %2 = ps.mul %x, %1 : tensor<8xf32>
+  return %2 : tensor<8xf32>
+}
+
 // The twins: x sigmoid(1.702 x) is none of them; one that is clamped is not; nor one of two values; nor a gate alone.
 // CHECK-LABEL: func.func @others
 // CHECK-NOT: ps.gelu

@@ -33,7 +33,8 @@ UNARY = {"neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "tanh": torch.tan
          "expm1": torch.expm1, "softplus": F.softplus}
 POSITIVE = {"log": torch.log, "log1p": torch.log1p, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt}
 # No gradient goes through these.
-STEPS = {"floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "round": torch.round}
+STEPS = {"floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "round": torch.round,
+         "stop_gradient": torch.Tensor.detach}
 
 X = "tensor<4x5xf32>"
 for name in [*UNARY, *STEPS, "gelu erf", "gelu tanh"]:

@@ -494,7 +494,8 @@ error of the import that lists all such ops with their places in the model's sou
 Values and gradients are PyTorch's, where branches meet too. What is only there in part:
 * `gather`: one index for each place along the other dims. `index`, `index_select`: constant progressions, or rows of a table.
 * `flip`, `roll`, `index_select` by a constant: an order of at most 16 progressions.
-* `detach`, `no_grad`: of what no trained parameter reaches.
+* `detach`, `no_grad`: not with writes in place to a value that takes a gradient. PyTorch's `run_decompositions` drops
+  no_grad regions, and `torch.export` never records `.data`; `parashard.export` keeps both.
 * `max.dim`, `min.dim`, `argmax`, `argmin` give the first place.
 * `linalg_norm`: of vectors, and the Frobenius norm. `fmod`, `remainder`, `floor_divide`: of integers. `round`: without decimals.
 * `max_pool*`, `adaptive_max_pool*`: values, not their places; adaptive ones into sizes that divide. `instance_norm`: of each

@@ -4,6 +4,7 @@ import copy
 import pytest
 import torch
 from oracle import first_step
+from parashard.export import trace
 from torch import nn
 from torch.nn import functional as F
 
@@ -143,6 +144,113 @@ class Parts(nn.Module):
         raise AssertionError(self.kind)
 
 
+class FirstToken(nn.Module):
+    """What one position of a sequence takes a part in: its gradient is padded where the others are."""
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind, self.linear = kind, nn.Linear(IN, OUT)
+
+    def forward(self, x, y):
+        z = self.linear(x)
+        if self.kind == "repeated":
+            return F.mse_loss(z[:, 0, None].expand(ROWS, 3, OUT).mean(1), y[:, 0])
+        if self.kind == "the second, repeated":
+            return F.mse_loss(z[:, 1, None].expand(ROWS, 3, OUT).mean(1), y[:, 0])
+        if self.kind == "the first two":
+            return F.mse_loss(z[:, None, :2].expand(ROWS, 3, 2, OUT).sum(1), y[:, :2])
+        if self.kind == "every second":
+            return F.mse_loss(z[:, ::2, None].expand(ROWS, z.shape[1] // 2, 5, OUT).sum(2), y[:, ::2])
+        if self.kind == "joined":  # the gradient of the first part begins at the buffer's first element
+            first = torch.cat([z[:, :1].expand(ROWS, 3, OUT).sum(1, keepdim=True), z], 1)
+            return F.mse_loss(first[:, 1:] * first[:, :1], y)
+        raise AssertionError(self.kind)
+
+
+def normalised(weight):
+    return weight / weight.norm()
+
+
+class Quantizer(nn.Module):
+    """The bottleneck of a VQ-VAE: rows of a codebook, and gradients that go straight through."""
+
+    def __init__(self):
+        super().__init__()
+        self.codes = nn.Parameter(torch.randn(4, OUT) * 0.3)
+
+    def forward(self, z):
+        nearest = F.softmax(-100 * (z.unsqueeze(-2) - self.codes).square().sum(-1), -1).detach() @ self.codes
+        loss = F.mse_loss(nearest, z.detach()) + 0.25 * F.mse_loss(z, nearest.detach())
+        return z + (nearest - z).detach(), loss
+
+
+class Stopped(nn.Module):
+    """Values that depend on parameters, without a gradient."""
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind = kind
+        linear = nn.Linear(IN, OUT)
+        self.linear = nn.utils.parametrizations.spectral_norm(linear) if kind == "spectral norm" else linear
+        self.target = nn.Linear(IN, OUT)
+        self.quantizer = Quantizer()
+        self.register_buffer("average", torch.zeros(OUT))
+
+    def forward(self, x, y):
+        z = self.linear(x)
+        if self.kind == "region":
+            with torch.no_grad():
+                w = normalised(self.linear.weight)
+            return F.mse_loss(z, y) + F.linear(x, w).mul(z).mean()
+        if self.kind == "two results":
+            with torch.no_grad():
+                w, b = normalised(self.linear.weight), self.linear.bias * 2
+            return F.mse_loss(z * F.linear(x, w, b), y)
+        if self.kind == "enabled":
+            with torch.no_grad():
+                a = z * 2
+                with torch.enable_grad():
+                    b = z * 3
+                c = b * 2
+            return F.mse_loss(z * a + b * c, y)
+        if self.kind == "detach":
+            return F.mse_loss(z * z.detach(), y)
+        if self.kind == "data":
+            return F.mse_loss(z * F.linear(x, self.linear.weight.data), y)
+        if self.kind == "data of a value":
+            return F.mse_loss(z * z.data, y)
+        if self.kind == "decorated":
+            return F.mse_loss(z * torch.no_grad()(normalised)(z), y)
+        if self.kind == "target network":
+            with torch.no_grad():
+                goal = self.target(x)
+            return F.mse_loss(z, goal) + F.mse_loss(self.target(x), y)
+        if self.kind == "straight through":
+            return F.mse_loss(z + (torch.round(z * 4) / 4 - z).detach(), y)
+        if self.kind == "vq":
+            z, loss = self.quantizer(z)
+            return F.mse_loss(z, y) + loss
+        if self.kind == "gate":  # SiLU by its values, not by its derivative
+            return F.mse_loss(z * torch.sigmoid(z).detach(), y)
+        if self.kind == "softmax":
+            e = (z - z.amax(-1, keepdim=True).detach()).exp()
+            return F.mse_loss(e / e.sum(-1, keepdim=True), y)
+        if self.kind == "term":
+            return F.mse_loss(z, y) + (z.square().mean() * 3).detach()
+        if self.kind == "balanced":
+            a, b = F.mse_loss(z, y), F.l1_loss(z, y)
+            return a + b * (a / b).detach()
+        if self.kind == "buffer":
+            with torch.no_grad():
+                self.average.mul_(0.9).add_(z.mean((0, 1)), alpha=0.1)
+            return F.mse_loss(z - self.average, y)
+        if self.kind == "spectral norm":
+            return F.mse_loss(z, y)
+        raise AssertionError(self.kind)
+
+
 class CrossAttention(nn.Module):
     """Query from one side, key and value from the other: three parts of one bias."""
 
@@ -181,8 +289,9 @@ def draw(*shape):
     }
 
 
-def check(folder, module, data, mesh="dp=1", tolerance=1e-5):
-    torch.export.save(torch.export.export(module, (), data), folder / "model.pt2")
+def check(folder, module, data, mesh="dp=1", tolerance=1e-5, decomposed=False):
+    program = trace(module, data, None) if decomposed else torch.export.export(module, (), data)
+    torch.export.save(program, folder / "model.pt2")
     loss = module(**data)
     loss.backward()
     found, gradients = first_step(folder, folder / "model.pt2", data, mesh=mesh)
@@ -269,3 +378,29 @@ def test_sixteen_bits_train(tmp_path, dtype, unit):
     for name, parameter in exact.linear.named_parameters(prefix="linear"):
         assert gradients[name].dtype == dtype
         assert (gradients[name].float() - parameter.grad).norm() < 16 * unit * parameter.grad.norm(), name
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+@pytest.mark.parametrize("kind", ["repeated", "the second, repeated", "the first two", "every second", "joined"])
+def test_gradient_of_some_positions(tmp_path, kind, mesh):
+    check(tmp_path, FirstToken(kind), draw(6), mesh)
+
+
+STOPPED = ["region", "two results", "enabled", "detach", "decorated", "target network", "straight through", "vq", "gate", "softmax",
+           "term", "balanced", "buffer", "spectral norm"]  # fmt: skip
+
+
+@pytest.mark.parametrize("decomposed", [False, True], ids=["exported", "decomposed"])
+@pytest.mark.parametrize("kind", STOPPED)
+def test_stopped_gradient(tmp_path, kind, decomposed):
+    check(tmp_path, Stopped(kind), draw(4), decomposed=decomposed)
+
+
+@pytest.mark.parametrize("kind", ["region", "vq", "target network"])
+def test_stopped_gradient_on_four_ranks(tmp_path, kind):
+    check(tmp_path, Stopped(kind), draw(4), "dp=2,tp=2")
+
+
+@pytest.mark.parametrize("kind", ["data", "data of a value"])
+def test_data_is_recorded_by_the_exporter(tmp_path, kind):
+    check(tmp_path, Stopped(kind), draw(4), decomposed=True)

@@ -34,15 +34,9 @@ LogicalResult convertCopy(NodeConverter &n) {
   return n.failed() ? failure() : n.set(x);
 }
 
-/// Where no gradient would flow anyway, it changes nothing.
 LogicalResult convertDetach(NodeConverter &n) {
   Value x = getOperand(n);
-  if (n.failed())
-    return failure();
-  if (dependsOnTrained(x))
-    return n.fail(
-        "stops the gradient of a value that depends on trained parameters, which is not supported");
-  return n.set(x);
+  return n.failed() ? failure() : n.set(stopGradient(n.b, n.loc, x));
 }
 
 LogicalResult convertReciprocal(NodeConverter &n) {

@@ -31,6 +31,14 @@ llvm::StringSet<> getNames(ArrayRef<Argument> arguments) {
   return names;
 }
 
+/// Returns true for a region of torch.set_grad_enabled with this mode.
+bool setsGradients(const Node &node, bool enabled) {
+  return node.target == "higher_order.wrap_with_set_grad_enabled" && !node.inputs.empty() &&
+         node.inputs[0].kind == Argument::Bool && node.inputs[0].bools[0] == enabled;
+}
+bool stopsGradients(const Node &node) { return setsGradients(node, false); }
+bool enablesGradients(const Node &node) { return setsGradients(node, true); }
+
 bool isTensor(const Argument &argument) { return argument.kind == Argument::Tensor; }
 
 void collectUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
@@ -210,6 +218,9 @@ LogicalResult GraphConverter::write(StringRef name, Value value, Location loc) {
       return emitError(loc) << "writes in place to '" << name << "' of '" << view->node->target
                             << "', which may or may not share memory with '" << view->base
                             << "': only PyTorch knows; write a new tensor, or add .clone()";
+    if (view->node->target == "aten.detach.default" &&
+        failed(checkUntrackedWrite(view->base, "through detach()", loc)))
+      return failure();
     NodeConverter converter(*this, *view->node, b, loc);
     value = writeThroughView(converter, view->result, lookup(view->base), value);
     if (!value || converter.failed())
@@ -247,26 +258,39 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   SmallVector<std::string> results;
   for (const Argument &output : body->outputs)
     append_range(results, output.names);
-  bool stopsGradient = node.target == "higher_order.wrap_with_set_grad_enabled" &&
-                       !node.inputs.empty() && node.inputs[0].kind == Argument::Bool &&
-                       !node.inputs[0].bools[0];
-  auto checkGradient = [&](Value value) -> LogicalResult {
-    if (stopsGradient && value && isFloat(value) && dependsOnTrained(value))
-      return emitError(loc) << "a no_grad region depends on trained parameters in "
-                            << describePlace(node.place)
-                            << "; stopping their gradient is not supported";
-    return success();
+  bool stops = stopsGradients(node);
+  if (stops && any_of(body->nodes, enablesGradients))
+    return emitError(loc) << "the model enables gradients inside a no_grad region in "
+                          << describePlace(node.place)
+                          << ", which is not supported; end the no_grad region before";
+  // An input that the region returns as it is keeps its gradient.
+  llvm::StringSet<> inputs = getNames(body->inputs);
+  auto leave = [&](StringRef name) {
+    Value value = inner.lookup(name);
+    return stops && value && !inputs.contains(name) ? stopGradient(b, loc, value) : value;
   };
-  for (auto [name, result] : zip(node.outputs, results)) {
-    if (failed(checkGradient(inner.lookup(result))))
+  for (auto [name, result] : zip(node.outputs, results))
+    define(name, leave(result));
+  for (auto [ours, name] : written) {
+    if (stops && failed(checkUntrackedWrite(ours, "in a no_grad region", loc)))
       return failure();
-    define(name, inner.lookup(result));
+    Value value = inner.lookup(name);
+    if (failed(write(ours, stops ? stopGradient(b, loc, value) : value, loc)))
+      return failure();
   }
-  for (auto [ours, name] : written)
-    if (failed(checkGradient(inner.lookup(name))) || failed(write(ours, inner.lookup(name), loc)))
-      return failure();
   markFresh(node);
   return success();
+}
+
+LogicalResult GraphConverter::checkUntrackedWrite(StringRef name, const Twine &how, Location loc) {
+  for (const View *view = nullptr;; name = view->base) {
+    if (Value old = lookup(name); old && isFloat(old) && dependsOnTrained(old))
+      return emitError(loc) << "writes in place " << how << " to '" << name
+                            << "', a value that takes a gradient, which is not supported; "
+                               "write to a clone() instead";
+    if (!(view = views.find(name)))
+      return success();
+  }
 }
 
 } // namespace parashard::import

@@ -38,6 +38,10 @@ public:
 private:
   mlir::LogicalResult convert(const Node &node);
   mlir::LogicalResult inlineGraph(const Node &node, mlir::Location loc);
+  /// Fails where a write that autograd does not see, to `name` or to what it is a view of, replaces
+  /// a value that takes a gradient: PyTorch then passes the gradient on to the old value.
+  mlir::LogicalResult checkUntrackedWrite(llvm::StringRef name, const llvm::Twine &how,
+                                          mlir::Location loc);
   /// Makes a view anew when what it looks at was written since.
   mlir::LogicalResult refresh(llvm::StringRef name, mlir::Location reader);
   mlir::LogicalResult refreshOperands(const Node &node, mlir::Location loc);

@@ -29,11 +29,14 @@ bool isTranscendental(Operation *op) {
   return isa<ps::TanhOp, ps::ErfOp, ps::ExpOp, ps::SigmoidOp>(op);
 }
 
-/// One element of it is made of one of each operand, or of a number.
+/// Returns true when each element is made of one element, or a number, of each operand. A stopped
+/// gradient is excluded: `x * stop_gradient(sigmoid(x))` has the values of SiLU, not its
+/// derivative.
 bool isElementwise(Operation *op) {
   auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
   return lowering && lowering.getLoweringKind() == ps::LoweringKind::Elementwise &&
-         isa<ps::EvaluateOpInterface>(op) && !isa<ps::RandomOpInterface, ps::ByModeOp>(op) &&
+         isa<ps::EvaluateOpInterface>(op) &&
+         !isa<ps::RandomOpInterface, ps::ByModeOp, ps::StopGradientOp>(op) &&
          op->getNumResults() == 1 && op->getNumOperands() > 0 &&
          llvm::all_of(op->getOperands(), [&](Value operand) {
            auto type = dyn_cast<RankedTensorType>(operand.getType());

@@ -186,6 +186,23 @@ func.func @mode(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
+// The backward is there: a stopped gradient is its operand.
+// CHECK-LABEL: func.func @stopped_gradient
+// CHECK-SAME: (%[[A:.*]]: tensor<4xf32>)
+func.func @stopped_gradient(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = ps.stop_gradient %a {ps.phase = #ps.phase<forward>} : tensor<4xf32>
+  // CHECK-NEXT: return %[[A]]
+  return %0 : tensor<4xf32>
+}
+
+// The twin: at level 0 the backward is still to be made.
+// CHECK-LABEL: func.func @gradient_to_be_stopped
+func.func @gradient_to_be_stopped(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: ps.stop_gradient
+  %0 = ps.stop_gradient %a : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
 // The twin: at level 0 the mode is not known yet.
 // CHECK-LABEL: func.func @unknown_mode
 func.func @unknown_mode(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
