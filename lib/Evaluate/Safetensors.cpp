@@ -54,6 +54,10 @@ struct Entry {
 
 static llvm::Expected<Entry> readEntry(llvm::StringRef path, llvm::StringRef name, JsonValue entry,
                                        llvm::StringRef data, MLIRContext &context) {
+  for (const auto &[key, value] : entry.getMembers())
+    if (key != "dtype" && key != "shape" && key != "data_offsets")
+      return bad(path, "entry '" + name + "' has \"" + key +
+                           "\"; expected dtype, shape and data_offsets");
   std::optional<JsonValue> shape = entry.getArray("shape");
   std::vector<JsonValue> offsets =
       entry.getArray("data_offsets").value_or(JsonValue()).getElements();

@@ -1,7 +1,9 @@
 // Finds the values of a JSON text in one pass.
 #include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
+#include <cmath>
 
 using namespace llvm;
 
@@ -18,6 +20,13 @@ std::optional<json::Value> parseAlone(StringRef text) {
   return std::nullopt;
 }
 
+std::string readString(StringRef text) {
+  if (!text.contains('\\'))
+    return text.drop_front().drop_back().str();
+  std::optional<json::Value> value = parseAlone(text);
+  return value->getAsString()->str();
+}
+
 bool isOfWord(char c) { return isAlnum(c) || c == '+' || c == '-' || c == '.'; }
 } // namespace
 
@@ -29,10 +38,16 @@ class JsonScanner {
 public:
   explicit JsonScanner(StringRef text) : text(text) {}
 
-  /// False where the text is no JSON or `isTooDeep`.
-  bool run() { return json::isUTF8(text) && scanValue(0) && (skipSpace(), at == text.size()); }
+  /// False where the text is no JSON; `error` says why, if LLVM's parser would take the text.
+  bool run() {
+    constexpr StringLiteral kByteOrderMark = "\xEF\xBB\xBF";
+    if (text.starts_with(kByteOrderMark))
+      return fail("it begins with a byte order mark (the bytes EF BB BF); save it as UTF-8 without "
+                  "one");
+    return json::isUTF8(text) && scanValue(0) && (skipSpace(), at == text.size());
+  }
 
-  bool isTooDeep = false;
+  std::string error;
   JsonDocument document;
 
 private:
@@ -46,6 +61,55 @@ private:
     if (peek() != c)
       return false;
     ++at;
+    return true;
+  }
+
+  bool fail(const Twine &message) { return error = message.str(), false; }
+
+  /// Line and column of a part of the text, both from 1.
+  std::string describePlace(StringRef part) const {
+    StringRef before = text.take_front(part.data() - text.data());
+    size_t line = before.count('\n') + 1, column = before.size() - (before.rfind('\n') + 1) + 1;
+    return std::to_string(line) + ":" + std::to_string(column);
+  }
+
+  /// No key stands twice in an object: readers would take one value and lose the other.
+  bool checkKeys(unsigned object) {
+    constexpr size_t kFew = 16; // compared one by one, without a copy of each
+    std::vector<StringRef> few;
+    StringSet<> many;
+    for (unsigned key = object + 1; key < document.places.size();
+         key = document.places[key + 1].end) {
+      StringRef text = document.places[key].text;
+      std::string escaped = text.contains('\\') ? readString(text) : "";
+      StringRef name = text.contains('\\') ? StringRef(escaped) : text.drop_front().drop_back();
+      bool isNew = many.empty() ? !is_contained(few, name) : !many.contains(name);
+      if (!isNew)
+        return fail("\"" + name + "\" is given twice in one object (the second time at " +
+                    describePlace(text) + "); the first would be lost");
+      if (many.empty() && few.size() < kFew && escaped.empty()) {
+        few.push_back(name);
+        continue;
+      }
+      for (StringRef earlier : few)
+        many.insert(earlier);
+      few.clear();
+      many.insert(name);
+    }
+    return true;
+  }
+
+  /// A number that its readers could only take as another one.
+  bool checkNumber(StringRef word) {
+    int64_t integer;
+    bool isInteger =
+        word.find_if([](char c) { return !isDigit(c) && c != '-'; }) == StringRef::npos;
+    std::optional<json::Value> value = parseAlone(word);
+    if (!value)
+      return false;
+    std::optional<double> number = value->getAsNumber();
+    if (number && (isInteger ? word.getAsInteger(10, integer) : !std::isfinite(*number)))
+      return fail("the number " + word + " at " + describePlace(word) + " is out of range");
     return true;
   }
 
@@ -78,7 +142,7 @@ private:
     StringRef word = text.slice(begin, at);
     int64_t integer;
     bool isSmall = word.size() < 10 && !word.starts_with("+") && !word.getAsInteger(10, integer);
-    return (isSmall || (!word.empty() && parseAlone(word))) && add(word);
+    return (isSmall || (!word.empty() && checkNumber(word))) && add(word);
   }
 
   bool scanMember(bool hasKey, unsigned depth) {
@@ -88,7 +152,7 @@ private:
 
   bool scanContainer(char close, unsigned depth) {
     if (depth > kDeepest)
-      return isTooDeep = true, false;
+      return fail("its brackets are nested deeper than " + Twine(kDeepest));
     size_t place = document.places.size();
     add(text.substr(at++, 1));
     if (!take(close)) {
@@ -100,7 +164,7 @@ private:
         return false;
     }
     document.places[place].end = document.places.size();
-    return true;
+    return close != '}' || checkKeys(place);
   }
 
   bool scanValue(unsigned depth) {
@@ -125,8 +189,8 @@ Expected<JsonDocument> JsonDocument::parse(StringRef text) {
   JsonScanner scanner(text);
   if (scanner.run())
     return std::move(scanner.document);
-  if (scanner.isTooDeep)
-    return createStringError("its brackets are nested deeper than %u", kDeepest);
+  if (!scanner.error.empty())
+    return createStringError(scanner.error);
   Expected<json::Value> value = json::parse(text);
   if (!value)
     return value.takeError();
@@ -162,13 +226,6 @@ std::optional<double> JsonValue::getAsNumber() const {
   return value ? value->getAsNumber() : std::nullopt;
 }
 
-static std::string readString(StringRef text) {
-  if (!text.contains('\\'))
-    return text.drop_front().drop_back().str();
-  std::optional<json::Value> value = parseAlone(text);
-  return value->getAsString()->str();
-}
-
 std::optional<std::string> JsonValue::getAsString() const {
   if (!getText().starts_with("\""))
     return std::nullopt;
@@ -181,6 +238,10 @@ std::optional<JsonValue> JsonValue::getAsObject() const {
 
 std::optional<JsonValue> JsonValue::getAsArray() const {
   return isArray() ? std::optional(*this) : std::nullopt;
+}
+
+std::string JsonValue::describe() const {
+  return isObject() ? "an object" : isArray() ? "a list" : getText().str();
 }
 
 std::vector<JsonValue> JsonValue::getElements() const {

@@ -27,12 +27,15 @@ public:
   std::optional<JsonValue> getAsObject() const;
   std::optional<JsonValue> getAsArray() const;
 
+  /// For messages: the text of what holds no others, else its kind.
+  std::string describe() const;
+
   /// An array's elements; none of anything else.
   std::vector<JsonValue> getElements() const;
   /// An object's members in order; none of anything else.
   std::vector<std::pair<std::string, JsonValue>> getMembers() const;
 
-  /// An object's member; of two with one key the last.
+  /// An object's member.
   std::optional<JsonValue> get(llvm::StringRef key) const;
   std::optional<bool> getBoolean(llvm::StringRef key) const;
   std::optional<int64_t> getInteger(llvm::StringRef key) const;
@@ -54,8 +57,9 @@ private:
 /// each small object and copies an array whenever it grows. Single values are read by LLVM.
 class JsonDocument {
 public:
-  /// The error is the one of `llvm::json::parse`; nesting deeper than 512 brackets is one too.
-  /// `text` must outlive the document.
+  /// The error is the one of `llvm::json::parse`. Further errors: nesting deeper than 512 brackets,
+  /// a key that stands twice in an object, an integer beyond 64 bits, a number beyond a double, and
+  /// a byte order mark. `text` must outlive the document.
   static llvm::Expected<JsonDocument> parse(llvm::StringRef text);
   JsonValue getRoot() const { return {this, 0}; }
 

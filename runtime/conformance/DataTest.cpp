@@ -85,6 +85,31 @@ TEST(Safetensors, TruncatedAndForeignFilesAreErrors) {
             std::string::npos);
 }
 
+/// A file with this header and four bytes of data.
+static std::string writeHeader(const std::string &header) {
+  std::string path = temporary("header.safetensors");
+  uint64_t size = header.size();
+  std::ofstream stream(path, std::ios::binary);
+  stream.write(reinterpret_cast<const char *>(&size), 8);
+  stream << header << std::string(4, '\0');
+  return path;
+}
+
+TEST(Safetensors, KeysStandOnceAndAreRead) {
+  std::string x = R"("x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4])";
+  EXPECT_EQ(errorOf([&] { SafetensorsFile file(writeHeader("{" + x + "}}")); }), "");
+  EXPECT_NE(errorOf([&] {
+              SafetensorsFile file(writeHeader("{" + x + "}, " + x + "}}"));
+            }).find("no readable safetensors header: \"x\" is given twice in one object"),
+            std::string::npos);
+  EXPECT_NE(errorOf([&] {
+              SafetensorsFile file(writeHeader("{" + x + ", \"scale\": 2}}"));
+            }).find("tensor \"x\" has \"scale\"; expected dtype, shape and data_offsets"),
+            std::string::npos);
+  EXPECT_NE(errorOf([&] { SafetensorsFile file(writeHeader(R"({"x": 1e999})")); }).find("overflow"),
+            std::string::npos);
+}
+
 /// The bits of a number rounded to a 16-bit float.
 static uint16_t roundedBits(double value, Dtype dtype) {
   uint16_t bits;

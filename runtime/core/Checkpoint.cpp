@@ -2,6 +2,7 @@
 #include "runtime/core/Checkpoint.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/ProgramJson.h"
+#include "runtime/core/StrictJson.h"
 #include "runtime/data/OutputFile.h"
 #include "runtime/data/WeightFiles.h"
 #include <algorithm>
@@ -313,7 +314,7 @@ Checkpoint::Checkpoint(const std::string &given) : path(given) {
               path.c_str(), kIndex, kLatest);
   MappedFile text(index.string());
   try {
-    Json json = Json::parse(text.data(), text.data() + text.size());
+    Json json = parseStrictly<Json>(text.data(), text.data() + text.size());
     if (json.at("version").get<int>() != 2)
       PSRT_FAIL(BadInput, "\"%s\" is of version %d; this program reads 2", index.c_str(),
                 json.at("version").get<int>());
@@ -330,7 +331,8 @@ Checkpoint::Checkpoint(const std::string &given) : path(given) {
     for (const auto &[name, tensor] : json.at("tensors").items())
       addTensor(name, tensor);
   } catch (const nlohmann::json::exception &error) {
-    PSRT_FAIL(BadInput, "\"%s\" is no index of a checkpoint: %s", index.c_str(), error.what());
+    PSRT_FAIL(BadInput, "\"%s\" is no index of a checkpoint: %s", index.c_str(),
+              describeJsonError(error).c_str());
   }
   if (place.step < 0)
     PSRT_FAIL(BadInput, "\"%s\" is at step %lld", index.c_str(), (long long)place.step);

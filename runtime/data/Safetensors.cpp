@@ -1,6 +1,7 @@
 // Reading and writing safetensors.
 #include "runtime/data/Safetensors.h"
 #include "runtime/core/ProgramJson.h"
+#include "runtime/core/StrictJson.h"
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -58,6 +59,17 @@ static void checkCover(const std::string &path,
               (long long)(bytes - end));
 }
 
+/// Nothing would read another key.
+static void checkKeys(const std::string &path, const std::string &tensor, const Json &entry) {
+  if (!entry.is_object())
+    return; // an error of its own
+  for (const auto &[key, value] : entry.items())
+    if (key != "dtype" && key != "shape" && key != "data_offsets")
+      PSRT_FAIL(BadInput,
+                "\"%s\": tensor \"%s\" has \"%s\"; expected dtype, shape and data_offsets",
+                path.c_str(), tensor.c_str(), key.c_str());
+}
+
 SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   uint64_t header = 0;
   if (file.size() >= 8)
@@ -68,10 +80,11 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   const char *base = file.data() + 8 + header;
   int64_t available = int64_t(file.size() - 8 - header);
   try {
-    Json json = Json::parse(file.data() + 8, base);
+    Json json = parseStrictly<Json>(file.data() + 8, base);
     for (auto &[name, entry] : json.items()) {
       if (name == "__metadata__")
         continue;
+      checkKeys(path, name, entry);
       std::string dtype = entry.at("dtype");
       Tensor tensor{};
       bool known = false;
@@ -105,7 +118,7 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
     checkCover(path, table, base, available);
   } catch (const nlohmann::json::exception &error) {
     PSRT_FAIL(BadInput, "\"%s\" has no readable safetensors header: %s", path.c_str(),
-              error.what());
+              describeJsonError(error).c_str());
   }
 }
 

@@ -1,6 +1,7 @@
 // Reading and writing weight files and folders.
 #include "runtime/data/WeightFiles.h"
 #include "runtime/core/Status.h"
+#include "runtime/core/StrictJson.h"
 #include "runtime/data/OutputFile.h"
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -35,6 +36,16 @@ void WeightFiles::add(const std::string &path) {
                 path.c_str(), name.c_str());
 }
 
+/// Nothing would read another key.
+static void checkKeys(const std::string &index, const Json &json) {
+  if (!json.is_object())
+    return; // an error of its own
+  for (const auto &[key, value] : json.items())
+    if (key != "metadata" && key != "weight_map")
+      PSRT_FAIL(BadInput, "\"%s\" has \"%s\"; expected weight_map, and metadata at most",
+                index.c_str(), key.c_str());
+}
+
 void WeightFiles::addFolder(const std::string &path) {
   fs::path whole = fs::path(path) / kWhole, index = fs::path(path) / kIndex;
   if (fs::exists(whole))
@@ -44,11 +55,13 @@ void WeightFiles::addFolder(const std::string &path) {
   MappedFile text(index.string());
   std::set<std::string> names;
   try {
-    Json json = Json::parse(text.data(), text.data() + text.size());
+    Json json = parseStrictly<Json>(text.data(), text.data() + text.size());
+    checkKeys(index.string(), json);
     for (auto &[tensor, file] : json.at("weight_map").items())
       names.insert(file.get<std::string>());
   } catch (const nlohmann::json::exception &error) {
-    PSRT_FAIL(BadInput, "\"%s\" is no index of weights: %s", index.c_str(), error.what());
+    PSRT_FAIL(BadInput, "\"%s\" is no index of weights: %s", index.c_str(),
+              describeJsonError(error).c_str());
   }
   for (const std::string &name : names) {
     if (name.find('/') != std::string::npos || name.empty() || name == "." || name == "..")

@@ -1,5 +1,6 @@
 // Reads a file of flags.
 #include "runtime/main/Config.h"
+#include "runtime/core/StrictJson.h"
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -66,9 +67,9 @@ std::vector<std::string> readConfig(const std::string &path, const CLI::App &app
     refuse(path, "cannot be read");
   Json json;
   try {
-    json = Json::parse(stream);
+    json = parseStrictly<Json>(stream);
   } catch (const nlohmann::json::exception &error) {
-    refuse(path, error.what());
+    refuse(path, describeJsonError(error));
   }
   if (!json.is_object())
     refuse(path, "expected an object of flags, {\"steps\": 100}");

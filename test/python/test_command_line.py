@@ -113,6 +113,8 @@ def test_flags_win_over_the_config(trained):
         ('{"shuffle": 1}', ["shuffle", "true"]),
         ('{"steps": {}}', ["steps"]),
         ('{"steps": "many"}', ["--steps", "many"]),
+        ('{"steps": 1, "steps": 2}', ['"steps" is given twice']),
+        ('{"steps": 1e999}', ["--config", "overflow", "1e999"]),
     ],
 )
 def test_bad_config(trained, text, words):

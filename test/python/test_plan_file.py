@@ -54,7 +54,10 @@ def test_flags_win_over_the_plan(tmp_path, exports):
         ('{"optimizer": "sgd"}', ["optimizer", "no plan flag"]),
         ('{"mesh": ', ["plan.json"]),
         ('["mesh"]', ["object of flags"]),
-        ("[" * 100000, ["object of flags"]),
+        ("[" * 100000, ["plan.json", "nested deeper than 512"]),
+        ('{"mesh": "dp=2", "mesh": "dp=4"}', ["plan.json", '"mesh" is given twice', "1:18"]),
+        ('{"micro-batches": 99999999999999999999}', ["99999999999999999999", "out of range"]),
+        ("\ufeff{}", ["plan.json", "byte order mark"]),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )

@@ -1,6 +1,7 @@
 // Reading and writing plans.
 #include "PlanFile.h"
 #include "lib/Support/Files.h"
+#include "lib/Support/JsonDocument.h"
 #include "parashard/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -34,21 +35,8 @@ constexpr PlanKey kKeys[] = {{"mesh", false},
                              {"offload", false},
                              {"product-activations", false}};
 
-/// The parser is recursive, a plan is flat.
-constexpr int kDeepest = 8;
-
 Error fail(StringRef path, const Twine &message) {
   return createStringError("--plan \"" + path + "\": " + message);
-}
-
-bool isTooDeep(StringRef text) {
-  int depth = 0;
-  for (char c : text) {
-    depth += (c == '[' || c == '{') - (c == ']' || c == '}');
-    if (depth > kDeepest)
-      return true;
-  }
-  return false;
 }
 
 const PlanKey *findKey(StringRef name) {
@@ -64,14 +52,14 @@ std::vector<std::string> listKeys() {
 }
 
 /// The value as the command line has it.
-Expected<std::string> readValue(StringRef path, const PlanKey &key, const json::Value &value) {
+Expected<std::string> readValue(StringRef path, const PlanKey &key, JsonValue value) {
   if (key.isNumber)
     if (std::optional<int64_t> number = value.getAsInteger())
       return std::to_string(*number);
   if (!key.isNumber)
-    if (std::optional<StringRef> text = value.getAsString())
-      return text->str();
-  return fail(path, formatv("\"{0}\" is {1}; expected {2}", key.name, value,
+    if (std::optional<std::string> text = value.getAsString())
+      return *text;
+  return fail(path, formatv("\"{0}\" is {1}; expected {2}", key.name, value.describe(),
                             key.isNumber ? "a whole number" : "a string"));
 }
 
@@ -81,7 +69,7 @@ StringRef getTwin(StringRef name) {
 }
 
 /// `given`: the flags of the command line.
-Error readKey(StringRef path, StringRef name, const json::Value &value, const StringSet<> &given,
+Error readKey(StringRef path, StringRef name, JsonValue value, const StringSet<> &given,
               function_ref<cl::Option *(StringRef)> find) {
   const PlanKey *key = findKey(name);
   if (!key)
@@ -101,20 +89,16 @@ Error readPlanFile(StringRef path, function_ref<cl::Option *(StringRef)> find) {
   auto buffer = MemoryBuffer::getFile(path);
   if (!buffer)
     return fail(path, "cannot be read: " + buffer.getError().message());
-  StringRef text = (*buffer)->getBuffer();
-  if (isTooDeep(text))
-    return fail(path, "expected an object of flags, {\"mesh\": \"dp=2\"}");
-  Expected<json::Value> plan = json::parse(text);
+  Expected<JsonDocument> plan = JsonDocument::parse((*buffer)->getBuffer());
   if (!plan)
     return fail(path, toString(plan.takeError()));
-  json::Object *object = plan->getAsObject();
-  if (!object)
+  if (!plan->getRoot().isObject())
     return fail(path, "expected an object of flags, {\"mesh\": \"dp=2\"}");
   StringSet<> given;
   for (const PlanKey &key : kKeys)
     if (find(key.name)->getNumOccurrences() > 0)
       given.insert(key.name);
-  for (const auto &[name, value] : *object)
+  for (const auto &[name, value] : plan->getRoot().getMembers())
     if (Error error = readKey(path, name, value, given, find))
       return error;
   return Error::success();
