@@ -39,6 +39,28 @@ SmallVector<StringAttr> StartOp::getAxisNames() {
   return axes ? llvm::to_vector(axes.getAsRange<StringAttr>()) : SmallVector<StringAttr>();
 }
 
+/// Of a reduce_scatter and an all_gather, the whole has as many times the places of a part along
+/// the dim as there are shards.
+static LogicalResult verifyDims(StartOp op) {
+  ps::MeshOp mesh = ps::getMesh(op);
+  ArrayRef<int64_t> dims = op.getDims().value_or(ArrayRef<int64_t>());
+  bool isGather = op.getCollective() == "all_gather";
+  int64_t shards = mesh ? mesh.getShards(op.getAxisNames()) : 0;
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    auto given = cast<RankedTensorType>(op.getOperands()[i].getType());
+    auto made = cast<RankedTensorType>(op.getResults()[i].getType());
+    RankedTensorType whole = isGather ? made : given, part = isGather ? given : made;
+    if (dim < 0 || dim >= part.getRank())
+      return op.emitOpError("(start_c5) has dim ") << dim << " of " << part;
+    SmallVector<int64_t> expected(part.getShape());
+    expected[dim] *= shards;
+    if (mesh && part.clone(expected) != whole)
+      return op.emitOpError("(start_c5) has parts of ")
+             << part << " along dim " << dim << " of " << whole << ", over " << shards << " shards";
+  }
+  return success();
+}
+
 LogicalResult StartOp::verify() {
   StringRef collective = getCollective();
   bool reduces = collective == "all_reduce" || collective == "reduce_scatter";
@@ -62,7 +84,7 @@ LogicalResult StartOp::verify() {
   size_t expected = collective == "all_reduce" ? 0 : getOperands().size();
   if (dims != expected)
     return emitOpError("(start_c4) has ") << dims << " dims, expected " << expected;
-  return success();
+  return verifyDims(*this);
 }
 
 LogicalResult WaitOp::verify() {

@@ -134,6 +134,8 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
     - (start_c3) there are axes of the mesh, none twice, or `over_pp`: coordinates of its pipeline axis, ascending,
       the program's own among them.
     - (start_c4) `dims` has one entry per operand for reduce_scatter and all_gather.
+    - (start_c5) along its dim an operand of reduce_scatter has the places of its result times the number of shards; of
+      all_gather the result has those of its operand.
 
     ```mlir
     ps.variable gradient @a.grad of @a : tensor<4xf32>

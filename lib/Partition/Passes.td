@@ -62,8 +62,19 @@ def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "checks what must hold at level 3";
   let description = [{
-    Class functions name no symbol, carry class, phase and saved count; stage functions hold runs, reads and
-    collectives alone; collectives name axes of the mesh.
+    - (partitioned_c1) a class function carries its phase, and how many of its results it saves.
+    - (partitioned_c2) a class function names no variable.
+    - (partitioned_c3) a stage function holds runs, reads, what moves them, and collectives alone.
+    - (partitioned_c4) collectives name axes of the mesh.
+    - (partitioned_c5) no tensor is split, and none is partial, over the pipeline axis.
+    - (partitioned_c6) over the pipeline axis there is an all_reduce alone, over no other axis, in a stage function of
+      `update` or `count`: the ranks of another coordinate never join any other collective.
+    - (partitioned_c7) each entry has one function per stage; `update` and `count` have one per pipeline coordinate.
+    - (partitioned_c8) a value that a stage function takes of another is one result there, of the same type.
+    - (partitioned_c9) every member of a reduction over pipeline coordinates (`ps.coordinates`, else all) starts it: the
+      n-th one with the same members is of the same kind, type and thing (`ps.reduced`) on each of them.
+    - (partitioned_c10) all stage functions of an entry reach their ends when each op waits for its operands, and a
+      reduction for its members: no deadlock.
   }];
 }
 

@@ -1,6 +1,8 @@
 // The pass ps-verify-partitioned: class functions and stage functions are what level 3 says.
 #include "lib/Partition/Collectives.h"
 #include "lib/Partition/Passes.h"
+#include "lib/Partition/PipelineAxis.h"
+#include "lib/Partition/VerifyStages.h"
 
 using namespace mlir;
 
@@ -66,6 +68,9 @@ struct VerifyPartitionedPass : impl::VerifyPartitionedPassBase<VerifyPartitioned
       if (result.wasInterrupted())
         return signalPassFailure();
     }
+    if (failed(verifyPipelineAxis(getOperation(), {"partitioned_c5", "partitioned_c6"})) ||
+        failed(verifyStages(getOperation())))
+      signalPassFailure();
   }
 };
 } // namespace

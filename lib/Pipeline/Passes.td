@@ -120,6 +120,10 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c12) runs have what is fetched after its wait, and before it is brought back.
     - (scheduled_c13) what is fetched is brought back once, and fetched again only after the wait of that.
     - (scheduled_c14) what is stashed is unstashed once, after the wait for it, and used after the wait for that.
+    - (scheduled_c15) no tensor is split, and none is partial, over the pipeline axis.
+    - (scheduled_c16) no collective of a program or a class function goes over the pipeline axis but by `over_pp`: the ranks
+      of another coordinate never join it.
+    - (scheduled_c17) an entry has one program for each pipeline coordinate.
   }];
 }
 

@@ -23,7 +23,7 @@ bool mayWrite(Operation *op, FlatSymbolRefAttr variable) {
 }
 
 namespace {
-/// One communication among coordinates: a message, or a reduction.
+/// One communication: a message or a reduction among coordinates, or a collective of one.
 struct Entry {
   std::map<int64_t, Operation *> ops; ///< what each member has of it, by coordinate
   std::vector<int64_t> members;
@@ -80,8 +80,9 @@ private:
       place.number = counts[{coordinate, place.queue, place.from}]++;
       entry = &messages[place];
       entry->members = {place.from, place.to};
-    } else if (auto start = dyn_cast<rank::StartOp>(op); start && start.getOverPp()) {
-      std::vector<int64_t> members = start.getOverPp()->vec();
+    } else if (auto start = dyn_cast<rank::StartOp>(op)) {
+      // Ranks of one coordinate run alike: over axes none is missing, but its queue may be blocked.
+      std::vector<int64_t> members = start.getOverPp().value_or(ArrayRef(coordinate)).vec();
       int64_t number = reductionCounts[{coordinate, start.getQueue().str(), members}]++;
       entry = &reductions[{start.getQueue().str(), members, number}];
       entry->members = members;
@@ -216,15 +217,32 @@ private:
       states.at(coordinate).queues[getQueue(op)].pop_front();
   }
 
+  /// The entry of `self` that keeps `entry` from completing: itself, or the first of its queue.
+  const Entry &findFirst(const Entry &entry, int64_t self) {
+    auto &pending = states.at(self).queues[getQueue(entry.ops.at(self))];
+    return pending.empty() ? entry : *pending.front();
+  }
+
   /// A coordinate that has to move before an entry completes: one that has not started it, or has
   /// others in front of it.
-  int64_t findCulprit(const Entry &entry, int64_t self) {
+  int64_t findCulprit(const Entry &awaited, int64_t self) {
+    const Entry &entry = findFirst(awaited, self);
     for (const auto &[coordinate, op] : entry.ops) {
       auto &pending = states.at(coordinate).queues[getQueue(op)];
       if (coordinate != self && (pending.empty() || pending.front() != &entry))
         return coordinate;
     }
     return self;
+  }
+
+  static std::string describeAwaited(Operation *op) {
+    auto start = dyn_cast<rank::StartOp>(op);
+    return !start ? describe(op) : start.getOverPp() ? "a reduction" : "a collective";
+  }
+
+  std::string describeFirst(const Entry &entry, int64_t coordinate) {
+    const Entry &first = findFirst(entry, coordinate);
+    return &first == &entry ? "" : " behind " + describeAwaited(first.ops.at(coordinate));
   }
 
   LogicalResult reportDeadlock(int64_t from) {
@@ -245,10 +263,10 @@ private:
     for (int64_t coordinate : chain) {
       Entry *entry = getAwaited(states.at(coordinate));
       Operation *op = entry->ops.at(coordinate);
-      error.attachNote(op->getLoc()) << "pipeline coordinate " << coordinate << " waits for "
-                                     << (isa<rank::StartOp>(op) ? "a reduction" : describe(op))
-                                     << " in queue \"" << getQueue(op) << "\", which coordinate "
-                                     << findCulprit(*entry, coordinate) << " has not come to";
+      error.attachNote(op->getLoc())
+          << "pipeline coordinate " << coordinate << " waits for " << describeAwaited(op)
+          << " in queue \"" << getQueue(op) << "\"" << describeFirst(*entry, coordinate)
+          << ", which coordinate " << findCulprit(*entry, coordinate) << " has not come to";
     }
     return error;
   }

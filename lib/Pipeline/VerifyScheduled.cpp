@@ -1,7 +1,9 @@
 // The pass ps-verify-scheduled: tokens, queues, and uses after waits.
+#include "lib/Partition/PipelineAxis.h"
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/VerifyCommunication.h"
 #include "llvm/ADT/MapVector.h"
+#include <map>
 
 using namespace mlir;
 
@@ -229,6 +231,27 @@ LogicalResult verifyInputs(rank::ProgramOp program) {
   return success();
 }
 
+/// Every pipeline coordinate has one program of an entry.
+LogicalResult verifyCoordinates(StringRef entry, ArrayRef<rank::ProgramOp> programs) {
+  std::map<int64_t, rank::ProgramOp> byCoordinate;
+  for (rank::ProgramOp program : programs) {
+    auto [known, isNew] = byCoordinate.try_emplace(program.getPp(), program);
+    if (isNew)
+      continue;
+    InFlightDiagnostic error =
+        program.emitOpError("(scheduled_c17) is a second program of entry \"")
+        << entry << "\" for pipeline coordinate " << program.getPp();
+    error.attachNote(known->second.getLoc()) << "the first one";
+    return error;
+  }
+  rank::ProgramOp first = programs.front();
+  for (int64_t coordinate = 0; coordinate < rank::getPipelineSize(first); ++coordinate)
+    if (!byCoordinate.count(coordinate))
+      return first.emitOpError("(scheduled_c17) has no counterpart for pipeline coordinate ")
+             << coordinate << ", which needs a program of entry \"" << entry << "\" as well";
+  return success();
+}
+
 struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
@@ -248,8 +271,10 @@ struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> 
       byEntry[program.getEntry()].push_back(program);
     }
     for (auto &[entry, programs] : byEntry)
-      if (failed(verifyCommunication(programs)))
+      if (failed(verifyCoordinates(entry, programs)) || failed(verifyCommunication(programs)))
         return signalPassFailure();
+    if (failed(verifyPipelineAxis(getOperation(), {"scheduled_c15", "scheduled_c16"})))
+      return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function->hasAttr(rank::kStageMark)) {
         function.emitOpError("(scheduled_c4) a stage function is left; run ps-schedule");

@@ -5,20 +5,41 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "parashard/Import.h"
 #include "parashard/Pipelines.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 
 namespace parashard {
 
-/// A module that somebody may have changed. Passes check what they are given; code generation,
-/// which is all that follows level `placed`, takes addresses as they are.
+/// The passes that check what a module of a level promises to the levels after it. Programs of a
+/// placed module still have to fit together.
+static StringRef getVerifiers(ps::Level level) {
+  switch (level) {
+  case ps::Level::Imported: // its verifier is the first pass of the next level
+  case ps::Level::Native:
+    return "";
+  case ps::Level::Training:
+    return "ps-verify-training";
+  case ps::Level::Planned:
+    return "ps-verify-planned";
+  case ps::Level::Partitioned:
+    return "ps-verify-partitioned";
+  case ps::Level::Scheduled:
+    return "ps-verify-scheduled";
+  case ps::Level::Placed:
+    return "ps-verify-scheduled,ps-verify-placed";
+  }
+  llvm_unreachable("all levels are listed");
+}
+
+/// A module that somebody may have changed: passes of later levels trust what its level promises.
 static OwningOpRef<ModuleOp> loadDump(StringRef path, MLIRContext *context) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, context);
-  if (!module || getLevel(*module) != ps::Level::Placed)
-    return module;
+  if (!module)
+    return nullptr;
   PassManager pm(context, ModuleOp::getOperationName());
-  if (failed(parsePassPipeline("ps-verify-placed", pm)) || failed(pm.run(*module)))
+  if (failed(parsePassPipeline(getVerifiers(getLevel(*module)), pm)) || failed(pm.run(*module)))
     return nullptr;
   return module;
 }

@@ -3,8 +3,8 @@
 #include "lib/Support/JsonDocument.h"
 #include "lib/Support/Parameters.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <map>
 
 using namespace mlir;
 
@@ -41,8 +41,6 @@ public:
       return fail("expected an object {\"GLOB\": {\"DIM\": [\"axis\", ...]}}");
     std::vector<Seed> seeds;
     Members globs = json->getRoot().getMembers();
-    if (llvm::Error error = checkKeys(globs))
-      return std::move(error);
     // In the order of the text: the first glob wins.
     for (const auto &[glob, value] : globs)
       if (llvm::Error error = readGlob(glob, value, seeds))
@@ -53,27 +51,16 @@ public:
 private:
   llvm::Error fail(const Twine &message) const {
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "sharding policy " + path + ": " + message);
+                                   "--sharding-policy " + path + ": " + message);
   }
 
   using Members = std::vector<std::pair<std::string, JsonValue>>;
-
-  /// No key stands twice in an object.
-  llvm::Error checkKeys(const Members &members) const {
-    llvm::StringSet<> seen;
-    for (const auto &[key, value] : members)
-      if (!seen.insert(key).second)
-        return fail("\"" + key + "\" is given twice in one object; the first would be lost");
-    return llvm::Error::success();
-  }
 
   llvm::Error readGlob(StringRef glob, JsonValue value, std::vector<Seed> &seeds) {
     if (!value.isObject())
       return fail("\"" + glob +
                   "\" is not an object {\"DIM\": [\"axis\", ...]}, such as {\"0\": [\"tp\"]}");
     Members dims = value.getMembers();
-    if (llvm::Error error = checkKeys(dims))
-      return error;
     bool any = false, isName = glob.find_first_of("*?[") == StringRef::npos;
     std::vector<std::string> without;
     const ShardingNode *missing = nullptr;
@@ -90,7 +77,7 @@ private:
         continue;
       }
       any = true;
-      llvm::Expected<TensorSplits> splits = readDims(node, dims);
+      llvm::Expected<TensorSplits> splits = readDims(glob, node, dims);
       if (!splits)
         return splits.takeError();
       seeds.push_back({unsigned(i), *splits, ("policy " + path + ": \"" + glob + "\"").str()});
@@ -101,7 +88,7 @@ private:
                        listKeys(dims) + "): " + joinSome(without))
                           .str());
     if (!any && missing) // not one has them
-      return readDims(*missing, dims).takeError();
+      return readDims(glob, *missing, dims).takeError();
     if (any)
       return llvm::Error::success();
     return fail("no parameter matches \"" + glob + "\"; parameters are " + listParameters());
@@ -140,19 +127,28 @@ private:
     return names.size() > 5 ? list + llvm::formatv(" and {0} more", names.size() - 5).str() : list;
   }
 
-  llvm::Expected<TensorSplits> readDims(const ShardingNode &node, const Members &dims) {
+  llvm::Expected<TensorSplits> readDims(StringRef glob, const ShardingNode &node,
+                                        const Members &dims) {
     StringRef name = VariableOp(node.variable).getDisplayName();
     TensorSplits splits;
     for (int64_t size : node.shape)
       splits.push_back(wholeSplit(size));
     SmallVector<StringAttr> used;
+    std::map<size_t, StringRef> keys; ///< by dim
     for (auto &[key, axes] : dims) {
       std::optional<size_t> dim = findDim(node, key);
       if (!dim)
         return fail(llvm::formatv("{0} has no dim \"{1}\"; it has {2} dims, counted from 0", name,
                                   StringRef(key), splits.size())
                         .str());
-      llvm::Expected<SmallVector<StringAttr>> list = readAxes(name, axes, used);
+      auto [known, isNew] = keys.try_emplace(*dim, key);
+      if (!isNew)
+        return fail(llvm::formatv("\"{0}\": \"{1}\" and \"{2}\" both name dim {3} of {4}, "
+                                  "which has {5} dims; give the axes of a dim under one key",
+                                  glob, known->second, StringRef(key), *dim, name, splits.size())
+                        .str());
+      std::string where = ("\"" + glob + "\": {\"" + key + "\"}").str();
+      llvm::Expected<SmallVector<StringAttr>> list = readAxes(where, name, axes, used);
       if (!list)
         return list.takeError();
       splits[*dim] = makeSplit(node.shape[*dim], *list);
@@ -160,7 +156,8 @@ private:
     return splits;
   }
 
-  llvm::Expected<SmallVector<StringAttr>> readAxes(StringRef variable, JsonValue value,
+  llvm::Expected<SmallVector<StringAttr>> readAxes(StringRef where, StringRef variable,
+                                                   JsonValue value,
                                                    SmallVectorImpl<StringAttr> &used) {
     if (!value.isArray())
       return fail("axes of " + variable + " are not a list [\"axis\", ...]");
@@ -172,6 +169,12 @@ private:
       auto axis = StringAttr::get(graph.mesh.getContext(), *text);
       if (!graph.mesh.has(axis))
         return fail("the mesh has no axis \"" + *text + "\"; it has " + listAxes());
+      if (!graph.mesh.splitsTensors(axis))
+        return fail(where + ": axis \"" + *text + "\" is of kind " +
+                    stringifyAxisKind(graph.mesh.getKind(axis)) +
+                    ": its devices run different stages of the model, so no tensor is split over "
+                    "it; " +
+                    describeAllowed());
       if (llvm::is_contained(used, axis))
         return fail("axis \"" + *text + "\" is used twice for " + variable +
                     "; an axis splits one dim of a tensor");
@@ -182,10 +185,11 @@ private:
   }
 
   std::string listAxes() const {
-    std::string list;
-    for (AxisAttr axis : graph.mesh.getAxes())
-      list += (list.empty() ? "\"" : ", \"") + axis.getName().str() + "\"";
-    return list;
+    return graph.mesh.listAxes([](AxisAttr) { return true; });
+  }
+  std::string describeAllowed() const {
+    std::string list = graph.mesh.listSplittingAxes();
+    return list.empty() ? "the mesh has no axis that splits tensors, such as tp=2" : "use " + list;
   }
 
   const ShardingGraph &graph;

@@ -44,7 +44,7 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
               ": unknown; use replicated, megatron, megatron+sp or FILE.json");
     auto file = llvm::MemoryBuffer::getFile(policy);
     if (!file)
-      return llvm::createStringError(file.getError(), "sharding policy " + policy + ": " +
+      return llvm::createStringError(file.getError(), "--sharding-policy " + policy + ": " +
                                                           file.getError().message());
     std::vector<std::string> notes;
     auto seeds = ps::seedFromFile(graph, (*file)->getBuffer(), policy, notes);
@@ -110,8 +110,8 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
                                   << type.getRank() << " dims";
     if (hasBatch && type.getDimSize(dim) % mesh.getShards(axes) != 0)
       return function.emitError()
-             << "input \"" << name << "\" has a batch of " << type.getDimSize(dim) << " (dim "
-             << dim << "), which " << mesh.getShards(axes)
+             << "--mesh: input \"" << name << "\" has a batch of " << type.getDimSize(dim)
+             << " (dim " << dim << "), which " << mesh.getShards(axes)
              << " data shards do not divide; export or bind a batch that is a multiple of it, or "
                 "write --batch-dim "
              << name << "=none when that dim is no batch";

@@ -49,6 +49,20 @@ AxisKind MeshShape::getKind(StringAttr axis) const {
   return axes[i].getKind();
 }
 
+std::string MeshShape::listAxes(llvm::function_ref<bool(AxisAttr)> take) const {
+  std::string list;
+  for (AxisAttr axis : axes)
+    if (take(axis))
+      list += (list.empty() ? "\"" : ", \"") + axis.getName().str() + "\"";
+  return list;
+}
+
+std::string MeshShape::listSplittingAxes() const {
+  return listAxes([&](AxisAttr axis) {
+    return splitsTensors(axis.getName()) && axis.getKind() != AxisKind::Multiple;
+  });
+}
+
 int64_t MeshShape::getShards(ArrayRef<StringAttr> names) const {
   int64_t shards = 1;
   for (StringAttr axis : names)

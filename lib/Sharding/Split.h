@@ -20,6 +20,13 @@ public:
   /// Number of devices along an axis; 1 for an unknown one, and for one of kind multiple.
   int64_t getSize(mlir::StringAttr axis) const;
   AxisKind getKind(mlir::StringAttr axis) const;
+  /// Whether tensors may be split over an axis of the mesh. False for the pipeline axis: its
+  /// coordinates run different programs, which never meet in a collective of one tensor.
+  bool splitsTensors(mlir::StringAttr axis) const { return getKind(axis) != AxisKind::Pipeline; }
+  /// The names of the axes that `take` selects, as `"dp", "tp"`; empty where it selects none.
+  std::string listAxes(llvm::function_ref<bool(AxisAttr)> take) const;
+  /// The same of the axes that a user may split tensors over.
+  std::string listSplittingAxes() const;
   /// The number of shards over `axes`.
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// The places that each shard of `size` places over `axes` has, padding included.

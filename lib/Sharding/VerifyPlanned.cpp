@@ -22,6 +22,7 @@ using namespace ps;
 /// - (planned_c7) a value is partial over the same axes as the variable that it is accumulated
 /// into.
 /// - (planned_c8) when one op has a segment, all ops of its function that compute do.
+/// - (planned_c9) no tensor is split, and none is partial, over the pipeline axis.
 class Verifier {
 public:
   explicit Verifier(MeshOp mesh) : mesh(mesh) {}
@@ -76,11 +77,18 @@ private:
       if (!mesh.has(axis))
         return op->emitOpError() << what << " is sharded over axis " << axis
                                  << ", which the mesh lacks (planned_c3)";
+      if (!mesh.splitsTensors(axis))
+        return op->emitOpError() << what << " is sharded over axis " << axis
+                                 << " of kind pipeline, whose devices run different stages; axes "
+                                    "that split tensors are "
+                                 << describe(mesh.listSplittingAxes()) << " (planned_c9)";
       if (llvm::is_contained(ArrayRef(used).take_front(i), axis))
         return op->emitOpError() << what << " uses axis " << axis << " twice (planned_c3)";
     }
     return success();
   }
+
+  static StringRef describe(StringRef list) { return list.empty() ? "none" : list; }
 
   LogicalResult verifyFunction(func::FuncOp function) {
     for (BlockArgument argument : function.getArguments())

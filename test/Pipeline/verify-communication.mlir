@@ -231,3 +231,64 @@ rank.program @pp0 pp = 0 entry "step" {
   // expected-error@+1 {{(scheduled_c10) adds micro-batch 0 to "w.grad" after a later one}}
   rank.run @h.backward_weight segment 0(%x) variables [@w.grad] {ps.micro_batch = 0 : i64} : (tensor<4xf32>) -> ()
 }
+
+// -----
+
+// A collective over axes behind a message in its queue, which comes after its wait.
+ps.mesh @mesh <"dp" = 2 : data, "pp" = 2 : pipeline>
+ps.variable parameter @w : tensor<4xf32>
+rank.program @pp0 pp = 0 entry "step" {
+  %w = ps.read @w : tensor<4xf32>
+  %u = rank.send %w to pp 1 queue "q" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  // expected-note@+1 {{pipeline coordinate 0 waits for a collective in queue "q" behind value 0 of micro-batch 0, which coordinate 1 has not come to}}
+  %r, %t = rank.start "all_reduce" (%w) kind sum axes ["dp"] queue "q" : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c8) deadlock: pipeline coordinates 0, 1 wait for one another}}
+  rank.wait %t
+  %s, %v = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
+  rank.wait %u
+  rank.wait %v
+}
+rank.program @pp1 pp = 1 entry "step" {
+  %w = ps.read @w : tensor<4xf32>
+  // expected-note@+1 {{pipeline coordinate 1 waits for a reduction in queue "shared", which coordinate 0 has not come to}}
+  %s, %v = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
+  rank.wait %v
+  %y, %u = rank.recv from pp 0 queue "q" message (value = 0, micro_batch = 0) : tensor<4xf32>
+  rank.wait %u
+}
+
+// -----
+
+// An all_gather over the pipeline axis: the other coordinate runs none.
+ps.mesh @mesh <"pp" = 2 : pipeline>
+ps.variable parameter @w : tensor<4xf32>
+rank.program @pp0 pp = 0 entry "step" {
+  %w = ps.read @w : tensor<4xf32>
+  // expected-error@+1 {{(scheduled_c16) goes over axis "pp" of kind pipeline, whose coordinates run different programs: ranks of another coordinate never join it}}
+  %r, %t = rank.start "all_gather" (%w) axes ["pp"] dims [0] queue "pp" : (tensor<4xf32>) -> tensor<8xf32>
+  rank.wait %t
+}
+rank.program @pp1 pp = 1 entry "step" {
+}
+
+// -----
+
+ps.mesh @mesh <"pp" = 2 : pipeline>
+// expected-error@+1 {{(scheduled_c15) has a tensor that is split over axis "pp" of kind pipeline, whose devices run different stages; axes that split tensors are none}}
+ps.variable parameter @w {ps.sharding = #ps.sharding<@mesh, [{"pp"}]>} : tensor<4xf32>
+
+// -----
+
+ps.mesh @mesh <"pp" = 2 : pipeline>
+// expected-error@+1 {{(scheduled_c17) has no counterpart for pipeline coordinate 1, which needs a program of entry "step" as well}}
+rank.program @pp0 pp = 0 entry "step" {
+}
+
+// -----
+
+// expected-note@+1 {{the first one}}
+rank.program @pp0 pp = 0 entry "step" {
+}
+// expected-error@+1 {{(scheduled_c17) is a second program of entry "step" for pipeline coordinate 0}}
+rank.program @again pp = 0 entry "step" {
+}

@@ -67,6 +67,19 @@ func.func @segments(%x: tensor<4xf32> {ps.sharding = #ps.sharding<@mesh, [{"dp"}
 
 // -----
 
+ps.mesh @mesh <"dp" = 2 : data, "pp" = 2 : pipeline>
+// expected-error @+1 {{variable is sharded over axis "pp" of kind pipeline, whose devices run different stages; axes that split tensors are "dp" (planned_c9)}}
+ps.variable parameter @w {ps.sharding = #ps.sharding<@mesh, [{"pp"}]>} : tensor<4xf32>
+
+// -----
+
+// The same axis as a partial sum.
+ps.mesh @mesh <"pp" = 2 : pipeline>
+// expected-error @+1 {{variable is sharded over axis "pp" of kind pipeline, whose devices run different stages; axes that split tensors are none (planned_c9)}}
+ps.variable accumulator @loss.sum {ps.sharding = #ps.sharding<@mesh, [], partial = {"pp": sum}>} : tensor<f32>
+
+// -----
+
 // expected-error @+1 {{there is no ps.mesh; run ps-set-mesh first (planned_c1)}}
 module {
 }

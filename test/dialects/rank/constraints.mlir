@@ -160,6 +160,24 @@ rank.program @start_c4 pp = 0 entry "step" {
 // -----
 
 ps.mesh @mesh <"dp" = 2 : data>
+rank.program @start_c5 pp = 0 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  // expected-error@+1 {{(start_c5) has parts of 'tensor<4xf32>' along dim 0 of 'tensor<12xf32>', over 2 shards}}
+  %r, %t = rank.start "all_gather" (%x) axes ["dp"] dims [0] queue "dp" : (tensor<4xf32>) -> tensor<12xf32>
+}
+
+// -----
+
+ps.mesh @mesh <"dp" = 2 : data>
+rank.program @start_c5_dim pp = 0 entry "step" {
+  %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+  // expected-error@+1 {{(start_c5) has dim 1 of 'tensor<2xf32>'}}
+  %r, %t = rank.start "reduce_scatter" (%x) kind sum axes ["dp"] dims [1] queue "dp" : (tensor<4xf32>) -> tensor<2xf32>
+}
+
+// -----
+
+ps.mesh @mesh <"dp" = 2 : data>
 rank.program @wait_c1 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<8xf32>
   %r, %t = rank.start "all_reduce" (%x) kind sum axes ["dp"] queue "dp" : (tensor<8xf32>) -> tensor<8xf32>

@@ -1,0 +1,235 @@
+// Matches what stage functions give to one another, and runs them to their ends.
+#include "lib/Partition/VerifyStages.h"
+#include "lib/Partition/PipelineAxis.h"
+#include "lib/Partition/Stages.h"
+#include "llvm/ADT/MapVector.h"
+#include <map>
+
+using namespace mlir;
+
+namespace parashard::ps {
+namespace {
+
+/// The stage functions of one entry.
+class EntryVerifier {
+public:
+  EntryVerifier(StringRef entry, ModuleOp module)
+      : entry(entry), coordinates(getPipelineSize(module)), axis(getPipelineAxis(module)),
+        count(isByCoordinate(entry) ? coordinates : getStages(module).getCount()) {}
+
+  LogicalResult add(func::FuncOp function) {
+    auto mark = function->getAttrOfType<IntegerAttr>(rank::kStageMark);
+    int64_t number = mark ? mark.getInt() : -1;
+    if (number < 0 || number >= count)
+      return function.emitOpError("(partitioned_c7) is of ")
+             << describe(number) << ", the module has " << count;
+    auto [known, isNew] = functions.try_emplace(number, function);
+    if (isNew)
+      return success();
+    InFlightDiagnostic error = function.emitOpError("(partitioned_c7) is a second function of ")
+                               << describe(number) << " for \"" << entry << "\"";
+    error.attachNote(known->second.getLoc()) << "the first one";
+    return error;
+  }
+
+  LogicalResult verify() {
+    for (int64_t number = 0; number < count; ++number)
+      if (!functions.count(number))
+        return functions.begin()->second.emitOpError("(partitioned_c7) has no counterpart for ")
+               << describe(number) << ": \"" << entry << "\" needs a function for each of "
+               << count;
+    for (auto &[number, function] : functions)
+      if (failed(collectResults(function)) || failed(collectReductions(number, function)))
+        return failure();
+    for (auto &[number, function] : functions)
+      if (failed(verifyArguments(function)))
+        return failure();
+    for (auto &[key, reduction] : reductions)
+      if (failed(verifyReduction(key.first, reduction)))
+        return failure();
+    return runToEnds();
+  }
+
+private:
+  /// A value that crosses: the function that returns it, and its position among the results.
+  struct Given {
+    func::FuncOp function;
+    unsigned result;
+  };
+  using Members = std::vector<int64_t>;
+  using Reduction = std::map<int64_t, AllReduceOp>; ///< by coordinate
+
+  std::string describe(int64_t number) const {
+    return (isByCoordinate(entry) ? "pipeline coordinate " : "stage ") + std::to_string(number);
+  }
+
+  LogicalResult collectResults(func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      auto value = function.getResultAttrOfType<IntegerAttr>(i, rank::kValueMark);
+      if (!value)
+        continue;
+      auto [known, isNew] = given.try_emplace(value.getInt(), Given{function, i});
+      if (isNew)
+        continue;
+      InFlightDiagnostic error = function.emitOpError("(partitioned_c8) gives value ")
+                                 << value.getInt() << " as result " << i
+                                 << ", which another result is already";
+      error.attachNote(known->second.function.getLoc()) << "given here first";
+      return error;
+    }
+    return success();
+  }
+
+  LogicalResult verifyArguments(func::FuncOp function) {
+    for (BlockArgument argument : function.getArguments()) {
+      auto value =
+          function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark);
+      if (!value)
+        continue;
+      auto known = given.find(value.getInt());
+      if (known == given.end() || known->second.function == function)
+        return function.emitOpError("(partitioned_c8) takes value ")
+               << value.getInt() << " as argument " << argument.getArgNumber()
+               << ", which no other stage gives";
+      Type type = known->second.function.getFunctionType().getResult(known->second.result);
+      if (type == argument.getType())
+        continue;
+      InFlightDiagnostic error = function.emitOpError("(partitioned_c8) takes value ")
+                                 << value.getInt() << " as " << argument.getType()
+                                 << "; it is given as " << type;
+      error.attachNote(known->second.function.getLoc()) << "given here";
+      return error;
+    }
+    return success();
+  }
+
+  //===--- reductions -----------------------------------------------------===//
+
+  LogicalResult collectReductions(int64_t coordinate, func::FuncOp function) {
+    std::map<Members, int64_t> counts;
+    for (auto reduce : function.getOps<AllReduceOp>()) {
+      if (!isReductionOfCoordinates(reduce, axis))
+        continue;
+      SmallVector<int64_t> members = getReducingCoordinates(reduce);
+      for (auto [i, member] : llvm::enumerate(members))
+        if (member < 0 || member >= coordinates || (i && member <= members[i - 1]))
+          return reduce.emitOpError("(partitioned_c9) goes over pipeline coordinates ")
+                 << members << "; expected ascending ones below " << coordinates;
+      if (!llvm::is_contained(members, coordinate))
+        return reduce.emitOpError("(partitioned_c9) goes over pipeline coordinates ")
+               << members << ", without its own, " << coordinate;
+      Members key(members.begin(), members.end());
+      Reduction &reduction = reductions[{key, counts[key]++}];
+      reduction[coordinate] = reduce;
+      joined[reduce] = &reduction;
+    }
+    return success();
+  }
+
+  static std::string describe(AllReduceOp reduce) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << stringifyReductionKind(reduce.getKind()) << " of ";
+    if (auto name = reduce->getAttrOfType<StringAttr>(rank::kReducedMark))
+      os << "'" << name.getValue() << "', ";
+    os << reduce.getType();
+    return text;
+  }
+
+  /// Members issue their n-th reduction with the same members alike.
+  LogicalResult verifyReduction(const Members &members, const Reduction &reduction) {
+    AllReduceOp first = reduction.begin()->second;
+    for (int64_t member : members) {
+      auto known = reduction.find(member);
+      if (known == reduction.end())
+        return first.emitOpError("(partitioned_c9) is a reduction over pipeline coordinates ")
+               << ArrayRef<int64_t>(members) << " that " << member << " never joins";
+      AllReduceOp other = known->second;
+      if (other.getType() == first.getType() && other.getKind() == first.getKind() &&
+          other->getAttr(rank::kReducedMark) == first->getAttr(rank::kReducedMark))
+        continue;
+      InFlightDiagnostic error = other.emitOpError("(partitioned_c9) is the ")
+                                 << describe(other) << "; it meets the " << describe(first)
+                                 << " of pipeline coordinate " << reduction.begin()->first;
+      error.attachNote(first.getLoc()) << "there";
+      return error;
+    }
+    return success();
+  }
+
+  //===--- to the ends ----------------------------------------------------===//
+
+  /// Whether a stage function's next op has all that it waits for.
+  bool isReady(Operation *op) {
+    for (Value operand : op->getOperands()) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      auto function = argument ? cast<func::FuncOp>(op->getParentOp()) : func::FuncOp();
+      auto value = argument ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
+                                                                     rank::kValueMark)
+                            : IntegerAttr();
+      if (value && !isGiven(given.at(value.getInt())))
+        return false;
+    }
+    auto reduction = joined.find(op);
+    return reduction == joined.end() || llvm::all_of(*reduction->second, [&](auto &member) {
+             AllReduceOp other = member.second;
+             return next.at(other->getParentOp()) == other.getOperation() || isOver(other);
+           });
+  }
+
+  bool isOver(Operation *op) {
+    Operation *at = next.at(op->getParentOp());
+    return !at || op->isBeforeInBlock(at);
+  }
+  bool isGiven(Given value) {
+    Operation *end = value.function.getBody().front().getTerminator();
+    Operation *made = end->getOperand(value.result).getDefiningOp();
+    return !made || isOver(made);
+  }
+
+  LogicalResult runToEnds() {
+    for (auto &[number, function] : functions)
+      next[function] = &function.getBody().front().front();
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (auto &[number, function] : functions)
+        for (Operation *&at = next[function]; at && isReady(at); moved = true)
+          at = at->getNextNode();
+    }
+    for (auto &[number, function] : functions)
+      if (Operation *at = next[function])
+        return at->emitOpError("(partitioned_c10) deadlock: ")
+               << describe(number) << " waits here for ever, for what other stages give or start "
+               << "only after something of its own";
+    return success();
+  }
+
+  StringRef entry;
+  int64_t coordinates;
+  StringAttr axis;
+  int64_t count; ///< of functions
+  std::map<int64_t, func::FuncOp> functions;
+  std::map<int64_t, Given> given;
+  std::map<std::pair<Members, int64_t>, Reduction> reductions; ///< by members and number
+  llvm::DenseMap<Operation *, const Reduction *> joined;
+  llvm::DenseMap<Operation *, Operation *> next; ///< of a function; null at its end
+};
+} // namespace
+
+LogicalResult verifyStages(ModuleOp module) {
+  if (!getPipelineAxis(module))
+    return success();
+  llvm::MapVector<StringRef, EntryVerifier> entries;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(rank::kStageMark)) {
+      StringRef entry = getEntry(function);
+      if (failed(entries.insert({entry, EntryVerifier(entry, module)}).first->second.add(function)))
+        return failure();
+    }
+  for (auto &[name, entry] : entries)
+    if (failed(entry.verify()))
+      return failure();
+  return success();
+}
+
+} // namespace parashard::ps
