@@ -2,6 +2,7 @@
 #include "lib/Evaluate/Evaluator.h"
 
 #include "lib/Evaluate/Collectives.h"
+#include "lib/Partition/PipelineAxis.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -16,6 +17,8 @@ Evaluator::Evaluator(ModuleOp module, Layout layout, std::vector<Coordinate> coo
     : module(module), layout(std::move(layout)), coordinates(std::move(coordinates)),
       sharded(sharded) {
   context.seed = seed;
+  if (sharded)
+    pipeline = getPipelineAxis(module);
   if (this->coordinates.size() > 1)
     noteUses();
 }
@@ -23,6 +26,10 @@ Evaluator::Evaluator(ModuleOp module, Layout layout, std::vector<Coordinate> coo
 FailureOr<Evaluator> Evaluator::create(ModuleOp module, uint64_t seed) {
   auto level = module->getAttrOfType<LevelAttr>(kLevelMark);
   bool sharded = level && level.getValue() >= Level::Partitioned;
+  StringAttr pipeline = sharded ? getPipelineAxis(module) : StringAttr();
+  if (Operation *op = pipeline ? findSplitOver(module, pipeline) : nullptr)
+    return op->emitOpError() << "has a tensor that is split over axis " << pipeline
+                             << " of kind pipeline: no coordinate has the others' parts";
   Layout layout(sharded ? getMesh(module) : MeshOp());
   FailureOr<Store> store = Store::create(module, layout, sharded, seed);
   if (failed(store))
@@ -171,26 +178,11 @@ LogicalResult Evaluator::runClass(rank::RunOp op, Frame &frame) {
   return success();
 }
 
-LogicalResult Evaluator::runStart(rank::StartOp op, Frame &frame) {
-  if (std::optional<ArrayRef<int64_t>> members = op.getOverPp()) { // done at the wait
-    std::vector<PerRank> operands;
-    for (Value operand : op.getOperands())
-      operands.push_back(frame.values[operand]);
-    frame.started[op.getToken()] = {"", exchange.enter(*members, here, std::move(operands))};
-    return success();
-  }
-  auto dims = op.getDims().value_or(ArrayRef<int64_t>());
-  ReductionKind kind = op.getKind().value_or(ReductionKind::Sum);
-  for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
-    const PerRank &value = frame.values[operand];
-    PerRank result = op.getCollective() == "all_reduce"
-                         ? allReduce(layout, value, kind, *op.getAxes())
-                     : op.getCollective() == "reduce_scatter"
-                         ? reduceScatter(layout, value, kind, *op.getAxes(), dims[i])
-                         : allGather(layout, value, *op.getAxes(), dims[i]);
-    frame.values[op.getResults()[i]] = std::move(result);
-  }
-  return success();
+LogicalResult Evaluator::runStart(rank::StartOp op, Frame &frame) { // done at the wait
+  if (failed(checkMembers(op)))
+    return failure();
+  ArrayRef<int64_t> members = op.getOverPp().value_or(ArrayRef(here));
+  return startMeeting(op, op.getToken(), op.getQueue(), members, frame);
 }
 
 /// A place of its own, under a name that no variable has.
@@ -252,12 +244,34 @@ LogicalResult Evaluator::runOutput(rank::OutputOp op, Frame &frame) {
   return success();
 }
 
+/// What an op uses is there: a result of something started is there after its wait.
+LogicalResult Evaluator::checkOperands(Operation &op, Frame &frame) {
+  for (Value operand : op.getOperands()) {
+    if (!isa<RankedTensorType>(operand.getType()) || frame.values.contains(operand))
+      continue;
+    InFlightDiagnostic error = op.emitOpError() << "uses a value on pipeline coordinate " << here
+                                                << " that is not there yet";
+    error.attachNote(operand.getLoc()) << "made here";
+    return error;
+  }
+  for (Value result : op.getResults())
+    if (isa<rank::TokenType>(result.getType()))
+      frame.pending.insert(result);
+  if (auto wait = dyn_cast<rank::WaitOp>(op))
+    frame.pending.erase(wait.getToken());
+  return success();
+}
+
 LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
+  if (failed(checkOperands(op, frame)))
+    return failure();
   if (auto evaluable = dyn_cast<EvaluateOpInterface>(op))
     return runTensorOp(evaluable, frame);
   if (op.getNumResults() == 1 && frame.values.contains(op.getResult(0)) && isa<AllReduceOp>(op))
     return success(); // over the pipeline: all have met
   if ((op.getNumOperands() == 1 && op.getNumResults() == 1) || isa<ShardIndexOp>(op)) {
+    if (failed(checkMembers(&op)))
+      return failure();
     PerRank operand = op.getNumOperands() ? frame.values.lookup(op.getOperand(0)) : PerRank();
     if (auto result = isa<ShardIndexOp>(op) || !operand.empty()
                           ? evaluateCollective(&op, layout, operand)
@@ -289,14 +303,8 @@ LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
       })
       .Case([&](rank::InputOp o) { return runInput(o, frame); })
       .Case([&](rank::OutputOp o) { return runOutput(o, frame); })
-      .Case([&](rank::SendOp o) {
-        exchange.send(o.getQueue().str(), frame.values.lookup(o.getOperand()));
-        return success();
-      })
-      .Case([&](rank::RecvOp o) { // done at the wait
-        frame.started[o.getToken()] = {o.getQueue().str(), exchange.ask(o.getQueue().str())};
-        return success();
-      })
+      .Case([&](rank::SendOp o) { return runSend(o, frame); })
+      .Case([&](rank::RecvOp o) { return runRecv(o, frame); })
       .Case<rank::WaitOp, rank::SectionOp, YieldOp, func::ReturnOp>(
           [&](Operation *) { return success(); })
       .Case([&](arith::ConstantOp o) {
@@ -404,8 +412,13 @@ FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inp
   context.microBatch = microBatch;
   context.training = entry != "evaluate";
   crossing.clear();
+  exchange = Exchange();
   std::vector<Cursor> cursors;
   for (func::FuncOp function : functions) {
+    if (int64_t coordinate = getCoordinate(function);
+        coordinate < 0 || coordinate >= int64_t(coordinates.size()))
+      return function.emitOpError()
+             << "is of pipeline coordinate " << coordinate << " of " << coordinates.size();
     FailureOr<Cursor> cursor = makeCursor(function, inputs, microBatch);
     if (failed(cursor))
       return failure();
@@ -446,8 +459,12 @@ FailureOr<NamedTensors> Evaluator::callPrograms(ArrayRef<rank::ProgramOp> progra
     coordinate.accumulated.clear();
   microBatches = count;
   programInputs = &inputs;
+  exchange = Exchange();
   std::vector<Cursor> cursors;
   for (rank::ProgramOp program : programs) {
+    if (llvm::any_of(cursors, [&](Cursor &other) { return other.coordinate == program.getPp(); }))
+      return program.emitOpError() << "is a second program of entry \"" << program.getEntry()
+                                   << "\" for pipeline coordinate " << program.getPp();
     context.training = program.getEntry() != "evaluate";
     Block &block = program.getBody().front();
     cursors.push_back({int64_t(program.getPp()), &block, block.begin(), Frame(), {}});

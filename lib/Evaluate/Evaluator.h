@@ -40,11 +40,6 @@ public:
   void setStep(int64_t step) { context.step = step; }
 
 private:
-  /// What a token stands for: a place in a queue, or a reduction's number.
-  struct Started {
-    std::string queue;
-    size_t place;
-  };
   struct Effect {
     std::string symbol;
     PerRank value;
@@ -58,7 +53,9 @@ private:
     std::vector<Effect> effects;
     bool immediate = false; ///< programs and stage functions: effects hold at once
     NamedTensors outputs;
-    llvm::DenseMap<mlir::Value, Started> started; ///< by token, or the op's result
+    /// Meetings of coordinates, by token or by the op's result.
+    llvm::DenseMap<mlir::Value, Exchange::Number> started;
+    llvm::DenseSet<mlir::Value> pending; ///< tokens that are not waited for yet
   };
 
   /// One pipeline coordinate's variables.
@@ -83,10 +80,16 @@ private:
   mlir::LogicalResult runTogether(llvm::MutableArrayRef<Cursor> cursors);
   /// Runs a cursor until it has to wait; whether it got anywhere.
   mlir::FailureOr<bool> advance(Cursor &cursor);
-  bool isReady(mlir::Operation &op, Cursor &cursor);
-  bool finishReceive(rank::RecvOp op, Frame &frame);
-  bool finishStart(rank::StartOp op, Frame &frame);
-  bool reduceOverPipeline(ps::AllReduceOp op, Cursor &cursor);
+  mlir::FailureOr<bool> isReady(mlir::Operation &op, Cursor &cursor);
+  mlir::LogicalResult startMeeting(mlir::Operation *op, mlir::Value token, llvm::StringRef queue,
+                                   llvm::ArrayRef<int64_t> members, Frame &frame);
+  mlir::FailureOr<bool> finishWait(rank::WaitOp op, Frame &frame);
+  void finishStart(rank::StartOp op, Exchange::Number meeting, Frame &frame);
+  mlir::FailureOr<bool> reduceOverPipeline(ps::AllReduceOp op, Cursor &cursor);
+  /// All members of a collective take part: those of one coordinate alone do, as they run alike.
+  mlir::LogicalResult checkMembers(mlir::Operation *op);
+  mlir::LogicalResult reportWaiting(Cursor &cursor);
+  mlir::LogicalResult checkEnd(Cursor &cursor);
   void publish(mlir::Operation &op, Cursor &cursor);
   mlir::FailureOr<Cursor> makeCursor(mlir::func::FuncOp function, const NamedTensors &inputs,
                                      int64_t microBatch);
@@ -97,6 +100,7 @@ private:
   llvm::SmallVector<rank::ProgramOp> findPrograms(llvm::StringRef entry);
   mlir::LogicalResult runBlock(mlir::Block &block, Frame &frame);
   mlir::LogicalResult runOp(mlir::Operation &op, Frame &frame);
+  mlir::LogicalResult checkOperands(mlir::Operation &op, Frame &frame);
   mlir::LogicalResult runTensorOp(ps::EvaluateOpInterface op, Frame &frame);
   void fillPadding(mlir::Operation *op, llvm::MutableArrayRef<PerRank> results) const;
   mlir::LogicalResult runRead(ps::ReadOp op, Frame &frame);
@@ -107,6 +111,8 @@ private:
   mlir::LogicalResult runStart(rank::StartOp op, Frame &frame);
   mlir::LogicalResult runFetch(rank::FetchOp op, Frame &frame);
   mlir::LogicalResult runOffload(rank::OffloadOp op, Frame &frame);
+  mlir::LogicalResult runSend(rank::SendOp op, Frame &frame);
+  mlir::LogicalResult runRecv(rank::RecvOp op, Frame &frame);
   mlir::LogicalResult runInput(rank::InputOp op, Frame &frame);
   mlir::LogicalResult runOutput(rank::OutputOp op, Frame &frame);
   /// `programs`: by coordinate, of one entry; none where the module has functions (before level
@@ -123,7 +129,8 @@ private:
   mlir::ModuleOp module;
   Layout layout; ///< of the ranks of one coordinate
   std::vector<Coordinate> coordinates;
-  int64_t here = 0; ///< the coordinate whose turn it is
+  mlir::StringAttr pipeline; ///< the axis of the coordinates; null where there is one of them
+  int64_t here = 0;          ///< the coordinate whose turn it is
   bool sharded;
   ps::EvaluateContext context;
   Exchange exchange;

@@ -2,36 +2,57 @@
 #ifndef PARASHARD_LIB_EVALUATE_EXCHANGE_H
 #define PARASHARD_LIB_EVALUATE_EXCHANGE_H
 
+#include "dialects/rank/Rank.h"
 #include "lib/Evaluate/Layout.h"
 #include <deque>
 #include <map>
 
 namespace parashard {
 
-/// Queues of messages, and reductions in which several coordinates take part. Values are those of
-/// the ranks of one coordinate; the others' ranks with equal places are their peers.
+/// Meetings of pipeline coordinates in queues, as the runtime holds them: the n-th that each
+/// coordinate starts in a queue with the same members belong together, and a meeting is over once
+/// it is the oldest of its queue on every member. Values are those of the ranks of one coordinate;
+/// the others' ranks with equal places are their peers.
 class Exchange {
 public:
-  void send(const std::string &queue, PerRank value) { sent[queue].push_back(std::move(value)); }
-  /// The place in a queue of what a receiver asks for next.
-  size_t ask(const std::string &queue) { return asked[queue]++; }
-  /// What was sent at a place of a queue; null while it was not.
-  const PerRank *find(const std::string &queue, size_t place) const {
-    auto known = sent.find(queue);
-    return known == sent.end() || place >= known->second.size() ? nullptr : &known->second[place];
-  }
+  using Number = size_t;
 
-  /// A reduction among `members`, as one of them enters it: the number of its reductions with them.
-  size_t enter(llvm::ArrayRef<int64_t> members, int64_t coordinate, std::vector<PerRank> operands);
-  /// The results of one, once all members have entered; nothing before.
-  std::optional<std::vector<PerRank>> getReduced(llvm::ArrayRef<int64_t> members, size_t number,
-                                                 ps::ReductionKind kind) const;
+  /// Starts the part that `op` has on `coordinate`. Errors: `coordinate` is no member.
+  mlir::FailureOr<Number> start(mlir::Operation *op, llvm::StringRef queue,
+                                llvm::ArrayRef<int64_t> members, int64_t coordinate,
+                                std::vector<PerRank> values);
+  /// Ends each meeting that can end. Errors: its members do not do the same thing.
+  mlir::LogicalResult settle();
+  bool isOver(Number meeting) const { return meetings[meeting].isOver; }
+  const std::vector<PerRank> &getGiven(Number meeting, int64_t member) const {
+    return meetings[meeting].parts.at(member).values;
+  }
+  /// What all members add up.
+  std::vector<PerRank> reduce(Number meeting, ps::ReductionKind kind) const;
+
+  /// Says for whom a meeting waits: "coordinate 1 never joins it".
+  std::string describeMissing(Number meeting) const;
 
 private:
-  using Members = std::vector<int64_t>;
-  std::map<std::string, std::deque<PerRank>> sent;
-  std::map<std::string, size_t> asked;
-  std::map<std::pair<Members, int64_t>, std::vector<std::vector<PerRank>>> entered;
+  struct Part {
+    mlir::Operation *op;
+    std::vector<PerRank> values;
+  };
+  struct Meeting {
+    std::string queue;
+    std::vector<int64_t> members;
+    std::map<int64_t, Part> parts; ///< by coordinate
+    bool isOver = false;
+  };
+  using Place = std::tuple<std::string, std::vector<int64_t>>; ///< queue and members
+
+  bool isOldest(Number meeting, int64_t member) const;
+  bool canEnd(Number meeting) const;
+
+  std::deque<Meeting> meetings;
+  std::map<Place, std::vector<Number>> numbers;
+  std::map<std::pair<Place, int64_t>, size_t> started;                  ///< of a coordinate
+  std::map<std::pair<int64_t, std::string>, std::deque<Number>> queues; ///< what is under way
 };
 
 } // namespace parashard

@@ -1,8 +1,8 @@
 // Pipeline coordinates in turns: what each waits for, and what they hold together.
 #include "lib/Evaluate/Collectives.h"
 #include "lib/Evaluate/Evaluator.h"
+#include "lib/Partition/PipelineAxis.h"
 #include "lib/Partition/SplitUpdate.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -23,68 +23,114 @@ int64_t Evaluator::getCoordinate(func::FuncOp function) {
 // Waiting
 //===----------------------------------------------------------------------===//
 
-bool Evaluator::finishReceive(rank::RecvOp op, Frame &frame) {
-  const Started &started = frame.started[op.getToken()];
-  const PerRank *value = exchange.find(started.queue, started.place);
-  if (value)
-    frame.values[op.getResult()] = *value;
-  return value;
+LogicalResult Evaluator::startMeeting(Operation *op, Value token, StringRef queue,
+                                      ArrayRef<int64_t> members, Frame &frame) {
+  std::vector<PerRank> given;
+  for (Value operand : op->getOperands())
+    given.push_back(frame.values.lookup(operand));
+  FailureOr<Exchange::Number> meeting = exchange.start(op, queue, members, here, std::move(given));
+  if (failed(meeting))
+    return failure();
+  frame.started[token] = *meeting;
+  return success();
 }
 
-bool Evaluator::finishStart(rank::StartOp op, Frame &frame) {
-  std::optional<ArrayRef<int64_t>> members = op.getOverPp();
-  if (!members)
+static SmallVector<int64_t> makePair(int64_t here, int64_t peer) {
+  return {std::min(here, peer), std::max(here, peer)};
+}
+
+LogicalResult Evaluator::runSend(rank::SendOp op, Frame &frame) {
+  return startMeeting(op, op.getToken(), op.getQueue(), makePair(here, op.getPp()), frame);
+}
+
+LogicalResult Evaluator::runRecv(rank::RecvOp op, Frame &frame) {
+  return startMeeting(op, op.getToken(), op.getQueue(), makePair(here, op.getPp()), frame);
+}
+
+void Evaluator::finishStart(rank::StartOp op, Exchange::Number meeting, Frame &frame) {
+  ReductionKind kind = op.getKind().value_or(ReductionKind::Sum);
+  if (op.getOverPp()) {
+    for (auto [result, value] : llvm::zip(op.getResults(), exchange.reduce(meeting, kind)))
+      frame.values[result] = std::move(value);
+    return;
+  }
+  auto dims = op.getDims().value_or(ArrayRef<int64_t>());
+  for (auto [i, value] : llvm::enumerate(exchange.getGiven(meeting, here))) {
+    PerRank result = op.getCollective() == "all_reduce"
+                         ? allReduce(layout, value, kind, *op.getAxes())
+                     : op.getCollective() == "reduce_scatter"
+                         ? reduceScatter(layout, value, kind, *op.getAxes(), dims[i])
+                         : allGather(layout, value, *op.getAxes(), dims[i]);
+    frame.values[op.getResults()[i]] = std::move(result);
+  }
+}
+
+/// Gives the results of what is waited for, once it is over.
+FailureOr<bool> Evaluator::finishWait(rank::WaitOp op, Frame &frame) {
+  auto started = frame.started.find(op.getToken());
+  if (started == frame.started.end()) // a copy between memories: done where it starts
     return true;
-  auto reduced = exchange.getReduced(*members, frame.started[op.getToken()].place,
-                                     op.getKind().value_or(ReductionKind::Sum));
-  if (!reduced)
+  if (failed(exchange.settle()))
+    return failure();
+  if (!exchange.isOver(started->second))
     return false;
-  for (auto [result, value] : llvm::zip(op.getResults(), *reduced))
-    frame.values[result] = std::move(value);
+  Operation *by = op.getToken().getDefiningOp();
+  if (auto receive = dyn_cast<rank::RecvOp>(by))
+    frame.values[receive.getResult()] = exchange.getGiven(started->second, receive.getPp()).front();
+  else if (auto start = dyn_cast<rank::StartOp>(by))
+    finishStart(start, started->second, frame);
   return true;
 }
 
-/// One that stands in a stage function (level 3).
-bool Evaluator::reduceOverPipeline(AllReduceOp op, Cursor &cursor) {
-  StringAttr pipeline = getPipelineAxis(module);
-  if (!pipeline || !llvm::is_contained(op.getAxes(), pipeline))
-    return true;
-  SmallVector<int64_t> members = llvm::to_vector(llvm::seq<int64_t>(0, coordinates.size()));
-  if (auto given = op->getAttrOfType<DenseI64ArrayAttr>(rank::kCoordinatesMark))
-    members = SmallVector<int64_t>(given.asArrayRef());
-  auto [started, isNew] = cursor.frame.started.try_emplace(op.getResult());
-  if (isNew)
-    started->second.place = exchange.enter(members, here, {cursor.frame.values[op.getOperand()]});
-  auto reduced = exchange.getReduced(members, started->second.place, op.getKind());
-  if (reduced)
-    cursor.frame.values[op.getResult()] = std::move(reduced->front());
-  return reduced.has_value();
+LogicalResult Evaluator::checkMembers(Operation *op) {
+  if (!pipeline || !goesOver(op, pipeline))
+    return success();
+  return op->emitOpError() << "over " << op->getAttr("axes")
+                           << " is started by pipeline coordinate " << here
+                           << " alone: its members on the other coordinates of axis " << pipeline
+                           << " run other programs and never join it";
 }
 
-bool Evaluator::isReady(Operation &op, Cursor &cursor) {
+/// A reduction that stands in a stage function (level 3).
+FailureOr<bool> Evaluator::reduceOverPipeline(AllReduceOp op, Cursor &cursor) {
+  if (!pipeline || !isReductionOfCoordinates(op, pipeline))
+    return true;
   Frame &frame = cursor.frame;
+  if (!frame.started.contains(op.getResult()) &&
+      failed(startMeeting(op, op.getResult(), "", getReducingCoordinates(op), frame)))
+    return failure();
+  if (failed(exchange.settle()))
+    return failure();
+  Exchange::Number meeting = frame.started[op.getResult()];
+  if (!exchange.isOver(meeting))
+    return false;
+  frame.values[op.getResult()] = std::move(exchange.reduce(meeting, op.getKind()).front());
+  return true;
+}
+
+/// The number of the value that an argument of a stage function is, where another stage gives it.
+static IntegerAttr getCrossing(Value value, func::FuncOp function) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && function
+             ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark)
+             : IntegerAttr();
+}
+
+FailureOr<bool> Evaluator::isReady(Operation &op, Cursor &cursor) {
   for (Value operand : op.getOperands()) {
-    auto argument = dyn_cast<BlockArgument>(operand);
-    if (!argument || frame.values.contains(argument) || !cursor.function)
+    IntegerAttr number = getCrossing(operand, cursor.function);
+    if (!number || cursor.frame.values.contains(operand))
       continue;
-    auto number =
-        cursor.function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark);
-    auto value = number ? crossing.find(number.getInt()) : crossing.end();
+    auto value = crossing.find(number.getInt());
     if (value == crossing.end())
-      return !number;
-    frame.values[argument] = value->second;
+      return false;
+    cursor.frame.values[operand] = value->second;
   }
-  return llvm::TypeSwitch<Operation *, bool>(&op)
-      .Case([&](rank::WaitOp wait) {
-        Operation *started = wait.getToken().getDefiningOp();
-        if (auto receive = dyn_cast<rank::RecvOp>(started))
-          return finishReceive(receive, frame);
-        if (auto start = dyn_cast<rank::StartOp>(started))
-          return finishStart(start, frame);
-        return true;
-      })
-      .Case([&](AllReduceOp reduce) { return reduceOverPipeline(reduce, cursor); })
-      .Default([](Operation *) { return true; });
+  if (auto wait = dyn_cast<rank::WaitOp>(op))
+    return finishWait(wait, cursor.frame);
+  if (auto reduce = dyn_cast<AllReduceOp>(op))
+    return reduceOverPipeline(reduce, cursor);
+  return true;
 }
 
 /// Other stages may need what a stage function returns as soon as it is there.
@@ -102,13 +148,50 @@ FailureOr<bool> Evaluator::advance(Cursor &cursor) {
   here = cursor.coordinate;
   bool moved = false;
   for (; cursor.next != cursor.block->end(); ++cursor.next, moved = true) {
-    if (!isReady(*cursor.next, cursor))
+    FailureOr<bool> ready = isReady(*cursor.next, cursor);
+    if (failed(ready))
+      return failure();
+    if (!*ready)
       return moved;
     if (failed(runOp(*cursor.next, cursor.frame)))
       return failure();
     publish(*cursor.next, cursor);
   }
   return moved;
+}
+
+/// Names what a coordinate waits for in vain.
+LogicalResult Evaluator::reportWaiting(Cursor &cursor) {
+  Operation *op = &*cursor.next, *awaited = op;
+  auto wait = dyn_cast<rank::WaitOp>(op);
+  if (wait)
+    awaited = wait.getToken().getDefiningOp();
+  InFlightDiagnostic error = op->emitError() << "pipeline coordinate " << cursor.coordinate
+                                             << " waits here for ever, for ";
+  auto started = cursor.frame.started.find(wait                  ? wait.getToken()
+                                           : op->getNumResults() ? op->getResult(0)
+                                                                 : Value());
+  if (started != cursor.frame.started.end()) {
+    error << "'" << awaited->getName() << "': " << exchange.describeMissing(started->second);
+    if (wait)
+      error.attachNote(awaited->getLoc()) << "started here";
+    return error;
+  }
+  for (Value operand : op->getOperands())
+    if (IntegerAttr number = getCrossing(operand, cursor.function);
+        number && !cursor.frame.values.contains(operand))
+      return error << "value " << number.getInt() << ", which no other stage has given";
+  return error;
+}
+
+/// What is started is waited for.
+LogicalResult Evaluator::checkEnd(Cursor &cursor) {
+  for (Operation &op : *cursor.block)
+    for (Value result : op.getResults())
+      if (cursor.frame.pending.contains(result))
+        return op.emitOpError() << "is started by pipeline coordinate " << cursor.coordinate
+                                << " and never waited for";
+  return success();
 }
 
 LogicalResult Evaluator::runTogether(MutableArrayRef<Cursor> cursors) {
@@ -123,8 +206,10 @@ LogicalResult Evaluator::runTogether(MutableArrayRef<Cursor> cursors) {
   }
   for (Cursor &cursor : cursors)
     if (cursor.next != cursor.block->end())
-      return cursor.next->emitError() << "pipeline coordinate " << cursor.coordinate
-                                      << " waits here for ever: what it waits for is never sent";
+      return reportWaiting(cursor);
+  for (Cursor &cursor : cursors)
+    if (failed(checkEnd(cursor)))
+      return failure();
   return success();
 }
 
