@@ -95,7 +95,7 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
     }
     auto cuts = findCuts(layers, method, stages.placement);
     if (!cuts) {
-      module.emitError() << llvm::toString(cuts.takeError());
+      module.emitError() << "--split-method " << method << ": " << llvm::toString(cuts.takeError());
       return signalPassFailure();
     }
     stages.cuts = *cuts;
@@ -106,14 +106,15 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
 private:
   LogicalResult checkOptions(ModuleOp module) {
     if (chunks < 1)
-      return module.emitError() << "a pipeline coordinate has " << int64_t(chunks)
-                                << " chunks; give at least 1";
+      return module.emitError() << "--num-chunks " << int64_t(chunks)
+                                << ": a pipeline coordinate has at least 1 chunk";
     if (placement != "loop" && placement != "v")
       return module.emitError() << "placement is '" << placement << "'; known are loop and v";
     if (chunks > 1 && getPipelineSize(module) == 1)
-      return module.emitError() << int64_t(chunks)
-                                << " chunks a pipeline coordinate need a mesh with a pipeline "
-                                   "axis of at least 2, such as pp=2";
+      return module.emitError()
+             << "--num-chunks " << int64_t(chunks)
+             << ": several chunks per pipeline coordinate need a mesh with a pipeline "
+                "axis of at least 2, such as pp=2";
     return success();
   }
 };

@@ -184,7 +184,7 @@ private:
     equalTimes.stages.resize(stages.getCount());
     auto replay = plan::replay(*table, equalTimes);
     if (!replay)
-      return getOperation().emitError() << llvm::toString(replay.takeError());
+      return getOperation().emitError() << "--schedule: " << llvm::toString(replay.takeError());
     if (stages.getCount() > 1) {
       Builder b(&getContext());
       getOperation()->setAttr(kScheduleMark, b.getStringAttr(table->name));
@@ -206,8 +206,9 @@ private:
   LogicalResult scheduleApart() {
     if (stages.getCount() > 1)
       return getOperation().emitError()
-             << "the host calls forward and backward apart (--loss none): that is not built yet "
-                "for the stages of a pipeline; use a mesh without a pipeline axis";
+             << "--loss none: the host calls forward and backward apart, which is not built yet "
+                "for "
+                "the stages of a pipeline; use a mesh without a pipeline axis";
     func::FuncOp microBatch = find("micro_batch", 0);
     ProgramBuilder program(getOperation(), "pp0", 0, "forward", bucketBytes);
     IRMapping values;
@@ -246,7 +247,7 @@ private:
     auto table = plan::findTimetable(schedule, stages.placement, microBatches);
     if (table)
       return std::move(*table);
-    return getOperation().emitError() << llvm::toString(table.takeError());
+    return getOperation().emitError() << "--schedule: " << llvm::toString(table.takeError());
   }
 
   Stages stages;

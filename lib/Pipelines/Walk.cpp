@@ -66,6 +66,19 @@ static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRCon
                << walk.failurePath << "\n";
 }
 
+/// Remembers whether an error names a flag at its beginning. Its user changes the flag: nobody has
+/// to repeat the pass that found it out.
+class FlagErrors : public ScopedDiagnosticHandler {
+public:
+  explicit FlagErrors(MLIRContext *context)
+      : ScopedDiagnosticHandler(context, [this](Diagnostic &diagnostic) {
+          any |= diagnostic.getSeverity() == DiagnosticSeverity::Error &&
+                 StringRef(diagnostic.str()).starts_with("--");
+          return failure(); // the next handler prints it
+        }) {}
+  bool any = false;
+};
+
 /// Whether a level's passes make ops anew; those of the others add marks and programs, which the
 /// level's own ps-verify pass checks.
 static bool rewritesOps(ps::Level level) {
@@ -83,8 +96,11 @@ static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOpt
       return module.emitError() << "pass " << pass << " cannot be made";
     pm.enableVerifier(false);
     bool isVerified = i + 1 == passes.size() && rewritesOps(level);
+    FlagErrors errors(module.getContext());
     if (failed(pm.run(module)) || (isVerified && failed(verify(module)))) {
-      reportFailure(level, ArrayRef(passes).take_front(i + 1), module.getContext(), options, walk);
+      if (!errors.any)
+        reportFailure(level, ArrayRef(passes).take_front(i + 1), module.getContext(), options,
+                      walk);
       return failure();
     }
   }

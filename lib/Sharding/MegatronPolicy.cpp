@@ -5,6 +5,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <map>
 
 using namespace mlir;
 
@@ -31,6 +32,7 @@ public:
     for (unsigned edge : structure.getForward())
       if (isa<AttentionOp>(graph.edges[edge].op))
         splitHeads(edge);
+    warnOfFewHeads();
     for (unsigned edge : structure.getForward())
       if (structure.isContraction(edge))
         splitPair(edge);
@@ -103,8 +105,8 @@ private:
 
   // -- The three kinds of pairs ----------------------------------------------------------------
 
-  std::string at(const ShardingEdge &edge) const {
-    std::string where = describeLocation(edge.op->getLoc());
+  static std::string at(Operation *op) {
+    std::string where = describeLocation(op->getLoc());
     return where.empty() ? where : " at " + where;
   }
 
@@ -128,6 +130,25 @@ private:
     return byRest < byGroup ? heads[1] : heads[0];
   }
 
+  /// One warning for all attentions with equally many heads, at the first of them.
+  void warnOfFewHeads() const {
+    for (const auto &[heads, attentions] : fewHeads) {
+      std::string divisors;
+      for (int64_t divisor = 1; divisor <= heads; ++divisor)
+        if (heads % divisor == 0)
+          divisors += (divisors.empty() ? "" : ", ") + std::to_string(divisor);
+      std::string more = attentions.size() == 1
+                             ? ""
+                             : llvm::formatv(" (and {0} more)", attentions.size() - 1).str();
+      attentions.front()->emitWarning()
+          << "attention" << at(attentions.front()) << more << " has " << heads
+          << " heads to split over " << shards << " ranks of "
+          << mesh.listAxes([](AxisAttr axis) { return axis.getKind() == AxisKind::Tensor; }) << ": "
+          << shards - heads << " of them compute padding alone; sizes that divide the heads are "
+          << divisors;
+    }
+  }
+
   void splitHeads(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     unsigned heads = chooseHeadFactor(*edge.rule);
@@ -140,12 +161,14 @@ private:
     if (columns.failed)
       return;
     std::string padding = describePadding("heads", edge.rule->factors[heads].size);
-    commit(columns, "megatron: column parallel, heads of attention" + at(edge) + padding);
+    commit(columns, "megatron: column parallel, heads of attention" + at(edge.op) + padding);
+    if (int64_t size = edge.rule->factors[heads].size; size < shards)
+      fewHeads[size].push_back(edge.op);
     Plan rows;
     splitConsumers(edge.results[0],
                    projectToTensor(*edge.rule, edge.rule->results[0], factors, mesh), rows);
     if (!rows.failed)
-      commit(rows, "megatron: row parallel, takes attention" + at(edge) + padding);
+      commit(rows, "megatron: row parallel, takes attention" + at(edge.op) + padding);
   }
 
   /// Follows a split value down to contractions that sum over what is split, and splits their
@@ -201,7 +224,8 @@ private:
       if (columns.variables.count(variable))
         return false;
     std::string padding = describePadding("places", edge.rule->factors[factor].size);
-    commit(columns, "megatron: column parallel, first of a pair, the second" + at(edge) + padding);
+    commit(columns,
+           "megatron: column parallel, first of a pair, the second" + at(edge.op) + padding);
     commit(rows, "megatron: row parallel, second of a pair" + padding);
     return true;
   }
@@ -233,7 +257,7 @@ private:
     splitSources(edge.operands[operand],
                  projectToTensor(*edge.rule, edge.rule->operands[operand], factors, mesh), plan);
     if (!plan.failed)
-      commit(plan, "megatron: vocabulary parallel" + at(edge) +
+      commit(plan, "megatron: vocabulary parallel" + at(edge.op) +
                        describePadding("rows", edge.rule->factors[factor].size));
   }
 
@@ -244,6 +268,7 @@ private:
   int64_t shards = 1;
   llvm::DenseMap<unsigned, TensorSplits> decided;
   std::vector<Seed> seeds;
+  std::map<int64_t, SmallVector<Operation *>> fewHeads; ///< attentions with fewer heads than ranks
 };
 } // namespace
 

@@ -12,7 +12,7 @@ def SetMeshPass : Pass<"ps-set-mesh", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
-    Option<"mesh", "mesh", "std::string", "\"dp=1\"", "NAME[:KIND]=N,...">,
+    Option<"mesh", "mesh", "std::string", "", "NAME[:KIND]=N,...; must be given">,
     Option<"ranks", "ranks", "int64_t", "0", "number of ranks; 0: the mesh's product">,
   ];
 }

@@ -15,9 +15,13 @@ struct SetMeshPass : impl::SetMeshPassBase<SetMeshPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (mesh.empty()) {
+      module.emitError() << "--ps-set-mesh needs the option mesh, such as mesh=dp=2,tp=2";
+      return signalPassFailure();
+    }
     llvm::Expected<std::vector<MeshAxis>> axes = parseMesh(mesh, ranks);
     if (!axes) {
-      module.emitError() << llvm::toString(axes.takeError());
+      module.emitError() << "--mesh: " << llvm::toString(axes.takeError());
       return signalPassFailure();
     }
     if (ps::MeshOp present = ps::getMesh(module)) {

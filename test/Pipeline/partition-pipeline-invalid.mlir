@@ -4,10 +4,10 @@
 // RUN: not ps-opt %s -ps-partition-pipeline=chunks=0 2>&1 | FileCheck %s --check-prefix=ZERO
 // RUN: not ps-opt %s -ps-partition-pipeline=placement=ring 2>&1 | FileCheck %s --check-prefix=PLACE
 
-// MORE: error: {{.*}}4 stages{{.*}}3 layers
-// NAME: error: {{.*}}'h.7'{{.*}}'h.1'
+// MORE: error: --split-method uniform: {{.*}}4 stages{{.*}}3 layers
+// NAME: error: --split-method h.7: {{.*}}'h.7'{{.*}}'h.1'
 // COUNT: error: {{.*}}2 stages
-// ZERO: error: a pipeline coordinate has 0 chunks; give at least 1
+// ZERO: error: --num-chunks 0: a pipeline coordinate has at least 1 chunk
 // PLACE: error: placement is 'ring'; known are loop and v
 module {
   ps.mesh @mesh <"pp" = 2 : pipeline>

@@ -7,21 +7,23 @@
 // FILL: ps.mesh @mesh <"dp" = 4 : data, "tp" = 2 : tensor>
 
 // RUN: not ps-opt %s --ps-set-mesh="mesh=dp=2,dp=2" 2>&1 | FileCheck %s --check-prefix=TWICE
-// TWICE: error: mesh axis "dp" is given twice
+// TWICE: error: --mesh: mesh axis "dp" is given twice
 // RUN: not ps-opt %s --ps-set-mesh="mesh=rows=2" 2>&1 | FileCheck %s --check-prefix=KIND
-// KIND: error: mesh axis "rows" needs its kind: write rows:data=N
+// KIND: error: --mesh: mesh axis "rows" needs its kind: write rows:data=N
 // RUN: not ps-opt %s --ps-set-mesh="mesh=rows:fast=2" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// UNKNOWN: error: mesh axis "rows" has the unknown kind "fast"; kinds are data, tensor, context, expert, pipeline
+// UNKNOWN: error: --mesh: mesh axis "rows" has the unknown kind "fast"; kinds are data, tensor, context, expert, pipeline
 // RUN: not ps-opt %s --ps-set-mesh="mesh=dp=0" 2>&1 | FileCheck %s --check-prefix=ZERO
-// ZERO: error: mesh axis "dp" has size 0; sizes are 1 or more, or *
+// ZERO: error: --mesh: mesh axis "dp" has size 0; sizes are 1 or more, or *
 // RUN: not ps-opt %s --ps-set-mesh="mesh=dp" 2>&1 | FileCheck %s --check-prefix=FORM
-// FORM: error: mesh axis "dp" is not NAME=N or NAME:KIND=N
+// FORM: error: --mesh: mesh axis "dp" is not NAME=N or NAME:KIND=N
 // RUN: not ps-opt %s --ps-set-mesh="mesh=dp=2,tp=2 ranks=8" 2>&1 | FileCheck %s --check-prefix=RANKS
-// RANKS: error: mesh dp=2,tp=2 has 4 devices, --ranks is 8
+// RANKS: error: --mesh: mesh dp=2,tp=2 has 4 devices, --ranks is 8
 // RUN: not ps-opt %s --ps-set-mesh="mesh=dp=*,tp=3 ranks=8" 2>&1 | FileCheck %s --check-prefix=DIVIDE
-// DIVIDE: error: mesh dp=*,tp=3 cannot fill 8 ranks: the other axes have 3 devices
+// DIVIDE: error: --mesh: mesh dp=*,tp=3 cannot fill 8 ranks: the other axes have 3 devices
 // RUN: not ps-opt %s --ps-set-mesh="mesh=dp=*,tp=2" 2>&1 | FileCheck %s --check-prefix=STAR
-// STAR: error: mesh axis "dp" is *; give --ranks N too
+// STAR: error: --mesh: mesh axis "dp" is *; give --ranks N too
+// RUN: not ps-opt %s --ps-set-mesh 2>&1 | FileCheck %s --check-prefix=NO-MESH
+// NO-MESH: error: --ps-set-mesh needs the option mesh, such as mesh=dp=2,tp=2
 // RUN: ps-opt %s --ps-set-mesh="mesh=pp=2,dp=2" | FileCheck %s --check-prefix=STAGES
 // STAGES: ps.mesh @mesh <"pp" = 2 : pipeline, "dp" = 2 : data>
 

@@ -38,7 +38,9 @@ private:
   static void printOne(Diagnostic &diagnostic) {
     static constexpr const char *kNames[] = {"note", "warning", "error", "remark"};
     auto file = dyn_cast<FileLineColLoc>(diagnostic.getLocation());
-    if (file && file.getLine())
+    if (getFault(diagnostic.str()) == BadCommandLine)
+      ; // a flag is the place
+    else if (file && file.getLine())
       llvm::errs() << file.getFilename().getValue() << ":" << file.getLine() << ":"
                    << file.getColumn() << ": ";
     else if (std::string place = ps::describeLocation(diagnostic.getLocation()); !place.empty())

@@ -12,6 +12,23 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
 
+/// Whether code for `triple` runs on a CPU of that name. Asked before a machine is made of the
+/// name, which prints LLVM's own words or ends the process where it does not.
+static llvm::Error checkCpu(const llvm::Target &target, const llvm::Triple &triple, StringRef cpu) {
+  std::unique_ptr<llvm::MCSubtargetInfo> all(target.createMCSubtargetInfo(triple, "", ""));
+  if (!all || !all->isCPUStringValid(cpu))
+    return llvm::createStringError(
+        "--target cpu:" + cpu +
+        ": unknown CPU; take native, x86-64-v3, x86-64-v4 or a name that clang's -mcpu takes");
+  std::unique_ptr<llvm::MCSubtargetInfo> one(target.createMCSubtargetInfo(triple, cpu, ""));
+  if (triple.isX86() && !one->checkFeatures("+64bit"))
+    return llvm::createStringError(
+        "--target cpu:" + cpu +
+        ": this CPU runs no 64-bit code, which programs are; take native, "
+        "x86-64-v3 or x86-64-v4");
+  return llvm::Error::success();
+}
+
 llvm::Expected<CpuTarget> CpuTarget::create(StringRef cpu) {
   llvm::InitializeAllTargetInfos();
   llvm::InitializeNativeTarget();
@@ -23,14 +40,12 @@ llvm::Expected<CpuTarget> CpuTarget::create(StringRef cpu) {
     return llvm::createStringError(error);
   CpuTarget result;
   result.cpu = cpu == "native" ? llvm::sys::getHostCPUName().str() : cpu.str();
+  if (llvm::Error unknown = checkCpu(*target, triple, result.cpu))
+    return std::move(unknown);
   result.machine.reset(target->createTargetMachine(triple, result.cpu, "", llvm::TargetOptions(),
                                                    llvm::Reloc::PIC_, std::nullopt,
                                                    llvm::CodeGenOptLevel::Default));
   const llvm::MCSubtargetInfo &info = *result.machine->getMCSubtargetInfo();
-  if (!info.isCPUStringValid(result.cpu))
-    return llvm::createStringError(
-        "--target cpu:" + result.cpu +
-        ": unknown CPU; take native, x86-64-v3, x86-64-v4 or a name that clang's -mcpu takes");
   auto has = [&](StringRef feature) { return info.checkFeatures(("+" + feature).str()); };
   result.lanes = 4;
   if (triple.isX86())
