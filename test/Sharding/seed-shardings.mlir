@@ -8,6 +8,11 @@
 // CHECK-DAG: @h.0.mlp.up.weight {{.*}}column parallel, first of a pair{{.*}}[{"tp"}, {}]
 // CHECK-DAG: @h.0.mlp.up.bias {{.*}}column parallel, first of a pair{{.*}}[{"tp"}]
 // CHECK-DAG: @h.0.mlp.down.weight {{.*}}row parallel, second of a pair{{.*}}[{}, {"tp"}]
+// Fewer heads than ranks are padded: a warning; as many are none.
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=8 --ps-seed-shardings=policy=megatron -o %t 2>&1 | FileCheck %s --check-prefix=HEADS
+// HEADS: warning: attention has 6 heads to split over 8 ranks of "tp": 2 of them compute padding alone; sizes that divide the heads are 1, 2, 3, 6{{$}}
+// RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=6 --ps-seed-shardings=policy=megatron -o %t 2>&1 | FileCheck %s --check-prefix=ENOUGH --allow-empty
+// ENOUGH-NOT: warning
 // What matches nothing is left to propagation.
 // CHECK-DAG: @wpe.weight names ["wpe.weight"] : tensor
 // CHECK-DAG: @h.0.ln_1.weight names ["h.0.ln_1.weight"] : tensor

@@ -220,7 +220,7 @@ def test_bad_policy(tmp_path, exports, text, words):
     policy = tmp_path / "policy.json"
     policy.write_text(text)
     refuse_compile(
-        tmp_path, oracle.export("mlp", exports), "--mesh", "tp=2", "--sharding-policy", policy, status=1, words=words
+        tmp_path, oracle.export("mlp", exports), "--mesh", "tp=2", "--sharding-policy", policy, status=2, words=words
     )
 
 
@@ -328,7 +328,7 @@ def test_globs_that_change_nothing_are_spoken_of(tmp_path, exports, flags, words
 
 def test_batch_that_does_not_divide(tmp_path, exports):
     said = refuse_compile(
-        tmp_path, oracle.export("gpt", exports), "--mesh", "dp=3", status=1, words=["batch of 4", "3 data shards"]
+        tmp_path, oracle.export("gpt", exports), "--mesh", "dp=3", status=2, words=["--mesh", "batch of 4", "3 data shards"]
     )
     assert "ps.contract" not in said  # a message, not the module
 
