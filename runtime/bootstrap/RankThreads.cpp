@@ -28,20 +28,27 @@ void RankThreads::stop() {
     thread.join();
 }
 
-void RankThreads::record(int rank, Status status) {
+void RankThreads::fail(Status status) {
   {
     std::lock_guard<std::mutex> lock(mutex);
-    if (firstFailure.ok()) {
+    if (firstFailure.ok())
       firstFailure = std::move(status);
-      if (firstFailure.rank < 0)
-        firstFailure.rank = first + rank;
-    }
   }
   onFailure();
 }
 
+void RankThreads::record(int rank, Status status) {
+  if (status.rank < 0)
+    status.rank = first + rank;
+  fail(std::move(status));
+}
+
 void RankThreads::call(int rank) {
   Status status;
+  struct Leaving {
+    std::atomic<int> &running;
+    ~Leaving() { --running; }
+  } leaving{running};
   try {
     function(context, first + rank);
     return;
@@ -77,6 +84,7 @@ void RankThreads::start(Function newFunction, void *newContext) {
   context = newContext;
   firstFailure = Status();
   pending = ranks - 1;
+  running = ranks;
   if (ranks > 1) {
     generation.fetch_add(1);
     generation.notify_all();

@@ -23,6 +23,10 @@ public:
   RankThreads &operator=(const RankThreads &) = delete;
 
   int size() const { return ranks; }
+  /// How many ranks have not returned from the body that `run` calls.
+  int countRunning() const { return running.load(); }
+  /// Ends the call of `run` that is under way with this status. Any thread may call it.
+  void fail(Status status);
   /// Calls body(rank) on every rank and waits for all. Throws the first error, its rank filled in.
   template <typename Body> void run(Body &&body) {
     start([](void *context,
@@ -47,6 +51,7 @@ private:
   Status firstFailure;
   std::atomic<uint32_t> generation{0};
   std::atomic<int> pending{0};
+  std::atomic<int> running{0};
   std::vector<std::thread> threads;
 };
 

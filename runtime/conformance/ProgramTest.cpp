@@ -1,9 +1,11 @@
 // The hand-written program on 1, 2 and 4 ranks against plain loops, and the C API on it.
 #include "include/psrt/psrt.h"
 #include "runtime/conformance/DeviceFixture.h"
+#include "runtime/conformance/Environment.h"
 #include "runtime/conformance/TinyProgram.h"
 #include "runtime/core/NamedTensors.h"
 #include <gtest/gtest.h>
+#include <thread>
 
 using namespace psrt;
 
@@ -139,6 +141,44 @@ TEST(Session, RanksThatDoNotMatchShowTheLineThatWouldFit) {
               std::string::npos)
         << error.what();
   }
+}
+
+/// Rank 0 runs a step, and rank 1 does so where `other` says so; with the options of a program.
+static void runStep(const std::function<bool()> &other) {
+  Environment timeout("PSRT_TIMEOUT", "1");
+  SessionOptions options;
+  options.watch = true;
+  options.threads = 1;
+  Session session(sourceFor(2), options);
+  session.prepare("step");
+  const EntryPoint &entry = session.entry("step");
+  session.parallel([&](Rank &rank) {
+    if (rank.index == 0 || other())
+      rank.executor->run(rank.executor->bind(entry, 0, false), 0);
+  });
+}
+
+TEST(ThreadWatch, EndsRanksThatWaitForARankThatIsDone) {
+  try {
+    runStep([] { return false; });
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(int(error.status.code), 3);
+    std::string said = error.what();
+    EXPECT_NE(said.find("all ranks have waited for each other for 1 s (PSRT_TIMEOUT)"),
+              std::string::npos)
+        << said;
+    EXPECT_NE(said.find("rank 0 waits for rank 1 in all_reduce over dp"), std::string::npos)
+        << said;
+    EXPECT_NE(said.find("rank 1 runs no instruction"), std::string::npos) << said;
+  }
+}
+
+TEST(ThreadWatch, WaitsForARankThatTakesLonger) {
+  EXPECT_NO_THROW(runStep([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1600));
+    return true;
+  }));
 }
 
 TEST(CApi, TwoProgramsInterleaved) {

@@ -5,6 +5,7 @@
 
 #include "runtime/core/Queues.h"
 #include "runtime/core/RankMemory.h"
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -41,6 +42,25 @@ inline void *findAux(const Bound &bound) {
   return mayHave ? bound.buffers[MatmulOp::Aux] : nullptr;
 }
 
+/// Which instruction a rank runs, for the thread that watches over all ranks.
+class Activity {
+public:
+  void run(const Bound &bound) {
+    current.store(&bound, std::memory_order_relaxed);
+    begun.store(begun.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    bound.run(bound);
+  }
+  /// The rank runs none any more.
+  void leave() { current.store(nullptr, std::memory_order_relaxed); }
+  /// Null between entries, and where an entry waits for all that it has started.
+  const Bound *getCurrent() const { return current.load(std::memory_order_relaxed); }
+  uint64_t countBegun() const { return begun.load(std::memory_order_relaxed); }
+
+private:
+  std::atomic<const Bound *> current{nullptr};
+  std::atomic<uint64_t> begun{0}; ///< written by the rank's thread alone
+};
+
 /// One rank's share of a device: runs kernels and library calls, on its threads at once, or on a
 /// device later, in the order of the calls.
 class RankDevice {
@@ -58,6 +78,9 @@ public:
   virtual bool runsLater() const { return false; }
   /// Returns when all is over that instructions have begun, where they do not end it themselves.
   virtual void synchronize() {}
+  /// Forgets what it has recorded of runs: called when nothing is run any more, before the
+  /// communication whose operations are in recordings ends.
+  virtual void forgetRecordings() {}
   /// The sides of square matrices whose product shows how fast it multiplies: 256, 512 or 2048.
   virtual int64_t getProductSize() const { return 512; }
 
@@ -69,8 +92,9 @@ public:
   /// Runs the instructions from `first` to before `last`. The same range comes again and again.
   virtual void run(const Bound *first, const Bound *last) {
     for (; first != last; ++first)
-      first->run(*first);
+      activity.run(*first);
   }
+  Activity &getActivity() { return activity; }
 
   /// Notes when what was run before is over and what is run next begins.
   virtual void mark() { marks.push_back(now()); }
@@ -85,6 +109,7 @@ protected:
         .count();
   }
   std::vector<double> marks;
+  Activity activity;
 };
 
 /// When something that was started was under way beside the instructions, in seconds of the steady
@@ -119,6 +144,8 @@ public:
   virtual void abort() = 0;
   /// Makes the communication usable again; no rank may be inside it.
   virtual void reset() = 0;
+  /// How many ranks of this process are asleep until another one of them comes.
+  virtual int countWaiting() const { return 0; }
   /// Among processes, outside of entries: bytes of rank `from` into `received` of rank 0; every
   /// process calls it. `what` is for messages.
   virtual void bring(int from, const void *data, void *received, size_t bytes,

@@ -1,12 +1,13 @@
 // Binding and running.
 #include "runtime/core/Executor.h"
+#include "runtime/core/DescribeWait.h"
 #include "runtime/core/Status.h"
 
 namespace psrt {
 
 Executor::Executor(const Program &program, const Kernel *kernels, int rank, RankMemory &memory,
                    RankDevice &device, RankComm &comm, uint64_t seed)
-    : program(program), kernels(kernels), coordinates(program.mesh.coordinates(rank)),
+    : program(program), kernels(kernels), rank(rank), coordinates(program.mesh.coordinates(rank)),
       stage(program.mesh.pipelineCoordinate(coordinates)), memory(memory), device(device),
       comm(comm), seed(seed) {
   if (device.wantsExtents())
@@ -138,6 +139,7 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
     if (microBatch >= 0)
       entry.scalars[at + 2] = microBatch;
   }
+  running.store(&entry, std::memory_order_relaxed);
   device.begin(entry.scalars.data());
   size_t begin = extent == Extent::Update ? entry.updateFrom : 0;
   size_t end = extent == Extent::BeforeUpdate ? entry.updateFrom : entry.code.size();
@@ -145,9 +147,11 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
     runObserved(entry, step, begin, end);
   else
     device.run(entry.code.data() + begin, entry.code.data() + end);
+  device.getActivity().leave();
   // The host may look at anything now, but at what is still on its way to the update.
   if (extent != Extent::BeforeUpdate)
     comm.drain();
+  running.store(nullptr, std::memory_order_relaxed);
   if (capacity)
     takeTimes(entry, step);
 }
@@ -171,7 +175,7 @@ void Executor::runTraced(const BoundEntry &entry, size_t at, int64_t step) {
   bool isKept = events.size() < capacity;
   if (isKept)
     device.mark();
-  entry.code[at].run(entry.code[at]);
+  device.getActivity().run(entry.code[at]);
   if (isKept) {
     device.mark();
     events.push_back({&entry.code[at], entry.entries[at], step, 0, 0, false});
@@ -198,6 +202,14 @@ void Executor::checkMemory() {
     PSRT_FAIL(BadArgument, "--check-memory looks into the memory of the host; compile the program "
                            "with --target cpu for it");
   check = std::make_unique<MemoryCheck>(program, stage, *arena);
+}
+
+std::string Executor::describeWait() const {
+  const BoundEntry *entry = running.load(std::memory_order_relaxed);
+  if (!entry)
+    return "runs no instruction";
+  return "waits " +
+         psrt::describeWait(program, rank, device.getActivity().getCurrent(), entry->code);
 }
 
 void Executor::startTrace(size_t newCapacity) {

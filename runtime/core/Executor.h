@@ -46,6 +46,9 @@ public:
   /// program's.
   void run(BoundEntry &entry, int64_t step, Extent extent = Extent::All, int64_t microBatch = -1);
 
+  /// For messages, while all ranks wait for each other: "waits for rank 1 in all_reduce over tp".
+  std::string describeWait() const;
+
   /// Collects events from now on, at most `capacity` (more are dropped and counted).
   void startTrace(size_t capacity);
   const std::vector<TraceEvent> &trace() const { return events; }
@@ -69,6 +72,7 @@ private:
 
   const Program &program;
   const Kernel *kernels;
+  int rank;
   std::vector<int64_t> coordinates;
   int64_t stage; ///< the rank's pipeline coordinate
   RankMemory &memory;
@@ -76,6 +80,7 @@ private:
   RankComm &comm;
   uint64_t seed;
   std::map<std::tuple<const EntryCode *, int64_t, bool>, std::unique_ptr<BoundEntry>> entries;
+  std::atomic<const BoundEntry *> running{nullptr};
   std::vector<TraceEvent> events;
   size_t capacity = 0, droppedEvents = 0;
   size_t timed = 0; ///< events whose times are known

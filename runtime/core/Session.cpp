@@ -1,5 +1,6 @@
 // Making ranks, running entries, moving whole tensors.
 #include "runtime/core/Session.h"
+#include "runtime/bootstrap/Processes.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/MemoryPieces.h"
 #include <cmath>
@@ -83,6 +84,34 @@ Session::Session(const ProgramSource &source, const SessionOptions &options)
   } catch (const Error &error) {
     recover(error.status);
   }
+  if (options.watch && here > 1)
+    threadWatch = std::make_unique<ThreadWatch>(
+        silenceAllowed(), [this] { return lookAtRanks(); },
+        [this, silence = silenceAllowed()] { endDeadlock(silence); });
+}
+
+ThreadWatch::Look Session::lookAtRanks() const {
+  ThreadWatch::Look result;
+  int running = rankThreads->countRunning();
+  result.allWait = running > 0 && communication->countWaiting() == running;
+  for (const std::unique_ptr<Rank> &rank : ranks)
+    result.progress += rank->device->getActivity().countBegun();
+  return result;
+}
+
+void Session::endDeadlock(double silence) {
+  constexpr size_t shown = 8;
+  Status status;
+  status.code = StatusCode::Failed;
+  status.step = step;
+  status.message =
+      format("all ranks have waited for each other for %g s (PSRT_TIMEOUT): ", silence);
+  for (size_t i = 0; i < std::min(shown, ranks.size()); ++i)
+    status.message +=
+        format("%srank %zu %s", i ? "; " : "", i, ranks[i]->executor->describeWait().c_str());
+  if (ranks.size() > shown)
+    status.message += format("; and %zu more", ranks.size() - shown);
+  rankThreads->fail(std::move(status));
 }
 
 std::unique_ptr<Communication> Session::makeAmongProcesses(Job &job) {
@@ -93,6 +122,11 @@ std::unique_ptr<Communication> Session::makeAmongProcesses(Job &job) {
 }
 
 Session::~Session() = default;
+
+Rank::~Rank() {
+  if (device)
+    device->forgetRecordings();
+}
 
 void Session::makeRank(int index, bool dedicated) {
   auto rank = std::make_unique<Rank>();

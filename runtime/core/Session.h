@@ -5,6 +5,7 @@
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/core/Executor.h"
 #include "runtime/core/ScalarNotes.h"
+#include "runtime/core/ThreadWatch.h"
 #include "runtime/data/Batches.h"
 #include <functional>
 #include <set>
@@ -20,6 +21,7 @@ struct SessionOptions {
   uint64_t seed = 0;
   bool mentionFlags = false; ///< errors name the executable's flags
   bool checkMemory = false;  ///< hold all that runs against the plan of the memory; slow
+  bool watch = false;        ///< end ranks of this process that wait for each other
   std::string comm;          ///< as of DeviceRequest
   Job *job = nullptr; ///< this process is one rank of it; null: all ranks are in this process
   /// Names of the model's tensors whose values are set after opening: no initial value is read.
@@ -37,6 +39,7 @@ struct TestFailure {
 
 /// One rank's share of a session.
 struct Rank {
+  ~Rank();
   int index = 0;
   std::vector<int64_t> coordinates;
   int64_t stage = 0; ///< its pipeline coordinate
@@ -186,6 +189,9 @@ private:
   void scatter(const RankTensor &tensor, const ReadElements &read);
   void makeRank(int index, bool dedicated);
   std::unique_ptr<Communication> makeAmongProcesses(Job &job);
+  ThreadWatch::Look lookAtRanks() const;
+  /// Ends a run in which all ranks wait for each other.
+  void endDeadlock(double silence);
 
   ProgramSource source;
   SessionOptions options;
@@ -197,6 +203,7 @@ private:
   std::unique_ptr<Communication> communication;
   std::vector<std::unique_ptr<Rank>> ranks;
   std::unique_ptr<RankThreads> rankThreads;
+  std::unique_ptr<ThreadWatch> threadWatch;
 };
 
 /// Writes the initial values of all variables of one rank (its own ranges only), but those given.

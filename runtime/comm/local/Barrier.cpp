@@ -6,7 +6,7 @@ namespace psrt {
 
 void Barrier::arrive() {
   uint32_t seen = generation.load();
-  if (aborted.load())
+  if (state.aborted.load())
     throw Aborted();
   if (arrived.fetch_add(1) == members - 1) {
     arrived.store(0);
@@ -16,9 +16,12 @@ void Barrier::arrive() {
   }
   for (int i = 0; i < spins && generation.load() == seen; ++i)
     pauseThread();
-  while (generation.load() == seen)
-    generation.wait(seen);
-  if (aborted.load())
+  if (generation.load() == seen) {
+    CountedWait counted(state);
+    while (generation.load() == seen)
+      generation.wait(seen);
+  }
+  if (state.aborted.load())
     throw Aborted();
 }
 

@@ -14,11 +14,29 @@ inline void pauseThread() {
 #endif
 }
 
+/// The state that all waits of one communication share.
+struct WaitState {
+  std::atomic<bool> aborted{false};
+  std::atomic<int> waiting{0}; ///< threads that are asleep until another rank comes
+};
+
+/// Counts its thread among those that wait.
+class CountedWait {
+public:
+  explicit CountedWait(WaitState &state) : state(state) { ++state.waiting; }
+  ~CountedWait() { --state.waiting; }
+  CountedWait(const CountedWait &) = delete;
+  CountedWait &operator=(const CountedWait &) = delete;
+
+private:
+  WaitState &state;
+};
+
 class Barrier {
 public:
-  /// `aborted` is shared by all barriers of a communication.
-  Barrier(int members, bool dedicated, const std::atomic<bool> &aborted)
-      : members(members), spins(dedicated ? 4000 : 16), aborted(aborted) {}
+  /// `state` is shared by all barriers of a communication.
+  Barrier(int members, bool dedicated, WaitState &state)
+      : members(members), spins(dedicated ? 4000 : 16), state(state) {}
 
   /// Returns when all members have arrived; throws Aborted when a rank failed.
   void arrive();
@@ -29,7 +47,7 @@ public:
 
 private:
   int members, spins;
-  const std::atomic<bool> &aborted;
+  WaitState &state;
   alignas(64) std::atomic<uint32_t> generation{0};
   alignas(64) std::atomic<int> arrived{0};
 };

@@ -1,6 +1,5 @@
 // Lines of those who wait, and telling them.
 #include "runtime/comm/local/Meetings.h"
-#include "runtime/comm/local/Barrier.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
 
@@ -14,9 +13,12 @@ void Bell::ring() {
 void Bell::wait(const std::atomic<bool> &over, int spins) {
   for (int i = 0; i < spins && !over.load(); ++i)
     pauseThread();
+  if (over.load())
+    return;
+  CountedWait counted(state);
   while (!over.load()) {
     uint32_t seen = rings.load();
-    if (aborted.load())
+    if (state.aborted.load())
       throw Aborted();
     if (!over.load())
       rings.wait(seen);

@@ -3,6 +3,7 @@
 #ifndef PSRT_COMM_LOCAL_MEETINGS_H
 #define PSRT_COMM_LOCAL_MEETINGS_H
 
+#include "runtime/comm/local/Barrier.h"
 #include "runtime/core/Backend.h"
 #include <atomic>
 #include <mutex>
@@ -13,13 +14,13 @@ namespace psrt {
 /// A thread waits here for what others do for it.
 class Bell {
 public:
-  explicit Bell(const std::atomic<bool> &aborted) : aborted(aborted) {}
+  explicit Bell(WaitState &state) : state(state) {}
   void ring();
   /// Returns when `over` is set; throws Aborted when a rank failed.
   void wait(const std::atomic<bool> &over, int spins);
 
 private:
-  const std::atomic<bool> &aborted;
+  WaitState &state;
   std::atomic<uint32_t> rings{0};
 };
 

@@ -32,7 +32,7 @@ Rooms::Rooms(const Mesh &mesh, bool dedicated) : mesh(mesh), dedicated(dedicated
 }
 
 void Rooms::abort() {
-  aborted = true;
+  state.aborted = true;
   std::lock_guard<std::mutex> lock(mutex);
   for (auto &[key, group] : groups)
     group->barrier.wake();
@@ -47,7 +47,7 @@ void Rooms::reset() {
   for (auto &[key, place] : places)
     place->reset();
   ++resets;
-  aborted = false;
+  state.aborted = false;
 }
 
 Group *Rooms::getGroup(int rank, const std::vector<int> &axes) {
@@ -55,7 +55,7 @@ Group *Rooms::getGroup(int rank, const std::vector<int> &axes) {
   std::lock_guard<std::mutex> lock(mutex);
   std::unique_ptr<Group> &group = groups[members];
   if (!group)
-    group = std::make_unique<Group>(int(members.size()), dedicated, aborted);
+    group = std::make_unique<Group>(int(members.size()), dedicated, state);
   return group.get();
 }
 
@@ -69,7 +69,7 @@ MeetingPlace *Rooms::getPlace(const std::vector<int> &members, const std::string
 
 Bell *Rooms::addBell() {
   std::lock_guard<std::mutex> lock(mutex);
-  return &bells.emplace_back(aborted);
+  return &bells.emplace_back(state);
 }
 
 void StartedList::prepare(Started &part, const std::vector<int> &members, int index, int64_t token,

@@ -13,8 +13,8 @@ namespace psrt {
 
 /// The ranks that differ only on one list of axes.
 struct Group {
-  Group(int members, bool dedicated, const std::atomic<bool> &aborted)
-      : barrier(members, dedicated, aborted), slots(members), owned(members) {}
+  Group(int members, bool dedicated, WaitState &state)
+      : barrier(members, dedicated, state), slots(members), owned(members) {}
   Barrier barrier;
   std::vector<void *const *> slots; ///< what each member published
   std::vector<void *> owned;        ///< what a backend has for each member
@@ -41,6 +41,8 @@ public:
   Bell *addBell();
   /// How often one looks before it sleeps.
   int spins() const { return dedicated ? 4000 : 16; }
+  /// How many ranks are asleep until another one comes.
+  int countWaiting() const { return state.waiting.load(); }
 
   const Mesh mesh;
   std::atomic<int> resets{0};
@@ -48,7 +50,7 @@ public:
 private:
   bool dedicated;
   std::vector<int> everyAxis;
-  std::atomic<bool> aborted{false};
+  WaitState state;
   std::mutex mutex;
   std::map<std::vector<int>, std::unique_ptr<Group>> groups;
   std::map<std::pair<std::vector<int>, std::string>, std::unique_ptr<MeetingPlace>> places;

@@ -77,6 +77,7 @@ public:
   }
   void abort() override { rooms.abort(); }
   void reset() override { rooms.reset(); }
+  int countWaiting() const override { return rooms.countWaiting(); }
 
 private:
   Rooms rooms;

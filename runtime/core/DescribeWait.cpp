@@ -1,0 +1,78 @@
+// Peers and names of communication.
+#include "runtime/core/DescribeWait.h"
+#include "runtime/core/Status.h"
+#include <algorithm>
+#include <optional>
+
+namespace psrt {
+namespace {
+
+/// The communication that an instruction starts; nothing for any other instruction.
+struct Meeting {
+  std::vector<int> peers;
+  std::string name;
+  int64_t token; ///< -1: over at once
+};
+
+std::string joined(const std::vector<std::string> &words) {
+  std::string text;
+  for (const std::string &word : words)
+    text += (text.empty() ? "" : ",") + word;
+  return text;
+}
+
+std::optional<Meeting> findMeeting(const Mesh &mesh, int rank, const Instruction &instruction) {
+  if (const auto *op = std::get_if<MessageOp>(&instruction.op))
+    return Meeting{mesh.acrossPipeline(rank, {op->peer}),
+                   format("%s of value %lld of micro-batch %lld in queue \"%s\"",
+                          op->receives ? "receive" : "send", (long long)op->value,
+                          (long long)op->microBatch, op->queue.c_str()),
+                   op->token};
+  const auto *op = std::get_if<CollectiveOp>(&instruction.op);
+  if (!op || op->kind == CollectiveOp::ShardSlice)
+    return std::nullopt;
+  std::vector<int> members = op->members(mesh, rank);
+  members.erase(std::remove(members.begin(), members.end(), rank), members.end());
+  std::vector<std::string> axes;
+  for (int axis : op->axes)
+    axes.push_back(mesh.axes[axis].name);
+  std::string over = op->overPipeline.empty() ? joined(axes) : "pipeline stages";
+  return Meeting{std::move(members), std::string(op->name()) + " over " + over, op->token};
+}
+
+/// "for rank 1", "for ranks 1, 2, 3 or 5 more".
+std::string nameRanks(const std::vector<int> &ranks) {
+  constexpr size_t shown = 8;
+  std::string text = ranks.size() == 1 ? "for rank " : "for ranks ";
+  for (size_t i = 0; i < std::min(shown, ranks.size()); ++i)
+    text += (i ? ", " : "") + std::to_string(ranks[i]);
+  return ranks.size() <= shown ? text : text + format(" and %zu more", ranks.size() - shown);
+}
+
+std::string describe(const Meeting &meeting, const std::string &location) {
+  std::string text = nameRanks(meeting.peers) + " in " + meeting.name;
+  return location.empty() ? text : text + " (at " + location + ")";
+}
+
+} // namespace
+
+std::string describeWait(const Program &program, int rank, const Bound *current,
+                         const std::vector<Bound> &code) {
+  const Mesh &mesh = program.mesh;
+  const auto *wait = current ? std::get_if<WaitOp>(&current->instruction->op) : nullptr;
+  if (current && !wait) {
+    std::optional<Meeting> meeting = findMeeting(mesh, rank, *current->instruction);
+    return meeting ? describe(*meeting, current->instruction->location)
+                   : "in " + instructionName(program, *current->instruction);
+  }
+  for (const Bound &bound : code) {
+    if (current && &bound >= current)
+      break;
+    std::optional<Meeting> meeting = findMeeting(mesh, rank, *bound.instruction);
+    if (meeting && meeting->token >= 0 && (!wait || meeting->token == wait->token))
+      return describe(*meeting, bound.instruction->location);
+  }
+  return "for what it has started";
+}
+
+} // namespace psrt
