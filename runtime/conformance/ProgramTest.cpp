@@ -218,6 +218,16 @@ TEST(CApi, TwoProgramsInterleaved) {
   psrt_close(b);
 }
 
+TEST(CApi, OneOfSeveralProcessesIsRefused) {
+  Environment size("WORLD_SIZE", "4"), rank("RANK", "1");
+  psrt_program *program = nullptr;
+  EXPECT_EQ(psrt_open(nullptr, nullptr, &program), PSRT_BAD_ARGUMENT);
+  EXPECT_NE(std::string(psrt_last_error(program)).find("is one of 4 (WORLD_SIZE)"),
+            std::string::npos)
+      << psrt_last_error(program);
+  psrt_close(program);
+}
+
 TEST(CApi, WrongTensorsAreRefusedWithWhatIsExpected) {
   psrt_program *program = nullptr;
   ASSERT_EQ(psrt_open(nullptr, nullptr, &program), PSRT_OK);

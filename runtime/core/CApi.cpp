@@ -1,5 +1,6 @@
 // The C API: checks what the host gives, and calls the session. No exception leaves this file.
 #include "include/psrt/psrt.h"
+#include "runtime/bootstrap/Processes.h"
 #include "runtime/core/NamedTensors.h"
 #include "runtime/core/Source.h"
 #include "runtime/data/Safetensors.h"
@@ -45,7 +46,19 @@ Session &sessionOf(psrt_program *program) {
   return *program->session;
 }
 
+/// Fails in one of several processes of a launcher: each would train the whole program by itself.
+void checkAlone() {
+  ProcessPlace place = findProcessPlace();
+  if (place.size > 1)
+    PSRT_FAIL(BadArgument,
+              "this process is one of %lld (%s), and psrt_open runs all ranks as threads of one "
+              "process: each process would train by itself; start one process, or unset %s, or "
+              "launch the executable that ps-compile makes",
+              (long long)place.size, place.variable.c_str(), place.variable.c_str());
+}
+
 void openProgram(psrt_program &program, const char *path, const psrt_options *options) {
+  checkAlone();
   ProgramSource source;
   if (path) {
     // A file, never a library that the system has by that name.
