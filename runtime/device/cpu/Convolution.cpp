@@ -79,7 +79,7 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionPrimitive::make(const dnnl::eng
                                                                  const ConvolutionOp &op,
                                                                  const Dtypes &dtypes,
                                                                  int64_t images) {
-  useOneOpenMPThread();
+  OneOpenMPThread alone;
   Request r(op, dtypes, images);
   std::unique_ptr<ConvolutionPrimitive> made(new ConvolutionPrimitive(engine, op.result));
   try {
@@ -156,7 +156,7 @@ ConvolutionPrimitive::Handles ConvolutionPrimitive::makeHandles() const {
 
 void ConvolutionPrimitive::run(Handles &handles, const std::array<void *, 3> &tensors,
                                char *memory) const {
-  useOneOpenMPThread();
+  OneOpenMPThread alone;
   handles.scratch.set_data_handle(memory + scratchOffset);
   for (int i = 0; i < 3; ++i) {
     handles.dense[i].set_data_handle(tensors[i]);

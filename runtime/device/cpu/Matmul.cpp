@@ -7,14 +7,30 @@ namespace psrt {
 
 using dnnl::memory;
 
-void useOneOpenMPThread() {
-  static thread_local bool done = false;
-  if (done)
+namespace {
+/// Whichever OpenMP runtime libdnnl has brought in; null when it was built without.
+struct OpenMP {
+  int (*count)() = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+  void (*set)(int) = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  static const OpenMP &get() {
+    static const OpenMP functions;
+    return functions;
+  }
+};
+} // namespace
+
+OneOpenMPThread::OneOpenMPThread() {
+  const OpenMP &openMP = OpenMP::get();
+  if (!openMP.count || !openMP.set)
     return;
-  done = true;
-  // Whichever OpenMP runtime libdnnl has brought in; none when it was built without.
-  if (auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads")))
-    set(1);
+  before = openMP.count();
+  if (before != 1)
+    openMP.set(1);
+}
+
+OneOpenMPThread::~OneOpenMPThread() {
+  if (before != 1)
+    OpenMP::get().set(before);
 }
 
 bool hasProducts(Dtype dtype) {
@@ -33,7 +49,7 @@ const MatmulPrimitive *MatmulCache::get(const MatmulShape &shape) {
   std::unique_ptr<MatmulPrimitive> &slot = primitives[shape];
   if (slot)
     return slot.get();
-  useOneOpenMPThread();
+  OneOpenMPThread alone;
   auto result = std::make_unique<MatmulPrimitive>();
   result->index = int(primitives.size()) - 1;
   auto desc = [](Dtype dtype, int64_t rows, int64_t columns,
@@ -95,7 +111,7 @@ void MatmulRunner::prepare(const MatmulPrimitive *primitive) {
 
 void MatmulRunner::run(const MatmulPrimitive *primitive, const void *lhs, const void *rhs,
                        void *out, const float *bias) {
-  useOneOpenMPThread();
+  OneOpenMPThread alone;
   Handles &h = handles[primitive->index];
   char *aligned = scratch.data() + (-reinterpret_cast<uintptr_t>(scratch.data()) & 63);
   dnnl_memory_set_data_handle(h.lhs.get(), const_cast<void *>(lhs));

@@ -71,8 +71,19 @@ bool hasProducts(Dtype dtype);
 /// The dtype as oneDNN calls it: f32 or bf16.
 dnnl::memory::data_type toDnnl(Dtype dtype);
 
-/// Tells the OpenMP runtime that oneDNN uses to run on the calling thread alone.
-void useOneOpenMPThread();
+/// While it lives, the OpenMP runtime that oneDNN uses runs on the calling thread alone. That
+/// thread may be one of a host that uses OpenMP itself, so that it has as many as before
+/// afterwards.
+class OneOpenMPThread {
+public:
+  OneOpenMPThread();
+  ~OneOpenMPThread();
+  OneOpenMPThread(const OneOpenMPThread &) = delete;
+  OneOpenMPThread &operator=(const OneOpenMPThread &) = delete;
+
+private:
+  int before = 1;
+};
 
 } // namespace psrt
 
