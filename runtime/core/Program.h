@@ -290,8 +290,9 @@ struct Variable : RankTensor {
 struct WeightFile {
   std::string path;
   int64_t bytes = 0;
-  int64_t hashed = 0; ///< that many bytes at the end, the archive's directory, have this hash
-  std::string hash;   ///< FNV-1a, 16 hex digits
+  int64_t hashed = 0;   ///< that many bytes at the end, the archive's directory, have this hash
+  std::string hash;     ///< FNV-1a, 16 hex digits
+  std::string absolute; ///< its path on the machine that compiled the program; empty: unknown
 };
 
 struct Input {
@@ -307,7 +308,7 @@ struct Input {
 };
 
 struct Program {
-  std::string version, model, compileLine, explain, labels, lossAverage;
+  std::string version, llvm, model, compileLine, explain, labels, lossAverage;
   std::string target; ///< "cpu", or "cuda:" and what for
   Mesh mesh;
   std::vector<std::string> kernelNames;
@@ -322,6 +323,8 @@ struct Program {
   std::vector<EntryPoint> entries;
   int64_t microBatches = 1;
   std::map<std::string, double> defaults;
+  /// Whether the loss's sums and counts of an evaluation are multiples of sums over its samples.
+  bool hasRowSums = false;
   double flopsPerStep = 0; ///< of contractions and attention, of the whole model
 
   const EntryPoint *entry(const std::string &name) const;

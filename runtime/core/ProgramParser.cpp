@@ -335,6 +335,7 @@ Program parseTable(const Json &table) {
               "the program's table has version %d, this runtime reads version 1; compile again",
               getOr(table, "version", 0));
   result.version = getString(table, "parashard");
+  result.llvm = getString(table, "llvm");
   result.model = getString(table, "model");
   result.compileLine = getString(table, "compile_line");
   result.explain = getString(table, "explain");
@@ -350,6 +351,7 @@ Program parseTable(const Json &table) {
     result.hostBytes = parseArenas(bytes, result.mesh);
   }
   result.microBatches = getOr<int64_t>(table, "micro_batches", 1);
+  result.hasRowSums = getOr(table, "row_sums", false);
   result.flopsPerStep = getOr(table, "flops_per_step", 0.0);
   if (const Json &defaults = get(table, "defaults"); !defaults.is_null())
     for (const auto &[name, value] : defaults.items())
@@ -359,8 +361,8 @@ Program parseTable(const Json &table) {
     result.variables.push_back(parseVariable(variable, result.mesh));
   if (const Json &files = get(table, "files"); files.is_array())
     for (const Json &file : files)
-      result.files.push_back(
-          {file.at("path"), getInt(file, "bytes"), getInt(file, "hashed"), file.at("hash")});
+      result.files.push_back({file.at("path"), getInt(file, "bytes"), getInt(file, "hashed"),
+                              file.at("hash"), getString(file, "absolute")});
   for (const Json &input : table.at("inputs"))
     result.inputs.push_back(parseInput(input, result.mesh));
   for (const Json &function : table.at("functions"))

@@ -186,8 +186,16 @@ void Parser::addOutput() {
   app.add_flag("--check-memory", flags.checkMemory,
                "hold each instruction against the plan of the memory, and say what was used; slow")
       ->group("Output");
-  app.add_flag("--quiet", flags.quiet, "no progress")->group("Output");
+  auto *progress = app.add_option("--progress", flags.progress,
+                                  "auto | bar | lines | none (auto: a bar on a terminal)")
+                       ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
+                       ->group("Output");
+  app.add_flag("--quiet", flags.quiet, "no progress, as --progress none")
+      ->excludes(progress)
+      ->group("Output");
   app.add_flag("--info", flags.info, "say what this program is, and stop")->group("Output");
+  app.add_flag("--version", flags.version, "the versions that this program was compiled with")
+      ->group("Output");
 }
 
 void Parser::addState() {
@@ -199,7 +207,8 @@ void Parser::addState() {
                  "write the weights at the end: FILE.safetensors, or a folder")
       ->group("State");
   app.add_option("--save", flags.save,
-                 "save checkpoints to this folder, at the end and on SIGTERM: weights, optimizer, "
+                 "save checkpoints to this folder, at the end and on a signal (SIGTERM, Ctrl-C): "
+                 "weights, optimizer, "
                  "data position")
       ->group("State");
   app.add_option("--save-every", flags.saveEvery, "and every N steps")
@@ -229,7 +238,8 @@ void Parser::parse(const std::vector<std::string> &arguments) {
     std::string name = option->get_name(), text = name;
     for (const std::string &value : option->results())
       text += " " + value;
-    bool isOfTheRank = name == "--threads" || name == "--quiet" || name == "--config";
+    bool isOfTheRank =
+        name == "--threads" || name == "--quiet" || name == "--progress" || name == "--config";
     if (option->count() && !isOfTheRank)
       flags.given.push_back(text);
   }

@@ -39,7 +39,8 @@ struct Flags {
   // checkpoints
   std::string save, load; ///< folders; "latest": the last one in `save`, if there is any
   int64_t saveEvery = 0, keep = 0;
-  bool quiet = false, info = false, check = false, checkMemory = false;
+  std::string progress = "auto";
+  bool quiet = false, info = false, version = false, check = false, checkMemory = false;
   /// All that was given and must be the same on every rank: "--steps 10", sorted.
   std::vector<std::string> given;
 };

@@ -3,6 +3,7 @@
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/Source.h"
 #include "runtime/main/Parts.h"
+#include "runtime/main/StandardOutput.h"
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -128,6 +129,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   options.seed = flags.seed;
   options.checkMemory = flags.checkMemory;
   options.job = job;
+  options.watch = true;
   options.comm = flags.comm;
   std::optional<WeightFiles> weights;
   std::optional<Checkpoint> checkpoint;
@@ -193,6 +195,11 @@ static int run(const Flags &flags, const ProcessPlace &place) {
   ProgramSource source = linkedSource();
   try {
     Program program = parseProgram({source.json, source.size});
+    if (flags.version) {
+      if (first)
+        std::printf("Parashard %s, LLVM %s\n", program.version.c_str(), program.llvm.c_str());
+      return 0;
+    }
     if (flags.info) {
       if (first)
         printInfo(program);
@@ -212,8 +219,7 @@ static int run(const Flags &flags, const ProcessPlace &place) {
 } // namespace psrt
 
 int main(int argc, char **argv) {
-  // A write beyond a limit on file sizes fails as one to a full disk does, and is told as such.
-  std::signal(SIGXFSZ, SIG_IGN);
+  psrt::prepareStandardOutput();
   psrt::Flags flags;
   psrt::ProcessPlace place;
   try {
@@ -222,6 +228,6 @@ int main(int argc, char **argv) {
     return psrt::report(psrt::currentStatus(), true);
   }
   if (std::optional<int> status = psrt::parseFlags(argc, argv, place.rank == 0, flags))
-    return *status;
-  return psrt::run(flags, place);
+    return psrt::finishStandardOutput(*status);
+  return psrt::finishStandardOutput(psrt::run(flags, place));
 }

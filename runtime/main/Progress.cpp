@@ -1,9 +1,10 @@
 // Drawing of progress.
 #include "runtime/main/Progress.h"
 #include "runtime/core/Status.h"
+#include "runtime/main/StandardOutput.h"
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <cstdlib>
 #include <unistd.h>
 
 namespace psrt {
@@ -12,13 +13,24 @@ double steadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Progress::Progress(int64_t total, int64_t samplesPerStep, bool quiet, bool shown)
-    : total(total), samplesPerStep(samplesPerStep), quiet(quiet), shown(shown), terminal(isatty(1)),
-      start(steadySeconds()), last(start) {}
+/// Whether standard output is a terminal for a person. mpirun gives its processes one of its own,
+/// and writes what they draw to a file.
+static bool isTerminal() {
+  const char *kind = std::getenv("TERM");
+  bool isDumb = !kind || !*kind || std::string(kind) == "dumb";
+  bool isLaunched = std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE");
+  return isatty(STDOUT_FILENO) && !isDumb && !isLaunched;
+}
+
+Progress::Progress(int64_t total, int64_t begin, int64_t samplesPerStep, const std::string &style,
+                   bool shown)
+    : total(total), begin(begin), samplesPerStep(samplesPerStep),
+      hasBar(style == "bar" || (style == "auto" && isTerminal())), quiet(style == "none"),
+      shown(shown), start(steadySeconds()), last(start), lastDone(begin) {}
 
 Progress::~Progress() {
   if (barShown)
-    std::printf("\n");
+    write("\n");
 }
 
 static std::string duration(double seconds) {
@@ -33,38 +45,41 @@ void Progress::update(int64_t done, double loss) {
   double now = steadySeconds();
   // A terminal is redrawn ten times a second; elsewhere about twenty lines a run, and one every 10
   // s.
-  bool mark = done == total || done == 1 || done % std::max<int64_t>(1, total / 20) == 0;
-  if (terminal ? now - last < 0.1 && done != total : !mark && now - last < 10)
+  bool mark = done == total || done == begin + 1 || done % std::max<int64_t>(1, total / 20) == 0;
+  if (hasBar ? now - last < 0.1 && done != total : !mark && now - last < 10)
     return;
   double rate = double(done - lastDone) * double(samplesPerStep) / std::max(1e-9, now - last);
-  double left = (now - start) / double(done) * double(total - done);
-  if (terminal)
-    drawBar(done, loss, rate, left);
+  double left = (now - start) / double(done - begin) * double(total - done);
+  if (hasBar)
+    write(makeBar(done, loss, rate, left));
   else
-    std::printf("step %lld/%lld  loss %.5f  %.1f samples/s  %s left\n", (long long)done,
-                (long long)total, loss, rate, duration(left).c_str());
-  std::fflush(stdout);
+    write(format("step %lld/%lld  loss %.5f  %.1f samples/s  %s left\n", (long long)done,
+                 (long long)total, loss, rate, duration(left).c_str()));
+  barShown = hasBar && shown;
   last = now;
   lastDone = done;
 }
 
-void Progress::drawBar(int64_t done, double loss, double rate, double left) {
+void Progress::exclude(double seconds) {
+  start += seconds;
+  last += seconds;
+}
+
+std::string Progress::makeBar(int64_t done, double loss, double rate, double left) const {
   constexpr int width = 30;
   int filled = int(double(done) / double(std::max<int64_t>(1, total)) * width);
   std::string bar(filled, '#');
   bar.resize(width, '.');
-  std::printf("\r\033[K[%s] step %lld/%lld  loss %.5f  %.1f samples/s  ETA %s", bar.c_str(),
-              (long long)done, (long long)total, loss, rate, duration(left).c_str());
-  barShown = true;
+  return format("\r\033[K[%s] step %lld/%lld  loss %.5f  %.1f samples/s  ETA %s", bar.c_str(),
+                (long long)done, (long long)total, loss, rate, duration(left).c_str());
 }
 
 void Progress::line(const std::string &text) {
-  if (!shown)
-    return;
-  if (barShown)
-    std::printf("\r\033[K");
-  std::printf("%s\n", text.c_str());
-  std::fflush(stdout);
+  if (shown)
+    write((barShown ? "\r\033[K" : "") + text + "\n");
 }
+
+/// After a failed write, nothing more is shown.
+void Progress::write(const std::string &text) { shown = shown && writeStandardOutput(text); }
 
 } // namespace psrt

@@ -12,20 +12,26 @@ double steadySeconds();
 
 class Progress {
 public:
-  /// `shown`: false in a process that leaves all words to another.
-  Progress(int64_t total, int64_t samplesPerStep, bool quiet, bool shown = true);
+  /// `begin`: steps that were done before this run; `style`: "bar", "lines", "none", or "auto": a
+  /// bar on a terminal that no launcher shares among processes; `shown`: false in a process that
+  /// leaves all words to another.
+  Progress(int64_t total, int64_t begin, int64_t samplesPerStep, const std::string &style,
+           bool shown = true);
   ~Progress();
   /// After a step: `done` steps are done.
   void update(int64_t done, double loss);
+  /// Time that has passed and is not that of steps: an evaluation's.
+  void exclude(double seconds);
   /// A line of its own, above the bar.
   void line(const std::string &text);
 
 private:
-  void drawBar(int64_t done, double loss, double rate, double left);
-  int64_t total, samplesPerStep;
-  bool quiet, shown, terminal, barShown = false;
+  std::string makeBar(int64_t done, double loss, double rate, double left) const;
+  void write(const std::string &text);
+  int64_t total, begin, samplesPerStep;
+  bool hasBar, quiet, shown, barShown = false;
   double start, last = 0;
-  int64_t lastDone = 0;
+  int64_t lastDone;
 };
 
 } // namespace psrt

@@ -70,7 +70,8 @@ std::vector<std::string> StepLog::getSymbols() const {
 void StepLog::write(StepRecord &record) {
   if (!wanted)
     return;
-  std::string line = format("{\"step\": %lld, \"loss\": ", (long long)record.step) +
+  std::string line = format("{\"step\": %lld, \"done\": %lld, \"loss\": ", (long long)record.step,
+                            (long long)record.step + 1) +
                      number(record.loss) + ", \"skipped\": " + (record.skipped ? "true" : "false");
   addRates(line, record.rateFactor);
   if (session.getProgram().variable("grad_norm") >= 0)

@@ -5,11 +5,10 @@
 #include "runtime/main/Parts.h"
 #include "runtime/main/Progress.h"
 #include "runtime/main/Schedule.h"
+#include "runtime/main/Signals.h"
 #include "runtime/main/StepLog.h"
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <csignal>
 #include <deque>
 #include <filesystem>
 #include <tuple>
@@ -29,9 +28,24 @@ RunPlace makePlace(const Session &session, int64_t stepSamples, const Flags &fla
   return {session.step, session.getSeed(), flags.shuffle, stepSamples};
 }
 
-/// Set by SIGTERM: the step in progress is finished, then all is written.
-std::atomic<bool> stopRequested{false};
-void requestStop(int) { stopRequested = true; }
+/// The steps of the whole run. Positions in the data stay below 2^63.
+int64_t countSteps(const Flags &flags, const SampleOrder &order) {
+  int64_t samples = order.microBatches * order.rows, most = INT64_MAX / samples;
+  if (flags.steps && *flags.steps > most)
+    PSRT_FAIL(BadArgument,
+              "--steps %lld: a step reads %lld samples, and a run at most 2^63; give at most %lld",
+              (long long)*flags.steps, (long long)samples, (long long)most);
+  if (flags.steps)
+    return *flags.steps;
+  int64_t epochs = flags.epochs.value_or(1), perEpoch = order.stepsPerEpoch();
+  if (epochs > most / perEpoch)
+    PSRT_FAIL(
+        BadArgument,
+        "--epochs %lld: an epoch has %lld steps of %lld samples, and a run reads at most 2^63; "
+        "give at most %lld",
+        (long long)epochs, (long long)perEpoch, (long long)samples, (long long)(most / perEpoch));
+  return epochs * perEpoch;
+}
 
 class Trainer {
 public:
@@ -40,9 +54,9 @@ public:
       : session(session), tensors(tensors), flags(flags), source(source), evaluator(evaluator),
         entry(session.entry("step")),
         order(makeOrder(session, "step", source, session.getProgram().microBatches)),
-        total(flags.steps ? *flags.steps : flags.epochs.value_or(1) * order.stepsPerEpoch()),
-        schedule(flags.schedule, total),
-        progress(total, order.microBatches * order.rows, flags.quiet, session.isFirst()),
+        total(countSteps(flags, order)), schedule(flags.schedule, total),
+        progress(total, session.step, order.microBatches * order.rows,
+                 flags.quiet ? "none" : flags.progress, session.isFirst()),
         losses(session.isFirst() ? flags.losses : ""),
         log(session, flags.log, order.microBatches * order.rows, order.microBatches) {
     order.shuffle = flags.shuffle;
@@ -57,11 +71,11 @@ public:
   }
 
   void run() {
-    bool stopped = session.isAny(stopRequested);
+    bool stopped = session.isAny(isStopRequested());
     if (session.step >= total)
       progress.line(format("nothing to train: %lld of %lld steps are done", (long long)session.step,
                            (long long)total));
-    for (; session.step < total && !stopped; stopped = session.isAny(stopRequested)) {
+    for (; session.step < total && !stopped; stopped = session.isAny(isStopRequested())) {
       begin();
       // A device goes on while the host learns how the step before has ended.
       int64_t done = session.step + 1;
@@ -182,7 +196,8 @@ private:
   }
 
   double evaluateOne(const char *what) {
-    double loss = evaluator->run();
+    double begin = steadySeconds(), loss = evaluator->run();
+    progress.exclude(steadySeconds() - begin);
     progress.line(format("step %lld: %s %.9g over %lld samples", (long long)session.step, what,
                          loss, (long long)evaluator->samples()));
     return loss;
@@ -223,6 +238,7 @@ void checkCanTrain(const Program &program) {
 
 void trainOnData(Session &session, const NamedTensors &tensors, const Flags &flags) {
   checkCanTrain(session.getProgram());
+  listenForStop(session.isFirst() && !flags.quiet);
   std::unique_ptr<SampleSource> source = openData(session.getProgram(), flags.data), evalSource;
   std::unique_ptr<Evaluator> evaluator;
   if (!flags.evalData.empty()) {
@@ -325,7 +341,6 @@ static void checkFlags(const Flags &flags) {
 void train(Session &session, const NamedTensors &tensors, const Flags &flags) {
   checkFlags(flags);
   checkOutputPaths(session, flags);
-  std::signal(SIGTERM, requestStop);
   if (!flags.trace.empty())
     session.parallel([](Rank &rank) { rank.executor->startTrace(400000); });
   if (flags.eval)
