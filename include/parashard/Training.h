@@ -13,6 +13,9 @@ inline constexpr llvm::StringLiteral kLossAverageMark = "ps.loss_average";
 /// On the module, a unit: the loss or a term of it is no average over samples (`isUneven`), and
 /// nobody asked for the average over micro-batches.
 inline constexpr llvm::StringLiteral kUnevenLossMark = "ps.uneven_loss";
+/// On the module, a unit: the sums and counts of the loss that `@evaluate` returns are multiples of
+/// sums over the samples of its batch, so that those of fewer samples follow from whole batches.
+inline constexpr llvm::StringLiteral kRowSumsMark = "ps.row_sums";
 /// On an argument: the dim that is the batch, -1 where none is; absent: dim 0.
 inline constexpr llvm::StringLiteral kBatchDimMark = "ps.batch_dim";
 

@@ -470,14 +470,17 @@ void TrainingBuilder::buildEvaluate() {
   switchToEvaluation(function);
   Operation *end = block.getTerminator();
   OpBuilder builder(end);
-  if (loss)
-    for (auto &[name, value] :
-         stepLoss->makeResults(builder, getLossParts(builder, end->getOperand(*loss)))) {
+  if (loss) {
+    llvm::SmallVector<LossPart> parts = getLossParts(builder, end->getOperand(*loss));
+    if (areRowSums(parts))
+      module->setAttr(kRowSumsMark, builder.getUnitAttr());
+    for (auto &[name, value] : stepLoss->makeResults(builder, parts)) {
       auto mark =
           builder.getDictionaryAttr(builder.getNamedAttr(kNameMark, builder.getStringAttr(name)));
       (void)function.insertResult(function.getNumResults(), value.getType(), mark);
       end->insertOperands(end->getNumOperands(), value);
     }
+  }
   eraseDeadOps(block);
   for (Operation &op : block.without_terminator())
     setPhase(&op, Phase::Evaluate);

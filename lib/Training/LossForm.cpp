@@ -125,6 +125,15 @@ bool parashard::isUneven(llvm::ArrayRef<LossPart> parts) {
   });
 }
 
+bool parashard::areRowSums(llvm::ArrayRef<LossPart> parts) {
+  Value first = parts.front().value;
+  BatchSums batch(*first.getParentBlock());
+  return llvm::none_of(parts, [&](const LossPart &part) {
+    return isNoMultipleOfSums(part.value, batch) ||
+           (part.count && isNoMultipleOfSums(part.count, batch));
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Counts
 //===----------------------------------------------------------------------===//

@@ -40,6 +40,10 @@ llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss
 /// samples). Of batches of one sample only the first is known.
 bool isUneven(llvm::ArrayRef<LossPart> parts);
 
+/// Whether the values and counts of these parts are multiples of sums over the samples of a batch
+/// of several, or know no sample.
+bool areRowSums(llvm::ArrayRef<LossPart> parts);
+
 } // namespace parashard
 
 #endif

@@ -56,7 +56,8 @@ static bool hasLoss(const EntryPoint &entry) {
 
 Evaluator::Evaluator(Session &session, const SampleSource &source, int64_t maxSteps)
     : session(session), source(source), entry(session.entry("evaluate")),
-      order(makeOrder(session, "evaluate", source, 1, !hasLoss(entry))) {
+      order(makeOrder(session, "evaluate", source, 1,
+                      !hasLoss(entry) || session.getProgram().hasRowSums)) {
   steps = order.stepsPerEpoch();
   if (maxSteps > 0)
     steps = std::min(steps, maxSteps);
@@ -65,27 +66,59 @@ Evaluator::Evaluator(Session &session, const SampleSource &source, int64_t maxSt
   session.prepare("evaluate");
   for (const Output &output : entry.outputs)
     if (std::optional<std::string> suffix = suffixOf(output.name, kLossSum))
-      parts.push_back({*suffix});
+      parts.push_back(*suffix);
+}
+
+template <typename SampleOf> Evaluator::Sums Evaluator::runBatch(SampleOf sampleOf) {
+  session.writeInputs(entry, source, 1, [&](int64_t, int64_t row) { return sampleOf(row); });
+  session.run(entry);
+  Sums sums;
+  for (const std::string &suffix : parts) {
+    sums.push_back(readOutput(kLossSum + suffix));
+    sums.push_back(readOutput(kLossCount + suffix));
+  }
+  return sums;
+}
+
+/// The sums of `count` samples from `first` on, fewer than a batch has rows, where no row can be
+/// ignored. A batch of them again and again has their sums several times, and those of its last
+/// rows, which are fewer, in turn. 5 of 8 rows: S(0..4) = B(0,1,2,3,4,0,1,2) - S(0..2), and
+/// S(0..2) = (B(0,1,2,0,1,2,0,1) - S(0..1)) / 2, and S(0..1) = B(0,1,0,1,0,1,0,1) / 4.
+/// Outputs are collected as those of `step`.
+Evaluator::Sums Evaluator::addUpRest(int64_t first, int64_t count, std::optional<int64_t> step) {
+  Sums sums = runBatch([&](int64_t row) { return first + row % count; });
+  if (step)
+    collect(*step);
+  if (int64_t left = order.rows % count) {
+    Sums others = addUpRest(first, left, std::nullopt);
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i] -= others[i];
+  }
+  for (double &sum : sums)
+    sum /= double(order.rows / count);
+  return sums;
 }
 
 double Evaluator::run() {
-  for (Part &part : parts)
-    part.sum = part.count = 0;
+  Sums total(2 * parts.size(), 0.0);
+  bool ignores = canIgnoreRows(session.inputsOf(entry)) || parts.empty();
   for (int64_t step = 0; step < steps; ++step) {
-    session.writeInputs(entry, source, 1,
-                        [&](int64_t, int64_t row) { return order.sample(step, 0, row); });
-    session.run(entry);
-    for (Part &part : parts) {
-      part.sum += readOutput(kLossSum + part.suffix);
-      part.count += readOutput(kLossCount + part.suffix);
+    int64_t first = step * order.rows, left = order.samples - first;
+    Sums sums;
+    if (ignores || left >= order.rows) {
+      sums = runBatch([&](int64_t row) { return order.sample(step, 0, row); });
+      collect(step);
+    } else {
+      sums = addUpRest(first, left, step);
     }
-    collect(step);
+    for (size_t i = 0; i < sums.size(); ++i)
+      total[i] += sums[i];
   }
-  if (parts.empty() || parts.front().count == 0)
+  if (parts.empty() || total[1] == 0)
     return NAN;
   double loss = 0;
-  for (const Part &part : parts)
-    loss += part.count != 0 ? part.sum / part.count : 0;
+  for (size_t i = 0; i < total.size(); i += 2)
+    loss += total[i + 1] != 0 ? total[i] / total[i + 1] : 0;
   return loss;
 }
 

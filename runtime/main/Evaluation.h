@@ -5,6 +5,7 @@
 #include "runtime/core/Session.h"
 #include "runtime/main/Flags.h"
 #include <algorithm>
+#include <optional>
 
 namespace psrt {
 
@@ -29,14 +30,15 @@ public:
   void writeOutputs(const std::string &path);
 
 private:
-  struct Part {
-    std::string suffix; ///< of its outputs' names
-    double sum = 0, count = 0;
-  };
   struct Collected {
     const Output *output;
     std::vector<char> data;
   };
+  /// What the parts of the loss add up to: their sums and counts, one after the other.
+  using Sums = std::vector<double>;
+  /// Runs a batch; its rows read the samples that `sampleOf(row)` gives.
+  template <typename SampleOf> Sums runBatch(SampleOf sampleOf);
+  Sums addUpRest(int64_t first, int64_t count, std::optional<int64_t> step);
   bool isRows(const Output &output) const;
   void collect(int64_t step);
   const Output &find(const std::string &name) const;
@@ -47,7 +49,7 @@ private:
   const EntryPoint &entry;
   SampleOrder order;
   int64_t steps = 0;
-  std::vector<Part> parts;
+  std::vector<std::string> parts; ///< of the loss: how the names of their outputs end
   std::vector<Collected> collected;
 };
 

@@ -9,7 +9,7 @@
 // NOTHING: func.func @micro_batch
 // NOTHING-NOT: backward
 
-// CHECK: module attributes {ps.level = #ps.level<training>, ps.loss_average = "step"}
+// CHECK: module attributes {ps.level = #ps.level<training>, ps.loss_average = "step", ps.row_sums}
 module attributes {ps.level = #ps.level<imported>} {
   ps.variable parameter @first.weight : tensor<8x4xf32>
   ps.variable parameter @second.weight : tensor<5x8xf32>

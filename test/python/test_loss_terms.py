@@ -322,3 +322,55 @@ def test_a_host_steps_through_the_c_api(tmp_path, name, read):
         after = program.get(parameter, torch.empty_like(value))
         assert torch.allclose(after, value, rtol=0, atol=1e-5), parameter
     program.close()
+
+
+# ---- evaluations of fewer samples than a batch has ----------------------------------------------------------------
+
+
+class Regression(torch.nn.Module):
+    """Rows of 4 to rows of 3; `loss(network, found, y)` is its loss, without labels that could be ignored."""
+
+    def __init__(self, loss):
+        super().__init__()
+        torch.manual_seed(1)
+        self.layer, self.loss = torch.nn.Linear(4, 3), loss
+
+    def forward(self, x, y):
+        return self.loss(self, self.layer(x), y)
+
+
+def of_samples(network, found, y):
+    return (found - y).square().sum()
+
+
+def of_weights(network, found, y):
+    """A mean whose count comes from the batch."""
+    weights = y[:, 0].abs()
+    return ((found - y).square().mean(-1) * weights).sum() / weights.sum()
+
+
+def with_penalty(network, found, y):
+    return F.mse_loss(found, y) + found.abs().sum(-1).mean() + network.layer.weight.square().sum()
+
+
+def contrast(network, found, y):
+    return F.mse_loss(found, y).sqrt()
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
+@pytest.mark.parametrize("loss, parts", [(lambda n, found, y: F.mse_loss(found, y), 1), (of_samples, 8), (of_weights, 1), (with_penalty, 1), (contrast, 0)],
+                         ids=["mean", "sum", "weights", "penalty", "contrast"])  # fmt: skip
+def test_evaluation_is_over_all_samples(tmp_path, mesh, loss, parts):
+    """The last batch is computed from whole ones. `parts`: what a loss of n samples is divided by n and multiplied by; 0: it is no sum of theirs."""
+    model = Regression(loss)
+    torch.export.save(torch.export.export(model, (torch.randn(8, 4), torch.randn(8, 3))), tmp_path / "model.pt2")
+    program = oracle.compile_model(tmp_path, tmp_path / "model.pt2", mesh, "--optimizer", "sgd(lr=0)")
+    torch.manual_seed(2)
+    for samples in (13, 3) if parts else (13,):
+        x, y = torch.randn(samples, 4), torch.randn(samples, 3)
+        save_file({"x": x, "y": y}, tmp_path / "data.safetensors")
+        said = oracle.run([program, "--eval", "--eval-data", "data.safetensors"], tmp_path)
+        assert ("left out" in said) == (not parts) and f"over {samples if parts else 8} samples" in said, said
+        if parts:
+            expected = model(x, y).item() * (8 / samples if parts == 8 else 1)
+            assert float(said.split()[2]) == pytest.approx(expected, rel=1e-6)
