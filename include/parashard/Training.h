@@ -49,7 +49,8 @@ struct AutodiffOptions {
   /// Train the model as `model.eval()` has it: without dropout, with running statistics as they
   /// are.
   bool evalMode = false;
-  /// Start backward from `@loss_scale`, so that small cotangents do not vanish in f16.
+  /// Start backward from `@loss_scale`, so that small cotangents do not vanish in f16; without a
+  /// loss, from the given cotangents times that.
   bool scaleLoss = false;
   /// Make `@evaluate` alone. A model needs no loss then.
   bool inference = false;

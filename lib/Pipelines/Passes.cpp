@@ -51,7 +51,7 @@ bool scalesLoss(const CompileOptions &o) {
   llvm::Expected<PrecisionSpec> spec = parsePrecision(o.precision);
   if (!spec)
     return llvm::consumeError(spec.takeError()), false; // ps-precision says what is wrong
-  return spec->scalesLoss() && !o.inference && o.loss != "none";
+  return spec->scalesLoss() && !o.inference;
 }
 
 std::vector<std::string> trainingPasses(const CompileOptions &o) {

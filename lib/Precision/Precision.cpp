@@ -226,8 +226,10 @@ private:
     if (all)
       narrowVariables(module, narrow);
     auto update = module.lookupSymbol<func::FuncOp>("update");
-    if (spec.scalesLoss() && module.lookupSymbol(kLossSymbol) &&
-        !module.lookupSymbol(kLossScaleSymbol))
+    bool hasGradients = llvm::any_of(module.getOps<VariableOp>(), [](VariableOp variable) {
+      return variable.getKind() == VariableKind::Gradient;
+    });
+    if (spec.scalesLoss() && hasGradients && !module.lookupSymbol(kLossScaleSymbol))
       return module.emitError("--precision fp16: the loss of this module is not scaled, so that "
                               "small gradients would vanish; compile from the model itself");
     CopyMaker copies(module);

@@ -1,6 +1,7 @@
 // ps-autodiff: @forward becomes @micro_batch (forward and backward), @evaluate, @update and, where
 // the loss asks for it, @count.
 #include "Backward.h"
+#include "OptimizerStep.h"
 #include "StepLoss.h"
 #include "lib/Support/Parameters.h"
 #include "parashard/Levels.h"
@@ -78,6 +79,8 @@ private:
   LogicalResult buildTraining();
   void buildCount();
   LogicalResult buildMicroBatch();
+  FailureOr<VariableOp> getLossScale(float initial);
+  FailureOr<Value> scaleCotangent(BackwardBuilder &builder, Value cotangent);
   FailureOr<Value> readLossScale(BackwardBuilder &builder, Value total, bool isSummed);
   LogicalResult accumulateOutputs(func::FuncOp function);
   LogicalResult accumulateGradients(Backward &backward, OpBuilder &builder);
@@ -354,7 +357,12 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
         builder.getNamedAttr(kCotangentMark, builder.getStringAttr(outputs[index].name)));
     unsigned number = function.getNumArguments();
     (void)function.insertArgument(number, outputs[index].type, mark, function.getLoc());
-    backward.seed(end->getOperand(index), function.getArgument(number));
+    BackwardBuilder seeds = backward.makeBuilder(end->getOperand(index));
+    seeds.setInsertionPoint(end);
+    FailureOr<Value> seed = scaleCotangent(seeds, function.getArgument(number));
+    if (failed(seed))
+      return failure();
+    backward.seed(end->getOperand(index), *seed);
   }
   if (failed(backward.run()) || failed(accumulateGradients(backward, builder)))
     return failure();
@@ -383,25 +391,50 @@ static int64_t countAdded(Value scalar) {
   return most;
 }
 
-/// A variable that `ps-optimizer` writes: state of the optimizers, and of no parameter alone. It
-/// starts so that a mean over the micro-batch is scaled by 2^16, as torch.amp.GradScaler does:
-/// where sums are differentiated, and divided by the step's count at its end, by as much less.
-FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value total,
-                                                bool isSummed) {
-  auto type = cast<RankedTensorType>(total.getType());
+/// As torch.amp.GradScaler starts.
+static constexpr float kFirstLossScale = 65536;
+
+/// Finds the scale of the loss, or adds it: a variable that `ps-optimizer` writes, state of the
+/// optimizers, and of no parameter alone.
+FailureOr<VariableOp> TrainingBuilder::getLossScale(float initial) {
+  if (auto known = variables.lookup(kLossScaleSymbol))
+    return known;
   VariableOp first;
   for (auto variable : module.getOps<VariableOp>())
     if (!first && isTrained(FlatSymbolRefAttr::get(variable.getSymNameAttr())))
       first = variable;
   if (!first)
     return forward.emitError("nothing is trained: there are no gradients to scale");
-  auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  float initial = 65536.0f / (isSummed ? llvm::PowerOf2Ceil(countAdded(total)) : 1);
+  auto scalar = RankedTensorType::get({}, Float32Type::get(module.getContext()));
   auto scale = variables.add(VariableKind::Optimizer, kLossScaleSymbol, scalar, first,
                              DenseElementsAttr::get(scalar, initial));
   if (failed(scale))
     return failure();
-  (*scale)->setAttr(kSharedMark, builder.getUnitAttr());
+  (*scale)->setAttr(kSharedMark, UnitAttr::get(module.getContext()));
+  return *scale;
+}
+
+/// Multiplies what the host gives by the scale, where there is one.
+FailureOr<Value> TrainingBuilder::scaleCotangent(BackwardBuilder &builder, Value cotangent) {
+  if (!options.scaleLoss)
+    return cotangent;
+  FailureOr<VariableOp> scale = getLossScale(kFirstLossScale);
+  if (failed(scale))
+    return failure();
+  Arithmetic math(builder, builder.getLoc());
+  Value read = makeRead(builder, builder.getLoc(), *scale);
+  return math.mul(cotangent, math.spread(read, cotangent));
+}
+
+/// It starts so that a mean over the micro-batch is scaled by 2^16: where sums are differentiated,
+/// and divided by the step's count at its end, by as much less.
+FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value total,
+                                                bool isSummed) {
+  auto type = cast<RankedTensorType>(total.getType());
+  FailureOr<VariableOp> scale =
+      getLossScale(kFirstLossScale / (isSummed ? llvm::PowerOf2Ceil(countAdded(total)) : 1));
+  if (failed(scale))
+    return failure();
   Value read = makeRead(builder, builder.getLoc(), *scale);
   read = makeConvert(builder, builder.getLoc(), read, type.getElementType());
   if (read.getType() != type)

@@ -36,7 +36,7 @@ def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
     Option<"batchDims", "batch-dims", "std::string", "\"\"", "INPUT=D or INPUT=none, separated by ';'; else dim 0">,
     Option<"evalMode", "eval-mode", "bool", "false", "train the model as model.eval() has it">,
     Option<"scaleLoss", "scale-loss", "bool", "false",
-      "start backward from a scale that ps-optimizer adapts, not from 1">,
+      "start backward from a scale that ps-optimizer adapts, not from 1; without a loss, multiply cotangents by it">,
     Option<"inference", "inference", "bool", "false", "make evaluate alone; the model needs no loss">,
   ];
 }

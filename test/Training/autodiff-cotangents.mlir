@@ -1,5 +1,23 @@
 // RUN: ps-opt %s "-ps-autodiff=loss=none differentiate=y" -ps-verify-training | FileCheck %s
 
+// RUN: ps-opt %s "-ps-autodiff=loss=none differentiate=y scale-loss=true" "-ps-optimizer=optimizer=sgd(lr=1)" -ps-verify-training | FileCheck %s --check-prefix=SCALE
+
+// What the host gives is scaled; the update divides by the scale, and skips what is not finite.
+// SCALE: ps.variable optimizer @loss_scale of @w init dense<6.553600e+04> : tensor<f32>
+// SCALE-LABEL: func.func @micro_batch(
+// SCALE-SAME: %[[DY:arg[0-9]+]]: tensor<2x4xf32> {ps.cotangent = "y"}
+// SCALE: %[[S:.*]] = ps.read @loss_scale
+// SCALE: %[[B:.*]] = ps.broadcast %[[S]]
+// SCALE: %[[SCALED:.*]] = ps.mul %[[DY]], %[[B]]
+// SCALE: ps.contract %[[SCALED]] [0, 2]
+// SCALE-LABEL: func.func @update() {
+// SCALE: %[[S:.*]] = ps.read @loss_scale
+// SCALE: %[[B:.*]] = ps.broadcast %[[S]]
+// SCALE: ps.div %{{.*}}, %[[B]]
+// SCALE: ps.write @loss_scale
+// SCALE: ps.write @w, %{{.*}} if %
+// SCALE: return
+
 // A tied parameter is accumulated once for each use; without a loss the outputs stay results.
 ps.variable parameter @w names ["w", "tied"] : tensor<4x4xf32>
 
