@@ -72,7 +72,7 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
     ps::propagateLaterSplits(graph);
     if (zero > 0) {
       ps::splitForZero(graph, zero);
-      ps::propagateSplits(graph);
+      ps::propagateZeroSplits(graph);
     }
     ps::wholeSharedConstants(graph);
     ps::choosePartials(graph);

@@ -263,6 +263,28 @@ void propagateLaterSplits(ShardingGraph &graph) {
         node.laterAxes.push_back(axis);
 }
 
+static bool isInUpdate(Operation *op) {
+  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+  return phase && phase.getValue() == Phase::Update;
+}
+
+void propagateZeroSplits(ShardingGraph &graph) {
+  std::vector<SmallVector<StringAttr>> before;
+  for (const ShardingNode &node : graph.nodes)
+    before.push_back(getAxes(node));
+  propagateSplits(graph);
+  for (const ShardingEdge &edge : graph.edges) {
+    bool makesValues = edge.kind == ShardingEdge::Kind::Op || edge.kind == ShardingEdge::Kind::Read;
+    if (!makesValues || !isInUpdate(edge.op))
+      continue;
+    for (int result : edge.results)
+      if (result >= 0)
+        for (StringAttr axis : getAxes(graph.nodes[result]))
+          if (!llvm::is_contained(before[result], axis))
+            graph.nodes[result].laterAxes.push_back(axis);
+  }
+}
+
 /// True when every op that uses the node needs it as it is.
 static bool usersAgree(const ShardingGraph &graph, unsigned number) {
   const ShardingNode &node = graph.nodes[number];

@@ -18,6 +18,10 @@ void propagateSplits(ShardingGraph &graph);
 /// Nothing when nothing is offered.
 void propagateLaterSplits(ShardingGraph &graph);
 
+/// After `splitForZero`: propagates its splits. In the update these yield to partial sums: a sum is
+/// scattered where it moves the fewest bytes, such as after a conversion to 16 bits.
+void propagateZeroSplits(ShardingGraph &graph);
+
 /// Constants whose users want them split differently become whole: a slice costs nothing, a gather
 /// does.
 void wholeSharedConstants(ShardingGraph &graph);

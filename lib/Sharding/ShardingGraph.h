@@ -24,7 +24,8 @@ struct ShardingNode {
   bool fixed = false;
   /// What a policy offers it after the first fixpoint; empty: nothing.
   TensorSplits later;
-  /// The axes that came with what was offered later. They yield to partial sums.
+  /// The axes that came with what was offered later, or in the update with ZeRO's splits. They
+  /// yield to partial sums.
   llvm::SmallVector<mlir::StringAttr, 1> laterAxes;
   /// Split by ZeRO, over what was known of it before.
   bool splitLater = false;
