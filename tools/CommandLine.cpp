@@ -2,9 +2,11 @@
 // named.
 #include "CommandLine.h"
 
+#include "parashard/Version.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -21,6 +23,12 @@ static Error fail(const Twine &message) {
 
 void reportFileLimits() { std::signal(SIGXFSZ, SIG_IGN); }
 
+void setVersion() {
+  cl::SetVersionPrinter([](raw_ostream &os) {
+    os << "Parashard " PARASHARD_VERSION ", LLVM " LLVM_VERSION_STRING "\n";
+  });
+}
+
 bool parseTool(int argc, char **argv, StringRef overview) {
   StringRef tool = sys::path::filename(argv[0]);
   for (int i = 1; i < argc; ++i) {
@@ -35,6 +43,7 @@ bool parseTool(int argc, char **argv, StringRef overview) {
            << " is empty; leave it out, or give a value\n";
     return false;
   }
+  setVersion();
   return cl::ParseCommandLineOptions(argc, argv, overview, &errs());
 }
 

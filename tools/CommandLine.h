@@ -15,6 +15,9 @@ enum ExitStatus { Done = 0, ModelAtFault = 1, BadCommandLine = 2 };
 /// write, and does not kill the process.
 void reportFileLimits();
 
+/// What `--version` prints: the versions of Parashard and of LLVM.
+void setVersion();
+
 /// Parses the command line of a tool, whose options are `llvm::cl`'s. False after a message on
 /// stderr: an unknown flag, or one whose value is missing or empty (an unset variable of a script).
 bool parseTool(int argc, char **argv, llvm::StringRef overview);

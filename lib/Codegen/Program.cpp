@@ -5,6 +5,8 @@
 #include "mlir/IR/Matchers.h"
 #include "parashard/Import.h"
 #include "parashard/Training.h"
+#include "parashard/Version.h"
+#include "llvm/Config/llvm-config.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -419,7 +421,8 @@ LogicalResult ProgramTable::write(const CodegenOptions &options, Payload &payloa
   json::OStream json(os);
   json.objectBegin();
   json.attribute("version", 1);
-  json.attribute("parashard", "0.1.0");
+  json.attribute("parashard", PARASHARD_VERSION);
+  json.attribute("llvm", LLVM_VERSION_STRING);
   json.attribute("target", options.target);
   json.attribute("model", options.model);
   json.attribute("compile_line", options.compileLine);

@@ -5,6 +5,8 @@
 #include "lib/Partition/SplitUpdate.h"
 #include "parashard/Training.h"
 #include "llvm/Support/Base64.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -139,11 +141,16 @@ static std::string hashBytes(StringRef bytes) {
 
 static json::Array describeFiles(const import::WeightFiles &files) {
   json::Array result;
-  for (const import::WeightFile &file : files.list())
+  for (const import::WeightFile &file : files.list()) {
+    llvm::SmallString<128> absolute(file.path);
+    llvm::sys::fs::make_absolute(absolute);
+    llvm::sys::path::remove_dots(absolute);
     result.push_back(json::Object{{"path", file.path},
+                                  {"absolute", absolute.str()},
                                   {"bytes", int64_t(file.size)},
                                   {"hashed", int64_t(file.end.size())},
                                   {"hash", hashBytes(file.end)}});
+  }
   return result;
 }
 

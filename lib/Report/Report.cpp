@@ -8,6 +8,7 @@
 #include "lib/Support/Files.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "parashard/Pipelines.h"
+#include "parashard/Version.h"
 
 using namespace mlir;
 namespace json = llvm::json;
@@ -88,7 +89,7 @@ std::optional<json::Object> gather(ModuleOp module, const ReportOptions &options
   if (most)
     totals["arena_bytes"] = *most;
   return json::Object{{"version", 1},
-                      {"parashard", "0.1.0"},
+                      {"parashard", PARASHARD_VERSION},
                       {"model", toText(options.compile.model)},
                       {"command", toText(options.line)},
                       {"level", ps::stringifyLevel(level)},

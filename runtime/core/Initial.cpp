@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <map>
 
 namespace psrt {
@@ -61,11 +62,16 @@ private:
     return {file.data() + end.begin, int64_t(end.size), source.path};
   }
   Bytes openOther(const std::string &name, const Variable &variable) {
+    std::vector<std::string> paths = listPaths(name);
     try {
-      files.emplace_back(resolve(name));
+      files.emplace_back(choosePath(name, paths));
     } catch (const Error &error) {
-      PSRT_FAIL(BadInput, "%s; it holds the initial value of \"%s\": put it back, or give weights",
-                error.what(), variable.displayName().c_str());
+      std::string others;
+      for (size_t i = 0; i + 1 < paths.size(); ++i)
+        others += (i ? ", \"" : "; nor is it at \"") + paths[i] + "\"";
+      PSRT_FAIL(BadInput,
+                "%s%s; it holds the initial value of \"%s\": put it back, or give weights",
+                error.what(), others.c_str(), variable.displayName().c_str());
     }
     const MappedFile &file = files.back();
     check(name, file);
@@ -86,16 +92,44 @@ private:
                   file.path().c_str());
     }
   }
-  /// A relative name starts from the program's folder, or else from the current one.
-  std::string resolve(const std::string &name) const {
-    if (name[0] == '/' || source.path.empty())
-      return name;
-    std::string beside = source.folder() + "/" + name;
-    std::FILE *file = std::fopen(beside.c_str(), "rb");
-    if (!file)
-      return name;
-    std::fclose(file);
-    return beside;
+  /// Where a file may be: as it was named to the compiler, from the program's folder on; beside the
+  /// program; where it was when it was compiled; as it was named, from the current folder on.
+  std::vector<std::string> listPaths(const std::string &name) const {
+    std::vector<std::string> paths;
+    auto add = [&](const std::string &path) {
+      if (!path.empty() && std::find(paths.begin(), paths.end(), path) == paths.end())
+        paths.push_back(path);
+    };
+    if (!source.path.empty() && name[0] != '/')
+      add(source.folder() + "/" + name);
+    if (!source.path.empty())
+      add(source.folder() + "/" + name.substr(name.rfind('/') + 1));
+    if (const WeightFile *weights = findCompiled(name))
+      add(weights->absolute);
+    add(name);
+    return paths;
+  }
+  const WeightFile *findCompiled(const std::string &name) const {
+    for (const WeightFile &weights : compiled)
+      if (weights.path == name)
+        return &weights;
+    return nullptr;
+  }
+  /// The first path at which a file of the right size is; else the first at which one is; else the
+  /// last path.
+  std::string choosePath(const std::string &name, const std::vector<std::string> &paths) const {
+    const WeightFile *weights = findCompiled(name);
+    const std::string *found = nullptr;
+    for (const std::string &path : paths) {
+      std::error_code error;
+      uintmax_t bytes = std::filesystem::file_size(path, error);
+      if (error)
+        continue;
+      if (!weights || int64_t(bytes) == weights->bytes)
+        return path;
+      found = found ? found : &path;
+    }
+    return found ? *found : paths.back();
   }
   const ProgramSource &source;
   const std::vector<WeightFile> &compiled;

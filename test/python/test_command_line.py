@@ -1,5 +1,7 @@
 """The command lines: every flag is there or says that it is not built; config files, globs, weights in files and folders."""
 import json
+import pathlib
+import re
 import subprocess
 
 import capi
@@ -35,7 +37,7 @@ COMPILE = """dim batch batch-dim mode loss-output loss differentiate freeze init
     gradient-reduction offload product-activations optimizer clip-norm ema target inference check explain report write-timeline no-codegen
     stop-after dump-dir""".split()
 RUN = """config ranks comm threads data data-type labels fill shuffle seed epochs steps set lr-schedule eval-data
-    eval-every eval-steps eval outputs output losses log gradients trace quiet info save save-every keep load weights
+    eval-every eval-steps eval outputs output losses log gradients trace progress quiet info version save save-every keep load weights
     export-weights max-file-size check""".split()
 EVALUATE = "entry ranks micro-batches steps seed set inputs outputs".split()
 
@@ -47,6 +49,44 @@ def test_help_names_every_flag(trained, tool, flags):
     assert status == 0
     missing = [flag for flag in flags if f"--{flag}" not in said]
     assert not missing
+
+
+def test_versions(trained):
+    """One place has it; each tool and program prints it, and LLVM's."""
+    package = pathlib.Path(__file__).parents[2] / "python-bindings/parashard/__init__.py"
+    version = re.search('__version__ = "(.*)"', package.read_text())[1]
+    line = f"Parashard {version}, LLVM 22."
+    for tool in ("ps-opt", "ps-compile", "ps-run", "ps-translate", "ps-timeline"):
+        status, said = run([tools_folder() / tool, "--version"], trained)
+        assert status == 0 and said.startswith(line), (tool, said)
+    status, said = run([trained / "program", "--version"], trained)
+    assert status == 0 and said.startswith(line), said
+
+
+def test_the_model_is_found(tmp_path, exports):
+    """Beside the program, where it was when it was compiled, and as it was named; the message lists what was tried."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "moved").mkdir()
+    archive = tmp_path / "models" / "mlp.pt2"
+    archive.write_bytes(oracle.export("mlp", exports).read_bytes())
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    status, said = run([tools_folder() / "ps-compile", "models/mlp.pt2", "-o", "models/program", "--optimizer", "sgd(lr=1)"], tmp_path)
+    assert status == 0, said
+    line = ["--data", tmp_path / "data.safetensors", "--steps", 1]
+    for folder in (tmp_path / "models", tmp_path, "/"):
+        status, said = run([tmp_path / "models/program", *line], folder)
+        assert status == 0, said
+    (tmp_path / "models/program").rename(tmp_path / "moved/program")
+    status, said = run([tmp_path / "moved/program", *line], "/")
+    assert status == 0, said
+    archive.rename(tmp_path / "moved/mlp.pt2")
+    status, said = run([tmp_path / "moved/program", *line], "/")
+    assert status == 0, said
+    (tmp_path / "moved/mlp.pt2").unlink()
+    status, said = run([tmp_path / "moved/program", *line], "/")
+    assert status == 1, said
+    for path in ("models/mlp.pt2", tmp_path / "moved/models/mlp.pt2", tmp_path / "moved/mlp.pt2", tmp_path / "models/mlp.pt2"):
+        assert f'"{path}"' in said, said
 
 
 def test_a_file_that_is_only_called_onnx(trained):

@@ -1,9 +1,11 @@
 // The tool that reads a module, runs passes over it, and prints it.
+#include "../CommandLine.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "parashard/Pipelines.h"
 
 int main(int argc, char **argv) {
+  parashard::setVersion();
   mlir::DialectRegistry registry;
   parashard::registerEverything(registry);
   parashard::registerAllPasses();
