@@ -156,6 +156,16 @@ def test_a_rank_that_hangs_ends_all(pair):
     assert "all_reduce of" in said and "over tp" in said and "rank 1" in said and "PSRT_TIMEOUT" in said
 
 
+def test_a_step_longer_than_the_time_allowed_is_healthy(tmp_path, exports):
+    """It computes for longer than PSRT_TIMEOUT, and communicates at its end alone; its graphs and communicators end in order."""
+    oracle.compile_model(tmp_path, oracle.export("gpt2", exports), "dp=2", "--micro-batches", 2, "--optimizer", "sgd(lr=0.1)", "--target", "cuda:replay")
+    save_file({name: value.contiguous() for name, value in oracle.draw_batches(oracle.zoo("gpt2"), 2, steps=1).items()}, tmp_path / "data.safetensors")
+    begin = time.monotonic()
+    environment = {**os.environ, "PSRT_TIMEOUT": "1", "PSRT_STANDIN_KERNEL_TIME": "10000"}
+    done = subprocess.run(line("--steps", "1"), cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and time.monotonic() - begin > 1.5, done.stderr
+
+
 def test_a_thread_that_hangs_ends_all(pair):
     done = subprocess.run(line(), cwd=pair, env={**os.environ, "PSRT_TIMEOUT": "2", "PSRT_STANDIN_NCCL_HANG": "1:30"}, capture_output=True, text=True, timeout=30)
     assert done.returncode == 3 and "over tp" in done.stderr, done.stderr

@@ -4,6 +4,7 @@
 #include "runtime/core/Status.h"
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 namespace psrt::nccl {
@@ -72,12 +73,21 @@ Groups findGroups(const Program &program) {
 
 //===--- communicators ----------------------------------------------------===//
 
+/// Graphs in which it was captured are gone by now: NCCL waits for these.
 Communicator::~Communicator() {
   if (!comm || isAborted)
     return;
   if (registration)
     library->commDeregister(comm, registration);
-  library->commDestroy(comm);
+  const char *what = "to end a communicator";
+  try {
+    library->check(library->commFinalize(comm), comm, what);
+    settle(what);
+    library->commDestroy(comm);
+  } catch (const Error &error) {
+    std::fprintf(stderr, "note: a communicator was not ended well: %s\n", error.what());
+    library->commAbort(comm);
+  }
 }
 
 void Communicator::announce(void *memory, size_t bytes) {

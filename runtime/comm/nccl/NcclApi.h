@@ -60,6 +60,7 @@ struct ncclConfig_t {
     (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config))               \
   X(commSplit, ncclCommSplit, ncclResult_t,                                                        \
     (ncclComm_t comm, int color, int key, ncclComm_t *made, ncclConfig_t *config))                 \
+  X(commFinalize, ncclCommFinalize, ncclResult_t, (ncclComm_t comm))                               \
   X(commDestroy, ncclCommDestroy, ncclResult_t, (ncclComm_t comm))                                 \
   X(commAbort, ncclCommAbort, ncclResult_t, (ncclComm_t comm))                                     \
   X(commGetAsyncError, ncclCommGetAsyncError, ncclResult_t,                                        \

@@ -18,13 +18,19 @@ NcclRank::NcclRank(NcclCommunication &all, std::unique_ptr<Communicators> given,
                    std::unique_ptr<RankComm> host, const Mesh &mesh, int rank,
                    cuda::CudaRank &device)
     : all(all), communicators(std::move(given)), host(std::move(host)), mesh(mesh), rank(rank),
-      device(device) {
+      device(device), pulse("", device.getStream()->getGpu(), device.getStream()) {
+  pulse.add("an instruction");
+  device.setPulse([this] { pulse.notePosition(++pulses); });
   if (device.getArenaBytes() > 0)
     communicators->announce(device.getArena(), device.getArenaBytes());
   device.getGpu().setWatch([this] { watch(); });
 }
 
-NcclRank::~NcclRank() { device.getGpu().setWatch(nullptr); }
+NcclRank::~NcclRank() {
+  device.getGpu().setWatch(nullptr);
+  device.setPulse(nullptr);
+  device.getGpu().tryToEnter(); // communicators end next
+}
 
 Lane &NcclRank::getLane(const std::string &queue) {
   std::unique_ptr<Lane> &lane = lanes[queue];
@@ -110,6 +116,7 @@ void NcclRank::bindOp(Bound &bound, NcclOp op, int64_t token, const std::string 
 
 void NcclRank::reserve() {
   device.getGpu().enter();
+  pulse.reserve();
   for (auto &[queue, lane] : lanes)
     lane->reserve();
 }
@@ -179,6 +186,7 @@ void NcclRank::checkProgress() {
   communicators->checkHealth();
   double now = secondsNow();
   bool hasMoved = device.getGpu().isWaitNew();
+  hasMoved |= pulse.hasMoved();
   for (auto &[queue, lane] : lanes)
     hasMoved |= lane->hasMoved();
   if (hasMoved)
@@ -189,7 +197,7 @@ void NcclRank::checkProgress() {
   for (auto &[queue, lane] : lanes)
     where += (where.empty() ? "" : "; ") + lane->describe();
   PSRT_FAIL(Failed,
-            "no communication of rank %d has ended for %.0f s (PSRT_TIMEOUT): another rank is lost "
+            "nothing of rank %d has ended for %.0f s (PSRT_TIMEOUT): another rank is lost "
             "or hangs; %s",
             rank, silenceAllowed(), where.empty() ? "none was begun" : where.c_str());
 }

@@ -59,6 +59,8 @@ private:
   int rank;
   cuda::CudaRank &device;
   std::map<std::string, std::unique_ptr<Lane>> lanes; ///< by queue; "": the rank's own stream
+  Lane pulse;         ///< how far the rank's own stream has come, computing or not
+  int64_t pulses = 0; ///< enqueued so far
   std::deque<NcclOp> ops;
   std::map<int64_t, std::vector<NcclOp *>>
       started; ///< by token, what was started and not waited for
@@ -71,7 +73,7 @@ private:
   };
   std::deque<Span> spans;
   bool isTraced = false;
-  double progressAt = 0; ///< when some lane was seen to go on
+  double progressAt = 0; ///< when the GPU was seen to go on
 };
 
 class NcclCommunication : public Communication {
@@ -84,6 +86,7 @@ public:
   /// Of the ranks of this process: nothing of them stays under way on a GPU.
   void abortRanks();
   void reset() override { host->reset(); }
+  int countWaiting() const override { return host->countWaiting(); }
   void bring(int from, const void *data, void *received, size_t bytes,
              const std::string &what) override {
     host->bring(from, data, received, bytes, what);

@@ -39,10 +39,19 @@ void CudaRank::begin(const int64_t *scalars) {
   mirrors.at(scalars).upload(scalars);
 }
 
+/// Instructions between two pulses: about a twelfth of a step of GPT-2.
+static constexpr ptrdiff_t kPulseDistance = 64;
+
 void CudaRank::run(const Bound *first, const Bound *last) {
   recordings.run(first, last, [&] {
-    for (const Bound *bound = first; bound != last; ++bound)
-      bound->run(*bound);
+    if (!pulse)
+      return RankDevice::run(first, last);
+    pulse();
+    for (const Bound *from = first; from != last;) {
+      const Bound *to = from + std::min(kPulseDistance, last - from);
+      RankDevice::run(std::exchange(from, to), to);
+      pulse();
+    }
   });
 }
 

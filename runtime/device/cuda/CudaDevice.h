@@ -72,6 +72,10 @@ public:
   const int64_t *mirror(const int64_t *scalars, size_t count) override;
   void begin(const int64_t *scalars) override;
   void run(const Bound *first, const Bound *last) override;
+  void forgetRecordings() override { recordings.clear(); }
+  /// Called where instructions are enqueued, between some of them and at both ends of a run; null:
+  /// nothing is.
+  void setPulse(std::function<void()> function) { pulse = std::move(function); }
   void mark() override { clock.mark(); }
   std::vector<double> takeMarks() override { return clock.take(); }
   double timeOf(const Event &event) const { return clock.timeOf(event); }
@@ -123,6 +127,7 @@ private:
   std::unique_ptr<Dnn> dnn; ///< it outlives what was recorded of its plans
   bool hasTriedDnn = false;
   std::map<const int64_t *, ScalarMirror> mirrors; ///< by what the host has
+  std::function<void()> pulse;
   Recordings recordings;
   Transfers transfers;
   EventClock clock;

@@ -11,11 +11,14 @@ Recordings::Recordings(StreamRef given) : stream(std::move(given)) {
   isOn = readSwitch("PSRT_CUDA_GRAPHS").value_or(true);
 }
 
-Recordings::~Recordings() {
+Recordings::~Recordings() { clear(); }
+
+void Recordings::clear() {
   stream->getGpu()->tryToEnter();
   for (auto &[range, recording] : recordings)
     if (recording.exec)
       stream->getGpu()->getDriver().graphExecDestroy(recording.exec);
+  recordings.clear();
 }
 
 void Recordings::run(const Bound *first, const Bound *last, const std::function<void()> &enqueue) {

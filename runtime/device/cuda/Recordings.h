@@ -22,6 +22,8 @@ public:
   /// Runs instructions that `enqueue` puts into the stream.
   void run(const Bound *first, const Bound *last, const std::function<void()> &enqueue);
 
+  /// Destroys all that was recorded.
+  void clear();
   /// How many there are.
   size_t count() const;
 

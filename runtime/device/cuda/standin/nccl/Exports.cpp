@@ -39,6 +39,8 @@ struct Comm {
   std::atomic<bool> isLate{true}; ///< it says once that it is under way
   std::atomic<int64_t> runs{0};   ///< batches
   std::atomic<int> registered{0};
+  std::atomic<int> batches{0}; ///< that may run, or run again: enqueued, or captured in a graph
+  std::atomic<bool> isFinalized{false};
   int splits = 0;
 };
 using CommRef = std::shared_ptr<Comm>;
@@ -94,6 +96,8 @@ struct Operation {
 
 /// What is enqueued at once.
 struct Batch {
+  explicit Batch(CommRef given) : comm(std::move(given)) { ++comm->batches; }
+  ~Batch() { --comm->batches; }
   CommRef comm;
   std::vector<Operation> operations;
 };
@@ -234,8 +238,7 @@ ncclResult_t enqueue() {
   while (!calls.empty()) {
     CommRef comm = calls.front().comm;
     CUstream stream = calls.front().stream;
-    auto batch = std::make_unique<Batch>();
-    batch->comm = comm;
+    auto batch = std::make_unique<Batch>(comm);
     std::vector<PsrtStandinAccess> accesses;
     std::vector<Call> others;
     for (Call &call : calls) {
@@ -331,10 +334,32 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t *ma
   }
 }
 
-ncclResult_t ncclCommDestroy(ncclComm_t handle) {
+/// As NCCL: it is under way as long as a graph has operations of the communicator.
+ncclResult_t ncclCommFinalize(ncclComm_t handle) {
+  CommRef comm = find(handle);
+  if (!comm || comm->isFinalized.exchange(true))
+    return ncclInvalidArgument;
+  comm->isLate = true;
+  return ncclInProgress;
+}
+
+static ncclResult_t remove(ncclComm_t handle) {
   std::lock_guard<std::mutex> lock(objects().mutex);
   objects().comms.remove(handle);
   return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t handle) {
+  CommRef comm = find(handle);
+  if (!comm)
+    return ncclInvalidArgument;
+  if (!comm->isFinalized || comm->batches > 0) {
+    std::fprintf(stderr, "stand-in for NCCL: a communicator is destroyed %s\n",
+                 comm->isFinalized ? "before a graph that has its operations"
+                                   : "that was not finalized");
+    std::abort();
+  }
+  return remove(handle);
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
@@ -342,14 +367,15 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   if (!comm)
     return ncclInvalidArgument;
   comm->aborted = true;
-  return ncclCommDestroy(handle);
+  return remove(handle);
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *error) {
   CommRef comm = find(handle);
   if (!comm)
     return ncclInvalidArgument;
-  *error = comm->isLate.exchange(false) ? ncclInProgress : ncclSuccess;
+  bool isBusy = comm->isLate.exchange(false) || (comm->isFinalized && comm->batches > 0);
+  *error = isBusy ? ncclInProgress : ncclSuccess;
   return ncclSuccess;
 }
 
