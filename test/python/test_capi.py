@@ -240,11 +240,12 @@ def test_the_callers_openmp_threads_stay(tmp_path):
     """The runtime's matmuls run on one OpenMP thread each; those of the process that embeds it are as many as before."""
     model = models.gpt(loss=False)
     program, output = make_program(tmp_path, model, "dp=1")
+    batch = model.draw_inputs(1)
+    ours = torch.empty_like(model.module(**batch))
     openmp = ctypes.CDLL("libgomp.so.1")
     before = openmp.omp_get_max_threads()
     openmp.omp_set_num_threads(3)
-    batch = model.draw_inputs(1)
-    program.call("forward", batch, {output: torch.empty_like(model.module(**batch))}, 0)
+    program.call("forward", batch, {output: ours}, 0)
     after = openmp.omp_get_max_threads()
     openmp.omp_set_num_threads(before)
     assert after == 3
