@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/PatternMatch.h"
 #include <cmath>
+#include <functional>
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -48,9 +49,21 @@ static llvm::SmallVector<Tensor> mapPairs(Operation *op, Operands operands, Floa
         [&](BackwardMath &m, Value g) -> Value { return RIGHT; });                                 \
   }
 
+/// Sums, differences and products of integers wrap around.
+template <typename Fn> static int64_t wrap(int64_t x, int64_t y, Fn fn) {
+  return int64_t(fn(uint64_t(x), uint64_t(y)));
+}
+template <typename T, typename Fn> static T calculate(T x, T y, Fn fn) {
+  if constexpr (std::is_integral_v<T>)
+    return wrap(x, y, fn);
+  else
+    return fn(x, y);
+}
+
+/// Integers: 0 by a divisor of 0; by -1 the difference from 0, which wraps around.
 template <typename T> static T divide(T x, T y) {
   if constexpr (std::is_integral_v<T>)
-    return y == 0 ? 0 : x / y;
+    return y == 0 ? 0 : y == -1 ? wrap(0, x, std::minus()) : x / y;
   else
     return x / y;
 }
@@ -111,9 +124,10 @@ static Value bceTargetSlope(BackwardMath &m, Value p) {
 }
 
 #define PS_GROUPS(...) = {__VA_ARGS__}
-PS_BINARY(AddOp, PS_GROUPS({0, 1}), x + y, e.add(x, y), g, g)
-PS_BINARY(SubOp, PS_GROUPS({0, 1}), x - y, e.sub(x, y), g, m.neg(g))
-PS_BINARY(MulOp, PS_GROUPS({0}, {1}), x *y, e.mul(x, y), m.mul(g, y), m.mul(g, x))
+PS_BINARY(AddOp, PS_GROUPS({0, 1}), calculate(x, y, std::plus()), e.add(x, y), g, g)
+PS_BINARY(SubOp, PS_GROUPS({0, 1}), calculate(x, y, std::minus()), e.sub(x, y), g, m.neg(g))
+PS_BINARY(MulOp, PS_GROUPS({0}, {1}), calculate(x, y, std::multiplies()), e.mul(x, y), m.mul(g, y),
+          m.mul(g, x))
 PS_BINARY(DivOp, PS_GROUPS({0}), divide(x, y), e.div(x, y), m.div(g, y),
           m.neg(m.div(m.mul(g, z), y)))
 PS_BINARY(MaxOp, PS_GROUPS(), larger(x, y),
@@ -175,8 +189,6 @@ OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
 OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
   if (isSplat(adaptor.getRhs(), 1))
     return getLhs();
-  if (isSplat(adaptor.getRhs(), 0) && !isa<FloatType>(getElementTypeOrSelf(getType())))
-    return {}; // left for the run to complain about
   return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/true);
 }
 

@@ -78,7 +78,16 @@ Value ElementBuilder::mul(Value x, Value y) {
   return binary<arith::MulFOp, arith::MulIOp>(b, loc, x, y);
 }
 Value ElementBuilder::div(Value x, Value y) {
-  return binary<arith::DivFOp, arith::DivSIOp>(b, loc, x, y);
+  if (isFloat(x))
+    return arith::DivFOp::create(b, loc, x, y);
+  // The processor traps on a divisor of 0, which masked lanes hold too, and on the least integer by
+  // -1: both divide by 1 instead.
+  Value one = constant(x, 1), zero = constant(x, 0);
+  Value isZero = compare(Predicate::Eq, y, zero);
+  Value isMinusOne = compare(Predicate::Eq, y, constant(x, -1));
+  Value traps = arith::OrIOp::create(b, loc, isZero, isMinusOne);
+  Value quotient = arith::DivSIOp::create(b, loc, x, select(traps, one, y));
+  return select(isZero, zero, select(isMinusOne, sub(zero, x), quotient));
 }
 Value ElementBuilder::fma(Value x, Value y, Value z) {
   return math::FmaOp::create(b, loc, x, y, z);

@@ -35,10 +35,10 @@ Value buildFloorDivision(TensorBuilder &n, Value lhs, Value rhs) {
   Value quotient = n.make<ps::DivOp>(lhs, rhs);
   Value rest = n.make<ps::SubOp>(lhs, n.make<ps::MulOp>(quotient, rhs));
   Value zero = n.splat(getType(lhs), 0), one = n.splat(getType(lhs), 1);
-  Value restNegative = n.convert(n.compare(ps::Predicate::Lt, rest, zero), getElement(lhs));
-  Value rhsNegative = n.convert(n.compare(ps::Predicate::Lt, rhs, zero), getElement(lhs));
-  Value differs = n.make<ps::AndOp>(n.compare(ps::Predicate::Ne, rest, zero),
-                                    n.compare(ps::Predicate::Ne, restNegative, rhsNegative));
+  auto isBelow = [&](Value x, Value y) { return n.compare(ps::Predicate::Lt, x, y); };
+  // By 0 the rest has no sign to differ from: the quotient stays 0.
+  Value differs = n.make<ps::OrOp>(n.make<ps::AndOp>(isBelow(rest, zero), isBelow(zero, rhs)),
+                                   n.make<ps::AndOp>(isBelow(zero, rest), isBelow(rhs, zero)));
   return n.make<ps::SelectOp>(differs, n.make<ps::SubOp>(quotient, one), quotient);
 }
 

@@ -12,7 +12,8 @@ from conftest import tools_folder
 from oracle import run
 from safetensors.torch import load_file, save_file
 
-TYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i1": torch.bool, "bf16": torch.bfloat16,
+TYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i32": torch.int32, "i16": torch.int16,
+         "i8": torch.int8, "i1": torch.bool, "f16": torch.float16, "bf16": torch.bfloat16,
          "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2}
 
 
@@ -46,8 +47,8 @@ def draw(case):
         shape, dtype = parse_type(text)
         if dtype == torch.bool:
             values[name] = torch.rand(shape, generator=generator) < 0.5
-        elif dtype == torch.int64:
-            values[name] = torch.randint(0, case.below.get(name, 5), shape, generator=generator)
+        elif not dtype.is_floating_point:
+            values[name] = torch.randint(0, case.below.get(name, 5), shape, generator=generator).to(dtype)
         else:
             draw_floats = torch.rand if case.unit else torch.randn
             values[name] = draw_floats(shape, generator=generator).to(dtype)

@@ -53,6 +53,9 @@ for name in ["and", "or"]:
 INT = "tensor<4x5xi64>"
 for name in ["add", "sub", "mul", "max", "min", "and", "or"]:
     case(f"{name}_int", f"%r0 = ps.{name} %a, %b ATTRIBUTES : {INT}", {"a": INT, "b": INT}, [INT])
+for bits in [8, 16, 32, 64]:  # divisors are 0 too, and vectors have a tail
+    INTS = f"tensor<3x7xi{bits}>"
+    case(f"div_i{bits}", f"%r0 = ps.div %a, %b ATTRIBUTES : {INTS}", {"a": INTS, "b": INTS}, [INTS])
 case("compare", f"%r0 = ps.compare lt %a, %b ATTRIBUTES : {X} -> {BOOL}", {"a": X, "b": X}, [BOOL])
 for name in ["eq", "ne", "le", "gt", "ge"]:
     case(f"compare_{name}", f"%r0 = ps.compare {name} %a, %b ATTRIBUTES : {INT} -> {BOOL}", {"a": INT, "b": INT}, [BOOL])

@@ -4,10 +4,13 @@ All go into one program, compiled once. With ops split over ranks: test_op_facto
 """
 import re
 
+import capi
 import joined
 import op_cases
 import pytest
 import replay
+import torch
+from torch.nn import functional as F
 
 CASES = dict(op_cases.CASES)
 
@@ -133,6 +136,20 @@ chain("reshape_then_transpose", """
     %r0 = ps.exp %u : tensor<4x15xf32>""", {"a": "tensor<6x10xf32>"}, ["tensor<4x15xf32>"])
 
 
+# The least integer by -1 wraps around, and a divisor of 0 gives 0, in every lane; 5 elements leave lanes that are masked.
+for bits in [8, 16, 32, 64]:
+    x, least = f"tensor<5xi{bits}>", -(2 ** (bits - 1))
+    chain(f"div_ends_i{bits}", f"""
+        %n = ps.constant dense<[{least}, {least}, -7, 7, 0]> : {x}
+        %d = ps.constant dense<[-1, 0, 2, -2, 0]> : {x}
+        %r0 = ps.div %n, %d : {x}
+        %s = ps.sub %n, %a : {x}
+        %r1 = ps.div %s, %d : {x}""", {"a": x}, [x, x])
+
+ENDS = [0.0, -0.0, 1.0, -1.0, 88.8, -88.8, 1e4, -1e4, float("inf"), -float("inf"), float("nan"), 10.06, -10.06]
+EXTREME = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "exp": torch.exp, "silu": F.silu, "softplus": F.softplus,
+           "gelu erf": F.gelu, "gelu tanh": lambda x: F.gelu(x, approximate="tanh"), "softmax": lambda x: x.softmax(-1),
+           "log_softmax": lambda x: x.log_softmax(-1)}  # fmt: skip
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """What the evaluator says of all cases, and what the compiled program does."""
@@ -153,3 +170,63 @@ def test_kernel(results, name, device):
     """On the CPU, and as kernels of a GPU whose threads are played on the CPU."""
     expected, found = results
     joined.assert_close(found[device], expected, [joined.Call(name, CASES[name])])
+
+
+@pytest.fixture(scope="module")
+def at_ends(tmp_path_factory):
+    """Functions of rows that hold one of ENDS each: evaluated, on the CPU, and on a GPU."""
+    folder = tmp_path_factory.mktemp("ends")
+    given = torch.stack([torch.tensor(ENDS), torch.zeros(len(ENDS)), torch.full([len(ENDS)], 0.5)], 1)
+    x = f"tensor<{len(ENDS)}x3xf32>"
+    calls = [joined.Call(op.replace(" ", "_"), op_cases.OpCase(op, f"%r0 = ps.{op} %a ATTRIBUTES : {x}", {"a": x}, [x]))
+             for op in EXTREME]  # fmt: skip
+    values = {f"{call.name}.a": given.clone() for call in calls}
+    plain, planned = folder / "plain.mlir", folder / "planned.mlir"
+    plain.write_text(joined.module(calls))
+    planned.write_text(joined.module(calls, '"dp" = 1 : data'))
+    return given, {
+        "evaluated": joined.evaluate(calls, plain, folder, values=values),
+        "cpu": joined.call_compiled(calls, planned, folder, values=values),
+        "gpu": replay.run(joined.call_compiled, calls, planned, folder, values=values, target="cuda:replay"),
+    }
+
+
+@pytest.mark.parametrize("op", EXTREME)
+@pytest.mark.parametrize("by", ["evaluated", "cpu", "gpu"])
+def test_at_infinities_and_nan(at_ends, op, by):
+    given, found = at_ends
+    torch.testing.assert_close(found[by][f"{op.replace(' ', '_')}.r0"], EXTREME[op](given), rtol=2e-6, atol=1e-6, equal_nan=True)
+
+
+class Divisions(torch.nn.Module):
+    """Each way in which PyTorch divides integers, by tensors and by numbers."""
+
+    def forward(self, x, y):
+        return x // y, x % y, torch.fmod(x, y), torch.div(x, y, rounding_mode="trunc"), x // 3, x % -3, torch.fmod(x, -3)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:replay"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64], ids=str)
+def test_integer_division(tmp_path, dtype, target):
+    """As PyTorch, and by 0 a quotient of 0 and a remainder of the dividend; the lanes beyond the 13 do not trap."""
+    ends = torch.iinfo(dtype)
+    x = torch.tensor([7, -7, 7, -7, 6, -6, ends.min, ends.min, ends.max, 0, 1, 5, -5], dtype=dtype)
+    y = torch.tensor([2, 2, -2, -2, 3, 3, 2, -3, -5, 4, ends.min, 0, 0], dtype=dtype)
+    module = Divisions()
+    torch.export.save(torch.export.export(module, (x, y)), tmp_path / "model.pt2")
+    joined.run([joined.tools_folder() / "ps-compile", "model.pt2", "-o", "model.so", "--inference", "--target", target,
+                "--batch-dim", "x=none", "--batch-dim", "y=none"], tmp_path)  # fmt: skip
+    expected = [result.clone() for result in module(x, y.where(y != 0, 1))]
+    for i, by_zero in enumerate([0, x, x, 0]):
+        expected[i] = torch.where(y == 0, torch.as_tensor(by_zero, dtype=dtype), expected[i])
+
+    def call():
+        program = capi.Program(tmp_path / "model.so", ranks=1)
+        program.call("evaluate", {"x": x, "y": y}, found)
+        program.close()
+
+    names = ["floor_divide", "remainder", "fmod", "div", "floor_divide_1", "remainder_1", "fmod_1"]
+    found = {name: torch.full_like(x, 99) for name in names}
+    replay.run(call)
+    for result, want in zip(found.values(), expected):
+        torch.testing.assert_close(result, want)

@@ -210,3 +210,17 @@ func.func @unknown_mode(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
   %0 = ps.by_mode %a, %b : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// Integers: x / 0 is 0, and the least integer divided by -1 wraps around; folding does not trap.
+// CHECK-LABEL: @integer_division_by_zero_and_minus_one
+func.func @integer_division_by_zero_and_minus_one() -> (tensor<i64>, tensor<3xi8>) {
+  %least = ps.constant dense<-9223372036854775808> : tensor<i64>
+  %minus = ps.constant dense<-1> : tensor<i64>
+  // CHECK-DAG: ps.constant dense<-9223372036854775808> : tensor<i64>
+  %0 = ps.div %least, %minus : tensor<i64>
+  %x = ps.constant dense<[-128, 7, -7]> : tensor<3xi8>
+  %y = ps.constant dense<[-1, 0, 2]> : tensor<3xi8>
+  // CHECK-DAG: ps.constant dense<[-128, 0, -3]> : tensor<3xi8>
+  %1 = ps.div %x, %y : tensor<3xi8>
+  return %0, %1 : tensor<i64>, tensor<3xi8>
+}
