@@ -92,10 +92,10 @@ llvm::Error linkProgram(StringRef object, StringRef output, const Payload &paylo
   std::vector<std::string> arguments = {*driver, object.str()};
   if (StringRef(kLinkerName).size())
     arguments.push_back(std::string("-fuse-ld=") + kLinkerName);
+  std::string folder = findRuntime();
   if (output.ends_with(".so")) {
     arguments.insert(arguments.end(), {"-shared", "-nostdlib"});
   } else {
-    std::string folder = findRuntime();
     // The runtime refers to devices weakly, which takes nothing out of an archive.
     arguments.push_back(std::string("-Wl,-u,psrt_make_") + (withCuda ? "cuda" : "cpu") + "_device");
     StringRef other = withCuda ? "device_cpu" : "cuda";
@@ -109,6 +109,7 @@ llvm::Error linkProgram(StringRef object, StringRef output, const Payload &paylo
     // libpsrt_comm_mpi.so is loaded when MPI is asked for: from beside the program, or from here.
     arguments.push_back("-Wl,-rpath,$ORIGIN:" + folder);
   }
+  arguments.push_back(folder + "/libpsrt_builtins.a");
   return makeAtomically(output, [&](StringRef temporary) -> llvm::Error {
     arguments.insert(arguments.end(), {"-o", temporary.str()});
     if (llvm::Error error = run(arguments))

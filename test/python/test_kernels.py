@@ -136,6 +136,11 @@ chain("reshape_then_transpose", """
     %r0 = ps.exp %u : tensor<4x15xf32>""", {"a": "tensor<6x10xf32>"}, ["tensor<4x15xf32>"])
 
 
+HALVES = [f"convert_{a}_{b}" for a in ["f64", "f32", "f16", "bf16"] for b in ["f64", "f32", "f16", "bf16"] if a != b]
+for name in HALVES:
+    a, b = (f"tensor<19x{element}>" for element in name.split("_")[1:])
+    chain(name, f"%r0 = ps.convert %a : {a} -> {b}", {"a": a}, [b])
+
 # The least integer by -1 wraps around, and a divisor of 0 gives 0, in every lane; 5 elements leave lanes that are masked.
 for bits in [8, 16, 32, 64]:
     x, least = f"tensor<5xi{bits}>", -(2 ** (bits - 1))
@@ -230,3 +235,23 @@ def test_integer_division(tmp_path, dtype, target):
     replay.run(call)
     for result, want in zip(found.values(), expected):
         torch.testing.assert_close(result, want)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64"])
+def test_conversions_of_halves(tmp_path, target):
+    """Rounded once, by processors with instructions for it and by those that call functions; libraries hold these."""
+    calls = [joined.Call(name, CASES[name]) for name in HALVES]
+    values = joined.inputs(calls)
+    for call in calls:  # halfway between two f16 but for a 2^-40, beyond the largest, subnormal, infinite
+        given = values[f"{call.name}.a"]
+        given[:9] = torch.tensor([1 + 2**-11 + 2**-40, 1 + 2**-11, 65519.9, 65520, 1e30, 6e-8, -3e-6, float("inf"), float("nan")],
+                                 dtype=torch.float64)
+    planned = tmp_path / "planned.mlir"
+    planned.write_text(joined.module(calls, '"dp" = 1 : data'))
+    found = joined.call_compiled(calls, planned, tmp_path, values=values, target=target)
+    for call in calls:
+        given, dtype = values[f"{call.name}.a"], joined.parse_type(call.case.results[0])[1]
+        expected = given.to(dtype)
+        if call.name == "convert_f64_f16":  # PyTorch rounds twice
+            expected = torch.from_numpy(given.numpy().astype("float16"))
+        torch.testing.assert_close(found[f"{call.name}.r0"], expected, rtol=0, atol=0, equal_nan=True)

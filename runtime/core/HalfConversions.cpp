@@ -1,0 +1,50 @@
+// Conversions of 16-bit floats that generated code may call where the processor has none. They are
+// compiler-rt's by name and meaning; not every system's compiler library has all of them. A library
+// of their own: a program that is a shared object is linked with nothing else.
+#include "runtime/core/Element.h"
+
+namespace {
+
+/// Rounds to f32 so that rounding again to 16 bits gives what rounding once would: an inexact
+/// result has an odd last bit. Example: 1 + 2^-11 + 2^-40 becomes 1 + 2^-11 + 2^-23.
+float roundToOdd(double value) {
+  float nearest = float(value);
+  if (double(nearest) == value || value != value)
+    return nearest;
+  uint32_t bits = psrt::castBits<uint32_t>(nearest);
+  if (std::fabs(double(nearest)) > std::fabs(value))
+    --bits;
+  return psrt::castBits<float>(bits | 1);
+}
+
+/// As psrt::toHalf, without its call of the mathematics library, which a shared object is not
+/// linked with: a result below 2^-14 is a multiple of 2^-24, as is every number from 0.5 to 1.
+_Float16 toHalf(float value) {
+  uint32_t bits = psrt::castBits<uint32_t>(value), rest = bits & 0x7fffffff, half;
+  if (rest > 0x7f800000)
+    half = 0x7e00;
+  else if (rest >= 0x477ff000)
+    half = 0x7c00;
+  else if (rest < 0x38800000)
+    half = psrt::castBits<uint32_t>(std::fabs(value) + 0.5f) - 0x3f000000;
+  else
+    half = (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13;
+  return psrt::castBits<_Float16>(uint16_t((bits >> 16 & 0x8000) | half));
+}
+
+} // namespace
+
+extern "C" {
+
+// An inline conversion would call these functions again: all pass the bits.
+_Float16 __truncsfhf2(float value) { return toHalf(value); }
+_Float16 __truncdfhf2(double value) { return toHalf(roundToOdd(value)); }
+float __extendhfsf2(_Float16 value) { return psrt::fromHalf(psrt::castBits<uint16_t>(value)); }
+double __extendhfdf2(_Float16 value) { return psrt::fromHalf(psrt::castBits<uint16_t>(value)); }
+__bf16 __truncsfbf2(float value) { return psrt::castBits<__bf16>(psrt::toBfloat16(value)); }
+__bf16 __truncdfbf2(double value) {
+  return psrt::castBits<__bf16>(psrt::toBfloat16(roundToOdd(value)));
+}
+float __extendbfsf2(__bf16 value) { return psrt::fromBfloat16(psrt::castBits<uint16_t>(value)); }
+
+} // extern "C"
