@@ -106,26 +106,35 @@ template <int lanes> PSRT_DEVICE float maximumOverLanes(float value) {
 
 #ifdef __NVPTX__
 
-/// exp, to 2 ulp. The second part of the product by log2(e) keeps large arguments exact.
-PSRT_DEVICE float exponential(float x) {
-  constexpr float high = 0x1.715476p+0f, low = 0x1.4ae0bep-26f, ln2 = 0x1.62e430p-1f;
-  float product = x * high, rest = __builtin_fmaf(x, low, __builtin_fmaf(x, high, -product));
-  float power = __nvvm_ex2_approx_ftz_f(product);
-  return __builtin_fmaf(power, rest * ln2, power);
-}
-/// The same where the result is about to be rounded to 16 bits.
-PSRT_DEVICE float roughExponential(float x) { return __nvvm_ex2_approx_ftz_f(x * 0x1.715476p+0f); }
-PSRT_DEVICE float logarithm(float x) { return __nvvm_lg2_approx_f(x) * 0x1.62e430p-1f; }
+/// 2 to the x, subnormal results as 0.
+PSRT_DEVICE float powerOfTwo(float x) { return __nvvm_ex2_approx_ftz_f(x); }
+PSRT_DEVICE float logarithmOfTwo(float x) { return __nvvm_lg2_approx_f(x); }
 
 #else
 
-PSRT_DEVICE float exponential(float x) { return std::exp(x); }
-PSRT_DEVICE float roughExponential(float x) { return std::exp(x); }
-PSRT_DEVICE float logarithm(float x) { return std::log(x); }
+PSRT_DEVICE float powerOfTwo(float x) {
+  float power = std::exp2(x);
+  return power < 0x1p-126f ? 0 : power;
+}
+PSRT_DEVICE float logarithmOfTwo(float x) { return std::log2(x); }
 
 #endif
 
 PSRT_DEVICE float infinity() { return __builtin_huge_valf(); }
+
+/// exp, to 2 ulp. The second part of the product by log2(e) keeps large arguments exact. It would
+/// make NaN of an infinite power, and of an infinite product: the one is returned as it is, the
+/// other does not arise, for from -104 down the power is 0.
+PSRT_DEVICE float exponential(float x) {
+  constexpr float high = 0x1.715476p+0f, low = 0x1.4ae0bep-26f, ln2 = 0x1.62e430p-1f;
+  x = x < -104 ? -104 : x;
+  float product = x * high, rest = __builtin_fmaf(x, low, __builtin_fmaf(x, high, -product));
+  float power = powerOfTwo(product);
+  return power == infinity() ? power : __builtin_fmaf(power, rest * ln2, power);
+}
+/// The same where the result is about to be rounded to 16 bits.
+PSRT_DEVICE float roughExponential(float x) { return powerOfTwo(x * 0x1.715476p+0f); }
+PSRT_DEVICE float logarithm(float x) { return logarithmOfTwo(x) * 0x1.62e430p-1f; }
 
 //===--- elements ---------------------------------------------------------===//
 

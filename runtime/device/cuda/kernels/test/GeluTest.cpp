@@ -1,5 +1,6 @@
 // The GELU and its derivative against f64.
 #include "runtime/core/Status.h"
+#include "runtime/device/cuda/kernels/Kernel.h"
 #include "runtime/device/cuda/kernels/test/KernelTest.h"
 
 using namespace psrt;
@@ -18,7 +19,8 @@ std::vector<float> makeArguments(int64_t count) {
   std::vector<float> result = randomValues(count, 1);
   for (float &x : result)
     x *= 3;
-  const float special[] = {0, -0.0f, 30000, -30000, 10, -10, 1e-6f, -1e-6f};
+  const float special[] = {0,      -0.0f,   30000,   -30000,  10,     -10, 1e-6f,
+                           -1e-6f, -10.05f, -10.06f, -10.07f, -10.5f, -20, -88.8f};
   for (size_t i = 0; i < std::size(special) && i < result.size(); ++i)
     result[i] = special[i];
   return result;
@@ -55,6 +57,27 @@ TEST(Gelu, OfHugeNumbersIsNoNaN) {
   EXPECT_EQ(out, (std::vector<float>{1e20f, 0, 3e38f, 0}));
   runReplay(launchGeluGrad(Dtype::F32, g.data(), x.data(), out.data(), 4));
   EXPECT_EQ(out, (std::vector<float>{2, 0, 2, 0}));
+}
+
+TEST(Gelu, OfInfinityAndNaN) {
+  float infinite = INFINITY;
+  std::vector<float> x = {infinite, NAN, -infinite}, out(3);
+  runReplay(launchGelu(Dtype::F32, x.data(), out.data(), 3));
+  EXPECT_EQ(out[0], infinite);
+  EXPECT_TRUE(std::isnan(out[1]));
+  EXPECT_TRUE(std::isnan(out[2])) << "-inf * 0, as in PyTorch";
+}
+
+/// exp at the ends of its range: the formula that devices run, here on the CPU.
+TEST(Exponential, NeitherOverflowsToNaNNorUnderflows) {
+  for (float x : {0.f, 1.f, -1.f, 88.7f, 88.72f, 88.73f, 88.8f, 89.f, 1e4f, 3e38f, -87.3f, -88.8f,
+                  -103.9f, -104.f, -1e4f, -3e38f, float(INFINITY), -float(INFINITY)}) {
+    float exact = std::exp(x), want = exact < 0x1p-126f ? 0 : exact;
+    if (std::isinf(want))
+      EXPECT_EQ(exponential(x), want) << x;
+    else
+      EXPECT_NEAR(exponential(x), want, 4e-7 * want) << x;
+  }
 }
 
 TEST(Gelu, OfOtherTypesIsRefused) {
