@@ -76,6 +76,13 @@ static double getIdentity(ReductionKind kind) {
   return kind == ReductionKind::Sum ? 0 : kind == ReductionKind::Max ? -infinity : infinity;
 }
 
+/// The result over no elements: an infinity becomes the extreme of an integer type.
+static int64_t getIntIdentity(ReductionKind kind, Type element) {
+  Tensor identity(RankedTensorType::get({}, element));
+  identity.set(0, getIdentity(kind));
+  return identity.getInt(0);
+}
+
 static double combine(ReductionKind kind, double x, double y) {
   if (kind == ReductionKind::Sum)
     return x + y;
@@ -99,8 +106,8 @@ FailureOr<llvm::SmallVector<Tensor>> ReduceOp::evaluate(llvm::ArrayRef<Tensor> o
   Tensor result(getTensorType(getResult()));
   SmallVector<int64_t> kept = getKeptDims(x.getType(), getDims());
   std::vector<double> sums(result.size(), getIdentity(getKind()));
-  std::vector<int64_t> intSums(result.size(), 0);
-  std::vector<bool> begun(result.size());
+  std::vector<int64_t> intSums(result.size(),
+                               getIntIdentity(getKind(), x.getType().getElementType()));
   for (int64_t i = 0; i < x.size(); ++i) {
     int64_t at = projectIndex(x, result, kept, i);
     if (x.isFloat()) {
@@ -108,14 +115,11 @@ FailureOr<llvm::SmallVector<Tensor>> ReduceOp::evaluate(llvm::ArrayRef<Tensor> o
       continue;
     }
     int64_t value = x.getInt(i);
-    if (!begun[at])
-      intSums[at] = value;
-    else if (getKind() == ReductionKind::Sum)
-      intSums[at] += value;
+    if (getKind() == ReductionKind::Sum)
+      intSums[at] = int64_t(uint64_t(intSums[at]) + uint64_t(value));
     else
       intSums[at] = getKind() == ReductionKind::Max ? std::max(intSums[at], value)
                                                     : std::min(intSums[at], value);
-    begun[at] = true;
   }
   for (int64_t i = 0; i < result.size(); ++i) {
     if (x.isFloat())

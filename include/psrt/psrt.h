@@ -40,7 +40,7 @@ typedef enum psrt_dtype {
 /** A whole (global) row-major tensor in the caller's memory. */
 typedef struct psrt_tensor {
   const char *name; /**< the model's name of the input, output or variable */
-  void *data;
+  void *data;       /**< may be NULL where there are no elements */
   psrt_dtype dtype;
   int32_t rank;
   const int64_t *shape; /**< `rank` sizes */

@@ -1,4 +1,5 @@
 // ps-fuse: prepares class functions, forms groups, and marks what memory they need.
+#include "FoldEmpty.h"
 #include "FuseActivation.h"
 #include "FuseBias.h"
 #include "FuseFloat8.h"
@@ -264,6 +265,8 @@ static LogicalResult fuse(func::FuncOp function, const FuseOptions &options) {
   Block &block = function.getBody().front();
   for (auto write : llvm::make_early_inc_range(block.getOps<ps::WriteOp>()))
     selectInsteadOfCondition(write);
+  if (failed(foldEmpty(block)))
+    return failure();
   for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
     splitReduction(reduce);
   if (options.mostChunks > 0)

@@ -1,5 +1,6 @@
 // The kernels of a program: each distinct fused op is emitted once.
 #include "KernelSet.h"
+#include "FoldEmpty.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -79,6 +80,8 @@ const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext
   }
   int64_t workspace = 0;
   for (const Piece &piece : *pieces) {
+    if (llvm::all_of(piece.outputs, [](const OutputRequest &o) { return isEmpty(o.value); }))
+      continue;
     IterationSpace space;
     if (failed(space.analyze(getBodyOps(op), piece.outputs, getMostChunks(op)))) {
       op.emitOpError("is no kernel: ") << space.getReason();

@@ -95,9 +95,8 @@ void openProgram(psrt_program &program, const char *path, const psrt_options *op
 void checkGiven(const psrt_tensor *tensor, const char *what) {
   if (!tensor)
     PSRT_FAIL(BadArgument, "%s is NULL; give a psrt_tensor", what);
-  if (!tensor->name || !tensor->data)
-    PSRT_FAIL(BadArgument, "%s \"%s\" has no %s", what, tensor->name ? tensor->name : "",
-              tensor->name ? "data" : "name");
+  if (!tensor->name)
+    PSRT_FAIL(BadArgument, "%s \"\" has no name", what);
   if (tensor->rank < 0 || (tensor->rank > 0 && !tensor->shape))
     PSRT_FAIL(BadArgument, "%s \"%s\" has rank %d%s", what, tensor->name, tensor->rank,
               tensor->rank < 0 ? "; it must be at least 0" : " and no shape");
@@ -105,6 +104,9 @@ void checkGiven(const psrt_tensor *tensor, const char *what) {
     if (tensor->shape[d] < 0)
       PSRT_FAIL(BadArgument, "%s \"%s\" has size %lld in dim %d", what, tensor->name,
                 (long long)tensor->shape[d], d);
+  bool isEmpty = std::count(tensor->shape, tensor->shape + tensor->rank, 0) > 0;
+  if (!tensor->data && !isEmpty)
+    PSRT_FAIL(BadArgument, "%s \"%s\" has no data", what, tensor->name);
   if (unsigned(tensor->dtype) > unsigned(PSRT_F8E5M2))
     PSRT_FAIL(BadArgument, "%s \"%s\" has the unknown dtype %d", what, tensor->name,
               int(tensor->dtype));

@@ -49,7 +49,8 @@ DeviceMemory::~DeviceMemory() {
 
 PinnedMemory::PinnedMemory(GpuRef given, size_t bytes) : gpu(std::move(given)), bytes(bytes) {
   gpu->enter();
-  CUresult result = gpu->getDriver().memHostAlloc(&pointer, bytes, CU_MEMHOSTALLOC_PORTABLE);
+  CUresult result =
+      gpu->getDriver().memHostAlloc(&pointer, bytes ? bytes : 1, CU_MEMHOSTALLOC_PORTABLE);
   if (result == CUDA_ERROR_OUT_OF_MEMORY)
     refuse("the host has no %zu bytes of memory that GPU %d (%s) can copy from and to; use more "
            "ranks on other hosts, or compile without --offload",
