@@ -108,7 +108,7 @@ static bool isMathOfDoubles(const llvm::Function &function) {
 static bool callsLibrary(const llvm::Function &function) {
   if (!function.isIntrinsic())
     return !isMathOfDoubles(function);
-  if (function.getReturnType()->isDoubleTy())
+  if (function.getReturnType()->getScalarType()->isDoubleTy()) // vectors of calls are made calls
     return false;
   static constexpr llvm::Intrinsic::ID kCalls[] = {
       llvm::Intrinsic::pow,  llvm::Intrinsic::exp,  llvm::Intrinsic::exp2, llvm::Intrinsic::log,
