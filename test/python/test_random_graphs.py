@@ -1,11 +1,16 @@
-"""Graphs drawn at random from ops that meet seldom: loss and gradients equal PyTorch's in float64, on one rank and sharded.
+"""Graphs drawn at random: loss and gradients equal PyTorch's in float64.
 
-A seed that fails is a graph of its own: `pytest -k "graph7-"` runs it again. PARASHARD_RANDOM_GRAPHS=200 draws more of them.
+Graphs of ops that meet seldom, by torch.export, on one rank and sharded: a seed that fails is a graph of its own,
+`pytest -k "graph7-"` runs it again. And graphs of all ops as MLIR (random_graphs.py), others each day: a failure prints
+the smallest graph that fails and its number, which PARASHARD_RANDOM_SEED=NUMBER PARASHARD_RANDOM_GRAPHS=1 runs again.
+PARASHARD_RANDOM_GRAPHS=200 draws more, or fewer, of both.
 """
+import datetime
 import os
 import random
 
 import pytest
+import random_graphs
 import torch
 from oracle import first_step, loss_and_gradients
 from torch import nn
@@ -83,3 +88,30 @@ def test_equals_pytorch(tmp_path, seed, mesh):
         rounding = float((rounded[name].double() - gradient).abs().max())
         error = float((gradients[name].double() - gradient).abs().max())
         assert error <= 4 * rounding + 1e-6 * largest, name
+
+
+PER_DAY, BATCH_OF_GRAPHS = 1000, 50
+SEED = int(os.environ.get("PARASHARD_RANDOM_SEED", datetime.date.today().toordinal() * PER_DAY))
+SEEDS = range(SEED, SEED + int(os.environ.get("PARASHARD_RANDOM_GRAPHS", 300)))
+
+
+@pytest.mark.parametrize("first", SEEDS[::BATCH_OF_GRAPHS], ids="from{}".format)
+def test_all_ops_equal_pytorch(tmp_path, first):
+    """By turns on the CPU and as replayed kernels of a GPU: most of the time is that of LLVM."""
+    seeds = range(first, min(first + BATCH_OF_GRAPHS, SEEDS[-1] + 1))
+    way = ["cpu", "cuda:replay"][(first - SEED) // BATCH_OF_GRAPHS % 2]
+    print(f"graphs {seeds[0]} to {seeds[-1]}, {way}")
+    wrong = random_graphs.check(seeds, [way], tmp_path)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_failing_graph_is_reduced_to_the_wrong_op(tmp_path):
+    """What reduces a failing graph keeps the ops that matter: here a wrong derivative that is put into the graph."""
+    drawing = random_graphs.Drawing(0)
+    value = drawing.parameter([3, 4])
+    for name in ["tanh", "sin", "cos", "erf"]:
+        text, function = random_graphs.UNARY[name]
+        wrong = (lambda a: a.sin() * 1.01) if name == "sin" else function
+        value = drawing.add(name, [value], [3, 4], text, wrong)
+    graph = random_graphs.reduce_graph(0, random_graphs.Graph(drawing.nodes, [value]), ["evaluated"], tmp_path)
+    assert [graph.nodes[i].kind for i in graph.live()] == ["parameter", "sin"]

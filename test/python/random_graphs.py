@@ -1,0 +1,695 @@
+"""Graphs drawn at random from all ops that have a derivative, as MLIR and in PyTorch: forward and gradients are compared.
+
+Many graphs are one module, whose loss is the sum of theirs: one compile, one run. The loss of a graph is the sum of each
+output times a parameter of its shape, so that the gradient of that parameter is the output itself.
+
+    python test/python/random_graphs.py --seed 1 --graphs 50000 --reduce     # as the test does, but more of them
+"""
+import argparse
+import contextlib
+import dataclasses
+import itertools
+import math
+import pathlib
+import random
+import re
+import tempfile
+import time
+
+import capi
+import op_cases
+import replay
+import torch
+from conftest import tools_folder
+from oracle import ToolFailed, run
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+
+MOST_ELEMENTS, MOST_VALUE = 2000, 1e5
+
+
+@dataclasses.dataclass
+class Node:
+    """One value: what it is made of (numbers of nodes), its shape, its text and its function in PyTorch.
+
+    Of a parameter the text is None. `{0}`, `{1}` stand for operands, `{y}` for the result, `{T0}`, `{Ty}` for their types,
+    `{t}` begins the names of values between.
+    """
+
+    kind: str
+    operands: list
+    shape: tuple
+    text: str = None
+    function: object = None
+
+
+def type_of(shape, element="f64"):
+    return "tensor<" + "".join(f"{size}x" for size in shape) + element + ">"
+
+
+class Drawing:
+    """Draws the nodes of one graph."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.nodes = []
+
+    def parameter(self, shape):
+        self.nodes.append(Node("parameter", [], tuple(shape)))
+        return len(self.nodes) - 1
+
+    def add(self, kind, operands, shape, text, function):
+        self.nodes.append(Node(kind, list(operands), tuple(shape), text, function))
+        return len(self.nodes) - 1
+
+    def shape_of(self, value):
+        return self.nodes[value].shape
+
+    def draw(self):
+        """The graph: its nodes, and the numbers of those that enter the loss."""
+        rank = self.random.randint(1, 5)
+        self.parameter([self.random.randint(1, 7 if rank < 4 else 4) for _ in range(rank)])
+        for _ in range(self.random.randint(3, 8)):
+            self.step()
+        used = {operand for node in self.nodes for operand in node.operands}
+        ends = [i for i, node in enumerate(self.nodes) if i not in used and node.text]
+        inner = [i for i, node in enumerate(self.nodes) if i in used and node.text]
+        outputs = ends + self.random.sample(inner, min(len(inner), self.random.randint(0, 1)))
+        return Graph(self.nodes, outputs or [len(self.nodes) - 1])
+
+    def pick(self):
+        """A value: most often the last, so that ops stand behind each other."""
+        computed = [i for i, node in enumerate(self.nodes) if node.text] or [0]
+        return computed[-1] if self.random.random() < 0.7 else self.random.choice(computed)
+
+    def step(self):
+        """Adds an op, if one that fits is drawn."""
+        value = self.pick()
+        maker = self.random.choice(MAKERS)
+        before = len(self.nodes)
+        result = maker(self, value, self.shape_of(value))
+        if result is None or math.prod(self.shape_of(result)) > MOST_ELEMENTS:
+            del self.nodes[before:]
+
+
+# ---- ops -----------------------------------------------------------------------------------------------------------
+
+MAKERS = []
+
+
+def maker(weight):
+    def register(function):
+        MAKERS.extend([function] * weight)
+        return function
+
+    return register
+
+
+UNARY = {name: (f"%{{y}} = ps.{name} %{{0}} : {{Ty}}", function) for name, function in
+         [*op_cases.UNARY.items(), *op_cases.STEPS.items()] if name not in ("exp", "expm1")}  # fmt: skip
+UNARY["gelu_erf"] = ("%{y} = ps.gelu erf %{0} : {Ty}", F.gelu)
+UNARY["gelu_tanh"] = ("%{y} = ps.gelu tanh %{0} : {Ty}", lambda a: F.gelu(a, approximate="tanh"))
+for _name in ["exp", "expm1"]:  # of numbers that are not large
+    UNARY[_name] = (f"%{{t}}0 = ps.tanh %{{0}} : {{Ty}}\n%{{y}} = ps.{_name} %{{t}}0 : {{Ty}}",
+                    lambda a, f=op_cases.UNARY[_name]: f(a.tanh()))
+for _name, _function in op_cases.POSITIVE.items():
+    UNARY[_name] = (f"%{{t}}0 = ps.mul %{{0}}, %{{0}} : {{Ty}}\n%{{t}}1 = ps.constant dense<0.5> : {{Ty}}\n"
+                    f"%{{t}}2 = ps.add %{{t}}0, %{{t}}1 : {{Ty}}\n%{{y}} = ps.{_name} %{{t}}2 : {{Ty}}",
+                    lambda a, f=_function: f(a * a + 0.5))
+POSITIVE_RIGHT = "%{t}0 = ps.mul %{1}, %{1} : {Ty}\n%{t}1 = ps.constant dense<0.5> : {Ty}\n%{t}2 = ps.add %{t}0, %{t}1 : {Ty}\n"
+BINARY = {name: (f"%{{y}} = ps.{name} %{{0}}, %{{1}} : {{Ty}}", function) for name, function in
+          {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "max": torch.maximum, "min": torch.minimum}.items()}
+BINARY["div"] = (POSITIVE_RIGHT + "%{y} = ps.div %{0}, %{t}2 : {Ty}", lambda a, b: a / (b * b + 0.5))
+BINARY["pow"] = (POSITIVE_RIGHT + "%{t}3 = ps.tanh %{0} : {Ty}\n%{y} = ps.pow %{t}2, %{t}3 : {Ty}",
+                 lambda a, b: (b * b + 0.5) ** a.tanh())
+BINARY["select"] = ("%{t}0 = ps.compare lt %{0}, %{1} : {Ty} -> {By}\n%{t}1 = ps.neg %{1} : {Ty}\n"
+                    "%{y} = ps.select %{t}0, %{0}, %{t}1 : {By}, {Ty}", lambda a, b: torch.where(a < b, a, -b))
+
+
+@maker(5)
+def unary(d, value, shape):
+    name = d.random.choice(list(UNARY))
+    return d.add(name, [value], shape, *UNARY[name])
+
+
+@maker(7)
+def binary(d, value, shape):
+    others = [i for i, node in enumerate(d.nodes) if node.shape == shape and i != value]
+    other = d.random.choice(others) if others and d.random.random() < 0.7 else d.parameter(shape)
+    name = d.random.choice(list(BINARY))
+    pair = [value, other] if d.random.random() < 0.5 else [other, value]
+    return d.add(name, pair, shape, *BINARY[name])
+
+
+@maker(4)
+def binary_spread(d, value, shape):
+    """With a value or a parameter that is broadcast to its shape."""
+    dims = sorted(d.random.sample(range(len(shape)), d.random.randint(0, len(shape))))
+    part = tuple(shape[dim] for dim in dims)
+    others = [i for i, node in enumerate(d.nodes) if node.shape == part]
+    other = d.random.choice(others) if others and d.random.random() < 0.6 else d.parameter(part)
+    return binary_of(d, value, broadcast_to(d, other, shape, dims), shape)
+
+
+def binary_of(d, value, other, shape):
+    name = d.random.choice(list(BINARY))
+    return d.add(name, [value, other], shape, *BINARY[name])
+
+
+def broadcast_to(d, value, shape, dims):
+    ones = [shape[i] if i in dims else 1 for i in range(len(shape))]
+    return d.add("broadcast", [value], shape, f"%{{y}} = ps.broadcast %{{0}} dims {dims} : {{T0}} -> {{Ty}}",
+                 lambda a: a.reshape(ones).expand(shape))  # fmt: skip
+
+
+@maker(4)
+def broadcast(d, value, shape):
+    rank = d.random.randint(len(shape), min(5, len(shape) + 2))
+    dims = sorted(d.random.sample(range(rank), len(shape)))
+    result = [shape[dims.index(i)] if i in dims else d.random.randint(1, 4) for i in range(rank)]
+    return broadcast_to(d, value, result, dims)
+
+
+def reshape_to(d, value, result):
+    return d.add("reshape", [value], result, "%{y} = ps.reshape %{0} : {T0} -> {Ty}", lambda a: a.reshape(result))
+
+
+@maker(5)
+def reshape(d, value, shape):
+    """Cuts dims into their divisors, and merges neighbours."""
+    sizes = list(shape)
+    for _ in range(d.random.randint(1, 3)):
+        choice = d.random.random()
+        if choice < 0.5 and len(sizes) > 1:
+            at = d.random.randrange(len(sizes) - 1)
+            sizes[at : at + 2] = [sizes[at] * sizes[at + 1]]
+        elif choice < 0.8 and sizes and len(sizes) < 5:
+            at = d.random.randrange(len(sizes))
+            divisor = d.random.choice([i for i in range(1, sizes[at] + 1) if sizes[at] % i == 0])
+            sizes[at : at + 1] = [divisor, sizes[at] // divisor]
+        elif len(sizes) < 5:
+            sizes.insert(d.random.randint(0, len(sizes)), 1)
+    return reshape_to(d, value, sizes)
+
+
+@maker(4)
+def transpose(d, value, shape):
+    order = d.random.sample(range(len(shape)), len(shape))
+    return d.add("transpose", [value], [shape[i] for i in order],
+                 f"%{{y}} = ps.transpose %{{0}} {order} : {{T0}} -> {{Ty}}", lambda a: a.permute(order))  # fmt: skip
+
+
+def slice_of(d, value, begins, ends, steps):
+    result = [max(0, -(-(end - begin) // step)) for begin, end, step in zip(begins, ends, steps)]
+    cut = tuple(slice(*bounds) for bounds in zip(begins, ends, steps))
+    return d.add("slice", [value], result, f"%{{y}} = ps.slice %{{0}} {begins} to {ends} by {steps} : {{T0}} -> {{Ty}}",
+                 lambda a: a[cut])  # fmt: skip
+
+
+@maker(5)
+def slice_some(d, value, shape):
+    begins, ends, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    chosen = [d.random.randrange(len(shape))] if shape and d.random.random() < 0.5 else range(len(shape))
+    for dim in chosen:
+        if d.random.random() < 0.8:
+            begins[dim] = d.random.random() < 0.5 and 0 or d.random.randrange(shape[dim])
+            ends[dim] = d.random.randint(begins[dim] + 1, shape[dim])
+            steps[dim] = d.random.randint(1, 3)
+    return slice_of(d, value, begins, ends, steps)
+
+
+@maker(3)
+def select_index(d, value, shape):
+    """x[:, i, None]: one place of a dim; the dim is dropped or stays, elsewhere too."""
+    if not shape:
+        return None
+    dim = d.random.randrange(len(shape))
+    at = d.random.choice([0, d.random.randrange(shape[dim]), shape[dim] - 1])
+    begins, ends = [0] * len(shape), list(shape)
+    begins[dim], ends[dim] = at, at + 1
+    one = slice_of(d, value, begins, ends, [1] * len(shape))
+    rest = [size for i, size in enumerate(shape) if i != dim]
+    if d.random.random() < 0.5:
+        rest.insert(d.random.randint(0, len(rest)), 1)
+    return reshape_to(d, one, rest)
+
+
+@maker(6)
+def pad(d, value, shape):
+    low, high, steps = [0] * len(shape), [0] * len(shape), [1] * len(shape)
+    few = d.random.random() < 0.6 and len(shape) > 0
+    if few:
+        high[d.random.randrange(len(shape))] = d.random.randint(1, 5)
+    for dim in range(len(shape)):
+        if not few and d.random.random() < 0.6:
+            low[dim], high[dim] = d.random.choice([(0, 1), (0, 5), (1, 0), (2, 1), (d.random.randint(0, 3), d.random.randint(0, 3))])
+            steps[dim] = d.random.choice([1, 1, 1, 2, 3])
+    result = [lo + (size - 1) * step + 1 + hi for lo, hi, step, size in zip(low, high, steps, shape)]
+    inside = tuple(slice(lo, lo + (size - 1) * step + 1, step) for lo, step, size in zip(low, steps, shape))
+
+    def function(a):
+        padded = a.new_zeros(result)
+        padded[inside] = a
+        return padded
+
+    return d.add("pad", [value], result, f"%{{y}} = ps.pad %{{0}} low {low} high {high} by {steps} : {{T0}} -> {{Ty}}", function)
+
+
+def concat_of(d, values, dim):
+    shapes = [d.shape_of(value) for value in values]
+    result = list(shapes[0])
+    result[dim] = sum(shape[dim] for shape in shapes)
+    names = ", ".join(f"%{{{i}}}" for i in range(len(values)))
+    types = ", ".join(f"{{T{i}}}" for i in range(len(values)))
+    return d.add("concat", values, result, f"%{{y}} = ps.concat {names} dim {dim} : ({types}) -> {{Ty}}",
+                 lambda *parts: torch.cat(parts, dim))  # fmt: skip
+
+
+@maker(4)
+def concat(d, value, shape):
+    if not shape:
+        return None
+    dim = d.random.randrange(len(shape))
+    fitting = [i for i, node in enumerate(d.nodes) if len(node.shape) == len(shape)
+               and all(a == b or j == dim for j, (a, b) in enumerate(zip(node.shape, shape)))]  # fmt: skip
+    values = [value] + d.random.choices(fitting, k=d.random.randint(1, 2))
+    d.random.shuffle(values)
+    return concat_of(d, values, dim)
+
+
+@maker(3)
+def flip_or_roll(d, value, shape):
+    if not shape:
+        return None
+    dim = d.random.randrange(len(shape))
+    size = shape[dim]
+    pieces = [(i, i + 1) for i in reversed(range(size))] if d.random.random() < 0.5 else []
+    if not pieces:
+        turn = d.random.randrange(size)
+        pieces = [(turn, size), (0, turn)] if turn else [(0, size)]
+    parts = []
+    for low, high in pieces:
+        begins, ends = [0] * len(shape), list(shape)
+        begins[dim], ends[dim] = low, high
+        parts.append(slice_of(d, value, begins, ends, [1] * len(shape)))
+    return concat_of(d, parts, dim)
+
+
+def reduce_of(d, value, kind, dims):
+    shape = d.shape_of(value)
+    functions = {"sum": torch.sum, "max": torch.amax, "min": torch.amin}
+    return d.add(f"reduce_{kind}", [value], [size for i, size in enumerate(shape) if i not in dims],
+                 f"%{{y}} = ps.reduce {kind} %{{0}} dims {dims} : {{T0}} -> {{Ty}}",
+                 lambda a: functions[kind](a, tuple(dims)) if dims else a)  # fmt: skip
+
+
+@maker(8)
+def reduce(d, value, shape):
+    """A sum, mean or extreme over some dims, which stay as 1, are spread again, or go."""
+    if not shape:
+        return None
+    dims = sorted(d.random.sample(range(len(shape)), d.random.randint(1, len(shape))))
+    result = reduce_of(d, value, d.random.choice(["sum", "sum", "max", "min"]), dims)
+    rest = list(d.shape_of(result))
+    if d.random.random() < 0.4:
+        count = float(math.prod(shape[dim] for dim in dims))
+        result = d.add("mean", [result], rest, f"%{{t}}0 = ps.constant dense<{count}> : {{Ty}}\n%{{y}} = ps.div %{{0}}, %{{t}}0 : {{Ty}}",
+                       lambda a: a / count)  # fmt: skip
+    choice = d.random.random()
+    if choice < 0.3:
+        result = reshape_to(d, result, [1 if i in dims else size for i, size in enumerate(shape)])
+    elif choice < 0.6:
+        kept = [i for i in range(len(shape)) if i not in dims]
+        result = binary_of(d, value, broadcast_to(d, result, shape, kept), shape)
+    return result
+
+
+@maker(4)
+def reduce_and_move(d, value, shape):
+    """A reduction right before movements of its result, or (in the gradient) right behind them: x[:, 0, None].expand(...).mean(1)."""
+    if not shape or len(shape) > 4:
+        return None
+    if d.random.random() < 0.5:
+        dim = d.random.randrange(len(shape))
+        begins, ends = [0] * len(shape), list(shape)
+        begins[dim] = d.random.choice([0, 0, shape[dim] - 1])
+        ends[dim] = begins[dim] + 1
+        value = slice_of(d, value, begins, ends, [1] * len(shape))
+        value = reshape_to(d, value, [size for i, size in enumerate(shape) if i != dim])
+        rest = d.shape_of(value)
+        at = d.random.randint(0, len(rest))
+        spread = [*rest[:at], d.random.randint(1, 5), *rest[at:]]
+        value = broadcast_to(d, value, spread, [i for i in range(len(spread)) if i != at])
+        return reduce_of(d, value, d.random.choice(["sum", "max"]), [d.random.choice([at, d.random.randrange(len(spread))])])
+    value = reduce_of(d, value, d.random.choice(["sum", "sum", "max", "min"]), [d.random.randrange(len(shape))])
+    return d.random.choice([pad, pad, slice_some, transpose, reshape, concat])(d, value, d.shape_of(value))
+
+
+ROWS = {
+    "softmax": ("%{y} = ps.softmax %{0} : {Ty}", lambda a: a.softmax(-1)),
+    "log_softmax": ("%{y} = ps.log_softmax %{0} : {Ty}", lambda a: a.log_softmax(-1)),
+    "layer_norm": ("%{y}, %{t}r = ps.layer_norm %{0} epsilon 1.0e-2 : {Ty} -> {Ty}, {Ry}",
+                   lambda a: F.layer_norm(a, a.shape[-1:], eps=1e-2)),
+}
+
+
+@maker(5)
+def rows(d, value, shape):
+    name = d.random.choice(list(ROWS))
+    return d.add(name, [value], shape, *ROWS[name]) if shape else None
+
+
+@maker(2)
+def cumsum(d, value, shape):
+    """By a triangle of ones, as the importer writes it."""
+    if not shape:
+        return None
+    size, letters = shape[-1], list(range(len(shape)))
+    triangle = f"tensor<{size}x{size}x"
+    text = (f"%{{t}}0 = ps.iota dim 0 : {triangle}i64>\n%{{t}}1 = ps.iota dim 1 : {triangle}i64>\n"
+            f"%{{t}}2 = ps.compare le %{{t}}0, %{{t}}1 : {triangle}i64> -> {triangle}i1>\n"
+            f"%{{t}}3 = ps.convert %{{t}}2 : {triangle}i1> -> {triangle}{{E}}>\n"
+            f"%{{y}} = ps.contract %{{0}} {letters}, %{{t}}3 [{len(shape) - 1}, {len(shape)}] -> "
+            f"{[*letters[:-1], len(shape)]} : ({{T0}}, {triangle}{{E}}>) -> {{Ty}}")
+    return d.add("cumsum", [value], shape, text, lambda a: a.cumsum(-1))
+
+
+@maker(6)
+def contract(d, value, shape):
+    """With another value or a parameter: each dim is a batch dim, contracted, or free."""
+    roles = [d.random.choice(["batch", "inner", "free"]) for _ in shape]
+    others = [i for i, node in enumerate(d.nodes) if node.shape == shape]
+    labels = list(range(len(shape)))
+    if others and d.random.random() < 0.3:  # x y^T and the like
+        other = d.random.choice(others)
+        right = [label if role != "free" else label + 10 for label, role in zip(labels, roles)]
+    else:
+        right = [label for label, role in zip(labels, roles) if role != "free"] + [20] * d.random.randint(0, 1)
+        d.random.shuffle(right)
+        other = d.parameter([shape[label] if label < 20 else d.random.randint(1, 6) for label in right])
+    sizes = {**dict(zip(labels, shape)), **dict(zip(right, d.shape_of(other)))}
+    result = [label for label in sizes if label >= 10 or roles[label] != "inner"]
+    if d.random.random() < 0.5:
+        d.random.shuffle(result)
+    letter = {label: chr(ord("a") + i) for i, label in enumerate(sizes)}
+    equation = "{},{}->{}".format(*("".join(letter[label] for label in side) for side in [labels, right, result]))
+    return d.add("contract", [value, other], [sizes[label] for label in result],
+                 f"%{{y}} = ps.contract %{{0}} {labels}, %{{1}} {right} -> {result} : ({{T0}}, {{T1}}) -> {{Ty}}",
+                 lambda a, b: torch.einsum(equation, a, b)) if len(result) <= 5 else None  # fmt: skip
+
+
+@maker(2)
+def mask(d, value, shape):
+    """Where one index is not above another (a causal mask), or the index itself."""
+    if not shape:
+        return None
+    i, j = (d.random.randrange(len(shape)) for _ in range(2))
+    text = (f"%{{t}}0 = ps.iota dim {i} : {{Iy}}\n%{{t}}1 = ps.iota dim {j} : {{Iy}}\n"
+            "%{t}2 = ps.compare le %{t}0, %{t}1 : {Iy} -> {By}\n%{t}3 = ps.convert %{t}0 : {Iy} -> {Ty}\n"
+            "%{y} = ps.select %{t}2, %{0}, %{t}3 : {By}, {Ty}")
+
+    def function(a):
+        places = [torch.arange(shape[dim]).reshape([-1 if k == dim else 1 for k in range(len(shape))]) for dim in (i, j)]
+        return torch.where(places[0] <= places[1], a, places[0].to(a.dtype).expand(shape))
+
+    return d.add("mask", [value], shape, text, function)
+
+
+# ---- one graph -----------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Graph:
+    nodes: list
+    outputs: list
+
+    def live(self):
+        """Numbers of the nodes that an output needs, in order."""
+        needed, work = set(), list(self.outputs)
+        while work:
+            node = work.pop()
+            if node not in needed:
+                needed.add(node)
+                work += self.nodes[node].operands
+        return sorted(needed)
+
+    def parameters(self, seed):
+        """Values of the parameters and of the outputs' weights, by name."""
+        generator = torch.Generator().manual_seed(seed)
+        shapes = {f"v{i}": self.nodes[i].shape for i in self.live() if not self.nodes[i].text}
+        shapes |= {f"w{k}": self.nodes[i].shape for k, i in enumerate(self.outputs)}
+        return {name: torch.randn(shape, dtype=torch.float64, generator=generator) for name, shape in shapes.items()}
+
+    def gradients(self, parameters, dtype=torch.float64):
+        """The loss and the gradients by PyTorch."""
+        leaves = {name: value.to(dtype).requires_grad_() for name, value in parameters.items()}
+        values = {}
+        for i in self.live():
+            node = self.nodes[i]
+            values[i] = node.function(*(values[k] for k in node.operands)) if node.text else leaves[f"v{i}"]
+        loss = sum((values[i] * leaves[f"w{k}"]).sum() for k, i in enumerate(self.outputs))
+        found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        zeros = {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
+        return loss.detach(), {name: zeros[name] if g is None else g for name, g in zip(leaves, found)}
+
+    def text(self, prefix, element):
+        """(variables, ops, the name of the loss)"""
+        variables, lines, terms = [], [], []
+
+        def read(name, shape):
+            type_ = type_of(shape, element)
+            variables.append(f"ps.variable parameter @{prefix}{name} : {type_}")
+            lines.append(f"%{prefix}{name} = ps.read @{prefix}{name} : {type_}")
+
+        for i in self.live():
+            node = self.nodes[i]
+            if not node.text:
+                read(f"v{i}", node.shape)
+                continue
+            words = {"y": f"{prefix}v{i}", "t": f"{prefix}v{i}.t", "E": element, "Ty": type_of(node.shape, element),
+                     "By": type_of(node.shape, "i1"), "Iy": type_of(node.shape, "i64"), "Ry": type_of(node.shape[:-1], element)}
+            for k, operand in enumerate(node.operands):
+                words |= {str(k): f"{prefix}v{operand}", f"T{k}": type_of(self.nodes[operand].shape, element)}
+            lines.append(re.sub(r"\{(\w+)\}", lambda match, words=words: words[match[1]], node.text))
+        for k, i in enumerate(self.outputs):
+            shape = self.nodes[i].shape
+            type_, name = type_of(shape, element), f"{prefix}w{k}"
+            read(f"w{k}", shape)
+            lines.append(f"%{name}.p = ps.mul %{prefix}v{i}, %{name} : {type_}")
+            lines.append(f"%{name}.s = ps.reduce sum %{name}.p dims {list(range(len(shape)))} : {type_} -> tensor<{element}>")
+            terms.append(f"%{name}.s")
+        return variables, lines, terms
+
+
+def draw_graph(seed):
+    """A graph whose numbers are finite, not too large, and do not change much where the parameters do a little."""
+    for attempt in itertools.count():
+        graph = Drawing(f"{seed}.{attempt}").draw()
+        parameters = graph.parameters(seed)
+        loss, exact = graph.gradients(parameters)
+        if not all(value.isfinite().all() and value.abs().max() < MOST_VALUE for value in [loss, *exact.values()]):
+            continue
+        nudged = {name: value * (1 + 1e-12) for name, value in parameters.items()}
+        if all(is_close(value, exact[name], exact) for name, value in graph.gradients(nudged)[1].items()):
+            return graph
+
+
+def is_close(found, exact, all_exact, relative=1e-8):
+    largest = max(1.0, *(float(value.abs().max()) for value in all_exact.values()))
+    return bool(((found.double() - exact.double()).abs() <= relative * largest).all())
+
+
+# ---- many graphs ---------------------------------------------------------------------------------------------------
+
+
+def module(graphs, element="f64"):
+    variables, lines, terms = [], [], []
+    for seed, graph in graphs.items():
+        own = graph.text(f"g{seed}.", element)
+        for whole, part in zip((variables, lines, terms), own):
+            whole += part
+    loss = terms[0]
+    for k, term in enumerate(terms[1:]):
+        lines.append(f"%loss.{k} = ps.add {loss}, {term} : tensor<{element}>")
+        loss = f"%loss.{k}"
+    return "\n".join([*variables, f"func.func @forward() -> tensor<{element}> {{", *lines,
+                      f"return {loss} : tensor<{element}>", "}", ""])  # fmt: skip
+
+
+def evaluate(source, weights, like, folder):
+    run([tools_folder() / "ps-opt", source, "-ps-autodiff", "-o", folder / "training.mlir"], folder)
+    run([tools_folder() / "ps-run", folder / "training.mlir", "--entry", "micro_batch", "--inputs", weights, "--outputs",
+         folder / "out.safetensors"], folder)  # fmt: skip
+    found = load_file(folder / "out.safetensors")
+    return {name: found.get(f"{name}.grad", torch.zeros_like(value)) for name, value in like.items()}  # some have none
+
+
+LIBRARIES = itertools.count()
+
+
+def gradient_of(program, name, like):
+    """Zeros where the program has none: the comparison with PyTorch says whether that is right."""
+    try:
+        return program.get(f"grad.{name}", like)
+    except RuntimeError:
+        return torch.zeros_like(like)
+
+
+def train(source, weights, like, folder, target):
+    library = folder / f"{next(LIBRARIES)}.so"  # one that is loaded is not loaded again
+    run([tools_folder() / "ps-compile", source, "-o", library, "--init", "zeros", "--optimizer", "sgd(lr=0)", "--target",
+         target], folder)  # fmt: skip
+    program = capi.Program(library, ranks=1)
+    for name, value in load_file(weights).items():
+        with contextlib.suppress(RuntimeError):  # nothing reads it
+            program.set(name, value)
+    program.step({})
+    found = {name: gradient_of(program, name, value) for name, value in like.items()}
+    program.close()
+    library.unlink()
+    return found
+
+
+def compute(graphs, ways, folder):
+    """By way, the gradients of all graphs by name; by graph, what PyTorch says."""
+    parameters = {seed: graph.parameters(seed) for seed, graph in graphs.items()}
+    exact = {seed: graph.gradients(parameters[seed])[1] for seed, graph in graphs.items()}
+    values = {f"g{seed}.{name}": value for seed, own in parameters.items() for name, value in own.items()}
+    source, weights = folder / "graphs.mlir", folder / "weights.safetensors"
+    source.write_text(module(graphs))
+    save_file(values, weights)
+    found = {}
+    for way in ways:
+        if way == "evaluated":
+            found[way] = evaluate(source, weights, values, folder)
+        else:
+            found[way] = replay.run(train, source, weights, values, folder, way)
+    return found, exact
+
+
+def failures(graphs, ways, folder):
+    """By graph, what is wrong with it: a tool's message, or the gradients that differ from PyTorch's."""
+    try:
+        found, exact = compute(graphs, ways, folder)
+    except (ToolFailed, RuntimeError) as error:
+        if len(graphs) == 1:
+            return {next(iter(graphs)): str(error)}
+        half, seeds = len(graphs) // 2, list(graphs)
+        return {seed: text for part in (seeds[:half], seeds[half:])
+                for seed, text in failures({seed: graphs[seed] for seed in part}, ways, folder).items()}
+    wrong = {}
+    for seed, own in exact.items():
+        for way, values in found.items():
+            bad = [name for name, value in own.items() if not is_close(values[f"g{seed}.{name}"], value, own)]
+            if bad:
+                wrong[seed] = wrong.get(seed, "") + f"{way}: the gradients of {', '.join(bad)} differ from PyTorch's; "
+    return wrong
+
+
+# ---- reduction -----------------------------------------------------------------------------------------------------
+
+
+def smaller(graph):
+    """Graphs with less in them: fewer outputs, a value that becomes a parameter, an op that is left out."""
+    live = graph.live()
+    for output in graph.outputs:
+        if len(graph.outputs) > 1:
+            yield Graph(graph.nodes, [output])
+    for output in graph.outputs:
+        for operand in graph.nodes[output].operands:
+            if graph.nodes[operand].text:
+                yield Graph(graph.nodes, [operand if other == output else other for other in graph.outputs])
+    for i in reversed(live):
+        node = graph.nodes[i]
+        if not node.text:
+            continue
+        if i not in graph.outputs:
+            yield Graph([*graph.nodes[:i], Node("parameter", [], node.shape), *graph.nodes[i + 1 :]], graph.outputs)
+        for operand in node.operands:
+            if graph.nodes[operand].shape == node.shape:
+                def swap(numbers, i=i, operand=operand):
+                    return [operand if number == i else number for number in numbers]
+
+                nodes = [dataclasses.replace(other, operands=swap(other.operands)) for other in graph.nodes]
+                outputs = swap(graph.outputs)
+                if all(nodes[output].text for output in outputs):
+                    yield Graph(nodes, outputs)
+
+
+def reduce_graph(seed, graph, ways, folder):
+    """The smallest graph found that still fails, by leaving out one thing after the other."""
+    changed = True
+    while changed:
+        changed = False
+        for candidate in smaller(graph):
+            size = (len(candidate.live()), len(candidate.outputs))
+            if size < (len(graph.live()), len(graph.outputs)) and failures({seed: candidate}, ways, folder):
+                graph, changed = candidate, True
+                break
+    return graph
+
+
+def describe(seed, graph, text):
+    return f"graph {seed}: {text}\n{module({seed: graph})}"
+
+
+# ---- which ops met in one kernel -----------------------------------------------------------------------------------
+
+
+def fused_pairs(source, folder, target="cpu"):
+    """Pairs of names of ops that stand in one kernel of the program."""
+    run([tools_folder() / "ps-compile", source, "-o", folder / "fused.mlir", "--init", "zeros", "--optimizer", "sgd(lr=0)",
+         "--target", target, "--stop-after", "partitioned"], folder)  # fmt: skip
+    pairs, group = set(), None
+    for line in (folder / "fused.mlir").read_text().splitlines():
+        if "ps.fused" in line:
+            group = set()
+        elif group is not None and "ps.yield" in line:
+            pairs |= set(itertools.combinations_with_replacement(sorted(group), 2))
+            group = None
+        elif group is not None and (match := re.search(r"= \"?ps\.(\w+)", line)):
+            group.add(match[1])
+    return pairs
+
+
+def check(seeds, ways, folder, reduces=True, batch=50, pairs=None):
+    """Descriptions of the graphs that fail; `pairs`, a set, takes what was fused."""
+    wrong = []
+    for first in range(0, len(seeds), batch):
+        graphs = {seed: draw_graph(seed) for seed in seeds[first : first + batch]}
+        for seed, text in failures(graphs, ways, folder).items():
+            graph = reduce_graph(seed, graphs[seed], ways, folder) if reduces else graphs[seed]
+            wrong.append(describe(seed, graph, text))
+        if pairs is not None:
+            (folder / "graphs.mlir").write_text(module(graphs))
+            pairs |= fused_pairs(folder / "graphs.mlir", folder)
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0, help="the first graph's number")
+    parser.add_argument("--graphs", type=int, default=300)
+    parser.add_argument("--batch", type=int, default=50, help="graphs of one module")
+    parser.add_argument("--ways", default="evaluated,cpu,cuda:replay")
+    parser.add_argument("--reduce", action="store_true", help="reduce graphs that fail")
+    parser.add_argument("--pairs", action="store_true", help="print pairs of ops that never met in a kernel")
+    flags = parser.parse_args()
+    begin, pairs, failed = time.time(), set() if flags.pairs else None, 0
+    with tempfile.TemporaryDirectory() as name:
+        for first in range(flags.seed, flags.seed + flags.graphs, flags.batch):
+            seeds = range(first, min(first + flags.batch, flags.seed + flags.graphs))
+            for text in check(seeds, flags.ways.split(","), pathlib.Path(name), flags.reduce, flags.batch, pairs):
+                failed += 1
+                print(text, flush=True)
+    seconds = time.time() - begin
+    print(f"{flags.graphs} graphs from seed {flags.seed} on: {failed} failed; {flags.graphs / seconds:.1f} a second")
+    if pairs is not None:
+        names = sorted({name for pair in pairs for name in pair})
+        missing = [pair for pair in itertools.combinations_with_replacement(names, 2) if pair not in pairs]
+        print(f"{len(pairs)} pairs of {len(names)} ops met in one kernel; never: {missing}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
