@@ -64,7 +64,18 @@ def PS_SiluGradOp : PS_TensorOp<"silu_grad", [SameOperandsAndResultType, PS_Elem
 def PS_AddOp : PS_BinaryOp<"add", PS_NumberTensor, [Commutative]> { let summary = "sum"; let hasFolder = 1; }
 def PS_SubOp : PS_BinaryOp<"sub"> { let summary = "difference"; let hasFolder = 1; }
 def PS_MulOp : PS_BinaryOp<"mul", PS_NumberTensor, [Commutative]> { let summary = "product"; let hasFolder = 1; }
-def PS_DivOp : PS_BinaryOp<"div"> { let summary = "quotient; integers round toward zero"; let hasFolder = 1; }
+def PS_DivOp : PS_BinaryOp<"div"> {
+  let summary = "quotient; integers round toward zero";
+  let description = [{
+    An integer divided by 0 gives 0, and the least integer divided by -1 gives itself (it wraps around): a kernel
+    cannot raise an error, so the result is defined, the same in the evaluator and on every device.
+
+    ```mlir
+    %0 = ps.div %a, %b : tensor<4xi32>
+    ```
+  }];
+  let hasFolder = 1;
+}
 def PS_PowOp : PS_BinaryOp<"pow", PS_FloatTensor> { let summary = "lhs to the rhs"; let hasCanonicalizer = 1; }
 def PS_MaxOp : PS_BinaryOp<"max", PS_NumberTensor, [Commutative]> { let summary = "the larger"; }
 def PS_MinOp : PS_BinaryOp<"min", PS_NumberTensor, [Commutative]> { let summary = "the smaller"; }
