@@ -220,6 +220,20 @@ def test_sequences_ranges_and_running_sums(tmp_path):
     check(tmp_path, onnx_models.graph(nodes, X, list("abcdef")), {"x": draw(f32, [3, 4], 0)})
 
 
+def count_from_0(folder, limit, step):
+    one = lambda name, number: helper.make_node("Constant", [], [name], value=onnx_models.constant(name, torch.tensor(number)))  # noqa: E731
+    nodes = [one("start", 0), one("end", limit), one("step", step), helper.make_node("Range", ["start", "end", "step"], ["r"]),
+             helper.make_node("ReduceMax", ["r"], ["y"], keepdims=0)]  # fmt: skip
+    return onnx_models.graph(nodes, X, ["y"], path=folder / "range.onnx")
+
+
+def test_ranges_of_many_elements_and_of_none(tmp_path):
+    count_from_0(tmp_path, 2**31, 1)
+    assert "tensor<2147483648xi64>" in run([tools_folder() / "ps-translate", "--import-onnx", tmp_path / "range.onnx"], tmp_path)
+    count_from_0(tmp_path, 4, 0)
+    onnx_models.refuse(tmp_path, tmp_path / "range.onnx", "'Range' counts from 0", "a step other than 0")
+
+
 def test_functions_are_inlined(tmp_path):
     """A function that calls another one, with attributes of its own and by default."""
     scaled = helper.make_function(

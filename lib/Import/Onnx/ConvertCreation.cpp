@@ -1,6 +1,8 @@
 // Ops that make tensors from numbers: constants, ranges, triangles.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -75,10 +77,17 @@ LogicalResult convertRange(OnnxNode &n) {
   if (n.failed() || !start->size() || !limit->size() || !step->size())
     return n.fail("has an empty bound or step");
   double from = start->get(0), by = step->get(0);
-  double count = by == 0 ? 0 : std::ceil((limit->get(0) - from) / by);
-  if (!(count >= 0 && count <= double(INT32_MAX)))
-    count = 0;
-  auto type = RankedTensorType::get({int64_t(count)}, start->getType().getElementType());
+  double count = std::ceil((limit->get(0) - from) / by);
+  if (by == 0 || !std::isfinite(count))
+    return n.fail(
+        llvm::formatv("counts from {0} to {1} by {2}; expected finite bounds and a step other "
+                      "than 0",
+                      from, limit->get(0), by)
+            .str());
+  SmallVector<int64_t> shape{int64_t(std::clamp(count, 0.0, 0x1p62))};
+  if (!n.checkShape(shape))
+    return failure();
+  auto type = RankedTensorType::get(shape, start->getType().getElementType());
   Value value = n.make<ps::IotaOp>(type, 0);
   if (by != 1)
     value = n.make<ps::MulOp>(value, n.splat(type, by));
