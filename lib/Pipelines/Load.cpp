@@ -17,12 +17,11 @@ namespace parashard {
 static StringRef getVerifiers(ps::Level level) {
   switch (level) {
   case ps::Level::Imported: // its verifier is the first pass of the next level
+  case ps::Level::Planned:  // values without a mark are whole; the next level is verified
   case ps::Level::Native:
     return "";
   case ps::Level::Training:
     return "ps-verify-training";
-  case ps::Level::Planned:
-    return "ps-verify-planned";
   case ps::Level::Partitioned:
     return "ps-verify-partitioned";
   case ps::Level::Scheduled:

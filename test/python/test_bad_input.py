@@ -197,7 +197,7 @@ def test_axis_used_twice_for_a_parameter(tmp_path, exports):
     policy = tmp_path / "policy.json"
     policy.write_text('{"layers.0.weight": {"0": ["tp"], "1": ["tp"]}}')
     refuse_compile(
-        tmp_path, oracle.export("mlp", exports), "--mesh", "tp=2", "--sharding-policy", policy, status=1,
+        tmp_path, oracle.export("mlp", exports), "--mesh", "tp=2", "--sharding-policy", policy, status=2,
         words=["tp", "twice", "layers.0.weight"],
     )  # fmt: skip
 
