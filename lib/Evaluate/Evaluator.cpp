@@ -244,7 +244,7 @@ LogicalResult Evaluator::runOutput(rank::OutputOp op, Frame &frame) {
   return success();
 }
 
-/// What an op uses is there: a result of something started is there after its wait.
+/// Checks that an op's operands exist: the result of a started op exists only after its wait.
 LogicalResult Evaluator::checkOperands(Operation &op, Frame &frame) {
   for (Value operand : op.getOperands()) {
     if (!isa<RankedTensorType>(operand.getType()) || frame.values.contains(operand))

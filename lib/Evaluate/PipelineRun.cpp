@@ -184,7 +184,7 @@ LogicalResult Evaluator::reportWaiting(Cursor &cursor) {
   return error;
 }
 
-/// What is started is waited for.
+/// Checks that every started op has a wait.
 LogicalResult Evaluator::checkEnd(Cursor &cursor) {
   for (Operation &op : *cursor.block)
     for (Value result : op.getResults())
