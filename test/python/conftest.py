@@ -31,6 +31,12 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+def pytest_configure(config):
+    """Gives each of several workers one PyTorch thread: waiting threads spin and take the cores from the others."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
 def pytest_addoption(parser):
     parser.addoption("--repeat", type=int, default=1, help="run each test so many times (faults: what one rank does "
                      "meets the others at other places each time)")  # fmt: skip
