@@ -13,7 +13,6 @@
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Signals.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -110,17 +109,13 @@ LogicalResult ProgramMaker::addImage(ModuleOp device, StringRef prefix) {
 }
 
 LogicalResult ProgramMaker::link() {
-  llvm::SmallString<128> path;
-  if (std::error_code code = llvm::sys::fs::createTemporaryFile("parashard", "o", path))
-    return report(
-        llvm::createStringError(code, "cannot make a temporary file: %s", code.message().c_str()));
-  llvm::sys::RemoveFileOnSignal(path);
-  LogicalResult result = cpu->writeObject(*object, path);
-  if (succeeded(result))
-    result = report(linkProgram(path, options.output, payload, bool(cuda)));
-  llvm::sys::fs::remove(path);
-  llvm::sys::DontRemoveFileOnSignal(path);
-  return result;
+  llvm::Expected<PrivateFolder> folder = PrivateFolder::create();
+  if (!folder)
+    return report(folder.takeError());
+  std::string path = folder->name("program.o");
+  if (failed(cpu->writeObject(*object, path)))
+    return failure();
+  return report(linkProgram(path, options.output, payload, bool(cuda)));
 }
 
 LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank,

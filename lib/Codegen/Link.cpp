@@ -52,20 +52,16 @@ std::string firstLines(StringRef text) {
   return text.take_front(text.size() < 2000 ? text.size() : 2000).rtrim().str();
 }
 
-llvm::Error run(const std::vector<std::string> &arguments) {
-  llvm::SmallString<128> errors;
-  if (std::error_code code = llvm::sys::fs::createTemporaryFile("parashard-link", "txt", errors))
-    return llvm::createStringError(code, "cannot make a temporary file");
+llvm::Error run(const std::vector<std::string> &arguments, StringRef log) {
   llvm::SmallVector<StringRef> views(arguments.begin(), arguments.end());
-  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(errors), StringRef(errors)};
+  std::optional<StringRef> redirects[] = {StringRef(""), log, log};
   std::string message;
   int status =
       llvm::sys::ExecuteAndWait(arguments.front(), views, std::nullopt, redirects, 0, 0, &message);
-  auto output = llvm::MemoryBuffer::getFile(errors);
-  std::string text = output ? firstLines((*output)->getBuffer()) : "";
-  llvm::sys::fs::remove(errors);
   if (status == 0)
     return llvm::Error::success();
+  auto output = llvm::MemoryBuffer::getFile(log);
+  std::string text = output ? firstLines((*output)->getBuffer()) : "";
   return llvm::createStringError("linking failed: " + (text.empty() ? message : text));
 }
 
@@ -81,6 +77,25 @@ llvm::Error explainFullDisk(llvm::Error error, StringRef output) {
   return llvm::createStringError((isCrash ? "linking failed" : said) + ": the disk of '" +
                                  (folder.empty() ? "." : folder) + "' has " +
                                  llvm::Twine(space->available >> 10) + " kB left");
+}
+
+/// Copies what the linker made to its place, and appends the payload.
+llvm::Error copyProgram(StringRef linked, StringRef output, const Payload &payload) {
+  constexpr unsigned kExecutable = 0777;
+  auto bytes = llvm::MemoryBuffer::getFile(linked, /*IsText=*/false,
+                                           /*RequiresNullTerminator=*/false);
+  if (!bytes)
+    return llvm::createStringError(bytes.getError(), "cannot read what the linker wrote");
+  llvm::Error error = writeAtomically(
+      output,
+      [&](llvm::raw_ostream &os) {
+        os << (*bytes)->getBuffer();
+        if (!payload.empty())
+          payload.write(os, (*bytes)->getBufferSize());
+        return llvm::Error::success();
+      },
+      kExecutable);
+  return error ? explainFullDisk(std::move(error), output) : llvm::Error::success();
 }
 
 } // namespace
@@ -110,12 +125,15 @@ llvm::Error linkProgram(StringRef object, StringRef output, const Payload &paylo
     arguments.push_back("-Wl,-rpath,$ORIGIN:" + folder);
   }
   arguments.push_back(folder + "/libpsrt_builtins.a");
-  return makeAtomically(output, [&](StringRef temporary) -> llvm::Error {
-    arguments.insert(arguments.end(), {"-o", temporary.str()});
-    if (llvm::Error error = run(arguments))
-      return explainFullDisk(std::move(error), temporary);
-    return payload.empty() ? llvm::Error::success() : payload.appendTo(temporary);
-  });
+  // The linker opens its output by name, so that it gets a folder where nobody else can put a link.
+  llvm::Expected<PrivateFolder> scratch = PrivateFolder::create();
+  if (!scratch)
+    return scratch.takeError();
+  std::string linked = scratch->name("program");
+  arguments.insert(arguments.end(), {"-o", linked});
+  if (llvm::Error error = run(arguments, scratch->name("log.txt")))
+    return explainFullDisk(std::move(error), linked);
+  return copyProgram(linked, output, payload);
 }
 
 } // namespace parashard::codegen

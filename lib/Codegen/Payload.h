@@ -4,6 +4,7 @@
 
 #include "lib/Import/WeightFiles.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/raw_ostream.h"
 #include <vector>
 
 namespace parashard::codegen {
@@ -15,8 +16,8 @@ public:
   /// Where the tensor will stand, in bytes from the payload's begin.
   llvm::Expected<import::FileRange> add(llvm::StringRef location);
   bool empty() const { return tensors.empty(); }
-  /// Appends the payload to the file at `path`.
-  llvm::Error appendTo(llvm::StringRef path) const;
+  /// Writes the payload behind the `before` bytes of a program.
+  void write(llvm::raw_ostream &os, uint64_t before) const;
 
 private:
   import::WeightFiles files; ///< which the tensors are views of

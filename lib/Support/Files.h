@@ -5,18 +5,38 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/raw_ostream.h"
+#include <string>
+#include <vector>
 
 namespace parashard {
 
-/// Lets `make` write a file of another name beside `path`, which is then renamed, or removed where
-/// that fails. A symbolic link is written through. Errors of a `path` that is no regular file, or
-/// that cannot be written, name it and the cause.
-llvm::Error makeAtomically(llvm::StringRef path,
-                           llvm::function_ref<llvm::Error(llvm::StringRef temporary)> make);
-
-/// Writes what `write` prints to `path`, as makeAtomically does.
+/// Writes what `write` prints to `path`. The text goes to a new file (O_EXCL) under an
+/// unpredictable name beside `path`, which is then renamed, or removed where that fails: nothing
+/// else that is in the folder is touched. A symbolic link is written through. `mode`: permissions,
+/// before the umask. Errors of a `path` that is no regular file, or that cannot be written, name it
+/// and the cause; those of `write` are returned as they are.
+llvm::Error writeAtomically(llvm::StringRef path,
+                            llvm::function_ref<llvm::Error(llvm::raw_ostream &)> write,
+                            unsigned mode);
 llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<void(llvm::raw_ostream &)> write);
+
+/// A folder for temporary files, in the system's one, that no other user can read or write. It goes
+/// away with the files that were named; on a signal the files go.
+class PrivateFolder {
+public:
+  static llvm::Expected<PrivateFolder> create();
+  PrivateFolder(PrivateFolder &&other) noexcept;
+  ~PrivateFolder();
+  llvm::StringRef getPath() const { return path; }
+  /// The path of a file in the folder.
+  std::string name(llvm::StringRef file);
+
+private:
+  PrivateFolder() = default;
+  std::string path;
+  std::vector<std::string> files;
+};
 
 } // namespace parashard
 

@@ -4,11 +4,11 @@
 #include "../Cpu/Target.h"
 #include "../Link.h"
 #include "../Lowering.h"
+#include "lib/Support/Files.h"
 #include "parashard/Codegen.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
@@ -84,12 +84,10 @@ static FailureOr<std::string> makeReplay(ModuleOp kernels) {
   auto host = CpuTarget::create("native");
   if (!host)
     return fail(host.takeError());
-  llvm::SmallString<128> object, library;
-  for (auto [path, suffix] : {std::pair(&object, "o"), std::pair(&library, "so")})
-    if (std::error_code code =
-            llvm::sys::fs::createTemporaryFile("parashard-replay", suffix, *path))
-      return fail(llvm::createStringError(code, "cannot make a temporary file"));
-  llvm::FileRemover removeObject(object), removeLibrary(library);
+  llvm::Expected<PrivateFolder> folder = PrivateFolder::create();
+  if (!folder)
+    return fail(folder.takeError());
+  std::string object = folder->name("replay.o"), library = folder->name("replay.so");
   if (failed(host->writeObject(kernels, object)))
     return failure();
   if (llvm::Error error = linkProgram(object, library, Payload()))
