@@ -35,13 +35,24 @@ static void append(std::string &bytes, uint64_t value, unsigned width) {
     bytes.push_back(char(value >> 8 * i));
 }
 
+/// CRC-32, which readers compare.
+static uint32_t computeCrc(const std::string &content) {
+  uint32_t crc = ~0u;
+  for (unsigned char byte : content) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit)
+      crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+  }
+  return ~crc;
+}
+
 /// What a local header and an entry of the directory have in common.
-static void appendEntry(std::string &bytes, const std::string &name, size_t size) {
+static void appendEntry(std::string &bytes, const std::string &name, const std::string &content) {
   append(bytes, 20, 2); // version
   append(bytes, 0, 8);  // flags, method: stored, time and date
-  append(bytes, 0, 4);  // CRC, which nobody compares
-  append(bytes, size, 4);
-  append(bytes, size, 4);
+  append(bytes, computeCrc(content), 4);
+  append(bytes, content.size(), 4);
+  append(bytes, content.size(), 4);
   append(bytes, name.size(), 2);
   append(bytes, 0, 2); // extra
 }
@@ -51,12 +62,12 @@ std::string makeArchive(const Sections &sections) {
   for (const auto &[name, content] : sections) {
     append(directory, 0x02014b50, 4);
     append(directory, 20, 2);
-    appendEntry(directory, name, content.size());
+    appendEntry(directory, name, content);
     append(directory, 0, 10); // comment, disk, attributes
     append(directory, archive.size(), 4);
     directory += name;
     append(archive, 0x04034b50, 4);
-    appendEntry(archive, name, content.size());
+    appendEntry(archive, name, content);
     archive += name + content;
   }
   size_t start = archive.size();

@@ -89,6 +89,8 @@ LogicalResult InitialValues::describeFile(json::Object &object, ps::VariableOp v
     init["file"] = range->path;
     init["offset"] = int64_t(range->offset);
     init["bytes"] = int64_t(range->size);
+    if (range->crc)
+      init["crc32"] = int64_t(*range->crc);
   }
   if (!file.getShape().empty()) {
     init["file_shape"] = json::Array(file.getShape());

@@ -55,7 +55,7 @@ Expected<FileRange> WeightFiles::resolve(StringRef location) {
   Expected<const ArchiveEntry *> entry = (*archive)->findStored(name);
   if (!entry)
     return entry.takeError();
-  return FileRange{path.str(), (*entry)->offset, (*entry)->size};
+  return FileRange{path.str(), (*entry)->offset, (*entry)->size, (*entry)->crc};
 }
 
 Expected<StringRef> WeightFiles::read(StringRef location) {
@@ -66,7 +66,7 @@ Expected<StringRef> WeightFiles::read(StringRef location) {
   if (path.ends_with(".onnx"))
     return models[path.str()]->getBytes(*models[path.str()]->find(name));
   const Archive &archive = *archives[path.str()];
-  return archive.getBytes(*archive.find(name));
+  return archive.readBytes(*archive.find(name));
 }
 
 std::vector<WeightFile> WeightFiles::list() const {

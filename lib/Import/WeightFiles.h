@@ -7,6 +7,7 @@
 #include "llvm/Support/Error.h"
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct FileRange {
   std::string path;
   uint64_t offset = 0;
   uint64_t size = 0;
+  std::optional<uint32_t> crc = std::nullopt; ///< CRC-32 of the bytes, where the file has one
 };
 
 /// "PATH:NAME" taken apart; names may have colons of their own where PATH is an `.onnx`.
@@ -40,7 +42,7 @@ public:
   ~WeightFiles();
   /// Fails where the file is not there, damaged, or has no such tensor.
   llvm::Expected<FileRange> resolve(llvm::StringRef location);
-  /// The bytes themselves (a view).
+  /// The bytes themselves (a view). Fails where they do not have the CRC of their archive.
   llvm::Expected<llvm::StringRef> read(llvm::StringRef location);
   /// All files that a location was resolved in, by path.
   std::vector<WeightFile> list() const;

@@ -3,6 +3,8 @@
 #include "lib/Import/Pt2/Archive.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CRC.h"
 #include "llvm/Support/Endian.h"
 #include <zip.h>
 
@@ -123,8 +125,11 @@ Error Archive::readDirectory() {
       return error("has a damaged directory; copy or export it again");
     uint64_t storedSize = file.u32(at + 20), size = file.u32(at + 24), header = file.u32(at + 42);
     readExtra64({file.data.substr(at + 46 + nameSize, extraSize)}, size, storedSize, header);
-    if (Error e = addEntry(file.data.substr(at + 46, nameSize), header, storedSize, size,
-                           file.u16(at + 10)))
+    ArchiveEntry entry;
+    entry.storedSize = storedSize;
+    entry.size = size;
+    entry.crc = file.u32(at + 16);
+    if (Error e = addEntry(file.data.substr(at + 46, nameSize), header, file.u16(at + 10), entry))
       return e;
     at += 46 + nameSize + extraSize + commentSize;
   }
@@ -145,22 +150,23 @@ Error Archive::checkOverlaps() const {
   return Error::success();
 }
 
-Error Archive::addEntry(StringRef name, uint64_t header, uint64_t storedSize, uint64_t size,
-                        unsigned method) {
+Error Archive::addEntry(StringRef name, uint64_t header, unsigned method, ArchiveEntry entry) {
   if (leavesArchive(name))
     return error("has the entry '" + name + "', which leaves the archive; refusing to read it");
   Bytes file{buffer->getBuffer()};
   if (!file.has(header, 30) || file.u32(header) != kLocalHeader)
     return error("has no data for its entry '" + name + "'; copy or export it again");
-  uint64_t offset = header + 30 + file.u16(header + 26) + file.u16(header + 28);
-  if (!file.has(offset, storedSize))
+  entry.offset = header + 30 + file.u16(header + 26) + file.u16(header + 28);
+  if (!file.has(entry.offset, entry.storedSize))
     return error("is truncated inside its entry '" + name + "'; copy or export it again");
-  bool stored = method == kMethodStored;
-  if (stored ? size != storedSize : size / kMostInflation > storedSize)
-    return error("has the entry '" + name + "' of " + Twine(size) + " bytes in " +
-                 Twine(storedSize) + ", which cannot be; copy or export it again");
+  entry.stored = method == kMethodStored;
+  if (entry.stored ? entry.size != entry.storedSize
+                   : entry.size / kMostInflation > entry.storedSize)
+    return error("has the entry '" + name + "' of " + Twine(entry.size) + " bytes in " +
+                 Twine(entry.storedSize) + ", which cannot be; copy or export it again");
+  entry.name = name.str();
   if (!name.ends_with("/"))
-    entries.push_back({name.str(), offset, storedSize, size, stored});
+    entries.push_back(std::move(entry));
   return Error::success();
 }
 
@@ -195,13 +201,27 @@ Expected<const ArchiveEntry *> Archive::findStored(StringRef name) const {
   return entry;
 }
 
-StringRef Archive::getBytes(const ArchiveEntry &entry) const {
-  return buffer->getBuffer().substr(entry.offset, entry.storedSize);
+Error Archive::checkSum(const ArchiveEntry &entry, StringRef bytes) const {
+  if (crc32(arrayRefFromStringRef(bytes)) == entry.crc)
+    return Error::success();
+  return error("has a damaged entry '" + entry.name +
+               "': its bytes do not have the CRC that the archive says; copy or export it again");
+}
+
+Expected<StringRef> Archive::readBytes(const ArchiveEntry &entry) const {
+  StringRef bytes = buffer->getBuffer().substr(entry.offset, entry.storedSize);
+  if (Error e = checkSum(entry, bytes))
+    return std::move(e);
+  return bytes;
 }
 
 Expected<std::string> Archive::readText(const ArchiveEntry &entry) const {
-  if (entry.stored)
-    return getBytes(entry).str();
+  if (entry.stored) {
+    Expected<StringRef> bytes = readBytes(entry);
+    if (!bytes)
+      return bytes.takeError();
+    return bytes->str();
+  }
   int code = 0;
   zip_t *zip = zip_open(path.c_str(), ZIP_RDONLY, &code);
   if (!zip)
@@ -215,6 +235,8 @@ Expected<std::string> Archive::readText(const ArchiveEntry &entry) const {
   zip_fclose(file);
   if (got < 0 || uint64_t(got) != entry.size)
     return error("has a damaged entry '" + entry.name + "'; copy or export it again");
+  if (Error e = checkSum(entry, text))
+    return std::move(e);
   return text;
 }
 

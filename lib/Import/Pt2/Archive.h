@@ -19,6 +19,7 @@ struct ArchiveEntry {
   uint64_t storedSize = 0; ///< as it lies in the file
   uint64_t size = 0;       ///< uncompressed
   bool stored = true;      ///< not compressed
+  uint32_t crc = 0;        ///< CRC-32 of the uncompressed bytes, as the directory says
 };
 
 /// An open archive. The file is mapped, not read; entries that are not compressed are views of the
@@ -35,9 +36,9 @@ public:
   const ArchiveEntry *find(llvm::StringRef name) const;
   /// Like `find`, and fails for entries that are missing or compressed.
   llvm::Expected<const ArchiveEntry *> findStored(llvm::StringRef name) const;
-  /// The raw bytes of an entry that is not compressed.
-  llvm::StringRef getBytes(const ArchiveEntry &entry) const;
-  /// The uncompressed text of an entry.
+  /// The raw bytes of an entry that is not compressed. Fails where they do not have their CRC.
+  llvm::Expected<llvm::StringRef> readBytes(const ArchiveEntry &entry) const;
+  /// The uncompressed text of an entry. Fails likewise.
   llvm::Expected<std::string> readText(const ArchiveEntry &entry) const;
   /// The bytes from the directory of the archive to its end. They have name, size and CRC of each
   /// entry, so they tell one archive from another without its weights being read.
@@ -46,8 +47,9 @@ public:
 
 private:
   llvm::Error readDirectory();
-  llvm::Error addEntry(llvm::StringRef name, uint64_t header, uint64_t storedSize, uint64_t size,
-                       unsigned method);
+  /// Without a name and an offset, as the directory has them.
+  llvm::Error addEntry(llvm::StringRef name, uint64_t header, unsigned method, ArchiveEntry entry);
+  llvm::Error checkSum(const ArchiveEntry &entry, llvm::StringRef bytes) const;
   llvm::Error checkOverlaps() const;
   void removeTopFolder();
   llvm::Error error(const llvm::Twine &message) const;

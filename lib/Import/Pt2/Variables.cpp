@@ -234,13 +234,15 @@ Expected<VariableTable> VariableTable::create(const ExportedProgram &program,
     if (!tensor)
       return tensor.takeError();
     if (!input.persistent && !written.contains(input.name) && tensor->entry) {
-      StringRef bytes = archive.getBytes(*tensor->entry);
-      if (isLowerTriangle(tensor->type, bytes)) {
+      Expected<StringRef> bytes = archive.readBytes(*tensor->entry);
+      if (!bytes)
+        return bytes.takeError();
+      if (isLowerTriangle(tensor->type, *bytes)) {
         table.triangles[input.name] = tensor->type;
         continue;
       }
       if (tensor->entry->size <= kMaxInlineBytes) {
-        table.constants[input.name] = readConstant(tensor->type, bytes);
+        table.constants[input.name] = readConstant(tensor->type, *bytes);
         continue;
       }
     }
