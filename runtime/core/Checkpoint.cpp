@@ -1,8 +1,10 @@
 // Saving and loading all state.
 #include "runtime/core/Checkpoint.h"
 #include "runtime/core/Element.h"
+#include "runtime/core/FileFields.h"
+#include "runtime/core/NewFile.h"
 #include "runtime/core/ProgramJson.h"
-#include "runtime/core/StrictJson.h"
+#include "runtime/data/FolderLock.h"
 #include "runtime/data/OutputFile.h"
 #include "runtime/data/WeightFiles.h"
 #include <algorithm>
@@ -16,10 +18,12 @@ namespace psrt {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+static constexpr int64_t kVersion = 2;
 static const char *const kLatest = "latest";
 static const char *const kIndex = "index.json";
 static const char *const kOldIndex = "checkpoint.json"; ///< of version 1: whole tensors
 static const char *const kPrefix = "step-";
+static const char *const kPartial = ".partial"; ///< and a unique name: a checkpoint being written
 
 /// State is what a step reads and an earlier one wrote: gradients and sums of a step are not.
 static bool isState(const Program &program, const NamedTensor &tensor) {
@@ -101,13 +105,11 @@ namespace {
 /// One checkpoint being saved. The same calls in every process.
 class CheckpointWriter {
 public:
-  CheckpointWriter(Session &session, const NamedTensors &tensors, const std::string &folder,
-                   int64_t maxFileBytes)
+  CheckpointWriter(Session &session, const NamedTensors &tensors, const SaveOptions &options)
       : session(session), program(session.getProgram()), state(findState(program, tensors)),
-        shards(planShards(program, state)), folder(folder), partial(this->folder / ".partial"),
-        maxFileBytes(maxFileBytes) {}
+        shards(planShards(program, state)), options(options), folder(options.folder) {}
 
-  void save(const RunPlace &place, int64_t keep);
+  std::string save(const RunPlace &place);
 
 private:
   struct File {
@@ -117,13 +119,15 @@ private:
   };
   /// Of a rank: its files and what lies where, without values where it is none of this process.
   std::vector<File> layOut(int rank, const Rank *here) const;
+  void removeLeftovers() const;
   void makeFolder() const;
   void collectSums();
   /// {"files": {NAME: {"bytes", "sum"}}} of this process, or {"failure": "..."}.
   Json writeHere();
   Json writeRank(const Rank &rank) const;
   Json describeTensors() const;
-  void finish(const RunPlace &place, const Json &files, int64_t keep) const;
+  /// Returns the path of the checkpoint.
+  std::string finish(const RunPlace &place, const Json &files) const;
   /// Calls body; after a failure nothing partial is left.
   template <typename Body> void cleanly(Body &&body) const;
 
@@ -131,8 +135,8 @@ private:
   const Program &program;
   std::vector<const NamedTensor *> state;
   std::vector<std::vector<Shard>> shards; ///< by rank
+  const SaveOptions &options;
   fs::path folder, partial;
-  int64_t maxFileBytes;
   std::map<int, std::vector<char>> sums; ///< of variables that are sums over ranks
 };
 
@@ -163,7 +167,7 @@ std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Ran
   }
   std::vector<File> files;
   const WeightToWrite *first = weights.data();
-  for (const auto &part : cutIntoFiles(weights, maxFileBytes)) {
+  for (const auto &part : cutIntoFiles(weights, options.maxFileBytes)) {
     if (part.empty())
       continue;
     File &file = files.emplace_back();
@@ -177,13 +181,24 @@ std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Ran
   return files;
 }
 
+/// Removes what runs that were killed left. Only the holder of the folder's lock may: nobody else
+/// writes there. A rank of a dead run may still be about to end; its files go the next time.
+void CheckpointWriter::removeLeftovers() const {
+  std::error_code ignored;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {
+    std::string name = entry.path().filename().string();
+    if (name.rfind(kPartial, 0) == 0 || isLeftover(name, kLatest))
+      fs::remove_all(entry.path(), ignored);
+  }
+}
+
 void CheckpointWriter::makeFolder() const {
+  if (options.lock)
+    options.lock->check();
   fs::create_directories(folder);
-  fs::remove_all(partial); // of a run that was killed while it saved
-  for (const auto &entry : fs::directory_iterator(folder))
-    if (entry.path().filename().string().rfind(std::string(kLatest) + ".tmp", 0) == 0)
-      fs::remove(entry.path());
-  fs::create_directory(partial);
+  removeLeftovers();
+  if (!fs::create_directory(partial)) // it has a unique name
+    PSRT_FAIL(BadInput, "cannot save to \"%s\": \"%s\" is there", folder.c_str(), partial.c_str());
 }
 
 void CheckpointWriter::collectSums() {
@@ -243,30 +258,49 @@ Json CheckpointWriter::describeTensors() const {
   return result;
 }
 
-void CheckpointWriter::finish(const RunPlace &place, const Json &files, int64_t keep) const {
-  Json index = {{"version", 2},
+std::string CheckpointWriter::finish(const RunPlace &place, const Json &files) const {
+  Json index = {{"version", kVersion},
                 {"step", place.step},
                 {"seed", place.seed},
                 {"shuffle", place.shuffle},
                 {"step_samples", place.stepSamples},
                 {"files", files},
                 {"tensors", describeTensors()}};
+  if (place.losses)
+    index["losses"] = {{"lines", place.losses->lines}, {"sum", place.losses->sum}};
   index["sum"] = sumOf(index);
   writeText(partial / kIndex, index.dump() + "\n");
+  if (options.lock)
+    options.lock->check(); // the last moment before others see anything
   std::string name = chooseName(folder, place.step);
   fs::rename(partial, folder / name);
   writeText(folder / kLatest, name + "\n");
-  removeOlder(folder, keep);
+  removeOlder(folder, options.keep);
+  return (folder / name).string();
 }
 
-void CheckpointWriter::save(const RunPlace &place, int64_t keep) {
-  if (session.isFirst())
+/// "\"state/step-000100\" (12.0 MB)"
+static std::string describeSaved(const std::string &path, const Json &files) {
+  double bytes = 0;
+  for (const Json &file : files)
+    bytes += double(file.at("bytes").get<uint64_t>());
+  return "\"" + path + "\" (" + describeBytes(bytes) + ")";
+}
+
+std::string CheckpointWriter::save(const RunPlace &place) {
+  // The first process chooses the name, and the others wait until the folder is there.
+  std::string name = kPartial + std::string(".");
+  if (session.isFirst()) {
+    name += drawUniqueName();
+    partial = folder / name;
     cleanly([&] { makeFolder(); });
-  session.isAny(false); // all wait for the folder
+  }
+  partial = folder / session.share(name);
   collectSums();
   std::vector<std::string> reports = session.collect(writeHere().dump());
+  std::string saved;
   if (!session.isFirst())
-    return;
+    return saved;
   cleanly([&] {
     Json files = Json::object();
     for (const std::string &text : reports) {
@@ -275,15 +309,16 @@ void CheckpointWriter::save(const RunPlace &place, int64_t keep) {
         PSRT_FAIL(BadInput, "%s", report["failure"].get<std::string>().c_str());
       files.update(report["files"]);
     }
-    finish(place, files, keep);
+    saved = describeSaved(finish(place, files), files);
   });
+  return saved;
 }
 
 } // namespace
 
-void saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
-                    const std::string &folder, int64_t keep, int64_t maxFileBytes) {
-  CheckpointWriter(session, tensors, folder, maxFileBytes).save(place, keep);
+std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
+                           const SaveOptions &options) {
+  return CheckpointWriter(session, tensors, options).save(place);
 }
 
 //===--- loading ----------------------------------------------------------===//
@@ -300,7 +335,31 @@ static std::string readLatest(const fs::path &path) {
 
 bool hasCheckpoint(const std::string &folder) { return fs::exists(fs::path(folder) / kLatest); }
 
+/// What to load instead of a folder that is not there: the checkpoints beside it.
+static std::string describeOthers(const fs::path &missing) {
+  fs::path folder = missing.has_parent_path() ? missing.parent_path() : fs::path(".");
+  std::vector<std::pair<std::pair<int64_t, int64_t>, std::string>> found;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
+    if (auto number = parseName(name))
+      found.push_back({*number, name});
+  }
+  if (found.empty())
+    return "name a folder that --save has written";
+  std::sort(found.begin(), found.end());
+  std::string names;
+  size_t first = found.size() > 8 ? found.size() - 8 : 0; // the last ones are wanted most
+  for (size_t i = first; i < found.size(); ++i)
+    names += (i > first ? ", " : first ? "..., " : "") + found[i].second;
+  return "\"" + folder.string() + "\" has " + names;
+}
+
 Checkpoint::Checkpoint(const std::string &given) : path(given) {
+  std::error_code error;
+  if (!fs::is_directory(given, error))
+    PSRT_FAIL(BadArgument, "--load \"%s\": there is no such folder; %s", given.c_str(),
+              describeOthers(given).c_str());
   if (hasCheckpoint(given))
     path = (fs::path(given) / readLatest(fs::path(given) / kLatest)).string();
   fs::path index = fs::path(path) / kIndex;
@@ -313,77 +372,120 @@ Checkpoint::Checkpoint(const std::string &given) : path(given) {
     PSRT_FAIL(BadInput, "\"%s\" is no checkpoint: it has no %s, nor a pointer \"%s\" to one",
               path.c_str(), kIndex, kLatest);
   MappedFile text(index.string());
-  try {
-    Json json = parseStrictly<Json>(text.data(), text.data() + text.size());
-    if (json.at("version").get<int>() != 2)
-      PSRT_FAIL(BadInput, "\"%s\" is of version %d; this program reads 2", index.c_str(),
-                json.at("version").get<int>());
-    if (auto sum = json.find("sum"); sum != json.end()) { // the first indexes had none
-      std::string said = sum->get<std::string>();
-      json.erase(sum);
-      if (sumOf(json) != said)
-        PSRT_FAIL(BadInput, "\"%s\" is not what was written: its sum differs", index.c_str());
-    }
-    place = {json.at("step").get<int64_t>(), json.at("seed").get<uint64_t>(),
-             json.at("shuffle").get<bool>(), json.at("step_samples").get<int64_t>()};
-    for (const auto &[name, file] : json.at("files").items())
-      addFile(name, file.at("bytes").get<uint64_t>(), file.at("sum").get<std::string>());
-    for (const auto &[name, tensor] : json.at("tensors").items())
-      addTensor(name, tensor);
-  } catch (const nlohmann::json::exception &error) {
-    PSRT_FAIL(BadInput, "\"%s\" is no index of a checkpoint: %s", index.c_str(),
-              describeJsonError(error).c_str());
-  }
-  if (place.step < 0)
-    PSRT_FAIL(BadInput, "\"%s\" is at step %lld", index.c_str(), (long long)place.step);
+  Json json = parseJsonFile({text.data(), text.size()}, index.string(), "index of a checkpoint");
+  FileFields fields(json, index.string());
+  int64_t version = fields.integer("version");
+  if (version != kVersion)
+    PSRT_FAIL(BadInput, "\"%s\" is of version %lld; this program reads %lld", index.c_str(),
+              (long long)version, (long long)kVersion);
+  checkSum(json, fields, index.string());
+  readPlace(fields);
+  FileFields listed = fields.fields("files"), tensors = fields.fields("tensors");
+  for (const std::string &name : listed.keys())
+    addFile(name, listed.fields(name));
+  for (const std::string &name : tensors.keys())
+    addTensor(name, tensors.fields(name));
 }
 
-void Checkpoint::addFile(const std::string &name, uint64_t bytes, const std::string &sum) {
+/// Without the sum of itself an index was changed after it had been written.
+void Checkpoint::checkSum(Json json, const FileFields &fields, const std::string &index) {
+  std::string said = fields.text("sum");
+  json.erase("sum");
+  if (sumOf(json) != said)
+    PSRT_FAIL(BadInput, "\"%s\" is not what was written: its sum differs; load another checkpoint",
+              index.c_str());
+}
+
+/// The step, and what decides about the samples. Each value is looked at by itself too.
+void Checkpoint::readPlace(const FileFields &fields) {
+  constexpr int64_t kMostSteps = int64_t(1) << 53, kMostSamples = int64_t(1) << 53;
+  fields.allow(
+      {"version", "step", "seed", "shuffle", "step_samples", "losses", "files", "tensors", "sum"});
+  place.step = fields.integer("step", 0, kMostSteps);
+  place.seed = fields.number("seed");
+  place.shuffle = fields.boolean("shuffle");
+  place.stepSamples = fields.integer("step_samples", 0, kMostSamples);
+  int64_t samples = 0;
+  if (__builtin_mul_overflow(place.step, place.stepSamples, &samples))
+    fields.refuse("step", format("a step whose %lld samples each can be counted",
+                                 (long long)place.stepSamples));
+  auto named = parseName(fs::path(path).filename().string());
+  if (named && named->first != place.step)
+    fields.refuse("step", format("%lld, as the name of its folder says", (long long)named->first));
+  if (!fields.has("losses"))
+    return;
+  FileFields losses = fields.fields("losses");
+  losses.allow({"lines", "sum"});
+  place.losses = LineMark{losses.integer("lines", 0), losses.text("sum")};
+}
+
+void Checkpoint::addFile(const std::string &name, const FileFields &fields) {
   fs::path at = fs::path(path) / name;
-  if (name.find('/') != std::string::npos || !fs::exists(at))
+  bool isPlain = !name.empty() && name != "." && name != ".." &&
+                 name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+  if (!isPlain)
+    PSRT_FAIL(BadInput,
+              "\"%s\": \"files\" names \"%s\", which leaves the checkpoint; load another one",
+              (fs::path(path) / kIndex).c_str(), name.c_str());
+  fields.allow({"bytes", "sum"});
+  int64_t bytes = fields.integer("bytes", 0);
+  std::error_code error;
+  if (!fs::is_regular_file(at, error))
     PSRT_FAIL(BadInput, "checkpoint \"%s\" lacks its file \"%s\"", path.c_str(), name.c_str());
-  if (fs::file_size(at) != bytes)
-    PSRT_FAIL(BadInput, "\"%s\" has %llu bytes, %llu were written: it is not whole", at.c_str(),
-              (unsigned long long)fs::file_size(at), (unsigned long long)bytes);
-  files.try_emplace(name, at.string(), sum, int64_t(bytes));
+  int64_t found = int64_t(fs::file_size(at, error));
+  if (error || found != bytes)
+    PSRT_FAIL(BadInput, "\"%s\" has %lld bytes, %lld were written: it is not whole", at.c_str(),
+              (long long)found, (long long)bytes);
+  files.try_emplace(name, at.string(), fields.text("sum"), bytes);
 }
 
 /// Ranges of each dim, ascending, within the tensor.
-static IndexRanges parseRanges(const Json &json, const std::vector<int64_t> &shape) {
+static IndexRanges parseRanges(const FileFields &fields, const std::vector<int64_t> &shape) {
+  const Json &json = fields.list("ranges");
   IndexRanges result;
-  bool good = json.is_array() && json.size() == shape.size();
+  bool good = json.size() == shape.size();
   for (size_t d = 0; good && d < shape.size(); ++d) {
     result.emplace_back();
     int64_t end = 0;
-    for (const Json &range : json[d]) {
-      result.back().push_back({toInteger(range.at(0)), toInteger(range.at(1))});
-      auto [from, to] = result.back().back();
-      good &= from >= end && from < to && to <= shape[d];
-      end = to;
+    good = json[d].is_array();
+    for (size_t i = 0; good && i < json[d].size(); ++i) {
+      const Json &range = json[d][i];
+      good = range.is_array() && range.size() == 2 && range[0].is_number_unsigned() &&
+             range[1].is_number_unsigned() && range[1].get<uint64_t>() <= uint64_t(shape[d]) &&
+             range[0].get<uint64_t>() < range[1].get<uint64_t>() &&
+             range[0].get<uint64_t>() >= uint64_t(end);
+      if (good)
+        result.back().push_back({range[0].get<int64_t>(), end = range[1].get<int64_t>()});
     }
   }
   if (!good)
-    PSRT_FAIL(BadInput, "a shard has the ranges %s, which its tensor does not have",
-              json.dump().c_str());
+    fields.refuse("ranges", format("ascending ranges within each of the %zu dims of its tensor",
+                                   shape.size()));
   return result;
 }
 
-void Checkpoint::addTensor(const std::string &name, const Json &json) {
-  SavedTensor tensor{name, parseDtype(json.at("dtype")), {}, {}};
-  for (const Json &size : json.at("shape"))
-    tensor.shape.push_back(toInteger(size));
+void Checkpoint::addTensor(const std::string &name, const FileFields &fields) {
+  fields.allow({"dtype", "shape", "shards"});
+  std::optional<Dtype> dtype = findDtype(fields.text("dtype"));
+  if (!dtype)
+    fields.refuse("dtype", "a dtype, such as \"f32\"");
+  SavedTensor tensor{name, *dtype, fields.integers("shape", 0), {}};
   std::optional<int64_t> left = tryCountElements(tensor.shape);
-  for (const Json &part : json.at("shards")) {
-    auto file = files.find(part.at("file").get<std::string>());
-    IndexRanges ranges = parseRanges(part.at("ranges"), tensor.shape);
+  for (size_t i = 0; i < fields.list("shards").size(); ++i) {
+    FileFields part = fields.item("shards", i);
+    part.allow({"file", "offset", "ranges"});
+    auto file = files.find(part.text("file"));
+    if (file == files.end())
+      part.refuse("file", "one of \"files\"");
+    IndexRanges ranges = parseRanges(part, tensor.shape);
     int64_t count = tryCountElements(shapeOf(ranges)).value_or(kMostElements),
-            offset = toInteger(part.at("offset"));
-    bool lies = file != files.end() && offset >= 0 && offset <= file->second.size() &&
-                count * dtypeSize(tensor.dtype) <= file->second.size() - offset;
-    if (!lies)
+            bytes = count * dtypeSize(tensor.dtype), most = file->second.size() - bytes;
+    if (most < 0)
       PSRT_FAIL(BadInput, "checkpoint \"%s\": a shard of \"%s\" does not lie in its file",
                 path.c_str(), name.c_str());
+    int64_t offset = part.integer("offset", 0, most);
     left = left.value_or(0) - count;
+    file->second.expect({name, tensor.dtype, offset, bytes});
     tensor.shards.push_back({&file->second, offset, std::move(ranges)});
   }
   if (left.value_or(1) != 0)

@@ -4,32 +4,47 @@
 #ifndef PSRT_CORE_CHECKPOINT_H
 #define PSRT_CORE_CHECKPOINT_H
 
+#include "runtime/core/LineMark.h"
 #include "runtime/core/ShardReader.h"
 #include <nlohmann/json_fwd.hpp>
 
 namespace psrt {
 
+class FileFields;
+class FolderLock;
+
 /// Where a run is; what decides which numbers and samples it takes next.
 struct RunPlace {
-  int64_t step = 0;        ///< the next one
-  uint64_t seed = 0;       ///< of shuffling and random ops
-  bool shuffle = false;    ///< of the samples
-  int64_t stepSamples = 0; ///< that a step reads
+  int64_t step = 0;               ///< the next one
+  uint64_t seed = 0;              ///< of shuffling and random ops
+  bool shuffle = false;           ///< of the samples
+  int64_t stepSamples = 0;        ///< that a step reads
+  std::optional<LineMark> losses; ///< the lines of --losses up to the step, if there are some
+};
+
+/// Where and how a run saves.
+struct SaveOptions {
+  std::string folder;
+  int64_t keep = 0; ///< the last so many checkpoints stay; 0: all
+  int64_t maxFileBytes = 0;
+  FolderLock *lock = nullptr; ///< of the folder, in the first process
 };
 
 /// Writes `folder/step-000100` (a further number behind it where that is there), then the pointer
-/// `folder/latest`; at any moment `latest` names a whole checkpoint. Keeps the last `keep` (0:
-/// all). The same call in every process: each writes what its ranks hold. Fails with BadInput where
-/// it cannot be written: what was there stays.
-void saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
-                    const std::string &folder, int64_t keep, int64_t maxFileBytes);
+/// `folder/latest`; at any moment `latest` names a whole checkpoint. The same call in every
+/// process: each writes what its ranks hold. Fails with BadInput where it cannot be written: what
+/// was there stays. Returns the path of the checkpoint and its size as text, empty but in the first
+/// process.
+std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
+                           const SaveOptions &options);
 
 /// A checkpoint: its index is read at once, a file when a rank of this process first needs a part
 /// of it.
 class Checkpoint {
 public:
-  /// `path`: a folder with the pointer `latest`, or one checkpoint. Fails with BadInput on what is
-  /// none, and on files that are missing or have another size.
+  /// `path`: a folder with the pointer `latest`, or one checkpoint. Fails with BadArgument, naming
+  /// the checkpoints that are there, where there is no such folder; with BadInput on what is no
+  /// checkpoint, on an index that was changed, and on files that are missing or have another size.
   explicit Checkpoint(const std::string &path);
   const RunPlace &getPlace() const { return place; }
   const std::string &getPath() const { return path; }
@@ -42,8 +57,10 @@ public:
   std::vector<std::string> load(Session &session, const NamedTensors &tensors) const;
 
 private:
-  void addFile(const std::string &name, uint64_t bytes, const std::string &sum);
-  void addTensor(const std::string &name, const nlohmann::json &json);
+  static void checkSum(nlohmann::json json, const FileFields &fields, const std::string &index);
+  void readPlace(const FileFields &fields);
+  void addFile(const std::string &name, const FileFields &fields);
+  void addTensor(const std::string &name, const FileFields &fields);
   /// `trains`: whether the program has an optimizer's state to read.
   void check(const std::vector<const NamedTensor *> &state, bool trains) const;
   std::vector<std::string> describeDifferences(const std::vector<const NamedTensor *> &state) const;

@@ -35,8 +35,8 @@ struct Bytes {
 /// Files opened for one rank, by name. Each is the one that was compiled, or refused.
 class Files {
 public:
-  Files(const ProgramSource &source, const std::vector<WeightFile> &compiled)
-      : source(source), compiled(compiled) {}
+  Files(const ProgramSource &source, const std::vector<WeightFile> &compiled, EntryChecks &checks)
+      : checks(checks), source(source), compiled(compiled) {}
   const Bytes &open(const Variable &variable) {
     const std::string &name = variable.file.path;
     auto it = known.find(name);
@@ -44,6 +44,7 @@ public:
       it = known.emplace(name, name.empty() ? openOwn() : openOther(name, variable)).first;
     return it->second;
   }
+  EntryChecks &checks;
 
 private:
   /// The weights that the program carries behind its last section.
@@ -167,7 +168,7 @@ void writeElements(const Variable &variable, char *to, const Variable &source, c
 
 /// `source`: the variable that has the initial value, in the file: itself, or what it is a copy of.
 void copyFromFile(const Variable &variable, const Variable &source, const Bytes &file,
-                  const Mesh &mesh, Rank &rank) {
+                  const Mesh &mesh, EntryChecks &checks, Rank &rank) {
   int64_t size = dtypeSize(source.initialDtype), ownSize = dtypeSize(variable.dtype);
   const Variable::File &init = source.file;
   bool part = isPart(source);
@@ -177,13 +178,16 @@ void copyFromFile(const Variable &variable, const Variable &source, const Bytes 
     for (int64_t n : init.shape)
       whole *= n;
   }
-  if (init.offset < 0 || init.offset + whole * size > file.size)
+  int64_t end = init.offset + std::max(whole * size, init.crc ? init.bytes : 0);
+  if (init.offset < 0 || end > file.size)
     PSRT_FAIL(BadInput,
               "\"%s\" has %lld bytes, variable \"%s\" is read at %lld to %lld: it is not the file "
               "that was "
               "compiled; compile again",
               file.path.c_str(), (long long)file.size, source.displayName().c_str(),
-              (long long)init.offset, (long long)(init.offset + whole * size));
+              (long long)init.offset, (long long)end);
+  if (init.crc)
+    checks.check(source, file.path, file.data + init.offset);
   PieceWriter writer(*rank.memory, variable.addresses.at(rank.stage), variable.localBytes());
   const char *data = file.data + init.offset;
   // Within a part, what is contiguous is at most a row of the variable's last dim.
@@ -221,7 +225,7 @@ void initialize(const Variable &variable, const Variable &source, const Mesh &me
   if (!first)
     return; // the shards of a partial variable add up: one has the value, the others stay zero
   if (source.hasFile && source.distribution.empty())
-    return copyFromFile(variable, source, files.open(source), mesh, rank);
+    return copyFromFile(variable, source, files.open(source), mesh, files.checks, rank);
   if (!source.data.empty() &&
       int64_t(source.data.size()) != variable.placement.count() * sourceSize)
     PSRT_FAIL(BadInput, "variable \"%s\" has %zu bytes of data, its type needs %lld",
@@ -269,8 +273,8 @@ static void requireGiven(const Program &program, const Variable &variable) {
 }
 
 void initializeVariables(const Program &program, const ProgramSource &source,
-                         const SessionOptions &options, Rank &rank) {
-  Files files(source, program.files);
+                         const SessionOptions &options, EntryChecks &checks, Rank &rank) {
+  Files files(source, program.files, checks);
   auto isGiven = [&](const std::string &name) { return options.given.count(name) > 0; };
   for (const Variable &variable : program.variables) {
     const Variable &source =

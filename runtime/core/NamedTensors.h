@@ -62,12 +62,20 @@ void writeTensor(Session &session, const NamedTensor &tensor, const char *whole)
 /// ("FILE: 12 tensors of bf16 are converted to f32").
 std::vector<std::string> loadWeights(Session &session, const NamedTensors &tensors,
                                      const WeightFiles &files);
+/// How weights are written.
+struct ExportOptions {
+  int64_t maxFileBytes = 5'000'000'000; ///< of a file of a folder (one tensor at least)
+  bool averages = false; ///< the average of each parameter that has one, in its place
+  /// "trained": only parameters that are trained; another text: a glob of names; empty: all.
+  std::string only;
+};
+
 /// Writes every persistent parameter and buffer, whole: to PATH.safetensors under each of its
-/// names, else to a folder as Hugging Face lays it out, under the first one, in files of at most
-/// `maxFileBytes` (one tensor at least). With `averages`, the average of each parameter that has
-/// one in its place.
+/// names, else to a folder as Hugging Face lays it out, under the first one.
 void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
-                   int64_t maxFileBytes = 5'000'000'000, bool averages = false);
+                   const ExportOptions &options);
+/// Fails with BadArgument where ExportOptions::only selects nothing.
+void checkExportOnly(const Program &program, const NamedTensors &tensors, const std::string &only);
 /// Sets a scalar, and the scalars of its groups ("lr" sets "lr.0", "lr.1", ... too); "step" is not
 /// one.
 void setScalars(Session &session, const std::string &name, double value);

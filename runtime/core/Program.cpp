@@ -19,10 +19,16 @@ static constexpr struct {
 int64_t dtypeSize(Dtype dtype) { return dtypes[int(dtype)].size; }
 const char *dtypeName(Dtype dtype) { return dtypes[int(dtype)].name; }
 
-Dtype parseDtype(const std::string &name) {
+std::optional<Dtype> findDtype(const std::string &name) {
   for (size_t i = 0; i < std::size(dtypes); ++i)
     if (name == dtypes[i].name)
       return Dtype(i);
+  return std::nullopt;
+}
+
+Dtype parseDtype(const std::string &name) {
+  if (std::optional<Dtype> dtype = findDtype(name))
+    return *dtype;
   PSRT_FAIL(BadInput, "unknown dtype \"%s\" in the program", name.c_str());
 }
 

@@ -25,6 +25,8 @@ int64_t dtypeSize(Dtype dtype);
 const char *dtypeName(Dtype dtype);
 /// Parses "f32" and the like; fails on others.
 Dtype parseDtype(const std::string &name);
+/// Nothing for an unknown name.
+std::optional<Dtype> findDtype(const std::string &name);
 
 /// A buffer of an instruction: `base` is an index into the bases of the run, `Absolute` for an
 /// arena address.
@@ -275,6 +277,7 @@ struct Variable : RankTensor {
     int64_t offset = 0, bytes = 0;
     std::vector<int64_t> shape;        ///< of the tensor in the file; empty: the variable's
     std::vector<int64_t> lower, upper; ///< the part that is this variable
+    std::optional<uint32_t> crc{};     ///< of the `bytes`, where the model's archive has one
   };
   bool hasFile = false, hasValue = false;
   Dtype initialDtype = Dtype::F32; ///< of the file or the data

@@ -243,6 +243,8 @@ void parseInitial(const Json &object, Variable &result) {
                    getInts(init, "file_shape"),
                    getInts(init, "lower"),
                    getInts(init, "upper")};
+    if (const Json &crc = get(init, "crc32"); !crc.is_null())
+      result.file.crc = toInteger<uint32_t>(crc);
   }
   if (const Json &value = get(object, "init_value"); !value.is_null()) {
     result.hasValue = true;

@@ -145,7 +145,7 @@ void Session::makeRank(int index, bool dedicated) {
     rank->executor->checkMemory();
   for (const Input &input : program.inputs)
     rank->writers.emplace_back(input, program.mesh, rank->coordinates);
-  initializeVariables(program, source, options, *rank);
+  initializeVariables(program, source, options, entryChecks, *rank);
   ranks[index] = std::move(rank);
 }
 
@@ -399,6 +399,19 @@ std::vector<std::string> Session::collect(const std::string &text) {
       if (isFirst())
         result.push_back(std::move(received));
     });
+  return result;
+}
+
+std::string Session::share(const std::string &text) {
+  if (!options.job)
+    return text;
+  std::string result = text;
+  amongProcesses([&] {
+    uint64_t bytes = text.size();
+    communication->share(&bytes, sizeof(bytes), "sharing a text");
+    result.resize(bytes);
+    communication->share(result.data(), bytes, "sharing a text");
+  });
   return result;
 }
 

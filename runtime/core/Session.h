@@ -3,6 +3,7 @@
 #define PSRT_CORE_SESSION_H
 
 #include "runtime/bootstrap/RankThreads.h"
+#include "runtime/core/EntryChecks.h"
 #include "runtime/core/Executor.h"
 #include "runtime/core/ScalarNotes.h"
 #include "runtime/core/ThreadWatch.h"
@@ -77,6 +78,8 @@ public:
   bool isAny(bool here);
   /// A text of each rank, by rank, in the first process (empty in the others).
   std::vector<std::string> collect(const std::string &text);
+  /// The first process's text, in every process.
+  std::string share(const std::string &text);
   int64_t step = 0; ///< the next step's number
 
   /// Calls body(Rank &) on all ranks; after a failure of a rank the session is unusable, after bad
@@ -201,14 +204,16 @@ private:
   bool failed = false;
   std::unique_ptr<Device> device;
   std::unique_ptr<Communication> communication;
+  EntryChecks entryChecks;
   std::vector<std::unique_ptr<Rank>> ranks;
   std::unique_ptr<RankThreads> rankThreads;
   std::unique_ptr<ThreadWatch> threadWatch;
 };
 
 /// Writes the initial values of all variables of one rank (its own ranges only), but those given.
+/// `checks`: shared by the ranks of the process.
 void initializeVariables(const Program &program, const ProgramSource &source,
-                         const SessionOptions &options, Rank &rank);
+                         const SessionOptions &options, EntryChecks &checks, Rank &rank);
 
 } // namespace psrt
 

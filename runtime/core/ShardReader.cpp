@@ -1,6 +1,7 @@
 // From rows of a tensor to ranges of files.
 #include "runtime/core/ShardReader.h"
 #include "runtime/core/Element.h"
+#include "runtime/data/Safetensors.h"
 #include <algorithm>
 #include <cstring>
 
@@ -33,7 +34,27 @@ const MappedFile &ShardFile::open() {
     PSRT_FAIL(BadInput,
               "\"%s\" is not as it was written (its sum differs); load another checkpoint",
               path.c_str());
+  checkShards();
   return file.emplace(std::move(opened));
+}
+
+void ShardFile::checkShards() const {
+  SafetensorsFile header(path);
+  std::map<int64_t, const SafetensorsFile::Tensor *> starts;
+  for (const auto &[name, tensor] : header.tensors())
+    if (tensor.bytes) // an empty one begins where the next one does
+      starts.emplace(tensor.data - header.begin(), &tensor);
+  for (const Expected &shard : expected) {
+    auto found = starts.find(shard.offset);
+    bool isThere = !shard.bytes || (found != starts.end() && found->second->bytes == shard.bytes &&
+                                    found->second->dtype == shard.dtype);
+    if (!isThere)
+      PSRT_FAIL(BadInput,
+                "\"%s\" has no %lld bytes of %s at %lld, where the index says that a shard of "
+                "\"%s\" is; load another checkpoint",
+                path.c_str(), (long long)shard.bytes, dtypeName(shard.dtype),
+                (long long)shard.offset, shard.tensor.c_str());
+  }
 }
 
 ShardReader::ShardReader(const SavedTensor &tensor, std::vector<int64_t> partShape,

@@ -11,17 +11,27 @@ namespace psrt {
 /// A file of a checkpoint: mapped, and its bytes compared with their sum, when one first reads it.
 class ShardFile {
 public:
+  /// A shard that an index says is in the file.
+  struct Expected {
+    std::string tensor;
+    Dtype dtype;
+    int64_t offset, bytes;
+  };
   ShardFile(std::string path, std::string sum, int64_t bytes)
       : path(std::move(path)), sum(std::move(sum)), bytes(bytes) {}
   int64_t size() const { return bytes; }
-  /// Fails with BadInput when its bytes are not those that were written. Any thread may call it.
+  void expect(Expected shard) { expected.push_back(std::move(shard)); }
+  /// Fails with BadInput when its bytes are not those that were written, or its own header has
+  /// other shards than the index. Any thread may call it.
   const MappedFile &open();
 
 private:
+  void checkShards() const;
   std::string path, sum;
   int64_t bytes;
   std::mutex mutex;
   std::optional<MappedFile> file;
+  std::vector<Expected> expected;
 };
 
 /// A sum of bytes, as 16 hex digits.

@@ -34,6 +34,14 @@ std::string format(const char *pattern, ...) {
   return result;
 }
 
+std::string describeBytes(double bytes) {
+  const char *units[] = {"B", "KB", "MB", "GB", "TB"};
+  int unit = 0;
+  while (bytes >= 1000 && unit < 4)
+    bytes /= 1000, ++unit;
+  return format(unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
+}
+
 void fail(StatusCode code, const char *file, int line, std::string message) {
   Status status;
   status.code = code;

@@ -45,6 +45,9 @@ public:
 /// printf into a string.
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 
+/// "512 B", "1.50 MB"
+std::string describeBytes(double bytes);
+
 [[noreturn]] void fail(StatusCode code, const char *file, int line, std::string message);
 
 } // namespace psrt

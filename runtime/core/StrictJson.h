@@ -30,13 +30,8 @@ template <typename Json, typename... Input> Json parseStrictly(Input &&...input)
   return Json::parse(std::forward<Input>(input)..., check);
 }
 
-/// What an exception of nlohmann's says, without the number of its kind in front.
-inline std::string describeJsonError(const nlohmann::json::exception &error) {
-  std::string text = error.what();
-  size_t end = text.find("] ");
-  return text.rfind("[json.exception.", 0) == 0 && end != std::string::npos ? text.substr(end + 2)
-                                                                            : text;
-}
+/// Returns the text of an error of the JSON library, without the name of its exception.
+std::string describeJsonError(const std::exception &error);
 
 } // namespace psrt
 

@@ -3,6 +3,7 @@
 #include "parashard/NearestNames.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/NamedTensors.h"
+#include <algorithm>
 #include <cmath>
 
 namespace psrt {
@@ -56,14 +57,44 @@ static bool isPersistent(const NamedTensor &tensor) {
   return (tensor.kind == "parameter" || tensor.kind == "buffer") && !tensor.transient;
 }
 
-void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
-                   int64_t maxFileBytes, bool averages) {
-  bool folder = isWeightFolder(path);
-  std::vector<WeightToWrite> weights;
+static bool isTrained(const Program &program, const NamedTensor &tensor) {
+  const Variable &variable = program.variables[tensor.parts.front().variable];
+  return tensor.kind == "parameter" && !variable.frozen;
+}
+
+/// Whether `--export-only` wants a tensor.
+static bool isSelected(const Program &program, const NamedTensor &tensor, const std::string &only) {
+  if (only.empty())
+    return true;
+  if (only == "trained")
+    return isTrained(program, tensor);
+  return std::any_of(tensor.aliases.begin(), tensor.aliases.end(),
+                     [&](const std::string &name) { return parashard::matchesGlob(only, name); });
+}
+
+void checkExportOnly(const Program &program, const NamedTensors &tensors, const std::string &only) {
+  std::vector<std::string> names;
   for (const NamedTensor &tensor : tensors.all()) {
     if (!isPersistent(tensor))
       continue;
-    const NamedTensor *average = averages ? tensors.find("ema." + tensor.name) : nullptr;
+    if (isSelected(program, tensor, only))
+      return;
+    names.push_back(tensor.name);
+  }
+  if (only == "trained")
+    PSRT_FAIL(BadArgument, "--export-only trained: all parameters are frozen; leave it out");
+  PSRT_FAIL(BadArgument, "--export-only \"%s\" matches no tensor%s", only.c_str(),
+            parashard::describeNearest(only, names).c_str());
+}
+
+void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
+                   const ExportOptions &options) {
+  bool folder = isWeightFolder(path);
+  std::vector<WeightToWrite> weights;
+  for (const NamedTensor &tensor : tensors.all()) {
+    if (!isPersistent(tensor) || !isSelected(session.getProgram(), tensor, options.only))
+      continue;
+    const NamedTensor *average = options.averages ? tensors.find("ema." + tensor.name) : nullptr;
     const NamedTensor &source = average ? *average : tensor;
     for (const std::string &name : tensor.aliases)
       if (!folder || name == tensor.name)
@@ -72,7 +103,7 @@ void exportWeights(Session &session, const NamedTensors &tensors, const std::str
   }
   std::string own = session.isFirst() ? path : "";
   if (folder)
-    return writeWeightFolder(own, weights, maxFileBytes);
+    return writeWeightFolder(own, weights, options.maxFileBytes);
   SafetensorsWriter writer;
   for (WeightToWrite &weight : weights)
     writer.add(weight.name, weight.dtype, weight.shape, std::move(weight.fill));

@@ -1,8 +1,10 @@
 // Writing under a temporary name, then renaming.
 #include "runtime/data/OutputFile.h"
+#include "runtime/core/NewFile.h"
 #include "runtime/core/Status.h"
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,8 +12,8 @@
 
 namespace psrt {
 
-static std::string temporaryName(const std::string &path) {
-  return path + format(".tmp%d", int(getpid()));
+[[noreturn]] static void failToWrite(const std::string &path) {
+  PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
 }
 
 /// The file that a name stands for: links are followed, also one to a file that is not there yet.
@@ -33,17 +35,48 @@ static std::string findTarget(const std::string &path) {
   return target.string();
 }
 
-OutputFile::OutputFile(const std::string &path)
-    : path(path), target(findTarget(path)), temporary(temporaryName(target)) {
-  file = std::fopen(temporary.c_str(), "wb");
-  if (!file)
+bool isOwnStream(const std::string &path) {
+  struct stat file, stream;
+  if (stat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode))
+    return false;
+  for (int descriptor : {STDOUT_FILENO, STDERR_FILENO})
+    if (fstat(descriptor, &stream) == 0 && stream.st_dev == file.st_dev &&
+        stream.st_ino == file.st_ino)
+      return true;
+  return false;
+}
+
+/// Whether a file must be written where it is: a device, a pipe, or one that a stream goes to.
+static bool isInPlace(const std::string &path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode))
+    return false;
+  return !S_ISREG(info.st_mode) || isOwnStream(path);
+}
+
+OutputFile::OutputFile(const std::string &path, Takes takes) : path(path) {
+  int descriptor = -1;
+  if (takes == Takes::Devices && isInPlace(path)) {
+    descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  } else {
+    target = findTarget(path);
+    NewFile created = createBeside(target);
+    descriptor = created.descriptor;
+    temporary = std::move(created.path);
+  }
+  if (descriptor < 0)
     fail();
+  file = fdopen(descriptor, "wb");
+  if (!file) {
+    close(descriptor);
+    fail();
+  }
 }
 
 OutputFile::~OutputFile() {
   if (file)
     std::fclose(file);
-  if (!committed)
+  if (!committed && !temporary.empty())
     unlink(temporary.c_str());
 }
 
@@ -52,46 +85,59 @@ void OutputFile::write(const void *data, size_t bytes) {
     fail();
 }
 
-void OutputFile::finish() {
-  bool good = std::fflush(file) == 0 && fsync(fileno(file)) == 0;
-  int why = errno;
-  if (std::fclose(std::exchange(file, nullptr)) == 0)
-    errno = why;
-  else
-    good = false;
-  if (!good)
+void OutputFile::flush() {
+  if (std::fflush(file) != 0)
     fail();
+}
+
+void OutputFile::sync() {
+  flush();
+  bool isPlain = fsync(fileno(file)) == 0 || errno == EINVAL || errno == EROFS;
+  if (!isPlain) // devices and pipes have nothing to sync
+    fail();
+}
+
+void OutputFile::finish() {
+  sync();
+  if (std::fclose(std::exchange(file, nullptr)) != 0)
+    fail();
+}
+
+void OutputFile::rename() {
+  if (temporary.empty())
+    return;
+  if (std::rename(temporary.c_str(), target.c_str()) != 0)
+    fail();
+  committed = true;
+  syncFolderOf(target);
 }
 
 void OutputFile::commit() {
   if (file)
     finish();
-  if (std::rename(temporary.c_str(), target.c_str()) != 0)
-    fail();
-  committed = true;
+  rename();
 }
 
-void OutputFile::fail() const {
-  PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
+void OutputFile::publish() {
+  sync();
+  rename();
 }
 
-static void tryBeside(const std::string &path, const std::string &target) {
-  std::string probe = temporaryName(target);
-  std::FILE *file = std::fopen(probe.c_str(), "wb");
-  if (!file)
-    PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
-  std::fclose(file);
-  unlink(probe.c_str());
-}
+void OutputFile::fail() const { failToWrite(path); }
 
-void checkReplaceable(const std::string &path) { tryBeside(path, findTarget(path)); }
+void checkReplaceable(const std::string &path) {
+  NewFile probe = createBeside(findTarget(path));
+  if (probe.descriptor < 0)
+    failToWrite(path);
+  close(probe.descriptor);
+  unlink(probe.path.c_str());
+}
 
 void checkWritable(const std::string &path) {
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode))
+  if (!isInPlace(path))
     return checkReplaceable(path);
   if (access(path.c_str(), W_OK) != 0)
-    PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
+    failToWrite(path);
 }
 
 } // namespace psrt

@@ -12,25 +12,40 @@ namespace psrt {
 /// BadArgument when something other than a regular file is at `path`.
 class OutputFile {
 public:
-  explicit OutputFile(const std::string &path);
+  enum class Takes {
+    RegularFiles,
+    /// A device, a pipe, or the file that stdout or stderr goes to is written in place.
+    Devices
+  };
+  explicit OutputFile(const std::string &path, Takes takes = Takes::RegularFiles);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;
   void write(const void *data, size_t bytes);
   /// All is on the disk, under the temporary name: `commit` needs no more room.
   void finish();
   void commit();
+  /// Gives the file its name and leaves it open: what is written later is added to it.
+  void publish();
+  /// Others see what has been written.
+  void flush();
+  /// All that has been written is on the disk.
+  void sync();
 
 private:
   [[noreturn]] void fail() const;
-  std::string path, target, temporary;
+  void rename();
+  std::string path, target;
+  std::string temporary; ///< empty: the file is written in place
   std::FILE *file = nullptr;
   bool committed = false;
 };
 
 /// Fails, now rather than after hours, when an OutputFile cannot be created at `path`.
 void checkReplaceable(const std::string &path);
-/// The same for a file that is written in place: it may be a device or a pipe.
+/// The same for a file that may also be a device or a pipe.
 void checkWritable(const std::string &path);
+/// Whether stdout or stderr goes to the regular file at `path`.
+bool isOwnStream(const std::string &path);
 
 } // namespace psrt
 

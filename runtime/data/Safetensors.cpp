@@ -1,7 +1,7 @@
 // Reading and writing safetensors.
 #include "runtime/data/Safetensors.h"
+#include "runtime/core/FileFields.h"
 #include "runtime/core/ProgramJson.h"
-#include "runtime/core/StrictJson.h"
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -59,17 +59,6 @@ static void checkCover(const std::string &path,
               (long long)(bytes - end));
 }
 
-/// Nothing would read another key.
-static void checkKeys(const std::string &path, const std::string &tensor, const Json &entry) {
-  if (!entry.is_object())
-    return; // an error of its own
-  for (const auto &[key, value] : entry.items())
-    if (key != "dtype" && key != "shape" && key != "data_offsets")
-      PSRT_FAIL(BadInput,
-                "\"%s\": tensor \"%s\" has \"%s\"; expected dtype, shape and data_offsets",
-                path.c_str(), tensor.c_str(), key.c_str());
-}
-
 SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   uint64_t header = 0;
   if (file.size() >= 8)
@@ -79,47 +68,47 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
               path.c_str(), file.size(), hintAt(file));
   const char *base = file.data() + 8 + header;
   int64_t available = int64_t(file.size() - 8 - header);
-  try {
-    Json json = parseStrictly<Json>(file.data() + 8, base);
-    for (auto &[name, entry] : json.items()) {
-      if (name == "__metadata__")
-        continue;
-      checkKeys(path, name, entry);
-      std::string dtype = entry.at("dtype");
-      Tensor tensor{};
-      bool known = false;
-      for (const auto &candidate : fileDtypes)
-        if (dtype == candidate.name)
-          tensor.dtype = candidate.dtype, known = true;
-      if (!known)
-        PSRT_FAIL(BadInput, "\"%s\": tensor \"%s\" has dtype %s, which is not built", path.c_str(),
-                  name.c_str(), dtype.c_str());
-      for (const Json &size : entry.at("shape"))
-        tensor.shape.push_back(toInteger(size));
-      int64_t from = toInteger(entry.at("data_offsets").at(0));
-      int64_t to = toInteger(entry.at("data_offsets").at(1));
-      bool lies = from >= 0 && from <= to && to <= available;
-      tensor.bytes = lies ? to - from : 0;
-      std::optional<int64_t> count = tryCountElements(tensor.shape);
-      if (!lies)
-        PSRT_FAIL(BadInput,
-                  "\"%s\" is cut short or damaged: tensor \"%s\" is bytes %lld to %lld of %lld",
-                  path.c_str(), name.c_str(), (long long)from, (long long)to, (long long)available);
-      if (!count || tensor.bytes != *count * dtypeSize(tensor.dtype))
-        PSRT_FAIL(
-            BadInput,
-            "\"%s\" is damaged: tensor \"%s\" has %lld bytes, which its shape %s of %s does not "
-            "have",
-            path.c_str(), name.c_str(), (long long)tensor.bytes, entry.at("shape").dump().c_str(),
-            dtype.c_str());
-      tensor.data = base + from;
-      table.emplace(name, std::move(tensor));
-    }
-    checkCover(path, table, base, available);
-  } catch (const nlohmann::json::exception &error) {
-    PSRT_FAIL(BadInput, "\"%s\" has no readable safetensors header: %s", path.c_str(),
-              describeJsonError(error).c_str());
-  }
+  Json json = parseJsonFile({file.data() + 8, size_t(header)}, path, "readable safetensors file");
+  FileFields entries(json, path);
+  for (const std::string &name : entries.keys())
+    if (name != "__metadata__")
+      table.emplace(name, readEntry(name, entries.fields(name), base, available));
+  checkCover(path, table, base, available);
+}
+
+SafetensorsFile::Tensor SafetensorsFile::readEntry(const std::string &name,
+                                                   const FileFields &fields, const char *base,
+                                                   int64_t available) const {
+  fields.allow({"dtype", "shape", "data_offsets"});
+  std::string dtype = fields.text("dtype");
+  const char *file = path().c_str();
+  Tensor tensor{};
+  bool known = false;
+  for (const auto &candidate : fileDtypes)
+    if (dtype == candidate.name)
+      tensor.dtype = candidate.dtype, known = true;
+  if (!known)
+    PSRT_FAIL(BadInput, "\"%s\": tensor \"%s\" has dtype %s, which is not supported", file,
+              name.c_str(), dtype.c_str());
+  tensor.shape = fields.integers("shape", 0);
+  std::vector<int64_t> range = fields.integers("data_offsets", 0);
+  if (range.size() != 2)
+    fields.refuse("data_offsets", "two numbers");
+  bool lies = range[0] <= range[1] && range[1] <= available;
+  tensor.bytes = lies ? range[1] - range[0] : 0;
+  std::optional<int64_t> count = tryCountElements(tensor.shape);
+  if (!lies)
+    PSRT_FAIL(BadInput,
+              "\"%s\" is cut short or damaged: tensor \"%s\" is bytes %lld to %lld of %lld", file,
+              name.c_str(), (long long)range[0], (long long)range[1], (long long)available);
+  if (!count || tensor.bytes != *count * dtypeSize(tensor.dtype))
+    PSRT_FAIL(BadInput,
+              "\"%s\" is damaged: tensor \"%s\" has %lld bytes, which its shape %s does not "
+              "have",
+              file, name.c_str(), (long long)tensor.bytes,
+              Json(tensor.shape).dump().append(" of ").append(dtype).c_str());
+  tensor.data = base + range[0];
+  return tensor;
 }
 
 const SafetensorsFile::Tensor *SafetensorsFile::find(const std::string &name) const {

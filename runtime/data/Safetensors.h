@@ -12,6 +12,8 @@
 
 namespace psrt {
 
+class FileFields;
+
 /// A mapped file; tensors are read in place.
 class SafetensorsFile {
 public:
@@ -27,8 +29,12 @@ public:
   /// Null when there is none of that name.
   const Tensor *find(const std::string &name) const;
   const std::string &path() const { return file.path(); }
+  /// The first byte of the file.
+  const char *begin() const { return file.data(); }
 
 private:
+  Tensor readEntry(const std::string &name, const FileFields &fields, const char *base,
+                   int64_t available) const;
   MappedFile file;
   std::map<std::string, Tensor> table;
 };

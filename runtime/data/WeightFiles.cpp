@@ -1,7 +1,7 @@
 // Reading and writing weight files and folders.
 #include "runtime/data/WeightFiles.h"
+#include "runtime/core/FileFields.h"
 #include "runtime/core/Status.h"
-#include "runtime/core/StrictJson.h"
 #include "runtime/data/OutputFile.h"
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -36,16 +36,6 @@ void WeightFiles::add(const std::string &path) {
                 path.c_str(), name.c_str());
 }
 
-/// Nothing would read another key.
-static void checkKeys(const std::string &index, const Json &json) {
-  if (!json.is_object())
-    return; // an error of its own
-  for (const auto &[key, value] : json.items())
-    if (key != "metadata" && key != "weight_map")
-      PSRT_FAIL(BadInput, "\"%s\" has \"%s\"; expected weight_map, and metadata at most",
-                index.c_str(), key.c_str());
-}
-
 void WeightFiles::addFolder(const std::string &path) {
   fs::path whole = fs::path(path) / kWhole, index = fs::path(path) / kIndex;
   if (fs::exists(whole))
@@ -54,17 +44,15 @@ void WeightFiles::addFolder(const std::string &path) {
     PSRT_FAIL(BadInput, "folder \"%s\" has neither %s nor %s", path.c_str(), kWhole, kIndex);
   MappedFile text(index.string());
   std::set<std::string> names;
-  try {
-    Json json = parseStrictly<Json>(text.data(), text.data() + text.size());
-    checkKeys(index.string(), json);
-    for (auto &[tensor, file] : json.at("weight_map").items())
-      names.insert(file.get<std::string>());
-  } catch (const nlohmann::json::exception &error) {
-    PSRT_FAIL(BadInput, "\"%s\" is no index of weights: %s", index.c_str(),
-              describeJsonError(error).c_str());
-  }
+  Json json = parseJsonFile({text.data(), text.size()}, index.string(), "index of weights");
+  FileFields fields(json, index.string());
+  fields.allow({"metadata", "weight_map"});
+  FileFields map = fields.fields("weight_map");
+  for (const std::string &tensor : map.keys())
+    names.insert(map.text(tensor));
   for (const std::string &name : names) {
-    if (name.find('/') != std::string::npos || name.empty() || name == "." || name == "..")
+    if (name.find_first_of(std::string("/\0", 2)) != std::string::npos || name.empty() ||
+        name == "." || name == "..")
       PSRT_FAIL(BadInput, "\"%s\" names the file \"%s\", which leaves its folder", index.c_str(),
                 name.c_str());
     add((fs::path(path) / name).string());
@@ -166,7 +154,7 @@ void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite>
 void checkFolderWritable(const std::string &path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error || !fs::is_directory(path))
+  if (error || !fs::is_directory(path, error))
     PSRT_FAIL(BadInput, "cannot make the folder \"%s\": %s", path.c_str(),
               error ? error.message().c_str() : "a file of that name is there");
   checkReplaceable((fs::path(path) / kWhole).string());

@@ -1,6 +1,7 @@
 // Running @evaluate over data.
 #include "runtime/main/Evaluation.h"
 #include "runtime/data/Safetensors.h"
+#include "runtime/main/Parts.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -204,6 +205,8 @@ void evaluateOnly(Session &session, const Flags &flags) {
     std::printf("eval loss %.9g over %lld samples\n", loss, (long long)evaluator.samples());
   if (!flags.outputs.empty())
     evaluator.writeOutputs(flags.outputs);
+  if (!flags.outputs.empty())
+    sayWritten(session, flags, flags.outputs);
 }
 
 } // namespace psrt

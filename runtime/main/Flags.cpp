@@ -123,9 +123,10 @@ void Parser::addRanks() {
 }
 
 void Parser::addData() {
-  app.add_option(
-         "--data", data,
-         ".safetensors files (a tensor per input), or .bin files of tokens: FILE|GLOB[,...]")
+  app.add_option("--data", data,
+                 ".safetensors or .npz files (a tensor per input), .npy files (for a model of one "
+                 "input), or "
+                 ".bin files of tokens: FILE|GLOB[,...]")
       ->group("Data");
   app.add_option("--data-type", flags.data.type, "uint8 | uint16 | uint32: a token in a .bin file")
       ->check(CLI::IsMember({"uint8", "uint16", "uint32"}))
@@ -205,6 +206,11 @@ void Parser::addState() {
       ->group("State");
   app.add_option("--export-weights", flags.exportWeights,
                  "write the weights at the end: FILE.safetensors, or a folder")
+      ->group("State");
+  app.add_option(
+         "--export-only", flags.exportOnly,
+         "which weights --export-weights writes: trained (no frozen ones, no buffers), or a "
+         "GLOB of names (all)")
       ->group("State");
   app.add_option("--save", flags.save,
                  "save checkpoints to this folder, at the end and on a signal (SIGTERM, Ctrl-C): "

@@ -35,6 +35,7 @@ struct Flags {
   std::vector<std::string> outputNames;
   // out
   std::string losses, log, gradients, trace, weights, exportWeights;
+  std::string exportOnly;               ///< "trained", or a glob of names; empty: all
   int64_t maxFileBytes = 5'000'000'000; ///< of a folder of weights
   // checkpoints
   std::string save, load; ///< folders; "latest": the last one in `save`, if there is any

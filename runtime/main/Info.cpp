@@ -6,14 +6,6 @@
 namespace psrt {
 namespace {
 
-std::string bytesText(double bytes) {
-  const char *units[] = {"B", "KB", "MB", "GB", "TB"};
-  int unit = 0;
-  while (bytes >= 1000 && unit < 4)
-    bytes /= 1000, ++unit;
-  return format(unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
-}
-
 std::string axesText(const Program &program, const std::vector<int> &axes) {
   std::string result;
   for (int axis : axes)
@@ -60,7 +52,7 @@ void printKinds(const Program &program, int64_t stage, bool inHost) {
   }
   for (const auto &[kind, sizes] : kinds)
     std::printf("  %-12s %5lld tensors  %s\n", kind.c_str(), (long long)sizes.first,
-                bytesText(double(sizes.second)).c_str());
+                describeBytes(double(sizes.second)).c_str());
 }
 
 /// Bytes of the host's memory that a rank's values share while they are not used.
@@ -78,15 +70,15 @@ int64_t findStashedBytes(const Program &program, int64_t stage) {
 void printMemory(const Program &program, int64_t stage) {
   std::string whose = ofStage(program, stage);
   std::printf("memory      %s a rank%s, of it:\n",
-              bytesText(double(program.arenaBytes[stage])).c_str(), whose.c_str());
+              describeBytes(double(program.arenaBytes[stage])).c_str(), whose.c_str());
   printKinds(program, stage, /*inHost=*/false);
   if (program.hostBytes[stage] == 0)
     return;
   std::printf("host memory %s a rank%s, of it:\n",
-              bytesText(double(program.hostBytes[stage])).c_str(), whose.c_str());
+              describeBytes(double(program.hostBytes[stage])).c_str(), whose.c_str());
   printKinds(program, stage, /*inHost=*/true);
   if (int64_t bytes = findStashedBytes(program, stage))
-    std::printf("  %-12s                %s\n", "activations", bytesText(double(bytes)).c_str());
+    std::printf("  %-12s                %s\n", "activations", describeBytes(double(bytes)).c_str());
 }
 
 /// The pipeline coordinates that hold a variable, where not all do.
@@ -148,7 +140,7 @@ void printCollectives(const Program &program, const EntryPoint &entry, int64_t s
               ofStage(program, stage).c_str());
   for (const auto &[name, sizes] : counts)
     std::printf("  %-28s %5lld  %s\n", name.c_str(), (long long)sizes.first,
-                bytesText(double(sizes.second)).c_str());
+                describeBytes(double(sizes.second)).c_str());
   if (counts.empty())
     std::printf("  none\n");
 }
@@ -205,7 +197,7 @@ void printInfo(const Program &program) {
     for (int64_t stage = 0; stage < program.mesh.pipelineSize(); ++stage)
       besides = std::max(besides, cuda::bytesBesides(program, stage));
     std::printf("target      %s; a rank needs %s besides its memory (cuBLASLt, the next inputs)\n",
-                program.target.c_str(), bytesText(double(besides)).c_str());
+                program.target.c_str(), describeBytes(double(besides)).c_str());
   }
   std::printf("labels      %s\n", labelsText(program.labels));
   if (keepsAverages(program))

@@ -1,32 +1,101 @@
 // Lines into a file, each seen at once.
 #include "runtime/main/LineFile.h"
-#include "runtime/core/Status.h"
-#include <cerrno>
-#include <cstring>
+#include "runtime/data/MappedFile.h"
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 namespace psrt {
 
-LineFile::LineFile(const std::string &path) : path(path) {
-  if (path.empty())
-    return;
-  file = std::fopen(path.c_str(), "w");
-  if (!file)
-    fail();
-  std::setvbuf(file, nullptr, _IOLBF, 1 << 14);
+LineFile::LineFile(std::string path, Keep keep) : path(std::move(path)), keep(std::move(keep)) {}
+
+void LineFile::open() {
+  struct stat info;
+  bool isThere = stat(path.c_str(), &info) == 0;
+  isKept = !isThere || (S_ISREG(info.st_mode) && !isOwnStream(path));
+  std::string kept;
+  if (isThere && isKept && keep) {
+    MappedFile earlier(path);
+    kept = keep({earlier.data(), earlier.size()});
+  }
+  // The earlier file stays until the new one has the lines that are kept.
+  file.emplace(path, OutputFile::Takes::Devices);
+  add(kept);
+  file->publish();
 }
 
-LineFile::~LineFile() {
-  if (file)
-    std::fclose(file);
+void LineFile::add(std::string_view text) {
+  file->write(text.data(), text.size());
+  counter.add(text);
 }
 
 void LineFile::write(const std::string &line) {
-  if (file && (std::fputs(line.c_str(), file) < 0 || std::fputc('\n', file) < 0))
-    fail();
+  if (path.empty())
+    return;
+  if (!file)
+    open();
+  add(line + "\n");
+  file->flush();
 }
 
-void LineFile::fail() const {
-  PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
+void LineFile::finish() {
+  struct stat info;
+  if (!path.empty() && !file && stat(path.c_str(), &info) != 0)
+    open();
+}
+
+void LineFile::sync() {
+  if (file)
+    file->sync();
+}
+
+std::optional<LineMark> LineFile::mark() const {
+  if (!file || !isKept)
+    return std::nullopt;
+  return counter.mark();
+}
+
+//===--- lines of an earlier run ------------------------------------------===//
+
+/// Calls `body(line, isWhole)` for each line, without its end; a last one may have no end.
+template <typename Body> static void forEachLine(std::string_view text, Body &&body) {
+  while (!text.empty()) {
+    size_t end = text.find('\n');
+    bool isWhole = end != std::string_view::npos;
+    body(text.substr(0, end), isWhole);
+    text.remove_prefix(isWhole ? end + 1 : text.size());
+  }
+}
+
+std::string keepLogLines(std::string_view text, int64_t step) {
+  std::string kept;
+  forEachLine(text, [&](std::string_view line, bool isWhole) {
+    auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+    bool hasStep = json.is_object() && json.contains("step") && json["step"].is_number_integer();
+    bool stays = hasStep ? json["step"].get<int64_t>() < step : isWhole;
+    if (stays)
+      kept.append(line).append("\n");
+  });
+  return kept;
+}
+
+/// The first `count` lines that are whole.
+static std::string_view takeLines(std::string_view text, int64_t count) {
+  size_t end = 0;
+  for (size_t next; count > 0 && (next = text.find('\n', end)) != std::string_view::npos; --count)
+    end = next + 1;
+  return text.substr(0, end);
+}
+
+std::string keepLossLines(std::string_view text, int64_t step,
+                          const std::optional<LineMark> &mark) {
+  if (mark) {
+    std::string_view lines = takeLines(text, mark->lines);
+    LineCounter counter;
+    counter.add(lines);
+    if (counter.mark() == *mark)
+      return std::string(lines);
+  }
+  return std::string(takeLines(text, step));
 }
 
 } // namespace psrt

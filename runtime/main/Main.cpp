@@ -2,9 +2,11 @@
 // a rank failed).
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/Source.h"
+#include "runtime/data/FolderLock.h"
 #include "runtime/main/Parts.h"
 #include "runtime/main/StandardOutput.h"
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -70,6 +72,9 @@ static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessPlac
 
 /// Data and weights are read from mapped files. Where one becomes shorter, its last pages are gone.
 static void reportLostPages(int) {
+  static std::atomic_flag isTold = ATOMIC_FLAG_INIT; // several threads may read the same file
+  while (isTold.test_and_set())
+    pause();
   static const char text[] =
       "error: a file that this program reads (data, or weights) became shorter while it ran; start "
       "it again with files that nothing writes to\n";
@@ -79,9 +84,12 @@ static void reportLostPages(int) {
 
 /// All ranks take part in what one of them writes or evaluates. Rank 0 finds out whether all were
 /// told the same.
-static void compareFlags(Session &session, const Flags &flags) {
+static void compareFlags(Session &session, const Flags &flags, const std::string &checkpoint) {
+  std::vector<std::string> said = flags.given;
+  if (!checkpoint.empty()) // --load latest: another run may have saved in between
+    said.push_back("--load latest (\"" + checkpoint + "\")");
   std::string text;
-  for (const std::string &given : flags.given)
+  for (const std::string &given : said)
     text += given + '\n';
   std::vector<std::string> texts = session.collect(text);
   auto firstOf = [](const std::vector<std::string> &all, const std::vector<std::string> &others) {
@@ -95,7 +103,7 @@ static void compareFlags(Session &session, const Flags &flags) {
     std::istringstream lines(texts[rank]);
     for (std::string line; std::getline(lines, line);)
       other.push_back(line);
-    std::string here = firstOf(flags.given, other), there = firstOf(other, flags.given);
+    std::string here = firstOf(said, other), there = firstOf(other, said);
     if (!here.empty() || !there.empty())
       PSRT_FAIL(BadArgument,
                 "rank %zu was started with other flags than rank 0, which has %s where it has %s; "
@@ -131,14 +139,18 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   options.job = job;
   options.watch = true;
   options.comm = flags.comm;
+  checkFlags(flags);
   std::optional<WeightFiles> weights;
   std::optional<Checkpoint> checkpoint;
+  std::optional<FolderLock> lock; // before `latest` is read: nobody else writes it from then on
+  if (!flags.save.empty() && !flags.check && (!job || job->rank() == 0))
+    lock.emplace(flags.save);
   if (!flags.weights.empty())
     options.given = weights.emplace(flags.weights).names();
   if (std::string folder = findCheckpoint(flags); !folder.empty())
     options.given = checkpoint.emplace(folder).names();
   Session session(source, options);
-  compareFlags(session, flags);
+  compareFlags(session, flags, checkpoint ? checkpoint->getPath() : "");
   NamedTensors tensors(session.getProgram());
   if (checkpoint)
     resume(session, tensors, *checkpoint, flags);
@@ -149,7 +161,10 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   applySettings(session, flags);
   if (flags.check)
     return check(session, linkedCheckSource(), flags);
-  train(session, tensors, flags);
+  RunState state{lock ? &*lock : nullptr, std::nullopt};
+  if (checkpoint)
+    state.losses = checkpoint->getPlace().losses;
+  train(session, tensors, flags, state);
   return 0;
 }
 
@@ -166,6 +181,11 @@ static Status currentStatus() {
     throw;
   } catch (const Error &error) {
     return error.status;
+  } catch (const std::filesystem::filesystem_error &error) {
+    Status status;
+    status.code = StatusCode::BadInput;
+    status.message = "cannot use \"" + error.path1().string() + "\": " + error.code().message();
+    return status;
   } catch (const std::exception &error) {
     Status status;
     status.code = StatusCode::Failed;

@@ -17,9 +17,9 @@ static bool isSameFile(const std::string &a, const std::string &b) {
 /// Weights go to a .safetensors file or to a folder: a name of another kind of file is a mistake.
 static void checkWeightsName(const std::string &path) {
   namespace fs = std::filesystem;
-  if (!isWeightFolder(path) || fs::is_directory(path))
-    return;
   std::error_code error;
+  if (!isWeightFolder(path) || fs::is_directory(path, error))
+    return;
   if (fs::exists(path, error))
     PSRT_FAIL(
         BadInput,
@@ -78,6 +78,25 @@ void checkOutputPaths(const Session &session, const Flags &flags) {
     else
       checkReplaceable(path);
   }
+}
+
+std::string describeWritten(const std::string &path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  double bytes = 0;
+  if (fs::is_directory(path, error)) {
+    for (const fs::directory_entry &entry : fs::directory_iterator(path, error))
+      if (entry.path().extension() == ".safetensors")
+        bytes += double(entry.file_size(error));
+  } else if (fs::is_regular_file(path, error)) {
+    bytes = double(fs::file_size(path, error));
+  }
+  return "\"" + path + "\" (" + describeBytes(bytes) + ")";
+}
+
+void sayWritten(const Session &session, const Flags &flags, const std::string &path) {
+  if (!flags.quiet && session.isFirst())
+    std::printf("wrote %s\n", describeWritten(path).c_str());
 }
 
 } // namespace psrt

@@ -4,6 +4,7 @@
 
 #include "runtime/core/Checkpoint.h"
 #include "runtime/main/Flags.h"
+#include <optional>
 
 namespace psrt {
 
@@ -18,11 +19,26 @@ void applySettings(Session &session, const Flags &flags);
 void resume(Session &session, const NamedTensors &tensors, const Checkpoint &checkpoint,
             const Flags &flags);
 
+/// Fails where flags contradict each other, or one of them would be ignored.
+void checkFlags(const Flags &flags);
+
+/// What a run has beside its session.
+struct RunState {
+  FolderLock *lock = nullptr;     ///< of the folder of --save; null but in the first process
+  std::optional<LineMark> losses; ///< the lines of --losses that belong to the loaded checkpoint
+};
+
 /// Trains and evaluates as the flags say.
-void train(Session &session, const NamedTensors &tensors, const Flags &flags);
+void train(Session &session, const NamedTensors &tensors, const Flags &flags,
+           const RunState &state);
 
 /// Fails unless everything that is to be written can be, and replaces nothing that is read.
 void checkOutputPaths(const Session &session, const Flags &flags);
+
+/// `"w.safetensors" (1.30 MB)` of a file that was written, or of a folder's .safetensors files.
+std::string describeWritten(const std::string &path);
+/// Prints it, in the first process and without --quiet.
+void sayWritten(const Session &session, const Flags &flags, const std::string &path);
 
 /// Prints what --check-memory measured: of each pipeline coordinate, the plan and what was written.
 void printMemoryCheck(Session &session);

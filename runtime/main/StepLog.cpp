@@ -18,7 +18,12 @@ static int64_t tokensOf(const Session &session, const EntryPoint &entry) {
 }
 
 StepLog::StepLog(Session &session, const std::string &path, int64_t samples, int64_t microBatches)
-    : session(session), wanted(!path.empty()), file(session.isFirst() ? path : ""),
+    : session(session), wanted(!path.empty()),
+      file(session.isFirst() ? path : "",
+           session.step > 0 ? LineFile::Keep([from = session.step](std::string_view text) {
+             return keepLogLines(text, from);
+           })
+                            : LineFile::Keep()),
       samples(samples), microBatches(microBatches),
       tokens(samples * tokensOf(session, session.entry("step"))) {
   for (const Variable &variable : session.getProgram().variables) {

@@ -22,13 +22,18 @@ struct StepRecord {
 
 class StepLog {
 public:
-  /// Without a path, nothing is written. `samples`: of a step. Measures the peak of the ranks, so
-  /// that all processes must make it with one.
+  /// Without a path, nothing is written. Lines of an earlier run stay, but those of the session's
+  /// step and later ones. `samples`: of a step. Measures the peak of the ranks, so that all
+  /// processes must make it with one.
   StepLog(Session &session, const std::string &path, int64_t samples, int64_t microBatches);
   /// The scalars that its lines show.
   std::vector<std::string> getSymbols() const;
   /// Among processes, all call it.
   void write(StepRecord &record);
+  /// At the end of a run: makes an empty file where there is none.
+  void finish() { file.finish(); }
+  /// All lines are on the disk.
+  void sync() { file.sync(); }
   /// Symbols and base values of the learning rates.
   const std::vector<std::pair<std::string, double>> &getRates() const { return rates; }
 

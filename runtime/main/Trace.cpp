@@ -1,9 +1,8 @@
 // Traces for chrome://tracing and Perfetto: a process per rank, one event per instruction.
+#include "runtime/data/OutputFile.h"
 #include "runtime/main/Parts.h"
-#include <cerrno>
-#include <cstring>
 #include <numeric>
-#include <sys/stat.h>
+#include <string_view>
 
 namespace psrt {
 namespace {
@@ -148,21 +147,13 @@ private:
 } // namespace
 
 static void writeEvents(const std::vector<std::string> &texts, const std::string &path) {
-  std::FILE *file = std::fopen(path.c_str(), "w");
-  if (!file)
-    PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
-  bool good = std::fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", file) >= 0;
+  OutputFile file(path, OutputFile::Takes::Devices);
+  auto write = [&](std::string_view text) { file.write(text.data(), text.size()); };
+  write("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [");
   for (size_t i = 0; i < texts.size(); ++i)
-    good &= std::fputs(texts[i].c_str() + (i == 0), file) >= 0; // no comma before the first
-  good &= std::fputs("\n]}\n", file) >= 0;
-  if (std::fclose(file) != 0 || !good) {
-    int reason = errno;
-    struct stat info;
-    if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode))
-      std::remove(path.c_str());
-    errno = reason;
-    PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
-  }
+    write(std::string_view(texts[i]).substr(i == 0)); // no comma before the first
+  write("\n]}\n");
+  file.commit();
 }
 
 void writeTrace(Session &session, const std::string &path) {

@@ -24,8 +24,13 @@ bool isLoadedFromSave(const Flags &flags) {
          std::filesystem::equivalent(flags.load, flags.save, error);
 }
 
-RunPlace makePlace(const Session &session, int64_t stepSamples, const Flags &flags) {
-  return {session.step, session.getSeed(), flags.shuffle, stepSamples};
+/// Which losses of an earlier run stay; none where nothing was loaded.
+LineFile::Keep keepLosses(const Session &session, const RunState &state) {
+  if (session.step == 0)
+    return {};
+  return [from = session.step, mark = state.losses](std::string_view text) {
+    return keepLossLines(text, from, mark);
+  };
 }
 
 /// The steps of the whole run. Positions in the data stay below 2^63.
@@ -50,14 +55,14 @@ int64_t countSteps(const Flags &flags, const SampleOrder &order) {
 class Trainer {
 public:
   Trainer(Session &session, const NamedTensors &tensors, const Flags &flags,
-          const SampleSource &source, Evaluator *evaluator)
+          const SampleSource &source, Evaluator *evaluator, const RunState &state)
       : session(session), tensors(tensors), flags(flags), source(source), evaluator(evaluator),
-        entry(session.entry("step")),
+        lock(state.lock), entry(session.entry("step")),
         order(makeOrder(session, "step", source, session.getProgram().microBatches)),
         total(countSteps(flags, order)), schedule(flags.schedule, total),
         progress(total, session.step, order.microBatches * order.rows,
                  flags.quiet ? "none" : flags.progress, session.isFirst()),
-        losses(session.isFirst() ? flags.losses : ""),
+        losses(session.isFirst() ? flags.losses : "", keepLosses(session, state)),
         log(session, flags.log, order.microBatches * order.rows, order.microBatches) {
     order.shuffle = flags.shuffle;
     order.seed = flags.seed;
@@ -85,6 +90,8 @@ public:
         save();
     }
     finish(0);
+    losses.finish();
+    log.finish();
     bool isThere = session.step == startedAt && isLoadedFromSave(flags);
     if (!flags.save.empty() && savedAt != session.step && !isThere)
       save();
@@ -139,6 +146,8 @@ private:
     }
     session.run(entry, 0, false, Extent::BeforeUpdate);
     writeGradients(session, tensors, flags.gradients);
+    if (!flags.quiet && session.isFirst())
+      progress.line("wrote " + describeWritten(flags.gradients));
     session.run(entry, 0, false, Extent::Update);
   }
 
@@ -179,8 +188,14 @@ private:
 
   void save() {
     savedAt = session.step;
-    saveCheckpoint(session, tensors, makePlace(session, order.microBatches * order.rows, flags),
-                   flags.save, flags.keep, flags.maxFileBytes);
+    losses.sync(); // a checkpoint is never ahead of the lines
+    log.sync();
+    RunPlace place{session.step, session.getSeed(), flags.shuffle, order.microBatches * order.rows,
+                   losses.mark()};
+    std::string saved =
+        saveCheckpoint(session, tensors, place, {flags.save, flags.keep, flags.maxFileBytes, lock});
+    if (!flags.quiet && !saved.empty())
+      progress.line("saved " + saved);
   }
 
   /// The loss of the weights, and that of their averages where the program keeps some (else NaN).
@@ -208,6 +223,7 @@ private:
   const Flags &flags;
   const SampleSource &source;
   Evaluator *evaluator;
+  FolderLock *lock; ///< of --save, in the first process
   const EntryPoint &entry;
   SampleOrder order;
   int64_t total;
@@ -236,7 +252,8 @@ void checkCanTrain(const Program &program) {
             "NAME.so for psrt_open");
 }
 
-void trainOnData(Session &session, const NamedTensors &tensors, const Flags &flags) {
+void trainOnData(Session &session, const NamedTensors &tensors, const Flags &flags,
+                 const RunState &state) {
   checkCanTrain(session.getProgram());
   listenForStop(session.isFirst() && !flags.quiet);
   std::unique_ptr<SampleSource> source = openData(session.getProgram(), flags.data), evalSource;
@@ -247,15 +264,21 @@ void trainOnData(Session &session, const NamedTensors &tensors, const Flags &fla
     evalSource = openData(session.getProgram(), options);
     evaluator = std::make_unique<Evaluator>(session, *evalSource, flags.evalSteps);
   }
-  Trainer(session, tensors, flags, *source, evaluator.get()).run();
+  Trainer(session, tensors, flags, *source, evaluator.get(), state).run();
+}
+
+/// Writes weights, and says so.
+void writeWeights(Session &session, const NamedTensors &tensors, const Flags &flags,
+                  const std::string &path, bool averages) {
+  exportWeights(session, tensors, path, {flags.maxFileBytes, averages, flags.exportOnly});
+  sayWritten(session, flags, path);
 }
 
 /// The weights, and beside them their averages where there are some.
-void writeWeights(Session &session, const NamedTensors &tensors, const Flags &flags) {
-  exportWeights(session, tensors, flags.exportWeights, flags.maxFileBytes);
+void writeAllWeights(Session &session, const NamedTensors &tensors, const Flags &flags) {
+  writeWeights(session, tensors, flags, flags.exportWeights, /*averages=*/false);
   if (hasAverages(session))
-    exportWeights(session, tensors, averagesPath(flags.exportWeights), flags.maxFileBytes,
-                  /*averages=*/true);
+    writeWeights(session, tensors, flags, averagesPath(flags.exportWeights), /*averages=*/true);
 }
 
 } // namespace
@@ -308,7 +331,7 @@ static void checkTokenFlags(const Flags &flags) {
   std::vector<std::string> files = flags.data.files;
   files.insert(files.end(), flags.evalData.begin(), flags.evalData.end());
   bool tensors = std::all_of(files.begin(), files.end(), [](const std::string &file) {
-    return std::filesystem::path(file).extension() == ".safetensors";
+    return std::filesystem::path(file).extension() != ".bin";
   });
   if (files.empty() || !tensors || (flags.data.labels.empty() && flags.data.type.empty()))
     return;
@@ -318,8 +341,7 @@ static void checkTokenFlags(const Flags &flags) {
             flags.data.labels.empty() ? "--data-type" : "--labels", files.front().c_str());
 }
 
-/// What is given and would be passed over in silence.
-static void checkFlags(const Flags &flags) {
+void checkFlags(const Flags &flags) {
   checkTokenFlags(flags);
   if ((flags.evalEvery > 0 || flags.evalSteps > 0) && flags.evalData.empty() && !flags.eval)
     PSRT_FAIL(BadArgument, "--eval-every and --eval-steps need --eval-data");
@@ -327,6 +349,8 @@ static void checkFlags(const Flags &flags) {
     PSRT_FAIL(BadArgument, "--outputs needs --eval");
   if (!flags.outputNames.empty() && flags.outputs.empty())
     PSRT_FAIL(BadArgument, "--output needs --outputs FILE.safetensors");
+  if (!flags.exportOnly.empty() && flags.exportWeights.empty())
+    PSRT_FAIL(BadArgument, "--export-only needs --export-weights FILE.safetensors or FOLDER");
   if (flags.save.empty() && (flags.saveEvery > 0 || flags.keep > 0))
     PSRT_FAIL(BadArgument, "--save-every and --keep need --save FOLDER");
   for (const auto &[name, value] : {std::pair("--gradients", flags.gradients),
@@ -338,22 +362,26 @@ static void checkFlags(const Flags &flags) {
                 name);
 }
 
-void train(Session &session, const NamedTensors &tensors, const Flags &flags) {
-  checkFlags(flags);
+void train(Session &session, const NamedTensors &tensors, const Flags &flags,
+           const RunState &state) {
+  if (!flags.exportOnly.empty())
+    checkExportOnly(session.getProgram(), tensors, flags.exportOnly);
   checkOutputPaths(session, flags);
   if (!flags.trace.empty())
     session.parallel([](Rank &rank) { rank.executor->startTrace(400000); });
   if (flags.eval)
     evaluateOnly(session, flags);
   else if (!flags.data.files.empty())
-    trainOnData(session, tensors, flags);
+    trainOnData(session, tensors, flags, state);
   else if (flags.exportWeights.empty())
     PSRT_FAIL(BadArgument,
               "nothing to do: give --data FILE to train, --eval --eval-data FILE, or --info");
   if (!flags.exportWeights.empty())
-    writeWeights(session, tensors, flags);
-  if (!flags.trace.empty())
+    writeAllWeights(session, tensors, flags);
+  if (!flags.trace.empty()) {
     writeTrace(session, flags.trace);
+    sayWritten(session, flags, flags.trace);
+  }
   if (flags.checkMemory)
     printMemoryCheck(session);
 }

@@ -192,6 +192,95 @@ def test_sigterm_saves(programs):
     assert json.loads((folder / "ended" / named / "index.json").read_text())["step"] > 0
 
 
+# ---- lines go on ------------------------------------------------------------------------------------------------------
+
+
+def read_lines(folder):
+    return [json.loads(line)["step"] for line in (folder / "go-on.jsonl").read_text().splitlines()], oracle.read_losses(folder / "go-on.txt")
+
+
+def test_log_and_losses_go_on(programs):
+    """Lines of repeated steps are replaced, those before stay; nothing is touched where nothing is trained or an input is wrong."""
+    folder, made = programs
+    line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--log", "go-on.jsonl", "--losses", "go-on.txt"]
+    saving = [*line, "--save", "go-on", "--load", "latest", "--save-every", "2"]
+    (folder / "go-on.txt").write_text("9\n" * 20)  # of another run, which nothing goes on from
+    oracle.run([*line, "--steps", 8], folder)
+    steps, unbroken = read_lines(folder)
+    assert steps == list(range(8)) and len(unbroken) == 8
+    oracle.run([*saving, "--steps", 3], folder)
+    assert read_lines(folder) == ([0, 1, 2], unbroken[:3])
+    oracle.run([*saving, "--steps", 5], folder)
+    assert read_lines(folder) == ([0, 1, 2, 3, 4], unbroken[:5])
+    with open(folder / "go-on.jsonl", "a") as log:
+        log.write('{"step": 5, "lo')  # as a kill leaves it
+    oracle.run([*line, "--load", "go-on/step-000002", "--steps", 4], folder)
+    assert read_lines(folder) == ([0, 1, 2, 3], unbroken[:4])
+    before = contents_of(folder)
+    oracle.run([*saving, "--steps", 5], folder)
+    oracle.run([*line, "--load", "go-on/step-000002", "--steps", 8, "--weights", "data.safetensors"], folder, expect=2)
+    save_file({n: v[:, :3].contiguous() for n, v in load_file(folder / "data.safetensors").items()}, folder / "wrong.safetensors")
+    oracle.run([*(str(part).replace("data.", "wrong.") for part in line), "--steps", 8], folder, expect=1)
+    save_file({n: v + 1000 for n, v in load_file(folder / "data.safetensors").items()}, folder / "wrong.safetensors")
+    oracle.run([*(str(part).replace("data.", "wrong.") for part in line), "--steps", 8], folder, expect=1)
+    assert contents_of(folder) == before
+    assert not list(folder.glob("*.tmp"))
+
+
+def contents_of(folder):
+    return (folder / "go-on.jsonl").read_bytes(), (folder / "go-on.txt").read_bytes()
+
+
+def test_losses_that_begin_at_a_later_step_go_on(programs):
+    """The checkpoint remembers which lines belong to it."""
+    folder, made = programs
+    line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--save", "later", "--load", "latest"]
+    oracle.run([*line, "--steps", 3], folder)
+    oracle.run([*line, "--steps", 6, "--save-every", 2, "--losses", "later.txt"], folder)
+    losses = oracle.read_losses(folder / "later.txt")
+    oracle.run([*line[:-2], "--load", "later/step-000004", "--steps", 5, "--losses", "later.txt"], folder)
+    assert oracle.read_losses(folder / "later.txt") == losses[:2] and len(losses) == 3
+
+
+# ---- two runs ---------------------------------------------------------------------------------------------------------
+
+
+def start_endless(folder, program, name, *launcher):
+    line = [program, "--data", "data.safetensors", "--shuffle", "--seed", "5", "--epochs", "1000000", "--save", name, "--quiet"]
+    running = subprocess.Popen([str(part) for part in line], cwd=folder, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: (folder / name / ".lock").exists() and (folder / name / ".lock").read_text())
+    return running
+
+
+def test_a_second_run_into_the_folder_ends_at_once(programs):
+    folder, made = programs
+    first = start_endless(folder, made["whole"], "shared")
+    try:
+        second = [made["whole"], "--data", "data.safetensors", "--steps", 2, "--save", "shared", "--losses", "second.txt"]
+        said = oracle.run(second, folder, expect=2)
+        assert f'--save "shared": another run saves to this folder: process {first.pid} on host "{os.uname().nodename}"' in said
+        ended = [processes.finish(rank) for rank in processes.start_by_hand([made["tp"], *second[1:]], folder, 2)]
+        assert [status for status, _ in ended] == [2, 2] and f"process {first.pid} on host" in ended[0][1] + ended[1][1]
+        assert not (folder / "second.txt").exists()
+    finally:
+        first.send_signal(signal.SIGTERM)
+    assert first.wait(30) == 0
+    assert len(list((folder / "shared").iterdir())) == 2, "latest and one checkpoint: the lock file is gone"
+    oracle.run([*second[:-2], "--load", "latest", "--seed", 5, "--shuffle"], folder)
+
+
+def test_what_a_killed_run_leaves_does_not_block(programs):
+    folder, made = programs
+    first = start_endless(folder, made["whole"], "stale")
+    first.kill()
+    first.wait()
+    (folder / "stale/.partial.0123456789abcdef").mkdir()
+    (folder / "stale/latest.0123456789abcdef.tmp").write_text("step-000001")
+    (folder / "stale/notes.tmp").write_text("mine")
+    oracle.run([made["whole"], "--data", "data.safetensors", "--steps", 2, "--save", "stale"], folder)
+    assert sorted(p.name for p in (folder / "stale").iterdir()) == ["latest", "notes.tmp", "step-000002"]
+
+
 # ---- what is wrong --------------------------------------------------------------------------------------------------
 
 
@@ -219,14 +308,34 @@ def flip(step):
     path.write_bytes(data)
 
 
+def write_index(step, index):
+    """With the sum of itself that fits: what it says is looked at too."""
+    index.pop("sum", None)
+    index["sum"] = sum_of(json.dumps(index, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode())
+    (step / "index.json").write_text(json.dumps(index))
+
+
 def change_index(change):
     def apply(step):
         index = json.loads((step / "index.json").read_text())
-        change(index["tensors"]["transformer.wte.weight"]["shards"][0])
-        del index["sum"]  # as indexes of the first programs: what it says is looked at too
-        (step / "index.json").write_text(json.dumps(index))
+        change(index)
+        write_index(step, index)
 
     return apply
+
+
+def change_shard(change):
+    return change_index(lambda index: change(index["tensors"]["transformer.wte.weight"]["shards"][0]))
+
+
+def change_tensor(**values):
+    return change_index(lambda index: index["tensors"]["transformer.wte.weight"].update(values))
+
+
+def remove_the_sum(step):
+    index = json.loads((step / "index.json").read_text())
+    del index["sum"]
+    (step / "index.json").write_text(json.dumps(index))
 
 
 def move_a_shard(step):
@@ -244,13 +353,33 @@ def move_a_shard(step):
     (lambda step: (step / "index.json").write_text("{"), ["index.json\" is no index of a checkpoint"]),
     (lambda step: (step / "index.json").unlink(), ["is no checkpoint: it has no index.json"]),
     (lambda step: (step / "index.json").rename(step / "checkpoint.json"), ["saved by an earlier version"]),
-    (change_index(lambda shard: shard.update(offset=10**9)), ["does not lie in its file"]),
-    (change_index(lambda shard: shard["ranges"][0][0].__setitem__(1, 10**6)), ["which its tensor does not have"]),
-    (change_index(lambda shard: shard["ranges"][0][0].__setitem__(0, 1)), ["do not have each element once"]),
+    (remove_the_sum, ["index.json\" has no \"sum\""]),
+    (change_shard(lambda shard: shard.update(offset=10**9)), ["\"offset\" is 1000000000; expected an integer from 0 to"]),
+    (change_shard(lambda shard: shard.update(offset=0)), ["rank-00000.safetensors\" has no 12288 bytes of f32 at 0"]),
+    (change_shard(lambda shard: shard.update(file="other")), ["\"file\" is \"other\"; expected one of \"files\""]),
+    (change_shard(lambda shard: shard["ranges"][0][0].__setitem__(1, 10**6)), ["\"ranges\" is array; expected ascending ranges"]),
+    (change_shard(lambda shard: shard["ranges"][0][0].__setitem__(0, 1)), ["do not have each element once"]),
+    (change_tensor(dtype="f64"), ["transformer.wte.weight"]),
+    (change_tensor(dtype="i32"), ["it has i32 [96, 32], the program f32 [96, 32]"]),
+    (change_tensor(dtype="f33"), ["\"dtype\" is \"f33\"; expected a dtype"]),
+    (change_tensor(shape=[-1, 32]), ["\"shape\" has the element -1"]),
+    (change_index(lambda index: index.update(step=1.5)), ["\"step\" is 1.5; expected an integer from 0 to"]),
+    (change_index(lambda index: index.update(step=2**63 - 1)), ["\"step\" is 9223372036854775807; expected an integer from 0 to"]),
+    (change_index(lambda index: index.update(step=7)), ["\"step\" is 7; expected 2, as the name of its folder says"]),
+    (change_index(lambda index: index.update(shuffle=1)), ["\"shuffle\" is 1; expected true or false"]),
+    (change_index(lambda index: index.update(other=1)), ["has \"other\", which this program does not know"]),
+    (change_index(lambda index: index.update(files={"..": {"bytes": 1, "sum": "0"}})), ["\"files\" names \"..\", which leaves the checkpoint"]),
     (lambda step: (step.parent / "latest").write_text("../x"), ["latest\" names no checkpoint"]),
 ])  # fmt: skip
 def test_files_that_are_not_as_they_were_written(saved, change, words):
     refuse(saved, words, change=change)
+
+
+def test_a_checkpoint_that_is_not_there(saved):
+    folder, made, _ = saved
+    line = [made["whole"], "--data", "data.safetensors", "--load"]
+    assert '--load "saved/step-2": there is no such folder; "saved" has step-000002' in oracle.run([*line, "saved/step-2"], folder, expect=2)
+    assert "name a folder that --save has written" in oracle.run([*line, "no/such"], folder, expect=2)
 
 
 @pytest.mark.parametrize("flags, words", [
@@ -309,8 +438,7 @@ def test_floats_of_another_dtype_are_converted(saved):
         for shard in tensor["shards"]:
             shard["offset"] = offsets_in(data)[old[shard["offset"]]]
     index["files"][path.name] = {"bytes": len(data), "sum": sum_of(data)}
-    del index["sum"]
-    (path.parent / "index.json").write_text(json.dumps(index))
+    write_index(path.parent, index)
     losses, weights = train(folder, made["tp"], "narrow", "--steps", 4, "--load", "saved")
     found, after = train(folder, made["tp"], "wide-run", "--steps", 4, "--load", "wide")
     assert found == losses and differing(weights, after) == []

@@ -153,6 +153,7 @@ def runs(tmp_path_factory, exports):
 
 
 def losses_of(runs, program, *flags):
+    (runs / "losses").unlink(missing_ok=True)  # a resumed run would go on in it
     oracle.run([runs / program, "--data", "data.safetensors", "--quiet", "--losses", "losses", *flags], runs)
     return (runs / "losses").read_text().split()
 

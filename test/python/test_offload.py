@@ -48,6 +48,7 @@ def made(tmp_path_factory):
 
 def train(folder, program, *flags):
     """Losses, weights (and averages), and what was said."""
+    (folder / "losses.txt").unlink(missing_ok=True)  # a resumed run would go on in it
     said = oracle.run([program, "--data", "data.safetensors", "--seed", "5", "--quiet", "--losses", "losses.txt", "--export-weights",
                        "weights.safetensors", *flags], folder)  # fmt: skip
     weights = load_file(folder / "weights.safetensors")

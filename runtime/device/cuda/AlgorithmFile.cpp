@@ -1,5 +1,6 @@
 // Reading and writing files of algorithms.
 #include "runtime/device/cuda/AlgorithmFile.h"
+#include "runtime/core/NewFile.h"
 #include "runtime/core/Status.h"
 #include <cerrno>
 #include <cstdlib>
@@ -74,7 +75,7 @@ AlgorithmFileLock::AlgorithmFileLock(const std::string &path) {
   constexpr int kTries = 500, kPauseMicroseconds = 20'000;
   if (path.empty())
     return;
-  file = open((path + ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+  file = open((path + ".lock").c_str(), O_CREAT | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0644);
   for (int i = 0; file >= 0 && i < kTries && flock(file, LOCK_EX | LOCK_NB) != 0; ++i) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return; // a file system without locks
@@ -133,19 +134,17 @@ std::string writeAlgorithms(const std::string &path, const AlgorithmOrigin &orig
                       {"processors", origin.processors},
                       {toKey(origin), origin.version},
                       {"algorithms", algorithms}};
-  std::string temporary = path + ".XXXXXX";
-  int file = mkstemp(temporary.data());
-  if (file < 0)
+  NewFile file = createBeside(path);
+  if (file.descriptor < 0)
     return std::strerror(errno);
-  fchmod(file, 0644);
   // A name that JSON cannot have is written as it can.
   std::string text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  bool isWritten = write(file, text.data(), text.size()) == ssize_t(text.size());
-  isWritten = close(file) == 0 && isWritten;
-  if (isWritten && std::rename(temporary.c_str(), path.c_str()) == 0)
+  bool isWritten = write(file.descriptor, text.data(), text.size()) == ssize_t(text.size());
+  isWritten = close(file.descriptor) == 0 && isWritten;
+  if (isWritten && std::rename(file.path.c_str(), path.c_str()) == 0)
     return "";
   std::string reason = std::strerror(errno);
-  unlink(temporary.c_str());
+  unlink(file.path.c_str());
   return reason;
 }
 

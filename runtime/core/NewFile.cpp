@@ -1,0 +1,78 @@
+// Unpredictable names, exclusive creation.
+#include "runtime/core/NewFile.h"
+#include "runtime/core/Status.h"
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace psrt {
+
+static constexpr size_t kDigits = 16;
+static const std::string kEnding = ".tmp";
+
+std::string drawUniqueName() {
+  uint64_t number = 0;
+  if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+    PSRT_FAIL(Failed, "the system gives no random number: %s", std::strerror(errno));
+  return format("%016llx", (unsigned long long)number);
+}
+
+/// The folder with its slash, and the name in it.
+static std::pair<std::string, std::string> splitPath(const std::string &path) {
+  size_t slash = path.rfind('/');
+  size_t length = slash == std::string::npos ? 0 : slash + 1;
+  return {path.substr(0, length), path.substr(length)};
+}
+
+/// A name has at most 255 bytes: a long one is cut, so that the temporary name fits.
+static std::string beginTemporaryName(const std::string &name) {
+  return name.substr(0, NAME_MAX - kDigits - kEnding.size() - 1) + ".";
+}
+
+/// The permissions of the file that is replaced, where this user owns it.
+static void copyPermissions(const std::string &target, int descriptor) {
+  struct stat info;
+  if (stat(target.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid())
+    (void)!fchmod(descriptor, info.st_mode & 0777);
+}
+
+NewFile createBeside(const std::string &target) {
+  auto [folder, name] = splitPath(target);
+  struct stat info;
+  if (lstat(target.c_str(), &info) != 0 && errno != ENOENT)
+    return {}; // the name itself is impossible, such as one that is too long
+  NewFile file;
+  for (int attempt = 0; attempt < 100 && file.descriptor < 0; ++attempt) {
+    file.path = folder + beginTemporaryName(name) + drawUniqueName() + kEnding;
+    file.descriptor =
+        open(file.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file.descriptor < 0 && errno != EEXIST)
+      return {};
+  }
+  if (file.descriptor >= 0)
+    copyPermissions(target, file.descriptor);
+  return file;
+}
+
+bool isLeftover(const std::string &name, const std::string &target) {
+  std::string begin = beginTemporaryName(target);
+  return name.size() == begin.size() + kDigits + kEnding.size() && name.rfind(begin, 0) == 0 &&
+         name.find_first_not_of("0123456789abcdef", begin.size()) == begin.size() + kDigits &&
+         name.compare(begin.size() + kDigits, kEnding.size(), kEnding) == 0;
+}
+
+void syncFolderOf(const std::string &path) {
+  std::string folder = splitPath(path).first;
+  int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0)
+    return; // a folder that may be written and not read
+  fsync(descriptor);
+  close(descriptor);
+}
+
+} // namespace psrt

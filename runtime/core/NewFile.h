@@ -1,0 +1,32 @@
+// Creates files that nobody else can have prepared: every file that a program writes begins here.
+#ifndef PSRT_CORE_NEWFILE_H
+#define PSRT_CORE_NEWFILE_H
+
+#include <string>
+
+namespace psrt {
+
+/// Returns 16 random hex digits of the system's generator.
+std::string drawUniqueName();
+
+/// A file that is open for writing, and its temporary path.
+struct NewFile {
+  int descriptor = -1; ///< -1: the file cannot be created, and errno says why
+  std::string path;
+};
+
+/// Creates a file in the folder of `target`, under an unpredictable name ("w.pt" gives
+/// "w.pt.0123456789abcdef.tmp"), with O_EXCL and O_NOFOLLOW: no file or link of another user is
+/// opened. It gets the permissions of a regular file of this user at `target`.
+NewFile createBeside(const std::string &target);
+
+/// Whether a file is one that `createBeside` made for `target` and a killed process left. Both are
+/// names without folders.
+bool isLeftover(const std::string &name, const std::string &target);
+
+/// Writes the names in a folder to the disk, as far as the file system can.
+void syncFolderOf(const std::string &path);
+
+} // namespace psrt
+
+#endif
