@@ -1,6 +1,7 @@
-// Token windows, tensors by name, and values that fill an input.
+// Token windows, tensors by name (safetensors, NumPy), and values that fill an input.
 #include "runtime/data/Samples.h"
 #include "runtime/core/Status.h"
+#include "runtime/data/NumpyFile.h"
 #include "runtime/data/Safetensors.h"
 #include <algorithm>
 #include <cmath>
@@ -93,7 +94,7 @@ private:
 class TensorSource : public SampleSource {
 public:
   TensorSource(std::vector<const Input *> inputs, std::vector<HostTensor> tensors,
-               std::string origin, std::unique_ptr<SafetensorsFile> file = nullptr)
+               std::string origin, std::shared_ptr<void> file = nullptr)
       : file(std::move(file)), origin(std::move(origin)), tensors(std::move(tensors)) {
     for (const Input *input : inputs)
       check(*input);
@@ -160,7 +161,7 @@ private:
     counted = input.name;
   }
 
-  std::unique_ptr<SafetensorsFile> file;
+  std::shared_ptr<void> file; ///< that the tensors are views of
   std::string origin;
   std::vector<HostTensor> tensors;
   int64_t count = -1;
@@ -358,35 +359,72 @@ std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptio
 
 } // namespace
 
-/// Whether the files are of tensors, else of tokens; a mixture is refused, and a file that is not
+/// The ending of the files, which are of one kind; a mixture is refused, and a file that is not
 /// there.
-static bool checkKinds(const std::vector<std::string> &paths) {
-  for (const std::string &path : paths)
-    if (!endsWith(path, ".bin") && !endsWith(path, ".safetensors"))
-      PSRT_FAIL(BadArgument, "data \"%s\" is neither a .safetensors file nor a .bin file of tokens",
-                path.c_str());
-  bool tensors = endsWith(paths.front(), ".safetensors");
-  for (const std::string &path : paths)
-    if (endsWith(path, ".safetensors") != tensors)
+static std::string checkKinds(const std::vector<std::string> &paths) {
+  std::string kind;
+  for (const std::string &path : paths) {
+    std::string ending;
+    for (const char *known : {".safetensors", ".npz", ".npy", ".bin"})
+      if (endsWith(path, known))
+        ending = known;
+    if (ending.empty())
+      PSRT_FAIL(
+          BadArgument,
+          "data \"%s\" is neither a .safetensors, .npz or .npy file of tensors nor a .bin file "
+          "of tokens",
+          path.c_str());
+    if (!kind.empty() && kind != ending)
       PSRT_FAIL(BadArgument, "the data mixes \"%s\" and \"%s\"; give files of one kind",
                 paths.front().c_str(), path.c_str());
+    kind = ending;
+  }
   for (const std::string &path : paths)
     if (access(path.c_str(), F_OK) != 0)
       PSRT_FAIL(BadInput, "cannot read \"%s\": %s", path.c_str(), std::strerror(errno));
-  return tensors;
+  return kind;
+}
+
+/// The array of a .npy file has the name of the only input.
+static void nameArray(HostTensor &array, const std::vector<const Input *> &inputs,
+                      const std::string &path) {
+  std::string names;
+  for (const Input *input : inputs)
+    names += (names.empty() ? "" : ", ") + input->name;
+  if (inputs.size() != 1)
+    PSRT_FAIL(BadArgument,
+              "data \"%s\" is one array, and the model has the inputs %s; give a .npz file with an "
+              "array for each (numpy.savez), or fill the others by --fill",
+              path.c_str(), names.c_str());
+  array.name = inputs.front()->name;
+}
+
+/// The tensors of a file, and the file itself.
+static std::shared_ptr<void> openFile(const std::string &path,
+                                      const std::vector<const Input *> &inputs,
+                                      std::vector<HostTensor> &tensors) {
+  if (endsWith(path, ".safetensors")) {
+    auto file = std::make_shared<SafetensorsFile>(path);
+    for (const auto &[name, tensor] : file->tensors())
+      tensors.push_back({name, tensor.dtype, tensor.shape, tensor.data});
+    return file;
+  }
+  auto file = std::make_shared<NumpyFile>(path);
+  tensors = file->arrays();
+  if (endsWith(path, ".npy"))
+    nameArray(tensors.front(), inputs, path);
+  return file;
 }
 
 static std::unique_ptr<SampleSource> openTensors(const Program &program, const DataOptions &options,
                                                  const std::vector<std::string> &paths) {
+  std::vector<const Input *> inputs = inputsOf(program, options);
   std::vector<std::unique_ptr<SampleSource>> parts;
   for (const std::string &path : paths) {
-    auto file = std::make_unique<SafetensorsFile>(path);
     std::vector<HostTensor> tensors;
-    for (const auto &[name, tensor] : file->tensors())
-      tensors.push_back({name, tensor.dtype, tensor.shape, tensor.data});
-    parts.push_back(std::make_unique<TensorSource>(inputsOf(program, options), std::move(tensors),
-                                                   format("\"%s\"", path.c_str()),
-                                                   std::move(file)));
+    std::shared_ptr<void> file = openFile(path, inputs, tensors);
+    parts.push_back(std::make_unique<TensorSource>(
+        inputs, std::move(tensors), format("\"%s\"", path.c_str()), std::move(file)));
   }
   if (parts.size() == 1)
     return std::move(parts.front());
@@ -416,9 +454,9 @@ static void checkFills(const Program &program, const DataOptions &options) {
 std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options) {
   checkFills(program, options);
   std::vector<std::string> paths = expandPatterns(options.files);
-  bool tensors = checkKinds(paths);
-  std::unique_ptr<SampleSource> result =
-      tensors ? openTensors(program, options, paths) : openTokens(program, options, paths);
+  std::unique_ptr<SampleSource> result = checkKinds(paths) == ".bin"
+                                             ? openTokens(program, options, paths)
+                                             : openTensors(program, options, paths);
   if (!options.fills.empty())
     result = std::make_unique<FilledSource>(std::move(result), options.fills);
   return result;

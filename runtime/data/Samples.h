@@ -1,5 +1,5 @@
-// Where samples come from: flat token files cut into windows, safetensors files, or tensors in
-// memory.
+// Where samples come from: flat token files cut into windows, safetensors and NumPy files, or
+// tensors in memory.
 #ifndef PSRT_DATA_SAMPLES_H
 #define PSRT_DATA_SAMPLES_H
 
@@ -29,8 +29,8 @@ struct DataOptions {
   std::vector<std::pair<std::string, double>> fills; ///< inputs that hold one value
 };
 
-/// Opens `--data`: .safetensors files, or .bin files of tokens (a pattern may name several), read
-/// one after the other.
+/// Opens `--data`: .safetensors, .npz or .npy files, or .bin files of tokens (a pattern may name
+/// several), read one after the other.
 std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options);
 
 /// A whole tensor in the caller's memory that holds samples along the batch dim.

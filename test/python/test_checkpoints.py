@@ -367,7 +367,7 @@ def move_a_shard(step):
     (change_index(lambda index: index.update(step=2**63 - 1)), ["\"step\" is 9223372036854775807; expected an integer from 0 to"]),
     (change_index(lambda index: index.update(step=7)), ["\"step\" is 7; expected 2, as the name of its folder says"]),
     (change_index(lambda index: index.update(shuffle=1)), ["\"shuffle\" is 1; expected true or false"]),
-    (change_index(lambda index: index.update(other=1)), ["has \"other\", which this program does not know"]),
+    (change_index(lambda index: index.update(other=1)), ["has \"other\", which nothing reads; expected version, step"]),
     (change_index(lambda index: index.update(files={"..": {"bytes": 1, "sum": "0"}})), ["\"files\" names \"..\", which leaves the checkpoint"]),
     (lambda step: (step.parent / "latest").write_text("../x"), ["latest\" names no checkpoint"]),
 ])  # fmt: skip
