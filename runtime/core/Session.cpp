@@ -9,17 +9,6 @@
 
 namespace psrt {
 
-TestFailure TestFailure::fromEnvironment() {
-  TestFailure result;
-  long long step = -1;
-  if (const char *text = std::getenv("PSRT_TEST_FAIL"))
-    if (std::sscanf(text, "rank=%d,step=%lld", &result.rank, &step) == 2) {
-      result.step = step;
-      result.foreign = std::strstr(text, ",throw") != nullptr;
-    }
-  return result;
-}
-
 /// The compile line that would make a program for `ranks` ranks: the data axis (or the first) takes
 /// the difference.
 static std::string fittingLine(const Program &program, int ranks) {
@@ -58,8 +47,7 @@ void checkRanks(const Program &program, int ranks) {
 }
 
 Session::Session(const ProgramSource &source, const SessionOptions &options)
-    : source(source), options(options), program(parseProgram({source.json, source.size})),
-      testFailure(TestFailure::fromEnvironment()) {
+    : source(source), options(options), program(parseProgram({source.json, source.size})) {
   int size = int(program.mesh.size());
   checkRanks(program, options.ranks);
   if (options.job)
@@ -182,7 +170,8 @@ void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, Extent 
       if (code.updateFrom < 0)
         PSRT_FAIL(BadInput, "the program does not say where its update begins; compile it again");
   parallel([&](Rank &rank) {
-    maybeFail(rank);
+    if (psrt_test_fault)
+      psrt_test_fault(rank.index, step);
     rank.executor->run(rank.executor->bind(point, slot, piecewise), step, extent, microBatch);
   });
 }

@@ -10,7 +10,9 @@
 #include "runtime/data/Batches.h"
 #include <functional>
 #include <set>
-#include <stdexcept>
+
+/// Lets a rank fail before a step. Defined by psrt_faults, which only programs of tests link.
+extern "C" __attribute__((weak)) void psrt_test_fault(int rank, int64_t step);
 
 namespace psrt {
 
@@ -27,15 +29,6 @@ struct SessionOptions {
   Job *job = nullptr; ///< this process is one rank of it; null: all ranks are in this process
   /// Names of the model's tensors whose values are set after opening: no initial value is read.
   std::set<std::string> given;
-};
-
-/// Where a rank is told to fail, for tests: PSRT_TEST_FAIL="rank=2,step=3", by an exception that is
-/// not the runtime's own with ",throw" behind it.
-struct TestFailure {
-  int rank = -1;
-  int64_t step = -1;
-  bool foreign = false;
-  static TestFailure fromEnvironment();
 };
 
 /// One rank's share of a session.
@@ -155,15 +148,6 @@ public:
   /// Sets every variable of a kind to zero.
   void zero(const std::string &kind);
 
-  /// Fails from a rank at a step, when a test asks for it.
-  void maybeFail(const Rank &rank) const {
-    if (testFailure.rank != rank.index || testFailure.step != step)
-      return;
-    if (testFailure.foreign)
-      throw std::runtime_error("thrown as PSRT_TEST_FAIL asked");
-    PSRT_FAIL(Failed, "failed as PSRT_TEST_FAIL asked");
-  }
-
 private:
   /// A failure with the rank and the step in which it happened.
   Status located(Status status, int rank) const {
@@ -200,7 +184,6 @@ private:
   SessionOptions options;
   Program program;
   int threads = 1;
-  TestFailure testFailure;
   bool failed = false;
   std::unique_ptr<Device> device;
   std::unique_ptr<Communication> communication;

@@ -29,7 +29,7 @@ def faults(checks):
     little = {"PSRT_STANDIN_MEMORY": "100000"} if checks.rehearsal else {}
     add("too little memory", "large", 3, ["GPU 0", "needs? ", "free"], "large", *data.get(plain, ()), **little)
     add("no cuBLASLt", plain, 3, ["nowhere"], plain, *data.get(plain, ()), PSRT_CUBLASLT="/nowhere/libcublasLt.so")
-    add("a rank fails", "gpt2-dp2", 3, ["rank 1"], "gpt2-dp2", *data.get("gpt2-dp2", ()), "--steps", "5", "--comm", "local", PSRT_TEST_FAIL="rank=1,step=2")
+    add("a rank fails", "failing", 3, ["rank 1"], "failing", *data.get(plain, ()), "--steps", "5", "--comm", "local", PSRT_TEST_FAIL="rank=1,step=2")
     add("a loss is no number", "gpt-fp32", 1, ["step"], "gpt-fp32", *data.get("gpt-fp32", ()), "--set", "lr=1e30")
     if checks.has("gpt2-dp2"):
         checks.attempt("SIGTERM", lambda: stop(checks, "gpt2-dp2", data["gpt2-dp2"]))

@@ -120,8 +120,11 @@ def prepare_benches(preparation):
 
 
 def prepare_faults(preparation, oracle):
-    """Programs that the machine cannot run: of a later architecture, and larger than any GPU's memory."""
+    """Programs that the machine cannot run: of a later architecture, and larger than any GPU's memory; and one whose ranks fail when told to."""
     archive = preparation.folder / "fault.pt2"
+    if preparation.wants("failing"):
+        oracle.zoo("mlp").export(archive)
+        oracle.compile_model(preparation.folder, archive, "dp=2", "--target", preparation.target, *cases.ADAMW, "--weights", "copy", out="failing", can_fail=True)
     if preparation.wants("later"):
         oracle.zoo("mlp").export(archive)
         preparation.compile(archive, "later", *cases.ADAMW, "--weights", "copy", target="cuda:sm_90" if preparation.rehearsal else "cuda:sm_100")

@@ -7,9 +7,11 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import os
 import pathlib
 import re
 import subprocess
+import unittest.mock
 
 import language
 import numpy as np
@@ -20,7 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 import models
-from conftest import tools_folder
+from conftest import ROOT, tools_folder
 
 STEPS = 8
 LOSS_TOLERANCE = 1e-5
@@ -220,10 +222,12 @@ class Result:
     output: str = ""  # what the program printed
 
 
-def compile_model(folder, export, mesh, *flags, out="program"):
-    """Runs ps-compile; the program's path."""
+def compile_model(folder, export, mesh, *flags, out="program", can_fail=False):
+    """Runs ps-compile; the program's path. With `can_fail` PSRT_TEST_FAIL lets one of its ranks fail."""
     program = pathlib.Path(folder) / out
-    run([tools_folder() / "ps-compile", export, "-o", program, "--mesh", mesh, *flags], folder)
+    linker = {"PARASHARD_LINKER": str(ROOT / "runtime/conformance/link-with-faults")} if can_fail else {}
+    with unittest.mock.patch.dict(os.environ, linker):
+        run([tools_folder() / "ps-compile", export, "-o", program, "--mesh", mesh, *flags], folder)
     return program
 
 

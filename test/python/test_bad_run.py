@@ -277,7 +277,7 @@ def test_nothing_to_do(tmp_path, program):
 @pytest.mark.parametrize("how", ["", ",throw"], ids=["status", "exception"])
 def test_failing_rank_ends_all(tmp_path, exports, how):
     """One of four ranks fails in step 2, the others wait for it: exit status 3 within 5 seconds, with rank, step, reason."""
-    program = oracle.compile_model(tmp_path, oracle.export("gpt", exports), "dp=2,tp=2", *PLAIN)
+    program = oracle.compile_model(tmp_path, oracle.export("gpt", exports), "dp=2,tp=2", *PLAIN, can_fail=True)
     command = [program, "--ranks", "4", "--data", data_for(tmp_path), "--steps", "100000", "--quiet"]
     environment = {**os.environ, "PSRT_TEST_FAIL": f"rank=2,step=2{how}"}
     begin = time.monotonic()
@@ -287,6 +287,14 @@ def test_failing_rank_ends_all(tmp_path, exports, how):
     assert time.monotonic() - begin < 5
     assert done.returncode == 3, done.stderr
     assert "rank 2, step 2" in done.stderr and "as PSRT_TEST_FAIL asked" in done.stderr
+
+
+def test_programs_of_users_have_no_switch_of_tests(tmp_path, program):
+    """Nothing in the environment lets a rank of theirs fail."""
+    assert b"PSRT_TEST_" not in program.read_bytes()
+    command = [str(c) for c in [*train(program, data_for(tmp_path)), "--quiet"]]
+    environment = {**os.environ, "PSRT_TEST_FAIL": "rank=0,step=0"}
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env=environment)
 
 
 def test_model_without_a_loss_names_the_cure(tmp_path):

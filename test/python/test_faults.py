@@ -103,8 +103,11 @@ def test_rank_that_pauses_is_waited_for(job):
     assert [finish(process)[0] for process in processes] == [0, 0, 0, 0]
 
 
-def test_failing_rank(job):
-    folder, command = job
+@pytest.mark.parametrize("mesh", ["dp=2,tp=2", "dp=2,pp=2"])
+def test_failing_rank(tmp_path, exports, mesh):
+    folder = tmp_path
+    oracle.compile_model(folder, oracle.export("gpt", exports), mesh, *PLAIN, can_fail=True)
+    command = ["./program", "--data", data_for(folder), "--steps", "1000000", "--quiet"]
     processes = start_by_hand(command, folder, 4, PSRT_TEST_FAIL="rank=2,step=5")
     begin = time.monotonic()
     results = [finish(process) for process in processes]
