@@ -35,6 +35,8 @@ public:
 private:
   /// The kernels of a GPU, as bytes in the object.
   LogicalResult addImage(ModuleOp device, StringRef prefix);
+  /// An executable looks for libpsrt_comm_mpi.so there.
+  void nameRuntimeFolder();
   KernelMaker getKernelMaker() const;
   LogicalResult report(llvm::Error error) {
     if (!error)
@@ -108,11 +110,20 @@ LogicalResult ProgramMaker::addImage(ModuleOp device, StringRef prefix) {
   return success();
 }
 
+void ProgramMaker::nameRuntimeFolder() {
+  auto folder = findRuntimeFolder();
+  if (StringRef(options.output).ends_with(".so") || !folder)
+    return llvm::consumeError(folder.takeError()); // linking reports it
+  folder->push_back('\0');
+  addBytes(*object, "psrt_runtime_folder", *folder, /*withSize=*/false);
+}
+
 LogicalResult ProgramMaker::link() {
   llvm::Expected<PrivateFolder> folder = PrivateFolder::create();
   if (!folder)
     return report(folder.takeError());
   std::string path = folder->name("program.o");
+  nameRuntimeFolder();
   if (failed(cpu->writeObject(*object, path)))
     return failure();
   return report(linkProgram(path, options.output, payload, bool(cuda)));

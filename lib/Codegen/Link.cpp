@@ -24,16 +24,23 @@ constexpr const char *kArchives[] = {"psrt_main",         "psrt",
                                      "psrt_device_cpu",   "psrt_device_cuda",
                                      "psrt_cuda_kernels", "psrt_core"};
 
-/// The folder with the runtime's archives: beside the running tool (../lib), else that of the
-/// build.
-std::string findRuntime() {
-  std::string tool =
-      llvm::sys::fs::getMainExecutable(nullptr, reinterpret_cast<void *>(&findRuntime));
-  llvm::SmallString<256> beside(llvm::sys::path::parent_path(llvm::sys::path::parent_path(tool)));
-  llvm::sys::path::append(beside, "lib");
-  llvm::SmallString<256> archive(beside);
-  llvm::sys::path::append(archive, "libpsrt_main.a");
-  return llvm::sys::fs::exists(archive) ? std::string(beside.str()) : std::string(kRuntimeFolder);
+bool hasFile(StringRef path) { return !path.empty() && llvm::sys::fs::exists(path); }
+
+/// The flags for the runtime's libraries in `folder`, and for those of the system.
+void addLibraries(std::vector<std::string> &arguments, StringRef folder, bool withCuda) {
+  // The runtime refers to devices weakly, which takes nothing out of an archive.
+  arguments.push_back(std::string("-Wl,-u,psrt_make_") + (withCuda ? "cuda" : "cpu") + "_device");
+  StringRef other = withCuda ? "device_cpu" : "cuda";
+  for (StringRef archive : kArchives)
+    if (!archive.contains(other))
+      arguments.push_back((folder + "/lib" + archive + ".a").str());
+  if (!withCuda) {
+    arguments.push_back(hasFile(kDnnlLibrary) ? kDnnlLibrary : "-ldnnl");
+    if (StringRef(kDnnlFolder).size())
+      arguments.push_back(std::string("-Wl,-rpath,") + kDnnlFolder);
+  }
+  for (const char *library : {"-lpthread", "-ldl", "-lm"})
+    arguments.push_back(library);
 }
 
 llvm::Expected<std::string> findDriver() {
@@ -100,31 +107,35 @@ llvm::Error copyProgram(StringRef linked, StringRef output, const Payload &paylo
 
 } // namespace
 
+llvm::Expected<std::string> findRuntimeFolder() {
+  std::string tool =
+      llvm::sys::fs::getMainExecutable(nullptr, reinterpret_cast<void *>(&findRuntimeFolder));
+  StringRef prefix = llvm::sys::path::parent_path(llvm::sys::path::parent_path(tool));
+  for (const char *folder : {"/lib/parashard", "/lib"})
+    if (hasFile((prefix + folder + "/libpsrt_main.a").str()))
+      return (prefix + folder).str();
+  return llvm::createStringError(
+      "cannot find the runtime to link with: libpsrt_main.a is neither in '%s/lib/parashard' nor "
+      "in '%s/lib'; install parashard again (cmake --install)",
+      prefix.str().c_str(), prefix.str().c_str());
+}
+
 llvm::Error linkProgram(StringRef object, StringRef output, const Payload &payload, bool withCuda) {
   auto driver = findDriver();
   if (!driver)
     return driver.takeError();
   std::vector<std::string> arguments = {*driver, object.str()};
-  if (StringRef(kLinkerName).size())
+  if (hasFile(kLinkerName))
     arguments.push_back(std::string("-fuse-ld=") + kLinkerName);
-  std::string folder = findRuntime();
+  auto folder = findRuntimeFolder();
+  if (!folder)
+    return folder.takeError();
   if (output.ends_with(".so")) {
     arguments.insert(arguments.end(), {"-shared", "-nostdlib"});
   } else {
-    // The runtime refers to devices weakly, which takes nothing out of an archive.
-    arguments.push_back(std::string("-Wl,-u,psrt_make_") + (withCuda ? "cuda" : "cpu") + "_device");
-    StringRef other = withCuda ? "device_cpu" : "cuda";
-    for (StringRef archive : kArchives)
-      if (!archive.contains(other))
-        arguments.push_back(folder + "/lib" + archive.str() + ".a");
-    if (!withCuda)
-      arguments.push_back(kDnnlLibrary);
-    for (const char *library : {"-lpthread", "-ldl", "-lm"})
-      arguments.push_back(library);
-    // libpsrt_comm_mpi.so is loaded when MPI is asked for: from beside the program, or from here.
-    arguments.push_back("-Wl,-rpath,$ORIGIN:" + folder);
+    addLibraries(arguments, *folder, withCuda);
   }
-  arguments.push_back(folder + "/libpsrt_builtins.a");
+  arguments.push_back(*folder + "/libpsrt_builtins.a");
   // The linker opens its output by name, so that it gets a folder where nobody else can put a link.
   llvm::Expected<PrivateFolder> scratch = PrivateFolder::create();
   if (!scratch)

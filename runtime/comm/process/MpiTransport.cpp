@@ -3,13 +3,46 @@
 #include "runtime/comm/process/Transport.h"
 #include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
+
+/// The folder of the runtime that ps-compile linked the program with; not there in other programs.
+extern "C" __attribute__((weak)) const char psrt_runtime_folder[];
 
 namespace psrt {
 
+constexpr const char *kLibrary = "libpsrt_comm_mpi.so";
+
+/// Whether nobody but this user and root can have put the file there. Example: a program that lies
+/// in a folder of downloads does not load what else lies there.
+static bool isTrusted(const std::string &path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
+    return false;
+  bool isOurs = info.st_uid == 0 || info.st_uid == geteuid();
+  bool others = (info.st_mode & S_IWOTH) || ((info.st_mode & S_IWGRP) && info.st_gid != getegid());
+  return isOurs && !others;
+}
+
+/// As PSRT_COMM_MPI says; else beside the program, with the runtime, or where the system looks.
+static std::string findLibrary() {
+  if (const char *name = std::getenv("PSRT_COMM_MPI"))
+    return name;
+  std::error_code error;
+  std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::vector<std::filesystem::path> folders = {program.parent_path()};
+  if (psrt_runtime_folder)
+    folders.push_back(psrt_runtime_folder);
+  for (const std::filesystem::path &folder : folders)
+    if (isTrusted(folder / kLibrary))
+      return folder / kLibrary;
+  return kLibrary;
+}
+
 Mpi::Mpi() {
-  const char *name = std::getenv("PSRT_COMM_MPI");
-  void *handle = dlopen(name ? name : "libpsrt_comm_mpi.so", RTLD_NOW | RTLD_GLOBAL);
+  void *handle = dlopen(findLibrary().c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!handle)
     PSRT_FAIL(BadArgument,
               "comm mpi needs MPI, which cannot be loaded: %s; install it (Debian: libopenmpi3 "

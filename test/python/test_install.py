@@ -1,0 +1,34 @@
+"""What `cmake --install` copies compiles programs where the build folder is gone; programs look for libraries where the system looks."""
+import re
+import subprocess
+
+import models
+import pytest
+from conftest import ROOT, tools_folder
+from refusals import data_for, program  # noqa: F401
+
+
+def run_paths(file):
+    said = subprocess.run(["readelf", "-d", file], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"(?:RUNPATH|RPATH).*\[(.*)\]", said)
+
+
+def test_programs_look_for_libraries_where_the_system_looks(program):
+    assert run_paths(program) == []
+
+
+def test_installed_tools_need_no_build_folder(tmp_path, exports):
+    build = tools_folder().parent
+    prefix, archive = tmp_path / "prefix", models.gpt().export(tmp_path / "model.pt2")
+    subprocess.run(["cmake", "--install", build, "--prefix", prefix], capture_output=True, check=True)
+    installed = [path for path in prefix.rglob("*") if path.suffix == ".so" or path.parent.name == "bin"]
+    assert len(installed) >= 6
+    for path in installed:
+        assert not any(str(ROOT) in folder or "$ORIGIN" in folder for folder in run_paths(path)), path
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
+        pytest.skip("no folder can be hidden here")
+    script = 'mount -t tmpfs none "$0" && "$1/bin/ps-compile" model.pt2 -o program --mesh dp=2 --optimizer "sgd(lr=0.1)" && ' \
+             './program --data data.safetensors --steps 1 --quiet'  # fmt: skip
+    data_for(tmp_path)
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script, build, prefix], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
