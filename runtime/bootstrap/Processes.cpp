@@ -41,6 +41,12 @@ std::optional<int64_t> number(const char *name) {
   return value;
 }
 
+/// Without a secret, whoever knows how the launcher calls the job can compute its key.
+void nameJob(Rendezvous &result, const std::string &identity) {
+  result.job = hashText(identity);
+  result.key = makeJobKey(jobSecret(), identity);
+}
+
 Rendezvous meetAtMaster(const ProcessPlace &place) {
   Rendezvous result;
   std::string address = variable("MASTER_ADDR"), port = variable("MASTER_PORT");
@@ -63,7 +69,7 @@ Rendezvous meetAtMaster(const ProcessPlace &place) {
   std::string id = address + "|" + port;
   for (const char *part : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID"})
     id += "|" + variable(part);
-  result.job = hashText(id + "|" + std::to_string(place.size));
+  nameJob(result, id + "|" + std::to_string(place.size));
   return result;
 }
 
@@ -80,7 +86,7 @@ Rendezvous meetAtFirstNode(const ProcessPlace &place) {
         (long long)place.rank, (long long)place.size, place.variable.c_str());
   result.hosts = {firstSlurmHost(nodes)};
   std::string id = variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID");
-  result.job = hashText(id + "|" + nodes + "|" + std::to_string(place.size));
+  nameJob(result, id + "|" + nodes + "|" + std::to_string(place.size));
   result.firstPort = uint16_t(20000 + hashText(id) % 12000); // below the ephemeral ports
   result.ports = 32;
   return result;

@@ -3,6 +3,7 @@
 #ifndef PSRT_BOOTSTRAP_PROCESSES_H
 #define PSRT_BOOTSTRAP_PROCESSES_H
 
+#include "runtime/bootstrap/JobKey.h"
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct Rendezvous {
   uint16_t firstPort = 0;
   int ports = 1;
   uint64_t job = 0;   ///< equal in all processes of the job, and in no other job on the host
+  JobKey key;         ///< of PSRT_JOB_SECRET and of what the launcher calls the job
   bool local = false; ///< all processes are on one host
 };
 

@@ -1,13 +1,14 @@
 // The handshake between rank 0 and the others.
 #include "runtime/bootstrap/Star.h"
+#include "runtime/bootstrap/Acceptor.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <optional>
-#include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <thread>
@@ -16,16 +17,44 @@
 namespace psrt {
 namespace {
 
-constexpr uint64_t magic = 0x31747261'74737370; // "psstart1"
-
-/// What a newcomer sends, and the answer.
+/// The reply of a process to rank 0's challenge.
 struct Hello {
-  uint64_t magic;
   ProcessCard card;
+  Nonce nonce; ///< what rank 0 signs
+  Digest proof;
+
+  Digest sign(const JobKey &key, const Nonce &challenge) const {
+    return psrt::sign(key, "hello", {bytesOf(challenge), bytesOf(nonce), bytesOf(card)});
+  }
 };
-struct Answer {
-  uint64_t magic, job;
+
+/// Before each message of rank 0, which is a text or the cards.
+struct Header {
+  enum Kind : uint32_t {
+    Welcome,   ///< no message; the cards or a failure follow when all have come
+    OtherJob,  ///< no message
+    WrongKey,  ///< no message; the sender claims to be of this job, and did not prove it
+    Refused,   ///< why
+    Failed,    ///< why the processes did not meet
+    AllArrived ///< the cards
+  };
+  uint32_t kind, bytes;
+  Digest proof;
+
+  Digest sign(const JobKey &key, const Nonce &nonce, std::string_view message) const {
+    return psrt::sign(key, "rank 0", {bytesOf(nonce), bytesOf(kind), message});
+  }
 };
+
+constexpr size_t kMostText = 1024;
+
+bool sendMessage(const Socket &socket, const JobKey &key, const Nonce &nonce, Header::Kind kind,
+                 std::string_view message, Deadline deadline) {
+  Header header{kind, uint32_t(message.size()), {}};
+  header.proof = header.sign(key, nonce, message);
+  return sendAll(socket, &header, sizeof(header), deadline) &&
+         sendAll(socket, message.data(), message.size(), deadline);
+}
 
 /// Identifies the running system: containers of one host may share its name, or not.
 uint64_t hostNumber() {
@@ -36,19 +65,20 @@ uint64_t hostNumber() {
   return hashText(boot + "|" + name);
 }
 
-/// A connection that has not said yet who it is: it may be anybody's.
-struct Newcomer {
-  Socket socket;
-  Hello hello;
-  size_t received = 0;
-  Deadline until;
-};
+/// Whether the other end of a connection that says nothing has closed it.
+bool isGone(const Socket &socket) {
+  char byte;
+  ssize_t n = recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
 
 class Hub {
 public:
-  Hub(const Socket &listener, const ProcessCard &card) : listener(listener) {
+  Hub(const Socket &listener, const ProcessCard &card, const JobKey &key)
+      : listener(listener), key(key), acceptor(sizeof(Hello), /*greets=*/true) {
     star.sockets.resize(card.size);
     star.cards.resize(card.size);
+    nonces.resize(card.size);
     star.cards[0] = card;
     std::strcpy(star.cards[0].address, "127.0.0.1");
     star.hub = "127.0.0.1";
@@ -60,85 +90,155 @@ public:
     while (missing > 0) {
       if (std::chrono::steady_clock::now() >= deadline)
         failMissing(seconds);
-      awaitSomething();
-      while (Socket socket = acceptFrom(listener))
-        newcomers.push_back({std::move(socket), {}, 0, secondsFromNow(5)});
-      for (Newcomer &newcomer : newcomers)
-        serve(newcomer);
-      newcomers.erase(std::remove_if(newcomers.begin(), newcomers.end(),
-                                     [](const Newcomer &n) { return !n.socket; }),
-                      newcomers.end());
+      for (Arrival &arrival : acceptor.wait(listener, 200))
+        admit(arrival);
     }
+    std::string_view cards(reinterpret_cast<const char *>(star.cards.data()),
+                           star.cards.size() * sizeof(ProcessCard));
     for (size_t rank = 1; rank < star.sockets.size(); ++rank)
-      if (!sendAll(star.sockets[rank], star.cards.data(), star.cards.size() * sizeof(ProcessCard),
-                   secondsFromNow(seconds)))
+      if (!sendMessage(star.sockets[rank], key, nonces[rank], Header::AllArrived, cards,
+                       secondsFromNow(seconds)))
         PSRT_FAIL(Failed, "rank %zu went away while the processes met", rank);
     return std::move(star);
   }
 
 private:
-  void awaitSomething() {
-    std::vector<pollfd> entries{{listener.get(), POLLIN, 0}};
-    for (const Newcomer &newcomer : newcomers)
-      entries.push_back({newcomer.socket.get(), POLLIN, 0});
-    poll(entries.data(), entries.size(), 200);
-  }
-
-  /// Reads what is there of a hello; an answer of another job tells a process to look further.
-  void serve(Newcomer &newcomer) {
-    char *to = reinterpret_cast<char *>(&newcomer.hello) + newcomer.received;
-    ssize_t n = recv(newcomer.socket.get(), to, sizeof(Hello) - newcomer.received, MSG_DONTWAIT);
-    if (n > 0)
-      newcomer.received += n;
-    bool waits = n < 0 && (errno == EAGAIN || errno == EINTR);
-    if (newcomer.received < sizeof(Hello)) {
-      if ((n <= 0 && !waits) || std::chrono::steady_clock::now() > newcomer.until)
-        newcomer.socket.close();
+  void admit(Arrival &arrival) {
+    Hello hello;
+    std::memcpy(&hello, arrival.message.data(), sizeof(hello));
+    const ProcessCard &card = hello.card;
+    std::string address = peerAddress(arrival.socket), text;
+    Header::Kind kind = judge(hello, arrival.challenge, address, text);
+    if (!sendMessage(arrival.socket, key, hello.nonce, kind, text, secondsFromNow(0.2)) ||
+        kind != Header::Welcome)
       return;
+    missing -= !star.sockets[card.rank];
+    star.cards[card.rank] = card;
+    std::snprintf(star.cards[card.rank].address, sizeof(card.address), "%s", address.c_str());
+    nonces[card.rank] = hello.nonce;
+    star.sockets[card.rank] = std::move(arrival.socket);
+  }
+
+  /// Another job's process that looks for its rank 0 is no fault: it is told to look further.
+  Header::Kind judge(const Hello &hello, const Nonce &challenge, const std::string &address,
+                     std::string &why) {
+    const ProcessCard &mine = star.cards[0], &card = hello.card;
+    if (card.job != mine.job)
+      return Header::OtherJob;
+    if (!isEqual(hello.proof, hello.sign(key, challenge))) {
+      intruder = address;
+      warnRefused(format("a process at %s claims to be rank %d and does not know this job's secret "
+                         "(PSRT_JOB_SECRET); it was refused",
+                         address.c_str(), card.rank));
+      return Header::WrongKey;
     }
-    admit(newcomer);
+    if (card.size != mine.size || card.rank <= 0 || card.rank >= mine.size) {
+      why =
+          format("it is rank %d of %d, and the job has %d ranks", card.rank, card.size, mine.size);
+    } else if (star.sockets[card.rank] && !isGone(star.sockets[card.rank])) {
+      why = format("two processes claim rank %d: the second, from %s, was refused; the first came "
+                   "from %s",
+                   card.rank, address.c_str(), star.cards[card.rank].address);
+      warnRefused(why);
+    }
+    return why.empty() ? Header::Welcome : Header::Refused;
   }
 
-  void admit(Newcomer &newcomer) {
-    const ProcessCard &mine = star.cards[0], &card = newcomer.hello.card;
-    bool ours = newcomer.hello.magic == magic && card.job == mine.job && card.size == mine.size &&
-                card.rank > 0 && card.rank < mine.size && !star.sockets[card.rank];
-    Answer answer{magic, ours ? mine.job : ~mine.job};
-    if (!sendAll(newcomer.socket, &answer, sizeof(answer), secondsFromNow(1)) || !ours)
-      return newcomer.socket.close();
-    ProcessCard &entry = star.cards[card.rank] = card;
-    std::string address = peerAddress(newcomer.socket);
-    std::snprintf(entry.address, sizeof(entry.address), "%s", address.c_str());
-    star.sockets[card.rank] = std::move(newcomer.socket);
-    --missing;
-  }
-
+  /// Those that have come learn why the job does not start.
   [[noreturn]] void failMissing(double seconds) const {
     std::string names;
     int listed = 0;
     for (size_t rank = 1; rank < star.sockets.size() && listed < 8; ++rank)
       if (!star.sockets[rank])
         names += format("%s%zu", listed++ ? ", " : "", rank);
-    PSRT_FAIL(Failed,
-              "%d of %zu processes have not come to rank 0 within %g s (PSRT_TIMEOUT): rank%s %s%s",
-              missing, star.sockets.size(), seconds, missing > 1 ? "s" : "", names.c_str(),
-              missing > listed ? ", ..." : "");
+    std::string text = format(
+        "%d of %zu processes have not come to rank 0 within %g s (PSRT_TIMEOUT): rank%s %s%s",
+        missing, star.sockets.size(), seconds, missing > 1 ? "s" : "", names.c_str(),
+        missing > listed ? ", ..." : "");
+    if (!intruder.empty())
+      text += "; a process at " + intruder +
+              " does not know the job's secret: give all the same PSRT_JOB_SECRET";
+    for (size_t rank = 1; rank < star.sockets.size(); ++rank)
+      if (star.sockets[rank])
+        sendMessage(star.sockets[rank], key, nonces[rank], Header::Failed, text,
+                    secondsFromNow(0.2));
+    PSRT_FAIL(Failed, "%s", text.c_str());
   }
 
   const Socket &listener;
+  const JobKey &key;
+  Acceptor acceptor;
   Star star;
+  std::vector<Nonce> nonces; ///< by rank, what to sign for it
+  std::string intruder;      ///< the address of the last one without the key
   int missing;
-  std::vector<Newcomer> newcomers;
 };
 
-/// Whether the other end is rank 0 of this job.
-bool greet(const Socket &socket, const ProcessCard &card) {
-  Hello hello{magic, card};
-  Answer answer{};
-  return sendAll(socket, &hello, sizeof(hello), secondsFromNow(1)) &&
-         receiveAll(socket, &answer, sizeof(answer), secondsFromNow(2)) && answer.magic == magic &&
-         answer.job == card.job;
-}
+/// A process that is no rank 0, at one candidate.
+class Spoke {
+public:
+  Spoke(Socket socket, const ProcessCard &card, const JobKey &key)
+      : socket(std::move(socket)), card(card), key(key) {}
+
+  /// Whether the other end is rank 0 of this job. `hint` is set to what may be wrong otherwise.
+  bool greet(const std::string &address, std::string &hint) {
+    Challenge challenge;
+    if (!receiveAll(socket, &challenge, sizeof(challenge), secondsFromNow(2)) ||
+        challenge.magic != Challenge::kMagic)
+      return false;
+    Hello hello{card, nonce, {}};
+    hello.proof = hello.sign(key, challenge.nonce);
+    Header::Kind kind;
+    std::string text;
+    if (!sendAll(socket, &hello, sizeof(hello), secondsFromNow(1)) ||
+        !receive(kind, text, kMostText, secondsFromNow(2)))
+      return false;
+    // Without the key nobody can sign a reply, so it may be a lie.
+    if (!isSigned && kind == Header::WrongKey)
+      hint = format("a process at %s has this job's name and another secret (PSRT_JOB_SECRET)",
+                    address.c_str());
+    if (isSigned && kind == Header::Refused)
+      PSRT_FAIL(Failed, "rank 0 at %s refused this process: %s", address.c_str(), text.c_str());
+    return isSigned && kind == Header::Welcome;
+  }
+
+  std::vector<ProcessCard> receiveCards(Deadline deadline, const std::string &where) {
+    Header::Kind kind;
+    std::string message;
+    size_t bytes = card.size * sizeof(ProcessCard);
+    if (!receive(kind, message, std::max(bytes, kMostText), deadline) || !isSigned)
+      PSRT_FAIL(Failed, "rank 0 went away while the processes met (%s)", where.c_str());
+    if (kind == Header::Failed)
+      PSRT_FAIL(Failed, "%s", message.c_str());
+    std::vector<ProcessCard> cards(card.size);
+    if (kind != Header::AllArrived || message.size() != bytes)
+      PSRT_FAIL(Failed, "rank 0 sent something else than the job's processes (%s)", where.c_str());
+    std::memcpy(cards.data(), message.data(), bytes);
+    if (std::string bad = findBadCard(cards, card); !bad.empty())
+      PSRT_FAIL(Failed, "rank 0 sent %s (%s)", bad.c_str(), where.c_str());
+    return cards;
+  }
+
+  Socket socket;
+
+private:
+  bool receive(Header::Kind &kind, std::string &message, size_t most, Deadline deadline) {
+    Header header;
+    if (!receiveAll(socket, &header, sizeof(header), deadline) || header.bytes > most)
+      return false;
+    message.resize(header.bytes);
+    if (!receiveAll(socket, message.data(), message.size(), deadline))
+      return false;
+    kind = Header::Kind(header.kind);
+    isSigned = isEqual(header.proof, header.sign(key, nonce, message));
+    return true;
+  }
+
+  const ProcessCard &card;
+  const JobKey &key;
+  const Nonce nonce = drawNonce();
+  bool isSigned = false; ///< whether the last message proved that its sender knows the key
+};
 
 } // namespace
 
@@ -148,6 +248,7 @@ ProcessCard makeCard(int rank, int size, uint64_t job) {
   card.size = size;
   card.job = job;
   card.host = hostNumber();
+  card.nonce = drawNonce();
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) == 0)
@@ -158,59 +259,86 @@ ProcessCard makeCard(int rank, int size, uint64_t job) {
   return card;
 }
 
+static bool isAddress(const char *text) {
+  in6_addr room;
+  return inet_pton(AF_INET, text, &room) == 1 || inet_pton(AF_INET6, text, &room) == 1;
+}
+
+std::string findBadCard(const std::vector<ProcessCard> &cards, const ProcessCard &mine) {
+  for (int rank = 0; rank < int(cards.size()); ++rank) {
+    const ProcessCard &card = cards[rank];
+    if (card.rank != rank || card.size != mine.size || card.job != mine.job)
+      return format("a card of rank %d of %d where that of rank %d of %d belongs", card.rank,
+                    card.size, rank, mine.size);
+    if (!std::memchr(card.address, 0, sizeof(card.address)) || !isAddress(card.address))
+      return format("a card of rank %d whose address is none", rank);
+    if ((card.port == 0) != (mine.port == 0))
+      return format("a card of rank %d whose port is %d", rank, int(card.port));
+  }
+  return "";
+}
+
 std::string Star::addressOf(int rank) const {
   // What rank 0 reaches over loopback stands on its host, which the others know by another name.
   std::string address = cards[rank].address;
   return isLoopback(address) ? hub : address;
 }
 
-Star gatherStar(const Socket &listener, const ProcessCard &card, double seconds) {
-  return Hub(listener, card).run(seconds);
+Star gatherStar(const Socket &listener, const ProcessCard &card, const JobKey &key,
+                double seconds) {
+  return Hub(listener, card, key).run(seconds);
 }
 
-/// The star of what `card` can reach rank 0 at; none where it is not there, errno may say why.
+/// The star of what `card` can reach rank 0 at; none where it is not there: errno or `hint` may say
+/// why.
 static std::optional<Star> tryToJoin(const Candidate &candidate, const ProcessCard &card,
-                                     Deadline deadline, const std::string &where) {
+                                     const JobKey &key, double seconds, const std::string &where,
+                                     std::string &hint) {
   Socket socket =
-      connectTo(candidate.address, candidate.port, std::min(deadline, secondsFromNow(2)));
+      connectTo(candidate.address, candidate.port, secondsFromNow(std::min(seconds, 2.0)));
   if (!socket)
     return std::nullopt;
+  Spoke spoke(std::move(socket), card, key);
   errno = 0;
-  if (!greet(socket, card))
+  std::string address = candidate.address + " port " + std::to_string(candidate.port);
+  if (!spoke.greet(address, hint))
     return std::nullopt;
   Star star;
   star.hub = candidate.address;
-  star.cards.resize(card.size);
-  if (!receiveAll(socket, star.cards.data(), star.cards.size() * sizeof(ProcessCard), deadline))
-    PSRT_FAIL(Failed, "rank 0 went away while the processes met (%s)", where.c_str());
-  star.sockets.push_back(std::move(socket));
+  // Rank 0 has begun to wait for the others, and says so when they do not come.
+  star.cards = spoke.receiveCards(secondsFromNow(seconds + 2), where);
+  star.sockets.push_back(std::move(spoke.socket));
   return star;
 }
 
-Star joinStar(const Search &search, ProcessCard &card, double seconds, const std::string &where) {
+Star joinStar(const Search &search, ProcessCard &card, JobKey &key, double seconds,
+              const std::string &where) {
   Deadline deadline = secondsFromNow(seconds);
   auto isOver = [&] { return std::chrono::steady_clock::now() >= deadline; };
   int lastError = 0;
+  std::string hint;
   while (!isOver()) {
-    for (const Candidate &candidate : search(card)) {
+    for (const Candidate &candidate : search(card, key)) {
       if (isOver())
         break;
       errno = 0;
-      if (std::optional<Star> star = tryToJoin(candidate, card, deadline, where))
+      if (std::optional<Star> star = tryToJoin(candidate, card, key, seconds, where, hint))
         return std::move(*star);
       lastError = errno ? errno : lastError;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+  if (hint.empty() && lastError)
+    hint = std::strerror(lastError);
   PSRT_FAIL(Failed, "rank 0 of this job was not found within %g s (PSRT_TIMEOUT) at %s%s%s",
-            seconds, where.c_str(), lastError ? ": " : "",
-            lastError ? std::strerror(lastError) : "");
+            seconds, where.c_str(), hint.empty() ? "" : ": ", hint.c_str());
 }
 
-Star joinStar(const std::vector<Candidate> &candidates, const ProcessCard &card, double seconds,
-              const std::string &where) {
+Star joinStar(const std::vector<Candidate> &candidates, const ProcessCard &card, const JobKey &key,
+              double seconds, const std::string &where) {
   ProcessCard mine = card;
-  return joinStar([&](ProcessCard &) { return candidates; }, mine, seconds, where);
+  JobKey known = key;
+  return joinStar([&](ProcessCard &, JobKey &) { return candidates; }, mine, known, seconds, where);
 }
 
 } // namespace psrt

@@ -2,6 +2,7 @@
 #ifndef PSRT_BOOTSTRAP_STAR_H
 #define PSRT_BOOTSTRAP_STAR_H
 
+#include "runtime/bootstrap/JobKey.h"
 #include "runtime/bootstrap/Socket.h"
 #include <functional>
 
@@ -10,16 +11,22 @@ namespace psrt {
 /// Where a process is and what it has, as it tells the others. Sent as it lies in memory.
 struct ProcessCard {
   int32_t rank = 0, size = 0;
-  uint64_t job = 0;
+  uint64_t job = 0;   ///< tells jobs apart; no secret
   uint64_t host = 0;  ///< equal on one host
   uint64_t cores = 0; ///< equal for processes that may use the same cores of a host
   int32_t coreCount = 1;
   uint16_t port = 0;     ///< where it listens; 0: nowhere
-  char address[46] = ""; ///< as rank 0 sees it; loopback: rank 0's own host
+  char address[50] = ""; ///< as rank 0 sees it; loopback: rank 0's own host
+  Nonce nonce{};         ///< what those that connect to it sign
 };
+static_assert(sizeof(ProcessCard) == 104, "it is sent without padding");
 
-/// The card of this process: host and cores filled in.
+/// The card of this process: host and cores filled in, the nonce drawn.
 ProcessCard makeCard(int rank, int size, uint64_t job);
+
+/// Returns what is wrong with the cards that rank 0 sent to a process with the card `mine`; empty:
+/// nothing.
+std::string findBadCard(const std::vector<ProcessCard> &cards, const ProcessCard &mine);
 
 /// The connections: of rank 0 to every other (by rank), of any other to rank 0 (alone, in place 0).
 struct Star {
@@ -37,15 +44,20 @@ struct Candidate {
   uint16_t port;
 };
 
-/// Rank 0: takes in all others. Fails after `seconds`, naming who has not come.
-Star gatherStar(const Socket &listener, const ProcessCard &card, double seconds);
-/// Where rank 0 may be, as far as is known now, and in `card` the job, where that was not known.
-using Search = std::function<std::vector<Candidate>(ProcessCard &card)>;
+/// Rank 0: takes in all others, which prove that they know the key. Fails after `seconds`, naming
+/// who has not come.
+Star gatherStar(const Socket &listener, const ProcessCard &card, const JobKey &key, double seconds);
 
-/// The others: try the candidates until one is rank 0 of this job; `where` is for the message.
-Star joinStar(const Search &search, ProcessCard &card, double seconds, const std::string &where);
-Star joinStar(const std::vector<Candidate> &candidates, const ProcessCard &card, double seconds,
+/// Where rank 0 may be, as far as is known now, and in `card` and `key` the job, where that was not
+/// known.
+using Search = std::function<std::vector<Candidate>(ProcessCard &card, JobKey &key)>;
+
+/// The others: try the candidates until one is rank 0 of this job, which proves that it knows the
+/// key; `where` is for the message.
+Star joinStar(const Search &search, ProcessCard &card, JobKey &key, double seconds,
               const std::string &where);
+Star joinStar(const std::vector<Candidate> &candidates, const ProcessCard &card, const JobKey &key,
+              double seconds, const std::string &where);
 
 } // namespace psrt
 

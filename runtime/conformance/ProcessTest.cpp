@@ -1,7 +1,9 @@
 // Where the processes of a job are, and how they find each other.
+#include "runtime/bootstrap/Acceptor.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/bootstrap/Star.h"
 #include "runtime/core/Status.h"
+#include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
 #include <thread>
@@ -14,11 +16,12 @@ namespace {
 class Environment {
 public:
   Environment(std::initializer_list<std::pair<const char *, const char *>> given) {
-    for (const char *name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK",
-                             "WORLD_SIZE", "RANK", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_JOB_ID",
-                             "SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST",
-                             "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE",
-                             "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "PSRT_TIMEOUT"})
+    for (const char *name :
+         {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK", "WORLD_SIZE",
+          "RANK", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_JOB_ID", "SLURM_STEP_ID",
+          "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "MASTER_ADDR", "MASTER_PORT",
+          "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+          "PSRT_TIMEOUT", "PSRT_JOB_SECRET"})
       unsetenv(name);
     for (const auto &[name, value] : given)
       setenv(name, value, 1);
@@ -126,10 +129,12 @@ TEST(Star, OneJobDoesNotTakeInAnothersRanksNorStrangers) {
   std::vector<Star> stars(4);
   std::vector<std::thread> threads;
   for (int job = 0; job < 2; ++job) {
-    threads.emplace_back(
-        [&, job] { stars[2 * job] = gatherStar(job ? two : one, makeCard(0, 2, 100 + job), 10); });
-    threads.emplace_back(
-        [&, job] { stars[2 * job + 1] = joinStar(both, makeCard(1, 2, 100 + job), 10, "here"); });
+    threads.emplace_back([&, job] {
+      stars[2 * job] = gatherStar(job ? two : one, makeCard(0, 2, 100 + job), {}, 10);
+    });
+    threads.emplace_back([&, job] {
+      stars[2 * job + 1] = joinStar(both, makeCard(1, 2, 100 + job), {}, 10, "here");
+    });
   }
   for (std::thread &thread : threads)
     thread.join();
@@ -143,12 +148,165 @@ TEST(Star, OneJobDoesNotTakeInAnothersRanksNorStrangers) {
 
 TEST(Star, WhoDoesNotComeIsNamed) {
   Socket listener = listenAt(0, true);
-  std::string said = messageOf([&] { gatherStar(listener, makeCard(0, 3, 5), 0.3); });
+  std::string said = messageOf([&] { gatherStar(listener, makeCard(0, 3, 5), {}, 0.3); });
   EXPECT_NE(said.find("2 of 3 processes have not come"), std::string::npos) << said;
   EXPECT_NE(said.find("ranks 1, 2"), std::string::npos) << said;
   uint16_t port = portOf(listener);
   listener.close();
-  said = messageOf([&] { joinStar({{"127.0.0.1", port}}, makeCard(1, 3, 5), 0.3, "there"); });
+  said = messageOf([&] { joinStar({{"127.0.0.1", port}}, makeCard(1, 3, 5), {}, 0.3, "there"); });
   EXPECT_NE(said.find("rank 0 of this job was not found"), std::string::npos) << said;
   EXPECT_NE(said.find("refused"), std::string::npos) << said;
+}
+
+//===--- secrets ----------------------------------------------------------===//
+
+namespace {
+
+std::string hex(const Digest &digest) {
+  std::string text;
+  for (uint8_t byte : digest)
+    text += format("%02x", byte);
+  return text;
+}
+
+/// A job of `size` ranks at a port of this host: rank 0, as it meets the others in a thread.
+struct Meeting {
+  Socket listener = listenAt(0, true);
+  std::vector<Candidate> where = {{"127.0.0.1", portOf(listener)}};
+  JobKey key = makeJobKey("a secret of the job", "a job");
+  Star star;
+  std::string failure;
+  std::thread thread;
+
+  Meeting(int size, double seconds)
+      : thread([this, size, seconds] {
+          failure =
+              messageOf([&] { star = gatherStar(listener, makeCard(0, size, 7), key, seconds); });
+          listener.close();
+        }) {}
+  std::string join(int rank, int size, const JobKey &itsKey, double seconds,
+                   Star *joined = nullptr) {
+    return messageOf([&] {
+      Star star = joinStar(where, makeCard(rank, size, 7), itsKey, seconds, "there");
+      if (joined)
+        *joined = std::move(star);
+    });
+  }
+};
+
+} // namespace
+
+TEST(JobKey, HashesAreThoseOfTheStandards) {
+  // FIPS 180-4: one block, none, and one whose padding takes a second block.
+  EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(hex(sha256(std::string(1000000, 'a'))),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  // RFC 4231, cases 1, 2 and 6: the last key is longer than a block.
+  EXPECT_EQ(hex(hmacSha256(std::string(20, '\x0b'), "Hi There")),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(hex(hmacSha256("Jefe", "what do ya want for nothing?")),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(hex(hmacSha256(std::string(131, '\xaa'),
+                           "Test Using Larger Than Block-Size Key - Hash Key First")),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+TEST(JobKey, DependsOnTheSecretAndOnTheJob) {
+  EXPECT_NE(makeJobKey("one", "job").bytes, makeJobKey("two", "job").bytes);
+  EXPECT_NE(makeJobKey("one", "job").bytes, makeJobKey("one", "other job").bytes);
+  EXPECT_NE(sign({}, "hello", {"ab", "c"}), sign({}, "hello", {"a", "bc"}));
+  Environment weak{{"PSRT_JOB_SECRET", "guess me"}};
+  EXPECT_NE(messageOf([] { jobSecret(); }).find("PSRT_JOB_SECRET has 8 characters"),
+            std::string::npos);
+  Environment set{{"WORLD_SIZE", "2"},
+                  {"RANK", "1"},
+                  {"MASTER_ADDR", "localhost"},
+                  {"MASTER_PORT", "29500"},
+                  {"PSRT_JOB_SECRET", "0123456789abcdef"}};
+  Rendezvous first = findRendezvous(findProcessPlace());
+  setenv("PSRT_JOB_SECRET", "0123456789abcdeg", 1);
+  Rendezvous second = findRendezvous(findProcessPlace());
+  EXPECT_NE(first.key.bytes, second.key.bytes);
+  EXPECT_EQ(first.job, second.job) << "sent in clear: it must not depend on the secret";
+}
+
+TEST(Acceptor, SilentConnectionsCostNoTime) {
+  Socket listener = listenAt(0, true);
+  std::vector<Socket> silent;
+  for (int i = 0; i < 50; ++i)
+    silent.push_back(connectTo("127.0.0.1", portOf(listener), secondsFromNow(1)));
+  Socket real = connectTo("127.0.0.1", portOf(listener), secondsFromNow(1));
+  ASSERT_TRUE(sendAll(real, "hello", 5, secondsFromNow(1)));
+  Acceptor acceptor(5, /*greets=*/false);
+  auto begin = std::chrono::steady_clock::now();
+  std::vector<Arrival> arrivals;
+  while (arrivals.empty() && std::chrono::steady_clock::now() < begin + std::chrono::seconds(5))
+    arrivals = acceptor.wait(listener, 500);
+  ASSERT_EQ(arrivals.size(), 1u);
+  EXPECT_EQ(arrivals[0].message, "hello");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
+}
+
+TEST(Star, AFalseRankIsRefusedByName) {
+  testing::internal::CaptureStderr();
+  Meeting meeting(2, 10);
+  std::string refused = meeting.join(1, 2, makeJobKey("another secret", "a job"), 0.3);
+  EXPECT_NE(refused.find("another secret (PSRT_JOB_SECRET)"), std::string::npos) << refused;
+  EXPECT_EQ(meeting.join(1, 2, meeting.key, 10), "");
+  meeting.thread.join();
+  EXPECT_EQ(meeting.failure, "");
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("a process at 127.0.0.1 claims to be rank 1 and does not know this job's"),
+            std::string::npos)
+      << said;
+}
+
+TEST(Star, TheSecondOfTwoProcessesOfOneRankIsRefused) {
+  testing::internal::CaptureStderr();
+  Meeting meeting(3, 10);
+  Star stars[2];
+  std::thread first([&] { meeting.join(1, 3, meeting.key, 10, &stars[0]); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::string refused = meeting.join(1, 3, meeting.key, 10);
+  EXPECT_NE(refused.find("two processes claim rank 1: the second, from 127.0.0.1, was refused"),
+            std::string::npos)
+      << refused;
+  EXPECT_EQ(meeting.join(2, 3, meeting.key, 10, &stars[1]), "");
+  first.join();
+  meeting.thread.join();
+  EXPECT_EQ(meeting.failure, "");
+  EXPECT_EQ(stars[0].cards.size(), 3u);
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("warning: two processes claim rank 1"), std::string::npos) << said;
+}
+
+TEST(Star, ThoseThatCameLearnWhoDidNot) {
+  Meeting meeting(3, 0.5);
+  std::string said = meeting.join(2, 3, meeting.key, 10);
+  meeting.thread.join();
+  EXPECT_NE(said.find("1 of 3 processes have not come to rank 0"), std::string::npos) << said;
+  EXPECT_NE(said.find("rank 1"), std::string::npos) << said;
+}
+
+TEST(Star, CardsOffTheWireAreChecked) {
+  ProcessCard mine = makeCard(1, 2, 7);
+  std::vector<ProcessCard> cards = {makeCard(0, 2, 7), mine};
+  for (ProcessCard &card : cards)
+    std::strcpy(card.address, "127.0.0.1");
+  EXPECT_EQ(findBadCard(cards, mine), "");
+  auto check = [&](auto change, const char *words) {
+    std::vector<ProcessCard> bad = cards;
+    change(bad[0]);
+    EXPECT_NE(findBadCard(bad, mine).find(words), std::string::npos) << findBadCard(bad, mine);
+  };
+  check([](ProcessCard &card) { card.rank = 1; }, "a card of rank 1 of 2 where that of rank 0");
+  check([](ProcessCard &card) { card.size = 1 << 30; }, "of rank 0 of 1073741824");
+  check([](ProcessCard &card) { card.port = 9; }, "whose port is 9");
+  check([](ProcessCard &card) { std::memset(card.address, '1', sizeof(card.address)); },
+        "whose address is none");
+  check([](ProcessCard &card) { std::strcpy(card.address, "evil.example"); },
+        "whose address is none");
 }

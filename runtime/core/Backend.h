@@ -186,6 +186,8 @@ public:
   /// Every process calls it, for the same mesh and names of queues.
   virtual std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
                                                            const std::vector<Queue> &queues) = 0;
+  /// No further communication will be made: nobody can connect any more.
+  virtual void stopListening() = 0;
 };
 
 /// What a device is made for.

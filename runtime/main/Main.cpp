@@ -150,6 +150,8 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   if (std::string folder = findCheckpoint(flags); !folder.empty())
     options.given = checkpoint.emplace(folder).names();
   Session session(source, options);
+  if (job)
+    job->stopListening();
   compareFlags(session, flags, checkpoint ? checkpoint->getPath() : "");
   NamedTensors tensors(session.getProgram());
   if (checkpoint)

@@ -1,5 +1,10 @@
 """Ranks as processes: started by mpirun and torchrun they compute, bit by bit, what the ranks of one process compute."""
 import json
+import os
+import pathlib
+import signal
+import socket
+import time
 
 import language
 import models
@@ -116,7 +121,7 @@ def start_by_file(command, folder, file, ranks, **more):
     return [start(command, folder, {**shared, "RANK": str(rank)}) for rank in ranks]
 
 
-LEFT = {"parashard_meeting": 1, "job": 7, "port": 9, "addresses": ["127.0.0.1"]}  # where nothing listens
+LEFT = {"parashard_meeting": 2, "job": 7, "secret": "00" * 32, "port": 9, "addresses": ["127.0.0.1"]}  # where nothing listens
 
 
 @pytest.mark.parametrize("left", [None, LEFT], ids=["new", "left by a job that was killed"])
@@ -133,7 +138,7 @@ def test_processes_meet_by_a_file(tmp_path, compiled, left):
     assert not file.exists()
 
 
-@pytest.mark.parametrize("text", ["mine", '{"mine": 1}', json.dumps({**LEFT, "parashard_meeting": 2}), "[]", ""], ids=str)
+@pytest.mark.parametrize("text", ["mine", '{"mine": 1}', json.dumps({**LEFT, "parashard_meeting": 3}), "[]", ""], ids=str)
 def test_file_that_is_no_meeting_stays(tmp_path, program, text):
     file = tmp_path / "mine.txt"
     file.write_text(text)
@@ -141,6 +146,94 @@ def test_file_that_is_no_meeting_stays(tmp_path, program, text):
     assert first[0] == second[0] == 2 and second[1] == ""
     assert f'"{file}"' in first[1] and "name a file that is not there" in first[1]
     assert file.read_text() == text
+
+
+def test_only_the_user_can_read_the_file(tmp_path, program):
+    """It has the job's secret. A file of somebody else is refused: its writer would choose where the processes meet."""
+    file = tmp_path / "meet"
+    first, *_ = start_by_file([program, "--data", data_for(tmp_path)], tmp_path, file, range(2), PSRT_TIMEOUT="1")[:1]
+    try:
+        until = time.monotonic() + 5
+        while not file.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert file.stat().st_mode & 0o777 == 0o600
+    finally:
+        first.kill()
+        finish(first)
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    file.write_text(json.dumps(LEFT))
+    os.chown(file, 65534, 65534)
+    shared = {**BASE, "WORLD_SIZE": "2", "RANK": "0", "PSRT_MEETING_FILE": str(file), "PSRT_TIMEOUT": "1"}
+    status, said = finish(start([program, "--data", data_for(tmp_path)], tmp_path, shared))
+    assert status == 2 and "belongs to user 65534" in said, said
+
+
+# ---- a secret ------------------------------------------------------------------------------------------------------
+
+
+def meet_with(program, folder, secrets, **more):
+    """Starts a rank for each secret (None: without one)."""
+    shared = {**BASE, "WORLD_SIZE": str(len(secrets)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **more}
+    return [start([program, "--data", data_for(folder), "--steps", "1", "--quiet"], folder,
+                  {**shared, "RANK": str(rank), **({"PSRT_JOB_SECRET": secret} if secret else {})})
+            for rank, secret in enumerate(secrets)]  # fmt: skip
+
+
+def test_processes_with_one_secret_meet(tmp_path, program):
+    for process in meet_with(program, tmp_path, ["0123456789abcdef"] * 2):
+        status, said = finish(process)
+        assert status == 0 and not said, said
+
+
+@pytest.mark.parametrize("other", ["fedcba9876543210", None])
+def test_process_without_the_secret_is_refused_by_name(tmp_path, program, other):
+    (status, said), (second, refused) = [finish(p) for p in meet_with(program, tmp_path, ["0123456789abcdef", other], PSRT_TIMEOUT="1")]
+    assert status == second == 3
+    assert "warning: a process at 127.0.0.1 claims to be rank 1 and does not know this job's secret" in said, said
+    assert "another secret (PSRT_JOB_SECRET)" in refused, refused
+
+
+def test_secret_that_can_be_guessed_is_refused(tmp_path, program):
+    (status, said), _ = [finish(process) for process in meet_with(program, tmp_path, ["guess"] * 2)]
+    assert status == 2 and "PSRT_JOB_SECRET has 5 characters" in said, said
+
+
+def listening_ports(process):
+    """The TCP ports at which a process listens."""
+    links = [os.readlink(path) for path in pathlib.Path(f"/proc/{process.pid}/fd").iterdir() if path.is_symlink()]
+    inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
+    lines = [line.split() for name in ("tcp", "tcp6") for line in pathlib.Path("/proc/net", name).read_text().splitlines()[1:]]
+    return [int(line[1].rsplit(":", 1)[1], 16) for line in lines if line[3] == "0A" and line[9] in inodes]
+
+
+def await_true(condition, seconds=20):
+    until = time.monotonic() + seconds
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert condition()
+
+
+def test_silent_connections_cost_no_time_and_listeners_close(tmp_path, program):
+    """Twenty at each port of rank 0 (rank 1 comes later); in training nobody listens."""
+    shared = {**BASE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    line = [program, "--data", data_for(tmp_path), "--steps", "1000000", "--losses", "losses.txt", "--quiet"]
+    ranks, held = [start(line, tmp_path, {**shared, "RANK": "0"})], []
+    try:
+        await_true(lambda: len(listening_ports(ranks[0])) == 2)
+        held = [socket.create_connection(("127.0.0.1", port)) for port in listening_ports(ranks[0]) for _ in range(20)]
+        begin = time.monotonic()
+        ranks.append(start(line, tmp_path, {**shared, "RANK": "1"}))
+        await_true(lambda: (tmp_path / "losses.txt").exists() and (tmp_path / "losses.txt").read_text())
+        assert time.monotonic() - begin < 5
+        assert [listening_ports(process) for process in ranks] == [[], []]
+        ranks[1].send_signal(signal.SIGTERM)
+        assert [finish(process) for process in ranks] == [(0, ""), (0, "")]
+    finally:
+        for one in held:
+            one.close()
+        for process in ranks:
+            process.kill()
 
 
 def test_file_that_cannot_be_written(tmp_path, program):

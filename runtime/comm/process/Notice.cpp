@@ -1,20 +1,18 @@
 // Making, writing and reading notices.
 #include "runtime/comm/process/Notice.h"
 #include "runtime/core/Status.h"
-#include "runtime/data/OutputFile.h"
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace psrt {
 
 /// The key by which a file is known as a notice, and the version of what it has.
 static constexpr const char *kKey = "parashard_meeting";
-static constexpr int kVersion = 1;
+static constexpr int kVersion = 2;
 
 std::vector<Candidate> Notice::candidates() const {
   std::vector<Candidate> result;
@@ -22,6 +20,27 @@ std::vector<Candidate> Notice::candidates() const {
     if (address[0])
       result.push_back({address, port});
   return result;
+}
+
+static std::string toHex(std::string_view bytes) {
+  std::string text;
+  for (unsigned char byte : bytes)
+    text += format("%02x", byte);
+  return text;
+}
+
+static JobKey parseSecret(const std::string &hex) {
+  JobKey secret;
+  size_t digits = hex.find_first_not_of("0123456789abcdef");
+  if (digits != std::string::npos || hex.size() != 2 * secret.bytes.size())
+    throw std::runtime_error("a secret that is none");
+  for (size_t i = 0; i < secret.bytes.size(); ++i)
+    secret.bytes[i] = uint8_t(std::stoul(hex.substr(2 * i, 2), nullptr, 16));
+  return secret;
+}
+
+JobKey Notice::key() const {
+  return makeJobKey(toHex(bytesOf(secret.bytes)) + jobSecret(), std::to_string(job));
 }
 
 std::string Notice::describe() const {
@@ -41,8 +60,9 @@ static void addAddress(Notice &notice, const std::string &address) {
 
 Notice makeNotice(const Socket &listener) {
   Notice notice;
-  if (getrandom(&notice.job, sizeof(notice.job), 0) != sizeof(notice.job))
-    PSRT_FAIL(Failed, "the system gives no random number: %s", std::strerror(errno));
+  Nonce drawn = drawNonce();
+  std::memcpy(&notice.job, drawn.data(), sizeof(notice.job));
+  notice.secret = drawJobKey();
   notice.port = portOf(listener);
   for (const std::string &address : ownAddresses())
     addAddress(notice, address);
@@ -55,6 +75,7 @@ static Notice parseNotice(const std::string &text) {
     throw std::runtime_error("another version of " + std::string(kKey));
   Notice notice;
   notice.job = json.at("job").get<uint64_t>();
+  notice.secret = parseSecret(json.at("secret").get<std::string>());
   notice.port = json.at("port").get<uint16_t>();
   for (const auto &address : json.at("addresses"))
     addAddress(notice, address.get<std::string>());
@@ -62,14 +83,22 @@ static Notice parseNotice(const std::string &text) {
 }
 
 std::optional<Notice> readNotice(const std::string &path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream)
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0)
     return std::nullopt;
   /// No notice is as long; what is may be a user's file of any size.
   constexpr size_t most = 4096;
   std::string text(most, '\0');
-  stream.read(text.data(), most);
-  text.resize(size_t(stream.gcount()));
+  struct stat info{};
+  fstat(file, &info);
+  ssize_t size = read(file, text.data(), most);
+  close(file);
+  text.resize(size_t(std::max<ssize_t>(size, 0)));
+  if (info.st_uid != geteuid() && info.st_uid != 0)
+    PSRT_FAIL(BadArgument,
+              "PSRT_MEETING_FILE is \"%s\", which belongs to user %u: whoever writes it chooses "
+              "where this job's processes meet; name a file in a folder of your own",
+              path.c_str(), unsigned(info.st_uid));
   try {
     return parseNotice(text);
   } catch (const std::exception &error) {
@@ -80,18 +109,35 @@ std::optional<Notice> readNotice(const std::string &path) {
   }
 }
 
+/// Writes under a name that nobody can guess, then renames. Other users can read it at no time.
+static void writePrivately(const std::string &path, const std::string &text) {
+  std::string temporary = path + "." + toHex(bytesOf(drawNonce()));
+  int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  bool written = file >= 0 && write(file, text.data(), text.size()) == ssize_t(text.size()) &&
+                 fsync(file) == 0;
+  int why = errno;
+  if (file >= 0)
+    close(file);
+  if (written && std::rename(temporary.c_str(), path.c_str()) == 0)
+    return;
+  why = written ? errno : why;
+  if (file >= 0)
+    unlink(temporary.c_str());
+  PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(why));
+}
+
 PostedNotice::PostedNotice(const std::string &path, const Notice &notice)
     : path(path), job(notice.job) {
   readNotice(path); // what is something else stays
   nlohmann::json addresses = nlohmann::json::array();
   for (const Candidate &candidate : notice.candidates())
     addresses.push_back(candidate.address);
-  nlohmann::json json = {
-      {kKey, kVersion}, {"job", job}, {"port", notice.port}, {"addresses", std::move(addresses)}};
-  std::string text = json.dump() + "\n";
-  OutputFile file(path);
-  file.write(text.data(), text.size());
-  file.commit();
+  nlohmann::json json = {{kKey, kVersion},
+                         {"job", job},
+                         {"secret", toHex(bytesOf(notice.secret.bytes))},
+                         {"port", notice.port},
+                         {"addresses", std::move(addresses)}};
+  writePrivately(path, json.dump() + "\n");
 }
 
 PostedNotice::~PostedNotice() {

@@ -11,10 +11,13 @@ namespace psrt {
 /// Sent as it lies in memory.
 struct Notice {
   uint64_t job = 0; ///< by chance: no other job has it
+  JobKey secret;    ///< drawn by rank 0
   uint16_t port = 0;
   char addresses[14][46] = {}; ///< of rank 0's host, those that are not there empty
 
   std::vector<Candidate> candidates() const;
+  /// The job's key: of the secret, and of PSRT_JOB_SECRET where it is set.
+  JobKey key() const;
   /// For messages: the addresses and the port.
   std::string describe() const;
 };
@@ -22,11 +25,12 @@ struct Notice {
 Notice makeNotice(const Socket &listener);
 
 /// What a file of a job says; nothing where it is not there.
-/// \throws BadArgument where it is something else, which nobody wants replaced.
+/// \throws BadArgument where it is something else, which nobody wants replaced, or where another
+/// user may have written it.
 std::optional<Notice> readNotice(const std::string &path);
 
-/// A notice in a file, for as long as processes look for it. A file that an earlier job has left
-/// is replaced.
+/// A notice in a file, for as long as processes look for it. Only this user may read the file: it
+/// has the job's secret. A file that an earlier job has left is replaced.
 class PostedNotice {
 public:
   /// \throws BadArgument where the file is no notice, BadInput where it cannot be written.

@@ -53,9 +53,9 @@ void ProcessJob::joinMpi(const ProcessPlace &place) {
   card = makeCard(mpi->getRank(), mpi->getSize(), notice.job);
   double seconds = silenceAllowed();
   if (card.rank == 0) {
-    startWatch(gatherStar(listener, card, seconds));
+    startWatch(gatherStar(listener, card, notice.key(), seconds));
   } else {
-    startWatch(joinStar(notice.candidates(), card, seconds, notice.describe()));
+    startWatch(joinStar(notice.candidates(), card, notice.key(), seconds, notice.describe()));
   }
   transports = makeMpiTransports(*watch, mpi, dedicated);
   openRanks();
@@ -86,30 +86,42 @@ static std::vector<Candidate> candidatesOf(const Rendezvous &place) {
   return result;
 }
 
+/// "host0 (10.0.0.1) port 29500": where a name leads may be the mistake.
+static std::string describe(const Rendezvous &meeting, const std::vector<Candidate> &candidates) {
+  std::string addresses;
+  for (size_t i = 0; i < candidates.size(); i += meeting.ports)
+    if (candidates[i].address != meeting.hosts[0])
+      addresses += (addresses.empty() ? " (" : ", ") + candidates[i].address;
+  return meeting.hosts[0] + addresses + (addresses.empty() ? " " : ") ") + portsOf(meeting);
+}
+
 static Star meetAtPorts(const Rendezvous &meeting, const ProcessCard &card) {
   if (card.rank == 0)
-    return gatherStar(listenForOthers(meeting), card, silenceAllowed());
-  return joinStar(candidatesOf(meeting), card, silenceAllowed(),
-                  meeting.hosts[0] + " " + portsOf(meeting));
+    return gatherStar(listenForOthers(meeting), card, meeting.key, silenceAllowed());
+  std::vector<Candidate> candidates = candidatesOf(meeting);
+  return joinStar(candidates, card, meeting.key, silenceAllowed(), describe(meeting, candidates));
 }
 
 /// Rank 0 says in a file where it listens; the others look into it until they have found it.
-static Star meetByFile(const std::string &path, ProcessCard &card) {
+static Star meetByFile(const std::string &path, ProcessCard &card, JobKey &key) {
   if (card.rank > 0) {
-    auto look = [&path](ProcessCard &mine) {
+    auto look = [&path](ProcessCard &mine, JobKey &itsKey) {
       std::optional<Notice> notice = readNotice(path);
       mine.job = notice ? notice->job : 0;
+      itsKey = notice ? notice->key() : JobKey();
       return notice ? notice->candidates() : std::vector<Candidate>();
     };
-    return joinStar(look, card, silenceAllowed(), "what \"" + path + "\" (PSRT_MEETING_FILE) says");
+    return joinStar(look, card, key, silenceAllowed(),
+                    "what \"" + path + "\" (PSRT_MEETING_FILE) says");
   }
   Socket listener = listenAt(0, /*local=*/false);
   if (!listener)
     PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
   Notice notice = makeNotice(listener);
   card.job = notice.job;
+  key = notice.key();
   PostedNotice posted(path, notice);
-  return gatherStar(listener, card, silenceAllowed());
+  return gatherStar(listener, card, key, silenceAllowed());
 }
 
 void ProcessJob::joinTcp(const ProcessPlace &place) {
@@ -119,13 +131,14 @@ void ProcessJob::joinTcp(const ProcessPlace &place) {
   if (!listener)
     PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
   card.port = portOf(listener);
-  Star star = meeting.file.empty() ? meetAtPorts(meeting, card) : meetByFile(meeting.file, card);
-  std::vector<Candidate> addresses;
+  Star star = meeting.file.empty() ? meetAtPorts(meeting, card)
+                                   : meetByFile(meeting.file, card, meeting.key);
+  std::vector<MeshPeer> peers;
   for (const ProcessCard &other : star.cards)
-    addresses.push_back({star.addressOf(other.rank), other.port});
+    peers.push_back({{star.addressOf(other.rank), other.port}, other.nonce});
   startWatch(std::move(star));
-  transports =
-      makeTcpTransports(*watch, std::move(listener), std::move(addresses), card, dedicated);
+  transports = makeTcpTransports(*watch, std::move(listener), std::move(peers), meeting.key, card,
+                                 dedicated);
   openRanks();
 }
 

@@ -23,6 +23,8 @@ public:
   std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
                                                    const std::vector<Queue> &queues) override;
 
+  void stopListening() override { transports->stopListening(); }
+
   /// The end of a job in which nothing failed: waits for all.
   void leave();
   /// Tells all others why this rank ends; whether this process is the one to say so to the user.

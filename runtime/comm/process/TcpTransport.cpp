@@ -1,10 +1,11 @@
 // Exchanges over sockets: every rank is connected with every other.
-#include "runtime/bootstrap/Processes.h"
+#include "runtime/bootstrap/Acceptor.h"
 #include "runtime/comm/process/Transport.h"
 #include <cerrno>
 #include <cstring>
 #include <map>
 #include <poll.h>
+#include <set>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -24,11 +25,19 @@ void Patience::check(int peer) {
 
 namespace {
 
-constexpr uint64_t meshMagic = 0x31687365'6d737370; // "pssmesh1"
+constexpr uint64_t meshMagic = 0x32687365'6d737370; // "pssmesh2"
 
+/// The first message on a connection. The nonce of the receiver's card makes the proof new for each
+/// job: a recorded one is of no use.
 struct MeshHello {
-  uint64_t magic, job;
+  uint64_t magic;
   int32_t from, to, channel, unused;
+  Digest proof;
+
+  Digest sign(const JobKey &key, const Nonce &nonceOfTo) const {
+    return psrt::sign(key, "channel",
+                      {bytesOf(from), bytesOf(to), bytesOf(channel), bytesOf(nonceOfTo)});
+  }
 };
 
 /// How far one direction of a lane has come.
@@ -146,9 +155,9 @@ private:
 /// Connects ranks, a channel at a time: with those below it by itself.
 class TcpTransports : public Transports {
 public:
-  TcpTransports(Watch &watch, Socket listener, std::vector<Candidate> addresses,
+  TcpTransports(Watch &watch, Socket listener, std::vector<MeshPeer> known, const JobKey &key,
                 const ProcessCard &card, bool dedicated)
-      : watch(watch), listener(std::move(listener)), addresses(std::move(addresses)), card(card),
+      : watch(watch), listener(std::move(listener)), known(std::move(known)), key(key), card(card),
         dedicated(dedicated) {}
 
   std::unique_ptr<Transport> open(int channel, const std::vector<int> &peers) override {
@@ -165,11 +174,18 @@ public:
 
   bool hasThreads() const override { return true; }
 
+  void stopListening() override {
+    listener.close();
+    acceptor.clear();
+    accepted.clear();
+  }
+
 private:
   Socket connectWith(int peer, int channel) {
-    const Candidate &where = addresses[peer];
+    const Candidate &where = known[peer].where;
     Socket socket = connectTo(where.address, where.port, secondsFromNow(watch.getSilence()));
-    MeshHello hello{meshMagic, card.job, card.rank, peer, channel, 0};
+    MeshHello hello{meshMagic, card.rank, peer, channel, 0, {}};
+    hello.proof = hello.sign(key, known[peer].nonce);
     if (!socket || !sendAll(socket, &hello, sizeof(hello), secondsFromNow(watch.getSilence())))
       watch.failLost(peer, what,
                      format("rank %d cannot connect to it at %s port %d: %s", card.rank,
@@ -180,35 +196,50 @@ private:
   Socket acceptFrom(int peer, int channel) {
     Patience patience(watch, what);
     while (true) {
-      if (auto known = accepted.extract({channel, peer}))
-        return std::move(known.mapped());
-      pollfd pair[] = {{listener.get(), POLLIN, 0}, {watch.wakeDescriptor(), POLLIN, 0}};
-      poll(pair, 2, 500);
+      if (auto found = accepted.extract({channel, peer}))
+        return std::move(found.mapped());
       patience.check(peer);
-      Socket socket = psrt::acceptFrom(listener);
-      MeshHello hello{};
-      if (socket && receiveAll(socket, &hello, sizeof(hello), secondsFromNow(2)) &&
-          hello.magic == meshMagic && hello.job == card.job && hello.to == card.rank)
-        accepted.emplace(std::pair(hello.channel, hello.from), std::move(socket));
+      for (Arrival &arrival : acceptor.wait(listener, 500, watch.wakeDescriptor()))
+        admit(arrival);
     }
+  }
+
+  void admit(Arrival &arrival) {
+    MeshHello hello;
+    std::memcpy(&hello, arrival.message.data(), sizeof(hello));
+    std::string address = peerAddress(arrival.socket);
+    if (hello.magic != meshMagic || hello.to != card.rank)
+      return;
+    if (!isEqual(hello.proof, hello.sign(key, card.nonce)))
+      warnRefused(format("a process at %s claims to be rank %d and does not know this job's secret "
+                         "(PSRT_JOB_SECRET); it was refused",
+                         address.c_str(), hello.from));
+    else if (!admitted.emplace(hello.channel, hello.from).second)
+      warnRefused(format("two processes claim rank %d: the second, from %s, was refused",
+                         hello.from, address.c_str()));
+    else
+      accepted.emplace(std::pair(hello.channel, hello.from), std::move(arrival.socket));
   }
 
   Watch &watch;
   Socket listener;
-  std::vector<Candidate> addresses;
+  std::vector<MeshPeer> known;
+  const JobKey key;
   const ProcessCard card;
   bool dedicated;
+  Acceptor acceptor{sizeof(MeshHello), /*greets=*/false};
   /// By channel and rank: those that came before this rank asked for them.
   std::map<std::pair<int, int>, Socket> accepted;
+  std::set<std::pair<int, int>> admitted; ///< so far: each pair connects once
   const std::string what = "connecting the ranks";
 };
 
 } // namespace
 
 std::unique_ptr<Transports> makeTcpTransports(Watch &watch, Socket listener,
-                                              std::vector<Candidate> addresses,
+                                              std::vector<MeshPeer> peers, const JobKey &key,
                                               const ProcessCard &card, bool dedicated) {
-  return std::make_unique<TcpTransports>(watch, std::move(listener), std::move(addresses), card,
+  return std::make_unique<TcpTransports>(watch, std::move(listener), std::move(peers), key, card,
                                          dedicated);
 }
 

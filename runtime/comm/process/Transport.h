@@ -62,13 +62,22 @@ public:
   virtual ~Transports() = default;
   /// Every rank opens the same numbers in the same order; `peers`: whom this one exchanges with.
   virtual std::unique_ptr<Transport> open(int channel, const std::vector<int> &peers) = 0;
+  /// No further channel will be opened.
+  virtual void stopListening() {}
   /// Whether there may be channels besides the rank's own.
   virtual bool hasThreads() const = 0;
 };
 
-/// Over sockets, which it connects when a channel is opened; `addresses`: where each rank listens.
+/// Where a rank listens, and what those that connect to it sign.
+struct MeshPeer {
+  Candidate where;
+  Nonce nonce;
+};
+
+/// Over sockets, which it connects when a channel is opened, with proofs that both ends know `key`;
+/// `peers`: by rank.
 std::unique_ptr<Transports> makeTcpTransports(Watch &watch, Socket listener,
-                                              std::vector<Candidate> addresses,
+                                              std::vector<MeshPeer> peers, const JobKey &key,
                                               const ProcessCard &card, bool dedicated);
 
 /// The MPI library that this process loaded.
