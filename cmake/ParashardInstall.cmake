@@ -1,7 +1,7 @@
 # Defines what `cmake --install` copies: tools, the runtime that they link programs with, the C API, headers and docs.
 # An installed ps-compile finds the runtime relative to itself (../lib/parashard); nothing refers to the build.
 set(PARASHARD_RUNTIME psrt_main psrt psrt_data psrt_comm_process psrt_bootstrap psrt_comm_local psrt_device_cpu
-  psrt_device_cuda psrt_cuda_kernels psrt_core)
+  psrt_device_cuda psrt_cuda_kernels psrt_core psrt_builtins)
 install(TARGETS ${PARASHARD_RUNTIME} ARCHIVE DESTINATION lib/parashard)
 if(TARGET psrt_comm_mpi)
   install(TARGETS psrt_comm_mpi LIBRARY DESTINATION lib/parashard)
