@@ -207,6 +207,7 @@ case("conv2d_valid", lambda x, w: F.conv2d(x, w, padding="valid"), (2, 3, 5, 6),
 case("conv2d_alone", lambda x, w, b: F.conv2d(x, w, b), (3, 5, 6), (4, 3, 3, 2), (4,))
 case("conv2d_zeros", lambda x, w, b: F.conv2d(x, w, b, padding=1), (2, 3, 4, 4), (4, 3, 1, 1), (4,))
 case("turned", lambda x, y: x.permute(*range(2, -1, -1)) @ y.mT, (4, 3, 2), (2, 5, 4))
+case("turned_conjugate", lambda x, y: x.H @ y.mH.adjoint()[0], (3, 4), (2, 3, 5))
 case("conv2d_patches", lambda x, w, b: F.conv2d(x, w, b, stride=4).flatten(2).transpose(1, 2), (2, 3, 8, 10), (5, 3, 4, 4), (5,))
 case("conv3d", lambda x, w: F.conv3d(x, w, padding=(0, 1, 0)), (2, 2, 3, 4, 5), (3, 2, 2, 3, 2))
 case("conv_transpose1d", lambda x, w, b: F.conv_transpose1d(x, w, b, stride=3, output_padding=1), (2, 3, 4), (3, 4, 2), (4,))

@@ -32,7 +32,8 @@ ViewKind getKind(const Node &node) {
              ViewKind::Same)
       .Cases({"reshape", "flatten"}, ViewKind::Reshape)
       .Cases({"contiguous", "to", "type_as", "dropout"}, ViewKind::Copy)
-      .Cases({"transpose", "t", "numpy_T", "mT", "permute"}, ViewKind::Permute)
+      .Cases({"transpose", "t", "numpy_T", "mT", "mH", "matrix_H", "adjoint", "permute"},
+             ViewKind::Permute)
       .Cases({"slice", "narrow", "select", "split", "split_with_sizes", "chunk", "unbind"},
              ViewKind::Range)
       .Cases({"expand", "expand_as", "broadcast_to"}, ViewKind::Repeat)
@@ -282,7 +283,7 @@ Value writePermuted(NodeConverter &n, Value part) {
   StringRef op = getOp(n.node);
   if (op == "transpose")
     return n.swapDims(part, n.integer("dim0"), n.integer("dim1"));
-  if (op == "mT")
+  if (op == "mT" || op == "mH" || op == "matrix_H" || op == "adjoint")
     return rank < 2 ? part : n.swapDims(part, -2, -1);
   if (op != "permute")
     return n.transpose(part, to_vector(llvm::reverse(seq<int64_t>(0, rank))));
