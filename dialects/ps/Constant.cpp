@@ -11,14 +11,31 @@ using namespace parashard::ps;
 
 /// Folded constants have at most so many elements, unless they are splats.
 static constexpr int64_t kFoldLimit = 1 << 16;
+/// Evaluation expands operands of at most so many elements in all.
+static constexpr int64_t kFoldOperandLimit = 1 << 20;
+
+Tensor parashard::ps::getSplatElement(DenseElementsAttr splat) {
+  auto scalar = RankedTensorType::get({}, splat.getElementType());
+  return Tensor::fromAttr(DenseElementsAttr::get(scalar, splat.getSplatValue<Attribute>()));
+}
 
 bool parashard::ps::isSplat(Attribute attr, double value) {
   auto dense = dyn_cast_if_present<DenseElementsAttr>(attr);
   if (!dense || !dense.isSplat())
     return false;
-  return Tensor::fromAttr(DenseElementsAttr::get(RankedTensorType::get({}, dense.getElementType()),
-                                                 dense.getSplatValue<Attribute>()))
-             .get(0) == value;
+  return getSplatElement(dense).get(0) == value;
+}
+
+/// Returns true when evaluation may expand all operands and the result.
+static bool isWithinFoldLimits(RankedTensorType result, ArrayRef<Attribute> operands) {
+  int64_t left = kFoldOperandLimit;
+  for (Attribute attr : operands) {
+    int64_t count = cast<DenseElementsAttr>(attr).getNumElements();
+    if (count > left)
+      return false;
+    left -= count;
+  }
+  return result.getNumElements() <= kFoldLimit;
 }
 
 /// A type with the same rank and one element.
@@ -62,7 +79,7 @@ OpFoldResult parashard::ps::foldByEvaluation(Operation *op, ArrayRef<Attribute> 
   auto splat = [](Attribute attr) { return cast<DenseElementsAttr>(attr).isSplat(); };
   if (uniform && llvm::all_of(operands, splat))
     return foldSplats(op, operands);
-  if (type.getNumElements() > kFoldLimit)
+  if (!isWithinFoldLimits(type, operands))
     return {};
   SmallVector<Tensor> values;
   for (Attribute attr : operands)
@@ -71,6 +88,19 @@ OpFoldResult parashard::ps::foldByEvaluation(Operation *op, ArrayRef<Attribute> 
   if (failed(results))
     return {};
   return results->front().toAttr();
+}
+
+OpFoldResult parashard::ps::foldMovement(Operation *op, ArrayRef<Attribute> operands) {
+  auto splat = operands.empty() ? DenseElementsAttr()
+                                : dyn_cast_if_present<DenseElementsAttr>(operands.front());
+  bool isUniform = splat && splat.isSplat() && llvm::all_of(operands, [&](Attribute attr) {
+                     auto dense = dyn_cast_if_present<DenseElementsAttr>(attr);
+                     return dense && dense.isSplat() &&
+                            dense.getSplatValue<Attribute>() == splat.getSplatValue<Attribute>();
+                   });
+  if (isUniform)
+    return splat.resizeSplat(cast<ShapedType>(op->getResult(0).getType()));
+  return foldByEvaluation(op, operands, /*uniform=*/false);
 }
 
 //===----------------------------------------------------------------------===//

@@ -257,7 +257,7 @@ FailureOr<llvm::SmallVector<Value>> TransposeOp::differentiate(BackwardBuilder &
 OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   if (llvm::equal(getPermutation(), llvm::seq<int64_t>(0, getPermutation().size())))
     return getOperand();
-  return foldByEvaluation(*this, adaptor.getOperands().take_front(1), /*uniform=*/false);
+  return foldMovement(*this, adaptor.getOperands().take_front(1));
 }
 
 namespace {

@@ -141,10 +141,7 @@ FailureOr<llvm::SmallVector<Value>> SliceOp::partition(PartitionBuilder &builder
 OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   if (getOperand().getType() == getType())
     return getOperand();
-  auto dense = dyn_cast_if_present<DenseElementsAttr>(adaptor.getOperand());
-  if (dense && dense.isSplat())
-    return dense.resizeSplat(cast<ShapedType>(getType()));
-  return foldByEvaluation(*this, adaptor.getOperands().take_front(1), /*uniform=*/false);
+  return foldMovement(*this, adaptor.getOperands().take_front(1));
 }
 
 namespace {
@@ -369,5 +366,5 @@ FailureOr<llvm::SmallVector<Value>> ConcatOp::partition(PartitionBuilder &builde
 OpFoldResult ConcatOp::fold(FoldAdaptor adaptor) {
   if (getOperands().size() == 1)
     return getOperands().front();
-  return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/false);
+  return foldMovement(*this, adaptor.getOperands());
 }

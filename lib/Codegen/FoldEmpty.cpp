@@ -26,19 +26,21 @@ static bool isComputing(Operation *op) {
   return kind != LoweringKind::None && kind != LoweringKind::Collective;
 }
 
-static void replace(Operation *op, Value result, const ps::Tensor &value) {
+static void replace(Operation *op, Value result, DenseElementsAttr value) {
   OpBuilder b(op);
-  auto constant = ps::ConstantOp::create(b, op->getLoc(), value.toAttr());
+  auto constant = ps::ConstantOp::create(b, op->getLoc(), value);
   ps::copyMarks(op, constant);
   result.replaceAllUsesWith(constant.getResult());
 }
 
 /// Zeros of the type of `result`, or another number.
-static ps::Tensor makeSplat(Value result, double number) {
-  ps::Tensor tensor(cast<RankedTensorType>(result.getType()));
-  for (int64_t i = 0; number != 0 && i < tensor.size(); ++i)
-    tensor.set(i, number);
-  return tensor;
+static DenseElementsAttr makeSplat(Value result, double number) {
+  auto type = cast<RankedTensorType>(result.getType());
+  if (type.getNumElements() == 0)
+    return ps::Tensor(type).toAttr();
+  ps::Tensor element(RankedTensorType::get({}, type.getElementType()));
+  element.set(0, number);
+  return element.toAttr().resizeSplat(type);
 }
 
 /// The op's results, whose tensor operands all have no elements.
@@ -49,7 +51,7 @@ static void replaceByEvaluation(Operation *op) {
   auto results = cast<ps::EvaluateOpInterface>(op).evaluate(operands, ps::EvaluateContext());
   if (succeeded(results))
     for (auto [result, value] : llvm::zip_equal(op->getResults(), *results))
-      replace(op, result, value);
+      replace(op, result, value.toAttr());
 }
 
 /// The sums of an operand over its contracted labels: it has elements where the other has none.

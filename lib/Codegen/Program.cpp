@@ -2,6 +2,7 @@
 #include "Program.h"
 #include "Buffers.h"
 #include "ClassCode.h"
+#include "dialects/ps/FoldSupport.h"
 #include "mlir/IR/Matchers.h"
 #include "parashard/Import.h"
 #include "parashard/Training.h"
@@ -395,7 +396,7 @@ json::Object ProgramTable::describeDefaults() {
     if (variable.getKind() == ps::VariableKind::Scalar)
       if (auto value = dyn_cast_or_null<DenseElementsAttr>(variable.getInitAttr());
           value && value.isSplat())
-        defaults[variable.getSymName()] = ps::Tensor::fromAttr(value).get(0);
+        defaults[variable.getSymName()] = ps::getSplatElement(value).get(0);
   return defaults;
 }
 

@@ -1,6 +1,7 @@
 // The table's variables: placement, address, initial value.
 #include "ClassCode.h"
 #include "Program.h"
+#include "dialects/ps/FoldSupport.h"
 #include "lib/Import/WeightFiles.h"
 #include "lib/Partition/SplitUpdate.h"
 #include "parashard/Training.h"
@@ -102,12 +103,12 @@ LogicalResult InitialValues::describeFile(json::Object &object, ps::VariableOp v
 }
 
 static void describeConstant(json::Object &object, ElementsAttr value) {
-  ps::Tensor tensor = ps::Tensor::fromAttr(value);
-  if (value.isSplat() && tensor.size() > 0) {
-    object["init_value"] = toNumber(tensor.get(0));
+  if (auto dense = dyn_cast<DenseElementsAttr>(value);
+      dense && dense.isSplat() && dense.getNumElements() > 0) {
+    object["init_value"] = toNumber(ps::getSplatElement(dense).get(0));
     return;
   }
-  object["init_data"] = llvm::encodeBase64(tensor.toBytes());
+  object["init_data"] = llvm::encodeBase64(ps::Tensor::fromAttr(value).toBytes());
 }
 
 LogicalResult InitialValues::describe(json::Object &object, ps::VariableOp variable) {

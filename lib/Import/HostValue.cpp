@@ -84,8 +84,8 @@ private:
 ps::Tensor dropUniformDims(const ps::Tensor &tensor, SmallVector<int64_t> &kept) {
   SmallVector<int64_t> strides = tensor.getStrides(), shape;
   for (int64_t dim = 0; dim < tensor.getRank(); ++dim) {
-    bool uniform = true;
-    for (int64_t i = 0; i < tensor.size() && uniform; ++i) {
+    bool uniform = true; // dims of size 1 are not walked over: a tensor may have thousands
+    for (int64_t i = 0; tensor.getShape()[dim] > 1 && i < tensor.size() && uniform; ++i) {
       int64_t first = i - (i / strides[dim] % tensor.getShape()[dim]) * strides[dim];
       uniform = tensor.get(i) == tensor.get(first);
     }

@@ -15,8 +15,9 @@ static std::optional<double> getConstant(Value value) {
   auto op = value.getDefiningOp<ConstantOp>();
   if (!op)
     return std::nullopt;
-  Tensor tensor = Tensor::fromAttr(op.getValue());
-  return tensor.size() == 1 ? std::optional(tensor.get(0)) : std::nullopt;
+  if (op.getValue().getNumElements() != 1)
+    return std::nullopt;
+  return Tensor::fromAttr(op.getValue()).get(0);
 }
 
 /// True when the variable that an op reads is the same in all steps.

@@ -290,3 +290,28 @@ def test_label_smoothing_that_the_exporter_drops(tmp_path, smoothing, optimize):
     path = models.Model("smoothed", Smoothed(), inputs).export_onnx(tmp_path / "smoothed.onnx", optimize)
     said = translate(path, tmp_path)
     assert ("dropped label_smoothing=0.1" in said) == (smoothing > 0)
+
+
+def test_large_constants_are_not_expanded(tmp_path):
+    """A 4 x 4 constant tiled to 2^32 elements, and constants of over 2^20: an op, a splat, a triangle."""
+    n = 1100
+    nodes = [helper.make_node("Constant", [], [name], value=onnx_models.constant(name, value)) for name, value in {
+        "tile": torch.arange(16.0).view(4, 4), "repeats": torch.tensor([2**14, 2**14]),
+        "mask": torch.ones(n, n, dtype=torch.bool).tril(), "equal": torch.full((n, n), 2.5, dtype=torch.float16),
+        "mixed": torch.arange(n * n) % 3 == 0}.items()]  # fmt: skip
+    nodes += [helper.make_node("Tile", ["tile", "repeats"], ["tiled"]), helper.make_node("Reshape", ["mixed", "square"], ["mixed2"])]
+    nodes.insert(0, helper.make_node("Constant", [], ["square"], value=onnx_models.constant("square", torch.tensor([n, n]))))
+    for name in ("mask", "equal", "mixed2"):
+        nodes.append(helper.make_node("Cast", [name], [f"{name}_f"], to=1))
+    for name in ("tiled", "mask_f", "equal_f", "mixed2_f"):
+        nodes += [helper.make_node("ReduceMean", [name], [f"{name}_m"], keepdims=0)]
+    nodes += [helper.make_node("Sum", [f"{name}_m" for name in ("tiled", "mask_f", "equal_f", "mixed2_f")], ["sum"]),
+              helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Mul", ["h", "sum"], ["scaled"]),
+              helper.make_node("ReduceMean", ["scaled"], ["loss"], keepdims=0)]  # fmt: skip
+    path = tmp_path / "large.onnx"
+    onnx_models.graph(nodes, {"x": (torch.float32, [8, 4])}, ["loss"], {"w": torch.ones(4, 4)}, path=path)
+    translate(path, tmp_path)
+    module = (tmp_path / "model.mlir").read_text()
+    assert "ps.constant dense<2.500000e+00> : tensor<1100x1100xf16>" in module
+    assert "ps.iota dim 0 : tensor<1100x1100xi64>" in module
+    run([tools_folder() / "ps-compile", path, "-o", "large", "--stop-after", "placed"], tmp_path)

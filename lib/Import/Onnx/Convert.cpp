@@ -39,31 +39,65 @@ Type getOnnxElementType(int32_t dtype, MLIRContext *context) {
   }
 }
 
-/// [.., n, n] that is one value where column <= row and another one beyond: the two, else nothing.
-static std::optional<std::pair<double, double>> findTriangle(const ps::Tensor &tensor) {
-  int64_t rank = tensor.getRank();
-  if (rank < 2 || tensor.getShape()[rank - 1] != tensor.getShape()[rank - 2] ||
-      tensor.getShape()[rank - 1] < 2)
+/// Triangles of more elements are not looked for. Example: a mask of 8192 x 8192.
+static constexpr int64_t kMaxTriangleElements = int64_t(1) << 26;
+
+/// Finds the two elements of [.., n, n] that is one value where column <= row and another beyond;
+/// nullopt for any other tensor. Compares bytes: nothing is expanded.
+static std::optional<std::pair<StringRef, StringRef>> findTriangle(RankedTensorType type,
+                                                                   StringRef bytes) {
+  int64_t rank = type.getRank();
+  if (rank < 2 || type.getDimSize(rank - 1) != type.getDimSize(rank - 2) ||
+      type.getDimSize(rank - 1) < 2 || bytes.empty() ||
+      type.getNumElements() > kMaxTriangleElements)
     return std::nullopt;
-  int64_t size = tensor.getShape()[rank - 1];
-  double below = tensor.get(0), above = tensor.get(1);
-  for (int64_t i = 0; i < tensor.size(); ++i)
-    if (tensor.get(i) != (i % size <= i / size % size ? below : above))
+  int64_t size = type.getDimSize(rank - 1), width = bytes.size() / type.getNumElements();
+  StringRef below = bytes.take_front(width), above = bytes.substr(width, width);
+  for (int64_t i = 0; i < type.getNumElements(); ++i)
+    if (bytes.substr(i * width, width) != (i % size <= i / size % size ? below : above))
       return std::nullopt;
   return std::pair(below, above);
 }
 
-Value buildOnnxConstant(TensorBuilder &n, RankedTensorType type, StringRef bytes) {
-  ps::Tensor tensor = ps::Tensor::fromBytes(type, ArrayRef<char>(bytes.data(), bytes.size()));
-  std::optional<std::pair<double, double>> triangle = findTriangle(tensor);
-  if (!triangle)
-    return buildHostConstant(n, tensor);
+/// Makes a constant of more than `kMaxHostElements` elements from its bytes: a splat or all of
+/// them.
+static Value buildLargeConstant(TensorBuilder &n, RankedTensorType type, StringRef bytes) {
+  size_t width = bytes.size() / type.getNumElements();
+  StringRef first = bytes.take_front(width);
+  if (bytes.drop_front(width) == bytes.drop_back(width)) { // each element is the one before
+    auto scalar = RankedTensorType::get({}, type.getElementType());
+    auto element = ps::Tensor::fromBytes(scalar, ArrayRef<char>(first.data(), width)).toAttr();
+    return n.make<ps::ConstantOp>(element.resizeSplat(type));
+  }
+  if (!type.getElementType().isInteger(1))
+    return n.make<ps::ConstantOp>(
+        DenseElementsAttr::getFromRawBuffer(type, ArrayRef<char>(bytes.data(), bytes.size())));
+  SmallVector<bool> values(bytes.begin(), bytes.end());
+  return n.make<ps::ConstantOp>(DenseElementsAttr::get(type, ArrayRef<bool>(values)));
+}
+
+static Value buildTriangle(TensorBuilder &n, RankedTensorType type,
+                           std::pair<StringRef, StringRef> elements) {
+  auto splat = [&](StringRef bytes) {
+    auto scalar = RankedTensorType::get({}, type.getElementType());
+    ArrayRef<char> element(bytes.data(), bytes.size());
+    return n.splat(type, ps::Tensor::fromBytes(scalar, element).get(0));
+  };
   RankedTensorType indexType = type.clone(n.i64());
   Value row = n.make<ps::IotaOp>(indexType, type.getRank() - 2);
   Value column = n.make<ps::IotaOp>(indexType, type.getRank() - 1);
   Value isBelow = n.compare(ps::Predicate::Le, column, row);
-  return n.make<ps::SelectOp>(isBelow, n.splat(type, triangle->first),
-                              n.splat(type, triangle->second));
+  Value below = splat(elements.first), above = splat(elements.second);
+  return n.make<ps::SelectOp>(isBelow, below, above);
+}
+
+Value buildOnnxConstant(TensorBuilder &n, RankedTensorType type, StringRef bytes) {
+  if (std::optional<std::pair<StringRef, StringRef>> triangle = findTriangle(type, bytes))
+    return buildTriangle(n, type, *triangle);
+  if (type.getNumElements() > kMaxHostElements)
+    return buildLargeConstant(n, type, bytes);
+  return buildHostConstant(n,
+                           ps::Tensor::fromBytes(type, ArrayRef<char>(bytes.data(), bytes.size())));
 }
 
 //===----------------------------------------------------------------------===//

@@ -115,6 +115,56 @@ func.func @constants() -> (tensor<1024x1024xf32>, tensor<3xf32>, tensor<f32>, te
   return %b, %d, %e, %h, %k : tensor<1024x1024xf32>, tensor<3xf32>, tensor<f32>, tensor<2xi1>, tensor<3xf32>
 }
 
+// No splat is expanded: 2^40 elements would be 8 TiB.
+// CHECK-LABEL: func.func @splats_of_any_size
+func.func @splats_of_any_size() -> (tensor<1048576xf32>, tensor<1048576xf32>, tensor<i32>, tensor<1024x1048576x1024xi8>, tensor<2048x1048576x1024xi8>, tensor<4xbf16>) {
+  %a = ps.constant dense<0.5> : tensor<1048576x1048576xf32>
+  // CHECK-DAG: %[[SUM:.*]] = ps.constant dense<5.242880e+05> : tensor<1048576xf32>
+  %sum = ps.reduce sum %a dims [0] : tensor<1048576x1048576xf32> -> tensor<1048576xf32>
+  // CHECK-DAG: %[[MAX:.*]] = ps.constant dense<5.000000e-01> : tensor<1048576xf32>
+  %max = ps.reduce max %a dims [1] : tensor<1048576x1048576xf32> -> tensor<1048576xf32>
+  // Wraps as the evaluator's sum does: 3 * 2^40 + 3 * 2^20 in 32 bits.
+  %c = ps.constant dense<3> : tensor<1048577x1048576xi32>
+  // CHECK-DAG: %[[WRAPS:.*]] = ps.constant dense<3145728> : tensor<i32>
+  %wraps = ps.reduce sum %c dims [0, 1] : tensor<1048577x1048576xi32> -> tensor<i32>
+  %d = ps.constant dense<7> : tensor<1024x1024x1048576xi8>
+  // CHECK-DAG: %[[TURNED:.*]] = ps.constant dense<7> : tensor<1024x1048576x1024xi8>
+  %turned = ps.transpose %d [0, 2, 1] : tensor<1024x1024x1048576xi8> -> tensor<1024x1048576x1024xi8>
+  // CHECK-DAG: %[[BOTH:.*]] = ps.constant dense<7> : tensor<2048x1048576x1024xi8>
+  %both = ps.concat %turned, %turned dim 0 : (tensor<1024x1048576x1024xi8>, tensor<1024x1048576x1024xi8>) -> tensor<2048x1048576x1024xi8>
+  %e = ps.constant dense<0.125> : tensor<1099511627776xbf16>
+  // CHECK-DAG: %[[PART:.*]] = ps.constant dense<1.250000e-01> : tensor<4xbf16>
+  %part = ps.slice %e [0] to [4] by [1] : tensor<1099511627776xbf16> -> tensor<4xbf16>
+  // CHECK: return %[[SUM]], %[[MAX]], %[[WRAPS]], %[[TURNED]], %[[BOTH]], %[[PART]]
+  return %sum, %max, %wraps, %turned, %both, %part : tensor<1048576xf32>, tensor<1048576xf32>, tensor<i32>, tensor<1024x1048576x1024xi8>, tensor<2048x1048576x1024xi8>, tensor<4xbf16>
+}
+
+// The twin: unequal splats whose result is beyond the limit stay apart.
+// CHECK-LABEL: func.func @unequal_splats
+func.func @unequal_splats() -> tensor<2048x1073741824xf32> {
+  %a = ps.constant dense<1.0> : tensor<1024x1073741824xf32>
+  %b = ps.constant dense<2.0> : tensor<1024x1073741824xf32>
+  // CHECK: ps.concat
+  %c = ps.concat %a, %b dim 0 : (tensor<1024x1073741824xf32>, tensor<1024x1073741824xf32>) -> tensor<2048x1073741824xf32>
+  return %c : tensor<2048x1073741824xf32>
+}
+
+// Sums over equal elements fold to what the evaluator gives: of booleans, of infinities, of -0.
+// CHECK-LABEL: func.func @sums_of_equal_elements
+func.func @sums_of_equal_elements() -> (tensor<i1>, tensor<f32>, tensor<f32>) {
+  %true = ps.constant dense<true> : tensor<2xi1>
+  // CHECK-DAG: %[[ANY:.*]] = ps.constant dense<true> : tensor<i1>
+  %any = ps.reduce sum %true dims [0] : tensor<2xi1> -> tensor<i1>
+  %inf = ps.constant dense<0x7F800000> : tensor<2xf32>
+  // CHECK-DAG: %[[INF:.*]] = ps.constant dense<0x7F800000> : tensor<f32>
+  %all = ps.reduce sum %inf dims [0] : tensor<2xf32> -> tensor<f32>
+  %minus = ps.constant dense<-0.0> : tensor<2xf32>
+  // CHECK-DAG: %[[ZERO:.*]] = ps.constant dense<0.000000e+00> : tensor<f32>
+  %zero = ps.reduce sum %minus dims [0] : tensor<2xf32> -> tensor<f32>
+  // CHECK: return %[[ANY]], %[[INF]], %[[ZERO]]
+  return %any, %all, %zero : tensor<i1>, tensor<f32>, tensor<f32>
+}
+
 // The twin: one operand is not known.
 // CHECK-LABEL: func.func @not_constant
 func.func @not_constant(%x: tensor<3xf32>) -> tensor<3xf32> {
