@@ -203,6 +203,30 @@ def test_compressed(archive, tmp_path):
            "compressed entry", "weight_0")
 
 
+def test_entry_that_inflates_without_bound(archive, tmp_path):
+    """A file of 72 kB whose graph has 70 MiB: refused by its stated size, before anything is inflated."""
+    bomb = rewrite(archive, tmp_path / "bomb.pt2", lambda n, d: (n, b" " * (70 << 20)) if n.endswith("model.json") else None,
+                   zipfile.ZIP_DEFLATED)
+    refuse(bomb, "bomb.pt2", "models/model.json", "73400320 bytes", "at most 67108864 are allowed")
+
+
+@pytest.mark.parametrize("stated", [100, 1 << 20, 60 << 20])
+def test_entry_of_another_size_than_it_states(archive, tmp_path, stated):
+    path = rewrite(archive, tmp_path / "lies.pt2", lambda n, d: (n, d) if n.endswith("model.json") else None,
+                   zipfile.ZIP_DEFLATED)
+    data = bytearray(path.read_bytes())
+    header = data.rindex(b"PK\1\2")
+    data[header + 24 : header + 28] = stated.to_bytes(4, "little")
+    path.write_bytes(data)
+    refuse(path, "lies.pt2", "models/model.json", f"states {stated} bytes and inflates to", "export it again")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_entries_of_one_name(archive, tmp_path):
+    twice = rewrite(archive, tmp_path / "twice.pt2", lambda n, d: (n.replace("weight_1", "weight_0"), d))
+    refuse(twice, "has two entries 'data/weights/weight_0'")
+
+
 def test_missing_weight(archive, tmp_path):
     bad = rewrite(archive, tmp_path / "bad.pt2", lambda n, d: None if n.endswith("weight_1") else (n, d))
     refuse(bad, "data/weights/weight_1")

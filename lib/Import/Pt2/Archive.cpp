@@ -6,6 +6,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CRC.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/MathExtras.h"
 #include <zip.h>
 
 using namespace llvm;
@@ -21,8 +22,11 @@ constexpr uint32_t kDirectoryHeader = 0x02014b50;
 constexpr uint32_t kLocalHeader = 0x04034b50;
 constexpr uint16_t kExtra64 = 0x0001;
 constexpr unsigned kMethodStored = 0;
-/// Deflate makes at most 1032 bytes of one.
-constexpr uint64_t kMostInflation = 1100;
+/// A compressed entry may inflate to this many times its size (model.json: 10 to 30 times), and
+/// small ones to `kAlwaysInflated` bytes. Deflate could make 1032 bytes of one.
+constexpr uint64_t kMostInflation = 100;
+constexpr uint64_t kAlwaysInflated = uint64_t(64) << 20;
+constexpr size_t kPiece = size_t(1) << 20; ///< bytes inflated at once
 
 /// Bounds-checked little-endian reads.
 struct Bytes {
@@ -59,6 +63,21 @@ std::optional<Directory> findDirectory(Bytes file) {
   return std::nullopt;
 }
 
+/// Appends what `file` inflates to, in pieces: memory follows the data, not the stated size.
+/// Returns false for a stream that is damaged or does not end after `size` bytes.
+bool inflate(zip_file_t *file, uint64_t size, std::string &text) {
+  std::vector<char> piece(kPiece);
+  while (text.size() <= size) {
+    zip_int64_t got = zip_fread(file, piece.data(), piece.size());
+    if (got < 0)
+      return false;
+    if (got == 0)
+      return text.size() == size;
+    text.append(piece.data(), size_t(got));
+  }
+  return false;
+}
+
 /// Sizes and offset that do not fit 32 bits are in the zip64 extra field, in this order.
 void readExtra64(Bytes extra, uint64_t &size, uint64_t &storedSize, uint64_t &header) {
   for (uint64_t at = 0; at + 4 <= extra.data.size(); at += 4 + extra.u16(at + 2)) {
@@ -72,6 +91,11 @@ void readExtra64(Bytes extra, uint64_t &size, uint64_t &storedSize, uint64_t &he
       }
     return;
   }
+}
+
+/// The most bytes that an entry may inflate to.
+uint64_t getInflationLimit(uint64_t storedSize) {
+  return std::max(kAlwaysInflated, SaturatingMultiply(storedSize, kMostInflation));
 }
 
 bool leavesArchive(StringRef name) {
@@ -100,7 +124,9 @@ Expected<Archive> Archive::open(StringRef path) {
     return std::move(e);
   archive.removeTopFolder();
   for (auto [i, entry] : enumerate(archive.entries))
-    archive.byName[entry.name] = i;
+    if (!archive.byName.try_emplace(entry.name, i).second)
+      return archive.error("has two entries '" + entry.name +
+                           "'; names must be unique, export it again");
   return std::move(archive);
 }
 
@@ -160,10 +186,13 @@ Error Archive::addEntry(StringRef name, uint64_t header, unsigned method, Archiv
   if (!file.has(entry.offset, entry.storedSize))
     return error("is truncated inside its entry '" + name + "'; copy or export it again");
   entry.stored = method == kMethodStored;
-  if (entry.stored ? entry.size != entry.storedSize
-                   : entry.size / kMostInflation > entry.storedSize)
+  if (entry.stored && entry.size != entry.storedSize)
     return error("has the entry '" + name + "' of " + Twine(entry.size) + " bytes in " +
                  Twine(entry.storedSize) + ", which cannot be; copy or export it again");
+  if (uint64_t limit = getInflationLimit(entry.storedSize); !entry.stored && entry.size > limit)
+    return error("has the entry '" + name + "', which would inflate from " +
+                 Twine(entry.storedSize) + " to " + Twine(entry.size) + " bytes; at most " +
+                 Twine(limit) + " are allowed; export it again, or store it uncompressed (zip -0)");
   entry.name = name.str();
   if (!name.ends_with("/"))
     entries.push_back(std::move(entry));
@@ -230,11 +259,13 @@ Expected<std::string> Archive::readText(const ArchiveEntry &entry) const {
   zip_file_t *file = zip_fopen(zip, (topFolder + entry.name).c_str(), 0);
   if (!file)
     return error("has an entry '" + entry.name + "' that cannot be read: " + zip_strerror(zip));
-  std::string text(entry.size, '\0');
-  zip_int64_t got = zip_fread(file, text.data(), text.size());
-  zip_fclose(file);
-  if (got < 0 || uint64_t(got) != entry.size)
-    return error("has a damaged entry '" + entry.name + "'; copy or export it again");
+  scope_exit closeFile([&] { zip_fclose(file); });
+  std::string text;
+  if (!inflate(file, entry.size, text))
+    return error("has a damaged entry '" + entry.name + "': it states " + Twine(entry.size) +
+                 " bytes and inflates to " +
+                 (text.size() > entry.size ? Twine("more") : Twine(text.size())) +
+                 "; copy or export it again");
   if (Error e = checkSum(entry, text))
     return std::move(e);
   return text;
