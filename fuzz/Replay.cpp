@@ -1,43 +1,140 @@
-// Runs a fuzz target over files that are kept: for builds without libFuzzer.
+// Runs a fuzz target over files that are kept, for builds without libFuzzer. With -runs=N, runs it
+// over N mutations of these files instead (without feedback from coverage), from -seed=S on.
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <string>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <vector>
 
+using Bytes = std::vector<uint8_t>;
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-/// libFuzzer's own mutations, which custom ones build on; nothing is mutated here.
-extern "C" size_t LLVMFuzzerMutate(uint8_t *, size_t size, size_t) { return size; }
+extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
+                                                                size_t maxSize, unsigned seed);
+
+/// libFuzzer's own mutation, which custom ones build on: a byte is changed, inserted or dropped.
+extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize) {
+  static std::minstd_rand random;
+  size_t at = size ? random() % size : 0;
+  unsigned kind = random() % 3;
+  if (kind == 0 && size > 1) {
+    std::memmove(data + at, data + at + 1, size - at - 1);
+    return size - 1;
+  }
+  if (kind == 1 && size < maxSize) {
+    std::memmove(data + at + 1, data + at, size - at);
+    data[at] = uint8_t(random());
+    return size + 1;
+  }
+  if (size)
+    data[at] = uint8_t(random());
+  return size;
+}
 
 namespace {
 /// Inputs are a few kB; a reader that takes more than this believes a size that one of them states.
 constexpr rlim_t kMostMemory = rlim_t(2) << 30;
+/// A mutation that takes more seconds than this is a finding.
+constexpr unsigned kMostSeconds = 30;
+/// Mutations may make an input so many times as large.
+constexpr size_t kMostGrowth = 2;
+
+Bytes current; ///< the input that is run
+
+/// Keeps the input that ended the process as `crash-PID` in the working folder.
+void keepInput(int signal) {
+  char name[32];
+  std::snprintf(name, sizeof(name), "crash-%d", int(getpid()));
+  int file = ::creat(name, 0644);
+  bool written = file >= 0 && ::write(file, current.data(), current.size()) >= 0;
+  (void)written;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+std::vector<std::string> listFiles(const std::vector<std::string> &arguments) {
+  std::vector<std::string> paths;
+  for (const std::string &argument : arguments) {
+    if (!std::filesystem::is_directory(argument)) {
+      paths.push_back(argument);
+      continue;
+    }
+    for (const auto &entry : std::filesystem::directory_iterator(argument))
+      paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+Bytes readFile(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return Bytes{std::istreambuf_iterator<char>(file), {}};
+}
+
+size_t mutate(Bytes &input, unsigned seed) {
+  size_t size = input.size();
+  input.resize(size * kMostGrowth + 16);
+  size = LLVMFuzzerCustomMutator ? LLVMFuzzerCustomMutator(input.data(), size, input.size(), seed)
+                                 : LLVMFuzzerMutate(input.data(), size, input.size());
+  return size;
+}
+
+/// Runs mutations number `seed` to `seed + runs - 1`. Each depends on its number alone.
+void runMutations(const std::vector<std::string> &paths, unsigned seed, unsigned runs) {
+  for (int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM})
+    std::signal(signal, keepInput);
+  std::vector<Bytes> inputs;
+  for (const std::string &path : paths)
+    inputs.push_back(readFile(path));
+  for (unsigned i = 0; i < runs; ++i) {
+    std::minstd_rand random(seed + i);
+    random.discard(2);
+    current = inputs[random() % inputs.size()];
+    for (unsigned changes = 1 + random() % 2; changes > 0; --changes)
+      current.resize(mutate(current, unsigned(random())));
+    alarm(kMostSeconds);
+    LLVMFuzzerTestOneInput(current.data(), current.size());
+    alarm(0);
+    if ((i + 1) % 100 == 0)
+      std::printf("%u runs, seed %u\n", i + 1, seed + i), std::fflush(stdout);
+  }
+}
+
+void runFiles(const std::vector<std::string> &paths) {
+  for (const std::string &path : paths) {
+    current = readFile(path);
+    std::printf("%s: %zu bytes\n", path.c_str(), current.size());
+    std::fflush(stdout);
+    LLVMFuzzerTestOneInput(current.data(), current.size());
+  }
+  std::printf("%zu inputs\n", paths.size());
+}
 } // namespace
 
 int main(int argc, char **argv) {
   struct rlimit limit{kMostMemory, kMostMemory};
   setrlimit(RLIMIT_DATA, &limit);
-  std::vector<std::string> paths;
-  for (int i = 1; i < argc; ++i) {
-    if (!std::filesystem::is_directory(argv[i])) {
-      paths.push_back(argv[i]);
-      continue;
-    }
-    for (const auto &entry : std::filesystem::directory_iterator(argv[i]))
-      paths.push_back(entry.path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  for (const std::string &path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-    std::printf("%s: %zu bytes\n", path.c_str(), bytes.size());
-    std::fflush(stdout);
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size());
-  }
-  std::printf("%zu inputs\n", paths.size());
-  return paths.empty();
+  unsigned runs = 0, seed = 1;
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i)
+    if (std::sscanf(argv[i], "-runs=%u", &runs) != 1 &&
+        std::sscanf(argv[i], "-seed=%u", &seed) != 1)
+      arguments.push_back(argv[i]);
+  std::vector<std::string> paths = listFiles(arguments);
+  if (paths.empty())
+    return 1;
+  if (runs)
+    runMutations(paths, seed, runs);
+  else
+    runFiles(paths);
+  return 0;
 }

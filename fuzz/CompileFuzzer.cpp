@@ -1,0 +1,106 @@
+// Fuzzes the whole compile of small modules, from text to object code. The first line of an input
+// has options: "// compile: mesh=dp=2,tp=2 micro-batches=4". Nothing is linked.
+#include "fuzz/CompilerSupport.h"
+#include "lib/Codegen/Cpu/CpuKernel.h"
+#include "lib/Codegen/Cpu/Target.h"
+#include "lib/Codegen/Program.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace parashard;
+using namespace parashard::codegen;
+
+/// A count of the command line. Work grows with it, so that it stays small here.
+static int64_t toCount(llvm::StringRef text, int64_t most) {
+  int64_t value = 1;
+  (void)text.getAsInteger(10, value);
+  return std::clamp<int64_t>(value, -1, most);
+}
+
+static CompileOptions readOptions(llvm::StringRef line) {
+  CompileOptions options;
+  llvm::SmallVector<llvm::StringRef> words;
+  llvm::SplitString(line, words, " ");
+  for (llvm::StringRef word : words) {
+    auto [key, value] = word.split('=');
+    if (key == "mesh")
+      options.mesh = value.str();
+    else if (key == "micro-batches")
+      options.microBatches = toCount(value, 64);
+    else if (key == "chunks")
+      options.numChunks = toCount(value, 8);
+    else if (key == "zero")
+      options.zero = toCount(value, 4);
+    else if (key == "policy" && !value.contains('.')) // no file
+      options.shardingPolicy = value.str();
+    else if (key == "schedule" && !value.contains('.'))
+      options.schedule = value.str();
+    else if (key == "recompute")
+      options.recompute = value.str();
+    else if (key == "precision")
+      options.precision = value.str();
+    else if (key == "optimizer")
+      options.optimizers.push_back(value.str());
+    else if (key == "clip-norm")
+      options.clipNorm = value.str();
+    else if (key == "loss")
+      options.loss = value.str();
+    else if (key == "offload")
+      options.offload = value.str();
+    else if (key == "overlap")
+      options.overlap = value.str();
+    else if (key == "inference")
+      options.inference = true;
+    else if (key == "eval-mode")
+      options.evalMode = true;
+  }
+  options.placement = options.schedule == "zb-v" ? "v" : "loop";
+  return options;
+}
+
+static void emitObject(mlir::ModuleOp module) {
+  mlir::MLIRContext &context = *module.getContext();
+  context.loadDialect<mlir::LLVM::LLVMDialect, mlir::scf::SCFDialect, mlir::arith::ArithDialect,
+                      mlir::math::MathDialect, mlir::vector::VectorDialect>();
+  auto target = llvm::cantFail(CpuTarget::create("native"));
+  mlir::OwningOpRef<mlir::ModuleOp> object =
+      mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+  KernelSet kernels(
+      *object, "k", [&](auto op, auto &piece, auto &space, auto &fused, auto into, auto name) {
+        return std::make_unique<CpuKernel>(op, piece, space, fused, into, name, target.getLanes());
+      });
+  CodegenOptions options;
+  options.weights = WeightsMode::None; // files of weights have targets of their own
+  std::string table;
+  llvm::raw_string_ostream os(table);
+  Payload payload;
+  if (mlir::failed(ProgramTable(module, kernels).write(options, payload, os)))
+    return;
+  addKernelTable(*object, "psrt_program_kernels", kernels.getNames(), /*isEmpty=*/false);
+  (void)target.writeObject(*object, fuzz::getFolder() + "/model.o");
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  std::string text(reinterpret_cast<const char *>(data), size);
+  CompileOptions options = readOptions(fuzz::getFirstLine(text, "// compile: "));
+  if (llvm::Error error = checkOptions(options)) {
+    llvm::consumeError(std::move(error));
+    return 0;
+  }
+  mlir::MLIRContext &context = fuzz::getCompilerContext();
+  mlir::OwningOpRef<mlir::ModuleOp> module = fuzz::loadText(context, text);
+  WalkOptions walk;
+  if (module && mlir::succeeded(runWalk(*module, options, walk)))
+    emitObject(*module);
+  return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
+                                          unsigned seed) {
+  return fuzz::mutateInput(data, size, maxSize, seed, [](std::string text, fuzz::Random &random) {
+    return fuzz::mutateMlir(std::move(text), random);
+  });
+}

@@ -1,0 +1,40 @@
+// A context with every dialect, and every pass, for compiling one input after the other.
+#ifndef PARASHARD_FUZZ_COMPILERSUPPORT_H
+#define PARASHARD_FUZZ_COMPILERSUPPORT_H
+
+#include "dialects/ps/Ps.h"
+#include "fuzz/ImportSupport.h"
+#include "fuzz/MlirMutator.h"
+#include "fuzz/Scratch.h"
+#include "parashard/Pipelines.h"
+
+namespace fuzz {
+
+/// Returns the context of `getContext`, with the compiler's dialects and passes.
+inline mlir::MLIRContext &getCompilerContext() {
+  static const bool registered = [] {
+    parashard::registerAllPasses();
+    return true;
+  }();
+  (void)registered;
+  mlir::MLIRContext &context = getContext();
+  if (!context.getLoadedDialect<parashard::ps::PSDialect>()) {
+    mlir::DialectRegistry registry;
+    parashard::registerEverything(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+  return context;
+}
+
+/// Reads a module as ps-compile does: parsed, and checked for what its level promises.
+inline mlir::OwningOpRef<mlir::ModuleOp> loadText(mlir::MLIRContext &context,
+                                                  const std::string &text) {
+  parashard::CompileOptions options;
+  options.model = writeFile("model.mlir", text.data(), text.size());
+  return parashard::loadModel(context, options);
+}
+
+} // namespace fuzz
+
+#endif
