@@ -1,5 +1,6 @@
 """Runs commands that must be refused; the program and the data that the tests of bad input use."""
 import subprocess
+import zipfile
 
 import models
 import oracle
@@ -23,6 +24,16 @@ def refuse(command, cwd, status, *words):
 
 def refuse_compile(cwd, archive, *flags_and_words, status=(1, 2), words=()):
     return refuse([tools_folder() / "ps-compile", archive, "-o", cwd / "out", *flags_and_words], cwd, status, *words)
+
+
+def damage(archive, path, change):
+    """A copy of an archive with some entries changed: change(name, bytes) gives the new bytes, or None to leave it out."""
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(path, "w") as target:
+        for entry in source.infolist():
+            data = change(entry.filename, source.read(entry))
+            if data is not None:
+                target.writestr(entry.filename, data)
+    return path
 
 
 @pytest.fixture(scope="module")

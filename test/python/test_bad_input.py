@@ -8,7 +8,7 @@ import oracle
 import pytest
 import torch
 from conftest import tools_folder
-from refusals import data_for, program, refuse, refuse_compile, train  # noqa: F401
+from refusals import damage, data_for, program, refuse, refuse_compile, train  # noqa: F401
 from safetensors.torch import save_file
 
 
@@ -38,16 +38,6 @@ def test_model_of_another_kind(tmp_path):
 def test_module_that_does_not_parse(tmp_path):
     (tmp_path / "model.mlir").write_text("module { func.func @forward( }")
     refuse_compile(tmp_path, tmp_path / "model.mlir", status=1, words=["model.mlir"])
-
-
-def damage(archive, path, change):
-    """A copy of an archive with some entries changed: change(name, bytes) gives the new bytes, or None to leave it out."""
-    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(path, "w") as target:
-        for entry in source.infolist():
-            data = change(entry.filename, source.read(entry))
-            if data is not None:
-                target.writestr(entry.filename, data)
-    return path
 
 
 @pytest.mark.parametrize(

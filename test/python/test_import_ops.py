@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import ROOT, tools_folder
+from refusals import damage
 from oracle import run
 from safetensors.torch import load_file, save_file
 
@@ -480,6 +481,41 @@ def test_what_is_not_supported_says_what_to_do(tmp_path):
     said = run([tools_folder() / "ps-translate", "--import-pt2", archive, "--check"], tmp_path, expect=1)
     for words in ["remainder of floating numbers", "an order of 40 progressions", "test_import_ops.py"]:
         assert words in said
+
+
+@pytest.mark.parametrize(
+    "change,words",
+    [
+        (lambda node: node["inputs"].append({"name": "scale", "arg": {"as_float": 2.0}, "kind": 1}),
+         ["'aten.relu.default' has the argument 'scale', which is not supported"]),
+        (lambda node: node["outputs"][0]["as_tensor"].update(name="input"), ["'aten.relu.default' defines 'input'", "before"]),
+    ],
+    ids=["argument", "name"],
+)  # fmt: skip
+def test_what_no_converter_reads_is_an_error(tmp_path, change, words):
+    archive = models.Model("plain", torch.nn.ReLU(), {"input": torch.rand(4)}).export(tmp_path / "plain.pt2")
+
+    def edit(name, data):
+        if not name.endswith("models/model.json"):
+            return data
+        program = json.loads(data)
+        change(program["graph_module"]["graph"]["nodes"][0])
+        return json.dumps(program)
+
+    changed = damage(archive, tmp_path / "changed.pt2", edit)
+    said = run([tools_folder() / "ps-translate", "--import-pt2", changed, "--check"], tmp_path, expect=1)
+    for word in words:
+        assert word in said, said
+
+
+def test_bytes_are_not_read_as_another_type(tmp_path):
+    class Bits(torch.nn.Module):
+        def forward(self, x):
+            return x.view(torch.int32) + 1
+
+    archive = models.Model("bits", Bits(), {"x": torch.rand(4)}).export(tmp_path / "bits.pt2")
+    said = run([tools_folder() / "ps-translate", "--import-pt2", archive, "--check"], tmp_path, expect=1)
+    assert "'aten.view.dtype' reads the bytes of a tensor as another type" in said
 
 
 # ---- the list of ops -----------------------------------------------------------------------------------------------

@@ -256,6 +256,15 @@ def test_functions_are_inlined(tmp_path):
     check(tmp_path, model, {"x": x}, [torch.nn.functional.elu(once, 3.0) + once])  # the reference cannot run it
 
 
+def test_blocks_in_both_orders(tmp_path):
+    """The order of channels and blocks, which the reference does not know in both directions."""
+    inputs = {"x": (f32, [2, 3, 4, 6])}
+    nodes = [helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2, mode="CRD"),
+             helper.make_node("DepthToSpace", ["y"], ["z"], blocksize=2, mode="CRD")]  # fmt: skip
+    x = draw(f32, [2, 3, 4, 6], 0)
+    check(tmp_path, onnx_models.graph(nodes, inputs, ["y", "z"]), {"x": x}, [torch.nn.functional.pixel_unshuffle(x, 2), x])
+
+
 def test_cut_by_padding(tmp_path):
     """A negative amount, which the reference cannot compute."""
     pads = helper.make_node("Constant", [], ["p"], value_ints=[0, -1, 1, 1])
@@ -318,6 +327,95 @@ def test_choices_and_loops_that_are_refused(tmp_path):
     loop = helper.make_node("Loop", ["", ""], ["z"], body=body)
     onnx_models.graph([scan, loop], X, ["y", "z"], path=path)
     onnx_models.refuse(tmp_path, path, "2 ops of the model", "Loop: 1 time", "Scan: 1 time")
+
+
+# ---- nothing is ignored --------------------------------------------------------------------------------------------
+
+QKV = {name: (f32, [1, 1, 5, 4]) for name in "qkv"}
+
+
+@pytest.mark.parametrize(
+    "node,inputs,words",
+    [
+        (("Relu", ["x"], {"alpha": 0.5}), X, ["'Relu' has the attribute 'alpha' = 5.0", "export the model without it"]),
+        (("ReduceSum", ["x"], {"axes": [0], "no": "yes"}), X, ["the attribute 'no' = 'yes'"]),
+        (("Constant", [], {"value_ints": [1], "value_floats": [2.0, 3.0]}), X, ["'value_floats' = [2.0"]),
+        (("Concat", ["x", "x"], {"axis": 1.0}), X, ["'axis' of kind float; expected integer"]),
+        (("LayerNormalization", ["x", "x"], {"stash_type": 10}), X, ["float16", "stash_type = 1"]),
+        (("Gelu", ["x"], {"approximate": "tan"}), X, ["the approximation 'tan'", "none or tanh"]),
+        (("Attention", ["q", "k", "v"], {"softmax_precision": 11}), QKV, ["its softmax in float64"]),
+        (("Attention", ["q", "k", "v"], {"left_window_size": -2}), QKV, ["-2 keys to the left"]),
+        (("Add", ["x", "x", "x"], {}), X, ["has an input 2, 'x'"]),
+    ],
+)
+def test_what_no_converter_reads_is_an_error(tmp_path, node, inputs, words):
+    op, operands, attributes = node
+    node = helper.make_node(op, operands, ["y"], name="the node", **attributes)
+    onnx_models.graph([node], inputs, ["y"], path=tmp_path / "unread.onnx", opset=25)
+    onnx_models.refuse(tmp_path, tmp_path / "unread.onnx", *words, "the node")
+
+
+def test_neutral_attributes_are_no_error(tmp_path):
+    """Those without an effect on what is imported, and neutral values, that exporters write down."""
+    nodes = [
+        helper.make_node("LayerNormalization", ["x", "s"], ["a"], stash_type=1), helper.make_node("Cast", ["a"], ["b"], to=TensorProto.FLOAT, saturate=0),
+        helper.make_node("ReduceMean", ["b", "axes"], ["c"], noop_with_empty_axes=0), helper.make_node("Dropout", ["c"], ["d"], seed=3),
+        helper.make_node("MaxPool", ["image"], ["e"], kernel_shape=[2, 2], storage_order=1, ceil_mode=1, auto_pad="VALID"),
+        helper.make_node("Attention", ["image", "image", "image"], ["f"], qk_matmul_output_mode=0, softcap=0.0, softmax_precision=1,
+                         left_window_size=-1, right_window_size=-1),
+    ]  # fmt: skip
+    onnx_models.graph(nodes, {**X, "image": (f32, [1, 1, 4, 4])}, ["d", "e", "f"], {"s": torch.ones(4), "axes": ints(1)}, 25, path=tmp_path / "m.onnx")
+    run([tools_folder() / "ps-translate", "--import-onnx", tmp_path / "m.onnx", "--check"], tmp_path)
+
+
+def attend(q, k, v, seen):
+    scores = (q @ k.transpose(2, 3) / 2).masked_fill(~seen, -torch.inf)
+    return torch.nan_to_num(scores.softmax(3)) @ v
+
+
+@pytest.mark.parametrize("left,right,causal,keys", [(1, 0, 0, 5), (2, 1, 0, 7), (0, -1, 0, 5), (2, -1, 1, 7), (-1, 1, 1, 5)])
+def test_windows_of_attention(tmp_path, left, right, causal, keys):
+    inputs = {"q": (f32, [2, 3, 5, 4]), "k": (f32, [2, 3, keys, 4]), "v": (f32, [2, 3, keys, 4])}
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y"], left_window_size=left, right_window_size=right, is_causal=causal)
+    row, column = torch.arange(5)[:, None], torch.arange(keys)
+    right = 0 if causal else right
+    seen = (column >= row - left if left >= 0 else True) & (column <= row + right if right >= 0 else torch.ones(5, keys).bool())
+    drawn = {name: draw(dtype, shape, i) for i, (name, (dtype, shape)) in enumerate(inputs.items())}
+    check(tmp_path, onnx_models.graph([node], inputs, ["y"], opset=25), drawn, [attend(*drawn.values(), seen)])
+
+
+def test_windows_and_masks_of_attention(tmp_path):
+    """A bool mask and added numbers, each with a window."""
+    inputs = {**{name: (f32, [2, 3, 5, 4]) for name in "qkv"}, "b": (bool_, [5, 5]), "m": (f32, [5, 5])}
+    nodes = [helper.make_node("Attention", ["q", "k", "v", mask], [f"y{mask}"], left_window_size=2, is_causal=1) for mask in "bm"]
+    row, column = torch.arange(5)[:, None], torch.arange(5)
+    drawn = {name: draw(dtype, shape, i) for i, (name, (dtype, shape)) in enumerate(inputs.items())}
+    drawn["m"] = torch.where(drawn["m"] > 0, 0.0, -torch.inf)
+    q, k, v, b, m = drawn.values()
+    window = (column <= row) & (column >= row - 2)
+    expected = [attend(q, k, v, window & b), attend(q, k, v, window & (m == 0))]
+    check(tmp_path, onnx_models.graph(nodes, inputs, ["yb", "ym"], opset=25), drawn, expected)
+
+
+def test_values_have_names_of_their_own(tmp_path):
+    path = tmp_path / "twice.onnx"
+    twice = [helper.make_node("Neg", ["x"], ["y"], name="first"), helper.make_node("Exp", ["x"], ["y"], name="second")]
+    onnx_models.graph(twice, X, ["y"], path=path)
+    onnx_models.refuse(tmp_path, path, "'Exp' defines 'y'", "before (node 'second')", "a name of its own")
+    onnx_models.graph([helper.make_node("Neg", ["x"], ["w"])], X, ["w"], {"w": torch.ones(3)}, path=path)
+    onnx_models.refuse(tmp_path, path, "'Neg' defines 'w'")
+    onnx_models.graph(by_rows(branch(*twice), branch(*twice), ["z"]), X, ["z"], path=path)
+    onnx_models.refuse(tmp_path, path, "'Exp' defines 'y'")
+
+
+def test_branches_have_names_of_their_own(tmp_path):
+    """Two choices whose branches use one name, which a value around them has too."""
+    then, otherwise = branch(helper.make_node("Neg", ["x"], ["t"])), branch(helper.make_node("Exp", ["x"], ["t"]))
+    nodes = [helper.make_node("Sin", ["x"], ["t"]), *by_rows(then, otherwise, ["a"]),
+             helper.make_node("If", ["condition"], ["b"], then_branch=otherwise, else_branch=then),
+             helper.make_node("Add", ["a", "b"], ["c"]), helper.make_node("Add", ["c", "t"], ["y"])]  # fmt: skip
+    x = draw(f32, [3, 4], 0)
+    check(tmp_path, onnx_models.graph(nodes, X, ["y"]), {"x": x}, [-x + x.exp() + x.sin()])
 
 
 # ---- files that are refused ----------------------------------------------------------------------------------------
@@ -407,6 +505,7 @@ def test_external_data_that_is_refused(tmp_path):
     (folder / "short.bin").write_bytes(bytes(40))
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     onnx_models.refuse(folder, external(folder, "missing.bin"), "missing.bin", "is not there")
+    onnx_models.refuse(folder, external(folder, "short.bin\0x", 0, 40), "NUL byte", "its data")
     onnx_models.refuse(folder, external(folder, "../secret.bin"), "outside the model's folder")
     onnx_models.refuse(folder, external(folder, str(tmp_path / "secret.bin")), "outside the model's folder")
     onnx_models.refuse(folder, external(folder, "link.bin"), "link that leaves the model's folder")
@@ -470,7 +569,11 @@ What is only there in part:
 * `MaxPool`: values, not their places. `BatchNormalization`: by running statistics, or by those of the batch without giving
   new running ones. `Resize`: nearest and linear, without antialiasing. `Einsum`: of floats. `ScatterElements` and
   `ScatterND`: at constant progressions. Space dims are never split; a batch is.
-* `Attention`: without past keys and values, and without a soft cap.
+* `Attention`: without past keys and values, and without a soft cap. `LayerNormalization`: with statistics in float32.
+
+An attribute or an input of a node that is not read is an error, which names it, unless it does not change what is
+imported.
+
 * `If`: by a condition that is known at import; the branch that it chooses takes its place. `Loop` and `Scan` are not there.
 * Sequences must have a known length.
 

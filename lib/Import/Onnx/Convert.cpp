@@ -2,6 +2,8 @@
 #include "lib/Import/Onnx/Convert.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Shapes.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
 using namespace llvm;
@@ -104,7 +106,8 @@ Value buildOnnxConstant(TensorBuilder &n, RankedTensorType type, StringRef bytes
 // Inputs
 //===----------------------------------------------------------------------===//
 
-bool OnnxNode::has(unsigned i) const {
+bool OnnxNode::has(unsigned i) {
+  readInputs.insert(i);
   return i < unsigned(node.input_size()) && !node.input(i).empty();
 }
 
@@ -185,31 +188,52 @@ std::pair<Value, Value> OnnxNode::broadcastInputs(unsigned lhs, unsigned rhs) {
 // Attributes
 //===----------------------------------------------------------------------===//
 
-const onnx::AttributeProto *OnnxNode::attribute(StringRef name) const {
+static StringRef getKindName(int32_t kind) {
+  static constexpr StringLiteral names[] = {"no kind",        "float",   "integer", "string",
+                                            "tensor",         "graph",   "floats",  "integers",
+                                            "strings",        "tensors", "graphs",  "sparse tensor",
+                                            "sparse tensors", "type",    "types"};
+  return kind >= 0 && size_t(kind) < std::size(names) ? names[kind] : "an unknown kind";
+}
+
+const onnx::AttributeProto *OnnxNode::resolve(const onnx::AttributeProto &attribute) const {
+  return attribute.ref_attr_name().empty() ? &attribute
+                                           : scope.attributes.lookup(attribute.ref_attr_name());
+}
+
+const onnx::AttributeProto *OnnxNode::findAttribute(StringRef name) const {
   for (const onnx::AttributeProto &attribute : node.attribute())
     if (attribute.name() == name)
-      return attribute.ref_attr_name().empty() ? &attribute
-                                               : scope.attributes.lookup(attribute.ref_attr_name());
+      return resolve(attribute);
   return nullptr;
 }
 
-int64_t OnnxNode::integer(StringRef name, int64_t otherwise) const {
-  const onnx::AttributeProto *found = attribute(name);
+const onnx::AttributeProto *OnnxNode::attribute(StringRef name, OnnxKind kind) {
+  readAttributes.insert(name);
+  const onnx::AttributeProto *found = findAttribute(name);
+  if (found && found->type() && found->type() != int32_t(kind))
+    (void)fail("has the attribute '" + name + "' of kind " + getKindName(found->type()) +
+               "; expected " + getKindName(int32_t(kind)));
+  return found;
+}
+
+int64_t OnnxNode::integer(StringRef name, int64_t otherwise) {
+  const onnx::AttributeProto *found = attribute(name, OnnxKind::Int);
   return found ? found->i() : otherwise;
 }
 
-double OnnxNode::number(StringRef name, double otherwise) const {
-  const onnx::AttributeProto *found = attribute(name);
+double OnnxNode::number(StringRef name, double otherwise) {
+  const onnx::AttributeProto *found = attribute(name, OnnxKind::Float);
   return found ? found->f() : otherwise;
 }
 
-std::string OnnxNode::string(StringRef name, StringRef otherwise) const {
-  const onnx::AttributeProto *found = attribute(name);
+std::string OnnxNode::string(StringRef name, StringRef otherwise) {
+  const onnx::AttributeProto *found = attribute(name, OnnxKind::String);
   return found ? found->s() : otherwise.str();
 }
 
-SmallVector<int64_t> OnnxNode::integers(StringRef name) const {
-  const onnx::AttributeProto *found = attribute(name);
+SmallVector<int64_t> OnnxNode::integers(StringRef name) {
+  const onnx::AttributeProto *found = attribute(name, OnnxKind::Ints);
   if (!found)
     return {};
   return SmallVector<int64_t>(found->ints().begin(), found->ints().end());
@@ -231,6 +255,53 @@ bool OnnxNode::checkShape(ArrayRef<int64_t> shape) {
   if (!isPossibleShape(shape))
     (void)fail("has a result with " + kImpossibleShape);
   return !failed();
+}
+
+/// "'mode' = 'CRD'": an attribute for a message.
+static std::string describeAttribute(StringRef name, const onnx::AttributeProto &value) {
+  std::string text;
+  raw_string_ostream out(text);
+  out << "'" << name << "' = ";
+  switch (OnnxKind(value.type())) {
+  case OnnxKind::Float:
+    out << value.f();
+    break;
+  case OnnxKind::Int:
+    out << value.i();
+    break;
+  case OnnxKind::String:
+    out << "'" << value.s() << "'";
+    break;
+  case OnnxKind::Floats:
+    out << interleaved_array(value.floats());
+    break;
+  case OnnxKind::Ints:
+    out << interleaved_array(value.ints());
+    break;
+  default:
+    out << "a value of kind " << getKindName(value.type());
+  }
+  return text;
+}
+
+LogicalResult OnnxNode::checkRead() {
+  SmallVector<std::string> unread;
+  llvm::StringSet<> names;
+  for (const onnx::AttributeProto &attribute : node.attribute()) {
+    if (!names.insert(attribute.name()).second)
+      return fail("has two attributes '" + attribute.name() + "'; export the model again");
+    const onnx::AttributeProto *value = resolve(attribute);
+    if (value && !readAttributes.contains(attribute.name()))
+      unread.push_back(describeAttribute(attribute.name(), *value));
+  }
+  if (!unread.empty())
+    return fail("has the attribute " + llvm::join(unread, " and the attribute ") +
+                ", which is not supported; export the model without it");
+  for (auto [i, name] : enumerate(node.input()))
+    if (!name.empty() && !readInputs.contains(i))
+      return fail("has an input " + Twine(i) + ", '" + name +
+                  "', which is not supported; export the model without it");
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,6 +5,7 @@
 
 #include "lib/Import/Build.h"
 #include "lib/Import/Onnx/Model.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include <optional>
@@ -28,6 +29,9 @@ struct OnnxScope {
   llvm::StringSet<> live; ///< names that something reads
 };
 
+/// The kinds of attributes (AttributeProto.AttributeType).
+enum class OnnxKind { Float = 1, Int, String, Tensor, Graph, Floats, Ints };
+
 /// One node being converted. Reading what is not there fails the node: the converter then goes on
 /// with any value and the message is given at the end.
 class OnnxNode : public TensorBuilder {
@@ -36,9 +40,9 @@ public:
            mlir::Location loc)
       : TensorBuilder(builder, loc), scope(scope), node(node) {}
 
-  // Inputs.
+  // Inputs. Reading an input marks it.
   unsigned getNumInputs() const { return node.input_size(); }
-  bool has(unsigned i) const; ///< given, and not the empty name
+  bool has(unsigned i); ///< given, and not the empty name
   mlir::Value input(unsigned i);
   mlir::Value optionalInput(unsigned i); ///< null when absent
   llvm::SmallVector<mlir::Value> inputs();
@@ -48,13 +52,21 @@ public:
   llvm::SmallVector<int64_t> integersInput(unsigned i);
   std::optional<double> numberInput(unsigned i); ///< of a tensor with one value everywhere
 
-  // Attributes.
-  const onnx::AttributeProto *attribute(llvm::StringRef name) const;
-  bool hasAttribute(llvm::StringRef name) const { return attribute(name); }
-  int64_t integer(llvm::StringRef name, int64_t otherwise) const;
-  double number(llvm::StringRef name, double otherwise) const;
-  std::string string(llvm::StringRef name, llvm::StringRef otherwise) const;
-  llvm::SmallVector<int64_t> integers(llvm::StringRef name) const;
+  // Attributes. Reading an attribute marks it; one of another kind fails the node.
+  const onnx::AttributeProto *attribute(llvm::StringRef name, OnnxKind kind);
+  bool hasAttribute(llvm::StringRef name) const { return findAttribute(name); }
+  int64_t integer(llvm::StringRef name, int64_t otherwise);
+  double number(llvm::StringRef name, double otherwise);
+  std::string string(llvm::StringRef name, llvm::StringRef otherwise);
+  llvm::SmallVector<int64_t> integers(llvm::StringRef name);
+  /// The value of an attribute: that of the call where the node stands in a function.
+  const onnx::AttributeProto *resolve(const onnx::AttributeProto &attribute) const;
+  /// Marks attributes that do not change what the importer builds.
+  void haveNoEffect(std::initializer_list<llvm::StringRef> names) {
+    readAttributes.insert(names.begin(), names.end());
+  }
+  /// Fails where no converter has read an attribute or an input.
+  mlir::LogicalResult checkRead();
   /// An attribute of earlier opsets that became input `i`; empty where neither is given.
   llvm::SmallVector<int64_t> integersOf(llvm::StringRef name, unsigned i);
   int64_t getOpset() const { return scope.opset; }
@@ -79,6 +91,12 @@ public:
 
   OnnxScope &scope;
   const onnx::NodeProto &node;
+
+private:
+  const onnx::AttributeProto *findAttribute(llvm::StringRef name) const;
+
+  llvm::StringSet<> readAttributes;
+  llvm::SmallDenseSet<unsigned> readInputs;
 };
 
 /// A tensor that stands in a node as a constant; null after a failure of the node.

@@ -27,7 +27,10 @@ LogicalResult convertGelu(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed())
     return failure();
-  auto kind = n.string("approximate", "none") == "tanh" ? ps::GeluKind::Tanh : ps::GeluKind::Erf;
+  std::string approximate = n.string("approximate", "none");
+  if (approximate != "none" && approximate != "tanh")
+    return n.fail("has the approximation '" + approximate + "'; expected none or tanh");
+  auto kind = approximate == "tanh" ? ps::GeluKind::Tanh : ps::GeluKind::Erf;
   return n.set(n.make<ps::GeluOp>(getType(x), kind, x));
 }
 

@@ -1,6 +1,8 @@
 // Attention and rotary embedding, which ONNX has as ops of their own since opset 23.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
+#include <algorithm>
+#include <limits>
 
 using namespace mlir;
 
@@ -35,6 +37,75 @@ bool haveHeads(OnnxNode &n, ArrayRef<Value> values) {
   return !n.failed();
 }
 
+/// The sizes of an attention's window; -1 leaves a side open.
+struct Window {
+  int64_t left = -1, right = -1;
+  bool isOpen() const { return left < 0 && right < 0; }
+};
+
+Window readWindow(OnnxNode &n) {
+  Window window{n.integer("left_window_size", -1), n.integer("right_window_size", -1)};
+  if (std::min(window.left, window.right) < -1)
+    (void)n.fail("has a window of " + Twine(window.left) + " keys to the left and " +
+                 Twine(window.right) + " to the right; expected at least -1");
+  return window;
+}
+
+/// Returns true where a query sees a key: from `left` before its own position to `right` after it.
+/// Example: 1 and 0 of three queries and keys are [[1, 0, 0], [1, 1, 0], [0, 1, 1]].
+Value buildWindow(OnnxNode &n, Window window, Value query, Value key) {
+  auto type = RankedTensorType::get({getShape(query)[2], getShape(key)[2]}, n.i64());
+  Value column = n.make<ps::IotaOp>(type, 1), row = n.make<ps::IotaOp>(type, 0), seen;
+  auto bound = [&](int64_t distance, ps::Predicate predicate) {
+    Value limit = n.make<ps::AddOp>(row, n.splat(type, double(distance)));
+    Value side = n.compare(predicate, column, limit);
+    seen = seen ? Value(n.make<ps::AndOp>(seen, side)) : side;
+  };
+  if (window.left >= 0)
+    bound(-window.left, ps::Predicate::Ge);
+  if (window.right >= 0)
+    bound(window.right, ps::Predicate::Le);
+  return seen;
+}
+
+/// Joins a mask (or null) and the keys that a window shows: a bool is true where a key is seen,
+/// floats are added to the scores.
+Value joinMasks(OnnxNode &n, Value mask, Value seen) {
+  if (!mask)
+    return seen;
+  SmallVector<int64_t> shape = n.commonShape(mask, seen);
+  mask = n.broadcast(mask, shape), seen = n.broadcast(seen, shape);
+  if (n.failed())
+    return mask;
+  if (getElement(mask).isInteger(1))
+    return n.make<ps::AndOp>(mask, seen);
+  double hidden = -std::numeric_limits<double>::infinity();
+  return n.make<ps::SelectOp>(seen, mask, n.splat(getType(mask), hidden));
+}
+
+/// Fails where the softmax is wanted in more than the type in which it is computed here.
+void checkSoftmaxPrecision(OnnxNode &n, Value query) {
+  constexpr int64_t kNotGiven = 0, kFloat = 1, kHalf = 10, kDouble = 11, kBfloat = 16;
+  int64_t type = n.integer("softmax_precision", kNotGiven);
+  bool isDouble = type == kDouble && getElement(query).isF64();
+  if (!isDouble && !llvm::is_contained({kNotGiven, kFloat, kHalf, kBfloat}, type))
+    (void)n.fail("computes its softmax in " + getOnnxDtypeName(type) +
+                 ", which is not supported; export it without softmax_precision");
+}
+
+/// Puts the window into the mask. A causal attention with a window, or with a mask over more keys
+/// than queries, is one whose window ends at the query's own position.
+void applyWindow(OnnxNode &n, AttentionParts &parts) {
+  Window window = readWindow(n);
+  bool isSquare = getShape(parts.query)[2] == getShape(parts.key)[2];
+  if (parts.causal && (!window.isOpen() || (parts.mask && !isSquare))) {
+    window.right = 0;
+    parts.causal = false;
+  }
+  if (!n.failed() && !window.isOpen())
+    parts.mask = joinMasks(n, parts.mask, buildWindow(n, window, parts.query, parts.key));
+}
+
 LogicalResult convertAttention(OnnxNode &n) {
   AttentionParts parts{n.input(0), n.input(1), n.input(2)};
   parts.mask = n.optionalInput(3);
@@ -45,6 +116,8 @@ LogicalResult convertAttention(OnnxNode &n) {
                   "with use_cache=False");
   if (n.number("softcap", 0) != 0)
     return n.fail("has a soft cap, which is not supported");
+  n.haveNoEffect({"qk_matmul_output_mode"}); // of the scores, which nothing may read
+  checkSoftmaxPrecision(n, parts.query);
   bool isMerged = getRank(parts.query) == 3;
   int64_t heads = n.integer("q_num_heads", 0);
   parts.query = splitHeads(n, parts.query, heads);
@@ -54,6 +127,9 @@ LogicalResult convertAttention(OnnxNode &n) {
   if (n.hasAttribute("scale"))
     parts.scale = n.number("scale", 1);
   if (n.failed() || !haveHeads(n, {parts.query, parts.key, parts.value}))
+    return failure();
+  applyWindow(n, parts);
+  if (n.failed())
     return failure();
   Value result = buildAttention(n, parts);
   if (n.failed())

@@ -33,7 +33,7 @@ Value buildOnnxTensor(OnnxNode &n, const onnx::TensorProto &tensor) {
 namespace {
 
 LogicalResult convertConstant(OnnxNode &n) {
-  if (const onnx::AttributeProto *value = n.attribute("value")) {
+  if (const onnx::AttributeProto *value = n.attribute("value", OnnxKind::Tensor)) {
     Value tensor = buildOnnxTensor(n, value->t());
     return tensor ? n.set(tensor) : failure();
   }
@@ -41,15 +41,15 @@ LogicalResult convertConstant(OnnxNode &n) {
     auto type = RankedTensorType::get({int64_t(list.size())}, element);
     return n.make<ps::ConstantOp>(DenseElementsAttr::get(type, ArrayRef(list)));
   };
-  if (const onnx::AttributeProto *value = n.attribute("value_int"))
+  if (const onnx::AttributeProto *value = n.attribute("value_int", OnnxKind::Int))
     return n.set(n.make<ps::ConstantOp>(
         DenseElementsAttr::get(RankedTensorType::get({}, n.i64()), int64_t(value->i()))));
-  if (const onnx::AttributeProto *value = n.attribute("value_float"))
+  if (const onnx::AttributeProto *value = n.attribute("value_float", OnnxKind::Float))
     return n.set(n.splat(RankedTensorType::get({}, n.f32()), value->f()));
-  if (const onnx::AttributeProto *value = n.attribute("value_ints"))
+  if (const onnx::AttributeProto *value = n.attribute("value_ints", OnnxKind::Ints))
     return n.set(
         makeList(SmallVector<int64_t>(value->ints().begin(), value->ints().end()), n.i64()));
-  if (const onnx::AttributeProto *value = n.attribute("value_floats"))
+  if (const onnx::AttributeProto *value = n.attribute("value_floats", OnnxKind::Floats))
     return n.set(
         makeList(SmallVector<float>(value->floats().begin(), value->floats().end()), n.f32()));
   return n.fail("has a value of a kind that is not supported (strings, sparse tensors)");
@@ -57,7 +57,7 @@ LogicalResult convertConstant(OnnxNode &n) {
 
 LogicalResult convertConstantOfShape(OnnxNode &n) {
   SmallVector<int64_t> shape = n.integersInput(0);
-  const onnx::AttributeProto *given = n.attribute("value");
+  const onnx::AttributeProto *given = n.attribute("value", OnnxKind::Tensor);
   Value value =
       given ? buildOnnxTensor(n, given->t()) : n.splat(RankedTensorType::get({1}, n.f32()), 0);
   if (n.failed())

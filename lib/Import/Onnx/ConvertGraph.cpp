@@ -107,9 +107,26 @@ std::string OnnxGraphConverter::describeUnsupported(ArrayRef<const onnx::NodePro
   return missing.describe("replace them in the model, or export it with torch.export instead");
 }
 
+/// " (node 'NAME')", or nothing.
+static std::string describeNode(const onnx::NodeProto &node) {
+  return node.name().empty() ? "" : " (node '" + node.name() + "')";
+}
+
 std::string OnnxGraphConverter::describeTooMany() const {
   return "functions that call functions make more than " + std::to_string(mostNodes) +
          " nodes of those in the file, which is not supported";
+}
+
+LogicalResult OnnxGraphConverter::checkNames(const OnnxNodes &nodes, llvm::StringSet<> names,
+                                             const Place &caller) const {
+  for (const onnx::NodeProto &node : nodes)
+    for (const std::string &name : node.output())
+      if (!name.empty() && !names.insert(name).second)
+        return emitError(getLocation(getPlace(node, caller), b.getContext()))
+               << "'" << getOpName(node) << "' defines '" << name
+               << "', which the graph defines before" << describeNode(node)
+               << "; give each value a name of its own";
+  return success();
 }
 
 LogicalResult OnnxGraphConverter::run(ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope,
@@ -139,14 +156,13 @@ LogicalResult OnnxGraphConverter::convert(const onnx::NodeProto &node, OnnxScope
   OnnxNode converter(scope, node, b, loc);
   LogicalResult result =
       isChoice(node) ? inlineBranch(converter, place) : table.lookup(getOpName(node))(converter);
-  if (succeeded(result) && !converter.failed())
+  if (succeeded(result) && !converter.failed() && succeeded(converter.checkRead()))
     return success();
   if (isChoice(node) && !converter.failed())
     return failure(); // said at the branch's own nodes
   return emitError(loc) << "'" << getOpName(node) << "' "
                         << (converter.failed() ? converter.getFailure() : "cannot be imported")
-                        << ", in " << describePlace(place)
-                        << (node.name().empty() ? "" : " (node '" + node.name() + "')");
+                        << ", in " << describePlace(place) << describeNode(node);
 }
 
 /// The graph that the condition of an `If` chooses; null after a failure of the node.
@@ -158,38 +174,88 @@ static const onnx::GraphProto *chooseBranch(OnnxNode &choice) {
     return nullptr;
   }
   StringRef name = *condition != 0 ? "then_branch" : "else_branch";
-  const onnx::AttributeProto *branch = choice.attribute(name);
+  const onnx::AttributeProto *branch = choice.attribute(name, OnnxKind::Graph);
+  choice.haveNoEffect({"then_branch", "else_branch"}); // one of them is not chosen
   if (branch && branch->has_g() && branch->g().output_size() >= int(choice.getNumResults()))
     return &branch->g();
   (void)choice.fail("has no '" + name + "' with " + Twine(choice.getNumResults()) + " results");
   return nullptr;
 }
 
+/// The names that a branch defines are its own: values around it that have the same names are put
+/// back at the end.
+class BranchNames {
+public:
+  BranchNames(OnnxScope &scope, const onnx::GraphProto &graph) : scope(scope) {
+    for (const onnx::TensorProto &tensor : graph.initializer())
+      outer[tensor.name()] = scope.values.lookup(tensor.name());
+    for (const onnx::NodeProto &node : graph.node())
+      for (const std::string &name : node.output())
+        outer[name] = scope.values.lookup(name);
+  }
+  ~BranchNames() {
+    for (const auto &entry : outer)
+      scope.values[entry.first()] = entry.second;
+  }
+
+private:
+  OnnxScope &scope;
+  llvm::StringMap<Value> outer;
+};
+
 LogicalResult OnnxGraphConverter::inlineBranch(OnnxNode &choice, const Place &place) {
   const onnx::GraphProto *graph = chooseBranch(choice);
-  if (!graph)
+  SmallVector<Value> results;
+  if (!graph || failed(convertBranch(choice, *graph, place, results)))
     return failure();
-  if (graph->sparse_initializer_size())
+  for (auto [i, value] : enumerate(results))
+    if (choice.isUsed(i))
+      choice.scope.values[choice.node.output(i)] = value;
+  return success();
+}
+
+LogicalResult OnnxGraphConverter::convertBranch(OnnxNode &choice, const onnx::GraphProto &graph,
+                                                const Place &place, SmallVector<Value> &results) {
+  if (graph.sparse_initializer_size())
     return choice.fail("has a branch with sparse initializers, which are not supported");
   OnnxScope &scope = choice.scope;
-  for (const onnx::TensorProto &tensor : graph->initializer())
+  BranchNames names(scope, graph);
+  llvm::StringSet<> tensors;
+  for (const onnx::TensorProto &tensor : graph.initializer()) {
+    tensors.insert(tensor.name());
     scope.values[tensor.name()] = buildOnnxTensor(choice, tensor);
+  }
   std::vector<std::string> outputs;
-  for (const onnx::ValueInfoProto &output : graph->output())
+  for (const onnx::ValueInfoProto &output : graph.output())
     outputs.push_back(output.name());
   llvm::StringSet<> read; // `scope.live` has these names
-  std::vector<const onnx::NodeProto *> nodes = findLiveNodes(graph->node(), outputs, read);
+  std::vector<const onnx::NodeProto *> nodes = findLiveNodes(graph.node(), outputs, read);
   if (std::string missing = describeUnsupported(nodes); !missing.empty())
     return choice.fail(missing);
-  if (choice.failed() || failed(run(nodes, scope, place)))
+  if (choice.failed() || failed(checkNames(graph.node(), tensors, place)) ||
+      failed(run(nodes, scope, place)))
     return failure();
   for (unsigned i = 0; i < choice.getNumResults(); ++i) {
-    Value value = scope.values.lookup(outputs[i]);
-    if (choice.isUsed(i) && !value)
+    results.push_back(scope.values.lookup(outputs[i]));
+    if (choice.isUsed(i) && !results.back())
       return choice.fail("has the result '" + outputs[i] + "', which is no tensor");
-    if (choice.isUsed(i))
-      scope.values[choice.node.output(i)] = value;
   }
+  return success();
+}
+
+/// Fails where a call has an attribute that its function does not declare.
+static LogicalResult checkCall(const onnx::NodeProto &node, const onnx::FunctionProto &function,
+                               Location loc) {
+  auto declares = [&](const std::string &name) {
+    return is_contained(function.attribute(), name) ||
+           any_of(function.attribute_proto(),
+                  [&](const onnx::AttributeProto &attribute) { return attribute.name() == name; });
+  };
+  for (const onnx::AttributeProto &attribute : node.attribute())
+    if (!declares(attribute.name()))
+      return emitError(loc) << "'" << getOpName(node) << "' has the attribute '" << attribute.name()
+                            << "', which its function in the model does not declare"
+                            << describeNode(node) << "; export the model again";
   return success();
 }
 
@@ -199,6 +265,12 @@ LogicalResult OnnxGraphConverter::inlineFunction(const onnx::NodeProto &node,
   Location loc = getLocation(place, b.getContext());
   if (depth >= kMaxDepth)
     return emitError(loc) << "function '" << function.name() << "' calls itself";
+  llvm::StringSet<> parameters;
+  for (const std::string &name : function.input())
+    parameters.insert(name);
+  if (failed(checkCall(node, function, loc)) ||
+      failed(checkNames(function.node(), parameters, place)))
+    return failure();
   OnnxScope inner;
   inner.opset = scope.opset;
   for (const onnx::OperatorSetIdProto &set : function.opset_import())
@@ -213,7 +285,7 @@ LogicalResult OnnxGraphConverter::inlineFunction(const onnx::NodeProto &node,
     inner.attributes[attribute.name()] = &attribute;
   OnnxNode call(scope, node, b, loc);
   for (const onnx::AttributeProto &attribute : node.attribute())
-    inner.attributes[attribute.name()] = call.attribute(attribute.name());
+    inner.attributes[attribute.name()] = call.resolve(attribute);
   std::vector<const onnx::NodeProto *> nodes = findLiveNodes(function, inner.live);
   ++depth;
   LogicalResult result = run(nodes, inner, place);

@@ -26,6 +26,14 @@ public:
     return run(nodes, scope, root);
   }
 
+  /// Fails where two nodes of a graph define one name, or a node one of `names` (inputs and
+  /// initializers).
+  mlir::LogicalResult checkNames(const OnnxNodes &nodes, llvm::StringSet<> names,
+                                 const Place &caller) const;
+  mlir::LogicalResult checkNames(const OnnxNodes &nodes, llvm::StringSet<> names) const {
+    return checkNames(nodes, std::move(names), root);
+  }
+
 private:
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
   void collectUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes, const Place &caller,
@@ -40,6 +48,8 @@ private:
   /// The branch of an `If` that its condition, which is known, chooses. It sees the values around
   /// it and has names of its own.
   mlir::LogicalResult inlineBranch(OnnxNode &choice, const Place &place);
+  mlir::LogicalResult convertBranch(OnnxNode &choice, const onnx::GraphProto &graph,
+                                    const Place &place, llvm::SmallVector<mlir::Value> &results);
 
   mlir::OpBuilder &b;
   OnnxConverterTable table;

@@ -7,6 +7,16 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
+/// Fails where statistics are wanted in less than f32, in which they are computed here (f64: of
+/// f64).
+void checkStashType(OnnxNode &n, Value x) {
+  constexpr int64_t kFloat = 1, kDouble = 11;
+  int64_t type = n.integer("stash_type", kFloat);
+  if (type != kFloat && !(type == kDouble && getElement(x).isF64()))
+    (void)n.fail("computes its statistics in " + getOnnxDtypeName(type) +
+                 ", which is not supported; export it with stash_type = 1");
+}
+
 /// The number of last dims from `axis` on.
 int64_t countNormalized(OnnxNode &n, Value x) { return getRank(x) - n.axis(-1, getRank(x)); }
 
@@ -14,6 +24,7 @@ LogicalResult convertLayerNormalization(OnnxNode &n) {
   Value x = n.input(0), weight = n.optionalInput(1), bias = n.optionalInput(2);
   if (n.failed() || failed(n.onlyResults(1, "mean and deviation")))
     return failure();
+  checkStashType(n, x);
   int64_t count = countNormalized(n, x);
   if (n.failed())
     return failure();
@@ -26,6 +37,7 @@ LogicalResult convertRmsNormalization(OnnxNode &n) {
   Value x = n.input(0), weight = n.optionalInput(1);
   if (n.failed())
     return failure();
+  checkStashType(n, x);
   int64_t count = countNormalized(n, x);
   if (n.failed())
     return failure();
@@ -49,6 +61,7 @@ LogicalResult convertBatchNormalization(OnnxNode &n) {
     return n.fail("has other operands than x, scale, bias, mean and variance");
   BatchNorm norm{in[0], in[1], in[2], in[3], in[4], n.number("epsilon", 1e-5)};
   norm.isTraining = n.integer("training_mode", 0);
+  n.haveNoEffect({"momentum"}); // of the running statistics, which nothing may read
   if (norm.isTraining && failed(n.onlyResults(1, "new running statistics, with training_mode = 1")))
     return failure();
   if (norm.isTraining) // by the batch in every mode: there is no other form
@@ -83,6 +96,7 @@ LogicalResult convertGroupNormalization(OnnxNode &n) {
   Value x = n.input(0), weight = n.input(1), bias = n.input(2);
   if (n.failed() || getRank(x) < 2)
     return n.fail("is of " + debugString(x.getType()) + "; expected batch and channels");
+  checkStashType(n, x);
   if (n.getOpset() < 21) {
     weight = repeatOverGroups(n, weight, getShape(x)[1]);
     bias = repeatOverGroups(n, bias, getShape(x)[1]);

@@ -10,7 +10,8 @@ namespace {
 /// The dims that a node reduces: all where none are given, unless it says that this means none.
 SmallVector<int64_t> getDims(OnnxNode &n, Value x) {
   SmallVector<int64_t> dims = n.wrapDims(n.integersOf("axes", 1), getRank(x));
-  if (dims.empty() && !n.integer("noop_with_empty_axes", 0))
+  bool emptyIsNone = n.integer("noop_with_empty_axes", 0);
+  if (dims.empty() && !emptyIsNone)
     dims = llvm::to_vector(llvm::seq<int64_t>(0, getRank(x)));
   if (llvm::any_of(dims, [&](int64_t dim) { return dim < 0 || dim >= getRank(x); }))
     (void)n.fail("reduces a dim that is out of range");

@@ -141,6 +141,10 @@ LogicalResult convertResize(OnnxNode &n) {
               {"stretch"});
   if (n.integer("antialias", 0))
     return n.fail("has antialias = 1, which is not supported");
+  // These belong to cubic interpolation and to crops (with the input `roi`), which are refused. An
+  // element outside has the value of the nearest one: linear weights are the same without it.
+  n.haveNoEffect({"cubic_coeff_a", "extrapolation_value", "exclude_outside"});
+  (void)n.has(1);
   if (!isFloat(x))
     return n.fail("is of " + debugString(x.getType()) +
                   ", which is not supported; expected floats");

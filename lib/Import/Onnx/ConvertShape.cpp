@@ -280,14 +280,20 @@ bool checkBlocks(OnnxNode &n, Value x, int64_t block, bool toSpace) {
   return fits;
 }
 
+/// The order of channels and the elements of a block: "DCR" has the block first, "CRD" last.
+std::string getBlockMode(OnnxNode &n) {
+  std::string mode = n.string("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD")
+    (void)n.fail("has the mode '" + mode + "'; expected DCR or CRD");
+  return mode;
+}
+
 LogicalResult convertDepthToSpace(OnnxNode &n) {
   Value x = n.input(0);
   int64_t b = n.integer("blocksize", 0);
-  std::string mode = n.string("mode", "DCR");
+  std::string mode = getBlockMode(n);
   if (n.failed() || !checkBlocks(n, x, b, /*toSpace=*/true))
     return failure();
-  if (mode != "DCR" && mode != "CRD")
-    return n.fail("has the mode '" + mode + "'; expected DCR or CRD");
   ArrayRef<int64_t> s = getShape(x);
   int64_t images = s[0], channels = s[1] / (b * b), height = s[2], width = s[3];
   Value y =
@@ -300,11 +306,13 @@ LogicalResult convertDepthToSpace(OnnxNode &n) {
 LogicalResult convertSpaceToDepth(OnnxNode &n) {
   Value x = n.input(0);
   int64_t b = n.integer("blocksize", 0);
+  std::string mode = getBlockMode(n);
   if (n.failed() || !checkBlocks(n, x, b, /*toSpace=*/false))
     return failure();
   ArrayRef<int64_t> s = getShape(x);
   int64_t images = s[0], channels = s[1], height = s[2] / b, width = s[3] / b;
-  Value y = n.transpose(n.reshape(x, {images, channels, height, b, width, b}), {0, 3, 5, 1, 2, 4});
+  x = n.reshape(x, {images, channels, height, b, width, b});
+  Value y = mode == "DCR" ? n.transpose(x, {0, 3, 5, 1, 2, 4}) : n.transpose(x, {0, 1, 3, 5, 2, 4});
   return n.set(n.reshape(y, {images, channels * b * b, height, width}));
 }
 
@@ -346,7 +354,8 @@ LogicalResult convertSplitToSequence(OnnxNode &n) {
   if (isOneSize)
     sizes = splitEvenly(getShape(x)[dim], std::max<int64_t>(1, sizes[0]));
   SmallVector<Value> parts = takeParts(n, x, dim, sizes);
-  if (!n.has(1) && !n.integer("keepdims", 1)) {
+  bool keepsDim = n.integer("keepdims", 1);
+  if (!n.has(1) && !keepsDim) {
     SmallVector<int64_t> shape(getShape(x));
     shape.erase(shape.begin() + dim);
     for (Value &part : parts)

@@ -67,7 +67,7 @@ WindowAttributes readWindows(OnnxNode &n, Value x, ArrayRef<int64_t> kernel) {
   given.low.assign(pads.begin(), pads.begin() + space);
   given.high.assign(pads.begin() + space, pads.end());
   given.padding = n.string("auto_pad", "NOTSET");
-  given.isCeil = given.padding == "NOTSET" && n.integer("ceil_mode", 0);
+  given.isCeil = n.integer("ceil_mode", 0) && given.padding == "NOTSET";
   if (!given.isSame() && given.padding != "NOTSET" && given.padding != "VALID")
     (void)n.fail("has the padding '" + given.padding +
                  "'; expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
@@ -200,6 +200,7 @@ LogicalResult convertMaxPool(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed() || failed(n.onlyResults(1, "the places of the maxima")))
     return failure();
+  n.haveNoEffect({"storage_order"}); // of the places
   WindowAttributes given = readWindows(n, x, {});
   SpaceWindows windows = placeWindows(n, given);
   Value y = n.failed() ? x : buildMaxPool(n, x, windows);

@@ -52,7 +52,7 @@ public:
     std::string missing = converter.describeUnsupported(nodes);
     if (!missing.empty())
       return emitError(loc) << missing, OwningOpRef<ModuleOp>();
-    if (failed(buildFunction(options, notes)))
+    if (failed(checkNames()) || failed(buildFunction(options, notes)))
       return {};
     removeDead(*module);
     numberRandomOps(*module);
@@ -63,6 +63,17 @@ public:
 
 private:
   LogicalResult report(Error error) { return emitError(loc) << llvm::toString(std::move(error)); }
+
+  LogicalResult checkNames() {
+    llvm::StringSet<> names;
+    for (const onnx::ValueInfoProto &input : model.getGraph().input())
+      if (!names.insert(input.name()).second)
+        return emitError(loc) << "two inputs of the model are named '" << input.name()
+                              << "'; give each one a name of its own";
+    for (const OnnxTensor &tensor : model.getTensors())
+      names.insert(tensor.name);
+    return converter.checkNames(model.getGraph().node(), std::move(names));
+  }
 
   /// The inputs that have no initializer (old files list those too), as the binding of sizes sees
   /// them.

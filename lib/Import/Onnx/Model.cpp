@@ -290,6 +290,8 @@ Error OnnxModel::locateExternal(const onnx::TensorProto &message, OnnxTensor &te
   std::string name = "tensor '" + tensor.name + "'";
   if (isBad)
     return createStringError(name + " has a malformed offset or length of its external data");
+  if (StringRef(location).contains('\0'))
+    return createStringError(name + " has a NUL byte in the path of its data; export it again");
   if (!staysInside(location))
     return createStringError(name + " has its data in '" + location +
                              "', outside the model's folder, which is not read");

@@ -2,6 +2,7 @@
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "llvm/ADT/SmallBitVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace llvm;
@@ -104,18 +105,23 @@ Type promoteTypes(Value tensor, Scalar scalar) {
 // Arguments
 //===----------------------------------------------------------------------===//
 
-bool NodeConverter::has(StringRef name) const {
-  const Argument *argument = node.find(name);
+const Argument *NodeConverter::find(StringRef name) {
+  readArguments.insert(name);
+  return node.find(name);
+}
+
+bool NodeConverter::has(StringRef name) {
+  const Argument *argument = find(name);
   return argument && argument->kind != Argument::None;
 }
 
-bool NodeConverter::isTensor(StringRef name) const {
-  const Argument *argument = node.find(name);
+bool NodeConverter::isTensor(StringRef name) {
+  const Argument *argument = find(name);
   return argument && argument->kind == Argument::Tensor;
 }
 
 const Argument *NodeConverter::require(StringRef name) {
-  const Argument *argument = node.find(name);
+  const Argument *argument = find(name);
   if (!argument || argument->kind == Argument::None)
     (void)fail("has no argument '" + name + "'");
   return argument;
@@ -129,7 +135,7 @@ Value NodeConverter::tensor(StringRef name) {
 }
 
 Value NodeConverter::optionalTensor(StringRef name) {
-  const Argument *argument = node.find(name);
+  const Argument *argument = find(name);
   return argument && argument->kind == Argument::Tensor ? graph.lookup(argument->names[0])
                                                         : Value();
 }
@@ -161,7 +167,7 @@ int64_t NodeConverter::integer(StringRef name, int64_t otherwise) {
 
 SmallVector<int64_t> NodeConverter::integers(StringRef name) {
   SmallVector<int64_t> values;
-  if (const Argument *argument = node.find(name))
+  if (const Argument *argument = find(name))
     for (const Size &size : argument->sizes)
       values.push_back(evaluate(size));
   return values;
@@ -172,12 +178,12 @@ double NodeConverter::number(StringRef name, double otherwise) {
 }
 
 bool NodeConverter::boolean(StringRef name, bool otherwise) {
-  const Argument *argument = node.find(name);
+  const Argument *argument = find(name);
   return argument && argument->kind == Argument::Bool ? argument->bools[0] : otherwise;
 }
 
 std::string NodeConverter::string(StringRef name) {
-  const Argument *argument = node.find(name);
+  const Argument *argument = find(name);
   return argument && argument->kind == Argument::String ? argument->names[0] : "";
 }
 
@@ -196,6 +202,25 @@ Scalar NodeConverter::scalar(StringRef name) {
     (void)fail("has an argument '" + name + "' that is no number");
     return {};
   }
+}
+
+/// Returns true for arguments of the factories and of copies that say where and how a tensor lies
+/// in memory, which the compiler chooses; and for types, which are those of the results.
+static bool isPlacement(StringRef name) {
+  return is_contained(
+      {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy"}, name);
+}
+
+LogicalResult NodeConverter::checkRead() {
+  SmallVector<std::string> unread;
+  for (const Argument &argument : node.inputs)
+    if (argument.kind != Argument::None && !readArguments.contains(argument.name) &&
+        !isPlacement(argument.name))
+      unread.push_back("'" + argument.name + "'");
+  if (unread.empty())
+    return success();
+  return fail("has the argument " + llvm::join(unread, " and the argument ") +
+              ", which is not supported; leave it out");
 }
 
 //===----------------------------------------------------------------------===//

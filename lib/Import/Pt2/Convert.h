@@ -7,6 +7,7 @@
 #include "lib/Import/Build.h"
 #include "lib/Import/Pt2/Graph.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace parashard::import {
 
@@ -33,9 +34,10 @@ public:
                 mlir::Location loc)
       : TensorBuilder(builder, loc), graph(graph), node(node) {}
 
-  // Arguments.
-  bool has(llvm::StringRef name) const; ///< given, and not None
-  bool isTensor(llvm::StringRef name) const;
+  // Arguments. Reading an argument marks it.
+  const Argument *find(llvm::StringRef name);
+  bool has(llvm::StringRef name); ///< given, and not None
+  bool isTensor(llvm::StringRef name);
   mlir::Value tensor(llvm::StringRef name);
   mlir::Value optionalTensor(llvm::StringRef name);             ///< null when None
   llvm::SmallVector<mlir::Value> tensors(llvm::StringRef name); ///< null for None
@@ -47,6 +49,16 @@ public:
   bool boolean(llvm::StringRef name, bool otherwise);
   std::string string(llvm::StringRef name);
   Scalar scalar(llvm::StringRef name);
+  /// Marks arguments whose effect the type of the result has: sizes of a view, a dtype.
+  void areInResultType(std::initializer_list<llvm::StringRef> names) {
+    readArguments.insert(names.begin(), names.end());
+  }
+  /// Marks arguments that do not change what the importer builds.
+  void haveNoEffect(std::initializer_list<llvm::StringRef> names) {
+    readArguments.insert(names.begin(), names.end());
+  }
+  /// Fails where no converter has read an argument.
+  mlir::LogicalResult checkRead();
 
   // Results.
   unsigned getNumResults() const { return node.outputs.size(); }
@@ -66,6 +78,8 @@ public:
 private:
   const Argument *require(llvm::StringRef name);
   int64_t evaluate(const Size &size);
+
+  llvm::StringSet<> readArguments;
 };
 
 /// The type in which PyTorch computes on two tensors (a tensor without dims yields to one of its

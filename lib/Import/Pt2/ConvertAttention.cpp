@@ -11,7 +11,9 @@ namespace {
 /// undefined.
 LogicalResult convertAttention(NodeConverter &n) {
   AttentionParts parts{n.tensor("query"), n.tensor("key"), n.tensor("value")};
-  parts.mask = n.optionalTensor(n.node.find("attn_bias") ? "attn_bias" : "attn_mask");
+  parts.mask = n.optionalTensor(n.find("attn_bias") ? "attn_bias" : "attn_mask");
+  // Grouped heads are known by the shapes; the others belong to results without a use.
+  n.haveNoEffect({"enable_gqa", "compute_log_sumexp", "return_debug_mask"});
   parts.causal = n.boolean("is_causal", false);
   parts.dropout = n.number("dropout_p", 0);
   if (n.has("scale"))

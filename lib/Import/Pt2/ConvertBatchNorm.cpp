@@ -9,6 +9,7 @@ namespace {
 
 BatchNorm readNorm(NodeConverter &n) {
   BatchNorm norm;
+  n.haveNoEffect({"cudnn_enabled"});
   norm.input = n.tensor("input");
   norm.weight = n.optionalTensor("weight");
   norm.bias = n.optionalTensor("bias");
@@ -60,6 +61,8 @@ LogicalResult normalizeGroups(NodeConverter &n, int64_t groups, double epsilon) 
 }
 
 LogicalResult convertGroupNorm(NodeConverter &n) {
+  n.areInResultType({"N", "C", "HxW"});
+  n.haveNoEffect({"cudnn_enabled"});
   int64_t groups = n.integer(n.has("num_groups") ? "num_groups" : "group");
   return n.failed() ? failure() : normalizeGroups(n, groups, n.number("eps", 1e-5));
 }
@@ -68,7 +71,8 @@ LogicalResult convertInstanceNorm(NodeConverter &n) {
   Value x = n.tensor("input");
   if (n.failed())
     return failure();
-  if (!n.boolean("use_input_stats", true) || n.has("running_mean"))
+  n.haveNoEffect({"momentum", "cudnn_enabled"}); // nothing is kept
+  if (!n.boolean("use_input_stats", true) || n.has("running_mean") || n.has("running_var"))
     return n.fail("keeps running statistics, which is not supported; make it with "
                   "track_running_stats=False");
   return normalizeGroups(n, getRank(x) > 1 ? getShape(x)[1] : 0, n.number("eps", 1e-5));

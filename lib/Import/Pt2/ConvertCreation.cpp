@@ -8,16 +8,16 @@ namespace parashard::import {
 namespace {
 
 LogicalResult convertFull(NodeConverter &n) {
-  const char *name = n.node.find("fill_value") ? "fill_value"
-                     : n.node.find("value")    ? "value"
-                                               : "s";
+  const char *name = n.find("fill_value") ? "fill_value" : n.find("value") ? "value" : "s";
   double value = n.scalar(name).value;
   RankedTensorType type = n.getResultType();
+  n.areInResultType({"self", "size"});
   return n.failed() ? failure() : n.set(n.splat(type, value));
 }
 
 /// fill(self, value) with a value that is a tensor without dims.
 LogicalResult convertFillTensor(NodeConverter &n) {
+  n.areInResultType({"self"});
   RankedTensorType type = n.getResultType();
   Value value = n.convert(n.tensor("value"), type.getElementType());
   value = n.failed() ? value : n.broadcast(value, type.getShape());
@@ -25,12 +25,14 @@ LogicalResult convertFillTensor(NodeConverter &n) {
 }
 
 template <int kValue> LogicalResult convertSplat(NodeConverter &n) {
+  n.areInResultType({"self", "size"});
   RankedTensorType type = n.getResultType();
   return n.failed() ? failure() : n.set(n.splat(type, kValue));
 }
 
 /// start + step * index, computed in 64 bits (double for floats) as PyTorch does.
 LogicalResult convertArange(NodeConverter &n) {
+  n.areInResultType({"end"});
   double start = n.number("start", 0), step = n.number("step", 1);
   RankedTensorType type = n.getResultType();
   if (n.failed())

@@ -9,6 +9,7 @@ namespace {
 
 LogicalResult convertEinsum(NodeConverter &n) {
   std::string equation = n.string("equation");
+  n.haveNoEffect({"path"}); // the order of the contractions
   SmallVector<Value> operands = n.tensors("tensors");
   if (n.failed())
     return failure();
@@ -42,7 +43,7 @@ LogicalResult convertTensordot(NodeConverter &n) {
 /// Over the last dims of both.
 LogicalResult convertInner(NodeConverter &n) {
   Value lhs = n.tensor("self");
-  Value rhs = n.tensor(n.node.find("vec") ? "vec" : n.node.find("tensor") ? "tensor" : "other");
+  Value rhs = n.tensor(n.find("vec") ? "vec" : n.find("tensor") ? "tensor" : "other");
   if (n.failed())
     return failure();
   if (getRank(lhs) == 0 || getRank(rhs) == 0) {

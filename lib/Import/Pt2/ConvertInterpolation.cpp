@@ -15,7 +15,7 @@ struct Resize {
 
 /// The factor of space dim `d`: of the list of the .vec overload, or an argument of its own.
 double getFactor(NodeConverter &n, unsigned d, unsigned space) {
-  if (const Argument *list = n.node.find("scale_factors");
+  if (const Argument *list = n.find("scale_factors");
       list && list->kind != Argument::None && d < list->floats.size())
     return list->floats[d];
   static constexpr StringLiteral names[] = {"scales_d", "scales_h", "scales_w"};
@@ -26,6 +26,7 @@ double getFactor(NodeConverter &n, unsigned d, unsigned space) {
 /// One a space dim; none, and the node has failed, where the sizes do not fit.
 SmallVector<Resize> readResizes(NodeConverter &n, Value x, unsigned space) {
   SmallVector<Resize> resizes;
+  n.areInResultType({"output_size"});
   if (getRank(x) != space + 2 || n.getResultType().getRank() != space + 2) {
     (void)n.fail("resizes " + debugString(x.getType()) + "; expected batch, channels and " +
                  Twine(space) + " dims");

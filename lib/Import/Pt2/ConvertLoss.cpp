@@ -35,6 +35,7 @@ LogicalResult convertNll(NodeConverter &n) {
 
 LogicalResult convertGather(NodeConverter &n) {
   Value self = n.tensor("self"), index = n.tensor("index");
+  n.haveNoEffect({"sparse_grad"}); // the form in which PyTorch keeps the gradient
   if (n.failed())
     return failure();
   Value picked = buildGather(n, self, index, n.wrapDim(n.integer("dim"), getRank(self)));

@@ -13,8 +13,12 @@ namespace {
 LogicalResult convertView(NodeConverter &n) {
   Value x = n.tensor("self");
   RankedTensorType type = n.getResultType();
+  n.areInResultType({"size", "shape", "sizes", "other", "dim", "start_dim", "end_dim"});
   if (n.failed())
     return failure();
+  if (n.has("dtype"))
+    return n.fail("reads the bytes of a tensor as another type, which is not supported; convert "
+                  "it with .to(dtype)");
   if (getType(x).getNumElements() != type.getNumElements())
     return n.fail("reshapes " + debugString(x.getType()) + " to " + debugString(type) +
                   ", which has another number of elements: a size in the model is fixed that must "
@@ -25,6 +29,7 @@ LogicalResult convertView(NodeConverter &n) {
 
 LogicalResult convertExpand(NodeConverter &n) {
   Value x = n.tensor("self");
+  n.areInResultType({"size", "other", "implicit"});
   Value value = n.failed() ? x : n.broadcast(x, n.getResultType().getShape());
   return n.failed() ? failure() : n.set(value);
 }
@@ -69,6 +74,7 @@ LogicalResult convertPermute(NodeConverter &n) {
 /// Slices, and parts of splits; a dim that the result lacks has one element.
 LogicalResult convertRanges(NodeConverter &n) {
   Value x = n.tensor("self");
+  n.areInResultType({"split_size", "split_sizes", "chunks"});
   for (unsigned i = 0; i < n.getNumResults() && !n.failed(); ++i) {
     if (!n.isUsed(i))
       continue;
@@ -175,6 +181,7 @@ LogicalResult convertRepeatInterleave(NodeConverter &n) {
     return failure();
   if (!n.has("dim"))
     x = n.reshape(x, {getType(x).getNumElements()});
+  n.areInResultType({"output_size"});
   int64_t repeats = n.integer("repeats");
   std::optional<int64_t> dim = findDim(n, "dim", getRank(x), 0);
   if (!dim)

@@ -46,7 +46,7 @@ Value buildNorm(NodeConverter &n, Value x, double p, ArrayRef<int64_t> dims, boo
 }
 
 /// `ord` or `p`: 2 when it is not given.
-double getOrder(NodeConverter &n) { return n.number(n.node.find("ord") ? "ord" : "p", 2); }
+double getOrder(NodeConverter &n) { return n.number(n.find("ord") ? "ord" : "p", 2); }
 
 LogicalResult convertNorm(NodeConverter &n) {
   Value x = n.tensor("self");
@@ -158,6 +158,7 @@ LogicalResult convertLogSumExp(NodeConverter &n) {
   if (n.failed())
     return failure();
   x = n.widen(x);
+  n.areInResultType({"keepdim"});
   Value sums = buildLogSumExp(n, x, n.reducedDims(x));
   return n.failed() ? failure() : n.set(n.reshape(sums, n.getResultType().getShape()));
 }

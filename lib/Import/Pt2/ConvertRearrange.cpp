@@ -115,6 +115,7 @@ LogicalResult convertChannelShuffle(NodeConverter &n) {
 
 /// 1 where row and column agree.
 LogicalResult convertEye(NodeConverter &n) {
+  n.areInResultType({"n", "m"});
   RankedTensorType type = n.getResultType();
   if (n.failed())
     return failure();
@@ -128,6 +129,7 @@ LogicalResult convertEye(NodeConverter &n) {
 
 /// From both ends to the middle, as PyTorch does: both ends are exact.
 LogicalResult convertLinspace(NodeConverter &n) {
+  n.areInResultType({"steps"});
   double start = n.scalar("start").value, end = n.scalar("end").value;
   RankedTensorType type = n.getResultType();
   if (n.failed())

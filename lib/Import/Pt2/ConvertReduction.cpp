@@ -35,6 +35,7 @@ template <ps::ReductionKind kKind> LogicalResult convertExtreme(NodeConverter &n
 /// max.dim and min.dim: values and places.
 template <ps::ReductionKind kKind> LogicalResult convertExtremeAndPlace(NodeConverter &n) {
   Value x = n.tensor("self");
+  n.areInResultType({"keepdim"});
   if (n.failed())
     return failure();
   if (getRank(x) == 0)
@@ -53,6 +54,7 @@ template <ps::ReductionKind kKind> LogicalResult convertExtremeAndPlace(NodeConv
 /// Without a dim, of the flattened tensor.
 template <ps::ReductionKind kKind> LogicalResult convertPlace(NodeConverter &n) {
   Value x = n.tensor("self");
+  n.areInResultType({"keepdim"});
   if (n.failed())
     return failure();
   if (!n.has("dim") || getRank(x) == 0)
@@ -63,13 +65,15 @@ template <ps::ReductionKind kKind> LogicalResult convertPlace(NodeConverter &n) 
 
 LogicalResult convertProduct(NodeConverter &n) {
   Value x = n.tensor("self");
+  n.areInResultType({"keepdim"});
   if (n.failed())
     return failure();
   RankedTensorType type = n.getResultType();
   x = n.convert(x, type.getElementType());
+  SmallVector<int64_t> dims = n.reducedDims(x);
   if (getType(x).getNumElements() == 0)
     return n.set(n.splat(type, 1));
-  for (int64_t dim : n.reducedDims(x))
+  for (int64_t dim : dims)
     x = buildProduct(n, x, dim);
   return n.set(n.reshape(x, type.getShape()));
 }

@@ -10,7 +10,7 @@ namespace {
 
 /// The operand in the result's element type (integers become floats for floating functions).
 Value getOperand(NodeConverter &n) {
-  Value value = n.tensor(n.node.find("self") ? "self" : n.node.find("input") ? "input" : "a");
+  Value value = n.tensor(n.find("self") ? "self" : n.find("input") ? "input" : "a");
   return n.failed() ? value : n.convert(value, n.getResultType().getElementType());
 }
 
@@ -30,6 +30,7 @@ LogicalResult convertLog1p(NodeConverter &n) {
 }
 
 LogicalResult convertCopy(NodeConverter &n) {
+  n.areInResultType({"other"});
   Value x = getOperand(n);
   return n.failed() ? failure() : n.set(x);
 }
@@ -59,6 +60,7 @@ LogicalResult convertGelu(NodeConverter &n) {
 
 /// aten.copy_(self, src): the value of `src` in the type of `self`.
 LogicalResult convertCopyFrom(NodeConverter &n) {
+  n.areInResultType({"self"});
   RankedTensorType type = n.getResultType();
   Value source = n.tensor("src");
   if (n.failed())

@@ -4,6 +4,7 @@
 #include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 
@@ -219,6 +220,19 @@ Node readNode(Reader &r, JsonValue value) {
   return node;
 }
 
+/// Each value of a graph has a name of its own.
+void checkNames(Reader &r, const Graph &graph) {
+  StringSet<> names;
+  for (const Argument &input : graph.inputs)
+    for (const std::string &name : input.names)
+      if (input.kind == Argument::Tensor && !names.insert(name).second)
+        r.fail("two inputs of the graph are named '" + name + "'");
+  for (const Node &node : graph.nodes)
+    for (const std::string &name : node.outputs)
+      if (!name.empty() && !names.insert(name).second)
+        r.fail("'" + node.target + "' defines '" + name + "', which the graph defines before");
+}
+
 Graph readGraph(Reader &r, JsonValue object) {
   Graph graph;
   for (JsonValue input : r.array(object, "inputs"))
@@ -227,6 +241,7 @@ Graph readGraph(Reader &r, JsonValue object) {
     graph.outputs.push_back(readArgument(r, output));
   for (JsonValue node : r.array(object, "nodes"))
     graph.nodes.push_back(readNode(r, node));
+  checkNames(r, graph);
   for (const auto &[name, meta] : r.member(object, "tensor_values").getMembers())
     graph.tensors[name] = readTensorMeta(r, meta);
   for (const auto &[name, size] : r.member(object, "sym_int_values").getMembers())

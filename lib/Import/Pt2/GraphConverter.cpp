@@ -158,6 +158,8 @@ LogicalResult GraphConverter::convert(const Node &node) {
   for (const std::string &name : node.outputs)
     if (Value value = lookup(name); value && !isPossibleShape(getShape(value)))
       result = converter.fail("has a result with " + kImpossibleShape);
+  if (succeeded(result) && !converter.failed())
+    result = converter.checkRead();
   if (failed(result) || converter.failed()) {
     for (const std::string &name : node.outputs)
       failedValues.insert(name);
