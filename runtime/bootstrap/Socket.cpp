@@ -168,6 +168,13 @@ bool isLoopback(const std::string &address) {
   return address.rfind("127.", 0) == 0 || address == "::1" || address == "localhost";
 }
 
+bool isOwnHost(const Socket &socket) {
+  AnyAddress own;
+  getsockname(socket.get(), own.get(), &own.length);
+  std::string other = peerAddress(socket);
+  return isLoopback(other) || other == textOf(own.get());
+}
+
 std::vector<std::string> ownAddresses() {
   std::vector<std::string> result;
   ifaddrs *list = nullptr;

@@ -51,6 +51,8 @@ std::vector<std::string> resolve(const std::string &host);
 /// The numeric address of the other end.
 std::string peerAddress(const Socket &socket);
 bool isLoopback(const std::string &address);
+/// Returns whether the other end is on this host: both ends have one address.
+bool isOwnHost(const Socket &socket);
 /// The numeric addresses of this host, loopback last.
 std::vector<std::string> ownAddresses();
 

@@ -114,7 +114,9 @@ private:
       return;
     missing -= !star.sockets[card.rank];
     star.cards[card.rank] = card;
-    std::snprintf(star.cards[card.rank].address, sizeof(card.address), "%s", address.c_str());
+    // A process of this host may have come to any of its addresses, which others need not reach.
+    std::snprintf(star.cards[card.rank].address, sizeof(card.address), "%s",
+                  isOwnHost(arrival.socket) ? "127.0.0.1" : address.c_str());
     nonces[card.rank] = hello.nonce;
     star.sockets[card.rank] = std::move(arrival.socket);
   }

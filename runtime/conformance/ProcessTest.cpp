@@ -146,6 +146,26 @@ TEST(Star, OneJobDoesNotTakeInAnothersRanksNorStrangers) {
     }
 }
 
+/// A host with two networks: a rank beside rank 0 has come to the address of one of them. The
+/// others use the address at which they reach rank 0.
+TEST(Star, RanksOfTheHostOfRank0AreWhereTheOthersReachIt) {
+  std::string address = ownAddresses()[0];
+  if (isLoopback(address))
+    GTEST_SKIP() << "this host has no network";
+  Socket listener = listenAt(0, false);
+  uint16_t port = portOf(listener);
+  Star hub, beside, other;
+  std::thread first([&] { hub = gatherStar(listener, makeCard(0, 3, 7), {}, 10); });
+  std::thread second(
+      [&] { beside = joinStar({{address, port}}, makeCard(1, 3, 7), {}, 10, "there"); });
+  other = joinStar({{"127.0.0.1", port}}, makeCard(2, 3, 7), {}, 10, "there");
+  first.join();
+  second.join();
+  EXPECT_EQ(other.addressOf(1), "127.0.0.1");
+  EXPECT_EQ(hub.addressOf(1), "127.0.0.1");
+  EXPECT_EQ(beside.addressOf(2), address);
+}
+
 TEST(Star, WhoDoesNotComeIsNamed) {
   Socket listener = listenAt(0, true);
   std::string said = messageOf([&] { gatherStar(listener, makeCard(0, 3, 5), {}, 0.3); });
