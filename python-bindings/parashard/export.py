@@ -18,7 +18,10 @@ import importlib.util
 import inspect
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
+import traceback
 import types
 import warnings
 from unittest import mock
@@ -44,6 +47,7 @@ class Exported:
     parameters: int  # elements
     trained: int  # elements of those that require gradients
     notes: list  # what the user should know
+    unsupported: str = ""  # what ps-compile cannot import, and where it stands in the model
 
 
 # ---- models --------------------------------------------------------------------------------------------------------
@@ -302,7 +306,10 @@ def trace(module, inputs, dynamic_shapes):
 def explain(error):
     """PyTorch's message, and what usually helps."""
     text = f"{type(error).__name__}: {error}"
+    functions = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
     hints = {
+        "_detect_is_causal_mask": "PyTorch's transformer layers look at the values of mask=: pass is_causal=True beside it where it is causal, "
+        "else is_causal=False",
         "data-dependent": "a Python `if`, loop or index depends on the values of a tensor: use torch.where, or a fixed size",
         "GuardOnDataDependent": "a Python `if`, loop or index depends on the values of a tensor: use torch.where, or a fixed size",
         "item()": ".item() takes a value out of the graph: keep it a tensor",
@@ -311,8 +318,25 @@ def explain(error):
     }
     lines = text.splitlines()
     shown = "\n".join(lines[:12] + (["..."] if len(lines) > 12 else []))
-    helps = next((hint for word, hint in hints.items() if word.lower() in text.lower()), "")
+    helps = next((hint for word, hint in hints.items() if word in functions or word.lower() in text.lower()), "")
     return f"torch.export failed:\n{shown}" + (f"\nwhat helps: {helps}" if helps else "")
+
+
+def find_tool(name):
+    """A tool of the compiler: in the folder PARASHARD_BIN, on the PATH, or in this checkout's release build; None elsewhere."""
+    build = pathlib.Path(__file__).resolve().parents[2] / "build/release/bin"
+    folders = [os.environ.get("PARASHARD_BIN"), os.environ.get("PATH"), str(build)]
+    return next((found for folder in folders if folder and (found := shutil.which(name, path=folder))), None)
+
+
+def find_unsupported(path):
+    """The compiler's own message about what it cannot import; "" when there is none, None without the compiler."""
+    tool = find_tool("ps-translate")
+    if not tool:
+        return None
+    done = subprocess.run([tool, "--import-pt2", path, "--check"], capture_output=True, text=True, errors="replace")
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("ps-translate: note: ")]
+    return "" if done.returncode == 0 else "\n".join(lines).replace("ps-translate: error: ", "")
 
 
 def describe(program, path, notes):
@@ -339,7 +363,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
     """Exports `module` called with `inputs` (a dict by name) to the archive `path`; returns an `Exported`.
 
     `loss(outputs, labels)` is put into the graph, with "labels" among the inputs; models that return their loss need
-    none. `train` exports dropout and normalization as in training (evaluation is made from the same graph). The batch,
+    none. Where the compiler is installed, `unsupported` names what it cannot import. `train` exports dropout and normalization as in training (evaluation is made from the same graph). The batch,
     dim 0 of every input, stays free where the model allows it, so that `ps-compile --batch N` may choose it.
     Hugging Face's `config.use_cache` is off in the graph. A module's `layerdrop` (layers left out at random in training, as some of Hugging Face's have it) must be 0.
     """
@@ -383,6 +407,10 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
     exported = describe(program, path, notes)
     if shapes and not any(isinstance(s, str) for shape in exported.inputs.values() for s in shape) and not notes:
         notes.append("the batch is fixed: the model depends on its size")
+    unsupported = find_unsupported(path)
+    if unsupported is None:
+        notes.append("the ops were not checked: ps-translate is not on the PATH")
+    exported.unsupported = unsupported or ""
     if not exported.loss:
         notes.append("no output is a scalar: give a loss here, or ps-compile --loss cross_entropy")
     return exported
@@ -434,6 +462,9 @@ def main(arguments=None):
     print(f"  loss: {done.loss or 'none'}")
     for note in done.notes:
         print(f"  note: {note}")
+    if done.unsupported:
+        print(f"ps-compile cannot import this model: {done.unsupported}")
+        return
     needed = ' --init "normal(0.02)"' if options.meta else ""
     needed += "" if done.loss else " --loss cross_entropy"
     print(f"next: ps-compile {done.path} -o {done.path.stem} --mesh dp=2 --explain{needed}")

@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PACKAGE = os.path.join(ROOT, "python-bindings")
 sys.path.insert(0, PACKAGE)
 
-from parashard.export import ExportFailed, export  # noqa: E402
+from parashard.export import ExportFailed, export, main  # noqa: E402
 
 
 def run_export(folder, *arguments, expect=0):
@@ -213,6 +213,41 @@ def test_layers_are_left_out_at_random(tmp_path):
     with pytest.raises(ExportFailed, match=r"layers at random \(layerdrop = 0.5\).*set it to 0"):
         export(Dropping(0.5), {"x": x}, tmp_path / "m.pt2")
     assert not (tmp_path / "m.pt2").exists()
+
+
+UNKNOWN = """
+import torch
+class Unknown(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.det(x).sum() + x.topk(2).values.sum()
+def make(): return Unknown(), {"x": torch.randn(2, 3, 3)}
+"""
+
+
+def test_ops_that_the_compiler_does_not_know_are_named(tmp_path, monkeypatch, capsys):
+    (tmp_path / "model.py").write_text(UNKNOWN)
+    monkeypatch.setenv("PARASHARD_BIN", str(tools_folder()))
+    main([f"{tmp_path}/model.py:make", "-o", f"{tmp_path}/m.pt2"])
+    said = capsys.readouterr().out
+    assert "ps-compile cannot import this model: " in said and "next:" not in said and (tmp_path / "m.pt2").exists()
+    assert re.search(r"aten.topk.default: 1 time, first in the model itself \(.*model.py:5\)", said)
+    assert not export(Plain(), {"x": draw(4)[0]}, tmp_path / "plain.pt2").unsupported
+    monkeypatch.setattr("parashard.export.find_tool", lambda name: None)
+    done = export(Plain(), {"x": draw(4)[0]}, tmp_path / "m.pt2")
+    assert not done.unsupported and any("were not checked" in note for note in done.notes)
+
+
+def test_a_mask_whose_values_are_looked_at(tmp_path):
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1, enable_nested_tensor=False)
+
+        def forward(self, x):
+            return self.layers(x, mask=nn.Transformer.generate_square_subsequent_mask(5)).sum()
+
+    with pytest.raises(ExportFailed, match="pass is_causal=True"):
+        export(Masked(), {"x": torch.randn(4, 5, 8)}, tmp_path / "m.pt2")
 
 
 def test_refused_models(tmp_path):
