@@ -13,8 +13,10 @@ namespace parashard {
 struct ImportOptions {
   /// "INPUT.D=N" or "SYMBOL=N", as `--dim`.
   std::vector<std::string> dims;
-  /// The size of the batch symbol; 0 where not given.
+  /// The size of the batch dims; 0 where not given.
   int64_t batch = 0;
+  /// "INPUT=D", "INPUT=none" or "none", as `--batch-dim`.
+  std::vector<std::string> batchDims;
 };
 
 /// Imports a `.pt2` archive of torch.export. Weights are referenced in the archive, never copied.

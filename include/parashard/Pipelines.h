@@ -21,7 +21,7 @@ struct CompileOptions {
   std::string model;                  ///< .pt2 or .mlir
   std::vector<std::string> dims;      ///< INPUT.D=N or SYMBOL=N
   std::optional<int64_t> batch;       ///< binds the batch symbol
-  std::vector<std::string> batchDims; ///< INPUT=D or INPUT=none
+  std::vector<std::string> batchDims; ///< INPUT=D, INPUT=none or none
   std::string lossOutput;             ///< number or name of the loss output; empty: found
   std::string
       loss; ///< "none": cotangents come from outside; empty: in the graph; else a kind to add

@@ -18,6 +18,8 @@ inline constexpr llvm::StringLiteral kUnevenLossMark = "ps.uneven_loss";
 inline constexpr llvm::StringLiteral kRowSumsMark = "ps.row_sums";
 /// On an argument: the dim that is the batch, -1 where none is; absent: dim 0.
 inline constexpr llvm::StringLiteral kBatchDimMark = "ps.batch_dim";
+/// The mark of an input without a batch.
+inline constexpr int64_t kNoBatch = -1;
 
 /// On the module: floating-point operations of the contractions and attentions of a micro-batch (of
 /// an evaluation, where there is no training), of the whole model: before anything is split.

@@ -171,18 +171,31 @@ static std::string nameRun(ArrayRef<Operation *> ops) {
   return name.empty() ? "segment" : name;
 }
 
-/// What function results need that every run would build for itself is built by the last forward
-/// run.
+/// Finds or makes the run of an op that has a phase and a segment.
+static Run &getRun(Operation *op, std::map<int64_t, Run> &runs) {
+  Run &run = runs[*getRunOrder(op)];
+  run.phase = op->getAttrOfType<PhaseAttr>(kPhaseMark).getValue();
+  run.segment = op->getAttrOfType<IntegerAttr>(kSegmentMark).getInt();
+  return run;
+}
+
+/// Adds to the last forward run what function results need that every run would build for itself.
+/// Where all results are constants, there is no other run: one is made at their first op's place.
 static void addReturnedCloneables(Block &block, const DenseSet<Operation *> &cloneable,
                                   std::map<int64_t, Run> &runs) {
   Run *last = nullptr;
   for (auto &[order, run] : runs)
     if (run.phase == Phase::Forward || run.phase == Phase::Evaluate)
       last = &run;
-  for (Value value : block.getTerminator()->getOperands())
-    if (Operation *producer = value.getDefiningOp())
-      if (last && cloneable.contains(producer) && !llvm::is_contained(last->ops, producer))
-        last->ops.push_back(producer);
+  for (Value value : block.getTerminator()->getOperands()) {
+    Operation *producer = value.getDefiningOp();
+    if (!producer || !cloneable.contains(producer))
+      continue;
+    if (!last && getRunOrder(producer))
+      last = &getRun(producer, runs);
+    if (last && !llvm::is_contained(last->ops, producer))
+      last->ops.push_back(producer);
+  }
 }
 
 /// Every input of a run comes from outside or from an earlier run.
@@ -229,10 +242,7 @@ FailureOr<Pieces> cutIntoSegments(func::FuncOp function) {
       gathers[*order].push_back(&op);
       continue;
     }
-    Run &run = byOrder[*order];
-    run.phase = op.getAttrOfType<PhaseAttr>(kPhaseMark).getValue();
-    run.segment = op.getAttrOfType<IntegerAttr>(kSegmentMark).getInt();
-    run.ops.push_back(&op);
+    getRun(&op, byOrder).ops.push_back(&op);
   }
   addReturnedCloneables(block, cloneable, byOrder);
   Pieces pieces;

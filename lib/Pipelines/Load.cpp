@@ -56,6 +56,7 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
   ImportOptions import;
   import.dims = options.dims;
   import.batch = options.batch.value_or(0);
+  import.batchDims = options.batchDims;
   std::vector<std::string> notes;
   OwningOpRef<ModuleOp> module =
       isOnnx ? importOnnx(context, path, import, notes) : importPt2(context, path, import, notes);

@@ -13,8 +13,6 @@ namespace parashard {
 #include "lib/Sharding/Passes.h.inc"
 
 namespace {
-constexpr int64_t kNoBatch = -1;
-
 struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
   using SeedShardingsPassBase::SeedShardingsPassBase;
 

@@ -56,7 +56,7 @@ public:
     if (failed(markBatchDims()))
       return failure();
     if (failed(freezeParameters()) || failed(readOutputs()) || failed(chooseLoss()) ||
-        failed(chooseDifferentiated()) || failed(chooseAverage()))
+        failed(checkLoss()) || failed(chooseDifferentiated()) || failed(chooseAverage()))
       return failure();
     if (options.evalMode)
       switchToEvaluation(forward);
@@ -71,9 +71,11 @@ public:
 
 private:
   LogicalResult markBatchDims();
+  LogicalResult checkBatches();
   LogicalResult freezeParameters();
   LogicalResult readOutputs();
   LogicalResult chooseLoss();
+  LogicalResult checkLoss();
   LogicalResult chooseDifferentiated();
   LogicalResult chooseAverage();
   LogicalResult buildTraining();
@@ -115,19 +117,77 @@ private:
 // Choices
 //===----------------------------------------------------------------------===//
 
+static std::optional<unsigned> findInput(func::FuncOp forward, llvm::StringRef name) {
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+    if (auto known = forward.getArgAttrOfType<StringAttr>(i, kNameMark); known && known == name)
+      return i;
+  return std::nullopt;
+}
+
 LogicalResult TrainingBuilder::markBatchDims() {
+  OpBuilder builder(forward);
+  auto mark = [&](unsigned i, int64_t dim) {
+    forward.setArgAttr(i, kBatchDimMark, builder.getI64IntegerAttr(dim));
+  };
   for (llvm::StringRef part : options.batchDims) {
-    auto [input, text] = part.trim("\"").split('=');
-    int64_t dim = -1;
+    part = part.trim("\"");
+    if (part == "none") {
+      for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+        mark(i, kNoBatch);
+      continue;
+    }
+    auto [input, text] = part.split('=');
+    int64_t dim = kNoBatch;
     if (text != "none" && (text.getAsInteger(10, dim) || dim < 0))
-      return module.emitError() << "--batch-dim " << part << ": expected INPUT=D or INPUT=none";
-    unsigned i = 0;
-    while (i < forward.getNumArguments() && forward.getArgAttrOfType<StringAttr>(i, kNameMark) !=
-                                                StringAttr::get(forward.getContext(), input))
-      ++i;
-    if (i == forward.getNumArguments())
+      return module.emitError() << "--batch-dim " << part
+                                << ": expected INPUT=D, INPUT=none or none";
+    std::optional<unsigned> found = findInput(forward, input);
+    if (!found)
       return module.emitError() << "--batch-dim " << input << ": there is no such input";
-    forward.setArgAttr(i, kBatchDimMark, OpBuilder(forward).getI64IntegerAttr(dim));
+    mark(*found, dim);
+  }
+  return checkBatches();
+}
+
+static int64_t getBatchDim(func::FuncOp forward, unsigned input) {
+  auto marked = forward.getArgAttrOfType<IntegerAttr>(input, kBatchDimMark);
+  return marked ? marked.getInt() : 0;
+}
+
+/// The samples of an input: the size of its batch dim; nullopt if it has no such dim.
+static std::optional<int64_t> countSamples(func::FuncOp forward, unsigned input) {
+  auto type = dyn_cast<RankedTensorType>(forward.getArgument(input).getType());
+  int64_t dim = getBatchDim(forward, input);
+  if (!type || dim < 0 || dim >= type.getRank())
+    return std::nullopt;
+  return type.getDimSize(dim);
+}
+
+static std::string getInputName(func::FuncOp forward, unsigned input) {
+  auto name = forward.getArgAttrOfType<StringAttr>(input, kNameMark);
+  return name ? name.str() : std::to_string(input);
+}
+
+/// Row b of one input belongs to row b of all others.
+LogicalResult TrainingBuilder::checkBatches() {
+  std::optional<unsigned> first;
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+    std::optional<int64_t> samples = countSamples(forward, i);
+    if (!samples)
+      continue;
+    first = first.value_or(i);
+    int64_t expected = *countSamples(forward, *first);
+    if (samples == expected)
+      continue;
+    std::string name = getInputName(forward, i);
+    return forward.emitError() << "input \"" << getInputName(forward, *first) << "\" has "
+                               << expected << " samples and input \"" << name << "\" has "
+                               << *samples
+                               << ", but a step reads the same samples of both; give all inputs "
+                                  "one batch with --batch N or --dim "
+                               << name << "." << getBatchDim(forward, i) << "=" << expected
+                               << ", or write --batch-dim " << name
+                               << "=none if that dim is not a batch";
   }
   return success();
 }
@@ -174,6 +234,30 @@ FailureOr<unsigned> TrainingBuilder::findOutput(llvm::StringRef flag,
     return number;
   return listOutputs(forward.emitError() << flag << " " << numberOrName << ": no such output"),
          failure();
+}
+
+/// Returns true for a value that depends on no input, no variable and no random number.
+static bool isConstant(Value value) {
+  llvm::SmallVector<Value> open{value};
+  llvm::DenseSet<Operation *> seen;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || isa<ReadOp, RandomOpInterface>(op))
+      return false;
+    if (seen.insert(op).second)
+      llvm::append_range(open, op->getOperands());
+  }
+  return true;
+}
+
+LogicalResult TrainingBuilder::checkLoss() {
+  if (!loss || options.inference ||
+      !isConstant(forward.getBody().front().getTerminator()->getOperand(*loss)))
+    return success();
+  return listOutputs(forward.emitError("the loss is a constant: \"")
+                     << outputs[*loss].name
+                     << "\" depends on no input and no variable; return the loss that the model "
+                        "computes, or name another output with --loss-output");
 }
 
 LogicalResult TrainingBuilder::chooseLoss() {

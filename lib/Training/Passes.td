@@ -33,7 +33,7 @@ def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
       "outputs that get cotangents when the loss is none, separated by ';'">,
     Option<"freeze", "freeze", "std::string", "\"\"", "globs of parameters not to train, separated by ';'">,
     Option<"lossAverage", "loss-average", "std::string", "\"\"", "step or micro-batch; empty: step where recognised">,
-    Option<"batchDims", "batch-dims", "std::string", "\"\"", "INPUT=D or INPUT=none, separated by ';'; else dim 0">,
+    Option<"batchDims", "batch-dims", "std::string", "\"\"", "INPUT=D, INPUT=none or none, separated by ';'; else dim 0">,
     Option<"evalMode", "eval-mode", "bool", "false", "train the model as model.eval() has it">,
     Option<"scaleLoss", "scale-loss", "bool", "false",
       "start backward from a scale that ps-optimizer adapts, not from 1; without a loss, multiply cotangents by it">,

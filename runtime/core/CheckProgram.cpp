@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 
 namespace psrt {
 
@@ -220,6 +221,24 @@ static void checkInput(const Input &input, const Program &program) {
     checkAddress(program, "input", input.name, addresses, input.placement, input.dtype);
 }
 
+/// A step reads the same samples of all of its inputs.
+static void checkBatches(const Program &program) {
+  auto rowsOf = [](const Input &input) { return input.placement.shape[input.batchDim]; };
+  auto hasBatch = [](const Input &input) {
+    return input.batchDim >= 0 && input.role != "cotangent";
+  };
+  std::map<std::string, const Input *> firstOf; // by entry
+  for (const Input &input : program.inputs) {
+    if (!hasBatch(input))
+      continue;
+    const Input &first = *firstOf.emplace(input.entry, &input).first->second;
+    if (rowsOf(first) != rowsOf(input))
+      PSRT_FAIL(BadInput, "input \"%s\" has %lld samples and input \"%s\" has %lld in one step",
+                first.name.c_str(), (long long)rowsOf(first), input.name.c_str(),
+                (long long)rowsOf(input));
+  }
+}
+
 static void checkCopy(const Variable &variable, const Program &program) {
   int of = program.variable(variable.of);
   const Variable *whole = of < 0 ? nullptr : &program.variables[of];
@@ -254,6 +273,7 @@ void checkProgram(const Program &program) {
     checkVariable(variable, program);
   for (const Input &input : program.inputs)
     checkInput(input, program);
+  checkBatches(program);
   for (const EntryPoint &entry : program.entries)
     checkEntry(entry, program);
   for (const WeightFile &file : program.files)

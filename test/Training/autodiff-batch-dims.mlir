@@ -1,10 +1,11 @@
 // RUN: ps-opt %s -ps-autodiff | FileCheck %s --check-prefix=FIRST
 // RUN: ps-opt %s "-ps-autodiff=batch-dims=x=1" | FileCheck %s --check-prefix=SECOND
 // RUN: ps-opt %s "-ps-autodiff=batch-dims=x=none" | FileCheck %s --check-prefix=NONE
+// RUN: ps-opt %s "-ps-autodiff=batch-dims=none" | FileCheck %s --check-prefix=NONE
 // RUN: not ps-opt %s "-ps-autodiff=batch-dims=y=1" 2>&1 | FileCheck %s --check-prefix=INPUT
 // INPUT: error: --batch-dim y: there is no such input
 // RUN: not ps-opt %s "-ps-autodiff=batch-dims=x=-1" 2>&1 | FileCheck %s --check-prefix=FORM
-// FORM: error: --batch-dim x=-1: expected INPUT=D or INPUT=none
+// FORM: error: --batch-dim x=-1: expected INPUT=D, INPUT=none or none
 
 // A sum over dim 0 of a mean over dim 1: a sum over samples where dim 0 is the batch, else no sum of samples.
 // FIRST: ps.loss_average = "sum"

@@ -36,3 +36,27 @@ module {
     return %s : tensor<f32>
   }
 }
+
+// -----
+
+// Inputs of one step have the same number of samples.
+module {
+  // expected-error @below {{input "x" has 4 samples and input "y" has 8, but a step reads the same samples of both; give all inputs one batch with --batch N or --dim y.0=4, or write --batch-dim y=none if that dim is not a batch}}
+  func.func @forward(%x: tensor<4xf32> {ps.name = "x"}, %y: tensor<8xf32> {ps.name = "y"}, %z: tensor<f32> {ps.name = "z"}) -> tensor<f32> {
+    %s = ps.reduce sum %x dims [0] : tensor<4xf32> -> tensor<f32>
+    %t = ps.reduce sum %y dims [0] : tensor<8xf32> -> tensor<f32>
+    %r = ps.add %s, %t : tensor<f32>
+    return %r : tensor<f32>
+  }
+}
+
+// -----
+
+module {
+  // expected-error @below {{the loss is a constant: "loss" depends on no input and no variable; return the loss that the model computes, or name another output with --loss-output; outputs are 0 "loss" : 'tensor<f32>'}}
+  func.func @forward(%x: tensor<4xf32> {ps.name = "x"}) -> (tensor<f32> {ps.name = "loss"}) {
+    %c = ps.constant dense<1.0> : tensor<f32>
+    %r = ps.exp %c : tensor<f32>
+    return %r : tensor<f32>
+  }
+}

@@ -131,7 +131,7 @@ def test_dim_without_a_size(tmp_path, exports):
     """An export that keeps no hint of a dim's size: it must be given, and then all is well."""
     forget = lambda n, d: d.replace(b'"hint": {"as_int": 4}', b'"hint": null') if n.endswith("model.json") else d
     archive = damage(oracle.export("gpt_dynamic", exports), tmp_path / "unknown.pt2", forget)
-    refuse_compile(tmp_path, archive, status=1, words=["input_ids.0", "no size", "--dim"])
+    refuse_compile(tmp_path, archive, status=1, words=["input_ids.0", "no size", "give --batch N"])
     oracle.run([tools_folder() / "ps-compile", archive, "-o", tmp_path / "out", "--batch", 8], tmp_path)
 
 

@@ -133,7 +133,7 @@ def dynamic(exports):
 
 def test_unbound_symbols_take_the_size_at_export(dynamic, tmp_path):
     said = run_tool("ps-translate", "--import-pt2", dynamic, "-o", tmp_path / "x.mlir")
-    assert re.search(r"dim s\d+ \(input_ids.0, labels.0\) is not bound: it takes 4", said)
+    assert re.search(r"dim s\d+ \(input_ids.0, labels.0\) is not bound: it takes 4, its size at export; --batch N changes it", said)
 
 
 @pytest.mark.parametrize("flags", [["--batch", "6"], ["--dim", "labels.0=6"]])
@@ -143,6 +143,41 @@ def test_bound_batch(flags, dynamic, tmp_path):
     model = models.gpt_dynamic()
     inputs = model.draw_inputs(3, batch=6)
     assert evaluate_loss(raw, inputs, tmp_path) == pytest.approx(float(model.loss(inputs).detach()), rel=1e-5)
+
+
+class Apart(torch.nn.Module):
+    """Nothing ties the batches of its inputs: they are two symbols of the export."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x, y):
+        return (x * self.w).mean() + (y * self.w).mean()
+
+
+def test_batch_is_that_of_all_inputs(tmp_path):
+    rows = torch.arange(8.0).view(8, 1)
+    batch = {0: torch.export.Dim.DYNAMIC}
+    program = torch.export.export(Apart(), (rows, rows * 2), dynamic_shapes={"x": batch, "y": batch})
+    torch.export.save(program, tmp_path / "apart.pt2")
+
+    def shapes(*flags, level="imported"):
+        said = run_tool("ps-compile", tmp_path / "apart.pt2", "--stop-after", level, "-o", tmp_path / "x.mlir", *flags)
+        return said, re.findall(r"tensor<(\d+)x1xf32> \{ps", (tmp_path / "x.mlir").read_text())
+
+    assert shapes("--batch", "4")[1] == ["4", "4"]
+    said, found = shapes("--batch", "4", "--batch-dim", "y=none")
+    assert found == ["4", "8"] and "(y.0) is not bound: it takes 8, its size at export; --dim y.0=N changes it" in said
+    said, found = shapes("--batch-dim", "none", level="training")
+    assert found[:2] == ["8", "8"] and "--dim x.0=N changes it" in said and "--dim y.0=N changes it" in said
+    said, _ = shapes()
+    assert "(x.0) is not bound: it takes 8, its size at export; --batch N changes it" in said
+    # A dim given by itself is no batch of another size.
+    said = run_tool("ps-compile", tmp_path / "apart.pt2", "-o", tmp_path / "x", "--batch", "4", "--dim", "y.0=8", status=2)
+    assert "--batch 4: dim" in said and "is given as 8 by --dim" in said and "--batch-dim y=none" in said
+    said = run_tool("ps-compile", tmp_path / "apart.pt2", "-o", tmp_path / "x", "--dim", "y.0=4", status=1)
+    assert 'input "x" has 8 samples and input "y" has 4' in said
 
 
 def test_dims_out_of_range_or_fixed(dynamic):

@@ -11,7 +11,7 @@ import vision
 from conftest import tools_folder
 from onnx import helper
 from oracle import run
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 LEVEL_0 = (
     "--ps-recognize-attention --ps-recognize-attention-masks --ps-recognize-grouped-queries --ps-recognize-activations "
@@ -109,11 +109,22 @@ def test_default_export_says_what_it_cannot_train(tmp_path, exports, name):
     assert compared
 
 
+def test_outputs_that_are_constants(tmp_path):
+    """A shape and a number; alone, a model of these has nothing to compute."""
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Constant", [], ["c"], value_float=2.5)]
+    onnx_models.graph(nodes, {"x": (torch.float32, [2, 3])}, ["s", "c"], path=tmp_path / "shape.onnx")
+    run([tools_folder() / "ps-compile", "shape.onnx", "-o", "shape", "--inference"], tmp_path)
+    save_file({"x": torch.zeros(2, 3)}, tmp_path / "in.safetensors")
+    run([tmp_path / "shape", "--data", "in.safetensors", "--eval", "--outputs", "out.safetensors"], tmp_path)
+    found = load_file(tmp_path / "out.safetensors")
+    assert found["s"].flatten().tolist() == [2, 3] and found["c"].flatten().tolist() == [2.5]
+
+
 def test_dynamic_batch(tmp_path):
     model = models.gpt()
     shapes = {name: {0: torch.export.Dim("batch")} for name in model.inputs}
     path = model.export_onnx(tmp_path / "dynamic.onnx", dynamic_shapes=shapes)
-    assert "give --dim" in translate(path, tmp_path, expect=1)
+    assert "give --batch" in translate(path, tmp_path, expect=1)
     data = model.draw_inputs(3, batch=6)
     for flag in (["--batch", 6], ["--dim", "input_ids.0=6"]):
         loss, _ = oracle.first_step(tmp_path, path, data, *flag)

@@ -36,11 +36,15 @@ struct Flags {
       cl::value_desc("OUT"), cl::cat(model)};
   cl::list<std::string> dims{"dim", cl::desc("bind a dim: INPUT.D=N or SYMBOL=N"), cl::cat(model)};
   cl::opt<int64_t> batch{
-      "batch", cl::desc("bind the batch symbol: samples of one micro-batch over all data axes"),
+      "batch",
+      cl::desc("bind the batch dims of all inputs: samples of one micro-batch over all data "
+               "axes"),
       cl::init(0), cl::cat(model)};
   cl::list<std::string> batchDims{
       "batch-dim",
-      cl::desc("INPUT=D or INPUT=none: which dim of an input is its batch (default 0)"),
+      cl::desc(
+          "INPUT=D or INPUT=none: which dim of an input is its batch (default 0); none: no input "
+          "has one"),
       cl::cat(model)};
   cl::opt<std::string> mode{
       "mode", cl::desc("train, or eval: trained as model.eval() has it, without dropout"),

@@ -103,7 +103,8 @@ private:
     ExportedProgram program;
     if (failed(readInputs(program)))
       return failure();
-    Expected<SizeBinding> sizes = SizeBinding::bind(program, {options.dims, options.batch}, notes);
+    Expected<SizeBinding> sizes =
+        SizeBinding::bind(program, {options.dims, options.batch, options.batchDims}, notes);
     if (!sizes)
       return report(sizes.takeError());
     for (auto [input, element] : zip(program.inputs, elementTypes)) {

@@ -221,7 +221,8 @@ OwningOpRef<ModuleOp> importPt2(MLIRContext &context, StringRef path, const Impo
   Expected<ExportedProgram> program = readProgram(*archive);
   if (!program)
     return report(program.takeError());
-  Expected<SizeBinding> sizes = SizeBinding::bind(*program, {options.dims, options.batch}, notes);
+  Expected<SizeBinding> sizes =
+      SizeBinding::bind(*program, {options.dims, options.batch, options.batchDims}, notes);
   if (!sizes)
     return report(sizes.takeError());
   return ModuleBuilder(context, *program, *sizes).build(*archive);

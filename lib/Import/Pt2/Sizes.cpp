@@ -261,6 +261,40 @@ struct Symbols {
   }
 };
 
+/// Which dim of each input is its batch: dim 0, unless --batch-dim says otherwise. Entries of a
+/// form that is not known are left to the check of the flag.
+class BatchDims {
+public:
+  explicit BatchDims(ArrayRef<std::string> options) {
+    for (StringRef option : options) {
+      auto [input, dim] = option.rsplit('=');
+      unsigned number;
+      if (option == "none")
+        otherwise.reset(), given.clear();
+      else if (dim == "none")
+        given[input.str()] = std::nullopt;
+      else if (!dim.getAsInteger(10, number))
+        given[input.str()] = number;
+    }
+  }
+
+  bool isBatch(const InputDim &d) const {
+    auto it = given.find(d.input);
+    return (it == given.end() ? otherwise : it->second) == d.dim;
+  }
+
+  std::vector<InputDim> list(const Symbols &symbols) const {
+    std::vector<InputDim> result;
+    copy_if(symbols.dims, std::back_inserter(result),
+            [&](const InputDim &d) { return isBatch(d); });
+    return result;
+  }
+
+private:
+  std::map<std::string, std::optional<unsigned>> given;
+  std::optional<unsigned> otherwise = 0;
+};
+
 Error checkRange(const Symbols &symbols, const std::string &symbol, int64_t value) {
   auto it = symbols.program.ranges.find(symbol);
   if (value >= 1 &&
@@ -326,19 +360,53 @@ Error applyDim(const Symbols &symbols, StringRef option, Values &values) {
       (known.empty() ? std::string("; the export has no symbols") : "; symbols: " + known));
 }
 
-Error applyBatch(const Symbols &symbols, int64_t batch, Values &values) {
-  std::vector<InputDim> batchDims;
-  for (const InputDim &d : symbols.dims)
-    if (d.dim == 0)
-      batchDims.push_back(d);
-  for (const InputDim &d : batchDims)
+/// Sets every symbol that is the batch of an input. Example: inputs x [s0, 3] and y [s1, 3], which
+/// nothing in the graph ties, both get `batch` rows.
+Error applyBatch(const Symbols &symbols, const BatchDims &batches, int64_t batch, Values &values) {
+  std::vector<InputDim> dims = batches.list(symbols);
+  bool isBound = false;
+  for (const InputDim &d : dims) {
+    std::string symbol = getSymbol(d.size->expression);
+    if (symbol.empty())
+      continue;
+    isBound = true;
+    auto given = values.find(symbol);
+    if (given != values.end() && given->second != batch)
+      return createStringError(
+          formatv("dim {0} is given as {1} by --dim; remove that flag, or add --batch-dim {2}=none "
+                  "if dim {3} of this input is not a batch",
+                  symbols.describeSymbol(symbol), given->second, d.input, d.dim)
+              .str());
+    if (Error e = setSymbol(symbols, symbol, batch, values))
+      return e;
+  }
+  if (isBound)
+    return Error::success();
+  for (const InputDim &d : dims)
     if (!d.size->isStatic())
       return setDim(symbols, d, batch, values);
-  for (const InputDim &d : batchDims)
+  for (const InputDim &d : dims)
     if (d.size->value != batch)
       return createStringError(formatv("the export fixes the batch to {0}; {1}", d.size->value,
-                                       symbols.adviseDynamic(batchDims))
+                                       symbols.adviseDynamic(dims))
                                    .str());
+  return Error::success();
+}
+
+/// Binds a symbol that no flag gives to its size at export; the note names the flag that binds it.
+Error bindHint(const Symbols &symbols, const BatchDims &batches, const std::string &symbol,
+               Values &values, std::vector<std::string> &notes) {
+  auto hint = symbols.hints.find(symbol);
+  const std::vector<InputDim> &places = symbols.places.at(symbol);
+  bool isBatch = any_of(places, [&](const InputDim &d) { return batches.isBatch(d); });
+  std::string flag = isBatch ? "--batch" : "--dim " + describe(places.front()) + "=";
+  flag += isBatch ? " N" : "N";
+  if (hint == symbols.hints.end())
+    return createStringError("dim " + symbols.describeSymbol(symbol) +
+                             " has no size in the export; give " + flag);
+  values[symbol] = hint->second;
+  notes.push_back(formatv("dim {0} is not bound: it takes {1}, its size at export; {2} changes it",
+                          symbols.describeSymbol(symbol), hint->second, flag));
   return Error::success();
 }
 
@@ -347,26 +415,19 @@ Error applyBatch(const Symbols &symbols, int64_t batch, Values &values) {
 Expected<SizeBinding> SizeBinding::bind(const ExportedProgram &program, const SizeOptions &options,
                                         std::vector<std::string> &notes) {
   Symbols symbols(program);
+  BatchDims batches(options.batchDims);
   SizeBinding binding;
   for (const std::string &option : options.dims)
     if (Error e = applyDim(symbols, option, binding.values))
       return createStringError("--dim " + option + ": " + toString(std::move(e)));
   if (options.batch)
-    if (Error e = applyBatch(symbols, options.batch, binding.values))
+    if (Error e = applyBatch(symbols, batches, options.batch, binding.values))
       return createStringError("--batch " + std::to_string(options.batch) + ": " +
                                toString(std::move(e)));
-  for (const std::string &symbol : symbols.order) {
-    if (binding.values.count(symbol))
-      continue;
-    auto hint = symbols.hints.find(symbol);
-    if (hint == symbols.hints.end())
-      return createStringError("dim " + symbols.describeSymbol(symbol) +
-                               " has no size in the export; give --dim " + symbol + "=N");
-    binding.values[symbol] = hint->second;
-    notes.push_back(formatv(
-        "dim {0} is not bound: it takes {1}, its size at export; --dim {2}=N changes it",
-        symbols.describeSymbol(symbol), hint->second, describe(symbols.places[symbol].front())));
-  }
+  for (const std::string &symbol : symbols.order)
+    if (!binding.values.count(symbol))
+      if (Error e = bindHint(symbols, batches, symbol, binding.values, notes))
+        return std::move(e);
   return binding;
 }
 

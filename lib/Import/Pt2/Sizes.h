@@ -6,10 +6,12 @@
 
 namespace parashard::import {
 
-/// What the user says about dims: "INPUT.D=N" or "SYMBOL=N", and the batch (0: not given).
+/// What the user says about dims: "INPUT.D=N" or "SYMBOL=N", the batch (0: not given), and which
+/// dims are batches: "INPUT=D", "INPUT=none" or "none".
 struct SizeOptions {
   std::vector<std::string> dims;
   int64_t batch = 0;
+  std::vector<std::string> batchDims;
 };
 
 /// A value for each symbol of a program.
