@@ -9,6 +9,7 @@
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 #include <csignal>
 #include <filesystem>
@@ -29,10 +30,22 @@ void setVersion() {
   });
 }
 
+/// Prints an error where an argument could not stand in JSON, and returns false.
+static bool checkText(StringRef tool, StringRef argument) {
+  if (json::isUTF8(argument))
+    return true;
+  errs() << tool << ": error: the argument \"";
+  printEscapedString(argument, errs());
+  errs() << "\" is not UTF-8; rename the file, or what else it names\n";
+  return false;
+}
+
 bool parseTool(int argc, char **argv, StringRef overview) {
   StringRef tool = sys::path::filename(argv[0]);
   for (int i = 1; i < argc; ++i) {
     StringRef argument = argv[i], before = argv[i - 1];
+    if (!checkText(tool, argument))
+      return false;
     bool isEmpty = argument.starts_with("-") && argument.ends_with("=");
     StringRef flag = isEmpty                            ? argument.drop_back()
                      : i > 1 && before.starts_with("-") ? before

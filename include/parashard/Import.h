@@ -75,6 +75,9 @@ mlir::LogicalResult setInitialValues(mlir::ModuleOp module, llvm::ArrayRef<std::
 /// One warning when dropout is off in a model that is to be trained: it was exported in eval mode.
 void warnOfEvalMode(mlir::ModuleOp module);
 
+/// Fails where a name of the module is not UTF-8. The importers have checked theirs.
+mlir::LogicalResult checkText(mlir::ModuleOp module);
+
 /// Fails where `ps-verify-imported` does.
 mlir::LogicalResult verifyImported(mlir::ModuleOp module);
 

@@ -148,11 +148,13 @@ static json::Array describeFiles(const import::WeightFiles &files) {
     llvm::SmallString<128> absolute(file.path);
     llvm::sys::fs::make_absolute(absolute);
     llvm::sys::path::remove_dots(absolute);
-    result.push_back(json::Object{{"path", file.path},
-                                  {"absolute", absolute.str()},
-                                  {"bytes", int64_t(file.size)},
-                                  {"hashed", int64_t(file.end.size())},
-                                  {"hash", hashBytes(file.end)}});
+    json::Object object{{"path", file.path},
+                        {"bytes", int64_t(file.size)},
+                        {"hashed", int64_t(file.end.size())},
+                        {"hash", hashBytes(file.end)}};
+    if (json::isUTF8(absolute)) // else the file is found beside the program, or by `path`
+      object["absolute"] = absolute.str();
+    result.push_back(std::move(object));
   }
   return result;
 }

@@ -4,6 +4,7 @@
 #include "lib/Support/Files.h"
 #include "lib/Support/JsonDocument.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
@@ -124,6 +125,13 @@ llvm::Error writeSafetensors(llvm::StringRef path, const NamedTensors &tensors) 
   llvm::json::Object header;
   std::string data;
   for (const auto &[name, tensor] : tensors) {
+    if (!llvm::json::isUTF8(name)) {
+      std::string escaped;
+      llvm::raw_string_ostream os(escaped);
+      llvm::printEscapedString(name, os);
+      return llvm::createStringError("cannot write '" + path + "': the name \"" + escaped +
+                                     "\" of a tensor is not UTF-8; rename it");
+    }
     std::vector<char> bytes = tensor.toBytes();
     llvm::json::Array shape(tensor.getShape());
     header[name] = llvm::json::Object{

@@ -35,7 +35,7 @@ static StringRef getVerifiers(ps::Level level) {
 /// A module that somebody may have changed: passes of later levels trust what its level promises.
 static OwningOpRef<ModuleOp> loadDump(StringRef path, MLIRContext *context) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, context);
-  if (!module)
+  if (!module || failed(checkText(*module)))
     return nullptr;
   PassManager pm(context, ModuleOp::getOperationName());
   if (failed(parsePassPipeline(getVerifiers(getLevel(*module)), pm)) || failed(pm.run(*module)))

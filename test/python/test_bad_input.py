@@ -1,5 +1,6 @@
 """What users get wrong when compiling: each case ends with exit status 1 or 2 and a message that says what to do."""
 import os
+import shutil
 import subprocess
 import zipfile
 
@@ -81,6 +82,26 @@ def test_entry_that_leaves_the_archive(tmp_path, exports, outside):
         target.writestr(outside, "x")
     refuse_compile(tmp_path, path, status=1, words=[outside, "leaves the archive"])
     assert not (tmp_path.parent / "outside").exists()
+
+
+def test_names_that_are_not_utf8(tmp_path, exports):
+    """Of files, and in models of each kind: an error that shows the bytes."""
+    archive = oracle.export("mlp", exports)
+    (tmp_path / "module.mlir").write_text(r"""
+        func.func @forward(%x: tensor<f32> {ps.name = "a\FF"}) -> (tensor<f32> {ps.name = "loss"}) { return %x : tensor<f32> }""")
+    model = models.mlp().export_onnx(tmp_path / "mlp.onnx")
+    for name in [b"labels", b"layers.0.weight"]:
+        (tmp_path / "names.onnx").write_bytes(model.read_bytes().replace(name, b"\xff" + name[1:]))
+        refuse_compile(tmp_path, "names.onnx", status=1, words=['\\FF' + name[1:].decode(), "is not UTF-8"])
+    refuse_compile(tmp_path, "module.mlir", status=1, words=['the name "a\\FF"', "is not UTF-8; rename it"])
+    refuse_compile(tmp_path, os.fsdecode(b"\xff.pt2"), status=2, words=['"\\FF.pt2" is not UTF-8'])
+    refuse_compile(tmp_path, archive, "-o", os.fsdecode(b"\xff"), status=2, words=['"\\FF" is not UTF-8'])
+    # A folder may have any name: what stands in the program is found without it.
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    shutil.copy(archive, folder / "mlp.pt2")
+    oracle.run([tools_folder() / "ps-compile", "mlp.pt2", "-o", "mlp"], folder)
+    oracle.run([folder / "mlp", "--info"], folder)
 
 
 def test_missing_file(tmp_path):

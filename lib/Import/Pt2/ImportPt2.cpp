@@ -64,7 +64,7 @@ public:
       return {};
     removeDead(*module);
     numberRandomOps(*module);
-    if (failed(verify(*module)))
+    if (failed(checkText(*module)) || failed(verify(*module)))
       return {};
     return module;
   }

@@ -1,0 +1,36 @@
+// Checks that names of a model can stand in JSON: in programs, weights and reports.
+#include "dialects/ps/Ps.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "mlir/IR/Diagnostics.h"
+#include "parashard/Import.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+
+namespace parashard {
+
+LogicalResult checkText(ModuleOp module) {
+  StringAttr bad;
+  AttrTypeWalker walker;
+  walker.addWalk([&](StringAttr text) {
+    if (llvm::json::isUTF8(text.getValue()))
+      return WalkResult::advance();
+    bad = text;
+    return WalkResult::interrupt();
+  });
+  WalkResult result = module->walk([&](Operation *op) {
+    bool isInterrupted = walker.walk(op->getAttrDictionary()).wasInterrupted() ||
+                         walker.walk(LocationAttr(op->getLoc())).wasInterrupted();
+    return isInterrupted ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  if (!result.wasInterrupted())
+    return success();
+  std::string name;
+  llvm::raw_string_ostream os(name);
+  llvm::printEscapedString(bad.getValue(), os);
+  return emitError(UnknownLoc::get(module.getContext()))
+         << "the name \"" << name << "\" in the model is not UTF-8; rename it and export again";
+}
+
+} // namespace parashard
