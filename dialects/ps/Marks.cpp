@@ -64,6 +64,8 @@ RankedTensorType parashard::ps::getLocalType(RankedTensorType global, ShardingAt
   for (auto [size, dim] : llvm::zip_equal(global.getShape(), sharding.getDims())) {
     int64_t local = 1;
     for (FactorAttr factor : dim.getFactors()) {
+      if (!llvm::all_of(factor.getAxes(), [&](StringAttr axis) { return mesh.getAxisSize(axis); }))
+        return global; // an axis that the mesh lacks: verifyModule says so
       int64_t whole = factor.getSize() ? factor.getSize() : size;
       local *= mesh.getPlaces(whole, factor.getAxes());
     }

@@ -1,5 +1,6 @@
 // ps-verify-imported: what must hold at level 0.
 #include "dialects/ps/Ps.h"
+#include "dialects/ps/VerifyModule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "parashard/Import.h"
 
@@ -22,6 +23,8 @@ static LogicalResult verifyOp(Operation *op) {
 }
 
 LogicalResult verifyImported(ModuleOp module) {
+  if (failed(ps::verifyModule(module)))
+    return failure();
   for (Operation &op : module.getOps()) {
     if (!isa<VariableOp, func::FuncOp>(op))
       return op.emitOpError("(imported_c1) stands beside functions and variables");

@@ -1,6 +1,7 @@
 // The pass ps-verify-placed: every buffer has a place, of its own as long as it is in use.
 #include "FirstFit.h"
 #include "RecomputeBudget.h"
+#include "dialects/ps/VerifyModule.h"
 #include "lib/Codegen/Buffers.h"
 #include "lib/Codegen/ClassBuffers.h"
 #include "lib/Partition/Stages.h"
@@ -206,7 +207,7 @@ LogicalResult verifyHeld(rank::ProgramOp program, SymbolTable &symbols) {
 struct VerifyPlacedPass : parashard::impl::VerifyPlacedPassBase<VerifyPlacedPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
-    if (failed(verify(getOperation())))
+    if (failed(ps::verifyModule(getOperation())) || failed(verify(getOperation())))
       signalPassFailure();
   }
 

@@ -75,6 +75,10 @@ def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
       n-th one with the same members is of the same kind, type and thing (`ps.reduced`) on each of them.
     - (partitioned_c10) all stage functions of an entry reach their ends when each op waits for its operands, and a
       reduction for its members: no deadlock.
+    - (partitioned_c11) the marks of stages fit one another and the mesh.
+    - (partitioned_c12) runs call class functions.
+    - (partitioned_c13) an op of a stage function uses no value of a later phase (forward, backward_input,
+      backward_weight), and entries but `micro_batch` have no backward.
   }];
 }
 

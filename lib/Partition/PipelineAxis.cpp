@@ -67,6 +67,19 @@ static LogicalResult refuseCollective(Operation *op, StringAttr axis, StringRef 
                                  "over that axis alone may, in an update that each coordinate has";
 }
 
+LogicalResult verifyCallees(ModuleOp module, StringRef label) {
+  SymbolTable symbols(module);
+  WalkResult result = module.walk([&](rank::RunOp run) {
+    auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
+    if (callee && callee->hasAttr(rank::kClassMark))
+      return WalkResult::advance();
+    run.emitOpError() << "(" << label << ") runs @" << run.getCallee()
+                      << ", which is no class function: it has no " << rank::kClassMark;
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult verifyPipelineAxis(ModuleOp module, PipelineAxisLabels labels) {
   StringAttr axis = getPipelineAxis(module);
   if (!axis)

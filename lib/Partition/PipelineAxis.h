@@ -25,6 +25,9 @@ bool isReductionOfCoordinates(mlir::Operation *op, mlir::StringAttr axis);
 /// The pipeline coordinates that take part in such a reduction.
 llvm::SmallVector<int64_t> getReducingCoordinates(mlir::Operation *op);
 
+/// Checks that runs call class functions: later passes read their marks. Errors have `label`.
+mlir::LogicalResult verifyCallees(mlir::ModuleOp module, llvm::StringRef label);
+
 /// The entry of a stage function: `micro_batch` of @stage0.micro_batch.
 llvm::StringRef getEntry(mlir::func::FuncOp stage);
 /// Whether an entry has one stage function per pipeline coordinate; the others have one per stage.

@@ -104,6 +104,8 @@ void addFirstSegments(ModuleOp module, MutableArrayRef<func::FuncOp> functions,
 struct SplitStagesPass : impl::SplitStagesPassBase<SplitStagesPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (failed(verifyStageMarks(module, "partitioned_c11")))
+      return signalPassFailure();
     Stages stages = getStages(module);
     if (stages.getCount() == 1)
       return;

@@ -35,6 +35,30 @@ Stages getStages(ModuleOp module) {
   return stages;
 }
 
+/// More chunks are no pipeline: each has a layer at least.
+static constexpr int64_t kMostChunks = int64_t(1) << 20;
+
+LogicalResult verifyStageMarks(ModuleOp module, StringRef label) {
+  Attribute cuts = module->getAttr(kStageCutsMark), chunks = module->getAttr(kNumChunksMark);
+  if (!cuts)
+    return success();
+  auto number = dyn_cast_if_present<IntegerAttr>(chunks);
+  if (chunks && (!number || !number.getType().isInteger(64) || number.getInt() < 1 ||
+                 number.getInt() > kMostChunks))
+    return module.emitError() << "(" << label << ") has " << kNumChunksMark << " = " << chunks
+                              << ", expected an i64 in [1, 2^20]";
+  if (!isa<DenseI64ArrayAttr>(cuts))
+    return module.emitError() << "(" << label << ") has " << kStageCutsMark << " = " << cuts
+                              << ", expected an array of i64";
+  Stages stages = getStages(module);
+  if (int64_t(stages.cuts.size()) + 1 != stages.getCount() || !llvm::is_sorted(stages.cuts))
+    return module.emitError() << "(" << label << ") has " << kStageCutsMark << " = " << cuts
+                              << ", expected " << stages.getCount() - 1 << " ascending cuts for "
+                              << stages.placement.ranks << " ranks with " << stages.placement.chunks
+                              << " chunks each";
+  return success();
+}
+
 void setStages(ModuleOp module, const Stages &stages) {
   Builder b(module.getContext());
   bool isV = stages.placement.kind == plan::PlacementKind::V;

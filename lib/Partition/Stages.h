@@ -30,6 +30,9 @@ int64_t getPipelineSize(mlir::ModuleOp module);
 /// What `ps-partition-pipeline` left on the module (`ps.stage_cuts`, `ps.num_chunks`,
 /// `ps.placement`); one stage where it left nothing.
 Stages getStages(mlir::ModuleOp module);
+/// Checks that these marks fit one another and the mesh: there are `ranks * chunks` stages, and one
+/// cut less, in ascending order. Errors have `label`.
+mlir::LogicalResult verifyStageMarks(mlir::ModuleOp module, llvm::StringRef label);
 void setStages(mlir::ModuleOp module, const Stages &stages);
 
 /// What one rank of a stage does on one micro-batch.

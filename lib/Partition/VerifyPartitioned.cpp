@@ -1,7 +1,9 @@
 // The pass ps-verify-partitioned: class functions and stage functions are what level 3 says.
+#include "dialects/ps/VerifyModule.h"
 #include "lib/Partition/Collectives.h"
 #include "lib/Partition/Passes.h"
 #include "lib/Partition/PipelineAxis.h"
+#include "lib/Partition/Stages.h"
 #include "lib/Partition/VerifyStages.h"
 
 using namespace mlir;
@@ -15,13 +17,13 @@ namespace {
 bool namesAxes(Operation *op) { return isCollective(op) || isa<ShardIndexOp, ShardSliceOp>(op); }
 
 LogicalResult verifyClass(func::FuncOp function) {
-  if (!function->hasAttr(kPhaseMark) || !function->hasAttr(kSavedMark))
+  auto saved = function->getAttrOfType<IntegerAttr>(kSavedMark);
+  if (!function->getAttrOfType<PhaseAttr>(kPhaseMark) || !saved)
     return function.emitOpError("(partitioned_c1) a class function needs ")
            << kPhaseMark << " and " << kSavedMark;
-  auto saved = function->getAttrOfType<IntegerAttr>(kSavedMark).getInt();
-  if (saved < 0 || saved > int64_t(function.getNumResults()))
+  if (saved.getInt() < 0 || saved.getInt() > int64_t(function.getNumResults()))
     return function.emitOpError("(partitioned_c1) saves ")
-           << saved << " of " << function.getNumResults() << " results";
+           << saved.getInt() << " of " << function.getNumResults() << " results";
   WalkResult result = function.walk([&](Operation *op) -> WalkResult {
     if (op != function && op->hasAttr("variable"))
       return op->emitOpError("(partitioned_c2) names a variable inside a class function"),
@@ -55,6 +57,10 @@ LogicalResult verifyAxes(Operation *op, MeshOp mesh) {
 struct VerifyPartitionedPass : impl::VerifyPartitionedPassBase<VerifyPartitionedPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
+    if (failed(verifyModule(getOperation())) ||
+        failed(verifyStageMarks(getOperation(), "partitioned_c11")) ||
+        failed(verifyCallees(getOperation(), "partitioned_c12")))
+      return signalPassFailure();
     MeshOp mesh = getMesh(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function->hasAttr(rank::kClassMark) && failed(verifyClass(function)))

@@ -42,7 +42,7 @@ public:
       if (failed(collectResults(function)) || failed(collectReductions(number, function)))
         return failure();
     for (auto &[number, function] : functions)
-      if (failed(verifyArguments(function)))
+      if (failed(verifyArguments(function)) || failed(verifyOrderOfPhases(function)))
         return failure();
     for (auto &[key, reduction] : reductions)
       if (failed(verifyReduction(key.first, reduction)))
@@ -99,6 +99,46 @@ private:
                                  << "; it is given as " << type;
       error.attachNote(known->second.function.getLoc()) << "given here";
       return error;
+    }
+    return success();
+  }
+
+  //===--- phases ---------------------------------------------------------===//
+
+  /// Returns when a micro-batch runs an op: 0 in its forward, 1 in its backward, 2 in what of the
+  /// backward makes gradients of weights. A schedule moves these parts apart.
+  static int getPart(Operation *op) {
+    auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+    if (phase && phase.getValue() == Phase::BackwardInput)
+      return 1;
+    return phase && phase.getValue() == Phase::BackwardWeight ? 2 : 0;
+  }
+
+  /// Returns the part that makes a value, here or on another stage; 0 for inputs.
+  int getPart(Value value) {
+    if (Operation *op = value.getDefiningOp())
+      return getPart(op);
+    auto argument = cast<BlockArgument>(value);
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    auto mark = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark);
+    if (!mark)
+      return 0;
+    Given source = given.at(mark.getInt());
+    Operation *end = source.function.getBody().front().getTerminator();
+    Operation *made = end->getOperand(source.result).getDefiningOp();
+    return made ? getPart(made) : 0;
+  }
+
+  LogicalResult verifyOrderOfPhases(func::FuncOp function) {
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      int part = getPart(&op);
+      if (part > 0 && entry != "micro_batch")
+        return op.emitOpError("(partitioned_c13) is of the backward, which \"")
+               << entry << "\" does not run";
+      for (Value operand : op.getOperands())
+        if (getPart(operand) > part)
+          return op.emitOpError("(partitioned_c13) uses a value of a later phase, in the order "
+                                "forward, backward_input, backward_weight");
     }
     return success();
   }
@@ -217,8 +257,6 @@ private:
 } // namespace
 
 LogicalResult verifyStages(ModuleOp module) {
-  if (!getPipelineAxis(module))
-    return success();
   llvm::MapVector<StringRef, EntryVerifier> entries;
   for (auto function : module.getOps<func::FuncOp>())
     if (function->hasAttr(rank::kStageMark)) {

@@ -124,6 +124,8 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c16) no collective of a program or a class function goes over the pipeline axis but by `over_pp`: the ranks
       of another coordinate never join it.
     - (scheduled_c17) an entry has one program for each pipeline coordinate.
+    - (scheduled_c18) the marks of stages fit one another and the mesh.
+    - (scheduled_c19) runs call class functions.
   }];
 }
 

@@ -142,8 +142,10 @@ static bool fitTogether(Operation *a, Operation *b) {
 
 void ProgramBuilder::addToBucket(Operation *collective, int64_t mostBytes) {
   int64_t bytes = getByteSize(collective->getOperand(0).getType());
+  // The result of a collective is there after the wait for its bucket, which starts as one.
+  bool isChained = bucketOf.contains(collective->getOperand(0).getDefiningOp());
   for (Bucket &bucket : llvm::reverse(buckets)) {
-    if (isOverPipeline(collective))
+    if (isChained || isOverPipeline(collective))
       break; // coordinates have different ones beside it
     if (!fitTogether(bucket.collectives.front(), collective))
       continue;

@@ -105,9 +105,10 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
   void runOnOperation() override {
     if (failed(checkLevel(getOperation(), Level::Partitioned, getArgument())))
       return signalPassFailure();
-    if (microBatches < 1) {
+    if (microBatches < 1 || microBatches > plan::kMostMicroBatches) {
       getOperation().emitError("a step has ")
-          << int64_t(microBatches) << " micro-batches; give at least 1";
+          << int64_t(microBatches) << " micro-batches; give at least 1, and at most "
+          << plan::kMostMicroBatches;
       return signalPassFailure();
     }
     if (microBatches > 1 && getOperation()->hasAttr(kUnevenLossMark))

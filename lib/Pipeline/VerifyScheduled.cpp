@@ -1,5 +1,7 @@
 // The pass ps-verify-scheduled: tokens, queues, and uses after waits.
+#include "dialects/ps/VerifyModule.h"
 #include "lib/Partition/PipelineAxis.h"
+#include "lib/Partition/Stages.h"
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/VerifyCommunication.h"
 #include "llvm/ADT/MapVector.h"
@@ -256,6 +258,10 @@ struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> 
   void runOnOperation() override {
     markAllAnalysesPreserved();
     SymbolTable symbols(getOperation());
+    if (failed(verifyModule(getOperation())) ||
+        failed(verifyStageMarks(getOperation(), "scheduled_c18")) ||
+        failed(verifyCallees(getOperation(), "scheduled_c19")))
+      return signalPassFailure();
     llvm::MapVector<StringRef, SmallVector<rank::ProgramOp>> byEntry;
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
       for (auto start : program.getBody().getOps<rank::StartOp>())

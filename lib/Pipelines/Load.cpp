@@ -1,5 +1,6 @@
 // Brings a model in: an exported archive through its importer, or a dumped level.
 #include "dialects/ps/Ps.h"
+#include "dialects/ps/VerifyModule.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -36,6 +37,8 @@ static StringRef getVerifiers(ps::Level level) {
 static OwningOpRef<ModuleOp> loadDump(StringRef path, MLIRContext *context) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, context);
   if (!module || failed(checkText(*module)))
+    return nullptr;
+  if (failed(ps::verifyModule(*module)))
     return nullptr;
   PassManager pm(context, ModuleOp::getOperationName());
   if (failed(parsePassPipeline(getVerifiers(getLevel(*module)), pm)) || failed(pm.run(*module)))

@@ -48,6 +48,10 @@ struct ScheduleSize {
   int64_t microBatches;
 };
 
+/// The micro-batches of a step. Compile time and memory grow with them, since a program lists each:
+/// a small model takes seconds and 2 GB at this many.
+inline constexpr int64_t kMostMicroBatches = 16384;
+
 /// A schedule by the name that `--schedule` takes. To add one, add a function that returns a table
 /// (Timetable.cpp).
 struct Schedule {

@@ -1,4 +1,5 @@
 // The pass that checks what must hold at level 2.
+#include "dialects/ps/VerifyModule.h"
 #include "lib/Sharding/OpSharding.h"
 #include "lib/Sharding/Passes.h"
 
@@ -165,7 +166,7 @@ struct VerifyPlannedPass : impl::VerifyPlannedPassBase<VerifyPlannedPass> {
       getOperation().emitError() << "there is no ps.mesh; run ps-set-mesh first (planned_c1)";
       return signalPassFailure();
     }
-    if (failed(Verifier(mesh).verify(getOperation())))
+    if (failed(Verifier(mesh).verify(getOperation())) || failed(ps::verifyModule(getOperation())))
       signalPassFailure();
     markAllAnalysesPreserved();
   }

@@ -1,5 +1,6 @@
 // ps-verify-training: what must hold at level 1.
 #include "Symbols.h"
+#include "dialects/ps/VerifyModule.h"
 #include "parashard/Training.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -80,7 +81,7 @@ namespace {
 struct VerifyTrainingPass : impl::VerifyTrainingPassBase<VerifyTrainingPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
-    if (failed(verifyTraining(getOperation())))
+    if (failed(ps::verifyModule(getOperation())) || failed(verifyTraining(getOperation())))
       signalPassFailure();
   }
 };

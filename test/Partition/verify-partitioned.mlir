@@ -204,3 +204,121 @@ func.func @stage2.update() attributes {ps.stage = 2 : i64} {
   %0 = ps.all_reduce sum %s over ["pp"] : tensor<f32>
   return
 }
+
+// -----
+
+// A mark of another type.
+// expected-error@+1 {{(partitioned_c1) a class function needs ps.phase and ps.saved}}
+func.func @partitioned_c1_type(%x: tensor<4xf32>) attributes {ps.class = "h", ps.phase = "forward", ps.saved = 0 : i64} {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{(partitioned_c11) has ps.stage_cuts = array<i64>, expected 1 ascending cuts for 2 ranks with 1 chunks each}}
+module attributes {ps.stage_cuts = array<i64>} {
+  ps.mesh @mesh <"pp" = 2 : pipeline>
+}
+
+// -----
+
+// expected-error@+1 {{(partitioned_c11) has ps.num_chunks = 0 : i64, expected an i64 in [1, 2^20]}}
+module attributes {ps.num_chunks = 0 : i64, ps.stage_cuts = array<i64: 1>} {
+  ps.mesh @mesh <"pp" = 2 : pipeline>
+}
+
+// -----
+
+func.func private @h.forward(tensor<4xf32>) -> tensor<4xf32>
+func.func @stage0.micro_batch(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
+  // expected-error@+1 {{(partitioned_c12) runs @h.forward, which is no class function: it has no ps.class}}
+  %0 = rank.run @h.forward(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// The forward needs what the backward makes.
+func.func @h(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {
+  return %x : tensor<4xf32>
+}
+func.func @stage0.micro_batch(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
+  %0 = rank.run @h(%x) {ps.phase = #ps.phase<backward_weight>} : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{(partitioned_c13) uses a value of a later phase, in the order forward, backward_input, backward_weight}}
+  %1 = rank.run @h(%0) {ps.phase = #ps.phase<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @h(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {
+  return %x : tensor<4xf32>
+}
+func.func @stage0.evaluate(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
+  // expected-error@+1 {{(partitioned_c13) is of the backward, which "evaluate" does not run}}
+  %0 = rank.run @h(%x) {ps.phase = #ps.phase<backward_weight>} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// What every level's verifier checks.
+// expected-error@+1 {{(module_c1) has a tensor of type 'tensor<4294967296x4294967296xf32>'; expected a static shape of at most 2^40 elements}}
+ps.variable parameter @module_c1 : tensor<4294967296x4294967296xf32>
+
+// -----
+
+// expected-error@+1 {{(module_c1) has a tensor of type 'tensor<?xf32>'; expected a static shape of at most 2^40 elements}}
+func.func private @module_c1_dynamic(tensor<?xf32>)
+
+// -----
+
+func.func @module_c2(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{(module_c2) has the mark "ps.origin" = 9223372036854775807 : i64, expected an i64 in [0, 2^40]}}
+  %0 = ps.neg %x {ps.origin = 9223372036854775807 : i64} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{(module_c2) has the mark "ps.value" = "0", expected an i64 in [0, 2^40]}}
+func.func @module_c2_argument(%x: tensor<4xf32> {ps.value = "0"}) attributes {ps.stage = 0 : i64} {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{(module_c3) has more than 2^20 devices}}
+ps.mesh @mesh <"dp" = 4294967296 : data, "tp" = 4294967296 : tensor>
+
+// -----
+
+func.func @evaluate(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{(module_c4) has phase update in @evaluate}}
+  %0 = ps.neg %x {ps.phase = #ps.phase<update>} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @micro_batch(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = ps.neg %x {ps.phase = #ps.phase<backward_input>} : tensor<4xf32>
+  // expected-error@+1 {{(module_c4) of phase forward reads a value of phase backward_input}}
+  %1 = ps.neg %0 {ps.phase = #ps.phase<forward>} : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+ps.mesh @mesh <"dp" = 2 : data>
+// expected-error@+1 {{(module_c5) has a sharding over axis "tp", which the mesh lacks}}
+func.func private @module_c5(tensor<4xf32> {ps.sharding = #ps.sharding<@mesh, [{"tp"}]>})
+
+// -----
+
+// An op's verifier computes the local type before: it takes axes that the mesh lacks for no split.
+ps.mesh @mesh <"dp" = 2 : data>
+rank.program @pp0 pp = 0 entry "step" {
+  // expected-error@+1 {{type is 'tensor<2xf32>', the local type of its global one is 'tensor<4xf32>'}}
+  %0 = rank.input "x" micro_batch 0 : tensor<2xf32> of tensor<4xf32> as <@mesh, [{"tp"}]>
+}

@@ -2,7 +2,7 @@
 
 ps.variable parameter @a : tensor<4xf32>
 ps.variable optimizer @m of @a {ps.host} : tensor<4xf32>
-func.func private @k.update(!ps.ref<tensor<4xf32>>)
+func.func private @k.update(!ps.ref<tensor<4xf32>>) attributes {ps.class = "k", ps.phase = #ps.phase<update>, ps.saved = 0 : i64}
 rank.program @scheduled_c1 pp = 0 entry "step" {
   // expected-error@+1 {{(scheduled_c1) is never waited for}}
   %s, %t = rank.fetch [@m] : !ps.ref<tensor<4xf32>>
@@ -14,7 +14,7 @@ rank.program @scheduled_c1 pp = 0 entry "step" {
 
 ps.variable parameter @a : tensor<4xf32>
 ps.variable optimizer @m of @a {ps.host} : tensor<4xf32>
-func.func private @k.update(!ps.ref<tensor<4xf32>>)
+func.func private @k.update(!ps.ref<tensor<4xf32>>) attributes {ps.class = "k", ps.phase = #ps.phase<update>, ps.saved = 0 : i64}
 rank.program @scheduled_c11 pp = 0 entry "step" {
   // expected-error@+1 {{(scheduled_c11) uses @m, which lies in the host's memory and is not staged for it}}
   rank.run @k.update () variables [@m] : () -> ()
@@ -34,7 +34,7 @@ rank.program @scheduled_c11_stays pp = 0 entry "step" {
 
 ps.variable parameter @a : tensor<4xf32>
 ps.variable optimizer @m of @a {ps.host} : tensor<4xf32>
-func.func private @k.update(!ps.ref<tensor<4xf32>>)
+func.func private @k.update(!ps.ref<tensor<4xf32>>) attributes {ps.class = "k", ps.phase = #ps.phase<update>, ps.saved = 0 : i64}
 rank.program @scheduled_c12 pp = 0 entry "step" {
   %s, %t = rank.fetch [@m] : !ps.ref<tensor<4xf32>>
   // expected-error@+1 {{(scheduled_c12) uses @m before the wait for it, or after it is brought back}}
@@ -48,7 +48,7 @@ rank.program @scheduled_c12 pp = 0 entry "step" {
 
 ps.variable parameter @a : tensor<4xf32>
 ps.variable optimizer @m of @a {ps.host} : tensor<4xf32>
-func.func private @k.update(!ps.ref<tensor<4xf32>>)
+func.func private @k.update(!ps.ref<tensor<4xf32>>) attributes {ps.class = "k", ps.phase = #ps.phase<update>, ps.saved = 0 : i64}
 rank.program @scheduled_c12_back pp = 0 entry "step" {
   %s, %t = rank.fetch [@m] : !ps.ref<tensor<4xf32>>
   rank.wait %t
@@ -89,7 +89,7 @@ rank.program @scheduled_c13_early pp = 0 entry "step" {
 ps.variable parameter @a : tensor<4xf32>
 ps.variable optimizer @m of @a {ps.host} : tensor<4xf32>
 ps.variable optimizer @n of @a {ps.host} : tensor<4xf32>
-func.func private @k.update(!ps.ref<tensor<4xf32>>)
+func.func private @k.update(!ps.ref<tensor<4xf32>>) attributes {ps.class = "k", ps.phase = #ps.phase<update>, ps.saved = 0 : i64}
 rank.program @run_c5 pp = 0 entry "step" {
   %s, %t = rank.fetch [@m] : !ps.ref<tensor<4xf32>>
   // expected-error@+1 {{(run_c5) has @m staged, which is none of its variables}}

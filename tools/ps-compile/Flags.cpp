@@ -231,9 +231,6 @@ bool checkBuilt(const Flags &f) {
   return true;
 }
 
-/// Compile time and memory grow with it: seconds and 2 GB for a small model at this many.
-constexpr int64_t kMaxMicroBatches = 16384;
-
 bool checkAtLeastOne(const cl::opt<int64_t> &flag) {
   if (flag.getNumOccurrences() == 0 || flag >= 1)
     return true;
@@ -254,11 +251,11 @@ bool readMicroBatches(const Flags &f, CompileOptions &compile) {
                " needs --batch B, a divisor of it: a step takes global-batch / B micro-batches");
   if (f.globalBatch)
     compile.microBatches = f.globalBatch / f.batch;
-  if (compile.microBatches > kMaxMicroBatches)
+  if (compile.microBatches > plan::kMostMicroBatches)
     return bad((f.globalBatch ? "--global-batch " + llvm::Twine(f.globalBatch) + " asks for "
                               : "--micro-batches ") +
                llvm::Twine(compile.microBatches) + (f.globalBatch ? " micro-batches" : "") +
-               ": a step takes at most " + llvm::Twine(kMaxMicroBatches) +
+               ": a step takes at most " + llvm::Twine(plan::kMostMicroBatches) +
                ", since its program lists each; make them larger (--batch)");
   if (!f.lossAverage.empty() && f.lossAverage != "step" && f.lossAverage != "micro-batch")
     return bad("--loss-average takes step or micro-batch, not '" + f.lossAverage + "'");
