@@ -149,8 +149,14 @@ LogicalResult check(Operation *op, ShardingChecker &shardings) {
     for (Block &block : region)
       if (failed(checkTypes(op, block.getArgumentTypes())))
         return failure();
-  if (auto variable = dyn_cast<VariableOp>(op))
+  if (auto variable = dyn_cast<VariableOp>(op)) {
+    ShardingAttr sharding = variable.getSharding();
+    if (sharding && int64_t(sharding.getDims().size()) != variable.getTensorType().getRank())
+      return op->emitOpError("(module_c5) has ")
+             << variable.getTensorType().getRank() << " dims, its sharding "
+             << sharding.getDims().size();
     return checkTypes(op, variable.getTensorType());
+  }
   if (auto mesh = dyn_cast<MeshOp>(op))
     return checkMesh(mesh);
   auto function = dyn_cast<FunctionOpInterface>(op);

@@ -12,7 +12,7 @@ namespace parashard::ps {
 /// - (module_c3) the mesh has at most 2^20 devices.
 /// - (module_c4) phases of ops in @count, @micro_batch, @evaluate and @update are those of the
 /// function, and not before that of an operand.
-/// - (module_c5) shardings name axes of the mesh.
+/// - (module_c5) shardings name axes of the mesh; a variable's has one entry a dim.
 mlir::LogicalResult verifyModule(mlir::ModuleOp module);
 
 } // namespace parashard::ps
