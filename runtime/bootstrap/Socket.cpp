@@ -118,7 +118,16 @@ Socket acceptFrom(const Socket &listener) {
   return socket;
 }
 
-Socket connectTo(const std::string &address, uint16_t port, Deadline deadline) {
+/// A port at which nobody listens may be the one that the system gives to the connection itself:
+/// then it is connected, with itself, and in the way of whoever wants to listen there.
+static bool isOwnEnd(const Socket &socket) {
+  AnyAddress own, other;
+  return getsockname(socket.get(), own.get(), &own.length) == 0 &&
+         getpeername(socket.get(), other.get(), &other.length) == 0 && own.length == other.length &&
+         std::memcmp(own.get(), other.get(), own.length) == 0;
+}
+
+Socket startConnecting(const std::string &address, uint16_t port) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
@@ -131,18 +140,34 @@ Socket connectTo(const std::string &address, uint16_t port, Deadline deadline) {
   freeaddrinfo(found);
   if (!socket || (status != 0 && errno != EINPROGRESS))
     return Socket();
+  if (isOwnEnd(socket)) {
+    socket.close();
+    errno = ECONNREFUSED;
+    return Socket();
+  }
+  sendAtOnce(socket);
+  return socket;
+}
+
+int connectionError(const Socket &socket) {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  return error;
+}
+
+Socket connectTo(const std::string &address, uint16_t port, Deadline deadline) {
+  Socket socket = startConnecting(address, port);
+  if (!socket)
+    return Socket();
   if (!awaitReady(socket, POLLOUT, deadline)) {
     errno = ETIMEDOUT;
     return Socket();
   }
-  int error = 0;
-  socklen_t length = sizeof(error);
-  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error) {
+  if (int error = connectionError(socket)) {
     errno = error;
     return Socket();
   }
-  sendAtOnce(socket);
   return socket;
 }
 

@@ -44,6 +44,10 @@ Socket listenAt(uint16_t port, bool local);
 uint16_t portOf(const Socket &socket);
 /// A connection that has come in; none when there is none.
 Socket acceptFrom(const Socket &listener);
+/// A connection to a numeric address that is being made; none when it fails, errno says why.
+Socket startConnecting(const std::string &address, uint16_t port);
+/// Returns what has gone wrong with a connection (errno's numbers); 0: nothing.
+int connectionError(const Socket &socket);
 /// A connection to a numeric address; none when it fails, errno says why.
 Socket connectTo(const std::string &address, uint16_t port, Deadline deadline);
 /// The numeric addresses of a host name; empty when it has none.

@@ -291,17 +291,13 @@ Star gatherStar(const Socket &listener, const ProcessCard &card, const JobKey &k
   return Hub(listener, card, key).run(seconds);
 }
 
-/// The star of what `card` can reach rank 0 at; none where it is not there: errno or `hint` may say
-/// why.
-static std::optional<Star> tryToJoin(const Candidate &candidate, const ProcessCard &card,
+/// The star of one who has found rank 0; none where the end that answered is somebody else: `hint`
+/// may say who.
+static std::optional<Star> tryToJoin(Connector::Answer answer, const ProcessCard &card,
                                      const JobKey &key, double seconds, const std::string &where,
                                      std::string &hint) {
-  Socket socket =
-      connectTo(candidate.address, candidate.port, secondsFromNow(std::min(seconds, 2.0)));
-  if (!socket)
-    return std::nullopt;
-  Spoke spoke(std::move(socket), card, key);
-  errno = 0;
+  const Candidate &candidate = answer.candidate;
+  Spoke spoke(std::move(answer.socket), card, key);
   std::string address = candidate.address + " port " + std::to_string(candidate.port);
   if (!spoke.greet(address, hint))
     return std::nullopt;
@@ -317,21 +313,17 @@ Star joinStar(const Search &search, ProcessCard &card, JobKey &key, double secon
               const std::string &where) {
   Deadline deadline = secondsFromNow(seconds);
   auto isOver = [&] { return std::chrono::steady_clock::now() >= deadline; };
-  int lastError = 0;
   std::string hint;
+  Connector connector(sizeof(Challenge));
   while (!isOver()) {
-    for (const Candidate &candidate : search(card, key)) {
-      if (isOver())
-        break;
-      errno = 0;
-      if (std::optional<Star> star = tryToJoin(candidate, card, key, seconds, where, hint))
+    connector.start(search(card, key));
+    Deadline again = secondsFromNow(0.05);
+    while (std::optional<Connector::Answer> answer = connector.next(again))
+      if (std::optional<Star> star = tryToJoin(std::move(*answer), card, key, seconds, where, hint))
         return std::move(*star);
-      lastError = errno ? errno : lastError;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  if (hint.empty() && lastError)
-    hint = std::strerror(lastError);
+  if (hint.empty())
+    hint = connector.describeErrors();
   PSRT_FAIL(Failed, "rank 0 of this job was not found within %g s (PSRT_TIMEOUT) at %s%s%s",
             seconds, where.c_str(), hint.empty() ? "" : ": ", hint.c_str());
 }

@@ -2,8 +2,8 @@
 #ifndef PSRT_BOOTSTRAP_STAR_H
 #define PSRT_BOOTSTRAP_STAR_H
 
+#include "runtime/bootstrap/Connector.h"
 #include "runtime/bootstrap/JobKey.h"
-#include "runtime/bootstrap/Socket.h"
 #include <functional>
 
 namespace psrt {
@@ -38,12 +38,6 @@ struct Star {
   std::string addressOf(int rank) const;
 };
 
-/// An end where rank 0 may listen, seen from the others.
-struct Candidate {
-  std::string address;
-  uint16_t port;
-};
-
 /// Rank 0: takes in all others, which prove that they know the key. Fails after `seconds`, naming
 /// who has not come.
 Star gatherStar(const Socket &listener, const ProcessCard &card, const JobKey &key, double seconds);
@@ -52,8 +46,8 @@ Star gatherStar(const Socket &listener, const ProcessCard &card, const JobKey &k
 /// known.
 using Search = std::function<std::vector<Candidate>(ProcessCard &card, JobKey &key)>;
 
-/// The others: try the candidates until one is rank 0 of this job, which proves that it knows the
-/// key; `where` is for the message.
+/// The others: connect to all candidates at once, again and again, until one is rank 0 of this job,
+/// which proves that it knows the key; `where` is for the message.
 Star joinStar(const Search &search, ProcessCard &card, JobKey &key, double seconds,
               const std::string &where);
 Star joinStar(const std::vector<Candidate> &candidates, const ProcessCard &card, const JobKey &key,

@@ -166,6 +166,24 @@ TEST(Star, RanksOfTheHostOfRank0AreWhereTheOthersReachIt) {
   EXPECT_EQ(beside.addressOf(2), address);
 }
 
+/// Others that listen where rank 0 may be, and say nothing or something else, delay nobody.
+TEST(Star, SilentListenersCostNoTime) {
+  std::vector<Socket> others;
+  std::vector<Candidate> where;
+  for (int i = 0; i < 30; ++i) {
+    others.push_back(listenAt(0, true));
+    where.push_back({"127.0.0.1", portOf(others.back())});
+  }
+  Socket listener = listenAt(0, true);
+  where.push_back({"127.0.0.1", portOf(listener)});
+  auto begin = std::chrono::steady_clock::now();
+  std::thread first([&] { gatherStar(listener, makeCard(0, 2, 7), {}, 10); });
+  Star star = joinStar(where, makeCard(1, 2, 7), {}, 10, "there");
+  first.join();
+  EXPECT_EQ(star.cards.size(), 2u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+}
+
 TEST(Star, WhoDoesNotComeIsNamed) {
   Socket listener = listenAt(0, true);
   std::string said = messageOf([&] { gatherStar(listener, makeCard(0, 3, 5), {}, 0.3); });
