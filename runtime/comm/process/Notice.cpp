@@ -1,5 +1,6 @@
 // Making, writing and reading notices.
 #include "runtime/comm/process/Notice.h"
+#include "runtime/bootstrap/Acceptor.h"
 #include "runtime/core/Status.h"
 #include <cerrno>
 #include <cstring>
@@ -109,8 +110,50 @@ std::optional<Notice> readNotice(const std::string &path) {
   }
 }
 
+/// Returns whether a rank 0 listens where the notice says: its job meets now.
+static bool isAnswered(const Notice &notice) {
+  Connector connector(sizeof(Challenge));
+  connector.start(notice.candidates());
+  Deadline deadline = secondsFromNow(1);
+  while (std::optional<Connector::Answer> answer = connector.next(deadline)) {
+    Challenge challenge;
+    if (receiveAll(answer->socket, &challenge, sizeof(challenge), deadline) &&
+        challenge.magic == Challenge::kMagic)
+      return true;
+  }
+  return false;
+}
+
+/// Takes away what a job that was killed has left. \throws BadArgument where its job is alive.
+static void removeStale(const std::string &path) {
+  std::optional<Notice> notice = readNotice(path); // what is something else stays
+  if (!notice)
+    return;
+  if (isAnswered(*notice))
+    PSRT_FAIL(BadArgument,
+              "PSRT_MEETING_FILE is \"%s\", by which another job meets now (its rank 0 is at %s); "
+              "give each job a file of its own",
+              path.c_str(), notice->describe().c_str());
+  if (std::optional<Notice> again = readNotice(path); again && again->job == notice->job)
+    unlink(path.c_str());
+}
+
+/// Renames where nothing is; false: something is there.
+static bool renameToNew(const std::string &from, const std::string &to) {
+  if (link(from.c_str(), to.c_str()) == 0) {
+    unlink(from.c_str());
+    return true;
+  }
+  if (errno == EEXIST)
+    return false;
+  if (errno == EPERM || errno == ENOTSUP || errno == ENOSYS) // a file system without links
+    return std::rename(from.c_str(), to.c_str()) == 0;
+  return false;
+}
+
 /// Writes under a name that nobody can guess, then renames. Other users can read it at no time.
-static void writePrivately(const std::string &path, const std::string &text) {
+/// Returns false when another process has written the file in between.
+static bool writePrivately(const std::string &path, const std::string &text) {
   std::string temporary = path + "." + toHex(bytesOf(drawNonce()));
   int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   bool written = file >= 0 && write(file, text.data(), text.size()) == ssize_t(text.size()) &&
@@ -118,17 +161,18 @@ static void writePrivately(const std::string &path, const std::string &text) {
   int why = errno;
   if (file >= 0)
     close(file);
-  if (written && std::rename(temporary.c_str(), path.c_str()) == 0)
-    return;
+  if (written && renameToNew(temporary, path))
+    return true;
   why = written ? errno : why;
   if (file >= 0)
     unlink(temporary.c_str());
+  if (written && why == EEXIST)
+    return false;
   PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(why));
 }
 
 PostedNotice::PostedNotice(const std::string &path, const Notice &notice)
     : path(path), job(notice.job) {
-  readNotice(path); // what is something else stays
   nlohmann::json addresses = nlohmann::json::array();
   for (const Candidate &candidate : notice.candidates())
     addresses.push_back(candidate.address);
@@ -137,7 +181,9 @@ PostedNotice::PostedNotice(const std::string &path, const Notice &notice)
                          {"secret", toHex(bytesOf(notice.secret.bytes))},
                          {"port", notice.port},
                          {"addresses", std::move(addresses)}};
-  writePrivately(path, json.dump() + "\n");
+  do
+    removeStale(path);
+  while (!writePrivately(path, json.dump() + "\n"));
 }
 
 PostedNotice::~PostedNotice() {
