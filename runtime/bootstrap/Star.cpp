@@ -31,12 +31,13 @@ struct Hello {
 /// Before each message of rank 0, which is a text or the cards.
 struct Header {
   enum Kind : uint32_t {
-    Welcome,   ///< no message; the cards or a failure follow when all have come
-    OtherJob,  ///< no message
-    WrongKey,  ///< no message; the sender claims to be of this job, and did not prove it
-    Refused,   ///< why
-    Failed,    ///< why the processes did not meet
-    AllArrived ///< the cards
+    Welcome,    ///< no message; the cards or a failure follow when all have come
+    OtherFlags, ///< no message; Welcome follows if no rank with rank 0's own flags comes
+    OtherJob,   ///< no message
+    WrongKey,   ///< no message; the sender claims to be of this job, and did not prove it
+    Refused,    ///< why
+    Failed,     ///< why the processes did not meet
+    AllArrived  ///< the cards
   };
   uint32_t kind, bytes;
   Digest proof;
@@ -47,6 +48,8 @@ struct Header {
 };
 
 constexpr size_t kMostText = 1024;
+/// How long a process of other flags is left aside when it is the only one of its rank.
+constexpr double kAsideSeconds = 2;
 
 bool sendMessage(const Socket &socket, const JobKey &key, const Nonce &nonce, Header::Kind kind,
                  std::string_view message, Deadline deadline) {
@@ -73,12 +76,19 @@ bool isGone(const Socket &socket) {
 }
 
 class Hub {
+  struct Member {
+    Socket socket;
+    ProcessCard card;
+    Nonce nonce;
+  };
+
 public:
   Hub(const Socket &listener, const ProcessCard &card, const JobKey &key)
       : listener(listener), key(key), acceptor(sizeof(Hello), /*greets=*/true) {
     star.sockets.resize(card.size);
     star.cards.resize(card.size);
     nonces.resize(card.size);
+    aside.resize(card.size);
     star.cards[0] = card;
     std::strcpy(star.cards[0].address, "127.0.0.1");
     star.hub = "127.0.0.1";
@@ -92,6 +102,10 @@ public:
         failMissing(seconds);
       for (Arrival &arrival : acceptor.wait(listener, 200))
         admit(arrival);
+      if (isCompleteWithAside())
+        for (int rank = 1; rank < int(aside.size()); ++rank)
+          if (!star.sockets[rank])
+            welcome(rank, std::move(aside[rank]));
     }
     std::string_view cards(reinterpret_cast<const char *>(star.cards.data()),
                            star.cards.size() * sizeof(ProcessCard));
@@ -109,16 +123,38 @@ private:
     const ProcessCard &card = hello.card;
     std::string address = peerAddress(arrival.socket), text;
     Header::Kind kind = judge(hello, arrival.challenge, address, text);
-    if (!sendMessage(arrival.socket, key, hello.nonce, kind, text, secondsFromNow(0.2)) ||
-        kind != Header::Welcome)
+    if (kind == Header::Welcome)
+      return welcome(card.rank, {std::move(arrival.socket), card, hello.nonce});
+    bool sent = sendMessage(arrival.socket, key, hello.nonce, kind, text, secondsFromNow(0.2));
+    if (!sent || kind != Header::OtherFlags || star.sockets[card.rank] || isThere(card.rank))
       return;
-    missing -= !star.sockets[card.rank];
-    star.cards[card.rank] = card;
+    aside[card.rank] = {std::move(arrival.socket), card, hello.nonce};
+    asideUntil = secondsFromNow(kAsideSeconds);
+  }
+
+  void welcome(int rank, Member member) {
+    if (!sendMessage(member.socket, key, member.nonce, Header::Welcome, "", secondsFromNow(0.2)))
+      return;
+    missing -= !star.sockets[rank];
     // A process of this host may have come to any of its addresses, which others need not reach.
-    std::snprintf(star.cards[card.rank].address, sizeof(card.address), "%s",
-                  isOwnHost(arrival.socket) ? "127.0.0.1" : address.c_str());
-    nonces[card.rank] = hello.nonce;
-    star.sockets[card.rank] = std::move(arrival.socket);
+    std::string address = isOwnHost(member.socket) ? "127.0.0.1" : peerAddress(member.socket);
+    std::snprintf(member.card.address, sizeof(member.card.address), "%s", address.c_str());
+    star.cards[rank] = member.card;
+    nonces[rank] = member.nonce;
+    star.sockets[rank] = std::move(member.socket);
+  }
+
+  bool isThere(int rank) const { return aside[rank].socket && !isGone(aside[rank].socket); }
+
+  /// Whether those who were left aside are the missing ones. Another job's processes, which came to
+  /// the wrong rank 0, are not: this job's own ones come within the time.
+  bool isCompleteWithAside() const {
+    if (missing == 0 || std::chrono::steady_clock::now() < asideUntil)
+      return false;
+    for (int rank = 1; rank < int(aside.size()); ++rank)
+      if (!star.sockets[rank] && !isThere(rank))
+        return false;
+    return true;
   }
 
   /// Another job's process that looks for its rank 0 is no fault: it is told to look further.
@@ -137,6 +173,9 @@ private:
     if (card.size != mine.size || card.rank <= 0 || card.rank >= mine.size) {
       why =
           format("it is rank %d of %d, and the job has %d ranks", card.rank, card.size, mine.size);
+    } else if (card.command != mine.command) {
+      other = address;
+      return Header::OtherFlags;
     } else if (star.sockets[card.rank] && !isGone(star.sockets[card.rank])) {
       why = format("two processes claim rank %d: the second, from %s, was refused; the first came "
                    "from %s",
@@ -160,6 +199,8 @@ private:
     if (!intruder.empty())
       text += "; a process at " + intruder +
               " does not know the job's secret: give all the same PSRT_JOB_SECRET";
+    if (!other.empty())
+      text += "; a process at " + other + " has other flags, or another program: another job?";
     for (size_t rank = 1; rank < star.sockets.size(); ++rank)
       if (star.sockets[rank])
         sendMessage(star.sockets[rank], key, nonces[rank], Header::Failed, text,
@@ -172,7 +213,10 @@ private:
   Acceptor acceptor;
   Star star;
   std::vector<Nonce> nonces; ///< by rank, what to sign for it
-  std::string intruder;      ///< the address of the last one without the key
+  std::vector<Member> aside; ///< by rank, those with other flags
+  Deadline asideUntil;
+  std::string intruder; ///< the address of the last one without the key
+  std::string other;    ///< the address of the last one with other flags
   int missing;
 };
 
@@ -195,6 +239,12 @@ public:
     if (!sendAll(socket, &hello, sizeof(hello), secondsFromNow(1)) ||
         !receive(kind, text, kMostText, secondsFromNow(2)))
       return false;
+    if (isSigned && kind == Header::OtherFlags) {
+      hint = format("the rank 0 at %s has other flags, or another program: it may be another job's",
+                    address.c_str());
+      if (!receive(kind, text, kMostText, secondsFromNow(2 * kAsideSeconds)))
+        return false;
+    }
     // Without the key nobody can sign a reply, so it may be a lie.
     if (!isSigned && kind == Header::WrongKey)
       hint = format("a process at %s has this job's name and another secret (PSRT_JOB_SECRET)",

@@ -11,15 +11,16 @@ namespace psrt {
 /// Where a process is and what it has, as it tells the others. Sent as it lies in memory.
 struct ProcessCard {
   int32_t rank = 0, size = 0;
-  uint64_t job = 0;   ///< tells jobs apart; no secret
-  uint64_t host = 0;  ///< equal on one host
-  uint64_t cores = 0; ///< equal for processes that may use the same cores of a host
+  uint64_t job = 0;     ///< tells jobs apart; no secret
+  uint64_t host = 0;    ///< equal on one host
+  uint64_t cores = 0;   ///< equal for processes that may use the same cores of a host
+  uint64_t command = 0; ///< of the program and its flags: equal in a job, unless a user errs
   int32_t coreCount = 1;
   uint16_t port = 0;     ///< where it listens; 0: nowhere
   char address[50] = ""; ///< as rank 0 sees it; loopback: rank 0's own host
   Nonce nonce{};         ///< what those that connect to it sign
 };
-static_assert(sizeof(ProcessCard) == 104, "it is sent without padding");
+static_assert(sizeof(ProcessCard) == 112, "it is sent without padding");
 
 /// The card of this process: host and cores filled in, the nonce drawn.
 ProcessCard makeCard(int rank, int size, uint64_t job);

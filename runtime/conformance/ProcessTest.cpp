@@ -321,6 +321,37 @@ TEST(Star, TheSecondOfTwoProcessesOfOneRankIsRefused) {
   EXPECT_NE(said.find("warning: two processes claim rank 1"), std::string::npos) << said;
 }
 
+/// Two jobs at one port: the ranks of the one with other flags have come first.
+TEST(Star, RanksWithOtherFlagsAreLeftAside) {
+  Meeting meeting(3, 10);
+  std::string refused[3];
+  std::vector<std::thread> threads;
+  auto join = [&](int rank, uint64_t command, double seconds) {
+    threads.emplace_back([&, rank, command, seconds] {
+      ProcessCard card = makeCard(rank, 3, 7);
+      card.command = command;
+      std::string said =
+          messageOf([&] { joinStar(meeting.where, card, meeting.key, seconds, "there"); });
+      if (command)
+        refused[rank] = said;
+    });
+  };
+  join(1, 9, 0.7);
+  join(2, 9, 0.7);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  join(1, 0, 10);
+  join(2, 0, 10);
+  for (std::thread &thread : threads)
+    thread.join();
+  meeting.thread.join();
+  EXPECT_EQ(meeting.failure, "");
+  for (int rank : {1, 2}) {
+    EXPECT_EQ(meeting.star.cards[rank].command, 0u);
+    EXPECT_NE(refused[rank].find("has other flags, or another program"), std::string::npos)
+        << refused[rank];
+  }
+}
+
 TEST(Star, ThoseThatCameLearnWhoDidNot) {
   Meeting meeting(3, 0.5);
   std::string said = meeting.join(2, 3, meeting.key, 10);

@@ -36,7 +36,7 @@ static std::string chooseComm(const Flags &flags, const ProcessPlace &place) {
 
 /// Joins the job that this process is one of; null when all ranks are in this process.
 static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessPlace &place,
-                                           const Program &program) {
+                                           const Program &program, const std::string &command) {
   if (flags.comm == "nccl" && program.target.rfind("cuda:", 0) != 0)
     PSRT_FAIL(BadArgument,
               "--comm nccl is for GPUs, and the program is compiled for \"%s\"; leave it away, or "
@@ -67,7 +67,7 @@ static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessPlac
             .c_str());
   checkRanks(program, flags.ranks);
   checkRanks(program, int(place.size));
-  return std::make_unique<ProcessJob>(place, comm);
+  return std::make_unique<ProcessJob>(place, comm, command);
 }
 
 /// Data and weights are read from mapped files. Where one becomes shorter, its last pages are gone.
@@ -82,10 +82,26 @@ static void reportLostPages(int) {
   _exit(int(StatusCode::BadInput));
 }
 
+/// Tells the programs of two compiles apart.
+static std::string describeProgram(const ProgramSource &source) {
+  uint64_t hash = hashText(std::string(source.json, source.size));
+  return format("the program %016llx", (unsigned long long)hash);
+}
+
+/// The program and its flags: a line each.
+static std::string describeCommand(const ProgramSource &source, const Flags &flags) {
+  std::string text = describeProgram(source) + '\n';
+  for (const std::string &given : flags.given)
+    text += given + '\n';
+  return text;
+}
+
 /// All ranks take part in what one of them writes or evaluates. Rank 0 finds out whether all were
 /// told the same.
-static void compareFlags(Session &session, const Flags &flags, const std::string &checkpoint) {
+static void compareFlags(Session &session, const ProgramSource &source, const Flags &flags,
+                         const std::string &checkpoint) {
   std::vector<std::string> said = flags.given;
+  said.push_back(describeProgram(source));
   if (!checkpoint.empty()) // --load latest: another run may have saved in between
     said.push_back("--load latest (\"" + checkpoint + "\")");
   std::string text;
@@ -152,7 +168,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   Session session(source, options);
   if (job)
     job->stopListening();
-  compareFlags(session, flags, checkpoint ? checkpoint->getPath() : "");
+  compareFlags(session, source, flags, checkpoint ? checkpoint->getPath() : "");
   NamedTensors tensors(session.getProgram());
   if (checkpoint)
     resume(session, tensors, *checkpoint, flags);
@@ -227,7 +243,7 @@ static int run(const Flags &flags, const ProcessPlace &place) {
         printInfo(program);
       return 0;
     }
-    job = joinJob(flags, place, program);
+    job = joinJob(flags, place, program, describeCommand(source, flags));
     if (!job)
       return runProgram(source, flags, nullptr);
   } catch (...) {

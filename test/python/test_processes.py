@@ -236,6 +236,32 @@ def test_silent_connections_cost_no_time_and_listeners_close(tmp_path, program):
             process.kill()
 
 
+def test_file_by_which_another_job_meets_is_refused(tmp_path, program):
+    """Rank 1 comes last, and finds the first job."""
+    file = tmp_path / "meet"
+    shared = {**BASE, "WORLD_SIZE": "2", "PSRT_MEETING_FILE": str(file)}
+    line = [program, "--data", data_for(tmp_path), "--quiet", "--steps"]
+    first = start([*line, "1"], tmp_path, {**shared, "RANK": "0"})
+    await_true(file.exists)
+    status, said = finish(start([*line, "2"], tmp_path, {**shared, "RANK": "0"}))
+    assert status == 2 and f'"{file}", by which another job meets now' in said, said
+    second = start([*line, "1"], tmp_path, {**shared, "RANK": "1"})
+    assert [finish(process) for process in (first, second)] == [(0, ""), (0, "")]
+
+
+def test_two_jobs_at_one_port_do_not_mix(tmp_path, program):
+    """Without a secret their flags tell them apart: the other job's rank 1 has come first."""
+    shared = {**BASE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "PSRT_TIMEOUT": "5"}
+    line = [program, "--data", data_for(tmp_path), "--quiet", "--steps"]
+    first = start([*line, "1"], tmp_path, {**shared, "RANK": "0"})
+    stranger = start([*line, "2"], tmp_path, {**shared, "RANK": "1", "PSRT_TIMEOUT": "1"})
+    time.sleep(0.5)
+    second = start([*line, "1"], tmp_path, {**shared, "RANK": "1"})
+    assert [finish(process) for process in (first, second)] == [(0, ""), (0, "")]
+    status, said = finish(stranger)
+    assert status == 3 and "has other flags, or another program: it may be another job's" in said, said
+
+
 def test_file_that_cannot_be_written(tmp_path, program):
     file = tmp_path / "nowhere" / "meet"
     process, _ = start_by_file([program, "--data", data_for(tmp_path)], tmp_path, file, range(2), PSRT_TIMEOUT="1")

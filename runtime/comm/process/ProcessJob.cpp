@@ -9,7 +9,9 @@
 
 namespace psrt {
 
-ProcessJob::ProcessJob(const ProcessPlace &place, const std::string &comm) : comm(comm) {
+ProcessJob::ProcessJob(const ProcessPlace &place, const std::string &comm,
+                       const std::string &command)
+    : comm(comm), command(hashText(command)) {
   if (comm == "mpi")
     joinMpi(place);
   else
@@ -51,6 +53,7 @@ void ProcessJob::joinMpi(const ProcessPlace &place) {
   }
   mpi->share(&notice, sizeof(notice));
   card = makeCard(mpi->getRank(), mpi->getSize(), notice.job);
+  card.command = command;
   double seconds = silenceAllowed();
   if (card.rank == 0) {
     startWatch(gatherStar(listener, card, notice.key(), seconds));
@@ -127,6 +130,7 @@ static Star meetByFile(const std::string &path, ProcessCard &card, JobKey &key) 
 void ProcessJob::joinTcp(const ProcessPlace &place) {
   Rendezvous meeting = findRendezvous(place);
   card = makeCard(int(place.rank), int(place.size), meeting.job);
+  card.command = command;
   Socket listener = listenAt(0, meeting.local);
   if (!listener)
     PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));

@@ -13,8 +13,9 @@ class Mpi;
 class ProcessJob : public Job {
 public:
   /// Meets the other processes over MPI or over sockets (`comm`: "mpi", "tcp"); fails when they do
-  /// not come.
-  ProcessJob(const ProcessPlace &place, const std::string &comm);
+  /// not come. `command` is the program with its flags, by which two jobs are told apart that meet
+  /// at one port.
+  ProcessJob(const ProcessPlace &place, const std::string &comm, const std::string &command);
   ~ProcessJob() override;
 
   int rank() const override { return card.rank; }
@@ -41,6 +42,7 @@ private:
   void openRanks();
 
   std::string comm;
+  uint64_t command;
   ProcessCard card;
   int coreShare = 1;
   bool dedicated = false;
