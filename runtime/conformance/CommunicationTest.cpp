@@ -579,7 +579,8 @@ int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);
   ProcessPlace place = findProcessPlace();
   if (place.size > 1)
-    job = std::make_unique<ProcessJob>(place, place.launcher == ProcessPlace::Mpi ? "mpi" : "tcp");
+    job = std::make_unique<ProcessJob>(place, place.launcher == ProcessPlace::Mpi ? "mpi" : "tcp",
+                                       "psrt-comm-test");
   int result = RUN_ALL_TESTS();
   if (job)
     job->leave();
