@@ -73,7 +73,8 @@ int main(int argc, char **argv) {
   std::unique_ptr<ProcessJob> job;
   ProcessPlace place = findProcessPlace();
   if (place.size > 1)
-    job = std::make_unique<ProcessJob>(place, place.launcher == ProcessPlace::Mpi ? "mpi" : "tcp");
+    job = std::make_unique<ProcessJob>(place, place.launcher == ProcessPlace::Mpi ? "mpi" : "tcp",
+                                       "message-time");
   double time = measure(bytes, job.get());
   if (!job || job->rank() == 0)
     std::printf("%.4f\n", time);
