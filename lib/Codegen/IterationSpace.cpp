@@ -1,5 +1,6 @@
 // The iteration space of a group of ops: factors unified through ops, pulled through movements.
 #include "IterationSpace.h"
+#include "FoldEmpty.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -149,6 +150,8 @@ bool IterationSpace::pull(Value value, Index index, Access &access) {
 //===----------------------------------------------------------------------===//
 
 bool IterationSpace::addReduce(ps::ReduceOp op) {
+  if (isEmpty(op.getOperand()) && !isEmpty(op.getResult()))
+    return fail("a reduction over no elements, which folds to its identity");
   auto type = cast<RankedTensorType>(op.getOperand().getType());
   Index index = freshIndex(type.getShape()), result;
   for (auto [i, dim] : llvm::enumerate(index))
