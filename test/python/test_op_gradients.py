@@ -182,7 +182,9 @@ def run(folder, ops, trained, inputs, result, entry="micro_batch"):
     source, training, given, out = (folder / name for name in ("a.mlir", "b.mlir", "in.safetensors", "out.safetensors"))
     source.write_text("\n".join(lines))
     save_file({name: tensor.contiguous() for name, tensor in {**trained, **inputs}.items()}, given)
-    for command in (["ps-opt", source, "-ps-autodiff", "-ps-verify-training", "-o", training],
+    others = ";".join(f"{name}=none" for name, tensor in inputs.items() if tensor.shape[:1] != cotangent.shape[:1])
+    for command in (["ps-opt", source, f"-ps-autodiff=batch-dims={others}" if others else "-ps-autodiff",
+                     "-ps-verify-training", "-o", training],
                     ["ps-run", training, "--entry", entry, "--inputs", given, "--outputs", out]):
         done = subprocess.run([tools_folder() / command[0], *command[1:]], capture_output=True, text=True)
         assert done.returncode == 0, f"{done.stderr}\n{source.read_text()}"
