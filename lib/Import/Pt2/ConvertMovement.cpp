@@ -212,9 +212,11 @@ void addMovementConverters(ConverterTable &table) {
   table["aten.transpose"] = convertTranspose;
   table["aten.t"] = convertT;
   table["aten.numpy_T"] = convertT;
-  // Of real tensors alone, for which the conjugate transpose is the transpose.
-  for (const char *name : {"aten.mT", "aten.mH", "aten.matrix_H", "aten.adjoint"})
-    table[name] = convertMatrixTranspose;
+  table["aten.mT"] = convertMatrixTranspose;
+  // Of real tensors, for which the conjugate transpose is the transpose: there are no others.
+  table["aten.mH"] = convertMatrixTranspose;
+  table["aten.matrix_H"] = convertMatrixTranspose;
+  table["aten.adjoint"] = convertMatrixTranspose;
   table["aten.permute"] = convertPermute;
   table["aten.slice.Tensor"] = convertRanges;
   table["aten.narrow"] = convertRanges;
