@@ -9,6 +9,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace parashard;
 using namespace parashard::codegen;
@@ -20,38 +21,31 @@ static int64_t toCount(llvm::StringRef text, int64_t most) {
   return std::clamp<int64_t>(value, -1, most);
 }
 
+/// Options of the first line that are text.
+static const llvm::StringMap<std::string CompileOptions::*> kTexts = {
+    {"mesh", &CompileOptions::mesh},           {"policy", &CompileOptions::shardingPolicy},
+    {"schedule", &CompileOptions::schedule},   {"recompute", &CompileOptions::recompute},
+    {"precision", &CompileOptions::precision}, {"clip-norm", &CompileOptions::clipNorm},
+    {"loss", &CompileOptions::loss},           {"offload", &CompileOptions::offload},
+    {"overlap", &CompileOptions::overlap}};
+
 static CompileOptions readOptions(llvm::StringRef line) {
   CompileOptions options;
   llvm::SmallVector<llvm::StringRef> words;
   llvm::SplitString(line, words, " ");
   for (llvm::StringRef word : words) {
     auto [key, value] = word.split('=');
-    if (key == "mesh")
-      options.mesh = value.str();
+    bool isFile = (key == "policy" || key == "schedule") && value.contains('.');
+    if (auto text = kTexts.find(key); text != kTexts.end() && !isFile)
+      options.*text->second = value.str();
     else if (key == "micro-batches")
       options.microBatches = toCount(value, 64);
     else if (key == "chunks")
       options.numChunks = toCount(value, 8);
     else if (key == "zero")
       options.zero = toCount(value, 4);
-    else if (key == "policy" && !value.contains('.')) // no file
-      options.shardingPolicy = value.str();
-    else if (key == "schedule" && !value.contains('.'))
-      options.schedule = value.str();
-    else if (key == "recompute")
-      options.recompute = value.str();
-    else if (key == "precision")
-      options.precision = value.str();
     else if (key == "optimizer")
       options.optimizers.push_back(value.str());
-    else if (key == "clip-norm")
-      options.clipNorm = value.str();
-    else if (key == "loss")
-      options.loss = value.str();
-    else if (key == "offload")
-      options.offload = value.str();
-    else if (key == "overlap")
-      options.overlap = value.str();
     else if (key == "inference")
       options.inference = true;
     else if (key == "eval-mode")

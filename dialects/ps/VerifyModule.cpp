@@ -34,7 +34,8 @@ LogicalResult checkMarks(Operation *op, DictionaryAttr marks) {
   return success();
 }
 
-/// Returns true for types that are no tensors, too.
+/// Returns false for unranked tensors and for sizes that later arithmetic cannot hold. Types other
+/// than tensors are possible.
 bool isPossible(Type type) {
   if (auto ref = dyn_cast<RefType>(type))
     type = ref.getTensorType();

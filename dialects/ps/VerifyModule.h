@@ -1,4 +1,4 @@
-// What passes of every level trust: sizes and marks that arithmetic is done with.
+// Verifies the sizes and marks that passes of every level compute with.
 #ifndef PARASHARD_DIALECTS_PS_VERIFYMODULE_H
 #define PARASHARD_DIALECTS_PS_VERIFYMODULE_H
 

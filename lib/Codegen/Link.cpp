@@ -136,7 +136,7 @@ llvm::Error linkProgram(StringRef object, StringRef output, const Payload &paylo
     addLibraries(arguments, *folder, withCuda);
   }
   arguments.push_back(*folder + "/libpsrt_builtins.a");
-  // The linker opens its output by name, so that it gets a folder where nobody else can put a link.
+  // The linker opens its output by name. In a private folder no other user can put a link there.
   llvm::Expected<PrivateFolder> scratch = PrivateFolder::create();
   if (!scratch)
     return scratch.takeError();

@@ -74,7 +74,7 @@ LogicalResult verifyCallees(ModuleOp module, StringRef label) {
     if (callee && callee->hasAttr(rank::kClassMark))
       return WalkResult::advance();
     run.emitOpError() << "(" << label << ") runs @" << run.getCallee()
-                      << ", which is no class function: it has no " << rank::kClassMark;
+                      << ", which is not a class function: it lacks " << rank::kClassMark;
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());

@@ -179,8 +179,8 @@ static Run &getRun(Operation *op, std::map<int64_t, Run> &runs) {
   return run;
 }
 
-/// Adds to the last forward run what function results need that every run would build for itself.
-/// Where all results are constants, there is no other run: one is made at their first op's place.
+/// Adds the cloneable ops that function results need to the last forward run. Makes a run at the
+/// place of the first such op where all results are constants and no run exists.
 static void addReturnedCloneables(Block &block, const DenseSet<Operation *> &cloneable,
                                   std::map<int64_t, Run> &runs) {
   Run *last = nullptr;

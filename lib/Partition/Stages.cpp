@@ -35,7 +35,7 @@ Stages getStages(ModuleOp module) {
   return stages;
 }
 
-/// More chunks are no pipeline: each has a layer at least.
+/// The most chunks that a dump may state. Each chunk has at least one layer, so no model has more.
 static constexpr int64_t kMostChunks = int64_t(1) << 20;
 
 LogicalResult verifyStageMarks(ModuleOp module, StringRef label) {

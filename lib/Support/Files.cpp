@@ -17,7 +17,7 @@ static llvm::Error fail(llvm::StringRef path, std::error_code code) {
                                  code.message().c_str());
 }
 
-/// A name beside `target` that nobody can guess. A long one is cut, so that it fits into 255 bytes.
+/// Returns an unpredictable name beside `target`, cut to 255 bytes.
 static std::string drawTemporaryName(llvm::StringRef target) {
   constexpr size_t kMost = 230;
   std::random_device random;

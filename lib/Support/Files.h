@@ -13,8 +13,8 @@ namespace parashard {
 /// Writes what `write` prints to `path`. The text goes to a new file (O_EXCL) under an
 /// unpredictable name beside `path`, which is then renamed, or removed where that fails: nothing
 /// else that is in the folder is touched. A symbolic link is written through. `mode`: permissions,
-/// before the umask. Errors of a `path` that is no regular file, or that cannot be written, name it
-/// and the cause; those of `write` are returned as they are.
+/// before the umask. Errors name `path` and the cause when it cannot be written or is not a regular
+/// file. Errors of `write` are returned unchanged.
 llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<llvm::Error(llvm::raw_ostream &)> write,
                             unsigned mode);

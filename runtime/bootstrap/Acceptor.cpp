@@ -10,9 +10,10 @@
 
 namespace psrt {
 
-/// A process of the job says who it is at once.
+/// A connection that has not identified itself after this time is dropped. Processes of the job do
+/// so at once.
 static constexpr double kSeconds = 5;
-/// Of strangers. Beyond that the oldest ones are dropped: they have had their time.
+/// Unidentified connections that are kept. The oldest ones are dropped to make room.
 static constexpr size_t kMost = 256;
 
 void Acceptor::acceptAll(const Socket &listener) {

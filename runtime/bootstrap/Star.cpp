@@ -157,7 +157,8 @@ private:
     return true;
   }
 
-  /// Another job's process that looks for its rank 0 is no fault: it is told to look further.
+  /// Decides what to answer to `hello`, and sets `why` for a refusal. Processes of other jobs look
+  /// for their own rank 0 at the same ports: they are told to look further, without a warning.
   Header::Kind judge(const Hello &hello, const Nonce &challenge, const std::string &address,
                      std::string &why) {
     const ProcessCard &mine = star.cards[0], &card = hello.card;
@@ -185,7 +186,7 @@ private:
     return why.empty() ? Header::Welcome : Header::Refused;
   }
 
-  /// Those that have come learn why the job does not start.
+  /// Fails, and tells the ranks that have come why the job does not start.
   [[noreturn]] void failMissing(double seconds) const {
     std::string names;
     int listed = 0;
@@ -220,7 +221,7 @@ private:
   int missing;
 };
 
-/// A process that is no rank 0, at one candidate.
+/// The connection of a rank other than 0 to one address where rank 0 may listen.
 class Spoke {
 public:
   Spoke(Socket socket, const ProcessCard &card, const JobKey &key)
@@ -245,7 +246,7 @@ public:
       if (!receive(kind, text, kMostText, secondsFromNow(2 * kAsideSeconds)))
         return false;
     }
-    // Without the key nobody can sign a reply, so it may be a lie.
+    // A reply without the key is not signed: it may come from anyone.
     if (!isSigned && kind == Header::WrongKey)
       hint = format("a process at %s has this job's name and another secret (PSRT_JOB_SECRET)",
                     address.c_str());

@@ -25,7 +25,7 @@ static_assert(sizeof(ProcessCard) == 112, "it is sent without padding");
 /// The card of this process: host and cores filled in, the nonce drawn.
 ProcessCard makeCard(int rank, int size, uint64_t job);
 
-/// Returns what is wrong with the cards that rank 0 sent to a process with the card `mine`; empty:
+/// Returns the error in the cards that rank 0 sent to a process with the card `mine`; empty:
 /// nothing.
 std::string findBadCard(const std::vector<ProcessCard> &cards, const ProcessCard &mine);
 

@@ -141,7 +141,7 @@ TEST_F(Files, ALockOfAnotherHostIsWatched) {
   put(".lock", recordOf("another-boot"));
   {
     FolderLock lock(folder, kShort);
-  } // nobody touches it
+  } // it is not renewed
   put(".lock", recordOf("another-boot"));
   std::atomic<bool> ends = false;
   std::thread holder([&] {

@@ -166,7 +166,7 @@ TEST(Star, RanksOfTheHostOfRank0AreWhereTheOthersReachIt) {
   EXPECT_EQ(beside.addressOf(2), address);
 }
 
-/// Others that listen where rank 0 may be, and say nothing or something else, delay nobody.
+/// Listeners of other programs at the ports of rank 0, silent or not, do not delay a meeting.
 TEST(Star, SilentListenersCostNoTime) {
   std::vector<Socket> others;
   std::vector<Candidate> where;

@@ -186,7 +186,7 @@ public:
   /// Every process calls it, for the same mesh and names of queues.
   virtual std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
                                                            const std::vector<Queue> &queues) = 0;
-  /// No further communication will be made: nobody can connect any more.
+  /// Closes the listeners. No further communication can be made.
   virtual void stopListening() = 0;
 };
 

@@ -181,8 +181,9 @@ std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Ran
   return files;
 }
 
-/// Removes what runs that were killed left. Only the holder of the folder's lock may: nobody else
-/// writes there. A rank of a dead run may still be about to end; its files go the next time.
+/// Removes unfinished files of killed runs. Only the holder of the folder's lock may call it:
+/// nobody else writes there. A rank of a dead run may still be about to end; its files go the next
+/// time.
 void CheckpointWriter::removeLeftovers() const {
   std::error_code ignored;
   for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {

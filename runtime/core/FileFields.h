@@ -33,9 +33,9 @@ public:
   FileFields fields(const std::string &key) const;
   FileFields item(const std::string &key, size_t index) const;
   std::vector<std::string> keys() const;
-  /// Fails where there is another key: whatever nobody reads is a mistake or damage.
+  /// Fails where the object has another key: nothing would read it.
   void allow(std::initializer_list<const char *> names) const;
-  /// Fails: the value of a key is not what is expected.
+  /// Fails with the value of `key` and with the value that is expected.
   [[noreturn]] void refuse(const std::string &key, const std::string &expected) const;
 
 private:

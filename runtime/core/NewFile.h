@@ -1,4 +1,4 @@
-// Creates files that nobody else can have prepared: every file that a program writes begins here.
+// Creates every file that a program writes: exclusively, under an unpredictable name.
 #ifndef PSRT_CORE_NEWFILE_H
 #define PSRT_CORE_NEWFILE_H
 

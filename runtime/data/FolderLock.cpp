@@ -79,7 +79,7 @@ std::string toText(const Holder &holder) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Nothing where the file is not written yet, or is no lock file.
+/// Returns nullopt where the file is not written yet or is not a lock file.
 std::optional<Holder> parseHolder(const std::string &text) {
   Json json = Json::parse(text, nullptr, false);
   Holder holder;
@@ -240,7 +240,7 @@ bool FolderLock::removeStale(int found) {
   return true;
 }
 
-/// Watches the lock file of another host: whether nobody touches it.
+/// Finds out whether the lock file of another host is still renewed.
 bool FolderLock::isSilent() {
   auto look = [&] { // opened again: a shared file system then asks its server
     struct stat info{};

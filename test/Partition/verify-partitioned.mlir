@@ -231,7 +231,7 @@ module attributes {ps.num_chunks = 0 : i64, ps.stage_cuts = array<i64: 1>} {
 
 func.func private @h.forward(tensor<4xf32>) -> tensor<4xf32>
 func.func @stage0.micro_batch(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
-  // expected-error@+1 {{(partitioned_c12) runs @h.forward, which is no class function: it has no ps.class}}
+  // expected-error@+1 {{(partitioned_c12) runs @h.forward, which is not a class function: it lacks ps.class}}
   %0 = rank.run @h.forward(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

@@ -213,7 +213,7 @@ void addMovementConverters(ConverterTable &table) {
   table["aten.t"] = convertT;
   table["aten.numpy_T"] = convertT;
   table["aten.mT"] = convertMatrixTranspose;
-  // Of real tensors, for which the conjugate transpose is the transpose: there are no others.
+  // The conjugate transpose of a real tensor is its transpose. Complex tensors are not imported.
   table["aten.mH"] = convertMatrixTranspose;
   table["aten.matrix_H"] = convertMatrixTranspose;
   table["aten.adjoint"] = convertMatrixTranspose;

@@ -6,8 +6,9 @@
 
 namespace parashard::import {
 
-/// What the user says about dims: "INPUT.D=N" or "SYMBOL=N", the batch (0: not given), and which
-/// dims are batches: "INPUT=D", "INPUT=none" or "none".
+/// The flags that bind dims. `dims`: "INPUT.D=N" or "SYMBOL=N" (--dim). `batch`: samples of a
+/// micro-batch, 0 when not given (--batch). `batchDims`: "INPUT=D", "INPUT=none" or "none"
+/// (--batch-dim).
 struct SizeOptions {
   std::vector<std::string> dims;
   int64_t batch = 0;

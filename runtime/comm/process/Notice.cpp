@@ -126,7 +126,7 @@ static bool isAnswered(const Notice &notice) {
 
 /// Takes away what a job that was killed has left. \throws BadArgument where its job is alive.
 static void removeStale(const std::string &path) {
-  std::optional<Notice> notice = readNotice(path); // what is something else stays
+  std::optional<Notice> notice = readNotice(path); // another file stays
   if (!notice)
     return;
   if (isAnswered(*notice))
@@ -151,7 +151,7 @@ static bool renameToNew(const std::string &from, const std::string &to) {
   return false;
 }
 
-/// Writes under a name that nobody can guess, then renames. Other users can read it at no time.
+/// Writes under an unpredictable name, then renames. Other users can never read the file.
 /// Returns false when another process has written the file in between.
 static bool writePrivately(const std::string &path, const std::string &text) {
   std::string temporary = path + "." + toHex(bytesOf(drawNonce()));

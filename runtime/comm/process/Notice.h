@@ -33,8 +33,8 @@ std::optional<Notice> readNotice(const std::string &path);
 /// has the job's secret. A file that an earlier job has left is replaced.
 class PostedNotice {
 public:
-  /// \throws BadArgument where the file is no notice, or that of a job which meets now; BadInput
-  /// where it cannot be written.
+  /// \throws BadArgument where the file is not a notice, or belongs to a job whose ranks are
+  /// meeting now; BadInput where it cannot be written.
   PostedNotice(const std::string &path, const Notice &notice);
   /// Takes the file away, unless another job has replaced it.
   ~PostedNotice();
