@@ -1,4 +1,5 @@
 // The passes ps-partition-pipeline and ps-explain-pipeline: segments become stages.
+#include "lib/Partition/Cloneable.h"
 #include "lib/Partition/Stages.h"
 #include "lib/Pipeline/Layers.h"
 #include "lib/Pipeline/Partition.h"
@@ -75,6 +76,17 @@ llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef 
   return found->cuts;
 }
 
+/// Reports why `function` has no segments: its results are constants, or no pass has found them.
+void explainMissingLayers(func::FuncOp function, int64_t stages) {
+  DenseSet<Operation *> cloneable = findCloneableOps(function);
+  auto ops = function.getBody().front().without_terminator();
+  if (llvm::all_of(ops, [&](Operation &op) { return cloneable.contains(&op); }))
+    function.emitError() << "the model's results are constants, which leaves no layer for "
+                         << stages << " pipeline stages; use a mesh without a pipeline axis";
+  else
+    function.emitError() << "no op has a segment; run ps-find-segments first";
+}
+
 struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipelinePass> {
   using PartitionPipelinePassBase::PartitionPipelinePassBase;
 
@@ -90,7 +102,7 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
       return;
     std::vector<Layer> layers = findLayers(function);
     if (layers.empty()) {
-      module.emitError() << "no op has a segment; run ps-find-segments first";
+      explainMissingLayers(function, stages.getCount());
       return signalPassFailure();
     }
     auto cuts = findCuts(layers, method, stages.placement);

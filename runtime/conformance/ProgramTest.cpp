@@ -143,6 +143,22 @@ TEST(Session, RanksThatDoNotMatchShowTheLineThatWouldFit) {
   }
 }
 
+TEST(Program, InputsOfAStepWithUnequalSamplesAreRefused) {
+  std::string table = table1;
+  size_t y = table.find("\"name\": \"y\"");
+  for (std::string size : {"\"shape\": [8]", "\"size\": 8"})
+    table[table.find(size, y) + size.find('8')] = '6';
+  try {
+    parseProgram(table);
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_NE(error.status.message.find(
+                  "input \"x\" has 8 samples and input \"y\" has 6 in one step"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 /// Rank 0 runs a step, and rank 1 does so where `other` says so; with the options of a program.
 static void runStep(const std::function<bool()> &other) {
   Environment timeout("PSRT_TIMEOUT", "1");

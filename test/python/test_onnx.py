@@ -113,7 +113,10 @@ def test_outputs_that_are_constants(tmp_path):
     """A shape and a number; alone, a model of these has nothing to compute."""
     nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Constant", [], ["c"], value_float=2.5)]
     onnx_models.graph(nodes, {"x": (torch.float32, [2, 3])}, ["s", "c"], path=tmp_path / "shape.onnx")
-    run([tools_folder() / "ps-compile", "shape.onnx", "-o", "shape", "--inference"], tmp_path)
+    command = [tools_folder() / "ps-compile", "shape.onnx", "-o", "shape", "--inference"]
+    said = run([*command, "--mesh", "pp=2"], tmp_path, expect=1)
+    assert "the model's results are constants, which leaves no layer for 2 pipeline stages; use a mesh without" in said
+    run(command, tmp_path)
     save_file({"x": torch.zeros(2, 3)}, tmp_path / "in.safetensors")
     run([tmp_path / "shape", "--data", "in.safetensors", "--eval", "--outputs", "out.safetensors"], tmp_path)
     found = load_file(tmp_path / "out.safetensors")

@@ -2,10 +2,10 @@
 #include "runtime/comm/process/Notice.h"
 #include "runtime/bootstrap/Acceptor.h"
 #include "runtime/core/Status.h"
+#include "runtime/core/StrictJson.h"
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,9 +71,12 @@ Notice makeNotice(const Socket &listener) {
 }
 
 static Notice parseNotice(const std::string &text) {
-  nlohmann::json json = nlohmann::json::parse(text);
+  nlohmann::json json = parseStrictly<nlohmann::json>(text);
   if (json.at(kKey).get<int>() != kVersion)
     throw std::runtime_error("another version of " + std::string(kKey));
+  for (const auto &[key, value] : json.items())
+    if (key != kKey && key != "job" && key != "secret" && key != "port" && key != "addresses")
+      throw std::runtime_error("unknown key \"" + key + "\"");
   Notice notice;
   notice.job = json.at("job").get<uint64_t>();
   notice.secret = parseSecret(json.at("secret").get<std::string>());

@@ -2,12 +2,12 @@
 #include "runtime/device/cuda/AlgorithmFile.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/core/Status.h"
+#include "runtime/core/StrictJson.h"
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -44,7 +44,8 @@ std::string getMark(const AlgorithmOrigin &origin) {
 
 /// The algorithms of a file's JSON; false where it is no such file.
 bool parse(const nlohmann::json &json, AlgorithmOrigin &origin, AlgorithmMap &result) {
-  if (json.at(kFormatKey) != kFormat)
+  constexpr size_t kKeys = 5; // those of writeAlgorithms
+  if (json.at(kFormatKey) != kFormat || json.size() != kKeys)
     return false;
   origin.gpu = json.at("gpu").get<std::string>();
   origin.processors = json.at("processors").get<int>();
@@ -112,7 +113,7 @@ AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &orig
   found.library = origin.library;
   bool isWhole = false;
   try {
-    isWhole = parse(nlohmann::json::parse(stream), found, result);
+    isWhole = parse(parseStrictly<nlohmann::json>(stream), found, result);
   } catch (const nlohmann::json::exception &) { // told as what it is: no such file
   }
   if (!isWhole) {
