@@ -214,6 +214,24 @@ bool IterationSpace::addOutput(const OutputRequest &request) {
   return pull(request.value, index, outputs.back().value);
 }
 
+/// Fails where one loop runs over two dims of a value, which would compute its diagonal only.
+/// Example: t + transpose(t) with t = tanh(x) reads t at [i, j] and at [j, i]. Both reads of t in
+/// one kernel make i and j one loop.
+bool IterationSpace::checkDims() {
+  auto isDistinct = [&](const Index &index) {
+    FactorList all = resolveAll(index);
+    llvm::sort(all);
+    return std::adjacent_find(all.begin(), all.end()) == all.end() ||
+           fail("one loop runs over two dims of a value");
+  };
+  auto areDistinct = [&](const auto &indices) {
+    return llvm::all_of(indices, [&](const auto &entry) { return isDistinct(entry.second); });
+  };
+  return areDistinct(computed) && areDistinct(spaces) &&
+         llvm::all_of(outputs,
+                      [&](const Output &output) { return isDistinct(output.buffer.index); });
+}
+
 //===----------------------------------------------------------------------===//
 // The order of the space's dims
 //===----------------------------------------------------------------------===//
@@ -507,7 +525,7 @@ LogicalResult IterationSpace::analyze(ArrayRef<Operation *> ops, ArrayRef<Output
   for (const OutputRequest &request : requests)
     if (!addOutput(request))
       return failure();
-  if (!chooseColumns() || !placeReductions() || !orderLeaves())
+  if (!checkDims() || !chooseColumns() || !placeReductions() || !orderLeaves())
     return failure();
   forEachAccess([&](Access &access) { computeStrides(access, leaves); });
   return success(coalesce() && checkColumnSums() && checkOutputs());

@@ -96,6 +96,7 @@ private:
   bool addOp(mlir::Operation *op);
   bool addReduce(ps::ReduceOp op);
   bool addOutput(const OutputRequest &request);
+  bool checkDims();
   bool chooseColumns();
   bool orderLeaves();
   bool placeReductions();

@@ -73,6 +73,49 @@ func.func @sum_over_rows_before_padding(%a: tensor<4x3x8xf32>) -> tensor<6x8xf32
   return %p : tensor<6x8xf32>
 }
 
+// A value that is read at [i, j] and at [j, i] is made before: one kernel would make i and j one loop.
+// CHECK-LABEL: func.func @sum_with_its_transpose
+// CHECK: ps.fused
+// CHECK: ps.tanh
+// CHECK: ps.yield
+// CHECK: ps.fused
+// CHECK: ps.add
+func.func @sum_with_its_transpose(%a: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {ps.class = "c"} {
+  %t = ps.tanh %a : tensor<8x8xf32>
+  %p = ps.transpose %t [1, 0] : tensor<8x8xf32> -> tensor<8x8xf32>
+  %s = ps.add %t, %p : tensor<8x8xf32>
+  return %s : tensor<8x8xf32>
+}
+
+// The twin: the argument of the kernel is read in two ways, which makes no loop one.
+// CHECK-LABEL: func.func @argument_with_its_transpose
+// CHECK: ps.fused
+// CHECK: ps.add
+// CHECK: ps.tanh
+// CHECK-NOT: ps.fused
+// CHECK: return
+func.func @argument_with_its_transpose(%a: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {ps.class = "c"} {
+  %p = ps.transpose %a [1, 0] : tensor<8x8xf32> -> tensor<8x8xf32>
+  %s = ps.add %a, %p : tensor<8x8xf32>
+  %t = ps.tanh %s : tensor<8x8xf32>
+  return %t : tensor<8x8xf32>
+}
+
+// Differences of all pairs: the vector is made before.
+// CHECK-LABEL: func.func @differences_of_pairs
+// CHECK: ps.fused
+// CHECK: ps.tanh
+// CHECK: ps.yield
+// CHECK: ps.fused
+// CHECK: ps.sub
+func.func @differences_of_pairs(%a: tensor<8xf32>) -> tensor<8x8xf32> attributes {ps.class = "c"} {
+  %t = ps.tanh %a : tensor<8xf32>
+  %i = ps.broadcast %t dims [0] : tensor<8xf32> -> tensor<8x8xf32>
+  %j = ps.broadcast %t dims [1] : tensor<8xf32> -> tensor<8x8xf32>
+  %d = ps.sub %i, %j : tensor<8x8xf32>
+  return %d : tensor<8x8xf32>
+}
+
 // A contraction between two elementwise ops keeps them apart: fusing them would make a cycle.
 // CHECK-LABEL: func.func @around_a_contraction
 // CHECK: ps.fused

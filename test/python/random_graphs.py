@@ -198,11 +198,35 @@ def reshape(d, value, shape):
     return reshape_to(d, value, sizes)
 
 
-@maker(4)
-def transpose(d, value, shape):
-    order = d.random.sample(range(len(shape)), len(shape))
+def transpose_to(d, value, order):
+    shape = d.shape_of(value)
     return d.add("transpose", [value], [shape[i] for i in order],
                  f"%{{y}} = ps.transpose %{{0}} {order} : {{T0}} -> {{Ty}}", lambda a: a.permute(order))  # fmt: skip
+
+
+@maker(4)
+def transpose(d, value, shape):
+    return transpose_to(d, value, d.random.sample(range(len(shape)), len(shape)))
+
+
+@maker(3)
+def with_itself(d, value, shape):
+    """A value and itself with dims exchanged: f(x) + f(x).T, or all pairs of a dim's elements, f(x)[:, None] - f(x)[None]."""
+    if not shape:
+        return None
+    value = unary(d, value, shape)
+    equal = [pair for pair in itertools.combinations(range(len(shape)), 2) if shape[pair[0]] == shape[pair[1]]]
+    if equal and d.random.random() < 0.7:
+        first, second = d.random.choice(equal)
+        order = list(range(len(shape)))
+        order[first], order[second] = second, first
+        return binary_of(d, value, transpose_to(d, value, order), shape)
+    if len(shape) == 5:
+        return None
+    dim = d.random.randrange(len(shape))
+    paired = [*shape[: dim + 1], *shape[dim:]]
+    sides = [broadcast_to(d, value, paired, [i for i in range(len(paired)) if i != left_out]) for left_out in (dim, dim + 1)]
+    return binary_of(d, *sides, paired)
 
 
 def slice_of(d, value, begins, ends, steps):
@@ -760,7 +784,10 @@ def check(seeds, ways, folder, reduces=True, batch=50, pairs=None):
     for first in range(0, len(seeds), batch):
         graphs = {seed: draw_graph(seed) for seed in seeds[first : first + batch]}
         for seed, text in failures(graphs, ways, folder).items():
-            graph = reduce_graph(seed, graphs[seed], ways, folder) if reduces else graphs[seed]
+            graph = graphs[seed]
+            if reduces:
+                graph = reduce_graph(seed, graph, ways, folder)
+                text += "\nreduced to " + failures({seed: graph}, ways, folder).get(seed, "one that does not fail again")
             wrong.append(describe(seed, graph, text))
         if pairs is not None:
             (folder / "graphs.mlir").write_text(module(graphs))
