@@ -88,9 +88,18 @@ static Value chosen(BackwardMath &m, Predicate predicate, Value own, Value other
   return m.select(m.compare(predicate, own, other), g, share);
 }
 
-/// y x^(y - 1).
+/// The derivative of x^y by x: y x^(y - 1). It is 0 for y = 0, also where x = 0.
 static Value powSlope(BackwardMath &m, Value x, Value y) {
-  return m.mul(y, m.binary<PowOp>(x, m.sub(y, m.constant(y, 1))));
+  Value zero = m.constant(y, 0);
+  Value slope = m.mul(y, m.binary<PowOp>(x, m.sub(y, m.constant(y, 1))));
+  return m.select(m.compare(Predicate::Eq, y, zero), zero, slope);
+}
+
+/// The derivative of z = x^y by y: z log x. It is 0 for x = 0 and y >= 0, as in PyTorch.
+static Value powExponentSlope(BackwardMath &m, Value x, Value y, Value z) {
+  Value zero = m.constant(y, 0), slope = m.mul(z, m.unary<LogOp>(x));
+  return m.select(m.compare(Predicate::Eq, x, zero),
+                  m.select(m.compare(Predicate::Ge, y, zero), zero, slope), slope);
 }
 
 static constexpr double kLeastLog = -100;
@@ -137,7 +146,7 @@ PS_BINARY(MinOp, PS_GROUPS(), smaller(x, y),
           (emitExtreme<arith::MinimumFOp, arith::MinSIOp, arith::AndIOp>(e, x, y)),
           chosen(m, Predicate::Lt, x, y, g), chosen(m, Predicate::Lt, y, x, g))
 PS_BINARY(PowOp, PS_GROUPS(), std::pow(x, y), math::PowFOp::create(e.builder(), e.getLoc(), x, y),
-          m.mul(g, powSlope(m, x, y)), m.mul(g, m.mul(z, m.unary<LogOp>(x))))
+          m.mul(g, powSlope(m, x, y)), m.mul(g, powExponentSlope(m, x, y, z)))
 PS_BINARY(BinaryCrossEntropyOp, PS_GROUPS(), binaryCrossEntropy(x, y),
           emitBinaryCrossEntropy(e, x, y), m.mul(g, bceSlope(m, x, y)),
           m.mul(g, bceTargetSlope(m, x)))
@@ -211,7 +220,7 @@ OpFoldResult AndOp::fold(FoldAdaptor adaptor) { return foldBits(*this, adaptor, 
 OpFoldResult OrOp::fold(FoldAdaptor adaptor) { return foldBits(*this, adaptor, 1); }
 
 namespace {
-/// Powers that have an op of their own: 1, 2, 3, 0.5, -0.5, -1.
+/// Powers that have other ops: 1, 2, 3, 4, 0.5, -0.5.
 struct SimplifyPow : OpRewritePattern<PowOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -238,7 +247,10 @@ struct SimplifyPow : OpRewritePattern<PowOp> {
       result = make.template operator()<MulOp>(x, x);
     else if (isSplat(exponent, 3))
       result = make.template operator()<MulOp>(x, make.template operator()<MulOp>(x, x));
-    else if (isSplat(exponent, 0.5))
+    else if (isSplat(exponent, 4)) {
+      Value square = make.template operator()<MulOp>(x, x);
+      result = make.template operator()<MulOp>(square, square);
+    } else if (isSplat(exponent, 0.5))
       result = make.template operator()<SqrtOp>(x);
     else if (isSplat(exponent, -0.5))
       result = make.template operator()<RsqrtOp>(x);

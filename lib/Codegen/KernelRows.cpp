@@ -58,12 +58,15 @@ Value codegen::combine(OpBuilder &b, Location loc, ps::ReductionKind kind, Value
     return isMax ? Value(arith::OrIOp::create(b, loc, x, y))
                  : Value(arith::AndIOp::create(b, loc, x, y));
   Value better;
-  if (isFloat) // an unordered pair takes y: a NaN stays
-    better = arith::CmpFOp::create(
+  if (isFloat) { // a NaN stays: of x by the second comparison, of y as no comparison holds
+    Value isPast = arith::CmpFOp::create(
         b, loc, isMax ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, x, y);
-  else
+    Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, x, x);
+    better = arith::OrIOp::create(b, loc, isPast, isNan);
+  } else {
     better = arith::CmpIOp::create(
         b, loc, isMax ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::slt, x, y);
+  }
   return arith::SelectOp::create(b, loc, better, x, y);
 }
 

@@ -1,5 +1,6 @@
 // From kernels in MLIR to LLVM IR: what all targets share.
 #include "Lowering.h"
+#include "ExpandMath.h"
 #include "mlir/Conversion/MathToLibm/MathToLibm.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -32,7 +33,8 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     populateMathPolynomialApproximationPatterns(patterns, MathPolynomialApproximationOptions{});
-    math::populateExpansionPatterns(patterns, {"rsqrt", "roundeven", "powf"});
+    math::populateExpansionPatterns(patterns, {"rsqrt", "roundeven"});
+    populateMathPatterns(patterns);
     (void)applyPatternsGreedily(getOperation(), std::move(patterns));
   }
 };

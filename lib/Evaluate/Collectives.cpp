@@ -40,12 +40,8 @@ static void putSlice(Tensor &tensor, const Tensor &slice, int64_t dim, int64_t b
 }
 
 static void accumulate(Tensor &sum, const Tensor &term, ReductionKind kind) {
-  for (int64_t i = 0; i < sum.size(); ++i) {
-    double x = sum.get(i), y = term.get(i);
-    sum.set(i, kind == ReductionKind::Sum   ? x + y
-               : kind == ReductionKind::Max ? std::max(x, y)
-                                            : std::min(x, y));
-  }
+  for (int64_t i = 0; i < sum.size(); ++i)
+    sum.set(i, combine(kind, sum.get(i), term.get(i)));
 }
 
 Tensor reduceGroup(const PerRank &operands, ArrayRef<int64_t> group, ReductionKind kind) {

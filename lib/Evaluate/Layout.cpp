@@ -156,15 +156,9 @@ void Layout::fillPadding(PerRank &shards, RankedTensorType type, ShardingAttr sh
 }
 
 double combine(ReductionKind kind, double x, double y) {
-  switch (kind) {
-  case ReductionKind::Sum:
+  if (kind == ReductionKind::Sum || std::isnan(x) || std::isnan(y))
     return x + y;
-  case ReductionKind::Max:
-    return std::max(x, y);
-  case ReductionKind::Min:
-    return std::min(x, y);
-  }
-  return x;
+  return kind == ReductionKind::Max ? std::max(x, y) : std::min(x, y);
 }
 
 Tensor Layout::gather(const PerRank &shards, RankedTensorType type, ShardingAttr sharding) const {

@@ -9,7 +9,7 @@ namespace parashard {
 /// One tensor per rank.
 using PerRank = std::vector<ps::Tensor>;
 
-/// Two elements combined as a reduction does.
+/// Combines two elements as a reduction does; NaN where one is NaN.
 double combine(ps::ReductionKind kind, double x, double y);
 
 /// The ranks of one pipeline coordinate of a mesh: rank = the other coordinates row-major, the last

@@ -112,9 +112,18 @@ Value indexBySlices(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices,
 Value indexRows(TensorBuilder &n, Value x, Value index) {
   if (getRank(x) != 2 || !isFloat(x) || getElement(index).isInteger(1))
     return {};
-  SmallVector<int64_t> shape(getShape(index));
-  shape.push_back(getShape(x)[1]);
-  return n.make<ps::EmbeddingOp>(getType(x).clone(shape), x, index, IntegerAttr());
+  return buildRows(n, x, index, IntegerAttr(), /*wraps=*/true);
+}
+
+/// Whether each index is an element of a model input: programs compare those with the table.
+bool areInputs(Value index) {
+  Operation *op = index.getDefiningOp();
+  if (!op)
+    return true;
+  return isa<ps::ReshapeOp, ps::TransposeOp, ps::BroadcastOp, ps::SliceOp, ps::ConcatOp,
+             ps::ConvertOp>(op) &&
+         llvm::all_of(op->getOperands(),
+                      [](Value operand) { return !isFloat(operand) && areInputs(operand); });
 }
 
 /// Whether all indices are places of a dim of that size, or count from its end.
@@ -135,7 +144,45 @@ bool areInside(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices) {
   return true;
 }
 
+/// Constant indices from 0 on. Fails where one is no row of a table of `size` rows.
+Value wrapConstant(TensorBuilder &n, Value index, ps::Tensor values, int64_t size, bool wraps) {
+  bool changes = false;
+  for (int64_t i = 0; i < values.size(); ++i) {
+    int64_t value = values.getInt(i);
+    if (value >= size || value < (wraps ? -size : 0)) {
+      (void)n.fail("takes row " + Twine(value) + " of a table of " + Twine(size) + " rows");
+      return index;
+    }
+    changes |= value < 0;
+    values.setInt(i, wrapIndex(value, size));
+  }
+  return changes ? buildHostConstant(n, values) : index;
+}
+
 } // namespace
+
+Value buildRows(TensorBuilder &n, Value table, Value index, IntegerAttr padding, bool wraps) {
+  int64_t size = getShape(table)[0];
+  SmallVector<int64_t> shape(getShape(index)), spread(shape);
+  shape.push_back(getShape(table)[1]);
+  spread.push_back(1);
+  RankedTensorType type = getType(table).clone(shape);
+  if (std::optional<ps::Tensor> known = evaluateOnHost(index)) {
+    index = wrapConstant(n, index, *known, size, wraps);
+    return n.make<ps::EmbeddingOp>(type, table, index, padding);
+  }
+  if (areInputs(index))
+    return n.make<ps::EmbeddingOp>(type, table, index, padding);
+  Value zero = n.splat(getType(index), 0), end = n.splat(getType(index), double(size));
+  if (wraps)
+    index = n.make<ps::SelectOp>(n.compare(ps::Predicate::Lt, index, zero),
+                                 n.make<ps::AddOp>(index, end), index);
+  Value isInside = n.make<ps::AndOp>(n.compare(ps::Predicate::Le, zero, index),
+                                     n.compare(ps::Predicate::Lt, index, end));
+  Value rows = n.make<ps::EmbeddingOp>(type, table, index, padding);
+  return n.make<ps::SelectOp>(n.broadcast(n.reshape(isInside, spread), shape), rows,
+                              n.splat(type, std::numeric_limits<double>::quiet_NaN()));
+}
 
 Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {
   SmallVector<int64_t> shape;

@@ -64,6 +64,10 @@ mlir::Value sumAll(TensorBuilder &n, mlir::Value value);
 // Indexing (BuildIndexing.cpp)
 //===----------------------------------------------------------------------===//
 
+/// The rows of a table [rows, width] at `index`. With `wraps`, negative indices count from the end.
+/// Constant indices beyond the table are errors. Computed ones give rows of NaN, which end a run.
+mlir::Value buildRows(TensorBuilder &n, mlir::Value table, mlir::Value index,
+                      mlir::IntegerAttr padding, bool wraps);
 /// x[i0, i1, ...]: constant progressions, elements of a constant, or rows of a table.
 mlir::Value buildIndex(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<mlir::Value> indices);
 /// x with `updates` at [i0, i1, ...]: constant progressions along dims of the indices, each along

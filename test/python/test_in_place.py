@@ -202,7 +202,32 @@ def maybe_a_view(q, y):
     return q * y
 
 
-@pytest.mark.parametrize("write", [maybe_a_view], ids=lambda w: w.__name__)
+def diagonal(q, y):
+    v = q[:2, :2].clone()
+    v.diagonal().mul_(2)
+    return v.sum() + q * y
+
+
+def einsum(q, y):
+    v = q[:2, :2].clone()
+    torch.einsum("ii->i", v).mul_(2)
+    return v.sum() + q * y
+
+
+def unfolded(q, y):
+    v = q.clone()
+    v.unfold(1, 2, 2)[:, 1].mul_(2)  # nothing reads the view but the write
+    return v * y
+
+
+@pytest.mark.parametrize("write", [unfolded], ids=lambda w: w.__name__)
+def test_view_by_an_unknown_op(tmp_path, write):
+    archive = save(tmp_path, write, False)
+    said = run([tools_folder() / "ps-compile", archive, "-o", "program"], cwd=tmp_path, expect=1)
+    assert "aten.unfold.default: 1 time" in said
+
+
+@pytest.mark.parametrize("write", [maybe_a_view, diagonal, einsum], ids=lambda w: w.__name__)
 def test_refused(tmp_path, write):
     archive = save(tmp_path, write, False)
     said = run([tools_folder() / "ps-compile", archive, "-o", "program"], cwd=tmp_path, expect=1)

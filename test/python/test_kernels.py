@@ -154,7 +154,18 @@ for bits in [8, 16, 32, 64]:
 ENDS = [0.0, -0.0, 1.0, -1.0, 88.8, -88.8, 1e4, -1e4, float("inf"), -float("inf"), float("nan"), 10.06, -10.06]
 EXTREME = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "exp": torch.exp, "silu": F.silu, "softplus": F.softplus,
            "gelu erf": F.gelu, "gelu tanh": lambda x: F.gelu(x, approximate="tanh"), "softmax": lambda x: x.softmax(-1),
-           "log_softmax": lambda x: x.log_softmax(-1)}  # fmt: skip
+           "log_softmax": lambda x: x.log_softmax(-1), "sin": torch.sin, "cos": torch.cos,
+           "reduce max": lambda x: x.amax(-1, keepdim=True).expand_as(x),
+           "reduce min": lambda x: x.amin(-1, keepdim=True).expand_as(x)}  # fmt: skip
+
+
+def extreme_text(op, x):
+    if not op.startswith("reduce"):
+        return f"%r0 = ps.{op} %a ATTRIBUTES : {x}"
+    row = x.replace("x3x", "x")
+    return f"%t = ps.{op} %a dims [1] ATTRIBUTES : {x} -> {row}\n%r0 = ps.broadcast %t dims [0] ATTRIBUTES : {row} -> {x}"
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """What the evaluator says of all cases, and what the compiled program does."""
@@ -183,8 +194,7 @@ def at_ends(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ends")
     given = torch.stack([torch.tensor(ENDS), torch.zeros(len(ENDS)), torch.full([len(ENDS)], 0.5)], 1)
     x = f"tensor<{len(ENDS)}x3xf32>"
-    calls = [joined.Call(op.replace(" ", "_"), op_cases.OpCase(op, f"%r0 = ps.{op} %a ATTRIBUTES : {x}", {"a": x}, [x]))
-             for op in EXTREME]  # fmt: skip
+    calls = [joined.Call(op.replace(" ", "_"), op_cases.OpCase(op, extreme_text(op, x), {"a": x}, [x])) for op in EXTREME]
     values = {f"{call.name}.a": given.clone() for call in calls}
     plain, planned = folder / "plain.mlir", folder / "planned.mlir"
     plain.write_text(joined.module(calls))
@@ -200,7 +210,33 @@ def at_ends(tmp_path_factory):
 @pytest.mark.parametrize("by", ["evaluated", "cpu", "gpu"])
 def test_at_infinities_and_nan(at_ends, op, by):
     given, found = at_ends
-    torch.testing.assert_close(found[by][f"{op.replace(' ', '_')}.r0"], EXTREME[op](given), rtol=2e-6, atol=1e-6, equal_nan=True)
+    expected = EXTREME[op](given.double()).float()  # PyTorch's own f32 kernel gives gelu(inf) = NaN with AVX-512
+    torch.testing.assert_close(found[by][f"{op.replace(' ', '_')}.r0"], expected, rtol=2e-6, atol=1e-6, equal_nan=True)
+
+
+INF, NAN = float("inf"), float("nan")
+BASES = torch.tensor([-3.7, -2.0, -1.5, -1.0, -0.0, 0.0, 0.5, 1.0, 2.0, 88.0, 1e-30, INF, -INF, NAN])
+EXPONENTS = torch.tensor([-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, INF, -INF, NAN])
+ANGLES = torch.tensor([0.0, 5, 88, 8191, 65504, 1e6, 1e7, 1e9, 1e12, 2e14, -5, -1e6, INF, NAN, -INF, 1e-40])
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:replay"])
+def test_powers_and_angles(tmp_path, target):
+    """x^y of all signs and kinds, and sines of numbers so large that a period is rounded: f32 keeps one unit."""
+    angles = torch.cat([ANGLES, torch.linspace(-7, 7, 3001), torch.linspace(-1e5, 1e5, 2001)])
+    x, wide = f"tensor<{len(BASES) * len(EXPONENTS)}xf32>", f"tensor<{len(angles)}xf32>"
+    calls = [joined.Call("pow", op_cases.OpCase("pow", f"%r0 = ps.pow %a, %b ATTRIBUTES : {x}", {"a": x, "b": x}, [x]))]
+    calls += [joined.Call(op, op_cases.OpCase(op, f"%r0 = ps.{op} %a ATTRIBUTES : {wide}", {"a": wide}, [wide]))
+              for op in ["sin", "cos"]]  # fmt: skip
+    base, exponent = (grid.flatten() for grid in torch.meshgrid(BASES, EXPONENTS, indexing="ij"))
+    values = {"pow.a": base, "pow.b": exponent, "sin.a": angles, "cos.a": angles}
+    planned = tmp_path / "planned.mlir"
+    planned.write_text(joined.module(calls, '"dp" = 1 : data'))
+    found = replay.run(joined.call_compiled, calls, planned, tmp_path, values=values, target=target)
+    torch.testing.assert_close(found["pow.r0"], base**exponent, rtol=3e-6, atol=0, equal_nan=True)
+    for op in ["sin", "cos"]:
+        exact = getattr(torch, op)(angles.double()).float()
+        torch.testing.assert_close(found[f"{op}.r0"], exact, rtol=0, atol=1.2e-7, equal_nan=True)
 
 
 class Divisions(torch.nn.Module):

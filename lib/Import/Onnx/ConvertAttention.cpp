@@ -139,11 +139,8 @@ LogicalResult convertAttention(OnnxNode &n) {
 
 /// A table of angles as [B or 1, 1, T, D / 2]; by positions, or as it is.
 Value spreadTable(OnnxNode &n, Value table, Value positions) {
-  if (positions) {
-    SmallVector<int64_t> shape(getShape(positions));
-    shape.push_back(getShape(table).back());
-    table = n.make<ps::EmbeddingOp>(getType(table).clone(shape), table, positions, IntegerAttr());
-  }
+  if (positions)
+    table = buildRows(n, table, positions, IntegerAttr(), /*wraps=*/false);
   SmallVector<int64_t> shape(getShape(table));
   if (shape.size() != 3) {
     (void)n.fail("has a table of " + Twine(shape.size()) + " dims without positions; expected 3");

@@ -15,13 +15,10 @@ Value takeRows(OnnxNode &n, Value x, Value indices) {
   llvm::append_range(shape, getShape(x).drop_front());
   int64_t width = llvm::product_of(getShape(x).drop_front());
   Value rows = n.reshape(x, {getShape(x)[0], width});
-  SmallVector<int64_t> flat(getShape(indices));
-  flat.push_back(width);
-  auto type = RankedTensorType::get(flat, getElement(x));
   IntegerAttr padding;
   if (std::optional<int64_t> index = getPaddingIndex(n.node); index && *index < getShape(x)[0])
     padding = n.b.getI64IntegerAttr(*index);
-  return n.reshape(n.make<ps::EmbeddingOp>(type, rows, indices, padding), shape);
+  return n.reshape(buildRows(n, rows, indices, padding, /*wraps=*/true), shape);
 }
 
 /// x at `indices` along `axis`: their dims take its place.

@@ -125,9 +125,10 @@ Value hardshrink(NodeConverter &n, Math &m, Value x) {
   return m.select(inside, m.splat(x, 0), x);
 }
 
+/// x moved by `lambd` towards 0. Between -lambd and lambd it is 0 x, which is NaN for NaN.
 Value softshrink(NodeConverter &n, Math &m, Value x) {
   double width = n.number("lambd", 0.5);
-  Value low = m.select(m.is(x, ps::Predicate::Lt, -width), m.add(x, width), m.splat(x, 0));
+  Value low = m.select(m.is(x, ps::Predicate::Lt, -width), m.add(x, width), m.mul(x, 0));
   return m.select(m.is(x, ps::Predicate::Gt, width), m.add(x, -width), low);
 }
 

@@ -15,7 +15,8 @@ LogicalResult convertEmbedding(NodeConverter &n) {
   if (n.boolean("scale_grad_by_freq", false) || n.boolean("sparse", false))
     return n.fail("has scale_grad_by_freq or sparse gradients, which are not supported");
   IntegerAttr paddingAttr = padding >= 0 ? n.b.getI64IntegerAttr(padding) : IntegerAttr();
-  return n.set(n.make<ps::EmbeddingOp>(n.getResultType(), table, indices, paddingAttr));
+  Value rows = buildRows(n, table, indices, paddingAttr, /*wraps=*/false);
+  return n.failed() ? failure() : n.set(rows);
 }
 
 /// x[:, i, j, :]: the dims that are indexed come first. Theirs take the place of the first of them

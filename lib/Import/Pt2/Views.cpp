@@ -19,6 +19,7 @@ enum class ViewKind {
   Permute,
   Range,
   Repeat,
+  Other, ///< may share memory in a way that is not followed
 };
 
 StringRef getOp(const Node &node) {
@@ -37,7 +38,38 @@ ViewKind getKind(const Node &node) {
       .Cases({"slice", "narrow", "select", "split", "split_with_sizes", "chunk", "unbind"},
              ViewKind::Range)
       .Cases({"expand", "expand_as", "broadcast_to"}, ViewKind::Repeat)
+      .Cases({"as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "conj",
+              "diagonal", "dsplit", "einsum", "hsplit", "imag", "linalg_diagonal", "meshgrid",
+              "moveaxis", "movedim", "positive", "ravel", "real", "reshape_as", "resolve_conj",
+              "resolve_neg", "swapaxes", "swapdims", "tensor_split", "unfold", "unsafe_chunk",
+              "unsafe_split", "unsafe_split_with_sizes", "view_as_complex", "view_as_real",
+              "vsplit", "_conj", "_reshape_alias", "_unsafe_view"},
+             ViewKind::Other)
       .Default(ViewKind::None);
+}
+
+/// Whether an einsum adds nothing up, so that it may be a view. Examples: "ii->i", "ij->ji".
+bool keepsAllLetters(const Node &node) {
+  const Argument *equation = node.find("equation");
+  if (!equation || equation->names.empty())
+    return true;
+  auto [operand, result] = StringRef(equation->names[0]).split("->");
+  return all_of(operand, [&](char letter) { return result.contains(letter) || letter == ' '; });
+}
+
+/// The tensor that result `result` of an op may share memory with; empty for none.
+StringRef getBase(const Node &node, unsigned result) {
+  for (const Argument &argument : node.inputs) {
+    if (argument.kind == Argument::Tensor)
+      return argument.names[0];
+    if (argument.kind != Argument::Tensors)
+      continue;
+    bool isEinsum = getOp(node) == "einsum";
+    if (isEinsum && (argument.names.size() != 1 || !keepsAllLetters(node)))
+      return "";
+    return result < argument.names.size() ? StringRef(argument.names[result]) : "";
+  }
+  return "";
 }
 
 bool getFlag(const Node &node, StringRef name) {
@@ -156,7 +188,11 @@ bool Views::hasSameDtype(const Node &node, StringRef base) const {
 void Views::addViews(const Node &node) {
   StringRef base = getFirstTensor(node);
   ViewKind kind = node.isInPlace() ? ViewKind::Same : getKind(node);
-  if (kind == ViewKind::None || base.empty() || node.outputs.empty())
+  if (kind == ViewKind::Other)
+    for (auto [i, name] : enumerate(node.outputs))
+      if (StringRef other = getBase(node, i); !name.empty() && !other.empty())
+        add(name, {other.str(), &node, unsigned(i), /*isCertain=*/false});
+  if (kind == ViewKind::None || kind == ViewKind::Other || base.empty() || node.outputs.empty())
     return;
   bool isCertain = true;
   if (kind == ViewKind::Reshape)
@@ -311,6 +347,7 @@ Value writeThroughView(NodeConverter &n, unsigned result, Value base, Value part
   case ViewKind::Range:
     return writeRange(n, result, base, part);
   case ViewKind::Repeat:
+  case ViewKind::Other:
   case ViewKind::None:
     break;
   }

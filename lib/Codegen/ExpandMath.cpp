@@ -1,0 +1,141 @@
+// Expansions of sin, cos and pow of f32 into arithmetic.
+#include "ExpandMath.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+
+namespace {
+
+/// Arithmetic on scalars or vectors.
+class MathBuilder {
+public:
+  MathBuilder(Location loc, OpBuilder &builder) : b(loc, builder) {}
+
+  Value constant(Value like, double value) {
+    Type element = getElementTypeOrSelf(like.getType());
+    TypedAttr number = b.getFloatAttr(element, value);
+    if (auto vector = dyn_cast<VectorType>(like.getType()))
+      number = DenseElementsAttr::get(vector, static_cast<Attribute>(number));
+    return arith::ConstantOp::create(b, number);
+  }
+  Value add(Value x, Value y) { return arith::AddFOp::create(b, x, y); }
+  Value sub(Value x, Value y) { return arith::SubFOp::create(b, x, y); }
+  Value mul(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
+  Value mul(Value x, double y) { return mul(x, constant(x, y)); }
+  Value neg(Value x) { return arith::NegFOp::create(b, x); }
+  Value both(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
+  Value either(Value x, Value y) { return arith::OrIOp::create(b, x, y); }
+  Value floor(Value x) { return math::FloorOp::create(b, x); }
+  Value select(Value condition, Value x, Value y) {
+    return arith::SelectOp::create(b, condition, x, y);
+  }
+  Value compare(arith::CmpFPredicate predicate, Value x, Value y) {
+    return arith::CmpFOp::create(b, predicate, x, y);
+  }
+  Value equal(Value x, Value y) { return compare(arith::CmpFPredicate::OEQ, x, y); }
+  /// x y + z with one rounding.
+  Value fma(Value x, Value y, Value z) { return math::FmaOp::create(b, x, y, z); }
+  template <typename Op> Value unary(Value x) { return Op::create(b, x); }
+  Value convert(Value x, Type element) {
+    Type type = element;
+    if (auto vector = dyn_cast<VectorType>(x.getType()))
+      type = vector.clone(element);
+    return element.isF64() ? Value(arith::ExtFOp::create(b, type, x))
+                           : Value(arith::TruncFOp::create(b, type, x));
+  }
+  ImplicitLocOpBuilder &builder() { return b; }
+
+private:
+  ImplicitLocOpBuilder b;
+};
+
+/// c[0] + x (c[1] + x (c[2] + ...)).
+Value horner(MathBuilder &m, Value x, ArrayRef<double> coefficients) {
+  Value sum = m.constant(x, coefficients.back());
+  for (double coefficient : llvm::reverse(coefficients.drop_back()))
+    sum = m.fma(sum, x, m.constant(x, coefficient));
+  return sum;
+}
+
+/// sin or cos of f32. Example: sin(5) with 5 = 3 (pi / 2) + 0.2876 is -cos(0.2876).
+///
+/// The multiple k of pi / 2 is subtracted in f64, with pi / 2 in two parts: what is left is exact
+/// to f32 for |x| < 2^48. Neighbouring numbers of f32 are 2^25 apart there, so that the sine of a
+/// larger one has no meaning; its result is NaN. Taylor series to x^9 and x^10 are exact to half a
+/// unit of f32 for |r| <= pi / 4.
+template <typename Op> struct ExpandCircular : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1, kMost = 0x1p48;
+    constexpr double kHalfPi[] = {0x1.921fb54442d18p0, 0x1.1a62633145c07p-54};
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "is not of f32");
+    MathBuilder m(op.getLoc(), rewriter);
+    Value x = m.convert(op.getOperand(), rewriter.getF64Type());
+    Value k = m.floor(m.fma(x, m.constant(x, kTwoOverPi), m.constant(x, 0.5)));
+    Value rest = x;
+    for (double part : kHalfPi)
+      rest = m.fma(k, m.constant(x, -part), rest);
+    Value r = m.convert(rest, rewriter.getF32Type());
+    Value square = m.mul(r, r);
+    Value sine = m.mul(r, horner(m, square, {1., -1. / 6, 1. / 120, -1. / 5040, 1. / 362880}));
+    Value cosine = horner(m, square, {1., -1. / 2, 1. / 24, -1. / 720, 1. / 40320, -1. / 3628800});
+
+    // k mod 4 is the quadrant: sin, cos, -sin, -cos; of a cosine it is the next one.
+    if (isa<math::CosOp>(op))
+      k = m.add(k, m.constant(k, 1));
+    Value quadrant = m.sub(k, m.mul(m.floor(m.mul(k, 0.25)), 4));
+    Value isOdd =
+        m.either(m.equal(quadrant, m.constant(k, 1)), m.equal(quadrant, m.constant(k, 3)));
+    Value result = m.select(isOdd, cosine, sine);
+    Value isNegative = m.compare(arith::CmpFPredicate::OGE, quadrant, m.constant(k, 2));
+    result = m.select(isNegative, m.neg(result), result);
+    Value hasMeaning =
+        m.compare(arith::CmpFPredicate::OLT, m.unary<math::AbsFOp>(x), m.constant(x, kMost));
+    rewriter.replaceOp(op, m.select(hasMeaning, result, m.constant(result, std::nan(""))));
+    return success();
+  }
+};
+
+/// pow of f32: exp(y log |x|) with the sign and the exceptions of C's pow. Examples:
+/// (-2)^3 = -8, (-2)^0.5 = NaN, (-1)^inf = 1, 0^-1 = inf, NaN^0 = 1.
+struct ExpandPow : OpRewritePattern<math::PowFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(math::PowFOp op, PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "is not of f32");
+    MathBuilder m(op.getLoc(), rewriter);
+    Value x = op.getLhs(), y = op.getRhs();
+    Value zero = m.constant(x, 0), one = m.constant(x, 1);
+    Value size = m.unary<math::AbsFOp>(x);
+    Value power = m.unary<math::ExpOp>(m.mul(y, m.unary<math::LogOp>(size)));
+
+    Value half = m.mul(y, 0.5);
+    Value isWhole = m.equal(m.floor(y), y);
+    Value isEven = m.equal(m.floor(half), half);
+    Value signedPower = math::CopySignOp::create(m.builder(), power, x);
+    Value isNegative = m.both(m.compare(arith::CmpFPredicate::OLT, x, zero),
+                              m.compare(arith::CmpFPredicate::ONE, size,
+                                        m.constant(x, std::numeric_limits<float>::infinity())));
+    Value nan = m.constant(x, std::nan(""));
+    Value ofFraction = m.select(isNegative, nan, power);
+    Value result = m.select(isWhole, m.select(isEven, power, signedPower), ofFraction);
+    // 1^y, (-1)^inf and x^0.
+    Value isOne = m.both(m.equal(size, one), m.either(isEven, m.equal(x, one)));
+    isOne = m.either(isOne, m.equal(y, zero));
+    rewriter.replaceOp(op, m.select(isOne, one, result));
+    return success();
+  }
+};
+
+} // namespace
+
+void parashard::codegen::populateMathPatterns(RewritePatternSet &patterns) {
+  constexpr int kBeforeOthers = 10;
+  patterns.add<ExpandCircular<math::SinOp>, ExpandCircular<math::CosOp>, ExpandPow>(
+      patterns.getContext(), kBeforeOthers);
+}
