@@ -180,8 +180,8 @@ namespace {
 class Cutter {
 public:
   Cutter(const Split &split, const MeshShape &mesh) : mesh(mesh) {
-    for (const SubFactor &factor : llvm::reverse(simplify(split, mesh)))
-      rest.push_back(factor);
+    Split factors = simplify(split, mesh);
+    rest.assign(factors.rbegin(), factors.rend());
   }
 
   Split take(int64_t size) {
