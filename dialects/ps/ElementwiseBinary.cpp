@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/PatternMatch.h"
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -348,6 +349,44 @@ ShardingRule ConvertOp::getShardingRule() {
 }
 LoweringKind ConvertOp::getLoweringKind() { return LoweringKind::Elementwise; }
 
+namespace {
+/// What a float becomes as an integer: it is truncated in 32 bits, or in 64 for wider integers, and
+/// wraps to the integer's width. NaN is 0, and the ends stand for what lies beyond them. Example:
+/// 300 as i8 is 44, as in PyTorch, and infinity as i32 is the largest f32 below 2^31.
+struct IntegerRange {
+  IntegerRange(Type from, Type to) {
+    unsigned bits = to.getIntOrFloatBitWidth() <= 32 ? 32 : 64;
+    least = -std::ldexp(1.0, bits - 1);
+    most = from.isF64() ? std::nextafter(-least, 0.0) : double(std::nextafter(float(-least), 0.0f));
+  }
+  int64_t truncate(double x) const {
+    return std::isnan(x) ? 0 : int64_t(std::clamp(x, least, most));
+  }
+  double least, most;
+};
+} // namespace
+
+/// Truncates lanes of f32 or f64 to integers of the width of `to`.
+static Value emitTruncation(ElementBuilder &e, Value x, Type to) {
+  OpBuilder &b = e.builder();
+  Location loc = e.getLoc();
+  IntegerRange range(getElementTypeOrSelf(x.getType()), to);
+  auto choose = [&](Value condition, Value other) {
+    x = arith::SelectOp::create(b, loc, condition, x, other);
+  };
+  choose(e.compare(Predicate::Eq, x, x), e.constant(x, 0));
+  choose(e.compare(Predicate::Lt, x, e.constant(x, range.most)), e.constant(x, range.most));
+  choose(e.compare(Predicate::Gt, x, e.constant(x, range.least)), e.constant(x, range.least));
+  unsigned width = to.getIntOrFloatBitWidth();
+  auto lanes = [&](unsigned bits) -> Type {
+    Type element = b.getIntegerType(bits);
+    auto vector = dyn_cast<VectorType>(x.getType());
+    return vector ? Type(vector.clone(element)) : element;
+  };
+  Value wide = arith::FPToSIOp::create(b, loc, lanes(width <= 32 ? 32 : 64), x);
+  return width == 32 || width == 64 ? wide : arith::TruncIOp::create(b, loc, lanes(width), wide);
+}
+
 Results ConvertOp::evaluate(Operands operands, const EvaluateContext &) {
   const Tensor &x = operands[0];
   Type to = getElementTypeOrSelf(getType());
@@ -356,8 +395,9 @@ Results ConvertOp::evaluate(Operands operands, const EvaluateContext &) {
   if (isa<FloatType>(to))
     return mapElements(*this,
                        [&](int64_t i) { return x.isFloat() ? x.get(i) : double(x.getInt(i)); });
-  return mapElements(*this,
-                     [&](int64_t i) { return x.isFloat() ? int64_t(x.get(i)) : x.getInt(i); });
+  IntegerRange range(getElementTypeOrSelf(getOperand().getType()), to);
+  return mapElements(
+      *this, [&](int64_t i) { return x.isFloat() ? range.truncate(x.get(i)) : x.getInt(i); });
 }
 
 /// Bools and ui8 widen with zeros.
@@ -390,9 +430,11 @@ Value ConvertOp::emitElement(ElementBuilder &e, ValueRange scalars) {
   if (isa<FloatType>(to))
     return isUnsignedElement(from) ? Value(arith::UIToFPOp::create(b, loc, lanes(to), x))
                                    : Value(arith::SIToFPOp::create(b, loc, lanes(to), x));
-  if (isa<FloatType>(from))
-    return to.isUnsignedInteger() ? Value(arith::FPToUIOp::create(b, loc, lanes(to), x))
-                                  : Value(arith::FPToSIOp::create(b, loc, lanes(to), x));
+  if (isa<FloatType>(from)) {
+    if (fromWidth < 32)
+      x = arith::ExtFOp::create(b, loc, lanes(b.getF32Type()), x);
+    return emitTruncation(e, x, to);
+  }
   if (fromWidth == toWidth)
     return x;
   if (fromWidth > toWidth)

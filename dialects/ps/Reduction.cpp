@@ -106,8 +106,9 @@ FailureOr<llvm::SmallVector<Tensor>> ReduceOp::evaluate(llvm::ArrayRef<Tensor> o
   Tensor result(getTensorType(getResult()));
   SmallVector<int64_t> kept = getKeptDims(x.getType(), getDims());
   std::vector<double> sums(result.size(), getIdentity(getKind()));
-  std::vector<int64_t> intSums(result.size(),
-                               getIntIdentity(getKind(), x.getType().getElementType()));
+  std::vector<int64_t> intSums;
+  if (!x.isFloat())
+    intSums.assign(result.size(), getIntIdentity(getKind(), x.getType().getElementType()));
   for (int64_t i = 0; i < x.size(); ++i) {
     int64_t at = projectIndex(x, result, kept, i);
     if (x.isFloat()) {

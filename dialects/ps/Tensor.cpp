@@ -151,7 +151,9 @@ DenseElementsAttr Tensor::toAttr() const {
 void Tensor::set(int64_t i, double value) {
   if (auto floatType = dyn_cast<FloatType>(type.getElementType()))
     floats[i] = roundTo(floatType, value);
-  else if (std::isinf(value))
+  else if (std::isnan(value))
+    setInt(i, 0);
+  else if (std::abs(value) >= 0x1p63)
     setInt(i, getExtreme(cast<IntegerType>(type.getElementType()), value > 0));
   else
     setInt(i, int64_t(value));

@@ -18,14 +18,31 @@ void KernelEmitter::forSums(int64_t total, int64_t, KernelCall &call,
 /// In ascending order.
 Value KernelEmitter::addUpChunks(const Partial &partial, Value from, int64_t chunks,
                                  int64_t total) {
-  SmallVector<Value> sum{loadLanes(from, partial.element, constant(0), 1)};
+  constexpr int64_t kRunLength = 1024;
   Position here = position;
-  if (chunks > 1)
-    loop(constant(1), constant(chunks), 1, sum, [&](Value p) {
-      position = here;
-      Value row = arith::MulIOp::create(b, loc, p, constant(total));
-      sum[0] = combine(b, loc, partial.kind, sum[0], loadLanes(from, partial.element, row, 1));
-    });
+  auto load = [&](Value chunk) {
+    position = here;
+    Value row = arith::MulIOp::create(b, loc, chunk, constant(total));
+    return loadLanes(from, partial.element, row, 1);
+  };
+  auto addUp = [&](Value first, Value end) {
+    SmallVector<Value> sum{load(first)};
+    Value second = arith::AddIOp::create(b, loc, first, constant(1));
+    loop(second, end, 1, sum,
+         [&](Value chunk) { sum[0] = combine(b, loc, partial.kind, sum[0], load(chunk)); });
+    return sum[0];
+  };
+  if (chunks == 1)
+    return load(constant(0));
+  if (chunks <= 2 * kRunLength)
+    return addUp(constant(0), constant(chunks));
+  // Many chunks are added up in runs, so that small terms are not lost in a large sum.
+  SmallVector<Value> sum{addUp(constant(0), constant(kRunLength))};
+  loop(constant(kRunLength), constant(chunks), kRunLength, sum, [&](Value first) {
+    Value end = arith::AddIOp::create(b, loc, first, constant(kRunLength));
+    end = arith::MinSIOp::create(b, loc, end, constant(chunks));
+    sum[0] = combine(b, loc, partial.kind, sum[0], addUp(first, end));
+  });
   return sum[0];
 }
 

@@ -23,9 +23,9 @@ void KernelEmitter::moveTo(Value column, unsigned lanesHere, unsigned active) {
 }
 
 void KernelEmitter::loop(Value from, Value to, int64_t step, SmallVectorImpl<Value> &carried,
-                         llvm::function_ref<void(Value)> body) {
+                         llvm::function_ref<void(Value)> body, bool isInner) {
   auto forOp = scf::ForOp::create(b, loc, from, to, constant(step), carried);
-  Operation *before = std::exchange(loopOp, forOp.getOperation());
+  Operation *before = isInner ? loopOp : std::exchange(loopOp, forOp.getOperation());
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(forOp.getBody());

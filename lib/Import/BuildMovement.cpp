@@ -199,6 +199,11 @@ Value buildProduct(TensorBuilder &n, Value x, int64_t dim) {
   return odd ? n.make<ps::MulOp>(x, odd) : x;
 }
 
+Value buildMean(TensorBuilder &n, Value x, ArrayRef<int64_t> dims, bool keepsDims) {
+  Value sum = n.reduce(ps::ReductionKind::Sum, n.widen(x), dims, keepsDims);
+  return n.convert(n.divide(sum, double(n.countElements(x, dims))), getElement(x));
+}
+
 Value buildLogSumExp(TensorBuilder &n, Value x, ArrayRef<int64_t> dims) {
   SmallVector<int64_t> order, rows, reduced(dims);
   for (int64_t dim = 0; dim < getRank(x); ++dim)

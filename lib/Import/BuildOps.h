@@ -57,6 +57,10 @@ mlir::Value buildProduct(TensorBuilder &n, mlir::Value x, int64_t dim);
 /// log(sum(exp(x))) over dims, which are left out: the part of a cross-entropy that no label asks
 /// for.
 mlir::Value buildLogSumExp(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> dims);
+/// The mean over dims. Floats of 16 bits are added and divided in f32, as PyTorch does: their sum
+/// may be too large for f16.
+mlir::Value buildMean(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> dims,
+                      bool keepsDims);
 /// The sum of all elements.
 mlir::Value sumAll(TensorBuilder &n, mlir::Value value);
 

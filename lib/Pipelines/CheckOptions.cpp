@@ -136,8 +136,9 @@ llvm::Error checkOptions(const CompileOptions &options) {
   }
   double norm = 0;
   if (!options.clipNorm.empty() &&
-      (llvm::StringRef(options.clipNorm).getAsDouble(norm) || !(norm > 0)))
-    return fail("--clip-norm takes a number above 0, not '" + options.clipNorm + "'");
+      (llvm::StringRef(options.clipNorm).getAsDouble(norm) || !(float(norm) > 0)))
+    return fail("--clip-norm takes a number above 0 that f32 can hold, not '" + options.clipNorm +
+                "'");
   double decay = 0;
   if (!options.ema.empty() &&
       (llvm::StringRef(options.ema).getAsDouble(decay) || !(decay > 0 && decay < 1)))

@@ -211,11 +211,26 @@ static std::optional<LossPart> matchProduct(OpBuilder &builder, MulOp op) {
   return std::nullopt;
 }
 
+/// Clones an op with one result, whose elements become `element`.
+static Value cloneWithElement(OpBuilder &builder, Operation *op, IRMapping &mapping, Type element) {
+  Value result = builder.clone(*op, mapping)->getResult(0);
+  result.setType(cast<RankedTensorType>(result.getType()).clone(element));
+  return result;
+}
+
 /// A copy of a scalar's op that acts on `value` instead of its first operand.
 static Value rebuild(OpBuilder &builder, Operation *op, Value value) {
+  Type from = getElementTypeOrSelf(value.getType()),
+       to = getElementTypeOrSelf(op->getResult(0).getType());
+  if (isa<ConvertOp>(op)) {
+    // The division comes after it now: a sum may be too large for the narrower type.
+    bool narrows = isa<FloatType>(from) && isa<FloatType>(to) &&
+                   to.getIntOrFloatBitWidth() < from.getIntOrFloatBitWidth();
+    return narrows ? value : makeConvert(builder, op->getLoc(), value, to);
+  }
   IRMapping mapping;
   mapping.map(op->getOperand(0), value);
-  return builder.clone(*op, mapping)->getResult(0);
+  return cloneWithElement(builder, op, mapping, from);
 }
 
 /// The whole loss as a sum divided by a constant, or times one.
@@ -318,17 +333,29 @@ private:
   llvm::SmallVector<LossPart> splitProduct(Operation *op, unsigned inner, const Scale &scale) {
     llvm::SmallVector<LossPart> parts = split(op->getOperand(inner), scale);
     for (LossPart &part : parts) {
-      Operation *copy = builder.clone(*op);
-      copy->setOperand(inner, part.value);
-      part.value = copy->getResult(0);
+      Type element = getElementTypeOrSelf(part.value.getType());
+      Value other = op->getOperand(1 - inner);
+      IRMapping mapping;
+      mapping.map(op->getOperand(inner), part.value);
+      mapping.map(other, makeConvert(builder, op->getLoc(), other, element));
+      part.value = cloneWithElement(builder, op, mapping, element);
     }
     return parts;
+  }
+
+  /// Terms may be left in types of different widths by `rebuild`.
+  Value addInWider(Value x, Value y) {
+    Type ofX = getElementTypeOrSelf(x.getType()), ofY = getElementTypeOrSelf(y.getType());
+    Type element = ofX.getIntOrFloatBitWidth() < ofY.getIntOrFloatBitWidth() ? ofY : ofX;
+    Location loc = y.getLoc();
+    return AddOp::create(builder, loc, makeConvert(builder, loc, x, element),
+                         makeConvert(builder, loc, y, element));
   }
 
   void add(llvm::SmallVector<LossPart> &parts, const LossPart &part) {
     for (LossPart &known : parts)
       if (known.kind == part.kind && known.count == part.count) {
-        known.value = AddOp::create(builder, part.value.getLoc(), known.value, part.value);
+        known.value = addInWider(known.value, part.value);
         return;
       }
     parts.push_back(part);

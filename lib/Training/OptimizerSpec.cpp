@@ -132,6 +132,10 @@ private:
       place = begin;
       return expected("a number");
     }
+    if (std::isfinite(value) && std::isinf(float(value))) {
+      place = begin;
+      return expected("a number that f32 can hold");
+    }
     return llvm::Error::success();
   }
 

@@ -527,8 +527,12 @@ def attention(d, value, shape):
     text += (f"%{{t}}3, %{{t}}l = ps.attention %{{t}}0, %{{t}}1, %{{t}}2{' causal' if is_causal else ''} scale 0.5 : "
              f"({', '.join(narrow)}) -> ({narrow[0]}, {type_of(shape[:-1], 'f32')})\n"
              f"%{{y}} = ps.convert %{{t}}3 : {narrow[0]} -> {{Ty}}")
-    return d.add("attention", [value, keys, values], shape, text, lambda q, k, v: F.scaled_dot_product_attention(
-        q, k, v, is_causal=is_causal, scale=0.5, enable_gqa=True))
+
+    def function(*operands):  # rounded as ours is: a first row of a causal mask is a row of the values
+        narrow = F.scaled_dot_product_attention(*(x.float() for x in operands), is_causal=is_causal, scale=0.5, enable_gqa=True)
+        return narrow.to(operands[0].dtype)
+
+    return d.add("attention", [value, keys, values], shape, text, function)
 
 
 # ---- one graph -----------------------------------------------------------------------------------------------------

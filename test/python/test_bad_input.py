@@ -393,6 +393,7 @@ def test_policy_with_an_unknown_axis(tmp_path, exports):
         (("--loss-output", "nothing"), ["nothing", "cross_entropy_loss"]),
         (("--loss-output", "1"), ["floating scalar"]),
         (("--clip-norm", "-1"), ["clip-norm", "-1"]),
+        (("--clip-norm", "1e-50"), ["clip-norm", "above 0 that f32 can hold", "1e-50"]),
         (("--stop-after", "lunch"), ["lunch", "partitioned"]),
         (("--target", "cpu:z80"), ["z80"]),
         (("--target", "cpu:pentium"), ["--target cpu:pentium", "no 64-bit code"]),

@@ -106,6 +106,27 @@ def test_frozen_and_transient(tmp_path):
     assert "@shift" not in text  # small, not saved, never written: a constant
 
 
+NAMES_OF_OURS = ["loss_scale", "lr", "loss", "grad_norm", "count", "fp8", "update"]
+
+
+def test_parameters_with_names_of_ours(tmp_path):
+    """Symbols of the optimizer and of functions: parameters of these names are trained as others are."""
+
+    class Named(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            for name in NAMES_OF_OURS:
+                self.register_parameter(name, torch.nn.Parameter(torch.full((3,), 1.5)))
+
+        def forward(self, x):
+            return (x * sum(getattr(self, name) for name in NAMES_OF_OURS)).square().mean()
+
+    archive = models.Model("named", Named(), {"x": torch.ones(4, 3)}).export(tmp_path / "named.pt2")
+    for precision in ["fp32", "fp16"]:
+        run([tools_folder() / "ps-compile", archive, "-o", "named", "--optimizer", "adamw(lr=1e-2)", "--clip-norm", "1",
+             "--precision", precision, "--no-codegen"], tmp_path)  # fmt: skip
+
+
 def test_written_buffers(tmp_path):
     class Counter(torch.nn.Module):
         def __init__(self):

@@ -479,6 +479,27 @@ def test_running_sums_of_short_floats_are_added_in_float32(tmp_path, dtype):
     assert torch.equal(found, x.cumsum(0)) and found[-1] > 2900
 
 
+def test_means_of_halves_are_divided_in_float32(tmp_path):
+    """The sum of 4096 squares of 5.5 is beyond f16, their mean is not; nor is the loss, whose division comes after it."""
+
+    class Halves(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.full((4096,), 5.5))
+
+        def forward(self, x):
+            h = (x * self.w).half()
+            return F.mse_loss(h, h * 0).float() + h.square().mean(-1).float().mean()
+
+    module, data = Halves(), {"x": torch.ones(4, 4096)}
+    archive = models.Model("halves", module, data).export(tmp_path / "halves.pt2")
+    loss, gradients = oracle.first_step(tmp_path, archive, data)
+    expected = module(**data)
+    expected.backward()
+    assert loss == pytest.approx(float(expected.detach()), rel=1e-3)
+    torch.testing.assert_close(gradients["w"], module.w.grad, rtol=1e-2, atol=0)
+
+
 def test_what_is_not_supported_says_what_to_do(tmp_path):
     class Odd(torch.nn.Module):
         def forward(self, x):

@@ -239,6 +239,45 @@ def test_powers_and_angles(tmp_path, target):
         torch.testing.assert_close(found[f"{op}.r0"], exact, rtol=0, atol=1.2e-7, equal_nan=True)
 
 
+FLOATS = torch.tensor([300.0, -300, 127.9, -0.5, 3e9, -3e9, 1e20, INF, -INF, NAN])
+INTEGERS = {"i8": [44, -44, 127, 0, -128, 0, -128, -128, 0, 0],
+            "i32": [300, -300, 127, 0, 2**31 - 128, -(2**31), 2**31 - 128, 2**31 - 128, -(2**31), 0],
+            "i64": [300, -300, 127, 0, 3 * 10**9, -3 * 10**9, 2**63 - 2**39, 2**63 - 2**39, -(2**63), 0]}  # fmt: skip
+
+
+def test_floats_as_integers(tmp_path):
+    """Truncated, then wrapped to narrow integers as in PyTorch; NaN is 0 and the ends stand for what lies beyond."""
+    x = f"tensor<{len(FLOATS)}xf32>"
+    calls, values = [], {}
+    for name in INTEGERS:
+        result = x.replace("f32", name)
+        calls.append(joined.Call(name, op_cases.OpCase(name, f"%r0 = ps.convert %a ATTRIBUTES : {x} -> {result}", {"a": x}, [result])))
+        values[f"{name}.a"] = FLOATS.clone()
+    plain, planned = tmp_path / "plain.mlir", tmp_path / "planned.mlir"
+    plain.write_text(joined.module(calls))
+    planned.write_text(joined.module(calls, '"dp" = 1 : data'))
+    everywhere = [joined.evaluate(calls, plain, tmp_path, values=values),
+                  joined.call_compiled(calls, planned, tmp_path, values=values),
+                  replay.run(joined.call_compiled, calls, planned, tmp_path, values=values, target="cuda:replay")]  # fmt: skip
+    for found in everywhere:
+        for name, expected in INTEGERS.items():
+            assert found[f"{name}.r0"].tolist() == expected
+
+
+def test_long_sums_keep_small_terms(tmp_path):
+    """9 million terms of 100 to 100.5: added one after the other in f32, a large sum would lose the fractions."""
+    rows, columns = "tensor<2x9000000xf32>", "tensor<9000000x2xf32>"
+    calls = [joined.Call(name, op_cases.OpCase(name, f"%r0 = ps.reduce sum %a dims [{dim}] ATTRIBUTES : {x} -> tensor<2xf32>",
+                                               {"a": x}, ["tensor<2xf32>"]))
+             for name, dim, x in [("rows", 1, rows), ("columns", 0, columns)]]  # fmt: skip
+    terms = 100 + torch.rand(2, 9_000_000, generator=torch.Generator().manual_seed(0)) / 2
+    planned = tmp_path / "planned.mlir"
+    planned.write_text(joined.module(calls, '"dp" = 1 : data'))
+    found = joined.call_compiled(calls, planned, tmp_path, values={"rows.a": terms, "columns.a": terms.T.contiguous()})
+    for name in ["rows", "columns"]:
+        torch.testing.assert_close(found[f"{name}.r0"].double(), terms.double().sum(1), rtol=2e-6, atol=0)
+
+
 class Divisions(torch.nn.Module):
     """Each way in which PyTorch divides integers, by tensors and by numbers."""
 

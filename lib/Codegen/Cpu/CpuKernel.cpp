@@ -70,6 +70,11 @@ int64_t CpuKernel::chooseGrain(int64_t columns) const {
 //===----------------------------------------------------------------------===//
 
 void CpuKernel::forColumns(unsigned unroll, SmallVectorImpl<Value> &carried, Body body) {
+  forColumnsInRuns(unroll, carried, body, /*runLength=*/0, [] {});
+}
+
+void CpuKernel::forColumnsInRuns(unsigned unroll, SmallVectorImpl<Value> &carried, Body body,
+                                 int64_t runLength, llvm::function_ref<void()> endRun) {
   int64_t columnCount = space.getColumns();
   unsigned width = columnCount == 1 ? 1 : this->width;
   int64_t block = int64_t(width) * unroll, full = columnCount / block;
@@ -82,9 +87,19 @@ void CpuKernel::forColumns(unsigned unroll, SmallVectorImpl<Value> &carried, Bod
       body(step);
     }
   };
-  if (full > 1)
-    loop(constant(0), constant(full * block), block, carried,
-         [&](Value column) { visit(column, block); });
+  auto visitFrom = [&](Value from, Value to) {
+    auto body = [&](Value column) { visit(column, block); };
+    loop(from, to, block, carried, body, /*isInner=*/runLength != 0);
+  };
+  Value end = constant(full * block);
+  if (runLength)
+    loop(constant(0), end, runLength * block, carried, [&](Value from) {
+      Value to = arith::AddIOp::create(b, loc, from, constant(runLength * block));
+      visitFrom(from, arith::MinSIOp::create(b, loc, to, end));
+      endRun();
+    });
+  else if (full > 1)
+    visitFrom(constant(0), end);
   else if (full == 1)
     visit(constant(0), block);
   if (columnCount % block)
@@ -136,12 +151,30 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
   Value identity = identityOf(b, loc, kind, type);
   for (Value &sum : sums)
     sum = identity;
-  forColumns(unroll, sums, [&](unsigned step) {
+  // Long sums of floats are added up in runs, so that small terms are not lost in a large sum:
+  // `sums` has the totals of the runs behind the sums of the current one.
+  constexpr int64_t kRunLength = 1024;
+  bool hasRuns = kind == ps::ReductionKind::Sum && isa<FloatType>(element) &&
+                 columnCount / (int64_t(width) * unroll) > 2 * kRunLength;
+  auto addRun = [&] {
+    for (unsigned i = 0; i < unroll; ++i) {
+      sums[unroll + i] = combine(b, loc, kind, sums[unroll + i], sums[i]);
+      sums[i] = identity;
+    }
+  };
+  if (hasRuns)
+    sums.resize(2 * unroll, identity);
+  auto add = [&](unsigned step) {
     Value value = splat(column(lanes));
     if (position.active < position.lanes)
       value = arith::SelectOp::create(b, loc, mask(), value, identity);
     sums[step] = combine(b, loc, kind, sums[step], value);
-  });
+  };
+  forColumnsInRuns(unroll, sums, add, hasRuns ? kRunLength : 0, addRun);
+  if (hasRuns) {
+    addRun();
+    sums.erase(sums.begin(), sums.begin() + unroll);
+  }
   // Partial i and i + n / 2, as the lanes of one long vector would be.
   unsigned count = cycle;
   sums.resize(count, identity);

@@ -23,6 +23,9 @@ private:
   void emitRows() override;
   mlir::Value chunkNumber() override;
   void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body) override;
+  /// As forColumns. With a `runLength` other than 0, `endRun` is emitted after so many turns.
+  void forColumnsInRuns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body,
+                        int64_t runLength, llvm::function_ref<void()> endRun);
   void forElements(int64_t total, int64_t block, KernelCall &call,
                    llvm::function_ref<void()> visit) override;
   int64_t chooseGrain(int64_t columns) const;

@@ -44,8 +44,7 @@ LogicalResult convertMean(OnnxNode &n) {
   SmallVector<int64_t> dims = getDims(n, x);
   if (n.failed())
     return failure();
-  Value sum = n.reduce(ps::ReductionKind::Sum, x, dims, n.integer("keepdims", 1));
-  return n.set(n.divide(sum, double(n.countElements(x, dims))));
+  return n.set(buildMean(n, x, dims, n.integer("keepdims", 1)));
 }
 
 LogicalResult convertLogSumExp(OnnxNode &n) {

@@ -15,10 +15,10 @@ LogicalResult finish(NodeConverter &n, Value losses) {
   int64_t reduction = n.integer("reduction", kMean);
   if (n.failed() || reduction == kNone)
     return n.failed() ? failure() : n.set(losses);
-  Value sum = sumAll(n, losses);
   if (reduction == kSum)
-    return n.set(sum);
-  return n.set(n.divide(sum, double(getType(losses).getNumElements())));
+    return n.set(sumAll(n, losses));
+  return n.set(
+      buildMean(n, losses, llvm::to_vector(llvm::seq<int64_t>(0, getRank(losses))), false));
 }
 
 /// Prediction and target in one shape, and in f32 where they have 16 bits.

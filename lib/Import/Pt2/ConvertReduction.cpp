@@ -21,8 +21,7 @@ LogicalResult convertMean(NodeConverter &n) {
     return failure();
   x = n.convert(x, n.getResultType().getElementType());
   SmallVector<int64_t> dims = n.reducedDims(x);
-  Value sum = n.reduce(ps::ReductionKind::Sum, x, dims, n.boolean("keepdim", false));
-  return n.set(n.divide(sum, double(n.countElements(x, dims))));
+  return n.set(buildMean(n, x, dims, n.boolean("keepdim", false)));
 }
 
 template <ps::ReductionKind kKind> LogicalResult convertExtreme(NodeConverter &n) {
