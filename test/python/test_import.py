@@ -123,8 +123,8 @@ def test_parameters_with_names_of_ours(tmp_path):
 
     archive = models.Model("named", Named(), {"x": torch.ones(4, 3)}).export(tmp_path / "named.pt2")
     for precision in ["fp32", "fp16"]:
-        run([tools_folder() / "ps-compile", archive, "-o", "named", "--optimizer", "adamw(lr=1e-2)", "--clip-norm", "1",
-             "--precision", precision, "--no-codegen"], tmp_path)  # fmt: skip
+        oracle.run([tools_folder() / "ps-compile", archive, "-o", "named", "--optimizer", "adamw(lr=1e-2)", "--clip-norm", "1",
+                    "--precision", precision, "--no-codegen"], tmp_path)  # fmt: skip
 
 
 def test_written_buffers(tmp_path):
