@@ -177,6 +177,9 @@ def test_traces_that_are_none_are_refused(tmp_path):
     assert "no trace given" in oracle.run([tool], tmp_path, expect=2)
     assert "missing.json" in oracle.run([tool, "missing.json"], tmp_path, expect=2)
     assert "belong to --schedule" in oracle.run([tool, "trace.json", "--hop", "1"], tmp_path, expect=2)
+    for flags, words in [(["--hop", "1e308"], "--hop takes milliseconds from 0 to"), (["--hop", "nan"], "--hop takes milliseconds"),
+                         (["--micro-batches", "99999999"], "--micro-batches takes a number from 1 to 16384")]:  # fmt: skip
+        assert words in oracle.run([tool, "trace.json", "--schedule", "1f1b", *flags], tmp_path, expect=2)
     assert not (tmp_path / "t.svg").exists()
 
 

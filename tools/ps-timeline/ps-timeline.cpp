@@ -133,10 +133,14 @@ int main(int argc, char **argv) {
     return BadCommandLine;
   if (options.trace.empty())
     return fail(BadCommandLine, "no trace given; a program writes one with --trace FILE.json");
-  if (options.hop < 0)
-    return fail(BadCommandLine, "--hop is not negative");
-  if (options.microBatches.getNumOccurrences() && options.microBatches < 1)
-    return fail(BadCommandLine, "--micro-batches takes a number of at least 1");
+  constexpr double kMostHop = 1e6; // ms
+  if (!(options.hop >= 0 && options.hop <= kMostHop))
+    return fail(BadCommandLine, formatv("--hop takes milliseconds from 0 to {0}", kMostHop).str());
+  if (options.microBatches.getNumOccurrences() &&
+      (options.microBatches < 1 || options.microBatches > plan::kMostMicroBatches))
+    return fail(
+        BadCommandLine,
+        formatv("--micro-batches takes a number from 1 to {0}", plan::kMostMicroBatches).str());
   if (options.schedule.empty() &&
       (options.hop.getNumOccurrences() || options.microBatches.getNumOccurrences()))
     return fail(BadCommandLine, "--hop and --micro-batches belong to --schedule");

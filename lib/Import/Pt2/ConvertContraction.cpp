@@ -32,6 +32,8 @@ LogicalResult convertAddmm(NodeConverter &n) {
   Value y = buildLinear(n, lhs, rhs, /*outFirst=*/false, Value());
   if (alpha != 1)
     y = n.make<ps::MulOp>(y, n.splat(getType(y), alpha));
+  if (beta == 0) // PyTorch does not read `self` then: it may hold NaN
+    return n.failed() ? failure() : n.set(y);
   self = n.broadcast(self, getShape(y));
   if (beta != 1)
     self = n.make<ps::MulOp>(self, n.splat(getType(y), beta));
