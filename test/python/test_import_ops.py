@@ -559,6 +559,9 @@ error of the import that lists all such ops with their places in the model's sou
 
 Values and gradients are PyTorch's, where branches meet too. What is only there in part:
 * `gather`: one index for each place along the other dims. `index`, `index_select`: constant progressions, or rows of a table.
+  Negative indices count from the end, but those of a model input are errors. Rows beyond a table are NaN.
+* Writes in place through views other than slices, permutations and reshapes are errors: `diagonal`, `einsum`, `unfold`.
+* `sin` and `cos` of f32 are NaN from 2^48 on. `pow` of f32 is exact to about 1e-6.
 * `flip`, `roll`, `index_select` by a constant: an order of at most 16 progressions.
 * `detach`, `no_grad`: not with writes in place to a value that takes a gradient. PyTorch's `run_decompositions` drops
   no_grad regions, and `torch.export` never records `.data`; `parashard.export` keeps both.
