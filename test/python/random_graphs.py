@@ -69,7 +69,11 @@ class Drawing:
     def draw(self):
         """The graph: its nodes, and the numbers of those that enter the loss."""
         rank = self.random.randint(1, 5)
-        self.parameter([self.random.randint(1, 7 if rank < 4 else 4) for _ in range(rank)])
+        shape = [self.random.randint(1, 7 if rank < 4 else 4) for _ in range(rank)]
+        if self.random.random() < 0.15:  # sums over so many rows are made in parts
+            shape = [self.random.randint(129, 300), *[self.random.randint(1, 3) for _ in range(self.random.randint(0, 2))]]
+            self.random.shuffle(shape)
+        self.parameter(shape)
         for _ in range(self.random.randint(3, 8)):
             self.step()
         used = {operand for node in self.nodes for operand in node.operands}
