@@ -286,6 +286,7 @@ std::optional<int> parseFlags(int argc, char **argv, bool prints, Flags &flags) 
     for (std::string &argument : readConfig(parser.config, parser.getApp()))
       arguments.push_back(std::move(argument));
     Parser(flags).parse(arguments);
+    flags.config = parser.config;
   } catch (const CLI::Success &done) {
     if (prints)
       parser.getApp().exit(done);

@@ -179,9 +179,13 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   applySettings(session, flags);
   if (flags.check)
     return check(session, linkedCheckSource(), flags);
-  RunState state{lock ? &*lock : nullptr, std::nullopt};
+  RunState state{lock ? &*lock : nullptr, std::nullopt, {}};
   if (checkpoint)
     state.losses = checkpoint->getPlace().losses;
+  if (checkpoint)
+    state.loaded = checkpoint->listFiles();
+  else if (weights)
+    state.loaded = weights->listFiles();
   train(session, tensors, flags, state);
   return 0;
 }

@@ -24,16 +24,19 @@ void checkFlags(const Flags &flags);
 
 /// What a run has beside its session.
 struct RunState {
-  FolderLock *lock = nullptr;     ///< of the folder of --save; null but in the first process
-  std::optional<LineMark> losses; ///< the lines of --losses that belong to the loaded checkpoint
+  FolderLock *lock = nullptr;      ///< of the folder of --save; null but in the first process
+  std::optional<LineMark> losses;  ///< the lines of --losses that belong to the loaded checkpoint
+  std::vector<std::string> loaded; ///< the files of --weights or --load
 };
 
 /// Trains and evaluates as the flags say.
 void train(Session &session, const NamedTensors &tensors, const Flags &flags,
            const RunState &state);
 
-/// Fails unless everything that is to be written can be, and replaces nothing that is read.
-void checkOutputPaths(const Session &session, const Flags &flags);
+/// Fails unless everything that is to be written can be, and replaces nothing that is read
+/// (`loaded`: the files of --weights or --load) and no other output.
+void checkOutputPaths(const Session &session, const Flags &flags,
+                      const std::vector<std::string> &loaded);
 
 /// `"w.safetensors" (1.30 MB)` of a file that was written, or of a folder's .safetensors files.
 std::string describeWritten(const std::string &path);

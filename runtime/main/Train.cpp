@@ -366,7 +366,7 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags,
            const RunState &state) {
   if (!flags.exportOnly.empty())
     checkExportOnly(session.getProgram(), tensors, flags.exportOnly);
-  checkOutputPaths(session, flags);
+  checkOutputPaths(session, flags, state.loaded);
   if (!flags.trace.empty())
     session.parallel([](Rank &rank) { rank.executor->startTrace(400000); });
   if (flags.eval)

@@ -143,18 +143,60 @@ def test_output_that_cannot_be_written(tmp_path, program, flag):
     refuse(train(program, data_for(tmp_path), flag, path), tmp_path, 1, "no/such/file.safetensors", "No such file")
 
 
-@pytest.mark.parametrize("flag", ["--losses", "--log", "--gradients", "--export-weights", "--trace"])
-def test_output_that_is_an_input(tmp_path, flag):
-    """Nothing that is read is overwritten: neither the data, nor the model that holds the weights, nor the program."""
+def list_files(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "output"}
+
+
+def test_output_that_is_an_input_or_another_output(tmp_path):
+    """Nothing that is read is overwritten, under no spelling, nor is another output."""
     archive = models.mlp().export(tmp_path / "model.pt2")
     program = oracle.compile_model(tmp_path, archive, "dp=1", *PLAIN)
     save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
     os.symlink(archive, tmp_path / "model.safetensors")
-    before = {name: (tmp_path / name).read_bytes() for name in ("model.pt2", "data.safetensors", "program")}
-    outputs = ["data.safetensors", "model.safetensors"]
-    for output in outputs if flag == "--export-weights" else [*outputs, "model.pt2", "program"]:
-        refuse([program, "--data", "data.safetensors", "--steps", 1, flag, output], tmp_path, 2, output, "another file")
-    assert before == {name: (tmp_path / name).read_bytes() for name in before}
+    (tmp_path / "links").mkdir()
+    os.symlink("../data.safetensors", tmp_path / "links/model.safetensors")
+    (tmp_path / "run.json").write_text("{}")
+    run = [program, "--data", "data.safetensors", "--quiet", "--steps", 1]
+    oracle.run([*run, "--save", "saved", "--export-weights", "hf"], tmp_path)
+    os.link(tmp_path / "hf/model.safetensors", tmp_path / "weights.safetensors")
+    load, given = ["--load", "saved"], ["--weights", "weights.safetensors"]
+    shard = "saved/step-000001/rank-00000.safetensors"
+    before = list_files(tmp_path)
+    for more, outputs in (
+        ([], ["data.safetensors", "model.safetensors"]),
+        (load, [shard]),
+        (given, ["weights.safetensors", "hf/../hf/model.safetensors"]),
+        (["--weights", "hf"], ["weights.safetensors", "hf/model.safetensors"]),
+    ):
+        for flag in ("--losses", "--log", "--gradients", "--export-weights", "--trace"):
+            for output in outputs:
+                refuse([*run, *more, flag, output], tmp_path, 2, output, flag, "is read as", "another file")
+    for flags in (
+        ["--log", "model.pt2"], ["--trace", "program"], ["--config", "run.json", "--log", "run.json"],
+        ["--export-weights", "links"], [*given, "--export-weights", "hf"], [*load, "--log", "saved/latest"],
+        [*load, "--save", "saved", "--log", "saved/latest"], [*load, "--save", "saved", "--losses", "saved/step-000001/index.json"],
+    ):  # fmt: skip
+        refuse([*run, *flags], tmp_path, 2, flags[-2], "another file")
+    refuse([program, "--eval", *given, *run[1:4], "--outputs", "./weights.safetensors"], tmp_path, 2, "another file")
+    (tmp_path / "linked").symlink_to("output")
+    for one, other in (
+        (["--log", "./output"], ["--losses", "output"]), (["--log", "linked"], ["--losses", "output"]),
+        (["--export-weights", "new"], ["--log", "links/../new/model.safetensors"]),
+        (["--export-weights", "new"], ["--log", "new/model-00001-of-00002.safetensors"]),
+    ):  # fmt: skip
+        refuse([*run, *one, *other], tmp_path, 2, "is to be written by --lo", "is written by --", "another file")
+    assert before == list_files(tmp_path)
+    oracle.run([*run, *load, "--save", "saved", "--log", "/dev/stdout", "--losses", "/dev/stderr"], tmp_path)
+
+
+def test_output_that_is_a_model_with_external_data(tmp_path):
+    graph = models.mlp().export_onnx(tmp_path / "model.onnx", external_data=True)
+    program = oracle.compile_model(tmp_path, graph, "dp=1", *PLAIN)
+    before = list_files(tmp_path)
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    for output in ("model.onnx", "model.onnx.data"):
+        refuse([program, "--data", "data.safetensors", "--steps", 1, "--log", output], tmp_path, 2, output, "read as the model")
+    assert before.items() <= list_files(tmp_path).items()
 
 
 @pytest.mark.parametrize("flag", ["--losses", "--log"])
