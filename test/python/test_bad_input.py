@@ -521,6 +521,36 @@ def test_output_that_is_the_model(tmp_path):
     assert archive.read_bytes() == before
 
 
+def test_output_that_is_an_input_or_another_output(tmp_path):
+    """Nothing that a compile reads is overwritten, under no spelling, nor is another output."""
+    graph = models.mlp().export_onnx(tmp_path / "m.onnx", external_data=True)
+    oracle.run([tools_folder() / "ps-compile", graph, "-o", "0-imported.mlir", "--stop-after", "imported"], tmp_path)
+    (tmp_path / "policy.json").write_text('{"*": {}}')
+    (tmp_path / "plan.json").write_text("{}")
+    os.link(tmp_path / "plan.json", tmp_path / "linked.json")
+    policy, plan = ["--sharding-policy", "./policy.json"], ["--plan", "plan.json"]
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for flags, flag, use in (
+        (["-o", "m.onnx.data"], "-o", "holds weights of the model"),
+        (["-o", "o", "--report", "m.onnx.data"], "--report", "holds weights of the model"),
+        (["-o", "o", "--write-plan", "./m.onnx.data"], "--write-plan", "holds weights of the model"),
+        (["-o", "policy.json", *policy], "-o", "is read by --sharding-policy"),
+        (["-o", "o", "--write-plan", "policy.json", *policy], "--write-plan", "is read by --sharding-policy"),
+        (["-o", "o", "--report", "linked.json", *plan], "--report", "is read by --plan"),
+        (["-o", "linked.json", *plan], "-o", "is read by --plan"),
+        (["-o", "o", "--report", "r", "--measured", "plan.json", "--write-plan", "plan.json"], "--write-plan", "is read by --measured"),
+        (["-o", "o", "--report", "./o"], "--report", "is written by -o too"),
+        (["-o", "o", "--report", "r", "--write-plan", "../" + tmp_path.name + "/r"], "--write-plan", "is written by --report too"),
+        (["-o", "2-planned.mlir", "--stop-after", "planned", "--dump-dir", "."], "--dump-dir", "is written by -o too"),
+    ):
+        said = refuse([tools_folder() / "ps-compile", graph, "--batch", 8, *flags], tmp_path, 2, use, "give another name")
+        assert f"error: {flag}: output" in said
+    module = [tools_folder() / "ps-compile", "0-imported.mlir"]
+    refuse([*module, "-o", "o", "--dump-dir", "."], tmp_path, 2, "--dump-dir: output './0-imported.mlir' is the model itself")
+    refuse([*module, "-o", "m.onnx.data"], tmp_path, 2, "holds weights of the model")
+    assert before == {path: path.read_bytes() for path in tmp_path.iterdir()}
+
+
 def special_file(folder, kind):
     path = folder / "special.safetensors"
     os.mkfifo(path) if kind == "fifo" else path.symlink_to("target.safetensors")

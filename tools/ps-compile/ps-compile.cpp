@@ -1,5 +1,6 @@
 // ps-compile: a model for one device in, a program for many out.
 #include "Flags.h"
+#include "OutputFiles.h"
 #include "PlanFile.h"
 #include "tools/CommandLine.h"
 
@@ -169,6 +170,10 @@ int main(int argc, char **argv) {
     return faults.getFault();
   if (!fitsLevel(*module, *line))
     return BadCommandLine;
+  if (llvm::Error error = checkOutputFiles(*line, listWeightFiles(*module))) {
+    llvm::errs() << "ps-compile: error: " << llvm::toString(std::move(error)) << "\n";
+    return BadCommandLine;
+  }
   if (failed(compile(context, *module, *line)))
     return faults.getFault();
   if (!line->output.planFile.empty())
