@@ -50,6 +50,11 @@ void printMemoryCheck(Session &session);
 /// threads while the others do. Only the first process gets the number.
 double measurePeak(Session &session);
 
+/// Returns where the first element of the samples is that is nan or infinite; empty: all are
+/// finite. Samples below 0 are none.
+std::string findBadInput(Session &session, const EntryPoint &entry, const SampleSource &source,
+                         const std::vector<int64_t> &samples);
+
 /// Where a loss that is no number comes from, as far as it shows: "; input ..." or "; ...".
 /// `scalars`: as they were after that step.
 std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const EntryPoint &entry,

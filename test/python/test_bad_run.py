@@ -12,7 +12,7 @@ import pytest
 import torch
 from conftest import tools_folder
 from refusals import PLAIN, data_for, program, refuse, refuse_compile, train  # noqa: F401
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 
 def test_ranks_other_than_the_mesh_show_the_compile_line(tmp_path, program):
@@ -385,6 +385,26 @@ def test_loss_that_is_not_a_number_names_the_step(tmp_path, exports):
     command = [program, "--data", "data.safetensors", "--steps", 2, "--export-weights", "weights.safetensors"]
     refuse(command, tmp_path, 1, "step 1", "nan", '"data.safetensors", input "x", sample 9, element 0', "mend the data")
     assert not (tmp_path / "weights.safetensors").exists()
+
+
+def test_eval_loss_that_is_not_a_number(tmp_path, exports):
+    """It is printed, and ends the run: with the sample, the weights or the labels that it comes from."""
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", *PLAIN)
+    batch = models.mlp().draw_inputs(1)
+    oracle.run([program, "--export-weights", "w.safetensors"], tmp_path)
+    good = {"x": torch.cat([batch["x"]] * 2), "labels": torch.cat([batch["labels"]] * 2)}
+    bad = {**good, "x": good["x"].clone(), "labels": good["labels"][:13]}
+    bad["x"] = bad["x"][:13]
+    bad["x"][9, 2] = float("nan")
+    weights = {name: tensor * float("nan") for name, tensor in load_file(tmp_path / "w.safetensors").items()}
+    for name, tensors in (("good", good), ("bad", bad), ("none", {**good, "labels": torch.full_like(good["labels"], -100)}), ("w", weights)):
+        save_file(tensors, tmp_path / f"{name}.safetensors")
+    run = [program, "--eval", "--outputs", "o.safetensors", "--eval-data"]
+    said = refuse([*run, "bad.safetensors"], tmp_path, 1, "eval loss nan over 13 samples", "first in batch 1 (samples 8 to 12)")
+    assert '"bad.safetensors", input "x", sample 9, element 2 is nan' in said and (tmp_path / "o.safetensors").exists()
+    refuse([*run, "good.safetensors", "--weights", "w.safetensors"], tmp_path, 1, "eval loss nan", "batch 0", "inputs are finite")
+    refuse([*run, "none.safetensors"], tmp_path, 1, "eval loss nan", "no label of the 16 samples counts")
+    oracle.run([*run, "good.safetensors"], tmp_path)
 
 
 @pytest.mark.parametrize("row,ranks", [(1, "rank 0"), (6, "rank 1"), (None, "")])
