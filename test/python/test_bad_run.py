@@ -260,6 +260,7 @@ def test_bad_flag_of_the_program(tmp_path, program, flags, words):
         (("--seed", "-1"), ["--seed", "-1", "must be at least 0"]),
         (("--set", "lr=-1"), ["--set", "lr=-1", "at least 0"]),
         (("--set", "lr=nan"), ["--set", "lr=nan", "at least 0"]),
+        (("--set", "lr=1e39"), ["--set", "lr=1e39", "at most 3.40282e+38"]),
         (("--set", "*bias=lr=-1"), ["--set", "*bias=lr=-1", "at least 0"]),
     ],
 )
