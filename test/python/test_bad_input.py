@@ -1,7 +1,9 @@
 """What users get wrong when compiling: each case ends with exit status 1 or 2 and a message that says what to do."""
 import os
 import shutil
+import signal
 import subprocess
+import time
 import zipfile
 
 import models
@@ -591,6 +593,23 @@ def test_output_that_is_a_link_is_written_through(tmp_path, exports, program, ex
             (tmp_path / "there" / name).write_text("old")
         oracle.run(command, tmp_path)
         assert (tmp_path / name).is_symlink() and (tmp_path / "there" / name).stat().st_size > 100
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_removes_temporary_folders(tmp_path, exports, number):
+    """While objects are written, and while the linker runs, which then finds no folder."""
+    (tmp_path / "temporary").mkdir()
+    command = [tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "out", "--batch", "4"]
+    for wanted in ("program.o", "log.txt"):
+        environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+        compile_ = subprocess.Popen(list(map(str, command)), cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+        while compile_.poll() is None and not list(tmp_path.glob(f"temporary/*/{wanted}")):
+            time.sleep(0.002)
+        compile_.send_signal(number)
+        compile_.communicate(timeout=60)
+        assert compile_.returncode == -number
+        assert list((tmp_path / "temporary").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_no_output_and_no_model(tmp_path, exports):
