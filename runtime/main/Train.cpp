@@ -1,4 +1,5 @@
 // The training loop.
+#include "parashard/PrintableText.h"
 #include "runtime/core/Averages.h"
 #include "runtime/main/Evaluation.h"
 #include "runtime/main/LineFile.h"
@@ -321,7 +322,7 @@ void resume(Session &session, const NamedTensors &tensors, const Checkpoint &che
   session.step = place.step;
   for (const std::string &note : notes)
     if (session.isFirst())
-      std::fprintf(stderr, "note: %s\n", note.c_str());
+      std::fprintf(stderr, "note: %s\n", parashard::escapeControls(note).c_str());
   if (session.isFirst() && !flags.quiet)
     std::fprintf(stderr, "note: goes on from \"%s\", step %lld\n", path, (long long)place.step);
 }

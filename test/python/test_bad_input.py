@@ -4,9 +4,11 @@ import shutil
 import signal
 import subprocess
 import time
+import unicodedata
 import zipfile
 
 import models
+import onnx
 import oracle
 import pytest
 import torch
@@ -104,6 +106,39 @@ def test_names_that_are_not_utf8(tmp_path, exports):
     shutil.copy(archive, folder / "mlp.pt2")
     oracle.run([tools_folder() / "ps-compile", "mlp.pt2", "-o", "mlp"], folder)
     oracle.run([folder / "mlp", "--info"], folder)
+
+
+@pytest.fixture(scope="module")
+def escaping(tmp_path_factory):
+    """A model whose names set colors, end lines and imitate messages; and a program of it."""
+    folder, name = tmp_path_factory.mktemp("escaping"), "w\x1b[31m\x9b1m\r\nwrote x\x7f"
+    x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [8, 4]) for n in ("x" + name, "y" + name))
+    nodes = [onnx.helper.make_node("MatMul", [x.name, name], ["a"], name=name), onnx.helper.make_node("Relu", ["a"], [y.name], name=name)]
+    graph = onnx.helper.make_graph(nodes, name, [x], [y], [onnx.numpy_helper.from_array(torch.ones(4, 4).numpy(), name)])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
+    save_file({"v" + name: torch.ones(2, 2)}, folder / "bad.safetensors")
+    return folder, oracle.run([tools_folder() / "ps-compile", "m.onnx", "-o", "m", "--loss", "mse", "--mesh", "dp=2", "--explain"], folder)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [None, ["./m", "--info"], ["./m", "--data", "bad.safetensors"], ["./m", "--weights", "bad.safetensors", "--export-weights", "o.safetensors"],
+     ["ps-compile", "m.onnx", "-o", "o", "--loss", "mse", "--freeze", "none"], ["ps-compile", "bad.onnx", "-o", "o"]],
+    ids=str,
+)  # fmt: skip
+def test_names_do_not_reach_the_terminal(escaping, command):
+    """Control characters of names that a file has are printed as \\x1b, and no name begins a line."""
+    folder, said = escaping
+    if command:
+        bad = (folder / "m.onnx").read_bytes().replace(b"Relu", b"R\x1b\nu")
+        (folder / "bad.onnx").write_bytes(bad)
+        path = tools_folder() / command[0] if command[0].startswith("ps-") else command[0]
+        done = subprocess.run([path, *command[1:]], cwd=folder, capture_output=True, timeout=60)
+        said = (done.stdout + done.stderr).decode()
+    assert "\\x1b" in said, said
+    assert not [c for c in said if c != "\n" and unicodedata.category(c) == "Cc"], said
+    assert "wrote x" in said or "R\\x1b" in said
+    assert not [line for line in said.splitlines() if line.startswith("wrote x")]
 
 
 def test_missing_file(tmp_path):

@@ -4,6 +4,7 @@
 #include "PlanFile.h"
 #include "lib/Plan/Timetable.h"
 #include "lib/Sharding/MeshText.h"
+#include "parashard/PrintableText.h"
 #include "tools/CommandLine.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -200,7 +201,7 @@ struct Flags {
 };
 
 bool bad(const llvm::Twine &message) {
-  llvm::errs() << "ps-compile: error: " << message << "\n";
+  llvm::errs() << "ps-compile: error: " << escapeControls(message.str(), "\n  ") << "\n";
   return false;
 }
 

@@ -10,6 +10,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Codegen.h"
 #include "parashard/Memory.h"
+#include "parashard/PrintableText.h"
 #include "parashard/Report.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -42,11 +43,12 @@ private:
     if (getFault(diagnostic.str()) == BadCommandLine)
       ; // a flag is the place
     else if (file && file.getLine())
-      llvm::errs() << file.getFilename().getValue() << ":" << file.getLine() << ":"
+      llvm::errs() << escapeControls(file.getFilename().getValue()) << ":" << file.getLine() << ":"
                    << file.getColumn() << ": ";
     else if (std::string place = ps::describeLocation(diagnostic.getLocation()); !place.empty())
-      llvm::errs() << place << ": ";
-    llvm::errs() << kNames[unsigned(diagnostic.getSeverity())] << ": " << diagnostic.str() << "\n";
+      llvm::errs() << escapeControls(place) << ": ";
+    llvm::errs() << kNames[unsigned(diagnostic.getSeverity())] << ": "
+                 << escapeControls(diagnostic.str(), "\n  ") << "\n";
   }
 
   DiagnosticEngine::HandlerID handler;
@@ -123,8 +125,8 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
     return failure();
   if (failed(runWalk(module, line.compile, line.walk)))
     return failure();
-  std::string plan =
-      explainPlan(module) + explainSchedule(module, line.compile) + explainMemory(module);
+  std::string plan = escapeControls(
+      explainPlan(module) + explainSchedule(module, line.compile) + explainMemory(module), "\n");
   if (!line.output.timeline.empty() &&
       failed(writeTimeline(module, line.compile, line.output.timeline)))
     return failure();
