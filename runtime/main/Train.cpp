@@ -77,11 +77,11 @@ public:
   }
 
   void run() {
-    bool stopped = session.isAny(isStopRequested());
+    bool stopped = session.isAny(mustStop());
     if (session.step >= total)
       progress.line(format("nothing to train: %lld of %lld steps are done", (long long)session.step,
                            (long long)total));
-    for (; session.step < total && !stopped; stopped = session.isAny(isStopRequested())) {
+    for (; session.step < total && !stopped; stopped = session.isAny(mustStop())) {
       begin();
       // A device goes on while the host learns how the step before has ended.
       int64_t done = session.step + 1;
@@ -96,11 +96,21 @@ public:
     bool isThere = session.step == startedAt && isLoadedFromSave(flags);
     if (!flags.save.empty() && savedAt != session.step && !isThere)
       save();
+    if (std::string failure = session.share(getFailure()); !failure.empty())
+      PSRT_FAIL(BadInput, "%s", failure.c_str());
     if (stopped && evaluator && evaluatedAt != session.step)
       evaluate();
   }
 
 private:
+  /// Why lines could not be written, in the first process; empty: they could.
+  const std::string &getFailure() const {
+    return losses.getFailure().empty() ? log.getFailure() : losses.getFailure();
+  }
+
+  /// Whether this process wants the run to save and end: by a signal, or as its disk is full.
+  bool mustStop() const { return isStopRequested() || !getFailure().empty(); }
+
   /// Whether what is there after `done` steps is looked at, or told.
   bool isLookedAt(int64_t done) const {
     return done == total || (flags.saveEvery > 0 && done % flags.saveEvery == 0) ||

@@ -202,7 +202,11 @@ def test_output_that_is_a_model_with_external_data(tmp_path):
 @pytest.mark.parametrize("flag", ["--losses", "--log"])
 def test_lines_that_no_longer_fit_the_disk(tmp_path, program, flag):
     os.symlink("/dev/full", tmp_path / "full")
-    refuse(train(program, data_for(tmp_path), flag, "full"), tmp_path, 1, "full", "No space left")
+    run = [program, "--ranks", 2, "--data", data_for(tmp_path), "--steps", 5, "--save", "saved"]
+    refuse([*run, flag, "full", "--export-weights", "no.safetensors"], tmp_path, 1, "full", "No space left", 'saved "saved/step-000001"')
+    assert not (tmp_path / "no.safetensors").exists()
+    oracle.run([*run, flag, "lines", "--load", "latest"], tmp_path)
+    assert len((tmp_path / "lines").read_text().splitlines()) == 4
 
 
 def test_output_that_is_a_folder_of_the_program(tmp_path, program):
