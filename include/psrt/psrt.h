@@ -11,7 +11,8 @@ extern "C" {
 #endif
 
 /** A program that is open, with its ranks (threads of this process), arenas and variables. Programs
-   share nothing: several may be open at once. One program is driven from one thread at a time. */
+   share nothing: several may be open at once. One program is driven from one thread at a time, and
+   in the process that opened it: a forked child can only close it. */
 typedef struct psrt_program psrt_program;
 
 /** What a call returns; the text of the last error of a program is in psrt_last_error. */
@@ -88,7 +89,7 @@ psrt_status psrt_update(psrt_program *program);
 psrt_status psrt_zero_grad(psrt_program *program);
 
 /** One whole training step. `inputs`: each named tensor holds the rows of all micro-batches along
-   its batch dim. `loss` (may be NULL) gets the global loss before the update. */
+   its batch dim, and is given once. `loss` (may be NULL) gets the global loss before the update. */
 psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count,
                       float *loss);
 
@@ -97,10 +98,11 @@ psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t i
 psrt_status psrt_get_variable(psrt_program *program, psrt_tensor *tensor);
 psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor);
 
-/** Sets a scalar variable ("lr"; "lr" sets every group "lr.N" too) for the steps to come. */
+/** Sets a scalar variable ("lr"; "lr" sets every group "lr.N" too) for the steps to come: a number
+ * that f32 holds, of a learning rate at least 0. */
 psrt_status psrt_set_scalar(psrt_program *program, const char *name, double value);
 
-/** The number of the next step, from 0; and setting it (random masks are keyed by it). */
+/** The number of the next step, from 0 to 2^53; and setting it (random masks are keyed by it). */
 psrt_status psrt_get_step(psrt_program *program, int64_t *step);
 psrt_status psrt_set_step(psrt_program *program, int64_t step);
 

@@ -9,6 +9,7 @@
 #include "lib/Sharding/Reasons.h"
 #include "parashard/Levels.h"
 #include "parashard/Memory.h"
+#include "parashard/PrintableText.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <set>
@@ -186,7 +187,7 @@ std::string parashard::explainMemory(ModuleOp module) {
         peaks.size() > 1 ? llvm::formatv(" of pipeline coordinate {0}", peak.coordinate).str() : "";
     os << llvm::formatv("\nmemory of a rank{0}: {1}; at most {2} in use at once, in {3}\n", whose,
                         ps::formatBytes(peak.arenaBytes), ps::formatBytes(peak.liveBytes),
-                        peak.instant);
+                        escapeControls(peak.instant));
     if (peak.hostBytes > 0)
       os << "and of the host's memory: " << ps::formatBytes(peak.hostBytes)
          << ", for what is offloaded\n";

@@ -6,6 +6,7 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "parashard/Import.h"
 #include "parashard/Pipelines.h"
+#include "parashard/PrintableText.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -64,7 +65,7 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
   OwningOpRef<ModuleOp> module =
       isOnnx ? importOnnx(context, path, import, notes) : importPt2(context, path, import, notes);
   for (const std::string &note : notes)
-    llvm::errs() << "note: " << note << "\n";
+    llvm::errs() << "note: " << escapeControls(note, "\n  ") << "\n";
   return module;
 }
 

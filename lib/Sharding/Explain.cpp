@@ -1,6 +1,7 @@
 // Reads the plan off the marks of a module and prints it.
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Reasons.h"
+#include "parashard/PrintableText.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -69,7 +70,11 @@ std::string formatBytes(int64_t bytes) {
   return llvm::formatv("{0} MiB", bytes / (1024 * 1024));
 }
 
-void printTable(ArrayRef<std::vector<std::string>> rows, llvm::raw_ostream &os) {
+void printTable(ArrayRef<std::vector<std::string>> given, llvm::raw_ostream &os) {
+  std::vector<std::vector<std::string>> rows(given.begin(), given.end());
+  for (std::vector<std::string> &row : rows)
+    for (std::string &cell : row)
+      cell = escapeControls(cell); // names of the model
   std::vector<size_t> widths(rows.front().size(), 0);
   for (const std::vector<std::string> &row : rows)
     for (auto [i, cell] : llvm::enumerate(row))

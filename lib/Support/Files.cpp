@@ -5,9 +5,16 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <mutex>
 #include <random>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace parashard {
 namespace fs = llvm::sys::fs;
@@ -83,14 +90,74 @@ llvm::Error writeAtomically(llvm::StringRef path,
       kData);
 }
 
+//===--- folders that a signal removes ------------------------------------===//
+
+/// The paths of folders that are there, each in its slot. A handler may read them at any moment.
+static std::atomic<char *> signalFolders[8];
+
+/// Removes the files in a folder, with calls that are safe in a signal handler.
+static void emptyFolderInHandler(const char *path) {
+  struct Entry { // as the kernel writes it
+    uint64_t inode, offset;
+    uint16_t size;
+    uint8_t type;
+    char name[];
+  };
+  alignas(Entry) char buffer[4096];
+  int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  long bytes = 0;
+  while (folder >= 0 && (bytes = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
+    for (long at = 0; at < bytes;) {
+      auto *entry = reinterpret_cast<Entry *>(buffer + at);
+      unlinkat(folder, entry->name, 0); // fails on "." and ".."
+      at += entry->size;
+    }
+  if (folder >= 0)
+    close(folder);
+}
+
+static void removeFoldersOnSignal(int signal) {
+  llvm::sys::RunInterruptHandlers(); // removes single files
+  for (std::atomic<char *> &folder : signalFolders)
+    if (const char *path = folder.exchange(nullptr))
+      for (int tries = 0; tries < 10 && rmdir(path) != 0; ++tries)
+        emptyFolderInHandler(path); // the linker may still run and add files of its own
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void PrivateFolder::removeOnSignal() {
+  static std::once_flag isInstalled;
+  std::call_once(isInstalled, [] {
+    for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction action{}, before;
+      action.sa_handler = removeFoldersOnSignal;
+      if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(signal, &action, nullptr);
+    }
+  });
+  char *copy = strdup(path.c_str()); // belongs to who takes it out of its slot
+  for (size_t i = 0; slot < 0 && i < std::size(signalFolders); ++i) {
+    char *expected = nullptr;
+    if (signalFolders[i].compare_exchange_strong(expected, copy))
+      slot = int(i);
+  }
+  if (slot < 0) // this folder alone stays after a signal
+    std::free(copy);
+}
+
+//===----------------------------------------------------------------------===//
+
 llvm::Expected<PrivateFolder> PrivateFolder::create() {
   llvm::SmallString<128> model;
   llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, model);
   llvm::sys::path::append(model, "parashard-XXXXXX");
   PrivateFolder folder;
   folder.path = model.str().str();
-  if (mkdtemp(folder.path.data())) // of mode 0700
+  if (mkdtemp(folder.path.data())) { // of mode 0700
+    folder.removeOnSignal();
     return std::move(folder);
+  }
   std::error_code code(errno, std::generic_category());
   std::string parent = llvm::sys::path::parent_path(model).str();
   return llvm::createStringError(code, "cannot make a temporary folder in '%s': %s", parent.c_str(),
@@ -98,7 +165,8 @@ llvm::Expected<PrivateFolder> PrivateFolder::create() {
 }
 
 PrivateFolder::PrivateFolder(PrivateFolder &&other) noexcept
-    : path(std::exchange(other.path, "")), files(std::exchange(other.files, {})) {}
+    : path(std::exchange(other.path, "")), files(std::exchange(other.files, {})),
+      slot(std::exchange(other.slot, -1)) {}
 
 std::string PrivateFolder::name(llvm::StringRef file) {
   llvm::SmallString<128> result(path);
@@ -115,6 +183,8 @@ PrivateFolder::~PrivateFolder() {
   }
   if (!path.empty())
     fs::remove(path);
+  if (slot >= 0)
+    std::free(signalFolders[slot].exchange(nullptr));
 }
 
 } // namespace parashard

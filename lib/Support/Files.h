@@ -22,7 +22,7 @@ llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<void(llvm::raw_ostream &)> write);
 
 /// A folder for temporary files, in the system's one, that no other user can read or write. It goes
-/// away with the files that were named; on a signal the files go.
+/// away with the files that were named; on SIGINT, SIGTERM or SIGHUP with all that is in it.
 class PrivateFolder {
 public:
   static llvm::Expected<PrivateFolder> create();
@@ -34,8 +34,10 @@ public:
 
 private:
   PrivateFolder() = default;
+  void removeOnSignal();
   std::string path;
   std::vector<std::string> files;
+  int slot = -1; ///< of the folders that a signal removes
 };
 
 } // namespace parashard

@@ -8,10 +8,12 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <optional>
+#include <unistd.h>
 
 using namespace psrt;
 
 struct psrt_program {
+  pid_t process = getpid(); ///< that has the threads of the ranks
   std::string error;
   void *object = nullptr;
   std::unique_ptr<Session> session;
@@ -23,12 +25,22 @@ struct psrt_program {
 
 namespace {
 
+/// Fails in a process that was forked from the one that opened the program.
+void checkProcess(const psrt_program &program) {
+  if (program.process != getpid())
+    PSRT_FAIL(Failed,
+              "process %lld opened the program, and this is %lld, forked from it, which has no "
+              "threads of its ranks; open the program after fork",
+              (long long)program.process, (long long)getpid());
+}
+
 /// Calls body() and turns what it throws into a status.
 template <typename Body> psrt_status guarded(psrt_program *program, Body &&body) {
   if (!program)
     return PSRT_BAD_ARGUMENT;
   try {
     program->error.clear();
+    checkProcess(*program);
     body();
     return PSRT_OK;
   } catch (const Error &error) {
@@ -137,12 +149,16 @@ void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *t
   checkGiven(tensors, count, cotangents ? "cotangent" : "input");
   std::vector<const Input *> inputs = session.inputsOf(entry, cotangents);
   for (size_t i = 0; i < count; ++i) {
+    const char *what = cotangents ? "cotangent" : "input";
+    for (size_t j = 0; j < i; ++j)
+      if (std::strcmp(tensors[i].name, tensors[j].name) == 0)
+        PSRT_FAIL(BadArgument, "%s \"%s\" is given twice; give each once", what, tensors[i].name);
     bool known = false;
     for (const Input *input : inputs)
       known |= input->name == tensors[i].name;
     if (!known)
-      PSRT_FAIL(BadArgument, "entry \"%s\" has no %s \"%s\"", entry.name.c_str(),
-                cotangents ? "cotangent" : "input", tensors[i].name);
+      PSRT_FAIL(BadArgument, "entry \"%s\" has no %s \"%s\"", entry.name.c_str(), what,
+                tensors[i].name);
   }
   if (inputs.empty())
     return;
@@ -346,8 +362,10 @@ psrt_status psrt_get_step(psrt_program *program, int64_t *step) {
 
 psrt_status psrt_set_step(psrt_program *program, int64_t step) {
   return guarded(program, [&] {
-    if (step < 0)
-      PSRT_FAIL(BadArgument, "step %lld is given; steps are counted from 0", (long long)step);
+    constexpr int64_t kMostSteps = int64_t(1) << 53; // as in checkpoints
+    if (step < 0 || step > kMostSteps)
+      PSRT_FAIL(BadArgument, "step %lld is given; steps are counted from 0 to 2^53",
+                (long long)step);
     sessionOf(program).step = step;
   });
 }

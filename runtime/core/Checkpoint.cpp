@@ -334,6 +334,10 @@ static std::string readLatest(const fs::path &path) {
   return name;
 }
 
+std::vector<std::string> listSavedFiles(const std::string &folder) {
+  return {(fs::path(folder) / kLatest).string(), (fs::path(folder) / ".lock").string()};
+}
+
 bool hasCheckpoint(const std::string &folder) { return fs::exists(fs::path(folder) / kLatest); }
 
 /// What to load instead of a folder that is not there: the checkpoints beside it.
@@ -356,7 +360,7 @@ static std::string describeOthers(const fs::path &missing) {
   return "\"" + folder.string() + "\" has " + names;
 }
 
-Checkpoint::Checkpoint(const std::string &given) : path(given) {
+Checkpoint::Checkpoint(const std::string &folder) : given(folder), path(folder) {
   std::error_code error;
   if (!fs::is_directory(given, error))
     PSRT_FAIL(BadArgument, "--load \"%s\": there is no such folder; %s", given.c_str(),
@@ -493,6 +497,15 @@ void Checkpoint::addTensor(const std::string &name, const FileFields &fields) {
     PSRT_FAIL(BadInput, "checkpoint \"%s\": the shards of \"%s\" do not have each element once",
               path.c_str(), name.c_str());
   saved.emplace(name, std::move(tensor));
+}
+
+std::vector<std::string> Checkpoint::listFiles() const {
+  std::vector<std::string> result = {(fs::path(path) / kIndex).string()};
+  if (given != path)
+    result.push_back((fs::path(given) / kLatest).string());
+  for (const auto &[name, file] : files)
+    result.push_back((fs::path(path) / name).string());
+  return result;
 }
 
 std::set<std::string> Checkpoint::names() const {

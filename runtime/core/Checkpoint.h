@@ -48,6 +48,8 @@ public:
   explicit Checkpoint(const std::string &path);
   const RunPlace &getPlace() const { return place; }
   const std::string &getPath() const { return path; }
+  /// Returns all files that are read: the index, those of tensors, and the pointer that named it.
+  std::vector<std::string> listFiles() const;
   /// Names of the model's tensors that it holds.
   std::set<std::string> names() const;
   /// Sets all state, each rank from the ranges that it holds; floats are converted. Fails with
@@ -67,12 +69,14 @@ private:
   void loadTensor(Session &session, const NamedTensor &tensor, const SavedTensor &from) const;
   const SavedTensor *find(const std::string &name) const;
 
-  std::string path;
+  std::string given, path; ///< the folder that was given, and the checkpoint itself
   RunPlace place;
   std::map<std::string, SavedTensor> saved;
   std::map<std::string, ShardFile> files;
 };
 
+/// Returns the files of a folder of checkpoints that each save replaces.
+std::vector<std::string> listSavedFiles(const std::string &folder);
 /// Whether a folder has the pointer to a checkpoint.
 bool hasCheckpoint(const std::string &folder);
 

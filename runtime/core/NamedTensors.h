@@ -76,6 +76,9 @@ void exportWeights(Session &session, const NamedTensors &tensors, const std::str
                    const ExportOptions &options);
 /// Fails with BadArgument where ExportOptions::only selects nothing.
 void checkExportOnly(const Program &program, const NamedTensors &tensors, const std::string &only);
+/// Returns what a scalar takes where it does not take `value`: f32 holds it, and rates are at least
+/// 0. Empty: it takes the value.
+std::string describeScalarRange(const std::string &name, double value);
 /// Sets a scalar, and the scalars of its groups ("lr" sets "lr.0", "lr.1", ... too); "step" is not
 /// one.
 void setScalars(Session &session, const std::string &name, double value);

@@ -1,5 +1,6 @@
 // Status texts.
 #include "runtime/core/Status.h"
+#include "parashard/PrintableText.h"
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -14,7 +15,7 @@ std::string Status::text() const {
     result += format("%sstep %lld", rank >= 0 ? ", " : "", (long long)step);
   if (!result.empty())
     result += ": ";
-  result += message;
+  result += parashard::escapeControls(message, "\n  "); // names of files may be in it
   if (code == StatusCode::Failed && line > 0) {
     const char *name = std::strrchr(file, '/');
     result += format(" (%s:%d)", name ? name + 1 : file, line);

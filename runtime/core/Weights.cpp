@@ -4,6 +4,7 @@
 #include "runtime/core/Element.h"
 #include "runtime/core/NamedTensors.h"
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 
 namespace psrt {
@@ -118,10 +119,23 @@ static bool isGroupOf(const std::string &symbol, const std::string &name) {
          symbol.find_first_not_of("0123456789", name.size() + 1) == std::string::npos;
 }
 
+std::string describeScalarRange(const std::string &name, double value) {
+  bool isRate = name == "lr" || name.rfind("lr.", 0) == 0;
+  if (std::abs(value) <= FLT_MAX && !(isRate && value < 0))
+    return "";
+  return format("a %s, at most %g", isRate ? "number of at least 0" : "finite number",
+                double(FLT_MAX));
+}
+
+/// Fails where the scalar does not take `value`.
+static void checkScalar(const std::string &name, double value) {
+  if (std::string expected = describeScalarRange(name, value); !expected.empty())
+    PSRT_FAIL(BadArgument, "scalar \"%s\" cannot be %g; expected %s", name.c_str(), value,
+              expected.c_str());
+}
+
 void setScalars(Session &session, const std::string &name, double value) {
-  if (!std::isfinite(value))
-    PSRT_FAIL(BadArgument, "scalar \"%s\" cannot be %g; expected a finite number", name.c_str(),
-              value);
+  checkScalar(name, value);
   bool found = false;
   std::string names;
   for (const Variable &variable : session.getProgram().variables) {

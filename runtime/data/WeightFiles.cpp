@@ -59,6 +59,15 @@ void WeightFiles::addFolder(const std::string &path) {
   }
 }
 
+std::vector<std::string> WeightFiles::listFiles() const {
+  std::vector<std::string> result;
+  for (const SafetensorsFile &file : files)
+    result.push_back(file.path());
+  if (fs::is_directory(given))
+    result.push_back((fs::path(given) / kIndex).string());
+  return result;
+}
+
 const SafetensorsFile::Tensor *WeightFiles::find(const std::string &name) const {
   auto it = table.find(name);
   return it == table.end() ? nullptr : &it->second;
@@ -100,15 +109,27 @@ static std::string fileName(size_t file, size_t count) {
   return count == 1 ? kWhole : format("model-%05zu-of-%05zu.safetensors", file + 1, count);
 }
 
+bool isExportedName(const std::string &name) {
+  return name == kIndex || name == kWhole ||
+         (name.rfind("model-", 0) == 0 && name.find("-of-") != std::string::npos &&
+          fs::path(name).extension() == ".safetensors");
+}
+
+std::vector<std::string> listExportedFiles(const std::string &folder) {
+  std::set<fs::path> result{fs::path(folder) / kWhole, fs::path(folder) / kIndex};
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (isExportedName(it->path().filename().string()))
+      result.insert(it->path());
+  return {result.begin(), result.end()};
+}
+
 /// What an earlier export left: it would be read in place of, or beside, what is written now.
 static void removeOthers(const std::string &path, const std::set<std::string> &written) {
   std::vector<fs::path> stale;
   for (const fs::directory_entry &entry : fs::directory_iterator(path)) {
     std::string name = entry.path().filename().string();
-    bool ours = name == kIndex || name == kWhole ||
-                (name.rfind("model-", 0) == 0 && name.find("-of-") != std::string::npos &&
-                 entry.path().extension() == ".safetensors");
-    if (ours && !written.count(name))
+    if (isExportedName(name) && !written.count(name))
       stale.push_back(entry.path());
   }
   for (const fs::path &file : stale)

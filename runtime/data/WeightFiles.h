@@ -15,6 +15,8 @@ public:
   /// `model.safetensors.index.json`. Fails with BadInput on anything else.
   explicit WeightFiles(const std::string &path);
   const std::string &path() const { return given; }
+  /// Returns all files that are read: those of tensors, and the index of a folder.
+  std::vector<std::string> listFiles() const;
   const std::map<std::string, SafetensorsFile::Tensor> &tensors() const { return table; }
   std::set<std::string> names() const;
   /// Null when there is none of that name.
@@ -48,6 +50,12 @@ bool isWeightFolder(const std::string &path);
 /// of these are removed. Without a path, only fills, as SafetensorsWriter does.
 void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite> &weights,
                        int64_t maxFileBytes);
+
+/// Whether an export to a folder replaces or removes a file of this name (without folders).
+bool isExportedName(const std::string &name);
+/// Returns the files of a folder that an export to it replaces or removes, and those of the first
+/// names that it writes.
+std::vector<std::string> listExportedFiles(const std::string &folder);
 
 /// Makes the folder when there is none; fails with BadInput when no file can be written in it.
 void checkFolderWritable(const std::string &path);

@@ -18,27 +18,6 @@ template <typename T> int64_t findBad(const char *data, int64_t count) {
   return -1;
 }
 
-std::string findBadInput(Session &session, const EntryPoint &entry, const SampleSource &source,
-                         const SampleOrder &order, int64_t step) {
-  for (const Input *input : session.inputsOf(entry)) {
-    if (input->dtype != Dtype::F32 && input->dtype != Dtype::F64)
-      continue;
-    int64_t count = sampleElements(*input);
-    std::vector<char> scratch(count * dtypeSize(input->dtype));
-    for (int64_t place = 0; place < order.microBatches * order.rows; ++place) {
-      int64_t sample = order.sample(step, place / order.rows, place % order.rows);
-      if (sample < 0)
-        continue;
-      const char *data = source.read(*input, sample, scratch.data());
-      int64_t bad =
-          input->dtype == Dtype::F32 ? findBad<float>(data, count) : findBad<double>(data, count);
-      if (bad >= 0)
-        return source.where(*input, sample, bad);
-    }
-  }
-  return "";
-}
-
 /// The ranks whose own part of the step's loss is no number; empty: none, or all.
 std::string findBadRanks(Session &session, const ScalarNotes &scalars) {
   const Program &program = session.getProgram();
@@ -69,11 +48,34 @@ std::string findBadRanks(Session &session, const ScalarNotes &scalars) {
 
 } // namespace
 
+std::string findBadInput(Session &session, const EntryPoint &entry, const SampleSource &source,
+                         const std::vector<int64_t> &samples) {
+  for (const Input *input : session.inputsOf(entry)) {
+    if (input->dtype != Dtype::F32 && input->dtype != Dtype::F64)
+      continue;
+    int64_t count = sampleElements(*input);
+    std::vector<char> scratch(count * dtypeSize(input->dtype));
+    for (int64_t sample : samples) {
+      if (sample < 0)
+        continue;
+      const char *data = source.read(*input, sample, scratch.data());
+      int64_t bad =
+          input->dtype == Dtype::F32 ? findBad<float>(data, count) : findBad<double>(data, count);
+      if (bad >= 0)
+        return source.where(*input, sample, bad);
+    }
+  }
+  return "";
+}
+
 std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const EntryPoint &entry,
                            const SampleSource &source, const SampleOrder &order, int64_t step) {
   std::string ranks = findBadRanks(session, scalars);
   std::string text = ranks.empty() ? "" : " (in the part of rank " + ranks + ")";
-  std::string input = findBadInput(session, entry, source, order, step);
+  std::vector<int64_t> samples;
+  for (int64_t place = 0; place < order.microBatches * order.rows; ++place)
+    samples.push_back(order.sample(step, place / order.rows, place % order.rows));
+  std::string input = findBadInput(session, entry, source, samples);
   if (!input.empty())
     return text + ": " + input + " is nan or infinite; mend the data";
   return text +

@@ -20,6 +20,8 @@ std::string describe(const Json &value) {
 
 /// A value as a command line has it.
 std::string toText(const std::string &path, const std::string &key, const Json &value) {
+  if (value.is_string() && value.get<std::string>().empty())
+    refuse(path, "\"" + key + "\" is empty; leave it out, or give a value");
   if (value.is_string())
     return value.get<std::string>();
   if (value.is_number())

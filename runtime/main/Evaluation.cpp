@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 namespace psrt {
@@ -103,6 +104,7 @@ Evaluator::Sums Evaluator::addUpRest(int64_t first, int64_t count, std::optional
 double Evaluator::run() {
   Sums total(2 * parts.size(), 0.0);
   bool ignores = canIgnoreRows(session.inputsOf(entry)) || parts.empty();
+  badStep = -1;
   for (int64_t step = 0; step < steps; ++step) {
     int64_t first = step * order.rows, left = order.samples - first;
     Sums sums;
@@ -114,6 +116,9 @@ double Evaluator::run() {
     }
     for (size_t i = 0; i < sums.size(); ++i)
       total[i] += sums[i];
+    auto isFinite = [](double sum) { return std::isfinite(sum); };
+    if (badStep < 0 && !std::all_of(sums.begin(), sums.end(), isFinite))
+      badStep = step;
   }
   if (parts.empty() || total[1] == 0)
     return NAN;
@@ -121,6 +126,24 @@ double Evaluator::run() {
   for (size_t i = 0; i < total.size(); i += 2)
     loss += total[i + 1] != 0 ? total[i] / total[i + 1] : 0;
   return loss;
+}
+
+void Evaluator::checkLoss(double loss) const {
+  if (std::isfinite(loss))
+    return;
+  const char *is = std::isnan(loss) ? "nan" : "infinite";
+  if (badStep < 0)
+    PSRT_FAIL(BadInput,
+              "the eval loss is %s: no label of the %lld samples counts; give data with labels", is,
+              (long long)samples());
+  int64_t first = badStep * order.rows, end = std::min(first + order.rows, order.samples);
+  std::vector<int64_t> batch(end - first);
+  std::iota(batch.begin(), batch.end(), first);
+  std::string input = findBadInput(session, entry, source, batch);
+  PSRT_FAIL(BadInput, "the eval loss is %s, first in batch %lld (samples %lld to %lld)%s", is,
+            (long long)badStep, (long long)first, (long long)(end - 1),
+            input.empty() ? "; its inputs are finite: give other weights (--weights or --load)"
+                          : (": " + input + " is nan or infinite; mend the data").c_str());
 }
 
 void Evaluator::collectOutputs(const std::vector<std::string> &names) {
@@ -201,12 +224,14 @@ void evaluateOnly(Session &session, const Flags &flags) {
   if (!flags.outputs.empty())
     evaluator.collectOutputs(flags.outputNames);
   double loss = evaluator.run();
-  if (!std::isnan(loss) && session.isFirst())
+  if (evaluator.computesLoss() && session.isFirst())
     std::printf("eval loss %.9g over %lld samples\n", loss, (long long)evaluator.samples());
   if (!flags.outputs.empty())
     evaluator.writeOutputs(flags.outputs);
   if (!flags.outputs.empty())
     sayWritten(session, flags, flags.outputs);
+  if (evaluator.computesLoss())
+    evaluator.checkLoss(loss);
 }
 
 } // namespace psrt

@@ -22,6 +22,10 @@ public:
   Evaluator(Session &session, const SampleSource &source, int64_t maxSteps);
   /// The loss: the sum of its parts, each a sum over all batches divided by its count; NaN without.
   double run();
+  /// Whether the model has a loss.
+  bool computesLoss() const { return !parts.empty(); }
+  /// Fails where the loss of the last run is nan or infinite: names the batch, and the input.
+  void checkLoss(double loss) const;
   /// How many samples a run reads.
   int64_t samples() const { return std::min(order.samples, steps * order.rows); }
 
@@ -49,6 +53,7 @@ private:
   const EntryPoint &entry;
   SampleOrder order;
   int64_t steps = 0;
+  int64_t badStep = -1;           ///< the first batch of the last run whose sums are not finite
   std::vector<std::string> parts; ///< of the loss: how the names of their outputs end
   std::vector<Collected> collected;
 };

@@ -1,10 +1,10 @@
 // Declares and reads the flags.
 #include "runtime/main/Flags.h"
+#include "runtime/core/NamedTensors.h"
 #include "runtime/core/Session.h"
 #include "runtime/main/Config.h"
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 namespace psrt {
 namespace {
@@ -53,10 +53,8 @@ ScalarSetting parseSetting(const std::string &text) {
   auto [name, value] = parseAssignment("--set", text);
   size_t equals = name.rfind('=');
   std::string scalar = equals == std::string::npos ? name : name.substr(equals + 1);
-  bool isRate = scalar == "lr" || scalar.rfind("lr.", 0) == 0;
-  if (!std::isfinite(value) || (isRate && value < 0))
-    throw CLI::ValidationError("--set", "\"" + text + "\": expected a " +
-                                            (isRate ? "number of at least 0" : "finite number"));
+  if (std::string expected = describeScalarRange(scalar, value); !expected.empty())
+    throw CLI::ValidationError("--set", "\"" + text + "\": expected " + expected);
   if (equals == std::string::npos)
     return {"", name, value};
   std::string glob = name.substr(0, equals);
@@ -286,6 +284,7 @@ std::optional<int> parseFlags(int argc, char **argv, bool prints, Flags &flags) 
     for (std::string &argument : readConfig(parser.config, parser.getApp()))
       arguments.push_back(std::move(argument));
     Parser(flags).parse(arguments);
+    flags.config = parser.config;
   } catch (const CLI::Success &done) {
     if (prints)
       parser.getApp().exit(done);

@@ -40,6 +40,7 @@ struct Flags {
   // checkpoints
   std::string save, load; ///< folders; "latest": the last one in `save`, if there is any
   int64_t saveEvery = 0, keep = 0;
+  std::string config; ///< the file of flags that was read; empty: none
   std::string progress = "auto";
   bool quiet = false, info = false, version = false, check = false, checkMemory = false;
   /// All that was given and must be the same on every rank: "--steps 10", sorted.

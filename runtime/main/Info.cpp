@@ -1,10 +1,13 @@
 // The text of --info.
+#include "parashard/PrintableText.h"
 #include "runtime/core/Averages.h"
 #include "runtime/device/cuda/Workspace.h"
 #include "runtime/main/Parts.h"
 
 namespace psrt {
 namespace {
+
+using parashard::escapeControls; // names are the model's
 
 std::string axesText(const Program &program, const std::vector<int> &axes) {
   std::string result;
@@ -101,10 +104,10 @@ void printVariables(const Program &program) {
   std::printf("variables\n");
   for (const Variable &variable : program.variables)
     if (variable.kind == "parameter" || variable.kind == "buffer") {
-      std::printf("  %-48s %-4s %s", variable.displayName().c_str(), dtypeName(variable.dtype),
-                  placementText(program, variable.placement).c_str());
+      std::printf("  %-48s %-4s %s", escapeControls(variable.displayName()).c_str(),
+                  dtypeName(variable.dtype), placementText(program, variable.placement).c_str());
       for (size_t i = 1; i < variable.names.size(); ++i)
-        std::printf("%s%s", i > 1 ? ", " : "  tied: ", variable.names[i].c_str());
+        std::printf("%s%s", i > 1 ? ", " : "  tied: ", escapeControls(variable.names[i]).c_str());
       std::printf("%s%s\n", stagesText(program, variable.addresses).c_str(),
                   variable.frozen ? "  frozen" : "");
     }
@@ -170,7 +173,7 @@ const char *labelsText(const std::string &labels) {
 std::string weightsText(const Program &program) {
   std::string result;
   for (const WeightFile &file : program.files)
-    result += (result.empty() ? "read from " : ", ") + file.path;
+    result += (result.empty() ? "read from " : ", ") + escapeControls(file.path);
   bool carries = false, given = false;
   for (const Variable &variable : program.variables) {
     given |= variable.given;
@@ -185,8 +188,9 @@ std::string weightsText(const Program &program) {
 
 void printInfo(const Program &program) {
   std::printf("model       %s\ncompiled    parashard %s: %s\nmesh        %s (%lld ranks)\n",
-              program.model.c_str(), program.version.c_str(), program.compileLine.c_str(),
-              program.mesh.text().c_str(), (long long)program.mesh.size());
+              escapeControls(program.model).c_str(), program.version.c_str(),
+              escapeControls(program.compileLine).c_str(), program.mesh.text().c_str(),
+              (long long)program.mesh.size());
   if (program.entry("step") || program.entry("update"))
     std::printf("a step      %lld micro-batch%s%s\n", (long long)program.microBatches,
                 program.microBatches == 1 ? "" : "es", averageText(program.lossAverage).c_str());
@@ -204,13 +208,14 @@ void printInfo(const Program &program) {
     std::printf("averages    of the parameters (--ema): evaluated and exported beside them\n");
   std::printf("weights     %s\n", weightsText(program).c_str());
   for (const Input &input : program.inputs)
-    std::printf("input       %s (%s) %s %s %s\n", input.name.c_str(), input.entry.c_str(),
-                input.role.c_str(), dtypeName(input.dtype),
+    std::printf("input       %s (%s) %s %s %s\n", escapeControls(input.name).c_str(),
+                input.entry.c_str(), input.role.c_str(), dtypeName(input.dtype),
                 placementText(program, input.placement).c_str());
   for (const EntryPoint &entry : program.entries)
     for (const Output &output : entry.outputs)
-      std::printf("output      %s (%s) %s %s\n", output.name.c_str(), entry.name.c_str(),
-                  dtypeName(output.dtype), placementText(program, output.placement).c_str());
+      std::printf("output      %s (%s) %s %s\n", escapeControls(output.name).c_str(),
+                  entry.name.c_str(), dtypeName(output.dtype),
+                  placementText(program, output.placement).c_str());
   for (const auto &[name, value] : program.defaults)
     std::printf("default     %s = %g\n", name.c_str(), value);
   printVariables(program);
@@ -222,7 +227,7 @@ void printInfo(const Program &program) {
     std::printf("flops       %.4g of contractions %s, of the whole model\n", program.flopsPerStep,
                 program.entry("step") ? "a step" : "a batch");
   if (!program.explain.empty())
-    std::printf("\n%s\n", program.explain.c_str());
+    std::printf("\n%s\n", escapeControls(program.explain, "\n").c_str());
 }
 
 } // namespace psrt

@@ -1,5 +1,6 @@
 // Lines into a file, each seen at once.
 #include "runtime/main/LineFile.h"
+#include "runtime/core/Status.h"
 #include "runtime/data/MappedFile.h"
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
@@ -28,28 +29,39 @@ void LineFile::add(std::string_view text) {
   counter.add(text);
 }
 
-void LineFile::write(const std::string &line) {
-  if (path.empty())
+/// Writes by `body`, unless something failed before, and keeps its error.
+template <typename Body> void LineFile::keepFailure(Body &&body) {
+  if (path.empty() || !failure.empty())
     return;
-  if (!file)
-    open();
-  add(line + "\n");
-  file->flush();
+  try {
+    body();
+  } catch (const Error &error) {
+    failure = error.status.message;
+  }
+}
+
+void LineFile::write(const std::string &line) {
+  keepFailure([&] {
+    if (!file)
+      open();
+    add(line + "\n");
+    file->flush();
+  });
 }
 
 void LineFile::finish() {
   struct stat info;
-  if (!path.empty() && !file && stat(path.c_str(), &info) != 0)
-    open();
+  if (!file && stat(path.c_str(), &info) != 0)
+    keepFailure([&] { open(); });
 }
 
 void LineFile::sync() {
   if (file)
-    file->sync();
+    keepFailure([&] { file->sync(); });
 }
 
 std::optional<LineMark> LineFile::mark() const {
-  if (!file || !isKept)
+  if (!file || !isKept || !failure.empty())
     return std::nullopt;
   return counter.mark();
 }

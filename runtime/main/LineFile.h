@@ -12,8 +12,8 @@
 namespace psrt {
 
 /// Flushed by line, so that it can be followed. The file is created when the first line is written:
-/// a run that fails before, or has nothing to write, leaves what is there as it is. Fails with
-/// BadInput when it cannot be written.
+/// a run that fails before, or has nothing to write, leaves what is there as it is. Where it cannot
+/// be written, the failure is kept and nothing more is written: the run saves before it ends.
 class LineFile {
 public:
   /// Returns the lines of an earlier run that stay, given the text of the file that is there.
@@ -23,13 +23,16 @@ public:
   void write(const std::string &line);
   /// At the end of a run: makes an empty file where there is none.
   void finish();
-  /// All lines are on the disk.
+  /// All lines are on the disk, if nothing failed.
   void sync();
+  /// Returns why the file cannot be written; empty: it can.
+  const std::string &getFailure() const { return failure; }
   /// Returns how many lines the file has, and their sum; nothing where this run has written none,
   /// and for a device or a pipe.
   std::optional<LineMark> mark() const;
 
 private:
+  template <typename Body> void keepFailure(Body &&body);
   void open();
   void add(std::string_view text);
 
@@ -38,6 +41,7 @@ private:
   std::optional<OutputFile> file;
   bool isKept = false; ///< a regular file, whose lines a later run can go on from
   LineCounter counter;
+  std::string failure;
 };
 
 /// Returns the lines of a log (a JSON object a line) but those of `step` and later steps, and but a

@@ -1,5 +1,6 @@
 // main of a compiled program: flags in, exit status out (0 done, 1 model or data, 2 command line, 3
 // a rank failed).
+#include "parashard/PrintableText.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/Source.h"
 #include "runtime/data/FolderLock.h"
@@ -175,13 +176,17 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   if (weights)
     for (const std::string &note : loadWeights(session, tensors, *weights))
       if (session.isFirst())
-        std::fprintf(stderr, "note: %s\n", note.c_str());
+        std::fprintf(stderr, "note: %s\n", parashard::escapeControls(note).c_str());
   applySettings(session, flags);
   if (flags.check)
     return check(session, linkedCheckSource(), flags);
-  RunState state{lock ? &*lock : nullptr, std::nullopt};
+  RunState state{lock ? &*lock : nullptr, std::nullopt, {}};
   if (checkpoint)
     state.losses = checkpoint->getPlace().losses;
+  if (checkpoint)
+    state.loaded = checkpoint->listFiles();
+  else if (weights)
+    state.loaded = weights->listFiles();
   train(session, tensors, flags, state);
   return 0;
 }

@@ -1,22 +1,17 @@
 // What a run is to write, looked at before it begins.
+#include "parashard/FileClaims.h"
 #include "runtime/core/Averages.h"
 #include "runtime/data/OutputFile.h"
 #include "runtime/data/WeightFiles.h"
 #include "runtime/main/Parts.h"
-#include <algorithm>
 #include <filesystem>
 
 namespace psrt {
 
-/// Whether two paths name one file that is there.
-static bool isSameFile(const std::string &a, const std::string &b) {
-  std::error_code error;
-  return std::filesystem::equivalent(a, b, error) && !error;
-}
+namespace fs = std::filesystem;
 
 /// Weights go to a .safetensors file or to a folder: a name of another kind of file is a mistake.
 static void checkWeightsName(const std::string &path) {
-  namespace fs = std::filesystem;
   std::error_code error;
   if (!isWeightFolder(path) || fs::is_directory(path, error))
     return;
@@ -37,51 +32,117 @@ static void checkWeightsName(const std::string &path) {
                 fs::path(path).replace_extension().c_str());
 }
 
-void checkOutputPaths(const Session &session, const Flags &flags) {
+namespace {
+
+/// The files of a run: what is read first, then its outputs, each of which must be no other file.
+class OutputCheck {
+public:
+  OutputCheck(const Session &session, const Flags &flags) : session(session), flags(flags) {}
+  void addReads(const std::vector<std::string> &loaded);
+  void checkWeights(const std::string &path);
+  void checkFile(const char *flag, const std::string &path,
+                 void (*checkPlace)(const std::string &));
+
+private:
+  void addModel();
+  void claim(const char *flag, const std::string &path);
+
+  const Session &session;
+  const Flags &flags;
+  parashard::FileClaims claims;
+  std::vector<std::string> weightFolders; ///< that are written
+};
+
+/// The model, and the files of its weights, wherever they may be found.
+void OutputCheck::addModel() {
+  const Program &program = session.getProgram();
+  std::vector<std::string> names{program.model};
+  for (const WeightFile &file : program.files) {
+    names.insert(names.end(), {file.path, file.absolute});
+    // External data lies in the folder of its model.
+    names.push_back(fs::path(file.absolute).replace_filename(fs::path(program.model).filename()));
+  }
+  for (const std::string &name : names)
+    for (const fs::path &path : {fs::path(name), session.getSource().folder() / fs::path(name),
+                                 session.getSource().folder() / fs::path(name).filename()})
+      if (!name.empty())
+        claims.add(path, "is read as the model, \"" + path.string() + "\"");
+}
+
+void OutputCheck::addReads(const std::vector<std::string> &loaded) {
+  auto addAll = [&](const std::vector<std::string> &paths) {
+    for (const std::string &path : paths)
+      claims.add(path, "is read as \"" + path + "\"");
+  };
+  claims.add("/proc/self/exe", "is this program");
+  addAll(expandPatterns(flags.data.files));
+  addAll(expandPatterns(flags.evalData));
+  addAll(loaded);
+  if (!flags.config.empty())
+    addAll({flags.config});
+  addModel();
+  if (!flags.save.empty())
+    for (const std::string &path : listSavedFiles(flags.save))
+      claims.add(path, "is written by --save");
+}
+
+/// Fails where the file is another one of the run.
+void OutputCheck::claim(const char *flag, const std::string &path) {
+  if (isOwnStream(path)) // lines are added to the file of stdout or stderr
+    return;
+  if (const std::string *use = claims.find(path))
+    PSRT_FAIL(BadArgument, "\"%s\" is to be written by %s, and %s; name another file", path.c_str(),
+              flag, use->c_str());
+  claims.add(path, format("is written by %s too", flag));
+}
+
+void OutputCheck::checkWeights(const std::string &path) {
+  const char *flag = "--export-weights";
+  if (!isWeightFolder(path))
+    return checkFile(flag, path, checkReplaceable);
+  for (const std::string &file : listExportedFiles(path))
+    claim(flag, file);
+  checkFolderWritable(path);
+  weightFolders.push_back(path);
+}
+
+void OutputCheck::checkFile(const char *flag, const std::string &path,
+                            void (*checkPlace)(const std::string &)) {
+  if (path.empty())
+    return;
+  std::string name = fs::path(path).filename();
+  for (const std::string &folder : weightFolders)
+    if (isExportedName(name)) // how many files the weights will have is seen when they are written
+      claims.add((fs::path(folder) / name).string(), "is written by --export-weights too");
+  claim(flag, path);
+  checkPlace(path);
+}
+
+} // namespace
+
+void checkOutputPaths(const Session &session, const Flags &flags,
+                      const std::vector<std::string> &loaded) {
   if (!session.isFirst())
     return;
-  std::vector<std::string> read = flags.data.files;
-  read.insert(read.end(), flags.evalData.begin(), flags.evalData.end());
-  for (const Variable &variable : session.getProgram().variables)
-    if (!variable.file.path.empty() &&
-        std::find(read.begin(), read.end(), variable.file.path) == read.end())
-      // As it is found: beside the program, or from here.
-      read.insert(read.end(),
-                  {session.getSource().folder() + "/" + variable.file.path, variable.file.path});
-  std::string averages;
+  OutputCheck check(session, flags);
+  check.addReads(loaded);
   if (!flags.save.empty())
     checkFolderWritable(flags.save);
-  if (!flags.exportWeights.empty())
+  if (!flags.exportWeights.empty()) {
     checkWeightsName(flags.exportWeights);
-  if (!flags.exportWeights.empty() && keepsAverages(session.getProgram()))
-    averages = averagesPath(flags.exportWeights);
-  std::vector<std::string> written;
-  for (const std::string &path : {flags.losses, flags.log, flags.gradients, flags.exportWeights,
-                                  averages, flags.outputs, flags.trace}) {
-    if (path.empty())
-      continue;
-    if (isSameFile(path, "/proc/self/exe"))
-      PSRT_FAIL(BadArgument, "\"%s\" is to be written, and is this program; name another file",
-                path.c_str());
-    for (const std::string &other : read)
-      if (isSameFile(path, other))
-        PSRT_FAIL(BadArgument, "\"%s\" is to be written, and is read as \"%s\"; name another file",
-                  path.c_str(), other.c_str());
-    for (const std::string &other : written)
-      if (path == other)
-        PSRT_FAIL(BadArgument, "\"%s\" is to be written twice; name two files", path.c_str());
-    written.push_back(path);
-    if ((path == flags.exportWeights || path == averages) && isWeightFolder(path))
-      checkFolderWritable(path);
-    else if (path == flags.losses || path == flags.log || path == flags.trace)
-      checkWritable(path); // line by line
-    else
-      checkReplaceable(path);
+    check.checkWeights(flags.exportWeights);
+    if (keepsAverages(session.getProgram()))
+      check.checkWeights(averagesPath(flags.exportWeights));
   }
+  // Lines are also written to devices and pipes; the others are files that appear whole.
+  check.checkFile("--losses", flags.losses, checkWritable);
+  check.checkFile("--log", flags.log, checkWritable);
+  check.checkFile("--trace", flags.trace, checkWritable);
+  check.checkFile("--gradients", flags.gradients, checkReplaceable);
+  check.checkFile("--outputs", flags.outputs, checkReplaceable);
 }
 
 std::string describeWritten(const std::string &path) {
-  namespace fs = std::filesystem;
   std::error_code error;
   double bytes = 0;
   if (fs::is_directory(path, error)) {

@@ -24,16 +24,19 @@ void checkFlags(const Flags &flags);
 
 /// What a run has beside its session.
 struct RunState {
-  FolderLock *lock = nullptr;     ///< of the folder of --save; null but in the first process
-  std::optional<LineMark> losses; ///< the lines of --losses that belong to the loaded checkpoint
+  FolderLock *lock = nullptr;      ///< of the folder of --save; null but in the first process
+  std::optional<LineMark> losses;  ///< the lines of --losses that belong to the loaded checkpoint
+  std::vector<std::string> loaded; ///< the files of --weights or --load
 };
 
 /// Trains and evaluates as the flags say.
 void train(Session &session, const NamedTensors &tensors, const Flags &flags,
            const RunState &state);
 
-/// Fails unless everything that is to be written can be, and replaces nothing that is read.
-void checkOutputPaths(const Session &session, const Flags &flags);
+/// Fails unless everything that is to be written can be, and replaces nothing that is read
+/// (`loaded`: the files of --weights or --load) and no other output.
+void checkOutputPaths(const Session &session, const Flags &flags,
+                      const std::vector<std::string> &loaded);
 
 /// `"w.safetensors" (1.30 MB)` of a file that was written, or of a folder's .safetensors files.
 std::string describeWritten(const std::string &path);
@@ -46,6 +49,11 @@ void printMemoryCheck(Session &session);
 /// Floating-point operations a second of all ranks together: each multiplies matrices of f32 on its
 /// threads while the others do. Only the first process gets the number.
 double measurePeak(Session &session);
+
+/// Returns where the first element of the samples is that is nan or infinite; empty: all are
+/// finite. Samples below 0 are none.
+std::string findBadInput(Session &session, const EntryPoint &entry, const SampleSource &source,
+                         const std::vector<int64_t> &samples);
 
 /// Where a loss that is no number comes from, as far as it shows: "; input ..." or "; ...".
 /// `scalars`: as they were after that step.

@@ -34,6 +34,8 @@ public:
   void finish() { file.finish(); }
   /// All lines are on the disk.
   void sync() { file.sync(); }
+  /// Returns why the file cannot be written; empty: it can.
+  const std::string &getFailure() const { return file.getFailure(); }
   /// Symbols and base values of the learning rates.
   const std::vector<std::pair<std::string, double>> &getRates() const { return rates; }
 

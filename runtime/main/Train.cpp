@@ -1,4 +1,5 @@
 // The training loop.
+#include "parashard/PrintableText.h"
 #include "runtime/core/Averages.h"
 #include "runtime/main/Evaluation.h"
 #include "runtime/main/LineFile.h"
@@ -76,11 +77,11 @@ public:
   }
 
   void run() {
-    bool stopped = session.isAny(isStopRequested());
+    bool stopped = session.isAny(mustStop());
     if (session.step >= total)
       progress.line(format("nothing to train: %lld of %lld steps are done", (long long)session.step,
                            (long long)total));
-    for (; session.step < total && !stopped; stopped = session.isAny(isStopRequested())) {
+    for (; session.step < total && !stopped; stopped = session.isAny(mustStop())) {
       begin();
       // A device goes on while the host learns how the step before has ended.
       int64_t done = session.step + 1;
@@ -95,11 +96,21 @@ public:
     bool isThere = session.step == startedAt && isLoadedFromSave(flags);
     if (!flags.save.empty() && savedAt != session.step && !isThere)
       save();
+    if (std::string failure = session.share(getFailure()); !failure.empty())
+      PSRT_FAIL(BadInput, "%s", failure.c_str());
     if (stopped && evaluator && evaluatedAt != session.step)
       evaluate();
   }
 
 private:
+  /// Why lines could not be written, in the first process; empty: they could.
+  const std::string &getFailure() const {
+    return losses.getFailure().empty() ? log.getFailure() : losses.getFailure();
+  }
+
+  /// Whether this process wants the run to save and end: by a signal, or as its disk is full.
+  bool mustStop() const { return isStopRequested() || !getFailure().empty(); }
+
   /// Whether what is there after `done` steps is looked at, or told.
   bool isLookedAt(int64_t done) const {
     return done == total || (flags.saveEvery > 0 && done % flags.saveEvery == 0) ||
@@ -321,7 +332,7 @@ void resume(Session &session, const NamedTensors &tensors, const Checkpoint &che
   session.step = place.step;
   for (const std::string &note : notes)
     if (session.isFirst())
-      std::fprintf(stderr, "note: %s\n", note.c_str());
+      std::fprintf(stderr, "note: %s\n", parashard::escapeControls(note).c_str());
   if (session.isFirst() && !flags.quiet)
     std::fprintf(stderr, "note: goes on from \"%s\", step %lld\n", path, (long long)place.step);
 }
@@ -366,7 +377,7 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags,
            const RunState &state) {
   if (!flags.exportOnly.empty())
     checkExportOnly(session.getProgram(), tensors, flags.exportOnly);
-  checkOutputPaths(session, flags);
+  checkOutputPaths(session, flags, state.loaded);
   if (!flags.trace.empty())
     session.parallel([](Rank &rank) { rank.executor->startTrace(400000); });
   if (flags.eval)

@@ -1,10 +1,14 @@
 """What users get wrong when compiling: each case ends with exit status 1 or 2 and a message that says what to do."""
 import os
 import shutil
+import signal
 import subprocess
+import time
+import unicodedata
 import zipfile
 
 import models
+import onnx
 import oracle
 import pytest
 import torch
@@ -102,6 +106,39 @@ def test_names_that_are_not_utf8(tmp_path, exports):
     shutil.copy(archive, folder / "mlp.pt2")
     oracle.run([tools_folder() / "ps-compile", "mlp.pt2", "-o", "mlp"], folder)
     oracle.run([folder / "mlp", "--info"], folder)
+
+
+@pytest.fixture(scope="module")
+def escaping(tmp_path_factory):
+    """A model whose names set colors, end lines and imitate messages; and a program of it."""
+    folder, name = tmp_path_factory.mktemp("escaping"), "w\x1b[31m\x9b1m\r\nwrote x\x7f"
+    x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [8, 4]) for n in ("x" + name, "y" + name))
+    nodes = [onnx.helper.make_node("MatMul", [x.name, name], ["a"], name=name), onnx.helper.make_node("Relu", ["a"], [y.name], name=name)]
+    graph = onnx.helper.make_graph(nodes, name, [x], [y], [onnx.numpy_helper.from_array(torch.ones(4, 4).numpy(), name)])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
+    save_file({"v" + name: torch.ones(2, 2)}, folder / "bad.safetensors")
+    return folder, oracle.run([tools_folder() / "ps-compile", "m.onnx", "-o", "m", "--loss", "mse", "--mesh", "dp=2", "--explain"], folder)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [None, ["./m", "--info"], ["./m", "--data", "bad.safetensors"], ["./m", "--weights", "bad.safetensors", "--export-weights", "o.safetensors"],
+     ["ps-compile", "m.onnx", "-o", "o", "--loss", "mse", "--freeze", "none"], ["ps-compile", "bad.onnx", "-o", "o"]],
+    ids=str,
+)  # fmt: skip
+def test_names_do_not_reach_the_terminal(escaping, command):
+    """Control characters of names that a file has are printed as \\x1b, and no name begins a line."""
+    folder, said = escaping
+    if command:
+        bad = (folder / "m.onnx").read_bytes().replace(b"Relu", b"R\x1b\nu")
+        (folder / "bad.onnx").write_bytes(bad)
+        path = tools_folder() / command[0] if command[0].startswith("ps-") else command[0]
+        done = subprocess.run([path, *command[1:]], cwd=folder, capture_output=True, timeout=60)
+        said = (done.stdout + done.stderr).decode()
+    assert "\\x1b" in said, said
+    assert not [c for c in said if c != "\n" and unicodedata.category(c) == "Cc"], said
+    assert "wrote x" in said or "R\\x1b" in said
+    assert not [line for line in said.splitlines() if line.startswith("wrote x")]
 
 
 def test_missing_file(tmp_path):
@@ -522,6 +559,36 @@ def test_output_that_is_the_model(tmp_path):
     assert archive.read_bytes() == before
 
 
+def test_output_that_is_an_input_or_another_output(tmp_path):
+    """Nothing that a compile reads is overwritten, under no spelling, nor is another output."""
+    graph = models.mlp().export_onnx(tmp_path / "m.onnx", external_data=True)
+    oracle.run([tools_folder() / "ps-compile", graph, "-o", "0-imported.mlir", "--stop-after", "imported"], tmp_path)
+    (tmp_path / "policy.json").write_text('{"*": {}}')
+    (tmp_path / "plan.json").write_text("{}")
+    os.link(tmp_path / "plan.json", tmp_path / "linked.json")
+    policy, plan = ["--sharding-policy", "./policy.json"], ["--plan", "plan.json"]
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for flags, flag, use in (
+        (["-o", "m.onnx.data"], "-o", "holds weights of the model"),
+        (["-o", "o", "--report", "m.onnx.data"], "--report", "holds weights of the model"),
+        (["-o", "o", "--write-plan", "./m.onnx.data"], "--write-plan", "holds weights of the model"),
+        (["-o", "policy.json", *policy], "-o", "is read by --sharding-policy"),
+        (["-o", "o", "--write-plan", "policy.json", *policy], "--write-plan", "is read by --sharding-policy"),
+        (["-o", "o", "--report", "linked.json", *plan], "--report", "is read by --plan"),
+        (["-o", "linked.json", *plan], "-o", "is read by --plan"),
+        (["-o", "o", "--report", "r", "--measured", "plan.json", "--write-plan", "plan.json"], "--write-plan", "is read by --measured"),
+        (["-o", "o", "--report", "./o"], "--report", "is written by -o too"),
+        (["-o", "o", "--report", "r", "--write-plan", "../" + tmp_path.name + "/r"], "--write-plan", "is written by --report too"),
+        (["-o", "2-planned.mlir", "--stop-after", "planned", "--dump-dir", "."], "--dump-dir", "is written by -o too"),
+    ):
+        said = refuse([tools_folder() / "ps-compile", graph, "--batch", 8, *flags], tmp_path, 2, use, "give another name")
+        assert f"error: {flag}: output" in said
+    module = [tools_folder() / "ps-compile", "0-imported.mlir"]
+    refuse([*module, "-o", "o", "--dump-dir", "."], tmp_path, 2, "--dump-dir: output './0-imported.mlir' is the model itself")
+    refuse([*module, "-o", "m.onnx.data"], tmp_path, 2, "holds weights of the model")
+    assert before == {path: path.read_bytes() for path in tmp_path.iterdir()}
+
+
 def special_file(folder, kind):
     path = folder / "special.safetensors"
     os.mkfifo(path) if kind == "fifo" else path.symlink_to("target.safetensors")
@@ -562,6 +629,23 @@ def test_output_that_is_a_link_is_written_through(tmp_path, exports, program, ex
             (tmp_path / "there" / name).write_text("old")
         oracle.run(command, tmp_path)
         assert (tmp_path / name).is_symlink() and (tmp_path / "there" / name).stat().st_size > 100
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_removes_temporary_folders(tmp_path, exports, number):
+    """While objects are written, and while the linker runs, which then finds no folder."""
+    (tmp_path / "temporary").mkdir()
+    command = [tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "out", "--batch", "4"]
+    for wanted in ("program.o", "log.txt"):
+        environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+        compile_ = subprocess.Popen(list(map(str, command)), cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+        while compile_.poll() is None and not list(tmp_path.glob(f"temporary/*/{wanted}")):
+            time.sleep(0.002)
+        compile_.send_signal(number)
+        compile_.communicate(timeout=60)
+        assert compile_.returncode == -number
+        assert list((tmp_path / "temporary").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_no_output_and_no_model(tmp_path, exports):

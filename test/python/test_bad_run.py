@@ -12,7 +12,7 @@ import pytest
 import torch
 from conftest import tools_folder
 from refusals import PLAIN, data_for, program, refuse, refuse_compile, train  # noqa: F401
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 
 def test_ranks_other_than_the_mesh_show_the_compile_line(tmp_path, program):
@@ -143,24 +143,70 @@ def test_output_that_cannot_be_written(tmp_path, program, flag):
     refuse(train(program, data_for(tmp_path), flag, path), tmp_path, 1, "no/such/file.safetensors", "No such file")
 
 
-@pytest.mark.parametrize("flag", ["--losses", "--log", "--gradients", "--export-weights", "--trace"])
-def test_output_that_is_an_input(tmp_path, flag):
-    """Nothing that is read is overwritten: neither the data, nor the model that holds the weights, nor the program."""
+def list_files(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "output"}
+
+
+def test_output_that_is_an_input_or_another_output(tmp_path):
+    """Nothing that is read is overwritten, under no spelling, nor is another output."""
     archive = models.mlp().export(tmp_path / "model.pt2")
     program = oracle.compile_model(tmp_path, archive, "dp=1", *PLAIN)
     save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
     os.symlink(archive, tmp_path / "model.safetensors")
-    before = {name: (tmp_path / name).read_bytes() for name in ("model.pt2", "data.safetensors", "program")}
-    outputs = ["data.safetensors", "model.safetensors"]
-    for output in outputs if flag == "--export-weights" else [*outputs, "model.pt2", "program"]:
-        refuse([program, "--data", "data.safetensors", "--steps", 1, flag, output], tmp_path, 2, output, "another file")
-    assert before == {name: (tmp_path / name).read_bytes() for name in before}
+    (tmp_path / "links").mkdir()
+    os.symlink("../data.safetensors", tmp_path / "links/model.safetensors")
+    (tmp_path / "run.json").write_text("{}")
+    run = [program, "--data", "data.safetensors", "--quiet", "--steps", 1]
+    oracle.run([*run, "--save", "saved", "--export-weights", "hf"], tmp_path)
+    os.link(tmp_path / "hf/model.safetensors", tmp_path / "weights.safetensors")
+    load, given = ["--load", "saved"], ["--weights", "weights.safetensors"]
+    shard = "saved/step-000001/rank-00000.safetensors"
+    before = list_files(tmp_path)
+    for more, outputs in (
+        ([], ["data.safetensors", "model.safetensors"]),
+        (load, [shard]),
+        (given, ["weights.safetensors", "hf/../hf/model.safetensors"]),
+        (["--weights", "hf"], ["weights.safetensors", "hf/model.safetensors"]),
+    ):
+        for flag in ("--losses", "--log", "--gradients", "--export-weights", "--trace"):
+            for output in outputs:
+                refuse([*run, *more, flag, output], tmp_path, 2, output, flag, "is read as", "another file")
+    for flags in (
+        ["--log", "model.pt2"], ["--trace", "program"], ["--config", "run.json", "--log", "run.json"],
+        ["--export-weights", "links"], [*given, "--export-weights", "hf"], [*load, "--log", "saved/latest"],
+        [*load, "--save", "saved", "--log", "saved/latest"], [*load, "--save", "saved", "--losses", "saved/step-000001/index.json"],
+    ):  # fmt: skip
+        refuse([*run, *flags], tmp_path, 2, flags[-2], "another file")
+    refuse([program, "--eval", *given, *run[1:4], "--outputs", "./weights.safetensors"], tmp_path, 2, "another file")
+    (tmp_path / "linked").symlink_to("output")
+    for one, other in (
+        (["--log", "./output"], ["--losses", "output"]), (["--log", "linked"], ["--losses", "output"]),
+        (["--export-weights", "new"], ["--log", "links/../new/model.safetensors"]),
+        (["--export-weights", "new"], ["--log", "new/model-00001-of-00002.safetensors"]),
+    ):  # fmt: skip
+        refuse([*run, *one, *other], tmp_path, 2, "is to be written by --lo", "is written by --", "another file")
+    assert before == list_files(tmp_path)
+    oracle.run([*run, *load, "--save", "saved", "--log", "/dev/stdout", "--losses", "/dev/stderr"], tmp_path)
+
+
+def test_output_that_is_a_model_with_external_data(tmp_path):
+    graph = models.mlp().export_onnx(tmp_path / "model.onnx", external_data=True)
+    program = oracle.compile_model(tmp_path, graph, "dp=1", *PLAIN)
+    before = list_files(tmp_path)
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    for output in ("model.onnx", "model.onnx.data"):
+        refuse([program, "--data", "data.safetensors", "--steps", 1, "--log", output], tmp_path, 2, output, "read as the model")
+    assert before.items() <= list_files(tmp_path).items()
 
 
 @pytest.mark.parametrize("flag", ["--losses", "--log"])
 def test_lines_that_no_longer_fit_the_disk(tmp_path, program, flag):
     os.symlink("/dev/full", tmp_path / "full")
-    refuse(train(program, data_for(tmp_path), flag, "full"), tmp_path, 1, "full", "No space left")
+    run = [program, "--ranks", 2, "--data", data_for(tmp_path), "--steps", 5, "--save", "saved"]
+    refuse([*run, flag, "full", "--export-weights", "no.safetensors"], tmp_path, 1, "full", "No space left", 'saved "saved/step-000001"')
+    assert not (tmp_path / "no.safetensors").exists()
+    oracle.run([*run, flag, "lines", "--load", "latest"], tmp_path)
+    assert len((tmp_path / "lines").read_text().splitlines()) == 4
 
 
 def test_output_that_is_a_folder_of_the_program(tmp_path, program):
@@ -218,6 +264,7 @@ def test_bad_flag_of_the_program(tmp_path, program, flags, words):
         (("--seed", "-1"), ["--seed", "-1", "must be at least 0"]),
         (("--set", "lr=-1"), ["--set", "lr=-1", "at least 0"]),
         (("--set", "lr=nan"), ["--set", "lr=nan", "at least 0"]),
+        (("--set", "lr=1e39"), ["--set", "lr=1e39", "at most 3.40282e+38"]),
         (("--set", "*bias=lr=-1"), ["--set", "*bias=lr=-1", "at least 0"]),
     ],
 )
@@ -343,6 +390,26 @@ def test_loss_that_is_not_a_number_names_the_step(tmp_path, exports):
     command = [program, "--data", "data.safetensors", "--steps", 2, "--export-weights", "weights.safetensors"]
     refuse(command, tmp_path, 1, "step 1", "nan", '"data.safetensors", input "x", sample 9, element 0', "mend the data")
     assert not (tmp_path / "weights.safetensors").exists()
+
+
+def test_eval_loss_that_is_not_a_number(tmp_path, exports):
+    """It is printed, and ends the run: with the sample, the weights or the labels that it comes from."""
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", *PLAIN)
+    batch = models.mlp().draw_inputs(1)
+    oracle.run([program, "--export-weights", "w.safetensors"], tmp_path)
+    good = {"x": torch.cat([batch["x"]] * 2), "labels": torch.cat([batch["labels"]] * 2)}
+    bad = {**good, "x": good["x"].clone(), "labels": good["labels"][:13]}
+    bad["x"] = bad["x"][:13]
+    bad["x"][9, 2] = float("nan")
+    weights = {name: tensor * float("nan") for name, tensor in load_file(tmp_path / "w.safetensors").items()}
+    for name, tensors in (("good", good), ("bad", bad), ("none", {**good, "labels": torch.full_like(good["labels"], -100)}), ("w", weights)):
+        save_file(tensors, tmp_path / f"{name}.safetensors")
+    run = [program, "--eval", "--outputs", "o.safetensors", "--eval-data"]
+    said = refuse([*run, "bad.safetensors"], tmp_path, 1, "eval loss nan over 13 samples", "first in batch 1 (samples 8 to 12)")
+    assert '"bad.safetensors", input "x", sample 9, element 2 is nan' in said and (tmp_path / "o.safetensors").exists()
+    refuse([*run, "good.safetensors", "--weights", "w.safetensors"], tmp_path, 1, "eval loss nan", "batch 0", "inputs are finite")
+    refuse([*run, "none.safetensors"], tmp_path, 1, "eval loss nan", "no label of the 16 samples counts")
+    oracle.run([*run, "good.safetensors"], tmp_path)
 
 
 @pytest.mark.parametrize("row,ranks", [(1, "rank 0"), (6, "rank 1"), (None, "")])

@@ -4,6 +4,8 @@ import ctypes
 import os
 import pathlib
 import shutil
+import subprocess
+import sys
 
 import models
 import oracle
@@ -202,6 +204,52 @@ def test_bad_arguments_are_a_status(tmp_path):
     assert step.value == 7
     program.close()
     assert library.psrt_open(b"x", None, None) == BAD_ARGUMENT and library.psrt_update(None) == BAD_ARGUMENT
+
+
+def test_values_out_of_range_and_inputs_given_twice(tmp_path):
+    model = models.mlp()
+    program = Program(oracle.compile_model(tmp_path, model.export(tmp_path / "mlp.pt2"), "dp=1", out="mlp.so"))
+    library, handle, given = program.library, program.handle, model.draw_inputs(1)
+    assert torch.isfinite(torch.tensor(program.step(given)))
+    for value in (1e39, 1e300, -1e-3, float("nan"), float("-inf")):
+        assert library.psrt_set_scalar(handle, b"lr", ctypes.c_double(value)) == BAD_ARGUMENT, value
+        assert b"expected a number of at least 0, at most 3.40282e+38" in library.psrt_last_error(handle)
+    for step in (2**63 - 1, 2**53 + 1, -1):
+        assert library.psrt_set_step(handle, ctypes.c_int64(step)) == BAD_ARGUMENT, step
+    assert library.psrt_set_step(handle, ctypes.c_int64(2**53)) == 0
+    twice = describe({**given, "twice": given["x"]})
+    twice[len(given)].name = b"x"
+    assert library.psrt_step(handle, twice, ctypes.c_size_t(len(twice)), None) == BAD_ARGUMENT
+    assert b'input "x" is given twice' in library.psrt_last_error(handle)
+    assert torch.isfinite(torch.tensor(program.step(given)))
+    program.close()
+
+
+FORKED = """
+import os, sys, models, capi
+program, batch = capi.Program(sys.argv[1]), models.mlp().draw_inputs(1)
+loss = program.step(batch)
+child = os.fork()
+if child == 0:
+    assert program.library.psrt_update(program.handle) == 3
+    try:
+        program.step(batch)
+    except RuntimeError as error:
+        print(error, flush=True)
+    program.close()
+    again = capi.Program(sys.argv[1])
+    os._exit(again.step(batch) != loss)
+assert os.waitpid(child, 0)[1] == 0
+program.step(batch)
+program.close()
+"""
+
+
+def test_a_forked_child_is_refused(tmp_path):
+    library = oracle.compile_model(tmp_path, models.mlp().export(tmp_path / "mlp.pt2"), "dp=2", out="mlp.so")
+    here = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    done = subprocess.run([sys.executable, "-c", FORKED, library], env=here, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "open the program after fork" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("options", [{"ranks": -1}, {"threads": -1}, {"threads": 30000}], ids=str)

@@ -154,6 +154,8 @@ def test_flags_win_over_the_config(trained):
         ('{"steps": {}}', ["steps"]),
         ('{"steps": "many"}', ["--steps", "many"]),
         ('{"steps": 1, "steps": 2}', ['"steps" is given twice']),
+        ('{"save": ""}', ['"save" is empty; leave it out']),
+        ('{"data": ["data.safetensors", ""]}', ['"data" is empty; leave it out']),
         ('{"steps": 1e999}', ["--config", "overflow", "1e999"]),
     ],
 )

@@ -334,7 +334,7 @@ def test_a_browser_draws_every_section(compiled, hostile, tmp_path):
         (["--report", "."], ["--report: output '.' is a folder", "--report ./NAME"]),
         (["--report", "m.pt2"], ["--report: output 'm.pt2' is the model itself"]),
         (["--report", "/dev/full"], ["--report: output '/dev/full' is a device"]),
-        (["--report", "same", "-o", "same"], ["--report and -o both name 'same'"]),
+        (["--report", "same", "-o", "same"], ["--report: output 'same' is written by -o too"]),
         (["--report", ""], ["--report is empty"]),
         (["--measured", "trace.json"], ["--measured", "add --report PLAN.html"]),
         (["--report", "p.html", "--measured", ""], ["--measured is empty"]),

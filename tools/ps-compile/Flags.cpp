@@ -1,8 +1,10 @@
 // The flags of ps-compile (llvm::cl), and the errors of those whose feature is not built yet.
 #include "Flags.h"
+#include "OutputFiles.h"
 #include "PlanFile.h"
 #include "lib/Plan/Timetable.h"
 #include "lib/Sharding/MeshText.h"
+#include "parashard/PrintableText.h"
 #include "tools/CommandLine.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -199,7 +201,7 @@ struct Flags {
 };
 
 bool bad(const llvm::Twine &message) {
-  llvm::errs() << "ps-compile: error: " << message << "\n";
+  llvm::errs() << "ps-compile: error: " << escapeControls(message.str(), "\n  ") << "\n";
   return false;
 }
 
@@ -328,8 +330,6 @@ bool readTimeline(const Flags &f, CommandLine &line, int64_t coordinates) {
   llvm::Expected<std::string> path = findOutputFile(f.timeline);
   if (!path)
     return refuse(path.takeError());
-  if (*path == line.output.output || *path == line.output.report)
-    return bad("--write-timeline names '" + *path + "', which is written already; name another");
   line.output.timeline = *path;
   llvm::Error error = checkOutputFile(f.input, *path, "--write-timeline");
   return !error || refuse(std::move(error));
@@ -369,8 +369,6 @@ bool readReport(const Flags &f, CommandLine &line) {
   llvm::Expected<std::string> path = findOutputFile(f.report);
   if (!path)
     return refuse(path.takeError());
-  if (*path == line.output.output)
-    return bad("--report and -o both name '" + *path + "'; give them different names");
   line.output.report = *path;
   llvm::Error error = checkOutputFile(f.input, *path, "--report");
   return !error || refuse(std::move(error));
@@ -549,17 +547,20 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   line.output.check = f.check;
   line.output.verbose = f.verbose;
   line.output.line = joinArguments(argc, argv);
-  if (f.noCodegen && f.stopAfter.empty() && !f.output.empty()) {
-    llvm::errs()
-        << "note: " << f.output
-        << " is not written: --no-codegen plans only (--stop-after LEVEL writes a level)\n";
-    line.output.output.clear();
-  }
   if (!f.writePlan.empty()) {
     if (!check(checkOutputFile(f.input, f.writePlan)))
       return std::nullopt;
     line.output.planFile = f.writePlan;
     line.output.plan = describePlan(f, c);
+  }
+  line.output.planRead = f.planFile;
+  if (!check(checkOutputFiles(line)))
+    return std::nullopt;
+  if (f.noCodegen && f.stopAfter.empty() && !f.output.empty()) {
+    llvm::errs()
+        << "note: " << f.output
+        << " is not written: --no-codegen plans only (--stop-after LEVEL writes a level)\n";
+    line.output.output.clear();
   }
   return line;
 }

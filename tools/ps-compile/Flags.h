@@ -18,6 +18,7 @@ struct OutputOptions {
   bool check = false; ///< carry the one-rank program too
   bool verbose = false;
   std::string line;        ///< the command line, for the program's --info
+  std::string planRead;    ///< path of --plan; empty: none
   std::string planFile;    ///< where `plan` is written; empty: nowhere
   llvm::json::Object plan; ///< the plan's flags, each with its value
 };

@@ -1,5 +1,6 @@
 // ps-compile: a model for one device in, a program for many out.
 #include "Flags.h"
+#include "OutputFiles.h"
 #include "PlanFile.h"
 #include "tools/CommandLine.h"
 
@@ -9,6 +10,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Codegen.h"
 #include "parashard/Memory.h"
+#include "parashard/PrintableText.h"
 #include "parashard/Report.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -41,11 +43,12 @@ private:
     if (getFault(diagnostic.str()) == BadCommandLine)
       ; // a flag is the place
     else if (file && file.getLine())
-      llvm::errs() << file.getFilename().getValue() << ":" << file.getLine() << ":"
+      llvm::errs() << escapeControls(file.getFilename().getValue()) << ":" << file.getLine() << ":"
                    << file.getColumn() << ": ";
     else if (std::string place = ps::describeLocation(diagnostic.getLocation()); !place.empty())
-      llvm::errs() << place << ": ";
-    llvm::errs() << kNames[unsigned(diagnostic.getSeverity())] << ": " << diagnostic.str() << "\n";
+      llvm::errs() << escapeControls(place) << ": ";
+    llvm::errs() << kNames[unsigned(diagnostic.getSeverity())] << ": "
+                 << escapeControls(diagnostic.str(), "\n  ") << "\n";
   }
 
   DiagnosticEngine::HandlerID handler;
@@ -122,8 +125,8 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
     return failure();
   if (failed(runWalk(module, line.compile, line.walk)))
     return failure();
-  std::string plan =
-      explainPlan(module) + explainSchedule(module, line.compile) + explainMemory(module);
+  std::string plan = escapeControls(
+      explainPlan(module) + explainSchedule(module, line.compile) + explainMemory(module), "\n");
   if (!line.output.timeline.empty() &&
       failed(writeTimeline(module, line.compile, line.output.timeline)))
     return failure();
@@ -169,6 +172,10 @@ int main(int argc, char **argv) {
     return faults.getFault();
   if (!fitsLevel(*module, *line))
     return BadCommandLine;
+  if (llvm::Error error = checkOutputFiles(*line, listWeightFiles(*module))) {
+    llvm::errs() << "ps-compile: error: " << llvm::toString(std::move(error)) << "\n";
+    return BadCommandLine;
+  }
   if (failed(compile(context, *module, *line)))
     return faults.getFault();
   if (!line->output.planFile.empty())

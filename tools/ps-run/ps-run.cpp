@@ -1,5 +1,6 @@
 // ps-run: runs a module at any level from imported to scheduled in the reference evaluator.
 #include "lib/Evaluate/Evaluator.h"
+#include "parashard/PrintableText.h"
 #include "tools/CommandLine.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -51,7 +52,7 @@ LogicalResult bad(MLIRContext &context, const llvm::Twine &message) {
 }
 
 int refuse(const llvm::Twine &message) {
-  llvm::errs() << "ps-run: error: " << message << "\n";
+  llvm::errs() << "ps-run: error: " << escapeControls(message.str(), "\n  ") << "\n";
   return BadCommandLine;
 }
 

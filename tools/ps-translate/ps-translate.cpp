@@ -6,6 +6,7 @@
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Import.h"
+#include "parashard/PrintableText.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
@@ -60,7 +61,7 @@ struct Options {
 };
 
 int fail(ExitStatus status, const Twine &message) {
-  errs() << "ps-translate: error: " << message << "\n";
+  errs() << "ps-translate: error: " << escapeControls(message.str(), "\n  ") << "\n";
   return status;
 }
 
@@ -69,9 +70,10 @@ void printDiagnostic(mlir::Diagnostic &diagnostic) {
   StringRef severity = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error     ? "error"
                        : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning ? "warning"
                                                                                        : "note";
-  errs() << "ps-translate: " << severity << ": " << diagnostic << "\n";
+  errs() << "ps-translate: " << severity << ": " << escapeControls(diagnostic.str(), "\n  ")
+         << "\n";
   for (mlir::Diagnostic &note : diagnostic.getNotes())
-    errs() << "ps-translate: note: " << note << "\n";
+    errs() << "ps-translate: note: " << escapeControls(note.str(), "\n  ") << "\n";
 }
 
 int translate(const Options &options) {
@@ -88,7 +90,7 @@ int translate(const Options &options) {
                                                  ? importPt2(context, options.pt2, import, notes)
                                                  : importOnnx(context, options.onnx, import, notes);
   for (const std::string &note : notes)
-    errs() << "ps-translate: note: " << note << "\n";
+    errs() << "ps-translate: note: " << escapeControls(note, "\n  ") << "\n";
   if (!module)
     return faults.getFault();
   if (!options.init.empty() &&

@@ -1,0 +1,90 @@
+// Compares the outputs of a compile with its inputs, and with each other.
+#include "OutputFiles.h"
+#include "dialects/ps/Ps.h"
+#include "lib/Import/WeightFiles.h"
+#include "parashard/FileClaims.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace parashard {
+namespace {
+
+/// A file and the flag that names it.
+struct NamedFile {
+  std::string path, flag;
+};
+
+/// Of policies and schedules: names are no files.
+bool isFile(llvm::StringRef value) { return value.ends_with(".json"); }
+
+std::vector<NamedFile> listReads(const CommandLine &line) {
+  std::vector<NamedFile> reads{{line.output.planRead, "--plan"},
+                               {line.output.measured, "--measured"}};
+  if (isFile(line.compile.shardingPolicy))
+    reads.push_back({line.compile.shardingPolicy, "--sharding-policy"});
+  if (isFile(line.compile.schedule))
+    reads.push_back({line.compile.schedule, "--schedule"});
+  return reads;
+}
+
+/// Returns every file that --dump-dir may write.
+std::vector<std::string> listDumps(const WalkOptions &walk) {
+  std::vector<std::string> names{"6-native.ptx", "6-native.so", "6-native-check.ptx",
+                                 "6-native-check.so"};
+  for (unsigned level = 0; level <= unsigned(ps::Level::Placed); ++level)
+    names.push_back(
+        llvm::formatv("{0}-{1}.mlir", level, ps::stringifyLevel(ps::Level(level))).str());
+  for (std::string &name : names)
+    name = walk.dumpDir + "/" + name;
+  return names;
+}
+
+std::vector<NamedFile> listWrites(const CommandLine &line) {
+  std::vector<NamedFile> writes{{line.output.output, "-o"},
+                                {line.output.report, "--report"},
+                                {line.output.timeline, "--write-timeline"},
+                                {line.output.planFile, "--write-plan"},
+                                {line.walk.failurePath, "a failing pass of -o"}};
+  if (!line.walk.dumpDir.empty())
+    for (std::string &path : listDumps(line.walk))
+      writes.push_back({std::move(path), "--dump-dir"});
+  return writes;
+}
+
+} // namespace
+
+std::vector<std::string> listWeightFiles(mlir::ModuleOp module) {
+  import::WeightFiles files;
+  std::vector<std::string> paths;
+  module->walk([&](mlir::Operation *op) {
+    op->getAttrDictionary().walk([&](ps::FileAttr file) {
+      llvm::StringRef location = file.getLocation();
+      paths.push_back(import::splitLocation(location).first.str());
+      if (auto range = files.resolve(location))
+        paths.push_back(range->path);
+      else
+        llvm::consumeError(range.takeError()); // whoever reads the values reports it
+    });
+  });
+  return paths;
+}
+
+llvm::Error checkOutputFiles(const CommandLine &line, llvm::ArrayRef<std::string> weights) {
+  FileClaims claims;
+  claims.add(line.compile.model, "is the model itself");
+  for (const std::string &path : weights)
+    claims.add(path, "holds weights of the model");
+  for (const NamedFile &file : listReads(line))
+    if (!file.path.empty())
+      claims.add(file.path, "is read by " + file.flag);
+  for (const NamedFile &file : listWrites(line)) {
+    if (file.path.empty())
+      continue;
+    if (const std::string *use = claims.find(file.path))
+      return llvm::createStringError(file.flag + ": output '" + file.path + "' " + *use +
+                                     "; give another name");
+    claims.add(file.path, "is written by " + file.flag + " too");
+  }
+  return llvm::Error::success();
+}
+
+} // namespace parashard
