@@ -25,9 +25,10 @@ struct RunPlace {
 /// Where and how a run saves.
 struct SaveOptions {
   std::string folder;
-  int64_t keep = 0; ///< the last so many checkpoints stay; 0: all
+  int64_t keep = 0; ///< the so many that were saved last stay; 0: all
   int64_t maxFileBytes = 0;
   FolderLock *lock = nullptr; ///< of the folder, in the first process
+  std::string loaded;         ///< the checkpoint that the run goes on from, which stays too
 };
 
 /// Writes `folder/step-000100` (a further number behind it where that is there), then the pointer

@@ -220,7 +220,7 @@ void Parser::addState() {
   app.add_option("--save-every", flags.saveEvery, "and every N steps")
       ->check(wholeNumber(1))
       ->group("State");
-  app.add_option("--keep", flags.keep, "checkpoints to keep, the last K (all)")
+  app.add_option("--keep", flags.keep, "checkpoints to keep, those saved last (all)")
       ->check(wholeNumber(1))
       ->group("State");
   app.add_option(

@@ -1,6 +1,7 @@
 // main of a compiled program: flags in, exit status out (0 done, 1 model or data, 2 command line, 3
 // a rank failed).
 #include "runtime/comm/process/ProcessJob.h"
+#include "runtime/core/CheckpointFolder.h"
 #include "runtime/core/Source.h"
 #include "runtime/data/FolderLock.h"
 #include "runtime/main/Parts.h"
@@ -130,7 +131,7 @@ static void compareFlags(Session &session, const ProgramSource &source, const Fl
 }
 
 /// The checkpoint to go on from; empty: none.
-static std::string findCheckpoint(const Flags &flags) {
+static std::string findCheckpoint(const Flags &flags, bool isFirst) {
   if (flags.load.empty())
     return "";
   if (!flags.weights.empty())
@@ -142,7 +143,16 @@ static std::string findCheckpoint(const Flags &flags) {
     return flags.load;
   if (flags.save.empty())
     PSRT_FAIL(BadArgument, "--load latest is the last checkpoint of --save; give --save FOLDER");
-  return hasCheckpoint(flags.save) ? flags.save : "";
+  if (hasCheckpoint(flags.save))
+    return flags.save;
+  // A kill after the first checkpoint, or a copy, leaves checkpoints and no pointer to one.
+  std::string newest = findNewestCheckpoint(flags.save);
+  if (!newest.empty() && isFirst)
+    std::fprintf(stderr,
+                 "note: \"%s\" has no pointer \"latest\"; the checkpoint that was saved last is "
+                 "loaded\n",
+                 flags.save.c_str());
+  return newest;
 }
 
 static int runProgram(const ProgramSource &source, const Flags &flags, Job *job) {
@@ -159,11 +169,12 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   std::optional<WeightFiles> weights;
   std::optional<Checkpoint> checkpoint;
   std::optional<FolderLock> lock; // before `latest` is read: nobody else writes it from then on
-  if (!flags.save.empty() && !flags.check && (!job || job->rank() == 0))
+  bool isFirst = !job || job->rank() == 0;
+  if (!flags.save.empty() && !flags.check && isFirst)
     lock.emplace(flags.save);
   if (!flags.weights.empty())
     options.given = weights.emplace(flags.weights).names();
-  if (std::string folder = findCheckpoint(flags); !folder.empty())
+  if (std::string folder = findCheckpoint(flags, isFirst); !folder.empty())
     options.given = checkpoint.emplace(folder).names();
   Session session(source, options);
   if (job)
@@ -179,9 +190,11 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   applySettings(session, flags);
   if (flags.check)
     return check(session, linkedCheckSource(), flags);
-  RunState state{lock ? &*lock : nullptr, std::nullopt};
-  if (checkpoint)
+  RunState state{lock ? &*lock : nullptr, std::nullopt, ""};
+  if (checkpoint) {
     state.losses = checkpoint->getPlace().losses;
+    state.loaded = checkpoint->getPath();
+  }
   train(session, tensors, flags, state);
   return 0;
 }

@@ -26,6 +26,7 @@ void checkFlags(const Flags &flags);
 struct RunState {
   FolderLock *lock = nullptr;     ///< of the folder of --save; null but in the first process
   std::optional<LineMark> losses; ///< the lines of --losses that belong to the loaded checkpoint
+  std::string loaded;             ///< path of that checkpoint
 };
 
 /// Trains and evaluates as the flags say.

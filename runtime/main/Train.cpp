@@ -57,7 +57,7 @@ public:
   Trainer(Session &session, const NamedTensors &tensors, const Flags &flags,
           const SampleSource &source, Evaluator *evaluator, const RunState &state)
       : session(session), tensors(tensors), flags(flags), source(source), evaluator(evaluator),
-        lock(state.lock), entry(session.entry("step")),
+        state(state), entry(session.entry("step")),
         order(makeOrder(session, "step", source, session.getProgram().microBatches)),
         total(countSteps(flags, order)), schedule(flags.schedule, total),
         progress(total, session.step, order.microBatches * order.rows,
@@ -193,7 +193,8 @@ private:
     RunPlace place{session.step, session.getSeed(), flags.shuffle, order.microBatches * order.rows,
                    losses.mark()};
     std::string saved =
-        saveCheckpoint(session, tensors, place, {flags.save, flags.keep, flags.maxFileBytes, lock});
+        saveCheckpoint(session, tensors, place,
+                       {flags.save, flags.keep, flags.maxFileBytes, state.lock, state.loaded});
     if (!flags.quiet && !saved.empty())
       progress.line("saved " + saved);
   }
@@ -223,7 +224,7 @@ private:
   const Flags &flags;
   const SampleSource &source;
   Evaluator *evaluator;
-  FolderLock *lock; ///< of --save, in the first process
+  const RunState &state;
   const EntryPoint &entry;
   SampleOrder order;
   int64_t total;
