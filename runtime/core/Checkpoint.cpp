@@ -3,6 +3,7 @@
 #include "runtime/core/CheckpointFolder.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/FileFields.h"
+#include "runtime/core/FiniteWeights.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/core/ProgramJson.h"
 #include "runtime/data/FolderLock.h"
@@ -135,8 +136,11 @@ std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Ran
   for (const Shard &shard : shards[rank]) {
     const Variable &variable = program.variables[shard.variable];
     weights.push_back({shard.key, variable.dtype, shapeOf(shard.ranges), [=, this](char *to) {
-                         if (!shard.isCollected)
-                           return copyShard(program, *here, variable, to);
+                         if (!shard.isCollected) {
+                           copyShard(program, *here, variable, to);
+                           return checkFinite(program, *shard.tensor, to,
+                                              countElements(shapeOf(shard.ranges)), session.step);
+                         }
                          const std::vector<char> &sum = sums.at(shard.variable);
                          std::memcpy(to, sum.data(), sum.size());
                        }});

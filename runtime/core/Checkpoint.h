@@ -34,8 +34,8 @@ struct SaveOptions {
 /// Writes `folder/step-000100` (a further number behind it where that is there), then the pointer
 /// `folder/latest`; at any moment `latest` names a whole checkpoint. The same call in every
 /// process: each writes what its ranks hold. Fails with BadInput where it cannot be written: what
-/// was there stays. Returns the path of the checkpoint and its size as text, empty but in the first
-/// process.
+/// was there stays; also where an update has made a weight nan or infinite. Returns the path of the
+/// checkpoint and its size as text, empty but in the first process.
 std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
                            const SaveOptions &options);
 

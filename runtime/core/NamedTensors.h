@@ -68,6 +68,7 @@ struct ExportOptions {
   bool averages = false; ///< the average of each parameter that has one, in its place
   /// "trained": only parameters that are trained; another text: a glob of names; empty: all.
   std::string only;
+  bool trained = false; ///< fail where an update has made a weight nan or infinite
 };
 
 /// Writes every persistent parameter and buffer, whole: to PATH.safetensors under each of its

@@ -49,9 +49,10 @@ void printMemoryCheck(Session &session);
 double measurePeak(Session &session);
 
 /// Where a loss that is no number comes from, as far as it shows: "; input ..." or "; ...".
-/// `scalars`: as they were after that step.
+/// `scalars`: as they were after that step. `badWeight`: one that was nan or infinite before it.
 std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const EntryPoint &entry,
-                           const SampleSource &source, const SampleOrder &order, int64_t step);
+                           const SampleSource &source, const SampleOrder &order, int64_t step,
+                           const std::string &badWeight);
 
 /// Compares the first step with that of the one-rank program in `oneRank`; the exit status.
 int check(Session &session, const ProgramSource &oneRank, const Flags &flags);

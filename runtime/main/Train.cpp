@@ -1,5 +1,6 @@
 // The training loop.
 #include "runtime/core/Averages.h"
+#include "runtime/core/FiniteWeights.h"
 #include "runtime/main/Evaluation.h"
 #include "runtime/main/LineFile.h"
 #include "runtime/main/Parts.h"
@@ -160,10 +161,11 @@ private:
           (long long)record.step));
     bool overflowed = checkLossScale(record);
     if (!std::isfinite(record.loss) && !overflowed)
-      PSRT_FAIL(
-          BadInput, "the loss of step %lld is %s%s", (long long)record.step,
-          std::isnan(record.loss) ? "nan" : "infinite",
-          explainBadLoss(session, *record.scalars, entry, source, order, record.step).c_str());
+      PSRT_FAIL(BadInput, "the loss of step %lld is %s%s", (long long)record.step,
+                std::isnan(record.loss) ? "nan" : "infinite",
+                explainBadLoss(session, *record.scalars, entry, source, order, record.step,
+                               record.step == startedAt ? badWeight : "")
+                    .c_str());
     progress.update(record.step + 1, record.loss);
     if (isEvaluated(record.step + 1))
       std::tie(record.evalLoss, record.averagesLoss) = evaluate();
@@ -237,6 +239,9 @@ private:
   double lastEnd = 0;          ///< when the last step was over that is
   int64_t evaluatedAt = -1, savedAt = -1;
   int64_t startedAt = session.step;
+  /// That was loaded, and is nan or infinite: the first loss is, too.
+  std::string badWeight =
+      flags.load.empty() && flags.weights.empty() ? "" : findBadWeight(session, tensors);
   double lossScale = session.readScalar("loss_scale"); ///< NaN: there is none
 };
 
@@ -271,7 +276,8 @@ void trainOnData(Session &session, const NamedTensors &tensors, const Flags &fla
 /// Writes weights, and says so.
 void writeWeights(Session &session, const NamedTensors &tensors, const Flags &flags,
                   const std::string &path, bool averages) {
-  exportWeights(session, tensors, path, {flags.maxFileBytes, averages, flags.exportOnly});
+  bool trained = !flags.eval && !flags.data.files.empty();
+  exportWeights(session, tensors, path, {flags.maxFileBytes, averages, flags.exportOnly, trained});
   sayWritten(session, flags, path);
 }
 
