@@ -254,20 +254,6 @@ private:
   bool next;
 };
 
-std::vector<std::string> expandPatterns(const std::vector<std::string> &patterns) {
-  std::vector<std::string> result;
-  for (const std::string &pattern : patterns) {
-    glob_t found;
-    if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
-      for (size_t i = 0; i < found.gl_pathc; ++i)
-        result.push_back(found.gl_pathv[i]);
-    else
-      result.push_back(pattern); // opening it says why
-    globfree(&found);
-  }
-  return result;
-}
-
 bool endsWith(const std::string &text, const char *suffix) {
   size_t n = std::strlen(suffix);
   return text.size() >= n && text.compare(text.size() - n, n, suffix) == 0;
@@ -449,6 +435,20 @@ static void checkFills(const Program &program, const DataOptions &options) {
       PSRT_FAIL(BadArgument, "--fill names the input \"%s\", the model has: %s", name.c_str(),
                 names.c_str());
   }
+}
+
+std::vector<std::string> expandPatterns(const std::vector<std::string> &patterns) {
+  std::vector<std::string> result;
+  for (const std::string &pattern : patterns) {
+    glob_t found;
+    if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+      for (size_t i = 0; i < found.gl_pathc; ++i)
+        result.push_back(found.gl_pathv[i]);
+    else
+      result.push_back(pattern); // opening it says why
+    globfree(&found);
+  }
+  return result;
 }
 
 std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options) {

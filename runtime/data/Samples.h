@@ -29,6 +29,9 @@ struct DataOptions {
   std::vector<std::pair<std::string, double>> fills; ///< inputs that hold one value
 };
 
+/// The files that patterns name, each pattern's in order; one that matches nothing stays as it is.
+std::vector<std::string> expandPatterns(const std::vector<std::string> &patterns);
+
 /// Opens `--data`: .safetensors, .npz or .npy files, or .bin files of tokens (a pattern may name
 /// several), read one after the other.
 std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options);

@@ -17,6 +17,7 @@ public:
   explicit WeightFiles(const std::string &path);
   const std::string &path() const { return given; }
   const std::map<std::string, SafetensorsFile::Tensor> &tensors() const { return table; }
+  const std::vector<SafetensorsFile> &getFiles() const { return files; }
   std::set<std::string> names() const;
   /// Null when there is none of that name.
   const SafetensorsFile::Tensor *find(const std::string &name) const;

@@ -180,6 +180,11 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   if (job)
     job->stopListening();
   compareFlags(session, source, flags, checkpoint ? checkpoint->getPath() : "");
+  if (job)
+    checkSameInputs(session, flags, weights ? &*weights : nullptr,
+                    checkpoint ? checkpoint->getPath() : "");
+  if (job && !flags.save.empty() && !flags.check)
+    checkSharedFolder(session, flags.save);
   NamedTensors tensors(session.getProgram());
   if (checkpoint)
     resume(session, tensors, *checkpoint, flags);

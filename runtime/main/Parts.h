@@ -3,6 +3,7 @@
 #define PSRT_MAIN_PARTS_H
 
 #include "runtime/core/Checkpoint.h"
+#include "runtime/core/NamedTensors.h"
 #include "runtime/main/Flags.h"
 #include <optional>
 
@@ -21,6 +22,13 @@ void resume(Session &session, const NamedTensors &tensors, const Checkpoint &che
 
 /// Fails where flags contradict each other, or one of them would be ignored.
 void checkFlags(const Flags &flags);
+
+/// Fails with BadInput where a file that the run reads (data, weights, the checkpoint's index) is
+/// not the same for all processes of a job. The same call in all of them.
+void checkSameInputs(Session &session, const Flags &flags, const WeightFiles *weights,
+                     const std::string &checkpoint);
+/// Fails with BadArgument where a process does not see the folder that the first one has locked.
+void checkSharedFolder(Session &session, const std::string &folder);
 
 /// What a run has beside its session.
 struct RunState {

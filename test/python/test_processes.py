@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import time
@@ -14,7 +15,7 @@ import torch
 import vision
 from processes import BASE, check_started, finish, free_port, launch, need_mpi, start, start_by_hand
 from refusals import PLAIN, data_for, program, train  # noqa: F401
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 MESHES = ["dp=2", "tp=2", "dp=2,tp=2", "pp=2", "dp=2,pp=2"]
 FILES = ["losses.txt", "gradients.safetensors", "weights.safetensors", "outputs.safetensors"]
@@ -106,8 +107,11 @@ def test_files_of_a_folder_and_a_trace(request, tmp_path, compiled):
         assert status == 0, printed
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert len(names) > 2 and names == sorted(path.name for path in (tmp_path / "many").iterdir())
-    for name in names:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes(), name
+    one, many = (json.loads((tmp_path / name / "model.safetensors.index.json").read_text()) for name in ("one", "many"))
+    assert one["weight_map"] == many["weight_map"]
+    for name in set(one["weight_map"].values()):
+        ours, theirs = load_file(tmp_path / "one" / name), load_file(tmp_path / "many" / name)
+        assert ours.keys() == theirs.keys() and all(torch.equal(ours[n], theirs[n]) for n in ours), name
     for rank in range(ranks):
         assert f'"name": "rank {rank}"' in (tmp_path / "trace.json").read_text()
     assert check_started(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) or "tp" in request.node.name
@@ -277,6 +281,77 @@ def test_nobody_else_comes_to_the_file(tmp_path, program, rank):
     assert status == 3, said
     assert (f'was not found within 1 s (PSRT_TIMEOUT) at what "{file}"' if rank else "1 of 2 processes have not come") in said
     assert not file.exists()
+
+
+# ---- hosts whose files differ --------------------------------------------------------------------------------------
+
+
+def run_in_folders(program, folders, flags, **more):
+    """A rank in each folder, as on hosts with disks of their own: what they print, and their exit status."""
+    shared = {**BASE, "WORLD_SIZE": str(len(folders)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **more}
+    ranks = [start([program, *flags], folder, {**shared, "RANK": str(rank)}) for rank, folder in enumerate(folders)]
+    return [finish(rank) for rank in ranks]
+
+
+@pytest.fixture
+def two_hosts(tmp_path, program):
+    """Two folders with the same data, weights and checkpoint."""
+    hosts = [tmp_path / "a", tmp_path / "b"]
+    for host in hosts:
+        host.mkdir()
+        data_for(host)
+        oracle.run([program, "--data", "data.safetensors", "--steps", 2, "--save", "saved", "--quiet"], host)
+        oracle.run([program, "--export-weights", "w.safetensors", "--quiet"], host)
+        oracle.run([program, "--export-weights", "folder", "--max-file-size", 3000, "--quiet"], host)
+    shutil.rmtree(hosts[1] / "folder")  # each export has a number of its own
+    shutil.copytree(hosts[0] / "folder", hosts[1] / "folder")
+    return hosts
+
+
+def add_one(path):
+    save_file({n: v + 1 if v.is_floating_point() else v for n, v in load_file(path).items()}, path)
+
+
+def drop_samples(path):
+    save_file({n: v[:2].contiguous() for n, v in load_file(path).items()}, path)
+
+
+def save_with_other_values(host, program):
+    shutil.rmtree(host / "saved")
+    add_one(host / "w.safetensors")
+    flags = ["--data", "data.safetensors", "--steps", 2, "--save", "saved", "--quiet"]
+    oracle.run([program, *flags, "--weights", "w.safetensors"], host)
+
+
+TRAIN = ("--data", "data.safetensors", "--steps", "3", "--quiet")
+
+
+@pytest.mark.parametrize("change,flags,file", [
+    (None, TRAIN, None), (None, (*TRAIN, "--weights", "folder"), None), (None, (*TRAIN, "--load", "saved"), None),
+    (lambda host, _: drop_samples(host / "data.safetensors"), TRAIN, "data.safetensors"),
+    (lambda host, _: drop_samples(host / "data.safetensors"), ("--eval", "--eval-data", "data.safetensors"), "data.safetensors"),
+    (lambda host, _: add_one(host / "w.safetensors"), (*TRAIN, "--weights", "w.safetensors"), "w.safetensors"),
+    (lambda host, _: add_one(min((host / "folder").glob("model-*"))), (*TRAIN, "--weights", "folder"), "folder/model-00001-of"),
+    (save_with_other_values, (*TRAIN, "--load", "saved"), "saved/step-000002/index.json"),
+])  # fmt: skip
+def test_files_that_differ_between_hosts_are_refused(two_hosts, program, change, flags, file):
+    if change:
+        change(two_hosts[1], program)
+    (status, said), (other, silent) = run_in_folders(program, two_hosts, flags, PSRT_TIMEOUT="10")
+    if file is None:
+        assert (status, other) == (0, 0), said + silent
+        return
+    assert (status, other, silent) == (1, 1, ""), said + silent
+    assert f'"{file}' in said and "is not the same for rank 1 and rank 0" in said and "copy them to every host" in said, said
+
+
+@pytest.mark.parametrize("before", [(), ("--load", "latest")])
+def test_folder_that_is_not_shared_is_refused_at_the_start(two_hosts, program, before):
+    flags = (*TRAIN, *before, "--losses", "l.txt", "--save", "apart")
+    (status, said), (other, silent) = run_in_folders(program, two_hosts, flags)
+    assert (status, other, silent) == (2, 2, ""), said + silent
+    assert '--save "apart": rank 1 does not find the file ".lock" there' in said and "all hosts share" in said
+    assert not (two_hosts[0] / "l.txt").exists() and not (two_hosts[0] / "apart").exists()
 
 
 # ---- what users get wrong ------------------------------------------------------------------------------------------
