@@ -272,7 +272,7 @@ static void refuseEmpty(const std::vector<std::string> &arguments) {
   }
 }
 
-std::optional<int> parseFlags(int argc, char **argv, bool prints, Flags &flags) {
+std::optional<int> parseFlags(int argc, char **argv, int64_t rank, Flags &flags) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   Flags given;
   Parser parser(given);
@@ -287,12 +287,13 @@ std::optional<int> parseFlags(int argc, char **argv, bool prints, Flags &flags) 
       arguments.push_back(std::move(argument));
     Parser(flags).parse(arguments);
   } catch (const CLI::Success &done) {
-    if (prints)
+    if (rank == 0)
       parser.getApp().exit(done);
     return 0;
   } catch (const CLI::ParseError &error) {
-    if (prints)
-      std::fprintf(stderr, "error: %s\n(--help lists the flags)\n", error.what());
+    std::string who = rank > 0 ? format("rank %lld: ", (long long)rank) : "";
+    if (rank >= 0)
+      std::fprintf(stderr, "error: %s%s\n(--help lists the flags)\n", who.c_str(), error.what());
     return 2;
   }
   return std::nullopt;

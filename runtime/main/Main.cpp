@@ -245,7 +245,6 @@ static int runInJob(const ProgramSource &source, const Flags &flags, ProcessJob 
 }
 
 static int run(const Flags &flags, const ProcessPlace &place) {
-  // Nobody else speaks for a rank that is none of the job's.
   bool first = place.rank <= 0 || place.rank >= place.size;
   std::unique_ptr<ProcessJob> job;
   ProgramSource source = linkedSource();
@@ -265,9 +264,11 @@ static int run(const Flags &flags, const ProcessPlace &place) {
     if (!job)
       return runProgram(source, flags, nullptr);
   } catch (...) {
-    // Before the job is joined, what is wrong with the command line is wrong everywhere.
+    // The job is not joined: another host may have other flags, or another environment.
     Status status = currentStatus();
-    return report(status, first || status.code == StatusCode::Failed);
+    if (!first)
+      status.message = format("rank %lld: ", (long long)place.rank) + status.message;
+    return report(status, true);
   }
   return runInJob(source, flags, *job);
 }
@@ -283,7 +284,7 @@ int main(int argc, char **argv) {
   } catch (...) {
     return psrt::report(psrt::currentStatus(), true);
   }
-  if (std::optional<int> status = psrt::parseFlags(argc, argv, place.rank == 0, flags))
+  if (std::optional<int> status = psrt::parseFlags(argc, argv, place.rank, flags))
     return psrt::finishStandardOutput(*status);
   return psrt::finishStandardOutput(psrt::run(flags, place));
 }
