@@ -155,7 +155,8 @@ def test_file_that_is_no_meeting_stays(tmp_path, program, text):
 def test_only_the_user_can_read_the_file(tmp_path, program):
     """It has the job's secret. A file of somebody else is refused: its writer would choose where the processes meet."""
     file = tmp_path / "meet"
-    first, *_ = start_by_file([program, "--data", data_for(tmp_path)], tmp_path, file, range(2), PSRT_TIMEOUT="1")[:1]
+    shared = {**BASE, "WORLD_SIZE": "2", "RANK": "0", "PSRT_MEETING_FILE": str(file)}
+    first = start([program, "--data", data_for(tmp_path)], tmp_path, shared)  # alone: the file stays until all have come
     try:
         until = time.monotonic() + 5
         while not file.exists() and time.monotonic() < until:
@@ -168,7 +169,6 @@ def test_only_the_user_can_read_the_file(tmp_path, program):
         pytest.skip("only root can give a file away")
     file.write_text(json.dumps(LEFT))
     os.chown(file, 65534, 65534)
-    shared = {**BASE, "WORLD_SIZE": "2", "RANK": "0", "PSRT_MEETING_FILE": str(file), "PSRT_TIMEOUT": "1"}
     status, said = finish(start([program, "--data", data_for(tmp_path)], tmp_path, shared))
     assert status == 2 and "belongs to user 65534" in said, said
 
