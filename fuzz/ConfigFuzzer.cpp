@@ -8,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string program = "program", flag = "--config";
   char *arguments[] = {program.data(), flag.data(), path.data(), nullptr};
   psrt::Flags flags;
-  psrt::parseFlags(3, arguments, /*prints=*/false, flags);
+  psrt::parseFlags(3, arguments, /*rank=*/-1, flags);
   return 0;
 }
 

@@ -41,6 +41,13 @@ std::optional<int64_t> number(const char *name) {
   return value;
 }
 
+/// Ranks are ints. Zero processes, or less than none, are a mistake of a job script.
+void checkNumber(const char *name, int64_t value, int64_t least) {
+  if (value < least || value > INT32_MAX)
+    PSRT_FAIL(BadArgument, "%s is %lld; expected %lld to %d, as torchrun or mpirun sets it", name,
+              (long long)value, (long long)least, INT32_MAX);
+}
+
 /// Without a secret, whoever knows how the launcher calls the job can compute its key.
 void nameJob(Rendezvous &result, const std::string &identity) {
   result.job = hashText(identity);
@@ -99,6 +106,10 @@ ProcessPlace findProcessPlace() {
     if (launcher.launcher == ProcessPlace::Slurm && isBatchScript())
       continue;
     std::optional<int64_t> size = number(launcher.size), rank = number(launcher.rank);
+    if (size)
+      checkNumber(launcher.size, *size, 1);
+    if (rank && size.value_or(1) > 1)
+      checkNumber(launcher.rank, *rank, 0);
     if (size.value_or(0) > 1 && (rank || launcher.launcher != ProcessPlace::Slurm))
       return {launcher.launcher, rank.value_or(0), *size, rank.has_value(), launcher.size};
   }

@@ -1,7 +1,9 @@
 // Saving and loading all state.
 #include "runtime/core/Checkpoint.h"
+#include "runtime/core/CheckpointFolder.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/FileFields.h"
+#include "runtime/core/FiniteWeights.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/core/ProgramJson.h"
 #include "runtime/data/FolderLock.h"
@@ -20,10 +22,7 @@ using Json = nlohmann::json;
 
 static constexpr int64_t kVersion = 2;
 static const char *const kLatest = "latest";
-static const char *const kIndex = "index.json";
 static const char *const kOldIndex = "checkpoint.json"; ///< of version 1: whole tensors
-static const char *const kPrefix = "step-";
-static const char *const kPartial = ".partial"; ///< and a unique name: a checkpoint being written
 
 /// State is what a step reads and an earlier one wrote: gradients and sums of a step are not.
 static bool isState(const Program &program, const NamedTensor &tensor) {
@@ -38,33 +37,11 @@ static bool isState(const Program &program, const NamedTensor &tensor) {
 
 //===--- names ------------------------------------------------------------===//
 
-/// The step and the number behind it of "step-000100-2"; nothing for other names.
-static std::optional<std::pair<int64_t, int64_t>> parseName(const std::string &name) {
-  long long step = 0, again = 1;
-  int used = 0;
-  if (name.rfind(kPrefix, 0) != 0)
-    return std::nullopt;
-  const char *text = name.c_str() + std::strlen(kPrefix);
-  if (std::sscanf(text, "%lld%n-%lld%n", &step, &used, &again, &used) < 1 || text[used] || step < 0)
-    return std::nullopt;
-  return std::pair<int64_t, int64_t>(step, again);
-}
-
 static std::string chooseName(const std::string &folder, int64_t step) {
-  std::string name = format("%s%06lld", kPrefix, (long long)step);
+  std::string name = format("%s%06lld", kCheckpointPrefix, (long long)step);
   for (int again = 2; fs::exists(fs::path(folder) / name); ++again)
-    name = format("%s%06lld-%d", kPrefix, (long long)step, again);
+    name = format("%s%06lld-%d", kCheckpointPrefix, (long long)step, again);
   return name;
-}
-
-static void removeOlder(const std::string &folder, int64_t keep) {
-  std::vector<std::pair<std::pair<int64_t, int64_t>, fs::path>> found;
-  for (const fs::directory_entry &entry : fs::directory_iterator(folder))
-    if (auto number = parseName(entry.path().filename().string()); number && entry.is_directory())
-      found.push_back({*number, entry.path()});
-  std::sort(found.begin(), found.end());
-  for (size_t i = 0; keep > 0 && i + size_t(keep) < found.size(); ++i)
-    fs::remove_all(found[i].second);
 }
 
 //===--- saving -----------------------------------------------------------===//
@@ -159,8 +136,11 @@ std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Ran
   for (const Shard &shard : shards[rank]) {
     const Variable &variable = program.variables[shard.variable];
     weights.push_back({shard.key, variable.dtype, shapeOf(shard.ranges), [=, this](char *to) {
-                         if (!shard.isCollected)
-                           return copyShard(program, *here, variable, to);
+                         if (!shard.isCollected) {
+                           copyShard(program, *here, variable, to);
+                           return checkFinite(program, *shard.tensor, to,
+                                              countElements(shapeOf(shard.ranges)), session.step);
+                         }
                          const std::vector<char> &sum = sums.at(shard.variable);
                          std::memcpy(to, sum.data(), sum.size());
                        }});
@@ -188,7 +168,7 @@ void CheckpointWriter::removeLeftovers() const {
   std::error_code ignored;
   for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename().string();
-    if (name.rfind(kPartial, 0) == 0 || isLeftover(name, kLatest))
+    if (name.rfind(kPartialPrefix, 0) == 0 || isLeftover(name, kLatest))
       fs::remove_all(entry.path(), ignored);
   }
 }
@@ -270,13 +250,13 @@ std::string CheckpointWriter::finish(const RunPlace &place, const Json &files) c
   if (place.losses)
     index["losses"] = {{"lines", place.losses->lines}, {"sum", place.losses->sum}};
   index["sum"] = sumOf(index);
-  writeText(partial / kIndex, index.dump() + "\n");
+  writeText(partial / kCheckpointIndex, index.dump() + "\n");
   if (options.lock)
     options.lock->check(); // the last moment before others see anything
   std::string name = chooseName(folder, place.step);
   fs::rename(partial, folder / name);
   writeText(folder / kLatest, name + "\n");
-  removeOlder(folder, options.keep);
+  removeOlderCheckpoints(folder, options.keep, {(folder / name).string(), options.loaded});
   return (folder / name).string();
 }
 
@@ -290,7 +270,7 @@ static std::string describeSaved(const std::string &path, const Json &files) {
 
 std::string CheckpointWriter::save(const RunPlace &place) {
   // The first process chooses the name, and the others wait until the folder is there.
-  std::string name = kPartial + std::string(".");
+  std::string name = kPartialPrefix;
   if (session.isFirst()) {
     name += drawUniqueName();
     partial = folder / name;
@@ -329,7 +309,7 @@ static std::string readLatest(const fs::path &path) {
   std::string name(file.data(), file.size());
   while (!name.empty() && std::isspace((unsigned char)name.back()))
     name.pop_back();
-  if (!parseName(name))
+  if (!parseCheckpointName(name))
     PSRT_FAIL(BadInput, "\"%s\" names no checkpoint: \"%s\"", path.c_str(), name.c_str());
   return name;
 }
@@ -347,7 +327,7 @@ static std::string describeOthers(const fs::path &missing) {
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     std::string name = it->path().filename().string();
-    if (auto number = parseName(name))
+    if (auto number = parseCheckpointName(name))
       found.push_back({*number, name});
   }
   if (found.empty())
@@ -367,7 +347,7 @@ Checkpoint::Checkpoint(const std::string &folder) : given(folder), path(folder) 
               describeOthers(given).c_str());
   if (hasCheckpoint(given))
     path = (fs::path(given) / readLatest(fs::path(given) / kLatest)).string();
-  fs::path index = fs::path(path) / kIndex;
+  fs::path index = fs::path(path) / kCheckpointIndex;
   if (fs::exists(fs::path(path) / kOldIndex) && !fs::exists(index))
     PSRT_FAIL(BadInput,
               "\"%s\" was saved by an earlier version, whole tensors and no shards; go on from it "
@@ -375,7 +355,7 @@ Checkpoint::Checkpoint(const std::string &folder) : given(folder), path(folder) 
               path.c_str());
   if (!fs::exists(index))
     PSRT_FAIL(BadInput, "\"%s\" is no checkpoint: it has no %s, nor a pointer \"%s\" to one",
-              path.c_str(), kIndex, kLatest);
+              path.c_str(), kCheckpointIndex, kLatest);
   MappedFile text(index.string());
   Json json = parseJsonFile({text.data(), text.size()}, index.string(), "index of a checkpoint");
   FileFields fields(json, index.string());
@@ -414,7 +394,7 @@ void Checkpoint::readPlace(const FileFields &fields) {
   if (__builtin_mul_overflow(place.step, place.stepSamples, &samples))
     fields.refuse("step", format("a step whose %lld samples each can be counted",
                                  (long long)place.stepSamples));
-  auto named = parseName(fs::path(path).filename().string());
+  auto named = parseCheckpointName(fs::path(path).filename().string());
   if (named && named->first != place.step)
     fields.refuse("step", format("%lld, as the name of its folder says", (long long)named->first));
   if (!fields.has("losses"))
@@ -431,7 +411,7 @@ void Checkpoint::addFile(const std::string &name, const FileFields &fields) {
   if (!isPlain)
     PSRT_FAIL(BadInput,
               "\"%s\": \"files\" names \"%s\", which leaves the checkpoint; load another one",
-              (fs::path(path) / kIndex).c_str(), name.c_str());
+              (fs::path(path) / kCheckpointIndex).c_str(), name.c_str());
   fields.allow({"bytes", "sum"});
   int64_t bytes = fields.integer("bytes", 0);
   std::error_code error;
@@ -500,7 +480,7 @@ void Checkpoint::addTensor(const std::string &name, const FileFields &fields) {
 }
 
 std::vector<std::string> Checkpoint::listFiles() const {
-  std::vector<std::string> result = {(fs::path(path) / kIndex).string()};
+  std::vector<std::string> result = {(fs::path(path) / kCheckpointIndex).string()};
   if (given != path)
     result.push_back((fs::path(given) / kLatest).string());
   for (const auto &[name, file] : files)

@@ -25,16 +25,17 @@ struct RunPlace {
 /// Where and how a run saves.
 struct SaveOptions {
   std::string folder;
-  int64_t keep = 0; ///< the last so many checkpoints stay; 0: all
+  int64_t keep = 0; ///< the so many that were saved last stay; 0: all
   int64_t maxFileBytes = 0;
   FolderLock *lock = nullptr; ///< of the folder, in the first process
+  std::string loaded;         ///< the checkpoint that the run goes on from, which stays too
 };
 
 /// Writes `folder/step-000100` (a further number behind it where that is there), then the pointer
 /// `folder/latest`; at any moment `latest` names a whole checkpoint. The same call in every
 /// process: each writes what its ranks hold. Fails with BadInput where it cannot be written: what
-/// was there stays. Returns the path of the checkpoint and its size as text, empty but in the first
-/// process.
+/// was there stays; also where an update has made a weight nan or infinite. Returns the path of the
+/// checkpoint and its size as text, empty but in the first process.
 std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
                            const SaveOptions &options);
 

@@ -1,5 +1,6 @@
 // Bits of 16-bit floats, and conversion between float dtypes.
 #include "runtime/core/Element.h"
+#include <algorithm>
 #include <cmath>
 
 namespace psrt {
@@ -9,6 +10,25 @@ template <typename T> T read(const char *at) {
   T value;
   std::memcpy(&value, at, sizeof(value));
   return value;
+}
+
+/// Finds the first element all of whose exponent's bits are set. Whole blocks are looked at without
+/// a branch for each element.
+template <typename Bits> int64_t findFull(const char *data, int64_t count, Bits exponent) {
+  constexpr int64_t kBlock = 1024;
+  auto isFull = [&](int64_t i) {
+    return Bits(read<Bits>(data + i * sizeof(Bits)) & exponent) == exponent;
+  };
+  for (int64_t first = 0; first < count; first += kBlock) {
+    int64_t end = std::min(count, first + kBlock);
+    bool any = false;
+    for (int64_t i = first; i < end; ++i)
+      any |= isFull(i);
+    for (int64_t i = first; any && i < end; ++i)
+      if (isFull(i))
+        return i;
+  }
+  return -1;
 }
 
 } // namespace
@@ -50,6 +70,21 @@ void storeElement(char *at, Dtype dtype, double value) {
   }
   int64_t integer = std::isfinite(value) ? int64_t(value) : 0;
   std::memcpy(at, &integer, dtypeSize(dtype));
+}
+
+int64_t findNotFinite(const char *data, Dtype dtype, int64_t count) {
+  switch (dtype) {
+  case Dtype::F64:
+    return findFull<uint64_t>(data, count, 0x7ff0000000000000);
+  case Dtype::F32:
+    return findFull<uint32_t>(data, count, 0x7f800000);
+  case Dtype::F16:
+    return findFull<uint16_t>(data, count, 0x7c00);
+  case Dtype::BF16:
+    return findFull<uint16_t>(data, count, 0x7f80);
+  default:
+    return -1;
+  }
 }
 
 void convertFloats(const char *from, Dtype fromDtype, char *to, Dtype toDtype, int64_t count) {

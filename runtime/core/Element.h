@@ -58,6 +58,10 @@ double loadFloat(const char *at, Dtype dtype);
 /// Stores a number as one element: rounded to the nearest (ties to even), in integers cut off.
 void storeElement(char *at, Dtype dtype, double value);
 
+/// Returns the index of the first element that is nan or infinite; -1: none is, or the dtype is no
+/// float of 16 bits or more.
+int64_t findNotFinite(const char *data, Dtype dtype, int64_t count);
+
 /// Converts `count` elements between float dtypes.
 void convertFloats(const char *from, Dtype fromDtype, char *to, Dtype toDtype, int64_t count);
 

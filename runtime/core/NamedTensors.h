@@ -68,6 +68,7 @@ struct ExportOptions {
   bool averages = false; ///< the average of each parameter that has one, in its place
   /// "trained": only parameters that are trained; another text: a glob of names; empty: all.
   std::string only;
+  bool trained = false; ///< fail where an update has made a weight nan or infinite
 };
 
 /// Writes every persistent parameter and buffer, whole: to PATH.safetensors under each of its
@@ -76,9 +77,6 @@ void exportWeights(Session &session, const NamedTensors &tensors, const std::str
                    const ExportOptions &options);
 /// Fails with BadArgument where ExportOptions::only selects nothing.
 void checkExportOnly(const Program &program, const NamedTensors &tensors, const std::string &only);
-/// Returns what a scalar takes where it does not take `value`: f32 holds it, and rates are at least
-/// 0. Empty: it takes the value.
-std::string describeScalarRange(const std::string &name, double value);
 /// Sets a scalar, and the scalars of its groups ("lr" sets "lr.0", "lr.1", ... too); "step" is not
 /// one.
 void setScalars(Session &session, const std::string &name, double value);

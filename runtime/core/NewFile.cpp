@@ -66,6 +66,12 @@ bool isLeftover(const std::string &name, const std::string &target) {
          name.compare(begin.size() + kDigits, kEnding.size(), kEnding) == 0;
 }
 
+std::string findLeftoverTarget(const std::string &name) {
+  constexpr size_t kAdded = 1 + kDigits + 4;
+  std::string target = name.size() > kAdded ? name.substr(0, name.size() - kAdded) : "";
+  return !target.empty() && isLeftover(name, target) ? target : "";
+}
+
 void syncFolderOf(const std::string &path) {
   std::string folder = splitPath(path).first;
   int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

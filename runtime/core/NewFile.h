@@ -24,6 +24,10 @@ NewFile createBeside(const std::string &target);
 /// names without folders.
 bool isLeftover(const std::string &name, const std::string &target);
 
+/// Returns the file that a temporary name stands for: "w.pt" for "w.pt.0123456789abcdef.tmp"; empty
+/// for other names. Names of more than 234 bytes were cut.
+std::string findLeftoverTarget(const std::string &name);
+
 /// Writes the names in a folder to the disk, as far as the file system can.
 void syncFolderOf(const std::string &path);
 

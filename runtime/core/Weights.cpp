@@ -2,7 +2,8 @@
 #include "parashard/Globs.h"
 #include "parashard/NearestNames.h"
 #include "runtime/core/Element.h"
-#include "runtime/core/NamedTensors.h"
+#include "runtime/core/FiniteWeights.h"
+#include "runtime/core/ProgramJson.h"
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -58,11 +59,6 @@ static bool isPersistent(const NamedTensor &tensor) {
   return (tensor.kind == "parameter" || tensor.kind == "buffer") && !tensor.transient;
 }
 
-static bool isTrained(const Program &program, const NamedTensor &tensor) {
-  const Variable &variable = program.variables[tensor.parts.front().variable];
-  return tensor.kind == "parameter" && !variable.frozen;
-}
-
 /// Whether `--export-only` wants a tensor.
 static bool isSelected(const Program &program, const NamedTensor &tensor, const std::string &only) {
   if (only.empty())
@@ -88,6 +84,14 @@ void checkExportOnly(const Program &program, const NamedTensors &tensors, const 
             parashard::describeNearest(only, names).c_str());
 }
 
+/// Reads a tensor that is to be written; only the first process gets the values.
+static void readWeight(Session &session, const NamedTensor &tensor, const ExportOptions &options,
+                       char *data) {
+  readTensor(session, tensor, data);
+  if (options.trained && session.isFirst())
+    checkFinite(session.getProgram(), tensor, data, countElements(tensor.shape), session.step);
+}
+
 void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
                    const ExportOptions &options) {
   bool folder = isWeightFolder(path);
@@ -100,7 +104,7 @@ void exportWeights(Session &session, const NamedTensors &tensors, const std::str
     for (const std::string &name : tensor.aliases)
       if (!folder || name == tensor.name)
         weights.push_back({name, source.dtype, source.shape,
-                           [&](char *data) { readTensor(session, source, data); }});
+                           [&](char *data) { readWeight(session, source, options, data); }});
   }
   std::string own = session.isFirst() ? path : "";
   if (folder)
@@ -117,14 +121,6 @@ void exportWeights(Session &session, const NamedTensors &tensors, const std::str
 static bool isGroupOf(const std::string &symbol, const std::string &name) {
   return symbol.rfind(name + ".", 0) == 0 &&
          symbol.find_first_not_of("0123456789", name.size() + 1) == std::string::npos;
-}
-
-std::string describeScalarRange(const std::string &name, double value) {
-  bool isRate = name == "lr" || name.rfind("lr.", 0) == 0;
-  if (std::abs(value) <= FLT_MAX && !(isRate && value < 0))
-    return "";
-  return format("a %s, at most %g", isRate ? "number of at least 0" : "finite number",
-                double(FLT_MAX));
 }
 
 /// Fails where the scalar does not take `value`.

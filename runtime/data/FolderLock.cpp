@@ -281,6 +281,11 @@ void FolderLock::check() {
   acquire();
 }
 
+std::string FolderLock::readRecord(const std::string &folder) {
+  std::ifstream stream(folder + "/.lock");
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
 void FolderLock::beat() {
   std::unique_lock<std::mutex> guard(mutex);
   while (!wake.wait_for(guard, times.beat, [&] { return ends; }))

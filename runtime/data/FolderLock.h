@@ -31,6 +31,8 @@ public:
   /// Fails with BadArgument where another run has taken the folder since: this process was stopped
   /// for long, or someone removed the lock file. Holds it again where nobody has taken it.
   void check();
+  /// Returns what the lock file of a folder says of its holder; empty where there is none.
+  static std::string readRecord(const std::string &folder);
 
 private:
   void acquire();

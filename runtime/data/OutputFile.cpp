@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -63,6 +64,8 @@ OutputFile::OutputFile(const std::string &path, Takes takes) : path(path) {
     NewFile created = createBeside(target);
     descriptor = created.descriptor;
     temporary = std::move(created.path);
+    if (descriptor >= 0)
+      (void)flock(descriptor, LOCK_EX | LOCK_NB); // some file systems have none
   }
   if (descriptor < 0)
     fail();
@@ -116,6 +119,14 @@ void OutputFile::commit() {
   if (file)
     finish();
   rename();
+}
+
+void OutputFile::retract() {
+  if (temporary.empty())
+    return;
+  if (unlink(target.c_str()) != 0 && errno != ENOENT)
+    fail();
+  syncFolderOf(target);
 }
 
 void OutputFile::publish() {

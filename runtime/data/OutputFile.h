@@ -8,7 +8,8 @@
 namespace psrt {
 
 /// A file under a temporary name beside `path`; `commit` gives it its own, and without that it is
-/// removed. Links are written through. All fail with BadInput when it cannot be written, and with
+/// removed. Until it is finished it is locked (flock), so that others can see that it is no
+/// leftover. Links are written through. All fail with BadInput when it cannot be written, and with
 /// BadArgument when something other than a regular file is at `path`.
 class OutputFile {
 public:
@@ -24,6 +25,9 @@ public:
   /// All is on the disk, under the temporary name: `commit` needs no more room.
   void finish();
   void commit();
+  /// Removes what is at the path, before other files of a set are committed: until this one is,
+  /// readers find none.
+  void retract();
   /// Gives the file its name and leaves it open: what is written later is added to it.
   void publish();
   /// Others see what has been written.

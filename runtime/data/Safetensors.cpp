@@ -71,9 +71,23 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   Json json = parseJsonFile({file.data() + 8, size_t(header)}, path, "readable safetensors file");
   FileFields entries(json, path);
   for (const std::string &name : entries.keys())
-    if (name != "__metadata__")
+    if (name == "__metadata__")
+      readMetadata(json[name]);
+    else
       table.emplace(name, readEntry(name, entries.fields(name), base, available));
   checkCover(path, table, base, available);
+}
+
+/// Texts alone are of use: the format has nothing else there, and what is there decides nothing.
+void SafetensorsFile::readMetadata(const Json &json) {
+  for (const auto &[key, value] : json.items())
+    if (value.is_string())
+      texts.emplace(key, value.get<std::string>());
+}
+
+std::string SafetensorsFile::metadata(const std::string &key) const {
+  auto it = texts.find(key);
+  return it == texts.end() ? "" : it->second;
 }
 
 SafetensorsFile::Tensor SafetensorsFile::readEntry(const std::string &name,
@@ -127,7 +141,7 @@ void SafetensorsWriter::write(const std::string &path) const {
 
 std::string SafetensorsWriter::header() const {
   Json json = Json::object();
-  json["__metadata__"] = {{"format", "pt"}};
+  json["__metadata__"] = texts;
   int64_t offset = 0;
   for (const auto &[name, entry] : entries) {
     int64_t bytes = byteSize(entry.dtype, entry.shape);

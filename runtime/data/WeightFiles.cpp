@@ -1,19 +1,25 @@
 // Reading and writing weight files and folders.
 #include "runtime/data/WeightFiles.h"
 #include "runtime/core/FileFields.h"
+#include "runtime/core/NewFile.h"
 #include "runtime/core/Status.h"
+#include "runtime/data/ExportFolder.h"
 #include "runtime/data/OutputFile.h"
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <sys/stat.h>
+#include <tuple>
 
 namespace psrt {
 
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-static const char *const kWhole = "model.safetensors";
-static const char *const kIndex = "model.safetensors.index.json";
+/// The key of the metadata, of the index and of each file, that says which export wrote them.
+static const char *const kExport = "parashard_export";
 
 bool isWeightFolder(const std::string &path) {
   return fs::path(path).extension() != ".safetensors";
@@ -36,16 +42,48 @@ void WeightFiles::add(const std::string &path) {
                 path.c_str(), name.c_str());
 }
 
+/// Tells one index from another that took its place.
+static auto identify(const fs::path &index) {
+  struct stat info{};
+  if (stat(index.c_str(), &info) != 0)
+    info = {};
+  return std::tuple(info.st_dev, info.st_ino, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+}
+
+/// The number of the export that wrote an index; empty where another program did.
+static std::string exportOf(const Json &index) {
+  auto metadata = index.find("metadata");
+  if (metadata == index.end() || !metadata->is_object())
+    return "";
+  auto number = metadata->find(kExport);
+  return number != metadata->end() && number->is_string() ? number->get<std::string>() : "";
+}
+
 void WeightFiles::addFolder(const std::string &path) {
-  fs::path whole = fs::path(path) / kWhole, index = fs::path(path) / kIndex;
+  fs::path whole = fs::path(path) / kWholeWeights, index = fs::path(path) / kWeightIndex;
   if (fs::exists(whole))
     return add(whole.string());
   if (!fs::exists(index))
-    PSRT_FAIL(BadInput, "folder \"%s\" has neither %s nor %s", path.c_str(), kWhole, kIndex);
+    PSRT_FAIL(BadInput,
+              "folder \"%s\" has neither %s nor %s: it has no weights, or their export has not "
+              "ended (export them again)",
+              path.c_str(), kWholeWeights, kWeightIndex);
+  auto before = identify(index);
   MappedFile text(index.string());
-  std::set<std::string> names;
   Json json = parseJsonFile({text.data(), text.size()}, index.string(), "index of weights");
-  FileFields fields(json, index.string());
+  addIndexed(index.string(), json);
+  checkOneExport(path, exportOf(json));
+  if (identify(index) != before)
+    PSRT_FAIL(BadInput,
+              "weights are being exported to \"%s\" at this moment; start again when the export "
+              "has ended",
+              path.c_str());
+}
+
+/// The files that an index names.
+void WeightFiles::addIndexed(const std::string &index, const Json &json) {
+  std::set<std::string> names;
+  FileFields fields(json, index);
   fields.allow({"metadata", "weight_map"});
   FileFields map = fields.fields("weight_map");
   for (const std::string &tensor : map.keys())
@@ -55,7 +93,21 @@ void WeightFiles::addFolder(const std::string &path) {
         name == "." || name == "..")
       PSRT_FAIL(BadInput, "\"%s\" names the file \"%s\", which leaves its folder", index.c_str(),
                 name.c_str());
-    add((fs::path(path) / name).string());
+    add((fs::path(index).parent_path() / name).string());
+  }
+}
+
+/// Fails where one export wrote the index, or a file, and another one a file beside it. What other
+/// programs wrote has no number, and says nothing.
+void WeightFiles::checkOneExport(const std::string &folder, std::string number) const {
+  for (const SafetensorsFile &file : files) {
+    std::string other = file.metadata(kExport);
+    number = number.empty() ? other : number;
+    if (!other.empty() && other != number)
+      PSRT_FAIL(BadInput,
+                "folder \"%s\" is a mix of two exports, of which one has not ended: \"%s\" is not "
+                "of the same one as the rest; export the weights again",
+                folder.c_str(), file.path().c_str());
   }
 }
 
@@ -64,7 +116,7 @@ std::vector<std::string> WeightFiles::listFiles() const {
   for (const SafetensorsFile &file : files)
     result.push_back(file.path());
   if (fs::is_directory(given))
-    result.push_back((fs::path(given) / kIndex).string());
+    result.push_back((fs::path(given) / kWeightIndex).string());
   return result;
 }
 
@@ -106,20 +158,14 @@ cutIntoFiles(const std::vector<WeightToWrite> &weights, int64_t maxFileBytes) {
 }
 
 static std::string fileName(size_t file, size_t count) {
-  return count == 1 ? kWhole : format("model-%05zu-of-%05zu.safetensors", file + 1, count);
-}
-
-bool isExportedName(const std::string &name) {
-  return name == kIndex || name == kWhole ||
-         (name.rfind("model-", 0) == 0 && name.find("-of-") != std::string::npos &&
-          fs::path(name).extension() == ".safetensors");
+  return count == 1 ? kWholeWeights : format("model-%05zu-of-%05zu.safetensors", file + 1, count);
 }
 
 std::vector<std::string> listExportedFiles(const std::string &folder) {
-  std::set<fs::path> result{fs::path(folder) / kWhole, fs::path(folder) / kIndex};
+  std::set<fs::path> result{fs::path(folder) / kWholeWeights, fs::path(folder) / kWeightIndex};
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (isExportedName(it->path().filename().string()))
+    if (isExportName(it->path().filename().string()))
       result.insert(it->path());
   return {result.begin(), result.end()};
 }
@@ -129,11 +175,33 @@ static void removeOthers(const std::string &path, const std::set<std::string> &w
   std::vector<fs::path> stale;
   for (const fs::directory_entry &entry : fs::directory_iterator(path)) {
     std::string name = entry.path().filename().string();
-    if (isExportedName(name) && !written.count(name))
+    if (isExportName(name) && !written.count(name))
       stale.push_back(entry.path());
   }
   for (const fs::path &file : stale)
     fs::remove(file);
+}
+
+using StagedFiles = std::vector<std::unique_ptr<OutputFile>>;
+
+/// Writes the index of several files under a temporary name.
+static std::unique_ptr<OutputFile> stageIndex(const std::string &path, const Json &map,
+                                              int64_t total, const std::string &number) {
+  Json index = {{"metadata", {{"total_size", total}, {kExport, number}}}, {"weight_map", map}};
+  std::string text = index.dump(2) + "\n";
+  auto file = std::make_unique<OutputFile>((fs::path(path) / kWeightIndex).string());
+  file->write(text.data(), text.size());
+  file->finish();
+  return file;
+}
+
+/// Gives all files their names. Of several, the index makes them a whole: the old one goes before
+/// the first file changes, and the new one comes last.
+static void commitAll(const StagedFiles &staged) {
+  if (staged.size() > 1)
+    staged.back()->retract();
+  for (const std::unique_ptr<OutputFile> &file : staged)
+    file->commit();
 }
 
 void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite> &weights,
@@ -141,14 +209,20 @@ void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite>
   bool writes = !path.empty();
   if (writes)
     checkFolderWritable(path);
+  std::optional<ExportFolder> folder;
+  if (writes)
+    folder.emplace(path).removeLeftovers();
   auto files = cutIntoFiles(weights, maxFileBytes);
+  std::string number = drawUniqueName();
   std::set<std::string> written;
-  std::vector<std::unique_ptr<OutputFile>> staged; // what is there stays until all is on the disk
+  StagedFiles staged; // what is there stays until all is on the disk
   Json map = Json::object();
   int64_t total = 0;
   for (size_t i = 0; i < files.size(); ++i) {
     std::string name = fileName(i, files.size());
     SafetensorsWriter writer;
+    if (files.size() > 1)
+      writer.describe(kExport, number);
     for (const WeightToWrite *weight : files[i]) {
       writer.add(weight->name, weight->dtype, weight->shape, weight->fill);
       map[weight->name] = name;
@@ -160,15 +234,10 @@ void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite>
   if (!writes)
     return;
   if (files.size() > 1) {
-    Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
-    std::string text = index.dump(2) + "\n";
-    staged.push_back(std::make_unique<OutputFile>((fs::path(path) / kIndex).string()));
-    staged.back()->write(text.data(), text.size());
-    staged.back()->finish();
-    written.insert(kIndex);
+    staged.push_back(stageIndex(path, map, total, number));
+    written.insert(kWeightIndex);
   }
-  for (const std::unique_ptr<OutputFile> &file : staged)
-    file->commit();
+  commitAll(staged);
   removeOthers(path, written);
 }
 
@@ -178,7 +247,7 @@ void checkFolderWritable(const std::string &path) {
   if (error || !fs::is_directory(path, error))
     PSRT_FAIL(BadInput, "cannot make the folder \"%s\": %s", path.c_str(),
               error ? error.message().c_str() : "a file of that name is there");
-  checkReplaceable((fs::path(path) / kWhole).string());
+  checkReplaceable((fs::path(path) / kWholeWeights).string());
 }
 
 } // namespace psrt

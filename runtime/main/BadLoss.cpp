@@ -1,4 +1,5 @@
 // Why a loss is no number: which input holds what is none, which ranks had a part in it.
+#include "runtime/core/Element.h"
 #include "runtime/main/Parts.h"
 #include <algorithm>
 #include <cmath>
@@ -6,17 +7,6 @@
 
 namespace psrt {
 namespace {
-
-/// The first element of a sample that is no finite number; -1 where all are.
-template <typename T> int64_t findBad(const char *data, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    T value;
-    std::memcpy(&value, data + i * sizeof(T), sizeof(T));
-    if (!std::isfinite(value))
-      return i;
-  }
-  return -1;
-}
 
 /// The ranks whose own part of the step's loss is no number; empty: none, or all.
 std::string findBadRanks(Session &session, const ScalarNotes &scalars) {
@@ -59,8 +49,7 @@ std::string findBadInput(Session &session, const EntryPoint &entry, const Sample
       if (sample < 0)
         continue;
       const char *data = source.read(*input, sample, scratch.data());
-      int64_t bad =
-          input->dtype == Dtype::F32 ? findBad<float>(data, count) : findBad<double>(data, count);
+      int64_t bad = findNotFinite(data, input->dtype, count);
       if (bad >= 0)
         return source.where(*input, sample, bad);
     }
@@ -69,7 +58,8 @@ std::string findBadInput(Session &session, const EntryPoint &entry, const Sample
 }
 
 std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const EntryPoint &entry,
-                           const SampleSource &source, const SampleOrder &order, int64_t step) {
+                           const SampleSource &source, const SampleOrder &order, int64_t step,
+                           const std::string &badWeight) {
   std::string ranks = findBadRanks(session, scalars);
   std::string text = ranks.empty() ? "" : " (in the part of rank " + ranks + ")";
   std::vector<int64_t> samples;
@@ -78,6 +68,10 @@ std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const E
   std::string input = findBadInput(session, entry, source, samples);
   if (!input.empty())
     return text + ": " + input + " is nan or infinite; mend the data";
+  if (!badWeight.empty())
+    return text + ": the weight \"" + badWeight +
+           "\" that the run began with has values that are nan or infinite; load an earlier "
+           "checkpoint, or other weights";
   return text +
          "; its inputs are finite: lower the learning rate (--set lr=...), or clip gradients "
          "(ps-compile --clip-norm 1)";

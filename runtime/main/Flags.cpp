@@ -1,6 +1,6 @@
 // Declares and reads the flags.
 #include "runtime/main/Flags.h"
-#include "runtime/core/NamedTensors.h"
+#include "runtime/core/ScalarRange.h"
 #include "runtime/core/Session.h"
 #include "runtime/main/Config.h"
 #include <algorithm>
@@ -218,7 +218,7 @@ void Parser::addState() {
   app.add_option("--save-every", flags.saveEvery, "and every N steps")
       ->check(wholeNumber(1))
       ->group("State");
-  app.add_option("--keep", flags.keep, "checkpoints to keep, the last K (all)")
+  app.add_option("--keep", flags.keep, "checkpoints to keep, those saved last (all)")
       ->check(wholeNumber(1))
       ->group("State");
   app.add_option(
@@ -270,7 +270,7 @@ static void refuseEmpty(const std::vector<std::string> &arguments) {
   }
 }
 
-std::optional<int> parseFlags(int argc, char **argv, bool prints, Flags &flags) {
+std::optional<int> parseFlags(int argc, char **argv, int64_t rank, Flags &flags) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   Flags given;
   Parser parser(given);
@@ -286,12 +286,13 @@ std::optional<int> parseFlags(int argc, char **argv, bool prints, Flags &flags) 
     Parser(flags).parse(arguments);
     flags.config = parser.config;
   } catch (const CLI::Success &done) {
-    if (prints)
+    if (rank == 0)
       parser.getApp().exit(done);
     return 0;
   } catch (const CLI::ParseError &error) {
-    if (prints)
-      std::fprintf(stderr, "error: %s\n(--help lists the flags)\n", error.what());
+    std::string who = rank > 0 ? format("rank %lld: ", (long long)rank) : "";
+    if (rank >= 0)
+      std::fprintf(stderr, "error: %s%s\n(--help lists the flags)\n", who.c_str(), error.what());
     return 2;
   }
   return std::nullopt;

@@ -48,8 +48,8 @@ struct Flags {
 };
 
 /// Parses the command line; a number is an exit status (after --help or an error that was printed).
-/// `prints`: false where another process says the same.
-std::optional<int> parseFlags(int argc, char **argv, bool prints, Flags &flags);
+/// `rank`: of this process; 0 alone prints the help, and below 0 nothing is printed.
+std::optional<int> parseFlags(int argc, char **argv, int64_t rank, Flags &flags);
 
 } // namespace psrt
 

@@ -2,6 +2,7 @@
 // a rank failed).
 #include "parashard/PrintableText.h"
 #include "runtime/comm/process/ProcessJob.h"
+#include "runtime/core/CheckpointFolder.h"
 #include "runtime/core/Source.h"
 #include "runtime/data/FolderLock.h"
 #include "runtime/main/Parts.h"
@@ -131,7 +132,7 @@ static void compareFlags(Session &session, const ProgramSource &source, const Fl
 }
 
 /// The checkpoint to go on from; empty: none.
-static std::string findCheckpoint(const Flags &flags) {
+static std::string findCheckpoint(const Flags &flags, bool isFirst) {
   if (flags.load.empty())
     return "";
   if (!flags.weights.empty())
@@ -143,7 +144,16 @@ static std::string findCheckpoint(const Flags &flags) {
     return flags.load;
   if (flags.save.empty())
     PSRT_FAIL(BadArgument, "--load latest is the last checkpoint of --save; give --save FOLDER");
-  return hasCheckpoint(flags.save) ? flags.save : "";
+  if (hasCheckpoint(flags.save))
+    return flags.save;
+  // A kill after the first checkpoint, or a copy, leaves checkpoints and no pointer to one.
+  std::string newest = findNewestCheckpoint(flags.save);
+  if (!newest.empty() && isFirst)
+    std::fprintf(stderr,
+                 "note: \"%s\" has no pointer \"latest\"; the checkpoint that was saved last is "
+                 "loaded\n",
+                 flags.save.c_str());
+  return newest;
 }
 
 static int runProgram(const ProgramSource &source, const Flags &flags, Job *job) {
@@ -160,16 +170,22 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   std::optional<WeightFiles> weights;
   std::optional<Checkpoint> checkpoint;
   std::optional<FolderLock> lock; // before `latest` is read: nobody else writes it from then on
-  if (!flags.save.empty() && !flags.check && (!job || job->rank() == 0))
+  bool isFirst = !job || job->rank() == 0;
+  if (!flags.save.empty() && !flags.check && isFirst)
     lock.emplace(flags.save);
   if (!flags.weights.empty())
     options.given = weights.emplace(flags.weights).names();
-  if (std::string folder = findCheckpoint(flags); !folder.empty())
+  if (std::string folder = findCheckpoint(flags, isFirst); !folder.empty())
     options.given = checkpoint.emplace(folder).names();
   Session session(source, options);
   if (job)
     job->stopListening();
   compareFlags(session, source, flags, checkpoint ? checkpoint->getPath() : "");
+  if (job)
+    checkSameInputs(session, flags, weights ? &*weights : nullptr,
+                    checkpoint ? checkpoint->getPath() : "");
+  if (job && !flags.save.empty() && !flags.check)
+    checkSharedFolder(session, flags.save);
   NamedTensors tensors(session.getProgram());
   if (checkpoint)
     resume(session, tensors, *checkpoint, flags);
@@ -180,13 +196,14 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   applySettings(session, flags);
   if (flags.check)
     return check(session, linkedCheckSource(), flags);
-  RunState state{lock ? &*lock : nullptr, std::nullopt, {}};
-  if (checkpoint)
+  RunState state{lock ? &*lock : nullptr, std::nullopt, {}, ""};
+  if (checkpoint) {
     state.losses = checkpoint->getPlace().losses;
-  if (checkpoint)
     state.loaded = checkpoint->listFiles();
-  else if (weights)
+    state.checkpoint = checkpoint->getPath();
+  } else if (weights) {
     state.loaded = weights->listFiles();
+  }
   train(session, tensors, flags, state);
   return 0;
 }
@@ -232,7 +249,6 @@ static int runInJob(const ProgramSource &source, const Flags &flags, ProcessJob 
 }
 
 static int run(const Flags &flags, const ProcessPlace &place) {
-  // Nobody else speaks for a rank that is none of the job's.
   bool first = place.rank <= 0 || place.rank >= place.size;
   std::unique_ptr<ProcessJob> job;
   ProgramSource source = linkedSource();
@@ -252,9 +268,11 @@ static int run(const Flags &flags, const ProcessPlace &place) {
     if (!job)
       return runProgram(source, flags, nullptr);
   } catch (...) {
-    // Before the job is joined, what is wrong with the command line is wrong everywhere.
+    // The job is not joined: another host may have other flags, or another environment.
     Status status = currentStatus();
-    return report(status, first || status.code == StatusCode::Failed);
+    if (!first)
+      status.message = format("rank %lld: ", (long long)place.rank) + status.message;
+    return report(status, true);
   }
   return runInJob(source, flags, *job);
 }
@@ -270,7 +288,7 @@ int main(int argc, char **argv) {
   } catch (...) {
     return psrt::report(psrt::currentStatus(), true);
   }
-  if (std::optional<int> status = psrt::parseFlags(argc, argv, place.rank == 0, flags))
+  if (std::optional<int> status = psrt::parseFlags(argc, argv, place.rank, flags))
     return psrt::finishStandardOutput(*status);
   return psrt::finishStandardOutput(psrt::run(flags, place));
 }

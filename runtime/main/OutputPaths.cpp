@@ -1,6 +1,7 @@
 // What a run is to write, looked at before it begins.
 #include "parashard/FileClaims.h"
 #include "runtime/core/Averages.h"
+#include "runtime/data/ExportFolder.h"
 #include "runtime/data/OutputFile.h"
 #include "runtime/data/WeightFiles.h"
 #include "runtime/main/Parts.h"
@@ -112,7 +113,7 @@ void OutputCheck::checkFile(const char *flag, const std::string &path,
     return;
   std::string name = fs::path(path).filename();
   for (const std::string &folder : weightFolders)
-    if (isExportedName(name)) // how many files the weights will have is seen when they are written
+    if (isExportName(name)) // how many files the weights will have is seen when they are written
       claims.add((fs::path(folder) / name).string(), "is written by --export-weights too");
   claim(flag, path);
   checkPlace(path);

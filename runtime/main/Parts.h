@@ -3,6 +3,7 @@
 #define PSRT_MAIN_PARTS_H
 
 #include "runtime/core/Checkpoint.h"
+#include "runtime/core/NamedTensors.h"
 #include "runtime/main/Flags.h"
 #include <optional>
 
@@ -22,11 +23,19 @@ void resume(Session &session, const NamedTensors &tensors, const Checkpoint &che
 /// Fails where flags contradict each other, or one of them would be ignored.
 void checkFlags(const Flags &flags);
 
+/// Fails with BadInput where a file that the run reads (data, weights, the checkpoint's index) is
+/// not the same for all processes of a job. The same call in all of them.
+void checkSameInputs(Session &session, const Flags &flags, const WeightFiles *weights,
+                     const std::string &checkpoint);
+/// Fails with BadArgument where a process does not see the folder that the first one has locked.
+void checkSharedFolder(Session &session, const std::string &folder);
+
 /// What a run has beside its session.
 struct RunState {
   FolderLock *lock = nullptr;      ///< of the folder of --save; null but in the first process
   std::optional<LineMark> losses;  ///< the lines of --losses that belong to the loaded checkpoint
   std::vector<std::string> loaded; ///< the files of --weights or --load
+  std::string checkpoint;          ///< path of the loaded checkpoint; empty: none
 };
 
 /// Trains and evaluates as the flags say.
@@ -56,9 +65,10 @@ std::string findBadInput(Session &session, const EntryPoint &entry, const Sample
                          const std::vector<int64_t> &samples);
 
 /// Where a loss that is no number comes from, as far as it shows: "; input ..." or "; ...".
-/// `scalars`: as they were after that step.
+/// `scalars`: as they were after that step. `badWeight`: one that was nan or infinite before it.
 std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const EntryPoint &entry,
-                           const SampleSource &source, const SampleOrder &order, int64_t step);
+                           const SampleSource &source, const SampleOrder &order, int64_t step,
+                           const std::string &badWeight);
 
 /// Compares the first step with that of the one-rank program in `oneRank`; the exit status.
 int check(Session &session, const ProgramSource &oneRank, const Flags &flags);

@@ -1,6 +1,7 @@
 // The training loop.
 #include "parashard/PrintableText.h"
 #include "runtime/core/Averages.h"
+#include "runtime/core/FiniteWeights.h"
 #include "runtime/main/Evaluation.h"
 #include "runtime/main/LineFile.h"
 #include "runtime/main/Parts.h"
@@ -58,7 +59,7 @@ public:
   Trainer(Session &session, const NamedTensors &tensors, const Flags &flags,
           const SampleSource &source, Evaluator *evaluator, const RunState &state)
       : session(session), tensors(tensors), flags(flags), source(source), evaluator(evaluator),
-        lock(state.lock), entry(session.entry("step")),
+        state(state), entry(session.entry("step")),
         order(makeOrder(session, "step", source, session.getProgram().microBatches)),
         total(countSteps(flags, order)), schedule(flags.schedule, total),
         progress(total, session.step, order.microBatches * order.rows,
@@ -171,10 +172,11 @@ private:
           (long long)record.step));
     bool overflowed = checkLossScale(record);
     if (!std::isfinite(record.loss) && !overflowed)
-      PSRT_FAIL(
-          BadInput, "the loss of step %lld is %s%s", (long long)record.step,
-          std::isnan(record.loss) ? "nan" : "infinite",
-          explainBadLoss(session, *record.scalars, entry, source, order, record.step).c_str());
+      PSRT_FAIL(BadInput, "the loss of step %lld is %s%s", (long long)record.step,
+                std::isnan(record.loss) ? "nan" : "infinite",
+                explainBadLoss(session, *record.scalars, entry, source, order, record.step,
+                               record.step == startedAt ? badWeight : "")
+                    .c_str());
     progress.update(record.step + 1, record.loss);
     if (isEvaluated(record.step + 1))
       std::tie(record.evalLoss, record.averagesLoss) = evaluate();
@@ -204,7 +206,8 @@ private:
     RunPlace place{session.step, session.getSeed(), flags.shuffle, order.microBatches * order.rows,
                    losses.mark()};
     std::string saved =
-        saveCheckpoint(session, tensors, place, {flags.save, flags.keep, flags.maxFileBytes, lock});
+        saveCheckpoint(session, tensors, place,
+                       {flags.save, flags.keep, flags.maxFileBytes, state.lock, state.checkpoint});
     if (!flags.quiet && !saved.empty())
       progress.line("saved " + saved);
   }
@@ -234,7 +237,7 @@ private:
   const Flags &flags;
   const SampleSource &source;
   Evaluator *evaluator;
-  FolderLock *lock; ///< of --save, in the first process
+  const RunState &state;
   const EntryPoint &entry;
   SampleOrder order;
   int64_t total;
@@ -247,6 +250,9 @@ private:
   double lastEnd = 0;          ///< when the last step was over that is
   int64_t evaluatedAt = -1, savedAt = -1;
   int64_t startedAt = session.step;
+  /// That was loaded, and is nan or infinite: the first loss is, too.
+  std::string badWeight =
+      flags.load.empty() && flags.weights.empty() ? "" : findBadWeight(session, tensors);
   double lossScale = session.readScalar("loss_scale"); ///< NaN: there is none
 };
 
@@ -281,7 +287,8 @@ void trainOnData(Session &session, const NamedTensors &tensors, const Flags &fla
 /// Writes weights, and says so.
 void writeWeights(Session &session, const NamedTensors &tensors, const Flags &flags,
                   const std::string &path, bool averages) {
-  exportWeights(session, tensors, path, {flags.maxFileBytes, averages, flags.exportOnly});
+  bool trained = !flags.eval && !flags.data.files.empty();
+  exportWeights(session, tensors, path, {flags.maxFileBytes, averages, flags.exportOnly, trained});
   sayWritten(session, flags, path);
 }
 

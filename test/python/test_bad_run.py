@@ -425,6 +425,37 @@ def test_loss_that_is_not_a_number_names_the_ranks(tmp_path, exports, row, ranks
     assert ("in the part of" in said) == (ranks != "")
 
 
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
+def test_weights_that_the_last_update_made_infinite_are_not_saved(tmp_path, exports, mesh):
+    """The loss is looked at before an update only."""
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), mesh, "--optimizer", "sgd(lr=0.1)")
+    batch = [models.mlp().draw_inputs(seed) for seed in range(3)]
+    batch[2]["x"] *= 1000
+    save_file({n: torch.cat([one[n] for one in batch]) for n in batch[0]}, tmp_path / "data.safetensors")
+    line = [program, "--data", "data.safetensors", "--quiet"]
+    oracle.run([*line, "--steps", 2, "--save", "saved"], tmp_path)
+    wild = [*line, "--steps", 3, "--load", "saved", "--set", "lr=3e38"]
+    words = ["after 3 steps the weight \"", "nan or infinite, and is not saved", "--set lr", "--clip-norm"]
+    refuse([*wild, "--save", "saved", "--keep", 1, "--export-weights", "w.safetensors"], tmp_path, 1, *words)
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["latest", "step-000002"]
+    for path in ("w.safetensors", "folder"):
+        refuse([*wild, "--export-weights", path], tmp_path, 1, *words)
+    assert not list(tmp_path.glob("w.*")) and not list((tmp_path / "folder").iterdir())
+    oracle.run([*line, "--steps", 3, "--save", "saved", "--load", "latest", "--keep", 1], tmp_path)
+
+
+def test_loaded_weights_that_are_no_numbers_are_named(tmp_path, exports):
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=2", *PLAIN)
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    state = {n: v.clone() for n, v in models.mlp().module.state_dict().items()}
+    name = sorted(state)[-1]
+    state[name].view(-1)[1] = float("nan")
+    save_file(state, tmp_path / "bad.safetensors")
+    said = refuse([program, "--data", "data.safetensors", "--weights", "bad.safetensors", "--steps", 2], tmp_path, 1,
+                  "the loss of step 0 is nan", f'the weight "{name}" that the run began with', "load an earlier checkpoint")  # fmt: skip
+    assert "learning rate" not in said
+
+
 @pytest.mark.parametrize("samples,steps,left", [(19, 3, 3), (16, 9, 0), (19, 1, 0)])
 def test_samples_that_fill_no_step_are_spoken_of(tmp_path, samples, steps, left):
     """A model without labels cannot ignore rows: the rest of an epoch is left out, which is said where it happens."""

@@ -159,7 +159,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(programs, repeat=12):
         assert "error" not in running.communicate()[1]
         last = saved_step(state)
     train(folder, made["whole"], "after-kills", "--steps", last + 1, "--load", "killed")
-    assert len([p for p in state.iterdir() if p.name.startswith("step-")]) <= 4
+    assert len([p for p in state.iterdir() if p.name.startswith("step-")]) <= 5, "3, the loaded one and a new one"
 
 
 def test_a_kill_of_any_process_leaves_a_whole_checkpoint(programs, repeat=4):
@@ -190,6 +190,62 @@ def test_sigterm_saves(programs):
     assert running.wait(30) == 0, running.stderr.read()
     named = (folder / "ended/latest").read_text().strip()
     assert json.loads((folder / "ended" / named / "index.json").read_text())["step"] > 0
+
+
+# ---- which checkpoints stay -------------------------------------------------------------------------------------------
+
+
+def names_in(state):
+    return sorted(path.name for path in state.iterdir())
+
+
+def save_in(programs, state, *flags, expect=0):
+    folder, made = programs
+    line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--save", state, *flags]
+    return oracle.run(line, folder, expect=expect)
+
+
+def test_keep_counts_by_the_order_of_saving(programs):
+    """A run that goes back has lower steps than those that were saved before; its own checkpoints stay."""
+    state = programs[0] / "kept-back"
+    save_in(programs, "kept-back", "--steps", 4, "--save-every", 1)
+    save_in(programs, "kept-back", "--steps", 2, "--load", "kept-back/step-000001", "--keep", 2)
+    assert names_in(state) == ["latest", "step-000001", "step-000002-2", "step-000004"], "2, and the one that was loaded"
+    assert (state / "latest").read_text() == "step-000002-2\n"
+    save_in(programs, "kept-back", "--steps", 3, "--load", "latest", "--keep", 1)
+    assert names_in(state) == ["latest", "step-000002-2", "step-000003"]
+    save_in(programs, "kept-back", "--steps", 3, "--keep", 1)
+    save_in(programs, "kept-back", "--steps", 3, "--keep", 1)
+    assert names_in(state) == ["latest", "step-000003"] and (state / "latest").read_text() == "step-000003\n"
+    save_in(programs, "kept-back", "--steps", 4, "--load", "latest", "--keep", 1)
+
+
+def test_keep_removes_whole_checkpoints_alone(programs):
+    state = programs[0] / "kept-others"
+    save_in(programs, "kept-others", "--steps", 2, "--save-every", 1)
+    (state / "step-000000").mkdir()
+    (state / "step-000000/notes.txt").write_text("mine")
+    shutil.copytree(state / "step-000002", state / "step-000009")
+    (state / "step-000009/index.json").write_text("{}")
+    (state / "step-000008").symlink_to("step-000002")
+    save_in(programs, "kept-others", "--steps", 3, "--keep", 1)
+    assert names_in(state) == ["latest", "step-000000", "step-000003", "step-000008", "step-000009"]
+    assert (state / "step-000000/notes.txt").read_text() == "mine"
+
+
+def test_latest_without_a_pointer_is_the_one_saved_last(programs):
+    """As a kill after the first checkpoint leaves it, or a copy."""
+    state = programs[0] / "no-pointer"
+    save_in(programs, "no-pointer", "--steps", 2, "--save-every", 1)
+    (state / "latest").unlink()
+    said = save_in(programs, "no-pointer", "--steps", 3, "--load", "latest", "--losses", "no-pointer.txt")
+    assert 'has no pointer "latest"; the checkpoint that was saved last is loaded' in said, said
+    assert names_in(state) == ["latest", "step-000001", "step-000002", "step-000003"]
+    assert len(oracle.read_losses(programs[0] / "no-pointer.txt")) == 1
+    (state / "latest").unlink()
+    for step in state.iterdir():
+        (step / "index.json").write_text("{}")
+    assert "index.json" in save_in(programs, "no-pointer", "--steps", 4, "--load", "latest", expect=1), "none is whole"
 
 
 # ---- lines go on ------------------------------------------------------------------------------------------------------

@@ -1,8 +1,12 @@
 """The command lines: every flag is there or says that it is not built; config files, globs, weights in files and folders."""
+import fcntl
 import json
 import pathlib
+import random
 import re
+import shutil
 import subprocess
+import time
 
 import capi
 import models
@@ -390,6 +394,75 @@ def test_folder_of_one_file_replaces_an_earlier_export(trained):
     saved = load_file(trained / "folder/model.safetensors")
     for name, value in models.mlp().module.state_dict().items():
         assert torch.equal(saved[name], value)
+
+
+def export_parts(trained, folder, weights=None):
+    """The program's weights, or others, in a folder: a file for each tensor."""
+    flags = ["--weights", weights] if weights else []
+    return run([trained / "program", *flags, "--export-weights", folder, "--max-file-size", 1], trained)
+
+
+@pytest.fixture
+def two_exports(trained):
+    """Folders of one layout, and what is in each: zeros in one, ones in the other."""
+    state = models.mlp().module.state_dict()
+    for name, value in (("zeros", 0.0), ("ones", 1.0)):
+        save_file({n: torch.full_like(v, value) for n, v in state.items()}, trained / f"{name}.safetensors")
+        assert export_parts(trained, name, f"{name}.safetensors")[0] == 0
+    return trained
+
+
+def values_in(trained, folder):
+    """The values that a program finds in a folder; None where it refuses."""
+    status, said = run([trained / "program", "--weights", folder, "--export-weights", "found.safetensors"], trained)
+    if status:
+        assert status == 1 and "error: " in said, said
+        return None
+    return {float(v) for tensor in load_file(trained / "found.safetensors").values() for v in tensor.flatten()}
+
+
+def test_folder_with_files_of_two_exports_is_refused(two_exports):
+    trained = two_exports
+    file = sorted(path.name for path in (trained / "ones").glob("model-*"))[1]
+    shutil.copy(trained / "ones" / file, trained / "zeros" / file)
+    status, said = run([trained / "program", "--weights", "zeros", "--export-weights", "found.safetensors"], trained)
+    assert status == 1 and '"zeros" is a mix of two exports' in said and file in said, said
+    (trained / "zeros/model.safetensors.index.json").unlink()
+    assert values_in(trained, "zeros") is None, "without an index nothing is whole"
+    assert export_parts(trained, "zeros", "zeros.safetensors")[0] == 0 and values_in(trained, "zeros") == {0.0}
+
+
+def test_kill_during_an_export_leaves_no_mix(two_exports, repeat=8):
+    """After it, one whole export or an error; the next export removes what it left."""
+    trained, generator = two_exports, random.Random(6)
+    for _ in range(repeat):
+        assert export_parts(trained, "zeros", "zeros.safetensors")[0] == 0
+        line = [trained / "program", "--weights", "ones.safetensors", "--export-weights", "zeros", "--max-file-size", "1"]
+        running = subprocess.Popen(line, cwd=trained, stdout=subprocess.DEVNULL)
+        while running.poll() is None and not list((trained / "zeros").glob("model-*.tmp")):
+            pass
+        time.sleep(0.02 * generator.random())
+        running.kill()
+        running.wait()
+        assert values_in(trained, "zeros") in ({0.0}, {1.0}, None)
+    left = trained / "zeros/model-00001-of-00002.safetensors.0123456789abcdef.tmp"
+    held, other = (left.with_name(left.name.replace("0123", new)) for new in ("4567", "x123"))
+    for file in (left, held, other):
+        file.write_text("")
+    with open(held) as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        assert export_parts(trained, "zeros", "zeros.safetensors")[0] == 0
+    assert sorted((trained / "zeros").glob("*.tmp")) == sorted([held, other]), "one is written, one is not ours"
+
+
+def test_reader_beside_an_export_sees_no_mix(two_exports):
+    trained, found = two_exports, []
+    for name in ("ones", "zeros", "ones", "zeros"):
+        writing = subprocess.Popen([trained / "program", "--weights", f"{name}.safetensors", "--export-weights", "both", "--max-file-size", "1"],
+                                   cwd=trained, stdout=subprocess.DEVNULL)  # fmt: skip
+        while writing.poll() is None:
+            found.append(values_in(trained, "both"))
+    assert all(values in ({0.0}, {1.0}, None) for values in found), found
 
 
 def test_bad_folders_of_weights(trained):

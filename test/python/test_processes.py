@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import time
@@ -14,7 +15,7 @@ import torch
 import vision
 from processes import BASE, check_started, finish, free_port, launch, need_mpi, start, start_by_hand
 from refusals import PLAIN, data_for, program, train  # noqa: F401
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 MESHES = ["dp=2", "tp=2", "dp=2,tp=2", "pp=2", "dp=2,pp=2"]
 FILES = ["losses.txt", "gradients.safetensors", "weights.safetensors", "outputs.safetensors"]
@@ -106,8 +107,11 @@ def test_files_of_a_folder_and_a_trace(request, tmp_path, compiled):
         assert status == 0, printed
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert len(names) > 2 and names == sorted(path.name for path in (tmp_path / "many").iterdir())
-    for name in names:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes(), name
+    one, many = (json.loads((tmp_path / name / "model.safetensors.index.json").read_text()) for name in ("one", "many"))
+    assert one["weight_map"] == many["weight_map"]
+    for name in set(one["weight_map"].values()):
+        ours, theirs = load_file(tmp_path / "one" / name), load_file(tmp_path / "many" / name)
+        assert ours.keys() == theirs.keys() and all(torch.equal(ours[n], theirs[n]) for n in ours), name
     for rank in range(ranks):
         assert f'"name": "rank {rank}"' in (tmp_path / "trace.json").read_text()
     assert check_started(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) or "tp" in request.node.name
@@ -143,7 +147,7 @@ def test_file_that_is_no_meeting_stays(tmp_path, program, text):
     file = tmp_path / "mine.txt"
     file.write_text(text)
     first, second = [finish(process) for process in start_by_file([program, "--data", data_for(tmp_path)], tmp_path, file, range(2))]
-    assert first[0] == second[0] == 2 and second[1] == ""
+    assert first[0] == second[0] == 2 and "rank 1: " in second[1]
     assert f'"{file}"' in first[1] and "name a file that is not there" in first[1]
     assert file.read_text() == text
 
@@ -151,7 +155,8 @@ def test_file_that_is_no_meeting_stays(tmp_path, program, text):
 def test_only_the_user_can_read_the_file(tmp_path, program):
     """It has the job's secret. A file of somebody else is refused: its writer would choose where the processes meet."""
     file = tmp_path / "meet"
-    first, *_ = start_by_file([program, "--data", data_for(tmp_path)], tmp_path, file, range(2), PSRT_TIMEOUT="1")[:1]
+    shared = {**BASE, "WORLD_SIZE": "2", "RANK": "0", "PSRT_MEETING_FILE": str(file)}
+    first = start([program, "--data", data_for(tmp_path)], tmp_path, shared)  # alone: the file stays until all have come
     try:
         until = time.monotonic() + 5
         while not file.exists() and time.monotonic() < until:
@@ -164,7 +169,6 @@ def test_only_the_user_can_read_the_file(tmp_path, program):
         pytest.skip("only root can give a file away")
     file.write_text(json.dumps(LEFT))
     os.chown(file, 65534, 65534)
-    shared = {**BASE, "WORLD_SIZE": "2", "RANK": "0", "PSRT_MEETING_FILE": str(file), "PSRT_TIMEOUT": "1"}
     status, said = finish(start([program, "--data", data_for(tmp_path)], tmp_path, shared))
     assert status == 2 and "belongs to user 65534" in said, said
 
@@ -279,21 +283,102 @@ def test_nobody_else_comes_to_the_file(tmp_path, program, rank):
     assert not file.exists()
 
 
+# ---- hosts whose files differ --------------------------------------------------------------------------------------
+
+
+def run_in_folders(program, folders, flags, **more):
+    """A rank in each folder, as on hosts with disks of their own: what they print, and their exit status."""
+    shared = {**BASE, "WORLD_SIZE": str(len(folders)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **more}
+    ranks = [start([program, *flags], folder, {**shared, "RANK": str(rank)}) for rank, folder in enumerate(folders)]
+    return [finish(rank) for rank in ranks]
+
+
+@pytest.fixture
+def two_hosts(tmp_path, program):
+    """Two folders with the same data, weights and checkpoint."""
+    hosts = [tmp_path / "a", tmp_path / "b"]
+    for host in hosts:
+        host.mkdir()
+        data_for(host)
+        oracle.run([program, "--data", "data.safetensors", "--steps", 2, "--save", "saved", "--quiet"], host)
+        oracle.run([program, "--export-weights", "w.safetensors", "--quiet"], host)
+        oracle.run([program, "--export-weights", "folder", "--max-file-size", 3000, "--quiet"], host)
+    shutil.rmtree(hosts[1] / "folder")  # each export has a number of its own
+    shutil.copytree(hosts[0] / "folder", hosts[1] / "folder")
+    return hosts
+
+
+def add_one(path):
+    save_file({n: v + 1 if v.is_floating_point() else v for n, v in load_file(path).items()}, path)
+
+
+def drop_samples(path):
+    save_file({n: v[:2].contiguous() for n, v in load_file(path).items()}, path)
+
+
+def save_with_other_values(host, program):
+    shutil.rmtree(host / "saved")
+    add_one(host / "w.safetensors")
+    flags = ["--data", "data.safetensors", "--steps", 2, "--save", "saved", "--quiet"]
+    oracle.run([program, *flags, "--weights", "w.safetensors"], host)
+
+
+TRAIN = ("--data", "data.safetensors", "--steps", "3", "--quiet")
+
+
+@pytest.mark.parametrize("change,flags,file", [
+    (None, TRAIN, None), (None, (*TRAIN, "--weights", "folder"), None), (None, (*TRAIN, "--load", "saved"), None),
+    (lambda host, _: drop_samples(host / "data.safetensors"), TRAIN, "data.safetensors"),
+    (lambda host, _: drop_samples(host / "data.safetensors"), ("--eval", "--eval-data", "data.safetensors"), "data.safetensors"),
+    (lambda host, _: add_one(host / "w.safetensors"), (*TRAIN, "--weights", "w.safetensors"), "w.safetensors"),
+    (lambda host, _: add_one(min((host / "folder").glob("model-*"))), (*TRAIN, "--weights", "folder"), "folder/model-00001-of"),
+    (save_with_other_values, (*TRAIN, "--load", "saved"), "saved/step-000002/index.json"),
+])  # fmt: skip
+def test_files_that_differ_between_hosts_are_refused(two_hosts, program, change, flags, file):
+    if change:
+        change(two_hosts[1], program)
+    (status, said), (other, silent) = run_in_folders(program, two_hosts, flags, PSRT_TIMEOUT="10")
+    if file is None:
+        assert (status, other) == (0, 0), said + silent
+        return
+    assert (status, other, silent) == (1, 1, ""), said + silent
+    assert f'"{file}' in said and "is not the same for rank 1 and rank 0" in said and "copy them to every host" in said, said
+
+
+@pytest.mark.parametrize("before", [(), ("--load", "latest")])
+def test_folder_that_is_not_shared_is_refused_at_the_start(two_hosts, program, before):
+    flags = (*TRAIN, *before, "--losses", "l.txt", "--save", "apart")
+    (status, said), (other, silent) = run_in_folders(program, two_hosts, flags)
+    assert (status, other, silent) == (2, 2, ""), said + silent
+    assert '--save "apart": rank 1 does not find the file ".lock" there' in said and "all hosts share" in said
+    assert not (two_hosts[0] / "l.txt").exists() and not (two_hosts[0] / "apart").exists()
+
+
 # ---- what users get wrong ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["mpirun", "torchrun"])
-def test_another_number_of_processes_is_refused_once(tmp_path, program, how):
+def test_another_number_of_processes_is_refused(tmp_path, program, how):
     launcher, environment = launch(how, 3)
     status, printed = finish(start([*launcher, program, "--data", data_for(tmp_path)], tmp_path, environment))
     assert status != 0
-    assert printed.count("compiled for 2 ranks (mesh dp=2), not 3; this would fit: ps-compile") == 1, printed
+    assert "the program is compiled for 2 ranks (mesh dp=2), not 3; this would fit: ps-compile" in printed, printed
+
+
+AT_MASTER = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29671"}
 
 
 @pytest.mark.parametrize(
     "environment,words",
     [
-        ({"RANK": "1", "WORLD_SIZE": "2"}, None),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, ["error: rank 1: started as process 1 of 2", "MASTER_ADDR"]),
+        ({"RANK": "1", "WORLD_SIZE": "3", **AT_MASTER}, ["rank 1: the program is compiled for 2 ranks", "not 3"]),
+        ({"RANK": "1", "WORLD_SIZE": "2", **AT_MASTER, "PSRT_JOB_SECRET": "short"}, ["rank 1: PSRT_JOB_SECRET"]),
+        ({"RANK": "4294967297", "WORLD_SIZE": "4294967298"}, ["WORLD_SIZE is 4294967298; expected 1 to 2147483647"]),
+        ({"RANK": "4294967296", "WORLD_SIZE": "2"}, ["RANK is 4294967296; expected 0 to 2147483647"]),
+        ({"RANK": "-1", "WORLD_SIZE": "2"}, ["RANK is -1"]),
+        ({"RANK": "0", "WORLD_SIZE": "0"}, ["WORLD_SIZE is 0; expected 1 to"]),
+        ({"RANK": "0", "WORLD_SIZE": "-2"}, ["WORLD_SIZE is -2"]),
         ({"RANK": "0", "WORLD_SIZE": "2"}, ["MASTER_ADDR", "process 0 of 2"]),
         ({"RANK": "0", "WORLD_SIZE": "x"}, ['WORLD_SIZE is "x", not a whole number']),
         ({"RANK": "1.5", "WORLD_SIZE": "2"}, ['RANK is "1.5", not a whole number']),
@@ -308,10 +393,25 @@ def test_environment_that_is_not_whole(tmp_path, program, environment, words):
     command = [program, "--data", data_for(tmp_path), "--losses", "losses.txt"]
     status, printed = finish(start(command, tmp_path, {**BASE, **environment}))
     assert status == 2, printed
-    for word in words or []:
+    for word in words:
         assert word in printed
-    assert words or not printed, "rank 0 says it"
     assert not (tmp_path / "losses.txt").exists()
+
+
+def test_flags_that_a_rank_refuses_are_told(tmp_path, program):
+    """Rank 0 may have been given others."""
+    environment = {**BASE, "RANK": "1", "WORLD_SIZE": "2", **AT_MASTER}
+    status, printed = finish(start([program, "--data", data_for(tmp_path), "--bogus"], tmp_path, environment))
+    assert status == 2 and printed.startswith("error: rank 1: ") and "--bogus" in printed, printed
+
+
+def test_process_that_does_not_start_mpi_is_not_waited_for(tmp_path, program):
+    launcher, environment = launch("mpirun", 1)
+    line = [*launcher, "-x", "PSRT_TIMEOUT", program, "--data", data_for(tmp_path), "--steps", "1", ":", "-n", "1", "sleep", "40"]
+    begin = time.monotonic()
+    status, said = finish(start(line, tmp_path, {**environment, "PSRT_TIMEOUT": "2"}))
+    assert status != 0 and "MPI has not brought the processes together within 2 s (PSRT_TIMEOUT)" in said, said
+    assert time.monotonic() - begin < 20
 
 
 def test_comm_local_under_a_launcher_is_refused(tmp_path, program):
@@ -351,7 +451,7 @@ def test_other_flags_on_a_rank_are_refused(tmp_path, program):
 
 
 def test_a_rank_that_is_none_of_the_jobs_says_so(tmp_path, program):
-    """Before the job is met only rank 0 speaks for all; this one would be silent."""
+    """As each process does before the job is met."""
     shared = {**BASE, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
     status, said = finish(start([program, "--data", data_for(tmp_path)], tmp_path, {**shared, "WORLD_SIZE": "2", "RANK": "7"}))
     assert status == 2 and "WORLD_SIZE is 2" in said and "7" in said

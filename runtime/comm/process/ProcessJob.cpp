@@ -5,7 +5,14 @@
 #include "runtime/comm/process/ProcessCommunication.h"
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unistd.h>
 
 namespace psrt {
 
@@ -35,7 +42,44 @@ void ProcessJob::startWatch(Star star) {
   watch = std::make_unique<Watch>(std::move(star), card.rank, silenceAllowed());
 }
 
+namespace {
+
+/// Ends this process with a message unless it is destroyed within a time. A call of MPI that waits
+/// for a process that never comes cannot be left otherwise.
+class MeetingTimer {
+public:
+  explicit MeetingTimer(double seconds) : thread([this, seconds] { wait(seconds); }) {}
+  ~MeetingTimer() {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      isMet = true;
+    }
+    wake.notify_all();
+    thread.join();
+  }
+
+private:
+  void wait(double seconds) {
+    std::unique_lock<std::mutex> lock(mutex);
+    if (wake.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return isMet; }))
+      return;
+    std::fprintf(stderr,
+                 "error: MPI has not brought the processes together within %g s (PSRT_TIMEOUT): "
+                 "one of them has not come, or is another program that does not start MPI\n",
+                 seconds);
+    _exit(int(StatusCode::Failed));
+  }
+
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool isMet = false;
+  std::thread thread; ///< last: it uses the others
+};
+
+} // namespace
+
 void ProcessJob::joinMpi(const ProcessPlace &place) {
+  std::optional<MeetingTimer> deadline(silenceAllowed());
   mpi = std::make_shared<Mpi>();
   if (mpi->getSize() != place.size)
     PSRT_FAIL(
@@ -52,6 +96,7 @@ void ProcessJob::joinMpi(const ProcessPlace &place) {
     notice = makeNotice(listener);
   }
   mpi->share(&notice, sizeof(notice));
+  deadline.reset();
   card = makeCard(mpi->getRank(), mpi->getSize(), notice.job);
   card.command = command;
   double seconds = silenceAllowed();

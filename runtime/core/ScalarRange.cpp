@@ -1,0 +1,17 @@
+// The values that scalars such as learning rates take.
+#include "runtime/core/ScalarRange.h"
+#include "runtime/core/Status.h"
+#include <cfloat>
+#include <cmath>
+
+namespace psrt {
+
+std::string describeScalarRange(const std::string &name, double value) {
+  bool isRate = name == "lr" || name.rfind("lr.", 0) == 0;
+  if (std::abs(value) <= FLT_MAX && !(isRate && value < 0))
+    return "";
+  return format("a %s, at most %g", isRate ? "number of at least 0" : "finite number",
+                double(FLT_MAX));
+}
+
+} // namespace psrt
