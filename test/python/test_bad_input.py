@@ -113,16 +113,19 @@ def escaping(tmp_path_factory):
     """A model whose names set colors, end lines and imitate messages; and a program of it."""
     folder, name = tmp_path_factory.mktemp("escaping"), "w\x1b[31m\x9b1m\r\nwrote x\x7f"
     x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [8, 4]) for n in ("x" + name, "y" + name))
-    nodes = [onnx.helper.make_node("MatMul", [x.name, name], ["a"], name=name), onnx.helper.make_node("Relu", ["a"], [y.name], name=name)]
+    matmul = onnx.helper.make_node("MatMul", [x.name, name], ["a"], name=name)
+    nodes = [matmul, onnx.helper.make_node("Relu", ["a"], [y.name], name=name)]
     graph = onnx.helper.make_graph(nodes, name, [x], [y], [onnx.numpy_helper.from_array(torch.ones(4, 4).numpy(), name)])
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
     save_file({"v" + name: torch.ones(2, 2)}, folder / "bad.safetensors")
-    return folder, oracle.run([tools_folder() / "ps-compile", "m.onnx", "-o", "m", "--loss", "mse", "--mesh", "dp=2", "--explain"], folder)
+    command = [tools_folder() / "ps-compile", "m.onnx", "-o", "m", "--loss", "mse", "--mesh", "dp=2", "--explain"]
+    return folder, oracle.run(command, folder)
 
 
 @pytest.mark.parametrize(
     "command",
-    [None, ["./m", "--info"], ["./m", "--data", "bad.safetensors"], ["./m", "--weights", "bad.safetensors", "--export-weights", "o.safetensors"],
+    [None, ["./m", "--info"], ["./m", "--data", "bad.safetensors"],
+     ["./m", "--weights", "bad.safetensors", "--export-weights", "o.safetensors"],
      ["ps-compile", "m.onnx", "-o", "o", "--loss", "mse", "--freeze", "none"], ["ps-compile", "bad.onnx", "-o", "o"]],
     ids=str,
 )  # fmt: skip
@@ -576,9 +579,9 @@ def test_output_that_is_an_input_or_another_output(tmp_path):
         (["-o", "o", "--write-plan", "policy.json", *policy], "--write-plan", "is read by --sharding-policy"),
         (["-o", "o", "--report", "linked.json", *plan], "--report", "is read by --plan"),
         (["-o", "linked.json", *plan], "-o", "is read by --plan"),
-        (["-o", "o", "--report", "r", "--measured", "plan.json", "--write-plan", "plan.json"], "--write-plan", "is read by --measured"),
+        (["-o", "o", "--report", "r", "--measured", "plan.json", "--write-plan", "plan.json"], "--write-plan", "read by --measured"),
         (["-o", "o", "--report", "./o"], "--report", "is written by -o too"),
-        (["-o", "o", "--report", "r", "--write-plan", "../" + tmp_path.name + "/r"], "--write-plan", "is written by --report too"),
+        (["-o", "o", "--report", "r", "--write-plan", f"../{tmp_path.name}/r"], "--write-plan", "written by --report too"),
         (["-o", "2-planned.mlir", "--stop-after", "planned", "--dump-dir", "."], "--dump-dir", "is written by -o too"),
     ):
         said = refuse([tools_folder() / "ps-compile", graph, "--batch", 8, *flags], tmp_path, 2, use, "give another name")

@@ -174,7 +174,8 @@ def test_output_that_is_an_input_or_another_output(tmp_path):
     for flags in (
         ["--log", "model.pt2"], ["--trace", "program"], ["--config", "run.json", "--log", "run.json"],
         ["--export-weights", "links"], [*given, "--export-weights", "hf"], [*load, "--log", "saved/latest"],
-        [*load, "--save", "saved", "--log", "saved/latest"], [*load, "--save", "saved", "--losses", "saved/step-000001/index.json"],
+        [*load, "--save", "saved", "--log", "saved/latest"],
+        [*load, "--save", "saved", "--losses", "saved/step-000001/index.json"],
     ):  # fmt: skip
         refuse([*run, *flags], tmp_path, 2, flags[-2], "another file")
     refuse([program, "--eval", *given, *run[1:4], "--outputs", "./weights.safetensors"], tmp_path, 2, "another file")
@@ -203,7 +204,8 @@ def test_output_that_is_a_model_with_external_data(tmp_path):
 def test_lines_that_no_longer_fit_the_disk(tmp_path, program, flag):
     os.symlink("/dev/full", tmp_path / "full")
     run = [program, "--ranks", 2, "--data", data_for(tmp_path), "--steps", 5, "--save", "saved"]
-    refuse([*run, flag, "full", "--export-weights", "no.safetensors"], tmp_path, 1, "full", "No space left", 'saved "saved/step-000001"')
+    failing = [*run, flag, "full", "--export-weights", "no.safetensors"]
+    refuse(failing, tmp_path, 1, "full", "No space left", 'saved "saved/step-000001"')
     assert not (tmp_path / "no.safetensors").exists()
     oracle.run([*run, flag, "lines", "--load", "latest"], tmp_path)
     assert len((tmp_path / "lines").read_text().splitlines()) == 4
@@ -402,7 +404,8 @@ def test_eval_loss_that_is_not_a_number(tmp_path, exports):
     bad["x"] = bad["x"][:13]
     bad["x"][9, 2] = float("nan")
     weights = {name: tensor * float("nan") for name, tensor in load_file(tmp_path / "w.safetensors").items()}
-    for name, tensors in (("good", good), ("bad", bad), ("none", {**good, "labels": torch.full_like(good["labels"], -100)}), ("w", weights)):
+    none = {**good, "labels": torch.full_like(good["labels"], -100)}
+    for name, tensors in (("good", good), ("bad", bad), ("none", none), ("w", weights)):
         save_file(tensors, tmp_path / f"{name}.safetensors")
     run = [program, "--eval", "--outputs", "o.safetensors", "--eval-data"]
     said = refuse([*run, "bad.safetensors"], tmp_path, 1, "eval loss nan over 13 samples", "first in batch 1 (samples 8 to 12)")
