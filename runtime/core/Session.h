@@ -67,6 +67,8 @@ public:
   /// Whether this process is the one that reads whole tensors and writes files. Among processes,
   /// all make the same calls.
   bool isFirst() const { return !options.job || options.job->rank() == 0; }
+  /// Whether other processes have the other ranks.
+  bool isOneOfMany() const { return options.job != nullptr; }
   /// Whether any process says so.
   bool isAny(bool here);
   /// A text of each rank, by rank, in the first process (empty in the others).

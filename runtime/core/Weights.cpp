@@ -4,8 +4,8 @@
 #include "runtime/core/Element.h"
 #include "runtime/core/FiniteWeights.h"
 #include "runtime/core/ProgramJson.h"
+#include "runtime/core/ScalarRange.h"
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 
 namespace psrt {

@@ -131,6 +131,16 @@ static void compareFlags(Session &session, const ProgramSource &source, const Fl
   }
 }
 
+/// What all processes of a job must have alike: their flags, the files that they read and the
+/// folder that they save to.
+static void compareProcesses(Session &session, const ProgramSource &source, const Flags &flags,
+                             const WeightFiles *weights, const std::string &checkpoint) {
+  compareFlags(session, source, flags, checkpoint);
+  checkSameInputs(session, flags, weights, checkpoint);
+  if (!flags.save.empty() && !flags.check)
+    checkSharedFolder(session, flags.save);
+}
+
 /// The checkpoint to go on from; empty: none.
 static std::string findCheckpoint(const Flags &flags, bool isFirst) {
   if (flags.load.empty())
@@ -180,12 +190,8 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   Session session(source, options);
   if (job)
     job->stopListening();
-  compareFlags(session, source, flags, checkpoint ? checkpoint->getPath() : "");
-  if (job)
-    checkSameInputs(session, flags, weights ? &*weights : nullptr,
-                    checkpoint ? checkpoint->getPath() : "");
-  if (job && !flags.save.empty() && !flags.check)
-    checkSharedFolder(session, flags.save);
+  compareProcesses(session, source, flags, weights ? &*weights : nullptr,
+                   checkpoint ? checkpoint->getPath() : "");
   NamedTensors tensors(session.getProgram());
   if (checkpoint)
     resume(session, tensors, *checkpoint, flags);

@@ -14,10 +14,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Returns the size of a file and a sum of parts of it: its ends, and 64 blocks in between. Reading
+/// Returns the size of a file and a sum of parts of it: its ends, and blocks in between. Reading
 /// all of the data would take minutes, and files of two versions differ in most places.
-Json describeFile(const std::string &path) {
-  constexpr size_t kEnd = 65536, kBlock = 4096, kBlocks = 64;
+Json describeFile(const std::string &path, size_t blocks) {
+  constexpr size_t kEnd = 65536, kBlock = 4096;
   try {
     MappedFile file(path);
     std::string sums;
@@ -28,8 +28,8 @@ Json describeFile(const std::string &path) {
       add(0, kEnd);
     if (file.size() > kEnd)
       add(file.size() - kEnd, kEnd);
-    for (size_t i = 0; file.size() > 2 * kEnd && i < kBlocks; ++i)
-      add(file.size() / kBlocks * i, kBlock);
+    for (size_t i = 0; file.size() > 2 * kEnd && i < blocks; ++i)
+      add(file.size() / blocks * i, kBlock);
     return {{"bytes", file.size()}, {"sum", sumOfBytes(sums.data(), sums.size())}};
   } catch (const Error &) {
     return {}; // reading it says why
@@ -46,37 +46,46 @@ Json describeInputs(const Flags &flags, const WeightFiles *weights, const std::s
       paths.push_back(file.path());
   if (!checkpoint.empty()) // its index has a sum of each of its files
     paths.push_back(checkpoint + "/" + kCheckpointIndex);
+  size_t blocks = std::min<size_t>(64, 1024 / std::max<size_t>(1, paths.size()));
   Json result = Json::array();
   for (const std::string &path : paths)
-    result.push_back({path, describeFile(path)});
+    result.push_back({path, describeFile(path, blocks)});
   return result;
 }
 
-/// "1416 bytes", "no such file"
+/// Returns "1416 bytes", or "no file that it can read".
 std::string describeSize(const Json &file) {
   return file.is_null() ? "no file that it can read"
                         : std::to_string(file.at("bytes").get<uint64_t>()) + " bytes";
 }
 
+const char *const kAdvice =
+    "all processes must read the same files: copy them to every host, or name a folder that all "
+    "share";
+
+/// Patterns may match other files on another host.
+void compareNames(const Json &first, const Json &other, size_t rank) {
+  for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
+    auto nameAt = [i](const Json &files) {
+      return i < files.size() ? "\"" + files[i][0].get<std::string>() + "\"" : "no further file";
+    };
+    if (nameAt(first) != nameAt(other))
+      PSRT_FAIL(BadInput, "rank %zu reads %s where rank 0 reads %s; %s", rank,
+                nameAt(other).c_str(), nameAt(first).c_str(), kAdvice);
+  }
+}
+
 void compareFiles(const Json &first, const Json &other, size_t rank) {
-  const char *advice = "all processes must read the same files: copy them to every host, or name "
-                       "a folder that all share";
-  for (size_t i = 0; i < std::min(first.size(), other.size()); ++i) {
+  compareNames(first, other, rank);
+  for (size_t i = 0; i < first.size(); ++i) {
     if (first[i] == other[i])
       continue;
-    std::string path = first[i][0], its = other[i][0];
-    const Json &mine = first[i][1], &there = other[i][1];
-    if (path != its)
-      PSRT_FAIL(BadInput, "rank %zu reads \"%s\" where rank 0 reads \"%s\"; %s", rank, its.c_str(),
-                path.c_str(), advice);
-    bool sameSize = describeSize(mine) == describeSize(there);
-    PSRT_FAIL(BadInput, "\"%s\" is not the same for rank %zu and rank 0: %s has %s, rank 0 %s; %s",
-              path.c_str(), rank, format("rank %zu", rank).c_str(), describeSize(there).c_str(),
-              sameSize ? "as many with other values" : describeSize(mine).c_str(), advice);
+    std::string mine = describeSize(first[i][1]), there = describeSize(other[i][1]);
+    PSRT_FAIL(BadInput,
+              "\"%s\" is not the same for rank %zu and rank 0: rank %zu has %s, rank 0 %s; %s",
+              first[i][0].get<std::string>().c_str(), rank, rank, there.c_str(),
+              mine == there ? "as many with other values" : mine.c_str(), kAdvice);
   }
-  if (first.size() != other.size())
-    PSRT_FAIL(BadInput, "rank %zu reads %zu files and rank 0 reads %zu; %s", rank, other.size(),
-              first.size(), advice);
 }
 
 /// Whether the lock file of a folder has a text. Other hosts may see a new file a little later.
@@ -94,6 +103,8 @@ bool findsLock(const std::string &folder, const std::string &text) {
 
 void checkSameInputs(Session &session, const Flags &flags, const WeightFiles *weights,
                      const std::string &checkpoint) {
+  if (!session.isOneOfMany())
+    return;
   Json here = describeInputs(flags, weights, checkpoint);
   auto replace = Json::error_handler_t::replace; // of bytes in a path that are no UTF-8
   std::vector<std::string> texts = session.collect(here.dump(-1, ' ', false, replace));
@@ -102,6 +113,8 @@ void checkSameInputs(Session &session, const Flags &flags, const WeightFiles *we
 }
 
 void checkSharedFolder(Session &session, const std::string &folder) {
+  if (!session.isOneOfMany())
+    return;
   std::string text = session.share(session.isFirst() ? FolderLock::readRecord(folder) : "");
   std::vector<std::string> found = session.collect(findsLock(folder, text) ? "yes" : "no");
   for (size_t rank = 1; rank < found.size(); ++rank)
