@@ -165,11 +165,11 @@ protected:
 
   // Loops.
   void moveTo(mlir::Value column, unsigned lanes, unsigned active);
-  /// Emits a loop. What a row needs once is computed in front of it, or, with `isInner`, in front of
-  /// the loop around it.
+  /// Emits a loop. What a row needs once is computed in front of it, or, with `isInner`, in front
+  /// of the loop around it.
   void loop(mlir::Value from, mlir::Value to, int64_t step,
-            llvm::SmallVectorImpl<mlir::Value> &carried,
-            llvm::function_ref<void(mlir::Value)> body, bool isInner = false);
+            llvm::SmallVectorImpl<mlir::Value> &carried, llvm::function_ref<void(mlir::Value)> body,
+            bool isInner = false);
   void endLoop();
 
   void loadPointers();

@@ -152,9 +152,9 @@ TEST(Program, InputsOfAStepWithUnequalSamplesAreRefused) {
     parseProgram(table);
     FAIL();
   } catch (const Error &error) {
-    EXPECT_NE(error.status.message.find(
-                  "input \"x\" has 8 samples and input \"y\" has 6 in one step"),
-              std::string::npos)
+    EXPECT_NE(
+        error.status.message.find("input \"x\" has 8 samples and input \"y\" has 6 in one step"),
+        std::string::npos)
         << error.what();
   }
 }

@@ -85,7 +85,7 @@ int translate(const Options &options) {
   });
   FaultRecorder faults(context);
   std::vector<std::string> notes;
-  ImportOptions import{{options.dims.begin(), options.dims.end()}, options.batch};
+  ImportOptions import{{options.dims.begin(), options.dims.end()}, options.batch, {}};
   mlir::OwningOpRef<mlir::ModuleOp> module = options.onnx.empty()
                                                  ? importPt2(context, options.pt2, import, notes)
                                                  : importOnnx(context, options.onnx, import, notes);
