@@ -1,0 +1,83 @@
+"""Every pair of ops that may become one kernel: the second on the result of the first, compiled and evaluated.
+
+Random graphs draw most pairs seldom. These are 3,276 pairs, and 2,209 ordered pairs of kinds of ops in one kernel.
+Operands are 4 x 5 of f32. What a second op cannot take, such as a negative number for a logarithm, is mapped before.
+"""
+import re
+
+import joined
+import op_cases
+import pytest
+import replay
+import torch
+from op_cases import CASES, X
+
+# Libraries compute these, or they stand alone.
+ALONE = ("contract", "convolution", "max_pool", "attention", "embedding", "float8_unit", "by_mode_evaluation")
+# What a second op takes, from any number.
+GUARDS = {
+    "positive": f"%m = ps.mul %h, %h ATTRIBUTES : {X}\n%k = ps.constant ATTRIBUTES dense<0.5> : {X}\n"
+                f"%z = ps.add %m, %k ATTRIBUTES : {X}\n",
+    "unit": f"%m = ps.tanh %h ATTRIBUTES : {X}\n%z = ps.sigmoid %m ATTRIBUTES : {X}\n",
+    "small": f"%z = ps.tanh %h ATTRIBUTES : {X}\n",
+}  # fmt: skip
+
+
+def is_fusable(name):
+    return not name.startswith(ALONE)
+
+
+FIRST = {name: case for name, case in CASES.items() if is_fusable(name) and case.results[0] == X}
+SECOND = {name: case for name, case in CASES.items() if is_fusable(name) and X in case.operands.values()}
+
+
+def renamed(text, suffix, names):
+    return re.sub(r"%(\w+)", lambda match: "%" + names.get(match[1], match[1] + suffix), text)
+
+
+def pair(first, second):
+    """One case: an operand of `second` is the result of `first`."""
+    one, other = FIRST[first], SECOND[second]
+    taken = next(name for name, type_ in other.operands.items() if type_ == X)
+    guard = "positive" if other.positive else "unit" if other.unit else "small" if second in ("exp", "expm1") else None
+    text = renamed(one.text, "_a", {"r0": "h"}) + "\n" + (GUARDS[guard] if guard else "")
+    text += renamed(other.text, "_b", {taken: "z" if guard else "h"} | {f"r{i}": f"r{i}" for i in range(len(other.results))})
+    operands = {f"{name}_a": type_ for name, type_ in one.operands.items()}
+    operands |= {f"{name}_b": type_ for name, type_ in other.operands.items() if name != taken}
+    below = {f"{name}_a": limit for name, limit in one.below.items()}
+    below |= {f"{name}_b": limit for name, limit in other.below.items()}
+    return op_cases.OpCase(f"{first}.{second}", text, operands, other.results, below=below)
+
+
+def draw(call):
+    """Operands of both ops, each as its own case draws it."""
+    first, second = call.case.name.split(".")
+    values = {f"{name}_a": value for name, value in joined.draw(FIRST[first]).items()}
+    values |= {f"{name}_b": value for name, value in joined.draw(SECOND[second]).items()}
+    return {f"{call.name}.{name}": values[name].clone() for name in call.case.operands}
+
+
+CALLS = [joined.Call(f"{first}__{second}", pair(first, second)) for first in FIRST for second in SECOND]
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    plain, planned = folder / "plain.mlir", folder / "planned.mlir"
+    plain.write_text(joined.module(CALLS))
+    planned.write_text(joined.module(CALLS, '"dp" = 1 : data'))
+    values = {name: value for call in CALLS for name, value in draw(call).items()}
+    return folder, planned, values, joined.evaluate(CALLS, plain, folder, values=values)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:replay"])
+def test_pairs_in_one_kernel(evaluated, target):
+    folder, planned, values, expected = evaluated
+    found = replay.run(joined.call_compiled, CALLS, planned, folder, values=values, target=target)
+    wrong = []
+    for call in CALLS:
+        for i in range(len(call.case.results)):
+            a, b = found[f"{call.name}.r{i}"], expected[f"{call.name}.r{i}"]
+            if not torch.allclose(a.double(), b.double(), rtol=2e-4, atol=2e-5, equal_nan=True):
+                wrong.append(call.name)
+    assert not wrong, f"{len(wrong)} of {len(CALLS)}: {wrong[:20]}"
