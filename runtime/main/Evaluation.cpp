@@ -125,7 +125,7 @@ double Evaluator::run() {
   double loss = 0;
   for (size_t i = 0; i < total.size(); i += 2)
     loss += total[i + 1] != 0 ? total[i] / total[i + 1] : 0;
-  return loss;
+  return std::isnan(loss) ? NAN : loss; // without a sign, which is printed
 }
 
 void Evaluator::checkLoss(double loss) const {

@@ -63,7 +63,8 @@ def distance(weights, exact):
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 @pytest.mark.parametrize("precision", DTYPES)
 @pytest.mark.parametrize("mesh, flags, most", [
-    ("dp=1", (), 1.2), ("dp=2", ("--zero", "3"), 1.2),
+    # The order of sums alone moves PyTorch's own distance by 1.2: with one thread or two, in fp16.
+    ("dp=1", (), 1.4), ("dp=2", ("--zero", "3"), 1.4),
     # What ranks of a split product add up is rounded first: one rounding more than on one rank.
     ("tp=2", (), 1.5), ("tp=2,pp=2", ("--recompute", "full"), 1.5),
 ], ids=lambda part: part if isinstance(part, str) else None)  # fmt: skip
