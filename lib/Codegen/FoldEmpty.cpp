@@ -1,5 +1,6 @@
 // Folds the ops of a class function whose operands or results have no elements.
 #include "FoldEmpty.h"
+#include "KernelEmitter.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -130,6 +131,10 @@ static LogicalResult foldEmpty(Operation *op) {
     replaceContraction(contract);
   } else if (hasNoPairs(op) || isa<ps::CrossEntropyOp>(op)) {
     replaceSoftmax(op);
+  } else if (auto reduce = dyn_cast<ps::ReduceOp>(op); reduce && isEmpty(reduce.getOperand())) {
+    auto type = cast<RankedTensorType>(reduce.getType()); // of any size: a splat
+    Attribute identity = getIdentity(reduce.getKind(), type.getElementType());
+    replace(op, reduce.getResult(), DenseElementsAttr::get(type, identity));
   } else if (isa<ps::EvaluateOpInterface>(op) && llvm::all_of(op->getOperands(), isEmpty)) {
     replaceByEvaluation(op);
   } else if (isa<ps::AttentionOp, ps::AttentionGradOp>(op)) {
