@@ -350,9 +350,9 @@ ShardingRule ConvertOp::getShardingRule() {
 LoweringKind ConvertOp::getLoweringKind() { return LoweringKind::Elementwise; }
 
 namespace {
-/// What a float becomes as an integer: it is truncated in 32 bits, or in 64 for wider integers, and
-/// wraps to the integer's width. NaN is 0, and the ends stand for what lies beyond them. Example:
-/// 300 as i8 is 44, as in PyTorch, and infinity as i32 is the largest f32 below 2^31.
+/// Converts floats to integers. A float is clamped to the range of i32 (of i64 for wider results),
+/// truncated, and wrapped to the width of the result. NaN becomes 0. Examples: 300 becomes 44 as i8,
+/// as in PyTorch. Infinity becomes the largest f32 below 2^31 as i32.
 struct IntegerRange {
   IntegerRange(Type from, Type to) {
     unsigned bits = to.getIntOrFloatBitWidth() <= 32 ? 32 : 64;

@@ -1,4 +1,5 @@
 // Reductions over dims.
+#include "dialects/ps/Combine.h"
 #include "dialects/ps/FoldSupport.h"
 #include "dialects/ps/RowSupport.h"
 #include <limits>
@@ -81,14 +82,6 @@ static int64_t getIntIdentity(ReductionKind kind, Type element) {
   Tensor identity(RankedTensorType::get({}, element));
   identity.set(0, getIdentity(kind));
   return identity.getInt(0);
-}
-
-static double combine(ReductionKind kind, double x, double y) {
-  if (kind == ReductionKind::Sum)
-    return x + y;
-  if (std::isnan(x) || std::isnan(y))
-    return x + y;
-  return kind == ReductionKind::Max ? std::max(x, y) : std::min(x, y);
 }
 
 /// The linear index in `result` of each element's place, the reduced dims left out.

@@ -9,6 +9,10 @@
 
 namespace parashard::codegen {
 
+/// A sum of over twice as many terms in one accumulator is added up in runs of this length, so that
+/// small terms are not lost in a large sum.
+inline constexpr int64_t kSumRunLength = 1024;
+
 /// How a kernel is called: on a CPU on [0, grain), [grain, 2 grain) ... of `rows`; on a GPU by
 /// `grid` blocks of `block` threads.
 struct KernelCall {

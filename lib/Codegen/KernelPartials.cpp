@@ -18,7 +18,6 @@ void KernelEmitter::forSums(int64_t total, int64_t, KernelCall &call,
 /// In ascending order.
 Value KernelEmitter::addUpChunks(const Partial &partial, Value from, int64_t chunks,
                                  int64_t total) {
-  constexpr int64_t kRunLength = 1024;
   Position here = position;
   auto load = [&](Value chunk) {
     position = here;
@@ -34,12 +33,12 @@ Value KernelEmitter::addUpChunks(const Partial &partial, Value from, int64_t chu
   };
   if (chunks == 1)
     return load(constant(0));
-  if (chunks <= 2 * kRunLength)
+  if (chunks <= 2 * kSumRunLength)
     return addUp(constant(0), constant(chunks));
   // Many chunks are added up in runs, so that small terms are not lost in a large sum.
-  SmallVector<Value> sum{addUp(constant(0), constant(kRunLength))};
-  loop(constant(kRunLength), constant(chunks), kRunLength, sum, [&](Value first) {
-    Value end = arith::AddIOp::create(b, loc, first, constant(kRunLength));
+  SmallVector<Value> sum{addUp(constant(0), constant(kSumRunLength))};
+  loop(constant(kSumRunLength), constant(chunks), kSumRunLength, sum, [&](Value first) {
+    Value end = arith::AddIOp::create(b, loc, first, constant(kSumRunLength));
     end = arith::MinSIOp::create(b, loc, end, constant(chunks));
     sum[0] = combine(b, loc, partial.kind, sum[0], addUp(first, end));
   });

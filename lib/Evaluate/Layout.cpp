@@ -155,12 +155,6 @@ void Layout::fillPadding(PerRank &shards, RankedTensorType type, ShardingAttr sh
   }
 }
 
-double combine(ReductionKind kind, double x, double y) {
-  if (kind == ReductionKind::Sum || std::isnan(x) || std::isnan(y))
-    return x + y;
-  return kind == ReductionKind::Max ? std::max(x, y) : std::min(x, y);
-}
-
 Tensor Layout::gather(const PerRank &shards, RankedTensorType type, ShardingAttr sharding) const {
   if (!sharding)
     return shards.front();

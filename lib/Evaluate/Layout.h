@@ -2,15 +2,13 @@
 #ifndef PARASHARD_LIB_EVALUATE_LAYOUT_H
 #define PARASHARD_LIB_EVALUATE_LAYOUT_H
 
+#include "dialects/ps/Combine.h"
 #include "dialects/ps/Ps.h"
 
 namespace parashard {
 
 /// One tensor per rank.
 using PerRank = std::vector<ps::Tensor>;
-
-/// Combines two elements as a reduction does; NaN where one is NaN.
-double combine(ps::ReductionKind kind, double x, double y);
 
 /// The ranks of one pipeline coordinate of a mesh: rank = the other coordinates row-major, the last
 /// axis varying fastest. No tensor is split over the pipeline axis.

@@ -144,7 +144,8 @@ bool areInside(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices) {
   return true;
 }
 
-/// Constant indices from 0 on. Fails where one is no row of a table of `size` rows.
+/// Returns constant indices with negative ones counted from the end. Fails if an index is not a row
+/// of a table of `size` rows. Example: -1 becomes 4 for 5 rows.
 Value wrapConstant(TensorBuilder &n, Value index, ps::Tensor values, int64_t size, bool wraps) {
   bool changes = false;
   for (int64_t i = 0; i < values.size(); ++i) {

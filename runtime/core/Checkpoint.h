@@ -28,7 +28,7 @@ struct SaveOptions {
   int64_t keep = 0; ///< the so many that were saved last stay; 0: all
   int64_t maxFileBytes = 0;
   FolderLock *lock = nullptr; ///< of the folder, in the first process
-  std::string loaded;         ///< the checkpoint that the run goes on from, which stays too
+  std::string loaded;         ///< the checkpoint that the run resumes from; it is kept too
 };
 
 /// Writes `folder/step-000100` (a further number behind it where that is there), then the pointer

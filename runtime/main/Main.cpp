@@ -131,8 +131,8 @@ static void compareFlags(Session &session, const ProgramSource &source, const Fl
   }
 }
 
-/// What all processes of a job must have alike: their flags, the files that they read and the
-/// folder that they save to.
+/// Compares the processes of a job. Fails if they have different flags, read different files, or do
+/// not share the folder that they save to.
 static void compareProcesses(Session &session, const ProgramSource &source, const Flags &flags,
                              const WeightFiles *weights, const std::string &checkpoint) {
   compareFlags(session, source, flags, checkpoint);

@@ -9,6 +9,7 @@ import datetime
 import os
 import random
 
+import drawn_graphs
 import pytest
 import random_graphs
 import torch
@@ -107,11 +108,11 @@ def test_all_ops_equal_pytorch(tmp_path, first):
 
 def test_a_failing_graph_is_reduced_to_the_wrong_op(tmp_path):
     """What reduces a failing graph keeps the ops that matter: here a wrong derivative that is put into the graph."""
-    drawing = random_graphs.Drawing(0)
+    drawing = drawn_graphs.Drawing(0)
     value = drawing.parameter([3, 4])
     for name in ["tanh", "sin", "cos", "erf"]:
-        text, function = random_graphs.UNARY[name]
+        text, function = drawn_graphs.UNARY[name]
         wrong = (lambda a: a.sin() * 1.01) if name == "sin" else function
         value = drawing.add(name, [value], [3, 4], text, wrong)
-    graph = random_graphs.reduce_graph(0, random_graphs.Graph(drawing.nodes, [value]), ["evaluated"], tmp_path)
+    graph = random_graphs.reduce_graph(0, drawn_graphs.Graph(drawing.nodes, [value]), ["evaluated"], tmp_path)
     assert [graph.nodes[i].kind for i in graph.live()] == ["parameter", "sin"]

@@ -13,7 +13,7 @@ struct NamedFile {
   std::string path, flag;
 };
 
-/// Of policies and schedules: names are no files.
+/// Returns whether a policy or schedule is given as a file; "megatron" and "1f1b" are not files.
 bool isFile(llvm::StringRef value) { return value.ends_with(".json"); }
 
 std::vector<NamedFile> listReads(const CommandLine &line) {

@@ -153,9 +153,8 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
     sum = identity;
   // Long sums of floats are added up in runs, so that small terms are not lost in a large sum:
   // `sums` has the totals of the runs behind the sums of the current one.
-  constexpr int64_t kRunLength = 1024;
   bool hasRuns = kind == ps::ReductionKind::Sum && isa<FloatType>(element) &&
-                 columnCount / (int64_t(width) * unroll) > 2 * kRunLength;
+                 columnCount / (int64_t(width) * unroll) > 2 * kSumRunLength;
   auto addRun = [&] {
     for (unsigned i = 0; i < unroll; ++i) {
       sums[unroll + i] = combine(b, loc, kind, sums[unroll + i], sums[i]);
@@ -170,7 +169,7 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
       value = arith::SelectOp::create(b, loc, mask(), value, identity);
     sums[step] = combine(b, loc, kind, sums[step], value);
   };
-  forColumnsInRuns(unroll, sums, add, hasRuns ? kRunLength : 0, addRun);
+  forColumnsInRuns(unroll, sums, add, hasRuns ? kSumRunLength : 0, addRun);
   if (hasRuns) {
     addRun();
     sums.erase(sums.begin(), sums.begin() + unroll);

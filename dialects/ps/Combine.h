@@ -1,0 +1,20 @@
+// How a reduction combines two elements, for the op and for collectives of the evaluator.
+#ifndef PARASHARD_DIALECTS_PS_COMBINE_H
+#define PARASHARD_DIALECTS_PS_COMBINE_H
+
+#include "dialects/ps/PsAttributes.h"
+#include <algorithm>
+#include <cmath>
+
+namespace parashard::ps {
+
+/// Returns the sum, the larger or the smaller of two elements; NaN if one is NaN.
+inline double combine(ReductionKind kind, double x, double y) {
+  if (kind == ReductionKind::Sum || std::isnan(x) || std::isnan(y))
+    return x + y;
+  return kind == ReductionKind::Max ? std::max(x, y) : std::min(x, y);
+}
+
+} // namespace parashard::ps
+
+#endif
