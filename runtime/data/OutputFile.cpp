@@ -55,6 +55,20 @@ static bool isInPlace(const std::string &path) {
   return !S_ISREG(info.st_mode) || isOwnStream(path);
 }
 
+/// Fails while another OutputFile is published at `target` and open: what is added to that would be
+/// lost behind a rename.
+static void checkFree(const std::string &target) {
+  int descriptor = open(target.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (descriptor < 0)
+    return;
+  bool isHeld = flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(descriptor);
+  if (isHeld)
+    PSRT_FAIL(BadArgument,
+              "cannot write \"%s\": another run is writing it; name another file, or end that run",
+              target.c_str());
+}
+
 OutputFile::OutputFile(const std::string &path, Takes takes) : path(path) {
   int descriptor = -1;
   if (takes == Takes::Devices && isInPlace(path)) {
@@ -131,6 +145,8 @@ void OutputFile::retract() {
 
 void OutputFile::publish() {
   sync();
+  if (!temporary.empty())
+    checkFree(target);
   rename();
 }
 
@@ -145,8 +161,10 @@ void checkReplaceable(const std::string &path) {
 }
 
 void checkWritable(const std::string &path) {
-  if (!isInPlace(path))
+  if (!isInPlace(path)) {
+    checkFree(path);
     return checkReplaceable(path);
+  }
   if (access(path.c_str(), W_OK) != 0)
     failToWrite(path);
 }

@@ -28,7 +28,8 @@ public:
   /// Removes what is at the path, before other files of a set are committed: until this one is,
   /// readers find none.
   void retract();
-  /// Gives the file its name and leaves it open: what is written later is added to it.
+  /// Gives the file its name and leaves it open and locked: what is written later is added to it.
+  /// Fails with BadArgument while another one is open at the path.
   void publish();
   /// Others see what has been written.
   void flush();
@@ -46,7 +47,8 @@ private:
 
 /// Fails, now rather than after hours, when an OutputFile cannot be created at `path`.
 void checkReplaceable(const std::string &path);
-/// The same for a file that may also be a device or a pipe.
+/// The same for a file that may also be a device or a pipe. Fails too when another run has
+/// published a file there that it still writes.
 void checkWritable(const std::string &path);
 /// Whether stdout or stderr goes to the regular file at `path`.
 bool isOwnStream(const std::string &path);

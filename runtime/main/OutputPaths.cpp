@@ -116,7 +116,13 @@ void OutputCheck::checkFile(const char *flag, const std::string &path,
     if (isExportName(name)) // how many files the weights will have is seen when they are written
       claims.add((fs::path(folder) / name).string(), "is written by --export-weights too");
   claim(flag, path);
-  checkPlace(path);
+  try {
+    checkPlace(path);
+  } catch (const Error &error) {
+    Status status = error.status;
+    status.message = std::string(flag) + ": " + status.message;
+    throw Error(status);
+  }
 }
 
 } // namespace

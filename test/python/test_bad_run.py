@@ -532,15 +532,35 @@ def test_safetensors_that_do_not_cover_their_bytes(tmp_path, program, change, wo
     refuse(train(program, path), tmp_path, 1, "data.safetensors", "damaged", words)
 
 
-def test_data_that_becomes_shorter(tmp_path, program):
-    """Its pages are mapped: what is gone cannot be read, and says so."""
-    model = models.gpt()
-    save_file(oracle.draw_batches(model, 1, steps=4000), tmp_path / "long.safetensors")
-    command = [program, "--ranks", "2", "--data", "long.safetensors", "--epochs", "1000000", "--quiet", "--log", "log.jsonl"]
-    process = subprocess.Popen([str(c) for c in command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    log = tmp_path / "log.jsonl"
+def start_long_run(program, folder, *flags):
+    """Returns a run that does not end by itself, after its first step."""
+    save_file(oracle.draw_batches(models.gpt(), 1, steps=4000), folder / "long.safetensors")
+    command = [program, "--ranks", "2", "--data", "long.safetensors", "--epochs", "1000000", "--quiet", "--log", "log.jsonl", *flags]
+    process = subprocess.Popen([str(c) for c in command], cwd=folder, stderr=subprocess.PIPE, text=True)
+    log = folder / "log.jsonl"
     while process.poll() is None and not (log.exists() and log.stat().st_size):
         time.sleep(0.01)
+    return process
+
+
+def test_data_that_becomes_shorter(tmp_path, program):
+    """Its pages are mapped: what is gone cannot be read, and says so."""
+    process = start_long_run(program, tmp_path)
     os.truncate(tmp_path / "long.safetensors", 8192)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1 and said.count("became shorter while it ran") == 1, said
+
+
+def test_lines_of_another_run_that_goes_on(tmp_path, program):
+    (tmp_path / "link").symlink_to("log.jsonl")
+    process = start_long_run(program, tmp_path, "--losses", "losses")
+    try:
+        for flag, path in ("--log", "log.jsonl"), ("--losses", "losses"), ("--losses", "link"):
+            refuse(train(program, data_for(tmp_path), flag, path), tmp_path, 2, flag, path, "another run is writing it")
+        assert process.poll() is None
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    steps = [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert steps == list(range(steps[0], steps[0] + len(steps)))
+    oracle.run([*train(program, data_for(tmp_path)), "--log", "log.jsonl"], tmp_path)
