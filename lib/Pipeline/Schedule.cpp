@@ -113,6 +113,9 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
     }
     if (microBatches > 1 && getOperation()->hasAttr(kUnevenLossMark))
       warnOfUnevenLoss();
+    if (auto where = getOperation()->getAttrOfType<LocationAttr>(kBatchNumberMark))
+      if (microBatches > 1)
+        warnOfBatchNumber(where);
     stages = getStages(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (auto stage = function->getAttrOfType<IntegerAttr>(rank::kStageMark))
@@ -142,6 +145,14 @@ private:
         << int64_t(microBatches)
         << " micro-batches, which differs from the loss of the whole batch; --loss-average "
            "micro-batch says that this is meant, --micro-batches 1 avoids it";
+  }
+
+  void warnOfBatchNumber(Location where) {
+    emitWarning(where)
+        << "the model computes with the number of samples here, which is that of one of "
+        << int64_t(microBatches)
+        << " micro-batches and not that of the whole batch; --loss-average micro-batch says that "
+           "this is meant, --micro-batches 1 avoids it";
   }
 
   /// The function of an entry on a stage (of what is not by stages: on a coordinate).

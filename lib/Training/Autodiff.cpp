@@ -320,6 +320,8 @@ LogicalResult TrainingBuilder::chooseAverage() {
   llvm::StringRef asked = options.lossAverage;
   if (!asked.empty() && asked != "step" && asked != "micro-batch")
     return module.emitError("loss average is '") << asked << "', expected step or micro-batch";
+  if (options.inference || !asked.empty()) // nothing is averaged, or it is meant
+    module->removeAttr(kBatchNumberMark);
   if (!loss)
     return success();
   // Tried on @forward itself: what it makes there is erased with it.

@@ -293,6 +293,36 @@ def test_a_loss_that_is_no_average_over_samples_is_said_so(tmp_path, name):
     assert (oracle.read_losses(tmp_path / "losses.txt") == [pytest.approx(whole, rel=1e-5)]) == (not is_uneven)
 
 
+OF_THE_NUMBER = {
+    "times": (lambda e, rows: e.square().mean() * rows, True),
+    "plus": (lambda e, rows: e.square().mean() + rows, True),
+    "tensor": (lambda e, rows: e.square().mean() * torch.tensor(rows), True),
+    "by": (lambda e, rows: e.square().sum() / rows, False),
+    "by elements": (lambda e, rows: e.square().sum() / e.numel(), False),
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_NUMBER)
+def test_a_loss_of_the_number_of_samples(tmp_path, name):
+    """Of several micro-batches, each has another number than all: a warning says where it is used but as a divisor."""
+    torch.manual_seed(0)
+    function, differs = OF_THE_NUMBER[name]
+    x, y = torch.randn(16, 12), torch.randn(16, 4)
+    batch = torch.export.Dim("batch")
+    module = OfMean(lambda e, _: function(e, e.shape[0]))
+    model = models.Model("of-number", module, {"x": x[:8], "y": y[:8]}, dynamic_shapes={"x": {0: batch}, "y": {0: batch}})
+    archive = model.export(tmp_path / "model.pt2")
+    save_file({"x": x, "y": y}, tmp_path / "data.safetensors")
+    compiled = [tools_folder() / "ps-compile", archive, "-o", "program", "--batch", "8", "--micro-batches"]
+    said = oracle.run([*compiled, "2"], tmp_path)
+    assert ("test_loss_terms.py" in said and "computes with the number of samples here" in said) == differs, said
+    oracle.run(["./program", "--data", "data.safetensors", "--losses", "losses.txt"], tmp_path)
+    whole = model.module(x, y).item()
+    assert (oracle.read_losses(tmp_path / "losses.txt") == [pytest.approx(whole, rel=1e-5)]) == (not differs)
+    for flags in (["2", "--loss-average", "micro-batch"], ["1"]):
+        assert "number of samples" not in oracle.run([*compiled, *flags], tmp_path)
+
+
 @pytest.mark.parametrize("name", ["z-loss", "sum"])
 def test_terms_are_averaged_over_micro_batches_where_that_is_asked_for(tmp_path, name):
     model, micro_batches = network(name), 2

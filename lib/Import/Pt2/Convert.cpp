@@ -1,6 +1,7 @@
 // The arguments and results of a node, and the table of all families.
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Pt2/GraphConverter.h"
+#include "parashard/Training.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -187,12 +188,25 @@ std::string NodeConverter::string(StringRef name) {
   return argument && argument->kind == Argument::String ? argument->names[0] : "";
 }
 
+void NodeConverter::markBatchNumber(const Size &size) {
+  // A sum over samples that is divided by their number is the same mean for any number. Ranges of
+  // indices are as long as the batch, as other tensors are.
+  static constexpr StringLiteral kUsual[] = {"aten.div.", "aten.true_divide.", "aten.arange."};
+  if (any_of(kUsual, [&](StringRef op) { return StringRef(node.target).starts_with(op); }) ||
+      !graph.getSizes().dependsOnBatch(size, graph.getGraph()))
+    return;
+  auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
+  if (!module->hasAttr(kBatchNumberMark))
+    module->setAttr(kBatchNumberMark, cast<Attribute>(loc));
+}
+
 Scalar NodeConverter::scalar(StringRef name) {
   const Argument *argument = require(name);
   if (!argument)
     return {};
   switch (argument->kind) {
   case Argument::Int:
+    markBatchNumber(argument->sizes[0]);
     return {double(evaluate(argument->sizes[0])), false, false};
   case Argument::Float:
     return {argument->floats[0], true, false};

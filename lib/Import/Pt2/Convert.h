@@ -78,6 +78,8 @@ public:
 private:
   const Argument *require(llvm::StringRef name);
   int64_t evaluate(const Size &size);
+  /// Marks the module where the op computes with the number of samples of a batch.
+  void markBatchNumber(const Size &size);
 
   llvm::StringSet<> readArguments;
 };

@@ -428,6 +428,8 @@ Expected<SizeBinding> SizeBinding::bind(const ExportedProgram &program, const Si
     if (!binding.values.count(symbol))
       if (Error e = bindHint(symbols, batches, symbol, binding.values, notes))
         return std::move(e);
+  for (const InputDim &dim : batches.list(symbols))
+    binding.batchSymbols.insert(getSymbol(dim.size->expression));
   return binding;
 }
 
@@ -460,6 +462,17 @@ Expected<int64_t> SizeBinding::evaluate(const Size &size, const Graph &graph) co
     return createStringError("the value '" + size.valueName +
                              "' is used as a size but never defined");
   return evaluate(it->second, graph);
+}
+
+bool SizeBinding::dependsOnBatch(const Size &size, const Graph &graph) const {
+  if (auto it = graph.sizes.find(size.valueName); it != graph.sizes.end())
+    return dependsOnBatch(it->second, graph);
+  bool depends = false;
+  (void)ExpressionParser(size.expression, [&](StringRef name) -> std::optional<int64_t> {
+    depends |= batchSymbols.count(name.str()) != 0;
+    return 2; // every expression has a value then
+  }).parse();
+  return depends;
 }
 
 Expected<SmallVector<int64_t>> SizeBinding::evaluate(ArrayRef<Size> sizes,

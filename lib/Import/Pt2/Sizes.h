@@ -3,6 +3,7 @@
 #define PARASHARD_LIB_IMPORT_PT2_SIZES_H
 
 #include "lib/Import/Pt2/Graph.h"
+#include <set>
 
 namespace parashard::import {
 
@@ -28,11 +29,14 @@ public:
   llvm::Expected<int64_t> evaluate(const Size &size, const Graph &graph) const;
   llvm::Expected<llvm::SmallVector<int64_t>> evaluate(llvm::ArrayRef<Size> sizes,
                                                       const Graph &graph) const;
+  /// Whether `size` is computed from a symbol that is the batch of an input.
+  bool dependsOnBatch(const Size &size, const Graph &graph) const;
 
 private:
   llvm::Expected<int64_t> evaluateExpression(llvm::StringRef expression) const;
 
   std::map<std::string, int64_t> values;
+  std::set<std::string> batchSymbols;
 };
 
 } // namespace parashard::import
