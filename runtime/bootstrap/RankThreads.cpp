@@ -1,11 +1,13 @@
 // Starting, parking and failing of rank threads.
 #include "runtime/bootstrap/RankThreads.h"
+#include "runtime/core/SignalShield.h"
 #include <system_error>
 
 namespace psrt {
 
 RankThreads::RankThreads(int ranks, std::function<void()> onFailure, int first)
     : ranks(ranks), first(first), onFailure(std::move(onFailure)) {
+  SignalShield shield;
   for (int rank = 1; rank < ranks; ++rank)
     try {
       threads.emplace_back([this, rank] { serve(rank); });
@@ -80,6 +82,7 @@ void RankThreads::serve(int rank) {
 }
 
 void RankThreads::start(Function newFunction, void *newContext) {
+  SignalShield shield; // this thread is a rank too
   function = newFunction;
   context = newContext;
   firstFailure = Status();

@@ -6,6 +6,7 @@
 #include "runtime/core/Source.h"
 #include "runtime/data/FolderLock.h"
 #include "runtime/main/Parts.h"
+#include "runtime/main/Signals.h"
 #include "runtime/main/StandardOutput.h"
 #include <algorithm>
 #include <atomic>
@@ -286,6 +287,7 @@ static int run(const Flags &flags, const ProcessPlace &place) {
 } // namespace psrt
 
 int main(int argc, char **argv) {
+  psrt::startSignalThread();
   psrt::prepareStandardOutput();
   psrt::Flags flags;
   psrt::ProcessPlace place;

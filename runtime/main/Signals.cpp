@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <csignal>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <unistd.h>
 
 namespace psrt {
@@ -40,6 +42,16 @@ void requestStop(int number) {
 }
 
 } // namespace
+
+void startSignalThread() {
+  try {
+    std::thread([] {
+      while (true)
+        pause();
+    }).detach();
+  } catch (const std::system_error &) { // signals wait for the end of a step then
+  }
+}
 
 void listenForStop(bool prints) {
   isFirstAnswered = !prints;

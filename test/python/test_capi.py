@@ -252,6 +252,44 @@ def test_a_forked_child_is_refused(tmp_path):
     assert done.returncode == 0 and "open the program after fork" in done.stdout, done.stdout + done.stderr
 
 
+class Wide(torch.nn.Module):
+    """Its matmuls take nearly all of a step."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(512, 512), torch.nn.Linear(512, 512)
+
+    def forward(self, x, y):
+        return (self.second(self.first(x).relu()) - y).square().mean()
+
+
+SIGNALLED = """
+import signal, sys, torch, capi
+torch.manual_seed(0)
+batch, losses, came = {"x": torch.randn(512, 512), "y": torch.randn(512, 512)}, [], 0
+def count(*_):
+    global came
+    came += 1
+signal.signal(signal.SIGALRM, count)
+for period in (0, 0.0002):
+    signal.setitimer(signal.ITIMER_REAL, period, period)
+    program = capi.Program(sys.argv[1])
+    losses.append([program.step(batch) for _ in range(200)])
+    program.close()
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert losses[0] == losses[1] and came >= 100, (losses, came)
+"""
+
+
+def test_signals_while_it_computes(tmp_path):
+    """A handler of the host runs on none of the threads that compute: oneDNN uses their stack pointers as registers."""
+    wide = models.Model("wide", Wide(), {"x": torch.randn(512, 512), "y": torch.randn(512, 512)})
+    library = oracle.compile_model(tmp_path, wide.export(tmp_path / "wide.pt2"), "dp=1", out="wide.so")
+    here = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    done = subprocess.run([sys.executable, "-c", SIGNALLED, library], env=here, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("options", [{"ranks": -1}, {"threads": -1}, {"threads": 30000}], ids=str)
 def test_bad_options_are_a_status(tmp_path, options):
     program, _ = make_program(tmp_path, models.gpt(loss=False, layers=1), "dp=1")

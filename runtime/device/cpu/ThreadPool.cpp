@@ -1,5 +1,6 @@
 // Dispatch of the thread pool.
 #include "runtime/device/cpu/ThreadPool.h"
+#include "runtime/core/SignalShield.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
 #include <system_error>
@@ -8,6 +9,7 @@
 namespace psrt {
 
 ThreadPool::ThreadPool(int threads, bool dedicated) : spins(dedicated ? 4000 : 16) {
+  SignalShield shield;
   for (int i = 1; i < threads; ++i)
     try {
       workers.emplace_back([this, i] { serve(i); });
