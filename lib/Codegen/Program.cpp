@@ -462,6 +462,7 @@ LogicalResult ProgramTable::write(const CodegenOptions &options, Payload &payloa
   };
   writeText("labels", kLabelsMark, "given");
   writeText("loss_average", "ps.loss_average", "micro-batch");
+  writeText("ignores_rows", kIgnoresRowsMark, "");
   if (module->hasAttr(kRowSumsMark))
     json.attribute("row_sums", true);
   json.attribute("flops_per_step", flops ? double(flops.getInt()) * microBatches : 0.0);

@@ -42,8 +42,11 @@ void erase(func::FuncOp function, llvm::function_ref<bool(Operation &)> which) {
 /// Dropout is off, running statistics are used and not written.
 void switchToEvaluation(func::FuncOp function) {
   erase(function, [](Operation &op) { return isa<WriteOp, AccumulateOp>(op); });
-  for (Operation &op : function.getBody().front().without_terminator())
+  for (Operation &op : function.getBody().front().without_terminator()) {
     stopTraining(&op);
+    if (auto byMode = dyn_cast<ByModeOp>(op))
+      byMode.replaceAllUsesWith(byMode.getInEvaluation());
+  }
 }
 
 /// Builds the functions of level 1 from @forward.
@@ -91,6 +94,7 @@ private:
   void buildUpdate();
 
   llvm::SmallVector<LossPart> getLossParts(OpBuilder &builder, Value value);
+  void markIgnoredRows(llvm::StringRef entry, llvm::ArrayRef<LossPart> parts);
   InFlightDiagnostic listOutputs(InFlightDiagnostic error);
   FailureOr<unsigned> findOutput(llvm::StringRef flag, llvm::StringRef numberOrName);
   func::FuncOp cloneForward(llvm::StringRef name, Phase phase);
@@ -353,6 +357,14 @@ llvm::SmallVector<LossPart> TrainingBuilder::getLossParts(OpBuilder &builder, Va
   return {{LossPart::Kind::Average, value, Value(), {}}};
 }
 
+void TrainingBuilder::markIgnoredRows(llvm::StringRef entry, llvm::ArrayRef<LossPart> parts) {
+  if (!ignoresRows(parts))
+    return;
+  auto others = module->getAttrOfType<StringAttr>(kIgnoresRowsMark);
+  std::string entries = others ? (others.getValue() + "+" + entry).str() : entry.str();
+  module->setAttr(kIgnoresRowsMark, StringAttr::get(module.getContext(), entries));
+}
+
 bool TrainingBuilder::isTrained(SymbolRefAttr symbol) {
   auto variable = variables.lookup(symbol.getLeafReference());
   return variable && variable.getKind() == VariableKind::Parameter && !variable.getFrozen();
@@ -418,6 +430,7 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
   if (loss) {
     llvm::SmallVector<LossPart> parts = getLossParts(builder, end->getOperand(*loss));
     isSummed = parts.front().kind == LossPart::Kind::Mean;
+    markIgnoredRows("step", parts);
     total = stepLoss->accumulate(builder, parts);
   }
   if (failed(accumulateOutputs(function)))
@@ -591,6 +604,7 @@ void TrainingBuilder::buildEvaluate() {
   OpBuilder builder(end);
   if (loss) {
     llvm::SmallVector<LossPart> parts = getLossParts(builder, end->getOperand(*loss));
+    markIgnoredRows("evaluate", parts);
     if (areRowSums(parts))
       module->setAttr(kRowSumsMark, builder.getUnitAttr());
     for (auto &[name, value] : stepLoss->makeResults(builder, parts)) {

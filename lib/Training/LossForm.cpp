@@ -1,6 +1,7 @@
 // Splits a loss into sums divided by a count, sums, and what is averaged.
 #include "LossForm.h"
 #include "BatchSums.h"
+#include "IgnoredRows.h"
 #include "Symbols.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -132,6 +133,23 @@ bool parashard::areRowSums(llvm::ArrayRef<LossPart> parts) {
   return llvm::none_of(parts, [&](const LossPart &part) {
     return isNoMultipleOfSums(part.value, batch) ||
            (part.count && isNoMultipleOfSums(part.count, batch));
+  });
+}
+
+bool parashard::ignoresRows(llvm::ArrayRef<LossPart> parts) {
+  Value first = parts.front().value;
+  Block &block = *first.getParentBlock();
+  BatchSums batch(block);
+  IgnoredRows ignored(block);
+  auto isIgnored = [&](Value sum) {
+    return ignored.isZero(sum) && !isNoMultipleOfSums(sum, batch);
+  };
+  bool writes = llvm::any_of(block.getOps<WriteOp>(),
+                             [](WriteOp write) { return dependsOnInputs(write.getValue()); });
+  return !writes && llvm::all_of(parts, [&](const LossPart &part) {
+    if (part.kind == LossPart::Kind::Average)
+      return !dependsOnInputs(part.value);
+    return isIgnored(part.value) && llvm::all_of(part.counted, isIgnored);
   });
 }
 

@@ -44,6 +44,11 @@ bool isUneven(llvm::ArrayRef<LossPart> parts);
 /// of several, or know no sample.
 bool areRowSums(llvm::ArrayRef<LossPart> parts);
 
+/// Whether a batch of fewer samples, filled up with rows whose labels are ignored, has the loss of
+/// its samples and writes what they do: each part is a sum over samples to which such rows add
+/// nothing, divided by one or by nothing, and no variable is written from the batch.
+bool ignoresRows(llvm::ArrayRef<LossPart> parts);
+
 } // namespace parashard
 
 #endif

@@ -328,6 +328,12 @@ struct Program {
   std::map<std::string, double> defaults;
   /// Whether the loss's sums and counts of an evaluation are multiples of sums over its samples.
   bool hasRowSums = false;
+  /// "step", "evaluate" or both, joined by "+".
+  std::string ignoresRows;
+  /// Whether rows with ignored labels fill up a batch of `entry` without a change of what it gives.
+  bool ignoresRowsIn(const std::string &entry) const {
+    return ("+" + ignoresRows + "+").find("+" + entry + "+") != std::string::npos;
+  }
   double flopsPerStep = 0; ///< of contractions and attention, of the whole model
 
   const EntryPoint *entry(const std::string &name) const;

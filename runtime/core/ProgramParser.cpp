@@ -353,6 +353,7 @@ Program parseTable(const Json &table) {
     result.hostBytes = parseArenas(bytes, result.mesh);
   }
   result.microBatches = getOr<int64_t>(table, "micro_batches", 1);
+  result.ignoresRows = getOr<std::string>(table, "ignores_rows", "");
   result.hasRowSums = getOr(table, "row_sums", false);
   result.flopsPerStep = getOr(table, "flops_per_step", 0.0);
   if (const Json &defaults = get(table, "defaults"); !defaults.is_null())

@@ -28,13 +28,6 @@ int64_t batchRows(const std::vector<const Input *> &inputs) {
   return 1;
 }
 
-bool canIgnoreRows(const std::vector<const Input *> &inputs) {
-  for (const Input *input : inputs)
-    if (input->role == "labels" && input->hasIgnore)
-      return true;
-  return false;
-}
-
 InputWriter::InputWriter(const Input &input, const Mesh &mesh,
                          const std::vector<int64_t> &coordinates)
     : input(&input) {
@@ -107,16 +100,16 @@ void InputWriter::check(const SampleSource &source, const char *values, const Ru
 
 void InputWriter::fillIgnored(char *data, int64_t row) {
   int64_t size = dtypeSize(input->dtype);
-  int64_t value = input->role == "labels" && input->hasIgnore ? input->ignore : 0;
   for (const Run &run : runs)
     for (int64_t i = 0; i < run.count; ++i)
-      std::memcpy(data + offset(row, run.local + i) * size, &value,
-                  size); // little-endian; floats get zero
+      std::memcpy(data + offset(row, run.local + i) * size, &input->ignore, size); // little-endian
 }
 
 void InputWriter::writeRow(const SampleSource &source, char *data, int64_t row, int64_t sample) {
-  if (sample < 0)
+  if (sample < 0 && input->role == "labels" && input->hasIgnore)
     return fillIgnored(data, row);
+  sample =
+      std::max<int64_t>(sample, 0); // zeros may be no sample: divided by their norm, they are nan
   int64_t size = dtypeSize(input->dtype);
   const char *values = source.read(*input, sample, scratch.data());
   for (const Run &run : runs) {

@@ -22,8 +22,6 @@ struct SampleOrder {
 
 /// Rows of a micro-batch (the global size of the batch dim); 1 when no input has one.
 int64_t batchRows(const std::vector<const Input *> &inputs);
-/// Whether labels have a value that is ignored.
-bool canIgnoreRows(const std::vector<const Input *> &inputs);
 
 /// Copies one rank's part of inputs; made once per rank and input, allocates nothing when it runs.
 class InputWriter {

@@ -17,13 +17,13 @@ SampleOrder makeOrder(const Session &session, const std::string &entry, const Sa
   order.samples = source.samples();
   order.microBatches = microBatches;
   order.rows = batchRows(inputs);
-  order.canIgnore = mayFillUp || canIgnoreRows(inputs);
+  order.canIgnore = mayFillUp || session.getProgram().ignoresRowsIn(entry);
   if (order.samples == 0)
     PSRT_FAIL(BadInput, "the data has no sample");
   if (order.stepsPerEpoch() == 0)
     PSRT_FAIL(BadInput,
-              "the data has %lld samples, a step takes %lld and the model cannot ignore rows; give "
-              "more data or compile with a smaller --batch",
+              "the data has %lld samples, a step takes %lld, and samples that only fill it up would "
+              "count in the loss; give more data or compile with a smaller --batch",
               (long long)order.samples, (long long)(order.microBatches * order.rows));
   return order;
 }
@@ -34,7 +34,7 @@ void noteLeftOut(const Session &session, const SampleOrder &order, const char *d
     std::fprintf(
         stderr,
         "note: the last %lld of the %lld samples of %s are left out: a step takes %lld, and "
-        "the model has no labels by which rows could be ignored\n",
+        "samples that only fill it up would count in the loss\n",
         (long long)left, (long long)order.samples, data, (long long)perStep);
 }
 
@@ -103,7 +103,7 @@ Evaluator::Sums Evaluator::addUpRest(int64_t first, int64_t count, std::optional
 
 double Evaluator::run() {
   Sums total(2 * parts.size(), 0.0);
-  bool ignores = canIgnoreRows(session.inputsOf(entry)) || parts.empty();
+  bool ignores = session.getProgram().ignoresRowsIn("evaluate") || parts.empty();
   badStep = -1;
   for (int64_t step = 0; step < steps; ++step) {
     int64_t first = step * order.rows, left = order.samples - first;

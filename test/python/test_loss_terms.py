@@ -1,4 +1,7 @@
 """Losses of several terms, and sums: M micro-batches of a step equal PyTorch on the whole batch, on every layout."""
+import copy
+import re
+
 import capi
 import models
 import oracle
@@ -404,3 +407,94 @@ def test_evaluation_is_over_all_samples(tmp_path, mesh, loss, parts):
         if parts:
             expected = model(x, y).item() * (8 / samples if parts == 8 else 1)
             assert float(said.split()[2]) == pytest.approx(expected, rel=1e-6)
+
+
+# ---- steps of fewer samples than a batch has ----------------------------------------------------------------------
+
+
+class Classifier(torch.nn.Module):
+    """Rows of 5 in 6 classes; `loss(logits, y)` is its loss, `before` a layer on its rows."""
+
+    def __init__(self, loss, before=torch.nn.Identity()):
+        super().__init__()
+        torch.manual_seed(3)
+        self.first, self.last, self.before, self.loss = torch.nn.Linear(5, 8), torch.nn.Linear(8, 6), before, loss
+
+    def forward(self, x, y):
+        return self.loss(self.last(self.first(self.before(x)).tanh()), y)
+
+
+class UnitRows(torch.nn.Module):
+    """NaN for a row of zeros, which is none of the samples."""
+
+    def forward(self, x):
+        return x / x.norm(dim=-1, keepdim=True)
+
+
+def counted_by_hand(logits, y):
+    counts = (y != -100).float()
+    return (F.cross_entropy(logits, y, reduction="none") * counts).sum() / counts.sum().clamp(min=1)
+
+
+def taken_by_gather(logits, y):
+    return -logits.log_softmax(-1).gather(1, y[:, None]).mean()
+
+
+def two_ignored(logits, y):
+    return F.cross_entropy(logits, y, ignore_index=0) + 0.5 * F.cross_entropy(2 * logits, y, ignore_index=1)
+
+
+def beside_zeros(logits, y):
+    counts = (y != 0).float()
+    return F.cross_entropy(logits, y) + (logits.square().sum(-1) * counts).sum() / counts.sum()
+
+
+# Whether rows with ignored labels fill up the last step; else its samples are left out.
+LAST_STEPS = {
+    "mean": (Classifier(F.cross_entropy), True),
+    "unit rows": (Classifier(F.cross_entropy, UnitRows()), True),
+    "class weights": (Classifier(lambda o, y: F.cross_entropy(o, y, weight=torch.arange(1.0, 7), label_smoothing=0.1)), True),
+    "sum": (Classifier(lambda o, y: F.cross_entropy(o, y, reduction="sum")), True),
+    "counted by hand": (Classifier(counted_by_hand), True),
+    "static mean": (Classifier(taken_by_gather), False),
+    "sum by rows": (Classifier(lambda o, y: F.nll_loss(o.log_softmax(-1), y, reduction="sum") / len(y)), False),
+    "two ignored": (Classifier(two_ignored), False),
+    "beside zeros": (Classifier(beside_zeros), False),
+    "other term": (Classifier(lambda o, y: F.cross_entropy(o, y) + 0.1 * o.square().mean()), False),
+    "next class": (Classifier(lambda o, y: F.cross_entropy(o, y) + F.cross_entropy(o, (y + 1) % 6)), False),
+    "batch norm": (Classifier(F.cross_entropy, torch.nn.BatchNorm1d(5)), False),
+}
+
+
+@pytest.mark.parametrize("flags", [("dp=2",), ("dp=1", "--micro-batches", "2")], ids=["dp=2", "micro-batches"])
+@pytest.mark.parametrize("name", LAST_STEPS)
+def test_last_steps_of_epochs(tmp_path, name, flags):
+    """Losses, running statistics and the evaluation of 20 samples in steps of 8 are PyTorch's, with the last 4 or without."""
+    module, fills = LAST_STEPS[name]
+    if name == "batch norm" and len(flags) > 1:
+        return  # whose statistics are those of a micro-batch
+    module = copy.deepcopy(module)
+    torch.manual_seed(4)
+    data = {"x": torch.randn(20, 5), "y": torch.randint(6, (20,))}
+    if fills:
+        data["y"][5] = -100
+    size = 4 if len(flags) > 1 else 8
+    model = models.Model("last", module, {n: v[:size] for n, v in data.items()})
+    save_file(data, tmp_path / "data.safetensors")
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), *flags, "--optimizer", SGD)
+    run = [program, "--data", "data.safetensors", "--epochs", 2, "--losses", "losses.txt", "--export-weights", "w.safetensors"]
+    said = oracle.run([*run, "--eval-data", "data.safetensors", "--eval-every", 100], tmp_path)
+    assert ("left out" in said) != fills, said
+    optimizer, losses = make_sgd(module.parameters()), []
+    for first in (0, 8, 16) * 2 if fills else (0, 8) * 2:
+        optimizer.zero_grad()
+        loss = module(**{n: v[first : first + 8] for n, v in data.items()})
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert oracle.read_losses(tmp_path / "losses.txt") == pytest.approx(losses, rel=1e-5)
+    for key, value in load_file(tmp_path / "w.safetensors").items():
+        assert torch.allclose(value, module.state_dict()[key], rtol=0, atol=1e-5), key
+    if name != "sum":  # that of an evaluation is one of batches
+        found = float(re.search(r"eval loss ([\d.]+) over 20", said)[1])
+        assert found == pytest.approx(module.eval()(**data).item(), rel=1e-5)

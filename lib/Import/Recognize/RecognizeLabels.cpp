@@ -220,12 +220,19 @@ public:
       if (indexing.contains(argument))
         continue;
       limit(argument, getShape(loss.getLogits()).back());
-      set(argument, kIgnoreMark, b.getI64IntegerAttr(loss.getIgnoreIndex()));
+      if (fits(loss.getIgnoreIndex(), argument))
+        set(argument, kIgnoreMark, b.getI64IntegerAttr(loss.getIgnoreIndex()));
       set(argument, kRoleMark, b.getStringAttr("labels"));
     }
   }
 
 private:
+  /// Whether the argument can hold the number: bytes without a sign hold no -100.
+  static bool fits(int64_t number, BlockArgument argument) {
+    auto type = cast<IntegerType>(getType(argument).getElementType());
+    return type.isUnsigned() || type.isInteger(1) ? llvm::isUIntN(type.getWidth(), number)
+                                                  : llvm::isIntN(type.getWidth(), number);
+  }
   void set(BlockArgument argument, StringRef mark, Attribute value) {
     function.setArgAttr(argument.getArgNumber(), mark, value);
   }
