@@ -216,10 +216,11 @@ LogicalResult CrossEntropyGradOp::emitRow(RowBuilder &row) {
 // Partition of the vocabulary
 //===----------------------------------------------------------------------===//
 
-/// Labels as i64; which rows are ignored; where a local logit is its row's label.
+/// Which rows are ignored; whether a row's label is a column of any rank; where a local logit is
+/// its row's label.
 namespace {
 struct LocalLabels {
-  Value ignored, isLabel;
+  Value ignored, inRange, isLabel;
 };
 } // namespace
 
@@ -227,7 +228,10 @@ static LocalLabels partitionLabels(RowPartition &row, Value labels, Value logits
                                    int64_t ignoreIndex) {
   Value wide = row.convert(labels, IntegerType::get(labels.getContext(), 64));
   Value ignored = row.compare(Predicate::Eq, wide, row.constant(wide, double(ignoreIndex)));
-  return {ignored, row.compare(Predicate::Eq, row.columns(logits), row.spread(wide, logits))};
+  Value low = row.compare(Predicate::Ge, wide, row.constant(wide, 0));
+  Value high = row.compare(Predicate::Lt, wide, row.constant(wide, double(row.getGlobalColumns())));
+  return {ignored, row.binary<AndOp>(low, high),
+          row.compare(Predicate::Eq, row.columns(logits), row.spread(wide, logits))};
 }
 
 /// Logits of whole rows, -inf in their padding: there softmax is 0, and so is the gradient of a
@@ -263,6 +267,7 @@ CrossEntropyOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRang
     loss = row.binary<AddOp>(row.binary<MulOp>(row.constant(loss, 1 - smoothing), loss),
                              row.binary<MulOp>(row.constant(loss, smoothing), mean));
   }
+  loss = row.choose(labels.inRange, loss, row.constant(loss, NAN)); // no rank has the label
   return llvm::SmallVector<Value>{row.choose(labels.ignored, row.constant(loss, 0), loss), lse};
 }
 
@@ -286,7 +291,8 @@ FailureOr<llvm::SmallVector<Value>> CrossEntropyGradOp::partition(PartitionBuild
   Value softmax = row.unary<ExpOp>(row.binary<SubOp>(x, row.spread(locals[3], x)));
   Value target =
       row.choose(labels.isLabel, row.constant(x, 1 - smoothing + rest), row.constant(x, rest));
-  Value result = row.binary<MulOp>(row.spread(locals[1], x), row.binary<SubOp>(softmax, target));
+  Value cotangent = row.choose(labels.inRange, locals[1], row.constant(locals[1], NAN));
+  Value result = row.binary<MulOp>(row.spread(cotangent, x), row.binary<SubOp>(softmax, target));
   result = row.choose(row.spread(labels.ignored, x), row.constant(x, 0), result);
   return llvm::SmallVector<Value>{row.convert(result, getElementTypeOrSelf(localResults[0]))};
 }

@@ -22,10 +22,13 @@ inline constexpr llvm::StringLiteral kRowSumsMark = "ps.row_sums";
 /// On the module: "step", "evaluate" or both, joined by "+". What is listed takes fewer samples than
 /// its batch has: it is filled up with rows whose labels are ignored (`ignoresRows`).
 inline constexpr llvm::StringLiteral kIgnoresRowsMark = "ps.ignores_rows";
-/// On an argument: the dim that is the batch, -1 where none is; absent: dim 0.
+/// On an argument, and on a result of `@evaluate` that has dims: the dim that is the batch, or whose
+/// major part is; `kNoBatch`, `kWholeBatch`; absent: dim 0.
 inline constexpr llvm::StringLiteral kBatchDimMark = "ps.batch_dim";
-/// The mark of an input without a batch.
+/// The mark of an input without a batch, and of a result that depends on none.
 inline constexpr int64_t kNoBatch = -1;
+/// The mark of a result that is one of a batch, not of its samples: a mean over them.
+inline constexpr int64_t kWholeBatch = -2;
 
 /// On the module: floating-point operations of the contractions and attentions of a micro-batch (of
 /// an evaluation, where there is no training), of the whole model: before anything is split.

@@ -101,6 +101,8 @@ json::Object ProgramTable::writeOutput(rank::OutputOp output) {
   json::Object object{{"name", output.getOutput()}, {"address", getAddress(output.getValue())}};
   describeTensor(object, output.getValue().getType(), output.getGlobal(), output.getSharding(),
                  ps::getMesh(module));
+  if (auto dim = output->getAttrOfType<IntegerAttr>(kBatchDimMark))
+    object["batch_dim"] = dim.getInt();
   return object;
 }
 

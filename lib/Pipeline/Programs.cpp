@@ -34,6 +34,14 @@ Value ProgramBuilder::getMicroBatch(Location loc, int64_t microBatch) {
   return known;
 }
 
+/// Copies the marks of an argument or a result, but those that the op has as attributes.
+static void copyMarks(DictionaryAttr marks, Operation *op) {
+  for (NamedAttribute mark : marks ? marks.getValue() : ArrayRef<NamedAttribute>())
+    if (mark.getName() != kNameMark && mark.getName() != kShardingMark &&
+        mark.getName() != rank::kGlobalMark)
+      op->setAttr(mark.getName(), mark.getValue());
+}
+
 rank::InputOp ProgramBuilder::getInput(func::FuncOp stage, unsigned i, int64_t microBatch) {
   BlockArgument arg = stage.getArgument(i);
   auto name = stage.getArgAttrOfType<StringAttr>(i, kNameMark);
@@ -48,11 +56,7 @@ rank::InputOp ProgramBuilder::getInput(func::FuncOp stage, unsigned i, int64_t m
   input = rank::InputOp::create(builder, arg.getLoc(), arg.getType(), name,
                                 builder.getI64IntegerAttr(microBatch),
                                 stage.getArgAttrOfType<TypeAttr>(i, rank::kGlobalMark), sharding);
-  for (NamedAttribute attr :
-       stage.getArgAttrDict(i) ? stage.getArgAttrDict(i).getValue() : ArrayRef<NamedAttribute>())
-    if (attr.getName() != kNameMark && attr.getName() != kShardingMark &&
-        attr.getName() != rank::kGlobalMark)
-      input->setAttr(attr.getName(), attr.getValue());
+  copyMarks(stage.getArgAttrDict(i), input);
   return input;
 }
 
@@ -98,11 +102,12 @@ void ProgramBuilder::addOutputs(func::FuncOp stage, int64_t microBatch, IRMappin
     if (auto arg = dyn_cast<BlockArgument>(value))
       bind(stage, arg.getArgNumber(), microBatch, values);
     auto name = stage.getResultAttrOfType<StringAttr>(i, kNameMark);
-    rank::OutputOp::create(builder, end->getLoc(),
-                           name ? name : builder.getStringAttr("output" + std::to_string(i)),
-                           builder.getI64IntegerAttr(microBatch), values.lookup(value),
-                           stage.getResultAttrOfType<TypeAttr>(i, rank::kGlobalMark),
-                           stage.getResultAttrOfType<ShardingAttr>(i, kShardingMark));
+    auto output = rank::OutputOp::create(
+        builder, end->getLoc(), name ? name : builder.getStringAttr("output" + std::to_string(i)),
+        builder.getI64IntegerAttr(microBatch), values.lookup(value),
+        stage.getResultAttrOfType<TypeAttr>(i, rank::kGlobalMark),
+        stage.getResultAttrOfType<ShardingAttr>(i, kShardingMark));
+    copyMarks(stage.getResultAttrDict(i), output);
   }
 }
 

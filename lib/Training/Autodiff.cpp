@@ -1,6 +1,7 @@
 // ps-autodiff: @forward becomes @micro_batch (forward and backward), @evaluate, @update and, where
 // the loss asks for it, @count.
 #include "Backward.h"
+#include "BatchSums.h"
 #include "OptimizerStep.h"
 #include "StepLoss.h"
 #include "lib/Support/Parameters.h"
@@ -596,12 +597,24 @@ void TrainingBuilder::warnAboutMissingGradients() {
 // @evaluate and @update
 //===----------------------------------------------------------------------===//
 
+/// Says which dim of each result is the batch, where that is not dim 0.
+static void markResults(func::FuncOp function) {
+  Block &block = function.getBody().front();
+  BatchSums batch(block);
+  for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
+    int64_t dim = batch.getBatchDim(value);
+    if (cast<RankedTensorType>(value.getType()).getRank() > 0 && dim != 0)
+      function.setResultAttr(i, kBatchDimMark, Builder(function).getI64IntegerAttr(dim));
+  }
+}
+
 void TrainingBuilder::buildEvaluate() {
   func::FuncOp function = cloneForward("evaluate", Phase::Evaluate);
   Block &block = function.getBody().front();
   switchToEvaluation(function);
   Operation *end = block.getTerminator();
   OpBuilder builder(end);
+  markResults(function);
   if (loss) {
     llvm::SmallVector<LossPart> parts = getLossParts(builder, end->getOperand(*loss));
     markIgnoredRows("evaluate", parts);

@@ -22,7 +22,20 @@ BatchSums::BatchSums(Block &block) {
 
 int64_t BatchSums::getSamples(Value value) const {
   State state = get(value);
-  return state.kind == State::Kind::Sum ? state.samples : 0;
+  return state.kind == State::Kind::Sum && state.samples > 1 ? state.samples : 0;
+}
+
+int64_t BatchSums::getBatchDim(Value value) const {
+  State state = get(value);
+  auto shape = cast<RankedTensorType>(value.getType()).getShape();
+  if (state.kind == State::Kind::None)
+    return kNoBatch;
+  if (state.kind == State::Kind::Rows)
+    return state.dim;
+  if (state.samples > 1 || shape.empty())
+    return kWholeBatch;
+  auto *one = llvm::find(shape, 1);
+  return one == shape.end() ? 0 : one - shape.begin();
 }
 
 bool BatchSums::isNoSum(Value value) const {
@@ -79,7 +92,7 @@ void BatchSums::visitRows(Operation *op, int64_t samples) {
     batch = factors[state.dim].front();
   }
   // A factor that is no whole number of batches cuts the batch apart.
-  if (!batch || samples < 2 || rule.factors[*batch].size % samples != 0)
+  if (!batch || rule.factors[*batch].size % samples != 0)
     return;
   const RuleFactor &factor = rule.factors[*batch];
   if (factor.kind == RuleFactor::Kind::Whole)

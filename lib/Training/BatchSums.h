@@ -17,6 +17,10 @@ public:
   /// The number of samples that `value` adds up: that of two batches together is the sum of those
   /// of each. 0 for any other value: a mean, a value that knows no sample, one of a single sample.
   int64_t getSamples(mlir::Value value) const;
+  /// The dim of `value` whose major part is the samples; `kNoBatch` where it depends on no sample,
+  /// `kWholeBatch` where it is one of a batch. A batch of one sample is taken to be the first dim of
+  /// size 1, and dim 0 where there is none.
+  int64_t getBatchDim(mlir::Value value) const;
   /// Whether `value` depends on a batch of several samples in another way than as a sum of theirs.
   bool isNoSum(mlir::Value value) const;
 

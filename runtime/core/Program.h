@@ -235,7 +235,11 @@ struct RankTensor {
 
 /// What an entry gives to the host.
 struct Output : RankTensor {
+  static constexpr int64_t kNoBatch = -1, kWholeBatch = -2;
   std::string name;
+  /// The dim whose major part is the samples of a batch; `kNoBatch`: the same for all batches;
+  /// `kWholeBatch`: one of a batch, not of its samples. Of @evaluate; unused for other entries.
+  int64_t batchDim = 0;
 };
 
 /// What the ranks of one pipeline coordinate do in an entry.

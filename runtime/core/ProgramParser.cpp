@@ -178,7 +178,12 @@ void addOutput(const Json &object, const Mesh &mesh, int64_t coordinate, EntryPo
       return known.addresses.set(coordinate, address);
   Output result{{parseDtype(object.at("dtype")), parsePlacement(object, mesh),
                  std::vector<int64_t>(mesh.pipelineSize(), Addresses::Absent)},
-                name};
+                name,
+                getOr<int64_t>(object, "batch_dim", 0)};
+  int64_t dims = int64_t(result.placement.shape.size());
+  if (result.batchDim < Output::kWholeBatch || (dims > 0 && result.batchDim >= dims))
+    PSRT_FAIL(BadInput, "output \"%s\" has batch_dim %lld; it has %lld dims", name.c_str(),
+              (long long)result.batchDim, (long long)dims);
   result.addresses.set(coordinate, address);
   entry.outputs.push_back(std::move(result));
 }

@@ -22,6 +22,8 @@ std::string describe(const Json &value) {
 std::string toText(const std::string &path, const std::string &key, const Json &value) {
   if (value.is_string() && value.get<std::string>().empty())
     refuse(path, "\"" + key + "\" is empty; leave it out, or give a value");
+  if (value.is_string() && value.get<std::string>().find('\0') != std::string::npos)
+    refuse(path, "\"" + key + "\" has a NUL byte, where a text of a command line ends; remove it");
   if (value.is_string())
     return value.get<std::string>();
   if (value.is_number())

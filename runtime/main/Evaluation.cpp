@@ -21,10 +21,11 @@ SampleOrder makeOrder(const Session &session, const std::string &entry, const Sa
   if (order.samples == 0)
     PSRT_FAIL(BadInput, "the data has no sample");
   if (order.stepsPerEpoch() == 0)
-    PSRT_FAIL(BadInput,
-              "the data has %lld samples, a step takes %lld, and samples that only fill it up would "
-              "count in the loss; give more data or compile with a smaller --batch",
-              (long long)order.samples, (long long)(order.microBatches * order.rows));
+    PSRT_FAIL(
+        BadInput,
+        "the data has %lld samples, a step takes %lld, and samples that only fill it up would "
+        "count in the loss; give more data or compile with a smaller --batch",
+        (long long)order.samples, (long long)(order.microBatches * order.rows));
   return order;
 }
 
@@ -146,17 +147,73 @@ void Evaluator::checkLoss(double loss) const {
                           : (": " + input + " is nan or infinite; mend the data").c_str());
 }
 
+/// Whether an output says something of a whole batch, of which there are several, or one that is
+/// not full.
+bool Evaluator::isOfBatch(const Output &output) const {
+  bool isWhole = output.placement.shape.empty() || output.batchDim == Output::kWholeBatch;
+  return isWhole && samples() != order.rows;
+}
+
 void Evaluator::collectOutputs(const std::vector<std::string> &names) {
-  for (const Output &candidate : entry.outputs) {
-    bool wanted = names.empty() && !suffixOf(candidate.name, kLossSum) &&
-                  !suffixOf(candidate.name, kLossCount);
-    for (const std::string &name : names)
-      wanted |= name == candidate.name;
-    if (wanted)
-      collected.push_back({&candidate, {}});
+  std::string left;
+  for (const Output &output : entry.outputs)
+    if (names.empty() && !suffixOf(output.name, kLossSum) && !suffixOf(output.name, kLossCount)) {
+      if (isOfBatch(output))
+        left += (left.empty() ? "\"" : ", \"") + output.name + "\"";
+      else
+        collected.push_back({&output, {}});
+    }
+  for (const std::string &name : names) {
+    const Output &output = find(name);
+    if (std::any_of(collected.begin(), collected.end(),
+                    [&](const Collected &item) { return item.output == &output; }))
+      continue;
+    if (isOfBatch(output))
+      PSRT_FAIL(BadArgument,
+                "--output %s: it is one of a batch and not of each sample, and %lld samples are "
+                "no batch of %lld; give as many samples, or --eval-steps 1",
+                name.c_str(), (long long)samples(), (long long)order.rows);
+    collected.push_back({&output, {}});
   }
-  for (const std::string &name : names)
-    find(name);
+  if (!left.empty() && session.isFirst())
+    std::fprintf(stderr,
+                 "note: --outputs leaves out %s: one of a batch and not of each sample; "
+                 "--eval-steps 1 writes that of the first batch\n",
+                 left.c_str());
+}
+
+/// An output as blocks that lie one after the other; the samples of a batch are consecutive in
+/// each.
+struct Blocks {
+  int64_t count = 1; ///< of a batch
+  int64_t bytes = 0; ///< of a block
+  explicit Blocks(const Output &output) {
+    const std::vector<int64_t> &shape = output.placement.shape;
+    for (int64_t d = 0; d < output.batchDim; ++d)
+      count *= shape[d];
+    bytes = output.placement.count() * dtypeSize(output.dtype) / count;
+  }
+};
+
+static bool hasSamples(const Output &output) {
+  return !output.placement.shape.empty() && output.batchDim >= 0;
+}
+
+void Evaluator::collect(int64_t step) {
+  for (Collected &item : collected) {
+    Blocks blocks(*item.output);
+    int64_t batches = hasSamples(*item.output) ? steps : 1;
+    int64_t at = hasSamples(*item.output) ? step * blocks.bytes : 0;
+    std::vector<char> batch;
+    if (session.isFirst()) {
+      batch.resize(blocks.count * blocks.bytes);
+      item.data.resize(batches * batch.size());
+    }
+    session.gather(*item.output, session.isFirst() ? batch.data() : nullptr);
+    for (int64_t i = 0; session.isFirst() && i < blocks.count; ++i)
+      std::memcpy(item.data.data() + i * batches * blocks.bytes + at,
+                  batch.data() + i * blocks.bytes, blocks.bytes);
+  }
 }
 
 void Evaluator::writeOutputs(const std::string &path) {
@@ -165,29 +222,18 @@ void Evaluator::writeOutputs(const std::string &path) {
   SafetensorsWriter writer;
   for (const Collected &item : collected) {
     std::vector<int64_t> shape = item.output->placement.shape;
-    int64_t bytes = int64_t(item.data.size());
-    if (isRows(*item.output)) {
-      bytes = bytes / (steps * order.rows) * samples(); // rows that were only padding are left out
-      shape[0] = samples();
+    Blocks blocks(*item.output);
+    int64_t stride = int64_t(item.data.size()) / blocks.count, bytes = stride;
+    if (hasSamples(*item.output)) { // rows that only filled up a batch are left out
+      bytes = blocks.bytes / order.rows * samples();
+      shape[item.output->batchDim] = shape[item.output->batchDim] / order.rows * samples();
     }
-    writer.add(item.output->name, item.output->dtype, shape,
-               [&item, bytes](char *data) { std::memcpy(data, item.data.data(), bytes); });
+    writer.add(item.output->name, item.output->dtype, shape, [=, &item](char *data) {
+      for (int64_t i = 0; i < blocks.count; ++i)
+        std::memcpy(data + i * bytes, item.data.data() + i * stride, bytes);
+    });
   }
   writer.write(path);
-}
-
-bool Evaluator::isRows(const Output &output) const {
-  return !output.placement.shape.empty() && output.placement.shape[0] == order.rows;
-}
-
-void Evaluator::collect(int64_t step) {
-  for (Collected &item : collected) {
-    int64_t bytes = item.output->placement.count() * dtypeSize(item.output->dtype);
-    int64_t at = isRows(*item.output) ? step * bytes : 0;
-    if (session.isFirst())
-      item.data.resize(at + bytes);
-    session.gather(*item.output, session.isFirst() ? item.data.data() + at : nullptr);
-  }
 }
 
 const Output &Evaluator::find(const std::string &name) const {

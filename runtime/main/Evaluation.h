@@ -29,7 +29,8 @@ public:
   /// How many samples a run reads.
   int64_t samples() const { return std::min(order.samples, steps * order.rows); }
 
-  /// Which outputs `run` collects; none: all but those of the loss.
+  /// Which outputs `run` collects; none: all but those of the loss, and but those that are one of a
+  /// batch where there are several batches, which a note names. Fails for such a one by name.
   void collectOutputs(const std::vector<std::string> &names);
   void writeOutputs(const std::string &path);
 
@@ -43,7 +44,7 @@ private:
   /// Runs a batch; its rows read the samples that `sampleOf(row)` gives.
   template <typename SampleOf> Sums runBatch(SampleOf sampleOf);
   Sums addUpRest(int64_t first, int64_t count, std::optional<int64_t> step);
-  bool isRows(const Output &output) const;
+  bool isOfBatch(const Output &output) const;
   void collect(int64_t step);
   const Output &find(const std::string &name) const;
   double readOutput(const std::string &name);

@@ -31,6 +31,9 @@ Schedule::Schedule(const std::string &text, int64_t total) : total(total) {
       if (!known->second.count(key))
         PSRT_FAIL(BadArgument, "--lr-schedule %s has no argument \"%s\"", form.c_str(),
                   item.c_str());
+      if (arguments.count(key))
+        PSRT_FAIL(BadArgument, "--lr-schedule %s has \"%s\" twice; give it once", form.c_str(),
+                  key.c_str());
       const char *number = equals == std::string::npos ? "" : item.c_str() + equals + 1;
       char *end = nullptr;
       arguments[key] = std::strtod(number, &end);

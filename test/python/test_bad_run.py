@@ -227,6 +227,7 @@ def test_output_that_is_a_folder_of_the_program(tmp_path, program):
         (("--data-type", "int4"), ["--data-type", "int4", "uint8"]),
         (("--labels", "prior"), ["--labels", "prior", "next"]),
         (("--lr-schedule", "spiral"), ["spiral", "cosine"]),
+        (("--lr-schedule", "cosine(warmup=1,warmup=2)"), ["--lr-schedule", "warmup", "twice"]),
         (("--lr-schedule", "cosine(warmup=x)"), ["warmup"]),
         (("--lr-schedule", "cosine(warmup=10,steps=10)"), ["steps=10", "above warmup=10"]),
         (("--lr-schedule", "cosine(min=2)"), ["min=2", "at most 1"]),
@@ -279,6 +280,13 @@ def test_number_out_of_range_in_a_config(tmp_path, program):
     (tmp_path / "run.json").write_text('{"steps": "three", "data": "data.safetensors"}')
     said = refuse([program, "--config", "run.json"], tmp_path, 2, "--steps", "three", "at least 0")
     assert len(said) < 250, "a plain message"
+
+
+@pytest.mark.parametrize("key", ["log", "export-weights", "set"])
+def test_nul_byte_in_a_config(tmp_path, program, key):
+    (tmp_path / "run.json").write_text(json.dumps({key: "lr=1\0", "data": "data.safetensors"}))
+    refuse([program, "--config", "run.json"], tmp_path, 2, "run.json", f'"{key}" has a NUL byte')
+    assert not (tmp_path / "lr=1").exists()
 
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])

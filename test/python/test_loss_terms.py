@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import tools_folder
+from refusals import refuse
 from safetensors.torch import load_file, save_file
 
 STEPS = 3
@@ -498,3 +499,14 @@ def test_last_steps_of_epochs(tmp_path, name, flags):
     if name != "sum":  # that of an evaluation is one of batches
         found = float(re.search(r"eval loss ([\d.]+) over 20", said)[1])
         assert found == pytest.approx(module.eval()(**data).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "tp=2", "tp=4"])
+@pytest.mark.parametrize("label", [0, 7])
+def test_labels_of_no_class(tmp_path, mesh, label):
+    """That the model computes: their loss is NaN, also where each rank has some of the classes."""
+    model = models.Model("shifted", Classifier(lambda o, y: F.cross_entropy(o, y - 1)), {"x": torch.randn(8, 5), "y": torch.arange(8) % 6 + 1})
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), mesh)
+    model.inputs["y"][3] = label
+    save_file(model.inputs, tmp_path / "data.safetensors")
+    refuse([program, "--data", "data.safetensors"], tmp_path, 1, "the loss of step 0 is nan")

@@ -1,0 +1,54 @@
+"""`--eval --outputs`: what a model returns for each sample, wherever its batch is; what is one of a batch is said to be left out."""
+import oracle
+import pytest
+import torch
+from conftest import tools_folder
+from refusals import refuse
+from safetensors.torch import load_file, save_file
+
+BATCH, SAMPLES = 8, 20
+
+
+class Outputs(torch.nn.Module):
+    """Outputs with the batch in each place, of no batch, and of a batch as a whole."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(5, 6)
+
+    def forward(self, x):
+        rows = self.layer(x)
+        return {
+            "rows": rows, "flat": rows.reshape(-1), "pairs": rows.reshape(-1, 2), "columns": rows.t(), "doubled": torch.stack([rows, 2 * rows]),
+            "largest": rows.argmax(-1), "bias": 2 * self.layer.bias, "square": (self.layer.weight @ self.layer.weight.t()),
+            "mean": rows.mean(), "means": rows.mean(0), "twice": torch.cat([rows, 2 * rows]), "products": rows @ rows.t(),
+        }  # fmt: skip
+
+
+OF_SAMPLES, OF_BATCHES = ["rows", "flat", "pairs", "columns", "doubled", "largest", "bias", "square"], ["mean", "means", "twice", "products"]
+
+
+@pytest.mark.parametrize("mesh,batch", [("dp=1", BATCH), ("dp=2", BATCH), ("dp=1", 1)])
+def test_outputs_are_of_all_samples(tmp_path, mesh, batch):
+    model, x = Outputs(), torch.randn(SAMPLES, 5)
+    shapes = {"x": {0: torch.export.Dim("batch")}}
+    torch.export.save(torch.export.export(model, (x[:BATCH],), dynamic_shapes=shapes), tmp_path / "model.pt2")
+    names = list(model(x))
+    flags = ["--inference", "--mesh", mesh, "--batch", str(batch)]
+    oracle.run([tools_folder() / "ps-compile", "model.pt2", "-o", "program", *flags], tmp_path)
+    save_file({"x": x}, tmp_path / "x.safetensors")
+    run = ["./program", "--eval", "--eval-data", "x.safetensors", "--outputs", "o.safetensors"]
+    said = oracle.run(run, tmp_path)
+    found, expected = load_file(tmp_path / "o.safetensors"), model(x)
+    left = OF_BATCHES if batch > 1 else []
+    assert set(names) - set(found) >= set(left) and all(f'"{name}"' in said for name in left), said
+    for name in OF_SAMPLES:
+        assert torch.allclose(found[name], expected[name], rtol=1e-5, atol=1e-6), name
+    if batch == 1:
+        return
+    refuse([*run, "--output", "means"], tmp_path, 2, "--output means", "one of a batch", "--eval-steps 1")
+    oracle.run([*run, "--eval-steps", "1"], tmp_path)
+    first = model(x[:BATCH])
+    for name, value in load_file(tmp_path / "o.safetensors").items():
+        assert torch.allclose(value, first[name], rtol=1e-5, atol=1e-6), name
