@@ -17,6 +17,15 @@ def test_programs_look_for_libraries_where_the_system_looks(program):
     assert run_paths(program) == []
 
 
+def test_no_tool_looks_into_the_current_folder():
+    """As an empty entry of a list of folders says."""
+    build = tools_folder().parent
+    files = [path for path in [*(build / "bin").glob("ps-*"), *(build / "lib").glob("*.so")] if path.is_file()]
+    assert len(files) >= 6
+    for path in files:
+        assert all(folder.startswith(("/", "$ORIGIN")) for paths in run_paths(path) for folder in paths.split(":")), path
+
+
 def test_installed_tools_need_no_build_folder(tmp_path, exports):
     build = tools_folder().parent
     prefix, archive = tmp_path / "prefix", models.gpt().export(tmp_path / "model.pt2")
