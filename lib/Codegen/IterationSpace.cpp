@@ -514,6 +514,16 @@ bool IterationSpace::checkOutputs() {
   return true;
 }
 
+/// Fails where values of a few dims each have so many dims together that no 64 bits count the
+/// iterations: 2^32 rows of one and 2^32 columns of another.
+bool IterationSpace::isCountable() {
+  int64_t count = 1;
+  for (unsigned leaf : leaves)
+    if (llvm::MulOverflow(count, factors.getSize(leaf), count))
+      return fail("more iterations than 64 bits count");
+  return true;
+}
+
 LogicalResult IterationSpace::analyze(ArrayRef<Operation *> ops, ArrayRef<OutputRequest> requests,
                                       int64_t mostChunks) {
   this->mostChunks = mostChunks;
@@ -525,7 +535,7 @@ LogicalResult IterationSpace::analyze(ArrayRef<Operation *> ops, ArrayRef<Output
   for (const OutputRequest &request : requests)
     if (!addOutput(request))
       return failure();
-  if (!checkDims() || !chooseColumns() || !placeReductions() || !orderLeaves())
+  if (!checkDims() || !chooseColumns() || !placeReductions() || !orderLeaves() || !isCountable())
     return failure();
   forEachAccess([&](Access &access) { computeStrides(access, leaves); });
   return success(coalesce() && checkColumnSums() && checkOutputs());

@@ -100,6 +100,7 @@ private:
   bool chooseColumns();
   bool orderLeaves();
   bool placeReductions();
+  bool isCountable();
   bool coalesce();
   bool checkColumnSums();
   bool checkOutputs();
