@@ -556,13 +556,15 @@ class Graph:
         shapes |= {f"w{k}": self.nodes[i].shape for k, i in enumerate(self.outputs)}
         return {name: torch.randn(shape, dtype=torch.float64, generator=generator) for name, shape in shapes.items()}
 
-    def gradients(self, parameters, dtype=torch.float64):
-        """The loss and the gradients by PyTorch."""
+    def gradients(self, parameters, dtype=torch.float64, nudge=0.0):
+        """The loss and the gradients by PyTorch. `nudge`: the relative change of what is rounded to whole numbers."""
         leaves = {name: value.to(dtype).requires_grad_() for name, value in parameters.items()}
         values = {}
         for i in self.live():
             node = self.nodes[i]
-            values[i] = node.function(*(values[k] for k in node.operands)) if node.text else leaves[f"v{i}"]
+            rounds = re.search(r"ps\.(trunc|floor|ceil|round) ", node.text or "")
+            operands = [values[k] * (1 + nudge) if rounds else values[k] for k in node.operands]
+            values[i] = node.function(*operands) if node.text else leaves[f"v{i}"]
         loss = sum((values[i] * leaves[f"w{k}"]).sum() for k, i in enumerate(self.outputs))
         found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         zeros = {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
@@ -607,7 +609,8 @@ def draw_graph(seed):
             continue
         nudge = 1e-6 if graph.is_rounded else 1e-12
         nudged = {name: value * (1 + nudge) for name, value in parameters.items()}
-        if all(is_close(value, exact[name], exact, graph.tolerance) for name, value in graph.gradients(nudged)[1].items()):
+        others = [graph.gradients(nudged)[1], *(graph.gradients(parameters, nudge=n)[1] for n in (nudge, -nudge))]
+        if all(is_close(other[name], exact[name], exact, graph.tolerance) for other in others for name in exact):
             return graph
 
 
