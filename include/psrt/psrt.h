@@ -94,7 +94,7 @@ psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t i
                       float *loss);
 
 /** Copies a variable, whole, by model name (any alias, or a symbol as "x.adamw.mean"; "grad.NAME"
- * is the gradient). */
+ * is the gradient, "grad.self.NAME" where the model has a variable "grad.NAME"). */
 psrt_status psrt_get_variable(psrt_program *program, psrt_tensor *tensor);
 psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor);
 

@@ -78,6 +78,40 @@ void BatchSums::visit(Operation *op) {
   setResults(op, {isSum ? State::Kind::Sum : State::Kind::Other, 0, samples});
 }
 
+bool BatchSums::isAlike(Value value, unsigned dim) {
+  auto known = alike.find({value, dim});
+  if (known != alike.end())
+    return known->second;
+  bool result = computeAlike(value, dim);
+  return alike[{value, dim}] = result;
+}
+
+bool BatchSums::computeAlike(Value value, unsigned dim) {
+  Operation *op = value.getDefiningOp();
+  if (cast<RankedTensorType>(value.getType()).getDimSize(dim) == 1 ||
+      isa_and_nonnull<RandomOpInterface>(op))
+    return true;
+  if (auto constant = dyn_cast_or_null<ConstantOp>(op)) {
+    auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
+    return dense && dense.isSplat();
+  }
+  if (auto iota = dyn_cast_or_null<IotaOp>(op))
+    return iota.getDim() != dim;
+  auto ruled = dyn_cast_or_null<ShardingOpInterface>(op);
+  if (!ruled)
+    return false;
+  ShardingRule rule = ruled.getShardingRule();
+  const DimFactors &factors = rule.results[cast<OpResult>(value).getResultNumber()][dim];
+  if (factors.empty() || rule.factors[factors.front()].kind == RuleFactor::Kind::Whole)
+    return factors.empty();
+  for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands))
+    for (auto [i, own] : llvm::enumerate(dims))
+      if (llvm::is_contained(own, factors.front()) &&
+          (own.front() != factors.front() || !isAlike(operand, i)))
+        return false;
+  return true;
+}
+
 void BatchSums::visitRows(Operation *op, int64_t samples) {
   setResults(op, {State::Kind::Other, 0, samples});
   ShardingRule rule = cast<ShardingOpInterface>(op).getShardingRule();
@@ -94,6 +128,11 @@ void BatchSums::visitRows(Operation *op, int64_t samples) {
   // A factor that is no whole number of batches cuts the batch apart.
   if (!batch || rule.factors[*batch].size % samples != 0)
     return;
+  for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
+    for (auto [dim, own] : llvm::enumerate(factors))
+      if (get(operand).kind == State::Kind::None && llvm::is_contained(own, *batch) &&
+          !isAlike(operand, dim))
+        return; // each place in the batch has numbers of its own
   const RuleFactor &factor = rule.factors[*batch];
   if (factor.kind == RuleFactor::Kind::Whole)
     return;

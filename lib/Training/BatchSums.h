@@ -41,11 +41,16 @@ private:
   State get(mlir::Value value) const { return states.lookup(value); }
   /// Sets the states of the op's results.
   void visit(mlir::Operation *op);
+  /// Whether `value`, which knows no sample, is the same for all of them: it does not change along
+  /// the major part of its dim `dim`.
+  bool isAlike(mlir::Value value, unsigned dim);
+  bool computeAlike(mlir::Value value, unsigned dim);
   /// The results of an op whose only dependent operands have rows.
   void visitRows(mlir::Operation *op, int64_t samples);
   void setResults(mlir::Operation *op, State state);
 
   llvm::DenseMap<mlir::Value, State> states;
+  llvm::DenseMap<std::pair<mlir::Value, unsigned>, bool> alike; ///< what `isAlike` has said
 };
 
 } // namespace parashard

@@ -30,6 +30,8 @@ NamedTensors::NamedTensors(const Program &program) {
     if (!variable.names.empty())
       add(program, int(i), variable.names, variable);
   }
+  for (const auto &[name, tensor] : byName)
+    modelNames.insert(name);
   for (size_t i = 0; i < program.variables.size(); ++i) {
     const Variable &variable = program.variables[i];
     if (!variable.addsTo.empty())
@@ -39,13 +41,14 @@ NamedTensors::NamedTensors(const Program &program) {
     if (of >= 0 && isStateOf(variable, program.variables[of])) {
       // The symbol is that of the parameter, which may be one part of several, and what it is.
       const Variable &parameter = program.variables[of];
-      std::string name = "optimizer" + variable.symbol.substr(parameter.symbol.size()) + "." +
-                         parameter.displayName();
+      std::string name = derive("optimizer" + variable.symbol.substr(parameter.symbol.size()) + ".",
+                                parameter.displayName());
       add(program, int(i), {name}, parameter);
       tensors[byName.at(name)].kind = kOptimizerState;
     }
     if (of >= 0 && (gradient || variable.kind == "average"))
-      add(program, int(i), {(gradient ? "grad." : "ema.") + program.variables[of].displayName()},
+      add(program, int(i),
+          {derive(gradient ? "grad." : "ema.", program.variables[of].displayName())},
           program.variables[of]);
     else if (variable.names.empty() || variable.names.front() != variable.symbol)
       if (!byName.count(variable.symbol)) {
@@ -56,6 +59,12 @@ NamedTensors::NamedTensors(const Program &program) {
           tensors.back().kind = "part";
       }
   }
+}
+
+std::string NamedTensors::derive(std::string prefix, const std::string &name) const {
+  while (modelNames.count(prefix + name))
+    prefix += "self.";
+  return prefix + name;
 }
 
 /// `view`: the variable whose file range says which part of the whole this is.
@@ -88,7 +97,12 @@ const NamedTensor *NamedTensors::find(const std::string &name) const {
   for (const std::string prefix : {"grad.", "ema."})
     if (it == byName.end() && name.rfind(prefix, 0) == 0)
       if (auto of = byName.find(name.substr(prefix.size())); of != byName.end())
-        it = byName.find(prefix + tensors[of->second].name);
+        it = byName.find(derive(prefix, tensors[of->second].name));
+  return it == byName.end() ? nullptr : &tensors[it->second];
+}
+
+const NamedTensor *NamedTensors::findAverage(const NamedTensor &of) const {
+  auto it = byName.find(derive("ema.", of.name));
   return it == byName.end() ? nullptr : &tensors[it->second];
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/core/Session.h"
 #include "runtime/data/WeightFiles.h"
 #include <map>
+#include <set>
 
 namespace psrt {
 
@@ -31,8 +32,11 @@ class NamedTensors {
 public:
   explicit NamedTensors(const Program &program);
   /// Parameters, buffers and the rest by their model names; then symbols of others; "grad.NAME" for
-  /// gradients, "ema.NAME" for averages.
+  /// gradients, "ema.NAME" for averages. Where the model has such a name itself, that is its tensor,
+  /// and the gradient is "grad.self.NAME".
   const NamedTensor *find(const std::string &name) const;
+  /// The average of a parameter; null where it has none.
+  const NamedTensor *findAverage(const NamedTensor &of) const;
   /// Fails, naming some that there are.
   const NamedTensor &get(const std::string &name) const;
   const std::vector<NamedTensor> &all() const { return tensors; }
@@ -40,7 +44,10 @@ public:
 private:
   void add(const Program &program, int variable, std::vector<std::string> names,
            const Variable &view);
+  /// The name of what belongs to the model's tensor `name`, which no tensor of the model has.
+  std::string derive(std::string prefix, const std::string &name) const;
   std::vector<NamedTensor> tensors;
+  std::set<std::string> modelNames;
   std::map<std::string, size_t> byName;
 };
 

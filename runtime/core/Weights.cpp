@@ -99,7 +99,7 @@ void exportWeights(Session &session, const NamedTensors &tensors, const std::str
   for (const NamedTensor &tensor : tensors.all()) {
     if (!isPersistent(tensor) || !isSelected(session.getProgram(), tensor, options.only))
       continue;
-    const NamedTensor *average = options.averages ? tensors.find("ema." + tensor.name) : nullptr;
+    const NamedTensor *average = options.averages ? tensors.findAverage(tensor) : nullptr;
     const NamedTensor &source = average ? *average : tensor;
     for (const std::string &name : tensor.aliases)
       if (!folder || name == tensor.name)

@@ -1,11 +1,21 @@
 // Lines of the log.
 #include "runtime/main/StepLog.h"
 #include "runtime/main/Parts.h"
+#include <set>
 
 namespace psrt {
 
 /// Of the accumulators of further scalar outputs.
 static const std::string kOutputPrefix = "output.";
+
+/// The key of an output: its name, or "output.NAME" where the log has such a key itself.
+static std::string keyOf(const std::string &output) {
+  static const std::set<std::string> own{"step",         "done",      "loss",          "skipped",
+                                         "lr",           "grad_norm", "loss_scale",    "step_ms",
+                                         "samples_s",    "tokens_s",  "flops_s",       "flops_use",
+                                         "peak_flops_s", "eval_loss", "eval_loss_ema", "memory"};
+  return own.count(output) || output.rfind("lr.", 0) == 0 ? kOutputPrefix + output : output;
+}
 
 /// Tokens of a sample: the length of the first input whose numbers index a table; 0 where none
 /// does.
@@ -31,7 +41,7 @@ StepLog::StepLog(Session &session, const std::string &path, int64_t samples, int
     if (variable.kind == "scalar" && (symbol == "lr" || symbol.rfind("lr.", 0) == 0))
       rates.push_back({symbol, session.readScalar(symbol)});
     if (variable.kind == "accumulator" && symbol.rfind(kOutputPrefix, 0) == 0)
-      scalars.push_back({symbol.substr(kOutputPrefix.size()), symbol});
+      scalars.push_back({keyOf(symbol.substr(kOutputPrefix.size())), symbol});
   }
   if (wanted)
     peak = measurePeak(session);

@@ -563,3 +563,45 @@ def test_inference_reads_what_training_saved(tmp_path, optimizer):
     assert "which this program has not: they are left out" in said
     found = [float(re.search(r"eval loss ([\d.]+)", text)[1]) for text in (trained, said)]
     assert found[0] == pytest.approx(found[1], rel=1e-5), (trained, said)
+
+
+class NamesOfTheRuntime(torch.nn.Module):
+    """Modules whose parameters have the names that gradients and averages of others have."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.proj = torch.nn.Linear(6, 6)
+        self.grad, self.ema = (torch.nn.ModuleDict({"proj": torch.nn.Linear(6, 6)}) for _ in range(2))
+
+    def forward(self, x):
+        hidden = self.ema["proj"](self.proj(x)).tanh()
+        return {"loss": (self.grad["proj"](hidden) - x).square().mean(), "step": hidden.mean(), "lr": hidden.std()}
+
+
+def test_names_that_gradients_and_averages_have(tmp_path):
+    """The model's tensors keep them in every file, and a run goes on from what it has saved."""
+    module = NamesOfTheRuntime()
+    model = models.Model("names", module, {"x": torch.randn(8, 6)})
+    data = {"x": torch.randn(32, 6)}
+    save_file(data, tmp_path / "data.safetensors")
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), "dp=2", "--optimizer", "sgd(lr=0.1)", "--ema", "0.5")
+    run = [program, "--data", "data.safetensors", "--quiet", "--save", "saved"]
+    oracle.run([*run, "--steps", 2, "--gradients", "g.safetensors"], tmp_path)
+    oracle.run([*run, "--steps", 4, "--load", "latest", "--export-weights", "w.safetensors", "--log", "log"], tmp_path)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    averages = torch.optim.swa_utils.AveragedModel(module, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.5))
+    for step in range(4):
+        optimizer.zero_grad()
+        module(data["x"][8 * step : 8 * step + 8])["loss"].backward()
+        if step == 0:
+            found = load_file(tmp_path / "g.safetensors")
+            assert torch.allclose(found["grad.self.proj.weight"], module.proj.weight.grad, atol=1e-6)
+        optimizer.step()
+        averages.update_parameters(module)
+    for file, expected in ("w.safetensors", module), ("w.ema.safetensors", averages.module):
+        for name, value in load_file(tmp_path / file).items():
+            assert torch.allclose(value, expected.state_dict()[name], atol=1e-5), (file, name)
+    line = json.loads((tmp_path / "log").read_text().splitlines()[-1], object_pairs_hook=lambda pairs: pairs)
+    keys = [key for key, _ in line]
+    assert len(keys) == len(set(keys)) and {"output.step", "output.lr"} <= set(keys) and dict(line)["step"] == 3, keys
