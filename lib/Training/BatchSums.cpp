@@ -126,7 +126,7 @@ void BatchSums::visitRows(Operation *op, int64_t samples) {
     batch = factors[state.dim].front();
   }
   // A factor that is no whole number of batches cuts the batch apart.
-  if (!batch || rule.factors[*batch].size % samples != 0)
+  if (!batch || samples < 1 || rule.factors[*batch].size % samples != 0)
     return;
   for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
     for (auto [dim, own] : llvm::enumerate(factors))
