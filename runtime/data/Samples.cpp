@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <glob.h>
+#include <set>
 #include <unistd.h>
 
 namespace psrt {
@@ -83,6 +84,15 @@ public:
         return format("--fill %s=%g", name.c_str(), value);
     return rest->where(input, sample, element);
   }
+  std::vector<std::string> unread() const override {
+    std::vector<std::string> names = rest->unread();
+    auto isFilled = [&](const std::string &name) {
+      return std::any_of(fills.begin(), fills.end(),
+                         [&](const auto &fill) { return fill.first == name; });
+    };
+    names.erase(std::remove_if(names.begin(), names.end(), isFilled), names.end());
+    return names;
+  }
 
 private:
   std::unique_ptr<SampleSource> rest;
@@ -96,11 +106,18 @@ public:
   TensorSource(std::vector<const Input *> inputs, std::vector<HostTensor> tensors,
                std::string origin, std::shared_ptr<void> file = nullptr)
       : file(std::move(file)), origin(std::move(origin)), tensors(std::move(tensors)) {
-    for (const Input *input : inputs)
+    std::set<std::string> names;
+    for (const Input *input : inputs) {
       check(*input);
+      names.insert(input->name);
+    }
+    for (const HostTensor &tensor : this->tensors)
+      if (!names.count(tensor.name))
+        others.push_back(tensor.name);
     if (count < 0)
       count = 1;
   }
+  std::vector<std::string> unread() const override { return others; }
   int64_t samples() const override { return count; }
 
   const char *read(const Input &input, int64_t sample, char *scratch) const override {
@@ -166,6 +183,7 @@ private:
   std::vector<HostTensor> tensors;
   int64_t count = -1;
   std::string counted; ///< the input that set `count`
+  std::vector<std::string> others;
 };
 
 /// Sources read one after the other. What has no batch is taken from the first.
@@ -184,6 +202,13 @@ public:
   std::string where(const Input &input, int64_t sample, int64_t element) const override {
     size_t part = find(sample);
     return parts[part]->where(input, sample - begin(part), element);
+  }
+  std::vector<std::string> unread() const override {
+    std::set<std::string> names;
+    for (const std::unique_ptr<SampleSource> &part : parts)
+      for (const std::string &name : part->unread())
+        names.insert(name);
+    return {names.begin(), names.end()};
   }
 
 private:

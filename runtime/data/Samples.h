@@ -19,6 +19,8 @@ public:
   virtual const char *read(const Input &input, int64_t sample, char *scratch) const = 0;
   /// Where an element stands, for messages: "text.bin, byte offset 123".
   virtual std::string where(const Input &input, int64_t sample, int64_t element) const = 0;
+  /// Names of what the source has and no input takes.
+  virtual std::vector<std::string> unread() const { return {}; }
 };
 
 struct DataOptions {

@@ -89,11 +89,22 @@ void WeightFiles::addIndexed(const std::string &index, const Json &json) {
   for (const std::string &tensor : map.keys())
     names.insert(map.text(tensor));
   for (const std::string &name : names) {
-    if (name.find_first_of(std::string("/\0", 2)) != std::string::npos || name.empty() ||
-        name == "." || name == "..")
+    if (name.find('\0') != std::string::npos)
+      PSRT_FAIL(BadInput, "\"%s\" names a file with a NUL byte; export the weights again",
+                index.c_str());
+    if (name.find('/') != std::string::npos || name.empty() || name == "." || name == "..")
       PSRT_FAIL(BadInput, "\"%s\" names the file \"%s\", which leaves its folder", index.c_str(),
                 name.c_str());
     add((fs::path(index).parent_path() / name).string());
+  }
+  for (const std::string &tensor : map.keys()) {
+    std::string file = map.text(tensor);
+    auto isThere = [&](const SafetensorsFile &other) {
+      return fs::path(other.path()).filename() == file && other.tensors().count(tensor);
+    };
+    if (!std::any_of(files.begin(), files.end(), isThere))
+      PSRT_FAIL(BadInput, "\"%s\" says that \"%s\" is in the file \"%s\", which does not have it",
+                index.c_str(), tensor.c_str(), file.c_str());
   }
 }
 

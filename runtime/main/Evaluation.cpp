@@ -1,5 +1,6 @@
 // Running @evaluate over data.
 #include "runtime/main/Evaluation.h"
+#include "parashard/PrintableText.h"
 #include "runtime/data/Safetensors.h"
 #include "runtime/main/Parts.h"
 #include <algorithm>
@@ -37,6 +38,18 @@ void noteLeftOut(const Session &session, const SampleOrder &order, const char *d
         "note: the last %lld of the %lld samples of %s are left out: a step takes %lld, and "
         "samples that only fill it up would count in the loss\n",
         (long long)left, (long long)order.samples, data, (long long)perStep);
+}
+
+void noteUnread(const Session &session, const SampleSource &source, const char *data) {
+  std::vector<std::string> names = source.unread();
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < 5; ++i)
+    text += (i ? ", \"" : "\"") + names[i] + "\"";
+  if (names.size() > 5)
+    text += format(" and %zu more", names.size() - 5);
+  if (!names.empty() && session.isFirst())
+    std::fprintf(stderr, "note: %s has %s, which no input of the model takes\n", data,
+                 parashard::escapeControls(text).c_str());
 }
 
 /// Of the outputs of @evaluate that hold a part of the loss each: "loss.sum", "loss.sum.1", ...
@@ -266,6 +279,7 @@ void evaluateOnly(Session &session, const Flags &flags) {
   if (options.files.empty())
     PSRT_FAIL(BadArgument, "--eval needs --eval-data");
   auto source = openData(session.getProgram(), options);
+  noteUnread(session, *source, "the evaluation data");
   Evaluator evaluator(session, *source, flags.evalSteps);
   if (!flags.outputs.empty())
     evaluator.collectOutputs(flags.outputNames);

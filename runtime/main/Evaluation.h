@@ -16,6 +16,9 @@ SampleOrder makeOrder(const Session &session, const std::string &entry, const Sa
 /// Says on stderr how many samples at the end of `data` are left out, where some are.
 void noteLeftOut(const Session &session, const SampleOrder &order, const char *data);
 
+/// Says on stderr what `data` has that the model does not read.
+void noteUnread(const Session &session, const SampleSource &source, const char *data);
+
 /// Runs @evaluate over data: the loss, and outputs collected along the batch dim.
 class Evaluator {
 public:

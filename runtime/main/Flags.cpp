@@ -67,6 +67,15 @@ ScalarSetting parseSetting(const std::string &text) {
   return {glob, name, value};
 }
 
+/// Adds a setting. Fails for one that is there: of two values one would be lost.
+void addSetting(std::vector<ScalarSetting> &settings, const std::string &text) {
+  ScalarSetting setting = parseSetting(text);
+  for (const ScalarSetting &other : settings)
+    if (other.glob == setting.glob && other.name == setting.name)
+      throw CLI::ValidationError("--set", "\"" + text + "\": given twice; give one value");
+  settings.push_back(setting);
+}
+
 /// The flags of one command line, as CLI11 reads them.
 class Parser {
 public:
@@ -251,7 +260,7 @@ void Parser::parse(const std::vector<std::string> &arguments) {
   flags.data.files = splitCommas(data);
   flags.evalData = splitCommas(evalData);
   for (const std::string &text : set)
-    flags.set.push_back(parseSetting(text));
+    addSetting(flags.set, text);
   for (const std::string &text : fills)
     flags.data.fills.push_back(parseAssignment("--fill", text));
 }

@@ -274,6 +274,7 @@ void trainOnData(Session &session, const NamedTensors &tensors, const Flags &fla
   checkCanTrain(session.getProgram());
   listenForStop(session.isFirst() && !flags.quiet);
   std::unique_ptr<SampleSource> source = openData(session.getProgram(), flags.data), evalSource;
+  noteUnread(session, *source, "the data");
   std::unique_ptr<Evaluator> evaluator;
   if (!flags.evalData.empty()) {
     DataOptions options = flags.data;

@@ -227,6 +227,7 @@ def test_output_that_is_a_folder_of_the_program(tmp_path, program):
         (("--data-type", "int4"), ["--data-type", "int4", "uint8"]),
         (("--labels", "prior"), ["--labels", "prior", "next"]),
         (("--lr-schedule", "spiral"), ["spiral", "cosine"]),
+        (("--set", "lr=1", "--set", "lr=2"), ["--set", "lr=2", "twice"]),
         (("--lr-schedule", "cosine(warmup=1,warmup=2)"), ["--lr-schedule", "warmup", "twice"]),
         (("--lr-schedule", "cosine(warmup=x)"), ["warmup"]),
         (("--lr-schedule", "cosine(warmup=10,steps=10)"), ["steps=10", "above warmup=10"]),
@@ -280,6 +281,12 @@ def test_number_out_of_range_in_a_config(tmp_path, program):
     (tmp_path / "run.json").write_text('{"steps": "three", "data": "data.safetensors"}')
     said = refuse([program, "--config", "run.json"], tmp_path, 2, "--steps", "three", "at least 0")
     assert len(said) < 250, "a plain message"
+
+
+def test_data_that_no_input_takes(tmp_path, program):
+    path = data_for(tmp_path)
+    save_file({**load_file(path), "extra\n": torch.zeros(3)}, path)
+    assert 'note: the data has "extra\\x0a", which no input' in oracle.run(train(program, path), tmp_path)
 
 
 @pytest.mark.parametrize("key", ["log", "export-weights", "set"])

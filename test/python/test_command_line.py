@@ -375,6 +375,11 @@ def test_folder_of_weights_loads_in_transformers(tmp_path, exports):
     files = sorted(p.name for p in (tmp_path / "weights").glob("*.safetensors"))
     assert len(files) > 1 and files == sorted(set(index["weight_map"].values()))
     assert all((tmp_path / "weights" / name).stat().st_size < 25000 for name in files)
+    wrong = {**index, "weight_map": {**index["weight_map"], "transformer.wte.weight": files[-1]}}
+    shutil.copytree(tmp_path / "weights", tmp_path / "wrong")
+    (tmp_path / "wrong/model.safetensors.index.json").write_text(json.dumps(wrong))
+    status, said = run([program, "--weights", "wrong", "--export-weights", "x.safetensors"], tmp_path)
+    assert status == 1 and f'"transformer.wte.weight" is in the file "{files[-1]}", which does not have it' in said, said
     state = model.module.state_dict()
     assert set(index["weight_map"]) == set(state) - {"lm_head.weight"}  # tied: the first name only
     loaded = GPT2LMHeadModel.from_pretrained(tmp_path / "weights").state_dict()

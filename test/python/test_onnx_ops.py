@@ -1,4 +1,5 @@
 """Every op that is imported from ONNX gives what ONNX's own reference gives; bad files are refused."""
+import hashlib
 import os
 import random
 import re
@@ -488,9 +489,9 @@ def test_opset_out_of_range(tmp_path, opset):
     onnx_models.refuse(tmp_path, path, f"opset {opset}", "13 to 25")
 
 
-def external(folder, location, offset=0, length=48):
+def external(folder, location, offset=0, length=48, more=()):
     tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3, 4], data_location=TensorProto.EXTERNAL)
-    for key, value in {"location": location, "offset": offset, "length": length}.items():
+    for key, value in [("location", location), ("offset", offset), ("length", length), *more]:
         tensor.external_data.add(key=key, value=str(value))
     model = onnx_models.graph([helper.make_node("Add", ["x", "w"], ["y"])], X, ["y"])
     model.graph.initializer.append(tensor)
@@ -506,6 +507,10 @@ def test_external_data_that_is_refused(tmp_path):
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     onnx_models.refuse(folder, external(folder, "missing.bin"), "missing.bin", "is not there")
     onnx_models.refuse(folder, external(folder, "short.bin\0x", 0, 40), "NUL byte", "its data")
+    onnx_models.refuse(folder, external(folder, "short.bin", 0, 40, [("colour", "blue")]), "'colour' of its external data", "not supported")
+    onnx_models.refuse(folder, external(folder, "short.bin", 0, 40, [("offset", 4)]), "'offset' of its external data twice")
+    found = hashlib.sha1(bytes(40)).hexdigest()
+    onnx_models.refuse(folder, external(folder, "short.bin", 0, 40, [("checksum", "0" * 40)]), "checksum (SHA-1)", found, "copy the file again")
     onnx_models.refuse(folder, external(folder, "../secret.bin"), "outside the model's folder")
     onnx_models.refuse(folder, external(folder, str(tmp_path / "secret.bin")), "outside the model's folder")
     onnx_models.refuse(folder, external(folder, "link.bin"), "link that leaves the model's folder")

@@ -3,9 +3,12 @@
 #include "lib/Import/Onnx/Model.h"
 #include "lib/Import/Onnx/Wire.h"
 #include "lib/Import/Shapes.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/SHA1.h"
 
 using namespace llvm;
 
@@ -274,18 +277,44 @@ static bool isBelow(StringRef file, StringRef folder) {
   return rest.consume_front(realFolder) && (realFolder == "/" || rest.starts_with("/"));
 }
 
+/// Fails where the SHA-1 of the tensor's file is not what the model says.
+Error OnnxModel::checkSum(const OnnxTensor &tensor, StringRef expected) {
+  std::string &found = sums[tensor.file];
+  if (found.empty()) {
+    Expected<StringRef> file = map(tensor.file);
+    if (!file)
+      return file.takeError();
+    found = toHex(SHA1::hash(arrayRefFromStringRef(*file)), /*LowerCase=*/true);
+  }
+  if (expected.equals_insensitive(found))
+    return Error::success();
+  return createStringError("tensor '" + tensor.name + "': the checksum (SHA-1) of '" + tensor.file +
+                           "' is " + found + ", the model says " + expected +
+                           "; copy the file again");
+}
+
 Error OnnxModel::locateExternal(const onnx::TensorProto &message, OnnxTensor &tensor) {
   std::string location;
   uint64_t length = 0;
   bool hasLength = false, isBad = false;
+  StringRef checksum;
+  llvm::StringSet<> keys;
   for (const onnx::StringStringEntryProto &entry : message.external_data()) {
     StringRef value = entry.value();
+    if (!keys.insert(entry.key()).second)
+      return createStringError("tensor '" + tensor.name + "' has the key '" + entry.key() +
+                               "' of its external data twice");
     if (entry.key() == "location")
       location = value.str();
     else if (entry.key() == "offset")
       isBad |= value.getAsInteger(10, tensor.offset);
     else if (entry.key() == "length")
       hasLength = true, isBad |= value.getAsInteger(10, length);
+    else if (entry.key() == "checksum")
+      checksum = value;
+    else
+      return createStringError("tensor '" + tensor.name + "' has the key '" + entry.key() +
+                               "' of its external data, which is not supported; remove it");
   }
   std::string name = "tensor '" + tensor.name + "'";
   if (isBad)
@@ -313,6 +342,9 @@ Error OnnxModel::locateExternal(const onnx::TensorProto &message, OnnxTensor &te
             .str());
   tensor.file = file.str().str();
   tensor.size = hasLength ? length : available - tensor.offset;
+  if (!checksum.empty())
+    if (Error e = checkSum(tensor, checksum))
+      return e;
   return checkSize(message, tensor.size);
 }
 

@@ -65,6 +65,7 @@ private:
   llvm::Error addTensor(llvm::StringRef message);
   llvm::Error locate(const onnx::TensorProto &message, const Chunk &data, OnnxTensor &tensor);
   llvm::Error locateExternal(const onnx::TensorProto &message, OnnxTensor &tensor);
+  llvm::Error checkSum(const OnnxTensor &tensor, llvm::StringRef expected);
   llvm::Error error(const llvm::Twine &message) const;
   llvm::Expected<llvm::StringRef> map(llvm::StringRef file) const;
 
@@ -74,6 +75,7 @@ private:
   std::vector<OnnxTensor> tensors;
   llvm::StringMap<unsigned> byName;
   mutable std::map<std::string, std::unique_ptr<llvm::MemoryBuffer>> buffers;
+  std::map<std::string, std::string> sums; ///< SHA-1 of files, where something has asked
 };
 
 /// The value of a key in a message's metadata; empty where there is none.
