@@ -53,10 +53,17 @@ class Drawing:
         """The graph: its nodes, and the numbers of those that enter the loss."""
         rank = self.random.randint(1, 5)
         shape = [self.random.randint(1, 7 if rank < 4 else 4) for _ in range(rank)]
-        if self.random.random() < 0.15:  # sums over so many rows are made in parts
+        is_long = self.random.random() < 0.15  # sums over so many rows are made in parts
+        if is_long:
             shape = [self.random.randint(129, 300), *[self.random.randint(1, 3) for _ in range(self.random.randint(0, 2))]]
             self.random.shuffle(shape)
         self.parameter(shape)
+        if is_long and self.random.random() < 0.7:
+            self.step()
+            value = self.pick()
+            long = [dim for dim, size in enumerate(self.shape_of(value)) if size > 128]
+            if long:
+                reduce_of(self, value, "sum", long)
         for _ in range(self.random.randint(3, 8)):
             self.step()
         used = {operand for node in self.nodes for operand in node.operands}
