@@ -119,6 +119,11 @@ BINARY["pow"] = (POSITIVE_RIGHT + "%{t}3 = ps.tanh %{0} : {Ty}\n%{y} = ps.pow %{
                  lambda a, b: (b * b + 0.5) ** a.tanh())
 BINARY["select"] = ("%{t}0 = ps.compare lt %{0}, %{1} : {Ty} -> {By}\n%{t}1 = ps.neg %{1} : {Ty}\n"
                     "%{y} = ps.select %{t}0, %{0}, %{t}1 : {By}, {Ty}", lambda a, b: torch.where(a < b, a, -b))
+BINARY["logic"] = ("%{t}0 = ps.compare lt %{0}, %{1} : {Ty} -> {By}\n%{t}1 = ps.neg %{1} : {Ty}\n"
+                   "%{t}2 = ps.compare gt %{0}, %{t}1 : {Ty} -> {By}\n%{t}3 = ps.and %{t}0, %{t}2 : {By}\n"
+                   "%{t}4 = ps.not %{t}2 : {By}\n%{t}5 = ps.or %{t}3, %{t}4 : {By}\n"
+                   "%{y} = ps.select %{t}5, %{0}, %{t}1 : {By}, {Ty}",
+                   lambda a, b: torch.where(((a < b) & (a > -b)) | ~(a > -b), a, -b))
 BINARY["binary_cross_entropy"] = (
     "%{t}0 = ps.sigmoid %{0} : {Ty}\n%{t}1 = ps.sigmoid %{1} : {Ty}\n%{t}2 = ps.stop_gradient %{t}1 : {Ty}\n"
     "%{y} = ps.binary_cross_entropy %{t}0, %{t}2 : {Ty}",

@@ -109,7 +109,7 @@ std::optional<Notice> readNotice(const std::string &path) {
     PSRT_FAIL(BadArgument,
               "PSRT_MEETING_FILE is \"%s\", which is there and says nothing of where processes "
               "meet (%s); name a file that is not there, in a folder that all hosts see",
-              path.c_str(), error.what());
+              path.c_str(), describeJsonError(error).c_str());
   }
 }
 
