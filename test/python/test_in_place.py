@@ -57,6 +57,16 @@ def two_views(q, y):
     return q + F.pad(a, (0, 3))
 
 
+def out_of_functions(q, y):
+    """Only without gradients does PyTorch take out=."""
+    with torch.no_grad():
+        made = torch.empty_like(q)
+        torch.mul(q.detach(), 2, out=made)
+        torch.pow(made.abs() + 1, y.detach().abs(), out=made)
+        torch.add(made[:, :2], 1, out=made[:, 3:5])
+    return q * made
+
+
 def transposed(q, y):
     q.t().mul_(torch.arange(float(OUT))[:, None] + 1)
     return q
@@ -120,7 +130,7 @@ def in_no_grad(q, y):
 
 
 WRITES = [
-    column, columns, last_column, every_second, flat_view, view_read_after, view_of_view, two_views, transposed, permuted,
+    column, columns, last_column, every_second, flat_view, view_read_after, view_of_view, two_views, out_of_functions, transposed, permuted,
     unsqueezed, masked, mask_of_rows, filled, chained, same_dtype, contiguous, copied, in_no_grad,
 ]  # fmt: skip
 

@@ -229,7 +229,7 @@ LogicalResult NodeConverter::checkRead() {
   SmallVector<std::string> unread;
   for (const Argument &argument : node.inputs)
     if (argument.kind != Argument::None && !readArguments.contains(argument.name) &&
-        !isPlacement(argument.name))
+        !isPlacement(argument.name) && !(argument.name == "out" && node.isInPlace()))
       unread.push_back("'" + argument.name + "'");
   if (unread.empty())
     return success();
@@ -266,7 +266,10 @@ LogicalResult NodeConverter::set(unsigned result, Value value) {
     return failure();
   if (getShape(value) != expected.getShape())
     return fail("gave a result of type " + debugString(value.getType()) + " where the export has " +
-                debugString(expected) + "; this is an error of the importer");
+                debugString(expected) +
+                "; if run_decompositions has made the graph, PyTorch may have noted a wrong shape "
+                "(torch 2.9 does for losses with reduction=\"none\"): export it by "
+                "parashard.export, or do not decompose it");
   graph.define(node.outputs[result], convert(value, expected.getElementType()));
   return success();
 }
@@ -324,7 +327,9 @@ ConverterFunction findConverter(const ConverterTable &table, const Node &node) {
   // "aten.add_.Tensor": space, op, overload.
   auto [space, rest] = StringRef(node.target).split('.');
   auto [op, overload] = rest.split('.');
-  std::string pure = (space + "." + (node.isInPlace() ? op.drop_back() : op)).str();
+  if (node.isInPlace())
+    (void)overload.consume_back("_out"), op = op.rtrim('_');
+  std::string pure = (space + "." + op).str();
   if (ConverterFunction exact = table.lookup(pure + "." + overload.str()))
     return exact;
   return table.lookup(pure);

@@ -65,6 +65,8 @@ void addCreationConverters(ConverterTable &table) {
   table["aten.fill"] = convertFull;
   table["aten.fill.Tensor"] = convertFillTensor;
   table["aten.scalar_tensor"] = convertFull;
+  for (const char *name : {"aten.empty", "aten.empty_like", "aten.new_empty"})
+    table[name] = convertSplat<0>; // whatever is in it: nothing may read that
   table["aten.zeros"] = convertSplat<0>;
   table["aten.zeros_like"] = convertSplat<0>;
   table["aten.new_zeros"] = convertSplat<0>;

@@ -366,10 +366,18 @@ const Argument *Node::find(StringRef name) const {
   return nullptr;
 }
 
-bool Node::isInPlace() const {
+StringRef Node::getInPlace() const {
   auto [space, rest] = StringRef(target).split('.');
   StringRef op = rest.split('.').first;
-  return space == "aten" && op.ends_with("_") && !op.ends_with("__");
+  if (space != "aten")
+    return "";
+  if (const Argument *out = find("out"); out && out->kind == Argument::Tensor)
+    return out->names[0];
+  if (op.ends_with("_") && !op.ends_with("__"))
+    for (const Argument &argument : inputs)
+      if (argument.kind == Argument::Tensor)
+        return argument.names[0];
+  return "";
 }
 
 Expected<ExportedProgram> parseExportedProgram(StringRef text, StringRef path) {

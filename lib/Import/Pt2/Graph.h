@@ -73,8 +73,10 @@ struct Node {
   Place place;
 
   const Argument *find(llvm::StringRef name) const;
-  /// "add_" ops write their first argument.
-  bool isInPlace() const;
+  /// The tensor that the node writes in place and returns: the first argument of "add_" ops, `out`;
+  /// "" for others.
+  llvm::StringRef getInPlace() const;
+  bool isInPlace() const { return !getInPlace().empty(); }
 };
 
 struct Graph {

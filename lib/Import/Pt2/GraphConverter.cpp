@@ -169,7 +169,7 @@ LogicalResult GraphConverter::convert(const Node &node) {
   if (node.isInPlace() && node.outputs.empty())
     return emitError(loc) << "'" << node.target << "' has no result, in "
                           << describePlace(node.place);
-  if (node.isInPlace() && failed(write(getFirstTensor(node), lookup(node.outputs[0]), loc)))
+  if (node.isInPlace() && failed(write(node.getInPlace(), lookup(node.outputs[0]), loc)))
     return failure();
   markFresh(node);
   return success();

@@ -181,7 +181,7 @@ StringRef Views::getRoot(StringRef name) const {
 
 SmallVector<StringRef> Views::getWritten(const Node &node) const {
   if (node.isInPlace())
-    return {getFirstTensor(node)};
+    return {node.getInPlace()};
   if (movesStatistics(node))
     return getStatistics(node);
   return writtenByBody.lookup(&node);
@@ -214,7 +214,7 @@ bool Views::hasSameDtype(const Node &node, StringRef base) const {
 }
 
 void Views::addViews(const Node &node) {
-  StringRef base = getFirstTensor(node);
+  StringRef base = node.isInPlace() ? node.getInPlace() : getFirstTensor(node);
   ViewKind kind = node.isInPlace() ? ViewKind::Same : getKind(node);
   if (kind == ViewKind::Other)
     for (auto [i, name] : enumerate(node.outputs))
