@@ -28,7 +28,8 @@ from unittest import mock
 
 import torch
 
-from parashard.stopped_gradients import data_is_detached, detach_no_grad_regions
+from parashard.custom_gradients import CustomGradient, check_hooks, custom_gradients_are_refused
+from parashard.stopped_gradients import UntrackedWrite, data_is_detached, detach_no_grad_regions, has_untracked_writes, refuse_untracked_writes
 
 __all__ = ["Exported", "ExportFailed", "export", "without_data"]
 
@@ -293,14 +294,52 @@ def batch_dims(inputs):
     return {name: {0: torch.export.Dim.AUTO} if value.dim() else None for name, value in inputs.items()}
 
 
+REGIONS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")  # graphs in a graph that the compiler imports
+
+
+def is_operator(target):
+    """Whether an archive can hold a call of it: operators of PyTorch, and arithmetic on sizes."""
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return target.name() in REGIONS
+    return isinstance(target, torch._ops.OpOverload) or type(target) is type(len) or getattr(target, "__name__", "").startswith("sym_")
+
+
+def nodes_of(program):
+    """All nodes, those of the graphs in its graph too."""
+    parts = (part for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule))
+    return [node for part in parts for node in part.graph.nodes]
+
+
 def trace(module, inputs, dynamic_shapes):
-    """torch.export without the regions that it cannot write to a file (vmap of mask functions)."""
+    """torch.export of a model whose masks have no vmap, as an archive can hold it."""
     with warnings.catch_warnings(), autocast_on_meta(), masks_without_vmap():
         warnings.simplefilter("ignore")
-        with data_is_detached():
+        with data_is_detached(), custom_gradients_are_refused():
             program = torch.export.export(module, (), dict(inputs), dynamic_shapes=dynamic_shapes)
+        if all(is_operator(node.target) for node in nodes_of(program) if node.op == "call_function"):
+            return program
+        refuse_untracked_writes(program)
+        return decompose(program)
+
+
+def decompose(program):
+    """The program without regions (torch.vmap), and with new values where it writes in place.
+
+    Whether autograd saw a write is lost, and PyTorch notes wrong shapes for some ops: so only what the compiler cannot import as it is.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         detach_no_grad_regions(program)
         return program.run_decompositions({})
+
+
+@contextlib.contextmanager
+def model_is_told_of():
+    """What the model does and an archive cannot hold is an ExportFailed with its own message."""
+    try:
+        yield
+    except (CustomGradient, UntrackedWrite) as error:
+        raise ExportFailed(str(error)) from error
 
 
 def explain(error):
@@ -339,6 +378,20 @@ def find_unsupported(path):
     return "" if done.returncode == 0 else "\n".join(lines).replace("ps-translate: error: ", "")
 
 
+def write(program, path):
+    """Writes the archive whole, or leaves what is there."""
+    temporary = path.with_name(path.stem + ".tmp.pt2")
+    try:
+        torch.export.save(program, str(temporary))
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ExportFailed(f"cannot write {path}: {error.strerror or error}") from error
+    except RuntimeError as error:
+        raise ExportFailed(f"cannot write {path}: {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def describe(program, path, notes):
     """The input shapes, the loss and the parameters of an exported program."""
     nodes = {node.name: node for node in program.graph.nodes}
@@ -375,14 +428,17 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
     patched = add_loss(module, loss) if loss else contextlib.nullcontext()
     try:
         module.train(train)
-        with patched, layers_kept(module), without_cache(module):
+        with model_is_told_of(), patched, layers_kept(module), without_cache(module):
             check_inputs(module, inputs)
+            notes += check_hooks(module)
             if any(p.device.type == "meta" for p in module.parameters()):
                 inputs = {name: value.to("meta") for name, value in inputs.items()}
                 notes.append("parameters have no data: train with --init or --weights")
             shapes = batch_dims(inputs) if dynamic_batch else None
             try:
                 program = trace(module, inputs, shapes)
+            except (CustomGradient, UntrackedWrite):
+                raise
             except Exception as error:  # noqa: BLE001: whatever PyTorch raises, a fixed batch is tried
                 if shapes is None:
                     raise ExportFailed(explain(error)) from error
@@ -394,20 +450,15 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
                 notes.append("the batch is fixed: torch.export fails with a free one")
     finally:
         module.train(was_training)
-    temporary = path.with_name(path.stem + ".tmp.pt2")
-    try:
-        torch.export.save(program, str(temporary))
-        os.replace(temporary, path)
-    except OSError as error:
-        raise ExportFailed(f"cannot write {path}: {error.strerror or error}") from error
-    except RuntimeError as error:
-        raise ExportFailed(f"cannot write {path}: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    write(program, path)
+    unsupported = find_unsupported(path)
+    if unsupported and not has_untracked_writes(program):
+        program = decompose(program)
+        write(program, path)
+        unsupported = find_unsupported(path)
     exported = describe(program, path, notes)
     if shapes and not any(isinstance(s, str) for shape in exported.inputs.values() for s in shape) and not notes:
         notes.append("the batch is fixed: the model depends on its size")
-    unsupported = find_unsupported(path)
     if unsupported is None:
         notes.append("the ops were not checked: ps-translate is not on the PATH")
     exported.unsupported = unsupported or ""

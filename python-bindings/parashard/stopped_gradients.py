@@ -26,8 +26,49 @@ def data_is_detached():
         yield
 
 
+class UntrackedWrite(Exception):
+    """A write in place that autograd does not see, in a model whose graph cannot keep it."""
+
+
+def _of_detach(node):
+    """Whether a value is a detach(), or a view of one: what is written there is written to what was detached too."""
+    while isinstance(node, torch.fx.Node) and node.op == "call_function":
+        if node.target == torch.ops.aten.detach.default:
+            return True
+        schema = getattr(node.target, "_schema", None)
+        if not schema or not node.args or not any(argument.alias_info for argument in schema.arguments):
+            return False
+        node = node.args[0]
+    return False
+
+
+def _find_untracked_writes(program):
+    """Writes in place in no_grad regions, and through detach()."""
+    regions = [n for n in program.graph.nodes if n.op == "call_function" and _REGION in str(n.target) and n.args[0] is False]
+    for region in regions:
+        body = getattr(program.graph_module, region.args[1].target).graph
+        yield from (n for n in body.nodes if n.op == "call_function" and _writes_in_place(n.target))
+    for node in program.graph.nodes:
+        if node.op == "call_function" and _writes_in_place(node.target) and node.args and _of_detach(node.args[0]):
+            yield node
+
+
+def has_untracked_writes(program):
+    """Whether an exported program writes in place unseen by autograd: `run_decompositions` makes such a write one that autograd sees."""
+    return any(True for _ in _find_untracked_writes(program))
+
+
+def refuse_untracked_writes(program):
+    for node in _find_untracked_writes(program):
+        place = node.meta.get("stack_trace", str(node.target)).strip()
+        raise UntrackedWrite(
+            "a no_grad region (or .data) writes in place, and the model has functions that no archive can hold (torch.vmap and the like), without which "
+            f"the write would not be kept apart from autograd; compute a new value there:\n{place}"
+        )
+
+
 def detach_no_grad_regions(program):
-    """Puts an `aten.detach` behind every float that a no_grad region of an exported program returns or writes.
+    """Puts an `aten.detach` behind every float that a no_grad region of an exported program returns.
 
     `run_decompositions` inlines the regions and keeps the detach. Without it, a gradient would flow through
     `with torch.no_grad(): w = weight / weight.norm()`.
@@ -36,9 +77,7 @@ def detach_no_grad_regions(program):
     for node in list(graph.nodes):
         if node.op != "call_function" or _REGION not in str(node.target) or node.args[0] is not False:
             continue
-        body = getattr(program.graph_module, node.args[1].target)
-        _detach_results(graph, node, body)
-        _detach_written(graph, node, body)
+        _detach_results(graph, node, getattr(program.graph_module, node.args[1].target))
     program.graph_module.recompile()
 
 
@@ -50,19 +89,9 @@ def _detach_results(graph, region, body):
             _detach_uses(graph, user, user, list(user.users))
 
 
-def _detach_written(graph, region, body):
-    """Later reads of what the region writes in place: a buffer, most often."""
-    order = {n: i for i, n in enumerate(graph.nodes)}
-    places = [n for n in body.graph.nodes if n.op == "placeholder"]
-    written = {n.args[0] for n in body.graph.nodes if n.op == "call_function" and _writes_in_place(n.target)}
-    for place, value in zip(places, region.args[2:]):
-        if place in written:
-            _detach_uses(graph, region, value, [u for u in value.users if order[u] > order[region] and u.op != "output"])
-
-
 def _writes_in_place(target):
     schema = getattr(target, "_schema", None)
-    return bool(schema and schema.arguments and schema.arguments[0].alias_info and schema.arguments[0].alias_info.is_write)
+    return bool(schema) and any(argument.alias_info and argument.alias_info.is_write for argument in schema.arguments)
 
 
 def _detach_uses(graph, after, value, users):

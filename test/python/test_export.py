@@ -263,3 +263,160 @@ def test_refused_models(tmp_path):
     with pytest.raises(ExportFailed, match="cannot write"):
         export(Plain(), {"x": x}, tmp_path / "no" / "m.pt2")
     assert not list(tmp_path.iterdir())
+
+
+# ---- gradients that torch.export or a decomposition would lose --------------------------------------------------------
+
+
+class Apply(nn.Module):
+    """The loss is `function(self, h)` of a layer's result; `q` is a buffer."""
+
+    def __init__(self, function):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.function = nn.Linear(6, 6), function
+        self.register_buffer("q", torch.randn(8, 6))
+
+    def forward(self, x):
+        return self.function(self, self.layer(x))
+
+
+def queue(model, h):
+    with torch.no_grad():
+        model.q[:4] = h[:4]
+    return (h @ model.q.t()).logsumexp(-1).mean()
+
+
+def part_of_another(model, h):
+    mask = torch.zeros_like(h)
+    with torch.no_grad():
+        mask[:, 3] = h[:, 3].sigmoid()
+    return (h * mask).mean()
+
+
+def through_a_view(model, h):
+    mask = torch.zeros_like(h)
+    with torch.no_grad():
+        mask.view(-1).copy_(h.view(-1))
+    return (h * mask).mean()
+
+
+def own_value(model, h):
+    with torch.no_grad():
+        h[:, 0] *= 2
+    return h.square().mean()
+
+
+def own_weight(model, h):
+    with torch.no_grad():
+        model.layer.weight[0].mul_(0.5)
+    return h.square().mean() + model.layer.weight.square().mean()
+
+
+def own_data(model, h):
+    h.data.clamp_(-0.5, 0.5)
+    return h.square().mean()
+
+
+def two_ways(model, h):
+    """Also with a region that is decomposed."""
+    with torch.no_grad():
+        model.q[:4] = h[:4]
+    return torch.vmap(lambda row: row * 2)(h @ model.q.t()).mean()
+
+
+def entropies(model, h):
+    rows = F.cross_entropy(h, (h[:, 0] > 0).long(), reduction="none")
+    return (rows * h[:, 0].detach().abs()).sum() / h[:, 0].detach().abs().sum()
+
+
+@pytest.mark.parametrize("function", [queue, part_of_another, through_a_view, entropies])
+def test_writes_that_autograd_does_not_see(tmp_path, function):
+    model, x = Apply(function), torch.randn(8, 6)
+    done = export(model, {"x": x}, tmp_path / "m.pt2")
+    assert isinstance(done.inputs["x"][0], str) or function is not entropies, "a batch that stays free"
+    reference = Apply(function)
+    expected = reference(x)
+    expected.backward()
+    loss, gradients = first_step(tmp_path, tmp_path / "m.pt2", {"x": x})
+    assert loss == pytest.approx(float(expected), rel=1e-5)
+    for name, parameter in reference.named_parameters():
+        torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("function", [own_value, own_weight, own_data])
+def test_writes_that_would_take_the_gradient(tmp_path, function):
+    export(Apply(function), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
+    said = subprocess.run([tools_folder() / "ps-compile", "m.pt2", "-o", "p"], cwd=tmp_path, capture_output=True, text=True)
+    assert said.returncode == 1 and "a value that takes a gradient" in said.stderr, said.stderr
+
+
+def test_writes_beside_what_no_archive_holds(tmp_path):
+    with pytest.raises(ExportFailed, match="writes in place.*vmap(.|\n)*test_export.py"):
+        export(Apply(two_ways), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
+
+
+class Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient
+
+
+class Swish(torch.autograd.Function):
+    """With the derivative of its forward, which is no loss."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x.sigmoid()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * x.sigmoid() * (1 + x * (1 - x.sigmoid()))
+
+
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x.round()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+rounded = Rounded.apply  # held before the export
+
+
+def hooked(model, h):
+    h.register_hook(lambda gradient: 2 * gradient)
+    return h.mean()
+
+
+@pytest.mark.parametrize("name,function", [("Reverse", lambda m, h: Reverse.apply(h).mean()), ("Rounded", lambda m, h: rounded(h).mean()), ("hook", hooked)])
+def test_gradients_of_the_models_own(tmp_path, name, function):
+    with pytest.raises(ExportFailed, match=rf"{name}(.|\n)*torch.export drops") as failed:
+        export(Apply(function), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
+    assert "test_export.py" in str(failed.value)
+
+
+def test_backwards_that_are_derivatives(tmp_path):
+    reentrant = torch.utils.checkpoint.checkpoint
+    model = Apply(lambda m, h: reentrant(Swish.apply, h, use_reentrant=True).mean())
+    x = torch.randn(8, 6)
+    model.layer.register_full_backward_hook(lambda *_: None)
+    assert "backward hooks are not exported: those of layer" in export(model, {"x": x}, tmp_path / "m.pt2").notes
+    loss, _ = first_step(tmp_path, tmp_path / "m.pt2", {"x": x})
+    assert loss == pytest.approx(float(model(x)), rel=1e-5)
+    model.layer.weight.register_hook(lambda gradient: gradient)
+    with pytest.raises(ExportFailed, match="parameter layer.weight has a hook"):
+        export(model, {"x": x}, tmp_path / "m.pt2")
