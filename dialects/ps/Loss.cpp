@@ -13,6 +13,14 @@ static RankedTensorType getTensorType(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+void CrossEntropyOp::build(OpBuilder &builder, OperationState &state, Value logits, Value labels,
+                           int64_t ignoreIndex, double smoothing) {
+  auto type =
+      RankedTensorType::get(getTensorType(labels).getShape(), getComputeType(logits.getType()));
+  build(builder, state, type, type, logits, labels, builder.getI64IntegerAttr(ignoreIndex),
+        builder.getF64FloatAttr(smoothing));
+}
+
 LogicalResult CrossEntropyOp::verify() {
   RankedTensorType logits = getTensorType(getLogits()), labels = getTensorType(getLabels());
   if (logits.getRank() == 0 || labels.getShape() != logits.getShape().drop_back())

@@ -21,6 +21,8 @@ def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "ls
     type($logits) `,` type($labels) `->` type($loss)
   }];
   let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$logits, "::mlir::Value":$labels, "int64_t":$ignoreIndex,
+    CArg<"double", "0.0">:$smoothing)>];
 }
 
 def PS_CrossEntropyGradOp : PS_TensorOp<"cross_entropy_grad", [AllTypesMatch<["cotangent", "lse"]>, AllTypesMatch<["logits", "result"]>, PS_Row, PS_Partition, PS_Cost]> {

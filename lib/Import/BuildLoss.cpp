@@ -33,12 +33,10 @@ void unmergeRows(Value &logits, Value &labels) {
   labels = labelsView.getOperand();
 }
 
+/// Each row's loss, in f32 for 16-bit logits.
 Value buildCrossEntropy(TensorBuilder &n, Value logits, Value labels, int64_t ignore,
                         double smoothing) {
-  auto type = RankedTensorType::get(getShape(labels), getElement(logits));
-  auto op = n.make<ps::CrossEntropyOp>(type, type, logits, labels, n.b.getI64IntegerAttr(ignore),
-                                       n.b.getF64FloatAttr(smoothing));
-  return op.getLoss();
+  return n.make<ps::CrossEntropyOp>(logits, labels, ignore, smoothing).getLoss();
 }
 
 /// 1 where a label counts and 0 where it is ignored, in the losses' type; with class weights, the
@@ -80,7 +78,7 @@ Value buildWeightedCrossEntropy(TensorBuilder &n, Value logits, Value labels, in
   Value rows = n.make<ps::MulOp>(buildCrossEntropy(n, logits, labels, ignore, 0), counts);
   if (smoothing == 0)
     return rows;
-  Value all = buildSoftCrossEntropy(n, logits, Value(), weight);
+  Value all = buildSoftCrossEntropy(n, n.widen(logits), Value(), weight);
   Value counted = n.compare(ps::Predicate::Ne, labels, n.splat(getType(labels), double(ignore)));
   all = n.make<ps::SelectOp>(counted, all, n.splat(getType(all), 0));
   return n.make<ps::AddOp>(scale(n, rows, 1 - smoothing),
@@ -102,24 +100,26 @@ Value getSafeLabels(Value index, int64_t &ignore) {
   return select.getOnTrue();
 }
 
-/// Reduces rows; a mean divides by the sum of `counts`.
-Value reduceLoss(TensorBuilder &n, Value rows, Value counts, LossReduction reduction) {
-  if (reduction == LossReduction::None)
-    return rows;
-  Value sum = sumAll(n, rows);
-  return reduction == LossReduction::Sum ? sum : Value(n.make<ps::DivOp>(sum, sumAll(n, counts)));
+/// Reduces rows; a mean divides by the sum of `counts`. The result has the logits' element type,
+/// which is narrower than that of the rows for 16-bit logits.
+Value reduceLoss(TensorBuilder &n, Value rows, Value counts, const ClassLoss &loss) {
+  if (loss.reduction != LossReduction::None)
+    rows = sumAll(n, rows);
+  if (loss.reduction == LossReduction::Mean)
+    rows = n.make<ps::DivOp>(rows, sumAll(n, counts));
+  return n.convert(rows, getElement(loss.logits));
 }
 
 /// Labels that are probabilities of the classes: a mean is over rows, whatever their weights.
 Value buildSoftLabelLoss(TensorBuilder &n, const ClassLoss &loss) {
-  Value logits = moveClassesLast(n, loss.logits);
+  Value logits = n.widen(moveClassesLast(n, loss.logits));
   Value target = n.convert(moveClassesLast(n, loss.labels), getElement(logits));
   if (loss.smoothing != 0) {
     Value share = n.splat(getType(target), loss.smoothing / double(getShape(target).back()));
     target = n.make<ps::AddOp>(scale(n, target, 1 - loss.smoothing), share);
   }
   Value rows = buildSoftCrossEntropy(n, logits, target, loss.weight);
-  return reduceLoss(n, rows, n.splat(getType(rows), 1), loss.reduction);
+  return reduceLoss(n, rows, n.splat(getType(rows), 1), loss);
 }
 
 } // namespace
@@ -149,11 +149,11 @@ Value buildClassLoss(TensorBuilder &n, const ClassLoss &loss) {
   Value logits = moveClassesLast(n, loss.logits), labels = loss.labels;
   if (loss.reduction != LossReduction::None)
     unmergeRows(logits, labels);
-  Value counts = buildCounts(n, labels, loss.ignore, loss.weight, getElement(logits));
+  Value counts = buildCounts(n, labels, loss.ignore, loss.weight, getStatisticsType(n, logits));
   Value rows = loss.weight ? buildWeightedCrossEntropy(n, logits, labels, loss.ignore,
                                                        loss.smoothing, loss.weight, counts)
                            : buildCrossEntropy(n, logits, labels, loss.ignore, loss.smoothing);
-  return reduceLoss(n, rows, counts, loss.reduction);
+  return reduceLoss(n, rows, counts, loss);
 }
 
 NllLoss buildNllLoss(TensorBuilder &n, const ClassLoss &loss) {
@@ -168,11 +168,11 @@ NllLoss buildNllLoss(TensorBuilder &n, const ClassLoss &loss) {
   Value logits = softmax.getOperand(), labels = loss.labels;
   if (loss.reduction != LossReduction::None)
     unmergeRows(logits, labels);
-  Value counts = buildCounts(n, labels, loss.ignore, loss.weight, getElement(logits));
+  Value counts = buildCounts(n, labels, loss.ignore, loss.weight, getStatisticsType(n, logits));
   Value rows = buildCrossEntropy(n, logits, labels, loss.ignore, 0);
   if (loss.weight)
     rows = n.make<ps::MulOp>(rows, counts);
-  return {reduceLoss(n, rows, counts, loss.reduction), counts};
+  return {reduceLoss(n, rows, counts, loss), counts};
 }
 
 /// gather(log_softmax(x), -1, labels[..., None]): the negated cross-entropy, as a decomposed loss
@@ -189,7 +189,7 @@ static Value buildLabelGather(TensorBuilder &n, ps::LogSoftmaxOp softmax, Value 
   Value logits = softmax.getOperand();
   unmergeRows(logits, labels);
   Value rows = buildCrossEntropy(n, logits, labels, ignore, 0);
-  return n.reshape(n.make<ps::NegOp>(rows), getShape(index));
+  return n.reshape(n.convert(n.make<ps::NegOp>(rows), getElement(logits)), getShape(index));
 }
 
 Value buildGather(TensorBuilder &n, Value self, Value index, int64_t dim) {

@@ -216,12 +216,9 @@ Value buildLogSumExp(TensorBuilder &n, Value x, ArrayRef<int64_t> dims) {
   SmallVector<int64_t> shape(rows);
   shape.push_back(n.countElements(x, dims));
   Value logits = n.reshape(n.transpose(x, order), shape);
-  auto type = RankedTensorType::get(rows, getElement(x));
   constexpr int64_t kIgnored = -100;
   Value labels = n.splat(RankedTensorType::get(rows, n.i64()), kIgnored);
-  auto op = n.make<ps::CrossEntropyOp>(type, type, logits, labels, n.b.getI64IntegerAttr(kIgnored),
-                                       n.b.getF64FloatAttr(0));
-  return op.getLse();
+  return n.convert(n.make<ps::CrossEntropyOp>(logits, labels, kIgnored).getLse(), getElement(x));
 }
 
 } // namespace parashard::import

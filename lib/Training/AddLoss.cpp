@@ -125,13 +125,11 @@ Value LossBuilder::buildCrossEntropy(Value labels) {
   if (kind == "causal_lm")
     labels = shift(labels);
   RankedTensorType type = getType(labels);
-  auto rowType = RankedTensorType::get(type.getShape(), getType(output).getElementType());
-  auto rows = CrossEntropyOp::create(b, loc, rowType, rowType, output, labels,
-                                     b.getI64IntegerAttr(kIgnored), b.getF64FloatAttr(0));
+  auto rows = CrossEntropyOp::create(b, loc, output, labels, kIgnored);
   Value counted = CompareOp::create(b, loc, RankedTensorType::get(type.getShape(), b.getI1Type()),
                                     Predicate::Ne, labels, makeConstant(b, loc, type, kIgnored));
   Value sum = sumAll(rows.getLoss());
-  Value count = sumAll(makeConvert(b, loc, counted, rowType.getElementType()));
+  Value count = sumAll(makeConvert(b, loc, counted, getType(rows.getLoss()).getElementType()));
   return DivOp::create(b, loc, sum.getType(), sum, count);
 }
 

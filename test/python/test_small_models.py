@@ -364,10 +364,44 @@ def test_unsigned_bytes_are_converted(tmp_path):
     check(tmp_path, Images(), data)
 
 
-@pytest.mark.parametrize("dtype,unit", [(torch.bfloat16, 2**-8), (torch.float16, 2**-11)])
-def test_sixteen_bits_train(tmp_path, dtype, unit):
+class Sixteen(nn.Module):
+    """Fused ops whose rows are computed in f32 within a model that is 16-bit itself."""
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind, self.linear = kind, nn.Linear(IN, OUT)
+        self.register_buffer("weights", torch.linspace(0.5, 1.5, OUT))
+        self.affine = nn.Parameter(torch.linspace(0.5, 1.5, OUT))
+
+    def forward(self, x, y):
+        z, labels = self.linear(x), (torch.arange(ROWS) * 3) % OUT
+        rows = torch.where(labels == 3, -100, labels)
+        parts = z.unflatten(1, (2, 5)).unsqueeze(0).transpose(1, 2)  # of attention
+        return {
+            "mean": lambda: F.cross_entropy(z, rows), "sum": lambda: F.cross_entropy(z, rows, reduction="sum"),
+            "rows": lambda: F.cross_entropy(z, rows, reduction="none").square().mean(),
+            "weighted": lambda: F.cross_entropy(z, rows, self.weights),
+            "soft": lambda: F.cross_entropy(z, y.softmax(-1), self.weights),
+            "smooth": lambda: F.cross_entropy(z, rows, self.weights, label_smoothing=0.2),
+            "positions": lambda: F.cross_entropy(z.view(2, 4, OUT).transpose(1, 2), rows.view(2, 4)),
+            "nll": lambda: F.nll_loss(z.log_softmax(-1), rows),
+            "gather": lambda: -z.log_softmax(-1).gather(1, labels[:, None]).mean(),
+            "logsumexp": lambda: z.logsumexp(-1).square().mean(), "softmax": lambda: (z.softmax(-1) * y).mean(),
+            "layer_norm": lambda: (F.layer_norm(z, (OUT,), self.affine) * y).square().mean(),
+            "rms_norm": lambda: (F.rms_norm(z, (OUT,), self.affine) * y).square().mean(),
+            "group_norm": lambda: (F.group_norm(z, 2) * y).square().mean(),
+            "batch_norm": lambda: (F.batch_norm(z.tanh(), None, None, training=True) * y).square().mean(),
+            "attention": lambda: F.scaled_dot_product_attention(parts, parts, parts, is_causal=True).square().mean(),
+            "masked": lambda: F.scaled_dot_product_attention(parts, parts, parts, labels[:, None] >= labels).square().mean(),
+            "written": lambda: ((parts @ parts.mT / 5**0.5).softmax(-1) @ parts).square().mean(),
+            "gelu": lambda: F.gelu(z).square().mean(), "bce": lambda: F.binary_cross_entropy_with_logits(z, y.sigmoid()),
+        }[self.kind]()  # fmt: skip
+
+
+def check_sixteen_bits(tmp_path, single, dtype, unit):
     """A model that is 16-bit itself: a loss and gradients as near to f32 as a few roundings allow."""
-    single, data = Twice("bias"), {n: v.to(dtype) for n, v in draw().items()}
+    data = {n: v.to(dtype) for n, v in draw().items()}
     module = copy.deepcopy(single).to(dtype)
     torch.export.save(torch.export.export(module, (), data), tmp_path / "model.pt2")
     loss, gradients = first_step(tmp_path, tmp_path / "model.pt2", data)
@@ -378,6 +412,21 @@ def test_sixteen_bits_train(tmp_path, dtype, unit):
     for name, parameter in exact.linear.named_parameters(prefix="linear"):
         assert gradients[name].dtype == dtype
         assert (gradients[name].float() - parameter.grad).norm() < 16 * unit * parameter.grad.norm(), name
+
+
+@pytest.mark.parametrize("dtype,unit", [(torch.bfloat16, 2**-8), (torch.float16, 2**-11)])
+def test_sixteen_bits_train(tmp_path, dtype, unit):
+    check_sixteen_bits(tmp_path, Twice("bias"), dtype, unit)
+
+
+FUSED = ["mean", "sum", "rows", "weighted", "soft", "smooth", "positions", "nll", "gather", "logsumexp", "softmax", "layer_norm",
+         "rms_norm", "group_norm", "batch_norm", "attention", "masked", "written", "gelu", "bce"]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype,unit", [(torch.bfloat16, 2**-8), (torch.float16, 2**-11)])
+@pytest.mark.parametrize("kind", FUSED)
+def test_fused_ops_of_sixteen_bits(tmp_path, kind, dtype, unit):
+    check_sixteen_bits(tmp_path, Sixteen(kind), dtype, unit)
 
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])

@@ -28,7 +28,7 @@ LogicalResult convertNll(NodeConverter &n) {
   if (n.failed())
     return failure();
   if (n.getNumResults() > 1 && n.isUsed(1) && loss.reduction == LossReduction::Mean &&
-      failed(n.set(1, sumAll(n, result.counts))))
+      failed(n.set(1, n.convert(sumAll(n, result.counts), getElement(result.loss)))))
     return failure();
   return n.set(result.loss);
 }
