@@ -187,6 +187,11 @@ Value findPlace(TensorBuilder &n, Value x, int64_t dim, ps::ReductionKind kind) 
 Value buildProduct(TensorBuilder &n, Value x, int64_t dim) {
   if (!checkDim(n, x, dim))
     return x;
+  if (getShape(x)[dim] == 0) { // the product of no factors
+    SmallVector<int64_t> shape(getShape(x));
+    shape[dim] = 1;
+    return n.splat(getType(x).clone(shape), 1);
+  }
   Value odd;
   while (getShape(x)[dim] > 1) {
     int64_t size = getShape(x)[dim], half = size / 2;

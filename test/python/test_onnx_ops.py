@@ -147,6 +147,10 @@ OPS = {
     "Gemm": ("Gemm", {"a": (f32, [3, 4]), "b": (f32, [4, 5]), "c": (f32, [5])}, {}, {}),
     "Gemm transposed": ("Gemm", {"a": (f32, [4, 3]), "b": (f32, [5, 4]), "c": (f32, [3, 1])}, {}, {"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0}),
     **{f"{op}": (op, X3, {"a": ints(-1, 0)}, {}) for op in ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum"]},
+    **{f"{op} of no elements": (op, {"x": (f32, [2, 0, 4])}, {"a": ints(1)}, {}) for op in
+       ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum"]},
+    "ReduceProd of no integers": ("ReduceProd", {"x": (i64, [2, 0, 4])}, {"a": ints(1)}, {"keepdims": 0}),
+    "ReduceProd of two empty dims": ("ReduceProd", {"x": (f32, [2, 0, 0])}, {"a": ints(2, 1)}, {}),
     "ReduceLogSumExp of one": ("ReduceLogSumExp", X3, {}, {"axes": [1], "keepdims": 0}, 1, 13),
     "ReduceMean of all": ("ReduceMean", X3, {}, {"keepdims": 0}), "ReduceSum of none": ("ReduceSum", X3, {}, {"noop_with_empty_axes": 1}),
     "ReduceMean by attribute": ("ReduceMean", X3, {}, {"axes": [1], "keepdims": 0}, 1, 13),
