@@ -21,6 +21,12 @@ void CrossEntropyOp::build(OpBuilder &builder, OperationState &state, Value logi
         builder.getF64FloatAttr(smoothing));
 }
 
+/// Whether a double holds the number, as constants of labels' type are made of doubles.
+static bool isWholeDouble(int64_t number) {
+  constexpr int64_t kMost = int64_t(1) << 53;
+  return number >= -kMost && number <= kMost;
+}
+
 LogicalResult CrossEntropyOp::verify() {
   RankedTensorType logits = getTensorType(getLogits()), labels = getTensorType(getLabels());
   if (logits.getRank() == 0 || labels.getShape() != logits.getShape().drop_back())
@@ -28,6 +34,10 @@ LogicalResult CrossEntropyOp::verify() {
                                             << " without the last dim (cross_entropy_c1)";
   if (labels.getElementType().isInteger(1))
     return emitOpError("labels are bools, expected integers (cross_entropy_c2)");
+  if (!isWholeDouble(getIgnoreIndex()))
+    return emitOpError("the ignored label is ")
+           << int64_t(getIgnoreIndex())
+           << ", expected a number of -2^53 to 2^53 (cross_entropy_c3)";
   auto loss = RankedTensorType::get(labels.getShape(), getComputeType(logits));
   if (getLoss().getType() != loss)
     return emitOpError("loss has type ")

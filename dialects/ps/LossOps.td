@@ -9,6 +9,7 @@ def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "ls
     With `smoothing` s, (1 - s) nll + s mean over V of (lse - logit).
     - (cross_entropy_c1) labels have the logits' shape without the last dim.
     - (cross_entropy_c2) labels are integers.
+    - (cross_entropy_c3) `ignore_index` is a number of -2^53 to 2^53.
     ```mlir
     %l, %lse = ps.cross_entropy %x, %t ignore -100 : tensor<4x8xf32>, tensor<4xi64> -> tensor<4xf32>
     ```

@@ -3,6 +3,7 @@
 #include "dialects/ps/Ps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -47,6 +48,13 @@ void BackwardBuilder::notifyOperationInserted(Operation *op, InsertPoint) {
 // ElementBuilder
 //===----------------------------------------------------------------------===//
 
+/// Truncated; the ends stand for what lies beyond, and NaN is 0.
+static int64_t toInteger(double value) {
+  if (std::isnan(value))
+    return 0;
+  return value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : int64_t(value);
+}
+
 static bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
 
 Value ElementBuilder::constant(Value like, double value) {
@@ -55,7 +63,7 @@ Value ElementBuilder::constant(Value like, double value) {
   if (auto type = dyn_cast<FloatType>(element))
     attr = FloatAttr::get(type, value);
   else
-    attr = IntegerAttr::get(element, int64_t(value));
+    attr = IntegerAttr::get(element, toInteger(value));
   if (auto shaped = dyn_cast<ShapedType>(like.getType()))
     attr = DenseElementsAttr::get(shaped, ArrayRef<Attribute>(attr));
   return arith::ConstantOp::create(b, loc, attr);
