@@ -8,11 +8,13 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 #include <csignal>
 #include <filesystem>
+#include <unistd.h>
 
 using namespace llvm;
 
@@ -22,7 +24,18 @@ static Error fail(const Twine &message) {
   return createStringError(inconvertibleErrorCode(), message);
 }
 
-void reportFileLimits() { std::signal(SIGXFSZ, SIG_IGN); }
+/// Ends the tool where LLVM gives up: its streams do when they are closed after a failed write.
+static void endWithError(void *, const char *reason, bool) {
+  StringRef text = reason;
+  bool isWrite = text.consume_front("IO failure on output stream");
+  errs() << "error: " << (isWrite ? "the standard output cannot be written" : "") << text << "\n";
+  _exit(ModelAtFault);
+}
+
+void reportFailedWrites() {
+  std::signal(SIGXFSZ, SIG_IGN);
+  install_fatal_error_handler(endWithError);
+}
 
 void setVersion() {
   cl::SetVersionPrinter([](raw_ostream &os) {

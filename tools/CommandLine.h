@@ -12,8 +12,8 @@ namespace parashard {
 enum ExitStatus { Done = 0, ModelAtFault = 1, BadCommandLine = 2 };
 
 /// What the tools begin with: a file that grows beyond a limit (`ulimit -f`) is an error of the
-/// write, and does not kill the process.
-void reportFileLimits();
+/// write, and does not kill the process. So is a standard output that is full (`> /dev/full`).
+void reportFailedWrites();
 
 /// What `--version` prints: the versions of Parashard and of LLVM.
 void setVersion();

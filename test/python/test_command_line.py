@@ -481,3 +481,25 @@ def test_bad_folders_of_weights(trained):
     (trained / "taken").write_text("a file")
     status, said = run([trained / "program", "--export-weights", "taken"], trained)
     assert status == 1 and "taken" in said
+
+
+@pytest.mark.parametrize("tool", ["ps-compile", "ps-opt", "ps-run", "ps-timeline", "ps-translate"])
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_full_standard_output_of_a_tool(tool, flag):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([tools_folder() / tool, flag], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "error: the standard output cannot be written: No space left on device\n"
+
+
+def test_batch_beyond_every_tensor(trained, exports):
+    status, said = run([tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "huge", "--batch", 2**63 - 1], trained)
+    assert status == 2 and "--batch 9223372036854775807: a tensor has at most 2^40 elements" in said
+
+
+def test_each_written_file_is_said(trained, exports):
+    status, said = run([tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "beside", "--report", "r.html", "--write-plan", "p.json",
+                        "--dump-dir", "levels"], trained)  # fmt: skip
+    assert status == 0
+    lines = said.splitlines()
+    assert all(f"wrote {path}" in lines for path in ("r.html", "p.json", "levels")) and "wrote beside in" in said

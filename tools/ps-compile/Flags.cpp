@@ -242,6 +242,10 @@ bool checkAtLeastOne(const cl::opt<int64_t> &flag) {
 bool readMicroBatches(const Flags &f, CompileOptions &compile) {
   if (!checkAtLeastOne(f.batch) || !checkAtLeastOne(f.ranks) || !checkAtLeastOne(f.globalBatch))
     return false;
+  constexpr int64_t kMostElements = int64_t(1) << 40; // of any tensor
+  if (f.batch > kMostElements)
+    return bad("--batch " + llvm::Twine(f.batch) +
+               ": a tensor has at most 2^40 elements; give fewer samples");
   if (!f.microBatches.empty() && f.globalBatch)
     return bad("give --micro-batches or --global-batch, not both");
   if (!f.microBatches.empty() &&

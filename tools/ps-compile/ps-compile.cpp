@@ -150,11 +150,19 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
   return report(module, line);
 }
 
+/// Says each file and folder that was written beside the program.
+void printWritten(const CommandLine &line) {
+  for (const std::string *path :
+       {&line.output.report, &line.output.timeline, &line.output.planFile, &line.walk.dumpDir})
+    if (!path->empty())
+      llvm::errs() << "wrote " << *path << "\n";
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
-  parashard::reportFileLimits();
+  parashard::reportFailedWrites();
   std::optional<CommandLine> line = parseCommandLine(argc, argv);
   if (!line)
     return BadCommandLine;
@@ -186,6 +194,7 @@ int main(int argc, char **argv) {
   if (!line->walk.failurePath.empty())
     llvm::sys::fs::remove(line->walk.failurePath); // of an earlier compile that failed
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  printWritten(*line);
   if (!line->output.output.empty())
     llvm::errs() << llvm::formatv("wrote {0} in {1:f1} s\n", line->output.output, seconds.count());
   return Done;

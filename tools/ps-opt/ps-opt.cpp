@@ -5,6 +5,7 @@
 #include "parashard/Pipelines.h"
 
 int main(int argc, char **argv) {
+  parashard::reportFailedWrites();
   parashard::setVersion();
   mlir::DialectRegistry registry;
   parashard::registerEverything(registry);

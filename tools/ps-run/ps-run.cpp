@@ -180,7 +180,7 @@ LogicalResult evaluate(MLIRContext &context, const Flags &flags) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
-  parashard::reportFileLimits();
+  parashard::reportFailedWrites();
   Flags flags;
   cl::HideUnrelatedOptions(flags.category);
   if (!parashard::parseTool(argc, argv, kOverview))

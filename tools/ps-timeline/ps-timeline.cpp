@@ -126,7 +126,7 @@ int show(const Options &options) {
 
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
-  parashard::reportFileLimits();
+  parashard::reportFailedWrites();
   Options options;
   cl::HideUnrelatedOptions(options.category);
   if (!parashard::parseTool(argc, argv, kOverview))

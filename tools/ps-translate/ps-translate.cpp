@@ -119,7 +119,7 @@ int translate(const Options &options) {
 
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
-  parashard::reportFileLimits();
+  parashard::reportFailedWrites();
   Options options;
   cl::HideUnrelatedOptions(options.category);
   if (!parashard::parseTool(argc, argv, kOverview))
