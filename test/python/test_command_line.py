@@ -503,3 +503,21 @@ def test_each_written_file_is_said(trained, exports):
     assert status == 0
     lines = said.splitlines()
     assert all(f"wrote {path}" in lines for path in ("r.html", "p.json", "levels")) and "wrote beside in" in said
+
+
+class Unequal(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+
+    def forward(self, x, y):
+        return self.layer(x).square().mean() + self.layer(y).mean()
+
+
+@pytest.mark.parametrize("flags", [["--batch", "4"], ["--dim", "y.0=4"]])
+def test_flag_that_gives_inputs_unequal_batches(tmp_path, flags):
+    inputs, dim = {"x": torch.randn(8, 3), "y": torch.randn(8, 3)}, torch.export.Dim("batch")
+    torch.export.save(torch.export.export(Unequal(), (), inputs, dynamic_shapes={"x": None, "y": {0: dim}}), tmp_path / "m.pt2")
+    status, said = run([tools_folder() / "ps-compile", "m.pt2", "-o", "out", *flags], tmp_path)
+    assert status == 2 and "note: pass" not in said and not (tmp_path / "out.failed.mlir").exists()
+    assert said.startswith("error: " + " ".join(flags) + ': input "y" has 4 samples then, and input "x" has 8, to which the export fixes it')

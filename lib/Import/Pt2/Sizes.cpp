@@ -410,6 +410,36 @@ Error bindHint(const Symbols &symbols, const BatchDims &batches, const std::stri
   return Error::success();
 }
 
+/// Fails where the flags give inputs batches of unequal sizes. Example: --batch 4 with inputs
+/// x [8, 3], whose batch the export fixes, and y [s0, 3].
+Error checkBatches(const Symbols &symbols, const BatchDims &batches, const Values &values) {
+  const InputDim *first = nullptr;
+  int64_t expected = 0;
+  std::vector<InputDim> dims = batches.list(symbols);
+  std::stable_partition(dims.begin(), dims.end(),
+                        [](const InputDim &d) { return !d.size->isStatic(); });
+  for (const InputDim &d : dims) {
+    auto bound = values.find(getSymbol(d.size->expression));
+    if (!d.size->isStatic() && bound == values.end())
+      continue;
+    int64_t samples = d.size->isStatic() ? d.size->value : bound->second;
+    if (first && samples != expected)
+      return createStringError(
+          formatv("input \"{0}\" has {1} samples then, and input \"{2}\" has {3}{4}; write "
+                  "--batch-dim {2}=none if dim {5} of that input is not a batch",
+                  first->input, expected, d.input, samples,
+                  d.size->isStatic()
+                      ? ", to which the export fixes it; " + symbols.adviseDynamic({d}) +
+                            ", and compute no number from it, such as len(y)"
+                      : "",
+                  d.dim)
+              .str());
+    if (!first)
+      first = &d, expected = samples;
+  }
+  return Error::success();
+}
+
 } // namespace
 
 Expected<SizeBinding> SizeBinding::bind(const ExportedProgram &program, const SizeOptions &options,
@@ -428,6 +458,11 @@ Expected<SizeBinding> SizeBinding::bind(const ExportedProgram &program, const Si
     if (!binding.values.count(symbol))
       if (Error e = bindHint(symbols, batches, symbol, binding.values, notes))
         return std::move(e);
+  std::string flag = options.batch ? "--batch " + std::to_string(options.batch)
+                                   : "--dim " + join(options.dims, " --dim ");
+  if (options.batch || !options.dims.empty())
+    if (Error e = checkBatches(symbols, batches, binding.values))
+      return createStringError(flag + ": " + toString(std::move(e)));
   for (const InputDim &dim : batches.list(symbols))
     binding.batchSymbols.insert(getSymbol(dim.size->expression));
   return binding;
