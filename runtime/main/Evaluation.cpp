@@ -273,6 +273,11 @@ double Evaluator::readOutput(const std::string &name) {
   return 0;
 }
 
+/// Whether the program was compiled with --inference: a scalar output is any number then, no loss.
+static bool onlyEvaluates(const Program &program) {
+  return !program.entry("step") && !program.entry("update");
+}
+
 void evaluateOnly(Session &session, const Flags &flags) {
   DataOptions options = flags.data;
   options.files = flags.evalData.empty() ? flags.data.files : flags.evalData;
@@ -290,7 +295,7 @@ void evaluateOnly(Session &session, const Flags &flags) {
     evaluator.writeOutputs(flags.outputs);
   if (!flags.outputs.empty())
     sayWritten(session, flags, flags.outputs);
-  if (evaluator.computesLoss())
+  if (evaluator.computesLoss() && !onlyEvaluates(session.getProgram()))
     evaluator.checkLoss(loss);
 }
 

@@ -183,7 +183,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   std::optional<FolderLock> lock; // before `latest` is read: nobody else writes it from then on
   bool isFirst = !job || job->rank() == 0;
   if (!flags.save.empty() && !flags.check && isFirst)
-    lock.emplace(flags.save);
+    nameFlag("--save", [&] { lock.emplace(flags.save); });
   if (!flags.weights.empty())
     options.given = weights.emplace(flags.weights).names();
   if (std::string folder = findCheckpoint(flags, isFirst); !folder.empty())

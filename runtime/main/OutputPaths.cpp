@@ -103,7 +103,7 @@ void OutputCheck::checkWeights(const std::string &path) {
     return checkFile(flag, path, checkReplaceable);
   for (const std::string &file : listExportedFiles(path))
     claim(flag, file);
-  checkFolderWritable(path);
+  nameFlag(flag, [&] { checkFolderWritable(path); });
   weightFolders.push_back(path);
 }
 
@@ -116,16 +116,20 @@ void OutputCheck::checkFile(const char *flag, const std::string &path,
     if (isExportName(name)) // how many files the weights will have is seen when they are written
       claims.add((fs::path(folder) / name).string(), "is written by --export-weights too");
   claim(flag, path);
+  nameFlag(flag, [&] { checkPlace(path); });
+}
+
+} // namespace
+
+void nameFlag(const char *flag, const std::function<void()> &check) {
   try {
-    checkPlace(path);
+    check();
   } catch (const Error &error) {
     Status status = error.status;
     status.message = std::string(flag) + ": " + status.message;
     throw Error(status);
   }
 }
-
-} // namespace
 
 void checkOutputPaths(const Session &session, const Flags &flags,
                       const std::vector<std::string> &loaded) {
@@ -134,7 +138,7 @@ void checkOutputPaths(const Session &session, const Flags &flags,
   OutputCheck check(session, flags);
   check.addReads(loaded);
   if (!flags.save.empty())
-    checkFolderWritable(flags.save);
+    nameFlag("--save", [&] { checkFolderWritable(flags.save); });
   if (!flags.exportWeights.empty()) {
     checkWeightsName(flags.exportWeights);
     check.checkWeights(flags.exportWeights);

@@ -5,6 +5,7 @@
 #include "runtime/core/Checkpoint.h"
 #include "runtime/core/NamedTensors.h"
 #include "runtime/main/Flags.h"
+#include <functional>
 #include <optional>
 
 namespace psrt {
@@ -41,6 +42,9 @@ struct RunState {
 /// Trains and evaluates as the flags say.
 void train(Session &session, const NamedTensors &tensors, const Flags &flags,
            const RunState &state);
+
+/// Runs a check of a path; its error begins with the flag that gave the path.
+void nameFlag(const char *flag, const std::function<void()> &check);
 
 /// Fails unless everything that is to be written can be, and replaces nothing that is read
 /// (`loaded`: the files of --weights or --load) and no other output.

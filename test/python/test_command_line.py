@@ -480,7 +480,9 @@ def test_bad_folders_of_weights(trained):
     assert status == 1 and "leaves its folder" in said
     (trained / "taken").write_text("a file")
     status, said = run([trained / "program", "--export-weights", "taken"], trained)
-    assert status == 1 and "taken" in said
+    assert status == 1 and said.startswith("error: --export-weights") and "taken" in said
+    status, said = run([trained / "program", "--data", "data.safetensors", "--steps", "1", "--save", "taken"], trained)
+    assert status == 1 and 'error: --save: cannot make the folder "taken"' in said
 
 
 @pytest.mark.parametrize("tool", ["ps-compile", "ps-opt", "ps-run", "ps-timeline", "ps-translate"])

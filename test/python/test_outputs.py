@@ -1,4 +1,6 @@
 """`--eval --outputs`: what a model returns for each sample, wherever its batch is; what is one of a batch is said to be left out."""
+import subprocess
+
 import oracle
 import pytest
 import torch
@@ -52,3 +54,23 @@ def test_outputs_are_of_all_samples(tmp_path, mesh, batch):
     first = model(x[:BATCH])
     for name, value in load_file(tmp_path / "o.safetensors").items():
         assert torch.allclose(value, first[name], rtol=1e-5, atol=1e-6), name
+
+
+class Logarithm(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        return (self.layer(x) * 0).log().sum()
+
+
+def test_scalar_of_inference_may_be_infinite(tmp_path):
+    inputs = {"x": torch.randn(4, 3)}
+    torch.export.save(torch.export.export(Logarithm(), (), inputs), tmp_path / "m.pt2")
+    program = oracle.compile_model(tmp_path, tmp_path / "m.pt2", "dp=1", "--inference")
+    save_file(inputs, tmp_path / "x.safetensors")
+    done = subprocess.run([program, "--eval", "--data", "x.safetensors", "--outputs", "o.safetensors"], cwd=tmp_path,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0 and "eval loss -inf over 4 samples" in done.stdout, done.stderr
+    assert list(load_file(tmp_path / "o.safetensors").values())[0].item() == -float("inf")
