@@ -31,8 +31,9 @@ LogicalResult parashard::ps::verifyWindows(Operation *op, const Windows &windows
       return op->emitOpError("has a tensor of type ")
              << tensor << ", expected " << std::max<int64_t>(rank, 3)
              << " dims: batch, channels and space (" << label << ")";
-    if (tensor.getNumElements() == 0)
-      return op->emitOpError("has an empty tensor of type ") << tensor << " (" << label << ")";
+    if (llvm::is_contained(tensor.getShape().drop_front(), 0))
+      return op->emitOpError("has an empty tensor of type ")
+             << tensor << ", of which only the batch may be empty (" << label << ")";
   }
   size_t space = rank - 2;
   for (auto [name, list, least] :

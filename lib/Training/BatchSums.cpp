@@ -89,8 +89,8 @@ bool BatchSums::isAlike(Value value, unsigned dim) {
 bool BatchSums::computeAlike(Value value, unsigned dim) {
   Operation *op = value.getDefiningOp();
   if (cast<RankedTensorType>(value.getType()).getDimSize(dim) == 1 ||
-      isa_and_nonnull<RandomOpInterface>(op))
-    return true;
+      isa_and_nonnull<RandomOpInterface, ReadOp>(op))
+    return true; // a variable that has a place for each sample is one of a batch of that size
   if (auto constant = dyn_cast_or_null<ConstantOp>(op)) {
     auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
     return dense && dense.isSplat();

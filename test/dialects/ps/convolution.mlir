@@ -25,9 +25,9 @@ func.func @convolution_c1_rank(%x: tensor<2x4xf32>, %w: tensor<6x4xf32>) {
 
 // -----
 
-func.func @convolution_c1_empty(%x: tensor<0x4x8xf32>, %w: tensor<6x4x3xf32>) {
-  // expected-error @below {{has an empty tensor of type 'tensor<0x4x8xf32>' (convolution_c1)}}
-  %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<0x4x8xf32>, tensor<6x4x3xf32>) -> tensor<0x6x8xf32>
+func.func @convolution_c1_empty(%x: tensor<2x4x0xf32>, %w: tensor<6x4x3xf32>) {
+  // expected-error @below {{has an empty tensor of type 'tensor<2x4x0xf32>', of which only the batch may be empty (convolution_c1)}}
+  %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x0xf32>, tensor<6x4x3xf32>) -> tensor<2x6x8xf32>
   return
 }
 
