@@ -47,6 +47,9 @@ inline constexpr llvm::StringLiteral kLabelsSame = "same";
 inline constexpr llvm::StringLiteral kRoleMark = "ps.role";
 inline constexpr llvm::StringLiteral kLimitMark = "ps.limit";
 inline constexpr llvm::StringLiteral kIgnoreMark = "ps.ignore";
+/// On the module, a location of the model: there it computes with the number of samples of a batch,
+/// and does not divide by it. A micro-batch has another number than the whole batch.
+inline constexpr llvm::StringLiteral kBatchNumberMark = "ps.batch_number";
 
 /// softmax(q k^T scale + mask) v written out becomes `ps.attention`; the number of them.
 int64_t recognizeAttention(mlir::ModuleOp module);

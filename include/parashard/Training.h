@@ -13,9 +13,6 @@ inline constexpr llvm::StringLiteral kLossAverageMark = "ps.loss_average";
 /// On the module, a unit: the loss or a term of it is no average over samples (`isUneven`), and
 /// nobody asked for the average over micro-batches.
 inline constexpr llvm::StringLiteral kUnevenLossMark = "ps.uneven_loss";
-/// On the module, a location of the model: there it computes with the number of samples of a batch,
-/// and does not divide by it. A micro-batch has another number than the whole batch.
-inline constexpr llvm::StringLiteral kBatchNumberMark = "ps.batch_number";
 /// On the module, a unit: the sums and counts of the loss that `@evaluate` returns are multiples of
 /// sums over the samples of its batch, so that those of fewer samples follow from whole batches.
 inline constexpr llvm::StringLiteral kRowSumsMark = "ps.row_sums";

@@ -3,6 +3,7 @@
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/Programs.h"
 #include "parashard/Levels.h"
+#include "parashard/Import.h"
 #include "parashard/Training.h"
 #include "llvm/ADT/MapVector.h"
 

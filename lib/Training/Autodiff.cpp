@@ -5,6 +5,7 @@
 #include "OptimizerStep.h"
 #include "StepLoss.h"
 #include "lib/Support/Parameters.h"
+#include "parashard/Import.h"
 #include "parashard/Levels.h"
 #include "parashard/Training.h"
 

@@ -1,7 +1,7 @@
 // The arguments and results of a node, and the table of all families.
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Pt2/GraphConverter.h"
-#include "parashard/Training.h"
+#include "parashard/Import.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringExtras.h"
 
