@@ -2,8 +2,8 @@
 #include "lib/Partition/Stages.h"
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/Programs.h"
-#include "parashard/Levels.h"
 #include "parashard/Import.h"
+#include "parashard/Levels.h"
 #include "parashard/Training.h"
 #include "llvm/ADT/MapVector.h"
 
