@@ -27,6 +27,7 @@ import warnings
 from unittest import mock
 
 import torch
+from torch._decomp import decomposition_table
 
 from parashard.custom_gradients import CustomGradient, check_hooks, custom_gradients_are_refused
 from parashard.stopped_gradients import UntrackedWrite, data_is_detached, detach_no_grad_regions, has_untracked_writes, refuse_untracked_writes
@@ -325,9 +326,12 @@ def trace(module, inputs, dynamic_shapes):
 def decompose(program):
     """The program without regions (torch.vmap), and with new values where it writes in place.
 
-    Whether autograd saw a write is lost, and PyTorch notes wrong shapes for some ops: so only what the compiler cannot import as it is.
+    Whether autograd saw a write is lost: so only what the compiler cannot import as it is. PyTorch's rule for the shape of
+    nll_loss takes `reduction` for `size_average` and gives "none" the shape of a mean (torch 2.9, with a free batch).
+    Without this rule the shape is right.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), mock.patch.dict(decomposition_table):
+        decomposition_table.pop(torch.ops.aten.nll_loss.default, None)
         warnings.simplefilter("ignore")
         detach_no_grad_regions(program)
         return program.run_decompositions({})

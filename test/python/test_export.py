@@ -420,3 +420,49 @@ def test_backwards_that_are_derivatives(tmp_path):
     model.layer.weight.register_hook(lambda gradient: gradient)
     with pytest.raises(ExportFailed, match="parameter layer.weight has a hook"):
         export(model, {"x": x}, tmp_path / "m.pt2")
+
+
+# ---- losses of each sample ---------------------------------------------------------------------------------------------
+
+WEIGHTS = torch.tensor([1.0, 2, 3, 4, 5, 6])
+ROWS = {
+    "plain": lambda h, y: F.cross_entropy(h, y, reduction="none"),
+    "weights": lambda h, y: F.cross_entropy(h, y, WEIGHTS, reduction="none"),
+    "ignored": lambda h, y: F.cross_entropy(h, y, ignore_index=2, reduction="none"),
+    "smooth": lambda h, y: F.cross_entropy(h, y, WEIGHTS, label_smoothing=0.1, ignore_index=2, reduction="none"),
+    "nll": lambda h, y: F.nll_loss(h.log_softmax(-1), y, WEIGHTS, reduction="none"),
+    "image": lambda h, y: F.cross_entropy(
+        h[:, :, None, None] * torch.arange(1.0, 5).view(2, 2), y[:, None, None].expand(-1, 2, 2), reduction="none"
+    ).sum((1, 2)),
+    "bf16": lambda h, y: F.cross_entropy(h.bfloat16(), y, reduction="none").float(),
+}
+
+
+class Rows(nn.Module):
+    def __init__(self, loss, decomposed):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.loss, self.decomposed = nn.Linear(6, 6), loss, decomposed
+
+    def forward(self, x, y, weight):
+        h = self.layer(x)
+        if self.decomposed:
+            h = torch.vmap(lambda row: row * 2)(h)  # no archive can hold it
+        return (self.loss(h, y) * weight).mean()
+
+
+@pytest.mark.parametrize("decomposed", [False, True], ids=["exported", "decomposed"])
+@pytest.mark.parametrize("name", ROWS)
+def test_losses_of_each_sample(tmp_path, name, decomposed):
+    generator = torch.Generator().manual_seed(2)
+    data = {"x": torch.randn(8, 6, generator=generator), "y": torch.arange(8) % 6, "weight": torch.rand(8, generator=generator)}
+    model = Rows(ROWS[name], decomposed)
+    done = export(model, {n: value[:4] for n, value in data.items()}, tmp_path / "m.pt2")
+    assert not done.unsupported and isinstance(done.inputs["x"][0], str)
+    expected = model(**data)
+    expected.backward()
+    loss, gradients = first_step(tmp_path, tmp_path / "m.pt2", data, "--micro-batches", 2)
+    tolerance = 1e-2 if name == "bf16" else 1e-5
+    assert loss == pytest.approx(float(expected), rel=tolerance)
+    for n, parameter in model.named_parameters():
+        torch.testing.assert_close(gradients[n], parameter.grad, rtol=tolerance, atol=tolerance * float(parameter.grad.abs().max()))
