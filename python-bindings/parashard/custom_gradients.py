@@ -27,8 +27,8 @@ def _caller():
 class _Context:
     """Takes what a forward keeps for its backward."""
 
-    def __init__(self, count):
-        self.needs_input_grad = (True,) * count
+    def __init__(self, taking):
+        self.needs_input_grad = tuple(taking)
 
     def save_for_backward(self, *tensors):
         self.saved_tensors = tensors
@@ -41,60 +41,93 @@ class _Context:
     mark_dirty = mark_non_differentiable = set_materialize_grads = ignore
 
 
-def _draw(value):
+def _is_float(value):
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _draw(value, takes_gradient):
     """A real tensor like one of the trace, with numbers of both signs."""
     if not isinstance(value, torch.Tensor):
         return value
     shape = [size if isinstance(size, int) else size.node.hint for size in value.shape]
     if value.is_floating_point():
-        return torch.randn(shape, dtype=torch.float32).to(value.dtype).requires_grad_()
+        return torch.randn(shape, dtype=torch.float32).to(value.dtype).requires_grad_(takes_gradient)
     return torch.zeros(shape, dtype=value.dtype)
 
 
-def _gradients(call, arguments):
-    """The gradients of a weighed sum of all that `call` returns."""
+def _gradients(call, arguments, scale):
+    """The gradients of a weighed sum of all that `call` returns; the weights are `scale` times random numbers."""
     results = call(*arguments)
-    results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if isinstance(r, torch.Tensor)]
+    results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if _is_float(r)]
     drawing = torch.Generator().manual_seed(1)
-    total = sum((r * torch.randn(r.shape, generator=drawing).to(r.dtype)).sum() for r in results if r.is_floating_point())
+    weights = [(scale * torch.randn(r.shape, generator=drawing)).to(r.dtype) for r in results]
+    total = sum((r * w).sum() for r, w in zip(results, weights))
     leaves = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
     found = torch.autograd.grad(total, leaves, allow_unused=True)
     return [torch.zeros_like(leaf) if gradient is None else gradient for leaf, gradient in zip(leaves, found)]
 
 
-def _is_derivative(function, apply, arguments):
-    """Whether the backward of a Function is what autograd makes of its forward, on random numbers."""
+SCALES = (1.0, 2.0**13)  # of the gradients that come in: a backward that clips them is the derivative for small ones alone
+
+
+def _is_derivative(function, apply, arguments, taking):
+    """Whether the backward of a Function is what autograd makes of its forward, on random numbers.
+
+    Compared are the gradients of the arguments `taking`, a bool for each.
+    """
 
     def forward(*values):
         values = [v.clone() if isinstance(v, torch.Tensor) else v for v in values]
         if function.setup_context is not torch.autograd.Function.setup_context:
             return function.forward(*values)
-        return function.forward(_Context(len(values)), *values)
+        return function.forward(_Context(taking), *values)
+
+    def agree(scale):
+        torch.manual_seed(0)
+        drawn = [_draw(value, takes_gradient) for value, takes_gradient in zip(arguments, taking)]
+        pairs = zip(*(_gradients(call, drawn, scale) for call in (apply, forward)))
+        return all(torch.allclose(a, b, rtol=1e-3 if a.dtype.itemsize > 2 else 1e-2, atol=1e-4 * scale) for a, b in pairs)
 
     with unset_fake_temporarily(), disable_proxy_modes_tracing(), torch.enable_grad(), torch.random.fork_rng():
-        torch.manual_seed(0)
-        drawn = [_draw(value) for value in arguments]
-        pairs = [_gradients(call, drawn) for call in (apply, forward)]
-    return all(torch.allclose(a, b, rtol=1e-2 if a.dtype in (torch.float16, torch.bfloat16) else 1e-3, atol=1e-4) for a, b in zip(*pairs))
+        return all(agree(scale) for scale in SCALES)
 
 
 _APPLY = torch.autograd.Function.apply.__func__
 _apply = types.FunctionType(_APPLY.__code__, _APPLY.__globals__, "apply", _APPLY.__defaults__, _APPLY.__closure__)
 
 
+_enclosing = []  # for each Function whose forward is being traced: whether a gradient flows through it
+
+
+def _find_taking(arguments):
+    """Which arguments take a gradient. Within a forward all floats may: PyTorch turns autograd off there."""
+    if _enclosing:
+        return [_enclosing[-1] and _is_float(a) for a in arguments]
+    return [torch.is_grad_enabled() and _is_float(a) and a.requires_grad for a in arguments]
+
+
+def _check(function, arguments, options, taking):
+    try:
+        is_right = _is_derivative(function, lambda *values: _apply(function, *values, **options), arguments, taking)
+    except Exception:  # noqa: BLE001: whatever its code raises, nothing is known of it
+        is_right = False
+    if not is_right:
+        raise CustomGradient(
+            f"{function.__qualname__} ({_caller()}) has a backward of its own, which torch.export drops: the gradient would be "
+            "that of its forward; write it with detach(), as y + (x - y).detach() has the forward of x and the gradient of y, "
+            "and (1 + s) * x.detach() - s * x the gradient of x times -s"
+        )
+
+
 def _check_and_apply(function, arguments, options):
-    if not function.__module__.startswith("torch."):
-        try:
-            is_right = _is_derivative(function, lambda *values: _apply(function, *values, **options), arguments)
-        except Exception:  # noqa: BLE001: whatever its code raises, nothing is known of it
-            is_right = False
-        if not is_right:
-            raise CustomGradient(
-                f"{function.__qualname__} ({_caller()}) has a backward of its own, which torch.export drops: the gradient would be that of its "
-                "forward; write it with detach(), as y + (x - y).detach() has the forward of x and the gradient of y, and "
-                "(1 + s) * x.detach() - s * x the gradient of x times -s"
-            )
-    return _apply(function, *arguments, **options)
+    taking = _find_taking(arguments)
+    if any(taking) and not function.__module__.startswith("torch."):
+        _check(function, arguments, options, taking)
+    _enclosing.append(any(taking))
+    try:
+        return _apply(function, *arguments, **options)
+    finally:
+        _enclosing.pop()
 
 
 def _code_of_apply(captured):
@@ -108,17 +141,45 @@ def _code_of_apply(captured):
     return apply.__code__
 
 
-def _refuse_hook(tensor, hook):
+# Methods of a tensor, with the attribute that holds what they register.
+_HOOKS = {"register_hook": "_backward_hooks", "register_post_accumulate_grad_hook": "_post_accumulate_grad_hooks"}
+
+
+def _refuse_hook(*_):
     raise CustomGradient(
-        f"{_caller()} registers a hook on a tensor, which torch.export drops; leave it out of the exported model, or write what it does "
-        "with detach()"
+        f"{_caller()} registers a hook on a tensor, which torch.export drops; leave it out of the exported model, or write what "
+        "it does with detach()"
     )
+
+
+class _Node:
+    """A node of autograd's graph, as a model sees it."""
+
+    register_hook = register_prehook = _refuse_hook
+
+    def __init__(self, node):
+        self._node = node
+
+    def __getattr__(self, name):
+        return getattr(self._node, name)
+
+
+def _read_grad_fn(tensor):
+    node = _GRAD_FN.__get__(tensor)
+    of_torch = sys._getframe(1).f_code.co_filename.startswith(_TORCH)
+    return node if node is None or of_torch else _Node(node)
+
+
+_GRAD_FN = torch.Tensor.grad_fn
 
 
 @contextlib.contextmanager
 def custom_gradients_are_refused():
     """While a model is traced: a Function whose backward is another than that of its forward fails, and so does a hook."""
-    with mock.patch.object(torch.Tensor, "register_hook", _refuse_hook):
+    with contextlib.ExitStack() as stack:
+        for name in _HOOKS:
+            stack.enter_context(mock.patch.object(torch.Tensor, name, _refuse_hook))
+        stack.enter_context(mock.patch.object(torch.Tensor, "grad_fn", property(_read_grad_fn)))
         _APPLY.__code__ = _code_of_apply(True)
         try:
             yield
@@ -129,7 +190,9 @@ def custom_gradients_are_refused():
 def check_hooks(module):
     """Fails for hooks on parameters. Returns notes about backward hooks of modules, which may only watch."""
     for name, parameter in module.named_parameters():
-        if getattr(parameter, "_backward_hooks", None):
-            raise CustomGradient(f"parameter {name} has a hook (register_hook), which torch.export drops; remove it before the export")
+        hooks = [register for register, kept in _HOOKS.items() if getattr(parameter, kept, None)]
+        if hooks:
+            message = f"parameter {name} has a hook ({hooks[0]}), which torch.export drops; remove it before the export"
+            raise CustomGradient(message)
     watched = [name or type(module).__name__ for name, part in module.named_modules() if part._backward_hooks or part._backward_pre_hooks]
     return [f"backward hooks are not exported: those of {', '.join(watched[:5])}"] if watched else []

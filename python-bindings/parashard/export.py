@@ -208,6 +208,24 @@ def autocast_on_meta():
         yield
 
 
+@contextlib.contextmanager
+def disabled_autocast_is_nothing():
+    """Leaves out regions that turn autocast off where none is on: torch.export drops the no_grad regions within them."""
+    autocast = torch.amp.autocast_mode.autocast
+    enter, leave = autocast.__enter__, autocast.__exit__
+    skipped = []  # for each region that is open
+
+    def enter_unless_nothing(region):
+        skipped.append(not region._enabled and not torch.is_autocast_enabled(region.device))
+        return region if skipped[-1] else enter(region)
+
+    def leave_unless_nothing(region, *error):
+        return None if skipped.pop() else leave(region, *error)
+
+    with mock.patch.multiple(autocast, __enter__=enter_unless_nothing, __exit__=leave_unless_nothing):
+        yield
+
+
 def broadcast_mask(mask_function, bh_indices=True):
     """What `vmap` over batch, heads, queries and keys makes of a mask of one place each, by broadcasting."""
 
@@ -315,7 +333,7 @@ def trace(module, inputs, dynamic_shapes):
     """torch.export of a model whose masks have no vmap, as an archive can hold it."""
     with warnings.catch_warnings(), autocast_on_meta(), masks_without_vmap():
         warnings.simplefilter("ignore")
-        with data_is_detached(), custom_gradients_are_refused():
+        with disabled_autocast_is_nothing(), data_is_detached(), custom_gradients_are_refused():
             program = torch.export.export(module, (), dict(inputs), dynamic_shapes=dynamic_shapes)
         if all(is_operator(node.target) for node in nodes_of(program) if node.op == "call_function"):
             return program

@@ -10,11 +10,16 @@ _TORCH = str(pathlib.Path(torch.__file__).parent)
 _REGION = "wrap_with_set_grad_enabled"
 
 
+class UntrackedWrite(Exception):
+    """A write in place that autograd does not see, in a model whose graph cannot keep it."""
+
+
 @contextlib.contextmanager
 def data_is_detached():
-    """Makes `tensor.data` in a model's code a detach().
+    """Makes `tensor.data` in a model's code a detach(), and refuses to set it.
 
     torch.export does not record `.data`: of a parameter it makes a constant, elsewhere a gradient would flow through it.
+    What is set would be lost.
     """
     plain = torch.Tensor.data
 
@@ -22,12 +27,17 @@ def data_is_detached():
         of_torch = sys._getframe(1).f_code.co_filename.startswith(_TORCH)
         return plain.__get__(tensor) if of_torch else tensor.detach()
 
-    with mock.patch.object(torch.Tensor, "data", property(read, plain.__set__)):
+    def set_(tensor, value):
+        caller = sys._getframe(1)
+        if not caller.f_code.co_filename.startswith(_TORCH):
+            raise UntrackedWrite(
+                f"{caller.f_code.co_filename}:{caller.f_lineno} sets .data of a tensor, which torch.export drops; compute a new "
+                "tensor, or write to a buffer with copy_()"
+            )
+        plain.__set__(tensor, value)
+
+    with mock.patch.object(torch.Tensor, "data", property(read, set_)):
         yield
-
-
-class UntrackedWrite(Exception):
-    """A write in place that autograd does not see, in a model whose graph cannot keep it."""
 
 
 def _of_detach(node):

@@ -330,7 +330,16 @@ def entropies(model, h):
     return (rows * h[:, 0].detach().abs()).sum() / h[:, 0].detach().abs().sum()
 
 
-@pytest.mark.parametrize("function", [queue, part_of_another, through_a_view, entropies])
+def in_autocast(model, h):
+    """torch.export drops a no_grad region within a region of autocast."""
+    with torch.autocast("cpu", enabled=False):
+        with torch.no_grad():
+            norm = h.norm()
+        h = h / norm + h
+    return h.square().mean()
+
+
+@pytest.mark.parametrize("function", [queue, part_of_another, through_a_view, entropies, in_autocast])
 def test_writes_that_autograd_does_not_see(tmp_path, function):
     model, x = Apply(function), torch.randn(8, 6)
     done = export(model, {"x": x}, tmp_path / "m.pt2")
@@ -397,12 +406,58 @@ class Rounded(torch.autograd.Function):
 rounded = Rounded.apply  # held before the export
 
 
+class Clipped(torch.autograd.Function):
+    """The derivative for small gradients alone."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.clamp(-100, 100)
+
+
+class Scaled(torch.autograd.Function):
+    """Gives no gradient to a scale that takes none."""
+
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.save_for_backward(scale)
+        return x * scale
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.saved_tensors[0], None
+
+
 def hooked(model, h):
     h.register_hook(lambda gradient: 2 * gradient)
     return h.mean()
 
 
-@pytest.mark.parametrize("name,function", [("Reverse", lambda m, h: Reverse.apply(h).mean()), ("Rounded", lambda m, h: rounded(h).mean()), ("hook", hooked)])
+def hooked_node(model, h):
+    h.grad_fn.register_hook(lambda inner, outer: tuple(g if g is None else 2 * g for g in inner))
+    return h.mean()
+
+
+def set_data(model, h):
+    h.data = h.data * 2
+    return h.mean()
+
+
+OWN = [
+    ("Reverse", lambda m, h: Reverse.apply(h).mean()),
+    ("Rounded", lambda m, h: rounded(h).mean()),
+    ("Clipped", lambda m, h: Clipped.apply(h).mean()),
+    ("Scaled", lambda m, h: Scaled.apply(m.q, h[0]).mean()),
+    ("hook", hooked),
+    ("hook", hooked_node),
+    ("sets .data", set_data),
+]
+
+
+@pytest.mark.parametrize("name,function", OWN)
 def test_gradients_of_the_models_own(tmp_path, name, function):
     with pytest.raises(ExportFailed, match=rf"{name}(.|\n)*torch.export drops") as failed:
         export(Apply(function), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
@@ -417,9 +472,30 @@ def test_backwards_that_are_derivatives(tmp_path):
     assert "backward hooks are not exported: those of layer" in export(model, {"x": x}, tmp_path / "m.pt2").notes
     loss, _ = first_step(tmp_path, tmp_path / "m.pt2", {"x": x})
     assert loss == pytest.approx(float(model(x)), rel=1e-5)
+    handle = model.layer.weight.register_post_accumulate_grad_hook(lambda parameter: None)
+    with pytest.raises(ExportFailed, match="parameter layer.weight has a hook .register_post_accumulate_grad_hook"):
+        export(model, {"x": x}, tmp_path / "m.pt2")
+    handle.remove()
     model.layer.weight.register_hook(lambda gradient: gradient)
     with pytest.raises(ExportFailed, match="parameter layer.weight has a hook"):
         export(model, {"x": x}, tmp_path / "m.pt2")
+
+
+def rounded_beside(model, h):
+    with torch.no_grad():
+        scale = rounded(h)
+    return (h * scale).mean() + (h * rounded(model.q)).mean() + (h * rounded((h > 0).long())).mean()
+
+
+@pytest.mark.parametrize("function", [rounded_beside, lambda m, h: Scaled.apply(h, m.q[0]).mean()], ids=["no_grad", "buffer"])
+def test_backwards_of_what_takes_no_gradient(tmp_path, function):
+    x, reference = torch.randn(8, 6), Apply(function)
+    export(Apply(function), {"x": x}, tmp_path / "m.pt2")
+    expected = reference(x)
+    expected.backward()
+    loss, gradients = first_step(tmp_path, tmp_path / "m.pt2", {"x": x})
+    assert loss == pytest.approx(float(expected), rel=1e-5)
+    torch.testing.assert_close(gradients["layer.weight"], reference.layer.weight.grad, rtol=1e-5, atol=1e-7)
 
 
 # ---- losses of each sample ---------------------------------------------------------------------------------------------

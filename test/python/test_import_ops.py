@@ -565,10 +565,11 @@ Values and gradients are PyTorch's, where branches meet too. What is only there 
 * `sin` and `cos` of f32 are NaN from 2^48 on. `pow` of f32 is exact to about 1e-6.
 * `flip`, `roll`, `index_select` by a constant: an order of at most 16 progressions.
 * `detach`, `no_grad`: not with writes in place to a value that takes a gradient. PyTorch's `run_decompositions` drops
-  no_grad regions, and `torch.export` never records `.data`; `parashard.export` keeps both.
+  no_grad regions, and `torch.export` never records `.data`, nor a no_grad region within a region of autocast;
+  `parashard.export` keeps all of them, and refuses to set `.data`.
 * `torch.export` also drops the backward of a `torch.autograd.Function` and the hooks of tensors, parameters and modules. Nothing of
   them is in an archive of `torch.export.save`. `parashard.export` refuses a Function whose backward is not the derivative of its
-  forward, and hooks of tensors and parameters; of modules' backward hooks it says that they are not exported.
+  forward where a gradient flows through it, and hooks of tensors and parameters; of modules' backward hooks it says that they are not exported.
 * `max.dim`, `min.dim`, `argmax`, `argmin` give the first place.
 * `linalg_norm`: of vectors, and the Frobenius norm. `fmod`, `remainder`, `floor_divide`: of integers. `round`: without decimals.
 * `max_pool*`, `adaptive_max_pool*`: values, not their places; adaptive ones into sizes that divide. `instance_norm`: of each
