@@ -274,7 +274,9 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   for (auto [name, result] : zip(node.outputs, results))
     define(name, leave(result));
   for (auto [ours, name] : written) {
-    if (stops && failed(checkUntrackedWrite(ours, "in a no_grad region", loc)))
+    // The region itself has no place in the model.
+    Location writer = getLocation(inner.views.findWriter(name)->place, b.getContext());
+    if (stops && failed(checkUntrackedWrite(ours, "in a no_grad region", writer)))
       return failure();
     Value value = inner.lookup(name);
     if (failed(write(ours, stops ? stopGradient(b, loc, value) : value, loc)))

@@ -187,6 +187,14 @@ SmallVector<StringRef> Views::getWritten(const Node &node) const {
   return writtenByBody.lookup(&node);
 }
 
+const Node *Views::findWriter(StringRef name) const {
+  StringRef root = getRoot(name);
+  for (const Node &node : graph.nodes)
+    if (any_of(getWritten(node), [&](StringRef other) { return getRoot(other) == root; }))
+      return &node;
+  return nullptr;
+}
+
 bool Views::isContiguous(StringRef name) const {
   auto meta = graph.tensors.find(name);
   if (meta == graph.tensors.end())

@@ -42,6 +42,8 @@ public:
   llvm::SmallVector<llvm::StringRef> getWritten(const Node &node) const;
   /// Some node writes the memory of `name`.
   bool isWritten(llvm::StringRef name) const { return written.contains(getRoot(name)); }
+  /// The first node that writes the memory of `name`; null when none does.
+  const Node *findWriter(llvm::StringRef name) const;
 
 private:
   void add(llvm::StringRef name, View view);
