@@ -197,8 +197,8 @@ def test_batch_is_that_of_all_inputs(tmp_path):
     # A dim given by itself is no batch of another size.
     said = run_tool("ps-compile", tmp_path / "apart.pt2", "-o", tmp_path / "x", "--batch", "4", "--dim", "y.0=8", status=2)
     assert "--batch 4: dim" in said and "is given as 8 by --dim" in said and "--batch-dim y=none" in said
-    said = run_tool("ps-compile", tmp_path / "apart.pt2", "-o", tmp_path / "x", "--dim", "y.0=4", status=1)
-    assert 'input "x" has 8 samples and input "y" has 4' in said
+    said = run_tool("ps-compile", tmp_path / "apart.pt2", "-o", tmp_path / "x", "--dim", "y.0=4", status=2)
+    assert said.startswith("error: --dim y.0=4:") and 'input "x" has 8 samples then, and input "y" has 4' in said
 
 
 def test_dims_out_of_range_or_fixed(dynamic):
