@@ -569,14 +569,21 @@ class Graph:
         return {name: torch.randn(shape, dtype=torch.float64, generator=generator) for name, shape in shapes.items()}
 
     def gradients(self, parameters, dtype=torch.float64, nudge=0.0):
-        """The loss and the gradients by PyTorch. `nudge`: the relative change of what is rounded to whole numbers."""
+        """The loss and the gradients by PyTorch.
+
+        `nudge` changes what is rounded to whole numbers, and by its size, up or down, each result of a function that is not
+        exact: two values that are equal by such roundings alone are no longer.
+        """
         leaves = {name: value.to(dtype).requires_grad_() for name, value in parameters.items()}
         values = {}
         for i in self.live():
             node = self.nodes[i]
             rounds = re.search(r"ps\.(trunc|floor|ceil|round) ", node.text or "")
-            operands = [values[k] * (1 + nudge) if rounds else values[k] for k in node.operands]
+            operands = [values[k] * (1 + nudge) + nudge if rounds else values[k] for k in node.operands]
             values[i] = node.function(*operands) if node.text else leaves[f"v{i}"]
+            if nudge and re.search(INEXACT, node.text or ""):
+                signs = torch.randint(2, values[i].shape, generator=torch.Generator().manual_seed(i)) * 2 - 1
+                values[i] = values[i] * (1 + nudge * signs)
         loss = sum((values[i] * leaves[f"w{k}"]).sum() for k, i in enumerate(self.outputs))
         found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         zeros = {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
@@ -609,6 +616,9 @@ class Graph:
             lines.append(f"%{name}.s = ps.reduce sum %{name}.p dims {list(range(len(shape)))} : {type_} -> tensor<{element}>")
             terms.append(f"%{name}.s")
         return variables, lines, terms
+
+
+INEXACT = r"ps\.(sqrt|rsqrt|exp|expm1|log|log1p|tanh|sin|cos|erf|sigmoid|silu|softplus|gelu|pow|div|softmax|log_softmax|layer_norm|attention) "
 
 
 def draw_graph(seed):
