@@ -10,16 +10,17 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 _TORCH = str(pathlib.Path(torch.__file__).parent)
+_PACKAGE = str(pathlib.Path(__file__).parent)
 
 
-class CustomGradient(Exception):
-    """A gradient of the model's own that the exported graph would not have."""
+class Dropped(Exception):
+    """What a model does and torch.export drops, where gradients would differ without it."""
 
 
-def _caller():
-    """Where the model's code stands: the innermost frame that is neither PyTorch's nor of this module."""
+def caller():
+    """Where the model's code stands: the innermost frame that is neither PyTorch's nor of this package."""
     frame = sys._getframe(1)
-    while frame and (frame.f_code.co_filename.startswith(_TORCH) or frame.f_code.co_filename == __file__):
+    while frame and frame.f_code.co_filename.startswith((_TORCH, _PACKAGE)):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "the model"
 
@@ -112,8 +113,8 @@ def _check(function, arguments, options, taking):
     except Exception:  # noqa: BLE001: whatever its code raises, nothing is known of it
         is_right = False
     if not is_right:
-        raise CustomGradient(
-            f"{function.__qualname__} ({_caller()}) has a backward of its own, which torch.export drops: the gradient would be "
+        raise Dropped(
+            f"{function.__qualname__} ({caller()}) has a backward of its own, which torch.export drops: the gradient would be "
             "that of its forward; write it with detach(), as y + (x - y).detach() has the forward of x and the gradient of y, "
             "and (1 + s) * x.detach() - s * x the gradient of x times -s"
         )
@@ -146,8 +147,8 @@ _HOOKS = {"register_hook": "_backward_hooks", "register_post_accumulate_grad_hoo
 
 
 def _refuse_hook(*_):
-    raise CustomGradient(
-        f"{_caller()} registers a hook on a tensor, which torch.export drops; leave it out of the exported model, or write what "
+    raise Dropped(
+        f"{caller()} registers a hook on a tensor, which torch.export drops; leave it out of the exported model, or write what "
         "it does with detach()"
     )
 
@@ -193,6 +194,6 @@ def check_hooks(module):
         hooks = [register for register, kept in _HOOKS.items() if getattr(parameter, kept, None)]
         if hooks:
             message = f"parameter {name} has a hook ({hooks[0]}), which torch.export drops; remove it before the export"
-            raise CustomGradient(message)
+            raise Dropped(message)
     watched = [name or type(module).__name__ for name, part in module.named_modules() if part._backward_hooks or part._backward_pre_hooks]
     return [f"backward hooks are not exported: those of {', '.join(watched[:5])}"] if watched else []

@@ -29,8 +29,11 @@ from unittest import mock
 import torch
 from torch._decomp import decomposition_table
 
-from parashard.custom_gradients import CustomGradient, check_hooks, custom_gradients_are_refused
-from parashard.stopped_gradients import UntrackedWrite, data_is_detached, detach_no_grad_regions, has_untracked_writes, refuse_untracked_writes
+from parashard.custom_gradients import Dropped, check_hooks, custom_gradients_are_refused
+from parashard.stopped_gradients import (
+    data_is_detached, detach_no_grad_regions, has_untracked_writes, refuse_untracked_writes, stops_in_autocast_are_refused,
+    trained_tensors_stay_trained,
+)  # fmt: skip
 
 __all__ = ["Exported", "ExportFailed", "export", "without_data"]
 
@@ -208,24 +211,6 @@ def autocast_on_meta():
         yield
 
 
-@contextlib.contextmanager
-def disabled_autocast_is_nothing():
-    """Leaves out regions that turn autocast off where none is on: torch.export drops the no_grad regions within them."""
-    autocast = torch.amp.autocast_mode.autocast
-    enter, leave = autocast.__enter__, autocast.__exit__
-    skipped = []  # for each region that is open
-
-    def enter_unless_nothing(region):
-        skipped.append(not region._enabled and not torch.is_autocast_enabled(region.device))
-        return region if skipped[-1] else enter(region)
-
-    def leave_unless_nothing(region, *error):
-        return None if skipped.pop() else leave(region, *error)
-
-    with mock.patch.multiple(autocast, __enter__=enter_unless_nothing, __exit__=leave_unless_nothing):
-        yield
-
-
 def broadcast_mask(mask_function, bh_indices=True):
     """What `vmap` over batch, heads, queries and keys makes of a mask of one place each, by broadcasting."""
 
@@ -333,7 +318,7 @@ def trace(module, inputs, dynamic_shapes):
     """torch.export of a model whose masks have no vmap, as an archive can hold it."""
     with warnings.catch_warnings(), autocast_on_meta(), masks_without_vmap():
         warnings.simplefilter("ignore")
-        with disabled_autocast_is_nothing(), data_is_detached(), custom_gradients_are_refused():
+        with stops_in_autocast_are_refused(), trained_tensors_stay_trained(), data_is_detached(), custom_gradients_are_refused():
             program = torch.export.export(module, (), dict(inputs), dynamic_shapes=dynamic_shapes)
         if all(is_operator(node.target) for node in nodes_of(program) if node.op == "call_function"):
             return program
@@ -360,7 +345,7 @@ def model_is_told_of():
     """What the model does and an archive cannot hold is an ExportFailed with its own message."""
     try:
         yield
-    except (CustomGradient, UntrackedWrite) as error:
+    except Dropped as error:
         raise ExportFailed(str(error)) from error
 
 
@@ -459,7 +444,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
             shapes = batch_dims(inputs) if dynamic_batch else None
             try:
                 program = trace(module, inputs, shapes)
-            except (CustomGradient, UntrackedWrite):
+            except Dropped:
                 raise
             except Exception as error:  # noqa: BLE001: whatever PyTorch raises, a fixed batch is tried
                 if shapes is None:

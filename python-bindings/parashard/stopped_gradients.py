@@ -6,12 +6,10 @@ from unittest import mock
 
 import torch
 
+from parashard.custom_gradients import Dropped, caller
+
 _TORCH = str(pathlib.Path(torch.__file__).parent)
 _REGION = "wrap_with_set_grad_enabled"
-
-
-class UntrackedWrite(Exception):
-    """A write in place that autograd does not see, in a model whose graph cannot keep it."""
 
 
 @contextlib.contextmanager
@@ -30,13 +28,86 @@ def data_is_detached():
     def set_(tensor, value):
         caller = sys._getframe(1)
         if not caller.f_code.co_filename.startswith(_TORCH):
-            raise UntrackedWrite(
+            raise Dropped(
                 f"{caller.f_code.co_filename}:{caller.f_lineno} sets .data of a tensor, which torch.export drops; compute a new "
                 "tensor, or write to a buffer with copy_()"
             )
         plain.__set__(tensor, value)
 
     with mock.patch.object(torch.Tensor, "data", property(read, set_)):
+        yield
+
+
+def _is_of_the_model(frame):
+    """Whether code is the model's own, or of PyTorch's modules; what else of PyTorch runs is the trace itself."""
+    around = (f"{_TORCH}/autograd/", f"{_TORCH}/utils/_contextlib.py")  # no_grad as a decorator
+    while frame.f_back and frame.f_code.co_filename.startswith(around):
+        frame = frame.f_back
+    name = frame.f_code.co_filename
+    return not name.startswith(_TORCH) or name.startswith(f"{_TORCH}/nn/")
+
+
+@contextlib.contextmanager
+def stops_in_autocast_are_refused():
+    """Refuses to turn gradients off in a region of autocast: torch.export drops no_grad regions there.
+
+    A region that turns autocast off where none is on does nothing, and is left out: no_grad within it is kept.
+    """
+    autocast = torch.amp.autocast_mode.autocast
+    enter, leave = autocast.__enter__, autocast.__exit__
+    skipped = []  # for each region that is open
+
+    def enter_unless_nothing(region):
+        skipped.append(not region._enabled and not torch.is_autocast_enabled(region.device))
+        return region if skipped[-1] else enter(region)
+
+    def leave_unless_nothing(region, *error):
+        return None if skipped.pop() else leave(region, *error)
+
+    def refusing(method):
+        def turn(region, *mode):
+            if not all(skipped) and _is_of_the_model(sys._getframe(1)):
+                raise Dropped(
+                    f"{caller()} turns gradients off (or on) in a region of autocast, which torch.export drops; turn autocast on within "
+                    "no_grad, or detach() what is computed"
+                )
+            return method(region, *mode)
+
+        return turn
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.multiple(autocast, __enter__=enter_unless_nothing, __exit__=leave_unless_nothing))
+        for region, method in _GRAD_MODES:
+            stack.enter_context(mock.patch.object(region, method, refusing(getattr(region, method))))
+        yield
+
+
+# What turns gradients off or on, and when.
+_GRAD_MODES = [(torch.no_grad, "__enter__"), (torch.enable_grad, "__enter__"), (torch.inference_mode, "__enter__"), (torch.set_grad_enabled, "__init__")]
+
+
+@contextlib.contextmanager
+def trained_tensors_stay_trained():
+    """Refuses a model that freezes what takes a gradient, or trains a frozen parameter, while it runs: torch.export drops it."""
+    flag, method = torch.Tensor.requires_grad, torch.Tensor.requires_grad_
+
+    def check(tensor, value):
+        is_known = flag.__get__(tensor) == value or (value and not isinstance(tensor, torch.nn.Parameter))
+        if not is_known and _is_of_the_model(sys._getframe(2)):
+            raise Dropped(
+                f"{caller()} sets requires_grad of a tensor to {value}, which torch.export drops; set it before the export, or "
+                "detach() what takes no gradient"
+            )
+
+    def set_(tensor, value):
+        check(tensor, value)
+        flag.__set__(tensor, value)
+
+    def call(tensor, requires_grad=True):
+        check(tensor, requires_grad)
+        return method(tensor, requires_grad)
+
+    with mock.patch.multiple(torch.Tensor, requires_grad=property(flag.__get__, set_), requires_grad_=call):
         yield
 
 
@@ -71,7 +142,7 @@ def has_untracked_writes(program):
 def refuse_untracked_writes(program):
     for node in _find_untracked_writes(program):
         place = node.meta.get("stack_trace", str(node.target)).strip()
-        raise UntrackedWrite(
+        raise Dropped(
             "a no_grad region (or .data) writes in place, and the model has functions that no archive can hold (torch.vmap and the like), without which "
             f"the write would not be kept apart from autograd; compute a new value there:\n{place}"
         )

@@ -301,6 +301,20 @@ def through_a_view(model, h):
     return (h * mask).mean()
 
 
+def through_detach(model, h):
+    mask = torch.zeros_like(h)
+    mask.detach()[:, 3] = h[:, 3]
+    mask.data[:, 2] = h[:, 2]
+    return (h * mask).mean()
+
+
+def of_a_detach(model, h):
+    mask = torch.zeros_like(h)
+    part = mask.detach()
+    part[:, 3] = h[:, 3]
+    return (h * mask).mean() + (h * part).square().mean()
+
+
 def own_value(model, h):
     with torch.no_grad():
         h[:, 0] *= 2
@@ -330,6 +344,13 @@ def entropies(model, h):
     return (rows * h[:, 0].detach().abs()).sum() / h[:, 0].detach().abs().sum()
 
 
+def autocast_within(model, h):
+    with torch.no_grad():
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            norm = h.norm()
+    return (h / norm + h.detach().requires_grad_(True)).square().mean()
+
+
 def in_autocast(model, h):
     """torch.export drops a no_grad region within a region of autocast."""
     with torch.autocast("cpu", enabled=False):
@@ -339,7 +360,7 @@ def in_autocast(model, h):
     return h.square().mean()
 
 
-@pytest.mark.parametrize("function", [queue, part_of_another, through_a_view, entropies, in_autocast])
+@pytest.mark.parametrize("function", [queue, part_of_another, through_a_view, through_detach, of_a_detach, entropies, in_autocast, autocast_within])
 def test_writes_that_autograd_does_not_see(tmp_path, function):
     model, x = Apply(function), torch.randn(8, 6)
     done = export(model, {"x": x}, tmp_path / "m.pt2")
@@ -353,7 +374,15 @@ def test_writes_that_autograd_does_not_see(tmp_path, function):
         torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("function", [own_value, own_weight, own_data])
+def twice_of_a_detach(model, h):
+    mask = torch.zeros_like(h)
+    part = mask.detach()
+    part[:, 3] = h[:, 3]
+    mask[:, 2] = h[:, 2]
+    return (h * mask).mean() + (h * part).square().mean()
+
+
+@pytest.mark.parametrize("function", [own_value, own_weight, own_data, twice_of_a_detach])
 def test_writes_that_would_take_the_gradient(tmp_path, function):
     export(Apply(function), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
     said = subprocess.run([tools_folder() / "ps-compile", "m.pt2", "-o", "p"], cwd=tmp_path, capture_output=True, text=True)
@@ -363,6 +392,52 @@ def test_writes_that_would_take_the_gradient(tmp_path, function):
 def test_writes_beside_what_no_archive_holds(tmp_path):
     with pytest.raises(ExportFailed, match="writes in place.*vmap(.|\n)*test_export.py"):
         export(Apply(two_ways), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
+
+
+def in_mixed_precision(model, h):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.no_grad():
+            norm = h.norm()
+        h = h / norm + h
+    return h.square().mean()
+
+
+def decorated_in_mixed_precision(model, h):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = h / torch.no_grad()(torch.Tensor.norm)(h) + h
+    return h.square().mean()
+
+
+def freezes(model, h):
+    model.layer.bias.requires_grad_(False)
+    return (h + model.layer.bias).square().mean()
+
+
+def freezes_a_module(model, h):
+    model.layer.requires_grad_(False)
+    h = model.layer(h)
+    model.layer.requires_grad_(True)
+    return h.square().mean()
+
+
+def freezes_by_attribute(model, h):
+    model.layer.bias.requires_grad = False
+    return (h + model.layer.bias).square().mean()
+
+
+IN_AUTOCAST = r"test_export.py:\d+ turns gradients off .* in a region of autocast"
+FREEZES = r"test_export.py:\d+ sets requires_grad of a tensor to False"
+
+
+@pytest.mark.parametrize("function, message", [
+    (in_mixed_precision, IN_AUTOCAST), (decorated_in_mixed_precision, IN_AUTOCAST), (freezes, FREEZES),
+    (freezes_a_module, FREEZES), (freezes_by_attribute, FREEZES),
+])  # fmt: skip
+def test_stops_that_an_export_drops(tmp_path, function, message):
+    model = Apply(function)
+    with pytest.raises(ExportFailed, match=message):
+        export(model, {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
+    assert not list(tmp_path.iterdir()) and all(p.requires_grad for p in model.parameters())
 
 
 class Reverse(torch.autograd.Function):

@@ -237,6 +237,54 @@ def test_view_by_an_unknown_op(tmp_path, write):
     assert "aten.unfold.default: 1 time" in said
 
 
+@torch.library.custom_op("parashard_test::fill", mutates_args={"target"})
+def fill(target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    target.copy_(value)
+    return value.sum()
+
+
+@fill.register_fake
+def _(target, value):
+    return value.new_empty(())
+
+
+def by_a_list(q, y):
+    torch._foreach_mul_([q], 0.5)
+    return q
+
+
+def by_two_outs(q, y):
+    largest, where = torch.zeros(ROWS, 1), torch.zeros(ROWS, 1, dtype=torch.long)
+    torch.topk(y, 1, out=(largest, where))
+    return q * largest
+
+
+def by_a_custom_op(q, y):
+    target = torch.zeros(ROWS, OUT)
+    fill(target, y)
+    return q * target
+
+
+def in_no_grad_by_an_unknown_op(q, y):
+    target = torch.zeros(ROWS, OUT)
+    with torch.no_grad():
+        target.copy_(torch.special.bessel_j0(y))
+    return q * target
+
+
+UNKNOWN = {
+    by_a_list: "aten._foreach_mul_.Scalar", by_two_outs: "aten.topk.values", by_a_custom_op: "parashard_test.fill.default",
+    in_no_grad_by_an_unknown_op: "aten.special_bessel_j0.default",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("write", UNKNOWN, ids=lambda w: w.__name__)
+def test_write_by_an_unknown_op(tmp_path, write):
+    archive = save(tmp_path, write, False)
+    said = run([tools_folder() / "ps-compile", archive, "-o", "program"], cwd=tmp_path, expect=1)
+    assert f"{UNKNOWN[write]}: 1 time" in said and "test_in_place.py:" in said
+
+
 @pytest.mark.parametrize("write", [maybe_a_view, diagonal, einsum], ids=lambda w: w.__name__)
 def test_refused(tmp_path, write):
     archive = save(tmp_path, write, False)

@@ -207,6 +207,7 @@ Node readNode(Reader &r, JsonValue value) {
   }
   for (JsonValue output : r.array(object, "outputs")) {
     Argument argument = readArgument(r, output);
+    node.hasResults = true;
     if (argument.kind == Argument::Tensor || argument.kind == Argument::Tensors)
       append_range(node.outputs, argument.names);
     else if (argument.kind == Argument::None)

@@ -69,7 +69,8 @@ struct Node {
   std::string target; ///< "aten.add.Tensor", "higher_order.wrap_with_autocast"
   std::vector<Argument> inputs;
   std::vector<std::string>
-      outputs; ///< names of tensor results, lists flattened; "" for absent ones
+      outputs;             ///< names of tensor results, lists flattened; "" for absent ones
+  bool hasResults = false; ///< of any type
   Place place;
 
   const Argument *find(llvm::StringRef name) const;

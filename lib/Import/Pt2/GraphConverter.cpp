@@ -49,10 +49,13 @@ void collectUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
     if (!live[i])
       continue;
     if (const Graph *body = getBody(node)) {
-      collectUnsupported(*body, getNames(body->outputs), table, sizes, missing);
+      llvm::StringSet<> left = getNames(body->outputs);
+      for (auto [ours, name] : getBodyOperands(node)) // with what the body writes there
+        left.insert(name);
+      collectUnsupported(*body, left, table, sizes, missing);
       continue;
     }
-    if (!isInlined(node) && !findConverter(table, node))
+    if (!isInlined(node) && (!findConverter(table, node) || hasUnknownWrites(node)))
       missing.add(node.target, node.place);
   }
 }
@@ -115,8 +118,13 @@ bool GraphConverter::readsUndefined(const Node &node) const {
 LogicalResult GraphConverter::run(const llvm::StringSet<> &liveOutputs) {
   llvm::BitVector live = findLiveNodes(graph, liveOutputs, views);
   bool ok = true;
-  for (unsigned i : live.set_bits())
-    ok &= succeeded(convert(graph.nodes[i]));
+  for (unsigned i : live.set_bits()) {
+    const Node &node = graph.nodes[i];
+    if (succeeded(convert(node)))
+      continue;
+    ok = false;
+    failedValues.insert_range(node.outputs);
+  }
   for (const auto &output : liveOutputs)
     ok = ok && succeeded(refresh(output.first(), b.getInsertionBlock()->getParentOp()->getLoc()));
   return success(ok);
@@ -139,19 +147,12 @@ LogicalResult GraphConverter::convert(const Node &node) {
                                : "which nothing before it defines; export the model again")
                        << ", in " << describePlace(node.place);
     });
-    for (const std::string &name : node.outputs)
-      failedValues.insert(name);
     return failure();
   }
   if (failed(refreshOperands(node, loc)))
     return failure();
-  if (isInlined(node)) {
-    LogicalResult inlined = inlineGraph(node, loc);
-    if (failed(inlined))
-      for (const std::string &name : node.outputs)
-        failedValues.insert(name);
-    return inlined;
-  }
+  if (isInlined(node))
+    return inlineGraph(node, loc);
   NodeConverter converter(*this, node, b, loc);
   ConverterFunction function = findConverter(table, node);
   LogicalResult result = function(converter);
@@ -160,12 +161,9 @@ LogicalResult GraphConverter::convert(const Node &node) {
       result = converter.fail("has a result with " + kImpossibleShape);
   if (succeeded(result) && !converter.failed())
     result = converter.checkRead();
-  if (failed(result) || converter.failed()) {
-    for (const std::string &name : node.outputs)
-      failedValues.insert(name);
+  if (failed(result) || converter.failed())
     return emitError(loc) << "'" << node.target << "' " << converter.getFailure() << ", in "
                           << describePlace(node.place);
-  }
   if (node.isInPlace() && node.outputs.empty())
     return emitError(loc) << "'" << node.target << "' has no result, in "
                           << describePlace(node.place);
@@ -197,6 +195,12 @@ LogicalResult GraphConverter::refresh(StringRef name, Location reader) {
                                 "only PyTorch knows; write a new tensor, or add .clone()";
   if (failed(refresh(view->base, reader)))
     return failure();
+  if (Value old = lookup(name); view->isDetached() && old && dependsOnTrained(old))
+    return emitError(reader)
+           << "'" << name
+           << "', a detach(), was written in place with a value that takes a gradient, and what "
+              "it shares memory with was written since, which is not supported; add .clone() to "
+              "the detach()";
   if (view->node->isInPlace()) {
     define(name, lookup(view->base));
   } else {
@@ -220,9 +224,12 @@ LogicalResult GraphConverter::write(StringRef name, Value value, Location loc) {
       return emitError(loc) << "writes in place to '" << name << "' of '" << view->node->target
                             << "', which may or may not share memory with '" << view->base
                             << "': only PyTorch knows; write a new tensor, or add .clone()";
-    if (view->node->target == "aten.detach.default" &&
-        failed(checkUntrackedWrite(view->base, "through detach()", loc)))
-      return failure();
+    if (view->isDetached()) {
+      if (failed(checkUntrackedWrite(view->base, "through detach()", loc)))
+        return failure();
+      // The detach() takes the gradient of what was written; its operand takes none.
+      value = stopGradient(b, loc, value);
+    }
     NodeConverter converter(*this, *view->node, b, loc);
     value = writeThroughView(converter, view->result, lookup(view->base), value);
     if (!value || converter.failed())

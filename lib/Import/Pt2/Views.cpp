@@ -125,7 +125,30 @@ SmallVector<StringRef> getStatistics(const Node &node) {
   return names;
 }
 
+SmallVector<StringRef> getTensors(const Node &node) {
+  SmallVector<StringRef> names;
+  for (const Argument &argument : node.inputs)
+    if (argument.kind == Argument::Tensor || argument.kind == Argument::Tensors)
+      append_range(names,
+                   make_filter_range(argument.names, [](StringRef n) { return !n.empty(); }));
+  return names;
+}
+
 } // namespace
+
+bool hasUnknownWrites(const Node &node) {
+  if (getBody(node) || node.isInPlace())
+    return false;
+  StringRef target = node.target, op = getOp(node), overload = target.rsplit('.').second;
+  if (!target.starts_with("aten.") && !target.starts_with("prims."))
+    return !op.contains("print");
+  bool isNamedInPlace = op.ends_with("_") && !op.ends_with("__");
+  bool isOutVariant =
+      overload == "out" || overload.ends_with("_out") ||
+      is_contained({"values", "values_stable", "dim_values", "dim_max", "dim_min"}, overload);
+  bool isCheck = op.contains("assert") || op.starts_with("sym_constrain_range");
+  return isNamedInPlace || isOutVariant || (!node.hasResults && !isCheck);
+}
 
 StringRef getFirstTensor(const Node &node) {
   for (const Argument &argument : node.inputs)
@@ -184,6 +207,8 @@ SmallVector<StringRef> Views::getWritten(const Node &node) const {
     return {node.getInPlace()};
   if (movesStatistics(node))
     return getStatistics(node);
+  if (hasUnknownWrites(node))
+    return getTensors(node);
   return writtenByBody.lookup(&node);
 }
 

@@ -27,6 +27,8 @@ struct View {
   unsigned result = 0;
   /// False where only PyTorch knows, while it runs, whether memory is shared.
   bool isCertain = true;
+
+  bool isDetached() const { return node->target == "aten.detach.default"; }
 };
 
 /// The views of one graph.
@@ -38,7 +40,8 @@ public:
   const View *find(llvm::StringRef name) const;
   /// The name whose memory it is in the end.
   llvm::StringRef getRoot(llvm::StringRef name) const;
-  /// The names that a node writes in place: its first operand, or operands of its body.
+  /// The names that a node writes in place: its first operand, operands of its body, or all that an
+  /// unknown op may write.
   llvm::SmallVector<llvm::StringRef> getWritten(const Node &node) const;
   /// Some node writes the memory of `name`.
   bool isWritten(llvm::StringRef name) const { return written.contains(getRoot(name)); }
@@ -58,6 +61,11 @@ private:
   llvm::StringSet<> written; ///< roots
   llvm::DenseMap<const Node *, llvm::SmallVector<llvm::StringRef>> writtenByBody;
 };
+
+/// Returns true for an op that may write operands of which the importer knows nothing: one in place
+/// on a list (`_foreach_mul_`), one with several `out`s (`topk.values`), or one of a library that
+/// is not PyTorch's.
+bool hasUnknownWrites(const Node &node);
 
 /// The first tensor among a node's arguments: what an in-place op writes, or a view looks at.
 llvm::StringRef getFirstTensor(const Node &node);
