@@ -107,6 +107,8 @@ private:
   std::string finish(const RunPlace &place, const Json &files) const;
   /// Calls body; after a failure nothing partial is left.
   template <typename Body> void cleanly(Body &&body) const;
+  /// Calls body in the first process, cleanly. Where it fails, SaveFailed is thrown in all.
+  template <typename Body> void inFirst(Body &&body);
 
   Session &session;
   const Program &program;
@@ -129,6 +131,18 @@ template <typename Body> void CheckpointWriter::cleanly(Body &&body) const {
     fs::remove_all(partial, ignored);
     throw;
   }
+}
+
+template <typename Body> void CheckpointWriter::inFirst(Body &&body) {
+  std::string failure;
+  try {
+    if (session.isFirst())
+      cleanly(body);
+  } catch (const Error &error) {
+    failure = error.status.message;
+  }
+  if (failure = session.share(failure); !failure.empty())
+    throw SaveFailed({StatusCode::BadInput, failure, __FILE__, __LINE__});
 }
 
 std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Rank *here) const {
@@ -269,20 +283,12 @@ static std::string describeSaved(const std::string &path, const Json &files) {
 }
 
 std::string CheckpointWriter::save(const RunPlace &place) {
-  // The first process chooses the name, and the others wait until the folder is there.
-  std::string name = kPartialPrefix;
-  if (session.isFirst()) {
-    name += drawUniqueName();
-    partial = folder / name;
-    cleanly([&] { makeFolder(); });
-  }
-  partial = folder / session.share(name);
+  partial = folder / session.share(kPartialPrefix + drawUniqueName());
+  inFirst([&] { makeFolder(); }); // the others wait until it is there
   collectSums();
   std::vector<std::string> reports = session.collect(writeHere().dump());
   std::string saved;
-  if (!session.isFirst())
-    return saved;
-  cleanly([&] {
+  inFirst([&] {
     Json files = Json::object();
     for (const std::string &text : reports) {
       Json report = Json::parse(text);

@@ -31,10 +31,16 @@ struct SaveOptions {
   std::string loaded;         ///< the checkpoint that the run resumes from; it is kept too
 };
 
+/// Thrown in every process where a checkpoint could not be written. What the ranks hold is whole.
+class SaveFailed : public Error {
+public:
+  using Error::Error;
+};
+
 /// Writes `folder/step-000100` (a further number behind it where that is there), then the pointer
 /// `folder/latest`; at any moment `latest` names a whole checkpoint. The same call in every
-/// process: each writes what its ranks hold. Fails with BadInput where it cannot be written: what
-/// was there stays; also where an update has made a weight nan or infinite. Returns the path of the
+/// process: each writes what its ranks hold. Throws SaveFailed where it cannot be written: what was
+/// there stays; also where an update has made a weight nan or infinite. Returns the path of the
 /// checkpoint and its size as text, empty but in the first process.
 std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
                            const SaveOptions &options);

@@ -269,8 +269,9 @@ void checkCanTrain(const Program &program) {
             "NAME.so for psrt_open");
 }
 
-void trainOnData(Session &session, const NamedTensors &tensors, const Flags &flags,
-                 const RunState &state) {
+/// Returns what kept a checkpoint from being written, which has ended the run; null: nothing.
+std::exception_ptr trainOnData(Session &session, const NamedTensors &tensors, const Flags &flags,
+                               const RunState &state) {
   checkCanTrain(session.getProgram());
   listenForStop(session.isFirst() && !flags.quiet);
   std::unique_ptr<SampleSource> source = openData(session.getProgram(), flags.data), evalSource;
@@ -282,7 +283,12 @@ void trainOnData(Session &session, const NamedTensors &tensors, const Flags &fla
     evalSource = openData(session.getProgram(), options);
     evaluator = std::make_unique<Evaluator>(session, *evalSource, flags.evalSteps);
   }
-  Trainer(session, tensors, flags, *source, evaluator.get(), state).run();
+  try {
+    Trainer(session, tensors, flags, *source, evaluator.get(), state).run();
+  } catch (const SaveFailed &) {
+    return std::current_exception();
+  }
+  return nullptr;
 }
 
 /// Writes weights, and says so.
@@ -388,15 +394,18 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags,
   checkOutputPaths(session, flags, state.loaded);
   if (!flags.trace.empty())
     session.parallel([](Rank &rank) { rank.executor->startTrace(400000); });
+  std::exception_ptr unsaved;
   if (flags.eval)
     evaluateOnly(session, flags);
   else if (!flags.data.files.empty())
-    trainOnData(session, tensors, flags, state);
+    unsaved = trainOnData(session, tensors, flags, state);
   else if (flags.exportWeights.empty())
     PSRT_FAIL(BadArgument,
               "nothing to do: give --data FILE to train, --eval --eval-data FILE, or --info");
   if (!flags.exportWeights.empty())
     writeAllWeights(session, tensors, flags);
+  if (unsaved)
+    std::rethrow_exception(unsaved);
   if (!flags.trace.empty()) {
     writeTrace(session, flags.trace);
     sayWritten(session, flags, flags.trace);

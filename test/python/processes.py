@@ -42,9 +42,14 @@ def start(command, cwd, environment):
     )
 
 
+def by_hand(ranks, **more):
+    """The variables of torchrun that all ranks of a job have in common."""
+    return {**BASE, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **more}
+
+
 def start_by_hand(command, cwd, ranks, **more):
     """One process for each rank, with the variables of torchrun: each one's end can be looked at."""
-    shared = {**BASE, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **more}
+    shared = by_hand(ranks, **more)
     return [start(command, cwd, {**shared, "RANK": str(rank)}) for rank in range(ranks)]
 
 

@@ -507,7 +507,8 @@ def test_a_full_disk_of_one_process_leaves_what_was_there(saved):
     line = [*limited, made["tp"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--steps", "4", "--load", "saved", "--save", "saved",
             "--quiet"]  # fmt: skip
     ended = [processes.finish(rank) for rank in processes.start_by_hand(line, folder, 2)]
-    assert ended[0][0] == 1 and "cannot write" in ended[0][1] and "rank-00001.safetensors" in ended[0][1], ended
+    said = "".join(text for _, text in ended)
+    assert [status for status, _ in ended] == [1, 1] and "cannot write" in said and "rank-00001.safetensors" in said, ended
     assert sorted(p.name for p in step.parent.iterdir()) == ["latest", step.name] and contents(step) == before
 
 
@@ -520,6 +521,25 @@ def test_a_full_disk_leaves_what_was_there(saved):
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000)))  # fmt: skip
     assert done.returncode == 1 and "error" in done.stderr and "saved" in done.stderr, done.stderr
     assert {p.relative_to(step.parent): p.read_bytes() for p in step.parent.rglob("*") if p.is_file()} == before
+
+
+@pytest.mark.parametrize("ranks, flags", [(1, ("--save-every", "2")), (1, ()), (2, ())])
+def test_weights_are_written_although_the_checkpoint_cannot_be(saved, ranks, flags):
+    folder, made, _ = saved
+    run = [made["tp"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--steps", "2", "--quiet"]
+    oracle.run([*run, "--export-weights", "expected.safetensors"], folder)
+    (folder / "full").mkdir(exist_ok=True)
+    (folder / "found.safetensors").unlink(missing_ok=True)
+    disk = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k none full && exec "$@"', "sh"]
+    if subprocess.run([*disk, "true"], cwd=folder, capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+    if ranks == 2:
+        disk += ["sh", "-c", 'RANK=1 "$@" & RANK=0 "$@"; status=$?; wait $! && exit 0; exit $status', "sh"]
+    job = processes.by_hand(ranks) if ranks > 1 else None
+    done = subprocess.run([*disk, *run, "--save", "full/saved", *flags, "--export-weights", "found.safetensors"], cwd=folder, env=job,
+                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert done.returncode == 1 and "full/saved" in done.stderr and "No space" in done.stderr, done.stderr
+    assert (folder / "found.safetensors").read_bytes() == (folder / "expected.safetensors").read_bytes()
 
 
 class Gain(torch.nn.Module):
