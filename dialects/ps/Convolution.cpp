@@ -1,5 +1,6 @@
 // Convolutions: geometry, sharding rules, meaning, derivatives, cost.
 #include "dialects/ps/Windows.h"
+#include <limits>
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -22,6 +23,9 @@ int64_t Windows::getElement(int64_t place, int64_t tap) const {
   return element;
 }
 
+/// More would overflow where a size meets a stride.
+constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
+
 LogicalResult parashard::ps::verifyWindows(Operation *op, const Windows &windows, TypeRange tensors,
                                            StringRef label) {
   int64_t rank = cast<RankedTensorType>(tensors.front()).getRank();
@@ -34,15 +38,19 @@ LogicalResult parashard::ps::verifyWindows(Operation *op, const Windows &windows
     if (llvm::is_contained(tensor.getShape().drop_front(), 0))
       return op->emitOpError("has an empty tensor of type ")
              << tensor << ", of which only the batch may be empty (" << label << ")";
+    if (llvm::any_of(getSpace(tensor), [](int64_t size) { return size > kLargest; }))
+      return op->emitOpError("has a tensor of type ")
+             << tensor << ", expected space dims of at most " << kLargest << " (" << label << ")";
   }
   size_t space = rank - 2;
   for (auto [name, list, least] :
        {std::tuple("window sizes", windows.kernel, 1), std::tuple("strides", windows.strides, 1),
         std::tuple("low", windows.low, 0), std::tuple("dilation", windows.dilation, 1)})
-    if (list.size() != space || llvm::any_of(list, [&](int64_t x) { return x < least; }))
-      return op->emitOpError("has ")
-             << name << " [" << list << "], expected " << space
-             << " numbers, one a space dim, of at least " << least << " (" << label << ")";
+    if (list.size() != space ||
+        llvm::any_of(list, [&](int64_t x) { return x < least || x > kLargest; }))
+      return op->emitOpError("has ") << name << " [" << list << "], expected " << space
+                                     << " numbers, one a space dim, of at least " << least
+                                     << " and at most " << kLargest << " (" << label << ")";
   return success();
 }
 

@@ -34,7 +34,7 @@ func.func @convolution_c1_empty(%x: tensor<2x4x0xf32>, %w: tensor<6x4x3xf32>) {
 // -----
 
 func.func @convolution_c1_count(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
-  // expected-error @below {{has strides [2], expected 2 numbers, one a space dim, of at least 1 (convolution_c1)}}
+  // expected-error @below {{has strides [2], expected 2 numbers, one a space dim, of at least 1 and at most 2147483647 (convolution_c1)}}
   %y = ps.convolution %x, %w by [2] low [1, 1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>
   return
 }
@@ -42,8 +42,24 @@ func.func @convolution_c1_count(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>
 // -----
 
 func.func @convolution_c1_least(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
-  // expected-error @below {{has low [1, -1], expected 2 numbers, one a space dim, of at least 0 (convolution_c1)}}
+  // expected-error @below {{has low [1, -1], expected 2 numbers, one a space dim, of at least 0 and at most 2147483647 (convolution_c1)}}
   %y = ps.convolution %x, %w by [2, 2] low [1, -1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_c1_large(%x: tensor<2x4x4294967296xf32>, %w: tensor<6x4x3xf32>) {
+  // expected-error @below {{has a tensor of type 'tensor<2x4x4294967296xf32>', expected space dims of at most 2147483647 (convolution_c1)}}
+  %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x4294967296xf32>, tensor<6x4x3xf32>) -> tensor<2x6x4294967296xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_c1_largest(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>) {
+  // expected-error @below {{has dilation [9223372036854775807], expected 1 numbers, one a space dim, of at least 1 and at most 2147483647 (convolution_c1)}}
+  %y = ps.convolution %x, %w by [1] low [1] dilation [9223372036854775807] : (tensor<2x4x8xf32>, tensor<6x4x3xf32>) -> tensor<2x6x8xf32>
   return
 }
 

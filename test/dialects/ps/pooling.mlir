@@ -20,7 +20,7 @@ func.func @max_pool_c1(%x: tensor<2x4x8xf32>) {
 // -----
 
 func.func @max_pool_c1_window(%x: tensor<2x4x8xf32>) {
-  // expected-error @below {{has window sizes [0], expected 1 numbers, one a space dim, of at least 1 (max_pool_c1)}}
+  // expected-error @below {{has window sizes [0], expected 1 numbers, one a space dim, of at least 1 and at most 2147483647 (max_pool_c1)}}
   %y = ps.max_pool %x window [0] by [2] low [0] dilation [1] : tensor<2x4x8xf32> -> tensor<2x4x4xf32>
   return
 }
