@@ -1,5 +1,6 @@
 """Finds gradients that a model gives itself: torch.export keeps the forward of a `torch.autograd.Function`, and no hook."""
 import contextlib
+import copy
 import pathlib
 import sys
 import types
@@ -47,24 +48,32 @@ def _is_float(value):
 
 
 def _draw(value, takes_gradient):
-    """A real tensor like one of the trace, with numbers of both signs."""
+    """A real tensor like one of the trace: numbers of both signs, and masks, labels and indices that are 0 or 1."""
     if not isinstance(value, torch.Tensor):
-        return value
+        return copy.deepcopy(value)  # the code may write to it
     shape = [size if isinstance(size, int) else size.node.hint for size in value.shape]
     if value.is_floating_point():
         return torch.randn(shape, dtype=torch.float32).to(value.dtype).requires_grad_(takes_gradient)
-    return torch.zeros(shape, dtype=value.dtype)
+    return torch.randint(2, shape).to(value.dtype)
 
 
 def _gradients(call, arguments, scale):
     """The gradients of a weighed sum of all that `call` returns; the weights are `scale` times random numbers."""
-    results = call(*arguments)
-    results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if _is_float(r)]
-    drawing = torch.Generator().manual_seed(1)
-    weights = [(scale * torch.randn(r.shape, generator=drawing)).to(r.dtype) for r in results]
-    total = sum((r * w).sum() for r, w in zip(results, weights))
     leaves = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
-    found = torch.autograd.grad(total, leaves, allow_unused=True)
+
+    def weighed_sum(*values):
+        given = iter(values)
+        results = call(*(next(given) if any(a is leaf for leaf in leaves) else a for a in arguments))
+        results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if _is_float(r)]
+        drawing = torch.Generator().manual_seed(1)
+        weights = [(scale * torch.randn(r.shape, generator=drawing)).to(r.dtype) for r in results]
+        return sum((r * w).sum() for r, w in zip(results, weights))
+
+    try:
+        found = torch.autograd.grad(weighed_sum(*leaves), leaves, allow_unused=True)
+    except RuntimeError:  # a forward, in which autograd is off, may write over what its derivative needs
+        places = tuple(range(len(leaves)))
+        found = torch.func.grad(torch.func.functionalize(weighed_sum), argnums=places)(*(leaf.detach() for leaf in leaves))
     return [torch.zeros_like(leaf) if gradient is None else gradient for leaf, gradient in zip(leaves, found)]
 
 
@@ -83,10 +92,13 @@ def _is_derivative(function, apply, arguments, taking):
             return function.forward(*values)
         return function.forward(_Context(taking), *values)
 
-    def agree(scale):
-        torch.manual_seed(0)
+    def gradients(call, scale):
+        torch.manual_seed(0)  # the same arguments and dropout
         drawn = [_draw(value, takes_gradient) for value, takes_gradient in zip(arguments, taking)]
-        pairs = zip(*(_gradients(call, drawn, scale) for call in (apply, forward)))
+        return _gradients(call, drawn, scale)
+
+    def agree(scale):
+        pairs = zip(gradients(apply, scale), gradients(forward, scale))
         return all(torch.allclose(a, b, rtol=1e-3 if a.dtype.itemsize > 2 else 1e-2, atol=1e-4 * scale) for a, b in pairs)
 
     with unset_fake_temporarily(), disable_proxy_modes_tracing(), torch.enable_grad(), torch.random.fork_rng():

@@ -464,6 +464,46 @@ class Swish(torch.autograd.Function):
         return gradient * x.sigmoid() * (1 + x * (1 - x.sigmoid()))
 
 
+class MaskedSoftmax(torch.autograd.Function):
+    """Writes over what the derivative of its forward needs, as transformers' XSoftmax does."""
+
+    @staticmethod
+    def forward(ctx, x, mask):
+        y = x.masked_fill(~mask, -1e9).softmax(-1)
+        y.masked_fill_(~mask, 0)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (y,) = ctx.saved_tensors
+        return y * (gradient - (gradient * y).sum(-1, keepdim=True)), None
+
+
+class Dropped(torch.autograd.Function):
+    """Draws a mask, and counts in an object of the model how often."""
+
+    @staticmethod
+    def forward(ctx, x, counts):
+        mask = (torch.rand_like(x) > 0.5) * 2.0
+        counts.append(mask)
+        ctx.save_for_backward(mask)
+        return x * mask
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.saved_tensors[0], None
+
+
+class LeakySoftmax(MaskedSoftmax):
+    """Differs where the mask is true alone."""
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (y,) = ctx.saved_tensors
+        return y * gradient, None
+
+
 class Rounded(torch.autograd.Function):
     @staticmethod
     def forward(x):
@@ -525,6 +565,7 @@ OWN = [
     ("Reverse", lambda m, h: Reverse.apply(h).mean()),
     ("Rounded", lambda m, h: rounded(h).mean()),
     ("Clipped", lambda m, h: Clipped.apply(h).mean()),
+    ("LeakySoftmax", lambda m, h: (LeakySoftmax.apply(h, m.q > 0) * m.q).mean()),
     ("Scaled", lambda m, h: Scaled.apply(m.q, h[0]).mean()),
     ("hook", hooked),
     ("hook", hooked_node),
@@ -537,6 +578,12 @@ def test_gradients_of_the_models_own(tmp_path, name, function):
     with pytest.raises(ExportFailed, match=rf"{name}(.|\n)*torch.export drops") as failed:
         export(Apply(function), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
     assert "test_export.py" in str(failed.value)
+
+
+def test_backwards_that_draw(tmp_path):
+    counts = []
+    export(Apply(lambda m, h: Dropped.apply(h, counts).mean()), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2", dynamic_batch=False)
+    assert len(counts) == 1, "the check itself leaves nothing behind"
 
 
 def test_backwards_that_are_derivatives(tmp_path):
@@ -562,8 +609,15 @@ def rounded_beside(model, h):
     return (h * scale).mean() + (h * rounded(model.q)).mean() + (h * rounded((h > 0).long())).mean()
 
 
-@pytest.mark.parametrize("function", [rounded_beside, lambda m, h: Scaled.apply(h, m.q[0]).mean()], ids=["no_grad", "buffer"])
-def test_backwards_of_what_takes_no_gradient(tmp_path, function):
+RIGHT = {
+    "no_grad": rounded_beside,
+    "buffer": lambda m, h: Scaled.apply(h, m.q[0]).mean(),
+    "in_place": lambda m, h: (MaskedSoftmax.apply(h, m.q > 0) * m.q).mean(),
+}
+
+
+@pytest.mark.parametrize("function", RIGHT.values(), ids=RIGHT)
+def test_backwards_that_an_export_keeps(tmp_path, function):
     x, reference = torch.randn(8, 6), Apply(function)
     export(Apply(function), {"x": x}, tmp_path / "m.pt2")
     expected = reference(x)
