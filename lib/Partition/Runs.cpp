@@ -32,6 +32,10 @@ FlatSymbolRefAttr getVariable(Operation *op) {
 // Inputs, variables, keys, results
 //===----------------------------------------------------------------------===//
 
+/// Whether an op only shows its operand in another shape: a run that reads its result from another
+/// run builds it again from the operand.
+static bool isView(Operation *op) { return isa<ReshapeOp, BroadcastOp>(op); }
+
 namespace {
 /// Where each op of a function runs.
 using Homes = DenseMap<Operation *, unsigned>;
@@ -81,9 +85,6 @@ public:
   }
 
 private:
-  /// A value of another run that is only a view of what that run has: built again from that.
-  bool isView(Operation *op) const { return isa<ReshapeOp, BroadcastOp>(op); }
-
   bool buildsAgain(Operation *producer, unsigned run) const {
     if (!producer)
       return false;
@@ -217,14 +218,21 @@ static LogicalResult checkOrder(const std::vector<Run> &runs) {
   return success();
 }
 
+/// Whether one run alone reads the results of `op`, also through views, which other runs build
+/// again.
+static bool isReadByRun(Operation *op, std::optional<int64_t> run) {
+  return llvm::all_of(op->getUsers(), [&](Operation *user) {
+    return getRunOrder(user) == run && (!isView(user) || isReadByRun(user, run));
+  });
+}
+
 /// Whether a gather of what is only read, for one run. It stands in front of that, so that it can
 /// be started earlier.
 static bool isGatherForOneRun(Operation *op, const DenseSet<Operation *> &cloneable) {
   auto gather = dyn_cast<AllGatherOp>(op);
   Operation *read = gather ? gather.getOperand().getDefiningOp() : nullptr;
   return isa_and_nonnull<ReadOp>(read) && cloneable.contains(read) &&
-         llvm::all_of(op->getUsers(),
-                      [&](Operation *user) { return getRunOrder(user) == getRunOrder(op); });
+         isReadByRun(op, getRunOrder(op));
 }
 
 FailureOr<Pieces> cutIntoSegments(func::FuncOp function) {

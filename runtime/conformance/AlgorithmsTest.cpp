@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <regex>
 #include <sys/stat.h>
 #include <thread>
 
@@ -96,6 +97,11 @@ protected:
 
 } // namespace
 
+/// A file without the bits of its algorithms: which one is the fastest is measured.
+static std::string withoutBits(const std::string &text) {
+  return std::regex_replace(text, std::regex("\"[0-9a-f]{100,}\""), "BITS");
+}
+
 TEST_F(AlgorithmChoice, TheFastestIsTakenAndRemembered) {
   EXPECT_EQ(run(), 2);
   EXPECT_EQ(said, "");
@@ -149,7 +155,7 @@ TEST_F(AlgorithmChoice, WhatWasCutShortIsReplacedWithANote) {
     write(text);
     EXPECT_EQ(run(), 2);
     EXPECT_NE(said.find("no file of algorithms"), std::string::npos) << said;
-    EXPECT_EQ(read(), good);
+    EXPECT_EQ(withoutBits(read()), withoutBits(good));
   }
 }
 
@@ -183,7 +189,7 @@ TEST_F(AlgorithmChoice, AnotherGpusFileIsReplacedWithANote) {
   write(foreign);
   EXPECT_EQ(run(), 2);
   EXPECT_NE(said.find("cuBLASLt 120900"), std::string::npos) << said;
-  EXPECT_EQ(read(), good);
+  EXPECT_EQ(withoutBits(read()), withoutBits(good));
 }
 
 TEST_F(AlgorithmChoice, BitsThatAreNoAlgorithmAreMeasuredAnew) {
@@ -193,7 +199,8 @@ TEST_F(AlgorithmChoice, BitsThatAreNoAlgorithmAreMeasuredAnew) {
   write(wrong);
   EXPECT_EQ(run(), 2);
   EXPECT_GT(products, 6);
-  EXPECT_EQ(read(), good);
+  EXPECT_NE(read(), wrong);
+  EXPECT_EQ(withoutBits(read()), withoutBits(good));
 }
 
 TEST_F(AlgorithmChoice, WhereNothingCanBeWrittenItIsSaidOnce) {

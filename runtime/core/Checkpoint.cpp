@@ -507,16 +507,26 @@ static bool fits(const SavedTensor *has, const NamedTensor &needs) {
          (has->dtype == needs.dtype || (isFloat(has->dtype) && isFloat(needs.dtype)));
 }
 
-/// State that a program of --inference has not.
-static bool isOfTraining(const std::string &name) {
-  return name.rfind("optimizer.", 0) == 0 || name.rfind("ema.", 0) == 0;
+/// Whether a name is the runtime's and begins with one of `prefixes`. The runtime's names begin
+/// with "self." where the model has them (NamedTensors).
+static bool beginsWith(std::string_view name, std::initializer_list<std::string_view> prefixes) {
+  constexpr std::string_view kMore = "state.";
+  while (name.starts_with(kMore))
+    name.remove_prefix(kMore.size());
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-/// State that belongs to a precision, not to the model and its optimizer: the scale of the loss,
-/// those of fp8. What a checkpoint has not, or of another shape (histories of other lengths),
-/// starts afresh.
+/// State that a program of --inference does not have.
+static bool isOfTraining(const std::string &name) {
+  return beginsWith(name, {"optimizer.", "ema."});
+}
+
+/// State of a precision, not of the model or its optimizer: scales of the loss and of fp8. State
+/// that is missing from a checkpoint, or has another shape (histories of other lengths), starts
+/// afresh.
 static bool isOfPrecision(const std::string &name) {
-  return name.rfind("loss_scale", 0) == 0 || name.rfind("fp8.", 0) == 0;
+  return beginsWith(name, {"loss_scale", "fp8."});
 }
 
 /// "a", or "a" and 12 more
@@ -531,7 +541,8 @@ void Checkpoint::check(const std::vector<const NamedTensor *> &state, bool train
   for (const NamedTensor *tensor : state) {
     wanted.insert(tensor->name);
     const SavedTensor *found = find(tensor->name);
-    if (!isOfPrecision(tensor->name) && !fits(found, *tensor))
+    bool mayLack = !tensor->isOfModel && isOfPrecision(tensor->name);
+    if (!mayLack && !fits(found, *tensor))
       differing.push_back(
           format("\"%s\": it has %s, the program %s", tensor->name.c_str(),
                  found ? describeTensor(found->dtype, found->shape).c_str() : "nothing",

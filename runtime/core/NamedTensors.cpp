@@ -50,20 +50,20 @@ NamedTensors::NamedTensors(const Program &program) {
       add(program, int(i),
           {derive(gradient ? "grad." : "ema.", program.variables[of].displayName())},
           program.variables[of]);
-    else if (variable.names.empty() || variable.names.front() != variable.symbol)
-      if (!byName.count(variable.symbol)) {
-        add(program, int(i), {variable.symbol}, Variable());
-        // A part of a model's tensor can be asked for by its symbol, and is in files under the
-        // whole's name.
-        if (!variable.names.empty())
-          tensors.back().kind = "part";
-      }
+    else if (variable.names.empty())
+      add(program, int(i), {derive("", variable.symbol, "state.")}, Variable());
+    else if (!byName.count(variable.symbol)) {
+      // A part of a model's tensor can be read by its symbol. In files it has the whole's name.
+      add(program, int(i), {variable.symbol}, Variable());
+      tensors.back().kind = "part";
+    }
   }
 }
 
-std::string NamedTensors::derive(std::string prefix, const std::string &name) const {
+std::string NamedTensors::derive(std::string prefix, const std::string &name,
+                                 const char *more) const {
   while (modelNames.count(prefix + name))
-    prefix += "self.";
+    prefix += more;
   return prefix + name;
 }
 
@@ -78,6 +78,7 @@ void NamedTensors::add(const Program &program, int index, std::vector<std::strin
     tensor.name = names.front();
     tensor.kind = variable.kind;
     tensor.transient = variable.transient;
+    tensor.isOfModel = !variable.names.empty();
     tensor.dtype = variable.dtype;
     tensor.shape = part ? view.file.shape : variable.placement.shape;
     known = byName.emplace(names.front(), tensors.size()).first;

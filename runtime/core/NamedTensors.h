@@ -16,6 +16,7 @@ struct NamedTensor {
   std::vector<std::string> aliases; ///< all names, the first included
   std::string kind;
   bool transient = false;
+  bool isOfModel = false; ///< a tensor of the model, no state of training or of a precision
   Dtype dtype = Dtype::F32;
   std::vector<int64_t> shape;
   /// The variables that hold it; `lower` is empty for one that is the whole tensor.
@@ -32,8 +33,8 @@ class NamedTensors {
 public:
   explicit NamedTensors(const Program &program);
   /// Parameters, buffers and the rest by their model names; then symbols of others; "grad.NAME" for
-  /// gradients, "ema.NAME" for averages. Where the model has such a name itself, that is its tensor,
-  /// and the gradient is "grad.self.NAME".
+  /// gradients, "ema.NAME" for averages. Where the model has such a name itself, that is its
+  /// tensor, the gradient is "grad.self.NAME", and the scale of the loss is "state.loss_scale".
   const NamedTensor *find(const std::string &name) const;
   /// The average of a parameter; null where it has none.
   const NamedTensor *findAverage(const NamedTensor &of) const;
@@ -44,8 +45,9 @@ public:
 private:
   void add(const Program &program, int variable, std::vector<std::string> names,
            const Variable &view);
-  /// The name of what belongs to the model's tensor `name`, which no tensor of the model has.
-  std::string derive(std::string prefix, const std::string &name) const;
+  /// Returns a name that no tensor of the model has, for what belongs to its tensor `name` or, with
+  /// an empty prefix, to the runtime. `more` is inserted until no tensor of the model has it.
+  std::string derive(std::string prefix, const std::string &name, const char *more = "self.") const;
   std::vector<NamedTensor> tensors;
   std::set<std::string> modelNames;
   std::map<std::string, size_t> byName;

@@ -442,6 +442,31 @@ static std::unique_ptr<SampleSource> openTensors(const Program &program, const D
   return std::make_unique<JoinedSource>(std::move(parts));
 }
 
+/// Returns the least and the largest number of an integer type. Both are exact in double, but for
+/// the largest i64: here the largest double below 2^63.
+static std::pair<double, double> limitsOf(Dtype dtype) {
+  switch (dtype) {
+  case Dtype::Bool:
+    return {0, 1};
+  case Dtype::U8:
+    return {0, 255};
+  default:
+    double bits = double(8 * dtypeSize(dtype) - 1), least = -std::exp2(bits);
+    return {least, dtype == Dtype::I64 ? std::nextafter(-least, 0) : -least - 1};
+  }
+}
+
+/// Fails where an input of integers cannot hold a filled number.
+static void checkFill(const Input &input, double value) {
+  if (input.dtype <= Dtype::BF16) // the floating ones come first
+    return;
+  auto [least, largest] = limitsOf(input.dtype);
+  if (std::trunc(value) != value || !(value >= least && value <= largest))
+    PSRT_FAIL(BadArgument,
+              "--fill %s=%.17g: the input is %s; give a whole number from %.0f to %.0f",
+              input.name.c_str(), value, dtypeName(input.dtype), least, largest);
+}
+
 /// Every filled input is one of the model's.
 static void checkFills(const Program &program, const DataOptions &options) {
   for (const auto &[name, value] : options.fills) {
@@ -449,10 +474,8 @@ static void checkFills(const Program &program, const DataOptions &options) {
     bool known = false;
     for (const Input &input : program.inputs) {
       known |= input.name == name;
-      bool takesParts = input.dtype <= Dtype::BF16; // the floating ones come first
-      if (input.name == name && !takesParts && std::trunc(value) != value)
-        PSRT_FAIL(BadArgument, "--fill %s=%g: the input is %s; give a whole number", name.c_str(),
-                  value, dtypeName(input.dtype));
+      if (input.name == name)
+        checkFill(input, value);
       if (names.find(input.name) == std::string::npos)
         names += (names.empty() ? "" : ", ") + input.name;
     }

@@ -241,6 +241,7 @@ def test_output_that_is_a_folder_of_the_program(tmp_path, program):
         (("--eval", "--eval-data", "data.safetensors", "--log", "log.jsonl"), ["--log", "--eval"]),
         (("--fill", "labels"), ["--fill", "NAME=VALUE"]),
         (("--fill", "masks=1"), ["masks"]),
+        (("--fill", "labels=1e30"), ["--fill labels=1e+30", "i64", "a whole number from -9223372036854775808 to"]),
         (("--fill", "labels=1.5"), ["--fill labels=1.5", "i64", "a whole number"]),
         (("--lr-schedule", "cosine(steps)"), ["steps", "KEY=NUMBER"]),
         (("--eval-every", "5"), ["--eval-data"]),

@@ -599,6 +599,37 @@ class NamesOfTheRuntime(torch.nn.Module):
         return {"loss": (self.grad["proj"](hidden) - x).square().mean(), "step": hidden.mean(), "lr": hidden.std()}
 
 
+class NamesOfState(torch.nn.Module):
+    """Parameters by names that the runtime's own state has in checkpoints."""
+
+    def __init__(self):
+        super().__init__()
+        self.proj, self.loss_scale = torch.nn.Linear(6, 6), torch.nn.Parameter(torch.ones(6))
+        self.optimizer = torch.nn.ModuleList([torch.nn.Module()])
+        self.optimizer[0].count = torch.nn.Parameter(torch.zeros(6))
+
+    def forward(self, x):
+        return ((self.proj(x) + self.optimizer[0].count) * self.loss_scale - x).square().mean()
+
+
+def test_names_that_the_state_of_training_has(tmp_path):
+    """A resumed run goes on with the optimizer's count of steps, and with the scale of the loss."""
+    torch.manual_seed(0)
+    models.Model("names", NamesOfState(), {"x": torch.randn(8, 6)}).export(tmp_path / "m.pt2")
+    save_file({"x": torch.randn(64, 6)}, tmp_path / "data.safetensors")
+    flags = ["--optimizer", "adamw(lr=0.05)", "--precision", "fp16"]
+    run = [oracle.compile_model(tmp_path, "m.pt2", "dp=2", *flags), "--data", "data.safetensors", "--quiet"]
+    oracle.run([*run, "--steps", 8, "--losses", "whole.txt", "--export-weights", "whole.safetensors"], tmp_path)
+    oracle.run([*run, "--steps", 4, "--save", "saved"], tmp_path)
+    said = oracle.run([*run, "--steps", 8, "--load", "saved", "--losses", "rest.txt", "--export-weights", "rest.safetensors"], tmp_path)
+    assert "afresh" not in said, said
+    assert oracle.read_losses(tmp_path / "rest.txt") == oracle.read_losses(tmp_path / "whole.txt")[4:]
+    assert (tmp_path / "rest.safetensors").read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
+    tensors = json.loads((tmp_path / "saved/step-000004/index.json").read_text())["tensors"]
+    assert tensors["optimizer.0.count"]["shape"] == [6] and tensors["state.optimizer.0.count"]["shape"] == []
+    assert tensors["loss_scale"]["shape"] == [6] and tensors["state.loss_scale"]["shape"] == []
+
+
 def test_names_that_gradients_and_averages_have(tmp_path):
     """The model's tensors keep them in every file, and a run goes on from what it has saved."""
     module = NamesOfTheRuntime()

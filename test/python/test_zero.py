@@ -148,3 +148,38 @@ def test_the_evaluator_agrees(tmp_path, mesh):
     oracle.run([tool, archive, "-o", "zero.mlir", "--stop-after", "partitioned", "--mesh", mesh, "--zero", "3", *flags], tmp_path)
     whole = test_pipelines.evaluate(tmp_path, tmp_path / "whole.mlir", data, 2)
     test_pipelines.check(tmp_path, whole, tmp_path / "zero.mlir", data, 2)
+
+
+class Sharing(torch.nn.Module):
+    """Two blocks, cut into two stages, that share what `share` says."""
+
+    def __init__(self, share):
+        super().__init__()
+        torch.manual_seed(0)
+        self.blocks = torch.nn.ModuleList([torch.nn.ModuleDict({name: torch.nn.Linear(8, 8) for name in "qo"}) for _ in range(2)])
+        share(*self.blocks)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = x + block["o"](torch.tanh(block["q"](x)))
+        return x.square().mean()
+
+
+def share_bias(first, second):
+    second["o"].bias = first["o"].bias
+
+
+def share_module(first, second):
+    second["q"] = first["q"]
+
+
+@pytest.mark.parametrize("share", [share_bias, share_module])
+def test_stages_that_share_parameters(tmp_path, share):
+    """A bias that is gathered for one stage is gathered for the other too."""
+    module, data = Sharing(share), {"x": torch.randn(8, 8)}
+    torch.export.save(torch.export.export(module, (data["x"][:4],)), tmp_path / "m.pt2")
+    expected_loss, expected = oracle.loss_and_gradients(module, data, torch.float64)
+    loss, gradients = oracle.first_step(tmp_path, tmp_path / "m.pt2", data, "--zero", "3", "--micro-batches", "2", mesh="pp=2,dp=2")
+    assert loss == pytest.approx(float(expected_loss), rel=1e-5)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(gradients[name].double(), gradient, rtol=1e-4, atol=1e-6)
