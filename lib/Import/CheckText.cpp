@@ -10,7 +10,22 @@ using namespace mlir;
 
 namespace parashard {
 
+/// Safetensors files keep their own text under this name.
+constexpr llvm::StringLiteral kNameOfNoTensor = "__metadata__";
+
+static LogicalResult checkNames(ps::VariableOp variable) {
+  for (Attribute name : variable.getNames().value_or(ArrayAttr()))
+    if (cast<StringAttr>(name).getValue() == kNameOfNoTensor)
+      return variable.emitError() << "no tensor can be called \"" << kNameOfNoTensor
+                                  << "\" in a safetensors file; rename it in the model";
+  return success();
+}
+
 LogicalResult checkText(ModuleOp module) {
+  for (auto variable : module.getOps<ps::VariableOp>())
+    if (failed(checkNames(variable)))
+      return failure();
+
   StringAttr bad;
   AttrTypeWalker walker;
   walker.addWalk([&](StringAttr text) {

@@ -344,6 +344,8 @@ psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor) 
     checkGiven(tensor, "variable");
     const NamedTensor &found = program->tensors->get(tensor->name);
     checkTensor(*tensor, found.dtype, found.shape);
+    if (found.kind == "scalar")
+      return setScalars(session, found.name, *static_cast<const float *>(tensor->data));
     writeTensor(session, found, static_cast<const char *>(tensor->data));
   });
 }

@@ -56,6 +56,7 @@ NamedTensors::NamedTensors(const Program &program) {
       // A part of a model's tensor can be read by its symbol. In files it has the whole's name.
       add(program, int(i), {variable.symbol}, Variable());
       tensors.back().kind = "part";
+      tensors.back().isOfModel = false;
     }
   }
 }

@@ -33,7 +33,7 @@ std::vector<std::string> loadWeights(Session &session, const NamedTensors &tenso
                                      const WeightFiles &files) {
   const std::string &path = files.path();
   for (const auto &[name, given] : files.tensors())
-    if (!tensors.find(name))
+    if (const NamedTensor *tensor = tensors.find(name); !tensor || !tensor->isOfModel)
       PSRT_FAIL(BadInput, "\"%s\" has a tensor \"%s\", the model has no variable of that name",
                 path.c_str(), name.c_str());
   Conversions conversions;

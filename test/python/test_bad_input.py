@@ -88,6 +88,14 @@ def test_entry_that_leaves_the_archive(tmp_path, exports, outside):
     assert not (tmp_path.parent / "outside").exists()
 
 
+def test_name_that_no_tensor_in_a_file_can_have(tmp_path):
+    module = torch.nn.Linear(4, 4)
+    module.register_parameter("__metadata__", torch.nn.Parameter(torch.ones(4)))
+    module.forward = lambda x: (x @ module.weight * module.get_parameter("__metadata__")).mean()
+    torch.export.save(torch.export.export(module, (torch.randn(2, 4),)), tmp_path / "m.pt2")
+    refuse_compile(tmp_path, "m.pt2", status=1, words=['"__metadata__"', "rename it in the model"])
+
+
 def test_names_that_are_not_utf8(tmp_path, exports):
     """Of files, and in models of each kind: an error that shows the bytes."""
     archive = oracle.export("mlp", exports)

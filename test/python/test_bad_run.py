@@ -497,6 +497,17 @@ def test_weights_under_a_name_of_another_kind(tmp_path, exports, name, status):
     assert ('"w.safetensors" or "w"' in said) == (name in ("w.bin", "w.pt"))
 
 
+@pytest.mark.parametrize("name", ["lr", "optimizer.0.count", "optimizer.adamw.mean.layers.0.weight", "grad.layers.0.weight", "loss.sum"])
+def test_weights_set_no_state_of_training(tmp_path, exports, name):
+    program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", "--optimizer", "adamw(lr=0.01)")
+    oracle.run([program, "--export-weights", "w.safetensors"], tmp_path)
+    weights = load_file(tmp_path / "w.safetensors")
+    value = torch.zeros_like(weights["layers.0.weight"]) if "layers" in name else torch.tensor(0.0)
+    save_file({**weights, name: value}, tmp_path / "more.safetensors")
+    refuse([program, "--weights", "more.safetensors", "--export-weights", "out.safetensors"], tmp_path, 1, f'"{name}"', "no variable of that name")
+    assert not (tmp_path / "out.safetensors").exists()
+
+
 def test_weights_into_a_folder_whose_name_has_a_dot(tmp_path, exports):
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1")
     oracle.run([program, "--export-weights", "llama-3.2-1B"], tmp_path)

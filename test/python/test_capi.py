@@ -181,6 +181,8 @@ def calls_with_bad_arguments(program, output):
     yield "call, slot", lambda: library.psrt_call(handle, b"forward", -1, no, 0, no, 0)
     yield "backward, slot", lambda: library.psrt_backward(handle, -1, no, 0)
     yield "set_scalar", lambda: library.psrt_set_scalar(handle, no, ctypes.c_double(1))
+    rate = torch.tensor(-1.0)
+    yield "set_variable lr", lambda: library.psrt_set_variable(handle, describe({"lr": rate}))
     yield "get_step", lambda: library.psrt_get_step(handle, no)
     yield "set_step", lambda: library.psrt_set_step(handle, minus)
     for what, name, d, r, s in (
