@@ -2,6 +2,7 @@
 #include "lib/Sharding/Policy.h"
 #include "lib/Support/JsonDocument.h"
 #include "lib/Support/Parameters.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
@@ -95,12 +96,15 @@ private:
   }
 
   std::string listParameters() const {
-    std::string list;
-    unsigned count = 0;
+    llvm::SetVector<StringRef> names; // parts of a split parameter have one
     for (const ShardingNode &node : graph.nodes)
-      if (isDecidable(node) && ++count <= 5)
-        list += (list.empty() ? "" : ", ") + VariableOp(node.variable).getDisplayName().str();
-    return count > 5 ? list + llvm::formatv(" and {0} more", count - 5).str() : list;
+      if (isDecidable(node))
+        names.insert(VariableOp(node.variable).getDisplayName());
+    constexpr size_t kShown = 5;
+    std::string list = llvm::join(names.getArrayRef().take_front(kShown), ", ");
+    return names.size() > kShown
+               ? list + llvm::formatv(" and {0} more", names.size() - kShown).str()
+               : list;
   }
 
   static std::optional<size_t> findDim(const ShardingNode &node, StringRef key) {

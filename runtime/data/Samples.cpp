@@ -232,6 +232,8 @@ public:
         PSRT_FAIL(BadInput,
                   "\"%s\" has %zu bytes, not a multiple of the token's %d; see --data-type",
                   file.path().c_str(), file.size(), width);
+      if (file.size() == 0 && files.size() > 1)
+        PSRT_FAIL(BadInput, "\"%s\" has no tokens; leave it out of --data", file.path().c_str());
       tokens += int64_t(file.size() / width);
       ends.push_back(tokens);
     }

@@ -116,6 +116,12 @@ def test_token_outside_the_vocabulary_is_given_with_its_place(tmp_path, program)
     refuse(train(program, tmp_path / "tokens.bin", "--data-type", "uint8"), tmp_path, (1, 2), "200", "40")
 
 
+def test_file_without_tokens_among_others(tmp_path, program):
+    (tmp_path / "a.bin").write_bytes(bytes([5] * 500))
+    (tmp_path / "b.bin").touch()
+    refuse(train(program, "a.bin", "--data", "b.bin", "--data-type", "uint8"), tmp_path, 1, '"b.bin" has no tokens', "--data")
+
+
 @pytest.mark.parametrize("name,default,other", [("gpt", "next", "same"), ("gpt2", "same", "next"), ("llama", "same", "next")])
 def test_labels_are_as_the_graph_shows(tmp_path, exports, name, default, other):
     """The shift is read from the graph: --info says it, token files are read so, and the other way is an error."""

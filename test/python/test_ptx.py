@@ -75,7 +75,7 @@ def test_model(exports, tmp_path, name, precision):
         assert spills(done.stderr) == []
 
 
-@pytest.mark.parametrize("architecture", ["sm_86", "sm_89", "sm_103", "sm_110", "sm_120", "sm_121"])
+@pytest.mark.parametrize("architecture", ["sm_86", "sm_88", "sm_89", "sm_103", "sm_110", "sm_120", "sm_121"])
 def test_other_architectures(exports, tmp_path, architecture):
     """Each begins with a version of PTX of its own."""
     path = compile_ptx(tmp_path, exports("gpt"), architecture)

@@ -51,16 +51,17 @@ llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {
     return llvm::createStringError(error);
   // Asked before a machine is made of it, which ends the process or prints where there is none.
   std::unique_ptr<llvm::MCSubtargetInfo> known(target->createMCSubtargetInfo(triple, "", ""));
-  constexpr unsigned kLeast = 80, kBlackwell = 100; // bf16; the first beyond PTX 8.0
+  constexpr unsigned kLeast = 80; // bf16
   unsigned number = getNumber(architecture);
   if (number < kLeast || !known || !known->isCPUStringValid(architecture))
     return llvm::createStringError("--target cuda:" + architecture +
                                    ": no such architecture is built; take sm_80, sm_90, sm_100 or "
                                    "another number from 80 on, without a letter behind it");
-  // Of later ones each has a version of PTX that it begins with, which LLVM knows.
-  result.machine.reset(target->createTargetMachine(
-      triple, architecture, number >= kBlackwell ? "" : "+ptx80", llvm::TargetOptions(),
-      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+  // Each architecture that came later begins with a version of PTX of its own, which LLVM knows.
+  bool hasPtx80 = llvm::is_contained({80u, 86u, 87u, 89u, 90u}, number);
+  result.machine.reset(target->createTargetMachine(triple, architecture, hasPtx80 ? "+ptx80" : "",
+                                                   llvm::TargetOptions(), llvm::Reloc::PIC_,
+                                                   std::nullopt, llvm::CodeGenOptLevel::Default));
   return result;
 }
 
