@@ -96,6 +96,8 @@ static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOpt
       return module.emitError() << "pass " << pass << " cannot be made";
     pm.enableVerifier(false);
     bool isVerified = i + 1 == passes.size() && rewritesOps(level);
+    if (walk.onPass)
+      walk.onPass(StringRef(pass).split('{').first);
     FlagErrors errors(module.getContext());
     if (failed(pm.run(module)) || (isVerified && failed(verify(module)))) {
       if (!errors.any)

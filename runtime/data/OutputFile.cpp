@@ -55,6 +55,15 @@ static bool isInPlace(const std::string &path) {
   return !S_ISREG(info.st_mode) || isOwnStream(path);
 }
 
+/// Opens a device or FIFO for writing. A FIFO that nobody reads is an error (ENXIO): to wait for a
+/// reader could not be ended by a signal that asks the run to save and end.
+static int openInPlace(const std::string &path) {
+  int descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor >= 0)
+    fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+  return descriptor;
+}
+
 /// Fails while another OutputFile is published at `target` and open: what is added to that would be
 /// lost behind a rename.
 static void checkFree(const std::string &target) {
@@ -72,7 +81,7 @@ static void checkFree(const std::string &target) {
 OutputFile::OutputFile(const std::string &path, Takes takes) : path(path) {
   int descriptor = -1;
   if (takes == Takes::Devices && isInPlace(path)) {
-    descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    descriptor = openInPlace(path);
   } else {
     target = findTarget(path);
     NewFile created = createBeside(target);

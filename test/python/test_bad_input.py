@@ -424,6 +424,7 @@ def test_policy_with_an_unknown_axis(tmp_path, exports):
         (("--no-such-flag",), ["no-such-flag"]),
         (("--micro-batches", "0"), ["micro-batches"]),
         (("--micro-batches", "two"), ["micro-batches", "two"]),
+        (("--check", "--gradient-reduction", "bf16", "--mesh", "dp=2"), ["--check", "--gradient-reduction fp32"]),
         (("--micro-batches", "1000000"), ["--micro-batches 1000000", "at most 16384"]),
         (("--batch", "0"), ["--batch", "0", "at least 1"]),
         (("--batch", "-4"), ["--batch", "-4", "at least 1"]),

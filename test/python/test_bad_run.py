@@ -116,6 +116,11 @@ def test_token_outside_the_vocabulary_is_given_with_its_place(tmp_path, program)
     refuse(train(program, tmp_path / "tokens.bin", "--data-type", "uint8"), tmp_path, (1, 2), "200", "40")
 
 
+def test_lines_into_a_pipe_that_nobody_reads(tmp_path, program):
+    os.mkfifo(tmp_path / "pipe")
+    refuse(train(program, data_for(tmp_path), "--log", "pipe"), tmp_path, 1, "pipe")
+
+
 def test_file_without_tokens_among_others(tmp_path, program):
     (tmp_path / "a.bin").write_bytes(bytes([5] * 500))
     (tmp_path / "b.bin").touch()

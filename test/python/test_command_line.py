@@ -1,6 +1,7 @@
 """The command lines: every flag is there or says that it is not built; config files, globs, weights in files and folders."""
 import fcntl
 import json
+import os
 import pathlib
 import random
 import re
@@ -523,3 +524,24 @@ def test_flag_that_gives_inputs_unequal_batches(tmp_path, flags):
     status, said = run([tools_folder() / "ps-compile", "m.pt2", "-o", "out", *flags], tmp_path)
     assert status == 2 and "note: pass" not in said and not (tmp_path / "out.failed.mlir").exists()
     assert said.startswith("error: " + " ".join(flags) + ': input "y" has 4 samples then, and input "x" has 8, to which the export fixes it')
+
+
+def test_a_long_compile_shows_its_steps_on_a_terminal(tmp_path, exports):
+    ours, theirs = os.openpty()
+    line = [tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "program", "--mesh", "pp=2", "--micro-batches", "4096"]
+    with subprocess.Popen(line, cwd=tmp_path, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while part := read_terminal(ours):
+            shown += part
+    os.close(ours)
+    assert process.returncode == 0 and re.search(rb"\rps-compile: \d+ s, (ps-[a-z-]+|machine code)\x1b\[K\r", shown), shown
+    assert shown.endswith(b" s\r\n") and b"wrote program in" in shown.rsplit(b"\r", 2)[-2], shown
+
+
+def read_terminal(descriptor):
+    """What is there; nothing after the last writer has gone."""
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return b""

@@ -1,5 +1,6 @@
 """Plans as files: `--write-plan` writes what `--plan` reads, flags win, and what fits no flag is refused."""
 import json
+import subprocess
 
 import oracle
 import pytest
@@ -74,3 +75,9 @@ def test_plans_that_cannot_be_read_or_written(tmp_path, exports):
     compile_to(tmp_path, archive, "planned")
     words = ["--write-plan", "level planned", "the model itself"]
     refuse_compile(tmp_path, tmp_path / "planned.mlir", "--write-plan", tmp_path / "p.json", status=2, words=words)
+
+
+def test_plan_without_end(tmp_path, exports):
+    line = [tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "program", "--plan", "/dev/zero"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=20)
+    assert done.returncode in (1, 2) and "/dev/zero" in done.stderr and "a device" in done.stderr, done.stderr

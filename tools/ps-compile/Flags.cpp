@@ -219,6 +219,9 @@ bool checkBuilt(const Flags &f) {
     return bad(
         "--check compares layouts as closely as f32 allows; compile with --precision fp32 for "
         "it (the layout is the same)");
+  if (f.check && f.gradientReduction != "fp32")
+    return bad("--check compares layouts as closely as f32 allows; compile with "
+               "--gradient-reduction fp32 for it (the layout is the same)");
   if (f.inference && f.check)
     return bad("--check compares a training step, which a program of --inference has not");
   if (f.inference && (f.loss == "none" || !f.differentiate.empty()))

@@ -5,6 +5,7 @@
 #include "parashard/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -86,6 +87,9 @@ Error readKey(StringRef path, StringRef name, JsonValue value, const StringSet<>
 } // namespace
 
 Error readPlanFile(StringRef path, function_ref<cl::Option *(StringRef)> find) {
+  sys::fs::file_status status;
+  if (!sys::fs::status(path, status) && status.type() == sys::fs::file_type::character_file)
+    return fail(path, "cannot be read: it is a device");
   auto buffer = MemoryBuffer::getFile(path);
   if (!buffer)
     return fail(path, "cannot be read: " + buffer.getError().message());

@@ -2,6 +2,7 @@
 #include "Flags.h"
 #include "OutputFiles.h"
 #include "PlanFile.h"
+#include "Progress.h"
 #include "tools/CommandLine.h"
 
 #include "lib/Partition/Stages.h"
@@ -123,8 +124,12 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
   OwningOpRef<ModuleOp> oneRank;
   if (line.output.check && !(oneRank = placeOnOneRank(module, line)))
     return failure();
-  if (failed(runWalk(module, line.compile, line.walk)))
+  Progress progress;
+  WalkOptions walk = line.walk;
+  walk.onPass = [&](StringRef pass) { progress.enter(pass); };
+  if (failed(runWalk(module, line.compile, walk)))
     return failure();
+  progress.enter("machine code");
   std::string plan = escapeControls(
       explainPlan(module) + explainSchedule(module, line.compile) + explainMemory(module), "\n");
   if (!line.output.timeline.empty() &&

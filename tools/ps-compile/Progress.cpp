@@ -1,0 +1,50 @@
+// Prints the step of a compile from a thread of its own: a pass may take long.
+#include "Progress.h"
+#include <cstdio>
+#include <unistd.h>
+
+namespace parashard {
+
+constexpr const char *kClearLine = "\x1b[K\r";
+
+Progress::Progress() {
+  if (isatty(STDERR_FILENO))
+    thread = std::thread([this] { run(); });
+}
+
+Progress::~Progress() {
+  {
+    std::lock_guard lock(mutex);
+    isOver = true;
+  }
+  ends.notify_all();
+  if (thread.joinable())
+    thread.join();
+  if (hasLine)
+    std::fputs(kClearLine, stderr);
+}
+
+void Progress::enter(llvm::StringRef newStep) {
+  std::lock_guard lock(mutex);
+  step = newStep.str();
+}
+
+void Progress::run() {
+  using namespace std::chrono_literals;
+  std::unique_lock lock(mutex);
+  for (auto next = begin + 2s; !ends.wait_until(lock, next, [this] { return isOver; });
+       next += 1s) {
+    print();
+    hasLine = true;
+  }
+}
+
+/// The cursor stays at the begin of the line: a message overwrites it.
+void Progress::print() const {
+  auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin);
+  std::fprintf(stderr, "\rps-compile: %lld s, %s%s", (long long)seconds.count(), step.c_str(),
+               kClearLine);
+}
+
+} // namespace parashard
