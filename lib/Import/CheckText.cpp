@@ -14,10 +14,10 @@ namespace parashard {
 constexpr llvm::StringLiteral kNameOfNoTensor = "__metadata__";
 
 static LogicalResult checkNames(ps::VariableOp variable) {
-  for (Attribute name : variable.getNames().value_or(ArrayAttr()))
-    if (cast<StringAttr>(name).getValue() == kNameOfNoTensor)
-      return variable.emitError() << "no tensor can be called \"" << kNameOfNoTensor
-                                  << "\" in a safetensors file; rename it in the model";
+  ArrayAttr names = variable.getNamesAttr();
+  if (names && llvm::is_contained(names.getAsValueRange<StringAttr>(), kNameOfNoTensor))
+    return variable.emitError() << "no tensor can be called \"" << kNameOfNoTensor
+                                << "\" in a safetensors file; rename it in the model";
   return success();
 }
 
