@@ -23,7 +23,7 @@ int64_t Windows::getElement(int64_t place, int64_t tap) const {
   return element;
 }
 
-/// More would overflow where a size meets a stride.
+/// The largest size, stride, low and dilation: size * stride + tap * dilation fits 64 bits.
 constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
 
 LogicalResult parashard::ps::verifyWindows(Operation *op, const Windows &windows, TypeRange tensors,

@@ -9,7 +9,8 @@ def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable
     has says its type: what stands behind the last window is not read, what lies beyond x is 0.
     Sums are taken in f32 (f64 for f64). Bias: a `ps.add`.
     - (convolution_c1) x, w and y have one rank, at least 3; `strides`, `low` and `dilation` have one entry a space
-      dim; strides and dilation are at least 1, low at least 0; no dim is empty, and no number of space exceeds 2^31 - 1.
+      dim; strides and dilation are at least 1, low at least 0; no dim is empty. Space dims
+      and these numbers are at most 2^31 - 1.
     - (convolution_c2) x and y have one batch; w has the channels of y, and a divisor of those of x that makes
       groups which divide those of y.
     - (convolution_c3) the last window begins before the end of x with `low` zeros behind it.

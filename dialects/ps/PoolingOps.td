@@ -7,8 +7,8 @@ def PS_MaxPoolOp : PS_TensorOp<"max_pool", [PS_Library, PS_Differentiable]> {
     x [N, C, space...]. Places outside of x are no candidates; a NaN in the window is its maximum.
     How many places y has says its type.
     - (max_pool_c1) x and y have one rank, at least 3, one batch and as many channels; `window`, `strides`, `low` and
-      `dilation` have one entry a space dim; window, strides and dilation are at least 1, low at least 0; no dim is empty,
-      and no number of space exceeds 2^31 - 1.
+      `dilation` have one entry a space dim; window, strides and dilation are at least 1, low at least 0; no dim is empty.
+      Space dims and these numbers are at most 2^31 - 1.
     - (max_pool_c2) every window begins before the end of x and ends after its begin.
     - (max_pool_c3) element types agree.
     ```mlir

@@ -72,8 +72,8 @@ struct WalkOptions {
   /// that failed. Nothing is written where it is empty.
   std::function<mlir::OwningOpRef<mlir::ModuleOp>()> reload;
   bool timing = false; ///< prints seconds a level to stderr
-  std::function<void(llvm::StringRef)>
-      onPass; ///< called before each pass with its name; may be empty
+  /// Called before each pass with the name of the pass; may be empty.
+  std::function<void(llvm::StringRef)> onPass;
 };
 
 /// What is wrong with the texts of mesh, optimizers and policy, as far as that needs no model.

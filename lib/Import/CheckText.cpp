@@ -10,14 +10,15 @@ using namespace mlir;
 
 namespace parashard {
 
-/// Safetensors files keep their own text under this name.
-constexpr llvm::StringLiteral kNameOfNoTensor = "__metadata__";
+/// The key of the text in the header of a safetensors file.
+constexpr llvm::StringLiteral kReservedName = "__metadata__";
 
+/// Fails if a name of the variable is reserved in safetensors files.
 static LogicalResult checkNames(ps::VariableOp variable) {
   ArrayAttr names = variable.getNamesAttr();
-  if (names && llvm::is_contained(names.getAsValueRange<StringAttr>(), kNameOfNoTensor))
-    return variable.emitError() << "no tensor can be called \"" << kNameOfNoTensor
-                                << "\" in a safetensors file; rename it in the model";
+  if (names && llvm::is_contained(names.getAsValueRange<StringAttr>(), kReservedName))
+    return variable.emitError() << "safetensors files cannot store a tensor named \""
+                                << kReservedName << "\"; rename it in the model";
   return success();
 }
 

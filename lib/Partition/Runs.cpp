@@ -32,8 +32,8 @@ FlatSymbolRefAttr getVariable(Operation *op) {
 // Inputs, variables, keys, results
 //===----------------------------------------------------------------------===//
 
-/// Whether an op only shows its operand in another shape: a run that reads its result from another
-/// run builds it again from the operand.
+/// Returns true if an op only shows its operand in another shape. A run that reads the result of
+/// such an op in another run builds the op again from the operand.
 static bool isView(Operation *op) { return isa<ReshapeOp, BroadcastOp>(op); }
 
 namespace {
@@ -218,8 +218,9 @@ static LogicalResult checkOrder(const std::vector<Run> &runs) {
   return success();
 }
 
-/// Whether one run alone reads the results of `op`, also through views, which other runs build
-/// again.
+/// Returns true if only `run` reads the results of `op`. Readers of a view of a result count too:
+/// other runs build the view again. Example: gather -> broadcast -> add in another stage returns
+/// false.
 static bool isReadByRun(Operation *op, std::optional<int64_t> run) {
   return llvm::all_of(op->getUsers(), [&](Operation *user) {
     return getRunOrder(user) == run && (!isView(user) || isReadByRun(user, run));

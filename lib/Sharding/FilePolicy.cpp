@@ -96,7 +96,7 @@ private:
   }
 
   std::string listParameters() const {
-    llvm::SetVector<StringRef> names; // parts of a split parameter have one
+    llvm::SetVector<StringRef> names; // the parts of a split parameter share one name
     for (const ShardingNode &node : graph.nodes)
       if (isDecidable(node))
         names.insert(VariableOp(node.variable).getDisplayName());

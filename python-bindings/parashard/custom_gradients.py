@@ -15,7 +15,7 @@ _PACKAGE = str(pathlib.Path(__file__).parent)
 
 
 class Dropped(Exception):
-    """What a model does and torch.export drops, where gradients would differ without it."""
+    """The model does something that torch.export drops and that changes gradients."""
 
 
 def caller():

@@ -82,13 +82,13 @@ def stops_in_autocast_are_refused():
         yield
 
 
-# What turns gradients off or on, and when.
+# The classes that turn gradients on or off, and the method that does it.
 _GRAD_MODES = [(torch.no_grad, "__enter__"), (torch.enable_grad, "__enter__"), (torch.inference_mode, "__enter__"), (torch.set_grad_enabled, "__init__")]
 
 
 @contextlib.contextmanager
 def trained_tensors_stay_trained():
-    """Refuses a model that freezes what takes a gradient, or trains a frozen parameter, while it runs: torch.export drops it."""
+    """Refuses a model that sets requires_grad of a trained tensor or a frozen parameter in forward: torch.export drops that."""
     flag, method = torch.Tensor.requires_grad, torch.Tensor.requires_grad_
 
     def check(tensor, value):

@@ -107,7 +107,7 @@ private:
   std::string finish(const RunPlace &place, const Json &files) const;
   /// Calls body; after a failure nothing partial is left.
   template <typename Body> void cleanly(Body &&body) const;
-  /// Calls body in the first process, cleanly. Where it fails, SaveFailed is thrown in all.
+  /// Calls body in the first process, cleanly. If it fails, throws SaveFailed in every process.
   template <typename Body> void inFirst(Body &&body);
 
   Session &session;
@@ -507,12 +507,12 @@ static bool fits(const SavedTensor *has, const NamedTensor &needs) {
          (has->dtype == needs.dtype || (isFloat(has->dtype) && isFloat(needs.dtype)));
 }
 
-/// Whether a name is the runtime's and begins with one of `prefixes`. The runtime's names begin
-/// with "self." where the model has them (NamedTensors).
+/// Returns true if a name of the runtime begins with one of `prefixes`. Skips "state.", which
+/// NamedTensors inserts if the model has a tensor of that name.
 static bool beginsWith(std::string_view name, std::initializer_list<std::string_view> prefixes) {
-  constexpr std::string_view kMore = "state.";
-  while (name.starts_with(kMore))
-    name.remove_prefix(kMore.size());
+  constexpr std::string_view kInserted = "state.";
+  while (name.starts_with(kInserted))
+    name.remove_prefix(kInserted.size());
   return std::any_of(prefixes.begin(), prefixes.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }

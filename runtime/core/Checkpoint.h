@@ -31,7 +31,8 @@ struct SaveOptions {
   std::string loaded;         ///< the checkpoint that the run resumes from; it is kept too
 };
 
-/// Thrown in every process where a checkpoint could not be written. What the ranks hold is whole.
+/// Thrown in every process if a checkpoint could not be written. The weights of the ranks are
+/// valid.
 class SaveFailed : public Error {
 public:
   using Error::Error;

@@ -55,10 +55,13 @@ static bool isInPlace(const std::string &path) {
   return !S_ISREG(info.st_mode) || isOwnStream(path);
 }
 
-/// Opens a device or FIFO for writing. A FIFO that nobody reads is an error (ENXIO): to wait for a
-/// reader could not be ended by a signal that asks the run to save and end.
+/// Opens a device or FIFO for writing. Fails for a FIFO that nobody reads: a signal that asks the
+/// run to save and stop could not end the wait for a reader.
 static int openInPlace(const std::string &path) {
   int descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0 && errno == ENXIO)
+    PSRT_FAIL(BadInput, "cannot write \"%s\": nobody reads this FIFO; start its reader first",
+              path.c_str());
   if (descriptor >= 0)
     fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
   return descriptor;

@@ -444,8 +444,8 @@ static std::unique_ptr<SampleSource> openTensors(const Program &program, const D
   return std::make_unique<JoinedSource>(std::move(parts));
 }
 
-/// Returns the least and the largest number of an integer type. Both are exact in double, but for
-/// the largest i64: here the largest double below 2^63.
+/// Returns the least and the largest double that an integer type can hold. Example: i8 gives -128
+/// and 127; i64 gives -2^63 and 2^63 - 1024.
 static std::pair<double, double> limitsOf(Dtype dtype) {
   switch (dtype) {
   case Dtype::Bool:
@@ -458,7 +458,7 @@ static std::pair<double, double> limitsOf(Dtype dtype) {
   }
 }
 
-/// Fails where an input of integers cannot hold a filled number.
+/// Fails if an integer input cannot hold the value of --fill.
 static void checkFill(const Input &input, double value) {
   if (input.dtype <= Dtype::BF16) // the floating ones come first
     return;

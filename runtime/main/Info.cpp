@@ -107,7 +107,7 @@ void printVariables(const Program &program) {
       std::printf("  %-48s %-4s %s", escapeControls(variable.displayName()).c_str(),
                   dtypeName(variable.dtype), placementText(program, variable.placement).c_str());
       if (!variable.file.lower.empty())
-        std::printf("  a part of it");
+        std::printf("  (a part of the tensor)");
       for (size_t i = 1; i < variable.names.size(); ++i)
         std::printf("%s%s", i > 1 ? ", " : "  tied: ", escapeControls(variable.names[i]).c_str());
       std::printf("%s%s\n", stagesText(program, variable.addresses).c_str(),

@@ -269,7 +269,8 @@ void checkCanTrain(const Program &program) {
             "NAME.so for psrt_open");
 }
 
-/// Returns what kept a checkpoint from being written, which has ended the run; null: nothing.
+/// Returns the error of a checkpoint that could not be saved, which ended the run; null if there is
+/// none.
 std::exception_ptr trainOnData(Session &session, const NamedTensors &tensors, const Flags &flags,
                                const RunState &state) {
   checkCanTrain(session.getProgram());

@@ -118,7 +118,7 @@ def test_token_outside_the_vocabulary_is_given_with_its_place(tmp_path, program)
 
 def test_lines_into_a_pipe_that_nobody_reads(tmp_path, program):
     os.mkfifo(tmp_path / "pipe")
-    refuse(train(program, data_for(tmp_path), "--log", "pipe"), tmp_path, 1, "pipe")
+    refuse(train(program, data_for(tmp_path), "--log", "pipe"), tmp_path, 1, 'cannot write "pipe"', "start its reader first")
 
 
 def test_file_without_tokens_among_others(tmp_path, program):

@@ -215,13 +215,11 @@ bool checkBuilt(const Flags &f) {
   if (!f.loss.empty() &&
       !llvm::is_contained({"cross_entropy", "causal_lm", "mse", "none"}, f.loss.getValue()))
     return bad("--loss takes cross_entropy, causal_lm, mse or none, not '" + f.loss + "'");
-  if (f.check && f.precision != "fp32")
-    return bad(
-        "--check compares layouts as closely as f32 allows; compile with --precision fp32 for "
-        "it (the layout is the same)");
-  if (f.check && f.gradientReduction != "fp32")
-    return bad("--check compares layouts as closely as f32 allows; compile with "
-               "--gradient-reduction fp32 for it (the layout is the same)");
+  for (auto [flag, value] : {std::pair("--precision", f.precision.getValue()),
+                             {"--gradient-reduction", f.gradientReduction.getValue()}})
+    if (f.check && value != "fp32")
+      return bad("--check compares layouts as closely as f32 allows; compile with " +
+                 llvm::Twine(flag) + " fp32 for it (the layout is the same)");
   if (f.inference && f.check)
     return bad("--check compares a training step, which a program of --inference has not");
   if (f.inference && (f.loss == "none" || !f.differentiate.empty()))

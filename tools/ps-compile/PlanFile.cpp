@@ -89,7 +89,7 @@ Error readKey(StringRef path, StringRef name, JsonValue value, const StringSet<>
 Error readPlanFile(StringRef path, function_ref<cl::Option *(StringRef)> find) {
   sys::fs::file_status status;
   if (!sys::fs::status(path, status) && status.type() == sys::fs::file_type::character_file)
-    return fail(path, "cannot be read: it is a device");
+    return fail(path, "is a device; name a file");
   auto buffer = MemoryBuffer::getFile(path);
   if (!buffer)
     return fail(path, "cannot be read: " + buffer.getError().message());

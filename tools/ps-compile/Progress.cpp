@@ -1,4 +1,4 @@
-// Prints the step of a compile from a thread of its own: a pass may take long.
+// Prints from a thread of its own: a single pass may take many seconds.
 #include "Progress.h"
 #include <cstdio>
 #include <unistd.h>
@@ -39,7 +39,7 @@ void Progress::run() {
   }
 }
 
-/// The cursor stays at the begin of the line: a message overwrites it.
+/// Leaves the cursor at the beginning of the line, so that a diagnostic overwrites the line.
 void Progress::print() const {
   auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin);

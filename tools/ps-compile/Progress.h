@@ -1,4 +1,4 @@
-// Shows on a terminal what a long compile does.
+// Shows on a terminal which pass of a long compile runs.
 #ifndef PARASHARD_TOOLS_PS_COMPILE_PROGRESS_H
 #define PARASHARD_TOOLS_PS_COMPILE_PROGRESS_H
 
@@ -11,8 +11,8 @@
 
 namespace parashard {
 
-/// Prints "ps-compile: 5 s, ps-schedule" in place, each second from the second one on, and clears
-/// the line at its end. Prints nothing where stderr is not a terminal.
+/// Prints "ps-compile: 5 s, ps-schedule" once a second, in place, after the first two seconds.
+/// Clears the line at the end. Prints nothing if stderr is not a terminal.
 class Progress {
 public:
   Progress();
@@ -31,7 +31,7 @@ private:
   bool isOver = false;
   bool hasLine = false;
   std::string step;
-  std::thread thread; ///< not started where nothing is printed
+  std::thread thread; ///< not started if stderr is not a terminal
 };
 
 } // namespace parashard
