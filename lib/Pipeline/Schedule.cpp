@@ -117,6 +117,9 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
     if (auto where = getOperation()->getAttrOfType<LocationAttr>(kBatchNumberMark))
       if (microBatches > 1)
         warnOfBatchNumber(where);
+    if (auto where = getOperation()->getAttrOfType<LocationAttr>(kAmbiguousMeanMark))
+      if (microBatches > 1)
+        warnOfAmbiguousMean(where);
     stages = getStages(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (auto stage = function->getAttrOfType<IntegerAttr>(rank::kStageMark))
@@ -154,6 +157,15 @@ private:
         << int64_t(microBatches)
         << " micro-batches and not that of the whole batch; --loss-average micro-batch says that "
            "this is meant, --micro-batches 1 avoids it";
+  }
+
+  void warnOfAmbiguousMean(Location where) {
+    emitWarning(where)
+        << "the loss multiplies a sum of N elements by 1/N here, which is taken for their mean: a "
+           "step averages it over its "
+        << int64_t(microBatches)
+        << " micro-batches; --loss-average micro-batch says that this is meant; if the factor is "
+           "no count, give a micro-batch another number of samples (--batch, or in the export)";
   }
 
   /// The function of an entry on a stage (of what is not by stages: on a coordinate).

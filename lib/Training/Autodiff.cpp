@@ -333,7 +333,8 @@ LogicalResult TrainingBuilder::chooseAverage() {
   // Tried on @forward itself: what it makes there is erased with it.
   Operation *end = forward.getBody().front().getTerminator();
   OpBuilder builder(end);
-  llvm::SmallVector<LossPart> parts = splitLoss(builder, end->getOperand(*loss));
+  std::optional<Location> ambiguous;
+  llvm::SmallVector<LossPart> parts = splitLoss(builder, end->getOperand(*loss), &ambiguous);
   bool recognised = parts.front().kind != LossPart::Kind::Average;
   if (asked == "step" && !recognised)
     return forward.emitError("loss \"")
@@ -343,6 +344,8 @@ LogicalResult TrainingBuilder::chooseAverage() {
   splitsLoss = recognised && asked != "micro-batch";
   if (!options.inference && asked.empty() && isUneven(parts))
     module->setAttr(kUnevenLossMark, UnitAttr::get(module.getContext()));
+  if (!options.inference && asked.empty() && ambiguous)
+    module->setAttr(kAmbiguousMeanMark, LocationAttr(*ambiguous));
   auto type =
       RankedTensorType::get({}, getAccumulatorElement(outputs[*loss].type.getElementType()));
   stepLoss.emplace(getLossParts(builder, end->getOperand(*loss)), type);

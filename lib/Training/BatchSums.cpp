@@ -14,7 +14,7 @@ BatchSums::BatchSums(Block &block) {
     auto mark = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kBatchDimMark);
     int64_t dim = mark ? mark.getInt() : 0;
     if (type && dim >= 0 && dim < type.getRank())
-      states[argument] = {State::Kind::Rows, unsigned(dim), type.getDimSize(dim)};
+      states[argument] = {State::Kind::Rows, {unsigned(dim), 1}, type.getDimSize(dim)};
   }
   for (Operation &op : block.without_terminator())
     visit(&op);
@@ -31,7 +31,7 @@ int64_t BatchSums::getBatchDim(Value value) const {
   if (state.kind == State::Kind::None)
     return kNoBatch;
   if (state.kind == State::Kind::Rows)
-    return state.dim;
+    return state.place.outer == 1 ? state.place.index : kWholeBatch;
   if (state.samples > 1 || shape.empty())
     return kWholeBatch;
   auto *one = llvm::find(shape, 1);
@@ -75,20 +75,53 @@ void BatchSums::visit(Operation *op) {
   if (*kind == State::Kind::Rows && isa<ShardingOpInterface>(op))
     return visitRows(op, samples);
   bool isSum = *kind == State::Kind::Sum && everyOperand && isAdditive(op);
-  setResults(op, {isSum ? State::Kind::Sum : State::Kind::Other, 0, samples});
+  setResults(op, {isSum ? State::Kind::Sum : State::Kind::Other, {}, samples});
 }
 
-bool BatchSums::isAlike(Value value, unsigned dim) {
-  auto known = alike.find({value, dim});
+/// Returns the factor that holds samples at `place` of a tensor's dims; nullopt where factors cut
+/// them apart, or the tensor has no elements.
+std::optional<BatchSums::Place> BatchSums::findFactor(const ShardingRule &rule,
+                                                      const TensorFactors &dims, Place place,
+                                                      int64_t samples) {
+  int64_t before = 1;
+  for (unsigned factor : dims[place.index]) {
+    int64_t size = rule.factors[factor].size;
+    if (size == 0 || place.outer == 0)
+      break;
+    if (place.outer % before == 0 && size % (place.outer / before * samples) == 0)
+      return Place{factor, place.outer / before};
+    before *= size;
+  }
+  return std::nullopt;
+}
+
+/// Returns the place in a tensor's dims of samples that stand at `place` of the factors; nullopt
+/// where the tensor does not have the factor.
+std::optional<BatchSums::Place> BatchSums::findDim(const ShardingRule &rule,
+                                                   const TensorFactors &dims, Place place) {
+  for (auto [dim, factors] : llvm::enumerate(dims)) {
+    int64_t before = 1;
+    for (unsigned factor : factors) {
+      if (factor == place.index)
+        return Place{unsigned(dim), before * place.outer};
+      before *= rule.factors[factor].size;
+    }
+  }
+  return std::nullopt;
+}
+
+bool BatchSums::isAlike(Value value, Place place, int64_t samples) {
+  std::tuple key(value, place.index, place.outer, samples);
+  auto known = alike.find(key);
   if (known != alike.end())
     return known->second;
-  bool result = computeAlike(value, dim);
-  return alike[{value, dim}] = result;
+  bool result = computeAlike(value, place, samples);
+  return alike[key] = result;
 }
 
-bool BatchSums::computeAlike(Value value, unsigned dim) {
+bool BatchSums::computeAlike(Value value, Place place, int64_t samples) {
   Operation *op = value.getDefiningOp();
-  if (cast<RankedTensorType>(value.getType()).getDimSize(dim) == 1 ||
+  if (cast<RankedTensorType>(value.getType()).getDimSize(place.index) == 1 ||
       isa_and_nonnull<RandomOpInterface, ReadOp>(op))
     return true; // a variable that has a place for each sample is one of a batch of that size
   if (auto constant = dyn_cast_or_null<ConstantOp>(op)) {
@@ -96,52 +129,55 @@ bool BatchSums::computeAlike(Value value, unsigned dim) {
     return dense && dense.isSplat();
   }
   if (auto iota = dyn_cast_or_null<IotaOp>(op))
-    return iota.getDim() != dim;
+    return iota.getDim() != place.index;
   auto ruled = dyn_cast_or_null<ShardingOpInterface>(op);
   if (!ruled)
     return false;
   ShardingRule rule = ruled.getShardingRule();
-  const DimFactors &factors = rule.results[cast<OpResult>(value).getResultNumber()][dim];
-  if (factors.empty() || rule.factors[factors.front()].kind == RuleFactor::Kind::Whole)
-    return factors.empty();
-  for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands))
-    for (auto [i, own] : llvm::enumerate(dims))
-      if (llvm::is_contained(own, factors.front()) &&
-          (own.front() != factors.front() || !isAlike(operand, i)))
-        return false;
+  const TensorFactors &dims = rule.results[cast<OpResult>(value).getResultNumber()];
+  if (dims[place.index].empty())
+    return true;
+  std::optional<Place> batch = findFactor(rule, dims, place, samples);
+  return batch && rule.factors[batch->index].kind != RuleFactor::Kind::Whole &&
+         areAlike(op, rule, *batch, samples);
+}
+
+bool BatchSums::areAlike(Operation *op, const ShardingRule &rule, Place place, int64_t samples) {
+  for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
+    std::optional<Place> found = findDim(rule, dims, place);
+    if (found && get(operand).kind == State::Kind::None && !isAlike(operand, *found, samples))
+      return false;
+  }
   return true;
 }
 
 void BatchSums::visitRows(Operation *op, int64_t samples) {
-  setResults(op, {State::Kind::Other, 0, samples});
+  setResults(op, {State::Kind::Other, {}, samples});
+  if (samples < 1)
+    return;
   ShardingRule rule = cast<ShardingOpInterface>(op).getShardingRule();
-  std::optional<unsigned> batch;
-  for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands)) {
+  std::optional<Place> batch;
+  for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
     State state = get(operand);
     if (state.kind != State::Kind::Rows)
       continue;
-    if (state.dim >= factors.size() || factors[state.dim].empty() ||
-        (batch && *batch != factors[state.dim].front()))
+    std::optional<Place> own;
+    if (state.place.index < dims.size())
+      own = findFactor(rule, dims, state.place, samples);
+    if (!own || (batch && *batch != *own))
       return;
-    batch = factors[state.dim].front();
+    batch = own;
   }
-  // A factor that is no whole number of batches cuts the batch apart.
-  if (!batch || samples < 1 || rule.factors[*batch].size % samples != 0)
+  // Each place in the batch may have numbers of its own, which no other batch has.
+  if (!batch || !areAlike(op, rule, *batch, samples))
     return;
-  for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
-    for (auto [dim, own] : llvm::enumerate(factors))
-      if (get(operand).kind == State::Kind::None && llvm::is_contained(own, *batch) &&
-          !isAlike(operand, dim))
-        return; // each place in the batch has numbers of its own
-  const RuleFactor &factor = rule.factors[*batch];
+  const RuleFactor &factor = rule.factors[batch->index];
   if (factor.kind == RuleFactor::Kind::Whole)
     return;
-  for (auto [result, factors] : llvm::zip(op->getResults(), rule.results)) {
-    auto *dim = llvm::find_if(
-        factors, [&](const DimFactors &list) { return !list.empty() && list.front() == *batch; });
-    if (dim != factors.end())
-      states[result] = {State::Kind::Rows, unsigned(dim - factors.begin()), samples};
+  for (auto [result, dims] : llvm::zip(op->getResults(), rule.results)) {
+    if (std::optional<Place> place = findDim(rule, dims, *batch))
+      states[result] = {State::Kind::Rows, *place, samples};
     else if (factor.kind == RuleFactor::Kind::Reduction && factor.reduction == ReductionKind::Sum)
-      states[result] = {State::Kind::Sum, 0, samples};
+      states[result] = {State::Kind::Sum, {}, samples};
   }
 }

@@ -274,7 +274,8 @@ static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
 namespace {
 /// Constants between a term and the loss.
 struct Scale {
-  llvm::SmallVector<double> factors, divisors;
+  llvm::SmallVector<std::pair<double, Location>> factors;
+  llvm::SmallVector<double> divisors;
 };
 
 /// Splits one loss.
@@ -301,7 +302,7 @@ public:
       for (unsigned constant : {0u, 1u})
         if (auto factor = getConstant(mul->getOperand(constant))) {
           Scale inner = scale;
-          inner.factors.push_back(*factor);
+          inner.factors.emplace_back(*factor, mul.getLoc());
           return splitProduct(mul, 1 - constant, inner);
         }
     if (auto div = dyn_cast_or_null<DivOp>(op)) {
@@ -319,6 +320,9 @@ public:
              Value(),
              {}}};
   }
+
+  /// Where a sum of N elements is multiplied by 1/N.
+  std::optional<Location> getAmbiguous() const { return ambiguous; }
 
 private:
   llvm::SmallVector<LossPart> splitView(Operation *op, const Scale &scale) {
@@ -401,22 +405,31 @@ private:
     int64_t samples = batch->getSamples(value);
     if (samples == 0)
       return false;
+    if (llvm::any_of(scale.divisors,
+                     [&](double d) { return d != 0 && std::fmod(d, samples) == 0; }))
+      return false;
     double summed = countSummed(value);
-    return llvm::none_of(scale.divisors,
-                         [&](double d) { return d != 0 && std::fmod(d, samples) == 0; }) &&
-           llvm::none_of(scale.factors, [&](double factor) {
-             return factor != 0 && std::abs(invert(factor)) == summed;
-           });
+    for (auto [factor, loc] : scale.factors)
+      if (factor != 0 && std::abs(invert(factor)) == summed) {
+        ambiguous = loc;
+        return false;
+      }
+    return true;
   }
 
   OpBuilder &builder;
   std::optional<BatchSums> batch; ///< made when it is first asked
+  std::optional<Location> ambiguous;
   llvm::DenseMap<std::pair<Operation *, Value>, Value> counts;
 };
 } // namespace
 
-llvm::SmallVector<LossPart> parashard::splitLoss(OpBuilder &builder, Value loss) {
-  llvm::SmallVector<LossPart> parts = Splitter(builder).split(loss, {});
+llvm::SmallVector<LossPart> parashard::splitLoss(OpBuilder &builder, Value loss,
+                                                 std::optional<Location> *ambiguous) {
+  Splitter splitter(builder);
+  llvm::SmallVector<LossPart> parts = splitter.split(loss, {});
+  if (ambiguous)
+    *ambiguous = splitter.getAmbiguous();
   if (parts.size() == 1 && parts.front().kind == LossPart::Kind::Average) {
     if (auto mean = findStaticMean(builder, loss))
       return {*mean};

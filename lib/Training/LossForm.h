@@ -31,8 +31,10 @@ mlir::Value recount(mlir::OpBuilder &builder, const LossPart &mean, mlir::ValueR
 /// sum is one over the samples of the batch that nothing makes a mean. All else is one average,
 /// unless the whole loss is a sum over a static number of elements divided by that: then it is a
 /// mean too. Makes the ops that the parts need at the builder's insertion point, behind the loss's.
-/// Means come first, then the sum, then the average.
-llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss);
+/// Means come first, then the sum, then the average. A sum of N elements times 1/N is taken for
+/// their mean; `ambiguous`, if given, becomes where that is written.
+llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss,
+                                      std::optional<mlir::Location> *ambiguous = nullptr);
 
 /// Whether a loss of these parts may differ between several batches and all together: its average
 /// divides by what the batch counts (labels that are not ignored), or a part depends on the batch

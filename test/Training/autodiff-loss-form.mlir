@@ -107,6 +107,7 @@ module {
 
 // A sum over the samples, with a factor that is no 1 / number of them: the step's count is 1, whatever the number of
 // micro-batches, and nothing is needed beforehand.
+// CHECK-NOT: ps.ambiguous_mean
 // CHECK: ps.loss_average = "sum"
 // CHECK-NOT: func.func @count
 // CHECK-LABEL: func.func @micro_batch
@@ -150,7 +151,8 @@ module {
 
 // -----
 
-// CHECK: ps.loss_average = "step"
+// CHECK: ps.ambiguous_mean = #loc
+// CHECK-SAME: ps.loss_average = "step"
 // CHECK-LABEL: func.func @micro_batch
 // CHECK: %[[COUNT:.*]] = ps.constant {{.*}}dense<3.200000e+01>
 // CHECK: ps.accumulate @loss.count, %[[COUNT]]

@@ -300,20 +300,26 @@ def test_a_loss_that_is_no_average_over_samples_is_said_so(tmp_path, name):
     assert (oracle.read_losses(tmp_path / "losses.txt") == [pytest.approx(whole, rel=1e-5)]) == (not is_uneven)
 
 
+NUMBER = "computes with the number of samples here"
+FACTOR = "multiplies a sum of N elements by 1/N here"
 OF_THE_NUMBER = {
-    "times": (lambda e, rows: e.square().mean() * rows, True),
-    "plus": (lambda e, rows: e.square().mean() + rows, True),
-    "tensor": (lambda e, rows: e.square().mean() * torch.tensor(rows), True),
-    "by": (lambda e, rows: e.square().sum() / rows, False),
-    "by elements": (lambda e, rows: e.square().sum() / e.numel(), False),
+    # name: (loss, the warning where it is not that of the whole batch)
+    "times": (lambda e, rows: e.square().mean() * rows, NUMBER),
+    "plus": (lambda e, rows: e.square().mean() + rows, NUMBER),
+    "tensor": (lambda e, rows: e.square().mean() * torch.tensor(rows), NUMBER),
+    "by": (lambda e, rows: e.square().sum() / rows, None),
+    "by elements": (lambda e, rows: e.square().sum() / e.numel(), None),
+    "a factor that may be a count": (lambda e, rows: e.square().sum() * (1 / 32), FACTOR),
+    "a factor": (lambda e, rows: e.square().sum() * (1 / 16), None),
 }
 
 
 @pytest.mark.parametrize("name", OF_THE_NUMBER)
 def test_a_loss_of_the_number_of_samples(tmp_path, name):
-    """Of several micro-batches, each has another number than all: a warning says where it is used but as a divisor."""
+    """Of several micro-batches, each has another number than all: a warning says where it is used but as a divisor, and
+    where a factor is taken for one."""
     torch.manual_seed(0)
-    function, differs = OF_THE_NUMBER[name]
+    function, warning = OF_THE_NUMBER[name]
     x, y = torch.randn(16, 12), torch.randn(16, 4)
     batch = torch.export.Dim("batch")
     module = OfMean(lambda e, _: function(e, e.shape[0]))
@@ -322,12 +328,13 @@ def test_a_loss_of_the_number_of_samples(tmp_path, name):
     save_file({"x": x, "y": y}, tmp_path / "data.safetensors")
     compiled = [tools_folder() / "ps-compile", archive, "-o", "program", "--batch", "8", "--micro-batches"]
     said = oracle.run([*compiled, "2"], tmp_path)
-    assert ("test_loss_terms.py" in said and "computes with the number of samples here" in said) == differs, said
+    assert [w for w in (NUMBER, FACTOR) if w in said] == ([warning] if warning else []), said
+    assert ("test_loss_terms.py" in said) == bool(warning), said
     oracle.run(["./program", "--data", "data.safetensors", "--losses", "losses.txt"], tmp_path)
     whole = model.module(x, y).item()
-    assert (oracle.read_losses(tmp_path / "losses.txt") == [pytest.approx(whole, rel=1e-5)]) == (not differs)
+    assert (oracle.read_losses(tmp_path / "losses.txt") == [pytest.approx(whole, rel=1e-5)]) == (warning is None)
     for flags in (["2", "--loss-average", "micro-batch"], ["1"]):
-        assert "number of samples" not in oracle.run([*compiled, *flags], tmp_path)
+        assert "test_loss_terms.py" not in oracle.run([*compiled, *flags], tmp_path)
 
 
 @pytest.mark.parametrize("name", ["z-loss", "sum"])
