@@ -167,12 +167,23 @@ bool Evaluator::isOfBatch(const Output &output) const {
   return isWhole && samples() != order.rows;
 }
 
+/// Whether an output is written once although one of its dims may be that of the samples.
+bool Evaluator::mayBeOfSamples(const Output &output) const {
+  const std::vector<int64_t> &shape = output.placement.shape;
+  return output.batchDim == Output::kNoBatch && order.rows > 1 && samples() != order.rows &&
+         std::find(shape.begin(), shape.end(), order.rows) != shape.end();
+}
+
+static void append(std::string &list, const std::string &name) {
+  list += (list.empty() ? "\"" : ", \"") + name + "\"";
+}
+
 void Evaluator::collectOutputs(const std::vector<std::string> &names) {
-  std::string left;
+  std::string left, once;
   for (const Output &output : entry.outputs)
     if (names.empty() && !suffixOf(output.name, kLossSum) && !suffixOf(output.name, kLossCount)) {
       if (isOfBatch(output))
-        left += (left.empty() ? "\"" : ", \"") + output.name + "\"";
+        append(left, output.name);
       else
         collected.push_back({&output, {}});
     }
@@ -193,6 +204,14 @@ void Evaluator::collectOutputs(const std::vector<std::string> &names) {
                  "note: --outputs leaves out %s: one of a batch and not of each sample; "
                  "--eval-steps 1 writes that of the first batch\n",
                  left.c_str());
+  for (const Collected &item : collected)
+    if (mayBeOfSamples(*item.output))
+      append(once, item.output->name);
+  if (!once.empty() && session.isFirst())
+    std::fprintf(stderr,
+                 "note: --outputs writes %s once, with a dim of %lld as for one batch: no sample "
+                 "changes it\n",
+                 once.c_str(), (long long)order.rows);
 }
 
 /// An output as blocks that lie one after the other; the samples of a batch are consecutive in

@@ -48,6 +48,7 @@ private:
   template <typename SampleOf> Sums runBatch(SampleOf sampleOf);
   Sums addUpRest(int64_t first, int64_t count, std::optional<int64_t> step);
   bool isOfBatch(const Output &output) const;
+  bool mayBeOfSamples(const Output &output) const;
   void collect(int64_t step);
   const Output &find(const std::string &name) const;
   double readOutput(const std::string &name);

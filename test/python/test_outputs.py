@@ -24,6 +24,7 @@ class Outputs(torch.nn.Module):
         return {
             "rows": rows, "flat": rows.reshape(-1), "pairs": rows.reshape(-1, 2), "columns": rows.t(), "doubled": torch.stack([rows, 2 * rows]),
             "largest": rows.argmax(-1), "bias": 2 * self.layer.bias, "square": (self.layer.weight @ self.layer.weight.t()),
+            "zeros": x.new_zeros(x.shape[0], 2),
             "mean": rows.mean(), "means": rows.mean(0), "twice": torch.cat([rows, 2 * rows]), "products": rows @ rows.t(),
         }  # fmt: skip
 
@@ -47,8 +48,10 @@ def test_outputs_are_of_all_samples(tmp_path, mesh, batch):
     assert set(names) - set(found) >= set(left) and all(f'"{name}"' in said for name in left), said
     for name in OF_SAMPLES:
         assert torch.allclose(found[name], expected[name], rtol=1e-5, atol=1e-6), name
+    assert ('note: --outputs writes "zeros" once, with a dim of 8' in said) == (batch > 1) and said.count("once") == (batch > 1), said
     if batch == 1:
         return
+    assert found["zeros"].shape == (BATCH, 2)
     refuse([*run, "--output", "means"], tmp_path, 2, "--output means", "one of a batch", "--eval-steps 1")
     oracle.run([*run, "--eval-steps", "1"], tmp_path)
     first = model(x[:BATCH])
