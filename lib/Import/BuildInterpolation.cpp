@@ -1,6 +1,7 @@
 // Interpolation along one dim at a time: nearest elements as broadcasts where each is repeated,
-// else, as linear interpolation, products with the matrix of weights.
+// else as rows of a table; linear interpolation as products with the matrix of weights.
 #include "lib/Import/BuildOps.h"
+#include "lib/Import/HostValue.h"
 #include <cmath>
 
 using namespace mlir;
@@ -64,6 +65,28 @@ static Value repeatDim(TensorBuilder &n, Value x, int64_t dim, int64_t times) {
   return n.reshape(repeated, shape);
 }
 
+/// The elements at `places` along a dim, as rows of a table: a product with a matrix of 0 and 1
+/// would spread NaN from one infinite element.
+static Value takePlaces(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> places) {
+  if (!isFloat(x)) {
+    (void)n.fail("resizes elements of " + debugString(x.getType()) + "; expected floats");
+    return x;
+  }
+  auto toFront = llvm::to_vector(llvm::seq<int64_t>(0, getRank(x)));
+  SmallVector<int64_t> fromFront(toFront);
+  std::rotate(toFront.begin(), toFront.begin() + dim, toFront.begin() + dim + 1);
+  std::rotate(fromFront.begin(), fromFront.begin() + 1, fromFront.begin() + dim + 1);
+  x = n.transpose(x, toFront);
+  SmallVector<int64_t> shape(getShape(x));
+  Value table = n.reshape(x, {shape[0], getType(x).getNumElements() / shape[0]});
+  ps::Tensor index(RankedTensorType::get({int64_t(places.size())}, n.i64()));
+  for (auto [i, place] : llvm::enumerate(places))
+    index.setInt(i, place);
+  Value rows = buildRows(n, table, buildHostConstant(n, index), IntegerAttr(), /*wraps=*/false);
+  shape[0] = places.size();
+  return n.transpose(n.reshape(rows, shape), fromFront);
+}
+
 Value resizeNearest(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> places) {
   int64_t in = getShape(x)[dim], out = places.size();
   if (llvm::equal(places, llvm::seq<int64_t>(0, in)))
@@ -73,9 +96,7 @@ Value resizeNearest(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> pl
     repeats = repeats && places[p] == p / (out / in);
   if (repeats)
     return repeatDim(n, x, dim, out / in);
-  return mixDim(n, x, dim, out, [&](MutableArrayRef<double> weights, int64_t place) {
-    weights[places[place]] = 1;
-  });
+  return takePlaces(n, x, dim, places);
 }
 
 Value resizeLinear(TensorBuilder &n, Value x, int64_t dim, ArrayRef<double> positions) {

@@ -185,7 +185,7 @@ mixDim(TensorBuilder &n, mlir::Value x, int64_t dim, int64_t out,
 /// The element nearest to each of `out` places, each `step` elements from the last, as PyTorch
 /// finds it: in f32, and whatever the step where the sizes are equal or the double.
 llvm::SmallVector<int64_t> findNearest(int64_t in, int64_t out, double step);
-/// The elements at `places` along a dim: broadcasts where each is repeated, else a product.
+/// The elements at `places` along a dim: broadcasts where each is repeated, else rows of a table.
 mlir::Value resizeNearest(TensorBuilder &n, mlir::Value x, int64_t dim,
                           llvm::ArrayRef<int64_t> places);
 /// Between the two elements around each of `positions`; beyond the ends, those at the ends.

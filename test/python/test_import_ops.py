@@ -574,7 +574,8 @@ Values and gradients are PyTorch's, where branches meet too. What is only there 
 * `linalg_norm`: of vectors, and the Frobenius norm. `fmod`, `remainder`, `floor_divide`: of integers. `round`: without decimals.
 * `max_pool*`, `adaptive_max_pool*`: values, not their places; adaptive ones into sizes that divide. `instance_norm`: of each
   input alone, without running statistics. Interpolation along one or three dims: as exported, not decomposed. Space dims
-  are never split; a batch is.
+  are never split; a batch is. Linear interpolation, and adaptive averages into sizes that do not divide, are products with a
+  matrix of weights: an infinite element makes its row and its column NaN, beyond what PyTorch does.
 
 | family | ops |
 |---|---|

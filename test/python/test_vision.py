@@ -110,6 +110,23 @@ def test_interpolation_along_one_and_three_dims(tmp_path, shape, options):
     torch.testing.assert_close(gradients["weight"], module.weight.grad, rtol=1e-5, atol=1e-6)
 
 
+def test_nearest_elements_of_infinite_ones(tmp_path):
+    """One infinite element of a mask is copied, and makes no other NaN."""
+    class Resized(torch.nn.Module):
+        def forward(self, x):
+            return tuple(F.interpolate(x, size=size) for size in ((8, 8), (6, 5), (3, 4), (2, 2)))
+
+    x = torch.randn(2, 2, 4, 4)
+    x[0, 0, 1, 1], x[1, 0, 3, 2] = -float("inf"), float("inf")
+    archive = models.Model("resized", Resized(), {"x": x}).export(tmp_path / "model.pt2")
+    program = oracle.compile_model(tmp_path, archive, "dp=1", "--inference")
+    save_file({"x": x}, tmp_path / "x.safetensors")
+    oracle.run([program, "--eval", "--data", "x.safetensors", "--outputs", "o.safetensors"], tmp_path)
+    found = {tuple(y.shape): y for y in load_file(tmp_path / "o.safetensors").values()}
+    for y in Resized()(x):
+        torch.testing.assert_close(found[tuple(y.shape)], y, rtol=0, atol=0)
+
+
 def test_places_of_a_pool_are_no_value(tmp_path):
     class Places(torch.nn.Module):
         def forward(self, x):
