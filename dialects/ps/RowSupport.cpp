@@ -25,6 +25,7 @@ ShardingRule parashard::ps::makeRowRule(llvm::ArrayRef<int64_t> shape,
   TensorFactors whole;
   for (int64_t size : shape)
     whole.push_back({rule.addFactor(size)});
+  rule.factors.back().isCoupled = true;
   TensorFactors rows(whole.begin(), whole.end() - 1);
   for (bool has : operandHasColumns)
     rule.operands.push_back(has ? whole : rows);

@@ -16,8 +16,8 @@ struct RowSpace {
 /// The type that a row is computed in: f64 for f64, else f32.
 mlir::Type getComputeType(mlir::Type elementOrShaped);
 
-/// One parallel factor a dim; tensors of one dim less lack the last. `shape` is the one with
-/// columns.
+/// One parallel factor a dim, of which that of the columns is coupled; tensors of one dim less lack
+/// the last. `shape` is the one with columns.
 ShardingRule makeRowRule(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<bool> operandHasColumns,
                          llvm::ArrayRef<bool> resultHasColumns);
 

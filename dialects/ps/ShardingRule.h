@@ -12,7 +12,7 @@ namespace parashard::ps {
 /// One factor of an op's iteration space.
 struct RuleFactor {
   enum class Kind {
-    Parallel,  ///< Splitting it splits every tensor that has it; nothing needs combining.
+    Parallel,  ///< Splitting it splits every tensor that has it; the results need no combining.
     Reduction, ///< It is in operands only: splitting it leaves the results partial by `reduction`.
     Whole      ///< It may not be split; `reason` says why, in words for `--explain`.
   };
@@ -20,6 +20,9 @@ struct RuleFactor {
   Kind kind = Kind::Parallel;
   ReductionKind reduction = ReductionKind::Sum;
   std::string reason;
+  /// Whether places along it depend on each other although it is parallel: where it is split, the
+  /// op's own partition makes them exchange what they need (the columns of a softmax).
+  bool isCoupled = false;
 };
 
 /// Factor ids of one dim, major to minor; their sizes multiply to the dim's size.
@@ -41,15 +44,15 @@ struct ShardingRule {
   llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 2> linear;
 
   unsigned addFactor(int64_t size, RuleFactor::Kind kind = RuleFactor::Kind::Parallel) {
-    factors.push_back({size, kind, ReductionKind::Sum, {}});
+    factors.push_back({size, kind, ReductionKind::Sum, {}, false});
     return factors.size() - 1;
   }
   unsigned addReduction(int64_t size, ReductionKind reduction) {
-    factors.push_back({size, RuleFactor::Kind::Reduction, reduction, {}});
+    factors.push_back({size, RuleFactor::Kind::Reduction, reduction, {}, false});
     return factors.size() - 1;
   }
   unsigned addWhole(int64_t size, llvm::StringRef reason) {
-    factors.push_back({size, RuleFactor::Kind::Whole, ReductionKind::Sum, reason.str()});
+    factors.push_back({size, RuleFactor::Kind::Whole, ReductionKind::Sum, reason.str(), false});
     return factors.size() - 1;
   }
 

@@ -119,6 +119,11 @@ bool BatchSums::isAlike(Value value, Place place, int64_t samples) {
   return alike[key] = result;
 }
 
+/// Whether an op treats the places along a factor apart, or adds them up.
+static bool isApart(const RuleFactor &factor) {
+  return factor.kind != RuleFactor::Kind::Whole && !factor.isCoupled;
+}
+
 bool BatchSums::computeAlike(Value value, Place place, int64_t samples) {
   Operation *op = value.getDefiningOp();
   if (cast<RankedTensorType>(value.getType()).getDimSize(place.index) == 1 ||
@@ -138,8 +143,7 @@ bool BatchSums::computeAlike(Value value, Place place, int64_t samples) {
   if (dims[place.index].empty())
     return true;
   std::optional<Place> batch = findFactor(rule, dims, place, samples);
-  return batch && rule.factors[batch->index].kind != RuleFactor::Kind::Whole &&
-         areAlike(op, rule, *batch, samples);
+  return batch && isApart(rule.factors[batch->index]) && areAlike(op, rule, *batch, samples);
 }
 
 bool BatchSums::areAlike(Operation *op, const ShardingRule &rule, Place place, int64_t samples) {
@@ -172,7 +176,7 @@ void BatchSums::visitRows(Operation *op, int64_t samples) {
   if (!batch || !areAlike(op, rule, *batch, samples))
     return;
   const RuleFactor &factor = rule.factors[batch->index];
-  if (factor.kind == RuleFactor::Kind::Whole)
+  if (!isApart(factor))
     return;
   for (auto [result, dims] : llvm::zip(op->getResults(), rule.results)) {
     if (std::optional<Place> place = findDim(rule, dims, *batch))

@@ -62,3 +62,21 @@ module {
     return %s : tensor<f32>
   }
 }
+
+// -----
+
+// A softmax over the samples is none of each, though its columns may be split over devices.
+// CHECK: ps.loss_average = "micro-batch"
+// CHECK: func.func @evaluate
+// CHECK-SAME: tensor<4xf32> {ps.batch_dim = -2 : i64
+module {
+  ps.variable parameter @w : tensor<4xf32>
+  func.func @forward(%x: tensor<4xf32> {ps.name = "x"}) -> (tensor<f32>, tensor<4xf32>) {
+    %w = ps.read @w : tensor<4xf32>
+    %q = ps.mul %w, %x : tensor<4xf32>
+    %m = ps.softmax %q : tensor<4xf32>
+    %p = ps.mul %m, %q : tensor<4xf32>
+    %s = ps.reduce sum %p dims [0] : tensor<4xf32> -> tensor<f32>
+    return %s, %m : tensor<f32>, tensor<4xf32>
+  }
+}
