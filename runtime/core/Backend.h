@@ -183,6 +183,10 @@ public:
   virtual int size() const = 0;
   /// Cores that this process need not share.
   virtual int cores() const = 0;
+  /// Rank 0 returns the texts of all ranks, the other ranks return nothing.
+  virtual std::vector<std::string> collect(const std::string &text) = 0;
+  /// Returns when all ranks have called it.
+  virtual void meet() = 0;
   /// Every process calls it, for the same mesh and names of queues.
   virtual std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
                                                            const std::vector<Queue> &queues) = 0;

@@ -376,18 +376,9 @@ bool Session::isAny(bool here) {
 }
 
 std::vector<std::string> Session::collect(const std::string &text) {
-  std::vector<std::string> result;
-  if (isFirst())
-    result.push_back(text);
-  for (int from = 1; options.job && from < options.job->size(); ++from)
-    amongProcesses([&] {
-      uint64_t bytes = text.size();
-      communication->bring(from, &bytes, &bytes, sizeof(bytes), "collecting texts");
-      std::string received(isFirst() ? bytes : 0, ' ');
-      communication->bring(from, text.data(), received.data(), bytes, "collecting texts");
-      if (isFirst())
-        result.push_back(std::move(received));
-    });
+  std::vector<std::string> result = {text};
+  if (options.job)
+    amongProcesses([&] { result = options.job->collect(text); });
   return result;
 }
 

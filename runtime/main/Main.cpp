@@ -8,13 +8,11 @@
 #include "runtime/main/Parts.h"
 #include "runtime/main/Signals.h"
 #include "runtime/main/StandardOutput.h"
-#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <sstream>
 #include <unistd.h>
 
 namespace psrt {
@@ -85,58 +83,10 @@ static void reportLostPages(int) {
   _exit(int(StatusCode::BadInput));
 }
 
-/// Tells the programs of two compiles apart.
-static std::string describeProgram(const ProgramSource &source) {
-  uint64_t hash = hashText(std::string(source.json, source.size));
-  return format("the program %016llx", (unsigned long long)hash);
-}
-
-/// The program and its flags: a line each.
-static std::string describeCommand(const ProgramSource &source, const Flags &flags) {
-  std::string text = describeProgram(source) + '\n';
-  for (const std::string &given : flags.given)
-    text += given + '\n';
-  return text;
-}
-
-/// All ranks take part in what one of them writes or evaluates. Rank 0 finds out whether all were
-/// told the same.
-static void compareFlags(Session &session, const ProgramSource &source, const Flags &flags,
+/// Compares the files of a job's processes. Fails if they read different files, or do not share the
+/// folder that they save to.
+static void compareFiles(Session &session, const Flags &flags, const WeightFiles *weights,
                          const std::string &checkpoint) {
-  std::vector<std::string> said = flags.given;
-  said.push_back(describeProgram(source));
-  if (!checkpoint.empty()) // --load latest: another run may have saved in between
-    said.push_back("--load latest (\"" + checkpoint + "\")");
-  std::string text;
-  for (const std::string &given : said)
-    text += given + '\n';
-  std::vector<std::string> texts = session.collect(text);
-  auto firstOf = [](const std::vector<std::string> &all, const std::vector<std::string> &others) {
-    for (const std::string &one : all)
-      if (std::find(others.begin(), others.end(), one) == others.end())
-        return one;
-    return std::string();
-  };
-  for (size_t rank = 1; rank < texts.size(); ++rank) {
-    std::vector<std::string> other;
-    std::istringstream lines(texts[rank]);
-    for (std::string line; std::getline(lines, line);)
-      other.push_back(line);
-    std::string here = firstOf(said, other), there = firstOf(other, said);
-    if (!here.empty() || !there.empty())
-      PSRT_FAIL(BadArgument,
-                "rank %zu was started with other flags than rank 0, which has %s where it has %s; "
-                "give all ranks the same (rank 0 alone writes files, but for checkpoints)",
-                rank, here.empty() ? "nothing" : here.c_str(),
-                there.empty() ? "nothing" : there.c_str());
-  }
-}
-
-/// Compares the processes of a job. Fails if they have different flags, read different files, or do
-/// not share the folder that they save to.
-static void compareProcesses(Session &session, const ProgramSource &source, const Flags &flags,
-                             const WeightFiles *weights, const std::string &checkpoint) {
-  compareFlags(session, source, flags, checkpoint);
   checkSameInputs(session, flags, weights, checkpoint);
   if (!flags.save.empty() && !flags.check)
     checkSharedFolder(session, flags.save);
@@ -188,11 +138,13 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
     options.given = weights.emplace(flags.weights).names();
   if (std::string folder = findCheckpoint(flags, isFirst); !folder.empty())
     options.given = checkpoint.emplace(folder).names();
+  std::string loaded = checkpoint ? checkpoint->getPath() : "";
+  if (job) // before channels are opened: how many depends on the program
+    checkSameCommand(*job, source, flags, loaded);
   Session session(source, options);
   if (job)
     job->stopListening();
-  compareProcesses(session, source, flags, weights ? &*weights : nullptr,
-                   checkpoint ? checkpoint->getPath() : "");
+  compareFiles(session, flags, weights ? &*weights : nullptr, loaded);
   NamedTensors tensors(session.getProgram());
   if (checkpoint)
     resume(session, tensors, *checkpoint, flags);

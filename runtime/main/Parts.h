@@ -24,6 +24,12 @@ void resume(Session &session, const NamedTensors &tensors, const Checkpoint &che
 /// Fails where flags contradict each other, or one of them would be ignored.
 void checkFlags(const Flags &flags);
 
+/// The program and its flags, which are the same for all processes of a job.
+std::string describeCommand(const ProgramSource &source, const Flags &flags);
+/// Fails with BadArgument in rank 0 of a job where another rank runs another program, or with other
+/// flags. The same call in all of them; returns when all have been compared.
+void checkSameCommand(Job &job, const ProgramSource &source, const Flags &flags,
+                      const std::string &checkpoint);
 /// Fails with BadInput where a file that the run reads (data, weights, the checkpoint's index) is
 /// not the same for all processes of a job. The same call in all of them.
 void checkSameInputs(Session &session, const Flags &flags, const WeightFiles *weights,

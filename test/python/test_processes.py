@@ -13,7 +13,7 @@ import oracle
 import pytest
 import torch
 import vision
-from processes import BASE, check_started, finish, free_port, launch, need_mpi, start, start_by_hand
+from processes import BASE, by_hand, check_started, finish, free_port, launch, need_mpi, start, start_by_hand
 from refusals import PLAIN, data_for, program, train  # noqa: F401
 from safetensors.torch import load_file, save_file
 
@@ -450,6 +450,25 @@ def test_other_flags_on_a_rank_are_refused(tmp_path, program):
     for words in ["rank 1 was started with other flags", "--export-weights w.safetensors", "nothing"]:
         assert words in said
     assert not (tmp_path / "w.safetensors").exists()
+
+
+@pytest.mark.parametrize("how", ["hand", "mpirun"])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["dp pp", "pp dp"])
+def test_another_program_on_a_rank_is_refused(tmp_path, exports, program, how, order):
+    """The programs open different numbers of channels: no rank waits for one that the other does not open."""
+    other = oracle.compile_model(tmp_path, oracle.export("gpt", exports), "pp=2", "--micro-batches", "2", *PLAIN)
+    first, second = [(program, other)[i] for i in order]
+    flags = ["--data", data_for(tmp_path), "--steps", "2"]
+    if how == "mpirun":
+        launcher, environment = launch("mpirun", 1)
+        results = [finish(start([*launcher, first, *flags, ":", "-n", 1, second, *flags], tmp_path, environment))]
+    else:
+        shared = by_hand(2)
+        ranks = [start([path, *flags], tmp_path, {**shared, "RANK": str(rank)}) for rank, path in enumerate((first, second))]
+        results = [finish(process) for process in ranks]
+    assert all(status == 2 for status, _ in results), results
+    words = f'error: rank 1 was started with another program than rank 0: "{second}", and rank 0 with "{first}"'
+    assert "".join(said for _, said in results).count(words) == 1, results
 
 
 def test_a_rank_that_is_none_of_the_jobs_says_so(tmp_path, program):

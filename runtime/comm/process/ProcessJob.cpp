@@ -199,6 +199,36 @@ void ProcessJob::openRanks() {
   ranks = transports->open(0, others);
 }
 
+/// Sends `own` from each rank to rank 0, which receives `spans` (by rank).
+static void sendToFirst(Transport &transport, int rank, Span own, const std::vector<Span> &spans) {
+  Exchange exchange;
+  for (int from = 1; rank == 0 && from < int(spans.size()); ++from)
+    exchange.with(from).in.push_back(spans[from]);
+  if (rank != 0)
+    exchange.with(0).out.push_back(own);
+  if (!exchange.lanes.empty())
+    transport.run(exchange, "collecting texts");
+}
+
+std::vector<std::string> ProcessJob::collect(const std::string &text) {
+  uint64_t size = text.size();
+  std::vector<uint64_t> sizes(card.size);
+  std::vector<Span> spans;
+  for (uint64_t &one : sizes)
+    spans.push_back({reinterpret_cast<char *>(&one), sizeof(one)});
+  sendToFirst(*ranks, card.rank, {reinterpret_cast<char *>(&size), sizeof(size)}, spans);
+  std::vector<std::string> texts(card.size, "");
+  for (int rank = 0; rank < card.size; ++rank) {
+    texts[rank].resize(sizes[rank]);
+    spans[rank] = {texts[rank].data(), sizes[rank]};
+  }
+  texts[0] = text;
+  sendToFirst(*ranks, card.rank, {const_cast<char *>(text.data()), size}, spans);
+  return card.rank == 0 ? texts : std::vector<std::string>();
+}
+
+void ProcessJob::meet() { meetAll(*ranks, card.rank, card.size); }
+
 std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh,
                                                              const std::vector<Queue> &queues) {
   QueueChannels opened;
@@ -211,7 +241,7 @@ std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh,
 }
 
 void ProcessJob::leave() {
-  meetAll(*ranks, card.rank, card.size);
+  meet();
   watch->leave();
   if (mpi)
     mpi->check(mpi->get().finish(), "finishing");

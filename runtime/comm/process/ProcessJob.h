@@ -21,6 +21,8 @@ public:
   int rank() const override { return card.rank; }
   int size() const override { return card.size; }
   int cores() const override { return coreShare; }
+  std::vector<std::string> collect(const std::string &text) override;
+  void meet() override;
   std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
                                                    const std::vector<Queue> &queues) override;
 

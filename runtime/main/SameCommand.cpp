@@ -1,0 +1,85 @@
+// Whether the processes of a job run the same program with the same flags.
+#include "parashard/PrintableText.h"
+#include "runtime/bootstrap/Processes.h"
+#include "runtime/core/Source.h"
+#include "runtime/main/Parts.h"
+#include <algorithm>
+#include <sstream>
+
+namespace psrt {
+namespace {
+
+/// What a process runs. As text: a line for each part, the file first.
+struct Command {
+  std::string file;               ///< of the program; may differ between hosts
+  std::vector<std::string> parts; ///< the number of the program, then the flags
+};
+
+std::string print(const Command &command) {
+  std::string text = parashard::escapeControls(command.file) + '\n';
+  for (const std::string &part : command.parts)
+    text += parashard::escapeControls(part) + '\n';
+  return text;
+}
+
+Command parse(const std::string &text) {
+  Command command;
+  std::istringstream lines(text);
+  std::getline(lines, command.file);
+  for (std::string line; std::getline(lines, line);)
+    command.parts.push_back(line);
+  return command;
+}
+
+/// Returns the first part that `others` lacks; "nothing" if there is none.
+std::string findMissing(const Command &command, const Command &others) {
+  for (const std::string &part : command.parts)
+    if (std::find(others.parts.begin(), others.parts.end(), part) == others.parts.end())
+      return part;
+  return "nothing";
+}
+
+/// Fails if `other`, which `rank` runs, is not what rank 0 runs.
+void compare(const Command &first, const Command &other, size_t rank) {
+  if (first.parts.at(0) != (other.parts.empty() ? "" : other.parts[0]))
+    PSRT_FAIL(BadArgument,
+              "rank %zu was started with another program than rank 0: \"%s\", and rank 0 with "
+              "\"%s\"; start all ranks with copies of one program",
+              rank, other.file.c_str(), first.file.c_str());
+  if (first.parts != other.parts)
+    PSRT_FAIL(BadArgument,
+              "rank %zu was started with other flags than rank 0, which has %s where it has %s; "
+              "give all ranks the same (rank 0 alone writes files, but for checkpoints)",
+              rank, findMissing(first, other).c_str(), findMissing(other, first).c_str());
+}
+
+/// Tells the programs of two compiles apart.
+std::string numberOf(const ProgramSource &source) {
+  uint64_t hash = hashText(std::string(source.json, source.size));
+  return format("%016llx", (unsigned long long)hash);
+}
+
+Command describe(const ProgramSource &source, const Flags &flags, std::string file) {
+  Command command{std::move(file), {numberOf(source)}};
+  command.parts.insert(command.parts.end(), flags.given.begin(), flags.given.end());
+  return command;
+}
+
+} // namespace
+
+std::string describeCommand(const ProgramSource &source, const Flags &flags) {
+  return print(describe(source, flags, /*file=*/""));
+}
+
+void checkSameCommand(Job &job, const ProgramSource &source, const Flags &flags,
+                      const std::string &checkpoint) {
+  Command command = describe(source, flags, executablePath());
+  if (!checkpoint.empty()) // --load latest: another run may have saved in between
+    command.parts.push_back("--load latest (\"" + checkpoint + "\")");
+  std::vector<std::string> texts = job.collect(print(command));
+  for (size_t rank = 1; rank < texts.size(); ++rank)
+    compare(parse(texts[0]), parse(texts[rank]), rank);
+  job.meet(); // no rank goes on before rank 0 has compared
+}
+
+} // namespace psrt
