@@ -1,5 +1,6 @@
 // Scaled dot product attention: constraints, sharding rule, derivative, cost, partition.
 #include "dialects/ps/RandomSupport.h"
+#include "dialects/ps/Refusal.h"
 #include "dialects/ps/RowSupport.h"
 
 using namespace mlir;
@@ -265,14 +266,17 @@ bool AttentionOp::isDifferentiable(unsigned operand) {
 FailureOr<llvm::SmallVector<Value>> AttentionOp::differentiate(BackwardBuilder &builder,
                                                                ValueRange cotangents) {
   if (cotangents[1])
-    return emitOpError("has no derivative through its log-sum-exp"), failure();
+    return refuse(*this) << "'" << getOperationName()
+                         << "' has no derivative through its log-sum-exp",
+           failure();
   llvm::SmallVector<Value> answer(getNumOperands());
   if (!cotangents[0])
     return answer;
   for (unsigned i = 3; i < getNumOperands(); ++i)
     if (builder.needs(i))
-      return emitOpError(
-                 "has no derivative for its mask; add the mask to the scores outside of it"),
+      return refuse(*this)
+                 << "'" << getOperationName()
+                 << "' has no derivative for its mask; add the mask to the scores outside of it",
              failure();
   auto grad = builder.make<AttentionGradOp>(
       getQuery().getType(), getKey().getType(), getValue().getType(), cotangents[0], getQuery(),

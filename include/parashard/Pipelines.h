@@ -98,7 +98,8 @@ mlir::OwningOpRef<mlir::ModuleOp> loadModel(mlir::MLIRContext &context,
 
 /// Runs the levels after the module's own up to `walk.stopAfter` (at most `placed`). When a pass
 /// fails, writes the module that it was given and prints the ps-opt command that repeats the
-/// failure.
+/// failure. Writes nothing where the error is a refusal (`ps::isRefusal`): the user changes the
+/// model or a flag.
 mlir::LogicalResult runWalk(mlir::ModuleOp module, const CompileOptions &options,
                             const WalkOptions &walk);
 

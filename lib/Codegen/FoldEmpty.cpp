@@ -1,6 +1,7 @@
 // Folds the ops of a class function whose operands or results have no elements.
 #include "FoldEmpty.h"
 #include "KernelEmitter.h"
+#include "dialects/ps/Refusal.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -138,9 +139,9 @@ static LogicalResult foldEmpty(Operation *op) {
   } else if (isa<ps::EvaluateOpInterface>(op) && llvm::all_of(op->getOperands(), isEmpty)) {
     replaceByEvaluation(op);
   } else if (isa<ps::AttentionOp, ps::AttentionGradOp>(op)) {
-    return op->emitError(
-        "attention has heads of size 0 under a mask or dropout, which is not supported; "
-        "leave the attention out");
+    return ps::refuse(op)
+           << "attention has heads of size 0 under a mask or dropout, which is not supported; "
+              "leave the attention out";
   }
   return success();
 }

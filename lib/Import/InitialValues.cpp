@@ -1,6 +1,7 @@
 // Gives parameters that the model's file holds no values of (a `meta` export) an initial
 // distribution.
 #include "dialects/ps/Ps.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Support/Parameters.h"
 #include "parashard/Import.h"
 #include <cmath>
@@ -128,7 +129,7 @@ LogicalResult setInitialValues(ModuleOp module, ArrayRef<std::string> texts, boo
     if (rule)
       parameter.setInitAttr(rule->distribution);
     else if (!given)
-      return parameter.emitError()
+      return ps::refuse(parameter)
              << "parameter '" << parameter.getDisplayName()
              << "' has no values in the model's file; give it some with --init \""
              << parameter.getDisplayName()

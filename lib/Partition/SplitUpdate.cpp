@@ -1,5 +1,6 @@
 // Cuts @update into what each pipeline coordinate does.
 #include "lib/Partition/SplitUpdate.h"
+#include "dialects/ps/Refusal.h"
 #include "dialects/rank/Rank.h"
 #include "lib/Partition/Cloneable.h"
 #include "lib/Partition/Collectives.h"
@@ -105,9 +106,10 @@ LogicalResult StageVariables::verifyState() {
     for (int64_t stage : known->second)
       list += (list.empty() ? "" : ", ") + std::to_string(stage);
     InFlightDiagnostic error =
-        write->emitOpError() << "updates " << symbol << ", which stages " << list
-                             << " of the pipeline use; state belongs to one stage: name cuts that "
-                                "keep its users together (--split-method NAME,...)";
+        refuse(write) << "'" << write->getName() << "' updates " << symbol << ", which stages "
+                      << list
+                      << " of the pipeline use; state belongs to one stage: name cuts that "
+                         "keep its users together (--split-method NAME,...)";
     error.attachNote(symbols.lookup(symbol)->getLoc()) << "declared here";
     return error;
   }

@@ -1,4 +1,5 @@
 // The passes ps-partition-pipeline and ps-explain-pipeline: segments become stages.
+#include "dialects/ps/Refusal.h"
 #include "lib/Partition/Cloneable.h"
 #include "lib/Partition/Stages.h"
 #include "lib/Pipeline/Layers.h"
@@ -81,8 +82,8 @@ void explainMissingLayers(func::FuncOp function, int64_t stages) {
   DenseSet<Operation *> cloneable = findCloneableOps(function);
   auto ops = function.getBody().front().without_terminator();
   if (llvm::all_of(ops, [&](Operation &op) { return cloneable.contains(&op); }))
-    function.emitError() << "the model's results are constants, which leaves no layer for "
-                         << stages << " pipeline stages; use a mesh without a pipeline axis";
+    refuse(function) << "the model's results are constants, which leaves no layer for " << stages
+                     << " pipeline stages; use a mesh without a pipeline axis";
   else
     function.emitError() << "no op has a segment; run ps-find-segments first";
 }

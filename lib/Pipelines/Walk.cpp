@@ -2,6 +2,7 @@
 #include "parashard/Pipelines.h"
 
 #include "dialects/ps/Ps.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Support/Files.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Verifier.h"
@@ -66,14 +67,13 @@ static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRCon
                << walk.failurePath << "\n";
 }
 
-/// Remembers whether an error names a flag at its beginning. Its user changes the flag: nobody has
-/// to repeat the pass that found it out.
-class FlagErrors : public ScopedDiagnosticHandler {
+/// Remembers whether an error is a refusal. Its user changes the model or a flag: nobody has to
+/// repeat the pass that found the fault.
+class Refusals : public ScopedDiagnosticHandler {
 public:
-  explicit FlagErrors(MLIRContext *context)
+  explicit Refusals(MLIRContext *context)
       : ScopedDiagnosticHandler(context, [this](Diagnostic &diagnostic) {
-          any |= diagnostic.getSeverity() == DiagnosticSeverity::Error &&
-                 StringRef(diagnostic.str()).starts_with("--");
+          any |= ps::isRefusal(diagnostic);
           return failure(); // the next handler prints it
         }) {}
   bool any = false;
@@ -98,9 +98,9 @@ static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOpt
     bool isVerified = i + 1 == passes.size() && rewritesOps(level);
     if (walk.onPass)
       walk.onPass(StringRef(pass).split('{').first);
-    FlagErrors errors(module.getContext());
+    Refusals refusals(module.getContext());
     if (failed(pm.run(module)) || (isVerified && failed(verify(module)))) {
-      if (!errors.any)
+      if (!refusals.any)
         reportFailure(level, ArrayRef(passes).take_front(i + 1), module.getContext(), options,
                       walk);
       return failure();

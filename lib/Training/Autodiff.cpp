@@ -4,6 +4,7 @@
 #include "BatchSums.h"
 #include "OptimizerStep.h"
 #include "StepLoss.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Support/Parameters.h"
 #include "parashard/Import.h"
 #include "parashard/Levels.h"
@@ -186,14 +187,13 @@ LogicalResult TrainingBuilder::checkBatches() {
     if (samples == expected)
       continue;
     std::string name = getInputName(forward, i);
-    return forward.emitError() << "input \"" << getInputName(forward, *first) << "\" has "
-                               << expected << " samples and input \"" << name << "\" has "
-                               << *samples
-                               << ", but a step reads the same samples of both; give all inputs "
-                                  "one batch with --batch N or --dim "
-                               << name << "." << getBatchDim(forward, i) << "=" << expected
-                               << ", or write --batch-dim " << name
-                               << "=none if that dim is not a batch";
+    return refuse(forward) << "input \"" << getInputName(forward, *first) << "\" has " << expected
+                           << " samples and input \"" << name << "\" has " << *samples
+                           << ", but a step reads the same samples of both; give all inputs "
+                              "one batch with --batch N or --dim "
+                           << name << "." << getBatchDim(forward, i) << "=" << expected
+                           << ", or write --batch-dim " << name
+                           << "=none if that dim is not a batch";
   }
   return success();
 }
@@ -215,8 +215,8 @@ LogicalResult TrainingBuilder::readOutputs() {
     auto name = forward.getResultAttrOfType<StringAttr>(i, kNameMark);
     auto type = dyn_cast<RankedTensorType>(forward.getResultTypes()[i]);
     if (!type)
-      return forward.emitError("output ")
-             << i << " has type " << forward.getResultTypes()[i] << ", expected a tensor";
+      return refuse(forward) << "output " << i << " has type " << forward.getResultTypes()[i]
+                             << ", expected a tensor";
     outputs.push_back({i, name ? name.str() : std::to_string(i), type});
   }
   return success();
@@ -257,11 +257,15 @@ static bool isConstant(Value value) {
 }
 
 LogicalResult TrainingBuilder::checkLoss() {
-  if (!loss || options.inference ||
-      !isConstant(forward.getBody().front().getTerminator()->getOperand(*loss)))
+  if (!loss || options.inference)
     return success();
-  return listOutputs(forward.emitError("the loss is a constant: \"")
-                     << outputs[*loss].name
+  Value value = forward.getBody().front().getTerminator()->getOperand(*loss);
+  if (!isConstant(value))
+    return success();
+  Operation *made = value.getDefiningOp(); // a fold may have dropped its source line
+  bool hasLine = bool(made->getLoc()->findInstanceOf<FileLineColLoc>());
+  return listOutputs(refuse(hasLine ? made : forward.getOperation())
+                     << "the loss is a constant: \"" << outputs[*loss].name
                      << "\" depends on no input and no variable; return the loss that the model "
                         "computes, or name another output with --loss-output");
 }
@@ -287,15 +291,16 @@ LogicalResult TrainingBuilder::chooseLoss() {
   if (options.inference && scalars.empty())
     return success();
   if (scalars.empty())
-    return listOutputs(forward.emitError(
-        "the model has no floating scalar output to be its loss; add one with --loss "
-        "cross_entropy, causal_lm or mse, or say --loss none to give cotangents through the "
-        "C API"));
+    return listOutputs(
+        refuse(forward)
+        << "the model has no floating scalar output to be its loss; add one with --loss "
+           "cross_entropy, causal_lm or mse, or say --loss none to give cotangents through the "
+           "C API");
   if (scalars.size() != 1 && !llvm::is_contained(scalars, 0u) && options.inference)
     return success(); // all are outputs, and none of them the loss
   if (scalars.size() != 1 && !llvm::is_contained(scalars, 0u))
-    return listOutputs(forward.emitError("the model has several floating scalar outputs; name one "
-                                         "as the loss (--loss-output)"));
+    return listOutputs(refuse(forward) << "the model has several floating scalar outputs; name one "
+                                          "as the loss (--loss-output)");
   loss = scalars.front();
   return success();
 }
@@ -337,8 +342,8 @@ LogicalResult TrainingBuilder::chooseAverage() {
   llvm::SmallVector<LossPart> parts = splitLoss(builder, end->getOperand(*loss), &ambiguous);
   bool recognised = parts.front().kind != LossPart::Kind::Average;
   if (asked == "step" && !recognised)
-    return forward.emitError("loss \"")
-           << outputs[*loss].name
+    return refuse(forward)
+           << "loss \"" << outputs[*loss].name
            << "\" is no sum over the batch, nor one divided by a count that depends on no "
               "variable; use --loss-average micro-batch";
   splitsLoss = recognised && asked != "micro-batch";
@@ -508,7 +513,7 @@ FailureOr<VariableOp> TrainingBuilder::getLossScale(float initial) {
     if (!first && isTrained(FlatSymbolRefAttr::get(variable.getSymNameAttr())))
       first = variable;
   if (!first)
-    return forward.emitError("nothing is trained: there are no gradients to scale");
+    return refuse(forward) << "nothing is trained: there are no gradients to scale";
   auto scalar = RankedTensorType::get({}, Float32Type::get(module.getContext()));
   auto scale = variables.add(VariableKind::Optimizer, kLossScaleSymbol, scalar, first,
                              DenseElementsAttr::get(scalar, initial));

@@ -1,6 +1,7 @@
 // The reverse walk: the backward of a block of ops.
 #include "Backward.h"
 #include "Symbols.h"
+#include "dialects/ps/Refusal.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -82,9 +83,9 @@ LogicalResult Backward::differentiate(Operation *op) {
     return success();
   auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
   if (!differentiable)
-    return op->emitOpError(
-        "has no derivative, but a trained parameter is reached through it only; freeze "
-        "that parameter or take the op off the path to the loss");
+    return refuse(op) << "'" << op->getName()
+                      << "' has no derivative, but a trained parameter is reached through it "
+                         "only; freeze that parameter or take the op off the path to the loss";
   BackwardBuilder builder = makeBuilder(op, needed);
   builder.setInsertionPoint(block.getTerminator());
   auto answer = differentiable.differentiate(builder, given);

@@ -1,6 +1,7 @@
 // ps-optimizer: adds the step of every trained parameter to @update.
 #include "OptimizerStep.h"
 #include "Symbols.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Support/Parameters.h"
 #include "parashard/Training.h"
 
@@ -97,9 +98,8 @@ FailureOr<unsigned> UpdateBuilder::chooseGroup(VariableOp parameter) {
     if ((spec.glob.empty() || matchesGlob(spec.glob, parameter)) &&
         spec.acceptsRank(parameter.getTensorType().getRank()))
       return unsigned(group);
-  return parameter.emitError("parameter '")
-             << parameter.getDisplayName()
-             << "' matches no optimizer; add one without a pattern at the end",
+  return refuse(parameter) << "parameter '" << parameter.getDisplayName()
+                           << "' matches no optimizer; add one without a pattern at the end",
          failure();
 }
 

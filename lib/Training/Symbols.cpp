@@ -1,5 +1,6 @@
 // Variables and marks, as the training passes make and match them.
 #include "Symbols.h"
+#include "dialects/ps/Refusal.h"
 
 using namespace mlir;
 
@@ -32,8 +33,8 @@ FailureOr<ps::VariableOp> VariableTable::add(ps::VariableKind kind, llvm::String
                                              RankedTensorType type, ps::VariableOp of,
                                              Attribute init) {
   if (Operation *taken = symbols.lookup(symbol)) {
-    auto error = module.emitError("needs the symbol @")
-                 << symbol << ", which is taken; rename that variable";
+    auto error = ps::refuse(module)
+                 << "needs the symbol @" << symbol << ", which is taken; rename that variable";
     error.attachNote(taken->getLoc()) << "taken here";
     return failure();
   }

@@ -307,23 +307,60 @@ def test_an_error_of_a_flag_is_no_failing_pass(tmp_path, exports):
     assert not (tmp_path / "out.failed.mlir").exists()
 
 
-NO_LOSS = """module attributes {ps.level = #ps.level<imported>} {
-  func.func @forward(%x: tensor<4xf32>) -> (tensor<4xf32> {ps.name = "y"}) {
-    return %x : tensor<4xf32>
-  }
-}
+MODEL = """module attributes {{ps.level = #ps.level<imported>}} {{
+  {variables}
+  func.func @forward(%x: tensor<4x2xf32> {{ps.name = "x"}}, %y: tensor<{samples}x2xf32> {{ps.name = "y"}})
+      -> ({type} {{ps.name = "out"}}) {{
+    {body}
+    return %r : {type}
+  }}
+}}
 """
+SUM = "%r = ps.reduce sum %x dims [0, 1] : tensor<4x2xf32> -> tensor<f32>"
+CONSTANT = "%r = ps.constant dense<1.0> : tensor<f32>"
+Q, M = "tensor<1x1x4x2xf32>", "tensor<1x1x4x4xf32>"
+NO_VALUES = f"ps.variable parameter @mask : {M}"
+MASK = f"ps.variable parameter @mask init #ps.distribution<normal, 0.0, 0.02> : {M}"
+SUM_OF_MASK = f"""%m = ps.read @mask : {M}
+    %r = ps.reduce sum %m dims [0, 1, 2, 3] : {M} -> tensor<f32>"""
+ATTENTION = f"""%m = ps.read @mask : {M}
+    %q = ps.reshape %x : tensor<4x2xf32> -> {Q}
+    %o, %l = ps.attention %q, %q, %q mask %m scale 1.0 : ({Q}, {Q}, {Q}, {M}) -> ({Q}, tensor<1x1x4xf32>)
+    %r = ps.reduce sum %o dims [0, 1, 2, 3] : {Q} -> tensor<f32>"""
+
+
+def write_model(folder, body, variables="", samples=4, type="tensor<f32>"):
+    (folder / "model.mlir").write_text(MODEL.format(body=body, variables=variables, samples=samples, type=type))
+    return folder / "model.mlir"
+
+
+@pytest.mark.parametrize(
+    "model,flags,words",
+    [
+        ({"body": CONSTANT}, (), ["model.mlir:5:10: error: the loss is a constant"]),
+        ({"body": CONSTANT}, ("--inference", "--mesh", "pp=2"), ["results are constants"]),
+        ({"body": "%r = ps.neg %x : tensor<4x2xf32>", "type": "tensor<4x2xf32>"}, (), ["has no floating scalar output"]),
+        ({"body": SUM, "samples": 8}, (), ['input "x" has 4 samples and input "y" has 8']),
+        ({"body": ATTENTION, "variables": MASK}, (), ["model.mlir:7:14: error: 'ps.attention' has no derivative for its mask"]),
+        ({"body": SUM_OF_MASK, "variables": NO_VALUES}, (), ["parameter 'mask' has no values in the model's file"]),
+        ({"body": SUM_OF_MASK, "variables": MASK}, ("--optimizer", "ndim<2=sgd(lr=1)"), ["'mask' matches no optimizer"]),
+    ],
+)
+def test_an_error_of_the_model_is_no_failing_pass(tmp_path, model, flags, words):
+    """The user changes the model: nothing is left to repeat."""
+    said = refuse_compile(tmp_path, write_model(tmp_path, **model), *flags, status=1, words=words)
+    assert "repeat it with" not in said and not (tmp_path / "out.failed.mlir").exists()
 
 
 def test_a_failing_pass_can_be_repeated(tmp_path):
     """The module that the failing level was given is written, and the command beside it fails as the compile did."""
-    (tmp_path / "model.mlir").write_text(NO_LOSS)
-    command = [tools_folder() / "ps-compile", tmp_path / "model.mlir", "-o", tmp_path / "out"]
+    model = write_model(tmp_path, SUM + "\n    %z = arith.negf %r : tensor<f32>")
+    command = [tools_folder() / "ps-compile", model, "-o", tmp_path / "out"]
     done = subprocess.run([str(c) for c in command], cwd=tmp_path, capture_output=True, text=True)
     repeat = done.stderr.split("repeat it with\n")[1].strip()
     assert repeat.endswith("out.failed.mlir") and "ps.level = #ps.level<imported>" in (tmp_path / "out.failed.mlir").read_text()
     again = subprocess.run(f"{tools_folder()}/{repeat}", shell=True, cwd=tmp_path, capture_output=True, text=True)
-    assert again.returncode != 0 and "has no floating scalar output" in again.stderr
+    assert again.returncode != 0 and "is no op of the dialect ps" in again.stderr
 
 
 def test_policy_that_is_not_there(tmp_path, exports):
