@@ -2,6 +2,7 @@
 #include "runtime/core/CheckProgram.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/InstructionParser.h"
+#include "runtime/core/StrictJson.h"
 #include <cmath>
 #include <functional>
 
@@ -388,7 +389,7 @@ Program parseProgram(std::string_view json) {
     return parseTable(Json::parse(json.begin(), json.end()));
   } catch (const nlohmann::json::exception &error) {
     PSRT_FAIL(BadInput, "the program's table cannot be read: %s; compile the model again",
-              error.what());
+              describeJsonError(error).c_str());
   }
 }
 
