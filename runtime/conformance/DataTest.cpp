@@ -24,7 +24,9 @@ static std::string errorOf(const std::function<void()> &body) {
   try {
     body();
   } catch (const Error &error) {
-    return error.what();
+    std::string said = error.what();
+    EXPECT_EQ(said.find("json.exception"), std::string::npos) << said;
+    return said;
   }
   return "";
 }
@@ -105,6 +107,8 @@ TEST(Safetensors, KeysStandOnceAndAreRead) {
   EXPECT_NE(errorOf([&] {
               SafetensorsFile file(writeHeader("{" + x + ", \"scale\": 2}}"));
             }).find("\"x\".\"scale\", which nothing reads; expected dtype, shape"),
+            std::string::npos);
+  EXPECT_NE(errorOf([&] { SafetensorsFile file(writeHeader(R"({"x": )")); }).find("parse error"),
             std::string::npos);
   EXPECT_NE(errorOf([&] { SafetensorsFile file(writeHeader(R"({"x": 1e999})")); }).find("overflow"),
             std::string::npos);

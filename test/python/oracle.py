@@ -203,6 +203,7 @@ def run(command, cwd, expect=0, timeout=120):
             f"exit status {done.returncode}, expected {expect}\n(cd {cwd}; {' '.join(map(repr, command))})\n"
             f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         )
+    assert "json.exception" not in done.stderr, "the name of a library's exception:\n" + done.stderr
     return done.stdout + done.stderr
 
 

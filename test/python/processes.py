@@ -56,6 +56,7 @@ def start_by_hand(command, cwd, ranks, **more):
 def finish(process, timeout=60):
     """(status, what it printed)"""
     out, err = process.communicate(timeout=timeout)
+    assert "json.exception" not in err, "the name of a library's exception:\n" + err
     return process.returncode, out + err
 
 

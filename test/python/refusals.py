@@ -19,6 +19,7 @@ def refuse(command, cwd, status, *words):
     assert done.returncode in allowed, f"exit status {done.returncode}\n{said}"
     for word in words:
         assert word in said, f"'{word}' not in:\n{said}"
+    assert "json.exception" not in said, "the name of a library's exception:\n" + said
     return said
 
 

@@ -401,12 +401,25 @@ def move_a_shard(step):
     (step / "index.json").write_text(text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :])
 
 
+def give_twice(key):
+    """A key of the whole index and its value once more: the sum of what is parsed stays the same."""
+
+    def apply(step):
+        text = (step / "index.json").read_text()
+        value = json.dumps(json.loads(text)[key])
+        (step / "index.json").write_text(f'{text.rstrip()[:-1]},"{key}":{value}}}')
+
+    return apply
+
+
 @pytest.mark.parametrize("change, words", [
     (move_a_shard, ["index.json\" is not what was written: its sum differs"]),
     (lambda step: os.truncate(step / "rank-00000.safetensors", 5000), ["rank-00000.safetensors\" has 5000 bytes", "it is not whole"]),
     (flip, ["rank-00000.safetensors\" is not as it was written"]),
     (lambda step: (step / "rank-00000.safetensors").unlink(), ["lacks its file \"rank-00000.safetensors\""]),
-    (lambda step: (step / "index.json").write_text("{"), ["index.json\" is no index of a checkpoint"]),
+    (lambda step: (step / "index.json").write_text("{"), ["index.json\" is no index of a checkpoint: parse error"]),
+    (give_twice("step"), ["index.json\" is no index of a checkpoint: \"step\" is given twice in one object; the first would be lost"]),
+    (give_twice("tensors"), ["\"tensors\" is given twice"]),
     (lambda step: (step / "index.json").unlink(), ["is no checkpoint: it has no index.json"]),
     (lambda step: (step / "index.json").rename(step / "checkpoint.json"), ["saved by an earlier version"]),
     (remove_the_sum, ["index.json\" has no \"sum\""]),

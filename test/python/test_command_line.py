@@ -15,6 +15,7 @@ import oracle
 import pytest
 import torch
 from conftest import tools_folder
+from refusals import refuse
 from safetensors.torch import load_file, save_file
 
 GROUPS = ("--optimizer", "*bias=sgd(lr=0.5)", "--optimizer", "sgd(lr=0.25)")
@@ -170,6 +171,7 @@ def test_bad_config(trained, text, words):
     assert status == 2, said
     for word in words:
         assert word in said
+    assert "json.exception" not in said
 
 
 def test_config_that_is_not_there(trained):
@@ -484,6 +486,25 @@ def test_bad_folders_of_weights(trained):
     assert status == 1 and said.startswith("error: --export-weights") and "taken" in said
     status, said = run([trained / "program", "--data", "data.safetensors", "--steps", "1", "--save", "taken"], trained)
     assert status == 1 and 'error: --save: cannot make the folder "taken"' in said
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda text: text[:-3], ["is no index of weights: parse error"]),
+    (lambda text: text.replace('"weight_map"', '"weight_map": {}, "weight_map"'), ["no index of weights: \"weight_map\" is given twice"]),
+    (lambda text: text.replace('"layers.0.bias": ', '"layers.0.bias": "model-00001-of-00002.safetensors", "layers.0.bias": '),
+     ["\"layers.0.bias\" is given twice in one object; the first would be lost"]),
+    (lambda text: text.replace('"metadata"', '"weights": {}, "metadata"'), ["\"weights\", which nothing reads; expected metadata, weight_map"]),
+    (lambda text: text.replace('"weight_map"', '"weight_maps"'), ["\"weight_maps\", which nothing reads"]),
+    (lambda text: '{"weight_map": ["a"]}', ["\"weight_map\" is array; expected an object"]),
+])  # fmt: skip
+def test_indices_of_weights_that_are_not_as_they_were_written(trained, change, words):
+    shutil.rmtree(trained / "indexed", ignore_errors=True)
+    assert run([trained / "program", "--export-weights", "indexed", "--max-file-size", 1000], trained)[0] == 0
+    index = trained / "indexed/model.safetensors.index.json"
+    text = index.read_text()
+    assert change(text) != text
+    index.write_text(change(text))
+    refuse([trained / "program", "--weights", "indexed", "--export-weights", "x.safetensors"], trained, 1, index.name, *words)
 
 
 @pytest.mark.parametrize("tool", ["ps-compile", "ps-opt", "ps-run", "ps-timeline", "ps-translate"])
