@@ -490,7 +490,7 @@ def test_bad_folders_of_weights(trained):
 
 @pytest.mark.parametrize("change, words", [
     (lambda text: text[:-3], ["is no index of weights: parse error"]),
-    (lambda text: text.replace('"weight_map"', '"weight_map": {}, "weight_map"'), ["no index of weights: \"weight_map\" is given twice"]),
+    (lambda text: text.replace('"weight_map"', '"weight_map": {}, "weight_map"'), ["\"weight_map\" is given twice"]),
     (lambda text: text.replace('"layers.0.bias": ', '"layers.0.bias": "model-00001-of-00002.safetensors", "layers.0.bias": '),
      ["\"layers.0.bias\" is given twice in one object; the first would be lost"]),
     (lambda text: text.replace('"metadata"', '"weights": {}, "metadata"'), ["\"weights\", which nothing reads; expected metadata, weight_map"]),

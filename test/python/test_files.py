@@ -1,5 +1,6 @@
 """Files that a program reads and writes: NumPy data, damaged weights, exports in part, and nothing of the user's removed."""
 import os
+import shutil
 import stat
 import subprocess
 
@@ -134,6 +135,22 @@ def test_nothing_of_the_users_is_removed(made):
     before = {p.name for p in folder.iterdir()}
     oracle.run(["./kept", "--data", "x.npy", "--steps", "1", "--export-weights", "kept.safetensors"], folder)
     assert {p.name for p in folder.iterdir()} - before == {"kept.safetensors"}
+
+
+def test_the_linker_works_where_nobody_else_writes(made, tmp_path):
+    """Object and output are opened by their names: in a folder of mode 0700, which goes afterwards."""
+    folder, *_ = made
+    linker, temporary = tmp_path / "linker", tmp_path / "temporary"
+    driver = next(found for name in ("clang++-22", "clang++", "c++") if (found := shutil.which(name)))
+    look = 'case $file in "$TMPDIR"/*) stat -c "%a %F" "${file%/*}";; esac'
+    linker.write_text(f'#!/bin/sh\nfor file; do {look}; done >"$0.said"\nexec {driver} "$@"\n')
+    linker.chmod(0o755)
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary), "PARASHARD_LINKER": str(linker)}
+    line = [tools_folder() / "ps-compile", "one.pt2", "-o", "linked"]
+    subprocess.run(line, cwd=folder, env=environment, check=True, capture_output=True)
+    assert (tmp_path / "linker.said").read_text().splitlines() == ["700 directory"] * 2
+    assert not list(temporary.iterdir())
 
 
 def test_a_planted_link_is_not_followed(made):

@@ -1,0 +1,82 @@
+// Writes files as the compiler does: nothing else in their folders is touched, and others read no
+// temporary ones.
+#include "lib/Support/Files.h"
+#include "gtest/gtest.h"
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace parashard;
+namespace fs = std::filesystem;
+
+namespace {
+
+class Files : public testing::Test {
+protected:
+  Files() {
+    std::string model = fs::temp_directory_path() / "ps-files-XXXXXX";
+    folder = mkdtemp(model.data());
+    put("w", "old");
+    put("w.tmp", "mine");
+  }
+  ~Files() override { fs::remove_all(folder); }
+  std::string path(const std::string &name) const { return (folder / name).string(); }
+  void put(const std::string &name, const std::string &text) const {
+    std::ofstream(path(name)) << text;
+  }
+  std::string get(const std::string &name) const {
+    std::ifstream stream(path(name));
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+  }
+  std::set<std::string> names() const {
+    std::set<std::string> result;
+    for (const fs::directory_entry &entry : fs::directory_iterator(folder))
+      result.insert(entry.path().filename().string());
+    return result;
+  }
+  fs::path folder;
+};
+
+TEST_F(Files, NothingOfOthersIsTouchedAndTemporaryNamesDiffer) {
+  std::set<std::string> before = names(), during;
+  for (int round = 0; round < 2; ++round)
+    EXPECT_FALSE(bool(writeAtomically(path("w"), [&](llvm::raw_ostream &os) {
+      os << "new";
+      EXPECT_EQ(get("w"), round ? "new" : "old");
+      during.merge(names());
+    })));
+  EXPECT_EQ(get("w"), "new");
+  EXPECT_EQ(get("w.tmp"), "mine");
+  EXPECT_EQ(names(), before);
+  EXPECT_EQ(during.size(), before.size() + 2);
+}
+
+TEST_F(Files, AFailedWriteLeavesWhatWasThere) {
+  std::set<std::string> before = names();
+  auto fail = [](llvm::raw_ostream &os) {
+    os << "new";
+    return llvm::createStringError("no");
+  };
+  EXPECT_EQ(llvm::toString(writeAtomically(path("w"), fail, 0666)), "no");
+  EXPECT_EQ(get("w"), "old");
+  EXPECT_EQ(names(), before);
+}
+
+TEST_F(Files, APrivateFolderIsNobodyElses) {
+  std::string made;
+  {
+    auto folder = PrivateFolder::create();
+    ASSERT_TRUE(bool(folder));
+    std::ofstream(folder->name("object.o")) << "x";
+    made = folder->getPath().str();
+    struct stat info;
+    ASSERT_EQ(stat(made.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0700u);
+    EXPECT_NE(llvm::cantFail(PrivateFolder::create()).getPath().str(), made);
+  }
+  EXPECT_FALSE(fs::exists(made));
+}
+
+} // namespace
