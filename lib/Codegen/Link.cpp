@@ -55,6 +55,19 @@ llvm::Expected<std::string> findDriver() {
       " and others on PATH); install clang or g++, or set PARASHARD_LINKER");
 }
 
+/// Makes the driver use the linker that CMake found. Clang takes its path, GCC only its name: both
+/// look for that in the folders of -B first.
+llvm::Error addLinker(std::vector<std::string> &arguments, PrivateFolder &folder) {
+  if (!hasFile(kLinkerName))
+    return llvm::Error::success();
+  std::string link = folder.name("ld.lld");
+  if (std::error_code code = llvm::sys::fs::create_link(kLinkerName, link))
+    return llvm::createStringError(code, "cannot make a link in the temporary folder '%s': %s",
+                                   folder.getPath().str().c_str(), code.message().c_str());
+  arguments.insert(arguments.end(), {"-fuse-ld=lld", "-B", folder.getPath().str()});
+  return llvm::Error::success();
+}
+
 std::string firstLines(StringRef text) {
   return text.take_front(text.size() < 2000 ? text.size() : 2000).rtrim().str();
 }
@@ -125,8 +138,6 @@ llvm::Error linkProgram(StringRef object, StringRef output, const Payload &paylo
   if (!driver)
     return driver.takeError();
   std::vector<std::string> arguments = {*driver, object.str()};
-  if (hasFile(kLinkerName))
-    arguments.push_back(std::string("-fuse-ld=") + kLinkerName);
   auto folder = findRuntimeFolder();
   if (!folder)
     return folder.takeError();
@@ -140,6 +151,8 @@ llvm::Error linkProgram(StringRef object, StringRef output, const Payload &paylo
   llvm::Expected<PrivateFolder> scratch = PrivateFolder::create();
   if (!scratch)
     return scratch.takeError();
+  if (llvm::Error error = addLinker(arguments, *scratch))
+    return error;
   std::string linked = scratch->name("program");
   arguments.insert(arguments.end(), {"-o", linked});
   if (llvm::Error error = run(arguments, scratch->name("log.txt")))
