@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -13,6 +14,7 @@ import oracle
 import pytest
 import torch
 import vision
+from conftest import ROOT
 from processes import BASE, by_hand, check_started, finish, free_port, launch, need_mpi, start, start_by_hand
 from refusals import PLAIN, data_for, program, train  # noqa: F401
 from safetensors.torch import load_file, save_file
@@ -190,9 +192,12 @@ def test_processes_with_one_secret_meet(tmp_path, program):
         assert status == 0 and not said, said
 
 
-@pytest.mark.parametrize("other", ["fedcba9876543210", None])
-def test_process_without_the_secret_is_refused_by_name(tmp_path, program, other):
-    (status, said), (second, refused) = [finish(p) for p in meet_with(program, tmp_path, ["0123456789abcdef", other], PSRT_TIMEOUT="1")]
+@pytest.mark.parametrize("other, by_file", [("fedcba9876543210", False), (None, False), (None, True)])
+def test_process_without_the_secret_is_refused_by_name(tmp_path, program, other, by_file):
+    """Who can read the file does not know this secret yet."""
+    place = {"PSRT_MEETING_FILE": str(tmp_path / "meet")} if by_file else {}
+    ranks = meet_with(program, tmp_path, ["0123456789abcdef", other], PSRT_TIMEOUT="1", **place)
+    (status, said), (second, refused) = [finish(process) for process in ranks]
     assert status == second == 3
     assert "warning: a process at 127.0.0.1 claims to be rank 1 and does not know this job's secret" in said, said
     assert "another secret (PSRT_JOB_SECRET)" in refused, refused
@@ -201,6 +206,18 @@ def test_process_without_the_secret_is_refused_by_name(tmp_path, program, other)
 def test_secret_that_can_be_guessed_is_refused(tmp_path, program):
     (status, said), _ = [finish(process) for process in meet_with(program, tmp_path, ["guess"] * 2)]
     assert status == 2 and "PSRT_JOB_SECRET has 5 characters" in said, said
+
+
+def test_what_the_environment_decides_is_documented():
+    """Each variable that the runtime reads; those of libraries that are loaded stand where it is said who is trusted."""
+    docs = {path.name: path.read_text() for path in (ROOT / "docs").glob("*.md")}
+    trust = docs["processes.md"].split("\n## Who can take part\n")[1].split("\n## ")[0]
+    texts = [path.read_text() for path in (ROOT / "runtime").rglob("*.cpp") if not {"standin", "conformance"} & set(path.parts)]
+    names = [(text, name) for text in texts for name in re.findall(r'(?:getenv|variable)\("(PSRT_\w+)"', text)]
+    read, loading = {name for _, name in names}, {name for text, name in names if "dlopen(" in text}
+    assert {"PSRT_COMM_MPI", "PSRT_NCCL"} <= loading and {"PSRT_JOB_SECRET", "PSRT_MEETING_FILE"} <= read
+    assert not [name for name in read if not any(name in text for text in docs.values())]
+    assert not [name for name in loading | {"PSRT_JOB_SECRET", "PSRT_MEETING_FILE"} if f"`{name}`" not in trust]
 
 
 def listening_ports(process):
@@ -427,6 +444,20 @@ def test_mpi_that_is_not_there(tmp_path, program):
     environment = {**BASE, "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0", "PSRT_COMM_MPI": "libnowhere.so"}
     status, printed = finish(start([program, "--data", data_for(tmp_path)], tmp_path, environment))
     assert status == 2 and "libnowhere.so" in printed and "--comm tcp" in printed, printed
+
+
+@pytest.mark.parametrize("mode, owner, is_loaded", [(0o644, -1, True), (0o666, -1, False), (0o644, 65534, False)])
+def test_mpi_beside_the_program_is_loaded_if_only_the_user_can_write_it(tmp_path, program, mode, owner, is_loaded):
+    if owner >= 0 and os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    shutil.copy(program, tmp_path / "program")
+    beside = tmp_path / "libpsrt_comm_mpi.so"
+    beside.write_text("no library")
+    beside.chmod(mode)
+    os.chown(beside, owner, -1)
+    environment = {**BASE, "PMI_RANK": "0", "PMI_SIZE": "2"}
+    status, said = finish(start(["./program", "--data", data_for(tmp_path)], tmp_path, environment))
+    assert status == 2 and (str(beside) in said) == is_loaded, said
 
 
 def test_bad_data_is_told_once(tmp_path, program):
