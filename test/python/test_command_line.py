@@ -547,6 +547,30 @@ def test_flag_that_gives_inputs_unequal_batches(tmp_path, flags):
     assert said.startswith("error: " + " ".join(flags) + ': input "y" has 4 samples then, and input "x" has 8, to which the export fixes it')
 
 
+class Sequences(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(16, 4)
+
+    def forward(self, ids):
+        return self.table(ids).cumsum(1).square().mean()
+
+
+def test_length_of_sequences_is_chosen_when_compiling(tmp_path):
+    """As README says; data of another length is an error that names both."""
+    torch.manual_seed(0)
+    module, ids = Sequences(), torch.randint(0, 16, (4, 8))
+    torch.export.save(torch.export.export(module, (ids,), dynamic_shapes={"ids": {1: torch.export.Dim("length")}}), tmp_path / "m.pt2")
+    oracle.run([tools_folder() / "ps-compile", "m.pt2", "-o", "m", "--dim", "ids.1=5"], tmp_path)
+    for length in (5, 8):
+        save_file({"ids": ids[:, :length].contiguous()}, tmp_path / f"{length}.safetensors")
+    oracle.run(["./m", "--data", "5.safetensors", "--steps", 1, "--losses", "l.txt"], tmp_path)
+    assert oracle.read_losses(tmp_path / "l.txt") == pytest.approx([module(ids[:, :5]).item()], rel=1e-5)
+    refuse(["./m", "--data", "8.safetensors", "--steps", 1], tmp_path, 1, '"ids"', "[4, 8]", "[4, 5]")
+    readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text()
+    assert "The length of the sequences is fixed" in readme and "`ps-compile --dim INPUT.1=N`" in readme
+
+
 def test_a_long_compile_shows_its_steps_on_a_terminal(tmp_path, exports):
     ours, theirs = os.openpty()
     line = [tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "program", "--mesh", "pp=2", "--micro-batches", "4096"]

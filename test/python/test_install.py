@@ -17,6 +17,25 @@ def test_programs_look_for_libraries_where_the_system_looks(program):
     assert run_paths(program) == []
 
 
+def test_libraries_that_programs_need_are_in_the_readme(program):
+    """But for those of every system with C."""
+    said = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True).stdout
+    needed = {name for name in re.findall(r"NEEDED.*\[(.*)\]", said) if not re.match(r"lib(c|m|gcc_s)\.so|ld-linux", name)}
+    readme = (ROOT / "README.md").read_text()
+    assert "libdnnl.so.2" in needed and not [name for name in needed if f"`{name}`" not in readme]
+    for command in ("--install build/release", "PARASHARD_LINKER", "clang++-22", "g++"):
+        assert command in readme
+
+
+def test_what_pip_install_leaves_is_ignored():
+    """The names that setuptools gives its folders."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no repository")
+    left = ["python-bindings/build/lib/x.py", "python-bindings/parashard.egg-info/PKG-INFO"]
+    done = subprocess.run(["git", "check-ignore", *left], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split() == left, done.stderr
+
+
 def test_no_tool_looks_into_the_current_folder():
     """As an empty entry of a list of folders says."""
     build = tools_folder().parent
@@ -31,7 +50,7 @@ def test_installed_tools_need_no_build_folder(tmp_path, exports):
     prefix, archive = tmp_path / "prefix", models.gpt().export(tmp_path / "model.pt2")
     subprocess.run(["cmake", "--install", build, "--prefix", prefix], capture_output=True, check=True)
     installed = [path for path in prefix.rglob("*") if path.suffix == ".so" or path.parent.name == "bin"]
-    assert len(installed) >= 6
+    assert len(installed) >= 6 and list(prefix.rglob("psrt/*.h")) and list(prefix.rglob("docs/processes.md"))
     for path in installed:
         assert not any(str(ROOT) in folder or "$ORIGIN" in folder for folder in run_paths(path)), path
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
