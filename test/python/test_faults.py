@@ -292,7 +292,7 @@ def test_weights_on_a_full_disk(job, ended, tmp_path, form):
     ended()
     status, said = finish(start_on_tiny_disk(line, folder, disk, size * 3 // 2 // 1024, 4))
     ended(within=20)
-    assert status == 1 and "cannot write" in said and "No space left" in said, said
+    assert status == 1 and f'cannot write "{out}' in said and "No space left" in said, said
     after = {line.split()[1].rsplit("/", 1)[1]: line.split()[0] for line in said.splitlines() if str(disk) in line and "error" not in line}
     assert after == before, said
 
@@ -307,5 +307,5 @@ def test_weights_beyond_a_limit_on_file_sizes(job, tmp_path, ranks):
     started = start_by_hand(line, folder, 4) if ranks == "processes" else [start([*line, "--ranks", "4"], folder, BASE)]
     results = [finish(process) for process in started]
     assert all(status == 1 for status, _ in results), results
-    assert "cannot write" in results[0][1] and "File too large" in results[0][1], results
+    assert f'cannot write "{out}": File too large' in results[0][1], results
     assert out.read_bytes() == b"what was there" and [path.name for path in tmp_path.iterdir()] == [out.name]
