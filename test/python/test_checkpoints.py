@@ -418,7 +418,7 @@ def give_twice(key):
     (flip, ["rank-00000.safetensors\" is not as it was written"]),
     (lambda step: (step / "rank-00000.safetensors").unlink(), ["lacks its file \"rank-00000.safetensors\""]),
     (lambda step: (step / "index.json").write_text("{"), ["index.json\" is no index of a checkpoint: parse error"]),
-    (give_twice("step"), ["index.json\" is no index of a checkpoint: \"step\" is given twice in one object; the first would be lost"]),
+    (give_twice("step"), ["is no index of a checkpoint: \"step\" is given twice in one object; the first would be lost"]),
     (give_twice("tensors"), ["\"tensors\" is given twice"]),
     (lambda step: (step / "index.json").unlink(), ["is no checkpoint: it has no index.json"]),
     (lambda step: (step / "index.json").rename(step / "checkpoint.json"), ["saved by an earlier version"]),

@@ -493,7 +493,8 @@ def test_bad_folders_of_weights(trained):
     (lambda text: text.replace('"weight_map"', '"weight_map": {}, "weight_map"'), ["\"weight_map\" is given twice"]),
     (lambda text: text.replace('"layers.0.bias": ', '"layers.0.bias": "model-00001-of-00002.safetensors", "layers.0.bias": '),
      ["\"layers.0.bias\" is given twice in one object; the first would be lost"]),
-    (lambda text: text.replace('"metadata"', '"weights": {}, "metadata"'), ["\"weights\", which nothing reads; expected metadata, weight_map"]),
+    (lambda text: text.replace('"metadata"', '"weights": {}, "metadata"'),
+     ["\"weights\", which nothing reads; expected metadata, weight_map"]),
     (lambda text: text.replace('"weight_map"', '"weight_maps"'), ["\"weight_maps\", which nothing reads"]),
     (lambda text: '{"weight_map": ["a"]}', ["\"weight_map\" is array; expected an object"]),
 ])  # fmt: skip
@@ -560,7 +561,8 @@ def test_length_of_sequences_is_chosen_when_compiling(tmp_path):
     """As README says; data of another length is an error that names both."""
     torch.manual_seed(0)
     module, ids = Sequences(), torch.randint(0, 16, (4, 8))
-    torch.export.save(torch.export.export(module, (ids,), dynamic_shapes={"ids": {1: torch.export.Dim("length")}}), tmp_path / "m.pt2")
+    exported = torch.export.export(module, (ids,), dynamic_shapes={"ids": {1: torch.export.Dim("length")}})
+    torch.export.save(exported, tmp_path / "m.pt2")
     oracle.run([tools_folder() / "ps-compile", "m.pt2", "-o", "m", "--dim", "ids.1=5"], tmp_path)
     for length in (5, 8):
         save_file({"ids": ids[:, :length].contiguous()}, tmp_path / f"{length}.safetensors")
