@@ -84,6 +84,9 @@ struct ExportOptions {
 /// names, else to a folder as Hugging Face lays it out, under the first one.
 void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
                    const ExportOptions &options);
+/// The bytes of the tensors that `exportWeights` writes.
+int64_t countExportedBytes(Session &session, const NamedTensors &tensors, const std::string &path,
+                           const ExportOptions &options);
 /// Fails with BadArgument where ExportOptions::only selects nothing.
 void checkExportOnly(const Program &program, const NamedTensors &tensors, const std::string &only);
 /// Sets a scalar, and the scalars of its groups ("lr" sets "lr.0", "lr.1", ... too); "step" is not

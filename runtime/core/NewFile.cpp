@@ -8,7 +8,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
 
 namespace psrt {
 
@@ -57,6 +56,36 @@ NewFile createBeside(const std::string &target) {
   if (file.descriptor >= 0)
     copyPermissions(target, file.descriptor);
   return file;
+}
+
+ReservedSpace::ReservedSpace(const std::string &target, int64_t bytes) {
+  struct stat info;
+  bool isFolder = stat(target.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  std::string folder = isFolder ? target : splitPath(target).first;
+  descriptor = open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (descriptor < 0 || bytes <= 0)
+    return;
+  int failed;
+  do
+    failed = fallocate(descriptor, 0, 0, bytes) != 0 ? errno : 0;
+  while (failed == EINTR);
+  if (failed != 0)
+    release();
+  if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG)
+    PSRT_FAIL(BadInput,
+              "cannot write \"%s\": %s; it takes %lld bytes, which the run reserves when it starts",
+              target.c_str(), std::strerror(failed), (long long)bytes);
+}
+
+ReservedSpace &ReservedSpace::operator=(ReservedSpace &&other) {
+  release();
+  descriptor = std::exchange(other.descriptor, -1);
+  return *this;
+}
+
+void ReservedSpace::release() {
+  if (descriptor >= 0)
+    close(std::exchange(descriptor, -1));
 }
 
 bool isLeftover(const std::string &name, const std::string &target) {

@@ -2,7 +2,9 @@
 #ifndef PSRT_CORE_NEWFILE_H
 #define PSRT_CORE_NEWFILE_H
 
+#include <cstdint>
 #include <string>
+#include <utility>
 
 namespace psrt {
 
@@ -19,6 +21,24 @@ struct NewFile {
 /// "w.pt.0123456789abcdef.tmp"), with O_EXCL and O_NOFOLLOW: no file or link of another user is
 /// opened. It gets the permissions of a regular file of this user at `target`.
 NewFile createBeside(const std::string &target);
+
+/// Space on a disk for what is written later: of a file without a name, which is gone with the
+/// process, however that ends.
+class ReservedSpace {
+public:
+  ReservedSpace() = default;
+  /// Takes `bytes` on the disk of `target`, a file or a folder. Fails with BadInput where it has
+  /// not so many; takes nothing where the file system cannot reserve space.
+  ReservedSpace(const std::string &target, int64_t bytes);
+  ReservedSpace(ReservedSpace &&other) : descriptor(std::exchange(other.descriptor, -1)) {}
+  ReservedSpace &operator=(ReservedSpace &&other);
+  ~ReservedSpace() { release(); }
+  /// Gives the space back, to be written to.
+  void release();
+
+private:
+  int descriptor = -1;
+};
 
 /// Whether a file is one that `createBeside` made for `target` and a killed process left. Both are
 /// names without folders.

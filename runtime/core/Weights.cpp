@@ -92,8 +92,9 @@ static void readWeight(Session &session, const NamedTensor &tensor, const Export
     checkFinite(session.getProgram(), tensor, data, countElements(tensor.shape), session.step);
 }
 
-void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
-                   const ExportOptions &options) {
+static std::vector<WeightToWrite> listWeights(Session &session, const NamedTensors &tensors,
+                                              const std::string &path,
+                                              const ExportOptions &options) {
   bool folder = isWeightFolder(path);
   std::vector<WeightToWrite> weights;
   for (const NamedTensor &tensor : tensors.all()) {
@@ -103,11 +104,27 @@ void exportWeights(Session &session, const NamedTensors &tensors, const std::str
     const NamedTensor &source = average ? *average : tensor;
     for (const std::string &name : tensor.aliases)
       if (!folder || name == tensor.name)
-        weights.push_back({name, source.dtype, source.shape,
-                           [&](char *data) { readWeight(session, source, options, data); }});
+        weights.push_back(
+            {name, source.dtype, source.shape, [&session, &source, &options](char *data) {
+               readWeight(session, source, options, data);
+             }});
   }
+  return weights;
+}
+
+int64_t countExportedBytes(Session &session, const NamedTensors &tensors, const std::string &path,
+                           const ExportOptions &options) {
+  int64_t bytes = 0;
+  for (const WeightToWrite &weight : listWeights(session, tensors, path, options))
+    bytes += countElements(weight.shape) * dtypeSize(weight.dtype);
+  return bytes;
+}
+
+void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
+                   const ExportOptions &options) {
+  std::vector<WeightToWrite> weights = listWeights(session, tensors, path, options);
   std::string own = session.isFirst() ? path : "";
-  if (folder)
+  if (isWeightFolder(path))
     return writeWeightFolder(own, weights, options.maxFileBytes);
   SafetensorsWriter writer;
   for (WeightToWrite &weight : weights)

@@ -2,6 +2,7 @@
 #include "parashard/PrintableText.h"
 #include "runtime/core/Averages.h"
 #include "runtime/core/FiniteWeights.h"
+#include "runtime/core/NewFile.h"
 #include "runtime/main/Evaluation.h"
 #include "runtime/main/LineFile.h"
 #include "runtime/main/Parts.h"
@@ -292,11 +293,30 @@ std::exception_ptr trainOnData(Session &session, const NamedTensors &tensors, co
   return nullptr;
 }
 
+ExportOptions exportOptions(const Flags &flags, bool averages) {
+  bool trained = !flags.eval && !flags.data.files.empty();
+  return {flags.maxFileBytes, averages, flags.exportOnly, trained};
+}
+
+/// Takes the space of the weights that the run writes when it ends: they would be lost if the disk
+/// were full by then.
+ReservedSpace reserveWeights(Session &session, const NamedTensors &tensors, const Flags &flags) {
+  if (flags.exportWeights.empty() || !session.isFirst())
+    return {};
+  auto count = [&](bool averages) {
+    return countExportedBytes(session, tensors, flags.exportWeights,
+                              exportOptions(flags, averages));
+  };
+  int64_t bytes = count(false) + (hasAverages(session) ? count(true) : 0);
+  ReservedSpace space;
+  nameFlag("--export-weights", [&] { space = ReservedSpace(flags.exportWeights, bytes); });
+  return space;
+}
+
 /// Writes weights, and says so.
 void writeWeights(Session &session, const NamedTensors &tensors, const Flags &flags,
                   const std::string &path, bool averages) {
-  bool trained = !flags.eval && !flags.data.files.empty();
-  exportWeights(session, tensors, path, {flags.maxFileBytes, averages, flags.exportOnly, trained});
+  exportWeights(session, tensors, path, exportOptions(flags, averages));
   sayWritten(session, flags, path);
 }
 
@@ -393,6 +413,7 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags,
   if (!flags.exportOnly.empty())
     checkExportOnly(session.getProgram(), tensors, flags.exportOnly);
   checkOutputPaths(session, flags, state.loaded);
+  ReservedSpace space = reserveWeights(session, tensors, flags);
   if (!flags.trace.empty())
     session.parallel([](Rank &rank) { rank.executor->startTrace(400000); });
   std::exception_ptr unsaved;
@@ -403,6 +424,7 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags,
   else if (flags.exportWeights.empty())
     PSRT_FAIL(BadArgument,
               "nothing to do: give --data FILE to train, --eval --eval-data FILE, or --info");
+  space.release();
   if (!flags.exportWeights.empty())
     writeAllWeights(session, tensors, flags);
   if (unsaved)
