@@ -107,11 +107,13 @@ private:
     SmallVector<int64_t> factors(rule.factors.size(), kAny);
     for (auto [dim, index] : llvm::zip_equal(rule.results[result], place)) {
       int64_t rest = index;
-      for (unsigned factor : llvm::reverse(dim)) {
-        if (index == kAny || rule.factors[factor].kind == ps::RuleFactor::Kind::Whole)
-          continue;
-        factors[factor] = rest % rule.factors[factor].size;
-        rest /= rule.factors[factor].size;
+      for (unsigned number : llvm::reverse(dim)) {
+        const ps::RuleFactor &factor = rule.factors[number];
+        if (index == kAny || factor.size == 0)
+          break;
+        if (factor.kind != ps::RuleFactor::Kind::Whole && !factor.isCoupled)
+          factors[number] = rest % factor.size;
+        rest /= factor.size;
       }
     }
     for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
