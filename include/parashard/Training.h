@@ -13,8 +13,9 @@ inline constexpr llvm::StringLiteral kLossAverageMark = "ps.loss_average";
 /// On the module, a unit: the loss or a term of it is no average over samples (`isUneven`), and
 /// nobody asked for the average over micro-batches.
 inline constexpr llvm::StringLiteral kUnevenLossMark = "ps.uneven_loss";
-/// On the module, a location: there the loss multiplies a sum of N elements by 1/N, which is taken
-/// for their mean although the factor may be another one, and nobody asked for an average.
+/// On the module, a location: there the loss divides a sum over samples by a constant, which is
+/// taken for a mean although the constant may be no number of samples, and nobody asked for an
+/// average.
 inline constexpr llvm::StringLiteral kAmbiguousMeanMark = "ps.ambiguous_mean";
 /// On the module, a unit: the sums and counts of the loss that `@evaluate` returns are multiples of
 /// sums over the samples of its batch, so that those of fewer samples follow from whole batches.

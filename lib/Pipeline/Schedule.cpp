@@ -161,11 +161,12 @@ private:
 
   void warnOfAmbiguousMean(Location where) {
     emitWarning(where)
-        << "the loss multiplies a sum of N elements by 1/N here, which is taken for their mean: a "
-           "step averages it over its "
+        << "the loss divides a sum over samples by a constant here (or multiplies it by one), "
+           "which is taken for their mean: a step averages it over its "
         << int64_t(microBatches)
-        << " micro-batches; --loss-average micro-batch says that this is meant; if the factor is "
-           "no count, give a micro-batch another number of samples (--batch, or in the export)";
+        << " micro-batches; --loss-average micro-batch says that this is meant; if the constant "
+           "counts no samples, give a micro-batch another number of them (--batch, or in the "
+           "export)";
   }
 
   /// The function of an entry on a stage (of what is not by stages: on a coordinate).

@@ -118,12 +118,31 @@ static bool isNoMultipleOfSums(Value loss, const BatchSums &batch) {
   return batch.isNoSum(loss);
 }
 
+/// Whether something that no input changes is added to a value: each batch has it once, however
+/// many samples it has.
+static bool addsConstant(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<AddOp, SubOp>(op))
+    return llvm::any_of(op->getOperands(), [](Value operand) {
+      return !dependsOnInputs(operand) || addsConstant(operand);
+    });
+  if (isa_and_nonnull<MulOp, DivOp, NegOp, ConvertOp, ReshapeOp, StopGradientOp>(op))
+    return llvm::any_of(op->getOperands(), [](Value operand) {
+      return dependsOnInputs(operand) && addsConstant(operand);
+    });
+  return false;
+}
+
+/// Whether a part is divided by what the batch counts.
+static bool isCounted(const LossPart &part) { return part.count && dependsOnInputs(part.count); }
+
 bool parashard::isUneven(llvm::ArrayRef<LossPart> parts) {
   Value first = parts.front().value;
   BatchSums batch(*first.getParentBlock());
   return llvm::any_of(parts, [&](const LossPart &part) {
     return (part.kind == LossPart::Kind::Average && isDividedByCount(part.value)) ||
-           isNoMultipleOfSums(part.value, batch);
+           (isCounted(part) && addsConstant(part.value)) || isNoMultipleOfSums(part.value, batch) ||
+           llvm::any_of(part.counted, [&](Value sum) { return isNoMultipleOfSums(sum, batch); });
   });
 }
 
@@ -132,7 +151,8 @@ bool parashard::areRowSums(llvm::ArrayRef<LossPart> parts) {
   BatchSums batch(*first.getParentBlock());
   return llvm::none_of(parts, [&](const LossPart &part) {
     return isNoMultipleOfSums(part.value, batch) ||
-           (part.count && isNoMultipleOfSums(part.count, batch));
+           (part.count && isNoMultipleOfSums(part.count, batch)) ||
+           (isCounted(part) && (addsConstant(part.value) || addsConstant(part.count)));
   });
 }
 
@@ -274,8 +294,7 @@ static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
 namespace {
 /// Constants between a term and the loss.
 struct Scale {
-  llvm::SmallVector<std::pair<double, Location>> factors;
-  llvm::SmallVector<double> divisors;
+  llvm::SmallVector<std::pair<double, Location>> factors, divisors;
 };
 
 /// Splits one loss.
@@ -308,7 +327,7 @@ public:
     if (auto div = dyn_cast_or_null<DivOp>(op)) {
       if (auto divisor = getConstant(div.getRhs())) {
         Scale inner = scale;
-        inner.divisors.push_back(*divisor);
+        inner.divisors.emplace_back(*divisor, div.getLoc());
         return splitProduct(div, 0, inner);
       }
       if (isSum(div.getLhs()) && isIndependentOfVariables(div.getRhs()) &&
@@ -321,7 +340,7 @@ public:
              {}}};
   }
 
-  /// Where a sum of N elements is multiplied by 1/N.
+  /// Where a constant makes a mean of a sum although it may be no number of samples.
   std::optional<Location> getAmbiguous() const { return ambiguous; }
 
 private:
@@ -383,32 +402,56 @@ private:
     parts.push_back(part);
   }
 
-  /// The number of elements that one of `value` adds up.
-  static double countSummed(Value value) {
-    double summed = 1;
+  /// The sizes of the dims that one of `value`, a sum over `samples`, adds up, without the samples
+  /// themselves. Example: {3, 5} for a sum over [4 * 3, 5] of 4 samples.
+  llvm::SmallVector<double> listSummed(Value value, int64_t samples) {
+    llvm::SmallVector<double> sizes;
+    bool found = false;
+    auto isBatch = [&](ReduceOp reduce, int64_t dim, int64_t size) {
+      int64_t known = batch->getBatchDim(reduce.getOperand());
+      return !found && (known < 0 ? size % samples == 0 : known == dim);
+    };
     while (Operation *op = value.getDefiningOp()) {
       if (auto reduce = dyn_cast<ReduceOp>(op))
-        for (int64_t dim : reduce.getDims())
-          summed *= cast<RankedTensorType>(reduce.getOperand().getType()).getDimSize(dim);
+        for (int64_t dim : reduce.getDims()) {
+          int64_t size = cast<RankedTensorType>(reduce.getOperand().getType()).getDimSize(dim);
+          bool has = isBatch(reduce, dim, size);
+          found |= has;
+          sizes.push_back(has ? double(size) / samples : size);
+        }
       else if (!isa<ConvertOp, NegOp, ReshapeOp>(op))
         break;
       value = op->getOperand(0);
     }
-    return summed;
+    return sizes;
+  }
+
+  static bool isProductOfSome(double value, llvm::ArrayRef<double> sizes) {
+    if (value == 1 || sizes.empty())
+      return value == 1;
+    return isProductOfSome(value / sizes.front(), sizes.drop_front()) ||
+           isProductOfSome(value, sizes.drop_front());
   }
 
   /// Whether the value is a sum over samples that stays one: it is a mean where it is divided by a
-  /// number of samples or their parts, or multiplied by 1 / the number of elements.
+  /// multiple of the number of samples, or multiplied by 1 / the number of elements. That is
+  /// certain only of a divisor that counts samples, or samples and other dims that are added up.
   bool isSumOfSamples(Value value, const Scale &scale) {
     if (!batch)
       batch.emplace(*builder.getInsertionBlock());
     int64_t samples = batch->getSamples(value);
     if (samples == 0)
       return false;
-    if (llvm::any_of(scale.divisors,
-                     [&](double d) { return d != 0 && std::fmod(d, samples) == 0; }))
-      return false;
-    double summed = countSummed(value);
+    llvm::SmallVector<double> sizes = listSummed(value, samples);
+    for (auto [divisor, loc] : scale.divisors)
+      if (divisor != 0 && std::fmod(divisor, samples) == 0) {
+        if (!isProductOfSome(std::abs(divisor) / samples, sizes))
+          ambiguous = loc;
+        return false;
+      }
+    double summed = samples;
+    for (double size : sizes)
+      summed *= size;
     for (auto [factor, loc] : scale.factors)
       if (factor != 0 && std::abs(invert(factor)) == summed) {
         ambiguous = loc;

@@ -31,19 +31,21 @@ mlir::Value recount(mlir::OpBuilder &builder, const LossPart &mean, mlir::ValueR
 /// sum is one over the samples of the batch that nothing makes a mean. All else is one average,
 /// unless the whole loss is a sum over a static number of elements divided by that: then it is a
 /// mean too. Makes the ops that the parts need at the builder's insertion point, behind the loss's.
-/// Means come first, then the sum, then the average. A sum of N elements times 1/N is taken for
-/// their mean; `ambiguous`, if given, becomes where that is written.
+/// Means come first, then the sum, then the average. A sum that is
+/// divided by a multiple of the number of samples, or multiplied by 1 / its number of elements, is
+/// taken for a mean; `ambiguous`, if given, becomes where the constant may be another one.
 llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss,
                                       std::optional<mlir::Location> *ambiguous = nullptr);
 
 /// Whether a loss of these parts may differ between several batches and all together: its average
-/// divides by what the batch counts (labels that are not ignored), or a part depends on the batch
-/// otherwise than as a multiple of a sum over its samples (a root of one, a norm, a contrast among
-/// samples). Of batches of one sample only the first is known.
+/// divides by what the batch counts (labels that are not ignored), or a part or what it is divided
+/// by depends on the batch otherwise than as a multiple of a sum over its samples (a root of one, a
+/// norm, a contrast among samples), or a sum that is divided by what the batch counts has something
+/// added that each batch has once. Of batches of one sample only the first is known.
 bool isUneven(llvm::ArrayRef<LossPart> parts);
 
 /// Whether the values and counts of these parts are multiples of sums over the samples of a batch
-/// of several, or know no sample.
+/// of several, or know no sample: then those of fewer samples follow from whole batches.
 bool areRowSums(llvm::ArrayRef<LossPart> parts);
 
 /// Whether a batch of fewer samples, filled up with rows whose labels are ignored, has the loss of

@@ -275,6 +275,8 @@ FUNCTIONS = {
     "spread": (lambda e, s: e.std(), True),
     "contrast": (lambda e, s: (e @ e.t()).logsumexp(-1).mean(), True),
     "by place": (lambda e, s: (e.square() * torch.arange(len(e))[:, None]).mean(), True),
+    "penalty of the sum": (lambda e, s: (e.square().sum() + s.square()) / e.abs().sum(), True),
+    "by a spread": (lambda e, s: e.square().sum() / (e - e.mean()).square().sum(), True),
     "by column": (lambda e, s: (e.square() * torch.arange(4)).mean(), False),
     "masked": (lambda e, s: (e.square() * (torch.arange(4) > 1).expand(len(e), 4).float()).mean(), False),
     "mean plus root": (lambda e, s: e.abs().mean() + 0.1 * e.norm(), True),
@@ -301,7 +303,7 @@ def test_a_loss_that_is_no_average_over_samples_is_said_so(tmp_path, name):
 
 
 NUMBER = "computes with the number of samples here"
-FACTOR = "multiplies a sum of N elements by 1/N here"
+CONSTANT = "divides a sum over samples by a constant here"
 OF_THE_NUMBER = {
     # name: (loss, the warning where it is not that of the whole batch)
     "times": (lambda e, rows: e.square().mean() * rows, NUMBER),
@@ -309,7 +311,9 @@ OF_THE_NUMBER = {
     "tensor": (lambda e, rows: e.square().mean() * torch.tensor(rows), NUMBER),
     "by": (lambda e, rows: e.square().sum() / rows, None),
     "by elements": (lambda e, rows: e.square().sum() / e.numel(), None),
-    "a factor that may be a count": (lambda e, rows: e.square().sum() * (1 / 32), FACTOR),
+    "by a multiple": (lambda e, rows: e.square().mean(1).sum() / 24, CONSTANT),
+    "by a multiple that does not": (lambda e, rows: e.square().sum() / 16, CONSTANT),
+    "a factor that may be a count": (lambda e, rows: e.square().sum() * (1 / 32), CONSTANT),
     "a factor": (lambda e, rows: e.square().sum() * (1 / 16), None),
 }
 
@@ -328,7 +332,7 @@ def test_a_loss_of_the_number_of_samples(tmp_path, name):
     save_file({"x": x, "y": y}, tmp_path / "data.safetensors")
     compiled = [tools_folder() / "ps-compile", archive, "-o", "program", "--batch", "8", "--micro-batches"]
     said = oracle.run([*compiled, "2"], tmp_path)
-    assert [w for w in (NUMBER, FACTOR) if w in said] == ([warning] if warning else []), said
+    assert [w for w in (NUMBER, CONSTANT) if w in said] == ([warning] if warning else []), said
     assert ("test_loss_terms.py" in said) == bool(warning), said
     oracle.run(["./program", "--data", "data.safetensors", "--losses", "losses.txt"], tmp_path)
     whole = model.module(x, y).item()
@@ -393,6 +397,12 @@ def of_weights(network, found, y):
     return ((found - y).square().mean(-1) * weights).sum() / weights.sum()
 
 
+def of_weights_and_one(network, found, y):
+    """What is added to the count is there once, however few samples there are."""
+    weights = y[:, 0].abs()
+    return ((found - y).square().mean(-1) * weights).sum() / (weights.sum() + 1)
+
+
 def with_penalty(network, found, y):
     return F.mse_loss(found, y) + found.abs().sum(-1).mean() + network.layer.weight.square().sum()
 
@@ -402,8 +412,8 @@ def contrast(network, found, y):
 
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
-@pytest.mark.parametrize("loss, parts", [(lambda n, found, y: F.mse_loss(found, y), 1), (of_samples, 8), (of_weights, 1), (with_penalty, 1), (contrast, 0)],
-                         ids=["mean", "sum", "weights", "penalty", "contrast"])  # fmt: skip
+@pytest.mark.parametrize("loss, parts", [(lambda n, found, y: F.mse_loss(found, y), 1), (of_samples, 8), (of_weights, 1), (with_penalty, 1), (contrast, 0), (of_weights_and_one, 0)],
+                         ids=["mean", "sum", "weights", "penalty", "contrast", "plus one"])  # fmt: skip
 def test_evaluation_is_over_all_samples(tmp_path, mesh, loss, parts):
     """The last batch is computed from whole ones. `parts`: what a loss of n samples is divided by n and multiplied by; 0: it is no sum of theirs."""
     model = Regression(loss)
