@@ -35,7 +35,10 @@ Recomputer::Recomputer(func::FuncOp function)
 }
 
 bool Recomputer::canRunAgain(Operation *op, bool repeatsCommunication) const {
-  return isPure(op) && !op->getNumRegions() && (repeatsCommunication || !moves(op));
+  // A variable that forward writes has another value by then.
+  bool readsWritten = isa<ReadOp>(op) && !cloneable.contains(op);
+  return isPure(op) && !readsWritten && !op->getNumRegions() &&
+         (repeatsCommunication || !moves(op));
 }
 
 /// Whether running it moves data between ranks that are not moved anyway: what it yields is reduced

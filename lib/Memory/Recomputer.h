@@ -30,8 +30,8 @@ public:
   /// The backward of the last segment follows its forward: nothing of it is kept for long.
   bool isLast(int64_t segment) const { return segment + 1 == int64_t(segments.size()); }
 
-  /// Whether the op can run again: it changes nothing, and moves no data between ranks unless that
-  /// is allowed.
+  /// Whether the op can run again: it changes nothing, reads nothing that changes, and moves no
+  /// data between ranks unless that is allowed.
   bool canRunAgain(mlir::Operation *op, bool repeatsCommunication = false) const;
   /// Whether backward of the segment uses the value.
   static bool isKept(mlir::Value value, int64_t segment);

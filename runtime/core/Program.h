@@ -137,6 +137,13 @@ public:
         return int64_t(i);
     return -1;
   }
+  /// Whether each coordinate that has `other` has this too.
+  bool covers(const Addresses &other) const {
+    for (size_t i = 0; i < byCoordinate.size(); ++i)
+      if (other.isAt(int64_t(i)) && !isAt(int64_t(i)))
+        return false;
+    return true;
+  }
   bool isEverywhere() const {
     return std::find(byCoordinate.begin(), byCoordinate.end(), Absent) == byCoordinate.end();
   }

@@ -219,9 +219,9 @@ private:
     double loss = evaluateOne("eval loss");
     if (!hasAverages(session))
       return {loss, NAN};
-    exchangeAverages(session);
+    AveragesInPlace inPlace(session);
     double averages = evaluateOne("eval loss of the averages");
-    exchangeAverages(session);
+    inPlace.restore();
     return {loss, averages};
   }
 
@@ -307,7 +307,7 @@ ReservedSpace reserveWeights(Session &session, const NamedTensors &tensors, cons
     return countExportedBytes(session, tensors, flags.exportWeights,
                               exportOptions(flags, averages));
   };
-  int64_t bytes = count(false) + (hasAverages(session) ? count(true) : 0);
+  int64_t bytes = count(false) + (keepsAverages(session.getProgram()) ? count(true) : 0);
   ReservedSpace space;
   nameFlag("--export-weights", [&] { space = ReservedSpace(flags.exportWeights, bytes); });
   return space;

@@ -81,6 +81,33 @@ def test_averages_equal_pytorch(tmp_path, name, mesh, micro_batches):
     assert [last["eval_loss"], last["eval_loss_ema"]] == [pytest.approx(float(v), rel=1e-8) for v in losses.values()]
 
 
+@pytest.mark.parametrize("mesh,flags,dtype", [
+    ("dp=1", ("--precision", "bf16"), torch.float32), ("dp=2", ("--precision", "bf16", "--zero", "1"), torch.float32),
+    ("dp=2", ("--precision", "fp16", "--zero", "3"), torch.float32), ("pp=2", ("--precision", "bf16"), torch.float32),
+    ("dp=2", (), torch.bfloat16),
+])  # fmt: skip
+def test_averages_are_evaluated_in_any_precision(tmp_path, mesh, flags, dtype):
+    """Copies in other types too; and training goes on as without evaluations."""
+    model = models.mlp()
+    model.module.to(dtype)
+    model.inputs = {n: v.to(dtype) if v.is_floating_point() else v for n, v in model.inputs.items()}
+    batches = {n: v.to(dtype) if v.is_floating_point() else v for n, v in oracle.draw_batches(model, 1, STEPS).items()}
+    torch.manual_seed(1)
+    evaluation = {n: v.to(dtype) if v.is_floating_point() else v for n, v in model.draw_inputs(77).items()}
+    save_file(batches, tmp_path / "data.safetensors")
+    save_file(evaluation, tmp_path / "eval.safetensors")
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), mesh, "--optimizer", f"sgd(lr={RATE})", "--ema", DECAY, *flags)
+    line = [program, "--data", "data.safetensors", "--steps", STEPS, "--quiet", "--export-weights"]
+    oracle.run([*line, "plain.safetensors"], tmp_path)
+    said = oracle.run([*line, "w.safetensors", "--eval-data", "eval.safetensors", "--eval-every", 2], tmp_path)
+    losses = dict(re.findall(r"step 6: (eval loss.*?) ([0-9.]+) over", said))
+    for weights, what in (("w.safetensors", "eval loss"), ("w.ema.safetensors", "eval loss of the averages")):
+        alone = oracle.run([program, "--eval", "--eval-data", "eval.safetensors", "--weights", weights], tmp_path)
+        assert float(losses[what]) == float(re.search(r"eval loss ([0-9.]+)", alone)[1]), (what, said, alone)
+        assert (tmp_path / weights).read_bytes() == (tmp_path / weights.replace("w", "plain", 1)).read_bytes()
+    assert len(set(losses.values())) == 2
+
+
 def test_a_skipped_step_does_not_enter(tmp_path):
     """Neither as the first one, which starts the averages, nor later."""
     model = models.mlp()

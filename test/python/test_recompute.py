@@ -29,7 +29,38 @@ def differing(a, b):
     return [name for name in a if not torch.equal(a[name], b[name])] + sorted(a.keys() ^ b.keys())
 
 
+class Written(torch.nn.Module):
+    """Blocks whose forward writes a buffer, before it uses it or after."""
+
+    class Block(torch.nn.Module):
+        def __init__(self, early):
+            super().__init__()
+            self.layer, self.early = torch.nn.Linear(8, 8), early
+            self.register_buffer("mean", torch.ones(8))
+
+        def forward(self, x):
+            h = self.layer(x)
+            old = self.mean.clone()
+            self.mean.mul_(0.5).add_(h.detach().mean(0) * 0.5)
+            return x + torch.tanh(h * (self.mean if self.early else old))
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.blocks = torch.nn.ModuleList([Written.Block(early) for early in (True, False, True, False)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x.square().mean()
+
+
+def written():
+    return models.Model("written", Written(), {"x": torch.randn(4, 8)})
+
+
 @pytest.mark.parametrize("make, mesh, micro_batches, modules", [
+    (written, "dp=1", 1, "blocks.*"), (written, "dp=2", 2, "blocks.1"),
     (models.gpt, "dp=1", 1, "blocks.*.attention"),
     (models.gpt_dropout, "dp=2", 2, "blocks.0"),
     (models.gpt2, "tp=2", 2, "transformer.h.*.mlp"),
