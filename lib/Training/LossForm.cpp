@@ -292,7 +292,7 @@ static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Constants between a term and the loss.
+/// Constants between a term and the loss, where they are known.
 struct Scale {
   llvm::SmallVector<std::pair<double, Location>> factors, divisors;
 };
@@ -318,16 +318,18 @@ public:
       return parts;
     }
     if (auto mul = dyn_cast_or_null<MulOp>(op))
-      for (unsigned constant : {0u, 1u})
-        if (auto factor = getConstant(mul->getOperand(constant))) {
+      for (unsigned factor : {0u, 1u})
+        if (Value other = mul->getOperand(factor); !dependsOnInputs(other)) {
           Scale inner = scale;
-          inner.factors.emplace_back(*factor, mul.getLoc());
-          return splitProduct(mul, 1 - constant, inner);
+          if (auto constant = getConstant(other))
+            inner.factors.emplace_back(*constant, mul.getLoc());
+          return splitProduct(mul, 1 - factor, inner);
         }
     if (auto div = dyn_cast_or_null<DivOp>(op)) {
-      if (auto divisor = getConstant(div.getRhs())) {
+      if (!dependsOnInputs(div.getRhs())) {
         Scale inner = scale;
-        inner.divisors.emplace_back(*divisor, div.getLoc());
+        if (auto constant = getConstant(div.getRhs()))
+          inner.divisors.emplace_back(*constant, div.getLoc());
         return splitProduct(div, 0, inner);
       }
       if (isSum(div.getLhs()) && isIndependentOfVariables(div.getRhs()) &&
@@ -370,7 +372,8 @@ private:
     return parts;
   }
 
-  /// A product with a constant, or a quotient by one: `inner` is the other operand's number.
+  /// A product with what no input changes, or a quotient by it: `inner` is the other operand's
+  /// number.
   llvm::SmallVector<LossPart> splitProduct(Operation *op, unsigned inner, const Scale &scale) {
     llvm::SmallVector<LossPart> parts = split(op->getOperand(inner), scale);
     for (LossPart &part : parts) {

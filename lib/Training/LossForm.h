@@ -26,14 +26,14 @@ struct LossPart {
 /// The count of a mean when `counted` has other values: the ops between them, copied.
 mlir::Value recount(mlir::OpBuilder &builder, const LossPart &mean, mlir::ValueRange counted);
 
-/// Splits a loss through additions, constant factors and conversions. A mean is a sum divided by a
-/// count that is computed from the batch (a masked mean: cross-entropy), one part for each count. A
-/// sum is one over the samples of the batch that nothing makes a mean. All else is one average,
-/// unless the whole loss is a sum over a static number of elements divided by that: then it is a
-/// mean too. Makes the ops that the parts need at the builder's insertion point, behind the loss's.
-/// Means come first, then the sum, then the average. A sum that is
-/// divided by a multiple of the number of samples, or multiplied by 1 / its number of elements, is
-/// taken for a mean; `ambiguous`, if given, becomes where the constant may be another one.
+/// Splits a loss through additions, factors that no input changes, and conversions. A mean is a sum
+/// divided by a count that is computed from the batch (a masked mean: cross-entropy), one part for
+/// each count. A sum is one over the samples of the batch that nothing makes a mean. All else is
+/// one average, unless the whole loss is a sum over a static number of elements divided by that:
+/// then it is a mean too. Makes the ops that the parts need at the builder's insertion point,
+/// behind the loss's. Means come first, then the sum, then the average. A sum that is divided by a
+/// multiple of the number of samples, or multiplied by 1 / its number of elements, is taken for a
+/// mean; `ambiguous`, if given, becomes where the constant may be another one.
 llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss,
                                       std::optional<mlir::Location> *ambiguous = nullptr);
 

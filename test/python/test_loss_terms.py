@@ -282,6 +282,7 @@ FUNCTIONS = {
     "mean plus root": (lambda e, s: e.abs().mean() + 0.1 * e.norm(), True),
     "mean": (lambda e, s: e.square().mean(), False),
     "learned factor": (lambda e, s: e.square().mean() * s.exp() + s.square(), False),
+    "learned factor of a sum": (lambda e, s: e.square().sum() * s.exp() / (1 + s * s), False),
     "rows' roots": (lambda e, s: e.norm(dim=-1).mean() / 3 - s, False),
 }
 
@@ -310,6 +311,7 @@ OF_THE_NUMBER = {
     "plus": (lambda e, rows: e.square().mean() + rows, NUMBER),
     "tensor": (lambda e, rows: e.square().mean() * torch.tensor(rows), NUMBER),
     "by": (lambda e, rows: e.square().sum() / rows, None),
+    "by one less": (lambda e, rows: e.square().sum() / (rows - 1), NUMBER),
     "by elements": (lambda e, rows: e.square().sum() / e.numel(), None),
     "by a multiple": (lambda e, rows: e.square().mean(1).sum() / 24, CONSTANT),
     "by a multiple that does not": (lambda e, rows: e.square().sum() / 16, CONSTANT),

@@ -189,11 +189,13 @@ std::string NodeConverter::string(StringRef name) {
 }
 
 void NodeConverter::markBatchNumber(const Size &size) {
-  // A sum over samples that is divided by their number is the same mean for any number. Ranges of
-  // indices are as long as the batch, as other tensors are.
-  static constexpr StringLiteral kUsual[] = {"aten.div.", "aten.true_divide.", "aten.arange."};
-  if (any_of(kUsual, [&](StringRef op) { return StringRef(node.target).starts_with(op); }) ||
-      !graph.getSizes().dependsOnBatch(size, graph.getGraph()))
+  // A sum over samples that is divided by a multiple of their number is the same mean for any
+  // number. Ranges of indices are as long as the batch, as other tensors are.
+  const SizeBinding &sizes = graph.getSizes();
+  StringRef op = node.target;
+  bool divides = op.starts_with("aten.div.") || op.starts_with("aten.true_divide.");
+  if (op.starts_with("aten.arange.") || !sizes.dependsOnBatch(size, graph.getGraph()) ||
+      (divides && sizes.isMultipleOfBatch(size, graph.getGraph())))
     return;
   auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
   if (!module->hasAttr(kBatchNumberMark))

@@ -510,6 +510,20 @@ bool SizeBinding::dependsOnBatch(const Size &size, const Graph &graph) const {
   return depends;
 }
 
+bool SizeBinding::isMultipleOfBatch(const Size &size, const Graph &graph) const {
+  if (auto it = graph.sizes.find(size.valueName); it != graph.sizes.end())
+    return isMultipleOfBatch(it->second, graph);
+  auto evaluateFor = [&](int64_t batch) {
+    return ExpressionParser(size.expression,
+                            [&](StringRef name) -> std::optional<int64_t> {
+                              return batchSymbols.count(name.str()) ? batch : 7;
+                            })
+        .parse();
+  };
+  std::optional<int64_t> once = evaluateFor(60), twice = evaluateFor(120);
+  return once && twice && *twice == 2 * *once;
+}
+
 Expected<SmallVector<int64_t>> SizeBinding::evaluate(ArrayRef<Size> sizes,
                                                      const Graph &graph) const {
   SmallVector<int64_t> out;

@@ -31,6 +31,8 @@ public:
                                                       const Graph &graph) const;
   /// Whether `size` is computed from a symbol that is the batch of an input.
   bool dependsOnBatch(const Size &size, const Graph &graph) const;
+  /// Whether `size` is a multiple of the batch: twice as large for twice as many samples.
+  bool isMultipleOfBatch(const Size &size, const Graph &graph) const;
 
 private:
   llvm::Expected<int64_t> evaluateExpression(llvm::StringRef expression) const;
