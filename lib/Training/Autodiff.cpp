@@ -93,6 +93,7 @@ private:
   LogicalResult accumulateOutputs(func::FuncOp function);
   LogicalResult accumulateGradients(Backward &backward, OpBuilder &builder);
   void warnAboutMissingGradients();
+  void warnAboutWrittenBuffers(func::FuncOp evaluate);
   void buildEvaluate();
   void buildUpdate();
 
@@ -617,9 +618,25 @@ static void markResults(func::FuncOp function) {
   }
 }
 
+/// An evaluation writes nothing. What a model in eval mode computes with is not known where the
+/// exported one writes a buffer first.
+void TrainingBuilder::warnAboutWrittenBuffers(func::FuncOp evaluate) {
+  for (auto write : evaluate.getOps<WriteOp>()) {
+    auto isOther = [](Operation *user) { return !isa<WriteOp>(user); };
+    if (write.getValue().getDefiningOp() && llvm::any_of(write.getValue().getUsers(), isOther))
+      write.emitWarning()
+          << "'" << variables.lookup(write.getVariableAttr().getLeafReference()).getDisplayName()
+          << "' is used after the model writes it here: an evaluation uses what its own batch "
+             "would write, and keeps nothing of it; to evaluate with the stored value, export the "
+             "model in eval mode and compile that with --inference";
+  }
+}
+
 void TrainingBuilder::buildEvaluate() {
   func::FuncOp function = cloneForward("evaluate", Phase::Evaluate);
   Block &block = function.getBody().front();
+  if (!options.inference)
+    warnAboutWrittenBuffers(function);
   switchToEvaluation(function);
   Operation *end = block.getTerminator();
   OpBuilder builder(end);

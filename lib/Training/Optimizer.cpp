@@ -135,7 +135,9 @@ Value UpdateBuilder::readGradient(Trained &trained) {
   math.loc = trained.parameter.getLoc();
   Value sum = math.convert(makeRead(builder, math.loc, trained.gradient),
                            getComputeElement(trained.parameter));
-  Value divisor = count && lossScale ? math.mul(count, lossScale) : count ? count : lossScale;
+  Value scale =
+      lossScale && count ? math.convert(lossScale, getElementTypeOrSelf(count)) : lossScale;
+  Value divisor = count && scale ? math.mul(count, scale) : count ? count : scale;
   return divisor ? math.div(sum, math.spread(divisor, sum)) : sum;
 }
 

@@ -249,6 +249,26 @@ def test_gradients_are_written_without_their_scale(tmp_path):
                 assert (other - exact).norm() < most * exact.norm(), (precision, name)
 
 
+def test_a_model_of_f64_has_a_scaled_loss(tmp_path):
+    """Whose count is f64, and the scale f32."""
+    torch.manual_seed(0)
+    module, x = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double(), torch.randn(4, 6).double()
+
+    class Mean(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = module
+
+        def forward(self, x):
+            return self.layers(x).square().mean()
+
+    archive = models.Model("f64", Mean(), {"x": x}).export(tmp_path / "model.pt2")
+    module(x).square().mean().backward()
+    _, found = oracle.first_step(tmp_path, archive, {"x": x}, "--precision", "fp16")
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(found[f"layers.{name}"].double(), parameter.grad, rtol=2e-2, atol=1e-3)
+
+
 def test_check_asks_for_f32(tmp_path):
     archive = models.gpt2().export(tmp_path / "model.pt2")
     flags = ["--mesh", "dp=2", "--precision", "bf16", "--check"]
