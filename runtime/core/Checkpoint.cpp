@@ -259,6 +259,7 @@ std::string CheckpointWriter::finish(const RunPlace &place, const Json &files) c
                 {"seed", place.seed},
                 {"shuffle", place.shuffle},
                 {"step_samples", place.stepSamples},
+                {"run", place.run},
                 {"files", files},
                 {"tensors", describeTensors()}};
   if (place.losses)
@@ -270,7 +271,8 @@ std::string CheckpointWriter::finish(const RunPlace &place, const Json &files) c
   std::string name = chooseName(folder, place.step);
   fs::rename(partial, folder / name);
   writeText(folder / kLatest, name + "\n");
-  removeOlderCheckpoints(folder, options.keep, {(folder / name).string(), options.loaded});
+  removeOlderCheckpoints(folder, options.keep, place.run,
+                         {(folder / name).string(), options.loaded});
   return (folder / name).string();
 }
 
@@ -390,12 +392,14 @@ void Checkpoint::checkSum(Json json, const FileFields &fields, const std::string
 /// The step, and what decides about the samples. Each value is looked at by itself too.
 void Checkpoint::readPlace(const FileFields &fields) {
   constexpr int64_t kMostSteps = int64_t(1) << 53, kMostSamples = int64_t(1) << 53;
-  fields.allow(
-      {"version", "step", "seed", "shuffle", "step_samples", "losses", "files", "tensors", "sum"});
+  fields.allow({"version", "step", "seed", "shuffle", "step_samples", "run", "losses", "files",
+                "tensors", "sum"});
   place.step = fields.integer("step", 0, kMostSteps);
   place.seed = fields.number("seed");
   place.shuffle = fields.boolean("shuffle");
   place.stepSamples = fields.integer("step_samples", 0, kMostSamples);
+  if (fields.has("run"))
+    place.run = fields.text("run");
   int64_t samples = 0;
   if (__builtin_mul_overflow(place.step, place.stepSamples, &samples))
     fields.refuse("step", format("a step whose %lld samples each can be counted",

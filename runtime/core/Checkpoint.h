@@ -20,6 +20,7 @@ struct RunPlace {
   bool shuffle = false;           ///< of the samples
   int64_t stepSamples = 0;        ///< that a step reads
   std::optional<LineMark> losses; ///< the lines of --losses up to the step, if there are some
+  std::string run;                ///< a unique name; a run that resumes has that of its checkpoint
 };
 
 /// Where and how a run saves.

@@ -43,14 +43,14 @@ std::vector<fs::path> listCheckpoints(const fs::path &folder) {
   return result;
 }
 
-/// Whether a folder is a whole checkpoint, as far as its index and the sizes of its files show;
-/// `why`: otherwise the error.
-static bool isWhole(const fs::path &path, std::exception_ptr &why) {
+/// Reads a whole checkpoint, as far as its index and the sizes of its files show; nothing if it is
+/// none, and `why` is the error.
+static std::optional<Checkpoint> readWhole(const fs::path &path, std::exception_ptr &why) {
   try {
-    return Checkpoint(path.string()).getPath() == path.string();
+    return std::make_optional<Checkpoint>(path.string());
   } catch (const std::exception &) {
     why = std::current_exception();
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -62,7 +62,7 @@ static void removeCheckpoint(const fs::path &path) {
   fs::remove_all(aside);
 }
 
-void removeOlderCheckpoints(const fs::path &folder, int64_t keep,
+void removeOlderCheckpoints(const fs::path &folder, int64_t keep, const std::string &run,
                             const std::vector<std::string> &kept) {
   if (keep <= 0)
     return;
@@ -75,7 +75,8 @@ void removeOlderCheckpoints(const fs::path &folder, int64_t keep,
   int64_t newer = 0;
   std::exception_ptr ignored;
   for (const fs::path &path : listCheckpoints(folder))
-    if (isWhole(path, ignored) && ++newer > keep && !isKept(path))
+    if (std::optional<Checkpoint> whole = readWhole(path, ignored);
+        whole && whole->getPlace().run == run && ++newer > keep && !isKept(path))
       removeCheckpoint(path);
 }
 
@@ -83,7 +84,7 @@ std::string findNewestCheckpoint(const std::string &folder) {
   std::exception_ptr first;
   for (const fs::path &path : listCheckpoints(folder)) {
     std::exception_ptr why;
-    if (isWhole(path, why))
+    if (readWhole(path, why))
       return path.string();
     first = first ? first : why;
   }

@@ -24,10 +24,11 @@ std::optional<std::pair<int64_t, int64_t>> parseCheckpointName(const std::string
 /// before "step-000008". The time is that of the index; equal times are ordered by step.
 std::vector<std::filesystem::path> listCheckpoints(const std::filesystem::path &folder);
 
-/// Removes all whole checkpoints but the `keep` ones that were saved last and those in `kept`. What
-/// cannot be read as a checkpoint stays and is not counted. 0 keeps all.
+/// Removes all whole checkpoints of a run but the `keep` ones that were saved last and those in
+/// `kept`. Those of other runs and what cannot be read as a checkpoint stay and are not counted. 0
+/// keeps all.
 void removeOlderCheckpoints(const std::filesystem::path &folder, int64_t keep,
-                            const std::vector<std::string> &kept);
+                            const std::string &run, const std::vector<std::string> &kept);
 
 /// Returns the whole checkpoint that was saved last; empty if there is none. Fails as reading the
 /// newest one does if there are some and none is whole.

@@ -3,6 +3,7 @@
 #include "parashard/PrintableText.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/CheckpointFolder.h"
+#include "runtime/core/NewFile.h"
 #include "runtime/core/Source.h"
 #include "runtime/data/FolderLock.h"
 #include "runtime/main/Parts.h"
@@ -155,11 +156,13 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   applySettings(session, flags);
   if (flags.check)
     return check(session, linkedCheckSource(), flags);
-  RunState state{lock ? &*lock : nullptr, std::nullopt, {}, ""};
+  RunState state{lock ? &*lock : nullptr, std::nullopt, {}, "", drawUniqueName()};
   if (checkpoint) {
     state.losses = checkpoint->getPlace().losses;
     state.loaded = checkpoint->listFiles();
     state.checkpoint = checkpoint->getPath();
+    if (std::string run = checkpoint->getPlace().run; !run.empty())
+      state.run = run;
   } else if (weights) {
     state.loaded = weights->listFiles();
   }

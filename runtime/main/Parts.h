@@ -43,6 +43,7 @@ struct RunState {
   std::optional<LineMark> losses;  ///< the lines of --losses that belong to the loaded checkpoint
   std::vector<std::string> loaded; ///< the files of --weights or --load
   std::string checkpoint;          ///< path of the loaded checkpoint; empty: none
+  std::string run;                 ///< the run's unique name, in all that it saves
 };
 
 /// Trains and evaluates as the flags say.

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -78,13 +79,17 @@ public:
       each = session.makeNotes(symbols);
   }
 
-  void run() {
+  /// Returns the error of data that ended the run, after all is saved; null if there is none.
+  std::exception_ptr run() {
     bool stopped = session.isAny(mustStop());
     if (session.step >= total)
       progress.line(format("nothing to train: %lld of %lld steps are done", (long long)session.step,
                            (long long)total));
     for (; session.step < total && !stopped; stopped = session.isAny(mustStop())) {
-      begin();
+      if (!withoutBadData([&] { begin(); })) {
+        open.pop_back(); // it has not run
+        break;
+      }
       // A device goes on while the host learns how the step before has ended.
       int64_t done = session.step + 1;
       finish(session.runsLater() && !isLookedAt(done) ? 1 : 0);
@@ -100,18 +105,35 @@ public:
       save();
     if (std::string failure = session.share(getFailure()); !failure.empty())
       PSRT_FAIL(BadInput, "%s", failure.c_str());
-    if (stopped && evaluator && evaluatedAt != session.step)
+    if (stopped && evaluator && evaluatedAt != session.step && !badData)
       evaluate();
+    return badData;
   }
 
 private:
+  /// Whether `body`, which reads data, ends well. If not, the weights are still those of the last
+  /// step: the run saves and ends. Among processes only one may know of it: then the error ends
+  /// all.
+  bool withoutBadData(const std::function<void()> &body) {
+    try {
+      body();
+      return true;
+    } catch (const Error &error) {
+      bool hasTrained = session.step > startedAt;
+      if (error.status.code != StatusCode::BadInput || session.isOneOfMany() || !hasTrained)
+        throw;
+      badData = std::current_exception();
+      return false;
+    }
+  }
+
   /// Why lines could not be written, in the first process; empty: they could.
   const std::string &getFailure() const {
     return losses.getFailure().empty() ? log.getFailure() : losses.getFailure();
   }
 
   /// Whether this process wants the run to save and end: by a signal, or as its disk is full.
-  bool mustStop() const { return isStopRequested() || !getFailure().empty(); }
+  bool mustStop() const { return isStopRequested() || !getFailure().empty() || badData; }
 
   /// Whether what is there after `done` steps is looked at, or told.
   bool isLookedAt(int64_t done) const {
@@ -180,7 +202,7 @@ private:
                     .c_str());
     progress.update(record.step + 1, record.loss);
     if (isEvaluated(record.step + 1))
-      std::tie(record.evalLoss, record.averagesLoss) = evaluate();
+      withoutBadData([&] { std::tie(record.evalLoss, record.averagesLoss) = evaluate(); });
     log.write(record);
   }
 
@@ -204,8 +226,8 @@ private:
     savedAt = session.step;
     losses.sync(); // a checkpoint is never ahead of the lines
     log.sync();
-    RunPlace place{session.step, session.getSeed(), flags.shuffle, order.microBatches * order.rows,
-                   losses.mark()};
+    RunPlace place{session.step,  session.getSeed(), flags.shuffle, order.microBatches * order.rows,
+                   losses.mark(), state.run};
     std::string saved =
         saveCheckpoint(session, tensors, place,
                        {flags.save, flags.keep, flags.maxFileBytes, state.lock, state.checkpoint});
@@ -250,6 +272,7 @@ private:
   ScalarNotes notes[2];        ///< of steps that are open: they take turns
   double lastEnd = 0;          ///< when the last step was over that is
   int64_t evaluatedAt = -1, savedAt = -1;
+  std::exception_ptr badData; ///< the error that ends the run
   int64_t startedAt = session.step;
   /// That was loaded, and is nan or infinite: the first loss is, too.
   std::string badWeight =
@@ -270,8 +293,8 @@ void checkCanTrain(const Program &program) {
             "NAME.so for psrt_open");
 }
 
-/// Returns the error of a checkpoint that could not be saved, which ended the run; null if there is
-/// none.
+/// Returns the error that ended the run with valid weights, of data or of a checkpoint that could
+/// not be saved; null if there is none.
 std::exception_ptr trainOnData(Session &session, const NamedTensors &tensors, const Flags &flags,
                                const RunState &state) {
   checkCanTrain(session.getProgram());
@@ -286,11 +309,10 @@ std::exception_ptr trainOnData(Session &session, const NamedTensors &tensors, co
     evaluator = std::make_unique<Evaluator>(session, *evalSource, flags.evalSteps);
   }
   try {
-    Trainer(session, tensors, flags, *source, evaluator.get(), state).run();
+    return Trainer(session, tensors, flags, *source, evaluator.get(), state).run();
   } catch (const SaveFailed &) {
     return std::current_exception();
   }
-  return nullptr;
 }
 
 ExportOptions exportOptions(const Flags &flags, bool averages) {
@@ -416,19 +438,19 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags,
   ReservedSpace space = reserveWeights(session, tensors, flags);
   if (!flags.trace.empty())
     session.parallel([](Rank &rank) { rank.executor->startTrace(400000); });
-  std::exception_ptr unsaved;
+  std::exception_ptr ended;
   if (flags.eval)
     evaluateOnly(session, flags);
   else if (!flags.data.files.empty())
-    unsaved = trainOnData(session, tensors, flags, state);
+    ended = trainOnData(session, tensors, flags, state);
   else if (flags.exportWeights.empty())
     PSRT_FAIL(BadArgument,
               "nothing to do: give --data FILE to train, --eval --eval-data FILE, or --info");
   space.release();
   if (!flags.exportWeights.empty())
     writeAllWeights(session, tensors, flags);
-  if (unsaved)
-    std::rethrow_exception(unsaved);
+  if (ended)
+    std::rethrow_exception(ended);
   if (!flags.trace.empty()) {
     writeTrace(session, flags.trace);
     sayWritten(session, flags, flags.trace);

@@ -602,3 +602,25 @@ def test_lines_of_another_run_that_goes_on(tmp_path, program):
     steps = [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert steps == list(range(steps[0], steps[0] + len(steps)))
     oracle.run([*train(program, data_for(tmp_path)), "--log", "log.jsonl"], tmp_path)
+
+
+@pytest.mark.parametrize("what", ["evaluation", "training"])
+def test_bad_data_lose_no_steps(tmp_path, what):
+    """The run ends with the error, and has saved the steps that it did before."""
+    model = models.mlp()
+    batches = oracle.draw_batches(model, 1, 4)
+    bad = {n: v.clone() for n, v in batches.items()}
+    bad["labels"].view(-1)[-1] = 10**6
+    save_file(bad if what == "training" else batches, tmp_path / "data.safetensors")
+    save_file(bad, tmp_path / "eval.safetensors")
+    program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2", "--optimizer", "sgd(lr=0.1)")
+    line = [program, "--data", "data.safetensors", "--save", "state", "--export-weights", "w.safetensors", "--log", "log.jsonl"]
+    steps, more = (3, []) if what == "training" else (2, ["--eval-data", "eval.safetensors", "--eval-every", "2"])
+    said = oracle.run([*line, "--steps", "4", *more], tmp_path, expect=1)
+    assert "1000000" in said and f"step-{steps:06}" in said, said
+    assert (tmp_path / "state/latest").read_text() == f"step-{steps:06}\n"
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == steps
+    weights = load_file(tmp_path / "w.safetensors")
+    oracle.run([program, "--data", "data.safetensors", "--steps", steps, "--export-weights", "again.safetensors", "--quiet"], tmp_path)
+    again = load_file(tmp_path / "again.safetensors")
+    assert weights.keys() == again.keys() and all(torch.equal(weights[n], again[n]) for n in again)

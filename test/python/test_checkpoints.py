@@ -89,7 +89,11 @@ def test_processes_save_and_load_the_same(programs):
 
 
 def contents(step):
-    return {path.name: path.read_bytes() for path in step.iterdir()}
+    """Without the name of the run, which is another one each time, and the sum of the index with it."""
+    files = {path.name: path.read_bytes() for path in step.iterdir()}
+    index = json.loads(files["index.json"])
+    assert len(index.pop("run")) == 16 and index.pop("sum")
+    return {**files, "index.json": index}
 
 
 @pytest.mark.parametrize("plan, ranks", [("zero", 4), ("all", 8)])
@@ -214,10 +218,13 @@ def test_keep_counts_by_the_order_of_saving(programs):
     assert (state / "latest").read_text() == "step-000002-2\n"
     save_in(programs, "kept-back", "--steps", 3, "--load", "latest", "--keep", 1)
     assert names_in(state) == ["latest", "step-000002-2", "step-000003"]
-    save_in(programs, "kept-back", "--steps", 3, "--keep", 1)
-    save_in(programs, "kept-back", "--steps", 3, "--keep", 1)
-    assert names_in(state) == ["latest", "step-000003"] and (state / "latest").read_text() == "step-000003\n"
+    save_in(programs, "kept-back", "--steps", 3, "--save-every", 1, "--keep", 1)
+    assert names_in(state) == ["latest", "step-000002-2", "step-000003", "step-000003-2"], "those of another run stay"
+    assert (state / "latest").read_text() == "step-000003-2\n"
     save_in(programs, "kept-back", "--steps", 4, "--load", "latest", "--keep", 1)
+    assert names_in(state) == ["latest", "step-000002-2", "step-000003", "step-000003-2", "step-000004"]
+    save_in(programs, "kept-back", "--steps", 5, "--load", "latest", "--keep", 1)
+    assert names_in(state) == ["latest", "step-000002-2", "step-000003", "step-000004", "step-000005"]
 
 
 def test_keep_removes_whole_checkpoints_alone(programs):
@@ -228,8 +235,8 @@ def test_keep_removes_whole_checkpoints_alone(programs):
     shutil.copytree(state / "step-000002", state / "step-000009")
     (state / "step-000009/index.json").write_text("{}")
     (state / "step-000008").symlink_to("step-000002")
-    save_in(programs, "kept-others", "--steps", 3, "--keep", 1)
-    assert names_in(state) == ["latest", "step-000000", "step-000003", "step-000008", "step-000009"]
+    save_in(programs, "kept-others", "--steps", 3, "--keep", 1, "--load", "latest")
+    assert names_in(state) == ["latest", "step-000000", "step-000002", "step-000003", "step-000008", "step-000009"]
     assert (state / "step-000000/notes.txt").read_text() == "mine"
 
 
