@@ -53,6 +53,18 @@ static bool checkText(StringRef tool, StringRef argument) {
   return false;
 }
 
+/// Prints an error where a flag that takes one value was given twice, and returns false: one of the
+/// values would be ignored.
+static bool checkOccurrences(StringRef tool) {
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (option->getNumOccurrencesFlag() == cl::Optional && option->getNumOccurrences() > 1) {
+      errs() << tool << ": error: " << (name.size() > 1 ? "--" : "-") << name << " is given "
+             << option->getNumOccurrences() << " times; give it once\n";
+      return false;
+    }
+  return true;
+}
+
 bool parseTool(int argc, char **argv, StringRef overview) {
   StringRef tool = sys::path::filename(argv[0]);
   for (int i = 1; i < argc; ++i) {
@@ -70,7 +82,7 @@ bool parseTool(int argc, char **argv, StringRef overview) {
     return false;
   }
   setVersion();
-  return cl::ParseCommandLineOptions(argc, argv, overview, &errs());
+  return cl::ParseCommandLineOptions(argc, argv, overview, &errs()) && checkOccurrences(tool);
 }
 
 ExitStatus getFault(StringRef message) {

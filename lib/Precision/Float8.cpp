@@ -24,18 +24,20 @@ template <typename Op, typename... Args>
 Value make(OpBuilder &builder, Operation *user, Args &&...args) {
   auto op = Op::create(builder, user->getLoc(), std::forward<Args>(args)...);
   copyMarks(user, op);
-  // What both halves of a backward use is made in the first.
-  if (getPhase(op) == Phase::BackwardWeight)
+  // What both halves of a backward use is made in the first, if that has what it is made of.
+  auto isOfWeight = [](Value value) {
+    Operation *producer = value.getDefiningOp();
+    return producer && getPhase(producer) == Phase::BackwardWeight;
+  };
+  if (getPhase(op) == Phase::BackwardWeight && llvm::none_of(op->getOperands(), isOfWeight))
     setPhase(op, Phase::BackwardInput);
   return op->getResult(0);
 }
 
 /// A number in the shape of a tensor.
 Value spread(OpBuilder &builder, Operation *user, Value unit, RankedTensorType type) {
-  auto op = BroadcastOp::create(builder, user->getLoc(), type.clone(builder.getF32Type()), unit,
-                                llvm::ArrayRef<int64_t>());
-  copyMarks(user, op);
-  return op;
+  return make<BroadcastOp>(builder, user, type.clone(builder.getF32Type()), unit,
+                           llvm::ArrayRef<int64_t>());
 }
 
 /// The largest |x| of a tensor.

@@ -552,12 +552,14 @@ FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value 
   return read;
 }
 
-/// The floating scalars beside the loss are accumulated over micro-batches.
+/// The floating scalars beside the loss are accumulated over micro-batches, each once.
 LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function) {
   Operation *end = function.getBody().front().getTerminator();
   OpBuilder builder(end);
+  llvm::DenseSet<Value> known;
   for (const Output &output : outputs) {
-    if (!loss || !output.isScalarFloat() || output.index == *loss)
+    if (!loss || !output.isScalarFloat() || output.index == *loss ||
+        !known.insert(end->getOperand(output.index)).second)
       continue;
     auto type = RankedTensorType::get({}, getAccumulatorElement(output.type.getElementType()));
     auto variable = variables.add(VariableKind::Accumulator, "output." + output.name, type);

@@ -59,7 +59,7 @@ std::string findBadInput(Session &session, const EntryPoint &entry, const Sample
 
 std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const EntryPoint &entry,
                            const SampleSource &source, const SampleOrder &order, int64_t step,
-                           const std::string &badWeight) {
+                           bool isFirst, const std::string &badWeight) {
   std::string ranks = findBadRanks(session, scalars);
   std::string text = ranks.empty() ? "" : " (in the part of rank " + ranks + ")";
   std::vector<int64_t> samples;
@@ -68,10 +68,16 @@ std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const E
   std::string input = findBadInput(session, entry, source, samples);
   if (!input.empty())
     return text + ": " + input + " is nan or infinite; mend the data";
-  if (!badWeight.empty())
+  if (isFirst && !badWeight.empty())
     return text + ": the weight \"" + badWeight +
            "\" that the run began with has values that are nan or infinite; load an earlier "
            "checkpoint, or other weights";
+  if (isFirst)
+    return text +
+           "; its inputs and the weights that the run began with are finite: an op of the model "
+           "makes it (a logarithm of 0, a division by 0); in 16 bits a large number may become "
+           "infinite: keep its module in f32 (ps-compile --precision fp16,keep-fp32=MODULE), or "
+           "use bf16";
   return text +
          "; its inputs are finite: lower the learning rate (--set lr=...), or clip gradients "
          "(ps-compile --clip-norm 1)";

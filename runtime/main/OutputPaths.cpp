@@ -126,7 +126,8 @@ void nameFlag(const char *flag, const std::function<void()> &check) {
     check();
   } catch (const Error &error) {
     Status status = error.status;
-    status.message = std::string(flag) + ": " + status.message;
+    if (status.message.rfind(flag, 0) != 0)
+      status.message = std::string(flag) + ": " + status.message;
     throw Error(status);
   }
 }

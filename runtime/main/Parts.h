@@ -76,10 +76,11 @@ std::string findBadInput(Session &session, const EntryPoint &entry, const Sample
                          const std::vector<int64_t> &samples);
 
 /// Where a loss that is no number comes from, as far as it shows: "; input ..." or "; ...".
-/// `scalars`: as they were after that step. `badWeight`: one that was nan or infinite before it.
+/// `scalars`: as they were after that step. `isFirst`: of the run; `badWeight` is a weight that was
+/// nan or infinite before it.
 std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const EntryPoint &entry,
                            const SampleSource &source, const SampleOrder &order, int64_t step,
-                           const std::string &badWeight);
+                           bool isFirst, const std::string &badWeight);
 
 /// Compares the first step with that of the one-rank program in `oneRank`; the exit status.
 int check(Session &session, const ProgramSource &oneRank, const Flags &flags);

@@ -198,7 +198,7 @@ private:
       PSRT_FAIL(BadInput, "the loss of step %lld is %s%s", (long long)record.step,
                 std::isnan(record.loss) ? "nan" : "infinite",
                 explainBadLoss(session, *record.scalars, entry, source, order, record.step,
-                               record.step == startedAt ? badWeight : "")
+                               record.step == startedAt, badWeight)
                     .c_str());
     progress.update(record.step + 1, record.loss);
     if (isEvaluated(record.step + 1))

@@ -491,6 +491,7 @@ def test_policy_with_an_unknown_axis(tmp_path, exports):
         (("--loss", "mse"), ["--loss mse", "labels"]),
         (("--dim", "x.0=7"), ["--dim x.0=7", "8"]),
         (("further.pt2",), ["positional"]),
+        (("--clip-norm", "1", "--clip-norm", "2"), ["--clip-norm is given 2 times; give it once"]),
         (("--freeze", ""), ["--freeze is empty"]),
         (("--dump-dir=",), ["--dump-dir is empty"]),
         (("",), ["is empty"]),

@@ -98,6 +98,26 @@ def test_trains_as_pytorch(tmp_path, references, name, mesh, micro_batches, flag
     assert 0.5 < distance(found.after, exact) / distance(weights, exact) < 1.2
 
 
+@pytest.mark.parametrize("scaling", ["fp8", "fp8,scaling=current"])
+def test_a_first_layer_of_the_input(tmp_path, scaling):
+    """No gradient of its input is needed: what its rounding reads is of the weight's half of the backward."""
+    torch.manual_seed(0)
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+
+        def forward(self, x, y):
+            return torch.nn.functional.mse_loss(self.b(torch.nn.functional.gelu(self.a(x))), y)
+
+    module, data = Network(), {"x": torch.randn(16, 16), "y": torch.randn(16, 16)}
+    module(**data).backward()
+    _, found = oracle.first_step(tmp_path, models.Model("first", module, data).export(tmp_path / "model.pt2"), data, "--precision", scaling)
+    for name, parameter in module.named_parameters():
+        assert (found[name] - parameter.grad).norm() < 0.1 * parameter.grad.norm(), name
+
+
 def test_current_scaling(tmp_path, references):
     archive, batches, exact, (losses, weights), _ = references("llama", False)
     found = oracle.train_compiled(tmp_path, archive, batches, "dp=2,tp=2", 1, ADAM, ("--precision", "fp8,scaling=current"), STEPS)

@@ -1,5 +1,6 @@
 """Losses of several terms, and sums: M micro-batches of a step equal PyTorch on the whole batch, on every layout."""
 import copy
+import json
 import re
 
 import capi
@@ -374,6 +375,27 @@ def test_a_host_steps_through_the_c_api(tmp_path, name, read):
     program.close()
 
 
+def test_a_further_output_that_is_returned_twice(tmp_path):
+    """It is in the log once."""
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 3)
+
+        def forward(self, x):
+            h = self.layer(x)
+            part = h.square().mean()
+            return h.mean() + part, part, part
+
+    module, x = Twice(), torch.randn(8, 4)
+    torch.export.save(torch.export.export(module, (x,)), tmp_path / "model.pt2")
+    program = oracle.compile_model(tmp_path, tmp_path / "model.pt2", "dp=1")
+    save_file({"x": x}, tmp_path / "data.safetensors")
+    oracle.run([program, "--data", "data.safetensors", "--steps", "1", "--log", "log.jsonl"], tmp_path)
+    record = json.loads((tmp_path / "log.jsonl").read_text())
+    assert pytest.approx(module(x)[1].item(), rel=1e-5) in record.values(), record
+
+
 # ---- evaluations of fewer samples than a batch has ----------------------------------------------------------------
 
 
@@ -531,4 +553,4 @@ def test_labels_of_no_class(tmp_path, mesh, label):
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), mesh)
     model.inputs["y"][3] = label
     save_file(model.inputs, tmp_path / "data.safetensors")
-    refuse([program, "--data", "data.safetensors"], tmp_path, 1, "the loss of step 0 is nan")
+    refuse([program, "--data", "data.safetensors"], tmp_path, 1, "the loss of step 0 is nan", "an op of the model makes it")
