@@ -70,8 +70,16 @@ Value repeatGroups(TensorBuilder &n, Value x, int64_t heads) {
   return n.reshape(n.broadcast(n.reshape(x, apart), repeated), shape);
 }
 
+/// Scores with -infinity where `seen` says so.
+Value hideScores(TensorBuilder &n, Value scores, Value seen) {
+  RankedTensorType type = getType(scores);
+  return n.make<ps::SelectOp>(n.broadcast(seen, type.getShape()), scores,
+                              n.splat(type, -std::numeric_limits<double>::infinity()));
+}
+
 /// softmax(scale query key^T + mask) value of operands of rank 4 and a known scale, op by op: a
-/// mask that is trained gets a gradient there.
+/// mask that is trained gets a gradient there, and every type is computed. Queries that see no key
+/// by a mask that is not trained have zeros, as in PyTorch.
 Value buildWrittenOut(TensorBuilder &n, const AttentionParts &parts) {
   int64_t heads = getShape(parts.query)[1];
   Value key = repeatGroups(n, parts.key, heads), value = repeatGroups(n, parts.value, heads);
@@ -80,13 +88,23 @@ Value buildWrittenOut(TensorBuilder &n, const AttentionParts &parts) {
   Value scores = buildMatmul(n, parts.query, n.swapDims(key, 2, 3));
   RankedTensorType type = getType(scores);
   scores = n.make<ps::MulOp>(scores, n.splat(type, *parts.scale));
-  scores = n.make<ps::AddOp>(scores, n.broadcast(parts.mask, type.getShape()));
-  if (parts.causal) {
-    Value seen = n.broadcast(buildTopLeftMask(n, parts.query, key), type.getShape());
-    scores =
-        n.make<ps::SelectOp>(seen, scores, n.splat(type, -std::numeric_limits<double>::infinity()));
+  bool hides = parts.mask && !isFloat(parts.mask);
+  if (hides)
+    scores = hideScores(n, scores, parts.mask);
+  else if (parts.mask)
+    scores = n.make<ps::AddOp>(scores, n.broadcast(parts.mask, type.getShape()));
+  if (parts.causal)
+    scores = hideScores(n, scores, buildTopLeftMask(n, parts.query, key));
+  Value wide = n.widen(scores), sees;
+  if (parts.mask && !dependsOnTrained(parts.mask)) {
+    Value most = n.reduce(ps::ReductionKind::Max, wide, {3}, true);
+    Value none = n.splat(getType(most), -std::numeric_limits<double>::infinity());
+    sees = n.broadcast(n.compare(ps::Predicate::Ne, most, none), getShape(wide));
+    wide = n.make<ps::SelectOp>(sees, wide, n.splat(getType(wide), 0));
   }
-  Value shares = buildAlongDim<ps::SoftmaxOp>(n, n.widen(scores), 3);
+  Value shares = buildAlongDim<ps::SoftmaxOp>(n, wide, 3);
+  if (sees)
+    shares = n.make<ps::SelectOp>(sees, shares, n.splat(getType(shares), 0));
   shares = buildDropout(n, n.convert(shares, type.getElementType()), parts.dropout, true);
   return buildMatmul(n, shares, value);
 }
@@ -118,7 +136,8 @@ Value buildAttention(TensorBuilder &n, const AttentionParts &parts) {
   }
   if (n.failed())
     return query;
-  if (mask && isFloat(mask) && dependsOnTrained(mask)) {
+  // Libraries have no attention of f64.
+  if (getElement(query).isF64() || (mask && isFloat(mask) && dependsOnTrained(mask))) {
     SmallVector<int64_t> whole(shape);
     whole.back() = getShape(value).back();
     Value result = buildWrittenOut(n, {query, key, value, mask, causal, parts.dropout, scale});

@@ -129,3 +129,29 @@ def test_a_bias_that_is_trained(tmp_path, groups, written_out, mesh):
     assert found == pytest.approx(loss, rel=1e-5)
     errors = oracle.gradient_errors(oracle.Reference([], single, exact, {}, {}, oracle.aliases_of(model.module)), gradients)
     assert exact["bias.weight"].abs().max() > 0 and max(errors.values()) <= 1, errors
+
+
+@pytest.mark.parametrize("kind", ["plain", "causal", "seen", "added", "written out"])
+def test_attention_of_f64(tmp_path, kind):
+    """It is computed op by op, queries that see no key included: libraries have none of f64."""
+    seen, added = torch.ones(5, 5, dtype=torch.bool).tril(-1), torch.arange(25.0).view(5, 5).double() / 9
+    added[2] = -float("inf")
+    options = {"plain": {}, "causal": {"is_causal": True}, "seen": {"attn_mask": seen}, "added": {"attn_mask": added}}
+
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(6, 12).double()
+
+        def forward(self, x):
+            q = self.layer(x).view(3, 5, 2, 6).transpose(1, 2)
+            if kind == "written out":
+                return ((q @ q.transpose(-1, -2) * 6**-0.5).softmax(-1) @ q).square().mean()
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q, **options[kind]).square().mean()
+
+    torch.manual_seed(0)
+    module, x = Attention(), torch.randn(3, 5, 6).double()
+    module(x).backward()
+    _, found = oracle.first_step(tmp_path, models.Model("f64", module, {"x": x}).export(tmp_path / "model.pt2"), {"x": x})
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-12, atol=1e-14)

@@ -324,9 +324,9 @@ int64_t recognizeAttention(ModuleOp module) {
     // A mask gets no gradient.
     if (llvm::any_of(match.added, import::dependsOnTrained))
       continue;
-    // Everything must be in the type of the values: attention computes in one.
-    if (recognize::getType(match.query.value).getElementType() !=
-        recognize::getType(match.value.value).getElementType())
+    // Everything must be in the type of the values: attention computes in one, and not in f64.
+    Type element = recognize::getType(match.value.value).getElementType();
+    if (recognize::getType(match.query.value).getElementType() != element || element.isF64())
       continue;
     // Kernels have heads of one size.
     if (match.query.getSize(recognize::kFeature) != match.value.getSize(recognize::kFeature))
