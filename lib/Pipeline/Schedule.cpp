@@ -145,9 +145,10 @@ private:
     getOperation().emitWarning()
         << "the loss, or a term of it, is no average over samples: a mean over what a micro-batch "
            "counts (labels that are not ignored) within another function, or a root, a norm or a "
-           "variance over the batch, such as that of batch norms; a step averages it over its "
+           "variance over the batch, such as that of batch norms; a step puts it together from its "
         << int64_t(microBatches)
-        << " micro-batches, which differs from the loss of the whole batch; --loss-average "
+        << " micro-batches (sums and counts are added up, all else is averaged), which differs "
+           "from the loss of the whole batch; --loss-average "
            "micro-batch says that this is meant, --micro-batches 1 avoids it";
   }
 
