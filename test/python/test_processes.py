@@ -317,11 +317,12 @@ def two_hosts(tmp_path, program):
     for host in hosts:
         host.mkdir()
         data_for(host)
-        oracle.run([program, "--data", "data.safetensors", "--steps", 2, "--save", "saved", "--quiet"], host)
-        oracle.run([program, "--export-weights", "w.safetensors", "--quiet"], host)
-        oracle.run([program, "--export-weights", "folder", "--max-file-size", 3000, "--quiet"], host)
-    shutil.rmtree(hosts[1] / "folder")  # each export has a number of its own
-    shutil.copytree(hosts[0] / "folder", hosts[1] / "folder")
+    oracle.run([program, "--data", "data.safetensors", "--steps", 2, "--save", "saved", "--quiet"], hosts[0])
+    oracle.run([program, "--export-weights", "w.safetensors", "--quiet"], hosts[0])
+    oracle.run([program, "--export-weights", "folder", "--max-file-size", 3000, "--quiet"], hosts[0])
+    for name in ("saved", "folder"):  # each run and export has a number of its own
+        shutil.copytree(hosts[0] / name, hosts[1] / name)
+    shutil.copy(hosts[0] / "w.safetensors", hosts[1])
     return hosts
 
 
