@@ -70,7 +70,7 @@ Value repeatGroups(TensorBuilder &n, Value x, int64_t heads) {
   return n.reshape(n.broadcast(n.reshape(x, apart), repeated), shape);
 }
 
-/// Scores with -infinity where `seen` says so.
+/// Returns the scores with -infinity where `seen` is false.
 Value hideScores(TensorBuilder &n, Value scores, Value seen) {
   RankedTensorType type = getType(scores);
   return n.make<ps::SelectOp>(n.broadcast(seen, type.getShape()), scores,

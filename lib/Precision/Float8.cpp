@@ -24,7 +24,8 @@ template <typename Op, typename... Args>
 Value make(OpBuilder &builder, Operation *user, Args &&...args) {
   auto op = Op::create(builder, user->getLoc(), std::forward<Args>(args)...);
   copyMarks(user, op);
-  // What both halves of a backward use is made in the first, if that has what it is made of.
+  // Both halves of the backward may use the result: make it in the first half, unless an operand
+  // comes from the second.
   auto isOfWeight = [](Value value) {
     Operation *producer = value.getDefiningOp();
     return producer && getPhase(producer) == Phase::BackwardWeight;

@@ -514,7 +514,9 @@ FailureOr<VariableOp> TrainingBuilder::getLossScale(float initial) {
     if (!first && isTrained(FlatSymbolRefAttr::get(variable.getSymNameAttr())))
       first = variable;
   if (!first)
-    return refuse(forward) << "nothing is trained: there are no gradients to scale";
+    return refuse(forward)
+           << "no parameter is trained, so there are no gradients to scale; train one, or "
+              "compile with --precision fp32 or bf16";
   auto scalar = RankedTensorType::get({}, Float32Type::get(module.getContext()));
   auto scale = variables.add(VariableKind::Optimizer, kLossScaleSymbol, scalar, first,
                              DenseElementsAttr::get(scalar, initial));

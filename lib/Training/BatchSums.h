@@ -66,7 +66,7 @@ private:
   void setResults(mlir::Operation *op, State state);
 
   llvm::DenseMap<mlir::Value, State> states;
-  /// What `isAlike` has said.
+  /// Results of `isAlike`, by its arguments.
   llvm::DenseMap<std::tuple<mlir::Value, unsigned, int64_t, int64_t>, bool> alike;
 };
 

@@ -9,7 +9,8 @@
 namespace psrt {
 namespace {
 
-/// What a process runs. As text: a line for each part, the file first.
+/// The program and the flags of a process. Its text has one line for the file, then one for each
+/// part.
 struct Command {
   std::string file;               ///< of the program; may differ between hosts
   std::vector<std::string> parts; ///< the number of the program, then the flags

@@ -242,8 +242,9 @@ private:
     if (!hasAverages(session))
       return {loss, NAN};
     AveragesInPlace inPlace(session);
-    double averages = evaluateOne("eval loss of the averages");
-    inPlace.restore();
+    double averages = NAN;
+    withoutBadData([&] { averages = evaluateOne("eval loss of the averages"); });
+    inPlace.restore(); // also before a run that ends saves its weights
     return {loss, averages};
   }
 
