@@ -4,6 +4,7 @@
 #include "runtime/core/Status.h"
 #include "runtime/data/FolderLock.h"
 #include "runtime/data/OutputFile.h"
+#include "test/Support/FolderTest.h"
 #include <atomic>
 #include <fcntl.h>
 #include <filesystem>
@@ -19,23 +20,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-class Files : public testing::Test {
+class Files : public parashard::FolderTest {
 protected:
-  Files() {
-    std::string model = fs::temp_directory_path() / "psrt-files-XXXXXX";
-    folder = mkdtemp(model.data());
-  }
-  ~Files() override { fs::remove_all(folder); }
-  std::string path(const std::string &name) const { return (folder / name).string(); }
-  void put(const std::string &name, const std::string &text) const {
-    std::ofstream(path(name)) << text;
-  }
-  std::string get(const std::string &name) const {
-    std::ifstream stream(path(name));
-    return std::string(std::istreambuf_iterator<char>(stream), {});
-  }
   size_t count() const { return std::distance(fs::directory_iterator(folder), {}); }
-  fs::path folder;
 };
 
 /// The message of what `body` throws.

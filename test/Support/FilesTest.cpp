@@ -1,34 +1,20 @@
 // Writes files as the compiler does: nothing else in their folders is touched, and others read no
 // temporary ones.
 #include "lib/Support/Files.h"
-#include "gtest/gtest.h"
-#include <filesystem>
-#include <fstream>
+#include "test/Support/FolderTest.h"
 #include <set>
 #include <sys/stat.h>
-#include <unistd.h>
 
 using namespace parashard;
 namespace fs = std::filesystem;
 
 namespace {
 
-class Files : public testing::Test {
+class Files : public FolderTest {
 protected:
   Files() {
-    std::string model = fs::temp_directory_path() / "ps-files-XXXXXX";
-    folder = mkdtemp(model.data());
     put("w", "old");
     put("w.tmp", "mine");
-  }
-  ~Files() override { fs::remove_all(folder); }
-  std::string path(const std::string &name) const { return (folder / name).string(); }
-  void put(const std::string &name, const std::string &text) const {
-    std::ofstream(path(name)) << text;
-  }
-  std::string get(const std::string &name) const {
-    std::ifstream stream(path(name));
-    return std::string(std::istreambuf_iterator<char>(stream), {});
   }
   std::set<std::string> names() const {
     std::set<std::string> result;
@@ -36,7 +22,6 @@ protected:
       result.insert(entry.path().filename().string());
     return result;
   }
-  fs::path folder;
 };
 
 TEST_F(Files, NothingOfOthersIsTouchedAndTemporaryNamesDiffer) {
