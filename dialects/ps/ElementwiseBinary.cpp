@@ -351,8 +351,8 @@ LoweringKind ConvertOp::getLoweringKind() { return LoweringKind::Elementwise; }
 
 namespace {
 /// Converts floats to integers. A float is clamped to the range of i32 (of i64 for wider results),
-/// truncated, and wrapped to the width of the result. NaN becomes 0. Examples: 300 becomes 44 as i8,
-/// as in PyTorch. Infinity becomes the largest f32 below 2^31 as i32.
+/// truncated, and wrapped to the width of the result. NaN becomes 0. Examples: 300 becomes 44 as
+/// i8, as in PyTorch. Infinity becomes the largest f32 below 2^31 as i32.
 struct IntegerRange {
   IntegerRange(Type from, Type to) {
     unsigned bits = to.getIntOrFloatBitWidth() <= 32 ? 32 : 64;

@@ -20,11 +20,11 @@ inline constexpr llvm::StringLiteral kAmbiguousMeanMark = "ps.ambiguous_mean";
 /// On the module, a unit: the sums and counts of the loss that `@evaluate` returns are multiples of
 /// sums over the samples of its batch, so that those of fewer samples follow from whole batches.
 inline constexpr llvm::StringLiteral kRowSumsMark = "ps.row_sums";
-/// On the module: "step", "evaluate" or both, joined by "+". What is listed takes fewer samples than
-/// its batch has: it is filled up with rows whose labels are ignored (`ignoresRows`).
+/// On the module: "step", "evaluate" or both, joined by "+". What is listed takes fewer samples
+/// than its batch has: it is filled up with rows whose labels are ignored (`ignoresRows`).
 inline constexpr llvm::StringLiteral kIgnoresRowsMark = "ps.ignores_rows";
-/// On an argument, and on a result of `@evaluate` that has dims: the dim that is the batch, or whose
-/// major part is; `kNoBatch`, `kWholeBatch`; absent: dim 0.
+/// On an argument, and on a result of `@evaluate` that has dims: the dim that is the batch, or
+/// whose major part is; `kNoBatch`, `kWholeBatch`; absent: dim 0.
 inline constexpr llvm::StringLiteral kBatchDimMark = "ps.batch_dim";
 /// The mark of an input without a batch, and of a result that depends on none.
 inline constexpr int64_t kNoBatch = -1;

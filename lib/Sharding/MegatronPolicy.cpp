@@ -141,8 +141,8 @@ private:
                              ? ""
                              : llvm::formatv(" (and {0} more)", attentions.size() - 1).str();
       attentions.front()->emitWarning()
-          << "attention" << more << " has " << heads
-          << " heads to split over " << shards << " ranks of "
+          << "attention" << more << " has " << heads << " heads to split over " << shards
+          << " ranks of "
           << mesh.listAxes([](AxisAttr axis) { return axis.getKind() == AxisKind::Tensor; }) << ": "
           << shards - heads << " of them compute padding alone; sizes that divide the heads are "
           << divisors;

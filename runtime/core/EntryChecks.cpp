@@ -56,10 +56,11 @@ void EntryChecks::check(const Variable &variable, const std::string &path, const
   if (entry->isGood)
     return;
   if (computeCrc32(bytes, size_t(file.bytes)) != *file.crc)
-    PSRT_FAIL(BadInput,
-              "\"%s\" has changed since it was compiled, or was damaged before: the bytes of \"%s\" "
-              "(%s) do not have their CRC; put the file back, or export and compile it again",
-              path.c_str(), variable.displayName().c_str(), file.tensor.c_str());
+    PSRT_FAIL(
+        BadInput,
+        "\"%s\" has changed since it was compiled, or was damaged before: the bytes of \"%s\" "
+        "(%s) do not have their CRC; put the file back, or export and compile it again",
+        path.c_str(), variable.displayName().c_str(), file.tensor.c_str());
   entry->isGood = true;
 }
 

@@ -85,7 +85,6 @@ private:
   std::map<std::string, DnnPlan> plans;
 };
 
-
 } // namespace psrt::cuda
 
 #endif
