@@ -89,6 +89,7 @@ public:
     star.cards.resize(card.size);
     nonces.resize(card.size);
     aside.resize(card.size);
+    wasAside.resize(card.size);
     star.cards[0] = card;
     std::strcpy(star.cards[0].address, "127.0.0.1");
     star.hub = "127.0.0.1";
@@ -128,8 +129,11 @@ private:
     bool sent = sendMessage(arrival.socket, key, hello.nonce, kind, text, secondsFromNow(0.2));
     if (!sent || kind != Header::OtherFlags || star.sockets[card.rank] || isThere(card.rank))
       return;
+    // Once for each rank: those that try again and again, out of step, do not prolong it for ever.
+    if (!wasAside[card.rank])
+      asideUntil = secondsFromNow(kAsideSeconds);
+    wasAside[card.rank] = true;
     aside[card.rank] = {std::move(arrival.socket), card, hello.nonce};
-    asideUntil = secondsFromNow(kAsideSeconds);
   }
 
   void welcome(int rank, Member member) {
@@ -215,6 +219,7 @@ private:
   Star star;
   std::vector<Nonce> nonces; ///< by rank, what to sign for it
   std::vector<Member> aside; ///< by rank, those with other flags
+  std::vector<bool> wasAside;
   Deadline asideUntil;
   std::string intruder; ///< the address of the last one without the key
   std::string other;    ///< the address of the last one with other flags

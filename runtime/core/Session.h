@@ -9,6 +9,8 @@
 #include "runtime/core/ThreadWatch.h"
 #include "runtime/data/Batches.h"
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <set>
 
 /// Lets a rank fail before a step. Defined by psrt_faults, which only programs of tests link.
@@ -110,11 +112,11 @@ public:
   const EntryPoint &entry(const std::string &name) const;
 
   /// Writes the inputs of an entry for `microBatches` micro-batches: rows by sampleOf(microBatch,
-  /// row).
+  /// row). After a failure with BadInput the session and its communication go on.
   template <typename SampleOf>
   void writeInputs(const EntryPoint &entry, const SampleSource &source, int64_t microBatches,
                    SampleOf sampleOf, int64_t slot = 0, bool cotangents = false) {
-    parallel([&](Rank &rank) {
+    parallelReading([&](Rank &rank) {
       for (size_t i = 0; i < program.inputs.size(); ++i)
         if (belongs(program.inputs[i], entry, cotangents))
           for (int64_t m = 0; m < microBatches; ++m)
@@ -162,6 +164,25 @@ private:
   void checkUsable() const;
   [[noreturn]] void recover(const Status &status);
   template <typename Body> void amongProcesses(Body &&body);
+  /// As `parallel`, for a body that only reads: BadInput of a rank is thrown when all have ended,
+  /// and wakes no rank of another process.
+  template <typename Body> void parallelReading(Body &&body) {
+    std::mutex mutex;
+    std::optional<Status> bad;
+    parallel([&](Rank &rank) {
+      try {
+        body(rank);
+      } catch (const Error &error) {
+        if (error.status.code != StatusCode::BadInput)
+          throw;
+        std::lock_guard<std::mutex> lock(mutex);
+        if (!bad || rank.index < bad->rank)
+          bad = located(error.status, rank.index);
+      }
+    });
+    if (bad)
+      throw Error(*bad);
+  }
   bool belongs(const Input &input, const EntryPoint &entry, bool cotangents) const;
   /// The address; Absent where the rank's stage does not read it.
   int64_t inputAt(const Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,

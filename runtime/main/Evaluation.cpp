@@ -86,7 +86,9 @@ Evaluator::Evaluator(Session &session, const SampleSource &source, int64_t maxSt
 }
 
 template <typename SampleOf> Evaluator::Sums Evaluator::runBatch(SampleOf sampleOf) {
-  session.writeInputs(entry, source, 1, [&](int64_t, int64_t row) { return sampleOf(row); });
+  readTogether(session, [&] {
+    session.writeInputs(entry, source, 1, [&](int64_t, int64_t row) { return sampleOf(row); });
+  });
   session.run(entry);
   Sums sums;
   for (const std::string &suffix : parts) {

@@ -37,6 +37,13 @@ void checkSameInputs(Session &session, const Flags &flags, const WeightFiles *we
 /// Fails with BadArgument where a process does not see the folder that the first one has locked.
 void checkSharedFolder(Session &session, const std::string &folder);
 
+/// Returns the error of the first process that has one, the same in every process; nullopt where
+/// none has. `here`: that of this process. The same call in all of them.
+std::optional<Status> findErrorOfAny(Session &session, const std::optional<Status> &here);
+/// Calls `read`, which reads data and fails with BadInput where these cannot be used. Then it fails
+/// in every process of a job: none waits for one that ended.
+void readTogether(Session &session, const std::function<void()> &read);
+
 /// What a run has beside its session.
 struct RunState {
   FolderLock *lock = nullptr;      ///< of the folder of --save; null but in the first process

@@ -79,17 +79,17 @@ public:
       each = session.makeNotes(symbols);
   }
 
-  /// Returns the error of data that ended the run, after all is saved; null if there is none.
-  std::exception_ptr run() {
-    bool stopped = session.isAny(mustStop());
+  /// Returns the error of data that ended the run, after all is saved; nullopt if there is none.
+  std::optional<Status> run() {
+    bool stopped = false;
     if (session.step >= total)
       progress.line(format("nothing to train: %lld of %lld steps are done", (long long)session.step,
                            (long long)total));
-    for (; session.step < total && !stopped; stopped = session.isAny(mustStop())) {
-      if (!withoutBadData([&] { begin(); })) {
-        open.pop_back(); // it has not run
+    while (session.step < total) {
+      withoutBadData([&] { readSamples(session.step); });
+      if (stopped = session.isAny(mustStop()); stopped)
         break;
-      }
+      begin();
       // A device goes on while the host learns how the step before has ended.
       int64_t done = session.step + 1;
       finish(session.runsLater() && !isLookedAt(done) ? 1 : 0);
@@ -98,6 +98,7 @@ public:
         save();
     }
     finish(0);
+    badData = findErrorOfAny(session, badData);
     losses.finish();
     log.finish();
     bool isThere = session.step == startedAt && isLoadedFromSave(flags);
@@ -111,19 +112,16 @@ public:
   }
 
 private:
-  /// Whether `body`, which reads data, ends well. If not, the weights are still those of the last
-  /// step: the run saves and ends. Among processes only one may know of it: then the error ends
-  /// all.
-  bool withoutBadData(const std::function<void()> &body) {
+  /// Calls `body`, which reads data. Where these cannot be used, the weights are still those of the
+  /// last step: the run saves and ends. Before the first step there is nothing to save.
+  void withoutBadData(const std::function<void()> &body) {
     try {
       body();
-      return true;
     } catch (const Error &error) {
       bool hasTrained = session.step > startedAt;
-      if (error.status.code != StatusCode::BadInput || session.isOneOfMany() || !hasTrained)
+      if (error.status.code != StatusCode::BadInput || !hasTrained)
         throw;
-      badData = std::current_exception();
-      return false;
+      badData = error.status;
     }
   }
 
@@ -133,7 +131,9 @@ private:
   }
 
   /// Whether this process wants the run to save and end: by a signal, or as its disk is full.
-  bool mustStop() const { return isStopRequested() || !getFailure().empty() || badData; }
+  bool mustStop() const {
+    return isStopRequested() || !getFailure().empty() || badData.has_value();
+  }
 
   /// Whether what is there after `done` steps is looked at, or told.
   bool isLookedAt(int64_t done) const {
@@ -145,12 +145,19 @@ private:
     return evaluator && (done == total || (flags.evalEvery > 0 && done % flags.evalEvery == 0));
   }
 
-  /// Runs the next step, as far as the device has it.
+  /// Writes the samples of a step into the inputs.
+  void readSamples(int64_t step) {
+    readAt = steadySeconds();
+    session.writeInputs(entry, source, session.getProgram().microBatches,
+                        [&](int64_t m, int64_t row) { return order.sample(step, m, row); });
+  }
+
+  /// Runs the next step, whose samples are there, as far as the device has it.
   void begin() {
     StepRecord &record = open.emplace_back();
     record.step = session.step;
     record.rateFactor = schedule.factor(session.step);
-    record.start = steadySeconds();
+    record.start = readAt;
     for (const auto &[name, base] : log.getRates())
       session.setScalar(name, base * record.rateFactor);
     runStep(session.step);
@@ -172,9 +179,6 @@ private:
   }
 
   void runStep(int64_t step) {
-    const Program &program = session.getProgram();
-    session.writeInputs(entry, source, program.microBatches,
-                        [&](int64_t m, int64_t row) { return order.sample(step, m, row); });
     if (step != 0 || flags.gradients.empty()) {
       session.run(entry);
       return;
@@ -271,9 +275,10 @@ private:
   StepLog log;
   std::deque<StepRecord> open; ///< steps that have begun and are not told of
   ScalarNotes notes[2];        ///< of steps that are open: they take turns
+  double readAt = 0;           ///< when the samples of the next step were asked for
   double lastEnd = 0;          ///< when the last step was over that is
   int64_t evaluatedAt = -1, savedAt = -1;
-  std::exception_ptr badData; ///< the error that ends the run
+  std::optional<Status> badData; ///< the error that ends the run
   int64_t startedAt = session.step;
   /// That was loaded, and is nan or infinite: the first loss is, too.
   std::string badWeight =
@@ -295,9 +300,9 @@ void checkCanTrain(const Program &program) {
 }
 
 /// Returns the error that ended the run with valid weights, of data or of a checkpoint that could
-/// not be saved; null if there is none.
-std::exception_ptr trainOnData(Session &session, const NamedTensors &tensors, const Flags &flags,
-                               const RunState &state) {
+/// not be saved; nullopt if there is none.
+std::optional<Status> trainOnData(Session &session, const NamedTensors &tensors, const Flags &flags,
+                                  const RunState &state) {
   checkCanTrain(session.getProgram());
   listenForStop(session.isFirst() && !flags.quiet);
   std::unique_ptr<SampleSource> source = openData(session.getProgram(), flags.data), evalSource;
@@ -311,8 +316,8 @@ std::exception_ptr trainOnData(Session &session, const NamedTensors &tensors, co
   }
   try {
     return Trainer(session, tensors, flags, *source, evaluator.get(), state).run();
-  } catch (const SaveFailed &) {
-    return std::current_exception();
+  } catch (const SaveFailed &failure) {
+    return failure.status;
   }
 }
 
@@ -439,7 +444,7 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags,
   ReservedSpace space = reserveWeights(session, tensors, flags);
   if (!flags.trace.empty())
     session.parallel([](Rank &rank) { rank.executor->startTrace(400000); });
-  std::exception_ptr ended;
+  std::optional<Status> ended;
   if (flags.eval)
     evaluateOnly(session, flags);
   else if (!flags.data.files.empty())
@@ -451,7 +456,7 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags,
   if (!flags.exportWeights.empty())
     writeAllWeights(session, tensors, flags);
   if (ended)
-    std::rethrow_exception(ended);
+    throw Error(*ended);
   if (!flags.trace.empty()) {
     writeTrace(session, flags.trace);
     sayWritten(session, flags, flags.trace);

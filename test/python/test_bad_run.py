@@ -11,6 +11,7 @@ import oracle
 import pytest
 import torch
 from conftest import tools_folder
+from processes import finish, start_by_hand
 from refusals import PLAIN, data_for, program, refuse, refuse_compile, train  # noqa: F401
 from safetensors.torch import load_file, save_file
 
@@ -604,9 +605,10 @@ def test_lines_of_another_run_that_goes_on(tmp_path, program):
     oracle.run([*train(program, data_for(tmp_path)), "--log", "log.jsonl"], tmp_path)
 
 
-@pytest.mark.parametrize("what", ["evaluation", "training"])
-def test_bad_data_lose_no_steps(tmp_path, what):
-    """The run ends with the error, and has saved the steps that it did before."""
+@pytest.mark.parametrize("what, processes", [("evaluation", 1), ("training", 1), ("evaluation", 2), ("training", 2)])
+def test_bad_data_lose_no_steps(tmp_path, what, processes):
+    """The run ends with the error, and has saved the steps that it did before; where one of several processes reads
+    the bad sample, all end so."""
     model = models.mlp()
     batches = oracle.draw_batches(model, 1, 4)
     bad = {n: v.clone() for n, v in batches.items()}
@@ -616,7 +618,14 @@ def test_bad_data_lose_no_steps(tmp_path, what):
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2", "--optimizer", "sgd(lr=0.1)")
     line = [program, "--data", "data.safetensors", "--save", "state", "--export-weights", "w.safetensors", "--log", "log.jsonl"]
     steps, more = (3, []) if what == "training" else (2, ["--eval-data", "eval.safetensors", "--eval-every", "2"])
-    said = oracle.run([*line, "--steps", "4", *more], tmp_path, expect=1)
+    line += ["--steps", "4", *more]
+    if processes == 1:
+        said = oracle.run(line, tmp_path, expect=1)
+    else:
+        ends = [finish(one) for one in start_by_hand(line, tmp_path, processes)]
+        assert [status for status, _ in ends] == [1] * processes, ends
+        said = "".join(text for _, text in ends)
+        assert said.count("error: ") == 1, said
     assert "1000000" in said and f"step-{steps:06}" in said, said
     assert (tmp_path / "state/latest").read_text() == f"step-{steps:06}\n"
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == steps
