@@ -39,11 +39,15 @@ std::string describeInside(ArrayRef<Layer> layers, StringRef name) {
   return "";
 }
 
+/// Whether a method chooses the cuts, so that stages weigh much the same; others name modules.
+bool isBalanced(StringRef method) {
+  return method == "uniform" || method == "parameters" || method == "flops";
+}
+
 /// The first segment of each stage but the first, by a method or by names of modules.
 llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef method,
                                               const plan::Placement &placement) {
-  bool byWeight = method == "parameters" || method == "flops";
-  if (method != "uniform" && !byWeight) {
+  if (!isBalanced(method)) {
     std::vector<std::string> paths, names;
     for (const Layer &layer : layers)
       paths.push_back(layer.name);
@@ -108,7 +112,8 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
     }
     auto cuts = findCuts(layers, method, stages.placement);
     if (!cuts) {
-      module.emitError() << "--split-method " << method << ": " << llvm::toString(cuts.takeError());
+      module.emitError() << getCause(layers.size(), stages.placement) << ": "
+                         << llvm::toString(cuts.takeError());
       return signalPassFailure();
     }
     stages.cuts = *cuts;
@@ -117,6 +122,13 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
   }
 
 private:
+  /// The flag by which a model of `layers` layers cannot be cut.
+  std::string getCause(int64_t layers, const plan::Placement &given) const {
+    if (!isBalanced(method) || given.ranks <= layers / given.chunks)
+      return "--split-method " + method;
+    return given.ranks > layers ? "--mesh" : "--num-chunks " + std::to_string(given.chunks);
+  }
+
   LogicalResult checkOptions(ModuleOp module) {
     if (chunks < 1)
       return module.emitError() << "--num-chunks " << int64_t(chunks)

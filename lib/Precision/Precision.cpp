@@ -190,6 +190,13 @@ private:
   llvm::DenseMap<StringRef, SmallVector<VariableOp, 1>> copies;
 };
 
+/// Whether gradients may be added up over ranks: true where the mesh is not known.
+bool splitsGradients(MeshOp mesh) {
+  return !mesh || llvm::any_of(mesh.getAxes().getAsRange<AxisAttr>(), [](AxisAttr axis) {
+    return axis.getKind() != AxisKind::Pipeline && axis.getDevices() > 1;
+  });
+}
+
 struct PrecisionPass : impl::PrecisionPassBase<PrecisionPass> {
   using PrecisionPassBase::PrecisionPassBase;
 
@@ -203,6 +210,9 @@ struct PrecisionPass : impl::PrecisionPassBase<PrecisionPass> {
       return signalPassFailure();
     if (gradientReduction != "bf16")
       return;
+    if (!splitsGradients(getMesh(getOperation())))
+      getOperation().emitWarning("--gradient-reduction bf16 has no effect: the mesh has one rank "
+                                 "per stage, and no gradient is added up over ranks");
     FloatType narrow = BFloat16Type::get(&getContext());
     if (zero >= 2)
       for (auto function : getOperation().getOps<func::FuncOp>())

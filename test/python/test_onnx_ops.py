@@ -360,6 +360,39 @@ def test_what_no_converter_reads_is_an_error(tmp_path, node, inputs, words):
     onnx_models.refuse(tmp_path, tmp_path / "unread.onnx", *words, "the node")
 
 
+@pytest.mark.parametrize(
+    "change,words",
+    [
+        (lambda m: m.graph.node[0].output.append("z"), ["'Add' has a result 1, 'z', which this op does not give"]),
+        (lambda m: m.graph.output.append(m.graph.output[0]), ["two outputs of the model are named 'y'"]),
+        (lambda m: m.graph.output[0].CopyFrom(onnx_models.value("y", i64, [3, 4])), ["declares 'y' as int64 [3, 4]", "tensor<3x4xf32>"]),
+        (lambda m: m.graph.value_info.append(onnx_models.value("y", f32, [3])), ["declares 'y' as float32 [3]"]),
+        (lambda m: m.graph.initializer[0].segment.SetInParent(), ["the field 'segment' (3) of the tensor 'w'"]),
+        (lambda m: m.training_info.add(), ["the field 'training_info' (20) of the model"]),
+        (lambda m: m.graph.quantization_annotation.add(), ["'quantization_annotation' (14) of the graph 'test'"]),
+        (lambda m: m.graph.node[0].attribute.add(name="a").sparse_tensor.SetInParent(), ["'sparse_tensor' (22)", "'a' of 'Add'"]),
+        (lambda m: m.MergeFromString(b"\xf8\x07\x01"), ["the field (127) of the model"]),
+    ],
+)
+def test_what_the_importer_does_not_read_is_refused(tmp_path, change, words):
+    """Fields that it does not know, results that no op gives, and declarations that the graph does not keep."""
+    model = onnx_models.graph([helper.make_node("Add", ["x", "w"], ["y"])], X, ["y"], {"w": torch.ones(4)})
+    change(model)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    onnx_models.refuse(tmp_path, tmp_path / "m.onnx", *words)
+
+
+def test_sizes_that_the_file_declares_otherwise(tmp_path):
+    """As exporters leave them where only the input's dim is dynamic."""
+    model = onnx_models.graph([helper.make_node("Neg", ["x"], ["y"])], X, ["y"])
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    model.graph.output[0].CopyFrom(onnx_models.value("y", f32, [3, 4]))
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    check = [tools_folder() / "ps-translate", "--import-onnx", tmp_path / "m.onnx", "--check", "--dim"]
+    assert "warning" not in run([*check, "batch=3"], tmp_path)
+    assert "'y' as float32 [3, 4], and the graph computes 'tensor<5x4xf32>'" in run([*check, "batch=5"], tmp_path)
+
+
 def test_neutral_attributes_are_no_error(tmp_path):
     """Those without an effect on what is imported, and neutral values, that exporters write down."""
     nodes = [

@@ -301,6 +301,10 @@ LogicalResult OnnxNode::checkRead() {
     if (!name.empty() && !readInputs.contains(i))
       return fail("has an input " + Twine(i) + ", '" + name +
                   "', which is not supported; export the model without it");
+  for (auto [i, name] : enumerate(node.output()))
+    if (!name.empty() && !knownResults.contains(i))
+      return fail("has a result " + Twine(i) + ", '" + name +
+                  "', which this op does not give; export the model again");
   return success();
 }
 
@@ -308,7 +312,8 @@ LogicalResult OnnxNode::checkRead() {
 // Results
 //===----------------------------------------------------------------------===//
 
-bool OnnxNode::isUsed(unsigned result) const {
+bool OnnxNode::isUsed(unsigned result) {
+  knownResults.insert(result);
   return result < getNumResults() && !node.output(result).empty();
 }
 

@@ -65,7 +65,7 @@ public:
   void haveNoEffect(std::initializer_list<llvm::StringRef> names) {
     readAttributes.insert(names.begin(), names.end());
   }
-  /// Fails where no converter has read an attribute or an input.
+  /// Fails where no converter has read an attribute or an input, or has looked at a result.
   mlir::LogicalResult checkRead();
   /// An attribute of earlier opsets that became input `i`; empty where neither is given.
   llvm::SmallVector<int64_t> integersOf(llvm::StringRef name, unsigned i);
@@ -76,8 +76,8 @@ public:
   /// counted in 40 bits.
   bool checkShape(llvm::ArrayRef<int64_t> shape);
 
-  // Results.
-  bool isUsed(unsigned result) const;
+  // Results. Asking for one or setting it marks it.
+  bool isUsed(unsigned result);
   unsigned getNumResults() const { return node.output_size(); }
   /// Defines a result. Small ones that constants alone define become constants.
   mlir::LogicalResult set(unsigned result, mlir::Value value);
@@ -96,7 +96,7 @@ private:
   const onnx::AttributeProto *findAttribute(llvm::StringRef name) const;
 
   llvm::StringSet<> readAttributes;
-  llvm::SmallDenseSet<unsigned> readInputs;
+  llvm::SmallDenseSet<unsigned> readInputs, knownResults;
 };
 
 /// A tensor that stands in a node as a constant; null after a failure of the node.

@@ -243,7 +243,7 @@ LogicalResult OnnxGraphConverter::convertBranch(OnnxNode &choice, const onnx::Gr
   return success();
 }
 
-/// Fails where a call has an attribute that its function does not declare.
+/// Fails where a call has an attribute, an input or an output that its function does not declare.
 static LogicalResult checkCall(const onnx::NodeProto &node, const onnx::FunctionProto &function,
                                Location loc) {
   auto declares = [&](const std::string &name) {
@@ -256,6 +256,12 @@ static LogicalResult checkCall(const onnx::NodeProto &node, const onnx::Function
       return emitError(loc) << "'" << getOpName(node) << "' has the attribute '" << attribute.name()
                             << "', which its function in the model does not declare"
                             << describeNode(node) << "; export the model again";
+  if (node.input_size() > function.input_size() || node.output_size() > function.output_size())
+    return emitError(loc) << "'" << getOpName(node) << "' has " << node.input_size()
+                          << " inputs and " << node.output_size()
+                          << " outputs; its function in the model has " << function.input_size()
+                          << " and " << function.output_size() << describeNode(node)
+                          << "; export the model again";
   return success();
 }
 

@@ -71,6 +71,10 @@ WindowAttributes readWindows(OnnxNode &n, Value x, ArrayRef<int64_t> kernel) {
   if (!given.isSame() && given.padding != "NOTSET" && given.padding != "VALID")
     (void)n.fail("has the padding '" + given.padding +
                  "'; expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
+  if (given.padding != "NOTSET" && !n.hasAttribute("output_shape") &&
+      llvm::any_of(pads, [](int64_t pad) { return pad != 0; }))
+    (void)n.fail("has both 'pads' and 'auto_pad' = '" + given.padding +
+                 "'; export the model with one of them");
   for (int64_t size : llvm::concat<const int64_t>(given.in, given.kernel))
     if (size < 1 || size > kMostPlaces)
       (void)n.fail("has a dim or a kernel of size " + Twine(size) +

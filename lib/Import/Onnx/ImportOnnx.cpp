@@ -1,6 +1,7 @@
 // Imports an `.onnx` model: reads it, binds its dims, and builds the module of level 0.
 #include "lib/Import/Finish.h"
 #include "lib/Import/Onnx/ConvertGraph.h"
+#include "lib/Import/Onnx/DeclaredTypes.h"
 #include "lib/Import/Onnx/Variables.h"
 #include "lib/Import/Pt2/Sizes.h"
 #include "lib/Import/Shapes.h"
@@ -69,6 +70,11 @@ private:
     for (const onnx::ValueInfoProto &input : model.getGraph().input())
       if (!names.insert(input.name()).second)
         return emitError(loc) << "two inputs of the model are named '" << input.name()
+                              << "'; give each one a name of its own";
+    llvm::StringSet<> outputNames;
+    for (const std::string &output : outputs)
+      if (!outputNames.insert(output).second)
+        return emitError(loc) << "two outputs of the model are named '" << output
                               << "'; give each one a name of its own";
     for (const OnnxTensor &tensor : model.getTensors())
       names.insert(tensor.name);
@@ -163,6 +169,8 @@ private:
     }
     if (results.empty())
       return emitError(loc) << "the model has no output";
+    if (failed(checkDeclaredTypes(model.getGraph(), scope)))
+      return failure();
     returnResults(b, function, results, outputs);
     return success();
   }

@@ -1,6 +1,7 @@
 // Opens an `.onnx` file: cuts its initializers out of the message, so that only the graph is
 // parsed, and finds their bytes, in the file or in files beside it.
 #include "lib/Import/Onnx/Model.h"
+#include "lib/Import/Onnx/UnreadFields.h"
 #include "lib/Import/Onnx/Wire.h"
 #include "lib/Import/Shapes.h"
 #include "llvm/ADT/StringExtras.h"
@@ -187,6 +188,8 @@ Error OnnxModel::read() {
   proto = std::make_unique<onnx::ModelProto>();
   if (slim.size() > INT32_MAX || !hasGraph || !proto->ParsePartialFromString(slim))
     return error("is no ONNX model; expected a file written by torch.onnx.export");
+  if (std::string field = findUnreadField(*proto); !field.empty())
+    return error("has " + field + ", which is not supported; export the model without it");
   if (proto->graph().sparse_initializer_size())
     return error("has sparse initializers, which are not supported");
   if (Error e = checkOpset())
@@ -228,6 +231,8 @@ Error OnnxModel::addTensor(StringRef message) {
   onnx::TensorProto proto;
   if (reader.isDamaged() || slim.size() > INT32_MAX || !proto.ParsePartialFromString(slim))
     return error("has a damaged initializer; copy or export it again");
+  if (std::string field = findUnreadField(proto); !field.empty())
+    return error("has " + field + ", which is not supported; export the model without it");
   OnnxTensor tensor;
   tensor.name = proto.name();
   tensor.dtype = proto.data_type();

@@ -48,17 +48,25 @@ public:
     fail("'" + key + "' is not an integer");
     return 0;
   }
+  /// What was read of an argument's value; `tag` is its kind. Fails where it is of another kind.
+  template <typename T> T require(std::optional<T> read, StringRef tag, JsonValue value) {
+    if (!read)
+      fail("'" + tag + "' has the value " + value.describe());
+    return read.value_or(T());
+  }
 };
 
-double readFloat(JsonValue value) {
+double readFloat(Reader &r, JsonValue value) {
   if (std::optional<double> d = value.getAsNumber())
     return *d;
   // Infinities and NaN are strings.
-  std::string s = value.getAsString().value_or("NaN");
+  std::string s = value.getAsString().value_or("");
   if (s == "Infinity")
     return std::numeric_limits<double>::infinity();
   if (s == "-Infinity")
     return -std::numeric_limits<double>::infinity();
+  if (s != "NaN")
+    r.fail("a float is " + value.describe());
   return std::numeric_limits<double>::quiet_NaN();
 }
 
@@ -130,11 +138,11 @@ void readArgumentValue(Reader &r, StringRef tag, JsonValue value, Argument &out)
       out.names.push_back(readTensorName(r, v));
   } else if (tag == "as_int") {
     out.kind = Argument::Int;
-    out.sizes.emplace_back().value = value.getAsInteger().value_or(0);
+    out.sizes.emplace_back().value = r.require(value.getAsInteger(), tag, value);
   } else if (tag == "as_ints") {
     out.kind = Argument::Ints;
     for (JsonValue v : list)
-      out.sizes.emplace_back().value = v.getAsInteger().value_or(0);
+      out.sizes.emplace_back().value = r.require(v.getAsInteger(), tag, v);
   } else if (tag == "as_sym_int") {
     out.kind = Argument::Int;
     out.sizes = {readSizeArgument(r, value)};
@@ -144,24 +152,24 @@ void readArgumentValue(Reader &r, StringRef tag, JsonValue value, Argument &out)
       out.sizes.push_back(readSizeArgument(r, v));
   } else if (tag == "as_float") {
     out.kind = Argument::Float;
-    out.floats = {readFloat(value)};
+    out.floats = {readFloat(r, value)};
   } else if (tag == "as_floats") {
     out.kind = Argument::Floats;
     for (JsonValue v : list)
-      out.floats.push_back(readFloat(v));
+      out.floats.push_back(readFloat(r, v));
   } else if (tag == "as_bool") {
     out.kind = Argument::Bool;
-    out.bools = {value.getAsBoolean().value_or(false)};
+    out.bools = {r.require(value.getAsBoolean(), tag, value)};
   } else if (tag == "as_bools") {
     out.kind = Argument::Bools;
     for (JsonValue v : list)
-      out.bools.push_back(v.getAsBoolean().value_or(false));
+      out.bools.push_back(r.require(v.getAsBoolean(), tag, v));
   } else if (tag == "as_string" || tag == "as_operator") {
     out.kind = Argument::String;
-    out.names = {value.getAsString().value_or("")};
+    out.names = {r.require(value.getAsString(), tag, value)};
   } else if (tag == "as_scalar_type") {
     out.kind = Argument::Dtype;
-    out.dtype = value.getAsInteger().value_or(0);
+    out.dtype = r.require(value.getAsInteger(), tag, value);
   } else if (tag == "as_graph") {
     out.kind = Argument::Graph;
     JsonValue object = r.object(value, "a graph argument");
@@ -190,6 +198,14 @@ void readModuleStack(StringRef stack, Node &node) {
   node.place.modulePath = last.split(',').second.split(',').first.split('@').first.str();
 }
 
+/// Each argument of a node is given once.
+void checkArguments(Reader &r, const Node &node) {
+  StringSet<> names;
+  for (const Argument &argument : node.inputs)
+    if (!argument.name.empty() && !names.insert(argument.name).second)
+      r.fail("'" + node.target + "' has the argument '" + argument.name + "' twice");
+}
+
 Node readNode(Reader &r, JsonValue value) {
   Node node;
   JsonValue object = r.object(value, "a node");
@@ -205,6 +221,7 @@ Node readNode(Reader &r, JsonValue value) {
     if (!node.inputs.empty())
       node.inputs.back().name = r.string(named, "name");
   }
+  checkArguments(r, node);
   for (JsonValue output : r.array(object, "outputs")) {
     Argument argument = readArgument(r, output);
     node.hasResults = true;
@@ -401,7 +418,12 @@ Expected<ExportedProgram> parseExportedProgram(StringRef text, StringRef path) {
   labelOutputs(program.outputs, readOutputNames(module));
   for (const auto &[symbol, range] : r.member(object, "range_constraints").getMembers()) {
     JsonValue bounds = r.object(range, "a range");
-    program.ranges[symbol] = {bounds.getInteger("min_val"), bounds.getInteger("max_val")};
+    std::optional<int64_t> least = bounds.getInteger("min_val"),
+                           most = bounds.getInteger("max_val");
+    program.ranges[symbol] = {least, most};
+    if (least && most && *least > *most)
+      r.fail("the range of '" + symbol + "' is empty: from " + Twine(*least) + " to " +
+             Twine(*most));
   }
   program.torchVersion = object.getString("torch_version").value_or("");
   if (!r.failure.empty())

@@ -1,0 +1,17 @@
+// Fields of an ONNX file that no part of the importer reads.
+#ifndef PARASHARD_LIB_IMPORT_ONNX_UNREADFIELDS_H
+#define PARASHARD_LIB_IMPORT_ONNX_UNREADFIELDS_H
+
+#include "lib/Import/Onnx/onnx.pb.h"
+#include <string>
+
+namespace parashard::import {
+
+/// Describes the first field in the model that `onnx.proto` does not declare, and where it is;
+/// empty if there is none. Example: "the field 'quantization_annotation' (14) of the graph 'g'".
+std::string findUnreadField(const onnx::ModelProto &model);
+std::string findUnreadField(const onnx::TensorProto &tensor);
+
+} // namespace parashard::import
+
+#endif
