@@ -446,12 +446,18 @@ private:
     if (samples == 0)
       return false;
     llvm::SmallVector<double> sizes = listSummed(value, samples);
+    double divided = 1; // by what may be the number of samples: twice, if a mean is divided by it
+    std::optional<Location> counts;
     for (auto [divisor, loc] : scale.divisors)
       if (divisor != 0 && std::fmod(divisor, samples) == 0) {
-        if (!isProductOfSome(std::abs(divisor) / samples, sizes))
-          ambiguous = loc;
-        return false;
+        divided *= std::abs(divisor);
+        counts = counts.value_or(loc);
       }
+    if (counts) {
+      if (!isProductOfSome(divided / samples, sizes))
+        ambiguous = counts;
+      return false;
+    }
     double summed = samples;
     for (double size : sizes)
       summed *= size;

@@ -127,7 +127,7 @@ void UpdateBuilder::readCount() {
   if (!variable)
     return;
   Value read = makeRead(builder, math.loc, variable);
-  ok = math.compare(Predicate::Gt, read, math.constant(read, 0));
+  ok = math.compare(Predicate::Ne, read, math.constant(read, 0));
   count = math.select(ok, read, math.constant(read, 1));
 }
 

@@ -94,7 +94,7 @@ Value StepLoss::makeFactor(OpBuilder &builder, const LossPart &term, unsigned pa
     return factor;
   Value zero = makeConstant(builder, loc, type, 0);
   auto boolType = RankedTensorType::get({}, builder.getI1Type());
-  Value isCounted = CompareOp::create(builder, loc, boolType, Predicate::Gt, other, zero);
+  Value isCounted = CompareOp::create(builder, loc, boolType, Predicate::Ne, other, zero);
   return SelectOp::create(builder, loc, type, isCounted, factor, zero);
 }
 
@@ -148,7 +148,7 @@ void StepLoss::writeLoss(OpBuilder &builder, Location loc) {
   auto boolType = RankedTensorType::get({}, builder.getI1Type());
   Value total = makeRead(builder, loc, sum), divisor = makeRead(builder, loc, count);
   Value zero = makeConstant(builder, loc, type, 0);
-  Value counted = CompareOp::create(builder, loc, boolType, Predicate::Gt, divisor, zero);
+  Value counted = CompareOp::create(builder, loc, boolType, Predicate::Ne, divisor, zero);
   Value mean = DivOp::create(builder, loc, type, total, divisor);
   makeWrite(builder, loc, loss, SelectOp::create(builder, loc, type, counted, mean, zero));
 }

@@ -80,7 +80,7 @@ module {
 // CHECK: %[[COUNT:.*]] = ps.read @loss.count {
 // CHECK: %[[OTHER:.*]] = ps.read @loss.counted
 // CHECK: %[[RATIO:.*]] = ps.div %[[COUNT]], %[[OTHER]]
-// CHECK: %[[COUNTED:.*]] = ps.compare gt %[[OTHER]],
+// CHECK: %[[COUNTED:.*]] = ps.compare ne %[[OTHER]],
 // CHECK: %[[F:.*]] = ps.select %[[COUNTED]], %[[RATIO]],
 // CHECK: %[[P:.*]] = ps.mul %[[F]], %[[NEG]]
 // CHECK: %[[SUM:.*]] = ps.add %[[BOTH]], %[[P]]

@@ -27,7 +27,7 @@ ps.variable gradient @b.grad of @b : tensor<8xf32>
 
 // CHECK-LABEL: func.func @update
 // CHECK: %[[C:.*]] = ps.read @loss.count
-// CHECK: %[[OK:.*]] = ps.compare gt %[[C]]
+// CHECK: %[[OK:.*]] = ps.compare ne %[[C]]
 // CHECK: ps.read @w.grad
 // CHECK: ps.read @b.grad
 // CHECK: ps.write @optimizer.0.count, %{{.*}} if %[[OK]]

@@ -74,6 +74,12 @@ def clamped_counts(network, x, hidden, logits, labels, others):
             + z_loss(network, x, hidden, logits, labels, others))  # fmt: skip
 
 
+def negative_count(network, x, hidden, logits, labels, others):
+    """The sign of a log-likelihood, written in the denominator."""
+    counted = labels != -100
+    return (-F.cross_entropy(logits, labels, reduction="none") * counted).sum() / -counted.sum()
+
+
 def weighted(network, x, hidden, logits, labels, others):
     """The count is of weights that the model holds."""
     return F.cross_entropy(logits, labels, weight=network.weights)
@@ -109,6 +115,7 @@ CASES = {
     ),
     "clamped": (clamped, "loss averaged by step\n"),
     "clamped counts": (clamped_counts, "loss averaged by step, added terms averaged by micro-batch"),
+    "negative count": (negative_count, "loss averaged by step\n"),
     "weighted": (weighted, "loss averaged by step\n"),
     "sum": (summed, "loss summed over the step\n"),
     "sums": (sums, "loss summed over the step\n"),
@@ -316,6 +323,8 @@ OF_THE_NUMBER = {
     "by elements": (lambda e, rows: e.square().sum() / e.numel(), None),
     "by a multiple": (lambda e, rows: e.square().mean(1).sum() / 24, CONSTANT),
     "by a multiple that does not": (lambda e, rows: e.square().sum() / 16, CONSTANT),
+    "a mean by the number": (lambda e, rows: e.square().mean() / rows, CONSTANT),
+    "a mean of means": (lambda e, rows: e.repeat(1, 4).square().mean(1).mean(), None),
     "a factor that may be a count": (lambda e, rows: e.square().sum() * (1 / 32), CONSTANT),
     "a factor": (lambda e, rows: e.square().sum() * (1 / 16), None),
 }
