@@ -419,22 +419,39 @@ def describe(program, path, notes):
     )  # fmt: skip
 
 
+@contextlib.contextmanager
+def in_mode(module, train, notes):
+    """Puts a module into training or evaluation mode. What a module in training mode has in evaluation mode stays so."""
+    modes = {part: part.training for part in module.modules()}
+    frozen = [name for name, part in module.named_modules() if not part.training]
+    if not (train and module.training):
+        module.train(train)
+    elif frozen:
+        named = ", ".join(frozen[:8]) + (f" and {len(frozen) - 8} more" if len(frozen) > 8 else "")
+        notes.append(f"in evaluation mode, and exported so: {named}")
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+
+
 def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
     """Exports `module` called with `inputs` (a dict by name) to the archive `path`; returns an `Exported`.
 
     `loss(outputs, labels)` is put into the graph, with "labels" among the inputs; models that return their loss need
-    none. Where the compiler is installed, `unsupported` names what it cannot import. `train` exports dropout and normalization as in training (evaluation is made from the same graph). The batch,
-    dim 0 of every input, stays free where the model allows it, so that `ps-compile --batch N` may choose it.
+    none. Where the compiler is installed, `unsupported` names what it cannot import. `train` exports dropout and
+    normalization as in training (evaluation is made from the same graph); where the model is in training mode, parts of
+    it that are not (a frozen batch norm) stay as they are. The batch, dim 0 of every input, stays free where the model
+    allows it, so that `ps-compile --batch N` may choose it. The modes of the model are afterwards what they were.
     Hugging Face's `config.use_cache` is off in the graph. A module's `layerdrop` (layers left out at random in training, as some of Hugging Face's have it) must be 0.
     """
     path = pathlib.Path(path)
     if path.suffix != ".pt2":
         raise ExportFailed(f"{path}: the archive's name must end in .pt2")
-    was_training = module.training
     notes = []
     patched = add_loss(module, loss) if loss else contextlib.nullcontext()
-    try:
-        module.train(train)
+    with in_mode(module, train, notes):
         with model_is_told_of(), patched, layers_kept(module), without_cache(module):
             check_inputs(module, inputs)
             notes += check_hooks(module)
@@ -455,8 +472,6 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
                     helps = "\nwhat helps: if this names a symbol, a fixed batch from the start (--fixed-batch, dynamic_batch=False)"
                     raise ExportFailed(explain(fixed_error) + helps) from fixed_error
                 notes.append("the batch is fixed: torch.export fails with a free one")
-    finally:
-        module.train(was_training)
     write(program, path)
     unsupported = find_unsupported(path)
     if unsupported and not has_untracked_writes(program):
@@ -464,7 +479,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
         write(program, path)
         unsupported = find_unsupported(path)
     exported = describe(program, path, notes)
-    if shapes and not any(isinstance(s, str) for shape in exported.inputs.values() for s in shape) and not notes:
+    if shapes and not any(isinstance(s, str) for shape in exported.inputs.values() for s in shape) and not any("the batch is fixed" in note for note in notes):
         notes.append("the batch is fixed: the model depends on its size")
     if unsupported is None:
         notes.append("the ops were not checked: ps-translate is not on the PATH")

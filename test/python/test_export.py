@@ -561,6 +561,31 @@ def set_data(model, h):
     return h.mean()
 
 
+class Frozen(torch.nn.Module):
+    """A batch norm whose statistics are frozen, beside one whose are not."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.frozen, self.norm = torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6).eval(), torch.nn.BatchNorm1d(6)
+
+    def forward(self, x):
+        return self.norm(self.frozen(self.layer(x)).tanh()).square().mul(torch.arange(6)).mean()
+
+
+def test_modes_of_parts(tmp_path):
+    """What is in evaluation mode in a model that trains stays so, and all modes are afterwards what they were."""
+    model, x = Frozen(), torch.randn(8, 6)
+    done = export(model, {"x": x}, tmp_path / "m.pt2")
+    assert "in evaluation mode, and exported so: frozen" in done.notes
+    assert [part.training for part in (model, model.layer, model.frozen, model.norm)] == [True, True, False, True]
+    assert first_step(tmp_path, tmp_path / "m.pt2", {"x": x})[0] == pytest.approx(float(model(x)), rel=1e-5)
+    model.eval()
+    export(model, {"x": x}, tmp_path / "n.pt2")
+    assert not any(part.training for part in model.modules())
+    model.train()
+    assert first_step(tmp_path, tmp_path / "n.pt2", {"x": x})[0] == pytest.approx(float(model(x)), rel=1e-5)
+
+
 OWN = [
     ("Reverse", lambda m, h: Reverse.apply(h).mean()),
     ("Rounded", lambda m, h: rounded(h).mean()),
