@@ -65,6 +65,28 @@ static bool checkOccurrences(StringRef tool) {
   return true;
 }
 
+/// Removes leading zeros of a number: `llvm::cl` reads those as octal, and 010 as 8.
+static std::string removeZeros(StringRef text) {
+  bool isNumber = !text.empty() && llvm::all_of(text, isDigit);
+  return isNumber ? text.drop_back().ltrim('0').str() + text.back() : text.str();
+}
+
+/// The arguments, with decimal numbers as the values of flags that take a number (N).
+static std::vector<std::string> readDecimals(int argc, char **argv) {
+  std::vector<std::string> arguments(argv, argv + argc);
+  for (int i = 1; i < argc; ++i) {
+    auto [flag, value] = StringRef(argv[i]).split('=');
+    cl::Option *option = cl::getRegisteredOptions().lookup(flag.ltrim('-'));
+    if (!flag.starts_with("-") || !option || option->ValueStr != "N")
+      continue;
+    if (!value.empty())
+      arguments[i] = (flag + "=" + removeZeros(value)).str();
+    else if (i + 1 < argc)
+      arguments[i + 1] = removeZeros(argv[i + 1]), ++i;
+  }
+  return arguments;
+}
+
 bool parseTool(int argc, char **argv, StringRef overview) {
   StringRef tool = sys::path::filename(argv[0]);
   for (int i = 1; i < argc; ++i) {
@@ -82,7 +104,12 @@ bool parseTool(int argc, char **argv, StringRef overview) {
     return false;
   }
   setVersion();
-  return cl::ParseCommandLineOptions(argc, argv, overview, &errs()) && checkOccurrences(tool);
+  std::vector<std::string> arguments = readDecimals(argc, argv);
+  std::vector<const char *> pointers;
+  for (const std::string &argument : arguments)
+    pointers.push_back(argument.c_str());
+  return cl::ParseCommandLineOptions(argc, pointers.data(), overview, &errs()) &&
+         checkOccurrences(tool);
 }
 
 ExitStatus getFault(StringRef message) {

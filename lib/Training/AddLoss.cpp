@@ -20,6 +20,8 @@ public:
   LogicalResult build() {
     if (failed(chooseOutput()) || failed(checkNames()))
       return failure();
+    if (kind == "cross_entropy")
+      warnOfClasses();
     Value labels = addLabels();
     Value loss = kind == "mse" ? buildSquares(labels) : buildCrossEntropy(labels);
     auto mark = b.getDictionaryAttr(b.getNamedAttr(kNameMark, b.getStringAttr(kLossSymbol)));
@@ -32,6 +34,7 @@ public:
 private:
   LogicalResult chooseOutput();
   LogicalResult checkNames();
+  void warnOfClasses();
   Value addLabels();
   Value buildCrossEntropy(Value labels);
   Value buildSquares(Value labels);
@@ -108,6 +111,19 @@ LogicalResult LossBuilder::checkNames() {
       return forward.emitError("--loss ")
              << kind << ": the model has an output \"loss\" already; leave the flag away";
   return success();
+}
+
+/// PyTorch takes dim 1 for the classes, and the last one of language models' logits is moved there
+/// or flattened. Labels have another shape then, but for [2, 3, 3].
+void LossBuilder::warnOfClasses() {
+  auto shape = llvm::to_vector(getType(output).getShape()), others = shape;
+  others.erase(others.begin() + 1);
+  if (shape.size() > 2 && llvm::ArrayRef(others) == llvm::ArrayRef(shape).drop_back())
+    emitWarning(output.getLoc())
+        << "--loss cross_entropy takes the last dim of the output " << getType(output)
+        << " for the classes, torch.nn.functional.cross_entropy dim 1; labels of either have the "
+           "same shape here: if dim 1 is meant, put the loss into the model, or transpose the "
+           "output";
 }
 
 Value LossBuilder::addLabels() {

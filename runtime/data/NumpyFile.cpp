@@ -1,5 +1,6 @@
 // NumPy's array format (NEP 1), and the directory of zip archives (APPNOTE 6.3.9, with zip64).
 #include "runtime/data/NumpyFile.h"
+#include "runtime/core/EntryChecks.h"
 #include "runtime/core/ProgramJson.h"
 #include "runtime/core/Status.h"
 #include <charconv>
@@ -12,6 +13,9 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr uint32_t kEndOfDirectory = 0x06054b50, kEndOfDirectory64 = 0x06064b50,
                    kLocator64 = 0x07064b50, kDirectoryHeader = 0x02014b50,
                    kLocalHeader = 0x04034b50;
+/// Arrays of at most so many bytes (1 GiB) are compared with their CRC-32, which takes about a
+/// second; larger ones are too large to be read at the start.
+constexpr uint64_t kMostChecked = uint64_t(1) << 30;
 constexpr size_t kEndBytes = 22, kLocatorBytes = 20, kHeaderBytes = 46, kLocalBytes = 30;
 
 constexpr struct {
@@ -128,6 +132,8 @@ size_t NumpyFile::readEntry(size_t at) {
                  name.compare(name.size() - kEnding.size(), kEnding.size(), kEnding) == 0;
   if (!isArray)
     fail("has \"" + name + "\", which is no array");
+  if (size <= kMostChecked && computeCrc32(file.data() + begin, size) != read(at + 16, 4))
+    fail("is damaged: the array \"" + name + "\" is not as it was written (CRC-32)");
   addArray(name.substr(0, name.size() - kEnding.size()), {file.data() + begin, size});
   return next;
 }

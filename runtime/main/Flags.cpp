@@ -20,21 +20,24 @@ std::vector<std::string> splitCommas(const std::vector<std::string> &lists) {
   return result;
 }
 
-/// A whole number of at least `least`; CLI11's own ranges print hundreds of digits.
-std::function<std::string(const std::string &)> wholeNumber(uint64_t least,
-                                                            uint64_t most = INT64_MAX) {
-  return [=](const std::string &text) -> std::string {
+/// A whole number of at least `least`; CLI11's own ranges print hundreds of digits. It is decimal,
+/// also with leading zeros: `010` is 10, where CLI11 reads 8.
+CLI::Validator wholeNumber(uint64_t least, uint64_t most = INT64_MAX) {
+  auto check = [=](std::string &text) -> std::string {
     uint64_t value = 0;
     const char *end = text.data() + text.size();
     auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && stop == end && value >= least && value <= most)
+    if (error == std::errc() && stop == end && value >= least && value <= most) {
+      text = std::to_string(value);
       return "";
+    }
     std::string limit = "must be at least " + std::to_string(least);
     bool large = error == std::errc::result_out_of_range || (stop == end && value > most);
     if (large)
       limit = "must be at most " + std::to_string(most);
     return limit + ", a whole number, not \"" + text + "\"";
   };
+  return CLI::Validator(check, "", "");
 }
 
 /// "NAME=VALUE" as a pair.
@@ -117,7 +120,7 @@ void Parser::addRanks() {
       ->group("Ranks");
   app.add_option("--ranks", flags.ranks,
                  "ranks: threads of this process, or processes of a launcher (as compiled)")
-      ->check(wholeNumber(1, INT32_MAX))
+      ->transform(wholeNumber(1, INT32_MAX))
       ->group("Ranks");
   app.add_option("--comm", flags.comm,
                  "local | mpi | tcp | nccl (as launched: mpirun: mpi, torchrun: tcp; on GPUs nccl "
@@ -125,7 +128,7 @@ void Parser::addRanks() {
       ->check(CLI::IsMember({"local", "mpi", "tcp", "nccl"}))
       ->group("Ranks");
   app.add_option("--threads", flags.threads, "threads a rank (cores / ranks)")
-      ->check(wholeNumber(1, kMaxThreads))
+      ->transform(wholeNumber(1, kMaxThreads))
       ->group("Ranks");
 }
 
@@ -147,13 +150,13 @@ void Parser::addData() {
   app.add_flag("--shuffle", flags.shuffle, "a new order each epoch, keyed by --seed")
       ->group("Data");
   app.add_option("--seed", flags.seed, "of shuffling, dropout and initial values (0)")
-      ->check(wholeNumber(0, UINT64_MAX))
+      ->transform(wholeNumber(0, UINT64_MAX))
       ->group("Data");
   auto *epochs = app.add_option("--epochs", flags.epochs, "passes over the data (1)")
-                     ->check(wholeNumber(0))
+                     ->transform(wholeNumber(0))
                      ->group("Data");
   app.add_option("--steps", flags.steps, "steps in all")
-      ->check(wholeNumber(0))
+      ->transform(wholeNumber(0))
       ->excludes(epochs)
       ->group("Data");
 }
@@ -171,10 +174,10 @@ void Parser::addUpdate() {
 void Parser::addEvaluation() {
   app.add_option("--eval-data", evalData, "data to evaluate on")->group("Evaluation");
   app.add_option("--eval-every", flags.evalEvery, "evaluate every N steps, and at the end")
-      ->check(wholeNumber(1))
+      ->transform(wholeNumber(1))
       ->group("Evaluation");
   app.add_option("--eval-steps", flags.evalSteps, "batches an evaluation (all)")
-      ->check(wholeNumber(1))
+      ->transform(wholeNumber(1))
       ->group("Evaluation");
   app.add_flag("--eval", flags.eval, "evaluate only")->group("Evaluation");
   app.add_option("--outputs", flags.outputs, "with --eval: write outputs, FILE.safetensors")
@@ -225,10 +228,10 @@ void Parser::addState() {
                  "data position")
       ->group("State");
   app.add_option("--save-every", flags.saveEvery, "and every N steps")
-      ->check(wholeNumber(1))
+      ->transform(wholeNumber(1))
       ->group("State");
   app.add_option("--keep", flags.keep, "checkpoints to keep, those saved last (all)")
-      ->check(wholeNumber(1))
+      ->transform(wholeNumber(1))
       ->group("State");
   app.add_option(
          "--load", flags.load,
@@ -236,7 +239,7 @@ void Parser::addState() {
       ->group("State");
   app.add_option("--max-file-size", flags.maxFileBytes,
                  "bytes of a file of a folder of weights, or of a checkpoint (5e9)")
-      ->check(wholeNumber(1))
+      ->transform(wholeNumber(1))
       ->group("State");
   app.add_flag("--check", flags.check, "compare the first step with the one-rank program, and stop")
       ->group("State");

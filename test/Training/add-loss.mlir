@@ -6,7 +6,11 @@
 // RUN: not ps-opt %t/logits.mlir -ps-add-loss="kind=mse output=probabilities" 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: not ps-opt %t/flat.mlir -ps-add-loss="kind=causal_lm" 2>&1 | FileCheck %s --check-prefix=FLAT
 // RUN: not ps-opt %t/labelled.mlir -ps-add-loss="kind=cross_entropy" 2>&1 | FileCheck %s --check-prefix=LABELLED
+// RUN: ps-opt %t/logits.mlir -ps-add-loss="kind=cross_entropy" 2>&1 | FileCheck %s --check-prefix=CERTAIN
+// RUN: ps-opt %t/image.mlir -ps-add-loss="kind=cross_entropy" 2>&1 | FileCheck %s --check-prefix=IMAGE
 
+// CERTAIN-NOT: warning
+// IMAGE: warning: --loss cross_entropy takes the last dim of the output 'tensor<4x3x3x3xf32>' for the classes, torch.nn.functional.cross_entropy dim 1
 // KIND: error: loss is 'hinge', expected cross_entropy, causal_lm or mse
 // NAME: error: --loss-output probabilities: no such output; outputs are 0 "logits" : tensor<2x4x8xf32>, 1 "hidden" : tensor<2x4xf32>
 // FLAT: error: --loss causal_lm is of a floating output [batch, length, classes]; name it with --loss-output; outputs are 0 "logits" : tensor<4x8xf32>
@@ -42,6 +46,11 @@ func.func @forward(%ids: tensor<2x4xi64> {ps.name = "ids"}, %w: tensor<8x8xf32>)
   %x = ps.embedding %w, %ids : tensor<8x8xf32>, tensor<2x4xi64> -> tensor<2x4x8xf32>
   %h = ps.reduce sum %x dims [2] : tensor<2x4x8xf32> -> tensor<2x4xf32>
   return %x, %h : tensor<2x4x8xf32>, tensor<2x4xf32>
+}
+
+//--- image.mlir
+func.func @forward(%x: tensor<4x3x3x3xf32>) -> (tensor<4x3x3x3xf32> {ps.name = "logits"}) {
+  return %x : tensor<4x3x3x3xf32>
 }
 
 //--- flat.mlir

@@ -69,6 +69,22 @@ def test_versions(trained):
     assert status == 0 and said.startswith(line), said
 
 
+def test_leading_zeros(tmp_path):
+    """Numbers are decimal, as scripts pad them."""
+
+    class Squares(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x).square().mean()
+
+    model = models.Model("squares", Squares(3, 3), {"x": torch.randn(4, 3)}, dynamic_shapes={"x": {0: torch.export.Dim("batch")}})
+    archive = model.export(tmp_path / "model.pt2")
+    save_file({"x": torch.randn(40, 3)}, tmp_path / "data.safetensors")
+    assert run([tools_folder() / "ps-compile", archive, "-o", "program", "--batch", "010"], tmp_path)[0] == 0
+    assert "[10, " in run(["./program", "--info"], tmp_path)[1]
+    assert run(["./program", "--data", "data.safetensors", "--steps", "011", "--losses", "losses.txt"], tmp_path)[0] == 0
+    assert len((tmp_path / "losses.txt").read_text().splitlines()) == 11
+
+
 def test_the_model_is_found(tmp_path, exports):
     """Beside the program, where it was when it was compiled, and as it was named; the message lists what was tried."""
     (tmp_path / "models").mkdir()

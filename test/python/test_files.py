@@ -64,6 +64,13 @@ def test_numpy_data_is_read_as_safetensors(made):
     assert losses_of(folder, "one", "part-*.npy") == losses_of(folder, "one", "x.safetensors")
 
 
+def change_a_byte(path):
+    """Of the first array's data."""
+    data = bytearray(path.read_bytes())
+    data[256] ^= 1
+    path.write_bytes(data)
+
+
 @pytest.mark.parametrize("write, words", [
     (lambda path, x, y: numpy.savez(path, x=x), ['has no tensor "y"', "it has: x"]),
     (lambda path, x, y: numpy.savez(path, x=x.astype("f8"), y=y), ['tensor "x" is f64', "f32; convert it"]),
@@ -72,6 +79,7 @@ def test_numpy_data_is_read_as_safetensors(made):
     (lambda path, x, y: numpy.savez_compressed(path, x=x, y=y), ["compressed", "numpy.savez"]),
     (lambda path, x, y: numpy.savez(path, x=x[:5], y=y), ["samples"]),
     (lambda path, x, y: path.write_bytes(b"PK" * 50), ["is no .npz file"]),
+    (lambda path, x, y: (numpy.savez(path, x=x, y=y), change_a_byte(path)), ['the array "x.npy" is not as it was written', "CRC-32"]),
 ])  # fmt: skip
 def test_numpy_data_that_does_not_fit(made, write, words):
     folder, x, y = made

@@ -603,6 +603,10 @@ Written by `python test/python/test_onnx_ops.py` from the importer's tables (`li
 domain, opsets 13 to 25. Functions that the file defines are inlined. An op that is not here is an error of the import
 that lists all such ops with their places in the model's source.
 
+The format has no stop-gradients and no writes of buffers. PyTorch's exporter drops `detach()`, `torch.no_grad()` and buffers
+that the forward pass writes (running averages), and the file does not show that: a model that has them trains with
+other gradients. Export it with `torch.export` instead.
+
 What is only there in part:
 * Shapes, axes, split sizes, pads, repeats and ranges must be known once the inputs' dims are.
 * `Gather`: rows of a table of floats, or constant places (at most 16 progressions). `GatherElements`: one index for each

@@ -41,7 +41,7 @@ struct Flags {
       "batch",
       cl::desc("bind the batch dims of all inputs: samples of one micro-batch over all data "
                "axes"),
-      cl::init(0), cl::cat(model)};
+      cl::value_desc("N"), cl::init(0), cl::cat(model)};
   cl::list<std::string> batchDims{
       "batch-dim",
       cl::desc(
@@ -57,7 +57,8 @@ struct Flags {
       cl::cat(model)};
   cl::opt<std::string> loss{
       "loss",
-      cl::desc("for a model that returns none: cross_entropy, causal_lm (of the next label) or mse "
+      cl::desc("for a model that returns none: cross_entropy (classes: the last dim), causal_lm "
+               "(of the next label) or mse "
                "against a new input labels; or none: cotangents come through the C API"),
       cl::cat(model)};
   cl::list<std::string> differentiate{"differentiate", cl::CommaSeparated,
@@ -78,8 +79,8 @@ struct Flags {
   cl::opt<std::string> mesh{
       "mesh", cl::desc("NAME[:KIND]=N,... the last axis varies fastest; dp=* fills up --ranks"),
       cl::init("dp=1"), cl::cat(plan)};
-  cl::opt<int64_t> ranks{"ranks", cl::desc("number of ranks; fills * in --mesh"), cl::init(0),
-                         cl::cat(plan)};
+  cl::opt<int64_t> ranks{"ranks", cl::desc("number of ranks; fills * in --mesh"),
+                         cl::value_desc("N"), cl::init(0), cl::cat(plan)};
   cl::opt<std::string> policy{"sharding-policy",
                               cl::desc("megatron, megatron+sp, replicated or FILE.json"),
                               cl::init("megatron"), cl::cat(plan)};
@@ -87,7 +88,7 @@ struct Flags {
                                     cl::cat(plan)};
   cl::opt<int64_t> globalBatch{"global-batch",
                                cl::desc("samples of a step, in place of --micro-batches"),
-                               cl::init(0), cl::cat(plan)};
+                               cl::value_desc("N"), cl::init(0), cl::cat(plan)};
   cl::opt<std::string> lossAverage{"loss-average", cl::desc("step or micro-batch"), cl::cat(plan)};
   cl::opt<std::string> splitMethod{
       "split-method",

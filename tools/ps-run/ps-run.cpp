@@ -31,15 +31,15 @@ struct Flags {
   cl::opt<std::string> file{cl::Positional, cl::desc("FILE.mlir"), cl::cat(category)};
   cl::opt<std::string> entry{"entry", cl::desc("forward, micro_batch, evaluate or step"),
                              cl::init("forward"), cl::cat(category)};
-  cl::opt<int64_t> ranks{"ranks", cl::desc("must be what the module's mesh has"), cl::init(0),
-                         cl::cat(category)};
-  cl::opt<int64_t> microBatches{"micro-batches", cl::desc("micro-batches of a step"), cl::init(1),
-                                cl::cat(category)};
+  cl::opt<int64_t> ranks{"ranks", cl::desc("must be what the module's mesh has"),
+                         cl::value_desc("N"), cl::init(0), cl::cat(category)};
+  cl::opt<int64_t> microBatches{"micro-batches", cl::desc("micro-batches of a step"),
+                                cl::value_desc("N"), cl::init(1), cl::cat(category)};
   cl::opt<int64_t> steps{"steps",
                          cl::desc("steps to run, each on its own rows where inputs have them"),
-                         cl::init(1), cl::cat(category)};
-  cl::opt<uint64_t> seed{"seed", cl::desc("of random numbers and initial values"), cl::init(0),
-                         cl::cat(category)};
+                         cl::value_desc("N"), cl::init(1), cl::cat(category)};
+  cl::opt<uint64_t> seed{"seed", cl::desc("of random numbers and initial values"),
+                         cl::value_desc("N"), cl::init(0), cl::cat(category)};
   cl::list<std::string> set{"set", cl::desc("NAME=V: a scalar variable's value"),
                             cl::cat(category)};
   cl::opt<std::string> inputs{"inputs", cl::desc("F.safetensors"), cl::cat(category)};

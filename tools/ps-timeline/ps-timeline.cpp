@@ -43,7 +43,7 @@ struct Options {
                       cl::value_desc("MS"), cl::init(0), cl::cat(category)};
   cl::opt<int64_t> microBatches{"micro-batches",
                                 cl::desc("Micro-batches of that simulation; default: as traced"),
-                                cl::value_desc("M"), cl::init(0), cl::cat(category)};
+                                cl::value_desc("N"), cl::init(0), cl::cat(category)};
 };
 
 int fail(ExitStatus status, const Twine &message) {

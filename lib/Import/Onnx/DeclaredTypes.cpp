@@ -39,8 +39,9 @@ std::string describe(const DeclaredType &declared) {
 }
 
 bool hasSameKind(const DeclaredType &declared, RankedTensorType type) {
-  bool isSameElement = declared.dtype == 0 || getOnnxElementType(declared.dtype, type.getContext()) ==
-                                                  type.getElementType();
+  bool isSameElement =
+      declared.dtype == 0 ||
+      getOnnxElementType(declared.dtype, type.getContext()) == type.getElementType();
   return isSameElement && (!declared.shape || int64_t(declared.shape->size()) == type.getRank());
 }
 
