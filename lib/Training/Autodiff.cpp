@@ -648,7 +648,7 @@ void TrainingBuilder::buildEvaluate() {
   if (loss) {
     llvm::SmallVector<LossPart> parts = getLossParts(builder, end->getOperand(*loss));
     markIgnoredRows("evaluate", parts);
-    if (areRowSums(parts))
+    if (areRowSums(builder, parts))
       module->setAttr(kRowSumsMark, builder.getUnitAttr());
     for (auto &[name, value] : stepLoss->makeResults(builder, parts)) {
       auto mark =

@@ -40,21 +40,6 @@ static bool isFixed(ReadOp read) {
   }
 }
 
-/// True when no op that the value is computed from reads a variable that training changes.
-static bool isIndependentOfVariables(Value value) {
-  llvm::SmallPtrSet<Operation *, 16> seen;
-  llvm::SmallVector<Value> todo{value};
-  while (!todo.empty()) {
-    Operation *op = todo.pop_back_val().getDefiningOp();
-    if (!op || !seen.insert(op).second)
-      continue;
-    if (auto read = dyn_cast<ReadOp>(op); read && !isFixed(read))
-      return false;
-    todo.append(op->operand_begin(), op->operand_end());
-  }
-  return true;
-}
-
 /// True for a sum over elements, perhaps scaled by a constant, negated or converted.
 static bool isSum(Value value) {
   if (auto op = value.getDefiningOp<ReduceOp>())
@@ -71,19 +56,35 @@ static bool isSum(Value value) {
   return false;
 }
 
-/// True when some op that the value is computed from has an argument of its function.
-static bool dependsOnInputs(Value value) {
+/// True when `isIt` holds for some op that the value is computed from, or for null, which stands
+/// for an argument of the function.
+static bool isComputedFrom(Value value, llvm::function_ref<bool(Operation *)> isIt) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   llvm::SmallVector<Value> todo{value};
   while (!todo.empty()) {
-    Value next = todo.pop_back_val();
-    Operation *op = next.getDefiningOp();
-    if (!op)
+    Operation *op = todo.pop_back_val().getDefiningOp();
+    if (isIt(op))
       return true;
-    if (seen.insert(op).second)
+    if (op && seen.insert(op).second)
       todo.append(op->operand_begin(), op->operand_end());
   }
   return false;
+}
+
+/// True when no op that the value is computed from reads a variable that training changes.
+static bool isIndependentOfVariables(Value value) {
+  return !isComputedFrom(value, [](Operation *op) {
+    auto read = dyn_cast_or_null<ReadOp>(op);
+    return read && !isFixed(read);
+  });
+}
+
+static bool isRandom(Operation *op) { return isa_and_nonnull<RandomOpInterface>(op); }
+
+/// True when the value is computed from an argument of its function, or from random numbers, which
+/// each batch has of its own.
+static bool dependsOnBatch(Value value) {
+  return isComputedFrom(value, [](Operation *op) { return !op || isRandom(op); });
 }
 
 /// Whether a scalar within `loss` is divided by one that is computed from the batch.
@@ -96,7 +97,7 @@ static bool isDividedByCount(Value loss) {
     Operation *op = value.getDefiningOp();
     if (!type || type.getNumElements() != 1 || !op || !seen.insert(op).second)
       continue;
-    if (auto div = dyn_cast<DivOp>(op); div && dependsOnInputs(div.getRhs()))
+    if (auto div = dyn_cast<DivOp>(op); div && dependsOnBatch(div.getRhs()))
       return true;
     todo.append(op->operand_begin(), op->operand_end());
   }
@@ -107,13 +108,13 @@ static bool isDividedByCount(Value loss) {
 static bool isNoMultipleOfSums(Value loss, const BatchSums &batch) {
   Operation *op = loss.getDefiningOp();
   auto isNone = [&](Value value) { return isNoMultipleOfSums(value, batch); };
-  if (!op || !dependsOnInputs(loss) || batch.getSamples(loss) > 0)
+  if (!op || !dependsOnBatch(loss) || batch.getSamples(loss) > 0)
     return false;
   if (isa<AddOp, SubOp, NegOp, ConvertOp, ReshapeOp, StopGradientOp>(op))
     return llvm::any_of(op->getOperands(), isNone);
-  if (isa<MulOp>(op) && !dependsOnInputs(op->getOperand(0)))
+  if (isa<MulOp>(op) && !dependsOnBatch(op->getOperand(0)))
     return isNone(op->getOperand(1));
-  if (isa<MulOp, DivOp>(op) && !dependsOnInputs(op->getOperand(1)))
+  if (isa<MulOp, DivOp>(op) && !dependsOnBatch(op->getOperand(1)))
     return isNone(op->getOperand(0));
   return batch.isNoSum(loss);
 }
@@ -124,17 +125,17 @@ static bool addsConstant(Value value) {
   Operation *op = value.getDefiningOp();
   if (isa_and_nonnull<AddOp, SubOp>(op))
     return llvm::any_of(op->getOperands(), [](Value operand) {
-      return !dependsOnInputs(operand) || addsConstant(operand);
+      return !dependsOnBatch(operand) || addsConstant(operand);
     });
   if (isa_and_nonnull<MulOp, DivOp, NegOp, ConvertOp, ReshapeOp, StopGradientOp>(op))
     return llvm::any_of(op->getOperands(), [](Value operand) {
-      return dependsOnInputs(operand) && addsConstant(operand);
+      return dependsOnBatch(operand) && addsConstant(operand);
     });
   return false;
 }
 
 /// Whether a part is divided by what the batch counts.
-static bool isCounted(const LossPart &part) { return part.count && dependsOnInputs(part.count); }
+static bool isCounted(const LossPart &part) { return part.count && dependsOnBatch(part.count); }
 
 bool parashard::isUneven(llvm::ArrayRef<LossPart> parts) {
   Value first = parts.front().value;
@@ -146,13 +147,14 @@ bool parashard::isUneven(llvm::ArrayRef<LossPart> parts) {
   });
 }
 
-bool parashard::areRowSums(llvm::ArrayRef<LossPart> parts) {
+bool parashard::areRowSums(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
   Value first = parts.front().value;
   BatchSums batch(*first.getParentBlock());
   return llvm::none_of(parts, [&](const LossPart &part) {
-    return isNoMultipleOfSums(part.value, batch) ||
-           (part.count && isNoMultipleOfSums(part.count, batch)) ||
-           (isCounted(part) && (addsConstant(part.value) || addsConstant(part.count)));
+    std::optional<CountForm> form = part.count ? findCountForm(builder, part) : std::nullopt;
+    Value count = form ? form->sum : part.count;
+    return isNoMultipleOfSums(part.value, batch) || (count && isNoMultipleOfSums(count, batch)) ||
+           (isCounted(part) && (addsConstant(part.value) || addsConstant(count)));
   });
 }
 
@@ -165,10 +167,10 @@ bool parashard::ignoresRows(llvm::ArrayRef<LossPart> parts) {
     return ignored.isZero(sum) && !isNoMultipleOfSums(sum, batch);
   };
   bool writes = llvm::any_of(block.getOps<WriteOp>(),
-                             [](WriteOp write) { return dependsOnInputs(write.getValue()); });
+                             [](WriteOp write) { return dependsOnBatch(write.getValue()); });
   return !writes && llvm::all_of(parts, [&](const LossPart &part) {
     if (part.kind == LossPart::Kind::Average)
-      return !dependsOnInputs(part.value);
+      return !dependsOnBatch(part.value);
     return isIgnored(part.value) && llvm::all_of(part.counted, isIgnored);
   });
 }
@@ -177,9 +179,12 @@ bool parashard::ignoresRows(llvm::ArrayRef<LossPart> parts) {
 // Counts
 //===----------------------------------------------------------------------===//
 
-/// Finds the sums that a scalar is computed from by elementwise ops alone.
+/// Finds the sums that a scalar is computed from by elementwise ops alone. What else it is computed
+/// from is the same for all batches: constants, and variables that nothing changes.
 static bool findCounted(Value value, llvm::SmallVectorImpl<Value> &sums) {
-  if (isSum(value)) {
+  if (!dependsOnBatch(value))
+    return true;
+  if (isSum(value) && !addsConstant(value)) {
     if (!llvm::is_contained(sums, value))
       sums.push_back(value);
     return true;
@@ -189,9 +194,8 @@ static bool findCounted(Value value, llvm::SmallVectorImpl<Value> &sums) {
   bool isElementwise = isa_and_nonnull<ReshapeOp>(op) ||
                        (lowering && lowering.getLoweringKind() == LoweringKind::Elementwise &&
                         cast<RankedTensorType>(value.getType()).getNumElements() == 1);
-  return getConstant(value) ||
-         (isElementwise && llvm::all_of(op->getOperands(),
-                                        [&](Value operand) { return findCounted(operand, sums); }));
+  return isElementwise &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return findCounted(operand, sums); });
 }
 
 static LossPart makeMean(Value sum, Value count) {
@@ -208,6 +212,8 @@ static void copyBetween(OpBuilder &builder, Value value, IRMapping &values) {
   if (values.contains(value))
     return;
   Operation *op = value.getDefiningOp();
+  if (!isa<ConstantOp>(op) && !dependsOnBatch(value))
+    return values.map(value, value);
   for (Value operand : op->getOperands())
     copyBetween(builder, operand, values);
   builder.clone(*op, values);
@@ -220,6 +226,66 @@ Value parashard::recount(OpBuilder &builder, const LossPart &mean, ValueRange co
   return values.lookup(mean.count);
 }
 
+/// Values of one element in the type of the first.
+static Value addInType(OpBuilder &builder, Value x, Value y) {
+  auto type = cast<RankedTensorType>(x.getType());
+  y = makeConvert(builder, x.getLoc(), y, type.getElementType());
+  if (y.getType() != type)
+    y = ReshapeOp::create(builder, x.getLoc(), type, y);
+  return AddOp::create(builder, x.getLoc(), x, y);
+}
+
+/// Matches `max(x, least)`, or x where it is no less, else `least`; returns {x, least}, of which
+/// `least` is the same for all batches.
+static std::optional<std::pair<Value, Value>> matchLeast(Operation *op) {
+  if (auto max = dyn_cast<MaxOp>(op)) {
+    if (!dependsOnBatch(max.getRhs()))
+      return std::pair(max.getLhs(), max.getRhs());
+    return dependsOnBatch(max.getLhs()) ? std::nullopt
+                                        : std::optional(std::pair(max.getRhs(), max.getLhs()));
+  }
+  auto select = dyn_cast<SelectOp>(op);
+  auto compare = select ? select.getCondition().getDefiningOp<CompareOp>() : CompareOp();
+  if (!compare || compare.getPredicate() != Predicate::Lt || dependsOnBatch(compare.getRhs()) ||
+      select.getOnTrue() != compare.getRhs() || select.getOnFalse() != compare.getLhs())
+    return std::nullopt;
+  return std::pair(compare.getLhs(), compare.getRhs());
+}
+
+static std::optional<CountForm> findForm(OpBuilder &builder, Value value, Value sum) {
+  if (value == sum)
+    return CountForm{sum, {}, {}};
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<ConvertOp, ReshapeOp, StopGradientOp>(op))
+    return findForm(builder, op->getOperand(0), sum);
+  if (!op)
+    return std::nullopt;
+  if (auto least = matchLeast(op)) {
+    std::optional<CountForm> inner = findForm(builder, least->first, sum);
+    if (!inner || inner->least)
+      return std::nullopt;
+    inner->least = least->second;
+    return inner;
+  }
+  if (!isa<AddOp>(op) || (dependsOnBatch(op->getOperand(0)) && dependsOnBatch(op->getOperand(1))))
+    return std::nullopt;
+  unsigned added = dependsOnBatch(op->getOperand(0)) ? 1 : 0;
+  Value plus = op->getOperand(added);
+  std::optional<CountForm> inner = findForm(builder, op->getOperand(1 - added), sum);
+  if (!inner)
+    return std::nullopt;
+  if (inner->least)
+    inner->least = addInType(builder, inner->least, plus);
+  inner->plus = inner->plus ? addInType(builder, inner->plus, plus) : plus;
+  return inner;
+}
+
+std::optional<CountForm> parashard::findCountForm(OpBuilder &builder, const LossPart &mean) {
+  if (mean.counted.size() != 1)
+    return std::nullopt;
+  return findForm(builder, mean.count, mean.counted.front());
+}
+
 //===----------------------------------------------------------------------===//
 // Means over a static number of elements
 //===----------------------------------------------------------------------===//
@@ -228,6 +294,30 @@ Value parashard::recount(OpBuilder &builder, const LossPart &mean, ValueRange co
 static double invert(double factor) {
   double count = 1 / factor, whole = std::round(count);
   return std::abs(count - whole) < 1e-6 * std::abs(count) ? whole : count;
+}
+
+/// Whether a scalar is computed from a mean over samples: a sum that is divided by a multiple of
+/// their number. It does not grow with the batch, and is no function of what several batches count.
+static bool containsMean(Value value, const BatchSums &batch) {
+  Operation *op = value.getDefiningOp();
+  if (!op || cast<RankedTensorType>(value.getType()).getNumElements() != 1)
+    return false;
+  auto isMultiple = [](std::optional<double> divisor, int64_t samples) {
+    return divisor && samples > 0 && std::abs(*divisor) >= samples &&
+           std::fmod(*divisor, samples) == 0;
+  };
+  if (auto div = dyn_cast<DivOp>(op);
+      div && isMultiple(getConstant(div.getRhs()), batch.getSamples(div.getLhs())))
+    return true;
+  if (auto mul = dyn_cast<MulOp>(op))
+    for (unsigned factor : {0u, 1u}) {
+      std::optional<double> constant = getConstant(mul->getOperand(factor));
+      if (constant && *constant != 0 &&
+          isMultiple(invert(*constant), batch.getSamples(mul->getOperand(1 - factor))))
+        return true;
+    }
+  return llvm::any_of(op->getOperands(),
+                      [&](Value operand) { return containsMean(operand, batch); });
 }
 
 static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss);
@@ -275,7 +365,8 @@ static Value rebuild(OpBuilder &builder, Operation *op, Value value) {
 static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
   Operation *op = loss.getDefiningOp();
   if (auto div = dyn_cast_or_null<DivOp>(op))
-    if (isSum(div.getLhs()) && isIndependentOfVariables(div.getRhs()))
+    if (isSum(div.getLhs()) && isIndependentOfVariables(div.getRhs()) &&
+        !dependsOnBatch(div.getRhs()))
       return makeMean(div.getLhs(), div.getRhs());
   if (auto mul = dyn_cast_or_null<MulOp>(op))
     return matchProduct(builder, mul);
@@ -319,21 +410,22 @@ public:
     }
     if (auto mul = dyn_cast_or_null<MulOp>(op))
       for (unsigned factor : {0u, 1u})
-        if (Value other = mul->getOperand(factor); !dependsOnInputs(other)) {
+        if (Value other = mul->getOperand(factor); !dependsOnBatch(other)) {
           Scale inner = scale;
           if (auto constant = getConstant(other))
             inner.factors.emplace_back(*constant, mul.getLoc());
           return splitProduct(mul, 1 - factor, inner);
         }
     if (auto div = dyn_cast_or_null<DivOp>(op)) {
-      if (!dependsOnInputs(div.getRhs())) {
+      if (!dependsOnBatch(div.getRhs())) {
         Scale inner = scale;
         if (auto constant = getConstant(div.getRhs()))
           inner.divisors.emplace_back(*constant, div.getLoc());
         return splitProduct(div, 0, inner);
       }
       if (isSum(div.getLhs()) && isIndependentOfVariables(div.getRhs()) &&
-          dependsOnInputs(div.getRhs()))
+          dependsOnBatch(div.getRhs()) && !isComputedFrom(div.getRhs(), isRandom) &&
+          !containsMean(div.getRhs(), getBatch()))
         return {makeMean(div.getLhs(), div.getRhs())};
     }
     return {{isSumOfSamples(value, scale) ? LossPart::Kind::Sum : LossPart::Kind::Average,
@@ -436,13 +528,17 @@ private:
            isProductOfSome(value, sizes.drop_front());
   }
 
+  const BatchSums &getBatch() {
+    if (!batch)
+      batch.emplace(*builder.getInsertionBlock());
+    return *batch;
+  }
+
   /// Whether the value is a sum over samples that stays one: it is a mean where it is divided by a
   /// multiple of the number of samples, or multiplied by 1 / the number of elements. That is
   /// certain only of a divisor that counts samples, or samples and other dims that are added up.
   bool isSumOfSamples(Value value, const Scale &scale) {
-    if (!batch)
-      batch.emplace(*builder.getInsertionBlock());
-    int64_t samples = batch->getSamples(value);
+    int64_t samples = getBatch().getSamples(value);
     if (samples == 0)
       return false;
     llvm::SmallVector<double> sizes = listSummed(value, samples);

@@ -26,6 +26,16 @@ struct LossPart {
 /// The count of a mean when `counted` has other values: the ops between them, copied.
 mlir::Value recount(mlir::OpBuilder &builder, const LossPart &mean, mlir::ValueRange counted);
 
+/// A count that is `max(sum + plus, least)`: what it adds up over batches, and what stays the same
+/// for any number of them. Example: `mask.sum().clamp(min=1)` has the sum of the mask and 1.
+struct CountForm {
+  mlir::Value sum;
+  mlir::Value plus, least; ///< null: none
+};
+/// Returns the form of the count of a mean; nullopt where it is another function of what is
+/// counted. Makes ops that it needs at the builder's insertion point.
+std::optional<CountForm> findCountForm(mlir::OpBuilder &builder, const LossPart &mean);
+
 /// Splits a loss through additions, factors that no input changes, and conversions. A mean is a sum
 /// divided by a count that is computed from the batch (a masked mean: cross-entropy), one part for
 /// each count. A sum is one over the samples of the batch that nothing makes a mean. All else is
@@ -46,7 +56,7 @@ bool isUneven(llvm::ArrayRef<LossPart> parts);
 
 /// Whether the values and counts of these parts are multiples of sums over the samples of a batch
 /// of several, or know no sample: then those of fewer samples follow from whole batches.
-bool areRowSums(llvm::ArrayRef<LossPart> parts);
+bool areRowSums(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
 
 /// Whether a batch of fewer samples, filled up with rows whose labels are ignored, has the loss of
 /// its samples and writes what they do: each part is a sum over samples to which such rows add

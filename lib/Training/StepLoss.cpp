@@ -137,9 +137,16 @@ StepLoss::makeResults(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
   llvm::SmallVector<std::pair<std::string, Value>> results;
   for (auto [part, term] : llvm::enumerate(parts)) {
     results.push_back({number(kLossSumSymbol, part), widen(builder, term.value)});
-    results.push_back({number(kLossCountSymbol, part),
-                       term.count ? widen(builder, term.count)
-                                  : makeConstant(builder, term.value.getLoc(), type, 1)});
+    std::optional<CountForm> form =
+        term.count ? findCountForm(builder, term) : std::optional<CountForm>();
+    Value counted = form         ? widen(builder, form->sum)
+                    : term.count ? widen(builder, term.count)
+                                 : makeConstant(builder, term.value.getLoc(), type, 1);
+    results.push_back({number(kLossCountSymbol, part), counted});
+    if (form && form->plus)
+      results.push_back({number(kLossPlusSymbol, part), widen(builder, form->plus)});
+    if (form && form->least)
+      results.push_back({number(kLossLeastSymbol, part), widen(builder, form->least)});
   }
   return results;
 }

@@ -10,6 +10,9 @@ namespace parashard {
 inline constexpr llvm::StringLiteral kLossSymbol = "loss";
 inline constexpr llvm::StringLiteral kLossSumSymbol = "loss.sum";
 inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
+/// What an evaluation adds to the sum of its counts, and the least that this is (`CountForm`).
+inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
+inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
 /// What the loss's cotangent is where it is scaled, and how many steps in a row were finite.
 inline constexpr llvm::StringLiteral kLossScaleSymbol = "loss_scale";

@@ -53,7 +53,8 @@ void noteUnread(const Session &session, const SampleSource &source, const char *
 }
 
 /// Of the outputs of @evaluate that hold a part of the loss each: "loss.sum", "loss.sum.1", ...
-static const std::string kLossSum = "loss.sum", kLossCount = "loss.count";
+static const std::string kLossSum = "loss.sum", kLossCount = "loss.count", kLossPlus = "loss.plus",
+                         kLossLeast = "loss.least";
 
 /// What follows `prefix` in an output's name when that is the prefix itself or has a number behind.
 static std::optional<std::string> suffixOf(const std::string &output, const std::string &prefix) {
@@ -61,6 +62,14 @@ static std::optional<std::string> suffixOf(const std::string &output, const std:
     return std::nullopt;
   std::string suffix = output.substr(prefix.size());
   return suffix.empty() || suffix[0] == '.' ? std::optional(suffix) : std::nullopt;
+}
+
+/// Whether an output is a part of the loss, or of its count.
+static bool isOfLoss(const Output &output) {
+  const std::string *names[] = {&kLossSum, &kLossCount, &kLossPlus, &kLossLeast};
+  return std::any_of(std::begin(names), std::end(names), [&](const std::string *name) {
+    return suffixOf(output.name, *name).has_value();
+  });
 }
 
 /// Without a loss, rows that only fill up a batch change nothing: their outputs are left out.
@@ -82,7 +91,7 @@ Evaluator::Evaluator(Session &session, const SampleSource &source, int64_t maxSt
   session.prepare("evaluate");
   for (const Output &output : entry.outputs)
     if (std::optional<std::string> suffix = suffixOf(output.name, kLossSum))
-      parts.push_back(*suffix);
+      parts.push_back({*suffix});
 }
 
 template <typename SampleOf> Evaluator::Sums Evaluator::runBatch(SampleOf sampleOf) {
@@ -91,9 +100,11 @@ template <typename SampleOf> Evaluator::Sums Evaluator::runBatch(SampleOf sample
   });
   session.run(entry);
   Sums sums;
-  for (const std::string &suffix : parts) {
-    sums.push_back(readOutput(kLossSum + suffix));
-    sums.push_back(readOutput(kLossCount + suffix));
+  for (Part &part : parts) {
+    sums.push_back(*readOutput(kLossSum + part.suffix));
+    sums.push_back(readOutput(kLossCount + part.suffix).value_or(0));
+    part.plus = readOutput(kLossPlus + part.suffix).value_or(part.plus);
+    part.least = readOutput(kLossLeast + part.suffix).value_or(part.least);
   }
   return sums;
 }
@@ -136,6 +147,8 @@ double Evaluator::run() {
     if (badStep < 0 && !std::all_of(sums.begin(), sums.end(), isFinite))
       badStep = step;
   }
+  for (size_t i = 0; i < parts.size(); ++i)
+    total[2 * i + 1] = std::max(total[2 * i + 1] + parts[i].plus, parts[i].least);
   if (parts.empty() || total[1] == 0)
     return NAN;
   double loss = 0;
@@ -183,7 +196,7 @@ static void append(std::string &list, const std::string &name) {
 void Evaluator::collectOutputs(const std::vector<std::string> &names) {
   std::string left, once;
   for (const Output &output : entry.outputs)
-    if (names.empty() && !suffixOf(output.name, kLossSum) && !suffixOf(output.name, kLossCount)) {
+    if (names.empty() && !isOfLoss(output)) {
       if (isOfBatch(output))
         append(left, output.name);
       else
@@ -280,7 +293,7 @@ const Output &Evaluator::find(const std::string &name) const {
   PSRT_FAIL(BadArgument, "the model has no output \"%s\"; it has: %s", name.c_str(), names.c_str());
 }
 
-double Evaluator::readOutput(const std::string &name) {
+std::optional<double> Evaluator::readOutput(const std::string &name) {
   for (const Output &output : entry.outputs) {
     if (output.name != name)
       continue;
@@ -291,7 +304,7 @@ double Evaluator::readOutput(const std::string &name) {
                                             : reinterpret_cast<char *>(&narrow));
     return isWide ? wide : narrow;
   }
-  return 0;
+  return std::nullopt;
 }
 
 /// Whether the program was compiled with --inference: a scalar output is any number then, no loss.

@@ -5,6 +5,7 @@
 #include "runtime/core/Session.h"
 #include "runtime/main/Flags.h"
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 namespace psrt {
@@ -51,15 +52,20 @@ private:
   bool mayBeOfSamples(const Output &output) const;
   void collect(int64_t step);
   const Output &find(const std::string &name) const;
-  double readOutput(const std::string &name);
+  std::optional<double> readOutput(const std::string &name); ///< nullopt: there is none
 
   Session &session;
   const SampleSource &source;
   const EntryPoint &entry;
   SampleOrder order;
   int64_t steps = 0;
-  int64_t badStep = -1;           ///< the first batch of the last run whose sums are not finite
-  std::vector<std::string> parts; ///< of the loss: how the names of their outputs end
+  int64_t badStep = -1; ///< the first batch of the last run whose sums are not finite
+  /// A part of the loss. Its count is `max(counts + plus, least)` of what the batches count.
+  struct Part {
+    std::string suffix; ///< of the names of its outputs
+    double plus = 0, least = -std::numeric_limits<double>::infinity();
+  };
+  std::vector<Part> parts;
   std::vector<Collected> collected;
 };
 

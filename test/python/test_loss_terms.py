@@ -289,6 +289,8 @@ FUNCTIONS = {
     "masked": (lambda e, s: (e.square() * (torch.arange(4) > 1).expand(len(e), 4).float()).mean(), False),
     "mean plus root": (lambda e, s: e.abs().mean() + 0.1 * e.norm(), True),
     "mean": (lambda e, s: e.square().mean(), False),
+    "by a mean": (lambda e, s: e.square().sum() / (1 + e.detach().square().mean()), True),
+    "random count": (lambda e, s: e.square().sum() / (F.dropout(torch.ones(len(e))) > 0).sum().clamp(min=1), True),
     "learned factor": (lambda e, s: e.square().mean() * s.exp() + s.square(), False),
     "learned factor of a sum": (lambda e, s: e.square().sum() * s.exp() / (1 + s * s), False),
     "rows' roots": (lambda e, s: e.norm(dim=-1).mean() / 3 - s, False),
@@ -325,6 +327,8 @@ OF_THE_NUMBER = {
     "by a multiple that does not": (lambda e, rows: e.square().sum() / 16, CONSTANT),
     "a mean by the number": (lambda e, rows: e.square().mean() / rows, CONSTANT),
     "a mean of means": (lambda e, rows: e.repeat(1, 4).square().mean(1).mean(), None),
+    "a sum of copies": (lambda e, rows: e.square().sum() + torch.arange(4.0).expand(rows, 4).sum(), NUMBER),
+    "by a sum of ones": (lambda e, rows: e.square().sum() / torch.ones(rows, 4).sum(), None),
     "a factor that may be a count": (lambda e, rows: e.square().sum() * (1 / 32), CONSTANT),
     "a factor": (lambda e, rows: e.square().sum() * (1 / 16), None),
 }
@@ -445,7 +449,7 @@ def contrast(network, found, y):
 
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
-@pytest.mark.parametrize("loss, parts", [(lambda n, found, y: F.mse_loss(found, y), 1), (of_samples, 8), (of_weights, 1), (with_penalty, 1), (contrast, 0), (of_weights_and_one, 0)],
+@pytest.mark.parametrize("loss, parts", [(lambda n, found, y: F.mse_loss(found, y), 1), (of_samples, 8), (of_weights, 1), (with_penalty, 1), (contrast, 0), (of_weights_and_one, 1)],
                          ids=["mean", "sum", "weights", "penalty", "contrast", "plus one"])  # fmt: skip
 def test_evaluation_is_over_all_samples(tmp_path, mesh, loss, parts):
     """The last batch is computed from whole ones. `parts`: what a loss of n samples is divided by n and multiplied by; 0: it is no sum of theirs."""
@@ -461,6 +465,44 @@ def test_evaluation_is_over_all_samples(tmp_path, mesh, loss, parts):
         if parts:
             expected = model(x, y).item() * (8 / samples if parts == 8 else 1)
             assert float(said.split()[2]) == pytest.approx(expected, rel=1e-6)
+
+
+class Masked(torch.nn.Module):
+    """`count(self, mask)` is what the loss is divided by."""
+
+    def __init__(self, count):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.count = torch.nn.Linear(4, 3), count
+        self.register_buffer("eps", torch.tensor(0.5))
+
+    def forward(self, x, mask):
+        return (self.layer(x).square().mean(1) * mask).sum() / self.count(self, mask)
+
+
+COUNTS = {
+    "least": lambda m, mask: mask.sum().clamp(min=1),
+    "plus": lambda m, mask: mask.sum() + 0.5,
+    "buffer": lambda m, mask: m.eps + mask.sum(),
+    "both": lambda m, mask: (mask.sum() + m.eps).clamp(min=4) + 1,
+    "least of integers": lambda m, mask: mask.bool().sum().clamp(min=1),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_what_a_count_has_once_is_counted_once(tmp_path, name):
+    """However many batches a step or an evaluation has, of which one counts nothing."""
+    model, x = Masked(COUNTS[name]), torch.randn(8, 4)
+    mask = torch.tensor([1.0, 1, 0, 0, 0, 0, 0, 0])
+    archive = models.Model("masked", model, {"x": x[:4], "mask": mask[:4]}).export(tmp_path / "model.pt2")
+    save_file({"x": x, "mask": mask}, tmp_path / "data.safetensors")
+    said = oracle.run([tools_folder() / "ps-compile", archive, "-o", "program", "--mesh", "dp=2", "--micro-batches", "2"], tmp_path)
+    assert "warning" not in said
+    expected = model(x, mask).item()
+    oracle.run(["./program", "--data", "data.safetensors", "--losses", "losses.txt"], tmp_path)
+    assert oracle.read_losses(tmp_path / "losses.txt") == [pytest.approx(expected, rel=1e-5)]
+    said = oracle.run(["./program", "--eval", "--eval-data", "data.safetensors"], tmp_path)
+    assert float(said.split()[2]) == pytest.approx(expected, rel=1e-5)
 
 
 # ---- steps of fewer samples than a batch has ----------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include "lib/Import/MissingOps.h"
 #include "lib/Import/Shapes.h"
 #include "mlir/IR/Diagnostics.h"
+#include "parashard/Import.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
 
@@ -169,8 +170,65 @@ LogicalResult GraphConverter::convert(const Node &node) {
                           << describePlace(node.place);
   if (node.isInPlace() && failed(write(node.getInPlace(), lookup(node.outputs[0]), loc)))
     return failure();
+  markSumOfBatch(node, loc);
   markFresh(node);
   return success();
+}
+
+/// Whether the result of an op grows with the size of a dim that the op reduces.
+static bool addsUp(StringRef target) {
+  static constexpr StringLiteral ops[] = {
+      "sum",       "prod",          "norm",   "linalg_vector_norm",
+      "logsumexp", "count_nonzero", "einsum", "mm",
+      "bmm",       "matmul",        "mv",     "dot"};
+  return target.consume_front("aten.") && is_contained(ops, target.split('.').first);
+}
+
+static bool dependsOnArguments(Value value) {
+  SmallPtrSet<Operation *, 16> seen;
+  SmallVector<Value> todo{value};
+  while (!todo.empty()) {
+    Operation *op = todo.pop_back_val().getDefiningOp();
+    if (!op)
+      return true;
+    if (seen.insert(op).second)
+      todo.append(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
+void GraphConverter::markSumOfBatch(const Node &node, Location loc) {
+  auto hasBatch = [&](StringRef name) {
+    auto meta = graph.tensors.find(name.str());
+    return meta != graph.tensors.end() && any_of(meta->second.sizes, [&](const Size &size) {
+             return sizes.dependsOnBatch(size, graph);
+           });
+  };
+  if (!addsUp(node.target) || node.outputs.size() != 1 || hasBatch(node.outputs[0]))
+    return;
+  bool reads = false, ofInputs = false;
+  forEachTensor(node, [&](StringRef name) {
+    bool has = hasBatch(name);
+    reads |= has;
+    ofInputs |= has && dependsOnArguments(lookup(name));
+  });
+  Value sum = lookup(node.outputs[0]);
+  if (!reads || ofInputs || !sum)
+    return;
+  // What is divided by a sum of constants may be a mean: that is seen where it is a number.
+  auto divides = [&](const Node &user) {
+    bool isRead = false;
+    forEachTensor(user, [&](StringRef name) { isRead |= name == node.outputs[0]; });
+    return !isRead || StringRef(user.target).starts_with("aten.div.");
+  };
+  std::optional<ps::Tensor> number = evaluateOnHost(sum);
+  if (number && number->size() == 1 && all_of(graph.nodes, divides)) {
+    TensorBuilder builder(b, loc);
+    return define(node.outputs[0], buildHostConstant(builder, *number));
+  }
+  auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
+  if (!module->hasAttr(kBatchNumberMark))
+    module->setAttr(kBatchNumberMark, cast<Attribute>(loc));
 }
 
 void GraphConverter::markFresh(const Node &node) {

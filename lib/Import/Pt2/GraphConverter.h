@@ -46,6 +46,9 @@ private:
   mlir::LogicalResult refresh(llvm::StringRef name, mlir::Location reader);
   mlir::LogicalResult refreshOperands(const Node &node, mlir::Location loc);
   void markFresh(const Node &node);
+  /// Marks the module where the node adds up, over the batch, what no input changes: the result
+  /// grows with the number of samples, as a sum over a parameter that is expanded to all of them.
+  void markSumOfBatch(const Node &node, mlir::Location loc);
   bool readsUndefined(const Node &node) const;
   /// Whether a node of the graph gives a result of this name, with a converter or without.
   bool definesResult(llvm::StringRef name) const;
