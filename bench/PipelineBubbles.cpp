@@ -1,5 +1,5 @@
 // Prints the simulator's bubbles beside those that were published.
-#include "test/Plan/PublishedBubbles.h"
+#include "test/Schedules/PublishedBubbles.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 

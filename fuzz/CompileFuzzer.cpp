@@ -13,6 +13,7 @@
 
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 /// A count of the command line. Work grows with it, so that it stays small here.
 static int64_t toCount(llvm::StringRef text, int64_t most) {

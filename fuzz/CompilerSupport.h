@@ -6,7 +6,7 @@
 #include "fuzz/ImportSupport.h"
 #include "fuzz/MlirMutator.h"
 #include "fuzz/Scratch.h"
-#include "parashard/Pipelines.h"
+#include "parashard/Driver.h"
 
 namespace fuzz {
 

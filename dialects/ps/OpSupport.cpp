@@ -178,7 +178,7 @@ static SmallVector<Combined> getCombinedDims(const ShardingRule &rule) {
   return combined;
 }
 
-static double getIdentity(ReductionKind kind) {
+static double getIdentityNumber(ReductionKind kind) {
   switch (kind) {
   case ReductionKind::Sum:
     return 0;
@@ -202,9 +202,9 @@ FailureOr<SmallVector<Value>> parashard::ps::partitionByCloning(Operation *op,
   auto interface = dyn_cast<ShardingOpInterface>(op);
   if (interface && llvm::any_of(llvm::seq<unsigned>(0, locals.size()), isSplit))
     for (Combined c : getCombinedDims(interface.getShardingRule()))
-      operands[c.operand] =
-          builder.selectPadding(operands[c.operand], builder.getOperandType(c.operand),
-                                builder.getOperandSharding(c.operand), c.dim, getIdentity(c.kind));
+      operands[c.operand] = builder.selectPadding(
+          operands[c.operand], builder.getOperandType(c.operand),
+          builder.getOperandSharding(c.operand), c.dim, getIdentityNumber(c.kind));
   Operation *clone = Operation::create(builder.getLoc(), op->getName(), localResults, operands,
                                        op->getDiscardableAttrDictionary(),
                                        op->getPropertiesStorage(), /*successors=*/{},

@@ -20,7 +20,7 @@
 
 namespace parashard::ps {
 
-/// Names of the marks on ops (see docs/ir.md); never spelled out elsewhere.
+/// Names of the marks on ops (see docs/levels.md); never spelled out elsewhere.
 inline constexpr llvm::StringLiteral kPhaseMark = "ps.phase";
 inline constexpr llvm::StringLiteral kSegmentMark = "ps.segment";
 inline constexpr llvm::StringLiteral kShardingsMark = "ps.shardings";
@@ -47,6 +47,8 @@ MeshOp getMesh(mlir::Operation *anywhere);
 /// ceil(n/k).
 mlir::RankedTensorType getLocalType(mlir::RankedTensorType global, ShardingAttr sharding,
                                     MeshOp mesh);
+/// The identity of a reduction: its result over no elements of type `element`.
+mlir::TypedAttr getIdentity(ReductionKind kind, mlir::Type element);
 
 } // namespace parashard::ps
 

@@ -72,7 +72,23 @@ OpCost ReduceOp::getCost(TypeRange operands, TypeRange results) {
   return cost;
 }
 
-static double getIdentity(ReductionKind kind) {
+TypedAttr parashard::ps::getIdentity(ReductionKind kind, Type element) {
+  if (auto type = dyn_cast<FloatType>(element)) {
+    bool negative = kind == ReductionKind::Max;
+    if (kind == ReductionKind::Sum)
+      return FloatAttr::get(type, 0.0);
+    return FloatAttr::get(type, APFloat::getInf(type.getFloatSemantics(), negative));
+  }
+  unsigned width = element.getIntOrFloatBitWidth();
+  if (width == 1)
+    return IntegerAttr::get(element, kind == ReductionKind::Min ? 1 : 0);
+  APInt value = kind == ReductionKind::Sum   ? APInt::getZero(width)
+                : kind == ReductionKind::Max ? APInt::getSignedMinValue(width)
+                                             : APInt::getSignedMaxValue(width);
+  return IntegerAttr::get(element, value);
+}
+
+static double getIdentityNumber(ReductionKind kind) {
   double infinity = std::numeric_limits<double>::infinity();
   return kind == ReductionKind::Sum ? 0 : kind == ReductionKind::Max ? -infinity : infinity;
 }
@@ -80,7 +96,7 @@ static double getIdentity(ReductionKind kind) {
 /// The result over no elements: an infinity becomes the extreme of an integer type.
 static int64_t getIntIdentity(ReductionKind kind, Type element) {
   Tensor identity(RankedTensorType::get({}, element));
-  identity.set(0, getIdentity(kind));
+  identity.set(0, getIdentityNumber(kind));
   return identity.getInt(0);
 }
 
@@ -98,7 +114,7 @@ FailureOr<llvm::SmallVector<Tensor>> ReduceOp::evaluate(llvm::ArrayRef<Tensor> o
   const Tensor &x = operands.front();
   Tensor result(getTensorType(getResult()));
   SmallVector<int64_t> kept = getKeptDims(x.getType(), getDims());
-  std::vector<double> sums(result.size(), getIdentity(getKind()));
+  std::vector<double> sums(result.size(), getIdentityNumber(getKind()));
   std::vector<int64_t> intSums;
   if (!x.isFloat())
     intSums.assign(result.size(), getIntIdentity(getKind(), x.getType().getElementType()));

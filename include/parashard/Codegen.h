@@ -17,7 +17,7 @@ enum class WeightsMode {
 
 struct CodegenOptions {
   /// cpu:NAME (LLVM's name of the CPU, or native), cuda:sm_NN, or cuda:replay (kernels of a GPU as
-  /// code of this machine, for the stand-in driver)
+  /// code of this machine, for the fake driver)
   std::string target = "cpu:native";
   std::string output;      ///< path; *.so gives a shared library, else an executable
   std::string model;       ///< path of the model's file, as messages name it
@@ -35,10 +35,6 @@ mlir::LogicalResult emitProgram(mlir::ModuleOp module, mlir::ModuleOp oneRank,
 namespace codegen {
 /// Whether programs for a target multiply 8-bit floats: GPUs do from sm_89 on, and so does replay.
 bool multipliesFloat8(llvm::StringRef target);
-
-#define GEN_PASS_DECL
-#define GEN_PASS_REGISTRATION
-#include "lib/Codegen/Passes.h.inc"
 } // namespace codegen
 
 } // namespace parashard

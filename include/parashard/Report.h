@@ -2,7 +2,7 @@
 #ifndef PARASHARD_REPORT_H
 #define PARASHARD_REPORT_H
 
-#include "parashard/Pipelines.h"
+#include "parashard/Driver.h"
 #include "llvm/Support/JSON.h"
 
 namespace parashard {

@@ -1,11 +1,12 @@
 // A class function as instructions: kernels, contractions, copies.
 #include "ClassCode.h"
-#include "Buffers.h"
+#include "lib/Memory/Buffers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 namespace json = llvm::json;
 
 StringRef codegen::getDtypeName(Type element) {

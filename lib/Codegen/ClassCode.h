@@ -2,9 +2,9 @@
 #ifndef PARASHARD_LIB_CODEGEN_CLASSCODE_H
 #define PARASHARD_LIB_CODEGEN_CLASSCODE_H
 
-#include "ClassBuffers.h"
 #include "KernelSet.h"
-#include "Started.h"
+#include "lib/Fusion/ClassBuffers.h"
+#include "lib/Fusion/Started.h"
 #include "llvm/Support/JSON.h"
 
 namespace parashard::codegen {
@@ -42,9 +42,9 @@ private:
   mlir::LogicalResult write(mlir::Operation *op);
   mlir::LogicalResult writeFused(ps::FusedOp op);
   mlir::LogicalResult writeContract(ps::ContractOp op);
-  void writeMatmul(ps::ContractOp op, const MatmulChunk &chunk);
+  void writeMatmul(ps::ContractOp op, const fusion::MatmulChunk &chunk);
   /// Beside the collective that it is cut with.
-  void writeChunks(const ChunkedProduct &product, mlir::Operation *collective);
+  void writeChunks(const fusion::ChunkedProduct &product, mlir::Operation *collective);
   mlir::LogicalResult writeAttention(ps::AttentionOp op);
   mlir::LogicalResult writeAttentionGrad(ps::AttentionGradOp op);
   void writeEmbedding(ps::EmbeddingOp op);
@@ -71,7 +71,7 @@ private:
   mlir::LogicalResult addHeads(llvm::json::Object &object, llvm::StringRef name, mlir::Value value);
 
   mlir::func::FuncOp function;
-  ClassBuffers buffers;
+  fusion::ClassBuffers buffers;
   KernelSet &kernels;
   llvm::json::Array code;
   llvm::DenseMap<mlir::Operation *, int64_t> tokens; ///< of started collectives: of the first chunk

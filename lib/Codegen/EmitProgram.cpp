@@ -17,6 +17,7 @@
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 namespace {
 /// The object that is linked. The kernels of a GPU are modules of their own, in it as bytes.

@@ -6,6 +6,7 @@
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 KernelEmitter::KernelEmitter(ps::FusedOp op, const Piece &piece, const IterationSpace &space,
                              const FusedContext &context, ModuleOp module, StringRef name)

@@ -3,7 +3,7 @@
 #ifndef PARASHARD_LIB_CODEGEN_KERNELEMITTER_H
 #define PARASHARD_LIB_CODEGEN_KERNELEMITTER_H
 
-#include "Fused.h"
+#include "lib/Fusion/Fused.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include <memory>
 
@@ -72,7 +72,7 @@ public:
   using Column = ps::RowBuilder::Column;
 
   /// Writes `piece` of `op` into `module` as the function `name`.
-  KernelEmitter(ps::FusedOp op, const Piece &piece, const IterationSpace &space,
+  KernelEmitter(ps::FusedOp op, const fusion::Piece &piece, const fusion::IterationSpace &space,
                 const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name);
   virtual ~KernelEmitter() = default;
   /// The calls that run it, in order (a column reduction has a second kernel). `workspace`: bytes
@@ -81,7 +81,7 @@ public:
 
   mlir::OpBuilder &builder() { return b; }
   mlir::Location getLoc() const { return loc; }
-  const IterationSpace &getSpace() const { return space; }
+  const fusion::IterationSpace &getSpace() const { return space; }
   LaneBuilder &getLanes() { return lanes; }
   mlir::Value constant(int64_t value);
   mlir::Type laneType(mlir::Type element) const;
@@ -91,9 +91,9 @@ public:
   mlir::Value elementIndex();
   mlir::Value loadScalarSlot(unsigned slot);
 
-  mlir::Value evaluate(const Access &access);
-  mlir::Value evaluateAt(const Access &access, mlir::Value column);
-  mlir::Value evaluateRow(const Access &access);
+  mlir::Value evaluate(const fusion::Access &access);
+  mlir::Value evaluateAt(const fusion::Access &access, mlir::Value column);
+  mlir::Value evaluateRow(const fusion::Access &access);
   /// All columns of the row combined.
   virtual mlir::Value reduce(ps::ReductionKind kind, const Column &column) = 0;
   std::shared_ptr<Kept> keep(Column column, mlir::Type element);
@@ -150,16 +150,16 @@ protected:
   void storeLanes(mlir::Value value, mlir::Value base, mlir::Type element, mlir::Value row,
                   int64_t stride);
   mlir::Value mask();
-  mlir::Value rowOffset(const Access &access);
+  mlir::Value rowOffset(const fusion::Access &access);
   mlir::Value constantBuffer(ps::ConstantOp op);
 
   // Values.
-  mlir::Value evaluateSource(const Access &access, mlir::Type element);
+  mlir::Value evaluateSource(const fusion::Access &access, mlir::Type element);
   mlir::Value evaluateComputed(mlir::Value value);
   mlir::Value evaluateElement(mlir::Value value);
   mlir::Value evaluateRowValue(mlir::Value value);
   mlir::Value bufferOf(mlir::Value source);
-  mlir::Value iota(const Access &access, mlir::Type element);
+  mlir::Value iota(const fusion::Access &access, mlir::Type element);
   /// Runs `fn` where the row's code stands: before the column loop being written.
   mlir::Value inRowScope(llvm::function_ref<mlir::Value()> fn);
   /// The element type that a column has.
@@ -186,8 +186,8 @@ protected:
   virtual KernelCall emitPartialSum(const Partial &partial, int64_t workspace);
 
   ps::FusedOp op;
-  const Piece &piece;
-  const IterationSpace &space;
+  const fusion::Piece &piece;
+  const fusion::IterationSpace &space;
   const FusedContext &context;
   mlir::ModuleOp module;
   std::string name;
@@ -211,8 +211,8 @@ protected:
   mlir::Operation *currentOp = nullptr;
   llvm::DenseMap<mlir::Value, mlir::Value> atPosition; ///< values at the current position
   llvm::DenseMap<Kept *, mlir::Value> keptAtPosition;
-  llvm::DenseMap<const Access *, mlir::Value> sourceAtPosition;
-  llvm::DenseMap<const Access *, mlir::Value> sourceOfRow;
+  llvm::DenseMap<const fusion::Access *, mlir::Value> sourceAtPosition;
+  llvm::DenseMap<const fusion::Access *, mlir::Value> sourceOfRow;
   llvm::DenseMap<mlir::Value, mlir::Value> rowScalars;
   llvm::DenseMap<mlir::Value, Column> columns;
   llvm::DenseMap<mlir::Value, std::shared_ptr<Kept>> keptValues;
@@ -226,9 +226,7 @@ mlir::Type getStorageType(mlir::Type element);
 /// x combined with y, on scalars or vectors.
 mlir::Value combine(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind kind, mlir::Value x,
                     mlir::Value y);
-/// The identity of a reduction as a number.
-mlir::TypedAttr getIdentity(ps::ReductionKind kind, mlir::Type element);
-/// The same as a value of `type`, a scalar or a vector.
+/// The identity of a reduction (`ps::getIdentity`) as a value of `type`, a scalar or a vector.
 mlir::Value identityOf(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind kind,
                        mlir::Type type);
 /// The lanes of `value` combined, halves first: places i and i + n / 2.

@@ -7,6 +7,7 @@
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 /// Whose bits kernels handle as a byte.
 static bool isFloat8(Type element) { return isa<Float8E4M3FNType, Float8E5M2Type>(element); }

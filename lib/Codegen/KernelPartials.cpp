@@ -6,6 +6,7 @@
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 /// Elements that one call of the second kernel makes.
 static constexpr int64_t kBlock = 256;

@@ -6,6 +6,7 @@
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 namespace {
 /// Arithmetic on i64 lanes that wraps.

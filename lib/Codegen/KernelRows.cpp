@@ -7,6 +7,7 @@
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 /// Columns of a flat kernel's "row".
 static constexpr int64_t kFlatBlock = 1024;
@@ -70,24 +71,8 @@ Value codegen::combine(OpBuilder &b, Location loc, ps::ReductionKind kind, Value
   return arith::SelectOp::create(b, loc, better, x, y);
 }
 
-TypedAttr codegen::getIdentity(ps::ReductionKind kind, Type element) {
-  if (auto type = dyn_cast<FloatType>(element)) {
-    bool negative = kind == ps::ReductionKind::Max;
-    if (kind == ps::ReductionKind::Sum)
-      return FloatAttr::get(type, 0.0);
-    return FloatAttr::get(type, APFloat::getInf(type.getFloatSemantics(), negative));
-  }
-  unsigned width = element.getIntOrFloatBitWidth();
-  if (width == 1)
-    return IntegerAttr::get(element, kind == ps::ReductionKind::Min ? 1 : 0);
-  APInt value = kind == ps::ReductionKind::Sum   ? APInt::getZero(width)
-                : kind == ps::ReductionKind::Max ? APInt::getSignedMinValue(width)
-                                                 : APInt::getSignedMaxValue(width);
-  return IntegerAttr::get(element, value);
-}
-
 Value codegen::identityOf(OpBuilder &b, Location loc, ps::ReductionKind kind, Type type) {
-  TypedAttr value = getIdentity(kind, getElementTypeOrSelf(type));
+  TypedAttr value = ps::getIdentity(kind, getElementTypeOrSelf(type));
   if (auto vector = dyn_cast<VectorType>(type))
     return arith::ConstantOp::create(b, loc,
                                      DenseElementsAttr::get(vector, ArrayRef<Attribute>(value)));

@@ -1,11 +1,12 @@
 // The kernels of a program: each distinct fused op is emitted once.
 #include "KernelSet.h"
-#include "FoldEmpty.h"
+#include "lib/Fusion/FoldEmpty.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 /// What decides the code: ops, attributes, types and numbers, without names, marks and locations.
 static std::string describe(ps::FusedOp op, const FusedContext &context) {

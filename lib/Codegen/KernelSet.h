@@ -10,8 +10,8 @@ namespace parashard::codegen {
 
 /// Makes the emitter of a target.
 using KernelMaker = std::function<std::unique_ptr<KernelEmitter>(
-    ps::FusedOp op, const Piece &piece, const IterationSpace &space, const FusedContext &context,
-    mlir::ModuleOp module, llvm::StringRef name)>;
+    ps::FusedOp op, const fusion::Piece &piece, const fusion::IterationSpace &space,
+    const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name)>;
 
 class KernelSet {
 public:

@@ -5,6 +5,7 @@
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 namespace json = llvm::json;
 
 //===----------------------------------------------------------------------===//

@@ -1,8 +1,8 @@
 // The table of a placed module: inputs, programs, and what follows from them.
 #include "Program.h"
-#include "Buffers.h"
 #include "ClassCode.h"
 #include "dialects/ps/FoldSupport.h"
+#include "lib/Memory/Buffers.h"
 #include "mlir/IR/Matchers.h"
 #include "parashard/Import.h"
 #include "parashard/Training.h"
@@ -12,6 +12,7 @@
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 namespace json = llvm::json;
 
 //===----------------------------------------------------------------------===//
@@ -19,7 +20,7 @@ namespace json = llvm::json;
 //===----------------------------------------------------------------------===//
 
 int64_t ProgramTable::getVariableAddress(FlatSymbolRefAttr symbol) {
-  return *codegen::getVariableAddress(symbols.lookup<ps::VariableOp>(symbol.getValue()), pp);
+  return *fusion::getVariableAddress(symbols.lookup<ps::VariableOp>(symbol.getValue()), pp);
 }
 
 int64_t ProgramTable::getAddress(Value value) {

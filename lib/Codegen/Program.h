@@ -5,7 +5,7 @@
 #include "KernelSet.h"
 #include "Payload.h"
 #include "dialects/rank/Rank.h"
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Stages.h"
 #include "parashard/Codegen.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"

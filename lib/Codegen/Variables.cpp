@@ -12,6 +12,7 @@
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 namespace json = llvm::json;
 
 static json::Array toJson(ArrayRef<StringAttr> names) {

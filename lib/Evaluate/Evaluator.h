@@ -5,7 +5,7 @@
 #include "dialects/rank/Rank.h"
 #include "lib/Evaluate/Exchange.h"
 #include "lib/Evaluate/Store.h"
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Stages.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 

@@ -3,7 +3,7 @@
 
 #include "lib/Evaluate/Safetensors.h"
 #include "lib/Import/WeightFiles.h"
-#include "runtime/core/InitialValue.h"
+#include "runtime/session/InitialValue.h"
 
 using namespace mlir;
 using namespace parashard::ps;

@@ -2,7 +2,7 @@
 #ifndef PARASHARD_LIB_MEMORY_FIRSTFIT_H
 #define PARASHARD_LIB_MEMORY_FIRSTFIT_H
 
-#include "lib/Codegen/Lifetime.h"
+#include "lib/Memory/Lifetime.h"
 #include "llvm/ADT/ArrayRef.h"
 #include <vector>
 

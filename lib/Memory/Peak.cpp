@@ -1,22 +1,22 @@
 // Sums what is in use over the ops of a program.
 #include "lib/Memory/Peak.h"
 #include "RecomputeTime.h"
-#include "lib/Codegen/Buffers.h"
-#include "lib/Codegen/ClassBuffers.h"
-#include "lib/Codegen/Fused.h"
-#include "lib/Partition/Stages.h"
+#include "lib/Fusion/ClassBuffers.h"
+#include "lib/Fusion/Fused.h"
+#include "lib/IR/Stages.h"
+#include "lib/Memory/Buffers.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Reasons.h"
 #include "parashard/Levels.h"
 #include "parashard/Memory.h"
-#include "parashard/PrintableText.h"
+#include "shared/PrintableText.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <set>
 
 using namespace mlir;
 using namespace parashard;
-using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 namespace {
 /// What makes a buffer of a program.

@@ -1,8 +1,8 @@
 // ps-plan-memory: the addresses of a module's buffers, as attributes.
 #include "FirstFit.h"
-#include "lib/Codegen/Buffers.h"
-#include "lib/Codegen/ClassBuffers.h"
-#include "lib/Partition/Stages.h"
+#include "lib/Fusion/ClassBuffers.h"
+#include "lib/IR/Stages.h"
+#include "lib/Memory/Buffers.h"
 #include "mlir/Pass/Pass.h"
 #include "parashard/Levels.h"
 #include "llvm/Support/MathExtras.h"
@@ -15,7 +15,7 @@ namespace parashard {
 
 using namespace mlir;
 using namespace parashard;
-using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 static IntegerAttr getI64(Operation *op, int64_t value) {
   return IntegerAttr::get(IntegerType::get(op->getContext(), 64), value);

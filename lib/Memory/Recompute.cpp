@@ -3,12 +3,12 @@
 #include "RecomputeTime.h"
 #include "Recomputer.h"
 #include "dialects/rank/Rank.h"
-#include "lib/Partition/ModulePath.h"
-#include "lib/Partition/Stages.h"
+#include "lib/IR/ModulePath.h"
+#include "lib/IR/Stages.h"
 #include "lib/Pipeline/Layers.h"
 #include "lib/Support/Bytes.h"
-#include "parashard/Globs.h"
-#include "parashard/NearestNames.h"
+#include "shared/Globs.h"
+#include "shared/NearestNames.h"
 
 using namespace mlir;
 

@@ -1,6 +1,6 @@
 // Adds up the costs of ops that run again.
 #include "RecomputeTime.h"
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Stages.h"
 #include "lib/Pipeline/LocalCost.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/Support/FormatVariadic.h"

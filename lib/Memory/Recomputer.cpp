@@ -1,7 +1,7 @@
 // Clones forward ops, and moves the uses that backward has of them.
 #include "Recomputer.h"
-#include "lib/Partition/Cloneable.h"
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Cloneable.h"
+#include "lib/IR/Stages.h"
 #include "lib/Sharding/OpSharding.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -2,9 +2,9 @@
 #include "FirstFit.h"
 #include "RecomputeBudget.h"
 #include "dialects/ps/VerifyModule.h"
-#include "lib/Codegen/Buffers.h"
-#include "lib/Codegen/ClassBuffers.h"
-#include "lib/Partition/Stages.h"
+#include "lib/Fusion/ClassBuffers.h"
+#include "lib/IR/Stages.h"
+#include "lib/Memory/Buffers.h"
 #include "mlir/Pass/Pass.h"
 #include <map>
 #include <queue>
@@ -16,7 +16,7 @@ namespace parashard {
 
 using namespace mlir;
 using namespace parashard;
-using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 namespace {
 

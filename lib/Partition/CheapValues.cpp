@@ -1,7 +1,7 @@
 // Finds what follows from constants and inputs, and what that costs.
 #include "lib/Partition/CheapValues.h"
-#include "lib/Partition/Cloneable.h"
-#include "lib/Partition/Collectives.h"
+#include "lib/IR/Cloneable.h"
+#include "lib/IR/Collectives.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 

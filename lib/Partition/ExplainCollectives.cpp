@@ -1,5 +1,5 @@
 // The pass ps-explain-collectives: every collective of a step, with its bytes and its cause.
-#include "lib/Partition/Collectives.h"
+#include "lib/IR/Collectives.h"
 #include "lib/Partition/Passes.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Reasons.h"

@@ -2,10 +2,10 @@
 // marks.
 #include "lib/Partition/FunctionPartitioner.h"
 #include "dialects/rank/Rank.h"
+#include "lib/IR/Stages.h"
 #include "lib/Partition/LocalBuilder.h"
 #include "lib/Partition/Reshard.h"
 #include "lib/Partition/Runs.h"
-#include "lib/Partition/Stages.h"
 #include "lib/Sharding/Explain.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 

@@ -1,6 +1,6 @@
 // Shard indices, global indices and padding of local tensors.
 #include "lib/Partition/LocalBuilder.h"
-#include "lib/Partition/Collectives.h"
+#include "lib/IR/Collectives.h"
 #include "lib/Sharding/Reasons.h"
 #include "llvm/Support/MathExtras.h"
 

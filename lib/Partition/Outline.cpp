@@ -1,6 +1,6 @@
 // Builds class functions and stage functions.
 #include "lib/Partition/Outline.h"
-#include "lib/Partition/Collectives.h"
+#include "lib/IR/Collectives.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"

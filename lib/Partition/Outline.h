@@ -3,8 +3,8 @@
 #define PARASHARD_LIB_PARTITION_OUTLINE_H
 
 #include "dialects/rank/Rank.h"
+#include "lib/IR/Stages.h"
 #include "lib/Partition/Runs.h"
-#include "lib/Partition/Stages.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
 

@@ -1,7 +1,7 @@
 // Finds shardings and collectives over the pipeline axis.
 #include "lib/Partition/PipelineAxis.h"
-#include "lib/Partition/Collectives.h"
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Collectives.h"
+#include "lib/IR/Stages.h"
 #include "lib/Sharding/Split.h"
 
 using namespace mlir;

@@ -1,8 +1,8 @@
 // Cuts functions into runs by segment and phase, and compares runs.
 #include "lib/Partition/Runs.h"
-#include "lib/Partition/Cloneable.h"
+#include "lib/IR/Cloneable.h"
+#include "lib/IR/ModulePath.h"
 #include "lib/Partition/FunctionPartitioner.h"
-#include "lib/Partition/ModulePath.h"
 #include "llvm/ADT/SetVector.h"
 #include <map>
 

@@ -1,6 +1,6 @@
 // The pass ps-simplify-collectives: merges, cancels and cheapens collectives.
 #include "dialects/ps/Float8.h"
-#include "lib/Partition/Collectives.h"
+#include "lib/IR/Collectives.h"
 #include "lib/Partition/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 

@@ -1,7 +1,7 @@
 // The pass ps-split-stages: what stages compute for themselves, and what @update does on each
 // pipeline coordinate.
+#include "lib/IR/Cloneable.h"
 #include "lib/Partition/CheapValues.h"
-#include "lib/Partition/Cloneable.h"
 #include "lib/Partition/Passes.h"
 #include "lib/Partition/SplitUpdate.h"
 #include "mlir/IR/IRMapping.h"

@@ -2,7 +2,7 @@
 #ifndef PARASHARD_LIB_PARTITION_SPLITUPDATE_H
 #define PARASHARD_LIB_PARTITION_SPLITUPDATE_H
 
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Stages.h"
 #include "llvm/ADT/MapVector.h"
 #include <map>
 #include <set>

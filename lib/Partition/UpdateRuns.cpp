@@ -1,7 +1,7 @@
 // Cuts @update into what all parameters share and each parameter's own part.
-#include "lib/Partition/Cloneable.h"
+#include "lib/IR/Cloneable.h"
+#include "lib/IR/Stages.h"
 #include "lib/Partition/Runs.h"
-#include "lib/Partition/Stages.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;

@@ -1,9 +1,9 @@
 // The pass ps-verify-partitioned: class functions and stage functions are what level 3 says.
 #include "dialects/ps/VerifyModule.h"
-#include "lib/Partition/Collectives.h"
+#include "lib/IR/Collectives.h"
+#include "lib/IR/Stages.h"
 #include "lib/Partition/Passes.h"
 #include "lib/Partition/PipelineAxis.h"
-#include "lib/Partition/Stages.h"
 #include "lib/Partition/VerifyStages.h"
 
 using namespace mlir;

@@ -1,7 +1,7 @@
 // Matches what stage functions give to one another, and runs them to their ends.
 #include "lib/Partition/VerifyStages.h"
+#include "lib/IR/Stages.h"
 #include "lib/Partition/PipelineAxis.h"
-#include "lib/Partition/Stages.h"
 #include "llvm/ADT/MapVector.h"
 #include <map>
 

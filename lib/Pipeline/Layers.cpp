@@ -1,8 +1,8 @@
 // Weighs segments: parameters, flops, what is saved and what crosses.
 #include "lib/Pipeline/Layers.h"
+#include "lib/IR/Cloneable.h"
+#include "lib/IR/ModulePath.h"
 #include "lib/Partition/CheapValues.h"
-#include "lib/Partition/Cloneable.h"
-#include "lib/Partition/ModulePath.h"
 #include "lib/Pipeline/LocalCost.h"
 #include "llvm/ADT/SetVector.h"
 

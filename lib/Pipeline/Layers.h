@@ -2,7 +2,7 @@
 #ifndef PARASHARD_LIB_PIPELINE_LAYERS_H
 #define PARASHARD_LIB_PIPELINE_LAYERS_H
 
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Stages.h"
 #include <string>
 #include <vector>
 

@@ -2,7 +2,7 @@
 #ifndef PARASHARD_LIB_PIPELINE_LEASTLOAD_H
 #define PARASHARD_LIB_PIPELINE_LEASTLOAD_H
 
-#include "lib/Pipeline/Partition.h"
+#include "lib/Pipeline/StagePartition.h"
 
 namespace parashard::pipeline {
 

@@ -3,7 +3,7 @@
 #define PARASHARD_LIB_PIPELINE_MESSAGES_H
 
 #include "dialects/rank/Rank.h"
-#include "lib/Plan/Simulator.h"
+#include "lib/Schedules/Simulator.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace parashard::ps {

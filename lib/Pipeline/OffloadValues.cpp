@@ -1,6 +1,6 @@
 // Values that forward keeps for backward wait in the host's memory.
 #include "Offload.h"
-#include "lib/Plan/Stashes.h"
+#include "lib/Schedules/Stashes.h"
 #include "llvm/ADT/MapVector.h"
 #include <numeric>
 

@@ -1,10 +1,10 @@
 // The passes ps-partition-pipeline and ps-explain-pipeline: segments become stages.
 #include "dialects/ps/Refusal.h"
-#include "lib/Partition/Cloneable.h"
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Cloneable.h"
+#include "lib/IR/Stages.h"
 #include "lib/Pipeline/Layers.h"
-#include "lib/Pipeline/Partition.h"
 #include "lib/Pipeline/Passes.h"
+#include "lib/Pipeline/StagePartition.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Reasons.h"
 #include "parashard/Levels.h"

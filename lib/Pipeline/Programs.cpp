@@ -1,6 +1,6 @@
 // Unrolls micro-batches and buckets collectives.
 #include "lib/Pipeline/Programs.h"
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Stages.h"
 
 using namespace mlir;
 

@@ -1,5 +1,5 @@
 // The pass ps-schedule: stage functions become programs of entries in order.
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Stages.h"
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/Programs.h"
 #include "parashard/Import.h"

@@ -1,8 +1,8 @@
 // Assigns segments from module paths, origins and dataflow.
 #include "lib/Pipeline/Segments.h"
-#include "lib/Partition/Cloneable.h"
-#include "lib/Partition/ModulePath.h"
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Cloneable.h"
+#include "lib/IR/ModulePath.h"
+#include "lib/IR/Stages.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"

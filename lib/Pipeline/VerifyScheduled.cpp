@@ -1,7 +1,7 @@
 // The pass ps-verify-scheduled: tokens, queues, and uses after waits.
 #include "dialects/ps/VerifyModule.h"
+#include "lib/IR/Stages.h"
 #include "lib/Partition/PipelineAxis.h"
-#include "lib/Partition/Stages.h"
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/VerifyCommunication.h"
 #include "llvm/ADT/MapVector.h"

@@ -1,6 +1,6 @@
 // Rounds operands of linear layers to scaled 8-bit floats.
 #include "Float8.h"
-#include "lib/Partition/Stages.h"
+#include "lib/IR/Stages.h"
 #include <cmath>
 
 using namespace mlir;

@@ -4,7 +4,7 @@
 
 #include "Linears.h"
 #include "dialects/ps/Float8.h"
-#include "lib/Training/Symbols.h"
+#include "lib/IR/Symbols.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace parashard {

@@ -1,7 +1,7 @@
 // Finds the linear layers that are computed in fp8, and lists those whose dims do not fit.
 #include "Linears.h"
 #include "TypeAssigner.h"
-#include "lib/Training/Symbols.h"
+#include "lib/IR/Symbols.h"
 #include <array>
 
 using namespace mlir;

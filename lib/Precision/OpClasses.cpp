@@ -1,8 +1,8 @@
 // The table of ops by class of precision, and what a user overrides in it.
 #include "OpClasses.h"
-#include "lib/Partition/ModulePath.h"
-#include "parashard/Globs.h"
-#include "parashard/NearestNames.h"
+#include "lib/IR/ModulePath.h"
+#include "shared/Globs.h"
+#include "shared/NearestNames.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;

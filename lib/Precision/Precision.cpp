@@ -2,7 +2,7 @@
 #include "parashard/Precision.h"
 #include "Float8.h"
 #include "TypeAssigner.h"
-#include "lib/Training/Symbols.h"
+#include "lib/IR/Symbols.h"
 #include "parashard/Training.h"
 
 using namespace mlir;

@@ -1,8 +1,8 @@
 // Gives the values of a function their types by the classes of its ops.
 #include "TypeAssigner.h"
-#include "lib/Partition/Cloneable.h"
-#include "lib/Partition/Stages.h"
-#include "lib/Training/Symbols.h"
+#include "lib/IR/Cloneable.h"
+#include "lib/IR/Stages.h"
+#include "lib/IR/Symbols.h"
 
 using namespace mlir;
 

@@ -3,8 +3,8 @@
 #define PARASHARD_LIB_REPORT_GATHER_H
 
 #include "dialects/rank/Rank.h"
-#include "lib/Pipelines/PlannedStep.h"
-#include "lib/Plan/Trace.h"
+#include "lib/Driver/PlannedStep.h"
+#include "lib/Schedules/Trace.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/JSON.h"
 

@@ -1,6 +1,6 @@
 // A pipeline's step as data: its stages and coordinates, the step by the plan, and as it ran.
 #include "Gather.h"
-#include "lib/Codegen/ClassBuffers.h"
+#include "lib/Fusion/ClassBuffers.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -48,7 +48,7 @@ json::Object describePipeline(ModuleOp module, const PlannedStep &step,
     json::Object row{
         {"pp", pp},
         {"saved_bytes", int64_t(plan::getPeakHeld(step.run.rows[pp], step.getSavedBytes(pp)))}};
-    if (std::optional<int64_t> arena = codegen::getArenaBytes(module, pp))
+    if (std::optional<int64_t> arena = fusion::getArenaBytes(module, pp))
       row["arena_bytes"] = *arena;
     coordinates.push_back(std::move(row));
   }

@@ -1,6 +1,6 @@
 // The plan as data: mesh, parameters and collectives, from what `--explain` prints.
 #include "Gather.h"
-#include "lib/Partition/Collectives.h"
+#include "lib/IR/Collectives.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Reasons.h"
 

@@ -3,11 +3,11 @@
 #include "parashard/Report.h"
 #include "Gather.h"
 #include "Page.h"
-#include "lib/Codegen/ClassBuffers.h"
-#include "lib/Partition/Stages.h"
+#include "lib/Fusion/ClassBuffers.h"
+#include "lib/IR/Stages.h"
 #include "lib/Support/Files.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "parashard/Pipelines.h"
+#include "parashard/Driver.h"
 #include "parashard/Version.h"
 
 using namespace mlir;
@@ -84,7 +84,7 @@ std::optional<json::Object> gather(ModuleOp module, const ReportOptions &options
                       {"library_calls", work.getLibraryCalls()}};
   std::optional<int64_t> most; // of the pipeline coordinates
   for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)
-    if (std::optional<int64_t> arena = codegen::getArenaBytes(module, pp))
+    if (std::optional<int64_t> arena = fusion::getArenaBytes(module, pp))
       most = std::max(most.value_or(0), *arena);
   if (most)
     totals["arena_bytes"] = *most;

@@ -1,8 +1,8 @@
 // The work of a step as data: class functions, what they consist of, and the flops of segments.
 #include "Gather.h"
-#include "lib/Codegen/Fused.h"
-#include "lib/Partition/Collectives.h"
-#include "lib/Partition/ModulePath.h"
+#include "lib/Fusion/Fused.h"
+#include "lib/IR/Collectives.h"
+#include "lib/IR/ModulePath.h"
 #include "lib/Sharding/Reasons.h"
 #include "parashard/Import.h"
 #include "llvm/ADT/STLExtras.h"
@@ -30,7 +30,7 @@ json::Object Cost::toJson() const {
 
 /// True for ops that take no time of their own: they stand for where a value lies.
 static bool isFree(Operation *op) {
-  return codegen::isView(op) || op->hasTrait<OpTrait::ConstantLike>() ||
+  return fusion::isView(op) || op->hasTrait<OpTrait::ConstantLike>() ||
          op->hasTrait<OpTrait::IsTerminator>() ||
          isa<ps::ReadOp, ps::WriteOp, ps::AccumulateOp>(op);
 }
@@ -62,7 +62,7 @@ static Cost getOwnCost(Operation *op) {
 static Cost getCost(Operation *op) {
   Cost cost = getOwnCost(op);
   if (auto fused = dyn_cast<ps::FusedOp>(op))
-    for (Operation *inner : codegen::getBodyOps(fused))
+    for (Operation *inner : fusion::getBodyOps(fused))
       if (!isFree(inner)) {
         Cost own = getOwnCost(inner);
         cost.contraction += own.contraction;
@@ -95,7 +95,7 @@ static std::string describeTypes(Operation *op) {
 static void describeBody(ps::FusedOp fused, json::Object &item) {
   json::Array ops, places;
   SmallVector<std::string> texts;
-  SmallVector<Operation *> body = codegen::getBodyOps(fused);
+  SmallVector<Operation *> body = fusion::getBodyOps(fused);
   bool onlyMoves = llvm::all_of(body, isFree);
   for (Operation *inner : body) {
     if (isFree(inner) && !onlyMoves)
@@ -110,7 +110,7 @@ static void describeBody(ps::FusedOp fused, json::Object &item) {
   item["ops"] = std::move(ops);
   item["places"] = std::move(places);
   json::Array names;
-  if (auto kernels = fused->getAttrOfType<ArrayAttr>(codegen::kKernelsMark))
+  if (auto kernels = fused->getAttrOfType<ArrayAttr>(fusion::kKernelsMark))
     for (auto name : kernels.getAsRange<StringAttr>())
       names.push_back(name.getValue());
   item["kernels"] = std::move(names);

@@ -1,7 +1,7 @@
 // Reads the plan off the marks of a module and prints it.
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Reasons.h"
-#include "parashard/PrintableText.h"
+#include "shared/PrintableText.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;

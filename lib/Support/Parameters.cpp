@@ -1,7 +1,7 @@
 // The parameters of a module, and those that a user names.
 #include "lib/Support/Parameters.h"
-#include "parashard/Globs.h"
-#include "parashard/NearestNames.h"
+#include "shared/Globs.h"
+#include "shared/NearestNames.h"
 
 using namespace mlir;
 

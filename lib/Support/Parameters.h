@@ -9,7 +9,7 @@ namespace parashard {
 /// In the order of the module.
 llvm::SmallVector<ps::VariableOp> getParameters(mlir::ModuleOp module);
 
-/// True when a glob (parashard/Globs.h) matches the symbol or one of the names of a variable.
+/// True when a glob (shared/Globs.h) matches the symbol or one of the names of a variable.
 bool matchesGlob(llvm::StringRef glob, ps::VariableOp variable);
 
 /// Whether a glob matches some parameter.

@@ -1,5 +1,5 @@
 // ps-add-loss: a model that returns no loss gets one, against a new input `labels`.
-#include "Symbols.h"
+#include "lib/IR/Symbols.h"
 #include "parashard/Training.h"
 
 using namespace mlir;

@@ -1,7 +1,7 @@
 // The reverse walk: the backward of a block of ops.
 #include "Backward.h"
-#include "Symbols.h"
 #include "dialects/ps/Refusal.h"
+#include "lib/IR/Symbols.h"
 
 using namespace mlir;
 using namespace parashard;

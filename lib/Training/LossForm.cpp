@@ -2,7 +2,7 @@
 #include "LossForm.h"
 #include "BatchSums.h"
 #include "IgnoredRows.h"
-#include "Symbols.h"
+#include "lib/IR/Symbols.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include <cmath>

@@ -1,7 +1,7 @@
 // ps-optimizer: adds the step of every trained parameter to @update.
 #include "OptimizerStep.h"
-#include "Symbols.h"
 #include "dialects/ps/Refusal.h"
+#include "lib/IR/Symbols.h"
 #include "lib/Support/Parameters.h"
 #include "parashard/Training.h"
 

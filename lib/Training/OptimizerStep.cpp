@@ -1,6 +1,6 @@
 // The numbers of an optimizer step, composed of elementwise ops.
 #include "OptimizerStep.h"
-#include "Symbols.h"
+#include "lib/IR/Symbols.h"
 #include <cmath>
 
 using namespace mlir;

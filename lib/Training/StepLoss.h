@@ -4,7 +4,7 @@
 #define PARASHARD_LIB_TRAINING_STEPLOSS_H
 
 #include "LossForm.h"
-#include "Symbols.h"
+#include "lib/IR/Symbols.h"
 
 namespace parashard {
 

@@ -1,6 +1,6 @@
 // ps-verify-training: what must hold at level 1.
-#include "Symbols.h"
 #include "dialects/ps/VerifyModule.h"
+#include "lib/IR/Symbols.h"
 #include "parashard/Training.h"
 #include "llvm/ADT/StringSet.h"
 

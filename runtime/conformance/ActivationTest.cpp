@@ -77,21 +77,21 @@ struct GeluProblem {
 TEST(Matmul, HasAGeluOrItsDerivative) {
   if (testTarget() == "cpu")
     GTEST_SKIP() << "products of CPUs have none";
-  for (std::string standin : {"1", "0", "erf"}) {
-    Environment environment("PSRT_STANDIN_GELU", standin);
+  for (std::string fake : {"1", "0", "erf"}) {
+    Environment environment("PSRT_FAKE_GELU", fake);
     for (Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})
       for (int kind = 0; kind < 5; ++kind)
         for (int64_t n : {64, 60}) {
-          SCOPED_TRACE(testing::Message() << standin << dtypeName(dtype) << kind << ' ' << n);
+          SCOPED_TRACE(testing::Message() << fake << dtypeName(dtype) << kind << ' ' << n);
           GeluProblem problem;
           problem.n = n, problem.dtype = dtype;
           problem.grad = kind == 4, problem.bias = kind % 2, problem.aux = kind / 2 == 1;
           std::string said = problem.run();
           bool fits = n % 8 == 0 || (!problem.aux && !problem.grad);
-          const char *note = !fits              ? "no multiple of 8 elements"
-                             : standin == "0"   ? "it is not offered"
-                             : standin == "erf" ? "by the runtime's kernels"
-                                                : nullptr;
+          const char *note = !fits           ? "no multiple of 8 elements"
+                             : fake == "0"   ? "it is not offered"
+                             : fake == "erf" ? "by the runtime's kernels"
+                                             : nullptr;
           if (testTarget() != "cuda:replay") // what a GPU's library has is not known here
             continue;
           if (note)

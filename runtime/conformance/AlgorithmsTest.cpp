@@ -1,4 +1,4 @@
-// Which algorithm multiplies matrices on the stand-ins: the fastest that was measured, remembered
+// Which algorithm multiplies matrices on the fakes: the fastest that was measured, remembered
 // in a file.
 #include "runtime/device/cuda/Algorithms.h"
 #include "runtime/conformance/DeviceFixture.h"
@@ -31,14 +31,14 @@ protected:
   void SetUp() override {
     const char *driver = std::getenv("PSRT_CUDA_DRIVER");
     if (!driver || !*driver)
-      GTEST_SKIP() << "PSRT_CUDA_DRIVER names no stand-in driver";
+      GTEST_SKIP() << "PSRT_CUDA_DRIVER names no fake driver";
     std::string pattern = (std::filesystem::temp_directory_path() / "algorithms-XXXXXX").string();
     folder = mkdtemp(pattern.data());
     file = folder / "cache.json";
     set("PSRT_ALGORITHM_TIMING", "1");
     set("PSRT_ALGORITHM_CACHE", file.string());
-    set("PSRT_STANDIN_LOG", (folder / "log").string());
-    set("PSRT_STANDIN_ALGORITHMS", "20000,-,300,12000");
+    set("PSRT_FAKE_LOG", (folder / "log").string());
+    set("PSRT_FAKE_ALGORITHMS", "20000,-,300,12000");
   }
   void TearDown() override {
     while (!environment.empty()) // a variable that was set twice gets its first value back
@@ -107,7 +107,7 @@ TEST_F(AlgorithmChoice, TheFastestIsTakenAndRemembered) {
   EXPECT_EQ(said, "");
   EXPECT_GT(products, 6);
   // What is remembered is not measured again, also where it would be another now.
-  set("PSRT_STANDIN_ALGORITHMS", "0,0,20000,0");
+  set("PSRT_FAKE_ALGORITHMS", "0,0,20000,0");
   EXPECT_EQ(run(), 2);
   EXPECT_EQ(products, 1);
   EXPECT_EQ(run(/*accumulate=*/true), 2);
@@ -115,7 +115,7 @@ TEST_F(AlgorithmChoice, TheFastestIsTakenAndRemembered) {
 }
 
 TEST_F(AlgorithmChoice, OfEquallyFastOnesTheFirstIsTaken) {
-  set("PSRT_STANDIN_ALGORITHMS", "9000,9000,9000");
+  set("PSRT_FAKE_ALGORITHMS", "9000,9000,9000");
   EXPECT_EQ(run(), 0);
 }
 
@@ -213,7 +213,7 @@ TEST_F(AlgorithmChoice, WhereNothingCanBeWrittenItIsSaidOnce) {
 
 TEST_F(AlgorithmChoice, WithoutMemoryToMeasureInItIsTheFirst) {
   // For the workspace and the product, not for those of the measurement besides.
-  set("PSRT_STANDIN_MEMORY", "50000000");
+  set("PSRT_FAKE_MEMORY", "50000000");
   EXPECT_EQ(run(), 0);
   EXPECT_FALSE(std::filesystem::exists(file));
 }

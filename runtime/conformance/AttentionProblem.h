@@ -3,8 +3,8 @@
 #define PSRT_CONFORMANCE_ATTENTIONPROBLEM_H
 
 #include "runtime/conformance/DeviceFixture.h"
-#include "runtime/core/Philox.h"
 #include "runtime/device/cpu/RowMath.h"
+#include "shared/Philox.h"
 #include <limits>
 #include <map>
 

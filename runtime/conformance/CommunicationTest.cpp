@@ -54,7 +54,7 @@ protected:
     device = makeTestDevice(testTarget(), mesh, int(here.size()), code);
   }
   /// Else they share one, where there is one.
-  static bool haveOwnGpus() { return std::getenv("PSRT_STANDIN_DEVICES") != nullptr; }
+  static bool haveOwnGpus() { return std::getenv("PSRT_FAKE_DEVICES") != nullptr; }
   TestRank makeRank(Communication &communication, int r) const {
     TestRank result;
     result.device = device->makeRank(1, false, job ? 0 : r);
@@ -373,7 +373,7 @@ TEST_F(Conformance, AFailingRankWakesAllOthersAtOnce) {
   threads.run([&](int r) { ranks[r].comm->barrier(); });
 }
 
-/// On a device whose driver is a stand-in: it leaves out one wait of a stream for an event, and the
+/// On a device whose driver is a fake: it leaves out one wait of a stream for an event, and the
 /// accesses that are no longer ordered are found, whichever it is.
 TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   if (testTarget() == "cpu" || haveOwnGpus())
@@ -384,14 +384,14 @@ TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   inPlace = true;                  // once
   constexpr int waits = 6 * 2 * 2; // of each rank for each other of its three, before and after
   for (int dropped = 1; dropped <= waits + 1; ++dropped) {
-    setenv("PSRT_STANDIN_DROP", std::to_string(dropped).c_str(), 1);
+    setenv("PSRT_FAKE_DROP", std::to_string(dropped).c_str(), 1);
     auto buffers = makeBuffers(300, 300);
     if (dropped <= waits)
       EXPECT_THROW(run(op, buffers), Error) << dropped;
     else
       run(op, buffers);
   }
-  unsetenv("PSRT_STANDIN_DROP");
+  unsetenv("PSRT_FAKE_DROP");
 }
 
 /// The same of what is started: of its stream for the rank's and back, too.
@@ -406,7 +406,7 @@ TEST_F(Conformance, EveryWaitOfAStreamForWhatIsStartedIsNeeded) {
   const int waits = 6 * (haveOwnGpus() ? 2 : 2 * 2 + 2);
   int noticed = 0;
   for (int dropped = 1; dropped <= waits + 1; ++dropped) {
-    setenv("PSRT_STANDIN_DROP", std::to_string(dropped).c_str(), 1);
+    setenv("PSRT_FAKE_DROP", std::to_string(dropped).c_str(), 1);
     auto buffers = makeBuffers(300, 300);
     try {
       run(op, buffers);
@@ -415,7 +415,7 @@ TEST_F(Conformance, EveryWaitOfAStreamForWhatIsStartedIsNeeded) {
       EXPECT_LE(dropped, waits);
     }
   }
-  unsetenv("PSRT_STANDIN_DROP");
+  unsetenv("PSRT_FAKE_DROP");
   // Where a queue's stream was made just before, the host has seen the end of all that was there: a
   // start needs no wait then. Which one a number is of, the ranks' threads decide anew each time.
   if (haveOwnGpus())

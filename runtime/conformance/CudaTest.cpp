@@ -1,11 +1,11 @@
-// The CUDA device on the stand-in driver: its memory, a whole program, and what it says where it
+// The CUDA device on the fake driver: its memory, a whole program, and what it says where it
 // cannot run one.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/Environment.h"
 #include "runtime/conformance/TinyProgram.h"
 #include "runtime/core/MemoryPieces.h"
-#include "runtime/core/Session.h"
 #include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/session/Session.h"
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
@@ -86,7 +86,7 @@ protected:
   void SetUp() override {
     const char *driver = std::getenv("PSRT_CUDA_DRIVER");
     if (!driver || !*driver)
-      GTEST_SKIP() << "PSRT_CUDA_DRIVER names no stand-in driver";
+      GTEST_SKIP() << "PSRT_CUDA_DRIVER names no fake driver";
   }
 };
 
@@ -106,7 +106,7 @@ TEST_F(Cuda, AProgramComputesWhatItDoesOnTheCpu) {
 
 /// Up to 20 ms before each operation: whoever waits for one is late.
 TEST_F(Cuda, AStepOnlyEnqueues) {
-  Environment environment("PSRT_STANDIN_DELAY", "20000");
+  Environment environment("PSRT_FAKE_DELAY", "20000");
   std::string table = makeTable("cuda:replay"), image = readImage();
   Session session(
       {table.data(), table.size(), psrt_program_kernels, ".", image.data(), image.size()}, {});
@@ -162,7 +162,7 @@ TEST_F(Cuda, MemoryIsReachedInPieces) {
 }
 
 TEST_F(Cuda, AReadIsOfWhatStoodThereWhenItBegan) {
-  Environment environment("PSRT_STANDIN_DELAY", "2000");
+  Environment environment("PSRT_FAKE_DELAY", "2000");
   DeviceFixture fixture(1, "cuda:replay");
   auto memory = fixture.getRank().makeMemory(64);
   int32_t first = 0, second = 0;
@@ -179,7 +179,7 @@ TEST_F(Cuda, AReadIsOfWhatStoodThereWhenItBegan) {
 
 /// Brings two values ahead, one after the other, with a read between; what the reads find.
 static std::vector<int32_t> bringAhead(const char *dropped) {
-  Environment delay("PSRT_STANDIN_DELAY", "2000"), drop("PSRT_STANDIN_DROP", dropped);
+  Environment delay("PSRT_FAKE_DELAY", "2000"), drop("PSRT_FAKE_DROP", dropped);
   DeviceFixture fixture(1, "cuda:replay");
   auto memory = fixture.getRank().makeMemory(64);
   std::vector<int32_t> found(2);
@@ -203,7 +203,7 @@ TEST_F(Cuda, WhatComesAheadIsInOrder) {
 }
 
 TEST_F(Cuda, RunsWithoutGraphsWhereNoneCanBeMade) {
-  Environment environment("PSRT_STANDIN_GRAPHS", "0");
+  Environment environment("PSRT_FAKE_GRAPHS", "0");
   testing::internal::CaptureStderr();
   Outcome cuda = train("cuda:replay");
   std::string said = testing::internal::GetCapturedStderr();
@@ -215,12 +215,12 @@ TEST_F(Cuda, RunsWithoutGraphsWhereNoneCanBeMade) {
 
 TEST_F(Cuda, SaysWhatIsTooOld) {
   {
-    Environment environment("PSRT_STANDIN_VERSION", "11080");
+    Environment environment("PSRT_FAKE_VERSION", "11080");
     EXPECT_EQ(faultOf("cuda:replay"), "the CUDA driver of this machine is for CUDA 11.8, the "
                                       "program needs 12.0; install a newer one, or compile with "
                                       "--target cpu");
   }
-  Environment environment("PSRT_STANDIN_CAPABILITY", "8.0");
+  Environment environment("PSRT_FAKE_CAPABILITY", "8.0");
   std::string fault = faultOf("cuda:sm_90");
   EXPECT_NE(fault.find("compiled for sm_90, GPU 0"), std::string::npos) << fault;
   EXPECT_NE(fault.find("has sm_80; compile it with --target cuda:sm_80"), std::string::npos)
@@ -236,7 +236,7 @@ TEST_F(Cuda, SaysWhatIsMissing) {
               "or compile with --target cpu");
   }
   EXPECT_NE(faultOf("cuda:sm_90").find("this one is for sm_90"), std::string::npos);
-  Environment environment("PSRT_STANDIN_MEMORY", "1000000");
+  Environment environment("PSRT_FAKE_MEMORY", "1000000");
   std::string fault = faultOf("cuda:replay");
   EXPECT_NE(fault.find("a rank needs 33.56 MB"), std::string::npos) << fault;
   EXPECT_NE(fault.find("values and scratch 0.00 MB"), std::string::npos) << fault;

@@ -168,7 +168,7 @@ static void checkSums(const MatmulCase &c, Dtype dtype, int summed) {
 
 TEST(Matmul, SumsAnOperand) {
   for (const char *offered : {"1", "0"}) {
-    Environment environment("PSRT_STANDIN_SUMS", offered);
+    Environment environment("PSRT_FAKE_SUMS", offered);
     for (Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})
       for (int summed : {MatmulOp::Lhs, MatmulOp::Rhs})
         for (bool transposed : {false, true}) {

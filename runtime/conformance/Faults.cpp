@@ -1,6 +1,6 @@
 // Lets a rank fail, in programs of tests: PSRT_TEST_FAIL="rank=2,step=3", by an exception that is
 // not the runtime's own with ",throw" behind it.
-#include "runtime/core/Session.h"
+#include "runtime/session/Session.h"
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>

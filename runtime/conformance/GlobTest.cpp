@@ -1,5 +1,5 @@
 // Globs over names, as flags and policies take them.
-#include "parashard/Globs.h"
+#include "shared/Globs.h"
 #include <gtest/gtest.h>
 #include <string>
 

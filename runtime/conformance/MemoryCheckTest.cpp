@@ -2,7 +2,7 @@
 // ones.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/TinyProgram.h"
-#include "runtime/core/Session.h"
+#include "runtime/session/Session.h"
 #include <gtest/gtest.h>
 
 using namespace psrt;

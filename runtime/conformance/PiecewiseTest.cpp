@@ -1,8 +1,8 @@
 // A program without loss, driven piece by piece: two forwards pending in two slots, then their
 // backwards, an update.
 #include "runtime/conformance/DeviceFixture.h"
-#include "runtime/core/NamedTensors.h"
-#include "runtime/core/Session.h"
+#include "runtime/session/NamedTensors.h"
+#include "runtime/session/Session.h"
 #include <gtest/gtest.h>
 
 using namespace psrt;

@@ -1,9 +1,9 @@
 // The hand-written program on 1, 2 and 4 ranks against plain loops, and the C API on it.
-#include "include/psrt/psrt.h"
+#include "psrt/psrt.h"
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/Environment.h"
 #include "runtime/conformance/TinyProgram.h"
-#include "runtime/core/NamedTensors.h"
+#include "runtime/session/NamedTensors.h"
 #include <gtest/gtest.h>
 #include <thread>
 

@@ -1,6 +1,6 @@
 // Status texts.
 #include "runtime/core/Status.h"
-#include "parashard/PrintableText.h"
+#include "shared/PrintableText.h"
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>

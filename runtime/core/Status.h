@@ -8,7 +8,7 @@
 
 namespace psrt {
 
-/// The kinds are the exit statuses of an executable (docs: cli.md).
+/// The kinds are the exit statuses of an executable.
 enum class StatusCode { Ok = 0, BadInput = 1, BadArgument = 2, Failed = 3 };
 
 /// What happened. `rank` and `step` are -1 where they do not apply.

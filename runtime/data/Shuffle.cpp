@@ -1,6 +1,6 @@
 // The Feistel network.
 #include "runtime/data/Shuffle.h"
-#include "runtime/core/Philox.h"
+#include "shared/Philox.h"
 
 namespace psrt {
 

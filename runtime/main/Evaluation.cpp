@@ -1,8 +1,8 @@
 // Running @evaluate over data.
 #include "runtime/main/Evaluation.h"
-#include "parashard/PrintableText.h"
 #include "runtime/data/Safetensors.h"
 #include "runtime/main/Parts.h"
+#include "shared/PrintableText.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>

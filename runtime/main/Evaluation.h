@@ -2,8 +2,8 @@
 #ifndef PSRT_MAIN_EVALUATION_H
 #define PSRT_MAIN_EVALUATION_H
 
-#include "runtime/core/Session.h"
 #include "runtime/main/Flags.h"
+#include "runtime/session/Session.h"
 #include <algorithm>
 #include <limits>
 #include <optional>

@@ -1,8 +1,8 @@
 // Declares and reads the flags.
 #include "runtime/main/Flags.h"
 #include "runtime/core/ScalarRange.h"
-#include "runtime/core/Session.h"
 #include "runtime/main/Config.h"
+#include "runtime/session/Session.h"
 #include <algorithm>
 #include <charconv>
 

@@ -1,8 +1,8 @@
 // The text of --info.
-#include "parashard/PrintableText.h"
-#include "runtime/core/Averages.h"
 #include "runtime/device/cuda/Workspace.h"
 #include "runtime/main/Parts.h"
+#include "runtime/session/Averages.h"
+#include "shared/PrintableText.h"
 
 namespace psrt {
 namespace {

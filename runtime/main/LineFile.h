@@ -2,8 +2,8 @@
 #ifndef PSRT_MAIN_LINEFILE_H
 #define PSRT_MAIN_LINEFILE_H
 
-#include "runtime/core/Checkpoint.h"
 #include "runtime/data/OutputFile.h"
+#include "runtime/session/Checkpoint.h"
 #include <functional>
 #include <optional>
 #include <string>

@@ -1,14 +1,14 @@
 // main of a compiled program: flags in, exit status out (0 done, 1 model or data, 2 command line, 3
 // a rank failed).
-#include "parashard/PrintableText.h"
 #include "runtime/comm/process/ProcessJob.h"
-#include "runtime/core/CheckpointFolder.h"
 #include "runtime/core/NewFile.h"
-#include "runtime/core/Source.h"
 #include "runtime/data/FolderLock.h"
 #include "runtime/main/Parts.h"
 #include "runtime/main/Signals.h"
 #include "runtime/main/StandardOutput.h"
+#include "runtime/session/CheckpointFolder.h"
+#include "runtime/session/Source.h"
+#include "shared/PrintableText.h"
 #include <atomic>
 #include <csignal>
 #include <cstdlib>

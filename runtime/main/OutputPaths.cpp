@@ -1,10 +1,10 @@
 // What a run is to write, looked at before it begins.
-#include "parashard/FileClaims.h"
-#include "runtime/core/Averages.h"
 #include "runtime/data/ExportFolder.h"
 #include "runtime/data/OutputFile.h"
 #include "runtime/data/WeightFiles.h"
 #include "runtime/main/Parts.h"
+#include "runtime/session/Averages.h"
+#include "shared/FileClaims.h"
 #include <filesystem>
 
 namespace psrt {

@@ -2,9 +2,9 @@
 #ifndef PSRT_MAIN_PARTS_H
 #define PSRT_MAIN_PARTS_H
 
-#include "runtime/core/Checkpoint.h"
-#include "runtime/core/NamedTensors.h"
 #include "runtime/main/Flags.h"
+#include "runtime/session/Checkpoint.h"
+#include "runtime/session/NamedTensors.h"
 #include <functional>
 #include <optional>
 

@@ -1,8 +1,8 @@
 // Whether the processes of a job run the same program with the same flags.
-#include "parashard/PrintableText.h"
 #include "runtime/bootstrap/Processes.h"
-#include "runtime/core/Source.h"
 #include "runtime/main/Parts.h"
+#include "runtime/session/Source.h"
+#include "shared/PrintableText.h"
 #include <algorithm>
 #include <sstream>
 

@@ -1,9 +1,9 @@
 // Whether the processes of a job, which may be on several hosts, read and write the same files.
-#include "runtime/core/CheckpointFolder.h"
-#include "runtime/core/ShardReader.h"
 #include "runtime/data/FolderLock.h"
 #include "runtime/data/MappedFile.h"
 #include "runtime/main/Parts.h"
+#include "runtime/session/CheckpointFolder.h"
+#include "runtime/session/ShardReader.h"
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>

@@ -2,8 +2,8 @@
 #ifndef PSRT_MAIN_STEPLOG_H
 #define PSRT_MAIN_STEPLOG_H
 
-#include "runtime/core/Session.h"
 #include "runtime/main/LineFile.h"
+#include "runtime/session/Session.h"
 #include <cmath>
 
 namespace psrt {

@@ -1,7 +1,4 @@
 // The training loop.
-#include "parashard/PrintableText.h"
-#include "runtime/core/Averages.h"
-#include "runtime/core/FiniteWeights.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/main/Evaluation.h"
 #include "runtime/main/LineFile.h"
@@ -10,6 +7,9 @@
 #include "runtime/main/Schedule.h"
 #include "runtime/main/Signals.h"
 #include "runtime/main/StepLog.h"
+#include "runtime/session/Averages.h"
+#include "runtime/session/FiniteWeights.h"
+#include "shared/PrintableText.h"
 #include <algorithm>
 #include <cmath>
 #include <deque>

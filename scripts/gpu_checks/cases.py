@@ -47,7 +47,7 @@ class Bench:
         return {"kind": self.kind, "sizes": self.sizes, "batch": self.batch, "vocabulary": self.vocabulary, "time": self.time}
 
     def rehearsed(self):
-        """So small that the stand-ins run it."""
+        """So small that the fakes run it."""
         sizes = {"width": 64, "heads": 2, "layers": 1} if self.kind == "gpt" else {"width": 64, "hidden": 96, "heads": 2, "groups": 1, "layers": 1}
         return Bench(self.kind, sizes, 2, 128, 16)
 
@@ -83,7 +83,7 @@ COMPARED = {"--align-dims": ("padded", "odd", True), "--product-activations": ("
 
 
 def benches(target):
-    """Those of a target: on a stand-in small ones under the same names."""
+    """Those of a target: on a fake small ones under the same names."""
     return {name: bench.rehearsed() for name, bench in BENCHES.items()} if is_rehearsal(target) else BENCHES
 
 

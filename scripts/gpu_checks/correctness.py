@@ -78,7 +78,7 @@ def ranks(checks):
 
 def nccl(checks):
     """A GPU for each rank, as threads and as processes, where there are several; else the refusal that says so."""
-    count = int(checks.environment.get("PSRT_STANDIN_DEVICES", "1")) if checks.rehearsal else machine.count_gpus()
+    count = int(checks.environment.get("PSRT_FAKE_DEVICES", "1")) if checks.rehearsal else machine.count_gpus()
     for name in filter(checks.has, RANKS):
         size = math.prod(int(axis.split("=")[1]) for axis in RANKS[name][1].split(","))
         if size <= count:

@@ -25,8 +25,8 @@ def faults(checks):
             checks.attempt(name, lambda: ends(checks, *expected, **environment))
 
     add("no driver", plain, 3, ["/nowhere/libcuda.so", "--target cpu"], plain, *data.get(plain, ()), PSRT_CUDA_DRIVER="/nowhere/libcuda.so")
-    add("another architecture", "later", 3, ["sm_100" if not checks.rehearsal else "stand-in"], "later", *data.get(plain, ()))
-    little = {"PSRT_STANDIN_MEMORY": "100000"} if checks.rehearsal else {}
+    add("another architecture", "later", 3, ["sm_100" if not checks.rehearsal else "fake"], "later", *data.get(plain, ()))
+    little = {"PSRT_FAKE_MEMORY": "100000"} if checks.rehearsal else {}
     add("too little memory", "large", 3, ["GPU 0", "needs? ", "free"], "large", *data.get(plain, ()), **little)
     add("no cuBLASLt", plain, 3, ["nowhere"], plain, *data.get(plain, ()), PSRT_CUBLASLT="/nowhere/libcublasLt.so")
     add("a rank fails", "failing", 3, ["rank 1"], "failing", *data.get(plain, ()), "--steps", "5", "--comm", "local", PSRT_TEST_FAIL="rank=1,step=2")

@@ -7,7 +7,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "parashard/Pipelines.h"
+#include "parashard/Driver.h"
 #include "test/Pipeline/Mutator.h"
 #include "gtest/gtest.h"
 #include <chrono>

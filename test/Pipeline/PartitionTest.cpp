@@ -1,5 +1,5 @@
 // Tests of stage partitions: as good as the best of all partitions, for every placement.
-#include "lib/Pipeline/Partition.h"
+#include "lib/Pipeline/StagePartition.h"
 #include "gtest/gtest.h"
 #include <chrono>
 #include <limits>

@@ -1,6 +1,6 @@
 """Programs for CUDA without a GPU: kernels as code of this machine, a driver, a cuBLASLt and a cuDNN that stand in for NVIDIA's.
 
-The stand-in driver runs streams as threads, and fails where two accesses to the same memory are not ordered by streams and events.
+The fake driver runs streams as threads, and fails where two accesses to the same memory are not ordered by streams and events.
 """
 import os
 
@@ -10,8 +10,8 @@ from conftest import tools_folder
 def environment(**more):
     """What a program of --target cuda:replay is started with."""
     folder = tools_folder().parent / "lib"
-    return {"PSRT_CUDA_DRIVER": str(folder / "libpsrt_standin_cuda.so"), "PSRT_CUBLASLT": str(folder / "libpsrt_standin_cublaslt.so"),
-            "PSRT_CUDNN": str(folder / "libpsrt_standin_cudnn.so"), **more}  # fmt: skip
+    return {"PSRT_CUDA_DRIVER": str(folder / "libpsrt_fake_cuda.so"), "PSRT_CUBLASLT": str(folder / "libpsrt_fake_cublaslt.so"),
+            "PSRT_CUDNN": str(folder / "libpsrt_fake_cudnn.so"), **more}  # fmt: skip
 
 
 def run(function, *arguments, **options):

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(autouse=True)
-def standin(monkeypatch):
+def fake(monkeypatch):
     for name, value in replay.environment().items():
         monkeypatch.setenv(name, value)
 
@@ -51,7 +51,7 @@ def test_equals_the_cpu(tmp_path, exports, model, precision):
 def run_without_wait(program, data, number, **environment):
     """(exit status, what it says) of a run whose wait with that number is left out."""
     done = subprocess.run([program, "--data", data, "--steps", "2", "--quiet"], cwd=program.parent, capture_output=True, text=True, timeout=120,
-                          env={**os.environ, "PSRT_STANDIN_DROP": str(number), **environment})  # fmt: skip
+                          env={**os.environ, "PSRT_FAKE_DROP": str(number), **environment})  # fmt: skip
     return done.returncode, done.stderr
 
 
@@ -64,7 +64,7 @@ def test_a_wait_that_is_left_out_is_noticed(tmp_path, exports, mesh, flags):
                                    "--target", "cuda:replay", *flags)  # fmt: skip
     data = tmp_path / "data.safetensors"
     save_file({name: value.contiguous() for name, value in oracle.draw_batches(model, 2).items()}, data)
-    assert run_without_wait(program, data, 0, PSRT_STANDIN_LOG=str(tmp_path / "log")) == (0, "")
+    assert run_without_wait(program, data, 0, PSRT_FAKE_LOG=str(tmp_path / "log")) == (0, "")
     waits = len(re.findall(r": wait \d+$", (tmp_path / "log").read_text(), re.M))
     noticed = 0
     for number in random.Random(0).sample(range(1, waits + 1), min(30, waits)):
@@ -81,7 +81,7 @@ def test_a_wait_that_is_left_out_is_noticed(tmp_path, exports, mesh, flags):
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory, exports):
-    """A folder with programs for a GPU and for the stand-in, and their data."""
+    """A folder with programs for a GPU and for the fake, and their data."""
     folder = tmp_path_factory.mktemp("compiled")
     for name, target in {"program": "cuda:sm_90", "replayed": "cuda:replay"}.items():
         oracle.compile_model(folder, oracle.export("mlp", exports), "dp=1", "--optimizer", "sgd(lr=0.1)", "--target", target, out=name)
@@ -93,9 +93,9 @@ def compiled(tmp_path_factory, exports):
 @pytest.mark.parametrize("program,environment,words", [
     ("program", {"PSRT_CUDA_DRIVER": ""}, ["no CUDA driver", "--target cpu"]),
     ("program", {"PSRT_CUDA_DRIVER": "/nowhere/libcuda.so"}, ["/nowhere/libcuda.so"]),
-    ("program", {}, ["stand-in", "sm_90", "--target cuda:replay"]),
-    ("replayed", {"PSRT_STANDIN_DEVICES": "0"}, ["GPU"]),
-    ("replayed", {"PSRT_STANDIN_MEMORY": "100000"}, ["GPU 0", "needs", "free"]),
+    ("program", {}, ["fake", "sm_90", "--target cuda:replay"]),
+    ("replayed", {"PSRT_FAKE_DEVICES": "0"}, ["GPU"]),
+    ("replayed", {"PSRT_FAKE_MEMORY": "100000"}, ["GPU 0", "needs", "free"]),
 ], ids=["no driver", "another path", "another architecture", "no GPU", "little memory"])  # fmt: skip
 def test_a_machine_that_cannot_run_it(compiled, program, environment, words):
     done = subprocess.run([compiled / program, "--data", "data.safetensors", "--steps", "1", "--losses", "losses"], cwd=compiled, capture_output=True, text=True, timeout=60, env={**os.environ, **environment})  # fmt: skip
@@ -237,7 +237,7 @@ def test_products_sum_cotangents(tmp_path, exports, monkeypatch, precision):
     counts = [path.read_text().count(" sums of ") for path in levels]
     assert counts[0] >= 3 and counts[1] == 0
     found = [train_level(tmp_path / str(number), level, precision) for number, level in enumerate(levels)]
-    monkeypatch.setenv("PSRT_STANDIN_SUMS", "0")
+    monkeypatch.setenv("PSRT_FAKE_SUMS", "0")
     found.append(train_level(tmp_path / "ones", levels[0], precision))
     for other in found[1:]:
         assert found[0].losses == pytest.approx(other.losses, rel=1e-6)

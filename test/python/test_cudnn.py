@@ -1,4 +1,4 @@
-"""Convolutions and attention by cuDNN's graph API, on a stand-in that computes what the descriptors say and refuses what the library would.
+"""Convolutions and attention by cuDNN's graph API, on a fake that computes what the descriptors say and refuses what the library would.
 
 Each problem is compared with the runtime's own kernels before it is used; where the library is absent, refuses or computes
 something else, those kernels do it.
@@ -21,7 +21,7 @@ EXECUTED = "cudnnBackendExecute"
 
 
 @pytest.fixture(autouse=True)
-def standin(monkeypatch):
+def fake(monkeypatch):
     for name, value in replay.environment().items():
         monkeypatch.setenv(name, value)
 
@@ -29,7 +29,7 @@ def standin(monkeypatch):
 @pytest.mark.parametrize("name,mesh", [("resnet", "dp=1"), ("mobile", "dp=2"), ("unet", "dp=1")])
 def test_equals_pytorch(tmp_path, exports, monkeypatch, name, mesh):
     """Strides, a kernel for each channel, dilations, transposed convolutions."""
-    monkeypatch.setenv("PSRT_STANDIN_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("PSRT_FAKE_LOG", str(tmp_path / "log"))
     comparison = oracle.check_case(tmp_path, exports, Case(name, "pt2", mesh, 1, "adamw", target="cuda:replay"))
     print(comparison)
     assert comparison.failures() == []
@@ -66,10 +66,10 @@ def test_sixteen_bits_equal_the_cpu(tmp_path, exports, precision):
 def test_attention(tmp_path, exports, monkeypatch, name, mesh, flags, version):
     """Causal, grouped queries, padding, two lengths, windows, dropout, said to cuDNN as one operation and as all that it is made of: losses
     are those of the runtime's own kernels, but for roundings."""
-    monkeypatch.setenv("PSRT_STANDIN_CUDNN_VERSION", version)
+    monkeypatch.setenv("PSRT_FAKE_CUDNN_VERSION", version)
     micro_batches, found = 4 if "pp" in mesh else 1, []
     batches = oracle.draw_batches(oracle.zoo(name), micro_batches)
-    monkeypatch.setenv("PSRT_STANDIN_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("PSRT_FAKE_LOG", str(tmp_path / "log"))
     for library in ["off", replay.environment()["PSRT_CUDNN"]]:
         monkeypatch.setenv("PSRT_CUDNN", library)
         (tmp_path / "log").unlink(missing_ok=True)
@@ -133,7 +133,7 @@ def run(compiled, **environment):
         (compiled / name).unlink(missing_ok=True)
     done = subprocess.run([compiled / "program", "--data", "data.safetensors", "--steps", "4", "--quiet", "--losses", "losses"], cwd=compiled,
                           capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "PSRT_STANDIN_LOG": str(compiled / "log"), **environment})  # fmt: skip
+                          env={**os.environ, "PSRT_FAKE_LOG": str(compiled / "log"), **environment})  # fmt: skip
     losses = (compiled / "losses").read_text().split() if done.returncode == 0 else []
     return done.returncode, done.stderr, losses, (compiled / "log").read_text() if (compiled / "log").exists() else ""
 
@@ -175,7 +175,7 @@ def test_tf32_is_for_who_asks(compiled, without):
 ])  # fmt: skip
 def test_our_kernels_take_over(compiled, without, fault, words):
     """To the last bit what they compute alone, and said once for each kind of convolution."""
-    status, said, losses, _ = run(compiled, PSRT_STANDIN_CUDNN=fault)
+    status, said, losses, _ = run(compiled, PSRT_FAKE_CUDNN=fault)
     assert status == 0 and losses == without
     lines = said.splitlines()
     assert all(line.startswith("note: ") for line in lines) and len(set(lines)) == len(lines)
@@ -183,9 +183,9 @@ def test_our_kernels_take_over(compiled, without, fault, words):
 
 
 @pytest.mark.parametrize("environment,words", [
-    ({"PSRT_STANDIN_CUDNN_VERSION": "8907"}, ["cuDNN 8.9.7", "9.0 or later", "off"]),
+    ({"PSRT_FAKE_CUDNN_VERSION": "8907"}, ["cuDNN 8.9.7", "9.0 or later", "off"]),
     ({"PSRT_CUDNN": "/nowhere/libcudnn.so.9"}, ["/nowhere/libcudnn.so.9", "No such file", "off"]),
-    ({"PSRT_CUDNN": os.path.join(os.path.dirname(replay.environment()["PSRT_CUDA_DRIVER"]), "libpsrt_standin_cuda.so")}, ["cuDNN 0.0.0"]),
+    ({"PSRT_CUDNN": os.path.join(os.path.dirname(replay.environment()["PSRT_CUDA_DRIVER"]), "libpsrt_fake_cuda.so")}, ["cuDNN 0.0.0"]),
 ], ids=["old", "absent", "another library"])  # fmt: skip
 def test_a_library_that_was_named_must_be_one(compiled, environment, words):
     status, said, _, _ = run(compiled, **environment)
@@ -202,19 +202,19 @@ def transformer(tmp_path_factory, exports):
     return folder, losses
 
 
-COMPOSITE = {"PSRT_STANDIN_CUDNN_VERSION": "91900"}
+COMPOSITE = {"PSRT_FAKE_CUDNN_VERSION": "91900"}
 
 
 @pytest.mark.parametrize("environment,words", [
-    ({"PSRT_STANDIN_CUDNN": "wrong"}, ["attention value, bf16, ", "attention gradient, bf16, ", "by the runtime's kernels"]),
-    ({"PSRT_STANDIN_CUDNN": "refuses"}, ["attention gradient, bf16, ", "no engine"]),
-    ({"PSRT_STANDIN_CUDNN": "fails"}, ["attention value, bf16, ", "CUDNN_STATUS_EXECUTION_FAILED"]),
-    ({"PSRT_STANDIN_CUDNN": "nan"}, ["attention value, bf16, ", "f32 mask", "is nan, and "]),
-    ({"PSRT_STANDIN_CUDNN": "unrepeatable"}, ["attention gradient, bf16, ", "two runs of it differ", "PSRT_NONDETERMINISTIC=1"]),
-    ({"PSRT_STANDIN_CUDNN_VERSION": "91001"}, ["attention value, bf16, ", "it is cuDNN 9.10.1, attention needs 9.10.2"]),
-    ({"PSRT_STANDIN_CUDNN": "wrong", **COMPOSITE}, ["attention value, bf16, ", "attention gradient, bf16, ", "by the runtime's kernels"]),
-    ({"PSRT_STANDIN_CUDNN": "refuses", **COMPOSITE}, ["attention gradient, bf16, ", "no engine"]),
-    ({"PSRT_STANDIN_CUDNN": "unrepeatable", **COMPOSITE}, ["attention gradient, bf16, ", "two runs of it differ", "PSRT_NONDETERMINISTIC=1"]),
+    ({"PSRT_FAKE_CUDNN": "wrong"}, ["attention value, bf16, ", "attention gradient, bf16, ", "by the runtime's kernels"]),
+    ({"PSRT_FAKE_CUDNN": "refuses"}, ["attention gradient, bf16, ", "no engine"]),
+    ({"PSRT_FAKE_CUDNN": "fails"}, ["attention value, bf16, ", "CUDNN_STATUS_EXECUTION_FAILED"]),
+    ({"PSRT_FAKE_CUDNN": "nan"}, ["attention value, bf16, ", "f32 mask", "is nan, and "]),
+    ({"PSRT_FAKE_CUDNN": "unrepeatable"}, ["attention gradient, bf16, ", "two runs of it differ", "PSRT_NONDETERMINISTIC=1"]),
+    ({"PSRT_FAKE_CUDNN_VERSION": "91001"}, ["attention value, bf16, ", "it is cuDNN 9.10.1, attention needs 9.10.2"]),
+    ({"PSRT_FAKE_CUDNN": "wrong", **COMPOSITE}, ["attention value, bf16, ", "attention gradient, bf16, ", "by the runtime's kernels"]),
+    ({"PSRT_FAKE_CUDNN": "refuses", **COMPOSITE}, ["attention gradient, bf16, ", "no engine"]),
+    ({"PSRT_FAKE_CUDNN": "unrepeatable", **COMPOSITE}, ["attention gradient, bf16, ", "two runs of it differ", "PSRT_NONDETERMINISTIC=1"]),
 ], ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "")  # fmt: skip
 def test_our_attention_takes_over(transformer, environment, words):
     """A cuDNN that does not take attention, or that gives something else; queries that see no key are compared."""
@@ -229,13 +229,13 @@ def test_our_attention_takes_over(transformer, environment, words):
 def test_gradients_over_some_lengths_need_a_later_one(transformer):
     """cuDNN 9.10 gives the value alone, where keys are no multiple of 128."""
     folder, without = transformer
-    status, said, losses, log = run(folder, PSRT_STANDIN_CUDNN_VERSION="91002")
+    status, said, losses, log = run(folder, PSRT_FAKE_CUDNN_VERSION="91002")
     assert status == 0 and EXECUTED in log and "attention value" not in said
     assert all("attention gradient" in line and "no multiple of 128 needs 9.16.0" in line for line in said.splitlines())
     assert max(abs(float(a) - float(b)) for a, b in zip(losses, without, strict=True)) <= 2e-3
 
 
-@pytest.mark.parametrize("more", [{"PSRT_STANDIN_CUDNN": "unrepeatable"}, COMPOSITE], ids=["unrepeatable", "composite"])
+@pytest.mark.parametrize("more", [{"PSRT_FAKE_CUDNN": "unrepeatable"}, COMPOSITE], ids=["unrepeatable", "composite"])
 def test_who_asks_gets_an_engine_whose_runs_differ(transformer, more):
     """A composite graph is another one then: gradients of queries are added up as they come, which no engine tells of."""
     folder, without = transformer
@@ -247,7 +247,7 @@ def test_who_asks_gets_an_engine_whose_runs_differ(transformer, more):
 # ---- which is faster -----------------------------------------------------------------------------------------------
 
 # In microseconds: more than what either takes on a busy machine.
-SLOW_CUDNN, SLOW_KERNELS = {"PSRT_STANDIN_CUDNN_TIME": "300000"}, {"PSRT_STANDIN_KERNEL_TIME": "30000"}
+SLOW_CUDNN, SLOW_KERNELS = {"PSRT_FAKE_CUDNN_TIME": "300000"}, {"PSRT_FAKE_KERNEL_TIME": "30000"}
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def test_the_faster_one_is_taken_and_remembered(transformer, measured):
     assert (status, said, losses) == (0, "", without)
     assert set(chosen(measured).values()) == {"own"} and all("attention" in problem for problem in chosen(measured))
     # Also where it would be another one now: two runs give the same bits.
-    status, said, losses, _ = run(folder, **measured, PSRT_STANDIN_KERNEL_TIME="5000")
+    status, said, losses, _ = run(folder, **measured, PSRT_FAKE_KERNEL_TIME="5000")
     assert (status, said, losses) == (0, "", without)
 
 
@@ -287,7 +287,7 @@ def test_without_times_it_is_cudnn(transformer, measured):
 
 def test_what_is_wrong_is_not_measured(transformer, measured):
     folder, without = transformer
-    status, said, losses, _ = run(folder, **measured, PSRT_STANDIN_CUDNN="wrong")
+    status, said, losses, _ = run(folder, **measured, PSRT_FAKE_CUDNN="wrong")
     assert status == 0 and losses == without and "by the runtime's kernels" in said
     assert not os.path.exists(measured["PSRT_ALGORITHM_CACHE"] + ".cudnn")
 

@@ -174,9 +174,9 @@ MATMULS = re.compile(r"matmul (\d+)x(\d+)x(\d+)( of 8 bits)?")
 
 
 @pytest.fixture
-def standin(monkeypatch, tmp_path):
+def fake(monkeypatch, tmp_path):
     """Programs for a GPU run on the driver that stands in for one, and log what they enqueue."""
-    for name, value in {**replay.environment(), "PSRT_STANDIN_LOG": str(tmp_path / "log")}.items():
+    for name, value in {**replay.environment(), "PSRT_FAKE_LOG": str(tmp_path / "log")}.items():
         monkeypatch.setenv(name, value)
 
 
@@ -185,7 +185,7 @@ ON_GPU = [*[(name, *layout) for name in ["gpt2", "llama"] for layout in LAYOUTS]
 
 
 @pytest.mark.parametrize("name, mesh, micro_batches, flags", ON_GPU, ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value))
-def test_products_of_8_bits_equal_those_of_the_cpu(tmp_path, exports, standin, name, mesh, micro_batches, flags):
+def test_products_of_8_bits_equal_those_of_the_cpu(tmp_path, exports, fake, name, mesh, micro_batches, flags):
     """The CPU multiplies what the 8-bit numbers stand for. All products of linear layers are such, where a rank's dims are multiples of 16."""
     batches, losses = oracle.draw_batches(oracle.zoo(name), micro_batches, 4), {}
     precision = () if "--precision" in flags else ("--precision", "fp8")

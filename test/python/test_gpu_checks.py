@@ -1,4 +1,4 @@
-"""scripts/gpu-checks, rehearsed: it is prepared for the stand-ins and run on them, so that on a GPU it is the GPU that is checked."""
+"""scripts/gpu-checks, rehearsed: it is prepared for the fakes and run on them, so that on a GPU it is the GPU that is checked."""
 import json
 import os
 import subprocess
@@ -47,7 +47,7 @@ def test_all_stages(prepared):
 
 def test_what_is_wrong_fails(prepared):
     """On a machine with too little memory each check says so, and the next ones are run."""
-    status, said, figures = run(prepared, "parity", PSRT_STANDIN_MEMORY="100000")
+    status, said, figures = run(prepared, "parity", PSRT_FAKE_MEMORY="100000")
     assert status == 1
     assert said.count("FAIL") == len(figures["checks"]) > 1
     assert all(check["status"] == 3 and "free" in check["said"] for check in figures["checks"])

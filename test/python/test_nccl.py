@@ -1,6 +1,6 @@
-"""Ranks on GPUs of their own, by NCCL: as threads and as processes, on stand-ins for the driver and for NCCL.
+"""Ranks on GPUs of their own, by NCCL: as threads and as processes, on fakes of the driver and for NCCL.
 
-The stand-in for NCCL really moves and sums, among the threads or processes of this machine; sums in another order than ours.
+The fake NCCL really moves and sums, among the threads or processes of this machine; sums in another order than ours.
 """
 import json
 import os
@@ -18,11 +18,11 @@ from conftest import tools_folder
 from safetensors.torch import load_file, save_file
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-ENVIRONMENT = replay.environment(PSRT_NCCL=str(tools_folder().parent / "lib" / "libpsrt_standin_nccl.so"), PSRT_STANDIN_DEVICES="4")
+ENVIRONMENT = replay.environment(PSRT_NCCL=str(tools_folder().parent / "lib" / "libpsrt_fake_nccl.so"), PSRT_FAKE_DEVICES="4")
 
 
 @pytest.fixture(autouse=True)
-def standin(monkeypatch):
+def fake(monkeypatch):
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
         monkeypatch.setitem(processes.BASE, name, value)
@@ -33,7 +33,7 @@ CASES = [case for case in cases.CUDA if oracle.ranks_of(case.mesh) in (2, 4)]
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_threads_with_a_gpu_each_equal_pytorch(tmp_path, exports, monkeypatch, case):
-    monkeypatch.setenv("PSRT_STANDIN_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("PSRT_FAKE_LOG", str(tmp_path / "log"))
     comparison = oracle.check_case(tmp_path, exports, case)
     print(comparison)
     assert comparison.failures() == []
@@ -78,7 +78,7 @@ def test_processes_equal_threads(compiled):
     folder, ranks = compiled
     oracle.run(line(*outputs("threads")), folder)
     started = [processes.start(line(*outputs("hand")), folder, {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
-                                                                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PSRT_STANDIN_LOG": f"log{rank}"})
+                                                                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PSRT_FAKE_LOG": f"log{rank}"})
                for port in [processes.free_port()] for rank in range(ranks)]  # fmt: skip
     run_all(started)
     assert results(folder, "hand") == results(folder, "threads")
@@ -117,11 +117,11 @@ def test_steps_are_graphs(compiled):
 
 def test_a_wait_that_is_left_out_is_noticed(compiled):
     folder, _ = compiled
-    oracle.run(["env", "PSRT_STANDIN_LOG=waits", *line("--steps", "2")], folder)
+    oracle.run(["env", "PSRT_FAKE_LOG=waits", *line("--steps", "2")], folder)
     waits = len(re.findall(r": wait \d+$", (folder / "waits").read_text(), re.M))
     noticed = 0
     for number in random.Random(1).sample(range(1, waits + 1), min(16, waits)):
-        done = subprocess.run(line("--steps", "2"), cwd=folder, env={**os.environ, "PSRT_STANDIN_DROP": str(number)}, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(line("--steps", "2"), cwd=folder, env={**os.environ, "PSRT_FAKE_DROP": str(number)}, capture_output=True, text=True, timeout=120)
         assert done.returncode == (3 if done.stderr else 0)
         assert not done.stderr or "no order between" in done.stderr
         noticed += done.returncode == 3
@@ -149,7 +149,7 @@ def start_pair(folder, *flags, ranks=({}, {}), **shared):
 def test_a_rank_that_hangs_ends_all(pair):
     """Its NCCL operation never ends: both say which one, within the time that is allowed and a few seconds."""
     begin = time.monotonic()
-    ends = [processes.finish(process) for process in start_pair(pair, PSRT_TIMEOUT="2", PSRT_STANDIN_NCCL_HANG="1:30")]
+    ends = [processes.finish(process) for process in start_pair(pair, PSRT_TIMEOUT="2", PSRT_FAKE_NCCL_HANG="1:30")]
     assert time.monotonic() - begin < 20
     assert [status for status, _ in ends] == [3, 3], ends
     said = "".join(text for _, text in ends)
@@ -161,18 +161,18 @@ def test_a_step_longer_than_the_time_allowed_is_healthy(tmp_path, exports):
     oracle.compile_model(tmp_path, oracle.export("gpt2", exports), "dp=2", "--micro-batches", 2, "--optimizer", "sgd(lr=0.1)", "--target", "cuda:replay")
     save_file({name: value.contiguous() for name, value in oracle.draw_batches(oracle.zoo("gpt2"), 2, steps=1).items()}, tmp_path / "data.safetensors")
     begin = time.monotonic()
-    environment = {**os.environ, "PSRT_TIMEOUT": "1", "PSRT_STANDIN_KERNEL_TIME": "10000"}
+    environment = {**os.environ, "PSRT_TIMEOUT": "1", "PSRT_FAKE_KERNEL_TIME": "10000"}
     done = subprocess.run(line("--steps", "1"), cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and time.monotonic() - begin > 1.5, done.stderr
 
 
 def test_a_thread_that_hangs_ends_all(pair):
-    done = subprocess.run(line(), cwd=pair, env={**os.environ, "PSRT_TIMEOUT": "2", "PSRT_STANDIN_NCCL_HANG": "1:30"}, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(line(), cwd=pair, env={**os.environ, "PSRT_TIMEOUT": "2", "PSRT_FAKE_NCCL_HANG": "1:30"}, capture_output=True, text=True, timeout=30)
     assert done.returncode == 3 and "over tp" in done.stderr, done.stderr
 
 
 def test_a_rank_that_is_killed_ends_all(pair):
-    first, second = start_pair(pair, "--epochs", "1000000", PSRT_STANDIN_DELAY="200")
+    first, second = start_pair(pair, "--epochs", "1000000", PSRT_FAKE_DELAY="200")
     time.sleep(3)
     second.kill()
     begin = time.monotonic()
@@ -184,8 +184,8 @@ def test_a_rank_that_is_killed_ends_all(pair):
 
 @pytest.mark.parametrize("environment,words", [
     ({"PSRT_NCCL": "/nowhere/libnccl.so"}, ["/nowhere/libnccl.so", "LD_LIBRARY_PATH", "PSRT_NCCL"]),
-    ({"PSRT_STANDIN_NCCL_VERSION": "21700"}, ["NCCL 2.17.0", "2.18.0"]),
-    ({"PSRT_STANDIN_DEVICES": "1"}, ["1 GPU", "rank 1", "process 1", "--ranks 2"]),
+    ({"PSRT_FAKE_NCCL_VERSION": "21700"}, ["NCCL 2.17.0", "2.18.0"]),
+    ({"PSRT_FAKE_DEVICES": "1"}, ["1 GPU", "rank 1", "process 1", "--ranks 2"]),
 ], ids=["no NCCL", "old", "few GPUs"])  # fmt: skip
 def test_processes_that_cannot_run(pair, environment, words):
     ends = [processes.finish(process) for process in start_pair(pair, "--losses", "none.txt", **environment)]
@@ -196,7 +196,7 @@ def test_processes_that_cannot_run(pair, environment, words):
 
 
 def test_versions_that_differ(pair):
-    ends = [processes.finish(process) for process in start_pair(pair, ranks=({}, {"PSRT_STANDIN_NCCL_VERSION": "22705"}))]
+    ends = [processes.finish(process) for process in start_pair(pair, ranks=({}, {"PSRT_FAKE_NCCL_VERSION": "22705"}))]
     assert [status for status, _ in ends] == [3, 3], ends
     assert "rank 0 has NCCL 2.28.0, this rank 2.27.5" in "".join(text for _, text in ends)
 
@@ -206,16 +206,16 @@ def test_which_gpus_threads_have(pair, tmp_path):
     def devices(*flags, **environment):
         log = tmp_path / "log"
         log.unlink(missing_ok=True)
-        done = subprocess.run(line("--steps", "1", *flags), cwd=pair, env={**os.environ, "PSRT_STANDIN_LOG": str(log), **environment}, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(line("--steps", "1", *flags), cwd=pair, env={**os.environ, "PSRT_FAKE_LOG": str(log), **environment}, capture_output=True, text=True, timeout=60)
         return set(re.findall(r"^device (\d)", log.read_text(), re.M)) if log.exists() else set(), done.returncode, done.stderr
 
     assert devices() == ({"0", "1"}, 0, "")
     assert devices("--comm", "nccl") == ({"0", "1"}, 0, "")
     assert devices("--comm", "local") == ({"0"}, 0, "")
-    assert devices(PSRT_STANDIN_DEVICES="1") == ({"0"}, 0, "")
+    assert devices(PSRT_FAKE_DEVICES="1") == ({"0"}, 0, "")
     found, status, said = devices(PSRT_NCCL="/nowhere")
     assert (found, status) == ({"0"}, 0) and "share GPU 0" in said and "PSRT_NCCL" in said
-    for environment in [{"PSRT_STANDIN_DEVICES": "1"}, {"PSRT_NCCL": "/nowhere"}]:
+    for environment in [{"PSRT_FAKE_DEVICES": "1"}, {"PSRT_NCCL": "/nowhere"}]:
         found, status, said = devices("--comm", "nccl", **environment)
         assert status == 3 and "error: " in said, said
 

@@ -224,11 +224,11 @@ def test_what_is_no_choice(tmp_path, exports, what, words):
     assert not (tmp_path / "program").exists()
 
 
-# ---- on a GPU's stand-in -------------------------------------------------------------------------------------------
+# ---- on a fake GPU -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def standin(monkeypatch):
+def fake(monkeypatch):
     for name, value in replay.environment().items():
         monkeypatch.setenv(name, value)
 
@@ -236,7 +236,7 @@ def standin(monkeypatch):
 @pytest.mark.parametrize("graphs", ["0", "1"])
 @pytest.mark.parametrize("plan,what", [("averages", "optimizer"), ("bf16", "optimizer"), ("1f1b", "optimizer"), ("whole", "activations=all"),
                                        ("zb-h1", "activations=all,optimizer")])  # fmt: skip
-def test_gpus_keep_every_bit(made, standin, monkeypatch, plan, what, graphs):
+def test_gpus_keep_every_bit(made, fake, monkeypatch, plan, what, graphs):
     folder, compile_plan = made
     monkeypatch.setenv("PSRT_CUDA_GRAPHS", graphs)
     target = ("--target", "cuda:replay")
@@ -245,18 +245,18 @@ def test_gpus_keep_every_bit(made, standin, monkeypatch, plan, what, graphs):
 
 
 @pytest.mark.parametrize("what", ["optimizer", "activations=all"])
-def test_a_copy_that_is_not_waited_for_is_noticed(made, standin, what):
+def test_a_copy_that_is_not_waited_for_is_noticed(made, fake, what):
     """Of the waits that order copies: by name in the log, each left out once."""
     folder, compile_plan = made
     program = compile_plan("whole", what, "--target", "cuda:replay")
 
     def run(number, **more):
         done = subprocess.run([program, "--data", "data.safetensors", "--steps", "2", "--quiet"], cwd=folder, capture_output=True, text=True,
-                              timeout=120, env={**os.environ, "PSRT_STANDIN_DROP": str(number), **more})  # fmt: skip
+                              timeout=120, env={**os.environ, "PSRT_FAKE_DROP": str(number), **more})  # fmt: skip
         return done.returncode, done.stderr
 
     log = folder / f"{what}.log"  # is added to
-    assert run(0, PSRT_STANDIN_LOG=str(log)) == (0, "")
+    assert run(0, PSRT_FAKE_LOG=str(log)) == (0, "")
     waits = len(re.findall(r": wait \d+$", log.read_text(), re.M))
     noticed = 0
     for number in random.Random(0).sample(range(1, waits + 1), min(20, waits)):
@@ -268,7 +268,7 @@ def test_a_copy_that_is_not_waited_for_is_noticed(made, standin, what):
     assert noticed >= min(20, waits) // 2
 
 
-def test_checkpoints_go_between_devices(made, standin):
+def test_checkpoints_go_between_devices(made, fake):
     folder, compile_plan = made
     gpu = compile_plan("whole", True, "--target", "cuda:replay")
     unbroken = train(folder, gpu, "--steps", STEPS)

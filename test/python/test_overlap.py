@@ -152,13 +152,13 @@ def test_the_evaluator_agrees(tmp_path, mesh, overlap):
 
 
 @pytest.fixture
-def standin(monkeypatch):
+def fake(monkeypatch):
     for name, value in replay.environment().items():
         monkeypatch.setenv(name, value)
 
 
 @pytest.mark.parametrize("mesh,flags", [("tp=2", ()), ("tp=2", SP), ("dp=4,tp=2", SP)], ids=["tp", "sp", "one sample"])
-def test_streams_compute_the_same(tmp_path, standin, mesh, flags):
+def test_streams_compute_the_same(tmp_path, fake, mesh, flags):
     """The communication stream beside that of the products: in order, and the CPU's losses to a few roundings."""
     archive, found = export(tmp_path, "gpt2"), {}
     for overlap in ["off", "auto", "2"]:

@@ -1,6 +1,6 @@
 """`--product-activations on`: products compute the GELUs that are taken of them, and multiply by their derivatives.
 
-On the stand-ins: by cuBLASLt's epilogues; where it has none, or one that is another function, by a product and a kernel of the runtime.
+On the fakes: by cuBLASLt's epilogues; where it has none, or one that is another function, by a product and a kernel of the runtime.
 """
 import json
 import re
@@ -20,7 +20,7 @@ ADAMW, _, ADAMW_TOLERANCE = oracle.OPTIMIZERS["adamw"]
 
 
 @pytest.fixture(autouse=True)
-def standin(monkeypatch):
+def fake(monkeypatch):
     for name, value in replay.environment().items():
         monkeypatch.setenv(name, value)
 
@@ -69,9 +69,9 @@ def test_a_rounding_apart(tmp_path, exports, monkeypatch, precision, tolerance):
     """From the training with kernels, whose GELUs are of rounded sums; and so is that where cuBLASLt has no GELU, or another."""
     archive, flags = oracle.export("gpt2", exports), ("--precision", precision)
     without = train(tmp_path / "without", archive, *flags, "--target", "cuda:replay")
-    for standin, note in {"1": None, "0": "it is not offered", "erf": "by the runtime's kernels"}.items():
-        monkeypatch.setenv("PSRT_STANDIN_GELU", standin)
-        found = train(tmp_path / standin, archive, *flags, *ON)
+    for fake, note in {"1": None, "0": "it is not offered", "erf": "by the runtime's kernels"}.items():
+        monkeypatch.setenv("PSRT_FAKE_GELU", fake)
+        found = train(tmp_path / fake, archive, *flags, *ON)
         assert found.losses == pytest.approx(without.losses, rel=tolerance)
         for name, gradient in without.gradients.items():
             scale = gradient.abs().max().item()
@@ -83,7 +83,7 @@ def test_a_library_with_another_gelu_changes_nothing(tmp_path, exports, monkeypa
     """By erf, losses would be some 1e-4 away."""
     archive = oracle.export("gpt2", exports)
     losses = [train(tmp_path / "own", archive, *ON).losses]
-    monkeypatch.setenv("PSRT_STANDIN_GELU", "erf")
+    monkeypatch.setenv("PSRT_FAKE_GELU", "erf")
     losses.append(train(tmp_path / "erf", archive, *ON).losses)
     assert losses[1] == pytest.approx(losses[0], rel=1e-6)
 

@@ -2,9 +2,9 @@
 #include "Flags.h"
 #include "OutputFiles.h"
 #include "PlanFile.h"
-#include "lib/Plan/Timetable.h"
+#include "lib/Schedules/Timetable.h"
 #include "lib/Sharding/MeshText.h"
-#include "parashard/PrintableText.h"
+#include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -2,7 +2,7 @@
 #ifndef PARASHARD_TOOLS_PS_COMPILE_FLAGS_H
 #define PARASHARD_TOOLS_PS_COMPILE_FLAGS_H
 
-#include "parashard/Pipelines.h"
+#include "parashard/Driver.h"
 #include "llvm/Support/JSON.h"
 
 namespace parashard {

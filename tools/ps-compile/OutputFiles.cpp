@@ -2,7 +2,7 @@
 #include "OutputFiles.h"
 #include "dialects/ps/Ps.h"
 #include "lib/Import/WeightFiles.h"
-#include "parashard/FileClaims.h"
+#include "shared/FileClaims.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace parashard {

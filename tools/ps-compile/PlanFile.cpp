@@ -2,7 +2,7 @@
 #include "PlanFile.h"
 #include "lib/Support/Files.h"
 #include "lib/Support/JsonDocument.h"
-#include "parashard/NearestNames.h"
+#include "shared/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"

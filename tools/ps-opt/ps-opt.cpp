@@ -1,8 +1,8 @@
 // The tool that reads a module, runs passes over it, and prints it.
-#include "../CommandLine.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
-#include "parashard/Pipelines.h"
+#include "parashard/Driver.h"
+#include "tools/CommandLine.h"
 
 int main(int argc, char **argv) {
   parashard::reportFailedWrites();

@@ -1,6 +1,6 @@
 // ps-run: runs a module at any level from imported to scheduled in the reference evaluator.
 #include "lib/Evaluate/Evaluator.h"
-#include "parashard/PrintableText.h"
+#include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
 
 #include "mlir/IR/MLIRContext.h"

@@ -2,8 +2,8 @@
 // schedule would make of the same stages.
 #include "tools/CommandLine.h"
 
-#include "lib/Plan/Timeline.h"
-#include "lib/Plan/Trace.h"
+#include "lib/Schedules/Timeline.h"
+#include "lib/Schedules/Trace.h"
 #include "lib/Support/Files.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FormatVariadic.h"

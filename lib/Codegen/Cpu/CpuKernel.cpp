@@ -7,6 +7,7 @@
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 /// Partial sums of a row reduction: by column mod 64, whatever the target's vectors are.
 static constexpr unsigned kPartialSums = 64;

@@ -2,14 +2,14 @@
 #ifndef PARASHARD_LIB_CODEGEN_CPU_CPUKERNEL_H
 #define PARASHARD_LIB_CODEGEN_CPU_CPUKERNEL_H
 
-#include "../KernelEmitter.h"
+#include "lib/Codegen/KernelEmitter.h"
 
 namespace parashard::codegen {
 
 class CpuKernel : public KernelEmitter {
 public:
   /// `width`: f32 lanes of the target's vectors.
-  CpuKernel(ps::FusedOp op, const Piece &piece, const IterationSpace &space,
+  CpuKernel(ps::FusedOp op, const fusion::Piece &piece, const fusion::IterationSpace &space,
             const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name,
             unsigned width)
       : KernelEmitter(op, piece, space, context, module, name), width(width) {}

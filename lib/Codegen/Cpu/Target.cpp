@@ -1,6 +1,6 @@
 // An object file for one CPU: the recipe of docs/rationale.md.
 #include "Target.h"
-#include "../Lowering.h"
+#include "lib/Codegen/Lowering.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"

@@ -7,6 +7,7 @@
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
+using namespace parashard::fusion;
 
 /// Numbers of a row that a thread holds at most: more of them spill.
 static constexpr int64_t kRowRegisters = 32;

@@ -2,8 +2,8 @@
 #ifndef PARASHARD_LIB_CODEGEN_CUDA_CUDAKERNEL_H
 #define PARASHARD_LIB_CODEGEN_CUDA_CUDAKERNEL_H
 
-#include "../KernelEmitter.h"
 #include "ThreadCode.h"
+#include "lib/Codegen/KernelEmitter.h"
 
 namespace parashard::codegen {
 
@@ -26,7 +26,7 @@ ThreadLayout chooseTiles(int64_t columns, unsigned width);
 
 class CudaKernel : public KernelEmitter {
 public:
-  CudaKernel(ps::FusedOp op, const Piece &piece, const IterationSpace &space,
+  CudaKernel(ps::FusedOp op, const fusion::Piece &piece, const fusion::IterationSpace &space,
              const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name,
              bool replays);
 

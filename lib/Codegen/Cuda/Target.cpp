@@ -1,9 +1,9 @@
 // PTX by LLVM's own back end: no toolkit is needed to compile, and the driver makes machine code of
 // it.
 #include "Target.h"
-#include "../Cpu/Target.h"
-#include "../Link.h"
-#include "../Lowering.h"
+#include "lib/Codegen/Cpu/Target.h"
+#include "lib/Codegen/Link.h"
+#include "lib/Codegen/Lowering.h"
 #include "lib/Support/Files.h"
 #include "parashard/Codegen.h"
 #include "llvm/MC/MCSubtargetInfo.h"

@@ -1,10 +1,10 @@
 // Attention, forward and backward, in blocks of query rows: oneDNN matmuls on scores that stay in
 // cache, vectorized softmax between them; columns that no row of a block can see are skipped.
-#include "runtime/core/Philox.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
 #include "runtime/device/cpu/TiledMatmul.h"
+#include "shared/Philox.h"
 #include <cmath>
 #include <cstring>
 #include <optional>

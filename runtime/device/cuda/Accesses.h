@@ -1,4 +1,4 @@
-// What instructions touch, told to the stand-in driver, which checks that conflicting accesses are
+// What instructions touch, told to the fake driver, which checks that conflicting accesses are
 // ordered.
 #ifndef PSRT_DEVICE_CUDA_ACCESSES_H
 #define PSRT_DEVICE_CUDA_ACCESSES_H

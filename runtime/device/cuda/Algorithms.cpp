@@ -9,8 +9,8 @@
 namespace psrt::cuda {
 
 static bool isMeasuring(const Gpu &gpu) {
-  // Of the stand-in, whose speed says nothing, where it is asked for.
-  return readSwitch("PSRT_ALGORITHM_TIMING").value_or(!gpu.getDriver().isStandin());
+  // Of the fake, whose speed says nothing, where it is asked for.
+  return readSwitch("PSRT_ALGORITHM_TIMING").value_or(!gpu.getDriver().isFake());
 }
 
 Algorithms::Algorithms(const Gpu &gpu, const AlgorithmKind &kind)

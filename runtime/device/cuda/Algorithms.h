@@ -28,7 +28,7 @@ public:
   Algorithms(const Gpu &gpu, const AlgorithmKind &kind);
 
   /// Whether anything is measured: on a real driver unless PSRT_ALGORITHM_TIMING=0, on the
-  /// stand-in where it is 1.
+  /// fake where it is 1.
   bool areMeasured() const { return measures; }
   /// Reads what there is for this version of the library; what was read before stays.
   void open(size_t version);

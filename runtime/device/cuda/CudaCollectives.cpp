@@ -51,12 +51,12 @@ void runAllAlone(const Bound &bound) {
   m.copy(addressOf(bound, 1), addressOf(bound, 0), m.bytes);
 }
 
-/// What a launch touches, where the stand-in asks: `in` bytes of each in and `out` bytes of each
+/// What a launch touches, where the fake asks: `in` bytes of each in and `out` bytes of each
 /// out.
 std::vector<Access> accessesOf(const Member &m, const Pointers &ins, int64_t in,
                                const std::vector<void *> &outs, int64_t out) {
   std::vector<Access> result;
-  if (!m.comm->getDevice().getDriver().isStandin())
+  if (!m.comm->getDevice().getDriver().isFake())
     return result;
   for (const void *each : ins)
     result.push_back({addressOf(each), addressOf(each) + CUdeviceptr(in), 0});
@@ -107,7 +107,7 @@ void runReduceScatter(const Bound &bound) {
   void *out = isStaged ? reinterpret_cast<void *>(m.comm->getScratch()) : bound.buffers[1];
   m.meet(bound.buffers);
   Pointers ins = insOf(m);
-  // Of an in this member reads its own part alone; the stand-in is told of all.
+  // Of an in this member reads its own part alone; the fake is told of all.
   launch(m, launchReduceScatter(m.op, ins, m.index, out),
          accessesOf(m, ins, m.bytes, {out}, bytes));
   m.leave();

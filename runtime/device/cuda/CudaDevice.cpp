@@ -1,11 +1,11 @@
 // Makes GPUs and ranks, and binds instructions; those are in files of their own.
 #include "runtime/device/cuda/CudaDevice.h"
-#include "runtime/comm/nccl/NcclCommunication.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Accesses.h"
 #include "runtime/device/cuda/CudaCommunication.h"
 #include "runtime/device/cuda/CudaMemory.h"
 #include "runtime/device/cuda/Requirements.h"
+#include "runtime/device/cuda/nccl/NcclCommunication.h"
 #include <cstdio>
 #include <cstdlib>
 
@@ -95,7 +95,7 @@ CUdeviceptr CudaRank::getScratch(int64_t bytes) {
 std::vector<Access> CudaRank::findAccesses(const Bound &bound,
                                            const std::vector<Access> &more) const {
   std::vector<Access> result;
-  if (!getDriver().isStandin())
+  if (!getDriver().isFake())
     return result;
   result = accessesOf(bound);
   if (bound.scalars) {
@@ -108,7 +108,7 @@ std::vector<Access> CudaRank::findAccesses(const Bound &bound,
 
 void CudaRank::announce(const Bound &bound, const char *what,
                         const std::vector<Access> &more) const {
-  if (!getDriver().isStandin())
+  if (!getDriver().isFake())
     return;
   std::vector<Access> accesses = findAccesses(bound, more);
   getDriver().access(stream->get(), what, int(accesses.size()), accesses.data());

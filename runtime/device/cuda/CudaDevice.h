@@ -68,7 +68,7 @@ public:
   std::unique_ptr<RankMemory> makeMemory(MemorySizes sizes) override;
   bool runsLater() const override { return true; }
   void synchronize() override { stream->synchronize(); }
-  int64_t getProductSize() const override { return getDriver().isStandin() ? 256 : 2048; }
+  int64_t getProductSize() const override { return getDriver().isFake() ? 256 : 2048; }
   const int64_t *mirror(const int64_t *scalars, size_t count) override;
   void begin(const int64_t *scalars) override;
   void run(const Bound *first, const Bound *last) override;
@@ -79,7 +79,7 @@ public:
   void mark() override { clock.mark(); }
   std::vector<double> takeMarks() override { return clock.take(); }
   double timeOf(const Event &event) const { return clock.timeOf(event); }
-  bool wantsExtents() const override { return getDriver().isStandin(); }
+  bool wantsExtents() const override { return getDriver().isFake(); }
 
   const Gpu &getGpu() const { return *place.gpu; }
   const Driver &getDriver() const { return place.gpu->getDriver(); }
@@ -103,7 +103,7 @@ public:
   /// Which of cuDNN and the runtime's kernels is faster.
   Algorithms &getDnnAlgorithms() const { return place.algorithms->dnn; }
   Verdicts &getProductVerdicts() const { return *place.products; }
-  /// Tells the stand-in what the next operation that is enqueued for an instruction touches,
+  /// Tells the fake what the next operation that is enqueued for an instruction touches,
   /// `more` besides its buffers.
   void announce(const Bound &bound, const char *what, const std::vector<Access> &more = {}) const;
   /// What an instruction may touch, and `more`; empty where nobody asks.

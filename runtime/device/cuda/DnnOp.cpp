@@ -41,7 +41,7 @@ public:
 
   Trial::Times measure() {
     std::optional<DeviceMemory> filler = allocate(kWorkspaceBytes);
-    int fillings = rank.getDriver().isStandin() ? 1 : kFillings; // there they take the host's time
+    int fillings = rank.getDriver().isFake() ? 1 : kFillings; // there they take the host's time
     BurstTimer timer(*rank.getStream(), filler->get(), fillings);
     return trial.measure(rank.getStream(), [&](const std::function<void()> &run) {
       return timer.measure([&] { return run(), true; });
@@ -58,7 +58,7 @@ private:
       launch(op.launchBefore(buffers, at(own)), buffers);
       const Driver &driver = rank.getDriver();
       std::vector<Access> accesses = findAccesses(buffers);
-      if (driver.isStandin())
+      if (driver.isFake())
         driver.access(rank.getStream()->get(), "cuDNN on trial", int(accesses.size()),
                       accesses.data());
       if (!pack)
@@ -78,7 +78,7 @@ private:
     return memory ? pointer(memory->get()) : nullptr;
   }
 
-  /// All may be written, for the stand-in.
+  /// All may be written, for the fake.
   std::vector<Access> findAccesses(void *const *buffers) const {
     std::vector<Access> result;
     for (size_t i = 0; i < trial.tensors.size(); ++i)

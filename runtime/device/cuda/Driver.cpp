@@ -81,12 +81,11 @@ DriverRef loadDriver() {
   driver->field = reinterpret_cast<CUresult(*) arguments>(findSymbol(library, #symbol, name));
   PSRT_CUDA_FUNCTIONS(PSRT_LOAD)
 #undef PSRT_LOAD
-  driver->access =
-      reinterpret_cast<decltype(driver->access)>(dlsym(library, "psrt_standin_access"));
+  driver->access = reinterpret_cast<decltype(driver->access)>(dlsym(library, "psrt_fake_access"));
   driver->release =
-      reinterpret_cast<decltype(driver->release)>(dlsym(library, "psrt_standin_release"));
+      reinterpret_cast<decltype(driver->release)>(dlsym(library, "psrt_fake_release"));
   driver->acquire =
-      reinterpret_cast<decltype(driver->acquire)>(dlsym(library, "psrt_standin_acquire"));
+      reinterpret_cast<decltype(driver->acquire)>(dlsym(library, "psrt_fake_acquire"));
   initialize(*driver, name);
   checkVersion(*driver);
   return driver;

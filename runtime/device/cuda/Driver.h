@@ -18,11 +18,11 @@ struct Driver {
   PSRT_CUDA_FUNCTIONS(PSRT_FIELD)
 #undef PSRT_FIELD
 
-  // What the stand-in has besides (standin/Standin.h); null in NVIDIA's.
+  // What the fake has besides (fake/Fake.h); null in NVIDIA's.
   void (*access)(CUstream stream, const char *what, int count, const Access *accesses) = nullptr;
   void (*release)(const void *token) = nullptr;
   void (*acquire)(const void *token) = nullptr;
-  bool isStandin() const { return access != nullptr; }
+  bool isFake() const { return access != nullptr; }
 
   /// Fails with the error's name and text unless a call went well; `what` it did: "to copy 8
   /// bytes".

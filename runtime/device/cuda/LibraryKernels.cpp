@@ -13,7 +13,7 @@ CUfunction LibraryKernels::find(const std::string &kernel) const {
 
 const Module &LibraryKernels::load(const std::string &kernel) const {
   constexpr const char *kWhose = "the runtime";
-  if (!gpu->getDriver().isStandin())
+  if (!gpu->getDriver().isFake())
     return modules.try_emplace(kernel, gpu, ptxOfKernel(kernel).c_str(), kWhose).first->second;
   if (!replay)
     replay.emplace(gpu, psrt_cuda_kernels_replay, kWhose);
@@ -24,7 +24,7 @@ void LibraryKernels::launch(const Stream &stream, const Launches &launches,
                             const std::vector<Access> &accesses) const {
   const Driver &driver = gpu->getDriver();
   for (const KernelLaunch &one : launches) {
-    if (driver.isStandin())
+    if (driver.isFake())
       driver.access(stream.get(), one.kernel.c_str(), int(accesses.size()), accesses.data());
     void *parameters[] = {const_cast<std::byte *>(one.arguments.data())};
     gpu->check(driver.launchKernel(find(one.kernel), one.grid, 1, 1, one.block, 1, 1, 0,

@@ -15,10 +15,10 @@ class LibraryKernels {
 public:
   explicit LibraryKernels(GpuRef gpu) : gpu(std::move(gpu)) {}
   /// Loads a kernel's PTX when it is asked for first: the driver compiles all of what it is given,
-  /// which takes seconds for all kernels. The stand-in gets the replay image. Fails where there is
+  /// which takes seconds for all kernels. The fake gets the replay image. Fails where there is
   /// no kernel of that name.
   CUfunction find(const std::string &kernel) const;
-  /// Enqueues launches. The accesses are what the stand-in is told of each.
+  /// Enqueues launches. The accesses are what the fake is told of each.
   void launch(const Stream &stream, const Launches &launches,
               const std::vector<Access> &accesses) const;
 
@@ -27,7 +27,7 @@ private:
 
   GpuRef gpu;
   mutable std::mutex mutex;
-  mutable std::optional<Module> replay; ///< of the stand-in
+  mutable std::optional<Module> replay; ///< of the fake
   mutable std::map<std::string, Module> modules;
   mutable std::map<std::string, CUfunction> known;
 };

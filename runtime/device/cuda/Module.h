@@ -9,7 +9,7 @@ namespace psrt::cuda {
 class Module {
 public:
   /// `whose` kernels they are, in messages. The image is PTX text that ends in a zero, or what the
-  /// stand-in driver takes in its place (Replay.h).
+  /// fake driver takes in its place (Replay.h).
   Module(GpuRef gpu, const char *image, const char *whose);
   ~Module();
   Module(const Module &) = delete;

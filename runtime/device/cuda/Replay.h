@@ -1,5 +1,5 @@
 // How kernels run on a machine without a GPU: the same bodies, compiled for the host, in a shared
-// object ("replay image") that the stand-in driver loads in place of PTX. One operating-system
+// object ("replay image") that the fake driver loads in place of PTX. One operating-system
 // thread runs a block; the block's threads are fibers that take turns at barriers.
 //
 // A replay image exports each kernel as `void NAME(void **parameters)` (parameters[i] points to the

@@ -17,8 +17,8 @@ static void refuseTarget(const std::string &target, const Gpu &gpu) {
 void checkTarget(const Program &program, const Gpu &gpu) {
   std::string target = program.target.substr(program.target.find(':') + 1);
   bool isReplay = target == "replay";
-  if (isReplay && !gpu.getDriver().isStandin())
-    refuseTarget("the stand-in driver (replay)", gpu);
+  if (isReplay && !gpu.getDriver().isFake())
+    refuseTarget("the fake driver (replay)", gpu);
   if (isReplay)
     return;
   if (target.rfind("sm_", 0) != 0)
@@ -29,8 +29,8 @@ void checkTarget(const Program &program, const Gpu &gpu) {
   int wanted = std::atoi(target.c_str() + 3);
   if (gpu.getArchitecture() < wanted || (isExact && gpu.getArchitecture() != wanted))
     refuseTarget(target, gpu);
-  if (gpu.getDriver().isStandin())
-    refuse("the stand-in driver (PSRT_CUDA_DRIVER) runs programs compiled with --target "
+  if (gpu.getDriver().isFake())
+    refuse("the fake driver (PSRT_CUDA_DRIVER) runs programs compiled with --target "
            "cuda:replay, this one is for %s",
            target.c_str());
 }

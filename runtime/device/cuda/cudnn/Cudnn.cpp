@@ -58,7 +58,7 @@ static CudnnRef open(const char *name, std::string &reason) {
 CudnnRef loadCudnn(const Driver &driver) {
   const char *chosen = std::getenv("PSRT_CUDNN");
   bool isChosen = chosen && *chosen;
-  if (isChosen ? std::strcmp(chosen, "off") == 0 : driver.isStandin())
+  if (isChosen ? std::strcmp(chosen, "off") == 0 : driver.isFake())
     return nullptr;
   std::string reason;
   CudnnRef result = open(isChosen ? chosen : kUsual, reason);

@@ -34,7 +34,7 @@ struct Cudnn {
 using CudnnRef = std::shared_ptr<const Cudnn>;
 
 /// Null where PSRT_CUDNN=off, or where none is found and none was asked for; a note then says so
-/// (on the stand-in driver none is looked for, and nothing is said). Fails, and says what to do,
+/// (on the fake driver none is looked for, and nothing is said). Fails, and says what to do,
 /// where PSRT_CUDNN names what is no cuDNN 9. It stays loaded for good.
 CudnnRef loadCudnn(const Driver &driver);
 

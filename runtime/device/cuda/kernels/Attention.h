@@ -3,10 +3,10 @@
 #ifndef PSRT_DEVICE_CUDA_KERNELS_ATTENTION_H
 #define PSRT_DEVICE_CUDA_KERNELS_ATTENTION_H
 
-#include "runtime/core/Philox.h"
 #include "runtime/device/cpu/RowMath.h"
 #include "runtime/device/cuda/kernels/Arguments.h"
 #include "runtime/device/cuda/kernels/Kernel.h"
+#include "shared/Philox.h"
 
 namespace psrt::cuda {
 

@@ -1,0 +1,49 @@
+// Which files one run reads and writes, under any spelling, for compiler and runtime; knows no
+// LLVM.
+#ifndef PARASHARD_SHARED_FILECLAIMS_H
+#define PARASHARD_SHARED_FILECLAIMS_H
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <sys/stat.h>
+
+namespace parashard {
+
+/// Returns one text for all spellings of a file: "./a", a link to "a" and a hard link of "a" are
+/// "a". A regular file is known by its device and inode, one that is not there yet by its canonical
+/// folder and name. Devices and pipes hold nothing that could be lost: their path is returned.
+inline std::string identifyFile(const std::string &path) {
+  namespace fs = std::filesystem;
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0)
+    return S_ISREG(info.st_mode) ? std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino)
+                                 : path;
+  std::error_code error;
+  fs::path target = path;
+  for (int links = 0; links < 40 && fs::is_symlink(target, error); ++links)
+    target = target.parent_path() / fs::read_symlink(target, error);
+  fs::path canonical = fs::weakly_canonical(fs::absolute(target, error), error);
+  return error ? path : canonical.string();
+}
+
+/// The files of one run, each with what the run does with it.
+class FileClaims {
+public:
+  /// `use`: what messages say of the file, such as `is read as "data.npz"`. The first claim stays.
+  void add(const std::string &path, const std::string &use) {
+    uses.emplace(identifyFile(path), use);
+  }
+  /// Returns the use of a file that is claimed; null for others.
+  const std::string *find(const std::string &path) const {
+    auto it = uses.find(identifyFile(path));
+    return it == uses.end() ? nullptr : &it->second;
+  }
+
+private:
+  std::map<std::string, std::string> uses;
+};
+
+} // namespace parashard
+
+#endif

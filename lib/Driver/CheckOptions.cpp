@@ -1,0 +1,158 @@
+// What can be said about a command line before the model is read.
+#include "lib/Schedules/Timetable.h"
+#include "lib/Sharding/MeshText.h"
+#include "lib/Support/Bytes.h"
+#include "lib/Training/OptimizerSpec.h"
+#include "parashard/Driver.h"
+#include "parashard/Precision.h"
+#include "llvm/Support/FileSystem.h"
+
+namespace parashard {
+
+static llvm::Error fail(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+static llvm::Error checkPolicy(llvm::StringRef policy) {
+  if (policy == "replicated" || policy == "megatron" || policy == "megatron+sp")
+    return llvm::Error::success();
+  if (!policy.ends_with(".json"))
+    return fail("--sharding-policy takes megatron, megatron+sp, replicated or FILE.json, not '" +
+                policy + "'");
+  if (!llvm::sys::fs::is_regular_file(policy))
+    return fail("--sharding-policy '" + policy + "' is no file that can be read");
+  return llvm::Error::success();
+}
+
+static llvm::Error checkOverlap(llvm::StringRef overlap) {
+  int64_t chunks = 0;
+  if (overlap == "auto" || overlap == "off" || (!overlap.getAsInteger(10, chunks) && chunks >= 1))
+    return llvm::Error::success();
+  return fail("--overlap takes auto, off, or a number of chunks (at least 1), not '" + overlap +
+              "'");
+}
+
+static llvm::Error checkAlignDims(llvm::StringRef align) {
+  constexpr int64_t kMost = 4096;
+  int64_t multiple = 0;
+  if (align == "auto" || align == "off" ||
+      (!align.getAsInteger(10, multiple) && multiple >= 1 && multiple <= kMost))
+    return llvm::Error::success();
+  return fail("--align-dims takes auto, off, or a number from 1 to " + llvm::Twine(kMost) +
+              ", not '" + align + "'");
+}
+
+static llvm::Error checkProductActivations(const CompileOptions &options) {
+  llvm::StringRef choice = options.productActivations;
+  if (choice != "on" && choice != "off")
+    return fail("--product-activations takes on or off, not '" + choice + "'");
+  if (choice == "on" && !llvm::StringRef(options.target).starts_with("cuda"))
+    return fail(
+        "--product-activations on is for GPUs, whose products compute GELUs; the target is " +
+        options.target + "; pass --target cuda:sm_90 or the like, or leave it off");
+  return llvm::Error::success();
+}
+
+static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh) {
+  if (options.zero < 0 || options.zero > 3)
+    return fail(
+        "--zero takes 0 (nothing is split), 1 (optimizer state), 2 (and gradients) or 3 (and "
+        "parameters), not '" +
+        llvm::Twine(options.zero) + "'");
+  bool hasCopies = llvm::any_of(mesh, [](const MeshAxis &axis) {
+    return axis.size > 1 && axis.kind != ps::AxisKind::Tensor &&
+           axis.kind != ps::AxisKind::Pipeline;
+  });
+  if (options.zero == 0 || hasCopies)
+    return llvm::Error::success();
+  return fail("--zero " + llvm::Twine(options.zero) +
+              " splits what data-parallel ranks hold alike, and the mesh " + options.mesh +
+              " has no data axis above 1, such as dp=2");
+}
+
+static llvm::Error checkRecompute(llvm::StringRef mode) {
+  if (mode == "none" || mode == "selective" || mode == "full" || mode == "full+communication")
+    return llvm::Error::success();
+  if (mode.starts_with("modules=") && mode != "modules=")
+    return llvm::Error::success();
+  if (llvm::StringRef budget = mode; budget.consume_front("budget=")) {
+    auto bytes = parseBytes(budget);
+    return bytes ? llvm::Error::success()
+                 : fail("--recompute budget: " + llvm::toString(bytes.takeError()));
+  }
+  return fail("--recompute takes none, selective, full, full+communication, modules=GLOB,... or "
+              "budget=BYTES, not '" +
+              mode + "'");
+}
+
+static llvm::Error checkOffload(llvm::StringRef what) {
+  if (what.empty() || what == "none")
+    return llvm::Error::success();
+  llvm::SmallVector<llvm::StringRef> parts, kinds;
+  what.split(parts, ',');
+  for (llvm::StringRef part : parts) {
+    if (part != "optimizer" && part != "activations" && part != "activations=all")
+      return fail(
+          "--offload takes optimizer, activations[=all], both with a comma, or none, not '" + part +
+          "'");
+    llvm::StringRef kind = part.split('=').first;
+    if (llvm::is_contained(kinds, kind))
+      return fail("--offload has " + kind + " twice; give it once");
+    kinds.push_back(kind);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error checkOptions(const CompileOptions &options) {
+  auto mesh = parseMesh(options.mesh, options.ranks.value_or(0));
+  if (!mesh)
+    return fail("--mesh: " + llvm::toString(mesh.takeError()));
+  if (llvm::Error error = checkZero(options, *mesh))
+    return error;
+  if (llvm::Error error = checkOverlap(options.overlap))
+    return error;
+  if (llvm::Error error = checkAlignDims(options.alignDims))
+    return error;
+  if (llvm::Error error = checkProductActivations(options))
+    return error;
+  plan::Placement placement;
+  placement.kind = options.placement == "v" ? plan::PlacementKind::V : plan::PlacementKind::Loop;
+  placement.chunks = options.numChunks;
+  for (const MeshAxis &axis : *mesh)
+    if (axis.kind == ps::AxisKind::Pipeline)
+      placement.ranks = axis.size;
+  if (placement.ranks == 1 && placement.chunks > 1)
+    return fail(
+        "--num-chunks " + llvm::Twine(placement.chunks) +
+        ": stages need a mesh with a pipeline axis of at least 2, such as pp=2; the mesh is " +
+        options.mesh);
+  auto table = plan::findTimetable(options.schedule, placement, options.microBatches);
+  if (!table)
+    return fail("--schedule: " + llvm::toString(table.takeError()));
+  for (const std::string &text : options.optimizers) {
+    auto spec = parseOptimizerSpec(text);
+    if (!spec)
+      return fail("--optimizer: " + llvm::toString(spec.takeError()));
+  }
+  double norm = 0;
+  if (!options.clipNorm.empty() &&
+      (llvm::StringRef(options.clipNorm).getAsDouble(norm) || !(float(norm) > 0)))
+    return fail("--clip-norm takes a number above 0 that f32 can hold, not '" + options.clipNorm +
+                "'");
+  double decay = 0;
+  if (!options.ema.empty() &&
+      (llvm::StringRef(options.ema).getAsDouble(decay) || !(decay > 0 && decay < 1)))
+    return fail("--ema takes a number above 0 and below 1, such as 0.999, not '" + options.ema +
+                "'");
+  if (auto spec = parsePrecision(options.precision); !spec)
+    return spec.takeError();
+  if (options.gradientReduction != "fp32" && options.gradientReduction != "bf16")
+    return fail("--gradient-reduction takes fp32 or bf16, not '" + options.gradientReduction + "'");
+  if (llvm::Error error = checkRecompute(options.recompute))
+    return error;
+  if (llvm::Error error = checkOffload(options.offload))
+    return error;
+  return checkPolicy(options.shardingPolicy);
+}
+
+} // namespace parashard

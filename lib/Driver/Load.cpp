@@ -1,0 +1,72 @@
+// Brings a model in: an exported archive through its importer, or a dumped level.
+#include "dialects/ps/Ps.h"
+#include "dialects/ps/VerifyModule.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "parashard/Driver.h"
+#include "parashard/Import.h"
+#include "shared/PrintableText.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace parashard {
+
+/// The passes that check what a module of a level promises to the levels after it. Programs of a
+/// placed module still have to fit together.
+static StringRef getVerifiers(ps::Level level) {
+  switch (level) {
+  case ps::Level::Imported: // its verifier is the first pass of the next level
+  case ps::Level::Planned:  // values without a mark are whole; the next level is verified
+  case ps::Level::Native:
+    return "";
+  case ps::Level::Training:
+    return "ps-verify-training";
+  case ps::Level::Partitioned:
+    return "ps-verify-partitioned";
+  case ps::Level::Scheduled:
+    return "ps-verify-scheduled";
+  case ps::Level::Placed:
+    return "ps-verify-scheduled,ps-verify-placed";
+  }
+  llvm_unreachable("all levels are listed");
+}
+
+/// A module that somebody may have changed: passes of later levels trust what its level promises.
+static OwningOpRef<ModuleOp> loadDump(StringRef path, MLIRContext *context) {
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, context);
+  if (!module || failed(checkText(*module)))
+    return nullptr;
+  if (failed(ps::verifyModule(*module)))
+    return nullptr;
+  PassManager pm(context, ModuleOp::getOperationName());
+  if (failed(parsePassPipeline(getVerifiers(getLevel(*module)), pm)) || failed(pm.run(*module)))
+    return nullptr;
+  return module;
+}
+
+OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &options) {
+  StringRef path = options.model;
+  if (path.ends_with(".mlir"))
+    return loadDump(path, &context);
+  bool isOnnx = path.ends_with(".onnx");
+  if (!isOnnx && !path.ends_with(".pt2")) {
+    emitError(UnknownLoc::get(&context))
+        << "'" << path << "' is no .pt2, no .onnx and no .mlir file";
+    return nullptr;
+  }
+  ImportOptions import;
+  import.dims = options.dims;
+  import.batch = options.batch.value_or(0);
+  import.batchDims = options.batchDims;
+  std::vector<std::string> notes;
+  OwningOpRef<ModuleOp> module =
+      isOnnx ? importOnnx(context, path, import, notes) : importPt2(context, path, import, notes);
+  for (const std::string &note : notes)
+    llvm::errs() << "note: " << escapeControls(note, "\n  ") << "\n";
+  return module;
+}
+
+} // namespace parashard

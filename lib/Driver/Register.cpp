@@ -1,0 +1,38 @@
+// Makes dialects and passes known by name; nothing registers itself.
+#include "dialects/rank/Rank.h"
+#include "lib/Evaluate/Passes.h"
+#include "lib/Partition/Passes.h"
+#include "lib/Pipeline/Passes.h"
+#include "lib/Sharding/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Transforms/Passes.h"
+#include "parashard/Driver.h"
+#include "parashard/Fusion.h"
+#include "parashard/Import.h"
+#include "parashard/Memory.h"
+#include "parashard/Precision.h"
+#include "parashard/Training.h"
+
+namespace parashard {
+
+void registerEverything(mlir::DialectRegistry &registry) {
+  registry.insert<ps::PSDialect, rank::RankDialect, mlir::func::FuncDialect,
+                  mlir::arith::ArithDialect>();
+}
+
+void registerAllPasses() {
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+  mlir::registerSymbolDCEPass();
+  registerEvaluatePasses();
+  registerImportPasses();
+  registerTrainingPasses();
+  registerPrecisionPasses();
+  registerShardingPasses();
+  ps::registerPartitionPasses();
+  ps::registerPipelinePasses();
+  registerMemoryPasses();
+  fusion::registerFusionPasses();
+}
+
+} // namespace parashard

@@ -1,0 +1,143 @@
+// Walks a module through the levels: runs each level's passes, dumps, and reproduces failures.
+#include "parashard/Driver.h"
+
+#include "dialects/ps/Ps.h"
+#include "dialects/ps/Refusal.h"
+#include "lib/Support/Files.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include <chrono>
+
+using namespace mlir;
+
+namespace parashard {
+
+ps::Level getLevel(ModuleOp module) {
+  auto level = module->getAttrOfType<ps::LevelAttr>(ps::kLevelMark);
+  return level ? level.getValue() : ps::Level::Imported;
+}
+
+void setLevel(ModuleOp module, ps::Level level) {
+  module->setAttr(ps::kLevelMark, ps::LevelAttr::get(module.getContext(), level));
+}
+
+LogicalResult addLevelPipeline(OpPassManager &pm, ps::Level level, const CompileOptions &options) {
+  return parsePassPipeline(llvm::join(getPasses(level, options), ","), pm);
+}
+
+static LogicalResult writeModule(ModuleOp module, StringRef path, const Twine &comment = "") {
+  llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) {
+    os << comment;
+    module->print(os, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/false));
+  });
+  if (!error)
+    return success();
+  return module->emitError() << llvm::toString(std::move(error));
+}
+
+/// The module before `level`, made once more (a compile keeps no copy of it); null where it cannot.
+static OwningOpRef<ModuleOp> repeatUpTo(ps::Level level, MLIRContext *context,
+                                        const CompileOptions &options, const WalkOptions &walk) {
+  // What there is to say of the earlier levels has been said.
+  ScopedDiagnosticHandler silence(context, [](Diagnostic &) { return success(); });
+  OwningOpRef<ModuleOp> module = walk.reload();
+  WalkOptions before;
+  before.stopAfter = ps::Level(unsigned(level) - 1);
+  if (module && failed(runWalk(*module, options, before)))
+    return nullptr;
+  return module;
+}
+
+/// Says how to repeat what failed: the level's input, and its passes up to the failing one.
+static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRContext *context,
+                          const CompileOptions &options, const WalkOptions &walk) {
+  if (walk.failurePath.empty() || !walk.reload)
+    return;
+  OwningOpRef<ModuleOp> input = repeatUpTo(level, context, options, walk);
+  if (!input || failed(writeModule(*input, walk.failurePath)))
+    return;
+  llvm::errs() << "note: pass " << passes.back() << " failed; repeat it with\n  ps-opt "
+               << "--pass-pipeline='builtin.module(" << llvm::join(passes, ",") << ")' "
+               << walk.failurePath << "\n";
+}
+
+/// Remembers whether an error is a refusal. Its user changes the model or a flag: nobody has to
+/// repeat the pass that found the fault.
+class Refusals : public ScopedDiagnosticHandler {
+public:
+  explicit Refusals(MLIRContext *context)
+      : ScopedDiagnosticHandler(context, [this](Diagnostic &diagnostic) {
+          any |= ps::isRefusal(diagnostic);
+          return failure(); // the next handler prints it
+        }) {}
+  bool any = false;
+};
+
+/// Whether a level's passes make ops anew; those of the others add marks and programs, which the
+/// level's own ps-verify pass checks.
+static bool rewritesOps(ps::Level level) {
+  return level != ps::Level::Planned && level != ps::Level::Scheduled;
+}
+
+/// Runs the passes of one level, one pass manager a pass so that the failing one is known. The IR
+/// is verified at most once, at the end; `ps-opt` verifies after each pass.
+static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOptions &options,
+                              const WalkOptions &walk) {
+  std::vector<std::string> passes = getPasses(level, options);
+  for (auto [i, pass] : llvm::enumerate(passes)) {
+    PassManager pm(module.getContext(), ModuleOp::getOperationName());
+    if (failed(parsePassPipeline(pass, pm)))
+      return module.emitError() << "pass " << pass << " cannot be made";
+    pm.enableVerifier(false);
+    bool isVerified = i + 1 == passes.size() && rewritesOps(level);
+    if (walk.onPass)
+      walk.onPass(StringRef(pass).split('{').first);
+    Refusals refusals(module.getContext());
+    if (failed(pm.run(module)) || (isVerified && failed(verify(module)))) {
+      if (!refusals.any)
+        reportFailure(level, ArrayRef(passes).take_front(i + 1), module.getContext(), options,
+                      walk);
+      return failure();
+    }
+  }
+  setLevel(module, level);
+  return success();
+}
+
+/// Writes DIR/N-LEVEL.mlir; its first line names the passes that made it from the level before.
+static LogicalResult dump(ModuleOp module, const CompileOptions &options, StringRef dir) {
+  if (std::error_code code = llvm::sys::fs::create_directories(dir))
+    return module->emitError() << "cannot make the folder " << dir << ": " << code.message();
+  ps::Level level = getLevel(module);
+  SmallString<128> path(dir);
+  llvm::sys::path::append(
+      path, llvm::formatv("{0}-{1}.mlir", unsigned(level), ps::stringifyLevel(level)).str());
+  std::string passes = llvm::join(getPasses(level, options), ",");
+  return writeModule(module, path, passes.empty() ? "" : "// passes: " + passes + "\n");
+}
+
+LogicalResult runWalk(ModuleOp module, const CompileOptions &options, const WalkOptions &walk) {
+  if (!walk.dumpDir.empty() && failed(dump(module, options, walk.dumpDir)))
+    return failure();
+  unsigned last = std::min(unsigned(walk.stopAfter), unsigned(ps::Level::Placed));
+  for (unsigned next = unsigned(getLevel(module)) + 1; next <= last; ++next) {
+    auto begin = std::chrono::steady_clock::now();
+    if (failed(runLevel(module, ps::Level(next), options, walk)))
+      return failure();
+    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    if (walk.timing)
+      llvm::errs() << llvm::formatv("{0,-12} {1:f2} s\n", ps::stringifyLevel(ps::Level(next)),
+                                    seconds.count());
+    if (!walk.dumpDir.empty() && failed(dump(module, options, walk.dumpDir)))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace parashard

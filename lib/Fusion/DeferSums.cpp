@@ -1,0 +1,58 @@
+// The pass ps-defer-sums: sums of cotangents stand where products read these.
+#include "FuseSums.h"
+#include "lib/IR/Symbols.h"
+#include "mlir/Pass/Pass.h"
+#include "parashard/Fusion.h"
+
+namespace parashard::fusion {
+#define GEN_PASS_DEF_DEFERSUMSPASS
+#include "lib/Fusion/Passes.h.inc"
+} // namespace parashard::fusion
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::fusion;
+
+static bool isIn(Operation *op, ps::Phase phase) { return parashard::getPhase(op) == phase; }
+
+/// Whether a product of the same run's weight half could make the sum, which only gradients take.
+static bool canWait(ps::ReduceOp reduce, bool activations) {
+  if (!isIn(reduce, ps::Phase::BackwardInput) || reduce->use_empty() ||
+      !llvm::all_of(reduce->getUsers(),
+                    [](Operation *user) { return isa<ps::AccumulateOp>(user); }))
+    return false;
+  return llvm::any_of(findProductsWithSum(reduce, activations), [&](OpOperand *use) {
+    Operation *product = use->getOwner();
+    return isIn(product, ps::Phase::BackwardWeight) &&
+           product->getAttr(ps::kSegmentMark) == reduce->getAttr(ps::kSegmentMark);
+  });
+}
+
+static void defer(ps::ReduceOp reduce) {
+  auto phase = ps::PhaseAttr::get(reduce.getContext(), ps::Phase::BackwardWeight);
+  // What else reads the widened cotangent stays where it is.
+  if (auto convert = reduce.getOperand().getDefiningOp<ps::ConvertOp>()) {
+    OpBuilder b(reduce);
+    Operation *own = b.clone(*convert);
+    own->setAttr(ps::kPhaseMark, phase);
+    reduce->setOperand(0, own->getResult(0));
+    if (convert.use_empty())
+      convert.erase();
+  }
+  reduce->setAttr(ps::kPhaseMark, phase);
+  for (Operation *user : reduce->getUsers())
+    user->setAttr(ps::kPhaseMark, phase);
+}
+
+namespace {
+struct DeferSumsPass : fusion::impl::DeferSumsPassBase<DeferSumsPass> {
+  using DeferSumsPassBase::DeferSumsPassBase;
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && function.getBody().hasOneBlock())
+        for (auto reduce : function.getBody().front().getOps<ps::ReduceOp>())
+          if (canWait(reduce, activations))
+            defer(reduce);
+  }
+};
+} // namespace

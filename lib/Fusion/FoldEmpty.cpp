@@ -1,0 +1,161 @@
+// Folds the ops of a class function whose operands or results have no elements.
+#include "FoldEmpty.h"
+#include "dialects/ps/Refusal.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::fusion;
+using ps::LoweringKind;
+
+bool fusion::isEmpty(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && type.getNumElements() == 0;
+}
+
+/// Whether there are constants of the type: not of 8-bit floats, whose ops are elementwise and
+/// stay.
+static bool hasConstants(Type type) {
+  return !isa<Float8E4M3FNType, Float8E5M2Type>(getElementTypeOrSelf(type));
+}
+
+/// Ops that compute: no collective, no variable, no wait for one.
+static bool isComputing(Operation *op) {
+  auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
+  if (!lowering || isa<ps::ConstantOp, ps::WaitOp>(op))
+    return false;
+  LoweringKind kind = lowering.getLoweringKind();
+  return kind != LoweringKind::None && kind != LoweringKind::Collective;
+}
+
+static void replace(Operation *op, Value result, DenseElementsAttr value) {
+  OpBuilder b(op);
+  auto constant = ps::ConstantOp::create(b, op->getLoc(), value);
+  ps::copyMarks(op, constant);
+  result.replaceAllUsesWith(constant.getResult());
+}
+
+/// Zeros of the type of `result`, or another number.
+static DenseElementsAttr makeSplat(Value result, double number) {
+  auto type = cast<RankedTensorType>(result.getType());
+  if (type.getNumElements() == 0)
+    return ps::Tensor(type).toAttr();
+  ps::Tensor element(RankedTensorType::get({}, type.getElementType()));
+  element.set(0, number);
+  return element.toAttr().resizeSplat(type);
+}
+
+/// The op's results, whose tensor operands all have no elements.
+static void replaceByEvaluation(Operation *op) {
+  SmallVector<ps::Tensor> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(ps::Tensor(cast<RankedTensorType>(operand.getType())));
+  auto results = cast<ps::EvaluateOpInterface>(op).evaluate(operands, ps::EvaluateContext());
+  if (succeeded(results))
+    for (auto [result, value] : llvm::zip_equal(op->getResults(), *results))
+      replace(op, result, value.toAttr());
+}
+
+/// The sums of an operand over its contracted labels: it has elements where the other has none.
+static Value sumOperand(ps::ContractOp op) {
+  OpBuilder b(op);
+  Value operand = op->getOperand(*op.getSummed());
+  SmallVector<int64_t> dims, kept;
+  for (auto [dim, label] :
+       llvm::enumerate(*op.getSummed() == 0 ? op.getLhsLabels() : op.getRhsLabels())) {
+    if (llvm::is_contained(op.getResultLabels(), label))
+      kept.push_back(label);
+    else
+      dims.push_back(dim);
+  }
+  auto sum = ps::ReduceOp::create(b, op.getLoc(), ps::ReductionKind::Sum, operand, dims);
+  SmallVector<int64_t> order;
+  for (int64_t label : op.getResultLabels())
+    if (const auto *at = llvm::find(kept, label); at != kept.end())
+      order.push_back(at - kept.begin());
+  auto ordered = ps::TransposeOp::create(b, op.getLoc(), op.getSecond().getType(), sum,
+                                         b.getDenseI64ArrayAttr(order));
+  ps::copyMarks(op, sum);
+  ps::copyMarks(op, ordered);
+  return ordered;
+}
+
+/// The bias at every place of the result.
+static Value spreadBias(ps::ContractOp op) {
+  OpBuilder b(op);
+  auto type = cast<RankedTensorType>(op.getType());
+  int64_t rank = type.getRank(), dims = cast<RankedTensorType>(op.getBias().getType()).getRank();
+  auto last = llvm::to_vector(llvm::seq(rank - dims, rank));
+  auto spread =
+      ps::BroadcastOp::create(b, op.getLoc(), type, op.getBias(), b.getDenseI64ArrayAttr(last));
+  ps::copyMarks(op, spread);
+  return spread;
+}
+
+/// A sum of no products is 0, or the bias.
+static void replaceContraction(ps::ContractOp op) {
+  if (op.getSummed() && !isEmpty(op->getOperand(*op.getSummed())))
+    op.getSecond().replaceAllUsesWith(sumOperand(op));
+  if (op.getBias() && !isEmpty(op.getResult()))
+    op.getResult().replaceAllUsesWith(spreadBias(op));
+  for (Value result : op->getResults())
+    if (!result.use_empty())
+      replace(op, result, makeSplat(result, 0));
+}
+
+/// Whether attention has no pair of a query and a key: something is empty, but not the heads.
+static bool hasNoPairs(Operation *op) {
+  constexpr unsigned kHeadDim = 3;
+  Value keys;
+  if (auto attention = dyn_cast<ps::AttentionOp>(op))
+    keys = attention.getKey();
+  else if (auto grad = dyn_cast<ps::AttentionGradOp>(op))
+    keys = grad.getKey();
+  return keys && cast<RankedTensorType>(keys.getType()).getDimSize(kHeadDim) > 0;
+}
+
+/// Queries that have no keys get zeros, and the loss over no classes is 0, for no label but the
+/// ignored one is a class; the logarithm of the sum of no weights is -inf.
+static void replaceSoftmax(Operation *op) {
+  bool isForward = isa<ps::AttentionOp, ps::CrossEntropyOp>(op);
+  for (OpResult result : op->getResults()) {
+    bool isLse = isForward && result.getResultNumber() == 1;
+    replace(op, result, makeSplat(result, isLse ? -std::numeric_limits<double>::infinity() : 0));
+  }
+}
+
+static LogicalResult foldEmpty(Operation *op) {
+  if (llvm::all_of(op->getResults(), isEmpty)) {
+    for (Value result : op->getResults())
+      replace(op, result, makeSplat(result, 0));
+  } else if (auto contract = dyn_cast<ps::ContractOp>(op)) {
+    replaceContraction(contract);
+  } else if (hasNoPairs(op) || isa<ps::CrossEntropyOp>(op)) {
+    replaceSoftmax(op);
+  } else if (auto reduce = dyn_cast<ps::ReduceOp>(op); reduce && isEmpty(reduce.getOperand())) {
+    auto type = cast<RankedTensorType>(reduce.getType()); // of any size: a splat
+    Attribute identity = ps::getIdentity(reduce.getKind(), type.getElementType());
+    replace(op, reduce.getResult(), DenseElementsAttr::get(type, identity));
+  } else if (isa<ps::EvaluateOpInterface>(op) && llvm::all_of(op->getOperands(), isEmpty)) {
+    replaceByEvaluation(op);
+  } else if (isa<ps::AttentionOp, ps::AttentionGradOp>(op)) {
+    return ps::refuse(op)
+           << "attention has heads of size 0 under a mask or dropout, which is not supported; "
+              "leave the attention out";
+  }
+  return success();
+}
+
+LogicalResult fusion::foldEmpty(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    bool isTouched =
+        llvm::any_of(op.getOperands(), isEmpty) || llvm::any_of(op.getResults(), isEmpty);
+    if (!isComputing(&op) || op.getNumResults() == 0 || !isTouched ||
+        !llvm::all_of(op.getResultTypes(), hasConstants))
+      continue;
+    if (failed(::foldEmpty(&op)))
+      return failure();
+    if (op.use_empty())
+      op.erase();
+  }
+  return success();
+}

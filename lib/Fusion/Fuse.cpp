@@ -1,0 +1,325 @@
+// ps-fuse: prepares class functions, forms groups, and marks what memory they need.
+#include "FoldEmpty.h"
+#include "FuseActivation.h"
+#include "FuseBias.h"
+#include "FuseFloat8.h"
+#include "FuseSums.h"
+#include "Groups.h"
+#include "OrderContraction.h"
+#include "dialects/rank/Rank.h"
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/Pass/Pass.h"
+#include "parashard/Fusion.h"
+
+namespace parashard::fusion {
+#define GEN_PASS_DEF_FUSEPASS
+#include "lib/Fusion/Passes.h.inc"
+} // namespace parashard::fusion
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::fusion;
+
+//===----------------------------------------------------------------------===//
+// Before grouping
+//===----------------------------------------------------------------------===//
+
+static bool isSameVariable(ps::ReadOp read, ps::WriteOp write) {
+  return read.getRef() == write.getRef() && read.getVariableAttr() == write.getVariableAttr();
+}
+
+/// The value of the written variable at entry: of the read that there is, or of a new one.
+static Value readBefore(ps::WriteOp write) {
+  for (auto read : write->getBlock()->getOps<ps::ReadOp>())
+    if (isSameVariable(read, write) && read->isBeforeInBlock(write))
+      return read.getResult();
+  OpBuilder b(write);
+  OperationState state(write.getLoc(), ps::ReadOp::getOperationName());
+  if (write.getRef())
+    state.addOperands(write.getRef());
+  if (auto variable = write.getVariableAttr())
+    state.addAttribute("variable", variable);
+  state.addTypes(write.getValue().getType());
+  Operation *read = b.create(state);
+  ps::copyMarks(write, read);
+  return read->getResult(0);
+}
+
+/// A conditional write becomes a write of a select between the new value and the old.
+static void selectInsteadOfCondition(ps::WriteOp write) {
+  Value condition = write.getCondition();
+  if (!condition)
+    return;
+  OpBuilder b(write);
+  Location loc = write.getLoc();
+  Value value = write.getValue();
+  auto type = cast<RankedTensorType>(value.getType());
+  auto bools = RankedTensorType::get(type.getShape(), b.getI1Type());
+  auto mark = [&](Operation *op) {
+    ps::copyMarks(write, op);
+    return op->getResult(0);
+  };
+  Value old = readBefore(write);
+  Value spread = condition;
+  if (type.getRank() != 0)
+    spread = mark(ps::BroadcastOp::create(b, loc, bools, condition, b.getDenseI64ArrayAttr({})));
+  Value chosen = mark(ps::SelectOp::create(b, loc, type, spread, value, old));
+  write.getValueMutable().assign(chosen);
+  write.getConditionMutable().clear();
+}
+
+/// A reduction over the last dims and others becomes one over the last dims, then one over the
+/// others.
+static void splitReduction(ps::ReduceOp reduce) {
+  auto type = cast<RankedTensorType>(reduce.getOperand().getType());
+  SmallVector<int64_t> trailing, others;
+  int64_t first = type.getRank();
+  while (first > 0 && llvm::is_contained(reduce.getDims(), first - 1))
+    trailing.insert(trailing.begin(), --first);
+  for (int64_t dim : reduce.getDims())
+    if (dim < first)
+      others.push_back(dim);
+  if (trailing.empty() || others.empty())
+    return;
+  OpBuilder b(reduce);
+  auto inner =
+      ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), reduce.getOperand(), trailing);
+  ps::copyMarks(reduce, inner);
+  auto outer =
+      ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), inner.getResult(), others);
+  ps::copyMarks(reduce, outer);
+  reduce.getResult().replaceAllUsesWith(outer.getResult());
+  reduce.erase();
+}
+
+/// Into how many parts, of `least` elements at least, the last dims `sizes` are cut: a part is a
+/// number of whole rows of one of them, so that indices stay what they are.
+static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least) {
+  int64_t parts = 1, whole = 1;
+  for (int64_t size : sizes)
+    whole *= size;
+  for (int64_t size : sizes) {
+    int64_t divisor = std::min(size, most / parts);
+    while (size % divisor != 0 || whole / (parts * divisor) < least)
+      if (--divisor <= 1)
+        break;
+    parts *= std::max<int64_t>(1, divisor);
+    if (divisor != size)
+      break;
+  }
+  return parts;
+}
+
+/// A long reduction of which few are made is cut into parts for more of a device than one block of
+/// threads each: one over the parts' elements, then one over the parts.
+static void cutReduction(ps::ReduceOp reduce, int64_t mostChunks) {
+  constexpr int64_t kFewResults = 64, kLong = 1 << 15, kLeast = 1 << 11;
+  auto type = cast<RankedTensorType>(reduce.getOperand().getType());
+  auto result = cast<RankedTensorType>(reduce.getType());
+  int64_t first = result.getRank(), results = result.getNumElements();
+  bool isTrailing = llvm::equal(reduce.getDims(), llvm::seq(first, type.getRank()));
+  // Sums of 16-bit floats are rounded once.
+  bool isNarrow = isa<FloatType>(type.getElementType()) && type.getElementTypeBitWidth() < 32;
+  if (!isTrailing || isNarrow || results > kFewResults || type.getNumElements() < results * kLong)
+    return;
+  int64_t parts = chooseParts(type.getShape().drop_front(first), mostChunks / results, kLeast);
+  if (parts == 1)
+    return;
+  OpBuilder b(reduce);
+  SmallVector<int64_t> shape(result.getShape());
+  shape.append({parts, type.getNumElements() / (results * parts)});
+  auto keepMarks = [&](auto op) {
+    ps::copyMarks(reduce, op);
+    return op.getResult();
+  };
+  Value cut =
+      keepMarks(ps::ReshapeOp::create(b, reduce.getLoc(), type.clone(shape), reduce.getOperand()));
+  Value inner = keepMarks(
+      ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), cut, ArrayRef{first + 1}));
+  reduce.replaceAllUsesWith(keepMarks(
+      ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), inner, ArrayRef{first})));
+  reduce.erase();
+}
+
+/// True when the op that makes `value` can add it to a variable's buffer by itself.
+static bool canAccumulate(Value value) {
+  if (auto fused = value.getDefiningOp<ps::FusedOp>()) // a pad zeroes its result first
+    if (isa_and_nonnull<ps::PadOp>(
+            fused.getBody().front().getTerminator()->getOperand(0).getDefiningOp()))
+      return false;
+  if (auto contract = value.getDefiningOp<ps::ContractOp>())
+    return value == contract.getResult() && value.hasOneUse() && // its sums are set
+           !contract.hasActivation();
+  return isa_and_nonnull<ps::FusedOp, ps::EmbeddingGradOp>(value.getDefiningOp()) &&
+         value.hasOneUse();
+}
+
+/// A kernel that copies: what accumulates a value that no other op could.
+static void copyBeforeAccumulate(ps::AccumulateOp accumulate) {
+  Value value = accumulate.getValue();
+  if (canAccumulate(value))
+    return;
+  OpBuilder b(accumulate);
+  auto fused =
+      ps::FusedOp::create(b, accumulate.getLoc(), TypeRange{value.getType()}, ValueRange{value});
+  ps::copyMarks(accumulate, fused);
+  Block *body = b.createBlock(&fused.getBody());
+  ps::YieldOp::create(b, accumulate.getLoc(), body->addArgument(value.getType(), value.getLoc()));
+  accumulate.getValueMutable().assign(fused.getResult(0));
+}
+
+//===----------------------------------------------------------------------===//
+// After grouping
+//===----------------------------------------------------------------------===//
+
+static bool accumulates(Value result) {
+  return result.hasOneUse() && isa<ps::AccumulateOp>(*result.user_begin());
+}
+
+static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
+  Operation *yield = fused.getBody().front().getTerminator();
+  auto pieces = getPieces(yield->getOperands());
+  if (failed(pieces))
+    return fused.emitOpError("yields a concat or pad beside other values");
+  int64_t bytes = 0;
+  for (const Piece &piece : *pieces) {
+    IterationSpace space;
+    if (failed(space.analyze(getBodyOps(fused), piece.outputs, mostChunks)))
+      return fused.emitOpError("is no kernel: ") << space.getReason();
+    for (auto [i, output] : llvm::enumerate(space.getOutputs()))
+      if (needsPartials(space, output.value.source, accumulates(fused.getResult(piece.results[i]))))
+        bytes += getPartialBytes(space, getElementTypeOrSelf(output.value.source.getType()));
+  }
+  Builder b(fused.getContext());
+  if (bytes > 0)
+    fused->setAttr(kWorkspaceMark, b.getI64IntegerAttr(bytes));
+  if (bytes > 0 && mostChunks > 0)
+    fused->setAttr(kMostChunksMark, b.getI64IntegerAttr(mostChunks));
+  return success();
+}
+
+/// All ops that read what `value` is, through views.
+static void collectUsers(Value value, SmallVectorImpl<OpOperand *> &uses) {
+  for (OpOperand &use : value.getUses()) {
+    if (isView(use.getOwner()))
+      collectUsers(use.getOwner()->getResult(0), uses);
+    else
+      uses.push_back(&use);
+  }
+}
+
+/// Whether `fused` reads its input number `input` only at the very place where it writes result
+/// `result`.
+static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
+  Block &body = fused.getBody().front();
+  auto pieces = getPieces(body.getTerminator()->getOperands());
+  if (failed(pieces) || pieces->size() != 1)
+    return false;
+  IterationSpace space;
+  if (failed(space.analyze(getBodyOps(fused), pieces->front().outputs)))
+    return false;
+  const Access &out = space.getOutputs()[result].buffer;
+  auto same = [&](const Access &in) {
+    return in.source != body.getArgument(input) ||
+           (in.offset == out.offset && in.strides == out.strides);
+  };
+  for (Operation *op : space.getComputeOps())
+    for (OpOperand &operand : op->getOpOperands())
+      if (!same(space.getAccess(operand)))
+        return false;
+  return llvm::all_of(space.getOutputs(), [&](const Output &output) { return same(output.value); });
+}
+
+/// Marks a write whose value may be computed straight into the variable: whoever reads the old
+/// value does so before, or at the same place in the same kernel.
+static void markInPlace(ps::WriteOp write) {
+  auto fused = write.getValue().getDefiningOp<ps::FusedOp>();
+  if (!fused || !write.getValue().hasOneUse())
+    return;
+  unsigned result = cast<OpResult>(write.getValue()).getResultNumber();
+  for (auto read : write->getBlock()->getOps<ps::ReadOp>()) {
+    if (!isSameVariable(read, write))
+      continue;
+    SmallVector<OpOperand *> uses;
+    collectUsers(read.getResult(), uses);
+    for (OpOperand *use : uses) {
+      Operation *user = use->getOwner();
+      if (user == fused ? !readsInPlace(fused, use->getOperandNumber(), result)
+                        : !user->isBeforeInBlock(fused))
+        return;
+      if (user->hasTrait<OpTrait::IsTerminator>())
+        return;
+    }
+  }
+  write->setAttr(kInPlaceMark, UnitAttr::get(write.getContext()));
+}
+
+namespace {
+struct FuseOptions {
+  int64_t mostChunks = 0;
+  bool biases = false, activations = false, sums = false, float8 = false;
+};
+} // namespace
+
+static LogicalResult fuse(func::FuncOp function, const FuseOptions &options) {
+  Block &block = function.getBody().front();
+  for (auto write : llvm::make_early_inc_range(block.getOps<ps::WriteOp>()))
+    selectInsteadOfCondition(write);
+  if (failed(foldEmpty(block)))
+    return failure();
+  for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
+    splitReduction(reduce);
+  if (options.mostChunks > 0)
+    for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
+      cutReduction(reduce, options.mostChunks);
+  if (options.float8)
+    fuseFloat8(block);
+  for (auto contract : llvm::make_early_inc_range(block.getOps<ps::ContractOp>()))
+    orderContraction(contract);
+  if (options.biases)
+    fuseBiases(block);
+  if (options.activations)
+    fuseActivations(block);
+  if (options.sums)
+    fuseSums(block);
+  Groups groups(block);
+  if (failed(groups.form()))
+    return failure();
+  groups.build();
+  for (auto accumulate : block.getOps<ps::AccumulateOp>())
+    copyBeforeAccumulate(accumulate);
+  sortTopologically(&block);
+  for (auto fused : block.getOps<ps::FusedOp>())
+    if (failed(markWorkspace(fused, options.mostChunks)))
+      return failure();
+  for (auto write : block.getOps<ps::WriteOp>())
+    markInPlace(write);
+  return success();
+}
+
+namespace {
+struct FusePass : fusion::impl::FusePassBase<FusePass> {
+  using FusePassBase::FusePassBase;
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal() || !function.getBody().hasOneBlock() ||
+          !function->hasAttr(rank::kClassMark))
+        continue;
+      if (failed(fuse(function, {mostChunks, biases, activations, sums, float8})))
+        return signalPassFailure();
+    }
+    if (activations && !hasActivations())
+      emitWarning(getOperation().getLoc())
+          << "--product-activations on changes nothing: no product yields what a GELU by the tanh "
+             "formula is taken of (those of 8 bits, or behind a sum over ranks, do not count)";
+  }
+
+  bool hasActivations() {
+    return getOperation()
+        .walk([](ps::ContractOp contract) {
+          return contract.hasActivation() ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+};
+} // namespace

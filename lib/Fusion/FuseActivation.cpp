@@ -1,0 +1,136 @@
+// GELUs, and their derivatives, that products compute by themselves.
+#include "FuseActivation.h"
+#include "Started.h"
+#include "Views.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::fusion;
+
+/// What `value` has the elements of, in their order.
+static Value skipReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ps::ReshapeOp>())
+    value = reshape.getOperand();
+  return value;
+}
+
+/// Whether a product may have an activation at all, and has none yet: the types are those of biased
+/// products, and there is one product, not one for each place of a batch.
+static bool mayActivate(ps::ContractOp contract) {
+  Type element = contract.getType().getElementType();
+  size_t free = contract.getFreeLabels(0).size() + contract.getFreeLabels(1).size();
+  return !contract.hasActivation() && !contract.getSums() &&
+         element == getElementTypeOrSelf(contract.getLhs().getType()) &&
+         (element.isF32() || element.isF16() || element.isBF16()) &&
+         free == contract.getResultLabels().size() && countElements(contract.getLhs()) > 0 &&
+         countElements(contract.getRhs()) > 0;
+}
+
+/// `value` in another shape, where that is another.
+static Value reshape(OpBuilder &b, Operation *like, Value value, Type type) {
+  if (value.getType() == type)
+    return value;
+  auto result = ps::ReshapeOp::create(b, like->getLoc(), type, value);
+  ps::copyMarks(like, result);
+  return result.getResult();
+}
+
+/// Erases the reshapes that made `value` where nothing reads them any more.
+static void eraseReshapes(Value value) {
+  for (auto reshape = value.getDefiningOp<ps::ReshapeOp>(); reshape && reshape->use_empty();
+       reshape = value.getDefiningOp<ps::ReshapeOp>()) {
+    value = reshape.getOperand();
+    reshape.erase();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Forward
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What becomes of sums that a GELU is taken of.
+struct Uses {
+  bool areKept = false;     ///< for backward, or by it
+  bool areOfOthers = false; ///< that compute with them
+};
+} // namespace
+
+static void collectUses(Value sums, ps::GeluOp gelu, Uses &uses) {
+  for (OpOperand &use : sums.getUses()) {
+    Operation *user = use.getOwner();
+    if (isa<ps::ReshapeOp>(user))
+      collectUses(user->getResult(0), gelu, uses);
+    else if (auto grad = dyn_cast<ps::GeluGradOp>(user);
+             user->hasTrait<OpTrait::IsTerminator>() || (grad && use.get() == grad.getOperand()))
+      uses.areKept = true;
+    else if (user != gelu)
+      uses.areOfOthers = true;
+  }
+}
+
+static void tryToFuse(ps::GeluOp gelu) {
+  auto contract = skipReshapes(gelu.getOperand()).getDefiningOp<ps::ContractOp>();
+  if (!contract || gelu.getKind() != ps::GeluKind::Tanh || !mayActivate(contract))
+    return;
+  Uses uses;
+  collectUses(contract.getResult(), gelu, uses);
+  if (uses.areOfOthers)
+    return;
+  OpBuilder b(contract);
+  auto fused = ps::ContractOp::create(
+      b, contract.getLoc(), contract.getType(), uses.areKept ? contract.getType() : Type(),
+      contract.getLhs(), contract.getRhs(), contract.getBias(), /*lhs_unit=*/Value(),
+      /*rhs_unit=*/Value(), /*aux=*/Value(), contract.getLhsLabelsAttr(),
+      contract.getRhsLabelsAttr(), contract.getResultLabelsAttr(),
+      /*summed=*/IntegerAttr(), b.getUnitAttr());
+  ps::copyMarks(contract, fused);
+  gelu.getResult().replaceAllUsesWith(reshape(b, gelu, fused.getResult(), gelu.getType()));
+  Value sums = gelu.getOperand();
+  gelu.erase();
+  eraseReshapes(sums);
+  if (uses.areKept)
+    contract.getResult().replaceAllUsesWith(fused.getPreActivation());
+  contract.erase();
+}
+
+//===----------------------------------------------------------------------===//
+// Backward
+//===----------------------------------------------------------------------===//
+
+ps::ContractOp fusion::findProduct(ps::GeluGradOp grad) {
+  Value value = grad.getCotangent();
+  for (; value.getDefiningOp<ps::ReshapeOp>(); value = value.getDefiningOp()->getOperand(0))
+    if (!value.hasOneUse())
+      return {};
+  auto contract = value.getDefiningOp<ps::ContractOp>();
+  bool fits = contract && value.hasOneUse() && grad.getKind() == ps::GeluKind::Tanh &&
+              mayActivate(contract) && !contract.getBias();
+  return fits ? contract : ps::ContractOp();
+}
+
+static void tryToFuse(ps::GeluGradOp grad) {
+  ps::ContractOp contract = findProduct(grad);
+  if (!contract || !isMadeElsewhere(grad.getOperand()))
+    return;
+  OpBuilder b(grad); // after both
+  auto fused = ps::ContractOp::create(
+      b, contract.getLoc(), contract.getType(), /*second=*/Type(), contract.getLhs(),
+      contract.getRhs(), /*bias=*/Value(), /*lhs_unit=*/Value(), /*rhs_unit=*/Value(),
+      reshape(b, grad, grad.getOperand(), contract.getType()), contract.getLhsLabelsAttr(),
+      contract.getRhsLabelsAttr(), contract.getResultLabelsAttr(),
+      /*summed=*/IntegerAttr(), /*gelu=*/UnitAttr());
+  ps::copyMarks(contract, fused);
+  grad.getResult().replaceAllUsesWith(reshape(b, grad, fused.getResult(), grad.getType()));
+  Value cotangent = grad.getCotangent();
+  grad.erase();
+  eraseReshapes(cotangent);
+  contract.erase();
+}
+
+void fusion::fuseActivations(Block &block) {
+  for (auto gelu : llvm::make_early_inc_range(block.getOps<ps::GeluOp>()))
+    tryToFuse(gelu);
+  for (auto grad : llvm::make_early_inc_range(block.getOps<ps::GeluGradOp>()))
+    tryToFuse(grad);
+}

@@ -1,0 +1,78 @@
+// Biases that products add by themselves.
+#include "FuseBias.h"
+#include "Views.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::fusion;
+
+/// What `value` spreads over its first dims, before it is converted; null where it does not.
+static Value findBias(Value value) {
+  if (auto convert = value.getDefiningOp<ps::ConvertOp>())
+    value = convert.getOperand();
+  auto broadcast = value.getDefiningOp<ps::BroadcastOp>();
+  if (!broadcast)
+    return {};
+  int64_t rows = cast<RankedTensorType>(broadcast.getResult().getType()).getRank() -
+                 int64_t(broadcast.getDims().size());
+  for (auto [i, dim] : llvm::enumerate(broadcast.getDims()))
+    if (dim != rows + int64_t(i))
+      return {};
+  return broadcast.getOperand();
+}
+
+/// Whether sums of this type are of a wider one, to which a bias is added, or of it alone. Products
+/// of 8-bit floats that yield f32 would take a bias of 16 bits.
+static bool hasBiasedProducts(ps::ContractOp contract) {
+  Type element = contract.getType().getElementType();
+  bool isNarrow = element.isF16() || element.isBF16();
+  if (contract.isOfFloat8())
+    return isNarrow;
+  return element == getElementTypeOrSelf(contract.getLhs().getType()) &&
+         (element.isF32() || isNarrow);
+}
+
+/// The contraction that `add` adds `spread` to, which has the dims of `bias`, where it may do so
+/// itself. A bias of one number is none of columns: these may be the rows of the matmul.
+static ps::ContractOp findProduct(ps::AddOp add, Value spread, Value bias) {
+  Value other = add.getLhs() == spread ? add.getRhs() : add.getLhs();
+  auto contract = other.getDefiningOp<ps::ContractOp>();
+  if (!contract || contract.getBias() || contract.getSums() || !other.hasOneUse() ||
+      !hasBiasedProducts(contract))
+    return {};
+  bool isPlain = countElements(bias) > 1 && countElements(contract.getLhs()) > 0 &&
+                 countElements(contract.getRhs()) > 0;
+  bool fits = contract.isBiasable(cast<RankedTensorType>(bias.getType()).getRank());
+  return isPlain && fits ? contract : ps::ContractOp();
+}
+
+/// The bias in the type of the product's result.
+static Value makeBias(OpBuilder &b, ps::ContractOp contract, Value bias) {
+  Type element = getElementTypeOrSelf(contract.getResult().getType());
+  auto type = cast<RankedTensorType>(bias.getType());
+  if (type.getElementType() == element)
+    return bias;
+  auto convert = ps::ConvertOp::create(b, contract.getLoc(), type.clone(element), bias);
+  ps::copyMarks(contract, convert);
+  return convert.getResult();
+}
+
+static bool tryToFuse(ps::AddOp add, Value spread) {
+  Value bias = findBias(spread);
+  ps::ContractOp contract = bias ? findProduct(add, spread, bias) : ps::ContractOp();
+  if (!contract)
+    return false;
+  OpBuilder b(add); // after both
+  auto biased = ps::ContractOp::create(b, contract.getLoc(), contract, makeBias(b, contract, bias));
+  ps::copyMarks(contract, biased);
+  add.getResult().replaceAllUsesWith(biased.getResult());
+  add.erase();
+  contract.erase();
+  return true;
+}
+
+void fusion::fuseBiases(Block &block) {
+  for (auto add : llvm::make_early_inc_range(block.getOps<ps::AddOp>()))
+    if (!tryToFuse(add, add.getLhs()))
+      tryToFuse(add, add.getRhs());
+}

@@ -1,0 +1,60 @@
+// Products of 8-bit floats.
+#include "FuseFloat8.h"
+#include "dialects/ps/Float8.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::fusion;
+
+/// Whether devices have such products: all that is contracted together, and all that each operand
+/// gives to the result, are multiples of 16 places, with one batch dim at most.
+static bool isMultiplied(ps::ContractOp contract, const ps::Quantized &lhs,
+                         const ps::Quantized &rhs) {
+  constexpr int64_t kPlaces = 16;
+  auto isE5M2 = [](const ps::Quantized &one) {
+    return isa<Float8E5M2Type>(getElementTypeOrSelf(one.bits.getType()));
+  };
+  if ((isE5M2(lhs) && isE5M2(rhs)) || contract.getSums() || contract.getBias())
+    return false;
+  size_t free = contract.getFreeLabels(0).size() + contract.getFreeLabels(1).size();
+  if (contract.getResultLabels().size() > free + 1)
+    return false;
+  auto shape = cast<RankedTensorType>(contract.getLhs().getType()).getShape();
+  int64_t inner = 1;
+  for (auto [label, size] : llvm::zip_equal(contract.getLhsLabels(), shape))
+    if (!llvm::is_contained(contract.getResultLabels(), label))
+      inner *= size;
+  auto countFree = [&](unsigned operand) {
+    SmallVector<int64_t> free = contract.getFreeLabels(operand);
+    int64_t count = 1;
+    for (auto [label, size] :
+         llvm::zip_equal(contract.getResultLabels(), contract.getType().getShape()))
+      count *= llvm::is_contained(free, label) ? size : 1;
+    return count;
+  };
+  return llvm::all_of(std::array{inner, countFree(0), countFree(1)},
+                      [](int64_t count) { return count > 0 && count % kPlaces == 0; });
+}
+
+static void fuse(ps::ContractOp contract, const ps::Quantized &lhs, const ps::Quantized &rhs) {
+  OpBuilder b(contract);
+  auto fused = cast<ps::ContractOp>(b.clone(*contract));
+  fused.getLhsMutable().assign(lhs.bits);
+  fused.getRhsMutable().assign(rhs.bits);
+  fused.getLhsUnitMutable().assign(lhs.unit);
+  fused.getRhsUnitMutable().assign(rhs.unit);
+  contract.getResult().replaceAllUsesWith(fused.getResult());
+  SmallVector<Value> operands(contract->getOperands());
+  contract.erase();
+  for (Value operand : llvm::SmallSetVector<Value, 2>(operands.begin(), operands.end()))
+    if (operand.use_empty())
+      operand.getDefiningOp()->erase();
+}
+
+void fusion::fuseFloat8(Block &block) {
+  for (auto contract : llvm::make_early_inc_range(block.getOps<ps::ContractOp>())) {
+    auto lhs = ps::findQuantized(contract.getLhs()), rhs = ps::findQuantized(contract.getRhs());
+    if (lhs && rhs && isMultiplied(contract, *lhs, *rhs))
+      fuse(contract, *lhs, *rhs);
+  }
+}

@@ -1,0 +1,109 @@
+// Sums over rows that products make of their operands.
+#include "FuseSums.h"
+#include "ClassBuffers.h"
+#include "FuseActivation.h"
+#include "Fused.h"
+#include "Started.h"
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::fusion;
+
+/// What is added up, before it is widened, which changes no value.
+static Value getSummed(ps::ReduceOp reduce) {
+  auto convert = reduce.getOperand().getDefiningOp<ps::ConvertOp>();
+  if (!convert)
+    return reduce.getOperand();
+  Type from = getElementTypeOrSelf(convert.getOperand().getType());
+  bool isExact = getElementTypeOrSelf(reduce.getOperand().getType()).isF32() &&
+                 (from.isF16() || from.isBF16());
+  return isExact ? convert.getOperand() : reduce.getOperand();
+}
+
+/// Whether the sums of operand `i` of a contraction are what `reduce` yields.
+static bool hasSums(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce) {
+  ArrayRef<int64_t> labels = i == 0 ? contract.getLhsLabels() : contract.getRhsLabels();
+  SmallVector<int64_t> kept;
+  for (auto [dim, label] : llvm::enumerate(labels)) {
+    bool isContracted = !llvm::is_contained(contract.getResultLabels(), label);
+    if (isContracted != llvm::is_contained(reduce.getDims(), int64_t(dim)))
+      return false;
+    if (!isContracted)
+      kept.push_back(label);
+  }
+  return kept == contract.getFreeLabels(i);
+}
+
+/// Whether a product may have sums at all, and has none yet. A chunk of a product has no sums of
+/// its own: what is sent as it is may be cut.
+static bool maySum(ps::ContractOp contract, ps::ReduceOp reduce) {
+  Type element = contract.getType().getElementType();
+  size_t free = contract.getFreeLabels(0).size() + contract.getFreeLabels(1).size();
+  auto hasElements = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getNumElements() > 0;
+  };
+  Operation *user = findFirstUser(contract.getResult());
+  return !contract.getSums() && !contract.getBias() && !contract.isOfFloat8() &&
+         !contract.hasActivation() && element.isF32() &&
+         getElementTypeOrSelf(reduce.getType()) == element &&
+         free == contract.getResultLabels().size() && contract.getLhs() != contract.getRhs() &&
+         hasElements(contract.getLhs()) && hasElements(contract.getRhs()) &&
+         !(user && movesData(user));
+}
+
+/// The op of both where a product with sums can stand: behind what the product reads, in front of
+/// what reads either. Null: neither.
+static Operation *findPlace(ps::ContractOp contract, ps::ReduceOp reduce) {
+  if (contract->isBeforeInBlock(reduce))
+    return contract;
+  bool isAvailable = llvm::all_of(contract->getOperands(), [&](Value operand) {
+    Operation *maker = operand.getDefiningOp();
+    return !maker || maker->isBeforeInBlock(reduce);
+  });
+  bool isLate = llvm::all_of(reduce->getUsers(),
+                             [&](Operation *user) { return contract->isBeforeInBlock(user); });
+  return isAvailable ? reduce.getOperation() : isLate ? contract.getOperation() : nullptr;
+}
+
+static void fuse(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce, Operation *place) {
+  OpBuilder b(place);
+  auto fused = ps::ContractOp::create(b, contract.getLoc(), contract.getType(), reduce.getType(),
+                                      contract.getLhs(), contract.getRhs(), /*bias=*/Value(),
+                                      /*lhs_unit=*/Value(), /*rhs_unit=*/Value(), /*aux=*/Value(),
+                                      contract.getLhsLabelsAttr(), contract.getRhsLabelsAttr(),
+                                      contract.getResultLabelsAttr(), b.getI64IntegerAttr(i),
+                                      /*gelu=*/UnitAttr());
+  ps::copyMarks(contract, fused);
+  contract.getResult().replaceAllUsesWith(fused.getResult());
+  reduce.getResult().replaceAllUsesWith(fused.getSums());
+  contract.erase();
+  reduce.erase();
+}
+
+SmallVector<OpOperand *> fusion::findProductsWithSum(ps::ReduceOp reduce, bool activations) {
+  SmallVector<OpOperand *> found;
+  Value summed = getSummed(reduce);
+  auto grad = activations ? getRoot(summed).getDefiningOp<ps::GeluGradOp>() : ps::GeluGradOp();
+  bool isOfProduct = grad && findProduct(grad);
+  if (reduce.getKind() != ps::ReductionKind::Sum || !(isMadeElsewhere(summed) || isOfProduct) ||
+      cast<RankedTensorType>(reduce.getType()).getNumElements() < 2)
+    return found;
+  for (OpOperand &use : summed.getUses()) {
+    auto contract = dyn_cast<ps::ContractOp>(use.getOwner());
+    if (contract && contract->getBlock() == reduce->getBlock() && maySum(contract, reduce) &&
+        hasSums(contract, use.getOperandNumber(), reduce))
+      found.push_back(&use);
+  }
+  return found;
+}
+
+void fusion::fuseSums(Block &block) {
+  for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
+    for (OpOperand *use : findProductsWithSum(reduce)) {
+      auto contract = cast<ps::ContractOp>(use->getOwner());
+      if (Operation *place = findPlace(contract, reduce)) {
+        fuse(contract, use->getOperandNumber(), reduce, place);
+        break;
+      }
+    }
+}

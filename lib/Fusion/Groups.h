@@ -1,0 +1,60 @@
+// Which ops of a class function become one kernel.
+#ifndef PARASHARD_LIB_FUSION_GROUPS_H
+#define PARASHARD_LIB_FUSION_GROUPS_H
+
+#include "Fused.h"
+#include "Views.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace parashard::fusion {
+
+/// Groups of the ops of one block. Views and constants belong to no group: each group that reads
+/// through them has its own copy; those that cannot be read through are materialised, a group of
+/// their own.
+class Groups {
+public:
+  explicit Groups(mlir::Block &block);
+
+  /// Forms the groups: first every op alone, then producers with consumers, then siblings.
+  mlir::LogicalResult form();
+  /// Replaces every group by a ps.fused op.
+  void build();
+
+private:
+  using Ops = llvm::SmallVector<mlir::Operation *>;
+
+  /// Views that nothing reads through: copied into a buffer, or plain reshapes of one.
+  bool isMaterialised(mlir::Operation *op) const {
+    return materialised.contains(op) || reshaped.contains(op);
+  }
+  /// Views and constants that are not materialised: read through.
+  bool isReadThrough(mlir::Operation *op) const;
+  void requireDense(mlir::Value value);
+  void prepareLibraryOperands(mlir::Operation *op);
+  void prepareAllLibraryOperands();
+  mlir::LogicalResult formAlone(mlir::Operation *op);
+  mlir::LogicalResult formRemaining();
+  Ops close(const llvm::SetVector<mlir::Operation *> &members) const;
+  bool isUsedOutside(mlir::Value value, const llvm::SetVector<mlir::Operation *> &members) const;
+  llvm::SmallVector<mlir::Value>
+  getOutputs(const llvm::SetVector<mlir::Operation *> &members) const;
+  bool fits(const llvm::SetVector<mlir::Operation *> &members, std::string &reason) const;
+  bool makesCycle(const llvm::SetVector<mlir::Operation *> &members) const;
+  bool comesStraightFrom(mlir::Operation *view,
+                         const llvm::SetVector<mlir::Operation *> &members) const;
+  bool tryMerge(int a, int b);
+  llvm::SmallVector<int> getProducers(int group) const;
+  void mergeSiblings();
+  void buildOne(const llvm::SetVector<mlir::Operation *> &members);
+
+  mlir::Block &block;
+  llvm::DenseSet<mlir::Operation *> materialised;
+  llvm::DenseSet<mlir::Operation *>
+      reshaped; ///< reshapes of dense buffers: another name of the same bytes
+  std::vector<llvm::SetVector<mlir::Operation *>> groups;
+  llvm::DenseMap<mlir::Operation *, int> groupOf;
+};
+
+} // namespace parashard::fusion
+
+#endif

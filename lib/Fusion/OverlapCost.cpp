@@ -1,0 +1,41 @@
+// Seconds of products and collectives in chunks.
+#include "OverlapCost.h"
+#include <algorithm>
+
+namespace parashard::fusion {
+
+MachineFigures findMachine(std::string_view target) {
+  // A GPU of a machine with NVLink, on a PCIe bus of 16 lanes: half of its peak rates, which large
+  // products reach.
+  if (target.substr(0, 4) == "cuda")
+    return {60e12, 400e12, 2e12, 200e9, 10e-6, 512, 0.9, 25e9};
+  // Two cores a rank, messages over the loopback or a fast network.
+  return {1e11, 1e11, 1e10, 1e9, 50e-6, 64, 0, 5e9};
+}
+
+double getOverlapTime(const MachineFigures &machine, const OverlapCase &what, int64_t count) {
+  double rows = double(what.rows);
+  double slower = (rows / double(count) + machine.halfRows) / (rows + machine.halfRows);
+  double product = what.product * slower,
+         collective = what.transfer / double(count) + machine.latency;
+  double both = product + collective - machine.beside * std::min(product, collective);
+  double hidden = machine.beside * std::min(what.independent, collective);
+  return product + double(count - 1) * both + collective - hidden;
+}
+
+int64_t chooseChunks(const MachineFigures &machine, const OverlapCase &what, int64_t places) {
+  constexpr int64_t kMostChunks = 16;
+  constexpr double kLeastGain = 0.01;
+  int64_t best = 1;
+  double whole = getOverlapTime(machine, what, 1), least = whole * (1 - kLeastGain);
+  for (int64_t count = 2; count <= std::min(places, kMostChunks); ++count) {
+    if (places % count != 0)
+      continue;
+    double time = getOverlapTime(machine, what, count);
+    if (time < least)
+      least = time, best = count;
+  }
+  return best;
+}
+
+} // namespace parashard::fusion

@@ -1,0 +1,272 @@
+// The pass ps-start-collectives: collectives of class functions run beside what does not need them.
+#include "ClassBuffers.h"
+#include "Fused.h"
+#include "IterationSpace.h"
+#include "OverlapCost.h"
+#include "Started.h"
+#include "dialects/rank/Rank.h"
+#include "mlir/Pass/Pass.h"
+#include "parashard/Fusion.h"
+
+namespace parashard::fusion {
+#define GEN_PASS_DEF_STARTCOLLECTIVESPASS
+#include "lib/Fusion/Passes.h.inc"
+} // namespace parashard::fusion
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::fusion;
+
+namespace {
+
+/// Stands for no instructions: where a value lies.
+bool isFree(Operation *op) {
+  return isView(op) || isa<ps::ReadOp, ps::WriteOp, ps::AccumulateOp>(op) ||
+         op->hasTrait<OpTrait::ConstantLike>() || op->hasTrait<OpTrait::IsTerminator>();
+}
+
+bool isNarrow(Value value) {
+  return getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() <= 16;
+}
+
+/// Seconds of ops, by the cost interface.
+class OpTimes {
+public:
+  OpTimes(const MachineFigures &machine, ps::MeshOp mesh) : machine(machine), mesh(mesh) {}
+
+  double getTime(Operation *op) const {
+    if (isFree(op) || movesData(op))
+      return 0;
+    double bytes = 0;
+    for (Type type : op->getOperandTypes())
+      bytes += isa<RankedTensorType>(type) ? double(ps::getByteSize(type)) : 0;
+    for (Type type : op->getResultTypes())
+      bytes += double(ps::getByteSize(type));
+    return std::max(bytes / machine.memory, getComputeTime(op));
+  }
+
+  /// Of a collective, without its latency: what one rank sends, as rings do.
+  double getTransferTime(Operation *collective) const {
+    double members = double(countMembers(collective));
+    auto bytesOf = [](Value value) { return double(ps::getByteSize(value.getType())); };
+    double whole = std::max(bytesOf(collective->getOperand(0)), bytesOf(collective->getResult(0)));
+    double times = isa<ps::AllReduceOp>(collective) ? 2 : 1;
+    return times * whole * (members - 1) / members / machine.link;
+  }
+
+  int64_t countMembers(Operation *collective) const {
+    int64_t members = 1;
+    for (auto axis : collective->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())
+      members *= mesh ? std::max<int64_t>(1, ps::MeshOp(mesh).getAxisSize(axis)) : 1;
+    return members;
+  }
+
+private:
+  double getComputeTime(Operation *op) const {
+    auto priced = dyn_cast<ps::CostOpInterface>(op);
+    if (!priced || op->getNumOperands() == 0)
+      return 0;
+    ps::OpCost cost = priced.getCost(op->getOperandTypes(), op->getResultTypes());
+    return double(cost.contractionFlops) /
+           (isNarrow(op->getOperand(0)) ? machine.narrowFlops : machine.flops);
+  }
+
+  const MachineFigures &machine;
+  ps::MeshOp mesh;
+};
+
+/// Rearranges one class function.
+class CollectiveStarter {
+public:
+  CollectiveStarter(func::FuncOp function, const MachineFigures &machine, const OpTimes &times,
+                    int64_t forced)
+      : block(function.getBody().front()), machine(machine), times(times), forced(forced) {}
+
+  void run() {
+    // An op that writes a variable in place stands behind all that reads it: nothing moves there.
+    isFixed = !block.getOps<ps::WriteOp>().empty();
+    SmallVector<Operation *> collectives;
+    for (Operation &op : block)
+      if (canStart(&op))
+        collectives.push_back(&op);
+    for (Operation *collective : collectives)
+      fill(collective);
+    for (Operation *collective : collectives)
+      start(collective);
+  }
+
+private:
+  bool canStart(Operation *op) const {
+    if (!movesData(op) || op->use_empty() || getWait(op) || times.countMembers(op) == 1)
+      return false;
+    // What it sends must stay as it is until the wait.
+    return !isFixed || !getRoot(op->getOperand(0)).getDefiningOp<ps::ReadOp>();
+  }
+
+  Operation *getFirstUser(Operation *collective) const {
+    return findFirstUser(collective->getResult(0));
+  }
+
+  /// Seconds of what stands between a collective and the first use of its result.
+  double getTimeBeside(Operation *collective) const {
+    double time = 0;
+    Operation *user = getFirstUser(collective);
+    for (Operation *op = collective->getNextNode(); op && op != user; op = op->getNextNode())
+      time += times.getTime(op);
+    return time;
+  }
+
+  /// Moves products that do not depend on it between a collective and its first use, until it is
+  /// hidden.
+  void fill(Operation *collective) {
+    Operation *user = getFirstUser(collective);
+    if (isFixed || !user || !isWorthStarting())
+      return;
+    double missing =
+        times.getTransferTime(collective) + machine.latency - getTimeBeside(collective);
+    for (Operation *op = collective->getPrevNode(), *next; op && missing > 0; op = next) {
+      next = op->getPrevNode();
+      if (movesData(op) || usesWhatIsWaitedFor(op, op))
+        break; // what stands before is beside that collective
+      if (isa<ps::ContractOp>(op) && moveBehind(op, collective))
+        missing -= times.getTime(op);
+    }
+    for (Operation *op = user->getNextNode(), *next; op && missing > 0; op = next) {
+      next = op->getNextNode();
+      if (movesData(op))
+        break;
+      if (isa<ps::ContractOp>(op) && moveBefore(op, user))
+        missing -= times.getTime(op);
+    }
+  }
+
+  /// `op` and what stands for its result without being code; nothing where other ops in front of
+  /// `place` use that.
+  bool collectFollowers(Operation *op, Operation *place,
+                        SmallVectorImpl<Operation *> &group) const {
+    group.push_back(op);
+    for (Operation *user : op->getUsers()) {
+      if (place->isBeforeInBlock(user) || llvm::is_contained(group, user))
+        continue;
+      bool isMark = isView(user) || isa<ps::AccumulateOp>(user);
+      if (user == place || !isMark || !collectFollowers(user, place, group))
+        return false;
+    }
+    return true;
+  }
+
+  bool moveBehind(Operation *op, Operation *collective) const {
+    SmallVector<Operation *> group;
+    if (!collectFollowers(op, collective, group))
+      return false;
+    llvm::sort(group, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    for (Operation *each : llvm::reverse(group))
+      each->moveAfter(collective);
+    return true;
+  }
+
+  /// Views behind `place` that `op` reads through; nothing where it depends on other ops there, or
+  /// on `place` itself.
+  bool collectViews(Operation *op, Operation *place, SmallVectorImpl<Operation *> &group) const {
+    for (Value operand : op->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      if (!maker || maker->isBeforeInBlock(place) || llvm::is_contained(group, maker))
+        continue;
+      if (!isView(maker) || !collectViews(maker, place, group))
+        return false;
+    }
+    group.push_back(op);
+    return true;
+  }
+
+  /// The result of `op` must not be one that depends on what `user` waits for: it would not be the
+  /// first user then.
+  bool moveBefore(Operation *op, Operation *user) const {
+    SmallVector<Operation *> group;
+    if (!collectViews(op, user, group) || usesWhatIsWaitedFor(group, user))
+      return false;
+    for (Operation *each : group)
+      each->moveBefore(user);
+    return true;
+  }
+
+  /// Whether an op reads, through views, what a collective yields whose first user is `user`.
+  static bool usesWhatIsWaitedFor(ArrayRef<Operation *> ops, Operation *user) {
+    for (Operation *op : ops)
+      for (Value operand : op->getOperands())
+        if (Operation *maker = getRoot(operand).getDefiningOp();
+            maker && movesData(maker) && findFirstUser(maker->getResult(0)) == user)
+          return true;
+    return false;
+  }
+
+  int64_t chooseChunkCount(Operation *collective) const {
+    std::optional<ChunkedProduct> product = findChunkedProduct(collective);
+    if (!product || isFixed || getChunkedCollective(product->contract))
+      return 1;
+    if (forced > 0)
+      return product->places % forced == 0 ? forced : 1;
+    OverlapCase what{times.getTime(product->contract),
+                     product->form.batch[0] * product->form.batch[1] * product->form.m,
+                     times.getTransferTime(collective), getTimeBeside(collective)};
+    return chooseChunks(machine, what, product->places);
+  }
+
+  /// Whether a wait at its first use is worth a start: something that computes stands between.
+  bool hasWorkBeside(Operation *collective) const {
+    return isWorthStarting() && getTimeBeside(collective) > 0;
+  }
+  /// Whether anything is hidden by starting early, or that is asked for.
+  bool isWorthStarting() const { return forced > 0 || machine.beside > 0; }
+
+  void start(Operation *collective) {
+    Operation *user = getFirstUser(collective);
+    int64_t chunks = user ? chooseChunkCount(collective) : 1;
+    if (!user || (chunks == 1 && !hasWorkBeside(collective)))
+      return;
+    SmallVector<Operation *> views;
+    collectViewsInFront(collective, user, views);
+    OpBuilder b(user);
+    Value result = collective->getResult(0);
+    auto wait = ps::WaitOp::create(b, collective->getLoc(), result.getType(), result);
+    ps::copyMarks(collective, wait);
+    result.replaceAllUsesExcept(wait.getResult(), wait);
+    llvm::sort(views, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    for (Operation *view : views)
+      view->moveBefore(user);
+    if (chunks > 1)
+      collective->setAttr(kChunksMark, b.getI64IntegerAttr(chunks));
+  }
+
+  static void collectViewsInFront(Operation *of, Operation *place,
+                                  SmallVectorImpl<Operation *> &views) {
+    for (Operation *user : of->getUsers())
+      if (isView(user) && user->isBeforeInBlock(place) && !llvm::is_contained(views, user)) {
+        views.push_back(user);
+        collectViewsInFront(user, place, views);
+      }
+  }
+
+  Block &block;
+  const MachineFigures &machine;
+  const OpTimes &times;
+  int64_t forced;
+  bool isFixed = false;
+};
+
+struct StartCollectivesPass : fusion::impl::StartCollectivesPassBase<StartCollectivesPass> {
+  using StartCollectivesPassBase::StartCollectivesPassBase;
+  void runOnOperation() override {
+    if (chunks < 0) {
+      getOperation().emitError() << "chunks=" << chunks << ", expected 0 (by the cost) or more";
+      return signalPassFailure();
+    }
+    MachineFigures machine = findMachine(target);
+    OpTimes times(machine, ps::getMesh(getOperation()));
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && function.getBody().hasOneBlock() &&
+          function->hasAttr(rank::kClassMark))
+        CollectiveStarter(function, machine, times, chunks).run();
+  }
+};
+} // namespace

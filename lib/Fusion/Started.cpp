@@ -1,0 +1,200 @@
+// Which collectives are started, and what is cut with them.
+#include "Started.h"
+#include "ClassBuffers.h"
+#include "IterationSpace.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace parashard;
+using namespace parashard::fusion;
+
+bool fusion::movesData(Operation *op) {
+  return isa<ps::AllReduceOp, ps::ReduceScatterOp, ps::AllGatherOp, ps::AllToAllOp, ps::PermuteOp>(
+      op);
+}
+
+bool fusion::isMadeElsewhere(Value value) {
+  Operation *op = getRoot(value).getDefiningOp();
+  if (!op || movesData(op) || isa<ps::ReadOp>(op))
+    return true;
+  auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
+  return lowering && lowering.getLoweringKind() == ps::LoweringKind::Library;
+}
+
+ps::WaitOp fusion::getWait(Operation *collective) {
+  if (!movesData(collective) || !collective->hasOneUse())
+    return nullptr;
+  return dyn_cast<ps::WaitOp>(*collective->user_begin());
+}
+
+Operation *fusion::findFirstUser(Value value) {
+  Operation *first = nullptr;
+  for (Operation *user : value.getUsers()) {
+    if (isView(user))
+      user = findFirstUser(user->getResult(0));
+    if (user && (!first || user->isBeforeInBlock(first)))
+      first = user;
+  }
+  return first;
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+/// The dim of [batch0, batch1, row] that is cut: the slowest that has places.
+static unsigned getCutDim(const MatmulForm &form) {
+  return form.batch[0] > 1 ? 0 : form.batch[1] > 1 ? 1 : 2;
+}
+
+static int64_t getSize(const MatmulForm &form, unsigned dim) {
+  return dim < 2 ? form.batch[dim] : form.m;
+}
+
+/// Whether the places of the dim that is cut follow one another in a buffer of `elements`, each a
+/// piece of its own.
+static bool isSlowest(const MatmulForm &form, const std::array<int64_t, 4> &strides,
+                      int64_t columns, int64_t elements) {
+  unsigned dim = getCutDim(form);
+  int64_t within = (columns - 1) * strides[3];
+  for (unsigned other = dim + 1; other < 3; ++other)
+    within += (getSize(form, other) - 1) * strides[other];
+  return strides[dim] * getSize(form, dim) == elements && within < strides[dim];
+}
+
+/// The number of places of the dims in front of `dim` of a collective's result.
+static int64_t countOuter(Operation *collective, int64_t dim) {
+  auto shape = cast<RankedTensorType>(collective->getResult(0).getType()).getShape();
+  return std::accumulate(shape.begin(), shape.begin() + dim, int64_t(1), std::multiplies<>());
+}
+
+/// How a product is cut with a reduce_scatter: by what stands in front of the dim that is
+/// scattered, else by the rows of each shard.
+static void findScatterPlaces(ps::ReduceScatterOp scatter, ChunkedProduct &product) {
+  int64_t outer = countOuter(scatter, scatter.getDim()), total = countElements(scatter.getResult());
+  const MatmulForm &form = product.form;
+  bool isOfRows = outer == 1 && getCutDim(form) == 2 &&
+                  scatter.getType().getDimSize(scatter.getDim()) * form.n == total;
+  product.places = isOfRows ? total / form.n : std::gcd(product.places, outer);
+  product.shards = isOfRows ? form.m / product.places : 1;
+}
+
+static std::optional<MatmulForm> getForm(ps::ContractOp contract) {
+  auto lhs = getView(contract.getLhs()), rhs = getView(contract.getRhs());
+  return lhs && rhs ? getMatmul(contract, *lhs, *rhs) : std::nullopt;
+}
+
+/// The product that makes what an all_reduce or reduce_scatter is given, for it alone.
+static std::optional<ChunkedProduct> findMaker(Operation *collective) {
+  Value value = collective->getOperand(0);
+  for (; isa_and_nonnull<ps::ReshapeOp>(value.getDefiningOp());
+       value = value.getDefiningOp()->getOperand(0))
+    if (!value.hasOneUse())
+      return std::nullopt;
+  auto contract = value.getDefiningOp<ps::ContractOp>();
+  if (!contract || contract.getSums() || !value.hasOneUse())
+    return std::nullopt;
+  std::optional<MatmulForm> form = getForm(contract);
+  if (!form || !isSlowest(*form, form->out, form->n, countElements(value)))
+    return std::nullopt;
+  ChunkedProduct product{contract, *form, /*follows=*/false, getSize(*form, getCutDim(*form))};
+  if (auto scatter = dyn_cast<ps::ReduceScatterOp>(collective))
+    findScatterPlaces(scatter, product);
+  return product;
+}
+
+/// The product that is the first to use what an all_gather yields, all of it in its order.
+static std::optional<ChunkedProduct> findUser(ps::AllGatherOp collective) {
+  auto contract = dyn_cast_or_null<ps::ContractOp>(findFirstUser(collective.getResult()));
+  std::optional<MatmulForm> form =
+      contract && !contract.getSums() ? getForm(contract) : std::nullopt;
+  if (!form)
+    return std::nullopt;
+  Value left = form->swapped ? contract.getRhs() : contract.getLhs();
+  Value right = form->swapped ? contract.getLhs() : contract.getRhs();
+  Value gathered = collective.getResult();
+  bool isForLeft = getRoot(right) != gathered &&
+                   (!contract.getBias() || getRoot(contract.getBias()) != gathered) &&
+                   (!contract.getAux() || getRoot(contract.getAux()) != gathered);
+  if (getRoot(left) != gathered || !isForLeft || getView(left)->offset != 0 ||
+      !isSlowest(*form, form->lhs, form->k, countElements(gathered)) ||
+      !isSlowest(*form, form->out, form->n, countElements(contract.getResult())))
+    return std::nullopt;
+  int64_t places =
+      std::gcd(getSize(*form, getCutDim(*form)), countOuter(collective, collective.getDim()));
+  return ChunkedProduct{contract, *form, /*follows=*/true, places};
+}
+
+std::optional<ChunkedProduct> fusion::findChunkedProduct(Operation *collective) {
+  if (isa<ps::AllReduceOp, ps::ReduceScatterOp>(collective))
+    return findMaker(collective);
+  if (auto gather = dyn_cast<ps::AllGatherOp>(collective))
+    return findUser(gather);
+  return std::nullopt;
+}
+
+int64_t fusion::getChunkCount(Operation *collective) {
+  auto mark = collective->getAttrOfType<IntegerAttr>(kChunksMark);
+  return mark ? std::max<int64_t>(1, mark.getInt()) : 1;
+}
+
+std::optional<ChunkedProduct> fusion::getChunkedProduct(Operation *collective) {
+  if (getChunkCount(collective) == 1 || !getWait(collective))
+    return std::nullopt;
+  return findChunkedProduct(collective);
+}
+
+Operation *fusion::getChunkedCollective(ps::ContractOp contract) {
+  auto isCutWith = [&](Operation *collective) {
+    std::optional<ChunkedProduct> product =
+        collective && movesData(collective) ? getChunkedProduct(collective) : std::nullopt;
+    return product && product->contract == contract;
+  };
+  for (Value operand : contract->getOperands())
+    if (Operation *maker = getRoot(operand).getDefiningOp(); isCutWith(maker))
+      return maker;
+  Operation *user = findFirstUser(contract.getResult());
+  return isCutWith(user) ? user : nullptr;
+}
+
+/// Rows of each shard: a batch of as many products, by one right operand.
+static MatmulChunk getShardsChunk(const ChunkedProduct &product, int64_t number, int64_t count) {
+  const MatmulForm &form = product.form;
+  int64_t rows = product.places / count, first = number * rows;
+  MatmulChunk chunk{form, first * form.lhs[2], 0, first * product.shards * form.out[2]};
+  chunk.form.batch[1] = product.shards;
+  chunk.form.m = rows;
+  chunk.form.lhs[1] = product.places * form.lhs[2];
+  chunk.form.rhs[1] = 0;
+  chunk.form.out[1] = rows * form.out[2];
+  return chunk;
+}
+
+MatmulChunk fusion::getChunk(const ChunkedProduct &product, int64_t number, int64_t count) {
+  if (product.shards > 1)
+    return getShardsChunk(product, number, count);
+  const MatmulForm &form = product.form;
+  unsigned dim = getCutDim(form);
+  int64_t size = getSize(form, dim) / count, first = number * size;
+  MatmulChunk chunk{form, first * form.lhs[dim], dim < 2 ? first * form.rhs[dim] : 0,
+                    first * form.out[dim]};
+  (dim < 2 ? chunk.form.batch[dim] : chunk.form.m) = size;
+  return chunk;
+}
+
+//===----------------------------------------------------------------------===//
+// How long
+//===----------------------------------------------------------------------===//
+
+Operation *fusion::getEndOfUse(Operation *user) {
+  if (auto contract = dyn_cast<ps::ContractOp>(user)) {
+    Operation *collective = getChunkedCollective(contract);
+    // What makes a collective's operand in chunks does so where that one stands.
+    return collective && !getChunkedProduct(collective)->follows ? collective : user;
+  }
+  ps::WaitOp wait = getWait(user);
+  if (!wait)
+    return user;
+  std::optional<ChunkedProduct> product = getChunkedProduct(user);
+  return product && product->follows ? product->contract : wait;
+}

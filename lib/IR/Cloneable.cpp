@@ -1,0 +1,40 @@
+// Finds constants, reads, and what moves or converts them.
+#include "lib/IR/Cloneable.h"
+
+using namespace mlir;
+
+namespace parashard::ps {
+
+/// Symbols that a function writes (not: accumulates into).
+static DenseSet<Attribute> findWritten(func::FuncOp function) {
+  DenseSet<Attribute> written;
+  function.walk([&](WriteOp write) { written.insert(write.getVariableAttr()); });
+  return written;
+}
+
+/// True when the op only moves or converts its operands (constants and index sequences have none).
+static bool isMovement(Operation *op) {
+  if (op->hasTrait<OpTrait::ConstantLike>() ||
+      isa<IotaOp, ConvertOp, ShardIndexOp, ShardSliceOp>(op))
+    return true;
+  auto lowering = dyn_cast<LoweringOpInterface>(op);
+  return lowering && lowering.getLoweringKind() == LoweringKind::Movement;
+}
+
+DenseSet<Operation *> findCloneableOps(func::FuncOp function) {
+  DenseSet<Attribute> written = findWritten(function);
+  DenseSet<Operation *> cloneable;
+  for (Operation &op : function.getBody().front()) {
+    bool fromCloneables = llvm::all_of(op.getOperands(), [&](Value operand) {
+      Operation *producer = operand.getDefiningOp();
+      return producer && cloneable.contains(producer);
+    });
+    auto read = dyn_cast<ReadOp>(op);
+    bool isFree = read ? !written.contains(read.getVariableAttr()) : isMovement(&op);
+    if (fromCloneables && isFree && op.getNumRegions() == 0)
+      cloneable.insert(&op);
+  }
+  return cloneable;
+}
+
+} // namespace parashard::ps

@@ -1,0 +1,18 @@
+// How long a buffer is in use.
+#ifndef PARASHARD_LIB_MEMORY_LIFETIME_H
+#define PARASHARD_LIB_MEMORY_LIFETIME_H
+
+#include <cstdint>
+
+namespace parashard {
+
+/// A buffer of `bytes` that is in use from time `begin` to time `end`, both included.
+struct Lifetime {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t bytes = 0;
+};
+
+} // namespace parashard
+
+#endif

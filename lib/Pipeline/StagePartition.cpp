@@ -1,0 +1,743 @@
+// Finds where a model's layers are cut into the stages of a pipeline.
+//
+// A chunk of every rank together is a round: a run of layers, of which each rank takes the next one
+// or more, from the front or, in every second round of a V, from the back. For given bounds of the
+// rounds the search walks over the ranks. Where the walk stands is how many layers of each round
+// are taken; a rank's load is the difference of the weights taken after it and before it.
+#include "lib/Pipeline/StagePartition.h"
+#include "lib/Pipeline/LeastLoad.h"
+#include "shared/NearestNames.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/MathExtras.h"
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <vector>
+
+using namespace llvm;
+
+namespace parashard::pipeline {
+namespace {
+
+/// A search with three chunks a rank or more is given up before a walk among more cells than these,
+/// which would take gigabytes.
+constexpr uint64_t kMostCells = uint64_t(1) << 20;
+
+constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
+
+/// Bytes of two parts; real sums never overflow.
+int64_t addBytes(int64_t a, int64_t b) {
+  return a == kImpossible || b == kImpossible ? kImpossible : a + b;
+}
+
+/// The problem, and between which layers its cuts may be.
+struct CutRules {
+  explicit CutRules(const PartitionProblem &problem) : problem(problem) {
+    for (int64_t stage = 0; stage < problem.placement.getNumStages(); ++stage) {
+      first.push_back(stage);
+      last.push_back(stage + problem.weights.size() - problem.placement.getNumStages());
+    }
+  }
+
+  /// What a cut before layer `cut` sends where it begins `stage`.
+  int64_t getBytes(int64_t stage, int64_t cut) const {
+    if (cut < first[stage] || cut > last[stage])
+      return kImpossible;
+    const Placement &placement = problem.placement;
+    return placement.getRank(stage - 1) == placement.getRank(stage) ? 0 : problem.bytes[cut - 1];
+  }
+
+  PartitionProblem problem;
+  SmallVector<int64_t> first, last; ///< cuts, by the stage that they begin
+};
+
+//===----------------------------------------------------------------------===//
+// Rounds
+//===----------------------------------------------------------------------===//
+
+/// The layers of one chunk of every rank, in the order in which ranks 0, 1, ... take them.
+struct Round {
+  int64_t begin = 0, end = 0; ///< layers
+  int64_t firstStage = 0;
+  int64_t ranks = 1;
+  bool backward = false;
+
+  /// The layer that is taken after `taken` others.
+  int64_t getLayer(int64_t taken) const { return backward ? end - 1 - taken : begin + taken; }
+  /// The first layer behind the cut after `taken` layers.
+  int64_t getCut(int64_t taken) const { return backward ? end - taken : begin + taken; }
+  /// The stage that the cut behind `count` ranks begins.
+  int64_t getStage(int64_t count) const { return firstStage + (backward ? ranks - count : count); }
+  /// How many more layers there are than one a rank.
+  int64_t getSlack() const { return end - begin - ranks; }
+};
+
+/// For a round alone, the fewest bytes of the cuts behind rank r, at [r][ahead], when the first r
+/// ranks have taken r + ahead layers and no rank takes more than `mostLoad`. With other rounds
+/// beside it the ranks can take no more, so that this is a lower bound.
+using BytesToGo = std::vector<std::vector<int64_t>>;
+BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostLoad) {
+  ArrayRef<int64_t> weights = rules.problem.weights;
+  int64_t slack = round.getSlack();
+  BytesToGo toGo(round.ranks + 1, std::vector<int64_t>(slack + 1, kImpossible));
+  toGo[round.ranks][slack] = 0;
+  for (int64_t rank = round.ranks - 1; rank >= 0; --rank) {
+    std::vector<int64_t> behind = toGo[rank + 1]; // with the cut after this rank
+    for (int64_t ahead = 0; ahead <= slack && rank + 1 < round.ranks; ++ahead)
+      behind[ahead] = addBytes(
+          behind[ahead], rules.getBytes(round.getStage(rank + 1), round.getCut(rank + 1 + ahead)));
+    for (int64_t ahead = 0; ahead <= slack; ++ahead) {
+      int64_t load = 0;
+      for (int64_t next = ahead; next <= slack; ++next) {
+        load += weights[round.getLayer(rank + next)];
+        if (load > mostLoad)
+          break;
+        toGo[rank][ahead] = std::min(toGo[rank][ahead], behind[next]);
+      }
+    }
+  }
+  return toGo;
+}
+
+/// For a round alone whose ranks take from the front, the lexicographically first cuts among those
+/// with the fewest bytes, which `toGo` has.
+SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
+                                      const BytesToGo &toGo) {
+  SmallVector<int64_t> cuts;
+  int64_t ahead = 0;
+  for (int64_t rank = 1; rank < round.ranks; ++rank) {
+    int64_t fewest = toGo[rank - 1][ahead];
+    while (addBytes(rules.getBytes(round.getStage(rank), round.getCut(rank + ahead)),
+                    toGo[rank][ahead]) != fewest)
+      ++ahead; // one within the load has the fewest, so that the first one is within it
+    cuts.push_back(round.getCut(rank + ahead));
+  }
+  return cuts;
+}
+
+//===----------------------------------------------------------------------===//
+// The walk over the ranks
+//===----------------------------------------------------------------------===//
+
+/// Where the walk stands after some ranks.
+struct State {
+  int64_t cell;      ///< how many layers of each round are taken beyond one a rank, as one number
+  int64_t previous;  ///< the state that it was reached from, by its place in the column before
+  int64_t weight;    ///< of all layers taken
+  int64_t bytes = 0; ///< over the cuts so far
+  SmallVector<int32_t, 4> order; ///< by round, the place of its cuts among those of the column
+};
+using Column = std::vector<State>;
+
+/// What walks share: their table, and how many states all of them looked at.
+struct Workspace {
+  std::vector<int64_t> marks; ///< by cell; all -1 between uses
+  int64_t visited = 0;
+};
+
+/// The search for given bounds of the rounds.
+class Walk {
+public:
+  Walk(const CutRules &rules, ArrayRef<int64_t> bounds, Workspace &workspace)
+      : rules(rules), problem(rules.problem), bounds(bounds), workspace(workspace),
+        ranks(problem.placement.ranks), ahead(problem.placement.chunks) {
+    for (int64_t chunk = 0; chunk < problem.placement.chunks; ++chunk) {
+      bool backward = problem.placement.getRank(chunk * ranks) != 0;
+      rounds.push_back({bounds[chunk], bounds[chunk + 1], chunk * ranks, ranks, backward});
+    }
+    for (const Round &round : rounds) {
+      ranges.push_back(findRanges(round));
+      int64_t size = 1;
+      for (const Range &range : ranges.back())
+        size = std::max(size, range.most - range.least + 1);
+      sizes.push_back(size);
+    }
+    strides.resize(rounds.size());
+    for (size_t i = rounds.size(); i-- > 0;) {
+      strides[i] = cells;
+      cells = SaturatingMultiply<uint64_t>(cells, sizes[i]);
+    }
+    remaining = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
+  }
+
+  uint64_t getNumCells() const { return cells; }
+
+  /// The cuts of a partition with these bounds, or with any that follow them in lexicographic
+  /// order, come no earlier.
+  SmallVector<int64_t> getFirstCuts() const {
+    SmallVector<int64_t> cuts;
+    for (int64_t stage = 1; stage < problem.placement.getNumStages(); ++stage)
+      cuts.push_back(std::max(rules.first[stage], bounds[stage / ranks] + stage % ranks));
+    return cuts;
+  }
+
+  /// Whether no rank need take more than `load`.
+  bool canKeep(int64_t load) {
+    mostLoad = load;
+    Column column = begin();
+    for (int64_t rank = 0; rank < ranks && !column.empty(); ++rank) {
+      // Every cell is then reached from the state with the most weight first: once is enough.
+      llvm::sort(column, [](const State &a, const State &b) { return a.weight > b.weight; });
+      column = advance(column, rank);
+    }
+    return !column.empty();
+  }
+
+  /// The partition with these bounds in which no rank takes more than `load` with the fewest bytes,
+  /// up to `bytes`, and of those, the first; nothing where it cannot have cuts before `cuts`.
+  std::optional<StagePartition> findBest(int64_t load, int64_t bytes, ArrayRef<int64_t> cuts) {
+    mostLoad = load;
+    mostBytes = bytes;
+    std::vector<Column> columns = {begin()};
+    bytesToGo.clear();
+    for (const Round &round : rounds)
+      bytesToGo.push_back(findBytesToGo(round, rules, mostLoad));
+    int64_t least = addBytes(getBoundBytes(), getBytesToGo(0));
+    if (least > mostBytes ||
+        (!cuts.empty() && least == mostBytes && cuts <= ArrayRef(getEarliestCuts())))
+      return std::nullopt;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      Column column = advance(columns.back(), rank);
+      orderCuts(columns.back(), column, rank + 1);
+      // Of the states that reach a cell, the first makes the best way to it.
+      llvm::sort(column, [](const State &a, const State &b) {
+        return std::tie(a.bytes, a.order) < std::tie(b.bytes, b.order);
+      });
+      columns.push_back(std::move(column));
+    }
+    if (columns.back().empty())
+      return std::nullopt;
+    return trace(columns);
+  }
+
+private:
+  /// Where nothing is taken.
+  Column begin() {
+    llvm::fill(ahead, 0);
+    workspace.marks.resize(std::max<uint64_t>(workspace.marks.size(), cells), -1);
+    return {{0, 0, 0, getBoundBytes(), SmallVector<int32_t, 4>(rounds.size())}};
+  }
+
+  /// How many layers beyond one a rank can be taken.
+  struct Range {
+    int64_t least, most;
+  };
+  /// Of a round, by the number of ranks: between none and all, what its cuts' rules say.
+  std::vector<Range> findRanges(const Round &round) const {
+    int64_t slack = round.getSlack();
+    std::vector<Range> found = {{0, 0}};
+    for (int64_t count = 1; count < ranks; ++count) {
+      int64_t stage = round.getStage(count), nearest = round.getCut(count);
+      int64_t first = rules.first[stage] - nearest, last = rules.last[stage] - nearest;
+      if (round.backward) // which goes on to earlier layers
+        std::tie(first, last) = std::pair(-last, -first);
+      found.push_back({std::max<int64_t>(first, 0), std::min(last, slack)});
+    }
+    found.push_back({slack, slack});
+    return found;
+  }
+
+  /// How many layers of round `i` are taken in `cell` beyond one a rank, after `count` ranks.
+  int64_t getAhead(int64_t cell, size_t i, int64_t count) const {
+    return ranges[i][count].least + cell / strides[i] % sizes[i];
+  }
+
+  /// Of the cuts between rounds: between two ranks, but where a V turns.
+  int64_t getBoundBytes() const {
+    int64_t bytes = 0;
+    for (size_t i = 1; i < rounds.size(); ++i)
+      bytes = addBytes(bytes, rules.getBytes(i * ranks, bounds[i]));
+    return bytes;
+  }
+
+  /// The cuts of a partition with the fewest bytes that each round can have come no earlier.
+  SmallVector<int64_t> getEarliestCuts() const {
+    SmallVector<int64_t> cuts;
+    for (Round round : rounds) {
+      if (round.begin > 0)
+        cuts.push_back(round.begin);
+      round.backward = false; // alone, a round is the same from both ends
+      cuts.append(findEarliestCuts(round, rules, findBytesToGo(round, rules, mostLoad)));
+    }
+    return cuts;
+  }
+
+  /// The fewest bytes that the cuts behind `rank` ranks have with `ahead` layers taken.
+  int64_t getBytesToGo(int64_t rank) const {
+    int64_t bytes = 0;
+    for (auto [i, toGo] : llvm::enumerate(bytesToGo))
+      bytes = addBytes(bytes, toGo[rank][ahead[i]]);
+    return bytes;
+  }
+
+  /// The states that `from` reaches when `rank` takes its layers, each from the first that can.
+  Column advance(const Column &from, int64_t rank) {
+    to.clear();
+    touched.clear();
+    ranksTaken = rank + 1;
+    for (auto [place, state] : llvm::enumerate(from)) {
+      source = &state;
+      sourcePlace = place;
+      reachFrom(state);
+    }
+    for (int64_t cell : touched)
+      workspace.marks[cell] = -1;
+    workspace.visited += touched.size();
+    return std::move(to);
+  }
+
+  /// Reaches all cells that the source can, from the one with the fewest layers.
+  void reachFrom(const State &state) {
+    int64_t cell = 0, load = 0;
+    for (size_t i = 0; i < rounds.size(); ++i) {
+      const Range &range = ranges[i][ranksTaken];
+      int64_t taken = ranksTaken - 1 + getAhead(state.cell, i, ranksTaken - 1);
+      ahead[i] = std::max(taken - (ranksTaken - 1), range.least);
+      if (ahead[i] > range.most)
+        return;
+      cell += (ahead[i] - range.least) * strides[i];
+      for (; taken < ranksTaken + ahead[i]; ++taken)
+        load += getWeight(i, taken);
+    }
+    reach(0, cell, load);
+  }
+
+  /// Reaches the cells that differ from `cell` in round `i` and those after it, all at least as far
+  /// in every round, within the source's load. A cell that a source of at least the same weight
+  /// reached before is left out together with what lies behind it: that source was within its load
+  /// there too, and reached it first.
+  void reach(size_t i, int64_t cell, int64_t load) {
+    int64_t first = ahead[i];
+    for (;; cell += strides[i], ++ahead[i]) {
+      if (load > mostLoad || workspace.marks[cell] >= source->weight)
+        break;
+      if (i + 1 < rounds.size())
+        reach(i + 1, cell, load);
+      else
+        mark(cell, load);
+      if (ahead[i] == ranges[i][ranksTaken].most)
+        break;
+      load += getWeight(i, ranksTaken + ahead[i]);
+    }
+    ahead[i] = first;
+  }
+
+  void mark(int64_t cell, int64_t load) {
+    int64_t &weight = workspace.marks[cell];
+    bool isNew = weight < 0;
+    weight = source->weight;
+    if (!isNew)
+      return;
+    touched.push_back(cell);
+    State state{cell, sourcePlace, source->weight + load, source->bytes, {}};
+    if (ranksTaken < ranks)
+      for (auto [i, round] : llvm::enumerate(rounds))
+        state.bytes = addBytes(state.bytes, rules.getBytes(round.getStage(ranksTaken),
+                                                           round.getCut(ranksTaken + ahead[i])));
+    if (canStillEnd(state))
+      to.push_back(std::move(state));
+  }
+
+  /// Whether the ranks to come can take what is left, and the bytes remain few enough, as far as
+  /// lower bounds tell.
+  bool canStillEnd(const State &state) const {
+    if (__int128(remaining) - state.weight > __int128(mostLoad) * (ranks - ranksTaken))
+      return false;
+    return bytesToGo.empty() || addBytes(state.bytes, getBytesToGo(ranksTaken)) <= mostBytes;
+  }
+
+  int64_t getWeight(size_t i, int64_t taken) const {
+    return problem.weights[rounds[i].getLayer(taken)];
+  }
+
+  /// Numbers the states' cuts in each round, from that of their sources' cuts. A round taken from
+  /// the back has its newest cut in front.
+  void orderCuts(const Column &from, Column &column, int64_t rank) {
+    using Key = std::pair<int64_t, int64_t>;
+    std::vector<std::pair<Key, size_t>> keys(column.size());
+    for (auto [i, round] : llvm::enumerate(rounds)) {
+      for (auto [place, state] : llvm::enumerate(column)) {
+        Key key{from[state.previous].order[i], round.getCut(rank + getAhead(state.cell, i, rank))};
+        keys[place] = {round.backward ? Key{key.second, key.first} : key, place};
+      }
+      llvm::sort(keys);
+      int32_t number = 0;
+      for (size_t k = 0; k < keys.size(); ++k) {
+        number += k > 0 && keys[k].first != keys[k - 1].first;
+        column[keys[k].second].order.push_back(number);
+      }
+    }
+  }
+
+  /// The way to the only state in which all layers are taken.
+  StagePartition trace(ArrayRef<Column> columns) const {
+    const State *state = &columns.back().front();
+    StagePartition partition;
+    partition.bytes = state->bytes;
+    partition.cuts.resize(ranks * rounds.size() - 1);
+    for (size_t i = 1; i < rounds.size(); ++i)
+      partition.cuts[i * ranks - 1] = bounds[i];
+    for (int64_t rank = ranks; rank > 0; --rank) {
+      const State *before = &columns[rank - 1][state->previous];
+      partition.largestLoad = std::max(partition.largestLoad, state->weight - before->weight);
+      state = before;
+      for (size_t i = 0; i < rounds.size() && rank > 1; ++i) {
+        int64_t stage = rounds[i].getStage(rank - 1);
+        partition.cuts[stage - 1] = rounds[i].getCut(rank - 1 + getAhead(state->cell, i, rank - 1));
+      }
+    }
+    return partition;
+  }
+
+  const CutRules &rules;
+  const PartitionProblem &problem;
+  ArrayRef<int64_t> bounds;
+  Workspace &workspace;
+  int64_t ranks;
+  SmallVector<Round> rounds;
+  std::vector<std::vector<Range>> ranges; ///< by round
+  SmallVector<int64_t> sizes, strides;    ///< of rounds in a cell's number
+  uint64_t cells = 1;
+  int64_t remaining; ///< weight at the beginning
+
+  int64_t mostLoad = 0;
+  int64_t mostBytes = kImpossible;
+  std::vector<BytesToGo> bytesToGo; ///< by round; none while only the load counts
+
+  // Of the step from one column to the next.
+  const State *source = nullptr;
+  int64_t sourcePlace = 0;
+  int64_t ranksTaken = 0;
+  SmallVector<int64_t> ahead; ///< by round, layers taken beyond one a rank
+  Column to;
+  std::vector<int64_t> touched; ///< marked cells
+};
+
+//===----------------------------------------------------------------------===//
+// The search over the bounds of the rounds
+//===----------------------------------------------------------------------===//
+
+/// A count with its noun.
+std::string count(int64_t number, StringRef noun) {
+  return (Twine(number) + " " + noun + (number == 1 ? "" : "s")).str();
+}
+
+std::string describeStages(const Placement &placement) {
+  int64_t stages = SaturatingMultiply<uint64_t>(placement.ranks, placement.chunks) & kImpossible;
+  return count(stages, "stage") + " (" + count(placement.ranks, "rank") + " x " +
+         count(placement.chunks, "chunk") + ")";
+}
+
+class Search {
+public:
+  explicit Search(const PartitionProblem &problem)
+      : problem(problem), layers(problem.weights.size()), ranks(problem.placement.ranks),
+        chunks(problem.placement.chunks), rules(problem) {}
+
+  Expected<StagePartition> run() {
+    int64_t load = findSmallestLoad();
+    std::optional<StagePartition> best = findFewestBytes(load);
+    if (!gaveUp && !best->cuts.empty()) {
+      keepCutsEven(load, *best);
+      best = findFirst(load, best->bytes);
+    }
+    if (!gaveUp)
+      return *best;
+    return createStringError(
+        "the search for the best partition of " + count(layers, "layer") + " into " +
+        describeStages(problem.placement) +
+        " is too large; give at most 2 chunks a rank, or the modules to cut at");
+  }
+
+private:
+  /// Walks with all bounds of the rounds, in lexicographic order, as long as `visit` returns true.
+  void walkAll(function_ref<bool(Walk &)> visit) {
+    SmallVector<int64_t> bounds(chunks + 1);
+    bounds[chunks] = layers;
+    if (gaveUp || !fill(bounds, 1))
+      return;
+    do {
+      Walk walk(rules, bounds, workspace);
+      workspace.visited += layers; // for lower bounds
+      gaveUp =
+          chunks > 2 && (walk.getNumCells() > kMostCells || workspace.visited > problem.mostStates);
+      if (gaveUp || !visit(walk))
+        return;
+    } while (moveToNext(bounds));
+  }
+
+  /// The first bounds with those before `from`, each round with a layer for every rank; false where
+  /// there are none.
+  bool fill(MutableArrayRef<int64_t> bounds, int64_t from) const {
+    for (int64_t i = from; i < chunks; ++i) {
+      bounds[i] = std::max(bounds[i - 1] + ranks, rules.first[i * ranks]);
+      if (bounds[i] > rules.last[i * ranks])
+        return false;
+    }
+    return true;
+  }
+
+  /// The next bounds in lexicographic order.
+  bool moveToNext(MutableArrayRef<int64_t> bounds) const {
+    for (int64_t i = chunks - 1; i > 0; --i)
+      if (++bounds[i] <= rules.last[i * ranks] && fill(bounds, i + 1))
+        return true;
+    return false;
+  }
+
+  /// Bounds that do not improve on those before cost one walk.
+  int64_t findSmallestLoad() {
+    int64_t least = getLeastLoad(problem);
+    int64_t best = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
+    if (best == least)
+      return best;
+    walkAll([&](Walk &walk) {
+      if (!walk.canKeep(best - 1))
+        return true;
+      int64_t low = least;
+      --best;
+      while (low < best) {
+        int64_t middle = low + (best - low) / 2;
+        if (walk.canKeep(middle))
+          best = middle;
+        else
+          low = middle + 1;
+      }
+      return best > least;
+    });
+    return best;
+  }
+
+  /// A partition with the fewest bytes.
+  std::optional<StagePartition> findFewestBytes(int64_t load) {
+    // Of any partition, as each stage's load is bounded alone.
+    Round stages{0, layers, 0, ranks * chunks};
+    int64_t least = findBytesToGo(stages, rules, load)[0][0];
+    std::optional<StagePartition> best;
+    walkAll([&](Walk &walk) {
+      if (auto found = walk.findBest(load, best ? best->bytes - 1 : kImpossible - 1, {}))
+        best = std::move(found);
+      return !best || best->bytes > least;
+    });
+    return best;
+  }
+
+  /// The partition with these bytes whose cuts are the first.
+  std::optional<StagePartition> findFirst(int64_t load, int64_t bytes) {
+    std::optional<StagePartition> best;
+    walkAll([&](Walk &walk) {
+      if (best && best->cuts <= walk.getFirstCuts())
+        return false;
+      auto found = walk.findBest(load, bytes, best ? best->cuts : ArrayRef<int64_t>());
+      if (found && (!best || found->cuts < best->cuts))
+        best = std::move(found);
+      return true;
+    });
+    return best;
+  }
+
+  /// Leaves only cuts as near to those of an even split as all of them can be, in a partition with
+  /// the load and bytes of `found`.
+  void keepCutsEven(int64_t load, StagePartition found) {
+    std::vector<__int128> distances = getDistances();
+    auto getPlace = [&](const StagePartition &partition) {
+      return llvm::lower_bound(distances, getDistance(partition.cuts)) - distances.begin();
+    };
+    int64_t low = 0, high = getPlace(found);
+    // Where loads and bytes leave no choice, the first question answers all.
+    for (bool middle = false; low < high && !gaveUp; middle = !middle) {
+      int64_t place = middle ? (low + high) / 2 : high - 1;
+      boundDistance(distances[place]);
+      if (auto nearer = findAny(load, found.bytes))
+        high = getPlace(*nearer);
+      else
+        low = place + 1;
+    }
+    boundDistance(distances[low]);
+  }
+
+  std::optional<StagePartition> findAny(int64_t load, int64_t bytes) {
+    std::optional<StagePartition> found;
+    walkAll([&](Walk &walk) {
+      found = walk.findBest(load, bytes, {});
+      return !found;
+    });
+    return found;
+  }
+
+  /// The largest of any of the cuts.
+  __int128 getDistance(ArrayRef<int64_t> cuts) const {
+    __int128 largest = 0;
+    for (auto [i, cut] : llvm::enumerate(cuts))
+      largest = std::max(largest, getDistances(i + 1)[cut]);
+    return largest;
+  }
+
+  /// By layer, how far a cut before it is from where an even split begins `stage`, in weight times
+  /// the number of stages.
+  SmallVector<__int128> getDistances(int64_t stage) const {
+    int64_t total = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
+    SmallVector<__int128> distances;
+    __int128 before = 0;
+    for (int64_t weight : problem.weights) {
+      __int128 distance = before * (ranks * chunks) - __int128(total) * stage;
+      distances.push_back(distance < 0 ? -distance : distance);
+      before += weight;
+    }
+    return distances;
+  }
+
+  /// Of all cuts there can be.
+  std::vector<__int128> getDistances() const {
+    CutRules all(problem);
+    std::set<__int128> distances;
+    for (int64_t stage = 1; stage < ranks * chunks; ++stage) {
+      SmallVector<__int128> ofStage = getDistances(stage);
+      distances.insert(ofStage.begin() + all.first[stage], ofStage.begin() + all.last[stage] + 1);
+    }
+    return {distances.begin(), distances.end()};
+  }
+
+  void boundDistance(__int128 distance) {
+    rules = CutRules(problem);
+    for (int64_t stage = 1; stage < ranks * chunks; ++stage) {
+      SmallVector<__int128> distances = getDistances(stage);
+      while (rules.first[stage] < rules.last[stage] && distances[rules.first[stage]] > distance)
+        ++rules.first[stage];
+      while (rules.first[stage] <= rules.last[stage] && distances[rules.last[stage]] > distance)
+        --rules.last[stage];
+    }
+  }
+
+  const PartitionProblem &problem;
+  int64_t layers, ranks, chunks;
+  CutRules rules;
+  Workspace workspace;
+  bool gaveUp = false;
+};
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+Error checkPlacement(const Placement &placement, int64_t layers) {
+  if (placement.ranks < 1)
+    return createStringError("a pipeline of " + Twine(placement.ranks) + " ranks; give at least 1");
+  if (placement.chunks < 1)
+    return createStringError(Twine(placement.chunks) + " chunks a rank; give at least 1");
+  if (layers < 1)
+    return createStringError("a model without layers has no stages");
+  if (placement.ranks > layers / placement.chunks)
+    return createStringError(describeStages(placement) + " of a model with " +
+                             count(layers, "layer") + "; give at most " + count(layers, "stage"));
+  return Error::success();
+}
+
+/// Numbers of at least 0 whose sum is one too; `of` says of what number i is.
+Error checkNumbers(ArrayRef<int64_t> numbers, StringRef what,
+                   function_ref<std::string(size_t)> of) {
+  int64_t sum = 0;
+  for (auto [i, number] : llvm::enumerate(numbers)) {
+    if (number < 0)
+      return createStringError(what + " " + Twine(number) + " of " + of(i) +
+                               "; expected at least 0");
+    if (AddOverflow(sum, number, sum) || sum == kImpossible)
+      return createStringError("the sum of " + what + "s up to that of " + of(i) +
+                               " is over 2^63 - 2");
+  }
+  return Error::success();
+}
+
+Error checkProblem(const PartitionProblem &problem) {
+  size_t layers = problem.weights.size();
+  if (Error error = checkPlacement(problem.placement, layers))
+    return error;
+  if (problem.bytes.size() != layers - 1)
+    return createStringError("bytes of " + Twine(problem.bytes.size()) + " boundaries for " +
+                             count(layers, "layer") + "; expected " + Twine(layers - 1));
+  if (Error error = checkNumbers(problem.weights, "weight",
+                                 [](size_t i) { return ("layer " + Twine(i)).str(); }))
+    return error;
+  return checkNumbers(problem.bytes, "byte count", [](size_t i) {
+    return ("the boundary between layers " + Twine(i) + " and " + Twine(i + 1)).str();
+  });
+}
+
+} // namespace
+
+Expected<StagePartition> findPartition(const PartitionProblem &problem) {
+  if (Error error = checkProblem(problem))
+    return std::move(error);
+  return Search(problem).run();
+}
+
+//===----------------------------------------------------------------------===//
+// Cuts at names
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Whether the module `path` is `module` or within it.
+bool isWithin(StringRef path, StringRef module) {
+  return path.consume_front(module) && (path.empty() || path.front() == '.');
+}
+
+/// The layer that the module `name` begins at.
+Expected<int64_t> findFirstLayer(ArrayRef<std::string> layers, const std::string &name) {
+  int64_t first = -1, last = -1;
+  for (auto [i, layer] : llvm::enumerate(layers)) {
+    if (!isWithin(layer, name))
+      continue;
+    if (first >= 0 && last + 1 != int64_t(i))
+      return createStringError("module '" + name + "' is in layers " + Twine(first) + " and " +
+                               Twine(i) + " with others between them; give the path of one layer");
+    first = first < 0 ? i : first;
+    last = i;
+  }
+  if (first >= 0 && !name.empty())
+    return first;
+  for (const std::string &layer : layers)
+    if (!layer.empty() && isWithin(name, layer))
+      return createStringError("module '" + name + "' is a part of the layer '" + layer +
+                               "', which is not cut; give the path of a layer");
+  std::vector<std::string> named;
+  for (const std::string &layer : layers)
+    if (!layer.empty() && !llvm::is_contained(named, layer))
+      named.push_back(layer);
+  return createStringError("no layer is the module '" + name + "'" + describeNearest(name, named));
+}
+} // namespace
+
+Expected<SmallVector<int64_t>> findCutsAtNames(ArrayRef<std::string> layers,
+                                               ArrayRef<std::string> names,
+                                               const Placement &placement) {
+  if (Error error = checkPlacement(placement, layers.size()))
+    return std::move(error);
+  int64_t expected = placement.getNumStages() - 1;
+  if (int64_t(names.size()) != expected)
+    return createStringError(describeStages(placement) + " are cut at " + Twine(expected) +
+                             " modules, given " + Twine(names.size()));
+  SmallVector<int64_t> cuts;
+  for (auto [i, name] : llvm::enumerate(names)) {
+    Expected<int64_t> cut = findFirstLayer(layers, name);
+    if (!cut)
+      return cut.takeError();
+    if (*cut == 0)
+      return createStringError("module '" + name +
+                               "' is the model's first layer, which needs no cut; leave it out");
+    if (llvm::is_contained(names.take_front(i), name))
+      return createStringError("module '" + name + "' is given twice; give each module once");
+    if (!cuts.empty() && cuts.back() == *cut)
+      return createStringError("modules '" + names[i - 1] + "' and '" + name +
+                               "' begin at the same layer; give one of them");
+    if (!cuts.empty() && cuts.back() > *cut)
+      return createStringError("module '" + name + "' comes before '" + names[i - 1] +
+                               "' in the model; give the modules in its order");
+    cuts.push_back(*cut);
+  }
+  return cuts;
+}
+
+} // namespace parashard::pipeline

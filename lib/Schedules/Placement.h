@@ -1,0 +1,34 @@
+// Which rank holds which stage of a pipeline.
+#ifndef PARASHARD_LIB_SCHEDULES_PLACEMENT_H
+#define PARASHARD_LIB_SCHEDULES_PLACEMENT_H
+
+#include <cstdint>
+
+namespace parashard::plan {
+
+enum class PlacementKind {
+  Loop, ///< stage s on rank s mod ranks
+  V,    ///< back and forth: each second row of stages runs from the last rank to the first
+};
+
+/// `ranks * chunks` stages on the ranks of a pipeline (its coordinates: other axes of the mesh do
+/// not matter), `chunks` stages on each. Stages, ranks and chunks count from 0.
+struct Placement {
+  PlacementKind kind = PlacementKind::Loop;
+  int64_t ranks = 1;
+  int64_t chunks = 1;
+
+  int64_t getNumStages() const { return ranks * chunks; }
+  int64_t getChunk(int64_t stage) const { return stage / ranks; }
+  int64_t getRank(int64_t stage) const { return turn(getChunk(stage), stage % ranks); }
+  int64_t getStage(int64_t rank, int64_t chunk) const { return chunk * ranks + turn(chunk, rank); }
+
+private:
+  int64_t turn(int64_t chunk, int64_t place) const {
+    return kind == PlacementKind::V && chunk % 2 ? ranks - 1 - place : place;
+  }
+};
+
+} // namespace parashard::plan
+
+#endif

@@ -1,0 +1,163 @@
+// Replays a timetable, rank by rank, until nothing moves.
+#include "lib/Schedules/Simulator.h"
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+#include <optional>
+
+using namespace llvm;
+
+namespace parashard::plan {
+namespace {
+
+class Simulator {
+public:
+  Simulator(const Timetable &table, const PipelineTimes &times) : table(table), times(times) {
+    size_t tasks = table.placement.getNumStages() * table.microBatches;
+    forwardEnds.assign(tasks, std::nullopt);
+    backwardEnds.assign(tasks, std::nullopt);
+    result.rows.resize(table.rows.size());
+  }
+
+  Expected<Replay> run() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (int64_t rank = 0; rank < table.placement.ranks; ++rank)
+        while (runNext(rank))
+          moved = true;
+    }
+    for (auto [row, spans] : zip(table.rows, result.rows))
+      if (spans.size() < row.size())
+        return describeDeadlock();
+    measureReplay(result);
+    return std::move(result);
+  }
+
+private:
+  using Ends = std::vector<std::optional<double>>; ///< by stage and micro-batch
+
+  size_t getIndex(int64_t stage, int64_t microBatch) const {
+    return stage * table.microBatches + microBatch;
+  }
+  /// When what another stage made is on this rank; nothing while it is not made.
+  std::optional<double> getArrival(const Ends &ends, int64_t from, int64_t to, int64_t m) const {
+    std::optional<double> end = ends[getIndex(from, m)];
+    bool travels = table.placement.getRank(from) != table.placement.getRank(to);
+    return end && travels ? *end + times.hop : end;
+  }
+  /// What a task waits for: the stage whose forward or backward must have arrived; -1: none.
+  std::pair<const Ends *, int64_t> getNeed(int64_t stage, const Task &task) const {
+    if (task.work == Work::Forward)
+      return {&forwardEnds, stage - 1};
+    bool isWeight = task.work == Work::BackwardWeight,
+         isLast = stage + 1 == table.placement.getNumStages();
+    return {&backwardEnds, isWeight || isLast ? -1 : stage + 1};
+  }
+  double getDuration(int64_t stage, Work work) const {
+    const StageTimes &time = times.stages[stage];
+    switch (work) {
+    case Work::Forward:
+      return time.forward;
+    case Work::Backward:
+      return time.backwardInput + time.backwardWeight;
+    case Work::BackwardInput:
+      return time.backwardInput;
+    case Work::BackwardWeight:
+      return time.backwardWeight;
+    }
+    return 0;
+  }
+
+  /// Runs the next task of a rank; false when there is none, or it cannot begin yet.
+  bool runNext(int64_t rank) {
+    std::vector<Span> &spans = result.rows[rank];
+    if (spans.size() == table.rows[rank].size())
+      return false;
+    Task task = table.rows[rank][spans.size()];
+    int64_t stage = table.placement.getStage(rank, task.chunk);
+    double begin = spans.empty() ? 0 : spans.back().end;
+    if (auto [ends, from] = getNeed(stage, task); from >= 0) {
+      std::optional<double> arrival = getArrival(*ends, from, stage, task.microBatch);
+      if (!arrival)
+        return false;
+      begin = std::max(begin, *arrival);
+    }
+    double end = begin + getDuration(stage, task.work);
+    spans.push_back({task, begin, end});
+    if (task.work == Work::Forward)
+      forwardEnds[getIndex(stage, task.microBatch)] = end;
+    else if (task.work != Work::BackwardWeight)
+      backwardEnds[getIndex(stage, task.microBatch)] = end;
+    return true;
+  }
+
+  Error describeDeadlock() const {
+    std::string text = "the schedule '" + table.name + "' cannot end:";
+    for (auto [rank, spans] : enumerate(result.rows)) {
+      if (spans.size() == table.rows[rank].size())
+        continue;
+      const Task &task = table.rows[rank][spans.size()];
+      int64_t stage = table.placement.getStage(rank, task.chunk);
+      int64_t from = getNeed(stage, task).second;
+      text += "\n  rank " + std::to_string(rank) + " at its entry " + std::to_string(spans.size()) +
+              ", " + describeTask(task) + " of stage " + std::to_string(stage) + ", waits for " +
+              (task.work == Work::Forward ? "the forward" : "the backward") + " of stage " +
+              std::to_string(from) + " on rank " + std::to_string(table.placement.getRank(from));
+    }
+    return createStringError(inconvertibleErrorCode(), text);
+  }
+
+  const Timetable &table;
+  const PipelineTimes &times;
+  Ends forwardEnds, backwardEnds;
+  Replay result;
+};
+
+} // namespace
+
+std::vector<std::pair<double, double>> traceHeld(ArrayRef<Span> row, ArrayRef<int64_t> sizes) {
+  std::vector<std::pair<double, double>> changes;
+  double sum = 0;
+  for (const Span &span : row) {
+    double size = sizes.empty() ? 1 : double(sizes[span.task.chunk]);
+    if (span.task.work == Work::Forward)
+      changes.push_back({span.begin, sum += size});
+    else if (span.task.work != Work::BackwardInput)
+      changes.push_back({span.end, sum -= size});
+  }
+  return changes;
+}
+
+double getPeakHeld(ArrayRef<Span> row, ArrayRef<int64_t> sizes) {
+  double peak = 0;
+  for (auto [time, held] : traceHeld(row, sizes))
+    peak = std::max(peak, held);
+  return peak;
+}
+
+void measureReplay(Replay &replay) {
+  double busy = 0;
+  replay.makespan = 0;
+  replay.peakLive.clear();
+  for (const std::vector<Span> &spans : replay.rows)
+    for (const Span &span : spans) {
+      replay.makespan = std::max(replay.makespan, span.end);
+      busy += span.end - span.begin;
+    }
+  double all = replay.makespan * double(replay.rows.size());
+  replay.bubble = all > 0 ? 1 - busy / all : 0;
+  for (const std::vector<Span> &spans : replay.rows)
+    replay.peakLive.push_back(int64_t(getPeakHeld(spans)));
+}
+
+Expected<Replay> replay(const Timetable &table, const PipelineTimes &times) {
+  if (Error error = checkTimetable(table))
+    return std::move(error);
+  if (int64_t(times.stages.size()) != table.placement.getNumStages())
+    return createStringError(inconvertibleErrorCode(),
+                             "there are times of " + Twine(times.stages.size()) + " stages for " +
+                                 Twine(table.placement.getNumStages()));
+  return Simulator(table, times).run();
+}
+
+} // namespace parashard::plan

@@ -1,0 +1,276 @@
+// Where NCCL wants each member's part in one piece, parts are packed before and unpacked after by
+// kernels of the runtime.
+#include "runtime/device/cuda/nccl/Collectives.h"
+#include "runtime/core/Status.h"
+#include "runtime/device/cuda/Accesses.h"
+#include <numeric>
+
+namespace psrt::nccl {
+
+using cuda::Access;
+using cuda::CUdeviceptr;
+
+namespace {
+
+CUdeviceptr addressOf(const void *pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+char *pointerTo(CUdeviceptr address) { return reinterpret_cast<char *>(address); }
+
+ncclDataType_t typeOf(Dtype dtype) {
+  switch (dtype) {
+  case Dtype::F32:
+    return ncclFloat32;
+  case Dtype::F64:
+    return ncclFloat64;
+  case Dtype::F16:
+    return ncclFloat16;
+  case Dtype::BF16:
+    return ncclBfloat16;
+  case Dtype::I64:
+    return ncclInt64;
+  case Dtype::I32:
+    return ncclInt32;
+  case Dtype::I8:
+    return ncclInt8;
+  case Dtype::U8:
+  case Dtype::Bool:
+    return ncclUint8;
+  case Dtype::I16:
+  case Dtype::F8E4M3: // these are moved, as bytes, and not added up
+  case Dtype::F8E5M2:
+    break;
+  }
+  PSRT_FAIL(BadInput, "NCCL reduces no %s; give the model's integers another type",
+            dtypeName(dtype));
+}
+
+ncclRedOp_t reductionOf(const CollectiveOp &op) {
+  switch (op.reduction) {
+  case CollectiveOp::Sum:
+    return ncclSum;
+  case CollectiveOp::Max:
+    return ncclMax;
+  case CollectiveOp::Min:
+    return ncclMin;
+  }
+  return ncclSum;
+}
+
+bool isReduction(const CollectiveOp &op) {
+  return op.kind == CollectiveOp::AllReduce || op.kind == CollectiveOp::ReduceScatter;
+}
+
+int64_t product(const std::vector<int64_t> &sizes, size_t from, size_t to) {
+  return std::accumulate(sizes.begin() + int64_t(from), sizes.begin() + int64_t(to), int64_t(1),
+                         std::multiplies<>());
+}
+
+/// Part `member` of `count` along a dim of `shape`, as the kernel that slices shards takes it.
+CollectiveOp sliceOf(const std::vector<int64_t> &shape, int dim, int count, Dtype dtype) {
+  CollectiveOp op;
+  op.kind = CollectiveOp::ShardSlice;
+  op.dtype = dtype;
+  op.outer = product(shape, 0, size_t(dim));
+  op.size = shape[size_t(dim)] / count;
+  op.whole = shape[size_t(dim)];
+  op.inner = product(shape, size_t(dim) + 1, shape.size());
+  return op;
+}
+
+/// One operation on its way into a lane.
+class Enqueuer {
+public:
+  Enqueuer(const NcclOp &op, const Bound &bound, cuda::CudaRank &device)
+      : o(op), bound(bound), device(device), stream(op.lane->getStream()) {}
+
+  void run() {
+    if (o.message)
+      return message();
+    if (o.count == 1)
+      return alone();
+    switch (o.op.kind) {
+    case CollectiveOp::AllReduce:
+      return allReduce();
+    case CollectiveOp::ReduceScatter:
+      return reduceScatter();
+    case CollectiveOp::AllGather:
+      return allGather();
+    case CollectiveOp::AllToAll:
+      return allToAll();
+    case CollectiveOp::Permute:
+      return permute();
+    case CollectiveOp::ShardSlice: // the device's
+      return;
+    }
+  }
+
+private:
+  void call(ncclResult_t result) const {
+    o.group->getLibrary().check(result, o.group->get(), "to start a collective");
+  }
+  const Nccl &nccl() const { return o.group->getLibrary(); }
+  /// Calls between begin and end are one operation.
+  void begin() const { call(nccl().groupStart()); }
+  void end() const {
+    call(nccl().groupEnd());
+    o.group->settle("to start a collective");
+  }
+
+  char *buffer(size_t i) const { return static_cast<char *>(bound.buffers[i]); }
+  char *scratch(int64_t offset = 0) const { return pointerTo(o.lane->getScratch()) + offset; }
+
+  void copy(char *to, const char *from, int64_t bytes) const {
+    if (bytes > 0 && to != from)
+      device.getGpu().check(device.getDriver().memcpyDtoDAsync(addressOf(to), addressOf(from),
+                                                               size_t(bytes), stream.get()),
+                            "to copy within the GPU");
+  }
+
+  void launch(const cuda::Launches &launches, const char *in, int64_t inBytes, const char *out,
+              int64_t outBytes) const {
+    std::vector<Access> accesses;
+    if (device.getDriver().isFake())
+      accesses = {{addressOf(in), addressOf(in) + CUdeviceptr(inBytes), 0},
+                  {addressOf(out), addressOf(out) + CUdeviceptr(outBytes), 1}};
+    device.getLibrary().launch(stream, launches, accesses);
+  }
+
+  /// Each member's part of `in` along a dim, one after the other.
+  void pack(const CollectiveOp &slice, const char *in, char *out, int64_t partBytes) const {
+    for (int member = 0; member < o.count; ++member) {
+      char *part = out + member * partBytes;
+      launch(cuda::launchShardSlice(slice, member, in, part), in, partBytes * o.count, part,
+             partBytes);
+    }
+  }
+
+  /// Parts that stand one after the other, along the dim that `op` says.
+  void unpack(const CollectiveOp &op, const char *in, int64_t partBytes, char *out) const {
+    cuda::Pointers parts;
+    for (int member = 0; member < o.count; ++member)
+      parts.push_back(in + member * partBytes);
+    launch(cuda::launchAllGather(op, parts, out), in, partBytes * o.count, out,
+           partBytes * o.count);
+  }
+
+  bool overlaps(int64_t outBytes) const {
+    return buffer(0) < buffer(1) + outBytes && buffer(1) < buffer(0) + o.bytes;
+  }
+
+  void alone() const {
+    size_t pairs = o.op.kind == CollectiveOp::AllReduce ? o.op.counts.size() : 1;
+    for (size_t i = 0; i < pairs; ++i)
+      copy(buffer(pairs + i), buffer(i),
+           o.op.kind == CollectiveOp::AllReduce ? o.op.counts[i] * dtypeSize(o.op.dtype) : o.bytes);
+  }
+
+  void allReduce() const {
+    begin();
+    for (size_t i = 0, pairs = o.op.counts.size(); i < pairs; ++i)
+      call(nccl().allReduce(buffer(i), buffer(pairs + i), size_t(o.op.counts[i]),
+                            typeOf(o.op.dtype), reductionOf(o.op), o.group->get(), stream.get()));
+    end();
+  }
+
+  void reduceScatter() const {
+    int64_t count = o.op.outer * o.op.size * o.op.inner, bytes = count * dtypeSize(o.op.dtype);
+    const char *in = buffer(0);
+    if (o.op.outer > 1 || overlaps(bytes)) {
+      CollectiveOp slice = o.op;
+      slice.whole = o.op.size * o.count;
+      pack(slice, in, scratch(), bytes);
+      in = scratch();
+    }
+    begin();
+    call(nccl().reduceScatter(in, buffer(1), size_t(count), typeOf(o.op.dtype), reductionOf(o.op),
+                              o.group->get(), stream.get()));
+    end();
+  }
+
+  void allGather() const {
+    bool isDirect = o.op.outer == 1 && !overlaps(o.bytes * o.count);
+    char *out = isDirect ? buffer(1) : scratch();
+    begin();
+    call(nccl().allGather(buffer(0), out, size_t(o.bytes), ncclInt8, o.group->get(), stream.get()));
+    end();
+    if (!isDirect)
+      unpack(o.op, scratch(), o.bytes, buffer(1));
+  }
+
+  void exchange(const char *from, char *to, int64_t bytes) const {
+    begin();
+    for (int member = 0; member < o.count; ++member) {
+      call(nccl().send(from + member * bytes, size_t(bytes), ncclInt8, member, o.group->get(),
+                       stream.get()));
+      call(nccl().recv(to + member * bytes, size_t(bytes), ncclInt8, member, o.group->get(),
+                       stream.get()));
+    }
+    end();
+  }
+
+  void allToAll() const {
+    int64_t part = o.bytes / o.count;
+    pack(sliceOf(o.op.shape, o.op.split, o.count, o.op.dtype), buffer(0), scratch(), part);
+    exchange(scratch(), scratch(o.bytes), part);
+    std::vector<int64_t> shape = o.op.shape;
+    shape[size_t(o.op.split)] /= o.count;
+    CollectiveOp gather = sliceOf(shape, o.op.concat, 1, o.op.dtype);
+    gather.kind = CollectiveOp::AllGather;
+    unpack(gather, scratch(o.bytes), part, buffer(1));
+  }
+
+  void permute() const {
+    const char *in = buffer(0);
+    if (overlaps(o.bytes)) {
+      copy(scratch(), in, o.bytes);
+      in = scratch();
+    }
+    begin();
+    call(nccl().send(in, size_t(o.bytes), ncclInt8, o.op.targets[size_t(o.index)], o.group->get(),
+                     stream.get()));
+    call(nccl().recv(buffer(1), size_t(o.bytes), ncclInt8, o.source, o.group->get(), stream.get()));
+    end();
+  }
+
+  void message() const {
+    begin();
+    call(o.message->receives ? nccl().recv(buffer(0), size_t(o.bytes), ncclInt8, o.peer,
+                                           o.group->get(), stream.get())
+                             : nccl().send(buffer(0), size_t(o.bytes), ncclInt8, o.peer,
+                                           o.group->get(), stream.get()));
+    end();
+  }
+
+  const NcclOp &o;
+  const Bound &bound;
+  cuda::CudaRank &device;
+  const cuda::Stream &stream;
+};
+
+} // namespace
+
+int64_t scratchBytes(const NcclOp &op) {
+  if (op.message || op.count == 1)
+    return 0;
+  switch (op.op.kind) {
+  case CollectiveOp::AllToAll:
+    return 2 * op.bytes;
+  case CollectiveOp::AllGather:
+    return op.bytes * op.count;
+  case CollectiveOp::ReduceScatter:
+  case CollectiveOp::Permute:
+    return op.bytes;
+  default:
+    return 0;
+  }
+}
+
+void checkBuilt(const NcclOp &op) {
+  if (!op.message && op.count > 1 && isReduction(op.op))
+    typeOf(op.op.dtype);
+}
+
+void enqueue(const NcclOp &op, const Bound &bound, cuda::CudaRank &device) {
+  Enqueuer(op, bound, device).run();
+}
+
+} // namespace psrt::nccl

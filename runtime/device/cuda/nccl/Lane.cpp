@@ -1,0 +1,68 @@
+// Scratch, and how far a lane has come.
+#include "runtime/device/cuda/nccl/Lane.h"
+#include "runtime/core/Status.h"
+#include <cstring>
+#include <numeric>
+
+namespace psrt::nccl {
+
+/// Operations whose ends are told apart; later ones begin again at 0.
+static constexpr int64_t kPositions = 1 << 16;
+
+Lane::Lane(std::string name, const cuda::GpuRef &given, cuda::StreamRef own)
+    : name(std::move(name)), gpu(given),
+      stream(own ? own : std::make_shared<const cuda::Stream>(gpu)), isOwn(!own),
+      position(gpu, sizeof(int32_t)) {
+  std::memset(position.get(), 0, sizeof(int32_t));
+}
+
+void Lane::reserve() {
+  if (scratchBytes > 0 && (scratches.empty() || int64_t(scratches.back().size()) < scratchBytes))
+    scratches.emplace_back(gpu, size_t(scratchBytes), "collectives to work in");
+  if (numbers || texts.empty())
+    return;
+  std::vector<int32_t> values(kPositions);
+  std::iota(values.begin(), values.end(), 1);
+  size_t bytes = values.size() * sizeof(int32_t);
+  numbers = std::make_unique<cuda::DeviceMemory>(gpu, bytes, "the positions of collectives");
+  cuda::PinnedMemory staged(gpu, bytes);
+  std::memcpy(staged.get(), values.data(), bytes);
+  gpu->check(gpu->getDriver().memcpyHtoDAsync(numbers->get(), staged.get(), bytes, stream->get()),
+             "to copy to the GPU");
+  stream->synchronize();
+}
+
+int64_t Lane::add(std::string text) {
+  texts.push_back(std::move(text));
+  return int64_t(texts.size()) - 1;
+}
+
+void Lane::notePosition(int64_t number) {
+  auto offset = cuda::CUdeviceptr(number % kPositions * int64_t(sizeof(int32_t)));
+  gpu->check(gpu->getDriver().memcpyDtoHAsync(position.get(), numbers->get() + offset,
+                                              sizeof(int32_t), stream->get()),
+             "to note a position");
+}
+
+static int64_t read(const cuda::PinnedMemory &position) {
+  return *reinterpret_cast<const volatile int32_t *>(position.get());
+}
+
+bool Lane::hasMoved() {
+  int64_t now = read(position), before = std::exchange(seen, now);
+  return now != before;
+}
+
+std::string Lane::describe() const {
+  int64_t ended = read(position);
+  std::string text = name.empty() ? "its own stream" : "queue " + name;
+  if (ended == 0)
+    return format("in %s none of %zu operations has ended; the first is %s", text.c_str(),
+                  texts.size(), texts.front().c_str());
+  const std::string &last = texts[size_t(ended - 1) % texts.size()];
+  const std::string &next = texts[size_t(ended) % texts.size()];
+  return format("in %s operation %lld of %zu has ended last (%s), behind it is %s", text.c_str(),
+                (long long)ended, texts.size(), last.c_str(), next.c_str());
+}
+
+} // namespace psrt::nccl

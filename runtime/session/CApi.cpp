@@ -1,0 +1,423 @@
+// The C API: checks what the host gives, and calls the session. No exception leaves this file.
+#include "psrt/psrt.h"
+#include "runtime/bootstrap/Processes.h"
+#include "runtime/data/Safetensors.h"
+#include "runtime/session/NamedTensors.h"
+#include "runtime/session/Source.h"
+#include <algorithm>
+#include <cstring>
+#include <dlfcn.h>
+#include <optional>
+#include <unistd.h>
+
+using namespace psrt;
+
+struct psrt_program {
+  pid_t process = getpid(); ///< that has the threads of the ranks
+  std::string error;
+  void *object = nullptr;
+  std::unique_ptr<Session> session;
+  std::unique_ptr<NamedTensors> tensors;
+  std::vector<int64_t>
+      pending; ///< by slot: the ordinal of the forward that waits for its backward; -1: none
+  int64_t forwards = 0; ///< since the last update: the micro-batch that random numbers are keyed by
+};
+
+namespace {
+
+/// Fails in a process that was forked from the one that opened the program.
+void checkProcess(const psrt_program &program) {
+  if (program.process != getpid())
+    PSRT_FAIL(Failed,
+              "process %lld opened the program, and this is %lld, forked from it, which has no "
+              "threads of its ranks; open the program after fork",
+              (long long)program.process, (long long)getpid());
+}
+
+/// Calls body() and turns what it throws into a status.
+template <typename Body> psrt_status guarded(psrt_program *program, Body &&body) {
+  if (!program)
+    return PSRT_BAD_ARGUMENT;
+  try {
+    program->error.clear();
+    checkProcess(*program);
+    body();
+    return PSRT_OK;
+  } catch (const Error &error) {
+    program->error = error.what();
+    return psrt_status(error.status.code);
+  } catch (const std::exception &error) {
+    program->error = error.what();
+    return PSRT_FAILED;
+  }
+}
+
+Session &sessionOf(psrt_program *program) {
+  if (!program->session)
+    PSRT_FAIL(BadArgument, "the program is not open");
+  return *program->session;
+}
+
+/// Fails in one of several processes of a launcher: each would train the whole program by itself.
+void checkAlone() {
+  ProcessPlace place = findProcessPlace();
+  if (place.size > 1)
+    PSRT_FAIL(BadArgument,
+              "this process is one of %lld (%s), and psrt_open runs all ranks as threads of one "
+              "process: each process would train by itself; start one process, or unset %s, or "
+              "launch the executable that ps-compile makes",
+              (long long)place.size, place.variable.c_str(), place.variable.c_str());
+}
+
+void openProgram(psrt_program &program, const char *path, const psrt_options *options) {
+  checkAlone();
+  ProgramSource source;
+  if (path) {
+    // A file, never a library that the system has by that name.
+    std::string file = std::strchr(path, '/') ? path : "./" + std::string(path);
+    program.object = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!program.object)
+      PSRT_FAIL(BadInput, "cannot load \"%s\": %s", path, dlerror());
+    source = sourceOfObject(program.object, path);
+  } else {
+    source = linkedSource();
+    if (!source.json)
+      PSRT_FAIL(BadArgument, "no program is linked into this executable; give psrt_open a path");
+  }
+  SessionOptions sessionOptions;
+  std::optional<WeightFiles> weights;
+  if (options) {
+    if (options->size != sizeof(psrt_options))
+      PSRT_FAIL(BadArgument,
+                "psrt_options.size is %zu, this library knows %zu; set it to sizeof(psrt_options)",
+                options->size, sizeof(psrt_options));
+    sessionOptions.ranks = options->ranks;
+    sessionOptions.threads = options->threads;
+    sessionOptions.seed = options->seed;
+    if (options->weights)
+      sessionOptions.given = weights.emplace(options->weights).names();
+  }
+  program.session = std::make_unique<Session>(source, sessionOptions);
+  program.tensors = std::make_unique<NamedTensors>(program.session->getProgram());
+  if (weights)
+    loadWeights(*program.session, *program.tensors, *weights);
+}
+
+/// Fails on what no tensor may be; `tensor` itself may be null.
+void checkGiven(const psrt_tensor *tensor, const char *what) {
+  if (!tensor)
+    PSRT_FAIL(BadArgument, "%s is NULL; give a psrt_tensor", what);
+  if (!tensor->name)
+    PSRT_FAIL(BadArgument, "%s \"\" has no name", what);
+  if (tensor->rank < 0 || (tensor->rank > 0 && !tensor->shape))
+    PSRT_FAIL(BadArgument, "%s \"%s\" has rank %d%s", what, tensor->name, tensor->rank,
+              tensor->rank < 0 ? "; it must be at least 0" : " and no shape");
+  for (int32_t d = 0; d < tensor->rank; ++d)
+    if (tensor->shape[d] < 0)
+      PSRT_FAIL(BadArgument, "%s \"%s\" has size %lld in dim %d", what, tensor->name,
+                (long long)tensor->shape[d], d);
+  bool isEmpty = std::count(tensor->shape, tensor->shape + tensor->rank, 0) > 0;
+  if (!tensor->data && !isEmpty)
+    PSRT_FAIL(BadArgument, "%s \"%s\" has no data", what, tensor->name);
+  if (unsigned(tensor->dtype) > unsigned(PSRT_F8E5M2))
+    PSRT_FAIL(BadArgument, "%s \"%s\" has the unknown dtype %d", what, tensor->name,
+              int(tensor->dtype));
+}
+
+void checkGiven(const psrt_tensor *tensors, size_t count, const char *what) {
+  if (count && !tensors)
+    PSRT_FAIL(BadArgument, "%zu %ss are announced and NULL is given", count, what);
+  for (size_t i = 0; i < count; ++i)
+    checkGiven(&tensors[i], what);
+}
+
+std::vector<int64_t> shapeOf(const psrt_tensor &tensor) {
+  return {tensor.shape, tensor.shape + tensor.rank};
+}
+
+std::vector<HostTensor> hostTensors(const psrt_tensor *tensors, size_t count) {
+  std::vector<HostTensor> result;
+  for (size_t i = 0; i < count; ++i)
+    result.push_back({tensors[i].name, Dtype(tensors[i].dtype), shapeOf(tensors[i]),
+                      static_cast<const char *>(tensors[i].data)});
+  return result;
+}
+
+/// Copies given tensors into the inputs of an entry: rows of all micro-batches along the batch dim.
+void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *tensors,
+                 size_t count, int64_t microBatches, int64_t slot, bool cotangents) {
+  checkGiven(tensors, count, cotangents ? "cotangent" : "input");
+  std::vector<const Input *> inputs = session.inputsOf(entry, cotangents);
+  for (size_t i = 0; i < count; ++i) {
+    const char *what = cotangents ? "cotangent" : "input";
+    for (size_t j = 0; j < i; ++j)
+      if (std::strcmp(tensors[i].name, tensors[j].name) == 0)
+        PSRT_FAIL(BadArgument, "%s \"%s\" is given twice; give each once", what, tensors[i].name);
+    bool known = false;
+    for (const Input *input : inputs)
+      known |= input->name == tensors[i].name;
+    if (!known)
+      PSRT_FAIL(BadArgument, "entry \"%s\" has no %s \"%s\"", entry.name.c_str(), what,
+                tensors[i].name);
+  }
+  if (inputs.empty())
+    return;
+  auto source = makeMemorySource(inputs, hostTensors(tensors, count), "the call");
+  int64_t rows = batchRows(inputs);
+  bool batched =
+      std::any_of(inputs.begin(), inputs.end(), [](auto *i) { return i->batchDim >= 0; });
+  if (batched && source->samples() != rows * microBatches)
+    PSRT_FAIL(BadInput,
+              "the inputs have %lld rows, entry \"%s\" takes %lld (%lld micro-batches of %lld)",
+              (long long)source->samples(), entry.name.c_str(), (long long)(rows * microBatches),
+              (long long)microBatches, (long long)rows);
+  session.writeInputs(
+      entry, *source, microBatches, [&](int64_t m, int64_t row) { return m * rows + row; }, slot,
+      cotangents);
+}
+
+void checkTensor(const psrt_tensor &given, Dtype dtype, const std::vector<int64_t> &shape) {
+  if (Dtype(given.dtype) != dtype || shapeOf(given) != shape) {
+    std::string text;
+    for (int64_t size : shape)
+      text += format("%s%lld", text.empty() ? "" : ", ", (long long)size);
+    PSRT_FAIL(BadInput, "tensor \"%s\" must be %s of shape [%s]", given.name, dtypeName(dtype),
+              text.c_str());
+  }
+}
+
+void readOutputs(Session &session, const EntryPoint &entry, psrt_tensor *outputs, size_t count,
+                 int64_t slot) {
+  for (size_t i = 0; i < count; ++i) {
+    const Output *found = nullptr;
+    for (const Output &output : entry.outputs)
+      if (output.name == outputs[i].name)
+        found = &output;
+    if (!found)
+      PSRT_FAIL(BadArgument, "entry \"%s\" has no output \"%s\"", entry.name.c_str(),
+                outputs[i].name);
+    checkTensor(outputs[i], found->dtype, found->placement.shape);
+    RankTensor inSlot = *found;
+    for (size_t stage = 0; stage < entry.programs.size(); ++stage)
+      if (inSlot.addresses.isAt(stage))
+        inSlot.addresses.set(stage, entry.programs[stage].inSlot(inSlot.addresses.at(stage), slot));
+    session.gather(inSlot, static_cast<char *>(outputs[i].data));
+  }
+}
+
+void checkSlot(const EntryPoint &entry, int64_t slot) {
+  int64_t slots = entry.programs.front().slots;
+  if (slot < 0 || slot >= slots)
+    PSRT_FAIL(BadArgument, "slot %lld is given, entry \"%s\" has %lld, from 0 on", (long long)slot,
+              entry.name.c_str(), (long long)slots);
+}
+
+/// Names under one heading, as psrt_name lists them.
+std::vector<const std::string *> namesOf(psrt_program *program, const std::string &what) {
+  std::vector<const std::string *> result;
+  const Program &p = sessionOf(program).getProgram();
+  if (what == "variables") {
+    for (const NamedTensor &tensor : program->tensors->all())
+      result.push_back(&tensor.name);
+  } else if (what == "inputs") {
+    for (const Input &input : p.inputs) // one of several entries is listed once
+      if (std::none_of(result.begin(), result.end(),
+                       [&](const std::string *name) { return *name == input.name; }))
+        result.push_back(&input.name);
+  } else if (what == "entries") {
+    for (const EntryPoint &entry : p.entries)
+      result.push_back(&entry.name);
+  } else if (what.rfind("outputs:", 0) == 0) {
+    for (const Output &output : sessionOf(program).entry(what.substr(8)).outputs)
+      result.push_back(&output.name);
+  } else {
+    PSRT_FAIL(BadArgument,
+              "there are no names of \"%s\"; ask for variables, inputs, entries or "
+              "outputs:ENTRY",
+              what.c_str());
+  }
+  return result;
+}
+
+} // namespace
+
+extern "C" {
+
+psrt_status psrt_open(const char *path, const psrt_options *options, psrt_program **program) {
+  if (!program)
+    return PSRT_BAD_ARGUMENT;
+  *program = new psrt_program;
+  return guarded(*program, [&] { openProgram(**program, path, options); });
+}
+
+void psrt_close(psrt_program *program) {
+  if (!program)
+    return;
+  void *object = program->object;
+  delete program;
+  if (object)
+    dlclose(object);
+}
+
+const char *psrt_last_error(const psrt_program *program) {
+  return program ? program->error.c_str() : "no program";
+}
+
+psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
+                      const psrt_tensor *inputs, size_t input_count, psrt_tensor *outputs,
+                      size_t output_count) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    const EntryPoint &entry = session.entry(name ? name : "");
+    if (entry.name == "step" || entry.name == "backward" || entry.name == "update")
+      PSRT_FAIL(BadArgument, "entry \"%s\" is run by psrt_%s", entry.name.c_str(),
+                entry.name.c_str());
+    checkSlot(entry, slot);
+    checkGiven(outputs, output_count, "output");
+    writeInputs(session, entry, inputs, input_count, 1, slot, false);
+    bool forward = entry.name == "forward";
+    session.run(entry, slot, forward, Extent::All, forward ? program->forwards : -1);
+    if (forward) {
+      program->pending.resize(entry.programs.front().slots, -1);
+      program->pending[slot] = program->forwards++;
+    }
+    readOutputs(session, entry, outputs, output_count, slot);
+  });
+}
+
+psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor *cotangents,
+                          size_t count) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    const EntryPoint &entry = session.entry("backward");
+    checkSlot(entry, slot);
+    if (size_t(slot) >= program->pending.size() || program->pending[slot] < 0)
+      PSRT_FAIL(BadArgument, "no forward is pending in slot %d", slot);
+    writeInputs(session, entry, cotangents, count, 1, slot, true);
+    session.run(entry, slot, true, Extent::All, program->pending[slot]);
+    program->pending[slot] = -1;
+  });
+}
+
+psrt_status psrt_update(psrt_program *program) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    session.run(session.entry("update"), 0, true);
+    ++session.step;
+    program->forwards = 0;
+  });
+}
+
+psrt_status psrt_zero_grad(psrt_program *program) {
+  return guarded(program, [&] {
+    sessionOf(program).zero("gradient");
+    sessionOf(program).zero("accumulator");
+  });
+}
+
+psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count,
+                      float *loss) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    const EntryPoint &entry = session.entry("step");
+    writeInputs(session, entry, inputs, input_count, session.getProgram().microBatches, 0, false);
+    session.run(entry);
+    ++session.step;
+    if (loss)
+      *loss = float(session.readScalar("loss"));
+  });
+}
+
+psrt_status psrt_get_variable(psrt_program *program, psrt_tensor *tensor) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    checkGiven(tensor, "variable");
+    const NamedTensor &found = program->tensors->get(tensor->name);
+    checkTensor(*tensor, found.dtype, found.shape);
+    readTensor(session, found, static_cast<char *>(tensor->data));
+  });
+}
+
+psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    checkGiven(tensor, "variable");
+    const NamedTensor &found = program->tensors->get(tensor->name);
+    checkTensor(*tensor, found.dtype, found.shape);
+    if (found.kind == "scalar")
+      return setScalars(session, found.name, *static_cast<const float *>(tensor->data));
+    writeTensor(session, found, static_cast<const char *>(tensor->data));
+  });
+}
+
+psrt_status psrt_set_scalar(psrt_program *program, const char *name, double value) {
+  return guarded(program, [&] { setScalars(sessionOf(program), name ? name : "", value); });
+}
+
+psrt_status psrt_get_step(psrt_program *program, int64_t *step) {
+  return guarded(program, [&] {
+    if (!step)
+      PSRT_FAIL(BadArgument, "there is no place for the step: NULL is given");
+    *step = sessionOf(program).step;
+  });
+}
+
+psrt_status psrt_set_step(psrt_program *program, int64_t step) {
+  return guarded(program, [&] {
+    constexpr int64_t kMostSteps = int64_t(1) << 53; // as in checkpoints
+    if (step < 0 || step > kMostSteps)
+      PSRT_FAIL(BadArgument, "step %lld is given; steps are counted from 0 to 2^53",
+                (long long)step);
+    sessionOf(program).step = step;
+  });
+}
+
+size_t psrt_name_count(psrt_program *program, const char *what) {
+  size_t count = 0;
+  guarded(program, [&] { count = namesOf(program, what ? what : "").size(); });
+  return count;
+}
+
+const char *psrt_name(psrt_program *program, const char *what, size_t index) {
+  const char *result = nullptr;
+  guarded(program, [&] {
+    std::vector<const std::string *> names = namesOf(program, what ? what : "");
+    result = index < names.size() ? names[index]->c_str() : nullptr;
+  });
+  return result;
+}
+
+psrt_status psrt_describe(psrt_program *program, const char *what, const char *name,
+                          psrt_dtype *dtype, int32_t *rank, int64_t *shape) {
+  return guarded(program, [&] {
+    const Program &p = sessionOf(program).getProgram();
+    if (!what || !name || !dtype || !rank || *rank < 0 || (*rank > 0 && !shape))
+      PSRT_FAIL(BadArgument, "psrt_describe needs what, name, dtype, rank, and shape with room for "
+                             "*rank sizes");
+    auto give = [&](Dtype foundDtype, const std::vector<int64_t> &foundShape) {
+      int32_t room = *rank;
+      *rank = int32_t(foundShape.size());
+      *dtype = psrt_dtype(foundDtype);
+      if (room < *rank)
+        PSRT_FAIL(BadArgument, "\"%s\" has %d dims, there is room for %d", name, *rank, room);
+      if (shape)
+        std::copy(foundShape.begin(), foundShape.end(), shape);
+    };
+    std::string kind = what;
+    if (kind == "variables") {
+      const NamedTensor &tensor = program->tensors->get(name);
+      return give(tensor.dtype, tensor.shape);
+    }
+    if (kind == "inputs")
+      for (const Input &input : p.inputs)
+        if (input.name == name)
+          return give(input.dtype, input.placement.shape);
+    if (kind.rfind("outputs:", 0) == 0)
+      for (const Output &output : sessionOf(program).entry(kind.substr(8)).outputs)
+        if (output.name == name)
+          return give(output.dtype, output.placement.shape);
+    PSRT_FAIL(BadArgument, "nothing is named \"%s\" under \"%s\"", name, what);
+  });
+}
+
+} // extern "C"

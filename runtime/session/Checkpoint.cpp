@@ -1,0 +1,632 @@
+// Saving and loading all state.
+#include "runtime/session/Checkpoint.h"
+#include "runtime/core/Element.h"
+#include "runtime/core/FileFields.h"
+#include "runtime/core/NewFile.h"
+#include "runtime/core/ProgramJson.h"
+#include "runtime/data/FolderLock.h"
+#include "runtime/data/OutputFile.h"
+#include "runtime/data/WeightFiles.h"
+#include "runtime/session/CheckpointFolder.h"
+#include "runtime/session/FiniteWeights.h"
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace psrt {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+static constexpr int64_t kVersion = 2;
+static const char *const kLatest = "latest";
+static const char *const kOldIndex = "checkpoint.json"; ///< of version 1: whole tensors
+
+/// State is what a step reads and an earlier one wrote: gradients and sums of a step are not.
+static bool isState(const Program &program, const NamedTensor &tensor) {
+  const Variable &variable = program.variables[tensor.parts.front().variable];
+  if (tensor.kind == "optimizer") { // by its symbol: a count of steps; not what is by parameter too
+    int of = program.variable(variable.of);
+    return of < 0 || !isStateOf(variable, program.variables[of]);
+  }
+  return tensor.kind == "parameter" || tensor.kind == "buffer" || tensor.kind == "average" ||
+         tensor.kind == kOptimizerState;
+}
+
+//===--- names ------------------------------------------------------------===//
+
+static std::string chooseName(const std::string &folder, int64_t step) {
+  std::string name = format("%s%06lld", kCheckpointPrefix, (long long)step);
+  for (int again = 2; fs::exists(fs::path(folder) / name); ++again)
+    name = format("%s%06lld-%d", kCheckpointPrefix, (long long)step, again);
+  return name;
+}
+
+//===--- saving -----------------------------------------------------------===//
+
+static void writeText(const fs::path &path, const std::string &text) {
+  OutputFile file(path.string());
+  file.write(text.data(), text.size());
+  file.finish();
+  file.commit();
+}
+
+static std::string sumOf(const Json &json) {
+  std::string text = json.dump();
+  return sumOfBytes(text.data(), text.size());
+}
+
+static Json describeRanges(const IndexRanges &ranges) {
+  Json result = Json::array();
+  for (const std::vector<IndexRange> &dim : ranges) {
+    result.push_back(Json::array());
+    for (const IndexRange &range : dim)
+      result.back().push_back({range.begin, range.end});
+  }
+  return result;
+}
+
+static std::vector<const NamedTensor *> findState(const Program &program,
+                                                  const NamedTensors &tensors) {
+  std::vector<const NamedTensor *> result;
+  for (const NamedTensor &tensor : tensors.all())
+    if (isState(program, tensor))
+      result.push_back(&tensor);
+  return result;
+}
+
+namespace {
+
+/// One checkpoint being saved. The same calls in every process.
+class CheckpointWriter {
+public:
+  CheckpointWriter(Session &session, const NamedTensors &tensors, const SaveOptions &options)
+      : session(session), program(session.getProgram()), state(findState(program, tensors)),
+        shards(planShards(program, state)), options(options), folder(options.folder) {}
+
+  std::string save(const RunPlace &place);
+
+private:
+  struct File {
+    std::string name;
+    std::vector<const Shard *> shards;
+    SafetensorsWriter writer;
+  };
+  /// Of a rank: its files and what lies where, without values where it is none of this process.
+  std::vector<File> layOut(int rank, const Rank *here) const;
+  void removeLeftovers() const;
+  void makeFolder() const;
+  void collectSums();
+  /// {"files": {NAME: {"bytes", "sum"}}} of this process, or {"failure": "..."}.
+  Json writeHere();
+  Json writeRank(const Rank &rank) const;
+  Json describeTensors() const;
+  /// Returns the path of the checkpoint.
+  std::string finish(const RunPlace &place, const Json &files) const;
+  /// Calls body; after a failure nothing partial is left.
+  template <typename Body> void cleanly(Body &&body) const;
+  /// Calls body in the first process, cleanly. If it fails, throws SaveFailed in every process.
+  template <typename Body> void inFirst(Body &&body);
+
+  Session &session;
+  const Program &program;
+  std::vector<const NamedTensor *> state;
+  std::vector<std::vector<Shard>> shards; ///< by rank
+  const SaveOptions &options;
+  fs::path folder, partial;
+  std::map<int, std::vector<char>> sums; ///< of variables that are sums over ranks
+};
+
+template <typename Body> void CheckpointWriter::cleanly(Body &&body) const {
+  std::error_code ignored;
+  try {
+    body();
+  } catch (const fs::filesystem_error &error) {
+    fs::remove_all(partial, ignored);
+    PSRT_FAIL(BadInput, "cannot save to \"%s\": %s", folder.c_str(),
+              error.code().message().c_str());
+  } catch (...) {
+    fs::remove_all(partial, ignored);
+    throw;
+  }
+}
+
+template <typename Body> void CheckpointWriter::inFirst(Body &&body) {
+  std::string failure;
+  try {
+    if (session.isFirst())
+      cleanly(body);
+  } catch (const Error &error) {
+    failure = error.status.message;
+  }
+  if (failure = session.share(failure); !failure.empty())
+    throw SaveFailed({StatusCode::BadInput, failure, __FILE__, __LINE__});
+}
+
+std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Rank *here) const {
+  std::vector<WeightToWrite> weights;
+  for (const Shard &shard : shards[rank]) {
+    const Variable &variable = program.variables[shard.variable];
+    weights.push_back({shard.key, variable.dtype, shapeOf(shard.ranges), [=, this](char *to) {
+                         if (!shard.isCollected) {
+                           copyShard(program, *here, variable, to);
+                           return checkFinite(program, *shard.tensor, to,
+                                              countElements(shapeOf(shard.ranges)), session.step);
+                         }
+                         const std::vector<char> &sum = sums.at(shard.variable);
+                         std::memcpy(to, sum.data(), sum.size());
+                       }});
+  }
+  std::vector<File> files;
+  const WeightToWrite *first = weights.data();
+  for (const auto &part : cutIntoFiles(weights, options.maxFileBytes)) {
+    if (part.empty())
+      continue;
+    File &file = files.emplace_back();
+    file.name = format("rank-%05d%s.safetensors", rank,
+                       files.size() > 1 ? format("-%zu", files.size()).c_str() : "");
+    for (const WeightToWrite *weight : part) {
+      file.shards.push_back(&shards[rank][weight - first]);
+      file.writer.add(weight->name, weight->dtype, weight->shape, weight->fill);
+    }
+  }
+  return files;
+}
+
+/// Removes unfinished files of killed runs. Only the holder of the folder's lock may call it:
+/// nobody else writes there. A rank of a dead run may still be about to end; its files go the next
+/// time.
+void CheckpointWriter::removeLeftovers() const {
+  std::error_code ignored;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {
+    std::string name = entry.path().filename().string();
+    if (name.rfind(kPartialPrefix, 0) == 0 || isLeftover(name, kLatest))
+      fs::remove_all(entry.path(), ignored);
+  }
+}
+
+void CheckpointWriter::makeFolder() const {
+  if (options.lock)
+    options.lock->check();
+  fs::create_directories(folder);
+  removeLeftovers();
+  if (!fs::create_directory(partial)) // it has a unique name
+    PSRT_FAIL(BadInput, "cannot save to \"%s\": \"%s\" is there", folder.c_str(), partial.c_str());
+}
+
+void CheckpointWriter::collectSums() {
+  for (const Shard &shard : shards.front())
+    if (shard.isCollected) {
+      const Variable &variable = program.variables[shard.variable];
+      std::vector<char> &whole = sums[shard.variable];
+      whole.resize(variable.placement.count() * dtypeSize(variable.dtype));
+      session.readVariable(shard.variable, whole.data());
+    }
+}
+
+Json CheckpointWriter::writeRank(const Rank &rank) const {
+  Json result = Json::object();
+  for (const File &file : layOut(rank.index, &rank)) {
+    std::string path = (partial / file.name).string();
+    file.writer.write(path);
+    MappedFile written(path);
+    result[file.name] = {{"bytes", written.size()}, {"sum", sumOfFile(written)}};
+  }
+  return result;
+}
+
+Json CheckpointWriter::writeHere() {
+  Json files = Json::object();
+  std::string failure;
+  std::mutex mutex;
+  session.parallel([&](Rank &rank) {
+    Json written = Json::object();
+    std::string why;
+    try {
+      written = writeRank(rank);
+    } catch (const Error &error) {
+      why = error.status.message;
+    }
+    std::lock_guard<std::mutex> lock(mutex);
+    files.update(written);
+    failure = why.empty() ? failure : why;
+  });
+  return failure.empty() ? Json{{"files", files}} : Json{{"failure", failure}};
+}
+
+Json CheckpointWriter::describeTensors() const {
+  Json result = Json::object();
+  for (const NamedTensor *tensor : state)
+    result[tensor->name] = {
+        {"dtype", dtypeName(tensor->dtype)}, {"shape", tensor->shape}, {"shards", Json::array()}};
+  for (int rank = 0; rank < int(shards.size()); ++rank)
+    for (const File &file : layOut(rank, nullptr)) {
+      std::map<std::string, int64_t> offsets = file.writer.offsets();
+      for (const Shard *shard : file.shards)
+        result[shard->tensor->name]["shards"].push_back(
+            {{"file", file.name},
+             {"offset", offsets.at(shard->key)},
+             {"ranges", describeRanges(shard->ranges)}});
+    }
+  return result;
+}
+
+std::string CheckpointWriter::finish(const RunPlace &place, const Json &files) const {
+  Json index = {{"version", kVersion},
+                {"step", place.step},
+                {"seed", place.seed},
+                {"shuffle", place.shuffle},
+                {"step_samples", place.stepSamples},
+                {"run", place.run},
+                {"files", files},
+                {"tensors", describeTensors()}};
+  if (place.losses)
+    index["losses"] = {{"lines", place.losses->lines}, {"sum", place.losses->sum}};
+  index["sum"] = sumOf(index);
+  writeText(partial / kCheckpointIndex, index.dump() + "\n");
+  if (options.lock)
+    options.lock->check(); // the last moment before others see anything
+  std::string name = chooseName(folder, place.step);
+  fs::rename(partial, folder / name);
+  writeText(folder / kLatest, name + "\n");
+  removeOlderCheckpoints(folder, options.keep, place.run,
+                         {(folder / name).string(), options.loaded});
+  return (folder / name).string();
+}
+
+/// "\"state/step-000100\" (12.0 MB)"
+static std::string describeSaved(const std::string &path, const Json &files) {
+  double bytes = 0;
+  for (const Json &file : files)
+    bytes += double(file.at("bytes").get<uint64_t>());
+  return "\"" + path + "\" (" + describeBytes(bytes) + ")";
+}
+
+std::string CheckpointWriter::save(const RunPlace &place) {
+  partial = folder / session.share(kPartialPrefix + drawUniqueName());
+  inFirst([&] { makeFolder(); }); // the others wait until it is there
+  collectSums();
+  std::vector<std::string> reports = session.collect(writeHere().dump());
+  std::string saved;
+  inFirst([&] {
+    Json files = Json::object();
+    for (const std::string &text : reports) {
+      Json report = Json::parse(text);
+      if (report.contains("failure"))
+        PSRT_FAIL(BadInput, "%s", report["failure"].get<std::string>().c_str());
+      files.update(report["files"]);
+    }
+    saved = describeSaved(finish(place, files), files);
+  });
+  return saved;
+}
+
+} // namespace
+
+std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
+                           const SaveOptions &options) {
+  return CheckpointWriter(session, tensors, options).save(place);
+}
+
+//===--- loading ----------------------------------------------------------===//
+
+static std::string readLatest(const fs::path &path) {
+  MappedFile file(path.string());
+  std::string name(file.data(), file.size());
+  while (!name.empty() && std::isspace((unsigned char)name.back()))
+    name.pop_back();
+  if (!parseCheckpointName(name))
+    PSRT_FAIL(BadInput, "\"%s\" names no checkpoint: \"%s\"", path.c_str(), name.c_str());
+  return name;
+}
+
+std::vector<std::string> listSavedFiles(const std::string &folder) {
+  return {(fs::path(folder) / kLatest).string(), (fs::path(folder) / ".lock").string()};
+}
+
+bool hasCheckpoint(const std::string &folder) { return fs::exists(fs::path(folder) / kLatest); }
+
+/// What to load instead of a folder that is not there: the checkpoints beside it.
+static std::string describeOthers(const fs::path &missing) {
+  fs::path folder = missing.has_parent_path() ? missing.parent_path() : fs::path(".");
+  std::vector<std::pair<std::pair<int64_t, int64_t>, std::string>> found;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
+    if (auto number = parseCheckpointName(name))
+      found.push_back({*number, name});
+  }
+  if (found.empty())
+    return "name a folder that --save has written";
+  std::sort(found.begin(), found.end());
+  std::string names;
+  size_t first = found.size() > 8 ? found.size() - 8 : 0; // the last ones are wanted most
+  for (size_t i = first; i < found.size(); ++i)
+    names += (i > first ? ", " : first ? "..., " : "") + found[i].second;
+  return "\"" + folder.string() + "\" has " + names;
+}
+
+Checkpoint::Checkpoint(const std::string &folder) : given(folder), path(folder) {
+  std::error_code error;
+  if (!fs::is_directory(given, error))
+    PSRT_FAIL(BadArgument, "--load \"%s\": there is no such folder; %s", given.c_str(),
+              describeOthers(given).c_str());
+  if (hasCheckpoint(given))
+    path = (fs::path(given) / readLatest(fs::path(given) / kLatest)).string();
+  fs::path index = fs::path(path) / kCheckpointIndex;
+  if (fs::exists(fs::path(path) / kOldIndex) && !fs::exists(index))
+    PSRT_FAIL(BadInput,
+              "\"%s\" was saved by an earlier version, whole tensors and no shards; go on from it "
+              "with a program of that version",
+              path.c_str());
+  if (!fs::exists(index))
+    PSRT_FAIL(BadInput, "\"%s\" is no checkpoint: it has no %s, nor a pointer \"%s\" to one",
+              path.c_str(), kCheckpointIndex, kLatest);
+  MappedFile text(index.string());
+  Json json = parseJsonFile({text.data(), text.size()}, index.string(), "index of a checkpoint");
+  FileFields fields(json, index.string());
+  int64_t version = fields.integer("version");
+  if (version != kVersion)
+    PSRT_FAIL(BadInput, "\"%s\" is of version %lld; this program reads %lld", index.c_str(),
+              (long long)version, (long long)kVersion);
+  checkSum(json, fields, index.string());
+  readPlace(fields);
+  FileFields listed = fields.fields("files"), tensors = fields.fields("tensors");
+  for (const std::string &name : listed.keys())
+    addFile(name, listed.fields(name));
+  for (const std::string &name : tensors.keys())
+    addTensor(name, tensors.fields(name));
+}
+
+/// Without the sum of itself an index was changed after it had been written.
+void Checkpoint::checkSum(Json json, const FileFields &fields, const std::string &index) {
+  std::string said = fields.text("sum");
+  json.erase("sum");
+  if (sumOf(json) != said)
+    PSRT_FAIL(BadInput, "\"%s\" is not what was written: its sum differs; load another checkpoint",
+              index.c_str());
+}
+
+/// The step, and what decides about the samples. Each value is looked at by itself too.
+void Checkpoint::readPlace(const FileFields &fields) {
+  constexpr int64_t kMostSteps = int64_t(1) << 53, kMostSamples = int64_t(1) << 53;
+  fields.allow({"version", "step", "seed", "shuffle", "step_samples", "run", "losses", "files",
+                "tensors", "sum"});
+  place.step = fields.integer("step", 0, kMostSteps);
+  place.seed = fields.number("seed");
+  place.shuffle = fields.boolean("shuffle");
+  place.stepSamples = fields.integer("step_samples", 0, kMostSamples);
+  if (fields.has("run"))
+    place.run = fields.text("run");
+  int64_t samples = 0;
+  if (__builtin_mul_overflow(place.step, place.stepSamples, &samples))
+    fields.refuse("step", format("a step whose %lld samples each can be counted",
+                                 (long long)place.stepSamples));
+  auto named = parseCheckpointName(fs::path(path).filename().string());
+  if (named && named->first != place.step)
+    fields.refuse("step", format("%lld, as the name of its folder says", (long long)named->first));
+  if (!fields.has("losses"))
+    return;
+  FileFields losses = fields.fields("losses");
+  losses.allow({"lines", "sum"});
+  place.losses = LineMark{losses.integer("lines", 0), losses.text("sum")};
+}
+
+void Checkpoint::addFile(const std::string &name, const FileFields &fields) {
+  fs::path at = fs::path(path) / name;
+  bool isPlain = !name.empty() && name != "." && name != ".." &&
+                 name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+  if (!isPlain)
+    PSRT_FAIL(BadInput,
+              "\"%s\": \"files\" names \"%s\", which leaves the checkpoint; load another one",
+              (fs::path(path) / kCheckpointIndex).c_str(), name.c_str());
+  fields.allow({"bytes", "sum"});
+  int64_t bytes = fields.integer("bytes", 0);
+  std::error_code error;
+  if (!fs::is_regular_file(at, error))
+    PSRT_FAIL(BadInput, "checkpoint \"%s\" lacks its file \"%s\"", path.c_str(), name.c_str());
+  int64_t found = int64_t(fs::file_size(at, error));
+  if (error || found != bytes)
+    PSRT_FAIL(BadInput, "\"%s\" has %lld bytes, %lld were written: it is not whole", at.c_str(),
+              (long long)found, (long long)bytes);
+  files.try_emplace(name, at.string(), fields.text("sum"), bytes);
+}
+
+/// Ranges of each dim, ascending, within the tensor.
+static IndexRanges parseRanges(const FileFields &fields, const std::vector<int64_t> &shape) {
+  const Json &json = fields.list("ranges");
+  IndexRanges result;
+  bool good = json.size() == shape.size();
+  for (size_t d = 0; good && d < shape.size(); ++d) {
+    result.emplace_back();
+    int64_t end = 0;
+    good = json[d].is_array();
+    for (size_t i = 0; good && i < json[d].size(); ++i) {
+      const Json &range = json[d][i];
+      good = range.is_array() && range.size() == 2 && range[0].is_number_unsigned() &&
+             range[1].is_number_unsigned() && range[1].get<uint64_t>() <= uint64_t(shape[d]) &&
+             range[0].get<uint64_t>() < range[1].get<uint64_t>() &&
+             range[0].get<uint64_t>() >= uint64_t(end);
+      if (good)
+        result.back().push_back({range[0].get<int64_t>(), end = range[1].get<int64_t>()});
+    }
+  }
+  if (!good)
+    fields.refuse("ranges", format("ascending ranges within each of the %zu dims of its tensor",
+                                   shape.size()));
+  return result;
+}
+
+void Checkpoint::addTensor(const std::string &name, const FileFields &fields) {
+  fields.allow({"dtype", "shape", "shards"});
+  std::optional<Dtype> dtype = findDtype(fields.text("dtype"));
+  if (!dtype)
+    fields.refuse("dtype", "a dtype, such as \"f32\"");
+  SavedTensor tensor{name, *dtype, fields.integers("shape", 0), {}};
+  std::optional<int64_t> left = tryCountElements(tensor.shape);
+  for (size_t i = 0; i < fields.list("shards").size(); ++i) {
+    FileFields part = fields.item("shards", i);
+    part.allow({"file", "offset", "ranges"});
+    auto file = files.find(part.text("file"));
+    if (file == files.end())
+      part.refuse("file", "one of \"files\"");
+    IndexRanges ranges = parseRanges(part, tensor.shape);
+    int64_t count = tryCountElements(shapeOf(ranges)).value_or(kMostElements),
+            bytes = count * dtypeSize(tensor.dtype), most = file->second.size() - bytes;
+    if (most < 0)
+      PSRT_FAIL(BadInput, "checkpoint \"%s\": a shard of \"%s\" does not lie in its file",
+                path.c_str(), name.c_str());
+    int64_t offset = part.integer("offset", 0, most);
+    left = left.value_or(0) - count;
+    file->second.expect({name, tensor.dtype, offset, bytes});
+    tensor.shards.push_back({&file->second, offset, std::move(ranges)});
+  }
+  if (left.value_or(1) != 0)
+    PSRT_FAIL(BadInput, "checkpoint \"%s\": the shards of \"%s\" do not have each element once",
+              path.c_str(), name.c_str());
+  saved.emplace(name, std::move(tensor));
+}
+
+std::vector<std::string> Checkpoint::listFiles() const {
+  std::vector<std::string> result = {(fs::path(path) / kCheckpointIndex).string()};
+  if (given != path)
+    result.push_back((fs::path(given) / kLatest).string());
+  for (const auto &[name, file] : files)
+    result.push_back((fs::path(path) / name).string());
+  return result;
+}
+
+std::set<std::string> Checkpoint::names() const {
+  std::set<std::string> result;
+  for (const auto &[name, tensor] : saved)
+    result.insert(name);
+  return result;
+}
+
+/// Whether one can be read as the other.
+static bool fits(const SavedTensor *has, const NamedTensor &needs) {
+  return has && has->shape == needs.shape &&
+         (has->dtype == needs.dtype || (isFloat(has->dtype) && isFloat(needs.dtype)));
+}
+
+/// Returns true if a name of the runtime begins with one of `prefixes`. Skips "state.", which
+/// NamedTensors inserts if the model has a tensor of that name.
+static bool beginsWith(std::string_view name, std::initializer_list<std::string_view> prefixes) {
+  constexpr std::string_view kInserted = "state.";
+  while (name.starts_with(kInserted))
+    name.remove_prefix(kInserted.size());
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+/// State that a program of --inference does not have.
+static bool isOfTraining(const std::string &name) {
+  return beginsWith(name, {"optimizer.", "ema."});
+}
+
+/// State of a precision, not of the model or its optimizer: scales of the loss and of fp8. State
+/// that is missing from a checkpoint, or has another shape (histories of other lengths), starts
+/// afresh.
+static bool isOfPrecision(const std::string &name) {
+  return beginsWith(name, {"loss_scale", "fp8."});
+}
+
+/// "a", or "a" and 12 more
+static std::string nameFirst(const std::vector<std::string> &names) {
+  std::string text = "\"" + names.front() + "\"";
+  return names.size() == 1 ? text : text + format(" and %zu more", names.size() - 1);
+}
+
+void Checkpoint::check(const std::vector<const NamedTensor *> &state, bool trains) const {
+  std::vector<std::string> differing;
+  std::set<std::string> wanted;
+  for (const NamedTensor *tensor : state) {
+    wanted.insert(tensor->name);
+    const SavedTensor *found = find(tensor->name);
+    bool mayLack = !tensor->isOfModel && isOfPrecision(tensor->name);
+    if (!mayLack && !fits(found, *tensor))
+      differing.push_back(
+          format("\"%s\": it has %s, the program %s", tensor->name.c_str(),
+                 found ? describeTensor(found->dtype, found->shape).c_str() : "nothing",
+                 describeTensor(tensor->dtype, tensor->shape).c_str()));
+  }
+  for (const auto &[name, tensor] : saved)
+    if (!wanted.count(name) && !isOfPrecision(name) && (trains || !isOfTraining(name)))
+      differing.push_back(format("\"%s\": it has %s, the program nothing", name.c_str(),
+                                 describeTensor(tensor.dtype, tensor.shape).c_str()));
+  std::string first;
+  for (size_t i = 0; i < differing.size() && i < 3; ++i)
+    first += (i ? "; " : "") + differing[i];
+  if (!differing.empty())
+    PSRT_FAIL(BadInput,
+              "checkpoint \"%s\" is of another model or optimizer, %zu tensors differ: %s%s",
+              path.c_str(), differing.size(), first.c_str(), differing.size() > 3 ? "; ..." : "");
+}
+
+const SavedTensor *Checkpoint::find(const std::string &name) const {
+  auto it = saved.find(name);
+  return it == saved.end() ? nullptr : &it->second;
+}
+
+/// What the program and the checkpoint do not have in common, and which types are converted.
+std::vector<std::string>
+Checkpoint::describeDifferences(const std::vector<const NamedTensor *> &state) const {
+  std::vector<std::string> notes, missing, unfit, unknown;
+  std::set<std::string> wanted;
+  std::map<std::pair<Dtype, Dtype>, int64_t> conversions;
+  for (const NamedTensor *tensor : state) {
+    wanted.insert(tensor->name);
+    const SavedTensor *found = find(tensor->name);
+    if (!fits(found, *tensor))
+      (found ? unfit : missing).push_back(tensor->name);
+    else if (found->dtype != tensor->dtype)
+      ++conversions[{found->dtype, tensor->dtype}];
+  }
+  for (const auto &[name, tensor] : saved)
+    if (!wanted.count(name))
+      unknown.push_back(name);
+  if (!missing.empty())
+    notes.push_back(format("checkpoint \"%s\" has no %s: %s afresh", path.c_str(),
+                           nameFirst(missing).c_str(),
+                           missing.size() == 1 ? "it starts" : "they start"));
+  if (!unfit.empty())
+    notes.push_back(format("checkpoint \"%s\" has %s in another shape: %s afresh", path.c_str(),
+                           nameFirst(unfit).c_str(),
+                           unfit.size() == 1 ? "it starts" : "they start"));
+  if (!unknown.empty())
+    notes.push_back(format("checkpoint \"%s\" has %s, which this program has not: %s left out",
+                           path.c_str(), nameFirst(unknown).c_str(),
+                           unknown.size() == 1 ? "it is" : "they are"));
+  for (const auto &[dtypes, count] : conversions)
+    notes.push_back(format("checkpoint \"%s\": %lld tensor%s of %s %s converted to %s",
+                           path.c_str(), (long long)count, count == 1 ? "" : "s",
+                           dtypeName(dtypes.first), count == 1 ? "is" : "are",
+                           dtypeName(dtypes.second)));
+  return notes;
+}
+
+void Checkpoint::loadTensor(Session &session, const NamedTensor &tensor,
+                            const SavedTensor &from) const {
+  for (const NamedTensor::Part &part : tensor.parts) {
+    const Variable &variable = session.getProgram().variables[part.variable];
+    ShardReader reader(from, variable.placement.shape, part.lower, variable.dtype);
+    session.setVariable(part.variable, [&](char *to, int64_t first, int64_t count) {
+      reader.read(to, first, count);
+    });
+  }
+}
+
+std::vector<std::string> Checkpoint::load(Session &session, const NamedTensors &tensors) const {
+  std::vector<const NamedTensor *> state = findState(session.getProgram(), tensors);
+  const std::vector<Variable> &variables = session.getProgram().variables;
+  check(state, std::any_of(variables.begin(), variables.end(),
+                           [](const Variable &one) { return one.kind == "gradient"; }));
+  for (const NamedTensor *tensor : state)
+    if (const SavedTensor *from = find(tensor->name); fits(from, *tensor))
+      loadTensor(session, *tensor, *from);
+  return describeDifferences(state);
+}
+
+} // namespace psrt

@@ -1,0 +1,35 @@
+// How a checkpoint remembers the lines of a file that the run has written up to its step.
+#ifndef PSRT_SESSION_LINEMARK_H
+#define PSRT_SESSION_LINEMARK_H
+
+#include "runtime/core/Status.h"
+#include <algorithm>
+#include <string_view>
+
+namespace psrt {
+
+/// Lines of a file from its beginning on, known again by their sum.
+struct LineMark {
+  int64_t lines = 0;
+  std::string sum; ///< FNV-1a of their bytes, 16 hex digits
+  bool operator==(const LineMark &) const = default;
+};
+
+/// Counts lines as they are written.
+class LineCounter {
+public:
+  void add(std::string_view text) {
+    lines += std::count(text.begin(), text.end(), '\n');
+    for (unsigned char byte : text)
+      hash = (hash ^ byte) * 0x100000001B3u;
+  }
+  LineMark mark() const { return {lines, format("%016llx", (unsigned long long)hash)}; }
+
+private:
+  int64_t lines = 0;
+  uint64_t hash = 0xCBF29CE484222325u;
+};
+
+} // namespace psrt
+
+#endif

@@ -1,0 +1,42 @@
+// Looking and judging.
+#include "runtime/session/ThreadWatch.h"
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace psrt {
+
+ThreadWatch::ThreadWatch(double silence, std::function<Look()> look, std::function<void()> end)
+    : silence(silence), look(std::move(look)), end(std::move(end)), thread([this] { serve(); }) {}
+
+ThreadWatch::~ThreadWatch() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    stopping = true;
+  }
+  changed.notify_all();
+  thread.join();
+}
+
+void ThreadWatch::serve() {
+  using Clock = std::chrono::steady_clock;
+  const std::chrono::duration<double> pause(std::min(0.5, silence / 8));
+  Clock::time_point looked = Clock::now(), since = looked;
+  uint64_t progress = 0;
+  std::unique_lock<std::mutex> lock(mutex);
+  while (!changed.wait_for(lock, pause, [&] { return stopping; })) {
+    Look now = look();
+    Clock::time_point time = Clock::now();
+    bool wasStopped = time - looked > 4 * pause; // the whole process
+    looked = time;
+    if (!now.allWait || now.progress != progress || wasStopped)
+      since = time;
+    progress = now.progress;
+    if (time - since <= std::chrono::duration<double>(silence))
+      continue;
+    since = time;
+    end();
+  }
+}
+
+} // namespace psrt

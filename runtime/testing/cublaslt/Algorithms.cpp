@@ -1,0 +1,59 @@
+// Algorithms as bits.
+#include "runtime/testing/cublaslt/Algorithms.h"
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+namespace psrt::fake {
+
+namespace {
+
+/// The workspace that each asks for where it may: so that its use is tested.
+constexpr uint64_t wantedWorkspace = 4096;
+/// Bytes that are read or written at once.
+constexpr uintptr_t widestLoad = 16;
+/// In the last word of an algorithm's bits.
+constexpr uint64_t signature = 0x5053525453544e44;
+
+/// Microseconds of each; below 0 for one that is not built.
+std::vector<int> readSpeeds() {
+  const char *text = std::getenv("PSRT_FAKE_ALGORITHMS");
+  if (!text || !*text)
+    return {0, 0, 0};
+  std::vector<int> speeds;
+  std::istringstream stream(text);
+  for (std::string one; std::getline(stream, one, ',');)
+    speeds.push_back(one == "-" ? -1 : std::max(0, std::atoi(one.c_str())));
+  return speeds;
+}
+
+} // namespace
+
+std::vector<cublasLtMatmulHeuristicResult_t> offerAlgorithms(uint64_t workspace,
+                                                             const void *vector) {
+  uintptr_t bits = reinterpret_cast<uintptr_t>(vector) | widestLoad;
+  std::vector<cublasLtMatmulHeuristicResult_t> offered;
+  for (int microseconds : readSpeeds()) {
+    cublasLtMatmulHeuristicResult_t one{};
+    one.workspaceSize = std::min(workspace, wantedWorkspace);
+    one.algo.data[0] = one.workspaceSize;
+    one.algo.data[1] = offered.size();
+    one.algo.data[2] = bits & -bits;
+    one.algo.data[7] = signature;
+    one.state = microseconds < 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+    one.wavesCount = 1;
+    offered.push_back(one);
+  }
+  return offered;
+}
+
+bool decode(const cublasLtMatmulAlgo_t &bits, Algorithm &algorithm) {
+  std::vector<int> speeds = readSpeeds();
+  if (bits.data[7] != signature || bits.data[1] >= speeds.size() || speeds[bits.data[1]] < 0)
+    return false;
+  algorithm = {bits.data[0], bits.data[1], unsigned(speeds[bits.data[1]]), bits.data[2]};
+  return true;
+}
+
+} // namespace psrt::fake

@@ -1,0 +1,259 @@
+// The functions of cuBLASLt.
+#include "runtime/testing/cublaslt/Product.h"
+#include "runtime/testing/driver/Handles.h"
+#include <mutex>
+
+namespace psrt::cuda {
+extern "C" CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
+}
+
+namespace psrt::fake {
+
+#define PSRT_CUBLASLT_DECLARE(name, symbol, result, arguments)                                     \
+  extern "C" PSRT_FAKE_EXPORT result symbol arguments;
+PSRT_CUBLASLT_FUNCTIONS(PSRT_CUBLASLT_DECLARE)
+#undef PSRT_CUBLASLT_DECLARE
+
+namespace {
+
+struct Library {};
+
+/// What lives, behind a lock of its own.
+struct Objects {
+  std::mutex mutex;
+  Handles<Library> libraries;
+  Handles<MatmulDesc> descs;
+  Handles<Layout> layouts;
+  Handles<Preference> preferences;
+};
+
+Objects &objects() {
+  static Objects &only = *new Objects;
+  return only;
+}
+
+template <typename T, typename Handle>
+cublasStatus_t create(Handles<T> &things, Handle *handle, T thing) {
+  if (!handle)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  std::lock_guard<std::mutex> lock(objects().mutex);
+  things.add(std::make_shared<T>(std::move(thing)), *handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T> std::shared_ptr<T> find(Handles<T> &things, const void *handle) {
+  std::lock_guard<std::mutex> lock(objects().mutex);
+  return things.find(handle);
+}
+
+template <typename T> cublasStatus_t destroy(Handles<T> &things, const void *handle) {
+  std::lock_guard<std::mutex> lock(objects().mutex);
+  if (!things.find(handle))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  things.remove(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T, typename Attribute>
+cublasStatus_t set(Handles<T> &things, const void *handle, Attribute attribute, const void *value,
+                   size_t bytes) {
+  std::shared_ptr<T> thing = find(things, handle);
+  return thing ? thing->set(attribute, value, bytes) : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+/// A product of what the handles stand for, checked.
+cublasStatus_t describe(Product &product, cublasLtHandle_t library, const void *desc, const void *a,
+                        const void *b, const void *c, const void *d) {
+  if (!find(objects().libraries, library))
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  auto foundDesc = find(objects().descs, desc);
+  const void *handles[] = {a, b, c, d};
+  Layout *layouts[] = {&product.a, &product.b, &product.c, &product.d};
+  if (!foundDesc)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  product.desc = *foundDesc;
+  for (int i = 0; i < 4; ++i) {
+    auto layout = find(objects().layouts, handles[i]);
+    if (!layout)
+      return CUBLAS_STATUS_INVALID_VALUE;
+    *layouts[i] = *layout;
+  }
+  return product.check();
+}
+
+/// fp8 needs a device of compute capability 8.9 or higher.
+bool deviceHasFp8() {
+  int major = 0, minor = 0;
+  cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
+  cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
+  return major * 10 + minor >= 89;
+}
+
+} // namespace
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
+  return create(objects().libraries, handle, Library());
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  return destroy(objects().libraries, handle);
+}
+
+size_t cublasLtGetVersion() { return 130100; }
+
+const char *cublasLtGetStatusName(cublasStatus_t status) {
+#define PSRT_CASE(name)                                                                            \
+  case name:                                                                                       \
+    return #name;
+  switch (status) {
+    PSRT_CASE(CUBLAS_STATUS_SUCCESS)
+    PSRT_CASE(CUBLAS_STATUS_NOT_INITIALIZED)
+    PSRT_CASE(CUBLAS_STATUS_ALLOC_FAILED)
+    PSRT_CASE(CUBLAS_STATUS_INVALID_VALUE)
+    PSRT_CASE(CUBLAS_STATUS_ARCH_MISMATCH)
+    PSRT_CASE(CUBLAS_STATUS_EXECUTION_FAILED)
+    PSRT_CASE(CUBLAS_STATUS_INTERNAL_ERROR)
+    PSRT_CASE(CUBLAS_STATUS_NOT_SUPPORTED)
+  }
+#undef PSRT_CASE
+  return "<unknown>";
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,
+                                        cudaDataType scale) {
+  MatmulDesc made;
+  made.compute = compute;
+  made.scale = scale;
+  return create(objects().descs, desc, made);
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void *value, size_t bytes) {
+  return set(objects().descs, desc, attribute, value, bytes);
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+  return destroy(objects().descs, desc);
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t ld) {
+  Layout made;
+  made.type = type;
+  made.rows = rows;
+  made.columns = columns;
+  made.ld = ld;
+  return create(objects().layouts, layout, made);
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void *value, size_t bytes) {
+  return set(objects().layouts, layout, attribute, value, bytes);
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  return destroy(objects().layouts, layout);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
+  return create(objects().preferences, preference, Preference());
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void *value, size_t bytes) {
+  return set(objects().preferences, preference, attribute, value, bytes);
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  return destroy(objects().preferences, preference);
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int requested,
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int *returned) {
+  if (!results || !returned || requested < 1)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  *returned = 0;
+  Product product;
+  cublasStatus_t status = describe(product, handle, desc, a, b, c, d);
+  auto wishes = find(objects().preferences, preference);
+  if (status == CUBLAS_STATUS_SUCCESS && !wishes)
+    status = CUBLAS_STATUS_INVALID_VALUE;
+  if (status == CUBLAS_STATUS_SUCCESS && isFp8(product.a.type) && !deviceHasFp8())
+    status = CUBLAS_STATUS_NOT_SUPPORTED;
+  if (status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  for (const auto &offered : offerAlgorithms(wishes->workspace, product.desc.bias))
+    if (*returned < requested)
+      results[(*returned)++] = offered;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result) {
+  Product product;
+  if (!algo || !result)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  cublasStatus_t status = describe(product, handle, desc, a, b, c, d);
+  if (status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  if (!decode(*algo, product.algorithm))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  *result = {*algo, product.algorithm.workspace, status, 1, {}};
+  return status;
+}
+
+/// Alpha and beta: read now where they are the host's.
+static cublasStatus_t takeFactors(Product &product, const void *alpha, const void *beta) {
+  if (!alpha || !beta)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  product.alphaData = alpha;
+  product.betaData = beta;
+  if (product.desc.pointerMode == CUBLASLT_POINTER_MODE_HOST) {
+    bool wide = product.desc.scale == CUDA_R_64F;
+    auto read = [&](const void *at) {
+      return wide ? *static_cast<const double *>(at) : double(*static_cast<const float *>(at));
+    };
+    product.alpha = read(alpha);
+    product.beta = read(beta);
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t enqueue(const Product &product, CUstream stream) {
+  std::vector<PsrtFakeAccess> accesses = product.accesses();
+  CUresult result = psrt_fake_enqueue(
+      stream, product.name().c_str(), [](void *data) { static_cast<Product *>(data)->compute(); },
+      new Product(product), [](void *data) { delete static_cast<Product *>(data); },
+      int(accesses.size()), accesses.data());
+  return result == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t aLayout, const void *b,
+                              cublasLtMatrixLayout_t bLayout, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t cLayout, void *d,
+                              cublasLtMatrixLayout_t dLayout, const cublasLtMatmulAlgo_t *algo,
+                              void *workspace, size_t workspaceBytes, CUstream stream) {
+  Product product;
+  cublasStatus_t status = describe(product, handle, desc, aLayout, bLayout, cLayout, dLayout);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = takeFactors(product, alpha, beta);
+  if (status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  product.aData = a;
+  product.bData = b;
+  product.cData = c;
+  product.dData = d;
+  if (algo && !decode(*algo, product.algorithm))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  product.workspace = product.algorithm.workspace ? workspace : nullptr;
+  if (product.algorithm.workspace > workspaceBytes)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  status = product.checkPointers();
+  return status == CUBLAS_STATUS_SUCCESS ? enqueue(product, stream) : status;
+}
+
+} // namespace psrt::fake

@@ -1,0 +1,286 @@
+// Following tensors from part to part.
+#include "runtime/testing/cudnn/Composite.h"
+#include <algorithm>
+
+namespace psrt::fake {
+namespace {
+
+[[noreturn]] void refusePattern(const char *text) {
+  refuse(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, text);
+}
+
+int64_t idOf(const Descriptor &tensor) { return tensor.get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID); }
+
+bool isSet(const Descriptor &tensor, cudnnBackendAttributeName_t name) {
+  return tensor.attributes.count(name) && tensor.get<bool>(name);
+}
+bool isInside(const Descriptor &tensor) { return isSet(tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL); }
+bool isNumber(const Descriptor &tensor) { return isSet(tensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE); }
+bool isInMemory(const Descriptor &tensor) { return !isInside(tensor) && !isNumber(tensor); }
+
+cudnnDataType_t typeOf(const Descriptor &tensor) {
+  return tensor.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
+}
+
+Tensor written(const Descriptor &descriptor) {
+  Tensor result(descriptor);
+  result.isWritten = true;
+  return result;
+}
+
+} // namespace
+
+Part::Part(const DescriptorRef &given) : operation(given) {
+  auto get = [&](cudnnBackendAttributeName_t name) -> const Descriptor * {
+    return operation->attributes.count(name) ? &operation->child(name) : nullptr;
+  };
+  switch (operation->type) {
+  case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+    mode = operation->child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
+               .get<int>(CUDNN_ATTR_POINTWISE_MODE);
+    x = get(CUDNN_ATTR_OPERATION_POINTWISE_XDESC), b = get(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    y = get(CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    return;
+  case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
+    kind = Product;
+    x = get(CUDNN_ATTR_OPERATION_MATMUL_ADESC), b = get(CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+    y = get(CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+    return;
+  case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
+    kind = Reduction;
+    mode = operation->child(CUDNN_ATTR_OPERATION_REDUCTION_DESC)
+               .get<int>(CUDNN_ATTR_REDUCTION_OPERATOR);
+    x = get(CUDNN_ATTR_OPERATION_REDUCTION_XDESC), y = get(CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+    return;
+  case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
+    kind = Reshape;
+    x = get(CUDNN_ATTR_OPERATION_RESHAPE_XDESC), y = get(CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+    return;
+  default:
+    refusePattern("an operation is no part of attention");
+  }
+}
+
+Part *Composite::find(Kind kind, int mode, const Descriptor &x) {
+  for (Part &part : parts)
+    if (!part.isTaken && part.kind == kind && part.mode == mode && idOf(*part.x) == idOf(x))
+      return &part;
+  return nullptr;
+}
+
+const Part &Composite::take(Kind kind, int mode, const Descriptor &x, const Descriptor *b,
+                            bool isNarrow) {
+  Part *part = find(kind, mode, x);
+  if (!part)
+    refusePattern("a part of attention is missing");
+  if (b && (!part->b || idOf(*part->b) != idOf(*b)))
+    refusePattern("a part of attention reads something else");
+  if (isInside(*part->y) && (typeOf(*part->y) == CUDNN_DATA_FLOAT) == isNarrow)
+    refusePattern("products read what is of the type of the heads, all else is f32");
+  part->isTaken = true;
+  return *part;
+}
+
+const Descriptor &Composite::scaleBy(std::optional<Tensor> &number, const Descriptor &x) {
+  const Part &part = take(Part::Pointwise, CUDNN_POINTWISE_MUL, x);
+  if (!part.b || !isNumber(*part.b) || (number && number->id != idOf(*part.b)))
+    refusePattern("a factor is a number");
+  number = Tensor(*part.b);
+  return *part.y;
+}
+
+void Composite::setHeads(int kind, const Descriptor &tensor, bool isTurned) {
+  Tensor result(tensor);
+  if (isTurned && result.sizes.size() == 4) {
+    std::swap(result.sizes[2], result.sizes[3]);
+    std::swap(result.strides[2], result.strides[3]);
+  }
+  result.isWritten = isGradient ? kind >= Dq : kind >= Out;
+  heads[size_t(kind)] = std::move(result);
+}
+
+//===--- scores -----------------------------------------------------------===//
+
+const Descriptor &Composite::takeScores(const Descriptor &product) {
+  const Descriptor *scores = &scaleBy(scale, product);
+  first = numberOf(*scores);
+  if (Part *bias = find(Part::Pointwise, CUDNN_POINTWISE_ADD, *scores)) {
+    if (!bias->b || !isInMemory(*bias->b))
+      refusePattern("a bias lies in memory");
+    scores = &takeMaskStep(*bias);
+  }
+  last = numberOf(*scores);
+  return *scores;
+}
+
+const Descriptor &Composite::takeMaskStep(Part &part) {
+  part.isTaken = true;
+  takeStep(*part.operation);
+  return *part.y;
+}
+
+/// Places are asked of what is masked, an end is added to, they are compared, and select.
+const Descriptor &Composite::takeDiagonal(const Descriptor &scores) {
+  const Descriptor *result = &scores;
+  while (Part *i = find(Part::Pointwise, CUDNN_POINTWISE_GEN_INDEX, *result)) {
+    const Descriptor &row = takeMaskStep(*i);
+    Part *j = find(Part::Pointwise, CUDNN_POINTWISE_GEN_INDEX, *result);
+    if (!j)
+      refusePattern("a mask compares rows and columns");
+    const Descriptor *column = &takeMaskStep(*j);
+    if (Part *end = find(Part::Pointwise, CUDNN_POINTWISE_ADD, *column))
+      column = &takeMaskStep(*end);
+    Part *compared = find(Part::Pointwise, CUDNN_POINTWISE_CMP_GE, row);
+    if (!compared)
+      compared = find(Part::Pointwise, CUDNN_POINTWISE_CMP_GT, *column);
+    Part *select = find(Part::Pointwise, CUDNN_POINTWISE_BINARY_SELECT, *result);
+    if (!compared || !select || !select->b || !isNumber(*select->b))
+      refusePattern("a mask selects scores by places");
+    takeMaskStep(*compared);
+    result = &takeMaskStep(*select);
+  }
+  last = numberOf(*result);
+  return *result;
+}
+
+//===--- the value --------------------------------------------------------===//
+
+void Composite::takeValue() {
+  auto product = std::find_if(parts.begin(), parts.end(), [](const Part &part) {
+    return part.kind == Part::Product && isInside(*part.y);
+  });
+  if (product == parts.end())
+    refusePattern("scores are a product on the way");
+  product->isTaken = true;
+  setHeads(Q, *product->x), setHeads(K, *product->b, true);
+  const Descriptor &scores = takeDiagonal(takeScores(*product->y));
+  const Descriptor &most = *take(Part::Reduction, CUDNN_REDUCE_TENSOR_MAX, scores).y;
+  const Descriptor &powers = step(CUDNN_POINTWISE_EXP, step(CUDNN_POINTWISE_SUB, scores, &most));
+  const Descriptor &sum = *take(Part::Reduction, CUDNN_REDUCE_TENSOR_ADD, powers).y;
+  setHeads(Lse, step(CUDNN_POINTWISE_ADD, most, &step(CUDNN_POINTWISE_LOG, sum)));
+  const Part *last = find(Part::Pointwise, CUDNN_POINTWISE_DIV, powers);
+  bool drops = last && find(Part::Pointwise, CUDNN_POINTWISE_MUL, *last->y);
+  last = &take(Part::Pointwise, CUDNN_POINTWISE_DIV, powers, &sum, !drops);
+  if (drops) {
+    last = &take(Part::Pointwise, CUDNN_POINTWISE_MUL, scaleBy(keptScale, *last->y), nullptr,
+                 /*isNarrow=*/true);
+    kept = Tensor(*last->b);
+  }
+  const Part &out = take(Part::Product, 0, *last->y);
+  setHeads(V, *out.b), setHeads(Out, *out.y);
+}
+
+//===--- gradients --------------------------------------------------------===//
+
+void Composite::takeKeyGradient(int kind, const Descriptor &scores, const Descriptor &rows) {
+  const Part &turned = take(Part::Reshape, 0, scores, nullptr, /*isNarrow=*/true);
+  auto sizes = scores.list<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
+  std::swap(sizes[2], sizes[3]);
+  if (turned.y->list<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS) != sizes)
+    refusePattern("scores are turned");
+  const Descriptor *result = take(Part::Product, 0, *turned.y, &rows, /*isNarrow=*/true).y;
+  if (isInside(*result))
+    result = take(Part::Reduction, CUDNN_REDUCE_TENSOR_ADD, *result).y;
+  setHeads(kind, *result);
+}
+
+void Composite::takeQueryGradient(const Descriptor &scores, const Descriptor &turnedK) {
+  const Part &k = take(Part::Reshape, 0, turnedK, nullptr, /*isNarrow=*/true);
+  const Part &product = take(Part::Product, 0, scores, k.y);
+  const Descriptor *result = product.y;
+  if (typeOf(*result) == CUDNN_DATA_FLOAT) {
+    querySums = written(*result);
+    result = &step(CUDNN_POINTWISE_IDENTITY, *result);
+  }
+  setHeads(Dq, *result);
+}
+
+void Composite::takeGradients() {
+  auto isOfMemory = [](const Part &part) {
+    return isInMemory(*part.x) && part.b && isInMemory(*part.b);
+  };
+  auto rows = std::find_if(parts.begin(), parts.end(), [&](const Part &part) {
+    return part.kind == Part::Pointwise && part.mode == CUDNN_POINTWISE_MUL && isOfMemory(part);
+  });
+  if (rows == parts.end())
+    refusePattern("rows of dout are multiplied by those of out");
+  const Descriptor &dout = *rows->x;
+  setHeads(Dout, dout), setHeads(Out, *rows->b);
+  rows->isTaken = true;
+  const Descriptor &sums = *take(Part::Reduction, CUDNN_REDUCE_TENSOR_ADD, *rows->y).y;
+  const Descriptor &scaledSums = scaleBy(keptPart, sums);
+  rowSums = written(scaledSums);
+
+  auto product = std::find_if(parts.begin(), parts.end(), [&](const Part &part) {
+    return part.kind == Part::Product && isOfMemory(part) && idOf(*part.x) != idOf(dout);
+  });
+  if (product == parts.end())
+    refusePattern("scores are a product of what lies in memory");
+  product->isTaken = true;
+  const Descriptor &q = *product->x, &turnedK = *product->b;
+  setHeads(Q, q), setHeads(K, turnedK, true);
+  const Part &less = take(Part::Pointwise, CUDNN_POINTWISE_SUB, takeScores(*product->y));
+  setHeads(Lse, *less.b);
+  relay(*less.y);
+  const Descriptor &chances = step(CUDNN_POINTWISE_EXP, takeDiagonal(*less.y));
+
+  const Descriptor *read = &chances, *mask = nullptr;
+  if (const Part *drop = find(Part::Pointwise, CUDNN_POINTWISE_MUL, chances)) {
+    mask = drop->b;
+    kept = Tensor(*mask);
+    read = &scaleBy(keptScale, step(CUDNN_POINTWISE_MUL, chances));
+  }
+  takeKeyGradient(Dv, *read, dout);
+  const Part &change = take(Part::Product, 0, dout);
+  setHeads(V, *change.b, true);
+  const Descriptor *scores = change.y;
+  if (mask)
+    scores = &step(CUDNN_POINTWISE_MUL, *scores, mask);
+  scores = &step(CUDNN_POINTWISE_MUL, step(CUDNN_POINTWISE_SUB, *scores, &scaledSums), &chances);
+  if (mask)
+    scores = &scaleBy(keptScale, *scores);
+  scores = &scaleBy(scale, *scores);
+  takeKeyGradient(Dk, *scores, q);
+  takeQueryGradient(*scores, turnedK);
+}
+
+//===--- the whole --------------------------------------------------------===//
+
+void Composite::checkMore() const {
+  const auto &q = heads[Q]->sizes, &k = heads[K]->sizes;
+  auto check = [](const std::optional<Tensor> &tensor, const std::vector<int64_t> &sizes) {
+    if (tensor && tensor->sizes != sizes)
+      refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "a tensor has other sizes than the scores");
+  };
+  check(kept, {q[0], q[1], q[2], k[2]});
+  check(rowSums, {q[0], q[1], q[2], 1});
+  check(querySums, q);
+  for (const std::optional<Tensor> *tensor : {&rowSums, &querySums})
+    if (*tensor && (*tensor)->type != CUDNN_DATA_FLOAT)
+      refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "sums are f32");
+  if (kept && kept->type != CUDNN_DATA_FLOAT && kept->type != heads[Q]->type)
+    refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "dropout's mask is f32 or as the heads");
+}
+
+bool Composite::isWrongIn(size_t version) const {
+  return isGradient && version < 91600 && heads[K]->sizes[2] % 128 != 0;
+}
+
+Composite::Composite(const std::vector<DescriptorRef> &operations)
+    : Attention(Empty(), std::any_of(operations.begin(), operations.end(), [](auto &operation) {
+                  return operation->type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR;
+                })) {
+  for (const DescriptorRef &operation : operations)
+    parts.emplace_back(operation);
+  if (isGradient)
+    takeGradients();
+  else
+    takeValue();
+  if (!std::all_of(parts.begin(), parts.end(), [](const Part &part) { return part.isTaken; }))
+    refusePattern("an operation is no part of attention");
+  checkShapes();
+  checkMore();
+  checkIds();
+}
+
+} // namespace psrt::fake

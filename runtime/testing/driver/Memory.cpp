@@ -1,0 +1,63 @@
+// Maps and unmaps memory.
+#include "runtime/testing/driver/Memory.h"
+#include <algorithm>
+#include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace psrt::fake {
+
+static constexpr uint64_t alignment = 256;
+/// So much of fresh memory is filled: all of what tests use, without touching whole large arenas.
+static constexpr uint64_t filled = uint64_t(64) << 20;
+
+static uint64_t roundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+
+const Memory::Range *Memory::allocate(Device *device, Kind kind, uint64_t bytes) {
+  uint64_t page = uint64_t(sysconf(_SC_PAGESIZE)), charged = roundUp(bytes, alignment);
+  if (charged < bytes)
+    return nullptr;
+  uint64_t body = roundUp(charged, page);
+  void *mapping =
+      mmap(nullptr, body + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED)
+    return nullptr;
+  char *inside = static_cast<char *>(mapping) + page;
+  if (mprotect(inside, body, PROT_READ | PROT_WRITE) != 0) {
+    munmap(mapping, body + 2 * page);
+    return nullptr;
+  }
+  char *begin = inside + body - charged;
+  std::memset(begin, 0xff, std::min(bytes, filled));
+  uint64_t address = reinterpret_cast<uint64_t>(begin);
+  Range range{address, address + bytes, kind, device, charged, mapping, body + 2 * page};
+  return &ranges.emplace(address, range).first->second;
+}
+
+void Memory::release(const Range &range) {
+  munmap(range.mapping, range.mapped);
+  ranges.erase(range.begin); // `range` may be in there
+}
+
+std::vector<Memory::Range> Memory::of(const Device *device) const {
+  std::vector<Range> own;
+  for (const auto &[begin, range] : ranges)
+    if (range.device == device)
+      own.push_back(range);
+  return own;
+}
+
+const Memory::Range *Memory::at(uint64_t address) const {
+  auto found = ranges.find(address);
+  return found == ranges.end() ? nullptr : &found->second;
+}
+
+const Memory::Range *Memory::holding(uint64_t address, uint64_t bytes) const {
+  auto next = ranges.upper_bound(address);
+  if (next == ranges.begin())
+    return nullptr;
+  const Range &range = std::prev(next)->second;
+  return address <= range.end && bytes <= range.end - address ? &range : nullptr;
+}
+
+} // namespace psrt::fake

@@ -1,0 +1,17 @@
+// The arithmetic of the fake NCCL.
+#ifndef PSRT_TESTING_NCCL_SUMS_H
+#define PSRT_TESTING_NCCL_SUMS_H
+
+#include "runtime/device/cuda/nccl/NcclApi.h"
+#include <vector>
+
+namespace psrt::fake {
+
+/// Combines `count` elements of all parts, from the last to the first: NCCL promises no order, so
+/// that what relies on one is found. 16-bit floats are rounded after each.
+void combine(nccl::ncclRedOp_t op, nccl::ncclDataType_t type,
+             const std::vector<const void *> &parts, void *out, size_t count);
+
+} // namespace psrt::fake
+
+#endif

@@ -1,0 +1,176 @@
+// Schedules against published bubbles, at all sizes, and tables that are wrong.
+#include "test/Schedules/PublishedBubbles.h"
+#include "llvm/ADT/STLExtras.h"
+#include "gtest/gtest.h"
+#include <random>
+
+using namespace parashard::plan;
+
+static PipelineTimes makeTimes(const Placement &placement, StageTimes times, double hop = 0) {
+  return {std::vector<StageTimes>(placement.getNumStages(), times), hop};
+}
+
+static Timetable make(llvm::StringRef schedule, ScheduleSize size) {
+  return llvm::cantFail(makeTimetable(schedule, size));
+}
+
+static Replay run(const Timetable &table, StageTimes times = {}, double hop = 0) {
+  return llvm::cantFail(replay(table, makeTimes(table.placement, times, hop)));
+}
+
+//===----------------------------------------------------------------------===//
+// Bubbles
+//===----------------------------------------------------------------------===//
+
+TEST(Bubbles, AreThosePublished) {
+  for (const Published &row : kPublished) {
+    StageTimes times{row.forward, row.backwardInput, row.backwardWeight};
+    ScheduleSize size{row.ranks, 1, row.microBatches};
+    EXPECT_NEAR(run(make("1f1b", size), times, row.hop).bubble, row.bubble1F1B, 5e-5);
+    EXPECT_NEAR(run(make("zb-h1", size), times, row.hop).bubble, row.bubbleH1, 5e-5);
+  }
+}
+
+/// With equal times and no hop: what the formulas of the papers say.
+TEST(Bubbles, HaveTheirClosedForms) {
+  for (int64_t p : {2, 4, 8})
+    for (int64_t m : {8, 16, 32}) {
+      double work = 3.0 * double(m), idle = 3.0 * double(p - 1);
+      EXPECT_DOUBLE_EQ(run(make("gpipe", {p, 1, m})).makespan, work + idle);
+      EXPECT_DOUBLE_EQ(run(make("1f1b", {p, 1, m})).makespan, work + idle);
+      EXPECT_DOUBLE_EQ(run(make("interleaved", {p, 2, m})).makespan, 2 * work + idle);
+      EXPECT_DOUBLE_EQ(run(make("zb-h1", {p, 1, m})).makespan, work + double(p - 1));
+      EXPECT_DOUBLE_EQ(run(make("zb-v", {p, 2, m})).makespan, 2 * work + double(p - 1));
+    }
+}
+
+TEST(Bubbles, NoneIsOnOneRank) {
+  for (const Schedule &schedule : getSchedules())
+    EXPECT_EQ(run(make(schedule.name, {1, schedule.leastChunks, 5})).bubble, 0) << schedule.name;
+}
+
+/// What is held: all micro-batches; as many as there are ranks behind; no more than 1F1B's first
+/// rank.
+TEST(Memory, IsWhatTheSchedulePromises) {
+  for (int64_t p : {2, 4, 8}) {
+    std::vector<int64_t> falling;
+    for (int64_t rank = 0; rank < p; ++rank)
+      falling.push_back(p - rank);
+    EXPECT_EQ(run(make("gpipe", {p, 1, 16})).peakLive, std::vector<int64_t>(p, 16));
+    EXPECT_EQ(run(make("1f1b", {p, 1, 16})).peakLive, falling);
+    for (int64_t held : run(make("zb-h1", {p, 1, 16})).peakLive)
+      EXPECT_LE(held, p);
+    for (int64_t held : run(make("zb-v", {p, 2, 16})).peakLive)
+      EXPECT_LE(held, 2 * p); // of half a rank's layers each
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// All sizes
+//===----------------------------------------------------------------------===//
+
+/// With times at random, since a deadlock does not depend on them and an order might.
+TEST(Schedules, EndAtEverySize) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> time(0.1, 2);
+  for (const Schedule &schedule : getSchedules())
+    for (int64_t ranks = 1; ranks <= 7; ++ranks)
+      for (int64_t chunks = schedule.leastChunks;
+           chunks <= std::min<int64_t>(4, schedule.mostChunks); ++chunks)
+        for (int64_t m = 1; m <= 24; ++m) {
+          Timetable table = make(schedule.name, {ranks, chunks, m});
+          PipelineTimes times = makeTimes(table.placement, {}, time(random));
+          for (StageTimes &stage : times.stages)
+            stage = {time(random), time(random), time(random)};
+          auto result = replay(table, times);
+          EXPECT_TRUE(bool(result)) << llvm::toString(result.takeError()) << " " << schedule.name
+                                    << " " << ranks << " x " << chunks << ", " << m;
+        }
+}
+
+TEST(Schedules, LargeOnesAreMadeAtOnce) {
+  Replay result = run(make("interleaved", {16, 2, 128}));
+  EXPECT_EQ(result.rows.size(), 16u);
+  EXPECT_EQ(result.rows[0].size(), 2u * 2 * 128);
+}
+
+TEST(Schedules, SizesThatTheyDoNotTake) {
+  auto says = [](llvm::StringRef name, ScheduleSize size) {
+    return llvm::toString(makeTimetable(name, size).takeError());
+  };
+  EXPECT_EQ(says("1f1b", {4, 2, 8}), "the schedule '1f1b' takes 1 chunk on each rank, not 2");
+  EXPECT_EQ(says("interleaved", {4, 1, 8}),
+            "the schedule 'interleaved' takes at least 2 chunks on each rank, not 1");
+  EXPECT_EQ(says("gpip", {4, 1, 8}).substr(0, 59),
+            "there is no schedule 'gpip'; the nearest names are 'gpipe',");
+  EXPECT_EQ(says("gpipe", {4, 1, 0}),
+            "a pipeline has at least 1 rank and 1 micro-batch, not 4 and 0");
+}
+
+//===----------------------------------------------------------------------===//
+// Tables of users
+//===----------------------------------------------------------------------===//
+
+static std::string writeRows(const Timetable &table) {
+  std::string text = table.placement.kind == PlacementKind::V ? "{\"placement\": \"v\", " : "{";
+  text += "\"chunks\": " + std::to_string(table.placement.chunks) + ", \"rows\": [";
+  for (auto [rank, row] : llvm::enumerate(table.rows)) {
+    text += rank ? ", [" : "[";
+    for (auto [i, task] : llvm::enumerate(row))
+      text += (i ? ", \"" : "\"") + describeTask(task) + "\"";
+    text += "]";
+  }
+  return text + "]}";
+}
+
+TEST(Tables, OursCanBeWrittenAndRead) {
+  for (const Schedule &schedule : getSchedules()) {
+    Timetable table = make(schedule.name, {3, schedule.leastChunks, 7});
+    auto read = readTimetable(writeRows(table), "mine.json");
+    ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+    EXPECT_EQ(read->rows, table.rows);
+    EXPECT_EQ(run(*read).makespan, run(table).makespan);
+  }
+}
+
+TEST(Tables, WhatIsWrongIsSaid) {
+  auto says = [](llvm::StringRef rows) {
+    auto table = readTimetable(("{\"rows\": [" + rows + "]}").str(), "t");
+    return table ? std::string() : llvm::toString(table.takeError());
+  };
+  EXPECT_EQ(says(R"(["F0", "B0"])"), "");
+  EXPECT_EQ(says(R"(["F0", "F1", "B0"])"), "schedule 't', rank 0: does 2 forwards, 1 backwards and "
+                                           "1 weight gradients of chunk 0, expected 2 of each");
+  EXPECT_EQ(says(R"(["F0", "B0", "F0"])"), "schedule 't', rank 0: F0 is there twice");
+  EXPECT_EQ(says(R"(["F0", "I0", "W0", "W0"])"), "schedule 't', rank 0: W0 is there twice");
+  EXPECT_EQ(says(R"(["F0", "B0", "B1"], ["F0", "F1", "B0", "B1"])"),
+            "schedule 't', rank 0: B1 is there, but its forward, F1, is missing");
+  EXPECT_EQ(says(R"(["F0", "F1", "F2", "B0", "B2"])"),
+            "schedule 't', rank 0: B1 is missing, but B2 is there");
+  EXPECT_EQ(says(R"(["B0", "F0"])"), "schedule 't', rank 0: B0 stands before its forward");
+  EXPECT_EQ(says(R"(["F0", "W0", "I0"])"),
+            "schedule 't', rank 0: W0 stands before the gradient of its inputs");
+  EXPECT_EQ(says(R"(["F0", "F1", "B1", "B0"])"),
+            "schedule 't', rank 0: B1 stands before that of micro-batch 0; gradients are added up "
+            "in the order of the micro-batches");
+  EXPECT_EQ(says(R"(["F1", "F0", "B0", "B1"])"),
+            "schedule 't', rank 0: F1 stands before that of micro-batch 0; running statistics are "
+            "updated in the order of the micro-batches");
+  EXPECT_EQ(says(R"(["F0", "B0.1"])"), "schedule 't', rank 0: B0.1 is of chunk 1, there are 1");
+  EXPECT_EQ(says(R"(["F0", "B7"])"), "schedule 't', rank 0: B7 is of micro-batch 7, there are 1");
+  EXPECT_EQ(says(R"(["F0", "X0"])"), "schedule 't', rank 0 has \"X0\"; expected F, B, I or W, a "
+                                     "micro-batch, and .CHUNK: \"F0\", \"W3.1\"");
+}
+
+/// Rank 0 does the backward of micro-batch 0 before it sends micro-batch 1, which rank 1 waits for
+/// before that backward.
+TEST(Tables, DeadlocksNameTheRanks) {
+  Timetable table = llvm::cantFail(
+      readTimetable(R"({"rows": [["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]]})", "knot"));
+  auto result = replay(table, makeTimes(table.placement, {}));
+  ASSERT_FALSE(bool(result));
+  EXPECT_EQ(llvm::toString(result.takeError()),
+            "the schedule 'knot' cannot end:\n"
+            "  rank 0 at its entry 1, B0 of stage 0, waits for the backward of stage 1 on rank 1\n"
+            "  rank 1 at its entry 1, F1 of stage 1, waits for the forward of stage 0 on rank 0");
+}

@@ -1,0 +1,87 @@
+"""Folders stand in layers: a folder includes those that come before it here, and none that comes after."""
+import pathlib
+import re
+import subprocess
+
+import pytest
+from conftest import ROOT
+
+# From the foundation up. What stands in one line knows nothing of each other.
+COMPILER = [
+    {"include/shared", "include/psrt"},
+    {"dialects/ps"},
+    {"dialects/rank"},
+    {"include/parashard"},  # declares what the libraries offer
+    {"lib/Support"},  # files, JSON: no MLIR
+    {"lib/Schedules"},  # pipeline schedules as data: no MLIR
+    {"lib/IR"},
+    {"lib/Import"},  # level 0
+    {"lib/Training"},  # level 1
+    {"lib/Precision", "lib/Sharding"},  # level 2
+    {"lib/Partition"},  # level 3
+    {"lib/Pipeline"},  # level 2: segments and stages; level 4
+    {"lib/Fusion"},  # level 3: kernels
+    {"lib/Memory"},  # level 2: recomputation; level 5: addresses of what kernels make
+    {"lib/Codegen"},  # level 6
+    {"lib/Evaluate"},
+    {"lib/Driver"},
+    {"lib/Report"},
+    {"tools"},
+    {"test"},
+    {"bench", "fuzz"},
+]
+RUNTIME = [
+    {"include/shared", "include/psrt"},
+    {"runtime/core"},
+    {"runtime/bootstrap", "runtime/data", "runtime/comm/local", "runtime/device/cpu"},
+    {"runtime/comm/process", "runtime/device/cuda"},
+    {"runtime/session"},
+    {"runtime/main"},
+    {"test"},
+    {"runtime/conformance", "runtime/testing"},
+    {"bench", "fuzz"},
+]
+# Test doubles and fixtures beside the code that they test.
+TESTS = re.compile(r"/test/")
+
+
+def room_of(path):
+    parts = pathlib.PurePath(path).parts
+    depth = 3 if parts[:2] in (("runtime", "comm"), ("runtime", "device")) else 1 if parts[0] in ("tools", "fuzz", "bench", "test") else 2
+    return "/".join(parts[:depth])
+
+
+def list_includes():
+    """(file, what it includes) of the tree's own headers, by paths from its root."""
+    files = subprocess.run(["git", "ls-files", "*.h", "*.cpp"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    known = set(files)
+    for file in files:
+        for target in re.findall(r'^#include "([^"]+)"', (ROOT / file).read_text(), re.M):
+            for path in (target, f"include/{target}", str((pathlib.PurePath(file).parent / target))):
+                if path in known:
+                    yield file, path
+
+
+@pytest.mark.parametrize("layers", [COMPILER, RUNTIME], ids=["compiler", "runtime"])
+def test_folders_include_what_is_below_them(layers):
+    levels = {room: level for level, rooms in enumerate(layers) for room in rooms}
+    seen, upward = set(), []
+    for file, included in list_includes():
+        source, target = room_of(file), room_of(included)
+        if source not in levels or target not in levels or source == target or TESTS.search(file):
+            continue
+        seen.add((source, target))
+        if levels[target] >= levels[source]:
+            upward.append(f"{file} includes {included}: {target} does not stand below {source}")
+    assert not upward, "\n".join(upward)
+    assert len(seen) > 10, "the check has found the tree's includes"
+
+
+def test_every_folder_has_a_layer():
+    rooms = {room_of(file) for file, _ in list_includes() if file.startswith(("lib/", "runtime/", "dialects/", "include/"))}
+    assert rooms <= set().union(*COMPILER, *RUNTIME)
+
+
+def test_the_runtime_knows_no_compiler():
+    found = [f"{file} includes {path}" for file, path in list_includes() if file.startswith("runtime/") and path.startswith(("lib/", "dialects/"))]
+    assert not found, "\n".join(found)
