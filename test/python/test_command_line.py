@@ -574,7 +574,7 @@ class Sequences(torch.nn.Module):
 
 
 def test_length_of_sequences_is_chosen_when_compiling(tmp_path):
-    """As README says; data of another length is an error that names both."""
+    """As docs/models.md says; data of another length is an error that names both."""
     torch.manual_seed(0)
     module, ids = Sequences(), torch.randint(0, 16, (4, 8))
     exported = torch.export.export(module, (ids,), dynamic_shapes={"ids": {1: torch.export.Dim("length")}})
@@ -585,7 +585,7 @@ def test_length_of_sequences_is_chosen_when_compiling(tmp_path):
     oracle.run(["./m", "--data", "5.safetensors", "--steps", 1, "--losses", "l.txt"], tmp_path)
     assert oracle.read_losses(tmp_path / "l.txt") == pytest.approx([module(ids[:, :5]).item()], rel=1e-5)
     refuse(["./m", "--data", "8.safetensors", "--steps", 1], tmp_path, 1, '"ids"', "[4, 8]", "[4, 5]")
-    readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text()
+    readme = (pathlib.Path(__file__).parents[2] / "docs/models.md").read_text()
     assert "The length of the sequences is fixed" in readme and "`ps-compile --dim INPUT.1=N`" in readme
 
 

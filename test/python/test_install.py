@@ -17,11 +17,11 @@ def test_programs_look_for_libraries_where_the_system_looks(program):
     assert run_paths(program) == []
 
 
-def test_libraries_that_programs_need_are_in_the_readme(program):
+def test_libraries_that_programs_need_are_documented(program):
     """But for those of every system with C."""
     said = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True).stdout
     needed = {name for name in re.findall(r"NEEDED.*\[(.*)\]", said) if not re.match(r"lib(c|m|gcc_s)\.so|ld-linux", name)}
-    readme = (ROOT / "README.md").read_text()
+    readme = (ROOT / "docs/install.md").read_text()
     assert "libdnnl.so.2" in needed and not [name for name in needed if f"`{name}`" not in readme]
     for command in ("--install build/release", "PARASHARD_LINKER", "clang++-22", "g++"):
         assert command in readme

@@ -1,4 +1,4 @@
-"""The recipe of the README, as it stands there: a Hugging Face Llama is exported, trained on four ranks with everything
+"""The recipe of docs/recipe.md, as it stands there: a Hugging Face Llama is exported, trained on four ranks with everything
 that a run has, stopped by SIGTERM, and taken home. Its loss there is the one printed; PyTorch, run alike, has its weights.
 """
 import copy
@@ -19,8 +19,8 @@ LENGTH, BATCH = 32, 4
 
 
 def read_recipe():
-    """The lines of the README's section."""
-    section = (ROOT / "README.md").read_text().split("## There and back")[1]
+    """The commands of the document."""
+    section = (ROOT / "docs/recipe.md").read_text()
     return section.split("```bash\n")[1].split("```")[0]
 
 
