@@ -212,7 +212,7 @@ def test_what_the_environment_decides_is_documented():
     """Each variable that the runtime reads; those of libraries that are loaded stand where it is said who is trusted."""
     docs = {path.name: path.read_text() for path in (ROOT / "docs").glob("*.md")}
     trust = docs["processes.md"].split("\n## Who can take part\n")[1].split("\n## ")[0]
-    texts = [path.read_text() for path in (ROOT / "runtime").rglob("*.cpp") if not {"fake", "conformance"} & set(path.parts)]
+    texts = [path.read_text() for path in (ROOT / "runtime").rglob("*.cpp") if not {"testing", "conformance"} & set(path.parts)]
     names = [(text, name) for text in texts for name in re.findall(r'(?:getenv|variable)\("(PSRT_\w+)"', text)]
     read, loading = {name for _, name in names}, {name for text, name in names if "dlopen(" in text}
     assert {"PSRT_COMM_MPI", "PSRT_NCCL"} <= loading and {"PSRT_JOB_SECRET", "PSRT_MEETING_FILE"} <= read
