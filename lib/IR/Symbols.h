@@ -10,7 +10,8 @@ namespace parashard {
 inline constexpr llvm::StringLiteral kLossSymbol = "loss";
 inline constexpr llvm::StringLiteral kLossSumSymbol = "loss.sum";
 inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
-/// What an evaluation adds to the sum of its counts, and the least that this is (`CountForm`).
+/// Outputs of an evaluation: the number added to the sum of its counts, and the lower bound of the
+/// result (`CountForm`).
 inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";

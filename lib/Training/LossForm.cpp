@@ -235,8 +235,8 @@ static Value addInType(OpBuilder &builder, Value x, Value y) {
   return AddOp::create(builder, x.getLoc(), x, y);
 }
 
-/// Matches `max(x, least)`, or x where it is no less, else `least`; returns {x, least}, of which
-/// `least` is the same for all batches.
+/// Matches `max(x, least)`, also as `select(x < least, least, x)`. Returns {x, least} if `least` is
+/// the same for all batches.
 static std::optional<std::pair<Value, Value>> matchLeast(Operation *op) {
   if (auto max = dyn_cast<MaxOp>(op)) {
     if (!dependsOnBatch(max.getRhs()))
@@ -296,8 +296,8 @@ static double invert(double factor) {
   return std::abs(count - whole) < 1e-6 * std::abs(count) ? whole : count;
 }
 
-/// Whether a scalar is computed from a mean over samples: a sum that is divided by a multiple of
-/// their number. It does not grow with the batch, and is no function of what several batches count.
+/// Returns true if a scalar is computed from a mean over samples: a sum divided by a multiple of
+/// their number. A mean does not grow with the batch, so means of several batches do not add up.
 static bool containsMean(Value value, const BatchSums &batch) {
   Operation *op = value.getDefiningOp();
   if (!op || cast<RankedTensorType>(value.getType()).getNumElements() != 1)

@@ -1,7 +1,6 @@
 // The arguments and results of a node, and the table of all families.
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Pt2/GraphConverter.h"
-#include "parashard/Import.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -197,9 +196,7 @@ void NodeConverter::markBatchNumber(const Size &size) {
   if (op.starts_with("aten.arange.") || !sizes.dependsOnBatch(size, graph.getGraph()) ||
       (divides && sizes.isMultipleOfBatch(size, graph.getGraph())))
     return;
-  auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
-  if (!module->hasAttr(kBatchNumberMark))
-    module->setAttr(kBatchNumberMark, cast<Attribute>(loc));
+  graph.markBatchNumber(loc);
 }
 
 Scalar NodeConverter::scalar(StringRef name) {

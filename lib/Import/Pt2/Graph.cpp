@@ -48,7 +48,8 @@ public:
     fail("'" + key + "' is not an integer");
     return 0;
   }
-  /// What was read of an argument's value; `tag` is its kind. Fails where it is of another kind.
+  /// Returns `read`, the parsed value of an argument of kind `tag`. Records an error if parsing
+  /// failed.
   template <typename T> T require(std::optional<T> read, StringRef tag, JsonValue value) {
     if (!read)
       fail("'" + tag + "' has the value " + value.describe());

@@ -215,7 +215,7 @@ void GraphConverter::markSumOfBatch(const Node &node, Location loc) {
   Value sum = lookup(node.outputs[0]);
   if (!reads || ofInputs || !sum)
     return;
-  // What is divided by a sum of constants may be a mean: that is seen where it is a number.
+  // A sum of constants becomes a number, so that a loss divided by it may be recognized as a mean.
   auto divides = [&](const Node &user) {
     bool isRead = false;
     forEachTensor(user, [&](StringRef name) { isRead |= name == node.outputs[0]; });
@@ -226,6 +226,10 @@ void GraphConverter::markSumOfBatch(const Node &node, Location loc) {
     TensorBuilder builder(b, loc);
     return define(node.outputs[0], buildHostConstant(builder, *number));
   }
+  markBatchNumber(loc);
+}
+
+void GraphConverter::markBatchNumber(Location loc) {
   auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
   if (!module->hasAttr(kBatchNumberMark))
     module->setAttr(kBatchNumberMark, cast<Attribute>(loc));

@@ -27,6 +27,9 @@ public:
   /// Null when the value was never defined or its definition failed.
   mlir::Value lookup(llvm::StringRef name) const { return values.lookup(name); }
   void define(llvm::StringRef name, mlir::Value value) { values[name] = value; }
+  /// Marks the module as one that computes with the number of samples at `loc`; the first call
+  /// wins.
+  void markBatchNumber(mlir::Location loc);
   const SizeBinding &getSizes() const { return sizes; }
   const Graph &getGraph() const { return graph; }
   const Views &getViews() const { return views; }

@@ -1,5 +1,5 @@
-// What instructions touch, told to the fake driver, which checks that conflicting accesses are
-// ordered.
+// Reports the memory that instructions access to the fake driver. The fake driver checks that
+// conflicting accesses are ordered.
 #ifndef PSRT_DEVICE_CUDA_ACCESSES_H
 #define PSRT_DEVICE_CUDA_ACCESSES_H
 

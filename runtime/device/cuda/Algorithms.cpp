@@ -9,7 +9,7 @@
 namespace psrt::cuda {
 
 static bool isMeasuring(const Gpu &gpu) {
-  // Of the fake, whose speed says nothing, where it is asked for.
+  // The speed of the fake driver means nothing: algorithms are timed on it only on request.
   return readSwitch("PSRT_ALGORITHM_TIMING").value_or(!gpu.getDriver().isFake());
 }
 

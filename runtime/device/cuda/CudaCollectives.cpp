@@ -51,8 +51,8 @@ void runAllAlone(const Bound &bound) {
   m.copy(addressOf(bound, 1), addressOf(bound, 0), m.bytes);
 }
 
-/// What a launch touches, where the fake asks: `in` bytes of each in and `out` bytes of each
-/// out.
+/// Returns the accesses of a launch for the fake driver: `in` bytes of each input and `out` bytes
+/// of each output.
 std::vector<Access> accessesOf(const Member &m, const Pointers &ins, int64_t in,
                                const std::vector<void *> &outs, int64_t out) {
   std::vector<Access> result;
@@ -107,7 +107,7 @@ void runReduceScatter(const Bound &bound) {
   void *out = isStaged ? reinterpret_cast<void *>(m.comm->getScratch()) : bound.buffers[1];
   m.meet(bound.buffers);
   Pointers ins = insOf(m);
-  // Of an in this member reads its own part alone; the fake is told of all.
+  // This member reads only its own part of each input. The whole input is reported to the fake.
   launch(m, launchReduceScatter(m.op, ins, m.index, out),
          accessesOf(m, ins, m.bytes, {out}, bytes));
   m.leave();

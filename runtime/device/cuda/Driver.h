@@ -18,7 +18,7 @@ struct Driver {
   PSRT_CUDA_FUNCTIONS(PSRT_FIELD)
 #undef PSRT_FIELD
 
-  // What the fake has besides (fake/Fake.h); null in NVIDIA's.
+  // Functions of the fake driver (runtime/testing/driver/Fake.h); null with NVIDIA's driver.
   void (*access)(CUstream stream, const char *what, int count, const Access *accesses) = nullptr;
   void (*release)(const void *token) = nullptr;
   void (*acquire)(const void *token) = nullptr;

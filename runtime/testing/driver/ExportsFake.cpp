@@ -1,4 +1,4 @@
-// What the fake has beside the driver API.
+// Defines the functions that only the fake driver has.
 #include "runtime/testing/driver/Entry.h"
 #include <utility>
 

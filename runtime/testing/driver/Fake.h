@@ -1,5 +1,5 @@
-// What the fake driver exports beside the driver API: what operations touch, work of other
-// fakes, and the order that host threads keep among themselves. None of it exists in libcuda.
+// Declares the functions that only the fake driver has, beside the driver API. They report the
+// accesses of operations, enqueue work of other fakes, and order host threads. libcuda has none.
 #ifndef PSRT_TESTING_DRIVER_FAKE_H
 #define PSRT_TESTING_DRIVER_FAKE_H
 
