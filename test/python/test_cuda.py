@@ -58,7 +58,10 @@ def run_without_wait(program, data, number, **environment):
 @pytest.mark.parametrize("mesh,flags", [("dp=2", ()), ("tp=2", ()), ("dp=2", ("--zero", "3")), ("pp=2", ("--schedule", "1f1b")), ("pp=2", ("--schedule", "zb-h1"))],
                          ids=["dp", "tp", "zero3", "1f1b", "zb-h1"])  # fmt: skip
 def test_a_wait_that_is_left_out_is_noticed(tmp_path, exports, mesh, flags):
-    """Of waits taken here and there; what one guards may be guarded by another as well, so not each is needed."""
+    """Omits waits one at a time, in random order, until five were noticed.
+
+    Another wait may guard the same data, so not every one is needed: of the 5,080 of ZeRO 3, about one in six.
+    """
     model = oracle.zoo("gpt2_deep")
     program = oracle.compile_model(tmp_path, oracle.export("gpt2_deep", exports), mesh, "--micro-batches", 2, "--optimizer", "adamw",
                                    "--target", "cuda:replay", *flags)  # fmt: skip
@@ -66,14 +69,16 @@ def test_a_wait_that_is_left_out_is_noticed(tmp_path, exports, mesh, flags):
     save_file({name: value.contiguous() for name, value in oracle.draw_batches(model, 2).items()}, data)
     assert run_without_wait(program, data, 0, PSRT_FAKE_LOG=str(tmp_path / "log")) == (0, "")
     waits = len(re.findall(r": wait \d+$", (tmp_path / "log").read_text(), re.M))
-    noticed = 0
-    for number in random.Random(0).sample(range(1, waits + 1), min(30, waits)):
+    noticed = tried = 0
+    for number in random.Random(0).sample(range(1, waits + 1), min(200, waits)):
         status, said = run_without_wait(program, data, number)
         assert status == (3 if said else 0)
         assert not said or "no order between" in said
+        tried += 1
         noticed += status == 3
-    print(f"{noticed} noticed, of {waits} waits")
-    assert noticed >= 5
+        if noticed == 5:
+            break
+    assert noticed == 5, f"{noticed} of {tried} omitted waits were noticed; the program has {waits}"
 
 
 # ---- what a user may meet ------------------------------------------------------------------------------------------
