@@ -29,6 +29,7 @@ function(parashard_library name)
   if(PARASHARD_ENABLE_PCH)
     target_precompile_headers(${name} REUSE_FROM ParashardPch)
   endif()
+  set_property(GLOBAL APPEND PROPERTY PARASHARD_LIBRARIES ${name})
 endfunction()
 
 # parashard_tool(NAME sources... [LINK libs...]): an executable in bin/.
