@@ -31,15 +31,15 @@ void useOneThread() {
 using Dtype = dnnl::memory::data_type;
 using Clock = std::chrono::steady_clock;
 
-/// One product of the step: out [m, n] = lhs [m, k] rhs [k, n], either operand transposed in
+/// One matmul of the step: out [m, n] = lhs [m, k] rhs [k, n], either operand transposed in
 /// memory.
-struct Product {
+struct Matmul {
   int64_t m, n, k;
   bool lhsTransposed, rhsTransposed;
   Dtype dtype, outDtype;
 };
 
-/// A thread's part of a product: rows [lo, hi) of the result.
+/// A thread's part of a matmul: rows [lo, hi) of the result.
 struct Part {
   dnnl::matmul primitive;
   std::unordered_map<int, dnnl::memory> arguments;
@@ -52,7 +52,7 @@ dnnl::memory::desc describe(Dtype dtype, int64_t rows, int64_t columns, int64_t 
   return {{rows, columns}, dtype, strides};
 }
 
-Part makePart(const dnnl::engine &engine, const Product &p, int64_t lo, int64_t hi, void *lhs,
+Part makePart(const dnnl::engine &engine, const Matmul &p, int64_t lo, int64_t hi, void *lhs,
               void *rhs, void *out) {
   int64_t rows = hi - lo;
   auto lhsDesc = describe(p.dtype, rows, p.k, p.lhsTransposed ? p.m : p.k, p.lhsTransposed);
@@ -69,8 +69,8 @@ Part makePart(const dnnl::engine &engine, const Product &p, int64_t lo, int64_t 
            {DNNL_ARG_DST, dnnl::memory(outDesc, engine, at(out, p.outDtype, lo * p.n))}}};
 }
 
-/// Seconds that all products take once, each split over `threads` threads, which meet after each
-/// product.
+/// Seconds that all matmuls take once, each split over `threads` threads, which meet after each
+/// matmul.
 double runOnce(const dnnl::engine &engine, std::vector<std::vector<std::vector<Part>>> &work,
                int threads) {
   std::atomic<int> arrived{0};
@@ -78,8 +78,8 @@ double runOnce(const dnnl::engine &engine, std::vector<std::vector<std::vector<P
     useOneThread();
     dnnl::stream stream(engine);
     int round = 0;
-    for (auto &product : work) {
-      for (Part &part : product[thread])
+    for (auto &matmul : work) {
+      for (Part &part : matmul[thread])
         part.primitive.execute(stream, part.arguments);
       arrived.fetch_add(1);
       ++round;
@@ -158,31 +158,31 @@ int main(int argc, char **argv) {
   int threads = std::atoi(argv[1]);
   useOneThread();
   dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  std::vector<Product> products;
+  std::vector<Matmul> matmuls;
   for (int i = 2; i < argc; i += 4) {
     int64_t rows = std::atoll(argv[i + 1]), in = std::atoll(argv[i + 2]),
             out = std::atoll(argv[i + 3]);
     for (int64_t count = std::atoll(argv[i]); count > 0; --count) {
-      products.push_back({rows, out, in, false, true, dtype, dtype});
-      products.push_back({rows, in, out, false, false, dtype, dtype});
-      products.push_back({out, in, rows, true, false, dtype, Dtype::f32});
+      matmuls.push_back({rows, out, in, false, true, dtype, dtype});
+      matmuls.push_back({rows, in, out, false, false, dtype, dtype});
+      matmuls.push_back({out, in, rows, true, false, dtype, Dtype::f32});
     }
   }
   int64_t largest = 0;
   double flops = 0;
-  for (const Product &p : products) {
+  for (const Matmul &p : matmuls) {
     largest = std::max({largest, p.m * p.k, p.k * p.n, p.m * p.n});
     flops += 2.0 * p.m * p.n * p.k;
   }
   std::vector<float> lhs(largest, 0.5f), rhs(largest, 0.25f), out(largest);
   std::vector<std::vector<std::vector<Part>>> work;
-  for (const Product &p : products) {
-    auto &product = work.emplace_back(threads);
+  for (const Matmul &p : matmuls) {
+    auto &matmul = work.emplace_back(threads);
     for (int thread = 0; thread < threads; ++thread) {
       constexpr int64_t kChunk = 256;
       int64_t lo = p.m * thread / threads, end = p.m * (thread + 1) / threads;
       for (; lo < end; lo += kChunk)
-        product[thread].push_back(makePart(engine, p, lo, std::min(lo + kChunk, end), lhs.data(),
+        matmul[thread].push_back(makePart(engine, p, lo, std::min(lo + kChunk, end), lhs.data(),
                                            rhs.data(), out.data()));
     }
   }

@@ -71,9 +71,9 @@ int main(int argc, char **argv) {
     return 2;
   }
   std::unique_ptr<ProcessJob> job;
-  ProcessPlace place = findProcessPlace();
+  ProcessIdentity place = findProcessIdentity();
   if (place.size > 1)
-    job = std::make_unique<ProcessJob>(place, place.launcher == ProcessPlace::Mpi ? "mpi" : "tcp",
+    job = std::make_unique<ProcessJob>(place, place.launcher == ProcessIdentity::Mpi ? "mpi" : "tcp",
                                        "message-time");
   double time = measure(bytes, job.get());
   if (!job || job->rank() == 0)

@@ -3,11 +3,11 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
-using namespace parashard::plan;
+using namespace parashard::schedules;
 
 /// The idle part of a step, in all ranks' time.
 static double simulate(const char *schedule, const Published &row) {
-  Timetable table = llvm::cantFail(makeTimetable(schedule, {row.ranks, 1, row.microBatches}));
+  PipelineSchedule table = llvm::cantFail(makePipelineSchedule(schedule, {row.ranks, 1, row.microBatches}));
   StageTimes times{row.forward, row.backwardInput, row.backwardWeight};
   std::vector<StageTimes> stages(row.ranks, times);
   return llvm::cantFail(replay(table, {stages, row.hop})).bubble;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A training step on tp=2 with collectives beside products (--overlap 1, 2, 4) against without (off), in turn.
+"""A training step on tp=2 with collectives beside matmuls (--overlap 1, 2, 4) against without (off), in turn.
 
     bench/overlap_step.py [--model gpt|llama] [--rounds 5] [--steps 6] [--overlap off,1,2,4] [--policy megatron,megatron+sp]
 

@@ -5,7 +5,7 @@
 
 6 layers, width 384, 6 heads, 256 tokens, batch 8, vocabulary 8192, tied, AdamW, float32. Prints medians: ours on one
 rank x 2 threads, on dp=2 and tp=2 x 1 thread, PyTorch on 2 threads and with DDP (gloo) on 2 processes; the rate that
-oneDNN reaches on the model's own shapes, and which part of it the step's products and the whole step keep; and how long compiling takes. In bf16 PyTorch runs under autocast, and our own step in float32
+oneDNN reaches on the model's own shapes, and which part of it the step's matmuls and the whole step keep; and how long compiling takes. In bf16 PyTorch runs under autocast, and our own step in float32
 stands beside it.
 """
 import argparse
@@ -75,7 +75,7 @@ def linear_layers(kind):
 
 
 def model_flops(kind):
-    """Of a step: 6 per contraction weight and token; attention's two products, causal, so halved, three times."""
+    """Of a step: 6 per contraction weight and token; attention's two matmuls, causal, so halved, three times."""
     tokens = BATCH * TIME
     weights = sum(count * a * b for count, a, b in linear_layers(kind))
     return 6 * weights * tokens + 3 * LAYERS * (4 * tokens * TIME * WIDTH) // 2
@@ -146,7 +146,7 @@ def run_ours(folder, command, steps, threads):
 
 
 def traced_rate(folder, program):
-    """GF/s of the products of a step as they run in it, on one rank x 2 threads: of the best step, as `contraction-rate`
+    """GF/s of the matmuls of a step as they run in it, on one rank x 2 threads: of the best step, as `contraction-rate`
     tells the best of its rounds."""
     trace = folder / "trace.json"
     subprocess.run(
@@ -237,9 +237,9 @@ def main():
         print(f"| {name} | {1e3 * value:.1f} |")
     ours = median["1 rank x 2 threads"]
     rate, peak, _ = map(statistics.median, zip(*rates))
-    products = statistics.median(ours / alone for alone, _, ours in rates)
+    matmuls = statistics.median(ours / alone for alone, _, ours in rates)
     kept = model_flops(kind) / ours / 1e9
-    print(f"\noneDNN on the model's shapes {rate:.0f} GF/s; the step's products run at {products:.0%} of it, "
+    print(f"\noneDNN on the model's shapes {rate:.0f} GF/s; the step's matmuls run at {matmuls:.0%} of it, "
           f"model flops are {kept:.0f} GF/s = {kept / rate:.0%}")  # fmt: skip
     fastest = model_flops(kind) / peak / 1e9
     if precision == "fp32":

@@ -1,4 +1,4 @@
-// Values of activations, for ops that have them and for products that compute them besides.
+// Values of activations, for ops that have them and for matmuls that compute them besides.
 #ifndef PARASHARD_DIALECTS_PS_ACTIVATIONS_H
 #define PARASHARD_DIALECTS_PS_ACTIVATIONS_H
 

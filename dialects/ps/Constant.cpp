@@ -145,7 +145,7 @@ static Value sliceFactors(PartitionBuilder &builder, Value whole, RankedTensorTy
   }
   Value value = builder.make<ReshapeOp>(type.clone(shape), whole);
   for (auto [dim, factor] : split) {
-    shape[dim] = builder.getPlaces(shape[dim], factor.getAxes());
+    shape[dim] = builder.getShardSize(shape[dim], factor.getAxes());
     value = builder.make<ShardSliceOp>(type.clone(shape), value,
                                        builder.getDeviceAxes(factor.getAxes()), int64_t(dim));
   }

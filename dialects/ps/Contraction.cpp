@@ -27,14 +27,14 @@ void ContractOp::build(OpBuilder &builder, OperationState &state, Value lhs, Lab
   for (int64_t label : resultLabels)
     shape.push_back(sizes.lookup(label));
   auto type = RankedTensorType::get(shape, getElementTypeOrSelf(lhs.getType()));
-  build(builder, state, type, /*second=*/Type(), lhs, rhs, /*bias=*/Value(), /*lhs_unit=*/Value(),
-        /*rhs_unit=*/Value(), /*aux=*/Value(), lhsLabels, rhsLabels, resultLabels,
+  build(builder, state, type, /*second=*/Type(), lhs, rhs, /*bias=*/Value(), /*lhs_scale=*/Value(),
+        /*rhs_scale=*/Value(), /*aux=*/Value(), lhsLabels, rhsLabels, resultLabels,
         /*summed=*/IntegerAttr(), /*gelu=*/false);
 }
 
 void ContractOp::build(OpBuilder &builder, OperationState &state, ContractOp like, Value bias) {
   build(builder, state, like.getType(), /*second=*/Type(), like.getLhs(), like.getRhs(), bias,
-        like.getLhsUnit(), like.getRhsUnit(), /*aux=*/Value(), like.getLhsLabels(),
+        like.getLhsScale(), like.getRhsScale(), /*aux=*/Value(), like.getLhsLabels(),
         like.getRhsLabels(), like.getResultLabels(), /*summed=*/IntegerAttr(), /*gelu=*/false);
 }
 
@@ -148,14 +148,14 @@ static LogicalResult verifyElements(ContractOp op) {
 }
 
 /// contract_c7.
-static LogicalResult verifyUnits(ContractOp op) {
-  int64_t count = bool(op.getLhsUnit()) + bool(op.getRhsUnit());
+static LogicalResult verifyScales(ContractOp op) {
+  int64_t count = bool(op.getLhsScale()) + bool(op.getRhsScale());
   if (count != (op.isOfFloat8() ? 2 : 0))
     return op.emitOpError("has ") << count << " units, must have " << (op.isOfFloat8() ? 2 : 0)
                                   << " (contract_c7)";
   if (count == 0)
     return success();
-  for (Value unit : {op.getLhsUnit(), op.getRhsUnit()})
+  for (Value unit : {op.getLhsScale(), op.getRhsScale()})
     if (auto type = cast<RankedTensorType>(unit.getType());
         type.getRank() != 0 || !type.getElementType().isF32())
       return op.emitOpError("has a unit ") << type << ", must be tensor<f32> (contract_c7)";
@@ -221,7 +221,7 @@ LogicalResult ContractOp::verify() {
   }
   return failure(failed(verifyElements(*this)) || failed(verifyBias(*this)) ||
                  failed(verifyActivation(*this)) || failed(verifySums(*this)) ||
-                 failed(verifyUnits(*this)));
+                 failed(verifyScales(*this)));
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,14 +1,14 @@
-// Contractions: every matmul, linear layer and batched product is one op.
+// Contractions: every matmul, linear layer and batched matmul is one op.
 include "dialects/ps/Base.td"
 
 def PS_FactorTensor : StaticShapeTensorOf<[PS_Float, PS_Float8]>;
 
 def PS_ContractOp : PS_TensorOp<"contract", [PS_Library, PS_Differentiable, PS_Cost, AttrSizedOperandSegments]> {
-  let summary = "a product of two tensors summed over the labels that the result lacks";
+  let summary = "a matmul of two tensors summed over the labels that the result lacks";
   let description = [{
     Einsum with number labels: `lhs`, `rhs`, `result` give each dim a label. A label in both operands
     and the result is a batch label; in both operands only, contracted; in one operand and the result,
-    free. Products are summed in f32 (f64 for f64). A `bias`, which `ps-fuse` adds for devices whose products take
+    free. Matmuls are summed in f32 (f64 for f64). A `bias`, which `ps-fuse` adds for devices whose matmuls take
     one, is added to the sums before they are rounded. `sums of i`, of `ps-fuse` as well: a second result has the sums of operand
     `i` over the contracted labels (a bias's gradient beside its weight's), also in f32 and rounded once. With `units`, of
     `ps-fuse` for devices that multiply 8-bit floats, the operands are such, and the sums are multiplied by both units.
@@ -37,14 +37,14 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Library, PS_Differentiable, PS_C
     ```
   }];
   let arguments = (ins PS_FactorTensor:$lhs, PS_FactorTensor:$rhs, Optional<PS_FloatTensor>:$bias,
-                       Optional<PS_FloatTensor>:$lhs_unit, Optional<PS_FloatTensor>:$rhs_unit,
+                       Optional<PS_FloatTensor>:$lhs_scale, Optional<PS_FloatTensor>:$rhs_scale,
                        Optional<PS_FloatTensor>:$aux, DenseI64ArrayAttr:$lhs_labels,
                        DenseI64ArrayAttr:$rhs_labels, DenseI64ArrayAttr:$result_labels,
                        OptionalAttr<I64Attr>:$summed, UnitAttr:$gelu);
   let results = (outs PS_FloatTensor:$result, Optional<PS_FloatTensor>:$second);
   let assemblyFormat = [{
     $lhs $lhs_labels `,` $rhs $rhs_labels `->` $result_labels (`bias` $bias^)?
-    (`units` $lhs_unit^ `,` $rhs_unit)? (`gelu_grad` `at` $aux^)? (`gelu` $gelu^)? (`sums` `of` $summed^)?
+    (`units` $lhs_scale^ `,` $rhs_scale)? (`gelu_grad` `at` $aux^)? (`gelu` $gelu^)? (`sums` `of` $summed^)?
     attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;

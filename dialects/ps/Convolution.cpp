@@ -135,7 +135,7 @@ OpCost Relation::getCost() const {
 
 template <typename Fn> void Relation::forEachProduct(Fn visit) const {
   int64_t groups = getGroups(), in = getIn(), out = getOut(), taps = windows.getTaps();
-  int64_t elements = windows.getElements(), places = windows.getPlaces();
+  int64_t elements = windows.getElements(), places = windows.countPositions();
   for (int64_t n = 0; n < getBatch(); ++n)
     for (int64_t o = 0; o < groups * out; ++o)
       for (int64_t c = 0; c < in; ++c)

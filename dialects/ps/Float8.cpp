@@ -36,7 +36,7 @@ Format formatOf(Value value) { return Format(getElementTypeOrSelf(value.getType(
 /// Units beyond would leave f32.
 constexpr int kMostExponent = 100;
 
-float findUnit(const Format &format, float amax, int64_t margin) {
+float findScale(const Format &format, float amax, int64_t margin) {
   if (!(amax > 0) || !std::isfinite(amax))
     return 1;
   int64_t exponent = margin - std::ilogb(format.largest / amax);
@@ -109,7 +109,7 @@ private:
   Type real, bits, bytes;
 };
 
-Value emitUnit(ElementBuilder &e, const Format &format, Value amax, int64_t margin) {
+Value emitScale(ElementBuilder &e, const Format &format, Value amax, int64_t margin) {
   BitCode code(e, amax);
   Value zero = e.constant(amax, 0), infinity = e.constant(amax, INFINITY);
   Value isKnown =
@@ -165,25 +165,25 @@ LogicalResult verifyTypes(Operation *op, Value wide, Value unit, StringRef const
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// float8_unit
+// float8_scale
 //===----------------------------------------------------------------------===//
 
-ShardingRule Float8UnitOp::getShardingRule() { return elementwiseRule(*this); }
-LoweringKind Float8UnitOp::getLoweringKind() { return LoweringKind::Elementwise; }
+ShardingRule Float8ScaleOp::getShardingRule() { return elementwiseRule(*this); }
+LoweringKind Float8ScaleOp::getLoweringKind() { return LoweringKind::Elementwise; }
 
-Results Float8UnitOp::evaluate(llvm::ArrayRef<Tensor> operands, const EvaluateContext &) {
+Results Float8ScaleOp::evaluate(llvm::ArrayRef<Tensor> operands, const EvaluateContext &) {
   return mapElements(*this, [&](int64_t i) -> double {
-    return findUnit(Format(getFormat()), operands[0].get(i), getMargin());
+    return findScale(Format(getFormat()), operands[0].get(i), getMargin());
   });
 }
 
-Value Float8UnitOp::emitElement(ElementBuilder &e, ValueRange scalars) {
-  return emitUnit(e, Format(getFormat()), scalars[0], getMargin());
+Value Float8ScaleOp::emitElement(ElementBuilder &e, ValueRange scalars) {
+  return emitScale(e, Format(getFormat()), scalars[0], getMargin());
 }
 
-LogicalResult Float8UnitOp::verify() {
+LogicalResult Float8ScaleOp::verify() {
   if (Type amax = getElementTypeOrSelf(getAmax().getType()); !amax.isF32())
-    return emitOpError("takes amax as f32, not ") << amax << " (float8_unit_c1)";
+    return emitOpError("takes amax as f32, not ") << amax << " (float8_scale_c1)";
   return success();
 }
 

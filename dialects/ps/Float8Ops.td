@@ -1,7 +1,7 @@
 // Scaled 8-bit floats: x is held as q, x = q unit, with one unit, a power of two, for a whole tensor.
 include "dialects/ps/Base.td"
 
-def PS_Float8UnitOp : PS_TensorOp<"float8_unit", [SameOperandsAndResultType, PS_Elementwise,
+def PS_Float8ScaleOp : PS_TensorOp<"float8_scale", [SameOperandsAndResultType, PS_Elementwise,
     DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
   let summary = "the unit by which a tensor is held in 8 bits, from its largest number";
   let description = [{
@@ -9,9 +9,9 @@ def PS_Float8UnitOp : PS_TensorOp<"float8_unit", [SameOperandsAndResultType, PS_
     mantissa, no infinities), 57344 of `e5m2`. 1 where `amax` is 0 or not finite, and at least 2^-100, at most 2^100.
     Lifespan: made by `ps-precision` (level 2); stays to code generation.
 
-    - (float8_unit_c1) `amax` is f32.
+    - (float8_scale_c1) `amax` is f32.
     ```mlir
-    %u = ps.float8_unit e4m3 %amax margin 0 : tensor<f32>
+    %u = ps.float8_scale e4m3 %amax margin 0 : tensor<f32>
     ```
   }];
   let arguments = (ins PS_Float8FormatAttr:$format, PS_FloatTensor:$amax, I64Attr:$margin);
@@ -45,8 +45,8 @@ def PS_DequantizeOp : PS_TensorOp<"dequantize", [PS_Elementwise, SameOperandsAnd
   let summary = "q unit";
   let description = [{
     What an 8-bit float stands for. As `unit` is a power of two, it is exact in every type with 3 bits of mantissa and the
-    exponents, such as bf16: a product of two of them is that of the 8-bit numbers, scaled.
-    Lifespan: made by `ps-precision` (level 2) in front of each contraction in fp8; `ps-fuse{float8=true}` gives products the
+    exponents, such as bf16: a matmul of two of them is that of the 8-bit numbers, scaled.
+    Lifespan: made by `ps-precision` (level 2) in front of each contraction in fp8; `ps-fuse{float8=true}` gives matmuls the
     8-bit numbers instead.
 
     - (dequantize_c1) the result is of 32 bits or 16, `unit` is f32.

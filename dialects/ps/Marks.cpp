@@ -67,7 +67,7 @@ RankedTensorType parashard::ps::getLocalType(RankedTensorType global, ShardingAt
       if (!llvm::all_of(factor.getAxes(), [&](StringAttr axis) { return mesh.getAxisSize(axis); }))
         return global; // an axis that the mesh lacks: verifyModule says so
       int64_t whole = factor.getSize() ? factor.getSize() : size;
-      local *= mesh.getPlaces(whole, factor.getAxes());
+      local *= mesh.getShardSize(whole, factor.getAxes());
     }
     shape.push_back(local);
   }

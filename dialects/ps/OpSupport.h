@@ -90,7 +90,7 @@ public:
   /// Number of shards over `axes` (1 for none).
   virtual int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
   /// The places of each shard of a factor of `size` over `axes`, padding included.
-  virtual int64_t getPlaces(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
+  virtual int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
   /// The axes along which there are other devices, as collectives name them.
   virtual mlir::ArrayAttr getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
   /// The linear shard index over `axes` (major to minor), as tensor<i64>.
@@ -127,7 +127,7 @@ enum class LoweringKind { None, Elementwise, Row, Movement, Library, Collective 
 /// `microBatch` x `globalSize` + `offset` + sum of its place in each of `factorSizes` (row-major
 /// over the op's local elements) times `factorStrides`. Empty factors: the local element index
 /// itself.
-struct RandomPlace {
+struct RandomPosition {
   mlir::Value key;        ///< i64 scalar
   mlir::Value microBatch; ///< i64 scalar; null for 0
   mlir::Value offset;     ///< i64 scalar; null for 0
@@ -161,7 +161,7 @@ public:
   template <typename Op> mlir::Value unary(mlir::Value x) { return Op::create(b, loc, x); }
   /// Uniform f32 numbers in [0, 1) for the current elements, with as many lanes as `like`. Null
   /// where the code generator in use has no random numbers.
-  virtual mlir::Value random(const RandomPlace &place, mlir::Value like) { return {}; }
+  virtual mlir::Value random(const RandomPosition &place, mlir::Value like) { return {}; }
 
 protected:
   mlir::OpBuilder &b;

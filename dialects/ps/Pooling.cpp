@@ -85,7 +85,7 @@ FailureOr<llvm::SmallVector<Tensor>> MaxPoolOp::evaluate(llvm::ArrayRef<Tensor> 
                                                          const EvaluateContext &) {
   Windows windows = getWindows(*this, getOperand().getType(), getType());
   Tensor y(cast<RankedTensorType>(getType()));
-  int64_t places = windows.getPlaces(), elements = windows.getElements();
+  int64_t places = windows.countPositions(), elements = windows.getElements();
   for (int64_t i = 0; i < y.size(); ++i) {
     int64_t base = i / places * elements, at = findMaximum(operands[0], base, windows, i % places);
     y.set(i, at < 0 ? -std::numeric_limits<double>::infinity() : operands[0].get(base + at));
@@ -128,7 +128,7 @@ FailureOr<llvm::SmallVector<Tensor>> MaxPoolGradOp::evaluate(llvm::ArrayRef<Tens
   Windows windows = getWindows(*this, getOperand().getType(), getCotangent().getType());
   Tensor result(cast<RankedTensorType>(getType()));
   std::vector<double> sums(result.size());
-  int64_t places = windows.getPlaces(), elements = windows.getElements();
+  int64_t places = windows.countPositions(), elements = windows.getElements();
   for (int64_t i = 0; i < operands[0].size(); ++i) {
     int64_t base = i / places * elements;
     if (int64_t at = findMaximum(operands[1], base, windows, i % places); at >= 0)

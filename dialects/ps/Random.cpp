@@ -50,7 +50,7 @@ SplitNumbers parashard::ps::splitElementNumbers(PartitionBuilder &builder, Ranke
   for (unsigned dim = global.getRank(); dim-- > 0;) {
     auto factors = getFactors(global, sharding, dim);
     for (auto &[size, axes] : llvm::reverse(factors)) {
-      int64_t shards = builder.getShards(axes), local = builder.getPlaces(size, axes);
+      int64_t shards = builder.getShards(axes), local = builder.getShardSize(size, axes);
       split.sizes.insert(split.sizes.begin(), local);
       split.strides.insert(split.strides.begin(), stride);
       if (shards > 1) {
@@ -105,7 +105,7 @@ Value DropoutOp::emitElement(ElementBuilder &e, ValueRange scalars) {
   auto [keyIndex, hasKey] = getODSOperandIndexAndLength(1);
   auto [batchIndex, hasBatch] = getODSOperandIndexAndLength(2);
   auto [offsetIndex, hasOffset] = getODSOperandIndexAndLength(3);
-  RandomPlace place;
+  RandomPosition place;
   OpBuilder &b = e.builder();
   if (hasKey)
     place.key = scalars[keyIndex];

@@ -88,7 +88,7 @@ int64_t MeshOp::getShards(ArrayRef<StringAttr> axes) {
   return shards;
 }
 
-int64_t MeshOp::getPlaces(int64_t size, ArrayRef<StringAttr> axes) {
+int64_t MeshOp::getShardSize(int64_t size, ArrayRef<StringAttr> axes) {
   int64_t places = llvm::divideCeil(size, getShards(axes));
   for (AxisAttr axis : getAxes().getAsRange<AxisAttr>())
     if (axis.getKind() == AxisKind::Multiple && llvm::is_contained(axes, axis.getName()))

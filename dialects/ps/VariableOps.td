@@ -29,7 +29,7 @@ def PS_MeshOp : PS_Op<"mesh", [Symbol]> {
     /// The number of shards over `axes`.
     int64_t getShards(::llvm::ArrayRef<::mlir::StringAttr> axes);
     /// The places that each shard of a factor of `size` over `axes` has, padding included.
-    int64_t getPlaces(int64_t size, ::llvm::ArrayRef<::mlir::StringAttr> axes);
+    int64_t getShardSize(int64_t size, ::llvm::ArrayRef<::mlir::StringAttr> axes);
   }];
 }
 

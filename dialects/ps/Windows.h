@@ -15,7 +15,7 @@ struct Windows {
   unsigned getRank() const { return in.size(); }
   /// Taps of one window, and windows.
   int64_t getTaps() const { return llvm::product_of(kernel); }
-  int64_t getPlaces() const { return llvm::product_of(out); }
+  int64_t countPositions() const { return llvm::product_of(out); }
   int64_t getElements() const { return llvm::product_of(in); }
   /// The element (row-major over `in`) under tap number `tap` of window number `place` (both
   /// row-major); -1 outside.

@@ -33,7 +33,7 @@ struct CompileOptions {
 
   // The plan.
   std::string mesh = "dp=1";
-  std::optional<int64_t> ranks; ///< fills `*` in the mesh; must equal its product
+  std::optional<int64_t> ranks; ///< fills `*` in the mesh; must equal its matmul
   std::string shardingPolicy = "megatron";
   std::string splitMethod = "uniform"; ///< parameters, flops, or NAME,NAME,...
   int64_t numChunks = 1;               ///< stages of a pipeline coordinate
@@ -42,7 +42,7 @@ struct CompileOptions {
   int64_t microBatches = 1;
   int64_t zero = 0; ///< ZeRO stage, 0 to 3
   std::string alignDims =
-      "auto"; ///< auto, off, or what dims of products' weights are padded to a multiple of
+      "auto"; ///< auto, off, or what dims of matmuls' weights are padded to a multiple of
   std::string recompute =
       "none";          ///< none, selective, full[+communication], modules=GLOB,... or budget=BYTES
   std::string offload; ///< to the host's memory: optimizer, activations[=all], with commas; or none
@@ -50,8 +50,8 @@ struct CompileOptions {
   std::string gradientReduction = "fp32"; ///< or bf16: the type in which gradients are added up
   std::string lossAverage; ///< step or micro-batch; empty: step where the form is recognised
 
-  std::string productActivations = "off"; ///< on: products compute GELUs by themselves
-  std::string overlap = "auto"; ///< of collectives with products: auto, off, or a number of chunks
+  std::string matmulEpilogues = "off"; ///< on: matmuls compute GELUs by themselves
+  std::string overlap = "auto"; ///< of collectives with matmuls: auto, off, or a number of chunks
 
   // The update.
   std::vector<std::string> optimizers; ///< "[GLOB=|ndim<2=]adamw(lr=1e-3,...)"; first match wins

@@ -64,7 +64,7 @@ int64_t recognizeActivations(mlir::ModuleOp module);
 int64_t recognizeGroupedQueries(mlir::ModuleOp module);
 /// Inputs that index a table or are labels get their range and role, the module the labels' shift.
 void recognizeLabels(mlir::ModuleOp module);
-/// A weight whose product is only read in parts becomes one variable a part; the number of
+/// A weight whose matmul is only read in parts becomes one variable a part; the number of
 /// variables that were split.
 int64_t splitFusedVariables(mlir::ModuleOp module);
 

@@ -158,8 +158,8 @@ LogicalResult ClassCode::writeContract(ps::ContractOp op) {
   Operation *collective = getChunkedCollective(op);
   if (!collective)
     return writeMatmul(op, {*form}), success();
-  if (std::optional<ChunkedProduct> product = getChunkedProduct(collective); product->follows)
-    writeChunks(*product, collective);
+  if (std::optional<ChunkedMatmul> matmul = getChunkedMatmul(collective); matmul->follows)
+    writeChunks(*matmul, collective);
   return success(); // else where the collective stands
 }
 
@@ -191,8 +191,8 @@ void ClassCode::writeMatmul(ps::ContractOp op, const MatmulChunk &chunk) {
     object["bias"] = buffer(op.getBias()); // of all rows, so of all chunks
   if (op.isOfFloat8()) {
     object["rhs_dtype"] = getDtypeName(getElementTypeOrSelf(rhs.getType()));
-    object["lhs_unit"] = buffer(form.swapped ? op.getRhsUnit() : op.getLhsUnit());
-    object["rhs_unit"] = buffer(form.swapped ? op.getLhsUnit() : op.getRhsUnit());
+    object["lhs_scale"] = buffer(form.swapped ? op.getRhsScale() : op.getLhsScale());
+    object["rhs_scale"] = buffer(form.swapped ? op.getLhsScale() : op.getRhsScale());
   }
   if (op.hasActivation())
     object["activation"] = op.getGelu() ? "gelu" : "gelu_grad";
@@ -205,13 +205,13 @@ void ClassCode::writeMatmul(ps::ContractOp op, const MatmulChunk &chunk) {
   add(std::move(object));
 }
 
-void ClassCode::writeChunks(const ChunkedProduct &product, Operation *collective) {
+void ClassCode::writeChunks(const ChunkedMatmul &matmul, Operation *collective) {
   int64_t count = getChunkCount(collective);
   for (int64_t i = 0; i < count; ++i) {
-    if (product.follows)
+    if (matmul.follows)
       addWait(collective, i);
-    writeMatmul(product.contract, getChunk(product, i, count));
-    if (!product.follows)
+    writeMatmul(matmul.contract, getChunk(matmul, i, count));
+    if (!matmul.follows)
       addCollective(collective, i, count);
   }
 }

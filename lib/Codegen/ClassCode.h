@@ -4,7 +4,7 @@
 
 #include "KernelSet.h"
 #include "lib/Fusion/ClassBuffers.h"
-#include "lib/Fusion/Started.h"
+#include "lib/Fusion/AsyncCollectives.h"
 #include "llvm/Support/JSON.h"
 
 namespace parashard::codegen {
@@ -44,7 +44,7 @@ private:
   mlir::LogicalResult writeContract(ps::ContractOp op);
   void writeMatmul(ps::ContractOp op, const fusion::MatmulChunk &chunk);
   /// Beside the collective that it is cut with.
-  void writeChunks(const fusion::ChunkedProduct &product, mlir::Operation *collective);
+  void writeChunks(const fusion::ChunkedMatmul &matmul, mlir::Operation *collective);
   mlir::LogicalResult writeAttention(ps::AttentionOp op);
   mlir::LogicalResult writeAttentionGrad(ps::AttentionGradOp op);
   void writeEmbedding(ps::EmbeddingOp op);

@@ -52,7 +52,7 @@ class LaneBuilder : public ps::ElementBuilder {
 public:
   LaneBuilder(KernelEmitter &emitter, mlir::OpBuilder &b, mlir::Location loc)
       : ElementBuilder(b, loc), emitter(emitter) {}
-  mlir::Value random(const ps::RandomPlace &place, mlir::Value like) override;
+  mlir::Value random(const ps::RandomPosition &place, mlir::Value like) override;
 
 private:
   KernelEmitter &emitter;

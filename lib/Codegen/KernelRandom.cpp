@@ -59,7 +59,7 @@ Value KernelEmitter::elementIndex() {
   return arith::AddIOp::create(b, loc, index, arith::MulIOp::create(b, loc, columnLanes(), step));
 }
 
-Value LaneBuilder::random(const ps::RandomPlace &place, Value like) {
+Value LaneBuilder::random(const ps::RandomPosition &place, Value like) {
   Words w{emitter, b, loc};
   Value index = emitter.elementIndex();
   Value global = index;

@@ -209,19 +209,19 @@ LogicalResult ClassCode::writeCollective(Operation *op) {
   if (!axes || op->getNumResults() != 1)
     return op->emitError() << "'" << op->getName() << "' has no code for the CPU";
   int64_t count = getChunkCount(op);
-  std::optional<ChunkedProduct> product = getChunkedProduct(op);
-  if (count > 1 && (!product || product->places % count != 0))
+  std::optional<ChunkedMatmul> matmul = getChunkedMatmul(op);
+  if (count > 1 && (!matmul || matmul->places % count != 0))
     return op->emitOpError() << "has " << kChunksMark << " = " << count << ", but "
-                             << (product ? "its product has " + std::to_string(product->places) +
+                             << (matmul ? "its matmul has " + std::to_string(matmul->places) +
                                                " places along which both can be cut"
-                                         : std::string("is cut with no product"))
+                                         : std::string("is cut with no matmul"))
                              << "; run ps-start-collectives, or remove the mark";
   if (getWait(op)) {
     tokens[op] = tokenCount;
     tokenCount += count;
   }
-  if (product && !product->follows)
-    return writeChunks(*product, op), success();
+  if (matmul && !matmul->follows)
+    return writeChunks(*matmul, op), success();
   for (int64_t i = 0; i < count; ++i)
     addCollective(op, i, count);
   return success();
@@ -233,9 +233,9 @@ void ClassCode::addWait(Operation *collective, int64_t number) {
 
 LogicalResult ClassCode::writeWait(ps::WaitOp op) {
   Operation *collective = op.getOperand().getDefiningOp();
-  std::optional<ChunkedProduct> product = getChunkedProduct(collective);
-  if (product && product->follows)
-    return success(); // each chunk of the product waits for its own
+  std::optional<ChunkedMatmul> matmul = getChunkedMatmul(collective);
+  if (matmul && matmul->follows)
+    return success(); // each chunk of the matmul waits for its own
   for (int64_t i = 0, count = getChunkCount(collective); i < count; ++i)
     addWait(collective, i);
   return success();

@@ -298,20 +298,20 @@ static void writeSlots(rank::ProgramOp program, json::Object &object) {
 }
 
 /// Where an op's code begins: of which entry, and how many stand before it there.
-struct ProgramTable::CodePlace {
+struct ProgramTable::CodePosition {
   size_t entry = 0;
   int64_t at = 0;
 };
 
 /// `places`: of each op of the program, and of its end. Scratch of runs is that of their functions.
-void ProgramTable::addBuffers(rank::ProgramOp program, ArrayRef<CodePlace> places,
+void ProgramTable::addBuffers(rank::ProgramOp program, ArrayRef<CodePosition> places,
                               std::vector<Entry> &entries) {
   ProgramBuffers buffers = findProgramBuffers(program, symbols);
   for (const Buffer &buffer : llvm::concat<const Buffer>(buffers.shared, buffers.host)) {
     if (buffer.result < 0)
       continue;
     auto [begin, end, bytes] = buffer.lifetime;
-    CodePlace first = places[begin];
+    CodePosition first = places[begin];
     Entry &entry = entries[first.entry];
     bool isOver = end + 1 < int64_t(places.size()) && places[end + 1].entry == first.entry;
     entry.buffers.push_back(
@@ -328,7 +328,7 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
   bool sections = !program.getBody().front().getOps<rank::SectionOp>().empty();
   llvm::StringSet<> accumulated;
   entries.back().code.reserve(llvm::range_size(program.getBody().front())); // growing copies
-  std::vector<CodePlace> places;
+  std::vector<CodePosition> places;
   for (Operation &op : program.getBody().front()) {
     Entry &entry = entries.back();
     places.push_back({entries.size() - 1, int64_t(entry.code.size())});

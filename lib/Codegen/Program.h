@@ -41,10 +41,10 @@ public:
 
 private:
   struct Entry;
-  struct CodePlace;
+  struct CodePosition;
   std::optional<int64_t> getFunction(llvm::StringRef name);
   mlir::LogicalResult writeProgram(rank::ProgramOp program);
-  void addBuffers(rank::ProgramOp program, llvm::ArrayRef<CodePlace> places,
+  void addBuffers(rank::ProgramOp program, llvm::ArrayRef<CodePosition> places,
                   std::vector<Entry> &entries);
   std::optional<llvm::json::Object> writeRun(rank::RunOp run, llvm::StringSet<> &accumulated,
                                              bool flags);

@@ -25,11 +25,11 @@ static json::Array toJson(ArrayRef<StringAttr> names) {
 /// With `places` where shards have more of them than they would need.
 static json::Object describeFactor(ps::FactorAttr factor, int64_t size, ps::MeshOp mesh) {
   SmallVector<StringAttr> axes(factor.getAxes());
-  int64_t places = mesh.getPlaces(size, axes);
+  int64_t places = mesh.getShardSize(size, axes);
   for (StringAttr multiple : mesh.getAxesOfKind(ps::AxisKind::Multiple))
     llvm::erase(axes, multiple);
   json::Object object{{"size", size}, {"axes", toJson(axes)}};
-  if (places != mesh.getPlaces(size, axes))
+  if (places != mesh.getShardSize(size, axes))
     object["places"] = places;
   return object;
 }

@@ -1,5 +1,5 @@
 // What can be said about a command line before the model is read.
-#include "lib/Schedules/Timetable.h"
+#include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
 #include "lib/Support/Bytes.h"
 #include "lib/Training/OptimizerSpec.h"
@@ -42,13 +42,13 @@ static llvm::Error checkAlignDims(llvm::StringRef align) {
               ", not '" + align + "'");
 }
 
-static llvm::Error checkProductActivations(const CompileOptions &options) {
-  llvm::StringRef choice = options.productActivations;
+static llvm::Error checkMatmulEpilogues(const CompileOptions &options) {
+  llvm::StringRef choice = options.matmulEpilogues;
   if (choice != "on" && choice != "off")
-    return fail("--product-activations takes on or off, not '" + choice + "'");
+    return fail("--matmul-epilogues takes on or off, not '" + choice + "'");
   if (choice == "on" && !llvm::StringRef(options.target).starts_with("cuda"))
     return fail(
-        "--product-activations on is for GPUs, whose products compute GELUs; the target is " +
+        "--matmul-epilogues on is for GPUs, whose matmuls compute GELUs; the target is " +
         options.target + "; pass --target cuda:sm_90 or the like, or leave it off");
   return llvm::Error::success();
 }
@@ -113,10 +113,10 @@ llvm::Error checkOptions(const CompileOptions &options) {
     return error;
   if (llvm::Error error = checkAlignDims(options.alignDims))
     return error;
-  if (llvm::Error error = checkProductActivations(options))
+  if (llvm::Error error = checkMatmulEpilogues(options))
     return error;
-  plan::Placement placement;
-  placement.kind = options.placement == "v" ? plan::PlacementKind::V : plan::PlacementKind::Loop;
+  schedules::Placement placement;
+  placement.kind = options.placement == "v" ? schedules::PlacementKind::V : schedules::PlacementKind::Loop;
   placement.chunks = options.numChunks;
   for (const MeshAxis &axis : *mesh)
     if (axis.kind == ps::AxisKind::Pipeline)
@@ -126,7 +126,7 @@ llvm::Error checkOptions(const CompileOptions &options) {
         "--num-chunks " + llvm::Twine(placement.chunks) +
         ": stages need a mesh with a pipeline axis of at least 2, such as pp=2; the mesh is " +
         options.mesh);
-  auto table = plan::findTimetable(options.schedule, placement, options.microBatches);
+  auto table = schedules::findPipelineSchedule(options.schedule, placement, options.microBatches);
   if (!table)
     return fail("--schedule: " + llvm::toString(table.takeError()));
   for (const std::string &text : options.optimizers) {

@@ -131,7 +131,7 @@ PassText makeRecompute(const CompileOptions &o) {
   return pass;
 }
 
-/// Products of GPUs load 16 bytes at once, and those in 8 bits want dims of 16.
+/// Matmuls of GPUs load 16 bytes at once, and those in 8 bits want dims of 16.
 PassText makeAlignDims(const CompileOptions &o) {
   constexpr int64_t kOfGpu = 16, kAnyWaste = 100000;
   PassText pass("ps-align-dims");
@@ -182,7 +182,7 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
   constexpr int64_t kChunksOfGpu = 1024;
   PassText fuse("ps-fuse");
   bool isGpu = llvm::StringRef(o.target).starts_with("cuda");
-  bool activates = o.productActivations == "on";
+  bool activates = o.matmulEpilogues == "on";
   if (isGpu)
     fuse.option("most-chunks", kChunksOfGpu)
         .enable("biases", true)
@@ -198,7 +198,7 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
       // Before segments become runs; after what moves was told once for all coordinates.
       PassText("ps-split-stages"),
   };
-  // What products sum stands beside these, before phases are apart.
+  // What matmuls sum stands beside these, before phases are apart.
   if (isGpu)
     passes.push_back(PassText("ps-defer-sums").enable("activations", activates));
   // From here on all work is per class.

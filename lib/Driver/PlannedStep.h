@@ -15,14 +15,14 @@ struct PlannedStep {
   std::vector<ps::StageCost> costs; ///< by stage
   /// On a clock that counts each stage's operations, in billions: as if all ranks were equally
   /// fast, and messages took no time.
-  plan::Replay run;
+  schedules::Replay run;
 
   /// "1f1b, 2 stages on 2 pipeline coordinates, 4 micro-batches"
   std::string describe() const;
   /// What a micro-batch of each chunk of a coordinate keeps for its backward.
   std::vector<int64_t> getSavedBytes(int64_t coordinate) const;
   /// How its picture is drawn.
-  plan::TimelineOptions getTimeline() const;
+  schedules::TimelineOptions getTimeline() const;
 };
 
 /// The step of a module at level `planned` or later, as the module has it, else as the options say;

@@ -29,15 +29,15 @@ llvm::Expected<std::optional<PlannedStep>> planStep(ModuleOp module,
   if (auto name = module->getAttrOfType<StringAttr>(ps::kScheduleMark))
     step.schedule = name.str();
   if (step.schedule.empty())
-    step.schedule = plan::chooseSchedule(step.stages.placement);
-  auto table = plan::findTimetable(step.schedule, step.stages.placement, step.microBatches);
+    step.schedule = schedules::chooseSchedule(step.stages.placement);
+  auto table = schedules::findPipelineSchedule(step.schedule, step.stages.placement, step.microBatches);
   if (!table)
     return table.takeError();
-  plan::PipelineTimes times;
+  schedules::PipelineTimes times;
   for (const ps::StageCost &cost : step.costs)
     times.stages.push_back(
         {cost.forward / 1e9, cost.backwardInput / 1e9, cost.backwardWeight / 1e9});
-  auto run = plan::replay(*table, times);
+  auto run = schedules::replay(*table, times);
   if (!run)
     return run.takeError();
   step.run = std::move(*run);
@@ -56,8 +56,8 @@ std::vector<int64_t> PlannedStep::getSavedBytes(int64_t coordinate) const {
   return bytes;
 }
 
-plan::TimelineOptions PlannedStep::getTimeline() const {
-  plan::TimelineOptions timeline{describe(), "GF", {}};
+schedules::TimelineOptions PlannedStep::getTimeline() const {
+  schedules::TimelineOptions timeline{describe(), "GF", {}};
   for (int64_t coordinate = 0; coordinate < stages.placement.ranks; ++coordinate)
     timeline.liveBytes.push_back(getSavedBytes(coordinate));
   return timeline;
@@ -94,8 +94,8 @@ std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
     return "\n" + llvm::toString(step.takeError()) + "\n";
   if (!*step)
     return "";
-  const plan::Placement &placement = (*step)->stages.placement;
-  const plan::Replay &run = (*step)->run;
+  const schedules::Placement &placement = (*step)->stages.placement;
+  const schedules::Replay &run = (*step)->run;
   std::string text = llvm::formatv("\nschedule: {0}; bubble {1:f1} %, by flops alone\n",
                                    (*step)->describe(), 100 * run.bubble);
   llvm::raw_string_ostream os(text);
@@ -105,7 +105,7 @@ std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
     std::string list;
     for (int64_t chunk = 0; chunk < placement.chunks; ++chunk)
       list += (chunk ? ", " : "") + std::to_string(placement.getStage(pp, chunk));
-    double saved = plan::getPeakHeld(run.rows[pp], (*step)->getSavedBytes(pp));
+    double saved = schedules::getPeakHeld(run.rows[pp], (*step)->getSavedBytes(pp));
     std::optional<int64_t> arena = fusion::getArenaBytes(module, pp);
     rows.push_back({std::to_string(pp), list, std::to_string(run.peakLive[pp]),
                     ps::formatBytes(int64_t(saved)), arena ? ps::formatBytes(*arena) : "-"});
@@ -122,7 +122,7 @@ LogicalResult writeTimeline(ModuleOp module, const CompileOptions &options, Stri
   if (!*step)
     return module.emitError() << "has no step of a pipeline to draw";
   llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) {
-    plan::writeTimeline((*step)->run, (*step)->getTimeline(), os);
+    schedules::writeTimeline((*step)->run, (*step)->getTimeline(), os);
   });
   if (!error)
     return success();

@@ -56,9 +56,9 @@ int64_t Layout::getShards(ArrayRef<StringAttr> names) const {
   return shards;
 }
 
-int64_t Layout::getPlaces(int64_t size, ArrayRef<StringAttr> names) const {
+int64_t Layout::getShardSize(int64_t size, ArrayRef<StringAttr> names) const {
   MeshOp op = mesh; // whose methods are not const
-  return op ? op.getPlaces(size, names) : size;
+  return op ? op.getShardSize(size, names) : size;
 }
 
 SmallVector<int64_t> Layout::getGroup(int64_t rank, ArrayAttr names) const {
@@ -80,13 +80,13 @@ SmallVector<int64_t> Layout::getGroup(int64_t rank, ArrayAttr names) const {
   return members;
 }
 
-int64_t Layout::getGlobalPlace(int64_t rank, DimAttr dim, int64_t size, int64_t local) const {
+int64_t Layout::getGlobalIndex(int64_t rank, DimAttr dim, int64_t size, int64_t local) const {
   if (dim.getFactors().empty())
     return local;
   int64_t global = 0, globalStride = 1;
   for (FactorAttr factor : llvm::reverse(dim.getFactors())) {
     int64_t n = factor.getSize() ? factor.getSize() : size;
-    int64_t places = getPlaces(n, factor.getAxes());
+    int64_t places = getShardSize(n, factor.getAxes());
     int64_t place = getShardIndex(rank, factor.getAxes()) * places + local % places;
     if (place >= n)
       return -1;
@@ -101,7 +101,7 @@ int64_t Layout::getGlobalIndex(int64_t rank, ArrayRef<int64_t> shape, ShardingAt
                                ArrayRef<int64_t> local) const {
   int64_t index = 0;
   for (auto [d, size] : llvm::enumerate(shape)) {
-    int64_t place = getGlobalPlace(rank, sharding.getDims()[d], size, local[d]);
+    int64_t place = getGlobalIndex(rank, sharding.getDims()[d], size, local[d]);
     if (place < 0)
       return -1;
     index = index * size + place;

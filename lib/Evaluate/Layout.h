@@ -23,12 +23,12 @@ public:
   int64_t getShardIndex(int64_t rank, mlir::ArrayAttr axes) const;
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// The places of each shard of a factor of `size` over `axes`, padding included.
-  int64_t getPlaces(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const;
+  int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// The members of the group of `rank` over `axes`, in ascending shard index.
   llvm::SmallVector<int64_t> getGroup(int64_t rank, mlir::ArrayAttr axes) const;
 
   /// The global place of local place `local` of a dim of `size` on `rank`; -1 for padding.
-  int64_t getGlobalPlace(int64_t rank, ps::DimAttr dim, int64_t size, int64_t local) const;
+  int64_t getGlobalIndex(int64_t rank, ps::DimAttr dim, int64_t size, int64_t local) const;
 
   /// Each rank's shard of `whole`; padding is zero. A partial sharding gives the value to shard 0
   /// of the partial axes and zeros (for sums; else the value) to the others.

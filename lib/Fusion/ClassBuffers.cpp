@@ -15,7 +15,7 @@ Value fusion::getRoot(Value value) {
   return value;
 }
 
-bool fusion::makesValues(Operation *op) {
+bool fusion::producesValue(Operation *op) {
   return op->getNumResults() > 0 && !isView(op) && !isa<ps::ReadOp>(op);
 }
 
@@ -45,7 +45,7 @@ ClassBuffers::ClassBuffers(func::FuncOp function) : function(function) {
   Operation *terminator = block.getTerminator();
   for (OpOperand &result : terminator->getOpOperands()) {
     Value root = getRoot(result.get());
-    bool made = root.getDefiningOp() && makesValues(root.getDefiningOp());
+    bool made = root.getDefiningOp() && producesValue(root.getDefiningOp());
     if (made && bases.try_emplace(root, getResultBase(result.getOperandNumber())).second)
       continue;
     copies.push_back({result.get(), getResultBase(result.getOperandNumber())});

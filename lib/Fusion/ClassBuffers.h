@@ -84,7 +84,7 @@ private:
 /// The value whose buffer `value` lies in: through views.
 mlir::Value getRoot(mlir::Value value);
 /// True for ops that make values: neither views, nor reads.
-bool makesValues(mlir::Operation *op);
+bool producesValue(mlir::Operation *op);
 
 } // namespace parashard::fusion
 

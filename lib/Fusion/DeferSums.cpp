@@ -1,4 +1,4 @@
-// The pass ps-defer-sums: sums of cotangents stand where products read these.
+// The pass ps-defer-sums: sums of cotangents stand where matmuls read these.
 #include "FuseSums.h"
 #include "lib/IR/Symbols.h"
 #include "mlir/Pass/Pass.h"
@@ -15,16 +15,16 @@ using namespace parashard::fusion;
 
 static bool isIn(Operation *op, ps::Phase phase) { return parashard::getPhase(op) == phase; }
 
-/// Whether a product of the same run's weight half could make the sum, which only gradients take.
+/// Whether a matmul of the same run's weight half could make the sum, which only gradients take.
 static bool canWait(ps::ReduceOp reduce, bool activations) {
   if (!isIn(reduce, ps::Phase::BackwardInput) || reduce->use_empty() ||
       !llvm::all_of(reduce->getUsers(),
                     [](Operation *user) { return isa<ps::AccumulateOp>(user); }))
     return false;
-  return llvm::any_of(findProductsWithSum(reduce, activations), [&](OpOperand *use) {
-    Operation *product = use->getOwner();
-    return isIn(product, ps::Phase::BackwardWeight) &&
-           product->getAttr(ps::kSegmentMark) == reduce->getAttr(ps::kSegmentMark);
+  return llvm::any_of(findMatmulsWithSum(reduce, activations), [&](OpOperand *use) {
+    Operation *matmul = use->getOwner();
+    return isIn(matmul, ps::Phase::BackwardWeight) &&
+           matmul->getAttr(ps::kSegmentMark) == reduce->getAttr(ps::kSegmentMark);
   });
 }
 

@@ -91,7 +91,7 @@ static Value spreadBias(ps::ContractOp op) {
   return spread;
 }
 
-/// A sum of no products is 0, or the bias.
+/// A sum of no matmuls is 0, or the bias.
 static void replaceContraction(ps::ContractOp op) {
   if (op.getSummed() && !isEmpty(op->getOperand(*op.getSummed())))
     op.getSecond().replaceAllUsesWith(sumOperand(op));

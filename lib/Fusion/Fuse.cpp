@@ -310,7 +310,7 @@ struct FusePass : fusion::impl::FusePassBase<FusePass> {
     }
     if (activations && !hasActivations())
       emitWarning(getOperation().getLoc())
-          << "--product-activations on changes nothing: no product yields what a GELU by the tanh "
+          << "--matmul-epilogues on changes nothing: no matmul yields what a GELU by the tanh "
              "formula is taken of (those of 8 bits, or behind a sum over ranks, do not count)";
   }
 

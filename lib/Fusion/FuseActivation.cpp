@@ -1,6 +1,6 @@
-// GELUs, and their derivatives, that products compute by themselves.
+// GELUs, and their derivatives, that matmuls compute by themselves.
 #include "FuseActivation.h"
-#include "Started.h"
+#include "AsyncCollectives.h"
 #include "Views.h"
 
 using namespace mlir;
@@ -14,8 +14,8 @@ static Value skipReshapes(Value value) {
   return value;
 }
 
-/// Whether a product may have an activation at all, and has none yet: the types are those of biased
-/// products, and there is one product, not one for each place of a batch.
+/// Whether a matmul may have an activation at all, and has none yet: the types are those of biased
+/// matmuls, and there is one matmul, not one for each place of a batch.
 static bool mayActivate(ps::ContractOp contract) {
   Type element = contract.getType().getElementType();
   size_t free = contract.getFreeLabels(0).size() + contract.getFreeLabels(1).size();
@@ -80,8 +80,8 @@ static void tryToFuse(ps::GeluOp gelu) {
   OpBuilder b(contract);
   auto fused = ps::ContractOp::create(
       b, contract.getLoc(), contract.getType(), uses.areKept ? contract.getType() : Type(),
-      contract.getLhs(), contract.getRhs(), contract.getBias(), /*lhs_unit=*/Value(),
-      /*rhs_unit=*/Value(), /*aux=*/Value(), contract.getLhsLabelsAttr(),
+      contract.getLhs(), contract.getRhs(), contract.getBias(), /*lhs_scale=*/Value(),
+      /*rhs_scale=*/Value(), /*aux=*/Value(), contract.getLhsLabelsAttr(),
       contract.getRhsLabelsAttr(), contract.getResultLabelsAttr(),
       /*summed=*/IntegerAttr(), b.getUnitAttr());
   ps::copyMarks(contract, fused);
@@ -98,7 +98,7 @@ static void tryToFuse(ps::GeluOp gelu) {
 // Backward
 //===----------------------------------------------------------------------===//
 
-ps::ContractOp fusion::findProduct(ps::GeluGradOp grad) {
+ps::ContractOp fusion::findMatmul(ps::GeluGradOp grad) {
   Value value = grad.getCotangent();
   for (; value.getDefiningOp<ps::ReshapeOp>(); value = value.getDefiningOp()->getOperand(0))
     if (!value.hasOneUse())
@@ -110,13 +110,13 @@ ps::ContractOp fusion::findProduct(ps::GeluGradOp grad) {
 }
 
 static void tryToFuse(ps::GeluGradOp grad) {
-  ps::ContractOp contract = findProduct(grad);
+  ps::ContractOp contract = findMatmul(grad);
   if (!contract || !isMadeElsewhere(grad.getOperand()))
     return;
   OpBuilder b(grad); // after both
   auto fused = ps::ContractOp::create(
       b, contract.getLoc(), contract.getType(), /*second=*/Type(), contract.getLhs(),
-      contract.getRhs(), /*bias=*/Value(), /*lhs_unit=*/Value(), /*rhs_unit=*/Value(),
+      contract.getRhs(), /*bias=*/Value(), /*lhs_scale=*/Value(), /*rhs_scale=*/Value(),
       reshape(b, grad, grad.getOperand(), contract.getType()), contract.getLhsLabelsAttr(),
       contract.getRhsLabelsAttr(), contract.getResultLabelsAttr(),
       /*summed=*/IntegerAttr(), /*gelu=*/UnitAttr());

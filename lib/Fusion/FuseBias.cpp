@@ -1,4 +1,4 @@
-// Biases that products add by themselves.
+// Biases that matmuls add by themselves.
 #include "FuseBias.h"
 #include "Views.h"
 
@@ -21,9 +21,9 @@ static Value findBias(Value value) {
   return broadcast.getOperand();
 }
 
-/// Whether sums of this type are of a wider one, to which a bias is added, or of it alone. Products
+/// Whether sums of this type are of a wider one, to which a bias is added, or of it alone. Matmuls
 /// of 8-bit floats that yield f32 would take a bias of 16 bits.
-static bool hasBiasedProducts(ps::ContractOp contract) {
+static bool hasBiasedMatmuls(ps::ContractOp contract) {
   Type element = contract.getType().getElementType();
   bool isNarrow = element.isF16() || element.isBF16();
   if (contract.isOfFloat8())
@@ -34,11 +34,11 @@ static bool hasBiasedProducts(ps::ContractOp contract) {
 
 /// The contraction that `add` adds `spread` to, which has the dims of `bias`, where it may do so
 /// itself. A bias of one number is none of columns: these may be the rows of the matmul.
-static ps::ContractOp findProduct(ps::AddOp add, Value spread, Value bias) {
+static ps::ContractOp findMatmul(ps::AddOp add, Value spread, Value bias) {
   Value other = add.getLhs() == spread ? add.getRhs() : add.getLhs();
   auto contract = other.getDefiningOp<ps::ContractOp>();
   if (!contract || contract.getBias() || contract.getSums() || !other.hasOneUse() ||
-      !hasBiasedProducts(contract))
+      !hasBiasedMatmuls(contract))
     return {};
   bool isPlain = countElements(bias) > 1 && countElements(contract.getLhs()) > 0 &&
                  countElements(contract.getRhs()) > 0;
@@ -46,7 +46,7 @@ static ps::ContractOp findProduct(ps::AddOp add, Value spread, Value bias) {
   return isPlain && fits ? contract : ps::ContractOp();
 }
 
-/// The bias in the type of the product's result.
+/// The bias in the type of the matmul's result.
 static Value makeBias(OpBuilder &b, ps::ContractOp contract, Value bias) {
   Type element = getElementTypeOrSelf(contract.getResult().getType());
   auto type = cast<RankedTensorType>(bias.getType());
@@ -59,7 +59,7 @@ static Value makeBias(OpBuilder &b, ps::ContractOp contract, Value bias) {
 
 static bool tryToFuse(ps::AddOp add, Value spread) {
   Value bias = findBias(spread);
-  ps::ContractOp contract = bias ? findProduct(add, spread, bias) : ps::ContractOp();
+  ps::ContractOp contract = bias ? findMatmul(add, spread, bias) : ps::ContractOp();
   if (!contract)
     return false;
   OpBuilder b(add); // after both

@@ -1,4 +1,4 @@
-// Biases that products add by themselves.
+// Biases that matmuls add by themselves.
 #ifndef PARASHARD_LIB_FUSION_FUSEBIAS_H
 #define PARASHARD_LIB_FUSION_FUSEBIAS_H
 

@@ -1,4 +1,4 @@
-// Products of 8-bit floats.
+// Matmuls of 8-bit floats.
 #include "FuseFloat8.h"
 #include "dialects/ps/Float8.h"
 
@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-/// Whether devices have such products: all that is contracted together, and all that each operand
+/// Whether devices have such matmuls: all that is contracted together, and all that each operand
 /// gives to the result, are multiples of 16 places, with one batch dim at most.
 static bool isMultiplied(ps::ContractOp contract, const ps::Quantized &lhs,
                          const ps::Quantized &rhs) {
@@ -41,8 +41,8 @@ static void fuse(ps::ContractOp contract, const ps::Quantized &lhs, const ps::Qu
   auto fused = cast<ps::ContractOp>(b.clone(*contract));
   fused.getLhsMutable().assign(lhs.bits);
   fused.getRhsMutable().assign(rhs.bits);
-  fused.getLhsUnitMutable().assign(lhs.unit);
-  fused.getRhsUnitMutable().assign(rhs.unit);
+  fused.getLhsScaleMutable().assign(lhs.unit);
+  fused.getRhsScaleMutable().assign(rhs.unit);
   contract.getResult().replaceAllUsesWith(fused.getResult());
   SmallVector<Value> operands(contract->getOperands());
   contract.erase();

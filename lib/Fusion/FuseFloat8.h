@@ -1,4 +1,4 @@
-// Products of 8-bit floats.
+// Matmuls of 8-bit floats.
 #ifndef PARASHARD_LIB_FUSION_FUSEFLOAT8_H
 #define PARASHARD_LIB_FUSION_FUSEFLOAT8_H
 

@@ -1,9 +1,9 @@
-// Sums over rows that products make of their operands.
+// Sums over rows that matmuls make of their operands.
 #include "FuseSums.h"
 #include "ClassBuffers.h"
 #include "FuseActivation.h"
 #include "Fused.h"
-#include "Started.h"
+#include "AsyncCollectives.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -34,7 +34,7 @@ static bool hasSums(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce) {
   return kept == contract.getFreeLabels(i);
 }
 
-/// Whether a product may have sums at all, and has none yet. A chunk of a product has no sums of
+/// Whether a matmul may have sums at all, and has none yet. A chunk of a matmul has no sums of
 /// its own: what is sent as it is may be cut.
 static bool maySum(ps::ContractOp contract, ps::ReduceOp reduce) {
   Type element = contract.getType().getElementType();
@@ -51,7 +51,7 @@ static bool maySum(ps::ContractOp contract, ps::ReduceOp reduce) {
          !(user && movesData(user));
 }
 
-/// The op of both where a product with sums can stand: behind what the product reads, in front of
+/// The op of both where a matmul with sums can stand: behind what the matmul reads, in front of
 /// what reads either. Null: neither.
 static Operation *findPlace(ps::ContractOp contract, ps::ReduceOp reduce) {
   if (contract->isBeforeInBlock(reduce))
@@ -69,7 +69,7 @@ static void fuse(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce, Opera
   OpBuilder b(place);
   auto fused = ps::ContractOp::create(b, contract.getLoc(), contract.getType(), reduce.getType(),
                                       contract.getLhs(), contract.getRhs(), /*bias=*/Value(),
-                                      /*lhs_unit=*/Value(), /*rhs_unit=*/Value(), /*aux=*/Value(),
+                                      /*lhs_scale=*/Value(), /*rhs_scale=*/Value(), /*aux=*/Value(),
                                       contract.getLhsLabelsAttr(), contract.getRhsLabelsAttr(),
                                       contract.getResultLabelsAttr(), b.getI64IntegerAttr(i),
                                       /*gelu=*/UnitAttr());
@@ -80,12 +80,12 @@ static void fuse(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce, Opera
   reduce.erase();
 }
 
-SmallVector<OpOperand *> fusion::findProductsWithSum(ps::ReduceOp reduce, bool activations) {
+SmallVector<OpOperand *> fusion::findMatmulsWithSum(ps::ReduceOp reduce, bool activations) {
   SmallVector<OpOperand *> found;
   Value summed = getSummed(reduce);
   auto grad = activations ? getRoot(summed).getDefiningOp<ps::GeluGradOp>() : ps::GeluGradOp();
-  bool isOfProduct = grad && findProduct(grad);
-  if (reduce.getKind() != ps::ReductionKind::Sum || !(isMadeElsewhere(summed) || isOfProduct) ||
+  bool isOfMatmul = grad && findMatmul(grad);
+  if (reduce.getKind() != ps::ReductionKind::Sum || !(isMadeElsewhere(summed) || isOfMatmul) ||
       cast<RankedTensorType>(reduce.getType()).getNumElements() < 2)
     return found;
   for (OpOperand &use : summed.getUses()) {
@@ -99,7 +99,7 @@ SmallVector<OpOperand *> fusion::findProductsWithSum(ps::ReduceOp reduce, bool a
 
 void fusion::fuseSums(Block &block) {
   for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
-    for (OpOperand *use : findProductsWithSum(reduce)) {
+    for (OpOperand *use : findMatmulsWithSum(reduce)) {
       auto contract = cast<ps::ContractOp>(use->getOwner());
       if (Operation *place = findPlace(contract, reduce)) {
         fuse(contract, use->getOperandNumber(), reduce, place);

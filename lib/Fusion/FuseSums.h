@@ -1,4 +1,4 @@
-// Sums over rows that products make of their operands.
+// Sums over rows that matmuls make of their operands.
 #ifndef PARASHARD_LIB_FUSION_FUSESUMS_H
 #define PARASHARD_LIB_FUSION_FUSESUMS_H
 
@@ -7,9 +7,9 @@
 namespace parashard::fusion {
 
 /// Contractions that could make what `reduce` yields, of an operand that they read anyway, and that
-/// operand's use. None where a kernel makes it: that adds it up on the way. `activations`: products
+/// operand's use. None where a kernel makes it: that adds it up on the way. `activations`: matmuls
 /// will multiply by the derivatives of GELUs.
-llvm::SmallVector<mlir::OpOperand *> findProductsWithSum(ps::ReduceOp reduce,
+llvm::SmallVector<mlir::OpOperand *> findMatmulsWithSum(ps::ReduceOp reduce,
                                                          bool activations = false);
 
 /// Gives contractions the sums over the contracted dims of an operand that they read anyway: the

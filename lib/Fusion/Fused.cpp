@@ -60,7 +60,7 @@ int64_t fusion::getMostChunks(ps::FusedOp op) {
 
 static bool isColumnSum(const IterationSpace &space, Value value) {
   auto reduce = value.getDefiningOp<ps::ReduceOp>();
-  return reduce && space.getPlace(reduce) == ReductionPlace::Column;
+  return reduce && space.getPlace(reduce) == ReductionLayout::Column;
 }
 
 bool fusion::needsPartials(const IterationSpace &space, Value output, bool accumulates) {

@@ -288,11 +288,11 @@ bool IterationSpace::placeReductions() {
       (llvm::is_contained(reduce.getDims(), int64_t(i)) ? reduced : kept)
           .append(factors.resolve(dim.factors));
     if (reduced == columnLeaves) {
-      places[op] = ReductionPlace::Row;
+      places[op] = ReductionLayout::Row;
       hasRowOp = true;
       continue;
     }
-    places[op] = ReductionPlace::Column;
+    places[op] = ReductionLayout::Column;
     columnReduction = true;
     llvm::DenseSet<unsigned> keptRows(kept.begin(), kept.end());
     for (unsigned leaf : columnLeaves) {
@@ -456,7 +456,7 @@ static bool isContiguous(const Access &buffer, ArrayRef<size_t> dims, ArrayRef<i
 /// A sum over rows adds up each turn of the loops: all of them are dims of what it sums.
 bool IterationSpace::checkColumnSums() {
   for (auto [op, place] : places)
-    if (place == ReductionPlace::Column && resolveAll(spaces[op]).size() != leaves.size())
+    if (place == ReductionLayout::Column && resolveAll(spaces[op]).size() != leaves.size())
       return fail("a sum over rows that do not vary along all dims");
   return true;
 }
@@ -475,7 +475,7 @@ static int64_t chooseChunkRows(int64_t rows, int64_t columns, int64_t width, int
 bool IterationSpace::checkOutputs() {
   for (auto &entry : accesses)
     if (auto place = places.find(entry.second.source.getDefiningOp());
-        place != places.end() && place->second == ReductionPlace::Column)
+        place != places.end() && place->second == ReductionLayout::Column)
       return fail("a sum over rows is used in its own group");
   keptRows = 1;
   int64_t reducedRows = 1;
@@ -488,7 +488,7 @@ bool IterationSpace::checkOutputs() {
   chunksPerResult = (reducedRows + chunkRows - 1) / std::max<int64_t>(chunkRows, 1);
   for (Output &output : outputs) {
     auto place = places.find(output.value.source.getDefiningOp());
-    bool isColumnSum = place != places.end() && place->second == ReductionPlace::Column;
+    bool isColumnSum = place != places.end() && place->second == ReductionLayout::Column;
     FactorList own = resolveAll(output.buffer.index);
     if (isColumnSum) {
       // Partial rows and their sum are stored contiguously, from the buffer's first element on.

@@ -44,7 +44,7 @@ struct OutputRequest {
 };
 
 /// How a reduction lies in the space.
-enum class ReductionPlace {
+enum class ReductionLayout {
   Row,   ///< over the columns: a value a row
   Column ///< over rows: partial rows per chunk of rows, added in order by a second kernel
 };
@@ -76,7 +76,7 @@ public:
   /// True when a value computed in the group varies along the columns.
   bool hasColumns(mlir::Value computed) const;
   /// Row or Column for a `ps.reduce` of the group.
-  ReductionPlace getPlace(mlir::Operation *reduce) const { return places.find(reduce)->second; }
+  ReductionLayout getPlace(mlir::Operation *reduce) const { return places.find(reduce)->second; }
   /// The ops of the group that compute (neither movement nor constants), in order.
   llvm::ArrayRef<mlir::Operation *> getComputeOps() const { return compute; }
   bool hasColumnReduction() const { return columnReduction; }
@@ -116,7 +116,7 @@ private:
   llvm::DenseMap<mlir::Operation *, Index> spaces; ///< operand 0's index of Row ops
   llvm::DenseMap<mlir::OpOperand *, Access> accesses;
   llvm::DenseMap<mlir::Value, Access> results;
-  llvm::DenseMap<mlir::Operation *, ReductionPlace> places;
+  llvm::DenseMap<mlir::Operation *, ReductionLayout> places;
   llvm::SmallVector<Output, 4> outputs;
   llvm::SmallVector<unsigned> leaves;                       ///< outer to inner
   llvm::SmallVector<llvm::SmallVector<unsigned, 2>> groups; ///< leaves of each dim of the space

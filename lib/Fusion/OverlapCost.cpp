@@ -1,4 +1,4 @@
-// Seconds of products and collectives in chunks.
+// Seconds of matmuls and collectives in chunks.
 #include "OverlapCost.h"
 #include <algorithm>
 
@@ -6,7 +6,7 @@ namespace parashard::fusion {
 
 MachineFigures findMachine(std::string_view target) {
   // A GPU of a machine with NVLink, on a PCIe bus of 16 lanes: half of its peak rates, which large
-  // products reach.
+  // matmuls reach.
   if (target.substr(0, 4) == "cuda")
     return {60e12, 400e12, 2e12, 200e9, 10e-6, 512, 0.9, 25e9};
   // Two cores a rank, messages over the loopback or a fast network.
@@ -16,11 +16,11 @@ MachineFigures findMachine(std::string_view target) {
 double getOverlapTime(const MachineFigures &machine, const OverlapCase &what, int64_t count) {
   double rows = double(what.rows);
   double slower = (rows / double(count) + machine.halfRows) / (rows + machine.halfRows);
-  double product = what.product * slower,
+  double matmul = what.matmul * slower,
          collective = what.transfer / double(count) + machine.latency;
-  double both = product + collective - machine.beside * std::min(product, collective);
+  double both = matmul + collective - machine.beside * std::min(matmul, collective);
   double hidden = machine.beside * std::min(what.independent, collective);
-  return product + double(count - 1) * both + collective - hidden;
+  return matmul + double(count - 1) * both + collective - hidden;
 }
 
 int64_t chooseChunks(const MachineFigures &machine, const OverlapCase &what, int64_t places) {

@@ -3,7 +3,7 @@
 #include "Fused.h"
 #include "IterationSpace.h"
 #include "OverlapCost.h"
-#include "Started.h"
+#include "AsyncCollectives.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/Pass/Pass.h"
 #include "parashard/Fusion.h"
@@ -116,7 +116,7 @@ private:
     return time;
   }
 
-  /// Moves products that do not depend on it between a collective and its first use, until it is
+  /// Moves matmuls that do not depend on it between a collective and its first use, until it is
   /// hidden.
   void fill(Operation *collective) {
     Operation *user = getFirstUser(collective);
@@ -201,15 +201,15 @@ private:
   }
 
   int64_t chooseChunkCount(Operation *collective) const {
-    std::optional<ChunkedProduct> product = findChunkedProduct(collective);
-    if (!product || isFixed || getChunkedCollective(product->contract))
+    std::optional<ChunkedMatmul> matmul = findChunkedMatmul(collective);
+    if (!matmul || isFixed || getChunkedCollective(matmul->contract))
       return 1;
     if (forced > 0)
-      return product->places % forced == 0 ? forced : 1;
-    OverlapCase what{times.getTime(product->contract),
-                     product->form.batch[0] * product->form.batch[1] * product->form.m,
+      return matmul->places % forced == 0 ? forced : 1;
+    OverlapCase what{times.getTime(matmul->contract),
+                     matmul->form.batch[0] * matmul->form.batch[1] * matmul->form.m,
                      times.getTransferTime(collective), getTimeBeside(collective)};
-    return chooseChunks(machine, what, product->places);
+    return chooseChunks(machine, what, matmul->places);
   }
 
   /// Whether a wait at its first use is worth a start: something that computes stands between.

@@ -31,7 +31,7 @@ Stages getStages(ModuleOp module) {
   if (auto chunks = module->getAttrOfType<IntegerAttr>(kNumChunksMark))
     stages.placement.chunks = chunks.getInt();
   if (auto kind = module->getAttrOfType<StringAttr>(kPlacementMark); kind && kind == "v")
-    stages.placement.kind = plan::PlacementKind::V;
+    stages.placement.kind = schedules::PlacementKind::V;
   return stages;
 }
 
@@ -61,7 +61,7 @@ LogicalResult verifyStageMarks(ModuleOp module, StringRef label) {
 
 void setStages(ModuleOp module, const Stages &stages) {
   Builder b(module.getContext());
-  bool isV = stages.placement.kind == plan::PlacementKind::V;
+  bool isV = stages.placement.kind == schedules::PlacementKind::V;
   module->setAttr(kStageCutsMark, b.getDenseI64ArrayAttr(stages.cuts));
   module->setAttr(kNumChunksMark, b.getI64IntegerAttr(stages.placement.chunks));
   module->setAttr(kPlacementMark, b.getStringAttr(isV ? "v" : "loop"));

@@ -10,7 +10,7 @@ namespace parashard::ps {
 
 /// Stages as contiguous lists of segments, and where they run.
 struct Stages {
-  plan::Placement placement;
+  schedules::Placement placement;
   llvm::SmallVector<int64_t> cuts; ///< the first segment of each stage but the first
 
   int64_t getCount() const { return placement.getNumStages(); }

@@ -235,7 +235,7 @@ Value TensorBuilder::contract(Value lhs, ArrayRef<int64_t> lhsLabels, Value rhs,
   return make<ps::ContractOp>(lhs, left, rhs, right, resultLabels).getResult();
 }
 
-Value TensorBuilder::takePlace(Value value, Value place, int64_t dim) {
+Value TensorBuilder::takePosition(Value value, Value place, int64_t dim) {
   RankedTensorType places = typeLike(value, i64());
   Value chosen = compare(ps::Predicate::Eq, make<ps::IotaOp>(places, dim),
                          broadcast(convert(place, i64()), getShape(value)));

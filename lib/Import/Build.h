@@ -45,7 +45,7 @@ public:
                        llvm::ArrayRef<int64_t> rhsLabels, llvm::ArrayRef<int64_t> resultLabels);
   /// What stands at `place` (of size 1 along `dim`) along `dim`, which keeps its dim; 0 where there
   /// is no such place. The gradient goes to that place alone.
-  mlir::Value takePlace(mlir::Value value, mlir::Value place, int64_t dim);
+  mlir::Value takePosition(mlir::Value value, mlir::Value place, int64_t dim);
   static int64_t countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
   /// The shape that PyTorch broadcasts both to.
   llvm::SmallVector<int64_t> commonShape(mlir::Value lhs, mlir::Value rhs);

@@ -1,5 +1,5 @@
-// Matrix products: all become `ps.contract`. Transposes of operands go into its labels, and
-// reshapes that only merge leading dims around a product are undone, so that a decomposed graph
+// Matrix matmuls: all become `ps.contract`. Transposes of operands go into its labels, and
+// reshapes that only merge leading dims around a matmul are undone, so that a decomposed graph
 // gives the same contractions as the original.
 #include "lib/Import/BuildOps.h"
 
@@ -120,8 +120,8 @@ Value buildBatchMatmul(TensorBuilder &n, Value lhs, Value rhs) {
   ArrayRef<int64_t> other = getShape(unmerge(rhs, 2)).drop_back(2);
   if (leading.size() == 1 || (other.size() > 1 && other.size() < leading.size()))
     leading.assign(other.begin(), other.end());
-  Value product = contractMatrices(n, takeApart(n, lhs, leading), takeApart(n, rhs, leading));
-  return n.reshape(product, {getShape(lhs)[0], getShape(lhs)[1], getShape(rhs)[2]});
+  Value matmul = contractMatrices(n, takeApart(n, lhs, leading), takeApart(n, rhs, leading));
+  return n.reshape(matmul, {getShape(lhs)[0], getShape(lhs)[1], getShape(rhs)[2]});
 }
 
 } // namespace parashard::import

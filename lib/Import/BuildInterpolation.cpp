@@ -9,12 +9,12 @@ using namespace mlir;
 namespace parashard::import {
 
 /// A larger dim would be larger than what is resized.
-static constexpr int64_t kMostPlaces = 1 << 24;
+static constexpr int64_t kMostPositions = 1 << 24;
 /// 2048 places of 2048 elements; a file of a few hundred bytes can ask for one matrix per node.
 static constexpr int64_t kMostWeights = 1 << 22;
 
 bool checkResize(TensorBuilder &n, int64_t in, int64_t out) {
-  if (in >= 1 && out >= 1 && std::max(in, out) <= kMostPlaces)
+  if (in >= 1 && out >= 1 && std::max(in, out) <= kMostPositions)
     return true;
   (void)n.fail("resizes a dim of size " + Twine(in) + " to " + Twine(out) +
                "; expected from 1 to 2^24");
@@ -67,7 +67,7 @@ static Value repeatDim(TensorBuilder &n, Value x, int64_t dim, int64_t times) {
 
 /// The elements at `places` along a dim, as rows of a table: a product with a matrix of 0 and 1
 /// would spread NaN from one infinite element.
-static Value takePlaces(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> places) {
+static Value takePositions(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> places) {
   if (!isFloat(x)) {
     (void)n.fail("resizes elements of " + debugString(x.getType()) + "; expected floats");
     return x;
@@ -96,7 +96,7 @@ Value resizeNearest(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> pl
     repeats = repeats && places[p] == p / (out / in);
   if (repeats)
     return repeatDim(n, x, dim, out / in);
-  return takePlaces(n, x, dim, places);
+  return takePositions(n, x, dim, places);
 }
 
 Value resizeLinear(TensorBuilder &n, Value x, int64_t dim, ArrayRef<double> positions) {

@@ -51,7 +51,7 @@ Value buildCounts(TensorBuilder &n, Value labels, int64_t ignore, Value weight, 
   place.push_back(1);
   Value spread = n.broadcast(n.convert(weight, element), shape);
   Value chosen =
-      n.reshape(n.takePlace(spread, n.reshape(labels, place), getRank(labels)), getShape(labels));
+      n.reshape(n.takePosition(spread, n.reshape(labels, place), getRank(labels)), getShape(labels));
   return n.make<ps::SelectOp>(counted, chosen, n.splat(getType(chosen), 0));
 }
 
@@ -204,7 +204,7 @@ Value buildGather(TensorBuilder &n, Value self, Value index, int64_t dim) {
   SmallVector<int64_t> shape(getShape(self));
   shape[dim] = 1;
   if (ArrayRef(shape) == getShape(index))
-    return n.takePlace(self, index, dim);
+    return n.takePosition(self, index, dim);
   (void)n.fail("takes " + mlir::debugString(index.getType()) + " of " +
                mlir::debugString(self.getType()) + " along dim " + Twine(dim) +
                ", which is not supported; expected one index for each place along the other dims");

@@ -10,7 +10,7 @@ namespace {
 /// Orders of more runs than this would make too many slices.
 constexpr size_t kMostRuns = 16;
 /// Padding of a dim beyond this is a damaged file.
-constexpr int64_t kMostPlaces = INT32_MAX;
+constexpr int64_t kMostPositions = INT32_MAX;
 
 /// Places `start`, `start + step`, ... up to `last`.
 struct Run {
@@ -75,7 +75,7 @@ Value buildPad(TensorBuilder &n, Value x, ArrayRef<int64_t> before, ArrayRef<int
   SmallVector<int64_t> low(rank), high(rank), strides(rank, 1), shape(rank);
   for (int64_t dim = 0; dim < rank; ++dim) {
     int64_t size = getShape(x)[dim];
-    if (std::max(before[dim], after[dim]) > kMostPlaces ||
+    if (std::max(before[dim], after[dim]) > kMostPositions ||
         std::min(before[dim], after[dim]) < -size) {
       (void)n.fail("pads by " + Twine(before[dim]) + " and " + Twine(after[dim]) +
                    " along a dim of size " + Twine(size));

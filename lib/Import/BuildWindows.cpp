@@ -11,7 +11,7 @@ namespace {
 
 /// Larger sizes, strides, dilations and paddings are a damaged file; products of two are no
 /// overflow.
-constexpr int64_t kMostPlaces = INT32_MAX;
+constexpr int64_t kMostPositions = INT32_MAX;
 
 unsigned getSpace(const SpaceWindows &windows) { return windows.kernel.size(); }
 
@@ -26,9 +26,9 @@ bool checkList(TensorBuilder &n, ArrayRef<int64_t> list, StringRef name, size_t 
     (void)n.fail("has " + Twine(list.size()) + " numbers as " + name + " for " + Twine(space) +
                  " space dims");
   for (int64_t number : list)
-    if (number < least || number > kMostPlaces)
+    if (number < least || number > kMostPositions)
       (void)n.fail("has " + Twine(number) + " in its " + name + "; expected at least " +
-                   Twine(least) + (number > kMostPlaces ? ", and less than 2^31" : ""));
+                   Twine(least) + (number > kMostPositions ? ", and less than 2^31" : ""));
   return !n.failed();
 }
 
@@ -201,7 +201,7 @@ int64_t countTaps(const SpaceWindows &windows, unsigned d, int64_t begin, int64_
 }
 
 /// How many places each window along space dim d has.
-SmallVector<double> countPlaces(Value x, const SpaceWindows &windows, const AverageDivisor &by,
+SmallVector<double> countPositions(Value x, const SpaceWindows &windows, const AverageDivisor &by,
                                 unsigned d) {
   int64_t low = by.includesPadding ? windows.low[d] : 0;
   int64_t high = by.includesPadding ? by.high[d] : 0;
@@ -218,7 +218,7 @@ Value divideByPlaces(TensorBuilder &n, Value sums, Value x, const SpaceWindows &
   double common = 1;
   Value places;
   for (unsigned d = 0; d < getSpace(windows); ++d) {
-    SmallVector<double> counts = countPlaces(x, windows, by, d);
+    SmallVector<double> counts = countPositions(x, windows, by, d);
     if (llvm::all_equal(counts)) {
       common *= counts.front();
       continue;

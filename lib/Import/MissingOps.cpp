@@ -6,10 +6,10 @@ using namespace llvm;
 
 namespace parashard::import {
 
-void MissingOps::add(StringRef name, const Place &place) {
+void MissingOps::add(StringRef name, const SourceLocation &place) {
   Uses &uses = ops[name.str()];
   if (uses.count++ == 0)
-    uses.first = describePlace(place);
+    uses.first = describeLocation(place);
 }
 
 std::string MissingOps::describe(StringRef advice) const {

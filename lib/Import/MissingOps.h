@@ -2,14 +2,14 @@
 #ifndef PARASHARD_LIB_IMPORT_MISSINGOPS_H
 #define PARASHARD_LIB_IMPORT_MISSINGOPS_H
 
-#include "lib/Import/Place.h"
+#include "lib/Import/SourceLocation.h"
 #include <map>
 
 namespace parashard::import {
 
 class MissingOps {
 public:
-  void add(llvm::StringRef name, const Place &place);
+  void add(llvm::StringRef name, const SourceLocation &place);
   /// Each op with its number and first place, then `advice`; empty when there are none.
   std::string describe(llvm::StringRef advice) const;
 

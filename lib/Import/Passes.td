@@ -70,7 +70,7 @@ def CheckModePass : ImportPass<"ps-check-mode"> {
 }
 
 def SplitFusedVariablesPass : ImportPass<"ps-split-fused-variables"> {
-  let summary = "a weight whose product is read in parts becomes one variable a part";
+  let summary = "a weight whose matmul is read in parts becomes one variable a part";
   let description = [{
     Fused q, k, v or gate and up: each part can then have its own sharding. The parts keep the model's name and are
     slices of its tensor in the file. Weights without a file are left whole.

@@ -2,7 +2,7 @@
 #include "Buffers.h"
 #include "lib/Fusion/ClassBuffers.h"
 #include "lib/Fusion/Fused.h"
-#include "lib/Fusion/Started.h"
+#include "lib/Fusion/AsyncCollectives.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -51,7 +51,7 @@ std::vector<Buffer> parashard::findScratchBuffers(func::FuncOp function) {
   std::vector<Buffer> buffers;
   for (Operation &op : function.getBody().front()) {
     int64_t now = numbers[&op];
-    if (makesValues(&op))
+    if (producesValue(&op))
       for (OpResult result : op.getResults())
         if (places.isInScratch(result)) {
           int64_t last = std::max(now, getLastUse(result, numbers, end));

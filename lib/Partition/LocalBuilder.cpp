@@ -48,8 +48,8 @@ RankedTensorType LocalBuilder::getResultType(unsigned i) const {
 
 int64_t LocalBuilder::getShards(ArrayRef<StringAttr> axes) const { return mesh.getShards(axes); }
 
-int64_t LocalBuilder::getPlaces(int64_t size, ArrayRef<StringAttr> axes) const {
-  return mesh.getPlaces(size, axes);
+int64_t LocalBuilder::getShardSize(int64_t size, ArrayRef<StringAttr> axes) const {
+  return mesh.getShardSize(size, axes);
 }
 
 ArrayAttr LocalBuilder::getDeviceAxes(ArrayRef<StringAttr> axes) const {
@@ -100,7 +100,7 @@ Value LocalBuilder::allReduce(Value value, ReductionKind kind, ArrayRef<StringAt
 static SmallVector<int64_t> getLocalSizes(const Split &split, const MeshShape &mesh) {
   SmallVector<int64_t> sizes;
   for (const SubFactor &factor : split)
-    sizes.push_back(mesh.getPlaces(factor.size, factor.axes));
+    sizes.push_back(mesh.getShardSize(factor.size, factor.axes));
   return sizes;
 }
 

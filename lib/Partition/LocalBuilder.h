@@ -24,7 +24,7 @@ public:
   mlir::RankedTensorType getOperandType(unsigned i) const override;
   mlir::RankedTensorType getResultType(unsigned i) const override;
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const override;
-  int64_t getPlaces(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const override;
+  int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const override;
   mlir::ArrayAttr getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const override;
   mlir::Value getShardIndex(llvm::ArrayRef<mlir::StringAttr> axes) override;
   mlir::Value allReduce(mlir::Value value, ReductionKind kind,

@@ -125,7 +125,7 @@ private:
   }
 
   int64_t shards(ArrayRef<StringAttr> axes) const { return mesh.getShards(axes); }
-  int64_t localSize(const Place &p) const { return mesh.getPlaces(p.size, p.axes); }
+  int64_t localSize(const Place &p) const { return mesh.getShardSize(p.size, p.axes); }
 
   SmallVector<int64_t> getPlaceShape() const {
     SmallVector<int64_t> local;
@@ -155,7 +155,7 @@ private:
       return true;
     SmallVector<StringAttr> all(major);
     llvm::append_range(all, minor);
-    return mesh.getPlaces(size, major) == mesh.getPlaces(size, all) * shards(minor);
+    return mesh.getShardSize(size, major) == mesh.getShardSize(size, all) * shards(minor);
   }
 
   /// How many of a place's axes may stay: a prefix of both lists that both nest in.
@@ -241,7 +241,7 @@ private:
   void padTo(unsigned dim, ArrayRef<StringAttr> axes) {
     SmallVector<StringAttr> all(places[dim].axes.begin(), places[dim].axes.end());
     llvm::append_range(all, axes);
-    int64_t even = mesh.getPlaces(places[dim].size, all) * shards(axes);
+    int64_t even = mesh.getShardSize(places[dim].size, all) * shards(axes);
     if (even != shape[dim])
       add(Kind::Pad, dim, even);
   }

@@ -1,12 +1,12 @@
-// Plans messages from a timetable.
+// Plans messages from a schedule.
 #include "lib/Pipeline/Messages.h"
 
 using namespace mlir;
 
 namespace parashard::ps {
 
-using plan::Task;
-using plan::Work;
+using schedules::Task;
+using schedules::Work;
 
 Work getWork(Operation *run) {
   auto phase = run->getAttrOfType<PhaseAttr>(kPhaseMark);
@@ -76,8 +76,8 @@ std::string Message::getQueue() const {
 namespace {
 class MessagePlanner {
 public:
-  MessagePlanner(const StageValues &values, const plan::Timetable &table,
-                 const plan::Replay &replay)
+  MessagePlanner(const StageValues &values, const schedules::PipelineSchedule &table,
+                 const schedules::Replay &replay)
       : values(values), table(table), replay(replay) {}
 
   std::vector<Message> plan() {
@@ -130,7 +130,7 @@ private:
     }
     for (size_t i : members) {
       Message &message = messages[i];
-      const std::vector<plan::Span> &row = replay.rows[message.from];
+      const std::vector<schedules::Span> &row = replay.rows[message.from];
       double asked = replay.rows[message.to][message.posted].begin;
       int64_t place = message.sent + 1;
       while (place < int64_t(row.size()) && row[place].begin < asked)
@@ -140,16 +140,16 @@ private:
   }
 
   const StageValues &values;
-  const plan::Timetable &table;
-  const plan::Replay &replay;
+  const schedules::PipelineSchedule &table;
+  const schedules::Replay &replay;
   std::vector<std::map<std::pair<int64_t, int64_t>, int64_t>> uses; ///< by coordinate
   std::map<std::string, std::vector<size_t>> queues;
   std::vector<Message> messages;
 };
 } // namespace
 
-std::vector<Message> planMessages(const StageValues &values, const plan::Timetable &table,
-                                  const plan::Replay &replay) {
+std::vector<Message> planMessages(const StageValues &values, const schedules::PipelineSchedule &table,
+                                  const schedules::Replay &replay) {
   return MessagePlanner(values, table, replay).plan();
 }
 

@@ -1,4 +1,4 @@
-// Which values travel between pipeline coordinates under a timetable, and when.
+// Which values travel between pipeline coordinates under a schedule, and when.
 #ifndef PARASHARD_LIB_PIPELINE_MESSAGES_H
 #define PARASHARD_LIB_PIPELINE_MESSAGES_H
 
@@ -9,9 +9,9 @@
 namespace parashard::ps {
 
 /// What kind of work a run is.
-plan::Work getWork(mlir::Operation *run);
+schedules::Work getWork(mlir::Operation *run);
 /// Whether a task does that kind of work.
-bool doesWork(const plan::Task &task, plan::Work work);
+bool doesWork(const schedules::Task &task, schedules::Work work);
 
 /// The values that cross between the stage functions of one entry.
 class StageValues {
@@ -21,16 +21,16 @@ public:
 
   struct Made {
     int64_t stage;
-    plan::Work work;
+    schedules::Work work;
     mlir::Type type;
   };
   const Made &getMade(int64_t value) const { return made.at(value); }
   /// Numbers of what a task on a stage makes for others, and of what it takes from others.
-  llvm::SmallVector<int64_t> getMadeBy(int64_t stage, const plan::Task &task) const;
-  llvm::SmallVector<int64_t> getNeededBy(int64_t stage, const plan::Task &task) const;
+  llvm::SmallVector<int64_t> getMadeBy(int64_t stage, const schedules::Task &task) const;
+  llvm::SmallVector<int64_t> getNeededBy(int64_t stage, const schedules::Task &task) const;
 
 private:
-  using ByWork = std::pair<plan::Work, int64_t>; ///< and the value's number
+  using ByWork = std::pair<schedules::Work, int64_t>; ///< and the value's number
   std::map<int64_t, Made> made;
   std::vector<llvm::SmallVector<ByWork>> makes, needs; ///< by stage, in order
 };
@@ -51,11 +51,11 @@ struct Message {
   std::string getQueue() const;
 };
 
-/// All messages under a timetable that was replayed with any times, those of a queue in the order
+/// All messages under a schedule that was replayed with any times, those of a queue in the order
 /// of the queue. Each is asked for one task ahead of its use, and released when, by the replay's
 /// clock, it has been asked for: so every wait is for what happens before it.
-std::vector<Message> planMessages(const StageValues &values, const plan::Timetable &table,
-                                  const plan::Replay &replay);
+std::vector<Message> planMessages(const StageValues &values, const schedules::PipelineSchedule &table,
+                                  const schedules::Replay &replay);
 
 } // namespace parashard::ps
 

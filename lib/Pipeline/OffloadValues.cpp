@@ -75,7 +75,7 @@ public:
   }
 
   bool run(double bytesPerSecond, bool onlyHidden) {
-    plan::StashProblem problem;
+    schedules::StashProblem problem;
     problem.bytesPerSecond = bytesPerSecond;
     problem.onlyHidden = onlyHidden;
     problem.liveBytes.assign(ops.size() + 1, 0);
@@ -89,7 +89,7 @@ public:
     std::partial_sum(problem.liveBytes.begin(), problem.liveBytes.end(), problem.liveBytes.begin());
     for (auto &[between, group] : groups)
       problem.away.push_back({between.first, between.second, group.bytes});
-    return move(plan::chooseStashes(problem));
+    return move(schedules::chooseStashes(problem));
   }
 
 private:
@@ -151,10 +151,10 @@ private:
   }
 
   /// In front of one op: first waits for what goes, then what comes, then waits for that.
-  bool move(ArrayRef<std::optional<plan::StashPlace>> places) {
+  bool move(ArrayRef<std::optional<schedules::StashPosition>> places) {
     struct Move {
       Between between;
-      plan::StashPlace place;
+      schedules::StashPosition place;
       Group *group;
     };
     SmallVector<Move> moves;

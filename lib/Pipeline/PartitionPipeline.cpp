@@ -46,7 +46,7 @@ bool isBalanced(StringRef method) {
 
 /// The first segment of each stage but the first, by a method or by names of modules.
 llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef method,
-                                              const plan::Placement &placement) {
+                                              const schedules::Placement &placement) {
   if (!isBalanced(method)) {
     std::vector<std::string> paths, names;
     for (const Layer &layer : layers)
@@ -100,7 +100,7 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
     if (failed(checkOptions(module)))
       return signalPassFailure();
     Stages stages;
-    stages.placement = {placement == "v" ? plan::PlacementKind::V : plan::PlacementKind::Loop,
+    stages.placement = {placement == "v" ? schedules::PlacementKind::V : schedules::PlacementKind::Loop,
                         getPipelineSize(module), chunks};
     func::FuncOp function = getCutFunction(module);
     if (stages.getCount() == 1 || !function)
@@ -123,7 +123,7 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
 
 private:
   /// The flag by which a model of `layers` layers cannot be cut.
-  std::string getCause(int64_t layers, const plan::Placement &given) const {
+  std::string getCause(int64_t layers, const schedules::Placement &given) const {
     if (!isBalanced(method) || given.ranks <= layers / given.chunks)
       return "--split-method " + method;
     return given.ranks > layers ? "--mesh" : "--num-chunks " + std::to_string(given.chunks);

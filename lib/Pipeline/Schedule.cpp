@@ -21,15 +21,15 @@ StringRef getEntry(func::FuncOp stage) { return stage.getName().split('.').secon
 class PipelineScheduler {
 public:
   /// `functions` by stage; `table` says what runs when, `replay` on one clock.
-  PipelineScheduler(ArrayRef<func::FuncOp> functions, const plan::Timetable &table,
-                    const plan::Replay &replay)
+  PipelineScheduler(ArrayRef<func::FuncOp> functions, const schedules::PipelineSchedule &table,
+                    const schedules::Replay &replay)
       : functions(functions), table(table), values(functions),
         messages(planMessages(values, table, replay)) {}
 
   /// What a coordinate runs, with its messages.
   void build(ProgramBuilder &program, int64_t coordinate) {
     Coordinate state;
-    const std::vector<plan::Task> &row = table.rows[coordinate];
+    const std::vector<schedules::Task> &row = table.rows[coordinate];
     std::vector<AtPlace> places(row.size() + 1);
     for (auto [i, message] : llvm::enumerate(messages)) {
       if (message.to == coordinate) {
@@ -73,7 +73,7 @@ private:
   static Key getKey(const Message &message) { return {message.value, message.microBatch}; }
 
   void runTask(ProgramBuilder &program, Coordinate &state, int64_t coordinate,
-               const plan::Task &task) {
+               const schedules::Task &task) {
     int64_t stage = table.placement.getStage(coordinate, task.chunk);
     func::FuncOp function = functions[stage];
     IRMapping &mapping = state.stages[{stage, task.microBatch}];
@@ -90,12 +90,12 @@ private:
       if (auto number = function.getResultAttrOfType<IntegerAttr>(i, rank::kValueMark);
           number && mapping.contains(result))
         state.crossing.try_emplace({number.getInt(), task.microBatch}, mapping.lookup(result));
-    if (task.work == plan::Work::Forward)
+    if (task.work == schedules::Work::Forward)
       program.addOutputs(function, task.microBatch, mapping);
   }
 
   ArrayRef<func::FuncOp> functions;
-  const plan::Timetable &table;
+  const schedules::PipelineSchedule &table;
   StageValues values;
   std::vector<Message> messages;
 };
@@ -106,10 +106,10 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
   void runOnOperation() override {
     if (failed(checkLevel(getOperation(), Level::Partitioned, getArgument())))
       return signalPassFailure();
-    if (microBatches < 1 || microBatches > plan::kMostMicroBatches) {
+    if (microBatches < 1 || microBatches > schedules::kMostMicroBatches) {
       getOperation().emitError("a step has ")
           << int64_t(microBatches) << " micro-batches; give at least 1, and at most "
-          << plan::kMostMicroBatches;
+          << schedules::kMostMicroBatches;
       return signalPassFailure();
     }
     if (microBatches > 1 && getOperation()->hasAttr(kUnevenLossMark))
@@ -204,12 +204,12 @@ private:
   LogicalResult scheduleStep() {
     if (llvm::any_of(entries["micro_batch"], isDrivenByHost))
       return scheduleApart();
-    FailureOr<plan::Timetable> table = getTimetable();
+    FailureOr<schedules::PipelineSchedule> table = getPipelineSchedule();
     if (failed(table))
       return failure();
-    plan::PipelineTimes equalTimes;
+    schedules::PipelineTimes equalTimes;
     equalTimes.stages.resize(stages.getCount());
-    auto replay = plan::replay(*table, equalTimes);
+    auto replay = schedules::replay(*table, equalTimes);
     if (!replay)
       return getOperation().emitError() << "--schedule: " << llvm::toString(replay.takeError());
     if (stages.getCount() > 1) {
@@ -251,14 +251,14 @@ private:
 
   /// One micro-batch through all stages.
   void scheduleForward(StringRef entry, ArrayRef<func::FuncOp> functions) {
-    plan::Timetable table;
+    schedules::PipelineSchedule table;
     table.placement = stages.placement;
     table.microBatches = 1;
     table.rows.resize(stages.placement.ranks);
-    plan::Replay replay;
+    schedules::Replay replay;
     replay.rows.resize(stages.placement.ranks);
     for (int64_t stage = 0; stage < stages.getCount(); ++stage) {
-      plan::Task task{plan::Work::Forward, stages.placement.getChunk(stage), 0};
+      schedules::Task task{schedules::Work::Forward, stages.placement.getChunk(stage), 0};
       table.rows[stages.getCoordinate(stage)].push_back(task);
       replay.rows[stages.getCoordinate(stage)].push_back({task, double(stage), double(stage + 1)});
     }
@@ -270,8 +270,8 @@ private:
     }
   }
 
-  FailureOr<plan::Timetable> getTimetable() {
-    auto table = plan::findTimetable(schedule, stages.placement, microBatches);
+  FailureOr<schedules::PipelineSchedule> getPipelineSchedule() {
+    auto table = schedules::findPipelineSchedule(schedule, stages.placement, microBatches);
     if (table)
       return std::move(*table);
     return getOperation().emitError() << "--schedule: " << llvm::toString(table.takeError());

@@ -175,7 +175,7 @@ public:
   }
 
   /// Whether no rank need take more than `load`.
-  bool canKeep(int64_t load) {
+  bool fitsLoad(int64_t load) {
     mostLoad = load;
     Column column = begin();
     for (int64_t rank = 0; rank < ranks && !column.empty(); ++rank) {
@@ -495,13 +495,13 @@ private:
     if (best == least)
       return best;
     walkAll([&](Walk &walk) {
-      if (!walk.canKeep(best - 1))
+      if (!walk.fitsLoad(best - 1))
         return true;
       int64_t low = least;
       --best;
       while (low < best) {
         int64_t middle = low + (best - low) / 2;
-        if (walk.canKeep(middle))
+        if (walk.fitsLoad(middle))
           best = middle;
         else
           low = middle + 1;

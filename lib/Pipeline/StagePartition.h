@@ -11,8 +11,8 @@
 
 namespace parashard::pipeline {
 
-using plan::Placement;
-using plan::PlacementKind;
+using schedules::Placement;
+using schedules::PlacementKind;
 
 /// What is cut: layers (segments) in the model's order, and the pipeline that they go to. The lists
 /// are the caller's.

@@ -121,7 +121,7 @@ LogicalResult Float8::roundBackward(func::FuncOp function, Work &work,
     };
     StringRef kinds[] = {getKind(0), getKind(1)};
     if ((kinds[0] == ".gradient") == (kinds[1] == ".gradient"))
-      continue; // no gradient of the product itself
+      continue; // no gradient of the matmul itself
     for (unsigned i : {0u, 1u}) {
       bool isGradient = kinds[i] == ".gradient";
       Float8Format format = isGradient ? Float8Format::E5M2 : Float8Format::E4M3;
@@ -175,7 +175,7 @@ FailureOr<Value> Float8::getUnit(Work &work, OpBuilder &builder, Operation *user
     Value &known = work.largest[value];
     if (!known)
       known = findLargest(builder, user, value);
-    return make<Float8UnitOp>(builder, user, known.getType(), format, known, options.margin);
+    return make<Float8ScaleOp>(builder, user, known.getType(), format, known, options.margin);
   }
   FailureOr<Scale> scale = getScale(name, format);
   if (failed(scale))
@@ -235,7 +235,7 @@ void Float8::writeHistory(OpBuilder &builder, const Scale &scale) {
   Value amax =
       ReduceOp::create(builder, loc, ReductionKind::Max, steps, llvm::ArrayRef<int64_t>{0});
   makeWrite(builder, loc, unit,
-            Float8UnitOp::create(builder, loc, amax.getType(), scale.format, amax, options.margin));
+            Float8ScaleOp::create(builder, loc, amax.getType(), scale.format, amax, options.margin));
   makeWrite(builder, loc, now, makeConstant(builder, loc, now.getTensorType(), 0));
   for (Operation *op = before ? before->getNextNode() : &builder.getBlock()->front();
        op != &*builder.getInsertionPoint(); op = op->getNextNode())

@@ -23,7 +23,7 @@ bool isOfWeight(VariableOp variable) {
                       variable.getKind() == VariableKind::Parameter);
 }
 
-/// Elements of a result's row dims, of its column dims, and of what is added up: of each product
+/// Elements of a result's row dims, of its column dims, and of what is added up: of each matmul
 /// where there is a batch of them (experts), since each has to fit.
 std::array<int64_t, 3> getSizes(ContractOp op) {
   std::array<int64_t, 3> sizes{1, 1, 1};

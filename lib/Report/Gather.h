@@ -32,11 +32,11 @@ llvm::json::Value listCollectives(mlir::ModuleOp module, int64_t microBatches, C
 
 /// Stages, coordinates and the step; `measured` may be null.
 llvm::json::Object describePipeline(mlir::ModuleOp module, const PlannedStep &step,
-                                    const plan::MeasuredPipeline *measured);
+                                    const schedules::MeasuredPipeline *measured);
 
 /// What a program of this plan traced. Errors: a file that cannot be read, is no such trace, or of
 /// another program's.
-llvm::Expected<plan::MeasuredPipeline> readMeasured(llvm::StringRef path, const PlannedStep &step);
+llvm::Expected<schedules::MeasuredPipeline> readMeasured(llvm::StringRef path, const PlannedStep &step);
 
 //===--- the memory (Memory.cpp) -----------------------------------------===//
 

@@ -9,15 +9,15 @@ namespace json = llvm::json;
 
 namespace parashard::report {
 
-static std::string draw(const plan::Replay &run, const plan::TimelineOptions &options) {
+static std::string draw(const schedules::Replay &run, const schedules::TimelineOptions &options) {
   std::string picture;
   llvm::raw_string_ostream os(picture);
-  plan::writeTimeline(run, options, os);
+  schedules::writeTimeline(run, options, os);
   return picture;
 }
 
 /// Makespan and bubble, what each coordinate holds, the picture.
-static json::Object describeRun(const plan::Replay &run, const plan::TimelineOptions &options) {
+static json::Object describeRun(const schedules::Replay &run, const schedules::TimelineOptions &options) {
   return json::Object{{"unit", options.unit},
                       {"makespan", run.makespan},
                       {"bubble", run.bubble},
@@ -26,7 +26,7 @@ static json::Object describeRun(const plan::Replay &run, const plan::TimelineOpt
 }
 
 static json::Object describeStage(const PlannedStep &step, int64_t stage) {
-  const plan::Placement &placement = step.stages.placement;
+  const schedules::Placement &placement = step.stages.placement;
   const ps::StageCost &cost = step.costs[stage];
   return json::Object{{"stage", stage},
                       {"pp", placement.getRank(stage)},
@@ -40,14 +40,14 @@ static json::Object describeStage(const PlannedStep &step, int64_t stage) {
 }
 
 json::Object describePipeline(ModuleOp module, const PlannedStep &step,
-                              const plan::MeasuredPipeline *measured) {
+                              const schedules::MeasuredPipeline *measured) {
   json::Array stages, coordinates;
   for (int64_t stage = 0; stage < step.stages.getCount(); ++stage)
     stages.push_back(describeStage(step, stage));
   for (int64_t pp = 0; pp < step.stages.placement.ranks; ++pp) {
     json::Object row{
         {"pp", pp},
-        {"saved_bytes", int64_t(plan::getPeakHeld(step.run.rows[pp], step.getSavedBytes(pp)))}};
+        {"saved_bytes", int64_t(schedules::getPeakHeld(step.run.rows[pp], step.getSavedBytes(pp)))}};
     if (std::optional<int64_t> arena = fusion::getArenaBytes(module, pp))
       row["arena_bytes"] = *arena;
     coordinates.push_back(std::move(row));
@@ -58,8 +58,8 @@ json::Object describePipeline(ModuleOp module, const PlannedStep &step,
                     {"plan", describeRun(step.run, step.getTimeline())}};
   if (!measured)
     return data;
-  const plan::MeasuredStep &typical = measured->getTypicalStep();
-  plan::TimelineOptions timeline = step.getTimeline();
+  const schedules::MeasuredStep &typical = measured->getTypicalStep();
+  schedules::TimelineOptions timeline = step.getTimeline();
   timeline.title = llvm::formatv("step {0}, measured", typical.number);
   timeline.unit = "ms";
   json::Object run = describeRun(typical.run, timeline);
@@ -67,7 +67,7 @@ json::Object describePipeline(ModuleOp module, const PlannedStep &step,
   run["steps"] = int64_t(measured->steps.size());
   run["update"] = measured->update;
   json::Array times;
-  for (const plan::StageTimes &of : measured->stages)
+  for (const schedules::StageTimes &of : measured->stages)
     times.push_back(json::Object{{"forward", of.forward},
                                  {"backward_input", of.backwardInput},
                                  {"backward_weight", of.backwardWeight}});
@@ -82,13 +82,13 @@ static llvm::Error makeError(const llvm::Twine &message) {
 
 /// Whether forwards and backwards come in one order on every coordinate. (A trace of a stage
 /// without weight gradients of its own does not say whether its backward was split.)
-static bool isSameOrder(const plan::Replay &a, const plan::Replay &b) {
-  auto getOrder = [](llvm::ArrayRef<plan::Span> row) {
+static bool isSameOrder(const schedules::Replay &a, const schedules::Replay &b) {
+  auto getOrder = [](llvm::ArrayRef<schedules::Span> row) {
     std::vector<std::tuple<bool, int64_t, int64_t>> order;
-    for (const plan::Span &span : row)
-      if (span.task.work != plan::Work::BackwardWeight)
+    for (const schedules::Span &span : row)
+      if (span.task.work != schedules::Work::BackwardWeight)
         order.push_back(
-            {span.task.work == plan::Work::Forward, span.task.chunk, span.task.microBatch});
+            {span.task.work == schedules::Work::Forward, span.task.chunk, span.task.microBatch});
     return order;
   };
   return llvm::equal(a.rows, b.rows, [&](const auto &rowA, const auto &rowB) {
@@ -96,18 +96,18 @@ static bool isSameOrder(const plan::Replay &a, const plan::Replay &b) {
   });
 }
 
-llvm::Expected<plan::MeasuredPipeline> readMeasured(StringRef path, const PlannedStep &step) {
+llvm::Expected<schedules::MeasuredPipeline> readMeasured(StringRef path, const PlannedStep &step) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
   if (!buffer)
     return makeError(buffer.getError().message());
-  auto measured = plan::readTrace((*buffer)->getBuffer());
+  auto measured = schedules::readTrace((*buffer)->getBuffer());
   if (!measured)
     return measured.takeError();
-  auto describe = [](const plan::Placement &placement, int64_t microBatches) {
+  auto describe = [](const schedules::Placement &placement, int64_t microBatches) {
     return llvm::formatv("{0} stages on {1} pipeline coordinates{2}, {3} micro-batches a step",
                          placement.getNumStages(), placement.ranks,
-                         placement.kind == plan::PlacementKind::V ? ", back and forth" : "",
+                         placement.kind == schedules::PlacementKind::V ? ", back and forth" : "",
                          microBatches)
         .str();
   };

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace parashard::plan {
+namespace parashard::schedules {
 
 enum class PlacementKind {
   Loop, ///< stage s on rank s mod ranks
@@ -29,6 +29,6 @@ private:
   }
 };
 
-} // namespace parashard::plan
+} // namespace parashard::schedules
 
 #endif

@@ -1,4 +1,4 @@
-// Replays a timetable, rank by rank, until nothing moves.
+// Replays a schedule, rank by rank, until nothing moves.
 #include "lib/Schedules/Simulator.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -6,12 +6,12 @@
 
 using namespace llvm;
 
-namespace parashard::plan {
+namespace parashard::schedules {
 namespace {
 
 class Simulator {
 public:
-  Simulator(const Timetable &table, const PipelineTimes &times) : table(table), times(times) {
+  Simulator(const PipelineSchedule &table, const PipelineTimes &times) : table(table), times(times) {
     size_t tasks = table.placement.getNumStages() * table.microBatches;
     forwardEnds.assign(tasks, std::nullopt);
     backwardEnds.assign(tasks, std::nullopt);
@@ -107,7 +107,7 @@ private:
     return createStringError(inconvertibleErrorCode(), text);
   }
 
-  const Timetable &table;
+  const PipelineSchedule &table;
   const PipelineTimes &times;
   Ends forwardEnds, backwardEnds;
   Replay result;
@@ -150,8 +150,8 @@ void measureReplay(Replay &replay) {
     replay.peakLive.push_back(int64_t(getPeakHeld(spans)));
 }
 
-Expected<Replay> replay(const Timetable &table, const PipelineTimes &times) {
-  if (Error error = checkTimetable(table))
+Expected<Replay> replay(const PipelineSchedule &table, const PipelineTimes &times) {
+  if (Error error = checkPipelineSchedule(table))
     return std::move(error);
   if (int64_t(times.stages.size()) != table.placement.getNumStages())
     return createStringError(inconvertibleErrorCode(),
@@ -160,4 +160,4 @@ Expected<Replay> replay(const Timetable &table, const PipelineTimes &times) {
   return Simulator(table, times).run();
 }
 
-} // namespace parashard::plan
+} // namespace parashard::schedules

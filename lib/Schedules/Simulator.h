@@ -1,10 +1,10 @@
-// Replays a timetable: how long it takes, what is idle, what is kept.
+// Replays a schedule: how long it takes, what is idle, what is kept.
 #ifndef PARASHARD_LIB_SCHEDULES_SIMULATOR_H
 #define PARASHARD_LIB_SCHEDULES_SIMULATOR_H
 
-#include "lib/Schedules/Timetable.h"
+#include "lib/Schedules/PipelineSchedule.h"
 
-namespace parashard::plan {
+namespace parashard::schedules {
 
 /// What the work of one stage takes on one micro-batch, in any unit of time.
 struct StageTimes {
@@ -25,7 +25,7 @@ struct Span {
 };
 
 struct Replay {
-  std::vector<std::vector<Span>> rows; ///< by rank, in the timetable's order
+  std::vector<std::vector<Span>> rows; ///< by rank, in the schedule's order
   double makespan = 0;                 ///< from the first task's begin to the last one's end
   double bubble = 0;                   ///< the idle part of all ranks' time
   /// By rank: the most micro-batches of its stages that were held at once, from the begin of their
@@ -46,8 +46,8 @@ void measureReplay(Replay &replay);
 
 /// Runs each rank's tasks in order, each as soon as what it waits for has arrived. An error names
 /// the tasks that wait for one another when not all come to their end.
-llvm::Expected<Replay> replay(const Timetable &table, const PipelineTimes &times);
+llvm::Expected<Replay> replay(const PipelineSchedule &table, const PipelineTimes &times);
 
-} // namespace parashard::plan
+} // namespace parashard::schedules
 
 #endif

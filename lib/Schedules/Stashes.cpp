@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace parashard::plan {
+namespace parashard::schedules {
 
 namespace {
 class StashChooser {
@@ -13,7 +13,7 @@ public:
     std::partial_sum(problem.seconds.begin(), problem.seconds.end(), begins.begin() + 1);
   }
 
-  std::vector<std::optional<StashPlace>> choose() {
+  std::vector<std::optional<StashPosition>> choose() {
     sendAway();
     bringBack();
     keepWhatHelpsNothing();
@@ -62,7 +62,7 @@ private:
       if (gone >= away.to || !returnsInTime)
         continue;
       free = over;
-      places[at] = StashPlace{gone, away.to};
+      places[at] = StashPosition{gone, away.to};
     }
   }
 
@@ -114,12 +114,12 @@ private:
 
   const StashProblem &problem;
   std::vector<double> begins; ///< of each step, and the end of the last
-  std::vector<std::optional<StashPlace>> places;
+  std::vector<std::optional<StashPosition>> places;
 };
 } // namespace
 
-std::vector<std::optional<StashPlace>> chooseStashes(const StashProblem &problem) {
+std::vector<std::optional<StashPosition>> chooseStashes(const StashProblem &problem) {
   return StashChooser(problem).choose();
 }
 
-} // namespace parashard::plan
+} // namespace parashard::schedules

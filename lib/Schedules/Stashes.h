@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-namespace parashard::plan {
+namespace parashard::schedules {
 
 /// Values that nothing uses between two steps of a program.
 struct AwayTime {
@@ -16,7 +16,7 @@ struct AwayTime {
 };
 
 /// Both in front of a step of that number.
-struct StashPlace {
+struct StashPosition {
   int64_t gone = 0;  ///< the values' memory is free from here on
   int64_t fetch = 0; ///< the copy back begins here
 };
@@ -34,8 +34,8 @@ struct StashProblem {
 /// For each of `away` when it goes and comes; nothing for one that stays: because its copies would
 /// be waited for, or because the most bytes that are live at once are no fewer without it. Copies
 /// of one direction follow one another.
-std::vector<std::optional<StashPlace>> chooseStashes(const StashProblem &problem);
+std::vector<std::optional<StashPosition>> chooseStashes(const StashProblem &problem);
 
-} // namespace parashard::plan
+} // namespace parashard::schedules
 
 #endif

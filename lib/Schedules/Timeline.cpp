@@ -9,7 +9,7 @@
 
 using namespace llvm;
 
-namespace parashard::plan {
+namespace parashard::schedules {
 namespace {
 
 constexpr double kLeft = 64, kRight = 16, kTop = 56, kRow = 28, kBox = 22, kCurve = 44, kGap = 40;
@@ -164,4 +164,4 @@ void writeTimeline(const Replay &replay, const TimelineOptions &options, raw_ost
   Picture(replay, options, os).draw();
 }
 
-} // namespace parashard::plan
+} // namespace parashard::schedules

@@ -5,7 +5,7 @@
 #include "lib/Schedules/Simulator.h"
 #include "llvm/Support/raw_ostream.h"
 
-namespace parashard::plan {
+namespace parashard::schedules {
 
 struct TimelineOptions {
   std::string title;
@@ -20,6 +20,6 @@ struct TimelineOptions {
 /// time. It follows the reader's light or dark scheme and needs nothing from elsewhere.
 void writeTimeline(const Replay &replay, const TimelineOptions &options, llvm::raw_ostream &os);
 
-} // namespace parashard::plan
+} // namespace parashard::schedules
 
 #endif

@@ -8,7 +8,7 @@
 
 using namespace llvm;
 
-namespace parashard::plan {
+namespace parashard::schedules {
 namespace {
 
 /// An instruction of a run.
@@ -191,4 +191,4 @@ Expected<MeasuredPipeline> readTrace(StringRef json) {
   return TraceReader().read(document->getRoot());
 }
 
-} // namespace parashard::plan
+} // namespace parashard::schedules

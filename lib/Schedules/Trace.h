@@ -4,7 +4,7 @@
 
 #include "lib/Schedules/Simulator.h"
 
-namespace parashard::plan {
+namespace parashard::schedules {
 
 /// Times are in milliseconds.
 struct MeasuredStep {
@@ -29,6 +29,6 @@ struct MeasuredPipeline {
 /// Reads what `--trace FILE.json` wrote. Errors: text that is no such trace, or no pipeline's.
 llvm::Expected<MeasuredPipeline> readTrace(llvm::StringRef json);
 
-} // namespace parashard::plan
+} // namespace parashard::schedules
 
 #endif

@@ -1,4 +1,4 @@
-// The pass that pads dims of weights which products read better so.
+// The pass that pads dims of weights which matmuls read better so.
 #include "lib/Sharding/Passes.h"
 #include "lib/Sharding/Reasons.h"
 #include "llvm/ADT/MapVector.h"
@@ -69,7 +69,7 @@ struct AlignDimsPass : impl::AlignDimsPassBase<AlignDimsPass> {
 
 private:
   /// The places of a dim on a rank as it is split so far.
-  int64_t getPlaces(ps::VariableOp variable, unsigned dim, const ps::MeshShape &mesh) const {
+  int64_t getShardSize(ps::VariableOp variable, unsigned dim, const ps::MeshShape &mesh) const {
     ArrayRef<int64_t> sizes = variable.getTensorType().getShape();
     return ps::getLocalSize(ps::getSplits(variable.getSharding(), sizes, mesh)[dim], mesh);
   }
@@ -79,12 +79,12 @@ private:
     ArrayRef<int64_t> sizes = variable.getTensorType().getShape();
     if (ps::getSplits(variable.getSharding(), sizes, mesh)[dim].size() != 1)
       return false;
-    int64_t places = getPlaces(variable, dim, mesh);
+    int64_t places = getShardSize(variable, dim, mesh);
     int64_t added = llvm::alignTo(places, uint64_t(multiple)) - places;
     return added > 0 && added * 100 <= places * mostWaste;
   }
 
-  /// Per parameter that a product reads, its largest dim that is to be padded: an axis splits one
+  /// Per parameter that a matmul reads, its largest dim that is to be padded: an axis splits one
   /// dim of a tensor.
   llvm::MapVector<ps::VariableOp, unsigned> chooseDims(const ps::MeshShape &mesh) {
     SymbolTable symbols(getOperation());
@@ -124,7 +124,7 @@ private:
     variable.setSharding(ps::getShardingAttr(splits, {}, mesh));
     std::string reason = ps::getReason(variable).str();
     ps::setReason(variable, (reason.empty() ? "" : reason + "; ") + "dim " + Twine(dim) +
-                                " padded to " + Twine(getPlaces(variable, dim, mesh)) +
+                                " padded to " + Twine(getShardSize(variable, dim, mesh)) +
                                 " places, a multiple of " + Twine(multiple) + " (--align-dims)");
   }
 };

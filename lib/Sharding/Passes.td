@@ -13,7 +13,7 @@ def SetMeshPass : Pass<"ps-set-mesh", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
     Option<"mesh", "mesh", "std::string", "", "NAME[:KIND]=N,...; must be given">,
-    Option<"ranks", "ranks", "int64_t", "0", "number of ranks; 0: the mesh's product">,
+    Option<"ranks", "ranks", "int64_t", "0", "number of ranks; 0: the mesh's matmul">,
   ];
 }
 
@@ -32,12 +32,12 @@ def SeedShardingsPass : Pass<"ps-seed-shardings", "::mlir::ModuleOp"> {
 }
 
 def AlignDimsPass : Pass<"ps-align-dims", "::mlir::ModuleOp"> {
-  let summary = "pads dims of weights to multiples that products on a device are fast with";
+  let summary = "pads dims of weights to multiples that matmuls on a device are fast with";
   let description = [{
     A parameter that a `ps.contract` reads, whose largest odd dim has a number of places on a rank that `multiple` does not
     divide, gets that dim split over an axis of kind `multiple` as well, which this pass adds to the mesh: it is held in
     so many places as the next multiple, the rest of them padding, as where a dim does not divide among ranks. What
-    products make of it (a vocabulary's logits and their gradients) follows by propagation. Nothing else changes: shapes in
+    matmuls make of it (a vocabulary's logits and their gradients) follows by propagation. Nothing else changes: shapes in
     files, losses and gradients are the model's.
 
     A dim is padded where that adds `most-waste` percent at most.

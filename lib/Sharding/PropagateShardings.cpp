@@ -74,7 +74,7 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
       ps::splitForZero(graph, zero);
       ps::propagateZeroSplits(graph);
     }
-    ps::wholeSharedConstants(graph);
+    ps::replicateSharedConstants(graph);
     ps::choosePartials(graph);
     markVariables(graph);
     for (auto function : module.getOps<func::FuncOp>())

@@ -274,8 +274,8 @@ void propagateZeroSplits(ShardingGraph &graph) {
     before.push_back(getAxes(node));
   propagateSplits(graph);
   for (const ShardingEdge &edge : graph.edges) {
-    bool makesValues = edge.kind == ShardingEdge::Kind::Op || edge.kind == ShardingEdge::Kind::Read;
-    if (!makesValues || !isInUpdate(edge.op))
+    bool producesValue = edge.kind == ShardingEdge::Kind::Op || edge.kind == ShardingEdge::Kind::Read;
+    if (!producesValue || !isInUpdate(edge.op))
       continue;
     for (int result : edge.results)
       if (result >= 0)
@@ -305,7 +305,7 @@ static bool usersAgree(const ShardingGraph &graph, unsigned number) {
   return true;
 }
 
-void wholeSharedConstants(ShardingGraph &graph) {
+void replicateSharedConstants(ShardingGraph &graph) {
   for (const ShardingEdge &edge : graph.edges) {
     if (edge.kind != ShardingEdge::Kind::Op || edge.results.size() != 1)
       continue;

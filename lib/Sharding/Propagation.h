@@ -24,7 +24,7 @@ void propagateZeroSplits(ShardingGraph &graph);
 
 /// Constants whose users want them split differently become whole: a slice costs nothing, a gather
 /// does.
-void wholeSharedConstants(ShardingGraph &graph);
+void replicateSharedConstants(ShardingGraph &graph);
 
 /// Decides, with the dims fixed, which values and accumulated variables stay partial sums: those
 /// whose every use is linear in them, where reducing further down moves fewer bytes. Ties are

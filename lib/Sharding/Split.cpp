@@ -70,7 +70,7 @@ int64_t MeshShape::getShards(ArrayRef<StringAttr> names) const {
   return shards;
 }
 
-int64_t MeshShape::getPlaces(int64_t size, ArrayRef<StringAttr> names) const {
+int64_t MeshShape::getShardSize(int64_t size, ArrayRef<StringAttr> names) const {
   int64_t places = llvm::divideCeil(size, getShards(names));
   bool isMultiple = multiple && llvm::is_contained(names, multiple.getName());
   return isMultiple ? llvm::alignTo(places, multiple.getSize()) : places;
@@ -110,7 +110,7 @@ bool isWhole(const Split &split) {
 int64_t getLocalSize(const Split &split, const MeshShape &mesh) {
   int64_t size = 1;
   for (const SubFactor &factor : split)
-    size *= mesh.getPlaces(factor.size, factor.axes);
+    size *= mesh.getShardSize(factor.size, factor.axes);
   return size;
 }
 
@@ -126,7 +126,7 @@ static bool mergeInto(SubFactor &major, const SubFactor &minor, const MeshShape 
   bool minorWhole = minor.axes.empty();
   bool evenBlocks = minorWhole && mesh.isEven(major.size, major.axes);
   bool onePlaceEach = mesh.getShards(major.axes) == major.size &&
-                      mesh.getPlaces(major.size, major.axes) == 1 &&
+                      mesh.getShardSize(major.size, major.axes) == 1 &&
                       mesh.isEven(minor.size, minor.axes);
   if (!evenBlocks && !onePlaceEach)
     return false;
@@ -142,7 +142,7 @@ static bool isOneWholeFactor(const Split &split) {
 /// Drops the axes that make no difference.
 static void dropIdleAxes(SubFactor &factor, const MeshShape &mesh) {
   SmallVector<StringAttr> devices = mesh.getDeviceAxes(factor.axes);
-  bool adds = mesh.getPlaces(factor.size, factor.axes) != mesh.getPlaces(factor.size, devices);
+  bool adds = mesh.getShardSize(factor.size, factor.axes) != mesh.getShardSize(factor.size, devices);
   llvm::erase_if(factor.axes, [&](StringAttr axis) {
     return axis == mesh.getMultiple() ? !adds : mesh.getSize(axis) == 1;
   });

@@ -30,10 +30,10 @@ public:
   /// The number of shards over `axes`.
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// The places that each shard of `size` places over `axes` has, padding included.
-  int64_t getPlaces(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const;
+  int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// Whether no shard of `size` places over `axes` is padded.
   bool isEven(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const {
-    return getPlaces(size, axes) * getShards(axes) == size;
+    return getShardSize(size, axes) * getShards(axes) == size;
   }
   /// `axes` without the one of kind multiple, as collectives name them.
   llvm::SmallVector<mlir::StringAttr> getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const;
@@ -69,7 +69,7 @@ struct SubFactor {
 };
 
 /// How an index range lies on the mesh: its factors major to minor, whose sizes multiply to its
-/// size. Shards of each factor are as in `#ps.sharding` (`MeshShape::getPlaces`).
+/// size. Shards of each factor are as in `#ps.sharding` (`MeshShape::getShardSize`).
 using Split = llvm::SmallVector<SubFactor, 2>;
 /// One split per dim of a tensor.
 using TensorSplits = llvm::SmallVector<Split, 4>;

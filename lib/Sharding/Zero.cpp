@@ -41,7 +41,7 @@ static void splitOneDim(ShardingNode &node, ArrayRef<StringAttr> axes, const Mes
       continue;
     SmallVector<StringAttr> all(split[0].axes.begin(), split[0].axes.end());
     llvm::append_range(all, axes);
-    int64_t held = mesh.getPlaces(node.shape[dim], all) * mesh.getShards(all);
+    int64_t held = mesh.getShardSize(node.shape[dim], all) * mesh.getShards(all);
     int64_t waste = (held - node.shape[dim]) * 1000 / node.shape[dim];
     // A dim that a model axis splits evenly stays in its blocks only if these divide.
     if (!split[0].axes.empty() && waste)

@@ -67,7 +67,7 @@ private:
   bool fail(const Twine &message) { return error = message.str(), false; }
 
   /// Line and column of a part of the text, both from 1.
-  std::string describePlace(StringRef part) const {
+  std::string describeLocation(StringRef part) const {
     StringRef before = text.take_front(part.data() - text.data());
     size_t line = before.count('\n') + 1, column = before.size() - (before.rfind('\n') + 1) + 1;
     return std::to_string(line) + ":" + std::to_string(column);
@@ -86,7 +86,7 @@ private:
       bool isNew = many.empty() ? !is_contained(few, name) : !many.contains(name);
       if (!isNew)
         return fail("\"" + name + "\" is given twice in one object (the second time at " +
-                    describePlace(text) + "); the first would be lost");
+                    describeLocation(text) + "); the first would be lost");
       if (many.empty() && few.size() < kFew && escaped.empty()) {
         few.push_back(name);
         continue;
@@ -109,7 +109,7 @@ private:
       return false;
     std::optional<double> number = value->getAsNumber();
     if (number && (isInteger ? word.getAsInteger(10, integer) : !std::isfinite(*number)))
-      return fail("the number " + word + " at " + describePlace(word) + " is out of range");
+      return fail("the number " + word + " at " + describeLocation(word) + " is out of range");
     return true;
   }
 

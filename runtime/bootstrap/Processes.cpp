@@ -13,12 +13,12 @@ namespace {
 /// The variables of a launcher: the number of processes, and this one's. mpirun's own stand first:
 /// a job script may set those of torch besides.
 constexpr struct {
-  ProcessPlace::Launcher launcher;
+  ProcessIdentity::Launcher launcher;
   const char *size, *rank;
-} kLaunchers[] = {{ProcessPlace::Mpi, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-                  {ProcessPlace::Mpi, "PMI_SIZE", "PMI_RANK"},
-                  {ProcessPlace::Torchrun, "WORLD_SIZE", "RANK"},
-                  {ProcessPlace::Slurm, "SLURM_NTASKS", "SLURM_PROCID"}};
+} kLaunchers[] = {{ProcessIdentity::Mpi, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                  {ProcessIdentity::Mpi, "PMI_SIZE", "PMI_RANK"},
+                  {ProcessIdentity::Torchrun, "WORLD_SIZE", "RANK"},
+                  {ProcessIdentity::Slurm, "SLURM_NTASKS", "SLURM_PROCID"}};
 
 /// In a Slurm batch script SLURM_NTASKS is what the job may start; only what srun starts is a task.
 bool isBatchScript() { return std::getenv("SLURM_JOB_ID") && !std::getenv("SLURM_STEP_ID"); }
@@ -49,20 +49,20 @@ void checkNumber(const char *name, int64_t value, int64_t least) {
 }
 
 /// Without a secret, whoever knows how the launcher calls the job can compute its key.
-void nameJob(Rendezvous &result, const std::string &identity) {
+void nameJob(RendezvousAddress &result, const std::string &identity) {
   result.job = hashText(identity);
   result.key = makeJobKey(jobSecret(), identity);
 }
 
-Rendezvous meetAtMaster(const ProcessPlace &place) {
-  Rendezvous result;
+RendezvousAddress meetAtMaster(const ProcessIdentity &place) {
+  RendezvousAddress result;
   std::string address = variable("MASTER_ADDR"), port = variable("MASTER_PORT");
   long number = std::strtol(port.c_str(), nullptr, 10);
   if (address.empty() || number < 1 || number > 65535)
     PSRT_FAIL(
         BadArgument,
         "started as process %lld of %lld (%s), and MASTER_ADDR is \"%s\", MASTER_PORT is "
-        "\"%s\"; set them to a host and a port of rank 0, or PSRT_MEETING_FILE to a file that all "
+        "\"%s\"; set them to a host and a port of rank 0, or PSRT_RENDEZVOUS_FILE to a file that all "
         "can reach, or start it by torchrun or mpirun",
         (long long)place.rank, (long long)place.size, place.variable.c_str(), address.c_str(),
         port.c_str());
@@ -80,15 +80,15 @@ Rendezvous meetAtMaster(const ProcessPlace &place) {
   return result;
 }
 
-Rendezvous meetAtFirstNode(const ProcessPlace &place) {
-  Rendezvous result;
+RendezvousAddress meetAtFirstNode(const ProcessIdentity &place) {
+  RendezvousAddress result;
   std::string nodes = variable("SLURM_STEP_NODELIST");
   if (nodes.empty())
     nodes = variable("SLURM_JOB_NODELIST");
   if (nodes.empty())
     PSRT_FAIL(
         BadArgument,
-        "started as process %lld of %lld (%s), and none of MASTER_ADDR, PSRT_MEETING_FILE and "
+        "started as process %lld of %lld (%s), and none of MASTER_ADDR, PSRT_RENDEZVOUS_FILE and "
         "SLURM_STEP_NODELIST says where rank 0 is",
         (long long)place.rank, (long long)place.size, place.variable.c_str());
   result.hosts = {firstSlurmHost(nodes)};
@@ -101,32 +101,32 @@ Rendezvous meetAtFirstNode(const ProcessPlace &place) {
 
 } // namespace
 
-ProcessPlace findProcessPlace() {
+ProcessIdentity findProcessIdentity() {
   for (const auto &launcher : kLaunchers) {
-    if (launcher.launcher == ProcessPlace::Slurm && isBatchScript())
+    if (launcher.launcher == ProcessIdentity::Slurm && isBatchScript())
       continue;
     std::optional<int64_t> size = number(launcher.size), rank = number(launcher.rank);
     if (size)
       checkNumber(launcher.size, *size, 1);
     if (rank && size.value_or(1) > 1)
       checkNumber(launcher.rank, *rank, 0);
-    if (size.value_or(0) > 1 && (rank || launcher.launcher != ProcessPlace::Slurm))
+    if (size.value_or(0) > 1 && (rank || launcher.launcher != ProcessIdentity::Slurm))
       return {launcher.launcher, rank.value_or(0), *size, rank.has_value(), launcher.size};
   }
   return {};
 }
 
-Rendezvous findRendezvous(const ProcessPlace &place) {
+RendezvousAddress findRendezvousAddress(const ProcessIdentity &place) {
   if (!place.rankKnown || place.rank < 0 || place.rank >= place.size)
     PSRT_FAIL(BadArgument, "%s is %lld, and the number of this process is %s",
               place.variable.c_str(), (long long)place.size,
               place.rankKnown ? std::to_string(place.rank).c_str() : "not set (RANK)");
-  if (std::string file = variable("PSRT_MEETING_FILE"); !file.empty()) {
-    Rendezvous result;
+  if (std::string file = variable("PSRT_RENDEZVOUS_FILE"); !file.empty()) {
+    RendezvousAddress result;
     result.file = std::move(file);
     return result;
   }
-  if (place.launcher == ProcessPlace::Slurm && !std::getenv("MASTER_ADDR"))
+  if (place.launcher == ProcessIdentity::Slurm && !std::getenv("MASTER_ADDR"))
     return meetAtFirstNode(place);
   return meetAtMaster(place);
 }

@@ -11,7 +11,7 @@
 namespace psrt {
 
 /// This process among those of one job, as the environment says; alone: 0 of 1.
-struct ProcessPlace {
+struct ProcessIdentity {
   enum Launcher { None, Mpi, Torchrun, Slurm };
   Launcher launcher = None;
   int64_t rank = 0, size = 1;
@@ -19,11 +19,11 @@ struct ProcessPlace {
   std::string variable;  ///< that says how many there are
 };
 
-ProcessPlace findProcessPlace();
+ProcessIdentity findProcessIdentity();
 
 /// Where the processes of a job that have no MPI find each other: rank 0 listens at the first free
 /// one of the ports, the others look for it; or it listens anywhere, and says in a file where.
-struct Rendezvous {
+struct RendezvousAddress {
   std::string file;               ///< all that counts where it is not empty
   std::vector<std::string> hosts; ///< names or addresses of rank 0's host
   uint16_t firstPort = 0;
@@ -33,9 +33,9 @@ struct Rendezvous {
   bool local = false; ///< all processes are on one host
 };
 
-/// As PSRT_MEETING_FILE says, or MASTER_ADDR and MASTER_PORT, or else Slurm's list of nodes; fails
+/// As PSRT_RENDEZVOUS_FILE says, or MASTER_ADDR and MASTER_PORT, or else Slurm's list of nodes; fails
 /// when none is there.
-Rendezvous findRendezvous(const ProcessPlace &place);
+RendezvousAddress findRendezvousAddress(const ProcessIdentity &place);
 
 /// The first host of a list as Slurm writes it: "gpu[07-09,12],login" is gpu07.
 std::string firstSlurmHost(const std::string &list);

@@ -76,7 +76,7 @@ struct GeluProblem {
 /// does not take: then a note says so.
 TEST(Matmul, HasAGeluOrItsDerivative) {
   if (testTarget() == "cpu")
-    GTEST_SKIP() << "products of CPUs have none";
+    GTEST_SKIP() << "matmuls of CPUs have none";
   for (std::string fake : {"1", "0", "erf"}) {
     Environment environment("PSRT_FAKE_GELU", fake);
     for (Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kM = 6, kN = 10, kK = 4;
 
-MatmulOp makeProduct(Dtype dtype = Dtype::F32) {
+MatmulOp makeMatmul(Dtype dtype = Dtype::F32) {
   MatmulOp op;
   op.dtype = op.outDtype = dtype;
   op.m = kM, op.n = kN, op.k = kK;
@@ -51,13 +51,13 @@ protected:
     environment.push_back(std::make_unique<Environment>(name, value));
   }
 
-  /// A product with a bias, and what was said meanwhile; the number of the algorithm that was used.
+  /// A matmul with a bias, and what was said meanwhile; the number of the algorithm that was used.
   int run(bool accumulate = false) {
     std::filesystem::remove(folder / "log");
     std::vector<float> lhs = randomValues(kM * kK, 1), rhs = randomValues(kK * kN, 2),
                        out(kM * kN, 1), bias = randomValues(kN, 3);
     testing::internal::CaptureStderr();
-    DeviceFixture(1, "cuda:replay").run(makeProduct(), {lhs, rhs, out, bias}, accumulate);
+    DeviceFixture(1, "cuda:replay").run(makeMatmul(), {lhs, rhs, out, bias}, accumulate);
     said = testing::internal::GetCapturedStderr();
     for (int64_t i = 0; i < kM; ++i)
       for (int64_t j = 0; j < kN; ++j) {
@@ -69,16 +69,16 @@ protected:
     return findLast();
   }
 
-  /// The last product's algorithm by the log of the driver.
+  /// The last matmul's algorithm by the log of the driver.
   int findLast() {
     std::ifstream log(folder / "log");
     const std::string mark = "cublasLtMatmul algorithm ";
     int result = -1;
-    products = 0;
+    matmuls = 0;
     for (std::string line; std::getline(log, line);)
       if (size_t at = line.find(mark); at != std::string::npos) {
         result = std::atoi(line.c_str() + at + mark.size());
-        ++products;
+        ++matmuls;
       }
     return result;
   }
@@ -91,7 +91,7 @@ protected:
 
   std::filesystem::path folder, file;
   std::string said;
-  int products = 0; ///< that the last run enqueued
+  int matmuls = 0; ///< that the last run enqueued
   std::vector<std::unique_ptr<Environment>> environment;
 };
 
@@ -105,13 +105,13 @@ static std::string withoutBits(const std::string &text) {
 TEST_F(AlgorithmChoice, TheFastestIsTakenAndRemembered) {
   EXPECT_EQ(run(), 2);
   EXPECT_EQ(said, "");
-  EXPECT_GT(products, 6);
+  EXPECT_GT(matmuls, 6);
   // What is remembered is not measured again, also where it would be another now.
   set("PSRT_FAKE_ALGORITHMS", "0,0,20000,0");
   EXPECT_EQ(run(), 2);
-  EXPECT_EQ(products, 1);
+  EXPECT_EQ(matmuls, 1);
   EXPECT_EQ(run(/*accumulate=*/true), 2);
-  EXPECT_EQ(products, 1);
+  EXPECT_EQ(matmuls, 1);
 }
 
 TEST_F(AlgorithmChoice, OfEquallyFastOnesTheFirstIsTaken) {
@@ -123,14 +123,14 @@ TEST_F(AlgorithmChoice, WithoutMeasuringItIsTheFirst) {
   run();
   set("PSRT_ALGORITHM_TIMING", "0");
   EXPECT_EQ(run(), 0);
-  EXPECT_EQ(products, 1);
+  EXPECT_EQ(matmuls, 1);
 }
 
 TEST_F(AlgorithmChoice, WithoutAFileItIsMeasuredInEachRun) {
   set("PSRT_ALGORITHM_CACHE", "");
   EXPECT_EQ(run(), 2);
   EXPECT_EQ(run(), 2);
-  EXPECT_GT(products, 6);
+  EXPECT_GT(matmuls, 6);
   EXPECT_EQ(said, "");
 }
 
@@ -198,7 +198,7 @@ TEST_F(AlgorithmChoice, BitsThatAreNoAlgorithmAreMeasuredAnew) {
   wrong[wrong.rfind('4')] = '5'; // in the last word of the bits
   write(wrong);
   EXPECT_EQ(run(), 2);
-  EXPECT_GT(products, 6);
+  EXPECT_GT(matmuls, 6);
   EXPECT_NE(read(), wrong);
   EXPECT_EQ(withoutBits(read()), withoutBits(good));
 }
@@ -212,7 +212,7 @@ TEST_F(AlgorithmChoice, WhereNothingCanBeWrittenItIsSaidOnce) {
 }
 
 TEST_F(AlgorithmChoice, WithoutMemoryToMeasureInItIsTheFirst) {
-  // For the workspace and the product, not for those of the measurement besides.
+  // For the workspace and the matmul, not for those of the measurement besides.
   set("PSRT_FAKE_MEMORY", "50000000");
   EXPECT_EQ(run(), 0);
   EXPECT_FALSE(std::filesystem::exists(file));
@@ -222,7 +222,7 @@ TEST_F(AlgorithmChoice, WithoutMemoryToMeasureInItIsTheFirst) {
 TEST_F(AlgorithmChoice, ProcessesAddToOneFile) {
   auto driver = loadDriver();
   Gpu gpu(driver, 0);
-  Algorithms first(gpu, kOfProducts), second(gpu, kOfProducts);
+  Algorithms first(gpu, kOfMatmuls), second(gpu, kOfMatmuls);
   first.open(1);
   second.open(1);
   auto add = [](Algorithms &algorithms, const std::string &name, int number) {
@@ -239,7 +239,7 @@ TEST_F(AlgorithmChoice, ProcessesAddToOneFile) {
     add(first, "a" + std::to_string(i), 100 + i);
   other.join();
   EXPECT_EQ(add(first, "b7", 1), 207); // the other's, though this one has not read it at start
-  Algorithms third(gpu, kOfProducts);
+  Algorithms third(gpu, kOfMatmuls);
   third.open(1);
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(add(third, "a" + std::to_string(i), 2), 100 + i);

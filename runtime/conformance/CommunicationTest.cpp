@@ -577,9 +577,9 @@ TEST_F(Pipelines, AReductionOverStagesDoesNotHoldUpWhoStartsIt) {
 
 int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);
-  ProcessPlace place = findProcessPlace();
+  ProcessIdentity place = findProcessIdentity();
   if (place.size > 1)
-    job = std::make_unique<ProcessJob>(place, place.launcher == ProcessPlace::Mpi ? "mpi" : "tcp",
+    job = std::make_unique<ProcessJob>(place, place.launcher == ProcessIdentity::Mpi ? "mpi" : "tcp",
                                        "psrt-comm-test");
   int result = RUN_ALL_TESTS();
   if (job)

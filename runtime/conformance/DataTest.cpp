@@ -232,11 +232,11 @@ TEST(Program, AMatmulMaySumAnOperand) {
   EXPECT_NE(messageOf(R"("accumulate": -1)"), "");
 }
 
-TEST(Program, AMatmulOf8BitsHasUnits) {
-  std::string units = R"("lhs_unit": [2, 64], "rhs_unit": [2, 128], )";
+TEST(Program, AMatmulOf8BitsHasScales) {
+  std::string units = R"("lhs_scale": [2, 64], "rhs_scale": [2, 128], )";
   Instruction found = parseOne(
       matmulOf(units + R"("dtype": "f8e4m3", "rhs_dtype": "f8e5m2", "out_dtype": "bf16")"));
-  EXPECT_TRUE(found.buffers[MatmulOp::RhsUnit].present());
+  EXPECT_TRUE(found.buffers[MatmulOp::RhsScale].present());
   EXPECT_EQ(std::get<MatmulOp>(found.op).rhsDtype(), Dtype::F8E5M2);
   auto messageOf = [](const std::string &fields) {
     return errorOf([&] { parseOne(matmulOf(fields)); });

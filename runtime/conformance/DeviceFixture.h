@@ -127,7 +127,7 @@ inline std::vector<float> randomValues(int64_t count, int seed) {
   return result;
 }
 
-/// Whole numbers of -8 to 8, exact in every dtype; so are sums of products of a few thousand, in
+/// Whole numbers of -8 to 8, exact in every dtype; so are sums of matmuls of a few thousand, in
 /// f32.
 inline std::vector<float> randomIntegers(int64_t count, int seed) {
   std::mt19937 generator(seed);

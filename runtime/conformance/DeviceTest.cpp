@@ -137,8 +137,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Matmul,
                                          MatmulCase{1, 130, 140, 3000, true, true, false, false},
                                          MatmulCase{1, 1, 1, 1, false, false, false, false}));
 
-/// The sums of both operands over the inner dim beside the product, by cuBLASLt's epilogue or,
-/// where it has none, by a product with ones: of whole numbers, so exact. They are set, the product
+/// The sums of both operands over the inner dim beside the matmul, by cuBLASLt's epilogue or,
+/// where it has none, by a matmul with ones: of whole numbers, so exact. They are set, the matmul
 /// adds.
 static void checkSums(const MatmulCase &c, Dtype dtype, int summed) {
   std::vector<float> lhs = randomIntegers(c.m * c.k, 1), rhs = randomIntegers(c.k * c.n, 2),

@@ -1,4 +1,4 @@
-// Products of 8-bit floats, against plain loops over the numbers that the bits are.
+// Matmuls of 8-bit floats, against plain loops over the numbers that the bits are.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/core/Status.h"
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct Case {
 void check(const Case &c, Dtype lhsType, Dtype rhsType, Dtype outType) {
   std::vector<uint8_t> lhs = randomBytes(c.b * c.m * c.k, lhsType, 1),
                        rhs = randomBytes(c.b * c.k * c.n, rhsType, 2);
-  std::vector<float> lhsUnit{0.25}, rhsUnit{8}, before(size_t(c.b * c.m * c.n)), bias(c.n);
+  std::vector<float> lhsScale{0.25}, rhsScale{8}, before(size_t(c.b * c.m * c.n)), bias(c.n);
   for (size_t i = 0; i < before.size(); ++i)
     before[i] = float(i % 7);
   for (size_t i = 0; i < bias.size(); ++i)
@@ -67,7 +67,7 @@ void check(const Case &c, Dtype lhsType, Dtype rhsType, Dtype outType) {
   for (size_t i = 0; i < bias.size(); ++i)
     storeElement(added.data() + i * size, outType, bias[i]);
   DeviceFixture().run(
-      op, {lhs, rhs, out, c.bias ? TestBuffer(added) : nullptr, nullptr, lhsUnit, rhsUnit},
+      op, {lhs, rhs, out, c.bias ? TestBuffer(added) : nullptr, nullptr, lhsScale, rhsScale},
       c.accumulate);
   EXPECT_EQ(out, wanted);
 }

@@ -1,7 +1,7 @@
 // Where the processes of a job are, and how they find each other.
 #include "runtime/bootstrap/Acceptor.h"
 #include "runtime/bootstrap/Processes.h"
-#include "runtime/bootstrap/Star.h"
+#include "runtime/bootstrap/Rendezvous.h"
 #include "runtime/core/Status.h"
 #include <cstring>
 #include <functional>
@@ -42,19 +42,19 @@ std::string messageOf(const std::function<void()> &body) {
 TEST(Processes, EachLauncherSaysWhichOneThisIs) {
   {
     Environment none{};
-    EXPECT_EQ(findProcessPlace().size, 1);
+    EXPECT_EQ(findProcessIdentity().size, 1);
   }
   {
     Environment mpirun{
         {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"WORLD_SIZE", "2"}};
-    ProcessPlace place = findProcessPlace();
-    EXPECT_EQ(place.launcher, ProcessPlace::Mpi);
+    ProcessIdentity place = findProcessIdentity();
+    EXPECT_EQ(place.launcher, ProcessIdentity::Mpi);
     EXPECT_EQ(place.rank, 3);
     EXPECT_EQ(place.size, 4);
   }
   {
     Environment batchScript{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}};
-    EXPECT_EQ(findProcessPlace().size, 1);
+    EXPECT_EQ(findProcessIdentity().size, 1);
   }
 }
 
@@ -82,17 +82,17 @@ TEST(Processes, APortIsFreeOnceItsJobHasEnded) {
 TEST(Processes, TorchrunsAgentHoldsTheMastersPort) {
   Environment plain{
       {"WORLD_SIZE", "2"}, {"RANK", "1"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}};
-  Rendezvous place = findRendezvous(findProcessPlace());
+  RendezvousAddress place = findRendezvousAddress(findProcessIdentity());
   EXPECT_EQ(place.firstPort, 29500);
   EXPECT_EQ(place.ports, 1);
   EXPECT_TRUE(place.local);
   setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
   setenv("TORCHELASTIC_RUN_ID", "one", 1);
-  place = findRendezvous(findProcessPlace());
+  place = findRendezvousAddress(findProcessIdentity());
   EXPECT_EQ(place.firstPort, 29501);
   EXPECT_EQ(place.ports, 32);
   setenv("TORCHELASTIC_RUN_ID", "two", 1);
-  EXPECT_NE(findRendezvous(findProcessPlace()).job, place.job);
+  EXPECT_NE(findRendezvousAddress(findProcessIdentity()).job, place.job);
 }
 
 TEST(Processes, SlurmsListNamesTheFirstHost) {
@@ -105,7 +105,7 @@ TEST(Processes, SlurmsListNamesTheFirstHost) {
                    {"SLURM_JOB_ID", "7"},
                    {"SLURM_STEP_ID", "0"},
                    {"SLURM_STEP_NODELIST", "n[1-2]"}};
-  Rendezvous place = findRendezvous(findProcessPlace());
+  RendezvousAddress place = findRendezvousAddress(findProcessIdentity());
   EXPECT_EQ(place.hosts[0], "n1");
   EXPECT_GE(place.firstPort, 20000);
   EXPECT_LT(place.firstPort, 32000);
@@ -113,52 +113,52 @@ TEST(Processes, SlurmsListNamesTheFirstHost) {
 
 TEST(Processes, WhatIsMissingIsNamed) {
   Environment half{{"WORLD_SIZE", "2"}, {"RANK", "1"}};
-  EXPECT_NE(messageOf([] { findRendezvous(findProcessPlace()); }).find("MASTER_ADDR"),
+  EXPECT_NE(messageOf([] { findRendezvousAddress(findProcessIdentity()); }).find("MASTER_ADDR"),
             std::string::npos);
   unsetenv("RANK");
-  EXPECT_NE(messageOf([] { findRendezvous(findProcessPlace()); }).find("RANK"), std::string::npos);
+  EXPECT_NE(messageOf([] { findRendezvousAddress(findProcessIdentity()); }).find("RANK"), std::string::npos);
   setenv("PSRT_TIMEOUT", "soon", 1);
   EXPECT_NE(messageOf([] { silenceAllowed(); }).find("\"soon\""), std::string::npos);
 }
 
-TEST(Star, OneJobDoesNotTakeInAnothersRanksNorStrangers) {
+TEST(Rendezvous, OneJobDoesNotTakeInAnothersRanksNorStrangers) {
   Socket one = listenAt(0, true), two = listenAt(0, true);
   std::vector<Candidate> both = {{"127.0.0.1", portOf(one)}, {"127.0.0.1", portOf(two)}};
   Socket stranger = connectTo("127.0.0.1", portOf(one), secondsFromNow(1));
   ASSERT_TRUE(sendAll(stranger, "GET / HTTP/1.0\r\n\r\n", 18, secondsFromNow(1)));
-  std::vector<Star> stars(4);
+  std::vector<Rendezvous> stars(4);
   std::vector<std::thread> threads;
   for (int job = 0; job < 2; ++job) {
     threads.emplace_back([&, job] {
-      stars[2 * job] = gatherStar(job ? two : one, makeCard(0, 2, 100 + job), {}, 10);
+      stars[2 * job] = hostRendezvous(job ? two : one, makeProcessInfo(0, 2, 100 + job), {}, 10);
     });
     threads.emplace_back([&, job] {
-      stars[2 * job + 1] = joinStar(both, makeCard(1, 2, 100 + job), {}, 10, "here");
+      stars[2 * job + 1] = joinRendezvous(both, makeProcessInfo(1, 2, 100 + job), {}, 10, "here");
     });
   }
   for (std::thread &thread : threads)
     thread.join();
   for (int job = 0; job < 2; ++job)
-    for (const Star *star : {&stars[2 * job], &stars[2 * job + 1]}) {
-      ASSERT_EQ(star->cards.size(), 2u);
-      EXPECT_EQ(star->cards[1].job, uint64_t(100 + job));
-      EXPECT_EQ(star->cards[0].host, star->cards[1].host);
+    for (const Rendezvous *rendezvous : {&stars[2 * job], &stars[2 * job + 1]}) {
+      ASSERT_EQ(rendezvous->infos.size(), 2u);
+      EXPECT_EQ(rendezvous->infos[1].job, uint64_t(100 + job));
+      EXPECT_EQ(rendezvous->infos[0].host, rendezvous->infos[1].host);
     }
 }
 
 /// A host with two networks: a rank beside rank 0 has come to the address of one of them. The
 /// others use the address at which they reach rank 0.
-TEST(Star, RanksOfTheHostOfRank0AreWhereTheOthersReachIt) {
+TEST(Rendezvous, RanksOfTheHostOfRank0AreWhereTheOthersReachIt) {
   std::string address = ownAddresses()[0];
   if (isLoopback(address))
     GTEST_SKIP() << "this host has no network";
   Socket listener = listenAt(0, false);
   uint16_t port = portOf(listener);
-  Star hub, beside, other;
-  std::thread first([&] { hub = gatherStar(listener, makeCard(0, 3, 7), {}, 10); });
+  Rendezvous hub, beside, other;
+  std::thread first([&] { hub = hostRendezvous(listener, makeProcessInfo(0, 3, 7), {}, 10); });
   std::thread second(
-      [&] { beside = joinStar({{address, port}}, makeCard(1, 3, 7), {}, 10, "there"); });
-  other = joinStar({{"127.0.0.1", port}}, makeCard(2, 3, 7), {}, 10, "there");
+      [&] { beside = joinRendezvous({{address, port}}, makeProcessInfo(1, 3, 7), {}, 10, "there"); });
+  other = joinRendezvous({{"127.0.0.1", port}}, makeProcessInfo(2, 3, 7), {}, 10, "there");
   first.join();
   second.join();
   EXPECT_EQ(other.addressOf(1), "127.0.0.1");
@@ -167,7 +167,7 @@ TEST(Star, RanksOfTheHostOfRank0AreWhereTheOthersReachIt) {
 }
 
 /// Listeners of other programs at the ports of rank 0, silent or not, do not delay a meeting.
-TEST(Star, SilentListenersCostNoTime) {
+TEST(Rendezvous, SilentListenersCostNoTime) {
   std::vector<Socket> others;
   std::vector<Candidate> where;
   for (int i = 0; i < 30; ++i) {
@@ -177,21 +177,21 @@ TEST(Star, SilentListenersCostNoTime) {
   Socket listener = listenAt(0, true);
   where.push_back({"127.0.0.1", portOf(listener)});
   auto begin = std::chrono::steady_clock::now();
-  std::thread first([&] { gatherStar(listener, makeCard(0, 2, 7), {}, 10); });
-  Star star = joinStar(where, makeCard(1, 2, 7), {}, 10, "there");
+  std::thread first([&] { hostRendezvous(listener, makeProcessInfo(0, 2, 7), {}, 10); });
+  Rendezvous rendezvous = joinRendezvous(where, makeProcessInfo(1, 2, 7), {}, 10, "there");
   first.join();
-  EXPECT_EQ(star.cards.size(), 2u);
+  EXPECT_EQ(rendezvous.infos.size(), 2u);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
 }
 
-TEST(Star, WhoDoesNotComeIsNamed) {
+TEST(Rendezvous, WhoDoesNotComeIsNamed) {
   Socket listener = listenAt(0, true);
-  std::string said = messageOf([&] { gatherStar(listener, makeCard(0, 3, 5), {}, 0.3); });
+  std::string said = messageOf([&] { hostRendezvous(listener, makeProcessInfo(0, 3, 5), {}, 0.3); });
   EXPECT_NE(said.find("2 of 3 processes have not come"), std::string::npos) << said;
   EXPECT_NE(said.find("ranks 1, 2"), std::string::npos) << said;
   uint16_t port = portOf(listener);
   listener.close();
-  said = messageOf([&] { joinStar({{"127.0.0.1", port}}, makeCard(1, 3, 5), {}, 0.3, "there"); });
+  said = messageOf([&] { joinRendezvous({{"127.0.0.1", port}}, makeProcessInfo(1, 3, 5), {}, 0.3, "there"); });
   EXPECT_NE(said.find("rank 0 of this job was not found"), std::string::npos) << said;
   EXPECT_NE(said.find("refused"), std::string::npos) << said;
 }
@@ -212,22 +212,22 @@ struct Meeting {
   Socket listener = listenAt(0, true);
   std::vector<Candidate> where = {{"127.0.0.1", portOf(listener)}};
   JobKey key = makeJobKey("a secret of the job", "a job");
-  Star star;
+  Rendezvous rendezvous;
   std::string failure;
   std::thread thread;
 
   Meeting(int size, double seconds)
       : thread([this, size, seconds] {
           failure =
-              messageOf([&] { star = gatherStar(listener, makeCard(0, size, 7), key, seconds); });
+              messageOf([&] { rendezvous = hostRendezvous(listener, makeProcessInfo(0, size, 7), key, seconds); });
           listener.close();
         }) {}
   std::string join(int rank, int size, const JobKey &itsKey, double seconds,
-                   Star *joined = nullptr) {
+                   Rendezvous *joined = nullptr) {
     return messageOf([&] {
-      Star star = joinStar(where, makeCard(rank, size, 7), itsKey, seconds, "there");
+      Rendezvous rendezvous = joinRendezvous(where, makeProcessInfo(rank, size, 7), itsKey, seconds, "there");
       if (joined)
-        *joined = std::move(star);
+        *joined = std::move(rendezvous);
     });
   }
 };
@@ -264,9 +264,9 @@ TEST(JobKey, DependsOnTheSecretAndOnTheJob) {
                   {"MASTER_ADDR", "localhost"},
                   {"MASTER_PORT", "29500"},
                   {"PSRT_JOB_SECRET", "0123456789abcdef"}};
-  Rendezvous first = findRendezvous(findProcessPlace());
+  RendezvousAddress first = findRendezvousAddress(findProcessIdentity());
   setenv("PSRT_JOB_SECRET", "0123456789abcdeg", 1);
-  Rendezvous second = findRendezvous(findProcessPlace());
+  RendezvousAddress second = findRendezvousAddress(findProcessIdentity());
   EXPECT_NE(first.key.bytes, second.key.bytes);
   EXPECT_EQ(first.job, second.job) << "sent in clear: it must not depend on the secret";
 }
@@ -288,7 +288,7 @@ TEST(Acceptor, SilentConnectionsCostNoTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
 }
 
-TEST(Star, AFalseRankIsRefusedByName) {
+TEST(Rendezvous, AFalseRankIsRefusedByName) {
   testing::internal::CaptureStderr();
   Meeting meeting(2, 10);
   std::string refused = meeting.join(1, 2, makeJobKey("another secret", "a job"), 0.3);
@@ -302,10 +302,10 @@ TEST(Star, AFalseRankIsRefusedByName) {
       << said;
 }
 
-TEST(Star, TheSecondOfTwoProcessesOfOneRankIsRefused) {
+TEST(Rendezvous, TheSecondOfTwoProcessesOfOneRankIsRefused) {
   testing::internal::CaptureStderr();
   Meeting meeting(3, 10);
-  Star stars[2];
+  Rendezvous stars[2];
   std::thread first([&] { meeting.join(1, 3, meeting.key, 10, &stars[0]); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   std::string refused = meeting.join(1, 3, meeting.key, 10);
@@ -316,22 +316,22 @@ TEST(Star, TheSecondOfTwoProcessesOfOneRankIsRefused) {
   first.join();
   meeting.thread.join();
   EXPECT_EQ(meeting.failure, "");
-  EXPECT_EQ(stars[0].cards.size(), 3u);
+  EXPECT_EQ(stars[0].infos.size(), 3u);
   std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("warning: two processes claim rank 1"), std::string::npos) << said;
 }
 
 /// Two jobs at one port: the ranks of the one with other flags have come first.
-TEST(Star, RanksWithOtherFlagsAreLeftAside) {
+TEST(Rendezvous, RanksWithOtherFlagsAreLeftAside) {
   Meeting meeting(3, 10);
   std::string refused[3];
   std::vector<std::thread> threads;
   auto join = [&](int rank, uint64_t command, double seconds) {
     threads.emplace_back([&, rank, command, seconds] {
-      ProcessCard card = makeCard(rank, 3, 7);
-      card.command = command;
+      ProcessInfo info = makeProcessInfo(rank, 3, 7);
+      info.command = command;
       std::string said =
-          messageOf([&] { joinStar(meeting.where, card, meeting.key, seconds, "there"); });
+          messageOf([&] { joinRendezvous(meeting.where, info, meeting.key, seconds, "there"); });
       if (command)
         refused[rank] = said;
     });
@@ -346,13 +346,13 @@ TEST(Star, RanksWithOtherFlagsAreLeftAside) {
   meeting.thread.join();
   EXPECT_EQ(meeting.failure, "");
   for (int rank : {1, 2}) {
-    EXPECT_EQ(meeting.star.cards[rank].command, 0u);
+    EXPECT_EQ(meeting.rendezvous.infos[rank].command, 0u);
     EXPECT_NE(refused[rank].find("has other flags, or another program"), std::string::npos)
         << refused[rank];
   }
 }
 
-TEST(Star, ThoseThatCameLearnWhoDidNot) {
+TEST(Rendezvous, ThoseThatCameLearnWhoDidNot) {
   Meeting meeting(3, 0.5);
   std::string said = meeting.join(2, 3, meeting.key, 10);
   meeting.thread.join();
@@ -360,22 +360,22 @@ TEST(Star, ThoseThatCameLearnWhoDidNot) {
   EXPECT_NE(said.find("rank 1"), std::string::npos) << said;
 }
 
-TEST(Star, CardsOffTheWireAreChecked) {
-  ProcessCard mine = makeCard(1, 2, 7);
-  std::vector<ProcessCard> cards = {makeCard(0, 2, 7), mine};
-  for (ProcessCard &card : cards)
-    std::strcpy(card.address, "127.0.0.1");
-  EXPECT_EQ(findBadCard(cards, mine), "");
+TEST(Rendezvous, CardsOffTheWireAreChecked) {
+  ProcessInfo mine = makeProcessInfo(1, 2, 7);
+  std::vector<ProcessInfo> infos = {makeProcessInfo(0, 2, 7), mine};
+  for (ProcessInfo &info : infos)
+    std::strcpy(info.address, "127.0.0.1");
+  EXPECT_EQ(findBadProcessInfo(infos, mine), "");
   auto check = [&](auto change, const char *words) {
-    std::vector<ProcessCard> bad = cards;
+    std::vector<ProcessInfo> bad = infos;
     change(bad[0]);
-    EXPECT_NE(findBadCard(bad, mine).find(words), std::string::npos) << findBadCard(bad, mine);
+    EXPECT_NE(findBadProcessInfo(bad, mine).find(words), std::string::npos) << findBadProcessInfo(bad, mine);
   };
-  check([](ProcessCard &card) { card.rank = 1; }, "a card of rank 1 of 2 where that of rank 0");
-  check([](ProcessCard &card) { card.size = 1 << 30; }, "of rank 0 of 1073741824");
-  check([](ProcessCard &card) { card.port = 9; }, "whose port is 9");
-  check([](ProcessCard &card) { std::memset(card.address, '1', sizeof(card.address)); },
+  check([](ProcessInfo &info) { info.rank = 1; }, "a info of rank 1 of 2 where that of rank 0");
+  check([](ProcessInfo &info) { info.size = 1 << 30; }, "of rank 0 of 1073741824");
+  check([](ProcessInfo &info) { info.port = 9; }, "whose port is 9");
+  check([](ProcessInfo &info) { std::memset(info.address, '1', sizeof(info.address)); },
         "whose address is none");
-  check([](ProcessCard &card) { std::strcpy(card.address, "evil.example"); },
+  check([](ProcessInfo &info) { std::strcpy(info.address, "evil.example"); },
         "whose address is none");
 }

@@ -174,7 +174,7 @@ static void runStep(const std::function<bool()> &other) {
   });
 }
 
-TEST(ThreadWatch, EndsRanksThatWaitForARankThatIsDone) {
+TEST(DeadlockMonitor, EndsRanksThatWaitForARankThatIsDone) {
   try {
     runStep([] { return false; });
     FAIL();
@@ -190,7 +190,7 @@ TEST(ThreadWatch, EndsRanksThatWaitForARankThatIsDone) {
   }
 }
 
-TEST(ThreadWatch, WaitsForARankThatTakesLonger) {
+TEST(DeadlockMonitor, WaitsForARankThatTakesLonger) {
   EXPECT_NO_THROW(runStep([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(1600));
     return true;

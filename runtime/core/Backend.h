@@ -81,8 +81,8 @@ public:
   /// Forgets what it has recorded of runs: called when nothing is run any more, before the
   /// communication whose operations are in recordings ends.
   virtual void forgetRecordings() {}
-  /// The sides of square matrices whose product shows how fast it multiplies: 256, 512 or 2048.
-  virtual int64_t getProductSize() const { return 512; }
+  /// The sides of square matrices whose matmul shows how fast it multiplies: 256, 512 or 2048.
+  virtual int64_t getPeakMatmulSize() const { return 512; }
 
   /// Where instructions see scalars that the host sets before each run of an entry: there
   /// themselves, or in a memory of the device, which lasts as long as it.
@@ -114,7 +114,7 @@ protected:
 
 /// When something that was started was under way beside the instructions, in seconds of the steady
 /// clock.
-struct StartedTimes {
+struct AsyncTimes {
   const Bound *bound;
   double start, end;
 };
@@ -132,7 +132,7 @@ public:
   /// Notes from now on when what is started is under way, where it does not run at once.
   virtual void startTrace() {}
   /// Of what was over by now, and not taken before.
-  virtual std::vector<StartedTimes> takeTimes() { return {}; }
+  virtual std::vector<AsyncTimes> takeTimes() { return {}; }
 };
 
 /// The communication among the ranks of a mesh: those of this process, or one of each process.

@@ -113,7 +113,7 @@ void checkKernel(const KernelOp &op, size_t arguments) {
       PSRT_FAIL(BadInput, "a kernel of %zu arguments writes number %d", arguments, index);
 }
 
-static int64_t countPlaces(const std::array<int64_t, 3> &sizes) {
+static int64_t countPositions(const std::array<int64_t, 3> &sizes) {
   return countElements({sizes[0], sizes[1], sizes[2]});
 }
 
@@ -138,16 +138,16 @@ void checkConvolution(const ConvolutionOp &op) {
   if (op.groups < 1)
     PSRT_FAIL(BadInput, "a convolution has %lld groups", (long long)op.groups);
   const WindowShape &windows = op.windows;
-  countElements({op.groups, op.outChannels, op.inChannels, countPlaces(windows.kernel)});
-  countElements({op.batch, op.groups, op.inChannels, countPlaces(windows.in)});
-  countElements({op.batch, op.groups, op.outChannels, countPlaces(windows.out)});
+  countElements({op.groups, op.outChannels, op.inChannels, countPositions(windows.kernel)});
+  countElements({op.batch, op.groups, op.inChannels, countPositions(windows.in)});
+  countElements({op.batch, op.groups, op.outChannels, countPositions(windows.out)});
 }
 
 void checkMaxPool(const MaxPoolOp &op) {
   checkWindows(op.windows);
-  countPlaces(op.windows.kernel);
-  countElements({op.planes, countPlaces(op.windows.in)});
-  countElements({op.planes, countPlaces(op.windows.out)});
+  countPositions(op.windows.kernel);
+  countElements({op.planes, countPositions(op.windows.in)});
+  countElements({op.planes, countPositions(op.windows.out)});
 }
 
 void checkInitial(const Variable &variable) {

@@ -189,7 +189,7 @@ void Executor::takeTimes(const BoundEntry &entry, int64_t step) {
   for (size_t i = 0; i < times.size(); i += 2, ++timed)
     events[timed].start = times[i], events[timed].end = times[i + 1];
   const Bound *first = entry.code.data();
-  for (const StartedTimes &one : comm.takeTimes())
+  for (const AsyncTimes &one : comm.takeTimes())
     if (one.bound >= first && one.bound < first + entry.code.size())
       events.push_back(
           {one.bound, entry.entries[one.bound - first], step, one.start, one.end, true});

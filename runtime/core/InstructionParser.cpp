@@ -53,7 +53,7 @@ Dtype parseOutDtype(const Json &object, Dtype dtype) {
   return result;
 }
 
-/// Products of 8-bit floats have two units, and yield another type.
+/// Matmuls of 8-bit floats have two units, and yield another type.
 void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &op) {
   if (!get(object, "rhs_dtype").is_null())
     op.otherRhsDtype = parseDtype(object.at("rhs_dtype"));
@@ -63,7 +63,7 @@ void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &o
   if (is8 != isFloat8(op.rhsDtype()) || (!is8 && op.rhsDtype() != op.dtype))
     PSRT_FAIL(BadInput, "a matmul of %s and %s; expected one type, or two of 8 bits",
               dtypeName(op.dtype), dtypeName(op.rhsDtype()));
-  if (is8 != has(MatmulOp::LhsUnit) || is8 != has(MatmulOp::RhsUnit))
+  if (is8 != has(MatmulOp::LhsScale) || is8 != has(MatmulOp::RhsScale))
     PSRT_FAIL(BadInput, "a matmul of %s with%s units; f8e4m3 and f8e5m2 have them, no others",
               dtypeName(op.dtype), is8 ? "out two" : "");
   if (is8 && (!hasOutDtype || has(MatmulOp::Sums)))
@@ -71,7 +71,7 @@ void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &o
               dtypeName(op.dtype), dtypeName(op.outDtype), has(MatmulOp::Sums) ? " and sums" : "");
 }
 
-/// Which operand the sums are of. There is one product then, without a bias.
+/// Which operand the sums are of. There is one matmul then, without a bias.
 void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &op) {
   std::string summed = object.at("summed").get<std::string>();
   if (summed != "lhs" && summed != "rhs")
@@ -82,7 +82,7 @@ void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &o
               instruction.buffers[MatmulOp::Bias].present() ? "a bias" : "a batch");
 }
 
-/// There is one product then, set and not added, without sums.
+/// There is one matmul then, set and not added, without sums.
 void parseActivation(const Json &object, const Instruction &instruction, MatmulOp &op) {
   std::string name = object.at("activation").get<std::string>();
   if (name != "gelu" && name != "gelu_grad")
@@ -120,7 +120,7 @@ void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   countElements({op.batch[0], op.batch[1], op.m, op.n});
   countElements({op.batch[0], op.batch[1], op.k, std::max(op.m, op.n)});
   addBuffers(result, object, {"lhs", "rhs", "out"});
-  addOptionalBuffers(result, object, {"bias", "sums", "lhs_unit", "rhs_unit", "aux"});
+  addOptionalBuffers(result, object, {"bias", "sums", "lhs_scale", "rhs_scale", "aux"});
   parseFloat8(object, result, op);
   if (result.buffers[MatmulOp::Sums].present())
     parseSummed(object, result, op);

@@ -51,7 +51,7 @@ struct KernelOp {
 /// dim, one for each row of lhs or column of rhs, aux: of an activation, with the strides of out.
 /// Strides in elements. Sums of 16-bit floats are of f32, rounded once.
 struct MatmulOp {
-  enum { Lhs, Rhs, Out, Bias, Sums, LhsUnit, RhsUnit, Aux, Buffers };
+  enum { Lhs, Rhs, Out, Bias, Sums, LhsScale, RhsScale, Aux, Buffers };
   /// What out is besides: the GELU, by the tanh formula, of lhs rhs (+ bias), which goes to aux
   /// where there is one; or lhs rhs times the GELU's derivative at aux.
   enum class Activation { None, Gelu, GeluGrad };

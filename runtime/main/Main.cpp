@@ -19,25 +19,25 @@
 namespace psrt {
 
 /// How the ranks communicate: as the flag says, else as this process was launched.
-static std::string chooseComm(const Flags &flags, const ProcessPlace &place) {
+static std::string chooseComm(const Flags &flags, const ProcessIdentity &place) {
   if (!flags.comm.empty() && flags.comm != "nccl") // which brings no processes together by itself
     return flags.comm;
   bool pmi = std::getenv("PMI_RANK") || std::getenv("PMIX_RANK");
   switch (place.launcher) {
-  case ProcessPlace::None:
+  case ProcessIdentity::None:
     return "local";
-  case ProcessPlace::Mpi:
+  case ProcessIdentity::Mpi:
     return "mpi";
-  case ProcessPlace::Torchrun:
+  case ProcessIdentity::Torchrun:
     return "tcp";
-  case ProcessPlace::Slurm:
+  case ProcessIdentity::Slurm:
     return pmi ? "mpi" : "tcp";
   }
   return "local";
 }
 
 /// Joins the job that this process is one of; null when all ranks are in this process.
-static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessPlace &place,
+static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessIdentity &place,
                                            const Program &program, const std::string &command) {
   if (flags.comm == "nccl" && program.target.rfind("cuda:", 0) != 0)
     PSRT_FAIL(BadArgument,
@@ -210,7 +210,7 @@ static int runInJob(const ProgramSource &source, const Flags &flags, ProcessJob 
   }
 }
 
-static int run(const Flags &flags, const ProcessPlace &place) {
+static int run(const Flags &flags, const ProcessIdentity &place) {
   bool first = place.rank <= 0 || place.rank >= place.size;
   std::unique_ptr<ProcessJob> job;
   ProgramSource source = linkedSource();
@@ -245,9 +245,9 @@ int main(int argc, char **argv) {
   psrt::startSignalThread();
   psrt::prepareStandardOutput();
   psrt::Flags flags;
-  psrt::ProcessPlace place;
+  psrt::ProcessIdentity place;
   try {
-    place = psrt::findProcessPlace();
+    place = psrt::findProcessIdentity();
   } catch (...) {
     return psrt::report(psrt::currentStatus(), true);
   }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kRuns = 3;
 
-Instruction makeProduct(int64_t size) {
+Instruction makeMatmul(int64_t size) {
   MatmulOp op;
   op.m = op.n = op.k = size;
   op.lhs = op.rhs = op.out = {0, 0, size, 1};
@@ -18,15 +18,15 @@ Instruction makeProduct(int64_t size) {
   return result;
 }
 
-/// A square product, row-major. Devices keep what they prepare for an instruction: it stays.
-const Instruction &productInstruction(int64_t size) {
-  static const std::map<int64_t, Instruction> products = {
-      {256, makeProduct(256)}, {512, makeProduct(512)}, {2048, makeProduct(2048)}};
-  return products.at(size);
+/// A square matmul, row-major. Devices keep what they prepare for an instruction: it stays.
+const Instruction &matmulInstruction(int64_t size) {
+  static const std::map<int64_t, Instruction> matmuls = {
+      {256, makeMatmul(256)}, {512, makeMatmul(512)}, {2048, makeMatmul(2048)}};
+  return matmuls.at(size);
 }
 
 double measureRank(Rank &rank) {
-  int64_t size = rank.device->getProductSize(), bytes = size * size * int64_t(sizeof(float));
+  int64_t size = rank.device->getPeakMatmulSize(), bytes = size * size * int64_t(sizeof(float));
   std::unique_ptr<RankMemory> memory = rank.device->makeMemory(3 * bytes);
   std::vector<float> values(size * size, 0.5f);
   for (int64_t address : {int64_t(0), bytes, 2 * bytes})
@@ -34,7 +34,7 @@ double measureRank(Rank &rank) {
   void *buffers[MatmulOp::Buffers] = {memory->at(0), memory->at(bytes), memory->at(2 * bytes),
                                       nullptr};
   Bound bound;
-  bound.instruction = &productInstruction(size);
+  bound.instruction = &matmulInstruction(size);
   bound.buffers = buffers;
   if (!rank.device->bind(bound))
     return 0;

@@ -121,11 +121,11 @@ private:
                    quoted(instructionName(program, instruction)).c_str(),
                    event.isStarted ? "communication" : d.category.c_str(), rank.index, thread,
                    event.start * 1e6, (event.end - event.start) * 1e6, d.arguments.c_str(),
-                   describePlace(event, !d.arguments.empty()).c_str());
+                   describeLocation(event, !d.arguments.empty()).c_str());
   }
 
   /// What it belongs to. Of what ran beside the instructions no phase: that has passed.
-  static std::string describePlace(const TraceEvent &event, bool follows) {
+  static std::string describeLocation(const TraceEvent &event, bool follows) {
     const ProgramEntry &entry = *event.entry;
     std::string result = format("%s\"step\": %lld, \"in\": %s", follows ? ", " : "",
                                 (long long)event.step, quoted(entry.label).c_str());

@@ -230,7 +230,7 @@ private:
     savedAt = session.step;
     losses.sync(); // a checkpoint is never ahead of the lines
     log.sync();
-    RunPlace place{session.step,  session.getSeed(), flags.shuffle, order.microBatches * order.rows,
+    RunPosition place{session.step,  session.getSeed(), flags.shuffle, order.microBatches * order.rows,
                    losses.mark(), state.run};
     std::string saved =
         saveCheckpoint(session, tensors, place,
@@ -374,7 +374,7 @@ static int64_t countStepSamples(const Session &session) {
 
 void resume(Session &session, const NamedTensors &tensors, const Checkpoint &checkpoint,
             const Flags &flags) {
-  const RunPlace &place = checkpoint.getPlace();
+  const RunPosition &place = checkpoint.getPlace();
   const char *path = checkpoint.getPath().c_str();
   int64_t samples = countStepSamples(session);
   bool trains = !flags.eval && samples > 0;

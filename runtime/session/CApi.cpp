@@ -60,7 +60,7 @@ Session &sessionOf(psrt_program *program) {
 
 /// Fails in one of several processes of a launcher: each would train the whole program by itself.
 void checkAlone() {
-  ProcessPlace place = findProcessPlace();
+  ProcessIdentity place = findProcessIdentity();
   if (place.size > 1)
     PSRT_FAIL(BadArgument,
               "this process is one of %lld (%s), and psrt_open runs all ranks as threads of one "

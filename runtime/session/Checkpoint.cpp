@@ -86,7 +86,7 @@ public:
       : session(session), program(session.getProgram()), state(findState(program, tensors)),
         shards(planShards(program, state)), options(options), folder(options.folder) {}
 
-  std::string save(const RunPlace &place);
+  std::string save(const RunPosition &place);
 
 private:
   struct File {
@@ -104,7 +104,7 @@ private:
   Json writeRank(const Rank &rank) const;
   Json describeTensors() const;
   /// Returns the path of the checkpoint.
-  std::string finish(const RunPlace &place, const Json &files) const;
+  std::string finish(const RunPosition &place, const Json &files) const;
   /// Calls body; after a failure nothing partial is left.
   template <typename Body> void cleanly(Body &&body) const;
   /// Calls body in the first process, cleanly. If it fails, throws SaveFailed in every process.
@@ -253,7 +253,7 @@ Json CheckpointWriter::describeTensors() const {
   return result;
 }
 
-std::string CheckpointWriter::finish(const RunPlace &place, const Json &files) const {
+std::string CheckpointWriter::finish(const RunPosition &place, const Json &files) const {
   Json index = {{"version", kVersion},
                 {"step", place.step},
                 {"seed", place.seed},
@@ -284,7 +284,7 @@ static std::string describeSaved(const std::string &path, const Json &files) {
   return "\"" + path + "\" (" + describeBytes(bytes) + ")";
 }
 
-std::string CheckpointWriter::save(const RunPlace &place) {
+std::string CheckpointWriter::save(const RunPosition &place) {
   partial = folder / session.share(kPartialPrefix + drawUniqueName());
   inFirst([&] { makeFolder(); }); // the others wait until it is there
   collectSums();
@@ -305,7 +305,7 @@ std::string CheckpointWriter::save(const RunPlace &place) {
 
 } // namespace
 
-std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPlace &place,
+std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPosition &place,
                            const SaveOptions &options) {
   return CheckpointWriter(session, tensors, options).save(place);
 }

@@ -73,13 +73,13 @@ Session::Session(const ProgramSource &source, const SessionOptions &options)
     recover(error.status);
   }
   if (options.watch && here > 1)
-    threadWatch = std::make_unique<ThreadWatch>(
+    deadlockMonitor = std::make_unique<DeadlockMonitor>(
         silenceAllowed(), [this] { return lookAtRanks(); },
         [this, silence = silenceAllowed()] { endDeadlock(silence); });
 }
 
-ThreadWatch::Look Session::lookAtRanks() const {
-  ThreadWatch::Look result;
+DeadlockMonitor::Look Session::lookAtRanks() const {
+  DeadlockMonitor::Look result;
   int running = rankThreads->countRunning();
   result.allWait = running > 0 && communication->countWaiting() == running;
   for (const std::unique_ptr<Rank> &rank : ranks)

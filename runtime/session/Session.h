@@ -7,7 +7,7 @@
 #include "runtime/core/Executor.h"
 #include "runtime/data/Batches.h"
 #include "runtime/session/ScalarNotes.h"
-#include "runtime/session/ThreadWatch.h"
+#include "runtime/session/DeadlockMonitor.h"
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -199,7 +199,7 @@ private:
   void scatter(const RankTensor &tensor, const ReadElements &read);
   void makeRank(int index, bool dedicated);
   std::unique_ptr<Communication> makeAmongProcesses(Job &job);
-  ThreadWatch::Look lookAtRanks() const;
+  DeadlockMonitor::Look lookAtRanks() const;
   /// Ends a run in which all ranks wait for each other.
   void endDeadlock(double silence);
 
@@ -213,7 +213,7 @@ private:
   EntryChecks entryChecks;
   std::vector<std::unique_ptr<Rank>> ranks;
   std::unique_ptr<RankThreads> rankThreads;
-  std::unique_ptr<ThreadWatch> threadWatch;
+  std::unique_ptr<DeadlockMonitor> deadlockMonitor;
 };
 
 /// Writes the initial values of all variables of one rank (its own ranges only), but those given.

@@ -75,11 +75,11 @@ class Way:
 WAYS = {
     "padded": Way("gpt2-124m", (*BENCH_FLAGS, "--align-dims", "auto"), is_odd=True),
     "odd": Way("gpt2-124m", (*BENCH_FLAGS, "--align-dims", "off"), is_odd=True),
-    "activated": Way("gpt2-124m", (*BENCH_FLAGS, "--product-activations", "on")),
+    "activated": Way("gpt2-124m", (*BENCH_FLAGS, "--matmul-epilogues", "on")),
     "fp8": Way("llama-1.1b", ("--precision", "fp8", *BENCH_UPDATE)),
 }
 # Of two programs the first should be as fast at least, where that is asked: what -> (programs, whether it is asked).
-COMPARED = {"--align-dims": ("padded", "odd", True), "--product-activations": ("activated", "gpt2-124m", False), "--precision fp8": ("fp8", "llama-1.1b", False)}
+COMPARED = {"--align-dims": ("padded", "odd", True), "--matmul-epilogues": ("activated", "gpt2-124m", False), "--precision fp8": ("fp8", "llama-1.1b", False)}
 
 
 def benches(target):

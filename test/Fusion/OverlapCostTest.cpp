@@ -1,4 +1,4 @@
-// When it pays to cut a collective and its product.
+// When it pays to cut a collective and its matmul.
 #include "lib/Fusion/OverlapCost.h"
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr MachineFigures kIdeal{1, 1, 1, 1, /*latency=*/0, /*halfRows=*/0, /*beside=*/1};
 
 TEST(OverlapCost, EqualTimesHalveAtMost) {
-  OverlapCase what{/*product=*/8, /*rows=*/64, /*transfer=*/8, /*independent=*/0};
+  OverlapCase what{/*matmul=*/8, /*rows=*/64, /*transfer=*/8, /*independent=*/0};
   EXPECT_DOUBLE_EQ(getOverlapTime(kIdeal, what, 1), 16);
   EXPECT_DOUBLE_EQ(getOverlapTime(kIdeal, what, 2), 12);
   EXPECT_DOUBLE_EQ(getOverlapTime(kIdeal, what, 8), 9);
@@ -30,7 +30,7 @@ TEST(OverlapCost, LatencyBoundsTheChunks) {
   EXPECT_EQ(chooseChunks(machine, what, 64), 1);
 }
 
-TEST(OverlapCost, SmallProductsAreNotCut) {
+TEST(OverlapCost, SmallMatmulsAreNotCut) {
   MachineFigures machine = kIdeal;
   machine.halfRows = 512;
   EXPECT_EQ(chooseChunks(machine, {8, 64, 1, 0}, 64), 1);

@@ -1,7 +1,7 @@
 // RUN: ps-opt -ps-defer-sums %s | FileCheck %s
 // RUN: ps-opt -ps-defer-sums=activations=true %s | FileCheck %s --check-prefix=ACTIVATIONS
 
-// Behind attention, a product or a collective: the sum, and what is accumulated, stand beside the weight's gradient; what
+// Behind attention, a matmul or a collective: the sum, and what is accumulated, stand beside the weight's gradient; what
 // else reads the widened cotangent keeps it.
 ps.mesh @mesh <"tp" = 2 : tensor>
 ps.variable accumulator @db : tensor<12xf32>
@@ -26,7 +26,7 @@ func.func @micro_batch(%h: tensor<64x4xbf16>, %v: tensor<4x12xbf16>, %x: tensor<
   return
 }
 
-// Twins: a kernel makes the cotangent; another run has the product; something else takes the sum.
+// Twins: a kernel makes the cotangent; another run has the matmul; something else takes the sum.
 // CHECK-LABEL: func.func @made_by_a_kernel
 // CHECK: ps.reduce sum %{{.*}} {ps.phase = #ps.phase<backward_input>
 func.func @made_by_a_kernel(%h: tensor<64x12xf32>, %x: tensor<64x8xf32>) {
@@ -38,9 +38,9 @@ func.func @made_by_a_kernel(%h: tensor<64x12xf32>, %x: tensor<64x8xf32>) {
   return
 }
 
-// CHECK-LABEL: func.func @product_of_another_segment
+// CHECK-LABEL: func.func @matmul_of_another_segment
 // CHECK: ps.reduce sum %{{.*}} {ps.phase = #ps.phase<backward_input>
-func.func @product_of_another_segment(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>) {
+func.func @matmul_of_another_segment(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>) {
   %b = ps.reduce sum %g dims [0] {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64} : tensor<64x12xf32> -> tensor<12xf32>
   %w = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] {ps.phase = #ps.phase<backward_weight>, ps.segment = 2 : i64} : (tensor<64x12xf32>, tensor<64x8xf32>) -> tensor<12x8xf32>
   ps.accumulate @db, %b {ps.phase = #ps.phase<backward_input>, ps.segment = 1 : i64} : tensor<12xf32>
@@ -59,7 +59,7 @@ func.func @sum_that_is_sent(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>) {
   return
 }
 
-// The derivative of a GELU is a kernel's, unless products multiply by it; that of one by erf always is.
+// The derivative of a GELU is a kernel's, unless matmuls multiply by it; that of one by erf always is.
 // CHECK-LABEL: func.func @derivative_of_a_gelu
 // CHECK-NOT: ps.reduce {{.*}}backward_weight
 // ACTIVATIONS-LABEL: func.func @derivative_of_a_gelu

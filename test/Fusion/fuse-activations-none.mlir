@@ -2,7 +2,7 @@
 // RUN: ps-opt -ps-fuse=activations=true %s 2>&1 >/dev/null | FileCheck %s
 // RUN: ps-opt -ps-fuse %s 2>&1 >/dev/null | FileCheck %s --check-prefix=QUIET --allow-empty
 
-// CHECK: warning: --product-activations on changes nothing
+// CHECK: warning: --matmul-epilogues on changes nothing
 // QUIET-NOT: warning
 ps.mesh @mesh <"tp" = 2 : tensor>
 

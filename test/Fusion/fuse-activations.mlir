@@ -50,7 +50,7 @@ func.func @derivative(%g: tensor<64x8xf32>, %w: tensor<8x12xf32>, %h: tensor<4x1
   return %z : tensor<64x5xf32>
 }
 
-// The gradient of the bias is then summed by the product of the weight's.
+// The gradient of the bias is then summed by the matmul of the weight's.
 // CHECK-LABEL: func.func @derivative_and_sums
 // CHECK: %[[D:.*]] = ps.contract {{.*}} gelu_grad at %arg2
 // CHECK: ps.contract %[[D]] {{.*}} sums of 0
@@ -97,7 +97,7 @@ func.func @sum_with_two_uses(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>) -> (tens
   return %y, %e : tensor<6x12xf32>, tensor<6x12xf32>
 }
 
-// The cotangent is needed, too; the sum is one that a kernel makes; it is the cotangent of a biased product.
+// The cotangent is needed, too; the sum is one that a kernel makes; it is the cotangent of a biased matmul.
 // CHECK-LABEL: func.func @derivatives_by_kernels
 // CHECK-NOT: gelu_grad at
 func.func @derivatives_by_kernels(%g: tensor<6x8xf32>, %w: tensor<8x12xf32>, %h: tensor<6x12xf32>, %b: tensor<12xf32>)
@@ -112,7 +112,7 @@ func.func @derivatives_by_kernels(%g: tensor<6x8xf32>, %w: tensor<8x12xf32>, %h:
   return %c, %d, %k, %m : tensor<6x12xf32>, tensor<6x12xf32>, tensor<6x12xf32>, tensor<6x12xf32>
 }
 
-// No product does it in f64, for a result of another type than the operands, or for a batch.
+// No matmul does it in f64, for a result of another type than the operands, or for a batch.
 // CHECK-LABEL: func.func @other_products
 // CHECK-NOT: ps.contract {{.*}} gelu
 func.func @other_products(%x: tensor<6x8xf64>, %w: tensor<8x12xf64>, %u: tensor<6x8xbf16>, %v: tensor<8x12xbf16>, %p: tensor<3x6x8xf32>, %q: tensor<3x8x12xf32>)
@@ -136,7 +136,7 @@ func.func @gelu_behind_a_collective(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>) -
   return %y : tensor<6x12xf32>
 }
 
-// What is accumulated is added by a kernel: a product sets what it activates.
+// What is accumulated is added by a kernel: a matmul sets what it activates.
 // CHECK-LABEL: func.func @accumulated
 // CHECK: %[[D:.*]] = ps.contract {{.*}} gelu_grad at %arg2
 // CHECK: %[[C:.*]] = ps.fused(%[[D]])

@@ -26,12 +26,12 @@ func.func @saved_sum(%x: tensor<4x16x8xbf16>, %w: tensor<12x8xbf16>, %b: tensor<
 }
 
 // The bias may stand first.
-// CHECK-LABEL: func.func @read_by_a_product
+// CHECK-LABEL: func.func @read_by_a_matmul
 // CHECK-SAME: %[[X:.*]]: tensor<6x8xf32>, %[[W:.*]]: tensor<8x12xf32>, %[[B:.*]]: tensor<12xf32>, %[[V:.*]]: tensor<3x4x5xf32>
 // CHECK-NEXT: %[[H:.*]] = ps.contract %[[X]] [0, 1], %[[W]] [1, 2] -> [0, 2] bias %[[B]]
 // CHECK-NEXT: %[[R:.*]] = ps.reshape %[[H]]
 // CHECK-NEXT: ps.contract %[[R]]
-func.func @read_by_a_product(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %b: tensor<12xf32>, %v: tensor<3x4x5xf32>)
+func.func @read_by_a_matmul(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %b: tensor<12xf32>, %v: tensor<3x4x5xf32>)
     -> tensor<6x5xf32> attributes {ps.class = "c"} {
   %p = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<6x8xf32>, tensor<8x12xf32>) -> tensor<6x12xf32>
   %s = ps.broadcast %b dims [1] : tensor<12xf32> -> tensor<6x12xf32>
@@ -86,10 +86,10 @@ func.func @sum_within_a_kernel(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %b: te
   return %y : tensor<6x12xf32>
 }
 
-// The product itself is needed, too.
-// CHECK-LABEL: func.func @product_with_two_users
+// The matmul itself is needed, too.
+// CHECK-LABEL: func.func @matmul_with_two_users
 // CHECK-NOT: bias %
-func.func @product_with_two_users(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %b: tensor<12xf32>)
+func.func @matmul_with_two_users(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %b: tensor<12xf32>)
     -> (tensor<6x12xf32>, tensor<6x12xf32>) attributes {ps.class = "c"} {
   %p = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<6x8xf32>, tensor<8x12xf32>) -> tensor<6x12xf32>
   %s = ps.broadcast %b dims [1] : tensor<12xf32> -> tensor<6x12xf32>
@@ -117,7 +117,7 @@ func.func @one_column(%x: tensor<6x8xf32>, %w: tensor<8x1xf32>, %b: tensor<1xf32
   return %h : tensor<6x1xf32>
 }
 
-// No product adds a bias of f64, nor one to a result of another type than the operands.
+// No matmul adds a bias of f64, nor one to a result of another type than the operands.
 // CHECK-LABEL: func.func @other_types
 // CHECK-NOT: bias %
 func.func @other_types(%x: tensor<6x8xf64>, %w: tensor<8x12xf64>, %b: tensor<12xf64>, %u: tensor<6x8xbf16>, %v: tensor<8x12xbf16>, %c: tensor<12xf32>)
@@ -144,7 +144,7 @@ func.func @bias_behind_a_collective(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %
   return %h : tensor<6x12xf32>
 }
 
-// A product that has its bias already keeps it when its dims are put in order.
+// A matmul that has its bias already keeps it when its dims are put in order.
 // CHECK-LABEL: func.func @ordered_with_its_bias
 // CHECK: ps.contract {{.*}} -> [0, 1, 2, 3] bias %arg2
 // WITHOUT-LABEL: func.func @ordered_with_its_bias

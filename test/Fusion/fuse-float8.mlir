@@ -1,4 +1,4 @@
-// Products of dequantized tensors are of the 8-bit numbers where devices have such products.
+// Matmuls of dequantized tensors are of the 8-bit numbers where devices have such matmuls.
 // RUN: ps-opt -ps-fuse="float8=true biases=true" %s | FileCheck %s
 // RUN: ps-opt -ps-fuse %s | FileCheck %s --check-prefix=WITHOUT
 
@@ -24,7 +24,7 @@ func.func @forward(%x: tensor<2x16x32xf8E4M3FN>, %w: tensor<48x32xf8E4M3FN>, %ux
   return %z : tensor<2x16x48xbf16>
 }
 
-// A weight's gradient, in f32, of two formats; dims that no product has in their order are moved as bytes.
+// A weight's gradient, in f32, of two formats; dims that no matmul has in their order are moved as bytes.
 // CHECK-LABEL: func.func @weight_gradient
 // CHECK: ps.transpose {{.*}}f8E5M2
 // CHECK: ps.contract {{.*}} units %arg2, %arg3 {{.*}}xf8E5M2>, tensor<{{.*}}xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<48x32xf32>

@@ -5,7 +5,7 @@
 ps.mesh @mesh <"tp" = 2 : tensor>
 
 // The gradients of a weight and its bias, by a cotangent that comes from elsewhere. What is accumulated is added by a
-// kernel: a product sets its sums.
+// kernel: a matmul sets its sums.
 // CHECK-LABEL: func.func @gradients
 // CHECK: %[[W:.*]], %[[B:.*]] = ps.contract %arg0 [0, 1, 2], %arg1 [0, 1, 3] -> [2, 3] sums of 0 :
 // CHECK-SAME: (tensor<4x16x12xf32>, tensor<4x16x8xf32>) -> (tensor<12x8xf32>, tensor<12xf32>)
@@ -21,7 +21,7 @@ func.func @gradients(%g: tensor<4x16x12xf32>, %x: tensor<4x16x8xf32>, %dw: !ps.r
   return
 }
 
-// 16-bit floats are widened before they are added up, as a product does; here the cotangent is the right operand.
+// 16-bit floats are widened before they are added up, as a matmul does; here the cotangent is the right operand.
 // CHECK-LABEL: func.func @sums_of_narrow_floats
 // CHECK: ps.contract %{{.*}} [0, 1], %{{.*}} [0, 2] -> [1, 2] sums of 1 : (tensor<64x8xbf16>, tensor<64x12xbf16>) -> (tensor<8x12xf32>, tensor<12xf32>)
 // CHECK-NOT: ps.reduce
@@ -32,11 +32,11 @@ func.func @sums_of_narrow_floats(%g: tensor<64x12xbf16>, %x: tensor<64x8xbf16>) 
   return %w, %b : tensor<8x12xf32>, tensor<12xf32>
 }
 
-// A product that yields the cotangent does not add it up.
-// CHECK-LABEL: func.func @cotangent_of_a_product
+// A matmul that yields the cotangent does not add it up.
+// CHECK-LABEL: func.func @cotangent_of_a_matmul
 // CHECK: %[[G:.*]] = ps.contract
 // CHECK: ps.contract %[[G]] {{.*}} sums of 0
-func.func @cotangent_of_a_product(%h: tensor<64x4xf32>, %v: tensor<4x12xf32>, %x: tensor<64x8xf32>) -> (tensor<12x8xf32>, tensor<12xf32>) attributes {ps.class = "c"} {
+func.func @cotangent_of_a_matmul(%h: tensor<64x4xf32>, %v: tensor<4x12xf32>, %x: tensor<64x8xf32>) -> (tensor<12x8xf32>, tensor<12xf32>) attributes {ps.class = "c"} {
   %g = ps.contract %h [0, 1], %v [1, 2] -> [0, 2] : (tensor<64x4xf32>, tensor<4x12xf32>) -> tensor<64x12xf32>
   %b = ps.reduce sum %g dims [0] : tensor<64x12xf32> -> tensor<12xf32>
   %w = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] : (tensor<64x12xf32>, tensor<64x8xf32>) -> tensor<12x8xf32>
@@ -53,7 +53,7 @@ func.func @cotangent_of_a_kernel(%h: tensor<64x12xf32>, %x: tensor<64x8xf32>) ->
   return %w, %b : tensor<12x8xf32>, tensor<12xf32>
 }
 
-// The sums of what the product reads rounded are others.
+// The sums of what the matmul reads rounded are others.
 // CHECK-LABEL: func.func @sums_before_rounding
 // CHECK-NOT: sums of
 func.func @sums_before_rounding(%g: tensor<64x12xf32>, %x: tensor<64x8xbf16>) -> (tensor<12x8xf32>, tensor<12xf32>) attributes {ps.class = "c"} {
@@ -63,7 +63,7 @@ func.func @sums_before_rounding(%g: tensor<64x12xf32>, %x: tensor<64x8xbf16>) ->
   return %w, %b : tensor<12x8xf32>, tensor<12xf32>
 }
 
-// Other dims than the product sums; a maximum; a batch.
+// Other dims than the matmul sums; a maximum; a batch.
 // CHECK-LABEL: func.func @other_sums
 // CHECK-NOT: sums of
 func.func @other_sums(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>, %u: tensor<3x64x12xf32>, %v: tensor<3x64x8xf32>)
@@ -77,19 +77,19 @@ func.func @other_sums(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>, %u: tensor<3x
 }
 
 // What is sent as it is may be cut into chunks, which have no sums of their own.
-// CHECK-LABEL: func.func @product_that_is_sent
+// CHECK-LABEL: func.func @matmul_that_is_sent
 // CHECK-NOT: sums of
-func.func @product_that_is_sent(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>) -> (tensor<12x8xf32>, tensor<12xf32>) attributes {ps.class = "c"} {
+func.func @matmul_that_is_sent(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>) -> (tensor<12x8xf32>, tensor<12xf32>) attributes {ps.class = "c"} {
   %b = ps.reduce sum %g dims [0] : tensor<64x12xf32> -> tensor<12xf32>
   %w = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] : (tensor<64x12xf32>, tensor<64x8xf32>) -> tensor<12x8xf32>
   %s = ps.all_reduce sum %w over ["tp"] : tensor<12x8xf32>
   return %s, %b : tensor<12x8xf32>, tensor<12xf32>
 }
 
-// Neither op can stand where the other does: the product needs what is made of the sums, by a use before it.
-// CHECK-LABEL: func.func @product_that_needs_the_sums
+// Neither op can stand where the other does: the matmul needs what is made of the sums, by a use before it.
+// CHECK-LABEL: func.func @matmul_that_needs_the_sums
 // CHECK-NOT: sums of
-func.func @product_that_needs_the_sums(%g: tensor<8x12xf32>) -> tensor<12x12xf32> attributes {ps.class = "c"} {
+func.func @matmul_that_needs_the_sums(%g: tensor<8x12xf32>) -> tensor<12x12xf32> attributes {ps.class = "c"} {
   %b = ps.reduce sum %g dims [0] : tensor<8x12xf32> -> tensor<12xf32>
   %s = ps.broadcast %b dims [1] : tensor<12xf32> -> tensor<8x12xf32>
   %e = ps.exp %s : tensor<8x12xf32>

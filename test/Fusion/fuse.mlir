@@ -139,7 +139,7 @@ func.func @summed_in_opposite_orders(%a: tensor<4x3x5xf32>, %b: tensor<5x3x7xf32
   return %y : tensor<4x7xf32>
 }
 
-// Rows of a transposed result: the product is made the right way round, then turned.
+// Rows of a transposed result: the matmul is made the right way round, then turned.
 // CHECK-LABEL: func.func @batch_between
 // CHECK: %[[P:.*]] = ps.contract
 // CHECK-SAME: -> tensor<2x4x7xf32>

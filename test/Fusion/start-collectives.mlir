@@ -8,7 +8,7 @@
 // CPU: ps.mesh
 ps.mesh @mesh <"tp" = 2 : tensor>
 
-// The product of the weight's gradient depends on the sum as little as the sum on it: it moves between the start and
+// The matmul of the weight's gradient depends on the sum as little as the sum on it: it moves between the start and
 // the first use, with what it is added to.
 // CHECK-LABEL: func.func @column_parallel_backward
 // CHECK: %[[X:.*]] = ps.contract %{{.*}}, %{{.*}} [0, 2]
@@ -33,7 +33,7 @@ func.func @column_parallel_backward(%g: tensor<8x4xf32>, %x: tensor<8x16xf32>, %
   return %3 : tensor<8x16xf32>
 }
 
-// A product behind the first use moves in front of it, with the view that it reads through.
+// A matmul behind the first use moves in front of it, with the view that it reads through.
 // CHECK-LABEL: func.func @gradient_behind_the_use
 // CHECK: %[[S:.*]] = ps.all_reduce
 // CHECK-NEXT: %[[T:.*]] = ps.transpose
@@ -53,7 +53,7 @@ func.func @gradient_behind_the_use(%g: tensor<8x16xf32>, %x: tensor<8x16xf32>) -
   return %1, %3 : tensor<8x16xf32>, tensor<16x16xf32>
 }
 
-// The twin: what follows needs the sum, so that it is no sooner over than made; a product is cut with it where that is asked for.
+// The twin: what follows needs the sum, so that it is no sooner over than made; a matmul is cut with it where that is asked for.
 // CHECK-LABEL: func.func @row_parallel_forward
 // CHECK: ps.contract
 // CHECK-NEXT: ps.all_reduce sum %{{.*}} over ["tp"] : tensor<2x4x16xf32>
@@ -73,7 +73,7 @@ func.func @row_parallel_forward(%x: tensor<2x4x8xf32>, %w: tensor<8x16xf32>) -> 
   return %2 : tensor<2x4x16xf32>
 }
 
-// Sequence parallel: gathered along the sequence for a product, scattered behind one; whole samples are a chunk.
+// Sequence parallel: gathered along the sequence for a matmul, scattered behind one; whole samples are a chunk.
 // CHUNKS-LABEL: func.func @sequence_parallel
 // CHUNKS: %[[G:.*]] = ps.all_gather %{{.*}} over ["tp"] dim 1 {ps.chunks = 2 : i64}
 // CHUNKS-NEXT: %[[W:.*]] = ps.wait %[[G]]
@@ -97,11 +97,11 @@ func.func @sequence_parallel(%x: tensor<2x2x8xf32>, %w: tensor<8x16xf32>, %v: te
 }
 
 // A bias is of all rows, so of each chunk.
-// CHUNKS-LABEL: func.func @products_with_biases
+// CHUNKS-LABEL: func.func @matmul_with_biases
 // CHUNKS: ps.all_gather %{{.*}} over ["tp"] dim 1 {ps.chunks = 2 : i64}
 // CHUNKS-NEXT: ps.wait
 // CHUNKS-NEXT: ps.contract {{.*}} bias %arg2
-func.func @products_with_biases(%x: tensor<2x2x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>) -> tensor<2x4x16xf32> attributes {ps.class = "c"} {
+func.func @matmul_with_biases(%x: tensor<2x2x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>) -> tensor<2x4x16xf32> attributes {ps.class = "c"} {
   %0 = ps.all_gather %x over ["tp"] dim 1 : tensor<2x2x8xf32> -> tensor<2x4x8xf32>
   %1 = ps.contract %0 [0, 1, 2], %w [2, 3] -> [0, 1, 3] bias %b : (tensor<2x4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> tensor<2x4x16xf32>
   return %1 : tensor<2x4x16xf32>
@@ -117,11 +117,11 @@ func.func @gathered_bias(%x: tensor<2x4x8xf32>, %w: tensor<8x16xf32>, %b: tensor
   return %1 : tensor<2x4x16xf32>
 }
 
-// The twin: a product with sums is not cut.
-// CHUNKS-LABEL: func.func @product_with_sums
+// The twin: a matmul with sums is not cut.
+// CHUNKS-LABEL: func.func @matmul_with_sums
 // CHUNKS-NOT: ps.chunks
 // CHUNKS: return
-func.func @product_with_sums(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>) -> (tensor<12x8xf32>, tensor<12xf32>) attributes {ps.class = "c"} {
+func.func @matmul_with_sums(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>) -> (tensor<12x8xf32>, tensor<12xf32>) attributes {ps.class = "c"} {
   %w, %b = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] sums of 0 : (tensor<64x12xf32>, tensor<64x8xf32>) -> (tensor<12x8xf32>, tensor<12xf32>)
   %0 = ps.all_reduce sum %w over ["tp"] : tensor<12x8xf32>
   return %0, %b : tensor<12x8xf32>, tensor<12xf32>
@@ -136,7 +136,7 @@ func.func @one_sample_is_scattered(%x: tensor<1x4x8xf32>, %w: tensor<8x16xf32>) 
   return %1 : tensor<1x2x16xf32>
 }
 
-// Twins of it: one sample that is gathered, where others may read it; a result that something else reads; a product that
+// Twins of it: one sample that is gathered, where others may read it; a result that something else reads; a matmul that
 // adds up what is gathered.
 // CHUNKS-LABEL: func.func @one_sample_is_gathered
 // CHUNKS-NOT: ps.chunks

@@ -48,9 +48,9 @@ func.func @causal_and_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>
 }
 
 // The same as a product of bools.
-// CHECK-LABEL: func.func @product_of_bools
+// CHECK-LABEL: func.func @matmul_of_bools
 // CHECK: ps.attention %arg0, %arg1, %arg2 padding %arg3 causal scale 1.000000e+00 {ps.attention_form = "causal, padding"}
-func.func @product_of_bools(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi1>) -> tensor<2x4x8x16xf32> {
+func.func @matmul_of_bools(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi1>) -> tensor<2x4x8x16xf32> {
   %p = ps.broadcast %real dims [0, 3] : tensor<2x8xi1> -> tensor<2x1x8x8xi1>
   %i = ps.iota dim 2 : tensor<2x1x8x8xi64>
   %j = ps.iota dim 3 : tensor<2x1x8x8xi64>

@@ -138,9 +138,9 @@ func.func @gather_of_dequantized(%q: tensor<2xf8E4M3FN>, %u: tensor<f32>) -> ten
   return %y : tensor<4xbf16>
 }
 
-// CHECK-LABEL: func.func @gather_of_dequantized_by_many_units_stays
+// CHECK-LABEL: func.func @gather_of_dequantized_by_many_scales_stays
 // CHECK: ps.all_gather {{.*}}bf16
-func.func @gather_of_dequantized_by_many_units_stays(%q: tensor<2xf8E4M3FN>, %u: tensor<2xf32>) -> tensor<4xbf16> {
+func.func @gather_of_dequantized_by_many_scales_stays(%q: tensor<2xf8E4M3FN>, %u: tensor<2xf32>) -> tensor<4xbf16> {
   %x = ps.dequantize %q, %u : tensor<2xf8E4M3FN>, tensor<2xf32> -> tensor<2xbf16>
   %y = ps.all_gather %x over ["tp"] dim 0 : tensor<2xbf16> -> tensor<4xbf16>
   return %y : tensor<4xbf16>

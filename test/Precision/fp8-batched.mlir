@@ -1,4 +1,4 @@
-// Each product of a batch has to fit by itself: many small ones do not make a large one.
+// Each matmul of a batch has to fit by itself: many small ones do not make a large one.
 // RUN: ps-opt %s --ps-precision=precision=fp8 2>/dev/null | FileCheck %s
 // RUN: ps-opt %s --ps-precision=precision=fp8 2>&1 >/dev/null | FileCheck %s --check-prefix=SAID
 
@@ -14,7 +14,7 @@ module {
   // CHECK-NOT: ps.quantize
   // CHECK: ps.contract {{.*}} : (tensor<4x4x32xbf16>, tensor<4x32x16xbf16>)
   // CHECK: %[[LARGEST:.*]] = ps.reduce max
-  // CHECK: %[[UNIT:.*]] = ps.float8_unit e4m3 %[[LARGEST]]
+  // CHECK: %[[UNIT:.*]] = ps.float8_scale e4m3 %[[LARGEST]]
   // CHECK: %[[SPREAD:.*]] = ps.broadcast %[[UNIT]]
   // CHECK: %[[QX:.*]] = ps.quantize %{{.*}}, %[[SPREAD]]
   // CHECK: %[[X:.*]] = ps.dequantize %[[QX]],

@@ -55,7 +55,7 @@ module {
   // CHECK-NOT: ps.quantize
   // CURRENT-LABEL: func.func @micro_batch
   // CURRENT: %[[LARGEST:.*]] = ps.reduce max
-  // CURRENT: %[[UNIT:.*]] = ps.float8_unit e4m3 %[[LARGEST]] margin 0
+  // CURRENT: %[[UNIT:.*]] = ps.float8_scale e4m3 %[[LARGEST]] margin 0
   // CURRENT: %[[SPREAD:.*]] = ps.broadcast %[[UNIT]]
   // CURRENT: ps.quantize %{{.*}}, %[[SPREAD]]
   func.func @micro_batch(%x: tensor<16x32xf32> {ps.name = "x"}) {
@@ -82,7 +82,7 @@ module {
   // CHECK: %[[STEPS:.*]] = ps.concat %[[KEPT]], %{{.*}} dim 0
   // CHECK: ps.write @fp8.w.input.amax.history, %[[STEPS]]
   // CHECK: %[[LARGEST:.*]] = ps.reduce max %[[STEPS]] dims [0]
-  // CHECK: %[[UNIT:.*]] = ps.float8_unit e4m3 %[[LARGEST]]
+  // CHECK: %[[UNIT:.*]] = ps.float8_scale e4m3 %[[LARGEST]]
   // CHECK: ps.write @fp8.w.input.unit, %[[UNIT]]
   // CHECK: ps.write @fp8.w.input.amax.now
   func.func @update() {
@@ -92,7 +92,7 @@ module {
   // CHECK-LABEL: func.func @evaluate
   // CHECK-NOT: fp8
   // CHECK: %[[LARGEST:.*]] = ps.reduce max
-  // CHECK: %[[UNIT:.*]] = ps.float8_unit e4m3 %[[LARGEST]]
+  // CHECK: %[[UNIT:.*]] = ps.float8_scale e4m3 %[[LARGEST]]
   // CHECK: ps.broadcast %[[UNIT]]
   // CHECK: ps.quantize
   func.func @evaluate(%x: tensor<16x32xf32> {ps.name = "x"}) -> (tensor<16x16xf32> {ps.name = "y"}) {

@@ -45,7 +45,7 @@ ps.variable accumulator @loss : tensor<f32>
 // CHECK: %[[B:.*]] = ps.read @frozen.bf16
 // CHECK: ps.broadcast %[[B]]
 // CHECK: ps.add {{.*}} : tensor<4x8xbf16>
-// 0.3 is no number of the type: the product is rounded once.
+// 0.3 is no number of the type: the matmul is rounded once.
 // CHECK: %[[PRODUCT:.*]] = ps.mul {{.*}} : tensor<4x8xf32>
 // CHECK: ps.convert %[[PRODUCT]] {{.*}} -> tensor<4x8xbf16>
 // CHECK: %[[EXP:.*]] = ps.exp {{.*}} : tensor<4x8xf32>

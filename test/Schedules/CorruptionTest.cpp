@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-using namespace parashard::plan;
+using namespace parashard::schedules;
 
 namespace {
 
@@ -17,7 +17,7 @@ using Results = std::map<int64_t, std::string>;
 
 /// Runs tasks by the values that they need, in any order that the rows allow. Nothing where a task
 /// needs what is never made, or makes something for the second time.
-std::optional<Results> runByValues(const Timetable &table) {
+std::optional<Results> runByValues(const PipelineSchedule &table) {
   std::set<std::string> made; // "y 3 0": the output of stage 3 of micro-batch 0
   Results results;
   int64_t last = table.placement.getNumStages() - 1;
@@ -101,9 +101,9 @@ enum Kind {
 };
 
 /// Changes one thing; false where nothing changed.
-bool corrupt(Timetable &table, Kind kind, std::mt19937 &random) {
+bool corrupt(PipelineSchedule &table, Kind kind, std::mt19937 &random) {
   auto pick = [&](size_t size) { return random() % size; };
-  Timetable before = table;
+  PipelineSchedule before = table;
   std::vector<Task> &row = table.rows[pick(table.rows.size())];
   size_t a = pick(row.size()), b = pick(row.size());
   switch (kind) {
@@ -140,7 +140,7 @@ bool corrupt(Timetable &table, Kind kind, std::mt19937 &random) {
   return table.rows != before.rows;
 }
 
-bool isAccepted(const Timetable &table) {
+bool isAccepted(const PipelineSchedule &table) {
   PipelineTimes times;
   times.stages.resize(table.placement.getNumStages());
   auto replayed = replay(table, times);
@@ -158,7 +158,7 @@ TEST(Corruptions, AreAcceptedExactlyWhenTheResultsAreTheSame) {
     for (int tried = 0; tried < 60;) {
       const Schedule &schedule = getSchedules()[random() % getSchedules().size()];
       ScheduleSize size{int64_t(2 + random() % 3), schedule.leastChunks, int64_t(2 + random() % 5)};
-      Timetable table = llvm::cantFail(makeTimetable(schedule.name, size));
+      PipelineSchedule table = llvm::cantFail(makePipelineSchedule(schedule.name, size));
       auto expected = runByValues(table);
       ASSERT_TRUE(expected && isAccepted(table)) << table.name;
       if (!corrupt(table, Kind(kind), random))

@@ -4,7 +4,7 @@
 
 #include "lib/Schedules/Simulator.h"
 
-namespace parashard::plan {
+namespace parashard::schedules {
 
 /// A model's times on a rank, in ms, and the idle part of a step under two schedules.
 struct Published {
@@ -24,6 +24,6 @@ inline constexpr Published kPublished[] = {
     {"28.3B", 32, 128, 10.408, 10.204, 7.703, 0.408, 0.2168, 0.1106},
 };
 
-} // namespace parashard::plan
+} // namespace parashard::schedules
 
 #endif

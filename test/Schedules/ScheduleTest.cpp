@@ -4,17 +4,17 @@
 #include "gtest/gtest.h"
 #include <random>
 
-using namespace parashard::plan;
+using namespace parashard::schedules;
 
 static PipelineTimes makeTimes(const Placement &placement, StageTimes times, double hop = 0) {
   return {std::vector<StageTimes>(placement.getNumStages(), times), hop};
 }
 
-static Timetable make(llvm::StringRef schedule, ScheduleSize size) {
-  return llvm::cantFail(makeTimetable(schedule, size));
+static PipelineSchedule make(llvm::StringRef schedule, ScheduleSize size) {
+  return llvm::cantFail(makePipelineSchedule(schedule, size));
 }
 
-static Replay run(const Timetable &table, StageTimes times = {}, double hop = 0) {
+static Replay run(const PipelineSchedule &table, StageTimes times = {}, double hop = 0) {
   return llvm::cantFail(replay(table, makeTimes(table.placement, times, hop)));
 }
 
@@ -78,7 +78,7 @@ TEST(Schedules, EndAtEverySize) {
       for (int64_t chunks = schedule.leastChunks;
            chunks <= std::min<int64_t>(4, schedule.mostChunks); ++chunks)
         for (int64_t m = 1; m <= 24; ++m) {
-          Timetable table = make(schedule.name, {ranks, chunks, m});
+          PipelineSchedule table = make(schedule.name, {ranks, chunks, m});
           PipelineTimes times = makeTimes(table.placement, {}, time(random));
           for (StageTimes &stage : times.stages)
             stage = {time(random), time(random), time(random)};
@@ -96,7 +96,7 @@ TEST(Schedules, LargeOnesAreMadeAtOnce) {
 
 TEST(Schedules, SizesThatTheyDoNotTake) {
   auto says = [](llvm::StringRef name, ScheduleSize size) {
-    return llvm::toString(makeTimetable(name, size).takeError());
+    return llvm::toString(makePipelineSchedule(name, size).takeError());
   };
   EXPECT_EQ(says("1f1b", {4, 2, 8}), "the schedule '1f1b' takes 1 chunk on each rank, not 2");
   EXPECT_EQ(says("interleaved", {4, 1, 8}),
@@ -111,7 +111,7 @@ TEST(Schedules, SizesThatTheyDoNotTake) {
 // Tables of users
 //===----------------------------------------------------------------------===//
 
-static std::string writeRows(const Timetable &table) {
+static std::string writeRows(const PipelineSchedule &table) {
   std::string text = table.placement.kind == PlacementKind::V ? "{\"placement\": \"v\", " : "{";
   text += "\"chunks\": " + std::to_string(table.placement.chunks) + ", \"rows\": [";
   for (auto [rank, row] : llvm::enumerate(table.rows)) {
@@ -125,8 +125,8 @@ static std::string writeRows(const Timetable &table) {
 
 TEST(Tables, OursCanBeWrittenAndRead) {
   for (const Schedule &schedule : getSchedules()) {
-    Timetable table = make(schedule.name, {3, schedule.leastChunks, 7});
-    auto read = readTimetable(writeRows(table), "mine.json");
+    PipelineSchedule table = make(schedule.name, {3, schedule.leastChunks, 7});
+    auto read = readPipelineSchedule(writeRows(table), "mine.json");
     ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
     EXPECT_EQ(read->rows, table.rows);
     EXPECT_EQ(run(*read).makespan, run(table).makespan);
@@ -135,7 +135,7 @@ TEST(Tables, OursCanBeWrittenAndRead) {
 
 TEST(Tables, WhatIsWrongIsSaid) {
   auto says = [](llvm::StringRef rows) {
-    auto table = readTimetable(("{\"rows\": [" + rows + "]}").str(), "t");
+    auto table = readPipelineSchedule(("{\"rows\": [" + rows + "]}").str(), "t");
     return table ? std::string() : llvm::toString(table.takeError());
   };
   EXPECT_EQ(says(R"(["F0", "B0"])"), "");
@@ -165,8 +165,8 @@ TEST(Tables, WhatIsWrongIsSaid) {
 /// Rank 0 does the backward of micro-batch 0 before it sends micro-batch 1, which rank 1 waits for
 /// before that backward.
 TEST(Tables, DeadlocksNameTheRanks) {
-  Timetable table = llvm::cantFail(
-      readTimetable(R"({"rows": [["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]]})", "knot"));
+  PipelineSchedule table = llvm::cantFail(
+      readPipelineSchedule(R"({"rows": [["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]]})", "knot"));
   auto result = replay(table, makeTimes(table.placement, {}));
   ASSERT_FALSE(bool(result));
   EXPECT_EQ(llvm::toString(result.takeError()),

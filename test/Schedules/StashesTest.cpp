@@ -2,7 +2,7 @@
 #include "lib/Schedules/Stashes.h"
 #include <gtest/gtest.h>
 
-using namespace parashard::plan;
+using namespace parashard::schedules;
 
 namespace {
 

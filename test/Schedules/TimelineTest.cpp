@@ -2,12 +2,12 @@
 #include "lib/Schedules/Timeline.h"
 #include "gtest/gtest.h"
 
-using namespace parashard::plan;
+using namespace parashard::schedules;
 
 /// A schedule with equal times, and its picture.
 static std::pair<Replay, std::string> draw(llvm::StringRef schedule, ScheduleSize size,
                                            const TimelineOptions &options) {
-  Timetable table = llvm::cantFail(makeTimetable(schedule, size));
+  PipelineSchedule table = llvm::cantFail(makePipelineSchedule(schedule, size));
   std::vector<StageTimes> stages(table.placement.getNumStages());
   Replay result = llvm::cantFail(replay(table, {stages, 0.1}));
   std::string text;

@@ -3,7 +3,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include <gtest/gtest.h>
 
-using namespace parashard::plan;
+using namespace parashard::schedules;
 
 namespace {
 

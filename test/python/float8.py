@@ -45,7 +45,7 @@ class Scales:
         self.now = {}
 
 
-class RoundedProduct(torch.autograd.Function):
+class RoundedMatmul(torch.autograd.Function):
     """x w^T in bf16, of rounded x, w and, backward, gradient; the weight's gradient in f32."""
 
     @staticmethod
@@ -71,7 +71,7 @@ def replace_linears(module, scales):
 
         def forward(x, layer=layer, name=name + ".weight"):
             weight = layer.weight.t() if isinstance(layer, Conv1D) else layer.weight
-            y = RoundedProduct.apply(x, weight, name, scales)
+            y = RoundedMatmul.apply(x, weight, name, scales)
             return y if layer.bias is None else y + layer.bias.bfloat16()
 
         layer.forward = forward

@@ -60,7 +60,7 @@ case("compare", f"%r0 = ps.compare lt %a, %b ATTRIBUTES : {X} -> {BOOL}", {"a": 
 for name in ["eq", "ne", "le", "gt", "ge"]:
     case(f"compare_{name}", f"%r0 = ps.compare {name} %a, %b ATTRIBUTES : {INT} -> {BOOL}", {"a": INT, "b": INT}, [BOOL])
 case("select", f"%r0 = ps.select %c, %a, %b ATTRIBUTES : {BOOL}, {X}", {"c": BOOL, "a": X, "b": X}, [X])
-case("float8_unit", f"%r0 = ps.float8_unit e4m3 %a margin 0 ATTRIBUTES : {X}", {"a": X}, [X], positive=True)
+case("float8_scale", f"%r0 = ps.float8_scale e4m3 %a margin 0 ATTRIBUTES : {X}", {"a": X}, [X], positive=True)
 for name, bits in [("e4m3", "tensor<4x5xf8E4M3FN>"), ("e5m2", "tensor<4x5xf8E5M2>")]:
     case(f"quantize_{name}", f"%r0 = ps.quantize %a, %b ATTRIBUTES : {X}, {X} -> {bits}", {"a": X, "b": X}, [bits], positive=True)
     case(f"dequantize_{name}", f"%r0 = ps.dequantize %a, %b ATTRIBUTES : {bits}, {X} -> {X}", {"a": bits, "b": X}, [X], positive=True)

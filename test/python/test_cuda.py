@@ -222,7 +222,7 @@ def flags_of(precision):
 
 
 @pytest.mark.parametrize("precision,tolerance", [("fp32", 1e-6), ("bf16", 2e-3)])
-def test_products_add_biases(tmp_path, exports, precision, tolerance):
+def test_matmuls_add_biases(tmp_path, exports, precision, tolerance):
     """The same training as with kernels that add them, but for one rounding of 16-bit sums."""
     flags = flags_of(precision)
     levels = split_fused(tmp_path, oracle.export("gpt2", exports), flags, "biases")
@@ -236,7 +236,7 @@ def test_products_add_biases(tmp_path, exports, precision, tolerance):
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_products_sum_cotangents(tmp_path, exports, monkeypatch, precision):
+def test_matmuls_sum_cotangents(tmp_path, exports, monkeypatch, precision):
     """The same gradients as with kernels that sum them, by cuBLASLt's epilogue and, where it has none, by products with ones."""
     levels = split_fused(tmp_path, oracle.export("gpt2", exports), flags_of(precision), "sums")
     counts = [path.read_text().count(" sums of ") for path in levels]

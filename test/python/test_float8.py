@@ -42,7 +42,7 @@ def test_rounds_as_pytorch(tmp_path, format, dtype):
     type_, amax = f"tensor<{shape}{'f32' if dtype == torch.float32 else 'bf16'}>", f"tensor<{shape}f32>"
     bits = f"tensor<{shape}{'f8E4M3FN' if format == 'e4m3' else 'f8E5M2'}>"
     ops = "".join(f"""
-          %u{margin} = ps.float8_unit {format} %a margin {margin} : {amax}
+          %u{margin} = ps.float8_scale {format} %a margin {margin} : {amax}
           %q{margin} = ps.quantize %x, %u{margin} : {type_}, {amax} -> {bits}
           %y{margin} = ps.dequantize %q{margin}, %u{margin} : {bits}, {amax} -> {type_}""" for margin in (0, 2))
     (tmp_path / "op.mlir").write_text(f"""
@@ -185,7 +185,7 @@ ON_GPU = [*[(name, *layout) for name in ["gpt2", "llama"] for layout in LAYOUTS]
 
 
 @pytest.mark.parametrize("name, mesh, micro_batches, flags", ON_GPU, ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value))
-def test_products_of_8_bits_equal_those_of_the_cpu(tmp_path, exports, fake, name, mesh, micro_batches, flags):
+def test_matmuls_of_8_bits_equal_those_of_the_cpu(tmp_path, exports, fake, name, mesh, micro_batches, flags):
     """The CPU multiplies what the 8-bit numbers stand for. All products of linear layers are such, where a rank's dims are multiples of 16."""
     batches, losses = oracle.draw_batches(oracle.zoo(name), micro_batches, 4), {}
     precision = () if "--precision" in flags else ("--precision", "fp8")
@@ -201,7 +201,7 @@ def test_products_of_8_bits_equal_those_of_the_cpu(tmp_path, exports, fake, name
         assert bool(narrow) == all(int(size) % 16 == 0 for size in sizes), sizes
 
 
-def test_products_of_16_bits_where_a_gpu_has_no_others(tmp_path, exports):
+def test_matmuls_of_16_bits_where_a_gpu_has_no_others(tmp_path, exports):
     """sm_80 multiplies no 8-bit floats: there they are dequantized by kernels."""
     for architecture, narrow in [("sm_80", False), ("sm_90", True), ("sm_100", True)]:
         oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "x.mlir", "--precision", "fp8", "--target", f"cuda:{architecture}",

@@ -13,7 +13,7 @@ import torch
 from op_cases import CASES, X
 
 # Libraries compute these, or they stand alone.
-ALONE = ("contract", "convolution", "max_pool", "attention", "embedding", "float8_unit", "by_mode_evaluation")
+ALONE = ("contract", "convolution", "max_pool", "attention", "embedding", "float8_scale", "by_mode_evaluation")
 # What a second op takes, from any number.
 GUARDS = {
     "positive": f"%m = ps.mul %h, %h ATTRIBUTES : {X}\n%k = ps.constant ATTRIBUTES dense<0.5> : {X}\n"

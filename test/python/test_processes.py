@@ -123,11 +123,11 @@ def test_files_of_a_folder_and_a_trace(request, tmp_path, compiled):
 
 
 def start_by_file(command, folder, file, ranks, **more):
-    shared = {**BASE, "WORLD_SIZE": str(len(ranks)), "PSRT_MEETING_FILE": str(file), **more}
+    shared = {**BASE, "WORLD_SIZE": str(len(ranks)), "PSRT_RENDEZVOUS_FILE": str(file), **more}
     return [start(command, folder, {**shared, "RANK": str(rank)}) for rank in ranks]
 
 
-LEFT = {"parashard_meeting": 2, "job": 7, "secret": "00" * 32, "port": 9, "addresses": ["127.0.0.1"]}  # where nothing listens
+LEFT = {"parashard_rendezvous": 2, "job": 7, "secret": "00" * 32, "port": 9, "addresses": ["127.0.0.1"]}  # where nothing listens
 
 
 @pytest.mark.parametrize("left", [None, LEFT], ids=["new", "left by a job that was killed"])
@@ -144,7 +144,7 @@ def test_processes_meet_by_a_file(tmp_path, compiled, left):
     assert not file.exists()
 
 
-@pytest.mark.parametrize("text", ["mine", '{"mine": 1}', json.dumps({**LEFT, "parashard_meeting": 3}), "[]", ""], ids=str)
+@pytest.mark.parametrize("text", ["mine", '{"mine": 1}', json.dumps({**LEFT, "parashard_rendezvous": 3}), "[]", ""], ids=str)
 def test_file_that_is_no_meeting_stays(tmp_path, program, text):
     file = tmp_path / "mine.txt"
     file.write_text(text)
@@ -157,7 +157,7 @@ def test_file_that_is_no_meeting_stays(tmp_path, program, text):
 def test_only_the_user_can_read_the_file(tmp_path, program):
     """It has the job's secret. A file of somebody else is refused: its writer would choose where the processes meet."""
     file = tmp_path / "meet"
-    shared = {**BASE, "WORLD_SIZE": "2", "RANK": "0", "PSRT_MEETING_FILE": str(file)}
+    shared = {**BASE, "WORLD_SIZE": "2", "RANK": "0", "PSRT_RENDEZVOUS_FILE": str(file)}
     first = start([program, "--data", data_for(tmp_path)], tmp_path, shared)  # alone: the file stays until all have come
     try:
         until = time.monotonic() + 5
@@ -195,7 +195,7 @@ def test_processes_with_one_secret_meet(tmp_path, program):
 @pytest.mark.parametrize("other, by_file", [("fedcba9876543210", False), (None, False), (None, True)])
 def test_process_without_the_secret_is_refused_by_name(tmp_path, program, other, by_file):
     """Who can read the file does not know this secret yet."""
-    place = {"PSRT_MEETING_FILE": str(tmp_path / "meet")} if by_file else {}
+    place = {"PSRT_RENDEZVOUS_FILE": str(tmp_path / "meet")} if by_file else {}
     ranks = meet_with(program, tmp_path, ["0123456789abcdef", other], PSRT_TIMEOUT="1", **place)
     (status, said), (second, refused) = [finish(process) for process in ranks]
     assert status == second == 3
@@ -215,9 +215,9 @@ def test_what_the_environment_decides_is_documented():
     texts = [path.read_text() for path in (ROOT / "runtime").rglob("*.cpp") if not {"testing", "conformance"} & set(path.parts)]
     names = [(text, name) for text in texts for name in re.findall(r'(?:getenv|variable)\("(PSRT_\w+)"', text)]
     read, loading = {name for _, name in names}, {name for text, name in names if "dlopen(" in text}
-    assert {"PSRT_COMM_MPI", "PSRT_NCCL"} <= loading and {"PSRT_JOB_SECRET", "PSRT_MEETING_FILE"} <= read
+    assert {"PSRT_COMM_MPI", "PSRT_NCCL"} <= loading and {"PSRT_JOB_SECRET", "PSRT_RENDEZVOUS_FILE"} <= read
     assert not [name for name in read if not any(name in text for text in docs.values())]
-    assert not [name for name in loading | {"PSRT_JOB_SECRET", "PSRT_MEETING_FILE"} if f"`{name}`" not in trust]
+    assert not [name for name in loading | {"PSRT_JOB_SECRET", "PSRT_RENDEZVOUS_FILE"} if f"`{name}`" not in trust]
 
 
 def listening_ports(process):
@@ -260,7 +260,7 @@ def test_silent_connections_cost_no_time_and_listeners_close(tmp_path, program):
 def test_file_by_which_another_job_meets_is_refused(tmp_path, program):
     """Rank 1 comes last, and finds the first job."""
     file = tmp_path / "meet"
-    shared = {**BASE, "WORLD_SIZE": "2", "PSRT_MEETING_FILE": str(file)}
+    shared = {**BASE, "WORLD_SIZE": "2", "PSRT_RENDEZVOUS_FILE": str(file)}
     line = [program, "--data", data_for(tmp_path), "--quiet", "--steps"]
     first = start([*line, "1"], tmp_path, {**shared, "RANK": "0"})
     await_true(file.exists)
@@ -293,7 +293,7 @@ def test_file_that_cannot_be_written(tmp_path, program):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_nobody_else_comes_to_the_file(tmp_path, program, rank):
     file = tmp_path / "meet"
-    shared = {**BASE, "WORLD_SIZE": "2", "PSRT_MEETING_FILE": str(file), "PSRT_TIMEOUT": "1", "RANK": str(rank)}
+    shared = {**BASE, "WORLD_SIZE": "2", "PSRT_RENDEZVOUS_FILE": str(file), "PSRT_TIMEOUT": "1", "RANK": str(rank)}
     status, said = finish(start([program, "--data", data_for(tmp_path)], tmp_path, shared))
     assert status == 3, said
     assert (f'was not found within 1 s (PSRT_TIMEOUT) at what "{file}"' if rank else "1 of 2 processes have not come") in said

@@ -1,4 +1,4 @@
-"""`--product-activations on`: products compute the GELUs that are taken of them, and multiply by their derivatives.
+"""`--matmul-epilogues on`: products compute the GELUs that are taken of them, and multiply by their derivatives.
 
 On the fakes: by cuBLASLt's epilogues; where it has none, or one that is another function, by a product and a kernel of the runtime.
 """
@@ -15,7 +15,7 @@ from conftest import tools_folder
 from safetensors.torch import load_file, save_file
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-ON = ("--target", "cuda:replay", "--product-activations", "on")
+ON = ("--target", "cuda:replay", "--matmul-epilogues", "on")
 ADAMW, _, ADAMW_TOLERANCE = oracle.OPTIMIZERS["adamw"]
 
 
@@ -37,7 +37,7 @@ def products(folder, archive, *flags):
     return {word: sum(re.search(rf"\] .*\b{word} .*:", line) is not None for line in lines) for word in ["gelu", "gelu_grad at", "sums of"]}
 
 
-def test_every_gelu_is_of_a_product(tmp_path, exports):
+def test_every_gelu_is_of_a_matmul(tmp_path, exports):
     """GPT-2's blocks are alike, so one class has them; the gradients of biases are summed by the products of weights' gradients."""
     archive = oracle.export("gpt2", exports)
     without, found = products(tmp_path, archive, "--target", "cuda:replay"), products(tmp_path, archive, *ON)
@@ -107,8 +107,8 @@ def test_the_same_bits_again(tmp_path, exports):
 
 
 @pytest.mark.parametrize("flags,words", [
-    (("--product-activations", "on"), "--product-activations on is for GPUs"),
-    (("--product-activations=gelu", "--target", "cuda:sm_90"), "--product-activations takes on or off, not 'gelu'"),
+    (("--matmul-epilogues", "on"), "--matmul-epilogues on is for GPUs"),
+    (("--matmul-epilogues=gelu", "--target", "cuda:sm_90"), "--matmul-epilogues takes on or off, not 'gelu'"),
 ])  # fmt: skip
 def test_flags_that_are_refused(tmp_path, exports, flags, words):
     said = oracle.run([tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", tmp_path / "never", *flags], tmp_path, expect=2)
@@ -119,7 +119,7 @@ def test_flags_that_are_refused(tmp_path, exports, flags, words):
 def test_a_plan_says_it(tmp_path, exports):
     archive = oracle.export("gpt2", exports)
     products(tmp_path, archive, *ON, "--write-plan", tmp_path / "plan.json")
-    assert json.loads((tmp_path / "plan.json").read_text())["product-activations"] == "on"
+    assert json.loads((tmp_path / "plan.json").read_text())["matmul-epilogues"] == "on"
     assert products(tmp_path, archive, "--target", "cuda:replay", "--plan", tmp_path / "plan.json")["gelu"] >= 1
 
 

@@ -2,7 +2,7 @@
 #include "Flags.h"
 #include "OutputFiles.h"
 #include "PlanFile.h"
-#include "lib/Schedules/Timetable.h"
+#include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
@@ -111,7 +111,7 @@ struct Flags {
       cl::init("0"), cl::cat(plan)};
   cl::opt<std::string> alignDims{
       "align-dims",
-      cl::desc("pad dims of weights, and what products make of them: auto (on GPUs, to multiples "
+      cl::desc("pad dims of weights, and what matmuls make of them: auto (on GPUs, to multiples "
                "of 16 where that adds 2% at most), off, or N: to multiples of N"),
       cl::init("auto"), cl::cat(plan)};
   cl::opt<std::string> recompute{
@@ -122,12 +122,12 @@ struct Flags {
       cl::value_desc("MODE"), cl::init("none"), cl::cat(plan)};
   cl::opt<std::string> overlap{
       "overlap",
-      cl::desc("collectives of tensor axes beside products: auto (where it pays: on GPUs), off, "
+      cl::desc("collectives of tensor axes beside matmuls: auto (where it pays: on GPUs), off, "
                "or N: all are started early, and cut into N chunks"),
       cl::init("auto"), cl::cat(plan)};
-  cl::opt<std::string> productActivations{
-      "product-activations",
-      cl::desc("on: products compute the GELUs (by tanh) that are taken of them, and multiply by "
+  cl::opt<std::string> matmulEpilogues{
+      "matmul-epilogues",
+      cl::desc("on: matmuls compute the GELUs (by tanh) that are taken of them, and multiply by "
                "their derivatives; less is read and written, and the last bits differ (GPUs)"),
       cl::init("off"), cl::cat(plan)};
   cl::opt<std::string> precision{
@@ -259,11 +259,11 @@ bool readMicroBatches(const Flags &f, CompileOptions &compile) {
                " needs --batch B, a divisor of it: a step takes global-batch / B micro-batches");
   if (f.globalBatch)
     compile.microBatches = f.globalBatch / f.batch;
-  if (compile.microBatches > plan::kMostMicroBatches)
+  if (compile.microBatches > schedules::kMostMicroBatches)
     return bad((f.globalBatch ? "--global-batch " + llvm::Twine(f.globalBatch) + " asks for "
                               : "--micro-batches ") +
                llvm::Twine(compile.microBatches) + (f.globalBatch ? " micro-batches" : "") +
-               ": a step takes at most " + llvm::Twine(plan::kMostMicroBatches) +
+               ": a step takes at most " + llvm::Twine(schedules::kMostMicroBatches) +
                ", since its program lists each; make them larger (--batch)");
   if (!f.lossAverage.empty() && f.lossAverage != "step" && f.lossAverage != "micro-batch")
     return bad("--loss-average takes step or micro-batch, not '" + f.lossAverage + "'");
@@ -276,10 +276,10 @@ bool readPipeline(const Flags &f, CompileOptions &compile) {
   if (llvm::StringRef(f.numChunks).getAsInteger(10, compile.numChunks) || compile.numChunks < 1)
     return bad("--num-chunks takes a number of at least 1, not '" + f.numChunks + "'");
   compile.schedule = f.schedule;
-  llvm::Expected<plan::PlacementKind> placement = plan::findPlacement(compile.schedule);
+  llvm::Expected<schedules::PlacementKind> placement = schedules::findPlacement(compile.schedule);
   if (!placement)
     return bad("--schedule: " + llvm::toString(placement.takeError()));
-  compile.placement = *placement == plan::PlacementKind::V ? "v" : "loop";
+  compile.placement = *placement == schedules::PlacementKind::V ? "v" : "loop";
   return true;
 }
 
@@ -421,7 +421,7 @@ bool readPlan(Flags &f) {
                                                                      f.gradientReduction,
                                                                      f.offload,
                                                                      f.alignDims,
-                                                                     f.productActivations};
+                                                                     f.matmulEpilogues};
   return check(readPlanFile(f.planFile, [&](llvm::StringRef name) -> cl::Option * {
     for (cl::Option &flag : flags)
       if (flag.ArgStr == name)
@@ -448,14 +448,14 @@ llvm::json::Object describePlan(const Flags &f, const CompileOptions &compile) {
                           {"split-method", f.splitMethod.getValue()},
                           {"num-chunks", compile.numChunks},
                           {"schedule", compile.schedule.empty()
-                                           ? plan::chooseSchedule({{}, 1, compile.numChunks}).str()
+                                           ? schedules::chooseSchedule({{}, 1, compile.numChunks}).str()
                                            : compile.schedule},
                           {"micro-batches", compile.microBatches},
                           {"zero", compile.zero},
                           {"recompute", f.recompute.getValue()},
                           {"overlap", f.overlap.getValue()},
                           {"align-dims", f.alignDims.getValue()},
-                          {"product-activations", f.productActivations.getValue()},
+                          {"matmul-epilogues", f.matmulEpilogues.getValue()},
                           {"precision", f.precision.getValue()},
                           {"gradient-reduction", f.gradientReduction.getValue()}};
   if (!f.lossAverage.empty())
@@ -478,7 +478,7 @@ std::vector<GivenFlag> listGiven(const Flags &f) {
                             f.optimizer, f.clipNorm, f.batchDims, f.ema, f.mode, f.inference});
   add(ps::Level::Planned, {f.mesh, f.ranks, f.policy, f.zero, f.precision, f.gradientReduction,
                            f.recompute, f.splitMethod, f.numChunks, f.alignDims});
-  add(ps::Level::Partitioned, {f.overlap, f.productActivations});
+  add(ps::Level::Partitioned, {f.overlap, f.matmulEpilogues});
   add(ps::Level::Scheduled, {f.microBatches, f.globalBatch, f.schedule, f.offload});
   return given;
 }
@@ -527,7 +527,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   c.recompute = f.recompute;
   c.overlap = f.overlap;
   c.alignDims = f.alignDims;
-  c.productActivations = f.productActivations;
+  c.matmulEpilogues = f.matmulEpilogues;
   c.precision = f.precision;
   c.offload = f.offload;
   c.gradientReduction = f.gradientReduction;

@@ -34,7 +34,7 @@ constexpr PlanKey kKeys[] = {{"mesh", false},
                              {"precision", false},
                              {"gradient-reduction", false},
                              {"offload", false},
-                             {"product-activations", false}};
+                             {"matmul-epilogues", false}};
 
 Error fail(StringRef path, const Twine &message) {
   return createStringError("--plan \"" + path + "\": " + message);

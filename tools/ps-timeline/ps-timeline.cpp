@@ -51,7 +51,7 @@ int fail(ExitStatus status, const Twine &message) {
   return status;
 }
 
-void printStages(const plan::MeasuredPipeline &measured, const plan::MeasuredStep &step) {
+void printStages(const schedules::MeasuredPipeline &measured, const schedules::MeasuredStep &step) {
   outs() << formatv(
       "{0} stages on {1} pipeline coordinates, {2} micro-batches, {3} steps; times in ms\n",
       measured.placement.getNumStages(), measured.placement.ranks, measured.microBatches,
@@ -67,12 +67,12 @@ void printStages(const plan::MeasuredPipeline &measured, const plan::MeasuredSte
     outs() << formatv("  pp {0} holds {1} micro-batches at once\n", rank, live);
 }
 
-int simulate(const plan::MeasuredPipeline &measured, const Options &options) {
+int simulate(const schedules::MeasuredPipeline &measured, const Options &options) {
   int64_t count = options.microBatches ? options.microBatches : measured.microBatches;
-  auto table = plan::findTimetable(options.schedule, measured.placement, count);
+  auto table = schedules::findPipelineSchedule(options.schedule, measured.placement, count);
   if (!table)
     return fail(BadCommandLine, "--schedule: " + toString(table.takeError()));
-  auto replay = plan::replay(*table, {measured.stages, options.hop});
+  auto replay = schedules::replay(*table, {measured.stages, options.hop});
   if (!replay)
     return fail(BadCommandLine, "--schedule: " + toString(replay.takeError()));
   outs() << formatv("simulated, {0}, {1} micro-batches, a hop {2:f3}: {3:f3} to the last backward, "
@@ -82,16 +82,16 @@ int simulate(const plan::MeasuredPipeline &measured, const Options &options) {
   return Done;
 }
 
-int draw(const plan::MeasuredPipeline &measured, const plan::MeasuredStep &step,
+int draw(const schedules::MeasuredPipeline &measured, const schedules::MeasuredStep &step,
          const std::string &path) {
-  plan::TimelineOptions timeline;
+  schedules::TimelineOptions timeline;
   timeline.title = formatv("measured step {0}, {1} stages on {2} pipeline coordinates, {3} "
                            "micro-batches",
                            step.number, measured.placement.getNumStages(), measured.placement.ranks,
                            measured.microBatches);
   timeline.unit = "ms";
   if (Error error = writeAtomically(
-          path, [&](raw_ostream &os) { plan::writeTimeline(step.run, timeline, os); }))
+          path, [&](raw_ostream &os) { schedules::writeTimeline(step.run, timeline, os); }))
     return fail(BadCommandLine, toString(std::move(error)));
   return Done;
 }
@@ -101,12 +101,12 @@ int show(const Options &options) {
                                       /*RequiresNullTerminator=*/false);
   if (!buffer)
     return fail(BadCommandLine, "\"" + options.trace + "\": " + buffer.getError().message());
-  auto measured = plan::readTrace((*buffer)->getBuffer());
+  auto measured = schedules::readTrace((*buffer)->getBuffer());
   if (!measured)
     return fail(ModelAtFault, "\"" + options.trace + "\": " + toString(measured.takeError()));
-  const plan::MeasuredStep *step = &measured->getTypicalStep();
+  const schedules::MeasuredStep *step = &measured->getTypicalStep();
   if (options.step.getNumOccurrences()) {
-    auto found = find_if(measured->steps, [&](const plan::MeasuredStep &candidate) {
+    auto found = find_if(measured->steps, [&](const schedules::MeasuredStep &candidate) {
       return candidate.number == options.step;
     });
     if (found == measured->steps.end())
@@ -137,10 +137,10 @@ int main(int argc, char **argv) {
   if (!(options.hop >= 0 && options.hop <= kMostHop))
     return fail(BadCommandLine, formatv("--hop takes milliseconds from 0 to {0}", kMostHop).str());
   if (options.microBatches.getNumOccurrences() &&
-      (options.microBatches < 1 || options.microBatches > plan::kMostMicroBatches))
+      (options.microBatches < 1 || options.microBatches > schedules::kMostMicroBatches))
     return fail(
         BadCommandLine,
-        formatv("--micro-batches takes a number from 1 to {0}", plan::kMostMicroBatches).str());
+        formatv("--micro-batches takes a number from 1 to {0}", schedules::kMostMicroBatches).str());
   if (options.schedule.empty() &&
       (options.hop.getNumOccurrences() || options.microBatches.getNumOccurrences()))
     return fail(BadCommandLine, "--hop and --micro-batches belong to --schedule");

@@ -81,12 +81,12 @@ const onnx::FunctionProto *OnnxGraphConverter::findFunction(const onnx::NodeProt
 }
 
 void OnnxGraphConverter::collectUnsupported(ArrayRef<const onnx::NodeProto *> nodes,
-                                            const Place &caller, unsigned depth, size_t &visited,
+                                            const SourceLocation &caller, unsigned depth, size_t &visited,
                                             MissingOps &missing) const {
   for (const onnx::NodeProto *node : nodes) {
     if (++visited > mostNodes)
       return;
-    Place place = getPlace(*node, caller);
+    SourceLocation place = getPlace(*node, caller);
     if (const onnx::FunctionProto *function = findFunction(*node)) {
       llvm::StringSet<> read;
       if (depth < kMaxDepth)
@@ -118,7 +118,7 @@ std::string OnnxGraphConverter::describeTooMany() const {
 }
 
 LogicalResult OnnxGraphConverter::checkNames(const OnnxNodes &nodes, llvm::StringSet<> names,
-                                             const Place &caller) const {
+                                             const SourceLocation &caller) const {
   for (const onnx::NodeProto &node : nodes)
     for (const std::string &name : node.output())
       if (!name.empty() && !names.insert(name).second)
@@ -130,7 +130,7 @@ LogicalResult OnnxGraphConverter::checkNames(const OnnxNodes &nodes, llvm::Strin
 }
 
 LogicalResult OnnxGraphConverter::run(ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope,
-                                      const Place &caller) {
+                                      const SourceLocation &caller) {
   bool ok = true;
   llvm::StringSet<> failedNames;
   for (const onnx::NodeProto *node : nodes) {
@@ -146,7 +146,7 @@ LogicalResult OnnxGraphConverter::run(ArrayRef<const onnx::NodeProto *> nodes, O
 }
 
 LogicalResult OnnxGraphConverter::convert(const onnx::NodeProto &node, OnnxScope &scope,
-                                          const Place &place) {
+                                          const SourceLocation &place) {
   Location loc = getLocation(place, b.getContext());
   if (++converted > mostNodes)
     return converted > mostNodes + 1 ? failure() // said once
@@ -162,7 +162,7 @@ LogicalResult OnnxGraphConverter::convert(const onnx::NodeProto &node, OnnxScope
     return failure(); // said at the branch's own nodes
   return emitError(loc) << "'" << getOpName(node) << "' "
                         << (converter.failed() ? converter.getFailure() : "cannot be imported")
-                        << ", in " << describePlace(place) << describeNode(node);
+                        << ", in " << describeLocation(place) << describeNode(node);
 }
 
 /// The graph that the condition of an `If` chooses; null after a failure of the node.
@@ -203,7 +203,7 @@ private:
   llvm::StringMap<Value> outer;
 };
 
-LogicalResult OnnxGraphConverter::inlineBranch(OnnxNode &choice, const Place &place) {
+LogicalResult OnnxGraphConverter::inlineBranch(OnnxNode &choice, const SourceLocation &place) {
   const onnx::GraphProto *graph = chooseBranch(choice);
   SmallVector<Value> results;
   if (!graph || failed(convertBranch(choice, *graph, place, results)))
@@ -215,7 +215,7 @@ LogicalResult OnnxGraphConverter::inlineBranch(OnnxNode &choice, const Place &pl
 }
 
 LogicalResult OnnxGraphConverter::convertBranch(OnnxNode &choice, const onnx::GraphProto &graph,
-                                                const Place &place, SmallVector<Value> &results) {
+                                                const SourceLocation &place, SmallVector<Value> &results) {
   if (graph.sparse_initializer_size())
     return choice.fail("has a branch with sparse initializers, which are not supported");
   OnnxScope &scope = choice.scope;
@@ -267,7 +267,7 @@ static LogicalResult checkCall(const onnx::NodeProto &node, const onnx::Function
 
 LogicalResult OnnxGraphConverter::inlineFunction(const onnx::NodeProto &node,
                                                  const onnx::FunctionProto &function,
-                                                 OnnxScope &scope, const Place &place) {
+                                                 OnnxScope &scope, const SourceLocation &place) {
   Location loc = getLocation(place, b.getContext());
   if (depth >= kMaxDepth)
     return emitError(loc) << "function '" << function.name() << "' calls itself";

@@ -29,31 +29,31 @@ public:
   /// Fails where two nodes of a graph define one name, or a node one of `names` (inputs and
   /// initializers).
   mlir::LogicalResult checkNames(const OnnxNodes &nodes, llvm::StringSet<> names,
-                                 const Place &caller) const;
+                                 const SourceLocation &caller) const;
   mlir::LogicalResult checkNames(const OnnxNodes &nodes, llvm::StringSet<> names) const {
     return checkNames(nodes, std::move(names), root);
   }
 
 private:
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
-  void collectUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes, const Place &caller,
+  void collectUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes, const SourceLocation &caller,
                           unsigned depth, size_t &visited, MissingOps &missing) const;
   std::string describeTooMany() const;
   mlir::LogicalResult run(llvm::ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope,
-                          const Place &caller);
-  mlir::LogicalResult convert(const onnx::NodeProto &node, OnnxScope &scope, const Place &place);
+                          const SourceLocation &caller);
+  mlir::LogicalResult convert(const onnx::NodeProto &node, OnnxScope &scope, const SourceLocation &place);
   mlir::LogicalResult inlineFunction(const onnx::NodeProto &node,
                                      const onnx::FunctionProto &function, OnnxScope &scope,
-                                     const Place &place);
+                                     const SourceLocation &place);
   /// The branch of an `If` that its condition, which is known, chooses. It sees the values around
   /// it and has names of its own.
-  mlir::LogicalResult inlineBranch(OnnxNode &choice, const Place &place);
+  mlir::LogicalResult inlineBranch(OnnxNode &choice, const SourceLocation &place);
   mlir::LogicalResult convertBranch(OnnxNode &choice, const onnx::GraphProto &graph,
-                                    const Place &place, llvm::SmallVector<mlir::Value> &results);
+                                    const SourceLocation &place, llvm::SmallVector<mlir::Value> &results);
 
   mlir::OpBuilder &b;
   OnnxConverterTable table;
-  Place root; ///< of nodes that nothing is known of: the model's file
+  SourceLocation root; ///< of nodes that nothing is known of: the model's file
   std::map<std::string, const onnx::FunctionProto *> functions;
   unsigned depth = 0;
   size_t converted = 0, mostNodes = 0; ///< nodes, in functions too

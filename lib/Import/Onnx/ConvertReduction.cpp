@@ -76,7 +76,7 @@ LogicalResult convertProduct(OnnxNode &n) {
   return n.set(n.reduce(ps::ReductionKind::Sum, x, dims, n.integer("keepdims", 1)));
 }
 
-template <ps::ReductionKind kKind> LogicalResult convertPlace(OnnxNode &n) {
+template <ps::ReductionKind kKind> LogicalResult convertLocation(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed())
     return failure();
@@ -104,8 +104,8 @@ void addOnnxReductionConverters(OnnxConverterTable &table) {
   table["ReduceLogSumExp"] = convertLogSumExp;
   table["ReduceMean"] = convertMean;
   table["ReduceProd"] = convertProduct;
-  table["ArgMax"] = convertPlace<ps::ReductionKind::Max>;
-  table["ArgMin"] = convertPlace<ps::ReductionKind::Min>;
+  table["ArgMax"] = convertLocation<ps::ReductionKind::Max>;
+  table["ArgMin"] = convertLocation<ps::ReductionKind::Min>;
 }
 
 } // namespace parashard::import

@@ -8,7 +8,7 @@ namespace parashard::import {
 namespace {
 
 /// Sizes beyond this are a damaged file; products of two are no overflow.
-constexpr int64_t kMostPlaces = INT32_MAX;
+constexpr int64_t kMostPositions = INT32_MAX;
 
 /// What a node says about its windows, before anything is computed from it.
 struct WindowAttributes {
@@ -37,9 +37,9 @@ SmallVector<int64_t> readList(OnnxNode &n, StringRef name, size_t count, int64_t
     (void)n.fail("has " + Twine(numbers.size()) + " numbers in '" + name + "'; expected " +
                  Twine(count));
   for (int64_t number : numbers)
-    if (number < least || number > kMostPlaces)
+    if (number < least || number > kMostPositions)
       (void)n.fail("has " + Twine(number) + " in '" + name + "'; expected at least " +
-                   Twine(least) + (number > kMostPlaces ? ", and less than 2^31" : ""));
+                   Twine(least) + (number > kMostPositions ? ", and less than 2^31" : ""));
   numbers.resize(count, otherwise);
   return numbers;
 }
@@ -76,7 +76,7 @@ WindowAttributes readWindows(OnnxNode &n, Value x, ArrayRef<int64_t> kernel) {
     (void)n.fail("has both 'pads' and 'auto_pad' = '" + given.padding +
                  "'; export the model with one of them");
   for (int64_t size : llvm::concat<const int64_t>(given.in, given.kernel))
-    if (size < 1 || size > kMostPlaces)
+    if (size < 1 || size > kMostPositions)
       (void)n.fail("has a dim or a kernel of size " + Twine(size) +
                    "; expected at least 1, and less than 2^31");
   if (given.kernel.size() != space)
@@ -169,7 +169,7 @@ SmallVector<int64_t> placeTransposed(OnnxNode &n, WindowAttributes &given) {
       given.low[d] = given.high[d] = 0;
     sizes.push_back(isAsked ? asked.empty() ? given.in[d] * given.strides[d] : asked[d]
                             : full - given.low[d] - given.high[d]);
-    if (sizes.back() < 1 || sizes.back() > kMostPlaces)
+    if (sizes.back() < 1 || sizes.back() > kMostPositions)
       (void)n.fail("has a result of size " + Twine(sizes.back()) + " along space dim " + Twine(d));
     else if (isAsked)
       given.splitPadding(d, std::max<int64_t>(0, full - sizes.back()));
@@ -186,7 +186,7 @@ LogicalResult convertConvTranspose(OnnxNode &n) {
     return failure();
   SmallVector<int64_t> sizes = placeTransposed(n, given);
   int64_t perGroup = getShape(conv.weight)[1];
-  if (conv.groups < 1 || conv.groups > kMostPlaces || perGroup > kMostPlaces)
+  if (conv.groups < 1 || conv.groups > kMostPositions || perGroup > kMostPositions)
     return n.fail("has " + Twine(conv.groups) + " groups");
   if (n.failed())
     return failure();

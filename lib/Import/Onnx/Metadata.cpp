@@ -21,8 +21,8 @@ static SmallVector<StringRef> parseNames(StringRef list) {
   return names;
 }
 
-Place getPlace(const onnx::NodeProto &node, const Place &caller) {
-  Place place;
+SourceLocation getPlace(const onnx::NodeProto &node, const SourceLocation &caller) {
+  SourceLocation place;
   // The module's path, outermost first, then the node's own name.
   SmallVector<StringRef> scopes = parseNames(getMetadata(node, "pkg.torch.onnx.name_scopes"));
   if (scopes.size() >= 2)

@@ -4,7 +4,7 @@
 #define PARASHARD_LIB_IMPORT_ONNX_METADATA_H
 
 #include "lib/Import/Onnx/Model.h"
-#include "lib/Import/Place.h"
+#include "lib/Import/SourceLocation.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include <optional>
@@ -12,7 +12,7 @@
 namespace parashard::import {
 
 /// The module path and Python line of a node; `caller` where the node has none of its own.
-Place getPlace(const onnx::NodeProto &node, const Place &caller);
+SourceLocation getPlace(const onnx::NodeProto &node, const SourceLocation &caller);
 
 /// The label smoothing that a loss was called with in the model; 0: none, or not known.
 double getLabelSmoothing(const onnx::NodeProto &node);

@@ -45,7 +45,7 @@ llvm::StringMap<SmallVector<StringRef>> findForeign(const Signature &signature,
                                                     ArrayRef<const onnx::NodeProto *> nodes) {
   llvm::StringMap<SmallVector<StringRef>> foreign;
   for (const onnx::NodeProto *node : nodes) {
-    std::string module = getPlace(*node, Place()).modulePath;
+    std::string module = getPlace(*node, SourceLocation()).modulePath;
     for (const std::string &name : node->input())
       if (signature.kinds.lookup(name) == "PARAMETER" && getModule(name) != module &&
           !is_contained(foreign[module], name))
@@ -97,7 +97,7 @@ std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signatur
   llvm::StringSet<> fused;
   for (const onnx::NodeProto *node : liveNodes)
     if (isFusedBatchNorm(*node))
-      fused.insert(getPlace(*node, Place()).modulePath);
+      fused.insert(getPlace(*node, SourceLocation()).modulePath);
   for (const std::string &name : signature.parameters) {
     if (model.find(name))
       continue;

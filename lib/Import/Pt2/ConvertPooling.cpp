@@ -71,7 +71,7 @@ template <unsigned kSpace> LogicalResult convertAveragePool(NodeConverter &n) {
 // Adaptive
 //===----------------------------------------------------------------------===//
 
-/// Place p of `out` averages elements [floor(p in / out), ceil((p + 1) in / out)) of a dim.
+/// SourceLocation p of `out` averages elements [floor(p in / out), ceil((p + 1) in / out)) of a dim.
 Value averageDim(NodeConverter &n, Value x, int64_t dim, int64_t out) {
   int64_t in = getShape(x)[dim];
   if (in == out)

@@ -45,13 +45,13 @@ template <ps::ReductionKind kKind> LogicalResult convertExtremeAndPlace(NodeConv
   int64_t dim = *found;
   Value place = findPlace(n, x, dim, kKind);
   if (n.isUsed(0) &&
-      failed(n.set(0, n.reshape(n.takePlace(x, place, dim), n.getResultType(0).getShape()))))
+      failed(n.set(0, n.reshape(n.takePosition(x, place, dim), n.getResultType(0).getShape()))))
     return failure();
   return n.isUsed(1) ? n.set(1, n.reshape(place, n.getResultType(1).getShape())) : success();
 }
 
 /// Without a dim, of the flattened tensor.
-template <ps::ReductionKind kKind> LogicalResult convertPlace(NodeConverter &n) {
+template <ps::ReductionKind kKind> LogicalResult convertLocation(NodeConverter &n) {
   Value x = n.tensor("self");
   n.areInResultType({"keepdim"});
   if (n.failed())
@@ -96,8 +96,8 @@ void addReductionConverters(ConverterTable &table) {
   table["aten.min.default"] = convertExtreme<ps::ReductionKind::Min>;
   table["aten.max.dim"] = convertExtremeAndPlace<ps::ReductionKind::Max>;
   table["aten.min.dim"] = convertExtremeAndPlace<ps::ReductionKind::Min>;
-  table["aten.argmax"] = convertPlace<ps::ReductionKind::Max>;
-  table["aten.argmin"] = convertPlace<ps::ReductionKind::Min>;
+  table["aten.argmax"] = convertLocation<ps::ReductionKind::Max>;
+  table["aten.argmin"] = convertLocation<ps::ReductionKind::Min>;
   table["aten.prod"] = convertProduct;
   table["aten.max.other"] = table.lookup("aten.maximum");
   table["aten.min.other"] = table.lookup("aten.minimum");

@@ -3,7 +3,7 @@
 #ifndef PARASHARD_LIB_IMPORT_PT2_GRAPH_H
 #define PARASHARD_LIB_IMPORT_PT2_GRAPH_H
 
-#include "lib/Import/Place.h"
+#include "lib/Import/SourceLocation.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
@@ -71,7 +71,7 @@ struct Node {
   std::vector<std::string>
       outputs;             ///< names of tensor results, lists flattened; "" for absent ones
   bool hasResults = false; ///< of any type
-  Place place;
+  SourceLocation place;
 
   const Argument *find(llvm::StringRef name) const;
   /// The tensor that the node writes in place and returns: the first argument of "add_" ops, `out`;

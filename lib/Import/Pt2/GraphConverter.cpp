@@ -146,7 +146,7 @@ LogicalResult GraphConverter::convert(const Node &node) {
                        << (definesResult(name)
                                ? "a result that is only meant for a backward pass"
                                : "which nothing before it defines; export the model again")
-                       << ", in " << describePlace(node.place);
+                       << ", in " << describeLocation(node.place);
     });
     return failure();
   }
@@ -164,10 +164,10 @@ LogicalResult GraphConverter::convert(const Node &node) {
     result = converter.checkRead();
   if (failed(result) || converter.failed())
     return emitError(loc) << "'" << node.target << "' " << converter.getFailure() << ", in "
-                          << describePlace(node.place);
+                          << describeLocation(node.place);
   if (node.isInPlace() && node.outputs.empty())
     return emitError(loc) << "'" << node.target << "' has no result, in "
-                          << describePlace(node.place);
+                          << describeLocation(node.place);
   if (node.isInPlace() && failed(write(node.getInPlace(), lookup(node.outputs[0]), loc)))
     return failure();
   markSumOfBatch(node, loc);
@@ -310,7 +310,7 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   if (node.target == "higher_order.wrap_with_autocast" && node.inputs.size() > 2 &&
       node.inputs[2].kind == Argument::Bool && node.inputs[2].bools[0])
     return emitError(loc)
-           << "the model turns on autocast in " << describePlace(node.place)
+           << "the model turns on autocast in " << describeLocation(node.place)
            << ", which is not supported; export without it and choose --precision when compiling";
   GraphConverter inner(*body, sizes, table, b);
   if (count_if(node.inputs, isTensor) > count_if(body->inputs, isTensor))
@@ -332,7 +332,7 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   bool stops = stopsGradients(node);
   if (stops && any_of(body->nodes, enablesGradients))
     return emitError(loc) << "the model enables gradients inside a no_grad region in "
-                          << describePlace(node.place)
+                          << describeLocation(node.place)
                           << ", which is not supported; end the no_grad region before";
   // An input that the region returns as it is keeps its gradient.
   llvm::StringSet<> inputs = getNames(body->inputs);

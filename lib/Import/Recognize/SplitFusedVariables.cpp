@@ -1,4 +1,4 @@
-// Splits weights whose product is only read in parts: fused q, k, v; fused gate and up.
+// Splits weights whose matmul is only read in parts: fused q, k, v; fused gate and up.
 #include "lib/Import/Recognize/Matching.h"
 #include "parashard/Import.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -9,7 +9,7 @@ namespace parashard {
 namespace recognize {
 namespace {
 
-/// A fused product: x w (+ bias), and the slices of its last dim that read all of it.
+/// A fused matmul: x w (+ bias), and the slices of its last dim that read all of it.
 struct Fused {
   ps::ContractOp contract;
   bool weightIsRhs = true;
@@ -49,15 +49,15 @@ private:
 };
 
 /// Slices of the last dim alone that cut [0, size) without gap or overlap.
-bool findSlices(Value product, Fused &fused) {
-  int64_t last = getType(product).getRank() - 1, size = getShape(product)[last];
-  for (Operation *user : product.getUsers()) {
+bool findSlices(Value matmul, Fused &fused) {
+  int64_t last = getType(matmul).getRank() - 1, size = getShape(matmul)[last];
+  for (Operation *user : matmul.getUsers()) {
     auto slice = dyn_cast<ps::SliceOp>(user);
     if (!slice)
       return false;
     for (int64_t dim = 0; dim <= last; ++dim)
       if (slice.getStrides()[dim] != 1 ||
-          (dim < last && getShape(slice.getResult())[dim] != getShape(product)[dim]))
+          (dim < last && getShape(slice.getResult())[dim] != getShape(matmul)[dim]))
         return false;
     fused.slices.push_back(slice);
   }
@@ -100,16 +100,16 @@ bool match(ps::ContractOp contract, const Variables &variables, Fused &fused) {
   if (at == labels.end() || labels.size() != 2)
     return false;
   fused.weightDim = at - labels.begin();
-  Value product = contract.getResult();
-  if (product.hasOneUse())
-    if (auto add = dyn_cast<ps::AddOp>(*product.user_begin())) {
-      fused.bias = getBias(add, product);
+  Value matmul = contract.getResult();
+  if (matmul.hasOneUse())
+    if (auto add = dyn_cast<ps::AddOp>(*matmul.user_begin())) {
+      fused.bias = getBias(add, matmul);
       if (!fused.bias || !variables.getSplittable(fused.bias))
         return false;
       fused.add = add;
-      product = add.getResult();
+      matmul = add.getResult();
     }
-  return findSlices(product, fused);
+  return findSlices(matmul, fused);
 }
 
 /// The part [low, high) of `variable` along `dim` as a variable of its own.

@@ -1,7 +1,7 @@
 // Communication among ranks that are threads of one process: members publish their buffers, meet,
 // and copy or reduce straight out of each other's memory. The place to clone a new backend from.
 #include "runtime/comm/local/Collectives.h"
-#include "runtime/comm/local/Rooms.h"
+#include "runtime/comm/local/Groups.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
 #include <cstring>
@@ -12,29 +12,29 @@ namespace {
 /// One rank's end.
 class LocalRank : public RankComm {
 public:
-  LocalRank(Rooms &rooms, int rank) : rooms(rooms), rank(rank), started(rooms) {}
+  LocalRank(Groups &groups, int rank) : groups(groups), rank(rank), started(groups) {}
   bool bind(Bound &bound) override;
   void reserve() override {
     scratch.resize(scratchBytes);
     started.reserve(kept.size());
   }
-  void barrier() override { rooms.getAll(rank)->barrier.arrive(); }
+  void barrier() override { groups.getAll(rank)->barrier.arrive(); }
   void drain() override { waitFor(std::nullopt); }
 
   char *getScratch() { return scratch.data(); }
   /// What was started with the token; without one, all.
   void waitFor(std::optional<int64_t> token) {
-    started.wait(token, [](const Started &) {});
+    started.wait(token, [](const AsyncCollective &) {});
   }
 
 private:
   void bindCollective(Bound &bound, const CollectiveOp &op);
-  void bindStarted(Bound &bound, const std::vector<int> &members, int index, int64_t token,
-                   const std::string &queue, MeetingPlace::Action action);
+  void bindAsync(Bound &bound, const std::vector<int> &members, int index, int64_t token,
+                   const std::string &queue, LocalRendezvous::Action action);
 
-  Rooms &rooms;
+  Groups &groups;
   int rank;
-  StartedList started;
+  AsyncCollectives started;
   size_t scratchBytes = 0;
   std::vector<char> scratch;
   std::deque<std::shared_ptr<void>> kept;
@@ -42,16 +42,16 @@ private:
 
 class LocalCommunication : public Communication {
 public:
-  LocalCommunication(const Mesh &mesh, bool dedicated) : rooms(mesh, dedicated) {}
+  LocalCommunication(const Mesh &mesh, bool dedicated) : groups(mesh, dedicated) {}
   std::unique_ptr<RankComm> makeRank(int rank) override {
-    return std::make_unique<LocalRank>(rooms, rank);
+    return std::make_unique<LocalRank>(groups, rank);
   }
-  void abort() override { rooms.abort(); }
-  void reset() override { rooms.reset(); }
-  int countWaiting() const override { return rooms.countWaiting(); }
+  void abort() override { groups.abort(); }
+  void reset() override { groups.reset(); }
+  int countWaiting() const override { return groups.countWaiting(); }
 
 private:
-  Rooms rooms;
+  Groups groups;
 };
 
 /// One collective as one rank sees it.
@@ -88,7 +88,7 @@ const void *stageOperand(const Bound &bound, const Member &member, int64_t outBy
 
 //===--- among pipeline coordinates ---------------------------------------===//
 
-void deliver(const std::vector<Attendance *> &parts) {
+void deliver(const std::vector<Arrival *> &parts) {
   checkMessage(*parts[0]->bound, *parts[1]->bound);
   const auto &message = std::get<MessageOp>(parts[0]->bound->instruction->op);
   std::memcpy(parts[1]->bound->buffers[0], parts[0]->bound->buffers[0], message.bytes);
@@ -96,7 +96,7 @@ void deliver(const std::vector<Attendance *> &parts) {
 
 constexpr int maxMembers = 1024;
 
-void reduceAcross(const std::vector<Attendance *> &parts) {
+void reduceAcross(const std::vector<Arrival *> &parts) {
   checkReductions(parts);
   const auto &op = std::get<CollectiveOp>(parts[0]->bound->instruction->op);
   int members = int(parts.size());
@@ -208,20 +208,20 @@ bool LocalRank::bind(Bound &bound) {
     return true;
   }
   if (const auto *op = std::get_if<MessageOp>(&bound.instruction->op)) {
-    int peer = rooms.mesh.acrossPipeline(rank, {op->peer}).front();
-    bindStarted(bound, op->receives ? std::vector{peer, rank} : std::vector{rank, peer},
+    int peer = groups.mesh.acrossPipeline(rank, {op->peer}).front();
+    bindAsync(bound, op->receives ? std::vector{peer, rank} : std::vector{rank, peer},
                 op->receives, op->token, op->queue, deliver);
     return true;
   }
   const auto *op = std::get_if<CollectiveOp>(&bound.instruction->op);
   if (!op)
     return false;
-  std::vector<int> members = op->members(rooms.mesh, rank);
+  std::vector<int> members = op->members(groups.mesh, rank);
   check(*op, int(members.size()));
   if (op->overPipeline.empty())
     bindCollective(bound, *op);
   else
-    bindStarted(bound, members,
+    bindAsync(bound, members,
                 int(std::find(members.begin(), members.end(), rank) - members.begin()), op->token,
                 op->queue, reduceAcross);
   return true;
@@ -230,11 +230,11 @@ bool LocalRank::bind(Bound &bound) {
 void LocalRank::bindCollective(Bound &bound, const CollectiveOp &op) {
   auto member = std::make_shared<Member>();
   member->op = op;
-  member->group = rooms.getGroup(rank, op.axes);
+  member->group = groups.getGroup(rank, op.axes);
   member->rank = this;
-  member->index = int(rooms.mesh.shardIndex(op.axes, rooms.mesh.coordinates(rank)));
-  member->count = int(rooms.mesh.shards(op.axes));
-  member->bytes = op.bytes(rooms.mesh);
+  member->index = int(groups.mesh.shardIndex(op.axes, groups.mesh.coordinates(rank)));
+  member->count = int(groups.mesh.shards(op.axes));
+  member->bytes = op.bytes(groups.mesh);
   if (op.kind == CollectiveOp::Permute)
     member->source = permuteSource(op, member->index, member->count);
   scratchBytes = std::max(scratchBytes, size_t(member->bytes));
@@ -243,14 +243,14 @@ void LocalRank::bindCollective(Bound &bound, const CollectiveOp &op) {
   kept.push_back(std::move(member));
 }
 
-void LocalRank::bindStarted(Bound &bound, const std::vector<int> &members, int index, int64_t token,
-                            const std::string &queue, MeetingPlace::Action action) {
-  auto part = std::make_shared<Started>();
+void LocalRank::bindAsync(Bound &bound, const std::vector<int> &members, int index, int64_t token,
+                            const std::string &queue, LocalRendezvous::Action action) {
+  auto part = std::make_shared<AsyncCollective>();
   started.prepare(*part, members, index, token, queue, action);
   bound.prepared = part.get();
   bound.run = [](const Bound &bound) {
     static_cast<LocalRank *>(bound.self)
-        ->started.start(*static_cast<Started *>(bound.prepared), bound);
+        ->started.start(*static_cast<AsyncCollective *>(bound.prepared), bound);
   };
   kept.push_back(std::move(part));
 }

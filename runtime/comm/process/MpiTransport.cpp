@@ -58,27 +58,27 @@ namespace {
 
 class MpiTransport : public Transport {
 public:
-  MpiTransport(Watch &watch, std::shared_ptr<Mpi> mpi, int channel, bool dedicated)
-      : watch(watch), mpi(std::move(mpi)), channel(channel), spins(channel > 0 ? 0
+  MpiTransport(HeartbeatMonitor &monitor, std::shared_ptr<Mpi> mpi, int channel, bool dedicated)
+      : monitor(monitor), mpi(std::move(mpi)), channel(channel), spins(channel > 0 ? 0
                                                                    : dedicated ? 20000
                                                                                : 100) {}
 
   void run(const Exchange &exchange, const std::string &what) override {
     const psrt_mpi_calls &calls = mpi->get();
-    for (const Exchange::Lane &lane : exchange.lanes)
-      for (const Span &span : lane.in)
-        mpi->check(calls.receive(channel, lane.peer, span.data, span.bytes), what);
-    for (const Exchange::Lane &lane : exchange.lanes)
-      for (const Span &span : lane.out)
-        mpi->check(calls.send(channel, lane.peer, span.data, span.bytes), what);
-    Patience patience(watch, what);
+    for (const Exchange::Transfer &transfer : exchange.transfers)
+      for (const Span &span : transfer.in)
+        mpi->check(calls.receive(channel, transfer.peer, span.data, span.bytes), what);
+    for (const Exchange::Transfer &transfer : exchange.transfers)
+      for (const Span &span : transfer.out)
+        mpi->check(calls.send(channel, transfer.peer, span.data, span.bytes), what);
+    Patience patience(monitor, what);
     int done = 0;
     for (int64_t idle = 1;; ++idle) {
       check(calls.test(channel, &done), exchange, what);
       if (done)
         return;
       if (idle > spins || idle % 1024 == 0)
-        patience.check(exchange.lanes.front().peer);
+        patience.check(exchange.transfers.front().peer);
       // Asleep, not yielding: a busy neighbour would keep what is yielded for a whole slice.
       if (idle > spins)
         std::this_thread::sleep_for(std::chrono::microseconds(channel > 0 ? 100 : 20));
@@ -89,10 +89,10 @@ private:
   /// An error may come of a rank that died: rank 0 knows which.
   void check(int code, const Exchange &exchange, const std::string &what) {
     if (code)
-      watch.failLost(exchange.lanes.front().peer, what, mpi->get().error());
+      monitor.failLost(exchange.transfers.front().peer, what, mpi->get().error());
   }
 
-  Watch &watch;
+  HeartbeatMonitor &monitor;
   std::shared_ptr<Mpi> mpi;
   int channel;
   int64_t spins;
@@ -101,26 +101,26 @@ private:
 /// Channels are tags: nothing needs to be connected.
 class MpiTransports : public Transports {
 public:
-  MpiTransports(Watch &watch, std::shared_ptr<Mpi> mpi, bool dedicated)
-      : watch(watch), mpi(std::move(mpi)), dedicated(dedicated) {}
+  MpiTransports(HeartbeatMonitor &monitor, std::shared_ptr<Mpi> mpi, bool dedicated)
+      : monitor(monitor), mpi(std::move(mpi)), dedicated(dedicated) {}
 
   std::unique_ptr<Transport> open(int channel, const std::vector<int> &) override {
     mpi->check(mpi->get().open(channel), "opening a channel");
-    return std::make_unique<MpiTransport>(watch, mpi, channel, dedicated);
+    return std::make_unique<MpiTransport>(monitor, mpi, channel, dedicated);
   }
   bool hasThreads() const override { return mpi->hasThreads(); }
 
 private:
-  Watch &watch;
+  HeartbeatMonitor &monitor;
   std::shared_ptr<Mpi> mpi;
   bool dedicated;
 };
 
 } // namespace
 
-std::unique_ptr<Transports> makeMpiTransports(Watch &watch, std::shared_ptr<Mpi> mpi,
+std::unique_ptr<Transports> makeMpiTransports(HeartbeatMonitor &monitor, std::shared_ptr<Mpi> mpi,
                                               bool dedicated) {
-  return std::make_unique<MpiTransports>(watch, std::move(mpi), dedicated);
+  return std::make_unique<MpiTransports>(monitor, std::move(mpi), dedicated);
 }
 
 } // namespace psrt

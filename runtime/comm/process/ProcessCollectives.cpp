@@ -8,8 +8,8 @@ namespace psrt {
 
 ProcessMessage::ProcessMessage(const MessageOp &op, int peer, void *buffer, std::string what)
     : what(std::move(what)) {
-  Exchange::Lane &lane = exchange.with(peer);
-  (op.receives ? lane.in : lane.out).push_back({static_cast<char *>(buffer), size_t(op.bytes)});
+  Exchange::Transfer &transfer = exchange.with(peer);
+  (op.receives ? transfer.in : transfer.out).push_back({static_cast<char *>(buffer), size_t(op.bytes)});
 }
 
 bool ProcessCollective::overlap(int64_t outBytes) const {
@@ -49,24 +49,24 @@ public:
       if (i == place.index)
         continue;
       parts[i] = scratch;
-      Exchange::Lane &lane = first.with(place.group[i]);
+      Exchange::Transfer &transfer = first.with(place.group[i]);
       for (const Piece &piece : mine) {
-        lane.in.push_back({scratch, size_t(piece.count * element())});
+        transfer.in.push_back({scratch, size_t(piece.count * element())});
         scratch += piece.count * element();
       }
       for (const Piece &piece : pieces(shared ? i : 0))
-        lane.out.push_back(spanOf(0, piece));
+        transfer.out.push_back(spanOf(0, piece));
     }
     if (!shared)
       return;
     for (int i = 0; i < place.count(); ++i) {
       if (i == place.index)
         continue;
-      Exchange::Lane &lane = second.with(place.group[i]);
+      Exchange::Transfer &transfer = second.with(place.group[i]);
       for (const Piece &piece : mine)
-        lane.out.push_back(spanOf(pairs(), piece));
+        transfer.out.push_back(spanOf(pairs(), piece));
       for (const Piece &piece : pieces(i))
-        lane.in.push_back(spanOf(pairs(), piece));
+        transfer.in.push_back(spanOf(pairs(), piece));
     }
   }
 
@@ -137,9 +137,9 @@ public:
       ins[i] = packed + i * part;
       if (i == place.index)
         continue;
-      Exchange::Lane &lane = exchange.with(place.group[i]);
-      lane.out.push_back({packed + i * part, size_t(part)});
-      lane.in.push_back({scratch, size_t(part)});
+      Exchange::Transfer &transfer = exchange.with(place.group[i]);
+      transfer.out.push_back({packed + i * part, size_t(part)});
+      transfer.in.push_back({scratch, size_t(part)});
       ins[i] = scratch;
       scratch += part;
     }
@@ -182,9 +182,9 @@ public:
     gathered = packs ? scratch : buffer(1);
     for (int i = 0; i < place.count(); ++i)
       if (i != place.index) {
-        Exchange::Lane &lane = exchange.with(place.group[i]);
-        lane.out.push_back({gathered + place.index * part, size_t(part)});
-        lane.in.push_back({gathered + i * part, size_t(part)});
+        Exchange::Transfer &transfer = exchange.with(place.group[i]);
+        transfer.out.push_back({gathered + place.index * part, size_t(part)});
+        transfer.in.push_back({gathered + i * part, size_t(part)});
       }
   }
 
@@ -222,9 +222,9 @@ public:
     received = scratch + place.bytes;
     for (int i = 0; i < place.count(); ++i)
       if (i != place.index) {
-        Exchange::Lane &lane = exchange.with(place.group[i]);
-        lane.out.push_back({packed + i * part, size_t(part)});
-        lane.in.push_back({received + i * part, size_t(part)});
+        Exchange::Transfer &transfer = exchange.with(place.group[i]);
+        transfer.out.push_back({packed + i * part, size_t(part)});
+        transfer.in.push_back({received + i * part, size_t(part)});
       }
   }
 

@@ -1,7 +1,7 @@
 // Communication among ranks that are processes, over any transport.
 #include "runtime/comm/process/ProcessCommunication.h"
 #include "runtime/comm/local/Collectives.h"
-#include "runtime/comm/process/Background.h"
+#include "runtime/comm/process/AsyncQueue.h"
 #include <algorithm>
 #include <deque>
 
@@ -43,10 +43,10 @@ struct Sequence {
 };
 
 /// A queue's ops, and what of them is under way.
-struct StartedQueue {
-  explicit StartedQueue(Transport &transport) : background(transport) {}
+struct ProcessQueue {
+  explicit ProcessQueue(Transport &transport) : asyncQueue(transport) {}
   Sequence sequence;
-  Background background; ///< destroyed first: it runs the ops
+  AsyncQueue asyncQueue; ///< destroyed first: it runs the ops
 };
 
 /// This process's rank.
@@ -70,7 +70,7 @@ public:
     if (const auto *op = std::get_if<MessageOp>(&bound.instruction->op)) {
       int peer = mesh.acrossPipeline(rank, {op->peer}).front();
       std::string what = nameOf(*op) + format(op->receives ? " from rank %d" : " to rank %d", peer);
-      bindStarted(bound, op->queue, op->token,
+      bindAsync(bound, op->queue, op->token,
                   std::make_unique<ProcessMessage>(*op, peer, bound.buffers[0], std::move(what)));
       return true;
     }
@@ -79,7 +79,7 @@ public:
       return false;
     auto collective = make(*op, bound.buffers);
     if (op->token >= 0 && (queues.count(op->queue) || !op->overPipeline.empty())) {
-      bindStarted(bound, op->queue, op->token, std::move(collective));
+      bindAsync(bound, op->queue, op->token, std::move(collective));
       return true;
     }
     bound.prepared = &atOnce.add(std::move(collective));
@@ -98,18 +98,18 @@ public:
 
   void drain() override {
     for (auto &[name, queue] : queues)
-      queue.background.drain();
+      queue.asyncQueue.drain();
   }
 
   void startTrace() override {
     for (auto &[name, queue] : queues)
-      queue.background.startTrace();
+      queue.asyncQueue.startTrace();
   }
 
-  std::vector<StartedTimes> takeTimes() override {
-    std::vector<StartedTimes> result;
+  std::vector<AsyncTimes> takeTimes() override {
+    std::vector<AsyncTimes> result;
     for (auto &[name, queue] : queues)
-      for (const StartedTimes &one : queue.background.takeTimes())
+      for (const AsyncTimes &one : queue.asyncQueue.takeTimes())
         result.push_back(one);
     return result;
   }
@@ -120,11 +120,11 @@ private:
   /// An op of a queue.
   struct Start {
     ProcessOp *op;
-    Background *background;
+    AsyncQueue *asyncQueue;
     int64_t token;
   };
 
-  void bindStarted(Bound &bound, const std::string &name, int64_t token,
+  void bindAsync(Bound &bound, const std::string &name, int64_t token,
                    std::unique_ptr<ProcessOp> op) {
     auto queue = queues.find(name);
     if (queue == queues.end())
@@ -132,22 +132,22 @@ private:
           BadArgument,
           "a pipeline needs communication in threads of its own, which this MPI does not bear "
           "(MPI_THREAD_SERIALIZED); use another MPI, or --comm tcp");
-    Background &background = queue->second.background;
-    starts.push_back({&queue->second.sequence.add(std::move(op)), &background, token});
-    std::vector<Background *> &waited = waits[token];
-    if (std::find(waited.begin(), waited.end(), &background) == waited.end())
-      waited.push_back(&background);
+    AsyncQueue &asyncQueue = queue->second.asyncQueue;
+    starts.push_back({&queue->second.sequence.add(std::move(op)), &asyncQueue, token});
+    std::vector<AsyncQueue *> &waited = waits[token];
+    if (std::find(waited.begin(), waited.end(), &asyncQueue) == waited.end())
+      waited.push_back(&asyncQueue);
     bound.prepared = &starts.back();
     bound.run = [](const Bound &bound) {
       const Start &start = *static_cast<const Start *>(bound.prepared);
-      start.background->start(*start.op, start.token, bound);
+      start.asyncQueue->start(*start.op, start.token, bound);
     };
   }
 
   void wait(int64_t token) {
     if (auto known = waits.find(token); known != waits.end())
-      for (Background *background : known->second)
-        background->wait(token);
+      for (AsyncQueue *asyncQueue : known->second)
+        asyncQueue->wait(token);
   }
 
   std::unique_ptr<ProcessOp> make(const CollectiveOp &op, void *const *buffers) const {
@@ -169,8 +169,8 @@ private:
   const char *comm;
   Sequence atOnce;
   std::deque<Start> starts;
-  std::map<int64_t, std::vector<Background *>> waits; ///< by token
-  std::map<std::string, StartedQueue> queues;
+  std::map<int64_t, std::vector<AsyncQueue *>> waits; ///< by token
+  std::map<std::string, ProcessQueue> queues;
 };
 
 /// All send to rank 0, then rank 0 to all.
@@ -192,37 +192,37 @@ void ProcessRank::barrier() { meet(transport, rank, int(mesh.size())); }
 
 class ProcessCommunication : public Communication {
 public:
-  ProcessCommunication(const Mesh &mesh, Transport &transport, QueueChannels channels, Watch &watch,
+  ProcessCommunication(const Mesh &mesh, Transport &transport, QueueChannels channels, HeartbeatMonitor &monitor,
                        const char *comm)
-      : mesh(mesh), transport(transport), channels(std::move(channels)), watch(watch), comm(comm) {}
+      : mesh(mesh), transport(transport), channels(std::move(channels)), monitor(monitor), comm(comm) {}
 
   std::unique_ptr<RankComm> makeRank(int rank) override {
     return std::make_unique<ProcessRank>(mesh, transport, channels, rank, comm);
   }
   /// The job tells the others, with the reason.
-  void abort() override { watch.abandon(); }
+  void abort() override { monitor.abandon(); }
   void reset() override {}
 
   void bring(int from, const void *data, void *received, size_t bytes,
              const std::string &what) override {
-    bool first = watch.getRank() == 0;
+    bool first = monitor.getRank() == 0;
     Exchange exchange;
     if (first)
       exchange.with(from).in.push_back({static_cast<char *>(received), bytes});
-    else if (watch.getRank() == from)
+    else if (monitor.getRank() == from)
       exchange.with(0).out.push_back({static_cast<char *>(const_cast<void *>(data)), bytes});
-    if (!exchange.lanes.empty())
+    if (!exchange.transfers.empty())
       transport.run(exchange, what);
   }
 
   void share(void *data, size_t bytes, const std::string &what) override {
     Exchange exchange;
     Span span{static_cast<char *>(data), bytes};
-    for (int peer = 1; peer < mesh.size() && watch.getRank() == 0; ++peer)
+    for (int peer = 1; peer < mesh.size() && monitor.getRank() == 0; ++peer)
       exchange.with(peer).out.push_back(span);
-    if (watch.getRank() != 0)
+    if (monitor.getRank() != 0)
       exchange.with(0).in.push_back(span);
-    if (!exchange.lanes.empty())
+    if (!exchange.transfers.empty())
       transport.run(exchange, what);
   }
 
@@ -230,16 +230,16 @@ private:
   Mesh mesh;
   Transport &transport;
   QueueChannels channels;
-  Watch &watch;
+  HeartbeatMonitor &monitor;
   const char *comm;
 };
 
 } // namespace
 
 std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transport &transport,
-                                                        QueueChannels channels, Watch &watch,
+                                                        QueueChannels channels, HeartbeatMonitor &monitor,
                                                         const char *comm) {
-  return std::make_unique<ProcessCommunication>(mesh, transport, std::move(channels), watch, comm);
+  return std::make_unique<ProcessCommunication>(mesh, transport, std::move(channels), monitor, comm);
 }
 
 void meetAll(Transport &transport, int rank, int size) { meet(transport, rank, size); }

@@ -12,11 +12,11 @@ namespace psrt {
 /// Channels of queues, by name.
 using QueueChannels = std::map<std::string, std::unique_ptr<Transport>>;
 
-/// `transport` and `watch` outlive it. What is started goes through its queue's channel; a
+/// `transport` and `monitor` outlive it. What is started goes through its queue's channel; a
 /// collective whose queue has none is over when it is started. `comm` names the backend in
 /// messages.
 std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transport &transport,
-                                                        QueueChannels channels, Watch &watch,
+                                                        QueueChannels channels, HeartbeatMonitor &monitor,
                                                         const char *comm);
 
 /// Returns when all ranks have called it.

@@ -1,7 +1,7 @@
 // Joining, leaving and failing.
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/comm/process/Mpi.h"
-#include "runtime/comm/process/Notice.h"
+#include "runtime/comm/process/RendezvousFile.h"
 #include "runtime/comm/process/ProcessCommunication.h"
 #include <algorithm>
 #include <cerrno>
@@ -16,7 +16,7 @@
 
 namespace psrt {
 
-ProcessJob::ProcessJob(const ProcessPlace &place, const std::string &comm,
+ProcessJob::ProcessJob(const ProcessIdentity &place, const std::string &comm,
                        const std::string &command)
     : comm(comm), command(hashText(command)) {
   if (comm == "mpi")
@@ -28,18 +28,18 @@ ProcessJob::ProcessJob(const ProcessPlace &place, const std::string &comm,
 ProcessJob::~ProcessJob() = default;
 
 /// The share of the cores that this process has to itself.
-static int shareOfCores(const std::vector<ProcessCard> &cards, const ProcessCard &mine,
+static int shareOfCores(const std::vector<ProcessInfo> &infos, const ProcessInfo &mine,
                         bool &dedicated) {
   int sharers = 0;
-  for (const ProcessCard &card : cards)
-    sharers += card.host == mine.host && card.cores == mine.cores;
+  for (const ProcessInfo &info : infos)
+    sharers += info.host == mine.host && info.cores == mine.cores;
   dedicated = sharers <= mine.coreCount;
   return std::max(1, mine.coreCount / std::max(1, sharers));
 }
 
-void ProcessJob::startWatch(Star star) {
-  coreShare = shareOfCores(star.cards, card, dedicated);
-  watch = std::make_unique<Watch>(std::move(star), card.rank, silenceAllowed());
+void ProcessJob::startMonitor(Rendezvous rendezvous) {
+  coreShare = shareOfCores(rendezvous.infos, info, dedicated);
+  monitor = std::make_unique<HeartbeatMonitor>(std::move(rendezvous), info.rank, silenceAllowed());
 }
 
 namespace {
@@ -78,7 +78,7 @@ private:
 
 } // namespace
 
-void ProcessJob::joinMpi(const ProcessPlace &place) {
+void ProcessJob::joinMpi(const ProcessIdentity &place) {
   std::optional<MeetingTimer> deadline(silenceAllowed());
   mpi = std::make_shared<Mpi>();
   if (mpi->getSize() != place.size)
@@ -88,42 +88,42 @@ void ProcessJob::joinMpi(const ProcessPlace &place) {
         "use --comm tcp",
         place.variable.c_str(), (long long)place.size, mpi->library().c_str(), mpi->getSize());
   Socket listener;
-  Notice notice;
+  RendezvousInfo info;
   if (mpi->getRank() == 0) {
     listener = listenAt(0, false);
     if (!listener)
       PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
-    notice = makeNotice(listener);
+    info = makeRendezvousInfo(listener);
   }
-  mpi->share(&notice, sizeof(notice));
+  mpi->share(&info, sizeof(info));
   deadline.reset();
-  card = makeCard(mpi->getRank(), mpi->getSize(), notice.job);
-  card.command = command;
+  info = makeProcessInfo(mpi->getRank(), mpi->getSize(), info.job);
+  info.command = command;
   double seconds = silenceAllowed();
-  if (card.rank == 0) {
-    startWatch(gatherStar(listener, card, notice.key(), seconds));
+  if (info.rank == 0) {
+    startMonitor(hostRendezvous(listener, info, info.key(), seconds));
   } else {
-    startWatch(joinStar(notice.candidates(), card, notice.key(), seconds, notice.describe()));
+    startMonitor(joinRendezvous(info.candidates(), info, info.key(), seconds, info.describe()));
   }
-  transports = makeMpiTransports(*watch, mpi, dedicated);
+  transports = makeMpiTransports(*monitor, mpi, dedicated);
   openRanks();
 }
 
-static std::string portsOf(const Rendezvous &place) {
+static std::string portsOf(const RendezvousAddress &place) {
   std::string first = std::to_string(place.firstPort);
   return place.ports == 1
              ? "port " + first
              : "ports " + first + " to " + std::to_string(place.firstPort + place.ports - 1);
 }
 
-static Socket listenForOthers(const Rendezvous &place) {
+static Socket listenForOthers(const RendezvousAddress &place) {
   for (int i = 0; i < place.ports; ++i)
     if (Socket socket = listenAt(uint16_t(place.firstPort + i), place.local))
       return socket;
   PSRT_FAIL(Failed, "rank 0 cannot listen at %s: %s", portsOf(place).c_str(), std::strerror(errno));
 }
 
-static std::vector<Candidate> candidatesOf(const Rendezvous &place) {
+static std::vector<Candidate> candidatesOf(const RendezvousAddress &place) {
   std::vector<Candidate> result;
   for (const std::string &host : place.hosts)
     for (const std::string &address : resolve(host))
@@ -135,7 +135,7 @@ static std::vector<Candidate> candidatesOf(const Rendezvous &place) {
 }
 
 /// "host0 (10.0.0.1) port 29500": where a name leads may be the mistake.
-static std::string describe(const Rendezvous &meeting, const std::vector<Candidate> &candidates) {
+static std::string describe(const RendezvousAddress &meeting, const std::vector<Candidate> &candidates) {
   std::string addresses;
   for (size_t i = 0; i < candidates.size(); i += meeting.ports)
     if (candidates[i].address != meeting.hosts[0])
@@ -143,58 +143,58 @@ static std::string describe(const Rendezvous &meeting, const std::vector<Candida
   return meeting.hosts[0] + addresses + (addresses.empty() ? " " : ") ") + portsOf(meeting);
 }
 
-static Star meetAtPorts(const Rendezvous &meeting, const ProcessCard &card) {
-  if (card.rank == 0)
-    return gatherStar(listenForOthers(meeting), card, meeting.key, silenceAllowed());
+static Rendezvous meetAtPorts(const RendezvousAddress &meeting, const ProcessInfo &info) {
+  if (info.rank == 0)
+    return hostRendezvous(listenForOthers(meeting), info, meeting.key, silenceAllowed());
   std::vector<Candidate> candidates = candidatesOf(meeting);
-  return joinStar(candidates, card, meeting.key, silenceAllowed(), describe(meeting, candidates));
+  return joinRendezvous(candidates, info, meeting.key, silenceAllowed(), describe(meeting, candidates));
 }
 
 /// Rank 0 says in a file where it listens; the others look into it until they have found it.
-static Star meetByFile(const std::string &path, ProcessCard &card, JobKey &key) {
-  if (card.rank > 0) {
-    auto look = [&path](ProcessCard &mine, JobKey &itsKey) {
-      std::optional<Notice> notice = readNotice(path);
-      mine.job = notice ? notice->job : 0;
-      itsKey = notice ? notice->key() : JobKey();
-      return notice ? notice->candidates() : std::vector<Candidate>();
+static Rendezvous meetByFile(const std::string &path, ProcessInfo &info, JobKey &key) {
+  if (info.rank > 0) {
+    auto look = [&path](ProcessInfo &mine, JobKey &itsKey) {
+      std::optional<RendezvousInfo> info = readRendezvousFile(path);
+      mine.job = info ? info->job : 0;
+      itsKey = info ? info->key() : JobKey();
+      return info ? info->candidates() : std::vector<Candidate>();
     };
-    return joinStar(look, card, key, silenceAllowed(),
-                    "what \"" + path + "\" (PSRT_MEETING_FILE) says");
+    return joinRendezvous(look, info, key, silenceAllowed(),
+                    "what \"" + path + "\" (PSRT_RENDEZVOUS_FILE) says");
   }
   Socket listener = listenAt(0, /*local=*/false);
   if (!listener)
     PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
-  Notice notice = makeNotice(listener);
-  card.job = notice.job;
-  key = notice.key();
-  PostedNotice posted(path, notice);
-  return gatherStar(listener, card, key, silenceAllowed());
+  RendezvousInfo info = makeRendezvousInfo(listener);
+  info.job = info.job;
+  key = info.key();
+  RendezvousFile posted(path, info);
+  return hostRendezvous(listener, info, key, silenceAllowed());
 }
 
-void ProcessJob::joinTcp(const ProcessPlace &place) {
-  Rendezvous meeting = findRendezvous(place);
-  card = makeCard(int(place.rank), int(place.size), meeting.job);
-  card.command = command;
+void ProcessJob::joinTcp(const ProcessIdentity &place) {
+  RendezvousAddress meeting = findRendezvousAddress(place);
+  info = makeProcessInfo(int(place.rank), int(place.size), meeting.job);
+  info.command = command;
   Socket listener = listenAt(0, meeting.local);
   if (!listener)
     PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
-  card.port = portOf(listener);
-  Star star = meeting.file.empty() ? meetAtPorts(meeting, card)
-                                   : meetByFile(meeting.file, card, meeting.key);
+  info.port = portOf(listener);
+  Rendezvous rendezvous = meeting.file.empty() ? meetAtPorts(meeting, info)
+                                   : meetByFile(meeting.file, info, meeting.key);
   std::vector<MeshPeer> peers;
-  for (const ProcessCard &other : star.cards)
-    peers.push_back({{star.addressOf(other.rank), other.port}, other.nonce});
-  startWatch(std::move(star));
-  transports = makeTcpTransports(*watch, std::move(listener), std::move(peers), meeting.key, card,
+  for (const ProcessInfo &other : rendezvous.infos)
+    peers.push_back({{rendezvous.addressOf(other.rank), other.port}, other.nonce});
+  startMonitor(std::move(rendezvous));
+  transports = makeTcpTransports(*monitor, std::move(listener), std::move(peers), meeting.key, info,
                                  dedicated);
   openRanks();
 }
 
 void ProcessJob::openRanks() {
   std::vector<int> others;
-  for (int rank = 0; rank < card.size; ++rank)
-    if (rank != card.rank)
+  for (int rank = 0; rank < info.size; ++rank)
+    if (rank != info.rank)
       others.push_back(rank);
   ranks = transports->open(0, others);
 }
@@ -206,28 +206,28 @@ static void sendToFirst(Transport &transport, int rank, Span own, const std::vec
     exchange.with(from).in.push_back(spans[from]);
   if (rank != 0)
     exchange.with(0).out.push_back(own);
-  if (!exchange.lanes.empty())
+  if (!exchange.transfers.empty())
     transport.run(exchange, "collecting texts");
 }
 
 std::vector<std::string> ProcessJob::collect(const std::string &text) {
   uint64_t size = text.size();
-  std::vector<uint64_t> sizes(card.size);
+  std::vector<uint64_t> sizes(info.size);
   std::vector<Span> spans;
   for (uint64_t &one : sizes)
     spans.push_back({reinterpret_cast<char *>(&one), sizeof(one)});
-  sendToFirst(*ranks, card.rank, {reinterpret_cast<char *>(&size), sizeof(size)}, spans);
-  std::vector<std::string> texts(card.size, "");
-  for (int rank = 0; rank < card.size; ++rank) {
+  sendToFirst(*ranks, info.rank, {reinterpret_cast<char *>(&size), sizeof(size)}, spans);
+  std::vector<std::string> texts(info.size, "");
+  for (int rank = 0; rank < info.size; ++rank) {
     texts[rank].resize(sizes[rank]);
     spans[rank] = {texts[rank].data(), sizes[rank]};
   }
   texts[0] = text;
-  sendToFirst(*ranks, card.rank, {const_cast<char *>(text.data()), size}, spans);
-  return card.rank == 0 ? texts : std::vector<std::string>();
+  sendToFirst(*ranks, info.rank, {const_cast<char *>(text.data()), size}, spans);
+  return info.rank == 0 ? texts : std::vector<std::string>();
 }
 
-void ProcessJob::meet() { meetAll(*ranks, card.rank, card.size); }
+void ProcessJob::meet() { meetAll(*ranks, info.rank, info.size); }
 
 std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh,
                                                              const std::vector<Queue> &queues) {
@@ -237,20 +237,20 @@ std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh,
     if (transports->hasThreads() && !queue.peers.empty())
       opened[queue.name] = transports->open(channel, queue.peers);
   }
-  return makeProcessCommunication(mesh, *ranks, std::move(opened), *watch, comm.c_str());
+  return makeProcessCommunication(mesh, *ranks, std::move(opened), *monitor, comm.c_str());
 }
 
 void ProcessJob::leave() {
   meet();
-  watch->leave();
+  monitor->leave();
   if (mpi)
     mpi->check(mpi->get().finish(), "finishing");
 }
 
 bool ProcessJob::fail(const Status &status) {
-  Verdict verdict = watch->report({card.rank, status.code, status.message, true});
+  JobFailure jobFailure = monitor->report({info.rank, status.code, status.message, true});
   // A lost rank is worth a line of each; what is wrong with the data is said once.
-  return status.code == StatusCode::Failed || verdict.rank == card.rank;
+  return status.code == StatusCode::Failed || jobFailure.rank == info.rank;
 }
 
 } // namespace psrt

@@ -15,11 +15,11 @@ public:
   /// Meets the other processes over MPI or over sockets (`comm`: "mpi", "tcp"); fails when they do
   /// not come. `command` is the program with its flags, by which two jobs are told apart that meet
   /// at one port.
-  ProcessJob(const ProcessPlace &place, const std::string &comm, const std::string &command);
+  ProcessJob(const ProcessIdentity &place, const std::string &comm, const std::string &command);
   ~ProcessJob() override;
 
-  int rank() const override { return card.rank; }
-  int size() const override { return card.size; }
+  int rank() const override { return info.rank; }
+  int size() const override { return info.size; }
   int cores() const override { return coreShare; }
   std::vector<std::string> collect(const std::string &text) override;
   void meet() override;
@@ -34,21 +34,21 @@ public:
   bool fail(const Status &status);
   /// What is done with a process that is stuck elsewhere two seconds after the job has ended.
   void setLastResort(std::function<void(const Status &)> function) {
-    watch->setLastResort(std::move(function));
+    monitor->setLastResort(std::move(function));
   }
 
 private:
-  void joinMpi(const ProcessPlace &place);
-  void joinTcp(const ProcessPlace &place);
-  void startWatch(Star star);
+  void joinMpi(const ProcessIdentity &place);
+  void joinTcp(const ProcessIdentity &place);
+  void startMonitor(Rendezvous rendezvous);
   void openRanks();
 
   std::string comm;
   uint64_t command;
-  ProcessCard card;
+  ProcessInfo info;
   int coreShare = 1;
   bool dedicated = false;
-  std::unique_ptr<Watch> watch;
+  std::unique_ptr<HeartbeatMonitor> monitor;
   std::shared_ptr<Mpi> mpi;
   std::unique_ptr<Transports> transports;
   std::unique_ptr<Transport> ranks; ///< channel 0, among all

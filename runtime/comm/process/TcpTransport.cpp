@@ -12,22 +12,22 @@
 namespace psrt {
 
 void Patience::check(int peer) {
-  watch.check(what);
+  monitor.check(what);
   if (std::chrono::steady_clock::now() < until)
     return;
-  Verdict verdict{peer, StatusCode::Failed,
+  JobFailure jobFailure{peer, StatusCode::Failed,
                   format("did not take part in %s for %g s (10 x PSRT_TIMEOUT)", what.c_str(),
-                         10 * watch.getSilence()),
+                         10 * monitor.getSilence()),
                   false};
-  watch.report(std::move(verdict));
-  watch.check(what);
+  monitor.report(std::move(jobFailure));
+  monitor.check(what);
 }
 
 namespace {
 
 constexpr uint64_t meshMagic = 0x32687365'6d737370; // "pssmesh2"
 
-/// The first message on a connection. The nonce of the receiver's card makes the proof new for each
+/// The first message on a connection. The nonce of the receiver's info makes the proof new for each
 /// job: a recorded one is of no use.
 struct MeshHello {
   uint64_t magic;
@@ -40,7 +40,7 @@ struct MeshHello {
   }
 };
 
-/// How far one direction of a lane has come.
+/// How far one direction of a transfer has come.
 struct Cursor {
   size_t span = 0, at = 0;
   bool done(const std::vector<Span> &spans) {
@@ -73,21 +73,21 @@ struct Progress {
 
 class TcpTransport : public Transport {
 public:
-  TcpTransport(Watch &watch, std::vector<Socket> sockets, int spins)
-      : watch(watch), spins(spins), sockets(std::move(sockets)) {}
+  TcpTransport(HeartbeatMonitor &monitor, std::vector<Socket> sockets, int spins)
+      : monitor(monitor), spins(spins), sockets(std::move(sockets)) {}
 
   void run(const Exchange &exchange, const std::string &what) override {
-    Patience patience(watch, what);
-    progress.assign(exchange.lanes.size(), {});
+    Patience patience(monitor, what);
+    progress.assign(exchange.transfers.size(), {});
     for (int idle = 0;;) {
       bool moved = false, open = false;
       int awaited = 0;
-      for (size_t i = 0; i < exchange.lanes.size(); ++i) {
-        const Exchange::Lane &lane = exchange.lanes[i];
-        moved |= push(lane, progress[i], what);
-        moved |= pull(lane, progress[i], what);
-        if (!progress[i].out.done(lane.out) || !progress[i].in.done(lane.in))
-          open = true, awaited = lane.peer;
+      for (size_t i = 0; i < exchange.transfers.size(); ++i) {
+        const Exchange::Transfer &transfer = exchange.transfers[i];
+        moved |= push(transfer, progress[i], what);
+        moved |= pull(transfer, progress[i], what);
+        if (!progress[i].out.done(transfer.out) || !progress[i].in.done(transfer.in))
+          open = true, awaited = transfer.peer;
       }
       if (!open)
         return;
@@ -100,52 +100,52 @@ public:
   }
 
 private:
-  bool push(const Exchange::Lane &lane, Progress &at, const std::string &what) {
-    if (at.out.done(lane.out))
+  bool push(const Exchange::Transfer &transfer, Progress &at, const std::string &what) {
+    if (at.out.done(transfer.out))
       return false;
     iovec pieces[16];
     msghdr message{};
     message.msg_iov = pieces;
-    message.msg_iovlen = at.out.fill(lane.out, pieces);
-    ssize_t n = sendmsg(sockets[lane.peer].get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    message.msg_iovlen = at.out.fill(transfer.out, pieces);
+    ssize_t n = sendmsg(sockets[transfer.peer].get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n > 0)
-      at.out.advance(lane.out, n);
+      at.out.advance(transfer.out, n);
     else if (errno != EAGAIN && errno != EINTR)
-      watch.failLost(lane.peer, what, std::strerror(errno));
+      monitor.failLost(transfer.peer, what, std::strerror(errno));
     return n > 0;
   }
 
-  bool pull(const Exchange::Lane &lane, Progress &at, const std::string &what) {
-    if (at.in.done(lane.in))
+  bool pull(const Exchange::Transfer &transfer, Progress &at, const std::string &what) {
+    if (at.in.done(transfer.in))
       return false;
     iovec pieces[16];
     msghdr message{};
     message.msg_iov = pieces;
-    message.msg_iovlen = at.in.fill(lane.in, pieces);
-    ssize_t n = recvmsg(sockets[lane.peer].get(), &message, MSG_DONTWAIT);
+    message.msg_iovlen = at.in.fill(transfer.in, pieces);
+    ssize_t n = recvmsg(sockets[transfer.peer].get(), &message, MSG_DONTWAIT);
     if (n > 0)
-      at.in.advance(lane.in, n);
+      at.in.advance(transfer.in, n);
     else if (n == 0)
-      watch.failLost(lane.peer, what, "its connection ended");
+      monitor.failLost(transfer.peer, what, "its connection ended");
     else if (errno != EAGAIN && errno != EINTR)
-      watch.failLost(lane.peer, what, std::strerror(errno));
+      monitor.failLost(transfer.peer, what, std::strerror(errno));
     return n > 0;
   }
 
   /// Until something can move, the job ends, or a moment has passed.
   void sleep(const Exchange &exchange) {
-    entries.assign(1, {watch.wakeDescriptor(), POLLIN, 0});
-    for (size_t i = 0; i < exchange.lanes.size(); ++i) {
-      const Exchange::Lane &lane = exchange.lanes[i];
-      short events = (progress[i].out.done(lane.out) ? 0 : POLLOUT) |
-                     (progress[i].in.done(lane.in) ? 0 : POLLIN);
+    entries.assign(1, {monitor.wakeDescriptor(), POLLIN, 0});
+    for (size_t i = 0; i < exchange.transfers.size(); ++i) {
+      const Exchange::Transfer &transfer = exchange.transfers[i];
+      short events = (progress[i].out.done(transfer.out) ? 0 : POLLOUT) |
+                     (progress[i].in.done(transfer.in) ? 0 : POLLIN);
       if (events)
-        entries.push_back({sockets[lane.peer].get(), events, 0});
+        entries.push_back({sockets[transfer.peer].get(), events, 0});
     }
     poll(entries.data(), entries.size(), 500);
   }
 
-  Watch &watch;
+  HeartbeatMonitor &monitor;
   int spins;
   std::vector<Socket> sockets; ///< by rank
   std::vector<Progress> progress;
@@ -155,21 +155,21 @@ private:
 /// Connects ranks, a channel at a time: with those below it by itself.
 class TcpTransports : public Transports {
 public:
-  TcpTransports(Watch &watch, Socket listener, std::vector<MeshPeer> known, const JobKey &key,
-                const ProcessCard &card, bool dedicated)
-      : watch(watch), listener(std::move(listener)), known(std::move(known)), key(key), card(card),
+  TcpTransports(HeartbeatMonitor &monitor, Socket listener, std::vector<MeshPeer> known, const JobKey &key,
+                const ProcessInfo &info, bool dedicated)
+      : monitor(monitor), listener(std::move(listener)), known(std::move(known)), key(key), info(info),
         dedicated(dedicated) {}
 
   std::unique_ptr<Transport> open(int channel, const std::vector<int> &peers) override {
-    std::vector<Socket> sockets(card.size);
+    std::vector<Socket> sockets(info.size);
     for (int peer : peers)
-      if (peer < card.rank)
+      if (peer < info.rank)
         sockets[peer] = connectWith(peer, channel);
     for (int peer : peers)
-      if (peer > card.rank)
+      if (peer > info.rank)
         sockets[peer] = acceptFrom(peer, channel);
     int spins = channel > 0 ? 1 : dedicated ? 2000 : 20;
-    return std::make_unique<TcpTransport>(watch, std::move(sockets), spins);
+    return std::make_unique<TcpTransport>(monitor, std::move(sockets), spins);
   }
 
   bool hasThreads() const override { return true; }
@@ -183,23 +183,23 @@ public:
 private:
   Socket connectWith(int peer, int channel) {
     const Candidate &where = known[peer].where;
-    Socket socket = connectTo(where.address, where.port, secondsFromNow(watch.getSilence()));
-    MeshHello hello{meshMagic, card.rank, peer, channel, 0, {}};
+    Socket socket = connectTo(where.address, where.port, secondsFromNow(monitor.getSilence()));
+    MeshHello hello{meshMagic, info.rank, peer, channel, 0, {}};
     hello.proof = hello.sign(key, known[peer].nonce);
-    if (!socket || !sendAll(socket, &hello, sizeof(hello), secondsFromNow(watch.getSilence())))
-      watch.failLost(peer, what,
-                     format("rank %d cannot connect to it at %s port %d: %s", card.rank,
+    if (!socket || !sendAll(socket, &hello, sizeof(hello), secondsFromNow(monitor.getSilence())))
+      monitor.failLost(peer, what,
+                     format("rank %d cannot connect to it at %s port %d: %s", info.rank,
                             where.address.c_str(), int(where.port), std::strerror(errno)));
     return socket;
   }
 
   Socket acceptFrom(int peer, int channel) {
-    Patience patience(watch, what);
+    Patience patience(monitor, what);
     while (true) {
       if (auto found = accepted.extract({channel, peer}))
         return std::move(found.mapped());
       patience.check(peer);
-      for (Arrival &arrival : acceptor.wait(listener, 500, watch.wakeDescriptor()))
+      for (Arrival &arrival : acceptor.wait(listener, 500, monitor.wakeDescriptor()))
         admit(arrival);
     }
   }
@@ -208,9 +208,9 @@ private:
     MeshHello hello;
     std::memcpy(&hello, arrival.message.data(), sizeof(hello));
     std::string address = peerAddress(arrival.socket);
-    if (hello.magic != meshMagic || hello.to != card.rank)
+    if (hello.magic != meshMagic || hello.to != info.rank)
       return;
-    if (!isEqual(hello.proof, hello.sign(key, card.nonce)))
+    if (!isEqual(hello.proof, hello.sign(key, info.nonce)))
       warnRefused(format("a process at %s claims to be rank %d and does not know this job's secret "
                          "(PSRT_JOB_SECRET); it was refused",
                          address.c_str(), hello.from));
@@ -221,11 +221,11 @@ private:
       accepted.emplace(std::pair(hello.channel, hello.from), std::move(arrival.socket));
   }
 
-  Watch &watch;
+  HeartbeatMonitor &monitor;
   Socket listener;
   std::vector<MeshPeer> known;
   const JobKey key;
-  const ProcessCard card;
+  const ProcessInfo info;
   bool dedicated;
   Acceptor acceptor{sizeof(MeshHello), /*greets=*/false};
   /// By channel and rank: those that came before this rank asked for them.
@@ -236,10 +236,10 @@ private:
 
 } // namespace
 
-std::unique_ptr<Transports> makeTcpTransports(Watch &watch, Socket listener,
+std::unique_ptr<Transports> makeTcpTransports(HeartbeatMonitor &monitor, Socket listener,
                                               std::vector<MeshPeer> peers, const JobKey &key,
-                                              const ProcessCard &card, bool dedicated) {
-  return std::make_unique<TcpTransports>(watch, std::move(listener), std::move(peers), key, card,
+                                              const ProcessInfo &info, bool dedicated) {
+  return std::make_unique<TcpTransports>(monitor, std::move(listener), std::move(peers), key, info,
                                          dedicated);
 }
 

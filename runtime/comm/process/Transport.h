@@ -2,7 +2,7 @@
 #ifndef PSRT_COMM_PROCESS_TRANSPORT_H
 #define PSRT_COMM_PROCESS_TRANSPORT_H
 
-#include "runtime/comm/process/Watch.h"
+#include "runtime/comm/process/HeartbeatMonitor.h"
 #include <memory>
 #include <vector>
 
@@ -17,17 +17,17 @@ struct Span {
 /// What a process exchanges with others at once. Of each pair of ranks, what one lists as `out` is,
 /// span by span, what the other lists as `in`.
 struct Exchange {
-  struct Lane {
+  struct Transfer {
     int peer;
     std::vector<Span> out, in;
   };
-  std::vector<Lane> lanes;
+  std::vector<Transfer> transfers;
 
-  Lane &with(int peer) {
-    for (Lane &lane : lanes)
-      if (lane.peer == peer)
-        return lane;
-    return lanes.emplace_back(Lane{peer, {}, {}});
+  Transfer &with(int peer) {
+    for (Transfer &transfer : transfers)
+      if (transfer.peer == peer)
+        return transfer;
+    return transfers.emplace_back(Transfer{peer, {}, {}});
   }
 };
 
@@ -43,14 +43,14 @@ public:
 /// Fails a wait that goes on when every rank is alive.
 class Patience {
 public:
-  Patience(Watch &watch, const std::string &what)
-      : watch(watch), what(what), until(secondsFromNow(10 * watch.getSilence())) {}
+  Patience(HeartbeatMonitor &monitor, const std::string &what)
+      : monitor(monitor), what(what), until(secondsFromNow(10 * monitor.getSilence())) {}
   /// Throws when the job has ended, or when `peer` has let this rank wait ten times as long as one
   /// may be silent.
   void check(int peer);
 
 private:
-  Watch &watch;
+  HeartbeatMonitor &monitor;
   const std::string &what;
   Deadline until;
 };
@@ -76,13 +76,13 @@ struct MeshPeer {
 
 /// Over sockets, which it connects when a channel is opened, with proofs that both ends know `key`;
 /// `peers`: by rank.
-std::unique_ptr<Transports> makeTcpTransports(Watch &watch, Socket listener,
+std::unique_ptr<Transports> makeTcpTransports(HeartbeatMonitor &monitor, Socket listener,
                                               std::vector<MeshPeer> peers, const JobKey &key,
-                                              const ProcessCard &card, bool dedicated);
+                                              const ProcessInfo &info, bool dedicated);
 
 /// The MPI library that this process loaded.
 class Mpi;
-std::unique_ptr<Transports> makeMpiTransports(Watch &watch, std::shared_ptr<Mpi> mpi,
+std::unique_ptr<Transports> makeMpiTransports(HeartbeatMonitor &monitor, std::shared_ptr<Mpi> mpi,
                                               bool dedicated);
 
 } // namespace psrt

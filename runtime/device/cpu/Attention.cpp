@@ -37,7 +37,7 @@ struct PreparedAttention : Prepared {
 
 /// A thread's scratch memory.
 struct Scratch {
-  float *product;     ///< of the products themselves
+  float *matmul;     ///< of the matmuls themselves
   float *scores, *dp; ///< a matrix each; dp of a gradient
   float *keep;        ///< a row of scores
   float *dout, *out;  ///< narrow gradients: a row each, widened
@@ -51,7 +51,7 @@ struct Scratch {
       return begin ? begin + at : nullptr;
     };
     int64_t narrow = p.isNarrow() && p.op.grad;
-    product = take(hasProducts(p.op.dtype) ? 0 : TiledMatmul::getScratchFloats());
+    matmul = take(hasMatmuls(p.op.dtype) ? 0 : TiledMatmul::getScratchFloats());
     scores = take(p.matrix), dp = take(p.op.grad * p.matrix), keep = take(p.stride);
     dout = take(narrow * p.op.d), out = take(narrow * p.op.d);
     dk = take(narrow * p.op.s * p.op.d), dv = take(narrow * p.op.s * p.op.d);
@@ -206,14 +206,14 @@ void forwardPiece(void *context, int thread, int64_t lo, int64_t hi) {
     int64_t h = piece / blocks % op.h, b = piece / blocks / op.h, g = h / (op.h / op.g);
     void *out = element(bound, op, AttentionOp::Out, at(op.out, b, h, block.row));
     if (block.columns > 0)
-      block.scores->run(runner, scratch.product,
+      block.scores->run(runner, scratch.matmul,
                         element(bound, op, AttentionOp::Q, at(op.q, b, h, block.row)),
                         element(bound, op, AttentionOp::K, at(op.k, b, g, block.column)),
                         scratch.scores, nullptr);
     for (int64_t r = 0; r < block.rows; ++r)
       forwardRow(bound, p, block, b, h, block.row + r, scratch.scores + r * p.stride, scratch.keep);
     if (block.columns > 0)
-      block.result->run(runner, scratch.product, scratch.scores,
+      block.result->run(runner, scratch.matmul, scratch.scores,
                         element(bound, op, AttentionOp::V, at(op.v, b, g, block.column)), out,
                         nullptr);
     else
@@ -299,14 +299,14 @@ void backwardBlock(const Bound &bound, const PreparedAttention &p, const Block &
   const void *k = element(bound, op, AttentionOp::K, at(op.k, b, g, block.column));
   const void *v = element(bound, op, AttentionOp::V, at(op.v, b, g, block.column));
   const void *dout = element(bound, op, AttentionOp::Dout, at(op.dout, b, h, block.row));
-  block.scores->run(runner, scratch.product, q, k, scratch.scores, nullptr);
-  block.dp->run(runner, scratch.product, dout, v, scratch.dp, nullptr);
+  block.scores->run(runner, scratch.matmul, q, k, scratch.scores, nullptr);
+  block.dp->run(runner, scratch.matmul, dout, v, scratch.dp, nullptr);
   for (int64_t r = 0; r < block.rows; ++r)
     backwardRow(bound, p, block, b, h, block.row + r, scratch);
   HeadSums sums = getSums(bound, p, scratch, b, g, block.column);
-  block.dq->run(runner, scratch.product, scratch.dp, k, dq, nullptr);
-  block.dk->run(runner, scratch.product, scratch.dp, q, sums.dk, nullptr);
-  block.dv->run(runner, scratch.product, scratch.scores, dout, sums.dv, nullptr);
+  block.dq->run(runner, scratch.matmul, scratch.dp, k, dq, nullptr);
+  block.dk->run(runner, scratch.matmul, scratch.dp, q, sums.dk, nullptr);
+  block.dv->run(runner, scratch.matmul, scratch.scores, dout, sums.dv, nullptr);
 }
 
 void clearSums(const Bound &bound, const PreparedAttention &p, const Scratch &scratch, int64_t b,
@@ -360,9 +360,9 @@ void prepareBlock(CpuRank &rank, const PreparedAttention &p, Block &block) {
   int64_t dk = p.isNarrow() ? d : op.dk[2], dv = p.isNarrow() ? d : op.dv[2];
   int64_t stride = p.isNarrow() ? 2 * p.stride : p.stride; // of probabilities
   Strides scores{p.stride, 1}, rows{stride, 1}, transposed{1, stride};
-  auto prepare = [&](std::optional<TiledMatmul> &product, std::array<int64_t, 3> sizes, Strides lhs,
+  auto prepare = [&](std::optional<TiledMatmul> &matmul, std::array<int64_t, 3> sizes, Strides lhs,
                      Strides rhs, Strides out, Dtype outDtype, bool adds = false) {
-    product.emplace(
+    matmul.emplace(
         rank,
         MatmulShape{sizes[0], sizes[1], sizes[2], lhs, rhs, out, adds, false, op.dtype, outDtype},
         /*copiesToBeFast=*/false);

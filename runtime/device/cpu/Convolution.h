@@ -14,7 +14,7 @@ namespace psrt {
 /// differ. Any number of threads may run it, each with handles and scratch memory of its own.
 class ConvolutionPrimitive {
 public:
-  /// Of the three: f32, or bf16 where hasProducts() of it. By ConvolutionOp::X, W, Y.
+  /// Of the three: f32, or bf16 where hasMatmuls() of it. By ConvolutionOp::X, W, Y.
   using Dtypes = std::array<Dtype, 3>;
   /// Null where oneDNN has none (a last window that ends more than a stride before the end of x).
   static std::unique_ptr<ConvolutionPrimitive>

@@ -180,7 +180,7 @@ auto getLoops(const ConvolutionOp &op) {
 /// The dtypes that its tensors have, and those that oneDNN computes with.
 void chooseDtypes(PreparedConvolution &p) {
   const ConvolutionOp &op = p.op;
-  Dtype computed = hasProducts(op.dtype) ? op.dtype : Dtype::F32;
+  Dtype computed = hasMatmuls(op.dtype) ? op.dtype : Dtype::F32;
   for (int tensor : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y}) {
     p.stored[tensor] = tensor == op.result ? op.outDtype : op.dtype;
     p.computed[tensor] = computed;

@@ -17,7 +17,7 @@ struct Prepared {
 };
 
 /// One rank on the CPU. The handles of thread t belong to piece functions of thread t; so does its
-/// scratch memory, except that a sum of products has one for each part, whoever computes it.
+/// scratch memory, except that a sum of matmuls has one for each part, whoever computes it.
 class CpuRank : public RankDevice {
 public:
   CpuRank(std::shared_ptr<MatmulCache> cache, int threads, bool dedicated);

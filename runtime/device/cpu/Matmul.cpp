@@ -33,7 +33,7 @@ OneOpenMPThread::~OneOpenMPThread() {
     OpenMP::get().set(before);
 }
 
-bool hasProducts(Dtype dtype) {
+bool hasMatmuls(Dtype dtype) {
   constexpr auto kBfloat16 = unsigned(dnnl::cpu_isa::avx512_core_bf16);
   if (dtype == Dtype::BF16)
     return (unsigned(dnnl::get_effective_cpu_isa()) & kBfloat16) == kBfloat16;

@@ -65,9 +65,9 @@ private:
   std::vector<char> scratch;
 };
 
-/// Whether oneDNN computes products of operands of that dtype here, as fast as the machine can.
+/// Whether oneDNN computes matmuls of operands of that dtype here, as fast as the machine can.
 /// (It emulates bf16 where the machine has no instruction for it.)
-bool hasProducts(Dtype dtype);
+bool hasMatmuls(Dtype dtype);
 /// The dtype as oneDNN calls it: f32 or bf16.
 dnnl::memory::data_type toDnnl(Dtype dtype);
 

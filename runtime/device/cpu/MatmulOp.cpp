@@ -14,7 +14,7 @@ namespace {
 struct PreparedMatmul : Prepared {
   MatmulOp op;
   int64_t rowPiece = 0, columnPiece = 0, rowPieces = 0, columnPieces = 0;
-  std::optional<TiledMatmul> products[2][2]; ///< [last row piece][last column piece]
+  std::optional<TiledMatmul> matmuls[2][2]; ///< [last row piece][last column piece]
 };
 
 struct Operands {
@@ -37,7 +37,7 @@ void runPiece(void *context, int thread, int64_t lo, int64_t hi) {
     int64_t r = row * p.rowPiece, c = column * p.columnPiece;
     const float *bias = static_cast<const float *>(buffers[MatmulOp::Bias]);
     CpuRank &rank = CpuRank::of(*operands.bound);
-    p.products[row == p.rowPieces - 1][column == p.columnPieces - 1]->run(
+    p.matmuls[row == p.rowPieces - 1][column == p.columnPieces - 1]->run(
         *rank.runners[thread], rank.scratch(thread),
         elementAt(buffers[MatmulOp::Lhs], op.dtype, at(op.lhs, r, 0)),
         elementAt(buffers[MatmulOp::Rhs], op.dtype, at(op.rhs, 0, c)),
@@ -53,13 +53,13 @@ void runMatmul(const Bound &bound) {
                               p.op.batch[0] * p.op.batch[1] * p.rowPieces * p.columnPieces, 1);
 }
 
-/// A product as a sum of products over parts of its summed dim, one a thread; the result is of f32.
+/// A matmul as a sum of matmuls over parts of its summed dim, one a thread; the result is of f32.
 struct PreparedSum : Prepared {
   MatmulOp op;
   int64_t part = 0; ///< places of the summed dim; the last part may have fewer
-  std::vector<TiledMatmul> products;
+  std::vector<TiledMatmul> matmuls;
 
-  /// The result of part i > 0, behind the scratch memory that the products use.
+  /// The result of part i > 0, behind the scratch memory that the matmuls use.
   static float *getPart(CpuRank &rank, int i) {
     return rank.scratch(i) + TiledMatmul::getScratchFloats();
   }
@@ -77,7 +77,7 @@ void runPart(void *context, int thread, int64_t lo, int64_t hi) {
   CpuRank &rank = CpuRank::of(*operands.bound);
   void *const *buffers = operands.bound->buffers;
   for (int64_t i = lo; i < hi; ++i)
-    p.products[i].run(*rank.runners[thread], rank.scratch(thread),
+    p.matmuls[i].run(*rank.runners[thread], rank.scratch(thread),
                       elementAt(buffers[MatmulOp::Lhs], p.op.dtype, i * p.part * p.op.lhs[3]),
                       elementAt(buffers[MatmulOp::Rhs], p.op.dtype, i * p.part * p.op.rhs[2]),
                       i ? p.getPart(rank, i) : buffers[MatmulOp::Out], nullptr);
@@ -90,7 +90,7 @@ void addParts(void *context, int, int64_t lo, int64_t hi) {
   CpuRank &rank = CpuRank::of(*operands.bound);
   for (int64_t row = lo; row < hi; ++row) {
     float *out = static_cast<float *>(operands.bound->buffers[MatmulOp::Out]) + row * p.op.out[2];
-    for (size_t i = 1; i < p.products.size(); ++i) {
+    for (size_t i = 1; i < p.matmuls.size(); ++i) {
       const float *part = p.getPart(rank, i) + row * p.op.n;
       for (int64_t n = 0; n < p.op.n; ++n)
         out[n] += part[n];
@@ -102,7 +102,7 @@ void runSum(const Bound &bound) {
   const auto &p = *static_cast<const PreparedSum *>(bound.prepared);
   SumOperands operands{&bound, &p};
   ThreadPool &pool = CpuRank::of(bound).pool;
-  pool.run(runPart, &operands, p.products.size(), 1);
+  pool.run(runPart, &operands, p.matmuls.size(), 1);
   pool.run(addParts, &operands, p.op.m, 16);
 }
 
@@ -147,7 +147,7 @@ void chooseSmallPieces(PreparedMatmul &p) {
     p.columnPiece = std::max<int64_t>(256, divideUp(op.n / 8, 64) * 64);
 }
 
-/// What a product of m x n costs beside its arithmetic, a place of the summed dim: copies.
+/// What a matmul of m x n costs beside its arithmetic, a place of the summed dim: copies.
 int64_t copiesOf(int64_t m, int64_t n) { return m + n; }
 
 /// One piece for each thread, or two where they stay large; of the grids that make as many, the one
@@ -178,7 +178,7 @@ void chooseLargePieces(PreparedMatmul &p, int64_t threads) {
 }
 
 void choosePieces(PreparedMatmul &p, int64_t threads) {
-  if (hasWideKernels() && hasProducts(p.op.dtype))
+  if (hasWideKernels() && hasMatmuls(p.op.dtype))
     chooseSmallPieces(p);
   else
     chooseLargePieces(p, threads);
@@ -210,14 +210,14 @@ void bindSum(CpuRank &rank, const MatmulOp &op, Bound &bound) {
     shape.out = {at ? op.n : op.out[2], 1};
     shape.accumulate = bound.accumulate && at == 0;
     shape.dtype = op.dtype;
-    prepared->products.emplace_back(rank, shape);
+    prepared->matmuls.emplace_back(rank, shape);
   }
   rank.needScratch((TiledMatmul::getScratchFloats() + op.m * op.n) * sizeof(float));
   bound.run = runSum;
   bound.prepared = rank.keep(std::move(prepared));
 }
 
-void bindProduct(CpuRank &rank, const MatmulOp &op, Bound &bound) {
+void bindBlasMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
   if (op.dtype == Dtype::F64) {
     bound.run = runMatmulF64;
     return;
@@ -249,7 +249,7 @@ void bindProduct(CpuRank &rank, const MatmulOp &op, Bound &bound) {
       shape.accumulate = bound.accumulate;
       shape.bias = bound.buffers[MatmulOp::Bias] != nullptr;
       shape.dtype = op.dtype, shape.outDtype = op.outDtype;
-      prepared->products[lastRow][lastColumn].emplace(rank, shape);
+      prepared->matmuls[lastRow][lastColumn].emplace(rank, shape);
     }
   bound.run = runMatmul;
   bound.prepared = rank.keep(std::move(prepared));
@@ -257,7 +257,7 @@ void bindProduct(CpuRank &rank, const MatmulOp &op, Bound &bound) {
 
 //===--- sums of an operand -----------------------------------------------===//
 
-/// What runs the product that the sums are beside.
+/// What runs the matmul that the sums are beside.
 struct PreparedSums : Prepared {
   void (*run)(const Bound &) = nullptr;
   void *prepared = nullptr;
@@ -281,10 +281,10 @@ void runSums(void *context, int, int64_t lo, int64_t hi) {
 
 void runWithSums(const Bound &bound) {
   const auto &p = *static_cast<const PreparedSums *>(bound.prepared);
-  Bound product = bound;
-  product.run = p.run;
-  product.prepared = p.prepared;
-  product.run(product);
+  Bound matmul = bound;
+  matmul.run = p.run;
+  matmul.prepared = p.prepared;
+  matmul.run(matmul);
   const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);
   CpuRank::of(bound).pool.run(runSums, const_cast<Bound *>(&bound), op.countSums(), 16);
 }
@@ -293,9 +293,9 @@ void runWithSums(const Bound &bound) {
 
 void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
   if (op.activation != MatmulOp::Activation::None)
-    PSRT_FAIL(BadInput, "a product with an activation is not built for the cpu; compile without "
-                        "--product-activations");
-  bindProduct(rank, op, bound);
+    PSRT_FAIL(BadInput, "a matmul with an activation is not built for the cpu; compile without "
+                        "--matmul-epilogues");
+  bindBlasMatmul(rank, op, bound);
   if (!hasSums(bound))
     return;
   auto prepared = std::make_unique<PreparedSums>();

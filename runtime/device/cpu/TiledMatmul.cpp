@@ -1,4 +1,4 @@
-// Cutting a product into tiles, copying their operands, running them.
+// Cutting a matmul into tiles, copying their operands, running them.
 #include "runtime/device/cpu/TiledMatmul.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -15,7 +15,7 @@ int64_t evenPart(int64_t size, int64_t most) {
   return std::clamp<int64_t>(divideUp(part, 16) * 16, 1, most);
 }
 
-/// Products with a side below this are not worth a copy of the other one's operand.
+/// Matmuls with a side below this are not worth a copy of the other one's operand.
 constexpr int64_t kLeastSide = 64;
 
 /// to[i][j] = from[j][i] for i < rows, j < columns; rows of `from` are `fromStride` apart.
@@ -111,7 +111,7 @@ bool hasWideKernels() {
 
 TiledMatmul::TiledMatmul(CpuRank &rank, const MatmulShape &shape, bool copiesToBeFast)
     : shape(shape), rows(shape.m), columns(shape.n), depth(shape.k) {
-  bool widens = !hasProducts(shape.dtype);
+  bool widens = !hasMatmuls(shape.dtype);
   bool isSlow = !hasWideKernels() && shape.dtype == Dtype::F32 &&
                 std::min({shape.m, shape.n, shape.k}) >= kLeastSide;
   if (widens || (copiesToBeFast && isSlow)) {
@@ -150,7 +150,7 @@ void TiledMatmul::preparePrimitive(CpuRank &rank, bool lastRows, bool lastColumn
     tile.rhs = {columns + kGap, 1};
   if (narrowsResult)
     tile.out = {columns + kGap, 1};
-  if (!hasProducts(shape.dtype))
+  if (!hasMatmuls(shape.dtype))
     tile.dtype = tile.outDtype = Dtype::F32;
   tile.accumulate |= !first;
   tile.bias &= first;
@@ -172,7 +172,7 @@ void TiledMatmul::copyRhs(const Pass &pass, const Tile &tile) const {
                    std::min(depth, shape.k - tile.k), std::min(columns, shape.n - tile.n));
 }
 
-/// The tile's product of lhs and what lies in the copy of rhs.
+/// The tile's matmul of lhs and what lies in the copy of rhs.
 void TiledMatmul::runTile(const Pass &pass, const Tile &tile) const {
   auto [m, n, k] = tile;
   const void *left = elementAt(pass.lhs, shape.dtype, m * shape.lhs[0] + k * shape.lhs[1]);

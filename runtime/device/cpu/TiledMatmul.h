@@ -1,4 +1,4 @@
-// A product computed in tiles, whose operands are first copied so that they lie well for oneDNN, or
+// A matmul computed in tiles, whose operands are first copied so that they lie well for oneDNN, or
 // are of a dtype that it is fast in.
 #ifndef PSRT_DEVICE_CPU_TILEDMATMUL_H
 #define PSRT_DEVICE_CPU_TILEDMATMUL_H
@@ -12,8 +12,8 @@ class CpuRank;
 /// out[m, n] = lhs[m, k] rhs[k, n] on one thread, tile by tile, with the summed dim outside.
 /// Without kernels for AVX-512, oneDNN 2.6 takes twice the time where an operand is transposed, or
 /// its rows lie pages apart, and it does not copy them itself (it does where 1/m + 1/n < 0.0038). A
-/// product that is small, or that runs on AVX-512, is one tile, as it lies.
-/// 16-bit floats that the machine has no products of are widened as they are copied; a result that
+/// matmul that is small, or that runs on AVX-512, is one tile, as it lies.
+/// 16-bit floats that the machine has no matmuls of are widened as they are copied; a result that
 /// is one of them is summed up in f32, a tile of it at a time, and rounded once.
 class TiledMatmul {
 public:
@@ -25,7 +25,7 @@ public:
   void run(MatmulRunner &runner, float *scratch, const void *lhs, const void *rhs, void *out,
            const float *bias) const;
 
-  /// The same of every product.
+  /// The same of every matmul.
   static constexpr int64_t getScratchFloats() { return kLhsFloats + kRhsFloats + kOutFloats; }
 
 private:
@@ -35,7 +35,7 @@ private:
   static constexpr int64_t kRhsFloats = kDepth * (kColumns + kGap);
   static constexpr int64_t kOutFloats = kRows * (kColumns + kGap);
 
-  /// One product as it runs.
+  /// One matmul as it runs.
   struct Pass;
   /// Where a tile begins.
   struct Tile {

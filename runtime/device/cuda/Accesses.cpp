@@ -39,14 +39,14 @@ bool writesBuffer(const Instruction &instruction, size_t index) {
   return std::visit(Writes{instruction, index}, instruction.op);
 }
 
-/// From the first to the last element that a matmul touches: chunks of one product lie in one
+/// From the first to the last element that a matmul touches: chunks of one matmul lie in one
 /// buffer.
 static int64_t spanOf(const MatmulOp &op, size_t index) {
   if (index == MatmulOp::Bias)
     return op.n * dtypeSize(op.outDtype);
   if (index == MatmulOp::Sums)
     return op.countSums() * dtypeSize(op.outDtype);
-  if (index == MatmulOp::LhsUnit || index == MatmulOp::RhsUnit)
+  if (index == MatmulOp::LhsScale || index == MatmulOp::RhsScale)
     return dtypeSize(Dtype::F32);
   bool isOut = index == MatmulOp::Out || index == MatmulOp::Aux;
   const std::array<int64_t, 4> &strides = isOut ? op.out : index == MatmulOp::Lhs ? op.lhs : op.rhs;

@@ -1,8 +1,8 @@
 // A matmul whose result is a GELU, or is multiplied by one's derivative: cuBLASLt's own, where that
-// is what our kernel makes of a product, or these two.
+// is what our kernel makes of a matmul, or these two.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CudaDevice.h"
-#include "runtime/device/cuda/Product.h"
+#include "runtime/device/cuda/CublasLtMatmul.h"
 #include "runtime/device/cuda/Switches.h"
 #include "runtime/device/cuda/cudnn/Plan.h"
 #include <optional>
@@ -10,11 +10,11 @@
 namespace psrt::cuda {
 namespace {
 
-using Epilogue = Product::Epilogue;
+using Epilogue = CublasLtMatmul::Epilogue;
 
 bool isGrad(const MatmulOp &op) { return op.activation == MatmulOp::Activation::GeluGrad; }
 
-/// Of the product that a kernel of ours follows, and of the one that does it all.
+/// Of the matmul that a kernel of ours follows, and of the one that does it all.
 Epilogue getPlainEpilogue(const Bound &bound) {
   return bound.buffers[MatmulOp::Bias] ? Epilogue::Bias : Epilogue::None;
 }
@@ -28,12 +28,12 @@ Epilogue getEpilogue(const MatmulOp &op, const Bound &bound) {
 }
 
 /// `buffers` here and below: those of the instruction.
-void runProduct(const CudaRank &rank, const MatmulOp &op, const Product &product, bool byKernel,
+void runBlasMatmul(const CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &matmul, bool byKernel,
                 void *const *buffers) {
   void *aux = buffers[MatmulOp::Aux], *out = buffers[MatmulOp::Out];
   // The kernel takes the GELU of the sum where that is kept, else in its place.
   bool isKept = byKernel && aux && !isGrad(op);
-  product.run(rank.getStream()->get(),
+  matmul.run(rank.getStream()->get(),
               {.lhs = buffers[MatmulOp::Lhs],
                .rhs = buffers[MatmulOp::Rhs],
                .out = isKept ? aux : out,
@@ -88,19 +88,19 @@ std::vector<Access> accessesOf(const Trial &trial, void *const *buffers) {
   return result;
 }
 
-/// Empty, or how cuBLASLt's product differs from one that a kernel of ours follows.
-std::string compare(CudaRank &rank, const MatmulOp &op, const Product &theirs, const Bound &bound,
+/// Empty, or how cuBLASLt's matmul differs from one that a kernel of ours follows.
+std::string compare(CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &theirs, const Bound &bound,
                     int64_t alignment) {
   Trial trial = makeTrial(op, bound.buffers[MatmulOp::Bias], findAux(bound));
   if (trial.getBytes() > int64_t(rank.getGpu().freeMemory()))
     return "there is no memory to compare them";
-  Product plain(rank.getBlas(), op, {}, getPlainEpilogue(bound), alignment);
+  CublasLtMatmul plain(rank.getBlas(), op, {}, getPlainEpilogue(bound), alignment);
   trial.mayDiffer = mayBeNondeterministic();
   trial.theirs = [&](void *const *buffers) {
-    runProduct(rank, op, theirs, /*byKernel=*/false, buffers);
+    runBlasMatmul(rank, op, theirs, /*byKernel=*/false, buffers);
   };
   trial.ours = [&](void *const *buffers) {
-    runProduct(rank, op, plain, /*byKernel=*/true, buffers);
+    runBlasMatmul(rank, op, plain, /*byKernel=*/true, buffers);
     rank.getLibrary().launch(*rank.getStream(), launchKernel(op, buffers),
                              accessesOf(trial, buffers));
   };
@@ -112,7 +112,7 @@ std::string compare(CudaRank &rank, const MatmulOp &op, const Product &theirs, c
 struct PreparedActivation : Prepared {
   MatmulOp op;
   std::string name;
-  std::optional<Product> product;
+  std::optional<CublasLtMatmul> matmul;
   bool byKernel = false;
 };
 
@@ -130,17 +130,17 @@ void runActivated(const Bound &bound) {
   CUdeviceptr work = rank.getBlas().getWorkspace();
   auto buffers = getBuffers(bound);
   rank.announce(bound, p.name.c_str(), {{work, work + kWorkspaceBytes, 1}});
-  runProduct(rank, p.op, *p.product, p.byKernel, buffers.data());
+  runBlasMatmul(rank, p.op, *p.matmul, p.byKernel, buffers.data());
   if (p.byKernel)
     rank.getLibrary().launch(*rank.getStream(), launchKernel(p.op, buffers.data()),
                              rank.findAccesses(bound));
 }
 
-/// Makes the product cuBLASLt's own; false where that is not to be used, which is told once for
-/// each kind of product.
+/// Makes the matmul cuBLASLt's own; false where that is not to be used, which is told once for
+/// each kind of matmul.
 bool tryEpilogue(CudaRank &rank, const Bound &bound, PreparedActivation &p, int64_t alignment) {
   constexpr int64_t auxAlignment = 16, auxRow = 8;
-  Verdicts &verdicts = rank.getProductVerdicts();
+  TrialResults &verdicts = rank.getMatmulTrials();
   int gpu = rank.getGpu().getOrdinal();
   bool hasAux = findAux(bound);
   if (hasAux && (p.op.n % auxRow != 0 || alignment < auxAlignment))
@@ -148,9 +148,9 @@ bool tryEpilogue(CudaRank &rank, const Bound &bound, PreparedActivation &p, int6
       return format("rows are no multiple of %lld elements, or a matrix is at none of %lld bytes",
                     (long long)auxRow, (long long)auxAlignment);
     });
-  p.product.emplace(rank.getBlas(), p.op, ProductBatch(), getEpilogue(p.op, bound), alignment);
-  return verdicts.isTrusted(gpu, p.product->getKind(), [&] {
-    return p.product->isOffered() ? compare(rank, p.op, *p.product, bound, alignment)
+  p.matmul.emplace(rank.getBlas(), p.op, MatmulBatch(), getEpilogue(p.op, bound), alignment);
+  return verdicts.isTrusted(gpu, p.matmul->getKind(), [&] {
+    return p.matmul->isOffered() ? compare(rank, p.op, *p.matmul, bound, alignment)
                                   : std::string("it is not offered");
   });
 }
@@ -164,7 +164,7 @@ void bindActivatedMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound, int64
                    (long long)op.k, dtypeName(op.dtype), isGrad(op) ? "'s derivative" : "");
   p->byKernel = !tryEpilogue(rank, bound, *p, alignment);
   if (p->byKernel) {
-    p->product.emplace(rank.getBlas(), op, ProductBatch(), getPlainEpilogue(bound), alignment);
+    p->matmul.emplace(rank.getBlas(), op, MatmulBatch(), getPlainEpilogue(bound), alignment);
     auto buffers = getBuffers(bound);
     for (const KernelLaunch &launch : launchKernel(op, buffers.data()))
       rank.getLibrary().find(launch.kernel); // so that no run looks it up first

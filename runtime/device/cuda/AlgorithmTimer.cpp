@@ -13,7 +13,7 @@ static constexpr unsigned char kFilling = 0x3c;
 
 static std::unique_ptr<DeviceMemory> tryToAllocate(const GpuRef &gpu, size_t bytes) {
   try {
-    return std::make_unique<DeviceMemory>(gpu, bytes, "measuring products");
+    return std::make_unique<DeviceMemory>(gpu, bytes, "measuring matmuls");
   } catch (const Error &) { // then nothing is measured
     return nullptr;
   }

@@ -1,5 +1,5 @@
 // Which of several ways is taken to compute something: the fastest, measured once for each problem
-// and remembered. For products it is an algorithm of cuBLASLt, of those that its heuristics offer;
+// and remembered. For matmuls it is an algorithm of cuBLASLt, of those that its heuristics offer;
 // for what cuDNN and the runtime's kernels compute alike, one of the two.
 #ifndef PSRT_DEVICE_CUDA_ALGORITHMS_H
 #define PSRT_DEVICE_CUDA_ALGORITHMS_H
@@ -18,7 +18,7 @@ struct AlgorithmKind {
   const char *measured; ///< what is
   const char *taken;    ///< without a measurement
 };
-inline constexpr AlgorithmKind kOfProducts{kCublasLt, "the algorithms of products",
+inline constexpr AlgorithmKind kOfMatmuls{kCublasLt, "the algorithms of matmuls",
                                            "the first that cuBLASLt offers"};
 inline constexpr AlgorithmKind kOfCudnn{kCudnn, "cuDNN beside the runtime's kernels", "cuDNN"};
 

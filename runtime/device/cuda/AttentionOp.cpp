@@ -1,5 +1,5 @@
 // Attention: by cuDNN, or by our kernels.
-#include "runtime/device/cuda/DnnOp.h"
+#include "runtime/device/cuda/CudnnOp.h"
 #include "runtime/device/cuda/Switches.h"
 #include "runtime/device/cuda/cudnn/AttentionGraph.h"
 #include <algorithm>
@@ -15,23 +15,23 @@ double drawAt(int64_t i) {
   return double((bits ^ bits >> 29) * 0xbf58476d1ce4e5b9u >> 11) * 0x1p-53;
 }
 
-class DnnAttention : public DnnOp {
+class CudnnAttention : public CudnnOp {
 public:
   /// `scalars` and `key`: of the random numbers.
-  DnnAttention(const AttentionProblem &problem, const int64_t *scalars, int64_t key)
+  CudnnAttention(const AttentionProblem &problem, const int64_t *scalars, int64_t key)
       : problem(problem), op(this->problem.op), scalars(scalars), key(key), scale(op.scale),
         keptPart(1 - op.dropout), keptScale(1 / keptPart), window(int32_t(op.window)),
         floatWindow(float(op.window)) {}
 
   std::string describe() const override { return describeAttention(problem); }
 
-  DnnPlan makePlan(const DnnTarget &target) const override {
-    return DnnPlan(target, makeAttentionGraph(target, problem), op.dtype,
+  CudnnPlan makePlan(const CudnnTarget &target) const override {
+    return CudnnPlan(target, makeAttentionGraph(target, problem), op.dtype,
                    getMostWorkspace(problem));
   }
 
-  std::vector<DnnTensor> nameTensors(void *const *buffers, void *own) const override {
-    std::vector<DnnTensor> result;
+  std::vector<CudnnTensor> nameTensors(void *const *buffers, void *own) const override {
+    std::vector<CudnnTensor> result;
     for (int i : getUsed()) {
       bool isScaled = i == AttentionOp::Dout && problem.scalesDout();
       bool isCopied = i == AttentionOp::Lse && problem.copiesLse();
@@ -89,10 +89,10 @@ public:
     return launch(op, buffers, work);
   }
 
-  std::unique_ptr<DnnOp> halve() const override {
+  std::unique_ptr<CudnnOp> halve() const override {
     AttentionProblem half = problem;
     half.op.b /= 2;
-    return half.op.b > 0 ? std::make_unique<DnnAttention>(half, scalars, key) : nullptr;
+    return half.op.b > 0 ? std::make_unique<CudnnAttention>(half, scalars, key) : nullptr;
   }
 
 private:
@@ -133,10 +133,10 @@ private:
   void *at(void *own, Part part) const { return static_cast<char *>(own) + getOffset(part); }
 
   template <typename T>
-  static void addNumber(std::vector<DnnTensor> &to, int64_t id, const T &number) {
+  static void addNumber(std::vector<CudnnTensor> &to, int64_t id, const T &number) {
     to.push_back({id, const_cast<T *>(&number), true});
   }
-  void addNumbers(std::vector<DnnTensor> &to) const {
+  void addNumbers(std::vector<CudnnTensor> &to) const {
     addNumber(to, kScaleId, scale);
     if (op.causal || op.window > 0)
       addNumber(to, kHiddenId, hidden);
@@ -230,10 +230,10 @@ private:
 void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound) {
   AttentionProblem problem{op, bound.buffers[AttentionOp::Mask] != nullptr,
                            bound.buffers[AttentionOp::Padding] != nullptr};
-  if (Dnn *dnn = hasAttentionGraph(problem) ? rank.getDnn() : nullptr) {
-    problem.form = chooseForm(dnn->getTarget().library.version, op);
+  if (CudnnHandle *cudnnHandle = hasAttentionGraph(problem) ? rank.getCudnn() : nullptr) {
+    problem.form = chooseForm(cudnnHandle->getTarget().library.version, op);
     problem.addsUpQueries = problem.isComposite() && mayBeNondeterministic();
-    if (bindToDnn(rank, std::make_unique<DnnAttention>(problem, bound.scalars, bound.key), bound))
+    if (bindToCudnn(rank, std::make_unique<CudnnAttention>(problem, bound.scalars, bound.key), bound))
       return;
   }
   int64_t bytes = workspaceBytes(op);

@@ -1,5 +1,5 @@
 // A convolution: by cuDNN, or by our kernels.
-#include "runtime/device/cuda/DnnOp.h"
+#include "runtime/device/cuda/CudnnOp.h"
 #include "runtime/device/cuda/Switches.h"
 #include "runtime/device/cuda/cudnn/ConvolutionGraph.h"
 #include <cmath>
@@ -12,18 +12,18 @@ constexpr int64_t kMostWorkspace = int64_t(256) << 20;
 
 int64_t volumeOf(const std::array<int64_t, 3> &sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-class DnnConvolution : public DnnOp {
+class CudnnConvolution : public CudnnOp {
 public:
-  explicit DnnConvolution(const ConvolutionOp &op) : op(op) {}
+  explicit CudnnConvolution(const ConvolutionOp &op) : op(op) {}
 
   std::string describe() const override { return describeConvolution(op); }
 
-  DnnPlan makePlan(const DnnTarget &target) const override {
-    return DnnPlan(target, makeConvolutionGraph(target, op), op.dtype, kMostWorkspace);
+  CudnnPlan makePlan(const CudnnTarget &target) const override {
+    return CudnnPlan(target, makeConvolutionGraph(target, op), op.dtype, kMostWorkspace);
   }
 
-  std::vector<DnnTensor> nameTensors(void *const *buffers, void *) const override {
-    std::vector<DnnTensor> result;
+  std::vector<CudnnTensor> nameTensors(void *const *buffers, void *) const override {
+    std::vector<CudnnTensor> result;
     for (int i = 0; i < ConvolutionOp::Buffers; ++i)
       result.push_back({i + 1, buffers[i]});
     return result;
@@ -46,14 +46,14 @@ public:
     return launchConvolution(op, buffers);
   }
 
-  std::unique_ptr<DnnOp> halve() const override {
+  std::unique_ptr<CudnnOp> halve() const override {
     ConvolutionOp half = op;
     half.batch /= 2;
-    return half.batch > 0 ? std::make_unique<DnnConvolution>(half) : nullptr;
+    return half.batch > 0 ? std::make_unique<CudnnConvolution>(half) : nullptr;
   }
 
 private:
-  /// A small part of what the longest sum of products of random numbers is like.
+  /// A small part of what the longest sum of matmuls of random numbers is like.
   double getTolerance() const {
     int64_t taps = volumeOf(op.windows.kernel), places = volumeOf(op.windows.out);
     const int64_t terms[] = {op.outChannels * taps, op.batch * places, op.inChannels * taps};
@@ -67,7 +67,7 @@ private:
 } // namespace
 
 void bindConvolution(CudaRank &rank, const ConvolutionOp &op, Bound &bound) {
-  if (!hasConvolutionGraph(op) || !bindToDnn(rank, std::make_unique<DnnConvolution>(op), bound))
+  if (!hasConvolutionGraph(op) || !bindToCudnn(rank, std::make_unique<CudnnConvolution>(op), bound))
     bindLaunches(rank, bound, launchConvolution(op, bound.buffers));
 }
 

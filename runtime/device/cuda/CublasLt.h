@@ -13,7 +13,7 @@ struct CublasLt {
 #define PSRT_FIELD(name, symbol, result, arguments) result(*name) arguments = nullptr;
   PSRT_CUBLASLT_FUNCTIONS(PSRT_FIELD)
 #undef PSRT_FIELD
-  /// Fails with the status's name unless a call went well; `what` it did: "to describe a product".
+  /// Fails with the status's name unless a call went well; `what` it did: "to describe a matmul".
   void check(cublasStatus_t status, const char *what, const char *file = __builtin_FILE(),
              int line = __builtin_LINE()) const;
 };
@@ -27,7 +27,7 @@ CublasLtRef loadCublasLt();
 std::string toText(const cublasLtMatmulAlgo_t &algorithm);
 std::optional<cublasLtMatmulAlgo_t> toAlgorithm(const std::string &text);
 
-/// One rank's handle, and the memory in which its products may work: they come one after the other.
+/// One rank's handle, and the memory in which its matmuls may work: they come one after the other.
 class Blas {
 public:
   /// `algorithms`: of the GPU's kind.

@@ -1,7 +1,7 @@
 // The collectives: copies between ranks' memory, and sums by a kernel of the runtime.
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/core/Status.h"
-#include "runtime/device/cuda/StartedPart.h"
+#include "runtime/device/cuda/AsyncPart.h"
 #include "runtime/device/cuda/kernels/Arguments.h"
 #include <algorithm>
 
@@ -169,25 +169,25 @@ void (*findRunner(const CollectiveOp &op, int members))(const Bound &) {
 
 namespace {
 
-const StartedPart &partOf(const Attendance &attendance) {
-  return *static_cast<const StartedPart *>(attendance.bound->prepared);
+const AsyncPart &partOf(const Arrival &arrival) {
+  return *static_cast<const AsyncPart *>(arrival.bound->prepared);
 }
 
 /// Enqueues into a side stream, after all members' starts; what they wait for comes after it.
 template <typename Enqueue>
-void enqueueForAll(const std::vector<Attendance *> &parts, CudaRankComm &where, Enqueue &&enqueue) {
+void enqueueForAll(const std::vector<Arrival *> &parts, CudaRankComm &where, Enqueue &&enqueue) {
   const Stream &stream = where.getSideStream();
   stream.getGpu()->enter();
-  for (const Attendance *part : parts)
+  for (const Arrival *part : parts)
     partOf(*part).ready.holdUp(stream);
   enqueue(stream);
-  for (const Attendance *part : parts)
+  for (const Arrival *part : parts)
     partOf(*part).done.record(stream);
 }
 
 } // namespace
 
-void deliver(const std::vector<Attendance *> &parts) {
+void deliver(const std::vector<Arrival *> &parts) {
   checkMessage(*parts[0]->bound, *parts[1]->bound);
   const Bound &from = *parts[0]->bound, &to = *parts[1]->bound;
   CudaRankComm &receiver = partOf(*parts[1]).comm;
@@ -200,7 +200,7 @@ void deliver(const std::vector<Attendance *> &parts) {
   });
 }
 
-void reduceAcross(const std::vector<Attendance *> &parts) {
+void reduceAcross(const std::vector<Arrival *> &parts) {
   checkReductions(parts);
   const auto &op = std::get<CollectiveOp>(parts[0]->bound->instruction->op);
   CudaRankComm &where = partOf(*parts[0]).comm;
@@ -210,7 +210,7 @@ void reduceAcross(const std::vector<Attendance *> &parts) {
       Pointers ins;
       std::vector<void *> outs;
       auto bytes = CUdeviceptr(op.counts[pair] * dtypeSize(op.dtype));
-      for (const Attendance *part : parts) {
+      for (const Arrival *part : parts) {
         ins.push_back(part->bound->buffers[pair]);
         outs.push_back(part->bound->buffers[pairs + pair]);
         accesses.push_back({addressOf(ins.back()), addressOf(ins.back()) + bytes, 0});

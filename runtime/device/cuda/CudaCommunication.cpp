@@ -2,7 +2,7 @@
 #include "runtime/device/cuda/CudaCommunication.h"
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/core/Status.h"
-#include "runtime/device/cuda/StartedPart.h"
+#include "runtime/device/cuda/AsyncPart.h"
 
 namespace psrt::cuda {
 
@@ -55,8 +55,8 @@ void Member::copy(CUdeviceptr to, CUdeviceptr from, int64_t bytes) const {
 
 //===--- one rank's end ---------------------------------------------------===//
 
-CudaRankComm::CudaRankComm(Rooms &rooms, int rank, CudaRank &device)
-    : rooms(rooms), rank(rank), device(device), started(rooms) {}
+CudaRankComm::CudaRankComm(Groups &groups, int rank, CudaRank &device)
+    : groups(groups), rank(rank), device(device), started(groups) {}
 
 const Stream &CudaRankComm::getSideStream() {
   if (!side)
@@ -84,10 +84,10 @@ void CudaRankComm::reserve() {
 }
 
 void CudaRankComm::waitFor(std::optional<int64_t> token) {
-  started.wait(token, [&](const Started &one) {
-    static_cast<const StartedPart &>(one).done.holdUp(*device.getStream());
+  started.wait(token, [&](const AsyncCollective &one) {
+    static_cast<const AsyncPart &>(one).done.holdUp(*device.getStream());
   });
-  auto isWaitedFor = [&](const StartedMember *member) {
+  auto isWaitedFor = [&](const AsyncMember *member) {
     if (token && member->op.token != *token)
       return false;
     member->over.holdUp(*device.getStream());
@@ -99,7 +99,7 @@ void CudaRankComm::waitFor(std::optional<int64_t> token) {
 bool CudaRankComm::bind(Bound &bound) {
   bound.self = this;
   if (std::holds_alternative<WaitOp>(bound.instruction->op)) {
-    bound.needsHost = rooms.mesh.size() > 1;
+    bound.needsHost = groups.mesh.size() > 1;
     bound.run = [](const Bound &bound) {
       static_cast<CudaRankComm *>(bound.self)
           ->waitFor(std::get<WaitOp>(bound.instruction->op).token);
@@ -107,8 +107,8 @@ bool CudaRankComm::bind(Bound &bound) {
     return true;
   }
   if (const auto *op = std::get_if<MessageOp>(&bound.instruction->op)) {
-    int peer = rooms.mesh.acrossPipeline(rank, {op->peer}).front();
-    bindStarted(bound, op->receives ? std::vector{peer, rank} : std::vector{rank, peer},
+    int peer = groups.mesh.acrossPipeline(rank, {op->peer}).front();
+    bindAsync(bound, op->receives ? std::vector{peer, rank} : std::vector{rank, peer},
                 op->receives, op->token, op->queue, deliver);
     return true;
   }
@@ -120,23 +120,23 @@ bool CudaRankComm::bind(Bound &bound) {
     bindCollective(bound, *op);
     return true;
   }
-  std::vector<int> members = op->members(rooms.mesh, rank);
+  std::vector<int> members = op->members(groups.mesh, rank);
   checkReduction(*op, int(members.size()));
-  bindStarted(bound, members,
+  bindAsync(bound, members,
               int(std::find(members.begin(), members.end(), rank) - members.begin()), op->token,
               op->queue, reduceAcross);
   return true;
 }
 
 /// Enqueues the part of one that is only started.
-static void runStarted(const Bound &bound) {
+static void runAsync(const Bound &bound) {
   const auto &member =
-      static_cast<const StartedMember &>(*static_cast<const Member *>(bound.prepared));
+      static_cast<const AsyncMember &>(*static_cast<const Member *>(bound.prepared));
   member.begin.record(*member.comm->getDevice().getStream());
   member.begin.holdUp(*member.stream);
   member.enqueue(bound);
   member.over.record(*member.stream);
-  member.comm->noteStarted(member);
+  member.comm->addAsync(member);
 }
 
 /// Whether a collective of that many members may run beside what follows it: one whose result
@@ -152,13 +152,13 @@ static bool runsBeside(const CollectiveOp &op, const Bound &bound, int64_t bytes
 }
 
 std::shared_ptr<Member> CudaRankComm::makeMember(const CollectiveOp &op, const Bound &bound) {
-  int64_t members = rooms.mesh.shards(op.axes);
-  if (!runsBeside(op, bound, op.bytes(rooms.mesh), members)) {
+  int64_t members = groups.mesh.shards(op.axes);
+  if (!runsBeside(op, bound, op.bytes(groups.mesh), members)) {
     auto member = std::make_shared<Member>();
     member->stream = device.getStream().get();
     return member;
   }
-  auto member = std::make_shared<StartedMember>(device.getStream()->getGpu());
+  auto member = std::make_shared<AsyncMember>(device.getStream()->getGpu());
   member->stream = &getSideStream();
   member->enqueue = findRunner(op, int(members));
   return member;
@@ -167,34 +167,34 @@ std::shared_ptr<Member> CudaRankComm::makeMember(const CollectiveOp &op, const B
 void CudaRankComm::bindCollective(Bound &bound, const CollectiveOp &op) {
   std::shared_ptr<Member> member = makeMember(op, bound);
   member->op = op;
-  member->group = rooms.getGroup(rank, op.axes);
+  member->group = groups.getGroup(rank, op.axes);
   member->comm = this;
-  member->index = int(rooms.mesh.shardIndex(op.axes, rooms.mesh.coordinates(rank)));
-  member->count = int(rooms.mesh.shards(op.axes));
+  member->index = int(groups.mesh.shardIndex(op.axes, groups.mesh.coordinates(rank)));
+  member->count = int(groups.mesh.shards(op.axes));
   member->ends = &getEnds(*member->group, member->index);
-  member->bytes = op.bytes(rooms.mesh);
+  member->bytes = op.bytes(groups.mesh);
   if (op.kind == CollectiveOp::Permute)
     member->source = permuteSource(op, member->index, member->count);
   if (member->count > 1)
     scratchBytes = std::max(scratchBytes, size_t(member->bytes));
   bound.needsHost = member->count > 1;
   bool isStarted = member->stream != device.getStream().get();
-  bound.run = isStarted ? runStarted : findRunner(op, member->count);
+  bound.run = isStarted ? runAsync : findRunner(op, member->count);
   bound.prepared = member.get();
   kept.push_back(std::move(member));
 }
 
-void CudaRankComm::bindStarted(Bound &bound, const std::vector<int> &members, int index,
+void CudaRankComm::bindAsync(Bound &bound, const std::vector<int> &members, int index,
                                int64_t token, const std::string &queue,
-                               MeetingPlace::Action action) {
-  auto part = std::make_shared<StartedPart>(*this);
+                               LocalRendezvous::Action action) {
+  auto part = std::make_shared<AsyncPart>(*this);
   started.prepare(*part, members, index, token, queue, action);
   ++startedCount;
   bound.needsHost = true;
   bound.prepared = part.get();
   bound.run = [](const Bound &bound) {
     auto *comm = static_cast<CudaRankComm *>(bound.self);
-    auto *part = static_cast<StartedPart *>(bound.prepared);
+    auto *part = static_cast<AsyncPart *>(bound.prepared);
     part->ready.record(*comm->device.getStream());
     comm->started.start(*part, bound);
   };

@@ -4,7 +4,7 @@
 #ifndef PSRT_DEVICE_CUDA_CUDACOMMUNICATION_H
 #define PSRT_DEVICE_CUDA_CUDACOMMUNICATION_H
 
-#include "runtime/comm/local/Rooms.h"
+#include "runtime/comm/local/Groups.h"
 #include "runtime/device/cuda/CudaDevice.h"
 
 namespace psrt::cuda {
@@ -30,14 +30,14 @@ struct Ends {
 };
 
 struct Member;
-struct StartedMember;
+struct AsyncMember;
 
 class CudaRankComm : public RankComm {
 public:
-  CudaRankComm(Rooms &rooms, int rank, CudaRank &device);
+  CudaRankComm(Groups &groups, int rank, CudaRank &device);
   bool bind(Bound &bound) override;
   void reserve() override;
-  void barrier() override { rooms.getAll(rank)->barrier.arrive(); }
+  void barrier() override { groups.getAll(rank)->barrier.arrive(); }
   void drain() override { waitFor(std::nullopt); }
 
   CudaRank &getDevice() { return device; }
@@ -47,21 +47,21 @@ public:
   Ends &getEnds(Group &group, int index);
   void waitFor(std::optional<int64_t> token);
   /// From now on it is under way in the side stream, until it is waited for.
-  void noteStarted(const StartedMember &member) { underWay.push_back(&member); }
+  void addAsync(const AsyncMember &member) { underWay.push_back(&member); }
 
 private:
   void bindCollective(Bound &bound, const CollectiveOp &op);
   /// Where and when its part is enqueued; the caller fills in the rest.
   std::shared_ptr<Member> makeMember(const CollectiveOp &op, const Bound &bound);
-  void bindStarted(Bound &bound, const std::vector<int> &members, int index, int64_t token,
-                   const std::string &queue, MeetingPlace::Action action);
+  void bindAsync(Bound &bound, const std::vector<int> &members, int index, int64_t token,
+                   const std::string &queue, LocalRendezvous::Action action);
 
-  Rooms &rooms;
+  Groups &groups;
   int rank;
   CudaRank &device;
   std::unique_ptr<Stream> side;
-  StartedList started;
-  std::vector<const StartedMember *> underWay; ///< collectives over axes, in the side stream
+  AsyncCollectives started;
+  std::vector<const AsyncMember *> underWay; ///< collectives over axes, in the side stream
   size_t startedCount = 0, scratchBytes = 0;
   std::unique_ptr<DeviceMemory> scratch;
   std::map<Group *, std::unique_ptr<Ends>> ends;
@@ -71,16 +71,16 @@ private:
 class CudaCommunication : public Communication {
 public:
   CudaCommunication(const Mesh &mesh, bool dedicated, std::shared_ptr<RankTable> table)
-      : rooms(mesh, dedicated), table(std::move(table)) {}
+      : groups(mesh, dedicated), table(std::move(table)) {}
   std::unique_ptr<RankComm> makeRank(int rank) override {
-    return std::make_unique<CudaRankComm>(rooms, rank, table->get(rank));
+    return std::make_unique<CudaRankComm>(groups, rank, table->get(rank));
   }
-  void abort() override { rooms.abort(); }
-  void reset() override { rooms.reset(); }
-  int countWaiting() const override { return rooms.countWaiting(); }
+  void abort() override { groups.abort(); }
+  void reset() override { groups.reset(); }
+  int countWaiting() const override { return groups.countWaiting(); }
 
 private:
-  Rooms rooms;
+  Groups groups;
   std::shared_ptr<RankTable> table;
 };
 
@@ -108,8 +108,8 @@ struct Member {
 
 /// One that is only started: it runs in the side stream, after what stands before it in the rank's;
 /// that one waits for it at the wait.
-struct StartedMember : Member {
-  explicit StartedMember(const GpuRef &gpu) : begin(gpu), over(gpu) {}
+struct AsyncMember : Member {
+  explicit AsyncMember(const GpuRef &gpu) : begin(gpu), over(gpu) {}
   Event begin, over;
   void (*enqueue)(const Bound &) = nullptr; ///< its part
 };
@@ -117,8 +117,8 @@ struct StartedMember : Member {
 /// How a collective is run.
 void (*findRunner(const CollectiveOp &op, int members))(const Bound &);
 /// Among pipeline coordinates: what the last one to come enqueues for all.
-void reduceAcross(const std::vector<Attendance *> &parts);
-void deliver(const std::vector<Attendance *> &parts);
+void reduceAcross(const std::vector<Arrival *> &parts);
+void deliver(const std::vector<Arrival *> &parts);
 
 } // namespace psrt::cuda
 

@@ -64,23 +64,23 @@ CUfunction CudaRank::findKernel(int index) const {
 Blas &CudaRank::getBlas() {
   if (!blas)
     blas = std::make_unique<Blas>(
-        place.gpu, std::shared_ptr<Algorithms>(place.algorithms, &place.algorithms->products));
+        place.gpu, std::shared_ptr<Algorithms>(place.algorithms, &place.algorithms->matmuls));
   return *blas;
 }
 
-Dnn *CudaRank::getDnn() {
-  std::call_once(place.dnn->looked, [&] { place.dnn->library = loadCudnn(getDriver()); });
-  if (!place.dnn->library || std::exchange(hasTriedDnn, true))
-    return dnn.get();
+CudnnHandle *CudaRank::getCudnn() {
+  std::call_once(place.cudnnHandle->looked, [&] { place.cudnnHandle->library = loadCudnn(getDriver()); });
+  if (!place.cudnnHandle->library || std::exchange(hasTriedCudnn, true))
+    return cudnnHandle.get();
   try {
-    dnn = std::make_unique<Dnn>(place.dnn->library, *stream);
-    place.algorithms->dnn.open(place.dnn->library->version);
+    cudnnHandle = std::make_unique<CudnnHandle>(place.cudnnHandle->library, *stream);
+    place.algorithms->cudnnHandle.open(place.cudnnHandle->library->version);
   } catch (const CudnnFailure &failure) {
     std::fprintf(stderr,
                  "note: attention and convolutions are the runtime's own, which are slower: %s\n",
                  failure.what());
   }
-  return dnn.get();
+  return cudnnHandle.get();
 }
 
 CUdeviceptr CudaRank::getScratch(int64_t bytes) {
@@ -220,8 +220,8 @@ CudaDevice::CudaDevice(const DeviceRequest &request)
   program->kernels = request.program.kernelNames;
   program->mesh = request.program.mesh;
   DriverRef driver = loadDriver();
-  auto dnn = std::make_shared<DnnUse>();
-  auto products = std::make_shared<Verdicts>("cuBLASLt");
+  auto cudnnHandle = std::make_shared<CudnnUse>();
+  auto matmuls = std::make_shared<TrialResults>("cuBLASLt");
   int count = 0;
   driver->check(driver->deviceGetCount(&count), "to count the GPUs");
   gpus = request.alone ? chooseGpus(request, count) : std::vector{chooseGpu(request, count)};
@@ -233,8 +233,8 @@ CudaDevice::CudaDevice(const DeviceRequest &request)
         numbers.push_back(request.first + each);
     if (!numbers.empty()) {
       place.gpu = std::make_shared<Gpu>(driver, i);
-      place.dnn = dnn;
-      place.products = products;
+      place.cudnnHandle = cudnnHandle;
+      place.matmuls = matmuls;
       checkTarget(request.program, *place.gpu);
       checkMemory(request.program, numbers, *place.gpu);
       place.algorithms = findAlgorithms(*place.gpu);

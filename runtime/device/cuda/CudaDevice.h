@@ -28,26 +28,26 @@ struct Prepared {
 };
 
 /// cuDNN as the ranks of a process share it.
-struct DnnUse {
+struct CudnnUse {
   std::once_flag looked;
   CudnnRef library; ///< null where it is not used
-  Verdicts verdicts{"cuDNN"};
+  TrialResults verdicts{"cuDNN"};
 };
 
 /// What was measured on one kind of GPU.
 struct MeasuredAlgorithms {
-  explicit MeasuredAlgorithms(const Gpu &gpu) : products(gpu, kOfProducts), dnn(gpu, kOfCudnn) {}
-  Algorithms products, dnn;
+  explicit MeasuredAlgorithms(const Gpu &gpu) : matmuls(gpu, kOfMatmuls), cudnnHandle(gpu, kOfCudnn) {}
+  Algorithms matmuls, cudnnHandle;
 };
 
 /// A GPU with the kernels that its ranks launch; several ranks may share one.
 struct Place {
   GpuRef gpu;
-  std::shared_ptr<DnnUse> dnn;
+  std::shared_ptr<CudnnUse> cudnnHandle;
   ModuleRef program; ///< null where the program has no kernels
   std::shared_ptr<const LibraryKernels> library;
   std::shared_ptr<MeasuredAlgorithms> algorithms; ///< of all GPUs of the same kind
-  std::shared_ptr<Verdicts> products;             ///< on what cuBLASLt's do besides; of all GPUs
+  std::shared_ptr<TrialResults> matmuls;             ///< on what cuBLASLt's do besides; of all GPUs
 };
 
 /// The parts of a program that its ranks look at.
@@ -68,7 +68,7 @@ public:
   std::unique_ptr<RankMemory> makeMemory(MemorySizes sizes) override;
   bool runsLater() const override { return true; }
   void synchronize() override { stream->synchronize(); }
-  int64_t getProductSize() const override { return getDriver().isFake() ? 256 : 2048; }
+  int64_t getPeakMatmulSize() const override { return getDriver().isFake() ? 256 : 2048; }
   const int64_t *mirror(const int64_t *scalars, size_t count) override;
   void begin(const int64_t *scalars) override;
   void run(const Bound *first, const Bound *last) override;
@@ -98,11 +98,11 @@ public:
   /// cuBLASLt; made when it is asked for first.
   Blas &getBlas();
   /// cuDNN, made when it is asked for first; null where it is not used.
-  Dnn *getDnn();
-  DnnUse &getDnnUse() const { return *place.dnn; }
+  CudnnHandle *getCudnn();
+  CudnnUse &getCudnnUse() const { return *place.cudnnHandle; }
   /// Which of cuDNN and the runtime's kernels is faster.
-  Algorithms &getDnnAlgorithms() const { return place.algorithms->dnn; }
-  Verdicts &getProductVerdicts() const { return *place.products; }
+  Algorithms &getCudnnAlgorithms() const { return place.algorithms->cudnnHandle; }
+  TrialResults &getMatmulTrials() const { return *place.matmuls; }
   /// Tells the fake what the next operation that is enqueued for an instruction touches,
   /// `more` besides its buffers.
   void announce(const Bound &bound, const char *what, const std::vector<Access> &more = {}) const;
@@ -124,8 +124,8 @@ private:
   size_t arenaBytes = 0;
   std::deque<DeviceMemory> scratches; ///< the last one is the largest
   std::unique_ptr<Blas> blas;
-  std::unique_ptr<Dnn> dnn; ///< it outlives what was recorded of its plans
-  bool hasTriedDnn = false;
+  std::unique_ptr<CudnnHandle> cudnnHandle; ///< it outlives what was recorded of its plans
+  bool hasTriedCudnn = false;
   std::map<const int64_t *, ScalarMirror> mirrors; ///< by what the host has
   std::function<void()> pulse;
   Recordings recordings;

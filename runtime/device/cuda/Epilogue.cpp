@@ -3,25 +3,25 @@
 
 namespace psrt::cuda {
 
-EpilogueTraits traitsOf(Product::Epilogue epilogue) {
+EpilogueTraits traitsOf(CublasLtMatmul::Epilogue epilogue) {
   switch (epilogue) {
-  case Product::Epilogue::None:
+  case CublasLtMatmul::Epilogue::None:
     break;
-  case Product::Epilogue::Bias:
+  case CublasLtMatmul::Epilogue::Bias:
     return {CUBLASLT_EPILOGUE_BIAS, " bias", true, false, false};
-  case Product::Epilogue::SumsOfLhs: // A is rhs, B is lhs
+  case CublasLtMatmul::Epilogue::SumsOfLhs: // A is rhs, B is lhs
     return {CUBLASLT_EPILOGUE_BGRADB, " sums of lhs", true, false, true};
-  case Product::Epilogue::SumsOfRhs:
+  case CublasLtMatmul::Epilogue::SumsOfRhs:
     return {CUBLASLT_EPILOGUE_BGRADA, " sums of rhs", true, false, true};
-  case Product::Epilogue::Gelu:
+  case CublasLtMatmul::Epilogue::Gelu:
     return {CUBLASLT_EPILOGUE_GELU, " gelu", false, false, true};
-  case Product::Epilogue::GeluBias:
+  case CublasLtMatmul::Epilogue::GeluBias:
     return {CUBLASLT_EPILOGUE_GELU_BIAS, " bias gelu", true, false, true};
-  case Product::Epilogue::GeluAux:
+  case CublasLtMatmul::Epilogue::GeluAux:
     return {CUBLASLT_EPILOGUE_GELU_AUX, " gelu and sum", false, true, true};
-  case Product::Epilogue::GeluAuxBias:
+  case CublasLtMatmul::Epilogue::GeluAuxBias:
     return {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, " bias gelu and sum", true, true, true};
-  case Product::Epilogue::GeluGrad:
+  case CublasLtMatmul::Epilogue::GeluGrad:
     return {CUBLASLT_EPILOGUE_DGELU, " gelu gradient", false, true, true};
   }
   return {CUBLASLT_EPILOGUE_DEFAULT, "", false, false, false};

@@ -1,8 +1,8 @@
-// Products of 8-bit floats. Before Blackwell cuBLASLt takes operands alone whose inner dim is the
+// Matmuls of 8-bit floats. Before Blackwell cuBLASLt takes operands alone whose inner dim is the
 // dense one; what lies otherwise is first copied by a kernel of ours.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CudaDevice.h"
-#include "runtime/device/cuda/Product.h"
+#include "runtime/device/cuda/CublasLtMatmul.h"
 #include <optional>
 
 namespace psrt::cuda {
@@ -21,7 +21,7 @@ struct Operand {
 
 struct PreparedFloat8 : Prepared {
   std::string name;
-  std::optional<Product> product;
+  std::optional<CublasLtMatmul> matmul;
   Operand lhs, rhs;
 
   void *find(const Operand &operand, void *const *buffers) const {
@@ -52,13 +52,13 @@ void runFloat8(const Bound &bound) {
       more.push_back({operand->copy, operand->copy + CUdeviceptr(operand->countBytes()), 0});
   }
   rank.announce(bound, p.name.c_str(), more);
-  p.product->run(rank.getStream()->get(),
+  p.matmul->run(rank.getStream()->get(),
                  {.lhs = p.find(p.lhs, bound.buffers),
                   .rhs = p.find(p.rhs, bound.buffers),
                   .out = bound.buffers[MatmulOp::Out],
                   .vector = bound.buffers[MatmulOp::Bias],
-                  .lhsUnit = bound.buffers[MatmulOp::LhsUnit],
-                  .rhsUnit = bound.buffers[MatmulOp::RhsUnit]},
+                  .lhsScale = bound.buffers[MatmulOp::LhsScale],
+                  .rhsScale = bound.buffers[MatmulOp::RhsScale]},
                  bound.accumulate);
 }
 
@@ -66,23 +66,23 @@ void check(const MatmulOp &op) {
   for (int64_t size : {op.m, op.n, op.k})
     if (size == 0 || size % 16 != 0)
       PSRT_FAIL(BadInput,
-                "a product %lldx%lldx%lld of %s is not built for cuda; multiples of 16 are",
+                "a matmul %lldx%lldx%lld of %s is not built for cuda; multiples of 16 are",
                 (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (op.batch[0] != 1)
-    PSRT_FAIL(BadInput, "a product of %s with two batch dims is not built for cuda",
+    PSRT_FAIL(BadInput, "a matmul of %s with two batch dims is not built for cuda",
               dtypeName(op.dtype));
 }
 
-/// The product as cuBLASLt is asked for it; null where it has none.
+/// The matmul as cuBLASLt is asked for it; null where it has none.
 bool emplace(CudaRank &rank, const MatmulOp &op, PreparedFloat8 &p, bool hasBias,
              int64_t alignment) {
-  ProductBatch batch{op.batch[1], op.lhs[1], op.rhs[1], op.out[1]};
-  p.product.emplace(rank.getBlas(), op, batch,
-                    hasBias ? Product::Epilogue::Bias : Product::Epilogue::None, alignment);
-  return p.product->isOffered();
+  MatmulBatch batch{op.batch[1], op.lhs[1], op.rhs[1], op.out[1]};
+  p.matmul.emplace(rank.getBlas(), op, batch,
+                    hasBias ? CublasLtMatmul::Epilogue::Bias : CublasLtMatmul::Epilogue::None, alignment);
+  return p.matmul->isOffered();
 }
 
-/// Gives operands that are not dense a place to be copied to, and the product their strides there.
+/// Gives operands that are not dense a place to be copied to, and the matmul their strides there.
 void makeDense(CudaRank &rank, MatmulOp &op, PreparedFloat8 &p) {
   auto bytesOf = [](const Operand &operand) {
     return operand.isDense() ? 0 : (operand.countBytes() + 255) / 256 * 256;
@@ -117,8 +117,8 @@ void bindFloat8Matmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
   }
   if (!isOffered)
     PSRT_FAIL(BadInput,
-              "cuBLASLt has no product %lldx%lldx%lld of %s and %s on this GPU; compile with "
-              "--precision bf16, or for cuda:sm_80, where products are of 16 bits",
+              "cuBLASLt has no matmul %lldx%lldx%lld of %s and %s on this GPU; compile with "
+              "--precision bf16, or for cuda:sm_80, where matmuls are of 16 bits",
               (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype),
               dtypeName(op.rhsDtype()));
   bound.run = runFloat8;

@@ -1,29 +1,29 @@
-// A matmul instruction: one product, or one for each place of an outer batch dim.
+// A matmul instruction: one matmul, or one for each place of an outer batch dim.
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CudaDevice.h"
-#include "runtime/device/cuda/Product.h"
+#include "runtime/device/cuda/CublasLtMatmul.h"
 #include <cstring>
 #include <optional>
 
 namespace psrt::cuda {
 namespace {
 
-/// Sums of an operand where cuBLASLt does not make them beside a product: a product with ones.
-struct OnesProduct {
-  OnesProduct(CudaRank &rank, const MatmulOp &op, int64_t alignment)
+/// Sums of an operand where cuBLASLt does not make them beside a matmul: a matmul with ones.
+struct OnesMatmul {
+  OnesMatmul(CudaRank &rank, const MatmulOp &op, int64_t alignment)
       : ones(rank.getBlas().getGpu(), size_t(op.k * dtypeSize(op.dtype)), "ones for sums"),
-        product(rank.getBlas(), op, {}, Product::Epilogue::None, alignment) {}
+        matmul(rank.getBlas(), op, {}, CublasLtMatmul::Epilogue::None, alignment) {}
 
   DeviceMemory ones;
-  Product product;
+  CublasLtMatmul matmul;
 };
 
 struct PreparedMatmul : Prepared {
   MatmulOp op;
   std::string name;
-  std::optional<Product> product;
-  std::unique_ptr<OnesProduct> sums;
+  std::optional<CublasLtMatmul> matmul;
+  std::unique_ptr<OnesMatmul> sums;
   int64_t outer = 1;                                ///< how many there are
   int64_t lhsBytes = 0, rhsBytes = 0, outBytes = 0; ///< from one to the next
 };
@@ -35,11 +35,11 @@ void *findVector(const Bound &bound) {
 
 void runOnes(CudaRank &rank, const PreparedMatmul &p, const Bound &bound) {
   CUdeviceptr work = rank.getBlas().getWorkspace(), ones = p.sums->ones.get();
-  rank.announce(bound, "sums by a product with ones",
+  rank.announce(bound, "sums by a matmul with ones",
                 {{work, work + kWorkspaceBytes, 1}, {ones, ones + p.sums->ones.size(), 0}});
   const void *all[] = {bound.buffers[p.op.summed], reinterpret_cast<void *>(ones)};
   bool isLhs = p.op.summed == MatmulOp::Lhs;
-  p.sums->product.run(rank.getStream()->get(),
+  p.sums->matmul.run(rank.getStream()->get(),
                       {.lhs = all[!isLhs], .rhs = all[isLhs], .out = bound.buffers[MatmulOp::Sums]},
                       /*accumulate=*/false);
 }
@@ -54,7 +54,7 @@ void runMatmul(const Bound &bound) {
   };
   for (int64_t i = 0; i < p.outer; ++i) {
     rank.announce(bound, p.name.c_str(), {{work, work + kWorkspaceBytes, 1}});
-    p.product->run(rank.getStream()->get(),
+    p.matmul->run(rank.getStream()->get(),
                    {.lhs = at(MatmulOp::Lhs, i * p.lhsBytes),
                     .rhs = at(MatmulOp::Rhs, i * p.rhsBytes),
                     .out = at(MatmulOp::Out, i * p.outBytes),
@@ -74,10 +74,10 @@ bool canMerge(const MatmulOp &op) {
 }
 
 /// Splits the batch dims into a batch and an outer loop.
-ProductBatch batchOf(const MatmulOp &op, PreparedMatmul &p) {
+MatmulBatch batchOf(const MatmulOp &op, PreparedMatmul &p) {
   if (op.batch[1] == 1)
     return {op.batch[0], op.lhs[0], op.rhs[0], op.out[0]};
-  ProductBatch result{op.batch[1], op.lhs[1], op.rhs[1], op.out[1]};
+  MatmulBatch result{op.batch[1], op.lhs[1], op.rhs[1], op.out[1]};
   if (op.batch[0] == 1)
     return result;
   if (canMerge(op)) {
@@ -91,8 +91,8 @@ ProductBatch batchOf(const MatmulOp &op, PreparedMatmul &p) {
   return result;
 }
 
-/// Of all products of the loop and the batch, and of the bias.
-int64_t findAlignment(const Bound &bound, const PreparedMatmul &p, const ProductBatch &batch) {
+/// Of all matmuls of the loop and the batch, and of the bias.
+int64_t findAlignment(const Bound &bound, const PreparedMatmul &p, const MatmulBatch &batch) {
   int64_t bits = alignmentOf(bound) | p.lhsBytes | p.rhsBytes | p.outBytes |
                  batch.lhs * dtypeSize(p.op.dtype) | batch.rhs * dtypeSize(p.op.dtype) |
                  batch.out * dtypeSize(p.op.outDtype);
@@ -115,7 +115,7 @@ void runEmpty(const Bound &bound) {
 
 //===--- f64 with a bias, which cuBLASLt does not add ---------------------===//
 
-/// The rows of the result become the bias, by copies that double; the product is added to them.
+/// The rows of the result become the bias, by copies that double; the matmul is added to them.
 void runBiased(const Bound &bound) {
   const auto &p = *static_cast<const PreparedMatmul *>(static_cast<Prepared *>(bound.prepared));
   CudaRank &rank = CudaRank::of(bound);
@@ -144,7 +144,7 @@ bool isDense(const MatmulOp &op) {
 
 //===--- sums of an operand -----------------------------------------------===//
 
-/// Its sums over the inner dim as a product of one column, or of one row.
+/// Its sums over the inner dim as a matmul of one column, or of one row.
 MatmulOp makeOnesOp(const MatmulOp &op) {
   MatmulOp sums = op;
   sums.accumulate = -1;
@@ -173,19 +173,19 @@ void writeOnes(const CudaRank &rank, const DeviceMemory &ones, Dtype dtype, int6
 }
 
 void bindOnes(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, int64_t alignment) {
-  p.sums = std::make_unique<OnesProduct>(rank, makeOnesOp(op), alignment);
+  p.sums = std::make_unique<OnesMatmul>(rank, makeOnesOp(op), alignment);
   writeOnes(rank, p.sums->ones, op.dtype, op.k);
 }
 
-/// A product with sums: cuBLASLt's, or one and another.
-void bindSums(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, const ProductBatch &batch,
+/// A matmul with sums: cuBLASLt's, or one and another.
+void bindSums(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, const MatmulBatch &batch,
               int64_t alignment) {
   auto epilogue =
-      op.summed == MatmulOp::Lhs ? Product::Epilogue::SumsOfLhs : Product::Epilogue::SumsOfRhs;
-  p.product.emplace(rank.getBlas(), op, batch, epilogue, alignment);
-  if (p.product->isOffered())
+      op.summed == MatmulOp::Lhs ? CublasLtMatmul::Epilogue::SumsOfLhs : CublasLtMatmul::Epilogue::SumsOfRhs;
+  p.matmul.emplace(rank.getBlas(), op, batch, epilogue, alignment);
+  if (p.matmul->isOffered())
     return;
-  p.product.emplace(rank.getBlas(), op, batch, Product::Epilogue::None, alignment);
+  p.matmul.emplace(rank.getBlas(), op, batch, CublasLtMatmul::Epilogue::None, alignment);
   bindOnes(rank, op, p, alignment);
 }
 
@@ -201,7 +201,7 @@ void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
   if ((isEmpty && (hasBias || sums || activates || !isDense(op))) ||
       (activates && (op.dtype == Dtype::F64 || bound.accumulate || !isDense(op))) ||
       (sums && op.dtype == Dtype::F64) || (fillsFirst && (bound.accumulate || !isDense(op))))
-    PSRT_FAIL(BadInput, "a product %lldx%lldx%lld of %s with these strides is not built for cuda",
+    PSRT_FAIL(BadInput, "a matmul %lldx%lldx%lld of %s with these strides is not built for cuda",
               (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (isEmpty) {
     bound.run = runEmpty;
@@ -212,13 +212,13 @@ void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
   auto p = std::make_unique<PreparedMatmul>();
   p->op = op;
   p->name = format("matmul %lldx%lldx%lld", (long long)op.m, (long long)op.n, (long long)op.k);
-  ProductBatch batch = batchOf(op, *p);
+  MatmulBatch batch = batchOf(op, *p);
   int64_t alignment = findAlignment(bound, *p, batch);
-  auto epilogue = hasBias && !fillsFirst ? Product::Epilogue::Bias : Product::Epilogue::None;
+  auto epilogue = hasBias && !fillsFirst ? CublasLtMatmul::Epilogue::Bias : CublasLtMatmul::Epilogue::None;
   if (sums)
     bindSums(rank, op, *p, batch, alignment);
   else
-    p->product.emplace(rank.getBlas(), op, batch, epilogue, alignment);
+    p->matmul.emplace(rank.getBlas(), op, batch, epilogue, alignment);
   bound.run = fillsFirst ? runBiased : runMatmul;
   bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));
 }

@@ -6,7 +6,7 @@
 
 namespace psrt::cuda {
 
-/// In which cuBLASLt may keep parts of sums; one for each rank, allocated with its first product.
+/// In which cuBLASLt may keep parts of sums; one for each rank, allocated with its first matmul.
 inline constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 
 /// At most, in which the inputs of the next step wait while one runs; larger ones come when it is

@@ -1,5 +1,5 @@
-// What a product touches.
-#include "runtime/testing/cublaslt/Product.h"
+// What a matmul touches.
+#include "runtime/testing/cublaslt/Matmul.h"
 #include <string>
 
 namespace psrt::fake {
@@ -42,11 +42,11 @@ void addMatrix(std::vector<PsrtFakeAccess> &accesses, const void *data, const La
 
 } // namespace
 
-std::string Product::name() const {
+std::string Matmul::name() const {
   return "cublasLtMatmul algorithm " + std::to_string(algorithm.number);
 }
 
-std::vector<PsrtFakeAccess> Product::accesses() const {
+std::vector<PsrtFakeAccess> Matmul::accesses() const {
   std::vector<PsrtFakeAccess> all;
   bool onDevice = desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE;
   addMatrix(all, aData, a, false);

@@ -19,7 +19,7 @@ struct Algorithm {
 
 /// Those that fit the workspace, best first by the word of the heuristics: $PSRT_FAKE_ALGORITHMS
 /// has the microseconds that each takes, as "300,-,100" ("-": one that is not built for any
-/// product, which the heuristics mark so); three that take none where it is not set. They expect
+/// matmul, which the heuristics mark so); three that take none where it is not set. They expect
 /// of `vector`, the bias or where sums go, what it is a multiple of, up to 16.
 std::vector<cublasLtMatmulHeuristicResult_t> offerAlgorithms(uint64_t workspace,
                                                              const void *vector);

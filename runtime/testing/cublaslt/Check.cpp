@@ -1,5 +1,5 @@
 // What cuBLASLt takes, as its documentation says it.
-#include "runtime/testing/cublaslt/Product.h"
+#include "runtime/testing/cublaslt/Matmul.h"
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
@@ -33,12 +33,12 @@ bool fits(const Layout &layout) {
 }
 
 /// Whether the matrices go together.
-bool shapesFit(const Product &product) {
-  const Layout &a = product.a, &b = product.b, &c = product.c, &d = product.d;
-  bool aTurned = product.desc.transA, bTurned = product.desc.transB;
+bool shapesFit(const Matmul &matmul) {
+  const Layout &a = matmul.a, &b = matmul.b, &c = matmul.c, &d = matmul.d;
+  bool aTurned = matmul.desc.transA, bTurned = matmul.desc.transB;
   uint64_t aRows = aTurned ? a.columns : a.rows, bRows = bTurned ? b.columns : b.rows;
   uint64_t bColumns = bTurned ? b.rows : b.columns;
-  return aRows == d.rows && bColumns == d.columns && bRows == product.k() && c.rows == d.rows &&
+  return aRows == d.rows && bColumns == d.columns && bRows == matmul.k() && c.rows == d.rows &&
          c.columns == d.columns && a.batches == d.batches && b.batches == d.batches &&
          c.batches == d.batches && (d.batches == 1 || d.batchStride > 0);
 }
@@ -51,29 +51,29 @@ bool among(int32_t value, std::initializer_list<int32_t> values) {
 }
 
 /// Dims of fp8 matrices are multiples of 16, and only op(A) is transposed.
-bool fp8Supported(const Product &product) {
-  const Layout &a = product.a, &b = product.b, &c = product.c, &d = product.d;
+bool fp8Supported(const Matmul &matmul) {
+  const Layout &a = matmul.a, &b = matmul.b, &c = matmul.c, &d = matmul.d;
   bool types = isFp8(b.type) && !(a.type == CUDA_R_8F_E5M2 && b.type == CUDA_R_8F_E5M2);
   bool wide = among(d.type, {CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF}) && c.type == d.type;
   bool narrow = isFp8(d.type) && among(c.type, {CUDA_R_16F, CUDA_R_16BF});
   bool columns = !a.order && !b.order && !c.order && !d.order;
-  bool dims = product.m() % 16 == 0 && product.n() % 16 == 0 && product.k() % 16 == 0 &&
+  bool dims = matmul.m() % 16 == 0 && matmul.n() % 16 == 0 && matmul.k() % 16 == 0 &&
               a.ld % 16 == 0 && b.ld % 16 == 0 && d.ld * int64_t(typeBytes(d.type)) % 16 == 0;
-  return types && (wide || narrow) && columns && dims && product.desc.transA &&
-         !product.desc.transB && product.desc.compute == CUBLAS_COMPUTE_32F;
+  return types && (wide || narrow) && columns && dims && matmul.desc.transA &&
+         !matmul.desc.transB && matmul.desc.compute == CUBLAS_COMPUTE_32F;
 }
 
 /// Whether there are kernels for the types.
-bool typesSupported(const Product &product) {
-  const MatmulDesc &desc = product.desc;
-  int32_t a = product.a.type, b = product.b.type, c = product.c.type, d = product.d.type;
+bool typesSupported(const Matmul &matmul) {
+  const MatmulDesc &desc = matmul.desc;
+  int32_t a = matmul.a.type, b = matmul.b.type, c = matmul.c.type, d = matmul.d.type;
   if (desc.compute == CUBLAS_COMPUTE_64F)
     return desc.scale == CUDA_R_64F && a == CUDA_R_64F && b == a && c == a && d == a;
   if (!among(desc.compute, {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32}) ||
       desc.scale != CUDA_R_32F)
     return false;
   if (isFp8(a))
-    return fp8Supported(product);
+    return fp8Supported(matmul);
   bool scaled = desc.aScale || desc.bScale || desc.dScale;
   bool inputs = a == b && (a == CUDA_R_32F || (desc.compute == CUBLAS_COMPUTE_32F &&
                                                among(a, {CUDA_R_16F, CUDA_R_16BF})));
@@ -85,40 +85,40 @@ bool isSetTo(const char *variable, std::string_view value) {
   return text && text == value;
 }
 
-/// Whether there is a GELU, or its derivative, for this product: one, not one of a batch.
+/// Whether there is a GELU, or its derivative, for this matmul: one, not one of a batch.
 /// $PSRT_FAKE_GELU=0: none.
-bool geluSupported(const Product &product) {
-  bool isTyped = !product.hasAux() || product.auxLayout().type == product.d.type;
-  return product.d.batches == 1 && !isFp8(product.a.type) && product.a.type == product.d.type &&
+bool geluSupported(const Matmul &matmul) {
+  bool isTyped = !matmul.hasAux() || matmul.auxLayout().type == matmul.d.type;
+  return matmul.d.batches == 1 && !isFp8(matmul.a.type) && matmul.a.type == matmul.d.type &&
          isTyped && !isSetTo("PSRT_FAKE_GELU", "0");
 }
 
-/// Whether there is the epilogue for this product. $PSRT_FAKE_SUMS=0: no sums.
-bool epilogueSupported(const Product &product) {
-  if (product.desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT)
+/// Whether there is the epilogue for this matmul. $PSRT_FAKE_SUMS=0: no sums.
+bool epilogueSupported(const Matmul &matmul) {
+  if (matmul.desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT)
     return true;
-  bool isTyped = isFp8(product.a.type) || product.biasType() == product.d.type;
-  if (product.d.order != CUBLASLT_ORDER_COL || product.desc.compute == CUBLAS_COMPUTE_64F ||
+  bool isTyped = isFp8(matmul.a.type) || matmul.biasType() == matmul.d.type;
+  if (matmul.d.order != CUBLASLT_ORDER_COL || matmul.desc.compute == CUBLAS_COMPUTE_64F ||
       !isTyped)
     return false;
-  if (product.desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
+  if (matmul.desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
     return true;
-  if (product.hasGelu() || product.hasGeluGrad())
-    return geluSupported(product);
-  return (product.sumsA() || product.sumsB()) && product.d.batches == 1 && !isFp8(product.a.type) &&
+  if (matmul.hasGelu() || matmul.hasGeluGrad())
+    return geluSupported(matmul);
+  return (matmul.sumsA() || matmul.sumsB()) && matmul.d.batches == 1 && !isFp8(matmul.a.type) &&
          !isSetTo("PSRT_FAKE_SUMS", "0");
 }
 
-bool optionsSupported(const Product &product) {
-  const MatmulDesc &desc = product.desc;
+bool optionsSupported(const Matmul &matmul) {
+  const MatmulDesc &desc = matmul.desc;
   auto ordered = [](const Layout &layout) {
     return among(layout.order, {CUBLASLT_ORDER_COL, CUBLASLT_ORDER_ROW});
   };
-  return epilogueSupported(product) &&
+  return epilogueSupported(matmul) &&
          among(desc.pointerMode, {CUBLASLT_POINTER_MODE_HOST, CUBLASLT_POINTER_MODE_DEVICE}) &&
          among(desc.transA, {CUBLAS_OP_N, CUBLAS_OP_T}) &&
-         among(desc.transB, {CUBLAS_OP_N, CUBLAS_OP_T}) && ordered(product.a) &&
-         ordered(product.b) && ordered(product.c) && ordered(product.d);
+         among(desc.transB, {CUBLAS_OP_N, CUBLAS_OP_T}) && ordered(matmul.a) &&
+         ordered(matmul.b) && ordered(matmul.c) && ordered(matmul.d);
 }
 
 bool isAligned(const void *pointer, size_t to) {
@@ -127,30 +127,30 @@ bool isAligned(const void *pointer, size_t to) {
 
 } // namespace
 
-bool Product::hasBias() const {
+bool Matmul::hasBias() const {
   return among(int32_t(desc.epilogue), {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_BIAS,
                                         CUBLASLT_EPILOGUE_GELU_AUX_BIAS});
 }
 
-bool Product::hasGelu() const {
+bool Matmul::hasGelu() const {
   return among(int32_t(desc.epilogue),
                {CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX,
                 CUBLASLT_EPILOGUE_GELU_AUX_BIAS});
 }
 
-bool Product::hasAux() const {
+bool Matmul::hasAux() const {
   return hasGeluGrad() || among(int32_t(desc.epilogue),
                                 {CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS});
 }
 
-Layout Product::auxLayout() const {
+Layout Matmul::auxLayout() const {
   Layout layout = d;
   layout.type = desc.auxType < 0 ? d.type : desc.auxType;
   layout.ld = desc.auxLd;
   return layout;
 }
 
-int32_t Product::biasType() const {
+int32_t Matmul::biasType() const {
   if (desc.biasType >= 0)
     return desc.biasType;
   if (!isFp8(a.type))
@@ -158,7 +158,7 @@ int32_t Product::biasType() const {
   return c.type == CUDA_R_16F ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-cublasStatus_t Product::check() const {
+cublasStatus_t Matmul::check() const {
   for (const Layout *layout : {&a, &b, &c, &d})
     if (!typeBytes(layout->type) || !fits(*layout))
       return CUBLAS_STATUS_INVALID_VALUE;
@@ -168,7 +168,7 @@ cublasStatus_t Product::check() const {
                                                           : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-cublasStatus_t Product::checkPointers() const {
+cublasStatus_t Matmul::checkPointers() const {
   bool readsC = desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE || beta != 0;
   bool present = aData && bData && dData && (cData || !readsC) &&
                  (workspace || !algorithm.workspace) &&

@@ -1,6 +1,6 @@
-// The value of a product: operands as plain matrices, then loops that the compiler vectorizes.
+// The value of a matmul: operands as plain matrices, then loops that the compiler vectorizes.
 #include "runtime/testing/cublaslt/Elements.h"
-#include "runtime/testing/cublaslt/Product.h"
+#include "runtime/testing/cublaslt/Matmul.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -89,15 +89,15 @@ std::vector<T> unpack(const void *data, const Layout &layout, bool turned, int64
 struct Factors {
   double alpha, beta, result;
 
-  explicit Factors(const Product &product) : alpha(product.alpha), beta(product.beta), result(1) {
-    const MatmulDesc &desc = product.desc;
+  explicit Factors(const Matmul &matmul) : alpha(matmul.alpha), beta(matmul.beta), result(1) {
+    const MatmulDesc &desc = matmul.desc;
     if (desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE) {
-      alpha = loadElement(product.alphaData, desc.scale, 0);
-      beta = loadElement(product.betaData, desc.scale, 0);
+      alpha = loadElement(matmul.alphaData, desc.scale, 0);
+      beta = loadElement(matmul.betaData, desc.scale, 0);
     }
     for (const float *scale : {desc.aScale, desc.bScale})
       alpha *= scale ? *scale : 1;
-    if (desc.dScale && isFp8(product.d.type))
+    if (desc.dScale && isFp8(matmul.d.type))
       result = *desc.dScale;
   }
 };
@@ -119,10 +119,10 @@ double geluSlope(double x, bool byErf) {
 
 /// What D is of a sum where an epilogue makes it something else.
 struct Activation {
-  const Product &product;
-  bool isGelu = product.hasGelu(), isGrad = product.hasGeluGrad(), hasAux = product.hasAux();
+  const Matmul &matmul;
+  bool isGelu = matmul.hasGelu(), isGrad = matmul.hasGeluGrad(), hasAux = matmul.hasAux();
   bool byErf = isErf();
-  int32_t type = product.auxLayout().type;
+  int32_t type = matmul.auxLayout().type;
 
   static bool isErf() {
     const char *kind = std::getenv("PSRT_FAKE_GELU");
@@ -130,69 +130,69 @@ struct Activation {
   }
   /// Of the sum in that row and column, which goes to aux, or has another number there.
   double operator()(double sum, int64_t row, int64_t column) const {
-    int64_t at = row + column * product.desc.auxLd;
+    int64_t at = row + column * matmul.desc.auxLd;
     if (isGrad)
-      return sum * geluSlope(loadElement(product.desc.aux, type, at), byErf);
+      return sum * geluSlope(loadElement(matmul.desc.aux, type, at), byErf);
     if (hasAux)
-      storeElement(product.desc.aux, type, at, sum);
+      storeElement(matmul.desc.aux, type, at, sum);
     return isGelu ? sum * geluGate(sum, byErf) : sum;
   }
 };
 
 /// Writes matrix number `batch` of D from the sums.
 template <typename T>
-void store(const Product &product, const Factors &factors, int64_t batch, const T *sums) {
-  const Layout &c = product.c, &d = product.d;
-  const MatmulDesc &desc = product.desc;
-  bool biased = product.hasBias();
-  Activation activate{product};
-  int32_t biasType = product.biasType();
+void store(const Matmul &matmul, const Factors &factors, int64_t batch, const T *sums) {
+  const Layout &c = matmul.c, &d = matmul.d;
+  const MatmulDesc &desc = matmul.desc;
+  bool biased = matmul.hasBias();
+  Activation activate{matmul};
+  int32_t biasType = matmul.biasType();
   for (int64_t i = 0; i < int64_t(d.rows); ++i) {
     T bias = biased ? T(loadElement(desc.bias, biasType, batch * desc.biasStride + i)) : T(0);
     for (int64_t j = 0; j < int64_t(d.columns); ++j) {
       T value = T(factors.alpha) * *sums++ + bias;
       int64_t atC = batch * c.batchStride + i * c.rowStep() + j * c.columnStep();
       if (factors.beta != 0)
-        value += T(factors.beta) * T(loadElement(product.cData, c.type, atC));
+        value += T(factors.beta) * T(loadElement(matmul.cData, c.type, atC));
       int64_t atD = batch * d.batchStride + i * d.rowStep() + j * d.columnStep();
-      storeElement(product.dData, d.type, atD, activate(double(value), i, j) * factors.result);
+      storeElement(matmul.dData, d.type, atD, activate(double(value), i, j) * factors.result);
     }
   }
 }
 
 /// Writes the sums of the rows of op(A), or of the columns of op(B), as they were unpacked.
 template <typename T>
-void storeSums(const Product &product, const std::vector<T> &a, const std::vector<T> &b) {
-  auto length = int64_t(product.vectorLength()), k = int64_t(product.k());
+void storeSums(const Matmul &matmul, const std::vector<T> &a, const std::vector<T> &b) {
+  auto length = int64_t(matmul.vectorLength()), k = int64_t(matmul.k());
   for (int64_t i = 0; i < length; ++i) {
     T sum = 0;
     for (int64_t p = 0; p < k; ++p)
-      sum += product.sumsA() ? a[i * k + p] : b[p * length + i];
-    storeElement(product.desc.bias, product.biasType(), i, double(sum));
+      sum += matmul.sumsA() ? a[i * k + p] : b[p * length + i];
+    storeElement(matmul.desc.bias, matmul.biasType(), i, double(sum));
   }
 }
 
-template <typename T> void computeIn(const Product &product) {
-  auto m = int64_t(product.m()), n = int64_t(product.n()), k = int64_t(product.k());
-  const MatmulDesc &desc = product.desc;
+template <typename T> void computeIn(const Matmul &matmul) {
+  auto m = int64_t(matmul.m()), n = int64_t(matmul.n()), k = int64_t(matmul.k());
+  const MatmulDesc &desc = matmul.desc;
   bool tf32 = desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-  Factors factors(product);
-  for (int64_t batch = 0; batch < product.d.batches; ++batch) {
-    std::vector<T> a = unpack<T>(product.aData, product.a, desc.transA, batch, tf32);
-    std::vector<T> b = unpack<T>(product.bData, product.b, desc.transB, batch, tf32);
+  Factors factors(matmul);
+  for (int64_t batch = 0; batch < matmul.d.batches; ++batch) {
+    std::vector<T> a = unpack<T>(matmul.aData, matmul.a, desc.transA, batch, tf32);
+    std::vector<T> b = unpack<T>(matmul.bData, matmul.b, desc.transB, batch, tf32);
     std::vector<T> sums(size_t(m * n));
     multiply(m, n, k, a.data(), b.data(), sums.data());
-    if (product.sumsA() || product.sumsB())
-      storeSums(product, a, b);
-    store(product, factors, batch, sums.data());
+    if (matmul.sumsA() || matmul.sumsB())
+      storeSums(matmul, a, b);
+    store(matmul, factors, batch, sums.data());
   }
 }
 
 } // namespace
 
-void Product::compute() const {
+void Matmul::compute() const {
   if (algorithm.workspace)
-    std::memset(workspace, 0xff, algorithm.workspace); // two products at once in one would show
+    std::memset(workspace, 0xff, algorithm.workspace); // two matmuls at once in one would show
   if (algorithm.microseconds)
     usleep(algorithm.microseconds);
   desc.compute == CUBLAS_COMPUTE_64F ? computeIn<double>(*this) : computeIn<float>(*this);

@@ -1,4 +1,4 @@
-// Descriptors of products and layouts, as their attributes were set.
+// Descriptors of matmuls and layouts, as their attributes were set.
 #ifndef PSRT_TESTING_CUBLASLT_DESCRIPTORS_H
 #define PSRT_TESTING_CUBLASLT_DESCRIPTORS_H
 

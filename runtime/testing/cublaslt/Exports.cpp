@@ -1,5 +1,5 @@
 // The functions of cuBLASLt.
-#include "runtime/testing/cublaslt/Product.h"
+#include "runtime/testing/cublaslt/Matmul.h"
 #include "runtime/testing/driver/Handles.h"
 #include <mutex>
 
@@ -61,24 +61,24 @@ cublasStatus_t set(Handles<T> &things, const void *handle, Attribute attribute, 
   return thing ? thing->set(attribute, value, bytes) : CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/// A product of what the handles stand for, checked.
-cublasStatus_t describe(Product &product, cublasLtHandle_t library, const void *desc, const void *a,
+/// A matmul of what the handles stand for, checked.
+cublasStatus_t describe(Matmul &matmul, cublasLtHandle_t library, const void *desc, const void *a,
                         const void *b, const void *c, const void *d) {
   if (!find(objects().libraries, library))
     return CUBLAS_STATUS_NOT_INITIALIZED;
   auto foundDesc = find(objects().descs, desc);
   const void *handles[] = {a, b, c, d};
-  Layout *layouts[] = {&product.a, &product.b, &product.c, &product.d};
+  Layout *layouts[] = {&matmul.a, &matmul.b, &matmul.c, &matmul.d};
   if (!foundDesc)
     return CUBLAS_STATUS_INVALID_VALUE;
-  product.desc = *foundDesc;
+  matmul.desc = *foundDesc;
   for (int i = 0; i < 4; ++i) {
     auto layout = find(objects().layouts, handles[i]);
     if (!layout)
       return CUBLAS_STATUS_INVALID_VALUE;
     *layouts[i] = *layout;
   }
-  return product.check();
+  return matmul.check();
 }
 
 /// fp8 needs a device of compute capability 8.9 or higher.
@@ -173,16 +173,16 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   if (!results || !returned || requested < 1)
     return CUBLAS_STATUS_INVALID_VALUE;
   *returned = 0;
-  Product product;
-  cublasStatus_t status = describe(product, handle, desc, a, b, c, d);
+  Matmul matmul;
+  cublasStatus_t status = describe(matmul, handle, desc, a, b, c, d);
   auto wishes = find(objects().preferences, preference);
   if (status == CUBLAS_STATUS_SUCCESS && !wishes)
     status = CUBLAS_STATUS_INVALID_VALUE;
-  if (status == CUBLAS_STATUS_SUCCESS && isFp8(product.a.type) && !deviceHasFp8())
+  if (status == CUBLAS_STATUS_SUCCESS && isFp8(matmul.a.type) && !deviceHasFp8())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
   if (status != CUBLAS_STATUS_SUCCESS)
     return status;
-  for (const auto &offered : offerAlgorithms(wishes->workspace, product.desc.bias))
+  for (const auto &offered : offerAlgorithms(wishes->workspace, matmul.desc.bias))
     if (*returned < requested)
       results[(*returned)++] = offered;
   return CUBLAS_STATUS_SUCCESS;
@@ -193,40 +193,40 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
                                        cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t *algo,
                                        cublasLtMatmulHeuristicResult_t *result) {
-  Product product;
+  Matmul matmul;
   if (!algo || !result)
     return CUBLAS_STATUS_INVALID_VALUE;
-  cublasStatus_t status = describe(product, handle, desc, a, b, c, d);
+  cublasStatus_t status = describe(matmul, handle, desc, a, b, c, d);
   if (status != CUBLAS_STATUS_SUCCESS)
     return status;
-  if (!decode(*algo, product.algorithm))
+  if (!decode(*algo, matmul.algorithm))
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  *result = {*algo, product.algorithm.workspace, status, 1, {}};
+  *result = {*algo, matmul.algorithm.workspace, status, 1, {}};
   return status;
 }
 
 /// Alpha and beta: read now where they are the host's.
-static cublasStatus_t takeFactors(Product &product, const void *alpha, const void *beta) {
+static cublasStatus_t takeFactors(Matmul &matmul, const void *alpha, const void *beta) {
   if (!alpha || !beta)
     return CUBLAS_STATUS_INVALID_VALUE;
-  product.alphaData = alpha;
-  product.betaData = beta;
-  if (product.desc.pointerMode == CUBLASLT_POINTER_MODE_HOST) {
-    bool wide = product.desc.scale == CUDA_R_64F;
+  matmul.alphaData = alpha;
+  matmul.betaData = beta;
+  if (matmul.desc.pointerMode == CUBLASLT_POINTER_MODE_HOST) {
+    bool wide = matmul.desc.scale == CUDA_R_64F;
     auto read = [&](const void *at) {
       return wide ? *static_cast<const double *>(at) : double(*static_cast<const float *>(at));
     };
-    product.alpha = read(alpha);
-    product.beta = read(beta);
+    matmul.alpha = read(alpha);
+    matmul.beta = read(beta);
   }
   return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t enqueue(const Product &product, CUstream stream) {
-  std::vector<PsrtFakeAccess> accesses = product.accesses();
+static cublasStatus_t enqueue(const Matmul &matmul, CUstream stream) {
+  std::vector<PsrtFakeAccess> accesses = matmul.accesses();
   CUresult result = psrt_fake_enqueue(
-      stream, product.name().c_str(), [](void *data) { static_cast<Product *>(data)->compute(); },
-      new Product(product), [](void *data) { delete static_cast<Product *>(data); },
+      stream, matmul.name().c_str(), [](void *data) { static_cast<Matmul *>(data)->compute(); },
+      new Matmul(matmul), [](void *data) { delete static_cast<Matmul *>(data); },
       int(accesses.size()), accesses.data());
   return result == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
@@ -237,23 +237,23 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               cublasLtMatrixLayout_t cLayout, void *d,
                               cublasLtMatrixLayout_t dLayout, const cublasLtMatmulAlgo_t *algo,
                               void *workspace, size_t workspaceBytes, CUstream stream) {
-  Product product;
-  cublasStatus_t status = describe(product, handle, desc, aLayout, bLayout, cLayout, dLayout);
+  Matmul matmul;
+  cublasStatus_t status = describe(matmul, handle, desc, aLayout, bLayout, cLayout, dLayout);
   if (status == CUBLAS_STATUS_SUCCESS)
-    status = takeFactors(product, alpha, beta);
+    status = takeFactors(matmul, alpha, beta);
   if (status != CUBLAS_STATUS_SUCCESS)
     return status;
-  product.aData = a;
-  product.bData = b;
-  product.cData = c;
-  product.dData = d;
-  if (algo && !decode(*algo, product.algorithm))
+  matmul.aData = a;
+  matmul.bData = b;
+  matmul.cData = c;
+  matmul.dData = d;
+  if (algo && !decode(*algo, matmul.algorithm))
     return CUBLAS_STATUS_INVALID_VALUE;
-  product.workspace = product.algorithm.workspace ? workspace : nullptr;
-  if (product.algorithm.workspace > workspaceBytes)
+  matmul.workspace = matmul.algorithm.workspace ? workspace : nullptr;
+  if (matmul.algorithm.workspace > workspaceBytes)
     return CUBLAS_STATUS_INVALID_VALUE;
-  status = product.checkPointers();
-  return status == CUBLAS_STATUS_SUCCESS ? enqueue(product, stream) : status;
+  status = matmul.checkPointers();
+  return status == CUBLAS_STATUS_SUCCESS ? enqueue(matmul, stream) : status;
 }
 
 } // namespace psrt::fake

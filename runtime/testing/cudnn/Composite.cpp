@@ -42,7 +42,7 @@ Part::Part(const DescriptorRef &given) : operation(given) {
     y = get(CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
     return;
   case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
-    kind = Product;
+    kind = Matmul;
     x = get(CUDNN_ATTR_OPERATION_MATMUL_ADESC), b = get(CUDNN_ATTR_OPERATION_MATMUL_BDESC);
     y = get(CUDNN_ATTR_OPERATION_MATMUL_CDESC);
     return;
@@ -76,7 +76,7 @@ const Part &Composite::take(Kind kind, int mode, const Descriptor &x, const Desc
   if (b && (!part->b || idOf(*part->b) != idOf(*b)))
     refusePattern("a part of attention reads something else");
   if (isInside(*part->y) && (typeOf(*part->y) == CUDNN_DATA_FLOAT) == isNarrow)
-    refusePattern("products read what is of the type of the heads, all else is f32");
+    refusePattern("matmuls read what is of the type of the heads, all else is f32");
   part->isTaken = true;
   return *part;
 }
@@ -101,8 +101,8 @@ void Composite::setHeads(int kind, const Descriptor &tensor, bool isTurned) {
 
 //===--- scores -----------------------------------------------------------===//
 
-const Descriptor &Composite::takeScores(const Descriptor &product) {
-  const Descriptor *scores = &scaleBy(scale, product);
+const Descriptor &Composite::takeScores(const Descriptor &matmul) {
+  const Descriptor *scores = &scaleBy(scale, matmul);
   first = numberOf(*scores);
   if (Part *bias = find(Part::Pointwise, CUDNN_POINTWISE_ADD, *scores)) {
     if (!bias->b || !isInMemory(*bias->b))
@@ -146,14 +146,14 @@ const Descriptor &Composite::takeDiagonal(const Descriptor &scores) {
 //===--- the value --------------------------------------------------------===//
 
 void Composite::takeValue() {
-  auto product = std::find_if(parts.begin(), parts.end(), [](const Part &part) {
-    return part.kind == Part::Product && isInside(*part.y);
+  auto matmul = std::find_if(parts.begin(), parts.end(), [](const Part &part) {
+    return part.kind == Part::Matmul && isInside(*part.y);
   });
-  if (product == parts.end())
-    refusePattern("scores are a product on the way");
-  product->isTaken = true;
-  setHeads(Q, *product->x), setHeads(K, *product->b, true);
-  const Descriptor &scores = takeDiagonal(takeScores(*product->y));
+  if (matmul == parts.end())
+    refusePattern("scores are a matmul on the way");
+  matmul->isTaken = true;
+  setHeads(Q, *matmul->x), setHeads(K, *matmul->b, true);
+  const Descriptor &scores = takeDiagonal(takeScores(*matmul->y));
   const Descriptor &most = *take(Part::Reduction, CUDNN_REDUCE_TENSOR_MAX, scores).y;
   const Descriptor &powers = step(CUDNN_POINTWISE_EXP, step(CUDNN_POINTWISE_SUB, scores, &most));
   const Descriptor &sum = *take(Part::Reduction, CUDNN_REDUCE_TENSOR_ADD, powers).y;
@@ -166,7 +166,7 @@ void Composite::takeValue() {
                  /*isNarrow=*/true);
     kept = Tensor(*last->b);
   }
-  const Part &out = take(Part::Product, 0, *last->y);
+  const Part &out = take(Part::Matmul, 0, *last->y);
   setHeads(V, *out.b), setHeads(Out, *out.y);
 }
 
@@ -178,7 +178,7 @@ void Composite::takeKeyGradient(int kind, const Descriptor &scores, const Descri
   std::swap(sizes[2], sizes[3]);
   if (turned.y->list<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS) != sizes)
     refusePattern("scores are turned");
-  const Descriptor *result = take(Part::Product, 0, *turned.y, &rows, /*isNarrow=*/true).y;
+  const Descriptor *result = take(Part::Matmul, 0, *turned.y, &rows, /*isNarrow=*/true).y;
   if (isInside(*result))
     result = take(Part::Reduction, CUDNN_REDUCE_TENSOR_ADD, *result).y;
   setHeads(kind, *result);
@@ -186,8 +186,8 @@ void Composite::takeKeyGradient(int kind, const Descriptor &scores, const Descri
 
 void Composite::takeQueryGradient(const Descriptor &scores, const Descriptor &turnedK) {
   const Part &k = take(Part::Reshape, 0, turnedK, nullptr, /*isNarrow=*/true);
-  const Part &product = take(Part::Product, 0, scores, k.y);
-  const Descriptor *result = product.y;
+  const Part &matmul = take(Part::Matmul, 0, scores, k.y);
+  const Descriptor *result = matmul.y;
   if (typeOf(*result) == CUDNN_DATA_FLOAT) {
     querySums = written(*result);
     result = &step(CUDNN_POINTWISE_IDENTITY, *result);
@@ -211,15 +211,15 @@ void Composite::takeGradients() {
   const Descriptor &scaledSums = scaleBy(keptPart, sums);
   rowSums = written(scaledSums);
 
-  auto product = std::find_if(parts.begin(), parts.end(), [&](const Part &part) {
-    return part.kind == Part::Product && isOfMemory(part) && idOf(*part.x) != idOf(dout);
+  auto matmul = std::find_if(parts.begin(), parts.end(), [&](const Part &part) {
+    return part.kind == Part::Matmul && isOfMemory(part) && idOf(*part.x) != idOf(dout);
   });
-  if (product == parts.end())
-    refusePattern("scores are a product of what lies in memory");
-  product->isTaken = true;
-  const Descriptor &q = *product->x, &turnedK = *product->b;
+  if (matmul == parts.end())
+    refusePattern("scores are a matmul of what lies in memory");
+  matmul->isTaken = true;
+  const Descriptor &q = *matmul->x, &turnedK = *matmul->b;
   setHeads(Q, q), setHeads(K, turnedK, true);
-  const Part &less = take(Part::Pointwise, CUDNN_POINTWISE_SUB, takeScores(*product->y));
+  const Part &less = take(Part::Pointwise, CUDNN_POINTWISE_SUB, takeScores(*matmul->y));
   setHeads(Lse, *less.b);
   relay(*less.y);
   const Descriptor &chances = step(CUDNN_POINTWISE_EXP, takeDiagonal(*less.y));
@@ -231,7 +231,7 @@ void Composite::takeGradients() {
     read = &scaleBy(keptScale, step(CUDNN_POINTWISE_MUL, chances));
   }
   takeKeyGradient(Dv, *read, dout);
-  const Part &change = take(Part::Product, 0, dout);
+  const Part &change = take(Part::Matmul, 0, dout);
   setHeads(V, *change.b, true);
   const Descriptor *scores = change.y;
   if (mask)

@@ -7,9 +7,9 @@
 namespace psrt::fake {
 
 /// An operation of such a graph, its tensors null where there is none. Reductions and reshapes
-/// have x and y, products x, b and y.
+/// have x and y, matmuls x, b and y.
 struct Part {
-  enum Kind { Pointwise, Product, Reduction, Reshape };
+  enum Kind { Pointwise, Matmul, Reduction, Reshape };
   explicit Part(const DescriptorRef &operation);
 
   DescriptorRef operation;
@@ -20,7 +20,7 @@ struct Part {
 };
 
 /// Only what cuDNN knows again is taken: each part in its place, what is on the way virtual and
-/// f32, what products read of the type of the heads, and no part is left.
+/// f32, what matmuls read of the type of the heads, and no part is left.
 class Composite : public Attention {
 public:
   explicit Composite(const std::vector<DescriptorRef> &operations);
@@ -43,7 +43,7 @@ private:
   const Descriptor &scaleBy(std::optional<Tensor> &number, const Descriptor &x);
   void setHeads(int kind, const Descriptor &tensor, bool isTurned = false);
 
-  const Descriptor &takeScores(const Descriptor &product);
+  const Descriptor &takeScores(const Descriptor &matmul);
   const Descriptor &takeMaskStep(Part &part);
   const Descriptor &takeDiagonal(const Descriptor &scores);
   void takeValue();

@@ -97,7 +97,7 @@ const std::vector<Rule> &getRules() {
   constexpr auto backward = CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR;
   constexpr auto function = CUDNN_BACKEND_POINTWISE_DESCRIPTOR;
   constexpr auto pointwise = CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
-  constexpr auto product = CUDNN_BACKEND_MATMUL_DESCRIPTOR;
+  constexpr auto matmul = CUDNN_BACKEND_MATMUL_DESCRIPTOR;
   constexpr auto matmul = CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
   constexpr auto reduction = CUDNN_BACKEND_REDUCTION_DESCRIPTOR;
   constexpr auto reduce = CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR;
@@ -139,8 +139,8 @@ const std::vector<Rule> &getRules() {
       {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, descriptor, 1},
       {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, descriptor, 1, tensor, true},
       {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, descriptor, 1, tensor, true},
-      {product, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
-      {matmul, CUDNN_ATTR_OPERATION_MATMUL_DESC, descriptor, 1, product},
+      {matmul, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
+      {matmul, CUDNN_ATTR_OPERATION_MATMUL_DESC, descriptor, 1, matmul},
       {matmul, CUDNN_ATTR_OPERATION_MATMUL_ADESC, descriptor, 1},
       {matmul, CUDNN_ATTR_OPERATION_MATMUL_BDESC, descriptor, 1},
       {matmul, CUDNN_ATTR_OPERATION_MATMUL_CDESC, descriptor, 1},

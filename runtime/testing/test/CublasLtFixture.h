@@ -1,9 +1,9 @@
-// A test of products: random matrices on the device, and what their product is in f64.
+// A test of matmuls: random matrices on the device, and what their matmul is in f64.
 #ifndef PSRT_TESTING_TEST_CUBLASLTFIXTURE_H
 #define PSRT_TESTING_TEST_CUBLASLTFIXTURE_H
 
 #include "runtime/testing/cublaslt/Elements.h"
-#include "runtime/testing/cublaslt/Product.h"
+#include "runtime/testing/cublaslt/Matmul.h"
 #include "runtime/testing/test/FakeFixture.h"
 #include <algorithm>
 #include <cmath>
@@ -182,7 +182,7 @@ protected:
   }
 
   /// Runs what was prepared and compares; `tolerance` is absolute, on sums of about k.
-  void expectProduct(double tolerance) {
+  void expectMatmul(double tolerance) {
     LT_OK(heuristic());
     LT_OK(multiply());
     std::vector<char> before = d.bytes;
@@ -217,7 +217,7 @@ protected:
 
   void check(const Case &what, double tolerance) {
     prepare(what);
-    expectProduct(tolerance);
+    expectMatmul(tolerance);
   }
 
   static constexpr uint32_t kHasAux = 128; ///< in an epilogue

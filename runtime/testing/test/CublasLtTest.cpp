@@ -1,4 +1,4 @@
-// Products of the fake against plain loops in f64, and what it refuses.
+// Matmuls of the fake against plain loops in f64, and what it refuses.
 #include "runtime/testing/test/CublasLtFixture.h"
 #include <chrono>
 

@@ -99,7 +99,7 @@ protected:
     cudnnBackendDescriptor_t graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     set<cudnnHandle_t>(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, {handle});
     set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations);
-    return dnn.finalize(graph);
+    return cudnnApi.finalize(graph);
   }
 
   std::vector<cudnnBackendDescriptor_t> operations;
@@ -110,9 +110,9 @@ protected:
 
 TEST_F(CompositeTest, attention_is_known_again) {
   addAttention();
-  DNN_OK(makeGraph()) << words();
+  CUDNN_OK(makeGraph()) << words();
   addAttention(CUDNN_DATA_BFLOAT16, CUDNN_DATA_BFLOAT16);
-  DNN_OK(makeGraph()) << words();
+  CUDNN_OK(makeGraph()) << words();
 }
 
 TEST_F(CompositeTest, products_read_what_is_of_the_type_of_the_heads) {

@@ -16,7 +16,7 @@ struct CudnnLibrary {
 #undef PSRT_MEMBER
 };
 
-#define DNN_OK(call) ASSERT_EQ(CUDNN_STATUS_SUCCESS, call)
+#define CUDNN_OK(call) ASSERT_EQ(CUDNN_STATUS_SUCCESS, call)
 
 /// y = x correlated with w: x is 1x1x4x4, w 1x1x2x2, y 1x1x3x3, all f32.
 class CudnnTest : public FakeTest {
@@ -24,25 +24,25 @@ protected:
   void SetUp() override {
     FakeTest::SetUp();
     stream = newStream();
-    DNN_OK(dnn.create(&handle));
-    DNN_OK(dnn.setStream(handle, stream));
+    CUDNN_OK(cudnnApi.create(&handle));
+    CUDNN_OK(cudnnApi.setStream(handle, stream));
   }
 
   void TearDown() override {
-    DNN_OK(dnn.destroy(handle));
+    CUDNN_OK(cudnnApi.destroy(handle));
     FakeTest::TearDown();
   }
 
   cudnnBackendDescriptor_t make(cudnnBackendDescriptorType_t type) {
     cudnnBackendDescriptor_t made = nullptr;
-    EXPECT_EQ(CUDNN_STATUS_SUCCESS, dnn.createDescriptor(type, &made));
+    EXPECT_EQ(CUDNN_STATUS_SUCCESS, cudnnApi.createDescriptor(type, &made));
     return made;
   }
 
   template <typename T>
   cudnnStatus_t set(cudnnBackendDescriptor_t to, cudnnBackendAttributeName_t name,
                     cudnnBackendAttributeType_t type, std::vector<T> values) {
-    return dnn.setAttribute(to, name, type, int64_t(values.size()), values.data());
+    return cudnnApi.setAttribute(to, name, type, int64_t(values.size()), values.data());
   }
   cudnnStatus_t setInts(cudnnBackendDescriptor_t to, cudnnBackendAttributeName_t name,
                         std::vector<int64_t> values) {
@@ -64,7 +64,7 @@ protected:
   }
 
   cudnnBackendDescriptor_t makeFinal(cudnnBackendDescriptor_t descriptor) {
-    EXPECT_EQ(CUDNN_STATUS_SUCCESS, dnn.finalize(descriptor)) << words();
+    EXPECT_EQ(CUDNN_STATUS_SUCCESS, cudnnApi.finalize(descriptor)) << words();
     return descriptor;
   }
 
@@ -107,7 +107,7 @@ protected:
     cudnnBackendDescriptor_t config = make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     int64_t count = 0;
     EXPECT_EQ(CUDNN_STATUS_SUCCESS,
-              dnn.getAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+              cudnnApi.getAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &config));
     EXPECT_EQ(1, count);
     cudnnBackendDescriptor_t plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -127,11 +127,11 @@ protected:
 
   std::string words() {
     char text[256] = "";
-    dnn.getLastErrorString(text, sizeof(text));
+    cudnnApi.getLastErrorString(text, sizeof(text));
     return text;
   }
 
-  inline static CudnnLibrary dnn;
+  inline static CudnnLibrary cudnnApi;
   CUstream stream = nullptr;
   cudnnHandle_t handle = nullptr;
 };

@@ -53,14 +53,14 @@ protected:
     properties->set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, describe(GetParam()))
         .finalize("properties");
   }
-  DnnTarget target() { return {library, nullptr, &*properties}; }
+  CudnnTarget target() { return {library, nullptr, &*properties}; }
 
   /// Empty, or why there is none.
   std::string tryAttention(const AttentionProblem &problem) {
     if (!hasAttentionGraph(problem))
       return "it has no graph";
     try {
-      DnnPlan(target(), makeAttentionGraph(target(), problem), problem.op.dtype,
+      CudnnPlan(target(), makeAttentionGraph(target(), problem), problem.op.dtype,
               getMostWorkspace(problem));
       return "";
     } catch (const CudnnFailure &failure) {
@@ -81,7 +81,7 @@ protected:
   std::optional<Descriptor> properties;
 };
 
-/// Heads side by side in rows, as products leave them.
+/// Heads side by side in rows, as matmuls leave them.
 AttentionProblem makeAttention(Dtype dtype, int64_t heads, int64_t groups, int64_t length,
                                int64_t width) {
   AttentionProblem problem;
@@ -169,7 +169,7 @@ TEST_P(CudnnPlans, Convolutions) {
       op.dtype = op.outDtype = dtype, op.result = result;
       ASSERT_TRUE(hasConvolutionGraph(op));
       EXPECT_NO_THROW(
-          DnnPlan(target(), makeConvolutionGraph(target(), op), dtype, int64_t(256) << 20))
+          CudnnPlan(target(), makeConvolutionGraph(target(), op), dtype, int64_t(256) << 20))
           << describeConvolution(op);
     }
 }

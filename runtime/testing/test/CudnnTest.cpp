@@ -10,8 +10,8 @@ TEST_F(CudnnTest, computes_what_is_described) {
     x[size_t(i)] = float(i);
   CUdeviceptr y = allocate(9), work = allocate(4096);
   cudnnBackendDescriptor_t plan = makePlan();
-  DNN_OK(
-      dnn.execute(handle, plan,
+  CUDNN_OK(
+      cudnnApi.execute(handle, plan,
                   makeFinal(makePack({3, 1, 2}, {y, upload(x, stream), upload(w, stream)}, work))));
   std::vector<float> found = download<float>(y, 9, stream);
   for (int i = 0; i < 3; ++i)
@@ -29,13 +29,13 @@ TEST_F(CudnnTest, attributes_have_a_type_a_count_and_a_descriptor) {
   EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, setInts(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, {1, 2}));
   EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, setInts(d, CUDNN_ATTR_CONVOLUTION_DILATIONS, {1, 2}));
   EXPECT_EQ(CUDNN_STATUS_BAD_PARAM_NULL_POINTER,
-            dnn.setAttribute(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, nullptr));
+            cudnnApi.setAttribute(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, nullptr));
 }
 
 TEST_F(CudnnTest, what_is_missing_is_said_when_it_is_finalized) {
-  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, dnn.finalize(make(CUDNN_BACKEND_TENSOR_DESCRIPTOR)));
+  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, cudnnApi.finalize(make(CUDNN_BACKEND_TENSOR_DESCRIPTOR)));
   EXPECT_NE(std::string::npos, words().find("906")) << words(); // the id
-  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, dnn.finalize(make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)));
+  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, cudnnApi.finalize(make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)));
 }
 
 TEST_F(CudnnTest, a_descriptor_is_set_before_and_used_after_it_is_finalized) {
@@ -49,22 +49,22 @@ TEST_F(CudnnTest, a_descriptor_is_set_before_and_used_after_it_is_finalized) {
 }
 
 TEST_F(CudnnTest, tensors_and_windows_must_go_together) {
-  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, dnn.finalize(makeTensor(1, 4, 2)))
+  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, cudnnApi.finalize(makeTensor(1, 4, 2)))
       << "aligned to less than an element";
   cudnnBackendDescriptor_t tensor = makeTensor(1, 4);
   setInts(tensor, CUDNN_ATTR_TENSOR_STRIDES, {16, 4, 1});
-  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, dnn.finalize(tensor));
+  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, cudnnApi.finalize(tensor));
   cudnnBackendDescriptor_t windows = makeWindows();
   setInts(windows, CUDNN_ATTR_CONVOLUTION_DILATIONS, {1, 1, 1});
-  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, dnn.finalize(windows));
-  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, dnn.finalize(makeOperation(4)));
+  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, cudnnApi.finalize(windows));
+  EXPECT_EQ(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, cudnnApi.finalize(makeOperation(4)));
 }
 
 TEST_F(CudnnTest, an_execution_needs_each_address_aligned_and_a_workspace) {
   CUdeviceptr data = allocate(64), work = allocate(4096);
   cudnnBackendDescriptor_t plan = makePlan();
   auto execute = [&](cudnnBackendDescriptor_t pack) {
-    return dnn.execute(handle, plan, makeFinal(pack));
+    return cudnnApi.execute(handle, plan, makeFinal(pack));
   };
   EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, execute(makePack({1, 2}, {data, data + 64}, work)));
   EXPECT_EQ(CUDNN_STATUS_BAD_PARAM,
@@ -74,7 +74,7 @@ TEST_F(CudnnTest, an_execution_needs_each_address_aligned_and_a_workspace) {
   EXPECT_EQ(CUDNN_STATUS_BAD_PARAM_NULL_POINTER,
             execute(makePack({1, 2, 3}, {data, data + 64, data + 128}, 0)));
   EXPECT_EQ(CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES,
-            dnn.finalize(makePack({1, 1, 3}, {data, data + 64, data + 128}, work)));
+            cudnnApi.finalize(makePack({1, 1, 3}, {data, data + 64, data + 128}, work)));
   EXPECT_EQ(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED,
-            dnn.execute(handle, plan, makePack({1, 2, 3}, {data, data + 64, data + 128}, work)));
+            cudnnApi.execute(handle, plan, makePack({1, 2, 3}, {data, data + 64, data + 128}, work)));
 }

@@ -239,7 +239,7 @@ TEST_F(OrderTest, other_stand_ins_enqueue_work) {
   static int runs, releases;
   runs = releases = 0;
   OK(cu.enqueue(
-      stream, "product", [](void *data) { *static_cast<int *>(data) += 1; }, &runs,
+      stream, "matmul", [](void *data) { *static_cast<int *>(data) += 1; }, &runs,
       [](void *) { ++releases; }, 0, nullptr));
   OK(cu.streamSynchronize(stream));
   EXPECT_EQ(1, runs);

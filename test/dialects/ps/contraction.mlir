@@ -145,7 +145,7 @@ func.func @contract_c6_bias(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>, %b: tensor
 
 // -----
 
-func.func @contract_c7_no_units(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E4M3FN>) {
+func.func @contract_c7_no_scales(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E4M3FN>) {
   // expected-error @below {{has 0 units, must have 2 (contract_c7)}}
   %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>) -> tensor<4x6xbf16>
   return
@@ -233,7 +233,7 @@ func.func @contract_c8_batch(%x: tensor<2x4x6xf32>, %w: tensor<2x6x8xf32>) {
 
 // -----
 
-func.func @contract_c8_units(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E4M3FN>, %u: tensor<f32>) {
+func.func @contract_c8_scales(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E4M3FN>, %u: tensor<f32>) {
   // expected-error @below {{has a GELU and units (contract_c8)}}
   %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] units %u, %u gelu : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4x6xbf16>
   return

@@ -1,9 +1,9 @@
 // What 8-bit floats are made of, and what is no op on them.
 // RUN: ps-opt %s -split-input-file -verify-diagnostics
 
-func.func @float8_unit_c1(%a: tensor<bf16>) {
-  // expected-error @below {{takes amax as f32, not 'bf16' (float8_unit_c1)}}
-  %u = ps.float8_unit e4m3 %a margin 0 : tensor<bf16>
+func.func @float8_scale_c1(%a: tensor<bf16>) {
+  // expected-error @below {{takes amax as f32, not 'bf16' (float8_scale_c1)}}
+  %u = ps.float8_scale e4m3 %a margin 0 : tensor<bf16>
   return
 }
 
@@ -17,7 +17,7 @@ func.func @quantize_c1(%x: tensor<4xf64>, %u: tensor<4xf32>) {
 
 // -----
 
-func.func @quantize_c1_unit(%x: tensor<4xbf16>, %u: tensor<4xbf16>) {
+func.func @quantize_c1_scale(%x: tensor<4xbf16>, %u: tensor<4xbf16>) {
   // expected-error @below {{takes its unit as f32, not 'bf16' (quantize_c1)}}
   %q = ps.quantize %x, %u : tensor<4xbf16>, tensor<4xbf16> -> tensor<4xf8E5M2>
   return

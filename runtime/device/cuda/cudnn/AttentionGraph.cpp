@@ -65,12 +65,12 @@ bool hasAttentionGraph(const AttentionProblem &problem) {
       return false;
   for (int buffer : getHeads(op))
     for (int64_t stride : getStrides(op, buffer))
-      if (stride * dtypeSize(op.dtype) % kDnnAlignment != 0)
+      if (stride * dtypeSize(op.dtype) % kCudnnAlignment != 0)
         return false;
   return true;
 }
 
-DnnGraph makeAttentionGraph(const DnnTarget &target, const AttentionProblem &problem) {
+CudnnGraph makeAttentionGraph(const CudnnTarget &target, const AttentionProblem &problem) {
   checkVersion(target.library.version, problem);
   return problem.isComposite() ? makeCompositeAttention(target, problem)
                                : makeUnifiedAttention(target, problem);

@@ -63,7 +63,7 @@ inline constexpr int64_t kScaleId = 100, kHiddenId = 101, kWindowId = 102, kKept
 inline constexpr int64_t kKeptId = 110, kRowSumsId = 111, kQuerySumsId = 112;
 
 /// Throws a CudnnFailure where cuDNN does not take it.
-DnnGraph makeAttentionGraph(const DnnTarget &target, const AttentionProblem &problem);
+CudnnGraph makeAttentionGraph(const CudnnTarget &target, const AttentionProblem &problem);
 
 /// An engine that wants more workspace is passed over: gradients are added up in f32, those of
 /// scores may lie there.

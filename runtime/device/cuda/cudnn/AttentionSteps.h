@@ -10,13 +10,13 @@ namespace psrt::cuda {
 /// Buffers of heads in their order.
 std::vector<int> getHeads(const AttentionOp &op);
 
-DnnGraph makeUnifiedAttention(const DnnTarget &target, const AttentionProblem &problem);
-DnnGraph makeCompositeAttention(const DnnTarget &target, const AttentionProblem &problem);
+CudnnGraph makeUnifiedAttention(const CudnnTarget &target, const AttentionProblem &problem);
+CudnnGraph makeCompositeAttention(const CudnnTarget &target, const AttentionProblem &problem);
 
 /// Operations and what they are made of, in memory that does not move.
 class AttentionSteps {
 public:
-  AttentionSteps(const DnnTarget &target, const AttentionProblem &problem)
+  AttentionSteps(const CudnnTarget &target, const AttentionProblem &problem)
       : target(target), problem(problem), op(problem.op) {}
 
 protected:
@@ -52,7 +52,7 @@ protected:
   /// is masked.
   Tensor &addDiagonal(Tensor &scores, cudnnDataType_t windowType, Tensor *from = nullptr);
 
-  const DnnTarget &target;
+  const CudnnTarget &target;
   const AttentionProblem &problem;
   const AttentionOp &op;
   std::deque<Descriptor> kept;

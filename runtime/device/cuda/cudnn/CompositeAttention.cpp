@@ -1,4 +1,4 @@
-// Attention as products, reductions and steps between them, in the order in which cuDNN looks for
+// Attention as matmuls, reductions and steps between them, in the order in which cuDNN looks for
 // them: what it knows again becomes one kernel, in which nothing of the size of the scores is
 // written. Only scores, probabilities in 16 bits and sums in f32 are known.
 #include "runtime/device/cuda/cudnn/AttentionSteps.h"
@@ -12,27 +12,27 @@ class Composite : AttentionSteps {
 public:
   using AttentionSteps::AttentionSteps;
 
-  DnnGraph build() {
+  CudnnGraph build() {
     if (op.grad)
       addGradients();
     else
       addValue();
     keep(describeGraph(target, steps), "a graph of attention");
-    return DnnGraph(std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
+    return CudnnGraph(std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
   }
 
 private:
   //===--- operations -----------------------------------------------------===//
 
-  Tensor &addProduct(Tensor &c, Tensor &a, Tensor &b) {
+  Tensor &addMatmul(Tensor &c, Tensor &a, Tensor &b) {
     Descriptor kind(target.library, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
     kind.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
     Descriptor result(target.library, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-    result.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, keep(std::move(kind), "a kind of product"))
+    result.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, keep(std::move(kind), "a kind of matmul"))
         .set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a)
         .set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b)
         .set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
-    steps.push_back(&keep(std::move(result), "a product of attention"));
+    steps.push_back(&keep(std::move(result), "a matmul of attention"));
     return c;
   }
 
@@ -69,7 +69,7 @@ private:
 
   /// The scaled scores, and what masks and padding are.
   Tensor &addScores(Tensor &q, Tensor &turnedK, Tensor &scale) {
-    Tensor &scores = multiply(addProduct(makeScores(), q, turnedK), scale);
+    Tensor &scores = multiply(addMatmul(makeScores(), q, turnedK), scale);
     return problem.hasBias() ? addBias(scores) : scores;
   }
   Tensor &addDiagonal(Tensor &scores) {
@@ -93,7 +93,7 @@ private:
     if (drops)
       chances = &addPointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, makeScores(getHeadType()),
                               multiply(*chances, makeNumber(kKeptScaleId)), &makeKept());
-    addProduct(makeHeads(A::Out), *chances, makeHeads(A::V));
+    addMatmul(makeHeads(A::Out), *chances, makeHeads(A::V));
   }
 
   //===--- gradients ------------------------------------------------------===//
@@ -101,28 +101,28 @@ private:
   /// Of each row the sum of dout times out, for probabilities before dropout: in memory, as the
   /// kernel that reads it is another one.
   Tensor &addRowSums(Tensor &dout) {
-    Tensor &products =
+    Tensor &matmuls =
         makeInside(CUDNN_DATA_FLOAT, {op.b, op.h, op.t, op.d},
                    {op.h * op.t * op.d, op.t * op.d, op.h * op.d, 1}); // as cuDNN looks for it
-    addPointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, products, dout, &makeHeads(A::Out));
-    Tensor &sums = addReduction(CUDNN_REDUCE_TENSOR_ADD, makeRows(), products);
+    addPointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, matmuls, dout, &makeHeads(A::Out));
+    Tensor &sums = addReduction(CUDNN_REDUCE_TENSOR_ADD, makeRows(), matmuls);
     return addPointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT,
                         makeTensor(kRowSumsId, Dtype::F32, getRows()), sums,
                         &makeNumber(kKeptPartId));
   }
 
-  /// The product of turned scores and rows of queries, over all query heads of a key head.
+  /// The matmul of turned scores and rows of queries, over all query heads of a key head.
   void addKeyGradient(int buffer, Tensor &scores, Tensor &rows) {
     Tensor &turned = addReshape(makeInside(getHeadType(), {op.b, op.h, op.s, op.t},
                                            {op.h * op.t * op.s, op.t * op.s, 1, op.s}),
                                 scores);
     Tensor &result = makeHeads(buffer);
     if (op.g == op.h) {
-      addProduct(result, turned, rows);
+      addMatmul(result, turned, rows);
       return;
     }
     Tensor &all = makeInside(getHeadType(), {op.b, op.h, op.s, op.d});
-    addReduction(CUDNN_REDUCE_TENSOR_ADD, result, addProduct(all, turned, rows));
+    addReduction(CUDNN_REDUCE_TENSOR_ADD, result, addMatmul(all, turned, rows));
   }
 
   void addQueryGradient(Tensor &scores, Tensor &turnedK) {
@@ -131,11 +131,11 @@ private:
         makeInside(getHeadType(), {op.b, op.g, op.s, op.d}, {at[0], at[1], at[2], 1}), turnedK);
     Tensor &result = makeHeads(A::Dq);
     if (!problem.addsUpQueries) {
-      addProduct(result, scores, k);
+      addMatmul(result, scores, k);
       return;
     }
     Tensor &sums = makeTensor(kQuerySumsId, Dtype::F32, {op.b, op.h, op.t, op.d});
-    addPointwise(CUDNN_POINTWISE_IDENTITY, CUDNN_DATA_FLOAT, result, addProduct(sums, scores, k));
+    addPointwise(CUDNN_POINTWISE_IDENTITY, CUDNN_DATA_FLOAT, result, addMatmul(sums, scores, k));
   }
 
   void addGradients() {
@@ -148,7 +148,7 @@ private:
     Tensor *kept = drops ? &makeKept() : nullptr;
     Tensor *keptScale = drops ? &makeNumber(kKeptScaleId) : nullptr;
     addKeyGradient(A::Dv, drops ? multiply(multiply(chances, *kept), *keptScale) : chances, dout);
-    Tensor *change = &addProduct(makeScores(), dout, makeHeads(A::V, true));
+    Tensor *change = &addMatmul(makeScores(), dout, makeHeads(A::V, true));
     if (drops)
       change = &multiply(*change, *kept);
     change = &multiply(addStep(CUDNN_POINTWISE_SUB, *change, &rowSums), chances);
@@ -162,7 +162,7 @@ private:
 
 } // namespace
 
-DnnGraph makeCompositeAttention(const DnnTarget &target, const AttentionProblem &problem) {
+CudnnGraph makeCompositeAttention(const CudnnTarget &target, const AttentionProblem &problem) {
   return Composite(target, problem).build();
 }
 

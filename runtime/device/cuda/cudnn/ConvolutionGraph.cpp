@@ -117,9 +117,9 @@ bool hasConvolutionGraph(const ConvolutionOp &op) {
   return true;
 }
 
-DnnGraph makeConvolutionGraph(const DnnTarget &target, const ConvolutionOp &op) {
+CudnnGraph makeConvolutionGraph(const CudnnTarget &target, const ConvolutionOp &op) {
   const Operation &names = kOperations[op.result];
-  DnnGraph result;
+  CudnnGraph result;
   for (int tensor : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y})
     result.push_back(makeTensor(target.library, op, tensor));
   result.push_back(makeWindows(target.library, op.windows));

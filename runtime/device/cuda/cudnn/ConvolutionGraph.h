@@ -13,7 +13,7 @@ bool hasConvolutionGraph(const ConvolutionOp &op);
 /// The graph of one convolution that has one: its value or one of its gradients, by
 /// ConvolutionOp::result. Tensors are called by their numbers there, from 1 on. Sums are f32.
 /// Throws a CudnnFailure where cuDNN does not take it.
-DnnGraph makeConvolutionGraph(const DnnTarget &target, const ConvolutionOp &op);
+CudnnGraph makeConvolutionGraph(const CudnnTarget &target, const ConvolutionOp &op);
 /// The sizes of a tensor by its number in ConvolutionOp, as cuDNN is told: batch or kernels,
 /// channels, places of two or three dims.
 std::vector<int64_t> getConvolutionSizes(const ConvolutionOp &op, int tensor);

@@ -59,13 +59,13 @@ Descriptor describeTensor(const Cudnn &cudnn, int64_t id, Dtype dtype,
   Descriptor result(cudnn, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   result.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
       .set(CUDNN_ATTR_TENSOR_DATA_TYPE, typeOf(dtype))
-      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kDnnAlignment)
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kCudnnAlignment)
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes)
       .set(CUDNN_ATTR_TENSOR_STRIDES, strides);
   return result;
 }
 
-Descriptor describeGraph(const DnnTarget &target,
+Descriptor describeGraph(const CudnnTarget &target,
                          const std::vector<const Descriptor *> &operations) {
   Descriptor result(target.library, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   if (target.handle)
@@ -74,13 +74,13 @@ Descriptor describeGraph(const DnnTarget &target,
   return result;
 }
 
-void finishGraph(const DnnTarget &target, DnnGraph &graph, const char *what) {
+void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *what) {
   Descriptor result = describeGraph(target, {&graph.back()});
   result.finalize(what);
   graph.push_back(std::move(result));
 }
 
-DnnPlan::DnnPlan(const DnnTarget &target, DnnGraph given, Dtype dtype, int64_t mostWorkspace)
+CudnnPlan::CudnnPlan(const CudnnTarget &target, CudnnGraph given, Dtype dtype, int64_t mostWorkspace)
     : target(target), graph(std::move(given)) {
   std::string reason = "no engine gives the same bits each time in this precision";
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
@@ -90,7 +90,7 @@ DnnPlan::DnnPlan(const DnnTarget &target, DnnGraph given, Dtype dtype, int64_t m
     throw CudnnFailure(reason);
 }
 
-void DnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWorkspace,
+void CudnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWorkspace,
                      std::string &reason) {
   try {
     Descriptor heuristic(target.library, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -127,10 +127,10 @@ void DnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWorks
   }
 }
 
-Descriptor DnnPlan::pack(const std::vector<DnnTensor> &tensors, void *workspace) const {
+Descriptor CudnnPlan::pack(const std::vector<CudnnTensor> &tensors, void *workspace) const {
   std::vector<int64_t> ids;
   std::vector<void *> data;
-  for (const DnnTensor &tensor : tensors) {
+  for (const CudnnTensor &tensor : tensors) {
     ids.push_back(tensor.id);
     data.push_back(tensor.data);
   }
@@ -142,18 +142,18 @@ Descriptor DnnPlan::pack(const std::vector<DnnTensor> &tensors, void *workspace)
   return result;
 }
 
-void DnnPlan::run(const Descriptor &pack) const {
+void CudnnPlan::run(const Descriptor &pack) const {
   const Cudnn &cudnn = target.library;
   cudnn.check(cudnn.execute(target.handle, plan[0].get(), pack.get()), "to compute");
 }
 
-Dnn::Dnn(CudnnRef given, const Stream &stream) : library(std::move(given)), gpu(stream.getGpu()) {
+CudnnHandle::CudnnHandle(CudnnRef given, const Stream &stream) : library(std::move(given)), gpu(stream.getGpu()) {
   gpu->enter();
   library->check(library->create(&handle), "to start");
   library->check(library->setStream(handle, stream.get()), "to take a stream");
 }
 
-Dnn::~Dnn() {
+CudnnHandle::~CudnnHandle() {
   gpu->tryToEnter();
   plans.clear();
   if (handle)

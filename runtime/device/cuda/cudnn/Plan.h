@@ -11,67 +11,67 @@ namespace psrt::cuda {
 
 /// What graphs and plans are made for: a GPU by the handle that is bound to it; or one that is not
 /// here, by its properties (such plans do not run).
-struct DnnTarget {
+struct CudnnTarget {
   const Cudnn &library;
   cudnnHandle_t handle = nullptr;
   const Descriptor *properties = nullptr; ///< where there is no handle
 };
 
 /// The bytes that the addresses of tensors must be multiples of.
-inline constexpr int64_t kDnnAlignment = 16;
+inline constexpr int64_t kCudnnAlignment = 16;
 
 /// A tensor that the caller finalizes; dense where no strides are given. `dtype`: f32, f16 or bf16.
 Descriptor describeTensor(const Cudnn &cudnn, int64_t id, Dtype dtype,
                           const std::vector<int64_t> &sizes, std::vector<int64_t> strides = {});
 
 /// A graph with all that it is made of; the graph is the last one.
-using DnnGraph = std::vector<Descriptor>;
+using CudnnGraph = std::vector<Descriptor>;
 
 /// What the graph calls a tensor, and where it lies.
-struct DnnTensor {
+struct CudnnTensor {
   int64_t id;
   void *data;
   bool isOfHost = false; ///< a number, which stays where it is
 };
 
 /// A graph of those operations, that the caller finalizes.
-Descriptor describeGraph(const DnnTarget &target,
+Descriptor describeGraph(const CudnnTarget &target,
                          const std::vector<const Descriptor *> &operations);
 /// Makes the graph of one operation, whose descriptor is the last one there.
-void finishGraph(const DnnTarget &target, DnnGraph &graph, const char *what);
+void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *what);
 
 /// The fastest engine by cuDNN's heuristics that gives the same bits each time (but with
 /// PSRT_NONDETERMINISTIC=1), adds up in f32 and rounds no f32 (but with PSRT_TF32=1).
-class DnnPlan {
+class CudnnPlan {
 public:
   /// `dtype`: of what is read; engines that want more workspace are passed over. Throws a
   /// CudnnFailure where there is no such engine.
-  DnnPlan(const DnnTarget &target, DnnGraph graph, Dtype dtype, int64_t mostWorkspace);
+  CudnnPlan(const CudnnTarget &target, CudnnGraph graph, Dtype dtype, int64_t mostWorkspace);
   int64_t getWorkspaceBytes() const { return workspaceBytes; }
   /// What run() is called with; the workspace is null where none is needed.
-  Descriptor pack(const std::vector<DnnTensor> &tensors, void *workspace) const;
+  Descriptor pack(const std::vector<CudnnTensor> &tensors, void *workspace) const;
   /// Enqueues it; the plan outlives what was recorded of that.
   void run(const Descriptor &pack) const;
 
 private:
   void choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWorkspace, std::string &reason);
 
-  DnnTarget target;
-  DnnGraph graph;
+  CudnnTarget target;
+  CudnnGraph graph;
   std::vector<Descriptor> plan; ///< one, when it is found
   int64_t workspaceBytes = 0;
 };
 
 /// One rank's handle, and its plans by what they compute.
-class Dnn {
+class CudnnHandle {
 public:
-  Dnn(CudnnRef library, const Stream &stream);
-  ~Dnn();
-  Dnn(const Dnn &) = delete;
-  Dnn &operator=(const Dnn &) = delete;
-  DnnTarget getTarget() const { return {*library, handle}; }
+  CudnnHandle(CudnnRef library, const Stream &stream);
+  ~CudnnHandle();
+  CudnnHandle(const CudnnHandle &) = delete;
+  CudnnHandle &operator=(const CudnnHandle &) = delete;
+  CudnnTarget getTarget() const { return {*library, handle}; }
   /// The plan that is kept under that name; `make` makes it. Throws a CudnnFailure.
-  template <typename Make> const DnnPlan &getPlan(const std::string &name, Make make) {
+  template <typename Make> const CudnnPlan &getPlan(const std::string &name, Make make) {
     auto found = plans.find(name);
     if (found == plans.end())
       found = plans.emplace(name, make()).first;
@@ -82,7 +82,7 @@ private:
   CudnnRef library;
   GpuRef gpu;
   cudnnHandle_t handle = nullptr;
-  std::map<std::string, DnnPlan> plans;
+  std::map<std::string, CudnnPlan> plans;
 };
 
 } // namespace psrt::cuda

@@ -197,7 +197,7 @@ Trial::measure(const StreamRef &stream,
   return result;
 }
 
-bool Verdicts::isTrusted(int gpu, const std::string &problem,
+bool TrialResults::isTrusted(int gpu, const std::string &problem,
                          const std::function<std::string()> &test) {
   std::lock_guard<std::mutex> lock(mutex);
   auto found = known.find({gpu, problem});

@@ -55,10 +55,10 @@ struct Trial {
 double getRounding(Dtype dtype);
 
 /// What was found out about problems, by GPU; all ranks of a process share it.
-class Verdicts {
+class TrialResults {
 public:
   /// `library`: as notes call it.
-  explicit Verdicts(const char *library) : library(library) {}
+  explicit TrialResults(const char *library) : library(library) {}
   /// `test` says nothing, or why the problem is not the library's; it is asked once for each GPU
   /// and problem, and what it says is printed as a note.
   bool isTrusted(int gpu, const std::string &problem, const std::function<std::string()> &test);

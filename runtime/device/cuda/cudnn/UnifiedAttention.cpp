@@ -36,7 +36,7 @@ class Unified : AttentionSteps {
 public:
   using AttentionSteps::AttentionSteps;
 
-  DnnGraph build() {
+  CudnnGraph build() {
     const Operation &names = op.grad ? kBackward : kForward;
     Descriptor operation(target.library, names.type);
     const cudnnBackendAttributeName_t *name = op.grad ? kBackwardHeads : kForwardHeads;
@@ -46,14 +46,14 @@ public:
         .set(names.scale, makeNumber(kScaleId));
     addMask(operation, names);
     operation.finalize("attention");
-    DnnGraph result(std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
+    CudnnGraph result(std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
     result.push_back(std::move(operation));
     finishGraph(target, result, "a graph of attention");
     return result;
   }
 
 private:
-  /// What is done with scores between the products.
+  /// What is done with scores between the matmuls.
   void addMask(Descriptor &operation, const Operation &names) {
     if (!problem.hasBias() && !op.causal && op.window == 0)
       return;
@@ -70,7 +70,7 @@ private:
 
 } // namespace
 
-DnnGraph makeUnifiedAttention(const DnnTarget &target, const AttentionProblem &problem) {
+CudnnGraph makeUnifiedAttention(const CudnnTarget &target, const AttentionProblem &problem) {
   return Unified(target, problem).build();
 }
 

@@ -34,7 +34,7 @@ struct ZeroArguments {
   int64_t bytes;
 };
 
-/// A GELU, or its derivative's product with a cotangent, of `count` elements.
+/// A GELU, or its derivative's matmul with a cotangent, of `count` elements.
 struct GeluArguments {
   const void *x;    ///< what it is of
   const void *grad; ///< or null

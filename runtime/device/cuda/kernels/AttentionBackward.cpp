@@ -54,7 +54,7 @@ PSRT_DEVICE void multiply(const AttentionArguments &a, Memory<D> &memory, const 
 #pragma unroll
   for (int c = 0; c < Shape<D>::chunks; ++c) {
     loadPassing<D>(a, memory, passing, c);
-    addProducts<Shape<D>>(result, kept + c * Shape<D>::chunk, memory.passing);
+    addMatmuls<Shape<D>>(result, kept + c * Shape<D>::chunk, memory.passing);
   }
 }
 

@@ -80,7 +80,7 @@ PSRT_DEVICE void step(const AttentionArguments &a, const Dropout &dropout, const
 #pragma unroll
   for (int c = 0; c < S::chunks; ++c) {
     load(a.k, a.kStrides, c);
-    addProducts<S>(scores, memory.q + c * S::chunk, memory.kv);
+    addMatmuls<S>(scores, memory.q + c * S::chunk, memory.kv);
   }
   weigh<T, D>(a, dropout, head, row, column, scores, rows, memory.p);
 #pragma unroll

@@ -61,7 +61,7 @@ PSRT_DEVICE uint32_t countBefore(const Keys &keys, int64_t at, uint32_t key, int
 /// A stable sort by counting for each position the keys that come before its own. The work grows
 /// with count squared, but it is one compare and one add on broadcast shared memory: for 16k
 /// positions 20 us, less than the launches of a sort in passes.
-PSRT_DEVICE void sortPlaces(const EmbeddingGradArguments &a) {
+PSRT_DEVICE void sortPositions(const EmbeddingGradArguments &a) {
   PSRT_SHARED(Keys, keys);
   int64_t i = gridThread(), first = a.firstRow ? *a.firstRow : 0;
   uint32_t key = keyOf(a, first, i), rank = 0;
@@ -132,7 +132,7 @@ PSRT_KERNEL(psrt_embedding_8, EmbeddingArguments) { gather<uint64_t>(a); }
 PSRT_KERNEL(psrt_embedding_16, EmbeddingArguments) { gather<Bits4>(a); }
 
 PSRT_KERNEL(psrt_embedding_grad_clear, EmbeddingGradArguments) { clearKeys(a); }
-PSRT_KERNEL(psrt_embedding_grad_sort, EmbeddingGradArguments) { sortPlaces(a); }
+PSRT_KERNEL(psrt_embedding_grad_sort, EmbeddingGradArguments) { sortPositions(a); }
 PSRT_KERNEL(psrt_embedding_grad_f32_f32, EmbeddingGradArguments) { sumRows<float, float>(a); }
 PSRT_KERNEL(psrt_embedding_grad_f64_f64, EmbeddingGradArguments) { sumRows<double, double>(a); }
 PSRT_KERNEL(psrt_embedding_grad_bf16_f32, EmbeddingGradArguments) { sumRows<Bf16, float>(a); }

@@ -1,4 +1,4 @@
-// The GELU by the tanh formula and its derivative: where a product does not compute them itself.
+// The GELU by the tanh formula and its derivative: where a matmul does not compute them itself.
 #include "runtime/device/cuda/kernels/Arguments.h"
 #include "runtime/device/cuda/kernels/Kernel.h"
 
@@ -15,8 +15,8 @@ PSRT_DEVICE float gate(float x) {
 /// With the gate p, its derivative is p (1 - p) times that of 2 u, which may be infinite where that
 /// is zero.
 PSRT_DEVICE float slope(float x) {
-  float p = gate(x), bell = x * p * (1 - p);
-  return bell == 0 ? p : p + bell * kTwiceSqrt2OverPi * (1 + 3 * kCubic * x * x);
+  float p = gate(x), waiter = x * p * (1 - p);
+  return waiter == 0 ? p : p + waiter * kTwiceSqrt2OverPi * (1 + 3 * kCubic * x * x);
 }
 
 template <typename T, int unit, bool isGrad> PSRT_DEVICE void each(const GeluArguments &a) {

@@ -1,4 +1,4 @@
-// Products of tiles in shared memory by f32 multiply-adds: a block's threads stand in a grid, and
+// Matmuls of tiles in shared memory by f32 multiply-adds: a block's threads stand in a grid, and
 // each has some rows and columns of the result in its registers.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_REGISTERTILES_H
 #define PSRT_DEVICE_CUDA_KERNELS_REGISTERTILES_H
@@ -53,9 +53,9 @@ PSRT_DEVICE void loadTile(float *to, const T *from, int64_t rowStride, int valid
   }
 }
 
-/// result[i][j] += the product of row i of lhs and row j of rhs, over a chunk.
+/// result[i][j] += the matmul of row i of lhs and row j of rhs, over a chunk.
 template <typename Shape>
-PSRT_DEVICE void addProducts(float (&result)[Shape::rm][Shape::rn], const float *lhs,
+PSRT_DEVICE void addMatmuls(float (&result)[Shape::rm][Shape::rn], const float *lhs,
                              const float *rhs) {
   lhs += Shape::row() * Shape::stride;
   rhs += Shape::column() * Shape::chunkStride;

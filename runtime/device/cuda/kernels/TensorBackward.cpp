@@ -32,7 +32,7 @@ template <typename T, int D>
 PSRT_DEVICE void multiply(const TensorTile<D, kRows> &kept, const TensorTile<D, kStep<D>> &passing,
                           Scores<D> &result) {
   auto left = [&](Fragment &to, int k) { loadLeft(to, kept.at(warp() * 16, k * 16), kept.stride); };
-  addProducts<T, D, kStep<D>>(result, left, passing);
+  addMatmuls<T, D, kStep<D>>(result, left, passing);
 }
 
 template <typename T, int D>

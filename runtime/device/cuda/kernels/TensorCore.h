@@ -1,4 +1,4 @@
-// Products of 16-bit tiles by tensor cores: a warp multiplies 16 x 16 by 16 x 8 elements at once
+// Matmuls of 16-bit tiles by tensor cores: a warp multiplies 16 x 16 by 16 x 8 elements at once
 // and sums up in f32 (mma.sync m16n8k16, from sm_80 on). Every lane holds a few elements of each
 // matrix: lane l those of row l / 4 and of columns 2 (l % 4) and its neighbour, as PTX says. A
 // replay image computes the same from the same registers.
@@ -85,7 +85,7 @@ PSRT_DEVICE void loadTransposedMatrices(Fragment &to, const uint16_t *tile, Offs
 }
 
 /// The operands of a warp, which its lanes put together. There are two, so that one meeting for
-/// each product is enough: who writes the one again has met all that read it.
+/// each matmul is enough: who writes the one again has met all that read it.
 struct Operands {
   float left[16][16], right[16][8];
 };

@@ -1,5 +1,5 @@
 // Attention, forward, of 16-bit floats by tensor cores: AttentionForward.cpp with a warp for each
-// 16 rows, whose scores stay in registers between the two products.
+// 16 rows, whose scores stay in registers between the two matmuls.
 #include "runtime/device/cuda/kernels/Attention.h"
 #include "runtime/device/cuda/kernels/TensorTiles.h"
 
@@ -34,7 +34,7 @@ template <int D> struct Rows {
   }
 };
 
-/// Products of a step become scores.
+/// Matmuls of a step become scores.
 template <int D>
 PSRT_DEVICE void score(const AttentionArguments &a, const Head &head, int32_t column,
                        const Rows<D> &rows, Sums (&scores)[kColumns / 8]) {
@@ -151,7 +151,7 @@ template <typename T, int D> PSRT_DEVICE void forward(const AttentionArguments &
   for (; at < columns.end; at += kColumns) {
     load(memory.v, a.v, a.vStrides, at);
     Sums scores[kColumns / 8] = {};
-    addProducts<T, D, kColumns>(scores, queries, memory.k);
+    addMatmuls<T, D, kColumns>(scores, queries, memory.k);
     finishCopies();
     barrier();
     if (at + kColumns < columns.end)

@@ -1,4 +1,4 @@
-// Tiles of 16-bit elements in shared memory, and their products by a block's four warps.
+// Tiles of 16-bit elements in shared memory, and their matmuls by a block's four warps.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_TENSORTILES_H
 #define PSRT_DEVICE_CUDA_KERNELS_TENSORTILES_H
 
@@ -55,7 +55,7 @@ template <int D, int rowCount> struct TensorTile {
 
 /// sums[n] += 16 rows of left (D elements each) times `columns` rows of right, transposed.
 template <typename T, int D, int columns, typename LoadLeft, int rows>
-PSRT_DEVICE void addProducts(Sums (&sums)[columns / 8], LoadLeft loadLeftAt,
+PSRT_DEVICE void addMatmuls(Sums (&sums)[columns / 8], LoadLeft loadLeftAt,
                              const TensorTile<D, rows> &right) {
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) {

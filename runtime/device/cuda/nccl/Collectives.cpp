@@ -76,11 +76,11 @@ CollectiveOp sliceOf(const std::vector<int64_t> &shape, int dim, int count, Dtyp
   return op;
 }
 
-/// One operation on its way into a lane.
+/// One operation on its way into a commStream.
 class Enqueuer {
 public:
   Enqueuer(const NcclOp &op, const Bound &bound, cuda::CudaRank &device)
-      : o(op), bound(bound), device(device), stream(op.lane->getStream()) {}
+      : o(op), bound(bound), device(device), stream(op.commStream->getStream()) {}
 
   void run() {
     if (o.message)
@@ -116,7 +116,7 @@ private:
   }
 
   char *buffer(size_t i) const { return static_cast<char *>(bound.buffers[i]); }
-  char *scratch(int64_t offset = 0) const { return pointerTo(o.lane->getScratch()) + offset; }
+  char *scratch(int64_t offset = 0) const { return pointerTo(o.commStream->getScratch()) + offset; }
 
   void copy(char *to, const char *from, int64_t bytes) const {
     if (bytes > 0 && to != from)

@@ -10,7 +10,7 @@ namespace psrt::nccl {
 int64_t scratchBytes(const NcclOp &op);
 /// Fails on what NCCL does not have.
 void checkBuilt(const NcclOp &op);
-/// Enqueues it into its lane.
+/// Enqueues it into its commStream.
 void enqueue(const NcclOp &op, const Bound &bound, cuda::CudaRank &device);
 
 } // namespace psrt::nccl

@@ -1,4 +1,4 @@
-// Ranks, their lanes, and the order between what is communicated and the instructions.
+// Ranks, their commStreams, and the order between what is communicated and the instructions.
 #include "runtime/device/cuda/nccl/NcclCommunication.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/comm/local/Collectives.h"
@@ -32,12 +32,12 @@ NcclRank::~NcclRank() {
   device.getGpu().tryToEnter(); // communicators end next
 }
 
-Lane &NcclRank::getLane(const std::string &queue) {
-  std::unique_ptr<Lane> &lane = lanes[queue];
-  if (!lane)
-    lane = std::make_unique<Lane>(queue, device.getStream()->getGpu(),
+CommStream &NcclRank::getCommStream(const std::string &queue) {
+  std::unique_ptr<CommStream> &commStream = commStreams[queue];
+  if (!commStream)
+    commStream = std::make_unique<CommStream>(queue, device.getStream()->getGpu(),
                                   queue.empty() ? device.getStream() : nullptr);
-  return *lane;
+  return *commStream;
 }
 
 bool NcclRank::bind(Bound &bound) {
@@ -99,9 +99,9 @@ static std::string describe(const Bound &bound, const NcclOp &op, const std::str
 
 void NcclRank::bindOp(Bound &bound, NcclOp op, int64_t token, const std::string &queue,
                       const std::string &where) {
-  op.lane = &getLane(token >= 0 ? queue : "");
-  op.lane->needScratch(scratchBytes(op));
-  op.position = op.count > 1 ? op.lane->add(describe(bound, op, where)) : -1;
+  op.commStream = &getCommStream(token >= 0 ? queue : "");
+  op.commStream->needScratch(scratchBytes(op));
+  op.position = op.count > 1 ? op.commStream->add(describe(bound, op, where)) : -1;
   if (token >= 0) {
     const cuda::GpuRef &gpu = device.getStream()->getGpu();
     op.ready = std::make_unique<cuda::Event>(gpu);
@@ -117,13 +117,13 @@ void NcclRank::bindOp(Bound &bound, NcclOp op, int64_t token, const std::string 
 void NcclRank::reserve() {
   device.getGpu().enter();
   pulse.reserve();
-  for (auto &[queue, lane] : lanes)
-    lane->reserve();
+  for (auto &[queue, commStream] : commStreams)
+    commStream->reserve();
 }
 
 /// Beside the instructions: after those before it, and over for those after the wait.
 void NcclRank::run(const Bound &bound, NcclOp &op) {
-  const cuda::Stream &own = *device.getStream(), &stream = op.lane->getStream();
+  const cuda::Stream &own = *device.getStream(), &stream = op.commStream->getStream();
   if (op.done) {
     op.ready->record(own);
     op.ready->holdUp(stream);
@@ -135,7 +135,7 @@ void NcclRank::run(const Bound &bound, NcclOp &op) {
   if (isTimed)
     spans.back().end.record(stream);
   if (op.position >= 0)
-    op.lane->notePosition(op.position);
+    op.commStream->notePosition(op.position);
   if (!op.done)
     return;
   op.done->record(stream);
@@ -158,8 +158,8 @@ void NcclRank::drain() {
     wait(started.begin()->first);
 }
 
-std::vector<StartedTimes> NcclRank::takeTimes() {
-  std::vector<StartedTimes> result;
+std::vector<AsyncTimes> NcclRank::takeTimes() {
+  std::vector<AsyncTimes> result;
   for (; !spans.empty(); spans.pop_front()) {
     Span &span = spans.front();
     span.end.synchronize();
@@ -187,15 +187,15 @@ void NcclRank::checkProgress() {
   double now = secondsNow();
   bool hasMoved = device.getGpu().isWaitNew();
   hasMoved |= pulse.hasMoved();
-  for (auto &[queue, lane] : lanes)
-    hasMoved |= lane->hasMoved();
+  for (auto &[queue, commStream] : commStreams)
+    hasMoved |= commStream->hasMoved();
   if (hasMoved)
     progressAt = now;
   if (now - progressAt < silenceAllowed())
     return;
   std::string where;
-  for (auto &[queue, lane] : lanes)
-    where += (where.empty() ? "" : "; ") + lane->describe();
+  for (auto &[queue, commStream] : commStreams)
+    where += (where.empty() ? "" : "; ") + commStream->describe();
   PSRT_FAIL(Failed,
             "nothing of rank %d has ended for %.0f s (PSRT_TIMEOUT): another rank is lost "
             "or hangs; %s",

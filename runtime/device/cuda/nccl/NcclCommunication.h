@@ -5,7 +5,7 @@
 
 #include "runtime/device/cuda/CudaCommunication.h"
 #include "runtime/device/cuda/nccl/Groups.h"
-#include "runtime/device/cuda/nccl/Lane.h"
+#include "runtime/device/cuda/nccl/CommStream.h"
 #include <mutex>
 
 namespace psrt::nccl {
@@ -15,12 +15,12 @@ struct NcclOp {
   CollectiveOp op; ///< of a collective
   const MessageOp *message = nullptr;
   const Communicator *group = nullptr; ///< null where the rank is alone in it
-  Lane *lane = nullptr;
+  CommStream *commStream = nullptr;
   int index = 0, count = 1;                 ///< this rank's place in the group, and its size
   int peer = 0;                             ///< of a message: its place in the group
   int source = 0;                           ///< of a permute: who sends to this rank
   int64_t bytes = 0;                        ///< of the operand, or the message
-  int64_t position = 0;                     ///< which of the lane's it is
+  int64_t position = 0;                     ///< which of the commStream's it is
   std::unique_ptr<cuda::Event> ready, done; ///< where it is started beside the instructions
 };
 
@@ -36,7 +36,7 @@ public:
   void barrier() override;
   void drain() override;
   void startTrace() override { isTraced = true; }
-  std::vector<StartedTimes> takeTimes() override;
+  std::vector<AsyncTimes> takeTimes() override;
   void abort();
 
   cuda::CudaRank &getDevice() { return device; }
@@ -46,7 +46,7 @@ private:
   void bindMessage(Bound &bound, const MessageOp &op);
   void bindOp(Bound &bound, NcclOp op, int64_t token, const std::string &queue,
               const std::string &where);
-  Lane &getLane(const std::string &queue);
+  CommStream &getCommStream(const std::string &queue);
   void run(const Bound &bound, NcclOp &op);
   void wait(int64_t token);
   void watch();
@@ -58,8 +58,8 @@ private:
   Mesh mesh;
   int rank;
   cuda::CudaRank &device;
-  std::map<std::string, std::unique_ptr<Lane>> lanes; ///< by queue; "": the rank's own stream
-  Lane pulse;         ///< how far the rank's own stream has come, computing or not
+  std::map<std::string, std::unique_ptr<CommStream>> commStreams; ///< by queue; "": the rank's own stream
+  CommStream pulse;         ///< how far the rank's own stream has come, computing or not
   int64_t pulses = 0; ///< enqueued so far
   std::deque<NcclOp> ops;
   std::map<int64_t, std::vector<NcclOp *>>

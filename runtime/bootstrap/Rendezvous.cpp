@@ -1,5 +1,5 @@
 // The handshake between rank 0 and the others.
-#include "runtime/bootstrap/Star.h"
+#include "runtime/bootstrap/Rendezvous.h"
 #include "runtime/bootstrap/Acceptor.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/core/Status.h"
@@ -19,25 +19,25 @@ namespace {
 
 /// The reply of a process to rank 0's challenge.
 struct Hello {
-  ProcessCard card;
+  ProcessInfo info;
   Nonce nonce; ///< what rank 0 signs
   Digest proof;
 
   Digest sign(const JobKey &key, const Nonce &challenge) const {
-    return psrt::sign(key, "hello", {bytesOf(challenge), bytesOf(nonce), bytesOf(card)});
+    return psrt::sign(key, "hello", {bytesOf(challenge), bytesOf(nonce), bytesOf(info)});
   }
 };
 
-/// Before each message of rank 0, which is a text or the cards.
+/// Before each message of rank 0, which is a text or the infos.
 struct Header {
   enum Kind : uint32_t {
-    Welcome,    ///< no message; the cards or a failure follow when all have come
+    Welcome,    ///< no message; the infos or a failure follow when all have come
     OtherFlags, ///< no message; Welcome follows if no rank with rank 0's own flags comes
     OtherJob,   ///< no message
     WrongKey,   ///< no message; the sender claims to be of this job, and did not prove it
     Refused,    ///< why
     Failed,     ///< why the processes did not meet
-    AllArrived  ///< the cards
+    AllArrived  ///< the infos
   };
   uint32_t kind, bytes;
   Digest proof;
@@ -78,25 +78,25 @@ bool isGone(const Socket &socket) {
 class Hub {
   struct Member {
     Socket socket;
-    ProcessCard card;
+    ProcessInfo info;
     Nonce nonce;
   };
 
 public:
-  Hub(const Socket &listener, const ProcessCard &card, const JobKey &key)
+  Hub(const Socket &listener, const ProcessInfo &info, const JobKey &key)
       : listener(listener), key(key), acceptor(sizeof(Hello), /*greets=*/true) {
-    star.sockets.resize(card.size);
-    star.cards.resize(card.size);
-    nonces.resize(card.size);
-    aside.resize(card.size);
-    wasAside.resize(card.size);
-    star.cards[0] = card;
-    std::strcpy(star.cards[0].address, "127.0.0.1");
-    star.hub = "127.0.0.1";
-    missing = card.size - 1;
+    rendezvous.sockets.resize(info.size);
+    rendezvous.infos.resize(info.size);
+    nonces.resize(info.size);
+    aside.resize(info.size);
+    wasAside.resize(info.size);
+    rendezvous.infos[0] = info;
+    std::strcpy(rendezvous.infos[0].address, "127.0.0.1");
+    rendezvous.hub = "127.0.0.1";
+    missing = info.size - 1;
   }
 
-  Star run(double seconds) {
+  Rendezvous run(double seconds) {
     Deadline deadline = secondsFromNow(seconds);
     while (missing > 0) {
       if (std::chrono::steady_clock::now() >= deadline)
@@ -105,47 +105,47 @@ public:
         admit(arrival);
       if (isCompleteWithAside())
         for (int rank = 1; rank < int(aside.size()); ++rank)
-          if (!star.sockets[rank])
+          if (!rendezvous.sockets[rank])
             welcome(rank, std::move(aside[rank]));
     }
-    std::string_view cards(reinterpret_cast<const char *>(star.cards.data()),
-                           star.cards.size() * sizeof(ProcessCard));
-    for (size_t rank = 1; rank < star.sockets.size(); ++rank)
-      if (!sendMessage(star.sockets[rank], key, nonces[rank], Header::AllArrived, cards,
+    std::string_view infos(reinterpret_cast<const char *>(rendezvous.infos.data()),
+                           rendezvous.infos.size() * sizeof(ProcessInfo));
+    for (size_t rank = 1; rank < rendezvous.sockets.size(); ++rank)
+      if (!sendMessage(rendezvous.sockets[rank], key, nonces[rank], Header::AllArrived, infos,
                        secondsFromNow(seconds)))
         PSRT_FAIL(Failed, "rank %zu went away while the processes met", rank);
-    return std::move(star);
+    return std::move(rendezvous);
   }
 
 private:
   void admit(Arrival &arrival) {
     Hello hello;
     std::memcpy(&hello, arrival.message.data(), sizeof(hello));
-    const ProcessCard &card = hello.card;
+    const ProcessInfo &info = hello.info;
     std::string address = peerAddress(arrival.socket), text;
     Header::Kind kind = judge(hello, arrival.challenge, address, text);
     if (kind == Header::Welcome)
-      return welcome(card.rank, {std::move(arrival.socket), card, hello.nonce});
+      return welcome(info.rank, {std::move(arrival.socket), info, hello.nonce});
     bool sent = sendMessage(arrival.socket, key, hello.nonce, kind, text, secondsFromNow(0.2));
-    if (!sent || kind != Header::OtherFlags || star.sockets[card.rank] || isThere(card.rank))
+    if (!sent || kind != Header::OtherFlags || rendezvous.sockets[info.rank] || isThere(info.rank))
       return;
     // Once for each rank: those that try again and again, out of step, do not prolong it for ever.
-    if (!wasAside[card.rank])
+    if (!wasAside[info.rank])
       asideUntil = secondsFromNow(kAsideSeconds);
-    wasAside[card.rank] = true;
-    aside[card.rank] = {std::move(arrival.socket), card, hello.nonce};
+    wasAside[info.rank] = true;
+    aside[info.rank] = {std::move(arrival.socket), info, hello.nonce};
   }
 
   void welcome(int rank, Member member) {
     if (!sendMessage(member.socket, key, member.nonce, Header::Welcome, "", secondsFromNow(0.2)))
       return;
-    missing -= !star.sockets[rank];
+    missing -= !rendezvous.sockets[rank];
     // A process of this host may have come to any of its addresses, which others need not reach.
     std::string address = isOwnHost(member.socket) ? "127.0.0.1" : peerAddress(member.socket);
-    std::snprintf(member.card.address, sizeof(member.card.address), "%s", address.c_str());
-    star.cards[rank] = member.card;
+    std::snprintf(member.info.address, sizeof(member.info.address), "%s", address.c_str());
+    rendezvous.infos[rank] = member.info;
     nonces[rank] = member.nonce;
-    star.sockets[rank] = std::move(member.socket);
+    rendezvous.sockets[rank] = std::move(member.socket);
   }
 
   bool isThere(int rank) const { return aside[rank].socket && !isGone(aside[rank].socket); }
@@ -156,7 +156,7 @@ private:
     if (missing == 0 || std::chrono::steady_clock::now() < asideUntil)
       return false;
     for (int rank = 1; rank < int(aside.size()); ++rank)
-      if (!star.sockets[rank] && !isThere(rank))
+      if (!rendezvous.sockets[rank] && !isThere(rank))
         return false;
     return true;
   }
@@ -165,26 +165,26 @@ private:
   /// for their own rank 0 at the same ports: they are told to look further, without a warning.
   Header::Kind judge(const Hello &hello, const Nonce &challenge, const std::string &address,
                      std::string &why) {
-    const ProcessCard &mine = star.cards[0], &card = hello.card;
-    if (card.job != mine.job)
+    const ProcessInfo &mine = rendezvous.infos[0], &info = hello.info;
+    if (info.job != mine.job)
       return Header::OtherJob;
     if (!isEqual(hello.proof, hello.sign(key, challenge))) {
       intruder = address;
       warnRefused(format("a process at %s claims to be rank %d and does not know this job's secret "
                          "(PSRT_JOB_SECRET); it was refused",
-                         address.c_str(), card.rank));
+                         address.c_str(), info.rank));
       return Header::WrongKey;
     }
-    if (card.size != mine.size || card.rank <= 0 || card.rank >= mine.size) {
+    if (info.size != mine.size || info.rank <= 0 || info.rank >= mine.size) {
       why =
-          format("it is rank %d of %d, and the job has %d ranks", card.rank, card.size, mine.size);
-    } else if (card.command != mine.command) {
+          format("it is rank %d of %d, and the job has %d ranks", info.rank, info.size, mine.size);
+    } else if (info.command != mine.command) {
       other = address;
       return Header::OtherFlags;
-    } else if (star.sockets[card.rank] && !isGone(star.sockets[card.rank])) {
+    } else if (rendezvous.sockets[info.rank] && !isGone(rendezvous.sockets[info.rank])) {
       why = format("two processes claim rank %d: the second, from %s, was refused; the first came "
                    "from %s",
-                   card.rank, address.c_str(), star.cards[card.rank].address);
+                   info.rank, address.c_str(), rendezvous.infos[info.rank].address);
       warnRefused(why);
     }
     return why.empty() ? Header::Welcome : Header::Refused;
@@ -194,21 +194,21 @@ private:
   [[noreturn]] void failMissing(double seconds) const {
     std::string names;
     int listed = 0;
-    for (size_t rank = 1; rank < star.sockets.size() && listed < 8; ++rank)
-      if (!star.sockets[rank])
+    for (size_t rank = 1; rank < rendezvous.sockets.size() && listed < 8; ++rank)
+      if (!rendezvous.sockets[rank])
         names += format("%s%zu", listed++ ? ", " : "", rank);
     std::string text = format(
         "%d of %zu processes have not come to rank 0 within %g s (PSRT_TIMEOUT): rank%s %s%s",
-        missing, star.sockets.size(), seconds, missing > 1 ? "s" : "", names.c_str(),
+        missing, rendezvous.sockets.size(), seconds, missing > 1 ? "s" : "", names.c_str(),
         missing > listed ? ", ..." : "");
     if (!intruder.empty())
       text += "; a process at " + intruder +
               " does not know the job's secret: give all the same PSRT_JOB_SECRET";
     if (!other.empty())
       text += "; a process at " + other + " has other flags, or another program: another job?";
-    for (size_t rank = 1; rank < star.sockets.size(); ++rank)
-      if (star.sockets[rank])
-        sendMessage(star.sockets[rank], key, nonces[rank], Header::Failed, text,
+    for (size_t rank = 1; rank < rendezvous.sockets.size(); ++rank)
+      if (rendezvous.sockets[rank])
+        sendMessage(rendezvous.sockets[rank], key, nonces[rank], Header::Failed, text,
                     secondsFromNow(0.2));
     PSRT_FAIL(Failed, "%s", text.c_str());
   }
@@ -216,7 +216,7 @@ private:
   const Socket &listener;
   const JobKey &key;
   Acceptor acceptor;
-  Star star;
+  Rendezvous rendezvous;
   std::vector<Nonce> nonces; ///< by rank, what to sign for it
   std::vector<Member> aside; ///< by rank, those with other flags
   std::vector<bool> wasAside;
@@ -229,8 +229,8 @@ private:
 /// The connection of a rank other than 0 to one address where rank 0 may listen.
 class Spoke {
 public:
-  Spoke(Socket socket, const ProcessCard &card, const JobKey &key)
-      : socket(std::move(socket)), card(card), key(key) {}
+  Spoke(Socket socket, const ProcessInfo &info, const JobKey &key)
+      : socket(std::move(socket)), info(info), key(key) {}
 
   /// Whether the other end is rank 0 of this job. `hint` is set to what may be wrong otherwise.
   bool greet(const std::string &address, std::string &hint) {
@@ -238,7 +238,7 @@ public:
     if (!receiveAll(socket, &challenge, sizeof(challenge), secondsFromNow(2)) ||
         challenge.magic != Challenge::kMagic)
       return false;
-    Hello hello{card, nonce, {}};
+    Hello hello{info, nonce, {}};
     hello.proof = hello.sign(key, challenge.nonce);
     Header::Kind kind;
     std::string text;
@@ -260,21 +260,21 @@ public:
     return isSigned && kind == Header::Welcome;
   }
 
-  std::vector<ProcessCard> receiveCards(Deadline deadline, const std::string &where) {
+  std::vector<ProcessInfo> receiveCards(Deadline deadline, const std::string &where) {
     Header::Kind kind;
     std::string message;
-    size_t bytes = card.size * sizeof(ProcessCard);
+    size_t bytes = info.size * sizeof(ProcessInfo);
     if (!receive(kind, message, std::max(bytes, kMostText), deadline) || !isSigned)
       PSRT_FAIL(Failed, "rank 0 went away while the processes met (%s)", where.c_str());
     if (kind == Header::Failed)
       PSRT_FAIL(Failed, "%s", message.c_str());
-    std::vector<ProcessCard> cards(card.size);
+    std::vector<ProcessInfo> infos(info.size);
     if (kind != Header::AllArrived || message.size() != bytes)
       PSRT_FAIL(Failed, "rank 0 sent something else than the job's processes (%s)", where.c_str());
-    std::memcpy(cards.data(), message.data(), bytes);
-    if (std::string bad = findBadCard(cards, card); !bad.empty())
+    std::memcpy(infos.data(), message.data(), bytes);
+    if (std::string bad = findBadProcessInfo(infos, info); !bad.empty())
       PSRT_FAIL(Failed, "rank 0 sent %s (%s)", bad.c_str(), where.c_str());
-    return cards;
+    return infos;
   }
 
   Socket socket;
@@ -292,7 +292,7 @@ private:
     return true;
   }
 
-  const ProcessCard &card;
+  const ProcessInfo &info;
   const JobKey &key;
   const Nonce nonce = drawNonce();
   bool isSigned = false; ///< whether the last message proved that its sender knows the key
@@ -300,21 +300,21 @@ private:
 
 } // namespace
 
-ProcessCard makeCard(int rank, int size, uint64_t job) {
-  ProcessCard card;
-  card.rank = rank;
-  card.size = size;
-  card.job = job;
-  card.host = hostNumber();
-  card.nonce = drawNonce();
+ProcessInfo makeProcessInfo(int rank, int size, uint64_t job) {
+  ProcessInfo info;
+  info.rank = rank;
+  info.size = size;
+  info.job = job;
+  info.host = hostNumber();
+  info.nonce = drawNonce();
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) == 0)
-    card.coreCount = std::max(1, CPU_COUNT(&set));
+    info.coreCount = std::max(1, CPU_COUNT(&set));
   else
-    card.coreCount = std::max(1u, std::thread::hardware_concurrency());
-  card.cores = hashText(std::string(reinterpret_cast<const char *>(&set), sizeof(set)));
-  return card;
+    info.coreCount = std::max(1u, std::thread::hardware_concurrency());
+  info.cores = hashText(std::string(reinterpret_cast<const char *>(&set), sizeof(set)));
+  return info;
 }
 
 static bool isAddress(const char *text) {
@@ -322,61 +322,61 @@ static bool isAddress(const char *text) {
   return inet_pton(AF_INET, text, &room) == 1 || inet_pton(AF_INET6, text, &room) == 1;
 }
 
-std::string findBadCard(const std::vector<ProcessCard> &cards, const ProcessCard &mine) {
-  for (int rank = 0; rank < int(cards.size()); ++rank) {
-    const ProcessCard &card = cards[rank];
-    if (card.rank != rank || card.size != mine.size || card.job != mine.job)
-      return format("a card of rank %d of %d where that of rank %d of %d belongs", card.rank,
-                    card.size, rank, mine.size);
-    if (!std::memchr(card.address, 0, sizeof(card.address)) || !isAddress(card.address))
-      return format("a card of rank %d whose address is none", rank);
-    if ((card.port == 0) != (mine.port == 0))
-      return format("a card of rank %d whose port is %d", rank, int(card.port));
+std::string findBadProcessInfo(const std::vector<ProcessInfo> &infos, const ProcessInfo &mine) {
+  for (int rank = 0; rank < int(infos.size()); ++rank) {
+    const ProcessInfo &info = infos[rank];
+    if (info.rank != rank || info.size != mine.size || info.job != mine.job)
+      return format("a info of rank %d of %d where that of rank %d of %d belongs", info.rank,
+                    info.size, rank, mine.size);
+    if (!std::memchr(info.address, 0, sizeof(info.address)) || !isAddress(info.address))
+      return format("a info of rank %d whose address is none", rank);
+    if ((info.port == 0) != (mine.port == 0))
+      return format("a info of rank %d whose port is %d", rank, int(info.port));
   }
   return "";
 }
 
-std::string Star::addressOf(int rank) const {
+std::string Rendezvous::addressOf(int rank) const {
   // What rank 0 reaches over loopback stands on its host, which the others know by another name.
-  std::string address = cards[rank].address;
+  std::string address = infos[rank].address;
   return isLoopback(address) ? hub : address;
 }
 
-Star gatherStar(const Socket &listener, const ProcessCard &card, const JobKey &key,
+Rendezvous hostRendezvous(const Socket &listener, const ProcessInfo &info, const JobKey &key,
                 double seconds) {
-  return Hub(listener, card, key).run(seconds);
+  return Hub(listener, info, key).run(seconds);
 }
 
-/// The star of one who has found rank 0; none where the end that answered is somebody else: `hint`
+/// The rendezvous of one who has found rank 0; none where the end that answered is somebody else: `hint`
 /// may say who.
-static std::optional<Star> tryToJoin(Connector::Answer answer, const ProcessCard &card,
+static std::optional<Rendezvous> tryToJoin(Connector::Answer answer, const ProcessInfo &info,
                                      const JobKey &key, double seconds, const std::string &where,
                                      std::string &hint) {
   const Candidate &candidate = answer.candidate;
-  Spoke spoke(std::move(answer.socket), card, key);
+  Spoke spoke(std::move(answer.socket), info, key);
   std::string address = candidate.address + " port " + std::to_string(candidate.port);
   if (!spoke.greet(address, hint))
     return std::nullopt;
-  Star star;
-  star.hub = candidate.address;
+  Rendezvous rendezvous;
+  rendezvous.hub = candidate.address;
   // Rank 0 has begun to wait for the others, and says so when they do not come.
-  star.cards = spoke.receiveCards(secondsFromNow(seconds + 2), where);
-  star.sockets.push_back(std::move(spoke.socket));
-  return star;
+  rendezvous.infos = spoke.receiveCards(secondsFromNow(seconds + 2), where);
+  rendezvous.sockets.push_back(std::move(spoke.socket));
+  return rendezvous;
 }
 
-Star joinStar(const Search &search, ProcessCard &card, JobKey &key, double seconds,
+Rendezvous joinRendezvous(const Search &search, ProcessInfo &info, JobKey &key, double seconds,
               const std::string &where) {
   Deadline deadline = secondsFromNow(seconds);
   auto isOver = [&] { return std::chrono::steady_clock::now() >= deadline; };
   std::string hint;
   Connector connector(sizeof(Challenge));
   while (!isOver()) {
-    connector.start(search(card, key));
+    connector.start(search(info, key));
     Deadline again = secondsFromNow(0.05);
     while (std::optional<Connector::Answer> answer = connector.next(again))
-      if (std::optional<Star> star = tryToJoin(std::move(*answer), card, key, seconds, where, hint))
-        return std::move(*star);
+      if (std::optional<Rendezvous> rendezvous = tryToJoin(std::move(*answer), info, key, seconds, where, hint))
+        return std::move(*rendezvous);
   }
   if (hint.empty())
     hint = connector.describeErrors();
@@ -384,11 +384,11 @@ Star joinStar(const Search &search, ProcessCard &card, JobKey &key, double secon
             seconds, where.c_str(), hint.empty() ? "" : ": ", hint.c_str());
 }
 
-Star joinStar(const std::vector<Candidate> &candidates, const ProcessCard &card, const JobKey &key,
+Rendezvous joinRendezvous(const std::vector<Candidate> &candidates, const ProcessInfo &info, const JobKey &key,
               double seconds, const std::string &where) {
-  ProcessCard mine = card;
+  ProcessInfo mine = info;
   JobKey known = key;
-  return joinStar([&](ProcessCard &, JobKey &) { return candidates; }, mine, known, seconds, where);
+  return joinRendezvous([&](ProcessInfo &, JobKey &) { return candidates; }, mine, known, seconds, where);
 }
 
 } // namespace psrt

@@ -1,5 +1,5 @@
 // A queue and its thread.
-#include "runtime/comm/process/Background.h"
+#include "runtime/comm/process/AsyncQueue.h"
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -10,7 +10,7 @@ static double secondsNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Background::~Background() {
+AsyncQueue::~AsyncQueue() {
   {
     std::lock_guard<std::mutex> lock(mutex);
     stopping = true;
@@ -20,7 +20,7 @@ Background::~Background() {
     thread.join();
 }
 
-void Background::start(ProcessOp &op, int64_t token, const Bound &bound) {
+void AsyncQueue::start(ProcessOp &op, int64_t token, const Bound &bound) {
   std::lock_guard<std::mutex> lock(mutex);
   if (failure)
     std::rethrow_exception(failure);
@@ -31,11 +31,11 @@ void Background::start(ProcessOp &op, int64_t token, const Bound &bound) {
 }
 
 /// Runs the first of the queue, unless it is running or there is none.
-bool Background::runNext(std::unique_lock<std::mutex> &lock) {
+bool AsyncQueue::runNext(std::unique_lock<std::mutex> &lock) {
   if (running || queue.empty() || failure)
     return false;
   running = true;
-  Started started = queue.front();
+  AsyncCollective started = queue.front();
   lock.unlock();
   double start = secondsNow();
   std::exception_ptr thrown;
@@ -55,14 +55,14 @@ bool Background::runNext(std::unique_lock<std::mutex> &lock) {
   return true;
 }
 
-void Background::serve() {
+void AsyncQueue::serve() {
   std::unique_lock<std::mutex> lock(mutex);
   while (!stopping)
     if (!runNext(lock))
       changed.wait(lock);
 }
 
-template <typename Over> void Background::help(Over over) {
+template <typename Over> void AsyncQueue::help(Over over) {
   std::unique_lock<std::mutex> lock(mutex);
   while (!failure && !over())
     if (!runNext(lock))
@@ -71,19 +71,19 @@ template <typename Over> void Background::help(Over over) {
     std::rethrow_exception(failure);
 }
 
-void Background::wait(int64_t token) {
+void AsyncQueue::wait(int64_t token) {
   help([&] {
     return std::none_of(queue.begin(), queue.end(),
-                        [&](const Started &started) { return started.token == token; });
+                        [&](const AsyncCollective &started) { return started.token == token; });
   });
 }
 
-std::vector<StartedTimes> Background::takeTimes() {
+std::vector<AsyncTimes> AsyncQueue::takeTimes() {
   std::lock_guard<std::mutex> lock(mutex);
   return std::exchange(times, {});
 }
 
-void Background::drain() {
+void AsyncQueue::drain() {
   help([&] { return queue.empty(); });
 }
 

@@ -1,5 +1,5 @@
-// Scratch, and how far a lane has come.
-#include "runtime/device/cuda/nccl/Lane.h"
+// Scratch, and how far a commStream has come.
+#include "runtime/device/cuda/nccl/CommStream.h"
 #include "runtime/core/Status.h"
 #include <cstring>
 #include <numeric>
@@ -9,14 +9,14 @@ namespace psrt::nccl {
 /// Operations whose ends are told apart; later ones begin again at 0.
 static constexpr int64_t kPositions = 1 << 16;
 
-Lane::Lane(std::string name, const cuda::GpuRef &given, cuda::StreamRef own)
+CommStream::CommStream(std::string name, const cuda::GpuRef &given, cuda::StreamRef own)
     : name(std::move(name)), gpu(given),
       stream(own ? own : std::make_shared<const cuda::Stream>(gpu)), isOwn(!own),
       position(gpu, sizeof(int32_t)) {
   std::memset(position.get(), 0, sizeof(int32_t));
 }
 
-void Lane::reserve() {
+void CommStream::reserve() {
   if (scratchBytes > 0 && (scratches.empty() || int64_t(scratches.back().size()) < scratchBytes))
     scratches.emplace_back(gpu, size_t(scratchBytes), "collectives to work in");
   if (numbers || texts.empty())
@@ -32,12 +32,12 @@ void Lane::reserve() {
   stream->synchronize();
 }
 
-int64_t Lane::add(std::string text) {
+int64_t CommStream::add(std::string text) {
   texts.push_back(std::move(text));
   return int64_t(texts.size()) - 1;
 }
 
-void Lane::notePosition(int64_t number) {
+void CommStream::notePosition(int64_t number) {
   auto offset = cuda::CUdeviceptr(number % kPositions * int64_t(sizeof(int32_t)));
   gpu->check(gpu->getDriver().memcpyDtoHAsync(position.get(), numbers->get() + offset,
                                               sizeof(int32_t), stream->get()),
@@ -48,12 +48,12 @@ static int64_t read(const cuda::PinnedMemory &position) {
   return *reinterpret_cast<const volatile int32_t *>(position.get());
 }
 
-bool Lane::hasMoved() {
+bool CommStream::hasMoved() {
   int64_t now = read(position), before = std::exchange(seen, now);
   return now != before;
 }
 
-std::string Lane::describe() const {
+std::string CommStream::describe() const {
   int64_t ended = read(position);
   std::string text = name.empty() ? "its own stream" : "queue " + name;
   if (ended == 0)

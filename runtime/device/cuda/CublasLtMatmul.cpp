@@ -1,5 +1,5 @@
-// Describing products to cuBLASLt.
-#include "runtime/device/cuda/Product.h"
+// Describing matmuls to cuBLASLt.
+#include "runtime/device/cuda/CublasLtMatmul.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/AlgorithmTimer.h"
@@ -26,7 +26,7 @@ cudaDataType typeOf(Dtype dtype) {
   case Dtype::F8E5M2:
     return CUDA_R_8F_E5M2;
   default:
-    PSRT_FAIL(BadInput, "a product of %s is not built for cuda", dtypeName(dtype));
+    PSRT_FAIL(BadInput, "a matmul of %s is not built for cuda", dtypeName(dtype));
   }
 }
 
@@ -55,20 +55,20 @@ View viewOf(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStri
   if (others == 1) // the distance to what is not there
     result.ld = result.rows;
   if ((!dense && !alongRows) || result.ld < result.rows)
-    PSRT_FAIL(BadInput, "a product of a %lld x %lld matrix with strides %lld, %lld is not built",
+    PSRT_FAIL(BadInput, "a matmul of a %lld x %lld matrix with strides %lld, %lld is not built",
               (long long)rows, (long long)columns, (long long)rowStride, (long long)columnStride);
   return result;
 }
 
 } // namespace
 
-template <typename T> void Product::set(cublasLtMatmulDescAttributes_t attribute, T value) const {
+template <typename T> void CublasLtMatmul::set(cublasLtMatmulDescAttributes_t attribute, T value) const {
   library.check(library.matmulDescSetAttribute(desc, attribute, &value, sizeof(value)),
-                "to describe a product");
+                "to describe a matmul");
 }
 
-Product::Matrix Product::makeMatrix(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
-                                    const ProductBatch &batch, int64_t distance) {
+CublasLtMatmul::Matrix CublasLtMatmul::makeMatrix(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
+                                    const MatmulBatch &batch, int64_t distance) {
   Matrix result;
   library.check(library.matrixLayoutCreate(&result.layout, typeOf(dtype), uint64_t(rows),
                                            uint64_t(columns), ld),
@@ -91,7 +91,7 @@ Product::Matrix Product::makeMatrix(Dtype dtype, int64_t rows, int64_t columns, 
   return result;
 }
 
-void Product::setEpilogue(const MatmulOp &op, int64_t alignment) {
+void CublasLtMatmul::setEpilogue(const MatmulOp &op, int64_t alignment) {
   EpilogueTraits traits = traitsOf(epilogue);
   if (epilogue != Epilogue::None)
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(traits.kind));
@@ -104,7 +104,7 @@ void Product::setEpilogue(const MatmulOp &op, int64_t alignment) {
   vectorBytes = size_t(count * dtypeSize(op.outDtype));
 }
 
-void Product::setAux(const MatmulOp &op, int64_t ld, int64_t alignment) {
+void CublasLtMatmul::setAux(const MatmulOp &op, int64_t ld, int64_t alignment) {
   hasAux = traitsOf(epilogue).hasAux;
   if (!hasAux)
     return;
@@ -113,7 +113,7 @@ void Product::setAux(const MatmulOp &op, int64_t ld, int64_t alignment) {
   set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, reinterpret_cast<const void *>(alignment));
 }
 
-Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch, Epilogue epilogue,
+CublasLtMatmul::CublasLtMatmul(const Blas &blas, const MatmulOp &op, const MatmulBatch &batch, Epilogue epilogue,
                  int64_t alignment)
     : blas(blas), library(*blas.getLibrary()), isDouble(op.dtype == Dtype::F64),
       isFloat8(psrt::isFloat8(op.dtype)), epilogue(epilogue) {
@@ -122,12 +122,12 @@ Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch
   View out = viewOf(op.m, op.n, op.out[2], op.out[3]);
   cublasComputeType_t compute = computeOf(op.dtype);
   library.check(library.matmulDescCreate(&desc, compute, isDouble ? CUDA_R_64F : CUDA_R_32F),
-                "to describe a product");
+                "to describe a matmul");
   set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(rhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(lhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   setEpilogue(op, alignment);
   if (isFloat8) // heuristics look at whether there are units, not at them
-    setUnits(this, this);
+    setScales(this, this);
   setAux(op, out.ld, alignment);
   description = format("%c%c %d x%lld%s", rhs.transposed ? 'T' : 'N', lhs.transposed ? 'T' : 'N',
                        int(compute), (long long)batch.count, traitsOf(epilogue).name);
@@ -138,7 +138,7 @@ Product::Product(const Blas &blas, const MatmulOp &op, const ProductBatch &batch
   algorithm = choose(op, alignment);
 }
 
-Product::~Product() {
+CublasLtMatmul::~CublasLtMatmul() {
   for (const Matrix *matrix : {&a, &b, &d})
     if (matrix->layout)
       library.matrixLayoutDestroy(matrix->layout);
@@ -148,7 +148,7 @@ Product::~Product() {
 
 //===--- the algorithm ----------------------------------------------------===//
 
-std::vector<cublasLtMatmulAlgo_t> Product::askFor(int most, const MatmulOp &op,
+std::vector<cublasLtMatmulAlgo_t> CublasLtMatmul::askFor(int most, const MatmulOp &op,
                                                   int64_t alignment) const {
   /// Parts of a sum are added up in the type of the sum, in one order.
   constexpr auto reductionSchemes = cublasLtMatmulPreferenceAttributes_t(3);
@@ -174,7 +174,7 @@ std::vector<cublasLtMatmulAlgo_t> Product::askFor(int most, const MatmulOp &op,
   for (int i = 0; i < count; ++i)
     if (found[i].state == CUBLAS_STATUS_SUCCESS)
       result.push_back(found[i].algo);
-  std::string what = format("to choose an algorithm for a product %lldx%lldx%lld of %s",
+  std::string what = format("to choose an algorithm for a matmul %lldx%lldx%lld of %s",
                             (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (status == CUBLAS_STATUS_SUCCESS && result.empty())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
@@ -187,14 +187,14 @@ std::vector<cublasLtMatmulAlgo_t> Product::askFor(int most, const MatmulOp &op,
 }
 
 /// Also says where a file had bits that are no algorithm.
-bool Product::isUsable(const Algorithm &candidate) const {
+bool CublasLtMatmul::isUsable(const Algorithm &candidate) const {
   cublasLtMatmulHeuristicResult_t result{};
   cublasStatus_t status = library.matmulAlgoCheck(blas.getHandle(), desc, a.layout, b.layout,
                                                   d.layout, d.layout, &candidate, &result);
   return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kWorkspaceBytes;
 }
 
-std::optional<cublasLtMatmulAlgo_t> Product::measure(const std::vector<Algorithm> &offered) const {
+std::optional<cublasLtMatmulAlgo_t> CublasLtMatmul::measure(const std::vector<Algorithm> &offered) const {
   /// What is faster by less is so by chance: then the heuristics' order decides.
   constexpr double leastGain = 0.97;
   size_t unitBytes = isFloat8 ? sizeof(float) : 0, auxBytes = hasAux ? d.bytes : 0;
@@ -202,11 +202,11 @@ std::optional<cublasLtMatmulAlgo_t> Product::measure(const std::vector<Algorithm
                        {a.bytes, b.bytes, d.bytes, vectorBytes, unitBytes, auxBytes});
   if (!timer.hasMemory())
     return std::nullopt;
-  ProductData data{.lhs = timer.at(1), .rhs = timer.at(0), .out = timer.at(2)};
+  MatmulData data{.lhs = timer.at(1), .rhs = timer.at(0), .out = timer.at(2)};
   if (vectorBytes)
     data.vector = timer.at(3);
   if (isFloat8)
-    data.lhsUnit = data.rhsUnit = timer.at(4);
+    data.lhsScale = data.rhsScale = timer.at(4);
   if (hasAux)
     data.aux = timer.at(5);
   std::optional<Algorithm> best;
@@ -224,13 +224,13 @@ std::optional<cublasLtMatmulAlgo_t> Product::measure(const std::vector<Algorithm
   return best;
 }
 
-std::string Product::describe(const MatmulOp &op, int64_t alignment) const {
+std::string CublasLtMatmul::describe(const MatmulOp &op, int64_t alignment) const {
   return format("%lldx%lldx%lld %s of %s, %s to %s, at %lld", (long long)op.m, (long long)op.n,
                 (long long)op.k, description.c_str(), a.description.c_str(), b.description.c_str(),
                 d.description.c_str(), (long long)alignment);
 }
 
-cublasLtMatmulAlgo_t Product::choose(const MatmulOp &op, int64_t alignment) {
+cublasLtMatmulAlgo_t CublasLtMatmul::choose(const MatmulOp &op, int64_t alignment) {
   constexpr int most = 8;
   Algorithms &algorithms = blas.getAlgorithms();
   std::vector<Algorithm> found = askFor(algorithms.areMeasured() ? most : 1, op, alignment);
@@ -252,15 +252,15 @@ cublasLtMatmulAlgo_t Product::choose(const MatmulOp &op, int64_t alignment) {
 
 //===--- a run ------------------------------------------------------------===//
 
-void Product::setUnits(const void *ofLhs, const void *ofRhs) const {
+void CublasLtMatmul::setScales(const void *ofLhs, const void *ofRhs) const {
   set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, ofRhs);
   set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, ofLhs);
 }
 
-cublasStatus_t Product::enqueue(CUstream stream, const Algorithm &chosen, const ProductData &data,
+cublasStatus_t CublasLtMatmul::enqueue(CUstream stream, const Algorithm &chosen, const MatmulData &data,
                                 void *workspace, bool accumulate) const {
   if (isFloat8)
-    setUnits(data.lhsUnit, data.rhsUnit);
+    setScales(data.lhsScale, data.rhsScale);
   if (data.vector)
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data.vector);
   if (data.aux)
@@ -276,7 +276,7 @@ cublasStatus_t Product::enqueue(CUstream stream, const Algorithm &chosen, const 
                         kWorkspaceBytes, stream);
 }
 
-void Product::run(CUstream stream, const ProductData &data, bool accumulate) const {
+void CublasLtMatmul::run(CUstream stream, const MatmulData &data, bool accumulate) const {
   library.check(
       enqueue(stream, algorithm, data, reinterpret_cast<void *>(blas.getWorkspace()), accumulate),
       "to multiply matrices");

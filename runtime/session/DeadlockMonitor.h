@@ -1,7 +1,7 @@
 // Watches over ranks that are threads of this process: when all of them wait for each other, nobody
 // comes any more.
-#ifndef PSRT_SESSION_THREADWATCH_H
-#define PSRT_SESSION_THREADWATCH_H
+#ifndef PSRT_SESSION_DEADLOCKMONITOR_H
+#define PSRT_SESSION_DEADLOCKMONITOR_H
 
 #include <condition_variable>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace psrt {
 
 /// A thread that looks at the ranks several times within the time allowed. A rank that computes, or
 /// waits for a device, is never judged, however long it takes.
-class ThreadWatch {
+class DeadlockMonitor {
 public:
   struct Look {
     bool allWait = false;  ///< every rank that has not returned waits for another one
@@ -21,10 +21,10 @@ public:
   };
   /// `end` is called in the watch's thread when all have waited for `silence` seconds and none has
   /// begun an instruction.
-  ThreadWatch(double silence, std::function<Look()> look, std::function<void()> end);
-  ~ThreadWatch();
-  ThreadWatch(const ThreadWatch &) = delete;
-  ThreadWatch &operator=(const ThreadWatch &) = delete;
+  DeadlockMonitor(double silence, std::function<Look()> look, std::function<void()> end);
+  ~DeadlockMonitor();
+  DeadlockMonitor(const DeadlockMonitor &) = delete;
+  DeadlockMonitor &operator=(const DeadlockMonitor &) = delete;
 
 private:
   void serve();

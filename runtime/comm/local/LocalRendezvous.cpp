@@ -1,16 +1,16 @@
 // Lines of those who wait, and telling them.
-#include "runtime/comm/local/Meetings.h"
+#include "runtime/comm/local/LocalRendezvous.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
 
 namespace psrt {
 
-void Bell::ring() {
+void Waiter::ring() {
   rings.fetch_add(1);
   rings.notify_all();
 }
 
-void Bell::wait(const std::atomic<bool> &over, int spins) {
+void Waiter::wait(const std::atomic<bool> &over, int spins) {
   for (int i = 0; i < spins && !over.load(); ++i)
     pauseThread();
   if (over.load())
@@ -25,13 +25,13 @@ void Bell::wait(const std::atomic<bool> &over, int spins) {
   }
 }
 
-void MeetingPlace::attend(int member, Attendance &attendance, Action action) {
-  attendance.over = false;
-  attendance.next = nullptr;
+void LocalRendezvous::attend(int member, Arrival &arrival, Action action) {
+  arrival.over = false;
+  arrival.next = nullptr;
   std::lock_guard<std::mutex> lock(mutex);
   Line &line = lines[member];
-  (line.first ? line.last->next : line.first) = &attendance;
-  line.last = &attendance;
+  (line.first ? line.last->next : line.first) = &arrival;
+  line.last = &arrival;
   if (std::any_of(lines.begin(), lines.end(), [](const Line &line) { return !line.first; }))
     return;
   present.clear();
@@ -40,13 +40,13 @@ void MeetingPlace::attend(int member, Attendance &attendance, Action action) {
     each.first = each.first->next;
   }
   action(present);
-  for (Attendance *one : present) {
-    Bell *bell = one->bell; // it may start again as soon as it is over
+  for (Arrival *one : present) {
+    Waiter *waiter = one->waiter; // it may start again as soon as it is over
     one->over = true;
-    bell->ring();
+    waiter->ring();
   }
 }
 
-void MeetingPlace::reset() { lines.assign(lines.size(), {}); }
+void LocalRendezvous::reset() { lines.assign(lines.size(), {}); }
 
 } // namespace psrt

@@ -1,5 +1,5 @@
 // Making, writing and reading notices.
-#include "runtime/comm/process/Notice.h"
+#include "runtime/comm/process/RendezvousFile.h"
 #include "runtime/bootstrap/Acceptor.h"
 #include "runtime/core/Status.h"
 #include "runtime/core/StrictJson.h"
@@ -11,11 +11,11 @@
 
 namespace psrt {
 
-/// The key by which a file is known as a notice, and the version of what it has.
-static constexpr const char *kKey = "parashard_meeting";
+/// The key by which a file is known as a info, and the version of what it has.
+static constexpr const char *kKey = "parashard_rendezvous";
 static constexpr int kVersion = 2;
 
-std::vector<Candidate> Notice::candidates() const {
+std::vector<Candidate> RendezvousInfo::candidates() const {
   std::vector<Candidate> result;
   for (const auto &address : addresses)
     if (address[0])
@@ -40,57 +40,57 @@ static JobKey parseSecret(const std::string &hex) {
   return secret;
 }
 
-JobKey Notice::key() const {
+JobKey RendezvousInfo::key() const {
   return makeJobKey(toHex(bytesOf(secret.bytes)) + jobSecret(), std::to_string(job));
 }
 
-std::string Notice::describe() const {
+std::string RendezvousInfo::describe() const {
   std::string result;
   for (const Candidate &candidate : candidates())
     result += (result.empty() ? "" : ", ") + candidate.address;
   return result + " port " + std::to_string(port);
 }
 
-static void addAddress(Notice &notice, const std::string &address) {
-  for (auto &place : notice.addresses)
+static void addAddress(RendezvousInfo &info, const std::string &address) {
+  for (auto &place : info.addresses)
     if (!place[0]) {
       std::snprintf(place, sizeof(place), "%s", address.c_str());
       return;
     }
 }
 
-Notice makeNotice(const Socket &listener) {
-  Notice notice;
+RendezvousInfo makeRendezvousInfo(const Socket &listener) {
+  RendezvousInfo info;
   Nonce drawn = drawNonce();
-  std::memcpy(&notice.job, drawn.data(), sizeof(notice.job));
-  notice.secret = drawJobKey();
-  notice.port = portOf(listener);
+  std::memcpy(&info.job, drawn.data(), sizeof(info.job));
+  info.secret = drawJobKey();
+  info.port = portOf(listener);
   for (const std::string &address : ownAddresses())
-    addAddress(notice, address);
-  return notice;
+    addAddress(info, address);
+  return info;
 }
 
-static Notice parseNotice(const std::string &text) {
+static RendezvousInfo parseRendezvousInfo(const std::string &text) {
   nlohmann::json json = parseStrictly<nlohmann::json>(text);
   if (json.at(kKey).get<int>() != kVersion)
     throw std::runtime_error("another version of " + std::string(kKey));
   for (const auto &[key, value] : json.items())
     if (key != kKey && key != "job" && key != "secret" && key != "port" && key != "addresses")
       throw std::runtime_error("unknown key \"" + key + "\"");
-  Notice notice;
-  notice.job = json.at("job").get<uint64_t>();
-  notice.secret = parseSecret(json.at("secret").get<std::string>());
-  notice.port = json.at("port").get<uint16_t>();
+  RendezvousInfo info;
+  info.job = json.at("job").get<uint64_t>();
+  info.secret = parseSecret(json.at("secret").get<std::string>());
+  info.port = json.at("port").get<uint16_t>();
   for (const auto &address : json.at("addresses"))
-    addAddress(notice, address.get<std::string>());
-  return notice;
+    addAddress(info, address.get<std::string>());
+  return info;
 }
 
-std::optional<Notice> readNotice(const std::string &path) {
+std::optional<RendezvousInfo> readRendezvousFile(const std::string &path) {
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return std::nullopt;
-  /// No notice is as long; what is may be a user's file of any size.
+  /// No info is as long; what is may be a user's file of any size.
   constexpr size_t most = 4096;
   std::string text(most, '\0');
   struct stat info{};
@@ -100,23 +100,23 @@ std::optional<Notice> readNotice(const std::string &path) {
   text.resize(size_t(std::max<ssize_t>(size, 0)));
   if (info.st_uid != geteuid() && info.st_uid != 0)
     PSRT_FAIL(BadArgument,
-              "PSRT_MEETING_FILE is \"%s\", which belongs to user %u: whoever writes it chooses "
+              "PSRT_RENDEZVOUS_FILE is \"%s\", which belongs to user %u: whoever writes it chooses "
               "where this job's processes meet; name a file in a folder of your own",
               path.c_str(), unsigned(info.st_uid));
   try {
-    return parseNotice(text);
+    return parseRendezvousInfo(text);
   } catch (const std::exception &error) {
     PSRT_FAIL(BadArgument,
-              "PSRT_MEETING_FILE is \"%s\", which is there and says nothing of where processes "
+              "PSRT_RENDEZVOUS_FILE is \"%s\", which is there and says nothing of where processes "
               "meet (%s); name a file that is not there, in a folder that all hosts see",
               path.c_str(), describeJsonError(error).c_str());
   }
 }
 
-/// Returns whether a rank 0 listens where the notice says: its job meets now.
-static bool isAnswered(const Notice &notice) {
+/// Returns whether a rank 0 listens where the info says: its job meets now.
+static bool isAnswered(const RendezvousInfo &info) {
   Connector connector(sizeof(Challenge));
-  connector.start(notice.candidates());
+  connector.start(info.candidates());
   Deadline deadline = secondsFromNow(1);
   while (std::optional<Connector::Answer> answer = connector.next(deadline)) {
     Challenge challenge;
@@ -129,15 +129,15 @@ static bool isAnswered(const Notice &notice) {
 
 /// Takes away what a job that was killed has left. \throws BadArgument where its job is alive.
 static void removeStale(const std::string &path) {
-  std::optional<Notice> notice = readNotice(path); // another file stays
-  if (!notice)
+  std::optional<RendezvousInfo> info = readRendezvousFile(path); // another file stays
+  if (!info)
     return;
-  if (isAnswered(*notice))
+  if (isAnswered(*info))
     PSRT_FAIL(BadArgument,
-              "PSRT_MEETING_FILE is \"%s\", by which another job meets now (its rank 0 is at %s); "
+              "PSRT_RENDEZVOUS_FILE is \"%s\", by which another job meets now (its rank 0 is at %s); "
               "give each job a file of its own",
-              path.c_str(), notice->describe().c_str());
-  if (std::optional<Notice> again = readNotice(path); again && again->job == notice->job)
+              path.c_str(), info->describe().c_str());
+  if (std::optional<RendezvousInfo> again = readRendezvousFile(path); again && again->job == info->job)
     unlink(path.c_str());
 }
 
@@ -174,24 +174,24 @@ static bool writePrivately(const std::string &path, const std::string &text) {
   PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(why));
 }
 
-PostedNotice::PostedNotice(const std::string &path, const Notice &notice)
-    : path(path), job(notice.job) {
+RendezvousFile::RendezvousFile(const std::string &path, const RendezvousInfo &info)
+    : path(path), job(info.job) {
   nlohmann::json addresses = nlohmann::json::array();
-  for (const Candidate &candidate : notice.candidates())
+  for (const Candidate &candidate : info.candidates())
     addresses.push_back(candidate.address);
   nlohmann::json json = {{kKey, kVersion},
                          {"job", job},
-                         {"secret", toHex(bytesOf(notice.secret.bytes))},
-                         {"port", notice.port},
+                         {"secret", toHex(bytesOf(info.secret.bytes))},
+                         {"port", info.port},
                          {"addresses", std::move(addresses)}};
   do
     removeStale(path);
   while (!writePrivately(path, json.dump() + "\n"));
 }
 
-PostedNotice::~PostedNotice() {
+RendezvousFile::~RendezvousFile() {
   try {
-    if (std::optional<Notice> notice = readNotice(path); notice && notice->job == job)
+    if (std::optional<RendezvousInfo> info = readRendezvousFile(path); info && info->job == job)
       unlink(path.c_str());
   } catch (const Error &) { // not ours any more
   }

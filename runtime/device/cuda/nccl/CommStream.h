@@ -1,7 +1,7 @@
 // What one rank communicates in one order: on its own stream among its instructions, or on that of
 // a queue beside them.
-#ifndef PSRT_DEVICE_CUDA_NCCL_LANE_H
-#define PSRT_DEVICE_CUDA_NCCL_LANE_H
+#ifndef PSRT_DEVICE_CUDA_NCCL_COMMSTREAM_H
+#define PSRT_DEVICE_CUDA_NCCL_COMMSTREAM_H
 
 #include "runtime/device/cuda/CudaDevice.h"
 #include <deque>
@@ -10,10 +10,10 @@ namespace psrt::nccl {
 
 /// Knows which of its operations the GPU has finished: a number of the host's memory that a copy
 /// after each of them sets, also where it was recorded.
-class Lane {
+class CommStream {
 public:
   /// `own`: the rank's stream, or null for one of its own.
-  Lane(std::string name, const cuda::GpuRef &gpu, cuda::StreamRef own);
+  CommStream(std::string name, const cuda::GpuRef &gpu, cuda::StreamRef own);
   const std::string &getName() const { return name; }
   const cuda::Stream &getStream() const { return *stream; }
   bool isBeside() const { return isOwn; }

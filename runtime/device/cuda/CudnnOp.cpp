@@ -1,5 +1,5 @@
 // Comparing, measuring, then binding.
-#include "runtime/device/cuda/DnnOp.h"
+#include "runtime/device/cuda/CudnnOp.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/AlgorithmTimer.h"
 #include "runtime/device/cuda/Switches.h"
@@ -20,8 +20,8 @@ constexpr int64_t kLeftBytes = int64_t(kWorkspaceBytes + kLandingBytes);
 
 void *pointer(CUdeviceptr at) { return reinterpret_cast<void *>(at); }
 
-const DnnPlan &getPlan(Dnn &dnn, const DnnOp &op) {
-  return dnn.getPlan(op.describe(), [&] { return op.makePlan(dnn.getTarget()); });
+const CudnnPlan &getPlan(CudnnHandle &cudnnHandle, const CudnnOp &op) {
+  return cudnnHandle.getPlan(op.describe(), [&] { return op.makePlan(cudnnHandle.getTarget()); });
 }
 
 //===--- the comparison ---------------------------------------------------===//
@@ -29,8 +29,8 @@ const DnnPlan &getPlan(Dnn &dnn, const DnnOp &op) {
 /// One problem with the memory that both sides work in, for one comparison or measurement.
 class Comparison {
 public:
-  Comparison(CudaRank &rank, Dnn &dnn, const DnnOp &op)
-      : rank(rank), op(op), plan(getPlan(dnn, op)), trial(op.makeTrial()),
+  Comparison(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op)
+      : rank(rank), op(op), plan(getPlan(cudnnHandle, op)), trial(op.makeTrial()),
         work(allocate(std::max(plan.getWorkspaceBytes(), op.getWorkBytes()))),
         own(allocate(op.getOwnBytes())) {
     setRuns();
@@ -96,80 +96,80 @@ private:
   }
 
   CudaRank &rank;
-  const DnnOp &op;
-  const DnnPlan &plan;
+  const CudnnOp &op;
+  const CudnnPlan &plan;
   Trial trial;
   std::optional<DeviceMemory> work, own;
   std::optional<Descriptor> pack; ///< of the one set of buffers that cuDNN works in
 };
 
 /// Of device memory, without cuDNN's workspace.
-int64_t getTrialBytes(const DnnOp &op) {
+int64_t getTrialBytes(const CudnnOp &op) {
   return op.makeTrial().getBytes() + op.getOwnBytes() + op.getWorkBytes();
 }
 
 /// Gives as much of it to `use` as there is memory for; empty, or what it says, or why it could
 /// not.
-std::string onTrial(CudaRank &rank, Dnn &dnn, const DnnOp &whole,
+std::string onTrial(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &whole,
                     const std::function<std::string(Comparison &)> &use) {
   try {
-    int64_t workspace = getPlan(dnn, whole).getWorkspaceBytes();
+    int64_t workspace = getPlan(cudnnHandle, whole).getWorkspaceBytes();
     int64_t free = int64_t(rank.getGpu().freeMemory()) - workspace;
     int64_t scratch = whole.getOwnBytes() + workspace;
-    std::unique_ptr<DnnOp> half;
-    const DnnOp *op = &whole;
+    std::unique_ptr<CudnnOp> half;
+    const CudnnOp *op = &whole;
     while (op && getTrialBytes(*op) > std::min(free, kMostTrialBytes)) {
-      std::unique_ptr<DnnOp> next = op->halve();
+      std::unique_ptr<CudnnOp> next = op->halve();
       half = std::move(next);
       op = half.get();
     }
     if (!op || (scratch > 0 && whole.getOwnBytes() > free - kLeftBytes))
       return "there is no memory for it";
-    Comparison comparison(rank, dnn, *op);
+    Comparison comparison(rank, cudnnHandle, *op);
     return use(comparison);
   } catch (const CudnnFailure &failure) {
     return failure.what();
   }
 }
 
-bool areAligned(const std::vector<DnnTensor> &tensors) {
-  return std::all_of(tensors.begin(), tensors.end(), [](const DnnTensor &tensor) {
-    return tensor.isOfHost || reinterpret_cast<uintptr_t>(tensor.data) % kDnnAlignment == 0;
+bool areAligned(const std::vector<CudnnTensor> &tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const CudnnTensor &tensor) {
+    return tensor.isOfHost || reinterpret_cast<uintptr_t>(tensor.data) % kCudnnAlignment == 0;
   });
 }
 
 /// Whether cuDNN computes it. What it does not is told once.
-bool isRight(CudaRank &rank, Dnn &dnn, const DnnOp &op, const Bound &bound) {
+bool isRight(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op, const Bound &bound) {
   std::string problem = op.describe();
-  Verdicts &verdicts = rank.getDnnUse().verdicts;
+  TrialResults &verdicts = rank.getCudnnUse().verdicts;
   int gpu = rank.getGpu().getOrdinal();
   if (!areAligned(op.nameTensors(bound.buffers, nullptr)))
     return verdicts.isTrusted(gpu, problem + ", not aligned", [] {
-      return format("a tensor is at no multiple of %lld bytes", (long long)kDnnAlignment);
+      return format("a tensor is at no multiple of %lld bytes", (long long)kCudnnAlignment);
     });
   return verdicts.isTrusted(gpu, problem, [&] {
-    return onTrial(rank, dnn, op, [](Comparison &comparison) { return comparison.compare(); });
+    return onTrial(rank, cudnnHandle, op, [](Comparison &comparison) { return comparison.compare(); });
   });
 }
 
 /// What is measured: the problem, and which engines may compute it.
-std::string nameMeasured(const DnnOp &op) {
+std::string nameMeasured(const CudnnOp &op) {
   return op.describe() + (mayRoundToTf32() ? ", tf32" : "") +
          (mayBeNondeterministic() ? ", nondeterministic" : "");
 }
 
 /// Whether the runtime's kernels are faster, where that is measured or remembered.
-bool areOursFaster(CudaRank &rank, Dnn &dnn, const DnnOp &op) {
+bool areOursFaster(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op) {
   constexpr const char *kTheirs = "cudnn", *kOurs = "own";
   /// What is faster by less is so by chance.
   constexpr double kLeastGain = 0.97;
-  Algorithms &algorithms = rank.getDnnAlgorithms();
+  Algorithms &algorithms = rank.getCudnnAlgorithms();
   if (!algorithms.areMeasured())
     return false;
   auto isUsable = [&](const std::string &text) { return text == kTheirs || text == kOurs; };
   auto measure = [&]() -> std::optional<std::string> {
     Trial::Times times;
-    std::string reason = onTrial(rank, dnn, op, [&](Comparison &comparison) {
+    std::string reason = onTrial(rank, cudnnHandle, op, [&](Comparison &comparison) {
       times = comparison.measure();
       return std::string();
     });
@@ -182,17 +182,17 @@ bool areOursFaster(CudaRank &rank, Dnn &dnn, const DnnOp &op) {
 
 //===--- what is run ------------------------------------------------------===//
 
-struct PreparedDnnOp : Prepared {
-  std::unique_ptr<DnnOp> op;
-  const DnnPlan *plan = nullptr;
+struct PreparedCudnnOp : Prepared {
+  std::unique_ptr<CudnnOp> op;
+  const CudnnPlan *plan = nullptr;
   std::optional<Descriptor> pack;
   Launches before;
   std::string name;
   std::vector<Access> more; ///< workspace
 };
 
-void runDnnOp(const Bound &bound) {
-  const auto &p = *static_cast<const PreparedDnnOp *>(static_cast<Prepared *>(bound.prepared));
+void runCudnnOp(const Bound &bound) {
+  const auto &p = *static_cast<const PreparedCudnnOp *>(static_cast<Prepared *>(bound.prepared));
   CudaRank &rank = CudaRank::of(bound);
   if (!p.before.empty())
     rank.getLibrary().launch(*rank.getStream(), p.before, rank.findAccesses(bound, p.more));
@@ -206,15 +206,15 @@ void runDnnOp(const Bound &bound) {
 
 } // namespace
 
-bool bindToDnn(CudaRank &rank, std::unique_ptr<DnnOp> given, Bound &bound) {
-  Dnn *dnn = rank.getDnn();
-  if (!dnn || !isRight(rank, *dnn, *given, bound) || areOursFaster(rank, *dnn, *given))
+bool bindToCudnn(CudaRank &rank, std::unique_ptr<CudnnOp> given, Bound &bound) {
+  CudnnHandle *cudnnHandle = rank.getCudnn();
+  if (!cudnnHandle || !isRight(rank, *cudnnHandle, *given, bound) || areOursFaster(rank, *cudnnHandle, *given))
     return false;
-  auto p = std::make_unique<PreparedDnnOp>();
+  auto p = std::make_unique<PreparedCudnnOp>();
   p->op = std::move(given);
-  const DnnOp &op = *p->op;
+  const CudnnOp &op = *p->op;
   try {
-    p->plan = &getPlan(*dnn, op);
+    p->plan = &getPlan(*cudnnHandle, op);
     // What our kernels write lies behind cuDNN's workspace.
     int64_t workspace = alignScratch(p->plan->getWorkspaceBytes());
     int64_t bytes = workspace + op.getOwnBytes();
@@ -230,7 +230,7 @@ bool bindToDnn(CudaRank &rank, std::unique_ptr<DnnOp> given, Bound &bound) {
   for (const KernelLaunch &launch : p->before)
     rank.getLibrary().find(launch.kernel); // so that no run looks it up first
   p->name = "cuDNN's " + op.describe();
-  bound.run = runDnnOp;
+  bound.run = runCudnnOp;
   bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));
   return true;
 }

@@ -1,6 +1,6 @@
 // Pipeline schedules as data: what each rank computes, in order.
-#ifndef PARASHARD_LIB_SCHEDULES_TIMETABLE_H
-#define PARASHARD_LIB_SCHEDULES_TIMETABLE_H
+#ifndef PARASHARD_LIB_SCHEDULES_PIPELINESCHEDULE_H
+#define PARASHARD_LIB_SCHEDULES_PIPELINESCHEDULE_H
 
 #include "lib/Schedules/Placement.h"
 #include "llvm/ADT/StringRef.h"
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard::plan {
+namespace parashard::schedules {
 
 enum class Work {
   Forward,
@@ -31,7 +31,7 @@ struct Task {
 /// The order of work on every rank. Communication follows from it: a forward waits for that of the
 /// stage before, a backward for that of the stage behind, and results are sent as soon as they are
 /// there.
-struct Timetable {
+struct PipelineSchedule {
   std::string name;
   Placement placement;
   int64_t microBatches = 0;
@@ -53,30 +53,30 @@ struct ScheduleSize {
 inline constexpr int64_t kMostMicroBatches = 16384;
 
 /// A schedule by the name that `--schedule` takes. To add one, add a function that returns a table
-/// (Timetable.cpp).
+/// (PipelineSchedule.cpp).
 struct Schedule {
   const char *name;
   const char *summary;
   PlacementKind placement;
   int64_t leastChunks, mostChunks;
-  Timetable (*make)(const ScheduleSize &size);
+  PipelineSchedule (*make)(const ScheduleSize &size);
 };
 llvm::ArrayRef<Schedule> getSchedules();
 
 /// The table of a schedule; an error for an unknown name, and for a size that it does not take.
-llvm::Expected<Timetable> makeTimetable(llvm::StringRef schedule, const ScheduleSize &size);
+llvm::Expected<PipelineSchedule> makePipelineSchedule(llvm::StringRef schedule, const ScheduleSize &size);
 
 /// Fails unless every stage does each micro-batch's work exactly once, forward before backward
 /// before weight gradient, each in the order of the micro-batches: running statistics and sums of
 /// floats then have the same bits under every schedule. Whether it can deadlock, the simulator
 /// says.
-llvm::Error checkTimetable(const Timetable &table);
+llvm::Error checkPipelineSchedule(const PipelineSchedule &table);
 
 /// A table that a user wrote:
 /// `{"placement": "loop" | "v", "chunks": N, "rows": [["F0", "F1", "B0", ...], ...]}`; an entry is
 /// F, B, I (backward-input) or W and a micro-batch, and behind a dot the chunk if that is not 0:
 /// "I3.1". The result is checked.
-llvm::Expected<Timetable> readTimetable(llvm::StringRef json, llvm::StringRef name);
+llvm::Expected<PipelineSchedule> readPipelineSchedule(llvm::StringRef json, llvm::StringRef name);
 
 /// The schedule of who does not choose: 1f1b, or of several chunks interleaved; zb-v where they lie
 /// back and forth.
@@ -89,12 +89,12 @@ llvm::Expected<PlacementKind> findPlacement(llvm::StringRef schedule);
 /// The table of a schedule, by name (empty: the one chosen) or of FILE.json, for stages that lie
 /// so. One stage runs each micro-batch forward and backward in turn, whatever the schedule. Errors:
 /// as above, and a table for another size.
-llvm::Expected<Timetable> findTimetable(llvm::StringRef schedule, const Placement &placement,
+llvm::Expected<PipelineSchedule> findPipelineSchedule(llvm::StringRef schedule, const Placement &placement,
                                         int64_t microBatches);
 
 /// "F3", or "F3.1" of chunk 1.
 std::string describeTask(const Task &task);
 
-} // namespace parashard::plan
+} // namespace parashard::schedules
 
 #endif

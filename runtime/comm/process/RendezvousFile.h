@@ -1,15 +1,15 @@
 // Where rank 0 listens, as it tells the other processes of a job: through MPI, or by a file.
-#ifndef PSRT_COMM_PROCESS_NOTICE_H
-#define PSRT_COMM_PROCESS_NOTICE_H
+#ifndef PSRT_COMM_PROCESS_RENDEZVOUSFILE_H
+#define PSRT_COMM_PROCESS_RENDEZVOUSFILE_H
 
-#include "runtime/bootstrap/Star.h"
+#include "runtime/bootstrap/Rendezvous.h"
 #include <optional>
 #include <string>
 
 namespace psrt {
 
 /// Sent as it lies in memory.
-struct Notice {
+struct RendezvousInfo {
   uint64_t job = 0; ///< by chance: no other job has it
   JobKey secret;    ///< drawn by rank 0
   uint16_t port = 0;
@@ -22,23 +22,23 @@ struct Notice {
   std::string describe() const;
 };
 
-Notice makeNotice(const Socket &listener);
+RendezvousInfo makeRendezvousInfo(const Socket &listener);
 
 /// What a file of a job says; nothing where it is not there.
 /// \throws BadArgument where it is something else, which nobody wants replaced, or where another
 /// user may have written it.
-std::optional<Notice> readNotice(const std::string &path);
+std::optional<RendezvousInfo> readRendezvousFile(const std::string &path);
 
-/// A notice in a file, for as long as processes look for it. Only this user may read the file: it
+/// A info in a file, for as long as processes look for it. Only this user may read the file: it
 /// has the job's secret. A file that an earlier job has left is replaced.
-class PostedNotice {
+class RendezvousFile {
 public:
-  /// \throws BadArgument where the file is not a notice, or belongs to a job whose ranks are
+  /// \throws BadArgument where the file is not a info, or belongs to a job whose ranks are
   /// meeting now; BadInput where it cannot be written.
-  PostedNotice(const std::string &path, const Notice &notice);
+  RendezvousFile(const std::string &path, const RendezvousInfo &info);
   /// Takes the file away, unless another job has replaced it.
-  ~PostedNotice();
-  PostedNotice(const PostedNotice &) = delete;
+  ~RendezvousFile();
+  RendezvousFile(const RendezvousFile &) = delete;
 
 private:
   std::string path;

@@ -1,5 +1,5 @@
 // Reads places from what exporters keep of Python's stack.
-#include "lib/Import/Place.h"
+#include "lib/Import/SourceLocation.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -12,7 +12,7 @@ static bool isInsideTorch(StringRef file) {
   return file.contains("/torch/") || file.contains("\\torch\\");
 }
 
-void readStackTrace(StringRef trace, Place &place) {
+void readStackTrace(StringRef trace, SourceLocation &place) {
   while (!trace.empty()) {
     StringRef text;
     std::tie(text, trace) = trace.split('\n');
@@ -28,14 +28,14 @@ void readStackTrace(StringRef trace, Place &place) {
   }
 }
 
-Location getLocation(const Place &place, MLIRContext *context) {
+Location getLocation(const SourceLocation &place, MLIRContext *context) {
   Location line = FileLineColLoc::get(context, place.file, place.line, 0);
   if (place.modulePath.empty())
     return line;
   return NameLoc::get(StringAttr::get(context, place.modulePath), line);
 }
 
-std::string describePlace(const Place &place) {
+std::string describeLocation(const SourceLocation &place) {
   std::string module = place.modulePath.empty() ? "the model itself" : place.modulePath;
   return place.line ? formatv("{0} ({1}:{2})", module, place.file, place.line).str() : module;
 }

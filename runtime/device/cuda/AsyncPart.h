@@ -1,14 +1,14 @@
 // One CUDA rank's part in what is started among pipeline coordinates.
-#ifndef PSRT_DEVICE_CUDA_STARTEDPART_H
-#define PSRT_DEVICE_CUDA_STARTEDPART_H
+#ifndef PSRT_DEVICE_CUDA_ASYNCPART_H
+#define PSRT_DEVICE_CUDA_ASYNCPART_H
 
 #include "runtime/device/cuda/CudaCommunication.h"
 
 namespace psrt::cuda {
 
-/// Started after `ready` in the rank's stream; over at `done`, for which that waits at the wait.
-struct StartedPart : Started {
-  explicit StartedPart(CudaRankComm &comm)
+/// AsyncCollective after `ready` in the rank's stream; over at `done`, for which that waits at the wait.
+struct AsyncPart : AsyncCollective {
+  explicit AsyncPart(CudaRankComm &comm)
       : comm(comm), ready(comm.getDevice().getStream()->getGpu()),
         done(comm.getDevice().getStream()->getGpu()) {
     comm.getSideStream();

@@ -1,5 +1,5 @@
 // Beats, farewells and verdicts.
-#include "runtime/comm/process/Watch.h"
+#include "runtime/comm/process/HeartbeatMonitor.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -43,16 +43,16 @@ void notify(int (&ends)[2]) {
 
 } // namespace
 
-Watch::Watch(Star star, int rank, double silence) : rank(rank), silence(silence) {
-  for (size_t i = 0; i < star.sockets.size(); ++i)
-    if (star.sockets[i])
-      links.push_back({std::move(star.sockets[i]), int(i), "", Clock::now(), false});
+HeartbeatMonitor::HeartbeatMonitor(Rendezvous rendezvous, int rank, double silence) : rank(rank), silence(silence) {
+  for (size_t i = 0; i < rendezvous.sockets.size(); ++i)
+    if (rendezvous.sockets[i])
+      links.push_back({std::move(rendezvous.sockets[i]), int(i), "", Clock::now(), false});
   openPipe(wake);
   openPipe(stop);
   thread = std::thread([this] { serve(); });
 }
 
-Watch::~Watch() {
+HeartbeatMonitor::~HeartbeatMonitor() {
   notify(stop);
   thread.join();
   for (int fd : {wake[0], wake[1], stop[0], stop[1]})
@@ -61,7 +61,7 @@ Watch::~Watch() {
 
 //===--- the thread -------------------------------------------------------===//
 
-void Watch::serve() {
+void HeartbeatMonitor::serve() {
   Clock::time_point beaten = Clock::now(), looked = beaten;
   std::vector<pollfd> entries;
   while (true) {
@@ -86,7 +86,7 @@ void Watch::serve() {
   }
 }
 
-void Watch::beat() {
+void HeartbeatMonitor::beat() {
   std::lock_guard<std::mutex> lock(mutex);
   for (Link &link : links)
     if (!link.left)
@@ -94,7 +94,7 @@ void Watch::beat() {
 }
 
 /// Reads what has come on a connection.
-void Watch::listen(Link &link) {
+void HeartbeatMonitor::listen(Link &link) {
   char buffer[4096];
   while (true) {
     ssize_t n = recv(link.socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
@@ -116,7 +116,7 @@ void Watch::listen(Link &link) {
   }
 }
 
-bool Watch::takeMessage(Link &link) {
+bool HeartbeatMonitor::takeMessage(Link &link) {
   Header header;
   if (link.left || link.input.size() < sizeof(header))
     return false;
@@ -134,7 +134,7 @@ bool Watch::takeMessage(Link &link) {
 }
 
 /// Judges who is silent, and ends a process that does not end by itself.
-void Watch::look() {
+void HeartbeatMonitor::look() {
   for (Link &link : links)
     if (!link.left && secondsSince(link.heard) > silence)
       judge({link.rank, StatusCode::Failed,
@@ -146,31 +146,31 @@ void Watch::look() {
   Status status;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    if (!verdict || leaving || !lastResort || secondsSince(judgedAt) < graceSeconds)
+    if (!jobFailure || leaving || !lastResort || secondsSince(judgedAt) < graceSeconds)
       return;
     function = lastResort;
-    status = statusOf(*verdict, "a computation");
+    status = statusOf(*jobFailure, "a computation");
   }
   function(status);
 }
 
-/// The first verdict stands; rank 0 tells it to all.
-void Watch::judge(Verdict found) {
+/// The first jobFailure stands; rank 0 tells it to all.
+void HeartbeatMonitor::judge(JobFailure found) {
   std::lock_guard<std::mutex> lock(mutex);
-  if (verdict || leaving)
+  if (jobFailure || leaving)
     return;
-  verdict = std::move(found);
+  jobFailure = std::move(found);
   judgedAt = Clock::now();
   if (rank == 0)
     for (Link &link : links)
-      send(link, Judged, *verdict);
+      send(link, Judged, *jobFailure);
   judged = true;
   notify(wake);
   changed.notify_all();
 }
 
 /// The mutex is held. A connection that takes nothing more is found out by its silence.
-void Watch::send(Link &link, uint32_t kind, const Verdict &what) {
+void HeartbeatMonitor::send(Link &link, uint32_t kind, const JobFailure &what) {
   Header header{kind, what.rank, uint32_t(what.code), what.reported,
                 uint32_t(std::min<size_t>(what.text.size(), mostText))};
   std::string message(reinterpret_cast<const char *>(&header), sizeof(header));
@@ -180,24 +180,24 @@ void Watch::send(Link &link, uint32_t kind, const Verdict &what) {
 
 //===--- the other threads ------------------------------------------------===//
 
-std::optional<Verdict> Watch::getVerdict() {
+std::optional<JobFailure> HeartbeatMonitor::getJobFailure() {
   std::lock_guard<std::mutex> lock(mutex);
-  return verdict;
+  return jobFailure;
 }
 
-Verdict Watch::report(Verdict found) {
+JobFailure HeartbeatMonitor::report(JobFailure found) {
   if (rank == 0)
     judge(found);
   std::unique_lock<std::mutex> lock(mutex);
-  if (!verdict)
+  if (!jobFailure)
     for (Link &link : links)
       send(link, Judged, found);
   changed.wait_for(lock, std::chrono::duration<double>(graceSeconds),
-                   [&] { return verdict.has_value(); });
-  return verdict ? *verdict : found;
+                   [&] { return jobFailure.has_value(); });
+  return jobFailure ? *jobFailure : found;
 }
 
-Status Watch::statusOf(const Verdict &found, const std::string &what) const {
+Status HeartbeatMonitor::statusOf(const JobFailure &found, const std::string &what) const {
   Status status;
   status.code = found.code;
   status.rank = rank;
@@ -206,34 +206,34 @@ Status Watch::statusOf(const Verdict &found, const std::string &what) const {
   return status;
 }
 
-void Watch::fail(const std::string &what) {
-  std::optional<Verdict> found = getVerdict();
+void HeartbeatMonitor::fail(const std::string &what) {
+  std::optional<JobFailure> found = getJobFailure();
   if (!found)
     throw Aborted();
   throw Error(statusOf(*found, what));
 }
 
-void Watch::abandon() {
+void HeartbeatMonitor::abandon() {
   judged = true;
   notify(wake);
 }
 
-void Watch::failLost(int peer, const std::string &what, const std::string &why) {
+void HeartbeatMonitor::failLost(int peer, const std::string &what, const std::string &why) {
   // Who ended first is known to rank 0: this peer may itself have ended because of another.
   {
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait_for(lock, std::chrono::duration<double>(graceSeconds / 2),
-                     [&] { return verdict.has_value(); });
+                     [&] { return jobFailure.has_value(); });
   }
   throw Error(statusOf(report({peer, StatusCode::Failed, "was lost: " + why, false}), what));
 }
 
-void Watch::setLastResort(std::function<void(const Status &)> function) {
+void HeartbeatMonitor::setLastResort(std::function<void(const Status &)> function) {
   std::lock_guard<std::mutex> lock(mutex);
   lastResort = std::move(function);
 }
 
-void Watch::leave() {
+void HeartbeatMonitor::leave() {
   std::lock_guard<std::mutex> lock(mutex);
   leaving = true;
   for (Link &link : links)

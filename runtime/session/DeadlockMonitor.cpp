@@ -1,15 +1,15 @@
 // Looking and judging.
-#include "runtime/session/ThreadWatch.h"
+#include "runtime/session/DeadlockMonitor.h"
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 namespace psrt {
 
-ThreadWatch::ThreadWatch(double silence, std::function<Look()> look, std::function<void()> end)
+DeadlockMonitor::DeadlockMonitor(double silence, std::function<Look()> look, std::function<void()> end)
     : silence(silence), look(std::move(look)), end(std::move(end)), thread([this] { serve(); }) {}
 
-ThreadWatch::~ThreadWatch() {
+DeadlockMonitor::~DeadlockMonitor() {
   {
     std::lock_guard<std::mutex> lock(mutex);
     stopping = true;
@@ -18,7 +18,7 @@ ThreadWatch::~ThreadWatch() {
   thread.join();
 }
 
-void ThreadWatch::serve() {
+void DeadlockMonitor::serve() {
   using Clock = std::chrono::steady_clock;
   const std::chrono::duration<double> pause(std::min(0.5, silence / 8));
   Clock::time_point looked = Clock::now(), since = looked;

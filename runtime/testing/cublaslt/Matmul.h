@@ -1,7 +1,7 @@
-// One product D = alpha op(A) op(B) + beta C, with or without a bias: whether cuBLASLt would take
+// One matmul D = alpha op(A) op(B) + beta C, with or without a bias: whether cuBLASLt would take
 // it, what it touches, and its value.
-#ifndef PSRT_TESTING_CUBLASLT_PRODUCT_H
-#define PSRT_TESTING_CUBLASLT_PRODUCT_H
+#ifndef PSRT_TESTING_CUBLASLT_MATMUL_H
+#define PSRT_TESTING_CUBLASLT_MATMUL_H
 
 #include "runtime/testing/cublaslt/Algorithms.h"
 #include "runtime/testing/cublaslt/Descriptors.h"
@@ -11,7 +11,7 @@
 
 namespace psrt::fake {
 
-struct Product {
+struct Matmul {
   MatmulDesc desc;
   Layout a, b, c, d;
   // The rest is of cublasLtMatmul; pointers are device pointers.
@@ -42,7 +42,7 @@ struct Product {
   /// The type of the bias, also where no attribute says it.
   int32_t biasType() const;
 
-  /// INVALID_VALUE where the shapes do not fit, NOT_SUPPORTED where cuBLASLt has no such product.
+  /// INVALID_VALUE where the shapes do not fit, NOT_SUPPORTED where cuBLASLt has no such matmul.
   cublasStatus_t check() const;
   /// The same for the pointers.
   cublasStatus_t checkPointers() const;

@@ -1,5 +1,5 @@
 // Which collectives are started, and what is cut with them.
-#include "Started.h"
+#include "AsyncCollectives.h"
 #include "ClassBuffers.h"
 #include "IterationSpace.h"
 #include <numeric>
@@ -39,7 +39,7 @@ Operation *fusion::findFirstUser(Value value) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
 /// The dim of [batch0, batch1, row] that is cut: the slowest that has places.
@@ -68,15 +68,15 @@ static int64_t countOuter(Operation *collective, int64_t dim) {
   return std::accumulate(shape.begin(), shape.begin() + dim, int64_t(1), std::multiplies<>());
 }
 
-/// How a product is cut with a reduce_scatter: by what stands in front of the dim that is
+/// How a matmul is cut with a reduce_scatter: by what stands in front of the dim that is
 /// scattered, else by the rows of each shard.
-static void findScatterPlaces(ps::ReduceScatterOp scatter, ChunkedProduct &product) {
+static void findScatterPlaces(ps::ReduceScatterOp scatter, ChunkedMatmul &matmul) {
   int64_t outer = countOuter(scatter, scatter.getDim()), total = countElements(scatter.getResult());
-  const MatmulForm &form = product.form;
+  const MatmulForm &form = matmul.form;
   bool isOfRows = outer == 1 && getCutDim(form) == 2 &&
                   scatter.getType().getDimSize(scatter.getDim()) * form.n == total;
-  product.places = isOfRows ? total / form.n : std::gcd(product.places, outer);
-  product.shards = isOfRows ? form.m / product.places : 1;
+  matmul.places = isOfRows ? total / form.n : std::gcd(matmul.places, outer);
+  matmul.shards = isOfRows ? form.m / matmul.places : 1;
 }
 
 static std::optional<MatmulForm> getForm(ps::ContractOp contract) {
@@ -84,8 +84,8 @@ static std::optional<MatmulForm> getForm(ps::ContractOp contract) {
   return lhs && rhs ? getMatmul(contract, *lhs, *rhs) : std::nullopt;
 }
 
-/// The product that makes what an all_reduce or reduce_scatter is given, for it alone.
-static std::optional<ChunkedProduct> findMaker(Operation *collective) {
+/// The matmul that makes what an all_reduce or reduce_scatter is given, for it alone.
+static std::optional<ChunkedMatmul> findMaker(Operation *collective) {
   Value value = collective->getOperand(0);
   for (; isa_and_nonnull<ps::ReshapeOp>(value.getDefiningOp());
        value = value.getDefiningOp()->getOperand(0))
@@ -97,14 +97,14 @@ static std::optional<ChunkedProduct> findMaker(Operation *collective) {
   std::optional<MatmulForm> form = getForm(contract);
   if (!form || !isSlowest(*form, form->out, form->n, countElements(value)))
     return std::nullopt;
-  ChunkedProduct product{contract, *form, /*follows=*/false, getSize(*form, getCutDim(*form))};
+  ChunkedMatmul matmul{contract, *form, /*follows=*/false, getSize(*form, getCutDim(*form))};
   if (auto scatter = dyn_cast<ps::ReduceScatterOp>(collective))
-    findScatterPlaces(scatter, product);
-  return product;
+    findScatterPlaces(scatter, matmul);
+  return matmul;
 }
 
-/// The product that is the first to use what an all_gather yields, all of it in its order.
-static std::optional<ChunkedProduct> findUser(ps::AllGatherOp collective) {
+/// The matmul that is the first to use what an all_gather yields, all of it in its order.
+static std::optional<ChunkedMatmul> findUser(ps::AllGatherOp collective) {
   auto contract = dyn_cast_or_null<ps::ContractOp>(findFirstUser(collective.getResult()));
   std::optional<MatmulForm> form =
       contract && !contract.getSums() ? getForm(contract) : std::nullopt;
@@ -122,10 +122,10 @@ static std::optional<ChunkedProduct> findUser(ps::AllGatherOp collective) {
     return std::nullopt;
   int64_t places =
       std::gcd(getSize(*form, getCutDim(*form)), countOuter(collective, collective.getDim()));
-  return ChunkedProduct{contract, *form, /*follows=*/true, places};
+  return ChunkedMatmul{contract, *form, /*follows=*/true, places};
 }
 
-std::optional<ChunkedProduct> fusion::findChunkedProduct(Operation *collective) {
+std::optional<ChunkedMatmul> fusion::findChunkedMatmul(Operation *collective) {
   if (isa<ps::AllReduceOp, ps::ReduceScatterOp>(collective))
     return findMaker(collective);
   if (auto gather = dyn_cast<ps::AllGatherOp>(collective))
@@ -138,17 +138,17 @@ int64_t fusion::getChunkCount(Operation *collective) {
   return mark ? std::max<int64_t>(1, mark.getInt()) : 1;
 }
 
-std::optional<ChunkedProduct> fusion::getChunkedProduct(Operation *collective) {
+std::optional<ChunkedMatmul> fusion::getChunkedMatmul(Operation *collective) {
   if (getChunkCount(collective) == 1 || !getWait(collective))
     return std::nullopt;
-  return findChunkedProduct(collective);
+  return findChunkedMatmul(collective);
 }
 
 Operation *fusion::getChunkedCollective(ps::ContractOp contract) {
   auto isCutWith = [&](Operation *collective) {
-    std::optional<ChunkedProduct> product =
-        collective && movesData(collective) ? getChunkedProduct(collective) : std::nullopt;
-    return product && product->contract == contract;
+    std::optional<ChunkedMatmul> matmul =
+        collective && movesData(collective) ? getChunkedMatmul(collective) : std::nullopt;
+    return matmul && matmul->contract == contract;
   };
   for (Value operand : contract->getOperands())
     if (Operation *maker = getRoot(operand).getDefiningOp(); isCutWith(maker))
@@ -157,23 +157,23 @@ Operation *fusion::getChunkedCollective(ps::ContractOp contract) {
   return isCutWith(user) ? user : nullptr;
 }
 
-/// Rows of each shard: a batch of as many products, by one right operand.
-static MatmulChunk getShardsChunk(const ChunkedProduct &product, int64_t number, int64_t count) {
-  const MatmulForm &form = product.form;
-  int64_t rows = product.places / count, first = number * rows;
-  MatmulChunk chunk{form, first * form.lhs[2], 0, first * product.shards * form.out[2]};
-  chunk.form.batch[1] = product.shards;
+/// Rows of each shard: a batch of as many matmuls, by one right operand.
+static MatmulChunk getShardsChunk(const ChunkedMatmul &matmul, int64_t number, int64_t count) {
+  const MatmulForm &form = matmul.form;
+  int64_t rows = matmul.places / count, first = number * rows;
+  MatmulChunk chunk{form, first * form.lhs[2], 0, first * matmul.shards * form.out[2]};
+  chunk.form.batch[1] = matmul.shards;
   chunk.form.m = rows;
-  chunk.form.lhs[1] = product.places * form.lhs[2];
+  chunk.form.lhs[1] = matmul.places * form.lhs[2];
   chunk.form.rhs[1] = 0;
   chunk.form.out[1] = rows * form.out[2];
   return chunk;
 }
 
-MatmulChunk fusion::getChunk(const ChunkedProduct &product, int64_t number, int64_t count) {
-  if (product.shards > 1)
-    return getShardsChunk(product, number, count);
-  const MatmulForm &form = product.form;
+MatmulChunk fusion::getChunk(const ChunkedMatmul &matmul, int64_t number, int64_t count) {
+  if (matmul.shards > 1)
+    return getShardsChunk(matmul, number, count);
+  const MatmulForm &form = matmul.form;
   unsigned dim = getCutDim(form);
   int64_t size = getSize(form, dim) / count, first = number * size;
   MatmulChunk chunk{form, first * form.lhs[dim], dim < 2 ? first * form.rhs[dim] : 0,
@@ -190,11 +190,11 @@ Operation *fusion::getEndOfUse(Operation *user) {
   if (auto contract = dyn_cast<ps::ContractOp>(user)) {
     Operation *collective = getChunkedCollective(contract);
     // What makes a collective's operand in chunks does so where that one stands.
-    return collective && !getChunkedProduct(collective)->follows ? collective : user;
+    return collective && !getChunkedMatmul(collective)->follows ? collective : user;
   }
   ps::WaitOp wait = getWait(user);
   if (!wait)
     return user;
-  std::optional<ChunkedProduct> product = getChunkedProduct(user);
-  return product && product->follows ? product->contract : wait;
+  std::optional<ChunkedMatmul> matmul = getChunkedMatmul(user);
+  return matmul && matmul->follows ? matmul->contract : wait;
 }

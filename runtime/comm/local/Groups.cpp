@@ -1,5 +1,5 @@
 // Groups and queues by who is in them.
-#include "runtime/comm/local/Rooms.h"
+#include "runtime/comm/local/Groups.h"
 #include "runtime/core/Status.h"
 
 namespace psrt {
@@ -17,30 +17,30 @@ void checkMessage(const Bound &sent, const Bound &other) {
               (long long)awaited.bytes);
 }
 
-void checkReductions(const std::vector<Attendance *> &parts) {
+void checkReductions(const std::vector<Arrival *> &parts) {
   const auto &op = std::get<CollectiveOp>(parts[0]->bound->instruction->op);
-  for (const Attendance *part : parts)
+  for (const Arrival *part : parts)
     if (const auto &other = std::get<CollectiveOp>(part->bound->instruction->op);
         other.counts != op.counts || other.dtype != op.dtype)
       PSRT_FAIL(BadInput, "the members of a reduction in queue \"%s\" give unlike tensors",
                 op.queue.c_str());
 }
 
-Rooms::Rooms(const Mesh &mesh, bool dedicated) : mesh(mesh), dedicated(dedicated) {
+Groups::Groups(const Mesh &mesh, bool dedicated) : mesh(mesh), dedicated(dedicated) {
   for (size_t i = 0; i < mesh.axes.size(); ++i)
     everyAxis.push_back(int(i));
 }
 
-void Rooms::abort() {
+void Groups::abort() {
   state.aborted = true;
   std::lock_guard<std::mutex> lock(mutex);
   for (auto &[key, group] : groups)
     group->barrier.wake();
-  for (Bell &bell : bells)
-    bell.ring();
+  for (Waiter &waiter : waiters)
+    waiter.ring();
 }
 
-void Rooms::reset() {
+void Groups::reset() {
   std::lock_guard<std::mutex> lock(mutex);
   for (auto &[key, group] : groups)
     group->barrier.reset();
@@ -50,7 +50,7 @@ void Rooms::reset() {
   state.aborted = false;
 }
 
-Group *Rooms::getGroup(int rank, const std::vector<int> &axes) {
+Group *Groups::getGroup(int rank, const std::vector<int> &axes) {
   std::vector<int> members = mesh.group(rank, axes);
   std::lock_guard<std::mutex> lock(mutex);
   std::unique_ptr<Group> &group = groups[members];
@@ -59,36 +59,36 @@ Group *Rooms::getGroup(int rank, const std::vector<int> &axes) {
   return group.get();
 }
 
-MeetingPlace *Rooms::getPlace(const std::vector<int> &members, const std::string &queue) {
+LocalRendezvous *Groups::getPlace(const std::vector<int> &members, const std::string &queue) {
   std::lock_guard<std::mutex> lock(mutex);
-  std::unique_ptr<MeetingPlace> &place = places[{members, queue}];
+  std::unique_ptr<LocalRendezvous> &place = places[{members, queue}];
   if (!place)
-    place = std::make_unique<MeetingPlace>(int(members.size()));
+    place = std::make_unique<LocalRendezvous>(int(members.size()));
   return place.get();
 }
 
-Bell *Rooms::addBell() {
+Waiter *Groups::addWaiter() {
   std::lock_guard<std::mutex> lock(mutex);
-  return &bells.emplace_back(state);
+  return &waiters.emplace_back(state);
 }
 
-void StartedList::prepare(Started &part, const std::vector<int> &members, int index, int64_t token,
-                          const std::string &queue, MeetingPlace::Action action) {
-  part.place = rooms.getPlace(members, queue);
+void AsyncCollectives::prepare(AsyncCollective &part, const std::vector<int> &members, int index, int64_t token,
+                          const std::string &queue, LocalRendezvous::Action action) {
+  part.place = groups.getPlace(members, queue);
   part.action = action;
   part.index = index;
   part.token = token;
-  part.attendance.bell = bell;
+  part.arrival.waiter = waiter;
 }
 
-void StartedList::start(const Started &what, const Bound &bound) {
-  if (int now = rooms.resets.load(); now != resets) {
+void AsyncCollectives::start(const AsyncCollective &what, const Bound &bound) {
+  if (int now = groups.resets.load(); now != resets) {
     started.clear(); // what a failure left
     resets = now;
   }
   started.push_back(&what);
-  what.attendance.bound = &bound;
-  what.place->attend(what.index, what.attendance, what.action);
+  what.arrival.bound = &bound;
+  what.place->attend(what.index, what.arrival, what.action);
 }
 
 } // namespace psrt

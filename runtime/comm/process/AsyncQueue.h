@@ -1,7 +1,7 @@
 // What was started in one queue: it runs one after the other in a thread of its own, or in that of
 // whoever waits for it.
-#ifndef PSRT_COMM_PROCESS_BACKGROUND_H
-#define PSRT_COMM_PROCESS_BACKGROUND_H
+#ifndef PSRT_COMM_PROCESS_ASYNCQUEUE_H
+#define PSRT_COMM_PROCESS_ASYNCQUEUE_H
 
 #include "runtime/comm/process/ProcessCollectives.h"
 #include "runtime/core/Backend.h"
@@ -10,11 +10,11 @@
 
 namespace psrt {
 
-class Background {
+class AsyncQueue {
 public:
-  explicit Background(Transport &transport) : transport(transport) {}
-  ~Background();
-  Background(const Background &) = delete;
+  explicit AsyncQueue(Transport &transport) : transport(transport) {}
+  ~AsyncQueue();
+  AsyncQueue(const AsyncQueue &) = delete;
 
   /// Every rank starts the same ones in the same order. Throws what failed before. `bound` is what
   /// times are told of.
@@ -25,10 +25,10 @@ public:
   void drain();
   /// As those of RankComm.
   void startTrace() { isTraced = true; }
-  std::vector<StartedTimes> takeTimes();
+  std::vector<AsyncTimes> takeTimes();
 
 private:
-  struct Started {
+  struct AsyncCollective {
     ProcessOp *op;
     int64_t token;
     const Bound *bound;
@@ -40,9 +40,9 @@ private:
   Transport &transport;
   std::mutex mutex; ///< of what follows
   std::condition_variable changed;
-  std::deque<Started> queue; ///< the first one may be running
+  std::deque<AsyncCollective> queue; ///< the first one may be running
   bool running = false, stopping = false, isTraced = false;
-  std::vector<StartedTimes> times;
+  std::vector<AsyncTimes> times;
   std::exception_ptr failure;
   std::thread thread;
 };

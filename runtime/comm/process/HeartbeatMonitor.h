@@ -1,9 +1,9 @@
 // Watches over the processes of a job: who is lost, silent or has failed is told to all within
 // moments.
-#ifndef PSRT_COMM_PROCESS_WATCH_H
-#define PSRT_COMM_PROCESS_WATCH_H
+#ifndef PSRT_COMM_PROCESS_HEARTBEATMONITOR_H
+#define PSRT_COMM_PROCESS_HEARTBEATMONITOR_H
 
-#include "runtime/bootstrap/Star.h"
+#include "runtime/bootstrap/Rendezvous.h"
 #include "runtime/core/Status.h"
 #include <atomic>
 #include <condition_variable>
@@ -15,20 +15,20 @@
 namespace psrt {
 
 /// Why the job ends: the first that rank 0 hears of.
-struct Verdict {
+struct JobFailure {
   int rank = 0; ///< who is at fault
   StatusCode code = StatusCode::Failed;
   std::string text; ///< "was lost: ..."; of a failure that the rank itself reported, its message
   bool reported = false;
 };
 
-/// A thread that beats over the star twice a second, and listens. Rank 0 judges: a connection that
+/// A thread that beats over the rendezvous twice a second, and listens. Rank 0 judges: a connection that
 /// ends without a farewell is a lost rank, one that is silent for the time allowed a hung one.
-class Watch {
+class HeartbeatMonitor {
 public:
-  Watch(Star star, int rank, double silence);
-  ~Watch();
-  Watch(const Watch &) = delete;
+  HeartbeatMonitor(Rendezvous rendezvous, int rank, double silence);
+  ~HeartbeatMonitor();
+  HeartbeatMonitor(const HeartbeatMonitor &) = delete;
 
   int getRank() const { return rank; }
   double getSilence() const { return silence; }
@@ -40,15 +40,15 @@ public:
   }
   /// This rank has failed, and will say why: whatever else it waits for ends with Aborted.
   void abandon();
-  /// Becomes readable with the verdict, or when the rank has failed.
+  /// Becomes readable with the jobFailure, or when the rank has failed.
   int wakeDescriptor() const { return wake[0]; }
-  std::optional<Verdict> getVerdict();
-  /// Tells all, unless another verdict stands; returns the one that does, at the latest after two
+  std::optional<JobFailure> getJobFailure();
+  /// Tells all, unless another jobFailure stands; returns the one that does, at the latest after two
   /// seconds.
-  Verdict report(Verdict verdict);
+  JobFailure report(JobFailure jobFailure);
   /// A connection to `peer` failed: throws with what rank 0 knows of it, or that.
   [[noreturn]] void failLost(int peer, const std::string &what, const std::string &why);
-  /// Called in the watch's thread two seconds after a verdict: this process is stuck elsewhere.
+  /// Called in the monitor's thread two seconds after a jobFailure: this process is stuck elsewhere.
   void setLastResort(std::function<void(const Status &)> function);
   /// Says farewell: connections that end from now on are no fault.
   void leave();
@@ -66,19 +66,19 @@ private:
   void listen(Link &link);
   bool takeMessage(Link &link);
   void look();
-  void judge(Verdict verdict);
-  void send(Link &link, uint32_t kind, const Verdict &verdict);
+  void judge(JobFailure jobFailure);
+  void send(Link &link, uint32_t kind, const JobFailure &jobFailure);
   [[noreturn]] void fail(const std::string &what);
-  Status statusOf(const Verdict &verdict, const std::string &what) const;
+  Status statusOf(const JobFailure &jobFailure, const std::string &what) const;
 
   const int rank;
   const double silence;
-  std::vector<Link> links; ///< of the watch's thread, but `socket` for sending
+  std::vector<Link> links; ///< of the monitor's thread, but `socket` for sending
   int wake[2], stop[2];
   std::atomic<bool> judged{false};
   std::mutex mutex; ///< of what follows, and of sending
   std::condition_variable changed;
-  std::optional<Verdict> verdict;
+  std::optional<JobFailure> jobFailure;
   std::function<void(const Status &)> lastResort;
   std::chrono::steady_clock::time_point judgedAt;
   bool leaving = false;

@@ -1,4 +1,4 @@
-// Matrix products, and products named by labels.
+// Matmuls, and products named by labels.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -54,7 +54,7 @@ LogicalResult convertEinsum(OnnxNode &n) {
 
 } // namespace
 
-void addOnnxProductConverters(OnnxConverterTable &table) {
+void addOnnxMatmulConverters(OnnxConverterTable &table) {
   table["MatMul"] = convertMatMul;
   table["Gemm"] = convertGemm;
   table["Einsum"] = convertEinsum;

@@ -1,7 +1,7 @@
 // Operations that cuDNN may do in place of kernels of ours: it takes the problem, computes what
 // these do on random numbers, and is not slower.
-#ifndef PSRT_DEVICE_CUDA_DNNOP_H
-#define PSRT_DEVICE_CUDA_DNNOP_H
+#ifndef PSRT_DEVICE_CUDA_CUDNNOP_H
+#define PSRT_DEVICE_CUDA_CUDNNOP_H
 
 #include "runtime/device/cuda/CudaDevice.h"
 
@@ -11,16 +11,16 @@ namespace psrt::cuda {
 inline int64_t alignScratch(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /// One problem. `buffers` are those of its instruction.
-class DnnOp {
+class CudnnOp {
 public:
-  virtual ~DnnOp() = default;
+  virtual ~CudnnOp() = default;
   /// In messages, and to tell problems apart.
   virtual std::string describe() const = 0;
   /// Throws a CudnnFailure where cuDNN does not take it.
-  virtual DnnPlan makePlan(const DnnTarget &target) const = 0;
+  virtual CudnnPlan makePlan(const CudnnTarget &target) const = 0;
   /// What the plan reads and writes. Numbers of the host are in this object, which the plan's runs
   /// need.
-  virtual std::vector<DnnTensor> nameTensors(void *const *buffers, void *own) const = 0;
+  virtual std::vector<CudnnTensor> nameTensors(void *const *buffers, void *own) const = 0;
   /// Memory that our kernels write before the plan runs.
   virtual int64_t getOwnBytes() const { return 0; }
   virtual Launches launchBefore(void *const *, void * /*own*/) const { return {}; }
@@ -32,12 +32,12 @@ public:
   virtual Launches launchInputs(void *const *, void * /*work*/) const { return {}; }
   virtual Launches launchOurs(void *const *buffers, void *work) const = 0;
   /// One with half of the batch; null where there is none.
-  virtual std::unique_ptr<DnnOp> halve() const = 0;
+  virtual std::unique_ptr<CudnnOp> halve() const = 0;
 };
 
 /// Whether cuDNN does it: the instruction is bound to that. It does not where it computes something
 /// else, which a note says once, or where the runtime's kernels are faster.
-bool bindToDnn(CudaRank &rank, std::unique_ptr<DnnOp> op, Bound &bound);
+bool bindToCudnn(CudaRank &rank, std::unique_ptr<CudnnOp> op, Bound &bound);
 
 } // namespace psrt::cuda
 

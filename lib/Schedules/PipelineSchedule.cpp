@@ -1,5 +1,5 @@
-// The schedules, and what every timetable must hold.
-#include "lib/Schedules/Timetable.h"
+// The schedules, and what every schedule must hold.
+#include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Support/JsonDocument.h"
 #include "shared/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
@@ -12,7 +12,7 @@
 
 using namespace llvm;
 
-namespace parashard::plan {
+namespace parashard::schedules {
 namespace {
 
 Error fail(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
@@ -54,26 +54,26 @@ std::vector<Task> alternate(ArrayRef<Task> forwards, ArrayRef<Task> backwards, i
   return row;
 }
 
-Timetable makeAlternating(const ScheduleSize &size,
+PipelineSchedule makeAlternating(const ScheduleSize &size,
                           function_ref<int64_t(int64_t rank)> forwardsAhead) {
-  Timetable table;
+  PipelineSchedule table;
   for (int64_t rank = 0; rank < size.ranks; ++rank)
     table.rows.push_back(alternate(orderByRounds(size, Work::Forward),
                                    orderByRounds(size, Work::Backward), forwardsAhead(rank)));
   return table;
 }
 
-Timetable makeGPipe(const ScheduleSize &size) {
+PipelineSchedule makeGPipe(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t) { return size.microBatches; });
 }
 
-Timetable make1F1B(const ScheduleSize &size) {
+PipelineSchedule make1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return size.ranks - 1 - rank; });
 }
 
 /// Ahead of a backward are the forwards of its whole round through all chunks but the last, and for
 /// each rank behind it one on the way there and one on the way back.
-Timetable makeInterleaved(const ScheduleSize &size) {
+PipelineSchedule makeInterleaved(const ScheduleSize &size) {
   int64_t rounds = std::max<int64_t>(1, size.microBatches / size.ranks);
   int64_t longest = size.microBatches - (rounds - 1) * size.ranks;
   return makeAlternating(size, [&](int64_t rank) {
@@ -87,8 +87,8 @@ Timetable makeInterleaved(const ScheduleSize &size) {
 
 /// 1F1B whose weight gradients fill what would be idle: rank r puts off r of them to its end, where
 /// it would wait for the ranks behind it.
-Timetable makeZeroBubbleH1(const ScheduleSize &size) {
-  Timetable table = make1F1B(size);
+PipelineSchedule makeZeroBubbleH1(const ScheduleSize &size) {
+  PipelineSchedule table = make1F1B(size);
   for (auto [rank, row] : enumerate(table.rows)) {
     std::vector<Task> split;
     int64_t put = int64_t(rank), next = 0;
@@ -196,8 +196,8 @@ private:
   int64_t now = 0;
 };
 
-Timetable makeZeroBubbleV(const ScheduleSize &size) {
-  Timetable table;
+PipelineSchedule makeZeroBubbleV(const ScheduleSize &size) {
+  PipelineSchedule table;
   table.rows = ReadyList(size, {PlacementKind::V, size.ranks, size.chunks}).run();
   return table;
 }
@@ -218,13 +218,13 @@ constexpr Schedule kSchedules[] = {
 
 ArrayRef<Schedule> getSchedules() { return kSchedules; }
 
-bool Timetable::splitsBackward() const {
+bool PipelineSchedule::splitsBackward() const {
   return any_of(rows, [](const std::vector<Task> &row) {
     return any_of(row, [](const Task &task) { return task.work == Work::BackwardWeight; });
   });
 }
 
-Expected<Timetable> makeTimetable(StringRef name, const ScheduleSize &size) {
+Expected<PipelineSchedule> makePipelineSchedule(StringRef name, const ScheduleSize &size) {
   std::vector<std::string> names;
   for (const Schedule &schedule : getSchedules())
     names.push_back(schedule.name);
@@ -240,7 +240,7 @@ Expected<Timetable> makeTimetable(StringRef name, const ScheduleSize &size) {
                 (schedule->mostChunks > schedule->leastChunks ? "at least " : "") +
                 Twine(schedule->leastChunks) + (schedule->leastChunks == 1 ? " chunk" : " chunks") +
                 " on each rank, not " + Twine(size.chunks));
-  Timetable table = schedule->make(size);
+  PipelineSchedule table = schedule->make(size);
   table.name = name.str();
   table.placement = {schedule->placement, size.ranks, size.chunks};
   table.microBatches = size.microBatches;
@@ -266,7 +266,7 @@ struct ChunkProgress {
 
 class RowChecker {
 public:
-  RowChecker(const Timetable &table, int64_t rank) : table(table), rank(rank) {
+  RowChecker(const PipelineSchedule &table, int64_t rank) : table(table), rank(rank) {
     chunks.resize(table.placement.chunks);
   }
 
@@ -342,14 +342,14 @@ private:
     });
   }
 
-  const Timetable &table;
+  const PipelineSchedule &table;
   int64_t rank;
   std::vector<ChunkProgress> chunks;
 };
 
 } // namespace
 
-Error checkTimetable(const Timetable &table) {
+Error checkPipelineSchedule(const PipelineSchedule &table) {
   if (int64_t(table.rows.size()) != table.placement.ranks)
     return fail("schedule '" + table.name + "' has " + Twine(table.rows.size()) + " rows for " +
                 Twine(table.placement.ranks) + " ranks");
@@ -393,11 +393,11 @@ static Expected<std::vector<Task>> readRow(JsonValue row, const Twine &place) {
   return tasks;
 }
 
-Expected<Timetable> readTimetable(StringRef json, StringRef name) {
+Expected<PipelineSchedule> readPipelineSchedule(StringRef json, StringRef name) {
   Expected<JsonDocument> document = JsonDocument::parse(json);
   if (!document)
     return fail("schedule '" + name + "': " + toString(document.takeError()));
-  Timetable table;
+  PipelineSchedule table;
   table.name = name.str();
   JsonValue root = document->getRoot();
   for (const auto &[key, value] : root.getMembers())
@@ -432,7 +432,7 @@ Expected<Timetable> readTimetable(StringRef json, StringRef name) {
     return fail("schedule '" + name + "' has " + Twine(table.rows.size()) + " ranks, " +
                 Twine(table.placement.chunks) + " chunks and " + Twine(table.microBatches) +
                 " micro-batches; expected at least 1 and at most " + Twine(kMost) + " of each");
-  if (Error error = checkTimetable(table))
+  if (Error error = checkPipelineSchedule(table))
     return std::move(error);
   return table;
 }
@@ -443,11 +443,11 @@ Expected<Timetable> readTimetable(StringRef json, StringRef name) {
 
 static bool isFile(StringRef schedule) { return schedule.ends_with(".json"); }
 
-static Expected<Timetable> readTimetableFile(StringRef path) {
+static Expected<PipelineSchedule> readPipelineScheduleFile(StringRef path) {
   auto file = MemoryBuffer::getFile(path);
   if (!file)
     return fail("schedule '" + path + "' cannot be read: " + file.getError().message());
-  return readTimetable((*file)->getBuffer(), path);
+  return readPipelineSchedule((*file)->getBuffer(), path);
 }
 
 StringRef chooseSchedule(const Placement &placement) {
@@ -460,7 +460,7 @@ Expected<PlacementKind> findPlacement(StringRef schedule) {
   if (schedule.empty())
     return PlacementKind::Loop;
   if (isFile(schedule)) {
-    Expected<Timetable> table = readTimetableFile(schedule);
+    Expected<PipelineSchedule> table = readPipelineScheduleFile(schedule);
     if (!table)
       return table.takeError();
     return table->placement.kind;
@@ -468,7 +468,7 @@ Expected<PlacementKind> findPlacement(StringRef schedule) {
   for (const Schedule &known : getSchedules())
     if (schedule == known.name)
       return known.placement;
-  return makeTimetable(schedule, {1, 1, 1}).takeError(); // says which there are
+  return makePipelineSchedule(schedule, {1, 1, 1}).takeError(); // says which there are
 }
 
 /// "2 ranks x 3 chunks (loop), 8 micro-batches"
@@ -479,15 +479,15 @@ static std::string describeSize(const Placement &placement, int64_t microBatches
       .str();
 }
 
-Expected<Timetable> findTimetable(StringRef schedule, const Placement &placement,
+Expected<PipelineSchedule> findPipelineSchedule(StringRef schedule, const Placement &placement,
                                   int64_t microBatches) {
   if (placement.getNumStages() == 1)
-    return makeTimetable("1f1b", {1, 1, microBatches});
+    return makePipelineSchedule("1f1b", {1, 1, microBatches});
   if (schedule.empty())
     schedule = chooseSchedule(placement);
-  Expected<Timetable> table =
-      isFile(schedule) ? readTimetableFile(schedule)
-                       : makeTimetable(schedule, {placement.ranks, placement.chunks, microBatches});
+  Expected<PipelineSchedule> table =
+      isFile(schedule) ? readPipelineScheduleFile(schedule)
+                       : makePipelineSchedule(schedule, {placement.ranks, placement.chunks, microBatches});
   if (!table)
     return table.takeError();
   const Placement &has = table->placement;
@@ -498,4 +498,4 @@ Expected<Timetable> findTimetable(StringRef schedule, const Placement &placement
   return table;
 }
 
-} // namespace parashard::plan
+} // namespace parashard::schedules
