@@ -6,10 +6,6 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-static RankedTensorType getTensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query, Value key,
                         Value value, Value mask, Value padding, bool causal, double scale,
                         double dropout, bool training) {
@@ -290,4 +286,88 @@ FailureOr<llvm::SmallVector<Value>> AttentionOp::differentiate(BackwardBuilder &
     if (builder.needs(i))
       answer[i] = grad->getResult(i);
   return answer;
+}
+
+//===----------------------------------------------------------------------===//
+// Library call
+//===----------------------------------------------------------------------===//
+
+/// Adds a [B, H, T, D] operand or result: its address, and its strides of batch, head and row.
+static LogicalResult addHeads(CallBuilder &call, StringRef field, Value value) {
+  std::optional<SmallVector<int64_t>> strides = call.getStrides(value);
+  if (!strides || (*strides)[3] != 1)
+    return emitError(value.getLoc())
+           << "attention's " << field << " is not dense along its features";
+  call.addBuffer(field, value);
+  call.add((field + "_strides").str(),
+           llvm::json::Array{(*strides)[0], (*strides)[1], (*strides)[2]});
+  return success();
+}
+
+template <typename Op> static void addDropout(CallBuilder &call, Op op) {
+  bool drops = op.getTraining() && !op.getDropout().isZero();
+  call.add("dropout", drops ? op.getDropout().convertToDouble() : 0.0);
+  call.add("key", drops && op.getRandomKey() ? call.getKeyNumber(op.getRandomKey()) : -1);
+  if (!drops)
+    return;
+  ArrayRef<int64_t> q = getTensorType(op.getQuery()).getShape();
+  int64_t keys = getTensorType(op.getKey()).getDimSize(2);
+  if (op.getOffset())
+    call.addBuffer("offset", op.getOffset());
+  call.add("factor_sizes", llvm::json::Array(op.getFactorSizes().value_or(ArrayRef<int64_t>())));
+  call.add("factor_strides",
+           llvm::json::Array(op.getFactorStrides().value_or(ArrayRef<int64_t>())));
+  call.add("global_size", op.getGlobalSize().value_or(q[0] * q[1] * q[2] * keys));
+}
+
+/// Adds a mask's address, type and strides; a dim of size 1 is repeated: its stride is 0.
+static LogicalResult addMask(CallBuilder &call, Operation *op, Value mask) {
+  std::optional<SmallVector<int64_t>> strides = call.getStrides(mask);
+  if (!strides)
+    return op->emitOpError("has a mask that is not a strided view; run ps-fuse first");
+  call.addBuffer("mask", mask);
+  call.addType("mask_dtype", getElementTypeOrSelf(mask.getType()));
+  for (auto [size, stride] : llvm::zip_equal(getTensorType(mask).getShape(), *strides))
+    if (size == 1)
+      stride = 0;
+  call.add("mask_strides", llvm::json::Array(*strides));
+  return success();
+}
+
+/// Adds the fields that attention and its gradient share.
+template <typename Op> static LogicalResult addAttention(CallBuilder &call, Op op) {
+  ArrayRef<int64_t> q = getTensorType(op.getQuery()).getShape();
+  ArrayRef<int64_t> k = getTensorType(op.getKey()).getShape();
+  call.addType("dtype", getElementTypeOrSelf(op.getQuery().getType()));
+  call.add("sizes", llvm::json::Array{q[0], q[1], k[1], q[2], k[2], q[3]});
+  std::pair<StringRef, Value> heads[] = {
+      {"q", op.getQuery()}, {"k", op.getKey()}, {"v", op.getValue()}, {"out", op.getResult()}};
+  for (auto [field, value] : heads)
+    if (failed(addHeads(call, field, value)))
+      return failure();
+  call.addBuffer("lse", op.getLse());
+  call.add("causal", op.getCausal());
+  call.add("window", op.getWindow().value_or(0));
+  call.add("scale", op.getScale().convertToDouble());
+  addDropout(call, op);
+  if (op.getMask() && failed(addMask(call, op, op.getMask())))
+    return failure();
+  if (op.getPadding())
+    call.addBuffer("padding", op.getPadding());
+  return success();
+}
+
+LogicalResult AttentionOp::emitCall(CallBuilder &call) { return addAttention(call, *this); }
+
+LogicalResult AttentionGradOp::emitCall(CallBuilder &call) {
+  if (failed(addAttention(call, *this)))
+    return failure();
+  std::pair<StringRef, Value> heads[] = {{"dout", getCotangent()},
+                                         {"dq", getQueryCotangent()},
+                                         {"dk", getKeyCotangent()},
+                                         {"dv", getValueCotangent()}};
+  for (auto [field, value] : heads)
+    if (failed(addHeads(call, field, value)))
+      return failure();
+  return success();
 }

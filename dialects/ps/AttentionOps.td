@@ -1,7 +1,7 @@
 // Scaled dot product attention.
 include "dialects/ps/Base.td"
 
-def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Random, PS_Library, PS_DifferentiableIn, PS_Partition, PS_Cost]> {
+def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Random, PS_Library, PS_DifferentiableIn, PS_Partition, PS_Cost, PS_Precision<"Compute", 3, 1>]> {
   let summary = "softmax(scale q k^T + mask) v, and the log-sum-exp of each row";
   let description = [{
     q [B, H, T, D]; k, v [B, G, S, D] with H a multiple of G (grouped queries: head h reads group
@@ -35,7 +35,7 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
     CArg<"double", "0.0">:$dropout, CArg<"bool", "true">:$training)>];
 }
 
-def PS_AttentionGradOp : PS_TensorOp<"attention_grad", [AttrSizedOperandSegments, PS_Random, PS_Library, PS_Partition, PS_Cost]> {
+def PS_AttentionGradOp : PS_TensorOp<"attention_grad", [AttrSizedOperandSegments, PS_Random, PS_Library, PS_Partition, PS_Cost, PS_Precision<"Compute", 5, 3>]> {
   let summary = "the cotangents of attention's query, key and value";
   let description = [{
     ```mlir

@@ -36,12 +36,20 @@ class PS_TensorOp<string mnemonic, list<Trait> traits = []>
 def PS_Elementwise : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitElement"]>;
 def PS_Row : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitRow"]>;
 def PS_Movement : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
-def PS_Library : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
+def PS_Library : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitCall"]>;
+// A call as well, but its operands' views decide its form, and it may be cut into chunks: lib/Codegen writes it.
+def PS_Matmul : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
 
 def PS_Differentiable : DeclareOpInterfaceMethods<PS_DifferentiableOpInterface>;
 def PS_DifferentiableIn : DeclareOpInterfaceMethods<PS_DifferentiableOpInterface, ["isDifferentiable"]>;
 def PS_Partition : DeclareOpInterfaceMethods<PS_PartitionOpInterface, ["partition"]>;
 def PS_Random : DeclareOpInterfaceMethods<PS_RandomOpInterface>;
+class PS_HasPrecision<string parameters> : ParamNativeOpTrait<"HasPrecision", parameters> {
+  let cppNamespace = "::parashard::ps";
+}
+// Implements PrecisionOpInterface: `kind` is Compute or Fp32; see OpPrecision for the numbers.
+class PS_Precision<string kind, int operands = -1, int results = -1> : TraitList<[
+    PS_HasPrecision<"::parashard::ps::PrecisionClass::" # kind # ", " # operands # ", " # results>, PS_PrecisionOpInterface]>;
 def PS_Cost : DeclareOpInterfaceMethods<PS_CostOpInterface, ["getCost"]>;
 
 #endif

@@ -3,7 +3,7 @@ include "dialects/ps/Base.td"
 
 def PS_FactorTensor : StaticShapeTensorOf<[PS_Float, PS_Float8]>;
 
-def PS_ContractOp : PS_TensorOp<"contract", [PS_Library, PS_Differentiable, PS_Cost, AttrSizedOperandSegments]> {
+def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Cost, AttrSizedOperandSegments, PS_Precision<"Compute">]> {
   let summary = "a matmul of two tensors summed over the labels that the result lacks";
   let description = [{
     Einsum with number labels: `lhs`, `rhs`, `result` give each dim a label. A label in both operands

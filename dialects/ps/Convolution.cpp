@@ -335,3 +335,35 @@ FailureOr<llvm::SmallVector<Value>> ConvolutionKernelOp::differentiate(BackwardB
                                             getLow(), getDilation());
   return answer;
 }
+
+//===----------------------------------------------------------------------===//
+// Library calls
+//===----------------------------------------------------------------------===//
+
+/// Adds the fields of y [N, O, space...] = convolution of x [N, C, space...] with the kernel w.
+template <typename Op>
+static LogicalResult addConvolution(CallBuilder &call, Op op, Value x, Value w, Value y) {
+  RankedTensorType in = getTensorType(x), kernel = getTensorType(w), out = getTensorType(y);
+  int64_t groups = in.getDimSize(1) / kernel.getDimSize(1);
+  call.addTypes(op->getOperand(0), op->getResult(0));
+  call.add("batch", in.getDimSize(0));
+  call.add("groups", groups);
+  call.add("channels", llvm::json::Array{kernel.getDimSize(1), out.getDimSize(1) / groups});
+  call.addBuffer("x", x);
+  call.addBuffer("w", w);
+  call.addBuffer("y", y);
+  addWindows(call, op, x, y, getSpace(kernel));
+  return success();
+}
+
+LogicalResult ConvolutionOp::emitCall(CallBuilder &call) {
+  return addConvolution(call, *this, getOperand(), getKernel(), getResult());
+}
+
+LogicalResult ConvolutionInputOp::emitCall(CallBuilder &call) {
+  return addConvolution(call, *this, getResult(), getKernel(), getCotangent());
+}
+
+LogicalResult ConvolutionKernelOp::emitCall(CallBuilder &call) {
+  return addConvolution(call, *this, getOperand(), getResult(), getCotangent());
+}

@@ -1,7 +1,7 @@
 // Convolutions: one relation between operand, kernel and result, and the op for each of the three.
 include "dialects/ps/Base.td"
 
-def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable, PS_Cost]> {
+def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable, PS_Cost, PS_Precision<"Compute">]> {
   let summary = "y[n, o, p] = sum over c, k of x[n, c, p stride + k dilation - low] w[o, c, k]";
   let description = [{
     x [N, C, space...], w [O, C / groups, kernel...], y [N, O, space...]; x is 0 outside of itself. Group g of the
@@ -28,7 +28,7 @@ def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable
   let hasVerifier = 1;
 }
 
-def PS_ConvolutionInputOp : PS_TensorOp<"convolution_input", [PS_Library, PS_Differentiable, PS_Cost]> {
+def PS_ConvolutionInputOp : PS_TensorOp<"convolution_input", [PS_Library, PS_Differentiable, PS_Cost, PS_Precision<"Compute">]> {
   let summary = "x[n, c, i] = sum over o, k, p with i = p stride + k dilation - low of y[n, o, p] w[o, c, k]";
   let description = [{
     The cotangent of a `ps.convolution`'s operand from that of its result; a transposed convolution in a model.
@@ -46,7 +46,7 @@ def PS_ConvolutionInputOp : PS_TensorOp<"convolution_input", [PS_Library, PS_Dif
   let hasVerifier = 1;
 }
 
-def PS_ConvolutionKernelOp : PS_TensorOp<"convolution_kernel", [PS_Library, PS_Differentiable, PS_Cost]> {
+def PS_ConvolutionKernelOp : PS_TensorOp<"convolution_kernel", [PS_Library, PS_Differentiable, PS_Cost, PS_Precision<"Compute">]> {
   let summary = "w[o, c, k] = sum over n, p of x[n, c, p stride + k dilation - low] y[n, o, p]";
   let description = [{
     The cotangent of a `ps.convolution`'s kernel. Constraints as of `ps.convolution`, with the result as w.

@@ -19,12 +19,12 @@ class PS_BinaryOp<string mnemonic, Type type = PS_NumberTensor, list<Trait> trai
 
 def PS_NegOp : PS_UnaryOp<"neg", PS_NumberTensor> { let summary = "negation"; let hasFolder = 1; }
 def PS_AbsOp : PS_UnaryOp<"abs", PS_NumberTensor> { let summary = "absolute value"; }
-def PS_ExpOp : PS_UnaryOp<"exp"> { let summary = "e to the operand"; }
-def PS_Expm1Op : PS_UnaryOp<"expm1"> { let summary = "e to the operand, less 1; accurate near 0"; }
-def PS_LogOp : PS_UnaryOp<"log"> { let summary = "natural logarithm"; }
-def PS_Log1pOp : PS_UnaryOp<"log1p"> { let summary = "natural logarithm of 1 + the operand; accurate near 0"; }
+def PS_ExpOp : PS_UnaryOp<"exp", PS_FloatTensor, [PS_Precision<"Fp32">]> { let summary = "e to the operand"; }
+def PS_Expm1Op : PS_UnaryOp<"expm1", PS_FloatTensor, [PS_Precision<"Fp32">]> { let summary = "e to the operand, less 1; accurate near 0"; }
+def PS_LogOp : PS_UnaryOp<"log", PS_FloatTensor, [PS_Precision<"Fp32">]> { let summary = "natural logarithm"; }
+def PS_Log1pOp : PS_UnaryOp<"log1p", PS_FloatTensor, [PS_Precision<"Fp32">]> { let summary = "natural logarithm of 1 + the operand; accurate near 0"; }
 def PS_SqrtOp : PS_UnaryOp<"sqrt"> { let summary = "square root"; }
-def PS_RsqrtOp : PS_UnaryOp<"rsqrt"> { let summary = "1 / square root"; }
+def PS_RsqrtOp : PS_UnaryOp<"rsqrt", PS_FloatTensor, [PS_Precision<"Fp32">]> { let summary = "1 / square root"; }
 def PS_TanhOp : PS_UnaryOp<"tanh"> { let summary = "hyperbolic tangent"; }
 def PS_ErfOp : PS_UnaryOp<"erf"> { let summary = "error function"; }
 def PS_SinOp : PS_UnaryOp<"sin"> { let summary = "sine"; }
@@ -32,7 +32,7 @@ def PS_CosOp : PS_UnaryOp<"cos"> { let summary = "cosine"; }
 def PS_SigmoidOp : PS_UnaryOp<"sigmoid"> { let summary = "1 / (1 + exp(-x))"; }
 def PS_ReluOp : PS_UnaryOp<"relu"> { let summary = "max(x, 0)"; }
 def PS_SiluOp : PS_UnaryOp<"silu"> { let summary = "x sigmoid(x)"; }
-def PS_SoftplusOp : PS_UnaryOp<"softplus"> { let summary = "log(1 + exp(x)); neither overflows nor cancels"; }
+def PS_SoftplusOp : PS_UnaryOp<"softplus", PS_FloatTensor, [PS_Precision<"Fp32">]> { let summary = "log(1 + exp(x)); neither overflows nor cancels"; }
 def PS_FloorOp : PS_UnaryOp<"floor"> { let summary = "the largest integer that is not above"; }
 def PS_CeilOp : PS_UnaryOp<"ceil"> { let summary = "the smallest integer that is not below"; }
 def PS_TruncOp : PS_UnaryOp<"trunc"> { let summary = "the integer part"; }
@@ -76,13 +76,13 @@ def PS_DivOp : PS_BinaryOp<"div"> {
   }];
   let hasFolder = 1;
 }
-def PS_PowOp : PS_BinaryOp<"pow", PS_FloatTensor> { let summary = "lhs to the rhs"; let hasCanonicalizer = 1; }
+def PS_PowOp : PS_BinaryOp<"pow", PS_FloatTensor, [PS_Precision<"Fp32">]> { let summary = "lhs to the rhs"; let hasCanonicalizer = 1; }
 def PS_MaxOp : PS_BinaryOp<"max", PS_NumberTensor, [Commutative]> { let summary = "the larger"; }
 def PS_MinOp : PS_BinaryOp<"min", PS_NumberTensor, [Commutative]> { let summary = "the smaller"; }
 def PS_AndOp : PS_BinaryOp<"and", PS_IntTensor, [Commutative]> { let summary = "bitwise and (logical on bools)"; let hasFolder = 1; }
 def PS_OrOp : PS_BinaryOp<"or", PS_IntTensor, [Commutative]> { let summary = "bitwise or (logical on bools)"; let hasFolder = 1; }
 
-def PS_BinaryCrossEntropyOp : PS_BinaryOp<"binary_cross_entropy", PS_FloatTensor> {
+def PS_BinaryCrossEntropyOp : PS_BinaryOp<"binary_cross_entropy", PS_FloatTensor, [PS_Precision<"Fp32">]> {
   let summary = "-(t log(p) + (1 - t) log(1 - p)) of probabilities `lhs` and targets `rhs`";
   let description = [{
     Logarithms are at least -100, and the derivative by p, (p - t) / (p (1 - p)), has a divisor of at least 1e-12,

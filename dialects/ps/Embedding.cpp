@@ -4,10 +4,6 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-static RankedTensorType getTensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// embedding_c1, for the table's type and the rows' type.
 static LogicalResult verifyShapes(Operation *op, RankedTensorType table, RankedTensorType indices,
                                   RankedTensorType rows) {
@@ -174,4 +170,36 @@ EmbeddingGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
       builder.make<EmbeddingGradOp>(localResults[0], cotangent, indices, IntegerAttr()).getResult();
   builder.setZeroPadded(gradient, 0);
   return llvm::SmallVector<Value>{gradient};
+}
+
+//===----------------------------------------------------------------------===//
+// Library calls
+//===----------------------------------------------------------------------===//
+
+static void addIndices(CallBuilder &call, RankedTensorType table, Value indices) {
+  RankedTensorType type = getTensorType(indices);
+  call.addType("index_dtype", type.getElementType());
+  call.add("count", type.getNumElements());
+  call.add("width", table.getDimSize(1));
+  call.add("rows", table.getDimSize(0));
+  call.addBuffer("indices", indices);
+}
+
+LogicalResult EmbeddingOp::emitCall(CallBuilder &call) {
+  addIndices(call, getTensorType(getTable()), getIndices());
+  call.addTypes(getTable(), getResult());
+  call.addBuffer("table", getTable());
+  call.addBuffer("out", getResult());
+  return success();
+}
+
+LogicalResult EmbeddingGradOp::emitCall(CallBuilder &call) {
+  addIndices(call, getTensorType(getResult()), getIndices());
+  call.addTypes(getCotangent(), getResult());
+  call.addBuffer("grad", getCotangent());
+  call.addBuffer("out", getResult());
+  call.add("accumulate", call.getAccumulated(getResult()));
+  if (auto padding = getPaddingIndex())
+    call.add("padding_index", int64_t(*padding));
+  return success();
 }

@@ -19,7 +19,7 @@ def PS_EmbeddingOp : PS_TensorOp<"embedding", [PS_Library, PS_DifferentiableIn, 
   let hasVerifier = 1;
 }
 
-def PS_EmbeddingGradOp : PS_TensorOp<"embedding_grad", [PS_Library, PS_Partition, PS_Cost]> {
+def PS_EmbeddingGradOp : PS_TensorOp<"embedding_grad", [PS_Library, PS_Partition, PS_Cost, PS_Precision<"Fp32">]> {
   let summary = "adds each cotangent row to the row of its index, in ascending order";
   let description = [{
     ```mlir

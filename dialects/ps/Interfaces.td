@@ -86,6 +86,21 @@ def PS_LoweringOpInterface : OpInterface<"LoweringOpInterface"> {
     InterfaceMethod<"Row only: load, map, reduce, columnReduce, store.",
       "::mlir::LogicalResult", "emitRow", (ins "::parashard::ps::RowBuilder &":$builder), "",
       "return ::mlir::failure();">,
+    InterfaceMethod<"Library only: adds the fields of the op's instruction; fails with a diagnostic on the op.",
+      "::mlir::LogicalResult", "emitCall", (ins "::parashard::ps::CallBuilder &":$call), "",
+      "return $_op.emitOpError(\"has no library call\");">,
+  ];
+}
+
+def PS_PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
+  let cppNamespace = "::parashard::ps";
+  let description = [{
+    The types that `ps-precision` gives to the op's floats. An op without this interface computes in the widest
+    type of its operands. Ops declare it with `PS_Precision`.
+  }];
+  let methods = [
+    StaticInterfaceMethod<"Returns the class, and how many operands and results it applies to.",
+      "::parashard::ps::OpPrecision", "getPrecision">,
   ];
 }
 

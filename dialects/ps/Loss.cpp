@@ -9,10 +9,6 @@ using namespace parashard::ps;
 
 using Column = RowBuilder::Column;
 
-static RankedTensorType getTensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 void CrossEntropyOp::build(OpBuilder &builder, OperationState &state, Value logits, Value labels,
                            int64_t ignoreIndex, double smoothing) {
   auto type =

@@ -1,7 +1,7 @@
 // Losses.
 include "dialects/ps/Base.td"
 
-def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "lse"]>, PS_Row, PS_DifferentiableIn, PS_Partition, PS_Cost]> {
+def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "lse"]>, PS_Row, PS_DifferentiableIn, PS_Partition, PS_Cost, PS_Precision<"Fp32", 1, 0>]> {
   let summary = "-log softmax(logits)[label] per row, 0 where the label is ignored; and the log-sum-exp";
   let description = [{
     `logits` [..., V], `labels` [...] in [0, V) or `ignore_index`; both results have the labels' shape.
@@ -26,7 +26,7 @@ def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "ls
     CArg<"double", "0.0">:$smoothing)>];
 }
 
-def PS_CrossEntropyGradOp : PS_TensorOp<"cross_entropy_grad", [AllTypesMatch<["cotangent", "lse"]>, AllTypesMatch<["logits", "result"]>, PS_Row, PS_Partition, PS_Cost]> {
+def PS_CrossEntropyGradOp : PS_TensorOp<"cross_entropy_grad", [AllTypesMatch<["cotangent", "lse"]>, AllTypesMatch<["logits", "result"]>, PS_Row, PS_Partition, PS_Cost, PS_Precision<"Fp32", 1, 1>]> {
   let summary = "cotangent (softmax(logits) - onehot(label)) per row, 0 where ignored";
   let description = [{
     ```mlir

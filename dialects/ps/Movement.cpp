@@ -7,10 +7,6 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-static RankedTensorType getTensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// Reads `from[source(i)]` for every element i of a tensor of `type`; -1 leaves a zero.
 static Tensor gatherElements(RankedTensorType type, const Tensor &from,
                              llvm::function_ref<int64_t(ArrayRef<int64_t>)> source) {

@@ -8,10 +8,6 @@ using namespace parashard::ps;
 
 using Column = RowBuilder::Column;
 
-static RankedTensorType getTensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// A few flops an element; each element is read and written once.
 static OpCost rowCost(TypeRange operands, TypeRange results, int64_t flopsAnElement) {
   OpCost cost = elementwiseCost(operands, results);

@@ -1,7 +1,7 @@
 // Normalisation along the last dim.
 include "dialects/ps/Base.td"
 
-def PS_LayerNormOp : PS_TensorOp<"layer_norm", [PS_Row, PS_Differentiable, PS_Partition, PS_Cost]> {
+def PS_LayerNormOp : PS_TensorOp<"layer_norm", [PS_Row, PS_Differentiable, PS_Partition, PS_Cost, PS_Precision<"Fp32", 1, 1>]> {
   let summary = "(x - mean) rstd along the last dim, and rstd";
   let description = [{
     Without weight and bias: those are a `ps.mul` and a `ps.add`. rstd = 1 / sqrt(variance + epsilon),
@@ -18,7 +18,7 @@ def PS_LayerNormOp : PS_TensorOp<"layer_norm", [PS_Row, PS_Differentiable, PS_Pa
   let hasVerifier = 1;
 }
 
-def PS_LayerNormGradOp : PS_TensorOp<"layer_norm_grad", [AllTypesMatch<["cotangent", "normalized", "result"]>, PS_Row, PS_Partition, PS_Cost]> {
+def PS_LayerNormGradOp : PS_TensorOp<"layer_norm_grad", [AllTypesMatch<["cotangent", "normalized", "result"]>, PS_Row, PS_Partition, PS_Cost, PS_Precision<"Fp32", 2, 1>]> {
   let summary = "rstd (g - mean(g) - y mean(g y)) along the last dim: the cotangent of layer_norm's operand";
   let description = [{
     ```mlir
@@ -37,9 +37,9 @@ class PS_RowMapOp<string mnemonic, list<Trait> traits = []>
   let results = (outs PS_FloatTensor:$result);
   let assemblyFormat = "$operand attr-dict `:` type($result)";
 }
-def PS_SoftmaxOp : PS_RowMapOp<"softmax"> { let summary = "exp(x - max) / sum along the last dim"; }
-def PS_LogSoftmaxOp : PS_RowMapOp<"log_softmax"> { let summary = "x - log(sum(exp(x))) along the last dim"; }
-def PS_SoftmaxGradOp : PS_TensorOp<"softmax_grad", [SameOperandsAndResultType, PS_Row, PS_Partition, PS_Cost]> {
+def PS_SoftmaxOp : PS_RowMapOp<"softmax", [PS_Precision<"Fp32">]> { let summary = "exp(x - max) / sum along the last dim"; }
+def PS_LogSoftmaxOp : PS_RowMapOp<"log_softmax", [PS_Precision<"Fp32">]> { let summary = "x - log(sum(exp(x))) along the last dim"; }
+def PS_SoftmaxGradOp : PS_TensorOp<"softmax_grad", [SameOperandsAndResultType, PS_Row, PS_Partition, PS_Cost, PS_Precision<"Fp32">]> {
   let summary = "y (g - sum(g y)) along the last dim: the cotangent of softmax's operand";
   let arguments = (ins PS_FloatTensor:$cotangent, PS_FloatTensor:$softmax);
   let results = (outs PS_FloatTensor:$result);

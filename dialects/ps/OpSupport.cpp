@@ -1,5 +1,6 @@
 // Builders and defaults that the op interfaces speak in.
 #include "dialects/ps/OpSupport.h"
+#include "dialects/ps/CallBuilder.h"
 #include "dialects/ps/Ps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -211,4 +212,11 @@ FailureOr<SmallVector<Value>> parashard::ps::partitionByCloning(Operation *op,
                                        /*numRegions=*/0);
   builder.insert(clone);
   return SmallVector<Value>(clone->getResults());
+}
+
+void CallBuilder::addTypes(Value operand, Value result) {
+  Type in = getElementTypeOrSelf(operand.getType()), out = getElementTypeOrSelf(result.getType());
+  addType("dtype", in);
+  if (in != out)
+    addType("out_dtype", out);
 }

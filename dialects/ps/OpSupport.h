@@ -13,6 +13,29 @@
 
 namespace parashard::ps {
 
+/// The type in which an op computes under `--precision`, as in torch.autocast.
+enum class PrecisionClass {
+  Compute, ///< the 16-bit type
+  Fp32,    ///< f32
+  Widest,  ///< the widest type among its operands
+};
+
+/// How `ps-precision` types an op. `operands` and `results` count those, from the first on, that
+/// have the op's type; -1 stands for all. The others are masks and statistics with types of their
+/// own. Example: attention has {Compute, 3, 1}, as its mask and its log-sum-exp keep their types.
+struct OpPrecision {
+  PrecisionClass kind = PrecisionClass::Widest;
+  int operands = -1, results = -1;
+};
+
+/// Gives an op a constant OpPrecision. In ODS: PS_Precision.
+template <PrecisionClass kind, int operands, int results> struct HasPrecision {
+  template <typename Concrete> class Impl : public mlir::OpTrait::TraitBase<Concrete, Impl> {
+  public:
+    static OpPrecision getPrecision() { return {kind, operands, results}; }
+  };
+};
+
 /// Flops and bytes of an op: a multiply-add counts two.
 struct OpCost {
   int64_t contractionFlops = 0;
@@ -23,6 +46,10 @@ struct OpCost {
 
 /// One flop an element, every operand read once, every result written once.
 OpCost elementwiseCost(mlir::TypeRange operands, mlir::TypeRange results);
+/// Returns the type of a tensor value.
+inline mlir::RankedTensorType getTensorType(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
 /// Bytes of a static tensor type (i1 counts a byte an element).
 int64_t getByteSize(mlir::Type type);
 

@@ -140,3 +140,27 @@ FailureOr<llvm::SmallVector<Tensor>> MaxPoolGradOp::evaluate(llvm::ArrayRef<Tens
   results.push_back(std::move(result));
   return results;
 }
+
+//===----------------------------------------------------------------------===//
+// Library calls
+//===----------------------------------------------------------------------===//
+
+template <typename Op> static void addMaxPool(CallBuilder &call, Op op, Value x, Value y) {
+  RankedTensorType type = getTensorType(x);
+  call.addType("dtype", type.getElementType());
+  call.add("planes", type.getDimSize(0) * type.getDimSize(1));
+  call.addBuffer("x", x);
+  call.addBuffer("y", y);
+  addWindows(call, op, x, y, op.getWindow());
+}
+
+LogicalResult MaxPoolOp::emitCall(CallBuilder &call) {
+  addMaxPool(call, *this, getOperand(), getResult());
+  return success();
+}
+
+LogicalResult MaxPoolGradOp::emitCall(CallBuilder &call) {
+  addMaxPool(call, *this, getOperand(), getCotangent());
+  call.addBuffer("out", getResult());
+  return success();
+}

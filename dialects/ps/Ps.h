@@ -2,6 +2,7 @@
 #ifndef PARASHARD_DIALECTS_PS_PS_H
 #define PARASHARD_DIALECTS_PS_PS_H
 
+#include "dialects/ps/CallBuilder.h"
 #include "dialects/ps/OpSupport.h"
 #include "dialects/ps/PsAttributes.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"

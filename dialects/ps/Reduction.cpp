@@ -7,10 +7,6 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-static RankedTensorType getTensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// The dims of `type` that are not in `dims`.
 static SmallVector<int64_t> getKeptDims(RankedTensorType type, ArrayRef<int64_t> dims) {
   SmallVector<int64_t> kept;

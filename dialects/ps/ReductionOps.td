@@ -1,7 +1,7 @@
 // Reductions over dims.
 include "dialects/ps/Base.td"
 
-def PS_ReduceOp : PS_TensorOp<"reduce", [PS_Row, PS_Differentiable, PS_Cost]> {
+def PS_ReduceOp : PS_TensorOp<"reduce", [PS_Row, PS_Differentiable, PS_Cost, PS_Precision<"Fp32">]> {
   let summary = "combines all elements along `dims`, which go away";
   let description = [{
     A sum of floats is taken in the element type's rounding only at its end (f32 for 16-bit types).

@@ -8,10 +8,6 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-static RankedTensorType getTensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static void copyElement(Tensor &to, int64_t i, const Tensor &from, int64_t j) {
   if (to.isFloat())
     to.set(i, from.get(j));

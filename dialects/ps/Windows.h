@@ -36,6 +36,18 @@ mlir::LogicalResult verifyWindows(mlir::Operation *op, const Windows &windows,
 /// their windows share.
 void addSpace(ShardingRule &rule, TensorFactors &tensor, llvm::ArrayRef<int64_t> sizes);
 
+/// Adds the fields of windows of the size `window` over x with the results y.
+template <typename Op>
+void addWindows(CallBuilder &call, Op op, mlir::Value x, mlir::Value y,
+                llvm::ArrayRef<int64_t> window) {
+  call.add("in", llvm::json::Array(getSpace(x.getType())));
+  call.add("out_size", llvm::json::Array(getSpace(y.getType())));
+  call.add("window", llvm::json::Array(window));
+  call.add("strides", llvm::json::Array(op.getStrides()));
+  call.add("low", llvm::json::Array(op.getLow()));
+  call.add("dilation", llvm::json::Array(op.getDilation()));
+}
+
 } // namespace parashard::ps
 
 #endif

@@ -1,7 +1,6 @@
 // A class function as instructions: kernels, contractions, copies.
 #include "ClassCode.h"
 #include "lib/Memory/Buffers.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -217,6 +216,45 @@ void ClassCode::writeChunks(const ChunkedMatmul &matmul, Operation *collective) 
 }
 
 //===----------------------------------------------------------------------===//
+// Library calls
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Answers an op's questions about values with the buffers of its function.
+class InstructionBuilder : public ps::CallBuilder {
+public:
+  using Address = llvm::function_ref<json::Value(Value)>;
+  InstructionBuilder(json::Object &object, const ClassBuffers &buffers, Address address)
+      : object(object), buffers(buffers), address(address) {}
+
+  void add(StringRef field, json::Value value) override { object[field] = std::move(value); }
+  void addType(StringRef field, Type element) override { object[field] = getDtypeName(element); }
+  void addBuffer(StringRef field, Value value) override { object[field] = address(value); }
+  std::optional<SmallVector<int64_t>> getStrides(Value value) override {
+    auto view = getView(value);
+    return view ? std::optional(SmallVector<int64_t>(view->strides)) : std::nullopt;
+  }
+  int64_t getAccumulated(Value result) override { return buffers.getAccumulated(result); }
+  int64_t getKeyNumber(Value key) override { return buffers.getScalarSlot(key) - kKeySlots; }
+
+private:
+  static constexpr int64_t kKeySlots = 3; ///< the slots before those of keys
+  json::Object &object;
+  const ClassBuffers &buffers;
+  Address address;
+};
+} // namespace
+
+LogicalResult ClassCode::writeCall(ps::LoweringOpInterface op) {
+  json::Object object = begin(op->getName().stripDialect(), op);
+  InstructionBuilder builder(object, buffers, [&](Value value) { return buffer(value); });
+  if (failed(op.emitCall(builder)))
+    return failure();
+  add(std::move(object));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // The function
 //===----------------------------------------------------------------------===//
 
@@ -255,40 +293,18 @@ LogicalResult ClassCode::write(Operation *op) {
   WalkResult checked = op->walk([](Operation *inner) { return WalkResult(checkTypes(inner)); });
   if (checked.wasInterrupted())
     return failure();
-  return TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<ps::FusedOp>([&](auto fused) { return writeFused(fused); })
-      .Case<ps::ContractOp>([&](auto contract) { return writeContract(contract); })
-      .Case<ps::AttentionOp>([&](auto attention) { return writeAttention(attention); })
-      .Case<ps::AttentionGradOp>([&](auto grad) { return writeAttentionGrad(grad); })
-      .Case<ps::EmbeddingOp>([&](auto embedding) {
-        writeEmbedding(embedding);
-        return success();
-      })
-      .Case<ps::EmbeddingGradOp>([&](auto grad) {
-        writeEmbeddingGrad(grad);
-        return success();
-      })
-      .Case<ps::ConvolutionOp, ps::ConvolutionInputOp, ps::ConvolutionKernelOp>(
-          [&](auto convolution) {
-            writeConvolution(convolution);
-            return success();
-          })
-      .Case<ps::MaxPoolOp>([&](auto pool) {
-        writeMaxPool(pool);
-        return success();
-      })
-      .Case<ps::MaxPoolGradOp>([&](auto grad) {
-        writeMaxPoolGrad(grad);
-        return success();
-      })
-      .Case<ps::WaitOp>([&](auto wait) { return writeWait(wait); })
-      .Case<ps::ReadOp, ps::WriteOp, ps::AccumulateOp, func::ReturnOp>(
-          [](Operation *) { return success(); })
-      .Default([&](Operation *other) -> LogicalResult {
-        if (isView(other))
-          return success();
-        return writeCollective(other);
-      });
+  if (auto fused = dyn_cast<ps::FusedOp>(op))
+    return writeFused(fused);
+  if (auto contract = dyn_cast<ps::ContractOp>(op))
+    return writeContract(contract);
+  if (auto wait = dyn_cast<ps::WaitOp>(op))
+    return writeWait(wait);
+  if (auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
+      lowering && lowering.getLoweringKind() == ps::LoweringKind::Library)
+    return writeCall(lowering);
+  if (isa<ps::ReadOp, ps::WriteOp, ps::AccumulateOp, func::ReturnOp>(op) || isView(op))
+    return success();
+  return writeCollective(op);
 }
 
 json::Array ClassCode::describeScratch(ArrayRef<int64_t> ends) {

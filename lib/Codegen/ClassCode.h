@@ -3,16 +3,14 @@
 #define PARASHARD_LIB_CODEGEN_CLASSCODE_H
 
 #include "KernelSet.h"
-#include "lib/Fusion/ClassBuffers.h"
 #include "lib/Fusion/AsyncCollectives.h"
+#include "lib/Fusion/ClassBuffers.h"
 #include "llvm/Support/JSON.h"
 
 namespace parashard::codegen {
 
 /// "f32" and the like.
 llvm::StringRef getDtypeName(mlir::Type element);
-/// "dtype" of what an op reads, and "out_dtype" of what it yields where that is another.
-void describeTypes(llvm::json::Object &object, mlir::Value operand, mlir::Value result);
 /// "dtype" of what an op reads, and "out_dtype" of what it yields where that is another.
 void describeTypes(llvm::json::Object &object, mlir::Value operand, mlir::Value result);
 /// A location as a model's author reads it: "transformer.h.0 (model.py:12)", or empty.
@@ -45,15 +43,8 @@ private:
   void writeMatmul(ps::ContractOp op, const fusion::MatmulChunk &chunk);
   /// Beside the collective that it is cut with.
   void writeChunks(const fusion::ChunkedMatmul &matmul, mlir::Operation *collective);
-  mlir::LogicalResult writeAttention(ps::AttentionOp op);
-  mlir::LogicalResult writeAttentionGrad(ps::AttentionGradOp op);
-  void writeEmbedding(ps::EmbeddingOp op);
-  void writeEmbeddingGrad(ps::EmbeddingGradOp op);
-  void writeConvolution(ps::ConvolutionOp op);
-  void writeConvolution(ps::ConvolutionInputOp op);
-  void writeConvolution(ps::ConvolutionKernelOp op);
-  void writeMaxPool(ps::MaxPoolOp op);
-  void writeMaxPoolGrad(ps::MaxPoolGradOp op);
+  /// Writes the instruction that a library op describes.
+  mlir::LogicalResult writeCall(ps::LoweringOpInterface op);
   mlir::LogicalResult writeCollective(mlir::Operation *op);
   /// Chunk `number` of `count` of a collective.
   void addCollective(mlir::Operation *op, int64_t number, int64_t count);
@@ -62,13 +53,6 @@ private:
   void writeCopies();
   /// What lies in scratch and when, in instructions; `ends`: the number behind those of each op.
   llvm::json::Array describeScratch(llvm::ArrayRef<int64_t> ends);
-  template <typename Op> mlir::LogicalResult describeAttention(llvm::json::Object &object, Op op);
-  template <typename Op>
-  void describeConvolution(llvm::json::Object &object, Op op, mlir::Value x, mlir::Value w,
-                           mlir::Value y);
-  template <typename Op>
-  void describeMaxPool(llvm::json::Object &object, Op op, mlir::Value x, mlir::Value y);
-  mlir::LogicalResult addHeads(llvm::json::Object &object, llvm::StringRef name, mlir::Value value);
 
   mlir::func::FuncOp function;
   fusion::ClassBuffers buffers;

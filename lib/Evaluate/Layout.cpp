@@ -80,7 +80,7 @@ SmallVector<int64_t> Layout::getGroup(int64_t rank, ArrayAttr names) const {
   return members;
 }
 
-int64_t Layout::getGlobalIndex(int64_t rank, DimAttr dim, int64_t size, int64_t local) const {
+int64_t Layout::getDimIndex(int64_t rank, DimAttr dim, int64_t size, int64_t local) const {
   if (dim.getFactors().empty())
     return local;
   int64_t global = 0, globalStride = 1;
@@ -101,7 +101,7 @@ int64_t Layout::getGlobalIndex(int64_t rank, ArrayRef<int64_t> shape, ShardingAt
                                ArrayRef<int64_t> local) const {
   int64_t index = 0;
   for (auto [d, size] : llvm::enumerate(shape)) {
-    int64_t place = getGlobalIndex(rank, sharding.getDims()[d], size, local[d]);
+    int64_t place = getDimIndex(rank, sharding.getDims()[d], size, local[d]);
     if (place < 0)
       return -1;
     index = index * size + place;

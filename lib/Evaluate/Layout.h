@@ -28,7 +28,7 @@ public:
   llvm::SmallVector<int64_t> getGroup(int64_t rank, mlir::ArrayAttr axes) const;
 
   /// The global place of local place `local` of a dim of `size` on `rank`; -1 for padding.
-  int64_t getGlobalIndex(int64_t rank, ps::DimAttr dim, int64_t size, int64_t local) const;
+  int64_t getDimIndex(int64_t rank, ps::DimAttr dim, int64_t size, int64_t local) const;
 
   /// Each rank's shard of `whole`; padding is zero. A partial sharding gives the value to shard 0
   /// of the partial axes and zeros (for sums; else the value) to the others.

@@ -1,4 +1,4 @@
-// The table of ops by class of precision, and what a user overrides in it.
+// The class of precision of each op: its own, or the one that the user asks for.
 #include "OpClasses.h"
 #include "lib/IR/ModulePath.h"
 #include "shared/Globs.h"
@@ -8,43 +8,6 @@
 using namespace mlir;
 
 namespace parashard {
-
-/// As torch.autocast has it, but for losses' and norms' own ops, which stand here as themselves.
-llvm::ArrayRef<PrecisionRow> getPrecisionTable() {
-  using enum PrecisionClass;
-  static constexpr PrecisionRow table[] = {
-      {"ps.contract", Compute},
-      {"ps.convolution", Compute},
-      {"ps.convolution_input", Compute},
-      {"ps.convolution_kernel", Compute},
-      {"ps.attention", Compute, 3, 1},
-      {"ps.attention_grad", Compute, 5, 3},
-      // What sums over many elements, or has values of any size.
-      {"ps.reduce", Fp32},
-      {"ps.softmax", Fp32},
-      {"ps.softmax_grad", Fp32},
-      {"ps.log_softmax", Fp32},
-      {"ps.layer_norm", Fp32, 1, 1},
-      {"ps.layer_norm_grad", Fp32, 2, 1},
-      {"ps.cross_entropy", Fp32, 1, 0},
-      {"ps.cross_entropy_grad", Fp32, 1, 1},
-      {"ps.binary_cross_entropy", Fp32},
-      {"ps.exp", Fp32},
-      {"ps.expm1", Fp32},
-      {"ps.log", Fp32},
-      {"ps.log1p", Fp32},
-      {"ps.pow", Fp32},
-      {"ps.rsqrt", Fp32},
-      {"ps.softplus", Fp32},
-      {"ps.embedding_grad", Fp32},
-  };
-  return table;
-}
-
-OpClasses::OpClasses(const PrecisionSpec &spec) : spec(spec) {
-  for (const PrecisionRow &row : getPrecisionTable())
-    rows.insert({row.op, row});
-}
 
 bool matchesOp(Operation *op, StringRef glob) {
   if (matchesGlob(glob, op->getName().getStringRef()))
@@ -62,17 +25,17 @@ bool matchesAny(Operation *op, llvm::ArrayRef<std::string> globs) {
   return llvm::any_of(globs, [&](const std::string &glob) { return matchesOp(op, glob); });
 }
 
-PrecisionRow OpClasses::lookup(Operation *op) const {
-  StringRef name = op->getName().getStringRef();
-  auto found = rows.find(name);
-  PrecisionRow row = found == rows.end() ? PrecisionRow{"", PrecisionClass::Widest} : found->second;
-  if (spec.kind == PrecisionSpec::Kind::Half && row.kind == PrecisionClass::Fp32)
-    row.kind = PrecisionClass::Widest; // it computes in f32 inside
+ps::OpPrecision OpClasses::lookup(Operation *op) const {
+  ps::OpPrecision precision;
+  if (auto known = dyn_cast<ps::PrecisionOpInterface>(op))
+    precision = known.getPrecision();
+  if (spec.kind == PrecisionSpec::Kind::Half && precision.kind == ps::PrecisionClass::Fp32)
+    precision.kind = ps::PrecisionClass::Widest; // its kernels accumulate in f32
   if (matchesAny(op, spec.keepFp32))
-    row.kind = PrecisionClass::Fp32;
+    precision.kind = ps::PrecisionClass::Fp32;
   else if (matchesAny(op, spec.compute))
-    row.kind = PrecisionClass::Compute;
-  return row;
+    precision.kind = ps::PrecisionClass::Compute;
+  return precision;
 }
 
 LogicalResult OpClasses::checkGlobs(ModuleOp module) const {

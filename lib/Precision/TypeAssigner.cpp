@@ -62,28 +62,29 @@ void TypeAssigner::assign(Operation *op) {
   bool isActive = llvm::any_of(op->getOperands(), [&](Value v) { return active.contains(v); });
   if (isActive)
     active.insert(op->result_begin(), op->result_end());
-  PrecisionRow row = classes.lookup(op);
-  FloatType type = isa<ConvertOp>(op) ? FloatType() : chooseType(op, row);
+  ps::OpPrecision row = classes.lookup(op);
+  FloatType type = isa<ConvertOp>(op) ? FloatType() : chooseType(op, precision);
   if (!type)
     return;
   // With a number that the narrow type has not: rounded once, at the end, as a scalar operand in
   // PyTorch.
-  bool roundsAtEnd = type == narrow && row.kind == PrecisionClass::Widest && hasInexactNumber(op);
+  bool roundsAtEnd =
+      type == narrow && precision.kind == ps::PrecisionClass::Widest && hasInexactNumber(op);
   if (roundsAtEnd)
     type = wide;
   for (OpOperand &operand : op->getOpOperands())
-    if (isOwn(operand.get()) && operand.getOperandNumber() < unsigned(row.operands))
+    if (isOwn(operand.get()) && operand.getOperandNumber() < unsigned(precision.operands))
       operand.set(convert(operand.get(), type, op));
-  bool isGradient =
-      row.kind == PrecisionClass::Compute && !all && getPhase(op) == Phase::BackwardWeight;
+  bool isGradient = precision.kind == ps::PrecisionClass::Compute && !all &&
+                    getPhase(op) == Phase::BackwardWeight;
   for (OpResult result : op->getResults())
-    if (isOwn(result) && result.getResultNumber() < unsigned(row.results))
+    if (isOwn(result) && result.getResultNumber() < unsigned(precision.results))
       result.setType(cast<RankedTensorType>(result.getType()).clone(isGradient ? wide : type));
   if (roundsAtEnd)
     for (OpResult result : op->getResults())
       narrowUses(result);
   bool moves = isa<ReshapeOp, TransposeOp>(op) && computed.contains(op->getOperand(0));
-  if (row.kind == PrecisionClass::Compute || moves)
+  if (precision.kind == ps::PrecisionClass::Compute || moves)
     computed.insert(op->result_begin(), op->result_end());
 }
 
@@ -122,14 +123,14 @@ void TypeAssigner::narrowUses(OpResult result) {
     use->set(convert(result, narrow, use->getOwner()));
 }
 
-FloatType TypeAssigner::chooseType(Operation *op, const PrecisionRow &row) {
+FloatType TypeAssigner::chooseType(Operation *op, const ps::OpPrecision &precision) {
   bool isActive = llvm::any_of(op->getOperands(), [&](Value v) { return active.contains(v); });
-  if (row.kind == PrecisionClass::Compute && isActive)
+  if (precision.kind == ps::PrecisionClass::Compute && isActive)
     return narrow;
-  if (row.kind == PrecisionClass::Fp32)
+  if (precision.kind == ps::PrecisionClass::Fp32)
     return wide;
-  return chooseWidest(
-      op, op->getOperands().take_front(std::min<unsigned>(row.operands, op->getNumOperands())));
+  return chooseWidest(op, op->getOperands().take_front(
+                              std::min<unsigned>(precision.operands, op->getNumOperands())));
 }
 
 /// A parameter that is added to what a `compute` op yields has no type of its own there.

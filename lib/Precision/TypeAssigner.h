@@ -25,7 +25,7 @@ private:
   void matchVariable(mlir::Operation *op);
   void matchResults(mlir::Operation *end);
   /// The type that an op's tensors get; null where they stay.
-  mlir::FloatType chooseType(mlir::Operation *op, const PrecisionRow &row);
+  mlir::FloatType chooseType(mlir::Operation *op, const ps::OpPrecision &precision);
   mlir::FloatType chooseWidest(mlir::Operation *op, mlir::ValueRange operands);
   bool hasInexactNumber(mlir::Operation *op) const;
   void narrowUses(mlir::OpResult result);

@@ -1,8 +1,8 @@
 // Joining, leaving and failing.
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/comm/process/Mpi.h"
-#include "runtime/comm/process/RendezvousFile.h"
 #include "runtime/comm/process/ProcessCommunication.h"
+#include "runtime/comm/process/RendezvousFile.h"
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -88,22 +88,23 @@ void ProcessJob::joinMpi(const ProcessIdentity &place) {
         "use --comm tcp",
         place.variable.c_str(), (long long)place.size, mpi->library().c_str(), mpi->getSize());
   Socket listener;
-  RendezvousInfo info;
+  RendezvousInfo posting;
   if (mpi->getRank() == 0) {
     listener = listenAt(0, false);
     if (!listener)
       PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
-    info = makeRendezvousInfo(listener);
+    posting = makeRendezvousInfo(listener);
   }
-  mpi->share(&info, sizeof(info));
+  mpi->share(&posting, sizeof(posting));
   deadline.reset();
-  info = makeProcessInfo(mpi->getRank(), mpi->getSize(), info.job);
+  info = makeProcessInfo(mpi->getRank(), mpi->getSize(), posting.job);
   info.command = command;
   double seconds = silenceAllowed();
   if (info.rank == 0) {
-    startMonitor(hostRendezvous(listener, info, info.key(), seconds));
+    startMonitor(hostRendezvous(listener, info, posting.key(), seconds));
   } else {
-    startMonitor(joinRendezvous(info.candidates(), info, info.key(), seconds, info.describe()));
+    startMonitor(
+        joinRendezvous(posting.candidates(), info, posting.key(), seconds, posting.describe()));
   }
   transports = makeMpiTransports(*monitor, mpi, dedicated);
   openRanks();
@@ -135,7 +136,8 @@ static std::vector<Candidate> candidatesOf(const RendezvousAddress &place) {
 }
 
 /// "host0 (10.0.0.1) port 29500": where a name leads may be the mistake.
-static std::string describe(const RendezvousAddress &meeting, const std::vector<Candidate> &candidates) {
+static std::string describe(const RendezvousAddress &meeting,
+                            const std::vector<Candidate> &candidates) {
   std::string addresses;
   for (size_t i = 0; i < candidates.size(); i += meeting.ports)
     if (candidates[i].address != meeting.hosts[0])
@@ -147,28 +149,29 @@ static Rendezvous meetAtPorts(const RendezvousAddress &meeting, const ProcessInf
   if (info.rank == 0)
     return hostRendezvous(listenForOthers(meeting), info, meeting.key, silenceAllowed());
   std::vector<Candidate> candidates = candidatesOf(meeting);
-  return joinRendezvous(candidates, info, meeting.key, silenceAllowed(), describe(meeting, candidates));
+  return joinRendezvous(candidates, info, meeting.key, silenceAllowed(),
+                        describe(meeting, candidates));
 }
 
 /// Rank 0 says in a file where it listens; the others look into it until they have found it.
 static Rendezvous meetByFile(const std::string &path, ProcessInfo &info, JobKey &key) {
   if (info.rank > 0) {
     auto look = [&path](ProcessInfo &mine, JobKey &itsKey) {
-      std::optional<RendezvousInfo> info = readRendezvousFile(path);
-      mine.job = info ? info->job : 0;
-      itsKey = info ? info->key() : JobKey();
-      return info ? info->candidates() : std::vector<Candidate>();
+      std::optional<RendezvousInfo> posting = readRendezvousFile(path);
+      mine.job = posting ? posting->job : 0;
+      itsKey = posting ? posting->key() : JobKey();
+      return posting ? posting->candidates() : std::vector<Candidate>();
     };
     return joinRendezvous(look, info, key, silenceAllowed(),
-                    "what \"" + path + "\" (PSRT_RENDEZVOUS_FILE) says");
+                          "what \"" + path + "\" (PSRT_RENDEZVOUS_FILE) says");
   }
   Socket listener = listenAt(0, /*local=*/false);
   if (!listener)
     PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
-  RendezvousInfo info = makeRendezvousInfo(listener);
-  info.job = info.job;
-  key = info.key();
-  RendezvousFile posted(path, info);
+  RendezvousInfo posting = makeRendezvousInfo(listener);
+  info.job = posting.job;
+  key = posting.key();
+  RendezvousFile posted(path, posting);
   return hostRendezvous(listener, info, key, silenceAllowed());
 }
 
@@ -181,7 +184,7 @@ void ProcessJob::joinTcp(const ProcessIdentity &place) {
     PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
   info.port = portOf(listener);
   Rendezvous rendezvous = meeting.file.empty() ? meetAtPorts(meeting, info)
-                                   : meetByFile(meeting.file, info, meeting.key);
+                                               : meetByFile(meeting.file, info, meeting.key);
   std::vector<MeshPeer> peers;
   for (const ProcessInfo &other : rendezvous.infos)
     peers.push_back({{rendezvous.addressOf(other.rank), other.port}, other.nonce});

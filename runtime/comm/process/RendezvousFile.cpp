@@ -11,7 +11,7 @@
 
 namespace psrt {
 
-/// The key by which a file is known as a info, and the version of what it has.
+/// The key by which a file is known as a posting, and the version of what it has.
 static constexpr const char *kKey = "parashard_rendezvous";
 static constexpr int kVersion = 2;
 
@@ -51,8 +51,8 @@ std::string RendezvousInfo::describe() const {
   return result + " port " + std::to_string(port);
 }
 
-static void addAddress(RendezvousInfo &info, const std::string &address) {
-  for (auto &place : info.addresses)
+static void addAddress(RendezvousInfo &posting, const std::string &address) {
+  for (auto &place : posting.addresses)
     if (!place[0]) {
       std::snprintf(place, sizeof(place), "%s", address.c_str());
       return;
@@ -60,14 +60,14 @@ static void addAddress(RendezvousInfo &info, const std::string &address) {
 }
 
 RendezvousInfo makeRendezvousInfo(const Socket &listener) {
-  RendezvousInfo info;
+  RendezvousInfo posting;
   Nonce drawn = drawNonce();
-  std::memcpy(&info.job, drawn.data(), sizeof(info.job));
-  info.secret = drawJobKey();
-  info.port = portOf(listener);
+  std::memcpy(&posting.job, drawn.data(), sizeof(posting.job));
+  posting.secret = drawJobKey();
+  posting.port = portOf(listener);
   for (const std::string &address : ownAddresses())
-    addAddress(info, address);
-  return info;
+    addAddress(posting, address);
+  return posting;
 }
 
 static RendezvousInfo parseRendezvousInfo(const std::string &text) {
@@ -77,20 +77,20 @@ static RendezvousInfo parseRendezvousInfo(const std::string &text) {
   for (const auto &[key, value] : json.items())
     if (key != kKey && key != "job" && key != "secret" && key != "port" && key != "addresses")
       throw std::runtime_error("unknown key \"" + key + "\"");
-  RendezvousInfo info;
-  info.job = json.at("job").get<uint64_t>();
-  info.secret = parseSecret(json.at("secret").get<std::string>());
-  info.port = json.at("port").get<uint16_t>();
+  RendezvousInfo posting;
+  posting.job = json.at("job").get<uint64_t>();
+  posting.secret = parseSecret(json.at("secret").get<std::string>());
+  posting.port = json.at("port").get<uint16_t>();
   for (const auto &address : json.at("addresses"))
-    addAddress(info, address.get<std::string>());
-  return info;
+    addAddress(posting, address.get<std::string>());
+  return posting;
 }
 
 std::optional<RendezvousInfo> readRendezvousFile(const std::string &path) {
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return std::nullopt;
-  /// No info is as long; what is may be a user's file of any size.
+  /// No posting is as long; what is may be a user's file of any size.
   constexpr size_t most = 4096;
   std::string text(most, '\0');
   struct stat info{};
@@ -113,10 +113,10 @@ std::optional<RendezvousInfo> readRendezvousFile(const std::string &path) {
   }
 }
 
-/// Returns whether a rank 0 listens where the info says: its job meets now.
-static bool isAnswered(const RendezvousInfo &info) {
+/// Returns whether a rank 0 listens where the posting says: its job meets now.
+static bool isAnswered(const RendezvousInfo &posting) {
   Connector connector(sizeof(Challenge));
-  connector.start(info.candidates());
+  connector.start(posting.candidates());
   Deadline deadline = secondsFromNow(1);
   while (std::optional<Connector::Answer> answer = connector.next(deadline)) {
     Challenge challenge;
@@ -129,15 +129,17 @@ static bool isAnswered(const RendezvousInfo &info) {
 
 /// Takes away what a job that was killed has left. \throws BadArgument where its job is alive.
 static void removeStale(const std::string &path) {
-  std::optional<RendezvousInfo> info = readRendezvousFile(path); // another file stays
-  if (!info)
+  std::optional<RendezvousInfo> posting = readRendezvousFile(path); // another file stays
+  if (!posting)
     return;
-  if (isAnswered(*info))
-    PSRT_FAIL(BadArgument,
-              "PSRT_RENDEZVOUS_FILE is \"%s\", by which another job meets now (its rank 0 is at %s); "
-              "give each job a file of its own",
-              path.c_str(), info->describe().c_str());
-  if (std::optional<RendezvousInfo> again = readRendezvousFile(path); again && again->job == info->job)
+  if (isAnswered(*posting))
+    PSRT_FAIL(
+        BadArgument,
+        "PSRT_RENDEZVOUS_FILE is \"%s\", by which another job meets now (its rank 0 is at %s); "
+        "give each job a file of its own",
+        path.c_str(), posting->describe().c_str());
+  if (std::optional<RendezvousInfo> again = readRendezvousFile(path);
+      again && again->job == posting->job)
     unlink(path.c_str());
 }
 
@@ -174,15 +176,15 @@ static bool writePrivately(const std::string &path, const std::string &text) {
   PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(why));
 }
 
-RendezvousFile::RendezvousFile(const std::string &path, const RendezvousInfo &info)
-    : path(path), job(info.job) {
+RendezvousFile::RendezvousFile(const std::string &path, const RendezvousInfo &posting)
+    : path(path), job(posting.job) {
   nlohmann::json addresses = nlohmann::json::array();
-  for (const Candidate &candidate : info.candidates())
+  for (const Candidate &candidate : posting.candidates())
     addresses.push_back(candidate.address);
   nlohmann::json json = {{kKey, kVersion},
                          {"job", job},
-                         {"secret", toHex(bytesOf(info.secret.bytes))},
-                         {"port", info.port},
+                         {"secret", toHex(bytesOf(posting.secret.bytes))},
+                         {"port", posting.port},
                          {"addresses", std::move(addresses)}};
   do
     removeStale(path);
@@ -191,7 +193,8 @@ RendezvousFile::RendezvousFile(const std::string &path, const RendezvousInfo &in
 
 RendezvousFile::~RendezvousFile() {
   try {
-    if (std::optional<RendezvousInfo> info = readRendezvousFile(path); info && info->job == job)
+    if (std::optional<RendezvousInfo> posting = readRendezvousFile(path);
+        posting && posting->job == job)
       unlink(path.c_str());
   } catch (const Error &) { // not ours any more
   }

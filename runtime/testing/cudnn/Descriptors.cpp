@@ -98,7 +98,7 @@ const std::vector<Rule> &getRules() {
   constexpr auto function = CUDNN_BACKEND_POINTWISE_DESCRIPTOR;
   constexpr auto pointwise = CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
   constexpr auto matmul = CUDNN_BACKEND_MATMUL_DESCRIPTOR;
-  constexpr auto matmul = CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
+  constexpr auto multiply = CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
   constexpr auto reduction = CUDNN_BACKEND_REDUCTION_DESCRIPTOR;
   constexpr auto reduce = CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR;
   constexpr auto reshape = CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR;
@@ -140,10 +140,10 @@ const std::vector<Rule> &getRules() {
       {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, descriptor, 1, tensor, true},
       {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, descriptor, 1, tensor, true},
       {matmul, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
-      {matmul, CUDNN_ATTR_OPERATION_MATMUL_DESC, descriptor, 1, matmul},
-      {matmul, CUDNN_ATTR_OPERATION_MATMUL_ADESC, descriptor, 1},
-      {matmul, CUDNN_ATTR_OPERATION_MATMUL_BDESC, descriptor, 1},
-      {matmul, CUDNN_ATTR_OPERATION_MATMUL_CDESC, descriptor, 1},
+      {multiply, CUDNN_ATTR_OPERATION_MATMUL_DESC, descriptor, 1, matmul},
+      {multiply, CUDNN_ATTR_OPERATION_MATMUL_ADESC, descriptor, 1},
+      {multiply, CUDNN_ATTR_OPERATION_MATMUL_BDESC, descriptor, 1},
+      {multiply, CUDNN_ATTR_OPERATION_MATMUL_CDESC, descriptor, 1},
       {reduction, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
       {reduction, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1},
       {reduce, CUDNN_ATTR_OPERATION_REDUCTION_DESC, descriptor, 1, reduction},

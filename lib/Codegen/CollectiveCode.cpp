@@ -1,4 +1,4 @@
-// Library ops and collectives of a class function as instructions.
+// Writes the collectives of a class function as instructions.
 #include "ClassCode.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -7,117 +7,6 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 namespace json = llvm::json;
-
-//===----------------------------------------------------------------------===//
-// Attention
-//===----------------------------------------------------------------------===//
-
-/// A [B, H, T, D] operand: its buffer, and strides of batch, head and row.
-LogicalResult ClassCode::addHeads(json::Object &object, StringRef name, Value value) {
-  auto view = getView(value);
-  if (!view || view->strides[3] != 1)
-    return emitError(value.getLoc())
-           << "attention's " << name << " is not dense along its features";
-  object[name] = buffer(value);
-  object[(name + "_strides").str()] =
-      json::Array{view->strides[0], view->strides[1], view->strides[2]};
-  return success();
-}
-
-template <typename Op> LogicalResult ClassCode::describeAttention(json::Object &object, Op op) {
-  auto q = cast<RankedTensorType>(op.getQuery().getType()).getShape();
-  auto k = cast<RankedTensorType>(op.getKey().getType()).getShape();
-  object["dtype"] = getDtypeName(getElementTypeOrSelf(op.getQuery().getType()));
-  object["sizes"] = json::Array{q[0], q[1], k[1], q[2], k[2], q[3]};
-  if (failed(addHeads(object, "q", op.getQuery())) || failed(addHeads(object, "k", op.getKey())) ||
-      failed(addHeads(object, "v", op.getValue())) ||
-      failed(addHeads(object, "out", op.getResult())))
-    return failure();
-  object["lse"] = buffer(op.getLse());
-  object["causal"] = op.getCausal();
-  object["window"] = op.getWindow().value_or(0);
-  object["scale"] = op.getScale().convertToDouble();
-  bool drops = op.getTraining() && !op.getDropout().isZero();
-  object["dropout"] = drops ? op.getDropout().convertToDouble() : 0.0;
-  object["key"] = drops && op.getRandomKey() ? buffers.getScalarSlot(op.getRandomKey()) - 3 : -1;
-  if (drops) {
-    if (op.getOffset())
-      object["offset"] = buffer(op.getOffset());
-    object["factor_sizes"] = json::Array(op.getFactorSizes().value_or(ArrayRef<int64_t>()));
-    object["factor_strides"] = json::Array(op.getFactorStrides().value_or(ArrayRef<int64_t>()));
-    object["global_size"] = op.getGlobalSize().value_or(q[0] * q[1] * q[2] * k[2]);
-  }
-  if (Value mask = op.getMask()) {
-    auto view = getView(mask);
-    if (!view)
-      return op.emitOpError("has a mask that is no strided view; run ps-fuse first");
-    object["mask"] = buffer(mask);
-    object["mask_dtype"] = getDtypeName(getElementTypeOrSelf(mask.getType()));
-    json::Array strides;
-    for (auto [size, stride] : llvm::zip_equal(view->shape, view->strides))
-      strides.push_back(size == 1 ? 0 : stride);
-    object["mask_strides"] = std::move(strides);
-  }
-  if (Value padding = op.getPadding())
-    object["padding"] = buffer(padding);
-  return success();
-}
-
-LogicalResult ClassCode::writeAttention(ps::AttentionOp op) {
-  json::Object object = begin("attention", op);
-  if (failed(describeAttention(object, op)))
-    return failure();
-  add(std::move(object));
-  return success();
-}
-
-LogicalResult ClassCode::writeAttentionGrad(ps::AttentionGradOp op) {
-  json::Object object = begin("attention_grad", op);
-  if (failed(describeAttention(object, op)) ||
-      failed(addHeads(object, "dout", op.getCotangent())) ||
-      failed(addHeads(object, "dq", op.getQueryCotangent())) ||
-      failed(addHeads(object, "dk", op.getKeyCotangent())) ||
-      failed(addHeads(object, "dv", op.getValueCotangent())))
-    return failure();
-  add(std::move(object));
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Embeddings
-//===----------------------------------------------------------------------===//
-
-static void describeEmbedding(json::Object &object, Value table, Value indices) {
-  auto type = cast<RankedTensorType>(table.getType());
-  auto places = cast<RankedTensorType>(indices.getType());
-  object["index_dtype"] = getDtypeName(places.getElementType());
-  object["count"] = places.getNumElements();
-  object["width"] = type.getDimSize(1);
-  object["rows"] = type.getDimSize(0);
-}
-
-void ClassCode::writeEmbedding(ps::EmbeddingOp op) {
-  json::Object object = begin("embedding", op);
-  describeEmbedding(object, op.getTable(), op.getIndices());
-  describeTypes(object, op.getTable(), op.getResult());
-  object["table"] = buffer(op.getTable());
-  object["indices"] = buffer(op.getIndices());
-  object["out"] = buffer(op.getResult());
-  add(std::move(object));
-}
-
-void ClassCode::writeEmbeddingGrad(ps::EmbeddingGradOp op) {
-  json::Object object = begin("embedding_grad", op);
-  describeEmbedding(object, op.getResult(), op.getIndices());
-  describeTypes(object, op.getCotangent(), op.getResult());
-  object["grad"] = buffer(op.getCotangent());
-  object["indices"] = buffer(op.getIndices());
-  object["out"] = buffer(op.getResult());
-  object["accumulate"] = buffers.getAccumulated(op.getResult());
-  if (auto padding = op.getPaddingIndex())
-    object["padding_index"] = int64_t(*padding);
-  add(std::move(object));
-}
 
 //===----------------------------------------------------------------------===//
 // Collectives
@@ -213,8 +102,8 @@ LogicalResult ClassCode::writeCollective(Operation *op) {
   if (count > 1 && (!matmul || matmul->places % count != 0))
     return op->emitOpError() << "has " << kChunksMark << " = " << count << ", but "
                              << (matmul ? "its matmul has " + std::to_string(matmul->places) +
-                                               " places along which both can be cut"
-                                         : std::string("is cut with no matmul"))
+                                              " places along which both can be cut"
+                                        : std::string("is cut with no matmul"))
                              << "; run ps-start-collectives, or remove the mark";
   if (getWait(op)) {
     tokens[op] = tokenCount;

@@ -1,0 +1,37 @@
+// The instruction of an op that the runtime's library computes, as the op describes it.
+#ifndef PARASHARD_DIALECTS_PS_CALLBUILDER_H
+#define PARASHARD_DIALECTS_PS_CALLBUILDER_H
+
+#include "mlir/IR/Value.h"
+#include "llvm/Support/JSON.h"
+#include <optional>
+
+namespace parashard::ps {
+
+/// Builds the instruction of one op. Its name is the op's without the dialect; its fields are those
+/// of docs/program-format.md. Code generation knows where values are, the op knows its fields:
+/// `ps.embedding` adds "table", "indices" and "out", for example.
+class CallBuilder {
+public:
+  virtual ~CallBuilder() = default;
+
+  /// Adds a field whose value does not depend on addresses.
+  virtual void add(llvm::StringRef field, llvm::json::Value value) = 0;
+  /// Adds the name of an element type, such as "f32".
+  virtual void addType(llvm::StringRef field, mlir::Type element) = 0;
+  /// Adds the address of a value's first element; the value may be a view.
+  virtual void addBuffer(llvm::StringRef field, mlir::Value value) = 0;
+  /// Returns the strides of a value in elements, one per dim; nullopt for a view without strides.
+  virtual std::optional<llvm::SmallVector<int64_t>> getStrides(mlir::Value value) = 0;
+  /// Returns the number of the variable that `result` is added to; -1 if `result` is only written.
+  virtual int64_t getAccumulated(mlir::Value result) = 0;
+  /// Returns the number of a random key among the keys of the function.
+  virtual int64_t getKeyNumber(mlir::Value key) = 0;
+
+  /// Adds "dtype", the operand's element type, and "out_dtype" if the result has another one.
+  void addTypes(mlir::Value operand, mlir::Value result);
+};
+
+} // namespace parashard::ps
+
+#endif
