@@ -1,0 +1,182 @@
+"""The examples in docs/levels.md are what the tools print today.
+
+To write them anew: python test/python/test_level_examples.py
+
+A comment `<!-- example: NAME -->` in the page stands before each example. Lines that an example omits are marked by a
+line `...`, attributes that it omits by `...` among the others.
+"""
+import dataclasses
+import inspect
+import pathlib
+import re
+import tempfile
+
+import oracle
+import pytest
+import torch
+from conftest import ROOT, tools_folder
+
+PAGE = ROOT / "docs/levels.md"
+EXAMPLE = re.compile(r"(<!-- example: ([\w ]+) -->\n)```\w+\n.*?```\n", re.DOTALL)
+REFRESH = "python test/python/test_level_examples.py"
+
+
+class Linear(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 2, bias=False)
+
+    def forward(self, x, target):
+        return torch.nn.functional.mse_loss(self.linear(x), target)
+
+
+@dataclasses.dataclass
+class Excerpt:
+    """Some lines of a level's IR."""
+
+    level: str
+    # Of the ops and functions whose first line matches the key: the lines that match the value.
+    parts: dict
+    # The attributes that stay.
+    attributes: tuple = ()
+
+
+PLAN = {"mesh|grad|parameter": "", "@micro_batch": ""}
+RUNS = {"@stage0.micro_batch": "func|run", "@stage0.update": "func|read|all_reduce|run"}
+BODY = "func|contract|:2 = ps.fused|sub|mul|reduce|return"
+STEP = {
+    "ps.variable": "parameter|gradient",
+    "@linear.forward": "func|contract",
+    "@pp0": r"micro_batch 0|micro_batch = 0|program|loss.sum :|\.grad :|start|wait|update|^  }",
+}
+ADDRESSES = ("ps.address", "ps.addresses", "ps.scratch_address", "ps.offsets", "ps.scratch_bytes")
+
+EXCERPTS = {
+    "imported after": Excerpt("0-imported", {"": ""}, ("ps.name", "ps.level")),
+    "training before": Excerpt("0-imported", {"func": ""}),
+    "training after": Excerpt(
+        "1-training", {"@micro_batch": "", "@update": r"func|\.grad|write @linear"}, ("ps.phase",)
+    ),
+    "planned before": Excerpt("1-training", PLAN),
+    "planned after": Excerpt("2-planned", PLAN, ("ps.sharding", "ps.shardings")),
+    "partitioned before": Excerpt(
+        "2-planned", {"@micro_batch": "", "@update": r"func|loss.sum|\.grad|^  }"}, ("ps.shardings",)
+    ),
+    "partitioned after": Excerpt("3-partitioned", {"@linear.forward": BODY, **RUNS}, ("ps.class", "ps.stage", "ps.saved")),
+    "scheduled before": Excerpt("3-partitioned", RUNS),
+    "scheduled after": Excerpt("4-scheduled", {"@pp0": ""}, ("ps.micro_batch",)),
+    "placed before": Excerpt("4-scheduled", STEP),
+    "placed after": Excerpt("5-placed", STEP, ADDRESSES),
+}
+
+
+# ---- excerpts ------------------------------------------------------------------------------------------------------
+
+
+def split_attributes(text):
+    """The attributes of a dictionary's inside: commas in brackets or strings separate none."""
+    attributes, depth, quoted, start = [], 0, False, 0
+    for i, c in enumerate(text + ","):
+        quoted ^= c == '"'
+        depth += 0 if quoted else (c in "[{<(") - (c in "]}>)")
+        if c == "," and not depth and not quoted:
+            attributes.append(text[start:i].strip())
+            start = i + 1
+    return attributes
+
+
+def elide_attributes(line, kept):
+    """`{ps.phase = #ps.phase<forward>, ps.segment = 0 : i64}` without ps.phase: `{..., ps.segment = 0 : i64}`."""
+    out, at = "", 0
+    while (begin := line.find("{ps.", at)) >= 0:
+        end, depth, quoted = begin, 0, False
+        while True:
+            quoted ^= line[end] == '"'
+            depth += 0 if quoted else (line[end] == "{") - (line[end] == "}")
+            end += 1
+            if not depth:
+                break
+        attributes = split_attributes(line[begin + 1 : end - 1])
+        shown = [one for one in attributes if one.split(" ")[0] in kept]
+        shown = ["..."] * (len(shown) < len(attributes)) + shown
+        out += line[at:begin] + "{" + ", ".join(shown) + "}"
+        at = end
+    return out + line[at:]
+
+
+def cut(text, excerpt):
+    """The lines of `text` that an excerpt has, with `...` where it omits some."""
+    out, head = [], ""
+    for line in text.strip().splitlines():
+        if re.match(r"(  )?\S", line) and not line.strip().startswith("}"):
+            head = line.split("(")[0].split("{")[0]
+        patterns = [lines for ops, lines in excerpt.parts.items() if re.search(ops, head)]
+        indent = re.match(" *", line)[0]
+        if any(re.search(pattern, line) for pattern in patterns):
+            out.append(elide_attributes(line, excerpt.attributes))
+        elif not out or out[-1].strip() != "...":
+            out.append(indent + "...")
+    return "\n".join(out) + "\n"
+
+
+# ---- the levels of the model ---------------------------------------------------------------------------------------
+
+
+def make_levels(folder):
+    """The IR of every level, by name, without source locations; "model": its source."""
+    torch.manual_seed(0)
+    inputs = {"x": torch.zeros(8, 4), "target": torch.zeros(8, 2)}
+    torch.export.save(torch.export.export(Linear(), (), inputs), str(folder / "linear.pt2"))
+    oracle.run(
+        [tools_folder() / "ps-compile", "linear.pt2", "-o", "linear", "--mesh", "dp=2", "--micro-batches", "2",
+         "--optimizer", "sgd(lr=0.1)", "--stop-after", "placed", "--dump-dir", "."],
+        folder,
+    )  # fmt: skip
+    levels = {}
+    for dump in folder.glob("*.mlir"):
+        levels[dump.stem] = oracle.run([tools_folder() / "ps-opt", dump], folder)
+    return levels
+
+
+def fill_page(levels):
+    """The page, with every example made anew."""
+
+    def make(match):
+        start, name = match.groups()
+        if name == "imported before":
+            return f"{start}```python\n{inspect.getsource(Linear)}```\n"
+        excerpt = EXCERPTS[name]
+        return f"{start}```mlir\n{cut(levels[excerpt.level], excerpt)}```\n"
+
+    return EXAMPLE.sub(make, PAGE.read_text())
+
+
+@pytest.fixture(scope="module")
+def levels(tmp_path_factory):
+    return make_levels(tmp_path_factory.mktemp("levels"))
+
+
+def test_examples_are_what_the_tools_print(levels):
+    text = PAGE.read_text()
+    assert sorted(name for _, name in EXAMPLE.findall(text)) == sorted([*EXCERPTS, "imported before"])
+    assert text == fill_page(levels), f"docs/levels.md is stale; write its examples anew by\n  {REFRESH}"
+
+
+def test_every_level_has_the_same_headings():
+    text = PAGE.read_text()
+    sections = re.split(r"^## Level \d: \w+.*\n", text, flags=re.MULTILINE)[1:]
+    assert len(sections) == 6
+    headings = ["Input", "Output", "Attributes added", "Passes in order", "Invariants", "Example"]
+    for section in sections:
+        assert re.findall(r"^### (.+)$", section, re.MULTILINE) == headings
+
+
+def test_excerpts_are_marked():
+    """A line that is left out, and an attribute that is, leave three dots."""
+    text = 'module {\n  ps.x {ps.a = [1, 2], ps.b = "}, {"}\n  ps.y\n}\n'
+    assert cut(text, Excerpt("", {"module|ps.x": ""}, ("ps.a",))) == "module {\n  ps.x {..., ps.a = [1, 2]}\n  ...\n"
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        PAGE.write_text(fill_page(make_levels(pathlib.Path(folder))))
