@@ -557,28 +557,39 @@ LIST = ROOT / "docs/pytorch-ops.md"
 LIMITS = """\
 # The ops of PyTorch that are imported
 
-Written by `python test/python/test_import_ops.py` from the importer's tables (`lib/Import/Pt2`). A name without an
-overload stands for all of its overloads; in-place ops are imported as their pure twins. An op that is not here is an
-error of the import that lists all such ops with their places in the model's source.
+`python test/python/test_import_ops.py` writes this page from the importer's tables
+(`lib/Import/Pt2`). A name without an overload stands for all of its overloads. In-place ops are
+imported as their functional variants. An op that is not listed is an error of the import, which
+lists all such ops with their source lines.
 
-Values and gradients are PyTorch's, where branches meet too. What is only there in part:
-* `gather`: one index for each place along the other dims. `index`, `index_select`: constant progressions, or rows of a table.
-  Negative indices count from the end, but those of a model input are errors. Rows beyond a table are NaN.
-* Writes in place through views other than slices, permutations and reshapes are errors: `diagonal`, `einsum`, `unfold`.
-* `sin` and `cos` of f32 are NaN from 2^48 on. `pow` of f32 is exact to about 1e-6.
-* `flip`, `roll`, `index_select` by a constant: an order of at most 16 progressions.
-* `detach`, `no_grad`: not with writes in place to a value that takes a gradient. PyTorch's `run_decompositions` drops
-  no_grad regions, and `torch.export` never records `.data`, nor a no_grad region within a region of autocast;
-  `parashard.export` keeps all of them, and refuses to set `.data`.
-* `torch.export` also drops the backward of a `torch.autograd.Function` and the hooks of tensors, parameters and modules. Nothing of
-  them is in an archive of `torch.export.save`. `parashard.export` refuses a Function whose backward is not the derivative of its
-  forward where a gradient flows through it, and hooks of tensors and parameters; of modules' backward hooks it says that they are not exported.
-* `max.dim`, `min.dim`, `argmax`, `argmin` give the first place.
-* `linalg_norm`: of vectors, and the Frobenius norm. `fmod`, `remainder`, `floor_divide`: of integers. `round`: without decimals.
-* `max_pool*`, `adaptive_max_pool*`: values, not their places; adaptive ones into sizes that divide. `instance_norm`: of each
-  input alone, without running statistics. Interpolation along one or three dims: as exported, not decomposed. Space dims
-  are never split; a batch is. Linear interpolation, and adaptive averages into sizes that do not divide, are products with a
-  matrix of weights: an infinite element makes its row and its column NaN, beyond what PyTorch does.
+Values and gradients equal PyTorch's, also where branches meet. Some ops have limits:
+
+* **Gather and index.** `gather` takes one index for each position along the other dims. `index` and
+  `index_select` take constant progressions, or rows of a table. Negative indices count from the
+  end, but negative values of a model input are errors. Rows beyond a table are NaN.
+* **In-place writes** through views other than slices, permutations and reshapes are errors:
+  `diagonal`, `einsum`, `unfold`.
+* **Functions of f32.** `sin` and `cos` are NaN from 2^48 on. `pow` is exact to about 1e-6.
+* **Orders.** `flip`, `roll` and `index_select` by a constant allow an order of at most 16
+  progressions.
+* **Stopped gradients.** `detach` and `no_grad` are not supported with in-place writes to a value
+  that takes a gradient. PyTorch's `run_decompositions` drops no_grad regions. `torch.export` never
+  records `.data`, nor a no_grad region inside an autocast region. `parashard.export` keeps all
+  no_grad regions, and refuses to set `.data`.
+* **Custom backwards and hooks.** `torch.export` also drops the backward of a
+  `torch.autograd.Function`, and the hooks of tensors, parameters and modules. An archive of
+  `torch.export.save` has no trace of them. `parashard.export` refuses hooks of tensors and
+  parameters. It refuses a Function whose backward is not the derivative of its forward, if a
+  gradient flows through it. It reports that backward hooks of modules are not exported.
+* **First maximum.** `max.dim`, `min.dim`, `argmax` and `argmin` give the first index.
+* **Restricted arguments.** `linalg_norm`: vectors, and the Frobenius norm. `fmod`, `remainder`,
+  `floor_divide`: integers. `round`: without decimals. `instance_norm`: each input alone, without
+  running statistics.
+* **Pooling.** `max_pool*` and `adaptive_max_pool*` give values, not indices. Adaptive ones support
+  sizes that divide. Space dims are never split; a batch is.
+* **Interpolation** along one or three dims is supported as exported, not decomposed. Linear
+  interpolation, and adaptive averages into sizes that do not divide, are matmuls with a matrix of
+  weights. An infinite element then makes its row and its column NaN, unlike in PyTorch.
 
 | family | ops |
 |---|---|

@@ -599,29 +599,35 @@ LIST = ROOT / "docs/onnx-ops.md"
 HEAD = """\
 # The ops of ONNX that are imported
 
-Written by `python test/python/test_onnx_ops.py` from the importer's tables (`lib/Import/Onnx`): ops of ONNX's own
-domain, opsets 13 to 25. Functions that the file defines are inlined. An op that is not here is an error of the import
-that lists all such ops with their places in the model's source.
+`python test/python/test_onnx_ops.py` writes this page from the importer's tables
+(`lib/Import/Onnx`). It lists ops of ONNX's own domain, opsets 13 to 25. Functions that the file
+defines are inlined. An op that is not listed is an error of the import, which lists all such ops
+with their source lines.
 
-The format has no stop-gradients and no writes of buffers. PyTorch's exporter drops `detach()`, `torch.no_grad()` and buffers
-that the forward pass writes (running averages), and the file does not show that: a model that has them trains with
-other gradients. Export it with `torch.export` instead.
+The format has no stop-gradients and no writes of buffers. PyTorch's exporter drops `detach()`,
+`torch.no_grad()` and buffers that the forward pass writes (running averages), and the file does not
+show it. A model that has them trains with other gradients. Export it with `torch.export` instead.
 
-What is only there in part:
+Some ops have limits:
+
 * Shapes, axes, split sizes, pads, repeats and ranges must be known once the inputs' dims are.
-* `Gather`: rows of a table of floats, or constant places (at most 16 progressions). `GatherElements`: one index for each
-  place along the other dims. `GatherND`: constant progressions, elements of a constant, or rows of a table.
-* `Mod`: of integers. `Pow` of integers: to 1, 2 or 3. `Pad`: with a constant. `NegativeLogLikelihoodLoss`: of a `LogSoftmax`.
-* `MaxPool`: values, not their places. `BatchNormalization`: by running statistics, or by those of the batch without giving
-  new running ones. `Resize`: nearest and linear, without antialiasing. `Einsum`: of floats. `ScatterElements` and
+* `Gather` takes rows of a table of floats, or constant indices (at most 16 progressions).
+  `GatherElements` takes one index for each position along the other dims. `GatherND` takes constant
+  progressions, elements of a constant, or rows of a table.
+* `Mod`: integers. `Pow` of integers: to 1, 2 or 3. `Pad`: with a constant.
+  `NegativeLogLikelihoodLoss`: of a `LogSoftmax`.
+* `MaxPool` gives values, not indices. `BatchNormalization` uses running statistics, or those of the
+  batch without giving new running ones.
+* `Resize`: nearest and linear, without antialiasing. `Einsum`: floats. `ScatterElements` and
   `ScatterND`: at constant progressions. Space dims are never split; a batch is.
-* `Attention`: without past keys and values, and without a soft cap. `LayerNormalization`: with statistics in float32.
-
-An attribute or an input of a node that is not read is an error, which names it, unless it does not change what is
-imported.
-
-* `If`: by a condition that is known at import; the branch that it chooses takes its place. `Loop` and `Scan` are not there.
+* `Attention`: without past keys and values, and without a soft cap. `LayerNormalization`: with
+  statistics in float32.
+* `If`: by a condition that is known at import; the chosen branch replaces it. `Loop` and `Scan` are
+  not supported.
 * Sequences must have a known length.
+
+An attribute or an input of a node that the importer does not read is an error that names it, unless
+it does not change the result.
 
 | family | ops |
 |---|---|

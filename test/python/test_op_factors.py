@@ -196,9 +196,9 @@ def computing_ops():
 def table():
     """Markdown: op, factor, its size in the test, what splitting it does."""
     lines = ["# Which factors of which op may be split", "",
-             "Written by `python test/python/test_op_factors.py` from the ops' sharding rules. Each line that is not",
-             f"`whole` is run on {' and '.join(map(str, SHARDS))} ranks: in the evaluator against one rank, and compiled "
-             "against the evaluator", "(`test_op_factors.py`).", "",
+             "`python test/python/test_op_factors.py` writes this page from the sharding rules of the ops.",
+             f"The test runs each line that is not `whole` on {' and '.join(map(str, SHARDS))} ranks: in the evaluator against one",
+             "rank, and compiled against the evaluator.", "",
              "| op | factor | size | split |", "|---|---|---|---|"]
     for name, rule in rules().items():
         for factor in rule.factors.values():

@@ -365,7 +365,7 @@ OnnxConverterTable getOnnxConverterTable() {
   addOnnxShapeConverters(table);
   addOnnxCreationConverters(table);
   addOnnxIndexingConverters(table);
-  addOnnxMatmulConverters(table);
+  addOnnxContractionConverters(table);
   addOnnxReductionConverters(table);
   addOnnxNormalizationConverters(table);
   addOnnxLossConverters(table);

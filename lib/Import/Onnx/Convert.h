@@ -113,7 +113,7 @@ void addOnnxLogicConverters(OnnxConverterTable &table);
 void addOnnxShapeConverters(OnnxConverterTable &table);
 void addOnnxCreationConverters(OnnxConverterTable &table);
 void addOnnxIndexingConverters(OnnxConverterTable &table);
-void addOnnxMatmulConverters(OnnxConverterTable &table);
+void addOnnxContractionConverters(OnnxConverterTable &table);
 void addOnnxReductionConverters(OnnxConverterTable &table);
 void addOnnxNormalizationConverters(OnnxConverterTable &table);
 void addOnnxLossConverters(OnnxConverterTable &table);
