@@ -1,9 +1,11 @@
-"""Documents and comments name files that exist, and the README stays short."""
+"""Documents and comments name files that exist, documents are plain English, and the README stays short."""
 import os
 import pathlib
 import re
 import subprocess
 
+import prose
+import pytest
 from conftest import ROOT
 
 PATH = re.compile(
@@ -57,4 +59,43 @@ def test_cited_files_exist():
 def test_readme_is_short():
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 120
-    assert [line for line in lines if len(line) > 100 and not line.startswith("|")] == []
+
+
+# ---- language ------------------------------------------------------------------------------------------------------
+
+DOCUMENTS = [file for file in list_files() if file.endswith(".md") and not file.startswith("fuzz/corpus")]
+
+
+@pytest.mark.parametrize("file", DOCUMENTS)
+def test_prose_is_plain(file):
+    found = prose.find_constructions(prose.strip_code((ROOT / file).read_text()))
+    assert not found, "\n".join(f"{file}:{line}: '{text}': {advice}" for line, text, advice in found)
+
+
+@pytest.mark.parametrize("file", [file for file in DOCUMENTS if file != "CHANGELOG.md"])
+def test_prose_is_wrapped(file):
+    text = (ROOT / file).read_text()
+    found = [f"{file}:{line}: {length} columns" for line, length in prose.find_long_lines(text)]
+    found += [f"{file}:{line}: a paragraph of {length} lines" for line, length in prose.find_long_paragraphs(text)]
+    assert not found, "\n".join(found)
+
+
+BAD = """It is no op, and goes
+on behind the product.
+
+* One entry a dim. What is kept is small. `is no code`
+"""
+
+
+def test_constructions_are_found():
+    """Also over the end of a line; not in code, nor where the words are part of plain English."""
+    found = prose.find_constructions(prose.strip_code(BAD))
+    assert [(line, text) for line, text, _ in found] == [
+        (1, "goes on"), (1, "is no"), (2, "behind"), (2, "product"), (4, ". What is kept is"), (4, "entry a dim")]  # fmt: skip
+    assert not prose.find_constructions("There is no deadlock. It is no longer used.\n\n1. A dot product per rank.")
+
+
+def test_wrapping_is_checked():
+    line = "word " * 21
+    assert prose.find_long_lines(f"{line}\n| {line}\n```\n{line}\n```\n") == [(1, 105)]
+    assert prose.find_long_paragraphs("a\n" * 7 + "\n" + "* a\n  b\n" * 5) == [(1, 7)]

@@ -1,0 +1,83 @@
+"""Checks of the project's English: constructions that a reader has to decode, and how paragraphs are wrapped.
+
+The functions take text, so that they serve documents and comments alike.
+"""
+import re
+
+UNIT = "rank|step|second|stage|micro-batch|coordinate|layer|dim|row|line|run|pass|element|process|parameter|variable|window"
+
+# (expression, what to write instead). Matching ignores case; a match may span lines.
+PATTERNS = [
+    (r"(?<!there )\b(is|are|was|were) no (?!longer\b|more\b|less\b|fewer\b)", 'write "is not a", or name what it is'),
+    (r"\blea?[vf]\w*( \w+){0,4} away\b", "omit, remove"),
+    (r"(^|[.:;] )what (is|are|was|were)\b[^.:?|]*\b(is|are|was|were)\b", "name the subject: the loss, the buffer, ..."),
+    (r"\b(go|goes|going|went|gone) on\b", "resumes, continues"),
+    (r"\btimetables?\b", "schedule"),
+    (r"\bstand-ins?\b|\bst(and|ands|ood) in for\b", "fake"),
+    (r"(?<!cross )(?<!dot )\bproducts?\b", "matmul; contraction where it is general"),
+    (rf"\b(once|twice|times|one|lines?|bytes|numbers?|objects?|samples?|tokens|operations|flops|segments?|values?|entry|entries|program|function|file)"
+     rf" an? ({UNIT})\b", "per rank, per step"),
+    (r"\bbehind\b", "after"),
+    (r"\b(number of|many|two|more) places\b", "elements, positions, indices"),
+    (r"\bown kernels?\b|\bkernels? of our own\b", "fallback kernels"),
+    (r"\b(is|are|was|were|unless) told\b", "reported, specified"),
+    (r"\bcomput(e|es|ed|ing) again\b", "recompute"),
+    (r"\banew\b", "again; rewrite, remake"),
+    (r"\bbut for\b", "except for"),
+]  # fmt: skip
+COMPILED = [(re.compile(expression, re.IGNORECASE | re.MULTILINE), advice) for expression, advice in PATTERNS]
+
+COLUMNS = 100
+PARAGRAPH = 6  # lines
+
+
+def strip_code(text):
+    """Markdown without code blocks, code spans, HTML comments and addresses of links; lines keep their numbers."""
+
+    def blank(match):
+        return "\n" * match[0].count("\n") or "X"
+
+    text = re.sub(r"^( *)```.*?^ *```", blank, text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"<!--.*?-->", blank, text, flags=re.DOTALL)
+    text = re.sub(r"`[^`]*`", blank, text)
+    return re.sub(r"\]\([^)]*\)", "]", text)
+
+
+def find_constructions(text):
+    """(line, what was found, what to write instead) for each match of a pattern in prose without code."""
+    # A sentence may span lines, a paragraph or a list item ends it.
+    joined = re.sub(r"(?<=\S)\n(?=[ \t]*[^\s|#*\-\d])", " ", text)
+    lines = [number for number, line in enumerate(text.splitlines(keepends=True), 1) for _ in line]
+    return sorted(
+        (lines[match.start()], " ".join(match[0].split()), advice)
+        for expression, advice in COMPILED
+        for match in expression.finditer(joined)
+    )
+
+
+def find_long_lines(text):
+    """(line, its length) of Markdown prose beyond COLUMNS: not of tables, code, HTML and single words such as links."""
+    found, in_code = [], False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        elif not in_code and len(line) > COLUMNS and not re.match(r"\s*([|<]|!\[|\S*$|[*-] \S*$)", line):
+            found.append((number, len(line)))
+    return found
+
+
+def find_long_paragraphs(text):
+    """(line, number of lines) of paragraphs and list items of Markdown with more than PARAGRAPH lines."""
+    found, in_code, begin, length = [], False, 0, 0
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        stripped = line.strip()
+        in_code ^= stripped.startswith("```")
+        is_prose = stripped and not in_code and not stripped.startswith(("|", "#", "<", "```", "!["))
+        if not is_prose or re.match(r"([*-]|\d+\.) ", stripped):
+            if length > PARAGRAPH:
+                found.append((begin, length))
+            length = 0
+        if is_prose:
+            begin = begin if length else number
+            length += 1
+    return found
