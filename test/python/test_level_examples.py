@@ -1,4 +1,4 @@
-"""The examples in docs/levels.md are what the tools print today.
+"""docs/levels.md is true: its examples are what the tools print today, and it has every attribute, pass and constraint.
 
 To write them anew: python test/python/test_level_examples.py
 
@@ -15,7 +15,9 @@ import oracle
 import pytest
 import torch
 from conftest import ROOT, tools_folder
+from test_levels import split_passes
 
+LEVELS = ["imported", "training", "planned", "partitioned", "scheduled", "placed"]
 PAGE = ROOT / "docs/levels.md"
 EXAMPLE = re.compile(r"(<!-- example: ([\w ]+) -->\n)```\w+\n.*?```\n", re.DOTALL)
 REFRESH = "python test/python/test_level_examples.py"
@@ -123,7 +125,7 @@ def cut(text, excerpt):
 
 
 def make_levels(folder):
-    """The IR of every level, by name, without source locations; "model": its source."""
+    """The IR of every level, by name, without source locations; the passes that made level 1: "passes 1"."""
     torch.manual_seed(0)
     inputs = {"x": torch.zeros(8, 4), "target": torch.zeros(8, 2)}
     torch.export.save(torch.export.export(Linear(), (), inputs), str(folder / "linear.pt2"))
@@ -135,6 +137,7 @@ def make_levels(folder):
     levels = {}
     for dump in folder.glob("*.mlir"):
         levels[dump.stem] = oracle.run([tools_folder() / "ps-opt", dump], folder)
+        levels[f"passes {dump.stem[0]}"] = dump.read_text().partition("\n")[0].removeprefix("// passes: ")
     return levels
 
 
@@ -162,13 +165,44 @@ def test_examples_are_what_the_tools_print(levels):
     assert text == fill_page(levels), f"docs/levels.md is stale; write its examples anew by\n  {REFRESH}"
 
 
+def read_sections():
+    """Per level: its text by heading."""
+    levels = re.split(r"^## Level \d: \w+.*\n", PAGE.read_text(), flags=re.MULTILINE)[1:]
+    return [dict(re.findall(r"^### (.+)\n((?:(?!###).*\n)*)", level, re.MULTILINE)) for level in levels]
+
+
 def test_every_level_has_the_same_headings():
-    text = PAGE.read_text()
-    sections = re.split(r"^## Level \d: \w+.*\n", text, flags=re.MULTILINE)[1:]
+    sections = read_sections()
     assert len(sections) == 6
-    headings = ["Input", "Output", "Attributes added", "Passes in order", "Invariants", "Example"]
     for section in sections:
-        assert re.findall(r"^### (.+)$", section, re.MULTILINE) == headings
+        assert list(section) == ["Input", "Output", "Attributes added", "Passes in order", "Invariants", "Example"]
+
+
+def test_every_attribute_is_listed():
+    """Those that have a constant in the sources; what code generation adds comes later."""
+    sources = "".join(path.read_text() for folder in ("dialects", "include", "lib") for path in (ROOT / folder).rglob("*.[ch]*"))
+    used = set(re.findall(r'Mark =\s*"(ps\.\w+)"', sources)) - {"ps.kernels"}
+    rows = "".join(section["Attributes added"] for section in read_sections())
+    listed = {name for row in rows.splitlines() if row.startswith("| `") for name in re.findall(r"`(ps\.\w+)`", row.split(" | ")[0])}
+    assert listed == used and len(used) > 50
+
+
+def test_every_pass_is_listed_in_order(levels):
+    """The passes of the example; the page has further ones, that flags add."""
+    for number, section in enumerate(read_sections()[1:], 1):
+        rows = re.findall(r"^\d+\. (.*?)(?:: |, with |, except |$)", section["Passes in order"], re.MULTILINE)
+        listed = [name for row in rows for name in re.findall(r"`([\w-]+)`", row)]
+        ran = [re.match(r"[\w-]+", one)[0] for one in split_passes(levels[f"passes {number}"])]
+        assert [name for name in listed if name in ran] == ran and len(set(listed)) == len(listed)
+
+
+def test_every_constraint_is_listed():
+    """In the order of their numbers; level 1 has none with a label."""
+    sources = "".join(path.read_text() for folder in ("dialects", "lib") for path in (ROOT / folder).rglob("*.cpp"))
+    for section, level in zip(read_sections(), LEVELS):
+        checked = {int(number) for number in re.findall(rf"{level}_c(\d+)", sources)}
+        listed = [int(number) for number in re.findall(rf"^\d+\. `{level}_c(\d+)`:", section["Invariants"], re.MULTILINE)]
+        assert listed == sorted(checked) and bool(checked) == (level != "training")
 
 
 def test_excerpts_are_marked():
