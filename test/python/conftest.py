@@ -6,6 +6,8 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import lanes  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -33,6 +35,8 @@ def one_thread():
 
 def pytest_configure(config):
     """Gives each of several workers one PyTorch thread: waiting threads spin and take the cores from the others."""
+    for mark, meaning in lanes.MARKS.items():
+        config.addinivalue_line("markers", f"{mark}: {meaning}")
     if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -40,6 +44,24 @@ def pytest_configure(config):
 def pytest_addoption(parser):
     parser.addoption("--repeat", type=int, default=1, help="run each test so many times (faults: what one rank does "
                      "meets the others at other places each time)")  # fmt: skip
+
+
+    parser.addoption("--lane", choices=lanes.LANES, default="middle", help="quick: one rank per model and importer; middle: "
+                     "a pairwise cover of each table; all: every cell (docs/testing.md)")  # fmt: skip
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keeps the tests of the lane, and those that the command line names: FILE::TEST."""
+    named = [argument.split("::", 1)[1] for argument in config.args if "::" in argument]
+    lane = config.getoption("lane")
+
+    def is_kept(item):
+        is_named = any(item.nodeid.split("::", 1)[1].startswith(name) for name in named)
+        return is_named or lanes.is_in(lane, {mark.name for mark in item.iter_markers()})
+
+    kept = [item for item in items if is_kept(item)]
+    config.hook.pytest_deselected(items=[item for item in items if not is_kept(item)])
+    items[:] = kept
 
 
 def pytest_generate_tests(metafunc):

@@ -2,6 +2,7 @@
 import re
 
 import cases
+import lanes
 import models
 import oracle
 import pytest
@@ -13,7 +14,7 @@ from safetensors.torch import load_file, save_file
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.parametrize("case", cases.ALIGNED, ids=str)
+@pytest.mark.parametrize("case", lanes.cover(cases.ALIGNED))
 def test_equals_pytorch(tmp_path, exports, case):
     comparison = replay.run(oracle.check_case, tmp_path, exports, case)
     print(comparison)

@@ -7,6 +7,7 @@ log of the sum beside so low a maximum, and gives the gradient of such a row tim
 """
 import dataclasses
 
+import lanes
 import models
 import oracle
 import pytest
@@ -52,9 +53,7 @@ def compare_gradients(folder, program, model, inputs, dtype=torch.float64):
         assert error <= rounding + 1e-6 * largest, name
 
 
-@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
-@pytest.mark.parametrize("decompositions", [None, "core"])
-@pytest.mark.parametrize("kind", ["bool", "-inf", "finfo", "-1e9"])
+@lanes.product(kind=["bool", "-inf", "finfo", "-1e9"], decompositions=[None, "core"], mesh=["dp=1", "dp=2,tp=2"])
 def test_queries_that_see_nothing(tmp_path, kind, decompositions, mesh):
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(1)

@@ -11,6 +11,7 @@ import re
 import subprocess
 
 import cases
+import lanes
 import oracle
 import pytest
 import replay
@@ -26,7 +27,7 @@ def fake(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.parametrize("case", cases.CUDA, ids=str)
+@pytest.mark.parametrize("case", lanes.cover(cases.CUDA))
 def test_equals_pytorch(tmp_path, exports, case):
     comparison = oracle.check_case(tmp_path, exports, case)
     print(comparison)

@@ -2,6 +2,7 @@
 import dataclasses
 
 import cases
+import lanes
 import oracle
 import pytest
 from conftest import tools_folder
@@ -24,9 +25,7 @@ def evaluate(folder, module, data, micro_batches, steps):
     return load_file(out)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-@pytest.mark.parametrize("micro_batches", [1, 4])
-@pytest.mark.parametrize("name", ["gpt", "gpt2", "llama", "mlp"])
+@lanes.product(name=["gpt", "gpt2", "llama", "mlp"], micro_batches=[1, 4], optimizer=["sgd", "adamw"])
 def test_level_1_equals_pytorch(tmp_path, exports, name, micro_batches, optimizer):
     flag, make, tolerance = oracle.OPTIMIZERS[optimizer]
     model = oracle.zoo(name)

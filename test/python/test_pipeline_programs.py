@@ -1,10 +1,10 @@
 """Executables of pipelines: equal to PyTorch in every layout, the same bits under every schedule and over every transport."""
 import dataclasses
-import itertools
 import re
 import xml.etree.ElementTree
 
 import cases
+import lanes
 import language
 import models
 import oracle
@@ -16,25 +16,7 @@ from safetensors.torch import save_file
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def is_in_cover(case):
-    """Of each model a schedule a mesh, once: scripts/compare-with-pytorch has all combinations."""
-    model, mesh = cases.CUT.index(case.model), cases.PIPELINE_MESHES[case.chunks].index(case.mesh)
-    schedule = cases.SCHEDULES[case.chunks].index(case.schedule)
-    micro_batches = (2, 8)[(model + mesh + schedule) // 3 % 2]
-    return (case.chunks > 1 or (model + mesh + schedule) % 3 == 0) and case.micro_batches == micro_batches
-
-
-COVER = list(filter(is_in_cover, cases.PIPELINES))
-
-
-def test_the_cover_has_everything():
-    for field in ("model", "mesh", "schedule", "micro_batches"):
-        assert {getattr(c, field) for c in COVER} == {getattr(c, field) for c in cases.PIPELINES}
-    pairs = {(c.model, c.schedule) for c in COVER}
-    assert pairs == set(itertools.product(cases.CUT, [s for some in cases.SCHEDULES.values() for s in some]))
-
-
-@pytest.mark.parametrize("case", COVER, ids=str)
+@pytest.mark.parametrize("case", lanes.cover(cases.PIPELINES))
 def test_equals_pytorch(tmp_path, exports, case):
     comparison = oracle.check_case(tmp_path, exports, case)
     print(comparison)

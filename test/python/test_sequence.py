@@ -2,6 +2,7 @@
 import re
 
 import cases
+import lanes
 import models
 import oracle
 import pytest
@@ -14,15 +15,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 POLICY = ("--sharding-policy", "megatron+sp")
 
 
-COVER = cases.SEQUENCE[::5]  # scripts/compare-with-pytorch has all
-
-
-def test_the_cover_has_everything():
-    for field in ("model", "importer", "mesh", "zero", "micro_batches", "recompute", "schedule"):
-        assert {getattr(c, field) for c in COVER} == {getattr(c, field) for c in cases.SEQUENCE}, field
-
-
-@pytest.mark.parametrize("case", COVER, ids=str)
+@pytest.mark.parametrize("case", lanes.cover(cases.SEQUENCE))
 def test_equals_pytorch(tmp_path, exports, case):
     comparison = oracle.check_case(tmp_path, exports, case)
     print(comparison)

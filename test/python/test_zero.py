@@ -3,6 +3,7 @@ import json
 import re
 
 import cases
+import lanes
 import oracle
 import pytest
 import test_pipelines
@@ -13,21 +14,7 @@ from safetensors.torch import save_file
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def is_in_cover(case):
-    """Of each model and mesh one stage, under one optimizer: scripts/compare-with-pytorch has all combinations."""
-    index = [c for c in cases.ZERO if (c.model, c.mesh) == (case.model, case.mesh)].index(case)
-    return index == (len(case.model) + len(case.mesh)) % 6
-
-
-COVER = list(filter(is_in_cover, cases.ZERO))
-
-
-def test_the_cover_has_everything():
-    for field in ("model", "mesh", "zero", "micro_batches"):
-        assert {getattr(c, field) for c in COVER} == {getattr(c, field) for c in cases.ZERO}
-
-
-@pytest.mark.parametrize("case", COVER, ids=str)
+@pytest.mark.parametrize("case", lanes.cover(cases.ZERO))
 def test_equals_pytorch(tmp_path, exports, case):
     comparison = oracle.check_case(tmp_path, exports, case)
     print(comparison)

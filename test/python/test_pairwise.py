@@ -1,0 +1,72 @@
+"""Pairwise covers: every pair occurs, the rows are few, and the lanes of the tables are made of them."""
+import dataclasses
+import itertools
+import random
+
+import cases
+import lanes
+import pairwise
+import pytest
+
+
+def product(**fields):
+    return [dict(zip(fields, values)) for values in itertools.product(*fields.values())]
+
+
+def check(rows, positions):
+    assert positions == sorted(set(positions))
+    found = set().union(*(pairwise.pairs_of(rows[i]) for i in positions))
+    assert found == set().union(*map(pairwise.pairs_of, rows))
+
+
+@pytest.mark.parametrize("rows, most", [
+    (product(a="xy", b=[0, 1], c="pq"), 4),
+    (product(a="xyz", b=[0, 1, 2], c="pqr", d="stu"), 12),  # 9 is the least
+    (product(a=range(14), b="xy", c=range(4), d="pq"), 60),  # 56 is the least
+    (product(a="xy"), 0),
+    ([], 0),
+])  # fmt: skip
+def test_every_pair_occurs_in_few_rows(rows, most):
+    positions = pairwise.cover(rows)
+    check(rows, positions)
+    assert len(positions) <= most and positions == pairwise.cover(rows)
+
+
+def test_pairs_that_never_meet_are_not_asked_for():
+    rows = [row for row in product(a=range(5), b=range(5), c=range(5)) if row["a"] != row["b"]]
+    check(rows, pairwise.cover(rows))
+
+
+def test_chosen_rows_stay():
+    rows = product(a=range(4), b=range(4), c=range(4))
+    positions = pairwise.cover(rows, [7, 11])
+    check(rows, positions)
+    assert {7, 11} <= set(positions)
+
+
+def test_drawn_tables():
+    drawing = random.Random(0)
+    for _ in range(50):
+        rows = product(**{f"f{i}": range(drawing.randint(1, 5)) for i in range(drawing.randint(2, 5))})
+        rows = drawing.sample(rows, drawing.randint(1, len(rows)))
+        check(rows, pairwise.cover(rows, drawing.sample(range(len(rows)), drawing.randint(0, min(3, len(rows))))))
+
+
+TABLES = {name: table for name, table in vars(cases).items()
+          if isinstance(table, list) and table and isinstance(table[0], cases.Case)}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_middle_lane_has_every_pair_of_a_table(name):
+    """And --all has every row."""
+    table = TABLES[name]
+    cells = lanes.cover(table)
+    assert [cell.values[0] for cell in cells] == table
+    middle = [cell.values[0] for cell in cells if "full" not in [mark.name for mark in cell.marks]]
+    check([dataclasses.asdict(case) for case in table], [table.index(case) for case in middle])
+
+
+@pytest.mark.parametrize("marks, lanes_of_it", [
+    (set(), ["middle", "all"]), ({"quick"}, ["quick", "middle", "all"]), ({"full"}, ["all"]), ({"quick", "full", "usefixtures"}, ["all"])])  # fmt: skip
+def test_a_mark_is_a_lane(marks, lanes_of_it):
+    assert [lane for lane in lanes.LANES if lanes.is_in(lane, marks)] == lanes_of_it
