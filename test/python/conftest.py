@@ -1,4 +1,5 @@
 """What all tests against PyTorch share: where the tools are."""
+import contextlib
 import os
 import pathlib
 import sys
@@ -7,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import lanes  # noqa: E402
+import once  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -16,10 +18,26 @@ def tools_folder():
     return pathlib.Path(os.environ.get("PARASHARD_BIN", ROOT / "build/release/bin"))
 
 
+IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+SHARED = pytest.StashKey[pathlib.Path]()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared(request, tmp_path_factory):
+    """The folder of all workers of this run, for what is made once (once.py)."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if IS_WORKER else folder) / "shared"
+    folder.mkdir(exist_ok=True)
+    request.config.stash[SHARED] = folder
+    return folder
+
+
 @pytest.fixture(scope="session")
-def exports(tmp_path_factory):
+def exports(shared):
     """The folder of the zoo's archives, each made when it is first asked for."""
-    return tmp_path_factory.mktemp("exports")
+    folder = shared / "exports"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +55,7 @@ def pytest_configure(config):
     """Gives each of several workers one PyTorch thread: waiting threads spin and take the cores from the others."""
     for mark, meaning in lanes.MARKS.items():
         config.addinivalue_line("markers", f"{mark}: {meaning}")
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if IS_WORKER:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
@@ -68,3 +86,28 @@ def pytest_generate_tests(metafunc):
     if (count := metafunc.config.getoption("repeat")) > 1:
         metafunc.fixturenames.append("repetition")
         metafunc.parametrize("repetition", range(count))
+
+
+def hold_turn(item, is_alone):
+    """Holds the workers' lock: together with other workers, or alone."""
+    folder = item.config.stash.get(SHARED, None)
+    return once.hold_turn(folder, is_alone) if IS_WORKER and folder else contextlib.nullcontext()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    with hold_turn(item, False):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Lets a test that measures time (the mark `alone`) run while the other workers wait."""
+    with hold_turn(item, item.get_closest_marker("alone") is not None):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    with hold_turn(item, False):
+        return (yield)

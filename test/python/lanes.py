@@ -10,7 +10,7 @@ import pairwise
 import pytest
 
 LANES = ("quick", "middle", "all")
-MARKS = {"quick": "is in every lane", "full": "is in --lane all alone"}
+MARKS = {"quick": "is in every lane", "full": "is in --lane all alone", "alone": "measures time: no other test runs beside it"}
 
 
 def is_in(lane, marks):

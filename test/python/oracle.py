@@ -15,6 +15,7 @@ import unittest.mock
 
 import language
 import numpy as np
+import once
 import torch
 import vision
 from safetensors.torch import load_file, save_file
@@ -400,11 +401,12 @@ def compare(ref, result, update_tolerance):
 
 def export(name, folder, importer="pt2"):
     """The model's file in `folder`, made once."""
-    path = pathlib.Path(folder) / f"{name}.{importer}"
-    if not path.exists():
+
+    def build(path):
         model = zoo(name, importer)
         model.export_onnx(path) if importer == "onnx" else model.export(path)
-    return path
+
+    return once.make(pathlib.Path(folder) / f"{name}.{importer}", build)
 
 
 def check_case(folder, exports, case):

@@ -681,6 +681,7 @@ def test_output_that_is_a_link_is_written_through(tmp_path, exports, program, ex
         assert (tmp_path / name).is_symlink() and (tmp_path / "there" / name).stat().st_size > 100
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_removes_temporary_folders(tmp_path, exports, number):
     """While objects are written, and while the linker runs, which then finds no folder."""

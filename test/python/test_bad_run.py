@@ -351,6 +351,7 @@ def test_nothing_to_do(tmp_path, program):
     refuse([program], tmp_path, 2, "--data", "--info")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", ["", ",throw"], ids=["status", "exception"])
 def test_failing_rank_ends_all(tmp_path, exports, how):
     """One of four ranks fails in step 2, the others wait for it: exit status 3 within 5 seconds, with rank, step, reason."""

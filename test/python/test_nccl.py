@@ -146,6 +146,7 @@ def start_pair(folder, *flags, ranks=({}, {}), **shared):
     return [processes.start(line(*flags), folder, {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank), **own}) for rank, own in enumerate(ranks)]
 
 
+@pytest.mark.alone
 def test_a_rank_that_hangs_ends_all(pair):
     """Its NCCL operation never ends: both say which one, within the time that is allowed and a few seconds."""
     begin = time.monotonic()
@@ -156,6 +157,7 @@ def test_a_rank_that_hangs_ends_all(pair):
     assert "all_reduce of" in said and "over tp" in said and "rank 1" in said and "PSRT_TIMEOUT" in said
 
 
+@pytest.mark.alone
 def test_a_step_longer_than_the_time_allowed_is_healthy(tmp_path, exports):
     """It computes for longer than PSRT_TIMEOUT, and communicates at its end alone; its graphs and communicators end in order."""
     oracle.compile_model(tmp_path, oracle.export("gpt2", exports), "dp=2", "--micro-batches", 2, "--optimizer", "sgd(lr=0.1)", "--target", "cuda:replay")
@@ -166,11 +168,13 @@ def test_a_step_longer_than_the_time_allowed_is_healthy(tmp_path, exports):
     assert done.returncode == 0 and time.monotonic() - begin > 1.5, done.stderr
 
 
+@pytest.mark.alone
 def test_a_thread_that_hangs_ends_all(pair):
     done = subprocess.run(line(), cwd=pair, env={**os.environ, "PSRT_TIMEOUT": "2", "PSRT_FAKE_NCCL_HANG": "1:30"}, capture_output=True, text=True, timeout=30)
     assert done.returncode == 3 and "over tp" in done.stderr, done.stderr
 
 
+@pytest.mark.alone
 def test_a_rank_that_is_killed_ends_all(pair):
     first, second = start_pair(pair, "--epochs", "1000000", PSRT_FAKE_DELAY="200")
     time.sleep(3)

@@ -192,6 +192,7 @@ def test_processes_with_one_secret_meet(tmp_path, program):
         assert status == 0 and not said, said
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("other, by_file", [("fedcba9876543210", False), (None, False), (None, True)])
 def test_process_without_the_secret_is_refused_by_name(tmp_path, program, other, by_file):
     """Who can read the file does not know this secret yet."""
@@ -235,6 +236,7 @@ def await_true(condition, seconds=20):
     assert condition()
 
 
+@pytest.mark.alone
 def test_silent_connections_cost_no_time_and_listeners_close(tmp_path, program):
     """Twenty at each port of rank 0 (rank 1 comes later); in training nobody listens."""
     shared = {**BASE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
@@ -270,6 +272,7 @@ def test_file_by_which_another_job_meets_is_refused(tmp_path, program):
     assert [finish(process) for process in (first, second)] == [(0, ""), (0, "")]
 
 
+@pytest.mark.alone
 def test_two_jobs_at_one_port_do_not_mix(tmp_path, program):
     """Without a secret their flags tell them apart: the other job's rank 1 has come first."""
     shared = {**BASE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "PSRT_TIMEOUT": "5"}
@@ -425,6 +428,7 @@ def test_flags_that_a_rank_refuses_are_told(tmp_path, program):
     assert status == 2 and printed.startswith("error: rank 1: ") and "--bogus" in printed, printed
 
 
+@pytest.mark.alone
 def test_process_that_does_not_start_mpi_is_not_waited_for(tmp_path, program):
     launcher, environment = launch("mpirun", 1)
     line = [*launcher, "-x", "PSRT_TIMEOUT", program, "--data", data_for(tmp_path), "--steps", "1", ":", "-n", "1", "sleep", "40"]
