@@ -1,0 +1,28 @@
+"""The seeded faults of test/faults: each still applies, is small, and says where a test should find it."""
+import re
+import subprocess
+
+import pytest
+from conftest import ROOT
+
+FOLDER = ROOT / "test/faults"
+FAULTS = sorted(FOLDER.glob("*.patch"))
+PRODUCT = ("lib/", "dialects/", "runtime/", "include/", "tools/")
+
+
+def test_there_are_twenty():
+    assert [path.name[:2] for path in FAULTS] == [f"{n:02}" for n in range(1, len(FAULTS) + 1)] and len(FAULTS) >= 20
+
+
+@pytest.mark.parametrize("path", FAULTS, ids=lambda path: path.stem)
+def test_a_fault_applies_and_is_small(path):
+    text = path.read_text()
+    done = subprocess.run(["git", "apply", "--check", path], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    files = re.findall(r"^\+\+\+ b/(\S+)$", text, re.M)
+    assert files and all(file.startswith(PRODUCT) and "/testing/" not in file for file in files)
+    for sign in "+-":
+        assert len(re.findall(rf"^\{sign}(?!\{sign}\{sign})", text, re.M)) <= 3
+    what, look = re.match(r"([A-Z][^\n]+\.)\nLook: ([^\n]+)\n", text).groups()
+    for name in look.split():
+        assert not name.endswith(".py") or (ROOT / "test/python" / name).exists(), name
