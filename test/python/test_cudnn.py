@@ -99,7 +99,7 @@ def real_library(where):
     return (library, ":".join(map(str, folders))) if library.exists() else None
 
 
-@pytest.mark.parametrize("where", ["package", "toolkit"])
+@pytest.mark.parametrize("where", ["package", pytest.param("toolkit", marks=pytest.mark.full)])
 def test_the_real_library_takes_our_graphs(where):
     """Plans for GPUs that are not here: attention as all that it is made of, with dropout and without, by cuDNN 9.10 and later."""
     if not (found := real_library(where)):

@@ -8,6 +8,8 @@ import prose
 import pytest
 from conftest import ROOT
 
+pytestmark = pytest.mark.quick
+
 PATH = re.compile(
     r"(?<![\w/.<{$-])((?:docs|lib|dialects|runtime|include|test|tools|fuzz|bench|examples|scripts|python-bindings|cmake)/[\w./-]*\w)"
 )

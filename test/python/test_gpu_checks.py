@@ -11,6 +11,7 @@ from conftest import ROOT, tools_folder
 SCRIPT = [sys.executable, ROOT / "scripts/gpu-checks"]
 PROGRAMS = ["mlp-fp32", "gpt-fp32", "gpt-bf16", "gpt_middle-bf16", "gpt2-dp2", "ops", "gpt2-124m", "llama-1.1b", "padded", "odd", "activated", "fp8", "later", "large", "failing", "psrt-comm-test"]
 WITHOUT_PROGRAMS = ["bench-gpt2-350m", "bench-gpt2-1.5b"]
+FEW = ["mlp-fp32", "gpt-bf16", "gpt2-dp2", "failing", "later"]  # compiled in seconds
 
 
 def run(folder, *stages, **environment):
@@ -22,17 +23,30 @@ def run(folder, *stages, **environment):
     return done.returncode, done.stdout + done.stderr, json.loads(results.read_text())
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("checks") / "prepared"
+def prepare(folder, programs):
     environment = {**os.environ, "PARASHARD_BIN": str(tools_folder()), "PARASHARD_VENV": sys.prefix}
-    done = subprocess.run([*SCRIPT, "prepare", "-o", folder, "--target", "cuda:replay", "--only", *PROGRAMS], capture_output=True, text=True, env=environment, timeout=600)
+    done = subprocess.run([*SCRIPT, "prepare", "-o", folder, "--target", "cuda:replay", "--only", *programs], capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [path.name for path in folder.iterdir()] == ["programs.tar.xz"]
     return folder
 
 
-def test_all_stages(prepared):
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    return prepare(tmp_path_factory.mktemp("checks") / "prepared", FEW)
+
+
+def test_stages_of_few_programs(prepared):
+    status, said, figures = run(prepared)
+    assert status == 0, said
+    assert {"parity", "ranks"} <= {check["stage"] for check in figures["checks"]}, said
+    assert all(check["good"] for check in figures["checks"])
+    assert [path.name for path in prepared.iterdir()] == ["programs.tar.xz"]
+
+
+@pytest.mark.full
+def test_all_stages(tmp_path):
+    prepared = prepare(tmp_path / "prepared", PROGRAMS)
     status, said, figures = run(prepared)
     assert status == 0, said
     stages = {check["stage"] for check in figures["checks"]}

@@ -6,6 +6,8 @@ import subprocess
 import pytest
 from conftest import ROOT
 
+pytestmark = pytest.mark.quick
+
 # From the foundation up. What stands in one line knows nothing of each other.
 COMPILER = [
     {"include/shared", "include/psrt"},

@@ -6,6 +6,8 @@ import time
 import once
 import pytest
 
+pytestmark = pytest.mark.quick
+
 
 def build(path):
     path.write_text("half")

@@ -8,6 +8,8 @@ import lanes
 import pairwise
 import pytest
 
+pytestmark = pytest.mark.quick
+
 
 def product(**fields):
     return [dict(zip(fields, values)) for values in itertools.product(*fields.values())]

@@ -5,6 +5,8 @@ import subprocess
 import pytest
 from conftest import ROOT
 
+pytestmark = pytest.mark.quick
+
 FOLDER = ROOT / "test/faults"
 FAULTS = sorted(FOLDER.glob("*.patch"))
 PRODUCT = ("lib/", "dialects/", "runtime/", "include/", "tools/")
