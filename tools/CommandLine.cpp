@@ -39,7 +39,7 @@ void reportFailedWrites() {
 
 void setVersion() {
   cl::SetVersionPrinter([](raw_ostream &os) {
-    os << "Parashard " PARASHARD_VERSION ", LLVM " LLVM_VERSION_STRING "\n";
+    os << "Parashard " << describeVersion() << ", LLVM " LLVM_VERSION_STRING "\n";
   });
 }
 

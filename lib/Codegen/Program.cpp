@@ -425,7 +425,7 @@ LogicalResult ProgramTable::write(const CodegenOptions &options, Payload &payloa
   json::OStream json(os);
   json.objectBegin();
   json.attribute("version", 1);
-  json.attribute("parashard", PARASHARD_VERSION);
+  json.attribute("parashard", describeVersion());
   json.attribute("llvm", LLVM_VERSION_STRING);
   json.attribute("target", options.target);
   json.attribute("model", options.model);

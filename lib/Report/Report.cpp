@@ -89,7 +89,7 @@ std::optional<json::Object> gather(ModuleOp module, const ReportOptions &options
   if (most)
     totals["arena_bytes"] = *most;
   return json::Object{{"version", 1},
-                      {"parashard", PARASHARD_VERSION},
+                      {"parashard", describeVersion()},
                       {"model", toText(options.compile.model)},
                       {"command", toText(options.line)},
                       {"level", ps::stringifyLevel(level)},

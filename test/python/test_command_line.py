@@ -57,18 +57,6 @@ def test_help_names_every_flag(trained, tool, flags):
     assert not missing
 
 
-def test_versions(trained):
-    """One place has it; each tool and program prints it, and LLVM's."""
-    package = pathlib.Path(__file__).parents[2] / "python-bindings/parashard/__init__.py"
-    version = re.search('__version__ = "(.*)"', package.read_text())[1]
-    line = f"Parashard {version}, LLVM 22."
-    for tool in ("ps-opt", "ps-compile", "ps-run", "ps-translate", "ps-timeline"):
-        status, said = run([tools_folder() / tool, "--version"], trained)
-        assert status == 0 and said.startswith(line), (tool, said)
-    status, said = run([trained / "program", "--version"], trained)
-    assert status == 0 and said.startswith(line), said
-
-
 def test_leading_zeros(tmp_path):
     """Numbers are decimal, as scripts pad them."""
 

@@ -1,0 +1,27 @@
+# Writes OUT, the definitions of parashard/Version.h: VERSION, and the commit of the repository SOURCE by GIT.
+# A repository around SOURCE (a vendored copy) does not count: its commits are those of another project.
+set(COMMIT unknown)
+if(GIT)
+  execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --show-prefix
+    OUTPUT_VARIABLE PREFIX RESULT_VARIABLE STATUS ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(STATUS EQUAL 0 AND PREFIX STREQUAL "")
+    execute_process(COMMAND ${GIT} -C ${SOURCE} describe --always --exclude=* --abbrev=12 --dirty
+      OUTPUT_VARIABLE DESCRIBED RESULT_VARIABLE STATUS ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(STATUS EQUAL 0)
+      set(COMMIT ${DESCRIBED})
+    endif()
+  endif()
+endif()
+set(TEXT "// Written by cmake/WriteVersion.cmake.
+#include \"parashard/Version.h\"
+
+const char *parashard::getVersion() { return \"${VERSION}\"; }
+const char *parashard::getCommit() { return \"${COMMIT}\"; }
+std::string parashard::describeVersion() { return \"${VERSION} (commit ${COMMIT})\"; }
+")
+if(EXISTS ${OUT})
+  file(READ ${OUT} OLD)
+endif()
+if(NOT "${TEXT}" STREQUAL "${OLD}")
+  file(WRITE ${OUT} "${TEXT}")
+endif()
