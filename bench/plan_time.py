@@ -21,7 +21,7 @@ import train_step
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "test/python"))
-import models  # noqa: E402
+import models
 
 FLAGS = ["--num-chunks", "2", "--schedule", "interleaved", "--micro-batches", "128", "--split-method", "flops"]
 

@@ -8,6 +8,7 @@ all is kept. Each round runs `none` before every five budgets, for a few steps: 
 Prints a table, and draws it.
 """
 import argparse
+import itertools
 import pathlib
 import re
 import statistics
@@ -47,7 +48,8 @@ def measure(folder, programs, rounds, steps):
 
     for _ in range(rounds):
         for i, program in enumerate(others):
-            whole = run(none) if i % 5 == 0 else whole
+            if i % 5 == 0:
+                whole = run(none)
             ratios[program].append(run(program) / whole)
     return [1.0 if rounds else None] + [statistics.median(ratios[program]) if rounds else None for program in others]
 
@@ -114,7 +116,7 @@ def main():
         measured = "-" if ratio is None else f"{ratio:.3f}"
         print(f"| {budget} | {memory:.0f} | {predicted:.3f} | {measured} |")
     draw(rows, arguments.picture)
-    falls = all(a[0] >= b[0] and a[1] <= b[1] for a, b in zip(rows, rows[1:]))
+    falls = all(a[0] >= b[0] and a[1] <= b[1] for a, b in itertools.pairwise(rows))
     print(f"monotone: {falls}; drawn in {arguments.picture}")
 
 

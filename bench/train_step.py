@@ -5,8 +5,8 @@
 
 6 layers, width 384, 6 heads, 256 tokens, batch 8, vocabulary 8192, tied, AdamW, float32. Prints medians: ours on one
 rank x 2 threads, on dp=2 and tp=2 x 1 thread, PyTorch on 2 threads and with DDP (gloo) on 2 processes; the rate that
-oneDNN reaches on the model's own shapes, and which part of it the step's matmuls and the whole step keep; and how long compiling takes. In bf16 PyTorch runs under autocast, and our own step in float32
-stands beside it.
+oneDNN reaches on the model's own shapes, and which part of it the step's matmuls and the whole step keep; and how long compiling takes.
+In bf16 PyTorch runs under autocast, and our own step in float32 stands beside it.
 """
 import argparse
 import importlib.util

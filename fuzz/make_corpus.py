@@ -12,7 +12,6 @@ import zipfile
 
 os.chdir(pathlib.Path(__file__).parent)
 sys.path.insert(0, "../test/python")
-import onnx
 import onnx_models
 import test_import_ops
 import test_onnx_ops
@@ -163,7 +162,8 @@ def put_initializers():
 def put_functions():
     call = lambda name, x, y: helper.make_node(name, [x], [y], domain="local")  # noqa: E731
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)]
-    scaled = helper.make_function("local", "f0", ["x"], ["y"], [helper.make_node("Elu", ["x"], ["z"], alpha=0.5), helper.make_node("Add", ["z", "x"], ["y"])], opsets)
+    scaled = helper.make_function("local", "f0", ["x"], ["y"], [helper.make_node("Elu", ["x"], ["z"], alpha=0.5), helper.make_node("Add", ["z", "x"],
+                                                                                                                                   ["y"])], opsets)
     twice = [helper.make_function("local", f"f{i}", ["x"], ["y"], [call(f"f{i - 1}", "x", "z"), call(f"f{i - 1}", "z", "y")], opsets)
              for i in range(1, 30)]  # fmt: skip
     X = {"x": (torch.float32, [2, 3])}

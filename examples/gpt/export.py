@@ -6,7 +6,6 @@ import pathlib
 import sys
 
 import torch
-
 from model import GPT
 
 

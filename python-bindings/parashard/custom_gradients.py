@@ -122,7 +122,7 @@ def _find_taking(arguments):
 def _check(function, arguments, options, taking):
     try:
         is_right = _is_derivative(function, lambda *values: _apply(function, *values, **options), arguments, taking)
-    except Exception:  # noqa: BLE001: whatever its code raises, nothing is known of it
+    except Exception:  # noqa: BLE001 - whatever its code raises, nothing is known of it
         is_right = False
     if not is_right:
         raise Dropped(

@@ -31,11 +31,15 @@ from torch._decomp import decomposition_table
 
 from parashard.custom_gradients import Dropped, check_hooks, custom_gradients_are_refused
 from parashard.stopped_gradients import (
-    data_is_detached, detach_no_grad_regions, has_untracked_writes, refuse_untracked_writes, stops_in_autocast_are_refused,
+    data_is_detached,
+    detach_no_grad_regions,
+    has_untracked_writes,
+    refuse_untracked_writes,
+    stops_in_autocast_are_refused,
     trained_tensors_stay_trained,
-)  # fmt: skip
+)
 
-__all__ = ["Exported", "ExportFailed", "export", "without_data"]
+__all__ = ["ExportFailed", "Exported", "export", "without_data"]
 
 
 class ExportFailed(Exception):
@@ -444,7 +448,8 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
     normalization as in training (evaluation is made from the same graph); where the model is in training mode, parts of
     it that are not (a frozen batch norm) stay as they are. The batch, dim 0 of every input, stays free where the model
     allows it, so that `ps-compile --batch N` may choose it. The modes of the model are afterwards what they were.
-    Hugging Face's `config.use_cache` is off in the graph. A module's `layerdrop` (layers left out at random in training, as some of Hugging Face's have it) must be 0.
+    Hugging Face's `config.use_cache` is off in the graph. A module's `layerdrop` (layers left out at random in training,
+    as some of Hugging Face's have it) must be 0.
     """
     path = pathlib.Path(path)
     if path.suffix != ".pt2":
@@ -463,7 +468,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
                 program = trace(module, inputs, shapes)
             except Dropped:
                 raise
-            except Exception as error:  # noqa: BLE001: whatever PyTorch raises, a fixed batch is tried
+            except Exception as error:  # noqa: BLE001 - whatever PyTorch raises, a fixed batch is tried
                 if shapes is None:
                     raise ExportFailed(explain(error)) from error
                 try:

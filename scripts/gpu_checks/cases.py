@@ -79,7 +79,8 @@ WAYS = {
     "fp8": Way("llama-1.1b", ("--precision", "fp8", *BENCH_UPDATE)),
 }
 # Of two programs the first should be as fast at least, where that is asked: what -> (programs, whether it is asked).
-COMPARED = {"--align-dims": ("padded", "odd", True), "--matmul-epilogues": ("activated", "gpt2-124m", False), "--precision fp8": ("fp8", "llama-1.1b", False)}
+COMPARED = {"--align-dims": ("padded", "odd", True), "--matmul-epilogues": ("activated", "gpt2-124m", False),
+            "--precision fp8": ("fp8", "llama-1.1b", False)}
 
 
 def benches(target):

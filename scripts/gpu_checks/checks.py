@@ -39,7 +39,8 @@ class Checks:
 
     def record(self, name, good, **figures):
         self.found.append({"stage": self.stage, "check": name, "good": bool(good), **figures})
-        text = "  ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in figures.items() if not isinstance(value, (dict, list)))
+        text = "  ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+                         for key, value in figures.items() if not isinstance(value, (dict, list)))
         print(f"{'ok  ' if good else 'FAIL'} {self.stage:12} {name:24} {text}", flush=True)
         if self.results:
             part = self.results.with_suffix(".part")

@@ -106,5 +106,6 @@ def memory(checks):
             if used is None or apart.get("bytes") is None:
                 return checks.rehearsal, {"planned": planned, "besides": besides}
             more = (used - apart["bytes"] - besides) / planned - 1
-            return abs(more) <= MEMORY_PART or checks.rehearsal, {"planned": planned, "besides": besides, "used": used, "apart": apart["bytes"], "more_than_planned": more}
+            return abs(more) <= MEMORY_PART or checks.rehearsal, {"planned": planned, "besides": besides, "used": used, "apart": apart["bytes"],
+                                                                  "more_than_planned": more}
         checks.attempt(name, check)

@@ -1,4 +1,5 @@
 """The machine with the GPU: libraries, versions, clocks, memory in use."""
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
@@ -9,7 +10,8 @@ import sys
 import threading
 
 PACKAGES = ["torch", "triton", "transformers", "nvidia-cublas", "nvidia-cudnn-cu13", "nvidia-nccl-cu13", "nvidia-cuda-runtime"]
-FACTS = ["name", "driver_version", "memory.total", "memory.used", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.limit", "temperature.gpu", "mig.mode.current"]
+FACTS = ["name", "driver_version", "memory.total", "memory.used", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.limit", "temperature.gpu",
+         "mig.mode.current"]
 DRIVER_FOLDERS = ["/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib"]
 
 
@@ -51,11 +53,10 @@ def describe():
     """For the head of the figures."""
     versions = {}
     for name in PACKAGES:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            pass
-    return {"gpu": ask_gpu(), "gpus": count_gpus(), "packages": versions, "libraries": find_libraries(), "cores": os.cpu_count(), "python": sys.version.split()[0]}
+    return {"gpu": ask_gpu(), "gpus": count_gpus(), "packages": versions, "libraries": find_libraries(), "cores": os.cpu_count(),
+            "python": sys.version.split()[0]}
 
 
 class Watch:

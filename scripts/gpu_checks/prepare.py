@@ -124,7 +124,8 @@ def prepare_faults(preparation, oracle):
     archive = preparation.folder / "fault.pt2"
     if preparation.wants("failing"):
         oracle.zoo("mlp").export(archive)
-        oracle.compile_model(preparation.folder, archive, "dp=2", "--target", preparation.target, *cases.ADAMW, "--weights", "copy", out="failing", can_fail=True)
+        oracle.compile_model(preparation.folder, archive, "dp=2", "--target", preparation.target, *cases.ADAMW, "--weights", "copy", out="failing",
+                             can_fail=True)
     if preparation.wants("later"):
         oracle.zoo("mlp").export(archive)
         preparation.compile(archive, "later", *cases.ADAMW, "--weights", "copy", target="cuda:sm_90" if preparation.rehearsal else "cuda:sm_100")

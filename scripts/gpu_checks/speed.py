@@ -98,7 +98,8 @@ def compare(checks, name):
                 break
     ratio = statistics.median(theirs / ours for ours, theirs, *_ in pairs)
     times = [statistics.median(column) for column in list(zip(*pairs))[:2]]
-    figures = {"times": ratio, "ours_ms": 1e3 * times[0], "torch_ms": 1e3 * times[1], "pairs": len(pairs), "torch_gb": pairs[0][3] / 1e9, "torch_compile_s": compiled,
+    figures = {"times": ratio, "ours_ms": 1e3 * times[0], "torch_ms": 1e3 * times[1], "pairs": len(pairs), "torch_gb": pairs[0][3] / 1e9,
+               "torch_compile_s": compiled,
                "tokens_s": bench.batch * bench.time / times[0], "flops_s": statistics.median(pair[2] for pair in pairs), "clocks": clocks,
                "each": pairs, "temperature": ask_gpu(["temperature.gpu"]).get("temperature.gpu")}  # fmt: skip
     return ratio >= FASTER or checks.rehearsal, figures

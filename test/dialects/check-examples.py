@@ -56,7 +56,7 @@ def module_for(text, types):
 def error_of(text):
     """None when ps-opt takes the example and prints it well, else what is wrong."""
     names = [] if MODULE_LEVEL.search(text) else undefined_values(text)
-    types = {name: "none" for name in names}
+    types = dict.fromkeys(names, "none")
     for _ in range(len(names) + 1):
         module = module_for(text, types)
         run = subprocess.run(["ps-opt", "-"], input=module, capture_output=True, text=True)

@@ -110,7 +110,8 @@ SEQUENCE = [
 
 # Dims of all weights padded: tied, fused and convolved ones, with what splits them besides.
 ALIGNED = [
-    *(Case(name, "pt2", "dp=1", 1, "adamw", align=align) for name, align in itertools.product(["mlp", "gpt", "gpt2", "llama", "bert", "bart", "vit", "resnet"], ["10", "64"])),
+    *(Case(name, "pt2", "dp=1", 1, "adamw", align=align) for name, align in
+      itertools.product(["mlp", "gpt", "gpt2", "llama", "bert", "bart", "vit", "resnet"], ["10", "64"])),
     *(Case(name, "pt2", mesh, 2, "adamw", zero=zero, align="10")
       for name, (mesh, zero) in itertools.product(["gpt2", "llama"], [("tp=2", 0), ("dp=2,tp=2", 3), ("dp=4", 1), ("dp=2", 3)])),
     *(Case(name, "pt2", mesh, 4, "sgd", schedule, align="10")

@@ -241,7 +241,7 @@ def slice_some(d, value, shape):
     chosen = [d.random.randrange(len(shape))] if shape and d.random.random() < 0.5 else range(len(shape))
     for dim in chosen:
         if d.random.random() < 0.8:
-            begins[dim] = d.random.random() < 0.5 and 0 or d.random.randrange(shape[dim])
+            begins[dim] = (d.random.random() < 0.5 and 0) or d.random.randrange(shape[dim])
             ends[dim] = d.random.randint(begins[dim] + 1, shape[dim])
             steps[dim] = d.random.randint(1, 3)
     return slice_of(d, value, begins, ends, steps)
@@ -301,7 +301,7 @@ def concat(d, value, shape):
     dim = d.random.randrange(len(shape))
     fitting = [i for i, node in enumerate(d.nodes) if len(node.shape) == len(shape)
                and all(a == b or j == dim for j, (a, b) in enumerate(zip(node.shape, shape)))]  # fmt: skip
-    values = [value] + d.random.choices(fitting, k=d.random.randint(1, 2))
+    values = [value, *d.random.choices(fitting, k=d.random.randint(1, 2))]
     d.random.shuffle(values)
     return concat_of(d, values, dim)
 

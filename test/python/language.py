@@ -4,7 +4,6 @@ import sys
 
 import torch
 from conftest import ROOT
-
 from models import IGNORED, Model, tokens
 
 sys.path.insert(0, str(ROOT / "python-bindings"))

@@ -68,7 +68,7 @@ case("convert", f"%r0 = ps.convert %a ATTRIBUTES : {X} -> tensor<4x5xf64>", {"a"
 for name, source, target in [("bool", BOOL, X), ("int", INT, X), ("truncated", X, INT)]:
     case(f"convert_{name}", f"%r0 = ps.convert %a ATTRIBUTES : {source} -> {target}", {"a": source}, [target])
 
-case("constant", f"%r0 = ps.constant ATTRIBUTES dense<[[1., 2., 3.], [4., 5., 6.]]> : tensor<2x3xf32>", {},
+case("constant", "%r0 = ps.constant ATTRIBUTES dense<[[1., 2., 3.], [4., 5., 6.]]> : tensor<2x3xf32>", {},
      ["tensor<2x3xf32>"])
 case("constant_splat", f"%r0 = ps.constant ATTRIBUTES dense<2.0> : {X}", {}, [X])
 for dim in [0, 1]:
@@ -113,9 +113,11 @@ for name, left, right, out, a, b, y in [
     ("weight", [0, 1, 2], [0, 1, 3], [3, 2], "tensor<2x3x5xf32>", "tensor<2x3x7xf32>", "tensor<7x5xf32>"),
 ]:
     case(f"contract_{name}", CONTRACT.format(left, right, out, a, b, y), {"a": a, "b": b}, [y])
-case("contract_bias", "%r0 = ps.contract %a [0, 1, 2], %b [3, 2] -> [0, 1, 3] bias %c ATTRIBUTES : (tensor<2x4x5xf32>, tensor<7x5xf32>, tensor<7xf32>) -> tensor<2x4x7xf32>",
+case("contract_bias", "%r0 = ps.contract %a [0, 1, 2], %b [3, 2] -> [0, 1, 3] bias %c ATTRIBUTES : "
+     "(tensor<2x4x5xf32>, tensor<7x5xf32>, tensor<7xf32>) -> tensor<2x4x7xf32>",
      {"a": "tensor<2x4x5xf32>", "b": "tensor<7x5xf32>", "c": "tensor<7xf32>"}, ["tensor<2x4x7xf32>"])  # fmt: skip
-case("contract_sums", "%r0, %r1 = ps.contract %a [0, 1, 2], %b [0, 1, 3] -> [3, 2] sums of 1 ATTRIBUTES : (tensor<2x3x5xf32>, tensor<2x3x7xf32>) -> (tensor<7x5xf32>, tensor<7xf32>)",
+case("contract_sums", "%r0, %r1 = ps.contract %a [0, 1, 2], %b [0, 1, 3] -> [3, 2] sums of 1 ATTRIBUTES : "
+     "(tensor<2x3x5xf32>, tensor<2x3x7xf32>) -> (tensor<7x5xf32>, tensor<7xf32>)",
      {"a": "tensor<2x3x5xf32>", "b": "tensor<2x3x7xf32>"}, ["tensor<7x5xf32>", "tensor<7xf32>"])  # fmt: skip
 
 # Windows: (space of x, channels of a group, groups, space of w, space of y, strides, low, dilation).

@@ -14,16 +14,15 @@ import subprocess
 import unittest.mock
 
 import language
+import models
 import numpy as np
 import once
 import torch
 import vision
+from conftest import ROOT, tools_folder
 from safetensors.torch import load_file, save_file
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
-
-import models
-from conftest import ROOT, tools_folder
 
 STEPS = 8
 LOSS_TOLERANCE = 1e-5

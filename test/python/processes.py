@@ -1,4 +1,5 @@
 """Starts compiled programs as several processes: by mpirun, by torchrun, or with the variables that torchrun gives."""
+import itertools
 import os
 import pathlib
 import shutil
@@ -67,7 +68,7 @@ def check_started(events):
     assert {(event["pid"], event["tid"]) for event in started} == queues
     for pid, tid in queues:
         times = [(event["ts"], event["ts"] + event["dur"]) for event in started if (event["pid"], event["tid"]) == (pid, tid)]
-        assert times == sorted(times) and all(end <= begin for (_, end), (begin, _) in zip(times, times[1:]))
+        assert times == sorted(times) and all(end <= begin for (_, end), (begin, _) in itertools.pairwise(times))
         own = [event for event in events if event["ph"] == "X" and event["pid"] == pid and event["tid"] == 0]
         assert all(any(event["ts"] <= begin for event in own) and any(end <= event["ts"] + event["dur"] for event in own) for begin, end in times)
     return len(started)

@@ -16,7 +16,6 @@ from conftest import tools_folder
 from refusals import damage, data_for, program, refuse, refuse_compile, train  # noqa: F401
 from safetensors.torch import save_file
 
-
 # ---- the model's file ----------------------------------------------------------------------------------------------
 
 
@@ -198,7 +197,10 @@ def test_dim_out_of_the_range_of_the_export(tmp_path, exports):
 
 def test_dim_without_a_size(tmp_path, exports):
     """An export that keeps no hint of a dim's size: it must be given, and then all is well."""
-    forget = lambda n, d: d.replace(b'"hint": {"as_int": 4}', b'"hint": null') if n.endswith("model.json") else d
+
+    def forget(name, data):
+        return data.replace(b'"hint": {"as_int": 4}', b'"hint": null') if name.endswith("model.json") else data
+
     archive = damage(oracle.export("gpt_dynamic", exports), tmp_path / "unknown.pt2", forget)
     refuse_compile(tmp_path, archive, status=1, words=["input_ids.0", "no size", "give --batch N"])
     oracle.run([tools_folder() / "ps-compile", archive, "-o", tmp_path / "out", "--batch", 8], tmp_path)

@@ -312,7 +312,10 @@ def test_nul_byte_in_a_config(tmp_path, program, key):
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
 def test_threads_that_the_system_refuses(tmp_path, exports, mesh):
     """The stacks of 1024 threads do not fit into the memory that this process may map."""
-    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
     program = oracle.compile_model(tmp_path, oracle.export("gpt", exports), mesh, *PLAIN)
     done = subprocess.run(
         [program, "--data", data_for(tmp_path), "--threads", "1024"], cwd=tmp_path, capture_output=True, text=True,
@@ -323,7 +326,9 @@ def test_threads_that_the_system_refuses(tmp_path, exports, mesh):
 
 
 def test_ranks_that_the_system_refuses(tmp_path, exports):
-    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "tp=4096", "--sharding-policy", "replicated")
     save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
     done = subprocess.run(
@@ -532,7 +537,11 @@ def test_full_disk(tmp_path, exports, flag):
     """A limit on the size of files stands for a disk that is full: the message says which file, and no half of it stays."""
     program = oracle.compile_model(tmp_path, oracle.export("gpt", exports), "dp=1")
     command = [program, "--data", data_for(tmp_path), "--steps", 1, flag, "out.safetensors", "--quiet"]
-    limit = lambda: (resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)), signal.signal(signal.SIGXFSZ, signal.SIG_IGN))
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
     done = subprocess.run([str(c) for c in command], cwd=tmp_path, capture_output=True, text=True, timeout=60, preexec_fn=limit)
     assert done.returncode == 1 and 'cannot write "out.safetensors": File too large' in done.stderr, done.stderr
     assert not list(tmp_path.glob("out*"))

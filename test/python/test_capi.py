@@ -85,13 +85,13 @@ def test_two_forwards_before_two_backwards(tmp_path, mesh):
 
 def test_two_models_in_one_process_interleaved(tmp_path):
     """Two programs that share a process share nothing else."""
-    programs, modules, befores, optimizers = [], [], [], []
+    programs, modules, starts, optimizers = [], [], [], []
     for index, model in enumerate((models.gpt(loss=False), models.gpt(loss=False, layers=1, width=16))):
         program, output = make_program(tmp_path, model, "dp=2", f"program{index}")
         module = copy.deepcopy(model.module)
         programs.append((program, output, model))
         modules.append(module)
-        befores.append({n: p.detach().clone() for n, p in module.named_parameters()})
+        starts.append({n: p.detach().clone() for n, p in module.named_parameters()})
         optimizers.append(OPTIMIZER(module.parameters()))
     for step in range(2):
         results = []
@@ -108,7 +108,7 @@ def test_two_models_in_one_process_interleaved(tmp_path):
             optimizer.step()
             program.backward({output: cotangent})
             program.update()
-    for (program, _, _), module, before in zip(programs, modules, befores):
+    for (program, _, _), module, before in zip(programs, modules, starts):
         assert_same_updates(program, module, before)
         program.close()
 

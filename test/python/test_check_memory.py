@@ -6,10 +6,9 @@ import models
 import oracle
 import processes
 import pytest
+import torch
 import vision
 from safetensors.torch import load_file, save_file
-
-import torch
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

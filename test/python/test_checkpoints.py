@@ -473,7 +473,7 @@ def test_flags_that_contradict_it(saved, flags, words):
 
 
 def test_another_model_or_another_batch(saved, tmp_path):
-    folder, made, _ = saved
+    folder, _, _ = saved
     model = models.gpt2(width=64)
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), "dp=1", "--micro-batches", "2")
     said = train(folder, program, "other", "--steps", 4, "--load", "saved", expect=1)
@@ -598,7 +598,8 @@ def test_inference_reads_what_training_saved(tmp_path, optimizer):
     compile_ = [oracle.tools_folder() / "ps-compile", "model.pt2", "-o"]
     oracle.run([*compile_, "train", "--optimizer", optimizer, "--ema", "0.9"], tmp_path)
     oracle.run([*compile_, "infer", "--inference"], tmp_path)
-    trained = oracle.run(["./train", "--data", "data.safetensors", "--quiet", "--steps", "6", "--save", "saved", "--eval-data", "data.safetensors", "--eval-every", "6"], tmp_path)
+    trained = oracle.run(["./train", "--data", "data.safetensors", "--quiet", "--steps", "6", "--save", "saved", "--eval-data", "data.safetensors",
+                          "--eval-every", "6"], tmp_path)
     said = oracle.run(["./infer", "--eval", "--eval-data", "data.safetensors", "--load", "saved"], tmp_path)
     assert "which this program has not: they are left out" in said
     found = [float(re.search(r"eval loss ([\d.]+)", text)[1]) for text in (trained, said)]

@@ -56,7 +56,8 @@ def run_without_wait(program, data, number, **environment):
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("mesh,flags", [("dp=2", ()), ("tp=2", ()), ("dp=2", ("--zero", "3")), ("pp=2", ("--schedule", "1f1b")), ("pp=2", ("--schedule", "zb-h1"))],
+@pytest.mark.parametrize("mesh,flags", [("dp=2", ()), ("tp=2", ()), ("dp=2", ("--zero", "3")), ("pp=2", ("--schedule", "1f1b")),
+                                        ("pp=2", ("--schedule", "zb-h1"))],
                          ids=["dp", "tp", "zero3", "1f1b", "zb-h1"])  # fmt: skip
 def test_a_wait_that_is_left_out_is_noticed(tmp_path, exports, mesh, flags):
     """Omits waits one at a time, in random order, until five were noticed.
@@ -104,7 +105,8 @@ def compiled(tmp_path_factory, exports):
     ("replayed", {"PSRT_FAKE_MEMORY": "100000"}, ["GPU 0", "needs", "free"]),
 ], ids=["no driver", "another path", "another architecture", "no GPU", "little memory"])  # fmt: skip
 def test_a_machine_that_cannot_run_it(compiled, program, environment, words):
-    done = subprocess.run([compiled / program, "--data", "data.safetensors", "--steps", "1", "--losses", "losses"], cwd=compiled, capture_output=True, text=True, timeout=60, env={**os.environ, **environment})  # fmt: skip
+    done = subprocess.run([compiled / program, "--data", "data.safetensors", "--steps", "1", "--losses", "losses"], cwd=compiled, capture_output=True,
+                          text=True, timeout=60, env={**os.environ, **environment})  # fmt: skip
     assert done.returncode == 3, done.stderr
     assert done.stderr.startswith("error: ")
     assert all(word in done.stderr for word in words), done.stderr
@@ -124,7 +126,8 @@ def test_the_stub_of_a_toolkit_is_no_driver(compiled):
 
 @pytest.mark.parametrize("variable", ["PSRT_ALGORITHM_TIMING", "PSRT_CUDA_GRAPHS", "PSRT_TF32"])
 def test_a_switch_is_0_or_1(compiled, variable):
-    done = subprocess.run([compiled / "replayed", "--data", "data.safetensors", "--steps", "1"], cwd=compiled, capture_output=True, text=True, timeout=60, env={**os.environ, variable: "yes"})  # fmt: skip
+    done = subprocess.run([compiled / "replayed", "--data", "data.safetensors", "--steps", "1"], cwd=compiled, capture_output=True, text=True, timeout=60,
+                          env={**os.environ, variable: "yes"})  # fmt: skip
     assert done.returncode in (2, 3) and f'{variable} is "yes"; expected 0 or 1' in done.stderr, done.stderr
 
 

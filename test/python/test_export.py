@@ -251,7 +251,7 @@ def test_a_mask_whose_values_are_looked_at(tmp_path):
 
 
 def test_refused_models(tmp_path):
-    x, labels = draw(4)
+    x, _ = draw(4)
     with pytest.raises(ExportFailed, match="torch.where"):
         export(Plain(branches=True), {"x": x}, tmp_path / "m.pt2")
     with pytest.raises(ExportFailed, match="no parameter z; it has x"):

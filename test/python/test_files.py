@@ -88,7 +88,7 @@ def test_numpy_data_that_does_not_fit(made, write, words):
 
 
 def test_one_array_for_two_inputs(made):
-    folder, x, _ = made
+    folder, _, _ = made
     refuse(["./two", "--data", "x.npy"], folder, 2, "x.npy", "the inputs x, y", ".npz")
     (folder / "short.npy").write_bytes((folder / "x.npy").read_bytes()[:-1])
     refuse(["./one", "--data", "short.npy"], folder, 1, "short.npy", "cut short")

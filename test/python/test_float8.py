@@ -204,8 +204,8 @@ def test_matmuls_of_8_bits_equal_those_of_the_cpu(tmp_path, exports, fake, name,
 def test_matmuls_of_16_bits_where_a_gpu_has_no_others(tmp_path, exports):
     """sm_80 multiplies no 8-bit floats: there they are dequantized by kernels."""
     for architecture, narrow in [("sm_80", False), ("sm_90", True), ("sm_100", True)]:
-        oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "x.mlir", "--precision", "fp8", "--target", f"cuda:{architecture}",
-                    "--stop-after", "partitioned"], tmp_path)  # fmt: skip
+        oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "x.mlir", "--precision", "fp8",
+                    "--target", f"cuda:{architecture}", "--stop-after", "partitioned"], tmp_path)  # fmt: skip
         text = (tmp_path / "x.mlir").read_text()
         assert bool(re.search(r"ps.contract .* units ", text)) == narrow
         assert bool(re.search(r"ps.dequantize", text)) != narrow
@@ -215,7 +215,8 @@ def test_what_backward_keeps_is_of_8_bits(tmp_path, exports):
     """All that weights' gradients are computed of takes a byte an element."""
     elements = {}
     for precision in ["bf16", "fp8"]:
-        oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("llama", exports), "-o", "x.mlir", "--precision", precision, "--stop-after", "partitioned"], tmp_path)
+        oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("llama", exports), "-o", "x.mlir", "--precision", precision,
+                    "--stop-after", "partitioned"], tmp_path)
         (arguments,) = re.findall(r"func.func @layers.1.backward_weight\((.*?)\) attributes", (tmp_path / "x.mlir").read_text())
         elements[precision] = set(re.findall(r": tensor<4x(?:\d+x)+(\w+)>", arguments))
     assert elements == {"bf16": {"bf16"}, "fp8": {"f8E4M3FN", "f8E5M2"}}
@@ -292,7 +293,8 @@ def test_include_and_exclude(tmp_path):
     every, _ = scales_of(tmp_path, archive, "fp8")
     assert len(every) == 2 * (3 * 6 - 2) + 3
     some, _ = scales_of(tmp_path, archive, "fp8,include=transformer.h.*.mlp,exclude=transformer.h.1")
-    assert {name.removesuffix(".unit") for name in some} == {f"fp8.transformer.h.0.mlp.{layer}.weight.{kind}" for layer in ["c_fc", "c_proj"] for kind in ["input", "weight", "gradient"]}
+    assert {name.removesuffix(".unit") for name in some} == {
+        f"fp8.transformer.h.0.mlp.{layer}.weight.{kind}" for layer in ["c_fc", "c_proj"] for kind in ["input", "weight", "gradient"]}
 
 
 @pytest.mark.parametrize("text, words", [

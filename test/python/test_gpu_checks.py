@@ -9,7 +9,8 @@ import replay
 from conftest import ROOT, tools_folder
 
 SCRIPT = [sys.executable, ROOT / "scripts/gpu-checks"]
-PROGRAMS = ["mlp-fp32", "gpt-fp32", "gpt-bf16", "gpt_middle-bf16", "gpt2-dp2", "ops", "gpt2-124m", "llama-1.1b", "padded", "odd", "activated", "fp8", "later", "large", "failing", "psrt-comm-test"]
+PROGRAMS = ["mlp-fp32", "gpt-fp32", "gpt-bf16", "gpt_middle-bf16", "gpt2-dp2", "ops", "gpt2-124m", "llama-1.1b", "padded", "odd", "activated", "fp8",
+            "later", "large", "failing", "psrt-comm-test"]
 WITHOUT_PROGRAMS = ["bench-gpt2-350m", "bench-gpt2-1.5b"]
 FEW = ["mlp-fp32", "gpt-bf16", "gpt2-dp2", "failing", "later"]  # compiled in seconds
 
@@ -19,13 +20,15 @@ def run(folder, *stages, **environment):
     results = folder.parent / "results.json"
     results.unlink(missing_ok=True)
     environment = {"PARASHARD_BIN": str(tools_folder()), "PARASHARD_VENV": sys.prefix, **replay.environment(), **environment}
-    done = subprocess.run([*SCRIPT, "run", folder, *stages, "--results", results], capture_output=True, text=True, env={**os.environ, **environment}, timeout=600)
+    done = subprocess.run([*SCRIPT, "run", folder, *stages, "--results", results], capture_output=True, text=True, env={**os.environ, **environment},
+                          timeout=600)
     return done.returncode, done.stdout + done.stderr, json.loads(results.read_text())
 
 
 def prepare(folder, programs):
     environment = {**os.environ, "PARASHARD_BIN": str(tools_folder()), "PARASHARD_VENV": sys.prefix}
-    done = subprocess.run([*SCRIPT, "prepare", "-o", folder, "--target", "cuda:replay", "--only", *programs], capture_output=True, text=True, env=environment, timeout=600)
+    done = subprocess.run([*SCRIPT, "prepare", "-o", folder, "--target", "cuda:replay", "--only", *programs], capture_output=True, text=True,
+                          env=environment, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [path.name for path in folder.iterdir()] == ["programs.tar.xz"]
     return folder
@@ -68,7 +71,8 @@ def test_what_is_wrong_fails(prepared):
 
 
 @pytest.mark.parametrize("words, said", [
-    (["run", "FOLDER", "speed"], "no stage is called speed"), (["run", "nowhere"], "nothing is prepared in nowhere"), (["run", "FOLDER", "--within", "-5"], "expected seconds above 0"),
+    (["run", "FOLDER", "speed"], "no stage is called speed"), (["run", "nowhere"], "nothing is prepared in nowhere"),
+    (["run", "FOLDER", "--within", "-5"], "expected seconds above 0"),
     (["run", "FOLDER", "--results", "/nowhere/r.json"], "there is no such folder"), (["run", "FOLDER", "bench-gpt2-1.5b"], "nothing was checked"),
     (["prepare", "-o", "NEW", "--target", "cuda:replay", "--only", "nothing"], "names no program"),
     (["prepare", "-o", "NEW", "--target", "cuda:sm_75", "--only", "mlp-fp32"], "ended with"), (["prepare", "-o", "USED"], "files of somebody else"),
@@ -79,7 +83,8 @@ def test_what_is_asked_wrongly(prepared, tmp_path, words, said):
     names = {"FOLDER": prepared, "NEW": tmp_path / "new", "USED": tmp_path / "used"}
     environment = {**os.environ, "PARASHARD_BIN": str(tools_folder()), "PARASHARD_VENV": sys.prefix, **replay.environment()}
     done = subprocess.run([*SCRIPT, *(names.get(word, word) for word in words)], capture_output=True, text=True, env=environment, timeout=300, cwd=tmp_path)
-    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("scripts/gpu-checks: ") and said in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("scripts/gpu-checks: "), done.stderr
+    assert said in done.stderr and "Traceback" not in done.stderr, done.stderr
     assert not (tmp_path / "new").exists() and (tmp_path / "used/notes").exists()
 
 

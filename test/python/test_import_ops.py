@@ -14,8 +14,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import ROOT, tools_folder
-from refusals import damage
 from oracle import run
+from refusals import damage
 from safetensors.torch import load_file, save_file
 
 CASES = {}  # name -> (function, operands)
@@ -213,7 +213,7 @@ case("conv2d_depth", lambda x, w: F.conv2d(x, w, stride=2, padding=2, groups=4),
 case("conv2d_same", lambda x, w: F.conv2d(x, w, padding="same", dilation=(1, 2)), (2, 3, 5, 6), (4, 3, 3, 3))
 case("conv2d_same_even", lambda x, w: F.conv2d(x, w, padding="same"), (2, 3, 5, 6), (4, 3, 4, 2))
 case("conv2d_valid", lambda x, w: F.conv2d(x, w, padding="valid"), (2, 3, 5, 6), (4, 3, 3, 2))
-case("conv2d_alone", lambda x, w, b: F.conv2d(x, w, b), (3, 5, 6), (4, 3, 3, 2), (4,))
+case("conv2d_alone", F.conv2d, (3, 5, 6), (4, 3, 3, 2), (4,))
 case("conv2d_zeros", lambda x, w, b: F.conv2d(x, w, b, padding=1), (2, 3, 4, 4), (4, 3, 1, 1), (4,))
 case("turned", lambda x, y: x.permute(*range(2, -1, -1)) @ y.mT, (4, 3, 2), (2, 5, 4))
 case("turned_conjugate", lambda x, y: x.H @ y.mH.adjoint()[0], (3, 4), (2, 3, 5))

@@ -47,7 +47,8 @@ def test_no_tool_looks_into_the_current_folder():
 
 def test_installed_tools_need_no_build_folder(tmp_path, exports):
     build = tools_folder().parent
-    prefix, archive = tmp_path / "prefix", models.gpt().export(tmp_path / "model.pt2")
+    prefix = tmp_path / "prefix"
+    models.gpt().export(tmp_path / "model.pt2")
     subprocess.run(["cmake", "--install", build, "--prefix", prefix], capture_output=True, check=True)
     installed = [path for path in prefix.rglob("*") if path.suffix == ".so" or path.parent.name == "bin"]
     assert len(installed) >= 6 and list(prefix.rglob("psrt/*.h")) and list(prefix.rglob("docs/processes.md"))

@@ -59,7 +59,7 @@ def list_includes():
     known = set(files)
     for file in files:
         for target in re.findall(r'^#include "([^"]+)"', (ROOT / file).read_text(), re.M):
-            for path in (target, f"include/{target}", str((pathlib.PurePath(file).parent / target))):
+            for path in (target, f"include/{target}", str(pathlib.PurePath(file).parent / target)):
                 if path in known:
                     yield file, path
 

@@ -449,7 +449,8 @@ def contrast(network, found, y):
 
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
-@pytest.mark.parametrize("loss, parts", [(lambda n, found, y: F.mse_loss(found, y), 1), (of_samples, 8), (of_weights, 1), (with_penalty, 1), (contrast, 0), (of_weights_and_one, 1)],
+@pytest.mark.parametrize("loss, parts", [(lambda n, found, y: F.mse_loss(found, y), 1), (of_samples, 8), (of_weights, 1), (with_penalty, 1), (contrast, 0),
+                                         (of_weights_and_one, 1)],
                          ids=["mean", "sum", "weights", "penalty", "contrast", "plus one"])  # fmt: skip
 def test_evaluation_is_over_all_samples(tmp_path, mesh, loss, parts):
     """The last batch is computed from whole ones. `parts`: what a loss of n samples is divided by n and multiplied by; 0: it is no sum of theirs."""
@@ -511,10 +512,10 @@ def test_what_a_count_has_once_is_counted_once(tmp_path, name):
 class Classifier(torch.nn.Module):
     """Rows of 5 in 6 classes; `loss(logits, y)` is its loss, `before` a layer on its rows."""
 
-    def __init__(self, loss, before=torch.nn.Identity()):
+    def __init__(self, loss, before=None):
         super().__init__()
         torch.manual_seed(3)
-        self.first, self.last, self.before, self.loss = torch.nn.Linear(5, 8), torch.nn.Linear(8, 6), before, loss
+        self.first, self.last, self.before, self.loss = torch.nn.Linear(5, 8), torch.nn.Linear(8, 6), before or torch.nn.Identity(), loss
 
     def forward(self, x, y):
         return self.loss(self.last(self.first(self.before(x)).tanh()), y)

@@ -211,7 +211,8 @@ def test_which_gpus_threads_have(pair, tmp_path):
     def devices(*flags, **environment):
         log = tmp_path / "log"
         log.unlink(missing_ok=True)
-        done = subprocess.run(line("--steps", "1", *flags), cwd=pair, env={**os.environ, "PSRT_FAKE_LOG": str(log), **environment}, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(line("--steps", "1", *flags), cwd=pair, env={**os.environ, "PSRT_FAKE_LOG": str(log), **environment}, capture_output=True,
+                              text=True, timeout=60)
         return set(re.findall(r"^device (\d)", log.read_text(), re.M)) if log.exists() else set(), done.returncode, done.stderr
 
     assert devices() == ({"0", "1"}, 0, "")

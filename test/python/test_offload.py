@@ -138,7 +138,7 @@ def test_the_device_has_less_by_what_waits_in_the_host(made, plan, least):
 
 def test_what_is_not_hidden_stays(made):
     """A model this small computes too little beside its copies."""
-    folder, compile_plan = made
+    folder, _ = made
     said = subprocess.run([tools_folder() / "ps-compile", folder / "model.pt2", "-o", "hidden", "--offload", "activations", "--target", "cuda:replay"],
                           cwd=folder, capture_output=True, text=True)  # fmt: skip
     assert said.returncode == 0 and "--offload activations changes nothing" in said.stderr and "activations=all" in said.stderr
@@ -216,7 +216,8 @@ def test_nothing_to_offload(tmp_path, exports, flags, words):
     assert done.returncode == 0 and all(word in done.stderr for word in words), done.stderr
 
 
-@pytest.mark.parametrize("what,words", [("state", "or none"), ("activations,", "or none"), ("optimizer,optimizer", "twice"), ("activations,activations=all", "twice")])
+@pytest.mark.parametrize("what,words", [("state", "or none"), ("activations,", "or none"), ("optimizer,optimizer", "twice"),
+                                        ("activations,activations=all", "twice")])
 def test_what_is_no_choice(tmp_path, exports, what, words):
     done = subprocess.run([tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "program", "--offload", what],
                           cwd=tmp_path, capture_output=True, text=True)  # fmt: skip

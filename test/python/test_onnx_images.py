@@ -285,6 +285,6 @@ def test_resizes_that_are_refused(tmp_path, sizes, scales, attributes, words):
 def test_results_that_are_not_there(tmp_path):
     image, vector = (torch.float32, list(X)), (torch.float32, [4])
     refused(tmp_path, [helper.make_node("MaxPool", ["x"], ["y", "places"], kernel_shape=[2, 2])], {"x": image}, "'places'", "places of the maxima")
-    inputs = {"x": image, **{name: vector for name in "sbmv"}}
+    inputs = {"x": image, **dict.fromkeys("sbmv", vector)}
     refused(tmp_path, [helper.make_node("BatchNormalization", list(inputs), ["y", "mean", "variance"], training_mode=1)], inputs,
             "new running statistics", "training_mode = 1")  # fmt: skip

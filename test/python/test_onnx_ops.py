@@ -1,6 +1,7 @@
 """Every op that is imported from ONNX gives what ONNX's own reference gives; bad files are refused."""
 import hashlib
 import os
+import pathlib
 import random
 import re
 import subprocess
@@ -139,14 +140,17 @@ OPS = {
     "ScatterElements": ("ScatterElements", X3, {"i": torch.tensor([0, 2]).reshape(1, 2, 1).expand(2, 2, 4), "u": torch.rand(2, 2, 4)}, {"axis": 1}),
     "ScatterElements in a corner": ("ScatterElements", X3, {"i": torch.full((1, 2, 1), -1), "u": torch.rand(1, 2, 1)}, {"axis": -1}),
     "ScatterND in between": ("ScatterND", X3, {"i": torch.tensor([[[1, 0], [1, 2]]]), "u": torch.rand(1, 2, 4)}, {}),
-    "MatMul": ("MatMul", {"x": (f32, [2, 3, 4]), "y": (f32, [4, 5])}, {}, {}), "MatMul batched": ("MatMul", {"x": (f32, [2, 3, 4]), "y": (f32, [2, 4, 5])}, {}, {}),
-    "MatMul broadcast": ("MatMul", {"x": (f32, [2, 1, 3, 4]), "y": (f32, [5, 4, 2])}, {}, {}), "MatMul vector": ("MatMul", {"x": (f32, [4]), "y": (f32, [4, 5])}, {}, {}),
+    "MatMul": ("MatMul", {"x": (f32, [2, 3, 4]), "y": (f32, [4, 5])}, {}, {}),
+    "MatMul batched": ("MatMul", {"x": (f32, [2, 3, 4]), "y": (f32, [2, 4, 5])}, {}, {}),
+    "MatMul broadcast": ("MatMul", {"x": (f32, [2, 1, 3, 4]), "y": (f32, [5, 4, 2])}, {}, {}),
+    "MatMul vector": ("MatMul", {"x": (f32, [4]), "y": (f32, [4, 5])}, {}, {}),
     "Einsum": ("Einsum", {"x": (f32, [2, 3, 4]), "y": (f32, [2, 5, 4])}, {}, {"equation": "bij,bkj->bki"}),
     "Einsum of three": ("Einsum", {"x": (f32, [3, 4]), "y": (f32, [2, 4, 5]), "z": (f32, [3, 5])}, {}, {"equation": "bi, oij, bj -> bo"}),
     "Conv of patches": ("Conv", {"x": (f32, [2, 3, 9, 8]), "w": (f32, [5, 3, 4, 2]), "b": (f32, [5])}, {}, {"strides": [4, 2]}),
     "Gemm": ("Gemm", {"a": (f32, [3, 4]), "b": (f32, [4, 5]), "c": (f32, [5])}, {}, {}),
     "Gemm transposed": ("Gemm", {"a": (f32, [4, 3]), "b": (f32, [5, 4]), "c": (f32, [3, 1])}, {}, {"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0}),
-    **{f"{op}": (op, X3, {"a": ints(-1, 0)}, {}) for op in ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum"]},
+    **{f"{op}": (op, X3, {"a": ints(-1, 0)}, {}) for op in ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+                                                            "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum"]},
     **{f"{op} of no elements": (op, {"x": (f32, [2, 0, 4])}, {"a": ints(1)}, {}) for op in
        ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum"]},
     "ReduceProd of no integers": ("ReduceProd", {"x": (i64, [2, 0, 4])}, {"a": ints(1)}, {"keepdims": 0}),
@@ -162,7 +166,8 @@ OPS = {
     "LayerNormalization": ("LayerNormalization", {"x": (f32, [2, 3, 4]), "w": (f32, [4]), "b": (f32, [4])}, {}, {}),
     "LayerNormalization over two": ("LayerNormalization", {"x": (f32, [2, 3, 4]), "w": (f32, [3, 4])}, {}, {"axis": 1, "epsilon": 1e-3}),
     "RMSNormalization": ("RMSNormalization", {"x": (f32, [2, 3, 4]), "w": (f32, [4])}, {}, {}, 1, 23),
-    "BatchNormalization": ("BatchNormalization", {"x": (f32, [2, 3, 4])}, {"s": torch.rand(3), "b": torch.rand(3), "m": torch.rand(3), "v": torch.rand(3) + 1}, {}),
+    "BatchNormalization": ("BatchNormalization", {"x": (f32, [2, 3, 4])},
+                           {"s": torch.rand(3), "b": torch.rand(3), "m": torch.rand(3), "v": torch.rand(3) + 1}, {}),
     "InstanceNormalization": ("InstanceNormalization", {"x": (f32, [2, 3, 4, 5]), "w": (f32, [3]), "b": (f32, [3])}, {}, {"epsilon": 1e-3}),
     "GroupNormalization by group": ("GroupNormalization", {"x": (f32, [2, 6, 4]), "w": (f32, [3]), "b": (f32, [3])}, {}, {"num_groups": 3}, 1, 18),
     "GroupNormalization by channel": ("GroupNormalization", {"x": (f32, [2, 6, 4, 3]), "w": (f32, [6]), "b": (f32, [6])}, {}, {"num_groups": 2}, 1, 21),
@@ -173,10 +178,13 @@ OPS = {
     "SoftmaxCrossEntropyLoss of rows": ("SoftmaxCrossEntropyLoss", {"x": (f32, [2, 4, 3])}, {"l": torch.tensor([[1, 3, 0], [2, 2, 1]])}, {"reduction": "none"}),
     "SoftmaxCrossEntropyLoss sum": ("SoftmaxCrossEntropyLoss", {"x": (f32, [3, 4])}, {"l": ints(1, 3, 0)}, {"reduction": "sum"}, 2),
     "Attention": ("Attention", {n: (f32, [2, 4, 3, 8]) for n in "qkv"}, {}, {"is_causal": 1}, 1, 23),
-    "Attention of groups": ("Attention", {"q": (f32, [2, 3, 32]), "k": (f32, [2, 3, 16]), "v": (f32, [2, 3, 16])}, {}, {"q_num_heads": 4, "kv_num_heads": 2, "scale": 0.3}, 1, 23),
+    "Attention of groups": ("Attention", {"q": (f32, [2, 3, 32]), "k": (f32, [2, 3, 16]), "v": (f32, [2, 3, 16])}, {},
+                            {"q_num_heads": 4, "kv_num_heads": 2, "scale": 0.3}, 1, 23),
     "Attention masked": ("Attention", {**{n: (f32, [2, 4, 3, 8]) for n in "qkv"}, "m": (f32, [3, 3])}, {}, {}, 1, 23),
-    "RotaryEmbedding": ("RotaryEmbedding", {"x": (f32, [2, 4, 3, 8]), "c": (f32, [10, 4]), "s": (f32, [10, 4])}, {"p": torch.tensor([[0, 1, 2], [5, 6, 7]])}, {}, 1, 23),
-    "RotaryEmbedding interleaved": ("RotaryEmbedding", {"x": (f32, [2, 3, 32]), "c": (f32, [2, 3, 2]), "s": (f32, [2, 3, 2])}, {}, {"interleaved": 1, "num_heads": 4, "rotary_embedding_dim": 4}, 1, 23),
+    "RotaryEmbedding": ("RotaryEmbedding", {"x": (f32, [2, 4, 3, 8]), "c": (f32, [10, 4]), "s": (f32, [10, 4])},
+                        {"p": torch.tensor([[0, 1, 2], [5, 6, 7]])}, {}, 1, 23),
+    "RotaryEmbedding interleaved": ("RotaryEmbedding", {"x": (f32, [2, 3, 32]), "c": (f32, [2, 3, 2]), "s": (f32, [2, 3, 2])}, {},
+                                    {"interleaved": 1, "num_heads": 4, "rotary_embedding_dim": 4}, 1, 23),
 }  # fmt: skip
 
 
@@ -589,7 +597,8 @@ def test_unsupported_ops_are_listed_at_once(tmp_path):
         nodes[1].metadata_props.add(key=key, value=value)
     path = tmp_path / "model.onnx"
     onnx_models.graph(nodes, X, list("abcd"), path=path, domains=["com.example"])
-    said = onnx_models.refuse(tmp_path, path, "3 ops of the model", "NonZero: 2 times", "Det: 1 time, first in layers.0 (model.py:7)", "com.example.Fancy: 1 time")
+    said = onnx_models.refuse(tmp_path, path, "3 ops of the model", "NonZero: 2 times", "Det: 1 time, first in layers.0 (model.py:7)",
+                              "com.example.Fancy: 1 time")
     assert "Unique" not in said
 
 
@@ -648,7 +657,7 @@ def test_the_list_is_current():
 
 
 def test_every_op_of_the_list_is_tested():
-    tested = {case[0] for case in OPS.values()} | set(re.findall(r'make_node\("(\w+)"', open(__file__).read()))
+    tested = {case[0] for case in OPS.values()} | set(re.findall(r'make_node\("(\w+)"', pathlib.Path(__file__).read_text()))
     assert set(re.findall(r"`(\w+)`", listed().split("|---|")[1])) - tested == {"NegativeLogLikelihoodLoss"}
 
 

@@ -85,6 +85,6 @@ def test_split(name, ranks, split, tmp_path):
 @pytest.mark.parametrize("name,split", {(name, json.dumps(split)): None for name, _, split in SPLITS + RANDOM_SPLITS}, ids=str)
 def test_padded(name, split, axes, tmp_path):
     """Dims padded to a multiple of 7, which none of them is, on one rank and split over two."""
-    padded = {tensor: {dim: axes for dim in dims} for tensor, dims in json.loads(split).items()}
+    padded = {tensor: dict.fromkeys(dims, axes) for tensor, dims in json.loads(split).items()}
     text = check_split(name, f'"tp" = {len(axes)} : tensor, "pad.7" = 7 : multiple', padded, tmp_path)
     assert "ps.global = " in text or "ps.select" in text, "nothing is padded"

@@ -101,7 +101,8 @@ def test_gathered_copies_are_not_kept(tmp_path):
     """ZeRO-3 gathers the 16-bit copy of a weight for forward, and again for backward: no run hands it on."""
     archive = models.gpt2(batch=20).export(tmp_path / "model.pt2")
     for precision in ["bf16", "fp8"]:
-        oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x.mlir", "--mesh", "dp=2", "--zero", "3", "--precision", precision, "--stop-after", "partitioned"], tmp_path)
+        oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x.mlir", "--mesh", "dp=2", "--zero", "3", "--precision", precision,
+                    "--stop-after", "partitioned"], tmp_path)
         forward = [line for line in (tmp_path / "x.mlir").read_text().splitlines() if re.match(r" *func.func @\w+\.forward\(", line)]
         assert len(forward) == 3
         for line in forward:
@@ -149,7 +150,7 @@ def test_overflow_on_one_rank_skips_the_step_everywhere(tmp_path, mesh):
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     skipped = [line["skipped"] for line in lines]
     count = skipped.index(False)
-    assert 0 < count and sum(skipped) < 8
+    assert count > 0 and sum(skipped) < 8
     scales = [line["loss_scale"] for line in lines]
     assert scales[1:] == [a / 2 if skip else a for a, skip in zip(scales, skipped[1:])]
     # Up to then nothing changed, on no rank; after it all parameters did.
@@ -228,7 +229,8 @@ def state_of(folder):
     ("bf16,keep=lm_head", "'keep=lm_head' is neither keep-fp32=GLOB nor compute=GLOB"),
     ("bf16,keep-fp32=", "is neither keep-fp32=GLOB"),
     ("fp32,compute=ps.add", "fp32 has no classes to override"),
-    ("bf16,keep-fp32=transformer.g.0", "--precision keep-fp32=transformer.g.0 matches no op and no module of the model; the nearest names are 'transformer.h.0"),
+    ("bf16,keep-fp32=transformer.g.0",
+     "--precision keep-fp32=transformer.g.0 matches no op and no module of the model; the nearest names are 'transformer.h.0"),
 ])  # fmt: skip
 def test_says_what_is_wrong(tmp_path, text, words):
     archive = models.gpt2().export(tmp_path / "model.pt2")

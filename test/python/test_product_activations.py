@@ -125,8 +125,10 @@ def test_a_plan_says_it(tmp_path, exports):
 
 CONTRACTIONS = """
 module attributes {ps.level = #ps.level<imported>} {
-  func.func @forward(%x: tensor<4x6xf32> {ps.name = "x"}, %w: tensor<6x8xf32> {ps.name = "w"}, %b: tensor<8xf32> {ps.name = "b"}, %h: tensor<4x8xf32> {ps.name = "h"})
-      -> (tensor<4x8xf32> {ps.name = "gelu"}, tensor<4x8xf32> {ps.name = "sum"}, tensor<4x8xf32> {ps.name = "unbiased"}, tensor<4x8xf32> {ps.name = "gradient"}) {
+  func.func @forward(%x: tensor<4x6xf32> {ps.name = "x"}, %w: tensor<6x8xf32> {ps.name = "w"}, %b: tensor<8xf32> {ps.name = "b"},
+                     %h: tensor<4x8xf32> {ps.name = "h"})
+      -> (tensor<4x8xf32> {ps.name = "gelu"}, tensor<4x8xf32> {ps.name = "sum"}, tensor<4x8xf32> {ps.name = "unbiased"},
+          tensor<4x8xf32> {ps.name = "gradient"}) {
     %a, %s = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] bias %b gelu : (tensor<4x6xf32>, tensor<6x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)
     %g = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] gelu : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
     %d = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] gelu_grad at %h : (tensor<4x6xf32>, tensor<6x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -241,7 +241,8 @@ def test_what_was_measured_is_shown_beside_the_plan(pipelined):
 
 
 @pytest.mark.parametrize("mesh, flags, trace, words", [
-    ("pp=2", ["--micro-batches", "6"], "trace.json", "the trace is of another program: 4 stages on 2 pipeline coordinates, back and forth, 6 micro-batches a step; the plan has 2"),
+    ("pp=2", ["--micro-batches", "6"], "trace.json",
+     "the trace is of another program: 4 stages on 2 pipeline coordinates, back and forth, 6 micro-batches a step; the plan has 2"),
     ("pp=2", ["--micro-batches", "6", "--num-chunks", "2", "--schedule", "TABLE"], "trace.json", "do not work in the order of this schedule"),
     ("dp=2", [], "trace.json", "this plan has no step of a pipeline"),
     ("pp=2", [], "none.json", "none.json"),
@@ -264,7 +265,8 @@ def test_a_trace_of_something_else(pipelined, tmp_path, exports, mesh, flags, tr
 HOSTILE = "</script><!--<script>alert('1')</script>\\22&quot; \\\\ \u2028 @SCRIPT@"
 SPOKEN = HOSTILE.replace("\\22", '"').replace("\\\\", "\\")
 # Ways to name something outside of the page, in markup, style and script.
-OUTSIDE = r"https?:|\bsrc\s*=|\bhref\s*=\s*\"(?!#|data:,)|url\(|@import|\bfetch\(|XMLHttpRequest|WebSocket|EventSource|\bimport\b\s*[\"'(]|<(?:iframe|object|embed|base|form)\b|sendBeacon"
+OUTSIDE = r"https?:|\bsrc\s*=|\bhref\s*=\s*\"(?!#|data:,)|url\(|@import|\bfetch\(|XMLHttpRequest|WebSocket|EventSource"
+OUTSIDE += r"|\bimport\b\s*[\"'(]|<(?:iframe|object|embed|base|form)\b|sendBeacon"
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +276,8 @@ def hostile(tmp_path_factory, exports):
     archive = oracle.export("mlp", exports)
     oracle.compile_model(folder, archive, "dp=2", "--stop-after", "partitioned", out="m.mlir")
     text = (folder / "m.mlir").read_text()
-    text, found = re.subn(r'(ps\.variable parameter @(\S+) names \[")[^"]+"', rf'\g<1>{HOSTILE}\g<2>"'.replace("\\\\", "\\\\\\\\").replace("\\22", "\\\\22"), text)
+    text, found = re.subn(r'(ps\.variable parameter @(\S+) names \[")[^"]+"',
+                          rf'\g<1>{HOSTILE}\g<2>"'.replace("\\\\", "\\\\\\\\").replace("\\22", "\\\\22"), text)
     assert found
     name = "<img src=x onerror=alert(2)>&.mlir"
     (folder / name).write_text(text)

@@ -40,7 +40,8 @@ def add_up(i, j):
 
 
 # The second dim's places, or those of a shard, are a multiple of 4; beside what moves over ranks.
-PADDED = ['{}, {"pad.4"}, {}', '{}, {"tp", "pad.4"}, {}', '{"dp"}, {"pad.4"}, {}', '{}, {}, {"tp", "pad.4"}', '{"dp", "pad.4"}, {}, {}', '{}, (2 x 3 {"pad.4"}), {}']
+PADDED = ['{}, {"pad.4"}, {}', '{}, {"tp", "pad.4"}, {}', '{"dp"}, {"pad.4"}, {}', '{}, {}, {"tp", "pad.4"}', '{"dp", "pad.4"}, {}, {}',
+          '{}, (2 x 3 {"pad.4"}), {}']
 
 CALLS = [move(i, j) for i, j in itertools.product(range(len(DIMS)), repeat=2)]
 CALLS += [add_up(i, j) for i, j in itertools.product(range(len(PARTIALS)), range(len(DIMS)))]

@@ -67,7 +67,7 @@ def test_the_evaluator_agrees(tmp_path):
     oracle.run([tools_folder() / "ps-run", tmp_path / "1-training.mlir", "--entry", "evaluate", "--inputs",
                 "data.safetensors", "--outputs", "out.safetensors"], tmp_path)  # fmt: skip
     with torch.no_grad():
-        loss, logits = copy.deepcopy(model.module).eval()(**inputs)
+        _, logits = copy.deepcopy(model.module).eval()(**inputs)
     found = load_file(tmp_path / "out.safetensors")
     logit = next(value for name, value in found.items() if value.shape == logits.shape)
     torch.testing.assert_close(logit, logits, rtol=1e-5, atol=1e-5)

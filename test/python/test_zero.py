@@ -77,7 +77,8 @@ def clipping(make, most, norms):
 
 
 @pytest.mark.parametrize("name, mesh, stage", [
-    ("gpt2", "dp=2,pp=2", 2), ("gpt2", "pp=2,tp=2", 0), ("bart", "pp=3", 0), ("gpt2", "dp=4", 1), ("gpt2", "dp=2,tp=2", 3), ("llama", "dp=2,pp=2", 3)])  # fmt: skip
+    ("gpt2", "dp=2,pp=2", 2), ("gpt2", "pp=2,tp=2", 0), ("bart", "pp=3", 0), ("gpt2", "dp=4", 1), ("gpt2", "dp=2,tp=2", 3),
+    ("llama", "dp=2,pp=2", 3)])  # fmt: skip
 def test_clipping_counts_each_shard_once(tmp_path, exports, name, mesh, stage):
     """And each tied parameter: the norm is that of the model on one device."""
     flag, make, tolerance = oracle.OPTIMIZERS["sgd"]

@@ -5,6 +5,7 @@ is a module whose tensors are parameters (floats) or buffers; many are joined in
 of each sample, a weighted sum of the op's results, and the gradients of all its floats.
 """
 import argparse
+import itertools
 import pathlib
 import random
 import subprocess
@@ -99,7 +100,7 @@ def why_not_imported(sample, folder):
     """Returns the importer's error in one line; empty if it imports the sample."""
     try:
         path = save([sample], folder)
-    except Exception as error:  # noqa: BLE001: PyTorch cannot export the sample
+    except Exception as error:  # noqa: BLE001 - PyTorch cannot export the sample
         return f"torch.export: {error}".splitlines()[0]
     done = subprocess.run([tools_folder() / "ps-translate", "--import-pt2", path, "--check"], capture_output=True, text=True)
     assert done.returncode in (0, 1), f"{sample.name}: ps-translate ended with {done.returncode}\n{done.stderr}"
@@ -122,7 +123,7 @@ def draw(op, count, folder):
         try:
             sample = Sample(f"{name} #{i}", op, each, seed=i)
             is_finite = all(g.isfinite().all() for g in gradients_in_torch(Joined([sample])).values())
-        except Exception:  # noqa: BLE001: PyTorch cannot run or differentiate the sample
+        except Exception:  # noqa: BLE001 - PyTorch cannot run or differentiate the sample
             continue
         if not is_finite or sum(t.numel() for t in sample.state_dict().values()) > MOST_ELEMENTS:
             continue
@@ -155,7 +156,7 @@ def compare(samples, folder):
             text = [f"{samples[0].name}: {error}"]
             return ([], text) if is_refusal(error) else (text, [])
         wrong, refused = zip(*(compare([sample], folder) for sample in samples))
-        return sum(wrong, []), sum(refused, [])
+        return list(itertools.chain(*wrong)), list(itertools.chain(*refused))
     return differences(samples, found), []
 
 
