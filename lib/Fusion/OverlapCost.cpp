@@ -7,7 +7,7 @@ namespace parashard::fusion {
 MachineFigures findMachine(std::string_view target) {
   // A GPU of a machine with NVLink, on a PCIe bus of 16 lanes: half of its peak rates, which large
   // matmuls reach.
-  if (target.substr(0, 4) == "cuda")
+  if (target.starts_with("cuda"))
     return {60e12, 400e12, 2e12, 200e9, 10e-6, 512, 0.9, 25e9};
   // Two cores a rank, messages over the loopback or a fast network.
   return {1e11, 1e11, 1e10, 1e9, 50e-6, 64, 0, 5e9};

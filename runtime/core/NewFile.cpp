@@ -77,7 +77,7 @@ ReservedSpace::ReservedSpace(const std::string &target, int64_t bytes) {
               target.c_str(), std::strerror(failed), (long long)bytes);
 }
 
-ReservedSpace &ReservedSpace::operator=(ReservedSpace &&other) {
+ReservedSpace &ReservedSpace::operator=(ReservedSpace &&other) noexcept {
   release();
   descriptor = std::exchange(other.descriptor, -1);
   return *this;

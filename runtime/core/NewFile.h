@@ -30,8 +30,8 @@ public:
   /// Takes `bytes` on the disk of `target`, a file or a folder. Fails with BadInput where it has
   /// not so many; takes nothing where the file system cannot reserve space.
   ReservedSpace(const std::string &target, int64_t bytes);
-  ReservedSpace(ReservedSpace &&other) : descriptor(std::exchange(other.descriptor, -1)) {}
-  ReservedSpace &operator=(ReservedSpace &&other);
+  ReservedSpace(ReservedSpace &&other) noexcept : descriptor(std::exchange(other.descriptor, -1)) {}
+  ReservedSpace &operator=(ReservedSpace &&other) noexcept;
   ~ReservedSpace() { release(); }
   /// Gives the space back, to be written to.
   void release();

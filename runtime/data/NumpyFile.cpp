@@ -59,7 +59,7 @@ std::optional<std::vector<int64_t>> parseShape(std::string_view text) {
 
 NumpyFile::NumpyFile(const std::string &path) : file(path) {
   std::string_view bytes(file.data(), file.size());
-  bool isArchive = path.size() > 4 && path.compare(path.size() - 4, 4, ".npz") == 0;
+  bool isArchive = path.ends_with(".npz");
   if (isArchive)
     readArchive();
   else
@@ -128,8 +128,7 @@ size_t NumpyFile::readEntry(size_t at) {
   if (begin > file.size() || size > file.size() - begin)
     fail("is cut short in its array \"" + name + "\"");
   constexpr std::string_view kEnding = ".npy";
-  bool isArray = name.size() > kEnding.size() &&
-                 name.compare(name.size() - kEnding.size(), kEnding.size(), kEnding) == 0;
+  bool isArray = name.size() > kEnding.size() && name.ends_with(kEnding);
   if (!isArray)
     fail("has \"" + name + "\", which is no array");
   if (size <= kMostChecked && computeCrc32(file.data() + begin, size) != read(at + 16, 4))
@@ -141,7 +140,7 @@ size_t NumpyFile::readEntry(size_t at) {
 void NumpyFile::addArray(const std::string &name, std::string_view bytes) {
   std::string whose = name.empty() ? "" : ": array \"" + name + "\"";
   size_t prefix = bytes.size() > 6 && bytes[6] == 1 ? 2 : 4; // bytes of the header's size
-  if (bytes.substr(0, kMagic.size()) != kMagic || bytes.size() < kMagic.size() + 2 + prefix)
+  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 2 + prefix)
     fail((whose.empty() ? "" : whose + " ") + "is no array as numpy.save writes it");
   uint64_t size = 0;
   std::memcpy(&size, bytes.data() + kMagic.size() + 2, prefix);
@@ -153,7 +152,7 @@ void NumpyFile::addArray(const std::string &name, std::string_view bytes) {
   std::optional<std::vector<int64_t>> shape = parseShape(findValue(header, "shape"));
   if (descr.empty() || order.empty() || !shape)
     fail(whose + " has no readable header");
-  if (order.rfind("False", 0) != 0 && shape->size() > 1)
+  if (!order.starts_with("False") && shape->size() > 1)
     fail(whose + " is in Fortran order; write numpy.ascontiguousarray of it");
   const Dtype *dtype = nullptr;
   std::string type(descr.substr(0, descr.find(',')));

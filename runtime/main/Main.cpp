@@ -39,7 +39,7 @@ static std::string chooseComm(const Flags &flags, const ProcessIdentity &place) 
 /// Joins the job that this process is one of; null when all ranks are in this process.
 static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessIdentity &place,
                                            const Program &program, const std::string &command) {
-  if (flags.comm == "nccl" && program.target.rfind("cuda:", 0) != 0)
+  if (flags.comm == "nccl" && !program.target.starts_with("cuda:"))
     PSRT_FAIL(BadArgument,
               "--comm nccl is for GPUs, and the program is compiled for \"%s\"; leave it away, or "
               "compile with --target cuda:sm_90",

@@ -136,7 +136,7 @@ void exportWeights(Session &session, const NamedTensors &tensors, const std::str
 
 /// "lr.3" of "lr": the scalar of a group.
 static bool isGroupOf(const std::string &symbol, const std::string &name) {
-  return symbol.rfind(name + ".", 0) == 0 &&
+  return symbol.starts_with(name + ".") &&
          symbol.find_first_not_of("0123456789", name.size() + 1) == std::string::npos;
 }
 

@@ -93,7 +93,7 @@ void OnnxGraphConverter::collectUnsupported(ArrayRef<const onnx::NodeProto *> no
         collectUnsupported(findLiveNodes(*function, read), place, depth + 1, visited, missing);
       continue;
     }
-    if (!table.count(getOpName(*node)) && !isChoice(*node))
+    if (!table.contains(getOpName(*node)) && !isChoice(*node))
       missing.add(getOpName(*node), place);
   }
 }

@@ -123,7 +123,7 @@ std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signatur
 
 bool hasFoldedConstants(const OnnxModel &model, const Signature &signature) {
   return any_of(model.getTensors(),
-                [&](const OnnxTensor &tensor) { return !signature.kinds.count(tensor.name); });
+                [&](const OnnxTensor &tensor) { return !signature.kinds.contains(tensor.name); });
 }
 
 /// Whether `copy` has the elements of the matrix `original` with rows and columns swapped.
@@ -150,7 +150,7 @@ static bool isTransposed(const OnnxModel &model, const OnnxTensor &copy,
 std::string describeFoldedCopies(const OnnxModel &model, const Signature &signature) {
   std::vector<std::string> names;
   for (const OnnxTensor &copy : model.getTensors()) {
-    if (signature.kinds.count(copy.name) || !signature.isKnown)
+    if (signature.kinds.contains(copy.name) || !signature.isKnown)
       continue;
     for (const OnnxTensor &original : model.getTensors())
       if (signature.kinds.lookup(original.name) == "PARAMETER" &&
@@ -213,7 +213,7 @@ std::string describeMissing(ArrayRef<MissingParameter> missing, bool isFolded) {
 
 ps::VariableKind OnnxVariables::getKind(const OnnxTensor &tensor, Type element) const {
   // Nothing is known: single numbers are what exporters write for ratios and scales.
-  if (!signature.isKnown && !signature.kinds.count(tensor.name))
+  if (!signature.isKnown && !signature.kinds.contains(tensor.name))
     return isa<FloatType>(element) && !tensor.dims.empty() ? ps::VariableKind::Parameter
                                                            : ps::VariableKind::Constant;
   std::string kind = signature.kinds.lookup(tensor.name);

@@ -78,7 +78,7 @@ public:
     if (!op)
       return false;
     auto collective = make(*op, bound.buffers);
-    if (op->token >= 0 && (queues.count(op->queue) || !op->overPipeline.empty())) {
+    if (op->token >= 0 && (queues.contains(op->queue) || !op->overPipeline.empty())) {
       bindAsync(bound, op->queue, op->token, std::move(collective));
       return true;
     }

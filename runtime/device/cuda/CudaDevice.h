@@ -18,7 +18,7 @@
 
 namespace psrt::nccl {
 struct Groups;
-}
+} // namespace psrt::nccl
 
 namespace psrt::cuda {
 
