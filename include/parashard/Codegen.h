@@ -25,6 +25,7 @@ struct CodegenOptions {
   std::string explain;     ///< text of the plan, kept for --info
   WeightsMode weights = WeightsMode::Reference;
   std::string dumpDir; ///< a GPU's kernels are also written there, as 6-native.ptx; empty: nowhere
+  bool isPortable = false; ///< an executable with its libraries in a folder beside it
 };
 
 /// Writes the program of a module at level `placed`. With `oneRank`, the same model placed on one

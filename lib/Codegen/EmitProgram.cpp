@@ -39,6 +39,8 @@ private:
   /// An executable looks for libpsrt_comm_mpi.so there.
   void nameRuntimeFolder();
   KernelMaker getKernelMaker() const;
+  /// Says which libraries a portable program comes with, and what other machines must have.
+  void remarkNeeds(const ProgramLibraries &libraries);
   LogicalResult report(llvm::Error error) {
     if (!error)
       return success();
@@ -119,15 +121,32 @@ void ProgramMaker::nameRuntimeFolder() {
   addBytes(*object, "psrt_runtime_folder", *folder, /*withSize=*/false);
 }
 
+void ProgramMaker::remarkNeeds(const ProgramLibraries &libraries) {
+  std::vector<std::string> bundled;
+  for (StringRef path : libraries.bundled)
+    bundled.push_back(llvm::sys::path::filename(path).str());
+  InFlightDiagnostic remark = object->emitRemark();
+  remark << "the libraries are in " << getLibraryFolderName(options.output)
+         << ", which moves with the program: " << llvm::join(bundled, ", ");
+  remark.attachNote() << "a machine that runs it needs a CPU with the instructions of "
+                      << cpu->getName() << ", " << llvm::join(libraries.needed, ", ");
+}
+
 LogicalResult ProgramMaker::link() {
   llvm::Expected<PrivateFolder> folder = PrivateFolder::create();
   if (!folder)
     return report(folder.takeError());
   std::string path = folder->name("program.o");
-  nameRuntimeFolder();
+  if (!options.isPortable)
+    nameRuntimeFolder();
   if (failed(cpu->writeObject(*object, path)))
     return failure();
-  return report(linkProgram(path, options.output, payload, bool(cuda)));
+  auto libraries = linkProgram(path, options.output, payload, {bool(cuda), options.isPortable});
+  if (!libraries)
+    return report(libraries.takeError());
+  if (options.isPortable)
+    remarkNeeds(*libraries);
+  return success();
 }
 
 LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank,

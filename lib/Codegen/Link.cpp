@@ -1,5 +1,6 @@
 // Makes an executable or a shared library of a compiled object.
 #include "Link.h"
+#include "LinkDriver.h"
 #include "lib/Codegen/RuntimePaths.h"
 #include "lib/Support/Files.h"
 #include "llvm/ADT/SmallString.h"
@@ -26,46 +27,19 @@ constexpr const char *kArchives[] = {"psrt_main",         "psrt",
 
 bool hasFile(StringRef path) { return !path.empty() && llvm::sys::fs::exists(path); }
 
-/// The flags for the runtime's libraries in `folder`, and for those of the system.
-void addLibraries(std::vector<std::string> &arguments, StringRef folder, bool withCuda) {
+/// Adds the runtime's libraries in `folder`, and oneDNN.
+void addLibraries(LinkDriver &driver, StringRef folder, const LinkOptions &options) {
   // The runtime refers to devices weakly, which takes nothing out of an archive.
-  arguments.push_back(std::string("-Wl,-u,psrt_make_") + (withCuda ? "cuda" : "cpu") + "_device");
-  StringRef other = withCuda ? "device_cpu" : "cuda";
+  driver.addForLinker({"-u", options.withCuda ? "psrt_make_cuda_device" : "psrt_make_cpu_device"});
+  StringRef other = options.withCuda ? "device_cpu" : "cuda";
   for (StringRef archive : kArchives)
     if (!archive.contains(other))
-      arguments.push_back((folder + "/lib" + archive + ".a").str());
-  if (!withCuda) {
-    arguments.push_back(hasFile(kDnnlLibrary) ? kDnnlLibrary : "-ldnnl");
-    if (StringRef(kDnnlFolder).size())
-      arguments.push_back(std::string("-Wl,-rpath,") + kDnnlFolder);
-  }
-  for (const char *library : {"-lpthread", "-ldl", "-lm"})
-    arguments.push_back(library);
-}
-
-llvm::Expected<std::string> findDriver() {
-  std::vector<std::string> candidates = {"clang++-22", "clang++", "c++", "g++"};
-  if (auto chosen = llvm::sys::Process::GetEnv("PARASHARD_LINKER"))
-    candidates = {*chosen};
-  for (const std::string &candidate : candidates)
-    if (auto path = llvm::sys::findProgramByName(candidate))
-      return *path;
-  return llvm::createStringError(
-      "no C++ compiler to link with (looked for " + candidates.front() +
-      " and others on PATH); install clang or g++, or set PARASHARD_LINKER");
-}
-
-/// Makes the driver use the linker that CMake found. Clang takes its path, GCC only its name: both
-/// look for that in the folders of -B first.
-llvm::Error addLinker(std::vector<std::string> &arguments, PrivateFolder &folder) {
-  if (!hasFile(kLinkerName))
-    return llvm::Error::success();
-  std::string link = folder.name("ld.lld");
-  if (std::error_code code = llvm::sys::fs::create_link(kLinkerName, link))
-    return llvm::createStringError(code, "cannot make a link in the temporary folder '%s': %s",
-                                   folder.getPath().str().c_str(), code.message().c_str());
-  arguments.insert(arguments.end(), {"-fuse-ld=lld", "-B", folder.getPath().str()});
-  return llvm::Error::success();
+      driver.add((folder + "/lib" + archive + ".a").str());
+  if (options.withCuda)
+    return;
+  driver.add(hasFile(kDnnlLibrary) ? kDnnlLibrary : std::string("-l:") + kDnnlName);
+  if (StringRef(kDnnlFolder).size() && !options.isPortable)
+    driver.addForLinker({"-rpath", kDnnlFolder});
 }
 
 std::string firstLines(StringRef text) {
@@ -133,31 +107,61 @@ llvm::Expected<std::string> findRuntimeFolder() {
       prefix.str().c_str(), prefix.str().c_str());
 }
 
-llvm::Error linkProgram(StringRef object, StringRef output, const Payload &payload, bool withCuda) {
-  auto driver = findDriver();
+/// What a portable program loads only when it is asked to: the library that calls MPI.
+static std::vector<std::string> listFurther(StringRef folder) {
+  std::string mpi = (folder + "/libpsrt_comm_mpi.so").str();
+  return hasFile(mpi) ? std::vector<std::string>{mpi} : std::vector<std::string>{};
+}
+
+llvm::Expected<ProgramLibraries> linkProgram(StringRef object, StringRef output,
+                                             const Payload &payload, const LinkOptions &options) {
+  llvm::Expected<LinkDriver> driver = LinkDriver::find();
   if (!driver)
     return driver.takeError();
-  std::vector<std::string> arguments = {*driver, object.str()};
   auto folder = findRuntimeFolder();
   if (!folder)
     return folder.takeError();
-  if (output.ends_with(".so")) {
-    arguments.insert(arguments.end(), {"-shared", "-nostdlib"});
+  bool isExecutable = !output.ends_with(".so");
+  if (isExecutable) {
+    if (llvm::Error error = driver->beginExecutable())
+      return std::move(error);
+    driver->add(object.str());
+    addLibraries(*driver, *folder, options);
   } else {
-    addLibraries(arguments, *folder, withCuda);
+    for (const char *flag : {"-shared", "-nostdlib"})
+      driver->add(flag);
+    driver->add(object.str());
   }
-  arguments.push_back(*folder + "/libpsrt_builtins.a");
+  driver->add(*folder + "/libpsrt_builtins.a");
+  if (isExecutable)
+    driver->endExecutable();
+  // An old run path holds for libraries that are loaded by libraries too.
+  if (options.isPortable)
+    driver->addForLinker(
+        {"--disable-new-dtags", "-rpath", "$ORIGIN/" + getLibraryFolderName(output)});
   // The linker opens its output by name. In a private folder no other user can put a link there.
   llvm::Expected<PrivateFolder> scratch = PrivateFolder::create();
   if (!scratch)
     return scratch.takeError();
-  if (llvm::Error error = addLinker(arguments, *scratch))
-    return error;
+  if (llvm::Error error = driver->useLld(*scratch))
+    return std::move(error);
   std::string linked = scratch->name("program");
-  arguments.insert(arguments.end(), {"-o", linked});
-  if (llvm::Error error = run(arguments, scratch->name("log.txt")))
+  driver->add("-o");
+  driver->add(linked);
+  if (llvm::Error error = run(driver->getArguments(), scratch->name("log.txt")))
     return explainFullDisk(std::move(error), linked);
-  return copyProgram(linked, output, payload);
+  ProgramLibraries libraries;
+  if (options.isPortable) {
+    llvm::Expected<ProgramLibraries> found = findLibraries(linked, listFurther(*folder), *scratch);
+    if (!found)
+      return found.takeError();
+    libraries = std::move(*found);
+    if (llvm::Error error = bundleLibraries(libraries.bundled, output))
+      return explainFullDisk(std::move(error), output);
+  }
+  if (llvm::Error error = copyProgram(linked, output, payload))
+    return std::move(error);
+  return libraries;
 }
 
 } // namespace parashard::codegen

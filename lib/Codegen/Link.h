@@ -3,6 +3,7 @@
 #define PARASHARD_LIB_CODEGEN_LINK_H
 
 #include "Payload.h"
+#include "Portable.h"
 #include "llvm/Support/Error.h"
 
 namespace parashard::codegen {
@@ -11,12 +12,17 @@ namespace parashard::codegen {
 /// installed, ../lib in a build.
 llvm::Expected<std::string> findRuntimeFolder();
 
+struct LinkOptions {
+  bool withCuda = false;   ///< an executable that runs on GPUs
+  bool isPortable = false; ///< an executable with its libraries in a folder beside it
+};
+
 /// Links `object` with the runtime to an executable, or alone to a shared library when `output`
-/// ends in .so. The driver is $PARASHARD_LINKER, else the first of clang++-22, clang++, c++, g++ on
-/// the path. The program carries `payload`. The output appears whole or not at all.
-/// `withCuda`: an executable that runs on GPUs.
-llvm::Error linkProgram(llvm::StringRef object, llvm::StringRef output, const Payload &payload,
-                        bool withCuda = false);
+/// ends in .so. LinkDriver finds the command. The program carries `payload`. The output appears
+/// whole or not at all. Returns the libraries of a portable program, and none of others.
+llvm::Expected<ProgramLibraries> linkProgram(llvm::StringRef object, llvm::StringRef output,
+                                             const Payload &payload,
+                                             const LinkOptions &options = {});
 
 } // namespace parashard::codegen
 

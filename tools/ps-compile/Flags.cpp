@@ -10,7 +10,10 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
 #include <functional>
 
 namespace cl = llvm::cl;
@@ -169,6 +172,11 @@ struct Flags {
 
   cl::opt<std::string> targetName{"target", cl::desc("cpu[:native|:x86-64-v4|...] or cuda:sm_90"),
                                   cl::init("cpu:native"), cl::cat(target)};
+  cl::opt<bool> portable{
+      "portable",
+      cl::desc("a program for other machines: its libraries are put into the folder OUT.libs, its "
+               "weights into OUT (CPUs; default target cpu:x86-64-v3)"),
+      cl::cat(target)};
   cl::opt<bool> inference{"inference",
                           cl::desc("a program that only evaluates; the model needs no loss"),
                           cl::cat(target)};
@@ -233,6 +241,35 @@ bool checkBuilt(const Flags &f) {
   if (target != "cpu" && !target.starts_with("cpu:") && !target.starts_with("cuda:"))
     return bad("--target takes cpu[:NAME] or cuda:sm_NN, not '" + f.targetName + "'");
   return true;
+}
+
+/// What --portable excludes.
+bool checkPortable(const Flags &f, const CommandLine &line) {
+  if (!f.portable)
+    return true;
+  if (llvm::StringRef(f.targetName).starts_with("cuda"))
+    return bad("--portable is for --target cpu: programs for GPUs load NVIDIA's driver, cuBLASLt, "
+               "cuDNN and NCCL of the machine that they run on; remove --portable");
+  if (llvm::StringRef(f.output).ends_with(".so"))
+    return bad("--portable makes an executable, and '" + f.output +
+               "' would be a library: libpsrt of the machine that it runs on opens it; remove "
+               "--portable or give another name");
+  if (line.walk.stopAfter < ps::Level::Native)
+    return bad("--portable is about the program, which --stop-after and --no-codegen do not make; "
+               "remove one of them");
+  if (f.weights.getNumOccurrences() && f.weights == "reference")
+    return bad("--portable excludes --weights reference: the model's file stays on this machine; "
+               "give --weights copy or none");
+  return true;
+}
+
+/// The CPU that code is made for if --target does not name one. Portable programs take what
+/// servers have had since 2013 (AVX2, FMA).
+std::string getTarget(const Flags &f) {
+  if (f.targetName.getNumOccurrences() || !f.portable)
+    return f.targetName == "cpu" ? "cpu:native" : f.targetName.getValue();
+  bool isX86 = llvm::Triple(llvm::sys::getDefaultTargetTriple()).isX86();
+  return isX86 ? "cpu:x86-64-v3" : "cpu:generic";
 }
 
 bool checkAtLeastOne(const cl::opt<int64_t> &flag) {
@@ -483,10 +520,21 @@ std::vector<GivenFlag> listGiven(const Flags &f) {
   return given;
 }
 
-std::string joinArguments(int argc, char **argv) {
+/// Keeps the file's name of an absolute path: /tmp/m.pt2 becomes m.pt2, --plan=/tmp/p.json
+/// --plan=p.json.
+std::string hideFolder(llvm::StringRef argument) {
+  size_t begin = argument.starts_with("-") ? argument.find('=') + 1 : 0; // npos + 1 is 0
+  llvm::StringRef value = argument.substr(begin);
+  return llvm::sys::path::is_absolute(value)
+             ? (argument.take_front(begin) + llvm::sys::path::filename(value)).str()
+             : argument.str();
+}
+
+std::string joinArguments(int argc, char **argv, bool hidesFolders) {
   std::string line = "ps-compile";
   for (int i = 1; i < argc; ++i) {
-    llvm::StringRef argument = argv[i];
+    std::string kept = hidesFolders ? hideFolder(argv[i]) : argv[i];
+    llvm::StringRef argument = kept;
     bool plain = argument.find_first_of(" ()<*=\"") == llvm::StringRef::npos;
     line += plain ? (" " + argument).str() : (" '" + argument + "'").str();
   }
@@ -505,7 +553,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   CommandLine line;
   CompileOptions &c = line.compile;
   if (!readStop(f, line) || !readFiles(f, line) || !readPlan(f) || !checkBuilt(f) ||
-      !readMicroBatches(f, c) || !readPipeline(f, c))
+      !checkPortable(f, line) || !readMicroBatches(f, c) || !readPipeline(f, c))
     return std::nullopt;
   warnOfIdleFlags(f);
   c.model = f.input;
@@ -537,10 +585,10 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
     c.optimizers.push_back("adamw(lr=1e-3)");
   c.clipNorm = f.clipNorm;
   c.ema = f.ema;
-  c.weights = f.weights;
+  c.weights = f.portable && !f.weights.getNumOccurrences() ? "copy" : f.weights.getValue();
   c.evalMode = f.mode == "eval";
   c.inference = f.inference;
-  c.target = f.targetName == "cpu" ? "cpu:native" : f.targetName.getValue();
+  c.target = getTarget(f);
   if (llvm::Error error = checkOptions(c))
     return bad(llvm::toString(std::move(error))), std::nullopt;
   if (!checkPipeline(f, line))
@@ -552,7 +600,8 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   line.output.explain = f.explain;
   line.output.check = f.check;
   line.output.verbose = f.verbose;
-  line.output.line = joinArguments(argc, argv);
+  line.output.line = joinArguments(argc, argv, f.portable);
+  line.output.isPortable = f.portable;
   if (!f.writePlan.empty()) {
     if (!check(checkOutputFile(f.input, f.writePlan)))
       return std::nullopt;

@@ -15,7 +15,8 @@ struct OutputOptions {
   std::string measured; ///< path of a trace that the report shows too; empty: none
   std::string timeline; ///< path of a pipeline's step as an SVG; empty: none
   bool codegen = true;
-  bool check = false; ///< carry the one-rank program too
+  bool check = false;      ///< carry the one-rank program too
+  bool isPortable = false; ///< for other machines
   bool verbose = false;
   std::string line;        ///< the command line, for the program's --info
   std::string planRead;    ///< path of --plan; empty: none

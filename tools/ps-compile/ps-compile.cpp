@@ -8,14 +8,17 @@
 #include "lib/IR/Stages.h"
 #include "lib/Sharding/Reasons.h"
 #include "lib/Support/Files.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Codegen.h"
 #include "parashard/Memory.h"
 #include "parashard/Report.h"
 #include "shared/PrintableText.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
 
@@ -120,6 +123,22 @@ LogicalResult report(ModuleOp module, const CommandLine &line) {
                      {line.output.report, line.output.line, line.compile, line.output.measured});
 }
 
+/// Shortens source locations to names of files: no path of this machine goes to others. Names of
+/// modules stay, which may look like paths (ONNX).
+void hideFolders(ModuleOp module, StringRef model) {
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([model](StringAttr text) -> Attribute {
+    bool isModel = text.getValue() == model;
+    return isModel ? StringAttr::get(text.getContext(), llvm::sys::path::filename(model)) : text;
+  });
+  replacer.addReplacement([](FileLineColLoc location) -> Attribute {
+    return FileLineColLoc::get(location.getContext(),
+                               llvm::sys::path::filename(location.getFilename().getValue()),
+                               location.getLine(), location.getColumn());
+  });
+  replacer.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/false, /*replaceLocs=*/true);
+}
+
 LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &line) {
   OwningOpRef<ModuleOp> oneRank;
   if (line.output.check && !(oneRank = placeOnOneRank(module, line)))
@@ -130,6 +149,9 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
   if (failed(runWalk(module, line.compile, walk)))
     return failure();
   progress.enter("machine code");
+  if (line.output.isPortable)
+    for (ModuleOp each : {module, oneRank ? *oneRank : module})
+      hideFolders(each, line.compile.model);
   std::string plan = escapeControls(
       explainPlan(module) + explainSchedule(module, line.compile) + explainMemory(module), "\n");
   if (!line.output.timeline.empty() &&
@@ -147,9 +169,17 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
   WeightsMode weights = line.compile.weights == "copy"   ? WeightsMode::Copy
                         : line.compile.weights == "none" ? WeightsMode::None
                                                          : WeightsMode::Reference;
-  CodegenOptions codegen{
-      line.compile.target, line.output.output, line.compile.model, line.output.line, plan, weights,
-      line.walk.dumpDir};
+  StringRef model = line.compile.model;
+  if (line.output.isPortable)
+    plan = llvm::join(llvm::split(plan, model), llvm::sys::path::filename(model));
+  CodegenOptions codegen{line.compile.target,
+                         line.output.output,
+                         (line.output.isPortable ? llvm::sys::path::filename(model) : model).str(),
+                         line.output.line,
+                         plan,
+                         weights,
+                         line.walk.dumpDir,
+                         line.output.isPortable};
   if (failed(emitProgram(module, oneRank ? *oneRank : ModuleOp(), codegen)))
     return failure();
   return report(module, line);

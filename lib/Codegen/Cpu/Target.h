@@ -18,6 +18,8 @@ public:
 
   /// f32 lanes of its widest vectors.
   unsigned getLanes() const { return lanes; }
+  /// LLVM's name of the CPU: "x86-64-v3".
+  llvm::StringRef getName() const { return cpu; }
   /// Lowers `kernels` (func, scf, arith, math, vector, llvm) in place and writes an object file.
   /// Fails, with a diagnostic, where the code needs anything but memcpy and memset.
   mlir::LogicalResult writeObject(mlir::ModuleOp kernels, llvm::StringRef path) const;

@@ -91,8 +91,9 @@ static FailureOr<std::string> makeReplay(ModuleOp kernels) {
   std::string object = folder->name("replay.o"), library = folder->name("replay.so");
   if (failed(host->writeObject(kernels, object)))
     return failure();
-  if (llvm::Error error = linkProgram(object, library, Payload()))
-    return fail(std::move(error));
+  auto linked = linkProgram(object, library, Payload());
+  if (!linked)
+    return fail(linked.takeError());
   auto bytes = llvm::MemoryBuffer::getFile(library, /*IsText=*/false,
                                            /*RequiresNullTerminator=*/false);
   if (!bytes)

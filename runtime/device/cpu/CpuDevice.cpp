@@ -4,6 +4,9 @@
 #include "runtime/core/Arena.h"
 #include "runtime/core/Status.h"
 #include <cstring>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace psrt {
 
@@ -12,12 +15,32 @@ extern const RowMath rowMath_baseline;
 extern const RowMath rowMath_avx2, rowMath_avx512;
 #endif
 
+#if defined(__x86_64__)
+/// The widest vectors that both the processor and the system support. __builtin_cpu_supports is of
+/// no use: its table lies in a compiler's library, which is missing where a linker alone links.
+enum class Vectors { Baseline, Avx2, Avx512 };
+
+static Vectors findVectors() {
+  unsigned eax, ebx, ecx, edx;
+  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_OSXSAVE) || !(ecx & bit_FMA))
+    return Vectors::Baseline;
+  unsigned saved, high; // which registers the system saves
+  asm("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+  constexpr unsigned kYmm = 0x6, kZmm = 0xe6;
+  if ((saved & kYmm) != kYmm || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) ||
+      !(ebx & bit_AVX2))
+    return Vectors::Baseline;
+  constexpr unsigned kAll = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
+  return (saved & kZmm) == kZmm && (ebx & kAll) == kAll ? Vectors::Avx512 : Vectors::Avx2;
+}
+#endif
+
 const RowMath &rowMath() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+  static const Vectors vectors = findVectors();
+  if (vectors == Vectors::Avx512)
     return rowMath_avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+  if (vectors == Vectors::Avx2)
     return rowMath_avx2;
 #endif
   return rowMath_baseline;

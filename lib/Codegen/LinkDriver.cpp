@@ -1,0 +1,120 @@
+// Finds the command that links programs: a C++ compiler, a C compiler or a linker.
+#include "LinkDriver.h"
+#include "lib/Codegen/RuntimePaths.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include <link.h>
+
+using llvm::StringRef;
+
+namespace parashard::codegen {
+
+static bool hasFile(StringRef path) { return !path.empty() && llvm::sys::fs::exists(path); }
+
+LinkDriver::Kind LinkDriver::guessKind(StringRef path) {
+  StringRef name = llvm::sys::path::filename(path);
+  if (name == "ld" || name.starts_with("ld.") || name.starts_with("ld-") || name == "lld")
+    return Kind::Linker;
+  return name.contains("++") ? Kind::CxxCompiler : Kind::CCompiler;
+}
+
+llvm::Expected<LinkDriver> LinkDriver::find() {
+  std::vector<std::string> candidates = {"clang++-22", "clang++", "c++",      "g++",
+                                         "cc",         "gcc",     "clang-22", "clang",
+                                         "ld.lld-22",  "ld.lld",  "ld"};
+  candidates.push_back(kLinkerName);
+  if (auto chosen = llvm::sys::Process::GetEnv("PARASHARD_LINKER")) {
+    auto path = llvm::sys::findProgramByName(*chosen);
+    if (!path || !hasFile(*path))
+      return llvm::createStringError("PARASHARD_LINKER: there is no program '" + *chosen +
+                                     "'; name a C++ compiler, a C compiler or a linker");
+    return LinkDriver(*path, guessKind(*chosen));
+  }
+  for (const std::string &candidate : candidates)
+    if (!candidate.empty())
+      if (auto path = llvm::sys::findProgramByName(candidate); path && hasFile(*path))
+        return LinkDriver(*path, guessKind(candidate));
+  return llvm::createStringError(
+      "nothing to link the program with: PATH has no C++ compiler, no C compiler (cc) and no "
+      "linker "
+      "(ld.lld, ld); install one (Debian: gcc, or lld and libc6-dev), or name it in "
+      "PARASHARD_LINKER");
+}
+
+void LinkDriver::addForLinker(std::initializer_list<std::string> flags) {
+  for (const std::string &flag : flags) {
+    if (kind != Kind::Linker)
+      add("-Xlinker"); // unlike -Wl, it takes names with commas
+    add(flag);
+  }
+}
+
+/// Returns the dynamic loader that this process was started by, such as
+/// /lib64/ld-linux-x86-64.so.2. Programs for this machine take the same.
+static std::string findLoader() {
+  std::string loader;
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, size_t, void *result) {
+        for (const ElfW(Phdr) &header : llvm::ArrayRef(info->dlpi_phdr, info->dlpi_phnum))
+          if (header.p_type == PT_INTERP)
+            *static_cast<std::string *>(result) =
+                reinterpret_cast<const char *>(info->dlpi_addr + header.p_vaddr);
+        return 1; // the executable comes first
+      },
+      &loader);
+  return loader;
+}
+
+llvm::Error LinkDriver::beginExecutable() {
+  if (kind != Kind::Linker)
+    return llvm::Error::success();
+  const char *folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
+                           "/usr/lib"};
+  for (StringRef folder : folders)
+    if (startFolder.empty() && hasFile((folder + "/Scrt1.o").str()))
+      startFolder = folder.str();
+  if (startFolder.empty())
+    return llvm::createStringError(
+        "linking with '" + arguments.front() +
+        "' alone needs the start files of the C library (Scrt1.o), which are not installed; "
+        "install them (Debian: libc6-dev) or a C compiler");
+  for (std::string argument :
+       {std::string("-pie"), std::string("--eh-frame-hdr"), std::string("-dynamic-linker"),
+        findLoader(), startFolder + "/Scrt1.o", startFolder + "/crti.o", "-L" + startFolder})
+    add(argument);
+  // Where libraries are that have no development files.
+  add(startFolder.substr(0, 5) == "/usr/" ? "-L" + startFolder.substr(4) : "-L/lib");
+  return llvm::Error::success();
+}
+
+void LinkDriver::endExecutable() {
+  // By file: libstdc++.so belongs to the C++ compiler, libstdc++.so.6 to every system.
+  if (kind != Kind::CxxCompiler)
+    add("-l:libstdc++.so.6");
+  for (const char *library : {"-lpthread", "-ldl", "-lm"})
+    add(library);
+  if (kind == Kind::Linker)
+    for (std::string argument :
+         {std::string("-l:libgcc_s.so.1"), std::string("-lc"), startFolder + "/crtn.o"})
+      add(argument);
+}
+
+/// Clang takes the path of a linker, GCC only its name: both look for that in the folders of -B
+/// first.
+llvm::Error LinkDriver::useLld(PrivateFolder &folder) {
+  if (kind == Kind::Linker || !hasFile(kLinkerName))
+    return llvm::Error::success();
+  std::string link = folder.name("ld.lld");
+  if (std::error_code code = llvm::sys::fs::create_link(kLinkerName, link))
+    return llvm::createStringError(code, "cannot make a link in the temporary folder '%s': %s",
+                                   folder.getPath().str().c_str(), code.message().c_str());
+  for (std::string argument :
+       {std::string("-fuse-ld=lld"), std::string("-B"), folder.getPath().str()})
+    add(argument);
+  return llvm::Error::success();
+}
+
+} // namespace parashard::codegen

@@ -1,0 +1,45 @@
+// Finds the command that links programs: a C++ compiler, a C compiler or a linker.
+#ifndef PARASHARD_LIB_CODEGEN_LINKDRIVER_H
+#define PARASHARD_LIB_CODEGEN_LINKDRIVER_H
+
+#include "lib/Support/Files.h"
+#include "llvm/Support/Error.h"
+#include <string>
+#include <vector>
+
+namespace parashard::codegen {
+
+/// Builds the command line of a link. A C++ compiler adds start files, libstdc++ and libc itself. A
+/// C compiler lacks libstdc++, and a linker lacks all of them.
+class LinkDriver {
+public:
+  /// Finds $PARASHARD_LINKER, else the first on the path of clang++-22, clang++, c++, g++, cc, gcc,
+  /// clang-22, clang, ld.lld-22, ld.lld and ld, else the lld that the build found.
+  static llvm::Expected<LinkDriver> find();
+
+  /// Adds a file, or a flag that compilers and linkers spell alike (-shared, -lm, -o).
+  void add(std::string argument) { arguments.push_back(std::move(argument)); }
+  /// Adds a flag of the linker: ("-u", "main") becomes -Xlinker -u -Xlinker main for a compiler.
+  void addForLinker(std::initializer_list<std::string> flags);
+  /// Call before the objects of an executable. Fails if a linker finds no start files.
+  llvm::Error beginExecutable();
+  /// Call after the objects of an executable: adds the C++ and C libraries.
+  void endExecutable();
+  /// Makes a compiler use the lld that CMake found, by a link in `folder`.
+  llvm::Error useLld(PrivateFolder &folder);
+
+  const std::vector<std::string> &getArguments() const { return arguments; }
+
+private:
+  enum class Kind { CxxCompiler, CCompiler, Linker };
+  LinkDriver(std::string path, Kind kind) : kind(kind), arguments{std::move(path)} {}
+  static Kind guessKind(llvm::StringRef path);
+
+  Kind kind;
+  std::string startFolder; ///< of a linker: where the C library's start files are
+  std::vector<std::string> arguments;
+};
+
+} // namespace parashard::codegen
+
+#endif

@@ -1,0 +1,33 @@
+// Programs that run on other machines: libraries beside the program, and what else it needs.
+#ifndef PARASHARD_LIB_CODEGEN_PORTABLE_H
+#define PARASHARD_LIB_CODEGEN_PORTABLE_H
+
+#include "lib/Support/Files.h"
+#include "llvm/Support/Error.h"
+#include <string>
+#include <vector>
+
+namespace parashard::codegen {
+
+/// The folder beside a program that holds its libraries: "gpt.libs" for "out/gpt".
+std::string getLibraryFolderName(llvm::StringRef program);
+
+/// The libraries of a program, by where this machine loads them from.
+struct ProgramLibraries {
+  std::vector<std::string> bundled; ///< paths: oneDNN and what it needs
+  /// What every machine is expected to have, with the newest version that is used:
+  /// "libc.so.6 (GLIBC_2.36)".
+  std::vector<std::string> needed;
+};
+
+/// Asks the dynamic loader which libraries the executable `linked` would load. `further` are
+/// libraries that it may load later. Runs none of its code.
+llvm::Expected<ProgramLibraries>
+findLibraries(llvm::StringRef linked, llvm::ArrayRef<std::string> further, PrivateFolder &scratch);
+
+/// Copies files into the folder of the libraries of `program`, which is made.
+llvm::Error bundleLibraries(llvm::ArrayRef<std::string> files, llvm::StringRef program);
+
+} // namespace parashard::codegen
+
+#endif
