@@ -1,16 +1,53 @@
-# Defines what `cmake --install` copies: tools, the runtime that they link programs with, the C API, headers and docs.
-# An installed ps-compile finds the runtime relative to itself (../lib/parashard); nothing refers to the build.
+# Defines what `cmake --install` copies: tools with manual pages and completions, the runtime that they link programs
+# with, the C API with its CMake package, and docs. The installed tree may be moved: an installed ps-compile finds the
+# runtime relative to itself (../lib/parashard), and nothing refers to the build.
+include(CMakePackageConfigHelpers)
+
 set(PARASHARD_RUNTIME psrt_main psrt psrt_data psrt_comm_process psrt_bootstrap psrt_comm_local psrt_device_cpu
   psrt_device_cuda psrt_cuda_kernels psrt_core psrt_builtins)
 install(TARGETS ${PARASHARD_RUNTIME} ARCHIVE DESTINATION lib/parashard)
 if(TARGET psrt_comm_mpi)
   install(TARGETS psrt_comm_mpi LIBRARY DESTINATION lib/parashard)
 endif()
-install(TARGETS psrt_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+# The C API, for find_package(Parashard): the targets Parashard::psrt and Parashard::ps-compile.
+set_target_properties(psrt_shared PROPERTIES EXPORT_NAME psrt)
+install(TARGETS psrt_shared EXPORT ParashardTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/psrt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+set(PARASHARD_PACKAGE ${CMAKE_INSTALL_LIBDIR}/cmake/Parashard)
+configure_package_config_file(cmake/ParashardConfig.cmake.in ParashardConfig.cmake INSTALL_DESTINATION ${PARASHARD_PACKAGE})
+write_basic_package_version_file(ParashardConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ParashardConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/ParashardConfigVersion.cmake
+  DESTINATION ${PARASHARD_PACKAGE})
+install(EXPORT ParashardTargets NAMESPACE Parashard:: DESTINATION ${PARASHARD_PACKAGE})
+
+# parashard_help_pages(TOOL): its manual page and completions, from its --help. They are made with the tool.
+function(parashard_help_pages tool)
+  set(pages ${CMAKE_BINARY_DIR}/share/man/man1/${tool}.1 ${CMAKE_BINARY_DIR}/share/bash-completion/completions/${tool}
+    ${CMAKE_BINARY_DIR}/share/zsh/site-functions/_${tool})
+  add_custom_command(OUTPUT ${pages}
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/help_pages.py $<TARGET_FILE:${tool}> ${PROJECT_VERSION}
+            ${CMAKE_BINARY_DIR}/share
+    DEPENDS ${tool} ${CMAKE_SOURCE_DIR}/cmake/help_pages.py
+    COMMENT "help pages of ${tool}" VERBATIM)
+  add_custom_target(${tool}-help ALL DEPENDS ${pages})
+endfunction()
+
 if(PARASHARD_ENABLE_COMPILER)
-  install(TARGETS ps-compile ps-opt ps-run ps-timeline ps-translate RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(DIRECTORY include/parashard include/shared DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  set(PARASHARD_INSTALLED_TOOLS ps-compile ps-opt ps-run ps-timeline ps-translate)
+  install(TARGETS ${PARASHARD_INSTALLED_TOOLS} EXPORT ParashardTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  find_package(Python3 COMPONENTS Interpreter)
+  if(Python3_FOUND)
+    foreach(tool ${PARASHARD_INSTALLED_TOOLS})
+      parashard_help_pages(${tool})
+    endforeach()
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/share/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/share/bash-completion ${CMAKE_BINARY_DIR}/share/zsh
+      DESTINATION ${CMAKE_INSTALL_DATAROOTDIR})
+  else()
+    message(STATUS "Manual pages and completions are left out: they are made by Python 3")
+  endif()
 endif()
-install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")

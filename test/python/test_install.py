@@ -1,11 +1,16 @@
 """What `cmake --install` copies compiles programs where the build folder is gone; programs look for libraries where the system looks."""
+import os
+import pathlib
 import re
+import shutil
 import subprocess
 
 import models
+import oracle
 import pytest
 from conftest import ROOT, tools_folder
 from refusals import data_for, program  # noqa: F401
+from safetensors.torch import save_file
 
 
 def run_paths(file):
@@ -45,19 +50,141 @@ def test_no_tool_looks_into_the_current_folder():
         assert all(folder.startswith(("/", "$ORIGIN")) for paths in run_paths(path) for folder in paths.split(":")), path
 
 
-def test_installed_tools_need_no_build_folder(tmp_path, exports):
-    build = tools_folder().parent
-    prefix = tmp_path / "prefix"
-    models.gpt().export(tmp_path / "model.pt2")
-    subprocess.run(["cmake", "--install", build, "--prefix", prefix], capture_output=True, check=True)
-    installed = [path for path in prefix.rglob("*") if path.suffix == ".so" or path.parent.name == "bin"]
-    assert len(installed) >= 6 and list(prefix.rglob("psrt/*.h")) and list(prefix.rglob("docs/processes.md"))
-    for path in installed:
-        assert not any(str(ROOT) in folder or "$ORIGIN" in folder for folder in run_paths(path)), path
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """Where Parashard was installed to, and then moved from."""
+    folder = tmp_path_factory.mktemp("install")
+    subprocess.run(["cmake", "--install", tools_folder().parent, "--prefix", folder / "first"], capture_output=True, check=True)
+    return (folder / "first").rename(folder / "moved")
+
+
+BUILD = tools_folder().parent
+TREE = [ROOT] if BUILD.is_relative_to(ROOT) else [ROOT, BUILD]  # the sources and the build
+
+
+def run_hidden(script, cwd, hidden, **variables):
+    """Runs a script of the shell where the folders `hidden` are empty."""
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
         pytest.skip("no folder can be hidden here")
-    script = 'mount -t tmpfs none "$0" && "$1/bin/ps-compile" model.pt2 -o program --mesh dp=2 --optimizer "sgd(lr=0.1)" && ' \
-             './program --data data.safetensors --steps 1 --quiet'  # fmt: skip
+    hide = "".join(f"mount -t tmpfs none '{folder}' && " for folder in hidden)
+    environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
+    return subprocess.run(["unshare", "-rm", "sh", "-c", hide + script], cwd=cwd, capture_output=True, text=True, env=environment)
+
+
+def test_what_is_installed(prefix):
+    installed = [path for path in prefix.rglob("*") if path.suffix == ".so" or path.parent.name == "bin"]
+    assert len(installed) >= 6 and (prefix / "include/psrt/psrt.h").exists() and list(prefix.rglob("docs/processes.md"))
+    for path in installed:
+        assert not any(str(ROOT) in folder or "$ORIGIN" in folder for folder in run_paths(path)), path
+    for path in prefix.rglob("*.cmake"):
+        assert str(ROOT) not in path.read_text() and "first" not in path.read_text(), path
+
+
+def test_installed_tools_need_no_sources(prefix, tmp_path):
+    """Nor the build folder, which is in them."""
+    models.gpt().export(tmp_path / "model.pt2")
     data_for(tmp_path)
-    done = subprocess.run(["unshare", "-rm", "sh", "-c", script, build, prefix], cwd=tmp_path, capture_output=True, text=True)
+    script = '"$PREFIX/bin/ps-compile" model.pt2 -o program --mesh dp=2 --optimizer "sgd(lr=0.1)" && ' \
+             './program --data data.safetensors --steps 1 --quiet'  # fmt: skip
+    done = run_hidden(script, tmp_path, TREE, PREFIX=prefix)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+LLVM_TOOLS = pathlib.Path("/usr/lib/llvm-22/bin")  # where the build's ld.lld leads to
+
+
+@pytest.mark.parametrize("linker", ["cc", "ld.lld"])
+def test_a_c_compiler_or_a_linker_is_enough(tmp_path, exports, linker):
+    """To link executables and libraries; nothing else is on the path."""
+    found = shutil.which("cc") if linker == "cc" else shutil.which("ld.lld-22") or shutil.which("ld.lld")
+    if not found:
+        pytest.skip(f"there is no {linker}")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / linker).symlink_to(found)
+    archive = oracle.export("mlp", exports)
+    for output in ("program", "program.so"):
+        command = [tools_folder() / "ps-compile", archive, "-o", output, "--optimizer", "sgd(lr=0.1)"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PATH": str(tmp_path / "bin")})
+        assert done.returncode == 0, done.stderr
+    save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
+    subprocess.run(["./program", "--data", "data.safetensors", "--steps", "1", "--quiet"], cwd=tmp_path, check=True)
+
+
+def test_nothing_to_link_with(tmp_path, exports):
+    command = f"'{tools_folder() / 'ps-compile'}' '{oracle.export('mlp', exports)}' -o program"
+    done = run_hidden(f"PATH=/nowhere {command}", tmp_path, [LLVM_TOOLS] if LLVM_TOOLS.exists() else [])
+    assert done.returncode == 1, done.stderr
+    for word in ("no C++ compiler", "ld.lld", "libc6-dev", "PARASHARD_LINKER"):
+        assert word in done.stderr
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PARASHARD_LINKER": "no-such"})
+    assert done.returncode == 1 and "PARASHARD_LINKER: there is no program 'no-such'" in done.stderr
+
+
+# ---- embedding the runtime -----------------------------------------------------------------------------------------
+
+PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(embedding LANGUAGES C)
+find_package(Parashard 0.1 REQUIRED)
+add_executable(finetune finetune.c)
+target_link_libraries(finetune PRIVATE Parashard::psrt)
+add_custom_command(OUTPUT mlp.so COMMAND Parashard::ps-compile ${CMAKE_SOURCE_DIR}/mlp.pt2 -o mlp.so --mesh dp=2)
+add_custom_target(model ALL DEPENDS mlp.so)
+"""
+
+
+def test_a_c_program_builds_with_the_package(prefix, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
+    shutil.copy(ROOT / "examples/c-api/finetune.c", tmp_path)
+    models.mlp().export(tmp_path / "mlp.pt2")
+    done = run_hidden('cmake -S . -B build -DCMAKE_PREFIX_PATH="$PREFIX" && cmake --build build && cd build && ./finetune mlp.so',
+                      tmp_path, TREE, PREFIX=prefix)  # fmt: skip
+    assert done.returncode == 0 and "step 1: loss" in done.stdout, done.stdout + done.stderr
+
+
+# ---- manual pages and completions ----------------------------------------------------------------------------------
+
+TOOLS = ["ps-compile", "ps-opt", "ps-run", "ps-timeline", "ps-translate"]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_help_pages_name_every_flag(prefix, tool):
+    said = subprocess.run([prefix / "bin" / tool, "--help"], capture_output=True, text=True, check=True).stdout
+    flags = set(re.findall(r"^  (--?[a-zA-Z][\w-]*)", said, re.M))
+    manual = (prefix / f"share/man/man1/{tool}.1").read_text().replace("\\-", "-")
+    bash = (prefix / f"share/bash-completion/completions/{tool}").read_text()
+    zsh = (prefix / f"share/zsh/site-functions/_{tool}").read_text()
+    assert len(flags) > 5
+    for flag in flags:
+        assert re.search(rf"^\\fB{flag}\b", manual, re.M), flag
+        assert re.search(rf"[ \"]{flag}[ \"]", bash), flag
+        assert re.search(rf"'\*{flag}=?\[", zsh), flag
+
+
+@pytest.mark.parametrize(
+    "words,expected",
+    [
+        (["--micro"], {"--micro-batches"}),
+        (["--gradient-reduction", "b"], {"bf16"}),
+        (["--gradient-reduction", "=", "f"], {"fp32"}),
+        (["--gradient-reduction", "="], {"fp32", "bf16"}),
+        (["mod"], {"model.pt2"}),
+    ],
+)
+def test_bash_completes(prefix, tmp_path, words, expected):
+    (tmp_path / "model.pt2").touch()
+    script = 'source "$0"; COMP_WORDS=(ps-compile "$@"); COMP_CWORD=$#; _ps_compile; printf "%s\\n" "${COMPREPLY[@]}"'
+    completion = prefix / "share/bash-completion/completions/ps-compile"
+    done = subprocess.run(["bash", "-c", script, completion, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert set(done.stdout.split()) == expected, done.stderr
+
+
+def test_zsh_and_man_read_them(prefix):
+    """Where they are installed."""
+    for shell, pattern in (("zsh", "zsh/site-functions/_*"), ("bash", "bash-completion/completions/*")):
+        for path in (prefix / "share").glob(pattern):
+            if shutil.which(shell):
+                assert subprocess.run([shell, "-n", path], capture_output=True).returncode == 0, path
+    for path in (prefix / "share/man/man1").iterdir():
+        if shutil.which("man"):
+            done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", path], capture_output=True, text=True)
+            assert done.returncode == 0 and not done.stderr, done.stderr

@@ -1,0 +1,122 @@
+"""Writes the manual page and the completions (bash, zsh) of a tool from what its --help prints.
+
+    help_pages.py TOOL VERSION FOLDER       FOLDER becomes a tree as in share/: man/man1, bash-completion, zsh
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+# "  --mesh=<string>   - description", "  -o <OUT>   - description"; passes of ps-opt have options of their own below them.
+OPTION = re.compile(r"^( {2,8})(--?[\w.-]+)(?:[= ]<(.*?)>|\[=<(.*?)>\])?\s+- ?(.*)$")
+CHOICE = re.compile(r"^ +=([\w.+-]+)\s+- ?(.*)$")
+
+
+class Option:
+    def __init__(self, match, section):
+        self.name, self.description, self.section = match[2], match[5], section
+        self.value = match[3] or match[4]
+        parts = (self.value or "").split("|")
+        self.choices = parts if len(parts) > 1 and all(re.fullmatch(r"[\w+-]+", part) for part in parts) else []
+
+    @property
+    def spelling(self):
+        return self.name if not self.value else f"{self.name}{'=' if self.name.startswith('--') else ' '}<{self.value}>"
+
+
+class Help:
+    """What --help says, in parts: the overview, the line of use, and the options by section."""
+
+    def __init__(self, text):
+        overview, _, rest = text.partition("\nUSAGE: ")
+        self.summary, _, self.description = overview.removeprefix("OVERVIEW: ").partition("\n")
+        self.usage, _, options = rest.partition("\n")
+        self.options = []
+        section = ""
+        for line in options.splitlines():
+            if match := OPTION.match(line):
+                self.options.append(Option(match, section))
+            elif (match := CHOICE.match(line)) and self.options:
+                self.options[-1].choices.append(match[1])
+                self.options[-1].description += f" ({match[1]}: {match[2].strip()})"
+            elif re.fullmatch(r"\S.*:", line) and line != "OPTIONS:":
+                section = line[:-1]
+
+
+def roff(text):
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\\&" + text if text.startswith((".", "'")) else text
+
+
+def write_manual(tool, version, page):
+    lines = [f'.TH {tool.upper()} 1 "" "Parashard {version}" "User Commands"', ".ad l", ".SH NAME", f"{roff(tool)} \\- {roff(page.summary)}",
+             ".SH SYNOPSIS", roff(page.usage), ".SH DESCRIPTION", ".nf", *map(roff, page.description.strip().splitlines()), ".fi", ".SH OPTIONS"]  # fmt: skip
+    section = ""
+    for option in page.options:
+        if option.section != section:
+            section = option.section
+            lines.append(f".SS {roff(section)}")
+        lines += [".TP", f"\\fB{roff(option.spelling)}\\fR", roff(option.description)]
+    lines += [".SH SEE ALSO", roff("The documentation in share/doc of the folder that Parashard is installed in.")]
+    return "\n".join(lines) + "\n"
+
+
+def write_bash(tool, page):
+    function = "_" + tool.replace("-", "_")
+    names = " ".join(dict.fromkeys(option.name for option in page.options))
+    cases = [f'    {option.name}) COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$current")); return ;;'
+             for option in page.options if option.choices]  # fmt: skip
+    return "\n".join([
+        f"# Completion of {tool} in bash, written from its --help.",
+        f"{function}() {{",
+        "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}",
+        "  # Bash takes --flag=value apart at the equals sign.",
+        "  if [[ $current == = ]]; then",
+        "    current=",
+        "  elif [[ $previous == = ]]; then",
+        "    previous=${COMP_WORDS[COMP_CWORD - 2]}",
+        "  fi",
+        "  COMPREPLY=()",
+        *(["  case $previous in", *cases, "  esac"] if cases else []),
+        "  if [[ $current == -* ]]; then",
+        f'    COMPREPLY=($(compgen -W "{names}" -- "$current"))',
+        "  else",
+        '    COMPREPLY=($(compgen -f -- "$current"))',
+        "  fi",
+        "}",
+        f"complete -o filenames -F {function} {tool}",
+        "",
+    ])  # fmt: skip
+
+
+def quote_zsh(text):
+    return re.sub(r"([\\\[\]:])", r"\\\1", text).replace("'", "'\\''")
+
+
+def write_zsh(tool, page):
+    lines = [f"#compdef {tool}", f"# Completion of {tool} in zsh, written from its --help.", "_arguments \\"]
+    for option in {option.name: option for option in page.options}.values():
+        takes = f":value:({' '.join(option.choices)})" if option.choices else ":value:_files" if option.value else ""
+        equals = "=" if takes and option.name.startswith("--") else ""
+        lines.append(f"  '*{option.name}{equals}[{quote_zsh(option.description)}]{takes}' \\")
+    return "\n".join([*lines, "  '*:file:_files'", ""])
+
+
+def main(program, version, folder):
+    tool, folder = pathlib.Path(program).name, pathlib.Path(folder)
+    page = Help(subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout)
+    if not page.options:
+        sys.exit(f"help_pages.py: no option was found in what {program} --help prints")
+    for path, text in [
+        (f"man/man1/{tool}.1", write_manual(tool, version, page)),
+        (f"bash-completion/completions/{tool}", write_bash(tool, page)),
+        (f"zsh/site-functions/_{tool}", write_zsh(tool, page)),
+    ]:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
