@@ -1,0 +1,20 @@
+"""The documentation site has every page. (`mkdocs build --strict`, which CI runs, also checks the links.)"""
+import re
+
+from conftest import ROOT
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
+    listed = re.findall(r"- (\S+\.md)$", navigation, re.M)
+    assert len(listed) == len(set(listed))
+    missing = {path.name for path in (ROOT / "docs").glob("*.md")} - set(listed)
+    assert not missing, "pages that mkdocs.yml does not list"
+
+
+def test_every_phase_is_in_the_reference():
+    """Each dialect and each Passes.td makes a page (docs/CMakeLists.txt)."""
+    sources = [path.name for path in (ROOT / "dialects").iterdir() if path.is_dir()]
+    sources += [f"passes-{path.parent.name.lower()}" for path in (ROOT / "lib").glob("*/Passes.td")]
+    listed = re.findall(r"- reference/(\S+)\.md$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    assert len(sources) > 5 and set(sources) | {"index"} == set(listed)
