@@ -1,5 +1,4 @@
-// What the command lines of the tools have in common: exit status, and checks of files that are
-// named.
+// Implements the command-line helpers that all tools share: parsing, exit status, file checks.
 #include "CommandLine.h"
 
 #include "parashard/Version.h"
@@ -24,7 +23,7 @@ static Error fail(const Twine &message) {
   return createStringError(inconvertibleErrorCode(), message);
 }
 
-/// Ends the tool where LLVM gives up: its streams do when they are closed after a failed write.
+/// Ends the tool on a fatal LLVM error, such as a stream that is closed after a failed write.
 static void endWithError(void *, const char *reason, bool) {
   StringRef text = reason;
   bool isWrite = text.consume_front("IO failure on output stream");
@@ -43,18 +42,18 @@ void setVersion() {
   });
 }
 
-/// Prints an error where an argument could not stand in JSON, and returns false.
+/// Returns whether an argument is UTF-8, as JSON requires. Otherwise prints an error.
 static bool checkText(StringRef tool, StringRef argument) {
   if (json::isUTF8(argument))
     return true;
   errs() << tool << ": error: the argument \"";
   printEscapedString(argument, errs());
-  errs() << "\" is not UTF-8; rename the file, or what else it names\n";
+  errs() << "\" is not UTF-8; rename the file or the name that it refers to\n";
   return false;
 }
 
-/// Prints an error where a flag that takes one value was given twice, and returns false: one of the
-/// values would be ignored.
+/// Returns whether every single-value flag occurs at most once. Otherwise prints an error, since
+/// all values but the last would be ignored.
 static bool checkOccurrences(StringRef tool) {
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (option->getNumOccurrencesFlag() == cl::Optional && option->getNumOccurrences() > 1) {
@@ -65,13 +64,15 @@ static bool checkOccurrences(StringRef tool) {
   return true;
 }
 
-/// Removes leading zeros of a number: `llvm::cl` reads those as octal, and 010 as 8.
+/// Removes leading zeros of a number. Example: "010" gives "10", which `llvm::cl` would read as
+/// octal 8.
 static std::string removeZeros(StringRef text) {
   bool isNumber = !text.empty() && llvm::all_of(text, isDigit);
   return isNumber ? text.drop_back().ltrim('0').str() + text.back() : text.str();
 }
 
-/// The arguments, with decimal numbers as the values of flags that take a number (N).
+/// Returns the arguments after removing leading zeros from the values of numeric flags (those with
+/// value description N).
 static std::vector<std::string> readDecimals(int argc, char **argv) {
   std::vector<std::string> arguments(argv, argv + argc);
   for (int i = 1; i < argc; ++i) {
@@ -100,7 +101,7 @@ bool parseTool(int argc, char **argv, StringRef overview) {
     if (!isEmpty && !argument.empty())
       continue;
     errs() << tool << ": error: " << (flag.empty() ? "an argument" : flag)
-           << " is empty; leave it out, or give a value\n";
+           << " is empty; omit it or give a value\n";
     return false;
   }
   setVersion();
@@ -120,7 +121,7 @@ FaultRecorder::FaultRecorder(mlir::MLIRContext &context)
     : ScopedDiagnosticHandler(&context, [this](mlir::Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
           fault = std::max(fault, parashard::getFault(diagnostic.str()));
-        return mlir::failure(); // not handled: the next handler prints it
+        return mlir::failure(); // not handled, so that the next handler prints the diagnostic
       }) {}
 
 Error checkModelFile(StringRef path, ArrayRef<StringRef> endings) {
@@ -129,8 +130,9 @@ Error checkModelFile(StringRef path, ArrayRef<StringRef> endings) {
   if (sys::fs::is_directory(path))
     return fail("model '" + path + "' is a folder; expected a file");
   if (!endings.empty() && none_of(endings, [&](StringRef end) { return path.ends_with(end); }))
-    return fail("model '" + path + "' is no " + join(endings, " and no ") +
-                " file; expected what torch.export.save, torch.onnx.export or --stop-after wrote");
+    return fail("model '" + path + "' is not a " + join(endings, " or ") +
+                " file; give a file written by torch.export.save, torch.onnx.export or "
+                "--stop-after");
   return Error::success();
 }
 
@@ -138,14 +140,14 @@ Expected<std::string> findOutputFile(StringRef output) {
   if (sys::fs::exists(output) && !sys::fs::is_regular_file(output) &&
       !sys::fs::is_directory(output))
     return fail("output '" + output +
-                "' is a device or pipe, no regular file; give the name of a file");
+                "' is a device or pipe, not a regular file; give the name of a file");
   std::filesystem::path target = output.str();
   std::error_code error;
   for (int links = 0; links < 40 && std::filesystem::is_symlink(target, error); ++links) {
     std::filesystem::path next = std::filesystem::read_symlink(target, error);
     if (error)
       break;
-    target = target.parent_path() / next; // an absolute one replaces what stands before it
+    target = target.parent_path() / next; // an absolute `next` replaces the whole path
   }
   return target.string();
 }
@@ -160,7 +162,7 @@ Error checkOutputFile(StringRef input, StringRef output, StringRef flag) {
   if (folder.empty())
     folder = ".";
   if (!sys::fs::is_directory(folder))
-    return fail("output '" + output + "': there is no folder '" + folder + "'; make it first");
+    return fail("output '" + output + "': folder '" + folder + "' does not exist; create it first");
   SmallString<128> probe;
   if (std::error_code code = sys::fs::createUniqueFile(output + ".%%%%%%", probe))
     return fail("output '" + output + "' cannot be written: " + code.message());

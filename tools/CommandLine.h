@@ -1,5 +1,4 @@
-// What the command lines of the tools have in common: exit status, and checks of files that are
-// named.
+// Declares the command-line helpers that all tools share: parsing, exit status, file checks.
 #ifndef PARASHARD_TOOLS_COMMANDLINE_H
 #define PARASHARD_TOOLS_COMMANDLINE_H
 
@@ -11,22 +10,22 @@ namespace parashard {
 
 enum ExitStatus { Done = 0, ModelAtFault = 1, BadCommandLine = 2 };
 
-/// What the tools begin with: a file that grows beyond a limit (`ulimit -f`) is an error of the
-/// write, and does not kill the process. So is a standard output that is full (`> /dev/full`).
+/// Makes failed writes ordinary errors instead of signals. Each tool calls this function first.
+/// Covers files beyond a size limit (`ulimit -f`) and a full standard output (`> /dev/full`).
 void reportFailedWrites();
 
-/// What `--version` prints: the versions of Parashard and of LLVM.
+/// Makes `--version` print the versions of Parashard and LLVM.
 void setVersion();
 
-/// Parses the command line of a tool, whose options are `llvm::cl`'s. False after a message on
-/// stderr: an unknown flag, or one whose value is missing or empty (an unset variable of a script).
+/// Parses the command line of a tool into its `llvm::cl` options. Returns false after a message on
+/// stderr if a flag is unknown, or if its value is missing or empty (an unset shell variable).
 bool parseTool(int argc, char **argv, llvm::StringRef overview);
 
-/// Who is at fault by an error's message: the command line when it begins with a flag
-/// ("--freeze no.such: ..."), whoever finds it out; else the model.
+/// Returns the exit status for an error message. A message that begins with a flag
+/// ("--freeze no.such: ...") gives BadCommandLine; any other message gives ModelAtFault.
 ExitStatus getFault(llvm::StringRef message);
 
-/// Remembers who is at fault by the errors of a context, and leaves printing them to others.
+/// Records the exit status that the errors of a context call for. Other handlers print the errors.
 class FaultRecorder : public mlir::ScopedDiagnosticHandler {
 public:
   explicit FaultRecorder(mlir::MLIRContext &context);
@@ -36,15 +35,16 @@ private:
   ExitStatus fault = ModelAtFault;
 };
 
-/// Whether `path` is a file that is there and has one of the `endings` (none: any).
+/// Fails unless `path` is an existing file with one of the `endings`. An empty list accepts any
+/// ending.
 llvm::Error checkModelFile(llvm::StringRef path, llvm::ArrayRef<llvm::StringRef> endings = {});
 
-/// The file that `output` stands for: links are followed, so that they are written through. An
-/// error when it is there and neither a regular file nor a folder: nothing takes a device's place.
+/// Returns the file that `output` names, after following symbolic links, so that a link's target
+/// is written. Fails if `output` is a device or pipe: a regular file must not replace one.
 llvm::Expected<std::string> findOutputFile(llvm::StringRef output);
 
-/// Before hours of work: whether `output` can be made, and replaces nothing that is read.
-/// `flag` is the one that named it.
+/// Fails if `output` cannot be written or is the file `input`, so that errors show before hours of
+/// work. `flag` is the flag that names `output`.
 llvm::Error checkOutputFile(llvm::StringRef input, llvm::StringRef output,
                             llvm::StringRef flag = "-o");
 

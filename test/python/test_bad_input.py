@@ -664,7 +664,7 @@ def test_output_that_is_no_regular_file(tmp_path, exports, program, kind):
         train(program, data_for(tmp_path), "--export-weights", path),
         [program, "--eval", "--eval-data", data_for(tmp_path), "--outputs", path],
     ):
-        refuse(command, tmp_path, 2, "special.safetensors", "no regular file")
+        refuse(command, tmp_path, 2, "special.safetensors", "regular file")
         assert path.is_fifo()
 
 

@@ -130,7 +130,7 @@ def test_flags_of_a_level_that_is_past(tmp_path, exports, level, flags, words):
     if level != "0-imported":
         command = [tools_folder() / "ps-compile", f"{level}.mlir", "-o", "back.mlir", "--stop-after", "imported"]
         status, said = run(command, tmp_path)
-        assert status == 2 and "cannot stop after imported" in said and not (tmp_path / "back.mlir").exists()
+        assert status == 2 and "--stop-after imported names an earlier level" in said and not (tmp_path / "back.mlir").exists()
 
 
 # ---- config files --------------------------------------------------------------------------------------------------

@@ -347,7 +347,7 @@ def test_command_line(archive):
 
 def test_output_that_cannot_be_written(archive, tmp_path):
     said = run_tool("ps-translate", "--import-pt2", archive, "-o", tmp_path / "none/x.mlir", status=2)
-    assert "there is no folder" in said
+    assert "does not exist; create it first" in said
 
 
 class WritesUntracked(torch.nn.Module):

@@ -44,7 +44,7 @@ def test_flags_win_over_the_plan(tmp_path, exports):
 @pytest.mark.parametrize(
     "text,words",
     [
-        ('{"mehs": "dp=2"}', ["mehs", "no plan flag", "'mesh'"]),
+        ('{"mehs": "dp=2"}', ["mehs", "unknown plan flag", "'mesh'"]),
         ('{"mesh": 2}', ["mesh", "2", "a string"]),
         ('{"micro-batches": "4"}', ["micro-batches", '"4"', "a whole number"]),
         ('{"micro-batches": 1.5}', ["micro-batches", "1.5", "a whole number"]),
@@ -52,7 +52,7 @@ def test_flags_win_over_the_plan(tmp_path, exports):
         ('{"micro-batches": 2, "global-batch": 8}', ["--micro-batches", "--global-batch", "not both"]),
         ('{"zero": 1}', ["--zero 1", "dp=1", "no data axis"]),
         ('{"mesh": "dp=two"}', ["--mesh", "two"]),
-        ('{"optimizer": "sgd"}', ["optimizer", "no plan flag"]),
+        ('{"optimizer": "sgd"}', ["optimizer", "unknown plan flag"]),
         ('{"mesh": ', ["plan.json"]),
         ('["mesh"]', ["object of flags"]),
         ("[" * 100000, ["plan.json", "nested deeper than 512"]),
@@ -70,7 +70,7 @@ def test_bad_plan(tmp_path, exports, text, words):
 def test_plans_that_cannot_be_read_or_written(tmp_path, exports):
     archive = oracle.export("mlp", exports)
     refuse_compile(tmp_path, archive, "--plan", tmp_path / "no.json", status=2, words=["no.json", "No such file"])
-    refuse_compile(tmp_path, archive, "--write-plan", tmp_path / "no/plan.json", status=2, words=["no/plan.json", "no folder"])
+    refuse_compile(tmp_path, archive, "--write-plan", tmp_path / "no/plan.json", status=2, words=["no/plan.json", "folder 'no' does not exist"])
     refuse_compile(tmp_path, archive, "--write-plan", archive, status=2, words=["the model itself"])
     compile_to(tmp_path, archive, "planned")
     words = ["--write-plan", "level planned", "the model itself"]
@@ -80,4 +80,4 @@ def test_plans_that_cannot_be_read_or_written(tmp_path, exports):
 def test_plan_without_end(tmp_path, exports):
     line = [tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "program", "--plan", "/dev/zero"]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=20)
-    assert done.returncode == 2 and "/dev/zero" in done.stderr and "is a device; name a file" in done.stderr, done.stderr
+    assert done.returncode == 2 and "/dev/zero" in done.stderr and "is a device; give the name of a file" in done.stderr, done.stderr

@@ -150,4 +150,4 @@ def test_flags_beside_inference(tmp_path, exports):
     refuse_compile(tmp_path, archive, "--inference", "--loss", "none", status=2, words=["--inference", "--loss none"])
     refuse_compile(tmp_path, archive, "--inference", "--check", status=2, words=["--check", "--inference"])
     said = refuse_compile(tmp_path, archive, "--inference", "--ema", "0.9", "--no-codegen", status=0)
-    assert "warning: --ema changes nothing" in said
+    assert "warning: --ema has no effect" in said

@@ -333,7 +333,7 @@ def test_a_browser_draws_every_section(compiled, hostile, tmp_path):
 @pytest.mark.parametrize(
     "flags,words",
     [
-        (["--report", "none/plan.html"], ["--report: output 'none/plan.html': there is no folder 'none'"]),
+        (["--report", "none/plan.html"], ["--report: output 'none/plan.html': folder 'none' does not exist"]),
         (["--report", "."], ["--report: output '.' is a folder", "--report ./NAME"]),
         (["--report", "m.pt2"], ["--report: output 'm.pt2' is the model itself"]),
         (["--report", "/dev/full"], ["--report: output '/dev/full' is a device"]),

@@ -1,4 +1,4 @@
-// The flags of ps-compile (llvm::cl), and the errors of those whose feature is not built yet.
+// Defines the flags of ps-compile (llvm::cl) and checks their values.
 #include "Flags.h"
 #include "OutputFiles.h"
 #include "PlanFile.h"
@@ -22,141 +22,153 @@ namespace parashard {
 namespace {
 
 constexpr const char *kOverview =
-    R"help(compiles a model that was exported for one device into a program that trains it on many
+    R"help(compiles a PyTorch model exported for one device into a program that trains it on many ranks
 
 EXAMPLE
   python -c "import torch; ...; torch.export.save(torch.export.export(model, (ids, labels)), 'gpt.pt2')"
   ps-compile gpt.pt2 -o gpt --mesh dp=2,tp=2 --optimizer "adamw(lr=3e-4,weight_decay=0.1)" --explain
   ./gpt --ranks 4 --data tokens.bin --steps 1000 --export-weights trained.safetensors
 
-Exit status: 0 done, 1 the model is at fault, 2 bad command line.)help";
+Exit status: 0 success, 1 error in the model, 2 error in the command line.)help";
 
-/// Every flag lives here, so that no library holds one.
+/// Holds every flag of ps-compile, so that no library registers one.
 struct Flags {
   cl::OptionCategory model{"Model"}, plan{"Plan"}, update{"Update"}, target{"Target"}, look{"Look"};
 
   cl::opt<std::string> input{cl::Positional, cl::desc("MODEL(.pt2|.onnx|.mlir)"), cl::cat(model)};
   cl::opt<std::string> output{
-      "o", cl::desc("the program: an executable, *.so a library, *.mlir with --stop-after"),
+      "o",
+      cl::desc("output file: an executable, a library (*.so), or a module (*.mlir, with "
+               "--stop-after)"),
       cl::value_desc("OUT"), cl::cat(model)};
-  cl::list<std::string> dims{"dim", cl::desc("bind a dim: INPUT.D=N or SYMBOL=N"), cl::cat(model)};
+  cl::list<std::string> dims{"dim", cl::desc("bind a dynamic dim: INPUT.D=N or SYMBOL=N"),
+                             cl::cat(model)};
   cl::opt<int64_t> batch{
       "batch",
-      cl::desc("bind the batch dims of all inputs: samples of one micro-batch over all data "
-               "axes"),
+      cl::desc("bind the batch dims of all inputs: samples per micro-batch, summed over all data "
+               "ranks"),
       cl::value_desc("N"), cl::init(0), cl::cat(model)};
   cl::list<std::string> batchDims{
       "batch-dim",
       cl::desc(
-          "INPUT=D or INPUT=none: which dim of an input is its batch (default 0); none: no input "
-          "has one"),
+          "batch dim of an input: INPUT=D, or INPUT=none for an input without one (default 0); "
+          "none alone: no input has a batch dim"),
       cl::cat(model)};
   cl::opt<std::string> mode{
-      "mode", cl::desc("train, or eval: trained as model.eval() has it, without dropout"),
+      "mode",
+      cl::desc("train, or eval: trains the model in its model.eval() form, without dropout"),
       cl::init("train"), cl::cat(model)};
   cl::opt<std::string> lossOutput{
       "loss-output",
-      cl::desc("the loss: an output's number or name; with --loss KIND: the output that it is of"),
+      cl::desc("number or name of the output that is the loss; with --loss KIND: of the output "
+               "from which the loss is computed"),
       cl::cat(model)};
   cl::opt<std::string> loss{
       "loss",
-      cl::desc("for a model that returns none: cross_entropy (classes: the last dim), causal_lm "
-               "(of the next label) or mse "
-               "against a new input labels; or none: cotangents come through the C API"),
+      cl::desc("loss of a model that returns none: cross_entropy (classes in the last dim), "
+               "causal_lm (labels shifted by one) or mse, against a new input `labels`; or none: "
+               "the C API passes cotangents"),
       cl::cat(model)};
   cl::list<std::string> differentiate{"differentiate", cl::CommaSeparated,
-                                      cl::desc("with --loss none: outputs that take cotangents"),
+                                      cl::desc("with --loss none: outputs that take cotangents "
+                                               "(gradients of the outputs)"),
                                       cl::cat(model)};
-  cl::list<std::string> freeze{"freeze", cl::desc("GLOB of parameters that are not trained"),
-                               cl::cat(model)};
+  cl::list<std::string> freeze{
+      "freeze", cl::desc("GLOB of parameters to freeze (exclude from training)"), cl::cat(model)};
   cl::list<std::string> init{"init",
-                             cl::desc("initial values of parameters without any: "
+                             cl::desc("initial values of parameters exported without data: "
                                       "\"[GLOB=]normal(0.02)\", uniform(a,b), zeros, ones"),
                              cl::cat(model)};
   cl::opt<std::string> weights{
       "weights",
-      cl::desc("reference (the model's file is read at start), copy (into OUT) or none (./OUT "
-               "--weights gives them)"),
+      cl::desc("where ./OUT reads weights from: reference (the model's file), copy (a copy inside "
+               "OUT) or none (the file given to ./OUT --weights)"),
       cl::init("reference"), cl::cat(model)};
 
   cl::opt<std::string> mesh{
-      "mesh", cl::desc("NAME[:KIND]=N,... the last axis varies fastest; dp=* fills up --ranks"),
+      "mesh",
+      cl::desc("device mesh: NAME[:KIND]=N,... with the last axis varying fastest; dp=* takes the "
+               "size that --ranks leaves"),
       cl::init("dp=1"), cl::cat(plan)};
-  cl::opt<int64_t> ranks{"ranks", cl::desc("number of ranks; fills * in --mesh"),
+  cl::opt<int64_t> ranks{"ranks", cl::desc("number of ranks; determines the * in --mesh"),
                          cl::value_desc("N"), cl::init(0), cl::cat(plan)};
   cl::opt<std::string> policy{"sharding-policy",
-                              cl::desc("megatron, megatron+sp, replicated or FILE.json"),
+                              cl::desc("shardings of the weights: megatron, megatron+sp (sequence "
+                                       "parallel), replicated or FILE.json"),
                               cl::init("megatron"), cl::cat(plan)};
-  cl::opt<std::string> microBatches{"micro-batches", cl::desc("micro-batches of a step"),
+  cl::opt<std::string> microBatches{"micro-batches", cl::desc("micro-batches per step"),
                                     cl::cat(plan)};
   cl::opt<int64_t> globalBatch{"global-batch",
-                               cl::desc("samples of a step, in place of --micro-batches"),
+                               cl::desc("samples per step, instead of --micro-batches"),
                                cl::value_desc("N"), cl::init(0), cl::cat(plan)};
-  cl::opt<std::string> lossAverage{"loss-average", cl::desc("step or micro-batch"), cl::cat(plan)};
+  cl::opt<std::string> lossAverage{
+      "loss-average",
+      cl::desc("average the loss over the whole step or per micro-batch: step or micro-batch"),
+      cl::cat(plan)};
   cl::opt<std::string> splitMethod{
       "split-method",
       cl::desc(
-          "how layers are cut into pipeline stages: uniform, parameters, flops, or the modules "
-          "NAME,NAME,... that begin one"),
+          "how to split layers into pipeline stages: uniform, parameters, flops, or the modules "
+          "NAME,NAME,... that begin a stage"),
       cl::init("uniform"), cl::cat(plan)};
-  cl::opt<std::string> numChunks{"num-chunks", cl::desc("stages per pipeline coordinate"),
-                                 cl::init("1"), cl::cat(plan)};
+  cl::opt<std::string> numChunks{"num-chunks", cl::desc("stages per pipeline rank"), cl::init("1"),
+                                 cl::cat(plan)};
   cl::opt<std::string> schedule{
       "schedule",
       cl::desc(
-          "gpipe, 1f1b, interleaved, zb-h1, zb-v or FILE.json (default 1f1b; interleaved where "
-          "there are several chunks)"),
+          "pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-v or FILE.json (default 1f1b, or "
+          "interleaved with --num-chunks above 1)"),
       cl::cat(plan)};
   cl::opt<std::string> zero{
       "zero",
-      cl::desc(
-          "ZeRO stage: split over data axes 1 optimizer state, 2 and gradients, 3 and parameters"),
+      cl::desc("ZeRO stage, sharding over the data axes: 0 nothing, 1 optimizer state, "
+               "2 also gradients, 3 also parameters"),
       cl::init("0"), cl::cat(plan)};
   cl::opt<std::string> alignDims{
       "align-dims",
-      cl::desc("pad dims of weights, and what matmuls make of them: auto (on GPUs, to multiples "
-               "of 16 where that adds 2% at most), off, or N: to multiples of N"),
+      cl::desc("pad dims of weights and of matmul results: auto (on GPUs, to multiples of 16 if "
+               "that adds at most 2%), off, or N (to multiples of N)"),
       cl::init("auto"), cl::cat(plan)};
   cl::opt<std::string> recompute{
       "recompute",
-      cl::desc("what backward computes again instead of keeping it: "
-               "none, selective, full[+communication], modules=GLOB,... or budget=BYTES "
-               "(the least time with no more memory a rank: 12GB, 500MiB)"),
+      cl::desc("activation checkpointing: none, selective, full[+communication], "
+               "modules=GLOB,... or budget=BYTES (least time within this memory per rank: 12GB, "
+               "500MiB)"),
       cl::value_desc("MODE"), cl::init("none"), cl::cat(plan)};
   cl::opt<std::string> overlap{
       "overlap",
-      cl::desc("collectives of tensor axes beside matmuls: auto (where it pays: on GPUs), off, "
-               "or N: all are started early, and cut into N chunks"),
+      cl::desc("overlap tensor-parallel collectives with matmuls: auto (on GPUs, where overlap "
+               "saves time), off, or N (start all collectives early, each in N chunks)"),
       cl::init("auto"), cl::cat(plan)};
   cl::opt<std::string> matmulEpilogues{
       "matmul-epilogues",
-      cl::desc("on: matmuls compute the GELUs (by tanh) that are taken of them, and multiply by "
-               "their derivatives; less is read and written, and the last bits differ (GPUs)"),
+      cl::desc("off, or on: fuse tanh-GELU and its gradient into matmul epilogues (GPU only; saves "
+               "memory traffic, changes the last bits)"),
       cl::init("off"), cl::cat(plan)};
   cl::opt<std::string> precision{
       "precision",
-      cl::desc("the type of contractions: fp32, bf16, fp16, half (weights too), or fp8 (bf16, and "
-               "linear layers in 8 bits); then keep-fp32=GLOB or compute=GLOB of ops or modules; "
-               "of fp8 scaling=delayed|current, history=STEPS, margin=BITS, include=GLOB, "
+      cl::desc("compute type of contractions: fp32, bf16, fp16, half (weights too), or fp8 (bf16 "
+               "with linear layers in 8 bits); for ops or modules: keep-fp32=GLOB, compute=GLOB; "
+               "for fp8: scaling=delayed|current, history=STEPS, margin=BITS, include=GLOB, "
                "exclude=GLOB, misfit=bf16|error"),
       cl::value_desc("TYPE[,keep-fp32=GLOB]"), cl::init("fp32"), cl::cat(plan)};
   cl::opt<std::string> planFile{
       "plan",
-      cl::desc("these flags as a file, {\"mesh\": \"dp=2\"}; those of the command line win"),
+      cl::desc("read Plan flags from a JSON file, {\"mesh\": \"dp=2\"}; the command line takes "
+               "precedence"),
       cl::value_desc("PLAN.json"), cl::cat(plan)};
   cl::opt<std::string> writePlan{
-      "write-plan", cl::desc("write the plan's flags as such a file, each with its value"),
+      "write-plan", cl::desc("write the Plan flags and their values to a file that --plan reads"),
       cl::value_desc("PLAN.json"), cl::cat(plan)};
   cl::opt<std::string> gradientReduction{
-      "gradient-reduction", cl::desc("the type in which gradients are added up over ranks"),
+      "gradient-reduction", cl::desc("type in which gradients are reduced over ranks"),
       cl::value_desc("fp32|bf16"), cl::init("fp32"), cl::cat(plan)};
   cl::opt<std::string> offload{
       "offload",
       cl::desc(
-          "what lies in the host's memory while it is not used. optimizer: what the update alone "
-          "uses (optimizer state, averages, weights that all else uses in another type); "
-          "activations: what forward keeps for backward, where its copies take no longer than "
-          "what runs beside them; =all: wherever less is kept at once"),
+          "keep tensors in host memory while unused. optimizer: tensors that only the update uses "
+          "(optimizer state, EMA, master weights); activations: those whose copies are fully "
+          "hidden by computation; activations=all: every activation that lowers the peak"),
       cl::value_desc("none|optimizer|activations[=all],..."), cl::init("none"), cl::cat(plan)};
 
   cl::list<std::string> optimizer{
@@ -164,49 +176,51 @@ struct Flags {
       cl::desc("\"[GLOB=|ndim<2=]adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)\"; sgd, "
                "adam, adamw; repeatable, first match wins (default adamw(lr=1e-3))"),
       cl::cat(update)};
-  cl::opt<std::string> clipNorm{"clip-norm", cl::desc("largest global norm of the gradients"),
+  cl::opt<std::string> clipNorm{"clip-norm", cl::desc("clip gradients to this global norm"),
                                 cl::cat(update)};
   cl::opt<std::string> ema{
-      "ema", cl::desc("keep moving averages of the weights with this decay, such as 0.999"),
+      "ema",
+      cl::desc("keep an exponential moving average of the weights with this decay, such as 0.999"),
       cl::cat(update)};
 
   cl::opt<std::string> targetName{"target", cl::desc("cpu[:native|:x86-64-v4|...] or cuda:sm_90"),
                                   cl::init("cpu:native"), cl::cat(target)};
   cl::opt<bool> portable{
       "portable",
-      cl::desc("a program for other machines: its libraries are put into the folder OUT.libs, its "
+      cl::desc("write a program for other machines: its libraries go into the folder OUT.libs, its "
                "weights into OUT (CPUs; default target cpu:x86-64-v3)"),
       cl::cat(target)};
-  cl::opt<bool> inference{"inference",
-                          cl::desc("a program that only evaluates; the model needs no loss"),
-                          cl::cat(target)};
-  cl::opt<bool> check{"check", cl::desc("carry the one-rank program too, for ./OUT --check"),
+  cl::opt<bool> inference{
+      "inference", cl::desc("compile a program that only evaluates; the model needs no loss"),
+      cl::cat(target)};
+  cl::opt<bool> check{"check", cl::desc("include the one-rank program too, for ./OUT --check"),
                       cl::cat(target)};
 
   cl::opt<bool> explain{"explain",
-                        cl::desc("print the plan: shardings and why, collectives and their bytes"),
+                        cl::desc("print the plan: shardings with reasons, collectives with bytes"),
                         cl::cat(look)};
   cl::opt<std::string> report{
       "report", cl::desc("write the plan as one HTML page: shardings, collectives, kernels, flops"),
       cl::value_desc("PLAN.html"), cl::cat(look)};
   cl::opt<std::string> measured{
       "measured",
-      cl::desc("with --report: also show the step of a pipeline that this program traced "
-               "(--trace)"),
+      cl::desc("with --report: also show the pipeline step that ./OUT --trace recorded"),
       cl::value_desc("TRACE.json"), cl::cat(look)};
   cl::opt<std::string> timeline{
       "write-timeline",
-      cl::desc("draw the step of a pipeline: what runs when, what is idle or held"),
+      cl::desc("draw the pipeline schedule of a step: actions, idle time, activations held"),
       cl::value_desc("FILE.svg"), cl::cat(look)};
-  cl::opt<bool> noCodegen{"no-codegen", cl::desc("plan only, write no program"), cl::cat(look)};
+  cl::opt<bool> noCodegen{"no-codegen", cl::desc("only plan; do not write a program"),
+                          cl::cat(look)};
   cl::opt<std::string> stopAfter{
       "stop-after",
-      cl::desc("imported, training, planned, partitioned, scheduled or placed; OUT is then .mlir"),
+      cl::desc("stop after a level and write it to OUT.mlir: imported, training, planned, "
+               "partitioned, scheduled or placed"),
       cl::cat(look)};
-  cl::opt<std::string> dumpDir{"dump-dir",
-                               cl::desc("write each level: DIR/2-planned.mlir (DIR/6-native.ptx)"),
-                               cl::cat(look)};
-  cl::opt<bool> verbose{"verbose", cl::desc("seconds a level"), cl::cat(look)};
+  cl::opt<std::string> dumpDir{
+      "dump-dir", cl::desc("write each level to DIR: 2-planned.mlir, 6-native.ptx"), cl::cat(look)};
+  cl::opt<bool> verbose{"verbose", cl::desc("print the seconds that each level takes"),
+                        cl::cat(look)};
 };
 
 bool bad(const llvm::Twine &message) {
@@ -227,14 +241,14 @@ bool checkBuilt(const Flags &f) {
   for (auto [flag, value] : {std::pair("--precision", f.precision.getValue()),
                              {"--gradient-reduction", f.gradientReduction.getValue()}})
     if (f.check && value != "fp32")
-      return bad("--check compares layouts as closely as f32 allows; compile with " +
-                 llvm::Twine(flag) + " fp32 for it (the layout is the same)");
+      return bad("--check compares layouts with f32 accuracy; compile with " + llvm::Twine(flag) +
+                 " fp32 (the layout stays the same)");
   if (f.inference && f.check)
-    return bad("--check compares a training step, which a program of --inference has not");
+    return bad("--check needs a training step and cannot be combined with --inference");
   if (f.inference && (f.loss == "none" || !f.differentiate.empty()))
     return bad("--inference and " +
                llvm::Twine(f.loss == "none" ? "--loss none" : "--differentiate") +
-               " exclude each other: nothing is differentiated");
+               " exclude each other: an --inference program does not differentiate");
   if (f.loss == "none" && !f.lossOutput.empty())
     return bad("--loss none and --loss-output exclude each other");
   llvm::StringRef target = f.targetName;
@@ -281,7 +295,7 @@ bool checkAtLeastOne(const cl::opt<int64_t> &flag) {
 bool readMicroBatches(const Flags &f, CompileOptions &compile) {
   if (!checkAtLeastOne(f.batch) || !checkAtLeastOne(f.ranks) || !checkAtLeastOne(f.globalBatch))
     return false;
-  constexpr int64_t kMostElements = int64_t(1) << 40; // of any tensor
+  constexpr int64_t kMostElements = int64_t(1) << 40; // limit of a tensor's size
   if (f.batch > kMostElements)
     return bad("--batch " + llvm::Twine(f.batch) +
                ": a tensor has at most 2^40 elements; give fewer samples");
@@ -293,21 +307,21 @@ bool readMicroBatches(const Flags &f, CompileOptions &compile) {
     return bad("--micro-batches takes a number of at least 1, not '" + f.microBatches + "'");
   if (f.globalBatch && (!f.batch || f.globalBatch % f.batch != 0))
     return bad("--global-batch " + llvm::Twine(f.globalBatch) +
-               " needs --batch B, a divisor of it: a step takes global-batch / B micro-batches");
+               " needs --batch B with a divisor B: a step has global-batch / B micro-batches");
   if (f.globalBatch)
     compile.microBatches = f.globalBatch / f.batch;
   if (compile.microBatches > schedules::kMostMicroBatches)
-    return bad((f.globalBatch ? "--global-batch " + llvm::Twine(f.globalBatch) + " asks for "
+    return bad((f.globalBatch ? "--global-batch " + llvm::Twine(f.globalBatch) + " gives "
                               : "--micro-batches ") +
                llvm::Twine(compile.microBatches) + (f.globalBatch ? " micro-batches" : "") +
-               ": a step takes at most " + llvm::Twine(schedules::kMostMicroBatches) +
-               ", since its program lists each; make them larger (--batch)");
+               ": a step has at most " + llvm::Twine(schedules::kMostMicroBatches) +
+               " micro-batches; raise --batch");
   if (!f.lossAverage.empty() && f.lossAverage != "step" && f.lossAverage != "micro-batch")
     return bad("--loss-average takes step or micro-batch, not '" + f.lossAverage + "'");
   return true;
 }
 
-/// The stages of a pipeline and what runs when.
+/// Reads the flags of the pipeline: stages per rank, split method and schedule.
 bool readPipeline(const Flags &f, CompileOptions &compile) {
   compile.splitMethod = f.splitMethod;
   if (llvm::StringRef(f.numChunks).getAsInteger(10, compile.numChunks) || compile.numChunks < 1)
@@ -348,16 +362,16 @@ bool readOutput(const Flags &f, CommandLine &line) {
     return check(output.takeError());
   if (llvm::StringRef(f.output).ends_with(".so") != llvm::StringRef(*output).ends_with(".so"))
     return bad("output '" + f.output + "' is a link to '" + *output +
-               "': both or none must be named *.so, which makes a library");
+               "': name both *.so to write a library, or neither");
   if (line.walk.stopAfter == ps::Level::Native && llvm::StringRef(f.output).ends_with(".mlir"))
     return bad("output '" + f.output +
-               "' would be an executable: add --stop-after LEVEL to write a module, or leave .mlir "
-               "away");
+               "' would be an executable: add --stop-after LEVEL to write a module, or remove the "
+               ".mlir ending");
   line.output.output = *output;
   return check(checkOutputFile(f.input, *output));
 }
 
-/// A picture of the step, which only a pipeline has.
+/// Reads `--write-timeline`. Fails without a pipeline axis, since only a pipeline has a timeline.
 bool readTimeline(const Flags &f, CommandLine &line, int64_t coordinates) {
   if (f.timeline.empty())
     return true;
@@ -368,8 +382,8 @@ bool readTimeline(const Flags &f, CommandLine &line, int64_t coordinates) {
     return bad("--write-timeline draws the stages of a pipeline; the mesh " + line.compile.mesh +
                " has no pipeline axis, such as pp=2");
   if (line.walk.stopAfter < ps::Level::Planned)
-    return bad("--write-timeline shows the plan, which --stop-after " + f.stopAfter +
-               " does not make; stop after planned or later");
+    return bad("--write-timeline shows the plan, which does not exist after --stop-after " +
+               f.stopAfter + "; stop after planned or later");
   llvm::Expected<std::string> path = findOutputFile(f.timeline);
   if (!path)
     return refuse(path.takeError());
@@ -378,8 +392,7 @@ bool readTimeline(const Flags &f, CommandLine &line, int64_t coordinates) {
   return !error || refuse(std::move(error));
 }
 
-/// Of a pipeline, programs are planned and proven, but not made yet; without one, its flags say
-/// nothing.
+/// Warns of pipeline flags on a mesh without a pipeline axis, then reads `--write-timeline`.
 bool checkPipeline(const Flags &f, CommandLine &line) {
   const CompileOptions &compile = line.compile;
   auto axes = parseMesh(compile.mesh, compile.ranks.value_or(0));
@@ -393,19 +406,19 @@ bool checkPipeline(const Flags &f, CommandLine &line) {
     if (coordinates == 1 && flag.getNumOccurrences() > 0 &&
         !llvm::StringRef(f.input).ends_with(".mlir"))
       llvm::errs() << "warning: --" << flag.ArgStr
-                   << " changes nothing: the mesh has no pipeline axis, such as pp=2\n";
+                   << " has no effect: the mesh has no pipeline axis, such as pp=2\n";
   return readTimeline(f, line, coordinates);
 }
 
 bool readReport(const Flags &f, CommandLine &line) {
   if (!f.measured.empty() && f.report.empty())
-    return bad("--measured is shown in a report: add --report PLAN.html");
+    return bad("--measured adds to a report: add --report PLAN.html");
   line.output.measured = f.measured;
   if (f.report.empty())
     return true;
   if (line.walk.stopAfter < ps::Level::Planned)
-    return bad("--report shows the plan, which --stop-after " + f.stopAfter +
-               " does not make; stop after planned or later");
+    return bad("--report shows the plan, which does not exist after --stop-after " + f.stopAfter +
+               "; stop after planned or later");
   auto refuse = [](llvm::Error error) {
     return bad("--report: " + llvm::toString(std::move(error)));
   };
@@ -426,19 +439,19 @@ bool readFiles(const Flags &f, CommandLine &line) {
   return (f.output.empty() || readOutput(f, line)) && readReport(f, line);
 }
 
-/// With --inference: flags that are of training alone.
+/// Warns of flags that affect only training if `--inference` is given.
 void warnOfIdleFlags(const Flags &f) {
   using Flag = std::reference_wrapper<const cl::Option>;
-  std::initializer_list<Flag> ofTraining = {
+  std::initializer_list<Flag> trainingFlags = {
       f.optimizer,   f.clipNorm,  f.ema,  f.microBatches,      f.globalBatch, f.freeze,
       f.lossAverage, f.recompute, f.zero, f.gradientReduction, f.offload};
-  for (const cl::Option &flag : ofTraining)
+  for (const cl::Option &flag : trainingFlags)
     if (f.inference && flag.getNumOccurrences() > 0)
       llvm::errs() << "warning: --" << flag.ArgStr
-                   << " changes nothing: a program of --inference does not train\n";
+                   << " has no effect: an --inference program does not train\n";
 }
 
-/// Reads --plan into the flags that the command line does not give.
+/// Reads the file of `--plan` into the flags that the command line does not set.
 bool readPlan(Flags &f) {
   if (f.planFile.empty())
     return true;
@@ -467,13 +480,14 @@ bool readPlan(Flags &f) {
   }));
 }
 
-/// `--mesh` with the axis sizes that `--ranks` fills in.
+/// Returns `--mesh` with the size of its * axis. Example: "dp=*,tp=2" with `--ranks 8` gives
+/// "dp=4,tp=2".
 std::string getMeshText(const CompileOptions &compile) {
   std::string text = compile.mesh;
   size_t star = text.find('*');
   auto axes = parseMesh(text, compile.ranks.value_or(0));
   if (!axes)
-    return llvm::consumeError(axes.takeError()), text; // checkOptions says what is wrong
+    return llvm::consumeError(axes.takeError()), text; // checkOptions reports the error
   size_t axis = std::count(text.begin(), text.begin() + std::min(star, text.size()), ',');
   return star == std::string::npos ? text
                                    : text.replace(star, 1, std::to_string((*axes)[axis].size));
@@ -501,10 +515,11 @@ llvm::json::Object describePlan(const Flags &f, const CompileOptions &compile) {
   return plan;
 }
 
-/// What a module at a later level has decided already.
+/// Lists the given flags with the level that uses each. A module at this level or later has
+/// already applied the flag.
 std::vector<GivenFlag> listGiven(const Flags &f) {
   std::vector<GivenFlag> given;
-  using Flag = std::reference_wrapper<const cl::Option>; // their operator& is that of the value
+  using Flag = std::reference_wrapper<const cl::Option>; // operator& of cl::opt gives its value
   auto add = [&](ps::Level level, std::initializer_list<Flag> flags) {
     for (const cl::Option &flag : flags)
       if (flag.getNumOccurrences() > 0)
@@ -544,7 +559,7 @@ std::string joinArguments(int argc, char **argv, bool hidesFolders) {
 } // namespace
 
 std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
-  // libLLVM registers options of its own (--stop-after among them): they are none of ours.
+  // libLLVM registers its own options, --stop-after among them. Remove them first.
   cl::ResetCommandLineParser();
   Flags f;
   cl::HideUnrelatedOptions({&f.model, &f.plan, &f.update, &f.target, &f.look});
@@ -614,7 +629,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   if (f.noCodegen && f.stopAfter.empty() && !f.output.empty()) {
     llvm::errs()
         << "note: " << f.output
-        << " is not written: --no-codegen plans only (--stop-after LEVEL writes a level)\n";
+        << " is not written: --no-codegen only plans; use --stop-after LEVEL to write a level\n";
     line.output.output.clear();
   }
   return line;

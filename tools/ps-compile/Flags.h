@@ -1,4 +1,4 @@
-// The command line of ps-compile.
+// Declares the parsed command line of ps-compile.
 #ifndef PARASHARD_TOOLS_PS_COMPILE_FLAGS_H
 #define PARASHARD_TOOLS_PS_COMPILE_FLAGS_H
 
@@ -7,24 +7,24 @@
 
 namespace parashard {
 
-/// What a compile prints and writes besides its program.
+/// Lists the outputs of a compile: the program, the plan and its reports.
 struct OutputOptions {
   std::string output;
   bool explain = false;
-  std::string report;   ///< path of the plan as an HTML page; empty: none
-  std::string measured; ///< path of a trace that the report shows too; empty: none
-  std::string timeline; ///< path of a pipeline's step as an SVG; empty: none
+  std::string report;   ///< path of the HTML report of the plan; empty: none
+  std::string measured; ///< path of a trace to show in the report; empty: none
+  std::string timeline; ///< path of the SVG timeline of a pipeline step; empty: none
   bool codegen = true;
-  bool check = false;      ///< carry the one-rank program too
-  bool isPortable = false; ///< for other machines
+  bool check = false;      ///< whether the program includes its one-rank version
+  bool isPortable = false; ///< whether the program is for other machines
   bool verbose = false;
   std::string line;        ///< the command line, for the program's --info
-  std::string planRead;    ///< path of --plan; empty: none
-  std::string planFile;    ///< where `plan` is written; empty: nowhere
-  llvm::json::Object plan; ///< the plan's flags, each with its value
+  std::string planRead;    ///< path given to --plan; empty: none
+  std::string planFile;    ///< path given to --write-plan; empty: none
+  llvm::json::Object plan; ///< Plan flags and their values
 };
 
-/// A flag that was given, and the level whose passes use it.
+/// A flag of the command line, and the level whose passes use the flag.
 struct GivenFlag {
   std::string name;
   ps::Level usedBy;
@@ -34,12 +34,11 @@ struct CommandLine {
   CompileOptions compile;
   WalkOptions walk;
   OutputOptions output;
-  std::vector<GivenFlag> given; ///< of those that change the program
+  std::vector<GivenFlag> given; ///< given flags that change the program
 };
 
-/// Parses argv. On a bad command line prints what is wrong and what is expected, and returns
-/// nothing;
-/// `--help` prints and exits with 0.
+/// Parses argv. Prints an error and returns nullopt on a bad command line. `--help` prints the help
+/// and exits with 0.
 std::optional<CommandLine> parseCommandLine(int argc, char **argv);
 
 } // namespace parashard

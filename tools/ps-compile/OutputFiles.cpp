@@ -1,4 +1,4 @@
-// Compares the outputs of a compile with its inputs, and with each other.
+// Checks that no output of a compile overwrites an input or another output.
 #include "OutputFiles.h"
 #include "dialects/ps/Ps.h"
 #include "lib/Import/WeightFiles.h"
@@ -13,7 +13,7 @@ struct NamedFile {
   std::string path, flag;
 };
 
-/// Returns whether a policy or schedule is given as a file; "megatron" and "1f1b" are not files.
+/// Returns whether the value of a policy or schedule names a file, unlike "megatron" or "1f1b".
 bool isFile(llvm::StringRef value) { return value.ends_with(".json"); }
 
 std::vector<NamedFile> listReads(const CommandLine &line) {
@@ -43,7 +43,7 @@ std::vector<NamedFile> listWrites(const CommandLine &line) {
                                 {line.output.report, "--report"},
                                 {line.output.timeline, "--write-timeline"},
                                 {line.output.planFile, "--write-plan"},
-                                {line.walk.failurePath, "a failing pass of -o"}};
+                                {line.walk.failurePath, "-o after a failing pass"}};
   if (!line.walk.dumpDir.empty())
     for (std::string &path : listDumps(line.walk))
       writes.push_back({std::move(path), "--dump-dir"});
@@ -62,7 +62,7 @@ std::vector<std::string> listWeightFiles(mlir::ModuleOp module) {
       if (auto range = files.resolve(location))
         paths.push_back(range->path);
       else
-        llvm::consumeError(range.takeError()); // whoever reads the values reports it
+        llvm::consumeError(range.takeError()); // the reader of the values reports the error
     });
   });
   return paths;

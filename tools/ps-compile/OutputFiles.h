@@ -1,4 +1,4 @@
-// Which files a compile reads and writes.
+// Declares the checks of the files that a compile reads and writes.
 #ifndef PARASHARD_TOOLS_PS_COMPILE_OUTPUTFILES_H
 #define PARASHARD_TOOLS_PS_COMPILE_OUTPUTFILES_H
 
@@ -6,11 +6,12 @@
 
 namespace parashard {
 
-/// Returns the files that hold the values of a module's variables, and the models that name them.
+/// Returns the files that hold the values of a module's variables, and the model files that refer
+/// to those files.
 std::vector<std::string> listWeightFiles(mlir::ModuleOp module);
 
-/// Fails where an output is a file that the compile reads, or another output, under any spelling.
-/// `weights`: the files of the model's weights, as far as they are known.
+/// Fails if an output is also an input of the compile or another output, under any spelling of its
+/// path. `weights` lists the weight files known so far.
 llvm::Error checkOutputFiles(const CommandLine &line, llvm::ArrayRef<std::string> weights = {});
 
 } // namespace parashard

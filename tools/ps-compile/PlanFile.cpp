@@ -1,4 +1,4 @@
-// Reading and writing plans.
+// Reads and writes plan files (--plan, --write-plan).
 #include "PlanFile.h"
 #include "lib/Support/Files.h"
 #include "lib/Support/JsonDocument.h"
@@ -52,7 +52,7 @@ std::vector<std::string> listKeys() {
   return names;
 }
 
-/// The value as the command line has it.
+/// Returns a JSON value in command-line form. Example: 4 for "micro-batches" gives "4".
 Expected<std::string> readValue(StringRef path, const PlanKey &key, JsonValue value) {
   if (key.isNumber)
     if (std::optional<int64_t> number = value.getAsInteger())
@@ -64,17 +64,17 @@ Expected<std::string> readValue(StringRef path, const PlanKey &key, JsonValue va
                             key.isNumber ? "a whole number" : "a string"));
 }
 
-/// Of two flags that say the same, the other one.
+/// Returns the alternative to a flag: "micro-batches" for "global-batch" and vice versa, else "".
 StringRef getTwin(StringRef name) {
   return name == "micro-batches" ? "global-batch" : name == "global-batch" ? "micro-batches" : "";
 }
 
-/// `given`: the flags of the command line.
+/// Sets the flag `name` unless the command line gives it. `given` holds the command line's flags.
 Error readKey(StringRef path, StringRef name, JsonValue value, const StringSet<> &given,
               function_ref<cl::Option *(StringRef)> find) {
   const PlanKey *key = findKey(name);
   if (!key)
-    return fail(path, "there is no plan flag \"" + name + "\"" + describeNearest(name, listKeys()));
+    return fail(path, "unknown plan flag \"" + name + "\"" + describeNearest(name, listKeys()));
   Expected<std::string> text = readValue(path, *key, value);
   if (!text)
     return text.takeError();
@@ -89,7 +89,7 @@ Error readKey(StringRef path, StringRef name, JsonValue value, const StringSet<>
 Error readPlanFile(StringRef path, function_ref<cl::Option *(StringRef)> find) {
   sys::fs::file_status status;
   if (!sys::fs::status(path, status) && status.type() == sys::fs::file_type::character_file)
-    return fail(path, "is a device; name a file");
+    return fail(path, "is a device; give the name of a file");
   auto buffer = MemoryBuffer::getFile(path);
   if (!buffer)
     return fail(path, "cannot be read: " + buffer.getError().message());

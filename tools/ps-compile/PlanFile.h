@@ -1,4 +1,4 @@
-// The flags of a plan as a file: what --plan reads and --write-plan writes.
+// Declares the reader (--plan) and the writer (--write-plan) of plan files.
 #ifndef PARASHARD_TOOLS_PS_COMPILE_PLANFILE_H
 #define PARASHARD_TOOLS_PS_COMPILE_PLANFILE_H
 
@@ -8,13 +8,13 @@
 
 namespace parashard {
 
-/// Gives plan flags the values that the JSON object at `path` has, but those that the command line
-/// gives (and of --micro-batches and --global-batch the other one too). `find` returns a flag by
-/// its name, null where there is none. Errors name the file, the key, and what is expected.
+/// Sets plan flags from the JSON object at `path`. Flags of the command line keep their values;
+/// --micro-batches and --global-batch count as the same flag. `find` returns a flag by its name, or
+/// null. Errors name the file, the key and the expected value.
 llvm::Error readPlanFile(llvm::StringRef path,
                          llvm::function_ref<llvm::cl::Option *(llvm::StringRef)> find);
 
-/// Writes the object, a key a line. The file appears whole or not at all.
+/// Writes the object atomically, one key per line.
 llvm::Error writePlanFile(llvm::StringRef path, const llvm::json::Object &plan);
 
 } // namespace parashard

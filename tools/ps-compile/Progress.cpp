@@ -1,4 +1,4 @@
-// Prints from a thread of its own: a single pass may take many seconds.
+// Prints the progress line from its own thread, since a single pass may take many seconds.
 #include "Progress.h"
 #include <cstdio>
 #include <unistd.h>

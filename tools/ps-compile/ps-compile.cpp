@@ -1,4 +1,4 @@
-// ps-compile: a model for one device in, a program for many out.
+// ps-compile: compiles a single-device model into a program that runs on many ranks.
 #include "Flags.h"
 #include "OutputFiles.h"
 #include "PlanFile.h"
@@ -27,7 +27,7 @@ using namespace parashard;
 
 namespace {
 
-/// Prints diagnostics as `model location: error: text`, notes below.
+/// Prints diagnostics as `model location: error: text`, followed by their notes.
 class Diagnostics {
 public:
   explicit Diagnostics(MLIRContext &context)
@@ -45,12 +45,13 @@ private:
     static constexpr const char *kNames[] = {"note", "warning", "error", "remark"};
     auto file = dyn_cast<FileLineColLoc>(diagnostic.getLocation());
     if (getFault(diagnostic.str()) == BadCommandLine)
-      ; // a flag is the place
+      ; // the message names a flag instead of a location
     else if (file && file.getLine())
       llvm::errs() << escapeControls(file.getFilename().getValue()) << ":" << file.getLine() << ":"
                    << file.getColumn() << ": ";
-    else if (std::string place = ps::describeLocation(diagnostic.getLocation()); !place.empty())
-      llvm::errs() << escapeControls(place) << ": ";
+    else if (std::string location = ps::describeLocation(diagnostic.getLocation());
+             !location.empty())
+      llvm::errs() << escapeControls(location) << ": ";
     llvm::errs() << kNames[unsigned(diagnostic.getSeverity())] << ": "
                  << escapeControls(diagnostic.str(), "\n  ") << "\n";
   }
@@ -59,10 +60,10 @@ private:
   DiagnosticEngine &engine;
 };
 
-/// The same model on one rank, walked to `placed`; null after a diagnostic.
+/// Lowers a copy of the model for one rank to level `placed`. Returns null after a diagnostic.
 OwningOpRef<ModuleOp> placeOnOneRank(ModuleOp imported, const CommandLine &line) {
   OwningOpRef<ModuleOp> module = imported.clone();
-  // Its warnings are those of the program itself, which come once.
+  // The N-rank program prints the same warnings.
   ScopedDiagnosticHandler errorsOnly(module->getContext(), [](Diagnostic &diagnostic) {
     return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
   });
@@ -92,30 +93,31 @@ LogicalResult writeText(ModuleOp module, const std::string &path) {
   return module->emitError() << llvm::toString(std::move(error));
 }
 
-/// A module that was dumped goes on from its level: what earlier ones decided stays.
+/// Checks that the flags fit the level of the module. A dumped module resumes from its level, so
+/// flags of earlier levels have no effect and cause warnings.
 bool fitsLevel(ModuleOp module, const CommandLine &line) {
   ps::Level level = getLevel(module);
   if (StringRef(line.compile.model).ends_with(".mlir"))
     for (const GivenFlag &flag : line.given)
       if (flag.usedBy <= level)
-        llvm::errs() << "warning: " << flag.name << " changes nothing: it is of level "
+        llvm::errs() << "warning: " << flag.name << " has no effect: the flag belongs to level "
                      << ps::stringifyLevel(flag.usedBy) << ", and " << line.compile.model
-                     << " is at level " << ps::stringifyLevel(level) << "\n";
+                     << " is already at level " << ps::stringifyLevel(level) << "\n";
   if (!line.output.planFile.empty() && level >= ps::Level::Planned) {
     llvm::errs() << "ps-compile: error: --write-plan \"" << line.output.planFile
                  << "\": " << line.compile.model << " is at level " << ps::stringifyLevel(level)
-                 << ", whose plan was made before; give the model itself\n";
+                 << " and has already been planned; give the original model\n";
     return false;
   }
   if (line.walk.stopAfter >= level)
     return true;
   llvm::errs() << "ps-compile: error: " << line.compile.model << " is at level "
-               << ps::stringifyLevel(level) << "; it cannot stop after "
-               << ps::stringifyLevel(line.walk.stopAfter) << "\n";
+               << ps::stringifyLevel(level) << "; --stop-after "
+               << ps::stringifyLevel(line.walk.stopAfter) << " names an earlier level\n";
   return false;
 }
 
-/// After the program: the kernels have their names then.
+/// Writes the report. Runs after code generation, which names the kernels.
 LogicalResult report(ModuleOp module, const CommandLine &line) {
   if (line.output.report.empty())
     return success();
@@ -159,7 +161,7 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
     return failure();
   if (line.output.explain) {
     llvm::outs() << plan;
-    llvm::outs().flush(); // before what goes to stderr
+    llvm::outs().flush(); // so that the plan precedes later output on stderr
   }
   if (line.walk.stopAfter < ps::Level::Native) {
     if (!line.output.output.empty() && failed(writeText(module, line.output.output)))
@@ -185,7 +187,7 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
   return report(module, line);
 }
 
-/// Says each file and folder that was written beside the program.
+/// Prints the name of each file and folder written in addition to the program.
 void printWritten(const CommandLine &line) {
   for (const std::string *path :
        {&line.output.report, &line.output.timeline, &line.output.planFile, &line.walk.dumpDir})
@@ -206,7 +208,7 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registerEverything(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.printOpOnDiagnostic(false); // it would be the whole module; what fails is written anyway
+  context.printOpOnDiagnostic(false); // the op may be the whole module; failurePath gets a copy
   Diagnostics diagnostics(context);
   FaultRecorder faults(context);
   line->walk.reload = [&] { return loadModel(context, line->compile); };
@@ -227,7 +229,7 @@ int main(int argc, char **argv) {
       return BadCommandLine;
     }
   if (!line->walk.failurePath.empty())
-    llvm::sys::fs::remove(line->walk.failurePath); // of an earlier compile that failed
+    llvm::sys::fs::remove(line->walk.failurePath); // left by an earlier failed compile
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   printWritten(*line);
   if (!line->output.output.empty())

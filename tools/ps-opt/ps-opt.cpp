@@ -1,4 +1,4 @@
-// The tool that reads a module, runs passes over it, and prints it.
+// ps-opt: reads a module, runs passes and prints the result.
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "parashard/Driver.h"
@@ -11,5 +11,5 @@ int main(int argc, char **argv) {
   parashard::registerEverything(registry);
   parashard::registerAllPasses();
   return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "Parashard's passes over a module (.mlir)\n", registry));
+      mlir::MlirOptMain(argc, argv, "Runs Parashard passes on a module (.mlir)\n", registry));
 }

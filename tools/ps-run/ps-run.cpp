@@ -1,4 +1,4 @@
-// ps-run: runs a module at any level from imported to scheduled in the reference evaluator.
+// ps-run: runs a module of any level from imported to scheduled in the reference evaluator.
 #include "lib/Evaluate/Evaluator.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
@@ -18,35 +18,41 @@ namespace {
 
 constexpr const char *kOverview = R"(runs a Parashard module, op by op, on N ranks in this process
 
-Slow and exact: the meaning that compiled programs are tested against.
+The evaluator is slow and exact. It is the reference that compiled programs are tested against.
+
 EXAMPLE
   ps-run 3-partitioned.mlir --entry step --micro-batches 2 --inputs batch.safetensors --outputs after.safetensors
-Inputs hold the rows of all micro-batches along dim 0, and initial values of variables by name. Outputs hold
-results by name and every variable, whole, by symbol.
 
-Exit status: 0 done, 1 the module or its inputs are at fault, 2 bad command line.)";
+--inputs holds the rows of all micro-batches along dim 0, and initial values of variables by name.
+--outputs holds the results by name, and the unsharded value of every variable by symbol.
+
+Exit status: 0 success, 1 error in the module or its inputs, 2 error in the command line.)";
 
 struct Flags {
   cl::OptionCategory category{"ps-run"};
   cl::opt<std::string> file{cl::Positional, cl::desc("FILE.mlir"), cl::cat(category)};
-  cl::opt<std::string> entry{"entry", cl::desc("forward, micro_batch, evaluate or step"),
+  cl::opt<std::string> entry{"entry",
+                             cl::desc("function to run: forward, micro_batch, evaluate or step"),
                              cl::init("forward"), cl::cat(category)};
-  cl::opt<int64_t> ranks{"ranks", cl::desc("must be what the module's mesh has"),
+  cl::opt<int64_t> ranks{"ranks", cl::desc("expected number of ranks of the module's mesh"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
-  cl::opt<int64_t> microBatches{"micro-batches", cl::desc("micro-batches of a step"),
+  cl::opt<int64_t> microBatches{"micro-batches", cl::desc("micro-batches per step"),
                                 cl::value_desc("N"), cl::init(1), cl::cat(category)};
   cl::opt<int64_t> steps{"steps",
-                         cl::desc("steps to run, each on its own rows where inputs have them"),
+                         cl::desc("steps to run; inputs with N times the rows are split over the "
+                                  "steps"),
                          cl::value_desc("N"), cl::init(1), cl::cat(category)};
-  cl::opt<uint64_t> seed{"seed", cl::desc("of random numbers and initial values"),
+  cl::opt<uint64_t> seed{"seed", cl::desc("seed of random numbers and initial values"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
-  cl::list<std::string> set{"set", cl::desc("NAME=V: a scalar variable's value"),
+  cl::list<std::string> set{"set", cl::desc("NAME=V: set a variable to the number V"),
                             cl::cat(category)};
-  cl::opt<std::string> inputs{"inputs", cl::desc("F.safetensors"), cl::cat(category)};
-  cl::opt<std::string> outputs{"outputs", cl::desc("F.safetensors"), cl::cat(category)};
+  cl::opt<std::string> inputs{
+      "inputs", cl::desc("read inputs and initial values from F.safetensors"), cl::cat(category)};
+  cl::opt<std::string> outputs{"outputs", cl::desc("write results and variables to F.safetensors"),
+                               cl::cat(category)};
 };
 
-/// A message that begins with a flag is about the command line.
+/// Emits an error without a location. A message that begins with a flag is a command-line error.
 LogicalResult bad(MLIRContext &context, const llvm::Twine &message) {
   return mlir::emitError(UnknownLoc::get(&context), message);
 }
@@ -56,7 +62,8 @@ int refuse(const llvm::Twine &message) {
   return BadCommandLine;
 }
 
-/// Gives variables the values that the inputs hold under their names; the rest are inputs.
+/// Initializes variables from the tensors of their names, and removes those tensors from `inputs`.
+/// Then applies `--set`.
 LogicalResult setVariables(MLIRContext &context, Evaluator &evaluator, NamedTensors &inputs,
                            const Flags &flags) {
   for (auto it = inputs.begin(); it != inputs.end();) {
@@ -66,8 +73,9 @@ LogicalResult setVariables(MLIRContext &context, Evaluator &evaluator, NamedTens
       continue;
     }
     if (it->second.getShape() != variable.getTensorType().getShape())
-      return variable.emitOpError() << "has type " << variable.getTensorType()
-                                    << ", the value given " << it->second.getType();
+      return variable.emitOpError()
+             << "has type " << variable.getTensorType() << ", but --inputs gives a value of type "
+             << it->second.getType();
     evaluator.setWhole(variable, it->second);
     it = inputs.erase(it);
   }
@@ -86,7 +94,8 @@ LogicalResult setVariables(MLIRContext &context, Evaluator &evaluator, NamedTens
   return success();
 }
 
-/// Rows of step `s` where the inputs hold `steps` times what a step needs; else all.
+/// Returns the inputs of step `s`: an equal share of the rows of each tensor, or the whole tensor
+/// if its rows are not divisible by `steps`. Example: 8 rows and 2 steps give step 1 rows 4 to 7.
 NamedTensors takeStep(const NamedTensors &inputs, int64_t s, int64_t steps) {
   if (steps == 1)
     return inputs;
@@ -110,7 +119,7 @@ NamedTensors takeStep(const NamedTensors &inputs, int64_t s, int64_t steps) {
   return part;
 }
 
-/// Runs the entry; the results of the last call.
+/// Runs the entry function and returns the results of its last call.
 FailureOr<NamedTensors> run(Evaluator &evaluator, const NamedTensors &inputs, const Flags &flags) {
   if (flags.entry != "step")
     return evaluator.call(flags.entry, inputs, 0);
@@ -148,8 +157,8 @@ LogicalResult evaluate(MLIRContext &context, const Flags &flags) {
   if (failed(evaluator))
     return failure();
   if (flags.ranks && flags.ranks != evaluator->getRankCount())
-    return bad(context, "--ranks " + llvm::Twine(flags.ranks) + ": the module runs on " +
-                            llvm::Twine(evaluator->getRankCount()));
+    return bad(context, "--ranks " + llvm::Twine(flags.ranks) + ": the module's mesh has " +
+                            llvm::Twine(evaluator->getRankCount()) + " ranks");
   NamedTensors inputs;
   if (!flags.inputs.empty()) {
     llvm::Expected<NamedTensors> read = readSafetensors(flags.inputs, context);
@@ -200,7 +209,7 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registry.insert<ps::PSDialect, rank::RankDialect, func::FuncDialect, arith::ArithDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.printOpOnDiagnostic(false); // it would be the whole module
+  context.printOpOnDiagnostic(false); // the op may be the whole module
   FaultRecorder faults(context);
   return succeeded(evaluate(context, flags)) ? Done : faults.getFault();
 }

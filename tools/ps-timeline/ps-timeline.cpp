@@ -1,5 +1,5 @@
-// ps-timeline: a pipeline's step as it was measured, in words and as a picture; and what another
-// schedule would make of the same stages.
+// ps-timeline: shows a measured pipeline step as text and as an SVG, and simulates other schedules
+// with the measured stage times.
 #include "tools/CommandLine.h"
 
 #include "lib/Schedules/Timeline.h"
@@ -16,33 +16,34 @@ using namespace parashard;
 
 namespace {
 
-constexpr StringLiteral kOverview = R"(shows a pipeline's step as it was measured
+constexpr StringLiteral kOverview =
+    R"(shows a measured step of a pipeline, and simulates other schedules
 
 EXAMPLES
   ./program --data tokens.bin --steps 5 --trace trace.json
-  ps-timeline trace.json                                        stages, bubble, what is held
-  ps-timeline trace.json -o step.svg                            the typical step as a picture
-  ps-timeline trace.json --schedule zb-h1 --hop 0.3             what another schedule would make of these stages
+  ps-timeline trace.json                                        print stages, bubble and activations held
+  ps-timeline trace.json -o step.svg                            draw the typical step
+  ps-timeline trace.json --schedule zb-h1 --hop 0.3             simulate another schedule with the measured times
 
-EXIT STATUS: 0 done, 1 the trace is at fault (a message says how), 2 bad command line.
+EXIT STATUS: 0 success, 1 error in the trace, 2 error in the command line.
 )";
 
 struct Options {
   cl::OptionCategory category{"ps-timeline"};
   cl::opt<std::string> trace{cl::Positional, cl::desc("TRACE.json"), cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("Draw the typical step (by default the median one)"),
+  cl::opt<std::string> output{"o", cl::desc("Draw the typical (median) step, or the one of --step"),
                               cl::value_desc("FILE.svg"), cl::cat(category)};
-  cl::opt<int64_t> step{"step", cl::desc("Show this step instead of the typical one"),
+  cl::opt<int64_t> step{"step", cl::desc("Show this step instead of the typical step"),
                         cl::value_desc("N"), cl::init(-1), cl::cat(category)};
   cl::opt<std::string> schedule{
       "schedule",
-      cl::desc("Also simulate this schedule (a name, or a table in FILE.json) with the "
-               "stages' measured times"),
+      cl::desc("Also simulate this schedule (a name or FILE.json) with the measured times of the "
+               "stages"),
       cl::value_desc("NAME"), cl::cat(category)};
-  cl::opt<double> hop{"hop", cl::desc("What a message takes in that simulation, in ms"),
+  cl::opt<double> hop{"hop", cl::desc("Time of a message in the simulation, in ms"),
                       cl::value_desc("MS"), cl::init(0), cl::cat(category)};
   cl::opt<int64_t> microBatches{"micro-batches",
-                                cl::desc("Micro-batches of that simulation; default: as traced"),
+                                cl::desc("Micro-batches in the simulation (default: as traced)"),
                                 cl::value_desc("N"), cl::init(0), cl::cat(category)};
 };
 
@@ -75,8 +76,8 @@ int simulate(const schedules::MeasuredPipeline &measured, const Options &options
   auto replay = schedules::replay(*table, {measured.stages, options.hop});
   if (!replay)
     return fail(BadCommandLine, "--schedule: " + toString(replay.takeError()));
-  outs() << formatv("simulated, {0}, {1} micro-batches, a hop {2:f3}: {3:f3} to the last backward, "
-                    "bubble {4:f1} %, with the update {5:f3}\n",
+  outs() << formatv("simulated {0}, {1} micro-batches, {2:f3} per hop: {3:f3} to the last "
+                    "backward, bubble {4:f1} %, with the update {5:f3}\n",
                     options.schedule, count, options.hop.getValue(), replay->makespan,
                     100 * replay->bubble, replay->makespan + measured.update);
   return Done;
@@ -133,7 +134,7 @@ int main(int argc, char **argv) {
     return BadCommandLine;
   if (options.trace.empty())
     return fail(BadCommandLine, "no trace given; a program writes one with --trace FILE.json");
-  constexpr double kMostHop = 1e6; // ms
+  constexpr double kMostHop = 1e6; // in ms
   if (!(options.hop >= 0 && options.hop <= kMostHop))
     return fail(BadCommandLine, formatv("--hop takes milliseconds from 0 to {0}", kMostHop).str());
   if (options.microBatches.getNumOccurrences() &&
@@ -143,7 +144,7 @@ int main(int argc, char **argv) {
         formatv("--micro-batches takes a number from 1 to {0}", schedules::kMostMicroBatches).str());
   if (options.schedule.empty() &&
       (options.hop.getNumOccurrences() || options.microBatches.getNumOccurrences()))
-    return fail(BadCommandLine, "--hop and --micro-batches belong to --schedule");
+    return fail(BadCommandLine, "--hop and --micro-batches need --schedule");
   if (!options.output.empty()) {
     Expected<std::string> output = findOutputFile(options.output);
     if (!output)

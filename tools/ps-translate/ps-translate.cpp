@@ -1,4 +1,4 @@
-// ps-translate: imports a model that PyTorch exported and writes it as a module of level 0.
+// ps-translate: imports a model exported from PyTorch and writes it as a module of level 0.
 #include "tools/CommandLine.h"
 
 #include "dialects/ps/Ps.h"
@@ -25,13 +25,14 @@ EXAMPLES
                torch.onnx.export(model, (input_ids, labels), "gpt.onnx", dynamo=True, optimize=False)
   Here:        ps-translate --import-pt2 gpt.pt2 -o gpt.mlir
                ps-translate --import-onnx gpt.onnx -o gpt.mlir
-               ps-translate --import-pt2 gpt.pt2 --check                        only say what is missing
+               ps-translate --import-pt2 gpt.pt2 --check                        only check that the import is supported
                ps-translate --import-pt2 gpt.pt2 --batch 32 -o gpt.mlir         for an export with a dynamic batch
                ps-translate --import-pt2 gpt.pt2 --dim input_ids.1=512 -o gpt.mlir
 
-Weights stay in the model's file, which the program names. ps-compile imports by itself; this tool shows what it sees.
+Weights stay in the model's file; the module refers to them. ps-compile imports models itself; this tool shows the
+result of the import.
 
-EXIT STATUS: 0 done, 1 the model is at fault (a message says how), 2 bad command line.
+EXIT STATUS: 0 success, 1 error in the model, 2 error in the command line.
 )";
 
 struct Options {
@@ -41,20 +42,21 @@ struct Options {
   cl::opt<std::string> onnx{"import-onnx", cl::desc("The ONNX model to import"),
                             cl::value_desc("FILE"), cl::cat(category)};
   cl::list<std::string> dims{
-      "dim", cl::desc("Size of a dynamic dim: input_ids.0=8, or its symbol s72=8 (repeatable)"),
+      "dim", cl::desc("Size of a dynamic dim: input_ids.0=8, or s72=8 by its symbol (repeatable)"),
       cl::value_desc("INPUT.D=N"), cl::cat(category)};
   cl::opt<int64_t> batch{"batch", cl::desc("Size of the dynamic batch dim"), cl::value_desc("N"),
                          cl::init(0), cl::cat(category)};
-  cl::list<std::string> init{"init",
-                             cl::desc("Values of parameters exported without data: normal(0.02), "
-                                      "*norm*=ones (repeatable, first match wins)"),
-                             cl::value_desc("[GLOB=]DISTRIBUTION"), cl::cat(category)};
-  cl::opt<bool> check{"check", cl::desc("Write nothing; only say what the import lacks"),
+  cl::list<std::string> init{
+      "init",
+      cl::desc("Initial values of parameters exported without data: normal(0.02), "
+               "*norm*=ones (repeatable, first match wins)"),
+      cl::value_desc("[GLOB=]DISTRIBUTION"), cl::cat(category)};
+  cl::opt<bool> check{"check", cl::desc("Write nothing; only report unsupported parts"),
                       cl::cat(category)};
   cl::opt<bool> debugInfo{"locations",
                           cl::desc("Print source locations (module path and Python line)"),
                           cl::init(true), cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("The .mlir to write ('-': standard output)"),
+  cl::opt<std::string> output{"o", cl::desc("The .mlir file to write ('-': standard output)"),
                               cl::value_desc("OUT.mlir"), cl::cat(category)};
 
   const std::string &getModel() const { return onnx.empty() ? pt2 : onnx; }
@@ -65,7 +67,7 @@ int fail(ExitStatus status, const Twine &message) {
   return status;
 }
 
-/// As `tool: error: text`: the importers' texts name the place themselves.
+/// Prints a diagnostic as `tool: error: text`. The importers' messages contain the location.
 void printDiagnostic(mlir::Diagnostic &diagnostic) {
   StringRef severity = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error     ? "error"
                        : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning ? "warning"
@@ -98,7 +100,7 @@ int translate(const Options &options) {
           *module, std::vector<std::string>(options.init.begin(), options.init.end()))))
     return faults.getFault();
   if (options.check) {
-    outs() << options.getModel() << ": everything in it is supported\n";
+    outs() << options.getModel() << ": the whole model is supported\n";
     return Done;
   }
   auto print = [&](raw_ostream &stream) {
