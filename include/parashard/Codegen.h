@@ -1,4 +1,5 @@
-// From a placed module to a program: kernels as native code, and the table that says the rest.
+// Declares code generation: writes a placed module as a program of native kernels and a table of
+// instructions.
 #ifndef PARASHARD_CODEGEN_H
 #define PARASHARD_CODEGEN_H
 
@@ -8,33 +9,33 @@
 
 namespace parashard {
 
-/// How a program has the values that lie in the model's file.
+/// How a program gets the weights that lie in the model's file.
 enum class WeightsMode {
-  Reference, ///< it reads that file when it starts
-  Copy,      ///< it carries them
-  None,      ///< parameters are given when it starts; it carries the rest
+  Reference, ///< the program reads the model's file when it starts
+  Copy,      ///< the program contains a copy of the weights
+  None,      ///< the user gives the parameters at start; the program contains the other values
 };
 
 struct CodegenOptions {
-  /// cpu:NAME (LLVM's name of the CPU, or native), cuda:sm_NN, or cuda:replay (kernels of a GPU as
-  /// code of this machine, for the fake driver)
+  /// cpu:NAME (an LLVM CPU name, or native), cuda:sm_NN, or cuda:replay (GPU kernels compiled for
+  /// the host, for the fake driver).
   std::string target = "cpu:native";
-  std::string output;      ///< path; *.so gives a shared library, else an executable
-  std::string model;       ///< path of the model's file, as messages name it
-  std::string compileLine; ///< the command line, kept for --info
-  std::string explain;     ///< text of the plan, kept for --info
+  std::string output;      ///< path; *.so writes a shared library, any other name an executable
+  std::string model;       ///< path of the model's file, as printed in messages
+  std::string compileLine; ///< command line, shown by --info
+  std::string explain;     ///< text of the plan, shown by --info
   WeightsMode weights = WeightsMode::Reference;
-  std::string dumpDir; ///< a GPU's kernels are also written there, as 6-native.ptx; empty: nowhere
-  bool isPortable = false; ///< an executable with its libraries in a folder beside it
+  std::string dumpDir; ///< folder for a copy of the GPU kernels (6-native.ptx); empty: none
+  bool isPortable = false; ///< write an executable that finds its libraries in the folder OUT.libs
 };
 
-/// Writes the program of a module at level `placed`. With `oneRank`, the same model placed on one
-/// rank, the program also carries that one for `--check`. The file appears whole or not at all.
+/// Writes the program of a module at level `placed`, atomically. If `oneRank` is set, it must be
+/// the same model placed on one rank. The program then contains both versions, for `--check`.
 mlir::LogicalResult emitProgram(mlir::ModuleOp module, mlir::ModuleOp oneRank,
                                 const CodegenOptions &options);
 
 namespace codegen {
-/// Whether programs for a target multiply 8-bit floats: GPUs do from sm_89 on, and so does replay.
+/// Returns whether programs for a target multiply 8-bit floats: GPUs from sm_89 on, and replay.
 bool multipliesFloat8(llvm::StringRef target);
 } // namespace codegen
 

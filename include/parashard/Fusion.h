@@ -1,5 +1,5 @@
-// From local ops to kernels: which ops of a class function are computed together, and which
-// collectives run beside them.
+// Declares fusion: groups the ops of a class function into kernels, and chooses the collectives
+// that overlap with them.
 #ifndef PARASHARD_FUSION_H
 #define PARASHARD_FUSION_H
 

@@ -13,75 +13,76 @@ namespace parashard {
 struct ImportOptions {
   /// "INPUT.D=N" or "SYMBOL=N", as `--dim`.
   std::vector<std::string> dims;
-  /// The size of the batch dims; 0 where not given.
+  /// Size of the batch dims; 0 if not given.
   int64_t batch = 0;
   /// "INPUT=D", "INPUT=none" or "none", as `--batch-dim`.
   std::vector<std::string> batchDims;
 };
 
-/// Imports a `.pt2` archive of torch.export. Weights are referenced in the archive, never copied.
-/// Null after an error, which is told to the context's diagnostic handlers; `notes` gets a line for
-/// each thing that was assumed (sizes of dims that were not bound).
+/// Imports a `.pt2` archive of torch.export. Weights are referenced in the archive, not copied.
+/// Returns null after an error, which goes to the diagnostic handlers of the context. `notes` gets
+/// a line for each assumption, such as the size of an unbound dim.
 mlir::OwningOpRef<mlir::ModuleOp> importPt2(mlir::MLIRContext &context, llvm::StringRef path,
                                             const ImportOptions &options,
                                             std::vector<std::string> &notes);
 
-/// Imports an `.onnx` file (opsets 13 to 25), as `importPt2` does an archive. Parameters are the
-/// floating initializers, or those that torch's exporter lists as such; what it folded into
-/// constants or merged is told in a warning.
+/// Imports an `.onnx` file (opsets 13 to 25) in the manner of `importPt2`. Parameters are the
+/// initializers that torch's exporter lists as parameters, or otherwise all floating-point
+/// initializers. A warning lists parameters that the exporter merged or folded into constants.
 mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
                                              const ImportOptions &options,
                                              std::vector<std::string> &notes);
 
-/// On `ps.attention`: which keys a query sees, in words: "full", "causal", "causal, window 128",
-/// "padding", ...
+/// Attribute of `ps.attention`: describes the keys that a query sees, such as "full", "causal",
+/// "causal, window 128" or "padding".
 inline constexpr llvm::StringLiteral kAttentionFormMark = "ps.attention_form";
 
-/// On the module: how labels follow from tokens, read from the graph: `kLabelsNext` (labels[t] is
-/// the token after x[t]) or `kLabelsSame` (the model shifts them itself); absent where it says
-/// neither.
+/// Attribute of the module: relation of labels to tokens in the graph. `kLabelsNext`: labels[t] is
+/// the token after x[t]. `kLabelsSame`: the model shifts the labels itself. Absent if unknown.
 inline constexpr llvm::StringLiteral kLabelsMark = "ps.labels";
 inline constexpr llvm::StringLiteral kLabelsNext = "next";
 inline constexpr llvm::StringLiteral kLabelsSame = "same";
-/// On arguments: "labels" for those of a loss; values are in [0, limit), or `ignore`.
+/// Attributes of arguments. A role "labels" marks the labels of a loss; values lie in [0, limit) or
+/// equal `ignore`.
 inline constexpr llvm::StringLiteral kRoleMark = "ps.role";
 inline constexpr llvm::StringLiteral kLimitMark = "ps.limit";
 inline constexpr llvm::StringLiteral kIgnoreMark = "ps.ignore";
-/// On the module, a location of the model: there it computes with the number of samples of a batch,
-/// and does not divide by it. A micro-batch has another number than the whole batch.
+/// Attribute of the module: location where the model computes with the batch size without dividing
+/// by it. The result differs for micro-batches, which are smaller than the batch.
 inline constexpr llvm::StringLiteral kBatchNumberMark = "ps.batch_number";
 
-/// softmax(q k^T scale + mask) v written out becomes `ps.attention`; the number of them.
+/// Replaces softmax(q k^T scale + mask) v by `ps.attention`. Returns the number of replacements.
 int64_t recognizeAttention(mlir::ModuleOp module);
-/// Masks that are proven causal, a band, padding or all true become attributes of their attention;
-/// the number of masks that went away. One that stays, but is the same for all queries, is left
-/// with one row. Every attention gets its form.
+/// Replaces masks that are proven causal, banded, padding or all true by attributes of their
+/// attention. Returns the number of masks removed. A remaining mask that is equal for all queries
+/// shrinks to one row. Every attention gets its form attribute.
 int64_t recognizeAttentionMasks(mlir::ModuleOp module);
-/// GELU and SiLU that are written out become their ops; how many.
+/// Replaces written-out GELUs and SiLUs by their ops. Returns the number of replacements.
 int64_t recognizeActivations(mlir::ModuleOp module);
-/// Key and value heads that are repeated for their queries become grouped queries; the number of
-/// attentions changed.
+/// Replaces repeated key and value heads by grouped queries. Returns the number of attentions
+/// changed.
 int64_t recognizeGroupedQueries(mlir::ModuleOp module);
-/// Inputs that index a table or are labels get their range and role, the module the labels' shift.
+/// Sets the range and role of inputs that index a table or are labels, and the label shift of the
+/// module.
 void recognizeLabels(mlir::ModuleOp module);
-/// A weight whose matmul is only read in parts becomes one variable a part; the number of
-/// variables that were split.
+/// Splits a weight into several variables if only parts of its matmul's result are read, such as a
+/// fused QKV weight. Returns the number of variables split.
 int64_t splitFusedVariables(mlir::ModuleOp module);
 
-/// Parameters without values in the file get those of the first rule ("[GLOB=]normal(0.02)") that
-/// matches; one that none matches is an error that names it. With `given`, weights come when the
-/// program runs: rules are of all parameters, also of those with values, and none needs one. A rule
-/// whose glob matches no parameter is an error, one that changes nothing a warning.
+/// Gives parameters without values the first matching rule, such as "[GLOB=]normal(0.02)". Fails on
+/// a parameter without a rule, and on a rule whose glob matches no parameter. Warns of a rule
+/// without effect. With `given`, weights come at run time: rules apply to all parameters, and none
+/// needs a rule.
 mlir::LogicalResult setInitialValues(mlir::ModuleOp module, llvm::ArrayRef<std::string> rules,
                                      bool given = false);
 
-/// One warning when dropout is off in a model that is to be trained: it was exported in eval mode.
+/// Warns if a model to be trained has no active dropout because it was exported in eval mode.
 void warnOfEvalMode(mlir::ModuleOp module);
 
-/// Fails where a name of the module is not UTF-8. The importers have checked theirs.
+/// Fails if a name in the module is not UTF-8. The importers check their own names.
 mlir::LogicalResult checkText(mlir::ModuleOp module);
 
-/// Fails where `ps-verify-imported` does.
+/// Checks the module as `ps-verify-imported` does.
 mlir::LogicalResult verifyImported(mlir::ModuleOp module);
 
 void registerImportPasses();

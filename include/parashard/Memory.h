@@ -1,4 +1,4 @@
-// What backward keeps; level 5, placed: every buffer at an address.
+// Declares recomputation and level 5 (placed), which assigns an address to every buffer.
 #ifndef PARASHARD_MEMORY_H
 #define PARASHARD_MEMORY_H
 
@@ -8,8 +8,8 @@
 
 namespace parashard {
 
-/// In words, for a module at level `placed`: the bytes of a rank, when most of them are in use, and
-/// the ten largest holders then; empty at other levels.
+/// Describes the memory of a module at level `placed`: bytes per rank, when the peak occurs, and
+/// the ten largest buffers at the peak. Returns "" at other levels.
 std::string explainMemory(mlir::ModuleOp module);
 
 #define GEN_PASS_DECL

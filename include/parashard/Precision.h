@@ -1,4 +1,4 @@
-// Which ops compute in which type.
+// Declares mixed precision: the compute type of each op.
 #ifndef PARASHARD_PRECISION_H
 #define PARASHARD_PRECISION_H
 
@@ -10,33 +10,34 @@
 
 namespace parashard {
 
-/// What `--precision` says.
+/// The parsed value of `--precision`.
 struct PrecisionSpec {
   enum class Kind {
-    Fp32, ///< every op as the model has it
-    Bf16, ///< contractions in bf16, weights and their updates in f32
-    Fp16, ///< the same in f16, with a loss that is scaled so that gradients do not vanish
-    Half, ///< all of the model in bf16, weights and optimizer state too
-    Fp8   ///< as bf16, and operands of linear layers rounded to scaled 8-bit floats
+    Fp32, ///< every op in the type of the model
+    Bf16, ///< contractions in bf16; weights and updates in f32
+    Fp16, ///< contractions in f16; the loss is scaled so that gradients do not vanish
+    Half, ///< the whole model in bf16, with weights and optimizer state
+    Fp8   ///< bf16, with the operands of linear layers rounded to scaled 8-bit floats
   };
-  /// How operands are scaled in fp8.
+  /// How fp8 operands are scaled.
   struct Float8 {
-    bool delayed = true;        ///< by the largest of earlier steps, else by the tensor's own
-    int64_t history = 16;       ///< steps that are remembered
-    int64_t margin = 0;         ///< powers of two left free above
-    bool failsOnMisfit = false; ///< where dims are no multiples of 16; else such layers stay bf16
-    std::vector<std::string> include, exclude; ///< globs of ops or modules; no include: all
+    bool delayed = true;  ///< scale by the amax of earlier steps; else by the tensor's own amax
+    int64_t history = 16; ///< number of steps whose amax is kept
+    int64_t margin = 0;   ///< powers of two of headroom
+    bool failsOnMisfit =
+        false; ///< fail if dims are not multiples of 16; else such layers stay bf16
+    std::vector<std::string> include, exclude; ///< globs of ops or modules; empty `include`: all
   };
   Kind kind = Kind::Fp32;
-  /// Globs of op names or module paths whose ops are of class fp32, or compute, whatever the table
-  /// says.
+  /// Globs of op names or module paths that override the table of op classes.
   std::vector<std::string> keepFp32, compute;
   Float8 float8;
 
   bool scalesLoss() const { return kind == Kind::Fp16; }
 };
 
-/// Reads "bf16,keep-fp32=lm_head,compute=ps.add" or "fp8,scaling=current,exclude=lm_head".
+/// Parses a value such as "bf16,keep-fp32=lm_head,compute=ps.add" or
+/// "fp8,scaling=current,exclude=lm_head".
 llvm::Expected<PrecisionSpec> parsePrecision(llvm::StringRef text);
 
 #define GEN_PASS_DECL

@@ -1,4 +1,4 @@
-// The plan of a compile as one HTML page that needs nothing beside itself.
+// Declares the report: one self-contained HTML page that shows the plan of a compile.
 #ifndef PARASHARD_REPORT_H
 #define PARASHARD_REPORT_H
 
@@ -8,18 +8,18 @@
 namespace parashard {
 
 struct ReportOptions {
-  std::string path;       ///< of the page
+  std::string path;       ///< path of the page
   std::string line;       ///< the command line
-  CompileOptions compile; ///< the model's file; a step's schedule, where the module has none yet
-  std::string measured;   ///< path of what the program traced of its pipeline; empty: nothing
+  CompileOptions compile; ///< gives the model's file, and the schedule if the module has none yet
+  std::string measured;   ///< path of a trace that the program wrote; empty: none
 };
 
-/// What the page shows, as data, of a module at level `planned` or later: the header's fields and a
-/// list of sections {"id", "title", "data"} (docs/report.md). A module at level `planned` is
-/// partitioned on a copy. Nothing after a diagnostic.
+/// Returns the data of the page for a module at level `planned` or later: the header's fields and a
+/// list of sections {"id", "title", "data"} (docs/report.md). Partitions a copy of a module at
+/// level `planned`. Returns nullopt after a diagnostic.
 std::optional<llvm::json::Object> gatherReport(mlir::ModuleOp module, const ReportOptions &options);
 
-/// Writes the page. The file appears whole or not at all.
+/// Writes the page atomically.
 mlir::LogicalResult writeReport(mlir::ModuleOp module, const ReportOptions &options);
 
 } // namespace parashard

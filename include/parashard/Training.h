@@ -1,4 +1,5 @@
-// Level 1, training: the backward, the accumulators and the update of an imported model.
+// Declares level 1 (training): adds backward, gradient accumulation and update to an imported
+// model.
 #ifndef PARASHARD_TRAINING_H
 #define PARASHARD_TRAINING_H
 
@@ -8,88 +9,88 @@
 
 namespace parashard {
 
-/// On the module: "step" when the loss is accumulated as (sum, count), else "micro-batch".
+/// Attribute of the module: "step" if the loss is accumulated as (sum, count), else "micro-batch".
 inline constexpr llvm::StringLiteral kLossAverageMark = "ps.loss_average";
-/// On the module, a unit: the loss or a term of it is no average over samples (`isUneven`), and
-/// nobody asked for the average over micro-batches.
+/// Unit attribute of the module: the loss or a term of the loss is not an average over samples
+/// (`isUneven`), and the user did not ask for the average over micro-batches.
 inline constexpr llvm::StringLiteral kUnevenLossMark = "ps.uneven_loss";
-/// On the module, a location: there the loss divides a sum over samples by a constant, which is
-/// taken for a mean although the constant may be no number of samples, and nobody asked for an
-/// average.
+/// Attribute of the module: location where the loss divides a sum over samples by a constant. The
+/// division is taken for a mean, although the constant may not be a number of samples. Absent if
+/// the user gave `--loss-average`.
 inline constexpr llvm::StringLiteral kAmbiguousMeanMark = "ps.ambiguous_mean";
-/// On the module, a unit: the sums and counts of the loss that `@evaluate` returns are multiples of
-/// sums over the samples of its batch, so that those of fewer samples follow from whole batches.
+/// Unit attribute of the module: the sums and counts that `@evaluate` returns are multiples of sums
+/// over samples. The result of a partial batch therefore follows from whole batches.
 inline constexpr llvm::StringLiteral kRowSumsMark = "ps.row_sums";
-/// On the module: "step", "evaluate" or both, joined by "+". What is listed takes fewer samples
-/// than its batch has: it is filled up with rows whose labels are ignored (`ignoresRows`).
+/// Attribute of the module: "step", "evaluate" or both, joined by "+". The listed entries accept
+/// partial batches, filled up with rows whose labels are ignored (`ignoresRows`).
 inline constexpr llvm::StringLiteral kIgnoresRowsMark = "ps.ignores_rows";
-/// On an argument, and on a result of `@evaluate` that has dims: the dim that is the batch, or
-/// whose major part is; `kNoBatch`, `kWholeBatch`; absent: dim 0.
+/// Attribute of an argument, and of a result of `@evaluate` with dims: the batch dim (or the dim
+/// whose major part is the batch), `kNoBatch` or `kWholeBatch`. Default: dim 0.
 inline constexpr llvm::StringLiteral kBatchDimMark = "ps.batch_dim";
-/// The mark of an input without a batch, and of a result that depends on none.
+/// Value for an input without a batch dim, and for a result that does not depend on a batch.
 inline constexpr int64_t kNoBatch = -1;
-/// The mark of a result that is one of a batch, not of its samples: a mean over them.
+/// Value for a result that depends on the batch as a whole, such as a mean over the samples.
 inline constexpr int64_t kWholeBatch = -2;
 
-/// On the module: floating-point operations of the contractions and attentions of a micro-batch (of
-/// an evaluation, where there is no training), of the whole model: before anything is split.
+/// Attribute of the module: floating-point operations of all contractions and attentions of one
+/// micro-batch (of one evaluation without training), counted before anything is sharded.
 inline constexpr llvm::StringLiteral kFlopsMark = "ps.flops";
 
-/// On a parameter, where there are several optimizers: the scalar variable that is its learning
+/// Attribute of a parameter if there are several optimizers: the scalar variable of its learning
 /// rate.
 inline constexpr llvm::StringLiteral kRateMark = "ps.lr";
-/// On optimizer state that all parameters of a group share: it is not its first one's alone.
+/// Attribute of optimizer state that all parameters of a group share.
 inline constexpr llvm::StringLiteral kSharedMark = "ps.shared";
 
-/// Adds the loss `kind` (cross_entropy, causal_lm, mse) of an output (its name or number; empty:
-/// the first or only one that fits) to `@forward`, against a new input `labels`.
+/// Adds the loss `kind` (cross_entropy, causal_lm, mse) to `@forward`, with a new input `labels`.
+/// `output` is the name or number of the model's output; empty: the first or only one that fits.
 mlir::LogicalResult addLoss(mlir::ModuleOp module, llvm::StringRef kind, llvm::StringRef output);
 
-/// What to differentiate.
+/// Options of automatic differentiation.
 struct AutodiffOptions {
-  /// Number or name of the loss output; "none": cotangents are arguments; empty: output 0 when it
-  /// is a floating scalar, else the only floating scalar output.
+  /// Number or name of the loss output. "none": cotangents are arguments. Empty: output 0 if it is
+  /// a floating-point scalar, else the only floating-point scalar output.
   std::string loss;
-  /// Outputs that get cotangents when the loss is "none"; empty: all floating ones.
+  /// Outputs that get cotangents if the loss is "none"; empty: all floating-point outputs.
   llvm::SmallVector<std::string> differentiate;
-  /// Globs of parameter names that are not trained.
+  /// Globs of frozen parameters.
   llvm::SmallVector<std::string> freeze;
-  /// "step", "micro-batch", or empty: step where the form of the loss is recognised.
+  /// "step", "micro-batch", or empty: step if the form of the loss is recognized.
   std::string lossAverage;
-  /// INPUT=D or INPUT=none: which dim of an input is the batch, where it is not dim 0.
+  /// INPUT=D or INPUT=none: batch dim of an input, if not dim 0.
   llvm::SmallVector<std::string> batchDims;
-  /// Train the model as `model.eval()` has it: without dropout, with running statistics as they
-  /// are.
+  /// Train the model in its `model.eval()` form: without dropout, with fixed running statistics.
   bool evalMode = false;
-  /// Start backward from `@loss_scale`, so that small cotangents do not vanish in f16; without a
-  /// loss, from the given cotangents times that.
+  /// Start backward from `@loss_scale`, so that small cotangents do not vanish in f16. Without a
+  /// loss, multiply the given cotangents by the scale.
   bool scaleLoss = false;
-  /// Make `@evaluate` alone. A model needs no loss then.
+  /// Create only `@evaluate`. The model then needs no loss.
   bool inference = false;
 };
 
-/// Turns `@forward` into `@micro_batch`, `@evaluate` and `@update` (or `@evaluate` alone). Emits
+/// Turns `@forward` into `@micro_batch`, `@evaluate` and `@update` (or only `@evaluate`). Emits
 /// diagnostics on failure.
 mlir::LogicalResult buildTraining(mlir::ModuleOp module, const AutodiffOptions &options);
 
-/// How parameters are updated.
+/// Options of the optimizer.
 struct OptimizerOptions {
-  /// "[GLOB=|ndim<2=]adamw(lr=1e-3,...)", separated by ';'; the first that matches a parameter
-  /// wins.
+  /// "[GLOB=|ndim<2=]adamw(lr=1e-3,...)", separated by ';'. The first that matches a parameter
+  /// applies.
   std::string optimizer;
-  /// Gradients are scaled so that their norm over all parameters is at most this; 0: not at all.
+  /// Largest global norm of the gradients, which are scaled down to it; 0: no clipping.
   double clipNorm = 0;
-  /// The decay of a moving average of each parameter, which is kept beside it; 0: none is kept.
+  /// Decay of the moving average (EMA) of each parameter; 0: none.
   double ema = 0;
 };
 
-/// Adds the step of every parameter that has a gradient to `@update`. Emits diagnostics on failure.
+/// Adds the optimizer step of every parameter with a gradient to `@update`. Emits diagnostics on
+/// failure.
 mlir::LogicalResult buildUpdate(mlir::ModuleOp module, const OptimizerOptions &options);
 
-/// Counts what `kFlopsMark` says.
+/// Counts the operations and sets `kFlopsMark`.
 void countFlops(mlir::ModuleOp module);
 
-/// Checks what must hold at level 1.
+/// Verifies the constraints of level 1.
 mlir::LogicalResult verifyTraining(mlir::ModuleOp module);
 
 #define GEN_PASS_DECL

@@ -1,5 +1,5 @@
-/* How a program carries weights behind its last section: what the compiler writes and the runtime
- * reads. */
+/* Defines how a program stores weights after its last section. The compiler writes the weights and
+   the runtime reads them. */
 #ifndef PSRT_PAYLOAD_H
 #define PSRT_PAYLOAD_H
 
@@ -11,8 +11,8 @@
 /** The last bytes of a file that carries weights. */
 typedef struct psrt_payload_end {
   char magic[16];
-  uint64_t begin; /**< of the payload, in bytes from the file's begin */
-  uint64_t size;  /**< of the payload, which these bytes follow */
+  uint64_t begin; /**< offset of the payload in bytes, from the start of the file */
+  uint64_t size;  /**< size of the payload in bytes; this struct follows the payload */
 } psrt_payload_end;
 
 #endif

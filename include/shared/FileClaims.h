@@ -1,5 +1,5 @@
-// Which files one run reads and writes, under any spelling, for compiler and runtime; knows no
-// LLVM.
+// Tracks the files that one run reads and writes, under any spelling of their paths. Shared by
+// compiler and runtime; does not use LLVM.
 #ifndef PARASHARD_SHARED_FILECLAIMS_H
 #define PARASHARD_SHARED_FILECLAIMS_H
 
@@ -10,9 +10,10 @@
 
 namespace parashard {
 
-/// Returns one text for all spellings of a file: "./a", a link to "a" and a hard link of "a" are
-/// "a". A regular file is known by its device and inode, one that is not there yet by its canonical
-/// folder and name. Devices and pipes hold nothing that could be lost: their path is returned.
+/// Returns the same text for all spellings of a file. Example: "./a", a link to "a" and a hard link
+/// of "a" give the same text. A regular file is identified by device and inode, a missing file by
+/// its canonical folder and name. Devices and pipes hold no data to lose, so their path is
+/// returned.
 inline std::string identifyFile(const std::string &path) {
   namespace fs = std::filesystem;
   struct stat info;
@@ -27,14 +28,15 @@ inline std::string identifyFile(const std::string &path) {
   return error ? path : canonical.string();
 }
 
-/// The files of one run, each with what the run does with it.
+/// The files of one run, each with its use.
 class FileClaims {
 public:
-  /// `use`: what messages say of the file, such as `is read as "data.npz"`. The first claim stays.
+  /// Adds a file. `use` continues a message about the file, such as `is read as "data.npz"`. The
+  /// first claim of a file stays.
   void add(const std::string &path, const std::string &use) {
     uses.emplace(identifyFile(path), use);
   }
-  /// Returns the use of a file that is claimed; null for others.
+  /// Returns the use of a claimed file, or null.
   const std::string *find(const std::string &path) const {
     auto it = uses.find(identifyFile(path));
     return it == uses.end() ? nullptr : &it->second;

@@ -1,5 +1,5 @@
-// Globs over names, the same in the compiler's options, in policies and in the runtime's flags;
-// knows no LLVM.
+// Matches globs over names, for the compiler's options, sharding policies and the runtime's flags.
+// Does not use LLVM.
 #ifndef PARASHARD_SHARED_GLOBS_H
 #define PARASHARD_SHARED_GLOBS_H
 
@@ -9,11 +9,12 @@
 
 namespace parashard {
 
-/// The set at the front of a glob, such as "[0-3]" or "[!ab]": whether it has `c`, and its length.
-/// None where no "]" ends it: the "[" is a character then.
+/// Reads the set at the start of a glob, such as "[0-3]" or "[!ab]". Returns whether the set
+/// contains `c`, and the length of the set. Returns nullopt without a closing "]": the "[" is then
+/// an ordinary character.
 inline std::optional<std::pair<bool, size_t>> matchGlobSet(std::string_view glob, char c) {
   size_t first = glob.size() > 1 && (glob[1] == '!' || glob[1] == '^') ? 2 : 1;
-  size_t end = glob.find(']', first + 1); // a "]" that comes first is of the set
+  size_t end = glob.find(']', first + 1); // a "]" in first position belongs to the set
   if (end == std::string_view::npos)
     return std::nullopt;
   bool found = false;
@@ -26,28 +27,28 @@ inline std::optional<std::pair<bool, size_t>> matchGlobSet(std::string_view glob
   return std::pair(found != (first == 2), end + 1);
 }
 
-/// `*` matches any characters, `?` one, `[a-c]` and `[!a-c]` one of a set or of all others. Takes
-/// at most the product of both lengths (and of the sets') in time: only the last `*` is tried
-/// again.
+/// Returns whether a glob matches a name. `*` matches any characters, `?` matches one, `[a-c]` one
+/// of a set and `[!a-c]` one outside a set. Example: "layers.*.w[qk]" matches "layers.3.wq". Only
+/// the last `*` is retried, so the time is at most the product of both lengths.
 inline bool matchesGlob(std::string_view glob, std::string_view name) {
-  size_t at = 0, place = 0, star = std::string_view::npos, taken = 0;
-  while (place < name.size()) {
-    size_t length = 0; // of what matches the character
+  size_t at = 0, position = 0, star = std::string_view::npos, taken = 0;
+  while (position < name.size()) {
+    size_t length = 0; // length of the glob's part that matches the character
     if (at < glob.size() && glob[at] == '*') {
-      star = at++, taken = place;
+      star = at++, taken = position;
       continue;
     }
     if (at < glob.size()) {
-      auto set = glob[at] == '[' ? matchGlobSet(glob.substr(at), name[place]) : std::nullopt;
+      auto set = glob[at] == '[' ? matchGlobSet(glob.substr(at), name[position]) : std::nullopt;
       if (set)
         length = set->first ? set->second : 0;
-      else if (glob[at] == '?' || glob[at] == name[place])
+      else if (glob[at] == '?' || glob[at] == name[position])
         length = 1;
     }
     if (length)
-      at += length, ++place;
+      at += length, ++position;
     else if (star != std::string_view::npos)
-      at = star + 1, place = ++taken;
+      at = star + 1, position = ++taken;
     else
       return false;
   }

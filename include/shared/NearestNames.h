@@ -1,4 +1,4 @@
-// What a glob that matches nothing may have meant, for messages of compiler and runtime; knows no
+// Suggests names for a glob that matches nothing, in messages of compiler and runtime. Does not use
 // LLVM.
 #ifndef PARASHARD_SHARED_NEARESTNAMES_H
 #define PARASHARD_SHARED_NEARESTNAMES_H
@@ -11,8 +11,8 @@
 
 namespace parashard {
 
-/// The least number of characters of `name` to insert, drop or change so that `glob` matches it;
-/// `*` stands for any characters and `?` for one.
+/// Returns the least number of characters of `name` to insert, drop or change so that `glob`
+/// matches. `*` stands for any characters and `?` for one. Example: "l*r.wq" and "layer.wk" give 1.
 inline size_t getGlobDistance(std::string_view glob, std::string_view name) {
   std::vector<size_t> row(name.size() + 1);
   for (size_t j = 0; j <= name.size(); ++j)
@@ -31,9 +31,9 @@ inline size_t getGlobDistance(std::string_view glob, std::string_view name) {
   return row.back();
 }
 
-/// "; the nearest names are 'a', 'b' and 'c'" (at most three); empty where there are no names.
+/// Returns "; the nearest names are 'a', 'b' and 'c'" (at most three names), or "" without names.
 inline std::string describeNearest(std::string_view glob, const std::vector<std::string> &names) {
-  std::vector<std::pair<size_t, size_t>> ranked; // distance, place
+  std::vector<std::pair<size_t, size_t>> ranked; // distance, index
   for (size_t i = 0; i < names.size(); ++i)
     ranked.push_back({getGlobDistance(glob, names[i]), i});
   std::sort(ranked.begin(), ranked.end());

@@ -1,5 +1,5 @@
-// Text of files that nobody vouches for, as a terminal may have it; for compiler and runtime, knows
-// no LLVM.
+// Makes text from untrusted files safe to print on a terminal. Shared by compiler and runtime; does
+// not use LLVM.
 #ifndef PARASHARD_SHARED_PRINTABLETEXT_H
 #define PARASHARD_SHARED_PRINTABLETEXT_H
 
@@ -8,9 +8,10 @@
 
 namespace parashard {
 
-/// Returns the text with each control character as "\x1b", so that a name of a model or of a tensor
-/// sets no color, title or cursor. `newline`: what stands for a newline; with "\n", lines stay,
-/// with "\n  ", no name begins a line.
+/// Returns the text with each control character as an escape such as "\x1b", so that names cannot
+/// set a color, title or cursor. Newlines become `newline`: "
+/// " keeps lines, "
+/// " indents them so that no name begins a line.
 inline std::string escapeControls(std::string_view text, std::string_view newline = "\\x0a") {
   static const char digits[] = "0123456789abcdef";
   std::string result;
@@ -21,10 +22,10 @@ inline std::string escapeControls(std::string_view text, std::string_view newlin
   };
   for (size_t i = 0; i < text.size(); ++i) {
     unsigned char c = text[i], next = i + 1 < text.size() ? text[i + 1] : 0;
-    bool isOfUnicode = c == 0xc2 && next >= 0x80 && next < 0xa0; // U+0080 to U+009F in UTF-8
+    bool isC1Control = c == 0xc2 && next >= 0x80 && next < 0xa0; // U+0080 to U+009F in UTF-8
     if (c == '\n') {
       result += newline;
-    } else if (isOfUnicode) {
+    } else if (isC1Control) {
       escape(c);
       escape(next);
       ++i;
