@@ -1,4 +1,4 @@
-// What can be said about a command line before the model is read.
+// Checks the options that can be checked before the model is read.
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
 #include "lib/Support/Bytes.h"
@@ -20,7 +20,7 @@ static llvm::Error checkPolicy(llvm::StringRef policy) {
     return fail("--sharding-policy takes megatron, megatron+sp, replicated or FILE.json, not '" +
                 policy + "'");
   if (!llvm::sys::fs::is_regular_file(policy))
-    return fail("--sharding-policy '" + policy + "' is no file that can be read");
+    return fail("--sharding-policy '" + policy + "' is not a readable file");
   return llvm::Error::success();
 }
 
@@ -47,18 +47,16 @@ static llvm::Error checkMatmulEpilogues(const CompileOptions &options) {
   if (choice != "on" && choice != "off")
     return fail("--matmul-epilogues takes on or off, not '" + choice + "'");
   if (choice == "on" && !llvm::StringRef(options.target).starts_with("cuda"))
-    return fail(
-        "--matmul-epilogues on is for GPUs, whose matmuls compute GELUs; the target is " +
-        options.target + "; pass --target cuda:sm_90 or the like, or leave it off");
+    return fail("--matmul-epilogues on needs a GPU target, not " + options.target +
+                "; pass --target such as cuda:sm_90, or --matmul-epilogues off");
   return llvm::Error::success();
 }
 
 static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh) {
   if (options.zero < 0 || options.zero > 3)
-    return fail(
-        "--zero takes 0 (nothing is split), 1 (optimizer state), 2 (and gradients) or 3 (and "
-        "parameters), not '" +
-        llvm::Twine(options.zero) + "'");
+    return fail("--zero takes 0 (off), 1 (shard optimizer state), 2 (and gradients) or 3 (and "
+                "parameters), not '" +
+                llvm::Twine(options.zero) + "'");
   bool hasCopies = llvm::any_of(mesh, [](const MeshAxis &axis) {
     return axis.size > 1 && axis.kind != ps::AxisKind::Tensor &&
            axis.kind != ps::AxisKind::Pipeline;
@@ -66,8 +64,8 @@ static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshA
   if (options.zero == 0 || hasCopies)
     return llvm::Error::success();
   return fail("--zero " + llvm::Twine(options.zero) +
-              " splits what data-parallel ranks hold alike, and the mesh " + options.mesh +
-              " has no data axis above 1, such as dp=2");
+              " shards state over data axes, but the mesh " + options.mesh +
+              " has no data axis above 1; add one such as dp=2, or remove --zero");
 }
 
 static llvm::Error checkRecompute(llvm::StringRef mode) {
@@ -85,20 +83,20 @@ static llvm::Error checkRecompute(llvm::StringRef mode) {
               mode + "'");
 }
 
-static llvm::Error checkOffload(llvm::StringRef what) {
-  if (what.empty() || what == "none")
+static llvm::Error checkOffload(llvm::StringRef kinds) {
+  if (kinds.empty() || kinds == "none")
     return llvm::Error::success();
-  llvm::SmallVector<llvm::StringRef> parts, kinds;
-  what.split(parts, ',');
+  llvm::SmallVector<llvm::StringRef> parts, seen;
+  kinds.split(parts, ',');
   for (llvm::StringRef part : parts) {
     if (part != "optimizer" && part != "activations" && part != "activations=all")
-      return fail(
-          "--offload takes optimizer, activations[=all], both with a comma, or none, not '" + part +
-          "'");
+      return fail("--offload takes none, optimizer, activations or activations=all, or a "
+                  "comma-separated list, not '" +
+                  part + "'");
     llvm::StringRef kind = part.split('=').first;
-    if (llvm::is_contained(kinds, kind))
-      return fail("--offload has " + kind + " twice; give it once");
-    kinds.push_back(kind);
+    if (llvm::is_contained(seen, kind))
+      return fail("--offload gives " + kind + " twice; give each kind once");
+    seen.push_back(kind);
   }
   return llvm::Error::success();
 }
@@ -122,10 +120,10 @@ llvm::Error checkOptions(const CompileOptions &options) {
     if (axis.kind == ps::AxisKind::Pipeline)
       placement.ranks = axis.size;
   if (placement.ranks == 1 && placement.chunks > 1)
-    return fail(
-        "--num-chunks " + llvm::Twine(placement.chunks) +
-        ": stages need a mesh with a pipeline axis of at least 2, such as pp=2; the mesh is " +
-        options.mesh);
+    return fail("--num-chunks " + llvm::Twine(placement.chunks) +
+                ": several stages per coordinate need a pipeline axis of at least 2, such as pp=2; "
+                "the mesh is " +
+                options.mesh);
   auto table = schedules::findPipelineSchedule(options.schedule, placement, options.microBatches);
   if (!table)
     return fail("--schedule: " + llvm::toString(table.takeError()));

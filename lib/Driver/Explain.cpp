@@ -1,4 +1,4 @@
-// The plan in words, of a module at any level from `planned` on.
+// Explains the plan of a module at level `planned` or later.
 #include "lib/Sharding/Explain.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -11,7 +11,7 @@ namespace parashard {
 std::string explainPlan(ModuleOp module) {
   if (getLevel(module) != ps::Level::Planned)
     return ps::getExplanation(module);
-  // What a plan moves is known when it is carried out: on a copy, where it can be.
+  // Level `planned` does not contain the collectives yet. Partition a copy to find them.
   OwningOpRef<ModuleOp> copy = module.clone();
   WalkOptions walk;
   walk.stopAfter = ps::Level::Partitioned;

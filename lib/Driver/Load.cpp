@@ -1,4 +1,4 @@
-// Brings a model in: an exported archive through its importer, or a dumped level.
+// Loads a model: imports an exported archive, or parses a dumped level.
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/VerifyModule.h"
 #include "mlir/Parser/Parser.h"
@@ -14,12 +14,12 @@ using namespace mlir;
 
 namespace parashard {
 
-/// The passes that check what a module of a level promises to the levels after it. Programs of a
-/// placed module still have to fit together.
+/// Returns the passes that verify the guarantees of a level. A placed module must also pass the
+/// checks of a scheduled module.
 static StringRef getVerifiers(ps::Level level) {
   switch (level) {
-  case ps::Level::Imported: // its verifier is the first pass of the next level
-  case ps::Level::Planned:  // values without a mark are whole; the next level is verified
+  case ps::Level::Imported: // verified by the first pass of the next level
+  case ps::Level::Planned:  // values without a mark are replicated; the next level is verified
   case ps::Level::Native:
     return "";
   case ps::Level::Training:
@@ -34,7 +34,8 @@ static StringRef getVerifiers(ps::Level level) {
   llvm_unreachable("all levels are listed");
 }
 
-/// A module that somebody may have changed: passes of later levels trust what its level promises.
+/// Parses and verifies a dumped module. A user may have changed it, and passes of later levels rely
+/// on the guarantees of its level.
 static OwningOpRef<ModuleOp> loadDump(StringRef path, MLIRContext *context) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, context);
   if (!module || failed(checkText(*module)))
@@ -53,8 +54,7 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
     return loadDump(path, &context);
   bool isOnnx = path.ends_with(".onnx");
   if (!isOnnx && !path.ends_with(".pt2")) {
-    emitError(UnknownLoc::get(&context))
-        << "'" << path << "' is no .pt2, no .onnx and no .mlir file";
+    emitError(UnknownLoc::get(&context)) << "'" << path << "' is not a .pt2, .onnx or .mlir file";
     return nullptr;
   }
   ImportOptions import;

@@ -1,4 +1,4 @@
-// Which passes make each level, in which order, and why each stands where it does.
+// Lists the passes of each level in order, and explains each position.
 #include "lib/Fusion/OverlapCost.h"
 #include "parashard/Codegen.h"
 #include "parashard/Driver.h"
@@ -10,7 +10,7 @@
 namespace parashard {
 namespace {
 
-/// A pass with its options, as text.
+/// Builds the text of a pass with its options.
 class PassText {
 public:
   explicit PassText(llvm::StringRef name) : name(name) {}
@@ -23,10 +23,10 @@ public:
   PassText &option(llvm::StringRef key, int64_t value) {
     return option(key, std::to_string(value));
   }
-  /// A switch stands there when it is on.
+  /// Adds a flag if it is on.
   PassText &enable(llvm::StringRef key, bool on) { return option(key, on ? "true" : ""); }
 
-  /// A pipeline of passes as a value.
+  /// Adds an option whose value is a pass pipeline.
   PassText &nest(llvm::StringRef key, llvm::StringRef pipeline) {
     options.push_back((key + "={" + pipeline + "}").str());
     return *this;
@@ -37,7 +37,7 @@ public:
   }
 
 private:
-  /// Option values with blanks, commas or brackets stand in double quotes in a pipeline.
+  /// Puts a value with blanks, commas or brackets in double quotes, as pipeline syntax requires.
   static std::string quote(llvm::StringRef value) {
     bool plain = llvm::all_of(value, [](char c) { return llvm::isAlnum(c) || strchr("-_./", c); });
     return plain ? value.str() : ("\"" + value + "\"").str();
@@ -50,40 +50,42 @@ private:
 bool scalesLoss(const CompileOptions &o) {
   llvm::Expected<PrecisionSpec> spec = parsePrecision(o.precision);
   if (!spec)
-    return llvm::consumeError(spec.takeError()), false; // ps-precision says what is wrong
+    return llvm::consumeError(spec.takeError()), false; // ps-precision reports the error
   return spec->scalesLoss() && !o.inference;
 }
 
 std::vector<std::string> trainingPasses(const CompileOptions &o) {
   bool adds = !o.loss.empty() && o.loss != "none";
   std::vector<std::string> passes = {PassText("ps-verify-imported")};
-  // Before anything folds: dropout that is off is no op.
+  // Before folding, which removes inactive dropout.
   if (!o.evalMode && !o.inference)
     passes.push_back(PassText("ps-check-mode"));
-  // Parameters of a meta export: first, so that parts of a fused one inherit it.
+  // Gives values to parameters of a meta-device export. Runs before fused weights are split, so
+  // that each part inherits them.
   passes.push_back(PassText("ps-set-initial-values")
                        .option("init", llvm::join(o.init, ";"))
                        .enable("given", o.weights == "none"));
-  // Before anything looks at the loss.
+  // Before any pass that looks for the loss.
   if (adds)
     passes.push_back(PassText("ps-add-loss").option("kind", o.loss).option("output", o.lossOutput));
   std::vector<std::string> rest = {
-      // Each mask that is provably causal, a band or a padding vector becomes an attribute: before
-      // anything looks at attention's operands.
+      // Turns masks that are provably causal, banded or padding into attributes. Runs before any
+      // pass that reads attention's operands.
       PassText("ps-recognize-attention"),
       PassText("ps-recognize-attention-masks"),
-      // Repeated key / value heads become grouped queries.
+      // Turns repeated key / value heads into grouped queries.
       PassText("ps-recognize-grouped-queries"),
-      // Activations that are written out become ops, whose backward keeps what they read alone.
+      // Turns written-out activations into ops, whose backward keeps only their input.
       PassText("ps-recognize-activations"),
-      // One variable a part, so that each part can have its own sharding.
+      // Splits fused weights into one variable per part, so that each part can have its own
+      // sharding.
       PassText("ps-split-fused-variables"),
       PassText("canonicalize"),
       PassText("cse"),
-      // What labels and token numbers are: while the loss is still one op, and inputs those of the
-      // model.
+      // Finds the roles of labels and token ids, while the loss is still one op and the inputs are
+      // those of the model.
       PassText("ps-recognize-labels"),
-      // The backward, the accumulators, and the entries.
+      // Adds the backward, the accumulators and the entries.
       PassText("ps-autodiff")
           .option("loss", o.loss == "none" ? "none"
                           : adds           ? "loss"
@@ -93,26 +95,26 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
           .option("loss-average", o.lossAverage)
           .option("batch-dims", llvm::join(o.batchDims, ";"))
           .enable("eval-mode", o.evalMode)
-          // In f16 small cotangents vanish.
+          // Small cotangents vanish in f16.
           .enable("scale-loss", scalesLoss(o))
           .enable("inference", o.inference),
-      // What backward computes from constants alone; the marks stay.
+      // Folds parts of backward that depend only on constants. Keeps the marks.
       PassText("ps-canonicalize"),
   };
   llvm::append_range(passes, rest);
-  // The update of each parameter by its group's optimizer.
+  // Adds the update of each parameter by its group's optimizer.
   if (!o.inference)
     passes.push_back(PassText("ps-optimizer")
                          .option("optimizer", llvm::join(o.optimizers, ";"))
                          .option("clip-norm", o.clipNorm)
                          .option("ema", o.ema));
-  // What model-flops use is measured by: while tensors are whole.
+  // Counts flops for the model-flops utilization, while tensors are unsharded.
   passes.push_back(PassText("ps-count-flops"));
   passes.push_back(PassText("ps-verify-training"));
   return passes;
 }
 
-/// The passes from a plan to addresses, as far as they change anything.
+/// Lists the passes that turn a plan into addresses, without passes that only verify or explain.
 std::string listPassesAfterPlan(const CompileOptions &o) {
   std::vector<std::string> passes;
   for (ps::Level level : {ps::Level::Partitioned, ps::Level::Scheduled, ps::Level::Placed})
@@ -131,7 +133,7 @@ PassText makeRecompute(const CompileOptions &o) {
   return pass;
 }
 
-/// Matmuls of GPUs load 16 bytes at once, and those in 8 bits want dims of 16.
+/// Builds ps-align-dims. GPU matmuls load 16 bytes at once, and 8-bit matmuls need multiples of 16.
 PassText makeAlignDims(const CompileOptions &o) {
   constexpr int64_t kOfGpu = 16, kAnyWaste = 100000;
   PassText pass("ps-align-dims");
@@ -147,30 +149,30 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
   if (o.ranks)
     mesh.option("ranks", *o.ranks);
   return {
-      // First: what is split, kept and computed again depends on types.
+      // First, since sharding, saved values and recomputation depend on types.
       PassText("ps-precision")
           .option("precision", o.precision)
           .option("gradient-reduction", o.gradientReduction)
           .option("zero", o.zero),
-      // Constants in their new type, conversions there and back.
+      // Folds constants to their new type, and pairs of inverse conversions.
       PassText("ps-canonicalize"),
       mesh,
-      // The policy decides parameters and inputs; everything else follows from them.
+      // The policy seeds parameters and inputs. Propagation derives the other shardings.
       PassText("ps-seed-shardings").option("policy", o.shardingPolicy),
-      // What ranks hold of each dim is known then.
+      // After seeding, since padding depends on the size of each dim per rank.
       makeAlignDims(o),
       PassText("ps-propagate-shardings").option("zero", o.zero),
-      // After the shardings: equal blocks have equal shardings then.
+      // After propagation, since equal blocks then have equal shardings.
       PassText("ps-find-segments"),
-      // Stages are lists of segments.
+      // Groups segments into stages.
       PassText("ps-partition-pipeline")
           .option("method", o.splitMethod)
           .option("chunks", o.numChunks)
           .option("placement", o.placement),
-      // After the stages: a chain never leaves its segment.
+      // After the stages are chosen, since a recomputed chain stays within its segment.
       makeRecompute(o),
-      // Kept in words: the marks that it is read from are gone at the next level, which adds what
-      // is moved.
+      // Records the explanation now: later levels do not have the marks that it reads. The next
+      // level adds the collectives.
       PassText("ps-explain-shardings").option("record", "true"),
       PassText("ps-explain-pipeline").option("record", "true"),
       PassText("ps-verify-planned"),
@@ -178,7 +180,7 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
 }
 
 std::vector<std::string> partitionedPasses(const CompileOptions &o) {
-  // Each chunk of a sum over rows is a few warps of a GPU, which wants many of them.
+  // Each chunk of a sum over rows takes only a few warps of a GPU, so a GPU needs many chunks.
   constexpr int64_t kChunksOfGpu = 1024;
   PassText fuse("ps-fuse");
   bool isGpu = llvm::StringRef(o.target).starts_with("cuda");
@@ -191,19 +193,20 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
         .enable("float8", codegen::multipliesFloat8(o.target));
   std::vector<std::string> passes = {
       PassText("ps-partition"),
-      // Reshards that cancel, pairs that are one collective.
+      // Removes reshards that cancel, and merges pairs into one collective.
       PassText("ps-simplify-collectives"),
-      // What moves, in words: after it is known, before equal parts are one.
+      // Explains the collectives after they are final and before equal segments are merged.
       PassText("ps-explain-collectives").option("record", "true"),
-      // Before segments become runs; after what moves was told once for all coordinates.
+      // Before segments become runs, and after the collectives are explained once for all
+      // coordinates.
       PassText("ps-split-stages"),
   };
-  // What matmuls sum stands beside these, before phases are apart.
+  // Moves bias gradients next to their matmuls, before phases are split.
   if (isGpu)
     passes.push_back(PassText("ps-defer-sums").enable("activations", activates));
-  // From here on all work is per class.
+  // All further passes work once per class of equal segments.
   llvm::append_range(passes, std::vector<std::string>{PassText("ps-outline-segments"), fuse});
-  // When it is known what is one kernel, so that nothing moves any more.
+  // After fusion, since kernels do not move afterwards.
   if (o.overlap != "off")
     passes.push_back(PassText("ps-start-collectives")
                          .option("target", llvm::StringRef(o.target).split(':').first)
@@ -216,9 +219,9 @@ std::vector<std::string> scheduledPasses(const CompileOptions &o) {
   std::vector<std::string> passes = {PassText("ps-schedule")
                                          .option("micro-batches", o.microBatches)
                                          .option("schedule", o.schedule),
-                                     // Once the order of all runs is known.
+                                     // After scheduling fixed the order of all runs.
                                      PassText("ps-overlap-collectives")};
-  // What is used by the update alone is known from its runs; before memory is planned.
+  // After scheduling, since runs show which values only the update uses; before memory planning.
   if (!o.offload.empty() && o.offload != "none" && !o.inference) {
     fusion::MachineFigures machine = fusion::findMachine(o.target);
     passes.push_back(PassText("ps-offload")
@@ -245,12 +248,12 @@ std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
   case ps::Level::Scheduled:
     return scheduledPasses(o);
   case ps::Level::Placed:
-    // A step's micro-batches may all be pending at once where the host drives them.
+    // All micro-batches of a step may be pending at once if the host drives them (C API).
     return {PassText("ps-plan-memory").option("slots", std::max<int64_t>(16, o.microBatches)),
             PassText("ps-verify-placed")};
   case ps::Level::Imported:
   case ps::Level::Native:
-    break; // made by an importer; made by code generation
+    break; // created by an importer or by code generation
   }
   return {};
 }

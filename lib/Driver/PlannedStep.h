@@ -1,4 +1,4 @@
-// A pipeline's step by its plan, before anything runs.
+// Declares the planned pipeline schedule of a step.
 #ifndef PARASHARD_LIB_DRIVER_PLANNEDSTEP_H
 #define PARASHARD_LIB_DRIVER_PLANNEDSTEP_H
 
@@ -12,21 +12,22 @@ struct PlannedStep {
   ps::Stages stages;
   std::string schedule;
   int64_t microBatches = 1;
-  std::vector<ps::StageCost> costs; ///< by stage
-  /// On a clock that counts each stage's operations, in billions: as if all ranks were equally
-  /// fast, and messages took no time.
+  std::vector<ps::StageCost> costs; ///< one per stage
+  /// Simulated run on a clock that counts billions of operations per stage. Assumes that all ranks
+  /// are equally fast and that messages take no time.
   schedules::Replay run;
 
-  /// "1f1b, 2 stages on 2 pipeline coordinates, 4 micro-batches"
+  /// Returns a text such as "1f1b, 2 stages on 2 pipeline coordinates, 4 micro-batches".
   std::string describe() const;
-  /// What a micro-batch of each chunk of a coordinate keeps for its backward.
+  /// Returns the bytes that one micro-batch of each chunk of a coordinate saves for backward.
   std::vector<int64_t> getSavedBytes(int64_t coordinate) const;
-  /// How its picture is drawn.
+  /// Returns the options for drawing the schedule.
   schedules::TimelineOptions getTimeline() const;
 };
 
-/// The step of a module at level `planned` or later, as the module has it, else as the options say;
-/// nothing where it has no pipeline, or no step. Errors: a schedule that cannot be.
+/// Returns the schedule of a module at level `planned` or later: from the module if it has one,
+/// else from the options. Returns nullopt without a pipeline or a training step. Fails if the
+/// schedule is invalid.
 llvm::Expected<std::optional<PlannedStep>> planStep(mlir::ModuleOp module,
                                                     const CompileOptions &options);
 

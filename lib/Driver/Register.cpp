@@ -1,4 +1,4 @@
-// Makes dialects and passes known by name; nothing registers itself.
+// Registers dialects and passes explicitly, without static constructors.
 #include "dialects/rank/Rank.h"
 #include "lib/Evaluate/Passes.h"
 #include "lib/Partition/Passes.h"

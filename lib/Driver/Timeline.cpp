@@ -1,4 +1,4 @@
-// A pipeline's step before it runs: in words, and as a picture.
+// Explains and draws the planned pipeline schedule of a step.
 #include "dialects/rank/Rank.h"
 #include "lib/Driver/PlannedStep.h"
 #include "lib/Fusion/ClassBuffers.h"
@@ -10,7 +10,7 @@ using namespace mlir;
 
 namespace parashard {
 
-/// Whether the module has a step at all.
+/// Returns whether the module contains a training step.
 static bool hasStep(ModuleOp module) {
   for (auto program : module.getOps<rank::ProgramOp>())
     if (program.getEntry() == "step")
@@ -63,8 +63,8 @@ schedules::TimelineOptions PlannedStep::getTimeline() const {
   return timeline;
 }
 
-/// What the coordinates add up once a step: gradients of tied parameters, losses, norms. Known from
-/// level `scheduled` on.
+/// Prints the reductions over pipeline coordinates, once per step: gradients of tied parameters,
+/// losses, norms. Known from level `scheduled` on.
 static void explainSums(ModuleOp module, llvm::raw_ostream &os) {
   std::vector<std::vector<std::string>> rows = {{"bytes", "of", "on pipeline coordinates"}};
   SmallVector<StringRef> known;
@@ -84,7 +84,7 @@ static void explainSums(ModuleOp module, llvm::raw_ostream &os) {
   });
   if (rows.size() == 1)
     return;
-  os << "\nadded up over stages, once a step\n";
+  os << "\nreduced over stages, once per step\n";
   ps::printTable(rows, os);
 }
 
@@ -100,7 +100,7 @@ std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
                                    (*step)->describe(), 100 * run.bubble);
   llvm::raw_string_ostream os(text);
   std::vector<std::vector<std::string>> rows = {
-      {"pp", "stages", "micro-batches held at once", "saved of them, at most", "memory of a rank"}};
+      {"pp", "stages", "micro-batches held", "peak saved activations", "memory per rank"}};
   for (int64_t pp = 0; pp < placement.ranks; ++pp) {
     std::string list;
     for (int64_t chunk = 0; chunk < placement.chunks; ++chunk)
@@ -120,7 +120,7 @@ LogicalResult writeTimeline(ModuleOp module, const CompileOptions &options, Stri
   if (!step)
     return module.emitError() << llvm::toString(step.takeError());
   if (!*step)
-    return module.emitError() << "has no step of a pipeline to draw";
+    return module.emitError() << "has no pipeline step to draw";
   llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) {
     schedules::writeTimeline((*step)->run, (*step)->getTimeline(), os);
   });

@@ -1,4 +1,5 @@
-// Walks a module through the levels: runs each level's passes, dumps, and reproduces failures.
+// Lowers a module through the levels: runs the passes of each level, dumps levels, and reports how
+// to reproduce failures.
 #include "parashard/Driver.h"
 
 #include "dialects/ps/Ps.h"
@@ -41,10 +42,11 @@ static LogicalResult writeModule(ModuleOp module, StringRef path, const Twine &c
   return module->emitError() << llvm::toString(std::move(error));
 }
 
-/// The module before `level`, made once more (a compile keeps no copy of it); null where it cannot.
+/// Recreates the module as it was before `level`, since a compile keeps no copy. Returns null on
+/// failure.
 static OwningOpRef<ModuleOp> repeatUpTo(ps::Level level, MLIRContext *context,
                                         const CompileOptions &options, const WalkOptions &walk) {
-  // What there is to say of the earlier levels has been said.
+  // The first run has already printed the diagnostics of these levels.
   ScopedDiagnosticHandler silence(context, [](Diagnostic &) { return success(); });
   OwningOpRef<ModuleOp> module = walk.reload();
   WalkOptions before;
@@ -54,7 +56,7 @@ static OwningOpRef<ModuleOp> repeatUpTo(ps::Level level, MLIRContext *context,
   return module;
 }
 
-/// Says how to repeat what failed: the level's input, and its passes up to the failing one.
+/// Prints the ps-opt command that repeats a failure, and writes the input of the level.
 static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRContext *context,
                           const CompileOptions &options, const WalkOptions &walk) {
   if (walk.failurePath.empty() || !walk.reload)
@@ -67,33 +69,33 @@ static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRCon
                << walk.failurePath << "\n";
 }
 
-/// Remembers whether an error is a refusal. Its user changes the model or a flag: nobody has to
-/// repeat the pass that found the fault.
+/// Records whether an error is a refusal. The user then changes the model or a flag, and does not
+/// need the command that repeats the pass.
 class Refusals : public ScopedDiagnosticHandler {
 public:
   explicit Refusals(MLIRContext *context)
       : ScopedDiagnosticHandler(context, [this](Diagnostic &diagnostic) {
           any |= ps::isRefusal(diagnostic);
-          return failure(); // the next handler prints it
+          return failure(); // not handled, so that the next handler prints the diagnostic
         }) {}
   bool any = false;
 };
 
-/// Whether a level's passes make ops anew; those of the others add marks and programs, which the
-/// level's own ps-verify pass checks.
+/// Returns whether a level's passes create ops. The other levels only add marks and programs, which
+/// the level's own ps-verify pass checks.
 static bool rewritesOps(ps::Level level) {
   return level != ps::Level::Planned && level != ps::Level::Scheduled;
 }
 
-/// Runs the passes of one level, one pass manager a pass so that the failing one is known. The IR
-/// is verified at most once, at the end; `ps-opt` verifies after each pass.
+/// Runs the passes of one level. Each pass has its own pass manager, which identifies a failing
+/// pass. Verifies the IR at most once, at the end, while `ps-opt` verifies after each pass.
 static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOptions &options,
                               const WalkOptions &walk) {
   std::vector<std::string> passes = getPasses(level, options);
   for (auto [i, pass] : llvm::enumerate(passes)) {
     PassManager pm(module.getContext(), ModuleOp::getOperationName());
     if (failed(parsePassPipeline(pass, pm)))
-      return module.emitError() << "pass " << pass << " cannot be made";
+      return module.emitError() << "cannot create pass " << pass;
     pm.enableVerifier(false);
     bool isVerified = i + 1 == passes.size() && rewritesOps(level);
     if (walk.onPass)
@@ -110,10 +112,11 @@ static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOpt
   return success();
 }
 
-/// Writes DIR/N-LEVEL.mlir; its first line names the passes that made it from the level before.
+/// Writes DIR/N-LEVEL.mlir. Its first line lists the passes that created it from the previous
+/// level.
 static LogicalResult dump(ModuleOp module, const CompileOptions &options, StringRef dir) {
   if (std::error_code code = llvm::sys::fs::create_directories(dir))
-    return module->emitError() << "cannot make the folder " << dir << ": " << code.message();
+    return module->emitError() << "cannot create the folder " << dir << ": " << code.message();
   ps::Level level = getLevel(module);
   SmallString<128> path(dir);
   llvm::sys::path::append(

@@ -1,18 +1,18 @@
-// Finds constants, reads, and what moves or converts them.
+// Finds constants, reads, and ops that only move or convert them.
 #include "lib/IR/Cloneable.h"
 
 using namespace mlir;
 
 namespace parashard::ps {
 
-/// Symbols that a function writes (not: accumulates into).
+/// Returns the symbols that a function overwrites (not those that it only accumulates into).
 static DenseSet<Attribute> findWritten(func::FuncOp function) {
   DenseSet<Attribute> written;
   function.walk([&](WriteOp write) { written.insert(write.getVariableAttr()); });
   return written;
 }
 
-/// True when the op only moves or converts its operands (constants and index sequences have none).
+/// Returns whether an op only moves or converts its operands. Constants and index sequences count.
 static bool isMovement(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>() ||
       isa<IotaOp, ConvertOp, ShardIndexOp, ShardSliceOp>(op))

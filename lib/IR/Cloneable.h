@@ -1,4 +1,4 @@
-// Which ops are cheaper to build again than to pass on.
+// Declares the search for ops that are cheaper to recompute than to pass on.
 #ifndef PARASHARD_LIB_IR_CLONEABLE_H
 #define PARASHARD_LIB_IR_CLONEABLE_H
 
@@ -6,8 +6,8 @@
 
 namespace parashard::ps {
 
-/// The ops of `function` that every segment builds for itself: constants, index sequences, reads
-/// of variables that the function does not write, and what only moves or converts those.
+/// Returns the ops of `function` that every segment clones: constants, index sequences, reads of
+/// variables that the function does not write, and ops that only move or convert those values.
 llvm::DenseSet<mlir::Operation *> findCloneableOps(mlir::func::FuncOp function);
 
 } // namespace parashard::ps

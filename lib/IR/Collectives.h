@@ -1,4 +1,4 @@
-// Which ops move data between ranks, and what each is for: words that the partitioner leaves on it.
+// Declares collectives and the explanations that the partitioner attaches to them.
 #ifndef PARASHARD_LIB_IR_COLLECTIVES_H
 #define PARASHARD_LIB_IR_COLLECTIVES_H
 
@@ -10,21 +10,22 @@
 
 namespace parashard::ps {
 
-/// On collectives between ps-partition and ps-explain-collectives: [what, why], two strings.
+/// Attribute of collectives between ps-partition and ps-explain-collectives: two strings [what,
+/// why].
 inline constexpr llvm::StringLiteral kCauseMark = "ps.cause";
 
 bool isCollective(mlir::Operation *op);
-/// "result of ps.contract" and "a summed dim is split"
+/// Sets the cause of a collective, such as "result of ps.contract" and "a summed dim is split".
 void setCause(mlir::Operation *collective, const llvm::Twine &what, const llvm::Twine &why);
 
-/// One kind of movement, at all the places where it happens alike.
+/// A collective that occurs in several source locations for the same reason.
 struct ExplainedCollective {
   std::string kind; ///< all_reduce, reduce_scatter, all_gather, all_to_all, permute
   std::string axes; ///< dp, tp
   std::string when; ///< forward, backward, update, evaluate, count
   std::string what, why;
-  std::vector<std::string> places; ///< each, as the model's source
-  std::vector<int64_t> bytes;      ///< what one rank gives in at each place
+  std::vector<std::string> places; ///< source locations in the model
+  std::vector<int64_t> bytes;      ///< bytes that one rank contributes at each location
 
   bool isLike(const ExplainedCollective &other) const {
     return std::tie(kind, axes, when, what, why) ==
@@ -32,11 +33,11 @@ struct ExplainedCollective {
   }
 };
 
-/// On the module from level 3 on: the collectives as `ps-explain-collectives` found them, a
-/// dictionary for each kind of movement, with the fields above.
+/// Attribute of the module from level 3 on: the explained collectives of `ps-explain-collectives`,
+/// as one dictionary per kind with the fields above.
 inline constexpr llvm::StringLiteral kCollectivesMark = "ps.collectives";
 void recordCollectives(mlir::ModuleOp module, llvm::ArrayRef<ExplainedCollective> collectives);
-/// Nothing where none were recorded.
+/// Returns nullopt if none were recorded.
 std::optional<std::vector<ExplainedCollective>> getCollectives(mlir::ModuleOp module);
 
 } // namespace parashard::ps

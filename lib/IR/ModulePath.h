@@ -1,4 +1,4 @@
-// What a location says about the module that an op came from.
+// Declares how locations give the model's module that an op comes from.
 #ifndef PARASHARD_LIB_IR_MODULEPATH_H
 #define PARASHARD_LIB_IR_MODULEPATH_H
 
@@ -7,12 +7,12 @@
 
 namespace parashard::ps {
 
-/// The module path that an op came from (its first NameLoc); nothing when it has none.
+/// Returns the module path that an op comes from (its first NameLoc), or nullopt.
 std::optional<llvm::StringRef> getModulePath(mlir::Location loc);
-/// The block that a module path belongs to: up to its first list index
-/// (`transformer.h.3.attn` is of `transformer.h.3`); empty when it is of none.
+/// Returns the block of a module path: the path up to its first list index. Example:
+/// `transformer.h.3.attn` gives `transformer.h.3`. Returns "" if the path has no list index.
 llvm::StringRef getBlockOfPath(llvm::StringRef path);
-/// The name of the list that a block is of (`h` for `transformer.h.3`).
+/// Returns the name of the list that contains a block. Example: `transformer.h.3` gives `h`.
 llvm::StringRef getListName(llvm::StringRef block);
 
 } // namespace parashard::ps

@@ -1,4 +1,4 @@
-// Stages as marks of the module.
+// Stores pipeline stages as attributes of the module.
 #include "lib/IR/Stages.h"
 #include "dialects/rank/Rank.h"
 
@@ -8,7 +8,7 @@ namespace parashard::ps {
 
 static constexpr llvm::StringLiteral kStageCutsMark = "ps.stage_cuts";
 static constexpr llvm::StringLiteral kNumChunksMark = "ps.num_chunks";
-static constexpr llvm::StringLiteral kStageCostsMark = "ps.stage_costs"; ///< four numbers a stage
+static constexpr llvm::StringLiteral kStageCostsMark = "ps.stage_costs"; ///< five numbers per stage
 static constexpr llvm::StringLiteral kPlacementMark = "ps.placement";    ///< "loop" or "v"
 
 StringAttr getPipelineAxis(ModuleOp module) {
@@ -35,7 +35,8 @@ Stages getStages(ModuleOp module) {
   return stages;
 }
 
-/// The most chunks that a dump may state. Each chunk has at least one layer, so no model has more.
+/// Largest number of chunks accepted from a dump. Each chunk has at least one layer, so no model
+/// has more.
 static constexpr int64_t kMostChunks = int64_t(1) << 20;
 
 LogicalResult verifyStageMarks(ModuleOp module, StringRef label) {

@@ -1,4 +1,4 @@
-// Which segments make which stage of the pipeline, and which coordinate runs it.
+// Declares pipeline stages: the segments of each stage, and the coordinate that runs it.
 #ifndef PARASHARD_LIB_IR_STAGES_H
 #define PARASHARD_LIB_IR_STAGES_H
 
@@ -8,53 +8,53 @@
 
 namespace parashard::ps {
 
-/// Stages as contiguous lists of segments, and where they run.
+/// Pipeline stages as contiguous lists of segments, with their coordinates.
 struct Stages {
   schedules::Placement placement;
-  llvm::SmallVector<int64_t> cuts; ///< the first segment of each stage but the first
+  llvm::SmallVector<int64_t> cuts; ///< first segment of each stage after the first
 
   int64_t getCount() const { return placement.getNumStages(); }
-  /// The stage of a segment.
+  /// Returns the stage of a segment. Example: cuts {4, 8} put segment 4 into stage 1.
   int64_t getStage(int64_t segment) const {
     return llvm::upper_bound(cuts, segment) - cuts.begin();
   }
-  /// The pipeline coordinate that runs a stage.
+  /// Returns the pipeline coordinate that runs a stage.
   int64_t getCoordinate(int64_t stage) const { return placement.getRank(stage); }
 };
 
-/// The pipeline axis of the module's mesh; null where it has none of a size above 1.
+/// Returns the pipeline axis of the module's mesh, or null if no such axis has a size above 1.
 mlir::StringAttr getPipelineAxis(mlir::ModuleOp module);
-/// Its size; 1 where there is none.
+/// Returns the size of the pipeline axis, or 1 without one.
 int64_t getPipelineSize(mlir::ModuleOp module);
 
-/// What `ps-partition-pipeline` left on the module (`ps.stage_cuts`, `ps.num_chunks`,
-/// `ps.placement`); one stage where it left nothing.
+/// Returns the stages that `ps-partition-pipeline` recorded (`ps.stage_cuts`, `ps.num_chunks`,
+/// `ps.placement`), or one stage if none are recorded.
 Stages getStages(mlir::ModuleOp module);
-/// Checks that these marks fit one another and the mesh: there are `ranks * chunks` stages, and one
-/// cut less, in ascending order. Errors have `label`.
+/// Verifies that these attributes fit each other and the mesh: `ranks * chunks` stages need one cut
+/// less, in ascending order. Error messages contain `label`.
 mlir::LogicalResult verifyStageMarks(mlir::ModuleOp module, llvm::StringRef label);
 void setStages(mlir::ModuleOp module, const Stages &stages);
 
-/// What one rank of a stage does on one micro-batch.
+/// Work of one rank of a stage on one micro-batch.
 struct StageCost {
   int64_t forward = 0, backwardInput = 0, backwardWeight = 0; ///< flops
-  int64_t savedBytes = 0; ///< from the forward on, for the backward
-  int64_t cutBytes = 0;   ///< that cross the cut behind it, both ways
+  int64_t savedBytes = 0; ///< activations that forward saves for backward
+  int64_t cutBytes = 0;   ///< bytes that cross the cut after the stage, in both directions
 };
-/// By stage, as `ps-partition-pipeline` left them on the module (`ps.stage_costs`); empty where it
-/// left none.
+/// Returns the cost of each stage that `ps-partition-pipeline` recorded (`ps.stage_costs`), or an
+/// empty list.
 std::vector<StageCost> getStageCosts(mlir::ModuleOp module);
 void setStageCosts(mlir::ModuleOp module, llvm::ArrayRef<StageCost> costs);
 
-/// On the module from level 4 on, where it has a pipeline: the schedule, and the micro-batches of a
+/// Attributes of a module with a pipeline, from level 4 on: the schedule, and the micro-batches per
 /// step.
 inline constexpr llvm::StringLiteral kScheduleMark = "ps.schedule";
 inline constexpr llvm::StringLiteral kMicroBatchesMark = "ps.micro_batches";
 
-/// True for an op that computes gradients, of inputs or weights.
+/// Returns whether an op computes gradients of inputs or weights.
 bool isBackward(mlir::Operation *op);
 
-/// The segment of an op that has one.
+/// Returns the segment of an op, if the op has one.
 std::optional<int64_t> getSegment(mlir::Operation *op);
 
 } // namespace parashard::ps

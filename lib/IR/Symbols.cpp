@@ -1,4 +1,4 @@
-// Variables and marks, as the training passes make and match them.
+// Creates variables and marks, and finds them, for the training passes.
 #include "Symbols.h"
 #include "dialects/ps/Refusal.h"
 
@@ -34,8 +34,8 @@ FailureOr<ps::VariableOp> VariableTable::add(ps::VariableKind kind, llvm::String
                                              Attribute init) {
   if (Operation *taken = symbols.lookup(symbol)) {
     auto error = ps::refuse(module)
-                 << "needs the symbol @" << symbol << ", which is taken; rename that variable";
-    error.attachNote(taken->getLoc()) << "taken here";
+                 << "needs the symbol @" << symbol << ", which already exists; rename the variable";
+    error.attachNote(taken->getLoc()) << "defined here";
     return failure();
   }
   OpBuilder builder(module.getContext());

@@ -1,4 +1,4 @@
-// Variables and marks, as the training passes make and match them.
+// Declares variables, marks and ops that the training passes create and find.
 #ifndef PARASHARD_LIB_IR_SYMBOLS_H
 #define PARASHARD_LIB_IR_SYMBOLS_H
 
@@ -6,33 +6,34 @@
 
 namespace parashard {
 
-/// Symbols that several passes and the runtime know.
+/// Symbols shared by several passes and the runtime.
 inline constexpr llvm::StringLiteral kLossSymbol = "loss";
 inline constexpr llvm::StringLiteral kLossSumSymbol = "loss.sum";
 inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
-/// Outputs of an evaluation: the number added to the sum of its counts, and the lower bound of the
-/// result (`CountForm`).
+/// Results of an evaluation (`CountForm`): the number added to the sum of its counts, and the lower
+/// bound of the result.
 inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
-/// What the loss's cotangent is where it is scaled, and how many steps in a row were finite.
+/// Variables of loss scaling: the cotangent of the loss, and the number of finite steps in a row.
 inline constexpr llvm::StringLiteral kLossScaleSymbol = "loss_scale";
 inline constexpr llvm::StringLiteral kFiniteStepsSymbol = "loss_scale.finite_steps";
 inline constexpr llvm::StringLiteral kMicroBatchesSymbol = "loss.micro_batches";
 
-/// The parts between the `;`s outside parentheses, without blanks around; empty ones are left out.
+/// Splits a list at each `;` outside parentheses. Trims the parts and drops empty ones. Example:
+/// "a(b;c); d" gives "a(b;c)" and "d".
 llvm::SmallVector<std::string> splitList(llvm::StringRef text);
 
-/// The variables of a module by symbol, and the place where new ones go: after the last.
+/// The variables of a module by symbol. New variables go after the last one.
 class VariableTable {
 public:
   explicit VariableTable(mlir::ModuleOp module);
 
-  /// Null where the symbol is none of a variable.
+  /// Returns null if no variable has the symbol.
   ps::VariableOp lookup(llvm::StringRef symbol) const {
     return symbols.lookup<ps::VariableOp>(symbol);
   }
-  /// A new variable. `of` and `init` may be null. Fails where the symbol is taken.
+  /// Adds a variable. `of` and `init` may be null. Fails if the symbol exists.
   mlir::FailureOr<ps::VariableOp> add(ps::VariableKind kind, llvm::StringRef symbol,
                                       mlir::RankedTensorType type, ps::VariableOp of = {},
                                       mlir::Attribute init = {});
@@ -43,12 +44,12 @@ private:
   mlir::Operation *last = nullptr; ///< the last variable
 };
 
-/// Marks every op without a phase in a function, but its terminator.
+/// Sets the phase of an op.
 void setPhase(mlir::Operation *op, ps::Phase phase);
-/// The op's phase, if it has one.
+/// Returns the phase of an op, if the op has one.
 std::optional<ps::Phase> getPhase(mlir::Operation *op);
 
-/// Makes `ps.read @variable`, `ps.write @variable, %value` and `ps.accumulate @variable, %value`.
+/// Creates `ps.read @variable`, `ps.write @variable, %value` and `ps.accumulate @variable, %value`.
 mlir::Value makeRead(mlir::OpBuilder &builder, mlir::Location loc, ps::VariableOp variable);
 void makeWrite(mlir::OpBuilder &builder, mlir::Location loc, ps::VariableOp variable,
                mlir::Value value, mlir::Value condition = {});
@@ -56,13 +57,13 @@ ps::AccumulateOp makeAccumulate(mlir::OpBuilder &builder, mlir::Location loc,
                                 ps::VariableOp variable, mlir::Value value,
                                 ps::ReductionKind kind = ps::ReductionKind::Sum);
 
-/// Splat constant of a type; a convert where the element type differs.
+/// Create a splat constant of a type, and a convert if the element type differs.
 mlir::Value makeConstant(mlir::OpBuilder &builder, mlir::Location loc, mlir::RankedTensorType type,
                          double value);
 mlir::Value makeConvert(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                         mlir::Type element);
 
-/// Removes ops without effects whose results nobody uses.
+/// Removes unused ops without side effects.
 void eraseDeadOps(mlir::Block &block);
 
 } // namespace parashard

@@ -1,11 +1,11 @@
-// Reads numbers of bytes with decimal and binary units.
+// Parses byte counts with decimal and binary units.
 #include "lib/Support/Bytes.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
 
 namespace parashard {
 
-/// 1 where there is no unit; 0 for an unknown one.
+/// Returns the factor of a unit: 1 for no unit, 0 for an unknown unit.
 static double getUnit(llvm::StringRef unit) {
   if (unit.empty() || unit == "B")
     return 1;
@@ -23,9 +23,9 @@ llvm::Expected<int64_t> parseBytes(llvm::StringRef text) {
   double bytes = value * getUnit(text.drop_front(number.size()));
   if (isNumber && bytes >= 1 && bytes < 9e18)
     return int64_t(bytes);
-  return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                 "'" + text +
-                                     "' is no number of bytes, such as 12GB, 500MiB or 1000000");
+  return llvm::createStringError(
+      llvm::inconvertibleErrorCode(),
+      "'" + text + "' is not a number of bytes; give one such as 12GB, 500MiB or 1000000");
 }
 
 } // namespace parashard

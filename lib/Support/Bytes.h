@@ -1,4 +1,4 @@
-// Numbers of bytes as users write them.
+// Declares the parser of byte counts.
 #ifndef PARASHARD_LIB_SUPPORT_BYTES_H
 #define PARASHARD_LIB_SUPPORT_BYTES_H
 
@@ -7,7 +7,8 @@
 
 namespace parashard {
 
-/// `500000`, `1.5GB` (10^9), `12GiB` (2^30); units from KB or KiB to TB or TiB. At least 1.
+/// Parses a byte count of at least 1, such as `500000`, `1.5GB` (10^9) or `12GiB` (2^30). The units
+/// are KB to TB and KiB to TiB.
 llvm::Expected<int64_t> parseBytes(llvm::StringRef text);
 
 } // namespace parashard

@@ -1,4 +1,4 @@
-// Files that appear whole or not at all.
+// Writes files atomically, and keeps temporary folders private.
 #include "lib/Support/Files.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -24,7 +24,7 @@ static llvm::Error fail(llvm::StringRef path, std::error_code code) {
                                  code.message().c_str());
 }
 
-/// Returns an unpredictable name beside `target`, cut to 255 bytes.
+/// Returns an unpredictable name in the folder of `target`, with at most 255 bytes.
 static std::string drawTemporaryName(llvm::StringRef target) {
   constexpr size_t kMost = 230;
   std::random_device random;
@@ -36,8 +36,8 @@ static std::string drawTemporaryName(llvm::StringRef target) {
   return std::string(result);
 }
 
-/// Creates a file that was not there, beside `target`, and opens it.
-static std::error_code createBeside(llvm::StringRef target, unsigned mode, int &descriptor,
+/// Creates and opens a new file in the folder of `target`.
+static std::error_code createNextTo(llvm::StringRef target, unsigned mode, int &descriptor,
                                     std::string &temporary) {
   std::error_code code;
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -57,10 +57,10 @@ llvm::Error writeAtomically(llvm::StringRef path,
     if (std::error_code code = fs::real_path(path, target))
       return fail(path, code);
   if (fs::exists(target) && !fs::is_regular_file(target))
-    return llvm::createStringError("cannot write '" + path + "': it is no regular file");
+    return llvm::createStringError("cannot write '" + path + "': not a regular file");
   int descriptor = -1;
   std::string temporary;
-  if (std::error_code code = createBeside(target, mode, descriptor, temporary))
+  if (std::error_code code = createNextTo(target, mode, descriptor, temporary))
     return fail(path, code);
   llvm::sys::RemoveFileOnSignal(temporary);
   llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
@@ -90,14 +90,14 @@ llvm::Error writeAtomically(llvm::StringRef path,
       kData);
 }
 
-//===--- folders that a signal removes ------------------------------------===//
+//===--- Folders that a signal removes ------------------------------------===//
 
-/// The paths of folders that are there, each in its slot. A handler may read them at any moment.
+/// Paths of existing folders, one per slot. A signal handler may read them at any moment.
 static std::atomic<char *> signalFolders[8];
 
-/// Removes the files in a folder, with calls that are safe in a signal handler.
+/// Removes the files in a folder, using only calls that are safe in a signal handler.
 static void emptyFolderInHandler(const char *path) {
-  struct Entry { // as the kernel writes it
+  struct Entry { // layout of the kernel's records
     uint64_t inode, offset;
     uint16_t size;
     uint8_t type;
@@ -121,7 +121,7 @@ static void removeFoldersOnSignal(int signal) {
   for (std::atomic<char *> &folder : signalFolders)
     if (const char *path = folder.exchange(nullptr))
       for (int tries = 0; tries < 10 && rmdir(path) != 0; ++tries)
-        emptyFolderInHandler(path); // the linker may still run and add files of its own
+        emptyFolderInHandler(path); // the linker may still run and add its own files
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -136,13 +136,13 @@ void PrivateFolder::removeOnSignal() {
         sigaction(signal, &action, nullptr);
     }
   });
-  char *copy = strdup(path.c_str()); // belongs to who takes it out of its slot
+  char *copy = strdup(path.c_str()); // freed by the code that takes it out of its slot
   for (size_t i = 0; slot < 0 && i < std::size(signalFolders); ++i) {
     char *expected = nullptr;
     if (signalFolders[i].compare_exchange_strong(expected, copy))
       slot = int(i);
   }
-  if (slot < 0) // this folder alone stays after a signal
+  if (slot < 0) // all slots are in use: this folder survives a signal
     std::free(copy);
 }
 
@@ -154,14 +154,14 @@ llvm::Expected<PrivateFolder> PrivateFolder::create() {
   llvm::sys::path::append(model, "parashard-XXXXXX");
   PrivateFolder folder;
   folder.path = model.str().str();
-  if (mkdtemp(folder.path.data())) { // of mode 0700
+  if (mkdtemp(folder.path.data())) { // mode 0700
     folder.removeOnSignal();
     return std::move(folder);
   }
   std::error_code code(errno, std::generic_category());
   std::string parent = llvm::sys::path::parent_path(model).str();
-  return llvm::createStringError(code, "cannot make a temporary folder in '%s': %s", parent.c_str(),
-                                 code.message().c_str());
+  return llvm::createStringError(code, "cannot create a temporary folder in '%s': %s",
+                                 parent.c_str(), code.message().c_str());
 }
 
 PrivateFolder::PrivateFolder(PrivateFolder &&other) noexcept

@@ -1,4 +1,4 @@
-// Files that appear whole or not at all.
+// Declares atomic file writes and private temporary folders.
 #ifndef PARASHARD_LIB_SUPPORT_FILES_H
 #define PARASHARD_LIB_SUPPORT_FILES_H
 
@@ -10,26 +10,27 @@
 
 namespace parashard {
 
-/// Writes what `write` prints to `path`. The text goes to a new file (O_EXCL) under an
-/// unpredictable name beside `path`, which is then renamed, or removed where that fails: nothing
-/// else that is in the folder is touched. A symbolic link is written through. `mode`: permissions,
-/// before the umask. Errors name `path` and the cause when it cannot be written or is not a regular
-/// file. Errors of `write` are returned unchanged.
+/// Writes the output of `write` to `path` atomically: creates a new file (O_EXCL) with an
+/// unpredictable name in the same folder, then renames it, or removes it on failure. Touches no
+/// other file. Follows symbolic links. `mode` gives the permissions before the umask. Errors name
+/// `path` and the cause: the file cannot be written, or is not a regular file. Errors of `write`
+/// are returned unchanged.
 llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<llvm::Error(llvm::raw_ostream &)> write,
                             unsigned mode);
 llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<void(llvm::raw_ostream &)> write);
 
-/// A folder for temporary files, in the system's one, that no other user can read or write. It goes
-/// away with the files that were named; on SIGINT, SIGTERM or SIGHUP with all that is in it.
+/// A folder for temporary files in the system's temporary folder, which no other user can read or
+/// write. The destructor removes the folder and its named files. SIGINT, SIGTERM and SIGHUP remove
+/// it with everything inside.
 class PrivateFolder {
 public:
   static llvm::Expected<PrivateFolder> create();
   PrivateFolder(PrivateFolder &&other) noexcept;
   ~PrivateFolder();
   llvm::StringRef getPath() const { return path; }
-  /// The path of a file in the folder.
+  /// Returns the path of a new file in the folder.
   std::string name(llvm::StringRef file);
 
 private:
@@ -37,7 +38,7 @@ private:
   void removeOnSignal();
   std::string path;
   std::vector<std::string> files;
-  int slot = -1; ///< of the folders that a signal removes
+  int slot = -1; ///< index in the list of folders that a signal removes; -1: none
 };
 
 } // namespace parashard

@@ -1,4 +1,4 @@
-// Finds the values of a JSON text in one pass.
+// Indexes the values of a JSON text in one pass.
 #include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -9,7 +9,8 @@ using namespace llvm;
 
 namespace parashard {
 namespace {
-/// Nested subgraphs have about 10 brackets each, and readers call themselves for each.
+/// Limit of the nesting depth. Nested subgraphs have about 10 brackets each, and readers recurse
+/// for each.
 constexpr unsigned kDeepest = 512;
 
 std::optional<json::Value> parseAlone(StringRef text) {
@@ -27,7 +28,7 @@ std::string readString(StringRef text) {
   return value->getAsString()->str();
 }
 
-bool isOfWord(char c) { return isAlnum(c) || c == '+' || c == '-' || c == '.'; }
+bool isWordCharacter(char c) { return isAlnum(c) || c == '+' || c == '-' || c == '.'; }
 } // namespace
 
 //===----------------------------------------------------------------------===//
@@ -38,11 +39,12 @@ class JsonScanner {
 public:
   explicit JsonScanner(StringRef text) : text(text) {}
 
-  /// False where the text is no JSON; `error` says why, if LLVM's parser would take the text.
+  /// Scans the text. Returns false if it is not JSON. Sets `error` if LLVM's parser would accept
+  /// the text.
   bool run() {
     constexpr StringLiteral kByteOrderMark = "\xEF\xBB\xBF";
     if (text.starts_with(kByteOrderMark))
-      return fail("it begins with a byte order mark (the bytes EF BB BF); save it as UTF-8 without "
+      return fail("starts with a byte order mark (bytes EF BB BF); save the file as UTF-8 without "
                   "one");
     return json::isUTF8(text) && scanValue(0) && (skipSpace(), at == text.size());
   }
@@ -66,27 +68,27 @@ private:
 
   bool fail(const Twine &message) { return error = message.str(), false; }
 
-  /// Line and column of a part of the text, both from 1.
+  /// Returns the line and column of a part of the text, both counted from 1.
   std::string describeLocation(StringRef part) const {
     StringRef before = text.take_front(part.data() - text.data());
     size_t line = before.count('\n') + 1, column = before.size() - (before.rfind('\n') + 1) + 1;
     return std::to_string(line) + ":" + std::to_string(column);
   }
 
-  /// No key stands twice in an object: readers would take one value and lose the other.
+  /// Fails if a key occurs twice in an object, since readers would lose one of the values.
   bool checkKeys(unsigned object) {
-    constexpr size_t kFew = 16; // compared one by one, without a copy of each
+    constexpr size_t kFew = 16; // up to this many keys are compared one by one, without copies
     std::vector<StringRef> few;
     StringSet<> many;
-    for (unsigned key = object + 1; key < document.places.size();
-         key = document.places[key + 1].end) {
-      StringRef text = document.places[key].text;
+    for (unsigned key = object + 1; key < document.values.size();
+         key = document.values[key + 1].end) {
+      StringRef text = document.values[key].text;
       std::string escaped = text.contains('\\') ? readString(text) : "";
       StringRef name = text.contains('\\') ? StringRef(escaped) : text.drop_front().drop_back();
       bool isNew = many.empty() ? !is_contained(few, name) : !many.contains(name);
       if (!isNew)
         return fail("\"" + name + "\" is given twice in one object (the second time at " +
-                    describeLocation(text) + "); the first would be lost");
+                    describeLocation(text) + "); remove one");
       if (many.empty() && few.size() < kFew && escaped.empty()) {
         few.push_back(name);
         continue;
@@ -99,7 +101,8 @@ private:
     return true;
   }
 
-  /// A number that its readers could only take as another one.
+  /// Fails if a number does not fit its type: an integer beyond 64 bits, or a float beyond a
+  /// double.
   bool checkNumber(StringRef word) {
     int64_t integer;
     bool isInteger =
@@ -114,11 +117,11 @@ private:
   }
 
   bool add(StringRef value) {
-    document.places.push_back({value, unsigned(document.places.size() + 1)});
+    document.values.push_back({value, unsigned(document.values.size() + 1)});
     return true;
   }
 
-  /// Escapes, and what may not stand in a string unescaped, are checked where they occur.
+  /// Scans a string. Escapes and unescaped control characters are checked by LLVM's parser.
   bool scanString() {
     size_t begin = at;
     bool isPlain = true;
@@ -134,10 +137,10 @@ private:
     return (isPlain || parseAlone(string)) && add(string);
   }
 
-  /// A number, true, false or null.
+  /// Scans a number, true, false or null.
   bool scanWord() {
     size_t begin = at;
-    while (at < text.size() && isOfWord(text[at]))
+    while (at < text.size() && isWordCharacter(text[at]))
       ++at;
     StringRef word = text.slice(begin, at);
     int64_t integer;
@@ -152,8 +155,8 @@ private:
 
   bool scanContainer(char close, unsigned depth) {
     if (depth > kDeepest)
-      return fail("its brackets are nested deeper than " + Twine(kDeepest));
-    size_t place = document.places.size();
+      return fail("has brackets nested deeper than " + Twine(kDeepest));
+    size_t index = document.values.size();
     add(text.substr(at++, 1));
     if (!take(close)) {
       do
@@ -163,8 +166,8 @@ private:
       if (!take(close))
         return false;
     }
-    document.places[place].end = document.places.size();
-    return close != '}' || checkKeys(place);
+    document.values[index].end = document.values.size();
+    return close != '}' || checkKeys(index);
   }
 
   bool scanValue(unsigned depth) {
@@ -194,14 +197,14 @@ Expected<JsonDocument> JsonDocument::parse(StringRef text) {
   Expected<json::Value> value = json::parse(text);
   if (!value)
     return value.takeError();
-  return createStringError("it has a form that is not read");
+  return createStringError("has an unsupported form");
 }
 
 //===----------------------------------------------------------------------===//
 // Reading values
 //===----------------------------------------------------------------------===//
 
-StringRef JsonValue::getText() const { return document ? document->places[place].text : ""; }
+StringRef JsonValue::getText() const { return document ? document->values[index].text : ""; }
 
 std::optional<bool> JsonValue::getAsBoolean() const {
   if (getText() == "true" || getText() == "false")
@@ -248,8 +251,8 @@ std::vector<JsonValue> JsonValue::getElements() const {
   std::vector<JsonValue> elements;
   if (!isArray())
     return elements;
-  unsigned end = document->places[place].end;
-  for (unsigned at = place + 1; at < end; at = document->places[at].end)
+  unsigned end = document->values[index].end;
+  for (unsigned at = index + 1; at < end; at = document->values[at].end)
     elements.push_back({document, at});
   return elements;
 }
@@ -257,9 +260,9 @@ std::vector<JsonValue> JsonValue::getElements() const {
 void JsonValue::forEachMember(function_ref<void(StringRef, JsonValue)> visit) const {
   if (!isObject())
     return;
-  unsigned end = document->places[place].end;
-  for (unsigned key = place + 1; key < end; key = document->places[key + 1].end) {
-    StringRef text = document->places[key].text;
+  unsigned end = document->values[index].end;
+  for (unsigned key = index + 1; key < end; key = document->values[key + 1].end) {
+    StringRef text = document->values[key].text;
     if (text.contains('\\'))
       visit(readString(text), {document, key + 1});
     else

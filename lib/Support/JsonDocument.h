@@ -1,4 +1,4 @@
-// A JSON document of many megabytes, read as it stands: values are places in the text.
+// Declares a parser for large JSON documents. Values refer to the text instead of copying it.
 #ifndef PARASHARD_LIB_SUPPORT_JSONDOCUMENT_H
 #define PARASHARD_LIB_SUPPORT_JSONDOCUMENT_H
 
@@ -12,11 +12,11 @@
 namespace parashard {
 class JsonDocument;
 
-/// A value of a document that must outlive it. What is asked for and is not there, or is of another
-/// kind, is nullopt.
+/// A value of a document. The document must outlive the value. Accessors return nullopt if the
+/// requested value is missing or of another kind.
 class JsonValue {
 public:
-  JsonValue() = default; ///< of no kind
+  JsonValue() = default; ///< a value of no kind
   bool isNull() const { return getText() == "null"; }
   bool isObject() const { return getText().starts_with("{"); }
   bool isArray() const { return getText().starts_with("["); }
@@ -27,15 +27,15 @@ public:
   std::optional<JsonValue> getAsObject() const;
   std::optional<JsonValue> getAsArray() const;
 
-  /// For messages: the text of what holds no others, else its kind.
+  /// Returns the value for messages: its text, or "an object" or "a list".
   std::string describe() const;
 
-  /// An array's elements; none of anything else.
+  /// Returns the elements of an array, or an empty list for other kinds.
   std::vector<JsonValue> getElements() const;
-  /// An object's members in order; none of anything else.
+  /// Returns the members of an object in order, or an empty list for other kinds.
   std::vector<std::pair<std::string, JsonValue>> getMembers() const;
 
-  /// An object's member.
+  /// Return the member of an object with this key.
   std::optional<JsonValue> get(llvm::StringRef key) const;
   std::optional<bool> getBoolean(llvm::StringRef key) const;
   std::optional<int64_t> getInteger(llvm::StringRef key) const;
@@ -45,33 +45,34 @@ public:
 
 private:
   friend class JsonDocument;
-  JsonValue(const JsonDocument *document, unsigned place) : document(document), place(place) {}
+  JsonValue(const JsonDocument *document, unsigned index) : document(document), index(index) {}
   llvm::StringRef getText() const;
   void forEachMember(llvm::function_ref<void(llvm::StringRef key, JsonValue value)> visit) const;
 
   const JsonDocument *document = nullptr;
-  unsigned place = 0;
+  unsigned index = 0;
 };
 
-/// Takes time and memory in proportion to the text's size, where `llvm::json::Value` takes 4 KB for
-/// each small object and copies an array whenever it grows. Single values are read by LLVM.
+/// A parsed document. Parsing takes time and memory proportional to the size of the text.
+/// `llvm::json::Value` takes 4 KB per small object and copies arrays when they grow. LLVM parses
+/// the single values.
 class JsonDocument {
 public:
-  /// The error is the one of `llvm::json::parse`. Further errors: nesting deeper than 512 brackets,
-  /// a key that stands twice in an object, an integer beyond 64 bits, a number beyond a double, and
-  /// a byte order mark. `text` must outlive the document.
+  /// Parses `text`, which must outlive the document. Returns the error of `llvm::json::parse`. Also
+  /// fails on nesting deeper than 512 brackets, a repeated key in an object, an integer beyond 64
+  /// bits, a number beyond a double, and a byte order mark.
   static llvm::Expected<JsonDocument> parse(llvm::StringRef text);
   JsonValue getRoot() const { return {this, 0}; }
 
 private:
   friend class JsonValue;
   friend class JsonScanner;
-  /// In the order of the text: a container before what it holds, a key before its value.
-  struct Place {
-    llvm::StringRef text; ///< of a container: from its opening bracket
-    unsigned end = 0;     ///< the place after all that it holds
+  /// An entry per value in text order: a container precedes its contents, a key precedes its value.
+  struct Entry {
+    llvm::StringRef text; ///< for a container: starts at its opening bracket
+    unsigned end = 0;     ///< index of the first entry after the value's contents
   };
-  std::vector<Place> places;
+  std::vector<Entry> values;
 };
 
 } // namespace parashard

@@ -1,4 +1,4 @@
-// The parameters of a module, and those that a user names.
+// Finds the parameters of a module by name.
 #include "lib/Support/Parameters.h"
 #include "shared/Globs.h"
 #include "shared/NearestNames.h"

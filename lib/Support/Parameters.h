@@ -1,4 +1,4 @@
-// The parameters of a module, and those that a user names.
+// Declares lookups of the parameters of a module.
 #ifndef PARASHARD_LIB_SUPPORT_PARAMETERS_H
 #define PARASHARD_LIB_SUPPORT_PARAMETERS_H
 
@@ -6,16 +6,16 @@
 
 namespace parashard {
 
-/// In the order of the module.
+/// Returns the parameters in module order.
 llvm::SmallVector<ps::VariableOp> getParameters(mlir::ModuleOp module);
 
-/// True when a glob (shared/Globs.h) matches the symbol or one of the names of a variable.
+/// Returns whether a glob (shared/Globs.h) matches the symbol or a name of a variable.
 bool matchesGlob(llvm::StringRef glob, ps::VariableOp variable);
 
-/// Whether a glob matches some parameter.
+/// Returns whether a glob matches any parameter.
 bool matchesParameter(llvm::StringRef glob, mlir::ModuleOp module);
 
-/// "; the nearest names are ..." of the parameters, for a glob that matches none of them.
+/// Returns "; the nearest names are ..." with the parameters nearest to a glob without a match.
 std::string describeNearestParameters(llvm::StringRef glob, mlir::ModuleOp module);
 
 } // namespace parashard

@@ -125,12 +125,10 @@ TEST(JsonDocument, OddForms) {
 TEST(JsonDocument, KeysStandOnce) {
   EXPECT_EQ(
       read("{\"a\": 1,\n \"a\": 2}"),
-      "error: \"a\" is given twice in one object (the second time at 2:2); the first would be "
-      "lost");
+      "error: \"a\" is given twice in one object (the second time at 2:2); remove one");
   EXPECT_EQ(
       read("[{\"n\": 1, \"\\u006e\": 2}]"),
-      "error: \"n\" is given twice in one object (the second time at 1:11); the first would be "
-      "lost");
+      "error: \"n\" is given twice in one object (the second time at 1:11); remove one");
   std::string text = "{";
   for (int i = 0; i < 100; ++i)
     text += "\"k" + std::to_string(i) + "\": {\"k1\": " + std::to_string(i) + "}, ";
@@ -148,8 +146,8 @@ TEST(JsonDocument, NumbersKeepTheirValues) {
 }
 
 TEST(JsonDocument, ByteOrderMark) {
-  EXPECT_EQ(read("\xEF\xBB\xBF{}"), "error: it begins with a byte order mark (the bytes EF BB BF); "
-                                    "save it as UTF-8 without one");
+  EXPECT_EQ(read("\xEF\xBB\xBF{}"), "error: starts with a byte order mark (bytes EF BB BF); save "
+                                    "the file as UTF-8 without one");
 }
 
 TEST(JsonDocument, KindsThatAreNotThere) {

@@ -81,7 +81,7 @@ def test_a_mask_makes_no_layer(tmp_path):
     rows = re.findall(r"^  (transformer\.\S+) +(\d) +\d ", said.split("pipeline: ")[1], re.M)
     assert [name for name, _ in rows] == ["transformer.wte", *(f"transformer.h.{i}" for i in range(4)), "transformer.ln_f"]
     assert [stage for _, stage in rows] == list("012345")
-    assert re.search(r"transformer.wte.weight.grad +0, 5$", said.split("added up over stages, once a step")[1], re.M)
+    assert re.search(r"transformer.wte.weight.grad +0, 5$", said.split("reduced over stages, once per step")[1], re.M)
 
 
 def bits(result):
@@ -142,7 +142,7 @@ def test_the_measured_step(tmp_path, exports, mesh, schedule, chunks):
     timeline = [tools_folder() / "ps-timeline", "trace.json"]
     said = oracle.run([*timeline, "-o", "step.svg", "--schedule", schedule, "--hop", "0.01"], tmp_path)
     held = [int(n) for n in re.findall(r"pp \d holds (\d+) micro-batches", said)]
-    plan = re.findall(r"^  \d +[\d, ]+?  +(\d+) +", oracle.run(["./program", "--info"], tmp_path).split("held at once")[1], re.M)
+    plan = re.findall(r"^  \d +[\d, ]+?  +(\d+) +", oracle.run(["./program", "--info"], tmp_path).split("micro-batches held")[1], re.M)
     assert held == [int(n) for n in plan], said
     assert f"simulated {schedule}, 8 micro-batches" in said and "8 steps" in said
     root = xml.etree.ElementTree.parse(tmp_path / "step.svg").getroot()

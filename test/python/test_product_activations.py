@@ -107,7 +107,7 @@ def test_the_same_bits_again(tmp_path, exports):
 
 
 @pytest.mark.parametrize("flags,words", [
-    (("--matmul-epilogues", "on"), "--matmul-epilogues on is for GPUs"),
+    (("--matmul-epilogues", "on"), "--matmul-epilogues on needs a GPU target"),
     (("--matmul-epilogues=gelu", "--target", "cuda:sm_90"), "--matmul-epilogues takes on or off, not 'gelu'"),
 ])  # fmt: skip
 def test_flags_that_are_refused(tmp_path, exports, flags, words):

@@ -143,7 +143,7 @@ def test_communication_is_not_repeated(tmp_path, exports, policy):
     ("some", ["--recompute takes none, selective, full, full+communication, modules=GLOB,... or budget=BYTES", "'some'"]),
     ("modules=", ["--recompute takes", "'modules='"]),
     ("modules=blocks.*.attentoin", ["matches no module", "'blocks.0.attention'"]),
-    ("budget=12G", ["--recompute budget: '12G' is no number of bytes, such as 12GB"]),
+    ("budget=12G", ["--recompute budget: '12G' is not a number of bytes; give one such as 12GB"]),
 ])  # fmt: skip
 def test_what_is_wrong_is_said(tmp_path, exports, mode, words):
     said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "program", "--recompute", mode], tmp_path, expect=2)

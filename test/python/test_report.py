@@ -211,7 +211,7 @@ def test_a_pipeline_is_shown_with_its_stages(pipelined):
     folder, data = pipelined
     pipeline = section(data, "pipeline")
     assert [row["pp"] for row in pipeline["stages"]] == [0, 1, 1, 0] and pipeline["schedule"] == "zb-v"
-    said = oracle.run(["./program", "--info"], folder).split("micro-batches held at once")[1]
+    said = oracle.run(["./program", "--info"], folder).split("micro-batches held")[1]
     held = [int(n) for n in re.findall(r"^  \d +\d, \d +(\d+) ", said, re.M)]
     assert pipeline["plan"]["held"] == held and len(held) == 2
     flops = section(data, "flops")["segments"]
