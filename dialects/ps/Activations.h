@@ -1,4 +1,4 @@
-// Values of activations, for ops that have them and for matmuls that compute them besides.
+// Declares the values of activations, for elementwise ops and for matmul epilogues.
 #ifndef PARASHARD_DIALECTS_PS_ACTIVATIONS_H
 #define PARASHARD_DIALECTS_PS_ACTIVATIONS_H
 
@@ -6,7 +6,7 @@
 
 namespace parashard::ps {
 
-/// The GELU of x, and its derivative there.
+/// Return the GELU of x, and its derivative at x.
 double evaluateGelu(GeluKind kind, double x);
 double evaluateGeluSlope(GeluKind kind, double x);
 

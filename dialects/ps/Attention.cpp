@@ -1,4 +1,5 @@
-// Scaled dot product attention: constraints, sharding rule, derivative, cost, partition.
+// Implements scaled dot-product attention: verifier, sharding rule, derivative, cost and
+// partitioning.
 #include "dialects/ps/RandomSupport.h"
 #include "dialects/ps/Refusal.h"
 #include "dialects/ps/RowSupport.h"
@@ -34,7 +35,7 @@ static LogicalResult expectShape(Operation *op, llvm::StringRef name, Value valu
                                << expected << "] (" << label << ")";
 }
 
-/// attention_c3.
+/// Verifies attention_c3.
 static LogicalResult verifyMask(Operation *op, Value mask, llvm::ArrayRef<int64_t> full) {
   RankedTensorType type = getTensorType(mask);
   bool fits = type.getRank() == 4 && type.getDimSize(3) == full[3];
@@ -42,8 +43,8 @@ static LogicalResult verifyMask(Operation *op, Value mask, llvm::ArrayRef<int64_
     fits = type.getDimSize(dim) == full[dim] || type.getDimSize(dim) == 1;
   if (!fits)
     return op->emitOpError("mask has type ")
-           << type << ", expected shape [" << full << "] with dims before the "
-           << "last of that size or 1 (attention_c3)";
+           << type << ", expected shape [" << full
+           << "], where dims before the last may be 1 (attention_c3)";
   if (!type.getElementType().isInteger(1) && !isa<FloatType>(type.getElementType()))
     return op->emitOpError("mask has element type ")
            << type.getElementType() << ", expected i1 or a float (attention_c3)";
@@ -64,8 +65,8 @@ LogicalResult AttentionOp::verify() {
            << getValue().getType() << ", key " << getKey().getType()
            << ": batch, head and sequence sizes must agree (attention_c1)";
   if (k[1] == 0 || q[1] % k[1] != 0)
-    return emitOpError("query has ")
-           << q[1] << " heads, no multiple of the " << k[1] << " heads of the key (attention_c2)";
+    return emitOpError("query has ") << q[1] << " heads, not a multiple of the " << k[1]
+                                     << " heads of the key (attention_c2)";
   if (failed(expectShape(*this, "result", getResult(), {q[0], q[1], q[2], v[3]}, "attention_c1")) ||
       failed(expectShape(*this, "lse", getLse(), q.drop_back(), "attention_c1")))
     return failure();
@@ -80,24 +81,25 @@ LogicalResult AttentionOp::verify() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The factors of attention: batch, group, heads a group, query and key places, features.
+/// The factors of attention: batch, group, heads per group, query and key positions, features.
 struct AttentionFactors {
   unsigned batch, group, rest, query, key, feature, valueFeature;
-  bool splitHeads; ///< more than one head a group
+  bool splitHeads; ///< whether a group has more than one query head
 
-  /// `placed`: what a query sees depends on its place among all queries.
+  /// `positional`: the keys that a query sees depend on its position.
   AttentionFactors(ShardingRule &rule, RankedTensorType q, RankedTensorType k, RankedTensorType v,
-                   bool placed) {
+                   bool positional) {
     batch = rule.addFactor(q.getDimSize(0));
     group = rule.addFactor(k.getDimSize(1));
     rest = rule.addFactor(q.getDimSize(1) / k.getDimSize(1));
-    query = placed ? rule.addWhole(q.getDimSize(2), "a causal mask counts all queries of a head")
-                   : rule.addFactor(q.getDimSize(2));
-    key = rule.addWhole(k.getDimSize(2), "attention normalises over all keys");
+    query = positional ? rule.addWhole(q.getDimSize(2),
+                                       "a causal mask depends on the positions of all queries")
+                       : rule.addFactor(q.getDimSize(2));
+    key = rule.addWhole(k.getDimSize(2), "attention normalizes over all keys");
     feature = rule.addWhole(q.getDimSize(3), "attention scores sum over the features of a head");
     valueFeature = v.getDimSize(3) == q.getDimSize(3)
                        ? feature
-                       : rule.addWhole(v.getDimSize(3), "attention takes whole heads");
+                       : rule.addWhole(v.getDimSize(3), "attention needs whole heads");
     splitHeads = q.getDimSize(1) != k.getDimSize(1);
   }
 
@@ -106,7 +108,7 @@ struct AttentionFactors {
   TensorFactors ofKey(unsigned last) const { return {{batch}, {group}, {key}, {last}}; }
   TensorFactors ofLse() const { return {{batch}, heads(), {query}}; }
   TensorFactors ofPadding() const { return {{batch}, {key}}; }
-  /// A mask dim of size 1 has no factor.
+  /// Returns the factors of a mask. A dim of size 1 has no factor.
   TensorFactors ofMask(RankedTensorType type) const {
     return {type.getDimSize(0) == 1 ? DimFactors{} : DimFactors{batch},
             type.getDimSize(1) == 1 ? DimFactors{} : heads(),
@@ -116,7 +118,7 @@ struct AttentionFactors {
 };
 } // namespace
 
-/// Factors of the optional operands, in operand order.
+/// Adds the factors of the optional operands, in operand order.
 template <typename Op>
 static void addOptionalOperands(Op op, const AttentionFactors &f, ShardingRule &rule) {
   if (op.getMask())
@@ -148,10 +150,10 @@ ShardingRule AttentionGradOp::getShardingRule() {
   return rule;
 }
 
-/// Tells the local op which random numbers are its own.
+/// Sets the random numbers that the local op draws: its part of the global [B, H, T, S].
 template <typename Op>
-static void placeRandomNumbers(Op op, PartitionBuilder &builder, RankedTensorType queryType,
-                               int64_t keys, ShardingAttr query) {
+static void assignRandomNumbers(Op op, PartitionBuilder &builder, RankedTensorType queryType,
+                                int64_t keys, ShardingAttr query) {
   if (!op.getTraining() || op.getDropout().isZero() || !query || query.isReplicated() ||
       op.getOffset())
     return;
@@ -161,7 +163,7 @@ static void placeRandomNumbers(Op op, PartitionBuilder &builder, RankedTensorTyp
   shape.back() = keys;
   auto global = RankedTensorType::get(shape, queryType.getElementType());
   SplitNumbers split =
-      splitElementNumbers(builder, global, query); // features, like keys, are whole
+      splitElementNumbers(builder, global, query); // features and keys are not sharded
   op.getOffsetMutable().assign(split.offset);
   op.setGlobalSize(split.globalSize);
   op.setFactorSizes(split.sizes);
@@ -172,14 +174,14 @@ FailureOr<llvm::SmallVector<Value>>
 AttentionOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRange localResults) {
   auto cloned = partitionByCloning(*this, builder, locals, localResults);
   if (succeeded(cloned))
-    placeRandomNumbers((*cloned)[0].getDefiningOp<AttentionOp>(), builder,
-                       getTensorType(getQuery()), getTensorType(getKey()).getDimSize(2),
-                       builder.getOperandSharding(0));
+    assignRandomNumbers((*cloned)[0].getDefiningOp<AttentionOp>(), builder,
+                        getTensorType(getQuery()), getTensorType(getKey()).getDimSize(2),
+                        builder.getOperandSharding(0));
   return cloned;
 }
 
-/// The axes that split the heads within a group, and the queries: a key's cotangent is a sum over
-/// them.
+/// Returns the axes that shard the heads within a group, and the queries. The cotangents of keys
+/// and values are partial sums over these axes.
 static llvm::SmallVector<StringAttr> getSummedAxes(ShardingAttr query, int64_t groups) {
   llvm::SmallVector<StringAttr> axes;
   if (!query)
@@ -195,7 +197,8 @@ static llvm::SmallVector<StringAttr> getSummedAxes(ShardingAttr query, int64_t g
   return axes;
 }
 
-/// Zeros in the padded heads and queries of what has them: they add nothing to a key's cotangent.
+/// Fills the padding of heads and queries with zeros, so that padding adds nothing to the
+/// cotangents of keys and values.
 static void zeroPaddedQueries(AttentionGradOp op, PartitionBuilder &builder,
                               llvm::SmallVectorImpl<Value> &locals) {
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
@@ -220,9 +223,9 @@ AttentionGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
   auto cloned = partitionByCloning(*this, builder, masked, localResults);
   if (failed(cloned))
     return failure();
-  placeRandomNumbers((*cloned)[0].getDefiningOp<AttentionGradOp>(), builder,
-                     getTensorType(getQuery()), getTensorType(getKey()).getDimSize(2),
-                     builder.getOperandSharding(1));
+  assignRandomNumbers((*cloned)[0].getDefiningOp<AttentionGradOp>(), builder,
+                      getTensorType(getQuery()), getTensorType(getKey()).getDimSize(2),
+                      builder.getOperandSharding(1));
   if (!axes.empty())
     for (unsigned i : {1u, 2u})
       (*cloned)[i] = builder.allReduce((*cloned)[i], ReductionKind::Sum, axes);
@@ -236,7 +239,7 @@ AttentionGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
 LoweringKind AttentionOp::getLoweringKind() { return LoweringKind::Library; }
 LoweringKind AttentionGradOp::getLoweringKind() { return LoweringKind::Library; }
 
-/// `contractions` products of [T, S, D] a head; half of them where the mask is causal.
+/// Returns the cost of `contractions` matmuls of [T, S, D] per head, half of it with a causal mask.
 static OpCost attentionCost(TypeRange operands, TypeRange results, Type query, Type key,
                             int64_t contractions, bool causal) {
   auto q = cast<RankedTensorType>(query), k = cast<RankedTensorType>(key);
@@ -254,7 +257,8 @@ OpCost AttentionGradOp::getCost(TypeRange operands, TypeRange results) {
   return attentionCost(operands, results, operands[1], operands[2], 5, getCausal());
 }
 
-/// A float mask counts, so that a model that trains it gets an error and not a missing gradient.
+/// A float mask counts as differentiable, so that training a mask gives an error instead of a
+/// missing gradient.
 bool AttentionOp::isDifferentiable(unsigned operand) {
   return isa<FloatType>(getElementTypeOrSelf(getOperand(operand).getType()));
 }
@@ -272,7 +276,7 @@ FailureOr<llvm::SmallVector<Value>> AttentionOp::differentiate(BackwardBuilder &
     if (builder.needs(i))
       return refuse(*this)
                  << "'" << getOperationName()
-                 << "' has no derivative for its mask; add the mask to the scores outside of it",
+                 << "' has no derivative by its mask; add the mask to the scores outside the op",
              failure();
   auto grad = builder.make<AttentionGradOp>(
       getQuery().getType(), getKey().getType(), getValue().getType(), cotangents[0], getQuery(),

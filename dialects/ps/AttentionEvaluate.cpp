@@ -1,4 +1,4 @@
-// The meaning of attention and of its gradient: naive loops, a row of probabilities at a time.
+// Evaluates attention and its gradient with naive loops, one row of probabilities at a time.
 #include "dialects/ps/RandomSupport.h"
 #include <array>
 #include <cmath>
@@ -6,12 +6,12 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-/// The lowest score of a key that is seen: what a mask of very low but finite values is raised to.
-/// A query that sees nothing else weighs all such keys alike, as arithmetic on them does.
+/// Lowest score of a visible key; lower finite scores are raised to it. A query that sees only such
+/// keys weighs them equally, as f32 arithmetic would.
 static constexpr double kLowestScore = -1e38;
 
 namespace {
-/// The sizes, and the scores' masking and dropout, of one attention.
+/// The sizes of one attention op, and the masking and dropout of its scores.
 class AttentionRows {
 public:
   template <typename Op>
@@ -30,7 +30,7 @@ public:
     window = op.getWindow() ? int64_t(*op.getWindow()) : 0;
   }
 
-  /// The scaled and masked score of query i and key j; -inf where the key is not seen.
+  /// Returns the scaled and masked score of query i and key j; -inf if the key is masked.
   double score(int64_t b, int64_t h, int64_t i, int64_t j) const {
     int64_t last = i + S - T;
     if ((causal && j > last) || (window && j <= last - window) ||
@@ -39,12 +39,12 @@ public:
     double added = 0;
     if (mask) {
       auto shape = mask->getShape();
-      int64_t place = 0;
+      int64_t position = 0;
       for (auto [size, index] : llvm::zip(shape, std::array{b, h, i, j}))
-        place = place * size + (size == 1 ? 0 : index);
-      if (!mask->isFloat() && !mask->getInt(place))
+        position = position * size + (size == 1 ? 0 : index);
+      if (!mask->isFloat() && !mask->getInt(position))
         return -INFINITY;
-      added = mask->isFloat() ? mask->get(place) : 0;
+      added = mask->isFloat() ? mask->get(position) : 0;
       if (added == -INFINITY)
         return added;
     }
@@ -54,14 +54,14 @@ public:
     return std::max(sum * scale + added, kLowestScore);
   }
 
-  /// Starts of rows of q (and of dq), of k, of v and of the result.
+  /// Return the starts of rows of q (and dq), k, v and the result.
   int64_t query(int64_t b, int64_t h, int64_t i) const { return ((b * H + h) * T + i) * D; }
   int64_t key(int64_t b, int64_t h, int64_t j) const { return ((b * G + group(h)) * S + j) * D; }
   int64_t value(int64_t b, int64_t h, int64_t j) const { return ((b * G + group(h)) * S + j) * E; }
   int64_t result(int64_t b, int64_t h, int64_t i) const { return row(b, h, i) * E; }
   int64_t row(int64_t b, int64_t h, int64_t i) const { return (b * H + h) * T + i; }
   int64_t group(int64_t h) const { return h / (H / G); }
-  /// What dropout multiplies the probability of (row, j) with.
+  /// Returns the factor by which dropout multiplies the probability of (row, j).
   double kept(int64_t row, int64_t j) const { return draws.scale(row * S + j); }
 
   template <typename Fn> void forEachRow(Fn fn) const {
@@ -82,7 +82,7 @@ private:
 };
 } // namespace
 
-/// Draws over [B, H, T, S].
+/// Returns the dropout draws over [B, H, T, S].
 template <typename Op>
 static FailureOr<DropoutDraws> getDraws(Op op, llvm::ArrayRef<Tensor> operands,
                                         const EvaluateContext &context) {
@@ -120,12 +120,13 @@ FailureOr<llvm::SmallVector<Tensor>> AttentionOp::evaluate(llvm::ArrayRef<Tensor
   return llvm::SmallVector<Tensor>{std::move(out), std::move(lse)};
 }
 
-/// Beyond this a log-sum-exp in f32 cannot hold the sum to 1e-4: probabilities made from it are
-/// divided by theirs. So a row of very low scores, which a finite mask makes, keeps its meaning.
+/// Beyond this magnitude, a log-sum-exp in f32 is too coarse to normalize to 1e-4. Probabilities
+/// computed from it are divided by their own sum. Example: a finite mask of very low values gives
+/// such rows.
 static constexpr double kLargeLse = 1024;
 
-/// With P = exp(score - lse): dv = P' g; dP = g v' (dropped alike); dS = P (dP - sum(g o));
-/// dq = scale dS k; dk = scale dS' q (Dao et al. 2022, algorithm 4).
+/// Computes, with P = exp(score - lse): dv = P^T g; dP = g v^T (with the same dropout); dS = P (dP
+/// - sum(g o)); dq = scale dS k; dk = scale dS^T q (Dao et al. 2022, algorithm 4).
 FailureOr<llvm::SmallVector<Tensor>> AttentionGradOp::evaluate(llvm::ArrayRef<Tensor> operands,
                                                                const EvaluateContext &context) {
   auto draws = getDraws(*this, operands, context);

@@ -1,16 +1,21 @@
-// Scaled dot product attention.
+// Defines scaled dot-product attention and its gradient.
 include "dialects/ps/Base.td"
 
 def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Random, PS_Library, PS_DifferentiableIn, PS_Partition, PS_Cost, PS_Precision<"Compute", 3, 1>]> {
-  let summary = "softmax(scale q k^T + mask) v, and the log-sum-exp of each row";
+  let summary = "computes softmax(scale q k^T + mask) v and the log-sum-exp of each row";
   let description = [{
-    q [B, H, T, D]; k, v [B, G, S, D] with H a multiple of G (grouped queries: head h reads group
-    h / (H / G)). `causal` lets query i see keys j <= i + S - T; `window` w also needs j > i + S - T - w.
-    `mask` is bool (true: seen) or float (added), [B or 1, H or 1, T or 1, S]; `padding` [B, S] bool says
-    which keys are real. A row that sees nothing gives zeros and lse -inf. `lse` [B, H, T] is f32 (f64 for f64).
-    Dropout p acts on the probabilities (kept ones divided by 1 - p) when `training`; `offset`, `global_size`,
-    `factor_sizes` and `factor_strides`, as for `ps.dropout`, are over the global [B, H, T, S].
-    - (attention_c1) ranks are 4 and batch, head, sequence and feature sizes agree.
+    The shapes are q [B, H, T, D] and k, v [B, G, S, D], where H is a multiple of G. Grouped
+    queries: query head h reads key and value head h / (H / G).
+    - `causal` lets query i see keys j <= i + S - T. `window` w also requires j > i + S - T - w.
+    - `mask` [B or 1, H or 1, T or 1, S] is bool (true: visible) or float (added to the scores).
+    - `padding` [B, S] is bool and marks the real keys.
+    - A row that sees no key gives zeros and lse -inf. `lse` [B, H, T] is f32 (f64 for f64).
+    - Dropout with probability p acts on the probabilities if `training`; kept ones are divided by 1
+      - p. `offset`, `global_size`, `factor_sizes` and `factor_strides` are those of `ps.dropout`,
+      over the global [B, H, T, S].
+
+    Constraints:
+    - (attention_c1) all ranks are 4; batch, head, sequence and feature sizes agree.
     - (attention_c2) H is a multiple of G.
     - (attention_c3) mask and padding have the shapes above.
     ```mlir
@@ -36,7 +41,7 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
 }
 
 def PS_AttentionGradOp : PS_TensorOp<"attention_grad", [AttrSizedOperandSegments, PS_Random, PS_Library, PS_Partition, PS_Cost, PS_Precision<"Compute", 5, 3>]> {
-  let summary = "the cotangents of attention's query, key and value";
+  let summary = "computes the cotangents of attention's query, key and value";
   let description = [{
     ```mlir
     %dq, %dk, %dv = ps.attention_grad %g, %q, %k, %v, %o, %l causal scale 0.125 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>)

@@ -1,4 +1,4 @@
-// Printing, parsing and helpers of the attributes and types of `ps`.
+// Implements the attributes and types of `ps`: parsing, printing and helpers.
 #include "dialects/ps/Ps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/STLExtras.h"
@@ -33,7 +33,7 @@ void PSDialect::registerTypes() {
 // Parts of a sharding
 //===----------------------------------------------------------------------===//
 
-/// "axis", ...} once the brace is open
+/// Parses the axes after an opening brace: `"axis", ...}`.
 static ParseResult parseOpenAxes(AsmParser &parser, SmallVectorImpl<StringAttr> &axes) {
   if (parser.parseOptionalRBrace().succeeded())
     return success();
@@ -52,7 +52,7 @@ static void printAxes(AsmPrinter &printer, ArrayRef<StringAttr> axes) {
   printer << '}';
 }
 
-/// factor ::= INT axes?
+/// Parses a factor: `factor ::= INT axes?`.
 static FailureOr<FactorAttr> parseFactor(AsmParser &parser) {
   int64_t size = 0;
   SmallVector<StringAttr> axes;
@@ -60,7 +60,7 @@ static FailureOr<FactorAttr> parseFactor(AsmParser &parser) {
   if (parser.parseInteger(size))
     return failure();
   if (size < 0)
-    return parser.emitError(at, "a factor's size is at least 0, got ") << size;
+    return parser.emitError(at, "expected a factor size of at least 0, got ") << size;
   if (parser.parseOptionalLBrace().succeeded() && parseOpenAxes(parser, axes))
     return failure();
   return FactorAttr::get(parser.getContext(), size, axes);
@@ -74,7 +74,7 @@ static void printFactor(AsmPrinter &printer, FactorAttr factor) {
   printAxes(printer, factor.getAxes());
 }
 
-/// dim ::= axes | (factor x factor ...)
+/// Parses a dim: `dim ::= axes | (factor x factor ...)`.
 static FailureOr<DimAttr> parseDim(AsmParser &parser) {
   MLIRContext *context = parser.getContext();
   SmallVector<FactorAttr> factors;
@@ -105,7 +105,7 @@ static void printDim(AsmPrinter &printer, DimAttr dim) {
   printer << ')';
 }
 
-/// partial ::= "axis": kind
+/// Parses a partial axis: `partial ::= "axis": kind`.
 static FailureOr<PartialAttr> parsePartial(AsmParser &parser) {
   std::string name;
   StringRef word;
@@ -231,7 +231,7 @@ void AxisAttr::print(AsmPrinter &printer) const {
   printInAngles(printer, *this, detail::printAxis);
 }
 
-/// Appends what `parse` gives to `list`, between the delimiters.
+/// Parses a delimited list, and appends its elements to `list`.
 template <typename AttrT, typename Parse>
 static ParseResult parseList(AsmParser &parser, AsmParser::Delimiter delimiter,
                              SmallVectorImpl<AttrT> &list, Parse parse) {
@@ -288,11 +288,11 @@ LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     used.push_back(part.getAxis());
   for (auto [i, axis] : llvm::enumerate(used))
     if (llvm::is_contained(ArrayRef(used).take_front(i), axis))
-      return emitError() << "mesh axis " << axis << " is used twice in one sharding";
+      return emitError() << "mesh axis " << axis << " occurs twice in one sharding";
   return success();
 }
 
-/// lower:upper, ... in brackets.
+/// Parses ranges in brackets: `[lower:upper, ...]`.
 static ParseResult parseRanges(AsmParser &parser, SmallVectorImpl<int64_t> &lower,
                                SmallVectorImpl<int64_t> &upper) {
   return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() -> ParseResult {
@@ -377,7 +377,7 @@ void DistributionAttr::print(AsmPrinter &printer) const {
 }
 
 //===----------------------------------------------------------------------===//
-// What a sharding knows
+// Queries of shardings
 //===----------------------------------------------------------------------===//
 
 ShardingAttr ShardingAttr::getReplicated(FlatSymbolRefAttr mesh, int64_t rank) {

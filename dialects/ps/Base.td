@@ -1,4 +1,4 @@
-// Base classes of the ops of `ps`.
+// Defines the base classes of the `ps` ops.
 #ifndef PARASHARD_DIALECTS_PS_BASE_TD
 #define PARASHARD_DIALECTS_PS_BASE_TD
 
@@ -14,7 +14,8 @@ def PS_Float : AnyTypeOf<[F32, F64, F16, BF16]>;
 def PS_Float8 : AnyTypeOf<[F8E4M3FN, F8E5M2]>;
 def PS_Integer : AnyTypeOf<[I1, I8, UI8, I16, I32, I64]>;
 def PS_Element : AnyTypeOf<[F32, F64, F16, BF16, I1, I8, UI8, I16, I32, I64]>;
-// 8-bit floats are moved, quantized, dequantized and multiplied; there is no other arithmetic on them.
+// 8-bit floats can be moved, quantized, dequantized and multiplied. No other arithmetic accepts
+// them.
 def PS_Tensor : StaticShapeTensorOf<[PS_Element, PS_Float8]>;
 def PS_NumberTensor : StaticShapeTensorOf<[PS_Element]>;
 def PS_FloatTensor : StaticShapeTensorOf<[PS_Float]>;
@@ -26,13 +27,13 @@ def PS_ScalarBool : 0DTensorOf<[I1]>;
 
 class PS_Op<string mnemonic, list<Trait> traits = []> : Op<PS_Dialect, mnemonic, traits>;
 
-// A pure tensor op: it has a sharding rule, a meaning, a cost and a way to become code.
+// A pure tensor op with a sharding rule and a reference evaluation.
 class PS_TensorOp<string mnemonic, list<Trait> traits = []>
     : PS_Op<mnemonic, !listconcat([Pure,
         DeclareOpInterfaceMethods<PS_ShardingOpInterface>,
         DeclareOpInterfaceMethods<PS_EvaluateOpInterface>], traits)>;
 
-// How an op becomes code; `getLoweringKind` is defined beside the op.
+// How an op is lowered to code. Each op's C++ source defines `getLoweringKind`.
 def PS_Elementwise : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitElement"]>;
 def PS_Row : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitRow"]>;
 def PS_Movement : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;

@@ -1,4 +1,4 @@
-// Verifiers of the collectives.
+// Verifies the collectives.
 #include "dialects/ps/Ps.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -6,7 +6,8 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-/// (collective_c1) axes are axes of the mesh, none twice. Gives the number of shards.
+/// Verifies collective_c1: the axes are distinct axes of the mesh. Returns the number of shards, or
+/// -1 without a mesh.
 static FailureOr<int64_t> verifyAxes(Operation *op, ArrayAttr axes) {
   llvm::StringSet<> seen;
   MeshOp mesh = getMesh(op);
@@ -14,7 +15,7 @@ static FailureOr<int64_t> verifyAxes(Operation *op, ArrayAttr axes) {
   for (Attribute attr : axes) {
     StringRef axis = cast<StringAttr>(attr).getValue();
     if (!seen.insert(axis).second)
-      return op->emitOpError() << "has the axis \"" << axis << "\" twice (collective_c1)";
+      return op->emitOpError() << "lists the axis \"" << axis << "\" twice (collective_c1)";
     if (!mesh)
       continue;
     int64_t size = mesh.getAxisSize(axis);
@@ -39,7 +40,7 @@ static LogicalResult verifyDim(Operation *op, Value value, int64_t dim, StringRe
                            << label << ")";
 }
 
-/// The shape of `whole` is that of `part`, `shards` times as long along `dim`.
+/// Verifies that `whole` has the shape of `part`, with `dim` `shards` times as long.
 static LogicalResult verifyShards(Operation *op, Value whole, Value part, int64_t dim,
                                   int64_t shards, StringRef label) {
   auto wholeType = cast<RankedTensorType>(whole.getType());
@@ -51,8 +52,8 @@ static LogicalResult verifyShards(Operation *op, Value whole, Value part, int64_
     expected[dim] *= shards;
   if (shards < 0 || ArrayRef(expected) == wholeType.getShape())
     return success();
-  return op->emitOpError() << "over " << shards << " shards has parts of " << partType
-                           << " along dim " << dim << " of " << wholeType << " (" << label << ")";
+  return op->emitOpError() << wholeType << " does not consist of " << shards << " parts of "
+                           << partType << " along dim " << dim << " (" << label << ")";
 }
 
 LogicalResult AllReduceOp::verify() { return verifyAxes(*this, getAxes()); }
@@ -86,7 +87,7 @@ LogicalResult AllToAllOp::verify() {
   expected[getSplit()] /= *shards;
   expected[getConcat()] *= *shards;
   if (type.clone(expected) != getType())
-    return emitOpError() << "gives " << getType() << ", expected " << type.clone(expected)
+    return emitOpError() << "has type " << getType() << ", expected " << type.clone(expected)
                          << " (all_to_all_c2)";
   return success();
 }
@@ -99,7 +100,7 @@ LogicalResult PermuteOp::verify() {
   llvm::sort(targets);
   for (auto [i, target] : llvm::enumerate(targets))
     if (target != int64_t(i))
-      return emitOpError("targets are no permutation of the members (permute_c1)");
+      return emitOpError("targets are not a permutation of the members (permute_c1)");
   if (*shards >= 0 && int64_t(targets.size()) != *shards)
     return emitOpError() << "has " << targets.size() << " targets for " << *shards
                          << " members (permute_c1)";
@@ -128,12 +129,12 @@ LogicalResult ShardSliceOp::verify() {
 LogicalResult WaitOp::verify() {
   Operation *started = getOperand().getDefiningOp();
   if (!started || !isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp>(started)) {
-    InFlightDiagnostic error = emitOpError("waits for what no collective yields (wait_c1)");
-    error.attachNote(getOperand().getLoc()) << "made here";
+    InFlightDiagnostic error = emitOpError("operand is not the result of a collective (wait_c1)");
+    error.attachNote(getOperand().getLoc()) << "defined here";
     return error;
   }
   if (!getOperand().hasOneUse()) {
-    InFlightDiagnostic error = emitOpError("waits for a result that is used beside it (wait_c2)");
+    InFlightDiagnostic error = emitOpError("operand has other uses (wait_c2)");
     error.attachNote(started->getLoc()) << "started here";
     return error;
   }

@@ -1,4 +1,4 @@
-// Communication inside a step, on local tensors (level 3 on).
+// Defines collectives within a step, on local tensors (level 3 on).
 include "dialects/ps/Base.td"
 
 class PS_CollectiveOp<string mnemonic, list<Trait> traits = []>
@@ -7,22 +7,22 @@ class PS_CollectiveOp<string mnemonic, list<Trait> traits = []>
 }
 
 def PS_AllReduceOp : PS_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> {
-  let summary = "combines a tensor over mesh axes; every member gets the result";
+  let summary = "reduces a tensor over mesh axes; every member gets the result";
   let description = [{
-    Sums add the shards in ascending order, in f32.
+    Sums add the members' tensors in ascending member order, in f32.
     ```mlir
     %1 = ps.all_reduce sum %0 over ["tp"] : tensor<4x8xf32>
     ```
-    - (collective_c1) axes are axes of the mesh, none twice.
+    - (collective_c1) the axes are distinct axes of the mesh.
   }];
   let arguments = (ins PS_ReductionKindAttr:$kind, PS_NumberTensor:$operand, StrArrayAttr:$axes);
   let results = (outs PS_NumberTensor:$result);
   let assemblyFormat = "`` $kind $operand `over` $axes attr-dict `:` type($result)";
 }
 def PS_ReduceScatterOp : PS_CollectiveOp<"reduce_scatter"> {
-  let summary = "combines over mesh axes; each member keeps its shard along `dim`";
+  let summary = "reduces a tensor over mesh axes; each member keeps its shard along `dim`";
   let description = [{
-    - (reduce_scatter_c1) the operand's `dim` is the result's times the number of shards.
+    - (reduce_scatter_c1) the operand's `dim` is the result's `dim` times the number of shards.
     ```mlir
     %1 = ps.reduce_scatter sum %0 over ["tp"] dim 1 : tensor<4x8xf32> -> tensor<4x4xf32>
     ```
@@ -32,9 +32,9 @@ def PS_ReduceScatterOp : PS_CollectiveOp<"reduce_scatter"> {
   let assemblyFormat = "`` $kind $operand `over` $axes `dim` $dim attr-dict `:` type($operand) `->` type($result)";
 }
 def PS_AllGatherOp : PS_CollectiveOp<"all_gather"> {
-  let summary = "the shards of all members, in order, along `dim`";
+  let summary = "concatenates the shards of all members along `dim`, in member order";
   let description = [{
-    - (all_gather_c1) the result's `dim` is the operand's times the number of shards.
+    - (all_gather_c1) the result's `dim` is the operand's `dim` times the number of shards.
     ```mlir
     %1 = ps.all_gather %0 over ["tp"] dim 1 : tensor<4x4xf32> -> tensor<4x8xf32>
     ```
@@ -44,10 +44,11 @@ def PS_AllGatherOp : PS_CollectiveOp<"all_gather"> {
   let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` type($operand) `->` type($result)";
 }
 def PS_AllToAllOp : PS_CollectiveOp<"all_to_all"> {
-  let summary = "splits along `split`, sends part i to member i, joins what came along `concat`";
+  let summary = "splits along `split`, sends part i to member i, concatenates the received parts along `concat`";
   let description = [{
     - (all_to_all_c1) `split` and `concat` are dims; the number of shards divides the dim `split`.
-    - (all_to_all_c2) the result has the operand's shape with `split` divided and `concat` multiplied by it.
+    - (all_to_all_c2) the result has the operand's shape, with `split` divided and `concat`
+      multiplied by the number of shards.
     ```mlir
     %1 = ps.all_to_all %0 over ["tp"] split 0 concat 1 : tensor<4x4xf32> -> tensor<2x8xf32>
     ```
@@ -57,9 +58,9 @@ def PS_AllToAllOp : PS_CollectiveOp<"all_to_all"> {
   let assemblyFormat = "$operand `over` $axes `split` $split `concat` $concat attr-dict `:` type($operand) `->` type($result)";
 }
 def PS_PermuteOp : PS_CollectiveOp<"permute", [SameOperandsAndResultType]> {
-  let summary = "member i over `axes` sends its tensor to member targets[i]";
+  let summary = "sends the tensor of member i over `axes` to member targets[i]";
   let description = [{
-    - (permute_c1) targets are a permutation of the members.
+    - (permute_c1) `targets` is a permutation of the members.
     ```mlir
     %1 = ps.permute %0 over ["tp"] to [1, 0] : tensor<4x4xf32>
     ```
@@ -69,7 +70,7 @@ def PS_PermuteOp : PS_CollectiveOp<"permute", [SameOperandsAndResultType]> {
   let assemblyFormat = "$operand `over` $axes `to` $targets attr-dict `:` type($result)";
 }
 def PS_ShardIndexOp : PS_CollectiveOp<"shard_index"> {
-  let summary = "the linear index of this rank over `axes`, the last varying fastest";
+  let summary = "returns the linear index of this rank over `axes`, the last varying fastest";
   let description = [{
     ```mlir
     %0 = ps.shard_index over ["dp", "tp"] : tensor<i64>
@@ -80,11 +81,13 @@ def PS_ShardIndexOp : PS_CollectiveOp<"shard_index"> {
   let assemblyFormat = "`over` $axes attr-dict `:` type($result)";
 }
 def PS_ShardSliceOp : PS_CollectiveOp<"shard_slice"> {
-  let summary = "this rank's shard of a whole tensor along `dim`; places past its end are zero";
+  let summary = "returns this rank's shard of a whole tensor along `dim`, padded with zeros past the end";
   let description = [{
-    Shard r over `axes` is the elements from r c on, c the result's size of `dim`. No communication.
+    Shard r over `axes` begins at element r c, where c is the result's size of `dim`. Example: 5
+    elements over 2 shards with c = 3 give shard 1 the last two elements and one zero. Needs no
+    communication.
     - (shard_slice_c1) `dim` is a dim of the operand.
-    - (shard_slice_c2) the shards together cover the operand's `dim`; other dims agree.
+    - (shard_slice_c2) the shards together cover the operand's `dim`; the other dims agree.
     ```mlir
     %1 = ps.shard_slice %0 over ["tp"] dim 1 : tensor<4x8xf32> -> tensor<4x4xf32>
     ```
@@ -94,14 +97,17 @@ def PS_ShardSliceOp : PS_CollectiveOp<"shard_slice"> {
   let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` type($operand) `->` type($result)";
 }
 def PS_WaitOp : PS_CollectiveOp<"wait", [SameOperandsAndResultType]> {
-  let summary = "what a collective yields, from here on: it is started where it stands";
+  let summary = "waits for a collective that runs asynchronously";
   let description = [{
-    A collective whose result goes into a `ps.wait` is only started where it stands; what stands between the two runs
-    meanwhile, and the collective's operand stays unchanged until the wait. Without one it is over where it stands.
-    Lifespan: made by `ps-start-collectives` (level 3) in class functions, read by memory planning and code generation.
+    A collective whose result goes to a `ps.wait` starts at its own position. The ops between the
+    collective and the wait run meanwhile. The collective's operand stays unchanged until the wait.
+    A collective without a wait is complete at its own position.
+
+    Lifespan: created by `ps-start-collectives` (level 3) in class functions; used by memory
+    planning and code generation.
 
     - (wait_c1) the operand is the result of a collective that moves data between ranks.
-    - (wait_c2) nothing else uses that result.
+    - (wait_c2) the operand has no other use.
     ```mlir
     %1 = ps.all_reduce sum %0 over ["tp"] : tensor<4x8xf32>
     %2 = ps.wait %1 : tensor<4x8xf32>

@@ -1,4 +1,4 @@
-// How a reduction combines two elements, for the op and for collectives of the evaluator.
+// Defines how a reduction combines two elements, for the op and for the evaluator's collectives.
 #ifndef PARASHARD_DIALECTS_PS_COMBINE_H
 #define PARASHARD_DIALECTS_PS_COMBINE_H
 

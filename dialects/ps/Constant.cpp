@@ -1,4 +1,4 @@
-// Constants and index sequences, and constant folding.
+// Implements constants, index sequences and constant folding.
 #include "dialects/ps/FoldSupport.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -9,9 +9,9 @@ using namespace parashard::ps;
 // Folding
 //===----------------------------------------------------------------------===//
 
-/// Folded constants have at most so many elements, unless they are splats.
+/// Largest number of elements of a folded constant that is not a splat.
 static constexpr int64_t kFoldLimit = 1 << 16;
-/// Evaluation expands operands of at most so many elements in all.
+/// Largest number of operand elements that folding expands.
 static constexpr int64_t kFoldOperandLimit = 1 << 20;
 
 Tensor parashard::ps::getSplatElement(DenseElementsAttr splat) {
@@ -26,7 +26,7 @@ bool parashard::ps::isSplat(Attribute attr, double value) {
   return getSplatElement(dense).get(0) == value;
 }
 
-/// Returns true when evaluation may expand all operands and the result.
+/// Returns whether operands and result are small enough to fold by evaluation.
 static bool isWithinFoldLimits(RankedTensorType result, ArrayRef<Attribute> operands) {
   int64_t left = kFoldOperandLimit;
   for (Attribute attr : operands) {
@@ -38,13 +38,13 @@ static bool isWithinFoldLimits(RankedTensorType result, ArrayRef<Attribute> oper
   return result.getNumElements() <= kFoldLimit;
 }
 
-/// A type with the same rank and one element.
+/// Returns a type with the same rank and one element.
 static RankedTensorType shrink(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   return RankedTensorType::get(SmallVector<int64_t>(tensor.getRank(), 1), tensor.getElementType());
 }
 
-/// Evaluates `op` as if every tensor had one element.
+/// Evaluates `op` on tensors of one element, and resizes the result.
 static OpFoldResult foldSplats(Operation *op, ArrayRef<Attribute> operands) {
   OperationState state(op->getLoc(), op->getName());
   SmallVector<Tensor> values;
@@ -53,7 +53,7 @@ static OpFoldResult foldSplats(Operation *op, ArrayRef<Attribute> operands) {
     values.push_back(Tensor::fromAttr(
         DenseElementsAttr::get(shrink(dense.getType()), dense.getSplatValue<Attribute>())));
   }
-  // A detached clone with one-element types: its operands stand for the values above.
+  // Create a detached clone with one-element types. The block arguments stand for the values above.
   Block block;
   for (const Tensor &value : values)
     state.operands.push_back(block.addArgument(value.getType(), op->getLoc()));
@@ -118,7 +118,7 @@ OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
 LoweringKind ConstantOp::getLoweringKind() { return LoweringKind::Movement; }
 
-/// A splat is the same everywhere; other constants may be cut along every dim.
+/// A splat is the same on every shard; other constants may be sharded along every dim.
 ShardingRule ConstantOp::getShardingRule() {
   return ShardingRule::elementwise(cast<RankedTensorType>(getType()).getShape(), 0, 1);
 }
@@ -128,7 +128,8 @@ FailureOr<llvm::SmallVector<Tensor>> ConstantOp::evaluate(llvm::ArrayRef<Tensor>
   return llvm::SmallVector<Tensor>{Tensor::fromAttr(getValue())};
 }
 
-/// The shard of a constant along each dim: reshaped to its factors, sliced factor by factor.
+/// Returns this rank's shard of a constant: reshapes it to its factors and slices each sharded
+/// factor.
 static Value sliceFactors(PartitionBuilder &builder, Value whole, RankedTensorType type,
                           ShardingAttr sharding, RankedTensorType localType) {
   SmallVector<int64_t> shape;
@@ -172,7 +173,7 @@ FailureOr<llvm::SmallVector<Value>> ConstantOp::partition(PartitionBuilder &buil
 LogicalResult IotaOp::verify() {
   int64_t rank = cast<RankedTensorType>(getType()).getRank();
   if (getDim() >= uint64_t(rank))
-    return emitOpError() << "counts along dim " << getDim() << " of a tensor with " << rank
+    return emitOpError() << "has dim " << getDim() << " of a tensor with " << rank
                          << " dims (iota_c1)";
   return success();
 }
@@ -192,7 +193,7 @@ FailureOr<llvm::SmallVector<Tensor>> IotaOp::evaluate(llvm::ArrayRef<Tensor>,
   return llvm::SmallVector<Tensor>{std::move(result)};
 }
 
-/// The element is its index along `dim`: the code generator gives it as the only scalar.
+/// The code generator passes the index along `dim` as the only scalar.
 Value IotaOp::emitElement(ElementBuilder &builder, ValueRange scalars) { return scalars.front(); }
 
 FailureOr<llvm::SmallVector<Value>> IotaOp::partition(PartitionBuilder &builder, ValueRange,

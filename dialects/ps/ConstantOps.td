@@ -1,8 +1,8 @@
-// Constants and index sequences.
+// Defines constants and index sequences.
 include "dialects/ps/Base.td"
 
 def PS_ConstantOp : PS_TensorOp<"constant", [ConstantLike, AllTypesMatch<["value", "result"]>, PS_Movement, PS_Partition]> {
-  let summary = "a constant tensor";
+  let summary = "a tensor with a constant value";
   let description = [{
     ```mlir
     %0 = ps.constant dense<1.0> : tensor<2x3xf32>
@@ -16,7 +16,7 @@ def PS_ConstantOp : PS_TensorOp<"constant", [ConstantLike, AllTypesMatch<["value
 }
 
 def PS_IotaOp : PS_TensorOp<"iota", [PS_Elementwise, PS_Partition]> {
-  let summary = "each element is its index along `dim`";
+  let summary = "returns the index of each element along `dim`";
   let description = [{
     ```mlir
     %0 = ps.iota dim 1 : tensor<2x3xi64>

@@ -1,4 +1,4 @@
-// Contractions: labels, sharding rule, meaning, derivative, cost.
+// Implements contractions: verifier, sharding rule, evaluation, derivative and cost.
 #include "dialects/ps/Activations.h"
 #include "dialects/ps/Ps.h"
 #include "llvm/ADT/MapVector.h"
@@ -9,7 +9,7 @@ using namespace parashard::ps;
 
 using Labels = llvm::ArrayRef<int64_t>;
 
-/// Size of every label, in order of appearance on the left, then on the right.
+/// Returns the size of every label, in order of appearance on the left, then on the right.
 static llvm::MapVector<int64_t, int64_t> getLabelSizes(Type lhs, Labels lhsLabels, Type rhs,
                                                        Labels rhsLabels) {
   llvm::MapVector<int64_t, int64_t> sizes;
@@ -42,7 +42,7 @@ void ContractOp::build(OpBuilder &builder, OperationState &state, ContractOp lik
 // Verifier
 //===----------------------------------------------------------------------===//
 
-/// contract_c1.
+/// Verifies contract_c1.
 static LogicalResult verifyLabels(ContractOp op, llvm::StringRef name, Labels labels, Value value) {
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
   if (int64_t(labels.size()) != rank)
@@ -74,7 +74,7 @@ bool ContractOp::isBiasable(int64_t dims) {
          (fits(getLhsLabels(), getRhsLabels()) || fits(getRhsLabels(), getLhsLabels()));
 }
 
-/// contract_c5.
+/// Verifies contract_c5.
 static LogicalResult verifyBias(ContractOp op) {
   if (!op.getBias())
     return success();
@@ -82,11 +82,11 @@ static LogicalResult verifyBias(ContractOp op) {
   auto result = cast<RankedTensorType>(op.getResult().getType());
   if (bias.getElementType() != result.getElementType() || bias.getRank() > result.getRank() ||
       bias.getShape() != result.getShape().take_back(bias.getRank()))
-    return op.emitOpError("has a bias ")
-           << bias << " and yields " << result << ", must have the last dims of that (contract_c5)";
+    return op.emitOpError("has bias type ")
+           << bias << ", must have the last dims of the result " << result << " (contract_c5)";
   if (!op.isBiasable(bias.getRank()))
-    return op.emitOpError("has a bias along dims that are not all that one operand gives to the "
-                          "result (contract_c5)");
+    return op.emitOpError("has a bias along dims that are not exactly the result dims of one "
+                          "operand (contract_c5)");
   return success();
 }
 
@@ -100,7 +100,7 @@ llvm::SmallVector<int64_t> ContractOp::getFreeLabels(unsigned i) {
   return free;
 }
 
-/// The type of the sums of operand `i`.
+/// Returns the type of the sums of operand `i`.
 static RankedTensorType getSumsType(ContractOp op, unsigned i) {
   llvm::SmallVector<int64_t> shape;
   for (auto [label, size] : llvm::zip_equal(op.getResultLabels(), op.getType().getShape()))
@@ -109,13 +109,13 @@ static RankedTensorType getSumsType(ContractOp op, unsigned i) {
   return RankedTensorType::get(shape, op.getType().getElementType());
 }
 
-/// contract_c6.
+/// Verifies contract_c6.
 static LogicalResult verifySums(ContractOp op) {
   std::optional<uint64_t> summed = op.getSummed();
   if (summed.has_value() != (op.getSecond() && !op.getGelu()))
-    return op.emitOpError("has ") << (summed ? "an operand to sum and no second result"
-                                             : "a second result and no operand to sum")
-                                  << " (contract_c6)";
+    return op.emitOpError() << (summed ? "sums an operand but has no second result"
+                                       : "has a second result but sums no operand")
+                            << " (contract_c6)";
   if (!summed)
     return success();
   if (*summed > 1)
@@ -136,18 +136,19 @@ static bool isFloat8(Value value) {
 
 bool ContractOp::isOfFloat8() { return isFloat8(getLhs()) && isFloat8(getRhs()); }
 
-/// contract_c4.
+/// Verifies contract_c4.
 static LogicalResult verifyElements(ContractOp op) {
   Type lhs = getElementTypeOrSelf(op.getLhs().getType()),
        rhs = getElementTypeOrSelf(op.getRhs().getType()), result = op.getType().getElementType();
   if (op.isOfFloat8() ? result.isF64() : lhs != rhs || !mayYield(lhs, result))
     return op.emitOpError("element types are ")
-           << lhs << ", " << rhs << " and " << result << ", must be "
-           << (op.isOfFloat8() ? "of 32 bits or 16" : "one") << " (contract_c4)";
+           << lhs << ", " << rhs << " and " << result << "; "
+           << (op.isOfFloat8() ? "the result must have 32 or 16 bits" : "they must be equal")
+           << " (contract_c4)";
   return success();
 }
 
-/// contract_c7.
+/// Verifies contract_c7.
 static LogicalResult verifyScales(ContractOp op) {
   int64_t count = bool(op.getLhsScale()) + bool(op.getRhsScale());
   if (count != (op.isOfFloat8() ? 2 : 0))
@@ -155,16 +156,16 @@ static LogicalResult verifyScales(ContractOp op) {
                                   << " (contract_c7)";
   if (count == 0)
     return success();
-  for (Value unit : {op.getLhsScale(), op.getRhsScale()})
-    if (auto type = cast<RankedTensorType>(unit.getType());
+  for (Value scale : {op.getLhsScale(), op.getRhsScale()})
+    if (auto type = cast<RankedTensorType>(scale.getType());
         type.getRank() != 0 || !type.getElementType().isF32())
-      return op.emitOpError("has a unit ") << type << ", must be tensor<f32> (contract_c7)";
+      return op.emitOpError("has a scale ") << type << ", must be tensor<f32> (contract_c7)";
   if (op.getSums())
     return op.emitOpError("has both units and sums (contract_c7)");
   return success();
 }
 
-/// contract_c8.
+/// Verifies contract_c8.
 static LogicalResult verifyActivation(ContractOp op) {
   if (!op.hasActivation())
     return success();
@@ -180,7 +181,7 @@ static LogicalResult verifyActivation(ContractOp op) {
     return op.emitOpError("has a GELU or its derivative and a batch label (contract_c8)");
   for (Value value : {Value(op.getAux()), op.getPreActivation()})
     if (value && value.getType() != op.getType())
-      return op.emitOpError("has a GELU or its derivative of ")
+      return op.emitOpError("has a GELU or its derivative with type ")
              << value.getType() << ", must be " << op.getType() << " (contract_c8)";
   return success();
 }
@@ -237,7 +238,7 @@ ShardingRule ContractOp::getShardingRule() {
       factorOf[label] = rule.addFactor(size);
     else
       factorOf[label] = getBias()   ? rule.addWhole(size, "a bias is added once to the whole sum")
-                        : getGelu() ? rule.addWhole(size, "a GELU is one of the whole sum")
+                        : getGelu() ? rule.addWhole(size, "a GELU applies to the whole sum")
                                     : rule.addReduction(size, ReductionKind::Sum);
   auto factors = [&](Labels labels) {
     TensorFactors dims;
@@ -253,7 +254,7 @@ ShardingRule ContractOp::getShardingRule() {
         getResultLabels().take_back(cast<RankedTensorType>(getBias().getType()).getRank())));
     rule.linear = {{0, 2}, {1, 2}};
   }
-  rule.operands.resize(getNumOperands()); // units have no dims
+  rule.operands.resize(getNumOperands()); // scales have no dims
   if (getAux())
     rule.operands.back() = factors(getResultLabels());
   if (getGelu())
@@ -282,7 +283,7 @@ OpCost ContractOp::getCost(TypeRange operands, TypeRange results) {
   return cost;
 }
 
-/// The strides of a tensor by label (0 where it lacks the label).
+/// Returns the strides of a tensor by label, 0 for a missing label.
 static llvm::SmallVector<int64_t> stridesOf(const Tensor &tensor, Labels labels, Labels order) {
   llvm::SmallVector<int64_t> own = tensor.getStrides(), strides;
   for (int64_t label : order) {
@@ -292,7 +293,8 @@ static llvm::SmallVector<int64_t> stridesOf(const Tensor &tensor, Labels labels,
   return strides;
 }
 
-/// The linear indices of all places of a space of `sizes` under `strides`, in row-major order.
+/// Returns the linear offsets of all elements of a space of `sizes` under `strides`, in row-major
+/// order. Example: sizes {2, 2} and strides {4, 1} give {0, 1, 4, 5}.
 static std::vector<int64_t> getOffsets(llvm::ArrayRef<int64_t> sizes,
                                        llvm::ArrayRef<int64_t> strides) {
   std::vector<int64_t> offsets{0};
@@ -328,13 +330,13 @@ FailureOr<llvm::SmallVector<Tensor>> ContractOp::evaluate(llvm::ArrayRef<Tensor>
   auto rightOut = offsets(operands[1], getRhsLabels(), getResultLabels(), outSizes);
   auto rightSum = offsets(operands[1], getRhsLabels(), summed, summedSizes);
   Tensor result(cast<RankedTensorType>(getType()));
-  double unit = isOfFloat8() ? operands.end()[-2].get(0) * operands.back().get(0) : 1;
-  llvm::SmallVector<double> sumsBefore; // the GELU
+  double scale = isOfFloat8() ? operands.end()[-2].get(0) * operands.back().get(0) : 1;
+  llvm::SmallVector<double> sumsBefore; // inputs of the GELU
   for (int64_t i = 0, n = result.size(); i < n; ++i) {
     double sum = 0;
     for (size_t k = 0; k < leftSum.size(); ++k)
       sum += operands[0].get(leftOut[i] + leftSum[k]) * operands[1].get(rightOut[i] + rightSum[k]);
-    sum *= unit;
+    sum *= scale;
     if (getBias())
       sum += operands[2].get(i % operands[2].size());
     if (getPreActivation())
@@ -382,11 +384,11 @@ FailureOr<llvm::SmallVector<Value>> ContractOp::differentiate(BackwardBuilder &b
     return emitOpError("has ") << (getSums()      ? "sums"
                                    : isOfFloat8() ? "units"
                                                   : "a GELU or its derivative")
-                               << ", which ps-fuse makes; differentiate before that",
+                               << ", which ps-fuse creates; run ps-autodiff before ps-fuse",
            failure();
-  llvm::SmallVector<Value> answer(getNumOperands());
+  llvm::SmallVector<Value> result(getNumOperands());
   if (!cotangents[0])
-    return answer;
+    return result;
   auto build = [&](Value other, Labels otherLabels, Labels labels) -> Value {
     return builder.make<ContractOp>(cotangents[0], getResultLabels(), other, otherLabels, labels)
         .getResult();
@@ -398,16 +400,16 @@ FailureOr<llvm::SmallVector<Value>> ContractOp::differentiate(BackwardBuilder &b
     return build(other, otherLabels, labels);
   };
   if (builder.needs(0))
-    answer[0] = side(getLhs(), getRhs(), getRhsLabels(), getLhsLabels());
+    result[0] = side(getLhs(), getRhs(), getRhsLabels(), getLhsLabels());
   if (builder.needs(1))
-    answer[1] = side(getRhs(), getLhs(), getLhsLabels(), getRhsLabels());
+    result[1] = side(getRhs(), getLhs(), getLhsLabels(), getRhsLabels());
   if (getBias() && builder.needs(2)) {
     int64_t rows = getType().getRank() - cast<RankedTensorType>(getBias().getType()).getRank();
     auto scope = builder.weight();
-    answer[2] = builder
+    result[2] = builder
                     .make<ReduceOp>(ReductionKind::Sum, cotangents[0],
                                     llvm::to_vector(llvm::seq<int64_t>(rows)))
                     .getResult();
   }
-  return answer;
+  return result;
 }

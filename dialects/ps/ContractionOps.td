@@ -1,32 +1,45 @@
-// Contractions: every matmul, linear layer and batched matmul is one op.
+// Defines the contraction, the only op for matmuls, linear layers and batched matmuls.
 include "dialects/ps/Base.td"
 
 def PS_FactorTensor : StaticShapeTensorOf<[PS_Float, PS_Float8]>;
 
 def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Cost, AttrSizedOperandSegments, PS_Precision<"Compute">]> {
-  let summary = "a matmul of two tensors summed over the labels that the result lacks";
+  let summary = "contracts two tensors by dim labels, as einsum does";
   let description = [{
-    Einsum with number labels: `lhs`, `rhs`, `result` give each dim a label. A label in both operands
-    and the result is a batch label; in both operands only, contracted; in one operand and the result,
-    free. Matmuls are summed in f32 (f64 for f64). A `bias`, which `ps-fuse` adds for devices whose matmuls take
-    one, is added to the sums before they are rounded. `sums of i`, of `ps-fuse` as well: a second result has the sums of operand
-    `i` over the contracted labels (a bias's gradient beside its weight's), also in f32 and rounded once. With `units`, of
-    `ps-fuse` for devices that multiply 8-bit floats, the operands are such, and the sums are multiplied by both units.
-    `gelu` and `gelu_grad at`, of `ps-fuse` where a user asks for it: the result is the GELU (by the tanh formula) of the sums, with their
-    bias, before they are rounded, and a second result, where there is one, the sums themselves; or the sums times the GELU's derivative at `aux`.
-    - (contract_c1) each list has one label a dim, no label twice in a list.
-    - (contract_c2) dims with one label have one size ("contracted dim has size 768 on the left and 512 on the right").
-    - (contract_c3) every result label is in an operand; a label of one operand only is in the result.
-    - (contract_c4) element types agree; the result of 16-bit floats may be f32, of 8-bit floats (of which there are two kinds)
-      it is bf16, f16 or f32.
-    - (contract_c5) a bias has the result's element type and the sizes of its last dims; one operand has their labels, the other
-      none of them, and the first no other free label of more than one place.
-    - (contract_c6) sums are of an operand 0 or 1, have its free labels in the order of the result, and the result's element type;
-      no label is a batch label, and there is no bias.
-    - (contract_c7) units are there, one f32 number for each operand, where these are of 8-bit floats, and only there; then there
-      are no sums.
-    - (contract_c8) a GELU's second result, or where its derivative is taken, has the result's type; there is one of a GELU, its derivative,
-      sums and units, a derivative goes with no bias, and no label is a batch label.
+    Einsum with numbers as labels: `lhs`, `rhs` and `result` give each dim a label. A label in both
+    operands and the result is a batch label. A label in both operands only is contracted. A label
+    in one operand and the result is free. Sums are accumulated in f32 (f64 for f64).
+
+    `ps-fuse` adds the following epilogues for devices whose matmuls support them:
+    - `bias`: added to the sums before they are rounded.
+    - `sums of i`: the second result holds the sums of operand `i` over the contracted labels,
+      accumulated in f32 and rounded once. The weight's gradient thus computes the bias gradient
+      too.
+    - `units`: the scales of 8-bit operands. The sums are multiplied by both scales.
+    - `gelu`: the result is the tanh GELU of the sums (with bias) before rounding. An optional
+      second result holds the sums themselves.
+    - `gelu_grad at`: the result is the sums times the derivative of the tanh GELU at `aux`.
+
+    The user enables the GELU epilogues with `--matmul-epilogues on`.
+
+    Constraints:
+    - (contract_c1) each list has one label per dim and no label twice.
+    - (contract_c2) dims with the same label have the same size ("contracted dim has size 768 on the
+      left and 512 on the right").
+    - (contract_c3) every result label occurs in an operand; a label of only one operand occurs in
+      the result.
+    - (contract_c4) element types agree. The result of 16-bit operands may be f32. Operands of 8-bit
+      floats may have either format; their result is bf16, f16 or f32.
+    - (contract_c5) a bias has the result's element type and the sizes of its last dims. One operand
+      has the labels of these dims and no other free label of a size above 1; the other operand has
+      none of these labels.
+    - (contract_c6) `sums of` names operand 0 or 1. The sums have its free labels in the order of
+      the result, and the result's element type. There is no batch label and no bias.
+    - (contract_c7) 8-bit operands, and only those, have units: one f32 scalar per operand. They
+      exclude `sums of`.
+    - (contract_c8) the second result of `gelu` and the `aux` of `gelu_grad` have the result's type.
+      `gelu`, `gelu_grad`, `sums of` and units exclude each other. `gelu_grad` excludes a bias. No
+      label is a batch label.
     ```mlir
     %y = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] : (tensor<2x4x8xf32>, tensor<6x8xf32>) -> tensor<2x4x6xf32>
     %z = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] bias %b : (tensor<2x4x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> tensor<2x4x6xf32>
@@ -50,22 +63,23 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
   let hasVerifier = 1;
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::llvm::ArrayRef<int64_t>":$lhsLabels,
     "::mlir::Value":$rhs, "::llvm::ArrayRef<int64_t>":$rhsLabels, "::llvm::ArrayRef<int64_t>":$resultLabels)>,
-    // With the operands, a bias that may be null, and the labels of another contraction.
+    // Takes the labels of `like`, its operands, and a bias that may be null.
     OpBuilder<(ins "::parashard::ps::ContractOp":$like, "::mlir::Value":$bias)>];
   let extraClassDeclaration = [{
-    /// Whether the last `dims` dims of the result are all that one of the operands gives it, dims of
-    /// one place aside: a bias may have these.
+    /// Returns whether a bias may have the last `dims` dims of the result: they must be all dims
+    /// that one operand contributes, except dims of size 1.
     bool isBiasable(int64_t dims);
-    /// Whether both operands are 8-bit floats, which have units.
+    /// Returns whether both operands are 8-bit floats, which have scales.
     bool isOfFloat8();
-    /// The second result as the sums of an operand, or as what the GELU is of; null where it is not that.
+    /// The second result: the sums of an operand, or the input of the GELU; null for other
+    /// contractions.
     ::mlir::Value getSums() { return getSummed() ? getSecond() : ::mlir::Value(); }
     ::mlir::Value getPreActivation() { return getGelu() ? getSecond() : ::mlir::Value(); }
-    /// Whether the result is something else than the sums.
+    /// Returns whether the result is not simply the sums.
     bool hasActivation() { return getGelu() || getAux(); }
-    /// Of the first result.
+    /// Returns the type of the first result.
     ::mlir::RankedTensorType getType() { return ::llvm::cast<::mlir::RankedTensorType>(getResult().getType()); }
-    /// The result's labels that operand `i`, and not the other, has.
+    /// Returns the result's labels that only operand `i` has.
     ::llvm::SmallVector<int64_t> getFreeLabels(unsigned i);
   }];
 }

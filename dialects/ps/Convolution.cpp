@@ -1,4 +1,4 @@
-// Convolutions: geometry, sharding rules, meaning, derivatives, cost.
+// Implements convolutions: geometry, sharding rules, evaluation, derivatives and cost.
 #include "dialects/ps/Windows.h"
 #include <limits>
 
@@ -9,21 +9,21 @@ using namespace parashard::ps;
 // Windows
 //===----------------------------------------------------------------------===//
 
-int64_t Windows::getElement(int64_t place, int64_t tap) const {
+int64_t Windows::getElement(int64_t position, int64_t tap) const {
   int64_t element = 0, stride = 1;
   for (unsigned d = getRank(); d-- > 0;) {
-    int64_t at = place % out[d] * strides[d] + tap % kernel[d] * dilation[d] - low[d];
+    int64_t at = position % out[d] * strides[d] + tap % kernel[d] * dilation[d] - low[d];
     if (at < 0 || at >= in[d])
       return -1;
     element += at * stride;
     stride *= in[d];
-    place /= out[d];
+    position /= out[d];
     tap /= kernel[d];
   }
   return element;
 }
 
-/// The largest size, stride, low and dilation: size * stride + tap * dilation fits 64 bits.
+/// Limit of sizes, strides, low and dilation, so that size * stride + tap * dilation fits 64 bits.
 constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
 
 LogicalResult parashard::ps::verifyWindows(Operation *op, const Windows &windows, TypeRange tensors,
@@ -37,7 +37,7 @@ LogicalResult parashard::ps::verifyWindows(Operation *op, const Windows &windows
              << " dims: batch, channels and space (" << label << ")";
     if (llvm::is_contained(tensor.getShape().drop_front(), 0))
       return op->emitOpError("has an empty tensor of type ")
-             << tensor << ", of which only the batch may be empty (" << label << ")";
+             << tensor << "; only the batch may be empty (" << label << ")";
     if (llvm::any_of(getSpace(tensor), [](int64_t size) { return size > kLargest; }))
       return op->emitOpError("has a tensor of type ")
              << tensor << ", expected space dims of at most " << kLargest << " (" << label << ")";
@@ -49,8 +49,8 @@ LogicalResult parashard::ps::verifyWindows(Operation *op, const Windows &windows
     if (list.size() != space ||
         llvm::any_of(list, [&](int64_t x) { return x < least || x > kLargest; }))
       return op->emitOpError("has ") << name << " [" << list << "], expected " << space
-                                     << " numbers, one a space dim, of at least " << least
-                                     << " and at most " << kLargest << " (" << label << ")";
+                                     << " numbers (one per space dim) from " << least << " to "
+                                     << kLargest << " (" << label << ")";
   return success();
 }
 
@@ -60,11 +60,12 @@ void parashard::ps::addSpace(ShardingRule &rule, TensorFactors &tensor, ArrayRef
 }
 
 //===----------------------------------------------------------------------===//
-// The relation
+// The relation between x, w and y
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The types of x [N, G x C, in], w [G x O, C, kernel] and y [N, G x O, out], and how windows lie.
+/// The types of x [N, G x C, in], w [G x O, C, kernel] and y [N, G x O, out], and the geometry of
+/// the windows.
 struct Relation {
   Type x, w, y;
   Windows windows;
@@ -79,12 +80,12 @@ struct Relation {
   }
   int64_t getBatch() const { return getSize(x, 0); }
   int64_t getGroups() const { return getSize(x, 1) / getSize(w, 1); }
-  int64_t getIn() const { return getSize(w, 1); }                ///< channels of x in a group
-  int64_t getOut() const { return getSize(y, 1) / getGroups(); } ///< channels of y in a group
+  int64_t getIn() const { return getSize(w, 1); }                ///< channels of x per group
+  int64_t getOut() const { return getSize(y, 1) / getGroups(); } ///< channels of y per group
 
   LogicalResult verify(Operation *op) const;
   OpCost getCost() const;
-  /// Calls `visit` with linear indices into x, w and y of each product that the relation has.
+  /// Calls `visit` with the linear indices into x, w and y of each product of the relation.
   template <typename Fn> void forEachProduct(Fn visit) const;
 };
 } // namespace
@@ -103,26 +104,26 @@ LogicalResult Relation::verify(Operation *op) const {
   if (failed(verifyWindows(op, windows, {x, w, y}, "convolution_c1")))
     return failure();
   if (getSize(x, 0) != getSize(y, 0))
-    return op->emitOpError("has a batch of ")
-           << getSize(x, 0) << " and one of " << getSize(y, 0) << " (convolution_c2)";
+    return op->emitOpError("has batch size ") << getSize(x, 0) << " on one side and "
+                                              << getSize(y, 0) << " on the other (convolution_c2)";
   if (getSize(w, 0) != getSize(y, 1) || getSize(x, 1) % getSize(w, 1) != 0 ||
       getSize(y, 1) % getGroups() != 0)
     return op->emitOpError("has a kernel ")
            << w << " between " << getSize(x, 1) << " and " << getSize(y, 1)
-           << " channels, which make no whole groups (convolution_c2)";
+           << " channels, which cannot be divided into groups (convolution_c2)";
   for (unsigned d = 0; d < windows.getRank(); ++d) {
     int64_t begin = (windows.out[d] - 1) * windows.strides[d] - windows.low[d];
     if (begin >= windows.in[d] + windows.low[d])
-      return op->emitOpError("has its last window along space dim ")
-             << d << " at " << begin << ", behind the end of " << windows.in[d] << " and "
-             << windows.low[d] << " zeros (convolution_c3)";
+      return op->emitOpError("last window along space dim ")
+             << d << " begins at " << begin << ", past the end " << windows.in[d] << " + "
+             << windows.low[d] << " (convolution_c3)";
   }
   Type left = getElementTypeOrSelf(op->getOperand(0)),
        right = getElementTypeOrSelf(op->getOperand(1));
   if (left != right || !mayYield(left, getElementTypeOrSelf(op->getResult(0))))
     return op->emitOpError("element types are ")
            << getElementTypeOrSelf(x) << ", " << getElementTypeOrSelf(w) << " and "
-           << getElementTypeOrSelf(y) << ", must be one (convolution_c4)";
+           << getElementTypeOrSelf(y) << "; they must be equal (convolution_c4)";
   return success();
 }
 
@@ -135,18 +136,18 @@ OpCost Relation::getCost() const {
 
 template <typename Fn> void Relation::forEachProduct(Fn visit) const {
   int64_t groups = getGroups(), in = getIn(), out = getOut(), taps = windows.getTaps();
-  int64_t elements = windows.getElements(), places = windows.countPositions();
+  int64_t elements = windows.getElements(), positions = windows.countPositions();
   for (int64_t n = 0; n < getBatch(); ++n)
     for (int64_t o = 0; o < groups * out; ++o)
       for (int64_t c = 0; c < in; ++c)
-        for (int64_t p = 0; p < places; ++p)
+        for (int64_t p = 0; p < positions; ++p)
           for (int64_t k = 0; k < taps; ++k)
             if (int64_t at = windows.getElement(p, k); at >= 0)
               visit((n * groups * in + o / out * in + c) * elements + at, (o * in + c) * taps + k,
-                    (n * groups * out + o) * places + p);
+                    (n * groups * out + o) * positions + p);
 }
 
-/// Sums of products by index of the result, in double.
+/// Adds up products by index of the result, in double.
 template <typename Fn>
 static llvm::SmallVector<Tensor> sumProducts(const Relation &relation, Type type, Fn product) {
   Tensor result(cast<RankedTensorType>(type));
@@ -164,8 +165,8 @@ static llvm::SmallVector<Tensor> sumProducts(const Relation &relation, Type type
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Factors of x, w and y: batch n, groups g, channels c of x and o of y in a group; the one that
-/// the result lacks is summed.
+/// The factors of x, w and y: batch n, groups g, channels c of x and o of y per group. The factor
+/// that the result lacks is summed.
 struct RelationFactors {
   ShardingRule rule;
   TensorFactors x, w, y;
@@ -237,7 +238,8 @@ FailureOr<llvm::SmallVector<Tensor>> ConvolutionOp::evaluate(llvm::ArrayRef<Tens
                      });
 }
 
-/// The cotangent of a kernel: weight-gradient work where the kernel is a variable.
+/// Builds the cotangent of a kernel. Marks the op as weight-gradient work if the kernel is a
+/// variable.
 static Value buildKernelCotangent(BackwardBuilder &builder, Value kernel, Value x, Value y,
                                   ArrayRef<int64_t> strides, ArrayRef<int64_t> low,
                                   ArrayRef<int64_t> dilation) {

@@ -1,19 +1,24 @@
-// Convolutions: one relation between operand, kernel and result, and the op for each of the three.
+// Defines convolutions: one relation between operand, kernel and result, with one op to compute
+// each of the three.
 include "dialects/ps/Base.td"
 
 def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable, PS_Cost, PS_Precision<"Compute">]> {
   let summary = "y[n, o, p] = sum over c, k of x[n, c, p stride + k dilation - low] w[o, c, k]";
   let description = [{
-    x [N, C, space...], w [O, C / groups, kernel...], y [N, O, space...]; x is 0 outside of itself. Group g of the
-    channels of y sees group g of those of x, and the number of groups follows from the types. How many places y
-    has says its type: what stands behind the last window is not read, what lies beyond x is 0.
-    Sums are taken in f32 (f64 for f64). Bias: a `ps.add`.
-    - (convolution_c1) x, w and y have one rank, at least 3; `strides`, `low` and `dilation` have one entry a space
-      dim; strides and dilation are at least 1, low at least 0; no dim is empty. Space dims
-      and these numbers are at most 2^31 - 1.
-    - (convolution_c2) x and y have one batch; w has the channels of y, and a divisor of those of x that makes
-      groups which divide those of y.
-    - (convolution_c3) the last window begins before the end of x with `low` zeros behind it.
+    The shapes are x [N, C, space...], w [O, C / groups, kernel...] and y [N, O, space...]. Elements
+    of x outside its shape are 0. Channel group g of y reads channel group g of x; the types
+    determine the number of groups. The type of y determines the number of windows: elements of x
+    after the last window are not read. Sums are accumulated in f32 (f64 for f64). A bias is a
+    separate `ps.add`.
+
+    Constraints:
+    - (convolution_c1) x, w and y have the same rank, at least 3. `strides`, `low` and `dilation`
+      have one entry per space dim; strides and dilation are at least 1, low at least 0. No dim is
+      empty. Space dims and these numbers are at most 2^31 - 1.
+    - (convolution_c2) x and y have the same batch size. w has as many output channels as y. Its
+      input channels divide the channels of x into groups, and the number of groups divides the
+      channels of y.
+    - (convolution_c3) the last window begins before the end of x, extended by `low` zeros.
     - (convolution_c4) element types agree; the result of 16-bit floats may be f32.
     ```mlir
     %y = ps.convolution %x, %w by [2, 2] low [1, 1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>
@@ -31,8 +36,8 @@ def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable
 def PS_ConvolutionInputOp : PS_TensorOp<"convolution_input", [PS_Library, PS_Differentiable, PS_Cost, PS_Precision<"Compute">]> {
   let summary = "x[n, c, i] = sum over o, k, p with i = p stride + k dilation - low of y[n, o, p] w[o, c, k]";
   let description = [{
-    The cotangent of a `ps.convolution`'s operand from that of its result; a transposed convolution in a model.
-    Constraints as of `ps.convolution`, with the result as x.
+    Computes the cotangent of a `ps.convolution`'s operand from the cotangent of its result. Also
+    imports transposed convolutions. Has the constraints of `ps.convolution`, with the result as x.
     ```mlir
     %x = ps.convolution_input %y, %w by [2, 2] low [1, 1] dilation [1, 1] : (tensor<2x6x4x4xf32>, tensor<6x4x3x3xf32>) -> tensor<2x4x8x8xf32>
     ```
@@ -49,7 +54,8 @@ def PS_ConvolutionInputOp : PS_TensorOp<"convolution_input", [PS_Library, PS_Dif
 def PS_ConvolutionKernelOp : PS_TensorOp<"convolution_kernel", [PS_Library, PS_Differentiable, PS_Cost, PS_Precision<"Compute">]> {
   let summary = "w[o, c, k] = sum over n, p of x[n, c, p stride + k dilation - low] y[n, o, p]";
   let description = [{
-    The cotangent of a `ps.convolution`'s kernel. Constraints as of `ps.convolution`, with the result as w.
+    Computes the cotangent of a `ps.convolution`'s kernel. Has the constraints of `ps.convolution`,
+    with the result as w.
     ```mlir
     %w = ps.convolution_kernel %x, %y by [2, 2] low [1, 1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<2x6x4x4xf32>) -> tensor<6x4x3x3xf32>
     ```

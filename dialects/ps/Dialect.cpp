@@ -1,4 +1,4 @@
-// The dialect `ps`: what it registers, and how it makes constants.
+// Registers the parts of the dialect `ps`, and materializes its constants.
 #include "dialects/ps/Ps.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-// The dialect `ps`: what it is, and its attributes and types.
+// Defines the dialect `ps` with its attributes and types.
 #ifndef PARASHARD_DIALECTS_PS_DIALECT_TD
 #define PARASHARD_DIALECTS_PS_DIALECT_TD
 
@@ -13,10 +13,10 @@ def PS_Dialect : Dialect {
   let cppNamespace = "::parashard::ps";
   let summary = "Tensor programs over named variables, with shardings on a mesh";
   let description = [{
-    `ps` describes a training program on static tensors: a mesh, a set of named
-    variables, and functions that read, write and accumulate into them. It is the
-    dialect of levels 0 (imported) to 3 (partitioned). Everything inside a function
-    is pure SSA; effects on variables happen at the function's exit.
+    `ps` describes a training program on static tensors: a mesh, a set of named variables, and
+    functions that read, write and accumulate into the variables. Levels 0 (imported) to 3
+    (partitioned) use this dialect. Function bodies are pure SSA; effects on variables take place
+    when the function returns.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -44,7 +44,7 @@ class PS_Enum<string name, string summary, list<I32EnumAttrCase> cases>
   let genSpecializedAttr = 0;
 }
 
-def PS_Phase : PS_Enum<"Phase", "what an op is for within a step", [
+def PS_Phase : PS_Enum<"Phase", "phase of a training step", [
     I32EnumAttrCase<"Forward", 0, "forward">,
     I32EnumAttrCase<"BackwardInput", 1, "backward_input">,
     I32EnumAttrCase<"BackwardWeight", 2, "backward_weight">,
@@ -54,7 +54,7 @@ def PS_PhaseAttr : EnumAttr<PS_Dialect, PS_Phase, "phase"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
-def PS_Level : PS_Enum<"Level", "how far a module has come in the compile", [
+def PS_Level : PS_Enum<"Level", "compile level", [
     I32EnumAttrCase<"Imported", 0, "imported">,
     I32EnumAttrCase<"Training", 1, "training">,
     I32EnumAttrCase<"Planned", 2, "planned">,
@@ -66,7 +66,7 @@ def PS_LevelAttr : EnumAttr<PS_Dialect, PS_Level, "level"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
-def PS_AxisKind : PS_Enum<"AxisKind", "what a mesh axis is used for", [
+def PS_AxisKind : PS_Enum<"AxisKind", "kind of mesh axis", [
     I32EnumAttrCase<"Data", 0, "data">,
     I32EnumAttrCase<"Tensor", 1, "tensor">,
     I32EnumAttrCase<"Context", 2, "context">,
@@ -74,7 +74,7 @@ def PS_AxisKind : PS_Enum<"AxisKind", "what a mesh axis is used for", [
     I32EnumAttrCase<"Pipeline", 4, "pipeline">,
     I32EnumAttrCase<"Multiple", 5, "multiple">]>;
 
-def PS_VariableKind : PS_Enum<"VariableKind", "the role of a variable", [
+def PS_VariableKind : PS_Enum<"VariableKind", "kind of variable", [
     I32EnumAttrCase<"Parameter", 0, "parameter">,
     I32EnumAttrCase<"Buffer", 1, "buffer">,
     I32EnumAttrCase<"Constant", 2, "constant">,
@@ -88,8 +88,9 @@ def PS_VariableKindAttr : EnumAttr<PS_Dialect, PS_VariableKind, "variable_kind">
   let assemblyFormat = "$value";
 }
 
-// Attributes of one enum print a space first: before them an op format has `` in place of its own.
-def PS_ReductionKind : PS_Enum<"ReductionKind", "how values are combined", [
+// These enum attributes print a leading space, so op formats write `` before them instead of their
+// own.
+def PS_ReductionKind : PS_Enum<"ReductionKind", "kind of reduction", [
     I32EnumAttrCase<"Sum", 0, "sum">,
     I32EnumAttrCase<"Max", 1, "max">,
     I32EnumAttrCase<"Min", 2, "min">]>;
@@ -97,7 +98,7 @@ def PS_ReductionKindAttr : EnumAttr<PS_Dialect, PS_ReductionKind, "reduction"> {
   let assemblyFormat = "$value";
 }
 
-def PS_Predicate : PS_Enum<"Predicate", "an ordered comparison", [
+def PS_Predicate : PS_Enum<"Predicate", "ordered comparison", [
     I32EnumAttrCase<"Eq", 0, "eq">, I32EnumAttrCase<"Ne", 1, "ne">,
     I32EnumAttrCase<"Lt", 2, "lt">, I32EnumAttrCase<"Le", 3, "le">,
     I32EnumAttrCase<"Gt", 4, "gt">, I32EnumAttrCase<"Ge", 5, "ge">]>;
@@ -105,13 +106,13 @@ def PS_PredicateAttr : EnumAttr<PS_Dialect, PS_Predicate, "predicate"> {
   let assemblyFormat = "$value";
 }
 
-def PS_GeluKind : PS_Enum<"GeluKind", "the formula of the GELU", [
+def PS_GeluKind : PS_Enum<"GeluKind", "GELU formula", [
     I32EnumAttrCase<"Erf", 0, "erf">, I32EnumAttrCase<"Tanh", 1, "tanh">]>;
 def PS_GeluKindAttr : EnumAttr<PS_Dialect, PS_GeluKind, "gelu_kind"> {
   let assemblyFormat = "$value";
 }
 
-def PS_Float8Format : PS_Enum<"Float8Format", "which of the two 8-bit floats", [
+def PS_Float8Format : PS_Enum<"Float8Format", "8-bit float format", [
     I32EnumAttrCase<"E4M3", 0, "e4m3">, I32EnumAttrCase<"E5M2", 1, "e5m2">]>;
 def PS_Float8FormatAttr : EnumAttr<PS_Dialect, PS_Float8Format, "float8_format"> {
   let assemblyFormat = "$value";
@@ -122,10 +123,10 @@ def PS_Float8FormatAttr : EnumAttr<PS_Dialect, PS_Float8Format, "float8_format">
 //===----------------------------------------------------------------------===//
 
 def PS_FactorAttr : PS_Attr<"Factor", "factor"> {
-  let summary = "one factor of a dim: its size and the mesh axes that split it";
+  let summary = "one factor of a dim: its size, and the mesh axes that shard it";
   let description = [{
-    `size` elements (0 when the factor is the whole dim and its size is the dim's),
-    split over the product of `axes`, major to minor. Printed inside a sharding only.
+    A factor of `size` elements (0 if the factor is the whole dim), sharded over the product of
+    `axes`, major to minor. Printed only inside a sharding.
   }];
   let parameters = (ins "int64_t":$size, ArrayRefParameter<"::mlir::StringAttr">:$axes);
   let hasCustomAssemblyFormat = 1;
@@ -134,40 +135,41 @@ def PS_FactorAttr : PS_Attr<"Factor", "factor"> {
 def PS_DimAttr : PS_Attr<"Dim", "dim"> {
   let summary = "the factors of one tensor dim, major to minor";
   let description = [{
-    Held in a normal form: adjacent factors without axes are one, and a dim that is one factor
-    has it with size 0. A whole dim is one factor of size 0 without axes, printed `{}`.
+    Kept in a normal form: adjacent factors without axes are merged, and a dim of only one factor
+    stores size 0. An unsharded dim is one factor of size 0 without axes, printed `{}`.
   }];
   let parameters = (ins ArrayRefParameter<"::parashard::ps::FactorAttr">:$factors);
   let skipDefaultBuilders = 1;
   let builders = [AttrBuilder<(ins "::llvm::ArrayRef<FactorAttr>":$factors)>];
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
-    /// One factor that no axis splits.
+    /// Returns one factor without axes.
     static DimAttr getWhole(::mlir::MLIRContext *context);
-    /// The dim as one factor, split over `axes`.
+    /// Returns one factor that covers the dim, sharded over `axes`.
     static DimAttr getSplit(::mlir::MLIRContext *context, ::llvm::ArrayRef<::mlir::StringAttr> axes);
-    /// True when no axis splits it.
+    /// Returns whether no axis shards the dim.
     bool isWhole() const;
   }];
 }
 
 def PS_PartialAttr : PS_Attr<"Partial", "partial"> {
-  let summary = "a mesh axis over which a value is yet to be combined";
+  let summary = "a mesh axis over which a value still has to be reduced";
   let parameters = (ins "::mlir::StringAttr":$axis, "::parashard::ps::ReductionKind":$kind);
   let hasCustomAssemblyFormat = 1;
 }
 
 def PS_ShardingAttr : PS_Attr<"Sharding", "sharding"> {
-  let summary = "how a tensor lies on a mesh";
+  let summary = "the distribution of a tensor over a mesh";
   let description = [{
     ```
     sharding ::= #ps.sharding<@mesh, [dim, ...] (, partial = {"axis": sum|max|min, ...})?>
     dim      ::= axes | (factor x factor ...)        factor ::= INT axes?        axes ::= {"axis", ...}
     ```
-    `(3 x 384 {"tp"})` reads a dim of 1152 row-major as 3 x 384 and splits the second
-    factor. A factor of size n over k shards gives each c = ceil(n / k) places; shard r
-    holds the elements [min(r c, n), min((r + 1) c, n)), and the rest is padding. With an axis
-    of kind `multiple` among its axes c is rounded up to a multiple of that axis' size.
+    `(3 x 384 {"tp"})` reads a dim of 1152 row-major as 3 x 384 and shards the second factor. A
+    factor of size n over k shards gives each shard c = ceil(n / k) elements. Shard r holds the
+    elements [min(r c, n), min((r + 1) c, n)), and the rest of the shard is padding. Example: n = 10
+    over k = 4 shards gives c = 3, and shard 3 holds element 9 and two elements of padding. If an
+    axis of kind `multiple` is among the axes, c is rounded up to a multiple of its size.
   }];
   let parameters = (ins
     "::mlir::FlatSymbolRefAttr":$mesh,
@@ -176,15 +178,16 @@ def PS_ShardingAttr : PS_Attr<"Sharding", "sharding"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Replicated on every axis: `rank` whole dims and nothing partial.
+    /// Returns the sharding that is replicated on every axis: `rank` whole dims and nothing
+    /// partial.
     static ShardingAttr getReplicated(::mlir::FlatSymbolRefAttr mesh, int64_t rank);
-    /// True when no dim is split and nothing is partial.
+    /// Returns whether no dim is sharded and nothing is partial.
     bool isReplicated() const;
-    /// All axes that split dim `dim`, major to minor over its factors.
+    /// Returns all axes that shard dim `dim`, major to minor over its factors.
     ::llvm::SmallVector<::mlir::StringAttr> getDimAxes(unsigned dim) const;
-    /// The same dims, with nothing partial.
+    /// Returns the same dims with nothing partial.
     ShardingAttr withoutPartial() const;
-    /// The same dims, with `partial` in place of what was there.
+    /// Returns the same dims with this `partial`.
     ShardingAttr withPartial(::llvm::ArrayRef<PartialAttr> partial) const;
   }];
 }
@@ -192,16 +195,16 @@ def PS_ShardingAttr : PS_Attr<"Sharding", "sharding"> {
 def PS_FileAttr : PS_Attr<"File", "file", [TypedAttrInterface]> {
   let summary = "a tensor in a file";
   let description = [{
-    `#ps.file<"model.pt2:data/weights/weight_0">`: the raw bytes of an archive's entry, or
-    `#ps.file<"x.safetensors:name">`. With `slice = [lo:hi, ...]`, the part of it that the
-    variable holds, one range a dim of the tensor in the file; `shape` is then that tensor's shape.
+    Either `#ps.file<"model.pt2:data/weights/weight_0">`, the raw bytes of an archive entry, or
+    `#ps.file<"x.safetensors:name">`. With `slice = [lo:hi, ...]`, one range per dim, the variable
+    holds only this part of the file's tensor. `shape` is then the shape of the file's tensor.
   }];
   let parameters = (ins
     "::mlir::StringAttr":$location,
     OptionalArrayRefParameter<"int64_t">:$shape,
     OptionalArrayRefParameter<"int64_t">:$lower,
     OptionalArrayRefParameter<"int64_t">:$upper,
-    AttributeSelfTypeParameter<"the variable's; none once it is parsed">:$type);
+    AttributeSelfTypeParameter<"type of the variable; none after parsing">:$type);
   let builders = [AttrBuilder<(ins "::mlir::StringAttr":$location,
       CArg<"::llvm::ArrayRef<int64_t>", "{}">:$shape, CArg<"::llvm::ArrayRef<int64_t>", "{}">:$lower,
       CArg<"::llvm::ArrayRef<int64_t>", "{}">:$upper), [{
@@ -213,10 +216,10 @@ def PS_FileAttr : PS_Attr<"File", "file", [TypedAttrInterface]> {
 
 def PS_DistributionAttr : PS_Attr<"Distribution", "distribution", [TypedAttrInterface]> {
   let summary = "initial values drawn per element, keyed by (seed, name, global index)";
-  let description = "`#ps.distribution<normal, 0.0, 0.02>` (mean, standard deviation) or `<uniform, lo, hi>` or `<value, v, 0.0>`.";
+  let description = "`#ps.distribution<normal, 0.0, 0.02>` (mean, standard deviation), `<uniform, lo, hi>`, or `<value, v, 0.0>` (every element is v).";
   let parameters = (ins StringRefParameter<"normal, uniform or value">:$kind,
                         "::mlir::FloatAttr":$first, "::mlir::FloatAttr":$second,
-                        AttributeSelfTypeParameter<"the variable's; none once it is parsed">:$type);
+                        AttributeSelfTypeParameter<"type of the variable; none after parsing">:$type);
   let builders = [AttrBuilder<(ins "::llvm::StringRef":$kind, "::mlir::FloatAttr":$first,
                                    "::mlir::FloatAttr":$second), [{
     return $_get($_ctxt, kind, first, second, ::mlir::NoneType::get($_ctxt));
@@ -226,16 +229,16 @@ def PS_DistributionAttr : PS_Attr<"Distribution", "distribution", [TypedAttrInte
 }
 
 def PS_AxisAttr : PS_Attr<"Axis", "axis"> {
-  let summary = "a named mesh axis: size and kind";
+  let summary = "a named mesh axis with its size and kind";
   let description = [{
-    An axis of kind `multiple` has one device: what it splits is held whole, in a number of places
-    that is a multiple of its size (`ps-align-dims`).
+    An axis of kind `multiple` has one device. It does not shard a dim, but pads the dim to a
+    multiple of the axis size (`ps-align-dims`).
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size,
                         "::parashard::ps::AxisKind":$kind);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
-    /// Devices along it: its size, or 1 where that is a multiple.
+    /// Returns the devices along the axis: its size, or 1 for kind `multiple`.
     int64_t getDevices() const { return getKind() == AxisKind::Multiple ? 1 : getSize(); }
   }];
 }
@@ -246,7 +249,7 @@ def PS_AxisAttr : PS_Attr<"Axis", "axis"> {
 
 def PS_RefType : TypeDef<PS_Dialect, "Ref"> {
   let mnemonic = "ref";
-  let summary = "a variable that is bound where a class function is run";
+  let summary = "a variable that the caller of a class function binds";
   let parameters = (ins "::mlir::RankedTensorType":$tensorType);
   let assemblyFormat = "`<` $tensorType `>`";
 }

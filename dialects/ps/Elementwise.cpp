@@ -1,4 +1,4 @@
-// Ops that give each element from one element at the same place: what they mean and their code.
+// Implements unary elementwise ops: evaluation, code and derivatives.
 #include "dialects/ps/Activations.h"
 #include "dialects/ps/ElementwiseSupport.h"
 #include "dialects/ps/FoldSupport.h"
@@ -13,8 +13,8 @@ using Results = FailureOr<llvm::SmallVector<Tensor>>;
 using Cotangents = FailureOr<llvm::SmallVector<Value>>;
 using Operands = llvm::ArrayRef<Tensor>;
 
-/// A floating unary op: its value, its code and its derivative (of `g`, the operand x and result
-/// y).
+/// Defines a floating-point unary op by its value, its code and its derivative, given the cotangent
+/// `g`, the operand x and the result y.
 #define PS_UNARY(OP, VALUE, CODE, DERIVATIVE)                                                      \
   ShardingRule OP::getShardingRule() { return elementwiseRule(*this); }                            \
   LoweringKind OP::getLoweringKind() { return LoweringKind::Elementwise; }                         \
@@ -41,7 +41,7 @@ static Value emitSigmoid(ElementBuilder &e, Value x) {
   return e.div(one, e.add(one, e.unary<math::ExpOp>(e.neg(x))));
 }
 
-/// max(x, 0) + log1p(exp(-|x|))
+/// Emits max(x, 0) + log1p(exp(-|x|)).
 static Value emitSoftplus(ElementBuilder &e, Value x) {
   Value positive = arith::MaximumFOp::create(e.builder(), e.getLoc(), x, e.constant(x, 0));
   Value rest = e.unary<math::ExpOp>(e.neg(e.unary<math::AbsFOp>(x)));
@@ -77,7 +77,7 @@ PS_UNARY(RoundOp, std::nearbyint(x), e.unary<math::RoundEvenOp>(x), Value())
 #undef PS_UNARY
 
 //===----------------------------------------------------------------------===//
-// neg, abs, not: of integers and bools too
+// neg, abs, not: for integers and bools too
 //===----------------------------------------------------------------------===//
 
 ShardingRule NegOp::getShardingRule() { return elementwiseRule(*this, {{0}}); }
@@ -136,7 +136,7 @@ OpFoldResult NotOp::fold(FoldAdaptor adaptor) {
 }
 
 //===----------------------------------------------------------------------===//
-// gelu, and the gradients that have an op of their own
+// gelu, and the gradients with their own ops
 //===----------------------------------------------------------------------===//
 
 static constexpr double kSqrtHalf = 0.70710678118654752440;
@@ -157,7 +157,7 @@ double parashard::ps::evaluateGeluSlope(GeluKind kind, double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kSqrt2OverPi * (1 + 3 * kCubic * x * x);
 }
 
-/// (1 + erf(x / sqrt 2)) / 2, or (1 + tanh(...)) / 2.
+/// Emits (1 + erf(x / sqrt 2)) / 2, or (1 + tanh(...)) / 2.
 static Value emitGate(ElementBuilder &e, GeluKind kind, Value x) {
   Value half = e.constant(x, 0.5);
   if (kind == GeluKind::Erf)
@@ -168,7 +168,7 @@ static Value emitGate(ElementBuilder &e, GeluKind kind, Value x) {
   return e.fma(half, e.unary<math::TanhOp>(inner), half);
 }
 
-/// The derivative of the GELU at x; with p the gate, 1 - t^2 = 4 p (1 - p).
+/// Emits the derivative of the GELU at x. With p the gate, 1 - t^2 = 4 p (1 - p).
 static Value emitSlope(ElementBuilder &e, GeluKind kind, Value x) {
   Value gate = emitGate(e, kind, x), square = e.mul(x, x);
   if (kind == GeluKind::Erf) {

@@ -1,4 +1,4 @@
-// Ops that give each element from several elements at the same place, and conversions.
+// Implements elementwise ops with several operands, and conversions.
 #include "dialects/ps/ElementwiseSupport.h"
 #include "dialects/ps/FoldSupport.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -15,7 +15,7 @@ using Results = FailureOr<llvm::SmallVector<Tensor>>;
 using Cotangents = FailureOr<llvm::SmallVector<Value>>;
 using Operands = llvm::ArrayRef<Tensor>;
 
-/// Maps pairs: `onFloats(x, y)` or `onInts(x, y)`.
+/// Maps pairs of elements by `onFloats(x, y)` or `onInts(x, y)`.
 template <typename Floats, typename Ints>
 static llvm::SmallVector<Tensor> mapPairs(Operation *op, Operands operands, Floats onFloats,
                                           Ints onInts) {
@@ -25,8 +25,8 @@ static llvm::SmallVector<Tensor> mapPairs(Operation *op, Operands operands, Floa
   return mapElements(op, [&](int64_t i) -> int64_t { return onInts(x.getInt(i), y.getInt(i)); });
 }
 
-/// A binary op: its value (the same text for doubles and ints), its code, its derivatives by x and
-/// y.
+/// Defines a binary op by its value (the same text for doubles and ints), its code, and its
+/// derivatives by x and y.
 #define PS_BINARY(OP, LINEAR, VALUE, CODE, LEFT, RIGHT)                                            \
   ShardingRule OP::getShardingRule() {                                                             \
     llvm::SmallVector<llvm::SmallVector<unsigned, 2>> linear LINEAR;                               \
@@ -50,7 +50,7 @@ static llvm::SmallVector<Tensor> mapPairs(Operation *op, Operands operands, Floa
         [&](BackwardMath &m, Value g) -> Value { return RIGHT; });                                 \
   }
 
-/// Sums, differences and products of integers wrap around.
+/// Computes an integer sum, difference or product that wraps around.
 template <typename Fn> static int64_t wrap(int64_t x, int64_t y, Fn fn) {
   return int64_t(fn(uint64_t(x), uint64_t(y)));
 }
@@ -61,7 +61,7 @@ template <typename T, typename Fn> static T calculate(T x, T y, Fn fn) {
     return fn(x, y);
 }
 
-/// Integers: 0 by a divisor of 0; by -1 the difference from 0, which wraps around.
+/// Divides. An integer divided by 0 gives 0. An integer divided by -1 is negated and wraps around.
 template <typename T> static T divide(T x, T y) {
   if constexpr (std::is_integral_v<T>)
     return y == 0 ? 0 : y == -1 ? wrap(0, x, std::minus()) : x / y;
@@ -69,7 +69,7 @@ template <typename T> static T divide(T x, T y) {
     return x / y;
 }
 
-/// The larger or smaller; NaN when one is.
+/// Return the larger or smaller value; NaN if one is NaN.
 template <typename T> static T larger(T x, T y) { return x != x || x > y ? x : y; }
 template <typename T> static T smaller(T x, T y) { return x != x || x < y ? x : y; }
 
@@ -78,25 +78,26 @@ static Value emitExtreme(ElementBuilder &e, Value x, Value y) {
   Type element = getElementTypeOrSelf(x.getType());
   if (isa<FloatType>(element))
     return FloatOp::create(e.builder(), e.getLoc(), x, y);
-  if (element.isInteger(1)) // true is 1, not -1
+  if (element.isInteger(1)) // true is 1 here, not -1
     return BoolOp::create(e.builder(), e.getLoc(), x, y);
   return IntOp::create(e.builder(), e.getLoc(), x, y);
 }
 
-/// The cotangent of the operand that is chosen by `predicate`; equal ones share it, as in PyTorch.
+/// Returns the cotangent of the operand that `predicate` chooses. Equal operands share the
+/// cotangent, as in PyTorch.
 static Value chosen(BackwardMath &m, Predicate predicate, Value own, Value other, Value g) {
   Value share = m.select(m.compare(Predicate::Eq, own, other), m.scale(g, 0.5), m.constant(g, 0));
   return m.select(m.compare(predicate, own, other), g, share);
 }
 
-/// The derivative of x^y by x: y x^(y - 1). It is 0 for y = 0, also where x = 0.
+/// Returns the derivative of x^y by x: y x^(y - 1). It is 0 for y = 0, even at x = 0.
 static Value powSlope(BackwardMath &m, Value x, Value y) {
   Value zero = m.constant(y, 0);
   Value slope = m.mul(y, m.binary<PowOp>(x, m.sub(y, m.constant(y, 1))));
   return m.select(m.compare(Predicate::Eq, y, zero), zero, slope);
 }
 
-/// The derivative of z = x^y by y: z log x. It is 0 for x = 0 and y >= 0, as in PyTorch.
+/// Returns the derivative of z = x^y by y: z log x. It is 0 for x = 0 and y >= 0, as in PyTorch.
 static Value powExponentSlope(BackwardMath &m, Value x, Value y, Value z) {
   Value zero = m.constant(y, 0), slope = m.mul(z, m.unary<LogOp>(x));
   return m.select(m.compare(Predicate::Eq, x, zero),
@@ -120,13 +121,13 @@ static Value emitBinaryCrossEntropy(ElementBuilder &e, Value p, Value t) {
   return e.sub(e.mul(e.sub(t, e.constant(t, 1)), miss), e.mul(t, hit));
 }
 
-/// The derivative by the probability.
+/// Returns the derivative of binary cross-entropy by the probability.
 static Value bceSlope(BackwardMath &m, Value p, Value t) {
   Value variance = m.mul(p, m.sub(m.constant(p, 1), p));
   return m.div(m.sub(p, t), m.binary<MaxOp>(variance, m.constant(p, kLeastSlopeDivisor)));
 }
 
-/// The derivative by the target.
+/// Returns the derivative of binary cross-entropy by the target.
 static Value bceTargetSlope(BackwardMath &m, Value p) {
   Value least = m.constant(p, kLeastLog);
   return m.sub(m.binary<MaxOp>(m.unary<Log1pOp>(m.neg(p)), least),
@@ -153,7 +154,7 @@ PS_BINARY(BinaryCrossEntropyOp, PS_GROUPS(), binaryCrossEntropy(x, y),
           m.mul(g, bceTargetSlope(m, x)))
 #undef PS_BINARY
 
-/// An op on bits: the same, of integers only.
+/// Defines a bitwise op. Integers only.
 #define PS_BITWISE(OP, VALUE, ARITH)                                                               \
   ShardingRule OP::getShardingRule() { return elementwiseRule(*this); }                            \
   LoweringKind OP::getLoweringKind() { return LoweringKind::Elementwise; }                         \
@@ -202,7 +203,8 @@ OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
   return foldByEvaluation(*this, adaptor.getOperands(), /*uniform=*/true);
 }
 
-/// The constant whose presence decides (`absorbing`) and the one that changes nothing, on bools.
+/// Folds `and` or `or`. On bools, `absorbing` is the constant that decides the result; the opposite
+/// constant is the identity.
 template <typename Op>
 static OpFoldResult foldBits(Op op, typename Op::FoldAdaptor adaptor, double absorbing) {
   if (op.getLhs() == op.getRhs())
@@ -221,7 +223,7 @@ OpFoldResult AndOp::fold(FoldAdaptor adaptor) { return foldBits(*this, adaptor, 
 OpFoldResult OrOp::fold(FoldAdaptor adaptor) { return foldBits(*this, adaptor, 1); }
 
 namespace {
-/// Powers that have other ops: 1, 2, 3, 4, 0.5, -0.5.
+/// Replaces powers by cheaper ops, for the exponents 1, 2, 3, 4, 0.5 and -0.5.
 struct SimplifyPow : OpRewritePattern<PowOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -256,7 +258,7 @@ struct SimplifyPow : OpRewritePattern<PowOp> {
     else if (isSplat(exponent, -0.5))
       result = make.template operator()<RsqrtOp>(x);
     else
-      return rewriter.notifyMatchFailure(op, "the exponent is no constant with an op of its own");
+      return rewriter.notifyMatchFailure(op, "the exponent is not a constant with a cheaper op");
     rewriter.replaceOp(op, result);
     return success();
   }
@@ -338,7 +340,7 @@ OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
 // convert
 //===----------------------------------------------------------------------===//
 
-/// A conversion between floats passes partial sums on (but for their rounding).
+/// Conversions between floats pass on partial sums, apart from rounding.
 ShardingRule ConvertOp::getShardingRule() {
   bool floats = isa<FloatType>(getElementTypeOrSelf(getOperand().getType())) &&
                 isa<FloatType>(getElementTypeOrSelf(getType()));
@@ -350,9 +352,9 @@ ShardingRule ConvertOp::getShardingRule() {
 LoweringKind ConvertOp::getLoweringKind() { return LoweringKind::Elementwise; }
 
 namespace {
-/// Converts floats to integers. A float is clamped to the range of i32 (of i64 for wider results),
-/// truncated, and wrapped to the width of the result. NaN becomes 0. Examples: 300 becomes 44 as
-/// i8, as in PyTorch. Infinity becomes the largest f32 below 2^31 as i32.
+/// Converts floats to integers: clamps a float to the range of i32 (i64 for wider results),
+/// truncates it, and wraps it to the width of the result. NaN becomes 0. Examples: 300 becomes 44
+/// as i8, as in PyTorch. Infinity becomes the largest f32 below 2^31 as i32.
 struct IntegerRange {
   IntegerRange(Type from, Type to) {
     unsigned bits = to.getIntOrFloatBitWidth() <= 32 ? 32 : 64;
@@ -400,7 +402,7 @@ Results ConvertOp::evaluate(Operands operands, const EvaluateContext &) {
       *this, [&](int64_t i) { return x.isFloat() ? range.truncate(x.get(i)) : x.getInt(i); });
 }
 
-/// Bools and ui8 widen with zeros.
+/// Returns whether an element widens with zeros: bools and ui8.
 static bool isUnsignedElement(Type element) {
   return element.isInteger(1) || element.isUnsignedInteger();
 }
@@ -417,7 +419,7 @@ Value ConvertOp::emitElement(ElementBuilder &e, ValueRange scalars) {
   auto lanes = [&](Type element) -> Type {
     if (auto integer = dyn_cast<IntegerType>(element))
       element = IntegerType::get(element.getContext(),
-                                 integer.getWidth()); // arith's integers have no sign
+                                 integer.getWidth()); // arith's integers are signless
     auto vector = dyn_cast<VectorType>(x.getType());
     return vector ? Type(VectorType::get(vector.getShape(), element)) : element;
   };
@@ -483,7 +485,7 @@ OpFoldResult StopGradientOp::fold(FoldAdaptor) {
 // by_mode
 //===----------------------------------------------------------------------===//
 
-/// It passes partial sums of the value that holds on.
+/// Partial sums of the chosen operand pass through.
 ShardingRule ByModeOp::getShardingRule() {
   return elementwiseRule(*this, {{getTraining() ? 0u : 1u}});
 }
@@ -500,9 +502,9 @@ Value ByModeOp::emitElement(ElementBuilder &, ValueRange scalars) {
 
 Cotangents ByModeOp::differentiate(BackwardBuilder &builder, ValueRange cotangents) {
   llvm::SmallVector<Value> answer(2);
-  unsigned holds = getTraining() ? 0 : 1;
-  if (builder.needs(holds))
-    answer[holds] = cotangents[0];
+  unsigned chosenOperand = getTraining() ? 0 : 1;
+  if (builder.needs(chosenOperand))
+    answer[chosenOperand] = cotangents[0];
   return answer;
 }
 

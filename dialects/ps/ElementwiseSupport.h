@@ -1,4 +1,5 @@
-// What the elementwise ops share: loops over host tensors, arithmetic of backwards, 16-bit code.
+// Declares helpers of the elementwise ops: loops over host tensors, arithmetic for backwards,
+// 16-bit code.
 #ifndef PARASHARD_DIALECTS_PS_ELEMENTWISESUPPORT_H
 #define PARASHARD_DIALECTS_PS_ELEMENTWISESUPPORT_H
 
@@ -6,7 +7,8 @@
 
 namespace parashard::ps {
 
-/// One parallel factor a dim; `linear`: groups of operands that the op is linear in together.
+/// Returns a rule with one parallel factor per dim. `linear` lists groups of operands in which the
+/// op is jointly linear.
 template <typename Op>
 ShardingRule elementwiseRule(Op op, llvm::ArrayRef<llvm::SmallVector<unsigned, 2>> linear = {}) {
   auto type = llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType());
@@ -15,7 +17,7 @@ ShardingRule elementwiseRule(Op op, llvm::ArrayRef<llvm::SmallVector<unsigned, 2
   return rule;
 }
 
-/// The result whose element i is `element(i)`, a double or an int64.
+/// Returns the result whose element i is `element(i)`, a double or an int64.
 template <typename Fn> llvm::SmallVector<Tensor> mapElements(mlir::Operation *op, Fn element) {
   Tensor result(llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType()));
   for (int64_t i = 0, n = result.size(); i < n; ++i) {
@@ -30,7 +32,7 @@ template <typename Fn> llvm::SmallVector<Tensor> mapElements(mlir::Operation *op
   return results;
 }
 
-/// Arithmetic on values of one type, in a backward.
+/// Builds arithmetic on values of one type, for a backward.
 class BackwardMath {
 public:
   explicit BackwardMath(BackwardBuilder &builder) : builder(builder) {}
@@ -63,31 +65,31 @@ private:
   BackwardBuilder &builder;
 };
 
-/// One-operand derivative: `derive(math, g)` where the cotangent is given and wanted.
+/// Differentiates a unary op: calls `derive(math, g)` if the cotangent exists and is needed.
 template <typename Fn>
 llvm::SmallVector<mlir::Value> differentiateUnary(BackwardBuilder &builder,
                                                   mlir::ValueRange cotangents, Fn derive) {
-  llvm::SmallVector<mlir::Value> answer(1);
+  llvm::SmallVector<mlir::Value> results(1);
   BackwardMath math(builder);
   if (cotangents[0] && builder.needs(0))
-    answer[0] = derive(math, cotangents[0]);
-  return answer;
+    results[0] = derive(math, cotangents[0]);
+  return results;
 }
 
-/// Two-operand derivative.
+/// Differentiates a binary op.
 template <typename Left, typename Right>
 llvm::SmallVector<mlir::Value>
 differentiateBinary(BackwardBuilder &builder, mlir::ValueRange cotangents, Left left, Right right) {
-  llvm::SmallVector<mlir::Value> answer(2);
+  llvm::SmallVector<mlir::Value> results(2);
   BackwardMath math(builder);
   if (cotangents[0] && builder.needs(0))
-    answer[0] = left(math, cotangents[0]);
+    results[0] = left(math, cotangents[0]);
   if (cotangents[0] && builder.needs(1))
-    answer[1] = right(math, cotangents[0]);
-  return answer;
+    results[1] = right(math, cotangents[0]);
+  return results;
 }
 
-/// Computes in f32 what has 16-bit operands, and rounds the result once.
+/// Computes in f32 for 16-bit operands, and rounds the result once.
 template <typename Fn>
 mlir::Value emitWide(ElementBuilder &e, mlir::ValueRange scalars, Fn compute) {
   llvm::SmallVector<mlir::Value> wide;

@@ -1,10 +1,10 @@
-// Embedding: table rows by index, and its gradient.
+// Implements embedding (table rows by index) and its gradient.
 #include "dialects/ps/Ps.h"
 
 using namespace mlir;
 using namespace parashard::ps;
 
-/// embedding_c1, for the table's type and the rows' type.
+/// Verifies embedding_c1 for the types of the table and the rows.
 static LogicalResult verifyShapes(Operation *op, RankedTensorType table, RankedTensorType indices,
                                   RankedTensorType rows) {
   if (table.getRank() != 2)
@@ -12,8 +12,8 @@ static LogicalResult verifyShapes(Operation *op, RankedTensorType table, RankedT
   llvm::SmallVector<int64_t> expected(indices.getShape());
   expected.push_back(table.getDimSize(1));
   if (rows.getShape() != llvm::ArrayRef(expected))
-    return op->emitOpError("rows have type ") << rows << ", indices and table ask for shape ["
-                                              << llvm::ArrayRef(expected) << "] (embedding_c1)";
+    return op->emitOpError("rows have type ")
+           << rows << ", expected shape [" << llvm::ArrayRef(expected) << "] (embedding_c1)";
   return success();
 }
 
@@ -22,20 +22,20 @@ LogicalResult EmbeddingOp::verify() {
                       getTensorType(getResult()));
 }
 
-/// The factors: vocabulary, width, and one for each dim of the indices.
+/// Returns the rule with the factors vocabulary, width, and one for each dim of the indices.
 static ShardingRule makeRule(RankedTensorType table, RankedTensorType indices, bool gradient) {
   ShardingRule rule;
   unsigned vocabulary = gradient ? rule.addFactor(table.getDimSize(0))
                                  : rule.addReduction(table.getDimSize(0), ReductionKind::Sum);
   unsigned width = rule.addFactor(table.getDimSize(1));
-  TensorFactors places, rows;
+  TensorFactors positions, rows;
   for (int64_t size : indices.getShape())
-    places.push_back(
+    positions.push_back(
         {gradient ? rule.addReduction(size, ReductionKind::Sum) : rule.addFactor(size)});
-  rows = places;
+  rows = positions;
   rows.push_back({width});
   TensorFactors whole{{vocabulary}, {width}};
-  rule.operands = {gradient ? rows : whole, places};
+  rule.operands = {gradient ? rows : whole, positions};
   rule.results = {gradient ? whole : rows};
   rule.linear = {{0}};
   return rule;
@@ -51,7 +51,7 @@ ShardingRule EmbeddingGradOp::getShardingRule() {
 LoweringKind EmbeddingOp::getLoweringKind() { return LoweringKind::Library; }
 LoweringKind EmbeddingGradOp::getLoweringKind() { return LoweringKind::Library; }
 
-/// Reads and writes `rows` rows; the table is not read whole.
+/// Reads and writes only the rows that are looked up, not the whole table.
 OpCost EmbeddingOp::getCost(TypeRange operands, TypeRange results) {
   OpCost cost;
   cost.bytesRead = getByteSize(operands[1]) + getByteSize(results[0]);
@@ -108,14 +108,15 @@ FailureOr<llvm::SmallVector<Value>> EmbeddingOp::differentiate(BackwardBuilder &
 // Partition
 //===----------------------------------------------------------------------===//
 
-/// A scalar i64 made into `like`'s shape.
+/// Broadcasts a scalar i64 to the shape of `like`.
 static Value spreadScalar(PartitionBuilder &builder, Value scalar, RankedTensorType like) {
   auto type = RankedTensorType::get(like.getShape(), builder.getI64Type());
   return builder.make<BroadcastOp>(type, scalar, llvm::ArrayRef<int64_t>{}).getResult();
 }
 
-/// Indices as seen by this rank's shard of the vocabulary: its first row is subtracted. The padding
-/// index, if any, becomes -1, which is in no shard.
+/// Subtracts the first row of this rank's shard of the vocabulary from the indices. The padding
+/// index becomes -1, which is in no shard. Example: shard 1 of 2 with 8 rows each turns index 9
+/// into 1, and index 3 into -5 (gives zeros).
 static Value shiftIndices(PartitionBuilder &builder, Value indices, llvm::ArrayRef<StringAttr> axes,
                           int64_t localRows, std::optional<int64_t> padding) {
   auto wide = RankedTensorType::get(getTensorType(indices).getShape(), builder.getI64Type());
@@ -155,7 +156,7 @@ EmbeddingGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
   auto axes = result ? result.getDimAxes(0) : llvm::SmallVector<StringAttr>();
   if (builder.getShards(axes) == 1) {
     auto results = partitionByCloning(*this, builder, locals, localResults);
-    if (succeeded(results)) // no index is that of a padded row
+    if (succeeded(results)) // no index refers to a padded row
       builder.setZeroPadded(results->front(), 0);
     return results;
   }

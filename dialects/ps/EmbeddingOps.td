@@ -1,12 +1,14 @@
-// Rows of a table by index.
+// Defines the lookup of table rows by index, and its gradient.
 include "dialects/ps/Base.td"
 
 def PS_EmbeddingOp : PS_TensorOp<"embedding", [PS_Library, PS_DifferentiableIn, PS_Partition, PS_Cost]> {
-  let summary = "table rows by index: result[..., :] = table[indices[...], :]";
+  let summary = "looks up table rows: result[..., :] = table[indices[...], :]";
   let description = [{
-    An index outside the table gives zeros (a shard of the vocabulary holds only part of it; whole
-    tables are checked where data is read). With `padding_index` that row gets no gradient.
-    - (embedding_c1) the table has two dims; the result's shape is indices' shape and the table's last dim.
+    An index outside the table gives zeros, since a shard of the vocabulary holds only part of it.
+    Indices are checked against the whole table when data is read. The row `padding_index` gets no
+    gradient.
+    - (embedding_c1) the table has two dims; the result's shape is the indices' shape followed by
+      the table's last dim.
     ```mlir
     %y = ps.embedding %w, %i : tensor<16x8xf32>, tensor<2x4xi64> -> tensor<2x4x8xf32>
     ```
@@ -20,7 +22,7 @@ def PS_EmbeddingOp : PS_TensorOp<"embedding", [PS_Library, PS_DifferentiableIn, 
 }
 
 def PS_EmbeddingGradOp : PS_TensorOp<"embedding_grad", [PS_Library, PS_Partition, PS_Cost, PS_Precision<"Fp32">]> {
-  let summary = "adds each cotangent row to the row of its index, in ascending order";
+  let summary = "adds each cotangent row to the table row of its index, in ascending order";
   let description = [{
     ```mlir
     %g = ps.embedding_grad %d, %i : tensor<2x4x8xf32>, tensor<2x4xi64> -> tensor<16x8xf32>

@@ -1,4 +1,4 @@
-// Scaled 8-bit floats: what they mean and their code.
+// Implements scaled 8-bit floats: evaluation and code.
 #include "dialects/ps/Float8.h"
 #include "dialects/ps/ElementwiseSupport.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -13,12 +13,12 @@ using Results = FailureOr<llvm::SmallVector<Tensor>>;
 namespace {
 constexpr int kBias = 127, kFractionBits = 23; // of f32
 
-/// What there is to know of a format. A number's bits are those of its place among all that are not
-/// negative, from 0 on, and its sign.
+/// The parameters of an 8-bit format. The bits of a nonnegative number are its rank among all
+/// nonnegative numbers, in ascending order; the sign bit is separate.
 struct Format {
   float largest;
-  int mantissa, smallestExponent; ///< bits; of normal numbers
-  int largestBits;                ///< behind it come infinities and NaNs
+  int mantissa, smallestExponent; ///< mantissa bits; exponent of the smallest normal number
+  int largestBits;                ///< bits of the largest finite number; infinities and NaNs follow
 
   explicit Format(Float8Format format)
       : largest(format == Float8Format::E4M3 ? 448 : 57344),
@@ -27,13 +27,13 @@ struct Format {
         largestBits(format == Float8Format::E4M3 ? 0x7e : 0x7b) {}
   explicit Format(Type element)
       : Format(isa<Float8E4M3FNType>(element) ? Float8Format::E4M3 : Float8Format::E5M2) {}
-  /// Of the last place of subnormal numbers, and of the smallest normal ones.
-  int smallestPlace() const { return smallestExponent - mantissa; }
+  /// Returns the exponent of the smallest subnormal number.
+  int getSmallestUlp() const { return smallestExponent - mantissa; }
 };
 
 Format formatOf(Value value) { return Format(getElementTypeOrSelf(value.getType())); }
 
-/// Units beyond would leave f32.
+/// Largest magnitude of a scale's exponent, which keeps scales within f32.
 constexpr int kMostExponent = 100;
 
 float findScale(const Format &format, float amax, int64_t margin) {
@@ -43,18 +43,18 @@ float findScale(const Format &format, float amax, int64_t margin) {
   return std::ldexp(1.0f, int(std::clamp<int64_t>(exponent, -kMostExponent, kMostExponent)));
 }
 
-/// A number that the format has.
-float quantize(const Format &format, float x, float unit) {
-  float scaled = std::ldexp(x, -std::ilogb(unit));
+/// Rounds x / scale to a number of the format.
+float quantize(const Format &format, float x, float scale) {
+  float scaled = std::ldexp(x, -std::ilogb(scale));
   if (std::isnan(scaled))
     return scaled;
   scaled = std::clamp(scaled, -format.largest, format.largest);
   int exponent = scaled == 0 ? 0 : std::max(std::ilogb(scaled), format.smallestExponent);
-  int place = exponent - format.mantissa;
-  return std::ldexp(std::nearbyint(std::ldexp(scaled, -place)), place);
+  int ulp = exponent - format.mantissa;
+  return std::ldexp(std::nearbyint(std::ldexp(scaled, -ulp)), ulp);
 }
 
-/// Code on the bits of f32 numbers, scalars or vectors.
+/// Emits code on the bits of f32 numbers, scalars or vectors.
 class BitCode {
 public:
   BitCode(ElementBuilder &e, Value like) : e(e), b(e.builder()) {
@@ -80,15 +80,13 @@ public:
     return arith::AndIOp::create(b, e.getLoc(), x, number(mask));
   }
   Value either(Value x, Value y) { return arith::OrIOp::create(b, e.getLoc(), x, y); }
-  Value up(Value x, int places) { return arith::ShLIOp::create(b, e.getLoc(), x, number(places)); }
-  Value down(Value x, int places) {
-    return arith::ShRUIOp::create(b, e.getLoc(), x, number(places));
-  }
-  /// The biased exponent of a number.
+  Value up(Value x, int count) { return arith::ShLIOp::create(b, e.getLoc(), x, number(count)); }
+  Value down(Value x, int count) { return arith::ShRUIOp::create(b, e.getLoc(), x, number(count)); }
+  /// Returns the biased exponent of a number.
   Value getField(Value x) { return both(down(getBits(x), kFractionBits), 255); }
-  /// The power of two with a biased exponent.
+  /// Returns the power of two with a biased exponent.
   Value getPower(Value field) { return getReal(up(field, kFractionBits)); }
-  /// 1 over it.
+  /// Returns the inverse of the power of two with a biased exponent.
   Value getInverse(Value field) { return getPower(e.sub(number(2 * kBias), field)); }
   Value clamp(Value x, int64_t least, int64_t most) {
     Value low = arith::MaxSIOp::create(b, e.getLoc(), x, number(least));
@@ -121,31 +119,31 @@ Value emitScale(ElementBuilder &e, const Format &format, Value amax, int64_t mar
   return code.getPower(e.select(isKnown, field, code.number(kBias)));
 }
 
-/// x / unit as a multiple of a power of two: how many, and the power above the smallest. The bits
-/// are then one sum, since those of each power follow those of the one below.
-Value emitQuantize(ElementBuilder &e, const Format &format, Value x, Value unit) {
+/// Emits x / scale as `count` times a power of two. The bits are count + (power << mantissa), since
+/// the numbers of each power follow those of the power below.
+Value emitQuantize(ElementBuilder &e, const Format &format, Value x, Value scale) {
   BitCode code(e, x);
-  Value scaled = code.clamp(e.mul(x, code.getInverse(code.getField(unit))), format.largest);
-  Value place = code.clamp(code.getField(scaled), kBias + format.smallestExponent, 2 * kBias);
-  place = e.sub(place, code.number(format.mantissa));
-  Value units = e.mul(e.unary<math::AbsFOp>(scaled), code.getInverse(place));
-  Value count = code.toInteger(e.unary<math::RoundEvenOp>(units));
-  Value powers = e.sub(place, code.number(kBias + format.smallestPlace()));
+  Value scaled = code.clamp(e.mul(x, code.getInverse(code.getField(scale))), format.largest);
+  Value ulp = code.clamp(code.getField(scaled), kBias + format.smallestExponent, 2 * kBias);
+  ulp = e.sub(ulp, code.number(format.mantissa));
+  Value ulps = e.mul(e.unary<math::AbsFOp>(scaled), code.getInverse(ulp));
+  Value count = code.toInteger(e.unary<math::RoundEvenOp>(ulps));
+  Value powers = e.sub(ulp, code.number(kBias + format.getSmallestUlp()));
   Value size = e.add(count, code.up(powers, format.mantissa));
   size = e.select(e.compare(Predicate::Ne, x, x), code.number(0x7f), size);
   return code.toByte(code.either(size, code.both(code.down(code.getBits(scaled), 24), 0x80)));
 }
 
-/// The number that the bits are, in f32.
+/// Emits the value of 8 bits, in f32.
 Value emitNumber(ElementBuilder &e, const Format &format, Value byte) {
   BitCode code(e, byte);
   Value word = code.fromByte(byte), size = code.both(word, 0x7f);
   int shift = kFractionBits - format.mantissa;
   Value fields = code.up(size, shift);
-  // Their exponents are biased otherwise.
+  // Their exponents have another bias.
   int64_t bias = int64_t(kBias + format.smallestExponent - 1) << kFractionBits;
   Value normal = e.add(fields, code.number(bias));
-  Value smallest = e.constant(code.toReal(size), std::ldexp(1.0, format.smallestPlace()));
+  Value smallest = e.constant(code.toReal(size), std::ldexp(1.0, format.getSmallestUlp()));
   Value subnormal = code.getBits(e.mul(code.toReal(size), smallest));
   Value isSmall = e.compare(Predicate::Lt, size, code.number(1 << format.mantissa));
   Value found = e.select(isSmall, subnormal, normal);
@@ -154,12 +152,12 @@ Value emitNumber(ElementBuilder &e, const Format &format, Value byte) {
   return code.getReal(code.either(found, code.up(code.both(word, 0x80), 24)));
 }
 
-LogicalResult verifyTypes(Operation *op, Value wide, Value unit, StringRef constraint) {
+LogicalResult verifyTypes(Operation *op, Value wide, Value scale, StringRef constraint) {
   if (Type element = getElementTypeOrSelf(wide.getType()); element.getIntOrFloatBitWidth() > 32)
-    return op->emitOpError("is of ")
-           << element << " and 8 bits, must be of 32 bits or 16 (" << constraint << ")";
-  if (Type type = getElementTypeOrSelf(unit.getType()); !type.isF32())
-    return op->emitOpError("takes its unit as f32, not ") << type << " (" << constraint << ")";
+    return op->emitOpError("converts between ")
+           << element << " and 8 bits, expected 32 or 16 bits (" << constraint << ")";
+  if (Type type = getElementTypeOrSelf(scale.getType()); !type.isF32())
+    return op->emitOpError("has scale type ") << type << ", expected f32 (" << constraint << ")";
   return success();
 }
 } // namespace
@@ -183,7 +181,7 @@ Value Float8ScaleOp::emitElement(ElementBuilder &e, ValueRange scalars) {
 
 LogicalResult Float8ScaleOp::verify() {
   if (Type amax = getElementTypeOrSelf(getAmax().getType()); !amax.isF32())
-    return emitOpError("takes amax as f32, not ") << amax << " (float8_scale_c1)";
+    return emitOpError("has amax type ") << amax << ", expected f32 (float8_scale_c1)";
   return success();
 }
 
@@ -205,7 +203,7 @@ Value QuantizeOp::emitElement(ElementBuilder &e, ValueRange scalars) {
 }
 
 LogicalResult QuantizeOp::verify() {
-  return verifyTypes(*this, getOperand(), getUnit(), "quantize_c1");
+  return verifyTypes(*this, getOperand(), getScale(), "quantize_c1");
 }
 
 //===----------------------------------------------------------------------===//
@@ -226,12 +224,12 @@ Value DequantizeOp::emitElement(ElementBuilder &e, ValueRange scalars) {
 }
 
 LogicalResult DequantizeOp::verify() {
-  return verifyTypes(*this, getResult(), getUnit(), "dequantize_c1");
+  return verifyTypes(*this, getResult(), getScale(), "dequantize_c1");
 }
 
 std::optional<Quantized> parashard::ps::findQuantized(Value value) {
   auto dequantize = value.getDefiningOp<DequantizeOp>();
-  auto spread = dequantize ? dequantize.getUnit().getDefiningOp<BroadcastOp>() : BroadcastOp();
+  auto spread = dequantize ? dequantize.getScale().getDefiningOp<BroadcastOp>() : BroadcastOp();
   if (!spread || !spread.getDims().empty())
     return std::nullopt;
   return Quantized{dequantize.getOperand(), spread.getOperand()};

@@ -1,4 +1,4 @@
-// What passes ask of scaled 8-bit floats.
+// Declares queries of scaled 8-bit floats.
 #ifndef PARASHARD_DIALECTS_PS_FLOAT8_H
 #define PARASHARD_DIALECTS_PS_FLOAT8_H
 
@@ -6,12 +6,13 @@
 
 namespace parashard::ps {
 
-/// A tensor in 8 bits, and the one number (`tensor<f32>`) that each of it is multiplied by.
+/// An 8-bit tensor and its scale (`tensor<f32>`), which multiplies every element.
 struct Quantized {
   mlir::Value bits, unit;
 };
 
-/// What `value` is dequantized of, where its unit is one for all; nothing elsewhere.
+/// Returns the 8-bit tensor that `value` dequantizes, if one scale applies to the whole tensor;
+/// else nullopt.
 std::optional<Quantized> findQuantized(mlir::Value value);
 
 } // namespace parashard::ps

@@ -1,13 +1,17 @@
-// Scaled 8-bit floats: x is held as q, x = q unit, with one unit, a power of two, for a whole tensor.
+// Defines scaled 8-bit floats: a tensor x is stored as q with x = q * scale, where one scale, a
+// power of two, applies to the whole tensor.
 include "dialects/ps/Base.td"
 
 def PS_Float8ScaleOp : PS_TensorOp<"float8_scale", [SameOperandsAndResultType, PS_Elementwise,
     DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
-  let summary = "the unit by which a tensor is held in 8 bits, from its largest number";
+  let summary = "computes the scale of an 8-bit tensor from its amax";
   let description = [{
-    2^(margin - floor(log2(M / amax))), where M is the format's largest number: 448 of `e4m3` (4 bits of exponent, 3 of
-    mantissa, no infinities), 57344 of `e5m2`. 1 where `amax` is 0 or not finite, and at least 2^-100, at most 2^100.
-    Lifespan: made by `ps-precision` (level 2); stays to code generation.
+    The result is 2^(margin - floor(log2(M / amax))), where M is the largest number of the format:
+    448 for `e4m3` (4 exponent bits, 3 mantissa bits, no infinities), 57344 for `e5m2`. Example:
+    amax = 100 in `e4m3` with margin 0 gives 2^-2. The result is 1 if `amax` is 0 or not finite, and
+    lies between 2^-100 and 2^100.
+
+    Lifespan: created by `ps-precision` (level 2); used by code generation.
 
     - (float8_scale_c1) `amax` is f32.
     ```mlir
@@ -22,40 +26,44 @@ def PS_Float8ScaleOp : PS_TensorOp<"float8_scale", [SameOperandsAndResultType, P
 
 def PS_QuantizeOp : PS_TensorOp<"quantize", [PS_Elementwise, SameOperandsAndResultShape,
     DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
-  let summary = "the nearest 8-bit float of x / unit";
+  let summary = "rounds x / scale to an 8-bit float";
   let description = [{
-    round(clamp(x / unit)): to the nearest, ties to even, also of subnormals; what is larger than the format's largest number
-    becomes that, NaN stays. `unit` is a positive power of two, so that nothing but the one rounding happens.
-    Lifespan: made by `ps-precision` (level 2), at each operand of a contraction in fp8; stays to code generation. What
-    backward keeps of it are bytes.
+    Computes round(clamp(x / scale)), rounding to nearest with ties to even, including subnormals.
+    Values beyond the largest number of the format become the largest number; NaN stays NaN. `scale`
+    is a positive power of two, so rounding happens only once.
 
-    - (quantize_c1) the operand is of 32 bits or 16, `unit` is f32.
+    Lifespan: created by `ps-precision` (level 2) for each operand of an fp8 contraction; used by
+    code generation. Backward saves only the 8-bit result.
+
+    - (quantize_c1) the operand has 32 or 16 bits; `scale` is f32.
     ```mlir
     %q = ps.quantize %x, %unit : tensor<4x8xbf16>, tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
     ```
   }];
-  let arguments = (ins PS_FloatTensor:$operand, PS_FloatTensor:$unit);
+  let arguments = (ins PS_FloatTensor:$operand, PS_FloatTensor:$scale);
   let results = (outs PS_Float8Tensor:$result);
-  let assemblyFormat = "$operand `,` $unit attr-dict `:` type($operand) `,` type($unit) `->` type($result)";
+  let assemblyFormat = "$operand `,` $scale attr-dict `:` type($operand) `,` type($scale) `->` type($result)";
   let hasVerifier = 1;
 }
 
 def PS_DequantizeOp : PS_TensorOp<"dequantize", [PS_Elementwise, SameOperandsAndResultShape,
     DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
-  let summary = "q unit";
+  let summary = "computes q * scale";
   let description = [{
-    What an 8-bit float stands for. As `unit` is a power of two, it is exact in every type with 3 bits of mantissa and the
-    exponents, such as bf16: a matmul of two of them is that of the 8-bit numbers, scaled.
-    Lifespan: made by `ps-precision` (level 2) in front of each contraction in fp8; `ps-fuse{float8=true}` gives matmuls the
-    8-bit numbers instead.
+    Returns the value that an 8-bit float represents. Since `scale` is a power of two, the result is
+    exact in every type with at least 3 mantissa bits and enough exponent range, such as bf16. A
+    matmul of two dequantized tensors thus equals the scaled matmul of the 8-bit tensors.
 
-    - (dequantize_c1) the result is of 32 bits or 16, `unit` is f32.
+    Lifespan: created by `ps-precision` (level 2) before each fp8 contraction.
+    `ps-fuse{float8=true}` replaces the op by 8-bit matmul operands.
+
+    - (dequantize_c1) the result has 32 or 16 bits; `scale` is f32.
     ```mlir
     %x = ps.dequantize %q, %unit : tensor<4x8xf8E5M2>, tensor<4x8xf32> -> tensor<4x8xbf16>
     ```
   }];
-  let arguments = (ins PS_Float8Tensor:$operand, PS_FloatTensor:$unit);
+  let arguments = (ins PS_Float8Tensor:$operand, PS_FloatTensor:$scale);
   let results = (outs PS_FloatTensor:$result);
-  let assemblyFormat = "$operand `,` $unit attr-dict `:` type($operand) `,` type($unit) `->` type($result)";
+  let assemblyFormat = "$operand `,` $scale attr-dict `:` type($operand) `,` type($scale) `->` type($result)";
   let hasVerifier = 1;
 }

@@ -1,5 +1,4 @@
-// Constant folding through `evaluate`: the folder and the reference evaluator agree by
-// construction.
+// Declares constant folding by `evaluate`, so that the folder and the reference evaluator agree.
 #ifndef PARASHARD_DIALECTS_PS_FOLDSUPPORT_H
 #define PARASHARD_DIALECTS_PS_FOLDSUPPORT_H
 
@@ -7,21 +6,21 @@
 
 namespace parashard::ps {
 
-/// The value of `op`'s only result when all `operands` are constants (one attribute an operand,
-/// null when it is none), the result has at most 2^16 elements and the operands at most 2^20 in
-/// all; null otherwise. A splat in, a splat out is folded at any size by an op that is `uniform`
-/// (equal elements in give equal elements out); a splat is then not expanded.
+/// Folds the only result of `op` if all `operands` are constants; a null attribute is not a
+/// constant. Returns null if the result has more than 2^16 elements, or the operands more than 2^20
+/// in total. A `uniform` op gives equal result elements for equal operand elements. Such an op
+/// folds splats of any size to a splat without expanding them.
 mlir::OpFoldResult foldByEvaluation(mlir::Operation *op, llvm::ArrayRef<mlir::Attribute> operands,
                                     bool uniform);
 
-/// Folds an op whose result has no other elements than its operands: equal splats give a splat of
-/// any size, other constants are evaluated within the limits of `foldByEvaluation`.
+/// Folds an op that only moves elements of its operands. Equal splats fold to a splat of any size.
+/// Other constants fold within the limits of `foldByEvaluation`.
 mlir::OpFoldResult foldMovement(mlir::Operation *op, llvm::ArrayRef<mlir::Attribute> operands);
 
-/// Returns the one element of a splat as a scalar; the splat is not expanded.
+/// Returns the element of a splat as a scalar, without expanding the splat.
 Tensor getSplatElement(mlir::DenseElementsAttr splat);
 
-/// True when `attr` is a splat whose value is `value`.
+/// Returns whether `attr` is a splat of `value`.
 bool isSplat(mlir::Attribute attr, double value);
 
 } // namespace parashard::ps

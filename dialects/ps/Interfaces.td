@@ -1,4 +1,4 @@
-// What an op says about itself: the interfaces through which every pass learns about ops.
+// Defines the interfaces through which passes learn about ops.
 #ifndef PARASHARD_DIALECTS_PS_INTERFACES_TD
 #define PARASHARD_DIALECTS_PS_INTERFACES_TD
 
@@ -6,9 +6,9 @@ include "mlir/IR/OpBase.td"
 
 def PS_ShardingOpInterface : OpInterface<"ShardingOpInterface"> {
   let cppNamespace = "::parashard::ps";
-  let description = "Which factors the op's dims are made of, and what splitting each of them does.";
+  let description = "Describes the factors of the op's dims, and the effect of sharding each factor.";
   let methods = [
-    InterfaceMethod<"The factors of every operand and result dim.",
+    InterfaceMethod<"Returns the factors of every operand and result dim.",
       "::parashard::ps::ShardingRule", "getShardingRule">,
   ];
 }
@@ -16,13 +16,13 @@ def PS_ShardingOpInterface : OpInterface<"ShardingOpInterface"> {
 def PS_PartitionOpInterface : OpInterface<"PartitionOpInterface"> {
   let cppNamespace = "::parashard::ps";
   let description = [{
-    How the op is built on local types. The default clones it on the local operands and
-    result types; a split reduction factor makes the result partial over its axes.
+    Builds the op on local types. By default, clones the op with local operands and result types.
+    Sharding a reduction factor makes the result partial over its axes.
   }];
   let methods = [
     InterfaceMethod<[{
-        Builds the op on `locals` (operands, already resharded to what the op's sharding rule
-        asks for) with results of `localResults`. Returns one value per result.
+        Builds the op on `locals` with results of the types `localResults`. The operands are already
+        resharded as the op's sharding rule requires. Returns one value per result.
       }],
       "::mlir::FailureOr<::llvm::SmallVector<::mlir::Value>>", "partition",
       (ins "::parashard::ps::PartitionBuilder &":$builder, "::mlir::ValueRange":$locals,
@@ -34,15 +34,15 @@ def PS_PartitionOpInterface : OpInterface<"PartitionOpInterface"> {
 
 def PS_DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   let cppNamespace = "::parashard::ps";
-  let description = "The derivative of an op, built from its operands, results and cotangents.";
+  let description = "Builds the derivative of an op from its operands, results and cotangents.";
   let methods = [
-    InterfaceMethod<"True when the op has a derivative for operand number `operand`.",
+    InterfaceMethod<"Returns whether the op has a derivative by operand number `operand`.",
       "bool", "isDifferentiable", (ins "unsigned":$operand), "",
       "return ::llvm::isa<::mlir::FloatType>(::mlir::getElementTypeOrSelf($_op->getOperand(operand).getType()));">,
     InterfaceMethod<[{
-        Builds the backward of the op. `cotangents` has one value per result, null for zero;
-        the answer has one value per operand, null for zero. `builder.needs(i)` says whether the
-        cotangent of operand i is wanted at all.
+        Builds the backward of the op. `cotangents` has one value per result, null for zero. Returns
+        one cotangent per operand, null for zero. `builder.needs(i)` tells whether the cotangent of
+        operand i is needed.
       }],
       "::mlir::FailureOr<::llvm::SmallVector<::mlir::Value>>", "differentiate",
       (ins "::parashard::ps::BackwardBuilder &":$builder, "::mlir::ValueRange":$cotangents)>,
@@ -51,9 +51,9 @@ def PS_DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
 
 def PS_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::parashard::ps";
-  let description = "What the op costs on given types: shardings are priced without building ops.";
+  let description = "Estimates the cost of the op on given types, without building ops.";
   let methods = [
-    InterfaceMethod<"Flops and bytes on these types.", "::parashard::ps::OpCost", "getCost",
+    InterfaceMethod<"Returns flops and bytes for these types.", "::parashard::ps::OpCost", "getCost",
       (ins "::mlir::TypeRange":$operands, "::mlir::TypeRange":$results), "",
       "return ::parashard::ps::elementwiseCost(operands, results);">,
   ];
@@ -61,9 +61,9 @@ def PS_CostOpInterface : OpInterface<"CostOpInterface"> {
 
 def PS_EvaluateOpInterface : OpInterface<"EvaluateOpInterface"> {
   let cppNamespace = "::parashard::ps";
-  let description = "The meaning of the op: naive loops on host tensors.";
+  let description = "Evaluates the op with naive loops on host tensors. Defines the op's semantics.";
   let methods = [
-    InterfaceMethod<"The values of the results.",
+    InterfaceMethod<"Returns the values of the results.",
       "::mlir::FailureOr<::llvm::SmallVector<::parashard::ps::Tensor>>", "evaluate",
       (ins "::llvm::ArrayRef<::parashard::ps::Tensor>":$operands,
            "const ::parashard::ps::EvaluateContext &":$context)>,
@@ -73,17 +73,17 @@ def PS_EvaluateOpInterface : OpInterface<"EvaluateOpInterface"> {
 def PS_LoweringOpInterface : OpInterface<"LoweringOpInterface"> {
   let cppNamespace = "::parashard::ps";
   let description = [{
-    How the op becomes code, without naming a target: `Elementwise` ops give one scalar,
-    `Row` ops are written once against a row builder, `Movement` ops only say where an element
-    comes from, `Library` ops name a call.
+    Lowers the op to code, independently of the target. `Elementwise` ops emit one scalar. `Row` ops
+    are written once against a row builder. `Movement` ops only map result elements to operand
+    elements. `Library` ops call a library function.
   }];
   let methods = [
-    InterfaceMethod<"Which of the four ways.", "::parashard::ps::LoweringKind", "getLoweringKind">,
-    InterfaceMethod<"Elementwise only: the result's element from the operands' elements (arith and math ops; scalars, or vectors of them).",
+    InterfaceMethod<"Returns the kind of lowering.", "::parashard::ps::LoweringKind", "getLoweringKind">,
+    InterfaceMethod<"Elementwise only: computes the result's element from the operands' elements (scalars or vectors) with arith and math ops.",
       "::mlir::Value", "emitElement",
       (ins "::parashard::ps::ElementBuilder &":$builder, "::mlir::ValueRange":$scalars), "",
       "return {};">,
-    InterfaceMethod<"Row only: load, map, reduce, columnReduce, store.",
+    InterfaceMethod<"Row only: emits loads, maps, reductions and stores.",
       "::mlir::LogicalResult", "emitRow", (ins "::parashard::ps::RowBuilder &":$builder), "",
       "return ::mlir::failure();">,
     InterfaceMethod<"Library only: adds the fields of the op's instruction; fails with a diagnostic on the op.",
@@ -106,11 +106,11 @@ def PS_PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
 
 def PS_RandomOpInterface : OpInterface<"RandomOpInterface"> {
   let cppNamespace = "::parashard::ps";
-  let description = "An op that draws random numbers: where its key and micro-batch come from.";
+  let description = "Gives the sources of an op's random numbers: its key and micro-batch.";
   let methods = [
-    InterfaceMethod<"True when it acts as in training.", "bool", "isTraining", (ins), "",
+    InterfaceMethod<"Returns whether the op acts as in training.", "bool", "isTraining", (ins), "",
       "return $_op.getTraining();">,
-    InterfaceMethod<"Takes the key (i64) and the micro-batch (i64) from values from now on.",
+    InterfaceMethod<"Sets the values that give the key (i64) and the micro-batch (i64).",
       "void", "setRandomSource", (ins "::mlir::Value":$key, "::mlir::Value":$microBatch), "",
       "$_op.getRandomKeyMutable().assign(key); $_op.getMicroBatchMutable().assign(microBatch);">,
   ];

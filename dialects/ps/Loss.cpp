@@ -1,4 +1,4 @@
-// Cross-entropy over the last dim, and its gradient.
+// Implements cross-entropy over the last dim, and its gradient.
 #include "dialects/ps/RowSupport.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -17,7 +17,8 @@ void CrossEntropyOp::build(OpBuilder &builder, OperationState &state, Value logi
         builder.getF64FloatAttr(smoothing));
 }
 
-/// Whether a double holds the number, as constants of labels' type are made of doubles.
+/// Returns whether a double holds the number exactly. Constants of labels' type are created from
+/// doubles.
 static bool isWholeDouble(int64_t number) {
   constexpr int64_t kMost = int64_t(1) << 53;
   return number >= -kMost && number <= kMost;
@@ -31,9 +32,9 @@ LogicalResult CrossEntropyOp::verify() {
   if (labels.getElementType().isInteger(1))
     return emitOpError("labels are bools, expected integers (cross_entropy_c2)");
   if (!isWholeDouble(getIgnoreIndex()))
-    return emitOpError("the ignored label is ")
+    return emitOpError("ignored label is ")
            << int64_t(getIgnoreIndex())
-           << ", expected a number of -2^53 to 2^53 (cross_entropy_c3)";
+           << ", expected a number from -2^53 to 2^53 (cross_entropy_c3)";
   auto loss = RankedTensorType::get(labels.getShape(), getComputeType(logits));
   if (getLoss().getType() != loss)
     return emitOpError("loss has type ")
@@ -54,7 +55,7 @@ ShardingRule CrossEntropyGradOp::getShardingRule() {
 LoweringKind CrossEntropyOp::getLoweringKind() { return LoweringKind::Row; }
 LoweringKind CrossEntropyGradOp::getLoweringKind() { return LoweringKind::Row; }
 
-/// About five flops a logit.
+/// Counts about five flops per logit.
 static OpCost logitCost(TypeRange operands, TypeRange results) {
   OpCost cost = elementwiseCost(operands, results);
   cost.otherFlops = 5 * cast<RankedTensorType>(operands[0]).getNumElements();
@@ -68,11 +69,11 @@ OpCost CrossEntropyGradOp::getCost(TypeRange operands, TypeRange results) {
 }
 
 //===----------------------------------------------------------------------===//
-// Meaning
+// Evaluation
 //===----------------------------------------------------------------------===//
 
-/// A label that is neither ignored nor a column gives NaN, here as in compiled code: where data is
-/// read it is an error, and in a padded row anything may stand.
+/// Returns whether a label is a column. Any other label that is not ignored gives NaN, here as in
+/// compiled code. Labels are checked when data is read; padded rows may hold any label.
 static bool isColumn(int64_t label, int64_t columns) { return label >= 0 && label < columns; }
 
 FailureOr<llvm::SmallVector<Tensor>> CrossEntropyOp::evaluate(llvm::ArrayRef<Tensor> operands,
@@ -123,7 +124,8 @@ FailureOr<llvm::SmallVector<Tensor>> CrossEntropyGradOp::evaluate(llvm::ArrayRef
 
 bool CrossEntropyOp::isDifferentiable(unsigned operand) { return operand == 0; }
 
-/// Through the loss by cross_entropy_grad, through the log-sum-exp by softmax times its cotangent.
+/// Differentiates the loss by cross_entropy_grad, and the log-sum-exp by softmax times its
+/// cotangent.
 FailureOr<llvm::SmallVector<Value>> CrossEntropyOp::differentiate(BackwardBuilder &builder,
                                                                   ValueRange cotangents) {
   llvm::SmallVector<Value> answer(2);
@@ -156,7 +158,7 @@ FailureOr<llvm::SmallVector<Value>> CrossEntropyOp::differentiate(BackwardBuilde
 // Code
 //===----------------------------------------------------------------------===//
 
-/// What the row's label says: whether it counts, whether it is a column at all, and that column.
+/// Values for the label of a row: the label, whether it is ignored, and whether it is a column.
 namespace {
 struct LabelCode {
   Value label, ignored, inRange;
@@ -175,7 +177,8 @@ static LabelCode emitLabel(RowBuilder &row, unsigned operand, int64_t ignoreInde
   return {label, ignored, arith::AndIOp::create(b, s.getLoc(), low, high)};
 }
 
-/// A label outside the columns that is not ignored gives NaN: visible, and no read out of bounds.
+/// Gives NaN for a label outside the columns that is not ignored. The error is visible and never
+/// reads out of bounds.
 LogicalResult CrossEntropyOp::emitRow(RowBuilder &row) {
   Type compute = getComputeType(getLogits().getType());
   ElementBuilder &s = row.scalars();
@@ -204,7 +207,8 @@ LogicalResult CrossEntropyOp::emitRow(RowBuilder &row) {
   return success();
 }
 
-/// An ignored row gets zeros by a choice, not by a factor: its logits may be infinite or NaN.
+/// Selects zeros for an ignored row instead of multiplying by 0, since its logits may be infinite
+/// or NaN.
 LogicalResult CrossEntropyGradOp::emitRow(RowBuilder &row) {
   Type element = getElementTypeOrSelf(getLogits().getType());
   ElementBuilder &s = row.scalars();
@@ -230,8 +234,8 @@ LogicalResult CrossEntropyGradOp::emitRow(RowBuilder &row) {
 // Partition of the vocabulary
 //===----------------------------------------------------------------------===//
 
-/// Which rows are ignored; whether a row's label is a column of any rank; where a local logit is
-/// its row's label.
+/// Values for partitioned rows: whether a row is ignored, whether its label is a column of any
+/// rank, and which local logit is its label.
 namespace {
 struct LocalLabels {
   Value ignored, inRange, isLabel;
@@ -248,8 +252,8 @@ static LocalLabels partitionLabels(RowPartition &row, Value labels, Value logits
           row.compare(Predicate::Eq, row.columns(logits), row.spread(wide, logits))};
 }
 
-/// Logits of whole rows, -inf in their padding: there softmax is 0, and so is the gradient of a
-/// loss that is not smoothed.
+/// Fills the padding of unsharded rows with -inf. There softmax is 0, and so is the gradient of a
+/// loss without smoothing.
 static llvm::SmallVector<Value> withoutPaddedLogits(RowPartition &row, ValueRange locals) {
   llvm::SmallVector<Value> masked(locals);
   masked[0] = row.select(locals[0], -INFINITY);

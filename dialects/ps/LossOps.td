@@ -1,15 +1,18 @@
-// Losses.
+// Defines loss functions.
 include "dialects/ps/Base.td"
 
 def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "lse"]>, PS_Row, PS_DifferentiableIn, PS_Partition, PS_Cost, PS_Precision<"Fp32", 1, 0>]> {
-  let summary = "-log softmax(logits)[label] per row, 0 where the label is ignored; and the log-sum-exp";
+  let summary = "computes -log softmax(logits)[label] per row, 0 for ignored labels; and the log-sum-exp";
   let description = [{
-    `logits` [..., V], `labels` [...] in [0, V) or `ignore_index`; both results have the labels' shape.
-    The mean of a loss is a `ps.reduce` of it and of the count of labels that are not ignored.
-    With `smoothing` s, (1 - s) nll + s mean over V of (lse - logit).
+    The shapes are `logits` [..., V] and `labels` [...], with values in [0, V) or `ignore_index`.
+    Both results have the labels' shape. The mean of the loss is a `ps.reduce` of the loss and of
+    the count of labels that are not ignored. With `smoothing` s, the loss is (1 - s) nll + s mean
+    over V of (lse - logit).
+
+    Constraints:
     - (cross_entropy_c1) labels have the logits' shape without the last dim.
     - (cross_entropy_c2) labels are integers.
-    - (cross_entropy_c3) `ignore_index` is a number of -2^53 to 2^53.
+    - (cross_entropy_c3) `ignore_index` lies between -2^53 and 2^53.
     ```mlir
     %l, %lse = ps.cross_entropy %x, %t ignore -100 : tensor<4x8xf32>, tensor<4xi64> -> tensor<4xf32>
     ```
@@ -27,7 +30,7 @@ def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "ls
 }
 
 def PS_CrossEntropyGradOp : PS_TensorOp<"cross_entropy_grad", [AllTypesMatch<["cotangent", "lse"]>, AllTypesMatch<["logits", "result"]>, PS_Row, PS_Partition, PS_Cost, PS_Precision<"Fp32", 1, 1>]> {
-  let summary = "cotangent (softmax(logits) - onehot(label)) per row, 0 where ignored";
+  let summary = "computes cotangent * (softmax(logits) - onehot(label)) per row, 0 for ignored labels";
   let description = [{
     ```mlir
     %d = ps.cross_entropy_grad %x, %g, %t, %lse ignore -100 : tensor<4x8xf32>, tensor<4xf32>, tensor<4xi64>

@@ -1,4 +1,4 @@
-// Keeps the marks of ops through rewrites.
+// Declares the listener that keeps the marks of ops through rewrites.
 #ifndef PARASHARD_DIALECTS_PS_MARKLISTENER_H
 #define PARASHARD_DIALECTS_PS_MARKLISTENER_H
 
@@ -7,9 +7,8 @@
 
 namespace parashard::ps {
 
-/// Every rewrite after level 1 runs under it: an op that a rewrite makes takes the phase, the
-/// segment and the origin of the op that it replaces, and its values that op's shardings where
-/// types agree.
+/// Copies marks from a replaced op to the ops that replace it: phase, segment and origin, and the
+/// shardings of values with equal types. Every rewrite after level 1 uses this listener.
 class MarkListener : public mlir::RewriterBase::Listener {
 public:
   void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint previous) override;
@@ -17,7 +16,7 @@ public:
   void notifyOperationErased(mlir::Operation *op) override;
 
 private:
-  llvm::SmallVector<mlir::Operation *> made; ///< since the last replacement
+  llvm::SmallVector<mlir::Operation *> created; ///< ops created since the last replacement
 };
 
 } // namespace parashard::ps

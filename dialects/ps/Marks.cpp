@@ -1,4 +1,4 @@
-// Marks on ops and the helpers that read shardings, meshes and local types.
+// Implements marks on ops, and queries of shardings, meshes and local types.
 #include "dialects/ps/MarkListener.h"
 #include "dialects/ps/Ps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -58,14 +58,15 @@ MeshOp parashard::ps::getMesh(Operation *anywhere) {
 
 RankedTensorType parashard::ps::getLocalType(RankedTensorType global, ShardingAttr sharding,
                                              MeshOp mesh) {
-  if (!sharding || int64_t(sharding.getDims().size()) != global.getRank()) // the verifier says so
+  if (!sharding ||
+      int64_t(sharding.getDims().size()) != global.getRank()) // the verifier reports the error
     return global;
   SmallVector<int64_t> shape;
   for (auto [size, dim] : llvm::zip_equal(global.getShape(), sharding.getDims())) {
     int64_t local = 1;
     for (FactorAttr factor : dim.getFactors()) {
       if (!llvm::all_of(factor.getAxes(), [&](StringAttr axis) { return mesh.getAxisSize(axis); }))
-        return global; // an axis that the mesh lacks: verifyModule says so
+        return global; // the mesh lacks an axis: verifyModule reports the error
       int64_t whole = factor.getSize() ? factor.getSize() : size;
       local *= mesh.getShardSize(whole, factor.getAxes());
     }
@@ -78,7 +79,7 @@ RankedTensorType parashard::ps::getLocalType(RankedTensorType global, ShardingAt
 // MarkListener
 //===----------------------------------------------------------------------===//
 
-/// Gives each value of `to` that has none the sharding of a result of `from` with its type.
+/// Gives each unsharded result of `to` the sharding of a result of `from` with the same type.
 static void copyShardings(Operation *from, Operation *to) {
   if (!from->hasAttr(kShardingsMark))
     return;
@@ -95,15 +96,15 @@ static void copyShardings(Operation *from, Operation *to) {
 
 void MarkListener::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint previous) {
   if (!previous.isSet() && !op->hasAttr(kPhaseMark))
-    made.push_back(op);
+    created.push_back(op);
 }
 
 void MarkListener::notifyOperationReplaced(Operation *op, ValueRange) {
-  for (Operation *replacement : made) {
+  for (Operation *replacement : created) {
     copyMarks(op, replacement);
     copyShardings(op, replacement);
   }
-  made.clear();
+  created.clear();
 }
 
-void MarkListener::notifyOperationErased(Operation *op) { llvm::erase(made, op); }
+void MarkListener::notifyOperationErased(Operation *op) { llvm::erase(created, op); }

@@ -1,4 +1,4 @@
-// Ops that only say where an element comes from: reshape, transpose, broadcast, slice, pad, concat.
+// Implements ops that only move elements: reshape, transpose and broadcast.
 #include "dialects/ps/FoldSupport.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -7,18 +7,19 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-/// Reads `from[source(i)]` for every element i of a tensor of `type`; -1 leaves a zero.
+/// Gathers `from[source(i)]` for every element i of a tensor of `type`. An index of -1 gives a
+/// zero.
 static Tensor gatherElements(RankedTensorType type, const Tensor &from,
                              llvm::function_ref<int64_t(ArrayRef<int64_t>)> source) {
   Tensor result(type);
   for (int64_t i = 0; i < result.size(); ++i) {
-    int64_t at = source(result.delinearize(i));
-    if (at < 0)
+    int64_t index = source(result.delinearize(i));
+    if (index < 0)
       continue;
     if (result.isFloat())
-      result.set(i, from.get(at));
+      result.set(i, from.get(index));
     else
-      result.setInt(i, from.getInt(at));
+      result.setInt(i, from.getInt(index));
   }
   return result;
 }
@@ -39,13 +40,14 @@ LogicalResult ReshapeOp::verify() {
 }
 
 namespace {
-/// Finds the factors that two shapes with as many elements have in common.
+/// Finds the common factors of two shapes with the same number of elements. Example: [6, 4] and [3,
+/// 8] give the minor factors 4 (of 4 and 8), 2 (of 6 and 8) and 3 (of 6 and 3).
 class FactorMatcher {
 public:
   FactorMatcher(ShardingRule &rule, ArrayRef<int64_t> from, ArrayRef<int64_t> to)
       : rule(rule), left(from), right(to), leftFactors(from.size()), rightFactors(to.size()) {}
 
-  /// Walks both shapes from the minor end: what the dims' rests have in common becomes a factor.
+  /// Walks both shapes from the minor end. The common divisor of the current dims becomes a factor.
   void run() {
     if (llvm::is_contained(left, 0)) {
       takeWhole(left, left, leftFactors, 0, i);
@@ -68,7 +70,7 @@ public:
   TensorFactors getRight() const { return rightFactors; }
 
 private:
-  /// Steps `at` to the next dim that has a rest; false at the end.
+  /// Moves `at` to the next dim with a remaining size above 1. Returns false at the end.
   static bool skipOnes(ArrayRef<int64_t> rests, int64_t &at) {
     while (at >= 0 && rests[at] == 1)
       --at;
@@ -81,8 +83,9 @@ private:
     factors[dim].insert(factors[dim].begin(), factor);
   }
 
-  /// Minor rests without a common divisor: up to where the products meet, only what the dims have
-  /// in common at the major end can be split.
+  /// Handles minor dims without a common divisor, up to the dims where the products of sizes are
+  /// equal. Only a common divisor at the major end of these dims may be sharded. Example: [4, 3]
+  /// and [6, 2] share only the major factor 2 of 4 and 6.
   void matchStretch() {
     int64_t leftEnd = i, rightEnd = j, leftProduct = left[i], rightProduct = right[j];
     while (leftProduct != rightProduct) {
@@ -123,11 +126,11 @@ private:
         factors[dim] = {rule.addWhole(0, "the tensor has no elements")};
       else if (sizes[dim] > 1)
         take(rests, factors, dim, sizes[dim],
-             rule.addWhole(sizes[dim], "reshape mixes its dims in sizes without a common divisor"));
+             rule.addWhole(sizes[dim], "reshape mixes dims whose sizes have no common divisor"));
   }
 
   ShardingRule &rule;
-  SmallVector<int64_t> left, right; ///< what of each dim has no factor yet
+  SmallVector<int64_t> left, right; ///< remaining size of each dim, without its factors so far
   TensorFactors leftFactors, rightFactors;
   int64_t i = int64_t(left.size()) - 1, j = int64_t(right.size()) - 1;
 };
@@ -170,13 +173,13 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
 }
 
 namespace {
-/// reshape(reshape(x)) is one reshape.
+/// Merges reshape(reshape(x)) into one reshape.
 struct MergeReshapes : OpRewritePattern<ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ReshapeOp op, PatternRewriter &rewriter) const override {
     auto inner = op.getOperand().getDefiningOp<ReshapeOp>();
     if (!inner)
-      return rewriter.notifyMatchFailure(op, "operand is no reshape");
+      return rewriter.notifyMatchFailure(op, "operand is not a reshape");
     rewriter.modifyOpInPlace(op, [&] { op.getOperandMutable().assign(inner.getOperand()); });
     return success();
   }
@@ -215,8 +218,8 @@ LogicalResult TransposeOp::verify() {
   SmallVector<int64_t> sorted(getPermutation());
   llvm::sort(sorted);
   if (!llvm::equal(sorted, llvm::seq<int64_t>(0, type.getRank())))
-    return emitOpError() << "[" << getPermutation() << "] is no permutation of the dims of " << type
-                         << " (transpose_c1)";
+    return emitOpError() << "[" << getPermutation() << "] is not a permutation of the dims of "
+                         << type << " (transpose_c1)";
   RankedTensorType expected = permute(type, getPermutation());
   if (expected != getType())
     return emitOpError() << "has a result of type " << getType() << ", expected " << expected
@@ -236,12 +239,12 @@ LoweringKind TransposeOp::getLoweringKind() { return LoweringKind::Movement; }
 
 FailureOr<llvm::SmallVector<Tensor>> TransposeOp::evaluate(llvm::ArrayRef<Tensor> operands,
                                                            const EvaluateContext &) {
-  SmallVector<int64_t> place(getPermutation().size());
+  SmallVector<int64_t> source(getPermutation().size());
   return llvm::SmallVector<Tensor>{
       gatherElements(getTensorType(getResult()), operands[0], [&](ArrayRef<int64_t> index) {
         for (auto [i, d] : llvm::enumerate(getPermutation()))
-          place[d] = index[i];
-        return operands[0].linearize(place);
+          source[d] = index[i];
+        return operands[0].linearize(source);
       })};
 }
 
@@ -257,13 +260,13 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
 }
 
 namespace {
-/// transpose(transpose(x)) is one transpose.
+/// Merges transpose(transpose(x)) into one transpose.
 struct MergeTransposes : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
     auto inner = op.getOperand().getDefiningOp<TransposeOp>();
     if (!inner)
-      return rewriter.notifyMatchFailure(op, "operand is no transpose");
+      return rewriter.notifyMatchFailure(op, "operand is not a transpose");
     SmallVector<int64_t> permutation;
     for (int64_t d : op.getPermutation())
       permutation.push_back(inner.getPermutation()[d]);
@@ -314,12 +317,12 @@ LoweringKind BroadcastOp::getLoweringKind() { return LoweringKind::Movement; }
 
 FailureOr<llvm::SmallVector<Tensor>> BroadcastOp::evaluate(llvm::ArrayRef<Tensor> operands,
                                                            const EvaluateContext &) {
-  SmallVector<int64_t> place(getDims().size());
+  SmallVector<int64_t> source(getDims().size());
   return llvm::SmallVector<Tensor>{
       gatherElements(getTensorType(getResult()), operands[0], [&](ArrayRef<int64_t> index) {
         for (auto [d, dim] : llvm::enumerate(getDims()))
-          place[d] = index[dim];
-        return operands[0].linearize(place);
+          source[d] = index[dim];
+        return operands[0].linearize(source);
       })};
 }
 
@@ -344,13 +347,13 @@ OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
 }
 
 namespace {
-/// broadcast(broadcast(x)) is one broadcast.
+/// Merges broadcast(broadcast(x)) into one broadcast.
 struct MergeBroadcasts : OpRewritePattern<BroadcastOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(BroadcastOp op, PatternRewriter &rewriter) const override {
     auto inner = op.getOperand().getDefiningOp<BroadcastOp>();
     if (!inner)
-      return rewriter.notifyMatchFailure(op, "operand is no broadcast");
+      return rewriter.notifyMatchFailure(op, "operand is not a broadcast");
     SmallVector<int64_t> dims;
     for (int64_t dim : inner.getDims())
       dims.push_back(op.getDims()[dim]);

@@ -1,4 +1,4 @@
-// Ops that only say where an element comes from.
+// Defines ops that only move elements.
 include "dialects/ps/Base.td"
 
 class PS_MovementOp<string mnemonic, list<Trait> traits = []>
@@ -7,9 +7,9 @@ class PS_MovementOp<string mnemonic, list<Trait> traits = []>
 }
 
 def PS_ReshapeOp : PS_MovementOp<"reshape", [PS_Partition]> {
-  let summary = "the same elements, row-major, under another shape";
+  let summary = "changes the shape, keeping the elements in row-major order";
   let description = [{
-    - (reshape_c1) operand and result have as many elements and the same element type.
+    - (reshape_c1) operand and result have the same number of elements and the same element type.
     ```mlir
     %0 = ps.reshape %a : tensor<2x6xf32> -> tensor<2x2x3xf32>
     ```
@@ -22,10 +22,10 @@ def PS_ReshapeOp : PS_MovementOp<"reshape", [PS_Partition]> {
 }
 
 def PS_TransposeOp : PS_MovementOp<"transpose"> {
-  let summary = "result dim i is operand dim permutation[i]";
+  let summary = "permutes dims: result dim i is operand dim permutation[i]";
   let description = [{
-    - (transpose_c1) `permutation` is one of the operand's dims.
-    - (transpose_c2) the result's shape is the permuted one.
+    - (transpose_c1) `permutation` is a permutation of the operand's dims.
+    - (transpose_c2) the result's shape is the permuted shape.
     ```mlir
     %0 = ps.transpose %a [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
     ```
@@ -39,9 +39,9 @@ def PS_TransposeOp : PS_MovementOp<"transpose"> {
 }
 
 def PS_BroadcastOp : PS_MovementOp<"broadcast"> {
-  let summary = "operand dim i becomes result dim dims[i]; other result dims repeat";
+  let summary = "repeats elements: operand dim i becomes result dim dims[i], other result dims repeat";
   let description = [{
-    - (broadcast_c1) `dims` are increasing dims of the result, one an operand dim.
+    - (broadcast_c1) `dims` are increasing dims of the result, one per operand dim.
     - (broadcast_c2) operand dim i has the size of result dim dims[i].
     ```mlir
     %0 = ps.broadcast %a dims [1] : tensor<3xf32> -> tensor<2x3xf32>
@@ -55,9 +55,10 @@ def PS_BroadcastOp : PS_MovementOp<"broadcast"> {
 }
 
 def PS_SliceOp : PS_MovementOp<"slice", [PS_Partition]> {
-  let summary = "elements start, start + stride, ... below limit, per dim";
+  let summary = "takes the elements start, start + stride, ... below limit of each dim";
   let description = [{
-    - (slice_c1) `starts`, `limits`, `strides` have one entry a dim; 0 <= start <= limit <= size; stride >= 1.
+    - (slice_c1) `starts`, `limits` and `strides` have one entry per dim; 0 <= start <= limit <=
+      size; stride >= 1.
     - (slice_c2) the result's dim is ceil((limit - start) / stride).
     ```mlir
     %0 = ps.slice %a [0, 1] to [2, 3] by [1, 1] : tensor<2x4xf32> -> tensor<2x2xf32>
@@ -73,10 +74,13 @@ def PS_SliceOp : PS_MovementOp<"slice", [PS_Partition]> {
 }
 
 def PS_PadOp : PS_MovementOp<"pad", [PS_Partition]> {
-  let summary = "zeros before, between and after the elements: the reverse of slice";
+  let summary = "inserts zeros before, between and after the elements; the adjoint of slice";
   let description = [{
-    Result dim = low + (n > 0 ? (n - 1) * stride + 1 : 0) + high.
-    - (pad_c1) one `low`, `high`, `stride` a dim; low, high >= 0; stride >= 1.
+    The result's dim is low + (n > 0 ? (n - 1) * stride + 1 : 0) + high. Example: n = 3, low = 1,
+    high = 0 and stride = 2 give 6.
+
+    Constraints:
+    - (pad_c1) `low`, `high` and the stride have one entry per dim; low, high >= 0; stride >= 1.
     - (pad_c2) the result has that shape.
     ```mlir
     %0 = ps.pad %a low [0, 1] high [0, 1] by [1, 1] : tensor<2x2xf32> -> tensor<2x4xf32>
@@ -89,9 +93,9 @@ def PS_PadOp : PS_MovementOp<"pad", [PS_Partition]> {
 }
 
 def PS_ConcatOp : PS_MovementOp<"concat", [PS_Partition]> {
-  let summary = "operands one after the other along `dim`";
+  let summary = "concatenates the operands along `dim`";
   let description = [{
-    - (concat_c1) operands agree in all dims but `dim`; the result's `dim` is their sum.
+    - (concat_c1) operands agree in all dims except `dim`; the result's `dim` is the sum of theirs.
     ```mlir
     %0 = ps.concat %a, %b dim 0 : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<3x3xf32>
     ```

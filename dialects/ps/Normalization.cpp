@@ -1,4 +1,4 @@
-// Layer normalisation, softmax and their gradients, along the last dim.
+// Implements layer normalization, softmax and their gradients, along the last dim.
 #include "dialects/ps/RowSupport.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <cmath>
@@ -8,10 +8,10 @@ using namespace parashard::ps;
 
 using Column = RowBuilder::Column;
 
-/// A few flops an element; each element is read and written once.
-static OpCost rowCost(TypeRange operands, TypeRange results, int64_t flopsAnElement) {
+/// Counts `flopsPerElement` flops per element, and one read or write per operand and result.
+static OpCost rowCost(TypeRange operands, TypeRange results, int64_t flopsPerElement) {
   OpCost cost = elementwiseCost(operands, results);
-  cost.otherFlops *= flopsAnElement;
+  cost.otherFlops *= flopsPerElement;
   return cost;
 }
 
@@ -19,11 +19,11 @@ static OpCost rowCost(TypeRange operands, TypeRange results, int64_t flopsAnElem
 // layer_norm
 //===----------------------------------------------------------------------===//
 
-/// layer_norm_c1 and layer_norm_c2.
+/// Verifies layer_norm_c1 and layer_norm_c2.
 static LogicalResult verifyRstd(Operation *op, RankedTensorType whole, RankedTensorType rstd) {
   if (whole.getRank() == 0)
-    return op->emitOpError("normalises along the last dim, but ")
-           << whole << " has no dim (layer_norm_c1)";
+    return op->emitOpError("normalizes along the last dim, but ")
+           << whole << " has no dims (layer_norm_c1)";
   if (rstd.getShape() != whole.getShape().drop_back() ||
       rstd.getElementType() != getComputeType(whole))
     return op->emitOpError("rstd has type ")
@@ -208,7 +208,7 @@ OpCost LogSoftmaxOp::getCost(TypeRange operands, TypeRange results) {
   return rowCost(operands, results, 5);
 }
 
-/// Softmax or, with `log`, its logarithm.
+/// Evaluates softmax or, with `log`, its logarithm.
 static llvm::SmallVector<Tensor> evaluateSoftmax(const Tensor &x, bool log) {
   Tensor y(x.getType());
   RowSpace space(x.getType());
@@ -236,7 +236,7 @@ FailureOr<llvm::SmallVector<Tensor>> LogSoftmaxOp::evaluate(llvm::ArrayRef<Tenso
   return evaluateSoftmax(operands[0], /*log=*/true);
 }
 
-/// The operand less its greatest.
+/// Emits the operand minus its maximum.
 static Column emitShifted(RowBuilder &row, Type compute) {
   Column x = loadWide(row, 0);
   Column max = row.splat(row.reduce(ReductionKind::Max, x));
@@ -273,7 +273,7 @@ FailureOr<llvm::SmallVector<Value>> SoftmaxOp::differentiate(BackwardBuilder &bu
   return answer;
 }
 
-/// g - exp(y) sum(g).
+/// Returns g - exp(y) sum(g).
 FailureOr<llvm::SmallVector<Value>> LogSoftmaxOp::differentiate(BackwardBuilder &builder,
                                                                 ValueRange cotangents) {
   llvm::SmallVector<Value> answer(1);
@@ -289,7 +289,7 @@ FailureOr<llvm::SmallVector<Value>> LogSoftmaxOp::differentiate(BackwardBuilder 
   return answer;
 }
 
-/// The operand less its greatest over all ranks, and the sum of its exponentials.
+/// Returns the operand minus its maximum over all ranks, and the sum of its exponentials.
 static std::pair<Value, Value> partitionShifted(RowPartition &row, Value local) {
   Value x = row.select(row.widen(local), -INFINITY);
   Value shifted = row.binary<SubOp>(x, row.spread(row.reduce(ReductionKind::Max, x), x));

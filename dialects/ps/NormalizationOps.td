@@ -1,11 +1,13 @@
-// Normalisation along the last dim.
+// Defines normalization along the last dim.
 include "dialects/ps/Base.td"
 
 def PS_LayerNormOp : PS_TensorOp<"layer_norm", [PS_Row, PS_Differentiable, PS_Partition, PS_Cost, PS_Precision<"Fp32", 1, 1>]> {
-  let summary = "(x - mean) rstd along the last dim, and rstd";
+  let summary = "computes (x - mean) * rstd along the last dim, and rstd";
   let description = [{
-    Without weight and bias: those are a `ps.mul` and a `ps.add`. rstd = 1 / sqrt(variance + epsilon),
-    the variance biased. `rstd` lacks the last dim and is f32 (f64 for f64).
+    Has no weight and bias, which are a `ps.mul` and a `ps.add`. rstd = 1 / sqrt(variance + epsilon)
+    with the biased variance. `rstd` lacks the last dim and is f32 (f64 for f64).
+
+    Constraints:
     - (layer_norm_c1) the operand has at least one dim.
     - (layer_norm_c2) `rstd` has the operand's shape without the last dim.
     ```mlir
@@ -19,7 +21,7 @@ def PS_LayerNormOp : PS_TensorOp<"layer_norm", [PS_Row, PS_Differentiable, PS_Pa
 }
 
 def PS_LayerNormGradOp : PS_TensorOp<"layer_norm_grad", [AllTypesMatch<["cotangent", "normalized", "result"]>, PS_Row, PS_Partition, PS_Cost, PS_Precision<"Fp32", 2, 1>]> {
-  let summary = "rstd (g - mean(g) - y mean(g y)) along the last dim: the cotangent of layer_norm's operand";
+  let summary = "computes the cotangent of layer_norm's operand: rstd (g - mean(g) - y mean(g y)) along the last dim";
   let description = [{
     ```mlir
     %d = ps.layer_norm_grad %g, %y, %r : tensor<4x8xf32>, tensor<4xf32>
@@ -40,7 +42,7 @@ class PS_RowMapOp<string mnemonic, list<Trait> traits = []>
 def PS_SoftmaxOp : PS_RowMapOp<"softmax", [PS_Precision<"Fp32">]> { let summary = "exp(x - max) / sum along the last dim"; }
 def PS_LogSoftmaxOp : PS_RowMapOp<"log_softmax", [PS_Precision<"Fp32">]> { let summary = "x - log(sum(exp(x))) along the last dim"; }
 def PS_SoftmaxGradOp : PS_TensorOp<"softmax_grad", [SameOperandsAndResultType, PS_Row, PS_Partition, PS_Cost, PS_Precision<"Fp32">]> {
-  let summary = "y (g - sum(g y)) along the last dim: the cotangent of softmax's operand";
+  let summary = "computes the cotangent of softmax's operand: y (g - sum(g y)) along the last dim";
   let arguments = (ins PS_FloatTensor:$cotangent, PS_FloatTensor:$softmax);
   let results = (outs PS_FloatTensor:$result);
   let assemblyFormat = "$cotangent `,` $softmax attr-dict `:` type($result)";

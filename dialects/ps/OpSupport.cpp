@@ -1,4 +1,4 @@
-// Builders and defaults that the op interfaces speak in.
+// Implements the builders and default methods of the op interfaces.
 #include "dialects/ps/OpSupport.h"
 #include "dialects/ps/CallBuilder.h"
 #include "dialects/ps/Ps.h"
@@ -49,7 +49,7 @@ void BackwardBuilder::notifyOperationInserted(Operation *op, InsertPoint) {
 // ElementBuilder
 //===----------------------------------------------------------------------===//
 
-/// Truncated; the ends stand for what lies beyond, and NaN is 0.
+/// Truncates a double. Clamps values beyond i64; NaN gives 0.
 static int64_t toInteger(double value) {
   if (std::isnan(value))
     return 0;
@@ -89,8 +89,8 @@ Value ElementBuilder::mul(Value x, Value y) {
 Value ElementBuilder::div(Value x, Value y) {
   if (isFloat(x))
     return arith::DivFOp::create(b, loc, x, y);
-  // The processor traps on a divisor of 0, which masked lanes hold too, and on the least integer by
-  // -1: both divide by 1 instead.
+  // The processor traps on a divisor of 0, which masked lanes may hold too, and on the least
+  // integer divided by -1. Both divide by 1 instead.
   Value one = constant(x, 1), zero = constant(x, 0);
   Value isZero = compare(Predicate::Eq, y, zero);
   Value isMinusOne = compare(Predicate::Eq, y, constant(x, -1));
@@ -159,24 +159,24 @@ Value ElementBuilder::select(Value condition, Value x, Value y) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// How one operand dim is combined by an op.
-struct Combined {
+/// An operand dim that an op reduces.
+struct ReducedDim {
   unsigned operand, dim;
   ReductionKind kind;
 };
 } // namespace
 
-/// The operand dims that hold a reduction factor of the op's rule.
-static SmallVector<Combined> getCombinedDims(const ShardingRule &rule) {
-  SmallVector<Combined> combined;
+/// Returns the operand dims that hold a reduction factor of the op's rule.
+static SmallVector<ReducedDim> getReducedDims(const ShardingRule &rule) {
+  SmallVector<ReducedDim> reduced;
   for (auto [operand, dims] : llvm::enumerate(rule.operands))
     for (auto [dim, factors] : llvm::enumerate(dims))
       for (unsigned factor : factors)
         if (rule.factors[factor].kind == RuleFactor::Kind::Reduction) {
-          combined.push_back({unsigned(operand), unsigned(dim), rule.factors[factor].reduction});
+          reduced.push_back({unsigned(operand), unsigned(dim), rule.factors[factor].reduction});
           break;
         }
-  return combined;
+  return reduced;
 }
 
 static double getIdentityNumber(ReductionKind kind) {
@@ -196,13 +196,13 @@ FailureOr<SmallVector<Value>> parashard::ps::partitionByCloning(Operation *op,
                                                                 ValueRange locals,
                                                                 TypeRange localResults) {
   SmallVector<Value> operands(locals);
-  auto isSplit = [&](unsigned i) { // else nothing is padded, and the rule need not be made
+  auto isSplit = [&](unsigned i) { // otherwise nothing is padded, and the rule is not needed
     ShardingAttr sharding = builder.getOperandSharding(i);
     return sharding && !sharding.isReplicated();
   };
   auto interface = dyn_cast<ShardingOpInterface>(op);
   if (interface && llvm::any_of(llvm::seq<unsigned>(0, locals.size()), isSplit))
-    for (Combined c : getCombinedDims(interface.getShardingRule()))
+    for (ReducedDim c : getReducedDims(interface.getShardingRule()))
       operands[c.operand] = builder.selectPadding(
           operands[c.operand], builder.getOperandType(c.operand),
           builder.getOperandSharding(c.operand), c.dim, getIdentityNumber(c.kind));

@@ -1,4 +1,4 @@
-// The C++ types that the op interfaces speak in.
+// Declares the C++ types of the op interfaces.
 #ifndef PARASHARD_DIALECTS_PS_OPSUPPORT_H
 #define PARASHARD_DIALECTS_PS_OPSUPPORT_H
 
@@ -36,7 +36,7 @@ template <PrecisionClass kind, int operands, int results> struct HasPrecision {
   };
 };
 
-/// Flops and bytes of an op: a multiply-add counts two.
+/// Flops and bytes of an op. A multiply-add counts as two flops.
 struct OpCost {
   int64_t contractionFlops = 0;
   int64_t otherFlops = 0;
@@ -44,33 +44,34 @@ struct OpCost {
   int64_t bytesWritten = 0;
 };
 
-/// One flop an element, every operand read once, every result written once.
+/// Counts one flop per element, one read per operand and one write per result.
 OpCost elementwiseCost(mlir::TypeRange operands, mlir::TypeRange results);
 /// Returns the type of a tensor value.
 inline mlir::RankedTensorType getTensorType(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }
-/// Bytes of a static tensor type (i1 counts a byte an element).
+/// Returns the bytes of a static tensor type. i1 takes one byte per element.
 int64_t getByteSize(mlir::Type type);
 
-/// True when the value depends on one variable alone: a read, converted or moved.
+/// Returns whether the value depends on one variable only: a read, possibly converted or moved.
 bool isVariableValue(mlir::Value value);
 
-/// Builds the backward of one forward op: every op it creates gets `ps.phase` and `ps.origin`.
+/// Builds the backward of one forward op. Each created op gets `ps.phase` and `ps.origin`.
 class BackwardBuilder : public mlir::OpBuilder, mlir::OpBuilder::Listener {
 public:
-  /// `origin`: the ordinal of the forward op; `needed[i]`: whether operand i's cotangent is wanted.
+  /// `origin` is the ordinal of the forward op. `needed[i]` tells whether operand i needs a
+  /// cotangent.
   BackwardBuilder(mlir::Operation *forward, int64_t origin, llvm::ArrayRef<bool> needed);
 
   bool needs(unsigned operand) const { return needed[operand]; }
   mlir::Location getLoc() const { return loc; }
 
-  /// create<Op>(args...) at the forward op's location.
+  /// Creates an op at the forward op's location.
   template <typename Op, typename... Args> Op make(Args &&...args) {
     return Op::create(*this, loc, std::forward<Args>(args)...);
   }
 
-  /// While it lives, created ops are marked `backward_weight` instead of `backward_input`.
+  /// Marks created ops `backward_weight` instead of `backward_input` during its lifetime.
   class WeightScope {
   public:
     explicit WeightScope(BackwardBuilder &b) : builder(b), before(b.phase) {
@@ -94,45 +95,45 @@ private:
   Phase phase = Phase::BackwardInput;
 };
 
-/// Whether an op that sums products of elements of one type may yield the other: its own, or f32 of
-/// 16-bit floats.
+/// Returns whether an op that sums products of `operands` elements may yield `result` elements: the
+/// same type, or f32 for 16-bit floats.
 inline bool mayYield(mlir::Type operands, mlir::Type result) {
   return result == operands || (result.isF32() && (operands.isF16() || operands.isBF16()));
 }
 
-/// What an op's `partition` may ask and build. Implemented by the partitioner (lib/Sharding).
+/// Interface for an op's `partition` method. Implemented by the partitioner (lib/Partition).
 class PartitionBuilder : public mlir::OpBuilder {
 public:
   using mlir::OpBuilder::OpBuilder;
   virtual ~PartitionBuilder() = default;
   virtual mlir::Location getLoc() const = 0;
 
-  /// The shardings that hold for the op being partitioned (of operands as given in `locals`).
+  /// Return the shardings of the op being partitioned. Operand shardings are those of `locals`.
   virtual ShardingAttr getOperandSharding(unsigned i) const = 0;
   virtual ShardingAttr getResultSharding(unsigned i) const = 0;
-  /// The global types.
+  /// Return the global types.
   virtual mlir::RankedTensorType getOperandType(unsigned i) const = 0;
   virtual mlir::RankedTensorType getResultType(unsigned i) const = 0;
 
-  /// Number of shards over `axes` (1 for none).
+  /// Returns the number of shards over `axes` (1 if empty).
   virtual int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
-  /// The places of each shard of a factor of `size` over `axes`, padding included.
+  /// Returns the elements of each shard of a factor of `size` over `axes`, including padding.
   virtual int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
-  /// The axes along which there are other devices, as collectives name them.
+  /// Returns the axes with more than one device, as collectives name them.
   virtual mlir::ArrayAttr getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
-  /// The linear shard index over `axes` (major to minor), as tensor<i64>.
+  /// Returns the linear shard index over `axes` (major to minor) as tensor<i64>.
   virtual mlir::Value getShardIndex(llvm::ArrayRef<mlir::StringAttr> axes) = 0;
-  /// Combines a value over `axes`.
+  /// Reduces a value over `axes`.
   virtual mlir::Value allReduce(mlir::Value value, ReductionKind kind,
                                 llvm::ArrayRef<mlir::StringAttr> axes) = 0;
-  /// For a value laid out by `sharding` with global type `global`: the global index along `dim` of
-  /// each local place, as tensor<Nxi64> (N: local size of the dim).
+  /// Returns, for a value of type `global` sharded by `sharding`, the global index along `dim` of
+  /// each local element, as tensor<Nxi64> (N is the local size of the dim).
   virtual mlir::Value getGlobalIndices(mlir::RankedTensorType global, ShardingAttr sharding,
                                        unsigned dim) = 0;
-  /// Puts `identity` in the padded places of `local` along `dim` (nothing where none is padded).
+  /// Fills the padding of `local` along `dim` with `identity`. Does nothing without padding.
   virtual mlir::Value selectPadding(mlir::Value local, mlir::RankedTensorType global,
                                     ShardingAttr sharding, unsigned dim, double identity) = 0;
-  /// Says that `local` is zero in its padded places along `dim`, where no other dim is padded too.
+  /// Records that the padding of `local` along `dim` is zero. No other dim may be padded.
   virtual void setZeroPadded(mlir::Value local, unsigned dim) = 0;
 
   template <typename Op, typename... Args> Op make(Args &&...args) {
@@ -140,20 +141,20 @@ public:
   }
 };
 
-/// The default of PartitionOpInterface: selects the identity in padded places of reduced dims, then
-/// clones `op` on `locals` with `localResults`.
+/// Implements PartitionOpInterface by default: fills the padding of reduced dims with the identity,
+/// then clones `op` on `locals` with `localResults`.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>> partitionByCloning(mlir::Operation *op,
                                                                    PartitionBuilder &builder,
                                                                    mlir::ValueRange locals,
                                                                    mlir::TypeRange localResults);
 
-/// How an op becomes code. `None`: it never reaches code generation (variables, structure).
+/// How an op is lowered. `None`: the op does not reach code generation (variables, structure).
 enum class LoweringKind { None, Elementwise, Row, Movement, Library, Collective };
 
-/// Where an element's random number comes from: Philox with key (run seed, `key`, step) and counter
-/// `microBatch` x `globalSize` + `offset` + sum of its place in each of `factorSizes` (row-major
-/// over the op's local elements) times `factorStrides`. Empty factors: the local element index
-/// itself.
+/// The source of an element's random number: Philox with the key (run seed, `key`, step) and the
+/// counter `microBatch` x `globalSize` + global index. The global index is `offset` plus the sum
+/// over the factors of the element's index in `factorSizes` (row-major over the local elements)
+/// times `factorStrides`. Without factors, the global index is `offset` plus the local index.
 struct RandomPosition {
   mlir::Value key;        ///< i64 scalar
   mlir::Value microBatch; ///< i64 scalar; null for 0
@@ -163,9 +164,8 @@ struct RandomPosition {
   llvm::ArrayRef<int64_t> factorStrides;
 };
 
-/// Builds one element's computation. Operands and results are scalars or vectors of one width of
-/// the op's element types; every op created acts on them alike. Floating ops get no fast-math
-/// flags.
+/// Builds the computation of one element. Operands and results are scalars, or vectors of one
+/// width, of the op's element types. Floating-point ops get no fast-math flags.
 class ElementBuilder {
 public:
   ElementBuilder(mlir::OpBuilder &b, mlir::Location loc) : b(b), loc(loc) {}
@@ -173,7 +173,7 @@ public:
   mlir::OpBuilder &builder() { return b; }
   mlir::Location getLoc() const { return loc; }
 
-  /// A constant of `like`'s type (scalar or vector).
+  /// Creates a constant of `like`'s type (scalar or vector).
   mlir::Value constant(mlir::Value like, double value);
   mlir::Value add(mlir::Value x, mlir::Value y);
   mlir::Value sub(mlir::Value x, mlir::Value y);
@@ -181,47 +181,47 @@ public:
   mlir::Value div(mlir::Value x, mlir::Value y);
   mlir::Value fma(mlir::Value x, mlir::Value y, mlir::Value z);
   mlir::Value neg(mlir::Value x);
-  /// A floating comparison (ordered, `ne` unordered) or a signed integer one; i1 or a vector of it.
+  /// Compares floats (ordered; `ne` unordered) or signed integers. Returns i1 or a vector of i1.
   mlir::Value compare(Predicate predicate, mlir::Value x, mlir::Value y);
   mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y);
-  /// math.exp and the like, by op class: `unary<mlir::math::ExpOp>(x)`.
+  /// Creates a math op such as math.exp: `unary<mlir::math::ExpOp>(x)`.
   template <typename Op> mlir::Value unary(mlir::Value x) { return Op::create(b, loc, x); }
-  /// Uniform f32 numbers in [0, 1) for the current elements, with as many lanes as `like`. Null
-  /// where the code generator in use has no random numbers.
-  virtual mlir::Value random(const RandomPosition &place, mlir::Value like) { return {}; }
+  /// Draws uniform f32 numbers in [0, 1) for the current elements, with as many lanes as `like`.
+  /// Returns null if the code generator does not support random numbers.
+  virtual mlir::Value random(const RandomPosition &position, mlir::Value like) { return {}; }
 
 protected:
   mlir::OpBuilder &b;
   mlir::Location loc;
 };
 
-/// Builds the code of a Row op: the last dim of its operand 0 is the row's columns, all other dims
-/// are rows. A column function gives the element (a vector of lanes) at the current columns.
+/// Builds the code of a Row op. The last dim of operand 0 gives the columns, the other dims give
+/// the rows. A column function returns the element (a vector of lanes) at the current columns.
 class RowBuilder {
 public:
   using Column = std::function<mlir::Value(ElementBuilder &)>;
   virtual ~RowBuilder() = default;
 
-  /// Columns of the row (not padded), as a number known at compile time.
+  /// Returns the number of columns of a row, without padding.
   virtual int64_t getColumns() const = 0;
-  /// Operand i as a function of the columns (an operand with no column dim: the same everywhere).
+  /// Returns operand i as a function of the columns; constant if the operand has no column dim.
   virtual Column load(unsigned operand) = 0;
-  /// Operand i, which has no column dim, once for the row (a scalar).
+  /// Loads operand i, which has no column dim, once per row (a scalar).
   virtual mlir::Value loadRow(unsigned operand) = 0;
-  /// The element of operand i at a run-time column (an index scalar).
+  /// Loads the element of operand i at a run-time column (an index scalar).
   virtual mlir::Value loadAt(unsigned operand, mlir::Value column) = 0;
-  /// Reduces a column function over the row in the fixed order (64 partials by index mod 64).
+  /// Reduces a column function over the row in a fixed order (64 partial results by index mod 64).
   virtual mlir::Value reduce(ReductionKind kind, Column column) = 0;
-  /// A scalar as a function of the columns.
+  /// Returns a scalar as a function of the columns.
   virtual Column splat(mlir::Value scalar) = 0;
-  /// The current columns' indices, as i64 lanes.
+  /// Returns the indices of the current columns, as i64 lanes.
   virtual Column columnIndex() = 0;
-  /// Keeps a column function's values for the rest of the row (computed once).
+  /// Computes a column function once, and keeps its values for the rest of the row.
   virtual Column keep(Column column, mlir::Type elementType) = 0;
-  /// Defines result i: by column, or one scalar a row.
+  /// Define result i by a column function, or by one scalar per row.
   virtual void store(unsigned result, Column column) = 0;
   virtual void storeRow(unsigned result, mlir::Value scalar) = 0;
-  /// Scalar arithmetic between loops.
+  /// Returns the builder of scalar arithmetic between loops.
   virtual ElementBuilder &scalars() = 0;
 };
 

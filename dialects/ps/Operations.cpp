@@ -1,4 +1,4 @@
-// The generated classes of all ops of `ps`.
+// Registers the ops of `ps` and includes their generated classes.
 #include "dialects/ps/Ps.h"
 #include "mlir/IR/OpImplementation.h"
 

@@ -1,4 +1,4 @@
-// Maximum over windows, and its gradient.
+// Implements the maximum over windows, and its gradient.
 #include "dialects/ps/Windows.h"
 #include <cmath>
 #include <limits>
@@ -16,23 +16,23 @@ static LogicalResult verifyPool(Operation *op, const Windows &windows, Type x, T
   auto from = cast<RankedTensorType>(x), to = cast<RankedTensorType>(y);
   if (from.getShape().take_front(2) != to.getShape().take_front(2))
     return op->emitOpError("has tensors ")
-           << from << " and " << to << ", expected one batch and as many channels (max_pool_c1)";
+           << from << " and " << to << ", expected equal batch sizes and channels (max_pool_c1)";
   for (unsigned d = 0; d < windows.getRank(); ++d) {
     int64_t begin = (windows.out[d] - 1) * windows.strides[d] - windows.low[d];
     int64_t end = (windows.kernel[d] - 1) * windows.dilation[d] - windows.low[d];
     if (begin >= windows.in[d] || end < 0)
-      return op->emitOpError("has a window beside the ")
+      return op->emitOpError("has a window outside the ")
              << windows.in[d] << " elements along space dim " << d << " (max_pool_c2)";
   }
   if (from.getElementType() != to.getElementType())
     return op->emitOpError("element types are ")
            << from.getElementType() << " and " << to.getElementType()
-           << ", must be one (max_pool_c3)";
+           << "; they must be equal (max_pool_c3)";
   return success();
 }
 
 namespace {
-/// Factors of x and y: batch and channels are common.
+/// The factors of x and y, which share batch and channels.
 struct PoolFactors {
   ShardingRule rule;
   TensorFactors x, y;
@@ -45,18 +45,19 @@ struct PoolFactors {
 };
 } // namespace
 
-/// The element of the plane that begins at `base` which window `place` has its maximum at; -1 where
-/// the window has no element.
-static int64_t findMaximum(const Tensor &x, int64_t base, const Windows &windows, int64_t place) {
+/// Returns the maximum of the window at `position`, as an element index in the plane that begins at
+/// `base`. Returns -1 if the window has no element.
+static int64_t findMaximum(const Tensor &x, int64_t base, const Windows &windows,
+                           int64_t position) {
   int64_t found = -1;
   double best = -std::numeric_limits<double>::infinity();
   for (int64_t k = 0, taps = windows.getTaps(); k < taps; ++k) {
-    int64_t at = windows.getElement(place, k);
-    if (at < 0)
+    int64_t index = windows.getElement(position, k);
+    if (index < 0)
       continue;
-    double value = x.get(base + at);
+    double value = x.get(base + index);
     if (found < 0 || value > best || std::isnan(value)) {
-      found = at;
+      found = index;
       best = value;
     }
   }
@@ -85,9 +86,10 @@ FailureOr<llvm::SmallVector<Tensor>> MaxPoolOp::evaluate(llvm::ArrayRef<Tensor> 
                                                          const EvaluateContext &) {
   Windows windows = getWindows(*this, getOperand().getType(), getType());
   Tensor y(cast<RankedTensorType>(getType()));
-  int64_t places = windows.countPositions(), elements = windows.getElements();
+  int64_t positions = windows.countPositions(), elements = windows.getElements();
   for (int64_t i = 0; i < y.size(); ++i) {
-    int64_t base = i / places * elements, at = findMaximum(operands[0], base, windows, i % places);
+    int64_t base = i / positions * elements,
+            at = findMaximum(operands[0], base, windows, i % positions);
     y.set(i, at < 0 ? -std::numeric_limits<double>::infinity() : operands[0].get(base + at));
   }
   llvm::SmallVector<Tensor> results;
@@ -128,10 +130,10 @@ FailureOr<llvm::SmallVector<Tensor>> MaxPoolGradOp::evaluate(llvm::ArrayRef<Tens
   Windows windows = getWindows(*this, getOperand().getType(), getCotangent().getType());
   Tensor result(cast<RankedTensorType>(getType()));
   std::vector<double> sums(result.size());
-  int64_t places = windows.countPositions(), elements = windows.getElements();
+  int64_t positions = windows.countPositions(), elements = windows.getElements();
   for (int64_t i = 0; i < operands[0].size(); ++i) {
-    int64_t base = i / places * elements;
-    if (int64_t at = findMaximum(operands[1], base, windows, i % places); at >= 0)
+    int64_t base = i / positions * elements;
+    if (int64_t at = findMaximum(operands[1], base, windows, i % positions); at >= 0)
       sums[base + at] += operands[0].get(i);
   }
   for (int64_t i = 0; i < result.size(); ++i)

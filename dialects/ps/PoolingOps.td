@@ -1,15 +1,19 @@
-// Pooling whose windows may overlap. Sums of windows are convolutions, or reductions of a reshape.
+// Defines max pooling, whose windows may overlap. Sum pooling uses convolutions or reductions of a
+// reshape.
 include "dialects/ps/Base.td"
 
 def PS_MaxPoolOp : PS_TensorOp<"max_pool", [PS_Library, PS_Differentiable]> {
   let summary = "y[n, c, p] = max over k in the window of x[n, c, p stride + k dilation - low]";
   let description = [{
-    x [N, C, space...]. Places outside of x are no candidates; a NaN in the window is its maximum.
-    How many places y has says its type.
-    - (max_pool_c1) x and y have one rank, at least 3, one batch and as many channels; `window`, `strides`, `low` and
-      `dilation` have one entry a space dim; window, strides and dilation are at least 1, low at least 0; no dim is empty.
-      Space dims and these numbers are at most 2^31 - 1.
-    - (max_pool_c2) every window begins before the end of x and ends after its begin.
+    The shape is x [N, C, space...]. Elements outside x are ignored; a NaN in the window is its
+    maximum. The type of y determines the number of windows.
+
+    Constraints:
+    - (max_pool_c1) x and y have the same rank (at least 3), batch size and number of channels.
+      `window`, `strides`, `low` and `dilation` have one entry per space dim; window, strides and
+      dilation are at least 1, low at least 0. No dim is empty. Space dims and these numbers are at
+      most 2^31 - 1.
+    - (max_pool_c2) every window begins before the end of x and ends after its beginning.
     - (max_pool_c3) element types agree.
     ```mlir
     %y = ps.max_pool %x window [3, 3] by [2, 2] low [1, 1] dilation [1, 1] : tensor<2x4x8x8xf32> -> tensor<2x4x4x4xf32>
@@ -26,9 +30,9 @@ def PS_MaxPoolOp : PS_TensorOp<"max_pool", [PS_Library, PS_Differentiable]> {
 }
 
 def PS_MaxPoolGradOp : PS_TensorOp<"max_pool_grad", [AllTypesMatch<["operand", "result"]>, PS_Library]> {
-  let summary = "adds each window's cotangent to the place of its maximum: the first one, or the last NaN";
+  let summary = "adds the cotangent of each window to its maximum: the first maximum, or the last NaN";
   let description = [{
-    Constraints as of `ps.max_pool`, with the cotangent as y.
+    Has the constraints of `ps.max_pool`, with the cotangent as y.
     ```mlir
     %d = ps.max_pool_grad %g, %x window [3, 3] by [2, 2] low [1, 1] dilation [1, 1] : tensor<2x4x4x4xf32>, tensor<2x4x8x8xf32>
     ```

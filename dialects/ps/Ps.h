@@ -1,4 +1,4 @@
-// The dialect `ps`: include this to use its ops.
+// Declares the dialect `ps`. Include this header to use the ops.
 #ifndef PARASHARD_DIALECTS_PS_PS_H
 #define PARASHARD_DIALECTS_PS_PS_H
 
@@ -21,7 +21,7 @@
 
 namespace parashard::ps {
 
-/// Names of the marks on ops (see docs/levels.md); never spelled out elsewhere.
+/// Names of the marks on ops (see docs/levels.md). Other code must use these constants.
 inline constexpr llvm::StringLiteral kPhaseMark = "ps.phase";
 inline constexpr llvm::StringLiteral kSegmentMark = "ps.segment";
 inline constexpr llvm::StringLiteral kShardingsMark = "ps.shardings";
@@ -32,23 +32,23 @@ inline constexpr llvm::StringLiteral kRecomputedMark = "ps.recomputed";
 inline constexpr llvm::StringLiteral kLevelMark = "ps.level";
 inline constexpr llvm::StringLiteral kNameMark = "ps.name"; ///< on arguments and results
 inline constexpr llvm::StringLiteral kSavedMark = "ps.saved";
-/// On a variable with a file for its initial value: the element type there, where it is another.
+/// On a variable initialized from a file: the element type in the file, if different.
 inline constexpr llvm::StringLiteral kFileTypeMark = "ps.file_type";
 inline constexpr llvm::StringLiteral kCotangentMark = "ps.cotangent"; ///< on arguments
 
-/// The marks of `from` put on `to` (phase, segment, origin; not shardings).
+/// Copies the phase, segment and origin marks of `from` to `to`, but not the shardings.
 void copyMarks(mlir::Operation *from, mlir::Operation *to);
-/// The sharding of a value: from its op's `ps.shardings` or its argument's `ps.sharding`; null if
-/// none.
+/// Returns the sharding of a value (its op's `ps.shardings` or its argument's `ps.sharding`), or
+/// null.
 ShardingAttr getSharding(mlir::Value value);
 void setSharding(mlir::Value value, ShardingAttr sharding);
-/// The module's only mesh, or null.
+/// Returns the module's only mesh, or null.
 MeshOp getMesh(mlir::Operation *anywhere);
-/// The local type of a global one under a sharding: each factor of size n over k shards is
-/// ceil(n/k).
+/// Returns the local type of a global type under a sharding. Each factor of size n over k shards
+/// has ceil(n/k) local elements.
 mlir::RankedTensorType getLocalType(mlir::RankedTensorType global, ShardingAttr sharding,
                                     MeshOp mesh);
-/// The identity of a reduction: its result over no elements of type `element`.
+/// Returns the identity of a reduction: its result over no elements of type `element`.
 mlir::TypedAttr getIdentity(ReductionKind kind, mlir::Type element);
 
 } // namespace parashard::ps

@@ -1,4 +1,4 @@
-// The dialect `ps`, whole: one file a family.
+// Defines the whole dialect `ps`, with one file per family of ops.
 #ifndef PARASHARD_DIALECTS_PS_TD
 #define PARASHARD_DIALECTS_PS_TD
 include "dialects/ps/VariableOps.td"

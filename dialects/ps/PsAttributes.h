@@ -1,4 +1,4 @@
-// The attributes, types and enums of the dialect `ps`.
+// Declares the attributes, types and enums of the dialect `ps`.
 #ifndef PARASHARD_DIALECTS_PS_PSATTRIBUTES_H
 #define PARASHARD_DIALECTS_PS_PSATTRIBUTES_H
 
@@ -17,7 +17,7 @@
 
 namespace parashard::ps {
 namespace detail {
-/// `"dp" = 2 : data`
+/// Parse and print an axis such as `"dp" = 2 : data`.
 mlir::FailureOr<AxisAttr> parseAxis(mlir::AsmParser &parser);
 void printAxis(mlir::AsmPrinter &printer, AxisAttr axis);
 } // namespace detail

@@ -1,4 +1,4 @@
-// Dropout, and the global element numbers that random numbers are drawn by.
+// Implements dropout, and the global element numbers that determine random numbers.
 #include "dialects/ps/RandomSupport.h"
 #include "dialects/ps/RowSupport.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -29,7 +29,7 @@ double DropoutDraws::scale(int64_t i) const {
                                                                             : float(1 / (1 - p));
 }
 
-/// The (size, axes) of each factor of a dim, major to minor.
+/// Returns the (size, axes) of each factor of a dim, major to minor.
 static llvm::SmallVector<std::pair<int64_t, llvm::SmallVector<StringAttr>>>
 getFactors(RankedTensorType global, ShardingAttr sharding, unsigned dim) {
   llvm::SmallVector<std::pair<int64_t, llvm::SmallVector<StringAttr>>> factors;
@@ -105,21 +105,21 @@ Value DropoutOp::emitElement(ElementBuilder &e, ValueRange scalars) {
   auto [keyIndex, hasKey] = getODSOperandIndexAndLength(1);
   auto [batchIndex, hasBatch] = getODSOperandIndexAndLength(2);
   auto [offsetIndex, hasOffset] = getODSOperandIndexAndLength(3);
-  RandomPosition place;
+  RandomPosition position;
   OpBuilder &b = e.builder();
   if (hasKey)
-    place.key = scalars[keyIndex];
+    position.key = scalars[keyIndex];
   else if (auto key = (*this)->getAttrOfType<IntegerAttr>(kKeyMark))
-    place.key = arith::ConstantOp::create(b, e.getLoc(), b.getI64IntegerAttr(key.getInt()));
+    position.key = arith::ConstantOp::create(b, e.getLoc(), b.getI64IntegerAttr(key.getInt()));
   else
     return {};
-  place.microBatch = hasBatch ? scalars[batchIndex] : Value();
-  place.offset = hasOffset ? scalars[offsetIndex] : Value();
-  place.globalSize = getGlobalSize() ? int64_t(*getGlobalSize())
-                                     : cast<RankedTensorType>(getType()).getNumElements();
-  place.factorSizes = getFactorSizes().value_or(llvm::ArrayRef<int64_t>());
-  place.factorStrides = getFactorStrides().value_or(llvm::ArrayRef<int64_t>());
-  Value number = e.random(place, x);
+  position.microBatch = hasBatch ? scalars[batchIndex] : Value();
+  position.offset = hasOffset ? scalars[offsetIndex] : Value();
+  position.globalSize = getGlobalSize() ? int64_t(*getGlobalSize())
+                                        : cast<RankedTensorType>(getType()).getNumElements();
+  position.factorSizes = getFactorSizes().value_or(llvm::ArrayRef<int64_t>());
+  position.factorStrides = getFactorStrides().value_or(llvm::ArrayRef<int64_t>());
+  Value number = e.random(position, x);
   if (!number)
     return {};
   double p = getP().convertToDouble();
@@ -130,7 +130,7 @@ Value DropoutOp::emitElement(ElementBuilder &e, ValueRange scalars) {
                   scaled);
 }
 
-/// The same numbers drop the same elements of the cotangent.
+/// The same random numbers drop the same elements of the cotangent.
 FailureOr<llvm::SmallVector<Value>> DropoutOp::differentiate(BackwardBuilder &builder,
                                                              ValueRange cotangents) {
   llvm::SmallVector<Value> answer(getNumOperands());

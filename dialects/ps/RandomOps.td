@@ -1,14 +1,16 @@
-// Ops that draw random numbers.
+// Defines ops that draw random numbers.
 include "dialects/ps/Base.td"
 
 def PS_DropoutOp : PS_TensorOp<"dropout", [AllTypesMatch<["operand", "result"]>, AttrSizedOperandSegments, PS_Random, PS_Elementwise, PS_Differentiable, PS_Partition]> {
-  let summary = "zero with probability p, else x / (1 - p)";
+  let summary = "zeroes elements with probability p, divides the others by 1 - p";
   let description = [{
-    The number of an element is Philox4x32-10 with key (run seed, `ps.key`, step) and counter
-    micro-batch x (global elements of the op) + global element index. Applied to the cotangent it is its own
-    backward. At level 3 `random` gives the key and the micro-batch, and the global element index of a
-    local element is `offset` + sum of its place in each of `factor_sizes` times `factor_strides`;
-    `global_size` is the op's number of global elements. With `training = false` it is the identity.
+    The random number of an element is Philox4x32-10 with the key (run seed, `ps.key`, step) and the
+    counter micro-batch x (global elements of the op) + global element index. Dropout of the
+    cotangent is its own backward. With `training = false` the op is the identity.
+
+    At level 3, `random` gives the key and the micro-batch. The global index of a local element is
+    `offset` plus the sum, over the factors, of the element's index in each of `factor_sizes` times
+    `factor_strides`. `global_size` is the op's number of global elements.
     ```mlir
     %y = ps.dropout %x p 0.1 {ps.key = 3 : i64} : tensor<4x8xf32>
     ```

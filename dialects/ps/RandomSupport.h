@@ -1,4 +1,4 @@
-// Global element numbers of random ops, at evaluation and when an op is split.
+// Declares the global element numbers of random ops, for evaluation and for sharded ops.
 #ifndef PARASHARD_DIALECTS_PS_RANDOMSUPPORT_H
 #define PARASHARD_DIALECTS_PS_RANDOMSUPPORT_H
 
@@ -6,18 +6,18 @@
 
 namespace parashard::ps {
 
-/// How a local element's place gives its global element number.
+/// Maps local elements to global element numbers.
 struct ElementNumbers {
   int64_t globalSize = 0;
   int64_t offset = 0;
-  llvm::SmallVector<int64_t> sizes;   ///< local sizes of the factors, row-major; empty: all in one
+  llvm::SmallVector<int64_t> sizes;   ///< local sizes of the factors, row-major; empty: one factor
   llvm::SmallVector<int64_t> strides; ///< global strides of the factors
 
-  /// The global element number of local element `i`.
+  /// Returns the global element number of local element `i`.
   int64_t get(int64_t i) const;
 };
 
-/// Says for each element whether it is kept. `space`: the shape that random numbers are drawn for.
+/// Decides which elements dropout keeps.
 class DropoutDraws {
 public:
   /// Reads key, micro-batch, offset and factors from `op` (dropout or attention) and its operands.
@@ -54,7 +54,7 @@ public:
     return draws;
   }
 
-  /// 0 when local element `i` is dropped, else 1 / (1 - p); 1 everywhere when not training.
+  /// Returns 0 if local element `i` is dropped, else 1 / (1 - p). Returns 1 outside training.
   double scale(int64_t i) const;
   bool isActive() const { return active; }
 
@@ -66,13 +66,13 @@ private:
   ElementNumbers numbers;
 };
 
-/// Where the elements of a split random op stand in the global tensor.
+/// Positions of the elements of a sharded random op in the global tensor.
 struct SplitNumbers {
   mlir::Value offset; ///< tensor<i64>
   int64_t globalSize;
   llvm::SmallVector<int64_t> sizes, strides;
 };
-/// For a tensor of type `global` laid out by `sharding`.
+/// Returns the positions for a tensor of type `global` sharded by `sharding`.
 SplitNumbers splitElementNumbers(PartitionBuilder &builder, mlir::RankedTensorType global,
                                  ShardingAttr sharding);
 

@@ -1,4 +1,4 @@
-// Reductions over dims.
+// Implements reductions over dims.
 #include "dialects/ps/Combine.h"
 #include "dialects/ps/FoldSupport.h"
 #include "dialects/ps/RowSupport.h"
@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-/// The dims of `type` that are not in `dims`.
+/// Returns the dims of `type` that are not in `dims`.
 static SmallVector<int64_t> getKeptDims(RankedTensorType type, ArrayRef<int64_t> dims) {
   SmallVector<int64_t> kept;
   for (int64_t d = 0; d < type.getRank(); ++d)
@@ -89,20 +89,21 @@ static double getIdentityNumber(ReductionKind kind) {
   return kind == ReductionKind::Sum ? 0 : kind == ReductionKind::Max ? -infinity : infinity;
 }
 
-/// The result over no elements: an infinity becomes the extreme of an integer type.
+/// Returns the reduction over no elements. For integers, infinity becomes the extreme value of the
+/// type.
 static int64_t getIntIdentity(ReductionKind kind, Type element) {
   Tensor identity(RankedTensorType::get({}, element));
   identity.set(0, getIdentityNumber(kind));
   return identity.getInt(0);
 }
 
-/// The linear index in `result` of each element's place, the reduced dims left out.
+/// Returns the linear index in `result` of an element, after removing the reduced dims.
 static int64_t projectIndex(const Tensor &operand, const Tensor &result, ArrayRef<int64_t> kept,
                             int64_t i) {
-  SmallVector<int64_t> index = operand.delinearize(i), place;
+  SmallVector<int64_t> index = operand.delinearize(i), position;
   for (int64_t d : kept)
-    place.push_back(index[d]);
-  return result.linearize(place);
+    position.push_back(index[d]);
+  return result.linearize(position);
 }
 
 FailureOr<llvm::SmallVector<Tensor>> ReduceOp::evaluate(llvm::ArrayRef<Tensor> operands,
@@ -115,17 +116,17 @@ FailureOr<llvm::SmallVector<Tensor>> ReduceOp::evaluate(llvm::ArrayRef<Tensor> o
   if (!x.isFloat())
     intSums.assign(result.size(), getIntIdentity(getKind(), x.getType().getElementType()));
   for (int64_t i = 0; i < x.size(); ++i) {
-    int64_t at = projectIndex(x, result, kept, i);
+    int64_t index = projectIndex(x, result, kept, i);
     if (x.isFloat()) {
-      sums[at] = combine(getKind(), sums[at], x.get(i));
+      sums[index] = combine(getKind(), sums[index], x.get(i));
       continue;
     }
     int64_t value = x.getInt(i);
     if (getKind() == ReductionKind::Sum)
-      intSums[at] = int64_t(uint64_t(intSums[at]) + uint64_t(value));
+      intSums[index] = int64_t(uint64_t(intSums[index]) + uint64_t(value));
     else
-      intSums[at] = getKind() == ReductionKind::Max ? std::max(intSums[at], value)
-                                                    : std::min(intSums[at], value);
+      intSums[index] = getKind() == ReductionKind::Max ? std::max(intSums[index], value)
+                                                       : std::min(intSums[index], value);
   }
   for (int64_t i = 0; i < result.size(); ++i) {
     if (x.isFloat())
@@ -136,8 +137,8 @@ FailureOr<llvm::SmallVector<Tensor>> ReduceOp::evaluate(llvm::ArrayRef<Tensor> o
   return llvm::SmallVector<Tensor>{std::move(result)};
 }
 
-/// Reduces `count` equal elements without walking over them. Example: the sum over 2^40 ones is
-/// 2^40. Sums of integers wrap as `evaluate` does.
+/// Reduces `count` equal elements in constant time. Example: the sum over 2^40 ones is 2^40. Sums
+/// of integers wrap around as in `evaluate`.
 static Tensor reduceEqual(ReductionKind kind, Tensor element, int64_t count) {
   if (kind != ReductionKind::Sum)
     return element;
@@ -160,7 +161,8 @@ OpFoldResult ReduceOp::fold(FoldAdaptor adaptor) {
       .resizeSplat(type);
 }
 
-/// Over the last dim: the code generator brings other reductions into this form, or sums columns.
+/// Reduces the last dim. The code generator transforms other reductions into this form, or sums
+/// columns.
 LogicalResult ReduceOp::emitRow(RowBuilder &row) {
   Type element = getElementTypeOrSelf(getOperand().getType());
   Value total = row.reduce(getKind(), loadWide(row, 0));
@@ -168,7 +170,7 @@ LogicalResult ReduceOp::emitRow(RowBuilder &row) {
   return success();
 }
 
-/// max and min: the elements that are the extremum share its cotangent evenly.
+/// Splits the cotangent of a maximum or minimum evenly among the elements equal to it.
 static Value shareAmongExtrema(ReduceOp op, BackwardBuilder &builder, Value spread,
                                ArrayRef<int64_t> kept) {
   auto type = getTensorType(op.getOperand());

@@ -1,12 +1,14 @@
-// Reductions over dims.
+// Defines reductions over dims.
 include "dialects/ps/Base.td"
 
 def PS_ReduceOp : PS_TensorOp<"reduce", [PS_Row, PS_Differentiable, PS_Cost, PS_Precision<"Fp32">]> {
-  let summary = "combines all elements along `dims`, which go away";
+  let summary = "reduces all elements along `dims`, and removes these dims";
   let description = [{
-    A sum of floats is taken in the element type's rounding only at its end (f32 for 16-bit types).
+    Sums of 16-bit floats are accumulated in f32 and rounded once at the end.
+
+    Constraints:
     - (reduce_c1) `dims` are increasing dims of the operand.
-    - (reduce_c2) the result's shape is the rest.
+    - (reduce_c2) the result has the remaining dims.
     ```mlir
     %0 = ps.reduce sum %a dims [1] : tensor<2x3xf32> -> tensor<2xf32>
     ```

@@ -1,4 +1,4 @@
-// Refusals carry a mark in the metadata of their diagnostic.
+// Implements refusals, which carry a mark in the metadata of their diagnostic.
 #include "dialects/ps/Refusal.h"
 
 using namespace mlir;

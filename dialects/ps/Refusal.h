@@ -1,4 +1,4 @@
-// Errors about what the user gave, apart from failures of the compiler.
+// Declares refusals: errors about the user's input, as opposed to compiler failures.
 #ifndef PARASHARD_DIALECTS_PS_REFUSAL_H
 #define PARASHARD_DIALECTS_PS_REFUSAL_H
 
@@ -8,12 +8,12 @@
 namespace parashard::ps {
 
 /// Begins an error about the model, at its source location. The message tells the user what to
-/// change, so nobody has to repeat the pass. Any other error of a pass is one that a compiler
-/// engineer looks at: the tools write the pass's input beside the output.
+/// change, so nobody needs to reproduce the failing pass. For any other error of a pass, the tools
+/// write the input of the pass next to the output, for a compiler engineer.
 mlir::InFlightDiagnostic refuse(mlir::Operation *op);
 
-/// Whether an error is about what the user gave: one of `refuse`, or one that begins with a flag
-/// ("--freeze no.such: ...").
+/// Returns whether an error is about the user's input: created by `refuse`, or beginning with a
+/// flag ("--freeze no.such: ...").
 bool isRefusal(mlir::Diagnostic &diagnostic);
 
 } // namespace parashard::ps

@@ -1,4 +1,4 @@
-// What the ops that work along the last dim share.
+// Implements the helpers of ops that work along the last dim.
 #include "dialects/ps/RowSupport.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -38,7 +38,7 @@ ShardingRule parashard::ps::makeRowRule(llvm::ArrayRef<int64_t> shape,
 // Row code
 //===----------------------------------------------------------------------===//
 
-/// `shape`'s type with another element type.
+/// Returns the type of `shape` with another element type.
 static Type withElement(Type shape, Type element) {
   if (auto vector = dyn_cast<VectorType>(shape))
     return VectorType::get(vector.getShape(), element);
@@ -68,7 +68,7 @@ RowBuilder::Column parashard::ps::loadWide(RowBuilder &row, unsigned operand) {
 }
 
 //===----------------------------------------------------------------------===//
-// Rows split over ranks
+// Rows sharded over ranks
 //===----------------------------------------------------------------------===//
 
 RowPartition::RowPartition(PartitionBuilder &builder, RankedTensorType global,

@@ -1,4 +1,5 @@
-// What the ops that work along the last dim share: host rows, row code, and rows split over ranks.
+// Declares helpers of ops that work along the last dim: host rows, row code, and rows sharded over
+// ranks.
 #ifndef PARASHARD_DIALECTS_PS_ROWSUPPORT_H
 #define PARASHARD_DIALECTS_PS_ROWSUPPORT_H
 
@@ -6,51 +7,51 @@
 
 namespace parashard::ps {
 
-/// A shape as rows x columns: the columns are the last dim.
+/// A shape as rows x columns. The last dim gives the columns.
 struct RowSpace {
   int64_t rows = 1;
   int64_t columns = 1;
   explicit RowSpace(mlir::RankedTensorType type);
 };
 
-/// The type that a row is computed in: f64 for f64, else f32.
+/// Returns the type in which rows are computed: f64 for f64, else f32.
 mlir::Type getComputeType(mlir::Type elementOrShaped);
 
-/// One parallel factor a dim, of which that of the columns is coupled; tensors of one dim less lack
-/// the last. `shape` is the one with columns.
+/// Returns a rule with one parallel factor per dim of `shape`. The factor of the columns is
+/// coupled. Tensors without columns lack the last dim.
 ShardingRule makeRowRule(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<bool> operandHasColumns,
                          llvm::ArrayRef<bool> resultHasColumns);
 
-/// `value` (a scalar or vector) widened from a 16-bit float to f32, or rounded to `element`.
+/// Widen a 16-bit float to f32, and round a value to `element`. Values are scalars or vectors.
 mlir::Value widen(ElementBuilder &e, mlir::Value value);
 mlir::Value narrow(ElementBuilder &e, mlir::Value value, mlir::Type element);
-/// A column in the compute type, and one narrowed to a result's element type.
+/// Loads an operand as a column function in the compute type.
 RowBuilder::Column loadWide(RowBuilder &row, unsigned operand);
 
-/// Builds, from primitive ops on local tensors, an op whose last dim is split over mesh axes.
+/// Builds an op whose last dim is sharded over mesh axes, from primitive ops on local tensors.
 class RowPartition {
 public:
-  /// `global`, `sharding`: of the tensor with columns.
+  /// `global` and `sharding` describe the tensor with columns.
   RowPartition(PartitionBuilder &builder, mlir::RankedTensorType global, ShardingAttr sharding);
 
-  /// Whether the last dim is split at all.
+  /// Returns whether the last dim is sharded.
   bool isSplit() const { return !axes.empty(); }
-  /// Whether all columns are on this device, though padded.
+  /// Returns whether all columns are on this device, though possibly padded.
   bool isOnOneDevice() const { return builder.getShards(axes) == 1; }
   int64_t getGlobalColumns() const { return global.getShape().back(); }
 
-  /// The value in the compute type.
+  /// Converts a value to the compute type.
   mlir::Value widen(mlir::Value value);
   mlir::Value convert(mlir::Value value, mlir::Type elementType);
-  /// A constant with `like`'s type.
+  /// Creates a constant of `like`'s type.
   mlir::Value constant(mlir::Value like, double value);
-  /// `value` with `identity` in the padded columns.
+  /// Fills the padded columns of `value` with `identity`.
   mlir::Value select(mlir::Value value, double identity);
-  /// Combines the columns of all ranks: one value a row.
+  /// Reduces the columns of all ranks to one value per row.
   mlir::Value reduce(ReductionKind kind, mlir::Value value);
-  /// A value a row, repeated along the columns of `like`.
+  /// Repeats one value per row along the columns of `like`.
   mlir::Value spread(mlir::Value row, mlir::Value like);
-  /// The global column of each local place, as i64 of `like`'s shape.
+  /// Returns the global column of each local element, as i64 in `like`'s shape.
   mlir::Value columns(mlir::Value like);
 
   template <typename Op> mlir::Value binary(mlir::Value x, mlir::Value y) {

@@ -1,4 +1,4 @@
-// Prints sharding rules, and makes the commonest one.
+// Prints sharding rules, and creates the rule of elementwise ops.
 #include "dialects/ps/ShardingRule.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -17,7 +17,7 @@ ShardingRule ShardingRule::elementwise(llvm::ArrayRef<int64_t> shape, unsigned n
   return rule;
 }
 
-/// i, j, ..., z, a, ..., h, then f18, f19, ...
+/// Returns the name of a factor: i, j, ..., z, a, ..., h, then f26, f27, ...
 static std::string getFactorName(unsigned factor) {
   if (factor < 18)
     return std::string(1, char('i' + factor));

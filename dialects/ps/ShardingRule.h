@@ -1,4 +1,4 @@
-// The factors that an op's dims are made of: what the sharding passes know about an op.
+// Declares sharding rules: the factors of an op's dims, as the sharding passes see the op.
 #ifndef PARASHARD_DIALECTS_PS_SHARDINGRULE_H
 #define PARASHARD_DIALECTS_PS_SHARDINGRULE_H
 
@@ -12,35 +12,35 @@ namespace parashard::ps {
 /// One factor of an op's iteration space.
 struct RuleFactor {
   enum class Kind {
-    Parallel,  ///< Splitting it splits every tensor that has it; the results need no combining.
-    Reduction, ///< It is in operands only: splitting it leaves the results partial by `reduction`.
-    Whole      ///< It may not be split; `reason` says why, in words for `--explain`.
+    Parallel,  ///< sharding it shards every tensor that has it; results are complete
+    Reduction, ///< only in operands; sharding it leaves the results partial by `reduction`
+    Whole      ///< must not be sharded; `reason` is the explanation that `--explain` prints
   };
   int64_t size = 1;
   Kind kind = Kind::Parallel;
   ReductionKind reduction = ReductionKind::Sum;
   std::string reason;
-  /// Whether places along it depend on each other although it is parallel: where it is split, the
-  /// op's own partition makes them exchange what they need (the columns of a softmax).
+  /// Whether elements along a parallel factor depend on each other. If such a factor is sharded,
+  /// the op's own partition exchanges the necessary data (the columns of a softmax).
   bool isCoupled = false;
 };
 
-/// Factor ids of one dim, major to minor; their sizes multiply to the dim's size.
+/// Factor ids of one dim, major to minor. The product of their sizes is the dim's size.
 using DimFactors = llvm::SmallVector<unsigned, 2>;
 /// One entry per dim.
 using TensorFactors = llvm::SmallVector<DimFactors, 4>;
 
-/// The rule of one op: factors, and for each operand and result the factors of each dim. A factor
-/// that an operand lacks is one along which the operand is the same for all (a broadcast).
-/// A result that depends on partial operands: an op that is `linear` in an operand passes that
-/// operand's partial sums on to its results (all other operands being whole).
+/// The rule of one op: its factors, and the factors of each dim of each operand and result. Along a
+/// factor that an operand lacks, the operand is broadcast. An op that is `linear` in an operand
+/// passes the operand's partial sums on to its results, if all other operands are complete.
 struct ShardingRule {
   llvm::SmallVector<RuleFactor, 6> factors;
   llvm::SmallVector<TensorFactors, 3> operands;
   llvm::SmallVector<TensorFactors, 2> results;
-  /// Operand numbers in which the op is linear together: f(sum of x) = sum of f(x) when all of
-  /// these are partial over the same axis and the others are not. An op linear in each of two
-  /// operands apart (a product) lists two groups.
+  /// Groups of operands in which the op is jointly linear: f(sum of x) = sum of f(x), if the
+  /// operands of one group are partial over the same axis and the others are complete. Example:
+  /// addition has one group {0, 1}; multiplication is linear in each operand separately and has the
+  /// groups {0} and {1}.
   llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 2> linear;
 
   unsigned addFactor(int64_t size, RuleFactor::Kind kind = RuleFactor::Kind::Parallel) {
@@ -56,10 +56,10 @@ struct ShardingRule {
     return factors.size() - 1;
   }
 
-  /// All tensors have the same shape and the same factors: one a dim.
+  /// Returns the rule of an op whose tensors all have the same shape: one factor per dim.
   static ShardingRule elementwise(llvm::ArrayRef<int64_t> shape, unsigned numOperands,
                                   unsigned numResults);
-  /// `([i, k], [k, j]) -> ([i, j]), i = 8, k = 384 reduction(sum), j = 1152`
+  /// Prints a rule such as `([i, k], [k, j]) -> ([i, j]), i = 8, k = 384 reduction(sum), j = 1152`.
   void print(llvm::raw_ostream &os) const;
 };
 

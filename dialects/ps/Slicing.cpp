@@ -1,4 +1,4 @@
-// Slice, pad and concat: parts of tensors.
+// Implements slice, pad and concat.
 #include "dialects/ps/FoldSupport.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -15,8 +15,8 @@ static void copyElement(Tensor &to, int64_t i, const Tensor &from, int64_t j) {
     to.setInt(i, from.getInt(j));
 }
 
-/// The rule of an op that takes parts of a dim of `whole` elements (its bigger side) whose borders
-/// and part sizes are multiples of `unit`: (whole / unit, not split) x unit.
+/// Returns the factors (size / unit) x unit of a dim whose part borders are multiples of `unit`.
+/// Only the minor factor `minor` of size `unit` may be sharded.
 static DimFactors addBorderFactors(ShardingRule &rule, int64_t size, unsigned minor, int64_t unit,
                                    StringRef reason) {
   if (size == unit)
@@ -49,8 +49,8 @@ LogicalResult SliceOp::verify() {
   for (auto [d, size] : llvm::enumerate(type.getShape())) {
     int64_t start = getStarts()[d], limit = getLimits()[d], stride = getStrides()[d];
     if (start < 0 || start > limit || limit > size || stride < 1)
-      return emitOpError() << "takes [" << start << ", " << limit << ") by " << stride << " of dim "
-                           << d << ", which has size " << size << " (slice_c1)";
+      return emitOpError() << "slices [" << start << ", " << limit << ") with stride " << stride
+                           << " from dim " << d << " of size " << size << " (slice_c1)";
     shape.push_back(llvm::divideCeil(limit - start, stride));
   }
   if (type.clone(shape) != getType())
@@ -59,15 +59,15 @@ LogicalResult SliceOp::verify() {
   return success();
 }
 
-/// A dim that is taken whole keeps its factor. A slice at borders that are multiples of u keeps the
-/// minor factor u: 1152 = 3 x 384 sliced at 384 may be split over the 384.
+/// A dim that is kept whole keeps its factor. Otherwise the largest common divisor u of size and
+/// borders gives a minor factor. Example: 1152 = 3 x 384 sliced at 384 may be sharded over the 384.
 ShardingRule SliceOp::getShardingRule() {
   ShardingRule rule;
   TensorFactors operand, result;
   for (auto [d, size] : llvm::enumerate(getTensorType(getOperand()).getShape())) {
     int64_t start = getStarts()[d], limit = getLimits()[d];
     int64_t unit = std::gcd(std::gcd(start, limit), size);
-    StringRef reason = "slice takes part of it";
+    StringRef reason = "slice takes part of the dim";
     if (getStrides()[d] != 1 || (unit == 1 && limit - start != size)) {
       operand.push_back({rule.addWhole(size, reason)});
       result.push_back({rule.addWhole(getTensorType(getResult()).getDimSize(d), reason)});
@@ -92,8 +92,8 @@ FailureOr<llvm::SmallVector<Tensor>> SliceOp::evaluate(llvm::ArrayRef<Tensor> op
   Tensor result(getTensorType(getResult()));
   for (int64_t i = 0; i < result.size(); ++i) {
     SmallVector<int64_t> index = result.delinearize(i);
-    for (auto [d, place] : llvm::enumerate(index))
-      place = getStarts()[d] + place * getStrides()[d];
+    for (auto [d, position] : llvm::enumerate(index))
+      position = getStarts()[d] + position * getStrides()[d];
     copyElement(result, i, operands[0], operands[0].linearize(index));
   }
   return llvm::SmallVector<Tensor>{std::move(result)};
@@ -112,7 +112,8 @@ FailureOr<llvm::SmallVector<Value>> SliceOp::differentiate(BackwardBuilder &buil
       builder.make<PadOp>(type, cotangents[0], getStarts(), high, getStrides())};
 }
 
-/// Local places of a dim whose minor factor is split: start, limit and size shrink alike.
+/// Slices the local tensor. If the minor factor of a dim is sharded, start, limit and size shrink
+/// by the same factor.
 FailureOr<llvm::SmallVector<Value>> SliceOp::partition(PartitionBuilder &builder, ValueRange locals,
                                                        TypeRange localResults) {
   RankedTensorType global = getTensorType(getOperand()), local = getTensorType(locals[0]);
@@ -121,7 +122,7 @@ FailureOr<llvm::SmallVector<Value>> SliceOp::partition(PartitionBuilder &builder
   for (int64_t d = 0; d < global.getRank(); ++d) {
     if (local.getDimSize(d) == global.getDimSize(d))
       continue;
-    // A minor factor of u places became c: borders are multiples of u.
+    // The minor factor of u elements has c local elements. Borders are multiples of u.
     int64_t resultSize = getTensorType(getResult()).getDimSize(d);
     int64_t unit = std::gcd(std::gcd(starts[d], limits[d]), global.getDimSize(d));
     if (resultSize == global.getDimSize(d))
@@ -141,13 +142,13 @@ OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
 }
 
 namespace {
-/// slice(slice(x)) is one slice.
+/// Merges slice(slice(x)) into one slice.
 struct MergeSlices : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const override {
     auto inner = op.getOperand().getDefiningOp<SliceOp>();
     if (!inner)
-      return rewriter.notifyMatchFailure(op, "operand is no slice");
+      return rewriter.notifyMatchFailure(op, "operand is not a slice");
     SmallVector<int64_t> starts, limits, strides;
     for (size_t d = 0; d < op.getStarts().size(); ++d) {
       int64_t stride = inner.getStrides()[d], start = inner.getStarts()[d];
@@ -187,7 +188,8 @@ LogicalResult PadOp::verify() {
   for (auto [d, size] : llvm::enumerate(type.getShape())) {
     if (getLow()[d] < 0 || getHigh()[d] < 0 || getStrides()[d] < 1)
       return emitOpError() << "pads dim " << d << " by " << getLow()[d] << " and " << getHigh()[d]
-                           << " with stride " << getStrides()[d] << " (pad_c1)";
+                           << " with stride " << getStrides()[d]
+                           << "; expected low, high >= 0 and stride >= 1 (pad_c1)";
     shape.push_back(getPaddedSize(size, getLow()[d], getHigh()[d], getStrides()[d]));
   }
   if (type.clone(shape) != getType())
@@ -202,7 +204,7 @@ ShardingRule PadOp::getShardingRule() {
   for (auto [d, size] : llvm::enumerate(getTensorType(getOperand()).getShape())) {
     int64_t padded = getTensorType(getResult()).getDimSize(d);
     int64_t unit = std::gcd(std::gcd(getLow()[d], size), padded);
-    StringRef reason = "pad adds to it";
+    StringRef reason = "pad extends the dim";
     if (getStrides()[d] != 1 || (unit == 1 && padded != size)) {
       operand.push_back({rule.addWhole(size, reason)});
       result.push_back({rule.addWhole(padded, reason)});
@@ -227,8 +229,8 @@ FailureOr<llvm::SmallVector<Tensor>> PadOp::evaluate(llvm::ArrayRef<Tensor> oper
   Tensor result(getTensorType(getResult()));
   for (int64_t i = 0; i < operands[0].size(); ++i) {
     SmallVector<int64_t> index = operands[0].delinearize(i);
-    for (auto [d, place] : llvm::enumerate(index))
-      place = getLow()[d] + place * getStrides()[d];
+    for (auto [d, position] : llvm::enumerate(index))
+      position = getLow()[d] + position * getStrides()[d];
     copyElement(result, result.linearize(index), operands[0], i);
   }
   return llvm::SmallVector<Tensor>{std::move(result)};
@@ -269,24 +271,25 @@ LogicalResult ConcatOp::verify() {
   RankedTensorType result = getTensorType(getResult());
   int64_t sum = 0;
   if (getDim() >= uint64_t(result.getRank()))
-    return emitOpError() << "joins along dim " << getDim() << " of " << result << " (concat_c1)";
+    return emitOpError() << "concatenates along dim " << getDim() << " of " << result
+                         << " (concat_c1)";
   for (Value operand : getOperands()) {
     RankedTensorType type = getTensorType(operand);
     SmallVector<int64_t> shape(result.getShape());
     if (type.getRank() == result.getRank())
       shape[getDim()] = type.getDimSize(getDim());
     if (type != result.clone(shape))
-      return emitOpError() << "joins " << type << " into " << result << " along dim " << getDim()
-                           << " (concat_c1)";
+      return emitOpError() << "cannot concatenate " << type << " into " << result << " along dim "
+                           << getDim() << " (concat_c1)";
     sum += type.getDimSize(getDim());
   }
   if (sum != result.getDimSize(getDim()))
-    return emitOpError() << "joins " << sum << " places along dim " << getDim() << " into "
-                         << result << " (concat_c1)";
+    return emitOpError() << "operands have " << sum << " elements along dim " << getDim()
+                         << " of the result " << result << " (concat_c1)";
   return success();
 }
 
-/// Common unit of all parts of a concat.
+/// Returns the greatest common divisor of the parts of a concat.
 static int64_t getConcatUnit(ConcatOp op) {
   int64_t unit = 0;
   for (Value operand : op.getOperands())
@@ -297,7 +300,7 @@ static int64_t getConcatUnit(ConcatOp op) {
 ShardingRule ConcatOp::getShardingRule() {
   RankedTensorType type = getTensorType(getResult());
   int64_t unit = getConcatUnit(*this);
-  StringRef reason = "concat joins parts of it";
+  StringRef reason = "concat joins parts of the dim";
   ShardingRule rule;
   TensorFactors shared;
   for (auto [d, size] : llvm::enumerate(type.getShape()))

@@ -1,4 +1,4 @@
-// Ops with regions.
+// Verifies ops with regions.
 #include "dialects/ps/Ps.h"
 
 using namespace mlir;

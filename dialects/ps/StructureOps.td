@@ -1,11 +1,15 @@
-// Ops with regions.
+// Defines ops with regions.
 include "dialects/ps/Base.td"
 
 def PS_FusedOp : PS_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock]> {
-  let summary = "ops that become one kernel over one row space";
+  let summary = "groups ops into one kernel over one row space";
   let description = [{
-    Made by `ps-fuse` at level 3; its block holds Elementwise, Row and Movement ops whose values have the
-    row space `rows x columns` or broadcast into it. Consumed by code generation. The value of no op depends on it.
+    The block holds Elementwise, Row and Movement ops. Their values have the row space `rows x
+    columns` or broadcast into it. Grouping does not change the value of any op.
+
+    Lifespan: created by `ps-fuse` at level 3; used by code generation.
+
+    Constraints:
     - (fused_c1) the block's arguments have the types of the inputs.
     - (fused_c2) the block ends in a `ps.yield` of values of the results' types.
     ```mlir
@@ -23,7 +27,7 @@ def PS_FusedOp : PS_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock]> {
   let hasVerifier = 1;
 }
 def PS_YieldOp : PS_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["FusedOp"]>]> {
-  let summary = "the results of a region";
+  let summary = "returns the results of a region";
   let arguments = (ins Variadic<PS_Tensor>:$results);
   let assemblyFormat = "attr-dict ($results^ `:` type($results))?";
 }

@@ -1,4 +1,4 @@
-// Host tensors: conversion from and to attributes and bytes, and element access.
+// Implements host tensors: element access, and conversion from and to attributes and bytes.
 #include "dialects/ps/Tensor.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -56,7 +56,7 @@ int64_t truncateTo(IntegerType type, int64_t value) {
   return llvm::SignExtend64(uint64_t(value), type.getWidth());
 }
 
-/// The largest or the smallest of an integer type: what an infinity becomes.
+/// Returns the largest or smallest value of an integer type, to which infinities convert.
 int64_t getExtreme(IntegerType type, bool largest) {
   unsigned width = type.getWidth();
   if (width == 1 || type.isUnsigned())
@@ -77,12 +77,12 @@ Tensor Tensor::fromBytes(RankedTensorType type, ArrayRef<char> bytes) {
   Tensor tensor(type);
   unsigned width = getByteWidth(type.getElementType());
   for (int64_t i = 0; i < tensor.size(); ++i) {
-    const char *at = bytes.data() + i * width;
+    const char *source = bytes.data() + i * width;
     if (auto floatType = dyn_cast<FloatType>(type.getElementType())) {
-      tensor.floats[i] = readFloat(floatType, at);
+      tensor.floats[i] = readFloat(floatType, source);
     } else {
       uint64_t bits = 0;
-      std::memcpy(&bits, at, width);
+      std::memcpy(&bits, source, width);
       tensor.ints[i] = truncateTo(cast<IntegerType>(type.getElementType()), int64_t(bits));
     }
   }
@@ -119,7 +119,7 @@ std::vector<char> Tensor::toBytes() const {
   return bytes;
 }
 
-/// True when all elements are bitwise the first one.
+/// Returns whether all elements have the same bits.
 template <typename T> static bool isUniform(const std::vector<T> &values) {
   for (const T &value : values)
     if (std::memcmp(&value, &values.front(), sizeof(T)))
@@ -183,8 +183,8 @@ SmallVector<int64_t> Tensor::getStrides() const {
 
 int64_t Tensor::linearize(ArrayRef<int64_t> index) const {
   int64_t linear = 0;
-  for (auto [place, size] : llvm::zip(index, getShape()))
-    linear = linear * size + place;
+  for (auto [position, size] : llvm::zip(index, getShape()))
+    linear = linear * size + position;
   return linear;
 }
 

@@ -1,4 +1,4 @@
-// A host tensor of the reference evaluator and the constant folder.
+// Declares the host tensor of the reference evaluator and the constant folder.
 #ifndef PARASHARD_DIALECTS_PS_TENSOR_H
 #define PARASHARD_DIALECTS_PS_TENSOR_H
 
@@ -9,16 +9,16 @@
 
 namespace parashard::ps {
 
-/// A row-major tensor on the host. Floats are held as doubles that are rounded to the element
-/// type whenever they are set; integers and bools as int64. Slow and exact on purpose.
+/// A row-major tensor on the host. Floats are stored as doubles, rounded to the element type when
+/// they are set. Integers and bools are stored as int64. Deliberately slow and exact.
 class Tensor {
 public:
   Tensor() = default;
-  /// All zero.
+  /// Creates a tensor of zeros.
   explicit Tensor(mlir::RankedTensorType type);
-  /// From a constant (splat or dense, or a dense resource).
+  /// Creates a tensor from a constant (splat, dense, or dense resource).
   static Tensor fromAttr(mlir::ElementsAttr attr);
-  /// From raw little-endian bytes in the element type's own width (i1: a byte each).
+  /// Creates a tensor from raw little-endian bytes of the element type (i1: one byte each).
   static Tensor fromBytes(mlir::RankedTensorType type, llvm::ArrayRef<char> bytes);
 
   mlir::DenseElementsAttr toAttr() const;
@@ -30,23 +30,24 @@ public:
   int64_t size() const { return type.getNumElements(); }
   bool isFloat() const { return llvm::isa<mlir::FloatType>(type.getElementType()); }
 
-  /// Element at a linear index, as a double (ints converted).
+  /// Returns the element at a linear index, as a double. Integers are converted.
   double get(int64_t i) const { return floats.empty() ? double(ints[i]) : floats[i]; }
   int64_t getInt(int64_t i) const { return ints.empty() ? int64_t(floats[i]) : ints[i]; }
-  /// Sets an element; a float is rounded to the element type, an int truncated to its width.
+  /// Sets an element. Floats are rounded to the element type, integers are truncated to its width.
   void set(int64_t i, double value);
   void setInt(int64_t i, int64_t value);
-  /// Every element (NaN for floats, a large negative number for ints) for padding.
+  /// Sets every element to a value that padding may hold: NaN for floats, a large negative number
+  /// for integers.
   void fillUnspecified();
 
-  /// Row-major strides, in elements.
+  /// Returns the row-major strides, in elements.
   llvm::SmallVector<int64_t> getStrides() const;
-  /// The linear index of a multi-index and back.
+  /// Convert between the linear index and the multi-index of an element.
   int64_t linearize(llvm::ArrayRef<int64_t> index) const;
   llvm::SmallVector<int64_t> delinearize(int64_t linear) const;
-  /// The same elements under another shape with as many elements.
+  /// Returns the same elements under another shape with the same number of elements.
   Tensor reshaped(mlir::RankedTensorType newType) const;
-  /// The same elements, rounded, in another element type.
+  /// Returns the elements rounded to another element type.
   Tensor convertTo(mlir::Type element) const;
 
 private:
@@ -55,7 +56,7 @@ private:
   std::vector<int64_t> ints;
 };
 
-/// What random ops need to know besides their operands, and whether ops act as in training.
+/// The state of random ops besides their operands, and whether ops act as in training.
 struct EvaluateContext {
   uint64_t seed = 0;
   int64_t step = 0;
@@ -63,9 +64,9 @@ struct EvaluateContext {
   bool training = true;
 };
 
-/// Philox4x32-10 (Salmon et al., SC 2011): a uniform float in [0, 1) for one global element.
-/// The key is (seed, opKey, step) mixed to 64 bits, as docs/program-format.md ("Random numbers")
-/// says; the counter is `counter`. The generated kernels and the runtime compute the same bits.
+/// Returns a uniform float in [0, 1) for one global element, by Philox4x32-10 (Salmon et al., SC
+/// 2011). The key is (seed, opKey, step) mixed to 64 bits (docs/program-format.md, "Random
+/// numbers"). Generated kernels and the runtime compute the same bits.
 float philoxUniform(uint64_t seed, int64_t opKey, int64_t step, uint64_t counter);
 
 } // namespace parashard::ps

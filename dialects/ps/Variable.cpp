@@ -1,4 +1,4 @@
-// Mesh, variables, and the ops that touch them: syntax and constraints.
+// Implements the mesh, variables, and the ops that access variables: syntax and verifiers.
 #include "dialects/ps/Ps.h"
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/StringSet.h"
@@ -89,18 +89,19 @@ int64_t MeshOp::getShards(ArrayRef<StringAttr> axes) {
 }
 
 int64_t MeshOp::getShardSize(int64_t size, ArrayRef<StringAttr> axes) {
-  int64_t places = llvm::divideCeil(size, getShards(axes));
+  int64_t elements = llvm::divideCeil(size, getShards(axes));
   for (AxisAttr axis : getAxes().getAsRange<AxisAttr>())
     if (axis.getKind() == AxisKind::Multiple && llvm::is_contained(axes, axis.getName()))
-      places = llvm::alignTo(places, axis.getSize());
-  return places;
+      elements = llvm::alignTo(elements, axis.getSize());
+  return elements;
 }
 
 //===----------------------------------------------------------------------===//
 // VariableOp
 //===----------------------------------------------------------------------===//
 
-/// `init ATTRIBUTE`. The attribute parser takes a type that follows for its own: it is handed on.
+/// Parses `init ATTRIBUTE`. The attribute parser consumes a type that follows, so `type` returns
+/// it.
 static ParseResult parseInitial(OpAsmParser &parser, Attribute &init, Type &type) {
   if (parser.parseAttribute(init))
     return failure();
@@ -126,7 +127,7 @@ ParseResult VariableOp::parse(OpAsmParser &parser, OperationState &state) {
     return failure();
   std::optional<VariableKind> kind = symbolizeVariableKind(word);
   if (!kind)
-    return parser.emitError(at, "expected a kind of variable, got '") << word << "'";
+    return parser.emitError(at, "expected a variable kind, got '") << word << "'";
   state.addAttribute(getKindAttrName(state.name),
                      VariableKindAttr::get(parser.getContext(), *kind));
   if (parser.parseSymbolName(name, getSymNameAttrName(state.name), state.attributes))
@@ -191,7 +192,7 @@ ShardingAttr VariableOp::getSharding() {
 
 void VariableOp::setSharding(ShardingAttr sharding) { (*this)->setAttr(kShardingMark, sharding); }
 
-/// Gradients, optimizer state, copies and averages belong to a variable.
+/// Returns whether a variable of this kind belongs to another variable.
 static bool needsOwner(VariableKind kind) {
   return kind == VariableKind::Gradient || kind == VariableKind::Optimizer ||
          kind == VariableKind::Copy || kind == VariableKind::Average;
@@ -217,9 +218,9 @@ LogicalResult VariableOp::verifySymbolUses(SymbolTableCollection &tables) {
   Type type = getType();
   auto owner = tables.lookupNearestSymbolFrom<VariableOp>((*this)->getParentOp(), getOfAttr());
   if (!owner)
-    return emitOpError("belongs to ") << getOfAttr() << ", which is no variable (variable_c1)";
+    return emitOpError("belongs to ") << getOfAttr() << ", which is not a variable (variable_c1)";
   if (getKind() == VariableKind::Gradient && owner.getType() != type) {
-    InFlightDiagnostic error = emitOpError("is a gradient of type ")
+    InFlightDiagnostic error = emitOpError("gradient has type ")
                                << type << ", its variable has type " << owner.getType()
                                << " (variable_c3)";
     error.attachNote(owner.getLoc()) << "variable declared here";
@@ -233,7 +234,7 @@ LogicalResult VariableOp::verifySymbolUses(SymbolTableCollection &tables) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What `ps.read`, `ps.write` and `ps.accumulate` have in common while parsing.
+/// The parsed symbol or ref of `ps.read`, `ps.write` or `ps.accumulate`.
 struct ParsedAccess {
   std::optional<OpAsmParser::UnresolvedOperand> ref;
   FlatSymbolRefAttr symbol;
@@ -249,7 +250,7 @@ static ParseResult parseAccess(OpAsmParser &parser, ParsedAccess &access) {
   return *isRef;
 }
 
-/// Parses attr-dict and `: type`; gives the tensor type, resolves the ref.
+/// Parses the attr-dict and `: type`. Returns the tensor type and resolves the ref.
 static ParseResult parseAccessType(OpAsmParser &parser, OperationState &state,
                                    const ParsedAccess &access, Type &tensor) {
   if (parser.parseOptionalAttrDict(state.attributes))
@@ -285,7 +286,7 @@ template <typename Op> static void printAccessType(OpAsmPrinter &printer, Op op,
     printer << tensor;
 }
 
-/// The type a variable has where `op` stands: local from level 3 on.
+/// Returns the type of a variable as seen by `op`: the local type from level 3 on.
 static RankedTensorType getAccessType(VariableOp variable, Operation *op) {
   RankedTensorType type = variable.getTensorType();
   ShardingAttr sharding = variable.getSharding();
@@ -297,7 +298,7 @@ static RankedTensorType getAccessType(VariableOp variable, Operation *op) {
   return mesh ? getLocalType(type, sharding, mesh) : type;
 }
 
-/// What an access says of itself; what it says of its variable is verifyVariable's.
+/// Verifies an access without its variable; verifyVariable checks the variable.
 template <typename Op> static LogicalResult verifyAccess(Op op, Type tensor) {
   if (bool(op.getRef()) == bool(op.getVariableAttr()))
     return op.emitOpError("needs either a variable's symbol or a ref (read_c1)");
@@ -317,7 +318,8 @@ static LogicalResult verifyVariable(Op op, Type tensor, SymbolTableCollection &t
   auto variable =
       tables.lookupNearestSymbolFrom<VariableOp>(op.getOperation(), op.getVariableAttr());
   if (!variable)
-    return op.emitOpError("names ") << op.getVariableAttr() << ", which is no variable (read_c2)";
+    return op.emitOpError("names ")
+           << op.getVariableAttr() << ", which is not a variable (read_c2)";
   RankedTensorType expected = getAccessType(variable, op);
   if (expected == tensor)
     return success();
@@ -383,7 +385,7 @@ void WriteOp::print(OpAsmPrinter &printer) {
   printAccessType(printer, *this, getValue().getType());
 }
 
-/// The first write of a block looks at all of them, so that the whole is linear.
+/// Checks all writes of a block at its first write, so that the total work is linear.
 static LogicalResult verifyWrites(WriteOp first) {
   for (Operation *previous = first->getPrevNode(); previous; previous = previous->getPrevNode())
     if (isa<WriteOp>(previous))

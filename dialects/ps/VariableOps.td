@@ -1,16 +1,17 @@
-// Mesh, variables, and the ops that touch them.
+// Defines the mesh, variables, and the ops that access variables.
 include "dialects/ps/Base.td"
 
 def PS_MeshOp : PS_Op<"mesh", [Symbol]> {
   let summary = "a named mesh of devices";
   let description = [{
-    The axes, the last varying fastest. At most one axis is of kind `pipeline`.
-    Lifespan: made by `ps-compile` or the user at level 1, stays to the end.
+    Lists the axes; the last varies fastest. At most one axis is of kind `pipeline`.
+
+    Lifespan: created by `ps-set-mesh` (level 2) or the user; stays to the end.
 
     Constraints:
     - (mesh_c1) axis names are unique.
     - (mesh_c2) axis sizes are at least 1.
-    - (mesh_c3) at most one axis is of kind pipeline, and one of kind multiple.
+    - (mesh_c3) at most one axis is of kind pipeline, and at most one of kind multiple.
 
     ```mlir
     ps.mesh @mesh <"dp" = 2 : data, "tp" = 2 : tensor>
@@ -20,28 +21,32 @@ def PS_MeshOp : PS_Op<"mesh", [Symbol]> {
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Devices along an axis; 0 when the mesh has none of that name.
+    /// Returns the devices along an axis, or 0 if the mesh has no such axis.
     int64_t getAxisSize(::llvm::StringRef axis);
-    /// Product of the axes' devices.
+    /// Returns the product of the axes' devices.
     int64_t getDeviceCount();
-    /// Names of the axes of a kind, in mesh order.
+    /// Returns the names of the axes of a kind, in mesh order.
     ::llvm::SmallVector<::mlir::StringAttr> getAxesOfKind(AxisKind kind);
-    /// The number of shards over `axes`.
+    /// Returns the number of shards over `axes`.
     int64_t getShards(::llvm::ArrayRef<::mlir::StringAttr> axes);
-    /// The places that each shard of a factor of `size` over `axes` has, padding included.
+    /// Returns the elements that each shard of a factor of `size` over `axes` has, including
+    /// padding.
     int64_t getShardSize(int64_t size, ::llvm::ArrayRef<::mlir::StringAttr> axes);
   }];
 }
 
 def PS_VariableOp : PS_Op<"variable", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "named state that lives across calls";
+  let summary = "named state that persists across calls";
   let description = [{
     A parameter, buffer, constant, gradient, optimizer state, copy, average, accumulator or scalar.
-    `names` are the names in the model (several when tied; the first is used in messages and files);
-    `of` is the variable this one belongs to; `init` its initial value: `#ps.file`, `#ps.distribution`,
-    or a constant. `frozen` parameters get no gradient; `transient` ones are not saved in weight files
-    (a non-persistent buffer). Lifespan: from level 0 to the end; gradients, optimizer state and
-    accumulators are made by `ps-autodiff` and `ps-optimizer`.
+    - `names`: the names in the model, several if tied. Messages and files use the first name.
+    - `of`: the variable that this variable belongs to.
+    - `init`: the initial value, as `#ps.file`, `#ps.distribution` or a constant.
+    - `frozen`: a parameter without a gradient.
+    - `transient`: not saved in weight files (a non-persistent buffer).
+
+    Lifespan: from level 0 to the end. `ps-autodiff` and `ps-optimizer` create gradients, optimizer
+    state and accumulators.
 
     Constraints:
     - (variable_c1) `of` names a variable.
@@ -63,7 +68,7 @@ def PS_VariableOp : PS_Op<"variable", [Symbol, DeclareOpInterfaceMethods<SymbolU
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType() { return ::llvm::cast<::mlir::RankedTensorType>(getType()); }
-    /// The name used in messages and files: the first of `names`, else the symbol.
+    /// Returns the name for messages and files: the first of `names`, else the symbol.
     ::llvm::StringRef getDisplayName();
     ShardingAttr getSharding();
     void setSharding(ShardingAttr sharding);
@@ -77,13 +82,13 @@ class PS_VariableAccess<string mnemonic, list<Trait> traits>
 }
 
 def PS_ReadOp : PS_VariableAccess<"read", [Pure]> {
-  let summary = "the value of a variable at entry of the function";
+  let summary = "reads the value of a variable at the entry of the function";
   let description = [{
-    Names a variable, or at level 3, inside a class function, a `!ps.ref` argument.
+    Names a variable. At level 3, class functions read a `!ps.ref` argument instead.
 
     Constraints:
-    - (read_c1) exactly one of symbol and ref is given.
-    - (read_c2) the symbol names a `ps.variable` of the result's type (of its local type from level 3 on).
+    - (read_c1) exactly one of the symbol and the ref is given.
+    - (read_c2) the symbol names a `ps.variable` of the result's type (local type from level 3 on).
 
     ```mlir
     %w = ps.read @wte : tensor<8x4xf32>
@@ -95,12 +100,12 @@ def PS_ReadOp : PS_VariableAccess<"read", [Pure]> {
 }
 
 def PS_WriteOp : PS_VariableAccess<"write", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
-  let summary = "the value of a variable from the function's exit on";
+  let summary = "sets a variable when the function returns";
   let description = [{
-    At most one write per variable and function; `if %ok` makes it conditional on a scalar bool.
+    `if %ok` makes the write conditional on a scalar bool.
 
-    Constraints: as `ps.read`, and
-    - (write_c1) at most one write per variable in a function.
+    Has the constraints of `ps.read`, and:
+    - (write_c1) a function has at most one write per variable.
 
     ```mlir
     ps.write @wte, %new if %ok : tensor<8x4xf32>
@@ -112,10 +117,11 @@ def PS_WriteOp : PS_VariableAccess<"write", [AttrSizedOperandSegments, MemoryEff
 }
 
 def PS_AccumulateOp : PS_VariableAccess<"accumulate", [MemoryEffects<[MemWrite]>]> {
-  let summary = "adds to a variable at the function's exit; the first of a step sets it";
+  let summary = "adds to a variable when the function returns; the first accumulation of a step overwrites it";
   let description = [{
-    With `by max` or `by min` the larger or smaller of what is there and the value is kept; what is there at first is the
-    variable's initial value, or what `@update` wrote. At level 3 a class function has a read, `ps.max` and a write instead.
+    `by max` or `by min` keeps the larger or smaller of the variable and the value. Such a variable
+    starts with its initial value, or the value that `@update` wrote. At level 3, class functions
+    use a read, a `ps.max` and a write instead.
     ```mlir
     ps.accumulate @wte.grad, %g : tensor<8x4xf32>
     ps.accumulate @fc.amax, %m by max : tensor<f32>

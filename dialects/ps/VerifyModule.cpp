@@ -1,4 +1,4 @@
-// Walks over all types and marks of a module.
+// Verifies the types and marks of a whole module.
 #include "dialects/ps/VerifyModule.h"
 #include "dialects/ps/Ps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -11,10 +11,10 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t(1) << 40;
 constexpr int64_t kMostDevices = int64_t(1) << 20;
-/// Numbers of segments, stages and values: far above any module's, far below what overflows.
+/// Limit for numbers of segments, stages and values: far above any real module, far below overflow.
 constexpr int64_t kMostNumber = int64_t(1) << 40;
 
-/// Marks that are numbers from 0 on.
+/// Returns whether a mark is a number from 0 on.
 bool isNumber(StringRef mark) {
   return mark == kSegmentMark || mark == kOriginMark || mark == kSavedMark || mark == "ps.stage" ||
          mark == "ps.value" || mark == "ps.micro_batch" || mark == "ps.micro_batches" ||
@@ -34,9 +34,9 @@ LogicalResult checkMarks(Operation *op, DictionaryAttr marks) {
   return success();
 }
 
-/// Returns false for unranked tensors and for sizes that later arithmetic cannot hold. Types other
+/// Returns false for unranked tensors and for sizes that overflow later arithmetic. Types other
 /// than tensors are possible.
-bool isPossible(Type type) {
+bool isSupported(Type type) {
   if (auto ref = dyn_cast<RefType>(type))
     type = ref.getTensorType();
   if (isa<UnrankedTensorType>(type))
@@ -51,7 +51,7 @@ bool isPossible(Type type) {
 
 LogicalResult checkTypes(Operation *op, TypeRange types) {
   for (Type type : types)
-    if (!isPossible(type))
+    if (!isSupported(type))
       return op->emitOpError("(module_c1) has a tensor of type ")
              << type << "; expected a static shape of at most 2^40 elements";
   return success();
@@ -109,7 +109,7 @@ LogicalResult checkPhases(FunctionOpInterface function) {
   return success();
 }
 
-/// Checks each sharding once: ops share them.
+/// Checks each distinct sharding once, since ops share them.
 class ShardingChecker {
 public:
   explicit ShardingChecker(MeshOp mesh) : mesh(mesh) {}
@@ -154,7 +154,7 @@ LogicalResult check(Operation *op, ShardingChecker &shardings) {
     ShardingAttr sharding = variable.getSharding();
     if (sharding && int64_t(sharding.getDims().size()) != variable.getTensorType().getRank())
       return op->emitOpError("(module_c5) has ")
-             << variable.getTensorType().getRank() << " dims, its sharding "
+             << variable.getTensorType().getRank() << " dims, but its sharding has "
              << sharding.getDims().size();
     return checkTypes(op, variable.getTensorType());
   }

@@ -1,4 +1,4 @@
-// Verifies the sizes and marks that passes of every level compute with.
+// Declares the verifier of sizes and marks that passes of every level rely on.
 #ifndef PARASHARD_DIALECTS_PS_VERIFYMODULE_H
 #define PARASHARD_DIALECTS_PS_VERIFYMODULE_H
 
@@ -6,13 +6,13 @@
 
 namespace parashard::ps {
 
-/// Checks what must hold at every level; fails after a diagnostic. The constraints, by label:
-/// - (module_c1) tensors have static shapes of at most 2^40 elements, dims of size 0 not counted.
+/// Verifies the constraints of every level. Fails after a diagnostic.
+/// - (module_c1) tensors have static shapes of at most 2^40 elements, ignoring dims of size 0.
 /// - (module_c2) marks that count or number something are i64 in their range.
 /// - (module_c3) the mesh has at most 2^20 devices.
-/// - (module_c4) phases of ops in @count, @micro_batch, @evaluate and @update are those of the
-/// function, and not before that of an operand.
-/// - (module_c5) shardings name axes of the mesh; a variable's has one entry a dim.
+/// - (module_c4) phases of ops in @count, @micro_batch, @evaluate and @update fit the function, and
+///   do not precede the phase of an operand.
+/// - (module_c5) shardings name axes of the mesh; a variable's sharding has one entry per dim.
 mlir::LogicalResult verifyModule(mlir::ModuleOp module);
 
 } // namespace parashard::ps

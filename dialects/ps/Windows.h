@@ -1,4 +1,4 @@
-// Windows that slide over space dims: what convolutions and pooling have in common.
+// Declares the sliding windows over space dims that convolutions and pooling share.
 #ifndef PARASHARD_DIALECTS_PS_WINDOWS_H
 #define PARASHARD_DIALECTS_PS_WINDOWS_H
 
@@ -6,34 +6,37 @@
 
 namespace parashard::ps {
 
-/// Window `place` along space dim d covers, for each tap k of its `kernel[d]`, the element
-/// place x strides[d] + k x dilation[d] - low[d] of the `in[d]` that there are.
+/// The geometry of windows. Window `position` along space dim d covers, for each tap k of
+/// `kernel[d]`, the element position x strides[d] + k x dilation[d] - low[d], if it lies in [0,
+/// in[d]). Example: stride 2, low 1 and dilation 1 let window 1 with 3 taps cover elements 1, 2 and
+/// 3.
 struct Windows {
   llvm::ArrayRef<int64_t> in, out, kernel; ///< sizes of the space dims
   llvm::ArrayRef<int64_t> strides, low, dilation;
 
   unsigned getRank() const { return in.size(); }
-  /// Taps of one window, and windows.
+  /// Return the number of taps of one window, and the number of windows.
   int64_t getTaps() const { return llvm::product_of(kernel); }
   int64_t countPositions() const { return llvm::product_of(out); }
   int64_t getElements() const { return llvm::product_of(in); }
-  /// The element (row-major over `in`) under tap number `tap` of window number `place` (both
-  /// row-major); -1 outside.
-  int64_t getElement(int64_t place, int64_t tap) const;
+  /// Returns the element (row-major over `in`) under tap number `tap` of window number `position`
+  /// (both row-major), or -1 outside.
+  int64_t getElement(int64_t position, int64_t tap) const;
 };
 
-/// Space dims of a tensor [N, C, space...]; none of one with fewer dims.
+/// Returns the space dims of a tensor [N, C, space...]. Returns an empty list for fewer dims.
 inline llvm::ArrayRef<int64_t> getSpace(mlir::Type type) {
   auto shape = llvm::cast<mlir::RankedTensorType>(type).getShape();
   return shape.drop_front(std::min<size_t>(2, shape.size()));
 }
 
-/// The constraint `label` on ranks, lists and sizes: `windows`' lists have one entry a space dim.
+/// Verifies the constraint `label` on ranks, lists and sizes. Each list of `windows` needs one
+/// entry per space dim.
 mlir::LogicalResult verifyWindows(mlir::Operation *op, const Windows &windows,
                                   mlir::TypeRange tensors, llvm::StringRef label);
 
-/// One factor a space dim that may not be split: neighbouring shards would have to exchange what
-/// their windows share.
+/// Adds one unsharded factor per space dim. Neighboring shards would have to exchange the elements
+/// that their windows share.
 void addSpace(ShardingRule &rule, TensorFactors &tensor, llvm::ArrayRef<int64_t> sizes);
 
 /// Adds the fields of windows of the size `window` over x with the results y.

@@ -1,4 +1,4 @@
-// Verifiers of started communication and of waiting for it.
+// Verifies asynchronous collectives, messages and waits.
 #include "dialects/rank/Rank.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -11,7 +11,7 @@ static LogicalResult verifyAxes(StartOp op) {
   llvm::StringSet<> seen;
   for (StringAttr axis : op.getAxisNames()) {
     if (!seen.insert(axis.getValue()).second)
-      return op.emitOpError("(start_c3) axis ") << axis << " is named twice";
+      return op.emitOpError("(start_c3) axis ") << axis << " occurs twice";
     if (mesh && mesh.getAxisSize(axis) == 0)
       return op.emitOpError("(start_c3) the mesh has no axis ") << axis;
   }
@@ -22,14 +22,14 @@ static LogicalResult verifyMembers(StartOp op) {
   ArrayRef<int64_t> members = op.getOverPp().value_or(ArrayRef<int64_t>());
   if (op.getAxes().has_value() == op.getOverPp().has_value())
     return op.emitOpError(
-        "(start_c3) goes over axes or over pipeline coordinates: give one of them");
+        "(start_c3) needs either axes or over_pp (pipeline coordinates), not both");
   for (auto [i, member] : llvm::enumerate(members))
     if (member < 0 || member >= getPipelineSize(op) || (i > 0 && member <= members[i - 1]))
-      return op.emitOpError("(start_c3) goes over pipeline coordinates ")
-             << members << "; expected ascending ones below " << getPipelineSize(op);
+      return op.emitOpError("(start_c3) runs over pipeline coordinates ")
+             << members << "; expected ascending coordinates below " << getPipelineSize(op);
   if (op.getOverPp() && !llvm::is_contained(members, op->getParentOfType<ProgramOp>().getPp()))
-    return op.emitOpError("(start_c3) goes over pipeline coordinates ")
-           << members << ", without the program's own, "
+    return op.emitOpError("(start_c3) runs over pipeline coordinates ")
+           << members << ", which lack the program's own coordinate "
            << op->getParentOfType<ProgramOp>().getPp();
   return success();
 }
@@ -39,24 +39,24 @@ SmallVector<StringAttr> StartOp::getAxisNames() {
   return axes ? llvm::to_vector(axes.getAsRange<StringAttr>()) : SmallVector<StringAttr>();
 }
 
-/// Of a reduce_scatter and an all_gather, the whole has as many times the places of a part along
-/// the dim as there are shards.
+/// Verifies the dims of a reduce_scatter or all_gather: along its dim, the whole tensor has the
+/// elements of a part times the number of shards.
 static LogicalResult verifyDims(StartOp op) {
   ps::MeshOp mesh = ps::getMesh(op);
   ArrayRef<int64_t> dims = op.getDims().value_or(ArrayRef<int64_t>());
   bool isGather = op.getCollective() == "all_gather";
   int64_t shards = mesh ? mesh.getShards(op.getAxisNames()) : 0;
   for (auto [i, dim] : llvm::enumerate(dims)) {
-    auto given = cast<RankedTensorType>(op.getOperands()[i].getType());
-    auto made = cast<RankedTensorType>(op.getResults()[i].getType());
-    RankedTensorType whole = isGather ? made : given, part = isGather ? given : made;
+    auto from = cast<RankedTensorType>(op.getOperands()[i].getType());
+    auto to = cast<RankedTensorType>(op.getResults()[i].getType());
+    RankedTensorType whole = isGather ? to : from, part = isGather ? from : to;
     if (dim < 0 || dim >= part.getRank())
       return op.emitOpError("(start_c5) has dim ") << dim << " of " << part;
     SmallVector<int64_t> expected(part.getShape());
     expected[dim] *= shards;
     if (mesh && part.clone(expected) != whole)
-      return op.emitOpError("(start_c5) has parts of ")
-             << part << " along dim " << dim << " of " << whole << ", over " << shards << " shards";
+      return op.emitOpError("(start_c5) ") << whole << " does not consist of " << shards
+                                           << " parts of " << part << " along dim " << dim;
   }
   return success();
 }
@@ -66,7 +66,7 @@ LogicalResult StartOp::verify() {
   bool reduces = collective == "all_reduce" || collective == "reduce_scatter";
   if (!reduces && collective != "all_gather")
     return emitOpError("(start_c1) collective is \"")
-           << collective << "\", known are all_reduce, reduce_scatter, all_gather";
+           << collective << "\", expected all_reduce, reduce_scatter or all_gather";
   if (reduces && !getKind())
     return emitOpError("(start_c1) \"") << collective << "\" needs a kind (sum, max, min)";
   if (getOperands().size() != getResults().size())
@@ -76,8 +76,7 @@ LogicalResult StartOp::verify() {
     return emitOpError("(start_c2) all_reduce has operands of ")
            << getOperands().getTypes() << " and results of " << getResults().getTypes();
   if (getOverPp() && collective != "all_reduce")
-    return emitOpError("(start_c1) over pipeline coordinates there is all_reduce alone, not \"")
-           << collective << "\"";
+    return emitOpError("(start_c1) only all_reduce supports over_pp, not \"") << collective << "\"";
   if (failed(verifyAxes(*this)) || failed(verifyMembers(*this)))
     return failure();
   size_t dims = getDims() ? getDims()->size() : 0;
@@ -90,18 +89,18 @@ LogicalResult StartOp::verify() {
 LogicalResult WaitOp::verify() {
   for (Operation *user : getToken().getUsers())
     if (user != *this && isa<WaitOp>(user))
-      return emitOpError("(wait_c1) the token is waited for twice");
+      return emitOpError("(wait_c1) the token has several waits");
   return success();
 }
 
-/// A message goes to, or comes from, another coordinate.
+/// Verifies that the peer of a message is another pipeline coordinate.
 template <typename Op> static LogicalResult verifyPeer(Op op, StringRef label) {
   int64_t peer = op.getPp(), own = op->template getParentOfType<ProgramOp>().getPp();
   if (peer >= 0 && peer < getPipelineSize(op) && peer != own)
     return success();
-  return op.emitOpError("(") << label << ") the other pipeline coordinate is " << peer
+  return op.emitOpError("(") << label << ") the peer is pipeline coordinate " << peer
                              << "; expected one below " << getPipelineSize(op)
-                             << " that is not the program's own, " << own;
+                             << " other than the program's own " << own;
 }
 
 LogicalResult SendOp::verify() { return verifyPeer(*this, "send_c1"); }

@@ -1,4 +1,4 @@
-// Verifiers of programs, their inputs and outputs.
+// Verifies programs, their inputs and outputs.
 #include "dialects/rank/Rank.h"
 
 using namespace mlir;
@@ -17,11 +17,11 @@ LogicalResult ProgramOp::verify() {
   int64_t pp = getPp();
   if (pp < 0 || pp >= stages)
     return emitOpError("(program_c1) pipeline coordinate is ")
-           << pp << ", the mesh has " << stages << " pipeline coordinates";
+           << pp << ", but the mesh has " << stages << " pipeline coordinates";
   return success();
 }
 
-/// Checks that `local` is the part of `global` that a rank holds under `sharding`.
+/// Verifies that `local` is the type of the part of `global` that a rank holds under `sharding`.
 static LogicalResult verifyPart(Operation *op, StringRef label, Type local,
                                 std::optional<Type> global, ps::ShardingAttr sharding) {
   if (!global)
@@ -36,7 +36,7 @@ static LogicalResult verifyPart(Operation *op, StringRef label, Type local,
   RankedTensorType expected = sharding && mesh ? ps::getLocalType(type, sharding, mesh) : type;
   if (expected != local)
     return op->emitOpError() << "(" << label << ") type is " << local
-                             << ", the local type of its global one is " << expected;
+                             << ", but the global type and sharding give " << expected;
   return success();
 }
 

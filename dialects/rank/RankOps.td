@@ -1,14 +1,15 @@
-// The ops of the dialect `rank`; included by Rank.td.
+// Defines the ops of the dialect `rank`. Included by Rank.td.
 
 def Rank_ProgramOp : Rank_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock]> {
-  let summary = "what the ranks of one pipeline coordinate do when the host calls an entry";
+  let summary = "the actions of the ranks of one pipeline coordinate when the host calls an entry";
   let description = [{
-    `entry` is what the host calls: `step` (M micro-batches and the update) or `evaluate`. With
-    `rank.section` the program is several entries that the host calls one by one.
-    Lifespan: made by `ps-schedule` (level 4), read by memory planning and code generation.
+    The host calls the entry `entry`: `step` (M micro-batches and the update) or `evaluate`.
+    `rank.section` divides a program into several entries that the host calls one by one.
+
+    Lifespan: created by `ps-schedule` (level 4); used by memory planning and code generation.
 
     Constraints:
-    - (program_c1) `pp` is a coordinate of the mesh's pipeline axis (0 when there is none).
+    - (program_c1) `pp` is a coordinate of the mesh's pipeline axis (0 without one).
 
     ```mlir
     rank.program @pp0 pp = 0 entry "step" {
@@ -23,10 +24,10 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
 }
 
 def Rank_SectionOp : Rank_Op<"section", [HasParent<"ProgramOp">]> {
-  let summary = "from here to the next section is an entry of its own";
+  let summary = "begins a separate entry, which ends at the next section";
   let description = [{
-    When no loss is in the graph the host gives the cotangents, so forward, backward and update are called apart;
-    values that a later section uses are kept in a numbered slot.
+    If the graph contains no loss, the host passes the cotangents and calls forward, backward and
+    update separately. Values used by later sections stay in a numbered slot.
     ```mlir
     rank.program @pp0 pp = 0 entry "forward" {
       rank.section "backward"
@@ -38,10 +39,10 @@ def Rank_SectionOp : Rank_Op<"section", [HasParent<"ProgramOp">]> {
 }
 
 def Rank_InputOp : Rank_Op<"input", [Pure, HasParent<"ProgramOp">]> {
-  let summary = "this rank's part of a program input, for one micro-batch";
+  let summary = "this rank's part of a program input for one micro-batch";
   let description = [{
-    `sharding` and `global` say which part of which tensor it is (absent: all of it). An input
-    that is a cotangent from outside keeps the argument's `ps.cotangent`.
+    `sharding` and `global` tell which part of which tensor the input is; absent: the whole tensor.
+    An input that is a cotangent from the host keeps the argument's `ps.cotangent`.
     ```mlir
     rank.program @pp0 pp = 0 entry "step" {
       %x = rank.input "x" micro_batch 1 : tensor<4x8xf32> of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]>
@@ -59,7 +60,7 @@ def Rank_InputOp : Rank_Op<"input", [Pure, HasParent<"ProgramOp">]> {
 }
 
 def Rank_OutputOp : Rank_Op<"output", [HasParent<"ProgramOp">, MemoryEffects<[MemWrite]>]> {
-  let summary = "gives a value to the host, by name";
+  let summary = "returns a value to the host by name";
   let description = [{
     ```mlir
     rank.program @pp0 pp = 0 entry "evaluate" {
@@ -80,17 +81,19 @@ def Rank_OutputOp : Rank_Op<"output", [HasParent<"ProgramOp">, MemoryEffects<[Me
 def Rank_RunOp : Rank_Op<"run", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "runs a class function on the variables and keys of one segment";
   let description = [{
-    The function's arguments are, in order: the operands, one `!ps.ref` per entry of `variables`, one
-    `i64` per entry of `keys`, and the micro-batch where it takes one. `queues` lists the
+    The function's arguments are, in order: the operands, one `!ps.ref` per entry of `variables`,
+    one `i64` per entry of `keys`, and the micro-batch if the function takes one. `queues` lists the
     queues of the collectives inside the function, in order.
-    Lifespan: made by `ps-outline-segments` (level 3), stays to code generation.
+
+    Lifespan: created by `ps-outline-segments` (level 3); used by code generation.
 
     Constraints:
     - (run_c1) the callee names a `func.func`.
     - (run_c2) operands and results have the function's types.
-    - (run_c3) `variables` are variables whose local types are those of the function's refs.
-    - (run_c4) there is a key for each `i64` argument (less one for the micro-batch).
-    - (run_c5) `staged` are results of `rank.fetch` for variables of the run, which has these there.
+    - (run_c3) the local types of `variables` equal the types of the function's refs.
+    - (run_c4) there is one key per `i64` argument, except the argument of the micro-batch.
+    - (run_c5) `staged` are results of `rank.fetch` for variables of the run, which accesses them
+      there.
 
     ```mlir
     ps.variable parameter @h.17.w : tensor<8x8xf32>
@@ -113,9 +116,9 @@ def Rank_RunOp : Rank_Op<"run", [AttrSizedOperandSegments, DeclareOpInterfaceMet
     (`staged` `(` $staged^ `:` type($staged) `)`)? (`keys` $keys^)? (`queues` $queues^)? attr-dict `:` functional-type($inputs, $results)
   }];
   let extraClassDeclaration = [{
-    /// Symbols of the variables, in the order of the function's refs (empty when none).
+    /// Returns the symbols of the variables, in the order of the function's refs.
     ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> getVariableSymbols();
-    /// Where the run has a variable that is staged; null for one that it has in its own place.
+    /// Returns the staged operand of a variable, or null if the run accesses the variable in place.
     ::mlir::Value getStaged(::mlir::FlatSymbolRefAttr variable);
   }];
 }
@@ -123,19 +126,20 @@ def Rank_RunOp : Rank_Op<"run", [AttrSizedOperandSegments, DeclareOpInterfaceMet
 def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
   let summary = "starts one collective on a bucket of tensors";
   let description = [{
-    The results are defined after `rank.wait` of the token. `all_reduce` and `reduce_scatter` combine
-    by `kind`; `reduce_scatter` and `all_gather` act along `dims` (one per operand). Members are the ranks that
-    differ in `axes`, or those of the pipeline coordinates `over_pp`, equal in all else. Entries of one queue
-    are in one order on every member.
+    The results are defined after `rank.wait` of the token. `all_reduce` and `reduce_scatter`
+    combine by `kind`. `reduce_scatter` and `all_gather` act along `dims` (one per operand). The
+    members are the ranks that differ only in `axes`, or only in the pipeline coordinates `over_pp`.
+    All members start the collectives of one queue in the same order.
 
     Constraints:
     - (start_c1) the collective is all_reduce, reduce_scatter or all_gather.
-    - (start_c2) one result per operand, of its type for all_reduce.
-    - (start_c3) there are axes of the mesh, none twice, or `over_pp`: coordinates of its pipeline axis, ascending,
-      the program's own among them.
+    - (start_c2) there is one result per operand, of the same type for all_reduce.
+    - (start_c3) there are either distinct axes of the mesh, or `over_pp`: ascending coordinates of
+      its pipeline axis that include the program's own.
     - (start_c4) `dims` has one entry per operand for reduce_scatter and all_gather.
-    - (start_c5) along its dim an operand of reduce_scatter has the places of its result times the number of shards; of
-      all_gather the result has those of its operand.
+    - (start_c5) along its dim, an operand of reduce_scatter has the elements of its result times
+      the number of shards. A result of all_gather has the elements of its operand times that
+      number.
 
     ```mlir
     ps.variable gradient @a.grad of @a : tensor<4xf32>
@@ -159,20 +163,22 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Names of the axes; none where it goes over pipeline coordinates.
+    /// Returns the names of the axes; empty for a collective over pipeline coordinates.
     ::llvm::SmallVector<::mlir::StringAttr> getAxisNames();
   }];
 }
 
 def Rank_SendOp : Rank_Op<"send", [HasParent<"ProgramOp">]> {
-  let summary = "starts to send a tensor to another pipeline coordinate";
+  let summary = "starts sending a tensor to another pipeline coordinate";
   let description = [{
-    To the rank there with equal coordinates on all other axes. The operand may be used again after `rank.wait` of the
-    token. A queue goes one way between two coordinates; its entries are in one order on both. The message says which
-    crossing value of which micro-batch it is. Lifespan: made by `ps-schedule` (level 4), read by memory planning.
+    Sends to the rank there with equal coordinates on all other axes. The operand may be reused
+    after `rank.wait` of the token. Each queue is one-directional between two coordinates, and both
+    use it in the same order. The message identifies the crossing value and its micro-batch.
+
+    Lifespan: created by `ps-schedule` (level 4); used by memory planning.
 
     Constraints:
-    - (send_c1) the other coordinate is one of the mesh's pipeline axis, and not the program's own.
+    - (send_c1) `pp` is another coordinate of the mesh's pipeline axis.
 
     ```mlir
     ps.mesh @mesh <"pp" = 2 : pipeline>
@@ -193,12 +199,13 @@ def Rank_SendOp : Rank_Op<"send", [HasParent<"ProgramOp">]> {
 }
 
 def Rank_RecvOp : Rank_Op<"recv", [HasParent<"ProgramOp">]> {
-  let summary = "starts to receive a tensor from another pipeline coordinate";
+  let summary = "starts receiving a tensor from another pipeline coordinate";
   let description = [{
-    The other end of `rank.send`: the result is defined after `rank.wait` of the token. Lifespan: as that.
+    The counterpart of `rank.send`, with the same lifespan. The result is defined after `rank.wait`
+    of the token.
 
     Constraints:
-    - (recv_c1) the other coordinate is one of the mesh's pipeline axis, and not the program's own.
+    - (recv_c1) `pp` is another coordinate of the mesh's pipeline axis.
 
     ```mlir
     ps.mesh @mesh <"pp" = 2 : pipeline>
@@ -218,14 +225,16 @@ def Rank_RecvOp : Rank_Op<"recv", [HasParent<"ProgramOp">]> {
 }
 
 def Rank_FetchOp : Rank_Op<"fetch", [HasParent<"ProgramOp">]> {
-  let summary = "starts to copy variables from the host's memory to the device's";
+  let summary = "starts copying variables from host memory to device memory";
   let description = [{
-    A result is a place in the device's memory that runs have in the variable's stead (`staged`), until `rank.offload` brings
-    it back. It holds the variable's value after `rank.wait` of the token.
-    Lifespan: made by `ps-offload` (level 4), stays to code generation.
+    Each result is a buffer in device memory that runs use instead of the variable (`staged`), until
+    `rank.offload` copies it back. The buffer holds the variable's value after `rank.wait` of the
+    token.
+
+    Lifespan: created by `ps-offload` (level 4); used by code generation.
 
     Constraints:
-    - (fetch_c1) there are variables, and a result for each.
+    - (fetch_c1) there is at least one variable, and one result per variable.
     - (fetch_c2) a result is a reference to a tensor of the variable's local type.
 
     ```mlir
@@ -246,19 +255,20 @@ def Rank_FetchOp : Rank_Op<"fetch", [HasParent<"ProgramOp">]> {
   let assemblyFormat = "$variables attr-dict `:` type($results)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The variable that a result stands for.
+    /// Returns the variable that a result stages.
     ::mlir::FlatSymbolRefAttr getVariable(::mlir::OpResult result);
   }];
 }
 
 def Rank_OffloadOp : Rank_Op<"offload", [HasParent<"ProgramOp">]> {
-  let summary = "starts to copy variables back to the host's memory";
+  let summary = "starts copying variables back to host memory";
   let description = [{
-    To where `rank.fetch` found them. They are there, and their places in the device's memory are free, after `rank.wait` of
-    the token. The example stands at `rank.fetch`; lifespan as that.
+    Copies each variable back to the host memory that `rank.fetch` read. After `rank.wait` of the
+    token, the copies are complete and the device buffers are free. See the example and lifespan of
+    `rank.fetch`.
 
     Constraints:
-    - (offload_c1) there are operands, each a result of `rank.fetch`.
+    - (offload_c1) there is at least one operand; each is a result of `rank.fetch`.
   }];
   let arguments = (ins Variadic<PS_RefType>:$staged);
   let results = (outs Rank_TokenType:$token);
@@ -267,14 +277,15 @@ def Rank_OffloadOp : Rank_Op<"offload", [HasParent<"ProgramOp">]> {
 }
 
 def Rank_StashOp : Rank_Op<"stash", [HasParent<"ProgramOp">]> {
-  let summary = "starts to copy values from the device's memory to the host's";
+  let summary = "starts copying values from device memory to host memory";
   let description = [{
-    A result is the operand's value as it lies in the host's memory, where nothing but `rank.unstash` reaches it. The
-    operands' places are free after `rank.wait` of the token. Lifespan: made by `ps-offload` (level 4), stays to code
-    generation.
+    Each result is the operand's value in host memory, which only `rank.unstash` may use. The
+    operands' buffers are free after `rank.wait` of the token.
+
+    Lifespan: created by `ps-offload` (level 4); used by code generation.
 
     Constraints:
-    - (stash_c1) there are operands, and for each a result of its type.
+    - (stash_c1) there is at least one operand, and one result of the same type per operand.
 
     ```mlir
     rank.program @pp0 pp = 0 entry "step" {
@@ -294,13 +305,14 @@ def Rank_StashOp : Rank_Op<"stash", [HasParent<"ProgramOp">]> {
 }
 
 def Rank_UnstashOp : Rank_Op<"unstash", [HasParent<"ProgramOp">]> {
-  let summary = "starts to copy values back from the host's memory to the device's";
+  let summary = "starts copying values back from host memory to device memory";
   let description = [{
-    A result is again the value that was stashed, and may be used after `rank.wait` of the token; what it had of the
-    host's memory is free then. The example stands at `rank.stash`; lifespan as that.
+    Each result is the stashed value, and may be used after `rank.wait` of the token. Its host
+    memory is then free. See the example and lifespan of `rank.stash`.
 
     Constraints:
-    - (unstash_c1) there are operands, each a result of `rank.stash`, and for each a result of its type.
+    - (unstash_c1) there is at least one operand, each a result of `rank.stash`, and one result of
+      the same type per operand.
   }];
   let arguments = (ins Variadic<PS_Tensor>:$operands);
   let results = (outs Variadic<PS_Tensor>:$results, Rank_TokenType:$token);
@@ -309,10 +321,10 @@ def Rank_UnstashOp : Rank_Op<"unstash", [HasParent<"ProgramOp">]> {
 }
 
 def Rank_WaitOp : Rank_Op<"wait", [HasParent<"ProgramOp">]> {
-  let summary = "blocks the program until what the token stands for is done";
+  let summary = "blocks the program until the operation of the token is complete";
   let description = [{
-    The example stands at `rank.start`.
-    - (wait_c1) a token is waited for once.
+    See the example of `rank.start`.
+    - (wait_c1) a token has one wait.
   }];
   let arguments = (ins Rank_TokenType:$token);
   let assemblyFormat = "$token attr-dict";

@@ -1,4 +1,4 @@
-// The verifier of `rank.run`: the function that it names takes what it gives.
+// Verifies `rank.run`: the operands and variables must fit the called function.
 #include "dialects/rank/Rank.h"
 
 using namespace mlir;
@@ -60,7 +60,7 @@ static LogicalResult verifyVariables(RunOp run, ArrayRef<ps::RefType> refs,
   return success();
 }
 
-/// What is staged is there for variables that the run has.
+/// Verifies that staged operands belong to variables of the run.
 static LogicalResult verifyStaged(RunOp run) {
   SmallVector<FlatSymbolRefAttr> symbols = run.getVariableSymbols();
   for (Value staged : run.getStaged()) {
@@ -68,11 +68,11 @@ static LogicalResult verifyStaged(RunOp run) {
     FlatSymbolRefAttr variable =
         fetch ? fetch.getVariable(cast<OpResult>(staged)) : FlatSymbolRefAttr();
     if (!variable)
-      return run.emitOpError("(run_c5) has a staged operand that is no result of rank.fetch for a "
-                             "variable");
+      return run.emitOpError("(run_c5) has a staged operand that is not a result of rank.fetch for "
+                             "a variable");
     if (!llvm::is_contained(symbols, variable))
       return run.emitOpError("(run_c5) has ")
-             << variable << " staged, which is none of its variables";
+             << variable << " staged, which is not one of its variables";
   }
   return success();
 }
@@ -90,12 +90,12 @@ LogicalResult RunOp::verifySymbolUses(SymbolTableCollection &tables) {
            << getInputs().getTypes() << ", the function takes " << TypeRange(tensors);
   if (TypeRange(function.getResultTypes()) != TypeRange(getResultTypes()))
     return emitOpError("(run_c2) results have types ")
-           << getResultTypes() << ", the function gives " << function.getResultTypes();
+           << getResultTypes() << ", the function returns " << function.getResultTypes();
   if (failed(verifyVariables(*this, refs, tables)) || failed(verifyStaged(*this)))
     return failure();
   unsigned given = (getKeys() ? getKeys()->size() : 0) + (getMicroBatch() ? 1 : 0);
   if (given != scalars)
-    return emitOpError("(run_c4) gives ")
+    return emitOpError("(run_c4) passes ")
            << given << " keys and micro-batches, the function takes " << scalars;
   return success();
 }

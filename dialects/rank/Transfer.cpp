@@ -1,5 +1,4 @@
-// Verifiers of copies of variables and values between the memory of the host and that of the
-// device.
+// Verifies copies of variables and values between host memory and device memory.
 #include "dialects/rank/Rank.h"
 
 using namespace mlir;
@@ -13,7 +12,7 @@ FlatSymbolRefAttr FetchOp::getVariable(OpResult result) {
                                    : FlatSymbolRefAttr();
 }
 
-/// The reference that a variable is staged in; null where there is no such variable.
+/// Returns the ref type in which a variable is staged, or null if there is no such variable.
 static ps::RefType getStagedType(FetchOp op, FlatSymbolRefAttr symbol) {
   auto variable = SymbolTable::lookupNearestSymbolFrom<ps::VariableOp>(
       op->getParentOp()->getParentOp(), symbol.getAttr());
@@ -28,8 +27,9 @@ static ps::RefType getStagedType(FetchOp op, FlatSymbolRefAttr symbol) {
 LogicalResult FetchOp::verify() {
   size_t variables = getVariables().size();
   if (variables == 0 || getResults().size() != variables)
-    return emitOpError("(fetch_c1) has ") << variables << " variables and " << getResults().size()
-                                          << " results, expected a result for each of at least one";
+    return emitOpError("(fetch_c1) has ")
+           << variables << " variables and " << getResults().size()
+           << " results, expected at least one variable and one result per variable";
   for (Value result : getResults()) {
     FlatSymbolRefAttr symbol = getVariable(cast<OpResult>(result));
     ps::RefType expected = getStagedType(*this, symbol);
@@ -47,11 +47,11 @@ LogicalResult OffloadOp::verify() {
     return emitOpError("(offload_c1) has no operands");
   for (Value staged : getStaged())
     if (!staged.getDefiningOp<FetchOp>())
-      return emitOpError("(offload_c1) has an operand that is no result of rank.fetch");
+      return emitOpError("(offload_c1) has an operand that is not a result of rank.fetch");
   return success();
 }
 
-/// Each operand has a result of its type, and the token is the last one.
+/// Returns whether there are operands, and each has a result of the same type.
 static bool haveEqualTypes(OperandRange operands, ResultRange results) {
   return !operands.empty() && TypeRange(operands) == TypeRange(results);
 }
@@ -61,16 +61,16 @@ LogicalResult StashOp::verify() {
     return success();
   return emitOpError("(stash_c1) has operands ")
          << getOperandTypes() << " and results " << getResults().getTypes()
-         << ", expected at least one operand, and a result of each one's type";
+         << ", expected at least one operand and equal types";
 }
 
 LogicalResult UnstashOp::verify() {
   if (!haveEqualTypes(getOperands(), getResults()))
     return emitOpError("(unstash_c1) has operands ")
            << getOperandTypes() << " and results " << getResults().getTypes()
-           << ", expected at least one operand, and a result of each one's type";
+           << ", expected at least one operand and equal types";
   for (Value held : getOperands())
     if (!held.getDefiningOp<StashOp>())
-      return emitOpError("(unstash_c1) has an operand that is no result of rank.stash");
+      return emitOpError("(unstash_c1) has an operand that is not a result of rank.stash");
   return success();
 }

@@ -319,12 +319,12 @@ func.func private @module_c5(tensor<4xf32> {ps.sharding = #ps.sharding<@mesh, [{
 // An op's verifier computes the local type before: it takes axes that the mesh lacks for no split.
 ps.mesh @mesh <"dp" = 2 : data>
 rank.program @pp0 pp = 0 entry "step" {
-  // expected-error@+1 {{type is 'tensor<2xf32>', the local type of its global one is 'tensor<4xf32>'}}
+  // expected-error@+1 {{type is 'tensor<2xf32>', but the global type and sharding give 'tensor<4xf32>'}}
   %0 = rank.input "x" micro_batch 0 : tensor<2xf32> of tensor<4xf32> as <@mesh, [{"tp"}]>
 }
 
 // -----
 
 ps.mesh @mesh <"dp" = 2 : data>
-// expected-error@+1 {{(module_c5) has 2 dims, its sharding 1}}
+// expected-error@+1 {{(module_c5) has 2 dims, but its sharding has 1}}
 ps.variable parameter @module_c5_rank {ps.sharding = #ps.sharding<@mesh, [{}]>} : tensor<4x4xf32>

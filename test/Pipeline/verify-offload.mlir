@@ -92,7 +92,7 @@ ps.variable optimizer @n of @a {ps.host} : tensor<4xf32>
 func.func private @k.update(!ps.ref<tensor<4xf32>>) attributes {ps.class = "k", ps.phase = #ps.phase<update>, ps.saved = 0 : i64}
 rank.program @run_c5 pp = 0 entry "step" {
   %s, %t = rank.fetch [@m] : !ps.ref<tensor<4xf32>>
-  // expected-error@+1 {{(run_c5) has @m staged, which is none of its variables}}
+  // expected-error@+1 {{(run_c5) has @m staged, which is not one of its variables}}
   rank.run @k.update () variables [@n] staged(%s : !ps.ref<tensor<4xf32>>) : () -> ()
 }
 
@@ -108,7 +108,7 @@ rank.program @fetch_c2 pp = 0 entry "step" {
 
 ps.variable parameter @a : tensor<4xf32>
 rank.program @fetch_c1 pp = 0 entry "step" {
-  // expected-error@+1 {{(fetch_c1) has 1 variables and 2 results, expected a result for each of at least one}}
+  // expected-error@+1 {{(fetch_c1) has 1 variables and 2 results, expected at least one variable and one result per variable}}
   %s:2, %t = rank.fetch [@a] : !ps.ref<tensor<4xf32>>, !ps.ref<tensor<4xf32>>
 }
 
@@ -158,6 +158,6 @@ rank.program @stash_c1 pp = 0 entry "step" {
 
 rank.program @unstash_c1 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-error@+1 {{(unstash_c1) has an operand that is no result of rank.stash}}
+  // expected-error@+1 {{(unstash_c1) has an operand that is not a result of rank.stash}}
   %y, %u = rank.unstash %x : tensor<4xf32> -> tensor<4xf32>
 }

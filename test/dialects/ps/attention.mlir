@@ -18,7 +18,7 @@ func.func @attention_c1(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x8xf32>) {
 // -----
 
 func.func @attention_c2(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x8x16xf32>) {
-  // expected-error @below {{query has 4 heads, no multiple of the 3 heads of the key (attention_c2)}}
+  // expected-error @below {{query has 4 heads, not a multiple of the 3 heads of the key (attention_c2)}}
   %o, %l = ps.attention %q, %k, %k scale 0.25 : (tensor<2x4x8x16xf32>, tensor<2x3x8x16xf32>, tensor<2x3x8x16xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
   return
 }
@@ -26,7 +26,7 @@ func.func @attention_c2(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x8x16xf32>) {
 // -----
 
 func.func @attention_c3_mask(%q: tensor<2x4x8x16xf32>, %m: tensor<2x3x8x8xi1>) {
-  // expected-error @below {{mask has type 'tensor<2x3x8x8xi1>', expected shape [2, 4, 8, 8] with dims before the last of that size or 1 (attention_c3)}}
+  // expected-error @below {{mask has type 'tensor<2x3x8x8xi1>', expected shape [2, 4, 8, 8], where dims before the last may be 1 (attention_c3)}}
   %o, %l = ps.attention %q, %q, %q mask %m scale 0.25 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x3x8x8xi1>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
   return
 }

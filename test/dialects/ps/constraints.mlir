@@ -2,7 +2,7 @@
 // The numbered constraints of constants, reductions, collectives and fused ops.
 
 func.func @iota_c1() {
-  // expected-error @below {{counts along dim 1 of a tensor with 1 dims (iota_c1)}}
+  // expected-error @below {{has dim 1 of a tensor with 1 dims (iota_c1)}}
   %0 = ps.iota dim 1 : tensor<4xi64>
   return
 }
@@ -36,7 +36,7 @@ func.func @collective_c1(%a: tensor<4xf32>) {
 // -----
 
 func.func @collective_c1_twice(%a: tensor<4xf32>) {
-  // expected-error @below {{has the axis "tp" twice (collective_c1)}}
+  // expected-error @below {{lists the axis "tp" twice (collective_c1)}}
   %0 = ps.all_reduce sum %a over ["tp", "tp"] : tensor<4xf32>
   return
 }
@@ -45,7 +45,7 @@ func.func @collective_c1_twice(%a: tensor<4xf32>) {
 
 ps.mesh @mesh <"tp" = 2 : tensor>
 func.func @reduce_scatter_c1(%a: tensor<4xf32>) {
-  // expected-error @below {{over 2 shards has parts of 'tensor<3xf32>' along dim 0 of 'tensor<4xf32>' (reduce_scatter_c1)}}
+  // expected-error @below {{'tensor<4xf32>' does not consist of 2 parts of 'tensor<3xf32>' along dim 0 (reduce_scatter_c1)}}
   %0 = ps.reduce_scatter sum %a over ["tp"] dim 0 : tensor<4xf32> -> tensor<3xf32>
   return
 }
@@ -54,7 +54,7 @@ func.func @reduce_scatter_c1(%a: tensor<4xf32>) {
 
 ps.mesh @mesh <"tp" = 2 : tensor>
 func.func @all_gather_c1(%a: tensor<4xf32>) {
-  // expected-error @below {{over 2 shards has parts of 'tensor<4xf32>' along dim 0 of 'tensor<4xf32>' (all_gather_c1)}}
+  // expected-error @below {{'tensor<4xf32>' does not consist of 2 parts of 'tensor<4xf32>' along dim 0 (all_gather_c1)}}
   %0 = ps.all_gather %a over ["tp"] dim 0 : tensor<4xf32> -> tensor<4xf32>
   return
 }
@@ -72,7 +72,7 @@ func.func @all_to_all_c1(%a: tensor<3x4xf32>) {
 
 ps.mesh @mesh <"tp" = 2 : tensor>
 func.func @all_to_all_c2(%a: tensor<4x4xf32>) {
-  // expected-error @below {{gives 'tensor<2x9xf32>', expected 'tensor<2x8xf32>' (all_to_all_c2)}}
+  // expected-error @below {{has type 'tensor<2x9xf32>', expected 'tensor<2x8xf32>' (all_to_all_c2)}}
   %0 = ps.all_to_all %a over ["tp"] split 0 concat 1 : tensor<4x4xf32> -> tensor<2x9xf32>
   return
 }
@@ -81,7 +81,7 @@ func.func @all_to_all_c2(%a: tensor<4x4xf32>) {
 
 ps.mesh @mesh <"tp" = 2 : tensor>
 func.func @permute_c1(%a: tensor<4xf32>) {
-  // expected-error @below {{targets are no permutation of the members (permute_c1)}}
+  // expected-error @below {{targets are not a permutation of the members (permute_c1)}}
   %0 = ps.permute %a over ["tp"] to [1, 1] : tensor<4xf32>
   return
 }
@@ -139,9 +139,9 @@ func.func @fused_c2(%a: tensor<4xf32>) {
 
 // wait_c1
 func.func @wait_c1(%a: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-note @+1 {{made here}}
+  // expected-note @+1 {{defined here}}
   %0 = ps.exp %a : tensor<4xf32>
-  // expected-error @+1 {{waits for what no collective yields (wait_c1)}}
+  // expected-error @+1 {{operand is not the result of a collective (wait_c1)}}
   %1 = ps.wait %0 : tensor<4xf32>
   return %1 : tensor<4xf32>
 }
@@ -153,7 +153,7 @@ ps.mesh @mesh <"tp" = 2 : tensor>
 func.func @wait_c2(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   // expected-note @+1 {{started here}}
   %0 = ps.all_reduce sum %a over ["tp"] : tensor<4xf32>
-  // expected-error @+1 {{waits for a result that is used beside it (wait_c2)}}
+  // expected-error @+1 {{operand has other uses (wait_c2)}}
   %1 = ps.wait %0 : tensor<4xf32>
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }

@@ -58,7 +58,7 @@ func.func @contract_c3_nowhere(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>) {
 // -----
 
 func.func @contract_c4(%x: tensor<4x8xf32>, %w: tensor<6x8xbf16>) {
-  // expected-error @below {{element types are 'f32', 'bf16' and 'f32', must be one (contract_c4)}}
+  // expected-error @below {{element types are 'f32', 'bf16' and 'f32'; they must be equal (contract_c4)}}
   %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<4x8xf32>, tensor<6x8xbf16>) -> tensor<4x6xf32>
   return
 }
@@ -66,7 +66,7 @@ func.func @contract_c4(%x: tensor<4x8xf32>, %w: tensor<6x8xbf16>) {
 // -----
 
 func.func @contract_c5_type(%x: tensor<4x8xbf16>, %w: tensor<6x8xbf16>, %b: tensor<6xf32>) {
-  // expected-error @below {{has a bias 'tensor<6xf32>' and yields 'tensor<4x6xbf16>', must have the last dims of that (contract_c5)}}
+  // expected-error @below {{has bias type 'tensor<6xf32>', must have the last dims of the result 'tensor<4x6xbf16>' (contract_c5)}}
   %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] bias %b : (tensor<4x8xbf16>, tensor<6x8xbf16>, tensor<6xf32>) -> tensor<4x6xbf16>
   return
 }
@@ -74,7 +74,7 @@ func.func @contract_c5_type(%x: tensor<4x8xbf16>, %w: tensor<6x8xbf16>, %b: tens
 // -----
 
 func.func @contract_c5_rows(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>, %b: tensor<4xf32>) {
-  // expected-error @below {{has a bias 'tensor<4xf32>' and yields 'tensor<4x6xf32>', must have the last dims of that (contract_c5)}}
+  // expected-error @below {{has bias type 'tensor<4xf32>', must have the last dims of the result 'tensor<4x6xf32>' (contract_c5)}}
   %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] bias %b : (tensor<4x8xf32>, tensor<6x8xf32>, tensor<4xf32>) -> tensor<4x6xf32>
   return
 }
@@ -82,7 +82,7 @@ func.func @contract_c5_rows(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>, %b: tensor
 // -----
 
 func.func @contract_c5_part_of_columns(%x: tensor<4x8xf32>, %w: tensor<3x2x8xf32>, %b: tensor<2xf32>) {
-  // expected-error @below {{has a bias along dims that are not all that one operand gives to the result (contract_c5)}}
+  // expected-error @below {{has a bias along dims that are not exactly the result dims of one operand (contract_c5)}}
   %y = ps.contract %x [0, 1], %w [2, 3, 1] -> [0, 2, 3] bias %b : (tensor<4x8xf32>, tensor<3x2x8xf32>, tensor<2xf32>) -> tensor<4x3x2xf32>
   return
 }
@@ -90,7 +90,7 @@ func.func @contract_c5_part_of_columns(%x: tensor<4x8xf32>, %w: tensor<3x2x8xf32
 // -----
 
 func.func @contract_c5_batch(%x: tensor<4x6x8xf32>, %w: tensor<6x8xf32>, %b: tensor<6xf32>) {
-  // expected-error @below {{has a bias along dims that are not all that one operand gives to the result (contract_c5)}}
+  // expected-error @below {{has a bias along dims that are not exactly the result dims of one operand (contract_c5)}}
   %y = ps.contract %x [0, 2, 1], %w [2, 1] -> [0, 2] bias %b : (tensor<4x6x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> tensor<4x6xf32>
   return
 }
@@ -106,7 +106,7 @@ func.func @contract_c6_operand(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>) {
 // -----
 
 func.func @contract_c6_no_operand(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>) {
-  // expected-error @below {{has a second result and no operand to sum (contract_c6)}}
+  // expected-error @below {{has a second result but sums no operand (contract_c6)}}
   %y, %s = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] : (tensor<4x6xf32>, tensor<4x8xf32>) -> (tensor<6x8xf32>, tensor<6xf32>)
   return
 }
@@ -114,7 +114,7 @@ func.func @contract_c6_no_operand(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>) {
 // -----
 
 func.func @contract_c6_no_result(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>) {
-  // expected-error @below {{has an operand to sum and no second result (contract_c6)}}
+  // expected-error @below {{sums an operand but has no second result (contract_c6)}}
   %y = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] sums of 0 : (tensor<4x6xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
   return
 }
@@ -162,7 +162,7 @@ func.func @contract_c7_wide(%x: tensor<4x8xbf16>, %w: tensor<6x8xbf16>, %u: tens
 // -----
 
 func.func @contract_c7_shape(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E5M2>, %u: tensor<8xf32>) {
-  // expected-error @below {{has a unit 'tensor<8xf32>', must be tensor<f32> (contract_c7)}}
+  // expected-error @below {{has a scale 'tensor<8xf32>', must be tensor<f32> (contract_c7)}}
   %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] units %u, %u : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E5M2>, tensor<8xf32>, tensor<8xf32>) -> tensor<4x6xbf16>
   return
 }
@@ -178,7 +178,7 @@ func.func @contract_c7_sums(%g: tensor<4x6xf8E5M2>, %x: tensor<4x8xf8E4M3FN>, %u
 // -----
 
 func.func @contract_c4_mixed(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xbf16>) {
-  // expected-error @below {{element types are 'f8E4M3FN', 'bf16' and 'bf16', must be one (contract_c4)}}
+  // expected-error @below {{element types are 'f8E4M3FN', 'bf16' and 'bf16'; they must be equal (contract_c4)}}
   %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<4x8xf8E4M3FN>, tensor<6x8xbf16>) -> tensor<4x6xbf16>
   return
 }
@@ -186,7 +186,7 @@ func.func @contract_c4_mixed(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xbf16>) {
 // -----
 
 func.func @contract_c8_type(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>) {
-  // expected-error @below {{has a GELU or its derivative of 'tensor<4x6xf32>', must be 'tensor<4x8xf32>' (contract_c8)}}
+  // expected-error @below {{has a GELU or its derivative with type 'tensor<4x6xf32>', must be 'tensor<4x8xf32>' (contract_c8)}}
   %y, %h = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] gelu : (tensor<4x6xf32>, tensor<6x8xf32>) -> (tensor<4x8xf32>, tensor<4x6xf32>)
   return
 }
@@ -194,7 +194,7 @@ func.func @contract_c8_type(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>) {
 // -----
 
 func.func @contract_c8_derivative_type(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>, %h: tensor<4x6xf32>) {
-  // expected-error @below {{has a GELU or its derivative of 'tensor<4x6xf32>', must be 'tensor<4x8xf32>' (contract_c8)}}
+  // expected-error @below {{has a GELU or its derivative with type 'tensor<4x6xf32>', must be 'tensor<4x8xf32>' (contract_c8)}}
   %y = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] gelu_grad at %h : (tensor<4x6xf32>, tensor<6x8xf32>, tensor<4x6xf32>) -> tensor<4x8xf32>
   return
 }

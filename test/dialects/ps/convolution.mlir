@@ -26,7 +26,7 @@ func.func @convolution_c1_rank(%x: tensor<2x4xf32>, %w: tensor<6x4xf32>) {
 // -----
 
 func.func @convolution_c1_empty(%x: tensor<2x4x0xf32>, %w: tensor<6x4x3xf32>) {
-  // expected-error @below {{has an empty tensor of type 'tensor<2x4x0xf32>', of which only the batch may be empty (convolution_c1)}}
+  // expected-error @below {{has an empty tensor of type 'tensor<2x4x0xf32>'; only the batch may be empty (convolution_c1)}}
   %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x0xf32>, tensor<6x4x3xf32>) -> tensor<2x6x8xf32>
   return
 }
@@ -34,7 +34,7 @@ func.func @convolution_c1_empty(%x: tensor<2x4x0xf32>, %w: tensor<6x4x3xf32>) {
 // -----
 
 func.func @convolution_c1_count(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
-  // expected-error @below {{has strides [2], expected 2 numbers, one a space dim, of at least 1 and at most 2147483647 (convolution_c1)}}
+  // expected-error @below {{has strides [2], expected 2 numbers (one per space dim) from 1 to 2147483647 (convolution_c1)}}
   %y = ps.convolution %x, %w by [2] low [1, 1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>
   return
 }
@@ -42,7 +42,7 @@ func.func @convolution_c1_count(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>
 // -----
 
 func.func @convolution_c1_least(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
-  // expected-error @below {{has low [1, -1], expected 2 numbers, one a space dim, of at least 0 and at most 2147483647 (convolution_c1)}}
+  // expected-error @below {{has low [1, -1], expected 2 numbers (one per space dim) from 0 to 2147483647 (convolution_c1)}}
   %y = ps.convolution %x, %w by [2, 2] low [1, -1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>
   return
 }
@@ -58,7 +58,7 @@ func.func @convolution_c1_large(%x: tensor<2x4x4294967296xf32>, %w: tensor<6x4x3
 // -----
 
 func.func @convolution_c1_largest(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>) {
-  // expected-error @below {{has dilation [9223372036854775807], expected 1 numbers, one a space dim, of at least 1 and at most 2147483647 (convolution_c1)}}
+  // expected-error @below {{has dilation [9223372036854775807], expected 1 numbers (one per space dim) from 1 to 2147483647 (convolution_c1)}}
   %y = ps.convolution %x, %w by [1] low [1] dilation [9223372036854775807] : (tensor<2x4x8xf32>, tensor<6x4x3xf32>) -> tensor<2x6x8xf32>
   return
 }
@@ -66,7 +66,7 @@ func.func @convolution_c1_largest(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>) 
 // -----
 
 func.func @convolution_c2_batch(%x: tensor<2x4x8xf32>, %y: tensor<3x6x8xf32>) {
-  // expected-error @below {{has a batch of 2 and one of 3 (convolution_c2)}}
+  // expected-error @below {{has batch size 2 on one side and 3 on the other (convolution_c2)}}
   %w = ps.convolution_kernel %x, %y by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<3x6x8xf32>) -> tensor<6x4x3xf32>
   return
 }
@@ -74,7 +74,7 @@ func.func @convolution_c2_batch(%x: tensor<2x4x8xf32>, %y: tensor<3x6x8xf32>) {
 // -----
 
 func.func @convolution_c2_groups(%x: tensor<2x4x8xf32>, %w: tensor<6x3x3xf32>) {
-  // expected-error @below {{has a kernel 'tensor<6x3x3xf32>' between 4 and 6 channels, which make no whole groups (convolution_c2)}}
+  // expected-error @below {{has a kernel 'tensor<6x3x3xf32>' between 4 and 6 channels, which cannot be divided into groups (convolution_c2)}}
   %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x3x3xf32>) -> tensor<2x6x8xf32>
   return
 }
@@ -82,7 +82,7 @@ func.func @convolution_c2_groups(%x: tensor<2x4x8xf32>, %w: tensor<6x3x3xf32>) {
 // -----
 
 func.func @convolution_c2_channels(%y: tensor<2x5x8xf32>, %w: tensor<6x4x3xf32>) {
-  // expected-error @below {{between 4 and 5 channels, which make no whole groups (convolution_c2)}}
+  // expected-error @below {{between 4 and 5 channels, which cannot be divided into groups (convolution_c2)}}
   %x = ps.convolution_input %y, %w by [1] low [1] dilation [1] : (tensor<2x5x8xf32>, tensor<6x4x3xf32>) -> tensor<2x4x8xf32>
   return
 }
@@ -90,7 +90,7 @@ func.func @convolution_c2_channels(%y: tensor<2x5x8xf32>, %w: tensor<6x4x3xf32>)
 // -----
 
 func.func @convolution_c3(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>) {
-  // expected-error @below {{has its last window along space dim 0 at 9, behind the end of 8 and 1 zeros (convolution_c3)}}
+  // expected-error @below {{last window along space dim 0 begins at 9, past the end 8 + 1 (convolution_c3)}}
   %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x4x3xf32>) -> tensor<2x6x11xf32>
   return
 }
@@ -98,7 +98,7 @@ func.func @convolution_c3(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>) {
 // -----
 
 func.func @convolution_c4(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf64>) {
-  // expected-error @below {{element types are 'f32', 'f64' and 'f32', must be one (convolution_c4)}}
+  // expected-error @below {{element types are 'f32', 'f64' and 'f32'; they must be equal (convolution_c4)}}
   %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x4x3xf64>) -> tensor<2x6x8xf32>
   return
 }

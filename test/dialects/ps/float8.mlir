@@ -2,7 +2,7 @@
 // RUN: ps-opt %s -split-input-file -verify-diagnostics
 
 func.func @float8_scale_c1(%a: tensor<bf16>) {
-  // expected-error @below {{takes amax as f32, not 'bf16' (float8_scale_c1)}}
+  // expected-error @below {{has amax type 'bf16', expected f32 (float8_scale_c1)}}
   %u = ps.float8_scale e4m3 %a margin 0 : tensor<bf16>
   return
 }
@@ -10,7 +10,7 @@ func.func @float8_scale_c1(%a: tensor<bf16>) {
 // -----
 
 func.func @quantize_c1(%x: tensor<4xf64>, %u: tensor<4xf32>) {
-  // expected-error @below {{is of 'f64' and 8 bits, must be of 32 bits or 16 (quantize_c1)}}
+  // expected-error @below {{converts between 'f64' and 8 bits, expected 32 or 16 bits (quantize_c1)}}
   %q = ps.quantize %x, %u : tensor<4xf64>, tensor<4xf32> -> tensor<4xf8E5M2>
   return
 }
@@ -18,7 +18,7 @@ func.func @quantize_c1(%x: tensor<4xf64>, %u: tensor<4xf32>) {
 // -----
 
 func.func @quantize_c1_scale(%x: tensor<4xbf16>, %u: tensor<4xbf16>) {
-  // expected-error @below {{takes its unit as f32, not 'bf16' (quantize_c1)}}
+  // expected-error @below {{has scale type 'bf16', expected f32 (quantize_c1)}}
   %q = ps.quantize %x, %u : tensor<4xbf16>, tensor<4xbf16> -> tensor<4xf8E5M2>
   return
 }
@@ -26,7 +26,7 @@ func.func @quantize_c1_scale(%x: tensor<4xbf16>, %u: tensor<4xbf16>) {
 // -----
 
 func.func @dequantize_c1(%q: tensor<4xf8E4M3FN>, %u: tensor<4xf32>) {
-  // expected-error @below {{is of 'f64' and 8 bits, must be of 32 bits or 16 (dequantize_c1)}}
+  // expected-error @below {{converts between 'f64' and 8 bits, expected 32 or 16 bits (dequantize_c1)}}
   %x = ps.dequantize %q, %u : tensor<4xf8E4M3FN>, tensor<4xf32> -> tensor<4xf64>
   return
 }

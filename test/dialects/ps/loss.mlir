@@ -30,7 +30,7 @@ func.func @cross_entropy_c2(%x: tensor<4x8xf32>, %t: tensor<4xi1>) {
 // -----
 
 func.func @cross_entropy_c3(%x: tensor<4x8xf32>, %t: tensor<4xi64>) {
-  // expected-error @below {{the ignored label is 9007199254740993, expected a number of -2^53 to 2^53 (cross_entropy_c3)}}
+  // expected-error @below {{ignored label is 9007199254740993, expected a number from -2^53 to 2^53 (cross_entropy_c3)}}
   %l, %lse = ps.cross_entropy %x, %t ignore 9007199254740993 : tensor<4x8xf32>, tensor<4xi64> -> tensor<4xf32>
   return
 }

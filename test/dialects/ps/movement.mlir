@@ -28,7 +28,7 @@ func.func @reshape_c1(%a: tensor<2x6xf32>) {
 // -----
 
 func.func @transpose_c1(%a: tensor<2x6xf32>) {
-  // expected-error @below {{[1, 1] is no permutation of the dims of 'tensor<2x6xf32>' (transpose_c1)}}
+  // expected-error @below {{[1, 1] is not a permutation of the dims of 'tensor<2x6xf32>' (transpose_c1)}}
   %0 = ps.transpose %a [1, 1] : tensor<2x6xf32> -> tensor<6x6xf32>
   return
 }
@@ -60,7 +60,7 @@ func.func @broadcast_c2(%a: tensor<1xf32>) {
 // -----
 
 func.func @slice_c1(%a: tensor<6xf32>) {
-  // expected-error @below {{takes [2, 7) by 1 of dim 0, which has size 6 (slice_c1)}}
+  // expected-error @below {{slices [2, 7) with stride 1 from dim 0 of size 6 (slice_c1)}}
   %0 = ps.slice %a [2] to [7] by [1] : tensor<6xf32> -> tensor<5xf32>
   return
 }
@@ -100,7 +100,7 @@ func.func @pad_c2(%a: tensor<6xf32>) {
 // -----
 
 func.func @concat_c1(%a: tensor<2x6xf32>, %b: tensor<2x5xf32>) {
-  // expected-error @below {{joins 'tensor<2x5xf32>' into 'tensor<4x6xf32>' along dim 0 (concat_c1)}}
+  // expected-error @below {{cannot concatenate 'tensor<2x5xf32>' into 'tensor<4x6xf32>' along dim 0 (concat_c1)}}
   %0 = ps.concat %a, %b dim 0 : (tensor<2x6xf32>, tensor<2x5xf32>) -> tensor<4x6xf32>
   return
 }
@@ -108,7 +108,7 @@ func.func @concat_c1(%a: tensor<2x6xf32>, %b: tensor<2x5xf32>) {
 // -----
 
 func.func @concat_c1_sum(%a: tensor<2x6xf32>) {
-  // expected-error @below {{joins 4 places along dim 0 into 'tensor<5x6xf32>' (concat_c1)}}
+  // expected-error @below {{operands have 4 elements along dim 0 of the result 'tensor<5x6xf32>' (concat_c1)}}
   %0 = ps.concat %a, %a dim 0 : (tensor<2x6xf32>, tensor<2x6xf32>) -> tensor<5x6xf32>
   return
 }

@@ -20,7 +20,7 @@ func.func @rows(%x: tensor<4x8xf32>, %h: tensor<4x8xbf16>) {
 // -----
 
 func.func @layer_norm_c1(%x: tensor<f32>) {
-  // expected-error @below {{normalises along the last dim, but 'tensor<f32>' has no dim (layer_norm_c1)}}
+  // expected-error @below {{normalizes along the last dim, but 'tensor<f32>' has no dims (layer_norm_c1)}}
   %y, %r = ps.layer_norm %x epsilon 1.0e-5 : tensor<f32> -> tensor<f32>, tensor<f32>
   return
 }

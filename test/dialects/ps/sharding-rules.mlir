@@ -49,14 +49,14 @@ func.func @movement(%x: tensor<4x8xf32>, %y: tensor<8xf32>) {
 
 func.func @parts(%x: tensor<4x1152xf32>, %y: tensor<4x384xf32>) {
   // A slice, pad or concat at a factor's border keeps the others.
-  // expected-remark @below {{([i, k x j]) -> ([i, j]), i = 4, j = 384, k = 3 whole("slice takes part of it") linear {0}}}
+  // expected-remark @below {{([i, k x j]) -> ([i, j]), i = 4, j = 384, k = 3 whole("slice takes part of the dim") linear {0}}}
   %0 = ps.slice %x [0, 384] to [4, 768] by [1, 1] : tensor<4x1152xf32> -> tensor<4x384xf32>
-  // expected-remark @below {{([i, j]) -> ([i, k x j]), i = 4, j = 384, k = 3 whole("pad adds to it") linear {0}}}
+  // expected-remark @below {{([i, j]) -> ([i, k x j]), i = 4, j = 384, k = 3 whole("pad extends the dim") linear {0}}}
   %1 = ps.pad %y low [0, 384] high [0, 384] by [1, 1] : tensor<4x384xf32> -> tensor<4x1152xf32>
-  // expected-remark @below {{([i, j], [i, j]) -> ([i, k x j]), i = 4, j = 384, k = 2 whole("concat joins parts of it") linear {0, 1}}}
+  // expected-remark @below {{([i, j], [i, j]) -> ([i, k x j]), i = 4, j = 384, k = 2 whole("concat joins parts of the dim") linear {0, 1}}}
   %2 = ps.concat %y, %y dim 1 : (tensor<4x384xf32>, tensor<4x384xf32>) -> tensor<4x768xf32>
   // The twin: strides and odd borders leave nothing to split.
-  // expected-remark @below {{([i, j]) -> ([i, k]), i = 4, j = 1152 whole("slice takes part of it"), k = 576 whole("slice takes part of it") linear {0}}}
+  // expected-remark @below {{([i, j]) -> ([i, k]), i = 4, j = 1152 whole("slice takes part of the dim"), k = 576 whole("slice takes part of the dim") linear {0}}}
   %3 = ps.slice %x [0, 0] to [4, 1152] by [1, 2] : tensor<4x1152xf32> -> tensor<4x576xf32>
   return
 }

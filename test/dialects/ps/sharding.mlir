@@ -18,7 +18,7 @@ func.func private @printed() attributes {
 
 // -----
 
-// expected-error @below {{mesh axis "tp" is used twice in one sharding}}
+// expected-error @below {{mesh axis "tp" occurs twice in one sharding}}
 func.func private @twice() attributes {a = #ps.sharding<@mesh, [{"tp"}, {"tp"}]>}
 
 // -----

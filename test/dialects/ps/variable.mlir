@@ -80,7 +80,7 @@ ps.mesh @mesh_c3 <"a" = 2 : multiple, "b" = 4 : multiple>
 
 // -----
 
-// expected-error @below {{belongs to @x, which is no variable (variable_c1)}}
+// expected-error @below {{belongs to @x, which is not a variable (variable_c1)}}
 ps.variable copy @variable_c1 of @x : tensor<4xf32>
 
 // -----
@@ -92,7 +92,7 @@ ps.variable gradient @variable_c2 : tensor<4xf32>
 
 // expected-note @below {{variable declared here}}
 ps.variable parameter @w : tensor<4xf32>
-// expected-error @below {{is a gradient of type 'tensor<5xf32>', its variable has type 'tensor<4xf32>' (variable_c3)}}
+// expected-error @below {{gradient has type 'tensor<5xf32>', its variable has type 'tensor<4xf32>' (variable_c3)}}
 ps.variable gradient @variable_c3 of @w : tensor<5xf32>
 
 // -----
@@ -103,7 +103,7 @@ ps.variable scalar @variable_c4 init dense<1.0> : tensor<f32> : tensor<4xf32>
 // -----
 
 func.func @read_c2() {
-  // expected-error @below {{names @x, which is no variable (read_c2)}}
+  // expected-error @below {{names @x, which is not a variable (read_c2)}}
   %0 = ps.read @x : tensor<4xf32>
   return
 }

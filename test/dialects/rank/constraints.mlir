@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -split-input-file -verify-diagnostics
 
-// expected-error@+1 {{(program_c1) pipeline coordinate is 1, the mesh has 1 pipeline coordinates}}
+// expected-error@+1 {{(program_c1) pipeline coordinate is 1, but the mesh has 1 pipeline coordinates}}
 rank.program @program_c1 pp = 1 entry "step" {
 }
 
@@ -8,7 +8,7 @@ rank.program @program_c1 pp = 1 entry "step" {
 
 ps.mesh @mesh <"dp" = 2 : data>
 rank.program @input_c1 pp = 0 entry "step" {
-  // expected-error@+1 {{(input_c1) type is 'tensor<8xf32>', the local type of its global one is 'tensor<4xf32>'}}
+  // expected-error@+1 {{(input_c1) type is 'tensor<8xf32>', but the global type and sharding give 'tensor<4xf32>'}}
   %x = rank.input "x" micro_batch 0 : tensor<8xf32> of tensor<8xf32> as #ps.sharding<@mesh, [{"dp"}]>
 }
 
@@ -17,7 +17,7 @@ rank.program @input_c1 pp = 0 entry "step" {
 ps.mesh @mesh <"dp" = 2 : data>
 rank.program @output_c1 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<8xf32>
-  // expected-error@+1 {{(output_c1) type is 'tensor<8xf32>', the local type of its global one is 'tensor<4xf32>'}}
+  // expected-error@+1 {{(output_c1) type is 'tensor<8xf32>', but the global type and sharding give 'tensor<4xf32>'}}
   rank.output "y" micro_batch 0 %x : tensor<8xf32> of tensor<8xf32> as #ps.sharding<@mesh, [{"dp"}]>
 }
 
@@ -46,7 +46,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
 func.func @run_c2_results(%x: tensor<4xf32>) {
-  // expected-error@+1 {{(run_c2) results have types 'tensor<8xf32>', the function gives 'tensor<4xf32>'}}
+  // expected-error@+1 {{(run_c2) results have types 'tensor<8xf32>', the function returns 'tensor<4xf32>'}}
   %0 = rank.run @f (%x) : (tensor<4xf32>) -> tensor<8xf32>
   return
 }
@@ -93,7 +93,7 @@ func.func @f(%k: i64, %mb: i64) {
   return
 }
 func.func @run_c4() {
-  // expected-error@+1 {{(run_c4) gives 1 keys and micro-batches, the function takes 2}}
+  // expected-error@+1 {{(run_c4) passes 1 keys and micro-batches, the function takes 2}}
   rank.run @f () keys [7] : () -> ()
   return
 }
@@ -102,7 +102,7 @@ func.func @run_c4() {
 
 rank.program @start_c1 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<8xf32>
-  // expected-error@+1 {{(start_c1) collective is "gossip", known are all_reduce, reduce_scatter, all_gather}}
+  // expected-error@+1 {{(start_c1) collective is "gossip", expected all_reduce, reduce_scatter or all_gather}}
   %r, %t = rank.start "gossip" (%x) axes ["dp"] queue "dp" : (tensor<8xf32>) -> tensor<8xf32>
 }
 
@@ -144,7 +144,7 @@ rank.program @start_c3 pp = 0 entry "step" {
 ps.mesh @mesh <"dp" = 2 : data>
 rank.program @start_c3_twice pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<8xf32>
-  // expected-error@+1 {{(start_c3) axis "dp" is named twice}}
+  // expected-error@+1 {{(start_c3) axis "dp" occurs twice}}
   %r, %t = rank.start "all_reduce" (%x) kind sum axes ["dp", "dp"] queue "dp" : (tensor<8xf32>) -> tensor<8xf32>
 }
 
@@ -162,7 +162,7 @@ rank.program @start_c4 pp = 0 entry "step" {
 ps.mesh @mesh <"dp" = 2 : data>
 rank.program @start_c5 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-error@+1 {{(start_c5) has parts of 'tensor<4xf32>' along dim 0 of 'tensor<12xf32>', over 2 shards}}
+  // expected-error@+1 {{(start_c5) 'tensor<12xf32>' does not consist of 2 parts of 'tensor<4xf32>' along dim 0}}
   %r, %t = rank.start "all_gather" (%x) axes ["dp"] dims [0] queue "dp" : (tensor<4xf32>) -> tensor<12xf32>
 }
 
@@ -181,7 +181,7 @@ ps.mesh @mesh <"dp" = 2 : data>
 rank.program @wait_c1 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<8xf32>
   %r, %t = rank.start "all_reduce" (%x) kind sum axes ["dp"] queue "dp" : (tensor<8xf32>) -> tensor<8xf32>
-  // expected-error@+1 {{(wait_c1) the token is waited for twice}}
+  // expected-error@+1 {{(wait_c1) the token has several waits}}
   rank.wait %t
   rank.wait %t
 }
