@@ -1,4 +1,4 @@
-// Canonicalization that keeps the marks of ops.
+// Implements ps-canonicalize, which keeps the marks of ops.
 #include "dialects/ps/MarkListener.h"
 #include "lib/Evaluate/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -24,7 +24,8 @@ class CanonicalizeMarkedPass
     ps::MarkListener listener;
     GreedyRewriteConfig config;
     config.setListener(&listener);
-    // Functions have one block: there is nothing beyond dead ops, which the patterns' driver drops.
+    // Functions have only one block, so there are no regions to simplify. The driver erases dead
+    // ops.
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
       signalPassFailure();

@@ -1,4 +1,4 @@
-// Collectives by plain loops over the members of each group.
+// Evaluates collectives with plain loops over the members of each group.
 #include "lib/Evaluate/Collectives.h"
 
 using namespace mlir;
@@ -19,7 +19,7 @@ static RankedTensorType withDim(RankedTensorType type, int64_t dim, int64_t size
   return RankedTensorType::get(shape, type.getElementType());
 }
 
-/// The part of `tensor` whose places along `dim` begin at `begin`; zero past its end.
+/// Returns the slice of `tensor` that begins at `begin` along `dim`, with zeros past the end.
 static Tensor takeSlice(const Tensor &tensor, RankedTensorType type, int64_t dim, int64_t begin) {
   Tensor slice(type);
   for (int64_t i = 0; i < slice.size(); ++i) {

@@ -1,4 +1,4 @@
-// What collectives mean, on one tensor per rank.
+// Declares the evaluation of collectives on one tensor per rank.
 #ifndef PARASHARD_LIB_EVALUATE_COLLECTIVES_H
 #define PARASHARD_LIB_EVALUATE_COLLECTIVES_H
 
@@ -6,11 +6,12 @@
 
 namespace parashard {
 
-/// Members of a group combined, in the group's order; 16-bit floats are summed in f32 and rounded
-/// once.
+/// Combines the tensors of a group's members, in group order. Sums of 16-bit floats are accumulated
+/// in f32 and rounded once.
 ps::Tensor reduceGroup(const PerRank &operands, llvm::ArrayRef<int64_t> group,
                        ps::ReductionKind kind);
-/// Sums add in ascending shard order, rounding to f32 (f64 for f64) after each addition.
+/// Evaluate a collective for all ranks. Sums add in ascending shard order, rounding to f32 (f64 for
+/// f64) after each addition.
 PerRank allReduce(const Layout &layout, const PerRank &operands, ps::ReductionKind kind,
                   mlir::ArrayAttr axes);
 PerRank reduceScatter(const Layout &layout, const PerRank &operands, ps::ReductionKind kind,
@@ -19,7 +20,7 @@ PerRank allGather(const Layout &layout, const PerRank &operands, mlir::ArrayAttr
 PerRank shardSlice(const Layout &layout, const PerRank &operands, mlir::ArrayAttr axes, int64_t dim,
                    mlir::RankedTensorType resultType);
 
-/// The results of a collective op of the dialect `ps`; nothing when `op` is not one.
+/// Returns the results of a collective op of the dialect `ps`, or nullopt for other ops.
 std::optional<PerRank> evaluateCollective(mlir::Operation *op, const Layout &layout,
                                           const PerRank &operands);
 

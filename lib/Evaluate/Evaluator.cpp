@@ -20,7 +20,7 @@ Evaluator::Evaluator(ModuleOp module, Layout layout, std::vector<Coordinate> coo
   if (sharded)
     pipeline = getPipelineAxis(module);
   if (this->coordinates.size() > 1)
-    noteUses();
+    recordUses();
 }
 
 FailureOr<Evaluator> Evaluator::create(ModuleOp module, uint64_t seed) {
@@ -29,7 +29,7 @@ FailureOr<Evaluator> Evaluator::create(ModuleOp module, uint64_t seed) {
   StringAttr pipeline = sharded ? getPipelineAxis(module) : StringAttr();
   if (Operation *op = pipeline ? findSplitOver(module, pipeline) : nullptr)
     return op->emitOpError() << "has a tensor that is split over axis " << pipeline
-                             << " of kind pipeline: no coordinate has the others' parts";
+                             << " of kind pipeline, whose coordinates run different stages";
   Layout layout(sharded ? getMesh(module) : MeshOp());
   FailureOr<Store> store = Store::create(module, layout, sharded, seed);
   if (failed(store))
@@ -38,7 +38,7 @@ FailureOr<Evaluator> Evaluator::create(ModuleOp module, uint64_t seed) {
   return Evaluator(module, std::move(layout), std::move(coordinates), sharded, seed);
 }
 
-PerRank Evaluator::everywhere(int64_t value) const {
+PerRank Evaluator::replicate(int64_t value) const {
   Tensor tensor(
       RankedTensorType::get({}, IntegerType::get(const_cast<ModuleOp &>(module).getContext(), 64)));
   tensor.setInt(0, value);
@@ -56,16 +56,16 @@ std::string Evaluator::getSymbol(std::optional<StringRef> symbol, Value ref, Fra
 LogicalResult Evaluator::runRead(ReadOp op, Frame &frame) {
   std::string symbol = getSymbol(op.getVariable(), op.getRef(), frame);
   if (!store().contains(symbol))
-    return op.emitOpError() << "reads '" << symbol << "', which is no variable";
+    return op.emitOpError() << "reads '" << symbol << "', which is not a variable";
   PerRank value = store().get(symbol);
-  // At levels 1 and 2 of a sharded plan the value is whole, so nothing is to be combined here.
+  // At levels 1 and 2 of a sharded plan, tensors are unsharded, so no reduction is needed here.
   frame.values[op.getResult()] = std::move(value);
   return success();
 }
 
 void Evaluator::apply(const Effect &effect) {
   bool sets = !effect.combines || (effect.combines == ReductionKind::Sum &&
-                                   coordinates[here].accumulated.insert(effect.symbol).second);
+                                   coordinates[current].accumulated.insert(effect.symbol).second);
   if (sets) {
     store().set(effect.symbol, effect.value);
     return;
@@ -107,7 +107,8 @@ LogicalResult Evaluator::runAccumulate(AccumulateOp op, Frame &frame) {
 // Ops
 //===----------------------------------------------------------------------===//
 
-/// What an op leaves in its padding is unspecified; what is masked there has no such mark.
+/// Fills the padding of an op's results with unspecified values. Results whose padding the op
+/// defines do not have the mark `ps.global`.
 void Evaluator::fillPadding(Operation *op, MutableArrayRef<PerRank> results) const {
   auto globals = op->getAttrOfType<ArrayAttr>(rank::kGlobalMark);
   if (!sharded || !globals)
@@ -129,7 +130,8 @@ LogicalResult Evaluator::runTensorOp(EvaluateOpInterface op, Frame &frame) {
       return op->emitOpError("cannot be evaluated");
     for (auto [i, value] : llvm::enumerate(*values)) {
       if (value.getType().getShape() != cast<ShapedType>(op->getResult(i).getType()).getShape())
-        return op->emitOpError() << "evaluates to " << value.getType() << " for result " << i;
+        return op->emitOpError() << "evaluates to " << value.getType() << " for result " << i
+                                 << ", expected " << op->getResult(i).getType();
       results[i].push_back(std::move(value));
     }
   }
@@ -165,7 +167,7 @@ LogicalResult Evaluator::runClass(rank::RunOp op, Frame &frame) {
     inner.refs[*argument++] = staged ? frame.refs.lookup(staged) : variable.getValue().str();
   }
   for (int64_t key : op.getKeys().value_or(ArrayRef<int64_t>()))
-    inner.values[*argument++] = everywhere(key);
+    inner.values[*argument++] = replicate(key);
   if (argument != function.getArguments().end() && op.getMicroBatch())
     inner.values[*argument++] = frame.values.lookup(op.getMicroBatch());
   if (failed(runBlock(function.getBody().front(), inner)))
@@ -178,20 +180,20 @@ LogicalResult Evaluator::runClass(rank::RunOp op, Frame &frame) {
   return success();
 }
 
-LogicalResult Evaluator::runStart(rank::StartOp op, Frame &frame) { // done at the wait
+LogicalResult Evaluator::runStart(rank::StartOp op, Frame &frame) { // runs at the wait
   if (failed(checkMembers(op)))
     return failure();
-  ArrayRef<int64_t> members = op.getOverPp().value_or(ArrayRef(here));
-  return startMeeting(op, op.getToken(), op.getQueue(), members, frame);
+  ArrayRef<int64_t> members = op.getOverPp().value_or(ArrayRef(current));
+  return startRendezvous(op, op.getToken(), op.getQueue(), members, frame);
 }
 
-/// A place of its own, under a name that no variable has.
+/// Copies variables to staging buffers, under symbols that no variable has.
 LogicalResult Evaluator::runFetch(rank::FetchOp op, Frame &frame) {
   for (Value result : op.getResults()) {
     StringRef symbol = op.getVariable(cast<OpResult>(result)).getValue();
-    std::string place = ("staged:" + symbol).str();
-    store().set(place, store().get(symbol));
-    frame.refs[result] = place;
+    std::string symbolOfStaged = ("staged:" + symbol).str();
+    store().set(symbolOfStaged, store().get(symbol));
+    frame.refs[result] = symbolOfStaged;
   }
   return success();
 }
@@ -205,7 +207,7 @@ LogicalResult Evaluator::runOffload(rank::OffloadOp op, Frame &frame) {
   return success();
 }
 
-/// The rows of one micro-batch: `all` holds as many times the rows as there are micro-batches.
+/// Returns the rows of one micro-batch. `all` holds the rows of all micro-batches along dim 0.
 static FailureOr<Tensor> takeMicroBatch(Operation *op, StringRef name, const Tensor &all,
                                         RankedTensorType type, int64_t microBatch) {
   if (all.getType().getShape() == type.getShape())
@@ -214,7 +216,7 @@ static FailureOr<Tensor> takeMicroBatch(Operation *op, StringRef name, const Ten
       all.getShape().drop_front() != type.getShape().drop_front() ||
       all.getShape()[0] < (microBatch + 1) * type.getShape()[0])
     return op->emitError() << "input '" << name << "' has type " << all.getType()
-                           << ", micro-batch " << microBatch << " needs rows of " << type;
+                           << ", but micro-batch " << microBatch << " needs rows of " << type;
   Tensor rows(type);
   for (int64_t i = 0, offset = microBatch * rows.size(); i < rows.size(); ++i) {
     if (rows.isFloat())
@@ -244,14 +246,16 @@ LogicalResult Evaluator::runOutput(rank::OutputOp op, Frame &frame) {
   return success();
 }
 
-/// Checks that an op's operands exist: the result of a started op exists only after its wait.
+/// Checks that an op's operands exist. The results of a started op exist only after its wait. Also
+/// records which tokens have no wait yet.
 LogicalResult Evaluator::checkOperands(Operation &op, Frame &frame) {
   for (Value operand : op.getOperands()) {
     if (!isa<RankedTensorType>(operand.getType()) || frame.values.contains(operand))
       continue;
-    InFlightDiagnostic error = op.emitOpError() << "uses a value on pipeline coordinate " << here
-                                                << " that is not there yet";
-    error.attachNote(operand.getLoc()) << "made here";
+    InFlightDiagnostic error = op.emitOpError()
+                               << "uses a value that does not exist yet on pipeline coordinate "
+                               << current;
+    error.attachNote(operand.getLoc()) << "defined here";
     return error;
   }
   for (Value result : op.getResults())
@@ -268,7 +272,7 @@ LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
   if (auto evaluable = dyn_cast<EvaluateOpInterface>(op))
     return runTensorOp(evaluable, frame);
   if (op.getNumResults() == 1 && frame.values.contains(op.getResult(0)) && isa<AllReduceOp>(op))
-    return success(); // over the pipeline: all have met
+    return success(); // over the pipeline: reduceOverPipeline computed the result
   if ((op.getNumOperands() == 1 && op.getNumResults() == 1) || isa<ShardIndexOp>(op)) {
     if (failed(checkMembers(&op)))
       return failure();
@@ -286,7 +290,7 @@ LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
       .Case([&](AccumulateOp o) { return runAccumulate(o, frame); })
       .Case([&](FusedOp o) { return runFused(o, frame); })
       .Case([&](rank::RunOp o) { return runClass(o, frame); })
-      .Case([&](WaitOp o) { // done at the start
+      .Case([&](WaitOp o) { // runs at the start
         PerRank value = frame.values.lookup(o.getOperand());
         frame.values[o.getResult()] = std::move(value);
         return success();
@@ -308,10 +312,10 @@ LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
       .Case<rank::WaitOp, rank::SectionOp, YieldOp, func::ReturnOp>(
           [&](Operation *) { return success(); })
       .Case([&](arith::ConstantOp o) {
-        frame.values[o.getResult()] = everywhere(cast<IntegerAttr>(o.getValue()).getInt());
+        frame.values[o.getResult()] = replicate(cast<IntegerAttr>(o.getValue()).getInt());
         return success();
       })
-      .Default([&](Operation *o) { return o->emitOpError("has no meaning in the evaluator"); });
+      .Default([&](Operation *o) { return o->emitOpError("is not supported by the evaluator"); });
 }
 
 LogicalResult Evaluator::runBlock(Block &block, Frame &frame) {
@@ -334,16 +338,15 @@ static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
     }
   for (auto program : module.getOps<rank::ProgramOp>())
     entries.push_back(program.getEntry());
-  if (llvm::is_contained(entries, "update")) // what `step` runs of functions
+  if (llvm::is_contained(entries, "update")) // `step` calls these functions
     entries.push_back("step");
   llvm::sort(entries);
   entries.erase(llvm::unique(entries), entries.end());
   std::string names = llvm::join(entries, ", ");
-  return module.emitError() << "--entry " << entry << ": the module has no such entry; it has "
-                            << names;
+  return module.emitError() << "--entry " << entry << ": unknown entry; the module has " << names;
 }
 
-/// The stage functions of an entry; before level 3 its function.
+/// Returns the stage functions of an entry (from level 3 on), or its function.
 SmallVector<func::FuncOp> Evaluator::findStages(StringRef entry) {
   SmallVector<func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())
@@ -363,7 +366,7 @@ static StringRef getName(func::FuncOp function, unsigned argument) {
   return name ? name.getValue() : "";
 }
 
-/// The whole type of an argument or result: its mark from level 3 on.
+/// Returns the global type of an argument or result: from its mark (level 3 on), else its own type.
 static RankedTensorType getWholeType(DictionaryAttr marks, Type type) {
   auto global = marks ? marks.getAs<TypeAttr>(rank::kGlobalMark) : TypeAttr();
   return cast<RankedTensorType>(global ? global.getValue() : type);
@@ -372,7 +375,7 @@ static RankedTensorType getWholeType(DictionaryAttr marks, Type type) {
 FailureOr<PerRank> Evaluator::getArgument(func::FuncOp function, unsigned i,
                                           const NamedTensors &inputs, int64_t microBatch) {
   if (isa<IntegerType>(function.getArgument(i).getType()))
-    return everywhere(microBatch);
+    return replicate(microBatch);
   std::string name = getName(function, i).str();
   auto it = inputs.find(name);
   if (it == inputs.end())
@@ -393,7 +396,7 @@ FailureOr<Evaluator::Cursor> Evaluator::makeCursor(func::FuncOp function,
   cursor.frame.immediate = function->hasAttr(rank::kStageMark);
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     if (function.getArgAttr(i, rank::kValueMark))
-      continue; // of another stage
+      continue; // passed by another stage
     FailureOr<PerRank> value = getArgument(function, i, inputs, microBatch);
     if (failed(value))
       return failure();
@@ -418,7 +421,8 @@ FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inp
     if (int64_t coordinate = getCoordinate(function);
         coordinate < 0 || coordinate >= int64_t(coordinates.size()))
       return function.emitOpError()
-             << "is of pipeline coordinate " << coordinate << " of " << coordinates.size();
+             << "belongs to pipeline coordinate " << coordinate << ", but there are only "
+             << coordinates.size() << " coordinates";
     FailureOr<Cursor> cursor = makeCursor(function, inputs, microBatch);
     if (failed(cursor))
       return failure();
@@ -428,7 +432,7 @@ FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inp
     return failure();
   NamedTensors results;
   for (Cursor &cursor : cursors) {
-    here = cursor.coordinate;
+    current = cursor.coordinate;
     for (const Effect &effect : cursor.frame.effects)
       apply(effect);
     func::FuncOp function = cursor.function;

@@ -1,4 +1,4 @@
-// The reference evaluator: runs a module at levels 0 to 4 on N in-process ranks, op by op.
+// Declares the reference evaluator: runs a module of level 0 to 4 on N in-process ranks, op by op.
 #ifndef PARASHARD_LIB_EVALUATE_EVALUATOR_H
 #define PARASHARD_LIB_EVALUATE_EVALUATOR_H
 
@@ -11,82 +11,84 @@
 
 namespace parashard {
 
-/// Runs functions and programs in lock-step: each op on all ranks before the next. Before level 3
-/// there is one rank and tensors are whole; from level 3 on every rank holds its part. The
-/// coordinates of a pipeline take turns: each runs until it needs what another has not made.
+/// Runs functions and programs in lock-step: each op runs on all ranks before the next op. Before
+/// level 3 there is one rank with unsharded tensors. From level 3 on, each rank holds its shards.
+/// Pipeline coordinates take turns: each runs until it needs a value that another has not produced.
 class Evaluator {
 public:
   static mlir::FailureOr<Evaluator> create(mlir::ModuleOp module, uint64_t seed);
 
   int64_t getRankCount() const { return layout.getRankCount() * coordinates.size(); }
 
-  /// A variable by symbol or by one of its model names; null when there is none.
+  /// Finds a variable by symbol or by one of its model names. Returns null if there is none.
   ps::VariableOp find(llvm::StringRef name) const { return coordinates.front().store.find(name); }
-  /// A whole variable: of those that pipeline coordinates hold, what they add up to if stages add
-  /// to it. Fails where copies of one differ in a bit.
+  /// Returns the unsharded value of a variable. If stages add to the variable, returns the sum over
+  /// their coordinates. Otherwise fails if the copies of two coordinates differ in any bit.
   mlir::FailureOr<ps::Tensor> getWhole(ps::VariableOp variable);
   void setWhole(ps::VariableOp variable, const ps::Tensor &value);
-  /// Every variable, whole, by symbol; accumulators of single stages are in what they add to.
+  /// Returns every unsharded variable by symbol. Accumulators of single stages are added to the
+  /// variable that they belong to.
   mlir::FailureOr<NamedTensors> getAll();
 
-  /// Runs a function (levels 0 to 3; the stage function from level 3 on) on whole inputs by name.
-  /// Returns whole results by name.
+  /// Runs a function (levels 0 to 3; the stage functions from level 3 on) on unsharded inputs by
+  /// name. Returns unsharded results by name.
   mlir::FailureOr<NamedTensors> call(llvm::StringRef entry, const NamedTensors &inputs,
                                      int64_t microBatch);
-  /// One training step: M micro-batches, then the update. `inputs` hold the rows of all of them
-  /// along dim 0. Returns what the step's program outputs.
+  /// Runs one training step: M micro-batches, then the update. `inputs` hold the rows of all
+  /// micro-batches along dim 0. Returns the outputs of the step's program.
   mlir::FailureOr<NamedTensors> step(const NamedTensors &inputs, int64_t microBatches);
-  /// The step number that random ops see.
+  /// Sets the step number that keys random ops.
   void setStep(int64_t step) { context.step = step; }
 
 private:
   struct Effect {
     std::string symbol;
     PerRank value;
-    std::optional<ps::ReductionKind> combines; ///< with what is there; else it is set
+    std::optional<ps::ReductionKind> combines; ///< reduction with the old value; nullopt: overwrite
   };
-  /// One function's values and what it does to variables at its exit.
+  /// The values of one function, and its effects on variables when it returns.
   struct Frame {
     llvm::DenseMap<mlir::Value, PerRank> values;
     llvm::DenseMap<mlir::Value, std::string>
-        refs; ///< `!ps.ref` arguments, and what is staged: their symbols
+        refs; ///< symbols of `!ps.ref` arguments and staged variables
     std::vector<Effect> effects;
-    bool immediate = false; ///< programs and stage functions: effects hold at once
+    bool immediate = false; ///< for programs and stage functions: effects apply immediately
     NamedTensors outputs;
-    /// Meetings of coordinates, by token or by the op's result.
+    /// Rendezvous of coordinates, by token or by the op's result.
     llvm::DenseMap<mlir::Value, Exchange::Number> started;
-    llvm::DenseSet<mlir::Value> pending; ///< tokens that are not waited for yet
+    llvm::DenseSet<mlir::Value> pending; ///< tokens without a wait so far
   };
 
-  /// One pipeline coordinate's variables.
+  /// The variables of one pipeline coordinate.
   struct Coordinate {
     Store store;
-    std::set<std::string> accumulated; ///< variables that this step has accumulated into
+    std::set<std::string> accumulated; ///< variables accumulated into during this step
   };
-  /// A coordinate on its way through a block; functions and programs end where their block does.
+  /// The progress of one coordinate through a block. Functions and programs have one block.
   struct Cursor {
     int64_t coordinate;
     mlir::Block *block;
     mlir::Block::iterator next;
     Frame frame;
-    mlir::func::FuncOp function; ///< null: a program
+    mlir::func::FuncOp function; ///< null for a program
   };
 
   Evaluator(mlir::ModuleOp module, Layout layout, std::vector<Coordinate> coordinates, bool sharded,
             uint64_t seed);
 
-  Store &store() { return coordinates[here].store; }
-  /// Runs all to their ends, in turns; fails where each waits for another.
+  Store &store() { return coordinates[current].store; }
+  /// Runs all cursors to their ends, in turns. Fails on a deadlock.
   mlir::LogicalResult runTogether(llvm::MutableArrayRef<Cursor> cursors);
-  /// Runs a cursor until it has to wait; whether it got anywhere.
+  /// Runs a cursor until it has to wait. Returns whether it made progress.
   mlir::FailureOr<bool> advance(Cursor &cursor);
   mlir::FailureOr<bool> isReady(mlir::Operation &op, Cursor &cursor);
-  mlir::LogicalResult startMeeting(mlir::Operation *op, mlir::Value token, llvm::StringRef queue,
-                                   llvm::ArrayRef<int64_t> members, Frame &frame);
+  mlir::LogicalResult startRendezvous(mlir::Operation *op, mlir::Value token, llvm::StringRef queue,
+                                      llvm::ArrayRef<int64_t> members, Frame &frame);
   mlir::FailureOr<bool> finishWait(rank::WaitOp op, Frame &frame);
-  void finishStart(rank::StartOp op, Exchange::Number meeting, Frame &frame);
+  void finishStart(rank::StartOp op, Exchange::Number rendezvous, Frame &frame);
   mlir::FailureOr<bool> reduceOverPipeline(ps::AllReduceOp op, Cursor &cursor);
-  /// All members of a collective take part: those of one coordinate alone do, as they run alike.
+  /// Fails for a collective over the pipeline axis: ranks of other coordinates run other programs
+  /// and never join.
   mlir::LogicalResult checkMembers(mlir::Operation *op);
   mlir::LogicalResult reportWaiting(Cursor &cursor);
   mlir::LogicalResult checkEnd(Cursor &cursor);
@@ -95,7 +97,7 @@ private:
                                      int64_t microBatch);
   llvm::SmallVector<mlir::func::FuncOp> findStages(llvm::StringRef entry);
   int64_t getCoordinate(mlir::func::FuncOp function);
-  void noteUses();
+  void recordUses();
 
   llvm::SmallVector<rank::ProgramOp> findPrograms(llvm::StringRef entry);
   mlir::LogicalResult runBlock(mlir::Block &block, Frame &frame);
@@ -115,8 +117,8 @@ private:
   mlir::LogicalResult runRecv(rank::RecvOp op, Frame &frame);
   mlir::LogicalResult runInput(rank::InputOp op, Frame &frame);
   mlir::LogicalResult runOutput(rank::OutputOp op, Frame &frame);
-  /// `programs`: by coordinate, of one entry; none where the module has functions (before level
-  /// `scheduled`).
+  /// Runs the programs of one entry, one per coordinate. Before level `scheduled` there are
+  /// functions instead.
   mlir::FailureOr<NamedTensors> callPrograms(llvm::ArrayRef<rank::ProgramOp> programs,
                                              const NamedTensors &inputs, int64_t count);
   void addEffect(Frame &frame, Effect effect);
@@ -124,18 +126,19 @@ private:
   std::string getSymbol(std::optional<llvm::StringRef> symbol, mlir::Value ref, Frame &frame);
   mlir::FailureOr<PerRank> getArgument(mlir::func::FuncOp function, unsigned i,
                                        const NamedTensors &inputs, int64_t microBatch);
-  PerRank everywhere(int64_t value) const;
+  PerRank replicate(int64_t value) const;
 
   mlir::ModuleOp module;
-  Layout layout; ///< of the ranks of one coordinate
+  Layout layout; ///< layout of the ranks of one coordinate
   std::vector<Coordinate> coordinates;
-  mlir::StringAttr pipeline; ///< the axis of the coordinates; null where there is one of them
-  int64_t here = 0;          ///< the coordinate whose turn it is
+  mlir::StringAttr pipeline; ///< the pipeline axis; null with only one coordinate
+  int64_t current = 0;       ///< the coordinate that runs now
   bool sharded;
   ps::EvaluateContext context;
   Exchange exchange;
-  std::map<int64_t, PerRank> crossing; ///< level 3: values of stage functions, by number
-  /// Which coordinates add to a variable, write it, read it.
+  std::map<int64_t, PerRank>
+      crossing; ///< level 3: values that cross between stage functions, by number
+  /// The coordinates that add to a variable, write it, and read it.
   struct Uses {
     std::set<int64_t> adds, writes, reads;
   };

@@ -1,4 +1,4 @@
-// Meetings of pipeline coordinates.
+// Implements the rendezvous of pipeline coordinates.
 #include "lib/Evaluate/Exchange.h"
 #include "lib/Evaluate/Collectives.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -11,36 +11,36 @@ FailureOr<Exchange::Number> Exchange::start(Operation *op, StringRef queue,
                                             ArrayRef<int64_t> members, int64_t coordinate,
                                             std::vector<PerRank> values) {
   if (!llvm::is_contained(members, coordinate))
-    return op->emitOpError() << "is of pipeline coordinates " << members << "; coordinate "
-                             << coordinate << ", which starts it, is none of them";
-  Place place{queue.str(), members.vec()};
-  std::vector<Number> &known = numbers[place];
-  size_t n = started[{place, coordinate}]++;
+    return op->emitOpError() << "has members on pipeline coordinates " << members << "; coordinate "
+                             << coordinate << " starts it but is not a member";
+  QueueKey key{queue.str(), members.vec()};
+  std::vector<Number> &known = numbers[key];
+  size_t n = started[{key, coordinate}]++;
   if (n == known.size()) {
-    known.push_back(meetings.size());
-    meetings.push_back({queue.str(), members.vec(), {}});
+    known.push_back(rendezvousList.size());
+    rendezvousList.push_back({queue.str(), members.vec(), {}});
   }
-  meetings[known[n]].parts[coordinate] = {op, std::move(values)};
+  rendezvousList[known[n]].parts[coordinate] = {op, std::move(values)};
   queues[{coordinate, queue.str()}].push_back(known[n]);
   return known[n];
 }
 
-bool Exchange::isOldest(Number meeting, int64_t member) const {
-  auto queue = queues.find({member, meetings[meeting].queue});
-  return queue != queues.end() && !queue->second.empty() && queue->second.front() == meeting;
+bool Exchange::isOldest(Number rendezvous, int64_t member) const {
+  auto queue = queues.find({member, rendezvousList[rendezvous].queue});
+  return queue != queues.end() && !queue->second.empty() && queue->second.front() == rendezvous;
 }
 
-bool Exchange::canEnd(Number meeting) const {
-  return llvm::all_of(meetings[meeting].members,
-                      [&](int64_t member) { return isOldest(meeting, member); });
+bool Exchange::canEnd(Number rendezvous) const {
+  return llvm::all_of(rendezvousList[rendezvous].members,
+                      [&](int64_t member) { return isOldest(rendezvous, member); });
 }
 
 //===----------------------------------------------------------------------===//
-// Whether members do the same thing
+// Matching of members
 //===----------------------------------------------------------------------===//
 
-/// What an op has in common with its counterparts: for a message what is sent, for a collective the
-/// kind, the types and what it reduces.
+/// Describes the properties that an op shares with its counterparts: the message of a send or
+/// receive, or the kind, types and reduced variable of a collective.
 static std::string describeCommon(Operation *op) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -64,7 +64,7 @@ static std::string describeCommon(Operation *op) {
   return text;
 }
 
-/// Whether two ops are the ends of one message, or the same collective.
+/// Returns whether two ops are the two ends of one message, or the same collective.
 static bool fitTogether(Operation *a, Operation *b) {
   bool isMessage = isa<rank::SendOp>(a) || isa<rank::RecvOp>(a);
   bool isPair = isMessage ? (isa<rank::SendOp>(a) && isa<rank::RecvOp>(b)) ||
@@ -73,48 +73,49 @@ static bool fitTogether(Operation *a, Operation *b) {
   return isPair && describeCommon(a) == describeCommon(b);
 }
 
-static InFlightDiagnostic refuse(int64_t here, Operation *op, int64_t there, Operation *other) {
+static InFlightDiagnostic refuse(int64_t coordinate, Operation *op, int64_t peer,
+                                 Operation *peerOp) {
   InFlightDiagnostic error = op->emitOpError()
-                             << "on pipeline coordinate " << here << " is " << describeCommon(op)
-                             << "; it meets '" << other->getName() << "' on coordinate " << there
-                             << ", " << describeCommon(other);
-  error.attachNote(other->getLoc()) << "there";
+                             << "on pipeline coordinate " << coordinate << " is "
+                             << describeCommon(op) << "; it does not match '" << peerOp->getName()
+                             << "' on coordinate " << peer << ": " << describeCommon(peerOp);
+  error.attachNote(peerOp->getLoc()) << "counterpart here";
   return error;
 }
 
 LogicalResult Exchange::settle() {
   for (bool moved = true; moved;) {
     moved = false;
-    for (auto &[place, queue] : queues) {
+    for (auto &[key, queue] : queues) {
       if (queue.empty() || !canEnd(queue.front()))
         continue;
-      Meeting &meeting = meetings[queue.front()];
-      auto &[first, part] = *meeting.parts.begin();
-      for (auto &[coordinate, other] : llvm::drop_begin(meeting.parts))
+      Rendezvous &rendezvous = rendezvousList[queue.front()];
+      auto &[first, part] = *rendezvous.parts.begin();
+      for (auto &[coordinate, other] : llvm::drop_begin(rendezvous.parts))
         if (!fitTogether(part.op, other.op))
           return refuse(coordinate, other.op, first, part.op);
-      for (int64_t member : meeting.members)
-        queues[{member, meeting.queue}].pop_front();
-      meeting.isOver = moved = true;
+      for (int64_t member : rendezvous.members)
+        queues[{member, rendezvous.queue}].pop_front();
+      rendezvous.isOver = moved = true;
     }
   }
   return success();
 }
 
 std::string Exchange::describeMissing(Number number) const {
-  const Meeting &meeting = meetings[number];
-  for (int64_t member : meeting.members)
-    if (!meeting.parts.count(member))
-      return "pipeline coordinate " + std::to_string(member) + " never joins it";
-  for (int64_t member : meeting.members)
+  const Rendezvous &rendezvous = rendezvousList[number];
+  for (int64_t member : rendezvous.members)
+    if (!rendezvous.parts.count(member))
+      return "pipeline coordinate " + std::to_string(member) + " never joins";
+  for (int64_t member : rendezvous.members)
     if (!isOldest(number, member))
-      return "on pipeline coordinate " + std::to_string(member) +
-             " something older in its queue never ends";
-  return "it could end";
+      return "an earlier operation in its queue never completes on pipeline coordinate " +
+             std::to_string(member);
+  return "ready to complete";
 }
 
 std::vector<PerRank> Exchange::reduce(Number number, ps::ReductionKind kind) const {
-  const std::map<int64_t, Part> &parts = meetings[number].parts;
+  const std::map<int64_t, Part> &parts = rendezvousList[number].parts;
   const std::vector<PerRank> &first = parts.begin()->second.values;
   std::vector<PerRank> results(first.size());
   for (size_t i = 0; i < results.size(); ++i)

@@ -1,4 +1,4 @@
-// Initial values from constants, files and distributions.
+// Reads initial values from constants, files and distributions.
 #include "lib/Evaluate/InitialValues.h"
 
 #include "lib/Evaluate/Safetensors.h"
@@ -10,7 +10,7 @@ using namespace parashard::ps;
 
 namespace parashard {
 
-/// The tensor that `file` names, of its own shape.
+/// Reads the tensor that `file` names, with its shape in the file.
 static FailureOr<Tensor> readFileTensor(VariableOp variable, FileAttr file, RankedTensorType type) {
   auto [path, entry] = import::splitLocation(file.getLocation());
   if (path.ends_with(".safetensors")) {
@@ -29,11 +29,12 @@ static FailureOr<Tensor> readFileTensor(VariableOp variable, FileAttr file, Rank
   size_t expected = getByteSize(type);
   if (bytes->size() < expected)
     return variable.emitOpError() << "entry '" << entry << "' of '" << path << "' has "
-                                  << bytes->size() << " bytes, " << type << " needs " << expected;
+                                  << bytes->size() << " bytes, but " << type << " needs "
+                                  << expected;
   return Tensor::fromBytes(type, ArrayRef(bytes->data(), expected));
 }
 
-/// The part of a file that a variable is, in the file's element type.
+/// Reads the part of a file that a variable holds, in the file's element type.
 static FailureOr<Tensor> readPart(VariableOp variable, FileAttr file) {
   RankedTensorType type = variable.getTensorType();
   if (auto other = variable->getAttrOfType<TypeAttr>(kFileTypeMark))
@@ -47,8 +48,8 @@ static FailureOr<Tensor> readPart(VariableOp variable, FileAttr file) {
   Tensor part(type);
   for (int64_t i = 0; i < part.size(); ++i) {
     SmallVector<int64_t> index = part.delinearize(i);
-    for (auto [place, lower] : llvm::zip(index, file.getLower()))
-      place += lower;
+    for (auto [position, lower] : llvm::zip(index, file.getLower()))
+      position += lower;
     part.set(i, whole->get(whole->linearize(index)));
   }
   return part;

@@ -1,4 +1,4 @@
-// The value that a variable begins with.
+// Declares the initial values of variables.
 #ifndef PARASHARD_LIB_EVALUATE_INITIALVALUES_H
 #define PARASHARD_LIB_EVALUATE_INITIALVALUES_H
 
@@ -6,8 +6,9 @@
 
 namespace parashard {
 
-/// The initial value of `variable`, whole: from a constant, a file (a stored entry of an archive,
-/// or a tensor of a safetensors file), a distribution keyed by (seed, name, element), or zero.
+/// Returns the unsharded initial value of `variable`: a constant, a file (a stored entry of an
+/// archive, or a tensor of a safetensors file), a distribution keyed by (seed, name, element), or
+/// zero.
 mlir::FailureOr<ps::Tensor> getInitialValue(ps::VariableOp variable, uint64_t seed);
 
 } // namespace parashard

@@ -1,4 +1,4 @@
-// Scatters whole tensors to ranks and gathers them again.
+// Scatters unsharded tensors to ranks and gathers them again.
 #include "lib/Evaluate/Layout.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -57,7 +57,7 @@ int64_t Layout::getShards(ArrayRef<StringAttr> names) const {
 }
 
 int64_t Layout::getShardSize(int64_t size, ArrayRef<StringAttr> names) const {
-  MeshOp op = mesh; // whose methods are not const
+  MeshOp op = mesh; // the methods of an op are not const
   return op ? op.getShardSize(size, names) : size;
 }
 
@@ -86,13 +86,13 @@ int64_t Layout::getDimIndex(int64_t rank, DimAttr dim, int64_t size, int64_t loc
   int64_t global = 0, globalStride = 1;
   for (FactorAttr factor : llvm::reverse(dim.getFactors())) {
     int64_t n = factor.getSize() ? factor.getSize() : size;
-    int64_t places = getShardSize(n, factor.getAxes());
-    int64_t place = getShardIndex(rank, factor.getAxes()) * places + local % places;
-    if (place >= n)
+    int64_t elements = getShardSize(n, factor.getAxes());
+    int64_t element = getShardIndex(rank, factor.getAxes()) * elements + local % elements;
+    if (element >= n)
       return -1;
-    global += place * globalStride;
+    global += element * globalStride;
     globalStride *= n;
-    local /= places;
+    local /= elements;
   }
   return global;
 }
@@ -101,15 +101,15 @@ int64_t Layout::getGlobalIndex(int64_t rank, ArrayRef<int64_t> shape, ShardingAt
                                ArrayRef<int64_t> local) const {
   int64_t index = 0;
   for (auto [d, size] : llvm::enumerate(shape)) {
-    int64_t place = getDimIndex(rank, sharding.getDims()[d], size, local[d]);
-    if (place < 0)
+    int64_t position = getDimIndex(rank, sharding.getDims()[d], size, local[d]);
+    if (position < 0)
       return -1;
-    index = index * size + place;
+    index = index * size + position;
   }
   return index;
 }
 
-/// True when `rank` holds the value of a partial tensor (shard 0 of each partial axis).
+/// Returns whether `rank` holds the value of a partial tensor (shard 0 of each partial axis).
 static bool holdsPartial(const Layout &layout, int64_t rank, ShardingAttr sharding) {
   return llvm::all_of(sharding.getPartial(), [&](PartialAttr partial) {
     return partial.getKind() != ReductionKind::Sum ||
@@ -159,7 +159,7 @@ Tensor Layout::gather(const PerRank &shards, RankedTensorType type, ShardingAttr
   if (!sharding)
     return shards.front();
   Tensor whole(type);
-  // A rank adds once per place and partial shard: replicas on other axes are skipped.
+  // A rank contributes once per element and partial shard. Replicas on other axes are skipped.
   std::vector<llvm::SmallDenseSet<int64_t, 4>> seen(whole.size());
   SmallVector<StringAttr> partialAxes;
   for (PartialAttr partial : sharding.getPartial())

@@ -1,4 +1,4 @@
-// Where each rank's elements of a sharded tensor stand in the whole one.
+// Maps the elements of each rank's shard to elements of the unsharded tensor.
 #ifndef PARASHARD_LIB_EVALUATE_LAYOUT_H
 #define PARASHARD_LIB_EVALUATE_LAYOUT_H
 
@@ -10,32 +10,36 @@ namespace parashard {
 /// One tensor per rank.
 using PerRank = std::vector<ps::Tensor>;
 
-/// The ranks of one pipeline coordinate of a mesh: rank = the other coordinates row-major, the last
-/// axis varying fastest. No tensor is split over the pipeline axis.
+/// The ranks of one pipeline coordinate. Ranks number the coordinates on the other axes in
+/// row-major order, the last axis varying fastest. No tensor is sharded over the pipeline axis.
 class Layout {
 public:
-  /// `mesh` null: one rank.
+  /// A null `mesh` gives one rank.
   explicit Layout(ps::MeshOp mesh);
 
   int64_t getRankCount() const { return rankCount; }
-  /// The linear shard index of `rank` over `axes`, the first most significant.
+  /// Returns the linear shard index of `rank` over `axes`, the first axis being the most
+  /// significant.
   int64_t getShardIndex(int64_t rank, llvm::ArrayRef<mlir::StringAttr> axes) const;
   int64_t getShardIndex(int64_t rank, mlir::ArrayAttr axes) const;
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const;
-  /// The places of each shard of a factor of `size` over `axes`, padding included.
+  /// Returns the elements of each shard of a factor of `size` over `axes`, including padding.
   int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const;
-  /// The members of the group of `rank` over `axes`, in ascending shard index.
+  /// Returns the members of `rank`'s group over `axes`, in ascending shard index.
   llvm::SmallVector<int64_t> getGroup(int64_t rank, mlir::ArrayAttr axes) const;
 
-  /// The global place of local place `local` of a dim of `size` on `rank`; -1 for padding.
+  /// Returns the global index of local element `local` of a dim of `size` on `rank`, or -1 for
+  /// padding. Example: a dim of size 5 over 2 shards has 3 local elements; element 2 of shard 1 is
+  /// padding.
   int64_t getDimIndex(int64_t rank, ps::DimAttr dim, int64_t size, int64_t local) const;
 
-  /// Each rank's shard of `whole`; padding is zero. A partial sharding gives the value to shard 0
-  /// of the partial axes and zeros (for sums; else the value) to the others.
+  /// Returns each rank's shard of `whole`, with zero padding. With a partial sum, shard 0 of the
+  /// partial axes gets the value and the others get zeros. Other partial reductions give every
+  /// shard the value.
   PerRank scatter(const ps::Tensor &whole, ps::ShardingAttr sharding) const;
-  /// Puts what is unspecified (NaN) in the padding of tensors of the whole type `type`.
+  /// Fills the padding of shards of a tensor of global type `type` with unspecified values (NaN).
   void fillPadding(PerRank &shards, mlir::RankedTensorType type, ps::ShardingAttr sharding) const;
-  /// The whole tensor of type `type`; shards that are partial are combined in ascending order.
+  /// Returns the unsharded tensor of type `type`. Partial shards are combined in ascending order.
   ps::Tensor gather(const PerRank &shards, mlir::RankedTensorType type,
                     ps::ShardingAttr sharding) const;
 
@@ -48,7 +52,7 @@ private:
   int64_t getCoordinate(int64_t rank, const Axis &axis) const {
     return rank / axis.stride % axis.size;
   }
-  /// The global linear index of a local multi-index; -1 for padding.
+  /// Returns the global linear index of a local multi-index, or -1 for padding.
   int64_t getGlobalIndex(int64_t rank, llvm::ArrayRef<int64_t> shape, ps::ShardingAttr sharding,
                          llvm::ArrayRef<int64_t> local) const;
 

@@ -1,4 +1,4 @@
-// The passes that fold by evaluation, and that show what ops say about themselves.
+// Declares the passes that fold by evaluation and print sharding rules.
 #ifndef PARASHARD_LIB_EVALUATE_PASSES_H
 #define PARASHARD_LIB_EVALUATE_PASSES_H
 

@@ -1,4 +1,4 @@
-// Pipeline coordinates in turns: what each waits for, and what they hold together.
+// Runs pipeline coordinates in turns, and gathers the variables that they hold.
 #include "lib/Evaluate/Collectives.h"
 #include "lib/Evaluate/Evaluator.h"
 #include "lib/Partition/PipelineAxis.h"
@@ -9,7 +9,8 @@ using namespace parashard::ps;
 
 namespace parashard {
 
-/// Stage functions of segments are by stage; the others by coordinate.
+/// Returns the pipeline coordinate of a function. Segments' functions are numbered by stage, the
+/// functions `update` and `count` by coordinate.
 int64_t Evaluator::getCoordinate(func::FuncOp function) {
   auto stage = function->getAttrOfType<IntegerAttr>(rank::kStageMark);
   if (!stage || coordinates.size() == 1)
@@ -23,39 +24,40 @@ int64_t Evaluator::getCoordinate(func::FuncOp function) {
 // Waiting
 //===----------------------------------------------------------------------===//
 
-LogicalResult Evaluator::startMeeting(Operation *op, Value token, StringRef queue,
-                                      ArrayRef<int64_t> members, Frame &frame) {
-  std::vector<PerRank> given;
+LogicalResult Evaluator::startRendezvous(Operation *op, Value token, StringRef queue,
+                                         ArrayRef<int64_t> members, Frame &frame) {
+  std::vector<PerRank> values;
   for (Value operand : op->getOperands())
-    given.push_back(frame.values.lookup(operand));
-  FailureOr<Exchange::Number> meeting = exchange.start(op, queue, members, here, std::move(given));
-  if (failed(meeting))
+    values.push_back(frame.values.lookup(operand));
+  FailureOr<Exchange::Number> rendezvous =
+      exchange.start(op, queue, members, current, std::move(values));
+  if (failed(rendezvous))
     return failure();
-  frame.started[token] = *meeting;
+  frame.started[token] = *rendezvous;
   return success();
 }
 
-static SmallVector<int64_t> makePair(int64_t here, int64_t peer) {
-  return {std::min(here, peer), std::max(here, peer)};
+static SmallVector<int64_t> makePair(int64_t current, int64_t peer) {
+  return {std::min(current, peer), std::max(current, peer)};
 }
 
 LogicalResult Evaluator::runSend(rank::SendOp op, Frame &frame) {
-  return startMeeting(op, op.getToken(), op.getQueue(), makePair(here, op.getPp()), frame);
+  return startRendezvous(op, op.getToken(), op.getQueue(), makePair(current, op.getPp()), frame);
 }
 
 LogicalResult Evaluator::runRecv(rank::RecvOp op, Frame &frame) {
-  return startMeeting(op, op.getToken(), op.getQueue(), makePair(here, op.getPp()), frame);
+  return startRendezvous(op, op.getToken(), op.getQueue(), makePair(current, op.getPp()), frame);
 }
 
-void Evaluator::finishStart(rank::StartOp op, Exchange::Number meeting, Frame &frame) {
+void Evaluator::finishStart(rank::StartOp op, Exchange::Number rendezvous, Frame &frame) {
   ReductionKind kind = op.getKind().value_or(ReductionKind::Sum);
   if (op.getOverPp()) {
-    for (auto [result, value] : llvm::zip(op.getResults(), exchange.reduce(meeting, kind)))
+    for (auto [result, value] : llvm::zip(op.getResults(), exchange.reduce(rendezvous, kind)))
       frame.values[result] = std::move(value);
     return;
   }
   auto dims = op.getDims().value_or(ArrayRef<int64_t>());
-  for (auto [i, value] : llvm::enumerate(exchange.getGiven(meeting, here))) {
+  for (auto [i, value] : llvm::enumerate(exchange.getContribution(rendezvous, current))) {
     PerRank result = op.getCollective() == "all_reduce"
                          ? allReduce(layout, value, kind, *op.getAxes())
                      : op.getCollective() == "reduce_scatter"
@@ -65,10 +67,10 @@ void Evaluator::finishStart(rank::StartOp op, Exchange::Number meeting, Frame &f
   }
 }
 
-/// Gives the results of what is waited for, once it is over.
+/// Defines the results of the awaited op once it is complete. Returns whether it is.
 FailureOr<bool> Evaluator::finishWait(rank::WaitOp op, Frame &frame) {
   auto started = frame.started.find(op.getToken());
-  if (started == frame.started.end()) // a copy between memories: done where it starts
+  if (started == frame.started.end()) // a copy between memories completes at its start
     return true;
   if (failed(exchange.settle()))
     return failure();
@@ -76,7 +78,8 @@ FailureOr<bool> Evaluator::finishWait(rank::WaitOp op, Frame &frame) {
     return false;
   Operation *by = op.getToken().getDefiningOp();
   if (auto receive = dyn_cast<rank::RecvOp>(by))
-    frame.values[receive.getResult()] = exchange.getGiven(started->second, receive.getPp()).front();
+    frame.values[receive.getResult()] =
+        exchange.getContribution(started->second, receive.getPp()).front();
   else if (auto start = dyn_cast<rank::StartOp>(by))
     finishStart(start, started->second, frame);
   return true;
@@ -86,29 +89,30 @@ LogicalResult Evaluator::checkMembers(Operation *op) {
   if (!pipeline || !goesOver(op, pipeline))
     return success();
   return op->emitOpError() << "over " << op->getAttr("axes")
-                           << " is started by pipeline coordinate " << here
-                           << " alone: its members on the other coordinates of axis " << pipeline
-                           << " run other programs and never join it";
+                           << " is started only by pipeline coordinate " << current
+                           << ": ranks on the other coordinates of axis " << pipeline
+                           << " run other programs and never join";
 }
 
-/// A reduction that stands in a stage function (level 3).
+/// Runs a reduction over the pipeline inside a stage function (level 3). Returns whether it is
+/// complete.
 FailureOr<bool> Evaluator::reduceOverPipeline(AllReduceOp op, Cursor &cursor) {
   if (!pipeline || !isReductionOfCoordinates(op, pipeline))
     return true;
   Frame &frame = cursor.frame;
   if (!frame.started.contains(op.getResult()) &&
-      failed(startMeeting(op, op.getResult(), "", getReducingCoordinates(op), frame)))
+      failed(startRendezvous(op, op.getResult(), "", getReducingCoordinates(op), frame)))
     return failure();
   if (failed(exchange.settle()))
     return failure();
-  Exchange::Number meeting = frame.started[op.getResult()];
-  if (!exchange.isOver(meeting))
+  Exchange::Number rendezvous = frame.started[op.getResult()];
+  if (!exchange.isOver(rendezvous))
     return false;
-  frame.values[op.getResult()] = std::move(exchange.reduce(meeting, op.getKind()).front());
+  frame.values[op.getResult()] = std::move(exchange.reduce(rendezvous, op.getKind()).front());
   return true;
 }
 
-/// The number of the value that an argument of a stage function is, where another stage gives it.
+/// Returns the number of the crossing value that an argument of a stage function receives, or null.
 static IntegerAttr getCrossing(Value value, func::FuncOp function) {
   auto argument = dyn_cast<BlockArgument>(value);
   return argument && function
@@ -133,7 +137,7 @@ FailureOr<bool> Evaluator::isReady(Operation &op, Cursor &cursor) {
   return true;
 }
 
-/// Other stages may need what a stage function returns as soon as it is there.
+/// Makes the crossing values that an op produces available to other stages.
 void Evaluator::publish(Operation &op, Cursor &cursor) {
   if (!cursor.function || coordinates.size() == 1)
     return;
@@ -145,7 +149,7 @@ void Evaluator::publish(Operation &op, Cursor &cursor) {
 }
 
 FailureOr<bool> Evaluator::advance(Cursor &cursor) {
-  here = cursor.coordinate;
+  current = cursor.coordinate;
   bool moved = false;
   for (; cursor.next != cursor.block->end(); ++cursor.next, moved = true) {
     FailureOr<bool> ready = isReady(*cursor.next, cursor);
@@ -160,14 +164,14 @@ FailureOr<bool> Evaluator::advance(Cursor &cursor) {
   return moved;
 }
 
-/// Names what a coordinate waits for in vain.
+/// Reports what a coordinate waits for forever.
 LogicalResult Evaluator::reportWaiting(Cursor &cursor) {
   Operation *op = &*cursor.next, *awaited = op;
   auto wait = dyn_cast<rank::WaitOp>(op);
   if (wait)
     awaited = wait.getToken().getDefiningOp();
   InFlightDiagnostic error = op->emitError() << "pipeline coordinate " << cursor.coordinate
-                                             << " waits here for ever, for ";
+                                             << " waits here forever for ";
   auto started = cursor.frame.started.find(wait                  ? wait.getToken()
                                            : op->getNumResults() ? op->getResult(0)
                                                                  : Value());
@@ -180,7 +184,7 @@ LogicalResult Evaluator::reportWaiting(Cursor &cursor) {
   for (Value operand : op->getOperands())
     if (IntegerAttr number = getCrossing(operand, cursor.function);
         number && !cursor.frame.values.contains(operand))
-      return error << "value " << number.getInt() << ", which no other stage has given";
+      return error << "value " << number.getInt() << ", which no other stage produces";
   return error;
 }
 
@@ -190,7 +194,7 @@ LogicalResult Evaluator::checkEnd(Cursor &cursor) {
     for (Value result : op.getResults())
       if (cursor.frame.pending.contains(result))
         return op.emitOpError() << "is started by pipeline coordinate " << cursor.coordinate
-                                << " and never waited for";
+                                << " but has no wait";
   return success();
 }
 
@@ -214,10 +218,11 @@ LogicalResult Evaluator::runTogether(MutableArrayRef<Cursor> cursors) {
 }
 
 //===----------------------------------------------------------------------===//
-// What coordinates hold
+// Variables of coordinates
 //===----------------------------------------------------------------------===//
 
-/// Whether a class function adds to what a reference names, and whether it writes it.
+/// Returns whether a class function accumulates into the variable of a ref, and whether it writes
+/// it.
 static std::pair<bool, bool> findEffects(Value ref) {
   bool adds = false, writes = false;
   for (OpOperand &use : ref.getUses()) {
@@ -233,8 +238,8 @@ static std::pair<bool, bool> findEffects(Value ref) {
   return {adds, writes};
 }
 
-void Evaluator::noteUses() {
-  auto note = [&](Operation &op, int64_t coordinate) {
+void Evaluator::recordUses() {
+  auto record = [&](Operation &op, int64_t coordinate) {
     if (auto read = dyn_cast<ReadOp>(op))
       uses[read.getVariableAttr().getValue()].reads.insert(coordinate);
     if (auto write = dyn_cast<WriteOp>(op))
@@ -246,42 +251,43 @@ void Evaluator::noteUses() {
     auto refs = llvm::make_filter_range(
         callee.getArguments(), [](Value argument) { return isa<RefType>(argument.getType()); });
     for (auto [symbol, ref] : llvm::zip(run.getVariableSymbols(), refs)) {
-      Uses &of = uses[symbol.getValue()];
-      of.reads.insert(coordinate);
+      Uses &use = uses[symbol.getValue()];
+      use.reads.insert(coordinate);
       auto [adds, writes] = findEffects(ref);
-      // What a step counts, every coordinate does; what segments add, stages do.
+      // Segments add on their stages' coordinates only. All other accumulations run on every
+      // coordinate, so they count as writes.
       if (adds && run.getSegment())
-        of.adds.insert(coordinate);
+        use.adds.insert(coordinate);
       else if (adds || writes)
-        of.writes.insert(coordinate);
+        use.writes.insert(coordinate);
     }
   };
   for (auto function : module.getOps<func::FuncOp>())
     if (function->hasAttr(rank::kStageMark))
       for (Operation &op : function.getBody().front())
-        note(op, getCoordinate(function));
+        record(op, getCoordinate(function));
   for (auto program : module.getOps<rank::ProgramOp>())
     for (Operation &op : program.getBody().front())
-      note(op, program.getPp());
+      record(op, program.getPp());
 }
 
 FailureOr<Tensor> Evaluator::getWhole(VariableOp variable) {
-  const Uses &of = uses[variable.getSymName()];
+  const Uses &use = uses[variable.getSymName()];
   auto take = [&](int64_t coordinate) { return coordinates[coordinate].store.getWhole(variable); };
-  if (!of.adds.empty()) {
+  if (!use.adds.empty()) {
     PerRank terms;
-    for (int64_t coordinate : of.adds)
+    for (int64_t coordinate : use.adds)
       terms.push_back(take(coordinate));
     return reduceGroup(terms, llvm::to_vector(llvm::seq<int64_t>(0, terms.size())),
                        ReductionKind::Sum);
   }
-  const std::set<int64_t> &holders = of.writes.empty() ? of.reads : of.writes;
+  const std::set<int64_t> &holders = use.writes.empty() ? use.reads : use.writes;
   Tensor first = take(holders.empty() ? 0 : *holders.begin());
   for (int64_t coordinate : holders)
     if (take(coordinate).toBytes() != first.toBytes())
       return variable.emitError() << "'" << variable.getSymName()
-                                  << "' has other bits on pipeline coordinate " << coordinate
-                                  << " than on " << *holders.begin();
+                                  << "' differs between pipeline coordinates " << *holders.begin()
+                                  << " and " << coordinate;
   return first;
 }
 

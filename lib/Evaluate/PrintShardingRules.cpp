@@ -1,4 +1,4 @@
-// Shows the sharding rule of every op: for tests, and for whoever wonders why a sharding stops.
+// Prints the sharding rule of every op, for tests and to debug the propagation of shardings.
 #include "lib/Evaluate/Passes.h"
 
 namespace parashard {
@@ -9,7 +9,7 @@ namespace parashard {
 using namespace mlir;
 using namespace parashard;
 
-/// `linear {0} {1, 2}`: the groups of operands whose partial sums pass through.
+/// Prints the groups of operands whose partial sums pass through: `linear {0} {1, 2}`.
 static void printLinear(const ps::ShardingRule &rule, llvm::raw_ostream &os) {
   if (rule.linear.empty())
     return;

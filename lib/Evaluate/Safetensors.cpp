@@ -1,4 +1,4 @@
-// The safetensors format: a 64-bit header length, a JSON header, the raw bytes.
+// Implements the safetensors format: a 64-bit header length, a JSON header, and the raw bytes.
 #include "lib/Evaluate/Safetensors.h"
 
 #include "lib/Support/Files.h"
@@ -43,11 +43,11 @@ static llvm::StringRef getName(Type type) {
   return "F32";
 }
 
-static llvm::Error bad(llvm::StringRef path, const llvm::Twine &what) {
-  return llvm::createStringError("'" + path + "' is no safetensors file: " + what);
+static llvm::Error bad(llvm::StringRef path, const llvm::Twine &message) {
+  return llvm::createStringError("'" + path + "' is not a safetensors file: " + message);
 }
 
-/// One entry of the header: its type, and the bytes of `data` that it names.
+/// An entry of the header: its type, and its bytes within the data.
 struct Entry {
   RankedTensorType type;
   llvm::StringRef bytes;
@@ -71,18 +71,19 @@ static llvm::Expected<Entry> readEntry(llvm::StringRef path, llvm::StringRef nam
   for (JsonValue size : shape->getElements()) {
     sizes.push_back(size.getAsInteger().value_or(-1));
     if (sizes.back() < 0)
-      return bad(path, "entry '" + name + "' has a bad shape");
+      return bad(path, "entry '" + name + "' has an invalid shape");
     overflows |= llvm::MulOverflow(expected, sizes.back(), expected);
   }
   int64_t begin = offsets[0].getAsInteger().value_or(-1);
   int64_t end = offsets[1].getAsInteger().value_or(-1);
   if (begin < 0 || begin > end || uint64_t(end) > data.size() || overflows ||
       end - begin != expected)
-    return bad(path, "entry '" + name + "' does not fit its data");
+    return bad(path, "entry '" + name + "' has a size that does not match its data_offsets");
   return Entry{RankedTensorType::get(sizes, type), data.slice(begin, end)};
 }
 
-/// All entries of the header. No two share bytes, so that tensors take no more than the file does.
+/// Reads all entries of the header. Entries must not overlap, so that tensors take no more memory
+/// than the file.
 static llvm::Expected<NamedTensors> readEntries(llvm::StringRef path, JsonValue header,
                                                 llvm::StringRef data, MLIRContext &context) {
   NamedTensors tensors;
@@ -95,7 +96,7 @@ static llvm::Expected<NamedTensors> readEntries(llvm::StringRef path, JsonValue 
       return entry.takeError();
     taken += entry->bytes.size();
     if (taken > data.size())
-      return bad(path, "its entries overlap");
+      return bad(path, "entries overlap");
     tensors.insert_or_assign(
         name,
         Tensor::fromBytes(entry->type, llvm::ArrayRef(entry->bytes.data(), entry->bytes.size())));
@@ -109,15 +110,15 @@ llvm::Expected<NamedTensors> readSafetensors(llvm::StringRef path, MLIRContext &
     return llvm::createStringError("cannot read '" + path + "': " + buffer.getError().message());
   llvm::StringRef text = (*buffer)->getBuffer();
   if (text.size() < 8)
-    return bad(path, "it has less than 8 bytes");
+    return bad(path, "has fewer than 8 bytes");
   uint64_t length = llvm::support::endian::read64le(text.data());
   if (length > text.size() - 8)
-    return bad(path, "its header is longer than the file");
+    return bad(path, "the header is longer than the file");
   llvm::Expected<JsonDocument> header = JsonDocument::parse(text.substr(8, length));
   if (!header)
     return bad(path, llvm::toString(header.takeError()));
   if (!header->getRoot().isObject())
-    return bad(path, "its header is no JSON object");
+    return bad(path, "the header is not a JSON object");
   return readEntries(path, header->getRoot(), text.drop_front(8 + length), context);
 }
 
@@ -130,7 +131,7 @@ llvm::Error writeSafetensors(llvm::StringRef path, const NamedTensors &tensors) 
       llvm::raw_string_ostream os(escaped);
       llvm::printEscapedString(name, os);
       return llvm::createStringError("cannot write '" + path + "': the name \"" + escaped +
-                                     "\" of a tensor is not UTF-8; rename it");
+                                     "\" of a tensor is not UTF-8; rename the tensor");
     }
     std::vector<char> bytes = tensor.toBytes();
     llvm::json::Array shape(tensor.getShape());

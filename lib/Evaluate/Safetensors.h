@@ -1,4 +1,4 @@
-// Reads and writes .safetensors files of the evaluator's tensors.
+// Declares the reader and writer of .safetensors files.
 #ifndef PARASHARD_LIB_EVALUATE_SAFETENSORS_H
 #define PARASHARD_LIB_EVALUATE_SAFETENSORS_H
 
@@ -11,9 +11,9 @@ namespace parashard {
 
 using NamedTensors = std::map<std::string, ps::Tensor>;
 
-/// Every tensor of the file, by name. Errors name the file and what is wrong with it.
+/// Reads every tensor of the file, by name. Errors name the file and the cause.
 llvm::Expected<NamedTensors> readSafetensors(llvm::StringRef path, mlir::MLIRContext &context);
-/// Writes through a temporary name.
+/// Writes the tensors atomically.
 llvm::Error writeSafetensors(llvm::StringRef path, const NamedTensors &tensors);
 
 } // namespace parashard

@@ -1,4 +1,4 @@
-// The variables of a program under evaluation.
+// Declares the variables of a program under evaluation.
 #ifndef PARASHARD_LIB_EVALUATE_STORE_H
 #define PARASHARD_LIB_EVALUATE_STORE_H
 
@@ -7,11 +7,11 @@
 
 namespace parashard {
 
-/// Every variable as what each rank holds. On a module before level 3 there is one rank, which
-/// holds the whole.
+/// Every variable as the shard of each rank. Before level 3 there is one rank with unsharded
+/// variables.
 class Store {
 public:
-  /// Initial values of all variables of `module`.
+  /// Creates the store with the initial values of all variables of `module`.
   static mlir::FailureOr<Store> create(mlir::ModuleOp module, const Layout &layout, bool sharded,
                                        uint64_t seed);
 
@@ -19,11 +19,11 @@ public:
   void set(llvm::StringRef symbol, PerRank value) { values[symbol.str()] = std::move(value); }
   bool contains(llvm::StringRef symbol) const { return values.count(symbol.str()); }
 
-  /// A whole variable by symbol or by one of its model names; null when there is none.
+  /// Finds a variable by symbol or by one of its model names. Returns null if there is none.
   ps::VariableOp find(llvm::StringRef name) const;
   ps::Tensor getWhole(ps::VariableOp variable) const;
   void setWhole(ps::VariableOp variable, const ps::Tensor &value);
-  /// Every variable, whole, by symbol.
+  /// Returns every unsharded variable by symbol.
   NamedTensors getAll() const;
 
 private:

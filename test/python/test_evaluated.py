@@ -80,4 +80,4 @@ def test_evaluation_on_each_level(tmp_path, exports):
         losses.append(load_file(tmp_path / "out.safetensors")["cross_entropy_loss"].item())
     assert losses == pytest.approx([model.loss(model.draw_inputs(3)).item()] * 4, rel=1e-5)
     said = oracle.run([tools_folder() / "ps-run", tmp_path / "4-scheduled.mlir"], tmp_path, expect=2)
-    assert "--entry forward: the module has no such entry; it has evaluate, step" in said
+    assert "--entry forward: unknown entry; the module has evaluate, step" in said
