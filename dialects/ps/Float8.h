@@ -8,7 +8,7 @@ namespace parashard::ps {
 
 /// An 8-bit tensor and its scale (`tensor<f32>`), which multiplies every element.
 struct Quantized {
-  mlir::Value bits, unit;
+  mlir::Value bits, scale;
 };
 
 /// Returns the 8-bit tensor that `value` dequantizes, if one scale applies to the whole tensor;

@@ -41,8 +41,8 @@ static void fuse(ps::ContractOp contract, const ps::Quantized &lhs, const ps::Qu
   auto fused = cast<ps::ContractOp>(b.clone(*contract));
   fused.getLhsMutable().assign(lhs.bits);
   fused.getRhsMutable().assign(rhs.bits);
-  fused.getLhsScaleMutable().assign(lhs.unit);
-  fused.getRhsScaleMutable().assign(rhs.unit);
+  fused.getLhsScaleMutable().assign(lhs.scale);
+  fused.getRhsScaleMutable().assign(rhs.scale);
   contract.getResult().replaceAllUsesWith(fused.getResult());
   SmallVector<Value> operands(contract->getOperands());
   contract.erase();

@@ -156,7 +156,7 @@ LogicalResult Float8::round(Work &work, Operation *op, unsigned i, Float8Format 
   }
   // One for each use: what lies between forward and backward is of 8 bits.
   auto dequantize = DequantizeOp::create(builder, op->getLoc(), type, known.bits,
-                                         spread(builder, op, known.unit, type));
+                                         spread(builder, op, known.scale, type));
   copyMarks(op, dequantize);
   op->setOperand(i, dequantize);
   return success();
