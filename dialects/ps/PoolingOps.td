@@ -13,7 +13,8 @@ def PS_MaxPoolOp : PS_TensorOp<"max_pool", [PS_Library, PS_Differentiable]> {
       `window`, `strides`, `low` and `dilation` have one entry per space dim; window, strides and
       dilation are at least 1, low at least 0. No dim is empty. Space dims and these numbers are at
       most 2^31 - 1.
-    - (max_pool_c2) every window begins before the end of x and ends after its beginning.
+    - (max_pool_c2) every window overlaps x: the window begins before the end of x and ends after the
+      start of x.
     - (max_pool_c3) element types agree.
     ```mlir
     %y = ps.max_pool %x window [3, 3] by [2, 2] low [1, 1] dilation [1, 1] : tensor<2x4x8x8xf32> -> tensor<2x4x4x4xf32>

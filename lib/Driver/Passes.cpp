@@ -201,7 +201,8 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
       // coordinates.
       PassText("ps-split-stages"),
   };
-  // Moves bias gradients next to their matmuls, before phases are split.
+  // Moves bias gradients to the phase of the weight-gradient matmuls that can compute them. Runs
+  // before phases are split.
   if (isGpu)
     passes.push_back(PassText("ps-defer-sums").enable("activations", activates));
   // All further passes work once per class of equal segments.
