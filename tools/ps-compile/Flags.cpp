@@ -22,7 +22,7 @@ namespace parashard {
 namespace {
 
 constexpr const char *kOverview =
-    R"help(compiles a PyTorch model exported for one device into a program that trains it on many ranks
+    R"help(compiles a single-device PyTorch model into a program that trains it on many ranks
 
 EXAMPLE
   python -c "import torch; ...; torch.export.save(torch.export.export(model, (ids, labels)), 'gpt.pt2')"
