@@ -114,8 +114,8 @@ size_t psrt_name_count(psrt_program *program, const char *list);
 const char *psrt_name(psrt_program *program, const char *list, size_t index);
 
 /** Returns the shape and dtype of `name` in `list` ("variables", "inputs" or "outputs:ENTRY"; see
-   psrt_name). On entry *rank is the number of sizes that `shape` can hold. *rank is always set, even
-   if `shape` is too small (PSRT_BAD_ARGUMENT). */
+   psrt_name). On entry *rank is the number of sizes that `shape` can hold. *rank is always set,
+   even if `shape` is too small (PSRT_BAD_ARGUMENT). */
 psrt_status psrt_describe(psrt_program *program, const char *list, const char *name,
                           psrt_dtype *dtype, int32_t *rank, int64_t *shape);
 
