@@ -1,4 +1,4 @@
-// ps-add-loss: a model that returns no loss gets one, against a new input `labels`.
+// ps-add-loss: adds a loss and an input `labels` to a model that returns no loss.
 #include "lib/IR/Symbols.h"
 #include "parashard/Training.h"
 
@@ -13,9 +13,9 @@ constexpr int64_t kIgnored = -100; // torch's default ignore_index
 /// Adds the loss to one function.
 class LossBuilder {
 public:
-  LossBuilder(func::FuncOp forward, StringRef kind, StringRef asked)
-      : forward(forward), end(forward.getBody().front().getTerminator()), kind(kind), asked(asked),
-        b(end), loc(end->getLoc()) {}
+  LossBuilder(func::FuncOp forward, StringRef kind, StringRef requested)
+      : forward(forward), end(forward.getBody().front().getTerminator()), kind(kind),
+        requested(requested), b(end), loc(end->getLoc()) {}
 
   LogicalResult build() {
     if (failed(chooseOutput()) || failed(checkNames()))
@@ -57,7 +57,8 @@ private:
                : ReduceOp::create(b, loc, ReductionKind::Sum, value, llvm::ArrayRef<int64_t>(dims))
                      .getResult();
   }
-  /// labels[t + 1] at t, and at the last place one that is ignored.
+  /// Returns labels[t + 1] at index t, and the ignored label at the last index. Example: [[5, 7,
+  /// 9]] becomes [[7, 9, -100]].
   Value shift(Value labels) {
     RankedTensorType type = getType(labels);
     Value next = SliceOp::create(b, loc, labels, 1, 1, type.getDimSize(1));
@@ -68,13 +69,14 @@ private:
 
   func::FuncOp forward;
   Operation *end;
-  StringRef kind, asked;
+  StringRef kind, requested;
   OpBuilder b;
   Location loc;
   Value output;
 };
 
-/// The output that was asked for, else the first, else the only one that fits.
+/// Chooses the output named by --loss-output; else the first one if it fits; else the only one that
+/// fits.
 LogicalResult LossBuilder::chooseOutput() {
   llvm::SmallVector<unsigned> fitting;
   std::optional<unsigned> chosen;
@@ -82,17 +84,18 @@ LogicalResult LossBuilder::chooseOutput() {
   for (unsigned i = 0; i < end->getNumOperands(); ++i) {
     if (fits(i))
       fitting.push_back(i);
-    if (!asked.empty() && (getName(i) == asked || std::to_string(i) == asked))
+    if (!requested.empty() && (getName(i) == requested || std::to_string(i) == requested))
       chosen = i;
     llvm::raw_string_ostream(list)
         << (i ? ", " : "") << i << " \"" << getName(i) << "\" : " << end->getOperand(i).getType();
   }
-  if (!asked.empty() && !chosen)
-    return forward.emitError("--loss-output ") << asked << ": no such output; outputs are " << list;
+  if (!requested.empty() && !chosen)
+    return forward.emitError("--loss-output ")
+           << requested << ": no such output; outputs are " << list;
   if (!chosen && !fitting.empty() && (fitting.size() == 1 || fitting.front() == 0))
     chosen = fitting.front();
   if (!chosen || !fits(*chosen))
-    return forward.emitError("--loss ") << kind << " is of a floating output"
+    return forward.emitError("--loss ") << kind << " needs a floating-point output"
                                         << (kind == "causal_lm"       ? " [batch, length, classes]"
                                             : kind == "cross_entropy" ? " [..., classes]"
                                                                       : "")
@@ -105,25 +108,27 @@ LogicalResult LossBuilder::checkNames() {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
     if (auto name = forward.getArgAttrOfType<StringAttr>(i, kNameMark); name && name == "labels")
       return forward.emitError("--loss ")
-             << kind << ": the model has an input \"labels\" already; leave the flag away";
+             << kind << ": the model has an input \"labels\" already; omit the flag";
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
     if (getName(i) == kLossSymbol)
       return forward.emitError("--loss ")
-             << kind << ": the model has an output \"loss\" already; leave the flag away";
+             << kind << ": the model has an output \"loss\" already; omit the flag";
   return success();
 }
 
-/// PyTorch takes dim 1 for the classes, and the last one of language models' logits is moved there
-/// or flattened. Labels have another shape then, but for [2, 3, 3].
+/// Warns if labels for the last dim and labels for dim 1 would have the same shape.
+/// torch.nn.functional.cross_entropy takes dim 1 for the classes. Language models have the classes
+/// in the last dim, and move or flatten it before the loss. An output of shape [2, 3, 3] is
+/// ambiguous.
 void LossBuilder::warnOfClasses() {
   auto shape = llvm::to_vector(getType(output).getShape()), others = shape;
   others.erase(others.begin() + 1);
   if (shape.size() > 2 && llvm::ArrayRef(others) == llvm::ArrayRef(shape).drop_back())
     emitWarning(output.getLoc())
         << "--loss cross_entropy takes the last dim of the output " << getType(output)
-        << " for the classes, torch.nn.functional.cross_entropy dim 1; labels of either have the "
-           "same shape here: if dim 1 is meant, put the loss into the model, or transpose the "
-           "output";
+        << " for the classes, but torch.nn.functional.cross_entropy takes dim 1; both give labels "
+           "of the same shape here: if dim 1 holds the classes, put the loss into the model, or "
+           "transpose the output";
 }
 
 Value LossBuilder::addLabels() {
@@ -136,7 +141,7 @@ Value LossBuilder::addLabels() {
   return forward.getArguments().back();
 }
 
-/// The mean over the labels that count.
+/// Builds the mean over the labels that are not ignored.
 Value LossBuilder::buildCrossEntropy(Value labels) {
   if (kind == "causal_lm")
     labels = shift(labels);
@@ -149,7 +154,7 @@ Value LossBuilder::buildCrossEntropy(Value labels) {
   return DivOp::create(b, loc, sum.getType(), sum, count);
 }
 
-/// The mean over all elements.
+/// Builds the mean over all elements.
 Value LossBuilder::buildSquares(Value labels) {
   RankedTensorType type = getType(output);
   Value difference = SubOp::create(b, loc, type, output, labels);

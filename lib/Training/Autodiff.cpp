@@ -1,5 +1,5 @@
-// ps-autodiff: @forward becomes @micro_batch (forward and backward), @evaluate, @update and, where
-// the loss asks for it, @count.
+// ps-autodiff: replaces @forward by @micro_batch (forward and backward), @evaluate, @update and, if
+// the loss needs one, @count.
 #include "Backward.h"
 #include "BatchSums.h"
 #include "OptimizerStep.h"
@@ -17,7 +17,7 @@ namespace parashard {
 
 namespace {
 
-/// One output of @forward: its number and name.
+/// One output of @forward: its index, name and type.
 struct Output {
   unsigned index;
   std::string name;
@@ -29,7 +29,7 @@ struct Output {
   }
 };
 
-/// Switches an op that acts differently in training to evaluation.
+/// Switches an op with a training mode (such as dropout) to evaluation.
 void stopTraining(Operation *op) {
   auto name = StringAttr::get(op->getContext(), "training");
   if (auto training = op->getInherentAttr(name); training && isa_and_nonnull<BoolAttr>(*training))
@@ -42,7 +42,7 @@ void erase(func::FuncOp function, llvm::function_ref<bool(Operation &)> which) {
       op.erase();
 }
 
-/// Dropout is off, running statistics are used and not written.
+/// Turns dropout off, and makes the function read running statistics without writing them.
 void switchToEvaluation(func::FuncOp function) {
   erase(function, [](Operation &op) { return isa<WriteOp, AccumulateOp>(op); });
   for (Operation &op : function.getBody().front().without_terminator()) {
@@ -103,7 +103,7 @@ private:
   FailureOr<unsigned> findOutput(llvm::StringRef flag, llvm::StringRef numberOrName);
   func::FuncOp cloneForward(llvm::StringRef name, Phase phase);
   bool isTrained(SymbolRefAttr symbol);
-  /// f64 for f64, else f32.
+  /// Returns the element type of accumulators: f64 for f64, f32 for all others.
   Type getAccumulatorElement(Type element) {
     return element.isF64() ? element : Float32Type::get(module.getContext());
   }
@@ -114,8 +114,8 @@ private:
   const AutodiffOptions &options;
   llvm::SmallVector<Output> outputs;
   std::optional<unsigned> loss;
-  llvm::SmallVector<unsigned> differentiated; ///< with --loss none
-  bool splitsLoss = false;                    ///< else it is one average, whatever its form
+  llvm::SmallVector<unsigned> differentiated; ///< outputs that get cotangents with --loss none
+  bool splitsLoss = false;                    ///< false: the loss is one average, whatever its form
   std::optional<StepLoss> stepLoss;
 };
 
@@ -151,7 +151,7 @@ LogicalResult TrainingBuilder::markBatchDims() {
                                 << ": expected INPUT=D, INPUT=none or none";
     std::optional<unsigned> found = findInput(forward, input);
     if (!found)
-      return module.emitError() << "--batch-dim " << input << ": there is no such input";
+      return module.emitError() << "--batch-dim " << input << ": the model has no such input";
     mark(*found, dim);
   }
   return checkBatches();
@@ -162,7 +162,7 @@ static int64_t getBatchDim(func::FuncOp forward, unsigned input) {
   return marked ? marked.getInt() : 0;
 }
 
-/// The samples of an input: the size of its batch dim; nullopt if it has no such dim.
+/// Returns the number of samples of an input (the size of its batch dim), or nullopt without one.
 static std::optional<int64_t> countSamples(func::FuncOp forward, unsigned input) {
   auto type = dyn_cast<RankedTensorType>(forward.getArgument(input).getType());
   int64_t dim = getBatchDim(forward, input);
@@ -176,7 +176,7 @@ static std::string getInputName(func::FuncOp forward, unsigned input) {
   return name ? name.str() : std::to_string(input);
 }
 
-/// Row b of one input belongs to row b of all others.
+/// Checks that all inputs have the same number of samples: row b of each is sample b.
 LogicalResult TrainingBuilder::checkBatches() {
   std::optional<unsigned> first;
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
@@ -190,11 +190,11 @@ LogicalResult TrainingBuilder::checkBatches() {
     std::string name = getInputName(forward, i);
     return refuse(forward) << "input \"" << getInputName(forward, *first) << "\" has " << expected
                            << " samples and input \"" << name << "\" has " << *samples
-                           << ", but a step reads the same samples of both; give all inputs "
-                              "one batch with --batch N or --dim "
+                           << ", but a step reads the same samples from both; give all inputs "
+                              "the same batch size with --batch N or --dim "
                            << name << "." << getBatchDim(forward, i) << "=" << expected
                            << ", or write --batch-dim " << name
-                           << "=none if that dim is not a batch";
+                           << "=none if that dim is not the batch";
   }
   return success();
 }
@@ -263,9 +263,9 @@ LogicalResult TrainingBuilder::checkLoss() {
   Value value = forward.getBody().front().getTerminator()->getOperand(*loss);
   if (!isConstant(value))
     return success();
-  Operation *made = value.getDefiningOp(); // a fold may have dropped its source line
-  bool hasLine = bool(made->getLoc()->findInstanceOf<FileLineColLoc>());
-  return listOutputs(refuse(hasLine ? made : forward.getOperation())
+  Operation *producer = value.getDefiningOp(); // a fold may have dropped the op's source line
+  bool hasLine = bool(producer->getLoc()->findInstanceOf<FileLineColLoc>());
+  return listOutputs(refuse(hasLine ? producer : forward.getOperation())
                      << "the loss is a constant: \"" << outputs[*loss].name
                      << "\" depends on no input and no variable; return the loss that the model "
                         "computes, or name another output with --loss-output");
@@ -281,7 +281,7 @@ LogicalResult TrainingBuilder::chooseLoss() {
     if (!outputs[*found].isScalarFloat())
       return forward.emitError("--loss-output ")
              << options.loss << ": the output has type " << outputs[*found].type
-             << ", expected a floating scalar";
+             << ", expected a floating-point scalar";
     loss = *found;
     return success();
   }
@@ -294,14 +294,15 @@ LogicalResult TrainingBuilder::chooseLoss() {
   if (scalars.empty())
     return listOutputs(
         refuse(forward)
-        << "the model has no floating scalar output to be its loss; add one with --loss "
-           "cross_entropy, causal_lm or mse, or say --loss none to give cotangents through the "
-           "C API");
+        << "the model has no floating-point scalar output to use as the loss; add one with "
+           "--loss cross_entropy, causal_lm or mse, or pass --loss none and give cotangents "
+           "through the C API");
   if (scalars.size() != 1 && !llvm::is_contained(scalars, 0u) && options.inference)
-    return success(); // all are outputs, and none of them the loss
+    return success(); // all of them are plain outputs, none is the loss
   if (scalars.size() != 1 && !llvm::is_contained(scalars, 0u))
-    return listOutputs(refuse(forward) << "the model has several floating scalar outputs; name one "
-                                          "as the loss (--loss-output)");
+    return listOutputs(refuse(forward)
+                       << "the model has several floating-point scalar outputs; name "
+                          "the loss with --loss-output");
   loss = scalars.front();
   return success();
 }
@@ -309,7 +310,7 @@ LogicalResult TrainingBuilder::chooseLoss() {
 LogicalResult TrainingBuilder::chooseDifferentiated() {
   if (loss) {
     if (!options.differentiate.empty())
-      return forward.emitError("--differentiate takes no outputs beside a loss; use --loss none");
+      return forward.emitError("--differentiate cannot be combined with a loss; add --loss none");
     return success();
   }
   for (llvm::StringRef name : options.differentiate) {
@@ -318,7 +319,8 @@ LogicalResult TrainingBuilder::chooseDifferentiated() {
       return failure();
     if (!outputs[*found].isFloat())
       return forward.emitError("--differentiate ")
-             << name << ": the output has type " << outputs[*found].type << " and no derivative";
+             << name << ": the output has type " << outputs[*found].type
+             << ", which has no derivative; name floating-point outputs";
     differentiated.push_back(*found);
   }
   if (options.differentiate.empty())
@@ -329,28 +331,28 @@ LogicalResult TrainingBuilder::chooseDifferentiated() {
 }
 
 LogicalResult TrainingBuilder::chooseAverage() {
-  llvm::StringRef asked = options.lossAverage;
-  if (!asked.empty() && asked != "step" && asked != "micro-batch")
-    return module.emitError("loss average is '") << asked << "', expected step or micro-batch";
-  if (options.inference || !asked.empty()) // nothing is averaged, or it is meant
+  llvm::StringRef requested = options.lossAverage;
+  if (!requested.empty() && requested != "step" && requested != "micro-batch")
+    return module.emitError("loss average is '") << requested << "', expected step or micro-batch";
+  if (options.inference || !requested.empty()) // nothing to average, or chosen by the user
     module->removeAttr(kBatchNumberMark);
   if (!loss)
     return success();
-  // Tried on @forward itself: what it makes there is erased with it.
+  // The ops created here land in @forward, which is erased later.
   Operation *end = forward.getBody().front().getTerminator();
   OpBuilder builder(end);
   std::optional<Location> ambiguous;
   llvm::SmallVector<LossPart> parts = splitLoss(builder, end->getOperand(*loss), &ambiguous);
   bool recognised = parts.front().kind != LossPart::Kind::Average;
-  if (asked == "step" && !recognised)
+  if (requested == "step" && !recognised)
     return refuse(forward)
            << "loss \"" << outputs[*loss].name
-           << "\" is no sum over the batch, nor one divided by a count that depends on no "
-              "variable; use --loss-average micro-batch";
-  splitsLoss = recognised && asked != "micro-batch";
-  if (!options.inference && asked.empty() && isUneven(parts))
+           << "\" is neither a sum over the batch nor such a sum divided by a count that depends "
+              "on no variable; use --loss-average micro-batch";
+  splitsLoss = recognised && requested != "micro-batch";
+  if (!options.inference && requested.empty() && isUneven(parts))
     module->setAttr(kUnevenLossMark, UnitAttr::get(module.getContext()));
-  if (!options.inference && asked.empty() && ambiguous)
+  if (!options.inference && requested.empty() && ambiguous)
     module->setAttr(kAmbiguousMeanMark, LocationAttr(*ambiguous));
   auto type =
       RankedTensorType::get({}, getAccumulatorElement(outputs[*loss].type.getElementType()));
@@ -371,8 +373,8 @@ llvm::SmallVector<LossPart> TrainingBuilder::getLossParts(OpBuilder &builder, Va
 void TrainingBuilder::markIgnoredRows(llvm::StringRef entry, llvm::ArrayRef<LossPart> parts) {
   if (!ignoresRows(parts))
     return;
-  auto others = module->getAttrOfType<StringAttr>(kIgnoresRowsMark);
-  std::string entries = others ? (others.getValue() + "+" + entry).str() : entry.str();
+  auto marked = module->getAttrOfType<StringAttr>(kIgnoresRowsMark);
+  std::string entries = marked ? (marked.getValue() + "+" + entry).str() : entry.str();
   module->setAttr(kIgnoresRowsMark, StringAttr::get(module.getContext(), entries));
 }
 
@@ -381,10 +383,10 @@ bool TrainingBuilder::isTrained(SymbolRefAttr symbol) {
   return variable && variable.getKind() == VariableKind::Parameter && !variable.getFrozen();
 }
 
-/// What trains: the entries but @evaluate, which is made with them.
+/// Builds every entry of a training program: @count, @micro_batch, @evaluate and @update.
 LogicalResult TrainingBuilder::buildTraining() {
   if (stepLoss && stepLoss->needsCount())
-    buildCount(); // before @micro_batch, which reads what it accumulates
+    buildCount(); // before @micro_batch, which reads what @count accumulates
   if (failed(buildMicroBatch()))
     return failure();
   buildEvaluate();
@@ -405,7 +407,7 @@ func::FuncOp TrainingBuilder::cloneForward(llvm::StringRef name, Phase phase) {
   return function;
 }
 
-/// Drops all results and what only they needed.
+/// Drops all results and the ops that only computed results.
 static void eraseResults(func::FuncOp function) {
   Operation *end = function.getBody().front().getTerminator();
   end->setOperands({});
@@ -413,7 +415,8 @@ static void eraseResults(func::FuncOp function) {
   (void)function.eraseResults(all);
 }
 
-/// Of the forward, what the step's counts need; of the arguments, those that it reads.
+/// Builds @count: the part of the forward that computes the counts of the step. Only the arguments
+/// that are read remain.
 void TrainingBuilder::buildCount() {
   func::FuncOp function = cloneForward("count", Phase::Forward);
   Block &block = function.getBody().front();
@@ -484,8 +487,9 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
   return success();
 }
 
-/// How many elements are added up to a scalar, at least: those of the largest tensor that it is
-/// made of through scalars.
+/// Returns a lower bound of the number of elements that are added up to a scalar. The bound is the
+/// size of the largest tensor found by walking back from the scalar through scalars. Example: 4096
+/// for sum(tensor<32x128xf32>) * 0.5.
 static int64_t countAdded(Value scalar) {
   llvm::SetVector<Value> reached;
   reached.insert(scalar);
@@ -501,11 +505,11 @@ static int64_t countAdded(Value scalar) {
   return most;
 }
 
-/// As torch.amp.GradScaler starts.
+/// The initial scale of torch.amp.GradScaler.
 static constexpr float kFirstLossScale = 65536;
 
-/// Finds the scale of the loss, or adds it: a variable that `ps-optimizer` writes, state of the
-/// optimizers, and of no parameter alone.
+/// Finds or adds the variable that holds the loss scale. The variable is optimizer state shared by
+/// all parameters; ps-optimizer writes it.
 FailureOr<VariableOp> TrainingBuilder::getLossScale(float initial) {
   if (auto known = variables.lookup(kLossScaleSymbol))
     return known;
@@ -526,7 +530,7 @@ FailureOr<VariableOp> TrainingBuilder::getLossScale(float initial) {
   return *scale;
 }
 
-/// Multiplies what the host gives by the scale, where there is one.
+/// Multiplies a cotangent that the host passes by the loss scale, if there is one.
 FailureOr<Value> TrainingBuilder::scaleCotangent(BackwardBuilder &builder, Value cotangent) {
   if (!options.scaleLoss)
     return cotangent;
@@ -538,8 +542,9 @@ FailureOr<Value> TrainingBuilder::scaleCotangent(BackwardBuilder &builder, Value
   return math.mul(cotangent, math.spread(read, cotangent));
 }
 
-/// It starts so that a mean over the micro-batch is scaled by 2^16: where sums are differentiated,
-/// and divided by the step's count at its end, by as much less.
+/// Reads the loss scale. Its initial value scales a mean over the micro-batch by 2^16. If a sum is
+/// differentiated, and divided by the step's count later, the initial scale is smaller by the
+/// number of summed elements, rounded up to a power of two.
 FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value total,
                                                 bool isSummed) {
   auto type = cast<RankedTensorType>(total.getType());
@@ -554,7 +559,8 @@ FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value 
   return read;
 }
 
-/// The floating scalars beside the loss are accumulated over micro-batches, each once.
+/// Accumulates the floating-point scalar outputs other than the loss over the micro-batches. An
+/// output value that is returned twice is accumulated once.
 LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function) {
   Operation *end = function.getBody().front().getTerminator();
   OpBuilder builder(end);
@@ -574,8 +580,8 @@ LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function) {
   return success();
 }
 
-/// One accumulation for each use of a variable: a tied parameter gets one in each segment that
-/// reads it.
+/// Adds one accumulation per use of a variable. Example: a tied embedding gets one in each pipeline
+/// segment that reads it.
 LogicalResult TrainingBuilder::accumulateGradients(Backward &backward, OpBuilder &builder) {
   for (auto &[symbol, contributions] : backward.getGradients()) {
     auto variable = variables.lookup(symbol.getLeafReference());
@@ -585,7 +591,7 @@ LogicalResult TrainingBuilder::accumulateGradients(Backward &backward, OpBuilder
       return failure();
     for (auto [value, read] : contributions) {
       AccumulateOp op = makeAccumulate(builder, read.getLoc(), *gradient, value);
-      setPhase(op, Phase::BackwardInput); // spreadWeightPhase corrects it
+      setPhase(op, Phase::BackwardInput); // spreadWeightPhase corrects the phase
       Operation *producer = value.getDefiningOp();
       Attribute origin = producer ? producer->getAttr(kOriginMark) : Attribute();
       op->setAttr(kOriginMark,
@@ -611,7 +617,7 @@ void TrainingBuilder::warnAboutMissingGradients() {
 // @evaluate and @update
 //===----------------------------------------------------------------------===//
 
-/// Says which dim of each result is the batch, where that is not dim 0.
+/// Marks results whose batch dim is not dim 0 with that dim.
 static void markResults(func::FuncOp function) {
   Block &block = function.getBody().front();
   BatchSums batch(block);
@@ -622,17 +628,17 @@ static void markResults(func::FuncOp function) {
   }
 }
 
-/// An evaluation writes nothing. What a model in eval mode computes with is not known where the
-/// exported one writes a buffer first.
+/// Warns if @evaluate would use a buffer that the model writes before it reads it. An evaluation
+/// writes no variables, so the model in eval mode may compute something else than the exported one.
 void TrainingBuilder::warnAboutWrittenBuffers(func::FuncOp evaluate) {
   for (auto write : evaluate.getOps<WriteOp>()) {
     auto isOther = [](Operation *user) { return !isa<WriteOp>(user); };
     if (write.getValue().getDefiningOp() && llvm::any_of(write.getValue().getUsers(), isOther))
       write.emitWarning()
           << "'" << variables.lookup(write.getVariableAttr().getLeafReference()).getDisplayName()
-          << "' is used after the model writes it here: an evaluation uses what its own batch "
-             "would write, and keeps nothing of it; to evaluate with the stored value, export the "
-             "model in eval mode and compile that with --inference";
+          << "' is used after the model writes it here: an evaluation uses the value that its own "
+             "batch would write, and discards it afterwards; to evaluate with the stored value, "
+             "export the model in eval mode and compile the export with --inference";
   }
 }
 
@@ -662,7 +668,7 @@ void TrainingBuilder::buildEvaluate() {
     setPhase(&op, Phase::Evaluate);
 }
 
-/// @update at first: the loss of the step.
+/// Builds an @update that only writes the loss of the step.
 void TrainingBuilder::buildUpdate() {
   OpBuilder builder(forward);
   Location loc = forward.getLoc();

@@ -1,4 +1,4 @@
-// The reverse walk: the backward of a block of ops.
+// Builds the backward of a block by walking its ops in reverse.
 #include "Backward.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Symbols.h"
@@ -12,8 +12,8 @@ static bool isFloat(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
-/// Whether a cotangent of `operand` may be asked of the op. A floating op without a derivative
-/// counts as one that has: asking for it is then an error, not a silent zero.
+/// Returns true if the op may be asked for a cotangent of `operand`. A floating-point op without a
+/// derivative returns true as well: asking it is an error instead of a silent zero.
 static bool passesCotangent(OpOperand &operand) {
   if (!isFloat(operand.get()))
     return false;
@@ -54,8 +54,9 @@ void Backward::seed(Value value, Value cotangent) {
     cotangents[value].push_back(cotangent);
 }
 
-/// The sum of a value's cotangents; null where it has none. In the order of the forward: what the
-/// queries, keys and values of a layer give, sums over tensor axes, is added up before a residual.
+/// Removes the cotangents of a value and returns their sum; null without cotangents. Cotangents are
+/// added in the order of the forward. Example: the contributions of a layer's queries, keys and
+/// values (partial sums over the tensor axis) are added before that of the residual.
 Value Backward::takeSum(Value value) {
   auto it = cotangents.find(value);
   if (it == cotangents.end())
@@ -84,8 +85,9 @@ LogicalResult Backward::differentiate(Operation *op) {
   auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
   if (!differentiable)
     return refuse(op) << "'" << op->getName()
-                      << "' has no derivative, but a trained parameter is reached through it "
-                         "only; freeze that parameter or take the op off the path to the loss";
+                      << "' has no derivative, but a trained parameter is only reached "
+                         "through it; freeze the parameter or remove the op from the path to the "
+                         "loss";
   BackwardBuilder builder = makeBuilder(op, needed);
   builder.setInsertionPoint(block.getTerminator());
   auto answer = differentiable.differentiate(builder, given);
@@ -96,7 +98,7 @@ LogicalResult Backward::differentiate(Operation *op) {
       continue;
     Value operand = op->getOperand(i);
     if (cotangent.getType() != operand.getType())
-      return op->emitOpError("gave a cotangent of type ")
+      return op->emitOpError("returned a cotangent of type ")
              << cotangent.getType() << " for operand " << i << " of type " << operand.getType();
     seed(operand, cotangent);
   }

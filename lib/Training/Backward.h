@@ -1,4 +1,4 @@
-// The reverse walk: the backward of a block of ops.
+// Builds the backward of a block by walking its ops in reverse.
 #ifndef PARASHARD_LIB_TRAINING_BACKWARD_H
 #define PARASHARD_LIB_TRAINING_BACKWARD_H
 
@@ -11,26 +11,28 @@ namespace parashard {
 /// Builds the backward of a block before its terminator.
 class Backward {
 public:
-  /// `isTrained` says of a variable's symbol whether it takes a gradient. The block holds the
-  /// forward ops only; its ops are numbered now, and marked with their number.
+  /// Numbers the ops of the block, and marks each op with its number (`kOriginMark`). The block
+  /// must hold only forward ops. `isTrained` returns true for the symbol of a variable that takes a
+  /// gradient.
   Backward(mlir::Block &block, llvm::function_ref<bool(mlir::SymbolRefAttr)> isTrained);
 
-  /// Whether the value depends, differentiably, on a trained variable.
+  /// Returns true if the value depends differentiably on a trained variable.
   bool isActive(mlir::Value value) const { return active.contains(value); }
 
-  /// Adds a cotangent to a value (an active one; nothing happens to others).
+  /// Adds a cotangent to an active value; ignores inactive values.
   void seed(mlir::Value value, mlir::Value cotangent);
-  /// A builder for ops that belong to the backward of `value`'s producer, at the end of the block.
+  /// Returns a builder at the end of the block for ops of the backward of `value`'s producer.
   ps::BackwardBuilder makeBuilder(mlir::Value value);
 
-  /// Walks back. Then `getGradients` has the contributions to each variable, in the order made.
+  /// Runs the reverse walk. Afterwards, `getGradients` returns the contributions to each variable,
+  /// in the order in which they were built.
   mlir::LogicalResult run();
   using Contributions = llvm::SmallVector<std::pair<mlir::Value, ps::ReadOp>>;
   const llvm::MapVector<mlir::SymbolRefAttr, Contributions> &getGradients() const {
     return gradients;
   }
 
-  /// The ordinal of a forward op.
+  /// Returns the number of a forward op.
   int64_t getOrdinal(mlir::Operation *op) const { return ordinals.lookup(op); }
 
 private:
@@ -46,7 +48,8 @@ private:
   llvm::MapVector<mlir::SymbolRefAttr, Contributions> gradients;
 };
 
-/// Marks `backward_weight` whatever reads a value that is; nothing of `backward_input` may.
+/// Gives the phase `backward_weight` to every `backward_input` op that reads a `backward_weight`
+/// value.
 void spreadWeightPhase(mlir::Block &block);
 
 } // namespace parashard

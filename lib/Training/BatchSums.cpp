@@ -1,4 +1,4 @@
-// Follows the batch through the sharding rules of a block's ops.
+// Follows the batch dim through the sharding rules of a block's ops.
 #include "BatchSums.h"
 #include "dialects/ps/Ps.h"
 #include "parashard/Training.h"
@@ -31,14 +31,14 @@ int64_t BatchSums::getBatchDim(Value value) const {
   if (state.kind == State::Kind::None)
     return kNoBatch;
   if (state.kind == State::Kind::Rows)
-    return state.place.outer == 1 ? state.place.index : kWholeBatch;
+    return state.position.outer == 1 ? state.position.index : kWholeBatch;
   if (state.samples > 1 || shape.empty())
     return kWholeBatch;
-  auto *one = llvm::find(shape, 1);
-  return one == shape.end() ? 0 : one - shape.begin();
+  auto *unitDim = llvm::find(shape, 1);
+  return unitDim == shape.end() ? 0 : unitDim - shape.begin();
 }
 
-bool BatchSums::isNoSum(Value value) const {
+bool BatchSums::isOtherThanSum(Value value) const {
   State state = get(value);
   return state.kind != State::Kind::None && state.kind != State::Kind::Sum && state.samples > 1;
 }
@@ -48,7 +48,7 @@ void BatchSums::setResults(Operation *op, State state) {
     states[result] = state;
 }
 
-/// Whether the op adds its operands up, or moves them, and does nothing else.
+/// Returns true if the op only adds up or moves the elements of its operands.
 static bool isAdditive(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getKind() == ReductionKind::Sum;
@@ -65,7 +65,7 @@ void BatchSums::visit(Operation *op) {
       everyOperand = false;
       continue;
     }
-    // What depends on the batch in two ways, or on batches of two sizes, is none of ours.
+    // A value that depends on the batch in two ways, or on batches of two sizes, is not tracked.
     bool agrees = !kind || (*kind == state.kind && samples == state.samples);
     kind = agrees ? state.kind : State::Kind::Other;
     samples = state.samples;
@@ -78,78 +78,82 @@ void BatchSums::visit(Operation *op) {
   setResults(op, {isSum ? State::Kind::Sum : State::Kind::Other, {}, samples});
 }
 
-/// Returns the factor that holds samples at `place` of a tensor's dims; nullopt where factors cut
-/// them apart, or the tensor has no elements.
-std::optional<BatchSums::Place> BatchSums::findFactor(const ShardingRule &rule,
-                                                      const TensorFactors &dims, Place place,
-                                                      int64_t samples) {
+/// Returns the factor that holds the samples at `position` of a tensor's dims. Returns nullopt if
+/// the factors split the samples, or if the tensor has no elements. Example: samples {0, 2} of dims
+/// [2 * B, H] with factors [2, B], [H] are at {1, 1}.
+std::optional<BatchSums::Position> BatchSums::findFactor(const ShardingRule &rule,
+                                                         const TensorFactors &dims,
+                                                         Position position, int64_t samples) {
   int64_t before = 1;
-  for (unsigned factor : dims[place.index]) {
+  for (unsigned factor : dims[position.index]) {
     int64_t size = rule.factors[factor].size;
-    if (size == 0 || place.outer == 0)
+    if (size == 0 || position.outer == 0)
       break;
-    if (place.outer % before == 0 && size % (place.outer / before * samples) == 0)
-      return Place{factor, place.outer / before};
+    if (position.outer % before == 0 && size % (position.outer / before * samples) == 0)
+      return Position{factor, position.outer / before};
     before *= size;
   }
   return std::nullopt;
 }
 
-/// Returns the place in a tensor's dims of samples that stand at `place` of the factors; nullopt
-/// where the tensor does not have the factor.
-std::optional<BatchSums::Place> BatchSums::findDim(const ShardingRule &rule,
-                                                   const TensorFactors &dims, Place place) {
+/// Returns the position in a tensor's dims of samples at `position` of the factors. Returns nullopt
+/// if the tensor does not have the factor.
+std::optional<BatchSums::Position>
+BatchSums::findDim(const ShardingRule &rule, const TensorFactors &dims, Position position) {
   for (auto [dim, factors] : llvm::enumerate(dims)) {
     int64_t before = 1;
     for (unsigned factor : factors) {
-      if (factor == place.index)
-        return Place{unsigned(dim), before * place.outer};
+      if (factor == position.index)
+        return Position{unsigned(dim), before * position.outer};
       before *= rule.factors[factor].size;
     }
   }
   return std::nullopt;
 }
 
-bool BatchSums::isAlike(Value value, Place place, int64_t samples) {
-  std::tuple key(value, place.index, place.outer, samples);
-  auto known = alike.find(key);
-  if (known != alike.end())
+bool BatchSums::isSameForAllSamples(Value value, Position position, int64_t samples) {
+  std::tuple key(value, position.index, position.outer, samples);
+  auto known = sameForAllSamples.find(key);
+  if (known != sameForAllSamples.end())
     return known->second;
-  bool result = computeAlike(value, place, samples);
-  return alike[key] = result;
+  bool result = computeSameForAllSamples(value, position, samples);
+  return sameForAllSamples[key] = result;
 }
 
-/// Whether an op treats the places along a factor apart, or adds them up.
-static bool isApart(const RuleFactor &factor) {
+/// Returns true if an op treats the indices along a factor independently, or adds them up.
+static bool isSeparable(const RuleFactor &factor) {
   return factor.kind != RuleFactor::Kind::Whole && !factor.isCoupled;
 }
 
-bool BatchSums::computeAlike(Value value, Place place, int64_t samples) {
+bool BatchSums::computeSameForAllSamples(Value value, Position position, int64_t samples) {
   Operation *op = value.getDefiningOp();
-  if (cast<RankedTensorType>(value.getType()).getDimSize(place.index) == 1 ||
+  if (cast<RankedTensorType>(value.getType()).getDimSize(position.index) == 1 ||
       isa_and_nonnull<RandomOpInterface, ReadOp>(op))
-    return true; // a variable that has a place for each sample is one of a batch of that size
+    return true; // a variable with an element per sample belongs to a batch of this size
   if (auto constant = dyn_cast_or_null<ConstantOp>(op)) {
     auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
     return dense && dense.isSplat();
   }
   if (auto iota = dyn_cast_or_null<IotaOp>(op))
-    return iota.getDim() != place.index;
+    return iota.getDim() != position.index;
   auto ruled = dyn_cast_or_null<ShardingOpInterface>(op);
   if (!ruled)
     return false;
   ShardingRule rule = ruled.getShardingRule();
   const TensorFactors &dims = rule.results[cast<OpResult>(value).getResultNumber()];
-  if (dims[place.index].empty())
+  if (dims[position.index].empty())
     return true;
-  std::optional<Place> batch = findFactor(rule, dims, place, samples);
-  return batch && isApart(rule.factors[batch->index]) && areAlike(op, rule, *batch, samples);
+  std::optional<Position> batch = findFactor(rule, dims, position, samples);
+  return batch && isSeparable(rule.factors[batch->index]) &&
+         areSameForAllSamples(op, rule, *batch, samples);
 }
 
-bool BatchSums::areAlike(Operation *op, const ShardingRule &rule, Place place, int64_t samples) {
+bool BatchSums::areSameForAllSamples(Operation *op, const ShardingRule &rule, Position position,
+                                     int64_t samples) {
   for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
-    std::optional<Place> found = findDim(rule, dims, place);
-    if (found && get(operand).kind == State::Kind::None && !isAlike(operand, *found, samples))
+    std::optional<Position> found = findDim(rule, dims, position);
+    if (found && get(operand).kind == State::Kind::None &&
+        !isSameForAllSamples(operand, *found, samples))
       return false;
   }
   return true;
@@ -160,27 +164,27 @@ void BatchSums::visitRows(Operation *op, int64_t samples) {
   if (samples < 1)
     return;
   ShardingRule rule = cast<ShardingOpInterface>(op).getShardingRule();
-  std::optional<Place> batch;
+  std::optional<Position> batch;
   for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
     State state = get(operand);
     if (state.kind != State::Kind::Rows)
       continue;
-    std::optional<Place> own;
-    if (state.place.index < dims.size())
-      own = findFactor(rule, dims, state.place, samples);
+    std::optional<Position> own;
+    if (state.position.index < dims.size())
+      own = findFactor(rule, dims, state.position, samples);
     if (!own || (batch && *batch != *own))
       return;
     batch = own;
   }
-  // Each place in the batch may have numbers of its own, which no other batch has.
-  if (!batch || !areAlike(op, rule, *batch, samples))
+  // An operand with a different value per sample would tie the op to this batch.
+  if (!batch || !areSameForAllSamples(op, rule, *batch, samples))
     return;
   const RuleFactor &factor = rule.factors[batch->index];
-  if (!isApart(factor))
+  if (!isSeparable(factor))
     return;
   for (auto [result, dims] : llvm::zip(op->getResults(), rule.results)) {
-    if (std::optional<Place> place = findDim(rule, dims, *batch))
-      states[result] = {State::Kind::Rows, *place, samples};
+    if (std::optional<Position> position = findDim(rule, dims, *batch))
+      states[result] = {State::Kind::Rows, *position, samples};
     else if (factor.kind == RuleFactor::Kind::Reduction && factor.reduction == ReductionKind::Sum)
       states[result] = {State::Kind::Sum, {}, samples};
   }

@@ -1,5 +1,5 @@
-// ps-count-flops: the floating-point operations of a model's micro-batch, while its tensors are
-// whole.
+// ps-count-flops: counts the floating-point operations of a micro-batch, before tensors are
+// sharded.
 #include "dialects/ps/Ps.h"
 #include "parashard/Training.h"
 

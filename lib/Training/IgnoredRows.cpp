@@ -1,4 +1,4 @@
-// Follows the ignored labels through the ops of a block.
+// Propagates ignored labels through the ops of a block.
 #include "IgnoredRows.h"
 #include "dialects/ps/Ps.h"
 #include "parashard/Import.h"

@@ -1,4 +1,4 @@
-// What a batch is worth whose labels are all ignored.
+// Computes the values of a batch whose labels are all ignored.
 #ifndef PARASHARD_LIB_TRAINING_IGNOREDROWS_H
 #define PARASHARD_LIB_TRAINING_IGNOREDROWS_H
 
@@ -8,20 +8,21 @@
 
 namespace parashard {
 
-/// The values of a function when every label has the value that its loss ignores (`kIgnoreMark`),
-/// as far as they are one number whatever the other inputs and the variables hold. Ops are folded;
-/// an op that is linear in operands that are zero gives zero, so other operands must be finite.
+/// The values of a function when every label equals the ignored label (`kIgnoreMark`). A value is
+/// known if it is one number regardless of the other inputs and the variables. Ops are folded. An
+/// op that is linear in operands that are zero returns zero, which assumes that its other operands
+/// are finite.
 class IgnoredRows {
 public:
   explicit IgnoredRows(mlir::Block &block);
-  /// Whether all elements of `value` are 0.
+  /// Returns true if all elements of `value` are 0.
   bool isZero(mlir::Value value) const;
 
 private:
   void visit(mlir::Operation *op);
-  /// Sets what folding the op gives. Returns false when that is nothing.
+  /// Folds the op, and records the result. Returns false if the op does not fold.
   bool fold(mlir::Operation *op);
-  /// Whether the op has zeros where it is linear.
+  /// Returns true if the op is linear in a group of operands that are all zero.
   bool isLinearInZeros(mlir::Operation *op) const;
   void setZero(mlir::Value value);
 

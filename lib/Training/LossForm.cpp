@@ -1,4 +1,4 @@
-// Splits a loss into sums divided by a count, sums, and what is averaged.
+// Splits a loss into masked means, sums over the batch, and averages.
 #include "LossForm.h"
 #include "BatchSums.h"
 #include "IgnoredRows.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::ps;
 
-/// The value of a constant splat scalar.
+/// Returns the value of a constant scalar.
 static std::optional<double> getConstant(Value value) {
   auto op = value.getDefiningOp<ConstantOp>();
   if (!op)
@@ -21,7 +21,7 @@ static std::optional<double> getConstant(Value value) {
   return Tensor::fromAttr(op.getValue()).get(0);
 }
 
-/// True when the variable that an op reads is the same in all steps.
+/// Returns true if the variable that an op reads is the same in all steps.
 static bool isFixed(ReadOp read) {
   auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getVariableAttr());
   if (!variable)
@@ -40,7 +40,7 @@ static bool isFixed(ReadOp read) {
   }
 }
 
-/// True for a sum over elements, perhaps scaled by a constant, negated or converted.
+/// Returns true for a sum over elements, possibly scaled by a constant, negated or converted.
 static bool isSum(Value value) {
   if (auto op = value.getDefiningOp<ReduceOp>())
     return op.getKind() == ReductionKind::Sum;
@@ -56,8 +56,8 @@ static bool isSum(Value value) {
   return false;
 }
 
-/// True when `isIt` holds for some op that the value is computed from, or for null, which stands
-/// for an argument of the function.
+/// Returns true if `isIt` holds for some op that the value is computed from. Function arguments are
+/// passed as null.
 static bool isComputedFrom(Value value, llvm::function_ref<bool(Operation *)> isIt) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   llvm::SmallVector<Value> todo{value};
@@ -71,7 +71,7 @@ static bool isComputedFrom(Value value, llvm::function_ref<bool(Operation *)> is
   return false;
 }
 
-/// True when no op that the value is computed from reads a variable that training changes.
+/// Returns true if the value is computed from no variable that training changes.
 static bool isIndependentOfVariables(Value value) {
   return !isComputedFrom(value, [](Operation *op) {
     auto read = dyn_cast_or_null<ReadOp>(op);
@@ -81,13 +81,13 @@ static bool isIndependentOfVariables(Value value) {
 
 static bool isRandom(Operation *op) { return isa_and_nonnull<RandomOpInterface>(op); }
 
-/// True when the value is computed from an argument of its function, or from random numbers, which
-/// each batch has of its own.
+/// Returns true if the value is computed from a function argument or from random numbers, which
+/// differ between batches.
 static bool dependsOnBatch(Value value) {
   return isComputedFrom(value, [](Operation *op) { return !op || isRandom(op); });
 }
 
-/// Whether a scalar within `loss` is divided by one that is computed from the batch.
+/// Returns true if a scalar within `loss` is divided by a scalar that is computed from the batch.
 static bool isDividedByCount(Value loss) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   llvm::SmallVector<Value> todo{loss};
@@ -104,23 +104,24 @@ static bool isDividedByCount(Value loss) {
   return false;
 }
 
-/// Whether the loss is no sum of multiples of sums over samples and of what knows no sample.
-static bool isNoMultipleOfSums(Value loss, const BatchSums &batch) {
+/// Returns true if the loss is not a linear combination of sums over samples and of values that
+/// depend on no sample.
+static bool isNotMultipleOfSums(Value loss, const BatchSums &batch) {
   Operation *op = loss.getDefiningOp();
-  auto isNone = [&](Value value) { return isNoMultipleOfSums(value, batch); };
+  auto isNotMultiple = [&](Value value) { return isNotMultipleOfSums(value, batch); };
   if (!op || !dependsOnBatch(loss) || batch.getSamples(loss) > 0)
     return false;
   if (isa<AddOp, SubOp, NegOp, ConvertOp, ReshapeOp, StopGradientOp>(op))
-    return llvm::any_of(op->getOperands(), isNone);
+    return llvm::any_of(op->getOperands(), isNotMultiple);
   if (isa<MulOp>(op) && !dependsOnBatch(op->getOperand(0)))
-    return isNone(op->getOperand(1));
+    return isNotMultiple(op->getOperand(1));
   if (isa<MulOp, DivOp>(op) && !dependsOnBatch(op->getOperand(1)))
-    return isNone(op->getOperand(0));
-  return batch.isNoSum(loss);
+    return isNotMultiple(op->getOperand(0));
+  return batch.isOtherThanSum(loss);
 }
 
-/// Whether something that no input changes is added to a value: each batch has it once, however
-/// many samples it has.
+/// Returns true if a value that depends on no input is added to `value`. Each batch adds such a
+/// constant once, however many samples the batch has.
 static bool addsConstant(Value value) {
   Operation *op = value.getDefiningOp();
   if (isa_and_nonnull<AddOp, SubOp>(op))
@@ -134,7 +135,7 @@ static bool addsConstant(Value value) {
   return false;
 }
 
-/// Whether a part is divided by what the batch counts.
+/// Returns true if a part is divided by a count that is computed from the batch.
 static bool isCounted(const LossPart &part) { return part.count && dependsOnBatch(part.count); }
 
 bool parashard::isUneven(llvm::ArrayRef<LossPart> parts) {
@@ -142,8 +143,9 @@ bool parashard::isUneven(llvm::ArrayRef<LossPart> parts) {
   BatchSums batch(*first.getParentBlock());
   return llvm::any_of(parts, [&](const LossPart &part) {
     return (part.kind == LossPart::Kind::Average && isDividedByCount(part.value)) ||
-           (isCounted(part) && addsConstant(part.value)) || isNoMultipleOfSums(part.value, batch) ||
-           llvm::any_of(part.counted, [&](Value sum) { return isNoMultipleOfSums(sum, batch); });
+           (isCounted(part) && addsConstant(part.value)) ||
+           isNotMultipleOfSums(part.value, batch) ||
+           llvm::any_of(part.counted, [&](Value sum) { return isNotMultipleOfSums(sum, batch); });
   });
 }
 
@@ -153,7 +155,7 @@ bool parashard::areRowSums(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
   return llvm::none_of(parts, [&](const LossPart &part) {
     std::optional<CountForm> form = part.count ? findCountForm(builder, part) : std::nullopt;
     Value count = form ? form->sum : part.count;
-    return isNoMultipleOfSums(part.value, batch) || (count && isNoMultipleOfSums(count, batch)) ||
+    return isNotMultipleOfSums(part.value, batch) || (count && isNotMultipleOfSums(count, batch)) ||
            (isCounted(part) && (addsConstant(part.value) || addsConstant(count)));
   });
 }
@@ -164,7 +166,7 @@ bool parashard::ignoresRows(llvm::ArrayRef<LossPart> parts) {
   BatchSums batch(block);
   IgnoredRows ignored(block);
   auto isIgnored = [&](Value sum) {
-    return ignored.isZero(sum) && !isNoMultipleOfSums(sum, batch);
+    return ignored.isZero(sum) && !isNotMultipleOfSums(sum, batch);
   };
   bool writes = llvm::any_of(block.getOps<WriteOp>(),
                              [](WriteOp write) { return dependsOnBatch(write.getValue()); });
@@ -179,8 +181,9 @@ bool parashard::ignoresRows(llvm::ArrayRef<LossPart> parts) {
 // Counts
 //===----------------------------------------------------------------------===//
 
-/// Finds the sums that a scalar is computed from by elementwise ops alone. What else it is computed
-/// from is the same for all batches: constants, and variables that nothing changes.
+/// Finds the sums that a scalar is computed from by elementwise ops alone. Its other sources must
+/// be the same for all batches: constants, and variables that nothing changes. Example: the sum of
+/// the mask for `mask.sum().clamp(min=1)`.
 static bool findCounted(Value value, llvm::SmallVectorImpl<Value> &sums) {
   if (!dependsOnBatch(value))
     return true;
@@ -226,7 +229,7 @@ Value parashard::recount(OpBuilder &builder, const LossPart &mean, ValueRange co
   return values.lookup(mean.count);
 }
 
-/// Values of one element in the type of the first.
+/// Adds two values of one element each, in the type of the first.
 static Value addInType(OpBuilder &builder, Value x, Value y) {
   auto type = cast<RankedTensorType>(x.getType());
   y = makeConvert(builder, x.getLoc(), y, type.getElementType());
@@ -290,7 +293,8 @@ std::optional<CountForm> parashard::findCountForm(OpBuilder &builder, const Loss
 // Means over a static number of elements
 //===----------------------------------------------------------------------===//
 
-/// 1 / factor, made a whole number where it is one but for rounding.
+/// Returns 1 / factor, rounded to an integer if it is within 1e-6 of one. Example: 3 for
+/// 0.33333334.
 static double invert(double factor) {
   double count = 1 / factor, whole = std::round(count);
   return std::abs(count - whole) < 1e-6 * std::abs(count) ? whole : count;
@@ -322,7 +326,7 @@ static bool containsMean(Value value, const BatchSums &batch) {
 
 static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss);
 
-static std::optional<LossPart> matchProduct(OpBuilder &builder, MulOp op) {
+static std::optional<LossPart> matchScaledMean(OpBuilder &builder, MulOp op) {
   for (auto [value, other] :
        {std::pair<Value, Value>(op.getLhs(), op.getRhs()), {op.getRhs(), op.getLhs()}}) {
     auto factor = getConstant(other);
@@ -339,19 +343,19 @@ static std::optional<LossPart> matchProduct(OpBuilder &builder, MulOp op) {
   return std::nullopt;
 }
 
-/// Clones an op with one result, whose elements become `element`.
+/// Clones an op with one result, and sets the result's element type to `element`.
 static Value cloneWithElement(OpBuilder &builder, Operation *op, IRMapping &mapping, Type element) {
   Value result = builder.clone(*op, mapping)->getResult(0);
   result.setType(cast<RankedTensorType>(result.getType()).clone(element));
   return result;
 }
 
-/// A copy of a scalar's op that acts on `value` instead of its first operand.
+/// Copies a scalar's op, with `value` in place of its first operand.
 static Value rebuild(OpBuilder &builder, Operation *op, Value value) {
   Type from = getElementTypeOrSelf(value.getType()),
        to = getElementTypeOrSelf(op->getResult(0).getType());
   if (isa<ConvertOp>(op)) {
-    // The division comes after it now: a sum may be too large for the narrower type.
+    // The division now follows the conversion, and the sum may be too large for the narrower type.
     bool narrows = isa<FloatType>(from) && isa<FloatType>(to) &&
                    to.getIntOrFloatBitWidth() < from.getIntOrFloatBitWidth();
     return narrows ? value : makeConvert(builder, op->getLoc(), value, to);
@@ -361,7 +365,7 @@ static Value rebuild(OpBuilder &builder, Operation *op, Value value) {
   return cloneWithElement(builder, op, mapping, from);
 }
 
-/// The whole loss as a sum divided by a constant, or times one.
+/// Matches a whole loss that is a sum divided by a constant, or multiplied by one.
 static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
   Operation *op = loss.getDefiningOp();
   if (auto div = dyn_cast_or_null<DivOp>(op))
@@ -369,7 +373,7 @@ static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
         !dependsOnBatch(div.getRhs()))
       return makeMean(div.getLhs(), div.getRhs());
   if (auto mul = dyn_cast_or_null<MulOp>(op))
-    return matchProduct(builder, mul);
+    return matchScaledMean(builder, mul);
   if (!isa_and_nonnull<ConvertOp, ReshapeOp>(op))
     return std::nullopt;
   auto inner = findStaticMean(builder, op->getOperand(0));
@@ -383,12 +387,12 @@ static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Constants between a term and the loss, where they are known.
+/// Known constants between a term and the loss.
 struct Scale {
   llvm::SmallVector<std::pair<double, Location>> factors, divisors;
 };
 
-/// Splits one loss.
+/// Splits one loss into parts.
 class Splitter {
 public:
   explicit Splitter(OpBuilder &builder) : builder(builder) {}
@@ -414,14 +418,14 @@ public:
           Scale inner = scale;
           if (auto constant = getConstant(other))
             inner.factors.emplace_back(*constant, mul.getLoc());
-          return splitProduct(mul, 1 - factor, inner);
+          return splitScaled(mul, 1 - factor, inner);
         }
     if (auto div = dyn_cast_or_null<DivOp>(op)) {
       if (!dependsOnBatch(div.getRhs())) {
         Scale inner = scale;
         if (auto constant = getConstant(div.getRhs()))
           inner.divisors.emplace_back(*constant, div.getLoc());
-        return splitProduct(div, 0, inner);
+        return splitScaled(div, 0, inner);
       }
       if (isSum(div.getLhs()) && isIndependentOfVariables(div.getRhs()) &&
           dependsOnBatch(div.getRhs()) && !isComputedFrom(div.getRhs(), isRandom) &&
@@ -434,7 +438,8 @@ public:
              {}}};
   }
 
-  /// Where a constant makes a mean of a sum although it may be no number of samples.
+  /// Returns the location of a constant that was taken for a number of samples but may be another
+  /// one.
   std::optional<Location> getAmbiguous() const { return ambiguous; }
 
 private:
@@ -450,7 +455,7 @@ private:
     return parts;
   }
 
-  /// One copy for all parts, so that equal counts stay one value.
+  /// Converts a count once for all parts, so that equal counts stay one value.
   Value convertCount(Operation *op, Value count) {
     Value &known = counts[{op, count}];
     if (!known)
@@ -464,9 +469,9 @@ private:
     return parts;
   }
 
-  /// A product with what no input changes, or a quotient by it: `inner` is the other operand's
-  /// number.
-  llvm::SmallVector<LossPart> splitProduct(Operation *op, unsigned inner, const Scale &scale) {
+  /// Splits a multiplication or division by a value that depends on no input. `inner` is the index
+  /// of the other operand.
+  llvm::SmallVector<LossPart> splitScaled(Operation *op, unsigned inner, const Scale &scale) {
     llvm::SmallVector<LossPart> parts = split(op->getOperand(inner), scale);
     for (LossPart &part : parts) {
       Type element = getElementTypeOrSelf(part.value.getType());
@@ -479,7 +484,7 @@ private:
     return parts;
   }
 
-  /// Terms may be left in types of different widths by `rebuild`.
+  /// Adds two terms in the wider of their types; `rebuild` may leave terms in different types.
   Value addInWider(Value x, Value y) {
     Type ofX = getElementTypeOrSelf(x.getType()), ofY = getElementTypeOrSelf(y.getType());
     Type element = ofX.getIntOrFloatBitWidth() < ofY.getIntOrFloatBitWidth() ? ofY : ofX;
@@ -497,7 +502,7 @@ private:
     parts.push_back(part);
   }
 
-  /// The sizes of the dims that one of `value`, a sum over `samples`, adds up, without the samples
+  /// Returns the sizes of the dims that `value`, a sum over `samples`, adds up, without the samples
   /// themselves. Example: {3, 5} for a sum over [4 * 3, 5] of 4 samples.
   llvm::SmallVector<double> listSummed(Value value, int64_t samples) {
     llvm::SmallVector<double> sizes;
@@ -534,15 +539,17 @@ private:
     return *batch;
   }
 
-  /// Whether the value is a sum over samples that stays one: it is a mean where it is divided by a
-  /// multiple of the number of samples, or multiplied by 1 / the number of elements. That is
-  /// certain only of a divisor that counts samples, or samples and other dims that are added up.
+  /// Returns true if the value is a sum over samples, and no constant turns it into a mean. A
+  /// constant does if it divides by a multiple of the number of samples, or multiplies by 1 / the
+  /// number of elements. Sets `ambiguous` unless the divisor is the number of samples times some
+  /// summed dims.
   bool isSumOfSamples(Value value, const Scale &scale) {
     int64_t samples = getBatch().getSamples(value);
     if (samples == 0)
       return false;
     llvm::SmallVector<double> sizes = listSummed(value, samples);
-    double divided = 1; // by what may be the number of samples: twice, if a mean is divided by it
+    double divided =
+        1; // product of the possible sample counts (both, if a mean is divided by one again)
     std::optional<Location> counts;
     for (auto [divisor, loc] : scale.divisors)
       if (divisor != 0 && std::fmod(divisor, samples) == 0) {
@@ -566,7 +573,7 @@ private:
   }
 
   OpBuilder &builder;
-  std::optional<BatchSums> batch; ///< made when it is first asked
+  std::optional<BatchSums> batch; ///< created on first use
   std::optional<Location> ambiguous;
   llvm::DenseMap<std::pair<Operation *, Value>, Value> counts;
 };

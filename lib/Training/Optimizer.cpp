@@ -1,4 +1,4 @@
-// ps-optimizer: adds the step of every trained parameter to @update.
+// ps-optimizer: adds the optimizer step of every trained parameter to @update.
 #include "OptimizerStep.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Symbols.h"
@@ -12,14 +12,14 @@ namespace parashard {
 
 namespace {
 
-/// A parameter that has a gradient, and the variables of its step.
+/// A parameter that has a gradient, and the values of its step.
 struct Trained {
   VariableOp parameter, gradient;
   unsigned group;
-  Value mean; ///< the gradient of the step's loss, in the type of the arithmetic
+  Value mean; ///< gradient of the step's loss, in the type of the arithmetic
 };
 
-/// Builds the steps of all parameters.
+/// Builds the optimizer steps of all parameters.
 class UpdateBuilder {
 public:
   UpdateBuilder(ModuleOp module, func::FuncOp update, const OptimizerOptions &options)
@@ -59,7 +59,7 @@ private:
   LogicalResult buildStep(Trained &trained);
   LogicalResult buildAverage(const Trained &trained, Value after);
 
-  /// f64 for f64, else f32.
+  /// Returns the element type of the arithmetic: f64 for f64, f32 for all others.
   Type getComputeElement(VariableOp variable) {
     Type element = variable.getTensorType().getElementType();
     return element.isF64() ? element : builder.getF32Type();
@@ -73,9 +73,9 @@ private:
   llvm::SmallVector<OptimizerSpec> specs;
   llvm::SmallVector<Trained> parameters;
   llvm::SmallVector<GroupScalars> groups;
-  Value count;     ///< what gradients are divided by; null without a loss
-  Value lossScale; ///< what else they are divided by; null: nothing
-  Value ok;        ///< whether the step is applied; null: always
+  Value count;     ///< divisor of all gradients; null without a loss
+  Value lossScale; ///< further divisor of all gradients; null if the loss is not scaled
+  Value ok;        ///< condition for applying the step; null: always
 };
 
 } // namespace
@@ -103,7 +103,7 @@ FailureOr<unsigned> UpdateBuilder::chooseGroup(VariableOp parameter) {
          failure();
 }
 
-/// In the order of the parameters in the module.
+/// Lists the parameters that have a gradient, in module order.
 LogicalResult UpdateBuilder::findTrained() {
   llvm::DenseMap<llvm::StringRef, VariableOp> gradients;
   for (auto variable : module.getOps<VariableOp>())
@@ -121,7 +121,7 @@ LogicalResult UpdateBuilder::findTrained() {
   return success();
 }
 
-/// The step's count, 1 in place of 0; nothing is written when it is 0.
+/// Reads the step's count. A count of 0 is replaced by 1, and the step is then not applied.
 void UpdateBuilder::readCount() {
   auto variable = variables.lookup(kLossCountSymbol);
   if (!variable)
@@ -146,7 +146,7 @@ void UpdateBuilder::readLossScale() {
     lossScale = makeRead(builder, math.loc, variable);
 }
 
-/// The elements of a tensor added up, in f32.
+/// Returns the sum of a tensor's elements, in f32.
 static Value addElements(Arithmetic &math, Value value) {
   auto dims =
       llvm::to_vector(llvm::seq<int64_t>(0, cast<RankedTensorType>(value.getType()).getRank()));
@@ -156,8 +156,8 @@ static Value addElements(Arithmetic &math, Value value) {
                           llvm::ArrayRef<int64_t>(dims));
 }
 
-/// The step is applied if 0 x gradient is 0 for all elements: it is NaN for those that are not
-/// finite.
+/// Applies the step only if all gradients are finite. The check adds up 0 * gradient over all
+/// elements: the total is 0 if all of them are finite, and NaN otherwise.
 LogicalResult UpdateBuilder::skipUnlessFinite() {
   Value total;
   for (Trained &trained : parameters) {
@@ -181,7 +181,7 @@ LogicalResult UpdateBuilder::skipUnlessFinite() {
   return success();
 }
 
-/// torch.amp.GradScaler, with its defaults.
+/// Updates the loss scale like torch.amp.GradScaler with its defaults.
 void UpdateBuilder::adaptLossScale(Value isFinite, VariableOp finiteSteps) {
   constexpr double growthInterval = 2000, largest = 0x1p127;
   Value steps = makeRead(builder, math.loc, finiteSteps), zero = math.constant(steps, 0);
@@ -194,7 +194,8 @@ void UpdateBuilder::adaptLossScale(Value isFinite, VariableOp finiteSteps) {
   makeWrite(builder, math.loc, finiteSteps, math.select(grows, zero, steps));
 }
 
-/// torch.nn.utils.clip_grad_norm_: factor min(1, max_norm / (norm + 1e-6)), the norm in f32.
+/// Clips gradients like torch.nn.utils.clip_grad_norm_: multiplies them by min(1, max_norm / (norm
+/// + 1e-6)). The norm is computed in f32.
 LogicalResult UpdateBuilder::clip() {
   Value total;
   for (Trained &trained : parameters) {
@@ -222,15 +223,16 @@ LogicalResult UpdateBuilder::clip() {
   return success();
 }
 
-/// An optimizer that updates no parameter.
+/// Warns about an optimizer that updates no parameter.
 void UpdateBuilder::warnUnused(const OptimizerSpec &spec) {
   module.emitWarning("--optimizer \"")
       << spec.text
-      << "\" updates nothing: what it matches is frozen, gets no gradient, or is matched by an "
-         "earlier one";
+      << "\" updates no parameter: those that it matches are frozen, get no gradient, or match an "
+         "earlier optimizer";
 }
 
-/// The learning rate, the count of applied steps and the bias corrections; then each step.
+/// Builds one group: its learning rate, its count of applied steps, its bias corrections, and the
+/// steps of its parameters.
 LogicalResult UpdateBuilder::buildGroup(unsigned group) {
   const OptimizerSpec &spec = specs[group];
   auto first =
@@ -294,8 +296,8 @@ LogicalResult UpdateBuilder::buildStep(Trained &trained) {
   return success();
 }
 
-/// The parameter's moving average, as torch.optim.swa_utils.AveragedModel with
-/// get_ema_multi_avg_fn: the parameter itself after the first step that is applied, then
+/// Updates the parameter's moving average like torch.optim.swa_utils.AveragedModel with
+/// get_ema_multi_avg_fn. After the first applied step the average is the parameter itself, later
 ///   average += (1 - decay) (parameter - average).
 LogicalResult UpdateBuilder::buildAverage(const Trained &trained, Value after) {
   VariableOp parameter = trained.parameter;

@@ -1,4 +1,4 @@
-// The text of an optimizer.
+// Parses the text of an optimizer.
 #include "OptimizerSpec.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -20,7 +20,7 @@ bool OptimizerSpec::acceptsRank(int64_t other) const {
 
 namespace {
 
-/// Reads the text from left to right.
+/// Parses one optimizer from left to right.
 class Parser {
 public:
   explicit Parser(StringRef text) : text(text) { spec.text = text.str(); }
@@ -34,36 +34,36 @@ public:
       if (llvm::Error error = parseArguments())
         return std::move(error);
     skipBlanks();
-    if (place != text.size())
+    if (position != text.size())
       return expected("the end of the optimizer");
     return spec;
   }
 
 private:
-  llvm::Error expected(llvm::Twine what) {
-    return llvm::createStringError("optimizer '" + text + "', column " + llvm::Twine(place + 1) +
-                                   ": expected " + what);
+  llvm::Error expected(llvm::Twine item) {
+    return llvm::createStringError("optimizer '" + text + "', column " + llvm::Twine(position + 1) +
+                                   ": expected " + item);
   }
   void skipBlanks() {
-    while (place < text.size() && llvm::isSpace(text[place]))
-      ++place;
+    while (position < text.size() && llvm::isSpace(text[position]))
+      ++position;
   }
   bool accept(char c) {
     skipBlanks();
-    if (place >= text.size() || text[place] != c)
+    if (position >= text.size() || text[position] != c)
       return false;
-    ++place;
+    ++position;
     return true;
   }
   StringRef takeWord() {
     skipBlanks();
-    size_t begin = place;
-    while (place < text.size() && (llvm::isAlnum(text[place]) || text[place] == '_'))
-      ++place;
-    return text.slice(begin, place);
+    size_t begin = position;
+    while (position < text.size() && (llvm::isAlnum(text[position]) || text[position] == '_'))
+      ++position;
+    return text.slice(begin, position);
   }
 
-  /// GLOB= or ndim<2= before the rule's name.
+  /// Parses `GLOB=` or `ndim<2=` before the name of the rule.
   llvm::Error parsePattern() {
     size_t end = text.take_until([](char c) { return c == '('; }).rfind('=');
     if (end == StringRef::npos)
@@ -73,29 +73,29 @@ private:
       if (pattern.empty())
         return expected("a glob before '='");
       spec.glob = pattern.str();
-      place = end + 1;
+      position = end + 1;
       return llvm::Error::success();
     }
-    place = text.find("ndim") + 4;
+    position = text.find("ndim") + 4;
     skipBlanks();
-    size_t begin = place;
-    while (place < end && StringRef("<>=").contains(text[place]))
-      ++place;
-    spec.rankPredicate = text.slice(begin, place).str();
+    size_t begin = position;
+    while (position < end && StringRef("<>=").contains(text[position]))
+      ++position;
+    spec.rankPredicate = text.slice(begin, position).str();
     if (!llvm::is_contained({"<", "<=", ">", ">=", "=="}, spec.rankPredicate)) {
-      place = begin;
+      position = begin;
       return expected("<, <=, >, >= or == after 'ndim'");
     }
     skipBlanks();
-    if (text.slice(place, end).trim().getAsInteger(10, spec.rank))
+    if (text.slice(position, end).trim().getAsInteger(10, spec.rank))
       return expected("a number of dims");
-    place = end + 1;
+    position = end + 1;
     return llvm::Error::success();
   }
 
   llvm::Error parseRule() {
     skipBlanks();
-    size_t begin = place;
+    size_t begin = position;
     StringRef name = takeWord();
     if (name == "sgd")
       spec.rule = OptimizerSpec::Rule::SGD;
@@ -104,7 +104,7 @@ private:
     else if (name == "adamw")
       spec.rule = OptimizerSpec::Rule::AdamW;
     else {
-      place = begin;
+      position = begin;
       return expected("sgd, adam or adamw");
     }
     if (spec.rule == OptimizerSpec::Rule::AdamW)
@@ -124,30 +124,30 @@ private:
 
   llvm::Error parseNumber(double &value) {
     skipBlanks();
-    size_t begin = place;
-    while (place < text.size() &&
-           (llvm::isAlnum(text[place]) || StringRef("+-.").contains(text[place])))
-      ++place;
-    if (text.slice(begin, place).getAsDouble(value)) {
-      place = begin;
+    size_t begin = position;
+    while (position < text.size() &&
+           (llvm::isAlnum(text[position]) || StringRef("+-.").contains(text[position])))
+      ++position;
+    if (text.slice(begin, position).getAsDouble(value)) {
+      position = begin;
       return expected("a number");
     }
     if (std::isfinite(value) && std::isinf(float(value))) {
-      place = begin;
+      position = begin;
       return expected("a number that f32 can hold");
     }
     return llvm::Error::success();
   }
 
-  /// A number in [low, high).
+  /// Parses a number in [low, high).
   llvm::Error parseNumberIn(double &value, double low, double high, StringRef range) {
     skipBlanks();
-    size_t begin = place;
+    size_t begin = position;
     if (llvm::Error error = parseNumber(value))
       return error;
     if (value >= low && value < high)
       return llvm::Error::success();
-    place = begin;
+    position = begin;
     return expected("a number " + range);
   }
 
@@ -165,25 +165,25 @@ private:
 
   llvm::Error parseBool(bool &value) {
     skipBlanks();
-    size_t begin = place;
+    size_t begin = position;
     StringRef word = takeWord();
     value = word.equals_insensitive("true") || word == "1";
     if (value || word.equals_insensitive("false") || word == "0")
       return llvm::Error::success();
-    place = begin;
+    position = begin;
     return expected("true or false");
   }
 
   llvm::Error parseArgument() {
     skipBlanks();
-    size_t begin = place;
+    size_t begin = position;
     StringRef key = takeWord();
     bool sgd = spec.rule == OptimizerSpec::Rule::SGD;
     bool known = key == "lr" || key == "weight_decay" ||
                  (sgd ? key == "momentum" || key == "dampening" || key == "nesterov"
                       : key == "betas" || key == "eps");
     if (!known || !seen.insert(key).second) {
-      place = begin;
+      position = begin;
       if (known)
         return expected("'" + key + "' once");
       return expected(sgd ? "lr, momentum, dampening, nesterov or weight_decay"
@@ -206,7 +206,7 @@ private:
   }
 
   StringRef text;
-  size_t place = 0;
+  size_t position = 0;
   OptimizerSpec spec;
   llvm::StringSet<> seen;
 };

@@ -1,4 +1,4 @@
-// The text of an optimizer: which parameters, which rule, which numbers.
+// Parses the text of an optimizer: its parameters, its rule and its hyperparameters.
 #ifndef PARASHARD_LIB_TRAINING_OPTIMIZERSPEC_H
 #define PARASHARD_LIB_TRAINING_OPTIMIZERSPEC_H
 
@@ -10,13 +10,13 @@
 
 namespace parashard {
 
-/// One group: `[GLOB=|ndim<2=]NAME(key=value,...)`, numbers as in torch.optim.
+/// One group: `[GLOB=|ndim<2=]NAME(key=value,...)`, with the keys of torch.optim.
 struct OptimizerSpec {
   enum class Rule { SGD, Adam, AdamW };
 
-  std::string text; ///< as given, for messages
-  std::string glob; ///< empty: any name
-  /// ndim OP N, OP one of < <= > >= ==; empty OP: any.
+  std::string text; ///< as the user wrote it, for messages
+  std::string glob; ///< pattern of parameter names; empty: any name
+  /// Comparison of the rank: one of < <= > >= ==; empty: any rank. Example: "<" and 2 for `ndim<2`.
   std::string rankPredicate;
   int64_t rank = 0;
 
@@ -27,11 +27,11 @@ struct OptimizerSpec {
   double momentum = 0, dampening = 0;
   bool nesterov = false;
 
-  /// Whether a parameter of `rank` dims passes the predicate (names are matched elsewhere).
+  /// Returns true if a parameter of `rank` dims passes the comparison. Ignores the name pattern.
   bool acceptsRank(int64_t rank) const;
 };
 
-/// Parses one spec; the error says the column (from 1) and what is expected there.
+/// Parses one spec. An error reports the column (from 1) and the text expected there.
 llvm::Expected<OptimizerSpec> parseOptimizerSpec(llvm::StringRef text);
 
 } // namespace parashard

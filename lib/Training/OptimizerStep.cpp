@@ -1,4 +1,4 @@
-// The numbers of an optimizer step, composed of elementwise ops.
+// Builds the arithmetic of one optimizer step from elementwise ops.
 #include "OptimizerStep.h"
 #include "lib/IR/Symbols.h"
 #include <cmath>
@@ -61,7 +61,7 @@ GroupScalars parashard::makeGroupScalars(Arithmetic &math, const OptimizerSpec &
   group.stepSize = math.div(lr, makeBiasCorrection(math, step, spec.beta1));
   group.root = math.unary<SqrtOp>(makeBiasCorrection(math, step, spec.beta2));
   if (spec.rule == OptimizerSpec::Rule::AdamW && spec.weightDecay != 0)
-    group.kept = math.sub(math.constant(lr, 1), math.scale(lr, spec.weightDecay));
+    group.decayFactor = math.sub(math.constant(lr, 1), math.scale(lr, spec.weightDecay));
   return group;
 }
 
@@ -75,10 +75,11 @@ llvm::SmallVector<std::string> parashard::getStateNames(const OptimizerSpec &spe
   case OptimizerSpec::Rule::AdamW:
     return {"adamw.mean", "adamw.square"};
   }
-  llvm_unreachable("a rule");
+  llvm_unreachable("unknown optimizer rule");
 }
 
-/// torch.optim.SGD: the first step's momentum is the gradient, undampened.
+/// Builds the step of torch.optim.SGD. The first step's momentum is the gradient, without
+/// dampening.
 static StepResult makeSGD(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                           Value parameter, Value gradient, llvm::ArrayRef<Value> state) {
   if (spec.weightDecay != 0)
@@ -100,11 +101,12 @@ static StepResult makeSGD(Arithmetic &math, const OptimizerSpec &spec, const Gro
   return result;
 }
 
-/// torch.optim.Adam (decay added to the gradient) and AdamW (the parameter decays first).
+/// Builds the step of torch.optim.Adam (decay is added to the gradient) or AdamW (the parameter
+/// decays first).
 static StepResult makeAdam(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                            Value parameter, Value gradient, llvm::ArrayRef<Value> state) {
-  if (group.kept)
-    parameter = math.mul(parameter, math.spread(group.kept, parameter));
+  if (group.decayFactor)
+    parameter = math.mul(parameter, math.spread(group.decayFactor, parameter));
   else if (spec.weightDecay != 0)
     gradient = math.add(gradient, math.scale(parameter, spec.weightDecay));
   Value mean = math.add(state[0], math.scale(math.sub(gradient, state[0]), 1 - spec.beta1));

@@ -1,4 +1,4 @@
-// The numbers of an optimizer step, composed of elementwise ops.
+// Builds the arithmetic of one optimizer step from elementwise ops.
 #ifndef PARASHARD_LIB_TRAINING_OPTIMIZERSTEP_H
 #define PARASHARD_LIB_TRAINING_OPTIMIZERSTEP_H
 
@@ -7,15 +7,15 @@
 
 namespace parashard {
 
-/// Builds arithmetic on tensors of one type; numbers and scalars are spread to it where needed.
+/// Builds arithmetic on tensors of one type. Numbers and scalars are broadcast as needed.
 class Arithmetic {
 public:
   Arithmetic(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
 
   mlir::Value constant(mlir::Value like, double value);
-  /// A scalar, converted and broadcast to `like`'s type.
+  /// Converts a scalar to `like`'s element type, and broadcasts it to `like`'s shape.
   mlir::Value spread(mlir::Value scalar, mlir::Value like);
-  /// A scalar bool, broadcast to `like`'s shape.
+  /// Broadcasts a scalar bool to `like`'s shape.
   mlir::Value spreadBool(mlir::Value scalar, mlir::Value like);
   mlir::Value convert(mlir::Value value, mlir::Type element);
   mlir::Value compare(ps::Predicate predicate, mlir::Value x, mlir::Value y);
@@ -36,32 +36,33 @@ public:
   mlir::Location loc;
 };
 
-/// 1 - beta^t for a scalar t >= 1, to a few ulps also where it is small: -expm1(t log beta), by its
-/// series near 0 (1 - pow(beta, t) in f32 would lose 4 of 7 digits at t = 1, beta = 0.999).
+/// Returns 1 - beta^t for a scalar t >= 1, accurate to a few ulps. Computes -expm1(t log beta), by
+/// a series near 0. In f32, 1 - pow(beta, t) would lose 4 of 7 digits at t = 1, beta = 0.999.
 mlir::Value makeBiasCorrection(Arithmetic &math, mlir::Value step, double beta);
 
 /// Scalars that all parameters of a group share.
 struct GroupScalars {
-  mlir::Value lr;       ///< tensor<f32>
-  mlir::Value count;    ///< steps applied before this one, tensor<f32>
-  mlir::Value kept;     ///< 1 - lr weight_decay (AdamW with a decay)
-  mlir::Value stepSize; ///< lr / (1 - beta1^t) (Adam, AdamW)
-  mlir::Value root;     ///< sqrt(1 - beta2^t) (Adam, AdamW)
-  mlir::Value averaged; ///< the part of the parameters that enters their averages (where kept)
+  mlir::Value lr;          ///< tensor<f32>
+  mlir::Value count;       ///< steps applied before this one, tensor<f32>
+  mlir::Value decayFactor; ///< 1 - lr * weight_decay (AdamW with a decay)
+  mlir::Value stepSize;    ///< lr / (1 - beta1^t) (Adam, AdamW)
+  mlir::Value root;        ///< sqrt(1 - beta2^t) (Adam, AdamW)
+  mlir::Value
+      averaged; ///< weight of the parameters in their moving averages; null without averages
 };
-/// From the group's learning rate and count of applied steps.
+/// Computes the scalars from the group's learning rate and count of applied steps.
 GroupScalars makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, mlir::Value lr,
                               mlir::Value count);
 
-/// Names of the optimizer variables that a rule keeps for a parameter: "adamw.mean", ....
+/// Returns the names of a rule's state variables per parameter. Example: "adamw.mean".
 llvm::SmallVector<std::string> getStateNames(const OptimizerSpec &spec);
 
-/// What one step makes of a parameter and its state; all tensors have one type.
+/// The parameter and its state after one step; all tensors have one type.
 struct StepResult {
   mlir::Value parameter;
   llvm::SmallVector<mlir::Value> state;
 };
-/// As torch.optim.SGD, Adam and AdamW (not capturable, not amsgrad) do it.
+/// Builds one step like torch.optim.SGD, Adam and AdamW (neither capturable nor amsgrad).
 StepResult makeStep(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                     mlir::Value parameter, mlir::Value gradient, llvm::ArrayRef<mlir::Value> state);
 

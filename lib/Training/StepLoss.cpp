@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::ps;
 
-/// `loss.count`, `loss.count.1`, ...
+/// Returns the symbol of a part: `loss.count`, `loss.count.1`, ...
 static std::string number(llvm::StringRef symbol, unsigned part) {
   return part == 0 ? symbol.str() : (symbol + "." + llvm::Twine(part)).str();
 }
@@ -53,7 +53,7 @@ std::string StepLoss::describe() const {
   return text;
 }
 
-/// A value of one element in another type of one element.
+/// Converts a value of one element to another type of one element.
 static Value changeType(OpBuilder &builder, Value value, RankedTensorType type) {
   Location loc = value.getLoc();
   value = makeConvert(builder, loc, value, type.getElementType());
@@ -100,14 +100,15 @@ Value StepLoss::makeFactor(OpBuilder &builder, const LossPart &term, unsigned pa
 
 Value StepLoss::combine(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
   const LossPart &first = parts.front();
-  Value ofStep = first.kind == Kind::Mean ? makeCount(builder, first, 0) : Value();
+  Value stepCount = first.kind == Kind::Mean ? makeCount(builder, first, 0) : Value();
   if (numCounted.front() > 0)
-    makeWrite(builder, first.value.getLoc(), count, ofStep); // the same in every micro-batch
+    makeWrite(builder, first.value.getLoc(), count,
+              stepCount); // the same value in every micro-batch
   Value total = widen(builder, first.value);
   for (auto [i, term] : llvm::enumerate(parts.drop_front())) {
     Location loc = term.value.getLoc();
     Value value = widen(builder, term.value);
-    if (Value factor = makeFactor(builder, term, i + 1, ofStep))
+    if (Value factor = makeFactor(builder, term, i + 1, stepCount))
       value = MulOp::create(builder, loc, type, factor, value);
     total = AddOp::create(builder, loc, type, total, value);
   }
@@ -126,7 +127,7 @@ Value StepLoss::accumulate(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
   }
   Value one = makeConstant(builder, loc, type, 1);
   if (first.kind == Kind::Sum)
-    makeWrite(builder, loc, count, one); // once a step, however many micro-batches
+    makeWrite(builder, loc, count, one); // once per step, for any number of micro-batches
   else
     makeAccumulate(builder, loc, count, one);
   return total;

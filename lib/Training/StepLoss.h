@@ -1,5 +1,4 @@
-// The loss of a step in terms of its micro-batches: the variables that hold it, and what fills
-// them.
+// Holds the loss of a step in terms of its micro-batches.
 #ifndef PARASHARD_LIB_TRAINING_STEPLOSS_H
 #define PARASHARD_LIB_TRAINING_STEPLOSS_H
 
@@ -8,47 +7,53 @@
 
 namespace parashard {
 
-/// What `@count`, `@micro_batch`, `@evaluate` and `@update` do about the loss. Gradients and
-/// `@loss.sum` are accumulated of count x loss, and divided once, by `@loss.count`: the count of
-/// the first mean over the whole step, 1 where there is none. With a single part that needs nothing
-/// beforehand; else the factors of the other parts (count / their count, count, count / number of
-/// micro-batches) come from `@count`, which runs over all micro-batches before the first of them.
+/// Builds the ops and variables that hold the loss of a step, in all of its entries. Gradients and
+/// `@loss.sum` accumulate count * loss, and are divided once by `@loss.count`. This count is the
+/// first mean's count over the whole step, or 1 without a mean. A loss of one part needs no other
+/// value in advance. For several parts, `@count` first runs over all micro-batches. Each further
+/// part is then multiplied by a factor that depends on its kind:
+///
+/// - mean: count / its own count
+/// - sum: count
+/// - average: count / number of micro-batches
 class StepLoss {
 public:
-  /// `parts`: as `splitLoss` gives them, in every copy of the forward; `type`: of the accumulators.
+  /// `parts` are those of `splitLoss`, in every copy of the forward. `type` is that of the
+  /// accumulators.
   StepLoss(llvm::ArrayRef<LossPart> parts, mlir::RankedTensorType type);
 
   mlir::LogicalResult addVariables(VariableTable &variables);
-  /// "step", "sum", "micro-batch", or several of them joined by '+': how the parts are averaged.
+  /// Describes how the parts are averaged: "step", "sum", "micro-batch", or several joined by '+'.
   std::string describe() const;
   bool needsCount() const;
 
-  /// In `@count`: adds up what the step counts.
+  /// Adds up the counts of the step, in `@count`.
   void accumulateCounts(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
-  /// In `@micro_batch`: accumulates the parts; the value that is differentiated with cotangent 1.
+  /// Accumulates the parts, in `@micro_batch`. Returns the value to differentiate with cotangent 1.
   mlir::Value accumulate(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
-  /// In `@evaluate`: a sum and a count of each part, by name.
+  /// Returns a named sum and count of each part, in `@evaluate`.
   llvm::SmallVector<std::pair<std::string, mlir::Value>>
   makeResults(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
-  /// In `@update`: `@loss` is the step's sum divided by its count, 0 where nothing was counted.
+  /// Writes `@loss` in `@update`: the step's sum divided by its count, or 0 if the count is 0.
   void writeLoss(mlir::OpBuilder &builder, mlir::Location loc);
 
 private:
   using Kind = LossPart::Kind;
 
-  /// The count of a mean over the whole step, in `@micro_batch`.
+  /// Returns the count of a mean over the whole step, in `@micro_batch`.
   mlir::Value makeCount(mlir::OpBuilder &builder, const LossPart &mean, unsigned part);
   mlir::Value widen(mlir::OpBuilder &builder, mlir::Value value);
-  /// What a part is multiplied by; null for 1. `count`: the step's; null for 1.
+  /// Returns the factor of a part; null for 1. `count` is the step's count; null for 1.
   mlir::Value makeFactor(mlir::OpBuilder &builder, const LossPart &term, unsigned part,
                          mlir::Value count);
   mlir::Value combine(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
 
   llvm::SmallVector<Kind> kinds;
-  llvm::SmallVector<unsigned> numCounted; ///< by part; 0 where the count is what is counted
+  llvm::SmallVector<unsigned> numCounted; ///< by part; 0 if the count is a sum itself
   mlir::RankedTensorType type;
   ps::VariableOp loss, sum, count, microBatches;
-  llvm::SmallVector<llvm::SmallVector<ps::VariableOp>> counted; ///< by mean, what it counts
+  /// Variables of a mean's counted sums, by mean.
+  llvm::SmallVector<llvm::SmallVector<ps::VariableOp>> counted;
 };
 
 } // namespace parashard

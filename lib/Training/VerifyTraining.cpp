@@ -1,4 +1,4 @@
-// ps-verify-training: what must hold at level 1.
+// ps-verify-training: checks the constraints of level 1.
 #include "dialects/ps/VerifyModule.h"
 #include "lib/IR/Symbols.h"
 #include "parashard/Training.h"
@@ -9,7 +9,8 @@ using namespace parashard::ps;
 
 namespace parashard {
 
-/// The phases that ops of an entry may have; nothing for functions that level 1 does not know.
+/// Returns the phases that ops of an entry may have; empty for functions that level 1 does not
+/// know.
 static llvm::SmallVector<Phase> getPhasesOf(llvm::StringRef function) {
   if (function == "micro_batch")
     return {Phase::Forward, Phase::BackwardInput, Phase::BackwardWeight};
@@ -22,7 +23,7 @@ static llvm::SmallVector<Phase> getPhasesOf(llvm::StringRef function) {
   return {};
 }
 
-/// The op's phase is one of the function's and not before that of an operand.
+/// Checks that the op's phase is allowed in the function, and is not before an operand's phase.
 static LogicalResult verifyPhase(Operation *op, llvm::StringRef function) {
   auto phase = getPhase(op);
   if (!phase)
@@ -46,7 +47,8 @@ static LogicalResult verifyOps(func::FuncOp function, llvm::StringSet<> &accumul
       accumulated.insert(*accumulate.getVariable());
     auto write = dyn_cast<WriteOp>(op);
     if (write && (function.getName() == "evaluate" || function.getName() == "count"))
-      return write.emitOpError("stands in @") << function.getName() << ", which writes no variable";
+      return write.emitOpError("is not allowed in @")
+             << function.getName() << ", which writes no variable";
   }
   return success();
 }
@@ -60,7 +62,7 @@ LogicalResult verifyTraining(ModuleOp module) {
   for (llvm::StringRef name : {"count", "micro_batch", "evaluate", "update"}) {
     auto function = module.lookupSymbol<func::FuncOp>(name);
     bool isOptional = name == "count" || (inference && name != "evaluate");
-    if (!function && isOptional) // @count: only where the loss asks for it
+    if (!function && isOptional) // @count exists only if the loss needs it
       continue;
     if (!function)
       return module.emitError("has no function @") << name;

@@ -10,11 +10,11 @@
 // RUN: ps-opt %t/image.mlir -ps-add-loss="kind=cross_entropy" 2>&1 | FileCheck %s --check-prefix=IMAGE
 
 // CERTAIN-NOT: warning
-// IMAGE: warning: --loss cross_entropy takes the last dim of the output 'tensor<4x3x3x3xf32>' for the classes, torch.nn.functional.cross_entropy dim 1
+// IMAGE: warning: --loss cross_entropy takes the last dim of the output 'tensor<4x3x3x3xf32>' for the classes, but torch.nn.functional.cross_entropy takes dim 1
 // KIND: error: loss is 'hinge', expected cross_entropy, causal_lm or mse
 // NAME: error: --loss-output probabilities: no such output; outputs are 0 "logits" : tensor<2x4x8xf32>, 1 "hidden" : tensor<2x4xf32>
-// FLAT: error: --loss causal_lm is of a floating output [batch, length, classes]; name it with --loss-output; outputs are 0 "logits" : tensor<4x8xf32>
-// LABELLED: error: --loss cross_entropy: the model has an input "labels" already; leave the flag away
+// FLAT: error: --loss causal_lm needs a floating-point output [batch, length, classes]; name it with --loss-output; outputs are 0 "logits" : tensor<4x8xf32>
+// LABELLED: error: --loss cross_entropy: the model has an input "labels" already; omit the flag
 
 // The mean over the labels that count, as the last output.
 // CE: func.func @forward(%[[IDS:.*]]: tensor<2x4xi64> {ps.name = "ids"}, %{{.*}}, %[[LABELS:.*]]: tensor<2x4xi64> {ps.name = "labels"})

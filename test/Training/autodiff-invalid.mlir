@@ -7,7 +7,7 @@ module {
 // -----
 
 module {
-  // expected-error @below {{the model has no floating scalar output to be its loss; add one with --loss cross_entropy, causal_lm or mse, or say --loss none to give cotangents through the C API; outputs are 0 "y" : 'tensor<4xf32>'}}
+  // expected-error @below {{the model has no floating-point scalar output to use as the loss; add one with --loss cross_entropy, causal_lm or mse, or pass --loss none and give cotangents through the C API; outputs are 0 "y" : 'tensor<4xf32>'}}
   func.func @forward(%x: tensor<4xf32>) -> (tensor<4xf32> {ps.name = "y"}) {
     return %x : tensor<4xf32>
   }
@@ -41,7 +41,7 @@ module {
 
 // Inputs of one step have the same number of samples.
 module {
-  // expected-error @below {{input "x" has 4 samples and input "y" has 8, but a step reads the same samples of both; give all inputs one batch with --batch N or --dim y.0=4, or write --batch-dim y=none if that dim is not a batch}}
+  // expected-error @below {{input "x" has 4 samples and input "y" has 8, but a step reads the same samples from both; give all inputs the same batch size with --batch N or --dim y.0=4, or write --batch-dim y=none if that dim is not the batch}}
   func.func @forward(%x: tensor<4xf32> {ps.name = "x"}, %y: tensor<8xf32> {ps.name = "y"}, %z: tensor<f32> {ps.name = "z"}) -> tensor<f32> {
     %s = ps.reduce sum %x dims [0] : tensor<4xf32> -> tensor<f32>
     %t = ps.reduce sum %y dims [0] : tensor<8xf32> -> tensor<f32>

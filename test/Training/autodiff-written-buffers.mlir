@@ -10,7 +10,7 @@ module {
     %m = ps.reduce sum %x dims [0] : tensor<4xf32> -> tensor<f32>
     %r = ps.read @r : tensor<f32>
     %n = ps.add %r, %m : tensor<f32>
-    // expected-warning @below {{'stats.r' is used after the model writes it here: an evaluation uses what its own batch would write}}
+    // expected-warning @below {{'stats.r' is used after the model writes it here: an evaluation uses the value that its own batch would write}}
     ps.write @r, %n : tensor<f32>
     %p = ps.mul %w, %n : tensor<f32>
     // Used before it is written.

@@ -101,7 +101,7 @@ def test_the_output_that_is_the_loss(tmp_path, file, asked):
     else:
         model.export(path)
     said = oracle.run([tools_folder() / "ps-compile", path, "-o", "program"], tmp_path, expect=1)
-    assert "name one as the loss (--loss-output)" in said
+    assert "name the loss with --loss-output" in said
     loss, gradients = oracle.first_step(tmp_path, path, inputs, "--loss-output", asked)
     expected = model.module(**inputs)["absolute"]
     expected.backward()

@@ -341,7 +341,7 @@ def write_model(folder, body, variables="", samples=4, type="tensor<f32>"):
     [
         ({"body": CONSTANT}, (), ["model.mlir:5:10: error: the loss is a constant"]),
         ({"body": CONSTANT}, ("--inference", "--mesh", "pp=2"), ["results are constants"]),
-        ({"body": "%r = ps.neg %x : tensor<4x2xf32>", "type": "tensor<4x2xf32>"}, (), ["has no floating scalar output"]),
+        ({"body": "%r = ps.neg %x : tensor<4x2xf32>", "type": "tensor<4x2xf32>"}, (), ["has no floating-point scalar output"]),
         ({"body": SUM, "samples": 8}, (), ['input "x" has 4 samples and input "y" has 8']),
         ({"body": ATTENTION, "variables": MASK}, (), ["model.mlir:7:14: error: 'ps.attention' has no derivative by its mask"]),
         ({"body": SUM_OF_MASK, "variables": NO_VALUES}, (), ["parameter 'mask' has no values in the model's file"]),
@@ -413,8 +413,8 @@ def test_globs_that_match_nothing_name_the_nearest(tmp_path, exports, flags, wor
 @pytest.mark.parametrize(
     "flags,words",
     [
-        (("--optimizer", "sgd(lr=1)", "--optimizer", "*bias=adamw(lr=1)"), ["warning", "*bias=adamw(lr=1)", "updates nothing"]),
-        (("--freeze", "*bias", "--optimizer", "*bias=adamw(lr=1)", "--optimizer", "sgd(lr=1)"), ["updates nothing", "frozen"]),
+        (("--optimizer", "sgd(lr=1)", "--optimizer", "*bias=adamw(lr=1)"), ["warning", "*bias=adamw(lr=1)", "updates no parameter"]),
+        (("--freeze", "*bias", "--optimizer", "*bias=adamw(lr=1)", "--optimizer", "sgd(lr=1)"), ["updates no parameter", "frozen"]),
         (("--init", "*bias=zeros"), ["warning", "*bias=zeros", "changes nothing", "--weights none"]),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
@@ -479,7 +479,7 @@ def test_policy_with_an_unknown_axis(tmp_path, exports):
         (("--global-batch", "7"), ["--global-batch", "--batch"]),
         (("--loss-average", "rank"), ["loss-average", "rank"]),
         (("--loss-output", "nothing"), ["nothing", "cross_entropy_loss"]),
-        (("--loss-output", "1"), ["floating scalar"]),
+        (("--loss-output", "1"), ["floating-point scalar"]),
         (("--clip-norm", "-1"), ["clip-norm", "-1"]),
         (("--clip-norm", "1e-50"), ["clip-norm", "above 0 that f32 can hold", "1e-50"]),
         (("--stop-after", "lunch"), ["lunch", "partitioned"]),

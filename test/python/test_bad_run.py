@@ -382,7 +382,7 @@ def test_programs_of_users_have_no_switch_of_tests(tmp_path, program):
 
 def test_model_without_a_loss_names_the_cure(tmp_path):
     archive = models.gpt(loss=False).export(tmp_path / "model.pt2")
-    words = ["the model has no floating scalar output", "--loss cross_entropy, causal_lm or mse", "--loss none"]
+    words = ["the model has no floating-point scalar output", "--loss cross_entropy, causal_lm or mse", "--loss none"]
     refuse_compile(tmp_path, archive, status=1, words=words)
 
 
