@@ -1,4 +1,4 @@
-// Rounds operands of linear layers to scaled 8-bit floats.
+// Rounds the operands of linear layers to scaled 8-bit floats.
 #include "Float8.h"
 #include "lib/IR/Stages.h"
 #include <cmath>
@@ -9,7 +9,7 @@ namespace parashard {
 using namespace ps;
 
 namespace {
-/// Whether a value is another, or that with its elements moved.
+/// Returns true if `value` is `other`, or `other` with its elements moved.
 bool followsFrom(Value value, Value other) {
   while (value != other) {
     Operation *op = value.getDefiningOp();
@@ -24,8 +24,8 @@ template <typename Op, typename... Args>
 Value make(OpBuilder &builder, Operation *user, Args &&...args) {
   auto op = Op::create(builder, user->getLoc(), std::forward<Args>(args)...);
   copyMarks(user, op);
-  // Both halves of the backward may use the result: make it in the first half, unless an operand
-  // comes from the second.
+  // Both halves of the backward may use the result. So the op belongs to the first half, unless one
+  // of its operands comes from the second.
   auto isOfWeight = [](Value value) {
     Operation *producer = value.getDefiningOp();
     return producer && getPhase(producer) == Phase::BackwardWeight;
@@ -35,13 +35,13 @@ Value make(OpBuilder &builder, Operation *user, Args &&...args) {
   return op->getResult(0);
 }
 
-/// A number in the shape of a tensor.
-Value spread(OpBuilder &builder, Operation *user, Value unit, RankedTensorType type) {
-  return make<BroadcastOp>(builder, user, type.clone(builder.getF32Type()), unit,
+/// Broadcasts a scalar to the shape of a tensor.
+Value spread(OpBuilder &builder, Operation *user, Value scale, RankedTensorType type) {
+  return make<BroadcastOp>(builder, user, type.clone(builder.getF32Type()), scale,
                            llvm::ArrayRef<int64_t>());
 }
 
-/// The largest |x| of a tensor.
+/// Returns the largest |x| of a tensor.
 Value findLargest(OpBuilder &builder, Operation *user, Value value) {
   auto type = cast<RankedTensorType>(value.getType()).clone(builder.getF32Type());
   auto dims = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
@@ -74,9 +74,9 @@ LogicalResult Float8::run() {
   if (!any)
     module.emitWarning("--precision fp8: the model has no linear layer that is computed in fp8");
   if (update)
-    for (const Scale &scale : scales) {
+    for (const DelayedScale &delayed : scales) {
       OpBuilder builder(update.getBody().front().getTerminator());
-      writeHistory(builder, scale);
+      writeHistory(builder, delayed);
     }
   return linears.reportMisfits();
 }
@@ -121,7 +121,7 @@ LogicalResult Float8::roundBackward(func::FuncOp function, Work &work,
     };
     StringRef kinds[] = {getKind(0), getKind(1)};
     if ((kinds[0] == ".gradient") == (kinds[1] == ".gradient"))
-      continue; // no gradient of the matmul itself
+      continue; // not a gradient of the matmul itself
     for (unsigned i : {0u, 1u}) {
       bool isGradient = kinds[i] == ".gradient";
       Float8Format format = isGradient ? Float8Format::E5M2 : Float8Format::E4M3;
@@ -142,19 +142,21 @@ LogicalResult Float8::round(Work &work, Operation *op, unsigned i, Float8Format 
   auto type = cast<RankedTensorType>(value.getType());
   OpBuilder builder(op);
   bool isWeight = StringRef(name).ends_with(".weight");
-  // A weight is rounded at each use, so that no stage sends it and no backward keeps it.
+  // A weight is rounded at each use. Otherwise a stage would send the rounded weight, and the
+  // backward would keep it.
   Quantized known = isWeight ? Quantized() : work.rounded.lookup({value, unsigned(format)});
   if (!known.bits) {
-    FailureOr<Value> unit = getUnit(work, builder, op, value, format, name, isRecorded);
-    if (failed(unit))
+    FailureOr<Value> scale = getScale(work, builder, op, value, format, name, isRecorded);
+    if (failed(scale))
       return failure();
     known = {make<QuantizeOp>(builder, op, type.clone(getElement(format)), value,
-                              spread(builder, op, *unit, type)),
-             *unit};
+                              spread(builder, op, *scale, type)),
+             *scale};
     if (!isWeight)
       work.rounded[{value, unsigned(format)}] = known;
   }
-  // One for each use: what lies between forward and backward is of 8 bits.
+  // Each use gets its own dequantize, so that the value kept between forward and backward has 8
+  // bits.
   auto dequantize = DequantizeOp::create(builder, op->getLoc(), type, known.bits,
                                          spread(builder, op, known.scale, type));
   copyMarks(op, dequantize);
@@ -169,55 +171,58 @@ FloatType Float8::getElement(Float8Format format) {
   return Float8E5M2Type::get(context);
 }
 
-FailureOr<Value> Float8::getUnit(Work &work, OpBuilder &builder, Operation *user, Value value,
-                                 Float8Format format, const std::string &name, bool isRecorded) {
+FailureOr<Value> Float8::getScale(Work &work, OpBuilder &builder, Operation *user, Value value,
+                                  Float8Format format, const std::string &name, bool isRecorded) {
   if (!options.delayed || !work.trains) {
     Value &known = work.largest[value];
     if (!known)
       known = findLargest(builder, user, value);
     return make<Float8ScaleOp>(builder, user, known.getType(), format, known, options.margin);
   }
-  FailureOr<Scale> scale = getScale(name, format);
-  if (failed(scale))
+  FailureOr<DelayedScale> delayed = getDelayedScale(name, format);
+  if (failed(delayed))
     return failure();
   if (isRecorded) {
     Value largest = findLargest(builder, user, value);
     auto accumulate =
-        makeAccumulate(builder, user->getLoc(), scale->now, largest, ReductionKind::Max);
+        makeAccumulate(builder, user->getLoc(), delayed->now, largest, ReductionKind::Max);
     copyMarks(largest.getDefiningOp(), accumulate);
   }
-  VariableOp unit = scale->unit;
-  return make<ReadOp>(builder, user, unit.getTensorType(),
-                      FlatSymbolRefAttr::get(unit.getSymNameAttr()), Value());
+  VariableOp scale = delayed->scale;
+  return make<ReadOp>(builder, user, scale.getTensorType(),
+                      FlatSymbolRefAttr::get(scale.getSymNameAttr()), Value());
 }
 
-FailureOr<Float8::Scale> Float8::getScale(const std::string &name, Float8Format format) {
-  if (auto known = scaleOf.find(name); known != scaleOf.end())
+FailureOr<Float8::DelayedScale> Float8::getDelayedScale(const std::string &name,
+                                                        Float8Format format) {
+  if (auto known = scaleIndices.find(name); known != scaleIndices.end())
     return scales[known->second];
   std::string symbol = "fp8." + name;
   auto scalar = RankedTensorType::get({}, Float32Type::get(module.getContext()));
   auto list = RankedTensorType::get({options.history}, scalar.getElementType());
   auto fill = [](RankedTensorType type, float x) { return DenseElementsAttr::get(type, x); };
-  auto unit = variables.add(VariableKind::Buffer, symbol + ".unit", scalar, {}, fill(scalar, 1));
-  if (failed(unit))
+  auto scale = variables.add(VariableKind::Buffer, symbol + ".unit", scalar, {}, fill(scalar, 1));
+  if (failed(scale))
     return failure();
   auto history =
-      variables.add(VariableKind::Buffer, symbol + ".amax.history", list, *unit, fill(list, 0));
-  auto now = variables.add(VariableKind::Accumulator, symbol + ".amax.now", scalar, *unit,
+      variables.add(VariableKind::Buffer, symbol + ".amax.history", list, *scale, fill(list, 0));
+  auto now = variables.add(VariableKind::Accumulator, symbol + ".amax.now", scalar, *scale,
                            fill(scalar, 0));
   if (failed(history) || failed(now))
     return failure();
-  (*unit).setTransient(true);
+  (*scale).setTransient(true);
   (*history).setTransient(true);
-  scaleOf[name] = scales.size();
-  scales.push_back({*unit, *history, *now, format});
+  scaleIndices[name] = scales.size();
+  scales.push_back({*scale, *history, *now, format});
   return scales.back();
 }
 
-/// The oldest step goes, this one comes; of one that was not finite nothing is learnt.
-void Float8::writeHistory(OpBuilder &builder, const Scale &scale) {
-  VariableOp unit = scale.unit, history = scale.history, now = scale.now;
-  Location loc = unit.getLoc();
+/// Shifts the history by one step and appends this step's amax. A step with an amax that is not
+/// finite appends 0, and so does not affect the scale. Example: history [2, 4, 1] and amax 3 give
+/// [4, 1, 3].
+void Float8::writeHistory(OpBuilder &builder, const DelayedScale &delayed) {
+  VariableOp scale = delayed.scale, history = delayed.history, now = delayed.now;
+  Location loc = scale.getLoc();
   Operation *before = builder.getInsertionPoint()->getPrevNode();
   auto one = RankedTensorType::get({1}, builder.getF32Type());
   auto truth = RankedTensorType::get({1}, builder.getI1Type());
@@ -234,8 +239,9 @@ void Float8::writeHistory(OpBuilder &builder, const Scale &scale) {
   makeWrite(builder, loc, history, steps);
   Value amax =
       ReduceOp::create(builder, loc, ReductionKind::Max, steps, llvm::ArrayRef<int64_t>{0});
-  makeWrite(builder, loc, unit,
-            Float8ScaleOp::create(builder, loc, amax.getType(), scale.format, amax, options.margin));
+  makeWrite(
+      builder, loc, scale,
+      Float8ScaleOp::create(builder, loc, amax.getType(), delayed.format, amax, options.margin));
   makeWrite(builder, loc, now, makeConstant(builder, loc, now.getTensorType(), 0));
   for (Operation *op = before ? before->getNextNode() : &builder.getBlock()->front();
        op != &*builder.getInsertionPoint(); op = op->getNextNode())

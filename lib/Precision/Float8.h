@@ -1,4 +1,4 @@
-// Rounds operands of linear layers to scaled 8-bit floats.
+// Rounds the operands of linear layers to scaled 8-bit floats.
 #ifndef PARASHARD_LIB_PRECISION_FLOAT8_H
 #define PARASHARD_LIB_PRECISION_FLOAT8_H
 
@@ -9,30 +9,35 @@
 
 namespace parashard {
 
-/// Works on functions whose ops have their types. With delayed scaling each tensor that training
-/// rounds has three variables: `fp8.NAME.unit`, by which it is held in 8 bits; `.amax.history`, the
-/// largest |x| of the steps that are remembered, from which the unit follows; and `.amax.now`, the
-/// largest of this step.
+/// Rounds linear layers in functions whose values have their final types. With delayed scaling,
+/// each tensor that training rounds has three variables:
+///
+/// - `fp8.NAME.unit`: the scale
+/// - `fp8.NAME.amax.history`: the largest |x| of each remembered step; the scale is computed from
+///   it
+/// - `fp8.NAME.amax.now`: the largest |x| of this step
 class Float8 {
 public:
   Float8(mlir::ModuleOp module, const PrecisionSpec::Float8 &options);
 
-  /// Rounds what contractions of `@micro_batch` and `@evaluate` take that have a weight and dims of
-  /// multiples of 16. Fails on others where the options ask for it, and lists them elsewhere.
+  /// Rounds the operands of contractions in `@micro_batch` and `@evaluate` that have a weight and
+  /// whose dims are multiples of 16. Reports the contractions with other dims: as an error with
+  /// misfit=error, else as a warning.
   mlir::LogicalResult run();
 
 private:
-  /// What one function rounds.
+  /// The rounded values of one function.
   struct Work {
     bool trains = false;
-    llvm::StringMap<unsigned> taken; ///< contractions of each weight
-    /// By value and format.
+    llvm::StringMap<unsigned> taken; ///< number of contractions per weight
+    /// Rounded values, by value and format.
     llvm::DenseMap<std::pair<mlir::Value, unsigned>, ps::Quantized> rounded;
-    llvm::DenseMap<mlir::Value, mlir::Value> largest; ///< current scaling: by value
+    llvm::DenseMap<mlir::Value, mlir::Value>
+        largest; ///< largest |x| by value, with current scaling
   };
-  /// The variables of a tensor that is scaled by earlier steps.
-  struct Scale {
-    ps::VariableOp unit, history, now;
+  /// The variables of a tensor whose scale follows from earlier steps.
+  struct DelayedScale {
+    ps::VariableOp scale, history, now;
     ps::Float8Format format;
   };
 
@@ -40,24 +45,24 @@ private:
                                    llvm::DenseMap<int64_t, Linear> &byOrigin);
   mlir::LogicalResult roundBackward(mlir::func::FuncOp function, Work &work,
                                     const llvm::DenseMap<int64_t, Linear> &byOrigin);
-  /// Operand `i` of a contraction, rounded, in its place; `name` is of its scale. Fails where a
-  /// variable cannot be made.
+  /// Replaces operand `i` of a contraction by its rounded value. `name` is that of the scale. Fails
+  /// if a variable cannot be added.
   mlir::LogicalResult round(Work &work, mlir::Operation *op, unsigned i, ps::Float8Format format,
                             const std::string &name, bool isRecorded);
   mlir::FloatType getElement(ps::Float8Format format);
-  mlir::FailureOr<mlir::Value> getUnit(Work &work, mlir::OpBuilder &builder, mlir::Operation *user,
-                                       mlir::Value value, ps::Float8Format format,
-                                       const std::string &name, bool isRecorded);
-  mlir::FailureOr<Scale> getScale(const std::string &name, ps::Float8Format format);
-  void writeHistory(mlir::OpBuilder &builder, const Scale &scale);
+  mlir::FailureOr<mlir::Value> getScale(Work &work, mlir::OpBuilder &builder, mlir::Operation *user,
+                                        mlir::Value value, ps::Float8Format format,
+                                        const std::string &name, bool isRecorded);
+  mlir::FailureOr<DelayedScale> getDelayedScale(const std::string &name, ps::Float8Format format);
+  void writeHistory(mlir::OpBuilder &builder, const DelayedScale &delayed);
 
   mlir::ModuleOp module;
   const PrecisionSpec::Float8 &options;
   LinearFinder linears;
   VariableTable variables;
   bool hasTraining;
-  llvm::SmallVector<Scale> scales;
-  llvm::StringMap<unsigned> scaleOf; ///< by name, which of them
+  llvm::SmallVector<DelayedScale> scales;
+  llvm::StringMap<unsigned> scaleIndices; ///< index in `scales`, by name
 };
 
 } // namespace parashard

@@ -1,4 +1,4 @@
-// Finds the linear layers that are computed in fp8, and lists those whose dims do not fit.
+// Finds the linear layers to compute in fp8, and reports those whose dims do not fit.
 #include "Linears.h"
 #include "TypeAssigner.h"
 #include "lib/IR/Symbols.h"
@@ -16,15 +16,17 @@ VariableOp getReadVariable(Value value) {
 }
 
 namespace {
-constexpr int64_t kMultiple = 16; ///< of dims, as the hardware wants them
+/// Required divisor of all dims, as fp8 matmuls of the hardware need.
+constexpr int64_t kMultiple = 16;
 
 bool isOfWeight(VariableOp variable) {
   return variable && (variable.getKind() == VariableKind::Copy ||
                       variable.getKind() == VariableKind::Parameter);
 }
 
-/// Elements of a result's row dims, of its column dims, and of what is added up: of each matmul
-/// where there is a batch of them (experts), since each has to fit.
+/// Returns the number of elements of the result's row dims, of its column dims, and of the summed
+/// dims. Batch dims (such as experts) are not counted, since each matmul of the batch has to fit.
+/// Example: [8, 32, 64] x [8, 64, 128], batched over 8, gives {32, 128, 64}.
 std::array<int64_t, 3> getSizes(ContractOp op) {
   std::array<int64_t, 3> sizes{1, 1, 1};
   llvm::ArrayRef<int64_t> right = op.getRhsLabels(), result = op.getResultLabels();
@@ -81,16 +83,17 @@ LogicalResult LinearFinder::reportMisfits() {
   if (misfits.empty())
     return success();
   bool fails = options.failsOnMisfit;
-  InFlightDiagnostic said = fails ? module.emitError() : module.emitWarning();
-  said << "--precision fp8 needs dims that are multiples of " << kMultiple << "; " << misfits.size()
-       << (misfits.size() == 1 ? " linear layer has" : " linear layers have") << " others"
-       << (fails ? "; pad them, or leave these in bf16 by exclude=GLOB or misfit=bf16"
-           : misfits.size() == 1 ? ", and stays in bf16"
-                                 : ", and stay in bf16");
+  InFlightDiagnostic report = fails ? module.emitError() : module.emitWarning();
+  report << "--precision fp8 needs dims that are multiples of " << kMultiple << "; "
+         << misfits.size() << (misfits.size() == 1 ? " linear layer has" : " linear layers have")
+         << " other dims"
+         << (fails ? "; pad the dims, or keep the layers in bf16 with exclude=GLOB or misfit=bf16"
+             : misfits.size() == 1 ? " and stays in bf16"
+                                   : " and stay in bf16");
   for (auto &[op, text] : llvm::ArrayRef(misfits).take_front(kMostNotes))
-    said.attachNote(op->getLoc()) << text;
+    report.attachNote(op->getLoc()) << text;
   if (misfits.size() > kMostNotes)
-    said.attachNote() << "and " << misfits.size() - kMostNotes << " more";
+    report.attachNote() << "and " << misfits.size() - kMostNotes << " more";
   return failure(fails);
 }
 

@@ -1,4 +1,4 @@
-// Finds the linear layers that are computed in fp8, and lists those whose dims do not fit.
+// Finds the linear layers to compute in fp8, and reports those whose dims do not fit.
 #ifndef PARASHARD_LIB_PRECISION_LINEARS_H
 #define PARASHARD_LIB_PRECISION_LINEARS_H
 
@@ -6,28 +6,30 @@
 
 namespace parashard {
 
-/// A contraction of forward with one weight.
+/// A contraction of the forward with one weight.
 struct Linear {
-  std::string name; ///< of its weight; with a number where there are several
+  std::string
+      name; ///< name of the weight; with a number after the first contraction of that weight
   ps::ContractOp op;
   bool weightIsLeft = false;
-  mlir::Value input, weight; ///< as they were before they were rounded
+  mlir::Value input, weight; ///< operands of `op` before rounding
 };
 
-/// The variable that a value is read from, also where its elements are moved; or null.
+/// Returns the variable that a value is read from, possibly with its elements moved; else null.
 ps::VariableOp getReadVariable(mlir::Value value);
 
-/// Looks at functions whose ops have their types.
+/// Finds linear layers in functions whose values have their final types.
 class LinearFinder {
 public:
   LinearFinder(mlir::ModuleOp module, const PrecisionSpec::Float8 &options)
       : module(module), options(options) {}
 
-  /// The contraction with its weight, if it is one of forward that may be rounded.
+  /// Returns the linear layer of `op` if it is a contraction of the forward that may be rounded.
   std::optional<Linear> match(mlir::Operation *op) const;
-  /// Whether all its dims are multiples of 16; others are kept for the report.
+  /// Returns true if all dims are multiples of 16. Records the layer for the report if not, and if
+  /// `isReported`.
   bool fits(const Linear &linear, bool isReported);
-  /// Lists what did not fit: a warning, or an error where the options ask for it.
+  /// Reports the recorded layers: as an error with misfit=error, else as a warning.
   mlir::LogicalResult reportMisfits();
 
 private:

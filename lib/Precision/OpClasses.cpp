@@ -1,4 +1,4 @@
-// The class of precision of each op: its own, or the one that the user asks for.
+// Finds the precision class of each op, and applies the user's overrides.
 #include "OpClasses.h"
 #include "lib/IR/ModulePath.h"
 #include "shared/Globs.h"

@@ -1,4 +1,4 @@
-// The class of precision of each op: its own, or the one that the user asks for.
+// Finds the precision class of each op, and applies the user's overrides.
 #ifndef PARASHARD_LIB_PRECISION_OPCLASSES_H
 #define PARASHARD_LIB_PRECISION_OPCLASSES_H
 
@@ -7,7 +7,7 @@
 
 namespace parashard {
 
-/// Whether a glob is of the op's name, or of its module or one around it.
+/// Returns true if the glob matches the op's name, the path of its module, or an enclosing module.
 bool matchesOp(mlir::Operation *op, llvm::StringRef glob);
 bool matchesAny(mlir::Operation *op, llvm::ArrayRef<std::string> globs);
 
@@ -17,7 +17,7 @@ public:
   explicit OpClasses(const PrecisionSpec &spec) : spec(spec) {}
   /// Returns the precision that the op declares, with the user's overrides of its class.
   ps::OpPrecision lookup(mlir::Operation *op) const;
-  /// Fails with a diagnostic on a glob that matches no op of the module.
+  /// Fails with a diagnostic if a glob matches no op of the module.
   mlir::LogicalResult checkGlobs(mlir::ModuleOp module) const;
 
 private:

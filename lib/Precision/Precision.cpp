@@ -1,4 +1,4 @@
-// The pass that decides in which type each op computes.
+// ps-precision: chooses the type in which each op computes.
 #include "parashard/Precision.h"
 #include "Float8.h"
 #include "TypeAssigner.h"
@@ -17,7 +17,8 @@ using namespace ps;
 
 Type getElement(VariableOp variable) { return variable.getTensorType().getElementType(); }
 
-/// A constant's numbers in another type; other initial values have no type of their own.
+/// Converts the numbers of a constant to another type. Returns other initial values unchanged,
+/// since they have no type of their own.
 Attribute convertInitial(Attribute init, FloatType type) {
   auto numbers = dyn_cast_or_null<DenseFPElementsAttr>(init);
   if (!numbers)
@@ -30,7 +31,7 @@ Attribute convertInitial(Attribute init, FloatType type) {
   });
 }
 
-/// Parameters, and what is kept for each, in `type`.
+/// Changes parameters, and the variables that belong to one, to `type`.
 void narrowVariables(ModuleOp module, FloatType type) {
   for (auto variable : module.getOps<VariableOp>()) {
     bool isOfParameter = llvm::is_contained({VariableKind::Parameter, VariableKind::Gradient,
@@ -46,7 +47,8 @@ void narrowVariables(ModuleOp module, FloatType type) {
   }
 }
 
-/// In `@update`, reads of narrow variables are widened at once, and what is written is narrowed.
+/// Converts the values read in `@update` to f32, and the written values back to the variable's
+/// type.
 void widenUpdate(func::FuncOp update) {
   auto wide = Float32Type::get(update.getContext());
   OpBuilder builder(update.getContext());
@@ -65,16 +67,17 @@ void widenUpdate(func::FuncOp update) {
       builder.setInsertionPoint(&op);
     if (reads)
       value.setType(variable.getTensorType());
-    Value other = makeConvert(builder, op.getLoc(), value, reads ? wide : getElement(variable));
-    copyMarks(&op, other.getDefiningOp());
+    Value converted = makeConvert(builder, op.getLoc(), value, reads ? wide : getElement(variable));
+    copyMarks(&op, converted.getDefiningOp());
     if (reads)
-      value.replaceAllUsesExcept(other, other.getDefiningOp());
+      value.replaceAllUsesExcept(converted, converted.getDefiningOp());
     else
-      op.setOperand(0, other);
+      op.setOperand(0, converted);
   }
 }
 
-/// Gradients are added up over ranks in `type`.
+/// Converts gradients to `type` and back where `@update` reads them, so that their all-reduce runs
+/// in `type`.
 void narrowReductions(func::FuncOp update, FloatType type) {
   OpBuilder builder(update.getContext());
   for (auto read : llvm::make_early_inc_range(update.getOps<ReadOp>())) {
@@ -90,7 +93,8 @@ void narrowReductions(func::FuncOp update, FloatType type) {
   }
 }
 
-/// The same where gradients are combined in each micro-batch, before they are accumulated.
+/// Converts gradients to `type` and back before each accumulation. For ZeRO stages that reduce
+/// gradients in each micro-batch.
 void narrowAccumulations(func::FuncOp function, FloatType type) {
   OpBuilder builder(function.getContext());
   for (auto accumulate : function.getOps<AccumulateOp>()) {
@@ -108,8 +112,8 @@ void narrowAccumulations(func::FuncOp function, FloatType type) {
   }
 }
 
-/// What is read, spread over rows and then narrowed (a bias) is narrowed first: a parameter's copy
-/// is what is spread.
+/// Moves a narrowing conversion from a broadcast to its operand: convert(broadcast(read(bias)))
+/// becomes broadcast(convert(read(bias))). Then only the parameter's 16-bit copy is read.
 void narrowBeforeSpreading(func::FuncOp function) {
   for (auto convert : llvm::make_early_inc_range(function.getOps<ConvertOp>())) {
     auto broadcast = convert.getOperand().getDefiningOp<BroadcastOp>();
@@ -131,12 +135,12 @@ void narrowBeforeSpreading(func::FuncOp function) {
   }
 }
 
-/// Makes variables of parameters' conversions.
+/// Replaces conversions of parameters by variables that hold the converted copies.
 class CopyMaker {
 public:
   explicit CopyMaker(ModuleOp module) : module(module), variables(module) {}
 
-  /// Reads copies where a function converts parameters.
+  /// Replaces the conversions of parameters in a function by reads of copies.
   LogicalResult replaceConversions(func::FuncOp function) {
     for (auto op : llvm::make_early_inc_range(function.getOps<ConvertOp>())) {
       auto read = op.getOperand().getDefiningOp<ReadOp>();
@@ -190,7 +194,7 @@ private:
   llvm::DenseMap<StringRef, SmallVector<VariableOp, 1>> copies;
 };
 
-/// Whether gradients may be added up over ranks: true where the mesh is not known.
+/// Returns true if gradients may be reduced over ranks. Returns true if the mesh is not known.
 bool splitsGradients(MeshOp mesh) {
   return !mesh || llvm::any_of(mesh.getAxes().getAsRange<AxisAttr>(), [](AxisAttr axis) {
     return axis.getKind() != AxisKind::Pipeline && axis.getDevices() > 1;
@@ -212,7 +216,7 @@ struct PrecisionPass : impl::PrecisionPassBase<PrecisionPass> {
       return;
     if (!splitsGradients(getMesh(getOperation())))
       getOperation().emitWarning("--gradient-reduction bf16 has no effect: the mesh has one rank "
-                                 "per stage, and no gradient is added up over ranks");
+                                 "per stage, so no gradient is reduced over ranks");
     FloatType narrow = BFloat16Type::get(&getContext());
     if (zero >= 2)
       for (auto function : getOperation().getOps<func::FuncOp>())
@@ -240,8 +244,8 @@ private:
       return variable.getKind() == VariableKind::Gradient;
     });
     if (spec.scalesLoss() && hasGradients && !module.lookupSymbol(kLossScaleSymbol))
-      return module.emitError("--precision fp16: the loss of this module is not scaled, so that "
-                              "small gradients would vanish; compile from the model itself");
+      return module.emitError("--precision fp16: the loss of this module is not scaled, so "
+                              "small gradients would underflow; compile from the model itself");
     CopyMaker copies(module);
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function == update)

@@ -1,4 +1,4 @@
-// The text of --precision.
+// Parses the value of --precision.
 #include "parashard/Precision.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -11,7 +11,7 @@ llvm::Error fail(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-/// Reads one part behind the type; says what is wrong with it, or nothing.
+/// Parses one part after the type. Returns an error message, or nullopt on success.
 class PartReader {
 public:
   explicit PartReader(PrecisionSpec &spec) : spec(spec), float8(spec.float8) {}
@@ -21,7 +21,7 @@ public:
     bool isClass = key == "keep-fp32" || key == "compute";
     if (!value.empty() && isClass) {
       if (spec.kind == PrecisionSpec::Kind::Fp32)
-        return "fp32 has no classes to override; use bf16";
+        return "fp32 has no precision classes to override; use bf16";
       (key == "compute" ? spec.compute : spec.keepFp32).push_back(value.str());
       return std::nullopt;
     }
@@ -29,10 +29,10 @@ public:
         llvm::is_contained({"scaling", "history", "margin", "misfit", "include", "exclude"}, key);
     if (value.empty() || !isFloat8)
       return "'" + part.str() +
-             "' is neither keep-fp32=GLOB nor compute=GLOB (GLOB: of ops, such as ps.softmax, "
-             "or of modules, such as lm_head)";
+             "' is neither keep-fp32=GLOB nor compute=GLOB (GLOB matches ops, such as "
+             "ps.softmax, or modules, such as lm_head)";
     if (spec.kind != PrecisionSpec::Kind::Fp8)
-      return "'" + part.str() + "' is for fp8 alone";
+      return "'" + part.str() + "' needs fp8";
     return readFloat8(key, value);
   }
 
@@ -81,17 +81,17 @@ llvm::Expected<PrecisionSpec> parsePrecision(llvm::StringRef text) {
                   .Case("fp8", Kind::Fp8)
                   .Default(std::nullopt);
   if (!kind)
-    return fail("--precision takes fp32, bf16, fp16, half or fp8, and after that keep-fp32=GLOB or "
-                "compute=GLOB, not '" +
+    return fail("--precision takes fp32, bf16, fp16, half or fp8, optionally followed by "
+                "keep-fp32=GLOB or compute=GLOB, not '" +
                 text + "'");
   PrecisionSpec spec;
   spec.kind = *kind;
   PartReader reader(spec);
   for (llvm::StringRef part : llvm::ArrayRef(parts).drop_front())
-    if (std::optional<std::string> wrong = reader.read(part))
-      return fail("--precision " + text + ": " + *wrong);
+    if (std::optional<std::string> error = reader.read(part))
+      return fail("--precision " + text + ": " + *error);
   if (!spec.float8.delayed && text.contains("history="))
-    return fail("--precision " + text + ": history is of scaling=delayed");
+    return fail("--precision " + text + ": history needs scaling=delayed");
   return spec;
 }
 

@@ -1,4 +1,4 @@
-// Gives the values of a function their types by the classes of its ops.
+// Assigns types to the values of a function by the precision classes of its ops.
 #include "TypeAssigner.h"
 #include "lib/IR/Cloneable.h"
 #include "lib/IR/Stages.h"
@@ -26,7 +26,7 @@ void TypeAssigner::run() {
   matchResults(block.getTerminator());
 }
 
-bool TypeAssigner::isOwn(Value value) const {
+bool TypeAssigner::isConvertible(Value value) const {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && (type.getElementType() == wide || type.getElementType() == narrow);
 }
@@ -44,14 +44,14 @@ void TypeAssigner::matchVariable(Operation *op) {
     return;
   }
   auto type = dyn_cast<FloatType>(variable.getTensorType().getElementType());
-  if (Value value = op->getOperand(0); type && isOwn(value))
+  if (Value value = op->getOperand(0); type && isConvertible(value))
     op->setOperand(0, convert(value, type, op));
 }
 
 void TypeAssigner::matchResults(Operation *end) {
   for (OpOperand &operand : end->getOpOperands()) {
     Type type = getElementTypeOrSelf(function.getResultTypes()[operand.getOperandNumber()]);
-    if (isOwn(operand.get()))
+    if (isConvertible(operand.get()))
       operand.set(convert(operand.get(), cast<FloatType>(type), end));
   }
 }
@@ -62,23 +62,23 @@ void TypeAssigner::assign(Operation *op) {
   bool isActive = llvm::any_of(op->getOperands(), [&](Value v) { return active.contains(v); });
   if (isActive)
     active.insert(op->result_begin(), op->result_end());
-  ps::OpPrecision row = classes.lookup(op);
+  ps::OpPrecision precision = classes.lookup(op);
   FloatType type = isa<ConvertOp>(op) ? FloatType() : chooseType(op, precision);
   if (!type)
     return;
-  // With a number that the narrow type has not: rounded once, at the end, as a scalar operand in
-  // PyTorch.
+  // The op has a number that the narrow type cannot represent. The op then computes in f32 and its
+  // result is rounded once, as PyTorch does with scalar operands.
   bool roundsAtEnd =
       type == narrow && precision.kind == ps::PrecisionClass::Widest && hasInexactNumber(op);
   if (roundsAtEnd)
     type = wide;
   for (OpOperand &operand : op->getOpOperands())
-    if (isOwn(operand.get()) && operand.getOperandNumber() < unsigned(precision.operands))
+    if (isConvertible(operand.get()) && operand.getOperandNumber() < unsigned(precision.operands))
       operand.set(convert(operand.get(), type, op));
   bool isGradient = precision.kind == ps::PrecisionClass::Compute && !all &&
                     getPhase(op) == Phase::BackwardWeight;
   for (OpResult result : op->getResults())
-    if (isOwn(result) && result.getResultNumber() < unsigned(precision.results))
+    if (isConvertible(result) && result.getResultNumber() < unsigned(precision.results))
       result.setType(cast<RankedTensorType>(result.getType()).clone(isGradient ? wide : type));
   if (roundsAtEnd)
     for (OpResult result : op->getResults())
@@ -102,7 +102,7 @@ static bool isSplat(Value value) {
 
 bool TypeAssigner::hasInexactNumber(Operation *op) const {
   return llvm::any_of(op->getOperands(), [&](Value operand) {
-    if (!isOwn(operand) || !isSplat(operand))
+    if (!isConvertible(operand) || !isSplat(operand))
       return false;
     auto numbers = cast<DenseFPElementsAttr>(cast<ConstantOp>(getOrigin(operand)).getValue());
     APFloat value = numbers.getSplatValue<APFloat>();
@@ -112,9 +112,9 @@ bool TypeAssigner::hasInexactNumber(Operation *op) const {
   });
 }
 
-/// All that is to use a result uses it narrowed.
+/// Converts the result to the narrow type for all of its uses.
 void TypeAssigner::narrowUses(OpResult result) {
-  if (!isOwn(result))
+  if (!isConvertible(result))
     return;
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : result.getUses())
@@ -133,7 +133,8 @@ FloatType TypeAssigner::chooseType(Operation *op, const ps::OpPrecision &precisi
                               std::min<unsigned>(precision.operands, op->getNumOperands())));
 }
 
-/// A parameter that is added to what a `compute` op yields has no type of its own there.
+/// Returns true if `bias` is a parameter and `sum` the result of a `Compute` op. The bias then
+/// takes the type of the sum.
 bool TypeAssigner::isBiasOf(Value bias, Value sum) {
   auto read = dyn_cast_or_null<ReadOp>(getOrigin(bias));
   return read && active.contains(read.getResult()) && computed.contains(sum);
@@ -142,11 +143,11 @@ bool TypeAssigner::isBiasOf(Value bias, Value sum) {
 FloatType TypeAssigner::chooseWidest(Operation *op, ValueRange operands) {
   if (isa<AddOp>(op))
     for (auto [x, y] : {std::pair(operands[0], operands[1]), {operands[1], operands[0]}})
-      if (isOwn(x) && isOwn(y) && isBiasOf(x, y))
+      if (isConvertible(x) && isConvertible(y) && isBiasOf(x, y))
         return cast<FloatType>(getElementTypeOrSelf(y.getType()));
   FloatType widest;
   for (Value operand : operands)
-    if (isOwn(operand) && !isSplat(operand) && widest != wide)
+    if (isConvertible(operand) && !isSplat(operand) && widest != wide)
       widest = cast<FloatType>(getElementTypeOrSelf(operand.getType()));
   return widest;
 }
@@ -160,17 +161,17 @@ Value TypeAssigner::convert(Value value, FloatType type, Operation *user) {
     return value;
   auto known = value.getDefiningOp<ConvertOp>();
   if (known && type == narrow && getElementTypeOrSelf(known.getOperand().getType()) == narrow)
-    return known.getOperand(); // widening loses nothing
-  // What is widened in forward is widened again in backward, so that the narrow value is saved.
-  bool isApart = type == wide && isBackward(user);
-  Value &result = converted[{value, type, unsigned(isApart)}];
+    return known.getOperand(); // widening was lossless
+  // The backward widens values again, so that the narrow value is the one that is saved.
+  bool isSeparate = type == wide && isBackward(user);
+  Value &result = converted[{value, type, unsigned(isSeparate)}];
   if (!result)
     result = makeConvert(value, type, user)->getResult(0);
   return result;
 }
 
-/// What is narrowed belongs to the op that made it: it is what crosses segments and is saved. What
-/// is widened belongs to its user.
+/// Creates a conversion. A narrowing conversion belongs to the producer, so that the narrow value
+/// is sent between segments and saved. A widening conversion belongs to its user.
 Operation *TypeAssigner::makeConvert(Value value, FloatType type, Operation *user) {
   Operation *producer = value.getDefiningOp();
   bool atProducer = type == narrow && producer && !cloneable.contains(producer);

@@ -2,7 +2,7 @@
 // RUN: ps-opt %s --ps-precision=precision=fp8 2>/dev/null | FileCheck %s
 // RUN: ps-opt %s --ps-precision=precision=fp8 2>&1 >/dev/null | FileCheck %s --check-prefix=SAID
 
-// SAID: warning: --precision fp8 needs dims that are multiples of 16; 1 linear layer has others, and stays in bf16
+// SAID: warning: --precision fp8 needs dims that are multiples of 16; 1 linear layer has other dims and stays in bf16
 // SAID: {{.*}}note: {{.*}}few: 4 x 32 by 32 x 16
 module {
   ps.variable parameter @few : tensor<4x32x16xf32>

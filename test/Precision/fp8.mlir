@@ -9,10 +9,10 @@
 // The twin: what is excluded stays as bf16 has it, and so does what does not fit.
 // NONE-NOT: quantize
 // NONE-NOT: fp8
-// SAID: warning: --precision fp8 needs dims that are multiples of 16; 1 linear layer has others, and stays in bf16
+// SAID: warning: --precision fp8 needs dims that are multiples of 16; 1 linear layer has other dims and stays in bf16
 // SAID: {{.*}}note: {{.*}}odd: 16 x 32 by 32 x 8
 
-// MISFIT: error: --precision fp8 needs dims that are multiples of 16; 1 linear layer has others; pad them
+// MISFIT: error: --precision fp8 needs dims that are multiples of 16; 1 linear layer has other dims; pad the dims
 // MISFIT: {{.*}}note: {{.*}}odd: 16 x 32 by 32 x 8
 
 // STATE-DAG: ps.variable buffer @fp8.w.input.unit init dense<1.000000e+00> : tensor<f32> transient

@@ -281,7 +281,7 @@ def scales_of(tmp_path, archive, precision):
 def test_dims_that_do_not_fit_are_listed(tmp_path):
     archive = models.gpt2(vocabulary=90).export(tmp_path / "model.pt2")
     names, said = scales_of(tmp_path, archive, "fp8")
-    assert "1 linear layer has others, and stays in bf16" in said
+    assert "1 linear layer has other dims and stays in bf16" in said
     assert "transformer.wte.weight: 64 x 32 by 32 x 90" in said and "modeling_gpt2.py" in said
     assert len(names) == 2 * (3 * 6 - 2) and not any("wte" in name for name in names)
     said = oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x", "--precision", "fp8,misfit=error"], tmp_path, expect=2)
@@ -300,10 +300,10 @@ def test_include_and_exclude(tmp_path):
 @pytest.mark.parametrize("text, words", [
     ("fp8,scaling=often", "scaling takes delayed or current, not 'often'"),
     ("fp8,history=0", "history takes a number from 1 to 65536, not '0'"),
-    ("fp8,scaling=current,history=4", "history is of scaling=delayed"),
+    ("fp8,scaling=current,history=4", "history needs scaling=delayed"),
     ("fp8,margin=x", "margin takes a number from 0 to 32, not 'x'"),
     ("fp8,misfit=", "'misfit=' is neither"),
-    ("bf16,scaling=current", "'scaling=current' is for fp8 alone"),
+    ("bf16,scaling=current", "'scaling=current' needs fp8"),
     ("fp8,exclude=lm_heat", "--precision exclude=lm_heat matches no op and no module of the model; the nearest names are 'lm_head'"),
 ])  # fmt: skip
 def test_says_what_is_wrong(tmp_path, text, words):

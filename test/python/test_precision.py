@@ -228,7 +228,7 @@ def state_of(folder):
     ("bfloat16", "takes fp32, bf16, fp16, half or fp8"),
     ("bf16,keep=lm_head", "'keep=lm_head' is neither keep-fp32=GLOB nor compute=GLOB"),
     ("bf16,keep-fp32=", "is neither keep-fp32=GLOB"),
-    ("fp32,compute=ps.add", "fp32 has no classes to override"),
+    ("fp32,compute=ps.add", "fp32 has no precision classes to override"),
     ("bf16,keep-fp32=transformer.g.0",
      "--precision keep-fp32=transformer.g.0 matches no op and no module of the model; the nearest names are 'transformer.h.0"),
 ])  # fmt: skip
