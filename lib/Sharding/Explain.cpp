@@ -1,4 +1,4 @@
-// Reads the plan off the marks of a module and prints it.
+// Reads the sharding plan from the marks of a module and prints it.
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Reasons.h"
 #include "shared/PrintableText.h"
@@ -36,7 +36,7 @@ public:
   }
 
 private:
-  /// The model's name; the symbol for a part of a variable that was split.
+  /// Returns the model's name of a variable, or the symbol for a part of a variable that was split.
   static std::string getName(VariableOp variable) {
     StringRef name = variable.getDisplayName(), symbol = variable.getSymName();
     return symbol.starts_with(name) ? symbol.str() : name.str();
@@ -74,7 +74,7 @@ void printTable(ArrayRef<std::vector<std::string>> given, llvm::raw_ostream &os)
   std::vector<std::vector<std::string>> rows(given.begin(), given.end());
   for (std::vector<std::string> &row : rows)
     for (std::string &cell : row)
-      cell = escapeControls(cell); // names of the model
+      cell = escapeControls(cell); // names come from the model
   std::vector<size_t> widths(rows.front().size(), 0);
   for (const std::vector<std::string> &row : rows)
     for (auto [i, cell] : llvm::enumerate(row))
@@ -92,7 +92,7 @@ static bool isOfForward(Operation *op) {
   return !phase || phase.getValue() == Phase::Forward;
 }
 
-/// A table under its heading; nothing when it has no rows.
+/// Prints a table under its heading; prints nothing without rows.
 static void printSection(StringRef heading, ArrayRef<std::vector<std::string>> rows,
                          llvm::raw_ostream &os) {
   if (rows.size() == 1)
@@ -101,7 +101,7 @@ static void printSection(StringRef heading, ArrayRef<std::vector<std::string>> r
   printTable(rows, os);
 }
 
-/// Which form each attention of the forward got.
+/// Prints the form chosen for each attention of the forward.
 static void printAttentionForms(ModuleOp module, llvm::raw_ostream &os) {
   std::vector<std::vector<std::string>> rows = {{"at", "form"}};
   module.walk([&](AttentionOp op) {
@@ -112,7 +112,7 @@ static void printAttentionForms(ModuleOp module, llvm::raw_ostream &os) {
   printSection("attention", rows, os);
 }
 
-/// The values of the forward that the policy splits, and why.
+/// Prints the values of the forward that the policy splits, and the reasons.
 static void printSplitValues(ModuleOp module, llvm::raw_ostream &os) {
   std::vector<std::vector<std::string>> rows = {{"at", "sharding", "why"}};
   module.walk([&](Operation *op) {
@@ -126,7 +126,7 @@ static void printSplitValues(ModuleOp module, llvm::raw_ostream &os) {
 
 ShardingExplanation explainShardings(ModuleOp module) { return Explainer(module).run(); }
 
-/// 8192x384xf32
+/// Returns the shape and dtype of a parameter. Example: 8192x384xf32.
 static std::string getType(const ExplainedParameter &parameter) {
   std::string text;
   for (int64_t size : parameter.shape)
@@ -136,7 +136,7 @@ static std::string getType(const ExplainedParameter &parameter) {
 
 void print(const ShardingExplanation &explanation, llvm::raw_ostream &os) {
   os << "mesh: " << explanation.mesh << "\n\nparameters\n";
-  std::vector<std::vector<std::string>> rows = {{"name", "type", "sharding", "a rank", "why"}};
+  std::vector<std::vector<std::string>> rows = {{"name", "type", "sharding", "per rank", "why"}};
   for (const ExplainedParameter &p : explanation.parameters)
     rows.push_back({p.name, getType(p), p.sharding, formatBytes(p.bytes), p.reason});
   printTable(rows, os);

@@ -1,5 +1,5 @@
-// The plan in words: why each parameter lies as it does. Its collectives:
-// lib/Partition/ExplainCollectives.cpp.
+// Explains the sharding of each parameter. lib/Partition/ExplainCollectives.cpp explains
+// collectives.
 #ifndef PARASHARD_LIB_SHARDING_EXPLAIN_H
 #define PARASHARD_LIB_SHARDING_EXPLAIN_H
 
@@ -10,13 +10,13 @@
 namespace parashard::ps {
 
 struct ExplainedParameter {
-  std::string name;           ///< as in the model
-  std::vector<int64_t> shape; ///< of all of it
-  std::string dtype;          ///< f32
-  std::vector<int64_t> local; ///< the shape that each rank holds
+  std::string name;           ///< the model's name
+  std::vector<int64_t> shape; ///< shape of the whole tensor
+  std::string dtype;          ///< such as f32
+  std::vector<int64_t> local; ///< shape of the shard on each rank
   std::string sharding;       ///< as printed inside #ps.sharding, without the mesh
   std::string reason;
-  int64_t bytes = 0; ///< that one rank holds
+  int64_t bytes = 0; ///< bytes on one rank
   VariableOp variable;
 };
 
@@ -25,22 +25,22 @@ struct ShardingExplanation {
   std::vector<ExplainedParameter> parameters;
 };
 
-/// Reads the plan off a module at level 2.
+/// Reads the plan from a module at level 2.
 ShardingExplanation explainShardings(mlir::ModuleOp module);
-/// As an aligned table.
+/// Prints the plan as an aligned table.
 void print(const ShardingExplanation &explanation, llvm::raw_ostream &os);
 
-/// A sharding without its mesh: `[{"tp"}, {}]`.
+/// Formats a sharding without its mesh. Example: `[{"tp"}, {}]`.
 std::string describe(ShardingAttr sharding);
-/// `1536 B`, `288 KiB`, `26 MiB`
+/// Formats a number of bytes. Examples: `1536 B`, `288 KiB`, `26 MiB`.
 std::string formatBytes(int64_t bytes);
-/// Rows of equally many cells, aligned.
+/// Prints rows with equal numbers of cells as an aligned table.
 void printTable(llvm::ArrayRef<std::vector<std::string>> rows, llvm::raw_ostream &os);
 
-/// On the module: the plan in words, for the levels where the marks on ops are gone. From level 3
-/// on the collectives stand in it too.
+/// Module attribute: the text of the plan, for levels at which the marks on ops are gone. From
+/// level 3 on, the text includes the collectives.
 inline constexpr llvm::StringLiteral kExplanationMark = "ps.explanation";
-/// The recorded words; those of the marks where none are recorded.
+/// Returns the recorded text of the plan, or derives it from the marks if none is recorded.
 std::string getExplanation(mlir::ModuleOp module);
 
 } // namespace parashard::ps

@@ -1,4 +1,4 @@
-// The pass that prints the plan, or keeps its words in the module.
+// ps-explain-shardings: prints the plan, or stores its text in the module.
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Passes.h"
 #include "lib/Sharding/Reasons.h"
@@ -17,7 +17,7 @@ struct ExplainShardingsPass : impl::ExplainShardingsPassBase<ExplainShardingsPas
   void runOnOperation() override {
     ModuleOp module = getOperation();
     if (!ps::getMesh(module)) {
-      module.emitError() << "there is no ps.mesh; run ps-set-mesh first";
+      module.emitError() << "the module has no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
     std::string text = ps::getExplanation(module);

@@ -1,4 +1,4 @@
-// The policies that need no search: everything whole, and a user's JSON file.
+// Implements the policies that need no search: everything replicated, and a user's JSON file.
 #include "lib/Sharding/Policy.h"
 #include "lib/Support/JsonDocument.h"
 #include "lib/Support/Parameters.h"
@@ -42,7 +42,7 @@ public:
       return fail("expected an object {\"GLOB\": {\"DIM\": [\"axis\", ...]}}");
     std::vector<Seed> seeds;
     Members globs = json->getRoot().getMembers();
-    // In the order of the text: the first glob wins.
+    // In the order of the text, since the first matching glob wins.
     for (const auto &[glob, value] : globs)
       if (llvm::Error error = readGlob(glob, value, seeds))
         return std::move(error);
@@ -84,11 +84,11 @@ private:
       seeds.push_back({unsigned(i), *splits, ("policy " + path + ": \"" + glob + "\"").str()});
     }
     if (any && !without.empty())
-      notes.push_back(("sharding policy " + path + ": \"" + glob + "\" passes over " +
-                       llvm::Twine(without.size()) + " parameters that lack a dim of it (" +
+      notes.push_back(("sharding policy " + path + ": \"" + glob + "\" skips " +
+                       llvm::Twine(without.size()) + " parameters without one of its dims (" +
                        listKeys(dims) + "): " + joinSome(without))
                           .str());
-    if (!any && missing) // not one has them
+    if (!any && missing) // all matching parameters lack a dim
       return readDims(glob, *missing, dims).takeError();
     if (any)
       return llvm::Error::success();
@@ -96,7 +96,7 @@ private:
   }
 
   std::string listParameters() const {
-    llvm::SetVector<StringRef> names; // the parts of a split parameter share one name
+    llvm::SetVector<StringRef> names; // parts of a split parameter share one name
     for (const ShardingNode &node : graph.nodes)
       if (isDecidable(node))
         names.insert(VariableOp(node.variable).getDisplayName());
@@ -113,7 +113,8 @@ private:
       return std::nullopt;
     return dim < 0 ? dim + rank : dim;
   }
-  /// Whether the tensor has those dims; what is no number is left to readDims.
+  /// Returns true if the tensor has the dims of all keys. readDims reports keys that are not
+  /// numbers.
   static bool hasDims(const ShardingNode &node, const Members &dims) {
     int64_t dim;
     return llvm::all_of(dims, [&](auto &entry) {
@@ -138,7 +139,7 @@ private:
     for (int64_t size : node.shape)
       splits.push_back(wholeSplit(size));
     SmallVector<StringAttr> used;
-    std::map<size_t, StringRef> keys; ///< by dim
+    std::map<size_t, StringRef> keys; ///< keys by dim
     for (auto &[key, axes] : dims) {
       std::optional<size_t> dim = findDim(node, key);
       if (!dim)
@@ -176,12 +177,12 @@ private:
       if (!graph.mesh.splitsTensors(axis))
         return fail(where + ": axis \"" + *text + "\" is of kind " +
                     stringifyAxisKind(graph.mesh.getKind(axis)) +
-                    ": its devices run different stages of the model, so no tensor is split over "
-                    "it; " +
+                    ": its devices run different stages of the model, so tensors cannot be split "
+                    "over this axis; " +
                     describeAllowed());
       if (llvm::is_contained(used, axis))
         return fail("axis \"" + *text + "\" is used twice for " + variable +
-                    "; an axis splits one dim of a tensor");
+                    "; an axis can split one dim of a tensor");
       used.push_back(axis);
       axes.push_back(axis);
     }

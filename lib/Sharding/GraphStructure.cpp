@@ -1,4 +1,4 @@
-// Reads the structure of a graph: one walk over its edges, in program order.
+// Derives the structure of a graph from one walk over its edges, in program order.
 #include "lib/Sharding/GraphStructure.h"
 
 using namespace mlir;

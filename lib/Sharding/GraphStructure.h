@@ -1,4 +1,4 @@
-// What policies ask of a graph: its forward ops, what made a value, which operand is a weight.
+// Gives policies the structure of a graph: forward ops, producers of values, and weight operands.
 #ifndef PARASHARD_LIB_SHARDING_GRAPHSTRUCTURE_H
 #define PARASHARD_LIB_SHARDING_GRAPHSTRUCTURE_H
 
@@ -6,28 +6,28 @@
 
 namespace parashard::ps {
 
-/// Reads the structure of `graph`, which must outlive it. Edges and nodes are named by number.
+/// The structure of `graph`, which must outlive this object. Edges and nodes are given by index.
 class GraphStructure {
 public:
   explicit GraphStructure(const ShardingGraph &graph);
 
-  /// The ops of the forward that depend on an input, in program order; those of `@evaluate` when
-  /// there are no others.
+  /// Returns the ops of the forward that depend on an input, in program order. Returns those of
+  /// `@evaluate` if there is no forward.
   llvm::ArrayRef<unsigned> getForward() const { return forward; }
   bool isForward(unsigned edge) const { return inForward[edge]; }
-  /// Ops of the forward and of `@evaluate` alike.
+  /// Returns true for ops of the forward and of `@evaluate`.
   bool isOfModel(unsigned edge) const { return ofModel[edge]; }
 
-  /// The edge that yields a value; -1 for an argument or a variable.
+  /// Returns the edge that computes a value; -1 for an argument or a variable.
   int getProducer(unsigned node) const { return producer[node]; }
   bool dependsOnInput(unsigned node) const { return fromInput[node]; }
 
-  /// The operand of a contraction that depends on variables alone, when the other does not; else
-  /// -1.
+  /// Returns the index of a contraction's weight: the operand that depends only on variables, while
+  /// the other depends on an input. Returns -1 if there is no such operand.
   int getWeightOperand(unsigned edge) const;
   bool isContraction(unsigned edge) const { return getWeightOperand(edge) >= 0; }
 
-  /// Ops that do not mix elements along what is split.
+  /// Returns true for ops that do not mix elements along a split dim.
   static bool isPassed(const ShardingEdge &edge);
 
 private:
@@ -41,7 +41,7 @@ private:
 };
 
 bool areWhole(const TensorSplits &splits);
-/// Every factor of a rule whole.
+/// Returns factors for a rule without any splits.
 llvm::SmallVector<Split> makeWholeFactors(const ShardingRule &rule);
 
 } // namespace parashard::ps

@@ -1,4 +1,4 @@
-// The megatron policy: column and row parallel pairs found from the graph's structure.
+// Implements the megatron policy: finds column and row parallel pairs in the graph.
 #include "lib/Sharding/GraphStructure.h"
 #include "lib/Sharding/Policy.h"
 #include "lib/Sharding/Reasons.h"
@@ -12,10 +12,10 @@ using namespace mlir;
 namespace parashard::ps {
 
 namespace {
-/// Seeds that belong together: all of them hold, or none does.
+/// Seeds that belong together: either all of them apply, or none.
 struct Plan {
   llvm::MapVector<unsigned, TensorSplits> variables;
-  llvm::DenseSet<unsigned> visited; ///< values
+  llvm::DenseSet<unsigned> visited; ///< values already walked
   bool failed = false;
 };
 
@@ -42,26 +42,26 @@ public:
   }
 
 private:
-  // -- Walking up to the variables -------------------------------------------------------------
+  // -- Walking back to the variables -----------------------------------------------------------
 
-  /// Splits the variables that a value is made from so that it is split as `splits`; fails where
-  /// that is not possible without communication.
+  /// Splits the variables that a value is computed from so that the value is split as `splits`.
+  /// Fails if that would need communication.
   void splitSources(unsigned node, const TensorSplits &splits, Plan &plan) {
     if (plan.failed || areWhole(splits) || !plan.visited.insert(node).second)
       return;
-    int made = structure.getProducer(node);
-    if (made < 0) {
+    int producer = structure.getProducer(node);
+    if (producer < 0) {
       plan.failed = true;
       return;
     }
-    const ShardingEdge &edge = graph.edges[made];
+    const ShardingEdge &edge = graph.edges[producer];
     if (edge.kind == ShardingEdge::Kind::Read)
       return splitVariable(edge.operands[0], splits, plan);
     auto result = llvm::find(edge.results, int(node)) - edge.results.begin();
     SmallVector<StringAttr> dropped;
     SmallVector<Split> factors =
         projectToFactors(*edge.rule, edge.rule->results[result], splits, mesh, &dropped);
-    int weight = structure.getWeightOperand(made);
+    int weight = structure.getWeightOperand(producer);
     bool passes = structure.isPassed(edge) || (!structure.dependsOnInput(node)) || weight >= 0;
     if (!dropped.empty() || !passes || splitsWholeFactor(*edge.rule, factors)) {
       plan.failed = true;
@@ -72,7 +72,7 @@ private:
         continue;
       TensorSplits wanted = projectToTensor(*edge.rule, edge.rule->operands[i], factors, mesh);
       if (weight >= 0 && int(i) != weight && !areWhole(wanted))
-        plan.failed = true; // a batch dim of the activation: no projection stands here
+        plan.failed = true; // splits a batch dim of the activation, so this is not a projection
       else
         splitSources(operand, wanted, plan);
     }
@@ -110,16 +110,17 @@ private:
     return where.empty() ? where : " at " + where;
   }
 
-  std::string describePadding(StringRef what, int64_t size) const {
+  std::string describePadding(StringRef noun, int64_t size) const {
     if (size % shards == 0)
       return {};
-    return llvm::formatv("; {0} {1} over {2}: padded to {3}", size, what, shards,
+    return llvm::formatv("; {0} {1} over {2}: padded to {3}", size, noun, shards,
                          llvm::divideCeil(size, shards) * shards)
         .str();
   }
 
-  /// The factor of attention's heads to split: groups, unless splitting the heads of each group
-  /// leaves less to the busiest rank.
+  /// Chooses the factor of attention's heads to split: the groups, unless splitting the heads of
+  /// each group leaves fewer heads on the busiest rank. Example: 2 groups of 8 heads over 4 ranks
+  /// are split by heads (4 per rank) instead of by groups (8 on two ranks).
   unsigned chooseHeadFactor(const ShardingRule &rule) const {
     const DimFactors &heads = rule.operands[0][1];
     if (heads.size() < 2)
@@ -130,7 +131,7 @@ private:
     return byRest < byGroup ? heads[1] : heads[0];
   }
 
-  /// One warning for all attentions with equally many heads, at the first of them.
+  /// Warns once per head count, at the first attention with that count.
   void warnOfFewHeads() const {
     for (const auto &[heads, attentions] : fewHeads) {
       std::string divisors;
@@ -144,7 +145,7 @@ private:
           << "attention" << more << " has " << heads << " heads to split over " << shards
           << " ranks of "
           << mesh.listAxes([](AxisAttr axis) { return axis.getKind() == AxisKind::Tensor; }) << ": "
-          << shards - heads << " of them compute padding alone; sizes that divide the heads are "
+          << shards - heads << " ranks compute only padding; sizes that divide the heads are "
           << divisors;
     }
   }
@@ -168,10 +169,10 @@ private:
     splitConsumers(edge.results[0],
                    projectToTensor(*edge.rule, edge.rule->results[0], factors, mesh), rows);
     if (!rows.failed)
-      commit(rows, "megatron: row parallel, takes attention" + at(edge.op) + padding);
+      commit(rows, "megatron: row parallel, reads attention" + at(edge.op) + padding);
   }
 
-  /// Follows a split value down to contractions that sum over what is split, and splits their
+  /// Follows a split value forward to contractions that sum over the split dim, and splits their
   /// weights.
   void splitConsumers(unsigned node, const TensorSplits &splits, Plan &plan) {
     if (areWhole(splits) || !plan.visited.insert(node).second)
@@ -194,7 +195,8 @@ private:
     }
   }
 
-  /// Seen from the second contraction: what it sums over is what the first yields.
+  /// Splits a pair, given its second contraction: the dim that it sums over is a result dim of the
+  /// first contraction.
   void splitPair(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     unsigned weight = structure.getWeightOperand(number), activation = 1 - weight;
@@ -223,14 +225,15 @@ private:
     for (auto &[variable, splits] : rows.variables)
       if (columns.variables.count(variable))
         return false;
-    std::string padding = describePadding("places", edge.rule->factors[factor].size);
+    std::string padding = describePadding("elements", edge.rule->factors[factor].size);
     commit(columns,
            "megatron: column parallel, first of a pair, the second" + at(edge.op) + padding);
     commit(rows, "megatron: row parallel, second of a pair" + padding);
     return true;
   }
 
-  /// True when what the first contractions yield is used by passed ops and contractions alone.
+  /// Returns true if the results of the first contractions are used only by elementwise ops,
+  /// movements and contractions.
   bool staysInside(const Plan &plan) const {
     for (unsigned node : plan.visited)
       for (unsigned number : graph.nodes[node].edges) {
@@ -268,7 +271,8 @@ private:
   int64_t shards = 1;
   llvm::DenseMap<unsigned, TensorSplits> decided;
   std::vector<Seed> seeds;
-  std::map<int64_t, SmallVector<Operation *>> fewHeads; ///< attentions with fewer heads than ranks
+  /// Attentions with fewer heads than ranks, by number of heads.
+  std::map<int64_t, SmallVector<Operation *>> fewHeads;
 };
 } // namespace
 

@@ -1,4 +1,4 @@
-// Reads a mesh from the text of `--mesh`.
+// Parses the value of `--mesh`.
 #include "lib/Sharding/MeshText.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -18,7 +18,7 @@ static Error fail(const Twine &message) {
 static Expected<ps::AxisKind> getKind(StringRef name, StringRef kind) {
   if (!kind.empty()) {
     std::optional<ps::AxisKind> known = ps::symbolizeAxisKind(kind);
-    if (known && *known != ps::AxisKind::Multiple) // which is no one's devices
+    if (known && *known != ps::AxisKind::Multiple) // kind multiple is internal: it has no devices
       return *known;
     return fail("mesh axis \"" + name + "\" has the unknown kind \"" + kind +
                 "\"; kinds are data, tensor, context, expert, pipeline");
@@ -36,7 +36,7 @@ static Expected<ps::AxisKind> getKind(StringRef name, StringRef kind) {
               ":context, :expert, :pipeline)");
 }
 
-/// Reads one NAME[:KIND]=N; size 0 stands for `*`.
+/// Parses one NAME[:KIND]=N. The size is 0 for `*`.
 static Expected<MeshAxis> parseAxis(StringRef text) {
   auto [left, right] = text.trim().split('=');
   auto [name, kind] = left.split(':');
@@ -44,7 +44,8 @@ static Expected<MeshAxis> parseAxis(StringRef text) {
     return fail("mesh axis \"" + text.trim() + "\" is not NAME=N or NAME:KIND=N");
   for (char c : name)
     if (!llvm::isAlnum(c) && c != '_')
-      return fail("mesh axis name \"" + name + "\" has a character besides letters, digits and _");
+      return fail("mesh axis name \"" + name +
+                  "\" has a character other than letters, digits and _");
   Expected<ps::AxisKind> known = getKind(name, kind);
   if (!known)
     return known.takeError();
@@ -66,13 +67,13 @@ static Error checkAxes(ArrayRef<MeshAxis> axes) {
     if (axis.kind == ps::AxisKind::Pipeline) {
       if (pipeline)
         return fail("mesh axes \"" + pipeline->name + "\" and \"" + axis.name +
-                    "\" are both of kind pipeline; there is at most one");
+                    "\" are both of kind pipeline; keep one of them");
       pipeline = &axis;
     }
     if (axis.size == 0) {
       if (open)
         return fail("mesh axes \"" + open->name + "\" and \"" + axis.name +
-                    "\" are both *; one can be filled up");
+                    "\" are both *; give a number for one of them");
       open = &axis;
     }
   }
@@ -80,26 +81,25 @@ static Error checkAxes(ArrayRef<MeshAxis> axes) {
 }
 
 static Error fillUp(std::vector<MeshAxis> &axes, StringRef text, int64_t ranks) {
-  int64_t product = 1;
+  int64_t devices = 1;
   MeshAxis *open = nullptr;
   for (MeshAxis &axis : axes)
-    axis.size == 0 ? void(open = &axis) : void(product *= axis.size);
+    axis.size == 0 ? void(open = &axis) : void(devices *= axis.size);
   if (!open)
-    return ranks == 0 || ranks == product
+    return ranks == 0 || ranks == devices
                ? Error::success()
                : fail(formatv("mesh {0} has {1} devices, --ranks is {2}; make them equal, or write "
                               "one axis as NAME=*",
-                              text, product, ranks)
+                              text, devices, ranks)
                           .str());
   if (ranks == 0)
     return fail("mesh axis \"" + open->name + "\" is *; give --ranks N too");
-  if (ranks % product != 0)
-    return fail(
-        formatv("mesh {0} cannot fill {1} ranks: the other axes have {2} devices, which does "
-                "not divide it",
-                text, ranks, product)
-            .str());
-  open->size = ranks / product;
+  if (ranks % devices != 0)
+    return fail(formatv("mesh {0} cannot fill {1} ranks: the other axes have {2} devices, which do "
+                        "not divide the number of ranks",
+                        text, ranks, devices)
+                    .str());
+  open->size = ranks / devices;
   return Error::success();
 }
 
@@ -120,7 +120,7 @@ Expected<std::vector<MeshAxis>> parseMesh(StringRef text, int64_t ranks) {
   for (const MeshAxis &axis : axes)
     if (axis.kind == ps::AxisKind::Context && axis.size > 1)
       return fail(formatv("mesh axis \"{0}\" asks for {1} context shards: context parallelism is "
-                          "not built yet; use a size of 1, or data and tensor axes",
+                          "not supported yet; use a size of 1, or data and tensor axes",
                           axis.name, axis.size)
                       .str());
   return axes;

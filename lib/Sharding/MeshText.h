@@ -1,4 +1,4 @@
-// Reads a mesh from the text of `--mesh`.
+// Parses the value of `--mesh`.
 #ifndef PARASHARD_LIB_SHARDING_MESHTEXT_H
 #define PARASHARD_LIB_SHARDING_MESHTEXT_H
 
@@ -15,8 +15,8 @@ struct MeshAxis {
   ps::AxisKind kind = ps::AxisKind::Data;
 };
 
-/// The axes of `NAME[:KIND]=N,...`; `*` in place of one N is what `ranks` leaves over. `ranks` 0:
-/// any. Errors say what was found and what to write.
+/// Parses `NAME[:KIND]=N,...`. One N may be `*`, which is then `ranks` divided by the other sizes.
+/// A `ranks` of 0 accepts any number. Errors report what was found and what to write instead.
 llvm::Expected<std::vector<MeshAxis>> parseMesh(llvm::StringRef text, int64_t ranks);
 
 } // namespace parashard

@@ -1,4 +1,4 @@
-// Derives the factor axes that an op runs with from its marks.
+// Computes how an op's factors are split, from its shardings.
 #include "lib/Sharding/OpSharding.h"
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -51,7 +51,7 @@ static bool isReplicated(ArrayRef<ShardingAttr> shardings, const MeshShape &mesh
 }
 
 namespace {
-/// One run of the three steps.
+/// One run of the algorithm's three steps.
 class Solver {
 public:
   Solver(const ShardingRule &rule, ArrayRef<ShardingAttr> held, ArrayRef<ShardingAttr> marked,
@@ -77,7 +77,7 @@ public:
   }
 
 private:
-  /// The same as the three steps, when there is nothing to split.
+  /// Returns the result of the three steps for an op without any split.
   OpSharding runReplicated() {
     for (const TensorFactors &tensor : rule.operands)
       solution.operands.push_back(mesh.getReplicated(tensor.size()));
@@ -94,7 +94,7 @@ private:
            });
   }
 
-  /// The linear group whose operands, and no others, are partial over `axis`.
+  /// Returns the linear group whose operands, and no others, are partial over `axis`.
   const SmallVector<unsigned, 2> *findGroup(StringAttr axis) const {
     for (const SmallVector<unsigned, 2> &group : rule.linear) {
       bool matches = true;
@@ -119,7 +119,8 @@ private:
     }
   }
 
-  /// The split over the axes that both have, if these lie alike; else whole.
+  /// Returns the split over the axes that both splits have, if both order these axes alike; else a
+  /// whole split.
   Split getCommon(const Split &a, const Split &b) const {
     if (a == b)
       return a;
@@ -214,7 +215,7 @@ static ShardingAttr getReplicated(Value value, const MeshShape &mesh) {
 OpSharding computeOpSharding(Operation *op, ArrayRef<ShardingAttr> operands,
                              ArrayRef<ShardingAttr> results, const MeshShape &mesh) {
   OpSharding sharding;
-  if (isReplicated(operands, mesh) && isReplicated(results, mesh)) { // whatever the rule
+  if (isReplicated(operands, mesh) && isReplicated(results, mesh)) { // for any rule
     for (Value operand : op->getOperands())
       sharding.operands.push_back(getReplicated(operand, mesh));
     for (Value result : op->getResults())

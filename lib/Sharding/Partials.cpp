@@ -7,11 +7,12 @@ using namespace mlir;
 namespace parashard::ps {
 
 namespace {
-/// A gradient is reduced once a step but computed once a micro-batch: its bytes count less.
+/// Weight of the bytes of an accumulated gradient. A gradient is reduced once per step but computed
+/// once per micro-batch, so its bytes count less.
 constexpr double kAccumulatedShare = 0.25;
 
-/// The decision for one axis and kind of partial values. `kept` starts as everything that could be
-/// partial and only shrinks.
+/// Decides for one axis and reduction kind. `kept` starts with all values that could be partial,
+/// and only shrinks.
 class AxisChooser {
 public:
   AxisChooser(ShardingGraph &graph, StringAttr axis, ReductionKind kind, ArrayRef<OpSharding> raw)
@@ -20,7 +21,7 @@ public:
         cost(graph.nodes.size()) {
     for (auto [i, edge] : llvm::enumerate(graph.edges)) {
       if (edge.kind == ShardingEdge::Kind::Read && !isInUpdate(edge.op))
-        reduced.set(edge.operands[0]); // once where it is accumulated, not where it is read
+        reduced.set(edge.operands[0]); // reduced once where it is accumulated, not at each read
       if (edge.kind != ShardingEdge::Kind::Op)
         continue;
       for (auto [result, sharding] : llvm::zip(edge.results, raw[i].results))
@@ -69,12 +70,13 @@ private:
     return llvm::is_contained(node.laterAxes, axis);
   }
 
-  /// A split that was offered later is only where a sum is scattered to.
+  /// Returns true if the node is split over the axis. A split offered later does not count: it is
+  /// only the target of a reduce-scatter.
   bool isSplit(unsigned node) const {
-    return !isOfferedLater(graph.nodes[node]) && liesSplit(node);
+    return !isOfferedLater(graph.nodes[node]) && isSplitOnAnyDim(node);
   }
 
-  bool liesSplit(unsigned node) const {
+  bool isSplitOnAnyDim(unsigned node) const {
     return llvm::any_of(graph.nodes[node].splits, [&](const Split &split) {
       return llvm::any_of(
           split, [&](const SubFactor &factor) { return llvm::is_contained(factor.axes, axis); });
@@ -88,10 +90,10 @@ private:
 
   bool isKept(int node) const { return node >= 0 && kept[node]; }
 
-  /// What stands beside partial operands would be gathered.
-  bool isOtherSplit(int node) const { return node >= 0 && liesSplit(node); }
+  /// Returns true if the node would be gathered next to partial operands.
+  bool wouldBeGathered(int node) const { return node >= 0 && isSplitOnAnyDim(node); }
 
-  /// The linear group that exactly the kept operands make up; null when there is none.
+  /// Returns the linear group that consists of exactly the kept operands, or null.
   const SmallVector<unsigned, 2> *getGroup(unsigned number) const {
     const ShardingEdge &edge = graph.edges[number];
     if (!passes[number])
@@ -101,7 +103,7 @@ private:
       for (unsigned i = 0; i < edge.operands.size() && matches; ++i)
         matches = llvm::is_contained(group, i)
                       ? isKept(edge.operands[i])
-                      : !isKept(edge.operands[i]) && !isOtherSplit(edge.operands[i]);
+                      : !isKept(edge.operands[i]) && !wouldBeGathered(edge.operands[i]);
       if (matches)
         return &group;
     }
@@ -117,10 +119,11 @@ private:
       kept[node] = raw && !reduced[node] && !isSplit(node);
   }
 
-  /// Forward through the program: what is partial when all but `reduced` stays so.
+  /// Computes the partial values in program order, if all values but `reduced` stay partial.
   void computeKept() {
     kept.reset();
-    SmallVector<int> accumulations(graph.nodes.size(), 0); // -1: one of them is not partial
+    // -1: one accumulated value is not partial
+    SmallVector<int> accumulations(graph.nodes.size(), 0);
     for (auto [i, edge] : llvm::enumerate(graph.edges)) {
       switch (edge.kind) {
       case ShardingEdge::Kind::Op:
@@ -189,8 +192,8 @@ private:
     return bytes;
   }
 
-  /// What reducing further down costs node `node`, by its use `number`: shared among the operands
-  /// that are reduced together there.
+  /// Returns the cost of reducing a value after its use `number`. The cost is shared by the
+  /// operands that would be reduced together there.
   double getShare(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     if (edge.kind == ShardingEdge::Kind::Accumulate)
@@ -206,8 +209,9 @@ private:
     return total / std::max<size_t>(operands.size(), 1);
   }
 
-  /// Backward through the program: a value whose reduction moves no more bytes than those that its
-  /// uses would need is reduced.
+  /// Walks the program backward. Reduces a value if that moves at most as many bytes as reducing
+  /// after its uses. Example: a 4 MB partial sum used only by a linear op with a 1 MB result stays
+  /// partial.
   bool reduceWhereCheaper() {
     bool changed = false;
     for (int number = graph.edges.size() - 1; number >= 0; --number) {
@@ -254,7 +258,7 @@ private:
 void choosePartials(ShardingGraph &graph) {
   if (llvm::all_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getDevices() == 1; }))
     return;
-  // What ops yield when every operand has been reduced: the sources of partial sums.
+  // Shardings of op results if every operand has been reduced: the sources of partial sums.
   std::vector<OpSharding> raw(graph.edges.size());
   for (auto [i, edge] : llvm::enumerate(graph.edges)) {
     if (edge.kind != ShardingEdge::Kind::Op)

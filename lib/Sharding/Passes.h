@@ -1,4 +1,4 @@
-// The passes of the sharding phase.
+// Declares the passes of the sharding phase.
 #ifndef PARASHARD_LIB_SHARDING_PASSES_H
 #define PARASHARD_LIB_SHARDING_PASSES_H
 

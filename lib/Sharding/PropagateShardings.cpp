@@ -1,4 +1,4 @@
-// The pass that completes shardings from the seeds.
+// ps-propagate-shardings: completes shardings from the seeds.
 #include "lib/Sharding/Passes.h"
 #include "lib/Sharding/Propagation.h"
 #include "lib/Sharding/Reasons.h"
@@ -62,10 +62,10 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
     ModuleOp module = getOperation();
     ps::MeshOp mesh = ps::getMesh(module);
     if (!mesh) {
-      module.emitError() << "there is no ps.mesh; run ps-set-mesh first";
+      module.emitError() << "the module has no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
-    if (module->hasAttr(ps::kLevelMark)) // what follows at this level adds to it
+    if (module->hasAttr(ps::kLevelMark)) // later passes of this level add to the mark
       module->setAttr(ps::kLevelMark, ps::LevelAttr::get(&getContext(), ps::Level::Planned));
     ps::ShardingGraph graph = ps::ShardingGraph::build(module, mesh);
     ps::propagateSplits(graph);

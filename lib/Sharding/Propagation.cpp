@@ -8,14 +8,15 @@ using namespace mlir;
 namespace parashard::ps {
 
 namespace {
-/// A tensor of the edge in work: its node and its factors' splits.
+/// A tensor of the current edge: its node and the splits of its factors.
 struct Tensor {
   unsigned node;
   const TensorFactors *dims;
   SmallVector<Split> factors;
 };
 
-/// The split read as factors of the sizes of `other`'s; empty when it cannot be.
+/// Returns the split in terms of factors with the sizes of `other`'s factors; empty if that is not
+/// possible. Example: `64 {dp}` read as (4 x 16) is `(4 {dp} x 16)` if dp divides 4.
 Split readAs(const Split &split, const Split &other, const MeshShape &mesh) {
   SmallVector<int64_t> sizes;
   for (const SubFactor &factor : other)
@@ -30,8 +31,8 @@ Split readAs(const Split &split, const Split &other, const MeshShape &mesh) {
   return dropped.empty() ? read : Split();
 }
 
-/// True when `longer` splits the same factors, over at least the same axes: `(4 {dp} x 16 {tp})`
-/// goes on from `64 {dp}`.
+/// Returns true if `longer` splits the same factors as `split`, over at least the same axes.
+/// Example: `(4 {dp} x 16 {tp})` extends `64 {dp}`.
 bool extends(const Split &longer, const Split &split, const MeshShape &mesh) {
   if (longer.size() > split.size())
     if (Split finer = readAs(split, longer, mesh); !finer.empty())
@@ -77,7 +78,7 @@ private:
     return kind == AxisKind::Data || kind == AxisKind::Context || kind == AxisKind::Expert;
   }
 
-  /// The edge's tensors that are split at all give, the others only take.
+  /// Collects the tensors of an edge. Returns false if none of them is split.
   bool collect(const ShardingEdge &edge, SmallVectorImpl<Tensor> &tensors) {
     bool any = false;
     auto add = [&](ArrayRef<int> nodes, ArrayRef<TensorFactors> dims) {
@@ -93,7 +94,9 @@ private:
     return any;
   }
 
-  /// Per factor, the split that the most bytes have, and these bytes.
+  /// The split of a factor, and the bytes of the tensors that carry it. mergeFactors returns, for
+  /// each factor, the split carried by the most bytes. Example: splits {tp} (8 MB) and {dp} (2 MB)
+  /// of the same factor give {tp}.
   struct Offer {
     Split split;
     int64_t bytes = 0;
@@ -151,7 +154,7 @@ private:
         notify(tensor.node, number);
   }
 
-  /// Gives a tensor the offered splits of its factors, the heaviest first.
+  /// Gives a tensor the offered splits of its factors, those with the most bytes first.
   bool take(const ShardingEdge &edge, Tensor &tensor, ArrayRef<Offer> offers,
             ArrayRef<unsigned> order) {
     ShardingNode &node = graph.nodes[tensor.node];
@@ -185,7 +188,8 @@ private:
     return !changed.empty() && rebuildDims(edge, tensor, changed);
   }
 
-  /// Joins the factors of the dims that changed, unless a dim has axes that are on no factor.
+  /// Joins the factors of the changed dims. A dim stays unchanged if one of its axes is on no
+  /// factor.
   bool rebuildDims(const ShardingEdge &edge, const Tensor &tensor, ArrayRef<unsigned> changed) {
     ShardingNode &node = graph.nodes[tensor.node];
     bool any = false;
@@ -228,8 +232,8 @@ static SmallVector<StringAttr> getAxes(const ShardingNode &node) {
   return axes;
 }
 
-/// The split with the axes of `added` behind its own, factor by factor; `split` where a factor's
-/// border is in the way.
+/// Appends the axes of `added` to those of `split`, factor by factor. Returns `split` if the
+/// factors' boundaries do not match.
 static Split addAxes(const Split &split, const Split &added, const MeshShape &mesh) {
   Split read = readAs(split, added, mesh);
   if (isWhole(added) || read.empty())
@@ -274,7 +278,8 @@ void propagateZeroSplits(ShardingGraph &graph) {
     before.push_back(getAxes(node));
   propagateSplits(graph);
   for (const ShardingEdge &edge : graph.edges) {
-    bool producesValue = edge.kind == ShardingEdge::Kind::Op || edge.kind == ShardingEdge::Kind::Read;
+    bool producesValue =
+        edge.kind == ShardingEdge::Kind::Op || edge.kind == ShardingEdge::Kind::Read;
     if (!producesValue || !isInUpdate(edge.op))
       continue;
     for (int result : edge.results)
@@ -285,7 +290,7 @@ void propagateZeroSplits(ShardingGraph &graph) {
   }
 }
 
-/// True when every op that uses the node needs it as it is.
+/// Returns true if every op that uses the node needs its present sharding.
 static bool usersAgree(const ShardingGraph &graph, unsigned number) {
   const ShardingNode &node = graph.nodes[number];
   for (unsigned use : node.edges) {

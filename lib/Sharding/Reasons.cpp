@@ -1,4 +1,4 @@
-// Says in words why a variable has its sharding.
+// Describes why a variable has its sharding.
 #include "lib/Sharding/Reasons.h"
 #include "llvm/Support/Path.h"
 
@@ -15,7 +15,7 @@ StringRef getReason(VariableOp variable) {
   return reason ? reason.getValue() : StringRef();
 }
 
-/// The first op that takes what `read` yields.
+/// Returns the first op that uses the result of `read`.
 static Operation *getFirstUser(ReadOp read) {
   Operation *first = nullptr;
   for (Operation *user : read->getUsers())
@@ -71,7 +71,7 @@ std::string describeCause(const ShardingGraph &graph, unsigned number) {
     if (owner != graph.variables.end())
       return followsVariable(graph.nodes[owner->second]);
   }
-  // The edges that gave one node to the next lead back to an op or a seed.
+  // Each node's cause leads back to the node that its splits came from, until an op or a seed.
   for (unsigned steps = 0; steps < 8; ++steps) {
     const ShardingNode &node = graph.nodes[number];
     if (node.cause < 0)
@@ -89,7 +89,7 @@ std::string describeCause(const ShardingGraph &graph, unsigned number) {
       return followsVariable(graph.nodes[other]);
     number = other;
   }
-  return isReplicated(graph.nodes[number]) ? "whole: nothing asks for a split" : "seed";
+  return isReplicated(graph.nodes[number]) ? "replicated: no split was propagated here" : "seed";
 }
 
 } // namespace parashard::ps

@@ -1,4 +1,4 @@
-// The pass that lets a policy decide inputs and parameters.
+// ps-seed-shardings: lets a policy choose the shardings of inputs and parameters.
 #include "lib/Sharding/Passes.h"
 #include "lib/Sharding/Policy.h"
 #include "lib/Sharding/Reasons.h"
@@ -19,13 +19,13 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
   void runOnOperation() override {
     ps::MeshOp mesh = ps::getMesh(getOperation());
     if (!mesh) {
-      getOperation().emitError() << "there is no ps.mesh; run ps-set-mesh first";
+      getOperation().emitError() << "the module has no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
-    bool looksAtOps = StringRef(policy).starts_with("megatron") &&
-                      !ps::MeshShape(mesh).getAxes({ps::AxisKind::Tensor}).empty();
-    ps::ShardingGraph graph = looksAtOps ? ps::ShardingGraph::build(getOperation(), mesh)
-                                         : ps::ShardingGraph::buildVariables(getOperation(), mesh);
+    bool needsOps = StringRef(policy).starts_with("megatron") &&
+                    !ps::MeshShape(mesh).getAxes({ps::AxisKind::Tensor}).empty();
+    ps::ShardingGraph graph = needsOps ? ps::ShardingGraph::build(getOperation(), mesh)
+                                       : ps::ShardingGraph::buildVariables(getOperation(), mesh);
     if (failed(seedVariables(graph)) || failed(seedInputs(graph.mesh)))
       signalPassFailure();
   }
@@ -70,8 +70,8 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
   void seedLater(const ps::ShardingGraph &graph, ArrayRef<ps::LaterSeed> seeds) {
     if (seeds.empty() && !graph.mesh.getAxes({ps::AxisKind::Tensor}).empty())
       getOperation().emitRemark()
-          << "--sharding-policy megatron+sp: no attention with split heads and a row parallel "
-             "contraction behind it; sequences stay whole, as with megatron";
+          << "--sharding-policy megatron+sp: no attention has split heads and a row parallel "
+             "contraction after it; sequences are not split, as with megatron";
     for (const ps::LaterSeed &seed : seeds) {
       auto value = cast<OpResult>(graph.nodes[seed.value].value);
       Operation *op = value.getOwner();
@@ -110,9 +110,9 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       return function.emitError()
              << "--mesh: input \"" << name << "\" has a batch of " << type.getDimSize(dim)
              << " (dim " << dim << "), which " << mesh.getShards(axes)
-             << " data shards do not divide; export or bind a batch that is a multiple of it, or "
-                "write --batch-dim "
-             << name << "=none when that dim is no batch";
+             << " data shards do not divide; export or bind a batch that is a multiple of "
+             << mesh.getShards(axes) << ", or write --batch-dim " << name
+             << "=none if that dim is not the batch";
     if (hasBatch)
       splits[dim] = ps::makeSplit(type.getDimSize(dim), axes);
     ps::setSharding(argument, ps::getShardingAttr(splits, {}, mesh));

@@ -1,5 +1,5 @@
-// Sequence parallelism: what stands between a row parallel contraction and the next column parallel
-// one is split along the sequence.
+// Implements sequence parallelism: splits the values between a row parallel contraction and the
+// next column parallel one along the sequence.
 #include "lib/Sharding/GraphStructure.h"
 #include "lib/Sharding/Policy.h"
 #include "llvm/ADT/DenseSet.h"
@@ -10,8 +10,7 @@ using namespace mlir;
 namespace parashard::ps {
 
 namespace {
-/// Follows the queries' dim of each attention to the row parallel contraction that takes its
-/// result.
+/// Follows the query dim of each attention to the row parallel contraction that reads its result.
 class SequenceFinder {
 public:
   SequenceFinder(const ShardingGraph &graph, ArrayRef<Seed> variables)
@@ -60,12 +59,12 @@ private:
     }
   }
 
-  /// Whether the policy split the variables that a weight is made from.
+  /// Returns true if the policy split one of the variables that a weight is computed from.
   bool isSeeded(unsigned node) const {
-    int made = structure.getProducer(node);
-    if (made < 0)
+    int producer = structure.getProducer(node);
+    if (producer < 0)
       return false;
-    const ShardingEdge &edge = graph.edges[made];
+    const ShardingEdge &edge = graph.edges[producer];
     if (edge.kind == ShardingEdge::Kind::Read)
       return seeded.contains(edge.operands[0]);
     return llvm::any_of(edge.operands,
@@ -87,7 +86,7 @@ private:
   GraphStructure structure;
   SmallVector<StringAttr> axes;
   llvm::DenseSet<unsigned> seeded, visited;
-  int64_t length = 0; ///< of the sequence that is followed
+  int64_t length = 0; ///< length of the current sequence
   std::vector<LaterSeed> seeds;
 };
 } // namespace

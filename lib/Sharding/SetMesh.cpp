@@ -1,4 +1,4 @@
-// The pass that puts the mesh into the module.
+// ps-set-mesh: adds the mesh to the module.
 #include "lib/Sharding/MeshText.h"
 #include "lib/Sharding/Passes.h"
 
@@ -25,7 +25,7 @@ struct SetMeshPass : impl::SetMeshPassBase<SetMeshPass> {
       return signalPassFailure();
     }
     if (ps::MeshOp present = ps::getMesh(module)) {
-      module.emitError() << "the module has a mesh already; remove it to choose another";
+      module.emitError() << "the module already has a mesh; remove its ps.mesh to choose another";
       return signalPassFailure();
     }
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());

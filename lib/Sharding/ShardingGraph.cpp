@@ -10,7 +10,8 @@ class Builder {
 public:
   Builder(ModuleOp module, MeshOp mesh) : module(module) {
     graph.mesh = MeshShape(mesh);
-    hasTies = llvm::any_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getSize() > 1; });
+    needsEdges =
+        llvm::any_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getSize() > 1; });
   }
 
   ShardingGraph runOnVariables() {
@@ -22,7 +23,7 @@ public:
   ShardingGraph run() {
     for (auto variable : module.getOps<VariableOp>())
       addVariable(variable);
-    if (hasTies)
+    if (needsEdges)
       for (auto variable : module.getOps<VariableOp>())
         tieToOwner(variable);
     for (bool accumulates : {true, false})
@@ -54,7 +55,8 @@ private:
     graph.variables[variable.getSymNameAttr()] = node;
   }
 
-  /// Gradients, optimizer state, copies and averages lie as what they belong to.
+  /// Ties gradients, optimizer state, copies and averages to their parameter, so that they have the
+  /// same sharding.
   void tieToOwner(VariableOp variable) {
     if (!variable.getOfAttr())
       return;
@@ -123,7 +125,8 @@ private:
     return it == graph.variables.end() ? -1 : int(it->second);
   }
 
-  /// Outside of the update, a parameter that is split over data axes is gathered where it is read.
+  /// Returns true if a parameter that is split over data axes is gathered where `op` reads it: at
+  /// every read outside of the update.
   bool isGathered(Operation *op, int variable) {
     auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
     VariableKind kind = graph.nodes[variable].variable.getKind();
@@ -134,7 +137,7 @@ private:
   void addOp(Operation *op) {
     for (Value result : op->getResults())
       addValue(result);
-    if (!hasTies)
+    if (!needsEdges)
       return;
     if (auto read = dyn_cast<ReadOp>(op)) {
       if (int variable = findVariable(read.getVariableAttr()); variable >= 0)
@@ -178,8 +181,8 @@ private:
 
   ModuleOp module;
   ShardingGraph graph;
-  /// What ties values is for the splits to pass, and on one device there are none.
-  bool hasTies = false;
+  /// Edges only carry splits, so a mesh of one device needs none.
+  bool needsEdges = false;
 };
 } // namespace
 

@@ -1,4 +1,4 @@
-// Cutting and joining the splits of index ranges.
+// Cuts and joins the splits of index ranges.
 #include "lib/Sharding/Split.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -71,9 +71,9 @@ int64_t MeshShape::getShards(ArrayRef<StringAttr> names) const {
 }
 
 int64_t MeshShape::getShardSize(int64_t size, ArrayRef<StringAttr> names) const {
-  int64_t places = llvm::divideCeil(size, getShards(names));
+  int64_t elements = llvm::divideCeil(size, getShards(names));
   bool isMultiple = multiple && llvm::is_contained(names, multiple.getName());
-  return isMultiple ? llvm::alignTo(places, multiple.getSize()) : places;
+  return isMultiple ? llvm::alignTo(elements, multiple.getSize()) : elements;
 }
 
 SmallVector<StringAttr> MeshShape::getDeviceAxes(ArrayRef<StringAttr> names) const {
@@ -121,14 +121,14 @@ static int64_t getSize(const Split &split) {
   return size;
 }
 
-/// Makes one factor of a major and a minor one when that splits the range the same way.
+/// Merges a major and a minor factor if the merged factor splits the range the same way.
 static bool mergeInto(SubFactor &major, const SubFactor &minor, const MeshShape &mesh) {
   bool minorWhole = minor.axes.empty();
   bool evenBlocks = minorWhole && mesh.isEven(major.size, major.axes);
-  bool onePlaceEach = mesh.getShards(major.axes) == major.size &&
-                      mesh.getShardSize(major.size, major.axes) == 1 &&
-                      mesh.isEven(minor.size, minor.axes);
-  if (!evenBlocks && !onePlaceEach)
+  bool oneElementEach = mesh.getShards(major.axes) == major.size &&
+                        mesh.getShardSize(major.size, major.axes) == 1 &&
+                        mesh.isEven(minor.size, minor.axes);
+  if (!evenBlocks && !oneElementEach)
     return false;
   major.size *= minor.size;
   llvm::append_range(major.axes, minor.axes);
@@ -139,10 +139,11 @@ static bool isOneWholeFactor(const Split &split) {
   return split.size() == 1 && split.front().axes.empty();
 }
 
-/// Drops the axes that make no difference.
+/// Drops the axes that do not change the shards.
 static void dropIdleAxes(SubFactor &factor, const MeshShape &mesh) {
   SmallVector<StringAttr> devices = mesh.getDeviceAxes(factor.axes);
-  bool adds = mesh.getShardSize(factor.size, factor.axes) != mesh.getShardSize(factor.size, devices);
+  bool adds =
+      mesh.getShardSize(factor.size, factor.axes) != mesh.getShardSize(factor.size, devices);
   llvm::erase_if(factor.axes, [&](StringAttr axis) {
     return axis == mesh.getMultiple() ? !adds : mesh.getSize(axis) == 1;
   });
@@ -176,7 +177,8 @@ Split join(ArrayRef<Split> parts, const MeshShape &mesh) {
 }
 
 namespace {
-/// Takes the factors of a split off its major end in portions of given sizes.
+/// Takes factors off the major end of a split, in portions of given sizes. Example: taking 4 and
+/// then 16 from `64 {dp}` with dp=2 gives `4 {dp}` and `16`.
 class Cutter {
 public:
   Cutter(const Split &split, const MeshShape &mesh) : mesh(mesh) {
@@ -206,7 +208,7 @@ public:
     return part.empty() ? wholeSplit(size) : part;
   }
 
-  /// Axes of what was not taken, and of what could not be cut.
+  /// Returns the axes of the remaining factors, and those that could not be cut.
   SmallVector<StringAttr> getDropped() {
     for (const SubFactor &factor : rest)
       llvm::append_range(dropped, factor.axes);
@@ -214,9 +216,10 @@ public:
   }
 
 private:
-  /// The major `size` places of `factor`, which keeps its minor ones.
+  /// Splits off the major `size` elements of `factor`, which keeps the minor ones.
   SubFactor takeMajor(SubFactor &factor, int64_t size) {
-    if (llvm::is_contained(factor.axes, mesh.getMultiple())) { // its padding is behind all of it
+    // the padding follows the whole factor
+    if (llvm::is_contained(factor.axes, mesh.getMultiple())) {
       dropped.push_back(mesh.getMultiple());
       llvm::erase(factor.axes, mesh.getMultiple());
     }
@@ -240,7 +243,7 @@ private:
     return {size, {}};
   }
 
-  /// The borders do not nest: nothing from here on can be split.
+  /// Handles boundaries that do not nest: nothing from here on can be split.
   Split giveUp(const Split &part, int64_t size) {
     llvm::append_range(dropped, getAxes(part));
     for (const SubFactor &factor : rest)

@@ -1,4 +1,4 @@
-// The pass that checks what must hold at level 2.
+// ps-verify-planned: checks the constraints of level 2.
 #include "dialects/ps/VerifyModule.h"
 #include "lib/Sharding/OpSharding.h"
 #include "lib/Sharding/Passes.h"
@@ -13,17 +13,18 @@ namespace parashard {
 namespace {
 using namespace ps;
 
-/// The constraints, by label:
-/// - (planned_c1) the module has a mesh, and shardings name it.
-/// - (planned_c2) every tensor value and variable has a sharding with one entry a dim.
-/// - (planned_c3) axes are axes of the mesh; each is used once per tensor, partial ones included.
+/// Checks these constraints, by label:
+///
+/// - (planned_c1) the module has a mesh, and all shardings refer to it.
+/// - (planned_c2) every tensor value and variable has a sharding with one entry per dim.
+/// - (planned_c3) axes are axes of the mesh; each is used once per tensor, partial axes included.
 /// - (planned_c4) the sizes of a dim's factors multiply to its size.
-/// - (planned_c5) a result is partial only over axes over which the op yields partial sums.
-/// - (planned_c6) what a function returns, or writes, is not partial.
+/// - (planned_c5) a result is partial only over axes over which its op computes partial sums.
+/// - (planned_c6) values that a function returns or writes are not partial.
 /// - (planned_c7) a value is partial over the same axes as the variable that it is accumulated
-/// into.
-/// - (planned_c8) when one op has a segment, all ops of its function that compute do.
-/// - (planned_c9) no tensor is split, and none is partial, over the pipeline axis.
+///   into.
+/// - (planned_c8) if one op has a segment, all computing ops of its function have one.
+/// - (planned_c9) no tensor is split or partial over the pipeline axis.
 class Verifier {
 public:
   explicit Verifier(MeshOp mesh) : mesh(mesh) {}
@@ -41,34 +42,34 @@ public:
   }
 
 private:
-  LogicalResult check(Operation *op, const Twine &what, Type type, ShardingAttr sharding) {
+  LogicalResult check(Operation *op, const Twine &subject, Type type, ShardingAttr sharding) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor)
       return success();
     if (!sharding)
-      return op->emitOpError() << what << " has no sharding (planned_c2)";
+      return op->emitOpError() << subject << " has no sharding (planned_c2)";
     if (sharding.getMesh() != mesh.getSymbol())
-      return op->emitOpError() << what << " is sharded on " << sharding.getMesh()
+      return op->emitOpError() << subject << " is sharded on " << sharding.getMesh()
                                << ", the module's mesh is " << mesh.getSymbol() << " (planned_c1)";
     if (int64_t(sharding.getDims().size()) != tensor.getRank())
-      return op->emitOpError() << what << " has " << tensor.getRank() << " dims, its sharding "
+      return op->emitOpError() << subject << " has " << tensor.getRank() << " dims, its sharding "
                                << sharding.getDims().size() << " (planned_c2)";
-    if (sharding == mesh.getReplicated(tensor.getRank())) // most are: no axes, no factors
+    if (sharding == mesh.getReplicated(tensor.getRank())) // fast path for most tensors
       return success();
-    if (failed(checkAxes(op, what, sharding)))
+    if (failed(checkAxes(op, subject, sharding)))
       return failure();
     for (auto [i, dim] : llvm::enumerate(sharding.getDims())) {
       int64_t size = 1;
       for (const SubFactor &factor : getSplit(dim, tensor.getDimSize(i)))
         size *= factor.size;
       if (size != tensor.getDimSize(i))
-        return op->emitOpError() << what << " has size " << tensor.getDimSize(i) << " in dim " << i
-                                 << ", its factors multiply to " << size << " (planned_c4)";
+        return op->emitOpError() << subject << " has size " << tensor.getDimSize(i) << " in dim "
+                                 << i << ", its factors multiply to " << size << " (planned_c4)";
     }
     return success();
   }
 
-  LogicalResult checkAxes(Operation *op, const Twine &what, ShardingAttr sharding) {
+  LogicalResult checkAxes(Operation *op, const Twine &subject, ShardingAttr sharding) {
     SmallVector<StringAttr> used;
     for (unsigned dim = 0; dim < sharding.getDims().size(); ++dim)
       llvm::append_range(used, sharding.getDimAxes(dim));
@@ -76,15 +77,15 @@ private:
       used.push_back(partial.getAxis());
     for (auto [i, axis] : llvm::enumerate(used)) {
       if (!mesh.has(axis))
-        return op->emitOpError() << what << " is sharded over axis " << axis
+        return op->emitOpError() << subject << " is sharded over axis " << axis
                                  << ", which the mesh lacks (planned_c3)";
       if (!mesh.splitsTensors(axis))
-        return op->emitOpError() << what << " is sharded over axis " << axis
+        return op->emitOpError() << subject << " is sharded over axis " << axis
                                  << " of kind pipeline, whose devices run different stages; axes "
                                     "that split tensors are "
                                  << describe(mesh.listSplittingAxes()) << " (planned_c9)";
       if (llvm::is_contained(ArrayRef(used).take_front(i), axis))
-        return op->emitOpError() << what << " uses axis " << axis << " twice (planned_c3)";
+        return op->emitOpError() << subject << " uses axis " << axis << " twice (planned_c3)";
     }
     return success();
   }
@@ -127,7 +128,7 @@ private:
         if (mesh.getSize(partial.getAxis()) > 1 && !llvm::is_contained(raw.getPartial(), partial))
           return op->emitOpError()
                  << "result " << result.getResultNumber() << " is marked partial over "
-                 << partial.getAxis() << ", but the op yields " << raw << " (planned_c5)";
+                 << partial.getAxis() << ", but the op computes " << raw << " (planned_c5)";
     return success();
   }
 
@@ -163,7 +164,7 @@ struct VerifyPlannedPass : impl::VerifyPlannedPassBase<VerifyPlannedPass> {
   void runOnOperation() override {
     MeshOp mesh = getMesh(getOperation());
     if (!mesh) {
-      getOperation().emitError() << "there is no ps.mesh; run ps-set-mesh first (planned_c1)";
+      getOperation().emitError() << "the module has no ps.mesh; run ps-set-mesh first (planned_c1)";
       return signalPassFailure();
     }
     if (failed(Verifier(mesh).verify(getOperation())) || failed(ps::verifyModule(getOperation())))

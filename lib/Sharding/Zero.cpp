@@ -1,4 +1,4 @@
-// Which dim of a variable ZeRO splits.
+// Chooses the dims of variables that ZeRO splits.
 #include "lib/Sharding/Zero.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -14,14 +14,14 @@ static bool isSplitFrom(VariableKind kind, int64_t stage) {
     return stage >= 2;
   case VariableKind::Parameter:
   case VariableKind::Copy:
-  case VariableKind::Average: // takes the parameter's place in evaluation: both lie alike
+  case VariableKind::Average: // replaces the parameter in evaluation; both share a sharding
     return stage >= 3;
   default:
     return false;
   }
 }
 
-/// The data, expert and context axes that split no dim yet.
+/// Returns the data, expert and context axes that do not split any dim yet.
 static SmallVector<StringAttr> findFreeAxes(const ShardingNode &node, const MeshShape &mesh) {
   SmallVector<StringAttr> free =
       mesh.getAxes({AxisKind::Data, AxisKind::Expert, AxisKind::Context});
@@ -32,8 +32,8 @@ static SmallVector<StringAttr> findFreeAxes(const ShardingNode &node, const Mesh
   return free;
 }
 
-/// The outermost dim that divides evenly: its shards are contiguous, or nearly so. Else the one
-/// that wastes the least padding.
+/// Splits the outermost dim that divides evenly, so that shards are contiguous, or nearly so. If no
+/// dim divides evenly, splits the dim that needs the least padding.
 static void splitOneDim(ShardingNode &node, ArrayRef<StringAttr> axes, const MeshShape &mesh) {
   int64_t best = -1, leastWaste = 0;
   for (auto [dim, split] : llvm::enumerate(node.splits)) {
@@ -43,7 +43,7 @@ static void splitOneDim(ShardingNode &node, ArrayRef<StringAttr> axes, const Mes
     llvm::append_range(all, axes);
     int64_t held = mesh.getShardSize(node.shape[dim], all) * mesh.getShards(all);
     int64_t waste = (held - node.shape[dim]) * 1000 / node.shape[dim];
-    // A dim that a model axis splits evenly stays in its blocks only if these divide.
+    // Padding would shift the blocks of a dim that a model axis already splits.
     if (!split[0].axes.empty() && waste)
       continue;
     if (best < 0 || waste < leastWaste) {

@@ -1,4 +1,4 @@
-// ZeRO: which variables are split over the axes that hold copies of the model.
+// Splits variables over the axes on which the model is replicated (ZeRO).
 #ifndef PARASHARD_LIB_SHARDING_ZERO_H
 #define PARASHARD_LIB_SHARDING_ZERO_H
 
@@ -6,10 +6,11 @@
 
 namespace parashard::ps {
 
-/// Splits what belongs to parameters over the data, expert and context axes on which it is
-/// replicated (Rajbhandari et al., "ZeRO", 2020, arXiv 1910.02054): from stage 1 on optimizer
-/// state, from 2 on gradients too, from 3 on parameters, their copies and averages. The splits over
-/// model axes must be propagated before, and the new ones after.
+/// Splits parameters, and the variables that belong to them, over the data, expert and context axes
+/// on which they are replicated (Rajbhandari et al., "ZeRO", 2020, arXiv 1910.02054). Stage 1
+/// splits optimizer state, stage 2 gradients as well, and stage 3 parameters, their copies and
+/// averages as well. Must run after the splits over model axes have been propagated, and before the
+/// new splits are.
 void splitForZero(ShardingGraph &graph, int64_t stage);
 
 } // namespace parashard::ps

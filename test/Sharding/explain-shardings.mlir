@@ -2,10 +2,10 @@
 // RUN: ps-opt %s --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-explain-shardings --ps-partition --ps-explain-collectives -o /dev/null | FileCheck %s
 // CHECK:      mesh: dp = 2 (data), tp = 2 (tensor)
 // CHECK:      parameters
-// CHECK-NEXT: name type sharding a rank why
+// CHECK-NEXT: name type sharding per rank why
 // CHECK-NEXT: fc.weight 16x8xf32 [{"tp"}, {}] 256 B megatron: column parallel, first of a pair, the second at fc2 (model.py:7)
 // CHECK-NEXT: out.weight 8x16xf32 [{}, {"tp"}] 256 B megatron: row parallel, second of a pair
-// CHECK-NEXT: out.bias 8xf32 [{}] 32 B whole: nothing asks for a split
+// CHECK-NEXT: out.bias 8xf32 [{}] 32 B replicated: no split was propagated here
 // CHECK:      collectives
 // CHECK-NEXT: count bytes collective axes when what why first at
 // CHECK-NEXT: 1 64 B all_reduce tp forward result of ps.contract a summed dim is split fc2 (model.py:7)

@@ -2,7 +2,7 @@
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=megatron+sp | FileCheck %s
 // The parameters are those of megatron.
 // CHECK-DAG: @h.0.attn.q.weight {{.*}}column parallel, heads of attention{{.*}}[{"tp"}, {}]
-// CHECK-DAG: @h.0.attn.out.weight {{.*}}row parallel, takes attention{{.*}}[{}, {"tp"}]
+// CHECK-DAG: @h.0.attn.out.weight {{.*}}row parallel, reads attention{{.*}}[{}, {"tp"}]
 // One value each of the forward and of @evaluate; none of backward.
 // CHECK: func.func @micro_batch
 // CHECK: ps.attention
@@ -22,7 +22,7 @@
 // NONE-NOT: remark
 
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron+sp 2>&1 | FileCheck %s --check-prefix=FORMS
-// FORMS: remark: --sharding-policy megatron+sp: no attention with split heads and a row parallel contraction behind it; sequences stay whole, as with megatron
+// FORMS: remark: --sharding-policy megatron+sp: no attention has split heads and a row parallel contraction after it; sequences are not split, as with megatron
 
 // Batch and sequence in one dim: it is split within each sample.
 // FORMS: ps.attention

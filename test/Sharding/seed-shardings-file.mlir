@@ -15,9 +15,9 @@
 // RUN: not ps-opt %t/model.mlir --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=%t/none.json 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: --sharding-policy {{.*}}none.json: No such file or directory
 // RUN: not ps-opt %t/model.mlir --ps-set-mesh=mesh=dp=2,pp=2 --ps-seed-shardings=policy=%t/pipeline.json 2>&1 | FileCheck %s --check-prefix=PIPELINE
-// PIPELINE: error: --sharding-policy {{.*}}pipeline.json: "fc.*": {"0"}: axis "pp" is of kind pipeline: its devices run different stages of the model, so no tensor is split over it; use "dp"{{$}}
+// PIPELINE: error: --sharding-policy {{.*}}pipeline.json: "fc.*": {"0"}: axis "pp" is of kind pipeline: its devices run different stages of the model, so tensors cannot be split over this axis; use "dp"{{$}}
 // RUN: not ps-opt %t/model.mlir --ps-set-mesh=mesh=pp=2 --ps-seed-shardings=policy=%t/pipeline.json 2>&1 | FileCheck %s --check-prefix=ALONE
-// ALONE: so no tensor is split over it; the mesh has no axis that splits tensors, such as tp=2{{$}}
+// ALONE: so tensors cannot be split over this axis; the mesh has no axis that splits tensors, such as tp=2{{$}}
 // RUN: not ps-opt %t/model.mlir --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=%t/same-dim.json 2>&1 | FileCheck %s --check-prefix=SAME-DIM
 // SAME-DIM: error: --sharding-policy {{.*}}same-dim.json: "fc.*": "0" and "-2" both name dim 0 of fc.weight, which has 2 dims; give the axes of a dim under one key{{$}}
 

@@ -4,13 +4,13 @@
 // CHECK-DAG: @h.0.attn.q.weight {{.*}}column parallel, heads of attention{{.*}}[{"tp"}, {}]
 // CHECK-DAG: @h.0.attn.k.bias {{.*}}column parallel, heads of attention{{.*}}[{"tp"}]
 // CHECK-DAG: @h.0.attn.v.weight {{.*}}column parallel, heads of attention{{.*}}[{"tp"}, {}]
-// CHECK-DAG: @h.0.attn.out.weight {{.*}}row parallel, takes attention{{.*}}[{}, {"tp"}]
+// CHECK-DAG: @h.0.attn.out.weight {{.*}}row parallel, reads attention{{.*}}[{}, {"tp"}]
 // CHECK-DAG: @h.0.mlp.up.weight {{.*}}column parallel, first of a pair{{.*}}[{"tp"}, {}]
 // CHECK-DAG: @h.0.mlp.up.bias {{.*}}column parallel, first of a pair{{.*}}[{"tp"}]
 // CHECK-DAG: @h.0.mlp.down.weight {{.*}}row parallel, second of a pair{{.*}}[{}, {"tp"}]
 // Fewer heads than ranks are padded: a warning; as many are none.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=8 --ps-seed-shardings=policy=megatron -o %t 2>&1 | FileCheck %s --check-prefix=HEADS
-// HEADS: warning: attention has 6 heads to split over 8 ranks of "tp": 2 of them compute padding alone; sizes that divide the heads are 1, 2, 3, 6{{$}}
+// HEADS: warning: attention has 6 heads to split over 8 ranks of "tp": 2 ranks compute only padding; sizes that divide the heads are 1, 2, 3, 6{{$}}
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=6 --ps-seed-shardings=policy=megatron -o %t 2>&1 | FileCheck %s --check-prefix=ENOUGH --allow-empty
 // ENOUGH-NOT: warning
 // What matches nothing is left to propagation.
@@ -44,4 +44,4 @@
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings=policy=best 2>&1 | FileCheck %s --check-prefix=POLICY
 // POLICY: error: --sharding-policy best: unknown; use replicated, megatron, megatron+sp or FILE.json
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-seed-shardings 2>&1 | FileCheck %s --check-prefix=MESH
-// MESH: error: there is no ps.mesh; run ps-set-mesh first
+// MESH: error: the module has no ps.mesh; run ps-set-mesh first

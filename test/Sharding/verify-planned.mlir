@@ -29,7 +29,7 @@ func.func @factors(%x: tensor<4xf32> {ps.sharding = #ps.sharding<@mesh, [{}]>}) 
 
 ps.mesh @mesh <"dp" = 2 : data>
 func.func @not_partial(%x: tensor<4xf32> {ps.sharding = #ps.sharding<@mesh, [{}]>}) -> tensor<4xf32> {
-  // expected-error @+1 {{result 0 is marked partial over "dp", but the op yields}}
+  // expected-error @+1 {{result 0 is marked partial over "dp", but the op computes}}
   %0 = ps.exp %x {ps.shardings = [#ps.sharding<@mesh, [{}], partial = {"dp": sum}>]} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -80,6 +80,6 @@ ps.variable accumulator @loss.sum {ps.sharding = #ps.sharding<@mesh, [], partial
 
 // -----
 
-// expected-error @+1 {{there is no ps.mesh; run ps-set-mesh first (planned_c1)}}
+// expected-error @+1 {{the module has no ps.mesh; run ps-set-mesh first (planned_c1)}}
 module {
 }
