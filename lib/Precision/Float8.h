@@ -32,8 +32,8 @@ private:
     llvm::StringMap<unsigned> taken; ///< number of contractions per weight
     /// Rounded values, by value and format.
     llvm::DenseMap<std::pair<mlir::Value, unsigned>, ps::Quantized> rounded;
-    llvm::DenseMap<mlir::Value, mlir::Value>
-        largest; ///< largest |x| by value, with current scaling
+    /// Largest |x| by value, with current scaling.
+    llvm::DenseMap<mlir::Value, mlir::Value> largest;
   };
   /// The variables of a tensor whose scale follows from earlier steps.
   struct DelayedScale {

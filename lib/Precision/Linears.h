@@ -8,8 +8,8 @@ namespace parashard {
 
 /// A contraction of the forward with one weight.
 struct Linear {
-  std::string
-      name; ///< name of the weight; with a number after the first contraction of that weight
+  /// Name of the weight; with a number after the first contraction of that weight.
+  std::string name;
   ps::ContractOp op;
   bool weightIsLeft = false;
   mlir::Value input, weight; ///< operands of `op` before rounding

@@ -47,8 +47,8 @@ struct GroupScalars {
   mlir::Value decayFactor; ///< 1 - lr * weight_decay (AdamW with a decay)
   mlir::Value stepSize;    ///< lr / (1 - beta1^t) (Adam, AdamW)
   mlir::Value root;        ///< sqrt(1 - beta2^t) (Adam, AdamW)
-  mlir::Value
-      averaged; ///< weight of the parameters in their moving averages; null without averages
+  /// Weight of the parameters in their moving averages; null without averages.
+  mlir::Value averaged;
 };
 /// Computes the scalars from the group's learning rate and count of applied steps.
 GroupScalars makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, mlir::Value lr,
