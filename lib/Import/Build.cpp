@@ -1,4 +1,4 @@
-// The building blocks of both importers.
+// Implements the building blocks that both importers share.
 #include "lib/Import/Build.h"
 #include "lib/Import/Shapes.h"
 
@@ -18,7 +18,7 @@ Value TensorBuilder::splat(RankedTensorType type, double value) {
 }
 
 Value TensorBuilder::constant(RankedTensorType type, ArrayRef<double> elements) {
-  // Of millions of elements the usual types need no APFloat each.
+  // f32 and f64 avoid one APFloat per element, which matters for millions of elements.
   if (type.getElementType().isF64())
     return make<ps::ConstantOp>(DenseElementsAttr::get(type, elements));
   if (type.getElementType().isF32())
@@ -44,9 +44,10 @@ Value TensorBuilder::convert(Value value, Type elementType) {
   return make<ps::ConvertOp>(typeLike(value, elementType), value);
 }
 
-/// Of a reshape that takes dim 0 apart, which a reshape before a transpose merged and the transpose
-/// left in front: the dim is taken apart before the transpose, where the two reshapes become one.
-/// Null where it is something else.
+/// Moves a reshape that splits dim 0 before a transpose, if an earlier reshape merged dim 0 and the
+/// transpose left it in front. The two reshapes then become one. Returns null for other values.
+/// Example: [2, 3, 4, 5] reshaped to [6, 4, 5], transposed to [6, 5, 4] and reshaped to [2, 3, 5, 4]
+/// becomes a single transpose.
 static Value unmergeBeforeTranspose(TensorBuilder &n, Value value, ArrayRef<int64_t> shape) {
   auto transpose = value.getDefiningOp<ps::TransposeOp>();
   auto merge = transpose ? transpose.getOperand().getDefiningOp<ps::ReshapeOp>() : ps::ReshapeOp();
@@ -86,7 +87,8 @@ Value TensorBuilder::reshape(Value value, ArrayRef<int64_t> shape) {
 Value TensorBuilder::transpose(Value value, ArrayRef<int64_t> permutation) {
   auto order = llvm::to_vector(llvm::seq<int64_t>(0, getRank(value)));
   if (!std::is_permutation(order.begin(), order.end(), permutation.begin(), permutation.end())) {
-    (void)fail("transposes " + debugString(value.getType()) + " to what is no order of its dims");
+    (void)fail("transposes " + debugString(value.getType()) +
+               " by a list that is not a permutation of its dims");
     return value;
   }
   if (llvm::is_sorted(permutation))
@@ -112,8 +114,8 @@ Value TensorBuilder::slice(Value value, int64_t dim, int64_t start, int64_t limi
   ArrayRef<int64_t> shape = getShape(value);
   if (dim < 0 || dim >= getRank(value) || start < 0 || start > limit || limit > shape[dim] ||
       stride < 1) {
-    (void)fail("takes places " + Twine(start) + " to " + Twine(limit) + " by " + Twine(stride) +
-               " along dim " + Twine(dim) + " of " + debugString(value.getType()));
+    (void)fail("slices elements " + Twine(start) + " to " + Twine(limit) + " with stride " +
+               Twine(stride) + " along dim " + Twine(dim) + " of " + debugString(value.getType()));
     return value;
   }
   if (start == 0 && limit == shape[dim] && stride == 1)
@@ -139,7 +141,7 @@ Value TensorBuilder::concat(ValueRange values, int64_t dim) {
       other[dim] = shape[dim];
     }
     if (!hasDim || other != shape) {
-      (void)fail("joins " + debugString(values[0].getType()) + " and " +
+      (void)fail("concatenates " + debugString(values[0].getType()) + " and " +
                  debugString(value.getType()) + " along dim " + Twine(dim));
       return values[0];
     }
@@ -160,7 +162,7 @@ Value TensorBuilder::broadcast(Value value, ArrayRef<int64_t> shape) {
     (void)fail("broadcasts " + debugString(value.getType()) + " to fewer dims");
     return value;
   }
-  // A splat constant is made anew: no op is needed.
+  // A splat constant is created in the new shape, without an op.
   if (auto constant = value.getDefiningOp<ps::ConstantOp>())
     if (auto dense = dyn_cast<SplatElementsAttr>(constant.getValue()))
       return make<ps::ConstantOp>(
@@ -188,7 +190,7 @@ Value TensorBuilder::reduce(ps::ReductionKind kind, Value value, ArrayRef<int64_
   if (!sorted.empty() && (sorted.front() < 0 || sorted.back() >= getRank(value) ||
                           std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())) {
     (void)fail("reduces dims that " + debugString(value.getType()) +
-               " does not have, or one twice");
+               " does not have, or one dim twice");
     return value;
   }
   Value result = value;
@@ -215,7 +217,7 @@ Value TensorBuilder::divide(Value value, double divisor) {
   return make<ps::DivOp>(value, splat(getType(value), divisor));
 }
 
-/// Reads through transposes: the labels are permuted instead.
+/// Skips transposes of a value by permuting its labels instead.
 static SmallVector<int64_t> absorbTransposes(Value &value, ArrayRef<int64_t> given) {
   SmallVector<int64_t> labels(given);
   while (auto transpose = value.getDefiningOp<ps::TransposeOp>()) {
@@ -235,10 +237,10 @@ Value TensorBuilder::contract(Value lhs, ArrayRef<int64_t> lhsLabels, Value rhs,
   return make<ps::ContractOp>(lhs, left, rhs, right, resultLabels).getResult();
 }
 
-Value TensorBuilder::takePosition(Value value, Value place, int64_t dim) {
-  RankedTensorType places = typeLike(value, i64());
-  Value chosen = compare(ps::Predicate::Eq, make<ps::IotaOp>(places, dim),
-                         broadcast(convert(place, i64()), getShape(value)));
+Value TensorBuilder::takePosition(Value value, Value position, int64_t dim) {
+  RankedTensorType indexType = typeLike(value, i64());
+  Value chosen = compare(ps::Predicate::Eq, make<ps::IotaOp>(indexType, dim),
+                         broadcast(convert(position, i64()), getShape(value)));
   Value kept = make<ps::SelectOp>(chosen, value, splat(getType(value), 0));
   return reduce(ps::ReductionKind::Sum, kept, {dim}, true);
 }
@@ -246,7 +248,8 @@ Value TensorBuilder::takePosition(Value value, Value place, int64_t dim) {
 int64_t TensorBuilder::countElements(Value value, ArrayRef<int64_t> dims) {
   int64_t count = 1;
   for (auto [dim, size] : llvm::enumerate(getShape(value)))
-    if (llvm::is_contained(dims, int64_t(dim))) // each once, so that the product is a number
+    // Each dim once, so that the result is the number of elements.
+    if (llvm::is_contained(dims, int64_t(dim)))
       count *= size;
   return count;
 }

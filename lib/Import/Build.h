@@ -1,5 +1,5 @@
-// What the importers build `ps` ops with, whatever file the graph came from: small building blocks,
-// and the ops that several exported ops become.
+// Builds `ps` ops for the importers: small building blocks, and ops that several exported ops
+// become.
 #ifndef PARASHARD_LIB_IMPORT_BUILD_H
 #define PARASHARD_LIB_IMPORT_BUILD_H
 
@@ -8,13 +8,13 @@
 
 namespace parashard::import {
 
-/// Builds ops at one place of the module, for one node of a graph. What cannot be built fails the
-/// node: the first message is kept and building goes on with any value.
+/// Builds ops at one point of the module, for one node of a graph. If an op cannot be built, the
+/// node fails: the first message is kept, and building continues with any value.
 class TensorBuilder {
 public:
   TensorBuilder(mlir::OpBuilder &builder, mlir::Location loc) : b(builder), loc(loc) {}
 
-  /// The node cannot be imported: `message` says why.
+  /// Marks the node as not importable. `message` is the reason.
   mlir::LogicalResult fail(const llvm::Twine &message);
   bool failed() const { return !reason.empty(); }
   llvm::StringRef getFailure() const { return reason; }
@@ -23,7 +23,7 @@ public:
     return Op::create(b, loc, std::forward<Args>(args)...);
   }
   mlir::Value splat(mlir::RankedTensorType type, double value);
-  /// A floating constant from its elements, row-major.
+  /// Builds a floating-point constant from its elements, row-major.
   mlir::Value constant(mlir::RankedTensorType type, llvm::ArrayRef<double> elements);
   mlir::Value convert(mlir::Value value, mlir::Type elementType);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
@@ -32,24 +32,24 @@ public:
   mlir::Value slice(mlir::Value value, int64_t dim, int64_t start, int64_t limit,
                     int64_t stride = 1);
   mlir::Value concat(mlir::ValueRange values, int64_t dim);
-  /// PyTorch's broadcasting: dims are aligned at the end, dims of size 1 repeat.
+  /// Broadcasts like PyTorch: dims are aligned at the end, and dims of size 1 are repeated.
   mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value reduce(ps::ReductionKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims,
                      bool keepDims);
   mlir::Value compare(ps::Predicate predicate, mlir::Value lhs, mlir::Value rhs);
-  /// In f32 when the value has 16-bit floats, in which PyTorch computes such ops too.
+  /// Converts 16-bit floats to f32, in which PyTorch computes such ops as well.
   mlir::Value widen(mlir::Value value);
   mlir::Value divide(mlir::Value value, double divisor);
-  /// A `ps.contract`; transposes of operands go into the labels.
+  /// Builds a `ps.contract`. Transposes of operands become part of the labels.
   mlir::Value contract(mlir::Value lhs, llvm::ArrayRef<int64_t> lhsLabels, mlir::Value rhs,
                        llvm::ArrayRef<int64_t> rhsLabels, llvm::ArrayRef<int64_t> resultLabels);
-  /// What stands at `place` (of size 1 along `dim`) along `dim`, which keeps its dim; 0 where there
-  /// is no such place. The gradient goes to that place alone.
-  mlir::Value takePosition(mlir::Value value, mlir::Value place, int64_t dim);
+  /// Takes the element at `position` (of size 1 along `dim`) along `dim`, which keeps its dim; 0 if
+  /// there is no such position. The gradient flows to this element only.
+  mlir::Value takePosition(mlir::Value value, mlir::Value position, int64_t dim);
   static int64_t countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
-  /// The shape that PyTorch broadcasts both to.
+  /// Returns the shape that PyTorch broadcasts both values to.
   llvm::SmallVector<int64_t> commonShape(mlir::Value lhs, mlir::Value rhs);
-  /// The value of dim `dim` counted from the end when negative.
+  /// Counts a negative dim from the end.
   static int64_t wrapDim(int64_t dim, int64_t rank) { return dim < 0 ? dim + rank : dim; }
   llvm::SmallVector<int64_t> wrapDims(llvm::ArrayRef<int64_t> dims, int64_t rank);
   mlir::RankedTensorType typeLike(mlir::Value value, mlir::Type elementType);

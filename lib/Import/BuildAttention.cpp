@@ -1,4 +1,4 @@
-// Scaled dot product attention, of operands in all the forms that graphs have.
+// Builds scaled dot product attention from operands in all forms that graphs use.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include <cmath>
@@ -9,7 +9,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// [.., T, D] as [B, H, T, D]: missing dims are 1, more are merged into the batch.
+/// Reshapes [.., T, D] to [B, H, T, D]. Missing dims become 1; further dims are merged into the
+/// batch.
 Value toRankFour(TensorBuilder &n, Value x) {
   SmallVector<int64_t> shape(getShape(x));
   while (shape.size() < 4)
@@ -21,7 +22,7 @@ Value toRankFour(TensorBuilder &n, Value x) {
   return n.reshape(x, shape);
 }
 
-/// Zeros after the features of a head: they add nothing to a dot product.
+/// Appends zeros to the features of a head, which add nothing to a dot product.
 Value padFeatures(TensorBuilder &n, Value x, int64_t size) {
   SmallVector<int64_t> low(4, 0), high(4, 0), strides(4, 1), shape(getShape(x));
   high[3] = size - shape[3];
@@ -31,7 +32,7 @@ Value padFeatures(TensorBuilder &n, Value x, int64_t size) {
   return n.make<ps::PadOp>(RankedTensorType::get(shape, getElement(x)), x, low, high, strides);
 }
 
-/// A mask as [B or 1, H or 1, T or 1, S].
+/// Reshapes and broadcasts a mask to [B or 1, H or 1, T or 1, S].
 Value toMask(TensorBuilder &n, Value mask, Value query, Value key) {
   if (!getElement(mask).isInteger(1))
     mask = n.convert(mask, getElement(query));
@@ -47,21 +48,21 @@ Value toMask(TensorBuilder &n, Value mask, Value query, Value key) {
   return n.broadcast(mask, shape);
 }
 
-/// key <= query counted from the first key: PyTorch's `is_causal` where there are more keys than
-/// queries.
+/// Builds the mask key <= query, counted from the first key. PyTorch's `is_causal` has this meaning
+/// if there are more keys than queries.
 Value buildTopLeftMask(TensorBuilder &n, Value query, Value key) {
   auto type = RankedTensorType::get({1, 1, getShape(query)[2], getShape(key)[2]}, n.i64());
   return n.compare(ps::Predicate::Le, n.make<ps::IotaOp>(type, 3), n.make<ps::IotaOp>(type, 2));
 }
 
-/// [B, G, S, D] whose groups are each of several heads, as [B, H, S, D].
+/// Repeats the G groups of [B, G, S, D] to [B, H, S, D], since each group serves several heads.
 Value repeatGroups(TensorBuilder &n, Value x, int64_t heads) {
   SmallVector<int64_t> shape(getShape(x)), apart{shape[0], shape[1], 1, shape[2], shape[3]};
   if (shape[1] == heads)
     return x;
   if (!shape[1] || heads % shape[1]) {
-    (void)n.fail("has " + Twine(heads) + " heads of queries for " + Twine(shape[1]) +
-                 " of keys and values");
+    (void)n.fail("has " + Twine(heads) + " query heads for " + Twine(shape[1]) +
+                 " key and value heads");
     return x;
   }
   SmallVector<int64_t> repeated(apart);
@@ -77,9 +78,9 @@ Value hideScores(TensorBuilder &n, Value scores, Value seen) {
                               n.splat(type, -std::numeric_limits<double>::infinity()));
 }
 
-/// softmax(scale query key^T + mask) value of operands of rank 4 and a known scale, op by op: a
-/// mask that is trained gets a gradient there, and every type is computed. Queries that see no key
-/// by a mask that is not trained have zeros, as in PyTorch.
+/// Builds softmax(scale query key^T + mask) value op by op, from operands of rank 4 and a known
+/// scale. This form gives a trained mask a gradient, and supports every type. As in PyTorch, a
+/// query for which an untrained mask hides all keys has a zero result.
 Value buildWrittenOut(TensorBuilder &n, const AttentionParts &parts) {
   int64_t heads = getShape(parts.query)[1];
   Value key = repeatGroups(n, parts.key, heads), value = repeatGroups(n, parts.value, heads);
@@ -130,20 +131,21 @@ Value buildAttention(TensorBuilder &n, const AttentionParts &parts) {
   Value mask = parts.mask ? toMask(n, parts.mask, query, key) : Value();
   if (causal && getShape(query)[2] != getShape(key)[2]) {
     if (mask)
-      (void)n.fail("is causal and has a mask, with more keys than queries, which is not supported");
+      (void)n.fail("is causal and has a mask, with different numbers of keys and queries, which is "
+                   "not supported");
     mask = buildTopLeftMask(n, query, key);
     causal = false;
   }
   if (n.failed())
     return query;
-  // Libraries have no attention of f64.
+  // Attention libraries do not support f64.
   if (getElement(query).isF64() || (mask && isFloat(mask) && dependsOnTrained(mask))) {
     SmallVector<int64_t> whole(shape);
     whole.back() = getShape(value).back();
     Value result = buildWrittenOut(n, {query, key, value, mask, causal, parts.dropout, scale});
     return n.failed() ? query : n.reshape(result, whole);
   }
-  // Kernels have heads of one size.
+  // Kernels need query, key and value heads of the same size.
   int64_t valueSize = getShape(value).back(), size = std::max(valueSize, getShape(query).back());
   query = padFeatures(n, query, size), key = padFeatures(n, key, size);
   value = padFeatures(n, value, size);

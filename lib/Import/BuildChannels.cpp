@@ -1,14 +1,14 @@
-// Norms by channel, which stand in dim 1: batch norm with its running statistics, group norm.
+// Builds norms over channels (dim 1): batch norm with its running statistics, and group norm.
 #include "lib/Import/BuildOps.h"
 
 using namespace mlir;
 
 namespace parashard::import {
 
-/// Fails unless x has channels and each vector that is given has one element for each of them.
+/// Fails unless x has channels, and each given vector has one element per channel.
 static bool checkChannels(TensorBuilder &n, Value x, ArrayRef<Value> vectors) {
   if (getRank(x) < 2) {
-    (void)n.fail("has " + debugString(x.getType()) + " in place of a batch of channels");
+    (void)n.fail("has " + debugString(x.getType()) + "; expected a batch of channels");
     return false;
   }
   for (Value vector : vectors)
@@ -20,7 +20,7 @@ static bool checkChannels(TensorBuilder &n, Value x, ArrayRef<Value> vectors) {
   return true;
 }
 
-/// A vector over the channels in the shape of `like`.
+/// Broadcasts a vector over the channels to the shape of `like`.
 static Value spreadChannels(TensorBuilder &n, Value vector, Value like) {
   SmallVector<int64_t> column(getRank(like) - 1, 1);
   column[0] = getShape(vector)[0];
@@ -45,7 +45,7 @@ Value buildGroupNorm(TensorBuilder &n, Value x, int64_t groups, double epsilon) 
     return x;
   SmallVector<int64_t> shape(getShape(x));
   if (groups < 1 || shape[1] % groups != 0) {
-    (void)n.fail("makes " + Twine(groups) + " groups of " + Twine(shape[1]) + " channels");
+    (void)n.fail("splits " + Twine(shape[1]) + " channels into " + Twine(groups) + " groups");
     return x;
   }
   int64_t inGroup = shape[1] / groups * llvm::product_of(ArrayRef(shape).drop_front(2));
@@ -57,19 +57,19 @@ Value buildGroupNorm(TensorBuilder &n, Value x, int64_t groups, double epsilon) 
 
 namespace {
 
-/// Statistics by channel: of the batch, and those that hold in the mode that the op is in.
+/// Statistics per channel: those of the batch, and those that apply in the op's mode.
 struct Statistics {
   Value batch, holding;
 };
 
-/// One batch norm being built.
+/// Builds one batch norm.
 class BatchNormBuilder {
 public:
   BatchNormBuilder(TensorBuilder &n, const BatchNorm &norm)
       : n(n), norm(norm), element(getStatisticsType(n, norm.input)) {}
 
-  /// (x - mean) rsqrt(variance + eps) weight + bias. Mean and variance of a batch are those of the
-  /// whole micro-batch: their sums are reductions like others.
+  /// Builds (x - mean) rsqrt(variance + eps) weight + bias. The mean and variance are those of the
+  /// whole micro-batch: their sums are ordinary reductions.
   BatchNormResult build() {
     Value x = n.convert(norm.input, element);
     double count = double(getType(x).getNumElements()) / double(getShape(x)[1]);
@@ -100,8 +100,9 @@ private:
     dims.insert(dims.begin(), 0);
     return n.reduce(ps::ReductionKind::Sum, value, dims, false);
   }
-  /// A batch statistic in training, the running one in evaluation; in both modes the first where
-  /// there is no running one, and the second where it is computed and no state.
+  /// Returns the batch statistic in training and the running one in evaluation. Without a running
+  /// statistic, returns the batch statistic in both modes. In evaluation, a running statistic that
+  /// is computed instead of read from a variable is returned as it is.
   Value byMode(Value batch, Value running) {
     if (!running)
       return batch;
@@ -132,7 +133,7 @@ BatchNormResult buildBatchNorm(TensorBuilder &n, const BatchNorm &norm) {
                      {norm.weight, norm.bias, norm.runningMean, norm.runningVariance}))
     return none;
   if (!norm.isTraining && (!norm.runningMean || !norm.runningVariance)) {
-    (void)n.fail("has no running statistics to normalise by in evaluation");
+    (void)n.fail("has no running statistics to normalize with in evaluation");
     return none;
   }
   return BatchNormBuilder(n, norm).build();

@@ -1,5 +1,5 @@
-// Matrix matmuls: all become `ps.contract`. Transposes of operands go into its labels, and
-// reshapes that only merge leading dims around a matmul are undone, so that a decomposed graph
+// Builds matmuls, which all become `ps.contract`. Transposes of operands become part of the labels.
+// Reshapes that only merge leading dims around a matmul are undone, so that a decomposed graph
 // gives the same contractions as the original.
 #include "lib/Import/BuildOps.h"
 
@@ -17,8 +17,8 @@ Value contract(TensorBuilder &n, const Operand &lhs, const Operand &rhs, ArrayRe
   return n.contract(lhs.value, lhs.labels, rhs.value, rhs.labels, labels);
 }
 
-/// The value whose leading dims `x` merges into its dim 0 while it keeps the last `kept` dims; `x`
-/// when there is none.
+/// Returns the value before a reshape that merged its leading dims into dim 0 of `x` and kept the
+/// last `kept` dims. Returns `x` if there is no such reshape.
 Value unmerge(Value x, int64_t kept) {
   auto reshape = x.getDefiningOp<ps::ReshapeOp>();
   if (!reshape || getRank(x) != kept + 1)
@@ -29,7 +29,7 @@ Value unmerge(Value x, int64_t kept) {
   return reshape.getOperand();
 }
 
-/// `x` [batch, m, k] with its batch as the dims `leading`.
+/// Reshapes `x` [batch, m, k], with its batch split into the dims `leading`.
 Value takeApart(TensorBuilder &n, Value x, ArrayRef<int64_t> leading) {
   SmallVector<int64_t> shape(leading);
   llvm::append_range(shape, getShape(x).take_back(2));
@@ -41,7 +41,7 @@ Value takeApart(TensorBuilder &n, Value x, ArrayRef<int64_t> leading) {
 Value buildLinear(TensorBuilder &n, Value x, Value weight, bool outFirst, Value bias) {
   if (getRank(x) < 1 || getRank(weight) != 2) {
     (void)n.fail("multiplies " + debugString(x.getType()) + " by " + debugString(weight.getType()) +
-                 ", which is no matrix");
+                 ", which is not a matrix");
     return x;
   }
   Value rows = unmerge(x, 1);
@@ -59,8 +59,8 @@ Value buildLinear(TensorBuilder &n, Value x, Value weight, bool outFirst, Value 
   return n.reshape(y, shape);
 }
 
-/// Matrices [..., m, k] and [..., k, n]: batch dims of both are shared, a dim of size 1 against
-/// more is dropped.
+/// Builds the contraction of [..., m, k] and [..., k, n]. Both share their batch dims; a batch dim
+/// of size 1 against a larger one is dropped.
 static Value contractMatrices(TensorBuilder &n, Value lhs, Value rhs) {
   int64_t batchRank = std::max({getRank(lhs), getRank(rhs), int64_t(2)}) - 2;
   int64_t m = batchRank, k = m + 1, columns = m + 2;
@@ -69,7 +69,7 @@ static Value contractMatrices(TensorBuilder &n, Value lhs, Value rhs) {
     int64_t at = i - (batchRank - (getRank(x) - 2));
     return getRank(x) > 2 && at >= 0 ? getShape(x)[at] : 0;
   };
-  // `other`: the sizes on the other side decide whether a unit dim is kept.
+  // A batch dim of size 1 is dropped if `other` has a larger one.
   auto makeOperand = [&](Value x, Value other, ArrayRef<int64_t> matrixLabels) {
     Operand operand{x, {}};
     SmallVector<int64_t> shape;
@@ -109,7 +109,7 @@ Value buildMatmul(TensorBuilder &n, Value lhs, Value rhs) {
   return contractMatrices(n, lhs, rhs);
 }
 
-/// A batch that an operand merged from several dims is taken apart again, in both.
+/// Splits the batch dims again, in both operands, if a reshape merged them in one of them.
 Value buildBatchMatmul(TensorBuilder &n, Value lhs, Value rhs) {
   if (getRank(lhs) != 3 || getRank(rhs) != 3) {
     (void)n.fail("multiplies " + debugString(lhs.getType()) + " by " + debugString(rhs.getType()) +

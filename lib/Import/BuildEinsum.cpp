@@ -1,6 +1,6 @@
-// Products named by labels: einsum, tensordot. Two operands at a time: dims that nothing else has
-// are summed first, what is summed over both is a `ps.contract`, and a product without a sum is
-// elementwise.
+// Builds contractions named by labels: einsum and tensordot. Operands are combined two at a time.
+// Dims that no other operand has are summed first. A sum over both operands becomes a
+// `ps.contract`, and a product without a sum becomes elementwise.
 #include "lib/Import/BuildOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallSet.h"
@@ -13,9 +13,9 @@ namespace parashard::import {
 using Labels = SmallVector<int64_t>;
 
 Value takeDiagonal(TensorBuilder &n, Value x, int64_t first, int64_t second) {
-  RankedTensorType places = n.typeLike(x, n.i64());
-  Value same = n.compare(ps::Predicate::Eq, n.make<ps::IotaOp>(places, first),
-                         n.make<ps::IotaOp>(places, second));
+  RankedTensorType indexType = n.typeLike(x, n.i64());
+  Value same = n.compare(ps::Predicate::Eq, n.make<ps::IotaOp>(indexType, first),
+                         n.make<ps::IotaOp>(indexType, second));
   Value kept = n.make<ps::SelectOp>(same, x, n.splat(getType(x), 0));
   return n.reduce(ps::ReductionKind::Sum, kept, {second}, false);
 }
@@ -27,7 +27,7 @@ struct Term {
   Labels labels;
 };
 
-/// Labels of the dims that '...' stands for, counted from the last.
+/// First label of the dims that '...' stands for, which are counted from the last.
 constexpr int64_t kEllipsis = 1000;
 
 Term takeDiagonals(TensorBuilder &n, Term term) {
@@ -46,7 +46,7 @@ Term takeDiagonals(TensorBuilder &n, Term term) {
   return term;
 }
 
-/// Sums over the dims whose labels nothing else has.
+/// Sums over the dims whose labels are not in `others`.
 Term sumUnshared(TensorBuilder &n, const Term &term, const llvm::SmallSet<int64_t, 8> &others) {
   SmallVector<int64_t> dims;
   Labels kept;
@@ -59,7 +59,7 @@ Term sumUnshared(TensorBuilder &n, const Term &term, const llvm::SmallSet<int64_
   return {n.reduce(ps::ReductionKind::Sum, term.value, dims, false), kept};
 }
 
-/// The term with its dims in the order of `labels`, and of size `sizes[label]` where it has no dim.
+/// Orders the dims of the term like `labels`, and broadcasts missing dims to `sizes[label]`.
 Value spread(TensorBuilder &n, const Term &term, ArrayRef<int64_t> labels,
              const llvm::MapVector<int64_t, int64_t> &sizes) {
   SmallVector<int64_t> permutation, whole, unit;
@@ -75,14 +75,14 @@ Value spread(TensorBuilder &n, const Term &term, ArrayRef<int64_t> labels,
   return n.broadcast(n.reshape(value, unit), whole);
 }
 
-/// One einsum: its terms, the labels of its result, the size of each label.
+/// One einsum: its terms, the labels of its result, and the size of each label.
 struct Einsum {
   TensorBuilder &n;
   SmallVector<Term> terms;
   Labels result;
   llvm::MapVector<int64_t, int64_t> sizes;
 
-  /// The sizes of all labels; a dim of size 1 where another term has more is dropped.
+  /// Sets the sizes of all labels. Drops a dim of size 1 if another term has a larger one.
   void matchSizes() {
     for (const Term &term : terms)
       for (auto [label, size] : llvm::zip(term.labels, getShape(term.value)))
@@ -103,16 +103,16 @@ struct Einsum {
     }
   }
 
-  /// Fails where the result has a label twice, or one that no term has.
+  /// Fails if the result has a label twice, or a label that no term has.
   void checkResult() {
     for (auto [i, label] : llvm::enumerate(result))
       if (llvm::is_contained(ArrayRef(result).take_front(i), label) || !sizes.contains(label)) {
-        (void)n.fail("has a result with a label twice, or with one that no operand has");
+        (void)n.fail("has a result with a repeated label, or with a label that no operand has");
         return;
       }
   }
 
-  /// What the result and the terms from `next` on have.
+  /// Returns the labels of the result and of the terms from `next` on.
   llvm::SmallSet<int64_t, 8> findNeeded(size_t next) const {
     llvm::SmallSet<int64_t, 8> needed(result.begin(), result.end());
     for (const Term &term : ArrayRef(terms).drop_front(next))
@@ -161,7 +161,7 @@ struct Einsum {
   }
 };
 
-/// "b...ij" with `ellipsisRank` dims in place of its dots.
+/// Parses a term such as "b...ij"; the dots stand for `ellipsisRank` dims.
 Labels parseTerm(StringRef text, int64_t ellipsisRank) {
   Labels labels;
   while (!text.empty()) {
@@ -181,7 +181,8 @@ int64_t countLetters(StringRef text) {
   return llvm::count_if(text, [](char c) { return c != '.' && c != ' '; });
 }
 
-/// Without "->": the dims of '...', then the letters that stand once, in alphabetical order.
+/// Returns the labels of a result without "->": the dims of '...', then the letters that occur
+/// once, in alphabetical order. Example: "ij,jk" gives "ik".
 Labels makeImplicitResult(ArrayRef<Term> terms) {
   Labels ellipsis, letters;
   llvm::MapVector<int64_t, int64_t> counts;
@@ -200,7 +201,7 @@ Labels makeImplicitResult(ArrayRef<Term> terms) {
   return ellipsis;
 }
 
-/// Nothing but letters, '...' and spaces.
+/// Returns true if the text has only letters, '...' and spaces.
 bool isTerm(StringRef text) {
   while (!text.empty()) {
     if (!text.consume_front("...")) {
@@ -212,7 +213,7 @@ bool isTerm(StringRef text) {
   return true;
 }
 
-/// Numbers from `first` on, one a dim.
+/// Returns `rank` labels, starting at `first`.
 Labels number(int64_t rank, int64_t first) {
   return llvm::to_vector(llvm::seq<int64_t>(first, first + rank));
 }
@@ -247,7 +248,8 @@ Value buildEinsum(TensorBuilder &n, StringRef equation, ArrayRef<Value> operands
 Value buildTensordot(TensorBuilder &n, Value lhs, ArrayRef<int64_t> lhsDims, Value rhs,
                      ArrayRef<int64_t> rhsDims) {
   if (lhsDims.size() != rhsDims.size()) {
-    (void)n.fail("sums over dims of different numbers");
+    (void)n.fail("sums over " + Twine(lhsDims.size()) + " dims of the left and " +
+                 Twine(rhsDims.size()) + " dims of the right operand");
     return lhs;
   }
   Einsum sum{

@@ -1,4 +1,4 @@
-// Indexing by tensors of indices that are constant, rows of tables, running sums.
+// Builds indexing by constant tensors, lookups in tables, and running sums.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/FirstRow.h"
 #include "lib/Import/HostValue.h"
@@ -9,7 +9,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Index tensors, broadcast together, as host values; nothing when one is not constant.
+/// Returns the index tensors as host values of a common broadcast shape; nullopt if one of them is
+/// not constant.
 std::optional<SmallVector<ps::Tensor>> getIndices(TensorBuilder &n, ArrayRef<Value> indices,
                                                   SmallVector<int64_t> &shape) {
   for (Value index : indices) {
@@ -34,8 +35,9 @@ std::optional<SmallVector<ps::Tensor>> getIndices(TensorBuilder &n, ArrayRef<Val
 
 int64_t wrapIndex(int64_t index, int64_t size) { return index < 0 ? index + size : index; }
 
-/// Every index tensor walks one dim of `shape`, each another one, in a progression: then the result
-/// is a slice.
+/// Returns, for each index tensor, the dim of `shape` along which its values are an arithmetic
+/// progression. The dims must differ; the result is then a slice. Returns nullopt otherwise.
+/// Example: indices [[0], [2]] and [[1, 2, 3]] walk dims 0 and 1 of shape [2, 3].
 std::optional<SmallVector<int64_t>>
 getWalkedDims(ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape, ArrayRef<int64_t> sizes) {
   SmallVector<int64_t> dims;
@@ -47,7 +49,7 @@ getWalkedDims(ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape, ArrayRef<in
     for (int64_t dim = 0; dim < int64_t(shape.size()) && walked < 0; ++dim)
       if (shape[dim] > 1 && index.getInt(strides[dim]) != index.getInt(0))
         walked = dim;
-    // An index that does not move still takes a dim of size 1 of its own.
+    // An index with a single value takes a dim of size 1 that no other index takes.
     for (int64_t dim = 0; dim < int64_t(shape.size()) && walked < 0; ++dim)
       if (shape[dim] == 1 && !llvm::is_contained(dims, dim))
         walked = dim;
@@ -66,7 +68,7 @@ getWalkedDims(ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape, ArrayRef<in
   return dims;
 }
 
-/// x[i0, i1, ..., :]: every element from a constant.
+/// Evaluates x[i0, i1, ..., :] on a constant.
 Value indexConstant(TensorBuilder &n, const ps::Tensor &x, ArrayRef<ps::Tensor> indices) {
   SmallVector<int64_t> shape(indices[0].getShape());
   llvm::append_range(shape, x.getShape().drop_front(indices.size()));
@@ -82,8 +84,8 @@ Value indexConstant(TensorBuilder &n, const ps::Tensor &x, ArrayRef<ps::Tensor> 
   return buildHostConstant(n, out);
 }
 
-/// x[i0, i1, ...] where the indices are progressions in different dims: a slice, transposed to the
-/// indices' order.
+/// Builds x[i0, i1, ...] for progressions along different dims: slices, then a transpose to the
+/// order of the indices.
 Value indexBySlices(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices,
                     ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
   for (auto [dim, index] : llvm::enumerate(indices)) {
@@ -97,7 +99,7 @@ Value indexBySlices(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices,
   std::sort(order.begin(), order.begin() + dims.size(),
             [&](int64_t a, int64_t b) { return dims[a] < dims[b]; });
   x = n.transpose(x, order);
-  // The dims of `shape` that no index walks have size 1 or repeat.
+  // Dims of `shape` that no index walks have size 1, or repeat.
   SmallVector<int64_t> single(shape.size(), 1);
   for (int64_t dim : dims)
     single[dim] = shape[dim];
@@ -108,14 +110,15 @@ Value indexBySlices(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices,
   return n.broadcast(n.reshape(x, single), full);
 }
 
-/// A table of rows by one tensor of indices is an embedding.
+/// Builds an embedding for one tensor of indices into a table of rows.
 Value indexRows(TensorBuilder &n, Value x, Value index) {
   if (getRank(x) != 2 || !isFloat(x) || getElement(index).isInteger(1))
     return {};
   return buildRows(n, x, index, IntegerAttr(), /*wraps=*/true);
 }
 
-/// Whether each index is an element of a model input: programs compare those with the table.
+/// Returns true if each index is an element of a model input. Programs check such indices at run
+/// time.
 bool areInputs(Value index) {
   Operation *op = index.getDefiningOp();
   if (!op)
@@ -126,7 +129,7 @@ bool areInputs(Value index) {
                       [](Value operand) { return !isFloat(operand) && areInputs(operand); });
 }
 
-/// Whether all indices are places of a dim of that size, or count from its end.
+/// Returns true if all indices are within a dim of the given size, or count from its end.
 bool isInside(const ps::Tensor &index, int64_t size) {
   for (int64_t i = 0; i < index.size(); ++i)
     if (index.getInt(i) < -size || index.getInt(i) >= size)
@@ -134,11 +137,11 @@ bool isInside(const ps::Tensor &index, int64_t size) {
   return true;
 }
 
-/// Fails where an index, one for each of the first dims of x, is no place of it.
+/// Fails if an index, one per leading dim of x, is outside of its dim.
 bool areInside(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices) {
   for (auto [index, size] : llvm::zip(indices, getShape(x)))
     if (!isInside(index, size)) {
-      (void)n.fail("indexes places that " + debugString(x.getType()) + " does not have");
+      (void)n.fail("has an index that is out of range for " + debugString(x.getType()));
       return false;
     }
   return true;
@@ -151,7 +154,7 @@ Value wrapConstant(TensorBuilder &n, Value index, ps::Tensor values, int64_t siz
   for (int64_t i = 0; i < values.size(); ++i) {
     int64_t value = values.getInt(i);
     if (value >= size || value < (wraps ? -size : 0)) {
-      (void)n.fail("takes row " + Twine(value) + " of a table of " + Twine(size) + " rows");
+      (void)n.fail("reads row " + Twine(value) + " of a table of " + Twine(size) + " rows");
       return index;
     }
     changes |= value < 0;
@@ -210,7 +213,8 @@ Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {
   return x;
 }
 
-/// For each constant index the dim of `shape` that it walks, where no place is indexed twice.
+/// Returns the dim of `shape` that each constant index walks; nullopt if an element is indexed
+/// twice.
 static std::optional<SmallVector<int64_t>>
 getWalkedOnce(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape) {
   std::optional<SmallVector<int64_t>> dims;
@@ -222,7 +226,7 @@ getWalkedOnce(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices, ArrayRef<
   return dims;
 }
 
-/// Updates at indices that walk `dims`, with a dim for each dim of x in the order of x's.
+/// Transposes updates at indices that walk `dims` to the order of x's dims, one dim per dim of x.
 static Value orderUpdates(TensorBuilder &n, Value updates, ArrayRef<int64_t> dims, Value x) {
   SmallVector<int64_t> walked(dims), order, shape;
   llvm::sort(walked);
@@ -246,7 +250,7 @@ Value buildIndexWrite(TensorBuilder &n, Value x, ArrayRef<Value> indices, Value 
       (getShape(updates) != ArrayRef(expected) || getElement(updates) != getElement(x)))
     (void)n.fail(
         "writes " + debugString(updates.getType()) + " into " + debugString(x.getType()) +
-        " at places of the shape [" +
+        " at indices of the shape [" +
         llvm::join(llvm::map_range(shape, [](int64_t size) { return std::to_string(size); }),
                    ", ") +
         "]");
@@ -256,7 +260,7 @@ Value buildIndexWrite(TensorBuilder &n, Value x, ArrayRef<Value> indices, Value 
   if (constants)
     dims = getWalkedOnce(n, x, *constants, shape);
   if (!dims) {
-    (void)n.fail("writes at places that are no constant progressions, which is not supported");
+    (void)n.fail("writes at indices that are not constant progressions, which is not supported");
     return x;
   }
   for (auto [dim, index] : llvm::enumerate(*constants)) {
@@ -278,34 +282,37 @@ Value buildSelect(TensorBuilder &n, Value x, Value index, int64_t dim) {
       return rows;
   std::optional<ps::Tensor> constant = evaluateOnHost(index);
   if (!constant) {
-    (void)n.fail("is only supported by a constant index, or on rows of a table of floats");
+    (void)n.fail("is only supported with a constant index, or on rows of a table of floats");
     return x;
   }
   if (!isInside(*constant, getShape(x)[dim])) {
-    (void)n.fail("indexes places that " + debugString(x.getType()) + " does not have");
+    (void)n.fail("has an index that is out of range for " + debugString(x.getType()));
     return x;
   }
-  SmallVector<int64_t> places;
+  SmallVector<int64_t> positions;
   for (int64_t i = 0; i < constant->size(); ++i)
-    places.push_back(wrapIndex(constant->getInt(i), getShape(x)[dim]));
-  return takeInOrder(n, x, places, dim);
+    positions.push_back(wrapIndex(constant->getInt(i), getShape(x)[dim]));
+  return takeInOrder(n, x, positions, dim);
 }
 
-/// x moved by `places` along `dim` toward its end, or toward its start; zeros follow.
-static Value moveAlong(TensorBuilder &n, Value x, int64_t dim, int64_t places, bool toStart) {
-  if (places >= getShape(x)[dim])
+/// Shifts x by `distance` along `dim` toward its end or start, and fills with zeros.
+static Value moveAlong(TensorBuilder &n, Value x, int64_t dim, int64_t distance, bool toStart) {
+  if (distance >= getShape(x)[dim])
     return n.splat(getType(x), 0);
   SmallVector<int64_t> before(getRank(x), 0), after(getRank(x), 0);
-  before[dim] = toStart ? -places : places;
+  before[dim] = toStart ? -distance : distance;
   after[dim] = -before[dim];
   return buildPad(n, x, before, after, 0);
 }
 
-/// In doubling steps (Hillis and Steele, "Data parallel algorithms", 1986): after the step of k
-/// places, each place has the sum of the 2k elements up to it. Sums of integers are exact for any
-/// length: they are added as integers, which is associative modulo 2^width, so that this order
-/// gives the same bits as PyTorch's, wrapped ones included. Floats are rounded log2(length) times
-/// on the way, and, as nothing is multiplied by zero, an inf or NaN reaches only what sums it up.
+/// Adds in doubling steps (Hillis and Steele, "Data parallel algorithms", 1986). After the step
+/// with distance k, each element is the sum of the 2k elements up to it. Example: [1, 2, 3, 4]
+/// becomes [1, 3, 5, 7] with k = 1, then [1, 3, 6, 10] with k = 2.
+///
+/// Integer sums are exact for any length: integer addition is associative modulo 2^width, so that
+/// this order gives the same bits as PyTorch's, even after overflow. Floats are rounded
+/// log2(length) times. Nothing is multiplied by zero, so an inf or NaN only affects sums that
+/// contain it.
 Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim, const RunningSum &kind) {
   if (!getRank(x))
     return x;
@@ -317,17 +324,17 @@ Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim, const RunningSum &
     (void)n.fail("is a running sum of bools");
     return x;
   }
-  // What is the same for all samples, as positions that no mask shifts, is summed once.
+  // Values that are the same for all samples, such as positions without a mask, are summed once.
   if (dim > 0 && getShape(x)[0] > 1)
     if (Value row = buildFirstRow(n, x))
       return repeatRow(n, buildRunningSum(n, row, dim, kind), getShape(x));
   Value sums = n.widen(x);
   if (kind.exclusive)
     sums = moveAlong(n, sums, dim, 1, kind.reverse);
-  for (int64_t places = 1; places < getShape(x)[dim]; places *= 2)
-    sums = n.make<ps::AddOp>(sums, moveAlong(n, sums, dim, places, kind.reverse));
+  for (int64_t distance = 1; distance < getShape(x)[dim]; distance *= 2)
+    sums = n.make<ps::AddOp>(sums, moveAlong(n, sums, dim, distance, kind.reverse));
   sums = n.convert(sums, getElement(x));
-  // Positions that are known are constants: what comes after asks for them.
+  // Known sums become constants, because later ops need constant positions.
   std::optional<ps::Tensor> known = evaluateOnHost(sums);
   return known ? buildHostConstant(n, *known) : sums;
 }

@@ -1,5 +1,6 @@
-// Interpolation along one dim at a time: nearest elements as broadcasts where each is repeated,
-// else as rows of a table; linear interpolation as products with the matrix of weights.
+// Builds interpolation, one dim at a time. Nearest elements become broadcasts if each is repeated
+// equally often, else rows of a table. Linear interpolation becomes matmuls with a matrix of
+// weights.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include <cmath>
@@ -8,9 +9,10 @@ using namespace mlir;
 
 namespace parashard::import {
 
-/// A larger dim would be larger than what is resized.
+/// Upper bound of a dim's size, so that a resized tensor stays of a sensible size.
 static constexpr int64_t kMostPositions = 1 << 24;
-/// 2048 places of 2048 elements; a file of a few hundred bytes can ask for one matrix per node.
+/// Weights for 2048 outputs of 2048 elements. A file of a few hundred bytes could ask for one such
+/// matrix per node.
 static constexpr int64_t kMostWeights = 1 << 22;
 
 bool checkResize(TensorBuilder &n, int64_t in, int64_t out) {
@@ -21,21 +23,22 @@ bool checkResize(TensorBuilder &n, int64_t in, int64_t out) {
   return false;
 }
 
-Value mixDim(TensorBuilder &n, Value x, int64_t dim, int64_t out,
-             llvm::function_ref<void(MutableArrayRef<double> weights, int64_t place)> fill) {
+Value combineAlongDim(
+    TensorBuilder &n, Value x, int64_t dim, int64_t out,
+    llvm::function_ref<void(MutableArrayRef<double> weights, int64_t position)> fill) {
   int64_t in = getShape(x)[dim], rank = getRank(x);
   if (!isFloat(x))
-    (void)n.fail("mixes elements of " + debugString(x.getType()) + "; expected floats");
+    (void)n.fail("interpolates elements of " + debugString(x.getType()) + "; expected floats");
   if (!checkResize(n, in, out) || n.failed())
     return x;
   if (in > kMostWeights / out) {
-    (void)n.fail("mixes " + Twine(in) + " elements of a dim at " + Twine(out) +
-                 " places, which is not supported; their product is at most 2^22");
+    (void)n.fail("interpolates " + Twine(in) + " elements of a dim at " + Twine(out) +
+                 " positions, which is not supported; their product is at most 2^22");
     return x;
   }
   std::vector<double> weights(out * in);
-  for (int64_t place = 0; place < out; ++place)
-    fill(MutableArrayRef(weights).slice(place * in, in), place);
+  for (int64_t position = 0; position < out; ++position)
+    fill(MutableArrayRef(weights).slice(position * in, in), position);
   Value matrix = n.constant(RankedTensorType::get({out, in}, getElement(x)), weights);
   auto labels = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   SmallVector<int64_t> result(labels);
@@ -53,7 +56,7 @@ SmallVector<int64_t> findNearest(int64_t in, int64_t out, double step) {
   return nearest;
 }
 
-/// Each element `times` times.
+/// Repeats each element `times` times.
 static Value repeatDim(TensorBuilder &n, Value x, int64_t dim, int64_t times) {
   SmallVector<int64_t> shape(getShape(x)), spread(shape), dims;
   spread.insert(spread.begin() + dim + 1, times);
@@ -65,9 +68,9 @@ static Value repeatDim(TensorBuilder &n, Value x, int64_t dim, int64_t times) {
   return n.reshape(repeated, shape);
 }
 
-/// The elements at `places` along a dim, as rows of a table: a product with a matrix of 0 and 1
+/// Takes the elements at `indices` along a dim, as rows of a table. A matmul with a 0/1 matrix
 /// would spread NaN from one infinite element.
-static Value takePositions(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> places) {
+static Value takePositions(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> indices) {
   if (!isFloat(x)) {
     (void)n.fail("resizes elements of " + debugString(x.getType()) + "; expected floats");
     return x;
@@ -79,32 +82,32 @@ static Value takePositions(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int6
   x = n.transpose(x, toFront);
   SmallVector<int64_t> shape(getShape(x));
   Value table = n.reshape(x, {shape[0], getType(x).getNumElements() / shape[0]});
-  ps::Tensor index(RankedTensorType::get({int64_t(places.size())}, n.i64()));
-  for (auto [i, place] : llvm::enumerate(places))
-    index.setInt(i, place);
+  ps::Tensor index(RankedTensorType::get({int64_t(indices.size())}, n.i64()));
+  for (auto [i, position] : llvm::enumerate(indices))
+    index.setInt(i, position);
   Value rows = buildRows(n, table, buildHostConstant(n, index), IntegerAttr(), /*wraps=*/false);
-  shape[0] = places.size();
+  shape[0] = indices.size();
   return n.transpose(n.reshape(rows, shape), fromFront);
 }
 
-Value resizeNearest(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> places) {
-  int64_t in = getShape(x)[dim], out = places.size();
-  if (llvm::equal(places, llvm::seq<int64_t>(0, in)))
+Value resizeNearest(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> indices) {
+  int64_t in = getShape(x)[dim], out = indices.size();
+  if (llvm::equal(indices, llvm::seq<int64_t>(0, in)))
     return x;
   bool repeats = out % in == 0;
   for (int64_t p = 0; p < out; ++p)
-    repeats = repeats && places[p] == p / (out / in);
+    repeats = repeats && indices[p] == p / (out / in);
   if (repeats)
     return repeatDim(n, x, dim, out / in);
-  return takePositions(n, x, dim, places);
+  return takePositions(n, x, dim, indices);
 }
 
 Value resizeLinear(TensorBuilder &n, Value x, int64_t dim, ArrayRef<double> positions) {
   int64_t in = getShape(x)[dim], out = positions.size();
   if (llvm::equal(positions, llvm::seq<int64_t>(0, in)))
     return x;
-  return mixDim(n, x, dim, out, [&](MutableArrayRef<double> weights, int64_t place) {
-    double at = std::clamp(positions[place], 0.0, double(in - 1));
+  return combineAlongDim(n, x, dim, out, [&](MutableArrayRef<double> weights, int64_t position) {
+    double at = std::clamp(positions[position], 0.0, double(in - 1));
     int64_t below = int64_t(at), above = std::min(below + 1, in - 1);
     weights[below] += 1 - (at - double(below));
     weights[above] += at - double(below);

@@ -1,5 +1,5 @@
-// Losses over classes. A mean over rows is the sum divided by the count, so that training finds
-// both (docs/levels.md).
+// Builds losses over classes. A mean over rows is a sum divided by a count, so that training
+// recognizes both (docs/levels.md).
 #include "lib/Import/BuildOps.h"
 
 using namespace mlir;
@@ -7,7 +7,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Classes stand in dim 1 (dim 0 of one sample): they are moved to the end.
+/// Moves the classes from dim 1 (dim 0 for a single sample) to the end.
 Value moveClassesLast(TensorBuilder &n, Value x) {
   int64_t rank = getRank(x);
   if (rank <= 2)
@@ -19,7 +19,7 @@ Value moveClassesLast(TensorBuilder &n, Value x) {
   return n.transpose(x, permutation);
 }
 
-/// Undoes `logits.view(-1, V)` and `labels.view(-1)` when both merged the same dims.
+/// Undoes `logits.view(-1, V)` and `labels.view(-1)` if both merged the same dims.
 void unmergeRows(Value &logits, Value &labels) {
   auto logitsView = logits.getDefiningOp<ps::ReshapeOp>(),
        labelsView = labels.getDefiningOp<ps::ReshapeOp>();
@@ -33,29 +33,29 @@ void unmergeRows(Value &logits, Value &labels) {
   labels = labelsView.getOperand();
 }
 
-/// Each row's loss, in f32 for 16-bit logits.
+/// Builds the loss of each row, in f32 for 16-bit logits.
 Value buildCrossEntropy(TensorBuilder &n, Value logits, Value labels, int64_t ignore,
                         double smoothing) {
   return n.make<ps::CrossEntropyOp>(logits, labels, ignore, smoothing).getLoss();
 }
 
-/// 1 where a label counts and 0 where it is ignored, in the losses' type; with class weights, the
-/// weight of the label's class in place of 1.
+/// Returns 1 for each counted label and 0 for each ignored one, in the type of the losses. With
+/// class weights, returns the weight of the label's class instead of 1.
 Value buildCounts(TensorBuilder &n, Value labels, int64_t ignore, Value weight, Type element) {
   Value counted = n.compare(ps::Predicate::Ne, labels, n.splat(getType(labels), double(ignore)));
   Value ones = n.convert(counted, element);
   if (!weight)
     return ones;
-  SmallVector<int64_t> shape(getShape(labels)), place(shape);
+  SmallVector<int64_t> shape(getShape(labels)), column(shape);
   shape.push_back(getShape(weight)[0]);
-  place.push_back(1);
+  column.push_back(1);
   Value spread = n.broadcast(n.convert(weight, element), shape);
-  Value chosen =
-      n.reshape(n.takePosition(spread, n.reshape(labels, place), getRank(labels)), getShape(labels));
+  Value chosen = n.reshape(n.takePosition(spread, n.reshape(labels, column), getRank(labels)),
+                           getShape(labels));
   return n.make<ps::SelectOp>(counted, chosen, n.splat(getType(chosen), 0));
 }
 
-/// The sum over the classes, which stand last, of -weight * target * log(softmax(logits)).
+/// Sums -weight * target * log(softmax(logits)) over the classes, which are the last dim.
 Value buildSoftCrossEntropy(TensorBuilder &n, Value logits, Value target, Value weight) {
   Value terms = n.make<ps::LogSoftmaxOp>(logits);
   if (target)
@@ -71,8 +71,8 @@ Value scale(TensorBuilder &n, Value x, double factor) {
   return n.make<ps::MulOp>(x, n.splat(getType(x), factor));
 }
 
-/// With class weights: each row's loss times the weight of its class; label smoothing adds every
-/// class by its own weight.
+/// Multiplies each row's loss by the weight of its class. Label smoothing adds all classes, each
+/// with its own weight.
 Value buildWeightedCrossEntropy(TensorBuilder &n, Value logits, Value labels, int64_t ignore,
                                 double smoothing, Value weight, Value counts) {
   Value rows = n.make<ps::MulOp>(buildCrossEntropy(n, logits, labels, ignore, 0), counts);
@@ -85,7 +85,7 @@ Value buildWeightedCrossEntropy(TensorBuilder &n, Value logits, Value labels, in
                            scale(n, all, smoothing / double(getShape(logits).back())));
 }
 
-/// Labels of `where(labels != ignore, labels, 0)`; null when `index` is something else.
+/// Returns the labels of `where(labels != ignore, labels, 0)`; null for another expression.
 Value getSafeLabels(Value index, int64_t &ignore) {
   auto select = index.getDefiningOp<ps::SelectOp>();
   auto compare = select ? select.getCondition().getDefiningOp<ps::CompareOp>() : ps::CompareOp();
@@ -100,8 +100,8 @@ Value getSafeLabels(Value index, int64_t &ignore) {
   return select.getOnTrue();
 }
 
-/// Reduces rows; a mean divides by the sum of `counts`. The result has the logits' element type,
-/// which is narrower than that of the rows for 16-bit logits.
+/// Reduces the losses of rows. A mean divides by the sum of `counts`. The result has the logits'
+/// element type, which is narrower than that of the rows for 16-bit logits.
 Value reduceLoss(TensorBuilder &n, Value rows, Value counts, const ClassLoss &loss) {
   if (loss.reduction != LossReduction::None)
     rows = sumAll(n, rows);
@@ -110,7 +110,8 @@ Value reduceLoss(TensorBuilder &n, Value rows, Value counts, const ClassLoss &lo
   return n.convert(rows, getElement(loss.logits));
 }
 
-/// Labels that are probabilities of the classes: a mean is over rows, whatever their weights.
+/// Builds the loss for labels that are class probabilities. A mean is over the number of rows, even
+/// with class weights.
 Value buildSoftLabelLoss(TensorBuilder &n, const ClassLoss &loss) {
   Value logits = n.widen(moveClassesLast(n, loss.logits));
   Value target = n.convert(moveClassesLast(n, loss.labels), getElement(logits));
@@ -129,7 +130,7 @@ Value sumAll(TensorBuilder &n, Value x) {
                   false);
 }
 
-/// Logits have classes, labels a place for each row of them, and weights are one for each class.
+/// Fails unless there is one label per row of logits, and one weight per class.
 static bool checkClassLoss(TensorBuilder &n, const ClassLoss &loss) {
   int64_t rank = getRank(loss.logits);
   bool fits = rank > 0 && (isFloat(loss.labels) ? getShape(loss.labels) == getShape(loss.logits)
@@ -161,8 +162,8 @@ NllLoss buildNllLoss(TensorBuilder &n, const ClassLoss &loss) {
     return {};
   auto softmax = loss.logits.getDefiningOp<ps::LogSoftmaxOp>();
   if (!softmax || getRank(loss.logits) > 2) {
-    (void)n.fail("is not of a log_softmax over the classes in the last dim, which is the only "
-                 "form supported");
+    (void)n.fail(
+        "needs a log_softmax over the classes in the last dim, which is the only supported form");
     return {};
   }
   Value logits = softmax.getOperand(), labels = loss.labels;
@@ -175,8 +176,8 @@ NllLoss buildNllLoss(TensorBuilder &n, const ClassLoss &loss) {
   return {reduceLoss(n, rows, counts, loss), counts};
 }
 
-/// gather(log_softmax(x), -1, labels[..., None]): the negated cross-entropy, as a decomposed loss
-/// has it. Ignored rows give 0 here; the decomposition selects 0 for them too.
+/// Builds gather(log_softmax(x), -1, labels[..., None]) as the negated cross-entropy, for
+/// decomposed losses. Ignored rows give 0; the decomposition selects 0 for them as well.
 static Value buildLabelGather(TensorBuilder &n, ps::LogSoftmaxOp softmax, Value index) {
   auto view = index.getDefiningOp<ps::ReshapeOp>();
   Value labels = view ? view.getOperand() : Value();
@@ -194,7 +195,7 @@ static Value buildLabelGather(TensorBuilder &n, ps::LogSoftmaxOp softmax, Value 
 
 Value buildGather(TensorBuilder &n, Value self, Value index, int64_t dim) {
   if (dim < 0 || dim >= getRank(self) || getRank(index) != getRank(self)) {
-    (void)n.fail("takes " + mlir::debugString(index.getType()) + " of " +
+    (void)n.fail("gathers " + mlir::debugString(index.getType()) + " from " +
                  mlir::debugString(self.getType()) + " along dim " + Twine(dim));
     return self;
   }
@@ -205,9 +206,9 @@ Value buildGather(TensorBuilder &n, Value self, Value index, int64_t dim) {
   shape[dim] = 1;
   if (ArrayRef(shape) == getShape(index))
     return n.takePosition(self, index, dim);
-  (void)n.fail("takes " + mlir::debugString(index.getType()) + " of " +
+  (void)n.fail("gathers " + mlir::debugString(index.getType()) + " from " +
                mlir::debugString(self.getType()) + " along dim " + Twine(dim) +
-               ", which is not supported; expected one index for each place along the other dims");
+               ", which is not supported; expected one index per element of the other dims");
   return self;
 }
 

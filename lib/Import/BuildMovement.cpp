@@ -1,5 +1,5 @@
-// Where elements come from: padding, triangles, places in a constant order, parts that are written,
-// the first place of an extremum, products along a dim.
+// Builds data movement and reductions: padding, triangles, elements in a constant order, writes to
+// a part, the first index of an extremum, and products along a dim.
 #include "lib/Import/BuildOps.h"
 
 using namespace mlir;
@@ -7,41 +7,42 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Orders of more runs than this would make too many slices.
+/// Orders with more runs would need too many slices.
 constexpr size_t kMostRuns = 16;
-/// Padding of a dim beyond this is a damaged file.
+/// Larger padding of a dim indicates a damaged file.
 constexpr int64_t kMostPositions = INT32_MAX;
 
-/// Places `start`, `start + step`, ... up to `last`.
+/// Indices `start`, `start + step`, ... up to `last`.
 struct Run {
   int64_t start, last, step;
 };
 
-/// The places as progressions with a positive step.
-SmallVector<Run> findRuns(ArrayRef<int64_t> places) {
+/// Splits the indices into arithmetic progressions with a positive step. Example: {0, 2, 4, 1, 3}
+/// gives {0 to 4 by 2} and {1 to 3 by 2}.
+SmallVector<Run> findRuns(ArrayRef<int64_t> indices) {
   SmallVector<Run> runs;
-  for (int64_t place : places) {
+  for (int64_t index : indices) {
     if (!runs.empty()) {
       Run &run = runs.back();
-      int64_t step = place - run.last;
+      int64_t step = index - run.last;
       if (step > 0 && (run.start == run.last || step == run.step)) {
-        run.last = place;
+        run.last = index;
         run.step = step;
         continue;
       }
     }
-    runs.push_back({place, place, 1});
+    runs.push_back({index, index, 1});
   }
   return runs;
 }
 
 } // namespace
 
-Value takeInOrder(TensorBuilder &n, Value x, ArrayRef<int64_t> places, int64_t dim) {
-  SmallVector<Run> runs = findRuns(places);
+Value takeInOrder(TensorBuilder &n, Value x, ArrayRef<int64_t> indices, int64_t dim) {
+  SmallVector<Run> runs = findRuns(indices);
   if (runs.empty() || runs.size() > kMostRuns) {
-    (void)n.fail("takes places of dim " + Twine(dim) + " in an order of " + Twine(runs.size()) +
-                 " progressions, which is not supported; at most " + Twine(kMostRuns) + " are");
+    (void)n.fail("takes elements of dim " + Twine(dim) + " in an order of " + Twine(runs.size()) +
+                 " progressions, which is not supported; the limit is " + Twine(kMostRuns));
     return x;
   }
   SmallVector<Value> parts;
@@ -50,7 +51,7 @@ Value takeInOrder(TensorBuilder &n, Value x, ArrayRef<int64_t> places, int64_t d
   return n.concat(parts, dim);
 }
 
-/// x with `value` before and after each dim.
+/// Adds `value` before and after each dim of x.
 static Value surround(TensorBuilder &n, Value x, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
                       double value) {
   for (int64_t dim = 0; dim < getRank(x); ++dim) {
@@ -95,7 +96,7 @@ Value buildPad(TensorBuilder &n, Value x, ArrayRef<int64_t> before, ArrayRef<int
 
 Value buildTriangle(TensorBuilder &n, Value x, int64_t diagonal, ps::Predicate predicate) {
   if (getRank(x) < 2) {
-    (void)n.fail("is a triangle of " + debugString(x.getType()) + "; expected a matrix");
+    (void)n.fail("takes a triangle of " + debugString(x.getType()) + "; expected a matrix");
     return x;
   }
   RankedTensorType indexType = n.typeLike(x, n.i64());
@@ -107,7 +108,7 @@ Value buildTriangle(TensorBuilder &n, Value x, int64_t diagonal, ps::Predicate p
   return n.make<ps::SelectOp>(kept, x, n.splat(getType(x), 0));
 }
 
-/// Whether all places of `part` lie in `base`, and no other dim differs.
+/// Returns true if all elements of `part` lie within `base`.
 static bool fitsInto(Value base, Value part, ArrayRef<int64_t> starts, ArrayRef<int64_t> strides) {
   if (getRank(part) != getRank(base))
     return false;
@@ -120,7 +121,7 @@ static bool fitsInto(Value base, Value part, ArrayRef<int64_t> starts, ArrayRef<
   return true;
 }
 
-/// `part` spread out over zeros, and chosen where it is.
+/// Pads `part` with zeros to the shape of `base`, and selects it where it has elements.
 static Value chooseSpread(TensorBuilder &n, Value base, Value part, ArrayRef<int64_t> starts,
                           ArrayRef<int64_t> strides) {
   SmallVector<int64_t> high;
@@ -139,8 +140,8 @@ static Value chooseSpread(TensorBuilder &n, Value base, Value part, ArrayRef<int
 Value writePart(TensorBuilder &n, Value base, Value part, ArrayRef<int64_t> starts,
                 ArrayRef<int64_t> strides) {
   if (!fitsInto(base, part, starts, strides)) {
-    (void)n.fail("writes " + debugString(part.getType()) + " at places that " +
-                 debugString(base.getType()) + " does not have");
+    (void)n.fail("writes " + debugString(part.getType()) +
+                 " at indices that are out of range for " + debugString(base.getType()));
     return base;
   }
   if (getType(part).getNumElements() == 0)
@@ -163,7 +164,7 @@ Value writePart(TensorBuilder &n, Value base, Value part, ArrayRef<int64_t> star
   return n.concat(parts, dim);
 }
 
-/// Fails where `x` has no such dim.
+/// Fails if `x` has no dim `dim`.
 static bool checkDim(TensorBuilder &n, Value x, int64_t dim) {
   if (dim >= 0 && dim < getRank(x))
     return true;
@@ -171,23 +172,23 @@ static bool checkDim(TensorBuilder &n, Value x, int64_t dim) {
   return false;
 }
 
-Value findPlace(TensorBuilder &n, Value x, int64_t dim, ps::ReductionKind kind) {
+Value findExtremumIndex(TensorBuilder &n, Value x, int64_t dim, ps::ReductionKind kind) {
   if (!checkDim(n, x, dim))
     return x;
   Value extremum = n.broadcast(n.reduce(kind, x, {dim}, true), getShape(x));
   Value hits = n.compare(ps::Predicate::Eq, x, extremum);
   if (isFloat(x))
     hits = n.make<ps::OrOp>(hits, n.compare(ps::Predicate::Ne, x, x));
-  RankedTensorType places = n.typeLike(x, n.i64());
-  Value none = n.splat(places, double(getShape(x)[dim]));
-  Value candidates = n.make<ps::SelectOp>(hits, n.make<ps::IotaOp>(places, dim), none);
+  RankedTensorType indices = n.typeLike(x, n.i64());
+  Value none = n.splat(indices, double(getShape(x)[dim]));
+  Value candidates = n.make<ps::SelectOp>(hits, n.make<ps::IotaOp>(indices, dim), none);
   return n.reduce(ps::ReductionKind::Min, candidates, {dim}, true);
 }
 
 Value buildProduct(TensorBuilder &n, Value x, int64_t dim) {
   if (!checkDim(n, x, dim))
     return x;
-  if (getShape(x)[dim] == 0) { // the product of no factors
+  if (getShape(x)[dim] == 0) { // the product of no factors is 1
     SmallVector<int64_t> shape(getShape(x));
     shape[dim] = 1;
     return n.splat(getType(x).clone(shape), 1);

@@ -1,4 +1,4 @@
-// Layer norm and RMS norm.
+// Builds layer norm and RMS norm.
 #include "lib/Import/BuildOps.h"
 #include <cfloat>
 

@@ -1,5 +1,5 @@
-// Ops that exported ops of several names, and of both kinds of file, become. Each builds at its
-// builder's place; what it cannot build fails the builder's node.
+// Builds ops that exported ops of several names, from both kinds of files, become. Each function
+// builds at its builder's insertion point. If an op cannot be built, the builder's node fails.
 #ifndef PARASHARD_LIB_IMPORT_BUILDOPS_H
 #define PARASHARD_LIB_IMPORT_BUILDOPS_H
 
@@ -9,127 +9,132 @@
 namespace parashard::import {
 
 //===----------------------------------------------------------------------===//
-// Elements (BuildElementwise.cpp)
+// Elementwise ops (BuildElementwise.cpp)
 //===----------------------------------------------------------------------===//
 
-/// The larger one; of a logarithm and a constant, without an infinite slope in the branch not
-/// taken.
+/// Builds the maximum. For a logarithm and a constant, avoids an infinite slope in the branch that
+/// is not taken.
 mlir::Value buildMaximum(TensorBuilder &n, mlir::Value lhs, mlir::Value rhs);
-/// floor(lhs / rhs) of integers, from a division that rounds toward zero.
+/// Builds floor(lhs / rhs) for integers, from a division that rounds toward zero.
 mlir::Value buildFloorDivision(TensorBuilder &n, mlir::Value lhs, mlir::Value rhs);
-/// x to an exponent that is known: products and roots where they are exact, as PyTorch does.
+/// Builds x to a known exponent. Uses products and roots where these are exact, as PyTorch does.
 mlir::Value buildPower(TensorBuilder &n, mlir::Value x, double exponent);
-/// Dropout with p = 0 is no op: nothing is drawn.
+/// Builds dropout. With p = 0 there is no op, and no random numbers are drawn.
 mlir::Value buildDropout(TensorBuilder &n, mlir::Value x, double p, bool training);
 
 //===----------------------------------------------------------------------===//
-// Products (BuildContraction.cpp)
+// Matmuls (BuildContraction.cpp)
 //===----------------------------------------------------------------------===//
 
-/// x [..., k] times a matrix whose dims are [out, in] or [in, out], plus a bias [out] (or null).
+/// Builds x [..., k] times a matrix [out, in] or [in, out], plus a bias [out] (may be null).
 mlir::Value buildLinear(TensorBuilder &n, mlir::Value x, mlir::Value weight, bool outFirst,
                         mlir::Value bias);
-/// Matrices [..., m, k] and [..., k, n], or vectors, as `matmul` of NumPy.
+/// Builds NumPy's `matmul` of matrices [..., m, k] and [..., k, n], or of vectors.
 mlir::Value buildMatmul(TensorBuilder &n, mlir::Value lhs, mlir::Value rhs);
-/// [b, m, k] times [b, k, n].
+/// Builds [b, m, k] times [b, k, n].
 mlir::Value buildBatchMatmul(TensorBuilder &n, mlir::Value lhs, mlir::Value rhs);
 
 //===----------------------------------------------------------------------===//
-// Places and reductions (BuildMovement.cpp)
+// Data movement and reductions (BuildMovement.cpp)
 //===----------------------------------------------------------------------===//
 
-/// `value` before and after each dim; negative amounts cut.
+/// Adds `value` before and after each dim. Negative amounts cut elements off.
 mlir::Value buildPad(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> before,
                      llvm::ArrayRef<int64_t> after, double value);
-/// x where column <= row + diagonal (`Le`) or >= (`Ge`), 0 elsewhere.
+/// Keeps x where column <= row + diagonal (`Le`) or >= (`Ge`), and returns 0 elsewhere.
 mlir::Value buildTriangle(TensorBuilder &n, mlir::Value x, int64_t diagonal,
                           ps::Predicate predicate);
-/// The places along `dim` in the order given: slices, one after another. Fails where they are many.
-mlir::Value takeInOrder(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> places,
+/// Takes the elements at `indices` along `dim`, in this order, as concatenated slices. Fails if
+/// that needs too many slices.
+mlir::Value takeInOrder(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> indices,
                         int64_t dim);
-/// `base` with `part` in it: along each dim from `starts` on, at every `strides`th place.
+/// Writes `part` into `base`: along each dim from `starts` on, with step `strides`.
 mlir::Value writePart(TensorBuilder &n, mlir::Value base, mlir::Value part,
                       llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> strides);
-/// Along `dim`, the first place of the extremum (of NaN, where there is one), which keeps its dim.
-mlir::Value findPlace(TensorBuilder &n, mlir::Value x, int64_t dim, ps::ReductionKind kind);
-/// The product along a dim, which keeps size 1: halves are multiplied, so that no gradient divides.
+/// Returns the first index of the extremum along `dim` (of a NaN, if there is one). Keeps the dim.
+mlir::Value findExtremumIndex(TensorBuilder &n, mlir::Value x, int64_t dim, ps::ReductionKind kind);
+/// Builds the product along a dim, which keeps size 1. Multiplies halves, so that no gradient
+/// divides.
 mlir::Value buildProduct(TensorBuilder &n, mlir::Value x, int64_t dim);
-/// log(sum(exp(x))) over dims, which are left out: the part of a cross-entropy that no label asks
-/// for.
+/// Builds log(sum(exp(x))) over dims, which are removed. Uses the log-sum-exp of a cross-entropy
+/// whose labels are all ignored.
 mlir::Value buildLogSumExp(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> dims);
-/// The mean over dims. Floats of 16 bits are added and divided in f32, as PyTorch does: their sum
-/// may be too large for f16.
+/// Builds the mean over dims. 16-bit floats are added and divided in f32, as in PyTorch, because
+/// their sum may be too large for f16.
 mlir::Value buildMean(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> dims,
                       bool keepsDims);
-/// The sum of all elements.
+/// Builds the sum of all elements.
 mlir::Value sumAll(TensorBuilder &n, mlir::Value value);
 
 //===----------------------------------------------------------------------===//
 // Indexing (BuildIndexing.cpp)
 //===----------------------------------------------------------------------===//
 
-/// The rows of a table [rows, width] at `index`. With `wraps`, negative indices count from the end.
-/// Constant indices beyond the table are errors. Computed ones give rows of NaN, which end a run.
+/// Takes the rows of a table [rows, width] at `index`. With `wraps`, negative indices count from
+/// the end. Constant indices out of range are errors. Computed ones give rows of NaN, which end a
+/// run.
 mlir::Value buildRows(TensorBuilder &n, mlir::Value table, mlir::Value index,
                       mlir::IntegerAttr padding, bool wraps);
-/// x[i0, i1, ...]: constant progressions, elements of a constant, or rows of a table.
+/// Builds x[i0, i1, ...] for constant progressions, elements of a constant, or rows of a table.
 mlir::Value buildIndex(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<mlir::Value> indices);
-/// x with `updates` at [i0, i1, ...]: constant progressions along dims of the indices, each along
-/// another one.
+/// Writes `updates` into x at [i0, i1, ...]. The indices must be constant progressions along
+/// different dims.
 mlir::Value buildIndexWrite(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<mlir::Value> indices,
                             mlir::Value updates);
-/// x at the places `index` (of one dim) along `dim`.
+/// Takes the elements of x at `index` (of one dim) along `dim`.
 mlir::Value buildSelect(TensorBuilder &n, mlir::Value x, mlir::Value index, int64_t dim);
-/// Which elements along a dim a running sum has at a place: those up to it, or from it on.
+/// The elements that a running sum adds at an index: those up to the index, or from the index on.
 struct RunningSum {
   bool reverse = false;
-  bool exclusive = false; ///< without the place's own
+  bool exclusive = false; ///< without the element at the index
 };
-/// The running sum along a dim, in the operand's type (of 16-bit floats, added in f32); exact for
-/// integers. An operand without dims is its own sum.
+/// Builds the running sum along a dim, in the operand's type. Adds 16-bit floats in f32; is exact
+/// for integers. A scalar is its own sum.
 mlir::Value buildRunningSum(TensorBuilder &n, mlir::Value x, int64_t dim,
                             const RunningSum &kind = {});
-/// x at `index` along `dim`, one for each place along the other dims; of a log_softmax, the
-/// cross-entropy that it is.
+/// Gathers from x at `index` along `dim`, one index per element of the other dims. For a
+/// log_softmax, builds the equivalent cross-entropy.
 mlir::Value buildGather(TensorBuilder &n, mlir::Value x, mlir::Value index, int64_t dim);
 
 //===----------------------------------------------------------------------===//
 // Normalization (BuildNormalization.cpp)
 //===----------------------------------------------------------------------===//
 
-/// The type that statistics of x are computed in: at least f32.
+/// Returns the type for statistics of x: f32, or f64 for f64.
 mlir::Type getStatisticsType(TensorBuilder &n, mlir::Value x);
-/// y * weight + bias, each aligned at the last dims; null ones are left out.
+/// Builds y * weight + bias, both aligned at the last dims; either may be null.
 mlir::Value applyAffine(TensorBuilder &n, mlir::Value y, mlir::Value weight, mlir::Value bias);
-/// Over the last `numDims` dims: several are read as one.
+/// Builds a layer norm over the last `numDims` dims, which are merged into one.
 mlir::Value buildLayerNorm(TensorBuilder &n, mlir::Value x, int64_t numDims, double epsilon);
-/// x / sqrt(mean(x^2) + eps), in f32 for smaller floats as PyTorch does; without an epsilon, the
-/// least number of the type that it is computed in.
+/// Builds x / sqrt(mean(x^2) + eps), in f32 for smaller floats as in PyTorch. The default epsilon
+/// is that of the type of the computation.
 mlir::Value buildRmsNorm(TensorBuilder &n, mlir::Value x, int64_t numDims,
                          std::optional<double> epsilon);
-/// An op over the last dim (softmax, log-softmax) along `dim`: swapped there and back.
+/// Builds an op over the last dim (softmax, log-softmax) along `dim`, by swapping dims before and
+/// after.
 template <typename Op> mlir::Value buildAlongDim(TensorBuilder &n, mlir::Value x, int64_t dim) {
   return n.swapDims(n.make<Op>(n.swapDims(x, dim, -1)), dim, -1);
 }
 
 //===----------------------------------------------------------------------===//
-// Norms by channel, which stand in dim 1 (BuildChannels.cpp)
+// Norms over channels, which are dim 1 (BuildChannels.cpp)
 //===----------------------------------------------------------------------===//
 
-/// y * weight + bias by channel, in y's element type; null ones are left out.
+/// Builds y * weight + bias per channel, in y's element type; either may be null.
 mlir::Value applyToChannels(TensorBuilder &n, mlir::Value y, mlir::Value weight, mlir::Value bias);
-/// Each of `groups` groups of channels of each element of the batch, without weights.
+/// Normalizes each of `groups` groups of channels, for each sample, without weights.
 mlir::Value buildGroupNorm(TensorBuilder &n, mlir::Value x, int64_t groups, double epsilon);
 
-/// In training by the statistics of the batch, else by the running ones. Vectors over the channels
-/// may be null.
+/// Operands of a batch norm. Training uses the statistics of the batch, evaluation the running
+/// ones. Vectors over the channels may be null.
 struct BatchNorm {
   mlir::Value input, weight, bias, runningMean, runningVariance;
   double epsilon = 1e-5;
-  double momentum = 0.1; ///< the share of the batch in the new running statistics
+  double momentum = 0.1; ///< weight of the batch in the new running statistics
   bool isTraining = false;
 };
-/// The running statistics after this batch; null where none are kept, and in evaluation.
+/// The result, and the running statistics after this batch. These are null in evaluation, and
+/// without running statistics.
 struct BatchNormResult {
   mlir::Value result, runningMean, runningVariance;
 };
@@ -139,71 +144,76 @@ BatchNormResult buildBatchNorm(TensorBuilder &n, const BatchNorm &norm);
 // Windows over space (BuildWindows.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Windows over the space dims of a tensor [N, C, space...]; each list has one entry a space dim.
+/// Windows over the space dims of a tensor [N, C, space...]; each list has one entry per space dim.
 /// Window p covers element p * stride + k * dilation - low for each k below `kernel`. Elements
-/// beyond the tensor are zeros, or none (in a maximum).
+/// outside of the tensor are zeros (a maximum ignores them).
 struct SpaceWindows {
   llvm::SmallVector<int64_t> kernel, strides, low, dilation;
-  llvm::SmallVector<int64_t> out; ///< how many windows
+  llvm::SmallVector<int64_t> out; ///< number of windows
 };
 
-/// x [N, C, space...] with a weight [O, C / groups, kernel...]; the bias [O] may be null. The
-/// number of groups follows from the shapes.
+/// Builds a convolution of x [N, C, space...] with a weight [O, C / groups, kernel...]; the bias
+/// [O] may be null. The number of groups follows from the shapes.
 mlir::Value buildConvolution(TensorBuilder &n, mlir::Value x, mlir::Value weight, mlir::Value bias,
                              const SpaceWindows &windows);
-/// A convolution's transpose: x [N, O, space...] has an element for each window, and the result
-/// [N, channels, out...] those that the windows cover. `windows.out` are the result's sizes.
+/// Builds the transpose of a convolution. x [N, O, space...] has one element per window. The result
+/// [N, channels, out...] has the elements that the windows cover. `windows.out` are the result's
+/// sizes.
 mlir::Value buildTransposedConvolution(TensorBuilder &n, mlir::Value x, mlir::Value weight,
                                        mlir::Value bias, const SpaceWindows &windows,
                                        int64_t channels);
 mlir::Value buildMaxPool(TensorBuilder &n, mlir::Value x, const SpaceWindows &windows);
 
-/// What the sum of a window is divided by: `divisor`, or where that is 0 the places that the window
-/// has, with those of the padding or without. What lies behind the padding (a last window rounded
-/// up) is no place.
+/// The divisor of a window's sum: `divisor`, or if that is 0 the number of elements in the window,
+/// with or without padding. Elements after the padding (in a last window that is rounded up) do not
+/// count.
 struct AverageDivisor {
-  llvm::SmallVector<int64_t> high; ///< zeros behind x, one entry a space dim
+  llvm::SmallVector<int64_t> high; ///< zeros after x, one entry per space dim
   bool includesPadding = true;
   double divisor = 0;
 };
 mlir::Value buildAveragePool(TensorBuilder &n, mlir::Value x, const SpaceWindows &windows,
                              const AverageDivisor &by);
-/// Windows without padding that cover each dim once: `out` of them divide it.
+/// Returns `out` windows per dim that cover the dim without padding or overlap. `out` must divide
+/// it.
 SpaceWindows tileSpace(mlir::Value x, llvm::ArrayRef<int64_t> out);
 
 //===----------------------------------------------------------------------===//
 // Interpolation (BuildInterpolation.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Fails where a dim of size `in` cannot be resized to `out`.
+/// Fails if a dim of size `in` cannot be resized to `out`.
 bool checkResize(TensorBuilder &n, int64_t in, int64_t out);
-/// Each of `out` places along a dim as a sum of its elements; `fill` writes the weights of a place,
-/// one for each element, which are zeros.
-mlir::Value
-mixDim(TensorBuilder &n, mlir::Value x, int64_t dim, int64_t out,
-       llvm::function_ref<void(llvm::MutableArrayRef<double> weights, int64_t place)> fill);
-/// The element nearest to each of `out` places, each `step` elements from the last, as PyTorch
-/// finds it: in f32, and whatever the step where the sizes are equal or the double.
+/// Builds `out` elements along a dim, each a weighted sum of the present elements. `fill` sets the
+/// weights for one position; they are zero before.
+mlir::Value combineAlongDim(
+    TensorBuilder &n, mlir::Value x, int64_t dim, int64_t out,
+    llvm::function_ref<void(llvm::MutableArrayRef<double> weights, int64_t position)> fill);
+/// Returns the element nearest to each of `out` positions, which are `step` elements apart. Follows
+/// PyTorch: computes in f32, and ignores the step if the sizes are equal or `out` is 2 * `in`.
 llvm::SmallVector<int64_t> findNearest(int64_t in, int64_t out, double step);
-/// The elements at `places` along a dim: broadcasts where each is repeated, else rows of a table.
+/// Takes the elements at `indices` along a dim: broadcasts if each is repeated, else rows of a
+/// table.
 mlir::Value resizeNearest(TensorBuilder &n, mlir::Value x, int64_t dim,
-                          llvm::ArrayRef<int64_t> places);
-/// Between the two elements around each of `positions`; beyond the ends, those at the ends.
+                          llvm::ArrayRef<int64_t> indices);
+/// Interpolates linearly at `positions` along a dim. Positions beyond the ends give the end
+/// elements.
 mlir::Value resizeLinear(TensorBuilder &n, mlir::Value x, int64_t dim,
                          llvm::ArrayRef<double> positions);
 
 //===----------------------------------------------------------------------===//
-// Products named by labels (BuildEinsum.cpp)
+// Contractions named by labels (BuildEinsum.cpp)
 //===----------------------------------------------------------------------===//
 
-/// "bhid,bhjd->bhij" of NumPy's einsum, with '...', repeated letters and without an arrow too.
+/// Builds NumPy's einsum, such as "bhid,bhjd->bhij". Supports '...', repeated letters and no arrow.
 mlir::Value buildEinsum(TensorBuilder &n, llvm::StringRef equation,
                         llvm::ArrayRef<mlir::Value> operands);
-/// Sums over dims `lhsDims` of the left and `rhsDims` of the right; the other dims follow one
-/// another.
+/// Sums over dims `lhsDims` of the left and `rhsDims` of the right operand. The result has the
+/// other dims of the left operand, then those of the right.
 mlir::Value buildTensordot(TensorBuilder &n, mlir::Value lhs, llvm::ArrayRef<int64_t> lhsDims,
                            mlir::Value rhs, llvm::ArrayRef<int64_t> rhsDims);
-/// The elements whose places along dims `first` and `second` agree, without dim `second`.
+/// Takes the elements whose indices along dims `first` and `second` are equal, without dim
+/// `second`.
 mlir::Value takeDiagonal(TensorBuilder &n, mlir::Value x, int64_t first, int64_t second);
 
 //===----------------------------------------------------------------------===//
@@ -212,16 +222,16 @@ mlir::Value takeDiagonal(TensorBuilder &n, mlir::Value x, int64_t first, int64_t
 
 enum class LossReduction { None = 0, Mean = 1, Sum = 2 };
 
-/// A loss over classes, which stand in dim 1 of the logits. Labels are integers, or probabilities.
+/// A loss over classes, which are dim 1 of the logits. Labels are integers, or probabilities.
 struct ClassLoss {
-  mlir::Value logits, labels, weight; ///< weight: of the classes, or null
+  mlir::Value logits, labels, weight; ///< weight: one per class, or null
   int64_t ignore = -100;
   double smoothing = 0;
   LossReduction reduction = LossReduction::Mean;
 };
 mlir::Value buildClassLoss(TensorBuilder &n, const ClassLoss &loss);
 
-/// Of `logits` that are log-probabilities; `counts` is what a mean divides the sum of.
+/// The loss of log-probabilities. A mean divides by the sum of `counts`.
 struct NllLoss {
   mlir::Value loss, counts;
 };
@@ -231,13 +241,13 @@ NllLoss buildNllLoss(TensorBuilder &n, const ClassLoss &loss);
 // Attention (BuildAttention.cpp)
 //===----------------------------------------------------------------------===//
 
-/// [.., T, D] each; the mask is null, bool or added.
+/// Operands of attention, each [.., T, D]. The mask is null, a bool, or added.
 struct AttentionParts {
   mlir::Value query, key, value;
   mlir::Value mask = {};
   bool causal = false;
   double dropout = 0;
-  std::optional<double> scale = std::nullopt; ///< 1 / sqrt(D) when not given
+  std::optional<double> scale = std::nullopt; ///< default: 1 / sqrt(D)
 };
 mlir::Value buildAttention(TensorBuilder &n, const AttentionParts &parts);
 

@@ -1,5 +1,5 @@
-// Convolutions and pooling. A sum over windows that do not overlap is a reduction of a reshape, of
-// others a convolution with ones.
+// Builds convolutions and pooling. A sum over windows that do not overlap becomes a reshape and a
+// reduction; other sums become a convolution with ones.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Shapes.h"
@@ -9,15 +9,15 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Larger sizes, strides, dilations and paddings are a damaged file; products of two are no
-/// overflow.
+/// Larger sizes, strides, dilations and paddings indicate a damaged file. Products of two such
+/// numbers do not overflow.
 constexpr int64_t kMostPositions = INT32_MAX;
 
 unsigned getSpace(const SpaceWindows &windows) { return windows.kernel.size(); }
 
-/// The first element that window `place` covers, before padding is taken off.
-int64_t getBegin(const SpaceWindows &windows, unsigned d, int64_t place) {
-  return place * windows.strides[d] - windows.low[d];
+/// Returns the first element that window `window` covers; negative within the padding.
+int64_t getBegin(const SpaceWindows &windows, unsigned d, int64_t window) {
+  return window * windows.strides[d] - windows.low[d];
 }
 
 bool checkList(TensorBuilder &n, ArrayRef<int64_t> list, StringRef name, size_t space,
@@ -44,12 +44,12 @@ bool checkShape(TensorBuilder &n, ArrayRef<int64_t> shape) {
   return !n.failed();
 }
 
-/// Fails unless x is [N, C, space...] and windows lie over its space dims.
+/// Fails unless x is [N, C, space...] and the windows cover its space dims.
 bool checkWindows(TensorBuilder &n, const SpaceWindows &windows, Value x) {
   size_t space = getSpace(windows);
   if (space == 0 || getRank(x) != int64_t(space) + 2)
     (void)n.fail("has windows over " + Twine(space) + " dims of " + debugString(x.getType()) +
-                 "; expected batch, channels and those");
+                 "; expected batch, channels and these dims");
   if (!isFloat(x))
     (void)n.fail("is of " + debugString(getElement(x)) +
                  ", which is not supported; expected floats");
@@ -75,8 +75,8 @@ bool checkWeight(TensorBuilder &n, Value x, Value weight, Value bias) {
   return !n.failed();
 }
 
-/// How far `last`, the number of the last window, begins behind the zeros that a `ps.convolution`
-/// reads behind `size` elements (as many as before them), along dim d; 0: it begins before.
+/// Returns how far window `last` begins after the zeros that `ps.convolution` reads after `size`
+/// elements along dim d (as many as before them). Returns 0 if the window begins earlier.
 int64_t getExcess(const SpaceWindows &windows, unsigned d, int64_t last, int64_t size) {
   return std::max<int64_t>(0, getBegin(windows, d, last) - size - windows.low[d] + 1);
 }
@@ -90,7 +90,7 @@ Value buildConvolution(TensorBuilder &n, Value x, Value weight, Value bias,
   int64_t perGroup = getShape(weight)[1], groups = getShape(x)[1] / perGroup;
   if (getShape(x)[1] % perGroup != 0 || groups == 0 || getShape(weight)[0] % groups != 0) {
     (void)n.fail("has a weight " + debugString(weight.getType()) + " for " + Twine(getShape(x)[1]) +
-                 " channels, which make no whole groups");
+                 " channels, which do not form whole groups");
     return x;
   }
   SmallVector<int64_t> none(getRank(x), 0), high(none);
@@ -115,7 +115,7 @@ Value buildTransposedConvolution(TensorBuilder &n, Value x, Value weight, Value 
       getShape(x)[1] % (channels / perGroup) != 0) {
     (void)n.fail("has a weight " + debugString(weight.getType()) + " between " +
                  Twine(getShape(x)[1]) + " and " + Twine(channels) +
-                 " channels, which make no whole groups");
+                 " channels, which do not form whole groups");
     return x;
   }
   SmallVector<int64_t> sizes(windows.out), none(getRank(x), 0), cut(none);
@@ -137,14 +137,14 @@ Value buildTransposedConvolution(TensorBuilder &n, Value x, Value weight, Value 
 // Pooling
 //===----------------------------------------------------------------------===//
 
-/// Fails where a window has no element: no maximum, and no places to divide by.
+/// Fails if a window has no element: there is no maximum, and nothing to divide by.
 static bool checkPool(TensorBuilder &n, const SpaceWindows &windows, Value x) {
   if (!checkWindows(n, windows, x))
     return false;
   for (unsigned d = 0; d < getSpace(windows); ++d) {
     int64_t end = getBegin(windows, d, 0) + (windows.kernel[d] - 1) * windows.dilation[d];
     if (end < 0 || getBegin(windows, d, windows.out[d] - 1) >= getShape(x)[d + 2])
-      (void)n.fail("has a window of padding alone along space dim " + Twine(d) + " of " +
+      (void)n.fail("has a window with only padding along space dim " + Twine(d) + " of " +
                    debugString(x.getType()));
   }
   return !n.failed();
@@ -159,7 +159,7 @@ Value buildMaxPool(TensorBuilder &n, Value x, const SpaceWindows &windows) {
 
 namespace {
 
-/// Neighbouring windows touch and cover nothing beyond x.
+/// Returns true if adjacent windows touch and cover nothing outside of x.
 bool isTiling(const SpaceWindows &windows, Value x) {
   for (unsigned d = 0; d < getSpace(windows); ++d)
     if (windows.strides[d] != windows.kernel[d] || windows.low[d] != 0 ||
@@ -169,7 +169,7 @@ bool isTiling(const SpaceWindows &windows, Value x) {
   return true;
 }
 
-/// Sums of windows that tile x: each dim becomes window x place.
+/// Sums windows that tile x: each dim is reshaped to [window, element of the window].
 Value sumTiles(TensorBuilder &n, Value x, const SpaceWindows &windows) {
   SmallVector<int64_t> shape(getShape(x).take_front(2)), dims;
   for (unsigned d = 0; d < getSpace(windows); ++d) {
@@ -180,7 +180,7 @@ Value sumTiles(TensorBuilder &n, Value x, const SpaceWindows &windows) {
   return n.reduce(ps::ReductionKind::Sum, n.reshape(x, shape), dims, false);
 }
 
-/// Sums of any windows: each channel convolved with ones.
+/// Sums any windows, by convolving each channel with ones.
 Value sumWindows(TensorBuilder &n, Value x, const SpaceWindows &windows) {
   SmallVector<int64_t> shape{getShape(x)[1], 1};
   shape.append(windows.kernel);
@@ -189,20 +189,20 @@ Value sumWindows(TensorBuilder &n, Value x, const SpaceWindows &windows) {
                                    windows.strides, windows.low, windows.dilation);
 }
 
-/// How many taps of a window that begins at `begin` lie in [first, limit).
+/// Returns how many taps of a window that begins at `begin` lie in [first, limit).
 int64_t countTaps(const SpaceWindows &windows, unsigned d, int64_t begin, int64_t first,
                   int64_t limit) {
-  auto tapFrom = [&](int64_t place) {
+  auto tapFrom = [&](int64_t position) {
     return std::clamp<int64_t>(
-        place <= begin ? 0 : llvm::divideCeil(place - begin, windows.dilation[d]), 0,
+        position <= begin ? 0 : llvm::divideCeil(position - begin, windows.dilation[d]), 0,
         windows.kernel[d]);
   };
   return tapFrom(limit) - tapFrom(first);
 }
 
-/// How many places each window along space dim d has.
+/// Returns the number of elements in each window along space dim d.
 SmallVector<double> countPositions(Value x, const SpaceWindows &windows, const AverageDivisor &by,
-                                unsigned d) {
+                                   unsigned d) {
   int64_t low = by.includesPadding ? windows.low[d] : 0;
   int64_t high = by.includesPadding ? by.high[d] : 0;
   SmallVector<double> counts;
@@ -212,11 +212,12 @@ SmallVector<double> countPositions(Value x, const SpaceWindows &windows, const A
   return counts;
 }
 
-/// `sums` divided by the places of each window: the product of those along each dim.
-Value divideByPlaces(TensorBuilder &n, Value sums, Value x, const SpaceWindows &windows,
+/// Divides `sums` by the number of elements in each window: the product of the numbers along each
+/// dim.
+Value divideByCounts(TensorBuilder &n, Value sums, Value x, const SpaceWindows &windows,
                      const AverageDivisor &by) {
   double common = 1;
-  Value places;
+  Value divisor;
   for (unsigned d = 0; d < getSpace(windows); ++d) {
     SmallVector<double> counts = countPositions(x, windows, by, d);
     if (llvm::all_equal(counts)) {
@@ -227,44 +228,44 @@ Value divideByPlaces(TensorBuilder &n, Value sums, Value x, const SpaceWindows &
     column[0] = windows.out[d];
     Value spread = n.broadcast(n.constant(RankedTensorType::get(column, getElement(sums)), counts),
                                getShape(sums));
-    places = places ? n.make<ps::MulOp>(places, spread) : spread;
+    divisor = divisor ? n.make<ps::MulOp>(divisor, spread) : spread;
   }
-  if (!places)
+  if (!divisor)
     return n.divide(sums, common);
   if (common != 1)
-    places = n.make<ps::MulOp>(places, n.splat(getType(places), common));
-  return n.make<ps::DivOp>(sums, places);
+    divisor = n.make<ps::MulOp>(divisor, n.splat(getType(divisor), common));
+  return n.make<ps::DivOp>(sums, divisor);
 }
 
 } // namespace
 
 Value buildAveragePool(TensorBuilder &n, Value x, const SpaceWindows &windows,
                        const AverageDivisor &by) {
-  if (!checkPool(n, windows, x) || !checkList(n, by.high, "padding behind", getSpace(windows), 0))
+  if (!checkPool(n, windows, x) || !checkList(n, by.high, "padding after", getSpace(windows), 0))
     return x;
   Type element = getElement(x);
   x = n.widen(x);
   bool tiles = isTiling(windows, x);
   Value sums = tiles ? sumTiles(n, x, windows) : sumWindows(n, x, windows);
   if (by.divisor != 0 || tiles) {
-    double places = double(llvm::product_of(windows.kernel));
-    return n.convert(n.divide(sums, by.divisor != 0 ? by.divisor : places), element);
+    double elements = double(llvm::product_of(windows.kernel));
+    return n.convert(n.divide(sums, by.divisor != 0 ? by.divisor : elements), element);
   }
   for (int64_t out : windows.out)
     if (out > kMaxHostElements) {
       (void)n.fail("averages " + Twine(out) +
                    " windows along a dim that overlap or are padded, "
-                   "which is not supported; at most " +
-                   Twine(kMaxHostElements) + " are");
+                   "which is not supported; the limit is " +
+                   Twine(kMaxHostElements));
       return x;
     }
-  return n.convert(divideByPlaces(n, sums, x, windows, by), element);
+  return n.convert(divideByCounts(n, sums, x, windows, by), element);
 }
 
 SpaceWindows tileSpace(Value x, ArrayRef<int64_t> out) {
   SpaceWindows windows;
-  for (auto [in, places] : llvm::zip(getShape(x).take_back(out.size()), out))
-    windows.kernel.push_back(in / places);
+  for (auto [in, count] : llvm::zip(getShape(x).take_back(out.size()), out))
+    windows.kernel.push_back(in / count);
   windows.strides = windows.kernel;
   windows.low.assign(out.size(), 0);
   windows.dilation.assign(out.size(), 1);

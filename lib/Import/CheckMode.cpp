@@ -1,4 +1,4 @@
-// ps-check-mode: whether a model that is to be trained was exported in eval mode.
+// ps-check-mode: warns if a model that will be trained was exported in eval mode.
 #include "dialects/ps/Ps.h"
 #include "parashard/Import.h"
 #include "llvm/Support/Format.h"
@@ -9,7 +9,7 @@ using namespace parashard::ps;
 
 namespace parashard {
 
-/// The probability of a dropout that is switched off; 0: none.
+/// Returns the probability of a dropout that is switched off; 0 if there is none.
 static double getIdleDropout(Operation *op) {
   if (auto dropout = dyn_cast<DropoutOp>(op))
     return dropout.getTraining() ? 0 : dropout.getP().convertToDouble();
@@ -18,7 +18,7 @@ static double getIdleDropout(Operation *op) {
   return 0;
 }
 
-/// One warning when batch norms normalise by running statistics in training.
+/// Warns once if batch norms use running statistics in training.
 static void warnOfRunningStatistics(ModuleOp module) {
   Operation *first = nullptr;
   module.walk([&](ByModeOp op) {
@@ -27,9 +27,9 @@ static void warnOfRunningStatistics(ModuleOp module) {
   });
   if (first)
     first->emitWarning("the model was exported in eval mode: its batch norms train with their "
-                       "running statistics, which stay as they are; to train with those of the "
-                       "batch, call model.train() and export with torch.export.export "
-                       "(torch.onnx.export writes the form of evaluation in either mode)");
+                       "running statistics, which do not change; to train with batch "
+                       "statistics, call model.train() and export with torch.export.export "
+                       "(torch.onnx.export always writes the evaluation form)");
 }
 
 void warnOfEvalMode(ModuleOp module) {
@@ -46,7 +46,7 @@ void warnOfEvalMode(ModuleOp module) {
   llvm::raw_string_ostream(text) << llvm::format("%g", getIdleDropout(first));
   first->emitWarning("the model was exported in eval mode: it trains with dropout off (p = ")
       << text << " here, " << count << " in all); "
-      << "call model.train() before the export to train with it";
+      << "call model.train() before the export to train with dropout";
 }
 
 } // namespace parashard

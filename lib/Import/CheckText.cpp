@@ -1,4 +1,4 @@
-// Checks that names of a model can stand in JSON: in programs, weights and reports.
+// Checks that the model's names can be written as JSON: in programs, weights and reports.
 #include "dialects/ps/Ps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Diagnostics.h"
@@ -10,7 +10,7 @@ using namespace mlir;
 
 namespace parashard {
 
-/// The key of the text in the header of a safetensors file.
+/// Key that safetensors reserves for text in a file's header.
 constexpr llvm::StringLiteral kReservedName = "__metadata__";
 
 /// Fails if a name of the variable is reserved in safetensors files.

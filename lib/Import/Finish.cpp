@@ -1,4 +1,4 @@
-// Removes what nothing reads and numbers what draws random numbers.
+// Finishes an imported module: removes unused ops and variables, and numbers random ops.
 #include "lib/Import/Finish.h"
 #include "dialects/ps/Ps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

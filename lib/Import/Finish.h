@@ -1,4 +1,4 @@
-// What is done to a module once its graph is built, by both importers.
+// Finishes a module after its graph has been built. Both importers share these functions.
 #ifndef PARASHARD_LIB_IMPORT_FINISH_H
 #define PARASHARD_LIB_IMPORT_FINISH_H
 
@@ -7,13 +7,13 @@
 
 namespace parashard::import {
 
-/// Ends `function`, at the builder's place, with `results`, which get these names.
+/// Ends `function`, at the builder's insertion point, with `results`, and names the results.
 void returnResults(mlir::OpBuilder &builder, mlir::func::FuncOp function, mlir::ValueRange results,
                    llvm::ArrayRef<std::string> names);
 
-/// Removes ops that nothing reads; then variables that nothing reads and no file has (`transient`).
+/// Removes unused ops. Then removes unused variables that are not in the file (`transient`).
 void removeDead(mlir::ModuleOp module);
-/// `ps.key`: the ordinal of each op that draws random numbers.
+/// Sets `ps.key`, the ordinal of each op that draws random numbers.
 void numberRandomOps(mlir::ModuleOp module);
 
 } // namespace parashard::import

@@ -1,4 +1,4 @@
-// Builds the first row of values that follow from broadcasts and constants.
+// Builds the first row of values that are computed from broadcasts and constants.
 #include "lib/Import/FirstRow.h"
 #include "dialects/ps/Ps.h"
 #include "mlir/IR/IRMapping.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 namespace parashard::import {
 
 namespace {
-/// Ops on the way: positions and masks are made by fewer.
+/// Limit of visited ops. Positions and masks need fewer.
 constexpr unsigned kMostOps = 64;
 
 class RowBuilder {
@@ -51,7 +51,7 @@ private:
     return isRowwise(op) ? cloneOnRows(op, value) : Value();
   }
 
-  /// Whether row i of the result is made of row i of each operand.
+  /// Returns true if row i of the result depends only on row i of each operand.
   static bool isRowwise(Operation *op) {
     if (isa<ps::RandomOpInterface>(op) || op->getNumResults() != 1)
       return false;
@@ -76,14 +76,14 @@ private:
         return {};
       mapping.map(operand, row);
     }
-    Operation *made = n.b.clone(*op, mapping);
-    made->getResult(0).setType(getRowType(value));
-    if (auto slice = dyn_cast<ps::SliceOp>(made)) {
+    Operation *clone = n.b.clone(*op, mapping);
+    clone->getResult(0).setType(getRowType(value));
+    if (auto slice = dyn_cast<ps::SliceOp>(clone)) {
       SmallVector<int64_t> limits(slice.getLimits());
       limits[0] = 1;
       slice.setLimits(limits);
     }
-    return made->getResult(0);
+    return clone->getResult(0);
   }
 
   TensorBuilder &n;

@@ -1,5 +1,4 @@
-// One row of values that are the same along a batch, so that what is computed at import does not
-// grow with it.
+// Computes values that are the same along a batch once, so that import time does not grow with it.
 #ifndef PARASHARD_LIB_IMPORT_FIRSTROW_H
 #define PARASHARD_LIB_IMPORT_FIRSTROW_H
 
@@ -7,11 +6,12 @@
 
 namespace parashard::import {
 
-/// A value with size 1 along dim 0 that `value` repeats along it, built from broadcasts, constants
-/// and what is computed from these elementwise or along other dims; null when it is none of these.
+/// Builds a value with size 1 along dim 0 that `value` repeats along dim 0. `value` must be
+/// computed from broadcasts and constants, elementwise or along other dims. Returns null for other
+/// values.
 mlir::Value buildFirstRow(TensorBuilder &n, mlir::Value value);
 
-/// `row`, of size 1 along dim 0, repeated to `shape`; a splat stays one.
+/// Repeats `row`, of size 1 along dim 0, to `shape`. A splat stays a splat.
 mlir::Value repeatRow(TensorBuilder &n, mlir::Value row, llvm::ArrayRef<int64_t> shape);
 
 } // namespace parashard::import

@@ -1,4 +1,4 @@
-// Evaluates constant expressions by the ops' own meaning, and writes the results in symbolic form.
+// Evaluates constant expressions with the ops' own semantics, and writes results in symbolic form.
 #include "lib/Import/HostValue.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/DenseMap.h"
@@ -9,11 +9,11 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Values looked at on the way to one: every node asks, in models of any length.
+/// Limit of visited values per request. Every node sends a request, in models of any length.
 constexpr unsigned kMostSteps = 1 << 10;
-/// What all values on the way may have together.
+/// Limit of the number of elements of all visited values together.
 constexpr int64_t kMostInAll = 32 * kMaxHostElements;
-/// Products, which are naive loops here.
+/// Limit for matmuls, which are naive loops here.
 constexpr int64_t kMostFlops = int64_t(1) << 30;
 
 bool isLittleWork(Operation *op) {
@@ -22,7 +22,8 @@ bool isLittleWork(Operation *op) {
          cost.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops <= kMostFlops;
 }
 
-/// Evaluates what a value is computed from, then itself: chains may be longer than the stack.
+/// Evaluates a value after its operands, with an explicit stack: chains may be too deep for
+/// recursion.
 class HostEvaluator {
 public:
   std::optional<ps::Tensor> evaluate(Value value) {
@@ -44,8 +45,8 @@ public:
   }
 
 private:
-  /// Random ops, reads and everything with effects are no constants; a maximum over windows is work
-  /// that its sizes do not bound.
+  /// Returns true if an op may be evaluated. Random ops, reads and ops with effects are not
+  /// constant. The work of a maximum over windows is not bounded by its sizes.
   static bool isCandidate(Value value) {
     return value.getDefiningOp<ps::EvaluateOpInterface>() &&
            getType(value).getNumElements() <= kMaxHostElements &&
@@ -62,7 +63,7 @@ private:
 
   bool evaluateOp(Value value) {
     Operation *op = value.getDefiningOp();
-    if (failed(verify(op)) || !isLittleWork(op)) // nobody has looked at it yet
+    if (failed(verify(op)) || !isLittleWork(op)) // the op has not been verified yet
       return false;
     std::vector<ps::Tensor> operands;
     for (Value operand : op->getOperands())
@@ -80,11 +81,12 @@ private:
   int64_t elements = 0;
 };
 
-/// The part of `tensor` at index 0 of the dims that are not kept, if nothing changes along those.
+/// Drops the dims along which the tensor does not change. `kept` returns the other dims. Example:
+/// [[1, 2], [1, 2]] becomes [1, 2], and kept is {1}.
 ps::Tensor dropUniformDims(const ps::Tensor &tensor, SmallVector<int64_t> &kept) {
   SmallVector<int64_t> strides = tensor.getStrides(), shape;
   for (int64_t dim = 0; dim < tensor.getRank(); ++dim) {
-    bool uniform = true; // dims of size 1 are not walked over: a tensor may have thousands
+    bool uniform = true; // skips dims of size 1: a tensor may have thousands of them
     for (int64_t i = 0; tensor.getShape()[dim] > 1 && i < tensor.size() && uniform; ++i) {
       int64_t first = i - (i / strides[dim] % tensor.getShape()[dim]) * strides[dim];
       uniform = tensor.get(i) == tensor.get(first);
@@ -105,7 +107,7 @@ ps::Tensor dropUniformDims(const ps::Tensor &tensor, SmallVector<int64_t> &kept)
   return out;
 }
 
-/// start + step * index of a tensor of one dim of integers.
+/// Returns true if a tensor of one integer dim has the form start + step * index.
 bool isProgression(const ps::Tensor &tensor) {
   if (tensor.getRank() != 1 || tensor.isFloat() || tensor.getType().getElementType().isInteger(1) ||
       tensor.size() < 3)
@@ -167,7 +169,7 @@ Value buildHostConstant(TensorBuilder &n, const ps::Tensor &tensor) {
     return n.splat(tensor.getType(), 0);
   SmallVector<int64_t> kept;
   ps::Tensor core = dropUniformDims(tensor, kept);
-  if (kept.empty()) // everything is one value; the largest integers are no doubles
+  if (kept.empty()) // a splat; the largest integers cannot be represented as doubles
     return tensor.isFloat() ? n.splat(tensor.getType(), core.get(0))
                             : n.make<ps::ConstantOp>(buildIntegerSplat(tensor.getType(), core));
   Value value = buildElements(n, core);

@@ -1,4 +1,4 @@
-// Values that depend on no input and no variable, computed at import: for ops that `ps` has only as
+// Computes values that depend on no input and no variable, for ops that `ps` only has with
 // constants.
 #ifndef PARASHARD_LIB_IMPORT_HOSTVALUE_H
 #define PARASHARD_LIB_IMPORT_HOSTVALUE_H
@@ -9,19 +9,20 @@
 
 namespace parashard::import {
 
-/// The value of a tensor that constants alone define; nothing when it depends on more, or any
-/// tensor on the way to it has more than `kMaxHostElements` elements.
+/// Returns the value of a tensor that depends only on constants. Returns nullopt if the tensor
+/// depends on more, or if a visited tensor has more than `kMaxHostElements` elements.
 inline constexpr int64_t kMaxHostElements = 1 << 20;
 std::optional<ps::Tensor> evaluateOnHost(mlir::Value value);
 
-/// Returns true when a gradient flows from a value to a parameter that is trained.
+/// Returns true if a gradient flows from a value to a trained parameter.
 bool dependsOnTrained(mlir::Value value);
 
-/// Returns `value` behind a `ps.stop_gradient`, or `value` itself where no gradient would flow.
+/// Returns `value` passed through a `ps.stop_gradient`, or `value` itself if no gradient would
+/// flow.
 mlir::Value stopGradient(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
 
-/// A constant in its smallest form: a splat, `start + step * iota` along one dim, or all elements;
-/// dims along which nothing changes are a broadcast.
+/// Builds a constant in its smallest form: a splat, `start + step * iota` along one dim, or all
+/// elements. Dims along which nothing changes become a broadcast.
 mlir::Value buildHostConstant(TensorBuilder &n, const ps::Tensor &tensor);
 
 } // namespace parashard::import

@@ -1,5 +1,5 @@
-// Gives parameters that the model's file holds no values of (a `meta` export) an initial
-// distribution.
+// ps-set-initial-values: gives parameters without values in the model's file (a `meta` export) an
+// initial distribution.
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Support/Parameters.h"
@@ -12,17 +12,17 @@ using namespace parashard::ps;
 namespace parashard {
 namespace {
 
-/// One "[GLOB=]normal(0.02)".
+/// One rule, such as "[GLOB=]normal(0.02)".
 struct InitialValueRule {
   std::string text, glob;
   DistributionAttr distribution;
-  bool matches = false;  ///< some parameter
-  bool isNeeded = false; ///< by one of them
+  bool matches = false;  ///< matches some parameter
+  bool isNeeded = false; ///< some matched parameter needs a value
 
   bool accepts(VariableOp parameter) const { return glob.empty() || matchesGlob(glob, parameter); }
 };
 
-/// The numbers between the brackets of "name(1, 2)".
+/// Parses the numbers in the parentheses of "name(1, 2)".
 std::optional<SmallVector<double>> parseNumbers(StringRef text) {
   SmallVector<double> numbers;
   SmallVector<StringRef> parts;
@@ -33,8 +33,8 @@ std::optional<SmallVector<double>> parseNumbers(StringRef text) {
   return numbers;
 }
 
-/// "normal(std)", "normal(mean,std)", "uniform(lo,hi)", "zeros", "ones", "value(x)"; null when it
-/// is none.
+/// Parses "normal(std)", "normal(mean,std)", "uniform(lo,hi)", "zeros", "ones" or "value(x)".
+/// Returns null for other texts.
 DistributionAttr parseDistribution(MLIRContext *context, StringRef text) {
   auto make = [&](StringRef kind, double first, double second) {
     Type f64 = Float64Type::get(context);
@@ -58,7 +58,7 @@ DistributionAttr parseDistribution(MLIRContext *context, StringRef text) {
   return {};
 }
 
-/// What is wrong with a distribution's numbers; empty: nothing.
+/// Returns an error message for invalid numbers of a distribution; empty if they are valid.
 StringRef findFault(DistributionAttr distribution) {
   double first = distribution.getFirst().getValueAsDouble();
   double second = distribution.getSecond().getValueAsDouble();
@@ -88,14 +88,14 @@ FailureOr<SmallVector<InitialValueRule>> parseRules(ModuleOp module, ArrayRef<st
   return rules;
 }
 
-/// A rule that does nothing: an error where its glob is of no parameter, else a warning.
+/// Reports a rule without effect: an error if its glob matches no parameter, else a warning.
 LogicalResult reportUnused(ModuleOp module, const InitialValueRule &rule) {
   if (rule.isNeeded)
     return success();
   if (rule.matches || rule.glob.empty()) {
     module.emitWarning() << "--init \"" << rule.text
                          << "\" changes nothing: the parameters that it matches have values in the "
-                            "model's file, which are kept (--weights none leaves them away)";
+                            "model's file, which are kept (--weights none drops them)";
     return success();
   }
   return module.emitError() << "--init \"" << rule.text << "\": matches no parameter"
@@ -108,7 +108,8 @@ LogicalResult setInitialValues(ModuleOp module, ArrayRef<std::string> texts, boo
   FailureOr<SmallVector<InitialValueRule>> rules = parseRules(module, texts);
   if (failed(rules))
     return failure();
-  SmallVector<std::pair<VariableOp, const InitialValueRule *>> needy; // and the first that matches
+  // With the first matching rule.
+  SmallVector<std::pair<VariableOp, const InitialValueRule *>> needy;
   for (VariableOp parameter : getParameters(module)) {
     bool needs = given || !parameter.getInit();
     const InitialValueRule *first = nullptr;
@@ -133,8 +134,9 @@ LogicalResult setInitialValues(ModuleOp module, ArrayRef<std::string> texts, boo
              << "parameter '" << parameter.getDisplayName()
              << "' has no values in the model's file; give it some with --init \""
              << parameter.getDisplayName()
-             << "=normal(0.02)\" or --init \"normal(0.02)\" for all such parameters, or leave all "
-                "values to the run with --weights none";
+             << "=normal(0.02)\" or --init \"normal(0.02)\" for all such parameters, or provide "
+                "all "
+                "values at run time with --weights none";
   }
   return success();
 }

@@ -6,10 +6,10 @@ using namespace llvm;
 
 namespace parashard::import {
 
-void MissingOps::add(StringRef name, const SourceLocation &place) {
+void MissingOps::add(StringRef name, const SourceLocation &location) {
   Uses &uses = ops[name.str()];
   if (uses.count++ == 0)
-    uses.first = describeLocation(place);
+    uses.first = describeLocation(location);
 }
 
 std::string MissingOps::describe(StringRef advice) const {

@@ -1,4 +1,4 @@
-// The ops of a model that cannot be imported, said all at once.
+// Collects the ops of a model that cannot be imported, to report them together.
 #ifndef PARASHARD_LIB_IMPORT_MISSINGOPS_H
 #define PARASHARD_LIB_IMPORT_MISSINGOPS_H
 
@@ -9,8 +9,9 @@ namespace parashard::import {
 
 class MissingOps {
 public:
-  void add(llvm::StringRef name, const SourceLocation &place);
-  /// Each op with its number and first place, then `advice`; empty when there are none.
+  void add(llvm::StringRef name, const SourceLocation &location);
+  /// Lists each op with its count and first location, followed by `advice`; empty without missing
+  /// ops.
   std::string describe(llvm::StringRef advice) const;
 
 private:

@@ -1,4 +1,4 @@
-// The passes of level 0: what an imported graph says in many ops is said in one.
+// Declares the passes of level 0, which replace groups of exported ops by single ops.
 #ifndef PARASHARD_IMPORT_PASSES_TD
 #define PARASHARD_IMPORT_PASSES_TD
 
@@ -9,79 +9,80 @@ class ImportPass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
 }
 
 def RecognizeActivationsPass : ImportPass<"ps-recognize-activations"> {
-  let summary = "GELU and SiLU written out become ps.gelu and ps.silu";
+  let summary = "replaces expressions of GELU and SiLU by ps.gelu and ps.silu";
   let description = [{
-    An elementwise expression of one value and of numbers is an activation where it has its values, in f64, at some ninety
-    points from -1e9 to 1e9, whatever the ops are. So backward keeps the operand alone, and not all that it is written with.
+    Evaluates elementwise expressions of one value and of numbers, in f64, at about ninety points from -1e9 to 1e9. An
+    expression with the values of an activation is replaced, whatever its ops are. The backward then only keeps the
+    operand, instead of all intermediate values.
   }];
 }
 
 def RecognizeAttentionPass : ImportPass<"ps-recognize-attention"> {
-  let summary = "softmax(q k^T scale + mask) v written out becomes ps.attention";
+  let summary = "replaces softmax(q k^T scale + mask) v by ps.attention";
   let description = [{
-    Scales on q, k or the scores, masks that are added or selected, dropout of the probabilities and casts between
-    are taken in. Probabilities that something else reads too stay as they are.
+    Also matches scales on q, k or the scores, masks that are added or selected, dropout of the probabilities, and casts
+    in between. Does not match if another op reads the probabilities.
   }];
 }
 
 def RecognizeAttentionMasksPass : ImportPass<"ps-recognize-attention-masks"> {
-  let summary = "masks proven causal, a band or padding become attributes of their attention";
+  let summary = "replaces causal, band and padding masks by attributes of their attention";
   let description = [{
-    The mask is read as a predicate over (batch, head, query, key): comparisons of linear forms are solved, the rest is
-    enumerated where it has at most 4 million places. Of a mask that stays, but hides the same keys from all queries,
-    one row is left. Each attention gets `ps.attention_form`.
+    Interprets a mask as a predicate over (batch, head, query, key). Comparisons of linear forms are solved; other
+    predicates are enumerated if they have at most 4 million elements. A remaining mask that hides the same keys from all
+    queries is reduced to one row. Each attention gets `ps.attention_form`.
   }];
 }
 
 def RecognizeGroupedQueriesPass : ImportPass<"ps-recognize-grouped-queries"> {
-  let summary = "key and value heads that are repeated become grouped queries";
+  let summary = "replaces repeated key and value heads by grouped-query attention";
 }
 
 def RecognizeLabelsPass : ImportPass<"ps-recognize-labels"> {
-  let summary = "what the graph says about labels and token numbers becomes attributes of the inputs";
+  let summary = "marks the inputs that are labels or token ids, as the graph uses them";
   let description = [{
-    One row of a cross-entropy is followed back twice: its label, and the last token that its logits are made from
-    position by position. The label that stands with that token in the data is `ps.labels = "next"` (the data shifts);
-    the one that stands after it is "same" (the model shifts, as Hugging Face's do). Inputs that are labels get
-    `ps.role`, `ps.ignore`, and like those that index a table `ps.limit`.
+    Follows one row of a cross-entropy back to its label, and to the last token that its logits are computed from
+    position by position. If label and token have the same index, the input gets `ps.labels = "next"`: the data shifts
+    the labels. If the label's index is one higher, the input gets "same": the model shifts, as those of Hugging Face do.
+    Inputs that are labels get `ps.role` and `ps.ignore`. Labels, and inputs that index a table, get `ps.limit`.
   }];
 }
 
 def SetInitialValuesPass : ImportPass<"ps-set-initial-values"> {
-  let summary = "parameters without values in the file get an initial distribution";
+  let summary = "gives parameters without values in the file an initial distribution";
   let description = [{
-    For models exported on the `meta` device. The first rule whose glob matches the parameter's name wins; a parameter
-    that no rule matches is an error that names it, and so is a glob that matches no parameter. With `given`, weights
-    come when the program runs: rules are of all parameters, also of those with values, and none needs one.
+    For models exported on the `meta` device. The first rule whose glob matches the parameter's name wins. A parameter
+    without a matching rule, and a glob without a matching parameter, are errors. With `given`, weights are provided when
+    the program runs: rules then apply to all parameters, even to those with values, and no parameter needs a rule.
   }];
   let options = [
     Option<"init", "init", "std::string", "\"\"",
            "rules separated by ';': [GLOB=]normal(std), normal(mean,std), uniform(lo,hi), zeros, ones, value(x)">,
-    Option<"given", "given", "bool", "false", "weights come when the program runs">,
+    Option<"given", "given", "bool", "false", "weights are provided when the program runs">,
   ];
 }
 
 def CheckModePass : ImportPass<"ps-check-mode"> {
-  let summary = "warns once when the model was exported in eval mode and trains with dropout off";
+  let summary = "warns once if the model was exported in eval mode and would train without dropout";
   let description = [{
-    Before anything folds: a dropout that is off is the identity. Where the export leaves none (attention with
-    `dropout_p = 0`, decomposed graphs), nothing can be said.
+    Must run before any folding, since a dropout that is off folds to its operand. An export without dropout ops
+    (attention with `dropout_p = 0`, decomposed graphs) cannot be checked.
   }];
 }
 
 def SplitFusedVariablesPass : ImportPass<"ps-split-fused-variables"> {
-  let summary = "a weight whose matmul is read in parts becomes one variable a part";
+  let summary = "splits a weight whose matmul is read in parts into one variable per part";
   let description = [{
-    Fused q, k, v or gate and up: each part can then have its own sharding. The parts keep the model's name and are
-    slices of its tensor in the file. Weights without a file are left whole.
+    Splits weights such as fused q, k, v, or fused gate and up, so that each part can have its own sharding. The parts
+    keep the model's name, and are slices of its tensor in the file. Weights without a file are not split.
   }];
 }
 
 def VerifyImportedPass : ImportPass<"ps-verify-imported"> {
-  let summary = "checks what holds at level `imported`";
+  let summary = "checks the constraints of level `imported` without changing the module";
   let description = [{
-    * `imported_c1`: the module has variables and functions with a body, nothing else.
-    * `imported_c2`: functions have ops of the dialect `ps`; no collective, no phase.
+    * `imported_c1`: the module has only variables, and functions with a body.
+    * `imported_c2`: functions have only ops of the dialect `ps`, without collectives and phases.
     * `imported_c3`: every op has a source location: a line of the model's code, or the file that it was read from.
   }];
 }

@@ -1,4 +1,4 @@
-// Which shapes a tensor of a model may have, whatever the file says.
+// Limits the shapes that tensors of a model may have.
 #ifndef PARASHARD_LIB_IMPORT_SHAPES_H
 #define PARASHARD_LIB_IMPORT_SHAPES_H
 
@@ -8,10 +8,11 @@
 
 namespace parashard::import {
 
-/// More elements are a damaged file.
+/// More elements indicate a damaged file.
 inline constexpr int64_t kMostElements = int64_t(1) << 40;
 
-/// No size is negative, and the product of those that are not 0 is at most `kMostElements`.
+/// Returns true if no size is negative, and the product of the nonzero sizes is at most
+/// `kMostElements`.
 inline bool isPossibleShape(llvm::ArrayRef<int64_t> shape) {
   int64_t count = 1;
   return llvm::all_of(shape, [&](int64_t size) {

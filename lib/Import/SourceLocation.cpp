@@ -1,4 +1,4 @@
-// Reads places from what exporters keep of Python's stack.
+// Reads source locations from the Python stack traces that exporters record.
 #include "lib/Import/SourceLocation.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -12,7 +12,7 @@ static bool isInsideTorch(StringRef file) {
   return file.contains("/torch/") || file.contains("\\torch\\");
 }
 
-void readStackTrace(StringRef trace, SourceLocation &place) {
+void readStackTrace(StringRef trace, SourceLocation &source) {
   while (!trace.empty()) {
     StringRef text;
     std::tie(text, trace) = trace.split('\n');
@@ -21,23 +21,23 @@ void readStackTrace(StringRef trace, SourceLocation &place) {
       continue;
     auto [file, rest] = text.split("\", line ");
     unsigned line = 0;
-    if (rest.consumeInteger(10, line) || (isInsideTorch(file) && place.line))
+    if (rest.consumeInteger(10, line) || (isInsideTorch(file) && source.line))
       continue;
-    place.file = file.str();
-    place.line = line;
+    source.file = file.str();
+    source.line = line;
   }
 }
 
-Location getLocation(const SourceLocation &place, MLIRContext *context) {
-  Location line = FileLineColLoc::get(context, place.file, place.line, 0);
-  if (place.modulePath.empty())
+Location getLocation(const SourceLocation &source, MLIRContext *context) {
+  Location line = FileLineColLoc::get(context, source.file, source.line, 0);
+  if (source.modulePath.empty())
     return line;
-  return NameLoc::get(StringAttr::get(context, place.modulePath), line);
+  return NameLoc::get(StringAttr::get(context, source.modulePath), line);
 }
 
-std::string describeLocation(const SourceLocation &place) {
-  std::string module = place.modulePath.empty() ? "the model itself" : place.modulePath;
-  return place.line ? formatv("{0} ({1}:{2})", module, place.file, place.line).str() : module;
+std::string describeLocation(const SourceLocation &source) {
+  std::string module = source.modulePath.empty() ? "the model itself" : source.modulePath;
+  return source.line ? formatv("{0} ({1}:{2})", module, source.file, source.line).str() : module;
 }
 
 } // namespace parashard::import

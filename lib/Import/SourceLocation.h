@@ -1,4 +1,4 @@
-// Where an op stands in the model's own source: its module and its Python line.
+// Locates an op in the model's source: its module path and its Python line.
 #ifndef PARASHARD_LIB_IMPORT_SOURCELOCATION_H
 #define PARASHARD_LIB_IMPORT_SOURCELOCATION_H
 
@@ -8,17 +8,17 @@
 namespace parashard::import {
 
 struct SourceLocation {
-  std::string modulePath; ///< "transformer.h.0.attn"; empty: the model itself
-  std::string file;  ///< of the innermost Python line outside torch itself; else the model's file
-  unsigned line = 0; ///< 0 in the model's file
+  std::string modulePath; ///< such as "transformer.h.0.attn"; empty: the model itself
+  std::string file;  ///< file of the innermost Python line outside torch; else the model's file
+  unsigned line = 0; ///< 0 within the model's file
 };
 
-/// Takes the innermost frame outside torch from a formatted Python traceback.
-void readStackTrace(llvm::StringRef trace, SourceLocation &place);
-/// The module path, with the Python line as its child.
-mlir::Location getLocation(const SourceLocation &place, mlir::MLIRContext *context);
-/// "transformer.h.0.attn (modeling_gpt2.py:313)"
-std::string describeLocation(const SourceLocation &place);
+/// Reads the innermost frame outside torch from a formatted Python traceback.
+void readStackTrace(llvm::StringRef trace, SourceLocation &source);
+/// Returns a location with the module path, and the Python line as its child.
+mlir::Location getLocation(const SourceLocation &source, mlir::MLIRContext *context);
+/// Formats a location. Example: "transformer.h.0.attn (modeling_gpt2.py:313)".
+std::string describeLocation(const SourceLocation &source);
 
 } // namespace parashard::import
 

@@ -1,15 +1,15 @@
-// Keeps the model's names apart from those of functions and of what training adds.
+// Keeps the model's names distinct from functions and from the variables that training adds.
 #include "lib/Import/Symbols.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace parashard::import {
 
 std::string chooseSymbol(llvm::StringRef name) {
-  static constexpr llvm::StringLiteral kOurs[] = {
+  static constexpr llvm::StringLiteral kReserved[] = {
       "mesh", "forward", "micro_batch", "evaluate",   "update", "count",
       "loss", "lr",      "grad_norm",   "loss_scale", "fp8"};
-  llvm::StringRef root = name.split('.').first; // "loss.sum" is ours too
-  return (llvm::is_contained(kOurs, root) || root == "optimizer" ? "self." : "") + name.str();
+  llvm::StringRef root = name.split('.').first; // "loss.sum" is reserved as well
+  return (llvm::is_contained(kReserved, root) || root == "optimizer" ? "self." : "") + name.str();
 }
 
 } // namespace parashard::import

@@ -1,4 +1,4 @@
-// Symbols of variables.
+// Chooses the symbols of variables.
 #ifndef PARASHARD_LIB_IMPORT_SYMBOLS_H
 #define PARASHARD_LIB_IMPORT_SYMBOLS_H
 
@@ -7,8 +7,8 @@
 
 namespace parashard::import {
 
-/// The symbol of the variable that the model calls `name`: that name, or `self.NAME` where later
-/// levels need it for themselves (functions, the loss, the learning rate).
+/// Returns the symbol of the variable that the model calls `name`. Returns `name`, or `self.NAME`
+/// if later levels reserve the name (functions, the loss, the learning rate).
 std::string chooseSymbol(llvm::StringRef name);
 
 } // namespace parashard::import

@@ -1,4 +1,4 @@
-// ps-verify-imported: what must hold at level 0.
+// ps-verify-imported: checks the constraints of level 0.
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/VerifyModule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -9,16 +9,18 @@ using namespace mlir;
 namespace parashard {
 using namespace ps;
 
-/// An op of an imported graph: of the dialect, and of no later level.
+/// Checks that an op belongs to the dialect, and has nothing that a later level adds.
 static LogicalResult verifyOp(Operation *op) {
   if (!isa<func::ReturnOp>(op) && !isa_and_nonnull<PSDialect>(op->getDialect()))
-    return op->emitOpError("(imported_c2) is no op of the dialect ps");
+    return op->emitOpError("(imported_c2) is not an op of the dialect ps");
   if (isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, PermuteOp>(op))
-    return op->emitOpError("(imported_c2) is a collective; those come with level partitioned");
+    return op->emitOpError(
+        "(imported_c2) is a collective, which is only allowed from level partitioned on");
   if (isa<UnknownLoc>(op->getLoc()))
     return op->emitOpError("(imported_c3) has no location");
   if (op->hasAttr(kPhaseMark))
-    return op->emitOpError("(imported_c2) has a phase; those come with level training");
+    return op->emitOpError(
+        "(imported_c2) has a phase, which is only allowed from level training on");
   return success();
 }
 
@@ -27,7 +29,7 @@ LogicalResult verifyImported(ModuleOp module) {
     return failure();
   for (Operation &op : module.getOps()) {
     if (!isa<VariableOp, func::FuncOp>(op))
-      return op.emitOpError("(imported_c1) stands beside functions and variables");
+      return op.emitOpError("(imported_c1) is neither a function nor a variable");
     auto function = dyn_cast<func::FuncOp>(op);
     if (!function)
       continue;

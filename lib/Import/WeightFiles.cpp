@@ -1,4 +1,5 @@
-// Finds the bytes of weights in `.pt2` archives, in `.onnx` models and in the files beside these.
+// Finds the bytes of weights in `.pt2` archives, `.onnx` models, and the data files of these
+// models.
 #include "lib/Import/WeightFiles.h"
 #include "lib/Import/Onnx/Model.h"
 #include "lib/Import/Pt2/Archive.h"
@@ -7,7 +8,7 @@ using namespace llvm;
 
 namespace parashard::import {
 
-/// Of an ONNX file, which has no checksums of its own, so much of the end is compared.
+/// Number of bytes compared at the end of an ONNX file, which has no checksums.
 static constexpr size_t kComparedBytes = size_t(64) << 20;
 
 std::pair<StringRef, StringRef> splitLocation(StringRef location) {
@@ -22,7 +23,7 @@ std::pair<StringRef, StringRef> splitLocation(StringRef location) {
 WeightFiles::WeightFiles() = default;
 WeightFiles::~WeightFiles() = default;
 
-/// The file of `files` at `path`, opened when it is first asked for.
+/// Returns the file at `path` from `files`, and opens it at the first request.
 template <typename File>
 static Expected<const File *> openOnce(std::map<std::string, std::unique_ptr<File>> &files,
                                        StringRef path) {

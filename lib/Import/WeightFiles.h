@@ -1,4 +1,4 @@
-// Where the bytes of `#ps.file<"PATH:NAME">` lie, whatever kind of model PATH is: for those who map
+// Locates the bytes of `#ps.file<"PATH:NAME">`, for all kinds of models, for code that maps
 // weights.
 #ifndef PARASHARD_LIB_IMPORT_WEIGHTFILES_H
 #define PARASHARD_LIB_IMPORT_WEIGHTFILES_H
@@ -21,30 +21,31 @@ struct FileRange {
   std::string path;
   uint64_t offset = 0;
   uint64_t size = 0;
-  std::optional<uint32_t> crc = std::nullopt; ///< CRC-32 of the bytes, where the file has one
+  std::optional<uint32_t> crc = std::nullopt; ///< CRC-32 of the bytes, if the file has one
 };
 
-/// "PATH:NAME" taken apart; names may have colons of their own where PATH is an `.onnx`.
+/// Splits "PATH:NAME". A name may contain colons if PATH ends with `.onnx`.
 std::pair<llvm::StringRef, llvm::StringRef> splitLocation(llvm::StringRef location);
 
-/// A file that weights lie in, and what tells it from another one.
+/// A file that holds weights, and the data that identifies its content.
 struct WeightFile {
   std::string path;
   uint64_t size = 0;
-  llvm::StringRef end; ///< the bytes at its end to compare (a view, as long as `WeightFiles` lives)
+  /// Last bytes of the file, for comparison (a view that lives as long as `WeightFiles`).
+  llvm::StringRef end;
 };
 
-/// The models that weights lie in (`.pt2` archives, `.onnx` and their external data), each opened
-/// once.
+/// The models that hold weights (`.pt2` archives, `.onnx` files and their external data). Each file
+/// is opened once.
 class WeightFiles {
 public:
   WeightFiles();
   ~WeightFiles();
-  /// Fails where the file is not there, damaged, or has no such tensor.
+  /// Locates a tensor. Fails if the file is missing or damaged, or has no such tensor.
   llvm::Expected<FileRange> resolve(llvm::StringRef location);
-  /// The bytes themselves (a view). Fails where they do not have the CRC of their archive.
+  /// Returns the bytes of a tensor (a view). Fails if they do not match the CRC of their archive.
   llvm::Expected<llvm::StringRef> read(llvm::StringRef location);
-  /// All files that a location was resolved in, by path.
+  /// Returns all files in which a location was resolved, by path.
   std::vector<WeightFile> list() const;
 
 private:

@@ -7,10 +7,10 @@
 // RUN: not ps-opt -ps-verify-imported %t/place.mlir 2>&1 | FileCheck %s --check-prefix=PLACE
 
 // CHECK: func.func @forward
-// C1: (imported_c1) stands beside functions and variables
+// C1: (imported_c1) is neither a function nor a variable
 // BODY: (imported_c1) has no body
-// C2: (imported_c2) is no op of the dialect ps
-// PHASE: (imported_c2) has a phase; those come with level training
+// C2: (imported_c2) is not an op of the dialect ps
+// PHASE: (imported_c2) has a phase, which is only allowed from level training on
 // PLACE: (imported_c3) has no location
 
 //--- right.mlir

@@ -362,7 +362,7 @@ def test_a_failing_pass_can_be_repeated(tmp_path):
     repeat = done.stderr.split("repeat it with\n")[1].strip()
     assert repeat.endswith("out.failed.mlir") and "ps.level = #ps.level<imported>" in (tmp_path / "out.failed.mlir").read_text()
     again = subprocess.run(f"{tools_folder()}/{repeat}", shell=True, cwd=tmp_path, capture_output=True, text=True)
-    assert again.returncode != 0 and "is no op of the dialect ps" in again.stderr
+    assert again.returncode != 0 and "is not an op of the dialect ps" in again.stderr
 
 
 def test_policy_that_is_not_there(tmp_path, exports):

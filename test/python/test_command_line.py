@@ -549,7 +549,7 @@ def test_flag_that_gives_inputs_unequal_batches(tmp_path, flags):
     torch.export.save(torch.export.export(Unequal(), (), inputs, dynamic_shapes={"x": None, "y": {0: dim}}), tmp_path / "m.pt2")
     status, said = run([tools_folder() / "ps-compile", "m.pt2", "-o", "out", *flags], tmp_path)
     assert status == 2 and "note: pass" not in said and not (tmp_path / "out.failed.mlir").exists()
-    assert said.startswith("error: " + " ".join(flags) + ': input "y" has 4 samples then, and input "x" has 8, to which the export fixes it')
+    assert said.startswith("error: " + " ".join(flags) + ': input "y" would have 4 samples, and input "x" 8, which the export fixes')
 
 
 class Sequences(torch.nn.Module):

@@ -85,7 +85,7 @@ template <ps::ReductionKind kKind> LogicalResult convertLocation(OnnxNode &n) {
   int64_t dim = n.axis(0, getRank(x));
   if (n.failed())
     return failure();
-  Value place = findPlace(n, x, dim, kKind);
+  Value place = findExtremumIndex(n, x, dim, kKind);
   return n.set(n.reduce(ps::ReductionKind::Sum, place,
                         n.integer("keepdims", 1) ? SmallVector<int64_t>() : SmallVector{dim},
                         false));

@@ -1,5 +1,5 @@
-// Reads the zip directory (APPNOTE 6.3.9, with zip64) for the offsets that libzip does not tell;
-// libzip inflates entries that are compressed.
+// Reads the zip directory (APPNOTE 6.3.9, with zip64), since libzip does not expose offsets. libzip
+// inflates compressed entries.
 #include "lib/Import/Pt2/Archive.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallVector.h"
@@ -22,13 +22,14 @@ constexpr uint32_t kDirectoryHeader = 0x02014b50;
 constexpr uint32_t kLocalHeader = 0x04034b50;
 constexpr uint16_t kExtra64 = 0x0001;
 constexpr unsigned kMethodStored = 0;
-/// A compressed entry may inflate to this many times its size (model.json: 10 to 30 times), and
-/// small ones to `kAlwaysInflated` bytes. Deflate could make 1032 bytes of one.
+/// Limit of the inflated size of a compressed entry, as a multiple of its stored size. model.json
+/// needs 10 to 30; deflate reaches at most 1032. Entries of up to `kAlwaysInflated` bytes are
+/// always inflated.
 constexpr uint64_t kMostInflation = 100;
 constexpr uint64_t kAlwaysInflated = uint64_t(64) << 20;
 constexpr size_t kPiece = size_t(1) << 20; ///< bytes inflated at once
 
-/// Bounds-checked little-endian reads.
+/// Bounds-checked little-endian reads; 0 out of bounds.
 struct Bytes {
   StringRef data;
   bool has(uint64_t at, uint64_t n) const { return at <= data.size() && n <= data.size() - at; }
@@ -42,7 +43,8 @@ struct Directory {
   uint64_t count = 0;
 };
 
-/// The end record stands in the last 64 KiB, before an optional comment.
+/// Finds the directory from the end record, which is in the last 64 KiB, before an optional
+/// comment.
 std::optional<Directory> findDirectory(Bytes file) {
   if (file.data.size() < 22)
     return std::nullopt;
@@ -63,8 +65,9 @@ std::optional<Directory> findDirectory(Bytes file) {
   return std::nullopt;
 }
 
-/// Appends what `file` inflates to, in pieces: memory follows the data, not the stated size.
-/// Returns false for a stream that is damaged or does not end after `size` bytes.
+/// Appends the inflated bytes of `file` to `text`. Works in pieces, so that memory follows the data
+/// and not the stated size. Returns false if the stream is damaged or does not end after `size`
+/// bytes.
 bool inflate(zip_file_t *file, uint64_t size, std::string &text) {
   std::vector<char> piece(kPiece);
   while (text.size() <= size) {
@@ -78,7 +81,7 @@ bool inflate(zip_file_t *file, uint64_t size, std::string &text) {
   return false;
 }
 
-/// Sizes and offset that do not fit 32 bits are in the zip64 extra field, in this order.
+/// Reads sizes and the offset that do not fit 32 bits from the zip64 extra field, in this order.
 void readExtra64(Bytes extra, uint64_t &size, uint64_t &storedSize, uint64_t &header) {
   for (uint64_t at = 0; at + 4 <= extra.data.size(); at += 4 + extra.u16(at + 2)) {
     if (extra.u16(at) != kExtra64)
@@ -93,7 +96,7 @@ void readExtra64(Bytes extra, uint64_t &size, uint64_t &storedSize, uint64_t &he
   }
 }
 
-/// The most bytes that an entry may inflate to.
+/// Returns the largest size that an entry may inflate to.
 uint64_t getInflationLimit(uint64_t storedSize) {
   return std::max(kAlwaysInflated, SaturatingMultiply(storedSize, kMostInflation));
 }
@@ -162,7 +165,7 @@ Error Archive::readDirectory() {
   return checkOverlaps();
 }
 
-/// What is read in all is no more than the file.
+/// Fails if entries overlap. Reading all entries then reads at most the size of the file.
 Error Archive::checkOverlaps() const {
   std::vector<const ArchiveEntry *> sorted;
   for (const ArchiveEntry &entry : entries)
@@ -172,7 +175,7 @@ Error Archive::checkOverlaps() const {
   for (size_t i = 1; i < sorted.size(); ++i)
     if (sorted[i]->offset - sorted[i - 1]->offset < sorted[i - 1]->storedSize)
       return error("has the entries '" + sorted[i - 1]->name + "' and '" + sorted[i]->name +
-                   "' in one place; copy or export it again");
+                   "' at the same offset; copy or export it again");
   return Error::success();
 }
 
@@ -188,7 +191,7 @@ Error Archive::addEntry(StringRef name, uint64_t header, unsigned method, Archiv
   entry.stored = method == kMethodStored;
   if (entry.stored && entry.size != entry.storedSize)
     return error("has the entry '" + name + "' of " + Twine(entry.size) + " bytes in " +
-                 Twine(entry.storedSize) + ", which cannot be; copy or export it again");
+                 Twine(entry.storedSize) + ", but is not compressed; copy or export it again");
   if (uint64_t limit = getInflationLimit(entry.storedSize); !entry.stored && entry.size > limit)
     return error("has the entry '" + name + "', which would inflate from " +
                  Twine(entry.storedSize) + " to " + Twine(entry.size) + " bytes; at most " +
@@ -200,8 +203,7 @@ Error Archive::addEntry(StringRef name, uint64_t header, unsigned method, Archiv
 }
 
 void Archive::removeTopFolder() {
-  // `archive_format` stands at the top: "NAME/archive_format" (torch.save's writer) or without
-  // NAME.
+  // The top folder is the prefix of "NAME/archive_format" (torch.save's writer); there may be none.
   for (const ArchiveEntry &entry : entries) {
     StringRef name = entry.name;
     if (name != "archive_format" && name != "models/model.json" &&
@@ -234,7 +236,7 @@ Error Archive::checkSum(const ArchiveEntry &entry, StringRef bytes) const {
   if (crc32(arrayRefFromStringRef(bytes)) == entry.crc)
     return Error::success();
   return error("has a damaged entry '" + entry.name +
-               "': its bytes do not have the CRC that the archive says; copy or export it again");
+               "': its bytes do not match the CRC in the archive; copy or export it again");
 }
 
 Expected<StringRef> Archive::readBytes(const ArchiveEntry &entry) const {

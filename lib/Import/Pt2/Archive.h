@@ -1,5 +1,5 @@
-// Reads the zip archive that `torch.export.save` writes: which entries it has and where their bytes
-// are.
+// Reads the zip archive that `torch.export.save` writes: its entries, and the offsets of their
+// bytes.
 #ifndef PARASHARD_LIB_IMPORT_PT2_ARCHIVE_H
 #define PARASHARD_LIB_IMPORT_PT2_ARCHIVE_H
 
@@ -12,42 +12,42 @@
 
 namespace parashard::import {
 
-/// One entry: its place in the file, in bytes.
+/// One entry of the archive. Offset and sizes are in bytes.
 struct ArchiveEntry {
   std::string name;        ///< without the archive's top folder
-  uint64_t offset = 0;     ///< of the first byte of its data
-  uint64_t storedSize = 0; ///< as it lies in the file
-  uint64_t size = 0;       ///< uncompressed
+  uint64_t offset = 0;     ///< file offset of the first data byte
+  uint64_t storedSize = 0; ///< size in the file
+  uint64_t size = 0;       ///< uncompressed size
   bool stored = true;      ///< not compressed
-  uint32_t crc = 0;        ///< CRC-32 of the uncompressed bytes, as the directory says
+  uint32_t crc = 0;        ///< CRC-32 of the uncompressed bytes, from the directory
 };
 
-/// An open archive. The file is mapped, not read; entries that are not compressed are views of the
+/// An open archive. The file is mapped instead of read. Uncompressed entries are views of the
 /// mapping.
 class Archive {
 public:
-  /// Fails for files that are no zip archive, are truncated, or have entries that leave the
+  /// Fails for files that are not zip archives, are truncated, or have entries that leave the
   /// archive.
   static llvm::Expected<Archive> open(llvm::StringRef path);
 
   llvm::StringRef getPath() const { return path; }
   const std::vector<ArchiveEntry> &getEntries() const { return entries; }
-  /// Null when there is no such entry. `name` is without the top folder.
+  /// Returns the entry, or null. `name` is without the top folder.
   const ArchiveEntry *find(llvm::StringRef name) const;
-  /// Like `find`, and fails for entries that are missing or compressed.
+  /// Returns the entry like `find`. Fails if the entry is missing or compressed.
   llvm::Expected<const ArchiveEntry *> findStored(llvm::StringRef name) const;
-  /// The raw bytes of an entry that is not compressed. Fails where they do not have their CRC.
+  /// Returns the raw bytes of an uncompressed entry. Fails if they do not match their CRC.
   llvm::Expected<llvm::StringRef> readBytes(const ArchiveEntry &entry) const;
-  /// The uncompressed text of an entry. Fails likewise.
+  /// Returns the uncompressed text of an entry. Fails if it does not match its CRC.
   llvm::Expected<std::string> readText(const ArchiveEntry &entry) const;
-  /// The bytes from the directory of the archive to its end. They have name, size and CRC of each
-  /// entry, so they tell one archive from another without its weights being read.
+  /// Returns the bytes from the archive's directory to the end of the file. They contain the name,
+  /// size and CRC of each entry, and so identify an archive without reading its weights.
   llvm::StringRef getDirectoryBytes() const { return buffer->getBuffer().substr(directory); }
   uint64_t getFileSize() const { return buffer->getBufferSize(); }
 
 private:
   llvm::Error readDirectory();
-  /// Without a name and an offset, as the directory has them.
+  /// Adds an entry. `entry` comes from the directory, without a name and an offset.
   llvm::Error addEntry(llvm::StringRef name, uint64_t header, unsigned method, ArchiveEntry entry);
   llvm::Error checkSum(const ArchiveEntry &entry, llvm::StringRef bytes) const;
   llvm::Error checkOverlaps() const;
@@ -56,7 +56,7 @@ private:
 
   std::string path;
   std::string topFolder;  ///< with its '/', or empty
-  uint64_t directory = 0; ///< its offset
+  uint64_t directory = 0; ///< offset of the directory
   std::unique_ptr<llvm::MemoryBuffer> buffer;
   std::vector<ArchiveEntry> entries;
   llvm::StringMap<unsigned> byName;

@@ -1,4 +1,5 @@
-// The arguments and results of a node, and the table of all families.
+// Reads the arguments and defines the results of a node, and collects the converters of all
+// families.
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -61,7 +62,7 @@ std::string getDtypeName(ScalarType dtype) {
 
 namespace {
 
-/// bool < integer < floating.
+/// Returns a rank for type promotion: bool < integer < floating-point.
 int getCategory(Type type) { return isa<FloatType>(type) ? 2 : type.isInteger(1) ? 0 : 1; }
 
 Type promoteWithin(Type a, Type b) {
@@ -131,7 +132,7 @@ Value NodeConverter::tensor(StringRef name) {
   if (Value value = optionalTensor(name))
     return value;
   (void)fail("has no tensor '" + name + "'");
-  return splat(RankedTensorType::get({}, f32()), 0); // never used: the node has failed
+  return splat(RankedTensorType::get({}, f32()), 0); // never used, since the node has failed
 }
 
 Value NodeConverter::optionalTensor(StringRef name) {
@@ -161,8 +162,8 @@ int64_t NodeConverter::integer(StringRef name) {
   return argument && !argument->sizes.empty() ? evaluate(argument->sizes[0]) : 0;
 }
 
-int64_t NodeConverter::integer(StringRef name, int64_t otherwise) {
-  return has(name) ? integer(name) : otherwise;
+int64_t NodeConverter::integer(StringRef name, int64_t fallback) {
+  return has(name) ? integer(name) : fallback;
 }
 
 SmallVector<int64_t> NodeConverter::integers(StringRef name) {
@@ -173,13 +174,13 @@ SmallVector<int64_t> NodeConverter::integers(StringRef name) {
   return values;
 }
 
-double NodeConverter::number(StringRef name, double otherwise) {
-  return has(name) ? scalar(name).value : otherwise;
+double NodeConverter::number(StringRef name, double fallback) {
+  return has(name) ? scalar(name).value : fallback;
 }
 
-bool NodeConverter::boolean(StringRef name, bool otherwise) {
+bool NodeConverter::boolean(StringRef name, bool fallback) {
   const Argument *argument = find(name);
-  return argument && argument->kind == Argument::Bool ? argument->bools[0] : otherwise;
+  return argument && argument->kind == Argument::Bool ? argument->bools[0] : fallback;
 }
 
 std::string NodeConverter::string(StringRef name) {
@@ -188,8 +189,8 @@ std::string NodeConverter::string(StringRef name) {
 }
 
 void NodeConverter::markBatchNumber(const Size &size) {
-  // A sum over samples that is divided by a multiple of their number is the same mean for any
-  // number. Ranges of indices are as long as the batch, as other tensors are.
+  // A sum over samples divided by a multiple of their number is the same mean for any number of
+  // samples. Ranges of indices grow with the batch, like other tensors.
   const SizeBinding &sizes = graph.getSizes();
   StringRef op = node.target;
   bool divides = op.starts_with("aten.div.") || op.starts_with("aten.true_divide.");
@@ -212,13 +213,13 @@ Scalar NodeConverter::scalar(StringRef name) {
   case Argument::Bool:
     return {double(argument->bools[0]), false, true};
   default:
-    (void)fail("has an argument '" + name + "' that is no number");
+    (void)fail("has an argument '" + name + "' that is not a number");
     return {};
   }
 }
 
-/// Returns true for arguments of the factories and of copies that say where and how a tensor lies
-/// in memory, which the compiler chooses; and for types, which are those of the results.
+/// Returns true for arguments that place a tensor in memory, which the compiler decides, and for
+/// types, which are those of the results.
 static bool isPlacement(StringRef name) {
   return is_contained(
       {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy"}, name);
@@ -233,7 +234,7 @@ LogicalResult NodeConverter::checkRead() {
   if (unread.empty())
     return success();
   return fail("has the argument " + llvm::join(unread, " and the argument ") +
-              ", which is not supported; leave it out");
+              ", which is not supported; omit it");
 }
 
 //===----------------------------------------------------------------------===//
@@ -266,9 +267,9 @@ LogicalResult NodeConverter::set(unsigned result, Value value) {
   if (getShape(value) != expected.getShape())
     return fail("gave a result of type " + debugString(value.getType()) + " where the export has " +
                 debugString(expected) +
-                "; if run_decompositions has made the graph, PyTorch may have noted a wrong shape "
-                "(torch 2.9 does for losses with reduction=\"none\"): export it by "
-                "parashard.export, or do not decompose it");
+                "; if the graph comes from run_decompositions, PyTorch may have recorded a wrong "
+                "shape (torch 2.9 does for losses with reduction=\"none\"): export with "
+                "parashard.export, or do not decompose the graph");
   graph.define(node.outputs[result], convert(value, expected.getElementType()));
   return success();
 }
@@ -323,7 +324,7 @@ ConverterTable getConverterTable() {
 ConverterFunction findConverter(const ConverterTable &table, const Node &node) {
   if (ConverterFunction exact = table.lookup(node.target))
     return exact;
-  // "aten.add_.Tensor": space, op, overload.
+  // Splits "aten.add_.Tensor" into namespace, op and overload.
   auto [space, rest] = StringRef(node.target).split('.');
   auto [op, overload] = rest.split('.');
   if (node.isInPlace())

@@ -1,5 +1,4 @@
-// How one node of an exported graph becomes `ps` ops: what a converter sees, and the table of
-// converters.
+// Converts one node of an exported graph to `ps` ops: the interface of converters, and their table.
 #ifndef PARASHARD_LIB_IMPORT_PT2_CONVERT_H
 #define PARASHARD_LIB_IMPORT_PT2_CONVERT_H
 
@@ -20,36 +19,36 @@ struct Scalar {
   bool isBool = false;
 };
 
-/// The element type of a torch.ScalarType; null when `ps` has none (complex, fp8, quantized).
+/// Returns the element type of a torch.ScalarType; null if `ps` has none (complex, fp8, quantized).
 mlir::Type getElementType(ScalarType dtype, mlir::MLIRContext *context);
-/// "torch.complex64".
+/// Returns the name of a dtype. Example: "torch.complex64".
 std::string getDtypeName(ScalarType dtype);
 
-/// One node being converted: its arguments by their names in the op's schema, and its results.
-/// Reading a missing argument without a default fails the node: the
-/// converter then goes on with any value and the message is given at the end.
+/// One node being converted: its arguments, by their names in the op's schema, and its results.
+/// Reading a missing argument without a default fails the node. The converter then continues with
+/// any value, and the message is reported at the end.
 class NodeConverter : public TensorBuilder {
 public:
   NodeConverter(GraphConverter &graph, const Node &node, mlir::OpBuilder &builder,
                 mlir::Location loc)
       : TensorBuilder(builder, loc), graph(graph), node(node) {}
 
-  // Arguments. Reading an argument marks it.
+  // Arguments. Reading an argument marks it as read.
   const Argument *find(llvm::StringRef name);
   bool has(llvm::StringRef name); ///< given, and not None
   bool isTensor(llvm::StringRef name);
   mlir::Value tensor(llvm::StringRef name);
-  mlir::Value optionalTensor(llvm::StringRef name);             ///< null when None
-  llvm::SmallVector<mlir::Value> tensors(llvm::StringRef name); ///< null for None
+  mlir::Value optionalTensor(llvm::StringRef name);             ///< null if None
+  llvm::SmallVector<mlir::Value> tensors(llvm::StringRef name); ///< null for each None
   int64_t integer(llvm::StringRef name);
-  int64_t integer(llvm::StringRef name, int64_t otherwise);
+  int64_t integer(llvm::StringRef name, int64_t fallback);
   llvm::SmallVector<int64_t>
-  integers(llvm::StringRef name); ///< one int is a list of one; None is empty
-  double number(llvm::StringRef name, double otherwise);
-  bool boolean(llvm::StringRef name, bool otherwise);
+  integers(llvm::StringRef name); ///< an int is a list of one; None is empty
+  double number(llvm::StringRef name, double fallback);
+  bool boolean(llvm::StringRef name, bool fallback);
   std::string string(llvm::StringRef name);
   Scalar scalar(llvm::StringRef name);
-  /// Marks arguments whose effect the type of the result has: sizes of a view, a dtype.
+  /// Marks arguments whose effect is part of the result's type: sizes of a view, a dtype.
   void areInResultType(std::initializer_list<llvm::StringRef> names) {
     readArguments.insert(names.begin(), names.end());
   }
@@ -57,19 +56,19 @@ public:
   void haveNoEffect(std::initializer_list<llvm::StringRef> names) {
     readArguments.insert(names.begin(), names.end());
   }
-  /// Fails where no converter has read an argument.
+  /// Fails if the converter did not read an argument.
   mlir::LogicalResult checkRead();
 
   // Results.
   unsigned getNumResults() const { return node.outputs.size(); }
-  bool isUsed(unsigned result) const; ///< has a name
+  bool isUsed(unsigned result) const; ///< the result has a name
   mlir::RankedTensorType getResultType(unsigned result = 0);
-  /// Defines a result; its element type is converted to the export's where they differ.
+  /// Defines a result. Converts its element type to that of the export.
   mlir::LogicalResult set(unsigned result, mlir::Value value);
   mlir::LogicalResult set(mlir::Value value) { return set(0, value); }
-  /// A tensor argument is written in place: `value` is what it holds from now on.
+  /// Writes a tensor argument in place. `value` is its new content.
   mlir::LogicalResult write(llvm::StringRef name, mlir::Value value);
-  /// The argument `dim` as dims of `value`; all of them where it is absent or empty.
+  /// Returns the argument `dim` as dims of `value`; all dims if it is absent or empty.
   llvm::SmallVector<int64_t> reducedDims(mlir::Value value);
 
   GraphConverter &graph;
@@ -78,24 +77,24 @@ public:
 private:
   const Argument *require(llvm::StringRef name);
   int64_t evaluate(const Size &size);
-  /// Marks the module where the op computes with the number of samples of a batch.
+  /// Marks the module if the op computes with the number of samples in the batch.
   void markBatchNumber(const Size &size);
 
   llvm::StringSet<> readArguments;
 };
 
-/// The type in which PyTorch computes on two tensors (a tensor without dims yields to one of its
-/// kind with dims).
+/// Returns the type in which PyTorch computes on two tensors. A scalar tensor yields to a tensor
+/// with dims of the same category.
 mlir::Type promoteTypes(mlir::Value lhs, mlir::Value rhs);
-/// The type in which PyTorch computes on a tensor and a number.
+/// Returns the type in which PyTorch computes on a tensor and a number.
 mlir::Type promoteTypes(mlir::Value tensor, Scalar scalar);
 
 using Converter = llvm::function_ref<mlir::LogicalResult(NodeConverter &)>;
 using ConverterFunction = mlir::LogicalResult (*)(NodeConverter &);
-/// By the op's name: "aten.add.Tensor"; "aten.add" stands for all its overloads.
+/// Converters by the op's name: "aten.add.Tensor"; "aten.add" stands for all overloads.
 using ConverterTable = llvm::StringMap<ConverterFunction>;
 
-// One function a family; each adds its ops to the table, one line an op.
+// Each function adds the ops of one family to the table, one line per op.
 void addArithmeticConverters(ConverterTable &table);
 void addUnaryConverters(ConverterTable &table);
 void addCompareConverters(ConverterTable &table);
@@ -117,11 +116,13 @@ void addPoolingConverters(ConverterTable &table);
 void addInterpolationConverters(ConverterTable &table);
 void addBatchNormConverters(ConverterTable &table);
 
-/// The converters of all families.
+/// Returns the converters of all families.
 ConverterTable getConverterTable();
-/// The converter of an op; null when there is none. In-place ops have that of their pure twin.
+/// Returns the converter of an op, or null. An in-place op has the converter of its functional
+/// variant.
 ConverterFunction findConverter(const ConverterTable &table, const Node &node);
-/// Higher-order ops whose body is inlined ("higher_order.wrap_with_set_grad_enabled").
+/// Returns true for higher-order ops whose body is inlined
+/// ("higher_order.wrap_with_set_grad_enabled").
 bool isInlined(const Node &node);
 
 } // namespace parashard::import

@@ -1,5 +1,6 @@
-// Activations that have no op of their own: compositions whose branches not taken stay finite, so
-// that no gradient is poisoned, with PyTorch's choice where two branches meet.
+// Converts activations without an op of their own. They are compositions whose unselected branches
+// stay finite, so that gradients do not become NaN. At the boundary of two branches, they follow
+// PyTorch.
 #include "lib/Import/Pt2/Dims.h"
 
 using namespace mlir;
@@ -10,7 +11,7 @@ namespace {
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 
-/// What activations are built from, on values of one type.
+/// Building blocks of activations, on values of one type.
 struct Math {
   NodeConverter &n;
 
@@ -22,7 +23,7 @@ struct Math {
     return n.compare(predicate, x, splat(x, y));
   }
   Value select(Value condition, Value x, Value y) { return n.make<ps::SelectOp>(condition, x, y); }
-  /// x within [least, most], without a gradient at the bounds and beyond.
+  /// Limits x to [least, most], without a gradient at the bounds and beyond.
   Value bound(Value x, double least, double most) {
     Value above = select(is(x, ps::Predicate::Le, least), splat(x, least), x);
     return select(is(x, ps::Predicate::Ge, most), splat(x, most), above);
@@ -30,15 +31,15 @@ struct Math {
   Value softplus(Value x) { return n.make<ps::SoftplusOp>(x); }
 };
 
-/// Activations are computed in f32 on 16-bit floats, and rounded once.
+/// Returns the operand, in f32 for 16-bit floats: the result is rounded once.
 Value getInput(NodeConverter &n) {
   Value x = n.tensor("self");
   if (!n.failed() && !isFloat(x))
-    (void)n.fail("is of integers, which is not supported");
+    (void)n.fail("has an integer operand, which is not supported");
   return n.failed() ? x : n.widen(x);
 }
 
-/// Converts by a function of the operand.
+/// Converts an op with a function of its operand.
 template <Value (*kBuild)(NodeConverter &, Math &, Value)>
 LogicalResult convertActivation(NodeConverter &n) {
   Value x = getInput(n);
@@ -49,7 +50,7 @@ LogicalResult convertActivation(NodeConverter &n) {
   return n.failed() ? failure() : n.set(y);
 }
 
-/// scale * (x > 0 ? x : alpha * expm1(inputScale * x))
+/// Builds scale * (x > 0 ? x : alpha * expm1(inputScale * x)).
 Value buildElu(Math &m, Value x, double alpha, double scale, double inputScale) {
   Value positive = m.is(x, ps::Predicate::Gt, 0);
   Value below = m.select(positive, m.splat(x, 0), x);
@@ -71,7 +72,7 @@ Value leakyRelu(NodeConverter &n, Math &m, Value x) {
   return m.select(m.is(x, ps::Predicate::Gt, 0), x, below);
 }
 
-/// One slope for all, or one for each place along dim 1.
+/// Builds a PReLU with one slope, or one per index of dim 1.
 Value prelu(NodeConverter &n, Math &m, Value x) {
   Value slope = n.convert(n.tensor("weight"), getElement(x));
   if (getRank(slope) == 1 && getRank(x) > 1 && getShape(slope)[0] != 1) {
@@ -85,7 +86,7 @@ Value prelu(NodeConverter &n, Math &m, Value x) {
   return m.select(m.is(x, ps::Predicate::Gt, 0), x, below);
 }
 
-/// log(1 + exp(beta x)) / beta, and x itself beyond the threshold.
+/// Builds log(1 + exp(beta x)) / beta, and x itself beyond the threshold.
 Value softplus(NodeConverter &n, Math &m, Value x) {
   double beta = n.number("beta", 1);
   Value scaled = m.mul(x, beta);
@@ -108,7 +109,7 @@ Value relu6(NodeConverter &, Math &m, Value x) { return m.bound(x, 0, 6); }
 Value hardsigmoid(NodeConverter &, Math &m, Value x) {
   return m.mul(m.bound(m.add(x, 3), 0, 6), 1.0 / 6);
 }
-/// x clamp(x + 3, 0, 6) / 6
+/// Builds x clamp(x + 3, 0, 6) / 6.
 Value hardswish(NodeConverter &, Math &m, Value x) {
   return m.mul(m.mul(x, m.bound(m.add(x, 3), 0, 6)), 1.0 / 6);
 }
@@ -125,14 +126,14 @@ Value hardshrink(NodeConverter &n, Math &m, Value x) {
   return m.select(inside, m.splat(x, 0), x);
 }
 
-/// x moved by `lambd` towards 0. Between -lambd and lambd it is 0 x, which is NaN for NaN.
+/// Moves x by `lambd` toward 0. Returns 0 x between -lambd and lambd, which is NaN for NaN.
 Value softshrink(NodeConverter &n, Math &m, Value x) {
   double width = n.number("lambd", 0.5);
   Value low = m.select(m.is(x, ps::Predicate::Lt, -width), m.add(x, width), m.mul(x, 0));
   return m.select(m.is(x, ps::Predicate::Gt, width), m.add(x, -width), low);
 }
 
-/// The first half along a dim times the sigmoid of the second.
+/// Multiplies the first half along a dim by the sigmoid of the second half.
 Value glu(NodeConverter &n, Math &m, Value x) {
   std::optional<int64_t> dim = findDim(n, "dim", getRank(x), -1);
   if (!dim)
@@ -142,7 +143,7 @@ Value glu(NodeConverter &n, Math &m, Value x) {
   return m.mul(n.slice(x, *dim, 0, half), gate);
 }
 
-/// -1, 0 or 1, without a gradient.
+/// Returns -1, 0 or 1, without a gradient.
 Value sign(NodeConverter &n, Math &m, Value x) {
   Value positive = n.convert(m.is(x, ps::Predicate::Gt, 0), getElement(x));
   Value negative = n.convert(m.is(x, ps::Predicate::Lt, 0), getElement(x));
@@ -163,13 +164,14 @@ Value exp2(NodeConverter &n, Math &m, Value x) {
   return n.make<ps::ExpOp>(m.mul(x, 0.69314718055994530942)); // ln 2
 }
 
-/// Floats are rounded; integers are integers already. No gradient goes through.
+/// Rounds floats and returns integers unchanged. No gradient flows through.
 template <typename Op> LogicalResult convertRounding(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
     return failure();
   if (n.integer("decimals", 0) != 0)
-    return n.fail("rounds to decimals, which is not supported; scale, round and scale back");
+    return n.fail(
+        "rounds to decimals, which is not supported; scale the operand before and after rounding");
   return n.set(isFloat(x) ? n.make<Op>(x) : x);
 }
 

@@ -1,4 +1,4 @@
-// Binary arithmetic: add, sub, mul, div, pow and the like, with PyTorch's type promotion and
+// Converts binary arithmetic (add, sub, mul, div, pow, ...) with PyTorch's type promotion and
 // broadcasting.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
@@ -8,7 +8,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// An operand (tensor or number) as a tensor of the result's type. Numbers become splat constants.
+/// Returns an operand (tensor or number) as a tensor of the result's type. Numbers become splats.
 Value getOperand(NodeConverter &n, StringRef name, RankedTensorType type) {
   if (n.isTensor(name))
     return n.broadcast(n.convert(n.tensor(name), type.getElementType()), type.getShape());
@@ -29,7 +29,7 @@ LogicalResult convertMaximum(NodeConverter &n) {
   return n.set(buildMaximum(n, lhs, rhs));
 }
 
-/// self + alpha * other; `rsub` swaps the two: other - alpha * self.
+/// Builds self + alpha * other; `rsub` swaps the two: other - alpha * self.
 template <typename Op, bool kSwap = false> LogicalResult convertSum(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
@@ -54,7 +54,7 @@ LogicalResult convertDivide(NodeConverter &n) {
   if (mode.empty())
     return n.set(n.make<ps::DivOp>(lhs, rhs));
   if (isa<FloatType>(type.getElementType()))
-    return n.fail("rounds a floating quotient (rounding_mode='" + mode +
+    return n.fail("rounds a floating-point quotient (rounding_mode='" + mode +
                   "'), which is not supported");
   return n.set(mode == "floor" ? buildFloorDivision(n, lhs, rhs)
                                : Value(n.make<ps::DivOp>(lhs, rhs)));
@@ -63,16 +63,17 @@ LogicalResult convertDivide(NodeConverter &n) {
 LogicalResult convertFloorDivide(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   if (isa<FloatType>(type.getElementType()))
-    return n.fail("rounds a floating quotient, which is not supported");
+    return n.fail("rounds a floating-point quotient, which is not supported");
   Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
   return n.failed() ? failure() : n.set(buildFloorDivision(n, lhs, rhs));
 }
 
-/// lhs - lhs / rhs * rhs of integers: the quotient floored (remainder) or truncated (fmod).
+/// Builds lhs - lhs / rhs * rhs for integers, with a floored (remainder) or truncated (fmod)
+/// quotient.
 template <bool kFloor> LogicalResult convertRemainder(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   if (isa<FloatType>(type.getElementType()))
-    return n.fail("takes the remainder of floating numbers, which is not supported");
+    return n.fail("takes the remainder of floating-point numbers, which is not supported");
   Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
   if (n.failed())
     return failure();
@@ -96,7 +97,7 @@ LogicalResult convertPower(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.make<ps::PowOp>(base, exponent));
 }
 
-/// self + value * tensor1 * tensor2 (or / tensor2).
+/// Builds self + value * tensor1 * tensor2 (or / tensor2).
 template <typename Op> LogicalResult convertFusedSum(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value self = getOperand(n, "self", type);
@@ -122,7 +123,7 @@ LogicalResult convertMaskedFill(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.make<ps::SelectOp>(mask, value, self));
 }
 
-/// What equals a bound keeps its whole gradient, as in PyTorch.
+/// Builds a clamp. As in PyTorch, an element equal to a bound keeps its whole gradient.
 LogicalResult convertClamp(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value value = getOperand(n, "self", type);

@@ -1,4 +1,4 @@
-// Scaled dot product attention in all the forms that exports have.
+// Converts scaled dot product attention, in all forms that exports use.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -7,12 +7,12 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// The log-sum-exp and random state of the fused forms are only for their own backward and stay
-/// undefined.
+/// Converts an attention. The log-sum-exp and random state of the fused forms are only used by
+/// their own backward, and stay undefined.
 LogicalResult convertAttention(NodeConverter &n) {
   AttentionParts parts{n.tensor("query"), n.tensor("key"), n.tensor("value")};
   parts.mask = n.optionalTensor(n.find("attn_bias") ? "attn_bias" : "attn_mask");
-  // Grouped heads are known by the shapes; the others belong to results without a use.
+  // Grouped heads follow from the shapes. The other arguments belong to unused results.
   n.haveNoEffect({"enable_gqa", "compute_log_sumexp", "return_debug_mask"});
   parts.causal = n.boolean("is_causal", false);
   parts.dropout = n.number("dropout_p", 0);

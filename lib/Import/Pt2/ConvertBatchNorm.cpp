@@ -1,4 +1,5 @@
-// Norms by channel: batch norm with its running statistics, group norm and instance norm.
+// Converts norms over channels: batch norm with its running statistics, group norm and instance
+// norm.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -21,7 +22,7 @@ BatchNorm readNorm(NodeConverter &n) {
   return norm;
 }
 
-/// Builds it and defines result 0; nothing where that failed.
+/// Builds the norm and defines result 0; returns nullopt on failure.
 std::optional<BatchNormResult> setNorm(NodeConverter &n) {
   BatchNorm norm = readNorm(n);
   if (n.failed())
@@ -32,7 +33,8 @@ std::optional<BatchNormResult> setNorm(NodeConverter &n) {
   return built;
 }
 
-/// Results 1 and 2 of the native forms, the batch's statistics, are only for their backward.
+/// Converts a batch norm. Results 1 and 2 of the native forms (the batch's statistics) are only
+/// used by their backward.
 LogicalResult convertBatchNorm(NodeConverter &n) {
   std::optional<BatchNormResult> built = setNorm(n);
   if (!built || !built->runningMean)
@@ -41,7 +43,8 @@ LogicalResult convertBatchNorm(NodeConverter &n) {
                  succeeded(n.write("running_var", built->runningVariance)));
 }
 
-/// Gives the new running statistics as results 3 and 4 instead of writing them.
+/// Converts the functional form, which returns the new running statistics as results 3 and 4
+/// instead of writing them.
 LogicalResult convertFunctionalBatchNorm(NodeConverter &n) {
   std::optional<BatchNormResult> built = setNorm(n);
   if (!built)
@@ -51,7 +54,7 @@ LogicalResult convertFunctionalBatchNorm(NodeConverter &n) {
                  succeeded(n.set(4, moves ? built->runningVariance : n.tensor("running_var"))));
 }
 
-/// Normalises each of `groups` groups of channels of each element of the batch.
+/// Normalizes each of `groups` groups of channels, for each sample.
 LogicalResult normalizeGroups(NodeConverter &n, int64_t groups, double epsilon) {
   Value x = n.tensor("input"), weight = n.optionalTensor("weight"), bias = n.optionalTensor("bias");
   if (n.failed())
@@ -71,9 +74,9 @@ LogicalResult convertInstanceNorm(NodeConverter &n) {
   Value x = n.tensor("input");
   if (n.failed())
     return failure();
-  n.haveNoEffect({"momentum", "cudnn_enabled"}); // nothing is kept
+  n.haveNoEffect({"momentum", "cudnn_enabled"}); // no statistics are kept
   if (!n.boolean("use_input_stats", true) || n.has("running_mean") || n.has("running_var"))
-    return n.fail("keeps running statistics, which is not supported; make it with "
+    return n.fail("keeps running statistics, which is not supported; create it with "
                   "track_running_stats=False");
   return normalizeGroups(n, getRank(x) > 1 ? getShape(x)[1] : 0, n.number("eps", 1e-5));
 }

@@ -1,4 +1,4 @@
-// Comparisons and logic: their results are bools.
+// Converts comparisons and logic, whose results are bools.
 #include "lib/Import/Pt2/Convert.h"
 #include <limits>
 
@@ -7,7 +7,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Both operands in the type that PyTorch compares in, and in the result's shape.
+/// Returns both operands in the type that PyTorch compares in, and in the result's shape.
 std::pair<Value, Value> getOperands(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value lhs = n.tensor("self");
@@ -28,7 +28,7 @@ template <ps::Predicate kPredicate> LogicalResult convertCompare(NodeConverter &
   return n.failed() ? failure() : n.set(n.compare(kPredicate, lhs, rhs));
 }
 
-/// `bitwise_and` on integers stays bitwise; `logical_and` is of truth values.
+/// Converts logic. `bitwise_and` stays bitwise on integers; `logical_and` is on truth values.
 template <typename Op, bool kLogical> LogicalResult convertLogic(NodeConverter &n) {
   auto [lhs, rhs] = getOperands(n);
   if (n.failed())
@@ -56,13 +56,13 @@ template <bool kLogical> LogicalResult convertXor(NodeConverter &n) {
   return n.set(n.compare(ps::Predicate::Ne, n.convert(lhs, n.i1()), n.convert(rhs, n.i1())));
 }
 
-/// Integers are never NaN nor infinite.
+/// Converts isnan. Integers are never NaN or infinite.
 LogicalResult convertIsNan(NodeConverter &n) {
   Value x = n.tensor("self");
   return n.failed() ? failure() : n.set(n.compare(ps::Predicate::Ne, x, x));
 }
 
-/// Whether |x| is infinity, or below it.
+/// Compares |x| with infinity: equal (isinf) or below (isfinite).
 template <ps::Predicate kPredicate> LogicalResult convertIsInfinite(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())

@@ -1,4 +1,4 @@
-// Matrix products and linear layers.
+// Converts matmuls and linear layers.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -21,7 +21,7 @@ LogicalResult convertMm(NodeConverter &n) {
   return n.failed() ? failure() : n.set(buildLinear(n, lhs, rhs, /*outFirst=*/false, Value()));
 }
 
-/// beta * self + alpha * mat1 mat2
+/// Builds beta * self + alpha * mat1 mat2.
 LogicalResult convertAddmm(NodeConverter &n) {
   Value self = n.tensor("self"), lhs = n.tensor("mat1"), rhs = n.tensor("mat2");
   if (n.failed())
@@ -32,7 +32,7 @@ LogicalResult convertAddmm(NodeConverter &n) {
   Value y = buildLinear(n, lhs, rhs, /*outFirst=*/false, Value());
   if (alpha != 1)
     y = n.make<ps::MulOp>(y, n.splat(getType(y), alpha));
-  if (beta == 0) // PyTorch does not read `self` then: it may hold NaN
+  if (beta == 0) // PyTorch does not read `self` if beta is 0; it may hold NaN
     return n.failed() ? failure() : n.set(y);
   self = n.broadcast(self, getShape(y));
   if (beta != 1)
@@ -52,7 +52,7 @@ LogicalResult convertBmm(NodeConverter &n) {
   return n.failed() ? failure() : n.set(buildBatchMatmul(n, lhs, rhs));
 }
 
-/// beta * self + alpha * batch1 batch2
+/// Builds beta * self + alpha * batch1 batch2.
 LogicalResult convertBaddbmm(NodeConverter &n) {
   Value self = n.tensor("self"), lhs = n.tensor("batch1"), rhs = n.tensor("batch2");
   if (n.failed())

@@ -1,4 +1,4 @@
-// Convolutions and transposed convolutions.
+// Converts convolutions and transposed convolutions.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -8,30 +8,32 @@ namespace parashard::import {
 
 namespace {
 
-/// `numbers`, one a space dim: one stands for all, none for `otherwise`.
-SmallVector<int64_t> spreadOver(ArrayRef<int64_t> numbers, unsigned space, int64_t otherwise) {
+/// Returns `numbers` with one entry per space dim. A single number is repeated; without numbers,
+/// `fallback` is used.
+SmallVector<int64_t> spreadOver(ArrayRef<int64_t> numbers, unsigned space, int64_t fallback) {
   if (numbers.size() == space)
     return SmallVector<int64_t>(numbers);
-  return SmallVector<int64_t>(space, numbers.empty() ? otherwise : numbers.front());
+  return SmallVector<int64_t>(space, numbers.empty() ? fallback : numbers.front());
 }
 
-/// "same" puts the smaller half of its zeros first; what the other half is says the result's type.
+/// Reads the windows. The padding "same" puts the smaller half of its zeros first; the other half
+/// follows from the result's type.
 LogicalResult readWindows(NodeConverter &n, ArrayRef<int64_t> kernel, SpaceWindows &windows) {
   unsigned space = kernel.size();
   windows.kernel.assign(kernel.begin(), kernel.end());
   windows.strides = spreadOver(n.integers("stride"), space, 1);
   windows.dilation = spreadOver(n.integers("dilation"), space, 1);
   windows.low = spreadOver(n.integers("padding"), space, 0);
-  std::string words = n.string("padding");
-  if (words == "same")
+  std::string mode = n.string("padding");
+  if (mode == "same")
     for (unsigned d = 0; d < space; ++d)
       windows.low[d] = windows.dilation[d] * (kernel[d] - 1) / 2;
-  else if (!words.empty() && words != "valid")
-    return n.fail("has the padding '" + words + "'; expected 'same' or 'valid'");
+  else if (!mode.empty() && mode != "valid")
+    return n.fail("has the padding '" + mode + "'; expected 'same' or 'valid'");
   return success(!n.failed());
 }
 
-/// A model may leave the batch out.
+/// Adds a batch dim of size 1 if the model has none.
 Value addBatch(NodeConverter &n, Value x, int64_t rank) {
   SmallVector<int64_t> shape(getShape(x));
   if (getRank(x) == rank - 1)
@@ -42,7 +44,7 @@ Value addBatch(NodeConverter &n, Value x, int64_t rank) {
 LogicalResult build(NodeConverter &n, bool isTransposed) {
   Value x = n.tensor("input"), w = n.tensor("weight"), bias = n.optionalTensor("bias");
   RankedTensorType expected = n.getResultType();
-  n.areInResultType({"groups", "output_padding"}); // groups: in the weight's, too
+  n.areInResultType({"groups", "output_padding"}); // groups also follow from the weight's type
   SpaceWindows windows;
   if (n.failed() || getRank(w) < 3 || expected.getRank() < getRank(w) - 1)
     return n.fail("has a weight " + debugString(w.getType()) + " for " + debugString(expected));

@@ -1,4 +1,4 @@
-// Ops that make tensors from numbers: full, zeros, arange, triangles.
+// Converts ops that create tensors from numbers: full, zeros, arange, triangles.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -15,7 +15,7 @@ LogicalResult convertFull(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.splat(type, value));
 }
 
-/// fill(self, value) with a value that is a tensor without dims.
+/// Converts fill(self, value) with a scalar tensor as value.
 LogicalResult convertFillTensor(NodeConverter &n) {
   n.areInResultType({"self"});
   RankedTensorType type = n.getResultType();
@@ -30,7 +30,7 @@ template <int kValue> LogicalResult convertSplat(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.splat(type, kValue));
 }
 
-/// start + step * index, computed in 64 bits (double for floats) as PyTorch does.
+/// Builds start + step * index, computed in 64 bits (double for floats) like PyTorch.
 LogicalResult convertArange(NodeConverter &n) {
   n.areInResultType({"end"});
   double start = n.number("start", 0), step = n.number("step", 1);
@@ -38,7 +38,7 @@ LogicalResult convertArange(NodeConverter &n) {
   if (n.failed())
     return failure();
   if (type.getRank() != 1)
-    return n.fail("gives " + debugString(type) + "; expected 1 dim");
+    return n.fail("returns " + debugString(type) + "; expected 1 dim");
   Type wide = isa<FloatType>(type.getElementType()) ? Type(n.b.getF64Type()) : n.i64();
   RankedTensorType wideType = type.clone(wide);
   Value value = n.make<ps::IotaOp>(wideType, 0);
@@ -49,7 +49,7 @@ LogicalResult convertArange(NodeConverter &n) {
   return n.set(value);
 }
 
-/// Keeps what is on one side of a diagonal: column - row <= diagonal (tril) or >= (triu).
+/// Keeps one side of a diagonal: column - row <= diagonal (tril) or >= (triu).
 template <ps::Predicate kPredicate> LogicalResult convertTriangle(NodeConverter &n) {
   Value x = n.tensor("self");
   int64_t diagonal = n.integer("diagonal", 0);
@@ -66,7 +66,7 @@ void addCreationConverters(ConverterTable &table) {
   table["aten.fill.Tensor"] = convertFillTensor;
   table["aten.scalar_tensor"] = convertFull;
   for (const char *name : {"aten.empty", "aten.empty_like", "aten.new_empty"})
-    table[name] = convertSplat<0>; // whatever is in it: nothing may read that
+    table[name] = convertSplat<0>; // the content is arbitrary: nothing may read it
   table["aten.zeros"] = convertSplat<0>;
   table["aten.zeros_like"] = convertSplat<0>;
   table["aten.new_zeros"] = convertSplat<0>;

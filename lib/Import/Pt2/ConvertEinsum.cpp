@@ -1,4 +1,4 @@
-// Products named by labels: einsum, tensordot and products of vectors; diagonals.
+// Converts contractions named by labels (einsum, tensordot), products of vectors, and diagonals.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 
@@ -15,7 +15,7 @@ LogicalResult convertEinsum(NodeConverter &n) {
     return failure();
   Type element = n.getResultType().getElementType();
   if (!isa<FloatType>(element))
-    return n.fail("is of integers, which is not supported");
+    return n.fail("has integer operands, which is not supported");
   if (operands.empty() || llvm::is_contained(operands, Value()))
     return n.fail("has no operands, or an absent one");
   for (Value &operand : operands)
@@ -40,7 +40,7 @@ LogicalResult convertTensordot(NodeConverter &n) {
                  n.wrapDims(n.integers("dims_other"), getRank(rhs)));
 }
 
-/// Over the last dims of both.
+/// Converts an inner product over the last dims of both operands.
 LogicalResult convertInner(NodeConverter &n) {
   Value lhs = n.tensor("self");
   Value rhs = n.tensor(n.find("vec") ? "vec" : n.find("tensor") ? "tensor" : "other");
@@ -58,7 +58,7 @@ LogicalResult convertOuter(NodeConverter &n) {
   return n.failed() ? failure() : sumOver(n, lhs, {}, rhs, {});
 }
 
-/// The places (i, i + offset) of two dims, as a last dim.
+/// Takes the elements (i, i + offset) of two dims, as a new last dim.
 LogicalResult convertDiagonal(NodeConverter &n) {
   Value x = n.tensor("self");
   int64_t offset = n.integer("offset", 0);

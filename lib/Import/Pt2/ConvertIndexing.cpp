@@ -1,4 +1,4 @@
-// Rows of tables, indexing by tensors of indices, running sums.
+// Converts table lookups, indexing by tensors, and running sums.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 
@@ -19,18 +19,19 @@ LogicalResult convertEmbedding(NodeConverter &n) {
   return n.failed() ? failure() : n.set(rows);
 }
 
-/// x[:, i, j, :]: the dims that are indexed come first. Theirs take the place of the first of them
-/// where they stand side by side, and stay in front otherwise, as in NumPy.
+/// Converts x[:, i, j, :]. Indexed dims are moved to the front. The dims of the indices then
+/// replace the first indexed dim if the indexed dims are adjacent. Otherwise they stay in front, as
+/// in NumPy.
 LogicalResult convertIndex(NodeConverter &n) {
   Value x = n.tensor("self");
-  SmallVector<Value> given = n.tensors("indices"), indices;
+  SmallVector<Value> arguments = n.tensors("indices"), indices;
   if (n.failed())
     return failure();
-  if (int64_t(given.size()) > getRank(x))
+  if (int64_t(arguments.size()) > getRank(x))
     return n.fail("has more indices than the tensor has dims");
   SmallVector<int64_t> indexed, rest;
   for (int64_t dim = 0; dim < getRank(x); ++dim) {
-    Value index = dim < int64_t(given.size()) ? given[dim] : Value();
+    Value index = dim < int64_t(arguments.size()) ? arguments[dim] : Value();
     (index ? indexed : rest).push_back(dim);
     if (index)
       indices.push_back(index);
@@ -50,7 +51,7 @@ LogicalResult convertIndex(NodeConverter &n) {
   return n.set(n.transpose(taken, back));
 }
 
-/// x[mask] = value, with one value for all: a select. `mask` covers the first dims of x.
+/// Converts x[mask] = number to a select. `mask` covers the first dims of x.
 LogicalResult convertIndexPut(NodeConverter &n) {
   Value x = n.tensor("self"), value = n.tensor("values");
   SmallVector<Value> indices = n.tensors("indices");
@@ -87,8 +88,8 @@ LogicalResult convertCumsum(NodeConverter &n) {
   return n.failed() ? failure() : n.set(sums);
 }
 
-/// Differences of neighbours along a dim, of the operand with `prepend` before and `append` after
-/// it.
+/// Builds the differences of adjacent elements along a dim. The operand is first extended with
+/// `prepend` before and `append` after it.
 LogicalResult convertDiff(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())

@@ -1,4 +1,4 @@
-// Interpolation along space dims: nearest elements, and linear.
+// Converts nearest and linear interpolation along space dims.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -7,13 +7,14 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// One dim: `out` places over `in` elements, `scale` elements a place.
+/// Resizes one dim from `in` to `out` elements, which are `scale` input elements apart.
 struct Resize {
   int64_t in = 1, out = 1;
   double scale = 1;
 };
 
-/// The factor of space dim `d`: of the list of the .vec overload, or an argument of its own.
+/// Returns the factor of space dim `d`: from the list of the .vec overload, or from its own
+/// argument.
 double getFactor(NodeConverter &n, unsigned d, unsigned space) {
   if (const Argument *list = n.find("scale_factors");
       list && list->kind != Argument::None && d < list->floats.size())
@@ -23,7 +24,7 @@ double getFactor(NodeConverter &n, unsigned d, unsigned space) {
   return n.number(name, 0);
 }
 
-/// One a space dim; none, and the node has failed, where the sizes do not fit.
+/// Returns one entry per space dim; empty, after a failure of the node, if the sizes do not fit.
 SmallVector<Resize> readResizes(NodeConverter &n, Value x, unsigned space) {
   SmallVector<Resize> resizes;
   n.areInResultType({"output_size"});
@@ -54,8 +55,8 @@ template <unsigned kSpace> LogicalResult convertNearest(NodeConverter &n) {
   return n.failed() ? failure() : n.set(x);
 }
 
-/// Where each place lies among the elements; with `alignsCorners` the first and last places are the
-/// first and last elements.
+/// Returns the position of each output element among the input elements. With `alignsCorners`, the
+/// first and last elements of both coincide.
 SmallVector<double> getPositions(const Resize &resize, bool alignsCorners) {
   SmallVector<double> positions;
   for (int64_t p = 0; p < resize.out; ++p) {

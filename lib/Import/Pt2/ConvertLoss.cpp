@@ -1,4 +1,4 @@
-// Losses over classes.
+// Converts losses over classes.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -20,8 +20,8 @@ LogicalResult convertCrossEntropy(NodeConverter &n) {
   return n.failed() ? failure() : n.set(buildClassLoss(n, loss));
 }
 
-/// Negative log-likelihood of log-probabilities: a cross-entropy of what the log-softmax was taken
-/// of.
+/// Converts the negative log-likelihood of log-probabilities: a cross-entropy of the operand of the
+/// log-softmax.
 LogicalResult convertNll(NodeConverter &n) {
   ClassLoss loss = getClassLoss(n);
   NllLoss result = n.failed() ? NllLoss() : buildNllLoss(n, loss);
@@ -35,7 +35,7 @@ LogicalResult convertNll(NodeConverter &n) {
 
 LogicalResult convertGather(NodeConverter &n) {
   Value self = n.tensor("self"), index = n.tensor("index");
-  n.haveNoEffect({"sparse_grad"}); // the form in which PyTorch keeps the gradient
+  n.haveNoEffect({"sparse_grad"}); // the form in which PyTorch stores the gradient
   if (n.failed())
     return failure();
   Value picked = buildGather(n, self, index, n.wrapDim(n.integer("dim"), getRank(self)));

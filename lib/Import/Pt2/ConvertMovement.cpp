@@ -1,5 +1,4 @@
-// Ops that only say where an element comes from: views, permutations, slices, concatenation,
-// padding.
+// Converts data movement: views, permutations, slices, concatenation and padding.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 #include "lib/Import/Pt2/Views.h"
@@ -9,7 +8,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// The new shape is that of the export: -1 and symbols are resolved there.
+/// Converts a view. The new shape is that of the export, where -1 and symbols are resolved.
 LogicalResult convertView(NodeConverter &n) {
   Value x = n.tensor("self");
   RankedTensorType type = n.getResultType();
@@ -20,10 +19,10 @@ LogicalResult convertView(NodeConverter &n) {
     return n.fail("reads the bytes of a tensor as another type, which is not supported; convert "
                   "it with .to(dtype)");
   if (getType(x).getNumElements() != type.getNumElements())
-    return n.fail("reshapes " + debugString(x.getType()) + " to " + debugString(type) +
-                  ", which has another number of elements: a size in the model is fixed that must "
-                  "follow a dim "
-                  "given by --dim or --batch");
+    return n.fail(
+        "reshapes " + debugString(x.getType()) + " to " + debugString(type) +
+        ", which has another number of elements: the model fixes a size that should follow a "
+        "dim given by --dim or --batch");
   return n.set(n.reshape(x, type.getShape()));
 }
 
@@ -34,7 +33,7 @@ LogicalResult convertExpand(NodeConverter &n) {
   return n.failed() ? failure() : n.set(value);
 }
 
-/// All operands in their common shape, which each result has.
+/// Broadcasts all operands to their common shape, which each result has.
 LogicalResult convertBroadcastTensors(NodeConverter &n) {
   SmallVector<Value> values = n.tensors("tensors");
   if (values.size() < n.getNumResults() || llvm::is_contained(values, Value()))
@@ -50,7 +49,7 @@ LogicalResult convertTranspose(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.swapDims(x, n.integer("dim0"), n.integer("dim1")));
 }
 
-/// All dims in the other order; of vectors and scalars nothing.
+/// Reverses all dims; does nothing to vectors and scalars.
 LogicalResult convertT(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
@@ -62,7 +61,7 @@ LogicalResult convertMatrixTranspose(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
     return failure();
-  return getRank(x) < 2 ? n.fail("is of a tensor with less than 2 dims")
+  return getRank(x) < 2 ? n.fail("has an operand with less than 2 dims")
                         : n.set(n.swapDims(x, -2, -1));
 }
 
@@ -71,7 +70,7 @@ LogicalResult convertPermute(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.transpose(x, n.wrapDims(n.integers("dims"), getRank(x))));
 }
 
-/// Slices, and parts of splits; a dim that the result lacks has one element.
+/// Converts slices and parts of splits. A dim that the result lacks has one element.
 LogicalResult convertRanges(NodeConverter &n) {
   Value x = n.tensor("self");
   n.areInResultType({"split_size", "split_sizes", "chunks"});
@@ -90,7 +89,7 @@ LogicalResult convertRanges(NodeConverter &n) {
   return success(!n.failed());
 }
 
-/// The operand with `src` in a range of it.
+/// Writes `src` into a range of the operand.
 LogicalResult convertScatterRange(NodeConverter &n) {
   Value x = n.tensor("self"), part = n.tensor("src");
   if (n.failed())
@@ -99,7 +98,7 @@ LogicalResult convertScatterRange(NodeConverter &n) {
   return n.failed() ? failure() : n.set(value);
 }
 
-/// Operands in the result's element type; the legacy empty ones (shape [0]) are left out.
+/// Returns the operands in the result's element type, without the legacy empty ones (shape [0]).
 SmallVector<Value> getParts(NodeConverter &n) {
   SmallVector<Value> parts;
   Type element = n.getResultType().getElementType();
@@ -110,7 +109,7 @@ SmallVector<Value> getParts(NodeConverter &n) {
       parts.push_back(n.convert(value, element));
   }
   if (parts.empty())
-    (void)n.fail("concatenates nothing");
+    (void)n.fail("has no operands to concatenate");
   return parts;
 }
 
@@ -174,7 +173,7 @@ LogicalResult convertRepeat(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.reshape(value, n.getResultType().getShape()));
 }
 
-/// repeat_interleave with one count: each element of `dim` so many times in a row.
+/// Converts repeat_interleave with one count: each element of `dim` is repeated in place.
 LogicalResult convertRepeatInterleave(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())

@@ -1,4 +1,4 @@
-// Norms, deviations and what is made of them: roots whose gradient at 0 is 0, as PyTorch's is.
+// Converts norms, deviations and ops built on them: roots with a gradient of 0 at 0, as in PyTorch.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 #include <cmath>
@@ -12,8 +12,8 @@ Value power(NodeConverter &n, Value x, double exponent) {
   return n.make<ps::PowOp>(x, n.splat(getType(x), exponent));
 }
 
-/// The root of a sum that is at least 0: `build` sees 1 in place of 0, so that no infinite slope
-/// stands in the branch not taken.
+/// Builds the root of a nonnegative sum. `build` gets 1 instead of 0, so that the unselected branch
+/// has no infinite slope.
 template <typename Fn> Value rootOf(NodeConverter &n, Value x, Fn build) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
   Value isZero = n.compare(ps::Predicate::Eq, x, zero);
@@ -25,7 +25,7 @@ Value squareRoot(NodeConverter &n, Value x) {
   return rootOf(n, x, [&](Value y) -> Value { return n.make<ps::SqrtOp>(y); });
 }
 
-/// The p-norm over dims.
+/// Builds the p-norm over dims.
 Value buildNorm(NodeConverter &n, Value x, double p, ArrayRef<int64_t> dims, bool keepDims) {
   auto reduce = [&](ps::ReductionKind kind, Value value) {
     return n.reduce(kind, value, dims, keepDims);
@@ -45,7 +45,7 @@ Value buildNorm(NodeConverter &n, Value x, double p, ArrayRef<int64_t> dims, boo
                 [&](Value y) { return power(n, y, 1 / p); });
 }
 
-/// `ord` or `p`: 2 when it is not given.
+/// Returns `ord` or `p`; the default is 2.
 double getOrder(NodeConverter &n) { return n.number(n.find("ord") ? "ord" : "p", 2); }
 
 LogicalResult convertNorm(NodeConverter &n) {
@@ -57,7 +57,7 @@ LogicalResult convertNorm(NodeConverter &n) {
   return n.set(buildNorm(n, x, p, n.reducedDims(x), n.boolean("keepdim", false)));
 }
 
-/// Of a vector, or of all elements: norms of matrices other than Frobenius' are another matter.
+/// Converts the norm of a vector or of all elements. The only supported matrix norm is Frobenius'.
 LogicalResult convertLinalgNorm(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
@@ -65,7 +65,7 @@ LogicalResult convertLinalgNorm(NodeConverter &n) {
   bool isMatrix = n.has("ord") && n.string("ord").empty() &&
                   (n.has("dim") ? n.integers("dim").size() : getRank(x)) > 1;
   if (isMatrix)
-    return n.fail("is a norm of matrices other than the Frobenius norm, which is not supported");
+    return n.fail("is a matrix norm other than the Frobenius norm, which is not supported");
   if (!n.string("ord").empty() && n.string("ord") != "fro")
     return n.fail("is the norm '" + n.string("ord") + "', which is not supported; expected 'fro'");
   double p = n.string("ord").empty() ? n.number("ord", 2) : 2;
@@ -73,7 +73,7 @@ LogicalResult convertLinalgNorm(NodeConverter &n) {
   return n.set(buildNorm(n, x, p, n.reducedDims(x), n.boolean("keepdim", false)));
 }
 
-/// (|x1 - x2 + eps|^p summed over the last dim)^(1/p)
+/// Builds (|x1 - x2 + eps|^p summed over the last dim)^(1/p).
 LogicalResult convertPairwiseDistance(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value x = n.tensor("x1"), y = n.tensor("x2");
@@ -118,7 +118,7 @@ Moments buildMoments(NodeConverter &n, Value x) {
   return {n.reshape(mean, getShape(sum)), n.divide(sum, std::max(count - correction, 0.0))};
 }
 
-/// Results: the variance or deviation, and the mean where the op gives it.
+/// Defines the variance or deviation, and the mean if the op returns it.
 template <bool kRoot> LogicalResult convertVariance(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
@@ -129,7 +129,7 @@ template <bool kRoot> LogicalResult convertVariance(NodeConverter &n) {
   return n.getNumResults() > 1 ? n.set(1, moments.mean) : success();
 }
 
-/// The sum over a dim of x1 / max(|x1|, eps) times x2 / max(|x2|, eps).
+/// Sums x1 / max(|x1|, eps) times x2 / max(|x2|, eps) over a dim.
 LogicalResult convertCosineSimilarity(NodeConverter &n) {
   Value x = n.tensor("x1"), y = n.tensor("x2");
   double epsilon = n.number("eps", 1e-8);
@@ -152,7 +152,7 @@ LogicalResult convertCosineSimilarity(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.reduce(ps::ReductionKind::Sum, product, {dim}, false));
 }
 
-/// The log-sum-exp that a cross-entropy over the dims, read as classes, has besides its loss.
+/// Converts logsumexp to the log-sum-exp of a cross-entropy whose classes are the reduced dims.
 LogicalResult convertLogSumExp(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())

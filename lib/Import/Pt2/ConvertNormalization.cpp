@@ -1,4 +1,4 @@
-// Layer norm, RMS norm, softmax and log-softmax.
+// Converts layer norm, RMS norm, softmax and log-softmax.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -18,7 +18,7 @@ LogicalResult convertLayerNorm(NodeConverter &n) {
   y = applyAffine(n, y, n.optionalTensor("weight"), n.optionalTensor("bias"));
   if (n.failed() || failed(n.set(0, y)))
     return failure();
-  return success(); // native_layer_norm's mean and rstd are only for its backward
+  return success(); // native_layer_norm's mean and rstd are only used by its backward
 }
 
 LogicalResult convertRmsNorm(NodeConverter &n) {

@@ -1,5 +1,5 @@
-// Losses of pairs of elements (a prediction and its target), reduced as `reduction` says. A mean is
-// a sum divided by a number, so that training finds both (docs/levels.md).
+// Converts losses of pairs (a prediction and its target), reduced according to `reduction`. A mean
+// is a sum divided by a number, so that training recognizes both (docs/levels.md).
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -21,7 +21,7 @@ LogicalResult finish(NodeConverter &n, Value losses) {
       buildMean(n, losses, llvm::to_vector(llvm::seq<int64_t>(0, getRank(losses))), false));
 }
 
-/// Prediction and target in one shape, and in f32 where they have 16 bits.
+/// A prediction and its target in a common shape, in f32 for 16-bit floats.
 struct Pair {
   Value x, target;
 
@@ -37,7 +37,7 @@ struct Pair {
   }
 };
 
-/// A tensor argument in the shape of `like`; null when it is not given.
+/// Returns a tensor argument in the shape of `like`; null if it is absent.
 Value getFactor(NodeConverter &n, StringRef name, Value like) {
   Value factor = n.optionalTensor(name);
   return factor ? n.broadcast(n.convert(factor, getElement(like)), getShape(like)) : Value();
@@ -51,7 +51,7 @@ Value below(NodeConverter &n, ps::Predicate predicate, Value x, double bound) {
   return n.compare(predicate, x, n.splat(getType(x), bound));
 }
 
-/// Converts by a function of prediction and target: the loss of each.
+/// Converts a loss with a function that returns the loss of each pair.
 template <Value (*kBuild)(NodeConverter &, Value, Value)>
 LogicalResult convertPairLoss(NodeConverter &n) {
   Pair pair(n);
@@ -70,7 +70,7 @@ Value absoluteDifference(NodeConverter &n, Value x, Value target) {
   return n.make<ps::AbsOp>(n.make<ps::SubOp>(x, target));
 }
 
-/// d^2 / (2 beta) where d < beta, else d - beta / 2.
+/// Builds d^2 / (2 beta) where d < beta, else d - beta / 2.
 Value smoothL1(NodeConverter &n, Value x, Value target) {
   double beta = n.number("beta", 1);
   Value d = absoluteDifference(n, x, target);
@@ -81,7 +81,7 @@ Value smoothL1(NodeConverter &n, Value x, Value target) {
   return n.make<ps::SelectOp>(below(n, ps::Predicate::Lt, d, beta), near, far);
 }
 
-/// d^2 / 2 where d <= delta, else delta (d - delta / 2).
+/// Builds d^2 / 2 where d <= delta, else delta (d - delta / 2).
 Value huber(NodeConverter &n, Value x, Value target) {
   double delta = n.number("delta", 1);
   Value d = absoluteDifference(n, x, target);
@@ -90,7 +90,7 @@ Value huber(NodeConverter &n, Value x, Value target) {
   return n.make<ps::SelectOp>(below(n, ps::Predicate::Le, d, delta), near, far);
 }
 
-/// x log(y), 0 where x is 0; neither 0 log(0) nor its gradient is computed.
+/// Builds x log(y), and 0 where x is 0. Computes neither 0 log(0) nor its gradient.
 Value buildXlogy(NodeConverter &n, Value x, Value y) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
   Value isZero = n.compare(ps::Predicate::Eq, x, zero);
@@ -98,7 +98,8 @@ Value buildXlogy(NodeConverter &n, Value x, Value y) {
   return n.make<ps::SelectOp>(isZero, zero, n.make<ps::MulOp>(x, logarithm));
 }
 
-/// Of log-probabilities: target (log(target) - x), or exp(target) (target - x) of a log-target.
+/// Builds target (log(target) - x) for log-probabilities x; exp(target) (target - x) for a
+/// log-target.
 Value klDivergence(NodeConverter &n, Value x, Value target) {
   if (n.boolean("log_target", false))
     return n.make<ps::MulOp>(n.make<ps::ExpOp>(target), n.make<ps::SubOp>(target, x));
@@ -114,9 +115,9 @@ Value binaryCrossEntropy(NodeConverter &n, Value x, Value target) {
   return weigh(n, n.make<ps::BinaryCrossEntropyOp>(x, target));
 }
 
-/// max(x, 0) - x y + log1p(exp(-|x|)): with p the weight of positives, (1 - y + p y) times the
-/// first and the last, p times the second. The maximum shares its gradient at 0, as the sigmoid
-/// does.
+/// Builds max(x, 0) - x y + log1p(exp(-|x|)). With a weight p of positives, the first and last
+/// terms are multiplied by 1 - y + p y, and the second term by p. The maximum splits its gradient
+/// at 0, which matches the sigmoid.
 Value binaryCrossEntropyWithLogits(NodeConverter &n, Value x, Value target) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
   Value positive = n.make<ps::MaxOp>(x, zero);
@@ -132,7 +133,7 @@ Value binaryCrossEntropyWithLogits(NodeConverter &n, Value x, Value target) {
   return weigh(n, n.make<ps::AddOp>(n.make<ps::SubOp>(positive, gain), rest));
 }
 
-/// log(1 + exp(-y x))
+/// Builds log(1 + exp(-y x)).
 Value softMargin(NodeConverter &n, Value x, Value target) {
   return n.make<ps::SoftplusOp>(n.make<ps::NegOp>(n.make<ps::MulOp>(target, x)));
 }

@@ -1,4 +1,4 @@
-// Max and average pooling, and their adaptive forms.
+// Converts max and average pooling, and their adaptive forms.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -7,15 +7,15 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-SmallVector<int64_t> spreadOver(ArrayRef<int64_t> numbers, ArrayRef<int64_t> otherwise) {
-  if (numbers.size() == otherwise.size())
+SmallVector<int64_t> spreadOver(ArrayRef<int64_t> numbers, ArrayRef<int64_t> fallback) {
+  if (numbers.size() == fallback.size())
     return SmallVector<int64_t>(numbers);
   if (numbers.empty())
-    return SmallVector<int64_t>(otherwise);
-  return SmallVector<int64_t>(otherwise.size(), numbers.front());
+    return SmallVector<int64_t>(fallback);
+  return SmallVector<int64_t>(fallback.size(), numbers.front());
 }
 
-/// x with batch and channels, whichever the model leaves out.
+/// Adds batch and channel dims to x if the model has none.
 Value addLeadingDims(NodeConverter &n, Value x, int64_t space) {
   SmallVector<int64_t> shape(getShape(x));
   while (int64_t(shape.size()) < space + 2)
@@ -23,7 +23,7 @@ Value addLeadingDims(NodeConverter &n, Value x, int64_t space) {
   return n.reshape(x, shape);
 }
 
-/// The result's sizes along the space dims; ones where it has fewer dims.
+/// Returns the result's sizes along the space dims; ones if it has fewer dims.
 template <unsigned kSpace> SmallVector<int64_t> getResultSpace(NodeConverter &n) {
   SmallVector<int64_t> shape(n.getResultType().getShape());
   if (shape.size() >= kSpace)
@@ -44,7 +44,7 @@ template <unsigned kSpace> SpaceWindows readWindows(NodeConverter &n) {
   return windows;
 }
 
-/// A result in the shape that the export has.
+/// Defines the result in the shape of the export.
 LogicalResult setPooled(NodeConverter &n, Value y) {
   return n.failed() ? failure() : n.set(n.reshape(y, n.getResultType().getShape()));
 }
@@ -54,7 +54,7 @@ template <unsigned kSpace> LogicalResult convertMaxPool(NodeConverter &n) {
   SpaceWindows windows = readWindows<kSpace>(n);
   if (n.failed())
     return failure();
-  return setPooled(n, buildMaxPool(n, x, windows)); // places are only for its backward
+  return setPooled(n, buildMaxPool(n, x, windows)); // the indices are only used by its backward
 }
 
 template <unsigned kSpace> LogicalResult convertAveragePool(NodeConverter &n) {
@@ -71,12 +71,13 @@ template <unsigned kSpace> LogicalResult convertAveragePool(NodeConverter &n) {
 // Adaptive
 //===----------------------------------------------------------------------===//
 
-/// SourceLocation p of `out` averages elements [floor(p in / out), ceil((p + 1) in / out)) of a dim.
+/// Builds an adaptive average along a dim. Element p of `out` averages the input elements [floor(p
+/// in / out), ceil((p + 1) in / out)). Example: 5 elements to 2 averages [0, 3) and [2, 5).
 Value averageDim(NodeConverter &n, Value x, int64_t dim, int64_t out) {
   int64_t in = getShape(x)[dim];
   if (in == out)
     return x;
-  return mixDim(n, x, dim, out, [&](MutableArrayRef<double> weights, int64_t p) {
+  return combineAlongDim(n, x, dim, out, [&](MutableArrayRef<double> weights, int64_t p) {
     int64_t begin = p * in / out, end = ((p + 1) * in + out - 1) / out;
     for (int64_t i = begin; i < end; ++i)
       weights[i] = 1 / double(end - begin);
@@ -85,10 +86,10 @@ Value averageDim(NodeConverter &n, Value x, int64_t dim, int64_t out) {
 
 AverageDivisor noPadding(unsigned space) { return {SmallVector<int64_t>(space, 0)}; }
 
-/// Whether the result's sizes divide those of x.
+/// Returns true if the result's sizes divide those of x.
 bool isTiled(Value x, ArrayRef<int64_t> out) {
-  for (auto [in, places] : llvm::zip(getShape(x).take_back(out.size()), out))
-    if (places < 1 || in % places != 0)
+  for (auto [in, count] : llvm::zip(getShape(x).take_back(out.size()), out))
+    if (count < 1 || in % count != 0)
       return false;
   return true;
 }
@@ -114,8 +115,8 @@ template <unsigned kSpace> LogicalResult convertAdaptiveMax(NodeConverter &n) {
   if (n.failed())
     return failure();
   if (!isTiled(x, out))
-    return n.fail("has windows of several sizes, which is not supported; give it a size that "
-                  "divides its operand's");
+    return n.fail("has windows of several sizes, which is not supported; choose an output size "
+                  "that divides the operand's size");
   return setPooled(n, buildMaxPool(n, x, tileSpace(x, out)));
 }
 

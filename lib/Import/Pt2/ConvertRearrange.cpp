@@ -1,5 +1,5 @@
-// Ops that put the places along a dim in another, constant order (roll, flip, index_select), and
-// numbers laid out along one (eye, linspace).
+// Converts ops that reorder elements along a dim (roll, flip, pixel shuffle), and ops that create
+// numbers along a dim (eye, linspace).
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 
@@ -8,7 +8,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// More places are in no order that can be built.
+/// Larger dims would need too many slices.
 constexpr int64_t kMostFlipped = 1 << 16;
 
 LogicalResult convertFlip(NodeConverter &n) {
@@ -24,8 +24,8 @@ LogicalResult convertFlip(NodeConverter &n) {
     if (getShape(x)[dim] > kMostFlipped)
       return n.fail("flips a dim of size " + llvm::Twine(getShape(x)[dim]) +
                     ", which is not supported");
-    auto places = llvm::to_vector(llvm::seq<int64_t>(0, getShape(x)[dim]));
-    x = takeInOrder(n, x, SmallVector<int64_t>(llvm::reverse(places)), dim);
+    auto indices = llvm::to_vector(llvm::seq<int64_t>(0, getShape(x)[dim]));
+    x = takeInOrder(n, x, SmallVector<int64_t>(llvm::reverse(indices)), dim);
   }
   return n.failed() ? failure() : n.set(x);
 }
@@ -38,7 +38,7 @@ Value roll(NodeConverter &n, Value x, int64_t shift, int64_t dim) {
   return n.concat({n.slice(x, dim, size - shift, size), n.slice(x, dim, 0, size - shift)}, dim);
 }
 
-/// Without dims, of the flattened tensor.
+/// Rolls the flattened tensor if there are no dims.
 LogicalResult convertRoll(NodeConverter &n) {
   Value x = n.tensor("self");
   SmallVector<int64_t> shifts = n.integers("shifts");
@@ -56,8 +56,7 @@ LogicalResult convertRoll(NodeConverter &n) {
   return n.set(n.reshape(x, shape));
 }
 
-/// The last three dims as channels, height and width, cut as an op asks; fails where they cannot
-/// be.
+/// Checks that the last three dims (channels, height, width) can be cut into the given pieces.
 LogicalResult cutPlanes(NodeConverter &n, Value x, int64_t channels, int64_t height,
                         int64_t width) {
   ArrayRef<int64_t> s = n.failed() ? ArrayRef<int64_t>() : getShape(x);
@@ -70,7 +69,8 @@ LogicalResult cutPlanes(NodeConverter &n, Value x, int64_t channels, int64_t hei
                 llvm::Twine(width) + " columns");
 }
 
-/// Moves the last three dims of [.., pieces] to where `order` says; the dims before stay.
+/// Reshapes the last three dims to `pieces`, permutes these by `order`, and reshapes them to
+/// `planes`. The leading dims stay.
 Value rearrange(NodeConverter &n, Value x, ArrayRef<int64_t> pieces, ArrayRef<int64_t> order,
                 ArrayRef<int64_t> planes) {
   SmallVector<int64_t> shape(getShape(x).drop_back(3)), result(shape), permutation;
@@ -113,21 +113,21 @@ LogicalResult convertChannelShuffle(NodeConverter &n) {
   return n.set(rearrange(n, x, {groups, s[0] / groups, s[1], s[2]}, {1, 0, 2, 3}, s));
 }
 
-/// 1 where row and column agree.
+/// Builds a matrix with 1 where row and column are equal.
 LogicalResult convertEye(NodeConverter &n) {
   n.areInResultType({"n", "m"});
   RankedTensorType type = n.getResultType();
   if (n.failed())
     return failure();
   if (type.getRank() != 2)
-    return n.fail("gives " + debugString(type) + "; expected a matrix");
-  RankedTensorType places = type.clone(n.i64());
-  Value same =
-      n.compare(ps::Predicate::Eq, n.make<ps::IotaOp>(places, 0), n.make<ps::IotaOp>(places, 1));
+    return n.fail("returns " + debugString(type) + "; expected a matrix");
+  RankedTensorType indexType = type.clone(n.i64());
+  Value same = n.compare(ps::Predicate::Eq, n.make<ps::IotaOp>(indexType, 0),
+                         n.make<ps::IotaOp>(indexType, 1));
   return n.set(n.convert(same, type.getElementType()));
 }
 
-/// From both ends to the middle, as PyTorch does: both ends are exact.
+/// Computes from both ends to the middle, like PyTorch, so that both ends are exact.
 LogicalResult convertLinspace(NodeConverter &n) {
   n.areInResultType({"steps"});
   double start = n.scalar("start").value, end = n.scalar("end").value;
@@ -135,17 +135,17 @@ LogicalResult convertLinspace(NodeConverter &n) {
   if (n.failed())
     return failure();
   if (type.getRank() != 1)
-    return n.fail("gives " + debugString(type) + "; expected 1 dim");
+    return n.fail("returns " + debugString(type) + "; expected 1 dim");
   int64_t steps = type.getNumElements();
   if (steps < 2)
     return n.set(n.splat(type, start));
   RankedTensorType wide = type.clone(n.b.getF64Type());
   Value step = n.splat(wide, (end - start) / double(steps - 1));
-  Value place = n.convert(n.make<ps::IotaOp>(type.clone(n.i64()), 0), wide.getElementType());
-  Value rest = n.make<ps::SubOp>(n.splat(wide, double(steps - 1)), place);
-  Value up = n.make<ps::AddOp>(n.splat(wide, start), n.make<ps::MulOp>(step, place));
+  Value index = n.convert(n.make<ps::IotaOp>(type.clone(n.i64()), 0), wide.getElementType());
+  Value rest = n.make<ps::SubOp>(n.splat(wide, double(steps - 1)), index);
+  Value up = n.make<ps::AddOp>(n.splat(wide, start), n.make<ps::MulOp>(step, index));
   Value down = n.make<ps::SubOp>(n.splat(wide, end), n.make<ps::MulOp>(step, rest));
-  Value isFirstHalf = n.compare(ps::Predicate::Lt, place, n.splat(wide, double(steps / 2)));
+  Value isFirstHalf = n.compare(ps::Predicate::Lt, index, n.splat(wide, double(steps / 2)));
   return n.set(n.make<ps::SelectOp>(isFirstHalf, up, down));
 }
 

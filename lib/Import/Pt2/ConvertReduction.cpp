@@ -1,4 +1,4 @@
-// Reductions over dims: sum, mean, product, extremes and their places, any and all.
+// Converts reductions over dims: sum, mean, product, extrema and their indices, any and all.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 
@@ -31,8 +31,8 @@ template <ps::ReductionKind kKind> LogicalResult convertExtreme(NodeConverter &n
   return n.set(n.reduce(kKind, x, n.reducedDims(x), n.boolean("keepdim", false)));
 }
 
-/// max.dim and min.dim: values and places.
-template <ps::ReductionKind kKind> LogicalResult convertExtremeAndPlace(NodeConverter &n) {
+/// Converts max.dim and min.dim to values and indices.
+template <ps::ReductionKind kKind> LogicalResult convertExtremeAndIndex(NodeConverter &n) {
   Value x = n.tensor("self");
   n.areInResultType({"keepdim"});
   if (n.failed())
@@ -43,15 +43,15 @@ template <ps::ReductionKind kKind> LogicalResult convertExtremeAndPlace(NodeConv
   if (!found)
     return failure();
   int64_t dim = *found;
-  Value place = findPlace(n, x, dim, kKind);
+  Value index = findExtremumIndex(n, x, dim, kKind);
   if (n.isUsed(0) &&
-      failed(n.set(0, n.reshape(n.takePosition(x, place, dim), n.getResultType(0).getShape()))))
+      failed(n.set(0, n.reshape(n.takePosition(x, index, dim), n.getResultType(0).getShape()))))
     return failure();
-  return n.isUsed(1) ? n.set(1, n.reshape(place, n.getResultType(1).getShape())) : success();
+  return n.isUsed(1) ? n.set(1, n.reshape(index, n.getResultType(1).getShape())) : success();
 }
 
-/// Without a dim, of the flattened tensor.
-template <ps::ReductionKind kKind> LogicalResult convertLocation(NodeConverter &n) {
+/// Converts argmax and argmin. Uses the flattened tensor if there is no dim.
+template <ps::ReductionKind kKind> LogicalResult convertExtremeIndex(NodeConverter &n) {
   Value x = n.tensor("self");
   n.areInResultType({"keepdim"});
   if (n.failed())
@@ -59,7 +59,7 @@ template <ps::ReductionKind kKind> LogicalResult convertLocation(NodeConverter &
   if (!n.has("dim") || getRank(x) == 0)
     x = n.reshape(x, {getType(x).getNumElements()});
   int64_t dim = n.has("dim") ? n.wrapDim(n.integer("dim"), getRank(x)) : 0;
-  return n.set(n.reshape(findPlace(n, x, dim, kKind), n.getResultType().getShape()));
+  return n.set(n.reshape(findExtremumIndex(n, x, dim, kKind), n.getResultType().getShape()));
 }
 
 LogicalResult convertProduct(NodeConverter &n) {
@@ -94,10 +94,10 @@ void addReductionConverters(ConverterTable &table) {
   table["aten.amin"] = convertExtreme<ps::ReductionKind::Min>;
   table["aten.max.default"] = convertExtreme<ps::ReductionKind::Max>;
   table["aten.min.default"] = convertExtreme<ps::ReductionKind::Min>;
-  table["aten.max.dim"] = convertExtremeAndPlace<ps::ReductionKind::Max>;
-  table["aten.min.dim"] = convertExtremeAndPlace<ps::ReductionKind::Min>;
-  table["aten.argmax"] = convertLocation<ps::ReductionKind::Max>;
-  table["aten.argmin"] = convertLocation<ps::ReductionKind::Min>;
+  table["aten.max.dim"] = convertExtremeAndIndex<ps::ReductionKind::Max>;
+  table["aten.min.dim"] = convertExtremeAndIndex<ps::ReductionKind::Min>;
+  table["aten.argmax"] = convertExtremeIndex<ps::ReductionKind::Max>;
+  table["aten.argmin"] = convertExtremeIndex<ps::ReductionKind::Min>;
   table["aten.prod"] = convertProduct;
   table["aten.max.other"] = table.lookup("aten.maximum");
   table["aten.min.other"] = table.lookup("aten.minimum");

@@ -1,4 +1,4 @@
-// Ops on each element by itself: functions, activations, casts, copies, dropout.
+// Converts elementwise ops of one operand: functions, activations, casts, copies and dropout.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Pt2/Convert.h"
@@ -8,7 +8,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// The operand in the result's element type (integers become floats for floating functions).
+/// Returns the operand in the result's element type (integers become floats for floating-point
+/// ops).
 Value getOperand(NodeConverter &n) {
   Value value = n.tensor(n.find("self") ? "self" : n.find("input") ? "input" : "a");
   return n.failed() ? value : n.convert(value, n.getResultType().getElementType());
@@ -19,7 +20,7 @@ template <typename Op> LogicalResult convertUnary(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.make<Op>(x));
 }
 
-/// log1p(exp(x)) is softplus, which does not overflow.
+/// Converts log1p. log1p(exp(x)) becomes softplus, which does not overflow.
 LogicalResult convertLog1p(NodeConverter &n) {
   Value x = getOperand(n);
   if (n.failed())
@@ -58,7 +59,7 @@ LogicalResult convertGelu(NodeConverter &n) {
   return n.set(n.make<ps::GeluOp>(getType(x), kind, x));
 }
 
-/// aten.copy_(self, src): the value of `src` in the type of `self`.
+/// Converts aten.copy_(self, src): the value of `src` in the type of `self`.
 LogicalResult convertCopyFrom(NodeConverter &n) {
   n.areInResultType({"self"});
   RankedTensorType type = n.getResultType();
@@ -77,7 +78,7 @@ LogicalResult convertDropout(NodeConverter &n) {
   return n.set(buildDropout(n, x, p, n.boolean("train", true)));
 }
 
-/// Its second result is the mask, as a bool; only the first has a meaning here.
+/// Converts the first result. The second one, a bool mask, is only used by the backward.
 LogicalResult convertNativeDropout(NodeConverter &n) { return convertDropout(n); }
 
 } // namespace

@@ -1,5 +1,4 @@
-// Parses the exported program's JSON with checks: what is missing or of the wrong kind is named by
-// its place.
+// Parses and checks the exported program's JSON. Errors name missing and wrong entries.
 #include "lib/Import/Pt2/Graph.h"
 #include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/STLExtras.h"
@@ -11,7 +10,8 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// Collects the first error, so that the readers below stay plain.
+/// Reads JSON values, and records the first error, so that the readers below need no error
+/// handling.
 class Reader {
 public:
   std::string failure;
@@ -21,10 +21,10 @@ public:
     if (failure.empty())
       failure = message.str();
   }
-  /// The value itself where it is an object.
-  JsonValue object(JsonValue value, const Twine &place) {
+  /// Returns `value`; records an error if it is not an object.
+  JsonValue object(JsonValue value, const Twine &name) {
     if (!value.isObject())
-      fail(place + " is not an object");
+      fail(name + " is not an object");
     return value;
   }
   JsonValue member(JsonValue parent, StringRef key) {
@@ -71,7 +71,7 @@ double readFloat(Reader &r, JsonValue value) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-/// SymInt: {"as_int": n} or {"as_expr": {"expr_str": s, "hint": {"as_int": n}}}.
+/// Reads a SymInt: {"as_int": n} or {"as_expr": {"expr_str": s, "hint": {"as_int": n}}}.
 Size readSize(Reader &r, JsonValue value) {
   Size size;
   JsonValue object = r.object(value, "a size");
@@ -89,7 +89,7 @@ Size readSize(Reader &r, JsonValue value) {
   return size;
 }
 
-/// SymIntArgument: {"as_int": n} or {"as_name": s}.
+/// Reads a SymIntArgument: {"as_int": n} or {"as_name": s}.
 Size readSizeArgument(Reader &r, JsonValue value) {
   Size size;
   JsonValue object = r.object(value, "an int argument");
@@ -118,7 +118,7 @@ Graph readGraph(Reader &r, JsonValue object);
 
 std::string readTensorName(Reader &r, JsonValue value) {
   JsonValue object = r.object(value, "a tensor argument");
-  // An optional tensor is a union of its own.
+  // An optional tensor is a union itself.
   if (std::optional<JsonValue> tensor = object.getObject("as_tensor"))
     return r.string(*tensor, "name");
   if (object.get("as_none"))
@@ -181,7 +181,7 @@ void readArgumentValue(Reader &r, StringRef tag, JsonValue value, Argument &out)
   }
 }
 
-/// A union is an object whose one entry that is not null is the value.
+/// Reads a union: an object with one entry that is not null, the value.
 Argument readArgument(Reader &r, JsonValue value) {
   Argument out;
   auto members = r.object(value, "an argument").getMembers();
@@ -191,15 +191,15 @@ Argument readArgument(Reader &r, JsonValue value) {
   return out;
 }
 
-/// "key,path,type;key,path,type": the innermost path. "@1" marks a repeated call.
+/// Reads the innermost path of "key,path,type;key,path,type". "@1" marks a repeated call.
 void readModuleStack(StringRef stack, Node &node) {
   if (stack.empty())
     return;
   StringRef last = stack.contains(';') ? stack.rsplit(';').second : stack;
-  node.place.modulePath = last.split(',').second.split(',').first.split('@').first.str();
+  node.source.modulePath = last.split(',').second.split(',').first.split('@').first.str();
 }
 
-/// Each argument of a node is given once.
+/// Checks that each argument of a node is given once.
 void checkArguments(Reader &r, const Node &node) {
   StringSet<> names;
   for (const Argument &argument : node.inputs)
@@ -231,15 +231,15 @@ Node readNode(Reader &r, JsonValue value) {
     else if (argument.kind == Argument::None)
       node.outputs.push_back("");
   }
-  node.place.file = r.archivePath.str();
+  node.source.file = r.archivePath.str();
   if (std::optional<JsonValue> metadata = object.getObject("metadata")) {
-    readStackTrace(metadata->getString("stack_trace").value_or(""), node.place);
+    readStackTrace(metadata->getString("stack_trace").value_or(""), node.source);
     readModuleStack(metadata->getString("nn_module_stack").value_or(""), node);
   }
   return node;
 }
 
-/// Each value of a graph has a name of its own.
+/// Checks that the values of a graph have distinct names.
 void checkNames(Reader &r, const Graph &graph) {
   StringSet<> names;
   for (const Argument &input : graph.inputs)
@@ -249,7 +249,7 @@ void checkNames(Reader &r, const Graph &graph) {
   for (const Node &node : graph.nodes)
     for (const std::string &name : node.outputs)
       if (!name.empty() && !names.insert(name).second)
-        r.fail("'" + node.target + "' defines '" + name + "', which the graph defines before");
+        r.fail("'" + node.target + "' defines '" + name + "', which the graph has already defined");
 }
 
 Graph readGraph(Reader &r, JsonValue object) {
@@ -323,7 +323,8 @@ OutputSpec readOutputSpec(Reader &r, JsonValue value) {
   return spec;
 }
 
-/// A tree of outputs is [1, {"context": "[\"loss\", \"logits\"]", ...}], as text in a string.
+/// Reads the names in a tree of outputs: [1, {"context": "[\"loss\", \"logits\"]", ...}], as text
+/// in a string.
 std::vector<std::string> readTreeNames(StringRef text) {
   std::vector<std::string> names;
   Expected<JsonDocument> spec = JsonDocument::parse(text);
@@ -341,7 +342,7 @@ std::vector<std::string> readTreeNames(StringRef text) {
   return names;
 }
 
-/// The names of a dict-like output ("loss", "logits"); empty when the outputs have none.
+/// Returns the names of a dict-like output ("loss", "logits"); empty if the outputs have none.
 std::vector<std::string> readOutputNames(JsonValue module) {
   std::vector<JsonValue> calls =
       module.get("module_call_graph").value_or(JsonValue()).getElements();
@@ -351,7 +352,7 @@ std::vector<std::string> readOutputNames(JsonValue module) {
   return readTreeNames(signature.getString("out_spec").value_or(""));
 }
 
-/// Names as the model returns them where it returns a dict; else the graph's own.
+/// Sets the labels of outputs: the keys of the dict that the model returns, else the graph's names.
 void labelOutputs(std::vector<OutputSpec> &outputs, ArrayRef<std::string> names) {
   bool usable =
       names.size() ==
@@ -370,9 +371,9 @@ Error checkVersion(JsonValue object) {
   if (!major)
     return createStringError("models/*.json has no schema_version; it is not an exported program");
   if (*major != 8)
-    return createStringError(
-        "the exported program has schema version %d; versions 8 (torch 2.9 to 2.15) are read",
-        int(*major));
+    return createStringError("the exported program has schema version %d; only version 8 (torch "
+                             "2.9 to 2.15) is supported",
+                             int(*major));
   return Error::success();
 }
 
@@ -428,7 +429,7 @@ Expected<ExportedProgram> parseExportedProgram(StringRef text, StringRef path) {
   }
   program.torchVersion = object.getString("torch_version").value_or("");
   if (!r.failure.empty())
-    return createStringError("the exported program is not of a known form: " + r.failure);
+    return createStringError("the exported program has an unknown form: " + r.failure);
   return program;
 }
 
@@ -450,7 +451,7 @@ Expected<std::vector<Payload>> parsePayloads(StringRef text) {
     payloads.push_back(std::move(payload));
   }
   if (!r.failure.empty())
-    return createStringError("a weights or constants config is not of a known form: " + r.failure);
+    return createStringError("a weights or constants config has an unknown form: " + r.failure);
   llvm::sort(payloads, [](const Payload &a, const Payload &b) {
     return std::pair(a.file.size(), std::tie(a.file, a.name)) <
            std::pair(b.file.size(), std::tie(b.file, b.name));

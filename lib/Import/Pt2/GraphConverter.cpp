@@ -1,5 +1,4 @@
-// Converts the nodes of a graph in order; values that were written in place are known by their
-// newest value.
+// Converts the nodes of a graph in order, and tracks values that are written in source.
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/MissingOps.h"
@@ -51,13 +50,14 @@ void collectUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
       continue;
     if (const Graph *body = getBody(node)) {
       llvm::StringSet<> left = getNames(body->outputs);
-      for (auto [ours, name] : getBodyOperands(node)) // with what the body writes there
+      // Includes what the body writes to the operand.
+      for (auto [outer, name] : getBodyOperands(node))
         left.insert(name);
       collectUnsupported(*body, left, table, sizes, missing);
       continue;
     }
     if (!isInlined(node) && (!findConverter(table, node) || hasUnknownWrites(node)))
-      missing.add(node.target, node.place);
+      missing.add(node.target, node.source);
   }
 }
 
@@ -136,17 +136,16 @@ bool GraphConverter::definesResult(StringRef name) const {
 }
 
 LogicalResult GraphConverter::convert(const Node &node) {
-  Location loc = getLocation(node.place, b.getContext());
-  // A value that is not there was reported where it failed, unless it is a result that no converter
-  // gives.
+  Location loc = getLocation(node.source, b.getContext());
+  // A missing value was reported where it failed, unless it is a result that no converter defines.
   if (readsUndefined(node)) {
     forEachTensor(node, [&](StringRef name) {
       if (!lookup(name) && !failedValues.contains(name))
         emitError(loc) << "'" << node.target << "' reads '" << name << "', "
                        << (definesResult(name)
                                ? "a result that is only meant for a backward pass"
-                               : "which nothing before it defines; export the model again")
-                       << ", in " << describeLocation(node.place);
+                               : "which no earlier node defines; export the model again")
+                       << ", in " << describeLocation(node.source);
     });
     return failure();
   }
@@ -164,10 +163,10 @@ LogicalResult GraphConverter::convert(const Node &node) {
     result = converter.checkRead();
   if (failed(result) || converter.failed())
     return emitError(loc) << "'" << node.target << "' " << converter.getFailure() << ", in "
-                          << describeLocation(node.place);
+                          << describeLocation(node.source);
   if (node.isInPlace() && node.outputs.empty())
     return emitError(loc) << "'" << node.target << "' has no result, in "
-                          << describeLocation(node.place);
+                          << describeLocation(node.source);
   if (node.isInPlace() && failed(write(node.getInPlace(), lookup(node.outputs[0]), loc)))
     return failure();
   markSumOfBatch(node, loc);
@@ -175,7 +174,7 @@ LogicalResult GraphConverter::convert(const Node &node) {
   return success();
 }
 
-/// Whether the result of an op grows with the size of a dim that the op reduces.
+/// Returns true if the result of an op grows with the size of a dim that the op reduces.
 static bool addsUp(StringRef target) {
   static constexpr StringLiteral ops[] = {
       "sum",       "prod",          "norm",   "linalg_vector_norm",
@@ -206,16 +205,17 @@ void GraphConverter::markSumOfBatch(const Node &node, Location loc) {
   };
   if (!addsUp(node.target) || node.outputs.size() != 1 || hasBatch(node.outputs[0]))
     return;
-  bool reads = false, ofInputs = false;
+  bool reads = false, readsInputs = false;
   forEachTensor(node, [&](StringRef name) {
     bool has = hasBatch(name);
     reads |= has;
-    ofInputs |= has && dependsOnArguments(lookup(name));
+    readsInputs |= has && dependsOnArguments(lookup(name));
   });
   Value sum = lookup(node.outputs[0]);
-  if (!reads || ofInputs || !sum)
+  if (!reads || readsInputs || !sum)
     return;
-  // A sum of constants becomes a number, so that a loss divided by it may be recognized as a mean.
+  // A sum of constants becomes a number, so that a loss divided by the sum may be recognized as a
+  // mean.
   auto divides = [&](const Node &user) {
     bool isRead = false;
     forEachTensor(user, [&](StringRef name) { isRead |= name == node.outputs[0]; });
@@ -252,21 +252,22 @@ LogicalResult GraphConverter::refresh(StringRef name, Location reader) {
   if (!view || seen.lookup(name) == writes.lookup(views.getRoot(name)))
     return success();
   if (!view->isCertain)
-    return emitError(reader) << "'" << name << "' of '" << view->node->target
-                             << "' may share memory with a tensor that was written in place since: "
-                                "only PyTorch knows; write a new tensor, or add .clone()";
+    return emitError(reader)
+           << "'" << name << "' of '" << view->node->target
+           << "' may share memory with a tensor that was written in source since, "
+              "which only PyTorch knows; write a new tensor, or add .clone()";
   if (failed(refresh(view->base, reader)))
     return failure();
   if (Value old = lookup(name); view->isDetached() && old && dependsOnTrained(old))
     return emitError(reader)
            << "'" << name
-           << "', a detach(), was written in place with a value that takes a gradient, and what "
-              "it shares memory with was written since, which is not supported; add .clone() to "
+           << "', a detach(), was written in source with a value that takes a gradient, and the "
+              "memory that it shares was written since, which is not supported; add .clone() to "
               "the detach()";
   if (view->node->isInPlace()) {
     define(name, lookup(view->base));
   } else {
-    NodeConverter converter(*this, *view->node, b, getLocation(view->node->place, b.getContext()));
+    NodeConverter converter(*this, *view->node, b, getLocation(view->node->source, b.getContext()));
     if (failed(findConverter(table, *view->node)(converter)))
       return emitError(reader) << "'" << view->node->target << "' " << converter.getFailure();
   }
@@ -283,19 +284,19 @@ LogicalResult GraphConverter::write(StringRef name, Value value, Location loc) {
     if (!view)
       return success();
     if (!view->isCertain)
-      return emitError(loc) << "writes in place to '" << name << "' of '" << view->node->target
+      return emitError(loc) << "writes in source to '" << name << "' of '" << view->node->target
                             << "', which may or may not share memory with '" << view->base
-                            << "': only PyTorch knows; write a new tensor, or add .clone()";
+                            << "', which only PyTorch knows; write a new tensor, or add .clone()";
     if (view->isDetached()) {
       if (failed(checkUntrackedWrite(view->base, "through detach()", loc)))
         return failure();
-      // The detach() takes the gradient of what was written; its operand takes none.
+      // The detach() takes the gradient of the written value; its operand takes none.
       value = stopGradient(b, loc, value);
     }
     NodeConverter converter(*this, *view->node, b, loc);
     value = writeThroughView(converter, view->result, lookup(view->base), value);
     if (!value || converter.failed())
-      return emitError(loc) << "writes in place through '" << view->node->target << "', which "
+      return emitError(loc) << "writes in source through '" << view->node->target << "', which "
                             << converter.getFailure();
     name = view->base;
   }
@@ -305,22 +306,23 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   const Graph *body = getBody(node);
   if (!body)
     return emitError(loc) << "'" << node.target << "' has no body";
-  // wrap_with_autocast(device, dtype, enabled, cache_enabled, body, ...): only a region that turns
-  // it off.
+  // In wrap_with_autocast(device, dtype, enabled, cache_enabled, body, ...), only enabled=False is
+  // supported.
   if (node.target == "higher_order.wrap_with_autocast" && node.inputs.size() > 2 &&
       node.inputs[2].kind == Argument::Bool && node.inputs[2].bools[0])
     return emitError(loc)
-           << "the model turns on autocast in " << describeLocation(node.place)
-           << ", which is not supported; export without it and choose --precision when compiling";
+           << "the model turns on autocast in " << describeLocation(node.source)
+           << ", which is not supported; export without autocast and choose --precision when "
+              "compiling";
   GraphConverter inner(*body, sizes, table, b);
   if (count_if(node.inputs, isTensor) > count_if(body->inputs, isTensor))
     return emitError(loc) << "'" << node.target << "' has more operands than its body has inputs";
   llvm::StringSet<> outputs = getNames(body->outputs);
-  SmallVector<std::pair<StringRef, StringRef>> written; // of ours, of the body
-  for (auto [ours, name] : getBodyOperands(node)) {
-    inner.define(name, lookup(ours));
+  SmallVector<std::pair<StringRef, StringRef>> written; // outer name, name in the body
+  for (auto [outer, name] : getBodyOperands(node)) {
+    inner.define(name, lookup(outer));
     if (inner.views.isWritten(name)) {
-      written.push_back({ours, name});
+      written.push_back({outer, name});
       outputs.insert(name);
     }
   }
@@ -332,9 +334,9 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   bool stops = stopsGradients(node);
   if (stops && any_of(body->nodes, enablesGradients))
     return emitError(loc) << "the model enables gradients inside a no_grad region in "
-                          << describeLocation(node.place)
-                          << ", which is not supported; end the no_grad region before";
-  // An input that the region returns as it is keeps its gradient.
+                          << describeLocation(node.source)
+                          << ", which is not supported; end the no_grad region first";
+  // An input that the region returns unchanged keeps its gradient.
   llvm::StringSet<> inputs = getNames(body->inputs);
   auto leave = [&](StringRef name) {
     Value value = inner.lookup(name);
@@ -342,13 +344,13 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   };
   for (auto [name, result] : zip(node.outputs, results))
     define(name, leave(result));
-  for (auto [ours, name] : written) {
-    // The region itself has no place in the model.
-    Location writer = getLocation(inner.views.findWriter(name)->place, b.getContext());
-    if (stops && failed(checkUntrackedWrite(ours, "in a no_grad region", writer)))
+  for (auto [outer, name] : written) {
+    // The region itself has no location in the model.
+    Location writer = getLocation(inner.views.findWriter(name)->source, b.getContext());
+    if (stops && failed(checkUntrackedWrite(outer, "in a no_grad region", writer)))
       return failure();
     Value value = inner.lookup(name);
-    if (failed(write(ours, stops ? stopGradient(b, loc, value) : value, loc)))
+    if (failed(write(outer, stops ? stopGradient(b, loc, value) : value, loc)))
       return failure();
   }
   markFresh(node);
@@ -358,7 +360,7 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
 LogicalResult GraphConverter::checkUntrackedWrite(StringRef name, const Twine &how, Location loc) {
   for (const View *view = nullptr;; name = view->base) {
     if (Value old = lookup(name); old && isFloat(old) && dependsOnTrained(old))
-      return emitError(loc) << "writes in place " << how << " to '" << name
+      return emitError(loc) << "writes in source " << how << " to '" << name
                             << "', a value that takes a gradient, which is not supported; "
                                "write to a clone() instead";
     if (!(view = views.find(name)))

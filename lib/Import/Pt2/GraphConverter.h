@@ -1,5 +1,4 @@
-// Walks an exported program and builds the module: variables, the function, and each node by its
-// converter.
+// Converts the nodes of an exported program's graph, each with its converter.
 #ifndef PARASHARD_LIB_IMPORT_PT2_GRAPHCONVERTER_H
 #define PARASHARD_LIB_IMPORT_PT2_GRAPHCONVERTER_H
 
@@ -12,48 +11,49 @@
 
 namespace parashard::import {
 
-/// Converts the nodes of one graph (and, by recursion, of the graphs that it inlines) at a
-/// builder's place.
+/// Converts the nodes of one graph at a builder's insertion point. Inlined graphs are converted
+/// recursively.
 class GraphConverter {
 public:
   GraphConverter(const Graph &graph, const SizeBinding &sizes, const ConverterTable &table,
                  mlir::OpBuilder &builder)
       : graph(graph), sizes(sizes), table(table), b(builder), views(graph, sizes) {}
 
-  /// Converts every live node. Fails after all nodes were tried; each failure is a diagnostic at
-  /// its node.
+  /// Converts every live node. Tries all nodes before failing; each failure is a diagnostic at its
+  /// node.
   mlir::LogicalResult run(const llvm::StringSet<> &liveOutputs);
 
-  /// Null when the value was never defined or its definition failed.
+  /// Returns null if the value was never defined, or if its definition failed.
   mlir::Value lookup(llvm::StringRef name) const { return values.lookup(name); }
   void define(llvm::StringRef name, mlir::Value value) { values[name] = value; }
-  /// Marks the module as one that computes with the number of samples at `loc`; the first call
-  /// wins.
+  /// Marks the module as computing with the number of samples at `loc`. The first call wins.
   void markBatchNumber(mlir::Location loc);
   const SizeBinding &getSizes() const { return sizes; }
   const Graph &getGraph() const { return graph; }
   const Views &getViews() const { return views; }
-  /// The type of a value in the export; null, with a message, when `ps` has none.
+  /// Returns the type of a value in the export. Fails if `ps` does not support it.
   llvm::Expected<mlir::RankedTensorType> getType(llvm::StringRef name) const;
-  /// A write in place: a new value of the name, and of all that it is a view of.
+  /// Writes in place: defines a new value for the name, and for all tensors that it is a view of.
   mlir::LogicalResult write(llvm::StringRef name, mlir::Value value, mlir::Location loc);
 
 private:
   mlir::LogicalResult convert(const Node &node);
   mlir::LogicalResult inlineGraph(const Node &node, mlir::Location loc);
-  /// Fails where a write that autograd does not see, to `name` or to what it is a view of, replaces
-  /// a value that takes a gradient: PyTorch then passes the gradient on to the old value.
+  /// Fails if a write that autograd does not see, to `name` or to a tensor that it is a view of,
+  /// replaces a value that takes a gradient. PyTorch would pass the gradient on to the old value.
   mlir::LogicalResult checkUntrackedWrite(llvm::StringRef name, const llvm::Twine &how,
                                           mlir::Location loc);
-  /// Makes a view anew when what it looks at was written since.
+  /// Recomputes a view if its base was written since.
   mlir::LogicalResult refresh(llvm::StringRef name, mlir::Location reader);
   mlir::LogicalResult refreshOperands(const Node &node, mlir::Location loc);
   void markFresh(const Node &node);
-  /// Marks the module where the node adds up, over the batch, what no input changes: the result
-  /// grows with the number of samples, as a sum over a parameter that is expanded to all of them.
+  /// Marks the module if the node sums a value that depends on no input over the batch. The result
+  /// then grows with the number of samples. Example: a sum over a parameter that is expanded to all
+  /// samples.
   void markSumOfBatch(const Node &node, mlir::Location loc);
   bool readsUndefined(const Node &node) const;
-  /// Whether a node of the graph gives a result of this name, with a converter or without.
+  /// Returns true if a node of the graph has a result of this name, whether or not it has a
+  /// converter.
   bool definesResult(llvm::StringRef name) const;
 
   const Graph &graph;
@@ -62,16 +62,15 @@ private:
   mlir::OpBuilder &b;
   llvm::StringMap<mlir::Value> values;
   Views views;
-  llvm::StringMap<unsigned> writes; ///< how often the memory of a root was written
-  llvm::StringMap<unsigned> seen;   ///< `writes` of its root when a view was last made
+  llvm::StringMap<unsigned> writes; ///< number of writes to the memory of each root
+  llvm::StringMap<unsigned> seen;   ///< `writes` of its root when a view was last computed
   llvm::StringSet<> failedValues;
 };
 
-/// The nodes of a graph whose results, or writes in place, something reads: from its outputs
-/// backwards.
+/// Finds the nodes whose results, or writes in place, are read. Starts from the outputs.
 llvm::BitVector findLiveNodes(const Graph &graph, const llvm::StringSet<> &outputs,
                               const Views &views);
-/// All live nodes without a converter, as one message; empty when there are none.
+/// Describes all live nodes without a converter in one message; empty if there are none.
 std::string describeUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
                                 const ConverterTable &table, const SizeBinding &sizes);
 

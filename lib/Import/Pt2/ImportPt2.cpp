@@ -12,7 +12,7 @@ namespace parashard {
 namespace import {
 namespace {
 
-/// The one program of an archive.
+/// Reads the only program of an archive.
 Expected<ExportedProgram> readProgram(const Archive &archive) {
   const ArchiveEntry *model = nullptr;
   std::string names;
@@ -23,7 +23,7 @@ Expected<ExportedProgram> readProgram(const Archive &archive) {
     names += (names.empty() ? "" : ", ") + name.str();
     if (model)
       return createStringError("'" + archive.getPath() + "' holds several models (" + names +
-                               "), of which one must be saved alone");
+                               "); save one of them alone");
     model = &entry;
   }
   if (!model)
@@ -56,10 +56,10 @@ public:
     std::string missing = describeUnsupported(program.graph, outputs, table, graph.getSizes());
     if (!missing.empty())
       return emitError(loc) << missing, OwningOpRef<ModuleOp>();
-    Expected<VariableTable> made = VariableTable::create(program, archive, findWritten(), b);
-    if (!made)
-      return emitError(loc) << llvm::toString(made.takeError()), OwningOpRef<ModuleOp>();
-    variables = std::move(*made);
+    Expected<VariableTable> created = VariableTable::create(program, archive, findWritten(), b);
+    if (!created)
+      return emitError(loc) << llvm::toString(created.takeError()), OwningOpRef<ModuleOp>();
+    variables = std::move(*created);
     if (failed(buildFunction(loc, outputs)))
       return {};
     removeDead(*module);
@@ -70,7 +70,7 @@ public:
   }
 
 private:
-  /// What must be computed: user outputs, mutations, and state that is written in place.
+  /// Returns the values to compute: user outputs, mutations, and state that is written in place.
   llvm::StringSet<> getOutputs() {
     llvm::StringSet<> names;
     for (const OutputSpec &output : program.outputs)
@@ -81,7 +81,7 @@ private:
     return names;
   }
 
-  /// Inputs of the graph that are state and get a new value.
+  /// Returns the inputs of the graph that are state and get a new value.
   llvm::StringSet<> findWritten() {
     llvm::StringSet<> written;
     for (const OutputSpec &output : program.outputs)
@@ -130,7 +130,8 @@ private:
     return finishFunction(function, loc);
   }
 
-  /// Reads of variables, and constants, at the function's front; unused ones are removed later.
+  /// Defines reads of variables, and constants, at the start of the function. Unused ones are
+  /// removed later.
   void defineState() {
     for (const InputSpec &input : program.inputs) {
       Location loc = NameLoc::get(b.getStringAttr(input.target));
@@ -155,7 +156,7 @@ private:
     return ps::CompareOp::create(b, loc, type, ps::Predicate::Le, column, row);
   }
 
-  /// Writes variables that the graph mutates: by an output of it, or in place.
+  /// Writes the variables that the graph mutates, by an output or in place.
   void writeState() {
     llvm::StringMap<Value> values;
     for (const InputSpec &input : program.inputs)
@@ -188,9 +189,9 @@ private:
       }
     if (!undefined.empty())
       return emitError(loc) << "the model returns or writes '" << undefined
-                            << "', which nothing defines; export it again";
+                            << "', which no node defines; export it again";
     if (results.empty())
-      return emitError(loc) << "the model has no output that is a tensor";
+      return emitError(loc) << "the model has no tensor output; return at least one tensor";
     returnResults(b, function, results, labels);
     return success();
   }

@@ -1,5 +1,4 @@
-// Binds symbols and evaluates the sizes that are expressions over them (SymPy's srepr form, or
-// infix).
+// Binds symbols, and evaluates sizes that are expressions over them (SymPy's srepr form, or infix).
 #include "lib/Import/Pt2/Sizes.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CheckedArithmetic.h"
@@ -15,7 +14,7 @@ namespace {
 
 using Values = std::map<std::string, int64_t>;
 
-/// A recursive-descent parser of `Add(Symbol('s0', integer=True), Integer(2))` and of `2*s0 + 1`.
+/// A recursive-descent parser for `Add(Symbol('s0', integer=True), Integer(2))` and `2*s0 + 1`.
 class ExpressionParser {
 public:
   ExpressionParser(StringRef text, function_ref<std::optional<int64_t>(StringRef)> symbol)
@@ -59,7 +58,7 @@ private:
     return value;
   }
 
-  /// Rounded down; nothing where there is no result.
+  /// Divides and rounds down; returns nullopt if there is no result.
   static std::optional<int64_t> divide(int64_t value, int64_t by) {
     if (by == 0 || (by == -1 && value == INT64_MIN))
       return std::nullopt;
@@ -97,7 +96,7 @@ private:
     return consume("(") ? call(name.contains('.') ? name.rsplit('.').second : name) : symbol(name);
   }
 
-  /// Symbol('s72', positive=True, integer=True)
+  /// Parses Symbol('s72', positive=True, integer=True).
   std::optional<int64_t> symbolCall() {
     if (!consume("("))
       return std::nullopt;
@@ -167,7 +166,7 @@ private:
     return std::nullopt;
   }
 
-  /// Brackets in brackets; the parser calls itself for each.
+  /// Limit of nested parentheses, for which the parser is recursive.
   static constexpr unsigned kDeepest = 256;
 
   StringRef text;
@@ -175,7 +174,7 @@ private:
   function_ref<std::optional<int64_t>(StringRef)> symbol;
 };
 
-/// The symbol that an expression is, or "" when it is more than that.
+/// Returns the symbol if the expression is a single symbol, else "".
 std::string getSymbol(StringRef expression) {
   std::string found;
   unsigned count = 0;
@@ -188,7 +187,7 @@ std::string getSymbol(StringRef expression) {
   return count == 1 && value == 1234567 ? found : "";
 }
 
-/// A dim of an input: where a symbol may be bound.
+/// A dim of an input, to which a symbol may be bound.
 struct InputDim {
   std::string input;
   unsigned dim;
@@ -197,10 +196,10 @@ struct InputDim {
 
 std::string describe(const InputDim &d) { return formatv("{0}.{1}", d.input, d.dim); }
 
-/// Everything that binding needs to know about a program's symbols.
+/// The symbols of a program, as binding needs them.
 struct Symbols {
   std::vector<InputDim> dims;
-  std::map<std::string, std::vector<InputDim>> places;
+  std::map<std::string, std::vector<InputDim>> occurrences;
   std::map<std::string, int64_t> hints;
   std::vector<std::string> order;
   const ExportedProgram &program;
@@ -220,9 +219,9 @@ struct Symbols {
       std::string symbol = getSymbol(size.expression);
       if (symbol.empty())
         continue;
-      if (!places.count(symbol))
+      if (!occurrences.count(symbol))
         order.push_back(symbol);
-      places[symbol].push_back(dims.back());
+      occurrences[symbol].push_back(dims.back());
       if (size.hasHint)
         hints[symbol] = size.value;
     }
@@ -237,8 +236,8 @@ struct Symbols {
 
   std::string describeSymbol(const std::string &symbol) const {
     std::vector<std::string> where;
-    auto it = places.find(symbol);
-    if (it != places.end())
+    auto it = occurrences.find(symbol);
+    if (it != occurrences.end())
       for (const InputDim &d : it->second)
         where.push_back(describe(d));
     return where.empty() ? symbol : symbol + " (" + join(where, ", ") + ")";
@@ -251,7 +250,7 @@ struct Symbols {
     return join(all, ", ");
   }
 
-  /// What to write at export so that a dim may change.
+  /// Describes the `dynamic_shapes` that make dims dynamic at export.
   std::string adviseDynamic(ArrayRef<InputDim> changed) const {
     std::vector<std::string> parts;
     for (const InputDim &d : changed)
@@ -261,8 +260,8 @@ struct Symbols {
   }
 };
 
-/// Which dim of each input is its batch: dim 0, unless --batch-dim says otherwise. Entries of a
-/// form that is not known are left to the check of the flag.
+/// Holds the batch dim of each input: dim 0, unless --batch-dim names another. Ignores entries of
+/// an unknown form, which the check of the flag reports.
 class BatchDims {
 public:
   explicit BatchDims(ArrayRef<std::string> options) {
@@ -270,7 +269,7 @@ public:
       auto [input, dim] = option.rsplit('=');
       unsigned number;
       if (option == "none")
-        otherwise.reset(), given.clear();
+        fallback.reset(), given.clear();
       else if (dim == "none")
         given[input.str()] = std::nullopt;
       else if (!dim.getAsInteger(10, number))
@@ -280,7 +279,7 @@ public:
 
   bool isBatch(const InputDim &d) const {
     auto it = given.find(d.input);
-    return (it == given.end() ? otherwise : it->second) == d.dim;
+    return (it == given.end() ? fallback : it->second) == d.dim;
   }
 
   std::vector<InputDim> list(const Symbols &symbols) const {
@@ -292,7 +291,7 @@ public:
 
 private:
   std::map<std::string, std::optional<unsigned>> given;
-  std::optional<unsigned> otherwise = 0;
+  std::optional<unsigned> fallback = 0;
 };
 
 Error checkRange(const Symbols &symbols, const std::string &symbol, int64_t value) {
@@ -316,8 +315,9 @@ Error setSymbol(const Symbols &symbols, const std::string &symbol, int64_t value
   auto [it, inserted] = values.emplace(symbol, value);
   if (!inserted && it->second != value)
     return createStringError(
-        formatv("dim {0} is given as {1} and as {2}; they are one symbol of the export",
-                symbols.describeSymbol(symbol), it->second, value)
+        formatv(
+            "dim {0} is given as {1} and as {2}, but is one symbol of the export; give one value",
+            symbols.describeSymbol(symbol), it->second, value)
             .str());
   return checkRange(symbols, symbol, value);
 }
@@ -334,13 +334,13 @@ Error setDim(const Symbols &symbols, const InputDim &dim, int64_t value, Values 
   std::string symbol = getSymbol(dim.size->expression);
   if (symbol.empty())
     return createStringError(
-        formatv("dim {0} is the expression {1}; bind its symbol by --dim SYMBOL=N", describe(dim),
+        formatv("dim {0} is the expression {1}; bind its symbol with --dim SYMBOL=N", describe(dim),
                 dim.size->expression)
             .str());
   return setSymbol(symbols, symbol, value, values);
 }
 
-/// "INPUT.D=N" or "SYMBOL=N".
+/// Applies "INPUT.D=N" or "SYMBOL=N".
 Error applyDim(const Symbols &symbols, StringRef option, Values &values) {
   auto [target, number] = option.rsplit('=');
   int64_t value;
@@ -351,7 +351,8 @@ Error applyDim(const Symbols &symbols, StringRef option, Values &values) {
   if (!dimText.empty() && !dimText.getAsInteger(10, dim)) {
     if (const InputDim *found = symbols.find(input, dim))
       return setDim(symbols, *found, value, values);
-  } else if (symbols.places.count(target.str()) || symbols.program.ranges.count(target.str())) {
+  } else if (symbols.occurrences.count(target.str()) ||
+             symbols.program.ranges.count(target.str())) {
     return setSymbol(symbols, target.str(), value, values);
   }
   std::string known = join(symbols.order, ", ");
@@ -360,8 +361,8 @@ Error applyDim(const Symbols &symbols, StringRef option, Values &values) {
       (known.empty() ? std::string("; the export has no symbols") : "; symbols: " + known));
 }
 
-/// Sets every symbol that is the batch of an input. Example: inputs x [s0, 3] and y [s1, 3], which
-/// nothing in the graph ties, both get `batch` rows.
+/// Sets every symbol that is the batch of an input. Example: inputs x [s0, 3] and y [s1, 3] both
+/// get `batch` rows, although the graph does not relate their symbols.
 Error applyBatch(const Symbols &symbols, const BatchDims &batches, int64_t batch, Values &values) {
   std::vector<InputDim> dims = batches.list(symbols);
   bool isBound = false;
@@ -393,25 +394,25 @@ Error applyBatch(const Symbols &symbols, const BatchDims &batches, int64_t batch
   return Error::success();
 }
 
-/// Binds a symbol that no flag gives to its size at export; the note names the flag that binds it.
+/// Binds a symbol without a flag to its size at export. The note names the flag that binds it.
 Error bindHint(const Symbols &symbols, const BatchDims &batches, const std::string &symbol,
                Values &values, std::vector<std::string> &notes) {
   auto hint = symbols.hints.find(symbol);
-  const std::vector<InputDim> &places = symbols.places.at(symbol);
-  bool isBatch = any_of(places, [&](const InputDim &d) { return batches.isBatch(d); });
-  std::string flag = isBatch ? "--batch" : "--dim " + describe(places.front()) + "=";
+  const std::vector<InputDim> &occurrences = symbols.occurrences.at(symbol);
+  bool isBatch = any_of(occurrences, [&](const InputDim &d) { return batches.isBatch(d); });
+  std::string flag = isBatch ? "--batch" : "--dim " + describe(occurrences.front()) + "=";
   flag += isBatch ? " N" : "N";
   if (hint == symbols.hints.end())
     return createStringError("dim " + symbols.describeSymbol(symbol) +
                              " has no size in the export; give " + flag);
   values[symbol] = hint->second;
-  notes.push_back(formatv("dim {0} is not bound: it takes {1}, its size at export; {2} changes it",
+  notes.push_back(formatv("dim {0} is not bound and keeps its size at export, {1}; {2} changes it",
                           symbols.describeSymbol(symbol), hint->second, flag));
   return Error::success();
 }
 
-/// Fails where the flags give inputs batches of unequal sizes. Example: --batch 4 with inputs
-/// x [8, 3], whose batch the export fixes, and y [s0, 3].
+/// Fails if the flags give inputs batches of different sizes. Example: --batch 4 with inputs x [8,
+/// 3], whose batch the export fixes, and y [s0, 3].
 Error checkBatches(const Symbols &symbols, const BatchDims &batches, const Values &values) {
   const InputDim *first = nullptr;
   int64_t expected = 0;
@@ -425,13 +426,12 @@ Error checkBatches(const Symbols &symbols, const BatchDims &batches, const Value
     int64_t samples = d.size->isStatic() ? d.size->value : bound->second;
     if (first && samples != expected)
       return createStringError(
-          formatv("input \"{0}\" has {1} samples then, and input \"{2}\" has {3}{4}; write "
+          formatv("input \"{0}\" would have {1} samples, and input \"{2}\" {3}{4}; write "
                   "--batch-dim {2}=none if dim {5} of that input is not a batch",
                   first->input, expected, d.input, samples,
-                  d.size->isStatic()
-                      ? ", to which the export fixes it; " + symbols.adviseDynamic({d}) +
-                            ", and compute no number from it, such as len(y)"
-                      : "",
+                  d.size->isStatic() ? ", which the export fixes; " + symbols.adviseDynamic({d}) +
+                                           ", and compute no number from that dim, such as len(y)"
+                                     : "",
                   d.dim)
               .str());
     if (!first)
@@ -484,7 +484,7 @@ Expected<int64_t> SizeBinding::evaluateExpression(StringRef expression) const {
     return createStringError(
         "a size depends on the symbol " + missing +
         ", which has no value before the program runs; data-dependent shapes are not supported");
-  return createStringError("a size is the expression " + expression + ", which is not understood");
+  return createStringError("a size is the expression " + expression + ", which is not supported");
 }
 
 Expected<int64_t> SizeBinding::evaluate(const Size &size, const Graph &graph) const {
@@ -505,7 +505,7 @@ bool SizeBinding::dependsOnBatch(const Size &size, const Graph &graph) const {
   bool depends = false;
   (void)ExpressionParser(size.expression, [&](StringRef name) -> std::optional<int64_t> {
     depends |= batchSymbols.count(name.str()) != 0;
-    return 2; // every expression has a value then
+    return 2; // gives every expression a value
   }).parse();
   return depends;
 }

@@ -1,4 +1,4 @@
-// The sizes of symbolic dims: bound by the command line, else those of the export.
+// Binds symbolic dims to sizes: those of the command line, else those of the export.
 #ifndef PARASHARD_LIB_IMPORT_PT2_SIZES_H
 #define PARASHARD_LIB_IMPORT_PT2_SIZES_H
 
@@ -8,7 +8,7 @@
 namespace parashard::import {
 
 /// The flags that bind dims. `dims`: "INPUT.D=N" or "SYMBOL=N" (--dim). `batch`: samples of a
-/// micro-batch, 0 when not given (--batch). `batchDims`: "INPUT=D", "INPUT=none" or "none"
+/// micro-batch, 0 if not given (--batch). `batchDims`: "INPUT=D", "INPUT=none" or "none"
 /// (--batch-dim).
 struct SizeOptions {
   std::vector<std::string> dims;
@@ -19,19 +19,19 @@ struct SizeOptions {
 /// A value for each symbol of a program.
 class SizeBinding {
 public:
-  /// Fails for unknown inputs or symbols, sizes that a static dim does not have, and sizes out of
-  /// the export's range; `notes` gets one line for each symbol that was not bound and takes the
-  /// size at export.
+  /// Binds the symbols. Fails for unknown inputs or symbols, for sizes that differ from a static
+  /// dim, and for sizes outside of the export's range. `notes` gets one line for each symbol
+  /// without a flag, which keeps its size at export.
   static llvm::Expected<SizeBinding>
   bind(const ExportedProgram &program, const SizeOptions &options, std::vector<std::string> &notes);
 
-  /// The number that a size stands for in `graph` (for sizes that name a value of it).
+  /// Returns the number that a size stands for in `graph`, which defines the names used in sizes.
   llvm::Expected<int64_t> evaluate(const Size &size, const Graph &graph) const;
   llvm::Expected<llvm::SmallVector<int64_t>> evaluate(llvm::ArrayRef<Size> sizes,
                                                       const Graph &graph) const;
-  /// Whether `size` is computed from a symbol that is the batch of an input.
+  /// Returns true if `size` is computed from a symbol that is the batch of an input.
   bool dependsOnBatch(const Size &size, const Graph &graph) const;
-  /// Whether `size` is a multiple of the batch: twice as large for twice as many samples.
+  /// Returns true if `size` is a multiple of the batch: twice as large for twice as many samples.
   bool isMultipleOfBatch(const Size &size, const Graph &graph) const;
 
 private:

@@ -1,5 +1,5 @@
-// Makes the variables from the weights' and constants' configs: names, ties, frozen parameters,
-// small constants.
+// Creates the variables from the configs of weights and constants: names, ties, frozen parameters
+// and small constants.
 #include "lib/Import/Pt2/Variables.h"
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Shapes.h"
@@ -14,15 +14,15 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// Constants of at most so many bytes stand in the program itself.
+/// Limit of the size of constants that are stored in the program itself, in bytes.
 constexpr uint64_t kMaxInlineBytes = 1 << 14;
 
 struct Stored {
   Payload payload;
-  std::string entry; ///< "data/weights/weight_0"
+  std::string entry; ///< such as "data/weights/weight_0"
 };
 
-/// Every tensor of the model by its name, from all configs of a folder.
+/// Reads every tensor of the model by its name, from all configs of a folder.
 Error readConfigs(const Archive &archive, StringRef folder, llvm::StringMap<Stored> &stored) {
   for (const ArchiveEntry &entry : archive.getEntries()) {
     StringRef name = entry.name;
@@ -44,10 +44,10 @@ Error readConfigs(const Archive &archive, StringRef folder, llvm::StringMap<Stor
 
 struct Tensor {
   RankedTensorType type;
-  const ArchiveEntry *entry = nullptr; ///< null: no data (a parameter of the meta device)
+  const ArchiveEntry *entry = nullptr; ///< null: no data (a parameter on the meta device)
 };
 
-/// Of a possible shape.
+/// Returns true if the strides are row-major. The shape must be possible.
 bool isRowMajor(const TensorMeta &meta) {
   int64_t stride = 1;
   if (meta.strides.size() != meta.sizes.size())
@@ -104,12 +104,12 @@ Expected<Tensor> getTensor(const Archive &archive, const Stored &stored, MLIRCon
         "' is a strided view of its storage; call .contiguous() on it before the export");
   if ((*entry)->size < expected)
     return createStringError(
-        formatv("'{0}' needs {1} bytes, its file '{2}' has {3}; export it again", name, expected,
-                stored.entry, (*entry)->size)
+        formatv("'{0}' needs {1} bytes, but its file '{2}' has {3}; export it again", name,
+                expected, stored.entry, (*entry)->size)
             .str());
   if ((*entry)->size > expected)
     return createStringError(
-        "'" + name + "' is a part of a larger storage; call .clone() on it before the export");
+        "'" + name + "' is part of a larger storage; call .clone() on it before the export");
   tensor.entry = *entry;
   return tensor;
 }
@@ -122,7 +122,7 @@ ElementsAttr readConstant(RankedTensorType type, StringRef bytes) {
   return DenseElementsAttr::getFromRawBuffer(type, ArrayRef<char>(bytes.data(), bytes.size()));
 }
 
-/// [1, .., n, n] bools, true where column <= row.
+/// Returns true for [1, .., n, n] bools that are true where column <= row.
 bool isLowerTriangle(RankedTensorType type, StringRef bytes) {
   int64_t rank = type.getRank();
   if (!type.getElementType().isInteger(1) || rank < 2 ||
@@ -137,8 +137,7 @@ bool isLowerTriangle(RankedTensorType type, StringRef bytes) {
   return true;
 }
 
-/// Who shares what: all names of each file, in the order of the program's inputs, then of the
-/// config.
+/// Groups the names that share a file, in the order of the program's inputs, then of the config.
 std::map<std::string, SmallVector<std::string>> groupNames(const ExportedProgram &program,
                                                            const llvm::StringMap<Stored> &stored) {
   std::map<std::string, SmallVector<std::string>> groups;
@@ -169,7 +168,7 @@ bool isTensorStateInput(const InputSpec &input) {
   return input.kind != InputSpec::User && input.kind != InputSpec::Ignored;
 }
 
-/// Tied names must see their tensor alike.
+/// Checks that tied names have the same type.
 Error checkTied(const llvm::StringMap<Stored> &stored, ArrayRef<std::string> names,
                 MLIRContext *context) {
   Expected<RankedTensorType> first = getTensorType(stored.find(names[0])->second, context);
@@ -213,7 +212,7 @@ Expected<VariableTable> VariableTable::create(const ExportedProgram &program,
     if (Error e = readConfigs(archive, folder, stored))
       return std::move(e);
   auto groups = groupNames(program, stored);
-  llvm::StringMap<ps::VariableOp> made;
+  llvm::StringMap<ps::VariableOp> created;
   for (const InputSpec &input : program.inputs) {
     if (!isTensorStateInput(input))
       continue;
@@ -223,7 +222,7 @@ Expected<VariableTable> VariableTable::create(const ExportedProgram &program,
           "'" + input.target +
           "' is not in the archive's configs; it is incomplete, export it again");
     const Stored &entry = it->second;
-    if (ps::VariableOp known = made.lookup(entry.entry)) {
+    if (ps::VariableOp known = created.lookup(entry.entry)) {
       table.variables[input.name] = known;
       continue;
     }
@@ -248,7 +247,7 @@ Expected<VariableTable> VariableTable::create(const ExportedProgram &program,
     }
     std::string location = tensor->entry ? (archive.getPath() + ":" + entry.entry).str() : "";
     bool frozen = input.kind == InputSpec::Parameter && !entry.payload.meta->requiresGrad;
-    made[entry.entry] = table.variables[input.name] =
+    created[entry.entry] = table.variables[input.name] =
         table.make(input, names, tensor->type, location, frozen, builder);
   }
   return table;

@@ -1,4 +1,4 @@
-// The model's state: which variables it has, their names and where their values lie.
+// Holds the model's state: its variables, their names, and the files with their values.
 #ifndef PARASHARD_LIB_IMPORT_PT2_VARIABLES_H
 #define PARASHARD_LIB_IMPORT_PT2_VARIABLES_H
 
@@ -10,22 +10,23 @@
 
 namespace parashard::import {
 
-/// The variables of a program: `bySymbol` of each input that is state, made at the module's front.
+/// The variables of a program, by the graph input that reads them. Created at the start of the
+/// module.
 class VariableTable {
 public:
-  /// Makes a `ps.variable` for each parameter, buffer and constant. Names that share a file are one
-  /// variable; what is small, not saved with the model and never written is a constant instead
-  /// (`getConstant`).
+  /// Creates a `ps.variable` for each parameter, buffer and constant. Names that share a file are
+  /// one variable. A small tensor that is neither saved with the model nor written becomes a
+  /// constant (`getConstant`).
   static llvm::Expected<VariableTable> create(const ExportedProgram &program,
                                               const Archive &archive,
                                               const llvm::StringSet<> &written,
                                               mlir::OpBuilder &builder);
 
-  /// The variable of a graph input; null when it is a constant or no state.
+  /// Returns the variable of a graph input; null if the input is a constant or not state.
   ps::VariableOp getVariable(llvm::StringRef input) const { return variables.lookup(input); }
   mlir::ElementsAttr getConstant(llvm::StringRef input) const { return constants.lookup(input); }
-  /// The type of a bool constant that is true where its last dim's index is at most that of the dim
-  /// before; null for others.
+  /// Returns the type of a bool constant that is true where the index of its last dim is at most
+  /// that of the dim before; null for other inputs.
   mlir::RankedTensorType getTriangle(llvm::StringRef input) const {
     return triangles.lookup(input);
   }

@@ -1,4 +1,4 @@
-// Finds views, and writes through them: a new value of the viewed tensor.
+// Finds views, and computes the viewed tensor after a write through a view.
 #include "lib/Import/Pt2/Views.h"
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Shapes.h"
@@ -10,16 +10,16 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// How a view's elements lie in its operand.
+/// The relation of a view's elements to its operand.
 enum class ViewKind {
   None,
   Same,    ///< the same elements in the same order
-  Reshape, ///< the same, if the operand is contiguous; else PyTorch may copy
-  Copy,    ///< the operand itself where that is already what is asked for
+  Reshape, ///< the same elements if the operand is contiguous; else PyTorch may copy
+  Copy,    ///< the operand itself if it already has the requested form
   Permute,
   Range,
   Repeat,
-  Other, ///< may share memory in a way that is not followed
+  Other, ///< may share memory in a way that is not tracked
 };
 
 StringRef getOp(const Node &node) {
@@ -76,7 +76,7 @@ ViewKind getKind(const Node &node) {
       .Default(ViewKind::None);
 }
 
-/// Whether an einsum adds nothing up, so that it may be a view. Examples: "ii->i", "ij->ji".
+/// Returns true if an einsum sums nothing, so that it may be a view. Examples: "ii->i", "ij->ji".
 bool keepsAllLetters(const Node &node) {
   const Argument *equation = node.find("equation");
   if (!equation || equation->names.empty())
@@ -85,7 +85,7 @@ bool keepsAllLetters(const Node &node) {
   return all_of(operand, [&](char letter) { return result.contains(letter) || letter == ' '; });
 }
 
-/// The tensor that result `result` of an op may share memory with; empty for none.
+/// Returns the tensor that result `result` of an op may share memory with; empty for none.
 StringRef getBase(const Node &node, unsigned result) {
   for (const Argument &argument : node.inputs) {
     if (argument.kind == Argument::Tensor)
@@ -105,12 +105,13 @@ bool getFlag(const Node &node, StringRef name) {
   return argument && argument->kind == Argument::Bool && argument->bools[0];
 }
 
-bool isGiven(const Node &node, StringRef name) {
+bool hasArgument(const Node &node, StringRef name) {
   const Argument *argument = node.find(name);
   return argument && argument->kind != Argument::None;
 }
 
-/// Batch norms write their running statistics in training; their names do not say so.
+/// Returns true for batch norms that write their running statistics, as in training. The op names
+/// do not show it.
 bool movesStatistics(const Node &node) {
   return llvm::is_contained({"batch_norm", "native_batch_norm", "_native_batch_norm_legit"},
                             getOp(node)) &&
@@ -264,9 +265,9 @@ void Views::addViews(const Node &node) {
     bool drops = op == "dropout" && getFlag(node, "train") &&
                  !(p && p->kind == Argument::Float && p->floats[0] == 0);
     if (drops || getFlag(node, "copy") || !hasSameDtype(node, base) ||
-        (op == "contiguous" && !isContiguous(base) && !isGiven(node, "memory_format")))
+        (op == "contiguous" && !isContiguous(base) && !hasArgument(node, "memory_format")))
       return;
-    isCertain = !isGiven(node, "memory_format");
+    isCertain = !hasArgument(node, "memory_format");
   }
   for (auto [i, name] : enumerate(node.outputs))
     if (!name.empty())
@@ -277,19 +278,20 @@ void Views::add(StringRef name, View view) {
   StringRef base = view.base;
   while (const View *next = base == name ? nullptr : find(base))
     base = next->base;
-  if (base != name) // a damaged graph may define a value by itself
+  if (base != name) // a damaged graph may define a value in terms of itself
     views[name] = std::move(view);
 }
 
-/// A body may return its operands, or views of them; and it may write them.
+/// Adds the views that a body returns: its operands, or views of them. Records the operands that it
+/// writes.
 void Views::addViewsOfBody(const Node &node) {
   const Graph &body = *getBody(node);
   Views inner(body, sizes);
   StringMap<StringRef> operands;
-  for (auto [ours, name] : getBodyOperands(node)) {
-    operands[name] = ours;
+  for (auto [outer, name] : getBodyOperands(node)) {
+    operands[name] = outer;
     if (inner.isWritten(name))
-      writtenByBody[&node].push_back(ours);
+      writtenByBody[&node].push_back(outer);
   }
   SmallVector<StringRef> results;
   for (const Argument &output : body.outputs)
@@ -364,7 +366,7 @@ Value writeRange(NodeConverter &n, unsigned result, Value base, Value part) {
   SmallVector<int64_t> shape(getShape(base)), starts(shape.size(), 0), strides(shape.size(), 1);
   if (range.start < 0 || range.start > range.limit || range.limit > shape[range.dim] ||
       range.step < 1) {
-    (void)n.fail("is a range that " + debugString(base.getType()) + " does not have");
+    (void)n.fail("has a range that is out of bounds for " + debugString(base.getType()));
     return {};
   }
   shape[range.dim] = divideCeil(range.limit - range.start, range.step);
@@ -387,7 +389,8 @@ Value writePermuted(NodeConverter &n, Value part) {
   SmallVector<int64_t> inverse(rank), dims = n.wrapDims(n.integers("dims"), rank);
   for (auto [i, dim] : enumerate(dims)) {
     if (int64_t(dims.size()) != rank || dim < 0 || dim >= rank) {
-      (void)n.fail("has dims that are no order of those of " + debugString(part.getType()));
+      (void)n.fail("has dims that are not a permutation of those of " +
+                   debugString(part.getType()));
       return {};
     }
     inverse[dim] = i;
@@ -412,7 +415,7 @@ Value writeThroughView(NodeConverter &n, unsigned result, Value base, Value part
   case ViewKind::None:
     break;
   }
-  (void)n.fail("is a view through which nothing can be written in place; write a new tensor");
+  (void)n.fail("is a view that cannot be written in place; write a new tensor");
   return {};
 }
 

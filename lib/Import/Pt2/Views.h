@@ -1,5 +1,5 @@
-// Which values of an exported graph share memory, and how a write through a view changes what it
-// looks at.
+// Tracks which values of an exported graph share memory, and how a write through a view changes the
+// viewed tensor.
 #ifndef PARASHARD_LIB_IMPORT_PT2_VIEWS_H
 #define PARASHARD_LIB_IMPORT_PT2_VIEWS_H
 
@@ -14,18 +14,18 @@ struct ViewRange {
   int64_t dim = 0, start = 0, limit = 0, step = 1;
 };
 
-/// What result `result` of a slice, select, narrow, split, chunk or unbind looks at; of a
-/// slice_scatter or select_scatter, what it writes.
+/// Returns the range that result `result` of a slice, select, narrow, split, chunk or unbind reads,
+/// or that a slice_scatter or select_scatter writes.
 ViewRange getViewRange(NodeConverter &n, unsigned result);
-/// `base` with `part` in that range. Null after a failure of `n`.
+/// Writes `part` into that range of `base`. Returns null after a failure of `n`.
 mlir::Value writeRange(NodeConverter &n, unsigned result, mlir::Value base, mlir::Value part);
 
-/// A name that shares the memory of another one.
+/// A name that shares the memory of another name.
 struct View {
   std::string base;
-  const Node *node = nullptr; ///< that made it
+  const Node *node = nullptr; ///< node that defines the view
   unsigned result = 0;
-  /// False where only PyTorch knows, while it runs, whether memory is shared.
+  /// False if only PyTorch knows, at run time, whether memory is shared.
   bool isCertain = true;
 
   bool isDetached() const { return node->target == "aten.detach.default"; }
@@ -36,16 +36,16 @@ class Views {
 public:
   Views(const Graph &graph, const SizeBinding &sizes);
 
-  /// Null for a name with memory of its own.
+  /// Returns null for a name with its own memory.
   const View *find(llvm::StringRef name) const;
-  /// The name whose memory it is in the end.
+  /// Returns the name that owns the memory, following all views.
   llvm::StringRef getRoot(llvm::StringRef name) const;
-  /// The names that a node writes in place: its first operand, operands of its body, or all that an
-  /// unknown op may write.
+  /// Returns the names that a node writes in place: its first operand, operands of its body, or all
+  /// operands that an unknown op may write.
   llvm::SmallVector<llvm::StringRef> getWritten(const Node &node) const;
-  /// Some node writes the memory of `name`.
+  /// Returns true if some node writes the memory of `name`.
   bool isWritten(llvm::StringRef name) const { return written.contains(getRoot(name)); }
-  /// The first node that writes the memory of `name`; null when none does.
+  /// Returns the first node that writes the memory of `name`; null if there is none.
   const Node *findWriter(llvm::StringRef name) const;
 
 private:
@@ -62,20 +62,21 @@ private:
   llvm::DenseMap<const Node *, llvm::SmallVector<llvm::StringRef>> writtenByBody;
 };
 
-/// Returns true for an op that may write operands of which the importer knows nothing: one in place
-/// on a list (`_foreach_mul_`), one with several `out`s (`topk.values`), or one of a library that
-/// is not PyTorch's.
+/// Returns true for an op that may write operands in ways that the importer does not know: in place
+/// on a list (`_foreach_mul_`), several `out` arguments (`topk.values`), or an op of another
+/// library.
 bool hasUnknownWrites(const Node &node);
 
-/// The first tensor among a node's arguments: what an in-place op writes, or a view looks at.
+/// Returns the first tensor among a node's arguments, which an in-place op writes and a view reads.
 llvm::StringRef getFirstTensor(const Node &node);
-/// The body of a node that is inlined; null for others.
+/// Returns the body of an inlined node; null for other nodes.
 const Graph *getBody(const Node &node);
-/// The tensors that an inlined node gives its body: each name with that of the body's parameter.
+/// Returns the tensors that an inlined node passes to its body, each with the name of the body's
+/// parameter.
 llvm::SmallVector<std::pair<llvm::StringRef, llvm::StringRef>> getBodyOperands(const Node &node);
 
-/// The operand `base` of the view that `n` makes, with `part` where result `result` of it looks.
-/// Null after a failure of `n`.
+/// Writes `part` to the elements of `base` that result `result` of the view `n` reads. Returns the
+/// new value of `base`, or null after a failure of `n`.
 mlir::Value writeThroughView(NodeConverter &n, unsigned result, mlir::Value base, mlir::Value part);
 
 } // namespace parashard::import
