@@ -104,7 +104,7 @@ def test_a_file_that_is_only_called_onnx(trained):
     for command in (["ps-compile", "model.onnx", "-o", "out"], ["ps-translate", "--import-onnx", "model.onnx", "-o", "x.mlir"]):
         status, said = run([tools_folder() / command[0], *command[1:]], trained)
         assert status == 1, said
-        assert "model.onnx" in said and "no ONNX model" in said and "torch.onnx.export" in said
+        assert "model.onnx" in said and "not an ONNX model" in said and "torch.onnx.export" in said
 
 
 # ---- going on from a level ------------------------------------------------------------------------------------------

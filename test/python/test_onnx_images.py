@@ -270,7 +270,7 @@ RESIZE = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "ne
     (None, [1e-3, 1.0], {}, ["to 0"]), (None, [3e38, 1.0], {}, ["above 0"]), ([4, 4], None, {"mode": "cubic"}, ["mode 'cubic'", "linear"]),
     ([8, 4], None, {"coordinate_transformation_mode": "tf_crop_and_resize"}, ["tf_crop_and_resize"]), ([8, 4], None, {"antialias": 1}, ["antialias"]),
     ([8, 4], None, {"keep_aspect_ratio_policy": "not_larger"}, ["not_larger"]), ([8], None, {"axes": [7]}, ["does not have"]),
-    ([8, 4], None, {"axes": [1, -1]}, ["one twice"]), ([2**14, 2**14], None, {"mode": "linear"}, ["2^22"]),
+    ([8, 4], None, {"axes": [1, -1]}, ["one dim twice"]), ([2**14, 2**14], None, {"mode": "linear"}, ["2^22"]),
 ])  # fmt: skip
 def test_resizes_that_are_refused(tmp_path, sizes, scales, attributes, words):
     shape = [2**11, 4] if sizes == [2**14] * 2 else [3, 4]
@@ -284,7 +284,7 @@ def test_resizes_that_are_refused(tmp_path, sizes, scales, attributes, words):
 
 def test_results_that_are_not_there(tmp_path):
     image, vector = (torch.float32, list(X)), (torch.float32, [4])
-    refused(tmp_path, [helper.make_node("MaxPool", ["x"], ["y", "places"], kernel_shape=[2, 2])], {"x": image}, "'places'", "places of the maxima")
+    refused(tmp_path, [helper.make_node("MaxPool", ["x"], ["y", "places"], kernel_shape=[2, 2])], {"x": image}, "'places'", "indices of the maxima")
     inputs = {"x": image, **dict.fromkeys("sbmv", vector)}
     refused(tmp_path, [helper.make_node("BatchNormalization", list(inputs), ["y", "mean", "variance"], training_mode=1)], inputs,
             "new running statistics", "training_mode = 1")  # fmt: skip

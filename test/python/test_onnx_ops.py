@@ -371,7 +371,7 @@ def test_what_no_converter_reads_is_an_error(tmp_path, node, inputs, words):
 @pytest.mark.parametrize(
     "change,words",
     [
-        (lambda m: m.graph.node[0].output.append("z"), ["'Add' has a result 1, 'z', which this op does not give"]),
+        (lambda m: m.graph.node[0].output.append("z"), ["'Add' has a result 1, 'z', which this op does not define"]),
         (lambda m: m.graph.output.append(m.graph.output[0]), ["two outputs of the model are named 'y'"]),
         (lambda m: m.graph.output[0].CopyFrom(onnx_models.value("y", i64, [3, 4])), ["declares 'y' as int64 [3, 4]", "tensor<3x4xf32>"]),
         (lambda m: m.graph.value_info.append(onnx_models.value("y", f32, [3])), ["declares 'y' as float32 [3]"]),
@@ -447,7 +447,7 @@ def test_values_have_names_of_their_own(tmp_path):
     path = tmp_path / "twice.onnx"
     twice = [helper.make_node("Neg", ["x"], ["y"], name="first"), helper.make_node("Exp", ["x"], ["y"], name="second")]
     onnx_models.graph(twice, X, ["y"], path=path)
-    onnx_models.refuse(tmp_path, path, "'Exp' defines 'y'", "before (node 'second')", "a name of its own")
+    onnx_models.refuse(tmp_path, path, "'Exp' defines 'y'", "already defined (node 'second')", "a unique name")
     onnx_models.graph([helper.make_node("Neg", ["x"], ["w"])], X, ["w"], {"w": torch.ones(3)}, path=path)
     onnx_models.refuse(tmp_path, path, "'Neg' defines 'w'")
     onnx_models.graph(by_rows(branch(*twice), branch(*twice), ["z"]), X, ["z"], path=path)
@@ -482,7 +482,7 @@ def test_truncated_file(tmp_path, mlp, kept):
 def test_foreign_file(tmp_path):
     path = tmp_path / "notes.onnx"
     path.write_text("not a model")
-    onnx_models.refuse(tmp_path, path, "notes.onnx", "no ONNX model")
+    onnx_models.refuse(tmp_path, path, "notes.onnx", "not an ONNX model")
 
 
 def test_damage_never_crashes(tmp_path, mlp):
@@ -550,7 +550,7 @@ def test_external_data_that_is_refused(tmp_path):
     (tmp_path / "secret.bin").write_bytes(bytes(48))
     (folder / "short.bin").write_bytes(bytes(40))
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
-    onnx_models.refuse(folder, external(folder, "missing.bin"), "missing.bin", "is not there")
+    onnx_models.refuse(folder, external(folder, "missing.bin"), "missing.bin", "does not exist")
     onnx_models.refuse(folder, external(folder, "short.bin\0x", 0, 40), "NUL byte", "its data")
     onnx_models.refuse(folder, external(folder, "short.bin", 0, 40, [("colour", "blue")]), "'colour' of its external data", "not supported")
     onnx_models.refuse(folder, external(folder, "short.bin", 0, 40, [("offset", 4)]), "'offset' of its external data twice")

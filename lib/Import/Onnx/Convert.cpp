@@ -1,4 +1,5 @@
-// Inputs, attributes and results of an ONNX node, and the table of all families.
+// Reads the inputs and attributes and defines the results of an ONNX node, and collects the
+// converters of all families.
 #include "lib/Import/Onnx/Convert.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Shapes.h"
@@ -10,7 +11,7 @@ using namespace llvm;
 
 namespace parashard::import {
 
-/// Results of at most so many elements that constants alone define become constants: sizes, scales.
+/// Limit of elements for folding results that depend only on constants, such as sizes and scales.
 static constexpr int64_t kMaxFoldedElements = 64;
 
 Type getOnnxElementType(int32_t dtype, MLIRContext *context) {
@@ -41,11 +42,11 @@ Type getOnnxElementType(int32_t dtype, MLIRContext *context) {
   }
 }
 
-/// Triangles of more elements are not looked for. Example: a mask of 8192 x 8192.
+/// Limit of elements for the detection of triangles. Example: a mask of 8192 x 8192.
 static constexpr int64_t kMaxTriangleElements = int64_t(1) << 26;
 
-/// Finds the two elements of [.., n, n] that is one value where column <= row and another beyond;
-/// nullopt for any other tensor. Compares bytes: nothing is expanded.
+/// Returns the two element values of a [.., n, n] tensor with one value where column <= row and
+/// another elsewhere; nullopt for any other tensor. Compares bytes, so that nothing is expanded.
 static std::optional<std::pair<StringRef, StringRef>> findTriangle(RankedTensorType type,
                                                                    StringRef bytes) {
   int64_t rank = type.getRank();
@@ -61,12 +62,12 @@ static std::optional<std::pair<StringRef, StringRef>> findTriangle(RankedTensorT
   return std::pair(below, above);
 }
 
-/// Makes a constant of more than `kMaxHostElements` elements from its bytes: a splat or all of
-/// them.
+/// Builds a constant of more than `kMaxHostElements` elements from its bytes: a splat or all
+/// elements.
 static Value buildLargeConstant(TensorBuilder &n, RankedTensorType type, StringRef bytes) {
   size_t width = bytes.size() / type.getNumElements();
   StringRef first = bytes.take_front(width);
-  if (bytes.drop_front(width) == bytes.drop_back(width)) { // each element is the one before
+  if (bytes.drop_front(width) == bytes.drop_back(width)) { // each element equals the one before
     auto scalar = RankedTensorType::get({}, type.getElementType());
     auto element = ps::Tensor::fromBytes(scalar, ArrayRef<char>(first.data(), width)).toAttr();
     return n.make<ps::ConstantOp>(element.resizeSplat(type));
@@ -116,7 +117,7 @@ Value OnnxNode::optionalInput(unsigned i) {
     return {};
   Value value = scope.values.lookup(node.input(i));
   if (!value)
-    (void)fail("reads '" + node.input(i) + "', which is no tensor");
+    (void)fail("reads '" + node.input(i) + "', which is not a tensor");
   return value;
 }
 
@@ -124,7 +125,7 @@ Value OnnxNode::input(unsigned i) {
   if (Value value = optionalInput(i))
     return value;
   (void)fail("has no input " + Twine(i));
-  return splat(RankedTensorType::get({}, f32()), 0); // never used: the node has failed
+  return splat(RankedTensorType::get({}, f32()), 0); // never used, since the node has failed
 }
 
 SmallVector<Value> OnnxNode::inputs() {
@@ -138,7 +139,7 @@ const SmallVector<Value> *OnnxNode::sequence(unsigned i) {
   auto it = has(i) ? scope.sequences.find(node.input(i)) : scope.sequences.end();
   if (it != scope.sequences.end())
     return &it->second;
-  (void)fail("has an input " + Twine(i) + " that is no sequence of known length");
+  (void)fail("has an input " + Twine(i) + " that is not a sequence of known length");
   return nullptr;
 }
 
@@ -217,19 +218,19 @@ const onnx::AttributeProto *OnnxNode::attribute(StringRef name, OnnxKind kind) {
   return found;
 }
 
-int64_t OnnxNode::integer(StringRef name, int64_t otherwise) {
+int64_t OnnxNode::integer(StringRef name, int64_t fallback) {
   const onnx::AttributeProto *found = attribute(name, OnnxKind::Int);
-  return found ? found->i() : otherwise;
+  return found ? found->i() : fallback;
 }
 
-double OnnxNode::number(StringRef name, double otherwise) {
+double OnnxNode::number(StringRef name, double fallback) {
   const onnx::AttributeProto *found = attribute(name, OnnxKind::Float);
-  return found ? found->f() : otherwise;
+  return found ? found->f() : fallback;
 }
 
-std::string OnnxNode::string(StringRef name, StringRef otherwise) {
+std::string OnnxNode::string(StringRef name, StringRef fallback) {
   const onnx::AttributeProto *found = attribute(name, OnnxKind::String);
-  return found ? found->s() : otherwise.str();
+  return found ? found->s() : fallback.str();
 }
 
 SmallVector<int64_t> OnnxNode::integers(StringRef name) {
@@ -243,11 +244,11 @@ SmallVector<int64_t> OnnxNode::integersOf(StringRef name, unsigned i) {
   return has(i) ? integersInput(i) : integers(name);
 }
 
-int64_t OnnxNode::axis(int64_t otherwise, int64_t rank) {
-  int64_t given = integer("axis", otherwise), dim = wrapDim(given, rank);
+int64_t OnnxNode::axis(int64_t fallback, int64_t rank) {
+  int64_t signedAxis = integer("axis", fallback), dim = wrapDim(signedAxis, rank);
   if (dim >= 0 && dim < rank)
     return dim;
-  (void)fail("has the axis " + Twine(given) + " of a tensor with " + Twine(rank) + " dims");
+  (void)fail("has the axis " + Twine(signedAxis) + " in a tensor with " + Twine(rank) + " dims");
   return 0;
 }
 
@@ -257,7 +258,7 @@ bool OnnxNode::checkShape(ArrayRef<int64_t> shape) {
   return !failed();
 }
 
-/// "'mode' = 'CRD'": an attribute for a message.
+/// Describes an attribute for a message. Example: "'mode' = 'CRD'".
 static std::string describeAttribute(StringRef name, const onnx::AttributeProto &value) {
   std::string text;
   raw_string_ostream out(text);
@@ -304,7 +305,7 @@ LogicalResult OnnxNode::checkRead() {
   for (auto [i, name] : enumerate(node.output()))
     if (!name.empty() && !knownResults.contains(i))
       return fail("has a result " + Twine(i) + ", '" + name +
-                  "', which this op does not give; export the model again");
+                  "', which this op does not define; export the model again");
   return success();
 }
 
@@ -340,11 +341,11 @@ LogicalResult OnnxNode::setSequence(SmallVector<Value> values) {
   return success();
 }
 
-LogicalResult OnnxNode::onlyResults(unsigned first, StringRef what) {
+LogicalResult OnnxNode::onlyResults(unsigned first, StringRef description) {
   for (unsigned i = first; i < getNumResults(); ++i)
     if (isUsed(i) && scope.live.contains(node.output(i)))
-      return fail("has its result '" + node.output(i) + "' (" + what +
-                  ") read, which is not supported");
+      return fail("has the result '" + node.output(i) + "' (" + description +
+                  "), which the model reads; that is not supported");
   return success();
 }
 

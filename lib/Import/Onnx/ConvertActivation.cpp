@@ -1,5 +1,5 @@
-// Activations; those without an op of their own are compositions whose branches not taken stay
-// finite.
+// Converts activations. Those without an op of their own become compositions whose unselected
+// branches stay finite.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -16,7 +16,7 @@ Value isAbove(OnnxNode &n, Value x, double bound) {
   return n.compare(ps::Predicate::Gt, x, n.splat(getType(x), bound));
 }
 
-/// x within [0, 1], without a gradient at the bounds and beyond.
+/// Limits x to [0, 1], without a gradient at the bounds and beyond.
 Value boundToUnit(OnnxNode &n, Value x) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
   x = n.make<ps::SelectOp>(n.compare(ps::Predicate::Le, x, zero), zero, x);
@@ -34,7 +34,7 @@ LogicalResult convertGelu(OnnxNode &n) {
   return n.set(n.make<ps::GeluOp>(getType(x), kind, x));
 }
 
-/// gamma * (x > 0 ? x : alpha * expm1(x))
+/// Builds gamma * (x > 0 ? x : alpha * expm1(x)).
 LogicalResult buildElu(OnnxNode &n, double alpha, double gamma) {
   Value x = n.input(0);
   if (n.failed())
@@ -66,7 +66,7 @@ LogicalResult convertPRelu(OnnxNode &n) {
   return n.set(n.make<ps::SelectOp>(isAbove(n, x, 0), x, n.make<ps::MulOp>(x, slope)));
 }
 
-/// alpha x + beta within [0, 1]
+/// Builds alpha x + beta, limited to [0, 1].
 Value buildHardSigmoid(OnnxNode &n, Value x, double alpha, double beta) {
   Value line = scale(n, x, alpha);
   return boundToUnit(n, n.make<ps::AddOp>(line, n.splat(getType(x), beta)));
@@ -90,7 +90,7 @@ LogicalResult convertMish(OnnxNode &n) {
   return n.set(n.make<ps::MulOp>(x, n.make<ps::TanhOp>(n.make<ps::SoftplusOp>(x))));
 }
 
-/// x sigmoid(alpha x)
+/// Builds x sigmoid(alpha x).
 LogicalResult convertSwish(OnnxNode &n) {
   Value x = n.input(0);
   double alpha = n.number("alpha", 1);

@@ -1,4 +1,4 @@
-// Attention and rotary embedding, which ONNX has as ops of their own since opset 23.
+// Converts attention and rotary embedding, which are ONNX ops since opset 23.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 #include <algorithm>
@@ -9,7 +9,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// [B, T, H * D] as [B, H, T, D].
+/// Reshapes [B, T, H * D] to [B, H, T, D].
 Value splitHeads(OnnxNode &n, Value x, int64_t heads) {
   ArrayRef<int64_t> shape = getShape(x);
   if (getRank(x) != 3)
@@ -22,14 +22,14 @@ Value splitHeads(OnnxNode &n, Value x, int64_t heads) {
   return n.transpose(x, {0, 2, 1, 3});
 }
 
-/// [B, H, T, D] as [B, T, H * D].
+/// Reshapes [B, H, T, D] to [B, T, H * D].
 Value mergeHeads(OnnxNode &n, Value x) {
   ArrayRef<int64_t> shape = getShape(x);
   SmallVector<int64_t> merged{shape[0], shape[2], shape[1] * shape[3]};
   return n.reshape(n.transpose(x, {0, 2, 1, 3}), merged);
 }
 
-/// Fails unless all are [B, H, T, D].
+/// Fails unless all values are [B, H, T, D].
 bool haveHeads(OnnxNode &n, ArrayRef<Value> values) {
   for (Value value : values)
     if (getRank(value) != 4)
@@ -51,8 +51,9 @@ Window readWindow(OnnxNode &n) {
   return window;
 }
 
-/// Returns true where a query sees a key: from `left` before its own position to `right` after it.
-/// Example: 1 and 0 of three queries and keys are [[1, 0, 0], [1, 1, 0], [0, 1, 1]].
+/// Builds the mask of a window: a query sees the keys from `left` before its own position to
+/// `right` after it. Example: 1 and 0, for three queries and keys, give [[1, 0, 0], [1, 1, 0], [0,
+/// 1, 1]].
 Value buildWindow(OnnxNode &n, Window window, Value query, Value key) {
   auto type = RankedTensorType::get({getShape(query)[2], getShape(key)[2]}, n.i64());
   Value column = n.make<ps::IotaOp>(type, 1), row = n.make<ps::IotaOp>(type, 0), seen;
@@ -68,8 +69,8 @@ Value buildWindow(OnnxNode &n, Window window, Value query, Value key) {
   return seen;
 }
 
-/// Joins a mask (or null) and the keys that a window shows: a bool is true where a key is seen,
-/// floats are added to the scores.
+/// Combines a mask (or null) with the keys that a window shows. In a bool mask, true means that a
+/// key is seen; a float mask is added to the scores.
 Value joinMasks(OnnxNode &n, Value mask, Value seen) {
   if (!mask)
     return seen;
@@ -83,7 +84,7 @@ Value joinMasks(OnnxNode &n, Value mask, Value seen) {
   return n.make<ps::SelectOp>(seen, mask, n.splat(getType(mask), hidden));
 }
 
-/// Fails where the softmax is wanted in more than the type in which it is computed here.
+/// Fails if the softmax is requested in a wider type than the one used here.
 void checkSoftmaxPrecision(OnnxNode &n, Value query) {
   constexpr int64_t kNotGiven = 0, kFloat = 1, kHalf = 10, kDouble = 11, kBfloat = 16;
   int64_t type = n.integer("softmax_precision", kNotGiven);
@@ -93,8 +94,8 @@ void checkSoftmaxPrecision(OnnxNode &n, Value query) {
                  ", which is not supported; export it without softmax_precision");
 }
 
-/// Puts the window into the mask. A causal attention with a window, or with a mask over more keys
-/// than queries, is one whose window ends at the query's own position.
+/// Adds the window to the mask. A causal attention with a window, or with a mask and more keys than
+/// queries, gets a window that ends at the query's own position.
 void applyWindow(OnnxNode &n, AttentionParts &parts) {
   Window window = readWindow(n);
   bool isSquare = getShape(parts.query)[2] == getShape(parts.key)[2];
@@ -115,8 +116,8 @@ LogicalResult convertAttention(OnnxNode &n) {
     return n.fail("has past keys and values or their lengths, which are not supported; export "
                   "with use_cache=False");
   if (n.number("softcap", 0) != 0)
-    return n.fail("has a soft cap, which is not supported");
-  n.haveNoEffect({"qk_matmul_output_mode"}); // of the scores, which nothing may read
+    return n.fail("has a softcap, which is not supported");
+  n.haveNoEffect({"qk_matmul_output_mode"}); // applies to the scores, which nothing may read
   checkSoftmaxPrecision(n, parts.query);
   bool isMerged = getRank(parts.query) == 3;
   int64_t heads = n.integer("q_num_heads", 0);
@@ -137,7 +138,8 @@ LogicalResult convertAttention(OnnxNode &n) {
   return n.set(isMerged ? mergeHeads(n, result) : result);
 }
 
-/// A table of angles as [B or 1, 1, T, D / 2]; by positions, or as it is.
+/// Reshapes a table of angles to [B or 1, 1, T, D / 2], after a lookup by positions if these are
+/// given.
 Value spreadTable(OnnxNode &n, Value table, Value positions) {
   if (positions)
     table = buildRows(n, table, positions, IntegerAttr(), /*wraps=*/false);
@@ -149,8 +151,8 @@ Value spreadTable(OnnxNode &n, Value table, Value positions) {
   return n.reshape(table, {shape[0], 1, shape[1], shape[2]});
 }
 
-/// The pairs of features (x1, x2) turned by their angles. Interleaved pairs are neighbours, others
-/// half the features apart.
+/// Rotates the pairs of features (x1, x2) by their angles. Interleaved pairs are adjacent; other
+/// pairs are half the features apart.
 Value rotate(OnnxNode &n, Value x, Value cosine, Value sine, bool interleaved) {
   SmallVector<int64_t> shape(getShape(x)), apart(ArrayRef(shape).drop_back());
   int64_t half = shape.back() / 2, dim = interleaved ? 4 : 3;
@@ -182,7 +184,7 @@ LogicalResult convertRotaryEmbedding(OnnxNode &n) {
   int64_t size = getShape(x)[3], rotated = n.integer("rotary_embedding_dim", 0);
   rotated = rotated ? rotated : size;
   if (rotated < 0 || rotated % 2 || rotated > size)
-    return n.fail("turns " + Twine(rotated) + " of " + Twine(size) + " features");
+    return n.fail("rotates " + Twine(rotated) + " of " + Twine(size) + " features");
   cosine = spreadTable(n, cosine, positions), sine = spreadTable(n, sine, positions);
   if (n.failed())
     return failure();

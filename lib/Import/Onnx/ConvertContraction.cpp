@@ -1,4 +1,4 @@
-// Matmuls, and products named by labels.
+// Converts matmuls, and contractions named by labels.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -20,7 +20,7 @@ Value scale(OnnxNode &n, Value x, double factor) {
   return factor == 1 ? x : n.make<ps::MulOp>(x, n.splat(getType(x), factor));
 }
 
-/// alpha * A B + beta * C, where A and B may be transposed.
+/// Builds alpha * A B + beta * C, where A and B may be transposed.
 LogicalResult convertGemm(OnnxNode &n) {
   Value lhs = n.input(0), rhs = n.input(1), bias = n.optionalInput(2);
   double alpha = n.number("alpha", 1), beta = n.number("beta", 1);
@@ -46,7 +46,7 @@ LogicalResult convertEinsum(OnnxNode &n) {
     return n.fail("has no operands");
   for (Value operand : operands)
     if (!isFloat(operand) || getElement(operand) != getElement(operands[0]))
-      return n.fail("is of " + debugString(operand.getType()) +
+      return n.fail("has the operand type " + debugString(operand.getType()) +
                     ", which is not supported; expected floats of one type");
   Value value = buildEinsum(n, n.string("equation", ""), operands);
   return n.failed() ? failure() : n.set(value);

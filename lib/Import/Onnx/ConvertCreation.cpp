@@ -1,4 +1,4 @@
-// Ops that make tensors from numbers: constants, ranges, triangles.
+// Converts ops that create tensors from numbers: constants, ranges, triangles.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -57,9 +57,9 @@ LogicalResult convertConstant(OnnxNode &n) {
 
 LogicalResult convertConstantOfShape(OnnxNode &n) {
   SmallVector<int64_t> shape = n.integersInput(0);
-  const onnx::AttributeProto *given = n.attribute("value", OnnxKind::Tensor);
-  Value value =
-      given ? buildOnnxTensor(n, given->t()) : n.splat(RankedTensorType::get({1}, n.f32()), 0);
+  const onnx::AttributeProto *attribute = n.attribute("value", OnnxKind::Tensor);
+  Value value = attribute ? buildOnnxTensor(n, attribute->t())
+                          : n.splat(RankedTensorType::get({1}, n.f32()), 0);
   if (n.failed())
     return failure();
   if (!n.checkShape(shape))
@@ -70,7 +70,7 @@ LogicalResult convertConstantOfShape(OnnxNode &n) {
   return n.failed() ? failure() : n.set(n.reshape(value, shape));
 }
 
-/// start + step * index; the number of elements is known.
+/// Builds start + step * index. The number of elements must be known.
 LogicalResult convertRange(OnnxNode &n) {
   std::optional<ps::Tensor> start = n.constantInput(0), limit = n.constantInput(1),
                             step = n.constantInput(2);
@@ -102,7 +102,7 @@ LogicalResult convertTrilu(OnnxNode &n) {
   if (n.failed() || diagonal.size() != 1)
     return n.fail("has no single diagonal");
   if (getRank(x) < 2)
-    return n.fail("is of a tensor with " + Twine(getRank(x)) + " dims; expected at least 2");
+    return n.fail("has an operand with " + Twine(getRank(x)) + " dims; expected at least 2");
   return n.set(buildTriangle(n, x, diagonal[0],
                              n.integer("upper", 1) ? ps::Predicate::Ge : ps::Predicate::Le));
 }
@@ -115,11 +115,11 @@ LogicalResult convertEyeLike(OnnxNode &n) {
   if (n.hasAttribute("dtype"))
     element = getOnnxElementType(n.integer("dtype", 0), n.b.getContext());
   if (!element || getRank(x) != 2)
-    return n.fail("has a dtype that is not supported, or an input that is no matrix");
-  RankedTensorType places = n.typeLike(x, n.i64());
-  Value row = n.make<ps::IotaOp>(places, 0), column = n.make<ps::IotaOp>(places, 1);
+    return n.fail("has a dtype that is not supported, or an input that is not a matrix");
+  RankedTensorType indexType = n.typeLike(x, n.i64());
+  Value row = n.make<ps::IotaOp>(indexType, 0), column = n.make<ps::IotaOp>(indexType, 1);
   if (int64_t diagonal = n.integer("k", 0))
-    row = n.make<ps::AddOp>(row, n.splat(places, double(diagonal)));
+    row = n.make<ps::AddOp>(row, n.splat(indexType, double(diagonal)));
   return n.set(n.convert(n.compare(ps::Predicate::Eq, row, column), element));
 }
 

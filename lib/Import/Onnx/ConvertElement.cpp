@@ -1,4 +1,4 @@
-// Ops on each element: arithmetic, functions, choices, casts, dropout.
+// Converts elementwise ops: arithmetic, functions, choices, casts and dropout.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -17,7 +17,7 @@ template <typename Op> LogicalResult convertBinary(OnnxNode &n) {
   return n.failed() ? failure() : n.set(n.make<Op>(lhs, rhs));
 }
 
-/// x sigmoid(x), which exporters write out, is one op.
+/// Converts a multiplication. x sigmoid(x), which exporters write as two ops, becomes SiLU.
 LogicalResult convertMul(OnnxNode &n) {
   auto [lhs, rhs] = n.broadcastInputs();
   if (n.failed())
@@ -28,7 +28,7 @@ LogicalResult convertMul(OnnxNode &n) {
   return n.set(n.make<ps::MulOp>(lhs, rhs));
 }
 
-/// 1 / x; of a root, the reciprocal root.
+/// Builds 1 / x; for a square root, the reciprocal square root.
 Value buildReciprocal(OnnxNode &n, Value x) {
   if (auto root = x.getDefiningOp<ps::SqrtOp>())
     return n.make<ps::RsqrtOp>(root.getOperand());
@@ -49,13 +49,13 @@ LogicalResult convertDiv(OnnxNode &n) {
   return n.set(n.make<ps::DivOp>(lhs, rhs));
 }
 
-/// Of integers: with the divisor's sign, or with the dividend's (fmod).
+/// Converts the remainder of integers, with the sign of the divisor or of the dividend (fmod).
 LogicalResult convertMod(OnnxNode &n) {
   auto [lhs, rhs] = n.broadcastInputs();
   if (n.failed())
     return failure();
   if (isFloat(lhs))
-    return n.fail("takes the remainder of floating numbers, which is not supported");
+    return n.fail("takes the remainder of floating-point numbers, which is not supported");
   Value quotient =
       n.integer("fmod", 0) ? Value(n.make<ps::DivOp>(lhs, rhs)) : buildFloorDivision(n, lhs, rhs);
   return n.set(n.make<ps::SubOp>(lhs, n.make<ps::MulOp>(quotient, rhs)));
@@ -91,7 +91,7 @@ Value combine(OnnxNode &n, ps::ReductionKind kind, Value lhs, Value rhs) {
   }
 }
 
-/// Any number of inputs, from the left.
+/// Combines any number of inputs, from left to right.
 template <ps::ReductionKind kKind, bool kMean = false> LogicalResult convertVariadic(OnnxNode &n) {
   Value value = n.input(0);
   for (unsigned i = 1; i < n.getNumInputs() && !n.failed(); ++i)
@@ -112,7 +112,7 @@ LogicalResult convertWhere(OnnxNode &n) {
   return n.failed() ? failure() : n.set(n.make<ps::SelectOp>(condition, lhs, rhs));
 }
 
-/// What equals a bound keeps its whole gradient, as in PyTorch.
+/// Converts a clip. As in PyTorch, an element equal to a bound keeps its whole gradient.
 LogicalResult convertClip(OnnxNode &n) {
   Value x = n.input(0);
   for (auto [i, beyond] : {std::pair(1u, ps::Predicate::Lt), std::pair(2u, ps::Predicate::Gt)}) {
@@ -127,7 +127,7 @@ LogicalResult convertClip(OnnxNode &n) {
 
 LogicalResult convertTo(OnnxNode &n, Type element) {
   Value x = n.input(0);
-  n.haveNoEffect({"saturate", "round_mode"}); // of 8-bit floats, which are refused
+  n.haveNoEffect({"saturate", "round_mode"}); // for 8-bit floats, which are not supported
   return n.failed() ? failure() : n.set(n.convert(x, element));
 }
 
@@ -151,13 +151,13 @@ LogicalResult convertIdentity(OnnxNode &n) {
   return n.failed() ? failure() : n.set(x);
 }
 
-/// Floats are rounded; no gradient goes through.
+/// Rounds floats. No gradient flows through.
 template <typename Op> LogicalResult convertRounding(OnnxNode &n) {
   Value x = n.input(0);
   return n.failed() ? failure() : n.set(isFloat(x) ? n.make<Op>(x) : x);
 }
 
-/// -1, 0 or 1, without a gradient.
+/// Returns -1, 0 or 1, without a gradient.
 LogicalResult convertSign(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed())
@@ -168,7 +168,7 @@ LogicalResult convertSign(OnnxNode &n) {
   return n.set(n.make<ps::SubOp>(positive, negative));
 }
 
-/// log(1 + exp(x)), however it is written, is softplus, which does not overflow.
+/// Converts a logarithm. log(1 + exp(x)), in any form, becomes softplus, which does not overflow.
 LogicalResult convertLog(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed())
@@ -190,7 +190,7 @@ LogicalResult convertDropout(OnnxNode &n) {
   Value x = n.input(0);
   std::optional<double> ratio = n.has(1) ? n.numberInput(1) : 0.5;
   std::optional<double> training = n.has(2) ? n.numberInput(2) : 0.0;
-  n.haveNoEffect({"seed"}); // the program draws by a seed of its own
+  n.haveNoEffect({"seed"}); // the program uses its own seed
   if (!ratio || !training)
     return n.fail("has a ratio or mode that is not known at import");
   if (n.failed() || failed(n.onlyResults(1, "the mask")))

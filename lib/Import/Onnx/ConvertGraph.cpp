@@ -1,4 +1,4 @@
-// Converts the nodes of a graph in order, and the bodies of functions where they are called.
+// Converts the nodes of a graph in order, and inlines functions at their calls.
 #include "lib/Import/Onnx/ConvertGraph.h"
 #include "lib/Import/Onnx/Metadata.h"
 #include "mlir/IR/Diagnostics.h"
@@ -10,10 +10,10 @@ using namespace llvm;
 
 namespace parashard::import {
 
-/// Functions that call functions; more is a cycle, which ONNX forbids.
+/// Limit of nested function calls. Deeper nesting is a cycle, which ONNX forbids.
 static constexpr unsigned kMaxDepth = 32;
-/// Nodes in all, once functions stand where they are called, for each node of the file, and in any
-/// case: each level of calls can double them.
+/// Limits of the number of nodes after inlining, per node of the file and overall. Each level of
+/// calls can double the number.
 static constexpr size_t kMostCopies = 256, kFewNodes = 1 << 14;
 
 static bool isDefaultDomain(StringRef domain) { return domain.empty() || domain == "ai.onnx"; }
@@ -22,11 +22,11 @@ template <typename Call> static std::string getFunctionKey(const Call &call, Str
   return (call.domain() + "::" + name + "::" + call.overload()).str();
 }
 
-/// An op with graphs of its own: the one that a condition chooses takes its place.
+/// Returns true for `If`, whose chosen graph replaces the node.
 static bool isChoice(const onnx::NodeProto &node) { return getOpName(node) == "If"; }
 
-/// All names that a graph of a node reads, of its own or from around it. Graphs in graphs are no
-/// deeper than the file's parser allows.
+/// Adds all names that a graph of a node reads, from inside or outside of the graph. The file's
+/// parser limits the nesting of graphs.
 static void addNamesRead(const onnx::GraphProto &graph, llvm::StringSet<> &read) {
   for (const onnx::ValueInfoProto &output : graph.output())
     read.insert(output.name());
@@ -81,20 +81,20 @@ const onnx::FunctionProto *OnnxGraphConverter::findFunction(const onnx::NodeProt
 }
 
 void OnnxGraphConverter::collectUnsupported(ArrayRef<const onnx::NodeProto *> nodes,
-                                            const SourceLocation &caller, unsigned depth, size_t &visited,
-                                            MissingOps &missing) const {
+                                            const SourceLocation &caller, unsigned depth,
+                                            size_t &visited, MissingOps &missing) const {
   for (const onnx::NodeProto *node : nodes) {
     if (++visited > mostNodes)
       return;
-    SourceLocation place = getPlace(*node, caller);
+    SourceLocation source = getSourceLocation(*node, caller);
     if (const onnx::FunctionProto *function = findFunction(*node)) {
       llvm::StringSet<> read;
       if (depth < kMaxDepth)
-        collectUnsupported(findLiveNodes(*function, read), place, depth + 1, visited, missing);
+        collectUnsupported(findLiveNodes(*function, read), source, depth + 1, visited, missing);
       continue;
     }
     if (!table.contains(getOpName(*node)) && !isChoice(*node))
-      missing.add(getOpName(*node), place);
+      missing.add(getOpName(*node), source);
   }
 }
 
@@ -107,14 +107,14 @@ std::string OnnxGraphConverter::describeUnsupported(ArrayRef<const onnx::NodePro
   return missing.describe("replace them in the model, or export it with torch.export instead");
 }
 
-/// " (node 'NAME')", or nothing.
+/// Returns " (node 'NAME')", or "" for a node without a name.
 static std::string describeNode(const onnx::NodeProto &node) {
   return node.name().empty() ? "" : " (node '" + node.name() + "')";
 }
 
 std::string OnnxGraphConverter::describeTooMany() const {
-  return "functions that call functions make more than " + std::to_string(mostNodes) +
-         " nodes of those in the file, which is not supported";
+  return "inlining the functions of the file gives more than " + std::to_string(mostNodes) +
+         " nodes, which is not supported";
 }
 
 LogicalResult OnnxGraphConverter::checkNames(const OnnxNodes &nodes, llvm::StringSet<> names,
@@ -122,10 +122,10 @@ LogicalResult OnnxGraphConverter::checkNames(const OnnxNodes &nodes, llvm::Strin
   for (const onnx::NodeProto &node : nodes)
     for (const std::string &name : node.output())
       if (!name.empty() && !names.insert(name).second)
-        return emitError(getLocation(getPlace(node, caller), b.getContext()))
+        return emitError(getLocation(getSourceLocation(node, caller), b.getContext()))
                << "'" << getOpName(node) << "' defines '" << name
-               << "', which the graph defines before" << describeNode(node)
-               << "; give each value a name of its own";
+               << "', which the graph has already defined" << describeNode(node)
+               << "; give each value a unique name";
   return success();
 }
 
@@ -136,7 +136,7 @@ LogicalResult OnnxGraphConverter::run(ArrayRef<const onnx::NodeProto *> nodes, O
   for (const onnx::NodeProto *node : nodes) {
     bool readsFailed =
         any_of(node->input(), [&](const std::string &name) { return failedNames.contains(name); });
-    if (!readsFailed && succeeded(convert(*node, scope, getPlace(*node, caller))))
+    if (!readsFailed && succeeded(convert(*node, scope, getSourceLocation(*node, caller))))
       continue;
     ok = false;
     for (const std::string &name : node->output())
@@ -146,26 +146,26 @@ LogicalResult OnnxGraphConverter::run(ArrayRef<const onnx::NodeProto *> nodes, O
 }
 
 LogicalResult OnnxGraphConverter::convert(const onnx::NodeProto &node, OnnxScope &scope,
-                                          const SourceLocation &place) {
-  Location loc = getLocation(place, b.getContext());
+                                          const SourceLocation &source) {
+  Location loc = getLocation(source, b.getContext());
   if (++converted > mostNodes)
-    return converted > mostNodes + 1 ? failure() // said once
+    return converted > mostNodes + 1 ? failure() // reported once
                                      : emitError(loc) << describeTooMany();
   if (const onnx::FunctionProto *function = findFunction(node))
-    return inlineFunction(node, *function, scope, place);
+    return inlineFunction(node, *function, scope, source);
   OnnxNode converter(scope, node, b, loc);
   LogicalResult result =
-      isChoice(node) ? inlineBranch(converter, place) : table.lookup(getOpName(node))(converter);
+      isChoice(node) ? inlineBranch(converter, source) : table.lookup(getOpName(node))(converter);
   if (succeeded(result) && !converter.failed() && succeeded(converter.checkRead()))
     return success();
   if (isChoice(node) && !converter.failed())
-    return failure(); // said at the branch's own nodes
+    return failure(); // reported at the branch's own nodes
   return emitError(loc) << "'" << getOpName(node) << "' "
                         << (converter.failed() ? converter.getFailure() : "cannot be imported")
-                        << ", in " << describeLocation(place) << describeNode(node);
+                        << ", in " << describeLocation(source) << describeNode(node);
 }
 
-/// The graph that the condition of an `If` chooses; null after a failure of the node.
+/// Returns the graph that the condition of an `If` chooses; null after a failure of the node.
 static const onnx::GraphProto *chooseBranch(OnnxNode &choice) {
   std::optional<double> condition = choice.numberInput(0);
   if (!condition) {
@@ -182,8 +182,8 @@ static const onnx::GraphProto *chooseBranch(OnnxNode &choice) {
   return nullptr;
 }
 
-/// The names that a branch defines are its own: values around it that have the same names are put
-/// back at the end.
+/// Limits the scope of the names that a branch defines. Outer values with the same names are
+/// restored at the end.
 class BranchNames {
 public:
   BranchNames(OnnxScope &scope, const onnx::GraphProto &graph) : scope(scope) {
@@ -203,10 +203,10 @@ private:
   llvm::StringMap<Value> outer;
 };
 
-LogicalResult OnnxGraphConverter::inlineBranch(OnnxNode &choice, const SourceLocation &place) {
+LogicalResult OnnxGraphConverter::inlineBranch(OnnxNode &choice, const SourceLocation &source) {
   const onnx::GraphProto *graph = chooseBranch(choice);
   SmallVector<Value> results;
-  if (!graph || failed(convertBranch(choice, *graph, place, results)))
+  if (!graph || failed(convertBranch(choice, *graph, source, results)))
     return failure();
   for (auto [i, value] : enumerate(results))
     if (choice.isUsed(i))
@@ -215,7 +215,8 @@ LogicalResult OnnxGraphConverter::inlineBranch(OnnxNode &choice, const SourceLoc
 }
 
 LogicalResult OnnxGraphConverter::convertBranch(OnnxNode &choice, const onnx::GraphProto &graph,
-                                                const SourceLocation &place, SmallVector<Value> &results) {
+                                                const SourceLocation &source,
+                                                SmallVector<Value> &results) {
   if (graph.sparse_initializer_size())
     return choice.fail("has a branch with sparse initializers, which are not supported");
   OnnxScope &scope = choice.scope;
@@ -228,22 +229,22 @@ LogicalResult OnnxGraphConverter::convertBranch(OnnxNode &choice, const onnx::Gr
   std::vector<std::string> outputs;
   for (const onnx::ValueInfoProto &output : graph.output())
     outputs.push_back(output.name());
-  llvm::StringSet<> read; // `scope.live` has these names
+  llvm::StringSet<> read; // `scope.live` already has these names
   std::vector<const onnx::NodeProto *> nodes = findLiveNodes(graph.node(), outputs, read);
   if (std::string missing = describeUnsupported(nodes); !missing.empty())
     return choice.fail(missing);
-  if (choice.failed() || failed(checkNames(graph.node(), tensors, place)) ||
-      failed(run(nodes, scope, place)))
+  if (choice.failed() || failed(checkNames(graph.node(), tensors, source)) ||
+      failed(run(nodes, scope, source)))
     return failure();
   for (unsigned i = 0; i < choice.getNumResults(); ++i) {
     results.push_back(scope.values.lookup(outputs[i]));
     if (choice.isUsed(i) && !results.back())
-      return choice.fail("has the result '" + outputs[i] + "', which is no tensor");
+      return choice.fail("has the result '" + outputs[i] + "', which is not a tensor");
   }
   return success();
 }
 
-/// Fails where a call has an attribute, an input or an output that its function does not declare.
+/// Fails if a call has an attribute, input or output that its function does not declare.
 static LogicalResult checkCall(const onnx::NodeProto &node, const onnx::FunctionProto &function,
                                Location loc) {
   auto declares = [&](const std::string &name) {
@@ -267,15 +268,15 @@ static LogicalResult checkCall(const onnx::NodeProto &node, const onnx::Function
 
 LogicalResult OnnxGraphConverter::inlineFunction(const onnx::NodeProto &node,
                                                  const onnx::FunctionProto &function,
-                                                 OnnxScope &scope, const SourceLocation &place) {
-  Location loc = getLocation(place, b.getContext());
+                                                 OnnxScope &scope, const SourceLocation &source) {
+  Location loc = getLocation(source, b.getContext());
   if (depth >= kMaxDepth)
     return emitError(loc) << "function '" << function.name() << "' calls itself";
   llvm::StringSet<> parameters;
   for (const std::string &name : function.input())
     parameters.insert(name);
   if (failed(checkCall(node, function, loc)) ||
-      failed(checkNames(function.node(), parameters, place)))
+      failed(checkNames(function.node(), parameters, source)))
     return failure();
   OnnxScope inner;
   inner.opset = scope.opset;
@@ -294,7 +295,7 @@ LogicalResult OnnxGraphConverter::inlineFunction(const onnx::NodeProto &node,
     inner.attributes[attribute.name()] = call.resolve(attribute);
   std::vector<const onnx::NodeProto *> nodes = findLiveNodes(function, inner.live);
   ++depth;
-  LogicalResult result = run(nodes, inner, place);
+  LogicalResult result = run(nodes, inner, source);
   --depth;
   if (failed(result))
     return failure();

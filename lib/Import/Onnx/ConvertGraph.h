@@ -1,4 +1,4 @@
-// Walks the nodes of an ONNX graph and builds them; calls of the model's own functions are inlined.
+// Converts the nodes of an ONNX graph, and inlines calls of the model's own functions.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_CONVERTGRAPH_H
 #define PARASHARD_LIB_IMPORT_ONNX_CONVERTGRAPH_H
 
@@ -9,8 +9,8 @@ namespace parashard::import {
 
 using OnnxNodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
-/// The nodes whose results something reads, in order, and the names read (those of `outputs`, and
-/// all that the branches of an `If` read, too).
+/// Returns the nodes whose results are read, in order. `read` returns the names read: `outputs`,
+/// and all names that nodes and the branches of an `If` read.
 std::vector<const onnx::NodeProto *>
 findLiveNodes(const OnnxNodes &nodes, llvm::ArrayRef<std::string> outputs, llvm::StringSet<> &read);
 
@@ -18,15 +18,16 @@ class OnnxGraphConverter {
 public:
   OnnxGraphConverter(const OnnxModel &model, mlir::OpBuilder &builder);
 
-  /// All live nodes without a converter, those of functions too, as one message, or that they are
-  /// too many; empty when there are none.
+  /// Describes all live nodes without a converter, those of functions included, or reports that
+  /// there are too many nodes. Returns "" if all nodes can be converted.
   std::string describeUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes) const;
-  /// Converts nodes in order. Fails after all were tried; each failure is a diagnostic at its node.
+  /// Converts nodes in order. Tries all nodes before failing; each failure is a diagnostic at its
+  /// node.
   mlir::LogicalResult run(llvm::ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope) {
     return run(nodes, scope, root);
   }
 
-  /// Fails where two nodes of a graph define one name, or a node one of `names` (inputs and
+  /// Fails if two nodes of a graph define one name, or if a node defines one of `names` (inputs and
   /// initializers).
   mlir::LogicalResult checkNames(const OnnxNodes &nodes, llvm::StringSet<> names,
                                  const SourceLocation &caller) const;
@@ -36,27 +37,30 @@ public:
 
 private:
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
-  void collectUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes, const SourceLocation &caller,
-                          unsigned depth, size_t &visited, MissingOps &missing) const;
+  void collectUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes,
+                          const SourceLocation &caller, unsigned depth, size_t &visited,
+                          MissingOps &missing) const;
   std::string describeTooMany() const;
   mlir::LogicalResult run(llvm::ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope,
                           const SourceLocation &caller);
-  mlir::LogicalResult convert(const onnx::NodeProto &node, OnnxScope &scope, const SourceLocation &place);
+  mlir::LogicalResult convert(const onnx::NodeProto &node, OnnxScope &scope,
+                              const SourceLocation &source);
   mlir::LogicalResult inlineFunction(const onnx::NodeProto &node,
                                      const onnx::FunctionProto &function, OnnxScope &scope,
-                                     const SourceLocation &place);
-  /// The branch of an `If` that its condition, which is known, chooses. It sees the values around
-  /// it and has names of its own.
-  mlir::LogicalResult inlineBranch(OnnxNode &choice, const SourceLocation &place);
+                                     const SourceLocation &source);
+  /// Inlines the branch of an `If` that its condition chooses, which must be known. The branch sees
+  /// outer values, and has its own names.
+  mlir::LogicalResult inlineBranch(OnnxNode &choice, const SourceLocation &source);
   mlir::LogicalResult convertBranch(OnnxNode &choice, const onnx::GraphProto &graph,
-                                    const SourceLocation &place, llvm::SmallVector<mlir::Value> &results);
+                                    const SourceLocation &source,
+                                    llvm::SmallVector<mlir::Value> &results);
 
   mlir::OpBuilder &b;
   OnnxConverterTable table;
-  SourceLocation root; ///< of nodes that nothing is known of: the model's file
+  SourceLocation root; ///< location of nodes without metadata: the model's file
   std::map<std::string, const onnx::FunctionProto *> functions;
   unsigned depth = 0;
-  size_t converted = 0, mostNodes = 0; ///< nodes, in functions too
+  size_t converted = 0, mostNodes = 0; ///< numbers of nodes, those of functions included
 };
 
 } // namespace parashard::import

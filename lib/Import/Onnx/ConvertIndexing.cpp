@@ -1,4 +1,4 @@
-// Rows of tables, places along dims, parts that are written, running sums.
+// Converts table lookups, gathers and scatters, and running sums.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Onnx/Convert.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Rows of a table of any rank, as rows of a matrix.
+/// Takes rows of a table of any rank, as rows of a matrix.
 Value takeRows(OnnxNode &n, Value x, Value indices) {
   SmallVector<int64_t> shape(getShape(indices));
   llvm::append_range(shape, getShape(x).drop_front());
@@ -21,7 +21,7 @@ Value takeRows(OnnxNode &n, Value x, Value indices) {
   return n.reshape(buildRows(n, rows, indices, padding, /*wraps=*/true), shape);
 }
 
-/// x at `indices` along `axis`: their dims take its place.
+/// Takes the elements of x at `indices` along `axis`. The dims of the indices replace this dim.
 LogicalResult convertGather(OnnxNode &n) {
   Value x = n.input(0), indices = n.input(1);
   if (n.failed())
@@ -33,16 +33,17 @@ LogicalResult convertGather(OnnxNode &n) {
   if (axis == 0 && isFloat(x) && getRank(x) > 1 && getRank(indices) > 0)
     return n.set(takeRows(n, x, indices));
   if (!known)
-    return n.fail("takes places along dim " + Twine(axis) +
-                  " that depend on inputs, which is only supported for rows of a table of floats");
-  SmallVector<int64_t> places, shape(getShape(x));
+    return n.fail("gathers along dim " + Twine(axis) +
+                  " at indices that depend on inputs, which is "
+                  "only supported for rows of a table of floats");
+  SmallVector<int64_t> positions, shape(getShape(x));
   for (int64_t i = 0; i < known->size(); ++i) {
-    places.push_back(n.wrapDim(known->getInt(i), shape[axis]));
-    if (places.back() < 0 || places.back() >= shape[axis])
-      return n.fail("takes place " + Twine(known->getInt(i)) + " of a dim of size " +
+    positions.push_back(n.wrapDim(known->getInt(i), shape[axis]));
+    if (positions.back() < 0 || positions.back() >= shape[axis])
+      return n.fail("gathers index " + Twine(known->getInt(i)) + " of a dim of size " +
                     Twine(shape[axis]));
   }
-  Value taken = takeInOrder(n, x, places, axis);
+  Value taken = takeInOrder(n, x, positions, axis);
   shape.erase(shape.begin() + axis);
   ArrayRef<int64_t> inner = getShape(indices);
   shape.insert(shape.begin() + axis, inner.begin(), inner.end());
@@ -55,12 +56,13 @@ LogicalResult convertGatherElements(OnnxNode &n) {
     return failure();
   int64_t dim = n.axis(0, getRank(x));
   if (n.failed() || getRank(index) != getRank(x))
-    return n.fail("has indices of other dims than the tensor");
+    return n.fail("has indices with another number of dims than the tensor");
   Value picked = buildGather(n, x, index, dim);
   return n.failed() ? failure() : n.set(picked);
 }
 
-/// The columns i0, i1, ... of indices, which stand in their last dim; none after a failure.
+/// Splits indices into the columns i0, i1, ..., which are in their last dim. Returns no columns
+/// after a failure.
 SmallVector<Value> splitIndices(OnnxNode &n, Value indices, Value x) {
   SmallVector<Value> parts;
   int64_t last = getRank(indices) - 1, count = last < 0 ? 0 : getShape(indices)[last];
@@ -74,7 +76,7 @@ SmallVector<Value> splitIndices(OnnxNode &n, Value indices, Value x) {
   return parts;
 }
 
-/// x[i0, i1, ...]
+/// Builds x[i0, i1, ...].
 LogicalResult convertGatherND(OnnxNode &n) {
   Value x = n.input(0), indices = n.input(1);
   if (n.failed())
@@ -86,13 +88,13 @@ LogicalResult convertGatherND(OnnxNode &n) {
   return n.failed() ? failure() : n.set(taken);
 }
 
-/// Fails where updates are not written but added, multiplied or compared.
+/// Fails if updates are added, multiplied or compared instead of written.
 void refuseReduction(OnnxNode &n) {
   if (std::string reduction = n.string("reduction", "none"); reduction != "none")
     (void)n.fail("has the reduction '" + reduction + "', which is not supported");
 }
 
-/// x with updates at [i0, i1, ...].
+/// Writes updates into x at [i0, i1, ...].
 LogicalResult convertScatterND(OnnxNode &n) {
   Value x = n.input(0), indices = n.input(1), updates = n.input(2);
   if (!n.failed())
@@ -104,7 +106,8 @@ LogicalResult convertScatterND(OnnxNode &n) {
   return n.failed() ? failure() : n.set(written);
 }
 
-/// x with updates at `index` along one dim; along the others each stands at its own place.
+/// Writes updates into x at `index` along one dim. Along the other dims, each update keeps its
+/// index.
 LogicalResult convertScatterElements(OnnxNode &n) {
   Value x = n.input(0), index = n.input(1), updates = n.input(2);
   if (!n.failed())
@@ -126,7 +129,7 @@ LogicalResult convertCumSum(OnnxNode &n) {
   Value x = n.input(0);
   SmallVector<int64_t> axis = n.integersInput(1);
   if (n.failed() || axis.size() != 1)
-    return n.fail("has no single axis");
+    return n.fail("needs a single axis");
   int64_t dim = n.wrapDim(axis[0], getRank(x));
   if (dim < 0 || dim >= getRank(x))
     return n.fail("has the axis " + Twine(axis[0]) + " out of range");

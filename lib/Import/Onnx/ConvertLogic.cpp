@@ -1,4 +1,4 @@
-// Comparisons and logic.
+// Converts comparisons and logic.
 #include "lib/Import/Onnx/Convert.h"
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Losses over classes.
+// Converts losses over classes.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 #include "lib/Import/Onnx/Metadata.h"
@@ -12,7 +12,8 @@ namespace {
 
 ClassLoss getClassLoss(OnnxNode &n) {
   ClassLoss loss{n.input(0), n.input(1), n.optionalInput(2)};
-  loss.ignore = n.integer("ignore_index", -100); // none is ignored by default: -100 is no class
+  // The default -100 is not a class, so no label is ignored.
+  loss.ignore = n.integer("ignore_index", -100);
   std::string reduction = n.string("reduction", "mean");
   if (reduction != "mean" && reduction != "sum" && reduction != "none")
     (void)n.fail("has the reduction '" + reduction + "'; expected mean, sum or none");
@@ -30,8 +31,8 @@ LogicalResult convertSoftmaxCrossEntropy(OnnxNode &n) {
     std::string text;
     llvm::raw_string_ostream(text) << llvm::format("%g", smoothing);
     emitWarning(n.loc) << "the exporter dropped label_smoothing=" << text
-                       << " from this loss: it trains without; export the model with "
-                          "torch.export.export to train with it";
+                       << " from this loss, which trains without label smoothing; export the model "
+                          "with torch.export.export to keep it";
   }
   if (n.isUsed(1) && n.scope.live.contains(n.node.output(1)) &&
       failed(n.set(1, buildAlongDim<ps::LogSoftmaxOp>(n, loss.logits, 1))))

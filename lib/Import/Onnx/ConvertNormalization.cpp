@@ -1,4 +1,4 @@
-// Norms, softmax and log-softmax.
+// Converts norms, softmax and log-softmax.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -7,8 +7,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Fails where statistics are wanted in less than f32, in which they are computed here (f64: of
-/// f64).
+/// Fails if statistics are requested in another type than the one used here: f32, or f64 for f64.
 void checkStashType(OnnxNode &n, Value x) {
   constexpr int64_t kFloat = 1, kDouble = 11;
   int64_t type = n.integer("stash_type", kFloat);
@@ -17,7 +16,7 @@ void checkStashType(OnnxNode &n, Value x) {
                  ", which is not supported; export it with stash_type = 1");
 }
 
-/// The number of last dims from `axis` on.
+/// Returns the number of dims from `axis` on.
 int64_t countNormalized(OnnxNode &n, Value x) { return getRank(x) - n.axis(-1, getRank(x)); }
 
 LogicalResult convertLayerNormalization(OnnxNode &n) {
@@ -54,17 +53,17 @@ template <typename Op> LogicalResult convertSoftmax(OnnxNode &n) {
   return n.failed() ? failure() : n.set(buildAlongDim<Op>(n, x, dim));
 }
 
-/// By running statistics, as in evaluation, or by those of the batch.
+/// Converts a batch norm with running statistics, as in evaluation, or with those of the batch.
 LogicalResult convertBatchNormalization(OnnxNode &n) {
   SmallVector<Value> in = n.inputs();
   if (n.failed() || in.size() != 5)
-    return n.fail("has other operands than x, scale, bias, mean and variance");
+    return n.fail("needs the operands x, scale, bias, mean and variance");
   BatchNorm norm{in[0], in[1], in[2], in[3], in[4], n.number("epsilon", 1e-5)};
   norm.isTraining = n.integer("training_mode", 0);
   n.haveNoEffect({"momentum"}); // of the running statistics, which nothing may read
   if (norm.isTraining && failed(n.onlyResults(1, "new running statistics, with training_mode = 1")))
     return failure();
-  if (norm.isTraining) // by the batch in every mode: there is no other form
+  if (norm.isTraining) // uses batch statistics in every mode, since the file has no other form
     norm.runningMean = norm.runningVariance = Value();
   BatchNormResult built = buildBatchNorm(n, norm);
   return n.failed() ? failure() : n.set(built.result);
@@ -73,13 +72,14 @@ LogicalResult convertBatchNormalization(OnnxNode &n) {
 LogicalResult convertInstanceNormalization(OnnxNode &n) {
   Value x = n.input(0), weight = n.input(1), bias = n.input(2);
   if (n.failed() || getRank(x) < 3)
-    return n.fail("is of " + debugString(x.getType()) + "; expected batch, channels and space");
+    return n.fail("has the operand type " + debugString(x.getType()) +
+                  "; expected batch, channels and space");
   Value y = buildGroupNorm(n, x, getShape(x)[1], n.number("epsilon", 1e-5));
   y = applyToChannels(n, y, weight, bias);
   return n.failed() ? failure() : n.set(y);
 }
 
-/// One element for each group as one for each of its channels.
+/// Repeats the element of each group for each of the group's channels.
 Value repeatOverGroups(OnnxNode &n, Value vector, int64_t channels) {
   if (getRank(vector) != 1 || getShape(vector)[0] < 1 || channels % getShape(vector)[0] != 0) {
     (void)n.fail("has " + debugString(vector.getType()) + " for the groups of " + Twine(channels) +
@@ -91,11 +91,13 @@ Value repeatOverGroups(OnnxNode &n, Value vector, int64_t channels) {
   return n.reshape(vector, {channels});
 }
 
-/// Scale and bias have one element a group before opset 21, and one a channel from then on.
+/// Converts a group norm. Scale and bias have one element per group before opset 21, and one per
+/// channel since then.
 LogicalResult convertGroupNormalization(OnnxNode &n) {
   Value x = n.input(0), weight = n.input(1), bias = n.input(2);
   if (n.failed() || getRank(x) < 2)
-    return n.fail("is of " + debugString(x.getType()) + "; expected batch and channels");
+    return n.fail("has the operand type " + debugString(x.getType()) +
+                  "; expected batch and channels");
   checkStashType(n, x);
   if (n.getOpset() < 21) {
     weight = repeatOverGroups(n, weight, getShape(x)[1]);

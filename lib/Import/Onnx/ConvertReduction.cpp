@@ -1,4 +1,4 @@
-// Reductions over dims, and places of extremes.
+// Converts reductions over dims, argmax and argmin.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -7,7 +7,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// The dims that a node reduces: all where none are given, unless it says that this means none.
+/// Returns the dims that a node reduces. Without dims these are all dims, unless
+/// `noop_with_empty_axes` is set.
 SmallVector<int64_t> getDims(OnnxNode &n, Value x) {
   SmallVector<int64_t> dims = n.wrapDims(n.integersOf("axes", 1), getRank(x));
   bool emptyIsNone = n.integer("noop_with_empty_axes", 0);
@@ -24,7 +25,7 @@ Value square(OnnxNode &n, Value x) { return n.make<ps::MulOp>(x, x); }
 Value logarithm(OnnxNode &n, Value x) { return n.make<ps::LogOp>(x); }
 Value root(OnnxNode &n, Value x) { return n.make<ps::SqrtOp>(x); }
 
-/// A reduction of what `kBefore` makes of each element; `kAfter` is done to the results.
+/// Converts a reduction: applies `kBefore` to each element and `kAfter` to the results.
 template <ps::ReductionKind kKind, Value (*kBefore)(OnnxNode &, Value) = none,
           Value (*kAfter)(OnnxNode &, Value) = none>
 LogicalResult convertReduce(OnnxNode &n) {
@@ -76,17 +77,17 @@ LogicalResult convertProduct(OnnxNode &n) {
   return n.set(n.reduce(ps::ReductionKind::Sum, x, dims, n.integer("keepdims", 1)));
 }
 
-template <ps::ReductionKind kKind> LogicalResult convertLocation(OnnxNode &n) {
+template <ps::ReductionKind kKind> LogicalResult convertExtremumIndex(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed())
     return failure();
   if (n.integer("select_last_index", 0))
-    return n.fail("takes the last of equal places, which is not supported");
+    return n.fail("has select_last_index = 1, which is not supported");
   int64_t dim = n.axis(0, getRank(x));
   if (n.failed())
     return failure();
-  Value place = findExtremumIndex(n, x, dim, kKind);
-  return n.set(n.reduce(ps::ReductionKind::Sum, place,
+  Value index = findExtremumIndex(n, x, dim, kKind);
+  return n.set(n.reduce(ps::ReductionKind::Sum, index,
                         n.integer("keepdims", 1) ? SmallVector<int64_t>() : SmallVector{dim},
                         false));
 }
@@ -104,8 +105,8 @@ void addOnnxReductionConverters(OnnxConverterTable &table) {
   table["ReduceLogSumExp"] = convertLogSumExp;
   table["ReduceMean"] = convertMean;
   table["ReduceProd"] = convertProduct;
-  table["ArgMax"] = convertLocation<ps::ReductionKind::Max>;
-  table["ArgMin"] = convertLocation<ps::ReductionKind::Min>;
+  table["ArgMax"] = convertExtremumIndex<ps::ReductionKind::Max>;
+  table["ArgMin"] = convertExtremumIndex<ps::ReductionKind::Min>;
 }
 
 } // namespace parashard::import

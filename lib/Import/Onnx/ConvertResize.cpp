@@ -1,4 +1,4 @@
-// Resizing: nearest elements and linear interpolation.
+// Converts resizing with nearest elements or linear interpolation.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 #include "llvm/ADT/StringExtras.h"
@@ -9,15 +9,16 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// One dim: `out` places over `in` elements, `factor` places an element.
+/// Resizes one dim from `in` to `out` elements, `factor` output elements per input element.
 struct Resize {
   int64_t dim = 0, in = 1, out = 1;
   double factor = 1;
 };
 
-/// Where a place of the result lies among the elements, by "coordinate_transformation_mode".
-double getPosition(const Resize &resize, StringRef transformation, int64_t place) {
-  double at = double(place), in = double(resize.in), out = double(resize.out);
+/// Returns the position of an output element among the input elements, by
+/// "coordinate_transformation_mode".
+double getPosition(const Resize &resize, StringRef transformation, int64_t index) {
+  double at = double(index), in = double(resize.in), out = double(resize.out);
   if (transformation == "asymmetric")
     return at / resize.factor;
   if (transformation == "align_corners")
@@ -30,7 +31,7 @@ double getPosition(const Resize &resize, StringRef transformation, int64_t place
   return middle;
 }
 
-/// The element nearest to a position, by "nearest_mode".
+/// Returns the element nearest to a position, by "nearest_mode".
 int64_t roundPosition(double position, StringRef mode, int64_t in) {
   double rounded = mode == "floor"               ? std::floor(position)
                    : mode == "ceil"              ? std::ceil(position)
@@ -39,7 +40,7 @@ int64_t roundPosition(double position, StringRef mode, int64_t in) {
   return int64_t(std::clamp(rounded, 0.0, double(in - 1)));
 }
 
-/// Sizes, or factors, of the dims that a node resizes: the inputs `scales` and `sizes`.
+/// Reads the sizes or factors of the resized dims from the inputs `scales` and `sizes`.
 class ResizeReader {
 public:
   ResizeReader(OnnxNode &n, Value x) : n(n), x(x) {
@@ -49,7 +50,7 @@ public:
     for (auto [i, dim] : llvm::enumerate(dims))
       if (dim < 0 || dim >= getRank(x) || llvm::is_contained(ArrayRef(dims).take_front(i), dim))
         (void)n.fail("resizes a dim that " + debugString(x.getType()) +
-                     " does not have, or one twice");
+                     " does not have, or one dim twice");
   }
 
   SmallVector<Resize> readSizes(unsigned input) {
@@ -64,7 +65,7 @@ public:
     return resizes;
   }
 
-  /// A result has as many places as fit, in f32.
+  /// Reads factors. The result has as many elements as fit, computed in f32.
   SmallVector<Resize> readFactors(unsigned input) {
     std::optional<ps::Tensor> factors = n.constantInput(input);
     SmallVector<Resize> resizes;
@@ -73,7 +74,7 @@ public:
     for (auto [i, dim] : llvm::enumerate(dims)) {
       double factor = factors->get(i);
       if (!(factor > 0 && factor <= INT32_MAX)) {
-        (void)n.fail("has the factor " + debugFactor(factor) + "; expected one above 0");
+        (void)n.fail("has the factor " + debugFactor(factor) + "; expected a factor above 0");
         return {};
       }
       int64_t in = getShape(x)[dim];
@@ -89,7 +90,7 @@ private:
     return !n.failed();
   }
   static std::string debugFactor(double factor) { return std::to_string(factor); }
-  /// Dims that stay as they are need nothing.
+  /// Adds a resize; ignores dims that stay unchanged.
   void add(SmallVector<Resize> &resizes, const Resize &resize) {
     if (resize.in == resize.out && resize.factor == 1)
       return;
@@ -102,7 +103,7 @@ private:
   SmallVector<int64_t> dims;
 };
 
-/// Fails where an attribute has a value other than those listed.
+/// Fails if an attribute has a value that is not listed.
 void checkChoice(OnnxNode &n, StringRef name, StringRef value, ArrayRef<StringRef> known) {
   if (!llvm::is_contained(known, value))
     (void)n.fail("has the " + name + " '" + value + "', which is not supported; expected " +
@@ -115,8 +116,8 @@ Value resizeDim(OnnxNode &n, Value x, const Resize &resize, StringRef mode,
   if (mode == "nearest" && transformation == "asymmetric" && rounding == "floor")
     return resizeNearest(n, x, resize.dim, findNearest(resize.in, resize.out, 1 / resize.factor));
   SmallVector<double> positions;
-  for (int64_t place = 0; place < resize.out; ++place)
-    positions.push_back(getPosition(resize, transformation, place));
+  for (int64_t index = 0; index < resize.out; ++index)
+    positions.push_back(getPosition(resize, transformation, index));
   if (mode == "linear")
     return resizeLinear(n, x, resize.dim, positions);
   return resizeNearest(n, x, resize.dim, llvm::map_to_vector(positions, [&](double position) {
@@ -124,7 +125,7 @@ Value resizeDim(OnnxNode &n, Value x, const Resize &resize, StringRef mode,
                        }));
 }
 
-/// Along one dim after the other.
+/// Resizes one dim after the other.
 LogicalResult convertResize(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed())
@@ -141,12 +142,13 @@ LogicalResult convertResize(OnnxNode &n) {
               {"stretch"});
   if (n.integer("antialias", 0))
     return n.fail("has antialias = 1, which is not supported");
-  // These belong to cubic interpolation and to crops (with the input `roi`), which are refused. An
-  // element outside has the value of the nearest one: linear weights are the same without it.
+  // These attributes belong to cubic interpolation and to crops (with the input `roi`), which are
+  // not supported. Elements outside take the value of the nearest element, so linear weights do not
+  // need `exclude_outside`.
   n.haveNoEffect({"cubic_coeff_a", "extrapolation_value", "exclude_outside"});
   (void)n.has(1);
   if (!isFloat(x))
-    return n.fail("is of " + debugString(x.getType()) +
+    return n.fail("has the operand type " + debugString(x.getType()) +
                   ", which is not supported; expected floats");
   if (n.failed())
     return failure();

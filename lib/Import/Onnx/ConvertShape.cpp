@@ -1,4 +1,4 @@
-// Ops that only say where an element comes from, sizes, and sequences of tensors.
+// Converts data movement, sizes, and sequences of tensors.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -7,18 +7,19 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// `dims` as the shape of `x`: -1 is what is left, 0 copies (unless `zeroIsZero`).
+/// Reshapes x. In the shape, -1 is computed from the other sizes, and 0 copies the size of x
+/// (unless `allowzero`).
 LogicalResult convertReshape(OnnxNode &n) {
   Value x = n.input(0);
   SmallVector<int64_t> shape = n.integersInput(1);
   if (n.failed())
     return failure();
   if (llvm::any_of(shape, [](int64_t size) { return size > INT32_MAX || size < -1; }))
-    return n.fail("has a shape with a size below -1, or of more than 2^31");
-  bool zeroIsZero = n.integer("allowzero", 0);
+    return n.fail("has a shape with a size below -1, or above 2^31");
+  bool allowZero = n.integer("allowzero", 0);
   int64_t known = 1, open = -1;
   for (auto [i, size] : llvm::enumerate(shape)) {
-    if (size == 0 && !zeroIsZero && int64_t(i) < getRank(x))
+    if (size == 0 && !allowZero && int64_t(i) < getRank(x))
       size = getShape(x)[i];
     if (size < 0)
       open = i;
@@ -31,7 +32,7 @@ LogicalResult convertReshape(OnnxNode &n) {
   if (llvm::any_of(shape, [](int64_t size) { return size < 0; }) ||
       llvm::product_of(shape) != count)
     return n.fail("reshapes " + debugString(x.getType()) +
-                  " to another number of elements: a size in the model is fixed that must follow a "
+                  " to another number of elements: the model fixes a size that should follow a "
                   "dim given by --dim or --batch");
   return n.set(n.reshape(x, shape));
 }
@@ -88,7 +89,7 @@ LogicalResult convertTranspose(OnnxNode &n) {
   SmallVector<int64_t> sorted(permutation);
   llvm::sort(sorted);
   if (sorted != llvm::to_vector(llvm::seq<int64_t>(0, getRank(x))))
-    return n.fail("has a 'perm' that is no order of its dims");
+    return n.fail("has a 'perm' that is not a permutation of its dims");
   return n.set(n.transpose(x, permutation));
 }
 
@@ -106,14 +107,14 @@ LogicalResult convertExpand(OnnxNode &n) {
   return n.failed() ? failure() : n.set(x);
 }
 
-/// Fails unless the tensors agree in all but one dim.
-bool checkAlike(OnnxNode &n, ArrayRef<Value> parts, int64_t dim) {
+/// Fails unless the tensors have the same types in all but one dim.
+bool checkSameTypes(OnnxNode &n, ArrayRef<Value> parts, int64_t dim) {
   for (Value part : parts) {
-    bool alike = getRank(part) == getRank(parts[0]) && getElement(part) == getElement(parts[0]);
-    for (int64_t i = 0; alike && i < getRank(part); ++i)
-      alike = i == dim || getShape(part)[i] == getShape(parts[0])[i];
-    if (!alike) {
-      (void)n.fail("joins " + debugString(parts[0].getType()) + " and " +
+    bool same = getRank(part) == getRank(parts[0]) && getElement(part) == getElement(parts[0]);
+    for (int64_t i = 0; same && i < getRank(part); ++i)
+      same = i == dim || getShape(part)[i] == getShape(parts[0])[i];
+    if (!same) {
+      (void)n.fail("concatenates " + debugString(parts[0].getType()) + " and " +
                    debugString(part.getType()) + " along dim " + Twine(dim));
       return false;
     }
@@ -126,12 +127,12 @@ LogicalResult convertConcat(OnnxNode &n) {
   if (n.failed() || parts.empty())
     return n.fail("has no inputs");
   int64_t dim = n.axis(0, getRank(parts[0]));
-  if (n.failed() || !checkAlike(n, parts, dim))
+  if (n.failed() || !checkSameTypes(n, parts, dim))
     return failure();
   return n.set(n.concat(parts, dim));
 }
 
-/// The places start, start + step, ... before `end`, as Python's slices take them.
+/// Takes the elements start, start + step, ... before `end`, like Python's slices.
 Value takeRange(OnnxNode &n, Value x, int64_t dim, int64_t start, int64_t end, int64_t step) {
   int64_t size = getShape(x)[dim];
   auto clamp = [&](int64_t at, int64_t least, int64_t most) {
@@ -142,10 +143,10 @@ Value takeRange(OnnxNode &n, Value x, int64_t dim, int64_t start, int64_t end, i
     return n.slice(x, dim, start, end, step);
   }
   start = clamp(start, 0, size - 1), end = clamp(end, -1, size - 1);
-  SmallVector<int64_t> places;
+  SmallVector<int64_t> indices;
   for (int64_t at = start; at > end; at += step)
-    places.push_back(at);
-  return takeInOrder(n, x, places, dim);
+    indices.push_back(at);
+  return takeInOrder(n, x, indices, dim);
 }
 
 LogicalResult convertSlice(OnnxNode &n) {
@@ -170,7 +171,8 @@ LogicalResult convertSlice(OnnxNode &n) {
   return n.failed() ? failure() : n.set(x);
 }
 
-/// The sizes of `count` parts of `size`: equal ones, the last one smaller.
+/// Returns the sizes of parts of `part` elements each; the last part may be smaller. Example: 7 and
+/// 3 give 3, 3, 1.
 SmallVector<int64_t> splitEvenly(int64_t size, int64_t part) {
   SmallVector<int64_t> sizes;
   for (int64_t at = 0; at < size; at += part)
@@ -209,8 +211,7 @@ LogicalResult convertSplit(OnnxNode &n) {
                         std::max<int64_t>(1, llvm::divideCeil(getShape(x)[dim], count)));
   if (sizes.size() != n.getNumResults())
     return n.fail("splits a dim of size " + Twine(getShape(x)[dim]) + " into " +
-                  Twine(sizes.size()) + " parts, which are " + Twine(n.getNumResults()) +
-                  " results");
+                  Twine(sizes.size()) + " parts, but has " + Twine(n.getNumResults()) + " results");
   for (auto [i, part] : llvm::enumerate(takeParts(n, x, dim, sizes)))
     if (failed(n.set(i, part)))
       return failure();
@@ -261,7 +262,7 @@ LogicalResult convertPad(OnnxNode &n) {
   SmallVector<int64_t> padded(getShape(x));
   for (int64_t dim = 0; dim < rank; ++dim)
     if (std::min(low[dim], high[dim]) < -INT32_MAX || std::max(low[dim], high[dim]) > INT32_MAX)
-      return n.fail("pads by more than 2^31 places");
+      return n.fail("pads by more than 2^31 elements");
     else
       padded[dim] += low[dim] + high[dim];
   if (!n.checkShape(padded))
@@ -269,7 +270,7 @@ LogicalResult convertPad(OnnxNode &n) {
   return n.set(buildPad(n, x, low, high, *value));
 }
 
-/// [N, C, H, W] whose channels and blocks of places are exchanged; fails where they make none.
+/// Fails unless x is [N, C, H, W], and its channels or its blocks of elements can be split.
 bool checkBlocks(OnnxNode &n, Value x, int64_t block, bool toSpace) {
   bool fits = getRank(x) == 4 && block >= 1 && block <= INT16_MAX;
   if (fits)
@@ -280,7 +281,8 @@ bool checkBlocks(OnnxNode &n, Value x, int64_t block, bool toSpace) {
   return fits;
 }
 
-/// The order of channels and the elements of a block: "DCR" has the block first, "CRD" last.
+/// Returns the order of channels and the elements of a block: "DCR" has the block first, "CRD"
+/// last.
 std::string getBlockMode(OnnxNode &n) {
   std::string mode = n.string("mode", "DCR");
   if (mode != "DCR" && mode != "CRD")
@@ -366,12 +368,13 @@ LogicalResult convertSplitToSequence(OnnxNode &n) {
 
 LogicalResult convertSequenceAt(OnnxNode &n) {
   const SmallVector<Value> *values = n.sequence(0);
-  SmallVector<int64_t> place = n.integersInput(1);
-  if (n.failed() || place.size() != 1)
-    return n.fail("has no single position");
-  int64_t at = n.wrapDim(place[0], values->size());
+  SmallVector<int64_t> position = n.integersInput(1);
+  if (n.failed() || position.size() != 1)
+    return n.fail("needs a single position");
+  int64_t at = n.wrapDim(position[0], values->size());
   if (at < 0 || at >= int64_t(values->size()))
-    return n.fail("takes place " + Twine(place[0]) + " of a sequence of " + Twine(values->size()));
+    return n.fail("takes element " + Twine(position[0]) + " of a sequence of " +
+                  Twine(values->size()));
   return n.set((*values)[at]);
 }
 
@@ -384,7 +387,7 @@ LogicalResult convertConcatFromSequence(OnnxNode &n) {
   SmallVector<Value> parts(*values);
   bool isNew = n.integer("new_axis", 0);
   int64_t dim = n.axis(0, getRank(parts[0]) + isNew);
-  if (n.failed() || !checkAlike(n, parts, isNew ? -1 : dim))
+  if (n.failed() || !checkSameTypes(n, parts, isNew ? -1 : dim))
     return failure();
   if (isNew)
     for (Value &part : parts) {

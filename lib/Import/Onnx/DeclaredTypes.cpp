@@ -1,4 +1,4 @@
-// Compares declared types of values with computed ones.
+// Compares the declared types of values with the computed ones.
 #include "lib/Import/Onnx/DeclaredTypes.h"
 #include "mlir/IR/Diagnostics.h"
 
@@ -8,7 +8,7 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// A declared type. Sizes that are symbols are dynamic.
+/// A declared type. Symbolic sizes are dynamic.
 struct DeclaredType {
   int32_t dtype = 0; ///< 0: not declared
   std::optional<SmallVector<int64_t>> shape;
@@ -27,7 +27,7 @@ std::optional<DeclaredType> readType(const onnx::ValueInfoProto &value) {
   return declared;
 }
 
-/// "float32 [2, ?]"
+/// Formats a declared type. Example: "float32 [2, ?]".
 std::string describe(const DeclaredType &declared) {
   std::string text = getOnnxDtypeName(declared.dtype);
   if (!declared.shape)
@@ -72,7 +72,8 @@ LogicalResult checkDeclaredTypes(const onnx::GraphProto &graph, const OnnxScope 
       emitWarning(value.getLoc())
           << "the file declares '" << info.name() << "' as " << describe(*declared)
           << ", and the graph computes " << type
-          << ", which is taken; export the model with the dim as a dynamic one to avoid this";
+          << ", which is used; export the model with this dim as a dynamic one to avoid the "
+             "warning";
     }
   return success();
 }

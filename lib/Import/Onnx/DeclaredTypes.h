@@ -1,4 +1,4 @@
-// The types that an ONNX file declares for values, compared with those that the importer computes.
+// Compares the types that an ONNX file declares for values with those that the importer computes.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_DECLAREDTYPES_H
 #define PARASHARD_LIB_IMPORT_ONNX_DECLAREDTYPES_H
 
@@ -6,9 +6,9 @@
 
 namespace parashard::import {
 
-/// Fails where an output or an intermediate value of the graph is declared with another element
-/// type or number of dims than it has. Sizes of dims that differ are a warning: exporters write
-/// those of the example where only the inputs' dims are dynamic.
+/// Fails if an output or an intermediate value is declared with another element type or number of
+/// dims than it has. Different dim sizes are a warning, because exporters write those of the
+/// example if only the inputs' dims are dynamic.
 mlir::LogicalResult checkDeclaredTypes(const onnx::GraphProto &graph, const OnnxScope &scope);
 
 } // namespace parashard::import

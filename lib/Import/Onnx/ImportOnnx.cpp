@@ -16,7 +16,7 @@ namespace parashard {
 namespace import {
 namespace {
 
-/// A dim's name as a symbol that --dim takes: other characters become '_'.
+/// Returns a dim's name as a symbol for --dim. Replaces other characters by '_'.
 std::string getSymbolName(StringRef name) {
   std::string symbol;
   for (char c : name)
@@ -24,14 +24,14 @@ std::string getSymbolName(StringRef name) {
   return symbol.empty() || isDigit(symbol[0]) ? "d" + symbol : symbol;
 }
 
-Size getSize(const onnx::TensorShapeProto::Dimension &dim, StringRef input, int place) {
+Size getSize(const onnx::TensorShapeProto::Dimension &dim, StringRef input, int index) {
   Size size;
   if (dim.has_dim_value() && dim.dim_value() >= 0) {
     size.value = dim.dim_value();
     return size;
   }
   size.hasHint = false;
-  size.expression = dim.dim_param().empty() ? getSymbolName((input + "_" + Twine(place)).str())
+  size.expression = dim.dim_param().empty() ? getSymbolName((input + "_" + Twine(index)).str())
                                             : getSymbolName(dim.dim_param());
   return size;
 }
@@ -70,26 +70,26 @@ private:
     for (const onnx::ValueInfoProto &input : model.getGraph().input())
       if (!names.insert(input.name()).second)
         return emitError(loc) << "two inputs of the model are named '" << input.name()
-                              << "'; give each one a name of its own";
+                              << "'; give each one a unique name";
     llvm::StringSet<> outputNames;
     for (const std::string &output : outputs)
       if (!outputNames.insert(output).second)
         return emitError(loc) << "two outputs of the model are named '" << output
-                              << "'; give each one a name of its own";
+                              << "'; give each one a unique name";
     for (const OnnxTensor &tensor : model.getTensors())
       names.insert(tensor.name);
     return converter.checkNames(model.getGraph().node(), std::move(names));
   }
 
-  /// The inputs that have no initializer (old files list those too), as the binding of sizes sees
-  /// them.
+  /// Reads the inputs without an initializer (old files list initializers as inputs), in the form
+  /// that the binding of sizes expects.
   LogicalResult readInputs(ExportedProgram &program) {
     for (const onnx::ValueInfoProto &input : model.getGraph().input()) {
       if (model.find(input.name()))
         continue;
       if (!input.type().has_tensor_type() || !input.type().tensor_type().has_shape())
         return emitError(loc) << "input '" << input.name()
-                              << "' is no tensor with a known number of dims";
+                              << "' is not a tensor with a known number of dims";
       const onnx::TypeProto::Tensor &type = input.type().tensor_type();
       if (!getOnnxElementType(type.elem_type(), b.getContext()))
         return emitError(loc) << "input '" << input.name() << "' has the dtype "
@@ -164,7 +164,7 @@ private:
     for (const std::string &name : outputs) {
       Value value = scope.values.lookup(name);
       if (!value)
-        return emitError(loc) << "output '" << name << "' is no tensor that the graph defines";
+        return emitError(loc) << "output '" << name << "' is not a tensor that the graph defines";
       results.push_back(value);
     }
     if (results.empty())

@@ -5,7 +5,7 @@ using namespace llvm;
 
 namespace parashard::import {
 
-/// The strings of a Python list: "['', 'blocks.0', 'linear']".
+/// Returns the strings of a Python list such as "['', 'blocks.0', 'linear']".
 static SmallVector<StringRef> parseNames(StringRef list) {
   SmallVector<StringRef> names;
   while (!list.empty()) {
@@ -21,22 +21,23 @@ static SmallVector<StringRef> parseNames(StringRef list) {
   return names;
 }
 
-SourceLocation getPlace(const onnx::NodeProto &node, const SourceLocation &caller) {
-  SourceLocation place;
+SourceLocation getSourceLocation(const onnx::NodeProto &node, const SourceLocation &caller) {
+  SourceLocation source;
   // The module's path, outermost first, then the node's own name.
   SmallVector<StringRef> scopes = parseNames(getMetadata(node, "pkg.torch.onnx.name_scopes"));
   if (scopes.size() >= 2)
-    place.modulePath = scopes[scopes.size() - 2].str();
-  readStackTrace(getMetadata(node, "pkg.torch.onnx.stack_trace"), place);
-  if (place.file.empty() && place.modulePath.empty() && scopes.empty())
+    source.modulePath = scopes[scopes.size() - 2].str();
+  readStackTrace(getMetadata(node, "pkg.torch.onnx.stack_trace"), source);
+  if (source.file.empty() && source.modulePath.empty() && scopes.empty())
     return caller;
-  if (place.file.empty())
-    std::tie(place.file, place.line) = std::tie(caller.file, caller.line);
-  return place;
+  if (source.file.empty())
+    std::tie(source.file, source.line) = std::tie(caller.file, caller.line);
+  return source;
 }
 
-/// "... call_function[target=torch.ops.aten.cross_entropy_loss.default](args = (%logits, %labels,
-/// None, 1, -100, 0.1), kwargs = {})"
+/// Returns the call that a node was exported from. Example: "...
+/// call_function[target=torch.ops.aten. cross_entropy_loss.default](args = (%logits, %labels, None,
+/// 1, -100, 0.1), kwargs = {})".
 static StringRef getCall(const onnx::NodeProto &node) {
   return getMetadata(node, "pkg.torch.onnx.fx_node");
 }
@@ -46,19 +47,19 @@ bool isFusedBatchNorm(const onnx::NodeProto &node) {
          getCall(node).split("target=").second.split('(').first.contains("batch_norm");
 }
 
-/// An argument of `op`, by its place or its name, where that is what a node was made of; else
-/// empty.
-static StringRef getArgument(const onnx::NodeProto &node, StringRef op, unsigned place,
+/// Returns an argument of `op`, by its position or its name, if the node was exported from that op;
+/// else "".
+static StringRef getArgument(const onnx::NodeProto &node, StringRef op, unsigned position,
                              StringRef name) {
   StringRef call = getCall(node);
   if (!call.contains(("torch.ops.aten." + op + ".").str()))
     return "";
-  auto [byPlace, byName] = call.split("args = (").second.split("), kwargs");
+  auto [byPosition, byName] = call.split("args = (").second.split("), kwargs");
   SmallVector<StringRef> arguments;
-  byPlace.split(arguments, ", ");
-  StringRef given =
-      arguments.size() > place ? arguments[place] : byName.split((name + ": ").str()).second;
-  return given.take_until([](char c) { return c == ',' || c == '}'; }).trim();
+  byPosition.split(arguments, ", ");
+  StringRef argument =
+      arguments.size() > position ? arguments[position] : byName.split((name + ": ").str()).second;
+  return argument.take_until([](char c) { return c == ',' || c == '}'; }).trim();
 }
 
 double getLabelSmoothing(const onnx::NodeProto &node) {
@@ -73,14 +74,15 @@ std::optional<int64_t> getPaddingIndex(const onnx::NodeProto &node) {
   return isGiven && index >= 0 ? std::optional(index) : std::nullopt;
 }
 
-/// "p_head_weight: PARAMETER target='head.weight'", "b_mask: BUFFER target='mask' persistent=False"
+/// Reads a line such as "p_head_weight: PARAMETER target='head.weight'" or "b_mask: BUFFER
+/// target='mask' persistent=False".
 static void readSignatureLine(StringRef line, Signature &signature) {
   StringRef rest = line.split(": ").second;
   auto [kind, target] = rest.split(" target='");
   if (target.empty())
     return;
   StringRef name = target.split('\'').first;
-  // Inputs come first; an output that is the new value of a buffer names it again.
+  // Inputs come first. An output that is the new value of a buffer repeats its name.
   signature.kinds.try_emplace(name, kind.trim().str());
   if (target.ends_with("persistent=False"))
     signature.transient.insert(name);
@@ -88,7 +90,7 @@ static void readSignatureLine(StringRef line, Signature &signature) {
     signature.parameters.push_back(name.str());
 }
 
-/// Running statistics, which no file marks, are buffers.
+/// Marks running statistics, which no file marks, as buffers.
 static void addStatistics(const onnx::GraphProto &graph, Signature &signature) {
   for (const onnx::NodeProto &node : graph.node())
     if (node.op_type() == "BatchNormalization" && node.input_size() == 5)
@@ -96,7 +98,7 @@ static void addStatistics(const onnx::GraphProto &graph, Signature &signature) {
         signature.kinds.try_emplace(node.input(input), "BUFFER");
 }
 
-/// Sizes and factors are no parameters, though they may be floats.
+/// Marks sizes and factors as constants. They may be floats, but are not parameters.
 static void addFactors(const onnx::GraphProto &graph, Signature &signature) {
   for (const onnx::NodeProto &node : graph.node())
     if (node.op_type() == "Resize")

@@ -1,5 +1,4 @@
-// What torch's exporter writes beside the graph: where nodes come from, and what initializers were
-// in the model.
+// Reads the metadata of torch's exporter: source locations of nodes, and kinds of initializers.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_METADATA_H
 #define PARASHARD_LIB_IMPORT_ONNX_METADATA_H
 
@@ -11,28 +10,28 @@
 
 namespace parashard::import {
 
-/// The module path and Python line of a node; `caller` where the node has none of its own.
-SourceLocation getPlace(const onnx::NodeProto &node, const SourceLocation &caller);
+/// Returns the module path and Python line of a node, or `caller` if the node has neither.
+SourceLocation getSourceLocation(const onnx::NodeProto &node, const SourceLocation &caller);
 
-/// The label smoothing that a loss was called with in the model; 0: none, or not known.
+/// Returns the label smoothing of a loss in the model; 0 if there is none, or if it is not known.
 double getLabelSmoothing(const onnx::NodeProto &node);
 
-/// The row of its table that an embedding of the model treats as padding: it gets no gradient.
+/// Returns the row that an embedding of the model treats as padding. This row gets no gradient.
 std::optional<int64_t> getPaddingIndex(const onnx::NodeProto &node);
 
-/// Whether a product has taken the place of a batch norm of the model.
+/// Returns true if the optimizer fused a batch norm of the model into this node.
 bool isFusedBatchNorm(const onnx::NodeProto &node);
 
-/// What the model says about its own state.
+/// The metadata about the model's state.
 struct Signature {
-  /// False for files without this metadata (other exporters): nothing is known but what the running
-  /// statistics of batch norms are.
+  /// False for files without this metadata, from other exporters. Then only the running statistics
+  /// of batch norms are known.
   bool isKnown = false;
   /// "PARAMETER", "BUFFER", ... by the name in the model.
   llvm::StringMap<std::string> kinds;
   /// Buffers that the model does not save.
   llvm::StringSet<> transient;
-  /// All parameters of the model in its order, whether the file has them or not.
+  /// All parameters of the model in its order, including those that are not in the file.
   std::vector<std::string> parameters;
 };
 Signature readSignature(const onnx::GraphProto &graph);

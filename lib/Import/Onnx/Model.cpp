@@ -1,5 +1,5 @@
-// Opens an `.onnx` file: cuts its initializers out of the message, so that only the graph is
-// parsed, and finds their bytes, in the file or in files beside it.
+// Opens an `.onnx` file. Cuts its initializers out of the message, so that only the graph is
+// parsed, and locates their bytes in the file or in external data files.
 #include "lib/Import/Onnx/Model.h"
 #include "lib/Import/Onnx/UnreadFields.h"
 #include "lib/Import/Onnx/Wire.h"
@@ -22,7 +22,7 @@ static constexpr unsigned kTensorFloats = 4, kTensorRaw = 9, kTensorDoubles = 10
 /// Bytes of a tensor that were cut out of its message.
 struct OnnxModel::Chunk {
   StringRef bytes;
-  unsigned count = 0; ///< of cut fields; more than one is no single array
+  unsigned count = 0; ///< number of cut fields; several are not a single array
 };
 
 std::string getOnnxDtypeName(int32_t dtype) {
@@ -60,7 +60,7 @@ unsigned getOnnxElementSize(int32_t dtype) {
   }
 }
 
-/// The bytes that dims and dtype ask for; nothing when no tensor has such dims.
+/// Returns the number of bytes for dims and dtype; nullopt if the dims are impossible.
 static std::optional<uint64_t> countBytes(ArrayRef<int64_t> dims, int32_t dtype) {
   if (!isPossibleShape(dims))
     return std::nullopt;
@@ -76,7 +76,7 @@ static void append(std::vector<char> &bytes, const Field &field) {
   }
 }
 
-/// The elements that stand in the typed fields, or `raw`.
+/// Returns the elements in the typed fields, or in `raw_data`.
 static std::vector<char> collectBytes(const onnx::TensorProto &t) {
   std::vector<char> bytes(t.raw_data().begin(), t.raw_data().end());
   append<float>(bytes, t.float_data());
@@ -108,7 +108,7 @@ static Error checkSize(const onnx::TensorProto &t, uint64_t size) {
   if (!expected)
     return createStringError("tensor '" + t.name() + "' has an impossible shape");
   if (*expected != size)
-    return createStringError(formatv("tensor '{0}' needs {1} bytes by its shape and has {2}; "
+    return createStringError(formatv("tensor '{0}' needs {1} bytes by its shape, but has {2}; "
                                      "export it again",
                                      t.name(), *expected, size)
                                  .str());
@@ -184,10 +184,11 @@ Error OnnxModel::read() {
     appendField(slim, kModelGraph, graph);
   }
   if (model.isDamaged())
-    return error("is truncated, or no ONNX model; expected a file written by torch.onnx.export");
+    return error(
+        "is truncated, or not an ONNX model; expected a file written by torch.onnx.export");
   proto = std::make_unique<onnx::ModelProto>();
   if (slim.size() > INT32_MAX || !hasGraph || !proto->ParsePartialFromString(slim))
-    return error("is no ONNX model; expected a file written by torch.onnx.export");
+    return error("is not an ONNX model; expected a file written by torch.onnx.export");
   if (std::string field = findUnreadField(*proto); !field.empty())
     return error("has " + field + ", which is not supported; export the model without it");
   if (proto->graph().sparse_initializer_size())
@@ -205,7 +206,7 @@ Error OnnxModel::checkOpset() {
     if (set.domain().empty() || set.domain() == "ai.onnx")
       opset = set.version();
   if (opset == 0)
-    return error("names no opset of ONNX's own ops; export it again");
+    return error("names no opset for ONNX's default domain; export it again");
   if (opset < kMinOpset || opset > kMaxOpset)
     return error(
         formatv("has opset {0}; supported are {1} to {2}: export with opset_version=20, or "
@@ -262,7 +263,7 @@ Error OnnxModel::locate(const onnx::TensorProto &message, const Chunk &data, Onn
   return checkSize(message, tensor.size);
 }
 
-/// Whether a relative path stays in its folder.
+/// Returns true if a relative path stays in its folder.
 static bool staysInside(StringRef location) {
   if (location.empty() || sys::path::is_absolute(location))
     return false;
@@ -272,7 +273,7 @@ static bool staysInside(StringRef location) {
   return true;
 }
 
-/// Whether `file` lies in `folder`, links followed.
+/// Returns true if `file` is below `folder` after following links.
 static bool isBelow(StringRef file, StringRef folder) {
   SmallString<128> realFile, realFolder;
   if (sys::fs::real_path(file, realFile) ||
@@ -282,7 +283,7 @@ static bool isBelow(StringRef file, StringRef folder) {
   return rest.consume_front(realFolder) && (realFolder == "/" || rest.starts_with("/"));
 }
 
-/// Fails where the SHA-1 of the tensor's file is not what the model says.
+/// Fails if the SHA-1 of the tensor's file differs from the one in the model.
 Error OnnxModel::checkSum(const OnnxTensor &tensor, StringRef expected) {
   std::string &found = sums[tensor.file];
   if (found.empty()) {
@@ -294,7 +295,7 @@ Error OnnxModel::checkSum(const OnnxTensor &tensor, StringRef expected) {
   if (expected.equals_insensitive(found))
     return Error::success();
   return createStringError("tensor '" + tensor.name + "': the checksum (SHA-1) of '" + tensor.file +
-                           "' is " + found + ", the model says " + expected +
+                           "' is " + found + ", but the model expects " + expected +
                            "; copy the file again");
 }
 
@@ -328,17 +329,17 @@ Error OnnxModel::locateExternal(const onnx::TensorProto &message, OnnxTensor &te
     return createStringError(name + " has a NUL byte in the path of its data; export it again");
   if (!staysInside(location))
     return createStringError(name + " has its data in '" + location +
-                             "', outside the model's folder, which is not read");
+                             "', outside the model's folder, which is not allowed");
   StringRef folder = sys::path::parent_path(path);
   SmallString<128> file(folder);
   sys::path::append(file, location);
   uint64_t available = 0;
   if (sys::fs::file_size(file, available) || sys::fs::is_directory(file))
     return createStringError(name + " has its data in '" + file.str() +
-                             "', which is not there; copy it beside the model");
+                             "', which does not exist; copy it next to the model");
   if (!isBelow(file, folder))
     return createStringError(name + " has its data in '" + file.str() +
-                             "', a link that leaves the model's folder, which is not read");
+                             "', a link that leaves the model's folder, which is not allowed");
   if (tensor.offset > available || (hasLength && length > available - tensor.offset))
     return createStringError(
         formatv("{0} has its data beyond the end of '{1}', which has {2} bytes; it is truncated, "
@@ -365,7 +366,7 @@ Expected<StringRef> OnnxModel::getBytes(const OnnxTensor &tensor) const {
   if (!file)
     return file.takeError();
   if (tensor.offset > file->size() || tensor.size > file->size() - tensor.offset)
-    return createStringError("'" + tensor.file + "' has changed while it was read");
+    return createStringError("'" + tensor.file + "' changed while it was read; import it again");
   return file->substr(tensor.offset, tensor.size);
 }
 

@@ -1,5 +1,5 @@
-// Reads an `.onnx` file: its graph as protobuf messages, and where the bytes of each initializer
-// lie.
+// Reads an `.onnx` file: its graph as protobuf messages, and the location of each initializer's
+// bytes.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_MODEL_H
 #define PARASHARD_LIB_IMPORT_ONNX_MODEL_H
 
@@ -15,7 +15,7 @@
 
 namespace parashard::import {
 
-/// The opsets of the default domain whose meaning the converters know.
+/// The opsets of the default domain that the converters support.
 inline constexpr int64_t kMinOpset = 13, kMaxOpset = 25;
 
 /// An initializer: a tensor of the file.
@@ -23,38 +23,39 @@ struct OnnxTensor {
   std::string name;
   int32_t dtype = 0; ///< TensorProto.DataType
   std::vector<int64_t> dims;
-  std::string file;          ///< that holds its bytes: the model, or a file of external data
-  uint64_t offset = 0;       ///< in `file`
-  uint64_t size = 0;         ///< in bytes
-  bool isRaw = true;         ///< false: `decoded` has the bytes (varints in the file)
+  std::string file;          ///< file with the bytes: the model, or a file of external data
+  uint64_t offset = 0;       ///< offset in `file`
+  uint64_t size = 0;         ///< size in bytes
+  bool isRaw = true;         ///< false: the bytes are in `decoded` (varints in the file)
   std::vector<char> decoded; ///< little-endian, row-major
 };
 
-/// "float32" for 1; "number 77" for what the format does not know.
+/// Returns the name of a dtype: "float32" for 1, "number 77" for an unknown one.
 std::string getOnnxDtypeName(int32_t dtype);
-/// Bytes of an element; 0 for types without a fixed size.
+/// Returns the bytes of an element; 0 for types without a fixed size.
 unsigned getOnnxElementSize(int32_t dtype);
 
-/// An open model. The file is mapped: initializers' bytes are never copied, and nothing is
-/// allocated that is larger than what the file holds.
+/// An open model. The file is mapped: initializers' bytes are never copied, and no allocation
+/// exceeds what the file holds.
 class OnnxModel {
 public:
-  /// Fails for files that are no ONNX, are truncated, have opsets out of range, tensors whose bytes
-  /// do not fit their shape, or external data that is missing or outside the model's folder.
+  /// Fails for files that are not ONNX, are truncated, or have an unsupported opset. Also fails for
+  /// tensors whose bytes do not fit their shape, and for external data that is missing or outside
+  /// of the model's folder.
   static llvm::Expected<OnnxModel> open(llvm::StringRef path);
 
   llvm::StringRef getPath() const { return path; }
-  /// The model without its initializers.
+  /// Returns the model without its initializers.
   const onnx::ModelProto &getProto() const { return *proto; }
   const onnx::GraphProto &getGraph() const { return proto->graph(); }
-  /// In the file's order.
+  /// Returns the initializers in the file's order.
   const std::vector<OnnxTensor> &getTensors() const { return tensors; }
   const OnnxTensor *find(llvm::StringRef name) const;
-  /// The whole content of the file that holds an initializer.
+  /// Returns the whole content of the file that holds an initializer.
   llvm::Expected<llvm::StringRef> getFileBytes(const OnnxTensor &tensor) const {
     return map(tensor.file);
   }
-  /// The bytes of an initializer.
+  /// Returns the bytes of an initializer.
   llvm::Expected<llvm::StringRef> getBytes(const OnnxTensor &tensor) const;
   int64_t getOpset() const { return opset; }
 
@@ -75,10 +76,10 @@ private:
   std::vector<OnnxTensor> tensors;
   llvm::StringMap<unsigned> byName;
   mutable std::map<std::string, std::unique_ptr<llvm::MemoryBuffer>> buffers;
-  std::map<std::string, std::string> sums; ///< SHA-1 of files, where something has asked
+  std::map<std::string, std::string> sums; ///< SHA-1 of files whose checksum was requested
 };
 
-/// The value of a key in a message's metadata; empty where there is none.
+/// Returns the value of a key in a message's metadata; empty if there is none.
 template <typename Message>
 llvm::StringRef getMetadata(const Message &message, llvm::StringRef key) {
   for (const onnx::StringStringEntryProto &entry : message.metadata_props())
@@ -87,7 +88,8 @@ llvm::StringRef getMetadata(const Message &message, llvm::StringRef key) {
   return "";
 }
 
-/// Fails unless `message` has as many elements as its dims say; the bytes, little-endian.
+/// Returns the bytes of a tensor, little-endian. Fails unless there are as many elements as in its
+/// dims.
 llvm::Expected<std::vector<char>> decodeTensor(const onnx::TensorProto &message);
 
 } // namespace parashard::import

@@ -1,4 +1,4 @@
-// Walks the messages of an ONNX file and looks for fields that `onnx.proto` does not declare.
+// Finds fields of an ONNX file that `onnx.proto` does not declare.
 #include "lib/Import/Onnx/UnreadFields.h"
 #include "lib/Import/Onnx/Wire.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -9,29 +9,29 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// A field of the format that is not read.
+/// A field of the format that the importer does not read.
 struct UnreadField {
   unsigned number;
   StringLiteral name;
 };
 
-constexpr UnreadField kOfModel[] = {{20, "training_info"}, {26, "configuration"}};
-constexpr UnreadField kOfGraph[] = {{14, "quantization_annotation"}};
-constexpr UnreadField kOfNode[] = {{10, "device_configurations"}};
-constexpr UnreadField kOfTensor[] = {{3, "segment"}, {6, "string_data"}};
-constexpr UnreadField kOfAttribute[] = {{10, "tensors"},
-                                        {14, "tp"},
-                                        {15, "type_protos"},
-                                        {22, "sparse_tensor"},
-                                        {23, "sparse_tensors"}};
+constexpr UnreadField kModelFields[] = {{20, "training_info"}, {26, "configuration"}};
+constexpr UnreadField kGraphFields[] = {{14, "quantization_annotation"}};
+constexpr UnreadField kNodeFields[] = {{10, "device_configurations"}};
+constexpr UnreadField kTensorFields[] = {{3, "segment"}, {6, "string_data"}};
+constexpr UnreadField kAttributeFields[] = {{10, "tensors"},
+                                            {14, "tp"},
+                                            {15, "type_protos"},
+                                            {22, "sparse_tensor"},
+                                            {23, "sparse_tensors"}};
 
-/// Finds the first unread field of a model, by one function per message.
+/// Finds the first unread field of a model, with one function per message.
 class Walk {
 public:
   std::string found;
 
   void visit(const onnx::ModelProto &model) {
-    check(model, "the model", kOfModel);
+    check(model, "the model", kModelFields);
     visitAll(model.metadata_props(), "the model");
     for (const onnx::OperatorSetIdProto &set : model.opset_import())
       check(set, "the opset of '" + set.domain() + "'");
@@ -40,9 +40,9 @@ public:
       visit(function);
   }
 
-  void visit(const onnx::TensorProto &tensor, std::string of = "") {
-    std::string where = "the tensor '" + tensor.name() + "'" + of;
-    check(tensor, where, kOfTensor);
+  void visit(const onnx::TensorProto &tensor, std::string owner = "") {
+    std::string where = "the tensor '" + tensor.name() + "'" + owner;
+    check(tensor, where, kTensorFields);
     visitAll(tensor.external_data(), where);
     visitAll(tensor.metadata_props(), where);
   }
@@ -50,7 +50,7 @@ public:
 private:
   void visit(const onnx::GraphProto &graph) {
     std::string where = "the graph '" + graph.name() + "'";
-    check(graph, where, kOfGraph);
+    check(graph, where, kGraphFields);
     visitAll(graph.metadata_props(), where);
     for (const auto *values : {&graph.input(), &graph.output(), &graph.value_info()})
       for (const onnx::ValueInfoProto &value : *values)
@@ -77,15 +77,15 @@ private:
 
   void visit(const onnx::NodeProto &node) {
     std::string where = "'" + node.op_type() + "' (node '" + node.name() + "')";
-    check(node, where, kOfNode);
+    check(node, where, kNodeFields);
     visitAll(node.metadata_props(), where);
     for (const onnx::AttributeProto &attribute : node.attribute())
       visit(attribute, where);
   }
 
-  void visit(const onnx::AttributeProto &attribute, const std::string &of) {
-    std::string where = "the attribute '" + attribute.name() + "' of " + of;
-    check(attribute, where, kOfAttribute);
+  void visit(const onnx::AttributeProto &attribute, const std::string &owner) {
+    std::string where = "the attribute '" + attribute.name() + "' of " + owner;
+    check(attribute, where, kAttributeFields);
     if (attribute.has_t())
       visit(attribute.t(), " in " + where);
     if (attribute.has_g())

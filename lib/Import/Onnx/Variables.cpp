@@ -1,4 +1,5 @@
-// Decides what each initializer is, and names what an exporter folded, merged or tied.
+// Decides the kind of each initializer, and recovers the names of parameters that an exporter
+// folded, merged or tied.
 #include "lib/Import/Onnx/Variables.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Symbols.h"
@@ -11,15 +12,15 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// Constants of at most so many bytes stand in the program itself; larger ones where they are a
-/// triangle (causal masks), up to the second limit.
+/// Limit of the size of constants that are stored in the program itself, in bytes. The second limit
+/// is for triangles (causal masks).
 constexpr uint64_t kMaxInlineBytes = 1 << 14;
 constexpr uint64_t kMaxTriangleBytes = 1 << 28;
 
 StringRef getModule(StringRef parameter) { return parameter.rsplit('.').first; }
 StringRef getLeaf(StringRef parameter) { return parameter.rsplit('.').second; }
 
-/// All bytes of all elements are the first one's.
+/// Returns true if all elements are equal.
 bool isUniform(StringRef bytes, unsigned elementSize) {
   for (size_t i = elementSize; i < bytes.size(); ++i)
     if (bytes[i] != bytes[i - elementSize])
@@ -27,7 +28,7 @@ bool isUniform(StringRef bytes, unsigned elementSize) {
   return true;
 }
 
-/// [.., n, n] bytes that are one value where column <= row and another one elsewhere.
+/// Returns true for [.., n, n] bytes with one value where column <= row, and another one elsewhere.
 bool isTriangle(const OnnxTensor &tensor, StringRef bytes) {
   size_t rank = tensor.dims.size(), element = getOnnxElementSize(tensor.dtype);
   if (rank < 2 || tensor.dims[rank - 1] != tensor.dims[rank - 2] || tensor.dims[rank - 1] < 2)
@@ -40,12 +41,12 @@ bool isTriangle(const OnnxTensor &tensor, StringRef bytes) {
   return true;
 }
 
-/// By module: the parameters of other modules that its nodes read.
+/// Returns, for each module, the parameters of other modules that its nodes read.
 llvm::StringMap<SmallVector<StringRef>> findForeign(const Signature &signature,
                                                     ArrayRef<const onnx::NodeProto *> nodes) {
   llvm::StringMap<SmallVector<StringRef>> foreign;
   for (const onnx::NodeProto *node : nodes) {
-    std::string module = getPlace(*node, SourceLocation()).modulePath;
+    std::string module = getSourceLocation(*node, SourceLocation()).modulePath;
     for (const std::string &name : node->input())
       if (signature.kinds.lookup(name) == "PARAMETER" && getModule(name) != module &&
           !is_contained(foreign[module], name))
@@ -74,8 +75,8 @@ std::string listNames(ArrayRef<std::string> names) {
   return text;
 }
 
-/// Heads of masked language models keep their bias twice, as `X.bias` and `X.decoder.bias`, of
-/// which the file has the one that is read.
+/// Finds a child's copy of a missing parameter. Heads of masked language models store their bias
+/// twice, as `X.bias` and `X.decoder.bias`; the file only has the copy that is read.
 void findOfChild(const OnnxModel &model, const Signature &signature, MissingParameter &parameter) {
   SmallVector<StringRef> children;
   for (const std::string &other : signature.parameters)
@@ -97,7 +98,7 @@ std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signatur
   llvm::StringSet<> fused;
   for (const onnx::NodeProto *node : liveNodes)
     if (isFusedBatchNorm(*node))
-      fused.insert(getPlace(*node, SourceLocation()).modulePath);
+      fused.insert(getSourceLocation(*node, SourceLocation()).modulePath);
   for (const std::string &name : signature.parameters) {
     if (model.find(name))
       continue;
@@ -106,7 +107,7 @@ std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signatur
       missing.push_back(std::move(parameter));
       continue;
     }
-    // Parameters of other modules may be there in place of others that were folded.
+    // After folding, a parameter of another module may replace a folded one.
     SmallVector<StringRef> foreign = foreignByModule.lookup(getModule(name));
     bool isOnlyOne = foreign.size() == 1 && !isFolded;
     for (StringRef other : foreign)
@@ -126,7 +127,7 @@ bool hasFoldedConstants(const OnnxModel &model, const Signature &signature) {
                 [&](const OnnxTensor &tensor) { return !signature.kinds.contains(tensor.name); });
 }
 
-/// Whether `copy` has the elements of the matrix `original` with rows and columns swapped.
+/// Returns true if `copy` is the transpose of the matrix `original`.
 static bool isTransposed(const OnnxModel &model, const OnnxTensor &copy,
                          const OnnxTensor &original) {
   if (copy.dims.size() != 2 || original.dims.size() != 2 || copy.dtype != original.dtype ||
@@ -169,7 +170,8 @@ std::string describeOfParents(ArrayRef<MissingParameter> missing) {
     if (parameter.isOfParent)
       names.push_back(parameter.name + "' for '" + parameter.shared);
   return names.empty() ? ""
-                       : "what the file does not have is taken for another name of what it has: " +
+                       : "parameters that are not in the file are treated as other names of those "
+                         "that are: " +
                              listNames(names);
 }
 
@@ -196,7 +198,7 @@ std::string describeMissing(ArrayRef<MissingParameter> missing, bool isFolded) {
       merged.push_back(parameter.name + "' with '" + parameter.shared);
   if (!folded.empty())
     parts.push_back(formatv("{0} of the model's parameters are not in the file by name and cannot "
-                            "be trained, the exporter folded them into constants or dropped them: "
+                            "be trained; the exporter folded them into constants or dropped them: "
                             "{1}",
                             folded.size(), listNames(folded)));
   if (!merged.empty())
@@ -204,15 +206,16 @@ std::string describeMissing(ArrayRef<MissingParameter> missing, bool isFolded) {
                             "as one: {1}",
                             merged.size(), listNames(merged)));
   if (!fused.empty())
-    parts.push_back(formatv("the exporter multiplied batch norms into the weights before them, "
-                            "which train as one and keep their names, while {0} parameters of the "
-                            "norms cannot be trained: {1}",
-                            fused.size(), listNames(fused)));
+    parts.push_back(
+        formatv("the exporter fused batch norms into the weights before them, which keep "
+                "their names and train as one, while {0} parameters of the norms "
+                "cannot be trained: {1}",
+                fused.size(), listNames(fused)));
   return parts.empty() ? "" : join(parts, "; ") + "; export with optimize=False";
 }
 
 ps::VariableKind OnnxVariables::getKind(const OnnxTensor &tensor, Type element) const {
-  // Nothing is known: single numbers are what exporters write for ratios and scales.
+  // Without metadata: exporters write ratios and scales as scalars, so these are constants.
   if (!signature.isKnown && !signature.kinds.contains(tensor.name))
     return isa<FloatType>(element) && !tensor.dims.empty() ? ps::VariableKind::Parameter
                                                            : ps::VariableKind::Constant;
@@ -237,7 +240,8 @@ Error OnnxVariables::makeVariable(const OnnxTensor &tensor, RankedTensorType typ
   for (const MissingParameter &parameter : missing)
     if (parameter.shared == tensor.name)
       names.push_back(parameter.name);
-  // In the model's order: the first is the one that files go by, whichever the exporter kept.
+  // In the model's order, whichever name the exporter kept: the first name is the one used in
+  // files.
   stable_sort(names, [&](StringRef a, StringRef b) {
     return find(signature.parameters, a) < find(signature.parameters, b);
   });

@@ -1,5 +1,5 @@
-// The model's state from an ONNX file: which initializers are trained, which are constants, and
-// what the exporter did to parameters.
+// Builds the model's state from an ONNX file: trained initializers, constants, and parameters that
+// the exporter changed.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_VARIABLES_H
 #define PARASHARD_LIB_IMPORT_ONNX_VARIABLES_H
 
@@ -12,38 +12,43 @@ namespace parashard::import {
 /// A parameter of the model that the file does not have under its own name.
 struct MissingParameter {
   std::string name;
-  std::string shared;    ///< the initializer that its module reads in its place; empty: none
-  bool isMerged = false; ///< the shared values are all equal: the exporter's optimizer did it
-  bool isFused = false; ///< of a batch norm that the optimizer multiplied into the weight before it
-  bool isOfParent = false; ///< `X.bias`, which no node reads, beside a child's `X.decoder.bias`
+  std::string shared;    ///< initializer that the module reads instead; empty: none
+  bool isMerged = false; ///< the optimizer merged parameters whose values are all equal
+  /// Parameter of a batch norm that the optimizer fused into the weight before it.
+  bool isFused = false;
+  bool isOfParent = false; ///< `X.bias`, which no node reads, next to a child's `X.decoder.bias`
 };
 
-/// Parameters that are missing, with what their modules read instead.
+/// Finds the missing parameters, and the initializers that their modules read instead.
 std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signature &signature,
                                           llvm::ArrayRef<const onnx::NodeProto *> liveNodes);
-/// Whether the exporter's optimizer made constants of its own: else what is missing is tied, or
-/// unused.
+/// Returns true if the exporter's optimizer created constants. Otherwise, missing parameters are
+/// tied or unused.
 bool hasFoldedConstants(const OnnxModel &model, const Signature &signature);
-/// A warning about parameters that cannot be trained as the model had them; empty: there are none.
+/// Returns a warning about parameters that cannot be trained as in the model; empty if there are
+/// none.
 std::string describeMissing(llvm::ArrayRef<MissingParameter> missing, bool isFolded);
-/// A warning about parameters of which the file has a transposed copy too (a tied head); empty:
-/// there are none.
+/// Returns a warning about parameters that the file also has as a transposed copy (a tied head);
+/// empty if there are none.
 std::string describeFoldedCopies(const OnnxModel &model, const Signature &signature);
-/// A line about parameters whose names are lost, though nothing was folded; empty: there are none.
+/// Returns a note about parameters whose names are lost, although nothing was folded; empty if
+/// there are none.
 std::string describeUnnamed(llvm::ArrayRef<MissingParameter> missing, bool isFolded);
-/// A line about those that are taken for a child's (`isOfParent`); empty: there are none.
+/// Returns a note about parameters that are treated as a child's (`isOfParent`); empty if there are
+/// none.
 std::string describeOfParents(llvm::ArrayRef<MissingParameter> missing);
 
-/// Makes variables and constants of the initializers that the graph reads.
+/// Creates variables and constants for the initializers that the graph reads.
 class OnnxVariables {
 public:
   OnnxVariables(const OnnxModel &model, const Signature &signature,
                 llvm::ArrayRef<MissingParameter> missing)
       : model(model), signature(signature), missing(missing) {}
 
-  /// A `ps.variable` for each that is no small constant. Fails for dtypes that are not supported.
+  /// Creates a `ps.variable` for each initializer that is not a small constant. Fails for dtypes
+  /// that are not supported.
   llvm::Error makeVariables(const llvm::StringSet<> &read, mlir::OpBuilder &builder);
-  /// Their reads, and the constants, in the function.
+  /// Defines the reads of variables, and the constants, in the function.
   llvm::Error defineValues(const llvm::StringSet<> &read, OnnxScope &scope,
                            mlir::OpBuilder &builder);
 

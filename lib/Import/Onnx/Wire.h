@@ -1,4 +1,4 @@
-// The wire format of protobuf: fields of a message, without copying them.
+// Reads protobuf's wire format: fields of a message, without copies.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_WIRE_H
 #define PARASHARD_LIB_IMPORT_ONNX_WIRE_H
 
@@ -11,16 +11,16 @@ namespace parashard::import {
 struct WireField {
   unsigned number = 0;
   unsigned type = 0;     ///< 0: varint, 1: 64 bits, 2: bytes, 5: 32 bits
-  llvm::StringRef bytes; ///< of type 2: the content
-  llvm::StringRef whole; ///< with its key and length
+  llvm::StringRef bytes; ///< content of a field of type 2
+  llvm::StringRef whole; ///< the field with its key and length
 };
 
-/// Walks the fields of a message in order.
+/// Reads the fields of a message in order.
 class WireReader {
 public:
   explicit WireReader(llvm::StringRef message) : rest(message) {}
 
-  /// Nothing at the end of the message, and where it is damaged.
+  /// Returns the next field; nullopt at the end of the message, or if it is damaged.
   std::optional<WireField> next();
   bool isDamaged() const { return damaged; }
 
