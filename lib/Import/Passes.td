@@ -42,8 +42,8 @@ def RecognizeLabelsPass : ImportPass<"ps-recognize-labels"> {
   let summary = "marks the inputs that are labels or token ids, as the graph uses them";
   let description = [{
     Follows one row of a cross-entropy back to its label, and to the last token that its logits are computed from
-    position by position. If label and token have the same index, the input gets `ps.labels = "next"`: the data shifts
-    the labels. If the label's index is one higher, the input gets "same": the model shifts, as those of Hugging Face do.
+    position by position. If both have the same index, the module gets `ps.labels = "next"`: the data has to shift the
+    labels. If the label's index is one higher, the module gets "same": the model shifts, as Hugging Face's models do.
     Inputs that are labels get `ps.role` and `ps.ignore`. Labels, and inputs that index a table, get `ps.limit`.
   }];
 }

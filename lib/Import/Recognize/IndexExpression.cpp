@@ -1,4 +1,4 @@
-// Builds and evaluates index expressions. What is linear in the indices stays linear.
+// Builds and evaluates index expressions. Expressions that are linear in the indices stay linear.
 #include "lib/Import/Recognize/IndexExpression.h"
 #include "lib/Import/Recognize/Matching.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -42,7 +42,7 @@ static bool holds(ps::Predicate predicate, double x, double y) {
   return false;
 }
 
-/// The value of a node from those of its operands.
+/// Computes the value of a node from the values of its operands.
 static double apply(const Expression &e, llvm::ArrayRef<double> x) {
   switch (e.kind) {
   case Kind::Add:
@@ -51,7 +51,7 @@ static double apply(const Expression &e, llvm::ArrayRef<double> x) {
     return x[0] - x[1];
   case Kind::Mul:
     return x[0] * x[1];
-  case Kind::Div: // of indices: both are integers
+  case Kind::Div: // of indices, which are integers
     return std::trunc(x[0] / x[1]);
   case Kind::Mod:
     return x[0] - std::floor(x[0] / x[1]) * x[1];
@@ -84,16 +84,16 @@ static double apply(const Expression &e, llvm::ArrayRef<double> x) {
   return std::nan("");
 }
 
-double Expression::evaluate(const std::array<int64_t, kNumIndices> &place) const {
+double Expression::evaluate(const std::array<int64_t, kNumIndices> &indices) const {
   if (kind == Linear) {
     double sum = constant;
     for (unsigned i = 0; i < kNumIndices; ++i)
-      sum += double(coefficients[i] * place[i]);
+      sum += double(coefficients[i] * indices[i]);
     return sum;
   }
   SmallVector<double, 4> values;
   for (const ExpressionPtr &operand : operands)
-    values.push_back(operand->evaluate(place));
+    values.push_back(operand->evaluate(indices));
   return apply(*this, values);
 }
 
@@ -111,7 +111,7 @@ ExpressionPtr makeIndex(unsigned index) {
 
 namespace {
 
-/// a x + b y of two linear expressions.
+/// Returns a x + b y for two linear expressions.
 ExpressionPtr combine(const Expression &x, int64_t a, const Expression &y, int64_t b) {
   auto e = std::make_shared<Expression>();
   e->constant = a * x.constant + b * y.constant;
@@ -122,7 +122,7 @@ ExpressionPtr combine(const Expression &x, int64_t a, const Expression &y, int64
 
 bool isInteger(const Expression &e) { return e.constant == std::trunc(e.constant); }
 
-/// Linear results of linear operands; null when there is none.
+/// Returns the linear result of linear operands; null if the result is not linear.
 ExpressionPtr foldLinear(Kind kind, llvm::ArrayRef<ExpressionPtr> x) {
   auto linear = [&](unsigned i) { return x[i]->kind == Kind::Linear; };
   if ((kind == Kind::Add || kind == Kind::Sub) && linear(0) && linear(1))
@@ -146,7 +146,7 @@ ExpressionPtr make(Kind kind, std::vector<ExpressionPtr> operands,
     return makeConstant(e->evaluate({}));
   if (ExpressionPtr linear = foldLinear(kind, e->operands))
     return linear;
-  // true and x, false or x, ...
+  // Simplifies: true and x, false or x, ...
   if (kind == Kind::And || kind == Kind::Or)
     for (unsigned i : {0, 1})
       if (e->operands[i]->isConstant())
@@ -175,8 +175,8 @@ ExpressionPtr buildTable(ps::ConstantOp op, llvm::ArrayRef<ExpressionPtr> indice
   return e;
 }
 
-/// Indices before a reshape: dims that are 1 come and go; other changes go through the linear
-/// index.
+/// Returns the indices before a reshape. Dims of size 1 are added and dropped. Other changes go
+/// through the linear index. Example: from [2, 3] to [6], index i becomes (i / 3 mod 2, i mod 3).
 SmallVector<ExpressionPtr> unreshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to,
                                      llvm::ArrayRef<ExpressionPtr> indices) {
   SmallVector<int64_t> fromSizes, toSizes;
@@ -214,7 +214,7 @@ ExpressionPtr buildSlice(ps::SliceOp op, llvm::ArrayRef<ExpressionPtr> indices) 
   return buildExpression(op.getOperand(), inner);
 }
 
-/// Ops that only move elements; null for others.
+/// Follows ops that only move elements; returns null for other ops.
 ExpressionPtr buildMovement(Operation *op, llvm::ArrayRef<ExpressionPtr> indices) {
   SmallVector<ExpressionPtr> inner;
   if (auto broadcast = dyn_cast<ps::BroadcastOp>(op)) {
@@ -250,7 +250,8 @@ std::optional<Kind> getElementwiseKind(Operation *op) {
       .Default([](Operation *) { return std::optional<Kind>(); });
 }
 
-/// A cast changes nothing but truth (x != 0), and fractions, which are left alone.
+/// Follows a cast. Only casts to bool (x != 0) change values. Casts from floats to integers are
+/// leaves, because they drop fractions.
 ExpressionPtr buildConvert(ps::ConvertOp op, llvm::ArrayRef<ExpressionPtr> indices) {
   ExpressionPtr x = buildExpression(op.getOperand(), indices);
   Type from = getType(op.getOperand()).getElementType(),
@@ -277,7 +278,7 @@ ExpressionPtr buildExpression(Value value, llvm::ArrayRef<ExpressionPtr> indices
   if (ExpressionPtr moved = buildMovement(op, indices))
     return moved;
   std::optional<Kind> kind = getElementwiseKind(op);
-  // Bitwise logic is only read on bools, of which a product is a conjunction.
+  // Bitwise logic is only followed on bools, where a multiplication is a conjunction.
   if (getType(value).getElementType().isInteger(1) && isa<ps::AndOp, ps::OrOp, ps::MulOp>(op))
     kind = isa<ps::OrOp>(op) ? Kind::Or : Kind::And;
   if (!kind)

@@ -1,4 +1,5 @@
-// The elements of a tensor as an expression over their indices: what masks are proven with.
+// Represents the elements of a tensor as an expression over their indices, to prove the form of
+// masks.
 #ifndef PARASHARD_LIB_IMPORT_RECOGNIZE_INDEXEXPRESSION_H
 #define PARASHARD_LIB_IMPORT_RECOGNIZE_INDEXEXPRESSION_H
 
@@ -15,8 +16,8 @@ inline constexpr unsigned kNumIndices = 4;
 struct Expression;
 using ExpressionPtr = std::shared_ptr<const Expression>;
 
-/// A tree over the index variables. `Linear` is constant + sum of coefficient x index (floats are
-/// constants only).
+/// A tree over the index variables. `Linear` is constant + sum of coefficient * index; floats can
+/// only be constants.
 struct Expression {
   enum Kind {
     Linear,
@@ -39,25 +40,25 @@ struct Expression {
   Kind kind = Linear;
   double constant = 0;
   std::array<int64_t, kNumIndices> coefficients{};
-  ps::Predicate predicate = ps::Predicate::Eq; ///< of a Compare
-  std::vector<ExpressionPtr> operands; ///< of Table and Leaf: the indices into `value` or `table`
+  ps::Predicate predicate = ps::Predicate::Eq; ///< predicate of a Compare
+  std::vector<ExpressionPtr> operands; ///< of Table and Leaf: the indices into `table` or `value`
   std::shared_ptr<ps::Tensor> table;
-  mlir::Value value; ///< of a Leaf: something that is not known at compile time
+  mlir::Value value; ///< value of a Leaf, which is not known at compile time
 
   bool isConstant() const;
-  /// Whether some leaf stands in the tree.
+  /// Returns true if the tree contains a leaf.
   bool hasLeaf() const;
-  /// Whether the tree depends on an index variable.
+  /// Returns true if the tree depends on an index variable.
   bool dependsOn(unsigned index) const;
-  /// The value at a place; only for trees without leaves.
-  double evaluate(const std::array<int64_t, kNumIndices> &place) const;
+  /// Returns the value at `indices`; only for trees without leaves.
+  double evaluate(const std::array<int64_t, kNumIndices> &indices) const;
 };
 
 ExpressionPtr makeConstant(double value);
 ExpressionPtr makeIndex(unsigned index);
 
-/// The element of `value` at `indices`, one expression a dim. Constants, index sequences,
-/// arithmetic, comparisons, logic and movement are read through; anything else is a leaf.
+/// Returns the element of `value` at `indices`, which has one expression per dim. Follows
+/// constants, iota, arithmetic, comparisons, logic and movement; anything else becomes a leaf.
 ExpressionPtr buildExpression(mlir::Value value, llvm::ArrayRef<ExpressionPtr> indices);
 
 } // namespace parashard::recognize

@@ -1,4 +1,4 @@
-// Small questions about values that the recognisers ask.
+// Provides helpers that the recognizers share.
 #include "lib/Import/Recognize/Matching.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"

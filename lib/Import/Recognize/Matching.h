@@ -1,4 +1,4 @@
-// Small questions about values that the recognisers ask.
+// Provides helpers that the recognizers share.
 #ifndef PARASHARD_LIB_IMPORT_RECOGNIZE_MATCHING_H
 #define PARASHARD_LIB_IMPORT_RECOGNIZE_MATCHING_H
 
@@ -12,25 +12,25 @@ inline mlir::RankedTensorType getType(mlir::Value value) {
 }
 inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) { return getType(value).getShape(); }
 
-/// The number that every element of a constant is, also behind broadcasts, reshapes and casts;
-/// nothing for others.
+/// Returns the number that every element of a constant has, possibly after broadcasts, reshapes and
+/// casts. Returns nullopt for other values.
 std::optional<double> getSplat(mlir::Value value);
 
-/// A value that attention may not see: -inf, or so low that its exponential is 0.
+/// Returns true for the score of a masked key: -inf, or so low that its exponential is 0.
 inline bool isMaskedScore(double value) { return value <= -1e30; }
 
-/// Erases an op that nothing reads, and then what only it read.
+/// Erases an unused op, and then all operands that become unused.
 void eraseDead(mlir::Operation *op);
 
-/// A contraction's operand with transposes read through, by labels.
+/// An operand of a contraction with its labels, before transposes.
 struct LabeledValue {
   mlir::Value value;
   llvm::SmallVector<int64_t> labels;
 
   void absorbTransposes();
-  /// The size of the dim with that label; -1 when it has none.
+  /// Returns the size of the dim with that label; -1 if there is none.
   int64_t getSize(int64_t label) const;
-  /// The value transposed so that its dims have `order`; null when it lacks one.
+  /// Transposes the value so that its dims are in `order`; returns null if a label is missing.
   mlir::Value arrange(mlir::OpBuilder &b, mlir::Location loc, llvm::ArrayRef<int64_t> order) const;
 };
 

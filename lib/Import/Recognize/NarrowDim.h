@@ -1,4 +1,4 @@
-// One place of a dim along which a value does not change.
+// Reduces a dim along which a value does not change to one element.
 #ifndef PARASHARD_LIB_IMPORT_RECOGNIZE_NARROWDIM_H
 #define PARASHARD_LIB_IMPORT_RECOGNIZE_NARROWDIM_H
 
@@ -6,9 +6,9 @@
 
 namespace parashard::recognize {
 
-/// `value`, which is the same at all places of `dim`, with that dim of size 1, right after it. What
-/// it is computed from by elements is computed anew for one place, down to the broadcast that
-/// repeated it; anything else is sliced.
+/// Returns `value`, which must be the same along `dim`, with size 1 in that dim. Elementwise ops
+/// are recomputed for one element, up to the broadcast that repeated it; other values are sliced.
+/// The new ops are right after `value`.
 mlir::Value narrowDim(mlir::Value value, int64_t dim);
 
 } // namespace parashard::recognize

@@ -1,4 +1,4 @@
-// The passes of level 0: shells of the recognisers.
+// Wraps the recognizers as passes of level 0.
 #include "dialects/ps/Ps.h"
 #include "parashard/Import.h"
 

@@ -1,5 +1,5 @@
-// Activations that are written out: GELU as x/2 (1 + tanh(...)), SiLU as x / (1 + exp(-x)). There
-// are many ways to write them, so they are known by their values.
+// Replaces expressions of activations: GELU as x/2 (1 + tanh(...)), SiLU as x / (1 + exp(-x)).
+// There are many ways to write them, so they are recognized by their values.
 #include "lib/Import/Recognize/Matching.h"
 #include "parashard/Import.h"
 #include "llvm/ADT/SetVector.h"
@@ -11,10 +11,11 @@ namespace parashard {
 namespace {
 using namespace recognize;
 
-/// Of a function that is written out: more are another thing.
+/// Limit of the number of ops in an expression.
 constexpr size_t kMostOps = 32;
 
-/// Where functions are compared: small and large numbers, so that one that is clamped is another.
+/// Returns the points at which functions are compared. They include small and large numbers, so
+/// that a clamped function differs.
 ArrayRef<double> getPoints() {
   static const std::vector<double> points = [] {
     std::vector<double> result = {0};
@@ -29,8 +30,8 @@ bool isTranscendental(Operation *op) {
   return isa<ps::TanhOp, ps::ErfOp, ps::ExpOp, ps::SigmoidOp>(op);
 }
 
-/// Returns true when each element is made of one element, or a number, of each operand. A stopped
-/// gradient is excluded: `x * stop_gradient(sigmoid(x))` has the values of SiLU, not its
+/// Returns true if each element depends on one element, or a number, of each operand. A stopped
+/// gradient is excluded: `x * stop_gradient(sigmoid(x))` has the values of SiLU, but not its
 /// derivative.
 bool isElementwise(Operation *op) {
   auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
@@ -44,12 +45,12 @@ bool isElementwise(Operation *op) {
          });
 }
 
-/// What is computed from one value, element by element.
+/// An expression that is computed from one value, element by element.
 class Expression {
 public:
   explicit Expression(Operation *root) : root(root) { open.insert(root->getResult(0)); }
 
-  /// Takes in the op that stands last among those that make what is read; false where it cannot
+  /// Adds the last op among those that define open values. Returns false if the result cannot
   /// become an expression of one value any more.
   bool grow() {
     Operation *last = nullptr;
@@ -72,20 +73,20 @@ public:
     return true;
   }
 
-  /// The one value that it is made from; null where there are several.
+  /// Returns the only value that the expression depends on; null if there are several.
   Value getArgument() const { return open.size() == 1 ? open.front() : Value(); }
   bool isCandidate() const {
     return ops.size() > 1 && hasCurve && getArgument() &&
            getArgument().getType() == root->getResult(0).getType();
   }
 
-  /// Its values at the points, in f64; none where something does not evaluate.
+  /// Returns the values at the points, in f64; nullopt if an op cannot be evaluated.
   std::optional<ps::Tensor> evaluate() const;
 
 private:
   Operation *root;
-  llvm::SetVector<Value> open;  ///< read, and not taken in
-  SmallVector<Operation *> ops; ///< taken in, the last one first
+  llvm::SetVector<Value> open;  ///< read by the expression, but not part of it
+  SmallVector<Operation *> ops; ///< ops of the expression, the last one first
   bool hasCurve = false;
 };
 
@@ -97,7 +98,7 @@ ps::Tensor makeTensor(Type element, llvm::function_ref<double(int64_t)> value) {
   return result;
 }
 
-/// Floats in f64, so that no rounding blurs which function it is.
+/// Returns f64 for floats, so that rounding does not hide differences between functions.
 Type widen(Type element) {
   return isa<FloatType>(element) ? Float64Type::get(element.getContext()) : element;
 }
@@ -115,11 +116,11 @@ std::optional<ps::Tensor> Expression::evaluate() const {
                                             [&](int64_t) { return *splat; })
                                : known.at(operand));
     }
-    Operation *twin = op->clone(); // what it yields here is another number of elements
+    Operation *clone = op->clone(); // the clone has another number of elements
     Type element = widen(getType(op->getResult(0)).getElementType());
-    twin->getResult(0).setType(RankedTensorType::get({count}, element));
-    auto results = cast<ps::EvaluateOpInterface>(twin).evaluate(operands, {});
-    twin->destroy();
+    clone->getResult(0).setType(RankedTensorType::get({count}, element));
+    auto results = cast<ps::EvaluateOpInterface>(clone).evaluate(operands, {});
+    clone->destroy();
     if (failed(results))
       return std::nullopt;
     known[op->getResult(0)] = std::move((*results)[0]);
@@ -127,7 +128,7 @@ std::optional<ps::Tensor> Expression::evaluate() const {
   return known.at(root->getResult(0));
 }
 
-//===--- the functions ----------------------------------------------------===//
+//===--- The activations --------------------------------------------------===//
 
 struct Activation {
   double (*value)(double);
@@ -135,13 +136,13 @@ struct Activation {
 };
 
 template <ps::GeluKind kind> void makeGelu(OpBuilder &b, Operation *op, Value argument) {
-  Value made = ps::GeluOp::create(b, op->getLoc(), argument.getType(), kind, argument);
-  op->getResult(0).replaceAllUsesWith(made);
+  Value activation = ps::GeluOp::create(b, op->getLoc(), argument.getType(), kind, argument);
+  op->getResult(0).replaceAllUsesWith(activation);
 }
 
 void makeSilu(OpBuilder &b, Operation *op, Value argument) {
-  Value made = ps::SiluOp::create(b, op->getLoc(), argument.getType(), argument);
-  op->getResult(0).replaceAllUsesWith(made);
+  Value activation = ps::SiluOp::create(b, op->getLoc(), argument.getType(), argument);
+  op->getResult(0).replaceAllUsesWith(activation);
 }
 
 const Activation kActivations[] = {
@@ -152,7 +153,7 @@ const Activation kActivations[] = {
      makeGelu<ps::GeluKind::Tanh>},
     {[](double x) { return x / (1 + std::exp(-x)); }, makeSilu}};
 
-/// Constants are rounded to f32; the forms of GELU differ by 5e-4.
+/// Compares values. Constants are rounded to f32; the forms of GELU differ by 5e-4.
 bool isEqual(const ps::Tensor &found, const Activation &activation) {
   for (auto [i, x] : llvm::enumerate(getPoints()))
     if (!(std::fabs(found.get(int64_t(i)) - activation.value(x)) <= 4e-7 * (1 + std::fabs(x))))
@@ -160,7 +161,7 @@ bool isEqual(const ps::Tensor &found, const Activation &activation) {
   return true;
 }
 
-/// Replaces what an op yields where that is an activation of what a few ops before it read.
+/// Replaces the result of an op if it is an activation of a value that a few earlier ops read.
 bool tryToReplace(Operation *op) {
   Expression expression(op);
   while (expression.grow()) {

@@ -1,4 +1,4 @@
-// Finds attention that is written out: softmax(q k^T scale + mask) v.
+// Replaces softmax(q k^T scale + mask) v by ps.attention.
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Recognize/Matching.h"
 #include "parashard/Import.h"
@@ -9,7 +9,7 @@ namespace parashard {
 namespace recognize {
 namespace {
 
-/// What was found between the two contractions.
+/// The ops and values found between the two contractions.
 struct Match {
   ps::SoftmaxOp softmax;
   ps::ContractOp scores, output;
@@ -20,7 +20,7 @@ struct Match {
   struct Selected {
     Value seen; ///< [B, H, T, S], bools
     bool negated;
-    double otherwise;
+    double hiddenScore;
   };
   SmallVector<Selected> selected;
   ps::DropoutOp dropout;
@@ -28,8 +28,8 @@ struct Match {
 
 enum Label : int64_t { kBatch, kHead, kQuery, kKey, kFeature };
 
-/// True where `condition` holds only for rows of `scores` that see nothing: not any(not (scores ==
-/// -inf)).
+/// Returns true if `condition` only holds for rows of `scores` without a visible key: not any(not
+/// (scores == -inf)).
 bool isEmptyRow(Value condition, Value scores) {
   auto skip = [](Value v) {
     while (v.getDefiningOp() && isa<ps::ReshapeOp, ps::BroadcastOp>(v.getDefiningOp()))
@@ -47,8 +47,8 @@ bool isEmptyRow(Value condition, Value scores) {
   return compare.getLhs() == scores && against && std::isinf(*against) && *against < 0;
 }
 
-/// `select(p != p, 0, p)`, which gives 0 for rows that see nothing, as attention does; null where
-/// something else reads the probabilities.
+/// Returns `select(p != p, 0, p)`, which gives 0 for rows without a visible key, as attention does.
+/// Returns null if another op reads the probabilities.
 ps::SelectOp getNanGuard(Value probabilities) {
   ps::SelectOp guard;
   for (Operation *user : probabilities.getUsers()) {
@@ -65,7 +65,7 @@ ps::SelectOp getNanGuard(Value probabilities) {
   return isGuard && llvm::range_size(probabilities.getUses()) == 3 ? guard : ps::SelectOp();
 }
 
-/// From the softmax down to the product with the values.
+/// Matches the ops from the softmax to the matmul with the values.
 bool matchOutput(Match &m) {
   Value probabilities = m.softmax.getResult();
   while (true) {
@@ -100,7 +100,7 @@ bool matchOutput(Match &m) {
              SmallVector<int64_t>(isLhs ? m.output.getRhsLabels() : m.output.getLhsLabels())};
   if (own.size() != 4 || m.value.labels.size() != 4)
     return false;
-  // The probabilities' dims name the labels; what is left is the feature.
+  // The probabilities' dims name the labels. The remaining label is the feature.
   auto rename = [&](int64_t label) -> int64_t {
     auto at = llvm::find(own, label);
     return at == own.end() ? int64_t(kFeature) : at - own.begin();
@@ -112,7 +112,7 @@ bool matchOutput(Match &m) {
          !llvm::is_contained(m.resultLabels, kKey) && m.resultLabels.size() == 4;
 }
 
-/// A select between scores and a constant that hides them.
+/// Matches a select between scores and a constant that hides them.
 bool matchSelect(Match &m, ps::SelectOp select, Value &scores) {
   std::optional<double> hidden = getSplat(select.getOnFalse());
   bool negated = !hidden;
@@ -136,7 +136,7 @@ bool dependsOnContraction(Value value) {
   return false;
 }
 
-/// From the softmax up to the product of queries and keys.
+/// Matches the ops from the softmax back to the matmul of queries and keys.
 bool matchScores(Match &m) {
   Value scores = m.softmax.getOperand();
   while (true) {
@@ -173,15 +173,15 @@ bool matchScores(Match &m) {
   }
 }
 
-/// Reads through transposes and takes constant factors of an operand into the scale.
+/// Skips transposes of an operand, and multiplies its constant factors into the scale.
 void takeScale(LabeledValue &operand, double &scale) {
   operand.absorbTransposes();
-  while (auto product = operand.value.getDefiningOp<ps::MulOp>()) {
-    std::optional<double> factor = getSplat(product.getRhs());
+  while (auto mul = operand.value.getDefiningOp<ps::MulOp>()) {
+    std::optional<double> factor = getSplat(mul.getRhs());
     if (!factor)
       return;
     scale *= *factor;
-    operand.value = product.getLhs();
+    operand.value = mul.getLhs();
     operand.absorbTransposes();
   }
 }
@@ -209,8 +209,8 @@ bool matchOperands(Match &m) {
   return hasLabels(m.query, kQuery) && hasLabels(m.key, kKey) && hasLabels(m.value, kKey);
 }
 
-/// A mask of the scores' shape without what only repeats it over batch, heads and queries: [B or 1,
-/// H or 1, T or 1, S].
+/// Removes repetition over batch, heads and queries from a mask of the scores' shape. Returns [B or
+/// 1, H or 1, T or 1, S].
 Value narrowMask(OpBuilder &b, Location loc, Value mask) {
   auto broadcast = mask.getDefiningOp<ps::BroadcastOp>();
   if (!broadcast)
@@ -227,7 +227,7 @@ Value narrowMask(OpBuilder &b, Location loc, Value mask) {
                                  broadcast.getOperand(), broadcast.getDims());
 }
 
-/// Two masks [B or 1, H or 1, T or 1, S] in their common shape.
+/// Broadcasts two masks [B or 1, H or 1, T or 1, S] to their common shape.
 void alignMasks(OpBuilder &b, Location loc, Value &x, Value &y) {
   SmallVector<int64_t> shape(getShape(x));
   for (int64_t dim : {0, 1, 2})
@@ -247,10 +247,10 @@ void alignMasks(OpBuilder &b, Location loc, Value &x, Value &y) {
   }
 }
 
-/// All masks as one: bools where every hidden score is -inf, else floats that are added.
+/// Combines all masks: to bools if every hidden score is -inf, else to floats that are added.
 Value buildMask(OpBuilder &b, Location loc, Match &m) {
-  bool asBool =
-      m.added.empty() && llvm::all_of(m.selected, [](auto &s) { return std::isinf(s.otherwise); });
+  bool asBool = m.added.empty() &&
+                llvm::all_of(m.selected, [](auto &s) { return std::isinf(s.hiddenScore); });
   Type element = getType(m.query.value).getElementType();
   Value mask;
   auto join = [&](Value value) {
@@ -273,7 +273,7 @@ Value buildMask(OpBuilder &b, Location loc, Match &m) {
     auto type = RankedTensorType::get(getShape(seen), element);
     Value zero = ps::ConstantOp::create(b, loc, type, 0.0);
     join(ps::SelectOp::create(b, loc, seen, zero,
-                              ps::ConstantOp::create(b, loc, type, selected.otherwise)));
+                              ps::ConstantOp::create(b, loc, type, selected.hiddenScore)));
   }
   for (Value value : m.added) {
     Value narrow = narrowMask(b, loc, value);
@@ -324,11 +324,12 @@ int64_t recognizeAttention(ModuleOp module) {
     // A mask gets no gradient.
     if (llvm::any_of(match.added, import::dependsOnTrained))
       continue;
-    // Everything must be in the type of the values: attention computes in one, and not in f64.
+    // All operands must have the type of the values, since attention computes in one type. f64 is
+    // not supported.
     Type element = recognize::getType(match.value.value).getElementType();
     if (recognize::getType(match.query.value).getElementType() != element || element.isF64())
       continue;
-    // Kernels have heads of one size.
+    // Kernels need query, key and value heads of the same size.
     if (match.query.getSize(recognize::kFeature) != match.value.getSize(recognize::kFeature))
       continue;
     recognize::rewrite(match);

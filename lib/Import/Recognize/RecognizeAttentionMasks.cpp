@@ -1,4 +1,4 @@
-// Proves what an attention's mask is: causal, a band, padding, or nothing at all.
+// Proves the form of an attention's mask: causal, a band, padding, or no mask at all.
 #include "lib/Import/Recognize/IndexExpression.h"
 #include "lib/Import/Recognize/Matching.h"
 #include "lib/Import/Recognize/NarrowDim.h"
@@ -15,27 +15,27 @@ namespace {
 
 enum Index : unsigned { kBatch, kHead, kQuery, kKey };
 
-/// At most so many (query, key) pairs are enumerated.
+/// Limit of the number of (query, key) pairs that are enumerated.
 constexpr int64_t kMaxEnumerated = 1 << 22;
 constexpr int64_t kFar = int64_t(1) << 40;
 
-/// Which keys a query sees: key - query in [low, high]; and a bool for each (batch, key).
+/// The keys that a query sees: key - query in [low, high], and a bool per (batch, key).
 struct Form {
   int64_t low = -kFar, high = kFar;
   SmallVector<ExpressionPtr> padding;
-  /// Keys are hidden by low but finite scores: a query that sees none weighs all keys alike.
+  /// Hidden keys have low but finite scores: a query without visible keys weighs all keys equally.
   bool finite = false;
 };
 
-/// What a mask is the conjunction of.
+/// The parts of a mask that is a conjunction.
 struct Parts {
   SmallVector<ExpressionPtr> predicates;
-  SmallVector<ExpressionPtr> scores; ///< floats known at compile time: to be looked at
-  bool finite = false;               ///< not all hidden scores are -inf
+  SmallVector<ExpressionPtr> scores; ///< floats known at compile time, to be enumerated
+  bool finite = false;               ///< some hidden scores are not -inf
 };
 
-/// The parts of a conjunction. A float mask (0: seen, very low: not) is the conjunction of its
-/// addends; false when some part is none of these.
+/// Splits a conjunction into its parts. A float mask (0: seen, very low: hidden) is the conjunction
+/// of its addends. Returns false if some part has neither form.
 bool splitConjunction(const ExpressionPtr &e, bool isBool, Parts &parts) {
   auto splitAll = [&](bool asBool) {
     return llvm::all_of(e->operands,
@@ -88,8 +88,8 @@ ps::Predicate negate(ps::Predicate predicate) {
   return predicate;
 }
 
-/// a (key - query) + c PREDICATE 0 with a = 1 or -1 narrows [low, high]; false for other
-/// comparisons.
+/// Narrows [low, high] by a comparison a (key - query) + c PREDICATE 0 with a = 1 or -1. Returns
+/// false for other comparisons. Example: key <= query narrows high to 0.
 bool solveCompare(const Expression &e, Form &form) {
   const Expression *compare = &e;
   bool negated = false;
@@ -109,7 +109,7 @@ bool solveCompare(const Expression &e, Form &form) {
       offset != std::trunc(offset))
     return false;
   ps::Predicate predicate = negated ? negate(compare->predicate) : compare->predicate;
-  // Written for key - query <= bound or >= bound.
+  // Rewritten as key - query <= bound or >= bound.
   int64_t bound = c[kKey] > 0 ? -int64_t(offset) : int64_t(offset);
   bool below = predicate == ps::Predicate::Le || predicate == ps::Predicate::Lt;
   bool above = predicate == ps::Predicate::Ge || predicate == ps::Predicate::Gt;
@@ -123,8 +123,7 @@ bool solveCompare(const Expression &e, Form &form) {
   return below || above;
 }
 
-/// Whether a predicate or a score (0, or very low) says that a key is seen; nothing for another
-/// score.
+/// Returns true if a predicate or a score (0, or very low) shows a key; nullopt for another score.
 std::optional<bool> isSeen(double value, bool isScore, bool &finite) {
   if (!isScore || value == 0)
     return (value != 0) != isScore;
@@ -134,12 +133,12 @@ std::optional<bool> isSeen(double value, bool isScore, bool &finite) {
   return false;
 }
 
-/// The band that a predicate, or a score, over (query, key) is on all places of [0, T) x [0, S): by
-/// looking at each of them.
+/// Finds the band of a predicate or a score over (query, key), by evaluating it at all elements of
+/// [0, T) x [0, S). Returns false if there is no band.
 bool enumerate(const Expression &e, bool isScore, int64_t T, int64_t S, Form &form) {
   if (T * S > kMaxEnumerated || e.dependsOn(kBatch) || e.dependsOn(kHead))
     return false;
-  // The differences key - query that are seen must be an interval, whatever the query.
+  // The visible differences key - query must be one interval, the same for every query.
   std::vector<int8_t> seen(T + S, -1);
   for (int64_t query = 0; query < T; ++query)
     for (int64_t key = 0; key < S; ++key) {
@@ -181,7 +180,7 @@ std::optional<Form> prove(const ExpressionPtr &e, bool isBool, int64_t T, int64_
   return form;
 }
 
-/// Writes an expression over (batch, key) as ops on [B, S]; null for what it has no op for.
+/// Writes an expression over (batch, key) as ops on [B, S]; returns null if there is no such op.
 class PaddingWriter {
 public:
   PaddingWriter(OpBuilder &b, Location loc, int64_t batch, int64_t keys)
@@ -214,7 +213,7 @@ private:
     return ps::CompareOp::create(b, loc, type, e.predicate, one, other);
   }
 
-  /// A tensor [B, S] read at (batch, key).
+  /// Writes a tensor [B, S] that is read at (batch, key).
   Value writeLeaf(const Expression &e) {
     if (getShape(e.value) != ArrayRef<int64_t>(shape) || !isIndex(*e.operands[0], kBatch) ||
         !isIndex(*e.operands[1], kKey))
@@ -235,7 +234,7 @@ private:
   std::array<int64_t, 2> shape;
 };
 
-/// The padding of a form as one bool [B, S]; a null Value when there is none, nothing when it
+/// Returns the padding of a form as one bool tensor [B, S]: null if there is none, nullopt if it
 /// cannot be written.
 std::optional<Value> writePadding(ps::AttentionOp attention, const Form &form) {
   OpBuilder b(attention);
@@ -253,7 +252,7 @@ std::optional<Value> writePadding(ps::AttentionOp attention, const Form &form) {
   return padding;
 }
 
-/// Puts a proven form on the attention in place of its mask; false when attention has no such form.
+/// Replaces the mask of an attention by a proven form. Returns false if attention has no such form.
 bool applyForm(ps::AttentionOp attention, const Form &form) {
   int64_t T = getShape(attention.getQuery())[2], S = getShape(attention.getKey())[2];
   int64_t diagonal = S - T;
@@ -263,7 +262,8 @@ bool applyForm(ps::AttentionOp attention, const Form &form) {
     return false;
   if (form.padding.size() && attention.getPadding())
     return false;
-  // The attention gives zeros where a query sees no key: other than what a finite mask means.
+  // Attention returns zeros if a query sees no key, which differs from the meaning of a finite
+  // mask.
   if (form.finite && (!form.padding.empty() || (boundedAbove && diagonal < 0)))
     return false;
   std::optional<Value> padding = writePadding(attention, form);
@@ -283,11 +283,11 @@ bool applyForm(ps::AttentionOp attention, const Form &form) {
   return true;
 }
 
-/// What is known of a mask: layers share it.
+/// The known properties of a mask, which layers share.
 struct KnownMask {
   std::optional<Form> form;
-  bool sameForQueries = false; ///< hides the same keys from all of them
-  Value ofOneQuery = {};       ///< made when it is first asked for
+  bool sameForQueries = false; ///< hides the same keys from all queries
+  Value oneRow = {};           ///< mask of one query; created on first use
 };
 
 KnownMask readMask(Value mask, int64_t T, int64_t S) {
@@ -298,7 +298,7 @@ KnownMask readMask(Value mask, int64_t T, int64_t S) {
   return {prove(e, getType(mask).getElementType().isInteger(1), T, S), !e->dependsOn(kQuery)};
 }
 
-/// Puts what a mask was proven to be on the attention; false when it stays as it is.
+/// Simplifies the mask of an attention by its known form. Returns false if the mask stays.
 bool simplifyMask(ps::AttentionOp attention, KnownMask &known) {
   Value mask = attention.getMask();
   if (known.form && applyForm(attention, *known.form)) {
@@ -307,9 +307,9 @@ bool simplifyMask(ps::AttentionOp attention, KnownMask &known) {
   }
   if (!known.sameForQueries || getShape(mask)[kQuery] == 1)
     return false;
-  if (!known.ofOneQuery)
-    known.ofOneQuery = narrowDim(mask, kQuery);
-  attention.getMaskMutable().assign(known.ofOneQuery);
+  if (!known.oneRow)
+    known.oneRow = narrowDim(mask, kQuery);
+  attention.getMaskMutable().assign(known.oneRow);
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Finds key and value heads that are repeated for the queries that share them.
+// Replaces repeated key and value heads by grouped-query attention.
 #include "lib/Import/Recognize/Matching.h"
 #include "parashard/Import.h"
 
@@ -8,8 +8,8 @@ namespace parashard {
 namespace recognize {
 namespace {
 
-/// The [B, G, S, D] of which `heads` [B, G R, S, D] repeats each head R times in a row; null for
-/// anything else.
+/// Returns the [B, G, S, D] value whose heads `heads` [B, G R, S, D] repeats R times each; null for
+/// any other value.
 Value getGroups(Value heads) {
   auto merge = heads.getDefiningOp<ps::ReshapeOp>();
   auto repeat = merge ? merge.getOperand().getDefiningOp<ps::BroadcastOp>() : ps::BroadcastOp();
@@ -19,7 +19,7 @@ Value getGroups(Value heads) {
   if (full.size() != 5 || full[1] * full[2] != merged[1] || full[0] != merged[0] ||
       full[3] != merged[2] || full[4] != merged[3])
     return {};
-  // Only the dim of repeats is new: what stands under the broadcast has it as 1, or not at all.
+  // Only the dim of repeats is new. The operand of the broadcast has it with size 1, or not at all.
   SmallVector<int64_t> dims(repeat.getDims());
   for (int64_t dim : dims)
     if (dim == 2)

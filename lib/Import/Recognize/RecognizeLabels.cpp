@@ -1,5 +1,5 @@
-// Finds what the graph says about its inputs of numbers: which are labels, their range, and whether
-// the model shifts its labels itself.
+// Finds labels and token ids among the inputs, their ranges, and whether the model shifts its
+// labels.
 #include "lib/Import/Recognize/Matching.h"
 #include "parashard/Import.h"
 #include "llvm/ADT/SetVector.h"
@@ -15,28 +15,28 @@ namespace {
 // Where an element comes from
 //===----------------------------------------------------------------------===//
 
-constexpr int64_t kAny = -1; ///< an index that is not one number
+constexpr int64_t kAny = -1; ///< an index that is not a single number
 
-/// One index a dim, `kAny` where the element is made of several.
-using Place = SmallVector<int64_t>;
+/// One index per dim; `kAny` if the element depends on several.
+using Indices = SmallVector<int64_t>;
 
-/// Splits a row-major number into one index a dim.
-Place unflatten(int64_t number, ArrayRef<int64_t> shape) {
-  Place place(shape.size());
+/// Splits a row-major number into one index per dim.
+Indices unflatten(int64_t number, ArrayRef<int64_t> shape) {
+  Indices indices(shape.size());
   for (size_t d = shape.size(); d-- > 0;) {
-    place[d] = number % shape[d];
+    indices[d] = number % shape[d];
     number /= shape[d];
   }
-  return place;
+  return indices;
 }
 
-/// Follows one element of a value back to the function's inputs, through all ops: dims are
-/// followed by the factors that an op's operands and results share.
+/// Follows one element of a value back to the function's inputs, through all ops. Dims are followed
+/// by the factors that an op's operands and results share.
 class Tracer {
 public:
-  /// The inputs that the element at `place` of `value` is made from, and at which place of them.
-  std::vector<std::pair<BlockArgument, Place>> trace(Value value, Place place) {
-    go(value, std::move(place));
+  /// Returns the inputs that the element at `indices` of `value` depends on, and their indices.
+  std::vector<std::pair<BlockArgument, Indices>> trace(Value value, Indices indices) {
+    go(value, std::move(indices));
     while (!todo.empty()) {
       auto [next, at] = std::move(todo.back());
       todo.pop_back();
@@ -46,38 +46,38 @@ public:
   }
 
 private:
-  void go(Value value, Place place) {
-    bool known = llvm::any_of(place, [](int64_t index) { return index != kAny; });
-    if (known && seen.insert({value.getAsOpaquePointer(), {place.begin(), place.end()}}).second)
-      todo.push_back({value, std::move(place)});
+  void go(Value value, Indices indices) {
+    bool known = llvm::any_of(indices, [](int64_t index) { return index != kAny; });
+    if (known && seen.insert({value.getAsOpaquePointer(), {indices.begin(), indices.end()}}).second)
+      todo.push_back({value, std::move(indices)});
   }
 
-  void step(Value value, const Place &place) {
+  void step(Value value, const Indices &indices) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
-      found.push_back({argument, place});
+      found.push_back({argument, indices});
       return;
     }
     Operation *op = value.getDefiningOp();
     if (auto slice = dyn_cast<ps::SliceOp>(op))
-      return throughSlice(slice, place);
+      return throughSlice(slice, indices);
     if (auto pad = dyn_cast<ps::PadOp>(op))
-      return throughPad(pad, place);
+      return throughPad(pad, indices);
     if (auto concat = dyn_cast<ps::ConcatOp>(op))
-      return throughConcat(concat, place);
+      return throughConcat(concat, indices);
     if (auto ruled = dyn_cast<ps::ShardingOpInterface>(op))
-      throughRule(op, ruled.getShardingRule(), cast<OpResult>(value).getResultNumber(), place);
+      throughRule(op, ruled.getShardingRule(), cast<OpResult>(value).getResultNumber(), indices);
   }
 
-  void throughSlice(ps::SliceOp slice, Place place) {
-    for (auto [d, index] : llvm::enumerate(place))
+  void throughSlice(ps::SliceOp slice, Indices indices) {
+    for (auto [d, index] : llvm::enumerate(indices))
       if (index != kAny)
         index = slice.getStarts()[d] + index * slice.getStrides()[d];
-    go(slice.getOperand(), place);
+    go(slice.getOperand(), indices);
   }
 
-  void throughPad(ps::PadOp pad, Place place) {
+  void throughPad(ps::PadOp pad, Indices indices) {
     ArrayRef<int64_t> shape = getShape(pad.getOperand());
-    for (auto [d, index] : llvm::enumerate(place)) {
+    for (auto [d, index] : llvm::enumerate(indices)) {
       if (index == kAny)
         continue;
       int64_t from = index - pad.getLow()[d], stride = pad.getStrides()[d];
@@ -85,15 +85,15 @@ private:
         return; // one of the zeros
       index = from / stride;
     }
-    go(pad.getOperand(), place);
+    go(pad.getOperand(), indices);
   }
 
-  void throughConcat(ps::ConcatOp concat, Place place) {
-    int64_t &index = place[concat.getDim()];
+  void throughConcat(ps::ConcatOp concat, Indices indices) {
+    int64_t &index = indices[concat.getDim()];
     for (Value operand : concat.getOperands()) {
       int64_t size = getShape(operand)[concat.getDim()];
       if (index == kAny || index < size) {
-        go(operand, place);
+        go(operand, indices);
         if (index != kAny)
           return;
       } else {
@@ -103,9 +103,9 @@ private:
   }
 
   void throughRule(Operation *op, const ps::ShardingRule &rule, unsigned result,
-                   const Place &place) {
+                   const Indices &indices) {
     SmallVector<int64_t> factors(rule.factors.size(), kAny);
-    for (auto [dim, index] : llvm::zip_equal(rule.results[result], place)) {
+    for (auto [dim, index] : llvm::zip_equal(rule.results[result], indices)) {
       int64_t rest = index;
       for (unsigned number : llvm::reverse(dim)) {
         const ps::RuleFactor &factor = rule.factors[number];
@@ -117,7 +117,7 @@ private:
       }
     }
     for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
-      Place at;
+      Indices at;
       for (const ps::DimFactors &dim : dims) {
         int64_t index = 0;
         for (unsigned factor : dim)
@@ -130,9 +130,9 @@ private:
     }
   }
 
-  std::vector<std::pair<Value, Place>> todo;
+  std::vector<std::pair<Value, Indices>> todo;
   std::set<std::pair<void *, std::vector<int64_t>>> seen;
-  std::vector<std::pair<BlockArgument, Place>> found;
+  std::vector<std::pair<BlockArgument, Indices>> found;
 };
 
 //===----------------------------------------------------------------------===//
@@ -145,28 +145,29 @@ bool isTokens(BlockArgument argument) {
          !type.getElementType().isInteger(1);
 }
 
-bool isKnown(const Place &place) { return !llvm::is_contained(place, kAny); }
+bool isKnown(const Indices &indices) { return !llvm::is_contained(indices, kAny); }
 
-/// How far after the last token that made the logits of a row its label stands: for one row;
-/// nothing where that row's label is no input (padding).
+/// Returns the distance from the last token that the logits of a row depend on to the label of that
+/// row. Returns nullopt if the label of the row is not an input (padding). Example: 1 for a model
+/// that compares logits[:, t] with labels[:, t + 1].
 std::optional<int64_t> getShift(ps::CrossEntropyOp loss, int64_t row) {
-  Place at = unflatten(row, getShape(loss.getLabels()));
-  std::optional<std::pair<BlockArgument, Place>> label;
-  for (auto &[argument, place] : Tracer().trace(loss.getLabels(), at))
-    if (isTokens(argument) && isKnown(place))
-      label = {argument, place};
+  Indices at = unflatten(row, getShape(loss.getLabels()));
+  std::optional<std::pair<BlockArgument, Indices>> label;
+  for (auto &[argument, indices] : Tracer().trace(loss.getLabels(), at))
+    if (isTokens(argument) && isKnown(indices))
+      label = {argument, indices};
   if (!label)
     return std::nullopt;
   at.push_back(kAny); // the classes
   std::optional<int64_t> last;
-  for (auto &[argument, place] : Tracer().trace(loss.getLogits(), at))
-    if (argument != label->first && isTokens(argument) && isKnown(place) &&
-        place[0] == label->second[0])
-      last = std::max(last.value_or(0), place[1]);
+  for (auto &[argument, indices] : Tracer().trace(loss.getLogits(), at))
+    if (argument != label->first && isTokens(argument) && isKnown(indices) &&
+        indices[0] == label->second[0])
+      last = std::max(last.value_or(0), indices[1]);
   return last ? std::optional(label->second[1] - *last) : std::nullopt;
 }
 
-/// The shift of all rows that were looked at: 0 and 1 have a name.
+/// Returns the name of the shift that all inspected rows have: only 0 and 1 have names.
 std::optional<StringRef> nameShift(ArrayRef<ps::CrossEntropyOp> losses) {
   std::optional<int64_t> shift;
   for (ps::CrossEntropyOp loss : losses) {
@@ -187,7 +188,7 @@ std::optional<StringRef> nameShift(ArrayRef<ps::CrossEntropyOp> losses) {
 // Ranges
 //===----------------------------------------------------------------------===//
 
-/// The inputs whose values `value` holds, moved but not changed.
+/// Returns the inputs whose values `value` holds, possibly moved but not changed.
 llvm::SmallSetVector<BlockArgument, 2> getSources(Value value) {
   llvm::SmallSetVector<Value, 8> seen;
   llvm::SmallSetVector<BlockArgument, 2> sources;
@@ -205,7 +206,7 @@ llvm::SmallSetVector<BlockArgument, 2> getSources(Value value) {
   return sources;
 }
 
-/// Marks on the inputs of one function.
+/// Sets the marks on the inputs of one function.
 class InputMarks {
 public:
   explicit InputMarks(func::FuncOp function) : function(function), b(function.getContext()) {}
@@ -218,7 +219,7 @@ public:
   }
   void addLabels(ps::CrossEntropyOp loss) {
     for (BlockArgument argument : getSources(loss.getLabels())) {
-      // A number that indexes a table too must be in it, and is an input of the model first.
+      // An input that also indexes a table must be in its range, and is a token id first.
       if (indexing.contains(argument))
         continue;
       limit(argument, getShape(loss.getLogits()).back());
@@ -229,7 +230,7 @@ public:
   }
 
 private:
-  /// Whether the argument can hold the number: bytes without a sign hold no -100.
+  /// Returns true if the argument can hold the number: unsigned bytes cannot hold -100.
   static bool fits(int64_t number, BlockArgument argument) {
     auto type = cast<IntegerType>(getType(argument).getElementType());
     return type.isUnsigned() || type.isInteger(1) ? llvm::isUIntN(type.getWidth(), number)

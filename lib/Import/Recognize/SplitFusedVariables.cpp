@@ -9,19 +9,19 @@ namespace parashard {
 namespace recognize {
 namespace {
 
-/// A fused matmul: x w (+ bias), and the slices of its last dim that read all of it.
+/// A fused matmul x w (+ bias), and the slices of its last dim, which read all of it.
 struct Fused {
   ps::ContractOp contract;
   bool weightIsRhs = true;
   ps::ReadOp weight, bias;
-  unsigned weightDim = 0; ///< of the weight, the one that is sliced
+  unsigned weightDim = 0; ///< dim of the weight that is sliced
   ps::AddOp add;
   SmallVector<ps::SliceOp> slices; ///< ascending
   SmallVector<std::pair<int64_t, int64_t>> ranges;
 };
 
-/// The variables of a module, and how often each is named. Splitting one changes neither for the
-/// others, so both are found once.
+/// The variables of a module, and the number of uses of each. Splitting a variable changes neither
+/// for the other variables, so both are computed once.
 class Variables {
 public:
   explicit Variables(ModuleOp module) : symbols(module) {
@@ -30,7 +30,8 @@ public:
         ++useCounts[use.getSymbolRef().getRootReference()];
   }
 
-  /// The variable of a read that is its only use, when a file holds it whole; null otherwise.
+  /// Returns the variable of a read that is its only use, if a file holds the whole variable; else
+  /// null.
   ps::VariableOp getSplittable(ps::ReadOp read) const {
     auto symbol = read ? read.getVariableAttr() : FlatSymbolRefAttr();
     auto variable = symbol ? symbols.lookup<ps::VariableOp>(symbol.getAttr()) : ps::VariableOp();
@@ -48,7 +49,7 @@ private:
   DenseMap<StringAttr, unsigned> useCounts;
 };
 
-/// Slices of the last dim alone that cut [0, size) without gap or overlap.
+/// Finds slices of the last dim only that cover [0, size) without gaps or overlaps.
 bool findSlices(Value matmul, Fused &fused) {
   int64_t last = getType(matmul).getRank() - 1, size = getShape(matmul)[last];
   for (Operation *user : matmul.getUsers()) {
@@ -76,7 +77,7 @@ bool findSlices(Value matmul, Fused &fused) {
   return at == size && fused.ranges.size() > 1;
 }
 
-/// The bias of y + broadcast(bias) along the last dim; null for other sums.
+/// Returns the bias of y + broadcast(bias) along the last dim; null for other sums.
 ps::ReadOp getBias(ps::AddOp add, Value y) {
   Value other = add.getLhs() == y ? add.getRhs() : add.getLhs();
   auto broadcast = other.getDefiningOp<ps::BroadcastOp>();
@@ -112,7 +113,7 @@ bool match(ps::ContractOp contract, const Variables &variables, Fused &fused) {
   return findSlices(matmul, fused);
 }
 
-/// The part [low, high) of `variable` along `dim` as a variable of its own.
+/// Creates a variable for the part [low, high) of `variable` along `dim`.
 ps::VariableOp makePart(OpBuilder &b, ps::VariableOp variable, unsigned part, unsigned dim,
                         std::pair<int64_t, int64_t> range) {
   RankedTensorType whole = variable.getTensorType();
