@@ -46,8 +46,8 @@ Value TensorBuilder::convert(Value value, Type elementType) {
 
 /// Moves a reshape that splits dim 0 before a transpose, if an earlier reshape merged dim 0 and the
 /// transpose left it in front. The two reshapes then become one. Returns null for other values.
-/// Example: [2, 3, 4, 5] reshaped to [6, 4, 5], transposed to [6, 5, 4] and reshaped to [2, 3, 5, 4]
-/// becomes a single transpose.
+/// Example: [2, 3, 4, 5] reshaped to [6, 4, 5], transposed to [6, 5, 4] and reshaped to
+/// [2, 3, 5, 4] becomes a single transpose.
 static Value unmergeBeforeTranspose(TensorBuilder &n, Value value, ArrayRef<int64_t> shape) {
   auto transpose = value.getDefiningOp<ps::TransposeOp>();
   auto merge = transpose ? transpose.getOperand().getDefiningOp<ps::ReshapeOp>() : ps::ReshapeOp();

@@ -73,7 +73,7 @@ struct Node {
   SourceLocation source;
 
   const Argument *find(llvm::StringRef name) const;
-  /// Returns the tensor that the node writes in source and returns: the first argument of "add_"
+  /// Returns the tensor that the node writes in place and returns: the first argument of "add_"
   /// ops, or `out`. Returns "" for other ops.
   llvm::StringRef getInPlace() const;
   bool isInPlace() const { return !getInPlace().empty(); }

@@ -1,4 +1,4 @@
-// Converts the nodes of a graph in order, and tracks values that are written in source.
+// Converts the nodes of a graph in order, and tracks values that are written in place.
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/MissingOps.h"
@@ -252,16 +252,15 @@ LogicalResult GraphConverter::refresh(StringRef name, Location reader) {
   if (!view || seen.lookup(name) == writes.lookup(views.getRoot(name)))
     return success();
   if (!view->isCertain)
-    return emitError(reader)
-           << "'" << name << "' of '" << view->node->target
-           << "' may share memory with a tensor that was written in source since, "
-              "which only PyTorch knows; write a new tensor, or add .clone()";
+    return emitError(reader) << "'" << name << "' of '" << view->node->target
+                             << "' may share memory with a tensor that was written in place since, "
+                                "which only PyTorch knows; write a new tensor, or add .clone()";
   if (failed(refresh(view->base, reader)))
     return failure();
   if (Value old = lookup(name); view->isDetached() && old && dependsOnTrained(old))
     return emitError(reader)
            << "'" << name
-           << "', a detach(), was written in source with a value that takes a gradient, and the "
+           << "', a detach(), was written in place with a value that takes a gradient, and the "
               "memory that it shares was written since, which is not supported; add .clone() to "
               "the detach()";
   if (view->node->isInPlace()) {
@@ -284,7 +283,7 @@ LogicalResult GraphConverter::write(StringRef name, Value value, Location loc) {
     if (!view)
       return success();
     if (!view->isCertain)
-      return emitError(loc) << "writes in source to '" << name << "' of '" << view->node->target
+      return emitError(loc) << "writes in place to '" << name << "' of '" << view->node->target
                             << "', which may or may not share memory with '" << view->base
                             << "', which only PyTorch knows; write a new tensor, or add .clone()";
     if (view->isDetached()) {
@@ -296,7 +295,7 @@ LogicalResult GraphConverter::write(StringRef name, Value value, Location loc) {
     NodeConverter converter(*this, *view->node, b, loc);
     value = writeThroughView(converter, view->result, lookup(view->base), value);
     if (!value || converter.failed())
-      return emitError(loc) << "writes in source through '" << view->node->target << "', which "
+      return emitError(loc) << "writes in place through '" << view->node->target << "', which "
                             << converter.getFailure();
     name = view->base;
   }
@@ -360,7 +359,7 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
 LogicalResult GraphConverter::checkUntrackedWrite(StringRef name, const Twine &how, Location loc) {
   for (const View *view = nullptr;; name = view->base) {
     if (Value old = lookup(name); old && isFloat(old) && dependsOnTrained(old))
-      return emitError(loc) << "writes in source " << how << " to '" << name
+      return emitError(loc) << "writes in place " << how << " to '" << name
                             << "', a value that takes a gradient, which is not supported; "
                                "write to a clone() instead";
     if (!(view = views.find(name)))
